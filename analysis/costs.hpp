@@ -1,0 +1,42 @@
+// What each action of a schedule costs: the simulator's input besides the schedule.
+#pragma once
+
+#include <vector>
+
+#include "core/units.hpp"
+
+namespace plumbline {
+
+/// Times of one stage for one micro-batch. `backward` is the merged one; `backward_input` and
+/// `backward_weight` are its parts. A time that a schedule does not use stays 0.
+struct StageCosts {
+  Seconds forward;
+  Seconds backward;
+  Seconds backward_input;
+  Seconds backward_weight;
+  Seconds teacher_forward;
+  Seconds vocab_forward;
+  Seconds vocab_backward;
+  Seconds input_forward;
+  Seconds input_backward;
+};
+
+struct Costs {
+  std::vector<StageCosts> stages;  // one per stage of the schedule
+  /// A transfer between two ranks: it occupies the link for `transfer` and arrives `latency` after that.
+  /// Between stages of one rank it is free.
+  Seconds transfer;
+  Seconds latency;
+  /// Part of a transfer that also occupies the receiving rank's processor (a CPU copies; a GPU does not).
+  Seconds receive_busy;
+  Seconds reduce_gradients;  // reduction left after the last backward, per rank
+  Seconds reduce_embedding;  // tied embeddings, first and last rank
+  Seconds optimizer;
+  Seconds step_overhead;
+  /// Processors shared by all ranks, 0 = one each. With more busy ranks than processors all run slower in
+  /// proportion. `processes_per_rank` busy processes stand behind every pipeline rank (tensor × data ranks).
+  int processors = 0;
+  int processes_per_rank = 1;
+};
+
+}  // namespace plumbline

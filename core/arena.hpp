@@ -1,0 +1,125 @@
+// The one place a rank gets tensor memory from: budgeted, accounted by category, with the holders at the
+// peak.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/matrix.hpp"
+#include "core/units.hpp"
+
+namespace plumbline {
+
+/// What a tensor is for; the memory keys of a record.
+enum class Category : std::uint8_t {
+  parameters,
+  gradients,
+  optimizer,
+  activations,
+  logits,
+  teacher,
+  communication,
+  workspace,
+};
+constexpr int kCategories = 8;
+std::string_view name_of(Category category);
+
+/// Bytes per category.
+struct MemoryBreakdown {
+  std::array<Bytes, kCategories> categories{};
+  Bytes& operator[](Category c) { return categories[static_cast<std::size_t>(c)]; }
+  Bytes operator[](Category c) const { return categories[static_cast<std::size_t>(c)]; }
+  Bytes total() const;
+};
+
+/// Where the bytes really come from. `allocate` throws std::bad_alloc or Error when the device has none left.
+class MemorySource {
+ public:
+  virtual ~MemorySource() = default;
+  virtual void* allocate(Bytes bytes) = 0;
+  virtual void release(void* data, Bytes bytes) noexcept = 0;
+};
+
+/// Host memory, 64-byte aligned, huge pages where the system offers them.
+std::unique_ptr<MemorySource> host_memory();
+/// Addresses that nobody may touch: every allocation is accounted, none is backed by memory.
+std::unique_ptr<MemorySource> untouched_memory();
+
+class Arena;
+
+/// A matrix that returns its bytes to the arena when it goes. Move-only; must not outlive its arena.
+class Tensor {
+ public:
+  Tensor() = default;
+  Tensor(Tensor&& other) noexcept;
+  Tensor& operator=(Tensor&& other) noexcept;
+  ~Tensor();
+  const Matrix& matrix() const { return matrix_; }
+  operator const Matrix&() const { return matrix_; }  // NOLINT: a tensor is passed where a view is wanted
+  explicit operator bool() const { return arena_ != nullptr; }
+  void reset() noexcept;
+
+ private:
+  friend class Arena;
+  Tensor(Arena* arena, Matrix matrix, Category category, const char* holder)
+      : arena_(arena), matrix_(matrix), category_(category), holder_(holder) {}
+  Arena* arena_ = nullptr;
+  Matrix matrix_;
+  Category category_ = Category::workspace;
+  const char* holder_ = "";
+};
+
+/// Tensor memory of one rank. *Allocated* bytes are exactly the elements of the live tensors, what a closed
+/// form can predict; *reserved* bytes are what was taken from the source, rounding and cached free blocks
+/// included. Not thread-safe: a rank is one thread.
+class Arena {
+ public:
+  /// `budget` bounds the allocated bytes; 0 means no bound.
+  Arena(Bytes budget, std::unique_ptr<MemorySource> source);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  /// A tensor of rows × cols elements, contents undefined. `holder` names who keeps it in error messages and
+  /// must be a string literal. Throws OutOfMemory, naming the largest holders, when the budget would be
+  /// exceeded.
+  Tensor allocate(Category category, const char* holder, std::int64_t rows, std::int64_t cols, DType dtype);
+
+  const MemoryBreakdown& allocated() const { return current_; }
+  Bytes allocated_total() const { return current_total_; }
+  Bytes peak() const { return peak_total_; }
+  /// Bytes by category at the first moment of the peak.
+  const MemoryBreakdown& at_peak() const { return at_peak_; }
+  Bytes reserved() const { return reserved_; }
+  Bytes budget() const { return budget_; }
+  /// Forgets the peak: it becomes what is allocated now.
+  void reset_peak();
+  /// The largest holders now, biggest first, as "holder category bytes" lines for people.
+  std::string largest_holders(int count) const;
+
+ private:
+  friend class Tensor;
+  struct Held {
+    Bytes bytes;
+    std::int64_t tensors = 0;
+  };
+  void release(const Matrix& matrix, Category category, const char* holder) noexcept;
+  void* take(Bytes bytes);
+
+  Bytes budget_;
+  std::unique_ptr<MemorySource> source_;
+  MemoryBreakdown current_;
+  MemoryBreakdown at_peak_;
+  Bytes current_total_;
+  Bytes peak_total_;
+  Bytes reserved_;
+  std::map<std::pair<Category, const char*>, Held> holders_;
+  std::map<Bytes, std::vector<void*>> free_blocks_;
+};
+
+}  // namespace plumbline

@@ -1,0 +1,64 @@
+// Messages between ranks: point-to-point and collectives over the groups of a Layout.
+#pragma once
+
+#include <cstdint>
+
+#include "core/layout.hpp"
+#include "core/matrix.hpp"
+#include "core/units.hpp"
+
+namespace plumbline {
+
+enum class ReduceOp { sum, max };
+
+/// A message or collective under way. Default-constructed: nothing to wait for.
+struct Ticket {
+  std::int64_t id = -1;
+  explicit operator bool() const { return id >= 0; }
+};
+
+/// What moved, counted where it was asked for: payload bytes handed to the transport by this rank.
+struct Traffic {
+  std::int64_t messages_sent = 0;
+  Bytes point_to_point_sent;
+  Bytes all_reduced;       // bytes of the reduced buffers
+  Bytes all_gathered;      // bytes this rank contributed
+  Bytes reduce_scattered;  // bytes this rank put in
+  Bytes broadcast;         // bytes of broadcast buffers
+};
+
+/// One rank's end. All matrices must be contiguous. Calls that name a group are collective over it. Failures
+/// of the transport are thrown as Error with the call and the transport's own words.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual const Layout& layout() const = 0;
+  virtual int rank() const = 0;  // world rank
+
+  /// Sum or maximum over the group, in place, same result bit for bit on every member. fp32, bf16 (added in
+  /// fp32, rounded once per hop), int32.
+  virtual void all_reduce(Group group, Matrix buffer, ReduceOp op) = 0;
+  /// The same, started now and finished by wait(); `buffer` must not be touched in between.
+  virtual Ticket start_all_reduce(Group group, Matrix buffer, ReduceOp op) = 0;
+  /// output holds the members' inputs one after another in group order.
+  virtual void all_gather(Group group, Matrix input, Matrix output) = 0;
+  /// input is cut in as many equal pieces as members; output is the sum of everybody's piece of this rank.
+  virtual void reduce_scatter(Group group, Matrix input, Matrix output) = 0;
+  virtual void broadcast(Group group, int root_world_rank, Matrix buffer) = 0;
+  virtual void barrier(Group group) = 0;
+
+  /// Starts a message to or from a world rank. Messages between two ranks with one tag arrive in order.
+  virtual Ticket send(Matrix buffer, int to, int tag) = 0;
+  virtual Ticket receive(Matrix buffer, int from, int tag) = 0;
+  virtual void wait(Ticket& ticket) = 0;
+  /// Lets the transport make progress on what is under way; cheap.
+  virtual void progress() = 0;
+
+  /// Seconds on a clock common to all ranks (error bound: clock_error()).
+  virtual Seconds now() const = 0;
+  virtual Seconds clock_error() const = 0;
+  virtual const Traffic& traffic() const = 0;
+};
+
+}  // namespace plumbline

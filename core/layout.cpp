@@ -1,0 +1,56 @@
+#include "core/layout.hpp"
+
+#include <array>
+
+namespace plumbline {
+
+std::string_view name_of(Group group) {
+  static constexpr std::array<std::string_view, kGroups> kNames = {"world",    "tensor", "data",
+                                                                   "pipeline", "model",  "embedding"};
+  return kNames[static_cast<std::size_t>(group)];
+}
+
+Coordinates Layout::coordinates(int rank) const {
+  return {rank % tensor, rank / tensor % data, rank / (tensor * data)};
+}
+
+int Layout::rank_of(Coordinates at) const {
+  return at.tensor + tensor * (at.data + data * at.pipeline);
+}
+
+std::vector<int> Layout::members(Group group, int rank) const {
+  const Coordinates mine = coordinates(rank);
+  if (group == Group::embedding && mine.pipeline != 0 && mine.pipeline != pipeline - 1) return {};
+  std::vector<int> ranks;
+  for (int other = 0; other < world(); ++other) {
+    const Coordinates at = coordinates(other);
+    const bool same_tensor = at.tensor == mine.tensor;
+    const bool same_data = at.data == mine.data;
+    const bool same_pipeline = at.pipeline == mine.pipeline;
+    bool in = false;
+    switch (group) {
+      case Group::world:
+        in = true;
+        break;
+      case Group::tensor:
+        in = same_data && same_pipeline;
+        break;
+      case Group::data:
+        in = same_tensor && same_pipeline;
+        break;
+      case Group::pipeline:
+        in = same_tensor && same_data;
+        break;
+      case Group::model:
+        in = same_data;
+        break;
+      case Group::embedding:
+        in = same_tensor && same_data && (at.pipeline == 0 || at.pipeline == pipeline - 1);
+        break;
+    }
+    if (in) ranks.push_back(other);
+  }
+  return ranks;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,37 @@
+// Which rank plays which part: tensor, pipeline and data coordinates in Megatron's order, and the rank
+// groups.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace plumbline {
+
+/// The groups a collective may run in. `model` is tensor × pipeline (one replica); `embedding` holds the
+/// first and last pipeline rank, where tied embeddings live twice.
+enum class Group { world, tensor, data, pipeline, model, embedding };
+constexpr int kGroups = 6;
+std::string_view name_of(Group group);
+
+/// Coordinates of one rank.
+struct Coordinates {
+  int tensor = 0;
+  int data = 0;
+  int pipeline = 0;
+};
+
+/// Tensor ranks are neighbours, then data, then pipeline (Megatron-LM's default order "tp-cp-ep-dp-pp").
+struct Layout {
+  int tensor = 1;
+  int pipeline = 1;
+  int data = 1;
+
+  int world() const { return tensor * pipeline * data; }
+  Coordinates coordinates(int rank) const;
+  int rank_of(Coordinates at) const;
+  /// The world ranks of `group` that contain `rank`, ascending. `embedding` is empty for a rank in the middle
+  /// of the pipeline, and holds one rank when there is one pipeline rank.
+  std::vector<int> members(Group group, int rank) const;
+};
+
+}  // namespace plumbline

@@ -1,0 +1,60 @@
+// The shape of a decoder-only transformer, read from a Hugging Face config.json or taken from a preset.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plumbline {
+
+enum class Norm { rms, layer };
+enum class Activation { swiglu, gelu };  // gelu is the tanh approximation of GPT-2 ("gelu_new")
+enum class Positions { rotary, learned };
+
+/// Frequency scaling of rotary embeddings ("llama3" type of Llama 3.1); factor 1 means none.
+struct RopeScaling {
+  double factor = 1;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  std::int64_t original_max_positions = 8192;
+};
+
+struct ModelConfig {
+  std::string name;          // preset name or path, for people
+  std::string architecture;  // llama | mistral | qwen2 | gpt2
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;     // query heads
+  std::int64_t kv_heads = 0;  // key/value heads
+  std::int64_t head_dim = 0;
+  std::int64_t ffn = 0;  // width of the feed-forward layer; SwiGLU has two such projections
+  std::int64_t vocab = 0;
+  std::int64_t max_positions = 0;
+  Norm norm = Norm::rms;
+  Activation activation = Activation::swiglu;
+  Positions positions = Positions::rotary;
+  double norm_epsilon = 1e-6;
+  double rope_theta = 10000;
+  RopeScaling rope_scaling;
+  bool qkv_bias = false;
+  bool linear_bias = false;  // attention output and feed-forward projections
+  bool tied_embeddings = false;
+  double init_std = 0.02;
+
+  /// Trainable parameters as Hugging Face counts them: tied embeddings once, vocabulary not padded.
+  std::int64_t parameters() const;
+};
+
+/// Reads a Hugging Face config.json (llama, mistral, qwen2, gpt2). Throws InputError naming file, key, what
+/// was found and what is supported.
+ModelConfig load_model_config(const std::string& path);
+/// The same from text; `origin` stands for the file in messages.
+ModelConfig parse_model_config(std::string_view json, const std::string& origin);
+/// A preset such as "qwen2.5-0.5b"; nullptr when there is none of that name.
+const ModelConfig* find_preset(std::string_view name);
+std::vector<std::string> preset_names();
+/// A preset name, or else the path of a config.json (or of a folder that holds one).
+ModelConfig resolve_model(const std::string& preset_or_path);
+
+}  // namespace plumbline

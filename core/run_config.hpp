@@ -1,0 +1,98 @@
+// One configuration of a training run, and the files that describe one or a matrix of them. Key names are
+// Megatron-LM's with underscores.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/dtype.hpp"
+#include "core/layout.hpp"
+#include "core/model_config.hpp"
+#include "core/units.hpp"
+
+namespace plumbline {
+
+enum class Recompute { none, selective, full };
+enum class Backend { cpu, cuda, emulated };
+enum class Optimizer { adam, sgd };
+enum class GradDType { fp32, same };
+
+struct RunConfig {
+  ModelConfig model;
+  std::string hardware;  // preset or profile file; empty: this machine's calibrated profile
+  Backend backend = Backend::cpu;
+  int world_size = 1;
+  int tensor_model_parallel_size = 1;
+  int pipeline_model_parallel_size = 1;
+  int virtual_pipeline_chunks = 1;
+  int context_parallel_size = 1;
+  int expert_model_parallel_size = 1;
+  bool sequence_parallel = false;
+  std::string vocab_parallel = "none";
+  std::string pipeline_schedule = "1f1b";
+  int zero_stage = 0;
+  Recompute recompute_granularity = Recompute::none;
+  std::int64_t seq_length = 1024;
+  std::int64_t micro_batch_size = 1;
+  std::int64_t global_batch_size = 1;
+  DType precision = DType::bf16;
+  GradDType grad_dtype = GradDType::fp32;
+  Optimizer optimizer = Optimizer::adam;
+  double learning_rate = 1e-4;
+  double weight_decay = 0.1;
+  double clip_grad = 1.0;  // global norm; 0 = off
+  std::int64_t make_vocab_size_divisible_by = 128;
+  std::int64_t ddp_bucket_size = 10'000'000;  // elements
+  Bytes memory_budget;                        // per rank; 0 = no bound
+  int steps = 3;                              // timed steps of `run`
+  int warmup_steps = 1;
+  double timeout_s = 300;
+  std::uint64_t seed = 1234;
+  std::string weights;  // folder of a Hugging Face checkpoint; empty: seeded random
+  std::string data;     // token ids, .npy or raw int32; empty: seeded synthetic
+  std::string save_gradients;
+  std::string save_weights;
+
+  Layout layout() const;
+  int data_parallel_size() const;
+  /// Micro-batches per data-parallel replica and step.
+  int microbatches() const;
+  DType grad_type() const { return grad_dtype == GradDType::fp32 ? DType::fp32 : precision; }
+  /// The vocabulary padded to a multiple of make_vocab_size_divisible_by × tensor parallel size.
+  std::int64_t padded_vocab() const;
+};
+
+/// Why a configuration cannot run (sizes that do not divide, …), or empty. One line: key, found, expected.
+std::optional<std::string> why_invalid(const RunConfig& config);
+
+/// Layers of each pipeline stage, first to last: as even as possible, earlier stages take the remainder…
+/// except that nothing is moved for embeddings or the output layer.
+std::vector<int> layers_per_stage(std::int64_t layers, int stages);
+
+using Overrides = std::vector<std::pair<std::string, std::string>>;  // key, value
+
+/// Reads a configuration file and applies `--set` overrides. Throws InputError: file, line, key, what was
+/// expected.
+RunConfig load_run_config(const std::string& path, const Overrides& overrides);
+
+/// One cell of a matrix: its configuration, or why there is none.
+struct MatrixCell {
+  std::string id;  // stable: the same keys and values give the same id
+  std::vector<std::pair<std::string, std::string>> values;  // the matrix keys of this cell, for tables
+  RunConfig config;
+  std::string invalid;  // reason, empty when the cell can run
+};
+
+/// Cartesian product of the lists under `matrix:`, minus `exclude:`, plus `include:` (GitHub Actions' rules).
+std::vector<MatrixCell> load_matrix(const std::string& path, const Overrides& overrides);
+
+/// Every configuration key with its value, as text, in the order of the documentation.
+std::vector<std::pair<std::string, std::string>> describe(const RunConfig& config);
+
+/// "2GiB", "512 MiB", "1e9" → bytes. Throws InputError naming `key`.
+Bytes parse_bytes(const std::string& text, const std::string& key);
+
+}  // namespace plumbline

@@ -1,0 +1,31 @@
+#include "core/schedule.hpp"
+
+#include <array>
+
+namespace plumbline {
+
+std::string_view name_of(ActionType type) {
+  static constexpr std::array<std::string_view, kActionTypes> kNames = {
+      "F",  "B", "I", "W",  "SEND_F", "RECV_F", "SEND_B", "RECV_B",
+      "TF", "S", "T", "IF", "IB",     "ARG",    "ARE",    "OPT"};
+  return kNames[static_cast<std::size_t>(type)];
+}
+
+bool is_send(ActionType type) {
+  return type == ActionType::send_forward || type == ActionType::send_backward;
+}
+
+bool is_receive(ActionType type) {
+  return type == ActionType::receive_forward || type == ActionType::receive_backward;
+}
+
+bool is_compute(ActionType type) {
+  return !is_send(type) && !is_receive(type) && type != ActionType::reduce_gradients &&
+         type != ActionType::reduce_embedding && type != ActionType::optimizer;
+}
+
+std::string to_string(const Action& action) {
+  return std::to_string(action.stage) + std::string(name_of(action.type)) + std::to_string(action.microbatch);
+}
+
+}  // namespace plumbline

@@ -1,0 +1,71 @@
+// A pipeline schedule as plain data: for every rank an ordered list of actions. Generated once, read by the
+// simulator and by the executor alike.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plumbline {
+
+enum class ActionType : std::uint8_t {
+  forward,           // F
+  backward,          // B: input and weight gradients together
+  backward_input,    // I
+  backward_weight,   // W
+  send_forward,      // SEND_F: activation of this stage to the next
+  receive_forward,   // RECV_F: activation of the previous stage
+  send_backward,     // SEND_B: gradient of this stage's input to the previous
+  receive_backward,  // RECV_B: gradient of this stage's output from the next
+  teacher_forward,   // TF
+  vocab_forward,     // S: vocabulary-parallel output layer, first pass
+  vocab_backward,    // T: its gradient pass
+  input_forward,     // IF: vocabulary-parallel input layer
+  input_backward,    // IB
+  reduce_gradients,  // ARG: what is left of the data-parallel reduction
+  reduce_embedding,  // ARE: tied-embedding gradients over {first, last}
+  optimizer,         // OPT
+};
+constexpr int kActionTypes = 16;
+/// The letters of the text form: "F", "SEND_F", …
+std::string_view name_of(ActionType type);
+/// Computes on the rank's processor for one micro-batch (not a transfer, reduction or optimizer step).
+bool is_compute(ActionType type);
+bool is_send(ActionType type);
+bool is_receive(ActionType type);
+
+/// One thing a rank does. Dependencies follow from (type, stage, microbatch). 8 bytes.
+struct Action {
+  ActionType type = ActionType::forward;
+  bool overlaps_next = false;  // runs together with the next action: `(a;b)OVERLAP_F_B`
+  std::uint16_t stage = 0;     // global model stage
+  std::uint32_t microbatch = 0;
+  friend bool operator==(const Action&, const Action&) = default;
+};
+static_assert(sizeof(Action) == 8);
+
+/// "3F7": stage, type, micro-batch.
+std::string to_string(const Action& action);
+
+struct Schedule {
+  std::string name;
+  int ranks = 1;         // pipeline ranks
+  int stages = 1;        // model stages; a rank holds several when interleaved
+  int microbatches = 1;  // per data-parallel replica and step
+  /// Micro-batch m flows through the stages [d·stages/routes, (d+1)·stages/routes) with d =
+  /// m·routes/microbatches. 1 except for bidirectional schedules (DualPipe), where each route is a copy of
+  /// the whole model.
+  int routes = 1;
+  /// All ranks meet before the optimizer (gradient norm); without, a rank may run ahead into the next step.
+  bool barrier_at_end = true;
+  std::vector<int> rank_of_stage;            // stages entries
+  std::vector<std::vector<Action>> actions;  // ranks entries
+
+  int stages_per_route() const { return stages / routes; }
+  int route_of(std::uint32_t microbatch) const {
+    return static_cast<int>(static_cast<std::int64_t>(microbatch) * routes / microbatches);
+  }
+};
+
+}  // namespace plumbline
