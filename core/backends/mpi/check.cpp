@@ -1,0 +1,24 @@
+// Formats MPI errors.
+#include "core/backends/mpi/check.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string_view>
+
+#include "core/error.hpp"
+
+namespace plumbline {
+
+void check_mpi(int code, const char* call, std::source_location at) {
+  if (code == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS) length = 0;
+  const std::string_view words(text.data(), static_cast<std::size_t>(length));
+  std::string_view file = at.file_name();
+  if (const auto slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
+  throw Error(fmt::format("{}:{}: {}: {} (MPI error {})", file, at.line(), call, words, code));
+}
+
+}  // namespace plumbline

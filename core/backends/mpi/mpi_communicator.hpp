@@ -1,0 +1,90 @@
+// The Communicator over Open MPI.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/backends/mpi/clock.hpp"
+#include "core/backends/mpi/handle.hpp"
+#include "core/backends/mpi/reduce_ops.hpp"
+#include "core/backends/mpi/waiter.hpp"
+#include "core/communicator.hpp"
+
+namespace plumbline {
+
+struct MpiOptions {
+  /// MPI counts are ints: longer buffers go in pieces of this many elements.
+  std::int64_t longest_call = std::int64_t{1} << 30;
+  /// Give the processor away while waiting; default: when the host has more ranks than processors.
+  std::optional<bool> crowded;
+};
+
+/// One rank's end of all groups of a layout, on communicators of its own. Host memory only. fp16 reduces like
+/// bf16. Results of a collective are the same bits on every member and in every run: Open MPI chooses the
+/// algorithm by size and group, never by arrival, and adds commutatively.
+class MpiCommunicator final : public Communicator {
+ public:
+  /// Collective over MPI_COMM_WORLD, after MPI_Init; destroy before MPI_Finalize. Throws InputError when the
+  /// layout's size is not the number of ranks that were started.
+  explicit MpiCommunicator(const Layout& layout, const MpiOptions& options = {});
+
+  const Layout& layout() const override { return layout_; }
+  int rank() const override { return rank_; }
+  void all_reduce(Group group, Matrix buffer, ReduceOp op) override;
+  Ticket start_all_reduce(Group group, Matrix buffer, ReduceOp op) override;
+  void all_gather(Group group, Matrix input, Matrix output) override;
+  void reduce_scatter(Group group, Matrix input, Matrix output) override;
+  void broadcast(Group group, int root_world_rank, Matrix buffer) override;
+  void barrier(Group group) override;
+  Ticket send(Matrix buffer, int to, int tag) override;
+  Ticket receive(Matrix buffer, int from, int tag) override;
+  void wait(Ticket& ticket) override;
+  void progress() override;
+  Seconds now() const override { return monotonic_now() + clock_.offset; }
+  Seconds clock_error() const override { return clock_.error; }
+  const Traffic& traffic() const override { return traffic_; }
+
+  /// Whether waiting gives the processor away.
+  bool crowded() const { return waiter_.crowded(); }
+
+ private:
+  struct Members {
+    std::vector<int> ranks;  // world ranks, ascending; empty when this rank is not in the group
+    MpiComm comm;            // null for a group of one
+    int mine = 0;            // this rank's place in `ranks`
+  };
+  /// One MPI request of a ticket; a message expects so many elements.
+  struct Part {
+    MPI_Request request = MPI_REQUEST_NULL;
+    int expected = -1;  // of a receive
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+  };
+  struct Pending {
+    const char* call = "";
+    std::vector<Part> parts;
+  };
+
+  const Members& members(Group group) const;
+  Ticket open(const char* call);
+  Pending& pending(const Ticket& ticket) { return pending_[static_cast<std::size_t>(ticket.id)]; }
+  template <class Call>
+  void for_pieces(const Matrix& buffer, Call call) const;
+  void broadcast_pieces(const Members& group, int root, const Matrix& buffer);
+  void reduce_pieces(const Members& group, int root, const Matrix& input, const Matrix& output);
+  void finish(MPI_Request& request, const char* call) const;
+
+  Layout layout_;
+  int rank_ = 0;
+  std::int64_t longest_call_;
+  Waiter waiter_;
+  ClockOffset clock_;
+  ReduceOps ops_;
+  std::array<Members, kGroups> groups_;
+  std::vector<Pending> pending_;
+  std::vector<std::int64_t> free_;  // slots of pending_ that are not in use
+  Traffic traffic_;
+};
+
+}  // namespace plumbline

@@ -1,0 +1,32 @@
+// The life of a process as an MPI rank, and what happens when it fails.
+#pragma once
+
+#include <functional>
+
+namespace plumbline {
+
+/// MPI_Init … MPI_Finalize. At most one per process; everything that uses MPI must be gone before it is.
+class MpiSession {
+ public:
+  MpiSession(int& argc, char**& argv);
+  ~MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+
+  /// Runs `body` and returns what it returns. When it throws, prints "[rank 3] what()" to stderr and aborts
+  /// all ranks with the error's exit code (3 for std::bad_alloc), so that no peer waits for ever.
+  int guard(const std::function<int()>& body) const;
+
+ private:
+  int rank_ = 0;
+  int ranks_ = 1;
+};
+
+/// What started this process as one rank of several: "Open MPI", "PMIx", "PMI", "torchrun"; nullptr when it
+/// was started alone. Reads environment variables only; usable before MPI_Init.
+const char* rank_launcher();
+
+}  // namespace plumbline

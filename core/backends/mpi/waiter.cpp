@@ -1,0 +1,63 @@
+// The two ways of waiting for a request.
+#include "core/backends/mpi/waiter.hpp"
+
+#include <sched.h>
+#include <sys/prctl.h>
+
+#include <ctime>
+
+#include "core/backends/mpi/check.hpp"
+#include "core/backends/mpi/handle.hpp"
+#include "core/processors.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr int kSpinTests = 50;
+constexpr long kFirstSleepNs = 20'000;
+constexpr long kLongestSleepNs = 50'000;
+constexpr unsigned long kTimerSlackNs = 1'000;  // the kernel's default of 50 us would double every sleep
+
+}  // namespace
+
+bool host_is_crowded(MPI_Comm world) {
+  MpiComm host;
+  check_mpi(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, host.out()),
+            "MPI_Comm_split_type");
+  int ranks = 0;
+  check_mpi(MPI_Comm_size(host.get(), &ranks), "MPI_Comm_size");
+  // Bound ranks see one processor each: the host's share is the union.
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  sched_getaffinity(0, sizeof mine, &mine);
+  cpu_set_t all;
+  check_mpi(MPI_Allreduce(&mine, &all, sizeof mine, MPI_BYTE, MPI_BOR, host.get()), "MPI_Allreduce");
+  int processors = CPU_COUNT(&all);
+  if (const int quota = processor_quota(); quota > 0 && quota < processors) processors = quota;
+  const int crowded_here = processors > 0 && ranks > processors ? 1 : 0;
+  int crowded = 0;
+  check_mpi(MPI_Allreduce(&crowded_here, &crowded, 1, MPI_INT, MPI_MAX, host.get()), "MPI_Allreduce");
+  return crowded != 0;
+}
+
+Waiter::Waiter(bool crowded) : crowded_(crowded) {
+  if (crowded) prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
+}
+
+void Waiter::wait(MPI_Request& request, MPI_Status* status, const char* call) const {
+  if (!crowded_) {
+    check_mpi(MPI_Wait(&request, status), call);
+    return;
+  }
+  timespec pause{0, kFirstSleepNs};
+  for (int tests = 0;; ++tests) {
+    int done = 0;
+    check_mpi(MPI_Test(&request, &done, status), call);
+    if (done != 0) return;
+    if (tests < kSpinTests) continue;
+    nanosleep(&pause, nullptr);
+    if (pause.tv_nsec < kLongestSleepNs) pause.tv_nsec += 1'000;
+  }
+}
+
+}  // namespace plumbline

@@ -1,0 +1,24 @@
+// How a rank waits: spinning while every rank has a processor of its own, giving it away when they share.
+#pragma once
+
+#include "core/backends/mpi/mpi_header.hpp"
+
+namespace plumbline {
+
+/// True when more ranks run on this host than it has processors for them. Collective over `world`.
+bool host_is_crowded(MPI_Comm world);
+
+/// Waits for requests. A crowded rank tests a few times and then sleeps between tests, since a waiting rank
+/// that spins takes the time of the one it waits for, and sched_yield gives up little under EEVDF.
+class Waiter {
+ public:
+  explicit Waiter(bool crowded);
+  bool crowded() const { return crowded_; }
+  /// Finishes `request`; throws Error with MPI's words when it failed.
+  void wait(MPI_Request& request, MPI_Status* status, const char* call) const;
+
+ private:
+  bool crowded_;
+};
+
+}  // namespace plumbline

@@ -1,0 +1,14 @@
+// How many processors this process may use.
+#pragma once
+
+namespace plumbline {
+
+/// Hardware threads in this process's affinity mask, capped by the container's CPU quota. At least 1.
+int available_processors();
+/// Distinct physical cores among them (hardware threads of one core count once), capped the same way.
+int available_cores();
+/// The CPU quota of this process's control group (cgroup v2 or v1) in whole processors, rounded up; 0 when
+/// there is none.
+int processor_quota();
+
+}  // namespace plumbline
