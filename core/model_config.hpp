@@ -49,12 +49,15 @@ struct ModelConfig {
 /// Reads a Hugging Face config.json (llama, mistral, qwen2, gpt2). Throws InputError naming file, key, what
 /// was found and what is supported.
 ModelConfig load_model_config(const std::string& path);
-/// The same from text; `origin` stands for the file in messages.
+/// The same from text; `origin` stands for the file in messages. The name is "_name_or_path", or else
+/// `origin`.
 ModelConfig parse_model_config(std::string_view json, const std::string& origin);
+/// The config.json that parse_model_config reads back to the same ModelConfig (`name` under "_name_or_path").
+std::string to_config_json(const ModelConfig& config);
 /// A preset such as "qwen2.5-0.5b"; nullptr when there is none of that name.
 const ModelConfig* find_preset(std::string_view name);
 std::vector<std::string> preset_names();
-/// A preset name, or else the path of a config.json (or of a folder that holds one).
+/// A preset name (in any case), or else the path of a config.json (or of a folder that holds one).
 ModelConfig resolve_model(const std::string& preset_or_path);
 
 }  // namespace plumbline

@@ -1,0 +1,22 @@
+// Small text inputs: a whole file under a size cap, and the nearest known name for a misspelled one.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plumbline {
+
+/// The file's bytes. Throws InputError when it is missing, not a regular file, unreadable, or larger than
+/// `max_bytes`.
+std::string read_text_file(const std::string& path, std::size_t max_bytes);
+
+/// The entry of `known` with the smallest edit distance (Levenshtein) to `name`; empty when `known` is empty.
+std::string_view nearest_name(std::string_view name, const std::vector<std::string_view>& known);
+
+/// Text of a hostile input made fit for one line of an error message: control characters replaced, cut at
+/// `max_length` characters.
+std::string printable(std::string_view text, std::size_t max_length = 60);
+
+}  // namespace plumbline
