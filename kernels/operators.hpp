@@ -21,7 +21,7 @@ struct Gemm {
   bool a_transposed = false;
   bool b_transposed = false;
   bool accumulate = false;  // C is added to instead of overwritten
-  Matrix bias;              // (1, n) of the storage type, or empty
+  Matrix bias{};            // (1, n) of the storage type, or empty
 };
 
 /// Causal grouped-query attention of `batch` sequences. Query head i reads key/value head i / (heads /

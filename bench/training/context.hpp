@@ -1,0 +1,43 @@
+// What every part of a training step works with on one rank.
+#pragma once
+
+#include "bench/training/shape.hpp"
+#include "core/arena.hpp"
+#include "core/communicator.hpp"
+#include "core/run_config.hpp"
+#include "kernels/operators.hpp"
+
+namespace plumbline {
+
+/// References only; whoever makes it keeps them alive.
+struct TrainingContext {
+  const RunConfig& config;
+  const StageShape shape;
+  Operators& operators;
+  Communicator& communicator;
+  Arena& arena;
+
+  const ModelConfig& model() const { return config.model; }
+  int tensor_size() const { return config.tensor_model_parallel_size; }
+  /// A tensor of the storage type.
+  Tensor make(Category category, const char* holder, std::int64_t rows, std::int64_t cols) const {
+    return arena.allocate(category, holder, rows, cols, config.precision);
+  }
+  Tensor make_fp32(Category category, const char* holder, std::int64_t rows, std::int64_t cols) const {
+    return arena.allocate(category, holder, rows, cols, DType::fp32);
+  }
+  /// Sum over the tensor-parallel group, in place.
+  void sum_over_tensor_ranks(const Matrix& x) const {
+    if (tensor_size() > 1) communicator.all_reduce(Group::tensor, x, ReduceOp::sum);
+  }
+};
+
+/// Rotary tables, attention scratch: what the layers of a rank share.
+struct SharedBuffers {
+  Tensor rope_cos;  // (seq, head_dim/2) fp32; empty for learned positions
+  Tensor rope_sin;
+  Tensor attention_scratch;
+};
+SharedBuffers make_shared_buffers(const TrainingContext& context);
+
+}  // namespace plumbline

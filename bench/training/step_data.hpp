@@ -1,0 +1,31 @@
+// Which token ids a data-parallel replica trains on in each step.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/run_config.hpp"
+#include "core/token_data.hpp"
+
+namespace plumbline {
+
+/// (microbatches, micro_batch_size × seq_length) ids each; a target is the id after its input.
+struct StepTokens {
+  std::vector<std::int32_t> inputs;
+  std::vector<std::int32_t> targets;
+};
+
+/// Step s takes the samples [s·B, (s+1)·B) of the source, B = global batch size; micro-batch m of replica d
+/// takes the samples (m·D + d)·b … of these, so that a step's samples do not depend on the parallel split.
+class StepData {
+ public:
+  StepData(const RunConfig& config, int data_rank);
+  StepTokens step(std::int64_t index) const;
+
+ private:
+  const RunConfig& config_;
+  int data_rank_;
+  TokenSource source_;
+};
+
+}  // namespace plumbline

@@ -1,0 +1,15 @@
+// Writes gathered gradients and weights as safetensors files under Hugging Face names.
+#pragma once
+
+#include <string>
+
+#include "bench/training/stage.hpp"
+
+namespace plumbline {
+
+/// One file of fp32 tensors, written by world rank 0; nothing is left behind when it fails. Collective.
+void save_gradients(TransformerStage& stage, const std::string& file);
+/// A folder with model.safetensors (fp32 master weights) and nothing else. Collective.
+void save_weights(TransformerStage& stage, const std::string& folder);
+
+}  // namespace plumbline

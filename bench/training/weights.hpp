@@ -1,0 +1,42 @@
+// Moves parameters between a rank's memory and whole tensors under Hugging Face names: fresh random values,
+// loading a checkpoint into any split, and gathering a split model again.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/training/stage.hpp"
+
+namespace plumbline {
+
+/// Writes the elements of one slice to `out`, rows `stride` apart, in (out, in) orientation.
+using SliceReader =
+    std::function<void(const Parameter& parameter, const Slice& slice, float* out, std::int64_t stride)>;
+
+/// Normal weights of standard deviation `std_dev`, norms 1, biases 0. An element's value depends on the seed,
+/// its tensor's name and its place in that tensor only, so every split of a model starts equal. Counter-based
+/// random numbers: Philox 4x32 (Salmon et al. 2011, doi:10.1145/2063384.2063405) through Random123.
+SliceReader random_weights(std::uint64_t seed, double std_dev);
+
+/// A checkpoint folder or file. Throws InputError when a tensor is missing or has another shape.
+SliceReader checkpoint_weights(const std::string& path);
+
+/// Fills the parameters (and master weights); padding is zero.
+void load_weights(TransformerStage& stage, const SliceReader& reader);
+
+/// A whole tensor under its Hugging Face name, row-major in the checkpoint's own orientation.
+struct NamedTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::vector<float> values;
+};
+
+enum class Gathered { values, gradients };
+
+/// Puts the slices of replica 0 together, tensor by tensor in model order, and hands each to `sink` on world
+/// rank 0. Collective over the world; the other ranks' sinks are not called.
+void gather_weights(TransformerStage& stage, Gathered what, const std::function<void(NamedTensor&&)>& sink);
+
+}  // namespace plumbline

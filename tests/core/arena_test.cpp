@@ -1,0 +1,93 @@
+// The arena accounts every byte by category, keeps the breakdown of the peak and names the holders when full.
+#include "core/arena.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "core/error.hpp"
+
+namespace plumbline {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Arena, CountsExactElementBytesByCategory) {
+  Arena arena({}, host_memory());
+  const Tensor a = arena.allocate(Category::parameters, "a", 3, 5, DType::fp32);
+  const Tensor b = arena.allocate(Category::logits, "b", 1, 7, DType::bf16);
+  EXPECT_EQ(arena.allocated()[Category::parameters].value, 60);
+  EXPECT_EQ(arena.allocated()[Category::logits].value, 14);
+  EXPECT_EQ(arena.allocated_total().value, 74);
+  EXPECT_EQ(arena.reserved().value, 128);  // two blocks rounded to 64 bytes
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b.matrix().data) % 64, 0U);
+}
+
+TEST(Arena, KeepsTheBreakdownOfTheFirstMomentOfThePeak) {
+  Arena arena({}, host_memory());
+  { const Tensor a = arena.allocate(Category::activations, "a", 1, 100, DType::fp32); }
+  {
+    const Tensor b = arena.allocate(Category::workspace, "b", 1, 100, DType::fp32);  // ties with the peak
+  }
+  EXPECT_EQ(arena.peak().value, 400);
+  EXPECT_EQ(arena.at_peak()[Category::activations].value, 400);
+  EXPECT_EQ(arena.at_peak()[Category::workspace].value, 0);
+  EXPECT_EQ(arena.at_peak().total(), arena.peak());
+  arena.reset_peak();
+  EXPECT_EQ(arena.peak().value, 0);
+}
+
+TEST(Arena, ReusesFreedBlocks) {
+  Arena arena({}, host_memory());
+  void* first = nullptr;
+  {
+    const Tensor a = arena.allocate(Category::activations, "a", 10, 10, DType::fp32);
+    first = a.matrix().data;
+  }
+  const Tensor b = arena.allocate(Category::workspace, "b", 100, 1, DType::fp32);
+  EXPECT_EQ(b.matrix().data, first);
+}
+
+TEST(Arena, OverBudgetNamesTheLargestHolders) {
+  Arena arena(Bytes{1000}, host_memory());
+  const Tensor small = arena.allocate(Category::activations, "small thing", 1, 20, DType::fp32);
+  const Tensor large = arena.allocate(Category::logits, "large thing", 1, 200, DType::fp32);
+  try {
+    const Tensor never = arena.allocate(Category::workspace, "last straw", 1, 50, DType::fp32);
+    FAIL() << "fits in 1000 bytes?";
+  } catch (const OutOfMemory& error) {
+    EXPECT_EQ(error.code(), ExitCode::does_not_fit);
+    EXPECT_THAT(error.what(), HasSubstr("last straw (workspace) wants 200 bytes"));
+    EXPECT_THAT(error.what(), HasSubstr("largest holders: large thing (logits) 800 bytes in 1, small thing"));
+  }
+  EXPECT_EQ(arena.allocated_total().value, 880);  // the failed request left nothing behind
+}
+
+TEST(Arena, BudgetIsInclusive) {
+  Arena arena(Bytes{400}, host_memory());
+  EXPECT_NO_THROW(arena.allocate(Category::workspace, "all of it", 1, 100, DType::fp32));
+}
+
+TEST(Arena, MovedTensorsAreCountedOnce) {
+  Arena arena({}, host_memory());
+  Tensor a = arena.allocate(Category::workspace, "a", 1, 1, DType::fp32);
+  Tensor b = std::move(a);
+  EXPECT_FALSE(a);  // NOLINT: the moved-from state is what is tested
+  a = std::move(b);
+  EXPECT_EQ(arena.allocated_total().value, 4);
+  a = arena.allocate(Category::workspace, "c", 1, 2, DType::fp32);
+  EXPECT_EQ(arena.allocated_total().value, 8);
+  a.reset();
+  EXPECT_EQ(arena.allocated_total().value, 0);
+}
+
+TEST(Arena, UntouchedMemoryHoldsMoreThanTheMachineHas) {
+  Arena arena({}, untouched_memory());
+  const Tensor huge = arena.allocate(Category::parameters, "huge", 1 << 20, 1 << 24, DType::fp32);
+  EXPECT_EQ(arena.peak(), kGiB * (std::int64_t{64} << 10));
+}
+
+}  // namespace
+}  // namespace plumbline
