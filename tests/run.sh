@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Sets up, builds and runs all tests. What needs a GPU or published tables that are not here is skipped with a message.
+#   ./tests/run.sh [ctest options]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source bench/setup.sh
+
+plumbline_setup "${plumbline_packages[@]}" "${plumbline_check_packages[@]}"
+plumbline_build release
+ctest --preset release "$@"
