@@ -1,0 +1,113 @@
+// Cross-entropy over a vocabulary cut by columns, in three steps.
+#include <cmath>
+#include <cstring>
+
+#include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/cpu/dispatch.hpp"
+
+namespace plumbline::cpu {
+namespace {
+
+constexpr std::int32_t kIgnored = -100;
+constexpr const char* kShapes =
+    "logits (T,n) with valid <= n, targets (1,T) int32, row_max (1,T) fp32, sums (2,T) fp32";
+
+template <class T>
+PLUMBLINE_MULTIVERSION void row_maxima(Matrix logits, std::int64_t valid, float* row_max) {
+  const Lanes lowest = splat(-__builtin_inff());
+  for (std::int64_t t = 0; t < logits.rows; ++t) {
+    const T* row = row_of<T>(logits, t);
+    Lanes best = lowest;
+    for_lanes(valid, [&] PLUMBLINE_LANES { best = maximum(keep(load(row + i, part), lowest, part), best); });
+    row_max[t] = largest(best);
+  }
+}
+
+template <class T>
+PLUMBLINE_MULTIVERSION void row_sums(Matrix logits, std::int64_t valid, std::int64_t first_token,
+                                     const std::int32_t* targets, const float* row_max, Matrix sums) {
+  float* exponentials = row_of<float>(sums, 0);
+  float* at_target = row_of<float>(sums, 1);
+  for (std::int64_t t = 0; t < logits.rows; ++t) {
+    const T* row = row_of<T>(logits, t);
+    const float top = row_max[t];
+    Lanes total{};
+    for_lanes(valid, [&] PLUMBLINE_LANES { total += keep(exp(load(row + i, part) - top), Lanes{}, part); });
+    exponentials[t] = sum(total);
+    const std::int64_t column = targets[t] - first_token;
+    const bool mine = targets[t] != kIgnored && column >= 0 && column < valid;
+    at_target[t] = mine ? load(row + column, First{1})[0] - top : 0.0F;
+  }
+}
+
+template <class T>
+PLUMBLINE_MULTIVERSION void gradient_in_place(Matrix logits, std::int64_t valid, std::int64_t first_token,
+                                              const std::int32_t* targets, const float* row_max,
+                                              const float* exponentials, float scale) {
+  for (std::int64_t t = 0; t < logits.rows; ++t) {
+    T* row = row_of<T>(logits, t);
+    if (targets[t] == kIgnored) {
+      std::memset(row, 0, static_cast<std::size_t>(logits.cols) * sizeof(T));
+      continue;
+    }
+    const float top = row_max[t];
+    const float factor = scale / exponentials[t];
+    const std::int64_t column = targets[t] - first_token;
+    const bool mine = column >= 0 && column < valid;
+    // The target's entry is computed apart, so that it is rounded once.
+    const Lanes at_target = mine ? exp(load(row + column, First{1}) - top) * factor - scale : Lanes{};
+    for_lanes(valid, [&] PLUMBLINE_LANES { store(row + i, exp(load(row + i, part) - top) * factor, part); });
+    if (mine) store(row + column, at_target, First{1});
+    std::memset(row + valid, 0, static_cast<std::size_t>(logits.cols - valid) * sizeof(T));
+  }
+}
+
+bool is_row(const Matrix& x, const Matrix& logits, DType type) {
+  return has_shape(x, 1, logits.rows, type);
+}
+bool is_valid(std::int64_t valid, const Matrix& logits) {
+  return valid >= 0 && valid <= logits.cols;
+}
+
+}  // namespace
+
+void CpuOperators::cross_entropy_max(Matrix logits, std::int64_t valid, Matrix row_max) {
+  require(is_valid(valid, logits) && is_row(row_max, logits, DType::fp32), "cross_entropy_max", kShapes,
+          {{"logits", logits}, {"row_max", row_max}});
+  with_type("cross_entropy_max", logits.dtype,
+            [&](auto type) { row_maxima<decltype(type)>(logits, valid, row_max.as<float>()); });
+}
+
+void CpuOperators::cross_entropy_sums(Matrix logits, std::int64_t valid, std::int64_t first_token,
+                                      Matrix targets, Matrix row_max, Matrix sums) {
+  require(is_valid(valid, logits) && is_row(row_max, logits, DType::fp32) &&
+              is_row(targets, logits, DType::int32) && has_shape(sums, 2, logits.rows, DType::fp32),
+          "cross_entropy_sums", kShapes,
+          {{"logits", logits}, {"targets", targets}, {"row_max", row_max}, {"sums", sums}});
+  with_type("cross_entropy_sums", logits.dtype, [&](auto type) {
+    row_sums<decltype(type)>(logits, valid, first_token, targets.as<std::int32_t>(), row_max.as<float>(),
+                             sums);
+  });
+}
+
+double CpuOperators::cross_entropy_gradient(Matrix logits, std::int64_t valid, std::int64_t first_token,
+                                            Matrix targets, Matrix row_max, Matrix sums, double scale) {
+  require(is_valid(valid, logits) && is_row(row_max, logits, DType::fp32) &&
+              is_row(targets, logits, DType::int32) && has_shape(sums, 2, logits.rows, DType::fp32),
+          "cross_entropy_gradient", kShapes,
+          {{"logits", logits}, {"targets", targets}, {"row_max", row_max}, {"sums", sums}});
+  const auto* target = targets.as<std::int32_t>();
+  const auto* exponentials = row_of<float>(sums, 0);
+  const auto* at_target = row_of<float>(sums, 1);
+  double loss = 0;
+  for (std::int64_t t = 0; t < logits.rows; ++t) {
+    if (target[t] != kIgnored) loss += std::log(static_cast<double>(exponentials[t])) - at_target[t];
+  }
+  with_type("cross_entropy_gradient", logits.dtype, [&](auto type) {
+    gradient_in_place<decltype(type)>(logits, valid, first_token, target, row_max.as<float>(), exponentials,
+                                      static_cast<float>(scale));
+  });
+  return loss;
+}
+
+}  // namespace plumbline::cpu

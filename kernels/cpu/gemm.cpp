@@ -1,0 +1,123 @@
+// Operators::gemm and the cache of oneDNN primitives behind it.
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/cpu/dispatch.hpp"
+#include "kernels/cpu/matmul.hpp"
+
+namespace plumbline::cpu {
+namespace {
+
+dnnl::memory::data_type onednn_type(DType type) {
+  return type == DType::fp32 ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
+}
+
+/// A matrix of `rows` × `cols` as the product sees it; when transposed, memory holds its columns one by one.
+dnnl::memory::desc view(std::int64_t rows, std::int64_t cols, std::int64_t stride, bool transposed,
+                        DType type) {
+  const dnnl::memory::dims strides =
+      transposed ? dnnl::memory::dims{1, stride} : dnnl::memory::dims{stride, 1};
+  return {{rows, cols}, onednn_type(type), strides};
+}
+
+void check(const Gemm& gemm) {
+  const Matrix& a = gemm.a;
+  const Matrix& b = gemm.b;
+  const Matrix& c = gemm.c;
+  const std::int64_t k = gemm.a_transposed ? a.rows : a.cols;
+  const bool agrees = (gemm.a_transposed ? a.cols : a.rows) == c.rows &&
+                      (gemm.b_transposed ? b.cols : b.rows) == k &&
+                      (gemm.b_transposed ? b.rows : b.cols) == c.cols && a.dtype == b.dtype &&
+                      (c.dtype == a.dtype || c.dtype == DType::fp32) &&
+                      (gemm.bias.data == nullptr || has_shape(gemm.bias, 1, c.cols, a.dtype));
+  require(agrees,
+          gemm.a_transposed   ? "gemm (A transposed)"
+          : gemm.b_transposed ? "gemm (B transposed)"
+                              : "gemm",
+          "op(A) (m,k), op(B) (k,n) of one type, C (m,n) of that type or fp32, bias (1,n) or empty",
+          {{"A", a}, {"B", b}, {"C", c}, {"bias", gemm.bias}});
+  if (a.dtype != DType::fp32 && a.dtype != DType::bf16) throw_unsupported("gemm", a.dtype);
+}
+
+/// A one-row matrix has no stride; giving each its tightest keeps them on oneDNN's fast path.
+std::int64_t row_stride(const Matrix& x) {
+  return x.rows == 1 ? x.cols : x.stride;
+}
+
+}  // namespace
+
+std::size_t MatmulCache::KeyHash::operator()(const Key& key) const {
+  std::uint64_t hash = 0;
+  const auto mix = [&hash](std::int64_t value) {
+    hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15U;
+    hash ^= hash >> 29;
+  };
+  for (const std::int64_t value : {key.m, key.n, key.k, key.a_stride, key.b_stride, key.c_stride}) mix(value);
+  mix(static_cast<int>(key.type) | static_cast<int>(key.c_type) << 4 | key.a_transposed << 8 |
+      key.b_transposed << 9 | key.accumulate << 10 | key.bias << 11);
+  return hash;
+}
+
+MatmulCache::MatmulCache() : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
+
+MatmulCache::Entry MatmulCache::make(const Key& key) const {
+  const dnnl::memory::desc a = view(key.m, key.k, key.a_stride, key.a_transposed, key.type);
+  const dnnl::memory::desc b = view(key.k, key.n, key.b_stride, key.b_transposed, key.type);
+  const dnnl::memory::desc c = view(key.m, key.n, key.c_stride, false, key.c_type);
+  const dnnl::memory::desc bias = key.bias ? view(1, key.n, key.n, false, key.type) : dnnl::memory::desc();
+  dnnl::primitive_attr attributes;
+  if (key.accumulate) {
+    dnnl::post_ops add_to_c;
+    add_to_c.append_sum(1.0F);
+    attributes.set_post_ops(add_to_c);
+  }
+  const dnnl::matmul::desc operation =
+      key.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
+  Entry entry;
+  entry.primitive = dnnl::matmul(dnnl::matmul::primitive_desc(operation, attributes, engine_));
+  entry.a = dnnl::memory(a, engine_, nullptr);
+  entry.b = dnnl::memory(b, engine_, nullptr);
+  entry.c = dnnl::memory(c, engine_, nullptr);
+  entry.arguments = {{DNNL_ARG_SRC, entry.a}, {DNNL_ARG_WEIGHTS, entry.b}, {DNNL_ARG_DST, entry.c}};
+  if (key.bias) {
+    entry.bias = dnnl::memory(bias, engine_, nullptr);
+    entry.arguments.emplace(DNNL_ARG_BIAS, entry.bias);
+  }
+  return entry;
+}
+
+void MatmulCache::run(const Gemm& gemm) {
+  const bool bias = gemm.bias.data != nullptr;
+  const Key key{gemm.c.rows,        gemm.c.cols,        gemm.a_transposed ? gemm.a.rows : gemm.a.cols,
+                row_stride(gemm.a), row_stride(gemm.b), row_stride(gemm.c),
+                gemm.a.dtype,       gemm.c.dtype,       gemm.a_transposed,
+                gemm.b_transposed,  gemm.accumulate,    bias};
+  try {
+    auto found = entries_.find(key);
+    if (found == entries_.end()) found = entries_.emplace(key, make(key)).first;
+    const Entry& entry = found->second;
+    entry.a.set_data_handle(gemm.a.data);
+    entry.b.set_data_handle(gemm.b.data);
+    entry.c.set_data_handle(gemm.c.data);
+    if (bias) entry.bias.set_data_handle(gemm.bias.data);
+    entry.primitive.execute(stream_, entry.arguments);
+    stream_.wait();
+  } catch (const dnnl::error& error) {
+    throw Error(fmt::format("gemm: oneDNN failed at {}x{}x{} {}: {}", key.m, key.n, key.k, name_of(key.type),
+                            error.what()));
+  }
+}
+
+void CpuOperators::gemm(const Gemm& gemm) {
+  check(gemm);
+  if (gemm.c.empty()) return;
+  if (gemm.a.empty()) {  // k = 0: an empty sum
+    require(gemm.bias.data == nullptr, "gemm", "no bias when k is 0", {{"A", gemm.a}, {"bias", gemm.bias}});
+    if (!gemm.accumulate) fill(gemm.c, 0);
+    return;
+  }
+  matmul_.run(gemm);
+}
+
+}  // namespace plumbline::cpu

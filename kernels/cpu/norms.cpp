@@ -1,0 +1,188 @@
+// RMSNorm and LayerNorm: two passes over a row while it lies in cache; weight gradients summed in fp32.
+#include <cmath>
+
+#include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/cpu/dispatch.hpp"
+
+namespace plumbline::cpu {
+namespace {
+
+template <class T>
+PLUMBLINE_MULTIVERSION void rms_forward(Matrix x, Matrix w, Matrix y, float* rstd, double epsilon) {
+  const std::int64_t h = x.cols;
+  const T* weight = w.as<T>();
+  for (std::int64_t t = 0; t < x.rows; ++t) {
+    const T* in = row_of<T>(x, t);
+    T* out = row_of<T>(y, t);
+    Lanes squares{};
+    for_lanes(h, [&] PLUMBLINE_LANES {
+      const Lanes value = load(in + i, part);
+      squares += value * value;
+    });
+    rstd[t] = static_cast<float>(1.0 / std::sqrt(sum(squares) / static_cast<double>(h) + epsilon));
+    const Lanes factor = splat(rstd[t]);
+    for_lanes(h, [&] PLUMBLINE_LANES {
+      store(out + i, load(in + i, part) * factor * load(weight + i, part), part);
+    });
+  }
+}
+
+/// dx = residual + r·g - x·r³·mean(g·x), g = dy·w, r = 1/rms.
+template <class T>
+PLUMBLINE_MULTIVERSION void rms_backward(Matrix dy, Matrix x, Matrix w, const float* rstd, Matrix residual,
+                                         Matrix dx, float* dw) {
+  const std::int64_t h = x.cols;
+  const T* weight = w.as<T>();
+  for (std::int64_t t = 0; t < x.rows; ++t) {
+    const T* in = row_of<T>(x, t);
+    const T* gradient = row_of<T>(dy, t);
+    const T* added = residual.data == nullptr ? nullptr : row_of<T>(residual, t);
+    T* out = row_of<T>(dx, t);
+    const float r = rstd[t];
+    Lanes products{};
+    for_lanes(h, [&] PLUMBLINE_LANES {
+      const Lanes product = load(gradient + i, part) * load(in + i, part);
+      store(dw + i, load(dw + i, part) + product * r, part);
+      products += product * load(weight + i, part);
+    });
+    const float pull = r * r * r * sum(products) / static_cast<float>(h);
+    for_lanes(h, [&] PLUMBLINE_LANES {
+      const Lanes base = added == nullptr ? Lanes{} : load(added + i, part);
+      const Lanes g = load(gradient + i, part) * load(weight + i, part);
+      store(out + i, base + g * r - load(in + i, part) * pull, part);
+    });
+  }
+}
+
+template <class T>
+PLUMBLINE_MULTIVERSION void layer_forward(Matrix x, Matrix w, Matrix b, Matrix y, float* mean, float* rstd,
+                                          double epsilon) {
+  const std::int64_t h = x.cols;
+  const T* weight = w.as<T>();
+  const T* bias = b.as<T>();
+  for (std::int64_t t = 0; t < x.rows; ++t) {
+    const T* in = row_of<T>(x, t);
+    T* out = row_of<T>(y, t);
+    Lanes total{};
+    for_lanes(h, [&] PLUMBLINE_LANES { total += load(in + i, part); });
+    mean[t] = sum(total) / static_cast<float>(h);
+    const Lanes center = splat(mean[t]);
+    Lanes squares{};
+    for_lanes(h, [&] PLUMBLINE_LANES {
+      const Lanes distance = keep(load(in + i, part) - center, Lanes{}, part);
+      squares += distance * distance;
+    });
+    rstd[t] = static_cast<float>(1.0 / std::sqrt(sum(squares) / static_cast<double>(h) + epsilon));
+    const Lanes factor = splat(rstd[t]);
+    for_lanes(h, [&] PLUMBLINE_LANES {
+      const Lanes normal = (load(in + i, part) - center) * factor;
+      store(out + i, normal * load(weight + i, part) + load(bias + i, part), part);
+    });
+  }
+}
+
+/// dx = residual + r·(g - mean(g) - n·mean(g·n)), g = dy·w, n = (x - mean)·r.
+template <class T>
+PLUMBLINE_MULTIVERSION void layer_backward(Matrix dy, Matrix x, Matrix w, const float* mean,
+                                           const float* rstd, Matrix residual, Matrix dx, float* dw,
+                                           float* db) {
+  const std::int64_t h = x.cols;
+  const T* weight = w.as<T>();
+  for (std::int64_t t = 0; t < x.rows; ++t) {
+    const T* in = row_of<T>(x, t);
+    const T* gradient = row_of<T>(dy, t);
+    const T* added = residual.data == nullptr ? nullptr : row_of<T>(residual, t);
+    T* out = row_of<T>(dx, t);
+    const float center = mean[t];
+    const float r = rstd[t];
+    Lanes sums{};
+    Lanes products{};
+    for_lanes(h, [&] PLUMBLINE_LANES {
+      const Lanes d = load(gradient + i, part);
+      const Lanes normal = (load(in + i, part) - center) * r;
+      const Lanes g = d * load(weight + i, part);
+      store(dw + i, load(dw + i, part) + d * normal, part);
+      store(db + i, load(db + i, part) + d, part);
+      sums += g;
+      products += g * normal;
+    });
+    const float g_mean = sum(sums) / static_cast<float>(h);
+    const float product_mean = sum(products) / static_cast<float>(h);
+    for_lanes(h, [&] PLUMBLINE_LANES {
+      const Lanes base = added == nullptr ? Lanes{} : load(added + i, part);
+      const Lanes normal = (load(in + i, part) - center) * r;
+      const Lanes g = load(gradient + i, part) * load(weight + i, part);
+      store(out + i, base + (g - g_mean - normal * product_mean) * r, part);
+    });
+  }
+}
+
+bool is_statistic(const Matrix& statistic, const Matrix& x) {
+  return has_shape(statistic, 1, x.rows, DType::fp32);
+}
+bool is_residual(const Matrix& residual, const Matrix& x) {
+  return residual.data == nullptr || alike(residual, x);
+}
+
+}  // namespace
+
+void CpuOperators::rmsnorm_forward(Matrix x, Matrix w, Matrix y, Matrix rstd, double epsilon) {
+  require(has_shape(w, 1, x.cols, x.dtype) && alike(x, y) && is_statistic(rstd, x), "rmsnorm_forward",
+          "x, y (T,h), w (1,h) of one type, rstd (1,T) fp32", {{"x", x}, {"w", w}, {"y", y}, {"rstd", rstd}});
+  with_type("rmsnorm_forward", x.dtype,
+            [&](auto type) { rms_forward<decltype(type)>(x, w, y, rstd.as<float>(), epsilon); });
+}
+
+void CpuOperators::rmsnorm_backward(Matrix dy, Matrix x, Matrix w, Matrix rstd, Matrix residual, Matrix dx,
+                                    Matrix dw) {
+  require(alike(dy, x) && has_shape(w, 1, x.cols, x.dtype) && is_statistic(rstd, x) &&
+              is_residual(residual, x) && alike(dx, x) && has_shape(dw, 1, x.cols),
+          "rmsnorm_backward",
+          "dy, x, dx, residual or empty (T,h), w (1,h) of one type, rstd (1,T) fp32, dw (1,h)",
+          {{"dy", dy}, {"x", x}, {"w", w}, {"rstd", rstd}, {"residual", residual}, {"dx", dx}, {"dw", dw}});
+  float* weight_sums = column_sums(x.cols);
+  with_type("rmsnorm_backward", x.dtype, [&](auto type) {
+    rms_backward<decltype(type)>(dy, x, w, rstd.as<float>(), residual, dx, weight_sums);
+  });
+  add_column_sums(weight_sums, dw);
+}
+
+void CpuOperators::layernorm_forward(Matrix x, Matrix w, Matrix b, Matrix y, Matrix mean, Matrix rstd,
+                                     double epsilon) {
+  require(has_shape(w, 1, x.cols, x.dtype) && has_shape(b, 1, x.cols, x.dtype) && alike(x, y) &&
+              is_statistic(mean, x) && is_statistic(rstd, x),
+          "layernorm_forward", "x, y (T,h), w, b (1,h) of one type, mean, rstd (1,T) fp32",
+          {{"x", x}, {"w", w}, {"b", b}, {"y", y}, {"mean", mean}, {"rstd", rstd}});
+  with_type("layernorm_forward", x.dtype, [&](auto type) {
+    layer_forward<decltype(type)>(x, w, b, y, mean.as<float>(), rstd.as<float>(), epsilon);
+  });
+}
+
+void CpuOperators::layernorm_backward(Matrix dy, Matrix x, Matrix w, Matrix mean, Matrix rstd,
+                                      Matrix residual, Matrix dx, Matrix dw, Matrix db) {
+  require(alike(dy, x) && has_shape(w, 1, x.cols, x.dtype) && is_statistic(mean, x) &&
+              is_statistic(rstd, x) && is_residual(residual, x) && alike(dx, x) && has_shape(dw, 1, x.cols) &&
+              alike(db, dw),
+          "layernorm_backward",
+          "dy, x, dx, residual or empty (T,h), w (1,h) of one type, mean, rstd (1,T) fp32, dw, db (1,h) of "
+          "one type",
+          {{"dy", dy},
+           {"x", x},
+           {"w", w},
+           {"mean", mean},
+           {"rstd", rstd},
+           {"residual", residual},
+           {"dx", dx},
+           {"dw", dw},
+           {"db", db}});
+  float* weight_sums = column_sums(2 * x.cols);
+  float* bias_sums = weight_sums + x.cols;
+  with_type("layernorm_backward", x.dtype, [&](auto type) {
+    layer_backward<decltype(type)>(dy, x, w, mean.as<float>(), rstd.as<float>(), residual, dx, weight_sums,
+                                   bias_sums);
+  });
+  add_column_sums(weight_sums, dw);
+  add_column_sums(bias_sums, db);
+}
+
+}  // namespace plumbline::cpu

@@ -1,0 +1,137 @@
+// AdamW, gradient descent and the gradient norm.
+#include <cmath>
+
+#include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/cpu/dispatch.hpp"
+
+namespace plumbline::cpu {
+namespace {
+
+PLUMBLINE_INLINE Lanes square_root(Lanes v) {
+  Lanes result;
+  for (int i = 0; i < kLanes; ++i) result[i] = __builtin_sqrtf(v[i]);
+  return result;
+}
+
+/// AdamStep in the form the loop uses: the bias corrections folded into the factors.
+struct AdamFactors {
+  float keep1, add1, keep2, add2;  // of the moments
+  float step;                      // learning rate ÷ (1 - beta1^step)
+  float root;                      // 1 ÷ sqrt(1 - beta2^step)
+  float epsilon;
+  float decay;  // 1 - learning rate · weight decay
+  float gradient_scale;
+};
+
+template <class P, class G>
+PLUMBLINE_MULTIVERSION void adam_update(P* parameter, const G* gradient, float* master, float* moment1,
+                                        float* moment2, std::int64_t count, AdamFactors f) {
+  for_lanes(count, [&] PLUMBLINE_LANES {
+    const Lanes g = load(gradient + i, part) * f.gradient_scale;
+    const Lanes m = load(moment1 + i, part) * f.keep1 + g * f.add1;
+    const Lanes v = load(moment2 + i, part) * f.keep2 + g * g * f.add2;
+    const Lanes old = master == nullptr ? load(parameter + i, part) : load(master + i, part);
+    const Lanes updated = old * f.decay - f.step * m / (square_root(v) * f.root + f.epsilon);
+    store(moment1 + i, m, part);
+    store(moment2 + i, v, part);
+    store(parameter + i, updated, part);
+    if (master != nullptr) store(master + i, updated, part);
+  });
+}
+
+template <class P, class G>
+PLUMBLINE_MULTIVERSION void sgd_update(P* parameter, const G* gradient, float* master, std::int64_t count,
+                                       float factor) {
+  for_lanes(count, [&] PLUMBLINE_LANES {
+    const Lanes old = master == nullptr ? load(parameter + i, part) : load(master + i, part);
+    const Lanes updated = old - load(gradient + i, part) * factor;
+    store(parameter + i, updated, part);
+    if (master != nullptr) store(master + i, updated, part);
+  });
+}
+
+template <class T>
+PLUMBLINE_MULTIVERSION double squares(Matrix x) {
+  WideLanes total{};
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    const T* in = row_of<T>(x, row);
+    for_lanes(x.cols, [&] PLUMBLINE_LANES {
+      const WideLanes value = __builtin_convertvector(load(in + i, part), WideLanes);
+      total += value * value;
+    });
+  }
+  double result = 0;
+  for (int i = 0; i < kLanes; ++i) result += total[i];
+  return result;
+}
+
+/// `x` holds as many elements as the parameter, without gaps.
+bool matches(const Matrix& x, const Matrix& parameter) {
+  return x.elements() == parameter.elements() && x.contiguous();
+}
+bool is_state(const Matrix& x, const Matrix& parameter) {
+  return matches(x, parameter) && x.dtype == DType::fp32;
+}
+/// fp32 parameters are their own master.
+bool is_master(const Matrix& master, const Matrix& parameter) {
+  return parameter.dtype == DType::fp32 ? master.data == nullptr : is_state(master, parameter);
+}
+
+}  // namespace
+
+void CpuOperators::adam(Matrix parameter, Matrix gradient, Matrix master, Matrix moment1, Matrix moment2,
+                        const AdamStep& step) {
+  require(
+      parameter.contiguous() && matches(gradient, parameter) && is_master(master, parameter) &&
+          is_state(moment1, parameter) && is_state(moment2, parameter) && step.step >= 1,
+      "adam",
+      "equal element counts without gaps, moments fp32, master fp32 (empty for fp32 parameters), step >= 1",
+      {{"parameter", parameter},
+       {"gradient", gradient},
+       {"master", master},
+       {"moment1", moment1},
+       {"moment2", moment2}});
+  const auto steps = static_cast<double>(step.step);
+  const AdamFactors factors{
+      static_cast<float>(step.beta1),
+      static_cast<float>(1 - step.beta1),
+      static_cast<float>(step.beta2),
+      static_cast<float>(1 - step.beta2),
+      static_cast<float>(step.learning_rate / (1 - std::pow(step.beta1, steps))),
+      static_cast<float>(1 / std::sqrt(1 - std::pow(step.beta2, steps))),
+      static_cast<float>(step.epsilon),
+      static_cast<float>(1 - step.learning_rate * step.weight_decay),
+      static_cast<float>(step.gradient_scale),
+  };
+  with_type("adam", parameter.dtype, [&](auto type) {
+    with_type("adam", gradient.dtype, [&](auto gradient_type) {
+      using P = decltype(type);
+      using G = decltype(gradient_type);
+      adam_update<P, G>(parameter.as<P>(), gradient.as<G>(), master.as<float>(), moment1.as<float>(),
+                        moment2.as<float>(), parameter.elements(), factors);
+    });
+  });
+}
+
+void CpuOperators::sgd(Matrix parameter, Matrix gradient, Matrix master, double learning_rate,
+                       double gradient_scale) {
+  require(parameter.contiguous() && matches(gradient, parameter) && is_master(master, parameter), "sgd",
+          "equal element counts without gaps, master fp32 (empty for fp32 parameters)",
+          {{"parameter", parameter}, {"gradient", gradient}, {"master", master}});
+  with_type("sgd", parameter.dtype, [&](auto type) {
+    with_type("sgd", gradient.dtype, [&](auto gradient_type) {
+      using P = decltype(type);
+      using G = decltype(gradient_type);
+      sgd_update<P, G>(parameter.as<P>(), gradient.as<G>(), master.as<float>(), parameter.elements(),
+                       static_cast<float>(learning_rate * gradient_scale));
+    });
+  });
+}
+
+double CpuOperators::squared_norm(Matrix x) {
+  double result = 0;
+  with_type("squared_norm", x.dtype, [&](auto type) { result = squares<decltype(type)>(flattened(x)); });
+  return result;
+}
+
+}  // namespace plumbline::cpu

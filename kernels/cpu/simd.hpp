@@ -1,0 +1,144 @@
+// Sixteen fp32 lanes in GCC vector extensions, and the loads, stores and functions the CPU operators share.
+// The lane count is the same on every instruction set, and so is the order of every sum.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+// A function so marked is compiled once per x86-64 level and picked when the program is loaded. Everything it
+// calls in its loops must be PLUMBLINE_INLINE, or it would be compiled for the lowest level only. Sanitizers
+// do not survive the resolver, which runs before they are set up.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(PLUMBLINE_SANITIZED)
+#define PLUMBLINE_MULTIVERSION __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define PLUMBLINE_MULTIVERSION
+#endif
+#define PLUMBLINE_INLINE __attribute__((always_inline)) inline
+
+namespace plumbline::cpu {
+
+/// A bfloat16 in memory: the upper half of an fp32.
+struct Bf16 {
+  std::uint16_t bits;
+};
+
+constexpr std::int64_t kLanes = 16;
+using Lanes = float __attribute__((vector_size(64)));
+using LaneBits = std::uint32_t __attribute__((vector_size(64)));
+using HalfBits = std::uint16_t __attribute__((vector_size(32)));
+using WideLanes = double __attribute__((vector_size(128)));
+
+/// How many of sixteen elements are there: all, or the first `count` at the end of a row.
+struct All {};
+struct First {
+  std::int64_t count;
+};
+
+/// Calls f(offset, All or First) so that [0, n) is covered in steps of sixteen.
+template <class F>
+PLUMBLINE_INLINE void for_lanes(std::int64_t n, F&& f) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) f(i, All{});
+  if (i < n) f(i, First{n - i});
+}
+// A lambda body for for_lanes.
+#define PLUMBLINE_LANES (std::int64_t i, auto part) __attribute__((always_inline))
+
+PLUMBLINE_INLINE Lanes splat(float x) {
+  return Lanes{} + x;
+}
+
+PLUMBLINE_INLINE Lanes load(const float* p, All /*part*/) {
+  Lanes v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+PLUMBLINE_INLINE Lanes load(const Bf16* p, All /*part*/) {
+  HalfBits half;
+  std::memcpy(&half, p, sizeof half);
+  return (Lanes)(__builtin_convertvector(half, LaneBits) << 16);
+}
+/// Lanes that are not there read as zero.
+template <class T>
+PLUMBLINE_INLINE Lanes load(const T* p, First part) {
+  T buffer[kLanes] = {};
+  std::memcpy(buffer, p, static_cast<std::size_t>(part.count) * sizeof(T));
+  return load(buffer, All{});
+}
+
+PLUMBLINE_INLINE void store(float* p, Lanes v, All /*part*/) {
+  std::memcpy(p, &v, sizeof v);
+}
+/// Rounds to the nearest bf16, ties to even; a NaN stays a NaN.
+PLUMBLINE_INLINE void store(Bf16* p, Lanes v, All /*part*/) {
+  const LaneBits bits = (LaneBits)v;
+  const LaneBits rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
+  const LaneBits quiet = (bits >> 16) | 0x40U;
+  const HalfBits half = __builtin_convertvector(v == v ? rounded : quiet, HalfBits);
+  std::memcpy(p, &half, sizeof half);
+}
+template <class T>
+PLUMBLINE_INLINE void store(T* p, Lanes v, First part) {
+  T buffer[kLanes];
+  store(buffer, v, All{});
+  std::memcpy(p, buffer, static_cast<std::size_t>(part.count) * sizeof(T));
+}
+
+/// `v` where the element is there, `other` where it is not.
+PLUMBLINE_INLINE Lanes keep(Lanes v, Lanes /*other*/, All /*part*/) {
+  return v;
+}
+PLUMBLINE_INLINE Lanes keep(Lanes v, Lanes other, First part) {
+  const LaneBits index = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return index < static_cast<std::uint32_t>(part.count) ? v : other;
+}
+
+PLUMBLINE_INLINE Lanes maximum(Lanes a, Lanes b) {
+  return a > b ? a : b;
+}
+PLUMBLINE_INLINE float sum(Lanes v) {
+  float lane[kLanes];
+  std::memcpy(lane, &v, sizeof v);
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) lane[i] += lane[i + width];
+  }
+  return lane[0];
+}
+PLUMBLINE_INLINE float largest(Lanes v) {
+  float lane[kLanes];
+  std::memcpy(lane, &v, sizeof v);
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) lane[i] = lane[i] > lane[i + width] ? lane[i] : lane[i + width];
+  }
+  return lane[0];
+}
+
+/// e^x within 2 units in the last place: x = n·ln 2 + r, a polynomial of degree 7 in r (coefficients of
+/// Moshier's Cephes expf), and n added to the exponent. Below -87.33, where the result would be subnormal, 0;
+/// above 88.72, infinity; NaN stays NaN.
+PLUMBLINE_INLINE Lanes exp(Lanes x) {
+  constexpr float kLowest = -87.33F;
+  constexpr float kHighest = 88.72F;
+  constexpr float kRound = 12582912.0F;  // 1.5·2²³: adding it leaves the nearest integer in the low bits
+  Lanes z = x < kLowest ? splat(kLowest) : x;
+  z = z > kHighest ? splat(kHighest) : z;
+  const Lanes shifted = z * 1.44269504088896341F + kRound;
+  const Lanes n = shifted - kRound;
+  const Lanes r = z - n * 0.693359375F + n * 2.12194440e-4F;
+  Lanes p = r * 1.9875691500e-4F + 1.3981999507e-3F;
+  p = p * r + 8.3334519073e-3F;
+  p = p * r + 4.1665795894e-2F;
+  p = p * r + 1.6666665459e-1F;
+  p = p * r + 5.0000001201e-1F;
+  p = p * r * r + r + 1.0F;
+  const Lanes y = (Lanes)((LaneBits)p + ((LaneBits)shifted << 23));
+  const Lanes bounded = x <= kHighest ? y : x + __builtin_inff();
+  return x < kLowest ? Lanes{} : bounded;
+}
+
+/// 1/(1 + e^-x).
+PLUMBLINE_INLINE Lanes sigmoid(Lanes x) {
+  return 1.0F / (1.0F + exp(-x));
+}
+
+}  // namespace plumbline::cpu
