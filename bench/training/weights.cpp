@@ -41,17 +41,17 @@ NamedTensor empty_tensor(const Slice& slice) {
   NamedTensor whole;
   whole.name = slice.tensor;
   whole.values.resize(static_cast<std::size_t>(slice.tensor_rows * slice.tensor_cols));
-  if (slice.vector) {
-    whole.shape = {slice.tensor_cols};
-  } else if (slice.transposed) {
-    whole.shape = {slice.tensor_cols, slice.tensor_rows};
-  } else {
-    whole.shape = {slice.tensor_rows, slice.tensor_cols};
-  }
+  whole.shape = checkpoint_shape(slice);
   return whole;
 }
 
 }  // namespace
+
+std::vector<std::int64_t> checkpoint_shape(const Slice& slice) {
+  if (slice.vector) return {slice.tensor_cols};
+  if (slice.transposed) return {slice.tensor_cols, slice.tensor_rows};
+  return {slice.tensor_rows, slice.tensor_cols};
+}
 
 void load_weights(TransformerStage& stage, const SliceReader& reader) {
   const StageMemory& memory = stage.memory();

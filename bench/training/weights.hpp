@@ -33,6 +33,9 @@ struct NamedTensor {
   std::vector<float> values;
 };
 
+/// Shape of the slice's whole tensor as the checkpoint stores it.
+std::vector<std::int64_t> checkpoint_shape(const Slice& slice);
+
 enum class Gathered { values, gradients };
 
 /// Puts the slices of replica 0 together, tensor by tensor in model order, and hands each to `sink` on world

@@ -1,0 +1,93 @@
+// Checkpoints: safetensors files in, safetensors files out.
+#include "bench/training/weight_files.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <system_error>
+
+#include "bench/training/weights.hpp"
+#include "core/error.hpp"
+#include "core/safetensors.hpp"
+
+namespace plumbline {
+namespace {
+
+/// GPT-2 checkpoints are published with and without the "transformer." prefix.
+const StoredTensor& find_tensor(const TensorFile& file, const std::string& name) {
+  constexpr std::string_view kPrefix = "transformer.";
+  if (file.find(name) == nullptr && name.starts_with(kPrefix)) {
+    if (const StoredTensor* bare = file.find(name.substr(kPrefix.size()))) return *bare;
+  }
+  return file.get(name);
+}
+
+std::vector<TensorFileWriter::Entry> checkpoint_entries(const RunConfig& config) {
+  std::vector<TensorFileWriter::Entry> entries;
+  for (int stage = 0; stage < config.pipeline_model_parallel_size; ++stage) {
+    for (const Parameter& parameter : stage_parameters(config, part_of(config, stage, 0))) {
+      if (parameter.tied_copy) continue;
+      std::string last;
+      for (const Slice& slice : parameter.slices) {
+        if (slice.tensor == last) continue;  // GPT-2's c_attn comes as three slices of one tensor
+        last = slice.tensor;
+        entries.push_back({slice.tensor, StoredType::fp32, checkpoint_shape(slice)});
+      }
+    }
+  }
+  return entries;
+}
+
+void save(TransformerStage& stage, Gathered what, const std::string& file) {
+  std::optional<TensorFileWriter> writer;
+  if (stage.context().communicator.rank() == 0)
+    writer.emplace(file, checkpoint_entries(stage.context().config));
+  gather_weights(stage, what, [&](NamedTensor&& whole) {
+    writer->write(whole.name, std::as_bytes(std::span(whole.values)));
+  });
+  if (writer) writer->finish();
+}
+
+}  // namespace
+
+SliceReader checkpoint_weights(const std::string& path) {
+  const auto file = std::make_shared<TensorFile>(path);
+  return [file](const Parameter& /*parameter*/, const Slice& slice, float* out, std::int64_t stride) {
+    const StoredTensor& tensor = find_tensor(*file, slice.tensor);
+    const std::vector<std::int64_t> expected = checkpoint_shape(slice);
+    if (tensor.shape != expected) {
+      throw InputError(fmt::format("{}: tensor {} has shape [{}], the model configuration expects [{}]",
+                                   file->path(), slice.tensor, fmt::join(tensor.shape, ", "),
+                                   fmt::join(expected, ", ")));
+    }
+    for (std::int64_t row = 0; row < slice.rows; ++row) {
+      const std::int64_t at_row = slice.row + row;
+      for (std::int64_t col = 0; col < slice.cols; ++col) {
+        const std::int64_t at_col = slice.col + col;
+        out[row * stride + col] = tensor.at(slice.transposed ? at_col * slice.tensor_rows + at_row
+                                                             : at_row * slice.tensor_cols + at_col);
+      }
+    }
+  };
+}
+
+void save_gradients(TransformerStage& stage, const std::string& file) {
+  save(stage, Gathered::gradients, file);
+}
+
+void save_weights(TransformerStage& stage, const std::string& folder) {
+  if (stage.context().communicator.rank() == 0) {
+    std::error_code failure;
+    std::filesystem::create_directories(folder, failure);
+    if (failure) {
+      throw InputError(
+          fmt::format("cannot make the folder {} of save_weights: {}", folder, failure.message()));
+    }
+  }
+  save(stage, Gathered::values, (std::filesystem::path(folder) / "model.safetensors").string());
+}
+
+}  // namespace plumbline
