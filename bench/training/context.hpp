@@ -7,7 +7,7 @@
 #include "core/run_config.hpp"
 #include "kernels/operators.hpp"
 
-namespace plumbline {
+namespace plumbline::training {
 
 /// References only; whoever makes it keeps them alive.
 struct TrainingContext {
@@ -40,4 +40,4 @@ struct SharedBuffers {
 };
 SharedBuffers make_shared_buffers(const TrainingContext& context);
 
-}  // namespace plumbline
+}  // namespace plumbline::training

@@ -1,6 +1,6 @@
 #include "bench/training/gradient_reducer.hpp"
 
-namespace plumbline {
+namespace plumbline::training {
 
 GradientReducer::GradientReducer(Communicator& communicator, Matrix gradients, std::int64_t bucket_elements)
     : communicator_(communicator), gradients_(gradients), bucket_elements_(bucket_elements) {}
@@ -30,4 +30,4 @@ void GradientReducer::start_bucket(std::int64_t first) {
   started_from_ = first;
 }
 
-}  // namespace plumbline
+}  // namespace plumbline::training

@@ -5,7 +5,7 @@
 
 #include "bench/training/context.hpp"
 
-namespace plumbline {
+namespace plumbline::training {
 
 /// A step's gradients become final from the end of the flat memory towards its start (the last layer's
 /// first). As soon as a bucket's worth is final, its all-reduce over the data group is started (Li et al.
@@ -30,4 +30,4 @@ class GradientReducer {
   std::vector<Ticket> tickets_;
 };
 
-}  // namespace plumbline
+}  // namespace plumbline::training

@@ -1,6 +1,6 @@
 #include "bench/training/layer.hpp"
 
-namespace plumbline {
+namespace plumbline::training {
 namespace {
 
 /// y = x·Wᵀ [+ bias].
@@ -161,4 +161,4 @@ void layer_backward(const TrainingContext& context, const SharedBuffers& shared,
   }
 }
 
-}  // namespace plumbline
+}  // namespace plumbline::training

@@ -5,7 +5,7 @@
 
 #include "bench/training/context.hpp"
 
-namespace plumbline {
+namespace plumbline::training {
 
 /// Views into the rank's parameter memory, or, with the same shapes, into its gradient memory. Biases that
 /// the model lacks are empty.
@@ -45,4 +45,4 @@ void layer_backward(const TrainingContext& context, const SharedBuffers& shared,
                     const LayerWeights& gradients, LayerActivations& saved, const Matrix& gradient_in,
                     const Matrix& gradient_out);
 
-}  // namespace plumbline
+}  // namespace plumbline::training

@@ -3,7 +3,7 @@
 
 #include "bench/training/stage.hpp"
 
-namespace plumbline {
+namespace plumbline::training {
 
 void TransformerStage::reduce_tied_embedding() {
   const Matrix own = gradient(part_.first() ? "embedding.weight" : "output.weight");
@@ -106,4 +106,4 @@ void TransformerStage::optimizer_step() {
   }
 }
 
-}  // namespace plumbline
+}  // namespace plumbline::training

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace plumbline {
+namespace plumbline::training {
 namespace {
 
 /// Checkpoint names and layouts of one model family.
@@ -225,4 +225,4 @@ std::int64_t total_elements(const std::vector<Parameter>& parameters) {
   return parameters.empty() ? 0 : parameters.back().end();
 }
 
-}  // namespace plumbline
+}  // namespace plumbline::training

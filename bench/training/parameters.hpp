@@ -8,7 +8,7 @@
 
 #include "bench/training/shape.hpp"
 
-namespace plumbline {
+namespace plumbline::training {
 
 /// A rectangle of a checkpoint tensor inside a local matrix. Row and column count in the orientation of the
 /// local matrix, (out, in); `transposed` says that the checkpoint stores (in, out), as GPT-2 does.
@@ -52,4 +52,4 @@ std::vector<Parameter> stage_parameters(const RunConfig& config, const StagePart
 /// Elements of all of them.
 std::int64_t total_elements(const std::vector<Parameter>& parameters);
 
-}  // namespace plumbline
+}  // namespace plumbline::training

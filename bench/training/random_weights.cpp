@@ -6,7 +6,7 @@
 
 #include "bench/training/weights.hpp"
 
-namespace plumbline {
+namespace plumbline::training {
 namespace {
 
 /// FNV-1a: a stable number for a tensor's name (std::hash may differ between libraries).
@@ -56,4 +56,4 @@ SliceReader random_weights(std::uint64_t seed, double std_dev) {
   };
 }
 
-}  // namespace plumbline
+}  // namespace plumbline::training

@@ -4,7 +4,7 @@
 
 #include "bench/training/context.hpp"
 
-namespace plumbline {
+namespace plumbline::training {
 namespace {
 
 /// Frequency of pair `i` of a head (Su et al. 2021, arXiv:2104.09864, eq. 15), scaled as in Llama 3.1: long
@@ -52,4 +52,4 @@ SharedBuffers make_shared_buffers(const TrainingContext& context) {
   return shared;
 }
 
-}  // namespace plumbline
+}  // namespace plumbline::training

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace plumbline {
+namespace plumbline::training {
 
 StagePart part_of(const RunConfig& config, int stage, int tensor_rank) {
   const int stages = config.pipeline_model_parallel_size * config.virtual_pipeline_chunks;
@@ -34,4 +34,4 @@ StageShape::StageShape(const RunConfig& config) {
   attention = {config.micro_batch_size, config.seq_length, model.heads / t, kv_heads, model.head_dim};
 }
 
-}  // namespace plumbline
+}  // namespace plumbline::training

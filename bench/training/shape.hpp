@@ -6,7 +6,7 @@
 #include "core/run_config.hpp"
 #include "kernels/operators.hpp"
 
-namespace plumbline {
+namespace plumbline::training {
 
 /// Which part of the model a rank holds.
 struct StagePart {
@@ -38,4 +38,4 @@ struct StageShape {
   AttentionShape attention;
 };
 
-}  // namespace plumbline
+}  // namespace plumbline::training

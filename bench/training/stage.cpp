@@ -6,7 +6,7 @@
 
 #include "core/error.hpp"
 
-namespace plumbline {
+namespace plumbline::training {
 namespace {
 
 StagePart this_part(const RunConfig& config, const Communicator& communicator) {
@@ -271,4 +271,4 @@ void TransformerStage::backward(std::uint32_t microbatch) {
   ++microbatches_done_;
 }
 
-}  // namespace plumbline
+}  // namespace plumbline::training

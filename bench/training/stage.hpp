@@ -10,7 +10,7 @@
 #include "bench/training/parameters.hpp"
 #include "core/executor.hpp"
 
-namespace plumbline {
+namespace plumbline::training {
 
 /// The flat memories of a rank, all of total_elements(parameters) elements.
 struct StageMemory {
@@ -89,4 +89,4 @@ class TransformerStage final : public StageProgram {
   double gradient_norm_ = 0;
 };
 
-}  // namespace plumbline
+}  // namespace plumbline::training

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace plumbline {
+namespace plumbline::training {
 
 StepData::StepData(const RunConfig& config, int data_rank)
     : config_(config),
@@ -25,4 +25,4 @@ StepTokens StepData::step(std::int64_t index) const {
   return tokens;
 }
 
-}  // namespace plumbline
+}  // namespace plumbline::training

@@ -7,7 +7,7 @@
 #include "core/run_config.hpp"
 #include "core/token_data.hpp"
 
-namespace plumbline {
+namespace plumbline::training {
 
 /// (microbatches, micro_batch_size × seq_length) ids each; a target is the id after its input.
 struct StepTokens {
@@ -28,4 +28,4 @@ class StepData {
   TokenSource source_;
 };
 
-}  // namespace plumbline
+}  // namespace plumbline::training

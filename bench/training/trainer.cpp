@@ -9,7 +9,7 @@
 #include "bench/training/weight_files.hpp"
 #include "bench/training/weights.hpp"
 
-namespace plumbline {
+namespace plumbline::training {
 namespace {
 
 /// Sends any plain value from world rank 0 to everybody.
@@ -104,4 +104,4 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
   return result;
 }
 
-}  // namespace plumbline
+}  // namespace plumbline::training

@@ -7,7 +7,7 @@
 #include "bench/training/stage.hpp"
 #include "core/trace.hpp"
 
-namespace plumbline {
+namespace plumbline::training {
 
 /// Memory of one rank at its peak.
 struct RankMemory {
@@ -34,4 +34,4 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
                      Communicator& communicator, std::unique_ptr<MemorySource> memory,
                      const StepProgress& progress);
 
-}  // namespace plumbline
+}  // namespace plumbline::training

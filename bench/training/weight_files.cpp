@@ -13,7 +13,7 @@
 #include "core/error.hpp"
 #include "core/safetensors.hpp"
 
-namespace plumbline {
+namespace plumbline::training {
 namespace {
 
 /// GPT-2 checkpoints are published with and without the "transformer." prefix.
@@ -90,4 +90,4 @@ void save_weights(TransformerStage& stage, const std::string& folder) {
   save(stage, Gathered::values, (std::filesystem::path(folder) / "model.safetensors").string());
 }
 
-}  // namespace plumbline
+}  // namespace plumbline::training

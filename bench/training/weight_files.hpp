@@ -5,11 +5,11 @@
 
 #include "bench/training/stage.hpp"
 
-namespace plumbline {
+namespace plumbline::training {
 
 /// One file of fp32 tensors, written by world rank 0; nothing is left behind when it fails. Collective.
 void save_gradients(TransformerStage& stage, const std::string& file);
 /// A folder with model.safetensors (fp32 master weights) and nothing else. Collective.
 void save_weights(TransformerStage& stage, const std::string& folder);
 
-}  // namespace plumbline
+}  // namespace plumbline::training

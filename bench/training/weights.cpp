@@ -4,7 +4,7 @@
 #include <bit>
 #include <map>
 
-namespace plumbline {
+namespace plumbline::training {
 namespace {
 
 std::vector<float> download_as_float(Operators& operators, const Matrix& x) {
@@ -111,4 +111,4 @@ void gather_weights(TransformerStage& stage, Gathered what, const std::function<
   communicator.barrier(Group::world);
 }
 
-}  // namespace plumbline
+}  // namespace plumbline::training

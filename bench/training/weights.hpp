@@ -9,7 +9,7 @@
 
 #include "bench/training/stage.hpp"
 
-namespace plumbline {
+namespace plumbline::training {
 
 /// Writes the elements of one slice to `out`, rows `stride` apart, in (out, in) orientation.
 using SliceReader =
@@ -42,4 +42,4 @@ enum class Gathered { values, gradients };
 /// rank 0. Collective over the world; the other ranks' sinks are not called.
 void gather_weights(TransformerStage& stage, Gathered what, const std::function<void(NamedTensor&&)>& sink);
 
-}  // namespace plumbline
+}  // namespace plumbline::training
