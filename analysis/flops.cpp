@@ -1,0 +1,26 @@
+#include "analysis/flops.hpp"
+
+namespace plumbline {
+
+std::int64_t matmul_parameters(const ModelConfig& model) {
+  const std::int64_t q = model.heads * model.head_dim;
+  const std::int64_t k = model.kv_heads * model.head_dim;
+  const std::int64_t up = (model.activation == Activation::swiglu ? 2 : 1) * model.ffn;
+  const std::int64_t layer = model.hidden * (q + 2 * k + q + up + model.ffn);
+  return model.layers * layer + model.vocab * model.hidden;
+}
+
+Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length) {
+  const auto width = static_cast<double>(model.heads * model.head_dim);
+  const double attention = 6.0 * static_cast<double>(model.layers) * width * static_cast<double>(seq_length);
+  return {6.0 * static_cast<double>(matmul_parameters(model)) + attention};
+}
+
+StageFlops stage_flops(const StageShape& shape) {
+  StageFlops flops;
+  for (const OperatorCall& call : forward_calls(shape)) flops.forward += flops_of(call);
+  for (const OperatorCall& call : backward_calls(shape)) flops.backward += flops_of(call);
+  return flops;
+}
+
+}  // namespace plumbline

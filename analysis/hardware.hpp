@@ -1,0 +1,86 @@
+// What the time model knows about a machine: datasheet numbers of a GPU, or the times `calibrate` measured.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/tables.hpp"
+#include "core/dtype.hpp"
+#include "core/units.hpp"
+
+namespace plumbline {
+
+/// The three GEMMs of a linear layer: Y = X·Wᵀ, dX = dY·W, dW += dYᵀ·X (fp32 or storage-type result).
+enum class GemmPass { forward, input_gradient, weight_gradient };
+std::string_view name_of(GemmPass pass);
+
+/// Times of single operators by size, of one process. Empty tables fall back to the roofline.
+struct OperatorTimes {
+  /// Keyed "<pass>.<dtype>"; axes: token rows, output width, input width.
+  std::map<std::string, Grid> gemm;
+  /// Keyed "forward.<dtype>", "backward.<dtype>"; time of one query head of one sequence; axes: sequence
+  /// length, head size, query heads per key/value head.
+  std::map<std::string, Grid> attention;
+  /// Keyed "<operator>.<dtype>", operators named as in kernels/operators.hpp; size: elements of the
+  /// operator's largest matrix.
+  std::map<std::string, Curve> memory_bound;
+  bool empty() const { return gemm.empty() && attention.empty() && memory_bound.empty(); }
+};
+
+/// All-reduce of a group of `ranks` while `world` ranks run on the machine (all groups at once).
+struct CollectiveTime {
+  int ranks = 2;
+  int world = 2;
+  DType dtype = DType::fp32;
+  Curve seconds;  // size: bytes of the reduced buffer
+};
+
+/// One-way message of a pair while `world` ranks run (all pairs at once).
+struct MessageTime {
+  int world = 2;
+  Curve seconds;  // size: bytes
+};
+
+struct HardwareProfile {
+  std::string name;
+  std::string machine;  // what was calibrated, for people
+  /// Processors that the ranks share; 0: every rank has its own (GPUs).
+  int processors = 0;
+  Bytes memory;  // of one device; 0: unknown
+  FlopsPerSecond peak_fp32;
+  FlopsPerSecond peak_16bit;
+  BytesPerSecond memory_bandwidth;
+
+  // Roofline, used where a table has no entry.
+  double gemm_efficiency = 0.75;       // share of the peak that a large GEMM reaches
+  double attention_efficiency = 0.4;   // the same for attention
+  double bandwidth_efficiency = 0.85;  // share of the bandwidth that a memory-bound operator reaches
+  Seconds launch_overhead;             // of every operator
+
+  // Links, used where there are no measured messages or collectives.
+  Seconds link_latency;
+  BytesPerSecond link_bandwidth;  // one direction, one rank
+
+  OperatorTimes alone;  // nothing else runs
+  OperatorTimes busy;   // every processor runs the same operator; empty: as alone
+  std::vector<CollectiveTime> all_reduce;
+  std::vector<MessageTime> messages;
+  Seconds allocation;       // one tensor taken from and returned to the arena
+  Seconds action_overhead;  // executor, per action
+
+  FlopsPerSecond peak(DType type) const { return type == DType::fp32 ? peak_fp32 : peak_16bit; }
+};
+
+/// Datasheet presets, by name; nullptr when there is none.
+const HardwareProfile* find_hardware_preset(std::string_view name);
+std::vector<std::string> hardware_preset_names();
+
+/// A preset, or a profile file written by `calibrate`. Throws InputError: file, key, what was expected.
+HardwareProfile load_hardware(const std::string& preset_or_path);
+/// Parses a profile as if hostile: types, sizes, order, sign and range of every number are checked.
+HardwareProfile parse_hardware(std::string_view json, const std::string& origin);
+std::string to_json(const HardwareProfile& profile);
+
+}  // namespace plumbline

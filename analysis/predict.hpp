@@ -1,0 +1,54 @@
+// The whole prediction of one configuration: memory, time, bubble and throughput. Field names are the
+// record's keys.
+#pragma once
+
+#include <vector>
+
+#include "analysis/hardware.hpp"
+#include "analysis/memory_model.hpp"
+#include "analysis/time_model.hpp"
+#include "core/run_config.hpp"
+#include "core/schedule.hpp"
+#include "core/trace.hpp"
+
+namespace plumbline {
+
+/// Seconds of one training step. step_s ≈ compute_s + exposed_tensor_s + exposed_pipeline_s + exposed_data_s
+/// + optimizer_s, each the mean over pipeline ranks; what the parts miss is the clearing of gradients and
+/// ranks waiting for each other at the end.
+struct StepTime {
+  Seconds step_s;
+  double bubble_ratio = 0;     // idle ÷ compute over the pipeline's part of the step
+  double bubble_fraction = 0;  // idle ÷ (idle + compute)
+  Seconds compute_s;           // forward and backward without communication
+  Seconds exposed_tensor_s;    // tensor-parallel collectives inside them
+  Seconds exposed_pipeline_s;  // waiting for other stages, messages included
+  Seconds exposed_data_s;      // gradient reductions after the last backward
+  Seconds optimizer_s;         // gradient norm and update
+};
+
+struct Throughput {
+  double tokens_per_s = 0;
+  double tokens_per_s_per_gpu = 0;
+  double model_tflops_per_gpu = 0;  // model FLOPs (analysis/flops.hpp) per rank and second, in 10^12
+  double mfu = 0;                   // model_tflops_per_gpu ÷ peak_tflops
+  double peak_tflops = 0;           // of one rank's device in the storage type
+};
+
+struct Prediction {
+  bool fits = true;
+  Bytes budget;  // what `fits` compares with: memory_budget, else the device's memory; 0: no bound
+  MemoryPrediction memory;
+  StepTime time;
+  Throughput throughput;
+  Costs costs;                  // the simulator's input
+  Trace trace;                  // its output
+  std::vector<CostLine> lines;  // where the time of each stage comes from
+};
+
+Prediction predict(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware);
+
+/// Throughput of `config` when a step takes `step`; a measurement uses the same definition.
+Throughput throughput_of(const RunConfig& config, const HardwareProfile& hardware, Seconds step);
+
+}  // namespace plumbline

@@ -1,0 +1,63 @@
+// How long every action of a stage takes on a machine: a roofline or a measured table per operator, summed
+// over the operators of bench/training/README.md, plus messages and collectives.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/costs.hpp"
+#include "analysis/hardware.hpp"
+#include "analysis/operator_list.hpp"
+#include "core/run_config.hpp"
+#include "core/schedule.hpp"
+
+namespace plumbline {
+
+/// How the ranks of a run load the machine.
+struct Load {
+  int world = 1;
+  /// 0: a rank computes while the other processors idle; 1: while all of them compute. Operator times are
+  /// mixed from the profile's `alone` and `busy` tables in this proportion.
+  double busy = 0;
+  /// How much slower a rank runs because ranks share processors, on average; 1: each has its own.
+  double sharing = 1;
+};
+/// With C processors, P pipeline ranks, M micro-batches and W ranks: while a rank computes, a rank of another
+/// pipeline coordinate computes too for about 1 - (P-1)/M of the time (1F1B with equal stages).
+Load load_of(const RunConfig& config, const HardwareProfile& hardware);
+
+/// One call (times its count) on one rank. Communication comes out as seconds of wall time divided by
+/// `load.sharing`, since the simulator stretches whatever a busy rank does.
+Seconds time_of(const OperatorCall& call, const HardwareProfile& hardware, const Load& load);
+/// All-reduce of `bytes` over `ranks` ranks: the nearest measured group and world size, or a ring's
+/// 2·latency + 2(n-1)/n · bytes / link bandwidth. Wall time.
+Seconds all_reduce_time(const HardwareProfile& hardware, const Load& load, int ranks, DType type,
+                        Bytes bytes);
+
+/// One line of the explanation of a stage's time.
+struct CostLine {
+  int stage = 0;
+  std::string phase;  // forward | backward | step
+  std::string label;
+  std::int64_t count = 0;
+  Seconds seconds;  // all `count` calls
+  Flops flops;
+};
+
+/// The tensor-parallel communication within a stage's forward and backward.
+struct StageTensorTime {
+  Seconds forward;
+  Seconds backward;
+};
+
+struct StageCostsPrediction {
+  Costs costs;
+  std::vector<StageTensorTime> tensor;  // per stage of the schedule, part of costs.stages
+  std::vector<CostLine> lines;
+};
+
+/// The simulator's input for `schedule` on `hardware`.
+StageCostsPrediction stage_costs(const RunConfig& config, const Schedule& schedule,
+                                 const HardwareProfile& hardware);
+
+}  // namespace plumbline

@@ -1,0 +1,203 @@
+// The memory model against cases multiplied out by hand and against published closed forms.
+#include "analysis/memory_model.hpp"
+
+#include <gtest/gtest.h>
+
+#include "analysis/first_principles.hpp"
+#include "core/error.hpp"
+#include "tests/analysis/sample_configs.hpp"
+
+namespace plumbline {
+namespace {
+
+std::int64_t at(const MemoryBreakdown& memory, Category category) {
+  return memory[category].value;
+}
+
+struct ParameterCase {
+  const char* name;
+  int tensor;
+  int stages;
+  int stage;
+  bool gpt2;
+  std::int64_t parameters;
+};
+
+// Qwen2 layer: norms 2·8, qkv (8+2·4)·8+16, projection 64, fc1 32·8, fc2 128 = 608; embedding 32·8.
+// GPT-2 layer: norms 2·2·8, qkv 24·8+24, projection 64+8, fc1 16·8+16, fc2 128+8 = 600.
+constexpr ParameterCase kParameterCases[] = {
+    {"tied, one stage: the embedding is the output layer", 1, 1, 0, false, 2 * 608 + 256 + 8},
+    {"first of two stages", 1, 2, 0, false, 608 + 256},
+    {"last of two stages has a copy of the embedding", 1, 2, 1, false, 608 + 8 + 256},
+    {"two tensor ranks share one key/value head", 2, 1, 0, false,
+     2 * (16 + 12 * 8 + 12 + 32 + 128 + 64) + 128 + 8},
+    {"learned positions and biases", 1, 1, 0, true, 2 * 600 + 256 + 64 * 8 + 16},
+};
+
+TEST(Shapes, ParametersOfAStage) {
+  for (const ParameterCase& c : kParameterCases) {
+    SCOPED_TRACE(c.name);
+    RunConfig config = c.gpt2 ? sample::tiny_gpt2() : sample::tiny_qwen2();
+    config.tensor_model_parallel_size = c.tensor;
+    config.world_size = c.tensor * c.stages;
+    config.pipeline_model_parallel_size = c.stages;
+    config.make_vocab_size_divisible_by = 32 / c.tensor;
+    const auto shapes = stage_shapes(config, c.stages);
+    EXPECT_EQ(parameters_of(shapes[static_cast<std::size_t>(c.stage)]).total(), c.parameters);
+  }
+}
+
+TEST(MemoryModel, OneRankByHand) {
+  const RunConfig config = sample::tiny_qwen2();
+  const MemoryPrediction prediction = predict_memory(config, sample::one_rank(2));
+  ASSERT_EQ(prediction.ranks.size(), 1U);
+  const RankMemory& rank = prediction.ranks[0];
+  const std::int64_t scratch = 4 * attention_scratch_elements(stage_shapes(config, 1)[0]);
+  EXPECT_EQ(at(rank.held, Category::parameters), 1480 * 4);
+  EXPECT_EQ(at(rank.held, Category::gradients), 1480 * 4);
+  EXPECT_EQ(at(rank.held, Category::optimizer), 1480 * 8);
+  EXPECT_EQ(at(rank.held, Category::communication), 0);
+  EXPECT_EQ(at(rank.held, Category::workspace) - scratch, 4 * (2 * 4 * 2) + 2 * 4 * (2 * 4));
+  // The largest moment: the output layer's input gradient beside the logits.
+  EXPECT_EQ(rank.at, "0B0");
+  // x 128; per layer 144 + 256 + 160 + 128 + 144 + 512 + 256 + 128; final norm 144.
+  EXPECT_EQ(at(rank.peak, Category::activations), 128 + 2 * 1728 + 144);
+  EXPECT_EQ(at(rank.peak, Category::logits), 4 * 32 * 4);
+  EXPECT_EQ(at(rank.peak, Category::workspace), at(rank.held, Category::workspace) + 128);
+  EXPECT_EQ(prediction.peak, rank.peak.total());
+}
+
+TEST(MemoryModel, WideFeedForwardMovesThePeakIntoALayer) {
+  RunConfig config = sample::tiny_qwen2();
+  config.model.ffn = 64;
+  config.model.layers = 1;
+  const RankMemory rank = predict_memory(config, sample::one_rank(2)).ranks[0];
+  // At dfc1: activations x 128, norm 144, qkv 256, attention 160, x2 128, norm 144, fc1 2048 (the activation
+  // output is gone); workspace G 128 + dact 1024 + dfc1 2048.
+  EXPECT_EQ(at(rank.peak, Category::activations), 128 + 144 + 256 + 160 + 128 + 144 + 2048);
+  EXPECT_EQ(at(rank.peak, Category::logits), 0);
+  EXPECT_EQ(at(rank.peak, Category::workspace) - at(rank.held, Category::workspace), 128 + 1024 + 2048);
+}
+
+TEST(MemoryModel, PipelineByHand) {
+  RunConfig config = sample::tiny_gpt2();
+  config.world_size = 2;
+  config.pipeline_model_parallel_size = 2;
+  config.precision = DType::bf16;
+  const MemoryPrediction prediction = predict_memory(config, sample::two_ranks());
+  ASSERT_EQ(prediction.ranks.size(), 2U);
+  const RankMemory& first = prediction.ranks[0];
+  const RankMemory& last = prediction.ranks[1];
+  const std::int64_t stream = 4 * 8 * 2;
+  EXPECT_EQ(at(first.held, Category::parameters), (600 + 256 + 512) * 2);
+  EXPECT_EQ(at(first.held, Category::gradients), (600 + 256 + 512) * 4);
+  EXPECT_EQ(at(first.held, Category::optimizer), (600 + 256 + 512) * 12);
+  EXPECT_EQ(at(first.held, Category::communication), 2 * stream);
+  EXPECT_EQ(at(last.held, Category::communication), stream);
+  EXPECT_EQ(at(last.held, Category::parameters), (600 + 16 + 256) * 2);
+  // The layer keeps norm 96, qkv 192, attention 64 + 32, x2 64, norm 96, fc1 128, activation 128 = 800; the
+  // last layer's output is the send buffer on the first stage.
+  const std::int64_t layer = 96 + 192 + 96 + 64 + 96 + 128 + 128;
+  // First stage, two micro-batches in flight, at the first layer-wide transient of 0B0: dact.
+  EXPECT_EQ(first.at, "0B0");
+  EXPECT_EQ(at(first.peak, Category::activations), 2 * (stream + layer));
+  EXPECT_EQ(at(first.peak, Category::workspace) - at(first.held, Category::workspace), 128);
+  // Last stage: one in flight, received input included; the output gradient beside the logits.
+  EXPECT_EQ(last.at, "1B0");
+  EXPECT_EQ(at(last.peak, Category::activations), stream + layer + stream + 96);
+  EXPECT_EQ(at(last.peak, Category::logits), 4 * 32 * 2);
+  EXPECT_EQ(at(last.peak, Category::workspace) - at(last.held, Category::workspace), stream);
+}
+
+TEST(MemoryModel, EveryWorldRankIsListedInMegatronOrder) {
+  RunConfig config = sample::tiny_qwen2();
+  config.world_size = 8;
+  config.tensor_model_parallel_size = 2;
+  config.pipeline_model_parallel_size = 2;
+  config.global_batch_size = 4;
+  const MemoryPrediction prediction = predict_memory(config, sample::two_ranks());
+  ASSERT_EQ(prediction.ranks.size(), 8U);
+  for (int rank = 0; rank < 8; ++rank) {
+    EXPECT_EQ(prediction.ranks[static_cast<std::size_t>(rank)].rank, rank);
+    EXPECT_EQ(prediction.ranks[static_cast<std::size_t>(rank)].pipeline_rank, rank / 4);
+  }
+}
+
+TEST(MemoryModel, SharedKeyValueHeadsAreGatheredOneLayerAtATime) {
+  RunConfig config = sample::tiny_qwen2();
+  config.tensor_model_parallel_size = 2;
+  config.world_size = 2;
+  const ActionProfile profile = action_profile(stage_shapes(config, 1)[0], ActionType::optimizer);
+  EXPECT_EQ(at(profile.peak, Category::workspace), 2 * 2 * 4 * (8 + 1) * 4);
+  EXPECT_EQ(profile.net.total().value, 0);
+}
+
+TEST(MemoryModel, EveryMicroBatchReturnsWhatItTook) {
+  for (const bool gpt2 : {false, true}) {
+    for (const int stages : {1, 2}) {
+      RunConfig config = gpt2 ? sample::tiny_gpt2() : sample::tiny_qwen2();
+      config.pipeline_model_parallel_size = stages;
+      config.world_size = stages;
+      for (const StageShape& shape : stage_shapes(config, stages)) {
+        MemoryBreakdown sum;
+        for (const ActionType type :
+             {ActionType::receive_forward, ActionType::forward, ActionType::backward}) {
+          if (shape.first && type == ActionType::receive_forward) continue;
+          const ActionProfile profile = action_profile(shape, type);
+          for (int c = 0; c < kCategories; ++c) {
+            sum[static_cast<Category>(c)] += profile.net[static_cast<Category>(c)];
+          }
+        }
+        for (const Bytes bytes : sum.categories) EXPECT_EQ(bytes.value, 0) << gpt2 << stages;
+      }
+    }
+  }
+}
+
+TEST(MemoryModel, RefusesActionsWithoutADescription) {
+  const StageShape shape = stage_shapes(sample::tiny_qwen2(), 1)[0];
+  EXPECT_THROW(action_profile(shape, ActionType::backward_weight), InputError);
+  EXPECT_THROW(action_profile(shape, ActionType::teacher_forward), InputError);
+}
+
+TEST(MemoryModel, LongScheduleIsALinearWalk) {
+  RunConfig config = sample::tiny_qwen2();
+  config.global_batch_size = 200'000;
+  const MemoryPrediction prediction = predict_memory(config, sample::one_rank(200'000));
+  EXPECT_GT(prediction.peak.value, 0);
+}
+
+// ZeRO's worked example: 7.5 B parameters, 64 ranks, K = 12 (arXiv:1910.02054, figure 1), decimal GB.
+TEST(FirstPrinciples, ZeroTable) {
+  constexpr double kExpected[] = {120, 31.4, 16.6, 1.9};
+  for (int stage = 0; stage <= 3; ++stage) {
+    EXPECT_NEAR(7.5 * zero_bytes_per_parameter(stage, 64), kExpected[stage], 0.05) << stage;
+  }
+  EXPECT_DOUBLE_EQ(zero_bytes_per_parameter(0, 1, 2, 4), 18);
+}
+
+// GPT-3 175B, micro-batch 1 (arXiv:2205.05198): 5·a·s/h = 80 scores bytes per token and hidden element.
+TEST(FirstPrinciples, ClassicLayer) {
+  ClassicLayer layer{2048, 1, 12288, 96, 8, false};
+  const double sbh = 2048.0 * 12288;
+  EXPECT_DOUBLE_EQ(classic_activation_bytes(layer, Recompute::none), sbh * (10 + 3 + 10));
+  EXPECT_DOUBLE_EQ(classic_activation_bytes(layer, Recompute::selective), sbh * 13);
+  EXPECT_DOUBLE_EQ(classic_activation_bytes(layer, Recompute::full), 2 * sbh);
+  layer.sequence_parallel = true;
+  EXPECT_DOUBLE_EQ(classic_activation_bytes(layer, Recompute::none), sbh / 8 * 114);
+}
+
+TEST(FirstPrinciples, ModernLayerIsWhatTheMemoryModelKeeps) {
+  RunConfig config = sample::tiny_qwen2();
+  config.precision = DType::bf16;
+  const StageShape shape = stage_shapes(config, 1)[0];
+  StageShape more = shape;
+  more.layers += 1;
+  const std::int64_t one_layer = action_profile(more, ActionType::forward).net[Category::activations].value -
+                                 action_profile(shape, ActionType::forward).net[Category::activations].value;
+  const double per_token = modern_activation_bytes_per_token(8, 8, 4, 16, 2);
+  EXPECT_DOUBLE_EQ(static_cast<double>(one_layer), per_token * 4);
+}
+
+}  // namespace
+}  // namespace plumbline

@@ -1,0 +1,97 @@
+// Small configurations and hand-written schedules that the tests of analysis/ share.
+#pragma once
+
+#include "core/run_config.hpp"
+#include "core/schedule.hpp"
+
+namespace plumbline::sample {
+
+/// A Qwen2-type model whose every size can be multiplied in the head.
+inline RunConfig tiny_qwen2() {
+  RunConfig config;
+  ModelConfig& m = config.model;
+  m.name = "tiny-qwen2";
+  m.architecture = "qwen2";
+  m.layers = 2;
+  m.hidden = 8;
+  m.heads = 2;
+  m.kv_heads = 1;
+  m.head_dim = 4;
+  m.ffn = 16;
+  m.vocab = 32;
+  m.max_positions = 64;
+  m.qkv_bias = true;
+  m.tied_embeddings = true;
+  config.seq_length = 4;
+  config.micro_batch_size = 1;
+  config.global_batch_size = 2;
+  config.precision = DType::fp32;
+  config.make_vocab_size_divisible_by = 32;
+  return config;
+}
+
+/// A GPT-2-type model: LayerNorm, GELU, biases, learned positions.
+inline RunConfig tiny_gpt2() {
+  RunConfig config = tiny_qwen2();
+  ModelConfig& m = config.model;
+  m.name = "tiny-gpt2";
+  m.architecture = "gpt2";
+  m.kv_heads = 2;
+  m.norm = Norm::layer;
+  m.activation = Activation::gelu;
+  m.positions = Positions::learned;
+  m.linear_bias = true;
+  return config;
+}
+
+/// One rank: F B per micro-batch, then the end of the step.
+inline Schedule one_rank(int microbatches) {
+  Schedule schedule;
+  schedule.microbatches = microbatches;
+  schedule.rank_of_stage = {0};
+  schedule.actions.resize(1);
+  for (std::uint32_t m = 0; m < static_cast<std::uint32_t>(microbatches); ++m) {
+    schedule.actions[0].push_back({ActionType::forward, false, 0, m});
+    schedule.actions[0].push_back({ActionType::backward, false, 0, m});
+  }
+  schedule.actions[0].push_back({ActionType::reduce_gradients, false, 0, 0});
+  schedule.actions[0].push_back({ActionType::optimizer, false, 0, 0});
+  return schedule;
+}
+
+/// 1F1B on two ranks with two micro-batches, written out by hand.
+inline Schedule two_ranks() {
+  using enum ActionType;
+  Schedule schedule;
+  schedule.ranks = 2;
+  schedule.stages = 2;
+  schedule.microbatches = 2;
+  schedule.rank_of_stage = {0, 1};
+  schedule.actions = {
+      {{forward, false, 0, 0},
+       {send_forward, false, 0, 0},
+       {forward, false, 0, 1},
+       {send_forward, false, 0, 1},
+       {receive_backward, false, 0, 0},
+       {backward, false, 0, 0},
+       {receive_backward, false, 0, 1},
+       {backward, false, 0, 1},
+       {reduce_gradients, false, 0, 0},
+       {reduce_embedding, false, 0, 0},
+       {optimizer, false, 0, 0}},
+      {{receive_forward, false, 1, 0},
+       {forward, false, 1, 0},
+       {backward, false, 1, 0},
+       {send_backward, false, 1, 0},
+       {receive_forward, false, 1, 1},
+       {forward, false, 1, 1},
+       {backward, false, 1, 1},
+       {send_backward, false, 1, 1},
+       {reduce_gradients, false, 1, 0},
+       {reduce_embedding, false, 1, 0},
+       {optimizer, false, 1, 0}},
+  };
+  return schedule;
+}
+
+}  // namespace plumbline::sample
