@@ -55,6 +55,8 @@ struct RunConfig {
   std::string data;     // token ids, .npy or raw int32; empty: seeded synthetic
   std::string save_gradients;
   std::string save_weights;
+  std::optional<ModelConfig> teacher;  // distillation: the model that is only evaluated
+  std::string distillation_schedule = "abeja";
 
   Layout layout() const;
   int data_parallel_size() const;
@@ -68,14 +70,20 @@ struct RunConfig {
 /// Why a configuration cannot run (sizes that do not divide, …), or empty. One line: key, found, expected.
 std::optional<std::string> why_invalid(const RunConfig& config);
 
-/// Layers of each pipeline stage, first to last: as even as possible, earlier stages take the remainder…
-/// except that nothing is moved for embeddings or the output layer.
+/// Why a valid configuration cannot be executed by this build (prediction may still know it), or empty. One
+/// line that names the key.
+std::optional<std::string> why_unsupported(const RunConfig& config);
+
+/// Layers of each pipeline stage, first to last: as even as possible, earlier stages take the remainder;
+/// nothing is moved for embeddings or the output layer.
 std::vector<int> layers_per_stage(std::int64_t layers, int stages);
 
 using Overrides = std::vector<std::pair<std::string, std::string>>;  // key, value
 
-/// Reads a configuration file and applies `--set` overrides. Throws InputError: file, line, key, what was
-/// expected.
+/// Reads a configuration file and applies `--set` overrides. Keys may be given in their short or dashed form
+/// (config_keys.hpp). A relative path in the file is relative to the file, one in an override to the current
+/// folder. Throws InputError: file, line, key, what was found and expected. Whether the sizes divide is left
+/// to why_invalid, but for a world_size that contradicts the parallel sizes.
 RunConfig load_run_config(const std::string& path, const Overrides& overrides);
 
 /// One cell of a matrix: its configuration, or why there is none.
@@ -86,11 +94,18 @@ struct MatrixCell {
   std::string invalid;  // reason, empty when the cell can run
 };
 
-/// Cartesian product of the lists under `matrix:`, minus `exclude:`, plus `include:` (GitHub Actions' rules).
+/// Cartesian product of the lists under `matrix:`, minus `exclude:`, plus `include:` (GitHub Actions' rules;
+/// both may stand under `matrix:` or beside it). A list may also hold mappings of several keys under any
+/// name. An override applies to every cell. Cells whose sizes do not divide carry the reason. Throws
+/// InputError as load_run_config does, and when there are more than 100,000 cells.
 std::vector<MatrixCell> load_matrix(const std::string& path, const Overrides& overrides);
 
 /// Every configuration key with its value, as text, in the order of the documentation.
 std::vector<std::pair<std::string, std::string>> describe(const RunConfig& config);
+
+/// A configuration file that load_run_config reads back to the same configuration, wherever it lies: the
+/// model is inline, paths are absolute.
+std::string to_yaml(const RunConfig& config);
 
 /// "2GiB", "512 MiB", "1e9" → bytes. Throws InputError naming `key`.
 Bytes parse_bytes(const std::string& text, const std::string& key);

@@ -1,0 +1,180 @@
+#include "core/run_config.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/config_keys.hpp"
+#include "core/error.hpp"
+#include "core/text_input.hpp"
+
+namespace plumbline {
+namespace {
+
+std::int64_t model_ranks(const RunConfig& config) {
+  return std::int64_t{config.tensor_model_parallel_size} * config.pipeline_model_parallel_size *
+         config.context_parallel_size;
+}
+
+/// The model's part of why_invalid.
+std::optional<std::string> why_model_does_not_split(const RunConfig& config) {
+  const ModelConfig& model = config.model;
+  const std::int64_t t = config.tensor_model_parallel_size;
+  const auto tensor = [&](const char* what, std::int64_t count) {
+    return fmt::format("tensor_model_parallel_size: found {}, expected a divisor of the {} {} of {}", t,
+                       count, what, model.name);
+  };
+  if (model.heads % t != 0) return tensor("attention heads", model.heads);
+  if (model.kv_heads % t != 0 && t % model.kv_heads != 0) {
+    return fmt::format(
+        "tensor_model_parallel_size: found {}, expected a divisor or a multiple of the {} key/value heads of "
+        "{}",
+        t, model.kv_heads, model.name);
+  }
+  if (model.ffn % t != 0) return tensor("feed-forward columns", model.ffn);
+  const std::int64_t stages =
+      std::int64_t{config.pipeline_model_parallel_size} * config.virtual_pipeline_chunks;
+  if (model.layers < stages) {
+    return fmt::format(
+        "pipeline_model_parallel_size: {} stages, expected at most the {} layers of {}: every stage holds "
+        "one",
+        stages, model.layers, model.name);
+  }
+  if (model.positions == Positions::learned && config.seq_length > model.max_positions) {
+    return fmt::format("seq_length: found {}, expected at most the {} learned positions of {}",
+                       config.seq_length, model.max_positions, model.name);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+int RunConfig::data_parallel_size() const {
+  return static_cast<int>(world_size / model_ranks(*this));
+}
+
+Layout RunConfig::layout() const {
+  Layout layout;
+  layout.tensor = tensor_model_parallel_size;
+  layout.pipeline = pipeline_model_parallel_size;
+  layout.data = data_parallel_size();
+  return layout;
+}
+
+int RunConfig::microbatches() const {
+  return static_cast<int>(global_batch_size / (micro_batch_size * data_parallel_size()));
+}
+
+std::int64_t RunConfig::padded_vocab() const {
+  const std::int64_t multiple = make_vocab_size_divisible_by * tensor_model_parallel_size;
+  return (model.vocab + multiple - 1) / multiple * multiple;
+}
+
+std::optional<std::string> why_invalid(const RunConfig& config) {
+  constexpr std::int64_t kMaxMicrobatches = 1'000'000;  // a schedule lists every one
+  constexpr std::int64_t kMaxTokens = std::int64_t{1} << 30;
+  if (config.world_size % model_ranks(config) != 0) {
+    return fmt::format(
+        "world_size: found {}, expected a multiple of tensor x pipeline x context parallel size = {} x {} x "
+        "{}",
+        config.world_size, config.tensor_model_parallel_size, config.pipeline_model_parallel_size,
+        config.context_parallel_size);
+  }
+  if (auto reason = why_model_does_not_split(config)) return reason;
+  const std::int64_t replicas = config.data_parallel_size();
+  const std::int64_t samples = config.micro_batch_size * replicas;
+  if (config.global_batch_size % samples != 0) {
+    return fmt::format(
+        "global_batch_size: found {}, expected a multiple of micro_batch_size x data parallel size = {} x {}",
+        config.global_batch_size, config.micro_batch_size, replicas);
+  }
+  if (config.global_batch_size / samples > kMaxMicrobatches) {
+    return fmt::format("global_batch_size: found {}, which makes {} micro-batches; expected at most {}",
+                       config.global_batch_size, config.global_batch_size / samples, kMaxMicrobatches);
+  }
+  if (config.micro_batch_size > kMaxTokens / config.seq_length) {
+    return fmt::format("micro_batch_size: found {} with seq_length {}, expected at most {} tokens together",
+                       config.micro_batch_size, config.seq_length, kMaxTokens);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> why_unsupported(const RunConfig& config) {
+  const auto only = [](const char* key, const auto& found, const char* supported) {
+    return fmt::format("{}: found {}, this build executes {}", key, found, supported);
+  };
+  if (config.backend != Backend::cpu) return only("backend", "cuda or emulated", "cpu only");
+  if (config.virtual_pipeline_chunks != 1) {
+    return only("virtual_pipeline_chunks", config.virtual_pipeline_chunks, "1 only");
+  }
+  if (config.context_parallel_size != 1) {
+    return only("context_parallel_size", config.context_parallel_size, "1 only");
+  }
+  if (config.expert_model_parallel_size != 1) {
+    return only("expert_model_parallel_size", config.expert_model_parallel_size, "1 only");
+  }
+  if (config.sequence_parallel) return only("sequence_parallel", "true", "false only");
+  if (config.vocab_parallel != "none") return only("vocab_parallel", config.vocab_parallel, "none only");
+  if (config.pipeline_schedule != "gpipe" && config.pipeline_schedule != "1f1b") {
+    return only("pipeline_schedule", config.pipeline_schedule, "gpipe and 1f1b");
+  }
+  if (config.zero_stage != 0) return only("zero_stage", config.zero_stage, "0 only");
+  if (config.recompute_granularity != Recompute::none) {
+    return only("recompute_granularity", "selective or full", "none only");
+  }
+  if (config.precision == DType::fp16) return only("precision", "fp16", "fp32 and bf16");
+  if (config.teacher) return only("teacher", config.teacher->name, "none only");
+  return std::nullopt;
+}
+
+std::vector<int> layers_per_stage(std::int64_t layers, int stages) {
+  std::vector<int> counts(static_cast<std::size_t>(stages), static_cast<int>(layers / stages));
+  for (std::int64_t i = 0; i < layers % stages; ++i) ++counts[static_cast<std::size_t>(i)];
+  return counts;
+}
+
+std::vector<std::pair<std::string, std::string>> describe(const RunConfig& config) {
+  std::vector<std::pair<std::string, std::string>> lines;
+  for (const ConfigKey& key : config_keys()) lines.emplace_back(key.name, key.print(config));
+  return lines;
+}
+
+std::string to_yaml(const RunConfig& config) {
+  // JSON is YAML: a JSON string is a double-quoted scalar, a JSON object a flow mapping.
+  std::string text;
+  for (const auto& [key, value] : describe(config)) {
+    if (key == "model") {
+      text += fmt::format("{}: {}\n", key, to_config_json(config.model));
+    } else if (key == "teacher" && config.teacher) {
+      text += fmt::format("{}: {}\n", key, to_config_json(*config.teacher));
+    } else {
+      const nlohmann::json quoted = value;
+      text +=
+          fmt::format("{}: {}\n", key, quoted.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    }
+  }
+  return text;
+}
+
+Bytes parse_bytes(const std::string& text, const std::string& key) {
+  static constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"", 1},     {"B", 1},    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+      {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},
+  };
+  double number = NAN;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && std::isfinite(number) && number >= 0) {
+    std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+    while (unit.starts_with(' ')) unit.remove_prefix(1);
+    for (const auto& [name, factor] : kUnits) {
+      if (unit == name && number * factor < 0x1p60) return {std::llround(number * factor)};
+    }
+  }
+  throw InputError(fmt::format("{}: found \"{}\", expected bytes such as 512MiB, 2GiB, 80GB or 1e9", key,
+                               printable(text)));
+}
+
+}  // namespace plumbline

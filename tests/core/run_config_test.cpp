@@ -1,0 +1,303 @@
+// Configuration files: every key round-trips, bad ones are refused with file, line and key, sizes are
+// checked.
+#include "core/run_config.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/config_keys.hpp"
+#include "core/error.hpp"
+
+namespace plumbline {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+class ConfigFolder : public testing::Test {
+ protected:
+  ConfigFolder() : folder_(fs::path(testing::TempDir()) / "plumbline_run_config_test") {
+    fs::create_directories(folder_);
+  }
+  ~ConfigFolder() override { fs::remove_all(folder_); }
+  std::string write(const std::string& text, const char* name = "run.yaml") {
+    const fs::path path = folder_ / name;
+    std::ofstream(path, std::ios::binary) << text;
+    return path.string();
+  }
+  RunConfig load(const std::string& text, const Overrides& overrides = {}) {
+    return load_run_config(write(text), overrides);
+  }
+  std::string complaint(const std::string& text, const Overrides& overrides = {}) {
+    try {
+      load(text, overrides);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+  fs::path folder_;
+};
+
+constexpr const char* kTiny =
+    "model: {model_type: llama, hidden_size: 64, intermediate_size: 96, num_hidden_layers: 4, vocab_size: "
+    "100, "
+    "num_attention_heads: 4, num_key_value_heads: 2, max_position_embeddings: 32}\n";
+
+TEST_F(ConfigFolder, ReadsEveryKeyOfTheDocumentation) {
+  const RunConfig c = load(R"(model: qwen2.5-0.5b            # a preset
+hardware: a100-sxm-80gb
+world_size: 8
+tensor_model_parallel_size: 2
+pipeline_model_parallel_size: 2
+virtual_pipeline_chunks: 1
+context_parallel_size: 1
+expert_model_parallel_size: 1
+sequence_parallel: false
+vocab_parallel: none
+pipeline_schedule: 1f1b
+zero_stage: 0
+recompute_granularity: none
+seq_length: 1024
+micro_batch_size: 1
+global_batch_size: 64
+precision: bf16
+grad_dtype: fp32
+optimizer: adam
+memory_budget: 32GiB
+teacher: qwen2.5-1.5b
+distillation_schedule: abeja
+)");
+  EXPECT_EQ(c.model.hidden, 896);
+  EXPECT_EQ(c.hardware, "a100-sxm-80gb");
+  EXPECT_EQ(c.world_size, 8);
+  EXPECT_EQ(c.data_parallel_size(), 2);
+  EXPECT_EQ(c.microbatches(), 32);
+  EXPECT_EQ(c.layout().world(), 8);
+  EXPECT_EQ(c.memory_budget, 32 * kGiB);
+  EXPECT_EQ(c.precision, DType::bf16);
+  ASSERT_TRUE(c.teacher.has_value());
+  EXPECT_EQ(c.teacher->layers, 28);
+  EXPECT_EQ(why_invalid(c), std::nullopt);
+}
+
+TEST_F(ConfigFolder, ShortAndDashedNamesAndOverrides) {
+  const RunConfig c =
+      load("model: gpt2-124m\ntp: 2\npipeline-model-parallel-size: 3\ndp: 2\nmbs: 2\ngbs: 8\n",
+           {{"pp", "2"}, {"seq-length", "128"}, {"pp", "6"}, {"precision", "fp32"}});
+  EXPECT_EQ(c.tensor_model_parallel_size, 2);
+  EXPECT_EQ(c.pipeline_model_parallel_size, 6);
+  EXPECT_EQ(c.world_size, 24);
+  EXPECT_EQ(c.data_parallel_size(), 2);
+  EXPECT_EQ(c.microbatches(), 2);
+  EXPECT_EQ(c.seq_length, 128);
+  EXPECT_EQ(c.precision, DType::fp32);
+  EXPECT_EQ(load("model: gpt2-124m\n").world_size, 1);
+  EXPECT_EQ(load("model: gpt2-124m\ntp: 2\nworld_size: 4\ndp: 2\n").world_size, 4);
+}
+
+TEST_F(ConfigFolder, PathsAreRelativeToTheFileAndTheModelMayBeInline) {
+  write(
+      R"({"model_type": "gpt2", "n_embd": 48, "n_layer": 3, "n_head": 4, "n_positions": 32, "vocab_size": 9})",
+      "config.json");
+  const RunConfig c =
+      load("model: config.json\nweights: ckpt\nhardware: p.json\npipeline_schedule: ./s.csv\n");
+  EXPECT_EQ(c.model.hidden, 48);
+  EXPECT_EQ(c.model.name, "config.json");
+  EXPECT_EQ(c.weights, (folder_ / "ckpt").string());
+  EXPECT_EQ(c.hardware, (folder_ / "p.json").string());
+  EXPECT_EQ(c.pipeline_schedule, (folder_ / "s.csv").string());
+  EXPECT_EQ(load("model: .\n").model.hidden, 48);
+  EXPECT_EQ(load(kTiny).model.name, "inline");
+  EXPECT_EQ(load(kTiny, {{"data", "x.npy"}}).data, (fs::current_path() / "x.npy").string());
+}
+
+TEST_F(ConfigFolder, WhatIsWrittenReadsBackTheSame) {
+  const std::vector<std::string> texts = {
+      kTiny, "model: llama-3.1-8b\n",
+      "model: gpt2-124m\nteacher: gpt2-1558m\ndistillation_schedule: nemo-13065\n",
+      std::string(kTiny) +
+          "hardware: h\nbackend: emulated\ntp: 2\npp: 2\ndp: 3\nvirtual_pipeline_chunks: 2\ncp: 2\nep: 3\n"
+          "sequence_parallel: true\nvocab_parallel: vocab-2\npipeline_schedule: gpipe\nzero_stage: 3\n"
+          "recompute_granularity: selective\nseq_length: 77\nmbs: 3\ngbs: 36\nprecision: fp32\ngrad_dtype: "
+          "same\n"
+          "optimizer: sgd\nlearning_rate: 3.1e-5\nweight_decay: 0.013\nclip_grad: 0\n"
+          "make_vocab_size_divisible_by: 8\nddp_bucket_size: 12345\nmemory_budget: 1.5GiB\nsteps: 4\n"
+          "warmup_steps: 2\ntimeout_s: 12.5\nseed: 18446744073709551615\nweights: \"a \\\"b\\\"\"\ndata: d: "
+          "é\n"
+          "save_gradients: g\nsave_weights: w\n"};
+  for (const std::string& text : texts) {
+    std::string input = text;
+    // A plain scalar may not hold ": ".
+    if (const auto at = input.find("data: d: é"); at != std::string::npos)
+      input.replace(at, 11, "data: \"d: é\"");
+    const RunConfig c = load(input);
+    const std::string written = to_yaml(c);
+    const RunConfig back = load(written);
+    EXPECT_EQ(describe(back), describe(c));
+    EXPECT_EQ(to_yaml(back), written);
+    EXPECT_EQ(to_config_json(back.model), to_config_json(c.model));
+    EXPECT_EQ(back.memory_budget, c.memory_budget);
+    EXPECT_EQ(back.learning_rate, c.learning_rate);
+    EXPECT_EQ(back.seed, c.seed);
+  }
+}
+
+TEST_F(ConfigFolder, RefusesWithFileLineKeyFoundAndExpected) {
+  const std::string model = "model: qwen2.5-0.5b\n";
+  struct Case {
+    std::string text;
+    std::vector<const char*> fragments;
+  };
+  const std::vector<Case> cases = {
+      {model + "seq_lenght: 5\n",
+       {"run.yaml:2: ", "unknown key \"seq_lenght\"", "nearest known key is seq_length"}},
+      {model + "\nseq_length: abc\n", {"run.yaml:3: seq_length: ", "found \"abc\"", "whole number"}},
+      {model + "seq_length: 0\n", {"seq_length", "found \"0\"", "from 1"}},
+      {model + "seq_length: 1.5\n", {"seq_length", "1.5"}},
+      {model + "seq_length: 99999999999999999999\n", {"seq_length", "99999999999999999999"}},
+      {model + "seq_length: [1, 2]\n", {"run.yaml:2: seq_length: ", "a list"}},
+      {model + "seq_length:\n", {"run.yaml:2: seq_length: ", "nothing", "whole number"}},
+      {model + "seq_length: {a: 1}\n", {"run.yaml:2: seq_length: "}},
+      {model + "tp: -2\n", {"tensor_model_parallel_size", "-2"}},
+      {model + "tp: 2\ntensor_model_parallel_size: 2\n", {"run.yaml:3: ", "given twice"}},
+      {model + "sequence_parallel: 1\n", {"sequence_parallel", "true or false"}},
+      {model + "precision: fp8\n", {"precision", "\"fp8\"", "fp32, bf16, fp16"}},
+      {model + "learning_rate: nan\n", {"learning_rate", "\"nan\""}},
+      {model + "learning_rate: -1\n", {"learning_rate", "-1"}},
+      {model + "memory_budget: 5 potatoes\n", {"run.yaml:2: memory_budget: ", "potatoes", "2GiB"}},
+      {model + "memory_budget: -1\n", {"memory_budget"}},
+      {model + "memory_budget: 1e30\n", {"memory_budget"}},
+      {model + "pipeline_schedule: \"a\\nb\"\n", {"run.yaml:2: pipeline_schedule: ", "control"}},
+      {model + "world_size: 8\ntp: 2\ndp: 3\n", {"world_size", "found 8", "2 x 1 x 1 x 3"}},
+      {model + "tp: 1000000\npp: 1000000\ndp: 1000000\n", {"world_size", "more than"}},
+      {model + "matrix:\n  tp: [1]\n", {"matrix", "plumbline matrix"}},
+      {"tp: 2\n", {"model: missing", "preset"}},
+      {"model: qwen\n", {"run.yaml:1: model: ", "\"qwen\"", "neither a preset nor a file", "did you mean"}},
+      {"seq_length: 4\nmodel: {model_type: llama, hidden_size: -3}\n",
+       {"run.yaml:2: model: num_hidden_layers: missing"}},
+      {"model: {model_type: llama, num_hidden_layers: \"4\"}\n",
+       {"num_hidden_layers", "\"4\"", "whole number"}},
+      {"model: [\n", {"run.yaml:2: not valid YAML"}},
+      {"a: b: c\n", {"run.yaml:1: not valid YAML"}},
+      {"", {"one YAML mapping"}},
+      {"- 1\n", {"one YAML mapping"}},
+      {"model: gpt2-124m\n---\nmodel: gpt2-124m\n", {"one YAML mapping"}},
+      {"? [1, 2]\n: 3\n", {"run.yaml:1: "}},
+  };
+  for (const Case& c : cases) {
+    const std::string message = complaint(c.text);
+    EXPECT_THAT(message, HasSubstr("run.yaml"));
+    EXPECT_THAT(message, Not(HasSubstr("\n")));
+    for (const char* fragment : c.fragments) EXPECT_THAT(message, HasSubstr(fragment));
+  }
+  EXPECT_THAT(complaint(model, {{"seq_length", "x"}}), HasSubstr("--set: seq_length: found \"x\""));
+  EXPECT_THAT(complaint(model, {{"nonsense", "x"}}), HasSubstr("--set: unknown key \"nonsense\""));
+  EXPECT_THROW(load_run_config((folder_ / "missing.yaml").string(), {}), InputError);
+  EXPECT_THROW(load_run_config(folder_.string(), {}), InputError);
+}
+
+TEST_F(ConfigFolder, HostileYamlIsRefused) {
+  std::string bomb = "model:\n  a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n";
+  for (int i = 1; i < 20; ++i) {
+    bomb += "  a" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
+    for (int j = 0; j < 10; ++j) bomb += (j == 0 ? "*a" : ", *a") + std::to_string(i - 1);
+    bomb += "]\n";
+  }
+  EXPECT_THAT(complaint(bomb), HasSubstr("levels and"));
+  EXPECT_THAT(complaint("model: &a {b: *a}\n"), HasSubstr("levels and"));
+  EXPECT_THAT(complaint("model: " + std::string(100'000, '[')), HasSubstr("not valid YAML"));
+  EXPECT_THAT(complaint("model: " + std::string(100'000, '{')), HasSubstr("not valid YAML"));
+  EXPECT_THAT(complaint(std::string(2'000'000, ' ')), HasSubstr("larger than"));
+  EXPECT_NE(complaint(std::string("model: gpt2-124m\nhardware: \"\0\x01\"\n", 32)), "accepted");
+  EXPECT_NE(complaint("\xff\xfe\x00\x00garbage"), "accepted");
+}
+
+TEST_F(ConfigFolder, WhyInvalidNamesTheKey) {
+  struct Case {
+    const char* text;
+    const char* fragment;  // empty: valid
+  };
+  constexpr Case kCases[] = {
+      {"tp: 2\npp: 2\ndp: 2\ngbs: 4\n", ""},
+      {"tp: 4\nmake_vocab_size_divisible_by: 1\n", ""},  // two ranks share a key/value head
+      {"tp: 3\n", "tensor_model_parallel_size: found 3, expected a divisor of the 4 attention heads"},
+      {"tp: 8\n", "tensor_model_parallel_size: found 8"},
+      {"pp: 5\n", "pipeline_model_parallel_size: 5 stages"},
+      {"pp: 2\nvirtual_pipeline_chunks: 3\n", "6 stages"},
+      {"dp: 2\ngbs: 3\n", "global_batch_size: found 3, expected a multiple of micro_batch_size x data"},
+      {"mbs: 2\n", "global_batch_size: found 1"},
+      {"world_size: 3\ntp: 2\n", "world_size: found 3, expected a multiple of"},
+      {"tp: 2\nworld_size: 1\n", "world_size: found 1"},
+      {"seq_length: 100000\n", ""},  // rotary positions have no end
+      {"gbs: 2000000000\n", "micro-batches"},
+      {"mbs: 2000000000\ngbs: 2000000000\n", "micro_batch_size"},
+  };
+  for (const Case& c : kCases) {
+    const std::string reason = why_invalid(load(kTiny + std::string(c.text))).value_or("");
+    if (*c.fragment == '\0') {
+      EXPECT_EQ(reason, "") << c.text;
+    } else {
+      EXPECT_THAT(reason, HasSubstr(c.fragment)) << c.text;
+    }
+  }
+  const RunConfig long_gpt = load("model: gpt2-124m\nseq_length: 1025\n");
+  EXPECT_THAT(why_invalid(long_gpt).value_or(""), HasSubstr("1024 learned positions"));
+}
+
+TEST_F(ConfigFolder, WhyUnsupportedNamesTheKey) {
+  EXPECT_EQ(why_unsupported(load(kTiny)), std::nullopt);
+  EXPECT_EQ(why_unsupported(load(kTiny + std::string("precision: fp32\npipeline_schedule: gpipe\n"))),
+            std::nullopt);
+  for (const char* line : {"backend: cuda", "virtual_pipeline_chunks: 2", "context_parallel_size: 2",
+                           "expert_model_parallel_size: 2", "sequence_parallel: true",
+                           "vocab_parallel: vocab-1", "pipeline_schedule: dualpipe", "zero_stage: 1",
+                           "recompute_granularity: full", "precision: fp16", "teacher: gpt2-124m"}) {
+    const std::string key = std::string(line).substr(0, std::string(line).find(':'));
+    EXPECT_THAT(why_unsupported(load(std::string(kTiny) + line + "\n")).value_or(""),
+                HasSubstr(key + ": found"));
+  }
+}
+
+TEST(RunConfig, DerivedSizes) {
+  RunConfig c;
+  c.model = *find_preset("gpt2-124m");
+  EXPECT_EQ(c.padded_vocab(), 50304);
+  c.tensor_model_parallel_size = 4;
+  EXPECT_EQ(c.padded_vocab(), 50688);
+  c.make_vocab_size_divisible_by = 1;
+  EXPECT_EQ(c.padded_vocab(), 50260);
+  EXPECT_EQ(layers_per_stage(24, 4), (std::vector<int>{6, 6, 6, 6}));
+  EXPECT_EQ(layers_per_stage(7, 3), (std::vector<int>{3, 2, 2}));
+  EXPECT_EQ(layers_per_stage(3, 3), (std::vector<int>{1, 1, 1}));
+}
+
+TEST(ParseBytes, UnitsAndNonsense) {
+  EXPECT_EQ(parse_bytes("2GiB", "k"), 2 * kGiB);
+  EXPECT_EQ(parse_bytes("512 MiB", "k"), 512 * kMiB);
+  EXPECT_EQ(parse_bytes("1e9", "k").value, 1'000'000'000);
+  EXPECT_EQ(parse_bytes("1.5KiB", "k").value, 1536);
+  EXPECT_EQ(parse_bytes("80GB", "k").value, 80'000'000'000);
+  EXPECT_EQ(parse_bytes("0", "k").value, 0);
+  for (const char* text : {"", "GiB", "-1", "nan", "inf", "1e300", "2GiBs", "2 2", "0x10", "1,5GiB"}) {
+    EXPECT_THROW(parse_bytes(text, "k"), InputError) << text;
+  }
+}
+
+TEST(ConfigKeys, NamesAreUnique) {
+  std::vector<std::string> names;
+  for (const ConfigKey& key : config_keys()) {
+    EXPECT_EQ(find_config_key(key.name), &key);
+    EXPECT_EQ(find_config_key(key.flag()), &key);
+    EXPECT_TRUE(key.alias.empty() || find_config_key(key.alias) == &key);
+    EXPECT_FALSE(key.expected.empty());
+  }
+  EXPECT_EQ(find_config_key(""), nullptr);
+}
+
+}  // namespace
+}  // namespace plumbline
