@@ -10,29 +10,34 @@ namespace plumbline {
 /// Times of one stage for one micro-batch. `backward` is the merged one; `backward_input` and
 /// `backward_weight` are its parts. A time that a schedule does not use stays 0.
 struct StageCosts {
-  Seconds forward;
-  Seconds backward;
-  Seconds backward_input;
-  Seconds backward_weight;
-  Seconds teacher_forward;
-  Seconds vocab_forward;
-  Seconds vocab_backward;
-  Seconds input_forward;
-  Seconds input_backward;
+  Seconds forward{};
+  Seconds backward{};
+  Seconds backward_input{};
+  Seconds backward_weight{};
+  Seconds teacher_forward{};
+  Seconds vocab_forward{};
+  Seconds vocab_backward{};
+  Seconds input_forward{};
+  Seconds input_backward{};
 };
 
 struct Costs {
   std::vector<StageCosts> stages;  // one per stage of the schedule
   /// A transfer between two ranks: it occupies the link for `transfer` and arrives `latency` after that.
   /// Between stages of one rank it is free.
-  Seconds transfer;
-  Seconds latency;
+  Seconds transfer{};
+  Seconds latency{};
   /// Part of a transfer that also occupies the receiving rank's processor (a CPU copies; a GPU does not).
-  Seconds receive_busy;
-  Seconds reduce_gradients;  // reduction left after the last backward, per rank
-  Seconds reduce_embedding;  // tied embeddings, first and last rank
-  Seconds optimizer;
-  Seconds step_overhead;
+  Seconds receive_busy{};
+  Seconds reduce_gradients{};  // reduction left after the last backward, per rank
+  Seconds reduce_embedding{};  // tied embeddings, first and last rank
+  Seconds optimizer{};
+  Seconds step_overhead{};
+  /// Time of an overlapped pair (F&B) relative to the sum of its two actions.
+  double overlap_factor = 1.0;
+  /// A stage's next result waits until the receiver has taken the previous one (core/executor.hpp). Only for
+  /// schedules with explicit transfers.
+  bool one_send_buffer = false;
   /// Processors shared by all ranks, 0 = one each. With more busy ranks than processors all run slower in
   /// proportion. `processes_per_rank` busy processes stand behind every pipeline rank (tensor × data ranks).
   int processors = 0;

@@ -6,17 +6,19 @@ namespace plumbline {
 
 std::string_view name_of(ActionType type) {
   static constexpr std::array<std::string_view, kActionTypes> kNames = {
-      "F",  "B", "I", "W",  "SEND_F", "RECV_F", "SEND_B", "RECV_B",
-      "TF", "S", "T", "IF", "IB",     "ARG",    "ARE",    "OPT"};
+      "F", "B", "I",  "W",  "SEND_F", "RECV_F", "SEND_B", "RECV_B",  "TF",
+      "S", "T", "IF", "IB", "ARG",    "ARE",    "OPT",    "SEND_TF", "RECV_TF"};
   return kNames[static_cast<std::size_t>(type)];
 }
 
 bool is_send(ActionType type) {
-  return type == ActionType::send_forward || type == ActionType::send_backward;
+  return type == ActionType::send_forward || type == ActionType::send_backward ||
+         type == ActionType::send_teacher;
 }
 
 bool is_receive(ActionType type) {
-  return type == ActionType::receive_forward || type == ActionType::receive_backward;
+  return type == ActionType::receive_forward || type == ActionType::receive_backward ||
+         type == ActionType::receive_teacher;
 }
 
 bool is_compute(ActionType type) {

@@ -26,8 +26,15 @@ enum class ActionType : std::uint8_t {
   reduce_gradients,  // ARG: what is left of the data-parallel reduction
   reduce_embedding,  // ARE: tied-embedding gradients over {first, last}
   optimizer,         // OPT
+  send_teacher,      // SEND_TF: teacher activation of this stage to the next
+  receive_teacher,   // RECV_TF: teacher activation of the previous stage
 };
-constexpr int kActionTypes = 16;
+constexpr int kActionTypes = 18;
+
+/// How S and T passes of all ranks hang together (arXiv:2411.05288): with two barriers the last stage's
+/// backward needs every T, with one only every S; interlaced, every S and T is a step all ranks do together.
+enum class VocabPasses : std::uint8_t { none, two_barriers, one_barrier, interlaced };
+
 /// The letters of the text form: "F", "SEND_F", …
 std::string_view name_of(ActionType type);
 /// Computes on the rank's processor for one micro-batch (not a transfer, reduction or optimizer step).
@@ -59,12 +66,21 @@ struct Schedule {
   int routes = 1;
   /// All ranks meet before the optimizer (gradient norm); without, a rank may run ahead into the next step.
   bool barrier_at_end = true;
+  VocabPasses vocab = VocabPasses::none;
+  /// Teacher and student activations of a micro-batch travel in one message, sent after the student's F.
+  bool joint_teacher = false;
   std::vector<int> rank_of_stage;            // stages entries
   std::vector<std::vector<Action>> actions;  // ranks entries
 
   int stages_per_route() const { return stages / routes; }
   int route_of(std::uint32_t microbatch) const {
     return static_cast<int>(static_cast<std::int64_t>(microbatch) * routes / microbatches);
+  }
+  bool first_of_route(int stage) const { return stage % stages_per_route() == 0; }
+  bool last_of_route(int stage) const { return (stage + 1) % stages_per_route() == 0; }
+  /// A result passed between these stages needs a transfer.
+  bool crosses_ranks(int stage, int other) const {
+    return rank_of_stage[static_cast<std::size_t>(stage)] != rank_of_stage[static_cast<std::size_t>(other)];
   }
 };
 

@@ -1,0 +1,247 @@
+#include "analysis/simulation_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "core/blocked_cycle.hpp"
+#include "core/dependency_walk.hpp"
+#include "core/error.hpp"
+
+namespace plumbline {
+namespace {
+
+// Price layout: per stage one entry per action type, then two fixed entries, then overlapped pairs, then the
+// link.
+constexpr std::uint32_t kTypes = kActionTypes;
+constexpr std::uint32_t kFree = 0;         // takes no time
+constexpr std::uint32_t kReceiveCopy = 1;  // an implicit receive's work on the receiving rank
+constexpr std::uint32_t kFixed = 2;
+
+std::uint32_t price_of(int stage, ActionType type) {
+  return kFixed + static_cast<std::uint32_t>(stage) * kTypes + static_cast<std::uint32_t>(type);
+}
+
+}  // namespace
+
+PlanOptions plan_options(const Costs& costs) {
+  PlanOptions options;
+  options.receive_busy = costs.receive_busy.value > 0;
+  options.links = costs.transfer.value > 0 || costs.latency.value > 0 || options.receive_busy;
+  options.one_send_buffer = costs.one_send_buffer;
+  return options;
+}
+
+/// The visitor that turns a walk over the schedule into nodes.
+class PlanBuilder {
+ public:
+  PlanBuilder(const Schedule& schedule, PlanOptions options, SimulationPlan& plan)
+      : schedule_(schedule), options_(options), plan_(plan), explicit_transfers_(has_transfers(schedule)) {
+    std::size_t actions = 0;
+    for (const auto& list : schedule.actions) {
+      first_action_.push_back(actions);
+      actions += list.size();
+    }
+    plan.ranks_ = schedule.ranks;
+    plan.stages_ = schedule.stages;
+    plan.first_pair_price_ = price_of(schedule.stages, static_cast<ActionType>(0));
+    plan.node_of_action_.resize(actions);
+    plan.nodes_.reserve(1 + actions * (options.links && !explicit_transfers_ ? 2 : 1) + actions / 8);
+    plan.nodes_.push_back({0, 0, kFree});
+    place_links();
+    meeting_lane_.fill(-1);
+  }
+
+  std::int32_t wait(int rank, std::int32_t node) { return add(rank, node, kFree); }
+
+  std::int32_t place(int rank, int position, std::int32_t node) {
+    const Action& action = at(rank, position);
+    receive_copy(rank, action, node);
+    const std::int32_t mine = add(rank, node, price_of(action.stage, action.type));
+    plan_
+        .node_of_action_[first_action_[static_cast<std::size_t>(rank)] + static_cast<std::size_t>(position)] =
+        mine;
+    return link(rank, action, mine);
+  }
+
+  std::pair<std::int32_t, std::int32_t> place_pair(int rank, int position, std::int32_t node) {
+    const Action& a = at(rank, position);
+    const Action& b = at(rank, position + 1);
+    receive_copy(rank, a, node);
+    const auto key = std::make_pair(price_of(a.stage, a.type), price_of(b.stage, b.type));
+    const auto [entry, fresh] = pairs_.try_emplace(key, static_cast<std::uint32_t>(plan_.pairs_.size()));
+    if (fresh) plan_.pairs_.push_back({key.first, key.second});
+    const std::int32_t mine = add(rank, node, plan_.first_pair_price_ + entry->second);
+    const std::size_t first =
+        first_action_[static_cast<std::size_t>(rank)] + static_cast<std::size_t>(position);
+    plan_.node_of_action_[first] = mine;
+    plan_.node_of_action_[first + 1] = mine;
+    const std::int32_t first_result = link(rank, a, mine);
+    return {first_result, link(rank, b, mine)};
+  }
+
+  std::int32_t join(Signal signal, std::int32_t index, std::int32_t node) {
+    int& base = meeting_lane_[static_cast<std::size_t>(signal)];
+    if (base < 0) {
+      base = lanes_;
+      lanes_ += signal >= Signal::embedding_meet ? 1 : schedule_.microbatches;
+    }
+    return add(base + index, node, kFree);
+  }
+
+  /// Link prices come last; only now is it known where.
+  void finish() {
+    plan_.lanes_ = lanes_;
+    plan_.first_link_price_ = plan_.first_pair_price_ + static_cast<std::uint32_t>(plan_.pairs_.size());
+    for (const std::int32_t node : link_nodes_) {
+      plan_.nodes_[static_cast<std::size_t>(node)].price = plan_.first_link_price_;
+    }
+  }
+
+ private:
+  const Action& at(int rank, int position) const {
+    return schedule_.actions[static_cast<std::size_t>(rank)][static_cast<std::size_t>(position)];
+  }
+
+  std::int32_t add(int lane, std::int32_t dependency, std::uint32_t price) {
+    plan_.nodes_.push_back({lane, std::max(dependency, 0), price});
+    return static_cast<std::int32_t>(plan_.nodes_.size()) - 1;
+  }
+
+  /// A lane for every ordered pair of ranks between which something flows.
+  void place_links() {
+    lanes_ = schedule_.ranks;
+    forward_lane_.assign(static_cast<std::size_t>(schedule_.stages), -1);
+    backward_lane_ = forward_lane_;
+    if (!options_.links) return;
+    std::map<std::pair<int, int>, int> lanes;
+    const auto lane = [&](int from, int to) {
+      const auto [entry, fresh] = lanes.try_emplace({from, to}, lanes_);
+      if (fresh) ++lanes_;
+      return entry->second;
+    };
+    for (int stage = 0; stage + 1 < schedule_.stages; ++stage) {
+      if (schedule_.last_of_route(stage) || !schedule_.crosses_ranks(stage, stage + 1)) continue;
+      const auto s = static_cast<std::size_t>(stage);
+      const int here = schedule_.rank_of_stage[s];
+      const int there = schedule_.rank_of_stage[s + 1];
+      forward_lane_[s] = lane(here, there);
+      backward_lane_[s + 1] = lane(there, here);
+    }
+  }
+
+  /// Without explicit receives the copy is done just before the action that needs it.
+  void receive_copy(int rank, const Action& action, std::int32_t& node) {
+    if (!options_.receive_busy || explicit_transfers_ || node < 0) return;
+    const int stage = action.stage;
+    const bool forward = action.type == ActionType::forward || action.type == ActionType::teacher_forward;
+    const bool backward = action.type == ActionType::backward || action.type == ActionType::backward_input;
+    if ((forward && !schedule_.first_of_route(stage) && schedule_.crosses_ranks(stage, stage - 1)) ||
+        (backward && !schedule_.last_of_route(stage) && schedule_.crosses_ranks(stage, stage + 1))) {
+      add(rank, node, kReceiveCopy);
+      node = -1;
+    }
+  }
+
+  /// The message that carries a result to another rank, when there is one and it takes time.
+  std::int32_t link(int /*rank*/, const Action& action, std::int32_t node) {
+    if (!options_.links) return node;
+    using enum ActionType;
+    int lane = -1;
+    if (explicit_transfers_) {
+      if (action.type == send_forward || action.type == send_teacher) lane = forward_lane_[action.stage];
+      if (action.type == send_backward) lane = backward_lane_[action.stage];
+    } else {
+      if (action.type == forward || (action.type == teacher_forward && !schedule_.joint_teacher)) {
+        lane = forward_lane_[action.stage];
+      }
+      if (action.type == backward || action.type == backward_input) lane = backward_lane_[action.stage];
+    }
+    if (lane < 0) return node;
+    const std::int32_t message = add(lane, node, 0);
+    link_nodes_.push_back(message);
+    return message;
+  }
+
+  const Schedule& schedule_;
+  PlanOptions options_;
+  SimulationPlan& plan_;
+  bool explicit_transfers_;
+  int lanes_ = 0;
+  std::vector<std::size_t> first_action_;
+  std::vector<int> forward_lane_;   // by sending stage
+  std::vector<int> backward_lane_;  // by sending stage
+  std::array<int, kSignals> meeting_lane_{};
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> pairs_;
+  std::vector<std::int32_t> link_nodes_;
+};
+
+SimulationPlan::SimulationPlan(const Schedule& schedule, PlanOptions options) {
+  check_ranges(schedule);
+  if (options.one_send_buffer && !has_transfers(schedule)) options.one_send_buffer = false;
+  const WalkOptions walk_options{options.one_send_buffer};
+  DependencyWalk walk(schedule, walk_options);
+  PlanBuilder builder(schedule, options, *this);
+  if (!walk.run(builder)) {
+    throw InputError(fmt::format("schedule {} cannot run: {}", schedule.name,
+                                 describe(schedule, find_blocked_cycle(schedule, walk_options))));
+  }
+  builder.finish();
+}
+
+std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) const {
+  if (costs.stages.size() != static_cast<std::size_t>(stages_)) {
+    throw InputError(
+        fmt::format("costs: {} stages given, the schedule has {}", costs.stages.size(), stages_));
+  }
+  std::vector<Price> prices(first_link_price_ + 1, Price{0, 0});
+  prices[kReceiveCopy].cost = costs.receive_busy.value;
+  for (int stage = 0; stage < stages_; ++stage) {
+    const StageCosts& c = costs.stages[static_cast<std::size_t>(stage)];
+    const auto set = [&](ActionType type, Seconds cost) { prices[price_of(stage, type)].cost = cost.value; };
+    set(ActionType::forward, c.forward);
+    set(ActionType::backward, c.backward);
+    set(ActionType::backward_input, c.backward_input);
+    set(ActionType::backward_weight, c.backward_weight);
+    set(ActionType::receive_forward, costs.receive_busy);
+    set(ActionType::receive_backward, costs.receive_busy);
+    set(ActionType::receive_teacher, costs.receive_busy);
+    set(ActionType::teacher_forward, c.teacher_forward);
+    set(ActionType::vocab_forward, c.vocab_forward);
+    set(ActionType::vocab_backward, c.vocab_backward);
+    set(ActionType::input_forward, c.input_forward);
+    set(ActionType::input_backward, c.input_backward);
+    set(ActionType::reduce_gradients, costs.reduce_gradients);
+    set(ActionType::reduce_embedding, costs.reduce_embedding);
+    set(ActionType::optimizer, costs.optimizer);
+  }
+  for (std::size_t i = 0; i < pairs_.size(); ++i) {
+    prices[first_pair_price_ + i].cost =
+        (prices[pairs_[i].first].cost + prices[pairs_[i].second].cost) * costs.overlap_factor;
+  }
+  // The receiver's part of a transfer is done by the receiver when it comes to it, not by the link.
+  const double copied = std::min(costs.receive_busy.value, costs.transfer.value + costs.latency.value);
+  prices[first_link_price_] = {costs.transfer.value, costs.latency.value - copied};
+  return prices;
+}
+
+void sweep(const SimulationPlan& plan, const std::vector<SimulationPlan::Price>& prices, SweepTimes& times) {
+  const std::vector<SimulationPlan::Node>& nodes = plan.nodes();
+  times.ready.resize(nodes.size());
+  times.clock.assign(static_cast<std::size_t>(plan.lanes()), 0.0);
+  double* ready = times.ready.data();
+  double* clock = times.clock.data();
+  ready[0] = 0;
+  for (std::size_t i = 1; i < nodes.size(); ++i) {
+    const SimulationPlan::Node node = nodes[i];
+    const SimulationPlan::Price price = prices[node.price];
+    const double end = std::max(clock[node.lane], ready[node.dependency]) + price.cost;
+    clock[node.lane] = end;
+    ready[i] = end + price.delay;
+  }
+}
+
+}  // namespace plumbline

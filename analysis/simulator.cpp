@@ -1,0 +1,109 @@
+#include "analysis/simulator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/shared_processors.hpp"
+#include "analysis/simulation_plan.hpp"
+#include "core/error.hpp"
+
+namespace plumbline {
+namespace {
+
+void check(double seconds, const char* what) {
+  if (!std::isfinite(seconds) || seconds < 0) {
+    throw InputError(fmt::format("costs: {} is {} s, expected a finite number of at least 0", what, seconds));
+  }
+}
+
+void check_costs(const Costs& costs) {
+  for (const StageCosts& stage : costs.stages) {
+    check(stage.forward.value, "forward");
+    check(stage.backward.value, "backward");
+    check(stage.backward_input.value, "backward_input");
+    check(stage.backward_weight.value, "backward_weight");
+    check(stage.teacher_forward.value, "teacher_forward");
+    check(stage.vocab_forward.value, "vocab_forward");
+    check(stage.vocab_backward.value, "vocab_backward");
+    check(stage.input_forward.value, "input_forward");
+    check(stage.input_backward.value, "input_backward");
+  }
+  check(costs.transfer.value, "transfer");
+  check(costs.latency.value, "latency");
+  check(costs.receive_busy.value, "receive_busy");
+  check(costs.reduce_gradients.value, "reduce_gradients");
+  check(costs.reduce_embedding.value, "reduce_embedding");
+  check(costs.optimizer.value, "optimizer");
+  check(costs.step_overhead.value, "step_overhead");
+  check(costs.overlap_factor, "overlap_factor");
+  if (costs.processors < 0 || costs.processes_per_rank < 1) {
+    throw InputError(fmt::format("costs: {} processors, {} processes per rank; expected at least 0 and 1",
+                                 costs.processors, costs.processes_per_rank));
+  }
+}
+
+bool oversubscribed(const Schedule& schedule, const Costs& costs) {
+  return costs.processors > 0 && static_cast<std::int64_t>(schedule.ranks) * costs.processes_per_rank >
+                                     static_cast<std::int64_t>(costs.processors);
+}
+
+/// Start and end of the nodes that stand for actions. `starts` is empty when a node lasts what it costs.
+Trace trace_of(const Schedule& schedule, const SimulationPlan& plan,
+               const std::vector<SimulationPlan::Price>& prices, const std::vector<double>& ready,
+               const std::vector<double>& starts) {
+  Trace trace;
+  trace.ranks.reserve(schedule.actions.size());
+  std::size_t index = 0;
+  for (const std::vector<Action>& actions : schedule.actions) {
+    std::vector<Event>& events = trace.ranks.emplace_back();
+    events.reserve(actions.size());
+    double previous = 0;
+    for (const Action& action : actions) {
+      const auto node = static_cast<std::size_t>(plan.node_of_action()[index++]);
+      const SimulationPlan::Price price = prices[plan.nodes()[node].price];
+      const double end = ready[node] - price.delay;
+      double start = previous;
+      if (is_compute(action.type)) start = starts.empty() ? end - price.cost : starts[node];
+      events.push_back({action, {start}, {end}});
+      previous = end;
+    }
+  }
+  return trace;
+}
+
+}  // namespace
+
+Trace simulate(const Schedule& schedule, const Costs& costs) {
+  check_costs(costs);
+  const SimulationPlan plan(schedule, plan_options(costs));
+  const auto prices = plan.prices(costs);
+  if (oversubscribed(schedule, costs)) {
+    const SharedTimes times = share_processors(plan, prices, costs.processors, costs.processes_per_rank);
+    return trace_of(schedule, plan, prices, times.ready, times.start);
+  }
+  SweepTimes times;
+  sweep(plan, prices, times);
+  return trace_of(schedule, plan, prices, times.ready, {});
+}
+
+Seconds simulate_makespan(const Schedule& schedule, const Costs& costs) {
+  if (oversubscribed(schedule, costs)) return simulate(schedule, costs).makespan();
+  check_costs(costs);
+  const SimulationPlan plan(schedule, plan_options(costs));
+  SweepTimes times;
+  sweep(plan, plan.prices(costs), times);
+  double end = 0;
+  for (int rank = 0; rank < plan.ranks(); ++rank)
+    end = std::max(end, times.clock[static_cast<std::size_t>(rank)]);
+  return {end};
+}
+
+Costs uniform_costs(int stages, StageCosts each) {
+  Costs costs;
+  costs.stages.assign(static_cast<std::size_t>(stages), each);
+  return costs;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,46 @@
+// Passes: functions from Schedule to Schedule.
+#pragma once
+
+#include <cstdint>
+
+#include "core/schedule.hpp"
+
+namespace plumbline {
+
+/// How the transfers that meet between two compute actions of a rank are ordered.
+enum class TransferOrder : std::uint8_t {
+  /// Runs to the end even if every SEND and RECV blocks until the other side has come to its half (MPI
+  /// synchronous
+  /// sends), and if neighbouring transfers are one group per rank matched in order (NCCL).
+  blocking,
+  /// Sends before receives in each group. Needs sends that return at once or grouped calls; the two
+  /// directions
+  /// between neighbours then overlap, which saves a transfer time per micro-batch in steady 1F1B.
+  sends_first,
+};
+
+/// Inserts SEND_* right after the action that produces and RECV_* right before the one that consumes, for
+/// every hop between ranks; hops within a rank get none. Where that order would leave all ranks waiting for
+/// one another, a SEND moves behind the RECVs it meets, and a RECV earlier only if nothing else helps
+/// (interleaving with groups larger than P). Existing transfers are replaced. Throws InputError when the
+/// schedule cannot run at all.
+Schedule add_transfers(const Schedule& schedule, TransferOrder order = TransferOrder::blocking);
+
+/// Removes all transfers.
+Schedule drop_transfers(const Schedule& schedule);
+
+struct StepEnd {
+  bool data_parallel = false;   // more than one replica: gradients are reduced (ARG)
+  bool tied_embedding = false;  // first and last stage hold copies: ARE on both when they are on two ranks
+};
+/// Appends ARG, ARE (first and last rank) and OPT (every rank).
+Schedule add_step_end(Schedule schedule, StepEnd end);
+
+/// Every B becomes I directly followed by W.
+Schedule split_backward(const Schedule& schedule);
+/// Every I directly followed by the W of the same stage and micro-batch becomes B (transfers in between stay
+/// after the B). Applied only when all of them can be merged, since a schedule is either split or merged per
+/// cell.
+Schedule merge_backward(const Schedule& schedule);
+
+}  // namespace plumbline
