@@ -50,16 +50,4 @@ int MpiSession::guard(const std::function<int()>& body) const {
   }
 }
 
-const char* rank_launcher() {
-  if (std::getenv("OMPI_COMM_WORLD_RANK") != nullptr) return "Open MPI";
-  if (std::getenv("PMIX_RANK") != nullptr) return "PMIx";
-  if (std::getenv("PMI_RANK") != nullptr) return "PMI";
-  if (std::getenv("TORCHELASTIC_RUN_ID") != nullptr ||
-      (std::getenv("RANK") != nullptr && std::getenv("WORLD_SIZE") != nullptr &&
-       std::getenv("MASTER_ADDR") != nullptr)) {
-    return "torchrun";
-  }
-  return nullptr;
-}
-
 }  // namespace plumbline

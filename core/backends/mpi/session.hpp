@@ -25,8 +25,4 @@ class MpiSession {
   int ranks_ = 1;
 };
 
-/// What started this process as one rank of several: "Open MPI", "PMIx", "PMI", "torchrun"; nullptr when it
-/// was started alone. Reads environment variables only; usable before MPI_Init.
-const char* rank_launcher();
-
 }  // namespace plumbline

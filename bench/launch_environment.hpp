@@ -1,0 +1,22 @@
+// The mpirun command line and the settings that make Open MPI behave on one machine.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace plumbline {
+
+/// mpirun, its options for so many ranks, and the program with its arguments.
+std::vector<std::string> mpirun_command(int ranks, const std::string& program,
+                                        const std::vector<std::string>& arguments);
+
+/// Environment variables for mpirun and its ranks. `folder` takes session folders and shared memory.
+std::vector<std::pair<std::string, std::string>> mpirun_environment(const std::string& folder, int ranks,
+                                                                    int threads_per_rank);
+
+/// Whether one process of this user may read another's memory (process_vm_readv between siblings), which
+/// Open MPI's single-copy transfers need and containers often forbid.
+bool single_copy_works();
+
+}  // namespace plumbline
