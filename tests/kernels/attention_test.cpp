@@ -1,0 +1,210 @@
+// Causal grouped-query attention against a double reference that keeps the whole score matrix.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/error.hpp"
+#include "tests/kernels/operator_test.hpp"
+
+namespace plumbline::test {
+namespace {
+
+struct Gradients {
+  Dense dq, dk, dv;
+};
+
+/// One head of one sequence at a time; `probabilities` is a row of softmax(q·kᵀ/sqrt(d)).
+class Reference {
+ public:
+  Reference(const AttentionShape& shape, const Dense& q, const Dense& k, const Dense& v)
+      : s_(shape), q_(q), k_(k), v_(v), scale_(1 / std::sqrt(static_cast<double>(shape.head_dim))) {}
+
+  std::vector<double> row(std::int64_t sequence, std::int64_t head, std::int64_t i, double* lse) const {
+    std::vector<double> p(static_cast<std::size_t>(i + 1));
+    double total = 0;
+    for (std::int64_t j = 0; j <= i; ++j) {
+      double score = 0;
+      for (std::int64_t c = 0; c < s_.head_dim; ++c) {
+        score +=
+            q_(sequence * s_.seq + i, head * s_.head_dim + c) * k_(sequence * s_.seq + j, kv_col(head) + c);
+      }
+      p[static_cast<std::size_t>(j)] = std::exp(score * scale_);
+      total += p[static_cast<std::size_t>(j)];
+    }
+    for (double& value : p) value /= total;
+    *lse = std::log(total);
+    return p;
+  }
+
+  Dense forward(Dense* lse) const {
+    Dense out(q_.rows, q_.cols);
+    *lse = Dense(s_.batch * s_.heads, s_.seq);
+    each_row([&](std::int64_t sequence, std::int64_t head, std::int64_t i) {
+      const std::vector<double> p = row(sequence, head, i, &(*lse)(sequence * s_.heads + head, i));
+      for (std::int64_t j = 0; j <= i; ++j) {
+        for (std::int64_t c = 0; c < s_.head_dim; ++c) {
+          out(sequence * s_.seq + i, head * s_.head_dim + c) +=
+              p[static_cast<std::size_t>(j)] * v_(sequence * s_.seq + j, kv_col(head) + c);
+        }
+      }
+    });
+    return out;
+  }
+
+  Gradients backward(const Dense& dout) const {
+    Gradients g{Dense(q_.rows, q_.cols), Dense(k_.rows, k_.cols), Dense(v_.rows, v_.cols)};
+    each_row([&](std::int64_t sequence, std::int64_t head, std::int64_t i) {
+      double unused = 0;
+      const std::vector<double> p = row(sequence, head, i, &unused);
+      const std::int64_t t = sequence * s_.seq + i;
+      const std::int64_t col = head * s_.head_dim;
+      std::vector<double> dp(p.size());
+      double mean = 0;
+      for (std::size_t j = 0; j < p.size(); ++j) {
+        const std::int64_t u = sequence * s_.seq + static_cast<std::int64_t>(j);
+        for (std::int64_t c = 0; c < s_.head_dim; ++c) {
+          dp[j] += dout(t, col + c) * v_(u, kv_col(head) + c);
+          g.dv(u, kv_col(head) + c) += p[j] * dout(t, col + c);
+        }
+        mean += p[j] * dp[j];
+      }
+      for (std::size_t j = 0; j < p.size(); ++j) {
+        const std::int64_t u = sequence * s_.seq + static_cast<std::int64_t>(j);
+        const double ds = p[j] * (dp[j] - mean) * scale_;
+        for (std::int64_t c = 0; c < s_.head_dim; ++c) {
+          g.dq(t, col + c) += ds * k_(u, kv_col(head) + c);
+          g.dk(u, kv_col(head) + c) += ds * q_(t, col + c);
+        }
+      }
+    });
+    return g;
+  }
+
+ private:
+  std::int64_t kv_col(std::int64_t head) const { return head / (s_.heads / s_.kv_heads) * s_.head_dim; }
+  void each_row(const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& f) const {
+    for (std::int64_t sequence = 0; sequence < s_.batch; ++sequence) {
+      for (std::int64_t head = 0; head < s_.heads; ++head) {
+        for (std::int64_t i = 0; i < s_.seq; ++i) f(sequence, head, i);
+      }
+    }
+  }
+  AttentionShape s_;
+  const Dense &q_, &k_, &v_;
+  double scale_;
+};
+
+struct Case {
+  AttentionShape shape;
+  const char* why;
+};
+
+void check(const Case& c, DType type) {
+  const AttentionShape& s = c.shape;
+  const std::string what = fmt::format("{} {}", c.why, name_of(type));
+  const std::int64_t tokens = s.batch * s.seq;
+  const std::int64_t q_cols = s.heads * s.head_dim;
+  const std::int64_t kv_cols = s.kv_heads * s.head_dim;
+  // q, k and v are slices of one wide matrix, as the fused projection leaves them.
+  const Guarded qkv = random_matrix(tokens, q_cols + 2 * kv_cols, type, 1);
+  const Matrix q = qkv.matrix().columns(0, q_cols);
+  const Matrix k = qkv.matrix().columns(q_cols, kv_cols);
+  const Matrix v = qkv.matrix().columns(q_cols + kv_cols, kv_cols);
+  const Dense all = qkv.read();
+  const auto slice = [&](const Dense& from, std::int64_t first, std::int64_t cols) {
+    return dense(tokens, cols, [&](auto i, auto j) { return from(i, first + j); });
+  };
+  const Dense q_values = slice(all, 0, q_cols);
+  const Dense k_values = slice(all, q_cols, kv_cols);
+  const Dense v_values = slice(all, q_cols + kv_cols, kv_cols);
+  const Reference reference(s, q_values, k_values, v_values);
+  Dense expected_lse;
+  const Dense expected_out = reference.forward(&expected_lse);
+
+  const Guarded scratch(1, operators().attention_scratch(s, type), DType::fp32);
+  const Guarded out(tokens, q_cols, type, 2);
+  const Guarded lse(s.batch * s.heads, s.seq, DType::fp32, 3);
+  operators().attention_forward(s, q, k, v, out, lse, scratch);
+  expect_close(out, expected_out, 2 * tolerance(type), what + " out");
+  expect_close(lse, expected_lse, tolerance(DType::fp32), what + " lse");
+  EXPECT_EQ(normalised_error(qkv.read(), all), 0) << what << ": inputs changed";
+
+  const Guarded dout = random_matrix(tokens, q_cols, type, 1);
+  const Guarded dqkv = random_matrix(tokens, q_cols + 2 * kv_cols, type, 4);
+  operators().attention_backward(s, q, k, v, out, lse, dout, dqkv.matrix().columns(0, q_cols),
+                                 dqkv.matrix().columns(q_cols, kv_cols),
+                                 dqkv.matrix().columns(q_cols + kv_cols, kv_cols), scratch);
+  const Gradients expected = reference.backward(dout.read());
+  const Dense found = dqkv.read();
+  // bf16 rounds the probabilities, the score gradients and the stored output on the way.
+  const double bound = type == DType::fp32 ? tolerance(type) : 1e-4;
+  // With one position the softmax is constant and its gradients are zero: bound what is left by the inputs.
+  if (s.seq > 1) {
+    EXPECT_LE(normalised_error(slice(found, 0, q_cols), expected.dq), bound) << what << " dq";
+    EXPECT_LE(normalised_error(slice(found, q_cols, kv_cols), expected.dk), bound) << what << " dk";
+  } else {
+    for (std::int64_t j = 0; j < q_cols + kv_cols; ++j) EXPECT_NEAR(found(0, j), 0, 0.05) << what;
+  }
+  EXPECT_LE(normalised_error(slice(found, q_cols + kv_cols, kv_cols), expected.dv), bound) << what << " dv";
+  EXPECT_TRUE(dqkv.intact()) << what;
+  EXPECT_TRUE(scratch.intact()) << what << ": wrote past the scratch";
+}
+
+constexpr Case kCases[] = {
+    {{1, 1, 1, 1, 2}, "one position"},
+    {{2, 7, 4, 2, 8}, "groups of two heads, two sequences"},
+    {{1, 130, 2, 1, 16}, "two blocks, the second of two rows"},
+    {{2, 128, 3, 3, 20}, "one full block, head size not a multiple of the lanes"},
+    {{1, 300, 4, 2, 64}, "three blocks"},
+    {{1, 33, 6, 1, 5}, "multi-query with odd sizes"},
+};
+
+TEST(Attention, ForwardAndBackward) {
+  for (const Case& c : kCases) {
+    for (const DType type : {DType::fp32, DType::bf16}) check(c, type);
+  }
+}
+
+TEST(Attention, ReferenceGradientsAgreeWithDifferences) {
+  const AttentionShape s{1, 4, 2, 1, 3};
+  const Dense q = random_matrix(4, 6, DType::fp32).read();
+  const Dense k = random_matrix(4, 3, DType::fp32).read();
+  const Dense v = random_matrix(4, 3, DType::fp32).read();
+  const Dense dout = random_matrix(4, 6, DType::fp32).read();
+  const Gradients g = Reference(s, q, k, v).backward(dout);
+  Dense lse;
+  const auto by_q = [&](const Dense& x) { return Reference(s, x, k, v).forward(&lse); };
+  const auto by_k = [&](const Dense& x) { return Reference(s, q, x, v).forward(&lse); };
+  const auto by_v = [&](const Dense& x) { return Reference(s, q, k, x).forward(&lse); };
+  EXPECT_LE(normalised_error(g.dq, numerical_gradient(by_q, q, dout)), 1e-12);
+  EXPECT_LE(normalised_error(g.dk, numerical_gradient(by_k, k, dout)), 1e-12);
+  EXPECT_LE(normalised_error(g.dv, numerical_gradient(by_v, v, dout)), 1e-12);
+}
+
+TEST(Attention, LargeScoresDoNotOverflow) {
+  const AttentionShape s{1, 20, 1, 1, 16};
+  const Guarded q = random_matrix(20, 16, DType::fp32, 0, 40);
+  const Guarded k = random_matrix(20, 16, DType::fp32, 0, 40);
+  const Guarded v = random_matrix(20, 16, DType::fp32);
+  const Guarded out(20, 16, DType::fp32);
+  const Guarded lse(1, 20, DType::fp32);
+  const Guarded scratch(1, operators().attention_scratch(s, DType::fp32), DType::fp32);
+  operators().attention_forward(s, q, k, v, out, lse, scratch);
+  for (const double value : out.read().values) EXPECT_TRUE(std::isfinite(value));
+  for (const double value : lse.read().values) EXPECT_TRUE(std::isfinite(value));
+}
+
+TEST(Attention, BadShapesAndSmallScratchThrow) {
+  const AttentionShape s{1, 8, 4, 2, 4};
+  const Guarded q(8, 16, DType::fp32);
+  const Guarded k(8, 8, DType::fp32);
+  const Guarded lse(4, 8, DType::fp32);
+  const Guarded small(1, operators().attention_scratch(s, DType::fp32) - 1, DType::fp32);
+  EXPECT_THROW(operators().attention_forward(s, q, k, k, q, lse, small), Error);
+  const Guarded scratch(1, operators().attention_scratch(s, DType::fp32), DType::fp32);
+  EXPECT_THROW(operators().attention_forward(s, q, q, q, q, lse, scratch), Error);
+  EXPECT_THROW(operators().attention_forward({1, 8, 4, 3, 4}, q, k, k, q, lse, scratch), Error);
+}
+
+}  // namespace
+}  // namespace plumbline::test

@@ -1,0 +1,218 @@
+// Activations, rotary embedding, sums, copies and scaling against double references.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "core/error.hpp"
+#include "tests/kernels/operator_test.hpp"
+
+namespace plumbline::test {
+namespace {
+
+constexpr std::int64_t kWidths[] = {1, 16, 37, 70};
+constexpr std::int64_t kRows = 3;
+
+double silu(double x) {
+  return x / (1 + std::exp(-x));
+}
+double gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1)) * (x + 0.044715 * x * x * x)));
+}
+Dense swiglu(const Dense& gate_up) {
+  const std::int64_t width = gate_up.cols / 2;
+  return dense(gate_up.rows, width,
+               [&](auto i, auto j) { return silu(gate_up(i, j)) * gate_up(i, width + j); });
+}
+Dense gelu_of(const Dense& x) {
+  return dense(x.rows, x.cols, [&](auto i, auto j) { return gelu(x(i, j)); });
+}
+
+TEST(Activations, Swiglu) {
+  for (const Storage& storage : storages()) {
+    for (const std::int64_t width : kWidths) {
+      const std::string what = fmt::format("{} width {}", describe(storage), width);
+      const Guarded gate_up = random_matrix(kRows, 2 * width, storage.type, storage.gap, 3);
+      const Guarded y(kRows, width, storage.type, storage.gap);
+      operators().swiglu_forward(gate_up, y);
+      expect_close(y, swiglu(gate_up.read()), tolerance(storage.type), what);
+      const Guarded dy = random_matrix(kRows, width, storage.type, storage.gap);
+      const Guarded dgate_up(kRows, 2 * width, storage.type, storage.gap);
+      operators().swiglu_backward(dy, gate_up, dgate_up);
+      expect_close(dgate_up, numerical_gradient(swiglu, gate_up.read(), dy.read()), tolerance(storage.type),
+                   what);
+    }
+  }
+}
+
+TEST(Activations, Gelu) {
+  for (const Storage& storage : storages()) {
+    for (const std::int64_t width : kWidths) {
+      const std::string what = fmt::format("{} width {}", describe(storage), width);
+      const Guarded x = random_matrix(kRows, width, storage.type, storage.gap, 2);
+      const Guarded y(kRows, width, storage.type, storage.gap);
+      operators().gelu_forward(x, y);
+      expect_close(y, gelu_of(x.read()), tolerance(storage.type), what);
+      const Guarded dy = random_matrix(kRows, width, storage.type, storage.gap);
+      const Dense expected = numerical_gradient(gelu_of, x.read(), dy.read());
+      operators().gelu_backward(dy, x, dy);  // in place, as the training step does
+      expect_close(dy, expected, tolerance(storage.type), what);
+    }
+  }
+}
+
+TEST(Activations, ExtremesStayFiniteAndNanStaysNan) {
+  Guarded x(1, 9, DType::fp32);
+  x.write(dense(1, 9, [](auto, auto j) {
+    return std::vector<double>{-1e4, -100, -88, -0.0, 0, 88, 100, 1e4, 1e6}[j];
+  }));
+  const Guarded y(1, 9, DType::fp32);
+  operators().gelu_forward(x, y);
+  expect_close(y, gelu_of(x.read()), 1e-12, "gelu");
+  const Guarded poisoned = random_matrix(2, 40, DType::bf16);
+  const std::uint16_t nan = 0x7fc0;
+  std::memcpy(poisoned.matrix().at(1, 3), &nan, sizeof nan);
+  const Guarded out(2, 20, DType::bf16);
+  operators().swiglu_forward(poisoned, out);
+  EXPECT_TRUE(std::isnan(out.read()(1, 3)));
+  EXPECT_FALSE(std::isnan(out.read()(0, 3)));
+}
+
+TEST(Rope, RotatesAndBack) {
+  constexpr std::int64_t kSeq = 5;
+  for (const Storage& storage : storages()) {
+    for (const std::int64_t d : {2, 6, 32, 64}) {
+      const std::string what = fmt::format("{} head {}", describe(storage), d);
+      const std::int64_t half = d / 2;
+      const auto angle = [&](std::int64_t t, std::int64_t j) {
+        return static_cast<double>(t % kSeq) *
+               std::pow(100.0, -static_cast<double>(j) / static_cast<double>(half));
+      };
+      Guarded cos(kSeq, half, DType::fp32);
+      cos.write(dense(kSeq, half, [&](auto t, auto j) { return std::cos(angle(t, j)); }));
+      Guarded sin(kSeq, half, DType::fp32);
+      sin.write(dense(kSeq, half, [&](auto t, auto j) { return std::sin(angle(t, j)); }));
+      // Two heads in a slice of a wider matrix, two sequences.
+      const Guarded wide = random_matrix(2 * kSeq, 3 * d, storage.type, storage.gap);
+      const Dense before = wide.read();
+      const Dense expected = dense(2 * kSeq, 3 * d, [&](std::int64_t t, std::int64_t col) {
+        if (col >= 2 * d) return before(t, col);
+        const std::int64_t j = col % half;
+        const bool first = col % d < half;
+        const double partner = before(t, first ? col + half : col - half);
+        return before(t, col) * std::cos(angle(t, j)) + (first ? -1 : 1) * partner * std::sin(angle(t, j));
+      });
+      operators().rope(wide.matrix().columns(0, 2 * d), cos, sin, d, false);
+      expect_close(wide, expected, tolerance(storage.type), what);
+      operators().rope(wide.matrix().columns(0, 2 * d), cos, sin, d, true);
+      expect_close(wide, before, 2 * tolerance(storage.type), what + " and back");
+    }
+  }
+}
+
+TEST(Elementwise, AddWithAndWithoutBiasAlsoInPlace) {
+  for (const Storage& storage : storages()) {
+    for (const std::int64_t width : kWidths) {
+      for (const bool with_bias : {false, true}) {
+        const Guarded a = random_matrix(kRows, width, storage.type, storage.gap);
+        const Guarded b = random_matrix(kRows, width, storage.type);
+        const Guarded bias = random_matrix(1, width, storage.type);
+        const Dense expected = dense(kRows, width, [&](auto i, auto j) {
+          return a.read()(i, j) + b.read()(i, j) + (with_bias ? bias.read()(0, j) : 0);
+        });
+        const Guarded y(kRows, width, storage.type, storage.gap);
+        const Matrix given = with_bias ? bias.matrix() : Matrix{};
+        operators().add(a, b, given, y);
+        // Terms may cancel: the distance is that of the terms, 1 each.
+        expect_close(y, expected, 2 * tolerance(storage.type), describe(storage));
+        operators().add(a, b, given, b);
+        expect_close(b, expected, 2 * tolerance(storage.type), describe(storage) + " in place");
+      }
+    }
+  }
+}
+
+TEST(Elementwise, BiasGradientAccumulates) {
+  for (const Storage& storage : storages()) {
+    for (const DType gradient : {DType::fp32, storage.type}) {
+      const Guarded dy = random_matrix(50, 37, storage.type, storage.gap);
+      const Guarded dbias = random_matrix(1, 37, gradient);
+      const Dense expected = dense(1, 37, [&](auto, auto j) {
+        double sum = dbias.read()(0, j);
+        for (std::int64_t t = 0; t < 50; ++t) sum += dy.read()(t, j);
+        return sum;
+      });
+      operators().bias_backward(dy, dbias);
+      expect_close(dbias, expected, tolerance(gradient), describe(storage));
+    }
+  }
+}
+
+TEST(Elementwise, CopyConvertsAndRoundsToEven) {
+  for (const DType from_type : {DType::fp32, DType::bf16}) {
+    for (const DType to_type : {DType::fp32, DType::bf16}) {
+      for (const std::int64_t gap : {0, 3}) {
+        const Guarded from = random_matrix(kRows, 37, from_type, gap);
+        const Guarded to(kRows, 37, to_type, 2 * gap);
+        Guarded expected(kRows, 37, to_type);
+        expected.write(from.read());
+        operators().copy(from, to);
+        expect_close(to, expected.read(), 0, fmt::format("{} to {}", name_of(from_type), name_of(to_type)));
+      }
+    }
+  }
+  // Halfway cases, infinities and a NaN with only low mantissa bits.
+  const std::uint32_t bits[] = {0x3f808000U, 0x3f818000U, 0x3f808001U, 0x7f800000U,
+                                0xff800000U, 0x7f800001U, 0x7f7fffffU};
+  const std::uint16_t expected[] = {0x3f80, 0x3f82, 0x3f81, 0x7f80, 0xff80, 0x7fc0, 0x7f80};
+  std::uint16_t found[7];
+  operators().copy(Matrix(const_cast<std::uint32_t*>(bits), 1, 7, DType::fp32),
+                   Matrix(found, 1, 7, DType::bf16));
+  for (int i = 0; i < 7; ++i) EXPECT_EQ(found[i], expected[i]) << i;
+}
+
+TEST(Elementwise, FillScaleAndNorm) {
+  for (const Storage& storage : storages()) {
+    const Guarded x = random_matrix(kRows, 37, storage.type, storage.gap);
+    const Dense before = x.read();
+    double squares = 0;
+    for (const double value : before.values) squares += value * value;
+    EXPECT_NEAR(operators().squared_norm(x), squares, 1e-12 * squares);
+    operators().scale(x, 0.37);
+    expect_close(x, dense(kRows, 37, [&](auto i, auto j) { return 0.37 * before(i, j); }),
+                 tolerance(storage.type), "scale");
+    operators().fill(x, 1.5);
+    expect_close(x, dense(kRows, 37, [](auto, auto) { return 1.5; }), 0, "fill");
+  }
+  const Guarded ids(2, 5, DType::int32, 1);
+  operators().fill(ids, -100);
+  expect_close(ids, dense(2, 5, [](auto, auto) { return -100; }), 0, "fill int32");
+}
+
+TEST(Elementwise, UploadAndDownload) {
+  const Guarded x(2, 3, DType::fp32);
+  const float host[6] = {1, 2, 3, 4, 5, 6};
+  float back[6] = {};
+  operators().upload(host, x);
+  operators().download(x, back);
+  EXPECT_EQ(std::memcmp(host, back, sizeof host), 0);
+  const Guarded gapped(2, 3, DType::fp32, 1);
+  EXPECT_THROW(operators().upload(host, gapped), Error);
+}
+
+TEST(Elementwise, DisagreementsThrowAndNothingIsWritten) {
+  const Guarded a(2, 4, DType::fp32);
+  const Guarded b(2, 5, DType::fp32);
+  const Guarded half(2, 4, DType::fp16);
+  EXPECT_THROW(operators().add(a, b, {}, a), Error);
+  EXPECT_THROW(operators().copy(a, b), Error);
+  EXPECT_THROW(operators().swiglu_forward(b, a), Error);
+  EXPECT_THROW(operators().gelu_forward(a, b), Error);
+  EXPECT_THROW(operators().gelu_forward(half, half), Error);
+  EXPECT_THROW(operators().rope(a, a, a, 4, false), Error);
+  EXPECT_THROW(operators().bias_backward(a, b), Error);
+  EXPECT_EQ(a.bytes(), Guarded(2, 4, DType::fp32).bytes());
+}
+
+}  // namespace
+}  // namespace plumbline::test

@@ -1,0 +1,140 @@
+// RMSNorm and LayerNorm against double references; gradients against central differences of them.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/error.hpp"
+#include "tests/kernels/operator_test.hpp"
+
+namespace plumbline::test {
+namespace {
+
+constexpr double kEpsilon = 1e-5;
+
+struct Statistics {
+  double mean = 0;
+  double rstd = 0;
+};
+
+Statistics statistics(const Dense& x, std::int64_t row, bool centered) {
+  Statistics result;
+  const auto n = static_cast<double>(x.cols);
+  for (std::int64_t j = 0; j < x.cols; ++j) result.mean += centered ? x(row, j) / n : 0;
+  double squares = 0;
+  for (std::int64_t j = 0; j < x.cols; ++j) squares += std::pow(x(row, j) - result.mean, 2);
+  result.rstd = 1 / std::sqrt(squares / n + kEpsilon);
+  return result;
+}
+
+/// RMSNorm when not centered (b is zero then).
+Dense normalise(const Dense& x, const Dense& w, const Dense& b, bool centered) {
+  Dense y(x.rows, x.cols);
+  for (std::int64_t i = 0; i < x.rows; ++i) {
+    const Statistics s = statistics(x, i, centered);
+    for (std::int64_t j = 0; j < x.cols; ++j) y(i, j) = (x(i, j) - s.mean) * s.rstd * w(0, j) + b(0, j);
+  }
+  return y;
+}
+
+Dense plus(const Dense& a, const Dense& b) {
+  return dense(a.rows, a.cols, [&](std::int64_t i, std::int64_t j) { return a(i, j) + b(i, j); });
+}
+
+enum class Residual { none, separate, in_place };
+
+void check(std::int64_t rows, std::int64_t h, const Storage& storage, DType gradient_type, bool centered,
+           Residual residual_kind) {
+  const std::string what =
+      fmt::format("{} {}x{} {} grad {} residual {}", centered ? "layernorm" : "rmsnorm", rows, h,
+                  describe(storage), name_of(gradient_type), static_cast<int>(residual_kind));
+  const DType type = storage.type;
+  const Guarded x = random_matrix(rows, h, type, storage.gap);
+  const Guarded w = random_matrix(1, h, type);
+  const Guarded b = random_matrix(1, h, type);
+  const Guarded y(rows, h, type, storage.gap);
+  const Guarded mean(1, rows, DType::fp32);
+  const Guarded rstd(1, rows, DType::fp32);
+  if (centered) {
+    operators().layernorm_forward(x, w, b, y, mean, rstd, kEpsilon);
+  } else {
+    operators().rmsnorm_forward(x, w, y, rstd, kEpsilon);
+  }
+  const Dense bias = centered ? b.read() : Dense(1, h);
+  const auto by_x = [&](const Dense& value) { return normalise(value, w.read(), bias, centered); };
+  const auto by_w = [&](const Dense& value) { return normalise(x.read(), value, bias, centered); };
+  expect_close(y, by_x(x.read()), tolerance(type), what + " y");
+  expect_close(rstd, dense(1, rows, [&](auto, auto t) { return statistics(x.read(), t, centered).rstd; }),
+               tolerance(DType::fp32), what + " rstd");
+
+  const Guarded dy = random_matrix(rows, h, type, storage.gap);
+  const Guarded dw = random_matrix(1, h, gradient_type);
+  const Guarded db = random_matrix(1, h, gradient_type);
+  const Guarded dx = random_matrix(rows, h, type, storage.gap);
+  const Guarded other = random_matrix(rows, h, type, storage.gap);
+  Matrix residual;
+  Dense expected_dx = numerical_gradient(by_x, x.read(), dy.read());
+  if (residual_kind != Residual::none) {
+    const Guarded& source = residual_kind == Residual::separate ? other : dx;
+    residual = source;
+    expected_dx = plus(expected_dx, source.read());
+  }
+  const Dense expected_dw = plus(dw.read(), numerical_gradient(by_w, w.read(), dy.read()));
+  const Dense expected_db = dense(1, h, [&](auto, auto j) {
+    double sum = db.read()(0, j);
+    for (std::int64_t i = 0; i < rows; ++i) sum += dy.read()(i, j);
+    return sum;
+  });
+  if (centered) {
+    operators().layernorm_backward(dy, x, w, mean, rstd, residual, dx, dw, db);
+    expect_close(db, expected_db, tolerance(gradient_type), what + " db");
+  } else {
+    operators().rmsnorm_backward(dy, x, w, rstd, residual, dx, dw);
+  }
+  // One column leaves a gradient that cancels to almost nothing: compare with what went in instead.
+  const double bound = h == 1 && residual_kind == Residual::none ? 1e3 : 1;
+  expect_close(dx, expected_dx, bound * tolerance(type), what + " dx");
+  expect_close(dw, expected_dw, tolerance(gradient_type), what + " dw");
+}
+
+TEST(Norms, ForwardAndBackward) {
+  for (const Storage& storage : storages()) {
+    for (const bool centered : {false, true}) {
+      for (const std::int64_t h : {5, 16, 37}) {
+        for (const Residual residual : {Residual::none, Residual::separate, Residual::in_place}) {
+          check(3, h, storage, DType::fp32, centered, residual);
+          check(2, h, storage, storage.type, centered, residual);
+        }
+      }
+    }
+  }
+}
+
+TEST(Norms, LargeMeanKeepsItsVariance) {
+  // Mean 1000 and deviation 1 in fp32: squares summed before centering would have lost the variance.
+  const Guarded x = random_matrix(2, 64, DType::fp32);
+  Guarded shifted(2, 64, DType::fp32);
+  shifted.write(dense(2, 64, [&](auto i, auto j) { return x.read()(i, j) + 1000; }));
+  Guarded w(1, 64, DType::fp32);
+  w.write(dense(1, 64, [](auto, auto) { return 1; }));
+  Guarded b(1, 64, DType::fp32);
+  b.write(Dense(1, 64));
+  const Guarded y(2, 64, DType::fp32);
+  const Guarded mean(1, 2, DType::fp32);
+  const Guarded rstd(1, 2, DType::fp32);
+  operators().layernorm_forward(shifted, w, b, y, mean, rstd, kEpsilon);
+  expect_close(y, normalise(shifted.read(), w.read(), b.read(), true), 1e-7, "y");
+}
+
+TEST(Norms, NoRowsIsNoWorkAndBadShapesThrow) {
+  const Guarded none(0, 8, DType::fp32);
+  const Guarded w = random_matrix(1, 8, DType::fp32);
+  const Guarded statistic(1, 0, DType::fp32);
+  EXPECT_NO_THROW(operators().rmsnorm_forward(none, w, none, statistic, kEpsilon));
+  const Guarded narrow = random_matrix(1, 7, DType::fp32);
+  EXPECT_THROW(operators().rmsnorm_forward(none, narrow, none, statistic, kEpsilon), Error);
+  const Guarded half(0, 8, DType::bf16);
+  EXPECT_THROW(operators().rmsnorm_forward(none, w, half, statistic, kEpsilon), Error);
+}
+
+}  // namespace
+}  // namespace plumbline::test

@@ -1,0 +1,183 @@
+// Guarded memory, random numbers and distances for the operator tests.
+#include "tests/kernels/operator_test.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <limits>
+
+namespace plumbline::test {
+namespace {
+
+constexpr std::uint8_t kGuard = 0xA5;
+constexpr std::int64_t kMargin = 128;
+
+float from_bf16(std::uint16_t half) {
+  const std::uint32_t bits = static_cast<std::uint32_t>(half) << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/// Nearest bf16 by comparing the two neighbours, ties to the even one.
+std::uint16_t to_bf16(double value) {
+  const auto narrow = static_cast<float>(value);
+  std::uint32_t bits;
+  std::memcpy(&bits, &narrow, sizeof bits);
+  const auto below = static_cast<std::uint16_t>(bits >> 16);
+  const auto above = static_cast<std::uint16_t>(below + 1);
+  const double down = std::fabs(value - from_bf16(below));
+  const double up = std::fabs(value - from_bf16(above));
+  if (down != up) return down < up ? below : above;
+  return below % 2 == 0 ? below : above;
+}
+
+std::uint64_t seed() {
+  const char* given = std::getenv("PLUMBLINE_TEST_SEED");
+  const std::uint64_t value = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  std::cout << "PLUMBLINE_TEST_SEED=" << value << "\n";
+  return value;
+}
+
+}  // namespace
+
+Dense dense(std::int64_t rows, std::int64_t cols,
+            const std::function<double(std::int64_t, std::int64_t)>& f) {
+  Dense result(rows, cols);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < cols; ++j) result(i, j) = f(i, j);
+  }
+  return result;
+}
+
+Guarded::Guarded(std::int64_t rows, std::int64_t cols, DType type, std::int64_t gap)
+    : memory_(static_cast<std::size_t>(2 * kMargin + rows * (cols + gap) * size_of(type)), kGuard),
+      view_(memory_.data() + kMargin, rows, cols, cols + gap, type) {}
+
+void Guarded::write(const Dense& values) {
+  ASSERT_EQ(values.rows, view_.rows);
+  ASSERT_EQ(values.cols, view_.cols);
+  for (std::int64_t i = 0; i < view_.rows; ++i) {
+    for (std::int64_t j = 0; j < view_.cols; ++j) {
+      void* at = view_.at(i, j);
+      if (view_.dtype == DType::fp32) {
+        const auto value = static_cast<float>(values(i, j));
+        std::memcpy(at, &value, sizeof value);
+      } else if (view_.dtype == DType::int32) {
+        const auto value = static_cast<std::int32_t>(values(i, j));
+        std::memcpy(at, &value, sizeof value);
+      } else {
+        const std::uint16_t value = to_bf16(values(i, j));
+        std::memcpy(at, &value, sizeof value);
+      }
+    }
+  }
+}
+
+Dense Guarded::read() const {
+  return dense(view_.rows, view_.cols, [&](std::int64_t i, std::int64_t j) -> double {
+    const void* at = view_.at(i, j);
+    if (view_.dtype == DType::fp32) {
+      float value;
+      std::memcpy(&value, at, sizeof value);
+      return value;
+    }
+    if (view_.dtype == DType::int32) {
+      std::int32_t value;
+      std::memcpy(&value, at, sizeof value);
+      return value;
+    }
+    std::uint16_t value;
+    std::memcpy(&value, at, sizeof value);
+    return from_bf16(value);
+  });
+}
+
+bool Guarded::intact() const {
+  const std::int64_t row_bytes = view_.stride * size_of(view_.dtype);
+  const std::int64_t used_bytes = view_.cols * size_of(view_.dtype);
+  const auto size = static_cast<std::int64_t>(memory_.size());
+  for (std::int64_t i = 0; i < size; ++i) {
+    const std::int64_t inside = i - kMargin;
+    const bool in_rows = inside >= 0 && inside < view_.rows * row_bytes;
+    if (in_rows && inside % row_bytes < used_bytes) continue;
+    if (memory_[static_cast<std::size_t>(i)] != kGuard) return false;
+  }
+  return true;
+}
+
+std::mt19937_64& random_engine() {
+  static std::mt19937_64 engine(seed());
+  return engine;
+}
+
+std::int64_t random_integer(std::int64_t lowest, std::int64_t highest) {
+  return std::uniform_int_distribution<std::int64_t>(lowest, highest)(random_engine());
+}
+
+Guarded random_matrix(std::int64_t rows, std::int64_t cols, DType type, std::int64_t gap, double spread) {
+  std::normal_distribution<double> normal(0, spread);
+  Guarded result(rows, cols, type, gap);
+  result.write(dense(rows, cols, [&](std::int64_t, std::int64_t) { return normal(random_engine()); }));
+  return result;
+}
+
+double normalised_error(const Dense& found, const Dense& expected) {
+  double distance = 0;
+  double size = 0;
+  for (std::size_t i = 0; i < expected.values.size(); ++i) {
+    const double difference = found.values[i] - expected.values[i];
+    distance += difference * difference;
+    size += expected.values[i] * expected.values[i];
+  }
+  if (std::isnan(distance)) return std::numeric_limits<double>::infinity();
+  return size > 0 ? distance / size : distance;
+}
+
+double tolerance(DType type) {
+  return type == DType::fp32 ? 1e-11 : 2e-5;  // a bf16 is off by up to 2⁻⁸ of itself
+}
+
+void expect_close(const Guarded& found, const Dense& expected, double bound, const std::string& what) {
+  ASSERT_EQ(found.matrix().rows, expected.rows) << what;
+  ASSERT_EQ(found.matrix().cols, expected.cols) << what;
+  EXPECT_LE(normalised_error(found.read(), expected), bound) << what;
+  EXPECT_TRUE(found.intact()) << what << ": guard bytes were overwritten";
+}
+
+Dense numerical_gradient(const std::function<Dense(const Dense&)>& f, const Dense& x, const Dense& weights) {
+  constexpr double kStep = 1e-4;
+  Dense gradient(x.rows, x.cols);
+  Dense moved = x;
+  for (std::size_t i = 0; i < x.values.size(); ++i) {
+    moved.values[i] = x.values[i] + kStep;
+    const Dense above = f(moved);
+    moved.values[i] = x.values[i] - kStep;
+    const Dense below = f(moved);
+    moved.values[i] = x.values[i];
+    double slope = 0;
+    for (std::size_t j = 0; j < weights.values.size(); ++j) {
+      slope += weights.values[j] * (above.values[j] - below.values[j]);
+    }
+    gradient.values[i] = slope / (2 * kStep);
+  }
+  return gradient;
+}
+
+Operators& operators() {
+  static const std::unique_ptr<Operators> instance = make_cpu_operators();
+  return *instance;
+}
+
+std::vector<Storage> storages() {
+  return {{DType::fp32, 0}, {DType::fp32, 5}, {DType::bf16, 0}, {DType::bf16, 3}};
+}
+
+std::string describe(const Storage& storage) {
+  return fmt::format("{} gap {}", name_of(storage.type), storage.gap);
+}
+
+}  // namespace plumbline::test

@@ -1,0 +1,85 @@
+// What the operator tests share: matrices between guard bytes, dense double references, random numbers whose
+// seed is printed, and the distance between the two.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/cpu_operators.hpp"
+
+namespace plumbline::test {
+
+/// A dense matrix of doubles: what a reference computes with.
+struct Dense {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::vector<double> values;
+
+  Dense() = default;
+  Dense(std::int64_t rows_, std::int64_t cols_)
+      : rows(rows_), cols(cols_), values(static_cast<std::size_t>(rows_ * cols_)) {}
+  double& operator()(std::int64_t row, std::int64_t col) {
+    return values[static_cast<std::size_t>(row * cols + col)];
+  }
+  double operator()(std::int64_t row, std::int64_t col) const {
+    return values[static_cast<std::size_t>(row * cols + col)];
+  }
+};
+
+/// The same shape, every entry f(row, col).
+Dense dense(std::int64_t rows, std::int64_t cols, const std::function<double(std::int64_t, std::int64_t)>& f);
+
+/// A matrix in memory of its own, `gap` unused elements after each row, guard bytes in the gaps and around.
+class Guarded {
+ public:
+  Guarded(std::int64_t rows, std::int64_t cols, DType type, std::int64_t gap = 0);
+  Guarded(Guarded&&) = default;  // the memory moves along, the view stays right; a copy's would not
+  Matrix matrix() const { return view_; }
+  operator Matrix() const { return view_; }  // NOLINT: passed to operators as it is
+  /// Rounds to the element type.
+  void write(const Dense& values);
+  Dense read() const;
+  /// Nobody has touched a guard byte.
+  bool intact() const;
+  /// All bytes, guards included: for bitwise comparison.
+  const std::vector<std::uint8_t>& bytes() const { return memory_; }
+
+ private:
+  std::vector<std::uint8_t> memory_;
+  Matrix view_;
+};
+
+/// The random numbers of this process; PLUMBLINE_TEST_SEED repeats a run.
+std::mt19937_64& random_engine();
+std::int64_t random_integer(std::int64_t lowest, std::int64_t highest);
+Guarded random_matrix(std::int64_t rows, std::int64_t cols, DType type, std::int64_t gap = 0,
+                      double spread = 1);
+
+/// Σ(found - expected)² ÷ Σ expected²; Σ(found)² where everything expected is zero. NaN counts as infinitely
+/// far.
+double normalised_error(const Dense& found, const Dense& expected);
+/// The bound for one rounding to `type` after fp32 arithmetic.
+double tolerance(DType type);
+/// Values and guard bytes.
+void expect_close(const Guarded& found, const Dense& expected, double bound, const std::string& what);
+
+/// Gradient of Σ weights·f(x) towards x by central differences.
+Dense numerical_gradient(const std::function<Dense(const Dense&)>& f, const Dense& x, const Dense& weights);
+
+/// One set of operators for all tests of the process, as a rank has.
+Operators& operators();
+
+/// The two element types and, for each, rows with and without gaps.
+struct Storage {
+  DType type;
+  std::int64_t gap;
+};
+std::vector<Storage> storages();
+std::string describe(const Storage& storage);
+
+}  // namespace plumbline::test
