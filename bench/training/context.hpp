@@ -30,6 +30,10 @@ struct TrainingContext {
   void sum_over_tensor_ranks(const Matrix& x) const {
     if (tensor_size() > 1) communicator.all_reduce(Group::tensor, x, ReduceOp::sum);
   }
+  /// A product whose tensor ranks hold partial sums: gemm.c becomes the sum over the group, rounded to its
+  /// type once. 16-bit partial sums would round once per rank and hop, and the ranks' split would show in the
+  /// gradients.
+  void gemm_over_tensor_ranks(Gemm gemm) const;
 };
 
 /// Rotary tables, attention scratch: what the layers of a rank share.

@@ -73,8 +73,8 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared, 
                         shared.attention_scratch);
 
   saved.middle = context.make(kKept, "layer middle", rows, shape.hidden);
-  linear(context, saved.attention, weights.proj, {}, saved.middle);
-  context.sum_over_tensor_ranks(saved.middle);
+  context.gemm_over_tensor_ranks(
+      {.a = saved.attention, .b = weights.proj, .c = saved.middle, .b_transposed = true});
   ops.add(saved.middle, saved.input, weights.proj_bias, saved.middle);
 
   saved.norm2 = context.make(kKept, "layer norm2", rows, shape.hidden);
@@ -89,8 +89,8 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared, 
   } else {
     ops.gelu_forward(saved.fc1, saved.activation);
   }
-  linear(context, saved.activation, weights.fc2, {}, output);
-  context.sum_over_tensor_ranks(output);
+  context.gemm_over_tensor_ranks(
+      {.a = saved.activation, .b = weights.fc2, .c = output, .b_transposed = true});
   ops.add(output, saved.middle, weights.fc2_bias, output);
 }
 
@@ -118,8 +118,7 @@ void layer_backward(const TrainingContext& context, const SharedBuffers& shared,
     }
     saved.fc1.reset();
     const Tensor dnorm = context.make(kPassing, "gradient of norm2", rows, shape.hidden);
-    linear_input_gradient(context, dfc1, weights.fc1, dnorm);
-    context.sum_over_tensor_ranks(dnorm);
+    context.gemm_over_tensor_ranks({.a = dfc1, .b = weights.fc1, .c = dnorm});
     linear_weight_gradient(context, dfc1, saved.norm2, gradients.fc1, gradients.fc1_bias);
     dfc1.reset();
     saved.norm2.reset();
@@ -149,8 +148,7 @@ void layer_backward(const TrainingContext& context, const SharedBuffers& shared,
       ops.rope(part(dqkv, 1), shared.rope_cos, shared.rope_sin, shape.attention.head_dim, true);
     }
     const Tensor dnorm = context.make(kPassing, "gradient of norm1", rows, shape.hidden);
-    linear_input_gradient(context, dqkv, weights.qkv, dnorm);
-    context.sum_over_tensor_ranks(dnorm);
+    context.gemm_over_tensor_ranks({.a = dqkv, .b = weights.qkv, .c = dnorm});
     linear_weight_gradient(context, dqkv, saved.norm1, gradients.qkv, gradients.qkv_bias);
     dqkv.reset();
     saved.norm1.reset();

@@ -215,8 +215,7 @@ void TransformerStage::head_backward(MicrobatchState& state, const Matrix& gradi
   const StageShape& shape = context_.shape;
   const Tensor dnorm =
       context_.make(Category::workspace, "gradient of final norm", shape.tokens, shape.hidden);
-  context_.operators.gemm({.a = state.logits, .b = weight(output_role()), .c = dnorm});
-  context_.sum_over_tensor_ranks(dnorm);
+  context_.gemm_over_tensor_ranks({.a = state.logits, .b = weight(output_role()), .c = dnorm});
   context_.operators.gemm({.a = state.logits,
                            .b = state.final_norm,
                            .c = gradient(output_role()),

@@ -1,0 +1,20 @@
+// The commands of the `plumbline` program, one file each. A command registers itself and, when it is chosen,
+// puts the work to do in `action`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace plumbline {
+
+/// Does the command's work and returns the exit code; may throw Error.
+using CommandAction = std::function<int()>;
+
+void add_predict_command(CLI::App& app, CommandAction& action);
+void add_run_command(CLI::App& app, CommandAction& action);
+void add_matrix_command(CLI::App& app, CommandAction& action);
+void add_calibrate_command(CLI::App& app, CommandAction& action);
+void add_compare_command(CLI::App& app, CommandAction& action);
+void add_doctor_command(CLI::App& app, CommandAction& action);
+
+}  // namespace plumbline

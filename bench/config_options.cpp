@@ -1,0 +1,43 @@
+#include "bench/config_options.hpp"
+
+#include <fmt/format.h>
+
+#include "core/config_keys.hpp"
+#include "core/error.hpp"
+
+namespace plumbline {
+
+Overrides ConfigOptions::overrides() const {
+  Overrides all;
+  for (const std::string& setting : settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw InputError(
+          fmt::format("--set {}: expected key=value, for example --set micro_batch_size=2", setting));
+    }
+    all.emplace_back(setting.substr(0, equals), setting.substr(equals + 1));
+  }
+  all.insert(all.end(), flags.begin(), flags.end());
+  return all;
+}
+
+void add_config_options(CLI::App& command, ConfigOptions& options, const std::string& what) {
+  command.add_option("config", options.file, "Configuration file")->required()->type_name(what);
+  command.add_option("--set", options.settings, "Override one key; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  for (const ConfigKey& key : config_keys()) {
+    const std::string flags = fmt::format("--{}{}", key.flag(), key.alias.empty() ? "" : ",--" + key.alias);
+    command
+        .add_option_function<std::string>(
+            flags,
+            [&options, name = key.name](const std::string& value) {
+              options.flags.emplace_back(name, value);
+            },
+            key.expected)
+        ->type_name("VALUE")
+        ->group("Configuration keys");
+  }
+}
+
+}  // namespace plumbline

@@ -1,0 +1,131 @@
+// `plumbline doctor`: what this machine has, and what is missing for which feature.
+#include <fmt/format.h>
+#include <unistd.h>
+#include <dnnl.hpp>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/commands.hpp"
+#include "bench/launch_environment.hpp"
+#include "core/processors.hpp"
+
+namespace plumbline {
+namespace {
+
+struct Finding {
+  std::string what;
+  std::string found;
+  bool good = true;
+  std::string advice;  // when not good
+};
+
+/// The value after "key :" in a /proc file, or empty.
+std::string proc_value(const std::string& file, const std::string& key) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    if (line.rfind(key, 0) != 0) continue;
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::size_t first = line.find_first_not_of(" \t", colon + 1);
+    return first == std::string::npos ? "" : line.substr(first);
+  }
+  return "";
+}
+
+/// First line that a shell command prints, or empty.
+std::string first_line(const char* command) {
+  std::string line;
+  if (FILE* pipe = ::popen(command, "r")) {  // NOLINT: a fixed command, not user input
+    char buffer[256];
+    if (std::fgets(buffer, sizeof buffer, pipe) != nullptr) line = buffer;
+    ::pclose(pipe);
+  }
+  while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.pop_back();
+  return line;
+}
+
+std::string_view name_of(dnnl::cpu_isa isa) {
+  switch (isa) {
+    case dnnl::cpu_isa::sse41:
+      return "SSE4.1";
+    case dnnl::cpu_isa::avx:
+      return "AVX";
+    case dnnl::cpu_isa::avx2:
+      return "AVX2";
+    case dnnl::cpu_isa::avx2_vnni:
+      return "AVX2 VNNI";
+    case dnnl::cpu_isa::avx512_core:
+      return "AVX-512";
+    case dnnl::cpu_isa::avx512_core_vnni:
+      return "AVX-512 VNNI";
+    case dnnl::cpu_isa::avx512_core_bf16:
+      return "AVX-512 bf16";
+    case dnnl::cpu_isa::avx512_core_amx:
+      return "AMX";
+    default:
+      return "baseline";
+  }
+}
+
+std::vector<Finding> examine() {
+  std::vector<Finding> findings;
+  const int processors = available_processors();
+  findings.push_back(
+      {"processor", fmt::format("{}, {} usable", proc_value("/proc/cpuinfo", "model name"), processors)});
+  findings.push_back({"memory", fmt::format("{} in all, {} free", proc_value("/proc/meminfo", "MemTotal"),
+                                            proc_value("/proc/meminfo", "MemAvailable"))});
+  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+  const bool fast_bf16 = isa == dnnl::cpu_isa::avx512_core_amx || isa == dnnl::cpu_isa::avx512_core_bf16;
+  const dnnl::version_t* version = dnnl::version();
+  findings.push_back(
+      {"oneDNN", fmt::format("{}.{}.{}, {}", version->major, version->minor, version->patch, name_of(isa)),
+       fast_bf16, "bf16 products run through fp32 here: correct, but slow; use precision: fp32"});
+  const std::string mpi = first_line("mpirun --version 2>/dev/null");
+  findings.push_back({"mpirun", mpi.empty() ? "not found" : mpi, !mpi.empty(), "install openmpi-bin"});
+  findings.push_back(
+      {"single-copy messages", single_copy_works() ? "allowed" : "refused", single_copy_works(),
+       "large messages are copied twice; allow process_vm_readv between processes of one user"});
+  std::error_code error;
+  const auto space = std::filesystem::space("/dev/shm", error);
+  findings.push_back({"shared memory",
+                      error ? "no /dev/shm" : fmt::format("{} MiB free", space.available >> 20), !error,
+                      "mount a tmpfs on /dev/shm"});
+  const std::string gpu =
+      first_line("nvidia-smi --query-gpu=name,memory.total --format=csv,noheader 2>/dev/null");
+  findings.push_back({"GPU", gpu.empty() ? "none: backend cuda is not available" : gpu});
+  return findings;
+}
+
+}  // namespace
+
+void add_doctor_command(CLI::App& app, CommandAction& action) {
+  CLI::App* command = app.add_subcommand("doctor", "Say what this machine has");
+  const auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "Print JSON");
+  command->callback([&action, json] {
+    action = [json] {
+      const std::vector<Finding> findings = examine();
+      if (*json) {
+        nlohmann::ordered_json all = nlohmann::ordered_json::array();
+        for (const Finding& f : findings) {
+          all.push_back(
+              {{"what", f.what}, {"found", f.found}, {"good", f.good}, {"advice", f.good ? "" : f.advice}});
+        }
+        fmt::print("{}\n", all.dump(2));
+        return 0;
+      }
+      for (const Finding& f : findings) {
+        fmt::print("{:<4} {:<22} {}\n", f.good ? "ok" : "!", f.what, f.found);
+        if (!f.good) fmt::print("     {:<22} {}\n", "", f.advice);
+      }
+      return 0;
+    };
+  });
+}
+
+}  // namespace plumbline

@@ -1,0 +1,13 @@
+// The complete schedule of a configuration: what both the simulator and the executor read.
+#pragma once
+
+#include "core/run_config.hpp"
+#include "core/schedule.hpp"
+
+namespace plumbline {
+
+/// The configuration's pipeline schedule (a name, or the path of a .csv) with transfers and the end of the
+/// step. Throws InputError when the schedule does not allow the sizes.
+Schedule schedule_for(const RunConfig& config);
+
+}  // namespace plumbline

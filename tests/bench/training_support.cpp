@@ -1,0 +1,111 @@
+#include "tests/bench/training_support.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "bench/plan.hpp"
+#include "bench/training/step_data.hpp"
+#include "bench/training/weights.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+
+namespace plumbline::training {
+namespace {
+
+/// Random weights in which biases are not 0 and norms not 1, so that a mix-up shows.
+SliceReader lively_weights(std::uint64_t seed) {
+  const SliceReader normal = random_weights(seed, 0.08);
+  return [normal](const Parameter& parameter, const Slice& slice, float* out, std::int64_t stride) {
+    Parameter as_normal = parameter;
+    as_normal.fill = Fill::normal;
+    normal(as_normal, slice, out, stride);
+    if (parameter.fill != Fill::ones) return;
+    for (std::int64_t row = 0; row < slice.rows; ++row) {
+      for (std::int64_t col = 0; col < slice.cols; ++col) out[row * stride + col] += 1.0F;
+    }
+  };
+}
+
+}  // namespace
+
+ModelConfig small_qwen2() {
+  ModelConfig model;
+  model.name = "small-qwen2";
+  model.architecture = "qwen2";
+  model.layers = 8;
+  model.hidden = 64;
+  model.heads = 8;
+  model.kv_heads = 2;
+  model.head_dim = 8;
+  model.ffn = 96;
+  model.vocab = 203;
+  model.max_positions = 64;
+  model.norm_epsilon = 1e-6;
+  model.rope_theta = 10000;
+  model.qkv_bias = true;
+  model.tied_embeddings = true;
+  return model;
+}
+
+ModelConfig small_gpt2() {
+  ModelConfig model = small_qwen2();
+  model.name = "small-gpt2";
+  model.architecture = "gpt2";
+  model.kv_heads = model.heads;
+  model.ffn = 4 * model.hidden;
+  model.norm = Norm::layer;
+  model.norm_epsilon = 1e-5;
+  model.activation = Activation::gelu;
+  model.positions = Positions::learned;
+  model.linear_bias = true;
+  return model;
+}
+
+StepResult one_step(const RunConfig& config, Communicator& communicator) {
+  const auto operators = make_cpu_operators();
+  Arena arena(config.memory_budget, host_memory());
+  TransformerStage stage(config, *operators, communicator, arena);
+  load_weights(stage, lively_weights(config.seed));
+  const StepData data(config, communicator.layout().coordinates(communicator.rank()).data);
+  const StepTokens tokens = data.step(0);
+  stage.start_step(tokens.inputs.data(), tokens.targets.data());
+  const Schedule schedule = schedule_for(config);
+  execute(schedule, stage, communicator, communicator.now());
+
+  StepResult result;
+  float loss = communicator.layout().coordinates(communicator.rank()).tensor == 0
+                   ? static_cast<float>(stage.loss())
+                   : 0;
+  communicator.all_reduce(Group::world, Matrix(&loss, 1, 1, DType::fp32), ReduceOp::sum);
+  result.loss = loss;
+  gather_weights(stage, Gathered::gradients,
+                 [&](NamedTensor&& whole) { result.gradients[whole.name] = std::move(whole.values); });
+  return result;
+}
+
+double largest_error(const std::map<std::string, std::vector<float>>& reference,
+                     const std::map<std::string, std::vector<float>>& found, std::string& worst) {
+  double error = reference.size() == found.size() ? 0 : INFINITY;
+  worst = reference.size() == found.size() ? "" : "(other tensors)";
+  for (const auto& [name, expected] : reference) {
+    const auto at = found.find(name);
+    if (at == found.end() || at->second.size() != expected.size()) {
+      worst = name;
+      return INFINITY;
+    }
+    double largest = 0;
+    double difference = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      largest = std::max(largest, std::abs(static_cast<double>(expected[i])));
+      const double here = std::abs(static_cast<double>(expected[i]) - at->second[i]);
+      if (std::isnan(here)) return INFINITY;
+      difference = std::max(difference, here);
+    }
+    if (difference > error * largest) {
+      error = difference / largest;
+      worst = name;
+    }
+  }
+  return error;
+}
+
+}  // namespace plumbline::training

@@ -1,0 +1,32 @@
+// Small models and one gathered training step: what the tests of the training step share.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bench/training/trainer.hpp"
+#include "core/communicator.hpp"
+#include "core/run_config.hpp"
+
+namespace plumbline::training {
+
+/// A Qwen2-type model: RMSNorm, SwiGLU, rotary, grouped queries, QKV bias, tied embeddings.
+ModelConfig small_qwen2();
+/// A GPT-2-type model: LayerNorm, GELU, learned positions, biases everywhere, tied embeddings.
+ModelConfig small_gpt2();
+
+struct StepResult {
+  double loss = 0;
+  std::map<std::string, std::vector<float>> gradients;  // whole tensors; on world rank 0 only
+};
+
+/// One step of the configuration's schedule with random weights whose biases and norms are random too.
+StepResult one_step(const RunConfig& config, Communicator& communicator);
+
+/// Largest difference of any element, over the tensor's largest reference entry; the worst tensor's name in
+/// `worst`.
+double largest_error(const std::map<std::string, std::vector<float>>& reference,
+                     const std::map<std::string, std::vector<float>>& found, std::string& worst);
+
+}  // namespace plumbline::training
