@@ -1,9 +1,8 @@
-// The token ids that a run trains on: from a file, or seeded synthetic ones. The same sample for the same index
-// in every parallel layout.
+// The token ids that a run trains on: from a file, or seeded synthetic ones. The same sample for the same
+// index in every parallel layout.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,10 +19,11 @@ namespace plumbline {
 class TokenSource {
  public:
   /// `path` empty: synthetic. Throws InputError when the file is not as said above, holds fewer than 2 ids or
-  /// one outside [0, vocab), with its position.
+  /// one outside [0, vocab), with its position (looked for in the first 2^26 ids; sample() checks the rest).
   TokenSource(const std::string& path, std::int64_t vocab, std::int64_t seq_length, std::uint64_t seed);
 
-  /// Sample number `index` from 0: step × global_batch_size + position in the global batch.
+  /// Sample number `index` from 0: step × global_batch_size + position in the global batch. Throws InputError
+  /// as the constructor for an id outside the vocabulary.
   std::vector<std::int32_t> sample(std::int64_t index) const;
   /// Ids in the file; 0 when synthetic.
   std::int64_t tokens() const { return tokens_; }
@@ -31,13 +31,12 @@ class TokenSource {
  private:
   enum class Element { int32, int64, uint16, uint32 };
   void read_npy_header(const std::string& path);
-  void check_ids(const std::string& path) const;
-  std::int64_t id_at(std::int64_t position) const;
-  std::int32_t synthetic(std::int64_t sample, std::int64_t position) const;
+  std::int64_t checked_id(std::int64_t position) const;
 
   std::int64_t vocab_;
   std::int64_t seq_length_;
   std::uint64_t seed_;
+  std::string path_;
   MappedFile file_;
   Element element_ = Element::int32;
   std::size_t data_offset_ = 0;

@@ -1,6 +1,7 @@
 // Matrix files: product, exclude, include, ids, invalid cells, limits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -21,7 +22,8 @@ constexpr const char* kBase =
     "num_attention_heads: 4, num_key_value_heads: 2, max_position_embeddings: 32}\nglobal_batch_size: 8\n";
 
 std::vector<MatrixCell> cells(const std::string& text, const Overrides& overrides = {}) {
-  const fs::path path = fs::path(testing::TempDir()) / "plumbline_matrix_test.yaml";
+  const fs::path path =
+      fs::path(testing::TempDir()) / ("plumbline_matrix_test." + std::to_string(::getpid()) + ".yaml");
   std::ofstream(path) << text;
   return load_matrix(path.string(), overrides);
 }
@@ -135,7 +137,7 @@ TEST(Matrix, RefusesWithFileLineAndKey) {
     std::vector<const char*> fragments;
   };
   const std::vector<Case> cases = {
-      {"matrix:\n  seq_lenght: [1]\n", {"plumbline_matrix_test.yaml:4: ", "seq_lenght", "seq_length"}},
+      {"matrix:\n  seq_lenght: [1]\n", {".yaml:4: ", "seq_lenght", "seq_length"}},
       {"matrix:\n  tp: 2\n", {":4: tp: expected a list"}},
       {"matrix:\n  tp: []\n", {":4: tp: expected a list"}},
       {"matrix:\n  tp: [1, two]\n", {":4: tensor_model_parallel_size: found \"two\""}},

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -226,7 +227,8 @@ TEST(ModelConfig, RefusesTextThatIsNoJsonObject) {
 }
 
 TEST(ResolveModel, TakesPresetFileOrFolder) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "plumbline_resolve_model";
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("plumbline_resolve_model." + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "config.json") << gpt2().dump();
   EXPECT_EQ(resolve_model("gpt2-124m").hidden, 768);

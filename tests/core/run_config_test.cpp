@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -20,7 +21,8 @@ namespace fs = std::filesystem;
 
 class ConfigFolder : public testing::Test {
  protected:
-  ConfigFolder() : folder_(fs::path(testing::TempDir()) / "plumbline_run_config_test") {
+  ConfigFolder()
+      : folder_(fs::path(testing::TempDir()) / ("plumbline_run_config_test." + std::to_string(::getpid()))) {
     fs::create_directories(folder_);
   }
   ~ConfigFolder() override { fs::remove_all(folder_); }
