@@ -25,6 +25,10 @@ std::vector<MatrixCell> cells(const std::string& text, const Overrides& override
   const fs::path path =
       fs::path(testing::TempDir()) / ("plumbline_matrix_test." + std::to_string(::getpid()) + ".yaml");
   std::ofstream(path) << text;
+  struct Removal {
+    const fs::path& path;
+    ~Removal() { fs::remove(path); }
+  } const removal{path};
   return load_matrix(path.string(), overrides);
 }
 std::string complaint(const std::string& text) {

@@ -39,7 +39,12 @@ std::string write(const std::string& bytes, const char* name) {
 }
 TokenSource from(const std::string& bytes, const char* name = "plumbline_tokens.npy",
                  std::int64_t vocab = 100) {
-  return {write(bytes, name), vocab, 3, 1};
+  const std::string path = write(bytes, name);
+  struct Removal {  // what is mapped stays readable
+    const std::string& path;
+    ~Removal() { fs::remove(path); }
+  } const removal{path};
+  return {path, vocab, 3, 1};
 }
 std::string complaint(const std::string& bytes, const char* name = "plumbline_tokens.npy") {
   try {
