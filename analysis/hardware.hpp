@@ -16,8 +16,11 @@ namespace plumbline {
 enum class GemmPass { forward, input_gradient, weight_gradient };
 std::string_view name_of(GemmPass pass);
 
-/// Times of single operators by size, of one process. Empty tables fall back to the roofline.
+/// Times of single operators by size, of one process that touches `working_set` bytes before it comes back to
+/// the same weights: what is in which cache decides as much as the arithmetic. Empty tables fall back to the
+/// roofline.
 struct OperatorTimes {
+  Bytes working_set;
   /// Keyed "<pass>.<dtype>"; axes: token rows, output width, input width.
   std::map<std::string, Grid> gemm;
   /// Keyed "forward.<dtype>", "backward.<dtype>"; time of one query head of one sequence; axes: sequence
@@ -26,7 +29,6 @@ struct OperatorTimes {
   /// Keyed "<operator>.<dtype>", operators named as in kernels/operators.hpp; size: elements of the
   /// operator's largest matrix.
   std::map<std::string, Curve> memory_bound;
-  bool empty() const { return gemm.empty() && attention.empty() && memory_bound.empty(); }
 };
 
 /// All-reduce of a group of `ranks` while `world` ranks run on the machine (all groups at once).
@@ -63,8 +65,9 @@ struct HardwareProfile {
   Seconds link_latency;
   BytesPerSecond link_bandwidth;  // one direction, one rank
 
-  OperatorTimes alone;  // nothing else runs
-  OperatorTimes busy;   // every processor runs the same operator; empty: as alone
+  // Ascending working sets. Between two, times are interpolated in the logarithms.
+  std::vector<OperatorTimes> alone;  // nothing else runs
+  std::vector<OperatorTimes> busy;   // every processor runs the same operator; empty: as alone
   std::vector<CollectiveTime> all_reduce;
   std::vector<MessageTime> messages;
   Seconds allocation;       // one tensor taken from and returned to the arena

@@ -30,10 +30,15 @@ Json to_json(const std::map<std::string, Table>& tables) {
   for (const auto& [name, table] : tables) json[name] = to_json(table);
   return json;
 }
-Json to_json(const OperatorTimes& times) {
-  return {{"gemm", to_json(times.gemm)},
-          {"attention", to_json(times.attention)},
-          {"memory_bound", to_json(times.memory_bound)}};
+Json to_json(const std::vector<OperatorTimes>& list) {
+  Json json = Json::array();
+  for (const OperatorTimes& times : list) {
+    json.push_back({{"working_set_bytes", times.working_set.value},
+                    {"gemm", to_json(times.gemm)},
+                    {"attention", to_json(times.attention)},
+                    {"memory_bound", to_json(times.memory_bound)}});
+  }
+  return json;
 }
 
 /// Reads one JSON object; every failure names origin and key, and keys nobody asked for are errors.
@@ -152,6 +157,7 @@ Grid read_grid(Reader& reader) {
 
 OperatorTimes read_times(Reader& reader) {
   OperatorTimes times;
+  times.working_set.value = static_cast<std::int64_t>(reader.number("working_set_bytes", 1, 1e15, 1));
   reader.members("gemm", [&](Reader& r, const std::string& name) { times.gemm[name] = read_grid(r); });
   reader.members("attention",
                  [&](Reader& r, const std::string& name) { times.attention[name] = read_grid(r); });
@@ -187,7 +193,8 @@ std::string to_json(const HardwareProfile& p) {
                {"link_bytes_per_s", p.link_bandwidth.value},
                {"allocation_s", p.allocation.value},
                {"action_overhead_s", p.action_overhead.value},
-               {"operators", {{"alone", to_json(p.alone)}, {"busy", to_json(p.busy)}}},
+               {"alone", to_json(p.alone)},
+               {"busy", to_json(p.busy)},
                {"all_reduce", Json::array()},
                {"messages", Json::array()}};
   for (const CollectiveTime& time : p.all_reduce) {
@@ -235,10 +242,16 @@ HardwareProfile parse_hardware(std::string_view text, const std::string& origin)
   p.link_bandwidth.value = reader.number("link_bytes_per_s", 1, kHuge, 1e9);
   p.allocation.value = reader.number("allocation_s", 0, 1, 0);
   p.action_overhead.value = reader.number("action_overhead_s", 0, 1, 0);
-  reader.members("operators", [&](Reader& r, const std::string& name) {
-    if (name != "alone" && name != "busy") r.fail("", "alone or busy");
-    (name == "alone" ? p.alone : p.busy) = read_times(r);
-  });
+  const auto read_list = [&](const char* key, std::vector<OperatorTimes>& list) {
+    reader.entries(key, [&](Reader& r) {
+      list.push_back(read_times(r));
+      if (list.size() > 1 && list.back().working_set <= list[list.size() - 2].working_set) {
+        r.fail("working_set_bytes", "ascending working sets");
+      }
+    });
+  };
+  read_list("alone", p.alone);
+  read_list("busy", p.busy);
   reader.entries("all_reduce", [&](Reader& r) {
     CollectiveTime time;
     time.ranks = r.integer("ranks", 2, 1 << 20, 2);

@@ -178,11 +178,15 @@ std::vector<OperatorCall> backward_calls(const StageShape& s) {
   return list.calls;
 }
 
+std::vector<OperatorCall> clear_calls(const StageShape& s) {
+  List list(s);
+  list.memory("fill", parameters_of(s).total(), g(s), s.grad_type);
+  return list.calls;
+}
+
 std::vector<OperatorCall> update_calls(const StageShape& s, Optimizer optimizer, bool clip) {
   List list(s);
-  // Tensors of one layer: two norms, four weights and their biases. The mean size decides the overhead.
   const std::int64_t parameters = parameters_of(s).total();
-  list.memory("fill", parameters, g(s), s.grad_type);
   if (clip) list.memory("squared_norm", parameters, g(s), s.grad_type);
   const double master = s.type == DType::fp32 ? 0 : 8;
   if (optimizer == Optimizer::adam) {

@@ -31,7 +31,9 @@ struct OperatorCall {
 /// Forward and backward of one micro-batch on one rank.
 std::vector<OperatorCall> forward_calls(const StageShape& shape);
 std::vector<OperatorCall> backward_calls(const StageShape& shape);
-/// Clearing of gradients, global gradient norm and optimizer update of one rank, once per step.
+/// Clearing of gradients before a step.
+std::vector<OperatorCall> clear_calls(const StageShape& shape);
+/// Global gradient norm and optimizer update of one rank, once per step.
 std::vector<OperatorCall> update_calls(const StageShape& shape, Optimizer optimizer, bool clip);
 
 /// FLOPs of one call times its count; 0 for anything but GEMM and attention.

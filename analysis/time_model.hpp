@@ -19,20 +19,24 @@ struct Load {
   /// 0: a rank computes while the other processors idle; 1: while all of them compute. Operator times are
   /// mixed from the profile's `alone` and `busy` tables in this proportion.
   double busy = 0;
+  /// Bytes a process touches before it comes back to the same weights.
+  Bytes working_set;
   /// How much slower a rank runs because ranks share processors, on average; 1: each has its own.
   double sharing = 1;
 };
-/// With C processors, P pipeline ranks, M micro-batches and W ranks: while a rank computes, a rank of another
-/// pipeline coordinate computes too for about 1 - (P-1)/M of the time (1F1B with equal stages).
+/// Everything but the working set. With C processors, P pipeline ranks, M micro-batches and W ranks: while a
+/// rank computes, a rank of another pipeline coordinate computes too for about 1 - (P-1)/M of the time (1F1B
+/// with equal stages).
 Load load_of(const RunConfig& config, const HardwareProfile& hardware);
 
-/// One call (times its count) on one rank. Communication comes out as seconds of wall time divided by
-/// `load.sharing`, since the simulator stretches whatever a busy rank does.
+/// One call (times its count) on one rank, as long as it has a processor of its own. 0 for an all-reduce,
+/// which needs the group's size: all_reduce_time.
 Seconds time_of(const OperatorCall& call, const HardwareProfile& hardware, const Load& load);
-/// All-reduce of `bytes` over `ranks` ranks: the nearest measured group and world size, or a ring's
-/// 2·latency + 2(n-1)/n · bytes / link bandwidth. Wall time.
-Seconds all_reduce_time(const HardwareProfile& hardware, const Load& load, int ranks, DType type,
-                        Bytes bytes);
+/// All-reduce of `bytes` over `ranks` of `world` ranks, wall time with whatever sharing of processors `world`
+/// means: the nearest measured group and world size, or else 2·latency + 2(n-1)/n · bytes / link bandwidth.
+Seconds all_reduce_time(const HardwareProfile& hardware, int world, int ranks, DType type, Bytes bytes);
+/// One-way message between two ranks, wall time: measured, or else latency + bytes / link bandwidth.
+Seconds message_time(const HardwareProfile& hardware, int world, Bytes bytes);
 
 /// One line of the explanation of a stage's time.
 struct CostLine {
@@ -56,7 +60,8 @@ struct StageCostsPrediction {
   std::vector<CostLine> lines;
 };
 
-/// The simulator's input for `schedule` on `hardware`.
+/// The simulator's input for `schedule` on `hardware`. The simulator stretches what ranks do while they share
+/// processors, so communication measured on a crowded machine is put in divided by that stretch.
 StageCostsPrediction stage_costs(const RunConfig& config, const Schedule& schedule,
                                  const HardwareProfile& hardware);
 

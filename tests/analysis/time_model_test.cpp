@@ -1,0 +1,226 @@
+// FLOPs against closed forms, the time model's sanity, and a whole prediction.
+#include "analysis/time_model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "analysis/flops.hpp"
+#include "analysis/predict.hpp"
+#include "core/model_config.hpp"
+#include "tests/analysis/sample_configs.hpp"
+
+namespace plumbline {
+namespace {
+
+TEST(Flops, ModelFlopsPerToken) {
+  ModelConfig m = sample::tiny_qwen2().model;
+  // Layer: qkv 8·16, projection 64, fc1 8·32, fc2 128 = 576; output 8·32.
+  EXPECT_EQ(matmul_parameters(m), 2 * 576 + 256);
+  EXPECT_DOUBLE_EQ(model_flops_per_token(m, 4).value, 6 * (2 * 576 + 256) + 6 * 2 * 8 * 4);
+  // GPT-3 175B: 6·N within 3 % at s = 2048 (Narayanan et al. 2021 print 1 + s/6h + v/16Lh around 1).
+  const ModelConfig* gpt3 = find_preset("gpt3-175b");
+  if (gpt3 != nullptr) {
+    EXPECT_NEAR(model_flops_per_token(*gpt3, 2048).value / (6 * 175e9), 1, 0.03);
+  }
+}
+
+TEST(Flops, StageCallsAddUpToTheModel) {
+  for (const bool gpt2 : {false, true}) {
+    const RunConfig config = gpt2 ? sample::tiny_gpt2() : sample::tiny_qwen2();
+    const auto tokens = static_cast<double>(config.seq_length * config.micro_batch_size);
+    for (const int stages : {1, 2}) {
+      double executed = 0;
+      for (const StageShape& shape : stage_shapes(config, stages)) {
+        const StageFlops flops = stage_flops(shape);
+        executed += flops.forward.value + flops.backward.value;
+      }
+      // Hardware FLOPs have the scores once more: 2.5 instead of 2 times the forward of attention.
+      const double scores = 0.5 * 2 * tokens * tokens * 8 * 2;
+      EXPECT_DOUBLE_EQ(executed - scores,
+                       model_flops_per_token(config.model, config.seq_length).value * tokens);
+    }
+  }
+}
+
+TEST(Flops, TensorRanksShareTheWork) {
+  RunConfig config = sample::tiny_gpt2();
+  const double whole = stage_flops(stage_shapes(config, 1)[0]).forward.value;
+  config.tensor_model_parallel_size = 2;
+  config.world_size = 2;
+  config.make_vocab_size_divisible_by = 16;
+  EXPECT_DOUBLE_EQ(stage_flops(stage_shapes(config, 1)[0]).forward.value * 2, whole);
+}
+
+const HardwareProfile& a100() {
+  return *find_hardware_preset("a100-sxm-80gb");
+}
+
+RunConfig real_model() {
+  RunConfig config = sample::tiny_qwen2();
+  config.model.layers = 8;
+  config.model.hidden = 2048;
+  config.model.heads = 16;
+  config.model.kv_heads = 8;
+  config.model.head_dim = 128;
+  config.model.ffn = 8192;
+  config.model.vocab = 32000;
+  config.seq_length = 2048;
+  config.precision = DType::bf16;
+  config.make_vocab_size_divisible_by = 128;
+  return config;
+}
+
+Costs costs_of(const RunConfig& config, const HardwareProfile& hardware) {
+  return stage_costs(config, sample::one_rank(config.microbatches()), hardware).costs;
+}
+
+TEST(TimeModel, MoreWorkTakesLonger) {
+  const RunConfig base = real_model();
+  const double forward = costs_of(base, a100()).stages[0].forward.value;
+  EXPECT_GT(forward, 0);
+  struct Case {
+    const char* name;
+    void (*change)(RunConfig&);
+  };
+  const Case kCases[] = {
+      {"longer sequence", [](RunConfig& c) { c.seq_length *= 2; }},
+      {"larger micro-batch", [](RunConfig& c) { c.micro_batch_size *= 2; }},
+      {"more layers", [](RunConfig& c) { c.model.layers += 1; }},
+      {"wider feed-forward", [](RunConfig& c) { c.model.ffn += 512; }},
+      {"larger vocabulary", [](RunConfig& c) { c.model.vocab *= 2; }},
+      {"fp32", [](RunConfig& c) { c.precision = DType::fp32; }},
+  };
+  for (const Case& c : kCases) {
+    RunConfig config = base;
+    c.change(config);
+    const Costs costs = costs_of(config, a100());
+    EXPECT_GT(costs.stages[0].forward.value, forward) << c.name;
+    EXPECT_GT(costs.stages[0].backward.value, 1.8 * costs.stages[0].forward.value) << c.name;
+  }
+}
+
+TEST(TimeModel, FasterMachinesAreFaster) {
+  const RunConfig config = real_model();
+  double before = 1e9;
+  for (const char* name : {"v100-sxm-32gb", "a100-sxm-80gb", "h100-sxm-80gb"}) {
+    const double now = costs_of(config, *find_hardware_preset(name)).stages[0].backward.value;
+    EXPECT_LT(now, before) << name;
+    before = now;
+  }
+}
+
+/// A profile with one table: every forward GEMM takes 1 s alone and 2 s busy, or 10 times that when the
+/// working set is large.
+HardwareProfile table_machine() {
+  HardwareProfile p = a100();
+  p.processors = 2;
+  for (std::vector<OperatorTimes>* list : {&p.alone, &p.busy}) {
+    for (const std::int64_t mib : {1, 100}) {
+      OperatorTimes& times = list->emplace_back();
+      times.working_set = kMiB * mib;
+      const double seconds = (list == &p.busy ? 2.0 : 1.0) * (mib == 1 ? 1 : 10);
+      times.gemm["forward.bf16"] = {{1, 1e9}, {1}, {1}, {seconds, seconds}};
+    }
+  }
+  return p;
+}
+
+TEST(TimeModel, MixesTables) {
+  const HardwareProfile p = table_machine();
+  OperatorCall call;
+  call.kind = CallKind::gemm;
+  call.tokens = 100;
+  call.out = call.in = 1;
+  struct Case {
+    const char* name;
+    double busy;
+    Bytes working_set;
+    double seconds;
+  };
+  const Case kCases[] = {
+      {"alone, small", 0, kMiB, 1},
+      {"busy, small", 1, kMiB, 2},
+      {"half busy", 0.5, kMiB, 1.5},
+      {"between working sets: geometric", 0, kMiB * 10, std::sqrt(10.0)},
+      {"beyond the largest", 0, kMiB * 1000, 10},
+      {"below the smallest", 0, kKiB, 1},
+  };
+  for (const Case& c : kCases) {
+    Load load;
+    load.busy = c.busy;
+    load.working_set = c.working_set;
+    EXPECT_NEAR(time_of(call, p, load).value, c.seconds, 1e-9) << c.name;
+  }
+}
+
+TEST(TimeModel, LoadOfAMachine) {
+  struct Case {
+    int tensor, pipeline, world, processors;
+    double busy, sharing;
+  };
+  constexpr Case kCases[] = {
+      {1, 1, 1, 2, 0, 1},      // alone on two cores
+      {2, 1, 2, 2, 1, 1},      // both busy all the time
+      {1, 2, 2, 2, 0.875, 1},  // 1 - 1/8 of the time
+      {4, 1, 4, 2, 1, 2},      // two ranks per core
+      {8, 1, 8, 0, 0, 1},      // GPUs share nothing
+  };
+  for (const Case& c : kCases) {
+    RunConfig config = sample::tiny_gpt2();
+    config.tensor_model_parallel_size = c.tensor;
+    config.pipeline_model_parallel_size = c.pipeline;
+    config.world_size = c.world;
+    config.global_batch_size = 8;
+    HardwareProfile hardware = a100();
+    hardware.processors = c.processors;
+    const Load load = load_of(config, hardware);
+    EXPECT_DOUBLE_EQ(load.busy, c.busy) << c.tensor << c.pipeline;
+    EXPECT_DOUBLE_EQ(load.sharing, c.sharing) << c.tensor << c.pipeline;
+  }
+}
+
+TEST(TimeModel, CollectivesTakeTheNearestMeasurement) {
+  HardwareProfile p = a100();
+  p.all_reduce.push_back({2, 2, DType::fp32, {{100}, {1}}});
+  p.all_reduce.push_back({2, 8, DType::fp32, {{100}, {2}}});
+  p.all_reduce.push_back({4, 4, DType::fp32, {{100}, {3}}});
+  p.all_reduce.push_back({4, 4, DType::bf16, {{100}, {4}}});
+  EXPECT_DOUBLE_EQ(all_reduce_time(p, 2, 2, DType::fp32, {100}).value, 1);
+  EXPECT_DOUBLE_EQ(all_reduce_time(p, 16, 2, DType::fp32, {100}).value, 2);
+  EXPECT_DOUBLE_EQ(all_reduce_time(p, 8, 4, DType::fp32, {100}).value, 3);
+  EXPECT_DOUBLE_EQ(all_reduce_time(p, 8, 8, DType::bf16, {200}).value, 8);
+  EXPECT_DOUBLE_EQ(all_reduce_time(p, 8, 1, DType::fp32, {100}).value, 0);
+  // Without measurements: a ring.
+  const Bytes gigabyte{1'000'000'000};
+  const HardwareProfile& ring = a100();
+  EXPECT_NEAR(all_reduce_time(ring, 8, 8, DType::bf16, gigabyte).value,
+              2 * ring.link_latency.value + 1.75e9 / ring.link_bandwidth.value, 1e-9);
+}
+
+TEST(Predict, PartsAddUpToTheStep) {
+  RunConfig config = real_model();
+  config.world_size = 4;
+  config.tensor_model_parallel_size = 2;
+  config.pipeline_model_parallel_size = 2;
+  const Prediction p = predict(config, sample::two_ranks(), a100());
+  const StepTime& t = p.time;
+  const double parts = t.compute_s.value + t.exposed_tensor_s.value + t.exposed_pipeline_s.value +
+                       t.exposed_data_s.value + t.optimizer_s.value + p.costs.step_overhead.value;
+  EXPECT_NEAR(parts / t.step_s.value, 1, 0.02);
+  EXPECT_GT(t.exposed_tensor_s.value, 0);
+  // Two stages, two micro-batches: at least the ideal (P-1)/(M+P-1), less than half.
+  EXPECT_GT(t.bubble_fraction, 0.2);
+  EXPECT_LT(t.bubble_fraction, 0.5);
+  EXPECT_TRUE(p.fits);
+  EXPECT_EQ(p.budget, a100().memory);
+  EXPECT_EQ(p.memory.ranks.size(), 4U);
+  EXPECT_DOUBLE_EQ(p.throughput.tokens_per_s, 2 * 2048 / t.step_s.value);
+  EXPECT_GT(p.throughput.mfu, 0.01);
+  EXPECT_LT(p.throughput.mfu, 0.75);
+  config.memory_budget = kMiB;
+  EXPECT_FALSE(predict(config, sample::two_ranks(), a100()).fits);
+}
+
+}  // namespace
+}  // namespace plumbline
