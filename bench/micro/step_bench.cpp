@@ -1,0 +1,88 @@
+// Where one rank's training step spends its time, operator by operator.
+//   micro_step [CONFIG keys as key=value ...]     default: Qwen2.5-0.5B, bf16, sequence 256
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "bench/plan.hpp"
+#include "bench/training/step_data.hpp"
+#include "bench/training/timed_operators.hpp"
+#include "bench/training/weights.hpp"
+#include "core/config_keys.hpp"
+#include "core/error.hpp"
+#include "core/solo_communicator.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+
+namespace plumbline {
+namespace {
+
+RunConfig config_of(int argc, char** argv) {
+  ConfigDraft draft;
+  draft.config.model = *find_preset("qwen2.5-0.5b");
+  draft.config.seq_length = 256;
+  draft.config.global_batch_size = 2;
+  for (int i = 1; i < argc; ++i) {
+    const std::string text = argv[i];
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos) throw InputError(fmt::format("{}: expected key=value", text));
+    get_config_key(text.substr(0, equals), "argument")
+        .parse(draft, {text.substr(equals + 1), "argument", ""});
+  }
+  return draft.config;
+}
+
+int run(int argc, char** argv) {
+  using namespace training;
+  const RunConfig config = config_of(argc, argv);
+  const auto operators = make_cpu_operators();
+  TimedOperators timed(*operators);
+  SoloCommunicator communicator;
+  Arena arena({}, host_memory());
+  TransformerStage stage(config, timed, communicator, arena);
+  load_weights(stage, random_weights(config.seed, config.model.init_std));
+  const StepData data(config, 0);
+  const Schedule schedule = schedule_for(config);
+  Seconds step;
+  for (int i = 0; i < config.warmup_steps + config.steps; ++i) {
+    if (i == config.warmup_steps) {
+      timed.clear();
+      step = {};
+    }
+    const StepTokens tokens = data.step(i);
+    const Seconds start = communicator.now();
+    stage.start_step(tokens.inputs.data(), tokens.targets.data());
+    execute(schedule, stage, communicator, start);
+    step += communicator.now() - start;
+  }
+  std::vector<std::pair<std::string, OperatorTime>> sorted(timed.times().begin(), timed.times().end());
+  std::sort(sorted.begin(), sorted.end(),
+            [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+  Seconds gemms;
+  Seconds all;
+  fmt::print("{:<26} {:>8} {:>12} {:>12} {:>8}\n", "operator", "calls", "ms per step", "us per call",
+             "share %");
+  for (const auto& [name, time] : sorted) {
+    fmt::print("{:<26} {:>8} {:>12.3f} {:>12.2f} {:>8.2f}\n", name, time.calls / config.steps,
+               1e3 * time.seconds.value / config.steps,
+               1e6 * time.seconds.value / static_cast<double>(time.calls), 100 * (time.seconds / step));
+    if (name.starts_with("gemm")) gemms += time.seconds;
+    all += time.seconds;
+  }
+  fmt::print("step {:.3f} ms, GEMMs outside attention {:.1f} %, outside operators {:.1f} %\n",
+             1e3 * step.value / config.steps, 100 * (gemms / step), 100 * (1 - all / step));
+  return 0;
+}
+
+}  // namespace
+}  // namespace plumbline
+
+int main(int argc, char** argv) {
+  try {
+    return plumbline::run(argc, argv);
+  } catch (const plumbline::Error& error) {
+    fmt::print(stderr, "micro_step: {}\n", error.what());
+    return static_cast<int>(error.code());
+  }
+}
