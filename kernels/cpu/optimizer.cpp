@@ -1,5 +1,6 @@
 // AdamW, gradient descent and the gradient norm.
 #include <cmath>
+#include <cstring>
 
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
@@ -52,16 +53,24 @@ PLUMBLINE_MULTIVERSION void sgd_update(P* parameter, const G* gradient, float* m
 
 template <class T>
 PLUMBLINE_MULTIVERSION double squares(Matrix x) {
-  WideLanes total{};
+  using HalfLanes = float __attribute__((vector_size(32)));
+  using Doubles = double __attribute__((vector_size(64)));
+  Doubles lower{};
+  Doubles upper{};
   for (std::int64_t row = 0; row < x.rows; ++row) {
     const T* in = row_of<T>(x, row);
     for_lanes(x.cols, [&] PLUMBLINE_LANES {
-      const WideLanes value = __builtin_convertvector(load(in + i, part), WideLanes);
-      total += value * value;
+      const Lanes value = load(in + i, part);
+      HalfLanes halves[2];
+      std::memcpy(halves, &value, sizeof value);
+      const Doubles first = __builtin_convertvector(halves[0], Doubles);
+      const Doubles second = __builtin_convertvector(halves[1], Doubles);
+      lower += first * first;
+      upper += second * second;
     });
   }
   double result = 0;
-  for (int i = 0; i < kLanes; ++i) result += total[i];
+  for (int i = 0; i < kLanes / 2; ++i) result += lower[i] + upper[i];
   return result;
 }
 

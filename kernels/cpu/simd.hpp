@@ -25,8 +25,6 @@ struct Bf16 {
 constexpr std::int64_t kLanes = 16;
 using Lanes = float __attribute__((vector_size(64)));
 using LaneBits = std::uint32_t __attribute__((vector_size(64)));
-using HalfBits = std::uint16_t __attribute__((vector_size(32)));
-using WideLanes = double __attribute__((vector_size(128)));
 
 /// How many of sixteen elements are there: all, or the first `count` at the end of a row.
 struct All {};
@@ -54,9 +52,9 @@ PLUMBLINE_INLINE Lanes load(const float* p, All /*part*/) {
   return v;
 }
 PLUMBLINE_INLINE Lanes load(const Bf16* p, All /*part*/) {
-  HalfBits half;
-  std::memcpy(&half, p, sizeof half);
-  return (Lanes)(__builtin_convertvector(half, LaneBits) << 16);
+  LaneBits bits;
+  for (int i = 0; i < kLanes; ++i) bits[i] = p[i].bits;  // becomes one widening load
+  return (Lanes)(bits << 16);
 }
 /// Lanes that are not there read as zero.
 template <class T>
@@ -74,8 +72,8 @@ PLUMBLINE_INLINE void store(Bf16* p, Lanes v, All /*part*/) {
   const LaneBits bits = (LaneBits)v;
   const LaneBits rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
   const LaneBits quiet = (bits >> 16) | 0x40U;
-  const HalfBits half = __builtin_convertvector(v == v ? rounded : quiet, HalfBits);
-  std::memcpy(p, &half, sizeof half);
+  const LaneBits result = v == v ? rounded : quiet;
+  for (int i = 0; i < kLanes; ++i) p[i].bits = static_cast<std::uint16_t>(result[i]);  // one narrowing store
 }
 template <class T>
 PLUMBLINE_INLINE void store(T* p, Lanes v, First part) {
@@ -120,11 +118,9 @@ PLUMBLINE_INLINE Lanes exp(Lanes x) {
   constexpr float kLowest = -87.33F;
   constexpr float kHighest = 88.72F;
   constexpr float kRound = 12582912.0F;  // 1.5·2²³: adding it leaves the nearest integer in the low bits
-  Lanes z = x < kLowest ? splat(kLowest) : x;
-  z = z > kHighest ? splat(kHighest) : z;
-  const Lanes shifted = z * 1.44269504088896341F + kRound;
+  const Lanes shifted = x * 1.44269504088896341F + kRound;
   const Lanes n = shifted - kRound;
-  const Lanes r = z - n * 0.693359375F + n * 2.12194440e-4F;
+  const Lanes r = x - n * 0.693359375F + n * 2.12194440e-4F;
   Lanes p = r * 1.9875691500e-4F + 1.3981999507e-3F;
   p = p * r + 8.3334519073e-3F;
   p = p * r + 4.1665795894e-2F;
