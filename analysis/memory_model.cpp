@@ -47,6 +47,7 @@ struct TensorBytes {
   std::int64_t fc1;
   std::int64_t activation;  // T·F
   std::int64_t logits;
+  std::int64_t partial_sums;  // fp32, of a product that is summed over tensor ranks
 
   explicit TensorBytes(const StageShape& s)
       : stream(s.tokens * s.hidden * s.e()),
@@ -56,8 +57,15 @@ struct TensorBytes {
         lse(s.heads * s.tokens * 4),
         fc1(s.tokens * s.fc1 * s.e()),
         activation(s.tokens * s.ffn * s.e()),
-        logits(s.tokens * s.vocab * s.e()) {}
+        logits(s.tokens * s.vocab * s.e()),
+        partial_sums(s.tensor > 1 && s.e() < 4 ? s.tokens * s.hidden * 4 : 0) {}
 };
+
+/// A product that is summed over the tensor ranks in fp32 before it is rounded into its tensor.
+void sum_over_tensor_ranks(const TensorBytes& bytes, Replay& replay) {
+  replay.take(kWorkspace, bytes.partial_sums);
+  replay.give(kWorkspace, bytes.partial_sums);
+}
 
 void forward(const StageShape& s, Replay& replay) {
   const TensorBytes bytes(s);
@@ -67,11 +75,13 @@ void forward(const StageShape& s, Replay& replay) {
     replay.take(kActivations, bytes.qkv);
     replay.take(kActivations, bytes.attention + bytes.lse);
     replay.take(kActivations, bytes.stream);                     // x2
+    sum_over_tensor_ranks(bytes, replay);
     replay.take(kActivations, bytes.stream + bytes.statistics);  // second norm
     replay.take(kActivations, bytes.fc1);
     replay.take(kActivations, bytes.activation);
     const bool into_send_buffer = layer == s.layers - 1 && !s.last;
     if (!into_send_buffer) replay.take(kActivations, bytes.stream);  // y
+    sum_over_tensor_ranks(bytes, replay);
   }
   if (s.last) {
     replay.take(kActivations, bytes.stream + bytes.statistics);  // final norm
@@ -90,7 +100,8 @@ void layer_backward(const StageShape& s, const TensorBytes& bytes, Replay& repla
   }
   replay.give(kActivations, bytes.fc1);
   replay.take(kWorkspace, bytes.stream);  // dn
-  replay.give(kWorkspace, bytes.fc1);     // dfc1 (with GELU, dact in its place: as large)
+  sum_over_tensor_ranks(bytes, replay);
+  replay.give(kWorkspace, bytes.fc1);  // dfc1 (with GELU, dact in its place: as large)
   replay.give(kActivations, bytes.stream);
   replay.give(kWorkspace, bytes.stream);
   replay.give(kActivations, bytes.stream + bytes.statistics);  // x2 and the second norm's statistics
@@ -99,6 +110,7 @@ void layer_backward(const StageShape& s, const TensorBytes& bytes, Replay& repla
   replay.give(kWorkspace, bytes.attention);
   replay.give(kActivations, bytes.attention + bytes.lse + bytes.qkv);
   replay.take(kWorkspace, bytes.stream);  // dn
+  sum_over_tensor_ranks(bytes, replay);
   replay.give(kWorkspace, bytes.qkv);
   replay.give(kActivations, bytes.stream);  // first norm output
   replay.give(kWorkspace, bytes.stream);
@@ -109,6 +121,7 @@ void backward(const StageShape& s, Replay& replay) {
   const TensorBytes bytes(s);
   if (s.last) {
     replay.take(kWorkspace, bytes.stream);  // dnorm
+    sum_over_tensor_ranks(bytes, replay);
     replay.give(Category::logits, bytes.logits);
     if (s.single) replay.take(kWorkspace, bytes.stream);  // G
     replay.give(kWorkspace, bytes.stream);

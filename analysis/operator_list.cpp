@@ -56,6 +56,12 @@ class List {
     call.elements = elements;
     calls.push_back(std::move(call));
   }
+  /// A product whose partial sums are all-reduced in fp32 and rounded into their tensor.
+  void all_reduce_partial_sums(const char* label) {
+    const std::int64_t stream = s_.tokens * s_.hidden;
+    all_reduce(label, stream, DType::fp32);
+    if (s_.tensor > 1 && s_.e() < 4) memory("copy", stream, 4 + static_cast<double>(s_.e()));
+  }
   void allocations(std::int64_t count) {
     OperatorCall call;
     call.kind = CallKind::allocation;
@@ -111,14 +117,14 @@ std::vector<OperatorCall> forward_calls(const StageShape& s) {
   }
   list.attention(false);
   list.gemm("projection", GemmPass::forward, s.hidden, s.q);
-  list.all_reduce("tensor all-reduce forward", stream, s.type);
+  list.all_reduce_partial_sums("tensor all-reduce forward");
   list.memory("add", stream, 3 * e(s));
   norm_forward(s, list);
   list.gemm("fc1", GemmPass::forward, s.fc1, s.hidden);
   if (s.swiglu) list.memory("swiglu_forward", s.tokens * s.fc1, 1.5 * e(s));
   if (!s.swiglu) list.memory("gelu_forward", s.tokens * s.fc1, 2 * e(s));
   list.gemm("fc2", GemmPass::forward, s.hidden, s.ffn);
-  list.all_reduce("tensor all-reduce forward", stream, s.type);
+  list.all_reduce_partial_sums("tensor all-reduce forward");
   list.memory("add", stream, 3 * e(s));
   list.allocations(9 + 2 * s.norm_rows);
   list.repeat_from(layer, s.layers);
@@ -140,7 +146,7 @@ std::vector<OperatorCall> backward_calls(const StageShape& s) {
   const std::int64_t stream = s.tokens * s.hidden;
   if (s.last) {
     list.gemm("output layer", GemmPass::input_gradient, s.vocab, s.hidden);
-    list.all_reduce("output layer all-reduce", stream, s.type);
+    list.all_reduce_partial_sums("output layer all-reduce");
     list.gemm("output layer", GemmPass::weight_gradient, s.vocab, s.hidden);
     norm_backward(s, list);
     list.allocations(2);
@@ -154,7 +160,7 @@ std::vector<OperatorCall> backward_calls(const StageShape& s) {
   list.gemm("fc1", GemmPass::input_gradient, s.fc1, s.hidden);
   list.gemm("fc1", GemmPass::weight_gradient, s.fc1, s.hidden);
   bias_backward(s, list, s.linear_bias, s.fc1);
-  list.all_reduce("tensor all-reduce backward", stream, s.type);
+  list.all_reduce_partial_sums("tensor all-reduce backward");
   norm_backward(s, list);
   list.gemm("projection", GemmPass::input_gradient, s.hidden, s.q);
   list.gemm("projection", GemmPass::weight_gradient, s.hidden, s.q);
@@ -167,7 +173,7 @@ std::vector<OperatorCall> backward_calls(const StageShape& s) {
   list.gemm("qkv", GemmPass::input_gradient, s.q + 2 * s.k, s.hidden);
   list.gemm("qkv", GemmPass::weight_gradient, s.q + 2 * s.k, s.hidden);
   bias_backward(s, list, s.qkv_bias, s.q + 2 * s.k);
-  list.all_reduce("tensor all-reduce backward", stream, s.type);
+  list.all_reduce_partial_sums("tensor all-reduce backward");
   norm_backward(s, list);
   list.allocations(s.swiglu ? 6 : 5);
   list.repeat_from(layer, s.layers);

@@ -211,10 +211,9 @@ void TransformerStage::head_forward(std::uint32_t microbatch, MicrobatchState& s
                                           1.0 / static_cast<double>(global_tokens_));
 }
 
-void TransformerStage::head_backward(MicrobatchState& state, const Matrix& gradient_out) {
+Tensor TransformerStage::output_layer_backward(MicrobatchState& state) {
   const StageShape& shape = context_.shape;
-  const Tensor dnorm =
-      context_.make(Category::workspace, "gradient of final norm", shape.tokens, shape.hidden);
+  Tensor dnorm = context_.make(Category::workspace, "gradient of final norm", shape.tokens, shape.hidden);
   context_.gemm_over_tensor_ranks({.a = state.logits, .b = weight(output_role()), .c = dnorm});
   context_.operators.gemm({.a = state.logits,
                            .b = state.final_norm,
@@ -222,6 +221,11 @@ void TransformerStage::head_backward(MicrobatchState& state, const Matrix& gradi
                            .a_transposed = true,
                            .accumulate = true});
   state.logits.reset();
+  return dnorm;
+}
+
+void TransformerStage::final_norm_backward(MicrobatchState& state, const Matrix& dnorm,
+                                           const Matrix& gradient_out) {
   const bool has_bias = config_.model.norm == Norm::layer;
   norm_backward(context_, dnorm, state.final_input, weight("final_norm.weight"), state.final_stats, {},
                 gradient_out, gradient("final_norm.weight"),
@@ -241,13 +245,17 @@ void TransformerStage::backward(std::uint32_t microbatch) {
   const bool final_gradients = microbatches_done_ + 1 == config_.microbatches();
   // The gradient stream: see README.md. With one stage it is a tensor of this action.
   Tensor own;
-  if (part_.first() && part_.last()) {
-    own = context_.make(Category::workspace, "gradient stream", context_.shape.tokens, context_.shape.hidden);
-  }
-  const Matrix stream = !part_.first() ? send_backward_ : part_.last() ? own : receive_backward_;
+  Matrix stream = part_.first() ? receive_backward_ : send_backward_;
   Matrix incoming = receive_backward_;
   if (part_.last()) {
-    head_backward(state, stream);
+    Tensor dnorm = output_layer_backward(state);
+    if (part_.first()) {
+      own =
+          context_.make(Category::workspace, "gradient stream", context_.shape.tokens, context_.shape.hidden);
+      stream = own;
+    }
+    final_norm_backward(state, dnorm, stream);
+    dnorm.reset();
     incoming = stream;
     if (final_gradients) reducer_.final_from(find("final_norm.weight", -1).offset);
   }

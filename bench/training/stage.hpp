@@ -64,7 +64,9 @@ class TransformerStage final : public StageProgram {
   void backward(std::uint32_t microbatch);
   void embed(std::uint32_t microbatch, const Matrix& output);
   void head_forward(std::uint32_t microbatch, MicrobatchState& state);
-  void head_backward(MicrobatchState& state, const Matrix& gradient_out);
+  /// Frees the logits; returns the gradient of the final norm's output.
+  Tensor output_layer_backward(MicrobatchState& state);
+  void final_norm_backward(MicrobatchState& state, const Matrix& dnorm, const Matrix& gradient_out);
   void reduce_tied_embedding();
   void reduce_shared_kv_heads();
   double global_gradient_norm();

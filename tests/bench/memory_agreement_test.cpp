@@ -1,0 +1,85 @@
+// Predicted and measured memory agree to the byte, on every rank and in every category. The prediction knows
+// only the description in bench/training/README.md; the measurement is the arena of a real step.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <string>
+
+#include "analysis/memory_model.hpp"
+#include "bench/plan.hpp"
+#include "bench/training/trainer.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+#include "tests/bench/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+struct Case {
+  const char* name;
+  bool gpt2;
+  bool tied;
+  DType precision;
+  GradDType gradients;
+  Optimizer optimizer;
+  const char* schedule;
+  std::int64_t micro_batch;
+};
+
+constexpr Case kCases[] = {
+    {"qwen2 bf16 1f1b", false, true, DType::bf16, GradDType::fp32, Optimizer::adam, "1f1b", 1},
+    {"qwen2 fp32 gpipe", false, true, DType::fp32, GradDType::fp32, Optimizer::adam, "gpipe", 2},
+    {"qwen2 untied bf16 gradients", false, false, DType::bf16, GradDType::same, Optimizer::adam, "1f1b", 2},
+    {"gpt2 bf16 gpipe", true, true, DType::bf16, GradDType::fp32, Optimizer::adam, "gpipe", 1},
+    {"gpt2 fp32 1f1b sgd", true, true, DType::fp32, GradDType::fp32, Optimizer::sgd, "1f1b", 3},
+};
+
+TEST(MemoryAgreement, ToTheByteOnEveryRankInEveryCategory) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  for (const Case& c : kCases) {
+    RunConfig config;
+    config.model = c.gpt2 ? small_gpt2() : small_qwen2();
+    config.model.tied_embeddings = c.tied;
+    config.precision = c.precision;
+    config.grad_dtype = c.gradients;
+    config.optimizer = c.optimizer;
+    config.pipeline_schedule = c.schedule;
+    config.seq_length = 30;
+    config.micro_batch_size = c.micro_batch;
+    config.global_batch_size = 24;
+    config.make_vocab_size_divisible_by = 8;
+    config.world_size = ranks;
+    config.steps = 1;
+    config.warmup_steps = 0;
+    for (int tensor = 1; tensor <= ranks; tensor *= 2) {
+      for (int pipeline = 1; tensor * pipeline <= ranks; pipeline *= 2) {
+        const int data = ranks / (tensor * pipeline);
+        if (tensor * pipeline * data != ranks) continue;
+        config.tensor_model_parallel_size = tensor;
+        config.pipeline_model_parallel_size = pipeline;
+        const Schedule schedule = schedule_for(config);
+        const MemoryPrediction prediction = predict_memory(config, schedule);
+        const auto operators = make_cpu_operators();
+        MpiCommunicator communicator(config.layout());
+        const TrainingResult result = train(config, schedule, *operators, communicator, host_memory(), {});
+        if (communicator.rank() != 0) continue;
+        ASSERT_EQ(prediction.ranks.size(), result.memory.size());
+        for (int rank = 0; rank < ranks; ++rank) {
+          const MemoryBreakdown& predicted = prediction.ranks[static_cast<std::size_t>(rank)].peak;
+          const MemoryBreakdown& measured = result.memory[static_cast<std::size_t>(rank)].at_peak;
+          for (int i = 0; i < kCategories; ++i) {
+            const auto category = static_cast<Category>(i);
+            EXPECT_EQ(predicted[category].value, measured[category].value) << fmt::format(
+                "{} tp{} pp{} dp{} rank {} {}", c.name, tensor, pipeline, data, rank, name_of(category));
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::training
