@@ -51,30 +51,25 @@ TEST(MemoryAgreement, ToTheByteOnEveryRankInEveryCategory) {
     config.micro_batch_size = c.micro_batch;
     config.global_batch_size = 24;
     config.make_vocab_size_divisible_by = 8;
-    config.world_size = ranks;
     config.steps = 1;
     config.warmup_steps = 0;
-    for (int tensor = 1; tensor <= ranks; tensor *= 2) {
-      for (int pipeline = 1; tensor * pipeline <= ranks; pipeline *= 2) {
-        const int data = ranks / (tensor * pipeline);
-        if (tensor * pipeline * data != ranks) continue;
-        config.tensor_model_parallel_size = tensor;
-        config.pipeline_model_parallel_size = pipeline;
-        const Schedule schedule = schedule_for(config);
-        const MemoryPrediction prediction = predict_memory(config, schedule);
-        const auto operators = make_cpu_operators();
-        MpiCommunicator communicator(config.layout());
-        const TrainingResult result = train(config, schedule, *operators, communicator, host_memory(), {});
-        if (communicator.rank() != 0) continue;
-        ASSERT_EQ(prediction.ranks.size(), result.memory.size());
-        for (int rank = 0; rank < ranks; ++rank) {
-          const MemoryBreakdown& predicted = prediction.ranks[static_cast<std::size_t>(rank)].peak;
-          const MemoryBreakdown& measured = result.memory[static_cast<std::size_t>(rank)].at_peak;
-          for (int i = 0; i < kCategories; ++i) {
-            const auto category = static_cast<Category>(i);
-            EXPECT_EQ(predicted[category].value, measured[category].value) << fmt::format(
-                "{} tp{} pp{} dp{} rank {} {}", c.name, tensor, pipeline, data, rank, name_of(category));
-          }
+    for (const Layout& layout : layouts_of(ranks)) {
+      set_layout(config, layout);
+      const Schedule schedule = schedule_for(config);
+      const MemoryPrediction prediction = predict_memory(config, schedule);
+      const auto operators = make_cpu_operators();
+      MpiCommunicator communicator(config.layout());
+      const TrainingResult result = train(config, schedule, *operators, communicator, host_memory(), {});
+      if (communicator.rank() != 0) continue;
+      ASSERT_EQ(prediction.ranks.size(), result.memory.size());
+      for (int rank = 0; rank < ranks; ++rank) {
+        const MemoryBreakdown& predicted = prediction.ranks[static_cast<std::size_t>(rank)].peak;
+        const MemoryBreakdown& measured = result.memory[static_cast<std::size_t>(rank)].at_peak;
+        for (int i = 0; i < kCategories; ++i) {
+          const auto category = static_cast<Category>(i);
+          EXPECT_EQ(predicted[category].value, measured[category].value)
+              << fmt::format("{} tp{} pp{} dp{} rank {} {}", c.name, layout.tensor, layout.pipeline,
+                             layout.data, rank, name_of(category));
         }
       }
     }

@@ -40,16 +40,6 @@ RunConfig config_of(const Case& c) {
   return config;
 }
 
-std::vector<Layout> layouts(int ranks) {
-  std::vector<Layout> all;
-  for (int tensor = 1; tensor <= ranks; tensor *= 2) {
-    for (int pipeline = 1; tensor * pipeline <= ranks; pipeline *= 2) {
-      if (ranks % (tensor * pipeline) == 0) all.push_back({tensor, pipeline, ranks / (tensor * pipeline)});
-    }
-  }
-  return all;
-}
-
 TEST(ParallelStep, EverySplitGivesTheSingleRanksGradients) {
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -57,12 +47,10 @@ TEST(ParallelStep, EverySplitGivesTheSingleRanksGradients) {
     RunConfig config = config_of(c);
     SoloCommunicator solo;
     const StepResult reference = one_step(config, solo);
-    for (const Layout& layout : layouts(ranks)) {
+    for (const Layout& layout : layouts_of(ranks)) {
       const std::string name = fmt::format("{} {} {} tp{} pp{} dp{}", c.model, name_of(c.precision),
                                            c.schedule, layout.tensor, layout.pipeline, layout.data);
-      config.world_size = ranks;
-      config.tensor_model_parallel_size = layout.tensor;
-      config.pipeline_model_parallel_size = layout.pipeline;
+      set_layout(config, layout);
       MpiCommunicator communicator(layout);
       const StepResult split = one_step(config, communicator);
       const StepResult again = one_step(config, communicator);

@@ -27,6 +27,22 @@ SliceReader lively_weights(std::uint64_t seed) {
 
 }  // namespace
 
+std::vector<Layout> layouts_of(int ranks) {
+  std::vector<Layout> all;
+  for (int tensor = 1; tensor <= ranks; tensor *= 2) {
+    for (int pipeline = 1; tensor * pipeline <= ranks; pipeline *= 2) {
+      if (ranks % (tensor * pipeline) == 0) all.push_back({tensor, pipeline, ranks / (tensor * pipeline)});
+    }
+  }
+  return all;
+}
+
+void set_layout(RunConfig& config, const Layout& layout) {
+  config.world_size = layout.world();
+  config.tensor_model_parallel_size = layout.tensor;
+  config.pipeline_model_parallel_size = layout.pipeline;
+}
+
 ModelConfig small_qwen2() {
   ModelConfig model;
   model.name = "small-qwen2";
@@ -64,7 +80,8 @@ StepResult one_step(const RunConfig& config, Communicator& communicator) {
   const auto operators = make_cpu_operators();
   Arena arena(config.memory_budget, host_memory());
   TransformerStage stage(config, *operators, communicator, arena);
-  load_weights(stage, lively_weights(config.seed));
+  load_weights(stage,
+               config.weights.empty() ? lively_weights(config.seed) : checkpoint_weights(config.weights));
   const StepData data(config, communicator.layout().coordinates(communicator.rank()).data);
   const StepTokens tokens = data.step(0);
   stage.start_step(tokens.inputs.data(), tokens.targets.data());

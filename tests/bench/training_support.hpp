@@ -16,12 +16,17 @@ ModelConfig small_qwen2();
 /// A GPT-2-type model: LayerNorm, GELU, learned positions, biases everywhere, tied embeddings.
 ModelConfig small_gpt2();
 
+/// Every tensor × pipeline × data split of so many ranks into powers of two.
+std::vector<Layout> layouts_of(int ranks);
+void set_layout(RunConfig& config, const Layout& layout);
+
 struct StepResult {
   double loss = 0;
   std::map<std::string, std::vector<float>> gradients;  // whole tensors; on world rank 0 only
 };
 
-/// One step of the configuration's schedule with random weights whose biases and norms are random too.
+/// One step of the configuration's schedule, with its checkpoint or else with random weights whose biases and
+/// norms are random too.
 StepResult one_step(const RunConfig& config, Communicator& communicator);
 
 /// Largest difference of any element, over the tensor's largest reference entry; the worst tensor's name in
