@@ -1,0 +1,17 @@
+// Ctrl-C as a request to stop after what can be stopped cleanly.
+#pragma once
+
+namespace plumbline {
+
+/// While one lives, SIGINT, SIGTERM and SIGHUP set a flag instead of ending the process; a second SIGINT ends
+/// it.
+class Interrupts {
+ public:
+  Interrupts();
+  ~Interrupts();
+  Interrupts(const Interrupts&) = delete;
+  Interrupts& operator=(const Interrupts&) = delete;
+  static bool requested();
+};
+
+}  // namespace plumbline

@@ -1,0 +1,50 @@
+// How far a matrix is: a bar with the time left on a terminal, one line per cell otherwise.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+namespace plumbline {
+
+class Progress {
+ public:
+  /// `total` cells, of which `done_before` need no work. Draws on `out`; a bar when it is a terminal.
+  Progress(int total, int done_before, std::FILE* out = stderr);
+  Progress(int total, int done_before, std::FILE* out, bool terminal);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void begin(const std::string& cell);
+  /// Redraws a bar; call as often as you like.
+  void tick();
+  /// The cell that was begun is done; `outcome` is "ok" or a status with its reason.
+  void end(std::string_view outcome);
+  /// A line that stays.
+  void say(std::string_view line);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string left() const;
+  void draw();
+  void clear();
+
+  int total_;
+  int done_;
+  int done_before_;
+  std::FILE* out_;
+  bool terminal_;
+  std::string cell_;
+  Clock::time_point started_ = Clock::now();
+  Clock::time_point cell_started_ = started_;
+  Clock::time_point drawn_;
+};
+
+/// "42 s", "3 min 10 s", "2 h 05 min".
+std::string readable_duration(double seconds);
+/// Columns of the terminal behind `out`, 0 when it is none or does not say.
+int terminal_width(std::FILE* out);
+
+}  // namespace plumbline
