@@ -71,12 +71,13 @@ PLUMBLINE_MULTIVERSION void softmax_rows(float* scores, std::int64_t rows, std::
     T* out = reinterpret_cast<T*>(scores) + r * cols;
     const std::int64_t valid = seen + r;
     Lanes best = lowest;
-    for_lanes(valid, [&] PLUMBLINE_LANES { best = maximum(keep(load(in + i, part), lowest, part), best); });
+    for_lanes(valid, cols,
+              [&] PLUMBLINE_LANES { best = maximum(keep(load(in + i, part), lowest, part), best); });
     const float top = largest(best) * scale;
     Lanes total{};
-    for_lanes(valid, [&] PLUMBLINE_LANES {
-      const Lanes p = exp(load(in + i, part) * scale - top);
-      total += keep(p, Lanes{}, part);
+    for_lanes(valid, cols, [&] PLUMBLINE_LANES {
+      const Lanes p = keep(exp(load(in + i, part) * scale - top), Lanes{}, part);
+      total += p;
       store(out + i, p, part);
     });
     std::memset(out + valid, 0, static_cast<std::size_t>(cols - valid) * sizeof(T));
@@ -93,7 +94,8 @@ PLUMBLINE_MULTIVERSION void probability_rows(float* scores, std::int64_t rows, s
     const float* in = scores + r * cols;
     T* out = reinterpret_cast<T*>(scores) + r * cols;
     const std::int64_t valid = seen + r;
-    for_lanes(valid, [&] PLUMBLINE_LANES { store(out + i, exp(load(in + i, part) * scale - lse[r]), part); });
+    for_lanes(valid, cols,
+              [&] PLUMBLINE_LANES { store(out + i, exp(load(in + i, part) * scale - lse[r]), part); });
     std::memset(out + valid, 0, static_cast<std::size_t>(cols - valid) * sizeof(T));
   }
 }
@@ -108,7 +110,7 @@ PLUMBLINE_MULTIVERSION void score_gradient_rows(float* gradients, const T* proba
     const T* p = probabilities + r * cols;
     T* out = reinterpret_cast<T*>(gradients) + r * cols;
     const std::int64_t valid = seen + r;
-    for_lanes(valid, [&] PLUMBLINE_LANES {
+    for_lanes(valid, cols, [&] PLUMBLINE_LANES {
       store(out + i, load(p + i, part) * (load(in + i, part) - row_sums[r]) * scale, part);
     });
     std::memset(out + valid, 0, static_cast<std::size_t>(cols - valid) * sizeof(T));

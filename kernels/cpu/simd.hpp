@@ -26,9 +26,13 @@ constexpr std::int64_t kLanes = 16;
 using Lanes = float __attribute__((vector_size(64)));
 using LaneBits = std::uint32_t __attribute__((vector_size(64)));
 
-/// How many of sixteen elements are there: all, or the first `count` at the end of a row.
+/// How many of sixteen elements are there: all, the first `count` at the end of a row, or the first `count`
+/// with the others readable and writable but meaningless.
 struct All {};
 struct First {
+  std::int64_t count;
+};
+struct FirstOfAll {
   std::int64_t count;
 };
 
@@ -38,6 +42,18 @@ PLUMBLINE_INLINE void for_lanes(std::int64_t n, F&& f) {
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) f(i, All{});
   if (i < n) f(i, First{n - i});
+}
+/// The same where [n, limit) also belongs to the row: whole loads as long as they stay below `limit`.
+template <class F>
+PLUMBLINE_INLINE void for_lanes(std::int64_t n, std::int64_t limit, F&& f) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) f(i, All{});
+  if (i == n) return;
+  if (i + kLanes <= limit) {
+    f(i, FirstOfAll{n - i});
+  } else {
+    f(i, First{n - i});
+  }
 }
 // A lambda body for for_lanes.
 #define PLUMBLINE_LANES (std::int64_t i, auto part) __attribute__((always_inline))
@@ -64,6 +80,11 @@ PLUMBLINE_INLINE Lanes load(const T* p, First part) {
   return load(buffer, All{});
 }
 
+template <class T>
+PLUMBLINE_INLINE Lanes load(const T* p, FirstOfAll /*part*/) {
+  return load(p, All{});
+}
+
 PLUMBLINE_INLINE void store(float* p, Lanes v, All /*part*/) {
   std::memcpy(p, &v, sizeof v);
 }
@@ -82,11 +103,17 @@ PLUMBLINE_INLINE void store(T* p, Lanes v, First part) {
   std::memcpy(p, buffer, static_cast<std::size_t>(part.count) * sizeof(T));
 }
 
+template <class T>
+PLUMBLINE_INLINE void store(T* p, Lanes v, FirstOfAll /*part*/) {
+  store(p, v, All{});
+}
+
 /// `v` where the element is there, `other` where it is not.
 PLUMBLINE_INLINE Lanes keep(Lanes v, Lanes /*other*/, All /*part*/) {
   return v;
 }
-PLUMBLINE_INLINE Lanes keep(Lanes v, Lanes other, First part) {
+template <class Some>
+PLUMBLINE_INLINE Lanes keep(Lanes v, Lanes other, Some part) {
   const LaneBits index = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return index < static_cast<std::uint32_t>(part.count) ? v : other;
 }

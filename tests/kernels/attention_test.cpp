@@ -181,6 +181,26 @@ TEST(Attention, ReferenceGradientsAgreeWithDifferences) {
   EXPECT_LE(normalised_error(g.dv, numerical_gradient(by_v, v, dout)), 1e-12);
 }
 
+TEST(Attention, SameBitsEveryTime) {
+  const AttentionShape s{2, 150, 2, 1, 16};
+  const Guarded q = random_matrix(300, 32, DType::bf16);
+  const Guarded k = random_matrix(300, 16, DType::bf16);
+  const Guarded v = random_matrix(300, 16, DType::bf16);
+  std::vector<std::vector<std::uint8_t>> runs[2];
+  for (auto& results : runs) {
+    const Guarded scratch = random_matrix(1, operators().attention_scratch(s, DType::bf16), DType::fp32);
+    const Guarded out(300, 32, DType::bf16);
+    const Guarded lse(4, 150, DType::fp32);
+    const Guarded dq(300, 32, DType::bf16);
+    const Guarded dk(300, 16, DType::bf16);
+    const Guarded dv(300, 16, DType::bf16);
+    operators().attention_forward(s, q, k, v, out, lse, scratch);
+    operators().attention_backward(s, q, k, v, out, lse, q, dq, dk, dv, scratch);
+    results = {out.bytes(), lse.bytes(), dq.bytes(), dk.bytes(), dv.bytes()};
+  }
+  EXPECT_EQ(runs[0], runs[1]);
+}
+
 TEST(Attention, LargeScoresDoNotOverflow) {
   const AttentionShape s{1, 20, 1, 1, 16};
   const Guarded q = random_matrix(20, 16, DType::fp32, 0, 40);
