@@ -182,7 +182,8 @@ class PlanBuilder {
 SimulationPlan::SimulationPlan(const Schedule& schedule, PlanOptions options) {
   check_ranges(schedule);
   if (options.one_send_buffer && !has_transfers(schedule)) options.one_send_buffer = false;
-  const WalkOptions walk_options{options.one_send_buffer};
+  WalkOptions walk_options;
+  walk_options.one_send_buffer = options.one_send_buffer;
   DependencyWalk walk(schedule, walk_options);
   PlanBuilder builder(schedule, options, *this);
   if (!walk.run(builder)) {

@@ -55,23 +55,35 @@ bool raises(ActionType type, Signal signal) {
   return false;
 }
 
+ActionType receive_of(Signal signal) {
+  if (signal == Signal::sent_forward) return ActionType::receive_forward;
+  return signal == Signal::sent_backward ? ActionType::receive_backward : ActionType::receive_teacher;
+}
+
 /// A rank other than `rank` that still has to raise the signal, or -1.
-int rank_that_owes(const Schedule& schedule, const DependencyWalk& walk, int rank,
-                   DependencyWalk::Need need) {
-  const bool per_stage = need.signal <= Signal::taken_backward;
+int rank_that_owes(const Schedule& schedule, const DependencyWalk& walk, int rank, DependencyWalk::Need need,
+                   bool blocking) {
+  const bool per_stage = need.signal <= Signal::sent_teacher;
   const bool per_step = need.signal >= Signal::embedding_meet;
   const auto microbatch = static_cast<std::uint32_t>(need.index % schedule.microbatches);
+  const int stage = per_stage ? need.index / schedule.microbatches : 0;
+  // A transfer that blocks needs both ranks.
+  const bool meeting = blocking && need.signal >= Signal::sent_forward && need.signal <= Signal::sent_teacher;
+  const int other_stage = need.signal == Signal::sent_backward ? stage - 1 : stage + 1;
   for (int r = 0; r < schedule.ranks; ++r) {
-    if (r == rank && !per_stage) continue;
-    if (per_stage &&
-        r != schedule.rank_of_stage[static_cast<std::size_t>(need.index / schedule.microbatches)]) {
-      continue;
-    }
+    if (r == rank && (!per_stage || meeting)) continue;
     const auto& actions = schedule.actions[static_cast<std::size_t>(r)];
     for (std::size_t i = walk.stopped_at()[static_cast<std::size_t>(r)]; i < actions.size(); ++i) {
-      if (!raises(actions[i].type, need.signal)) continue;
-      const bool same_stage = !per_stage || actions[i].stage == need.index / schedule.microbatches;
-      if (per_step || (same_stage && actions[i].microbatch == microbatch)) return r;
+      const Action& action = actions[i];
+      if (per_step ? raises(action.type, need.signal)
+                   : action.microbatch == microbatch && raises(action.type, need.signal) &&
+                         (!per_stage || action.stage == stage)) {
+        return r;
+      }
+      if (meeting && action.microbatch == microbatch && action.stage == other_stage &&
+          action.type == receive_of(need.signal)) {
+        return r;
+      }
     }
   }
   return -1;
@@ -97,7 +109,8 @@ BlockedCycle find_blocked_cycle(const Schedule& schedule, WalkOptions options) {
       break;
     }
     path.push_back(rank);
-    const int next = rank_that_owes(schedule, walk, rank, walk.unmet(rank));
+    const int next = rank_that_owes(schedule, walk, rank, walk.unmet(rank),
+                                    options.transfers != TransferSemantics::posted);
     if (next < 0) {
       path = {rank};
       break;

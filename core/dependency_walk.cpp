@@ -133,12 +133,13 @@ DependencyWalk::DependencyWalk(const Schedule& schedule, WalkOptions options)
   reserve(Signal::activation, true, cells);
   reserve(Signal::gradient, true, cells);
   reserve(Signal::teacher, has(ActionType::teacher_forward), cells);
+  reserve(Signal::taken_forward, forward && options.one_send_buffer, cells);
+  reserve(Signal::taken_backward, backward && options.one_send_buffer, cells);
+  if (blocking()) meetings_begin_ = size;
   reserve(Signal::sent_forward, forward, cells);
   reserve(Signal::sent_backward, backward, cells);
   reserve(Signal::sent_teacher, teacher, cells);
-  reserve(Signal::taken_forward, forward && options.one_send_buffer, cells);
-  reserve(Signal::taken_backward, backward && options.one_send_buffer, cells);
-  meetings_begin_ = size;
+  if (!blocking()) meetings_begin_ = size;
   const bool vocab = schedule.vocab != VocabPasses::none || has(ActionType::vocab_forward) ||
                      has(ActionType::vocab_backward);
   const bool interlaced = schedule.vocab == VocabPasses::interlaced;
@@ -165,13 +166,13 @@ DependencyWalk::DependencyWalk(const Schedule& schedule, WalkOptions options)
 DependencyWalk::Need DependencyWalk::unmet(int rank) {
   const auto r = static_cast<std::size_t>(rank);
   const std::vector<Action>& actions = schedule_.actions[r];
-  for (std::size_t i = cursor_[r]; i < actions.size(); ++i) {
+  const std::uint32_t last = span_end(actions, cursor_[r]);
+  for (std::uint32_t i = cursor_[r]; i <= last; ++i) {
     const Needs needs = needs_of(actions[i]);
     for (int n = 0; n < needs.count; ++n) {
       const Need need = needs.list[static_cast<std::size_t>(n)];
       if (entry(need) < 0) return need;
     }
-    if (!actions[i].overlaps_next) break;
   }
   return {Signal::end_meet, 0};
 }

@@ -16,11 +16,11 @@ enum class Signal : std::uint8_t {
   activation,      // F done
   gradient,        // B or I done
   teacher,         // TF done
-  sent_forward,    // SEND_F issued
-  sent_backward,   // SEND_B issued
-  sent_teacher,    // SEND_TF issued
   taken_forward,   // RECV_F done
   taken_backward,  // RECV_B done
+  sent_forward,    // SEND_F issued; or, unless posted, both sides have come to it
+  sent_backward,   // the same for SEND_B
+  sent_teacher,    // the same for SEND_TF
   vocab_scores,    // S done on every rank
   vocab_gradient,  // T done on every rank
   vocab_meet_s,    // every rank has come to S (interlaced)
@@ -31,7 +31,15 @@ enum class Signal : std::uint8_t {
 };
 constexpr int kSignals = 15;
 
+/// How a rank passes a SEND or RECV.
+enum class TransferSemantics : std::uint8_t {
+  posted,       // SEND returns at once, RECV waits for the SEND
+  synchronous,  // both wait until the other side has come to its half
+  grouped,      // neighbouring transfers of a rank start together; the group waits for all of them
+};
+
 struct WalkOptions {
+  TransferSemantics transfers = TransferSemantics::posted;
   /// A compute action waits until the receiver has taken what the same stage sent before in the same
   /// direction: one send buffer per stage and direction, as in core/executor.hpp. Needs explicit transfers.
   bool one_send_buffer = false;
@@ -88,6 +96,12 @@ class DependencyWalk {
   std::int32_t& entry(Need need) {
     return table_[offset_[static_cast<std::size_t>(need.signal)] + static_cast<std::size_t>(need.index)];
   }
+  bool blocking() const { return options_.transfers != TransferSemantics::posted; }
+  static bool is_transfer(ActionType type) { return is_send(type) || is_receive(type); }
+  Need hop_of(const Action& action) const;
+  /// Last position of what runs together with the action at `first`: an overlapped pair or a group of
+  /// transfers.
+  std::uint32_t span_end(const std::vector<Action>& actions, std::uint32_t first) const;
   Needs needs_of(const Action& action) const;
   void add_send_buffer_needs(const Action& action, Needs& needs) const;
   /// The meeting an action takes part in by arriving, if any.
@@ -107,11 +121,11 @@ class DependencyWalk {
   std::array<bool, kActionTypes> present_{};
   std::array<std::size_t, kSignals> offset_{};
   std::vector<std::int32_t> table_;     // node, kAbsent, or -2 - rank of the latest waiter
-  std::vector<std::int32_t> arrivals_;  // meetings only: how many have come, indexed like table_'s tail
-  std::size_t meetings_begin_ = 0;      // where the tail starts
+  std::vector<std::int32_t> arrivals_;  // how many have come to each meeting; table_ from meetings_begin_ on
+  std::size_t meetings_begin_ = 0;
   std::vector<std::int32_t> next_waiter_;
   std::vector<std::uint32_t> cursor_;
-  std::vector<std::uint8_t> progress_;   // needs of the current action already met (and waited for)
+  std::vector<std::uint32_t> progress_;  // arrivals made and needs met at the cursor
   std::vector<std::int32_t> last_sent_;  // one_send_buffer: micro-batch + 1 by (stage, direction)
   std::vector<std::int32_t> queue_;      // ranks that may go on; a ring
   std::size_t head_ = 0;
@@ -119,8 +133,29 @@ class DependencyWalk {
 };
 
 inline int DependencyWalk::members(Signal signal) const {
+  if (signal <= Signal::sent_teacher) return 2;
   if (signal != Signal::embedding_meet) return schedule_.ranks;
   return schedule_.crosses_ranks(0, schedule_.stages_per_route() - 1) ? 2 : 1;
+}
+
+/// The transfer that a SEND or RECV is one half of, under the sending stage.
+inline DependencyWalk::Need DependencyWalk::hop_of(const Action& action) const {
+  const int stage = action.stage;
+  const std::uint32_t m = action.microbatch;
+  switch (action.type) {
+    case ActionType::send_forward:
+      return {Signal::sent_forward, at(stage, m)};
+    case ActionType::receive_forward:
+      return {Signal::sent_forward, at(stage - 1, m)};
+    case ActionType::send_backward:
+      return {Signal::sent_backward, at(stage, m)};
+    case ActionType::receive_backward:
+      return {Signal::sent_backward, at(stage + 1, m)};
+    case ActionType::send_teacher:
+      return {Signal::sent_teacher, at(stage, m)};
+    default:
+      return {Signal::sent_teacher, at(stage - 1, m)};
+  }
 }
 
 inline DependencyWalk::Needs DependencyWalk::needs_of(const Action& action) const {
@@ -154,13 +189,14 @@ inline DependencyWalk::Needs DependencyWalk::needs_of(const Action& action) cons
       }
       break;
     case ActionType::receive_forward:
-      needs.add(Signal::sent_forward, at(stage - 1, m));
-      break;
     case ActionType::receive_backward:
-      needs.add(Signal::sent_backward, at(stage + 1, m));
-      break;
     case ActionType::receive_teacher:
-      needs.add(Signal::sent_teacher, at(stage - 1, m));
+      needs.list[static_cast<std::size_t>(needs.count++)] = hop_of(action);
+      break;
+    case ActionType::send_forward:
+    case ActionType::send_backward:
+    case ActionType::send_teacher:
+      if (blocking()) needs.list[static_cast<std::size_t>(needs.count++)] = hop_of(action);
       break;
     case ActionType::vocab_forward: {
       const int last = (schedule_.route_of(m) + 1) * schedule_.stages_per_route() - 1;
@@ -197,6 +233,8 @@ inline bool DependencyWalk::meeting_of(const Action& action, Need& need) const {
     need = {Signal::vocab_meet_s, index};
   } else if (schedule_.vocab == VocabPasses::interlaced && action.type == ActionType::vocab_backward) {
     need = {Signal::vocab_meet_t, index};
+  } else if (blocking() && is_transfer(action.type)) {
+    need = hop_of(action);
   } else {
     return false;
   }
@@ -240,15 +278,13 @@ void DependencyWalk::announce(Visitor& visitor, const Action& action, std::int32
       publish({Signal::teacher, at(stage, m)}, node);
       break;
     case ActionType::send_forward:
-      publish({Signal::sent_forward, at(stage, m)}, node);
-      if (options_.one_send_buffer) last_sent_[static_cast<std::size_t>(stage) * 2] = index + 1;
-      break;
     case ActionType::send_backward:
-      publish({Signal::sent_backward, at(stage, m)}, node);
-      if (options_.one_send_buffer) last_sent_[static_cast<std::size_t>(stage) * 2 + 1] = index + 1;
-      break;
     case ActionType::send_teacher:
-      publish({Signal::sent_teacher, at(stage, m)}, node);
+      if (!blocking()) publish(hop_of(action), node);
+      if (options_.one_send_buffer && action.type != ActionType::send_teacher) {
+        const bool forward = action.type == ActionType::send_forward;
+        last_sent_[static_cast<std::size_t>(stage) * 2 + (forward ? 0 : 1)] = index + 1;
+      }
       break;
     case ActionType::receive_forward:
       if (options_.one_send_buffer) publish({Signal::taken_forward, at(stage, m)}, node);
@@ -270,43 +306,59 @@ void DependencyWalk::announce(Visitor& visitor, const Action& action, std::int32
   }
 }
 
-/// One action, or an overlapped pair, of `rank`. False: it waits and has been noted as a waiter.
+inline std::uint32_t DependencyWalk::span_end(const std::vector<Action>& actions, std::uint32_t first) const {
+  std::uint32_t last = first;
+  if (options_.transfers == TransferSemantics::grouped && is_transfer(actions[first].type)) {
+    while (last + 1 < actions.size() && is_transfer(actions[last + 1].type)) ++last;
+  } else if (actions[first].overlaps_next && first + 1 < actions.size()) {
+    ++last;
+  }
+  return last;
+}
+
+/// One action, overlapped pair or group of transfers of `rank`. False: it waits and has been noted as a
+/// waiter.
 template <class Visitor>
 bool DependencyWalk::try_place(Visitor& visitor, int rank) {
   const auto r = static_cast<std::size_t>(rank);
   const std::vector<Action>& actions = schedule_.actions[r];
   const std::uint32_t first = cursor_[r];
-  const std::uint32_t last = first + (actions[first].overlaps_next && first + 1 < actions.size() ? 1 : 0);
+  const std::uint32_t last = span_end(actions, first);
   std::int32_t dependency = kAbsent;
-  int met = 0;
+  // What has been done here on an earlier try is counted in progress_ and skipped.
+  std::uint32_t step = 0;
   for (std::uint32_t position = first; position <= last; ++position) {
-    const Action& action = actions[position];
     Need meeting;
-    if (meeting_of(action, meeting) && met++ == progress_[r]) {
+    if (meeting_of(actions[position], meeting) && step++ == progress_[r]) {
       ++progress_[r];
       arrive(visitor, meeting, visitor.wait(rank, kAbsent));
     }
-    const Needs needs = needs_of(action);
-    for (int i = 0; i < needs.count; ++i) {
+  }
+  for (std::uint32_t position = first; position <= last; ++position) {
+    const Needs needs = needs_of(actions[position]);
+    for (int i = 0; i < needs.count; ++i, ++step) {
+      if (step < progress_[r]) continue;
       std::int32_t& slot = entry(needs.list[static_cast<std::size_t>(i)]);
+      if (dependency >= 0) visitor.wait(rank, dependency);
+      dependency = slot;
       if (slot < 0) {
-        if (dependency >= 0) visitor.wait(rank, dependency);
         next_waiter_[r] = -2 - slot;
         slot = -2 - rank;
         return false;
       }
-      if (met++ < progress_[r]) continue;
       ++progress_[r];
-      if (dependency >= 0) visitor.wait(rank, dependency);
-      dependency = slot;
     }
   }
-  if (first == last) {
-    announce(visitor, actions[first], visitor.place(rank, static_cast<int>(first), dependency));
-  } else {
+  if (last == first + 1 && actions[first].overlaps_next) {
     const auto [node, next_node] = visitor.place_pair(rank, static_cast<int>(first), dependency);
     announce(visitor, actions[first], node);
     announce(visitor, actions[last], next_node);
+  } else {
+    for (std::uint32_t position = first; position <= last; ++position) {
+      const std::int32_t node = visitor.place(rank, static_cast<int>(position), dependency);
+      dependency = kAbsent;
+      announce(visitor, actions[position], node);
+    }
   }
   cursor_[r] = last + 1;
   progress_[r] = 0;

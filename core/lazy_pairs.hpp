@@ -1,0 +1,12 @@
+// The hang of communicators that are created at the first message between two ranks.
+#pragma once
+
+#include "core/blocked_cycle.hpp"
+#include "core/schedule.hpp"
+
+namespace plumbline {
+
+/// A circle of ranks that wait for one another under Ordering::lazy_pairs (core/deadlock.hpp), or nothing.
+BlockedCycle find_lazy_pair_cycle(const Schedule& schedule);
+
+}  // namespace plumbline
