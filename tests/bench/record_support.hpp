@@ -1,0 +1,42 @@
+// A record with every field set, for tests.
+#pragma once
+
+#include "bench/record.hpp"
+
+namespace plumbline {
+
+inline TimeReport sample_time(double step) {
+  return {{step}, 0.25, 0.2, {step / 2}, {0.01}, {0.02}, {0.03}, {0.04}};
+}
+
+/// Predicted 10 % too much time and 1 % too much memory.
+inline Record sample_record(const std::string& id) {
+  Record record;
+  record.id = id;
+  record.config = {
+      {"model", "qwen2.5-0.5b"},   {"tensor_model_parallel_size", "2"}, {"pipeline_model_parallel_size", "1"},
+      {"data_parallel_size", "1"}, {"sequence_parallel", "false"},      {"learning_rate", "0.0001"}};
+  record.machine = {"host", "a CPU", "", {{"plumbline", "0.1.0"}}, {{"OMP_NUM_THREADS", "1"}}};
+  record.model = {494'032'768, 3.1e9};
+  RankMemoryReport rank;
+  for (int i = 0; i < kCategories; ++i) rank.bytes[static_cast<Category>(i)] = {(i + 1) * 1'000'000};
+  MeasurementReport measured;
+  measured.memory = MemoryReport::of({rank, rank});
+  measured.memory.ranks[1].rank = 1;
+  measured.time = sample_time(0.5);
+  measured.throughput = {1000, 500, 0.1, 0.2, 0.5};
+  measured.samples = 3;
+  measured.step_min = {0.45};
+  measured.step_max = {0.6};
+  measured.loss = 9.5;
+  measured.device_reserved = {40'000'000};
+  record.measurement = measured;
+  PredictionReport predicted{true, measured.memory, sample_time(0.55), measured.throughput};
+  predicted.memory.peak.value += predicted.memory.peak.value / 100;
+  predicted.time.bubble_fraction = 0.23;
+  record.prediction = predicted;
+  record.error = compare(predicted, measured);
+  return record;
+}
+
+}  // namespace plumbline
