@@ -1,6 +1,6 @@
 // Every schedule the library knows, one generator each. All return compute actions only; passes.hpp adds
 // transfers and the end of the step. They throw InputError with the constraint when the sizes do not allow
-// the schedule.
+// the schedule. Formulas and citations stand on top of the .cpp files.
 #pragma once
 
 #include "core/schedule.hpp"
@@ -9,5 +9,14 @@ namespace plumbline {
 
 Schedule gpipe(int ranks, int microbatches);
 Schedule one_f_one_b(int ranks, int microbatches);
+/// Micro-batches in groups of `group`, ranks <= group <= microbatches; the usual choice is group = ranks.
+Schedule interleaved(int ranks, int microbatches, int chunks, int group);
+Schedule zb_h1(int ranks, int microbatches);
+Schedule zb_h2(int ranks, int microbatches);
+Schedule v_half(int ranks, int microbatches);
+Schedule v_min(int ranks, int microbatches);
+Schedule zb_v(int ranks, int microbatches);
+Schedule dualpipe(int ranks, int microbatches);
+Schedule dualpipe_v(int ranks, int microbatches);
 
 }  // namespace plumbline
