@@ -36,7 +36,8 @@ struct CollectiveTime {
   int ranks = 2;
   int world = 2;
   DType dtype = DType::fp32;
-  Curve seconds;  // size: bytes of the reduced buffer
+  bool started = false;  // start_all_reduce and wait (gradients) instead of all_reduce (tensor parallel)
+  Curve seconds;         // size: bytes of the reduced buffer
 };
 
 /// One-way message of a pair while `world` ranks run (all pairs at once).

@@ -65,6 +65,12 @@ class Reader {
     if (!value->is_string()) fail(key, "a string");
     return printable(value->get<std::string>(), 200);
   }
+  bool flag(const char* key, bool otherwise) {
+    const Json* value = find(key);
+    if (value == nullptr) return otherwise;
+    if (!value->is_boolean()) fail(key, "true or false");
+    return value->get<bool>();
+  }
   std::vector<double> numbers(const char* key, bool ascending) {
     const Json* value = find(key);
     if (value == nullptr || !value->is_array() || value->empty() || value->size() > kMaxPoints) {
@@ -202,6 +208,7 @@ std::string to_json(const HardwareProfile& p) {
     entry["ranks"] = time.ranks;
     entry["world"] = time.world;
     entry["dtype"] = name_of(time.dtype);
+    entry["started"] = time.started;
     json["all_reduce"].push_back(entry);
   }
   for (const MessageTime& time : p.messages) {
@@ -257,6 +264,7 @@ HardwareProfile parse_hardware(std::string_view text, const std::string& origin)
     time.ranks = r.integer("ranks", 2, 1 << 20, 2);
     time.world = r.integer("world", 2, 1 << 20, 2);
     time.dtype = read_dtype(r);
+    time.started = r.flag("started", false);
     time.seconds = read_curve(r);
     p.all_reduce.push_back(std::move(time));
   });

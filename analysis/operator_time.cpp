@@ -111,13 +111,16 @@ Seconds message_time(const HardwareProfile& hardware, int world, Bytes bytes) {
   return hardware.link_latency + bytes / hardware.link_bandwidth;
 }
 
-Seconds all_reduce_time(const HardwareProfile& hardware, int world, int ranks, DType type, Bytes bytes) {
+Seconds all_reduce_time(const HardwareProfile& hardware, int world, int ranks, DType type, Bytes bytes,
+                        bool started) {
   if (ranks < 2) return {0};
   const CollectiveTime* nearest = nullptr;
   double nearest_distance = 0;
   for (const CollectiveTime& time : hardware.all_reduce) {
     if (size_of(time.dtype) != size_of(type)) continue;
-    const double d = 4 * distance(time.ranks, ranks) + distance(time.world, world);
+    // Another group size is further away than another world, another way of waiting nearest of all.
+    const double d = 4 * distance(time.ranks, ranks) + distance(time.world, world) +
+                     (time.started == started ? 0 : 0.5);
     if (nearest == nullptr || d < nearest_distance) {
       nearest = &time;
       nearest_distance = d;

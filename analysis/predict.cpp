@@ -1,5 +1,8 @@
 #include "analysis/predict.hpp"
 
+#include <algorithm>
+#include <initializer_list>
+
 #include "analysis/flops.hpp"
 #include "analysis/simulator.hpp"
 
@@ -17,13 +20,13 @@ double tensor_share(const StageCostsPrediction& predicted) {
   return all.value > 0 ? tensor / all : 0;
 }
 
-/// Mean time per pipeline rank in actions of the given types.
-Seconds mean_in(const Trace& trace, std::initializer_list<ActionType> types) {
+/// Mean time per pipeline rank in actions of the given types after `from`, waiting included.
+Seconds mean_in(const Trace& trace, Seconds from, std::initializer_list<ActionType> types) {
   Seconds total;
   for (const auto& events : trace.ranks) {
     for (const Event& event : events) {
       for (const ActionType type : types) {
-        if (event.action.type == type) total += event.end - event.start;
+        if (event.action.type == type && event.end > from) total += event.end - std::max(event.start, from);
       }
     }
   }
@@ -40,8 +43,8 @@ StepTime step_time(const Trace& trace, const StageCostsPrediction& predicted) {
   time.exposed_tensor_s = busy * tensor_share(predicted);
   time.compute_s = busy - time.exposed_tensor_s;
   time.exposed_pipeline_s = window - busy;
-  time.exposed_data_s = mean_in(trace, {ActionType::reduce_gradients, ActionType::reduce_embedding});
-  time.optimizer_s = mean_in(trace, {ActionType::optimizer});
+  time.exposed_data_s = mean_in(trace, window, {ActionType::reduce_gradients, ActionType::reduce_embedding});
+  time.optimizer_s = mean_in(trace, window, {ActionType::optimizer});
   time.step_s = trace.makespan() + predicted.costs.step_overhead;
   return time;
 }

@@ -14,8 +14,8 @@
 namespace plumbline {
 
 /// Seconds of one training step. step_s ≈ compute_s + exposed_tensor_s + exposed_pipeline_s + exposed_data_s
-/// + optimizer_s, each the mean over pipeline ranks; what the parts miss is the clearing of gradients and
-/// ranks waiting for each other at the end.
+/// + optimizer_s, each the mean over pipeline ranks; the clearing of gradients before the step is
+/// in step_s alone.
 struct StepTime {
   Seconds step_s;
   double bubble_ratio = 0;     // idle ÷ compute over the pipeline's part of the step

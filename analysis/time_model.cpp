@@ -76,7 +76,7 @@ Seconds gradient_reduction(const RunConfig& config, const HardwareProfile& hardw
   const DType type = config.grad_type();
   const std::int64_t bucket = std::clamp<std::int64_t>(config.ddp_bucket_size, 1, elements);
   const auto reduce = [&](std::int64_t count) {
-    return all_reduce_time(hardware, world, ranks, type, {count * size_of(type)});
+    return all_reduce_time(hardware, world, ranks, type, {count * size_of(type)}, true);
   };
   Seconds total = reduce(bucket) * static_cast<double>(elements / bucket);
   if (elements % bucket > 0) total += reduce(elements % bucket);

@@ -76,7 +76,7 @@ HardwareProfile sample() {
   p.alone[1].gemm["forward.fp32"] = {{1, 2}, {3}, {4, 5}, {1e-6, 2e-6, 3e-6, 4e-6}};
   p.alone[0].attention["backward.bf16"] = {{64}, {64}, {1}, {1e-5}};
   p.busy[0].memory_bound["adam.bf16"] = {{1000, 2000}, {1e-6, 2e-6}};
-  p.all_reduce.push_back({2, 4, DType::bf16, {{8}, {1e-5}}});
+  p.all_reduce.push_back({2, 4, DType::bf16, true, {{8}, {1e-5}}});
   p.messages.push_back({2, {{8, 16}, {1e-5, 2e-5}}});
   return p;
 }

@@ -182,11 +182,14 @@ TEST(TimeModel, LoadOfAMachine) {
 
 TEST(TimeModel, CollectivesTakeTheNearestMeasurement) {
   HardwareProfile p = a100();
-  p.all_reduce.push_back({2, 2, DType::fp32, {{100}, {1}}});
-  p.all_reduce.push_back({2, 8, DType::fp32, {{100}, {2}}});
-  p.all_reduce.push_back({4, 4, DType::fp32, {{100}, {3}}});
-  p.all_reduce.push_back({4, 4, DType::bf16, {{100}, {4}}});
+  p.all_reduce.push_back({2, 2, DType::fp32, false, {{100}, {1}}});
+  p.all_reduce.push_back({2, 8, DType::fp32, false, {{100}, {2}}});
+  p.all_reduce.push_back({4, 4, DType::fp32, false, {{100}, {3}}});
+  p.all_reduce.push_back({4, 4, DType::bf16, false, {{100}, {4}}});
+  p.all_reduce.push_back({2, 2, DType::fp32, true, {{100}, {5}}});
   EXPECT_DOUBLE_EQ(all_reduce_time(p, 2, 2, DType::fp32, {100}).value, 1);
+  EXPECT_DOUBLE_EQ(all_reduce_time(p, 2, 2, DType::fp32, {100}, true).value, 5);
+  EXPECT_DOUBLE_EQ(all_reduce_time(p, 4, 4, DType::fp32, {100}, true).value, 3);
   EXPECT_DOUBLE_EQ(all_reduce_time(p, 16, 2, DType::fp32, {100}).value, 2);
   EXPECT_DOUBLE_EQ(all_reduce_time(p, 8, 4, DType::fp32, {100}).value, 3);
   EXPECT_DOUBLE_EQ(all_reduce_time(p, 8, 8, DType::bf16, {200}).value, 8);

@@ -1,0 +1,24 @@
+// `plumbline calibrate`: measures this machine's operators and messages and writes a hardware profile.
+#pragma once
+
+#include <string>
+
+#include "analysis/hardware.hpp"
+
+namespace plumbline {
+
+struct CalibrateOptions {
+  std::string out;     // profile file; empty: the profile goes to stdout
+  bool quiet = false;  // no progress on stderr
+  /// Set on the ranks that calibration starts under mpirun, by the hidden option --part: "operators" (all
+  /// ranks run the same operators at once) or "messages". The command line passes it through.
+  std::string part;
+};
+
+/// Runs micro-benchmarks for about half a minute, at most 60 s, and writes the profile. Operators are timed
+/// alone and with every processor busy (median of repetitions); collectives and messages under mpirun with 2,
+/// 4 and 8 ranks (mean of the middle four fifths). Starts self_path() again as "calibrate --part …". Returns
+/// the exit code; throws InputError when `out` cannot be written, before anything is measured.
+int calibrate(const CalibrateOptions& options);
+
+}  // namespace plumbline

@@ -1,0 +1,154 @@
+#include "bench/calibrate/measure.hpp"
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "core/backends/mpi/check.hpp"
+#include "core/backends/mpi/mpi_header.hpp"
+#include "core/error.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+
+namespace plumbline::calibration {
+namespace {
+
+constexpr double kCellSeconds = 0.006;
+constexpr std::size_t kMaxSamples = 4096;
+
+double median(std::vector<double> samples) {
+  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
+  std::nth_element(samples.begin(), middle, samples.end());
+  return *middle;
+}
+
+/// Reads the median of each cell as Google Benchmark reports it.
+class Reporter final : public benchmark::BenchmarkReporter {
+ public:
+  Reporter(std::vector<double>& seconds, const OnProgress& on_progress)
+      : seconds_(seconds), on_progress_(on_progress) {}
+  bool ReportContext(const Context& /*context*/) override { return true; }
+  void ReportRuns(const std::vector<Run>& runs) override {
+    for (const Run& run : runs) {
+      if (run.error_occurred) throw Error("calibrate: " + run.error_message);
+      const auto index = static_cast<std::size_t>(run.counters.at("cell").value);
+      seconds_[index] = run.counters.at("median").value;
+    }
+    ++done_;
+    on_progress_(static_cast<double>(done_) / static_cast<double>(seconds_.size()));
+  }
+
+ private:
+  std::vector<double>& seconds_;
+  const OnProgress& on_progress_;
+  std::size_t done_ = 0;
+};
+
+/// The benchmark of one cell. `announce` tells the other ranks which cell it is.
+class CellBenchmark {
+ public:
+  CellBenchmark(const std::vector<Cell>& cells, Operators& operators, Pools& pools,
+                std::function<void(int)> announce)
+      : cells_(cells), operators_(operators), pools_(pools), announce_(std::move(announce)) {}
+
+  void operator()(benchmark::State& state, std::size_t index) {
+    if (index != current_) {
+      current_ = index;
+      announce_(static_cast<int>(index));
+      call_ = cells_[index].prepare(operators_, pools_);
+      for (next_ = 0; next_ < 2; ++next_) call_(next_);  // primitives are made, pages are there
+    }
+    samples_.clear();
+    for (auto _ : state) {
+      const auto start = std::chrono::steady_clock::now();
+      call_(next_++);
+      const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+      if (samples_.size() < kMaxSamples) samples_.push_back(time.count());
+    }
+    state.counters["cell"] = static_cast<double>(index);
+    state.counters["median"] = median(samples_) / cells_[index].parts;
+  }
+
+ private:
+  const std::vector<Cell>& cells_;
+  Operators& operators_;
+  Pools& pools_;
+  std::function<void(int)> announce_;
+  std::size_t current_ = static_cast<std::size_t>(-1);
+  std::int64_t next_ = 0;
+  CellCall call_;
+  std::vector<double> samples_;
+};
+
+std::vector<double> run_cells(const std::vector<Cell>& cells, const OnProgress& on_progress,
+                              const std::function<void(int)>& announce) {
+  if (cells.empty()) return {};
+  const std::unique_ptr<Operators> operators = make_cpu_operators();
+  Pools pools(cells.front().storage);
+  CellBenchmark bench(cells, *operators, pools, announce);
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    benchmark::RegisterBenchmark(cells[i].key.c_str(),
+                                 [&bench, i](benchmark::State& state) { bench(state, i); })
+        ->MinTime(kCellSeconds)
+        ->UseRealTime();
+  }
+  std::vector<double> seconds(cells.size());
+  Reporter reporter(seconds, on_progress);
+  benchmark::RunSpecifiedBenchmarks(&reporter);
+  benchmark::ClearRegisteredBenchmarks();
+  return seconds;
+}
+
+/// Repeats whatever cell rank 0 announces until it announces another.
+void follow(const std::vector<Cell>& cells) {
+  const std::unique_ptr<Operators> operators = make_cpu_operators();
+  Pools pools(cells.front().storage);
+  int current = 0;
+  check_mpi(MPI_Bcast(&current, 1, MPI_INT, 0, MPI_COMM_WORLD), "MPI_Bcast");
+  while (current >= 0) {
+    const CellCall call = cells[static_cast<std::size_t>(current)].prepare(*operators, pools);
+    int next = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Ibcast(&next, 1, MPI_INT, 0, MPI_COMM_WORLD, &request), "MPI_Ibcast");
+    int done = 0;
+    for (std::int64_t i = 0; done == 0; ++i) {
+      call(i);
+      check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    }
+    current = next;
+  }
+}
+
+}  // namespace
+
+std::vector<double> measure_alone(const std::vector<Cell>& cells, const OnProgress& on_progress) {
+  return run_cells(cells, on_progress, [](int) {});
+}
+
+std::vector<double> measure_together(const std::vector<Cell>& cells, const OnProgress& on_progress) {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  if (cells.empty()) return {};
+  if (rank != 0) {
+    follow(cells);
+    return {};
+  }
+  bool first = true;
+  const auto announce = [&first](int cell) {
+    // Followers receive the first number with a plain broadcast and every later one while they work.
+    if (first) {
+      check_mpi(MPI_Bcast(&cell, 1, MPI_INT, 0, MPI_COMM_WORLD), "MPI_Bcast");
+    } else {
+      MPI_Request request = MPI_REQUEST_NULL;
+      check_mpi(MPI_Ibcast(&cell, 1, MPI_INT, 0, MPI_COMM_WORLD, &request), "MPI_Ibcast");
+      check_mpi(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+    }
+    first = false;
+  };
+  std::vector<double> seconds = run_cells(cells, on_progress, announce);
+  announce(-1);
+  return seconds;
+}
+
+}  // namespace plumbline::calibration

@@ -1,0 +1,21 @@
+// Runs calibration cells under Google Benchmark, alone or on every rank at once.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "bench/calibrate/cells.hpp"
+
+namespace plumbline::calibration {
+
+/// Called with the share of the work that is done.
+using OnProgress = std::function<void(double share)>;
+
+/// Median time of every cell in seconds, in the order given. All cells have one storage type.
+std::vector<double> measure_alone(const std::vector<Cell>& cells, const OnProgress& on_progress);
+
+/// The same while every other rank of MPI_COMM_WORLD repeats the same cell. Collective; only rank 0 returns
+/// times.
+std::vector<double> measure_together(const std::vector<Cell>& cells, const OnProgress& on_progress);
+
+}  // namespace plumbline::calibration

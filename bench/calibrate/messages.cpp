@@ -1,0 +1,130 @@
+#include "bench/calibrate/messages.hpp"
+
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <numeric>
+
+#include "core/backends/mpi/check.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/backends/mpi/mpi_header.hpp"
+
+namespace plumbline::calibration {
+namespace {
+
+constexpr std::int64_t kLargest = std::int64_t{1} << 25;  // bytes
+
+/// Mean of the middle four fifths: waiting ranks sleep, so the tail belongs to the time, but not its end.
+double trimmed_mean(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  const auto cut = static_cast<std::ptrdiff_t>(samples.size() / 10);
+  const auto first = samples.begin() + cut;
+  const auto last = samples.end() - cut;
+  return std::accumulate(first, last, 0.0) / static_cast<double>(last - first);
+}
+
+/// Nothing is printed: the times are read from the samples.
+class Silent final : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(const Context& /*context*/) override { return true; }
+  void ReportRuns(const std::vector<Run>& /*runs*/) override {}
+};
+
+/// Repeats a call that all ranks make together. The number of repetitions is the same on every rank.
+double repeat_together(const char* name, std::int64_t bytes, const std::function<void()>& call) {
+  const int repetitions = bytes >= (1 << 22) ? 5 : bytes >= (1 << 18) ? 20 : 60;
+  check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
+  for (int i = 0; i < 2; ++i) call();  // connections are made, pages are there
+  std::vector<double> samples;
+  benchmark::RegisterBenchmark(name, [&](benchmark::State& state) {
+    for (auto _ : state) {
+      const auto start = std::chrono::steady_clock::now();
+      call();
+      const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+      samples.push_back(time.count());
+    }
+  })->Iterations(repetitions);
+  Silent silent;
+  benchmark::RunSpecifiedBenchmarks(&silent);
+  benchmark::ClearRegisteredBenchmarks();
+  return trimmed_mean(samples);
+}
+
+Curve all_reduce_curve(Communicator& communicator, DType type, bool started, std::byte* buffer) {
+  Curve curve;
+  for (const std::int64_t bytes : {std::int64_t{8}, std::int64_t{1} << 12, std::int64_t{1} << 15,
+                                   std::int64_t{1} << 18, std::int64_t{1} << 21, kLargest}) {
+    if (!started && bytes == kLargest) continue;  // tensor-parallel messages are smaller
+    if (started && bytes < (1 << 15)) continue;   // gradient buckets are larger
+    const Matrix matrix(buffer, 1, bytes / size_of(type), type);
+    const double seconds = repeat_together("all_reduce", bytes, [&] {
+      if (started) {
+        Ticket ticket = communicator.start_all_reduce(Group::tensor, matrix, ReduceOp::sum);
+        communicator.wait(ticket);
+      } else {
+        communicator.all_reduce(Group::tensor, matrix, ReduceOp::sum);
+      }
+    });
+    curve.sizes.push_back(static_cast<double>(bytes));
+    curve.seconds.push_back(seconds);
+  }
+  return curve;
+}
+
+Curve message_curve(Communicator& communicator, std::byte* buffer) {
+  Curve curve;
+  const int peer = communicator.rank() ^ 1;
+  const bool first = communicator.rank() < peer;
+  for (const std::int64_t bytes : {std::int64_t{4}, std::int64_t{1} << 12, std::int64_t{1} << 15,
+                                   std::int64_t{1} << 18, std::int64_t{1} << 20, std::int64_t{1} << 22}) {
+    const Matrix out(buffer, 1, bytes / 4, DType::fp32);
+    const Matrix in(buffer + kLargest, 1, bytes / 4, DType::fp32);
+    const auto send = [&] {
+      Ticket ticket = communicator.send(out, peer, 1);
+      communicator.wait(ticket);
+    };
+    const auto receive = [&] {
+      Ticket ticket = communicator.receive(in, peer, 1);
+      communicator.wait(ticket);
+    };
+    const double round_trip = repeat_together("message", bytes, [&] {
+      if (first) {
+        send();
+        receive();
+      } else {
+        receive();
+        send();
+      }
+    });
+    curve.sizes.push_back(static_cast<double>(bytes));
+    curve.seconds.push_back(round_trip / 2);
+  }
+  return curve;
+}
+
+}  // namespace
+
+MessageTimes measure_messages() {
+  int world = 1;
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &world), "MPI_Comm_size");
+  std::vector<std::byte> buffer(2 * kLargest);
+  MessageTimes times;
+  for (int ranks = 2; ranks <= world; ranks *= 2) {
+    if (world % ranks != 0) continue;
+    MpiCommunicator communicator({ranks, 1, world / ranks});
+    for (const DType type : {DType::fp32, DType::bf16}) {
+      for (const bool started : {false, true}) {
+        times.all_reduce.push_back(
+            {ranks, world, type, started, all_reduce_curve(communicator, type, started, buffer.data())});
+      }
+    }
+    if (ranks == 2) times.message = {world, message_curve(communicator, buffer.data())};
+  }
+  return times;
+}
+
+}  // namespace plumbline::calibration
