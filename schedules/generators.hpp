@@ -3,7 +3,10 @@
 // the schedule. Formulas and citations stand on top of the .cpp files.
 #pragma once
 
+#include <vector>
+
 #include "core/schedule.hpp"
+#include "core/units.hpp"
 
 namespace plumbline {
 
@@ -15,6 +18,18 @@ Schedule zb_h1(int ranks, int microbatches);
 Schedule zb_h2(int ranks, int microbatches);
 Schedule v_half(int ranks, int microbatches);
 Schedule v_min(int ranks, int microbatches);
+
+/// What the automatic zero-bubble scheduler is told: times per rank and micro-batch, and the memory of a
+/// rank.
+struct ZeroBubbleCosts {
+  std::vector<Seconds> forward;
+  std::vector<Seconds> backward_input;
+  std::vector<Seconds> backward_weight;
+  Seconds transfer;
+  double memory_limit = 0;        // activations a rank may hold, in micro-batches
+  double held_after_input = 1.0;  // part of an activation that is still held between I and W
+};
+Schedule zb_auto(int ranks, int microbatches, const ZeroBubbleCosts& costs);
 Schedule zb_v(int ranks, int microbatches);
 Schedule dualpipe(int ranks, int microbatches);
 Schedule dualpipe_v(int ranks, int microbatches);
