@@ -16,9 +16,10 @@ struct CalibrateOptions {
 };
 
 /// Runs micro-benchmarks for about half a minute, at most 60 s, and writes the profile. Operators are timed
-/// alone and with every processor busy (median of repetitions); collectives and messages under mpirun with 2,
-/// 4 and 8 ranks (mean of the middle four fifths). Starts self_path() again as "calibrate --part …". Returns
-/// the exit code; throws InputError when `out` cannot be written, before anything is measured.
+/// alone and with every processor busy (processor time, median of repetitions, the quieter of two sweeps);
+/// collectives and messages under mpirun with 2, 4 and 8 ranks (wall time, the quietest third). Starts
+/// self_path() again as "calibrate --part …". Returns the exit code; throws InputError when `out` cannot be
+/// written, before anything is measured.
 int calibrate(const CalibrateOptions& options);
 
 }  // namespace plumbline

@@ -11,7 +11,8 @@ namespace plumbline::calibration {
 /// Called with the share of the work that is done.
 using OnProgress = std::function<void(double share)>;
 
-/// Median time of every cell in seconds, in the order given. All cells have one storage type.
+/// Processor time of every cell in seconds, in the order given: the median of many calls, in the quieter of
+/// two sweeps over all cells. All cells have one storage type.
 std::vector<double> measure_alone(const std::vector<Cell>& cells, const OnProgress& on_progress);
 
 /// The same while every other rank of MPI_COMM_WORLD repeats the same cell. Collective; only rank 0 returns
