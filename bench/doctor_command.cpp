@@ -5,13 +5,13 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "bench/commands.hpp"
 #include "bench/launch_environment.hpp"
+#include "bench/machine_facts.hpp"
 #include "core/processors.hpp"
 
 namespace plumbline {
@@ -21,33 +21,8 @@ struct Finding {
   std::string what;
   std::string found;
   bool good = true;
-  std::string advice;  // when not good
+  std::string advice{};  // when not good
 };
-
-/// The value after "key :" in a /proc file, or empty.
-std::string proc_value(const std::string& file, const std::string& key) {
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) {
-    if (line.rfind(key, 0) != 0) continue;
-    const std::size_t colon = line.find(':');
-    if (colon == std::string::npos) continue;
-    const std::size_t first = line.find_first_not_of(" \t", colon + 1);
-    return first == std::string::npos ? "" : line.substr(first);
-  }
-  return "";
-}
-
-/// First line that a shell command prints, or empty.
-std::string first_line(const char* command) {
-  std::string line;
-  if (FILE* pipe = ::popen(command, "r")) {  // NOLINT: a fixed command, not user input
-    char buffer[256];
-    if (std::fgets(buffer, sizeof buffer, pipe) != nullptr) line = buffer;
-    ::pclose(pipe);
-  }
-  while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.pop_back();
-  return line;
-}
 
 std::string_view name_of(dnnl::cpu_isa isa) {
   switch (isa) {
@@ -75,8 +50,7 @@ std::string_view name_of(dnnl::cpu_isa isa) {
 std::vector<Finding> examine() {
   std::vector<Finding> findings;
   const int processors = available_processors();
-  findings.push_back(
-      {"processor", fmt::format("{}, {} usable", proc_value("/proc/cpuinfo", "model name"), processors)});
+  findings.push_back({"processor", fmt::format("{}, {} usable", processor_name(), processors)});
   findings.push_back({"memory", fmt::format("{} in all, {} free", proc_value("/proc/meminfo", "MemTotal"),
                                             proc_value("/proc/meminfo", "MemAvailable"))});
   const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
@@ -85,7 +59,7 @@ std::vector<Finding> examine() {
   findings.push_back(
       {"oneDNN", fmt::format("{}.{}.{}, {}", version->major, version->minor, version->patch, name_of(isa)),
        fast_bf16, "bf16 products run through fp32 here: correct, but slow; use precision: fp32"});
-  const std::string mpi = first_line("mpirun --version 2>/dev/null");
+  const std::string mpi = mpi_version();
   findings.push_back({"mpirun", mpi.empty() ? "not found" : mpi, !mpi.empty(), "install openmpi-bin"});
   findings.push_back(
       {"single-copy messages", single_copy_works() ? "allowed" : "refused", single_copy_works(),
@@ -95,8 +69,7 @@ std::vector<Finding> examine() {
   findings.push_back({"shared memory",
                       error ? "no /dev/shm" : fmt::format("{} MiB free", space.available >> 20), !error,
                       "mount a tmpfs on /dev/shm"});
-  const std::string gpu =
-      first_line("nvidia-smi --query-gpu=name,memory.total --format=csv,noheader 2>/dev/null");
+  const std::string gpu = gpu_name();
   findings.push_back({"GPU", gpu.empty() ? "none: backend cuda is not available" : gpu});
   return findings;
 }

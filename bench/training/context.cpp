@@ -2,10 +2,17 @@
 
 namespace plumbline::training {
 
+void TrainingContext::reduce_over_tensor_ranks(const Matrix& x, ReduceOp op) const {
+  if (tensor_size() == 1) return;
+  const Seconds start = communicator.now();
+  communicator.all_reduce(Group::tensor, x, op);
+  tensor_communication += communicator.now() - start;
+}
+
 void TrainingContext::gemm_over_tensor_ranks(Gemm gemm) const {
   if (tensor_size() == 1 || gemm.c.dtype == DType::fp32) {
     operators.gemm(gemm);
-    sum_over_tensor_ranks(gemm.c);
+    reduce_over_tensor_ranks(gemm.c, ReduceOp::sum);
     return;
   }
   const Matrix result = gemm.c;
@@ -13,7 +20,7 @@ void TrainingContext::gemm_over_tensor_ranks(Gemm gemm) const {
       make_fp32(Category::workspace, "tensor-parallel partial sums", result.rows, result.cols);
   gemm.c = partial;
   operators.gemm(gemm);
-  sum_over_tensor_ranks(partial);
+  reduce_over_tensor_ranks(partial, ReduceOp::sum);
   operators.copy(partial, result);
 }
 

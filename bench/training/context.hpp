@@ -16,6 +16,7 @@ struct TrainingContext {
   Operators& operators;
   Communicator& communicator;
   Arena& arena;
+  Seconds& tensor_communication;  // time spent in all-reduces over the tensor group so far
 
   const ModelConfig& model() const { return config.model; }
   int tensor_size() const { return config.tensor_model_parallel_size; }
@@ -26,10 +27,8 @@ struct TrainingContext {
   Tensor make_fp32(Category category, const char* holder, std::int64_t rows, std::int64_t cols) const {
     return arena.allocate(category, holder, rows, cols, DType::fp32);
   }
-  /// Sum over the tensor-parallel group, in place.
-  void sum_over_tensor_ranks(const Matrix& x) const {
-    if (tensor_size() > 1) communicator.all_reduce(Group::tensor, x, ReduceOp::sum);
-  }
+  /// Sum or maximum over the tensor-parallel group, in place.
+  void reduce_over_tensor_ranks(const Matrix& x, ReduceOp op) const;
   /// A product whose tensor ranks hold partial sums: gemm.c becomes the sum over the group, rounded to its
   /// type once. 16-bit partial sums would round once per rank and hop, and the ranks' split would show in the
   /// gradients.

@@ -104,6 +104,8 @@ void TransformerStage::optimizer_step() {
     }
     i = end;
   }
+  if (!keep_gradients_) context_.operators.fill(memory_.gradients, 0);
+  gradients_clear_ = !keep_gradients_;
 }
 
 }  // namespace plumbline::training

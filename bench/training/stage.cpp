@@ -36,7 +36,7 @@ StageMemory allocate_memory(const TrainingContext& context, std::int64_t element
 TransformerStage::TransformerStage(const RunConfig& config, Operators& operators, Communicator& communicator,
                                    Arena& arena)
     : config_(config),
-      context_{config_, StageShape(config_), operators, communicator, arena},
+      context_{config_, StageShape(config_), operators, communicator, arena, tensor_communication_},
       part_(this_part(config, communicator)),
       parameters_(stage_parameters(config, part_)),
       memory_(allocate_memory(context_, total_elements(parameters_))),
@@ -108,7 +108,9 @@ std::string_view TransformerStage::output_role() const {
 void TransformerStage::start_step(const std::int32_t* inputs, const std::int32_t* targets) {
   if (part_.first()) context_.operators.upload(inputs, inputs_);
   if (part_.last()) context_.operators.upload(targets, targets_);
-  context_.operators.fill(memory_.gradients, 0);
+  if (!gradients_clear_) context_.operators.fill(memory_.gradients, 0);
+  gradients_clear_ = false;
+  tensor_communication_ = {};
   reducer_.start_step();
   microbatches_done_ = 0;
   loss_sum_ = 0;
@@ -155,7 +157,7 @@ void TransformerStage::embed(std::uint32_t microbatch, const Matrix& output) {
   const Matrix tokens = inputs_.matrix().row_range(microbatch, 1);
   context_.operators.embedding_forward(tokens, weight("embedding.weight"),
                                        part_.tensor_rank * context_.shape.vocab, output);
-  context_.sum_over_tensor_ranks(output);
+  context_.reduce_over_tensor_ranks(output, ReduceOp::sum);
   if (config_.model.positions == Positions::learned) {
     context_.operators.position_forward(output, weight("positions.weight"), config_.seq_length);
   }
@@ -204,9 +206,9 @@ void TransformerStage::head_forward(std::uint32_t microbatch, MicrobatchState& s
   const std::int64_t first_token = part_.tensor_rank * shape.vocab;
   const std::int64_t valid = std::clamp<std::int64_t>(config_.model.vocab - first_token, 0, shape.vocab);
   ops.cross_entropy_max(state.logits, valid, row_max);
-  if (context_.tensor_size() > 1) context_.communicator.all_reduce(Group::tensor, row_max, ReduceOp::max);
+  context_.reduce_over_tensor_ranks(row_max, ReduceOp::max);
   ops.cross_entropy_sums(state.logits, valid, first_token, targets, row_max, sums);
-  context_.sum_over_tensor_ranks(sums);
+  context_.reduce_over_tensor_ranks(sums, ReduceOp::sum);
   loss_sum_ += ops.cross_entropy_gradient(state.logits, valid, first_token, targets, row_max, sums,
                                           1.0 / static_cast<double>(global_tokens_));
 }

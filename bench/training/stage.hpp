@@ -28,7 +28,7 @@ class TransformerStage final : public StageProgram {
   TransformerStage(const RunConfig& config, Operators& operators, Communicator& communicator, Arena& arena);
 
   /// Token ids of this replica's micro-batches, (microbatches, T) each: inputs (used on the first stage) and
-  /// targets (used on the last). Zeroes gradients and loss.
+  /// targets (used on the last). Starts from zero gradients and loss.
   void start_step(const std::int32_t* inputs, const std::int32_t* targets);
 
   void run(const Action& action) override;
@@ -40,6 +40,11 @@ class TransformerStage final : public StageProgram {
   double loss() const { return loss_sum_ / static_cast<double>(global_tokens_); }
   /// Norm of the last step's gradient before clipping, over the whole model.
   double gradient_norm() const { return gradient_norm_; }
+
+  /// Time in tensor-parallel all-reduces since start_step.
+  Seconds tensor_communication() const { return tensor_communication_; }
+  /// The optimizer action ends by clearing the gradients for the next step; not so when they are to be read.
+  void keep_gradients(bool keep) { keep_gradients_ = keep; }
 
   const StagePart& part() const { return part_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
@@ -73,6 +78,7 @@ class TransformerStage final : public StageProgram {
   void optimizer_step();
 
   const RunConfig config_;
+  Seconds tensor_communication_;
   TrainingContext context_;
   const StagePart part_;
   const std::vector<Parameter> parameters_;
@@ -89,6 +95,8 @@ class TransformerStage final : public StageProgram {
   std::int64_t global_tokens_;
   double loss_sum_ = 0;
   double gradient_norm_ = 0;
+  bool keep_gradients_ = false;
+  bool gradients_clear_ = false;
 };
 
 }  // namespace plumbline::training

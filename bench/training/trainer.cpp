@@ -47,6 +47,7 @@ double mean_loss(Communicator& communicator, const TransformerStage& stage) {
 
 struct StepMeasurement {
   Seconds time;
+  Seconds tensor_communication;
   std::vector<Event> events;
 };
 
@@ -58,6 +59,7 @@ StepMeasurement run_step(const Schedule& schedule, TransformerStage& stage, Comm
   StepMeasurement step;
   step.events = execute(schedule, stage, communicator, origin);
   const std::vector<double> ends = from_every_rank(communicator, (communicator.now() - origin).value);
+  step.tensor_communication = stage.tensor_communication();
   step.time = {*std::max_element(ends.begin(), ends.end())};
   return step;
 }
@@ -81,14 +83,15 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
   const StepData data(config, communicator.layout().coordinates(communicator.rank()).data);
 
   TrainingResult result;
-  std::vector<std::vector<Event>> timed_events;
+  std::vector<StepMeasurement> timed;
   const int all_steps = config.warmup_steps + config.steps;
   for (int step = 0; step < all_steps; ++step) {
+    stage.keep_gradients(step == 0 && !config.save_gradients.empty());
     StepMeasurement measured = run_step(schedule, stage, communicator, data.step(step));
     result.losses.push_back(mean_loss(communicator, stage));
     if (step >= config.warmup_steps) {
       result.step_times.push_back(measured.time);
-      timed_events.push_back(std::move(measured.events));
+      timed.push_back(std::move(measured));
     }
     if (step == 0 && !config.save_gradients.empty()) save_gradients(stage, config.save_gradients);
     if (communicator.rank() == 0 && progress) progress(step + 1, all_steps);
@@ -96,8 +99,12 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
   if (!config.save_weights.empty()) save_weights(stage, config.save_weights);
 
   result.gradient_norm = stage.gradient_norm();
-  if (!timed_events.empty()) {
-    result.trace = gather_trace(schedule, timed_events[median_index(result.step_times)], communicator);
+  if (!timed.empty()) {
+    const StepMeasurement& median = timed[median_index(result.step_times)];
+    result.trace = gather_trace(schedule, median.events, communicator);
+    for (const double seconds : from_every_rank(communicator, median.tensor_communication.value)) {
+      result.tensor_communication += {seconds / communicator.layout().world()};
+    }
   }
   result.memory = from_every_rank(communicator, RankMemory{arena.at_peak(), arena.reserved()});
   result.traffic = communicator.traffic();

@@ -20,6 +20,7 @@ struct TrainingResult {
   std::vector<double> losses;       // of every step, warm-up included
   double gradient_norm = 0;         // of the last step, before clipping
   Trace trace;                      // of the timed step with the median time
+  Seconds tensor_communication;     // in that step, mean over ranks
   std::vector<RankMemory> memory;   // by world rank, peak over all steps
   Traffic traffic;                  // of this rank, all steps
 };

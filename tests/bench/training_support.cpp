@@ -82,6 +82,7 @@ StepResult one_step(const RunConfig& config, Communicator& communicator) {
   TransformerStage stage(config, *operators, communicator, arena);
   load_weights(stage,
                config.weights.empty() ? lively_weights(config.seed) : checkpoint_weights(config.weights));
+  stage.keep_gradients(true);
   const StepData data(config, communicator.layout().coordinates(communicator.rank()).data);
   const StepTokens tokens = data.step(0);
   stage.start_step(tokens.inputs.data(), tokens.targets.data());

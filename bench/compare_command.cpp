@@ -1,0 +1,36 @@
+// `plumbline compare`: the records of a folder as a table, CSV or JSON.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "bench/commands.hpp"
+#include "bench/record_store.hpp"
+#include "bench/tables.hpp"
+
+namespace plumbline {
+
+void add_compare_command(CLI::App& app, CommandAction& action) {
+  CLI::App* command =
+      app.add_subcommand("compare", "Show the results of a matrix: predicted beside measured");
+  const auto folder = std::make_shared<std::string>();
+  const auto format = std::make_shared<std::string>("table");
+  command->add_option("dir", *folder, "Folder that `matrix` wrote")->required()->type_name("DIR");
+  command->add_option("--format", *format, "Output format")->check(CLI::IsMember({"table", "csv", "json"}));
+  command->add_flag_callback(
+      "--json", [format] { *format = "json"; }, "The same as --format json");
+  command->callback([=, &action] {
+    action = [=] {
+      const std::vector<Record> records = load_records(*folder);
+      if (*format == "csv") {
+        fmt::print("{}", to_csv(records));
+      } else if (*format == "json") {
+        fmt::print("{}\n", to_json_array(records));
+      } else {
+        fmt::print("{}\n{}\n", to_table(records, style_of_standard_output()), to_line(summarize(records)));
+      }
+      return 0;
+    };
+  });
+}
+
+}  // namespace plumbline

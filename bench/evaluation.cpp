@@ -1,0 +1,69 @@
+#include "bench/evaluation.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "bench/plan.hpp"
+#include "bench/reports.hpp"
+#include "core/error.hpp"
+#include "core/processors.hpp"
+
+namespace plumbline {
+namespace {
+
+/// Orders of magnitude of a server core, so that a prediction is possible at all; `calibrate` replaces them.
+HardwareProfile rough_guess() {
+  HardwareProfile guess;
+  guess.name = "uncalibrated";
+  guess.processors = available_processors();
+  guess.peak_fp32 = {100e9};
+  guess.peak_16bit = {100e9};
+  guess.memory_bandwidth = {10e9};
+  guess.launch_overhead = {1e-6};
+  guess.link_latency = {2e-6};
+  guess.link_bandwidth = {5e9};
+  return guess;
+}
+
+}  // namespace
+
+std::string default_profile_path() {
+  namespace fs = std::filesystem;
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  const fs::path folder = cache != nullptr && *cache != '\0' ? fs::path(cache)
+                          : home != nullptr                  ? fs::path(home) / ".cache"
+                                                             : fs::temp_directory_path();
+  return (folder / "plumbline" / "profile.json").string();
+}
+
+HardwareProfile hardware_of(const RunConfig& config, std::string& note) {
+  if (!config.hardware.empty()) return load_hardware(config.hardware);
+  const std::string path = default_profile_path();
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) return load_hardware(path);
+  note =
+      "this machine is not calibrated: predicted times are rough guesses until you run `plumbline calibrate`";
+  return rough_guess();
+}
+
+Record start_record(const std::string& id, const RunConfig& config) {
+  Record record;
+  record.id = id;
+  record.config = describe(config);
+  record.machine = this_machine();
+  record.model = report_of(config.model, config.seq_length);
+  if (const auto reason = why_invalid(config)) {
+    record.status = Status::invalid;
+    record.reason = *reason;
+  }
+  return record;
+}
+
+Prediction predict_config(const RunConfig& config, const HardwareProfile& hardware) {
+  return predict(config, schedule_for(config), hardware);
+}
+
+}  // namespace plumbline

@@ -1,0 +1,16 @@
+// Single facts about this machine, as the operating system and the tools tell them.
+#pragma once
+
+#include <string>
+
+namespace plumbline {
+
+/// The value after "key :" in a /proc file, or empty.
+std::string proc_value(const std::string& file, const std::string& key);
+std::string processor_name();
+/// "name, memory" of the first GPU, or empty.
+std::string gpu_name();
+/// First line of `mpirun --version`, or empty when there is none.
+std::string mpi_version();
+
+}  // namespace plumbline

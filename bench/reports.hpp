@@ -1,0 +1,23 @@
+// Predictions and measurements as the parts of a record.
+#pragma once
+
+#include "analysis/hardware.hpp"
+#include "analysis/predict.hpp"
+#include "bench/record.hpp"
+#include "bench/training/trainer.hpp"
+#include "core/run_config.hpp"
+
+namespace plumbline {
+
+PredictionReport report_of(const Prediction& prediction);
+
+/// `hardware` gives the peak that the MFU divides by.
+MeasurementReport report_of(const training::TrainingResult& result, const RunConfig& config,
+                            const HardwareProfile& hardware);
+
+ModelReport report_of(const ModelConfig& model, std::int64_t seq_length);
+
+/// This machine: host, processor, library versions, and the environment variables that change results.
+MachineReport this_machine();
+
+}  // namespace plumbline

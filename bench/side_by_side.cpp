@@ -1,0 +1,143 @@
+#include "bench/side_by_side.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <functional>
+
+namespace plumbline {
+namespace {
+
+std::string as_bytes(double bytes) {
+  const double mib = bytes / static_cast<double>(kMiB.value);
+  return mib < 1024 ? fmt::format("{:.2f} MiB", mib) : fmt::format("{:.3f} GiB", mib / 1024);
+}
+
+std::string as_time(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.2f} ms", seconds * 1e3);
+  return fmt::format("{:.3f} s", seconds);
+}
+
+std::string as_number(double value) {
+  return fmt::format("{:.4g}", value);
+}
+std::string as_fraction(double value) {
+  return fmt::format("{:.4f}", value);
+}
+
+/// Rows of up to three columns; a part of the record that is missing leaves its column out.
+class Sheet {
+ public:
+  explicit Sheet(const Record& record) : record_(record) {
+    text_ += fmt::format("{:<28}", "");
+    if (record.prediction) text_ += fmt::format("{:>14}", "predicted");
+    if (record.measurement) text_ += fmt::format("{:>14}", "measured");
+    if (both()) text_ += fmt::format("{:>12}", "difference");
+    text_ += '\n';
+  }
+
+  using Value = std::function<double(const MemoryReport&, const TimeReport&, const ThroughputReport&)>;
+  using Print = std::string (*)(double);
+
+  void row(const std::string& name, const Value& value, Print print, bool relative = true) {
+    double predicted = 0;
+    double measured = 0;
+    std::string line = fmt::format("{:<28}", name);
+    if (record_.prediction) {
+      const PredictionReport& p = *record_.prediction;
+      predicted = value(p.memory, p.time, p.throughput);
+      line += fmt::format("{:>14}", print(predicted));
+    }
+    if (record_.measurement) {
+      const MeasurementReport& m = *record_.measurement;
+      measured = value(m.memory, m.time, m.throughput);
+      line += fmt::format("{:>14}", print(measured));
+    }
+    if (predicted == 0 && measured == 0) return;  // nothing of this kind in this configuration
+    if (both()) line += fmt::format("{:>12}", difference(predicted, measured, relative));
+    text_ += line + '\n';
+  }
+
+  void say(const std::string& line) { text_ += line + '\n'; }
+  std::string take() { return std::move(text_); }
+
+ private:
+  bool both() const { return record_.prediction && record_.measurement; }
+  static std::string difference(double predicted, double measured, bool relative) {
+    if (!relative) return fmt::format("{:+.4f}", predicted - measured);
+    return measured == 0 ? "-" : fmt::format("{:+.1f} %", 100 * (predicted / measured - 1));
+  }
+
+  const Record& record_;
+  std::string text_;
+};
+
+void memory_rows(Sheet& sheet, int rank) {
+  const auto of_rank = [rank](const MemoryReport& memory) -> const MemoryBreakdown& {
+    return memory.ranks[static_cast<std::size_t>(rank)].bytes;
+  };
+  sheet.row(
+      fmt::format("peak memory, rank {}", rank),
+      [=](const MemoryReport& m, auto&, auto&) { return static_cast<double>(of_rank(m).total().value); },
+      as_bytes);
+  for (int i = 0; i < kCategories; ++i) {
+    const auto category = static_cast<Category>(i);
+    sheet.row(
+        fmt::format("  {}", name_of(category)),
+        [=](const MemoryReport& m, auto&, auto&) { return static_cast<double>(of_rank(m)[category].value); },
+        as_bytes);
+  }
+}
+
+void time_rows(Sheet& sheet) {
+  const auto seconds = [&](const char* name, Seconds TimeReport::*member) {
+    sheet.row(
+        name, [=](auto&, const TimeReport& time, auto&) { return (time.*member).value; }, as_time);
+  };
+  seconds("step time", &TimeReport::step);
+  seconds("  compute", &TimeReport::compute);
+  seconds("  exposed tensor messages", &TimeReport::exposed_tensor);
+  seconds("  exposed pipeline wait", &TimeReport::exposed_pipeline);
+  seconds("  exposed data reduction", &TimeReport::exposed_data);
+  seconds("  optimizer", &TimeReport::optimizer);
+  sheet.row(
+      "bubble fraction, idle/step", [](auto&, const TimeReport& time, auto&) { return time.bubble_fraction; },
+      as_fraction, false);
+  sheet.row(
+      "bubble ratio, idle/compute", [](auto&, const TimeReport& time, auto&) { return time.bubble_ratio; },
+      as_fraction, false);
+  const auto rate = [&](const char* name, double ThroughputReport::*member) {
+    sheet.row(
+        name, [=](auto&, auto&, const ThroughputReport& t) { return t.*member; }, as_number);
+  };
+  rate("tokens/s", &ThroughputReport::tokens_per_s);
+  rate("tokens/s per rank", &ThroughputReport::tokens_per_s_per_gpu);
+  rate("model TFLOP/s per rank", &ThroughputReport::model_tflops_per_gpu);
+}
+
+}  // namespace
+
+std::string side_by_side(const Record& record) {
+  if (!record.prediction && !record.measurement) {
+    return fmt::format("{}: {}\n", name_of(record.status), record.reason);
+  }
+  Sheet sheet(record);
+  const MemoryReport& memory = record.measurement ? record.measurement->memory : record.prediction->memory;
+  memory_rows(sheet, memory.peak_rank);
+  time_rows(sheet);
+  const ThroughputReport& throughput =
+      record.measurement ? record.measurement->throughput : record.prediction->throughput;
+  sheet.say(fmt::format("MFU {:.1f} % of a peak of {:.4g} TFLOP/s per rank{}", 100 * throughput.mfu,
+                        throughput.peak_tflops, record.measurement ? " (measured)" : " (predicted)"));
+  if (record.measurement) {
+    const MeasurementReport& m = *record.measurement;
+    sheet.say(fmt::format("{} timed steps, {} to {}; loss {:.6f}", m.samples, as_time(m.step_min.value),
+                          as_time(m.step_max.value), m.loss));
+  }
+  if (record.prediction && !record.prediction->fits) sheet.say("predicted not to fit the memory budget");
+  if (record.status != Status::ok) sheet.say(fmt::format("{}: {}", name_of(record.status), record.reason));
+  return sheet.take();
+}
+
+}  // namespace plumbline
