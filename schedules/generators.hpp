@@ -12,11 +12,16 @@ namespace plumbline {
 
 Schedule gpipe(int ranks, int microbatches);
 Schedule one_f_one_b(int ranks, int microbatches);
+/// 1F1B whose ranks do `ahead` more forwards before their first backward: time for what the last stage's
+/// backward waits for (vocabulary passes). Rank r holds min(P-r+ahead, M) activations.
+Schedule one_f_one_b_ahead(int ranks, int microbatches, int ahead);
 /// Micro-batches in groups of `group`, ranks <= group <= microbatches; the usual choice is group = ranks.
 Schedule interleaved(int ranks, int microbatches, int chunks, int group);
 Schedule zb_h1(int ranks, int microbatches);
 Schedule zb_h2(int ranks, int microbatches);
 Schedule v_half(int ranks, int microbatches);
+/// V-Half whose backwards start `blocks` building blocks (of 6 slots) later.
+Schedule v_half_ahead(int ranks, int microbatches, int blocks);
 Schedule v_min(int ranks, int microbatches);
 
 /// What the automatic zero-bubble scheduler is told: times per rank and micro-batch, and the memory of a
@@ -31,6 +36,9 @@ struct ZeroBubbleCosts {
 };
 Schedule zb_auto(int ranks, int microbatches, const ZeroBubbleCosts& costs);
 Schedule zb_v(int ranks, int microbatches);
+Schedule distillation_nemo_2504(int ranks, int microbatches);
+Schedule distillation_abeja(int ranks, int microbatches);
+Schedule distillation_nemo_13065(int ranks, int microbatches);
 Schedule dualpipe(int ranks, int microbatches);
 Schedule dualpipe_v(int ranks, int microbatches);
 

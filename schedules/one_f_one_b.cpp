@@ -9,9 +9,13 @@
 namespace plumbline {
 
 Schedule one_f_one_b(int ranks, int microbatches) {
+  return one_f_one_b_ahead(ranks, microbatches, 0);
+}
+
+Schedule one_f_one_b_ahead(int ranks, int microbatches, int ahead) {
   Schedule schedule = one_stage_per_rank("1f1b", ranks, microbatches);
   for (int rank = 0; rank < ranks; ++rank) {
-    const int warmup = std::min(ranks - 1 - rank, microbatches);
+    const int warmup = std::min(ranks - 1 - rank + ahead, microbatches);
     ActionList list(schedule, rank, 2 * static_cast<std::size_t>(microbatches));
     for (int m = 0; m < warmup; ++m) list.add(ActionType::forward, rank, m);
     for (int m = 0; m < microbatches - warmup; ++m) {

@@ -36,11 +36,9 @@ struct StepEnd {
 /// Appends ARG, ARE (first and last rank) and OPT (every rank).
 Schedule add_step_end(Schedule schedule, StepEnd end);
 
-/// Every B becomes I directly followed by W.
+/// Every B becomes I and W; the W follows the sends of the gradient that I made, and an overlapped pair.
 Schedule split_backward(const Schedule& schedule);
-/// Every I directly followed by the W of the same stage and micro-batch becomes B (transfers in between stay
-/// after the B). Applied only when all of them can be merged, since a schedule is either split or merged per
-/// cell.
+/// Every I whose W is the next compute action of the rank becomes B; others stay as they are.
 Schedule merge_backward(const Schedule& schedule);
 
 }  // namespace plumbline

@@ -269,11 +269,15 @@ Schedule grow(const char* name, int ranks, int microbatches, const std::vector<S
 }  // namespace
 
 Schedule v_half(int ranks, int microbatches) {
+  return v_half_ahead(ranks, microbatches, 0);
+}
+
+Schedule v_half_ahead(int ranks, int microbatches, int blocks) {
   check_sizes("v-half", ranks, microbatches, 2);
-  const int e = ranks % 2 == 0 ? 3 : 0;
+  const int later = (ranks % 2 == 0 ? 3 : 0) + 6 * blocks;
   std::vector<Starts> starts;
   for (int r = 0; r < ranks; ++r) {
-    starts.push_back({2 * r, 3 * ranks - r - 2, 3 * ranks + e + 2 * r - 1, 6 * ranks + e - r - 2});
+    starts.push_back({2 * r, 3 * ranks - r - 2, 3 * ranks + later + 2 * r - 1, 6 * ranks + later - r - 2});
   }
   return grow("v-half", ranks, microbatches, starts);
 }
