@@ -79,7 +79,7 @@ void product_beside_onednn(benchmark::State& state, const ProductShape& shape) {
   op.gemm(gemm);
   std::vector<double> ours;
   std::vector<double> theirs;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     theirs.push_back(seconds_of([&] { bare.run(); }));
     ours.push_back(seconds_of([&] { op.gemm(gemm); }));
     state.SetIterationTime(ours.back());
@@ -94,7 +94,7 @@ void product_beside_onednn(benchmark::State& state, const ProductShape& shape) {
 
 void operator_rate(benchmark::State& state, const OperatorCase& operation) {
   operation.run();
-  for (auto _ : state) operation.run();
+  while (state.KeepRunning()) operation.run();
   const auto calls = static_cast<double>(state.iterations());
   state.counters["GB/s"] = benchmark::Counter(calls * static_cast<double>(operation.bytes.value) * 1e-9,
                                               benchmark::Counter::kIsRate);

@@ -1,8 +1,10 @@
 // Activations, rotary embedding, sums, copies and scaling against double references.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
 #include "core/error.hpp"
 #include "tests/kernels/operator_test.hpp"
@@ -195,7 +197,7 @@ TEST(Elementwise, UploadAndDownload) {
   float back[6] = {};
   operators().upload(host, x);
   operators().download(x, back);
-  EXPECT_EQ(std::memcmp(host, back, sizeof host), 0);
+  EXPECT_TRUE(std::equal(std::begin(host), std::end(host), std::begin(back)));
   const Guarded gapped(2, 3, DType::fp32, 1);
   EXPECT_THROW(operators().upload(host, gapped), Error);
 }
