@@ -1,11 +1,13 @@
 #include "core/config_file.hpp"
 
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "core/error.hpp"
 #include "core/text_input.hpp"
@@ -59,22 +61,61 @@ nlohmann::json to_json(const YAML::Node& node, const std::string& origin, int de
   return node.IsScalar() ? scalar_to_json(node) : nlohmann::json(nullptr);
 }
 
+/// Sees the documents of a YAML stream go by.
+class DocumentCounter final : public YAML::EventHandler {
+ public:
+  int documents = 0;
+  int last_line = 0;  // where the last one starts
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    ++documents;
+    last_line = mark.line + 1;
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& /*at*/, YAML::anchor_t /*anchor*/) override {}
+  void OnAlias(const YAML::Mark& /*at*/, YAML::anchor_t /*anchor*/) override {}
+  void OnScalar(const YAML::Mark& /*at*/, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                const std::string& /*value*/) override {}
+  void OnSequenceStart(const YAML::Mark& /*at*/, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                       YAML::EmitterStyle::value /*style*/) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark& /*at*/, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                  YAML::EmitterStyle::value /*style*/) override {}
+  void OnMapEnd() override {}
+};
+
+/// The only document of a YAML text. yaml-cpp takes a stray token ("," at the start of a line) for the end of
+/// a document and never gets past it, so the documents are counted before the tree is built: Load() would
+/// drop what follows the first one, LoadAll() would never return.
+YAML::Node load_one_document(const std::string& text, const std::string& path) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentCounter counter;
+  while (counter.documents < 2 && parser.HandleNextDocument(counter)) {
+  }
+  if (counter.documents > 1) {
+    throw InputError(
+        fmt::format("{}:{}: expected one YAML mapping, \"key: value\" lines; something that does not "
+                    "belong to it starts here",
+                    path, counter.last_line));
+  }
+  return YAML::Load(text);
+}
+
 }  // namespace
 
 ConfigFile::ConfigFile(const std::string& path)
     : path_(path), folder_(std::filesystem::path(path).parent_path().string()) {
   const std::string text = read_text_file(path, kMaxFileBytes);
-  std::vector<YAML::Node> documents;
   try {
-    documents = YAML::LoadAll(text);
+    root_ = std::make_shared<const YAML::Node>(load_one_document(text, path));
   } catch (const YAML::Exception& error) {
     throw InputError(
         fmt::format("{}:{}: not valid YAML: {}", path, error.mark.line + 1, printable(error.msg, 200)));
   }
-  if (documents.size() != 1 || !documents.front().IsMap()) {
+  if (!root_->IsMap()) {
     throw InputError(fmt::format("{}: expected one YAML mapping, \"key: value\" lines", path));
   }
-  root_ = std::make_shared<const YAML::Node>(documents.front());
 }
 
 std::string ConfigFile::origin(const YAML::Node& node) const {

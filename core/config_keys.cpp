@@ -42,9 +42,9 @@ std::optional<T> whole_number(const std::string& text) {
 }
 
 /// A key whose value is stored by `set(draft, number)`.
-ConfigKey integer_key(std::string name, std::string alias, std::int64_t min, std::int64_t max,
-                      std::function<void(ConfigDraft&, std::int64_t)> set,
-                      std::function<std::int64_t(const RunConfig&)> get) {
+ConfigKey integer_key(const std::string& name, std::string alias, std::int64_t min, std::int64_t max,
+                      const std::function<void(ConfigDraft&, std::int64_t)>& set,
+                      const std::function<std::int64_t(const RunConfig&)>& get) {
   const std::string expected = fmt::format("a whole number from {} to {}", min, max);
   return {name, std::move(alias), expected,
           [=](ConfigDraft& draft, const ConfigText& value) {
@@ -64,7 +64,7 @@ ConfigKey integer_key(const std::string& name, const std::string& alias, T RunCo
       [=](const RunConfig& config) { return static_cast<std::int64_t>(config.*member); });
 }
 
-ConfigKey number_key(std::string name, double RunConfig::*member, double min, double max) {
+ConfigKey number_key(const std::string& name, double RunConfig::*member, double min, double max) {
   const std::string expected = fmt::format("a number from {} to {}", min, max);
   return {name, "", expected,
           [=](ConfigDraft& draft, const ConfigText& value) {
@@ -75,7 +75,7 @@ ConfigKey number_key(std::string name, double RunConfig::*member, double min, do
           [=](const RunConfig& config) { return fmt::format("{}", config.*member); }};
 }
 
-ConfigKey boolean_key(std::string name, bool RunConfig::*member) {
+ConfigKey boolean_key(const std::string& name, bool RunConfig::*member) {
   return {name, "", "true or false",
           [=](ConfigDraft& draft, const ConfigText& value) {
             if (value.text != "true" && value.text != "false") fail(value, name, "true or false");
@@ -86,7 +86,7 @@ ConfigKey boolean_key(std::string name, bool RunConfig::*member) {
 
 /// One of `names`, stored as the enumerator (or text) of the same place.
 template <class T, std::size_t N>
-ConfigKey choice_key(std::string name, T RunConfig::*member, const Names<N>& names) {
+ConfigKey choice_key(const std::string& name, T RunConfig::*member, const Names<N>& names) {
   const std::string expected = fmt::format("one of {}", fmt::join(names, ", "));
   return {name, "", expected,
           [=](ConfigDraft& draft, const ConfigText& value) {
@@ -115,7 +115,8 @@ std::string absolute_path(const ConfigText& value) {
 
 enum class PathOr { path, name };  // always a path, or a name unless it looks like a path
 
-ConfigKey text_key(std::string name, std::string RunConfig::*member, PathOr kind, std::string expected) {
+ConfigKey text_key(const std::string& name, std::string RunConfig::*member, PathOr kind,
+                   const std::string& expected) {
   return {name, "", expected,
           [=](ConfigDraft& draft, const ConfigText& value) {
             const bool plain = std::none_of(value.text.begin(), value.text.end(),

@@ -189,6 +189,8 @@ TEST_F(ConfigFolder, RefusesWithFileLineKeyFoundAndExpected) {
       {"", {"one YAML mapping"}},
       {"- 1\n", {"one YAML mapping"}},
       {"model: gpt2-124m\n---\nmodel: gpt2-124m\n", {"one YAML mapping"}},
+      {", model: gpt2-124m\n", {"run.yaml:1: expected one YAML mapping"}},
+      {"model: gpt2-124m\n}\nseq_length: 7\n", {"run.yaml:2: "}},
       {"? [1, 2]\n: 3\n", {"run.yaml:1: "}},
   };
   for (const Case& c : cases) {
@@ -247,6 +249,12 @@ TEST_F(ConfigFolder, WhyInvalidNamesTheKey) {
       EXPECT_THAT(reason, HasSubstr(c.fragment)) << c.text;
     }
   }
+  const RunConfig odd = load(
+      "model: {model_type: llama, hidden_size: 48, intermediate_size: 96, num_hidden_layers: 4, vocab_size: "
+      "100, "
+      "num_attention_heads: 12, num_key_value_heads: 4, max_position_embeddings: 32}\ntp: 6\n");
+  EXPECT_THAT(why_invalid(odd).value_or(""),
+              HasSubstr("found 6, expected a divisor or a multiple of the 4 key"));
   const RunConfig long_gpt = load("model: gpt2-124m\nseq_length: 1025\n");
   EXPECT_THAT(why_invalid(long_gpt).value_or(""), HasSubstr("1024 learned positions"));
 }
