@@ -35,7 +35,7 @@ PLUMBLINE_MULTIVERSION void row_sums(Matrix logits, std::int64_t valid, std::int
     for_lanes(valid, [&] PLUMBLINE_LANES { total += keep(exp(load(row + i, part) - top), Lanes{}, part); });
     exponentials[t] = sum(total);
     const std::int64_t column = targets[t] - first_token;
-    const bool mine = targets[t] != kIgnored && column >= 0 && column < valid;
+    const bool mine = column >= 0 && column < valid;  // an ignored target is nobody's
     at_target[t] = mine ? load(row + column, First{1})[0] - top : 0.0F;
   }
 }
