@@ -38,6 +38,25 @@ float value_of(std::uint16_t bf16) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bf16) << 16);
 }
 
+/// IEEE binary16 from its definition.
+double half_value(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31;
+  const int fraction = bits & 1023;
+  double magnitude = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+  if (exponent == 31) magnitude = fraction == 0 ? INFINITY : NAN;
+  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+}
+
+/// The half of a value that is one exactly (normal, or zero).
+std::uint16_t half_of(double value) {
+  if (value == 0) return 0;
+  int exponent = 0;
+  const double fraction = std::frexp(std::abs(value), &exponent);  // in [0.5, 1)
+  const auto bits =
+      static_cast<std::uint16_t>((exponent + 14) << 10 | (static_cast<int>(fraction * 2048) - 1024));
+  return value < 0 ? bits | 0x8000 : bits;
+}
+
 /// A buffer of one element type that any rank can make for any rank: contents follow from (rank, seed).
 struct Buffer {
   DType dtype;
@@ -69,7 +88,7 @@ struct Buffer {
       case DType::bf16:
         return value_of(as<std::uint16_t>(i));
       case DType::fp16:
-        return static_cast<float>(as<_Float16>(i));
+        return half_value(as<std::uint16_t>(i));
     }
     return 0;
   }
@@ -86,7 +105,7 @@ struct Buffer {
             static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16);
         break;
       case DType::fp16:
-        as<_Float16>(i) = static_cast<_Float16>(value);
+        as<std::uint16_t>(i) = half_of(value);
         break;
     }
   }
@@ -99,15 +118,23 @@ double tolerance(DType type, std::size_t members) {
   return 0;  // the values are multiples of 1/64: fp32 adds them exactly
 }
 
-void expect_same_everywhere(const Communicator& communicator, Group group, const Buffer& mine) {
-  const auto members = communicator.layout().members(group, communicator.rank());
-  MPI_Comm comm = MPI_COMM_NULL;
-  MPI_Comm_split(MPI_COMM_WORLD, members.front(), communicator.rank(), &comm);
-  std::vector<std::byte> first = mine.bytes;
-  MPI_Bcast(first.data(), static_cast<int>(first.size()), MPI_BYTE, 0, comm);
-  EXPECT_TRUE(first == mine.bytes) << "members of " << name_of(group) << " disagree";
-  MPI_Comm_free(&comm);
-}
+/// The members of one group of this rank, to compare their results on.
+class Peers {
+ public:
+  Peers(const Communicator& communicator, Group group) : group_(group) {
+    const auto members = communicator.layout().members(group, communicator.rank());
+    MPI_Comm_split(MPI_COMM_WORLD, members.front(), communicator.rank(), comm_.out());
+  }
+  void expect_same(const Buffer& mine) const {
+    std::vector<std::byte> first = mine.bytes;
+    MPI_Bcast(first.data(), static_cast<int>(first.size()), MPI_BYTE, 0, comm_.get());
+    EXPECT_TRUE(first == mine.bytes) << "members of " << name_of(group_) << " disagree";
+  }
+
+ private:
+  Group group_;
+  MpiComm comm_;
+};
 
 constexpr DType kTypes[] = {DType::fp32, DType::bf16, DType::fp16, DType::int32};
 constexpr Group kGroupsForAll[] = {Group::world, Group::tensor, Group::data, Group::pipeline, Group::model};
@@ -125,43 +152,48 @@ INSTANTIATE_TEST_SUITE_P(Modes, Collectives,
                                            Mode{"sleeping_pieces", {.longest_call = 100, .crowded = true}}),
                          [](const auto& param) { return param.param.name; });
 
+/// Reduces and compares with a serial reference.
+void check_all_reduce(MpiCommunicator& communicator, Group group, const Peers& peers, DType type,
+                      std::int64_t elements, ReduceOp op, unsigned seed) {
+  const auto members = communicator.layout().members(group, communicator.rank());
+  Buffer buffer = Buffer::random(type, elements, communicator.rank(), seed);
+  if (seed % 2 == 0) {
+    Ticket ticket = communicator.start_all_reduce(group, buffer.matrix(), op);
+    communicator.progress();
+    communicator.wait(ticket);
+    EXPECT_FALSE(ticket);
+  } else {
+    communicator.all_reduce(group, buffer.matrix(), op);
+  }
+  std::vector<Buffer> inputs;
+  for (int member : members) inputs.push_back(Buffer::random(type, elements, member, seed));
+  int wrong = 0;
+  for (std::int64_t i = 0; i < elements; ++i) {
+    double expected = inputs.front().get(i);
+    for (std::size_t m = 1; m < members.size(); ++m) {
+      const double other = inputs[m].get(i);
+      expected = op == ReduceOp::sum ? expected + other : std::max(expected, other);
+    }
+    const double allowed = op == ReduceOp::sum ? tolerance(type, members.size()) : 0;
+    if (!(std::abs(buffer.get(i) - expected) <= allowed)) ++wrong;
+  }
+  EXPECT_EQ(wrong, 0) << name_of(type) << " over " << name_of(group) << ", " << elements << " elements, op "
+                      << static_cast<int>(op);
+  peers.expect_same(buffer);
+}
+
 TEST_P(Collectives, AllReduce) {
   unsigned seed = 0;
   for (const Layout& layout : layouts()) {
     MpiCommunicator communicator(layout, GetParam().options);
     for (Group group : kGroupsForAll) {
-      const auto members = layout.members(group, communicator.rank());
+      const Peers peers(communicator, group);
       for (DType type : kTypes) {
         for (std::int64_t elements : {1, 7, 1000, 4097}) {
-          for (ReduceOp op : {ReduceOp::sum, ReduceOp::max}) {
-            for (bool started : {false, true}) {
-              ++seed;
-              Buffer buffer = Buffer::random(type, elements, communicator.rank(), seed);
-              if (started) {
-                Ticket ticket = communicator.start_all_reduce(group, buffer.matrix(), op);
-                communicator.progress();
-                communicator.wait(ticket);
-                EXPECT_FALSE(ticket);
-              } else {
-                communicator.all_reduce(group, buffer.matrix(), op);
-              }
-              std::vector<Buffer> inputs;
-              for (int member : members) inputs.push_back(Buffer::random(type, elements, member, seed));
-              int wrong = 0;
-              for (std::int64_t i = 0; i < elements; ++i) {
-                double expected = inputs.front().get(i);
-                for (std::size_t m = 1; m < members.size(); ++m) {
-                  const double other = inputs[m].get(i);
-                  expected = op == ReduceOp::sum ? expected + other : std::max(expected, other);
-                }
-                const double allowed = op == ReduceOp::sum ? tolerance(type, members.size()) : 0;
-                if (!(std::abs(buffer.get(i) - expected) <= allowed)) ++wrong;
-              }
-              EXPECT_EQ(wrong, 0) << name_of(type) << " over " << name_of(group) << ", " << elements
-                                  << " elements, op " << static_cast<int>(op);
-              expect_same_everywhere(communicator, group, buffer);
-            }
-          }
+          check_all_reduce(communicator, group, peers, type, elements, ReduceOp::sum, ++seed);
+          // An odd number of sums per maximum: either is started and done at once in turn.
+          if (elements != 7)
+            check_all_reduce(communicator, group, peers, type, elements, ReduceOp::max, ++seed);
         }
       }
     }
@@ -292,6 +324,7 @@ TEST(MpiCommunicator, ReductionRunsWhileMessagesMove) {
 
 TEST(MpiCommunicator, RepeatedRunsGiveTheSameBits) {
   MpiCommunicator communicator({1, 1, world_size()});
+  const Peers peers(communicator, Group::data);
   for (DType type : {DType::fp32, DType::bf16}) {
     std::vector<std::byte> first;
     for (int run = 0; run < 5; ++run) {
@@ -300,7 +333,7 @@ TEST(MpiCommunicator, RepeatedRunsGiveTheSameBits) {
       for (std::int64_t i = 0; i < buffer.elements(); ++i)
         buffer.set(i, std::exp(static_cast<double>(generator() % 1000) / 100 - 5));
       communicator.all_reduce(Group::data, buffer.matrix(), ReduceOp::sum);
-      expect_same_everywhere(communicator, Group::data, buffer);
+      peers.expect_same(buffer);
       if (run == 0) first = buffer.bytes;
       EXPECT_TRUE(buffer.bytes == first);
     }
@@ -409,6 +442,35 @@ TEST(ReduceOps, RoundsBf16ToNearestEven) {
   inout = 0;
   add_bf16(&in, &inout, 1);
   EXPECT_TRUE(std::isnan(value_of(inout)));
+}
+
+TEST(ReduceOps, AddsFp16AsDefined) {
+  // Every half alone, and every half with numbers near its end of the range, against the nearest half by
+  // search.
+  for (const std::uint16_t other : {0x0000, 0x0001, 0x8001, 0x3c00, 0x4001, 0xbc01, 0x7bff, 0x0400, 0x83ff}) {
+    std::vector<std::uint16_t> sums(65536, other);
+    std::vector<std::uint16_t> all(65536);
+    for (int i = 0; i < 65536; ++i) all[static_cast<std::size_t>(i)] = static_cast<std::uint16_t>(i);
+    add_fp16(all.data(), sums.data(), 65536);
+    int wrong = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const double exact = half_value(all[i]) + half_value(other);
+      const double found = half_value(sums[i]);
+      if (std::isnan(exact)) {
+        wrong += std::isnan(found) ? 0 : 1;
+      } else if (std::abs(exact) >= 65520) {  // half way between the largest half and 2^16
+        wrong += std::isinf(found) && std::signbit(found) == std::signbit(exact) ? 0 : 1;
+      } else {
+        // No neighbour is nearer, and of two as near the even one is taken.
+        const double error = std::abs(found - exact);
+        const auto magnitude = static_cast<std::uint16_t>(sums[i] & 0x7fff);
+        const double up = std::abs(half_value(magnitude + 1) - std::abs(exact));
+        const double down = magnitude == 0 ? INFINITY : std::abs(half_value(magnitude - 1) - std::abs(exact));
+        if (error > up || error > down || ((error == up || error == down) && (sums[i] & 1) != 0)) ++wrong;
+      }
+    }
+    EXPECT_EQ(wrong, 0) << "with " << other;
+  }
 }
 
 }  // namespace

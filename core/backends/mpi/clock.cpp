@@ -10,7 +10,7 @@
 namespace plumbline {
 namespace {
 
-constexpr int kRoundTrips = 200;
+constexpr int kRoundTrips = 100;
 constexpr int kTag = 1;
 
 }  // namespace

@@ -28,5 +28,7 @@ class ReduceOps {
 
 /// inout[i] = round_to_nearest_even(in[i] + inout[i]), added in fp32; bit patterns of bfloat16.
 void add_bf16(const std::uint16_t* in, std::uint16_t* inout, int count);
+/// The same for bit patterns of IEEE binary16.
+void add_fp16(const std::uint16_t* in, std::uint16_t* inout, int count);
 
 }  // namespace plumbline
