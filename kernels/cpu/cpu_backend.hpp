@@ -1,6 +1,7 @@
 // The class behind make_cpu_operators(); its members are defined one operator family per file.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "kernels/cpu/matmul.hpp"
@@ -67,8 +68,12 @@ class CpuOperators final : public Operators {
   /// to (1, n) of a gradient type += sums.
   static void add_column_sums(const float* sums, const Matrix& to);
 
+  /// A bf16 product on a CPU whose oneDNN has none: fp32 copies of the operands, multiplied, rounded once.
+  void widened_gemm(const Gemm& gemm);
+
   MatmulCache matmul_;
   std::vector<float> column_sums_;
+  std::array<std::vector<float>, 4> widened_;  // A, B, C and bias of widened_gemm
 };
 
 }  // namespace plumbline::cpu

@@ -109,6 +109,18 @@ void MatmulCache::run(const Gemm& gemm) {
   }
 }
 
+bool MatmulCache::has_bf16() {
+  if (!has_bf16_) {
+    try {
+      make({1, 1, 1, 1, 1, 1, DType::bf16, DType::bf16, false, false, false, false});
+      has_bf16_ = true;
+    } catch (const dnnl::error&) {
+      has_bf16_ = false;
+    }
+  }
+  return *has_bf16_;
+}
+
 void CpuOperators::gemm(const Gemm& gemm) {
   check(gemm);
   if (gemm.c.empty()) return;
@@ -117,7 +129,25 @@ void CpuOperators::gemm(const Gemm& gemm) {
     if (!gemm.accumulate) fill(gemm.c, 0);
     return;
   }
+  if (gemm.a.dtype == DType::bf16 && !matmul_.has_bf16()) return widened_gemm(gemm);
   matmul_.run(gemm);
+}
+
+void CpuOperators::widened_gemm(const Gemm& gemm) {
+  const auto widened = [&](std::size_t slot, const Matrix& x, bool filled) {
+    if (x.data == nullptr || x.dtype == DType::fp32) return x;
+    widened_[slot].resize(static_cast<std::size_t>(x.elements()));
+    const Matrix wide(widened_[slot].data(), x.rows, x.cols, DType::fp32);
+    if (filled) copy(x, wide);
+    return wide;
+  };
+  Gemm wide = gemm;
+  wide.a = widened(0, gemm.a, true);
+  wide.b = widened(1, gemm.b, true);
+  wide.c = widened(2, gemm.c, gemm.accumulate);
+  wide.bias = widened(3, gemm.bias, true);
+  matmul_.run(wide);
+  if (gemm.c.dtype != DType::fp32) copy(wide.c, gemm.c);
 }
 
 }  // namespace plumbline::cpu

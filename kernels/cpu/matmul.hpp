@@ -2,6 +2,7 @@
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
 #include <unordered_map>
 
 #include "kernels/operators.hpp"
@@ -15,6 +16,8 @@ class MatmulCache {
   /// (AMX for bf16 where the CPU has it); operands with gaps between rows take its packing GEMM, correct and
   /// 10 to 35 % slower.
   void run(const Gemm& gemm);
+  /// Whether oneDNN multiplies bf16 on this CPU (AVX-512 or later).
+  bool has_bf16();
 
  private:
   /// Everything oneDNN specialises a kernel for.
@@ -38,6 +41,7 @@ class MatmulCache {
   dnnl::engine engine_;
   dnnl::stream stream_;
   std::unordered_map<Key, Entry, KeyHash> entries_;
+  std::optional<bool> has_bf16_;  // asked once
 };
 
 }  // namespace plumbline::cpu
