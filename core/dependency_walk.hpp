@@ -76,6 +76,14 @@ class DependencyWalk {
   template <class Visitor>
   bool run(Visitor& visitor);
 
+  /// Unless transfers are posted: is the other side of this SEND or RECV still to come?
+  bool half_open(const Action& half) { return entry(hop_of(half)) < 0; }
+  /// Lets a waiting SEND or RECV happen as if the other side had come to it; run() may then go on.
+  template <class Visitor>
+  void meet_now(Visitor& visitor, const Action& half) {
+    arrive(visitor, hop_of(half), kAbsent);
+  }
+
   /// Where each rank stopped: the position of the first action that was not visited.
   const std::vector<std::uint32_t>& stopped_at() const { return cursor_; }
 

@@ -1,5 +1,6 @@
 #include "core/schedule.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace plumbline {
@@ -24,6 +25,16 @@ bool is_receive(ActionType type) {
 bool is_compute(ActionType type) {
   return !is_send(type) && !is_receive(type) && type != ActionType::reduce_gradients &&
          type != ActionType::reduce_embedding && type != ActionType::optimizer;
+}
+
+double peak_in_flight(const Schedule& schedule, int rank) {
+  int held = 0;
+  int most = 0;
+  for (const Action& action : schedule.actions[static_cast<std::size_t>(rank)]) {
+    if (action.type == ActionType::forward) most = std::max(most, ++held);
+    if (action.type == ActionType::backward || action.type == ActionType::backward_weight) --held;
+  }
+  return static_cast<double>(most) * schedule.ranks / schedule.stages_per_route();
 }
 
 std::string to_string(const Action& action) {

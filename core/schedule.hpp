@@ -84,4 +84,8 @@ struct Schedule {
   }
 };
 
+/// Most activations that a rank holds at once, in full-stage micro-batches: from F until B, or until W where
+/// the backward is split. A stage counts for the share of a rank's layers that it holds.
+double peak_in_flight(const Schedule& schedule, int rank);
+
 }  // namespace plumbline

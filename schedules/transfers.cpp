@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <limits>
 #include <utility>
 #include <vector>
 
+#include "core/blocked_cycle.hpp"
 #include "core/dependency_walk.hpp"
 #include "core/error.hpp"
 #include "schedules/passes.hpp"
@@ -18,14 +20,6 @@ namespace {
 
 bool is_transfer(ActionType type) {
   return is_send(type) || is_receive(type);
-}
-
-enum class Hop : std::uint8_t { forward, backward, teacher };
-
-Hop hop_of(ActionType type) {
-  if (type == ActionType::send_forward || type == ActionType::receive_forward) return Hop::forward;
-  if (type == ActionType::send_backward || type == ActionType::receive_backward) return Hop::backward;
-  return Hop::teacher;
 }
 
 /// Appends what `action` receives before it runs, or sends after.
@@ -93,149 +87,118 @@ std::vector<Action> with_transfers(const Inserter& inserter, const std::vector<A
   return out;
 }
 
-/// Runs programs whose neighbouring transfers form groups, and records the meetings.
-class Meetings {
+/// Writes down what happens in a walk in which neighbouring transfers form groups: computing when it is done,
+/// transfers when both sides have come to them.
+class Recorder {
  public:
-  Meetings(const Schedule& schedule, std::vector<std::vector<Action>> programs)
-      : schedule_(schedule), programs_(std::move(programs)), ranks_(programs_.size()) {
+  explicit Recorder(const Schedule& schedule)
+      : schedule_(schedule), microbatches_(schedule.microbatches), out_(schedule.actions.size()) {
     const auto cells =
         static_cast<std::size_t>(schedule.stages) * static_cast<std::size_t>(schedule.microbatches);
-    for (auto& state : state_) state.assign(cells, State::unseen);
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      ranks_[r].out.reserve(programs_[r].size());
-      ready_.push_back(static_cast<int>(r));
-    }
+    for (auto& half : half_) half.assign(cells, 0);
+    for (std::size_t r = 0; r < out_.size(); ++r) out_[r].reserve(schedule.actions[r].size());
   }
 
-  std::vector<std::vector<Action>> run() {
-    do {
-      while (!ready_.empty()) {
-        const int rank = ready_.back();
-        ready_.pop_back();
-        advance(rank);
-      }
-    } while (receive_early());
-    std::vector<std::vector<Action>> out;
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      if (ranks_[r].cursor < programs_[r].size() || ranks_[r].open > 0) {
-        throw InputError(
-            fmt::format("schedule {}: rank {} never gets past {}; the order of actions cannot run",
-                        schedule_.name, r, to_string(programs_[r][ranks_[r].group])));
-      }
-      out.push_back(std::move(ranks_[r].out));
-    }
-    return out;
+  static std::int32_t wait(int /*rank*/, std::int32_t /*node*/) { return 0; }
+  std::int32_t place(int rank, int position, std::int32_t /*node*/) {
+    const Action& action =
+        schedule_.actions[static_cast<std::size_t>(rank)][static_cast<std::size_t>(position)];
+    if (!is_transfer(action.type)) out_[static_cast<std::size_t>(rank)].push_back(action);
+    return 0;
   }
+  std::pair<std::int32_t, std::int32_t> place_pair(int rank, int position, std::int32_t /*node*/) {
+    place(rank, position, 0);
+    place(rank, position + 1, 0);
+    return {0, 0};
+  }
+  std::int32_t join(Signal signal, std::int32_t index, std::int32_t /*node*/) {
+    if (signal < Signal::sent_forward || signal > Signal::sent_teacher) return 0;
+    const auto kind = static_cast<std::size_t>(signal) - static_cast<std::size_t>(Signal::sent_forward);
+    // The second arrival; a third comes when a message was received early.
+    if (++half_[kind][static_cast<std::size_t>(index)] == 2) meet(kind, index);
+    return 0;
+  }
+
+  std::vector<std::vector<Action>> take() { return std::move(out_); }
 
  private:
-  enum class State : std::uint8_t { unseen, half, done };
-  struct Rank {
-    std::size_t cursor = 0;  // next action of the program
-    std::size_t group = 0;   // where the current group begins
-    int open = 0;            // transfers of the group still to happen
-    std::vector<Action> out;
-  };
-
-  /// Both halves of a transfer, seen from either.
-  struct Both {
-    Action send;
-    Action receive;
-    int sender;
-    int receiver;
-  };
-  Both both(const Action& half) const {
+  void meet(std::size_t kind, std::int32_t index) {
     static constexpr std::array<std::pair<ActionType, ActionType>, 3> kTypes = {
         {{ActionType::send_forward, ActionType::receive_forward},
          {ActionType::send_backward, ActionType::receive_backward},
          {ActionType::send_teacher, ActionType::receive_teacher}}};
-    const Hop hop = hop_of(half.type);
-    const int step = hop == Hop::backward ? -1 : 1;
-    const int from = is_send(half.type) ? half.stage : half.stage - step;
-    const auto& types = kTypes[static_cast<std::size_t>(hop)];
-    return {{types.first, false, static_cast<std::uint16_t>(from), half.microbatch},
-            {types.second, false, static_cast<std::uint16_t>(from + step), half.microbatch},
-            schedule_.rank_of_stage[static_cast<std::size_t>(from)],
-            schedule_.rank_of_stage[static_cast<std::size_t>(from + step)]};
+    const int from = index / microbatches_;
+    const int to = kind == 1 ? from - 1 : from + 1;
+    add(kTypes[kind].first, from, index % microbatches_);
+    add(kTypes[kind].second, to, index % microbatches_);
   }
-  State& state(const Action& half) {
-    const Hop hop = hop_of(half.type);
-    const int from = is_send(half.type) ? half.stage : half.stage - (hop == Hop::backward ? -1 : 1);
-    return state_[static_cast<std::size_t>(hop)]
-                 [static_cast<std::size_t>(from) * static_cast<std::size_t>(schedule_.microbatches) +
-                  half.microbatch];
-  }
-
-  void meet(const Both& transfer) {
-    ranks_[static_cast<std::size_t>(transfer.sender)].out.push_back(transfer.send);
-    ranks_[static_cast<std::size_t>(transfer.receiver)].out.push_back(transfer.receive);
-  }
-
-  void advance(int rank) {
-    Rank& me = ranks_[static_cast<std::size_t>(rank)];
-    const auto& program = programs_[static_cast<std::size_t>(rank)];
-    while (me.open == 0 && me.cursor < program.size()) {
-      if (!is_transfer(program[me.cursor].type)) {
-        me.out.push_back(program[me.cursor++]);
-        continue;
-      }
-      me.group = me.cursor;
-      for (; me.cursor < program.size() && is_transfer(program[me.cursor].type); ++me.cursor) {
-        const Action& half = program[me.cursor];
-        State& seen = state(half);
-        if (seen == State::done) continue;  // received early
-        if (seen == State::unseen) {
-          seen = State::half;
-          ++me.open;
-          continue;
-        }
-        seen = State::done;
-        const Both transfer = both(half);
-        meet(transfer);
-        const int partner = transfer.sender == rank ? transfer.receiver : transfer.sender;
-        if (--ranks_[static_cast<std::size_t>(partner)].open == 0) ready_.push_back(partner);
-      }
-    }
-  }
-
-  /// All ranks wait. Lets one receiver take a message before its turn: the one nearest to its turn.
-  bool receive_early() {
-    const Action* best = nullptr;
-    std::size_t best_distance = std::numeric_limits<std::size_t>::max();
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      if (ranks_[r].open == 0) continue;
-      for (std::size_t i = ranks_[r].group; i < ranks_[r].cursor; ++i) {
-        const Action& half = programs_[r][i];
-        if (!is_send(half.type) || state(half) != State::half) continue;
-        const Both transfer = both(half);
-        const auto receiver = static_cast<std::size_t>(transfer.receiver);
-        const auto& program = programs_[receiver];
-        const std::size_t limit =
-            std::min(program.size(), best_distance == std::numeric_limits<std::size_t>::max()
-                                         ? program.size()
-                                         : ranks_[receiver].cursor + best_distance);
-        for (std::size_t p = ranks_[receiver].cursor; p < limit; ++p) {
-          if (program[p] == transfer.receive) {
-            best = &half;
-            best_distance = p - ranks_[receiver].cursor;
-            break;
-          }
-        }
-      }
-    }
-    if (best == nullptr) return false;
-    state(*best) = State::done;
-    const Both transfer = both(*best);
-    meet(transfer);
-    if (--ranks_[static_cast<std::size_t>(transfer.sender)].open == 0) ready_.push_back(transfer.sender);
-    return true;
+  void add(ActionType type, int stage, int microbatch) {
+    const auto rank = static_cast<std::size_t>(schedule_.rank_of_stage[static_cast<std::size_t>(stage)]);
+    out_[rank].push_back(
+        {type, false, static_cast<std::uint16_t>(stage), static_cast<std::uint32_t>(microbatch)});
   }
 
   const Schedule& schedule_;
-  std::vector<std::vector<Action>> programs_;
-  std::vector<Rank> ranks_;
-  std::array<std::vector<State>, 3> state_;  // by hop, sending stage, micro-batch
-  std::vector<int> ready_;
+  int microbatches_;
+  std::vector<std::vector<Action>> out_;
+  std::array<std::vector<std::uint8_t>, 3>
+      half_;  // by kind, sending stage and micro-batch: how many have come
 };
+
+Action receive_of(const Action& send) {
+  switch (send.type) {
+    case ActionType::send_forward:
+      return {ActionType::receive_forward, false, static_cast<std::uint16_t>(send.stage + 1),
+              send.microbatch};
+    case ActionType::send_backward:
+      return {ActionType::receive_backward, false, static_cast<std::uint16_t>(send.stage - 1),
+              send.microbatch};
+    default:
+      return {ActionType::receive_teacher, false, static_cast<std::uint16_t>(send.stage + 1),
+              send.microbatch};
+  }
+}
+
+/// All ranks wait: the SEND whose receiver is nearest to its turn, or nothing.
+const Action* nearest_waiting_send(const Schedule& schedule, DependencyWalk& walk) {
+  const Action* best = nullptr;
+  std::size_t best_distance = std::numeric_limits<std::size_t>::max();
+  for (std::size_t r = 0; r < schedule.actions.size(); ++r) {
+    const auto& actions = schedule.actions[r];
+    for (std::size_t i = walk.stopped_at()[r]; i < actions.size() && is_transfer(actions[i].type); ++i) {
+      if (!is_send(actions[i].type) || !walk.half_open(actions[i])) continue;
+      const Action receive = receive_of(actions[i]);
+      const auto receiver = static_cast<std::size_t>(schedule.rank_of_stage[receive.stage]);
+      const auto& program = schedule.actions[receiver];
+      const std::size_t from = walk.stopped_at()[receiver];
+      for (std::size_t distance = 0; distance < best_distance && from + distance < program.size();
+           ++distance) {
+        if (program[from + distance] != receive) continue;
+        best = &actions[i];
+        best_distance = distance;
+        break;
+      }
+    }
+  }
+  return best;
+}
+
+/// The same programs with transfers in an order that serves all ranks.
+std::vector<std::vector<Action>> in_order_of_meetings(const Schedule& programs) {
+  WalkOptions options;
+  options.transfers = TransferSemantics::grouped;
+  DependencyWalk walk(programs, options);
+  Recorder recorder(programs);
+  while (!walk.run(recorder)) {
+    const Action* send = nearest_waiting_send(programs, walk);
+    if (send == nullptr) {
+      throw InputError(fmt::format("schedule {}: the order of actions cannot run: {}", programs.name,
+                                   describe(programs, find_blocked_cycle(programs, options))));
+    }
+    walk.meet_now(recorder, *send);
+  }
+  return recorder.take();
+}
 
 void put_sends_first(std::vector<Action>& actions) {
   for (auto at = actions.begin(); at != actions.end();) {
@@ -252,10 +215,8 @@ Schedule add_transfers(const Schedule& schedule, TransferOrder order) {
   check_ranges(schedule);
   Schedule result = drop_transfers(schedule);
   const Inserter inserter(result);
-  std::vector<std::vector<Action>> programs;
-  programs.reserve(result.actions.size());
-  for (const auto& actions : result.actions) programs.push_back(with_transfers(inserter, actions));
-  result.actions = Meetings(result, std::move(programs)).run();
+  for (auto& actions : result.actions) actions = with_transfers(inserter, actions);
+  result.actions = in_order_of_meetings(result);
   if (order == TransferOrder::sends_first) {
     for (auto& actions : result.actions) put_sends_first(actions);
   }
