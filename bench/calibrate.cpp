@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -107,13 +106,16 @@ int run_part(const CalibrateOptions& options) {
     HardwareProfile profile = part_profile();
     if (options.part == "operators") {
       CalibrateProgress progress(options.quiet || session.rank() != 0);
+      const bool alone = session.ranks() == 1;
+      std::vector<OperatorTimes>& tables = alone ? profile.alone : profile.busy;
+      const char* what = alone ? "operators, alone" : "operators, all busy";
       double before = 0;
       for (const DType type : {DType::fp32, DType::bf16}) {
         const std::vector<Cell> cells = all_cells(type);
-        const auto seconds = calibration::measure_together(
-            cells, [&](double share) { progress.show("operators, all busy", before + share / 2); });
+        const auto seconds =
+            calibration::measure(cells, [&](double share) { progress.show(what, before + share / 2); });
         before = 0.5;
-        if (session.rank() == 0) calibration::merge(profile.busy, calibration::assemble(cells, seconds));
+        if (session.rank() == 0) calibration::merge(tables, calibration::assemble(cells, seconds));
       }
     } else if (options.part == "messages") {
       calibration::MessageTimes times = calibration::measure_messages();
@@ -188,7 +190,6 @@ std::string machine_name() {
 int calibrate(const CalibrateOptions& options) {
   if (!options.part.empty()) return run_part(options);
   if (!options.out.empty()) check_writable(options.out);
-  setenv("OMP_NUM_THREADS", "1", 1);  // a rank is one thread
 
   HardwareProfile profile = part_profile();
   profile.name = "calibrated";
@@ -199,14 +200,7 @@ int calibrate(const CalibrateOptions& options) {
 
   CalibrateProgress progress(options.quiet);
   measure_overheads(profile);
-  double before = 0;
-  for (const DType type : {DType::fp32, DType::bf16}) {
-    const std::vector<Cell> cells = all_cells(type);
-    const auto seconds = calibration::measure_alone(
-        cells, [&](double share) { progress.show("operators, alone", before + share / 2); });
-    before = 0.5;
-    calibration::merge(profile.alone, calibration::assemble(cells, seconds));
-  }
+  profile.alone = launch_part("operators", 1, options.quiet).alone;
   if (profile.processors > 1) {
     profile.busy = launch_part("operators", profile.processors, options.quiet).busy;
   }

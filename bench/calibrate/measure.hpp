@@ -12,11 +12,8 @@ namespace plumbline::calibration {
 using OnProgress = std::function<void(double share)>;
 
 /// Processor time of every cell in seconds, in the order given: the median of many calls, in the quieter of
-/// two sweeps over all cells. All cells have one storage type.
-std::vector<double> measure_alone(const std::vector<Cell>& cells, const OnProgress& on_progress);
-
-/// The same while every other rank of MPI_COMM_WORLD repeats the same cell. Collective; only rank 0 returns
-/// times.
-std::vector<double> measure_together(const std::vector<Cell>& cells, const OnProgress& on_progress);
+/// two sweeps over all cells as far as time allows. Rank 0 of MPI_COMM_WORLD measures while every other rank
+/// repeats the same cell. Collective; only rank 0 returns times. All cells have one storage type.
+std::vector<double> measure(const std::vector<Cell>& cells, const OnProgress& on_progress);
 
 }  // namespace plumbline::calibration
