@@ -58,6 +58,9 @@ Record start_record(const std::string& id, const RunConfig& config) {
   if (const auto reason = why_invalid(config)) {
     record.status = Status::invalid;
     record.reason = *reason;
+  } else if (const auto missing = why_unsupported(config)) {
+    record.status = Status::unsupported;
+    record.reason = *missing;
   }
   return record;
 }

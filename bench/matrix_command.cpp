@@ -28,7 +28,9 @@ void predict_cell(const MatrixCell& cell, std::string& note, Record& record) {
   record.config = std::move(started.config);
   record.machine = std::move(started.machine);
   record.model = started.model;
-  if (why_invalid(cell.config)) return;  // the runner records the reason
+  record.status = started.status;
+  record.reason = started.reason;
+  if (record.status != Status::ok) return;
   record.prediction = report_of(predict_config(cell.config, hardware_of(cell.config, note)));
 }
 

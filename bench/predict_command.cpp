@@ -16,7 +16,7 @@ namespace {
 int predict_one(const ConfigOptions& options, bool json) {
   const RunConfig config = options.load();
   Record record = start_record("predict", config);
-  if (record.status == Status::invalid) throw InputError(record.reason);
+  if (record.status != Status::ok) throw InputError(record.reason);
   std::string note;
   const Prediction prediction = predict_config(config, hardware_of(config, note));
   record.prediction = report_of(prediction);

@@ -58,8 +58,7 @@ class ScratchFolder {
 
 int launch_and_compare(const RunConfig& config, bool json) {
   Record record = start_record("run", config);
-  if (record.status == Status::invalid) throw InputError(record.reason);
-  if (const auto reason = why_unsupported(config)) throw InputError(*reason);
+  if (record.status != Status::ok) throw InputError(record.reason);
   std::string note;
   record.prediction = report_of(predict_config(config, hardware_of(config, note)));
   if (!note.empty()) fmt::print(stderr, "note: {}\n", note);

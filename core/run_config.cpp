@@ -118,8 +118,10 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
   }
   if (config.sequence_parallel) return only("sequence_parallel", "true", "false only");
   if (config.vocab_parallel != "none") return only("vocab_parallel", config.vocab_parallel, "none only");
-  if (config.pipeline_schedule != "gpipe" && config.pipeline_schedule != "1f1b") {
-    return only("pipeline_schedule", config.pipeline_schedule, "gpipe and 1f1b");
+  const std::string& schedule = config.pipeline_schedule;
+  const bool from_file = schedule.ends_with(".csv") || schedule.ends_with(".json");
+  if (schedule != "gpipe" && schedule != "1f1b" && !from_file) {
+    return only("pipeline_schedule", schedule, "gpipe, 1f1b and schedule files of F and B");
   }
   if (config.zero_stage != 0) return only("zero_stage", config.zero_stage, "0 only");
   if (config.recompute_granularity != Recompute::none) {
