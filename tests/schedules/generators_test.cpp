@@ -1,31 +1,178 @@
-// Every generator: valid, within its closed forms.
+// Check values of every schedule: bubbles and peaks from the papers, checked by simulation.
 #include "schedules/generators.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 #include "analysis/simulator.hpp"
+#include "core/error.hpp"
 #include "core/validate.hpp"
-#include "schedules/passes.hpp"
+#include "schedules/make_schedule.hpp"
 
 namespace plumbline {
 namespace {
 
-constexpr StageCosts kUnit{.forward = {1}, .backward = {2}, .backward_input = {1}, .backward_weight = {1}};
+struct Measured {
+  double bubble = 0;  // makespan minus a rank's work
+  double idle = 0;    // longest waiting of a rank between its first and last action
+  double peak = 0;
+};
 
-TEST(Generators, FirstSlice) {
-  for (int p = 1; p <= 8; ++p) {
-    for (int m = 1; m <= 16; ++m) {
-      for (const Schedule& s : {gpipe(p, m), one_f_one_b(p, m)}) {
-        const Schedule t = add_step_end(add_transfers(s), {true, true});
-        ASSERT_NO_THROW(validate(s)) << s.name << p << m;
-        ASSERT_NO_THROW(validate(t)) << s.name << p << m;
-        Costs costs = uniform_costs(p, kUnit);
-        EXPECT_DOUBLE_EQ(simulate(s, costs).makespan().value, 3.0 * (p + m - 1));
-        EXPECT_DOUBLE_EQ(simulate(t, costs).makespan().value, 3.0 * (p + m - 1));
-        costs.one_send_buffer = true;
-        EXPECT_NO_THROW(simulate(t, costs));
-      }
+/// f, b, w per rank and micro-batch; a stage takes its share.
+Measured measure(const Schedule& schedule, double f, double b, double w) {
+  const double chunks = static_cast<double>(schedule.stages_per_route()) / schedule.ranks;
+  const StageCosts each{.forward = {f / chunks},
+                        .backward = {(b + w) / chunks},
+                        .backward_input = {b / chunks},
+                        .backward_weight = {w / chunks}};
+  const Trace trace = simulate(schedule, uniform_costs(schedule.stages, each));
+  Measured result;
+  result.bubble = trace.makespan().value - schedule.microbatches * (f + b + w);
+  for (int rank = 0; rank < schedule.ranks; ++rank) {
+    const auto& events = trace.ranks[static_cast<std::size_t>(rank)];
+    const Seconds span = events.back().end - events.front().start;
+    result.idle = std::max(result.idle, (span - trace.busy(rank)).value);
+    result.peak = std::max(result.peak, peak_in_flight(schedule, rank));
+  }
+  return result;
+}
+
+Schedule named(const char* name, int ranks, int microbatches) {
+  ScheduleRequest request;
+  request.name = name;
+  request.ranks = ranks;
+  request.microbatches = microbatches;
+  return make_schedule(request);
+}
+
+struct CheckValue {
+  const char* name;
+  int ranks, microbatches;
+  double f, b, w;
+  double bubble, idle, peak;
+};
+constexpr CheckValue kCheckValues[] = {
+    {"gpipe", 8, 16, 1, 1, 1, 21, 21, 16},
+    {"1f1b", 8, 16, 1, 1, 1, 21, 21, 8},
+    {"interleaved", 8, 16, 1, 1, 1, 10.5, 10.5, 11.5},
+    {"zb-h1", 8, 16, 1, 1, 1, 7, 7, 8},
+    {"zb-h2", 8, 16, 1, 1, 1, 7, 0, 15},
+    {"zb-v", 8, 16, 1, 1, 1, 3.5, 0, 8},
+    {"v-half", 8, 16, 1, 1, 1, 8.5, 8.5, 5},
+    {"v-min", 8, 16, 1, 1, 1, 13.5, 13.5, 4},
+    {"dualpipev", 8, 16, 1, 1, 1, 7, 7, 8.5},
+    {"dualpipe", 8, 16, 1, 1, 1, 6, 6, 9},  // (P/2-1)(F&B + B - 3W) = 3 · 2
+    {"1f1b", 8, 16, 1, 1.2, 0.8, 21, 21, 8},
+    {"zb-h1", 8, 16, 1, 1.2, 0.8, 9.8, 9.8, 8},
+    {"zb-h2", 8, 16, 1, 1.2, 0.8, 7, 4.2, 15},
+    {"zb-v", 8, 16, 1, 1.2, 0.8, 4.2, 2.8, 8},
+    {"v-half", 8, 16, 1, 1.2, 0.8, 11.5, 11.5, 5},
+    {"v-min", 8, 16, 1, 1.2, 0.8, 23.7, 23.7, 4},
+    {"v-min", 8, 32, 1, 1.2, 0.8, 33.3, 33.3, 4},
+};
+
+TEST(Generators, CheckValues) {
+  for (const CheckValue& value : kCheckValues) {
+    SCOPED_TRACE(std::string(value.name) + " b=" + std::to_string(value.b));
+    const Measured measured =
+        measure(named(value.name, value.ranks, value.microbatches), value.f, value.b, value.w);
+    EXPECT_NEAR(measured.bubble, value.bubble, 1e-9);
+    EXPECT_NEAR(measured.idle, value.idle, 1e-9);
+    EXPECT_DOUBLE_EQ(measured.peak, value.peak);
+  }
+}
+
+TEST(Generators, MemoryOfOneForwardOneBackwardFallsWithRank) {
+  const Schedule schedule = one_f_one_b(8, 16);
+  for (int rank = 0; rank < 8; ++rank) EXPECT_DOUBLE_EQ(peak_in_flight(schedule, rank), 8 - rank);
+}
+
+TEST(Generators, VocabularyPassesHoldOneOrTwoMore) {
+  const auto peak = [](const Schedule& schedule) {
+    double most = 0;
+    for (int rank = 0; rank < schedule.ranks; ++rank) most = std::max(most, peak_in_flight(schedule, rank));
+    return most;
+  };
+  EXPECT_DOUBLE_EQ(peak(named("vocab-1", 8, 32)), 10);
+  EXPECT_DOUBLE_EQ(peak(named("vocab-2", 8, 32)), 9);
+  EXPECT_DOUBLE_EQ(peak(named("interlaced", 8, 32)), 12);
+}
+
+TEST(Generators, OverlappedPairsTakeOneTime) {
+  const Schedule schedule = dualpipe_v(4, 8);
+  Costs costs = uniform_costs(
+      8, {.forward = {0.5}, .backward = {1}, .backward_input = {0.5}, .backward_weight = {0.5}});
+  costs.overlap_factor = 0.8;
+  const Trace trace = simulate(schedule, costs);
+  bool seen = false;
+  for (const auto& events : trace.ranks) {
+    for (std::size_t i = 0; i + 1 < events.size(); ++i) {
+      if (!events[i].action.overlaps_next) continue;
+      seen = true;
+      EXPECT_EQ(events[i].start, events[i + 1].start);
+      EXPECT_EQ(events[i].end, events[i + 1].end);
+      EXPECT_NEAR((events[i].end - events[i].start).value, 1.2, 1e-12);
     }
+  }
+  EXPECT_TRUE(seen);
+}
+
+struct Refusal {
+  const char* name;
+  int ranks, microbatches, chunks;
+  const char* says;
+};
+constexpr Refusal kRefusals[] = {
+    {"1f1b", 0, 4, 0, "at least 1"},
+    {"1f1b", 4, 0, 0, "at least 1"},
+    {"1f1b", 4, 4, 2, "expected 1"},
+    {"zb-h2", 4, 6, 0, "at least 2P-1 = 7"},
+    {"dualpipe", 3, 8, 0, "both even"},
+    {"dualpipe", 4, 6, 0, "at least 2P = 8"},
+    {"dualpipev", 4, 7, 0, "at least 2P = 8"},
+    {"interleaved", 4, 3, 2, "ranks <= group <= micro-batches"},
+    {"interleaved", 4, 6, 2, "last group"},
+    {"1f1B", 4, 6, 0, "did you mean 1f1b"},
+    {"gpipe", 70000, 1, 0, "at most 65535 stages"},
+};
+
+TEST(Generators, StateTheirConstraints) {
+  for (const Refusal& refusal : kRefusals) {
+    ScheduleRequest request;
+    request.name = refusal.name;
+    request.ranks = refusal.ranks;
+    request.microbatches = refusal.microbatches;
+    request.chunks = refusal.chunks;
+    try {
+      make_schedule(request);
+      ADD_FAILURE() << refusal.name << " was accepted";
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr(refusal.says));
+    }
+  }
+}
+
+TEST(Generators, InterleavedWithLargerAndUnevenGroups) {
+  for (const auto& [ranks, microbatches, chunks, group] :
+       {std::array{4, 16, 2, 8}, std::array{4, 12, 3, 8}, std::array{2, 7, 4, 5}, std::array{4, 9, 2, 9}}) {
+    EXPECT_EQ(find_fault(interleaved(ranks, microbatches, chunks, group)).rule, "");
+  }
+}
+
+TEST(Generators, AutomaticSchedulerRespectsItsMemory) {
+  for (const double limit : {1.0, 3.0, 8.0, 16.0}) {
+    ZeroBubbleCosts costs;
+    costs.forward.assign(8, {1});
+    costs.backward_input.assign(8, {1.1});
+    costs.backward_weight.assign(8, {0.7});
+    costs.transfer = {0.05};
+    costs.memory_limit = limit;
+    const Schedule schedule = zb_auto(8, 24, costs);
+    EXPECT_EQ(find_fault(schedule).rule, "");
+    for (int rank = 0; rank < 8; ++rank) EXPECT_LE(peak_in_flight(schedule, rank), limit);
   }
 }
 
