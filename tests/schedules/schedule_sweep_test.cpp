@@ -22,7 +22,9 @@ constexpr double kTeacher = 0.7;
 double stated_peak(const std::string& name, int p, int m) {
   if (name == "vocab-1") return std::min(p + 2, m);
   if (name == "vocab-2") return std::min(p + 1, m);
-  if (name == "interlaced") return std::min(1.5 * (p - 1) + 1, static_cast<double>(m));
+  if (name == "interlaced") return std::min(1.5 * p, static_cast<double>(m));
+  if (name == "dualpipe") return p + 1;
+  if (name == "dualpipev") return p + 0.5;
   if (name == "v-half") return std::min(p / 2 + 1.0 + (p % 2 == 0 ? 0 : 0.5), static_cast<double>(m));
   if (name == "v-min") return std::min(p / 3 + 2.0, static_cast<double>(m));
   if (name == "v-half-vocab-1") return std::min(p / 2 + 3.5, static_cast<double>(m));
