@@ -72,6 +72,7 @@ Pipe make_pipe() {
 
 std::vector<char*> pointers(std::vector<std::string>& strings) {
   std::vector<char*> result;
+  result.reserve(strings.size() + 1);
   for (std::string& text : strings) result.push_back(text.data());
   result.push_back(nullptr);
   return result;
@@ -134,7 +135,7 @@ pid_t spawn_supervisor(const LaunchSpec& spec, const Streams& streams) {
 
 /// Reads what is there; false at the end of the stream.
 bool read_some(int fd, std::string& into) {
-  std::array<char, 16 * 1024> bytes{};
+  std::array<char, 16384> bytes{};
   const ssize_t got = read(fd, bytes.data(), bytes.size());
   if (got < 0) return errno == EINTR || errno == EAGAIN;
   into.append(bytes.data(), static_cast<std::size_t>(got));

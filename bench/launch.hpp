@@ -37,7 +37,7 @@ struct LaunchSpec {
   Seconds timeout{300};
   std::vector<std::pair<std::string, std::string>> environment;  // added to the caller's own
   int threads_per_rank = 1;                                      // OMP_NUM_THREADS
-  std::size_t kept_output = 128 * 1024;            // bytes per stream; of longer output the middle is dropped
+  std::size_t kept_output = 131072;                // bytes per stream; of longer output the middle is dropped
   std::function<void(const OutputLine&)> on_line;  // optional, called as lines come
   std::function<bool()> on_tick;  // optional, called several times a second; false stops the run
 };

@@ -12,7 +12,7 @@
 namespace plumbline {
 namespace {
 
-constexpr std::size_t kLongestLine = 16 * 1024;
+constexpr std::size_t kLongestLine = 16384;
 
 /// Reads a number at the start of `text` and takes it away.
 std::optional<int> take_number(std::string_view& text) {

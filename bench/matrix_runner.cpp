@@ -18,13 +18,13 @@ namespace {
 /// Every key of the configuration; an invalid cell has at least those that the matrix gave it.
 std::vector<std::pair<std::string, std::string>> config_of(const MatrixCell& cell) {
   auto config = describe(cell.config);
-  for (const auto& [key, value] : cell.values) {
-    const auto known =
-        std::find_if(config.begin(), config.end(), [&](const auto& pair) { return pair.first == key; });
+  for (const auto& given : cell.values) {
+    const auto known = std::find_if(config.begin(), config.end(),
+                                    [&](const auto& pair) { return pair.first == given.first; });
     if (known == config.end()) {
-      config.emplace_back(key, value);
+      config.push_back(given);
     } else if (!cell.invalid.empty()) {
-      known->second = value;
+      known->second = given.second;
     }
   }
   return config;

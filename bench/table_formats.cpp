@@ -61,6 +61,7 @@ Fields figures_of(const Record& record) {
 
 std::string line_of(const std::vector<std::string>& fields) {
   std::vector<std::string> escaped;
+  escaped.reserve(fields.size());
   for (const std::string& text : fields) escaped.push_back(quoted(text));
   return fmt::format("{}\r\n", fmt::join(escaped, ","));
 }

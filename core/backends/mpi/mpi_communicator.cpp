@@ -1,4 +1,4 @@
-// Collectives, messages and tickets of the MPI communicator.
+// Groups and collectives of the MPI communicator.
 #include "core/backends/mpi/mpi_communicator.hpp"
 
 #include <fmt/format.h>
@@ -69,15 +69,6 @@ const MpiCommunicator::Members& MpiCommunicator::members(Group group) const {
   const Members& found = groups_[static_cast<std::size_t>(group)];
   if (found.ranks.empty()) throw Error(fmt::format("rank {} is not in the {} group", rank_, name_of(group)));
   return found;
-}
-
-template <class Call>
-void MpiCommunicator::for_pieces(const Matrix& buffer, Call call) const {
-  const Matrix line = flat(buffer);
-  for (std::int64_t first = 0; first < line.cols; first += longest_call_) {
-    const std::int64_t count = std::min(longest_call_, line.cols - first);
-    call(line.at(0, first), static_cast<int>(count));
-  }
 }
 
 void MpiCommunicator::finish(MPI_Request& request, const char* call) const {
@@ -227,78 +218,6 @@ void MpiCommunicator::barrier(Group group) {
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Ibarrier(in.comm.get(), &request), "MPI_Ibarrier");
   finish(request, "MPI_Ibarrier");
-}
-
-Ticket MpiCommunicator::send(Matrix buffer, int to, int tag) {
-  const Members& world = members(Group::world);
-  expect(buffer.contiguous(), "send", "the matrix must be contiguous");
-  expect(to != rank_ && to >= 0 && to < layout_.world(), "send",
-         "the receiver must be another rank of the world");
-  traffic_.messages_sent += 1;
-  traffic_.point_to_point_sent += buffer.bytes();
-  const Ticket ticket = open("MPI_Isend");
-  for_pieces(buffer, [&](void* data, int count) {
-    Part& part = pending(ticket).parts.emplace_back();
-    check_mpi(MPI_Isend(data, count, mpi_type(buffer.dtype), to, tag, world.comm.get(), &part.request),
-              "MPI_Isend");
-  });
-  return ticket;
-}
-
-Ticket MpiCommunicator::receive(Matrix buffer, int from, int tag) {
-  const Members& world = members(Group::world);
-  expect(buffer.contiguous(), "receive", "the matrix must be contiguous");
-  expect(from != rank_ && from >= 0 && from < layout_.world(), "receive",
-         "the sender must be another rank of the world");
-  const Ticket ticket = open("MPI_Irecv");
-  for_pieces(buffer, [&](void* data, int count) {
-    Part& part = pending(ticket).parts.emplace_back();
-    part.expected = count;
-    part.type = mpi_type(buffer.dtype);
-    check_mpi(MPI_Irecv(data, count, part.type, from, tag, world.comm.get(), &part.request), "MPI_Irecv");
-  });
-  return ticket;
-}
-
-Ticket MpiCommunicator::open(const char* call) {
-  std::int64_t id = 0;
-  if (free_.empty()) {
-    id = static_cast<std::int64_t>(pending_.size());
-    pending_.emplace_back();
-  } else {
-    id = free_.back();
-    free_.pop_back();
-  }
-  pending_[static_cast<std::size_t>(id)].call = call;
-  return {id};
-}
-
-void MpiCommunicator::wait(Ticket& ticket) {
-  if (!ticket) return;
-  Pending& waiting = pending(ticket);
-  for (Part& part : waiting.parts) {
-    MPI_Status status;
-    waiter_.wait(part.request, part.expected >= 0 ? &status : MPI_STATUS_IGNORE, waiting.call);
-    if (part.expected < 0) continue;
-    int received = 0;
-    check_mpi(MPI_Get_count(&status, part.type, &received), "MPI_Get_count");
-    if (received != part.expected) {
-      throw Error(fmt::format("rank {} expected {} elements from rank {} with tag {}, but {} came", rank_,
-                              part.expected, status.MPI_SOURCE, status.MPI_TAG, received));
-    }
-  }
-  waiting.parts.clear();
-  free_.push_back(ticket.id);
-  ticket = {};
-}
-
-void MpiCommunicator::progress() {
-  if (free_.size() == pending_.size()) return;  // nothing is under way
-  // A probe drives everything that is under way, at the cost of one pass of the progress engine.
-  int found = 0;
-  check_mpi(
-      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, members(Group::world).comm.get(), &found, MPI_STATUS_IGNORE),
-      "MPI_Iprobe");
 }
 
 }  // namespace plumbline

@@ -1,6 +1,7 @@
 // The Communicator over Open MPI.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -69,8 +70,14 @@ class MpiCommunicator final : public Communicator {
   const Members& members(Group group) const;
   Ticket open(const char* call);
   Pending& pending(const Ticket& ticket) { return pending_[static_cast<std::size_t>(ticket.id)]; }
+  /// call(data, count) for pieces of `buffer` that fit one MPI call.
   template <class Call>
-  void for_pieces(const Matrix& buffer, Call call) const;
+  void for_pieces(const Matrix& buffer, Call call) const {
+    for (std::int64_t first = 0; first < buffer.elements(); first += longest_call_) {
+      const std::int64_t count = std::min(longest_call_, buffer.elements() - first);
+      call(buffer.reshaped(1, buffer.elements()).at(0, first), static_cast<int>(count));
+    }
+  }
   void broadcast_pieces(const Members& group, int root, const Matrix& buffer);
   void reduce_pieces(const Members& group, int root, const Matrix& input, const Matrix& output);
   void finish(MPI_Request& request, const char* call) const;
