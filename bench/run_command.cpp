@@ -68,6 +68,7 @@ int launch_and_compare(const RunConfig& config, bool json) {
     if (line.rank >= 0 && line.error_stream) fmt::print(stderr, "{}\n", line.text);
   };
   measure_cell(config, {}, {.folder = scratch.path(), .name = "run", .go_on = {}, .on_line = show}, record);
+  if (record.status == Status::invalid) throw InputError(record.reason);
   fmt::print("{}", json ? to_json(record).dump(2) + "\n" : side_by_side(record));
   return static_cast<int>(exit_code_of(record.status));
 }

@@ -76,6 +76,7 @@ std::size_t median_index(const std::vector<Seconds>& times) {
 TrainingResult train(const RunConfig& config, const Schedule& schedule, Operators& operators,
                      Communicator& communicator, std::unique_ptr<MemorySource> memory,
                      const StepProgress& progress) {
+  check_outputs(config);
   Arena arena(config.memory_budget, std::move(memory));
   TransformerStage stage(config, operators, communicator, arena);
   load_weights(stage, config.weights.empty() ? random_weights(config.seed, config.model.init_std)

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <memory>
@@ -72,6 +73,23 @@ SliceReader checkpoint_weights(const std::string& path) {
       }
     }
   };
+}
+
+void check_outputs(const RunConfig& config) {
+  namespace fs = std::filesystem;
+  const auto need_writable = [](const char* key, const fs::path& folder) {
+    if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
+    throw InputError(
+        fmt::format("{}: {} is not a writable folder; make it or name another", key, folder.string()));
+  };
+  if (!config.save_gradients.empty()) {
+    need_writable("save_gradients", fs::absolute(config.save_gradients).parent_path());
+  }
+  if (!config.save_weights.empty()) {
+    std::error_code failure;
+    const fs::path folder = fs::absolute(config.save_weights);
+    need_writable("save_weights", fs::exists(folder, failure) ? folder : folder.parent_path());
+  }
 }
 
 void save_gradients(TransformerStage& stage, const std::string& file) {

@@ -7,6 +7,9 @@
 
 namespace plumbline::training {
 
+/// Throws InputError when what the configuration wants saved could not be written, before any work is done.
+void check_outputs(const RunConfig& config);
+
 /// One file of fp32 tensors, written by world rank 0; nothing is left behind when it fails. Collective.
 void save_gradients(TransformerStage& stage, const std::string& file);
 /// A folder with model.safetensors (fp32 master weights) and nothing else. Collective.
