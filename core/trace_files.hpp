@@ -1,0 +1,19 @@
+// A Trace as a picture and as a file for trace viewers; predicted and measured traces alike.
+#pragma once
+
+#include <string>
+
+#include "core/schedule.hpp"
+#include "core/trace.hpp"
+
+namespace plumbline {
+
+/// An SVG grid: one row per rank, time to the right, each action a box with its micro-batch; colour says the
+/// kind of action, shade the model chunk. Transfers are left out.
+std::string to_svg(const Schedule& schedule, const Trace& trace);
+
+/// Chrome's trace event JSON, which Perfetto (ui.perfetto.dev) and chrome://tracing open: one track per rank,
+/// one slice per action with its stage, micro-batch and kind.
+std::string to_trace_json(const Schedule& schedule, const Trace& trace);
+
+}  // namespace plumbline
