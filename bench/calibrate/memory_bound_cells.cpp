@@ -11,23 +11,24 @@ namespace {
 
 constexpr std::int64_t kHidden = 512;    // columns of the gradient stream
 constexpr std::int64_t kWide = 8192;     // columns of logits
+constexpr int kLargestLogits = 24;       // power of two: logits come from memory, other tensors do not
 constexpr std::int64_t kSequence = 256;  // positions
 constexpr std::int64_t kHeadDim = 64;
 
-/// Appends a cell per size and working set. `make` lays out operands of `rows` × `cols` and returns the call;
-/// `rotating` is how many bytes per element rotate.
+/// Appends a cell per size (2^12, 2^15, … 2^largest elements) and working set. `make` lays out operands of
+/// `rows` × `cols` and returns the call; `rotating` is how many bytes per element rotate.
 class Cells {
  public:
   explicit Cells(DType storage) : storage_(storage) {}
 
   using Make = std::function<CellCall(Operators&, Pools&, std::int64_t rows, std::int64_t cols)>;
-  void add(const char* name, std::int64_t cols, double rotating, const Make& make) {
-    for (const std::int64_t elements :
-         {std::int64_t{1} << 12, std::int64_t{1} << 15, std::int64_t{1} << 18, std::int64_t{1} << 21}) {
+  void add(const char* name, std::int64_t cols, double rotating, const Make& make, int largest = 21) {
+    for (int power = 12; power <= largest; power += 3) {
+      const std::int64_t elements = std::int64_t{1} << power;
       const std::int64_t width = std::min(cols, elements);
       const auto bytes = static_cast<std::int64_t>(rotating * static_cast<double>(elements));
       for (std::size_t set = 0; set < kWorkingSets.size(); ++set) {
-        if (set == 0 && elements >= std::int64_t{1} << 21) continue;  // never in the private cache
+        if (set == 0 && power >= 21) continue;  // never in the private cache
         Cell cell;
         cell.table = Table::memory_bound;
         cell.key = fmt::format("{}.{}", name, name_of(storage_));
@@ -177,30 +178,38 @@ void add_lookups(Cells& cells) {
 
 void add_loss(Cells& cells) {
   // The product before has just written the logits: one copy, beyond the private cache when large.
-  cells.add("cross_entropy_max", kWide, 0, [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
-    const Matrix logits = p.fresh(r, c);
-    const Matrix row_max = p.scratch(r);
-    return [=, &op](std::int64_t) { op.cross_entropy_max(logits, c, row_max); };
-  });
-  cells.add("cross_entropy_sums", kWide, 0, [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
-    const Matrix logits = p.fresh(r, c);
-    const Matrix row_max = p.scratch(r);
-    std::fill_n(row_max.as<float>(), r, 4.0F);
-    const Matrix sums = p.scratch(2 * r).reshaped(2, r);
-    const Matrix targets = p.tokens(r, c);
-    return [=, &op](std::int64_t) { op.cross_entropy_sums(logits, c, 0, targets, row_max, sums); };
-  });
-  cells.add("cross_entropy_gradient", kWide, cells.e(),
-            [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
-              const Matrix row_max = p.scratch(r);
-              std::fill_n(row_max.as<float>(), r, 4.0F);
-              const Matrix sums = p.scratch(2 * r).reshaped(2, r);
-              std::fill_n(sums.as<float>(), r, static_cast<float>(c));
-              const Matrix targets = p.tokens(r, c);
-              return [=, &op, logits = p.output(r, c)](std::int64_t i) {
-                op.cross_entropy_gradient(logits.at(i), c, 0, targets, row_max, sums, 1);
-              };
-            });
+  cells.add(
+      "cross_entropy_max", kWide, 0,
+      [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+        const Matrix logits = p.fresh(r, c);
+        const Matrix row_max = p.scratch(r);
+        return [=, &op](std::int64_t) { op.cross_entropy_max(logits, c, row_max); };
+      },
+      kLargestLogits);
+  cells.add(
+      "cross_entropy_sums", kWide, 0,
+      [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+        const Matrix logits = p.fresh(r, c);
+        const Matrix row_max = p.scratch(r);
+        std::fill_n(row_max.as<float>(), r, 4.0F);
+        const Matrix sums = p.scratch(2 * r).reshaped(2, r);
+        const Matrix targets = p.tokens(r, c);
+        return [=, &op](std::int64_t) { op.cross_entropy_sums(logits, c, 0, targets, row_max, sums); };
+      },
+      kLargestLogits);
+  cells.add(
+      "cross_entropy_gradient", kWide, cells.e(),
+      [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+        const Matrix row_max = p.scratch(r);
+        std::fill_n(row_max.as<float>(), r, 4.0F);
+        const Matrix sums = p.scratch(2 * r).reshaped(2, r);
+        std::fill_n(sums.as<float>(), r, static_cast<float>(c));
+        const Matrix targets = p.tokens(r, c);
+        return [=, &op, logits = p.output(r, c)](std::int64_t i) {
+          op.cross_entropy_gradient(logits.at(i), c, 0, targets, row_max, sums, 1);
+        };
+      },
+      kLargestLogits);
 }
 
 void add_update(Cells& cells, DType storage) {
