@@ -24,6 +24,8 @@ int main(int argc, char** argv) {
   add_calibrate_command(app, action);
   add_compare_command(app, action);
   add_doctor_command(app, action);
+  add_schedule_command(app, action);
+  add_simulate_command(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

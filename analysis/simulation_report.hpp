@@ -1,0 +1,28 @@
+// The figures of a simulated step: what `plumbline simulate` prints.
+#pragma once
+
+#include <vector>
+
+#include "analysis/costs.hpp"
+#include "core/schedule.hpp"
+#include "core/trace.hpp"
+
+namespace plumbline {
+
+struct SimulationReport {
+  struct Rank {
+    Seconds busy;
+    Seconds idle;               // until the pipeline's end
+    double peak_in_flight = 0;  // full-stage micro-batches
+  };
+  Seconds makespan;                // step overhead included
+  Bubble bubble;                   // a barrier ends the pipeline
+  double free_running_bubble = 0;  // idle ÷ step when ranks run ahead into the next step: longest rank only
+  double peak_in_flight = 0;
+  int peak_rank = 0;
+  std::vector<Rank> ranks;
+};
+
+SimulationReport report_of(const Schedule& schedule, const Costs& costs, const Trace& trace);
+
+}  // namespace plumbline

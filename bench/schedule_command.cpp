@@ -1,0 +1,64 @@
+// `plumbline schedule`: prints a schedule as text, CSV, JSON, picture or trace file, or compares several.
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "analysis/simulator.hpp"
+#include "bench/commands.hpp"
+#include "bench/schedule_compare.hpp"
+#include "bench/schedule_source.hpp"
+#include "core/schedule_text.hpp"
+#include "core/trace_files.hpp"
+#include "core/validate.hpp"
+
+namespace plumbline {
+namespace {
+
+struct Options {
+  ScheduleSource source;
+  std::string format = "text";
+  bool send_waits = false;
+  std::vector<std::string> compare;
+};
+
+int print_schedule(const Options& options) {
+  if (!options.compare.empty()) {
+    std::vector<std::string> names = {options.source.name_or_file};
+    names.insert(names.end(), options.compare.begin(), options.compare.end());
+    fmt::print("{}", compare_schedules(options.source, names, nullptr));
+    return 0;
+  }
+  const Schedule schedule = options.source.load();
+  validate(schedule);
+  if (options.format == "text") {
+    fmt::print("{}", to_text(schedule));
+  } else if (options.format == "csv") {
+    fmt::print("{}", to_csv(schedule, {options.send_waits}));
+  } else if (options.format == "json") {
+    fmt::print("{}", to_json(schedule));
+  } else {
+    const Trace trace = simulate(schedule, unit_costs(schedule));
+    fmt::print("{}", options.format == "svg" ? to_svg(schedule, trace) : to_trace_json(schedule, trace));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_schedule_command(CLI::App& app, CommandAction& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "schedule",
+      "Print a pipeline schedule. svg and trace show it with one unit of time for F, I and W of a rank.");
+  command->add_option("name", options->source.name_or_file, "Schedule name, or a .csv or .json file")
+      ->required();
+  options->source.add_options(*command);
+  command->add_option("--format", options->format, "text, csv, json, svg or trace")
+      ->check(CLI::IsMember({"text", "csv", "json", "svg", "trace"}));
+  command->add_flag("--send-waits", options->send_waits, "csv: with PyTorch's WAIT_SEND cells");
+  command->add_option("--compare", options->compare, "Show further schedules side by side")->delimiter(',');
+  command->callback([&action, options] { action = [options] { return print_schedule(*options); }; });
+}
+
+}  // namespace plumbline
