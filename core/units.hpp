@@ -12,7 +12,8 @@ template <class Tag, class Rep>
 struct Quantity {
   Rep value{};
 
-  friend constexpr auto operator<=>(Quantity, Quantity) = default;
+  friend constexpr auto operator<=>(Quantity,
+                                    Quantity) = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14
   friend constexpr Quantity operator+(Quantity a, Quantity b) { return {a.value + b.value}; }
   friend constexpr Quantity operator-(Quantity a, Quantity b) { return {a.value - b.value}; }
   friend constexpr Quantity operator*(Quantity a, Rep factor) { return {a.value * factor}; }
