@@ -55,6 +55,20 @@ std::string last_words(const std::string& standard_error, int rank) {
   return found;
 }
 
+/// The first paragraph of mpirun's own words, without its rules and "[host:pid]" lines, as one line.
+std::string mpirun_words(const std::string& output) {
+  std::string found;
+  for (std::size_t begin = 0; begin < output.size() && found.size() < 300;) {
+    const std::size_t end = std::min(output.find('\n', begin), output.size());
+    const std::string_view line(output.data() + begin, end - begin);
+    begin = end + 1;
+    const bool words = !line.empty() && line.front() != '-' && line.front() != '[';
+    if (!words && !found.empty()) break;
+    if (words) found.append(found.empty() ? "" : " ").append(line);
+  }
+  return found;
+}
+
 }  // namespace
 
 void BoundedText::append(std::string_view text) {
@@ -151,7 +165,8 @@ std::string LaunchResult::reason() const {
     case Ending::stopped:
       return "stopped from outside";
   }
-  const std::string words = complaint.empty() ? last_words(standard_error, rank) : complaint;
+  std::string words = complaint.empty() ? last_words(standard_error, rank) : complaint;
+  if (words.empty() && rank < 0) words = mpirun_words(mpirun_output);
   return words.empty() ? text : text + ": " + words;
 }
 

@@ -138,6 +138,19 @@ TEST(Launch, SaysWhatCannotBeStarted) {
   unsetenv("OMPI_COMM_WORLD_RANK");
 }
 
+TEST(Launch, PassesOnWhatMpirunSays) {
+  LaunchResult result;
+  result.exit_code = 1;
+  result.mpirun_output =
+      "[vm:1] noise\n-----\nThe listener thread failed to start. We cannot\ncontinue.\n-----\nmore\n";
+  EXPECT_EQ(result.reason(),
+            "mpirun ended with exit code 1: The listener thread failed to start. We cannot continue.");
+  result.standard_error = "[rank 1] first\n[rank 1] [vm:7] trace\n[rank 0] other\n";
+  EXPECT_EQ(result.reason(), "mpirun ended with exit code 1: other");
+  result.rank = 1;
+  EXPECT_EQ(result.reason(), "rank 1 ended with exit code 1: first");
+}
+
 /// Processes that inherited `token` through their environment, with the words of their command lines.
 std::vector<std::pair<pid_t, std::string>> processes_with(const std::string& token) {
   std::vector<std::pair<pid_t, std::string>> found;
