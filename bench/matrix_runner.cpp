@@ -108,25 +108,26 @@ MatrixOutcome run_matrix(const std::vector<MatrixCell>& cells, RecordStore& stor
     progress.tick();
     return !Interrupts::requested();
   };
+  const auto stopped = [&] {
+    outcome.stopped = true;
+    progress.say(fmt::format("stopped: {} of {} cells are done; the same command does the rest",
+                             outcome.done_before + outcome.done_now, outcome.cells));
+    return outcome;
+  };
   for (const MatrixCell* cell : missing) {
-    if (!go_on()) {
-      outcome.stopped = true;
-      return outcome;
-    }
+    if (!go_on()) return stopped();
     progress.begin(label_of(*cell));
     Record record;
     record.id = cell->id;
     record.config = config_of(*cell);
+    record.machine = hooks.machine;
     if (cell->invalid.empty()) {
       predict(*cell, hooks, record);
     } else {
       record.status = Status::invalid;
       record.reason = cell->invalid;
     }
-    if (record.status == Status::ok && !measure(*cell, hooks, go_on, record)) {
-      outcome.stopped = true;
-      return outcome;
-    }
+    if (record.status == Status::ok && !measure(*cell, hooks, go_on, record)) return stopped();
     store.append(record);
     ++outcome.done_now;
     progress.end(outcome_of(record));

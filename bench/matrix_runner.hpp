@@ -18,6 +18,8 @@ struct MatrixHooks {
   /// Fills status, reason, measurement and error; false when `go_on` said stop. Empty: predict only. What it
   /// throws makes the cell failed, but InputError ends the matrix: then nothing can be measured.
   std::function<bool(const MatrixCell&, const std::function<bool()>& go_on, Record&)> measure;
+  /// Goes into every record, the invalid ones included.
+  MachineReport machine;
 };
 
 struct MatrixOptions {
@@ -35,7 +37,7 @@ struct MatrixOutcome {
 bool is_done(const MatrixCell& cell, const RecordStore& store, const MatrixOptions& options);
 
 /// Runs what is not done in order and appends each record as soon as it is known. SIGINT and SIGTERM stop the
-/// running cell, which is not recorded, and return.
+/// running cell, which is not recorded, say how to go on, and return.
 MatrixOutcome run_matrix(const std::vector<MatrixCell>& cells, RecordStore& store, const MatrixHooks& hooks,
                          const MatrixOptions& options, Progress& progress);
 

@@ -57,7 +57,8 @@ class MatrixRunner : public ::testing::Test {
               const CellProgram program{FAKE_RANKS, behaviour.at(at.id)};
               const CellRun run{folder_ + "/cells", at.id, go_on, {}};
               return measure_cell(at.config, program, run, record);
-            }};
+            },
+            sample_record("x").machine};
   }
   MatrixOutcome run(const std::vector<MatrixCell>& cells, const MatrixHooks& with,
                     MatrixOptions options = {}) {
@@ -118,6 +119,7 @@ TEST_F(MatrixRunner, MakesARowOfEveryEnding) {
     EXPECT_EQ(records[i].id, cases[i].id);
     EXPECT_EQ(name_of(records[i].status), name_of(cases[i].status)) << cases[i].id << records[i].reason;
     EXPECT_THAT(records[i].reason, HasSubstr(cases[i].reason));
+    EXPECT_EQ(records[i].machine.host, "host");
     EXPECT_EQ(records[i].measurement.has_value(), cases[i].status == Status::ok);
     EXPECT_EQ(records[i].error.has_value(), cases[i].status == Status::ok);
     EXPECT_EQ(records[i].reason.empty(), cases[i].status == Status::ok);
@@ -177,6 +179,7 @@ TEST_F(MatrixRunner, StopsAtASignalAndGoesOnLater) {
     const MatrixOutcome outcome = run(cells, interrupted);
     EXPECT_TRUE(outcome.stopped);
     EXPECT_EQ(load_records(folder_).size(), 1U);
+    EXPECT_THAT(said(), HasSubstr("stopped: 1 of 3 cells are done; the same command does the rest\n"));
   }
   behaviour["b"] = behaviour["a"];
   const MatrixOutcome outcome = run(cells, hooks(behaviour));
