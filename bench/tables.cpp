@@ -57,6 +57,13 @@ std::vector<std::string> keys_to_show(const std::vector<Record>& records) {
   return keys;
 }
 
+/// A record holds a budget in bytes, 0 for none; a person reads "160 MiB".
+std::string budget_text(const std::string& bytes) {
+  const std::int64_t value = std::strtoll(bytes.c_str(), nullptr, 10);
+  if (value == 0) return "none";
+  return fmt::format("{:.4g} MiB", static_cast<double>(value) / static_cast<double>(kMiB.value));
+}
+
 std::string title_of(const std::string& key) {
   const ConfigKey* known = find_config_key(key);
   return known == nullptr || known->alias.empty() ? printable(key, kLongestValue) : known->alias;
@@ -94,14 +101,17 @@ std::vector<Column> columns_of(const std::vector<Record>& records) {
   columns.push_back(std::move(number));
   for (const std::string& key : keys_to_show(records)) {
     Column column{title_of(key), 0, false, {}};
-    for (const Record& record : records)
-      column.cells.push_back(printable(value_of(record, key), kLongestValue));
+    for (const Record& record : records) {
+      const std::string value = value_of(record, key);
+      column.cells.push_back(key == "memory_budget" ? budget_text(value) : printable(value, kLongestValue));
+    }
     columns.push_back(std::move(column));
   }
   const double gib = static_cast<double>(kGiB.value);
   const bool seconds = in_seconds(records);
   const double scale = seconds ? 1 : 1e3;
   const std::string unit = seconds ? "s" : "ms";
+  const char* step_format = seconds ? "{:.3f}" : "{:.1f}";
   const auto predicted = [](auto get) -> Figure {
     return [get](const Record& r) {
       return r.prediction ? std::optional<double>(get(*r.prediction)) : std::nullopt;
@@ -125,8 +135,8 @@ std::vector<Column> columns_of(const std::vector<Record>& records) {
   columns.push_back(figures("meas", 9, records, measured(memory), "{:.3f}"));
   columns.push_back(figures("err %", 6, records,
                             error([](const ErrorReport& e) { return e.peak_memory * 100; }), "{:+.2f}"));
-  columns.push_back(figures("step " + unit + " pred", 9, records, predicted(step), "{:.1f}"));
-  columns.push_back(figures("meas", 9, records, measured(step), "{:.1f}"));
+  columns.push_back(figures("step " + unit + " pred", 9, records, predicted(step), step_format));
+  columns.push_back(figures("meas", 9, records, measured(step), step_format));
   columns.push_back(
       figures("err %", 6, records, error([](const ErrorReport& e) { return e.step_time * 100; }), "{:+.1f}"));
   columns.push_back(figures("bubble pred", 8, records, predicted(bubble), "{:.3f}"));
