@@ -74,7 +74,7 @@ void forward(const StageShape& s, Replay& replay) {
     replay.take(kActivations, bytes.stream + bytes.statistics);  // first norm
     replay.take(kActivations, bytes.qkv);
     replay.take(kActivations, bytes.attention + bytes.lse);
-    replay.take(kActivations, bytes.stream);                     // x2
+    replay.take(kActivations, bytes.stream);  // x2
     sum_over_tensor_ranks(bytes, replay);
     replay.take(kActivations, bytes.stream + bytes.statistics);  // second norm
     replay.take(kActivations, bytes.fc1);
@@ -134,7 +134,7 @@ void backward(const StageShape& s, Replay& replay) {
 void optimizer(const StageShape& s, Replay& replay) {
   if (!s.shared_kv) return;
   // Gradients of key/value heads that several tensor ranks hold are gathered, one layer at a time.
-  const std::int64_t gathered = s.tensor * 2 * s.k * (s.hidden + (s.qkv_bias ? 1 : 0)) * s.g();
+  const std::int64_t gathered = 2 * s.k * s.tensor * (s.hidden + (s.qkv_bias ? 1 : 0)) * s.g();
   replay.take(kWorkspace, gathered);
   replay.give(kWorkspace, gathered);
 }

@@ -119,8 +119,8 @@ Seconds all_reduce_time(const HardwareProfile& hardware, int world, int ranks, D
   for (const CollectiveTime& time : hardware.all_reduce) {
     if (size_of(time.dtype) != size_of(type)) continue;
     // Another group size is further away than another world, another way of waiting nearest of all.
-    const double d = 4 * distance(time.ranks, ranks) + distance(time.world, world) +
-                     (time.started == started ? 0 : 0.5);
+    const double d =
+        4 * distance(time.ranks, ranks) + distance(time.world, world) + (time.started == started ? 0 : 0.5);
     if (nearest == nullptr || d < nearest_distance) {
       nearest = &time;
       nearest_distance = d;

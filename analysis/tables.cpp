@@ -39,7 +39,9 @@ Seconds Curve::at(double size) const {
 
 Curve affine_curve(double latency_s, double size_per_s) {
   Curve curve;
-  for (double size = 1; size < 1e15; size *= 1.5) {
+  constexpr int kPoints = 86;  // from 1 to beyond 10^15
+  for (int i = 0; i < kPoints; ++i) {
+    const double size = std::pow(1.5, i);
     curve.sizes.push_back(size);
     curve.seconds.push_back(latency_s + size / size_per_s);
   }

@@ -78,7 +78,8 @@ Seconds gradient_reduction(const RunConfig& config, const HardwareProfile& hardw
   const auto reduce = [&](std::int64_t count) {
     return all_reduce_time(hardware, world, ranks, type, {count * size_of(type)}, true);
   };
-  Seconds total = reduce(bucket) * static_cast<double>(elements / bucket);
+  const std::int64_t full_buckets = elements / bucket;
+  Seconds total = reduce(bucket) * static_cast<double>(full_buckets);
   if (elements % bucket > 0) total += reduce(elements % bucket);
   return total;
 }
@@ -91,10 +92,10 @@ Load load_of(const RunConfig& config, const HardwareProfile& hardware) {
   load.world = layout.world();
   const int processors = hardware.processors;
   if (processors == 0) return load;
-  const double beside = layout.tensor * layout.data;  // ranks of one pipeline coordinate
+  const int beside = layout.tensor * layout.data;  // ranks of one pipeline coordinate
   const double fill = static_cast<double>(layout.pipeline - 1) / std::max(1, config.microbatches());
   const double together = std::max(0.0, 1 - fill);
-  const double others = beside - 1 + beside * (layout.pipeline - 1) * together;
+  const double others = beside - 1 + together * beside * (layout.pipeline - 1);
   load.busy = processors > 1 ? std::min(1.0, others / (processors - 1)) : 0;
   load.sharing = std::max(1.0, (others + 1) / processors);
   return load;

@@ -81,7 +81,7 @@ class CellBenchmark {
       batch_ = static_cast<std::int64_t>(std::clamp(kBatchSeconds / std::max(once, 1e-9), 1.0, 64.0));
     }
     samples_.clear();
-    for (auto _ : state) {
+    for ([[maybe_unused]] auto _ : state) {  // NOLINT(clang-analyzer-deadcode.DeadStores)
       const double seconds = run_batch();
       if (samples_.size() < kMaxSamples) samples_.push_back(seconds);
     }

@@ -88,7 +88,7 @@ TEST(MemoryModel, PipelineByHand) {
   ASSERT_EQ(prediction.ranks.size(), 2U);
   const RankMemory& first = prediction.ranks[0];
   const RankMemory& last = prediction.ranks[1];
-  const std::int64_t stream = 4 * 8 * 2;
+  constexpr std::int64_t stream = std::int64_t{4} * 8 * 2;
   EXPECT_EQ(at(first.held, Category::parameters), (600 + 256 + 512) * 2);
   EXPECT_EQ(at(first.held, Category::gradients), (600 + 256 + 512) * 4);
   EXPECT_EQ(at(first.held, Category::optimizer), (600 + 256 + 512) * 12);
