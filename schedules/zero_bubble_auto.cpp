@@ -176,7 +176,8 @@ class Greedy {
     for (int rank = 1; rank < ranks_; ++rank) {
       int& count = more[static_cast<std::size_t>(rank)];
       const int before = more[static_cast<std::size_t>(rank) - 1];
-      while (count > 0 && count >= before && 1 + count < microbatches_) --count;
+      // Behind the rank before by one, unless all are done already.
+      count = std::min(count, 1 + before < microbatches_ ? std::max(0, before - 1) : before);
     }
     for (int rank = 0; rank < ranks_; ++rank) {
       for (int i = 0; i < more[static_cast<std::size_t>(rank)]; ++i) forward(rank);

@@ -1,0 +1,32 @@
+// libFuzzer target: whatever the bytes, the schedule readers return a schedule or throw InputError; what they
+// return can be checked, given transfers, written and read back.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "core/deadlock.hpp"
+#include "core/error.hpp"
+#include "core/schedule_text.hpp"
+#include "core/validate.hpp"
+#include "schedules/passes.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace plumbline;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  for (const bool json : {false, true}) {
+    try {
+      const Schedule schedule = json ? parse_schedule_json(text, "fuzz") : parse_schedule_csv(text, "fuzz");
+      const bool sound = find_fault(schedule).rule.empty();
+      const Schedule again = json ? parse_schedule_json(to_json(schedule), "fuzz")
+                                  : parse_schedule_csv(to_csv(schedule), "fuzz");
+      if (again.actions != schedule.actions) std::abort();
+      (void)find_deadlock(schedule, Ordering::synchronous);
+      (void)find_deadlock(schedule, Ordering::grouped);
+      (void)find_deadlock(schedule, Ordering::lazy_pairs);
+      if (sound) validate(add_transfers(schedule));
+    } catch (const InputError&) {
+    }
+  }
+  return 0;
+}
