@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -36,32 +34,29 @@ int sending_stage(const Action& action) {
 }
 
 /// Messages travel in channels that keep their order. Every receive must stand where the message it expects
-/// stands among the sends of its channel.
+/// stands among the sends of its channel. Without tags all messages between two ranks share a channel; with
+/// tags there is one per stage and direction.
 class ChannelOrder {
  public:
   ChannelOrder(const Schedule& schedule, bool tags) : schedule_(schedule) {
+    number_channels(tags);
+    sends_.resize(count_);
+    receives_.resize(count_);
     for (int rank = 0; rank < schedule.ranks; ++rank) {
       const auto& actions = schedule.actions[static_cast<std::size_t>(rank)];
       for (std::size_t i = 0; i < actions.size(); ++i) {
-        if (!is_send(actions[i].type) && !is_receive(actions[i].type)) continue;
-        const int from = sending_stage(actions[i]);
-        const int kind = kind_of(actions[i].type);
-        const int to = kind == 1 ? from - 1 : from + 1;
-        // Without tags all messages between two ranks share a channel; with tags one per stage and direction.
-        const std::size_t key =
-            tags ? static_cast<std::size_t>(from) * 3 + static_cast<std::size_t>(kind)
-                 : static_cast<std::size_t>(rank_of(from)) * static_cast<std::size_t>(schedule.ranks) +
-                       static_cast<std::size_t>(rank_of(to));
-        auto& channel = channels_[key];
-        auto& halves = is_send(actions[i].type) ? channel.first : channel.second;
-        halves.push_back({actions[i], rank, static_cast<int>(i)});
+        const bool send = is_send(actions[i].type);
+        if (!send && !is_receive(actions[i].type)) continue;
+        const std::size_t channel = channel_of(actions[i]);
+        (send ? sends_ : receives_)[channel].push_back({actions[i], rank, static_cast<int>(i)});
       }
     }
   }
 
   Deadlock find() const {
-    for (const auto& [key, channel] : channels_) {
-      const auto& [sends, receives] = channel;
+    for (std::size_t channel = 0; channel < count_; ++channel) {
+      const auto& sends = sends_[channel];
+      const auto& receives = receives_[channel];
       for (std::size_t i = 0; i < std::max(sends.size(), receives.size()); ++i) {
         if (i >= sends.size() || i >= receives.size()) {
           const Half& alone = i < sends.size() ? sends[i] : receives[i];
@@ -82,14 +77,42 @@ class ChannelOrder {
   }
 
  private:
-  int rank_of(int stage) const { return schedule_.rank_of_stage[static_cast<std::size_t>(stage)]; }
+  static constexpr std::size_t kKinds = 3;
+
+  /// One number per (sending stage, kind), the same for those that share a channel.
+  void number_channels(bool tags) {
+    const auto stages = static_cast<std::size_t>(schedule_.stages);
+    channels_.assign(stages * kKinds, 0);
+    if (tags) {
+      for (std::size_t i = 0; i < channels_.size(); ++i) channels_[i] = i;
+      count_ = channels_.size();
+      return;
+    }
+    std::map<std::pair<int, int>, std::size_t> pairs;
+    for (std::size_t stage = 0; stage < stages; ++stage) {
+      for (std::size_t kind = 0; kind < kKinds; ++kind) {
+        const std::size_t to = kind == 1 ? stage - 1 : stage + 1;  // wraps below zero, out of range as well
+        if (to >= stages) continue;
+        const std::pair<int, int> pair{schedule_.rank_of_stage[stage], schedule_.rank_of_stage[to]};
+        channels_[stage * kKinds + kind] = pairs.try_emplace(pair, pairs.size()).first->second;
+      }
+    }
+    count_ = pairs.size();
+  }
+  std::size_t channel_of(const Action& action) const {
+    return channels_[static_cast<std::size_t>(sending_stage(action)) * kKinds +
+                     static_cast<std::size_t>(kind_of(action.type))];
+  }
   static bool same_message(const Action& a, const Action& b) {
     return kind_of(a.type) == kind_of(b.type) && sending_stage(a) == sending_stage(b) &&
            a.microbatch == b.microbatch;
   }
 
   const Schedule& schedule_;
-  std::map<std::size_t, std::pair<std::vector<Half>, std::vector<Half>>> channels_;
+  std::size_t count_ = 0;
+  std::vector<std::size_t> channels_;
+  std::vector<std::vector<Half>> sends_;
+  std::vector<std::vector<Half>> receives_;
 };
 
 Deadlock find_circle(const Schedule& schedule, WalkOptions options) {

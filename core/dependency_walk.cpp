@@ -151,6 +151,16 @@ DependencyWalk::DependencyWalk(const Schedule& schedule, WalkOptions options)
   reserve(Signal::embedding_meet, true, 1);
   reserve(Signal::end_meet, true, 1);
   table_.assign(size, kAbsent);
+  plain_ = !options.one_send_buffer && !vocab && !has(ActionType::input_forward);
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    const bool first = schedule.first_of_route(stage);
+    const bool last = schedule.last_of_route(stage);
+    const std::size_t row = static_cast<std::size_t>(stage) * microbatches;
+    facts_.push_back({!first && (!transfers_ || !schedule.crosses_ranks(stage, stage - 1)),
+                      !last && (!transfers_ || !schedule.crosses_ranks(stage, stage + 1)), first, last,
+                      offset_[static_cast<std::size_t>(Signal::activation)] + row,
+                      offset_[static_cast<std::size_t>(Signal::gradient)] + row});
+  }
   arrivals_.assign(size - meetings_begin_, 0);
 
   const auto ranks = static_cast<std::size_t>(schedule.ranks);

@@ -98,6 +98,17 @@ class DependencyWalk {
     void add(Signal signal, std::int32_t index) { list[static_cast<std::size_t>(count++)] = {signal, index}; }
   };
 
+  /// What is asked about a stage for every action.
+  struct StageFacts {
+    bool
+        takes_activation;  // F waits for the previous stage's F (not for a RECV, not at the start of a route)
+    bool takes_gradient;   // B and I wait for the next stage's
+    bool first;
+    bool last;
+    std::size_t activation;  // rows of the stage in the table
+    std::size_t gradient;
+  };
+
   std::int32_t at(int stage, std::uint32_t microbatch) const {
     return stage * schedule_.microbatches + static_cast<std::int32_t>(microbatch);
   }
@@ -116,16 +127,25 @@ class DependencyWalk {
   bool meeting_of(const Action& action, Need& need) const;
   int members(Signal signal) const;
   void publish(Need need, std::int32_t node);
+  void wake(std::int32_t& slot, std::int32_t node);
   template <class Visitor>
   void arrive(Visitor& visitor, Need need, std::int32_t node);
   template <class Visitor>
   void announce(Visitor& visitor, const Action& action, std::int32_t node);
   template <class Visitor>
   bool try_place(Visitor& visitor, int rank);
+  template <class Visitor>
+  bool try_place_plain(Visitor& visitor, int rank, const Action& action);
+  static bool is_plain(const Action& action) {
+    return action.type <= ActionType::backward_weight && !action.overlaps_next;
+  }
+  const StageFacts& facts(const Action& action) const { return facts_[action.stage]; }
 
   const Schedule& schedule_;
   WalkOptions options_;
   bool transfers_ = false;
+  bool plain_ = false;  // F, B, I, W wait for their neighbours only
+  std::vector<StageFacts> facts_;
   std::array<bool, kActionTypes> present_{};
   std::array<std::size_t, kSignals> offset_{};
   std::vector<std::int32_t> table_;     // node, kAbsent, or -2 - rank of the latest waiter
@@ -174,25 +194,23 @@ inline DependencyWalk::Needs DependencyWalk::needs_of(const Action& action) cons
   if (options_.one_send_buffer) add_send_buffer_needs(action, needs);
   switch (action.type) {
     case ActionType::forward:
-      if (schedule_.first_of_route(stage)) {
-        if (present_[static_cast<std::size_t>(ActionType::input_forward)]) needs.add(Signal::input, index);
-      } else if (!transfers_ || !schedule_.crosses_ranks(stage, stage - 1)) {
-        needs.add(Signal::activation, at(stage - 1, m));
+      if (facts(action).takes_activation) needs.add(Signal::activation, at(stage - 1, m));
+      if (facts(action).first && present_[static_cast<std::size_t>(ActionType::input_forward)]) {
+        needs.add(Signal::input, index);
       }
       break;
     case ActionType::backward:
     case ActionType::backward_input:
-      if (schedule_.last_of_route(stage)) {
-        if (schedule_.vocab == VocabPasses::one_barrier) needs.add(Signal::vocab_scores, index);
-        if (schedule_.vocab == VocabPasses::two_barriers || schedule_.vocab == VocabPasses::interlaced) {
-          needs.add(Signal::vocab_gradient, index);
-        }
-      } else if (!transfers_ || !schedule_.crosses_ranks(stage, stage + 1)) {
-        needs.add(Signal::gradient, at(stage + 1, m));
+      if (facts(action).takes_gradient) needs.add(Signal::gradient, at(stage + 1, m));
+      if (facts(action).last && schedule_.vocab == VocabPasses::one_barrier)
+        needs.add(Signal::vocab_scores, index);
+      if (facts(action).last &&
+          (schedule_.vocab == VocabPasses::two_barriers || schedule_.vocab == VocabPasses::interlaced)) {
+        needs.add(Signal::vocab_gradient, index);
       }
       break;
     case ActionType::teacher_forward:
-      if (!schedule_.first_of_route(stage) && (!transfers_ || !schedule_.crosses_ranks(stage, stage - 1))) {
+      if (facts(action).takes_activation) {
         needs.add(schedule_.joint_teacher ? Signal::activation : Signal::teacher, at(stage - 1, m));
       }
       break;
@@ -250,7 +268,11 @@ inline bool DependencyWalk::meeting_of(const Action& action, Need& need) const {
 }
 
 inline void DependencyWalk::publish(Need need, std::int32_t node) {
-  std::int32_t& slot = entry(need);
+  wake(entry(need), node);
+}
+
+/// Fills a table entry and lets those who wait for it go on.
+inline void DependencyWalk::wake(std::int32_t& slot, std::int32_t node) {
   std::int32_t waiter = -2 - slot;  // negative: nobody
   slot = node;
   while (waiter >= 0) {
@@ -324,6 +346,32 @@ inline std::uint32_t DependencyWalk::span_end(const std::vector<Action>& actions
   return last;
 }
 
+/// The common case of try_place() without its generality.
+template <class Visitor>
+bool DependencyWalk::try_place_plain(Visitor& visitor, int rank, const Action& action) {
+  const auto r = static_cast<std::size_t>(rank);
+  const StageFacts& stage = facts(action);
+  const auto row = static_cast<std::size_t>(schedule_.microbatches);
+  const bool forward = action.type == ActionType::forward;
+  const bool backward = action.type == ActionType::backward || action.type == ActionType::backward_input;
+  std::int32_t dependency = kAbsent;
+  if (forward ? stage.takes_activation : backward && stage.takes_gradient) {
+    std::int32_t& slot =
+        table_[(forward ? stage.activation - row : stage.gradient + row) + action.microbatch];
+    dependency = slot;
+    if (slot < 0) {
+      next_waiter_[r] = -2 - slot;
+      slot = -2 - rank;
+      return false;
+    }
+  }
+  const std::int32_t node = visitor.place(rank, static_cast<int>(cursor_[r]), dependency);
+  if (forward || backward)
+    wake(table_[(forward ? stage.activation : stage.gradient) + action.microbatch], node);
+  ++cursor_[r];
+  return true;
+}
+
 /// One action, overlapped pair or group of transfers of `rank`. False: it waits and has been noted as a
 /// waiter.
 template <class Visitor>
@@ -379,8 +427,13 @@ bool DependencyWalk::run(Visitor& visitor) {
     const std::int32_t rank = queue_[head_];
     if (++head_ == queue_.size()) head_ = 0;
     --queued_;
-    const std::size_t end = schedule_.actions[static_cast<std::size_t>(rank)].size();
-    while (cursor_[static_cast<std::size_t>(rank)] < end && try_place(visitor, rank)) {
+    const auto r = static_cast<std::size_t>(rank);
+    const Action* actions = schedule_.actions[r].data();
+    const std::size_t end = schedule_.actions[r].size();
+    bool placed = true;
+    while (placed && cursor_[r] < end) {
+      const Action& action = actions[cursor_[r]];
+      placed = plain_ && is_plain(action) ? try_place_plain(visitor, rank, action) : try_place(visitor, rank);
     }
   }
   for (std::size_t r = 0; r < cursor_.size(); ++r) {
