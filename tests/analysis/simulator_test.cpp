@@ -1,11 +1,16 @@
 // The simulator against times worked out by hand.
 #include "analysis/simulator.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "analysis/costs_json.hpp"
+#include "analysis/critical_path.hpp"
+#include "analysis/simulation_report.hpp"
 #include "core/error.hpp"
 #include "schedules/generators.hpp"
 #include "schedules/passes.hpp"
+#include "schedules/vocabulary.hpp"
 
 namespace plumbline {
 namespace {
@@ -61,6 +66,134 @@ TEST(Simulator, RejectsCostsThatDoNotFit) {
   Costs costs = uniform_costs(2, kUnit);
   costs.transfer = {-1};
   EXPECT_THROW(simulate(gpipe(2, 1), costs), InputError);
+}
+
+TEST(Simulator, ABarrierHoldsTheOptimizerBack) {
+  Costs costs = uniform_costs(3, kUnit);
+  costs.optimizer = {1};
+  Schedule schedule = add_step_end(one_f_one_b(3, 4), {});
+  const Trace held = simulate(schedule, costs);
+  // The last rank is done after F·4 + B·4 + 2 F of fill; rank 0 ends at 3 · 6 = 18.
+  for (const auto& events : held.ranks) EXPECT_DOUBLE_EQ(events.back().end.value, 19);
+  schedule.barrier_at_end = false;
+  const Trace free = simulate(schedule, costs);
+  EXPECT_DOUBLE_EQ(free.ranks[0].back().end.value, 19);
+  EXPECT_DOUBLE_EQ(free.ranks[1].back().end.value, 17);
+  EXPECT_DOUBLE_EQ(free.ranks[2].back().end.value, 15);
+}
+
+TEST(Simulator, TiedEmbeddingsMeetOnFirstAndLastRank) {
+  Costs costs = uniform_costs(3, kUnit);
+  costs.reduce_embedding = {0.5};
+  costs.reduce_gradients = {0.25};
+  Schedule schedule = add_step_end(one_f_one_b(3, 4), {true, true});
+  schedule.barrier_at_end = false;
+  const Trace trace = simulate(schedule, costs);
+  EXPECT_DOUBLE_EQ(trace.ranks[0].back().end.value, 18.75);
+  EXPECT_DOUBLE_EQ(trace.ranks[1].back().end.value, 16.25);
+  EXPECT_DOUBLE_EQ(trace.ranks[2].back().end.value, 18.75);
+}
+
+TEST(Simulator, OneSendBufferStallsASenderThatRunsAhead) {
+  // Rank 1 is slow: with one buffer rank 0 cannot be more than one micro-batch ahead of what rank 1 has
+  // received.
+  Costs costs = uniform_costs(2, kUnit);
+  costs.stages[1].forward = {10};
+  const Schedule schedule = add_transfers(gpipe(2, 4), TransferOrder::sends_first);
+  const auto last_forward = [&] { return simulate(schedule, costs).ranks[0][6].end.value; };
+  EXPECT_DOUBLE_EQ(last_forward(), 4);
+  costs.one_send_buffer = true;
+  // Rank 1 takes message 1 after its F0, at 11, and message 2 after its F1, at 21; F3 of rank 0 starts then.
+  EXPECT_DOUBLE_EQ(last_forward(), 22);
+}
+
+TEST(Simulator, TransfersQueueOnTheirLink) {
+  // Four results of 1 s each over a link that takes 3 s: the last one arrives after 1 + 4 · 3.
+  Costs costs = uniform_costs(2, kUnit);
+  costs.transfer = {3};
+  const Trace trace = simulate(gpipe(2, 4), costs);
+  EXPECT_DOUBLE_EQ(trace.ranks[1][3].start.value, 13);
+}
+
+TEST(Simulator, VocabularyPassesHoldTheLastBackward) {
+  // One micro-batch, two ranks: F 1, F 1, S 1 on both, T 2 on both, then B.
+  const StageCosts each{.forward = {1},
+                        .backward = {2},
+                        .backward_input = {},
+                        .backward_weight = {},
+                        .teacher_forward = {},
+                        .vocab_forward = {1},
+                        .vocab_backward = {2}};
+  const Costs costs = uniform_costs(2, each);
+  const auto end = [&](VocabPasses passes) {
+    return simulate_makespan(vocab_one_f_one_b(2, 1, passes, false), costs).value;
+  };
+  EXPECT_DOUBLE_EQ(end(VocabPasses::two_barriers), 1 + 1 + 1 + 2 + 2 + 2);
+  EXPECT_DOUBLE_EQ(end(VocabPasses::interlaced), 1 + 1 + 1 + 2 + 2 + 2);
+  // With one barrier the gradient is there after S; T comes whenever.
+  EXPECT_LE(end(VocabPasses::one_barrier), 9);
+}
+
+TEST(CriticalPath, NamesWhatTheStepWaitsFor) {
+  Costs costs = uniform_costs(4, kUnit);
+  costs.stages[2].forward = {3};
+  costs.transfer = {0.5};
+  const CriticalPath path = critical_path(one_f_one_b(4, 16), costs);
+  EXPECT_EQ(path.slowest_stage, 2);
+  EXPECT_EQ(path.shares.front().what, "stage 2 F");
+  EXPECT_GT(path.on_transfers.value, 0);
+  EXPECT_DOUBLE_EQ(path.on_imbalance.value, 10.5);
+  Costs even = uniform_costs(4, kUnit);
+  EXPECT_DOUBLE_EQ(critical_path(one_f_one_b(4, 16), even).on_imbalance.value, 0);
+}
+
+TEST(Report, CountsBusyIdleAndPeak) {
+  const Schedule schedule = one_f_one_b(4, 8);
+  Costs costs = uniform_costs(4, kUnit);
+  costs.step_overhead = {1};
+  const SimulationReport report = report_of(schedule, costs, simulate(schedule, costs));
+  EXPECT_DOUBLE_EQ(report.makespan.value, 34);
+  EXPECT_DOUBLE_EQ(report.bubble.ratio, 3.0 / 8);
+  EXPECT_DOUBLE_EQ(report.bubble.fraction, 3.0 / 11);
+  EXPECT_DOUBLE_EQ(report.ranks[3].busy.value, 24);
+  EXPECT_DOUBLE_EQ(report.ranks[3].idle.value, 9);
+  EXPECT_DOUBLE_EQ(report.ranks[3].peak_in_flight, 1);
+  EXPECT_EQ(report.peak_rank, 0);
+}
+
+struct BrokenCosts {
+  const char* text;
+  const char* says;
+};
+constexpr BrokenCosts kBrokenCosts[] = {
+    {"[]", "object"},
+    {"{}", "stages"},
+    {R"({"stages":[]})", "one entry per stage (2)"},
+    {R"({"stages":[{"forward_us":1},{"forward_us":1}]})", "backward_us"},
+    {R"({"stages":[{"forward_us":-1,"backward_us":1}]})", "forward_us"},
+    {R"({"stages":[{"forward_us":"a","backward_us":1}]})", "forward_us"},
+    {R"({"stages":[{"forwards_us":1,"backward_us":1}]})", "unknown key"},
+    {R"({"stages":[{"forward_us":1,"backward_us":1}],"p2p":3})", "unknown key"},
+    {R"({"stages":[{"forward_us":1,"backward_us":1}],"p2p_us":-3})", "p2p_us"},
+    {R"({"stages":[7]})", "expected an object"},
+};
+
+TEST(CostsJson, ReadsAndRefuses) {
+  const Schedule schedule = one_f_one_b(2, 4);
+  const Costs costs = parse_costs_json(
+      R"({"stages":[{"forward_us":100,"backward_input_us":120,"backward_weight_us":80}],"p2p_us":5})",
+      "c.json", schedule);
+  ASSERT_EQ(costs.stages.size(), 2U);
+  EXPECT_DOUBLE_EQ(costs.stages[1].backward.value, 200e-6);
+  EXPECT_DOUBLE_EQ(costs.transfer.value, 5e-6);
+  for (const BrokenCosts& broken : kBrokenCosts) {
+    try {
+      parse_costs_json(broken.text, "c.json", schedule);
+      ADD_FAILURE() << broken.text;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr(broken.says)) << broken.text;
+    }
+  }
 }
 
 }  // namespace
