@@ -224,8 +224,8 @@ void kill_after(std::chrono::milliseconds delay, Victim victim, int round) {
 
 TEST(Launch, AKillAtAnyInstantLeavesNothing) {
   std::mt19937 random(7);
-  const int rounds =
-      std::getenv("PLUMBLINE_KILL_ROUNDS") ? std::atoi(std::getenv("PLUMBLINE_KILL_ROUNDS")) : 12;
+  const char* asked = std::getenv("PLUMBLINE_KILL_ROUNDS");
+  const int rounds = asked != nullptr ? std::atoi(asked) : 12;
   for (int round = 0; round < rounds && !::testing::Test::HasFailure(); ++round)
     kill_after(std::chrono::milliseconds(random() % 300), Victim::runner, round);
 }

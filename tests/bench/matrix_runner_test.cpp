@@ -46,7 +46,7 @@ class MatrixRunner : public ::testing::Test {
     return OrderedJson{{"measurement", to_json(*sample_record("x").measurement)}}.dump();
   }
   /// Hooks whose cells run the fake program with the words that `behaviour` has for their id.
-  MatrixHooks hooks(std::map<std::string, std::vector<std::string>> behaviour) {
+  MatrixHooks hooks(const std::map<std::string, std::vector<std::string>>& behaviour) {
     return {[this](const MatrixCell& at, Record& record) {
               predicted_.push_back(at.id);
               if (at.id == "unpredictable") throw Error("no profile");

@@ -61,7 +61,7 @@ class Validator {
       if (!value.contains(key)) complaints_.push_back(path + "/" + key.get<std::string>() + ": required");
     }
     for (const auto& [key, inner] : value.items()) {
-      const std::string at = path + "/" + key;
+      const std::string at = std::string(path).append("/").append(key);
       if (schema["properties"].contains(key)) {
         check(schema["properties"][key], inner, at);
       } else if (schema.contains("additionalProperties")) {

@@ -1,6 +1,8 @@
 // A record with every field set, for tests.
 #pragma once
 
+#include <cstdint>
+
 #include "bench/record.hpp"
 
 namespace plumbline {
@@ -19,7 +21,8 @@ inline Record sample_record(const std::string& id) {
   record.machine = {"host", "a CPU", "", {{"plumbline", "0.1.0"}}, {{"OMP_NUM_THREADS", "1"}}};
   record.model = {494'032'768, 3.1e9};
   RankMemoryReport rank;
-  for (int i = 0; i < kCategories; ++i) rank.bytes[static_cast<Category>(i)] = {(i + 1) * 1'000'000};
+  for (int i = 0; i < kCategories; ++i)
+    rank.bytes[static_cast<Category>(i)] = {std::int64_t{1'000'000} * (i + 1)};
   MeasurementReport measured;
   measured.memory = MemoryReport::of({rank, rank});
   measured.memory.ranks[1].rank = 1;

@@ -166,6 +166,7 @@ void check_all_reduce(MpiCommunicator& communicator, Group group, const Peers& p
     communicator.all_reduce(group, buffer.matrix(), op);
   }
   std::vector<Buffer> inputs;
+  inputs.reserve(members.size());
   for (int member : members) inputs.push_back(Buffer::random(type, elements, member, seed));
   int wrong = 0;
   for (std::int64_t i = 0; i < elements; ++i) {
@@ -282,6 +283,8 @@ TEST_P(Collectives, MessagesOfOneTagArriveInOrderAndTagsAreKeptApart) {
   constexpr int kMessages = 20;
   std::vector<Buffer> out;
   std::vector<Ticket> sends;
+  out.reserve(kMessages);
+  sends.reserve(kMessages);
   for (int i = 0; i < kMessages; ++i) {
     out.push_back(Buffer::random(DType::fp32, 1 + i * 37, communicator.rank(), static_cast<unsigned>(i)));
   }
