@@ -26,7 +26,6 @@ struct MatrixCommand {
 void predict_cell(const MatrixCell& cell, std::string& note, Record& record) {
   Record started = start_record(cell.id, cell.config);
   record.config = std::move(started.config);
-  record.machine = std::move(started.machine);
   record.model = started.model;
   record.status = started.status;
   record.reason = started.reason;
@@ -42,6 +41,7 @@ int run_command(const MatrixCommand& command) {
   RecordStore store(folder, command.predict_only ? kPredictionsFile : kResultsFile);
   std::string note;
   MatrixHooks hooks;
+  hooks.machine = this_machine();
   hooks.predict = [&](const MatrixCell& cell, Record& record) { predict_cell(cell, note, record); };
   if (!command.predict_only) {
     hooks.measure = [&](const MatrixCell& cell, const std::function<bool()>& go_on, Record& record) {
