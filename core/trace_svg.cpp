@@ -17,23 +17,23 @@ constexpr double kTop = 34;
 constexpr double kWidth = 1200;
 
 struct Style {
-  ActionType type;
   const char* name;
   int hue;
+  ActionType type;
 };
 // One entry per kind that is drawn; colours keep apart for readers who do not see red and green.
-constexpr Style kStyles[] = {{ActionType::forward, "F", 210},
-                             {ActionType::backward, "B", 30},
-                             {ActionType::backward_input, "I", 45},
-                             {ActionType::backward_weight, "W", 280},
-                             {ActionType::teacher_forward, "TF", 180},
-                             {ActionType::vocab_forward, "S", 330},
-                             {ActionType::vocab_backward, "T", 0},
-                             {ActionType::input_forward, "IF", 140},
-                             {ActionType::input_backward, "IB", 100},
-                             {ActionType::reduce_gradients, "ARG", 230},
-                             {ActionType::reduce_embedding, "ARE", 250},
-                             {ActionType::optimizer, "OPT", 60}};
+constexpr Style kStyles[] = {{"F", 210, ActionType::forward},
+                             {"B", 30, ActionType::backward},
+                             {"I", 45, ActionType::backward_input},
+                             {"W", 280, ActionType::backward_weight},
+                             {"TF", 180, ActionType::teacher_forward},
+                             {"S", 330, ActionType::vocab_forward},
+                             {"T", 0, ActionType::vocab_backward},
+                             {"IF", 140, ActionType::input_forward},
+                             {"IB", 100, ActionType::input_backward},
+                             {"ARG", 230, ActionType::reduce_gradients},
+                             {"ARE", 250, ActionType::reduce_embedding},
+                             {"OPT", 60, ActionType::optimizer}};
 
 const Style* style_of(ActionType type) {
   for (const Style& style : kStyles) {

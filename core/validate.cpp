@@ -49,6 +49,9 @@ class Rules {
     fault_ = {rank, position, std::move(rule)};
     return true;
   }
+  bool missing(std::int32_t position, int stage, ActionType type, std::uint32_t m) {
+    return fail(rank_of(stage), position, cell(stage, type, m) + " is missing");
+  }
   bool on_route(int stage, std::uint32_t m) const {
     return stage / schedule_.stages_per_route() == schedule_.route_of(m);
   }
@@ -92,8 +95,7 @@ class Rules {
         const int rank = rank_of(stage);
         const std::int32_t gradient = std::max({b, i, w});
         if (f == kAbsent) {
-          return fail(rank, gradient == kAbsent ? end_of(rank) : gradient,
-                      fmt::format("{} is missing", cell(stage, ActionType::forward, m)));
+          return missing(gradient == kAbsent ? end_of(rank) : gradient, stage, ActionType::forward, m);
         }
         if (b == kAbsent && i == kAbsent && w == kAbsent) {
           return fail(rank, f,
@@ -116,7 +118,7 @@ class Rules {
                   cell(stage, i == kAbsent ? ActionType::backward_input : ActionType::backward_weight, m)));
         }
         if (teacher && find(ActionType::teacher_forward, stage, m) == kAbsent) {
-          return fail(rank, f, fmt::format("{} is missing", cell(stage, ActionType::teacher_forward, m)));
+          return missing(f, stage, ActionType::teacher_forward, m);
         }
       }
     }
@@ -141,8 +143,7 @@ class Rules {
           const std::int32_t b = find(second, stage, m);
           if (a == kAbsent || b == kAbsent) {
             const std::int32_t other = std::max(a, b);
-            return fail(rank, other == kAbsent ? end_of(rank) : other,
-                        fmt::format("{} is missing", cell(stage, a == kAbsent ? first : second, m)));
+            return missing(other == kAbsent ? end_of(rank) : other, stage, a == kAbsent ? first : second, m);
           }
           if (b < a) {
             return fail(rank, b,
@@ -250,8 +251,8 @@ class Rules {
       const std::int32_t at = find(type, to, m);
       if (at != kAbsent) consumed = std::min(consumed, at);
     }
-    if (s == kAbsent) return fail(sender, produced, fmt::format("{} is missing", cell(from, send, m)));
-    if (r == kAbsent) return fail(receiver, consumed, fmt::format("{} is missing", cell(to, receive, m)));
+    if (s == kAbsent) return missing(produced, from, send, m);
+    if (r == kAbsent) return missing(consumed, to, receive, m);
     if (s < produced)
       return fail(sender, s, fmt::format("{} comes before what it sends", cell(from, send, m)));
     if (r > consumed) return fail(receiver, r, fmt::format("{} comes after its use", cell(to, receive, m)));
@@ -311,26 +312,6 @@ void validate(const Schedule& schedule) {
   throw InputError(fmt::format("schedule {}: rank {}, column {}: {}\n{}", schedule.name, fault.rank,
                                fault.position + 1, fault.rule,
                                grid_around(schedule, fault.rank, fault.position)));
-}
-
-std::string grid_around(const Schedule& schedule, int rank, int position) {
-  constexpr int kColumns = 4;  // to each side
-  constexpr int kRows = 3;
-  const int first = std::max(0, position - kColumns);
-  const int last = position + kColumns;
-  std::string text;
-  for (int r = std::max(0, rank - kRows); r <= std::min(schedule.ranks - 1, rank + kRows); ++r) {
-    const auto& actions = schedule.actions[static_cast<std::size_t>(r)];
-    text += fmt::format("rank {:>3} |{}", r, first > 0 ? " …" : "");
-    for (int i = first; i <= last; ++i) {
-      const bool inside = i < static_cast<int>(actions.size());
-      const std::string name = inside ? to_string(actions[static_cast<std::size_t>(i)]) : "";
-      const bool marked = r == rank && i == position;
-      if (inside || marked) text += fmt::format(" {:^9}", marked ? ">" + (inside ? name : "-") + "<" : name);
-    }
-    text += last + 1 < static_cast<int>(actions.size()) ? " …\n" : "\n";
-  }
-  return text;
 }
 
 }  // namespace plumbline

@@ -117,7 +117,8 @@ Schedule dualpipe(int ranks, int microbatches) {
   Schedule schedule = looped("dualpipe", ranks, microbatches, 2);
   schedule.routes = 2;
   for (int stage = 0; stage < ranks; ++stage) {
-    schedule.rank_of_stage[static_cast<std::size_t>(ranks + stage)] = ranks - 1 - stage;
+    schedule.rank_of_stage[static_cast<std::size_t>(ranks) + static_cast<std::size_t>(stage)] =
+        ranks - 1 - stage;
   }
   const int half = ranks / 2;
   for (int rank = 0; rank < ranks; ++rank) {

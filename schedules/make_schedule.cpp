@@ -100,6 +100,7 @@ const Entry* find(std::string_view name) {
 const std::vector<std::string_view>& schedule_names() {
   static const std::vector<std::string_view> names = [] {
     std::vector<std::string_view> list;
+    list.reserve(kEntries.size());
     for (const Entry& entry : kEntries) list.push_back(entry.name);
     return list;
   }();

@@ -276,6 +276,7 @@ Schedule v_half_ahead(int ranks, int microbatches, int blocks) {
   check_sizes("v-half", ranks, microbatches, 2);
   const int later = (ranks % 2 == 0 ? 3 : 0) + 6 * blocks;
   std::vector<Starts> starts;
+  starts.reserve(static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r) {
     starts.push_back({2 * r, 3 * ranks - r - 2, 3 * ranks + later + 2 * r - 1, 6 * ranks + later - r - 2});
   }
@@ -286,6 +287,7 @@ Schedule v_min(int ranks, int microbatches) {
   check_sizes("v-min", ranks, microbatches, 2);
   const int e = ranks % 3 == 0 ? 2 : 0;
   std::vector<Starts> starts;
+  starts.reserve(static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r) {
     starts.push_back({r, 2 * ranks - 1 - r, 2 * ranks + e + r, 4 * ranks + e - 1 - r});
   }
