@@ -34,6 +34,27 @@ TEST(Simulator, SharesProcessorsAmongBusyRanks) {
   EXPECT_DOUBLE_EQ(simulate(gpipe(2, 2), costs).makespan().value, 12);
 }
 
+TEST(Simulator, ThreeBusyRanksOnTwoProcessorsDoNotGetTwoThirdsEach) {
+  // Weight gradients that nothing waits for: three ranks become busy at once.
+  using enum ActionType;
+  Schedule schedule;
+  schedule.ranks = schedule.stages = 3;
+  schedule.rank_of_stage = {0, 1, 2};
+  for (std::uint16_t stage = 0; stage < 3; ++stage) {
+    schedule.actions.push_back(
+        {{forward, false, stage, 0}, {backward_input, false, stage, 0}, {backward_weight, false, stage, 0}});
+  }
+  StageCosts each;
+  each.backward_weight = {1};
+  Costs costs = uniform_costs(3, each);
+  costs.processors = 2;
+  const Trace trace = simulate(schedule, costs);
+  std::vector<double> ends;
+  for (const auto& events : trace.ranks) ends.push_back(events.back().end.value);
+  // One has a processor to itself; when it is done, one of the other two moves over.
+  EXPECT_THAT(ends, testing::UnorderedElementsAre(1.0, 1.5, 1.5));
+}
+
 TEST(Simulator, SharedAndStaticSweepAgreeWhenNothingIsShared) {
   Costs costs = uniform_costs(4, kUnit);
   costs.transfer = {0.25};
