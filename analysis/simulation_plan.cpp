@@ -200,9 +200,25 @@ std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) co
   }
   std::vector<Price> prices(first_link_price_ + 1, Price{0, 0});
   prices[kReceiveCopy].cost = costs.receive_busy.value;
-  for (int stage = 0; stage < stages_; ++stage) {
-    const StageCosts& c = costs.stages[static_cast<std::size_t>(stage)];
-    const auto set = [&](ActionType type, Seconds cost) { prices[price_of(stage, type)].cost = cost.value; };
+  const std::vector<double> actions = action_prices(costs);
+  for (std::size_t i = 0; i < actions.size(); ++i) prices[kFixed + i].cost = actions[i];
+  for (std::size_t i = 0; i < pairs_.size(); ++i) {
+    prices[first_pair_price_ + i].cost =
+        (prices[pairs_[i].first].cost + prices[pairs_[i].second].cost) * costs.overlap_factor;
+  }
+  // The receiver's part of a transfer is done by the receiver when it comes to it, not by the link.
+  const double copied = std::min(costs.receive_busy.value, costs.transfer.value + costs.latency.value);
+  prices[first_link_price_] = {costs.transfer.value, costs.latency.value - copied};
+  return prices;
+}
+
+std::vector<double> action_prices(const Costs& costs) {
+  std::vector<double> prices(costs.stages.size() * kTypes, 0.0);
+  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
+    const StageCosts& c = costs.stages[stage];
+    const auto set = [&](ActionType type, Seconds cost) {
+      prices[stage * kTypes + static_cast<std::size_t>(type)] = cost.value;
+    };
     set(ActionType::forward, c.forward);
     set(ActionType::backward, c.backward);
     set(ActionType::backward_input, c.backward_input);
@@ -219,13 +235,6 @@ std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) co
     set(ActionType::reduce_embedding, costs.reduce_embedding);
     set(ActionType::optimizer, costs.optimizer);
   }
-  for (std::size_t i = 0; i < pairs_.size(); ++i) {
-    prices[first_pair_price_ + i].cost =
-        (prices[pairs_[i].first].cost + prices[pairs_[i].second].cost) * costs.overlap_factor;
-  }
-  // The receiver's part of a transfer is done by the receiver when it comes to it, not by the link.
-  const double copied = std::min(costs.receive_busy.value, costs.transfer.value + costs.latency.value);
-  prices[first_link_price_] = {costs.transfer.value, costs.latency.value - copied};
   return prices;
 }
 

@@ -65,6 +65,9 @@ class SimulationPlan {
   std::uint32_t first_link_price_ = 0;
 };
 
+/// Seconds by stage × kActionTypes + type.
+std::vector<double> action_prices(const Costs& costs);
+
 /// End times of a sweep.
 struct SweepTimes {
   std::vector<double> ready;  // per node: when its result is there for others

@@ -3,10 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "analysis/shared_processors.hpp"
 #include "analysis/simulation_plan.hpp"
+#include "core/blocked_cycle.hpp"
+#include "core/dependency_walk.hpp"
 #include "core/error.hpp"
 
 namespace plumbline {
@@ -73,6 +78,77 @@ Trace trace_of(const Schedule& schedule, const SimulationPlan& plan,
   return trace;
 }
 
+/// Times a schedule during the walk itself, when nothing but ranks and meetings takes time: no plan is kept.
+class DirectTiming {
+ public:
+  DirectTiming(const Schedule& schedule, const Costs& costs)
+      : schedule_(schedule), factor_(costs.overlap_factor), clock_(schedule.actions.size(), 0.0) {
+    std::size_t actions = 0;
+    for (const auto& list : schedule.actions) actions += list.size();
+    ready_.reserve(actions + actions / 8);
+    prices_ = action_prices(costs);
+  }
+
+  std::int32_t wait(int rank, std::int32_t node) { return advance(rank, node, 0); }
+  std::int32_t place(int rank, int position, std::int32_t node) {
+    return advance(rank, node, price(at(rank, position)));
+  }
+  std::pair<std::int32_t, std::int32_t> place_pair(int rank, int position, std::int32_t node) {
+    const double both = price(at(rank, position)) + price(at(rank, position + 1));
+    const std::int32_t mine = advance(rank, node, both * factor_);
+    return {mine, mine};
+  }
+  std::int32_t join(Signal signal, std::int32_t index, std::int32_t node) {
+    auto& meetings = meetings_[static_cast<std::size_t>(signal)];
+    if (meetings.size() <= static_cast<std::size_t>(index))
+      meetings.resize(static_cast<std::size_t>(index) + 1);
+    double& meeting = meetings[static_cast<std::size_t>(index)];
+    meeting = std::max(meeting, ready_[static_cast<std::size_t>(node)]);
+    ready_.push_back(meeting);
+    return static_cast<std::int32_t>(ready_.size()) - 1;
+  }
+
+  Seconds makespan() const { return {*std::max_element(clock_.begin(), clock_.end())}; }
+
+ private:
+  const Action& at(int rank, int position) const {
+    return schedule_.actions[static_cast<std::size_t>(rank)][static_cast<std::size_t>(position)];
+  }
+  double price(const Action& action) const {
+    return prices_[action.stage * static_cast<std::size_t>(kActionTypes) +
+                   static_cast<std::size_t>(action.type)];
+  }
+  std::int32_t advance(int rank, std::int32_t node, double cost) {
+    double& clock = clock_[static_cast<std::size_t>(rank)];
+    if (node >= 0) clock = std::max(clock, ready_[static_cast<std::size_t>(node)]);
+    clock += cost;
+    ready_.push_back(clock);
+    return static_cast<std::int32_t>(ready_.size()) - 1;
+  }
+
+  const Schedule& schedule_;
+  double factor_;
+  std::vector<double> prices_;  // by stage and action type
+  std::vector<double> clock_;   // by rank
+  std::vector<double> ready_;   // by node
+  std::array<std::vector<double>, kSignals> meetings_;
+};
+
+Seconds direct_makespan(const Schedule& schedule, const Costs& costs) {
+  check_ranges(schedule);
+  if (costs.stages.size() != static_cast<std::size_t>(schedule.stages)) {
+    throw InputError(
+        fmt::format("costs: {} stages given, the schedule has {}", costs.stages.size(), schedule.stages));
+  }
+  DependencyWalk walk(schedule, {});
+  DirectTiming timing(schedule, costs);
+  if (!walk.run(timing)) {
+    throw InputError(fmt::format("schedule {} cannot run: {}", schedule.name,
+                                 describe(schedule, find_blocked_cycle(schedule, {}))));
+  }
+  return timing.makespan();
+}
+
 }  // namespace
 
 Trace simulate(const Schedule& schedule, const Costs& costs) {
@@ -91,7 +167,9 @@ Trace simulate(const Schedule& schedule, const Costs& costs) {
 Seconds simulate_makespan(const Schedule& schedule, const Costs& costs) {
   if (oversubscribed(schedule, costs)) return simulate(schedule, costs).makespan();
   check_costs(costs);
-  const SimulationPlan plan(schedule, plan_options(costs));
+  const PlanOptions options = plan_options(costs);
+  if (!options.links && !options.one_send_buffer) return direct_makespan(schedule, costs);
+  const SimulationPlan plan(schedule, options);
   SweepTimes times;
   sweep(plan, plan.prices(costs), times);
   double end = 0;

@@ -68,6 +68,15 @@ RC_GTEST_PROP(SimulatorProperties, ALongerActionNeverShortensTheStep, ()) {
   RC_ASSERT(simulate_makespan(complete, longer).value >= simulate_makespan(complete, costs).value - 1e-9);
 }
 
+RC_GTEST_PROP(SimulatorProperties, MakespanIsThatOfTheTrace, ()) {
+  const Schedule schedule = any_schedule();
+  const Schedule complete =
+      add_step_end(*rc::gen::arbitrary<bool>() ? add_transfers(schedule) : schedule, {true, true});
+  Costs costs = any_costs(schedule);
+  if (*rc::gen::arbitrary<bool>()) costs.transfer = costs.latency = costs.receive_busy = {};
+  RC_ASSERT(simulate_makespan(complete, costs) == simulate(complete, costs).makespan());
+}
+
 RC_GTEST_PROP(SimulatorProperties, NoStepIsShorterThanItsBusiestRank, ()) {
   const Schedule schedule = any_schedule();
   const Trace trace = simulate(schedule, any_costs(schedule));
