@@ -16,8 +16,8 @@ struct CalibrateOptions {
 };
 
 /// Runs micro-benchmarks for about half a minute, at most 60 s, and writes the profile. Operators are timed
-/// alone and with every processor busy (processor time, median of repetitions, the quieter of two sweeps
-/// as far as time allows);
+/// alone and with every processor busy (processor time, median of repetitions, averaged over two sweeps as
+/// far as time allows);
 /// collectives and messages under mpirun with 2, 4 and 8 ranks (wall time, the quietest third). Starts
 /// self_path() again as "calibrate --part …". Returns the exit code; throws InputError when `out` cannot be
 /// written, before anything is measured.

@@ -13,7 +13,7 @@
 namespace plumbline::calibration {
 
 /// Working sets of the tables: everything in the private cache, in the shared cache, in memory.
-constexpr std::array<Bytes, 3> kWorkingSets = {kMiB, kMiB * 16, kMiB * 128};
+constexpr std::array<Bytes, 3> kWorkingSets = {kMiB, kMiB * 16, kMiB * 192};
 
 enum class Table { gemm, attention, memory_bound };
 

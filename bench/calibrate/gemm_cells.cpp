@@ -33,19 +33,19 @@ CellCall prepare_gemm(Operators& op, Pools& pools, GemmPass pass, const Sizes& s
   switch (pass) {
     case GemmPass::forward:
       gemm.a = pools.fresh(s.tokens, s.in);
-      b = pools.saved(s.out, s.in);
+      b = pools.weights(s.out, s.in);
       c = pools.output(s.tokens, s.out);
       gemm.b_transposed = true;
       break;
     case GemmPass::input_gradient:
       gemm.a = pools.fresh(s.tokens, s.out);
-      b = pools.saved(s.out, s.in);
+      b = pools.weights(s.out, s.in);
       c = pools.output(s.tokens, s.in);
       break;
     case GemmPass::weight_gradient:
       gemm.a = pools.fresh(s.tokens, s.out);
       b = pools.saved(s.tokens, s.in);
-      c = pools.output_fp32(s.out, s.in);
+      c = pools.updated_fp32(s.out, s.in);
       gemm.a_transposed = true;
       gemm.accumulate = true;
       break;
@@ -103,7 +103,7 @@ std::vector<Cell> gemm_cells(DType storage) {
 }
 
 std::vector<Cell> attention_cells(DType storage) {
-  constexpr std::int64_t kHeads = 4;
+  constexpr std::int64_t kHeads = 8;
   std::vector<Cell> cells;
   const GridAxes axes = attention_axes();
   for (const bool backward : {false, true}) {

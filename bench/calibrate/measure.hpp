@@ -11,9 +11,9 @@ namespace plumbline::calibration {
 /// Called with the share of the work that is done.
 using OnProgress = std::function<void(double share)>;
 
-/// Processor time of every cell in seconds, in the order given: the median of many calls, in the quieter of
-/// two sweeps over all cells as far as time allows. Rank 0 of MPI_COMM_WORLD measures while every other rank
-/// repeats the same cell. Collective; only rank 0 returns times. All cells have one storage type.
+/// Time of every cell in seconds, in the order given: the median of many calls, averaged over two sweeps over
+/// all cells as far as time allows. Rank 0 of MPI_COMM_WORLD measures while every other rank repeats the same
+/// cell. Collective; only rank 0 returns times. All cells have one storage type.
 std::vector<double> measure(const std::vector<Cell>& cells, const OnProgress& on_progress);
 
 }  // namespace plumbline::calibration

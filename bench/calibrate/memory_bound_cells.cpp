@@ -149,28 +149,28 @@ void add_lookups(Cells& cells) {
   cells.add("embedding_forward", kHidden, 2 * cells.e(),
             [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
               const Matrix ids = p.tokens(r, r);
-              return [=, &op, table = p.saved(r, c), y = p.output(r, c)](std::int64_t i) {
+              return [=, &op, table = p.weights(r, c), y = p.output(r, c)](std::int64_t i) {
                 op.embedding_forward(ids, table.at(i), 0, y.at(i));
               };
             });
   cells.add("embedding_backward", kHidden, 4, [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
     const Matrix ids = p.tokens(r, r);
     const Matrix dy = p.fresh(r, c);
-    return [=, &op, table = p.output_fp32(r, c)](std::int64_t i) {
+    return [=, &op, table = p.updated_fp32(r, c)](std::int64_t i) {
       op.embedding_backward(ids, dy, 0, table.at(i));
     };
   });
   cells.add("position_forward", kHidden, cells.e(),
             [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
               const std::int64_t seq = std::min(kSequence, r);
-              return [=, &op, x = p.output(r, c), table = p.saved(seq, c)](std::int64_t i) {
+              return [=, &op, x = p.output(r, c), table = p.weights(seq, c)](std::int64_t i) {
                 op.position_forward(x.at(i), table.at(i), seq);
               };
             });
   cells.add("position_backward", kHidden, 4, [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
     const Matrix dy = p.fresh(r, c);
     const std::int64_t seq = std::min(kSequence, r);
-    return [=, &op, table = p.output_fp32(seq, c)](std::int64_t i) {
+    return [=, &op, table = p.updated_fp32(seq, c)](std::int64_t i) {
       op.position_backward(dy, table.at(i), seq);
     };
   });
@@ -217,11 +217,11 @@ void add_update(Cells& cells, DType storage) {
   cells.add("adam", 1 << 22, cells.e() + 12 + master,
             [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
               const bool has_master = p.storage() != DType::fp32;
-              const Rotation gradient = p.saved_fp32(r, c);
-              const Rotation parameter = p.output(r, c);
-              const Rotation master_weight = has_master ? p.output_fp32(r, c) : Rotation();
-              const Rotation moment1 = p.output_fp32(r, c);
-              const Rotation moment2 = p.output_fp32(r, c);
+              const Rotation gradient = p.weights_fp32(r, c);
+              const Rotation parameter = p.updated(r, c);
+              const Rotation master_weight = has_master ? p.updated_fp32(r, c) : Rotation();
+              const Rotation moment1 = p.updated_fp32(r, c);
+              const Rotation moment2 = p.updated_fp32(r, c);
               AdamStep step;
               step.step = 10;
               return [=, &op](std::int64_t i) {
@@ -232,18 +232,18 @@ void add_update(Cells& cells, DType storage) {
   cells.add("sgd", 1 << 22, cells.e() + 4 + master,
             [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
               const bool has_master = p.storage() != DType::fp32;
-              const Rotation gradient = p.saved_fp32(r, c);
-              const Rotation parameter = p.output(r, c);
-              const Rotation master_weight = has_master ? p.output_fp32(r, c) : Rotation();
+              const Rotation gradient = p.weights_fp32(r, c);
+              const Rotation parameter = p.updated(r, c);
+              const Rotation master_weight = has_master ? p.updated_fp32(r, c) : Rotation();
               return [=, &op](std::int64_t i) {
                 op.sgd(parameter.at(i), gradient.at(i), has_master ? master_weight.at(i) : Matrix(), 1e-6, 1);
               };
             });
   cells.add("squared_norm", 1 << 22, cells.e(), [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
-    return [&op, x = p.saved(r, c)](std::int64_t i) { op.squared_norm(x.at(i)); };
+    return [&op, x = p.weights(r, c)](std::int64_t i) { op.squared_norm(x.at(i)); };
   });
   cells.add("fill", 1 << 22, cells.e(), [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
-    return [&op, x = p.output(r, c)](std::int64_t i) { op.fill(x.at(i), 0); };
+    return [&op, x = p.updated(r, c)](std::int64_t i) { op.fill(x.at(i), 0); };
   });
 }
 

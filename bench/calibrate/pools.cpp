@@ -1,7 +1,9 @@
 #include "bench/calibrate/pools.hpp"
 
+#include <benchmark/benchmark.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -44,11 +46,11 @@ void fill_normal(std::byte* data, std::int64_t size, bool bf16) {
 
 }  // namespace
 
-Pool::Pool(Bytes size, Content content) : size_(size.value) {
+Pool::Pool(Bytes size, Content content, Pages pages) : pages_(pages), size_(size.value) {
   data_ = static_cast<std::byte*>(
       std::aligned_alloc(static_cast<std::size_t>(kHugePage), static_cast<std::size_t>(size_)));
   if (data_ == nullptr) throw std::bad_alloc();
-  ::madvise(data_, static_cast<std::size_t>(size_), MADV_HUGEPAGE);
+  ::madvise(data_, static_cast<std::size_t>(size_), pages == Pages::huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   if (content == Content::zeros) {
     std::memset(data_, 0, static_cast<std::size_t>(size_));
   } else {
@@ -61,7 +63,7 @@ Pool::~Pool() {
 }
 
 void* Pool::take(std::int64_t bytes) {
-  if (bytes >= kHugePage) used_ = (used_ + kHugePage - 1) / kHugePage * kHugePage;
+  if (pages_ == Pages::huge && bytes >= kHugePage) used_ = (used_ + kHugePage - 1) / kHugePage * kHugePage;
   if (used_ + bytes > size_) {
     throw Error(fmt::format("calibrate: a pool of {} bytes has no {} bytes left", size_, bytes));
   }
@@ -70,48 +72,95 @@ void* Pool::take(std::int64_t bytes) {
   return at;
 }
 
+namespace {
+
+/// Reads one byte of every cache line.
+void touch(const std::byte* data, std::int64_t bytes) {
+  unsigned sum = 0;
+  for (std::int64_t i = 0; i < bytes; i += 64) sum += static_cast<unsigned>(data[i]);
+  benchmark::DoNotOptimize(sum);
+}
+
+Pool::Content normal(DType storage) {
+  return storage == DType::fp32 ? Pool::Content::normal_fp32 : Pool::Content::normal_bf16;
+}
+
+std::size_t beyond_private_cache() {
+  const long private_cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  constexpr long kUsual = 2L << 20;
+  return static_cast<std::size_t>(private_cache > 0 ? private_cache : kUsual) * 3 / 2;
+}
+
+}  // namespace
+
 Pools::Pools(DType storage)
     : storage_(storage),
-      inputs_(kSize, storage == DType::fp32 ? Pool::Content::normal_fp32 : Pool::Content::normal_bf16),
-      state_(kSize, Pool::Content::normal_fp32),
-      outputs_(kSize, Pool::Content::zeros) {}
+      others_(beyond_private_cache()),
+      inputs_(kSize, normal(storage), Pool::Pages::huge),
+      state_(kStateSize, Pool::Content::normal_fp32, Pool::Pages::huge),
+      outputs_(kSize, Pool::Content::zeros, Pool::Pages::huge),
+      small_inputs_(kSmallSize, normal(storage), Pool::Pages::ordinary),
+      small_outputs_(kSmallSize, Pool::Content::zeros, Pool::Pages::ordinary) {}
 
 void Pools::begin(Bytes working_set, Bytes bytes_per_call) {
   inputs_.rewind();
   state_.rewind();
   outputs_.rewind();
+  small_inputs_.rewind();
+  small_outputs_.rewind();
+  fresh_.clear();
   copies_ = std::max<std::int64_t>(1, working_set.value / std::max<std::int64_t>(1, bytes_per_call.value));
 }
 
 Matrix Pools::fresh(std::int64_t rows, std::int64_t cols) {
-  return {inputs_.take(rows * cols * size_of(storage_)), rows, cols, storage_};
+  const std::int64_t bytes = rows * cols * size_of(storage_);
+  Pool& pool = bytes < kHugePage ? small_inputs_ : inputs_;
+  fresh_.emplace_back(pool.take(bytes), rows, cols, storage_);
+  return fresh_.back();
 }
 
-Rotation Pools::rotate(Pool& pool, std::int64_t rows, std::int64_t cols, DType type) {
+void Pools::settle() {
+  touch(others_.data(), static_cast<std::int64_t>(others_.size()));
+  for (const Matrix& matrix : fresh_) touch(matrix.as<std::byte>(), matrix.bytes().value);
+}
+
+Rotation Pools::rotate(Pool& pool, std::int64_t rows, std::int64_t cols, DType type, std::int64_t copies) {
   const std::int64_t step = stride_of(rows * cols * size_of(type));
-  void* first = pool.take(step * copies_);
-  return {Matrix(first, rows, cols, type), step, copies_};
+  void* first = pool.take(step * copies);
+  return {Matrix(first, rows, cols, type), step, copies};
+}
+
+Rotation Pools::activation(Pool& small, Pool& large, std::int64_t rows, std::int64_t cols) {
+  const std::int64_t bytes = rows * cols * size_of(storage_);
+  const std::int64_t copies = std::clamp<std::int64_t>(kActivations.value / stride_of(bytes), 1, copies_);
+  return rotate(bytes < kHugePage ? small : large, rows, cols, storage_, copies);
 }
 
 Rotation Pools::saved(std::int64_t rows, std::int64_t cols) {
-  return rotate(inputs_, rows, cols, storage_);
+  return activation(small_inputs_, inputs_, rows, cols);
 }
 Rotation Pools::output(std::int64_t rows, std::int64_t cols) {
-  return rotate(outputs_, rows, cols, storage_);
+  return activation(small_outputs_, outputs_, rows, cols);
 }
-Rotation Pools::saved_fp32(std::int64_t rows, std::int64_t cols) {
-  return rotate(state_, rows, cols, DType::fp32);
+Rotation Pools::weights(std::int64_t rows, std::int64_t cols) {
+  return rotate(inputs_, rows, cols, storage_, copies_);
 }
-Rotation Pools::output_fp32(std::int64_t rows, std::int64_t cols) {
-  return rotate(outputs_, rows, cols, DType::fp32);
+Rotation Pools::updated(std::int64_t rows, std::int64_t cols) {
+  return rotate(outputs_, rows, cols, storage_, copies_);
+}
+Rotation Pools::weights_fp32(std::int64_t rows, std::int64_t cols) {
+  return rotate(state_, rows, cols, DType::fp32, copies_);
+}
+Rotation Pools::updated_fp32(std::int64_t rows, std::int64_t cols) {
+  return rotate(outputs_, rows, cols, DType::fp32, copies_);
 }
 
 Matrix Pools::scratch(std::int64_t elements) {
-  return {outputs_.take(elements * 4), 1, elements, DType::fp32};
+  return {small_outputs_.take(elements * 4), 1, elements, DType::fp32};
 }
 
 Matrix Pools::tokens(std::int64_t count, std::int64_t limit) {
-  Matrix ids(outputs_.take(count * 4), 1, count, DType::int32);
+  Matrix ids(small_outputs_.take(count * 4), 1, count, DType::int32);
   std::mt19937_64 random(7);
   for (std::int64_t i = 0; i < count; ++i) {
     ids.as<std::int32_t>()[i] =

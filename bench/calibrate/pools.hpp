@@ -2,19 +2,21 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <vector>
 
 #include "core/matrix.hpp"
 #include "core/units.hpp"
 
 namespace plumbline::calibration {
 
-/// A block of memory that is handed out piece by piece and reused for every cell. Placed as core/arena.hpp
-/// places tensors: 64-byte aligned, on huge pages and their boundaries when large.
+/// A block of memory that is handed out piece by piece and reused for every cell. Core/arena.hpp places
+/// tensors of 2 MiB and more on huge pages and smaller ones on ordinary pages, which takes noticeably longer
+/// to read.
 class Pool {
  public:
   enum class Content { zeros, normal_fp32, normal_bf16 };
-  Pool(Bytes size, Content content);
+  enum class Pages { huge, ordinary };
+  Pool(Bytes size, Content content, Pages pages);
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -24,6 +26,7 @@ class Pool {
   void* take(std::int64_t bytes);
 
  private:
+  Pages pages_;
   std::byte* data_ = nullptr;
   std::int64_t size_;
   std::int64_t used_ = 0;
@@ -51,35 +54,49 @@ class Rotation {
 /// The pools of one process: random inputs in the storage type under test, fp32 state, and outputs.
 class Pools {
  public:
-  static constexpr Bytes kSize = kMiB * 192;
-  Pools(DType storage);
+  static constexpr Bytes kSize = kMiB * 224;        // weights, gradients, optimizer state
+  static constexpr Bytes kStateSize = kMiB * 112;   // fp32 inputs
+  static constexpr Bytes kSmallSize = kMiB * 80;    // activations below 2 MiB
+  static constexpr Bytes kActivations = kMiB * 64;  // activations rotate through no more than this
+  explicit Pools(DType storage);
 
   DType storage() const { return storage_; }
   /// Starts a cell whose rotating operands add up to `bytes_per_call` and should touch `working_set`
   /// together.
   void begin(Bytes working_set, Bytes bytes_per_call);
-  /// One copy for all calls: an operand the call before has just written or read.
+  /// Puts the private cache into the state between two operators of a training step: other data has passed
+  /// through it, and what the operator before has just written is there.
+  void settle();
+  /// One copy for all calls: an operand the operator before has just written.
   Matrix fresh(std::int64_t rows, std::int64_t cols);
-  /// Read, last touched a working set ago.
+  /// An activation that is read, last touched a working set ago.
   Rotation saved(std::int64_t rows, std::int64_t cols);
-  /// Written, last touched a working set ago.
+  /// An activation that is written.
   Rotation output(std::int64_t rows, std::int64_t cols);
-  /// The same in fp32, random numbers and zeros.
-  Rotation saved_fp32(std::int64_t rows, std::int64_t cols);
-  Rotation output_fp32(std::int64_t rows, std::int64_t cols);
+  /// Parts of one large tensor: weights that are read, parameters that are updated.
+  Rotation weights(std::int64_t rows, std::int64_t cols);
+  Rotation updated(std::int64_t rows, std::int64_t cols);
+  /// The same in fp32: gradients that are read; gradients and optimizer state that are updated.
+  Rotation weights_fp32(std::int64_t rows, std::int64_t cols);
+  Rotation updated_fp32(std::int64_t rows, std::int64_t cols);
   /// fp32 zeros of which all calls use one copy: statistics, scratch.
   Matrix scratch(std::int64_t elements);
   /// Token ids below `limit`, in random order.
   Matrix tokens(std::int64_t count, std::int64_t limit);
 
  private:
-  Rotation rotate(Pool& pool, std::int64_t rows, std::int64_t cols, DType type);
+  Rotation rotate(Pool& pool, std::int64_t rows, std::int64_t cols, DType type, std::int64_t copies);
+  Rotation activation(Pool& small, Pool& large, std::int64_t rows, std::int64_t cols);
 
   DType storage_;
   std::int64_t copies_ = 1;
+  std::vector<Matrix> fresh_;
+  std::vector<std::byte> others_;  // what passes through the private cache
   Pool inputs_;
   Pool state_;
   Pool outputs_;
+  Pool small_inputs_;
+  Pool small_outputs_;
 };
 
 }  // namespace plumbline::calibration
