@@ -26,9 +26,15 @@ std::string read_text_file(const std::string& path, std::size_t max_bytes) {
   if (!in) {
     throw InputError(fmt::format("{}: cannot be read: {}", printable(path, 400), std::strerror(errno)));
   }
-  std::string text(max_bytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
+  // Piece by piece: the limit may be far above what most files hold.
+  constexpr std::size_t kPiece = std::size_t{1} << 16;
+  std::string text;
+  while (in && text.size() <= max_bytes) {
+    const std::size_t begin = text.size();
+    text.resize(begin + std::min(kPiece, max_bytes + 1 - begin));
+    in.read(text.data() + begin, static_cast<std::streamsize>(text.size() - begin));
+    text.resize(begin + static_cast<std::size_t>(in.gcount()));
+  }
   if (text.size() > max_bytes) {
     throw InputError(
         fmt::format("{}: larger than {} bytes, the limit of such a file", printable(path, 400), max_bytes));
