@@ -140,7 +140,7 @@ StageCostsPrediction stage_costs(const RunConfig& config, const Schedule& schedu
     costs.reduce_gradients = std::max(costs.reduce_gradients, reduction);
     if (shape.tied && !shape.single && shape.first) {
       const Bytes bytes{shape.vocab * shape.hidden * shape.g()};
-      costs.reduce_embedding = all_reduce_time(hardware, world, 2, shape.grad_type, bytes) / crowded;
+      costs.reduce_embedding = all_reduce_time(hardware, world, 2, shape.grad_type, bytes, true) / crowded;
       adder.add_wall("tied embedding all-reduce", stage, costs.reduce_embedding);
     }
   }

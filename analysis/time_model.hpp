@@ -34,7 +34,7 @@ Load load_of(const RunConfig& config, const HardwareProfile& hardware);
 Seconds time_of(const OperatorCall& call, const HardwareProfile& hardware, const Load& load);
 /// All-reduce of `bytes` over `ranks` of `world` ranks, wall time with whatever sharing of processors `world`
 /// means: the nearest measured group and world size, or else 2·latency + 2(n-1)/n · bytes / link bandwidth.
-/// `started`: begun early and waited for later, as gradient buckets are.
+/// `started`: large and possibly begun early, as gradient buckets are; tensor-parallel messages are not.
 Seconds all_reduce_time(const HardwareProfile& hardware, int world, int ranks, DType type, Bytes bytes,
                         bool started = false);
 /// One-way message between two ranks, wall time: measured, or else latency + bytes / link bandwidth.
