@@ -11,6 +11,7 @@
 #include "core/blocked_cycle.hpp"
 #include "core/dependency_walk.hpp"
 #include "core/error.hpp"
+#include "core/transfer_rules.hpp"
 
 namespace plumbline {
 namespace {
@@ -230,61 +231,9 @@ class Rules {
     return false;
   }
 
-  /// One hop of one micro-batch between two stages; the producers and consumers are what computes at both
-  /// ends.
-  bool hop(int from, int to, std::uint32_t m, ActionType send, ActionType receive,
-           std::initializer_list<ActionType> producers, std::initializer_list<ActionType> consumers) {
-    const std::int32_t s = find(send, from, m);
-    const std::int32_t r = find(receive, to, m);
-    const int sender = rank_of(from);
-    const int receiver = rank_of(to);
-    if (sender == receiver) {
-      if (s == kAbsent && r == kAbsent) return false;
-      return fail(sender, std::max(s, r),
-                  fmt::format("{}: stages {} and {} are on the same rank, nothing is to be sent",
-                              s > r ? cell(from, send, m) : cell(to, receive, m), from, to));
-    }
-    std::int32_t produced = kAbsent;
-    for (const ActionType type : producers) produced = std::max(produced, find(type, from, m));
-    std::int32_t consumed = end_of(receiver);
-    for (const ActionType type : consumers) {
-      const std::int32_t at = find(type, to, m);
-      if (at != kAbsent) consumed = std::min(consumed, at);
-    }
-    if (s == kAbsent) return missing(produced, from, send, m);
-    if (r == kAbsent) return missing(consumed, to, receive, m);
-    if (s < produced)
-      return fail(sender, s, fmt::format("{} comes before what it sends", cell(from, send, m)));
-    if (r > consumed) return fail(receiver, r, fmt::format("{} comes after its use", cell(to, receive, m)));
-    return false;
-  }
-
   bool transfers() {
-    using enum ActionType;
-    const bool any = index_.has(send_forward) || index_.has(receive_forward) || index_.has(send_backward) ||
-                     index_.has(receive_backward) || index_.has(send_teacher) || index_.has(receive_teacher);
-    if (!any) return false;
-    const bool teacher = index_.has(teacher_forward) && !schedule_.joint_teacher;
-    for (int stage = 0; stage + 1 < schedule_.stages; ++stage) {
-      if (schedule_.last_of_route(stage)) continue;
-      for (std::uint32_t m = 0; m < microbatches(); ++m) {
-        if (!on_route(stage, m)) continue;
-        const bool broken =
-            schedule_.joint_teacher
-                ? hop(stage, stage + 1, m, send_forward, receive_forward, {forward, teacher_forward},
-                      {forward, teacher_forward})
-                : hop(stage, stage + 1, m, send_forward, receive_forward, {forward}, {forward});
-        if (broken || hop(stage + 1, stage, m, send_backward, receive_backward, {backward, backward_input},
-                          {backward, backward_input})) {
-          return true;
-        }
-        if (teacher &&
-            hop(stage, stage + 1, m, send_teacher, receive_teacher, {teacher_forward}, {teacher_forward})) {
-          return true;
-        }
-      }
-    }
-    return false;
+    fault_ = find_transfer_fault(schedule_, index_);
+    return !fault_.rule.empty();
   }
 
   bool executable() {
