@@ -29,6 +29,7 @@ Prediction predict_config(const RunConfig& config, const HardwareProfile& hardwa
 
 /// The body of one rank: trains and, on world rank 0, writes the measurement to the file that
 /// kRecordOutVariable names, or to standard output as JSON when there is none. Returns the exit code.
-int run_as_rank(const RunConfig& config, int& argc, char**& argv);
+/// `trace_file`, unless empty, gets the predicted and the measured timeline for a trace viewer.
+int run_as_rank(const RunConfig& config, const std::string& trace_file, int& argc, char**& argv);
 
 }  // namespace plumbline

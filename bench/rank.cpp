@@ -10,10 +10,18 @@
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/backends/mpi/session.hpp"
 #include "core/error.hpp"
+#include "core/trace_files.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 
 namespace plumbline {
 namespace {
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::trunc);
+  out << text;
+  out.close();
+  if (!out) throw Error(fmt::format("{}: cannot be written; expected a path in a writable folder", path));
+}
 
 void write_measurement(const MeasurementReport& measurement) {
   OrderedJson fragment;
@@ -23,15 +31,12 @@ void write_measurement(const MeasurementReport& measurement) {
     fmt::print("{}\n", fragment.dump(2));
     return;
   }
-  std::ofstream out(path, std::ios::trunc);
-  out << fragment.dump() << '\n';
-  out.close();
-  if (!out) throw Error(fmt::format("cannot write the measurement to {}", path));
+  write_file(path, fragment.dump() + '\n');
 }
 
 }  // namespace
 
-int run_as_rank(const RunConfig& config, int& argc, char**& argv) {
+int run_as_rank(const RunConfig& config, const std::string& trace_file, int& argc, char**& argv) {
   const MpiSession session(argc, argv);
   return session.guard([&] {
     if (const auto reason = why_invalid(config)) throw InputError(*reason);
@@ -39,11 +44,18 @@ int run_as_rank(const RunConfig& config, int& argc, char**& argv) {
     MpiCommunicator communicator(config.layout());
     const auto operators = make_cpu_operators();
     const auto progress = [](int done, int all) { fmt::print(stderr, "step {} of {}\n", done, all); };
+    const Schedule schedule = schedule_for(config);
     const training::TrainingResult result =
-        training::train(config, schedule_for(config), *operators, communicator, host_memory(), progress);
+        training::train(config, schedule, *operators, communicator, host_memory(), progress);
     if (communicator.rank() == 0) {
       std::string note;
-      write_measurement(report_of(result, config, hardware_of(config, note)));
+      const HardwareProfile hardware = hardware_of(config, note);
+      write_measurement(report_of(result, config, hardware));
+      if (!trace_file.empty()) {
+        const Prediction prediction = predict(config, schedule, hardware);
+        write_file(trace_file,
+                   to_trace_json(schedule, {{"predicted", prediction.trace}, {"measured", result.trace}}));
+      }
     }
     return static_cast<int>(ExitCode::done);
   });

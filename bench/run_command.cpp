@@ -56,7 +56,7 @@ class ScratchFolder {
   std::string path_;
 };
 
-int launch_and_compare(const RunConfig& config, bool json) {
+int launch_and_compare(const RunConfig& config, const std::string& trace_file, bool json) {
   Record record = start_record("run", config);
   if (record.status != Status::ok) throw InputError(record.reason);
   std::string note;
@@ -67,7 +67,13 @@ int launch_and_compare(const RunConfig& config, bool json) {
   const auto show = [](const OutputLine& line) {
     if (line.rank >= 0 && line.error_stream) fmt::print(stderr, "{}\n", line.text);
   };
-  measure_cell(config, {}, {.folder = scratch.path(), .name = "run", .go_on = {}, .on_line = show}, record);
+  CellProgram program;
+  if (!trace_file.empty()) {
+    program.command.insert(program.command.end(),
+                           {"--trace", std::filesystem::absolute(trace_file).string()});
+  }
+  measure_cell(config, program, {.folder = scratch.path(), .name = "run", .go_on = {}, .on_line = show},
+               record);
   if (record.status == Status::invalid) throw InputError(record.reason);
   fmt::print("{}", json ? to_json(record).dump(2) + "\n" : side_by_side(record));
   return static_cast<int>(exit_code_of(record.status));
@@ -82,13 +88,18 @@ void add_run_command(CLI::App& app, CommandAction& action) {
   const auto json = std::make_shared<bool>(false);
   add_config_options(*command, *options);
   command->add_flag("--json", *json, "Print the record as JSON");
+  const auto trace_file = std::make_shared<std::string>();
+  command
+      ->add_option("--trace", *trace_file,
+                   "Write the predicted and the measured timeline for ui.perfetto.dev")
+      ->type_name("FILE.json");
   command->callback([=, &action] {
     action = [=] {
       const RunConfig config = options->load();
-      if (already_launched_by() == nullptr) return launch_and_compare(config, *json);
+      if (already_launched_by() == nullptr) return launch_and_compare(config, *trace_file, *json);
       int argc = 0;
       char** argv = nullptr;
-      return run_as_rank(config, argc, argv);
+      return run_as_rank(config, *trace_file, argc, argv);
     };
   });
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/schedule.hpp"
 #include "core/trace.hpp"
@@ -15,5 +16,12 @@ std::string to_svg(const Schedule& schedule, const Trace& trace);
 /// Chrome's trace event JSON, which Perfetto (ui.perfetto.dev) and chrome://tracing open: one track per rank,
 /// one slice per action with its stage, micro-batch and kind.
 std::string to_trace_json(const Schedule& schedule, const Trace& trace);
+
+struct NamedTrace {
+  std::string name;  // "predicted", "measured"
+  const Trace& trace;
+};
+/// Several traces of one schedule in one file, one process each, on one time axis.
+std::string to_trace_json(const Schedule& schedule, const std::vector<NamedTrace>& traces);
 
 }  // namespace plumbline

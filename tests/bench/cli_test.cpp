@@ -129,7 +129,7 @@ TEST_F(Cli, PredictPrintsARecordAndExitsWithThreeWhenItDoesNotFit) {
 }
 
 TEST_F(Cli, RunMeasuresWhatWasPredicted) {
-  const Outcome outcome = plumbline("run run.yaml --tp 2 --json");
+  const Outcome outcome = plumbline("run run.yaml --tp 2 --json --trace trace.json");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const nlohmann::json record = nlohmann::json::parse(outcome.out);
   EXPECT_EQ(record["status"], "ok");
@@ -137,6 +137,10 @@ TEST_F(Cli, RunMeasuresWhatWasPredicted) {
   EXPECT_EQ(record["error"]["peak_memory"], 0.0);
   EXPECT_GT(record["measurement"]["loss"].get<double>(), 3);
   EXPECT_GT(record["measurement"]["time"]["exposed_tensor_s"].get<double>(), 0);
+  const std::string trace = read(folder_ / "trace.json");
+  EXPECT_TRUE(nlohmann::json::accept(trace));
+  EXPECT_THAT(trace, HasSubstr("\"predicted\""));
+  EXPECT_THAT(trace, HasSubstr("\"measured\""));
 }
 
 TEST_F(Cli, ARankOverItsBudgetIsOutOfMemoryWithItsHolders) {
