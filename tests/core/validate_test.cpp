@@ -142,6 +142,30 @@ TEST(Validate, SwappedTransfersAreFound) {
   }
 }
 
+TEST(Validate, TransfersOnTheWrongSideOfTheirWorkAreFound) {
+  for (const Schedule& schedule : samples()) {
+    for (int rank = 0; rank < schedule.ranks; ++rank) {
+      const auto& actions = schedule.actions[static_cast<std::size_t>(rank)];
+      for (std::size_t i = 0; i + 1 < actions.size(); ++i) {
+        const bool late = is_receive(actions[i].type) && is_compute(actions[i + 1].type) &&
+                          actions[i].stage == actions[i + 1].stage &&
+                          actions[i].microbatch == actions[i + 1].microbatch;
+        const bool early = is_send(actions[i + 1].type) && is_compute(actions[i].type) &&
+                           actions[i].stage == actions[i + 1].stage &&
+                           actions[i].microbatch == actions[i + 1].microbatch;
+        if ((!late && !early) || actions[i].overlaps_next || actions[i + 1].overlaps_next) continue;
+        Schedule broken = schedule;
+        auto& changed = broken.actions[static_cast<std::size_t>(rank)];
+        std::swap(changed[i], changed[i + 1]);
+        const Fault fault = find_fault(broken);
+        ASSERT_THAT(fault.rule, HasSubstr(late ? "comes after its use" : "comes before what it sends"));
+        ASSERT_EQ(fault.rank, rank);
+        ASSERT_EQ(fault.position, static_cast<int>(late ? i + 1 : i));
+      }
+    }
+  }
+}
+
 TEST(Validate, SwappedComputeIsFoundWhereItBreaksARule) {
   // Two passes of one stage and micro-batch in the wrong order.
   for (const Schedule& schedule : samples()) {
