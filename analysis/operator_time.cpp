@@ -37,9 +37,9 @@ double at_working_set(const std::vector<OperatorTimes>& list, const std::string&
 /// The same, mixed between an idle and a busy machine.
 template <class Tables, class Read>
 double measured_time(const HardwareProfile& hardware, const Load& load, const std::string& key,
-                     Tables&& tables, Read&& read) {
-  const double quiet = at_working_set(hardware.alone, key, load.working_set, tables, read);
-  const double crowded = at_working_set(hardware.busy, key, load.working_set, tables, read);
+                     Bytes working_set, Tables&& tables, Read&& read) {
+  const double quiet = at_working_set(hardware.alone, key, working_set, tables, read);
+  const double crowded = at_working_set(hardware.busy, key, working_set, tables, read);
   if (quiet < 0) return crowded;
   if (crowded < 0) return quiet;
   return (1 - load.busy) * quiet + load.busy * crowded;
@@ -55,8 +55,9 @@ double gemm_time(const OperatorCall& call, const HardwareProfile& hardware, cons
   const auto out = static_cast<double>(call.out);
   const auto in = static_cast<double>(call.in);
   const std::string key = fmt::format("{}.{}", name_of(call.pass), name_of(call.type));
+  const Bytes set = call.pass == GemmPass::weight_gradient ? load.gradient_working_set : load.working_set;
   const double measured = measured_time(
-      hardware, load, key, [](const OperatorTimes& t) -> const auto& { return t.gemm; },
+      hardware, load, key, set, [](const OperatorTimes& t) -> const auto& { return t.gemm; },
       [&](const Grid& grid) { return grid.at(tokens, out, in); });
   if (measured >= 0) return measured;
   const auto e = static_cast<double>(size_of(call.type));
@@ -74,7 +75,8 @@ double attention_time(const OperatorCall& call, const HardwareProfile& hardware,
   const auto heads = static_cast<double>(call.elements);
   const std::string key = fmt::format("{}.{}", call.backward ? "backward" : "forward", name_of(call.type));
   const double per_head = measured_time(
-      hardware, load, key, [](const OperatorTimes& t) -> const auto& { return t.attention; },
+      hardware, load, key, load.working_set,
+      [](const OperatorTimes& t) -> const auto& { return t.attention; },
       [&](const Grid& grid) { return grid.at(seq, head_dim, group); });
   if (per_head >= 0) return heads * per_head;
   OperatorCall one = call;
@@ -89,7 +91,8 @@ double memory_time(const OperatorCall& call, const HardwareProfile& hardware, co
   const auto elements = static_cast<double>(call.elements);
   const std::string key = fmt::format("{}.{}", call.name, name_of(call.type));
   const double measured = measured_time(
-      hardware, load, key, [](const OperatorTimes& t) -> const auto& { return t.memory_bound; },
+      hardware, load, key, load.working_set,
+      [](const OperatorTimes& t) -> const auto& { return t.memory_bound; },
       [&](const Curve& curve) { return curve.at(elements); });
   if (measured >= 0) return measured;
   return roofline(0, elements * call.bytes_per_element, 1, hardware);

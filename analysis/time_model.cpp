@@ -57,9 +57,11 @@ double crowd(const HardwareProfile& hardware, int world) {
   return hardware.processors > 0 ? std::max(1.0, static_cast<double>(world) / hardware.processors) : 1;
 }
 
-/// Bytes one rank touches between two uses of the same weights: weights and gradients of its stage and the
-/// activations of a micro-batch. Ranks that take turns on a processor share its caches.
-Bytes working_set_of(const StageShape& shape, double turns) {
+/// Bytes one rank touches in a forward and backward: weights and gradients of its stage and the activations
+/// of a micro-batch. Ranks that take turns on a processor share its caches. A gradient is touched once in
+/// that cycle. Weights and activations are touched on the way forward and on the way back, so between two
+/// touches lies anything from nothing to the whole cycle, half of it on average.
+Bytes bytes_per_microbatch(const StageShape& shape, double turns) {
   const std::int64_t parameters = parameters_of(shape).total() * (shape.e() + shape.g());
   const std::int64_t layer =
       shape.e() * (4 * shape.hidden + 2 * shape.q + 2 * shape.k + shape.fc1 + shape.ffn);
@@ -113,7 +115,9 @@ StageCostsPrediction stage_costs(const RunConfig& config, const Schedule& schedu
   for (int stage = 0; stage < schedule.stages; ++stage) {
     const StageShape& shape = shapes[static_cast<std::size_t>(stage % schedule.stages_per_route())];
     Load load = load_of(config, hardware);
-    load.working_set = working_set_of(shape, crowded);
+    const Bytes cycle = bytes_per_microbatch(shape, crowded);
+    load.gradient_working_set = cycle;
+    load.working_set = {cycle.value / 2};
     Adder adder(hardware, load, layout.tensor, prediction.lines);
     const Adder::Sum forward = adder.add(forward_calls(shape), stage, "forward");
     const Adder::Sum backward = adder.add(backward_calls(shape), stage, "backward");

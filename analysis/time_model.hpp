@@ -19,12 +19,14 @@ struct Load {
   /// 0: a rank computes while the other processors idle; 1: while all of them compute. Operator times are
   /// mixed from the profile's `alone` and `busy` tables in this proportion.
   double busy = 0;
-  /// Bytes a process touches before it comes back to the same weights.
+  /// Bytes a process touches before it comes back to the same weights or activations, and to the same
+  /// gradients.
   Bytes working_set;
+  Bytes gradient_working_set;
   /// How much slower a rank runs because ranks share processors, on average; 1: each has its own.
   double sharing = 1;
 };
-/// Everything but the working set. With C processors, P pipeline ranks, M micro-batches and W ranks: while a
+/// Everything but the working sets. With C processors, P pipeline ranks, M micro-batches and W ranks: while a
 /// rank computes, a rank of another pipeline coordinate computes too for about 1 - (P-1)/M of the time (1F1B
 /// with equal stages).
 Load load_of(const RunConfig& config, const HardwareProfile& hardware);

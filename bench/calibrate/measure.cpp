@@ -77,7 +77,9 @@ class CellBenchmark {
       current_ = index;
       announce_(static_cast<int>(index));
       call_ = cells_[index].prepare(operators_, pools_);
-      // Every cell begins elsewhere in the pools: their beginning has just been used by the cell before.
+      const std::size_t set = cells_[index].working_set;
+      if (set + 1 < kWorkingSets.size()) pools_.touch_all();
+      // Beyond the caches every cell begins elsewhere: the beginning has just been used by the cell before.
       next_ = static_cast<std::int64_t>(index) * 7919;
       batch_ = 1;
       settled_ = cells_[index].working_set > 0;

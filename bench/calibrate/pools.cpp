@@ -44,6 +44,13 @@ void fill_normal(std::byte* data, std::int64_t size, bool bf16) {
   }
 }
 
+/// Reads one byte of every cache line.
+void touch(const std::byte* data, std::int64_t bytes) {
+  unsigned sum = 0;
+  for (std::int64_t i = 0; i < bytes; i += 64) sum += static_cast<unsigned>(data[i]);
+  benchmark::DoNotOptimize(sum);
+}
+
 }  // namespace
 
 Pool::Pool(Bytes size, Content content, Pages pages) : pages_(pages), size_(size.value) {
@@ -62,6 +69,10 @@ Pool::~Pool() {
   std::free(data_);
 }
 
+void Pool::touch_taken() const {
+  touch(data_, used_);
+}
+
 void* Pool::take(std::int64_t bytes) {
   if (pages_ == Pages::huge && bytes >= kHugePage) used_ = (used_ + kHugePage - 1) / kHugePage * kHugePage;
   if (used_ + bytes > size_) {
@@ -73,13 +84,6 @@ void* Pool::take(std::int64_t bytes) {
 }
 
 namespace {
-
-/// Reads one byte of every cache line.
-void touch(const std::byte* data, std::int64_t bytes) {
-  unsigned sum = 0;
-  for (std::int64_t i = 0; i < bytes; i += 64) sum += static_cast<unsigned>(data[i]);
-  benchmark::DoNotOptimize(sum);
-}
 
 Pool::Content normal(DType storage) {
   return storage == DType::fp32 ? Pool::Content::normal_fp32 : Pool::Content::normal_bf16;
@@ -122,6 +126,11 @@ Matrix Pools::fresh(std::int64_t rows, std::int64_t cols) {
 void Pools::settle() {
   touch(others_.data(), static_cast<std::int64_t>(others_.size()));
   for (const Matrix& matrix : fresh_) touch(matrix.as<std::byte>(), matrix.bytes().value);
+}
+
+void Pools::touch_all() {
+  for (const Pool* pool : {&inputs_, &state_, &outputs_, &small_inputs_, &small_outputs_})
+    pool->touch_taken();
 }
 
 Rotation Pools::rotate(Pool& pool, std::int64_t rows, std::int64_t cols, DType type, std::int64_t copies) {

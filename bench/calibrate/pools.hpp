@@ -22,6 +22,8 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
 
   void rewind() { used_ = 0; }
+  /// Reads all pieces that have been taken.
+  void touch_taken() const;
   /// The next piece; throws Error when the pool is used up.
   void* take(std::int64_t bytes);
 
@@ -67,6 +69,8 @@ class Pools {
   /// Puts the private cache into the state between two operators of a training step: other data has passed
   /// through it, and what the operator before has just written is there.
   void settle();
+  /// Brings every copy of every operand into the shared cache, as far as it is large enough.
+  void touch_all();
   /// One copy for all calls: an operand the operator before has just written.
   Matrix fresh(std::int64_t rows, std::int64_t cols);
   /// An activation that is read, last touched a working set ago.
