@@ -103,7 +103,8 @@ Trace gather_trace(const Schedule& schedule, const std::vector<Event>& mine, Com
     const std::int32_t* at =
         everyone.data() + words * static_cast<std::size_t>(layout.rank_of({0, 0, pipeline_rank}));
     std::vector<Event> events(static_cast<std::size_t>(at[0]));
-    if (!events.empty()) std::memcpy(static_cast<void*>(events.data()), at + 1, events.size() * sizeof(Event));
+    if (!events.empty())
+      std::memcpy(static_cast<void*>(events.data()), at + 1, events.size() * sizeof(Event));
     trace.ranks.push_back(std::move(events));
   }
   return trace;

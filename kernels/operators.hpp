@@ -139,7 +139,8 @@ class Operators {
   virtual void copy(Matrix from, Matrix to) = 0;
   /// x *= factor.
   virtual void scale(Matrix x, double factor) = 0;
-  /// Copies x.bytes() contiguous bytes from host memory into x, or from x into host memory. Returns when done.
+  /// Copies x.bytes() contiguous bytes from host memory into x, or from x into host memory. Returns when
+  /// done.
   virtual void upload(const void* host, Matrix x) = 0;
   virtual void download(Matrix x, void* host) = 0;
   /// Waits until everything submitted so far is done (a device with queues; nothing on a CPU).
