@@ -75,7 +75,7 @@ TEST(Pools, RotationsTouchTheWorkingSetAndNothingTwice) {
   EXPECT_EQ(weights.at(3).dtype, DType::bf16);
   // A single operand beyond the working set: one copy.
   pools.begin({10'000}, {1'000'000});
-  const Rotation large = pools.output_fp32(500, 500);
+  const Rotation large = pools.updated_fp32(500, 500);
   EXPECT_EQ(large.at(0).data, large.at(1).data);
   const Matrix ids = pools.tokens(100, 7);
   for (std::int64_t i = 0; i < 100; ++i) EXPECT_LT(ids.as<std::int32_t>()[i], 7);
