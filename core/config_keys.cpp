@@ -180,7 +180,10 @@ std::vector<ConfigKey> make_keys() {
   return {
       {"model", "", model,
        [](ConfigDraft& draft, const ConfigText& value) { draft.config.model = read_model(value, "model"); },
-       [](const RunConfig& config) { return config.model.name; }},
+       // A record stands alone: a model that has no name elsewhere is written out.
+       [](const RunConfig& config) {
+         return config.model.name == "inline" ? to_config_json(config.model) : config.model.name;
+       }},
       text_key("hardware", &C::hardware, PathOr::name, "a hardware preset or the path of a profile"),
       choice_key("backend", &C::backend, kBackends),
       integer_key(
