@@ -80,6 +80,7 @@ void gather_weights(TransformerStage& stage, Gathered what, const std::function<
 
   for (int pipeline_rank = 0; pipeline_rank < layout.pipeline; ++pipeline_rank) {
     std::vector<std::vector<Parameter>> parameters;  // of every tensor rank
+    parameters.reserve(static_cast<std::size_t>(layout.tensor));
     for (int t = 0; t < layout.tensor; ++t) {
       parameters.push_back(stage_parameters(context.config, part_of(context.config, pipeline_rank, t)));
     }
