@@ -135,6 +135,10 @@ Schedule parse_schedule_csv(std::string_view text, const std::string& origin) {
       if (comma == line.size()) break;
       line.remove_prefix(comma + 1);
     }
+    if (actions.empty()) {
+      throw InputError(
+          fmt::format("{}: row {}, column 1: no action at all, expected those of a rank", origin, row));
+    }
   }
   infer_shape(schedule, columns, origin);
   check_ranges(schedule);

@@ -87,6 +87,7 @@ constexpr Broken kBroken[] = {
     {"", "no actions"},
     {"\n", "no actions"},
     {"0F0,0B0\n\n1F0,1B0\n", "row 2, column 1: empty"},
+    {"0F0,0B0\n,\n", "row 2, column 1: no action at all"},
     {"0F0,0X0\n", "row 1, column 2: \"0X0\": unknown action \"X\""},
     {"0F0,0B0\n1F0,F0\n", "row 2, column 2: \"F0\": expected <stage><TYPE><micro-batch>"},
     {"0F0,0B0x\n", "row 1, column 2: \"0B0x\": expected"},
