@@ -1,6 +1,8 @@
 // Messages between ranks: point-to-point and collectives over the groups of a Layout.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "core/layout.hpp"
@@ -17,14 +19,22 @@ struct Ticket {
   explicit operator bool() const { return id >= 0; }
 };
 
-/// What moved, counted where it was asked for: payload bytes handed to the transport by this rank.
+/// Collectives of one group, counted where they were asked for: whole buffers, before any algorithm cuts them.
+struct GroupTraffic {
+  std::int64_t calls = 0;
+  Bytes all_reduced;       // of the reduced buffers
+  Bytes all_gathered;      // of the gathered outputs
+  Bytes reduce_scattered;  // of the inputs
+  Bytes broadcast;         // of the buffers
+};
+
+/// What this rank handed to the transport. A group of one moves nothing and is not counted.
 struct Traffic {
   std::int64_t messages_sent = 0;
   Bytes point_to_point_sent;
-  Bytes all_reduced;       // bytes of the reduced buffers
-  Bytes all_gathered;      // bytes this rank contributed
-  Bytes reduce_scattered;  // bytes this rank put in
-  Bytes broadcast;         // bytes of broadcast buffers
+  std::array<GroupTraffic, kGroups> groups{};
+  const GroupTraffic& of(Group group) const { return groups[static_cast<std::size_t>(group)]; }
+  GroupTraffic& of(Group group) { return groups[static_cast<std::size_t>(group)]; }
 };
 
 /// One rank's end. All matrices must be contiguous. Calls that name a group are collective over it. Failures
@@ -41,10 +51,16 @@ class Communicator {
   virtual void all_reduce(Group group, Matrix buffer, ReduceOp op) = 0;
   /// The same, started now and finished by wait(); `buffer` must not be touched in between.
   virtual Ticket start_all_reduce(Group group, Matrix buffer, ReduceOp op) = 0;
-  /// output holds the members' inputs one after another in group order.
+  /// output holds the members' inputs one after another in group order. `input` may be this rank's own place
+  /// in `output` (in place), or must not overlap it.
   virtual void all_gather(Group group, Matrix input, Matrix output) = 0;
+  /// The same, started now and finished by wait().
+  virtual Ticket start_all_gather(Group group, Matrix input, Matrix output) = 0;
   /// input is cut in as many equal pieces as members; output is the sum of everybody's piece of this rank.
+  /// They must not overlap. `input` is left as it was.
   virtual void reduce_scatter(Group group, Matrix input, Matrix output) = 0;
+  /// The same, started now and finished by wait().
+  virtual Ticket start_reduce_scatter(Group group, Matrix input, Matrix output) = 0;
   virtual void broadcast(Group group, int root_world_rank, Matrix buffer) = 0;
   virtual void barrier(Group group) = 0;
 

@@ -5,8 +5,8 @@
 namespace plumbline {
 
 std::string_view name_of(Group group) {
-  static constexpr std::array<std::string_view, kGroups> kNames = {"world",    "tensor", "data",
-                                                                   "pipeline", "model",  "embedding"};
+  static constexpr std::array<std::string_view, kGroups> kNames = {
+      "world", "tensor", "data", "pipeline", "model", "embedding", "mirror", "shared_kv"};
   return kNames[static_cast<std::size_t>(group)];
 }
 
@@ -46,6 +46,12 @@ std::vector<int> Layout::members(Group group, int rank) const {
         break;
       case Group::embedding:
         in = same_tensor && same_data && (at.pipeline == 0 || at.pipeline == pipeline - 1);
+        break;
+      case Group::mirror:
+        in = same_tensor && same_data && (same_pipeline || at.pipeline == pipeline - 1 - mine.pipeline);
+        break;
+      case Group::shared_kv:
+        in = same_data && same_pipeline && at.tensor / kv_sharing == mine.tensor / kv_sharing;
         break;
     }
     if (in) ranks.push_back(other);

@@ -8,9 +8,11 @@
 namespace plumbline {
 
 /// The groups a collective may run in. `model` is tensor × pipeline (one replica); `embedding` holds the
-/// first and last pipeline rank, where tied embeddings live twice.
-enum class Group { world, tensor, data, pipeline, model, embedding };
-constexpr int kGroups = 6;
+/// first and last pipeline rank, where tied embeddings live twice; `mirror` holds pipeline ranks r and P-1-r,
+/// which keep the two copies of a stage in bidirectional schedules; `shared_kv` holds the tensor ranks that
+/// keep the same key/value head.
+enum class Group { world, tensor, data, pipeline, model, embedding, mirror, shared_kv };
+constexpr int kGroups = 8;
 std::string_view name_of(Group group);
 
 /// Coordinates of one rank.
@@ -25,6 +27,7 @@ struct Layout {
   int tensor = 1;
   int pipeline = 1;
   int data = 1;
+  int kv_sharing = 1;  // neighbouring tensor ranks that hold the same key/value head
 
   int world() const { return tensor * pipeline * data; }
   Coordinates coordinates(int rank) const;

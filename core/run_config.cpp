@@ -61,6 +61,9 @@ Layout RunConfig::layout() const {
   layout.tensor = tensor_model_parallel_size;
   layout.pipeline = pipeline_model_parallel_size;
   layout.data = data_parallel_size();
+  if (model.kv_heads > 0 && model.kv_heads < layout.tensor) {
+    layout.kv_sharing = layout.tensor / static_cast<int>(model.kv_heads);
+  }
   return layout;
 }
 

@@ -35,6 +35,8 @@ struct RunConfig {
   std::string pipeline_schedule = "1f1b";
   int zero_stage = 0;
   Recompute recompute_granularity = Recompute::none;
+  /// Full recomputation: so many layers are recomputed together, and only the input of the first is kept.
+  std::int64_t recompute_num_layers = 1;
   std::int64_t seq_length = 1024;
   std::int64_t micro_batch_size = 1;
   std::int64_t global_batch_size = 1;
@@ -50,6 +52,8 @@ struct RunConfig {
   int steps = 3;                              // timed steps of `run`
   int warmup_steps = 1;
   double timeout_s = 300;
+  /// Emulated backend: seconds that pass for each second of the hardware profile; 0 = as fast as possible.
+  double emulated_time_factor = 1;
   std::uint64_t seed = 1234;
   std::string weights;  // folder of a Hugging Face checkpoint; empty: seeded random
   std::string data;     // token ids, .npy or raw int32; empty: seeded synthetic
@@ -62,6 +66,10 @@ struct RunConfig {
   int data_parallel_size() const;
   /// Micro-batches per data-parallel replica and step.
   int microbatches() const;
+  /// The ZeRO stage that is in effect: with one data-parallel replica there is nothing to cut.
+  int effective_zero_stage() const { return data_parallel_size() > 1 ? zero_stage : 0; }
+  /// Sequence parallelism is in effect only beside tensor parallelism.
+  bool effective_sequence_parallel() const { return sequence_parallel && tensor_model_parallel_size > 1; }
   DType grad_type() const { return grad_dtype == GradDType::fp32 ? DType::fp32 : precision; }
   /// The vocabulary padded to a multiple of make_vocab_size_divisible_by × tensor parallel size.
   std::int64_t padded_vocab() const;
