@@ -132,6 +132,11 @@ Tensor Arena::allocate(Category category, const char* holder, std::int64_t rows,
   if (current_total_ > peak_total_) {
     peak_total_ = current_total_;
     at_peak_ = current_;
+    at_peak_now_ = true;
+  }
+  if (current_total_ > sample_peak_total_) {
+    sample_peak_total_ = current_total_;
+    sample_peak_ = current_;
   }
   return {this, Matrix(data, rows, cols, dtype), category, holder};
 }
@@ -150,6 +155,10 @@ void* Arena::take(Bytes bytes) {
 
 void Arena::release(const Matrix& matrix, Category category, const char* holder) noexcept {
   const Bytes bytes = matrix.bytes();
+  if (at_peak_now_ && bytes.value > 0) {
+    holders_at_peak_ = holders_;
+    at_peak_now_ = false;
+  }
   current_[category] -= bytes;
   current_total_ -= bytes;
   Held& held = holders_[{category, holder}];
@@ -161,17 +170,37 @@ void Arena::release(const Matrix& matrix, Category category, const char* holder)
 void Arena::reset_peak() {
   peak_total_ = current_total_;
   at_peak_ = current_;
+  at_peak_now_ = true;
+}
+
+MemorySample Arena::sample() {
+  const MemorySample stretch{sample_peak_, current_};
+  sample_peak_ = current_;
+  sample_peak_total_ = current_total_;
+  return stretch;
+}
+
+std::vector<HolderBytes> Arena::sorted(const Holders& holders) {
+  std::vector<HolderBytes> rows;
+  for (const auto& [key, held] : holders) {
+    if (held.bytes.value > 0) rows.push_back({key.second, key.first, held.bytes, held.tensors});
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const HolderBytes& a, const HolderBytes& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : std::string_view(a.holder) < b.holder;
+  });
+  return rows;
+}
+
+std::vector<HolderBytes> Arena::holders_at_peak() const {
+  return sorted(at_peak_now_ ? holders_ : holders_at_peak_);
 }
 
 std::string Arena::largest_holders(int count) const {
-  std::vector<std::pair<std::pair<Category, const char*>, Held>> sorted(holders_.begin(), holders_.end());
-  std::sort(sorted.begin(), sorted.end(),
-            [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
   std::string text;
-  for (const auto& [key, held] : sorted) {
-    if (held.bytes.value == 0 || count-- == 0) break;
-    text += fmt::format("{}{} ({}) {} bytes in {}", text.empty() ? "" : ", ", key.second, name_of(key.first),
-                        held.bytes.value, held.tensors);
+  for (const HolderBytes& row : sorted(holders_)) {
+    if (count-- == 0) break;
+    text += fmt::format("{}{} ({}) {} bytes in {}", text.empty() ? "" : ", ", row.holder,
+                        name_of(row.category), row.bytes.value, row.tensors);
   }
   return text.empty() ? "none" : text;
 }

@@ -35,6 +35,22 @@ struct MemoryBreakdown {
   Bytes& operator[](Category c) { return categories[static_cast<std::size_t>(c)]; }
   Bytes operator[](Category c) const { return categories[static_cast<std::size_t>(c)]; }
   Bytes total() const;
+  friend bool operator==(const MemoryBreakdown&, const MemoryBreakdown&) = default;
+};
+
+/// Memory over a stretch of work, such as one action.
+struct MemorySample {
+  MemoryBreakdown peak;   // at the first moment of the stretch's largest total
+  MemoryBreakdown after;  // at its end
+  friend bool operator==(const MemorySample&, const MemorySample&) = default;
+};
+
+/// What all live tensors of one name and category take together.
+struct HolderBytes {
+  const char* holder = "";
+  Category category = Category::workspace;
+  Bytes bytes;
+  std::int64_t tensors = 0;
 };
 
 /// Where the bytes really come from. `allocate` throws std::bad_alloc or Error when the device has none left.
@@ -97,8 +113,12 @@ class Arena {
   const MemoryBreakdown& at_peak() const { return at_peak_; }
   Bytes reserved() const { return reserved_; }
   Bytes budget() const { return budget_; }
-  /// Forgets the peak: it becomes what is allocated now.
+  /// Who held how much at that moment, biggest first.
+  std::vector<HolderBytes> holders_at_peak() const;
+  /// Forgets the peak: it becomes what is allocated now. Samples go on as they were.
   void reset_peak();
+  /// The stretch since the last sample, or since construction; its beginning counts, too.
+  MemorySample sample();
   /// The largest holders now, biggest first, as "holder category bytes" lines for people.
   std::string largest_holders(int count) const;
 
@@ -108,6 +128,8 @@ class Arena {
     Bytes bytes;
     std::int64_t tensors = 0;
   };
+  using Holders = std::map<std::pair<Category, const char*>, Held>;
+  static std::vector<HolderBytes> sorted(const Holders& holders);
   void release(const Matrix& matrix, Category category, const char* holder) noexcept;
   void* take(Bytes bytes);
 
@@ -118,7 +140,11 @@ class Arena {
   Bytes current_total_;
   Bytes peak_total_;
   Bytes reserved_;
-  std::map<std::pair<Category, const char*>, Held> holders_;
+  Holders holders_;
+  Holders holders_at_peak_;
+  bool at_peak_now_ = true;  // nothing was released since the peak: holders_ are the holders at the peak
+  MemoryBreakdown sample_peak_;
+  Bytes sample_peak_total_;
   std::map<Bytes, std::vector<void*>> free_blocks_;
 };
 

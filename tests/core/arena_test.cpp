@@ -83,6 +83,46 @@ TEST(Arena, MovedTensorsAreCountedOnce) {
   EXPECT_EQ(arena.allocated_total().value, 0);
 }
 
+TEST(Arena, SamplesAreStretchesThatJoin) {
+  Arena arena({}, untouched_memory());
+  const Tensor kept = arena.allocate(Category::parameters, "kept", 1, 10, DType::fp32);
+  { const Tensor t = arena.allocate(Category::workspace, "first", 1, 30, DType::fp32); }
+  { const Tensor t = arena.allocate(Category::logits, "as large", 1, 30, DType::fp32); }
+  const MemorySample first = arena.sample();
+  EXPECT_EQ(first.peak[Category::workspace].value, 120);  // the first moment of the largest total
+  EXPECT_EQ(first.peak[Category::logits].value, 0);
+  EXPECT_EQ(first.after.total().value, 40);
+  Tensor held = arena.allocate(Category::activations, "held", 1, 5, DType::fp32);
+  const MemorySample second = arena.sample();
+  EXPECT_EQ(second.peak.total().value, 60);  // less than before: a stretch forgets the one before it
+  EXPECT_EQ(second.peak, second.after);
+  held.reset();
+  const MemorySample third = arena.sample();
+  EXPECT_EQ(third.peak, second.after);  // its beginning counts
+  EXPECT_EQ(third.after, first.after);
+  EXPECT_EQ(arena.peak().value, 160);
+}
+
+TEST(Arena, KnowsWhoHeldThePeak) {
+  Arena arena({}, untouched_memory());
+  const Tensor kept = arena.allocate(Category::parameters, "kept", 1, 10, DType::fp32);
+  EXPECT_EQ(arena.holders_at_peak().size(), 1U);  // the peak is now
+  {
+    const Tensor a = arena.allocate(Category::workspace, "pair", 1, 10, DType::fp32);
+    const Tensor b = arena.allocate(Category::workspace, "pair", 1, 20, DType::fp32);
+  }
+  const Tensor later = arena.allocate(Category::logits, "later", 1, 25, DType::fp32);
+  const std::vector<HolderBytes> holders = arena.holders_at_peak();
+  ASSERT_EQ(holders.size(), 2U);
+  EXPECT_STREQ(holders[0].holder, "pair");
+  EXPECT_EQ(holders[0].category, Category::workspace);
+  EXPECT_EQ(holders[0].bytes.value, 120);
+  EXPECT_EQ(holders[0].tensors, 2);
+  EXPECT_STREQ(holders[1].holder, "kept");
+  arena.reset_peak();
+  EXPECT_STREQ(arena.holders_at_peak().front().holder, "later");
+}
+
 TEST(Arena, UntouchedMemoryHoldsMoreThanTheMachineHas) {
   Arena arena({}, untouched_memory());
   const Tensor huge = arena.allocate(Category::parameters, "huge", 1 << 20, 1 << 24, DType::fp32);

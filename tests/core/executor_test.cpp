@@ -23,7 +23,9 @@ class RecordingCommunicator final : public Communicator {
   void all_reduce(Group, Matrix, ReduceOp) override {}
   Ticket start_all_reduce(Group, Matrix, ReduceOp) override { return {}; }
   void all_gather(Group, Matrix, Matrix) override {}
+  Ticket start_all_gather(Group, Matrix, Matrix) override { return {}; }
   void reduce_scatter(Group, Matrix, Matrix) override {}
+  Ticket start_reduce_scatter(Group, Matrix, Matrix) override { return {}; }
   void broadcast(Group, int, Matrix) override {}
   void barrier(Group) override {}
   Ticket send(Matrix, int to, int tag) override {

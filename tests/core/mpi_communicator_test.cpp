@@ -28,7 +28,7 @@ std::vector<Layout> layouts() {
   const int n = world_size();
   for (int t = 1; t <= n; ++t) {
     for (int p = 1; t * p <= n; ++p) {
-      if (n % (t * p) == 0) found.push_back({t, p, n / (t * p)});
+      if (n % (t * p) == 0) found.push_back({t, p, n / (t * p), t % 2 == 0 ? 2 : 1});
     }
   }
   return found;
@@ -137,7 +137,8 @@ class Peers {
 };
 
 constexpr DType kTypes[] = {DType::fp32, DType::bf16, DType::fp16, DType::int32};
-constexpr Group kGroupsForAll[] = {Group::world, Group::tensor, Group::data, Group::pipeline, Group::model};
+constexpr Group kGroupsForAll[] = {Group::world, Group::tensor, Group::data,     Group::pipeline,
+                                   Group::model, Group::mirror, Group::shared_kv};
 
 /// Every combination of waiting and piece length goes through the same checks.
 struct Mode {
@@ -219,7 +220,14 @@ TEST_P(Collectives, AllGatherAndReduceScatter) {
               input = gathered.matrix().columns(mine * part, part);
               std::memcpy(input.data, own.bytes.data(), own.bytes.size());
             }
-            communicator.all_gather(group, input, gathered.matrix());
+            const bool started = part == 13;
+            if (started) {
+              Ticket ticket = communicator.start_all_gather(group, input, gathered.matrix());
+              communicator.progress();
+              communicator.wait(ticket);
+            } else {
+              communicator.all_gather(group, input, gathered.matrix());
+            }
             std::vector<std::byte> expected;
             for (int member : members) {
               const Buffer theirs = Buffer::random(type, part, member, 1);
@@ -229,7 +237,14 @@ TEST_P(Collectives, AllGatherAndReduceScatter) {
           }
           Buffer whole = Buffer::random(type, part * size, communicator.rank(), 2);
           Buffer piece(type, part);
-          communicator.reduce_scatter(group, whole.matrix(), piece.matrix());
+          if (part == 1025) {
+            Ticket ticket = communicator.start_reduce_scatter(group, whole.matrix(), piece.matrix());
+            communicator.progress();
+            communicator.wait(ticket);
+          } else {
+            communicator.reduce_scatter(group, whole.matrix(), piece.matrix());
+          }
+          EXPECT_TRUE(whole.bytes == Buffer::random(type, part * size, communicator.rank(), 2).bytes);
           std::vector<double> sums(static_cast<std::size_t>(part));
           for (int member : members) {
             Buffer theirs = Buffer::random(type, part * size, member, 2);
@@ -343,7 +358,7 @@ TEST(MpiCommunicator, RepeatedRunsGiveTheSameBits) {
   }
 }
 
-TEST(MpiCommunicator, CountsTraffic) {
+TEST(MpiCommunicator, CountsWholeBuffersByGroup) {
   MpiCommunicator communicator({world_size(), 1, 1});
   const auto ranks = static_cast<std::int64_t>(world_size());
   Buffer part(DType::bf16, 10);
@@ -351,14 +366,24 @@ TEST(MpiCommunicator, CountsTraffic) {
   communicator.all_reduce(Group::world, part.matrix(), ReduceOp::sum);
   Ticket started = communicator.start_all_reduce(Group::world, part.matrix(), ReduceOp::sum);
   communicator.wait(started);
-  communicator.all_gather(Group::world, part.matrix(), whole.matrix());
-  communicator.reduce_scatter(Group::world, whole.matrix(), part.matrix());
+  communicator.all_gather(Group::tensor, part.matrix(), whole.matrix());
+  started = communicator.start_all_gather(Group::tensor, part.matrix(), whole.matrix());
+  communicator.wait(started);
+  communicator.reduce_scatter(Group::tensor, whole.matrix(), part.matrix());
   communicator.broadcast(Group::world, 0, part.matrix());
+  communicator.all_gather(Group::data, part.matrix(), part.matrix());  // alone in it: nothing moves
+  communicator.all_reduce(Group::mirror, part.matrix(), ReduceOp::max);
   const Traffic& traffic = communicator.traffic();
-  EXPECT_EQ(traffic.all_reduced.value, 40);
-  EXPECT_EQ(traffic.all_gathered.value, 20);
-  EXPECT_EQ(traffic.reduce_scattered.value, 20 * ranks);
-  EXPECT_EQ(traffic.broadcast.value, 20);
+  const std::int64_t counted = ranks > 1 ? 1 : 0;
+  EXPECT_EQ(traffic.of(Group::world).calls, 3 * counted);
+  EXPECT_EQ(traffic.of(Group::world).all_reduced.value, 40 * counted);
+  EXPECT_EQ(traffic.of(Group::world).broadcast.value, 20 * counted);
+  EXPECT_EQ(traffic.of(Group::tensor).calls, 3 * counted);
+  EXPECT_EQ(traffic.of(Group::tensor).all_gathered.value, 40 * ranks * counted);
+  EXPECT_EQ(traffic.of(Group::tensor).reduce_scattered.value, 20 * ranks * counted);
+  for (const Group alone : {Group::data, Group::pipeline, Group::mirror, Group::embedding}) {
+    EXPECT_EQ(traffic.of(alone).calls, 0) << name_of(alone);
+  }
   EXPECT_EQ(traffic.messages_sent, 0);
   if (world_size() < 2) return;
   Ticket ticket = communicator.rank() == 0   ? communicator.send(part.matrix(), 1, 0)

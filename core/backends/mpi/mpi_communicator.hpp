@@ -36,7 +36,9 @@ class MpiCommunicator final : public Communicator {
   void all_reduce(Group group, Matrix buffer, ReduceOp op) override;
   Ticket start_all_reduce(Group group, Matrix buffer, ReduceOp op) override;
   void all_gather(Group group, Matrix input, Matrix output) override;
+  Ticket start_all_gather(Group group, Matrix input, Matrix output) override;
   void reduce_scatter(Group group, Matrix input, Matrix output) override;
+  Ticket start_reduce_scatter(Group group, Matrix input, Matrix output) override;
   void broadcast(Group group, int root_world_rank, Matrix buffer) override;
   void barrier(Group group) override;
   Ticket send(Matrix buffer, int to, int tag) override;
@@ -78,9 +80,12 @@ class MpiCommunicator final : public Communicator {
       call(buffer.reshaped(1, buffer.elements()).at(0, first), static_cast<int>(count));
     }
   }
-  void broadcast_pieces(const Members& group, int root, const Matrix& buffer);
-  void reduce_pieces(const Members& group, int root, const Matrix& input, const Matrix& output);
-  void finish(MPI_Request& request, const char* call) const;
+  /// Adds an MPI_Ibcast of each piece of `buffer` to the ticket.
+  void start_broadcast(const Members& group, int root, const Matrix& buffer, const Ticket& ticket);
+  /// The request of a new part of the ticket.
+  MPI_Request* new_request(const Ticket& ticket) { return &pending(ticket).parts.emplace_back().request; }
+  /// Adds to what the group has moved; a group of one moves nothing.
+  void count(Group group, Bytes GroupTraffic::*kind, Bytes bytes);
 
   Layout layout_;
   int rank_ = 0;
