@@ -123,12 +123,12 @@ void backward(const StageShape& s, Replay& replay) {
     replay.take(kWorkspace, bytes.stream);  // dnorm
     sum_over_tensor_ranks(bytes, replay);
     replay.give(Category::logits, bytes.logits);
-    if (s.single) replay.take(kWorkspace, bytes.stream);  // G
+    if ((s.first && s.last)) replay.take(kWorkspace, bytes.stream);  // G
     replay.give(kWorkspace, bytes.stream);
     replay.give(kActivations, 2 * bytes.stream + bytes.statistics);  // final norm output, input, statistics
   }
   for (std::int64_t layer = 0; layer < s.layers; ++layer) layer_backward(s, bytes, replay);
-  if (s.single) replay.give(kWorkspace, bytes.stream);
+  if ((s.first && s.last)) replay.give(kWorkspace, bytes.stream);
 }
 
 void optimizer(const StageShape& s, Replay& replay) {

@@ -4,13 +4,18 @@
 
 namespace plumbline {
 
-std::vector<StageShape> stage_shapes(const RunConfig& config, int stages) {
+namespace {
+
+/// What every stage has in common.
+StageShape common_shape(const RunConfig& config) {
   const ModelConfig& model = config.model;
   const int t = config.tensor_model_parallel_size;
   StageShape shape;
   shape.batch = config.micro_batch_size;
   shape.seq = config.seq_length;
   shape.tokens = shape.batch * shape.seq;
+  shape.sequence_parallel = config.effective_sequence_parallel();
+  shape.rows = shape.sequence_parallel ? shape.tokens / t : shape.tokens;
   shape.hidden = model.hidden;
   shape.head_dim = model.head_dim;
   shape.heads = model.heads / t;
@@ -33,13 +38,57 @@ std::vector<StageShape> stage_shapes(const RunConfig& config, int stages) {
   shape.tensor = t;
   shape.type = config.precision;
   shape.grad_type = config.grad_type();
-  shape.single = stages == 1;
+  shape.data = config.data_parallel_size();
+  shape.zero = config.effective_zero_stage();
+  shape.recompute = config.recompute_granularity;
+  shape.recompute_layers = std::max<std::int64_t>(1, config.recompute_num_layers);
+  return shape;
+}
 
-  const std::vector<int> layers = layers_per_stage(model.layers, stages);
-  std::vector<StageShape> shapes(static_cast<std::size_t>(stages), shape);
-  for (std::size_t i = 0; i < shapes.size(); ++i) shapes[i].layers = layers[i];
+/// Layers and ends of the stages of one route; where the neighbours are is left to the caller.
+std::vector<StageShape> route_shapes(const RunConfig& config, int stages) {
+  const std::vector<int> layers = layers_per_stage(config.model.layers, stages);
+  std::vector<StageShape> shapes(static_cast<std::size_t>(stages), common_shape(config));
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    shapes[i].layers = layers[i];
+    shapes[i].stage = static_cast<int>(i);
+  }
   shapes.front().first = true;
   shapes.back().last = true;
+  shapes.front().single = stages == 1;
+  return shapes;
+}
+
+}  // namespace
+
+std::vector<StageShape> stage_shapes(const RunConfig& config, int stages) {
+  std::vector<StageShape> shapes = route_shapes(config, stages);
+  shapes.back().shared_output = config.model.tied_embeddings && stages == 1;
+  return shapes;
+}
+
+std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule) {
+  const int per_route = schedule.stages_per_route();
+  const std::vector<StageShape> route = route_shapes(config, per_route);
+  std::vector<StageShape> shapes;
+  shapes.reserve(static_cast<std::size_t>(schedule.stages));
+  std::vector<bool> has_embedding(static_cast<std::size_t>(schedule.ranks));
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    StageShape shape = route[static_cast<std::size_t>(stage % per_route)];
+    shape.stage = stage;
+    shape.route = stage / per_route;
+    shape.previous_here = !shape.first && !schedule.crosses_ranks(stage, stage - 1);
+    shape.next_here = !shape.last && !schedule.crosses_ranks(stage, stage + 1);
+    if (shape.first) {
+      const int rank = schedule.rank_of_stage[static_cast<std::size_t>(stage)];
+      has_embedding[static_cast<std::size_t>(rank)] = true;
+    }
+    shapes.push_back(shape);
+  }
+  for (StageShape& shape : shapes) {
+    const int rank = schedule.rank_of_stage[static_cast<std::size_t>(shape.stage)];
+    shape.shared_output = shape.last && shape.tied && has_embedding[static_cast<std::size_t>(rank)];
+  }
   return shapes;
 }
 
@@ -61,7 +110,7 @@ StageParameters parameters_of(const StageShape& s) {
   }
   if (s.last) {
     parameters.final_norm = s.norm_vectors * s.hidden;
-    if (!(s.tied && s.single)) parameters.output = s.vocab * s.hidden;
+    if (!s.shared_output) parameters.output = s.vocab * s.hidden;
   }
   return parameters;
 }

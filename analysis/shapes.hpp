@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "core/run_config.hpp"
+#include "core/schedule.hpp"
 
 namespace plumbline {
 
 /// Widths are per tensor rank. Counts are elements unless said otherwise.
 struct StageShape {
   std::int64_t tokens = 0;        // T = micro_batch_size · seq_length
+  std::int64_t rows = 0;          // R: rows of the residual stream, T or T/t with sequence parallelism
   std::int64_t batch = 0;         // sequences of a micro-batch
   std::int64_t seq = 0;           // tokens of a sequence
   std::int64_t hidden = 0;        // h
@@ -26,28 +28,40 @@ struct StageShape {
   std::int64_t layers = 0;        // of this stage
   std::int64_t norm_rows = 1;     // n: fp32 statistics per token and norm
   std::int64_t norm_vectors = 1;  // w: weight vectors per norm
-  bool first = false;             // holds the embedding
-  bool last = false;              // holds the final norm, the output layer and the loss
-  bool single = false;            // the only stage: P = 1
+  bool first = false;             // of its route: holds the embedding
+  bool last = false;              // of its route: holds the final norm, the output layer and the loss
+  bool single = false;            // the only stage of its route
+  bool previous_here = false;     // the previous stage of the route is on the same rank
+  bool next_here = false;         // the next stage of the route is on the same rank
+  bool shared_output = false;     // the output layer is the embedding of a first stage on the same rank
   bool tied = false;
   bool qkv_bias = false;
   bool linear_bias = false;
   bool rotary = true;
   bool swiglu = true;
   bool layer_norm = false;
-  bool shared_kv = false;    // fewer key/value heads than tensor ranks
-  int tensor = 1;            // t
-  DType type = DType::bf16;  // storage type
+  bool shared_kv = false;          // fewer key/value heads than tensor ranks
+  bool sequence_parallel = false;  // in effect: t > 1
+  int stage = 0;                   // of the schedule, all routes counted
+  int route = 0;
+  int tensor = 1;  // t
+  int data = 1;    // D
+  int zero = 0;    // Z: the ZeRO stage in effect, 0 when D = 1
+  Recompute recompute = Recompute::none;
+  std::int64_t recompute_layers = 1;  // full recomputation: layers of a group
+  DType type = DType::bf16;           // storage type
   DType grad_type = DType::fp32;
 
   std::int64_t e() const { return size_of(type); }
   std::int64_t g() const { return size_of(grad_type); }
 };
 
-/// Shapes of all stages, first to last; as many as the schedule has on one route.
+/// Shapes of all stages of the schedule, every route of it, by stage number.
+std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule);
+/// Shapes of a model cut into `stages`, each on a rank of its own.
 std::vector<StageShape> stage_shapes(const RunConfig& config, int stages);
 
-/// Parameters of a stage on one tensor rank, by owner.
+/// Parameters of a stage on one tensor rank, by owner, without the padding of ZeRO.
 struct StageParameters {
   std::int64_t layers = 0;     // all layers together
   std::int64_t embedding = 0;  // word embeddings
