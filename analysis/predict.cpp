@@ -1,7 +1,6 @@
 #include "analysis/predict.hpp"
 
 #include <algorithm>
-#include <initializer_list>
 
 #include "analysis/flops.hpp"
 #include "analysis/simulator.hpp"
@@ -18,19 +17,6 @@ double tensor_share(const StageCostsPrediction& predicted) {
     all += predicted.costs.stages[i].forward + predicted.costs.stages[i].backward;
   }
   return all.value > 0 ? tensor / all : 0;
-}
-
-/// Mean time per pipeline rank in actions of the given types after `from`, waiting included.
-Seconds mean_in(const Trace& trace, Seconds from, std::initializer_list<ActionType> types) {
-  Seconds total;
-  for (const auto& events : trace.ranks) {
-    for (const Event& event : events) {
-      for (const ActionType type : types) {
-        if (event.action.type == type && event.end > from) total += event.end - std::max(event.start, from);
-      }
-    }
-  }
-  return total / static_cast<double>(trace.ranks.size());
 }
 
 StepTime step_time(const Trace& trace, const StageCostsPrediction& predicted) {

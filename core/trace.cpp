@@ -43,4 +43,15 @@ Bubble bubble_of(const Trace& trace) {
   return {idle / busy, idle / window};
 }
 
+Seconds mean_in(const Trace& trace, Seconds from, std::initializer_list<ActionType> types) {
+  Seconds total;
+  for (const auto& events : trace.ranks) {
+    for (const Event& event : events) {
+      const bool counts = std::find(types.begin(), types.end(), event.action.type) != types.end();
+      if (counts && event.end > from) total += event.end - std::max(event.start, from);
+    }
+  }
+  return trace.ranks.empty() ? total : total / static_cast<double>(trace.ranks.size());
+}
+
 }  // namespace plumbline

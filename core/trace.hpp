@@ -1,6 +1,7 @@
 // What happened when: the common result of a simulation and of an execution.
 #pragma once
 
+#include <initializer_list>
 #include <vector>
 
 #include "core/schedule.hpp"
@@ -32,5 +33,8 @@ struct Bubble {
   double fraction = 0;  // idle ÷ (idle + compute), (P-1)/(M+P-1)
 };
 Bubble bubble_of(const Trace& trace);
+
+/// Time in actions of the given types after `from`, waiting included, mean over pipeline ranks.
+Seconds mean_in(const Trace& trace, Seconds from, std::initializer_list<ActionType> types);
 
 }  // namespace plumbline
