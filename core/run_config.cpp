@@ -43,6 +43,11 @@ std::optional<std::string> why_model_does_not_split(const RunConfig& config) {
         "one",
         stages, model.layers, model.name);
   }
+  if (config.effective_sequence_parallel() && config.seq_length % t != 0) {
+    return fmt::format(
+        "sequence_parallel: found true with seq_length {}, expected one that {} tensor ranks divide",
+        config.seq_length, t);
+  }
   if (model.positions == Positions::learned && config.seq_length > model.max_positions) {
     return fmt::format("seq_length: found {}, expected at most the {} learned positions of {}",
                        config.seq_length, model.max_positions, model.name);
@@ -109,9 +114,11 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
   const auto only = [](const char* key, const auto& found, const char* supported) {
     return fmt::format("{}: found {}, this build executes {}", key, found, supported);
   };
-  if (config.backend != Backend::cpu) return only("backend", "cuda or emulated", "cpu only");
-  if (config.virtual_pipeline_chunks != 1) {
-    return only("virtual_pipeline_chunks", config.virtual_pipeline_chunks, "1 only");
+  if (config.backend == Backend::cuda) {
+    return only("backend", "cuda", "cpu and emulated: use emulated for a GPU's profile");
+  }
+  if (config.backend == Backend::emulated && config.hardware.empty()) {
+    return "hardware: missing, the emulated backend needs a preset such as h100-sxm-80gb or a profile file";
   }
   if (config.context_parallel_size != 1) {
     return only("context_parallel_size", config.context_parallel_size, "1 only");
@@ -119,16 +126,11 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
   if (config.expert_model_parallel_size != 1) {
     return only("expert_model_parallel_size", config.expert_model_parallel_size, "1 only");
   }
-  if (config.sequence_parallel) return only("sequence_parallel", "true", "false only");
   if (config.vocab_parallel != "none") return only("vocab_parallel", config.vocab_parallel, "none only");
   const std::string& schedule = config.pipeline_schedule;
-  const bool from_file = schedule.ends_with(".csv") || schedule.ends_with(".json");
-  if (schedule != "gpipe" && schedule != "1f1b" && !from_file) {
-    return only("pipeline_schedule", schedule, "gpipe, 1f1b and schedule files of F and B");
-  }
-  if (config.zero_stage != 0) return only("zero_stage", config.zero_stage, "0 only");
-  if (config.recompute_granularity != Recompute::none) {
-    return only("recompute_granularity", "selective or full", "none only");
+  for (const char* other : {"vocab-1", "vocab-2", "interlaced", "v-half-vocab-1", "v-half-vocab-2",
+                            "nemo-2504", "abeja", "nemo-13065"}) {
+    if (schedule == other) return only("pipeline_schedule", schedule, "schedules of F, B, I and W");
   }
   if (config.precision == DType::fp16) return only("precision", "fp16", "fp32 and bf16");
   if (config.teacher) return only("teacher", config.teacher->name, "none only");

@@ -27,7 +27,7 @@ struct RunConfig {
   int world_size = 1;
   int tensor_model_parallel_size = 1;
   int pipeline_model_parallel_size = 1;
-  int virtual_pipeline_chunks = 1;
+  int virtual_pipeline_chunks = 1;  // 1: as many as the schedule has by itself
   int context_parallel_size = 1;
   int expert_model_parallel_size = 1;
   bool sequence_parallel = false;

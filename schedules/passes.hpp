@@ -33,7 +33,8 @@ struct StepEnd {
   bool data_parallel = false;   // more than one replica: gradients are reduced (ARG)
   bool tied_embedding = false;  // first and last stage hold copies: ARE on both when they are on two ranks
 };
-/// Appends ARG, ARE (first and last rank) and OPT (every rank).
+/// Appends ARG, ARE (first and last rank) and OPT (every rank). With two routes ARG is always there, since
+/// the routes are replicas of each other, and ARE never: a rank with a first stage also holds a last one.
 Schedule add_step_end(Schedule schedule, StepEnd end);
 
 /// Every B becomes I and W; the W follows the sends of the gradient that I made, and an overlapped pair.

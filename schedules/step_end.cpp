@@ -14,8 +14,9 @@ Schedule add_step_end(Schedule schedule, StepEnd end) {
   for (int rank = 0; rank < schedule.ranks; ++rank) {
     auto& actions = schedule.actions[static_cast<std::size_t>(rank)];
     const auto stage = static_cast<std::uint16_t>(lowest[static_cast<std::size_t>(rank)]);
-    if (end.data_parallel) actions.push_back({ActionType::reduce_gradients, false, stage, 0});
-    if (end.tied_embedding && first != last && (rank == first || rank == last)) {
+    if (end.data_parallel || schedule.routes > 1)
+      actions.push_back({ActionType::reduce_gradients, false, stage, 0});
+    if (end.tied_embedding && schedule.routes == 1 && first != last && (rank == first || rank == last)) {
       actions.push_back({ActionType::reduce_embedding, false, stage, 0});
     }
     actions.push_back({ActionType::optimizer, false, stage, 0});

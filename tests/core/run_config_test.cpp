@@ -238,6 +238,9 @@ TEST_F(ConfigFolder, WhyInvalidNamesTheKey) {
       {"world_size: 3\ntp: 2\n", "world_size: found 3, expected a multiple of"},
       {"tp: 2\nworld_size: 1\n", "world_size: found 1"},
       {"seq_length: 100000\n", ""},  // rotary positions have no end
+      {"tp: 4\nseq_length: 6\n", ""},
+      {"tp: 4\nseq_length: 6\nsequence_parallel: true\n", "sequence_parallel: found true with seq_length 6"},
+      {"seq_length: 7\nsequence_parallel: true\n", ""},  // one tensor rank: not in effect
       {"gbs: 2000000000\n", "micro-batches"},
       {"mbs: 2000000000\ngbs: 2000000000\n", "micro_batch_size"},
   };
@@ -260,17 +263,22 @@ TEST_F(ConfigFolder, WhyInvalidNamesTheKey) {
 }
 
 TEST_F(ConfigFolder, WhyUnsupportedNamesTheKey) {
-  EXPECT_EQ(why_unsupported(load(kTiny)), std::nullopt);
-  EXPECT_EQ(why_unsupported(load(kTiny + std::string("precision: fp32\npipeline_schedule: gpipe\n"))),
-            std::nullopt);
-  for (const char* line : {"backend: cuda", "virtual_pipeline_chunks: 2", "context_parallel_size: 2",
-                           "expert_model_parallel_size: 2", "sequence_parallel: true",
-                           "vocab_parallel: vocab-1", "pipeline_schedule: dualpipe", "zero_stage: 1",
-                           "recompute_granularity: full", "precision: fp16", "teacher: gpt2-124m"}) {
+  for (const char* lines :
+       {"", "precision: fp32\npipeline_schedule: gpipe\n", "pipeline_schedule: dualpipe\n",
+        "virtual_pipeline_chunks: 2\npipeline_schedule: interleaved\n", "sequence_parallel: true\n",
+        "zero_stage: 3\n", "recompute_granularity: full\nrecompute_num_layers: 3\n",
+        "backend: emulated\nhardware: h100-sxm-80gb\n"}) {
+    EXPECT_EQ(why_unsupported(load(kTiny + std::string(lines))), std::nullopt) << lines;
+  }
+  for (const char* line : {"backend: cuda", "context_parallel_size: 2", "expert_model_parallel_size: 2",
+                           "vocab_parallel: vocab-1", "pipeline_schedule: vocab-1",
+                           "pipeline_schedule: abeja", "precision: fp16", "teacher: gpt2-124m"}) {
     const std::string key = std::string(line).substr(0, std::string(line).find(':'));
     EXPECT_THAT(why_unsupported(load(std::string(kTiny) + line + "\n")).value_or(""),
                 HasSubstr(key + ": found"));
   }
+  EXPECT_THAT(why_unsupported(load(std::string(kTiny) + "backend: emulated\n")).value_or(""),
+              HasSubstr("hardware: missing"));
 }
 
 TEST(RunConfig, DerivedSizes) {

@@ -88,6 +88,8 @@ TEST(Passes, EndOfTheStep) {
   EXPECT_EQ(last(schedule, 2, 3), "2ARG0 2ARE0 2OPT0 ");
   // In a V first and last stage are on one rank: nothing to reduce between ranks.
   EXPECT_EQ(last(add_step_end(zb_v(3, 5), {false, true}), 0, 2).find("ARE"), std::string::npos);
+  // Two routes are two replicas, and their embeddings meet on one rank.
+  EXPECT_EQ(last(add_step_end(dualpipe(4, 8), {false, true}), 0, 2), "0ARG0 0OPT0 ");
 }
 
 TEST(TraceFiles, SvgAndTraceHoldEveryAction) {

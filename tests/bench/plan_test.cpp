@@ -1,0 +1,99 @@
+// From a configuration to the schedule that is predicted and executed.
+#include "bench/plan.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "core/error.hpp"
+#include "core/validate.hpp"
+
+namespace plumbline {
+namespace {
+
+using testing::HasSubstr;
+
+RunConfig config_of(const char* schedule, int ranks, int microbatches) {
+  RunConfig config;
+  config.model = *find_preset("gpt2-124m");
+  config.pipeline_schedule = schedule;
+  config.world_size = config.pipeline_model_parallel_size = ranks;
+  config.global_batch_size = microbatches;
+  return config;
+}
+
+std::string complaint(const RunConfig& config) {
+  try {
+    schedule_for(config);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::int64_t count(const Schedule& schedule, ActionType type) {
+  std::int64_t found = 0;
+  for (const auto& actions : schedule.actions) {
+    found += std::count_if(actions.begin(), actions.end(), [&](const Action& a) { return a.type == type; });
+  }
+  return found;
+}
+
+TEST(Plan, EverySchedulesStagesAndStepEnd) {
+  struct Case {
+    const char* name;
+    int chunks, stages, routes, reductions, tied_reductions;  // at data size 1, tied embeddings
+  };
+  constexpr Case kCases[] = {
+      {"gpipe", 1, 4, 1, 0, 2},   {"1f1b", 1, 4, 1, 0, 2},         {"interleaved", 1, 8, 1, 0, 2},
+      {"zb-h1", 1, 4, 1, 0, 2},   {"interleaved", 3, 12, 1, 0, 2}, {"zb-h2", 1, 4, 1, 0, 2},
+      {"zb-auto", 1, 4, 1, 0, 2}, {"zb-v", 1, 8, 1, 0, 0},         {"v-half", 2, 8, 1, 0, 0},
+      {"v-min", 1, 8, 1, 0, 0},   {"dualpipe", 1, 8, 2, 4, 0},     {"dualpipev", 1, 8, 1, 0, 0},
+  };
+  for (const Case& c : kCases) {
+    RunConfig config = config_of(c.name, 4, 12);
+    config.virtual_pipeline_chunks = c.chunks;
+    const Schedule schedule = schedule_for(config);
+    EXPECT_EQ(schedule.stages, c.stages) << c.name;
+    EXPECT_EQ(schedule.routes, c.routes) << c.name;
+    EXPECT_EQ(count(schedule, ActionType::reduce_gradients), c.reductions) << c.name;
+    EXPECT_EQ(count(schedule, ActionType::reduce_embedding), c.tied_reductions) << c.name;
+    EXPECT_EQ(count(schedule, ActionType::optimizer), 4) << c.name;
+    config.world_size = 8;
+    config.global_batch_size = 24;
+    EXPECT_EQ(count(schedule_for(config), ActionType::reduce_gradients), 4) << c.name;
+  }
+}
+
+TEST(Plan, SaysWhatDoesNotFit) {
+  EXPECT_THAT(complaint(config_of("interleaved", 8, 8)), HasSubstr("at most the 12 layers"));
+  RunConfig config = config_of("1f1b", 2, 4);
+  config.virtual_pipeline_chunks = 2;
+  EXPECT_NE(complaint(config), "accepted");
+  EXPECT_THAT(complaint(config_of("nonsense", 2, 4)), HasSubstr("nonsense"));
+}
+
+TEST(Plan, FilesMayHoldSeveralStagesAndSplitBackwards) {
+  const auto path = std::filesystem::temp_directory_path() / "plumbline_plan_test.csv";
+  const auto with = [&](const char* text, int ranks, int microbatches) {
+    std::ofstream(path) << text;
+    return config_of(path.c_str(), ranks, microbatches);
+  };
+  const Schedule split = schedule_for(with("0F0,3F0,3I0,0B0,3W0\n1F0,2F0,2B0,1I0,1W0\n", 2, 1));
+  EXPECT_EQ(split.stages, 4);
+  EXPECT_EQ(count(split, ActionType::send_forward), 2);
+  EXPECT_THAT(complaint(with("0F0,0B0\n1F0,1B0\n", 2, 2)), HasSubstr("1 micro-batches, expected 2 and 2"));
+  // Tied embeddings need their two ranks at the ends of the pipeline, or one.
+  const char* middle = "1F0,1B0\n0F0,0B0\n2F0,2B0\n";
+  EXPECT_THAT(complaint(with(middle, 3, 1)), HasSubstr("found the first stage on rank 1"));
+  RunConfig untied = with(middle, 3, 1);
+  untied.model.tied_embeddings = false;
+  EXPECT_EQ(complaint(untied), "accepted");
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace plumbline
