@@ -1,6 +1,7 @@
 #include "core/executor.hpp"
 
-#include <cstring>
+#include <cstdint>
+#include <utility>
 
 #include "core/error.hpp"
 
@@ -78,33 +79,24 @@ std::vector<Event> execute(const Schedule& schedule, StageProgram& program, Comm
         break;
     }
     events.push_back({action, start, communicator.now() - origin});
+    program.finished(action);
   }
   for (Ticket& ticket : pending.all()) communicator.wait(ticket);
   return events;
 }
 
 Trace gather_trace(const Schedule& schedule, const std::vector<Event>& mine, Communicator& communicator) {
-  // Events travel as plain words; every rank pads to the longest list.
+  // Events travel as plain words, one for every action of the rank.
   static_assert(sizeof(Event) == 24 && sizeof(Event) % sizeof(std::int32_t) == 0);
+  constexpr auto kWords = static_cast<std::int64_t>(sizeof(Event) / sizeof(std::int32_t));
   const Layout& layout = communicator.layout();
-  std::int32_t longest = static_cast<std::int32_t>(mine.size());
-  communicator.all_reduce(Group::world, Matrix(&longest, 1, 1, DType::int32), ReduceOp::max);
-  constexpr std::size_t kWords = sizeof(Event) / sizeof(std::int32_t);
-  const std::size_t words = 1 + static_cast<std::size_t>(longest) * kWords;
-  std::vector<std::int32_t> packed(words);
-  packed[0] = static_cast<std::int32_t>(mine.size());
-  if (!mine.empty()) std::memcpy(&packed[1], mine.data(), mine.size() * sizeof(Event));
-  std::vector<std::int32_t> everyone(words * static_cast<std::size_t>(layout.world()));
-  communicator.all_gather(
-      Group::world, Matrix(packed.data(), 1, static_cast<std::int64_t>(words), DType::int32),
-      Matrix(everyone.data(), 1, static_cast<std::int64_t>(everyone.size()), DType::int32));
   Trace trace;
   for (int pipeline_rank = 0; pipeline_rank < schedule.ranks; ++pipeline_rank) {
-    const std::int32_t* at =
-        everyone.data() + words * static_cast<std::size_t>(layout.rank_of({0, 0, pipeline_rank}));
-    std::vector<Event> events(static_cast<std::size_t>(at[0]));
-    if (!events.empty())
-      std::memcpy(static_cast<void*>(events.data()), at + 1, events.size() * sizeof(Event));
+    const int source = layout.rank_of({0, 0, pipeline_rank});
+    std::vector<Event> events(schedule.actions[static_cast<std::size_t>(pipeline_rank)].size());
+    if (communicator.rank() == source) events = mine;
+    communicator.broadcast(Group::world, source,
+                           Matrix(events.data(), 1, std::ssize(events) * kWords, DType::int32));
     trace.ranks.push_back(std::move(events));
   }
   return trace;

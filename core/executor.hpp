@@ -17,6 +17,8 @@ class StageProgram {
   virtual Matrix send_buffer(const Action& action) = 0;
   /// Where a receive action's payload goes.
   virtual Matrix receive_buffer(const Action& action) = 0;
+  /// Called after every action of the rank, transfers included.
+  virtual void finished(const Action& /*action*/) {}
 };
 
 /// Executes this rank's actions in order. A send is started and left under way: it is waited for before the
