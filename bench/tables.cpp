@@ -33,14 +33,22 @@ struct Column {
   }
 };
 
+/// A record holds a budget in bytes, 0 for none; a person reads "160 MiB".
+std::string budget_text(const std::string& bytes) {
+  const std::int64_t value = std::strtoll(bytes.c_str(), nullptr, 10);
+  if (value == 0) return "none";
+  return fmt::format("{:.4g} MiB", static_cast<double>(value) / static_cast<double>(kMiB.value));
+}
+
+}  // namespace
+
 std::string value_of(const Record& record, const std::string& key) {
   for (const auto& [name, value] : record.config) {
-    if (name == key) return value;
+    if (name == key) return key == "memory_budget" ? budget_text(value) : value;
   }
   return std::string(kUnknown);
 }
 
-/// The parallel sizes, and every other key in which two records differ.
 std::vector<std::string> keys_to_show(const std::vector<Record>& records) {
   std::vector<std::string> keys = {"tensor_model_parallel_size", "pipeline_model_parallel_size",
                                    "data_parallel_size"};
@@ -57,17 +65,12 @@ std::vector<std::string> keys_to_show(const std::vector<Record>& records) {
   return keys;
 }
 
-/// A record holds a budget in bytes, 0 for none; a person reads "160 MiB".
-std::string budget_text(const std::string& bytes) {
-  const std::int64_t value = std::strtoll(bytes.c_str(), nullptr, 10);
-  if (value == 0) return "none";
-  return fmt::format("{:.4g} MiB", static_cast<double>(value) / static_cast<double>(kMiB.value));
-}
-
 std::string title_of(const std::string& key) {
   const ConfigKey* known = find_config_key(key);
   return known == nullptr || known->alias.empty() ? printable(key, kLongestValue) : known->alias;
 }
+
+namespace {
 
 using Figure = std::function<std::optional<double>(const Record&)>;
 
@@ -102,8 +105,7 @@ std::vector<Column> columns_of(const std::vector<Record>& records) {
   for (const std::string& key : keys_to_show(records)) {
     Column column{title_of(key), 0, false, {}};
     for (const Record& record : records) {
-      const std::string value = value_of(record, key);
-      column.cells.push_back(key == "memory_budget" ? budget_text(value) : printable(value, kLongestValue));
+      column.cells.push_back(printable(value_of(record, key), kLongestValue));
     }
     columns.push_back(std::move(column));
   }

@@ -11,6 +11,14 @@
 
 namespace plumbline {
 
+/// The configuration keys that tables show: the parallel sizes, and every other key in which two records
+/// differ.
+std::vector<std::string> keys_to_show(const std::vector<Record>& records);
+/// A configuration value for people, "-" when the record does not have the key.
+std::string value_of(const Record& record, const std::string& key);
+/// A key's short name, "tp", where it has one.
+std::string title_of(const std::string& key);
+
 struct TableStyle {
   int width = 0;  // columns of the terminal; 0: no limit
   bool color = false;
