@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/first_principles.hpp"
-#include "core/error.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
 namespace plumbline {
@@ -92,15 +90,17 @@ TEST(MemoryModel, PipelineByHand) {
   EXPECT_EQ(at(first.held, Category::parameters), (600 + 256 + 512) * 2);
   EXPECT_EQ(at(first.held, Category::gradients), (600 + 256 + 512) * 4);
   EXPECT_EQ(at(first.held, Category::optimizer), (600 + 256 + 512) * 12);
-  EXPECT_EQ(at(first.held, Category::communication), 2 * stream);
+  EXPECT_EQ(at(first.held, Category::communication), stream);
   EXPECT_EQ(at(last.held, Category::communication), stream);
   EXPECT_EQ(at(last.held, Category::parameters), (600 + 16 + 256) * 2);
   // The layer keeps norm 96, qkv 192, attention 64 + 32, x2 64, norm 96, fc1 128, activation 128 = 800; the
   // last layer's output is the send buffer on the first stage.
   const std::int64_t layer = 96 + 192 + 96 + 64 + 96 + 128 + 128;
-  // First stage, two micro-batches in flight, at the first layer-wide transient of 0B0: dact.
+  // First stage, two micro-batches in flight and a received gradient, at the first layer-wide transient of
+  // 0B0: dact.
   EXPECT_EQ(first.at, "0B0");
   EXPECT_EQ(at(first.peak, Category::activations), 2 * (stream + layer));
+  EXPECT_EQ(at(first.peak, Category::communication), 2 * stream);
   EXPECT_EQ(at(first.peak, Category::workspace) - at(first.held, Category::workspace), 128);
   // Last stage: one in flight, received input included; the output gradient beside the logits.
   EXPECT_EQ(last.at, "1B0");
@@ -123,41 +123,50 @@ TEST(MemoryModel, EveryWorldRankIsListedInMegatronOrder) {
   }
 }
 
-TEST(MemoryModel, SharedKeyValueHeadsAreGatheredOneLayerAtATime) {
+constexpr Category kParameters = Category::parameters;
+constexpr Category kGradients = Category::gradients;
+
+// Two layers of 576 matrix elements, padded to 640, an embedding of 256; vectors 2·(16+16) + 8 = 72.
+TEST(MemoryModel, ZeroHoldsPaddedUnitsAndWholeVectors) {
+  struct Case {
+    int zero;
+    std::int64_t parameters, gradients, optimizer;
+  };
+  constexpr Case kCases[] = {{0, 1480 * 4, 1480 * 4, 1480 * 8},
+                             {1, 1608 * 4, 1608 * 4, 840 * 8},
+                             {2, 1608 * 4, 840 * 4, 840 * 8},
+                             {3, 840 * 4, 840 * 4, 840 * 8}};
   RunConfig config = sample::tiny_qwen2();
-  config.tensor_model_parallel_size = 2;
   config.world_size = 2;
-  const ActionProfile profile = action_profile(stage_shapes(config, 1)[0], ActionType::optimizer);
-  EXPECT_EQ(at(profile.peak, Category::workspace), 2 * 2 * 4 * (8 + 1) * 4);
-  EXPECT_EQ(profile.net.total().value, 0);
-}
-
-TEST(MemoryModel, EveryMicroBatchReturnsWhatItTook) {
-  for (const bool gpt2 : {false, true}) {
-    for (const int stages : {1, 2}) {
-      RunConfig config = gpt2 ? sample::tiny_gpt2() : sample::tiny_qwen2();
-      config.pipeline_model_parallel_size = stages;
-      config.world_size = stages;
-      for (const StageShape& shape : stage_shapes(config, stages)) {
-        MemoryBreakdown sum;
-        for (const ActionType type :
-             {ActionType::receive_forward, ActionType::forward, ActionType::backward}) {
-          if (shape.first && type == ActionType::receive_forward) continue;
-          const ActionProfile profile = action_profile(shape, type);
-          for (int c = 0; c < kCategories; ++c) {
-            sum[static_cast<Category>(c)] += profile.net[static_cast<Category>(c)];
-          }
-        }
-        for (const Bytes bytes : sum.categories) EXPECT_EQ(bytes.value, 0) << gpt2 << stages;
-      }
-    }
+  config.global_batch_size = 4;
+  for (const Case& c : kCases) {
+    config.zero_stage = c.zero;
+    const RankMemory rank = predict_memory(config, sample::one_rank(2)).ranks[1];
+    EXPECT_EQ(at(rank.held, kParameters), c.parameters) << c.zero;
+    EXPECT_EQ(at(rank.held, kGradients), c.gradients) << c.zero;
+    EXPECT_EQ(at(rank.held, Category::optimizer), c.optimizer) << c.zero;
   }
+  config.world_size = 1;
+  EXPECT_EQ(at(predict_memory(config, sample::one_rank(2)).ranks[0].held, kParameters), 1480 * 4)
+      << "one replica has nothing to cut";
 }
 
-TEST(MemoryModel, RefusesActionsWithoutADescription) {
-  const StageShape shape = stage_shapes(sample::tiny_qwen2(), 1)[0];
-  EXPECT_THROW(action_profile(shape, ActionType::backward_weight), InputError);
-  EXPECT_THROW(action_profile(shape, ActionType::teacher_forward), InputError);
+// The embedding is the output layer: final where its own gradient is added, after the layers. Pieces: layer
+// 640/2·4 = 1280, embedding 256/2·4 = 512; never two at once, the last one until ARG.
+TEST(MemoryModel, ZeroOnePiecesComeWithTheLastMicroBatch) {
+  RunConfig config = sample::tiny_qwen2();
+  config.world_size = 2;
+  config.global_batch_size = 4;
+  config.zero_stage = 1;
+  const RankMemory rank = predict_memory(config, sample::one_rank(2), MemoryDetail::timeline).ranks[0];
+  ASSERT_EQ(rank.timeline.size(), 6U);  // F B F B ARG OPT
+  EXPECT_EQ(rank.timeline[1].after, rank.held);
+  MemoryBreakdown pending = rank.held;
+  pending[kGradients].value += 512;
+  EXPECT_EQ(rank.timeline[3].after, pending);
+  EXPECT_EQ(rank.timeline[4].peak, pending);
+  EXPECT_EQ(rank.timeline[4].after, rank.held);
+  EXPECT_EQ(rank.timeline[5].after, rank.held);
 }
 
 TEST(MemoryModel, LongScheduleIsALinearWalk) {
@@ -165,38 +174,6 @@ TEST(MemoryModel, LongScheduleIsALinearWalk) {
   config.global_batch_size = 200'000;
   const MemoryPrediction prediction = predict_memory(config, sample::one_rank(200'000));
   EXPECT_GT(prediction.peak.value, 0);
-}
-
-// ZeRO's worked example: 7.5 B parameters, 64 ranks, K = 12 (arXiv:1910.02054, figure 1), decimal GB.
-TEST(FirstPrinciples, ZeroTable) {
-  constexpr double kExpected[] = {120, 31.4, 16.6, 1.9};
-  for (int stage = 0; stage <= 3; ++stage) {
-    EXPECT_NEAR(7.5 * zero_bytes_per_parameter(stage, 64), kExpected[stage], 0.05) << stage;
-  }
-  EXPECT_DOUBLE_EQ(zero_bytes_per_parameter(0, 1, 2, 4), 18);
-}
-
-// GPT-3 175B, micro-batch 1 (arXiv:2205.05198): 5·a·s/h = 80 scores bytes per token and hidden element.
-TEST(FirstPrinciples, ClassicLayer) {
-  ClassicLayer layer{2048, 1, 12288, 96, 8, false};
-  const double sbh = 2048.0 * 12288;
-  EXPECT_DOUBLE_EQ(classic_activation_bytes(layer, Recompute::none), sbh * (10 + 3 + 10));
-  EXPECT_DOUBLE_EQ(classic_activation_bytes(layer, Recompute::selective), sbh * 13);
-  EXPECT_DOUBLE_EQ(classic_activation_bytes(layer, Recompute::full), 2 * sbh);
-  layer.sequence_parallel = true;
-  EXPECT_DOUBLE_EQ(classic_activation_bytes(layer, Recompute::none), sbh / 8 * 114);
-}
-
-TEST(FirstPrinciples, ModernLayerIsWhatTheMemoryModelKeeps) {
-  RunConfig config = sample::tiny_qwen2();
-  config.precision = DType::bf16;
-  const StageShape shape = stage_shapes(config, 1)[0];
-  StageShape more = shape;
-  more.layers += 1;
-  const std::int64_t one_layer = action_profile(more, ActionType::forward).net[Category::activations].value -
-                                 action_profile(shape, ActionType::forward).net[Category::activations].value;
-  const double per_token = modern_activation_bytes_per_token(8, 8, 4, 16, 2);
-  EXPECT_DOUBLE_EQ(static_cast<double>(one_layer), per_token * 4);
 }
 
 }  // namespace

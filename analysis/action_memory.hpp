@@ -1,0 +1,27 @@
+// What every action of a schedule allocates and frees on its stage, from bench/training/README.md.
+#pragma once
+
+#include "analysis/memory_replay.hpp"
+#include "analysis/shapes.hpp"
+#include "core/schedule.hpp"
+
+namespace plumbline {
+
+/// The units of a stage whose gradient is complete after an action: no later one of the step adds to it.
+struct FinalUnits {
+  bool embedding = false;
+  bool positions = false;
+  bool layers = false;
+  bool output = false;  // the output layer, or the embedding that stands for it
+};
+
+/// The profile of `type` on this stage, as long as no gradient becomes final in it or ZeRO is not at stage 1.
+/// Throws InputError for an action that the description does not cover.
+ActionProfile action_profile(const StageShape& shape, ActionType type);
+
+/// The same with ZeRO 1, where every unit that becomes final starts its reduce-scatter. `under_way` is that
+/// of the rank: what earlier actions started, and afterwards what is left for later ones. ARG finishes it.
+ActionProfile action_profile(const StageShape& shape, ActionType type, const FinalUnits& final_units,
+                             ReductionUnderWay& under_way);
+
+}  // namespace plumbline

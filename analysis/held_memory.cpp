@@ -1,0 +1,50 @@
+#include "analysis/held_memory.hpp"
+
+#include <algorithm>
+
+#include "analysis/parameter_units.hpp"
+
+namespace plumbline {
+
+std::int64_t attention_scratch_elements(const StageShape& s) {
+  const std::int64_t rows = std::min<std::int64_t>(128, s.seq);
+  return 2 * rows * s.seq + 4 * s.seq * s.head_dim + 3 * rows * s.head_dim + rows;
+}
+
+MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& config) {
+  MemoryBreakdown held;
+  if (stages.empty()) return held;
+  std::int64_t whole = 0;  // elements, padding included
+  std::int64_t owned = 0;  // of them by this data-parallel rank
+  std::int64_t buffers = 0;
+  bool first = false;
+  bool last = false;
+  for (const StageShape& s : stages) {
+    const StageElements elements = elements_of(s);
+    whole += elements.whole();
+    owned += elements.owned(s.data);
+    const bool sends_forward = !s.last && !s.next_here;
+    const bool sends_backward = !s.first && !s.previous_here;
+    buffers += ((sends_forward ? 1 : 0) + (sends_backward ? 1 : 0)) * s.rows * s.hidden;
+    first = first || s.first;
+    last = last || s.last;
+  }
+  const StageShape& any = stages.front();
+  held[Category::parameters].value = (any.zero >= 3 ? owned : whole) * any.e();
+  held[Category::gradients].value = (any.zero >= 2 ? owned : whole) * any.g();
+  const std::int64_t moments = config.optimizer == Optimizer::adam ? 2 : 0;
+  const std::int64_t master = any.type == DType::fp32 ? 0 : 1;
+  held[Category::optimizer].value = (any.zero >= 1 ? owned : whole) * (moments + master) * 4;
+  held[Category::communication].value = buffers * any.e();
+
+  const std::int64_t rotary = any.rotary ? 2 * any.seq * (any.head_dim / 2) : 0;
+  const std::int64_t token_ids = ((first ? 1 : 0) + (last ? 1 : 0)) * config.microbatches() * any.tokens;
+  held[Category::workspace].value = 4 * (rotary + token_ids + attention_scratch_elements(any));
+  return held;
+}
+
+MemoryBreakdown held_bytes(const StageShape& shape, const RunConfig& config) {
+  return held_bytes(std::span<const StageShape>(&shape, 1), config);
+}
+
+}  // namespace plumbline

@@ -1,0 +1,278 @@
+#include "analysis/stage_memory.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "analysis/parameter_units.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr Category kActivations = Category::activations;
+constexpr Category kWorkspace = Category::workspace;
+constexpr Category kCommunication = Category::communication;
+
+}  // namespace
+
+TensorBytes::TensorBytes(const StageShape& s)
+    : stream(s.rows * s.hidden * s.e()),
+      gathered(s.sequence_parallel ? s.tokens * s.hidden * s.e() : 0),
+      statistics(s.norm_rows * s.rows * 4),
+      qkv(s.tokens * (s.q + 2 * s.k) * s.e()),
+      attention(s.tokens * s.q * s.e()),
+      lse(s.heads * s.tokens * 4),
+      fc1(s.tokens * s.fc1 * s.e()),
+      activation(s.tokens * s.ffn * s.e()),
+      logits(s.tokens * s.vocab * s.e()),
+      loss(3 * s.tokens * 4),
+      partial(s.tensor > 1 && (s.sequence_parallel || s.e() < 4) ? s.tokens * s.hidden * 4 : 0),
+      piece(s.sequence_parallel && s.e() < 4 ? s.rows * s.hidden * 4 : 0) {}
+
+StageReplay::StageReplay(const StageShape& shape, ActionType type, const FinalUnits& final_units,
+                         ReductionUnderWay& under_way, Replay& replay)
+    : s_(shape),
+      bytes_(shape),
+      final_(final_units),
+      layer_unit_(padded_unit(shape, layer_matrices(shape))),
+      vocabulary_unit_(padded_vocabulary_unit(shape)),
+      position_unit_(padded_unit(shape, shape.positions * shape.hidden)),
+      under_way_(under_way),
+      replay_(replay),
+      values_(replay, units_in_order_of_use(type)) {}
+
+std::int64_t StageReplay::group_size() const {
+  return s_.recompute == Recompute::full ? s_.recompute_layers : 1;
+}
+
+std::vector<std::int64_t> StageReplay::units_in_order_of_use(ActionType type) const {
+  std::vector<std::int64_t> units;
+  if (s_.zero < 3 || type == ActionType::backward_weight) return units;
+  const auto use = [&](std::int64_t elements) { units.push_back(elements * s_.e()); };
+  if (type == ActionType::forward) {
+    if (s_.first) use(vocabulary_unit_);
+    if (s_.first && s_.positions > 0) use(position_unit_);
+    for (std::int64_t layer = 0; layer < s_.layers; ++layer) use(layer_unit_);
+    if (s_.last) use(vocabulary_unit_);
+    return units;
+  }
+  if (s_.last) use(vocabulary_unit_);
+  // The last layer of a recomputed group is used once, for both ways: an immediate repeat.
+  const std::int64_t size = group_size();
+  for (std::int64_t begin = (s_.layers - 1) / size * size; begin >= 0; begin -= size) {
+    const std::int64_t layers = std::min(size, s_.layers - begin);
+    for (std::int64_t i = 0; i < 2 * layers - 1; ++i) use(layer_unit_);
+  }
+  return units;
+}
+
+void StageReplay::gather_stream() {
+  take(kWorkspace, bytes_.gathered);
+}
+void StageReplay::release_gathered() {
+  give(kWorkspace, bytes_.gathered);
+}
+
+void StageReplay::sum_over_tensor_ranks() {
+  take(kWorkspace, bytes_.partial);
+  take(kWorkspace, bytes_.piece);
+  give(kWorkspace, bytes_.piece);
+  give(kWorkspace, bytes_.partial);
+}
+
+void StageReplay::first_gradient_of(std::int64_t unit) {
+  if (s_.zero >= 2) take(Category::gradients, unit * s_.g());
+}
+
+void StageReplay::gradient_done(std::int64_t unit, bool is_final) {
+  const std::int64_t piece = unit / s_.data * s_.g();
+  if (s_.zero >= 2) {
+    under_way_.start(replay_, unit * s_.g(), piece);
+  } else if (s_.zero == 1 && is_final) {
+    under_way_.start(replay_, 0, piece);
+  }
+}
+
+void StageReplay::end_of_action() {
+  if (s_.zero >= 2) under_way_.finish(replay_);
+}
+
+Category StageReplay::stage_gradient() const {
+  return s_.last ? kWorkspace : kCommunication;
+}
+
+/// From the first norm to the activation output.
+void StageReplay::layer_forward() {
+  take(kActivations, bytes_.stream);  // first norm
+  take(kActivations, bytes_.statistics);
+  gather_stream();
+  take(kActivations, bytes_.qkv);
+  release_gathered();
+  take(kActivations, bytes_.attention);
+  take(kActivations, bytes_.lse);
+  take(kActivations, bytes_.stream);  // x2
+  sum_over_tensor_ranks();
+  if (s_.recompute == Recompute::selective) give(kActivations, bytes_.attention + bytes_.lse);
+  take(kActivations, bytes_.stream);  // second norm
+  take(kActivations, bytes_.statistics);
+  gather_stream();
+  take(kActivations, bytes_.fc1);
+  release_gathered();
+  take(kActivations, bytes_.activation);
+}
+
+/// y in a tensor of its own.
+void StageReplay::layer_output() {
+  take(kActivations, bytes_.stream);
+  sum_over_tensor_ranks();
+}
+
+void StageReplay::forward() {
+  if (s_.first) {
+    values_.begin_use();
+    take(kActivations, bytes_.stream);
+    gather_stream();  // the whole look-up, before it is reduced and scattered
+    values_.end_use();
+    if (s_.positions > 0) {
+      values_.begin_use();
+      values_.end_use();
+    }
+    release_gathered();
+  }
+  const std::int64_t allocated_by_layer = 3 * bytes_.stream + 2 * bytes_.statistics + bytes_.qkv +
+                                          bytes_.attention + bytes_.lse + bytes_.fc1 + bytes_.activation;
+  for (std::int64_t layer = 0; layer < s_.layers; ++layer) {
+    values_.begin_use();
+    layer_forward();
+    const bool into_send_buffer = layer == s_.layers - 1 && !s_.last && !s_.next_here;
+    if (into_send_buffer) {
+      sum_over_tensor_ranks();
+    } else {
+      layer_output();
+    }
+    if (s_.recompute == Recompute::full) {
+      give(kActivations, allocated_by_layer);
+      if (layer % group_size() != 0) give(kActivations, bytes_.stream);  // x
+    }
+    values_.end_use();
+  }
+  if (s_.last) {
+    take(kActivations, bytes_.stream);  // final norm
+    take(kActivations, bytes_.statistics);
+    values_.begin_use();
+    gather_stream();
+    take(Category::logits, bytes_.logits);
+    values_.end_use();
+    release_gathered();
+    take(kWorkspace, bytes_.loss);
+    give(kWorkspace, bytes_.loss);
+  }
+}
+
+/// The forward of the group's layers again; the last one's values stay in use for its backward.
+void StageReplay::recompute(std::int64_t begin, std::int64_t end) {
+  for (std::int64_t layer = begin; layer < end; ++layer) {
+    values_.begin_use();
+    layer_forward();
+    if (layer == end - 1) return;
+    layer_output();
+    values_.end_use();
+  }
+}
+
+/// All layers of a B (`weights`) or an I, group by group where they are recomputed.
+void StageReplay::layers_backward(bool weights) {
+  const bool full = s_.recompute == Recompute::full;
+  const std::int64_t size = group_size();
+  for (std::int64_t begin = (s_.layers - 1) / size * size; begin >= 0; begin -= size) {
+    const std::int64_t end = std::min(begin + size, s_.layers);
+    if (full) recompute(begin, end);
+    for (std::int64_t layer = end - 1; layer >= begin; --layer) {
+      if (!full || layer < end - 1) values_.begin_use();
+      if (weights) {
+        layer_backward(layer);
+      } else {
+        layer_backward_input(layer);
+      }
+      values_.end_use();
+      if (weights) gradient_done(layer_unit_, final_.layers);
+    }
+  }
+}
+
+void StageReplay::output_layer_weight() {
+  gather_stream();
+  first_gradient_of(vocabulary_unit_);
+  release_gathered();
+  give(Category::logits, bytes_.logits);
+}
+
+void StageReplay::embedding_backward() {
+  gather_stream();
+  first_gradient_of(vocabulary_unit_);
+  gradient_done(vocabulary_unit_, final_.embedding);
+  if (s_.positions > 0) {
+    first_gradient_of(position_unit_);
+    gradient_done(position_unit_, final_.positions);
+  }
+  release_gathered();
+}
+
+void StageReplay::layer_backward(std::int64_t layer) {
+  gather_stream();
+  take(kWorkspace, bytes_.activation);  // dact
+  first_gradient_of(layer_unit_);
+  release_gathered();
+  give(kActivations, bytes_.activation);
+  if (s_.swiglu) {
+    take(kWorkspace, bytes_.fc1);  // dfc1; with GELU dact becomes dfc1, which is as large
+    give(kWorkspace, bytes_.activation);
+  }
+  give(kActivations, bytes_.fc1);
+  take(kWorkspace, bytes_.stream);  // dn
+  sum_over_tensor_ranks();
+  gather_stream();
+  release_gathered();
+  give(kWorkspace, bytes_.fc1);
+  give(kActivations, bytes_.stream);  // second norm output
+  give(kWorkspace, bytes_.stream);
+  give(kActivations, bytes_.stream + bytes_.statistics);  // x2 and the second norm's statistics
+  if (s_.recompute == Recompute::selective) {
+    take(kActivations, bytes_.attention);
+    take(kActivations, bytes_.lse);
+  }
+  gather_stream();
+  take(kWorkspace, bytes_.attention);  // dattn
+  release_gathered();
+  take(kWorkspace, bytes_.qkv);  // dqkv
+  give(kWorkspace, bytes_.attention);
+  give(kActivations, bytes_.attention + bytes_.lse + bytes_.qkv);
+  take(kWorkspace, bytes_.stream);  // dn
+  sum_over_tensor_ranks();
+  gather_stream();
+  release_gathered();
+  give(kWorkspace, bytes_.qkv);
+  give(kActivations, bytes_.stream);                                        // first norm output
+  if (layer == 0 && s_.previous_here) take(kCommunication, bytes_.stream);  // the previous stage's G
+  give(kWorkspace, bytes_.stream);
+  give(kActivations, bytes_.stream + bytes_.statistics);  // x and the first norm's statistics
+}
+
+void StageReplay::backward() {
+  if (s_.last) {
+    values_.begin_use();
+    take(kWorkspace, bytes_.stream);  // dnorm
+    sum_over_tensor_ranks();
+    values_.end_use();
+    output_layer_weight();
+    gradient_done(vocabulary_unit_, final_.output);
+    take(kWorkspace, bytes_.stream);  // G
+    give(kWorkspace, bytes_.stream);
+    give(kActivations, 2 * bytes_.stream + bytes_.statistics);  // final norm output, input, statistics
+  }
+  layers_backward(true);
+  if (s_.first) embedding_backward();
+  give(stage_gradient(), bytes_.stream);
+  end_of_action();
+}
+
+}  // namespace plumbline

@@ -1,0 +1,77 @@
+// The tensors of one stage and micro-batch, and what its forward and backward do with them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analysis/action_memory.hpp"
+#include "analysis/memory_replay.hpp"
+#include "analysis/shapes.hpp"
+
+namespace plumbline {
+
+/// Bytes of the tensors that the description names, for one micro-batch.
+struct TensorBytes {
+  std::int64_t stream;      // R·h: block inputs, norm outputs, gradients of them
+  std::int64_t gathered;    // T·h of a stream tensor over the tensor ranks; 0 without sequence parallelism
+  std::int64_t statistics;  // of one norm
+  std::int64_t qkv;
+  std::int64_t attention;  // T·q
+  std::int64_t lse;
+  std::int64_t fc1;
+  std::int64_t activation;  // T·F
+  std::int64_t logits;
+  std::int64_t loss;     // statistics of the loss
+  std::int64_t partial;  // fp32, of a product that is summed over tensor ranks
+  std::int64_t piece;    // its share after a reduce-scatter, before it is rounded
+
+  explicit TensorBytes(const StageShape& s);
+};
+
+/// One action's replay: the steps of the description in its order.
+class StageReplay {
+ public:
+  StageReplay(const StageShape& shape, ActionType type, const FinalUnits& final_units,
+              ReductionUnderWay& under_way, Replay& replay);
+
+  void forward();
+  void backward();
+  void backward_input();
+  void backward_weight();
+
+ private:
+  void take(Category category, std::int64_t bytes) { replay_.take(category, bytes); }
+  void give(Category category, std::int64_t bytes) { replay_.give(category, bytes); }
+  void gather_stream();
+  void release_gathered();
+  void sum_over_tensor_ranks();
+
+  void layer_forward();
+  void layer_output();
+  void recompute(std::int64_t begin, std::int64_t end);
+  void layers_backward(bool weights);
+  void layer_backward(std::int64_t layer);
+  void layer_backward_input(std::int64_t layer);
+  void layer_backward_weight(std::int64_t layer);
+  void output_layer_weight();
+  void embedding_backward();
+
+  Category stage_gradient() const;
+  std::int64_t group_size() const;
+  std::vector<std::int64_t> units_in_order_of_use(ActionType type) const;
+  void first_gradient_of(std::int64_t unit);
+  void gradient_done(std::int64_t unit, bool is_final);
+  void end_of_action();
+
+  const StageShape& s_;
+  const TensorBytes bytes_;
+  const FinalUnits final_;
+  const std::int64_t layer_unit_;  // elements, padded
+  const std::int64_t vocabulary_unit_;
+  const std::int64_t position_unit_;
+  ReductionUnderWay& under_way_;
+  Replay& replay_;
+  GatheredUnits values_;
+};
+
+}  // namespace plumbline
