@@ -19,13 +19,21 @@ struct Ticket {
   explicit operator bool() const { return id >= 0; }
 };
 
-/// Collectives of one group, counted where they were asked for: whole buffers, before any algorithm cuts them.
+/// Collectives of one group, counted where they were asked for: whole buffers, before any algorithm cuts
+/// them.
 struct GroupTraffic {
   std::int64_t calls = 0;
   Bytes all_reduced;       // of the reduced buffers
   Bytes all_gathered;      // of the gathered outputs
   Bytes reduce_scattered;  // of the inputs
   Bytes broadcast;         // of the buffers
+
+  /// One call that moved `bytes`; a call without any is none.
+  void add(Bytes GroupTraffic::*kind, Bytes bytes) {
+    if (bytes.value == 0) return;
+    ++calls;
+    this->*kind += bytes;
+  }
 };
 
 /// What this rank handed to the transport. A group of one moves nothing and is not counted.

@@ -2,13 +2,12 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "core/backends/mpi/clock.hpp"
-#include "core/backends/mpi/handle.hpp"
+#include "core/backends/mpi/groups.hpp"
 #include "core/backends/mpi/reduce_ops.hpp"
 #include "core/backends/mpi/waiter.hpp"
 #include "core/communicator.hpp"
@@ -31,8 +30,8 @@ class MpiCommunicator final : public Communicator {
   /// layout's size is not the number of ranks that were started.
   explicit MpiCommunicator(const Layout& layout, const MpiOptions& options = {});
 
-  const Layout& layout() const override { return layout_; }
-  int rank() const override { return rank_; }
+  const Layout& layout() const override { return groups_.layout(); }
+  int rank() const override { return groups_.rank(); }
   void all_reduce(Group group, Matrix buffer, ReduceOp op) override;
   Ticket start_all_reduce(Group group, Matrix buffer, ReduceOp op) override;
   void all_gather(Group group, Matrix input, Matrix output) override;
@@ -53,11 +52,7 @@ class MpiCommunicator final : public Communicator {
   bool crowded() const { return waiter_.crowded(); }
 
  private:
-  struct Members {
-    std::vector<int> ranks;  // world ranks, ascending; empty when this rank is not in the group
-    MpiComm comm;            // null for a group of one
-    int mine = 0;            // this rank's place in `ranks`
-  };
+  using Members = MpiGroup;
   /// One MPI request of a ticket; a message expects so many elements.
   struct Part {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -69,7 +64,7 @@ class MpiCommunicator final : public Communicator {
     std::vector<Part> parts;
   };
 
-  const Members& members(Group group) const;
+  const Members& members(Group group) const { return groups_.of(group); }
   Ticket open(const char* call);
   Pending& pending(const Ticket& ticket) { return pending_[static_cast<std::size_t>(ticket.id)]; }
   /// call(data, count) for pieces of `buffer` that fit one MPI call.
@@ -87,13 +82,11 @@ class MpiCommunicator final : public Communicator {
   /// Adds to what the group has moved; a group of one moves nothing.
   void count(Group group, Bytes GroupTraffic::*kind, Bytes bytes);
 
-  Layout layout_;
-  int rank_ = 0;
+  MpiGroups groups_;
   std::int64_t longest_call_;
   Waiter waiter_;
   ClockOffset clock_;
   ReduceOps ops_;
-  std::array<Members, kGroups> groups_;
   std::vector<Pending> pending_;
   std::vector<std::int64_t> free_;  // slots of pending_ that are not in use
   Traffic traffic_;

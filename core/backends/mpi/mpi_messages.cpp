@@ -17,7 +17,7 @@ void expect(bool good, const char* call, const char* what) {
 Ticket MpiCommunicator::send(Matrix buffer, int to, int tag) {
   const Members& world = members(Group::world);
   expect(buffer.contiguous(), "send", "the matrix must be contiguous");
-  expect(to != rank_ && to >= 0 && to < layout_.world(), "send",
+  expect(to != rank() && to >= 0 && to < layout().world(), "send",
          "the receiver must be another rank of the world");
   traffic_.messages_sent += 1;
   traffic_.point_to_point_sent += buffer.bytes();
@@ -33,7 +33,7 @@ Ticket MpiCommunicator::send(Matrix buffer, int to, int tag) {
 Ticket MpiCommunicator::receive(Matrix buffer, int from, int tag) {
   const Members& world = members(Group::world);
   expect(buffer.contiguous(), "receive", "the matrix must be contiguous");
-  expect(from != rank_ && from >= 0 && from < layout_.world(), "receive",
+  expect(from != rank() && from >= 0 && from < layout().world(), "receive",
          "the sender must be another rank of the world");
   const Ticket ticket = open("MPI_Irecv");
   for_pieces(buffer, [&](void* data, int count) {
@@ -68,7 +68,7 @@ void MpiCommunicator::wait(Ticket& ticket) {
     int received = 0;
     check_mpi(MPI_Get_count(&status, part.type, &received), "MPI_Get_count");
     if (received != part.expected) {
-      throw Error(fmt::format("rank {} expected {} elements from rank {} with tag {}, but {} came", rank_,
+      throw Error(fmt::format("rank {} expected {} elements from rank {} with tag {}, but {} came", rank(),
                               part.expected, status.MPI_SOURCE, status.MPI_TAG, received));
     }
   }

@@ -15,7 +15,6 @@ namespace {
 
 constexpr int kSpinTests = 50;
 constexpr long kFirstSleepNs = 20'000;
-constexpr long kLongestSleepNs = 50'000;
 constexpr unsigned long kTimerSlackNs = 1'000;  // the kernel's default of 50 us would double every sleep
 
 }  // namespace
@@ -40,7 +39,8 @@ bool host_is_crowded(MPI_Comm world) {
   return crowded != 0;
 }
 
-Waiter::Waiter(bool crowded) : crowded_(crowded) {
+Waiter::Waiter(bool crowded, Seconds longest_sleep)
+    : crowded_(crowded), longest_sleep_ns_(static_cast<long>(longest_sleep.value * 1e9)) {
   if (crowded) prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
 }
 
@@ -56,7 +56,7 @@ void Waiter::wait(MPI_Request& request, MPI_Status* status, const char* call) co
     if (done != 0) return;
     if (tests < kSpinTests) continue;
     nanosleep(&pause, nullptr);
-    if (pause.tv_nsec < kLongestSleepNs) pause.tv_nsec += 1'000;
+    if (pause.tv_nsec < longest_sleep_ns_) pause.tv_nsec += pause.tv_nsec / 16;
   }
 }
 

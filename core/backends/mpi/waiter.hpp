@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/backends/mpi/mpi_header.hpp"
+#include "core/units.hpp"
 
 namespace plumbline {
 
@@ -12,13 +13,15 @@ bool host_is_crowded(MPI_Comm world);
 /// that spins takes the time of the one it waits for, and sched_yield gives up little under EEVDF.
 class Waiter {
  public:
-  explicit Waiter(bool crowded);
+  /// `longest_sleep` bounds how late a crowded rank notices; the more ranks share a processor, the longer.
+  explicit Waiter(bool crowded, Seconds longest_sleep = {50e-6});
   bool crowded() const { return crowded_; }
   /// Finishes `request`; throws Error with MPI's words when it failed.
   void wait(MPI_Request& request, MPI_Status* status, const char* call) const;
 
  private:
   bool crowded_;
+  long longest_sleep_ns_;
 };
 
 }  // namespace plumbline

@@ -1,0 +1,205 @@
+// Shape checks and costs of the emulated operators.
+#include "kernels/emulated/emulated_operators.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/error.hpp"
+#include "kernels/emulated/checks.hpp"
+#include "kernels/emulated/emulated_backend.hpp"
+
+namespace plumbline {
+
+bool operator==(const EmulatedCall& a, const EmulatedCall& b) {
+  const auto numbers = [](const EmulatedCall& c) {
+    return std::array<std::int64_t, 10>{c.m,
+                                        c.n,
+                                        c.k,
+                                        c.attention.batch,
+                                        c.attention.seq,
+                                        c.attention.heads,
+                                        c.attention.kv_heads,
+                                        c.attention.head_dim,
+                                        c.elements,
+                                        c.bytes};
+  };
+  return a.name == b.name && a.type == b.type && a.a_transposed == b.a_transposed &&
+         a.b_transposed == b.b_transposed && numbers(a) == numbers(b);
+}
+
+std::unique_ptr<Operators> make_emulated_operators(Pace& pace, CallTime time) {
+  return std::make_unique<emulated::EmulatedOperators>(pace, std::move(time));
+}
+
+namespace emulated {
+
+void throw_disagreement(std::string_view name, std::initializer_list<Matrix> arguments) {
+  std::string shapes;
+  for (const Matrix& x : arguments) {
+    shapes += fmt::format("{}{}x{} {}", shapes.empty() ? "" : ", ", x.rows, x.cols, name_of(x.dtype));
+  }
+  throw Error(fmt::format("{}: shapes or types disagree: found {}, expected what kernels/operators.hpp says",
+                          name, shapes));
+}
+
+std::size_t EmulatedOperators::Hash::operator()(const EmulatedCall& call) const {
+  std::uint64_t hash = call.name.size() + (call.a_transposed ? 64 : 0) + (call.b_transposed ? 128 : 0);
+  for (const std::int64_t value :
+       {call.m, call.n, call.k, call.attention.seq, call.attention.heads, call.elements, call.bytes}) {
+    hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15U;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+void EmulatedOperators::take(const EmulatedCall& call) {
+  if (!pace_.runs()) return;
+  auto found = known_.find(call);
+  if (found == known_.end()) found = known_.emplace(call, time_(call)).first;
+  pace_.advance(found->second);
+}
+
+void EmulatedOperators::pass_over(std::string_view name, DType type, std::initializer_list<Matrix> read,
+                                  std::initializer_list<Matrix> written) {
+  if (!pace_.runs()) return;
+  EmulatedCall call;
+  call.name = name;
+  call.type = type;
+  for (const auto& list : {read, written}) {
+    for (const Matrix& x : list) {
+      call.elements = std::max(call.elements, x.elements());
+      call.bytes += x.elements() * size_of(x.dtype);
+    }
+  }
+  if (call.elements > 0) take(call);
+}
+
+void EmulatedOperators::gemm(const Gemm& gemm) {
+  const Matrix& a = gemm.a;
+  const Matrix& b = gemm.b;
+  const Matrix& c = gemm.c;
+  EmulatedCall call;
+  call.name = "gemm";
+  call.type = a.dtype;
+  call.m = c.rows;
+  call.n = c.cols;
+  call.k = gemm.a_transposed ? a.rows : a.cols;
+  call.a_transposed = gemm.a_transposed;
+  call.b_transposed = gemm.b_transposed;
+  require(shaped(a, gemm.a_transposed ? call.k : call.m, gemm.a_transposed ? call.m : call.k) &&
+              shaped(b, gemm.b_transposed ? call.n : call.k, gemm.b_transposed ? call.k : call.n) &&
+              a.dtype == b.dtype && (c.dtype == a.dtype || c.dtype == DType::fp32) &&
+              absent_or(gemm.bias, vector_of(gemm.bias, c)),
+          "gemm", {a, b, c, gemm.bias});
+  take(call);
+}
+
+void EmulatedOperators::rmsnorm_forward(Matrix x, Matrix w, Matrix y, Matrix rstd, double /*epsilon*/) {
+  require(alike(x, y) && vector_of(w, x) && statistics(rstd, 1, x.rows), "rmsnorm_forward", {x, w, y, rstd});
+  pass_over("rmsnorm_forward", x.dtype, {x}, {y});
+}
+
+void EmulatedOperators::rmsnorm_backward(Matrix dy, Matrix x, Matrix w, Matrix rstd, Matrix residual,
+                                         Matrix dx, Matrix dw) {
+  require(alike(dy, x) && alike(dx, x) && vector_of(w, x) && vector_of(dw, x) &&
+              absent_or(residual, alike(residual, x)) && statistics(rstd, 1, x.rows),
+          "rmsnorm_backward", {dy, x, w, rstd, residual, dx, dw});
+  pass_over("rmsnorm_backward", x.dtype, {dy, x, residual}, {dx});
+}
+
+void EmulatedOperators::layernorm_forward(Matrix x, Matrix w, Matrix b, Matrix y, Matrix mean, Matrix rstd,
+                                          double /*epsilon*/) {
+  require(alike(x, y) && vector_of(w, x) && vector_of(b, x) && statistics(mean, 1, x.rows) &&
+              statistics(rstd, 1, x.rows),
+          "layernorm_forward", {x, w, b, y, mean, rstd});
+  pass_over("layernorm_forward", x.dtype, {x}, {y});
+}
+
+void EmulatedOperators::layernorm_backward(Matrix dy, Matrix x, Matrix w, Matrix mean, Matrix rstd,
+                                           Matrix residual, Matrix dx, Matrix dw, Matrix db) {
+  require(alike(dy, x) && alike(dx, x) && vector_of(w, x) && vector_of(dw, x) && vector_of(db, x) &&
+              absent_or(residual, alike(residual, x)) && statistics(mean, 1, x.rows) &&
+              statistics(rstd, 1, x.rows),
+          "layernorm_backward", {dy, x, w, mean, rstd, residual, dx, dw, db});
+  pass_over("layernorm_backward", x.dtype, {dy, x, residual}, {dx});
+}
+
+void EmulatedOperators::rope(Matrix x, Matrix cos, Matrix sin, std::int64_t head_dim, bool /*inverse*/) {
+  require(head_dim > 0 && x.cols % head_dim == 0 && cos.rows > 0 && x.rows % cos.rows == 0 &&
+              statistics(cos, cos.rows, head_dim / 2) && alike(sin, cos),
+          "rope", {x, cos, sin});
+  pass_over("rope", x.dtype, {x}, {x});
+}
+
+std::int64_t EmulatedOperators::attention_scratch(const AttentionShape& shape, DType /*type*/) const {
+  // The formula of kernels/cpu/attention.cpp.
+  const std::int64_t rows = std::min<std::int64_t>(128, shape.seq);
+  return 2 * rows * shape.seq + 4 * shape.seq * shape.head_dim + 3 * rows * shape.head_dim + rows;
+}
+
+void EmulatedOperators::attention_forward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v,
+                                          Matrix out, Matrix lse, Matrix scratch) {
+  require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
+              shaped(q, shape.batch * shape.seq, shape.heads * shape.head_dim) &&
+              shaped(k, q.rows, shape.kv_heads * shape.head_dim) && alike(v, k) && alike(out, q) &&
+              statistics(lse, shape.batch * shape.heads, shape.seq) &&
+              scratch.elements() >= attention_scratch(shape, q.dtype),
+          "attention_forward", {q, k, v, out, lse, scratch});
+  EmulatedCall call;
+  call.name = "attention_forward";
+  call.type = q.dtype;
+  call.attention = shape;
+  take(call);
+}
+
+void EmulatedOperators::attention_backward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v,
+                                           Matrix out, Matrix lse, Matrix dout, Matrix dq, Matrix dk,
+                                           Matrix dv, Matrix scratch) {
+  require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
+              shaped(q, shape.batch * shape.seq, shape.heads * shape.head_dim) &&
+              shaped(k, q.rows, shape.kv_heads * shape.head_dim) && alike(v, k) && alike(out, q) &&
+              statistics(lse, shape.batch * shape.heads, shape.seq) && alike(dout, q) && alike(dq, q) &&
+              alike(dk, k) && alike(dv, k) && scratch.elements() >= attention_scratch(shape, q.dtype),
+          "attention_backward", {q, k, v, out, lse, dout, dq, dk, dv, scratch});
+  EmulatedCall call;
+  call.name = "attention_backward";
+  call.type = q.dtype;
+  call.attention = shape;
+  take(call);
+}
+
+void EmulatedOperators::swiglu_forward(Matrix gate_up, Matrix y) {
+  require(shaped(gate_up, y.rows, 2 * y.cols) && gate_up.dtype == y.dtype, "swiglu_forward", {gate_up, y});
+  pass_over("swiglu_forward", y.dtype, {gate_up}, {y});
+}
+
+void EmulatedOperators::swiglu_backward(Matrix dy, Matrix gate_up, Matrix dgate_up) {
+  require(shaped(gate_up, dy.rows, 2 * dy.cols) && gate_up.dtype == dy.dtype && alike(dgate_up, gate_up),
+          "swiglu_backward", {dy, gate_up, dgate_up});
+  pass_over("swiglu_backward", dy.dtype, {dy, gate_up}, {dgate_up});
+}
+
+void EmulatedOperators::gelu_forward(Matrix x, Matrix y) {
+  require(alike(x, y), "gelu_forward", {x, y});
+  pass_over("gelu_forward", x.dtype, {x}, {y});
+}
+
+void EmulatedOperators::gelu_backward(Matrix dy, Matrix x, Matrix dx) {
+  require(alike(dy, x) && alike(dx, x), "gelu_backward", {dy, x, dx});
+  pass_over("gelu_backward", x.dtype, {dy, x}, {dx});
+}
+
+void EmulatedOperators::add(Matrix a, Matrix b, Matrix bias, Matrix y) {
+  require(alike(a, b) && alike(y, a) && absent_or(bias, vector_of(bias, a)), "add", {a, b, bias, y});
+  pass_over("add", a.dtype, {a, b}, {y});
+}
+
+void EmulatedOperators::bias_backward(Matrix dy, Matrix dbias) {
+  require(vector_of(dbias, dy), "bias_backward", {dy, dbias});
+  pass_over("bias_backward", dy.dtype, {dy}, {});
+}
+
+}  // namespace emulated
+}  // namespace plumbline

@@ -1,0 +1,120 @@
+// Emulated operators at the ends of the model and of the step: embeddings, loss, optimizer, plain passes.
+#include "kernels/emulated/checks.hpp"
+#include "kernels/emulated/emulated_backend.hpp"
+
+namespace plumbline::emulated {
+namespace {
+
+bool ids_of(const Matrix& tokens, const Matrix& x) {
+  return shaped(tokens, 1, x.rows) && tokens.dtype == DType::int32;
+}
+
+/// A matrix that stands for the rows of `table` that as many tokens as `rows` has rows touch.
+Matrix rows_touched(const Matrix& rows, const Matrix& table) {
+  return {nullptr, rows.rows, table.cols, table.dtype};
+}
+
+bool same_length(const Matrix& x, const Matrix& parameter) {
+  return x.contiguous() && x.elements() == parameter.elements();
+}
+bool is_master(const Matrix& master, const Matrix& parameter) {
+  return parameter.dtype == DType::fp32 ? master.empty()
+                                        : same_length(master, parameter) && master.dtype == DType::fp32;
+}
+
+}  // namespace
+
+void EmulatedOperators::embedding_forward(Matrix tokens, Matrix table, std::int64_t /*first_token*/,
+                                          Matrix y) {
+  require(ids_of(tokens, y) && table.cols == y.cols && table.dtype == y.dtype, "embedding_forward",
+          {tokens, table, y});
+  pass_over("embedding_forward", y.dtype, {rows_touched(y, table)}, {y});
+}
+
+void EmulatedOperators::embedding_backward(Matrix tokens, Matrix dy, std::int64_t /*first_token*/,
+                                           Matrix dtable) {
+  require(ids_of(tokens, dy) && dtable.cols == dy.cols, "embedding_backward", {tokens, dy, dtable});
+  const Matrix rows = rows_touched(dy, dtable);
+  pass_over("embedding_backward", dy.dtype, {dy, rows}, {rows});
+}
+
+void EmulatedOperators::position_forward(Matrix x, Matrix table, std::int64_t seq) {
+  require(seq > 0 && seq <= table.rows && table.cols == x.cols && table.dtype == x.dtype, "position_forward",
+          {x, table});
+  pass_over("position_forward", x.dtype, {x, rows_touched(x, table)}, {x});
+}
+
+void EmulatedOperators::position_backward(Matrix dy, Matrix dtable, std::int64_t seq) {
+  require(seq > 0 && seq <= dtable.rows && dtable.cols == dy.cols, "position_backward", {dy, dtable});
+  const Matrix rows = rows_touched(dy, dtable);
+  pass_over("position_backward", dy.dtype, {dy, rows}, {rows});
+}
+
+void EmulatedOperators::cross_entropy_max(Matrix logits, std::int64_t valid, Matrix row_max) {
+  require(valid >= 0 && valid <= logits.cols && statistics(row_max, 1, logits.rows), "cross_entropy_max",
+          {logits, row_max});
+  pass_over("cross_entropy_max", logits.dtype, {logits}, {});
+}
+
+void EmulatedOperators::cross_entropy_sums(Matrix logits, std::int64_t valid, std::int64_t /*first_token*/,
+                                           Matrix targets, Matrix row_max, Matrix sums) {
+  require(valid >= 0 && valid <= logits.cols && statistics(row_max, 1, logits.rows) &&
+              ids_of(targets, logits) && statistics(sums, 2, logits.rows),
+          "cross_entropy_sums", {logits, targets, row_max, sums});
+  pass_over("cross_entropy_sums", logits.dtype, {logits}, {});
+}
+
+double EmulatedOperators::cross_entropy_gradient(Matrix logits, std::int64_t valid,
+                                                 std::int64_t /*first_token*/, Matrix targets, Matrix row_max,
+                                                 Matrix sums, double /*scale*/) {
+  require(valid >= 0 && valid <= logits.cols && statistics(row_max, 1, logits.rows) &&
+              ids_of(targets, logits) && statistics(sums, 2, logits.rows),
+          "cross_entropy_gradient", {logits, targets, row_max, sums});
+  pass_over("cross_entropy_gradient", logits.dtype, {logits}, {logits});
+  return 0;
+}
+
+void EmulatedOperators::adam(Matrix parameter, Matrix gradient, Matrix master, Matrix moment1, Matrix moment2,
+                             const AdamStep& /*step*/) {
+  require(same_length(gradient, parameter) && is_master(master, parameter) &&
+              same_length(moment1, parameter) && same_length(moment2, parameter) &&
+              moment1.dtype == DType::fp32 && moment2.dtype == DType::fp32,
+          "adam", {parameter, gradient, master, moment1, moment2});
+  pass_over("adam", parameter.dtype, {parameter, gradient, master, moment1, moment2},
+            {parameter, master, moment1, moment2});
+}
+
+void EmulatedOperators::sgd(Matrix parameter, Matrix gradient, Matrix master, double /*learning_rate*/,
+                            double /*gradient_scale*/) {
+  require(same_length(gradient, parameter) && is_master(master, parameter), "sgd",
+          {parameter, gradient, master});
+  pass_over("sgd", parameter.dtype, {parameter, gradient, master}, {parameter, master});
+}
+
+double EmulatedOperators::squared_norm(Matrix x) {
+  pass_over("squared_norm", x.dtype, {x}, {});
+  return 0;
+}
+
+void EmulatedOperators::fill(Matrix x, double /*value*/) {
+  pass_over("fill", x.dtype, {}, {x});
+}
+
+void EmulatedOperators::copy(Matrix from, Matrix to) {
+  require(shaped(from, to.rows, to.cols), "copy", {from, to});
+  pass_over("copy", to.dtype, {from}, {to});
+}
+
+void EmulatedOperators::scale(Matrix x, double /*factor*/) {
+  pass_over("scale", x.dtype, {x}, {x});
+}
+
+void EmulatedOperators::upload(const void* /*host*/, Matrix x) {
+  require(x.contiguous(), "upload", {x});
+}
+
+void EmulatedOperators::download(Matrix x, void* /*host*/) {
+  require(x.contiguous(), "download", {x});
+}
+
+}  // namespace plumbline::emulated

@@ -1,0 +1,155 @@
+// The emulated operators: no memory is touched, disagreeing shapes are refused, every call has its time.
+#include "kernels/emulated/emulated_operators.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "core/error.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+
+namespace plumbline {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+/// Memory that does not exist: touching it would end the test.
+Matrix nowhere(std::int64_t rows, std::int64_t cols, DType type = DType::bf16) {
+  return {reinterpret_cast<void*>(4096), rows, cols, type};  // NOLINT: never dereferenced
+}
+
+/// Operators that write down what they were asked, each call costing a second on a clock that flies.
+struct Recorder {
+  std::vector<EmulatedCall> calls;
+  Pace pace{1e-9};
+  std::unique_ptr<Operators> operators = make_emulated_operators(pace, [this](const EmulatedCall& call) {
+    calls.push_back(call);
+    return Seconds{1e3};
+  });
+  EmulatedCall last() const { return calls.back(); }
+};
+
+TEST(Emulated, CallsCarryWhatTheirTimeDependsOn) {
+  Recorder r;
+  Operators& ops = *r.operators;
+  const std::int64_t t = 1'000'000;  // larger than this machine's memory with these widths
+  ops.gemm({nowhere(t, 512), nowhere(2048, 512), nowhere(t, 2048), false, true});
+  EXPECT_EQ(r.last().m, t);
+  EXPECT_EQ(r.last().n, 2048);
+  EXPECT_EQ(r.last().k, 512);
+  EXPECT_TRUE(r.last().b_transposed);
+  ops.gemm({nowhere(t, 2048), nowhere(t, 512), nowhere(2048, 512, DType::fp32), true, false, true});
+  EXPECT_EQ(r.last().m, 2048);
+  EXPECT_EQ(r.last().n, 512);
+  EXPECT_EQ(r.last().k, t);
+  EXPECT_TRUE(r.last().a_transposed);
+
+  struct Case {
+    const char* name;
+    std::function<void()> call;
+    std::int64_t elements;
+    double bytes_per_element;
+  };
+  const Matrix x = nowhere(t, 512);
+  const Matrix w = nowhere(1, 512);
+  const Matrix dw = nowhere(1, 512, DType::fp32);
+  const Matrix rows = nowhere(1, t, DType::fp32);
+  const Matrix ids = nowhere(1, t, DType::int32);
+  const Matrix table = nowhere(50'000, 512);
+  const Matrix p = nowhere(1, 512 * 512);
+  const Matrix f = nowhere(1, 512 * 512, DType::fp32);
+  const std::int64_t n = t * 512;
+  const Case cases[] = {
+      {"rmsnorm_forward", [&] { ops.rmsnorm_forward(x, w, x, rows, 1e-5); }, n, 4},
+      {"rmsnorm_backward", [&] { ops.rmsnorm_backward(x, x, w, rows, x, x, dw); }, n, 8},
+      {"rmsnorm_backward", [&] { ops.rmsnorm_backward(x, x, w, rows, {}, x, dw); }, n, 6},
+      {"layernorm_forward", [&] { ops.layernorm_forward(x, w, w, x, rows, rows, 1e-5); }, n, 4},
+      {"layernorm_backward", [&] { ops.layernorm_backward(x, x, w, rows, rows, x, x, dw, dw); }, n, 8},
+      {"rope",
+       [&] { ops.rope(x, nowhere(1000, 32, DType::fp32), nowhere(1000, 32, DType::fp32), 64, false); }, n, 4},
+      {"swiglu_forward", [&] { ops.swiglu_forward(nowhere(t, 1024), x); }, 2 * n, 3},
+      {"swiglu_backward", [&] { ops.swiglu_backward(x, nowhere(t, 1024), nowhere(t, 1024)); }, 2 * n, 5},
+      {"gelu_forward", [&] { ops.gelu_forward(x, x); }, n, 4},
+      {"gelu_backward", [&] { ops.gelu_backward(x, x, x); }, n, 6},
+      {"add", [&] { ops.add(x, x, w, x); }, n, 6},
+      {"bias_backward", [&] { ops.bias_backward(x, dw); }, n, 2},
+      {"embedding_forward", [&] { ops.embedding_forward(ids, table, 0, x); }, n, 4},
+      {"embedding_backward", [&] { ops.embedding_backward(ids, x, 0, nowhere(50'000, 512, DType::fp32)); }, n,
+       10},
+      {"position_forward", [&] { ops.position_forward(x, table, 1000); }, n, 6},
+      {"position_backward", [&] { ops.position_backward(x, nowhere(1000, 512, DType::fp32), 1000); }, n, 10},
+      {"cross_entropy_max", [&] { ops.cross_entropy_max(x, 500, rows); }, n, 2},
+      {"cross_entropy_sums",
+       [&] { ops.cross_entropy_sums(x, 500, 0, ids, rows, nowhere(2, t, DType::fp32)); }, n, 2},
+      {"cross_entropy_gradient",
+       [&] { ops.cross_entropy_gradient(x, 500, 0, ids, rows, nowhere(2, t, DType::fp32), 1); }, n, 4},
+      {"adam", [&] { ops.adam(p, f, f, f, f, {}); }, 512 * 512, 2 * 2 + 4 + 3 * 8},
+      {"adam", [&] { ops.adam(f, f, {}, f, f, {}); }, 512 * 512, 2 * 4 + 4 + 2 * 8},
+      {"sgd", [&] { ops.sgd(p, f, f, 1, 1); }, 512 * 512, 2 * 2 + 4 + 8},
+      {"squared_norm", [&] { (void)ops.squared_norm(f); }, 512 * 512, 4},
+      {"fill", [&] { ops.fill(f, 0); }, 512 * 512, 4},
+      {"copy", [&] { ops.copy(f, p); }, 512 * 512, 6},
+      {"scale", [&] { ops.scale(p, 2); }, 512 * 512, 4},
+  };
+  for (const Case& c : cases) {
+    const std::size_t before = r.calls.size();
+    c.call();
+    ASSERT_EQ(r.calls.size(), before + 1) << c.name;
+    EXPECT_EQ(r.last().name, c.name);
+    EXPECT_EQ(r.last().elements, c.elements) << c.name;
+    EXPECT_EQ(static_cast<double>(r.last().bytes), c.bytes_per_element * static_cast<double>(c.elements))
+        << c.name;
+  }
+  const Seconds before = r.pace.position();
+  const std::size_t asked = r.calls.size();
+  ops.scale(p, 3);  // known: its time is not asked again, but taken again
+  EXPECT_EQ(r.calls.size(), asked);
+  EXPECT_GE((r.pace.position() - before).value, 1e3);
+}
+
+TEST(Emulated, RefusesShapesThatDisagree) {
+  Pace pace(0);
+  const auto ops = make_emulated_operators(pace, {});
+  EXPECT_THAT(
+      [&] {
+        ops->gemm({nowhere(4, 5), nowhere(6, 7), nowhere(4, 6), false, true});
+      },
+      ThrowsMessage<Error>(HasSubstr("gemm: shapes or types disagree: found 4x5 bf16, 6x7 bf16")));
+  const Matrix x = nowhere(8, 16);
+  const Matrix other = nowhere(8, 15);
+  const Matrix rows = nowhere(1, 8, DType::fp32);
+  EXPECT_THROW(ops->rmsnorm_forward(x, nowhere(1, 16), other, rows, 1e-5), Error);
+  EXPECT_THROW(ops->rmsnorm_forward(x, nowhere(1, 16), x, nowhere(1, 8), 1e-5), Error);
+  EXPECT_THROW(ops->swiglu_forward(x, other), Error);
+  EXPECT_THROW(ops->add(x, other, {}, x), Error);
+  EXPECT_THROW(ops->embedding_forward(nowhere(1, 8), nowhere(50, 16), 0, x), Error);
+  EXPECT_THROW(ops->cross_entropy_max(x, 17, rows), Error);
+  EXPECT_THROW(ops->copy(x, other), Error);
+  EXPECT_THROW(ops->adam(x, nowhere(8, 16, DType::fp32), {}, x, x, {}), Error);
+  const AttentionShape shape{2, 4, 2, 1, 8};
+  const Matrix k = nowhere(8, 8);
+  const Matrix lse = nowhere(4, 4, DType::fp32);
+  const Matrix scratch = nowhere(1, ops->attention_scratch(shape, DType::bf16), DType::fp32);
+  EXPECT_NO_THROW(ops->attention_forward(shape, x, k, k, x, lse, scratch));
+  EXPECT_THROW(ops->attention_forward(shape, x, x, k, x, lse, scratch), Error);
+  EXPECT_THROW(ops->attention_forward(shape, x, k, k, x, lse, nowhere(1, scratch.cols - 1, DType::fp32)),
+               Error);
+}
+
+TEST(Emulated, WantsTheScratchOfTheCpu) {
+  Pace pace(0);
+  const auto emulated = make_emulated_operators(pace, {});
+  const auto cpu = make_cpu_operators();
+  for (const AttentionShape& shape :
+       {AttentionShape{1, 1, 1, 1, 8}, AttentionShape{2, 127, 4, 2, 64}, AttentionShape{1, 128, 4, 4, 32},
+        AttentionShape{3, 8192, 64, 8, 128}}) {
+    for (const DType type : {DType::fp32, DType::bf16}) {
+      EXPECT_EQ(emulated->attention_scratch(shape, type), cpu->attention_scratch(shape, type));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline
