@@ -19,6 +19,12 @@ struct StageCosts {
   Seconds vocab_backward{};
   Seconds input_forward{};
   Seconds input_backward{};
+  /// On top of the last B or W of the step on this stage: what is done once when its gradients are final.
+  Seconds last_backward{};
+  /// On top of the times of Costs, for the ARG, ARE and OPT that name this stage.
+  Seconds reduce_gradients{};
+  Seconds reduce_embedding{};
+  Seconds optimizer{};
 };
 
 struct Costs {

@@ -23,4 +23,13 @@ StageFlops stage_flops(const StageShape& shape) {
   return flops;
 }
 
+Flops executed_flops_per_token(const RunConfig& config, int stages) {
+  Flops microbatch;
+  for (const StageShape& shape : stage_shapes(config, stages)) {
+    const StageFlops flops = stage_flops(shape);
+    microbatch += (flops.forward + flops.backward) * static_cast<double>(shape.tensor);
+  }
+  return microbatch / static_cast<double>(config.micro_batch_size * config.seq_length);
+}
+
 }  // namespace plumbline

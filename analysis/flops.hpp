@@ -18,11 +18,16 @@ std::int64_t matmul_parameters(const ModelConfig& model);
 /// MFU = this × tokens/s ÷ (ranks × peak).
 Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length);
 
-/// FLOPs that one tensor rank executes for one micro-batch of a stage, recomputed scores included (HFU).
+/// FLOPs that one tensor rank executes for one micro-batch of a stage: attention's scores computed again in
+/// its backward, recomputed layers and the padding of the vocabulary included. I and W together are B.
 struct StageFlops {
   Flops forward;
   Flops backward;
 };
 StageFlops stage_flops(const StageShape& shape);
+
+/// FLOPs that all ranks together execute per trained token, the model cut into `stages`. HFU = this ×
+/// tokens/s ÷ (ranks × peak).
+Flops executed_flops_per_token(const RunConfig& config, int stages);
 
 }  // namespace plumbline

@@ -114,9 +114,11 @@ Seconds message_time(const HardwareProfile& hardware, int world, Bytes bytes) {
   return hardware.link_latency + bytes / hardware.link_bandwidth;
 }
 
-Seconds all_reduce_time(const HardwareProfile& hardware, int world, int ranks, DType type, Bytes bytes,
-                        bool started) {
-  if (ranks < 2) return {0};
+namespace {
+
+/// The measured all-reduce of the nearest group and world size; nullptr when there is none of this type.
+const CollectiveTime* nearest_all_reduce(const HardwareProfile& hardware, int world, int ranks, DType type,
+                                         bool started) {
   const CollectiveTime* nearest = nullptr;
   double nearest_distance = 0;
   for (const CollectiveTime& time : hardware.all_reduce) {
@@ -129,10 +131,26 @@ Seconds all_reduce_time(const HardwareProfile& hardware, int world, int ranks, D
       nearest_distance = d;
     }
   }
-  if (nearest != nullptr) return nearest->seconds.at(static_cast<double>(bytes.value));
+  return nearest;
+}
+
+}  // namespace
+
+Seconds collective_time(CallKind kind, const HardwareProfile& hardware, int world, int ranks, DType type,
+                        Bytes bytes, bool started) {
+  if (ranks < 2) return {0};
+  // A ring all-reduce is a reduce-scatter followed by an all-gather of equal length.
+  const double halves = kind == CallKind::all_reduce ? 2 : 1;
+  const CollectiveTime* nearest = nearest_all_reduce(hardware, world, ranks, type, started);
+  if (nearest != nullptr) return nearest->seconds.at(static_cast<double>(bytes.value)) * (halves / 2);
   const double n = ranks;
   const Seconds wire = bytes / hardware.link_bandwidth;
-  return hardware.link_latency * 2.0 + wire * (2 * (n - 1) / n);
+  return hardware.link_latency * halves + wire * (halves * (n - 1) / n);
+}
+
+Seconds all_reduce_time(const HardwareProfile& hardware, int world, int ranks, DType type, Bytes bytes,
+                        bool started) {
+  return collective_time(CallKind::all_reduce, hardware, world, ranks, type, bytes, started);
 }
 
 Seconds time_of(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
@@ -151,7 +169,14 @@ Seconds time_of(const OperatorCall& call, const HardwareProfile& hardware, const
       once = hardware.allocation.value;
       break;
     case CallKind::all_reduce:
-      break;  // needs the group's size: all_reduce_time
+    case CallKind::all_gather:
+    case CallKind::reduce_scatter: {
+      const bool started = call.group != Group::tensor && call.group != Group::model;
+      once = collective_time(call.kind, hardware, load.world, call.ranks, call.type, call.bytes(), started)
+                 .value /
+             load.sharing;
+      break;
+    }
   }
   return {once * static_cast<double>(call.count)};
 }

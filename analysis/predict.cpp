@@ -1,6 +1,6 @@
 #include "analysis/predict.hpp"
 
-#include <algorithm>
+#include <fmt/format.h>
 
 #include "analysis/flops.hpp"
 #include "analysis/simulator.hpp"
@@ -8,28 +8,47 @@
 namespace plumbline {
 namespace {
 
-/// Share of a rank's computing that is tensor-parallel communication.
-double tensor_share(const StageCostsPrediction& predicted) {
-  Seconds tensor;
+/// How much of the time in a step's actions is communication.
+struct Shares {
+  double tensor = 0;
+  double data = 0;
+};
+
+Shares communication_shares(const Schedule& schedule, const StageCostsPrediction& predicted) {
+  PassCommunication waits;
   Seconds all;
-  for (std::size_t i = 0; i < predicted.tensor.size(); ++i) {
-    tensor += predicted.tensor[i].forward + predicted.tensor[i].backward;
-    all += predicted.costs.stages[i].forward + predicted.costs.stages[i].backward;
+  const auto add = [&](const PassCommunication& part, Seconds cost) {
+    waits.tensor += part.tensor;
+    waits.data += part.data;
+    all += cost;
+  };
+  for (const auto& actions : schedule.actions) {
+    for (const Action& action : actions) {
+      const StageCommunication& part = predicted.communication[action.stage];
+      const StageCosts& cost = predicted.costs.stages[action.stage];
+      if (action.type == ActionType::forward) add(part.forward, cost.forward);
+      if (action.type == ActionType::backward) add(part.backward, cost.backward);
+      if (action.type == ActionType::backward_input) add(part.backward_input, cost.backward_input);
+      if (action.type == ActionType::backward_weight) add(part.backward_weight, cost.backward_weight);
+    }
   }
-  return all.value > 0 ? tensor / all : 0;
+  for (const StageCosts& cost : predicted.costs.stages) add({{}, cost.last_backward}, cost.last_backward);
+  return all.value > 0 ? Shares{waits.tensor / all, waits.data / all} : Shares{};
 }
 
-StepTime step_time(const Trace& trace, const StageCostsPrediction& predicted) {
+StepTime step_time(const Schedule& schedule, const Trace& trace, const StageCostsPrediction& predicted) {
   StepTime time;
   const Bubble bubble = bubble_of(trace);
   time.bubble_ratio = bubble.ratio;
   time.bubble_fraction = bubble.fraction;
   const Seconds window = trace.pipeline_end();
   const Seconds busy = window * (1 - bubble.fraction);
-  time.exposed_tensor_s = busy * tensor_share(predicted);
-  time.compute_s = busy - time.exposed_tensor_s;
+  const Shares shares = communication_shares(schedule, predicted);
+  time.exposed_tensor_s = busy * shares.tensor;
+  time.compute_s = busy * (1 - shares.tensor - shares.data);
   time.exposed_pipeline_s = window - busy;
-  time.exposed_data_s = mean_in(trace, window, {ActionType::reduce_gradients, ActionType::reduce_embedding});
+  time.exposed_data_s = busy * shares.data +
+                        mean_in(trace, window, {ActionType::reduce_gradients, ActionType::reduce_embedding});
   time.optimizer_s = mean_in(trace, window, {ActionType::optimizer});
   time.step_s = trace.makespan() + predicted.costs.step_overhead;
   return time;
@@ -37,7 +56,7 @@ StepTime step_time(const Trace& trace, const StageCostsPrediction& predicted) {
 
 }  // namespace
 
-Throughput throughput_of(const RunConfig& config, const HardwareProfile& hardware, Seconds step) {
+Throughput throughput_of(const RunConfig& config, const HardwareProfile& hardware, Seconds step, int stages) {
   Throughput throughput;
   throughput.peak_tflops = hardware.peak(config.precision).value / 1e12;
   if (step.value <= 0) return throughput;
@@ -47,7 +66,25 @@ Throughput throughput_of(const RunConfig& config, const HardwareProfile& hardwar
   const double flops_per_token = model_flops_per_token(config.model, config.seq_length).value;
   throughput.model_tflops_per_gpu = throughput.tokens_per_s_per_gpu * flops_per_token / 1e12;
   throughput.mfu = throughput.model_tflops_per_gpu / throughput.peak_tflops;
+  if (stages == 0) stages = config.pipeline_model_parallel_size * config.virtual_pipeline_chunks;
+  const double executed = executed_flops_per_token(config, stages).value;
+  throughput.hfu = throughput.tokens_per_s_per_gpu * executed / 1e12 / throughput.peak_tflops;
   return throughput;
+}
+
+std::string explain_throughput(const RunConfig& config, const Throughput& throughput, int stages) {
+  if (stages == 0) stages = config.pipeline_model_parallel_size * config.virtual_pipeline_chunks;
+  return fmt::format(
+      "MFU = (6·N + 6·L·a·d·s) FLOP/token × tokens/s ÷ (ranks × peak)\n"
+      "    = {:.4g} × {:.4g} ÷ ({} × {:.4g} TFLOP/s, dense, {}) = {:.4f}\n"
+      "    N = {} weights in matrix products (output layer included, look-ups not); attention counts the\n"
+      "    causal half (the full square would be 12·L·a·d·s)\n"
+      "HFU = executed FLOP/token × tokens/s ÷ (ranks × peak), recomputation and padding included\n"
+      "    = {:.4g} × {:.4g} ÷ ({} × {:.4g} TFLOP/s) = {:.4f}\n",
+      model_flops_per_token(config.model, config.seq_length).value, throughput.tokens_per_s,
+      config.layout().world(), throughput.peak_tflops, name_of(config.precision), throughput.mfu,
+      matmul_parameters(config.model), executed_flops_per_token(config, stages).value,
+      throughput.tokens_per_s, config.layout().world(), throughput.peak_tflops, throughput.hfu);
 }
 
 Prediction predict(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware) {
@@ -57,8 +94,9 @@ Prediction predict(const RunConfig& config, const Schedule& schedule, const Hard
   prediction.fits = prediction.memory.fits(prediction.budget);
   StageCostsPrediction predicted = stage_costs(config, schedule, hardware);
   prediction.trace = simulate(schedule, predicted.costs);
-  prediction.time = step_time(prediction.trace, predicted);
-  prediction.throughput = throughput_of(config, hardware, prediction.time.step_s);
+  prediction.time = step_time(schedule, prediction.trace, predicted);
+  prediction.throughput =
+      throughput_of(config, hardware, prediction.time.step_s, schedule.stages_per_route());
   prediction.costs = std::move(predicted.costs);
   prediction.lines = std::move(predicted.lines);
   return prediction;

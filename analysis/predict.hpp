@@ -2,6 +2,7 @@
 // record's keys.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "analysis/hardware.hpp"
@@ -14,17 +15,16 @@
 namespace plumbline {
 
 /// Seconds of one training step. step_s ≈ compute_s + exposed_tensor_s + exposed_pipeline_s + exposed_data_s
-/// + optimizer_s, each the mean over pipeline ranks; the clearing of gradients before the step is
-/// in step_s alone.
+/// + optimizer_s, each the mean over pipeline ranks.
 struct StepTime {
   Seconds step_s;
   double bubble_ratio = 0;     // idle ÷ compute over the pipeline's part of the step
   double bubble_fraction = 0;  // idle ÷ (idle + compute)
-  Seconds compute_s;           // forward and backward without communication
+  Seconds compute_s;           // forward and backward without communication, recomputation included
   Seconds exposed_tensor_s;    // tensor-parallel collectives inside them
   Seconds exposed_pipeline_s;  // waiting for other stages, messages included
-  Seconds exposed_data_s;      // gradient reductions after the last backward
-  Seconds optimizer_s;         // gradient norm and update
+  Seconds exposed_data_s;      // gathers and reductions over replicas that computation does not hide
+  Seconds optimizer_s;         // its reductions, gradient norm, update, gathering of values, clearing
 };
 
 struct Throughput {
@@ -33,6 +33,7 @@ struct Throughput {
   double model_tflops_per_gpu = 0;  // model FLOPs (analysis/flops.hpp) per rank and second, in 10^12
   double mfu = 0;                   // model_tflops_per_gpu ÷ peak_tflops
   double peak_tflops = 0;           // of one rank's device in the storage type
+  double hfu = 0;                   // the same with the FLOPs that are executed, recomputation included
 };
 
 struct Prediction {
@@ -48,7 +49,11 @@ struct Prediction {
 
 Prediction predict(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware);
 
-/// Throughput of `config` when a step takes `step`; a measurement uses the same definition.
-Throughput throughput_of(const RunConfig& config, const HardwareProfile& hardware, Seconds step);
+/// Throughput of `config` when a step takes `step`; a measurement uses the same definition. `stages`: in how
+/// many the model is cut, which decides how many layers are recomputed together; 0: pipeline ranks × chunks.
+Throughput throughput_of(const RunConfig& config, const HardwareProfile& hardware, Seconds step,
+                         int stages = 0);
+/// The formulas of MFU and HFU with the numbers put in and the peak that was used, some lines of text.
+std::string explain_throughput(const RunConfig& config, const Throughput& throughput, int stages = 0);
 
 }  // namespace plumbline

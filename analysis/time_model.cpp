@@ -1,55 +1,37 @@
 #include "analysis/time_model.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
+#include <utility>
 
-#include "analysis/memory_model.hpp"
+#include "analysis/gradient_overlap.hpp"
+#include "analysis/held_memory.hpp"
+#include "analysis/simulator.hpp"
 
 namespace plumbline {
 namespace {
 
-/// Adds up the calls of one phase, and one line per label.
-class Adder {
+/// The lines of one phase of a stage: one per label.
+class Lines {
  public:
-  Adder(const HardwareProfile& hardware, const Load& load, int ranks, std::vector<CostLine>& lines)
-      : hardware_(hardware), load_(load), ranks_(ranks), lines_(lines) {}
+  Lines(std::vector<CostLine>& lines, int stage, const char* phase)
+      : lines_(lines), first_(lines.size()), stage_(stage), phase_(phase) {}
 
-  struct Sum {
-    Seconds all;
-    Seconds tensor;
-  };
-  Sum add(const std::vector<OperatorCall>& calls, int stage, const char* phase) {
-    Sum sum;
-    const std::size_t first = lines_.size();
-    for (const OperatorCall& call : calls) {
-      Seconds time;
-      if (call.kind == CallKind::all_reduce) {
-        const Bytes bytes{call.elements * size_of(call.type)};
-        time = all_reduce_time(hardware_, load_.world, ranks_, call.type, bytes) *
-               (static_cast<double>(call.count) / load_.sharing);
-        sum.tensor += time;
-      } else {
-        time = time_of(call, hardware_, load_);
-      }
-      sum.all += time;
-      auto line = std::find_if(lines_.begin() + static_cast<std::ptrdiff_t>(first), lines_.end(),
-                               [&](const CostLine& known) { return known.label == call.label; });
-      if (line == lines_.end()) line = lines_.insert(line, {stage, phase, call.label, 0, {}, {}});
-      line->count += call.count;
-      line->seconds += time;
-      line->flops += flops_of(call);
-    }
-    return sum;
-  }
-  void add_wall(const char* label, int stage, Seconds time) {
-    if (time.value > 0) lines_.push_back({stage, "step", label, 1, time, {}});
+  void add(const OperatorCall& call, Seconds time) { add(label_of(call), call.count, time, flops_of(call)); }
+  void add(const std::string& label, std::int64_t count, Seconds time, Flops flops = {}) {
+    auto line = std::find_if(lines_.begin() + static_cast<std::ptrdiff_t>(first_), lines_.end(),
+                             [&](const CostLine& known) { return known.label == label; });
+    if (line == lines_.end()) line = lines_.insert(line, {stage_, phase_, label, 0, {}, {}});
+    line->count += count;
+    line->seconds += time;
+    line->flops += flops;
   }
 
  private:
-  const HardwareProfile& hardware_;
-  const Load& load_;
-  int ranks_;
   std::vector<CostLine>& lines_;
+  std::size_t first_;
+  int stage_;
+  const char* phase_;
 };
 
 /// How many times slower than alone everybody is while every rank works.
@@ -70,21 +52,163 @@ Bytes bytes_per_microbatch(const StageShape& shape, double turns) {
   return {static_cast<std::int64_t>(bytes * turns)};
 }
 
-/// Reduction of a stage's gradients over the data group, bucket by bucket. Wall time.
-Seconds gradient_reduction(const RunConfig& config, const HardwareProfile& hardware, int world,
-                           std::int64_t elements) {
-  const int ranks = config.data_parallel_size();
-  if (ranks < 2 || elements == 0) return {0};
-  const DType type = config.grad_type();
-  const std::int64_t bucket = std::clamp<std::int64_t>(config.ddp_bucket_size, 1, elements);
-  const auto reduce = [&](std::int64_t count) {
-    return all_reduce_time(hardware, world, ranks, type, {count * size_of(type)}, true);
-  };
-  const std::int64_t full_buckets = elements / bucket;
-  Seconds total = reduce(bucket) * static_cast<double>(full_buckets);
-  if (elements % bucket > 0) total += reduce(elements % bucket);
-  return total;
+struct Phase {
+  ActionType type;
+  const char* name;
+  Seconds StageCosts::*cost;
+  PassCommunication StageCommunication::*communication;
+};
+// In the order of ActionType, which StageActions relies on.
+constexpr std::array<Phase, 4> kPhases = {{
+    {ActionType::forward, "forward", &StageCosts::forward, &StageCommunication::forward},
+    {ActionType::backward, "backward", &StageCosts::backward, &StageCommunication::backward},
+    {ActionType::backward_input, "backward input", &StageCosts::backward_input,
+     &StageCommunication::backward_input},
+    {ActionType::backward_weight, "backward weight", &StageCosts::backward_weight,
+     &StageCommunication::backward_weight},
+}};
+
+std::array<bool, kActionTypes> types_in(const Schedule& schedule) {
+  std::array<bool, kActionTypes> present{};
+  for (const auto& actions : schedule.actions) {
+    for (const Action& action : actions) present[static_cast<std::size_t>(action.type)] = true;
+  }
+  return present;
 }
+
+/// Fills in costs, communication and lines.
+class StageCoster {
+ public:
+  StageCoster(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware)
+      : config_(config),
+        schedule_(schedule),
+        hardware_(hardware),
+        shapes_(stage_shapes(config, schedule)),
+        present_(types_in(schedule)),
+        crowded_(crowd(hardware, config.layout().world())) {}
+
+  StageCostsPrediction run() {
+    for (const StageShape& shape : shapes_) passes(shape);
+    transfers();
+    Costs& costs = prediction_.costs;
+    costs.one_send_buffer = true;
+    costs.processors = hardware_.processors;
+    const Layout layout = config_.layout();
+    costs.processes_per_rank = layout.tensor * layout.data;
+    for (int rank = 0; rank < schedule_.ranks; ++rank) step_end(rank);
+    if (has(ActionType::reduce_gradients) && hardware_.processors == 0 && !shapes_.empty() &&
+        shapes_.front().data > 1 && shapes_.front().zero <= 1) {
+      Costs before = costs;
+      for (StageCosts& stage : before.stages) stage.reduce_gradients = {};
+      const Load load = end_load(0);
+      hide_reductions(
+          config_, schedule_, shapes_, actions_, simulate(schedule_, before),
+          [&](const OperatorCall& call) { return time_of(call, hardware_, load); }, costs);
+    }
+    return std::move(prediction_);
+  }
+
+ private:
+  bool has(ActionType type) const { return present_[static_cast<std::size_t>(type)]; }
+
+  void passes(const StageShape& shape) {
+    Load load = load_of(config_, hardware_);
+    load.gradient_working_set = bytes_per_microbatch(shape, crowded_);
+    load.working_set = {load.gradient_working_set.value / 2};
+    StageCosts costs;
+    StageCommunication communication;
+    StageActions& actions = actions_.emplace_back();
+    for (const Phase& phase : kPhases) {
+      if (!has(phase.type)) continue;
+      const ActionWork work = work_of(shape, phase.type);
+      ActionTime& time = actions[static_cast<std::size_t>(phase.type)];
+      time = time_action(work, hardware_, load);
+      costs.*phase.cost = time.all + hardware_.action_overhead;
+      communication.*phase.communication = {time.tensor, time.gathers + time.scatters};
+      pass_lines(shape.stage, phase.name, work, time, load);
+    }
+    prediction_.costs.stages.push_back(costs);
+    prediction_.communication.push_back(communication);
+  }
+
+  void pass_lines(int stage, const char* phase, const ActionWork& work, const ActionTime& time,
+                  const Load& load) {
+    Lines lines(prediction_.lines, stage, phase);
+    bool gathers = false;
+    bool scatters = false;
+    for (const OperatorCall& call : calls_of(work)) {
+      if (call.group != Group::data) {
+        lines.add(call, time_of(call, hardware_, load));
+        continue;
+      }
+      // Beside computation: only the whole action's waiting is known, not each call's.
+      bool& counted = call.kind == CallKind::all_gather ? gathers : scatters;
+      const Seconds waited = call.kind == CallKind::all_gather ? time.gathers : time.scatters;
+      lines.add(call.label, call.count, counted ? Seconds{} : waited);
+      counted = true;
+    }
+  }
+
+  /// The end of the step: every rank at once, over everything it holds.
+  Load end_load(std::int64_t held_bytes) const {
+    Load load = load_of(config_, hardware_);
+    load.busy = load.world > 1 ? 1 : 0;
+    load.sharing = crowded_;
+    load.working_set = {static_cast<std::int64_t>(static_cast<double>(held_bytes) * crowded_)};
+    return load;
+  }
+
+  void step_end(int rank) {
+    const RankStages stages = stages_on_rank(config_, schedule_, shapes_, rank);
+    if (stages.held.empty()) return;
+    const Load load = end_load(held_bytes(stages.held, config_).total().value);
+    const int stage = stages.held.front().stage;
+    StageCosts& costs = prediction_.costs.stages[static_cast<std::size_t>(stage)];
+    Lines lines(prediction_.lines, stage, "step");
+    const auto total = [&](const std::vector<OperatorCall>& calls) {
+      Seconds sum;
+      for (const OperatorCall& call : calls) {
+        const Seconds time = time_of(call, hardware_, load);
+        lines.add(call, time);
+        sum += time;
+      }
+      return sum;
+    };
+    if (has(ActionType::reduce_gradients)) {
+      const Seconds all = total(reduce_gradients_calls(stages, config_));
+      // Beside a GPU's computation the buckets are hidden in part: hide_reductions adds what is left.
+      costs.reduce_gradients = all;
+      if (hardware_.processors == 0) {
+        costs.reduce_gradients = {};
+        for (const OperatorCall& call : late_reduction_calls(stages)) {
+          costs.reduce_gradients += time_of(call, hardware_, load);
+        }
+      }
+    }
+    if (has(ActionType::reduce_embedding)) costs.reduce_embedding = total(reduce_embedding_calls(stages));
+    if (has(ActionType::optimizer)) costs.optimizer = total(optimizer_calls(stages, config_, 0));
+  }
+
+  void transfers() {
+    if (schedule_.ranks < 2) return;
+    const int world = config_.layout().world();
+    const StageShape& any = shapes_.front();
+    Costs& costs = prediction_.costs;
+    const Seconds whole = message_time(hardware_, world, {any.rows * any.hidden * any.e()});
+    costs.latency = std::min(whole, message_time(hardware_, world, {1}));
+    costs.transfer = whole - costs.latency;
+    costs.receive_busy = hardware_.processors > 0 ? costs.transfer : Seconds{0};
+  }
+
+  const RunConfig& config_;
+  const Schedule& schedule_;
+  const HardwareProfile& hardware_;
+  std::vector<StageShape> shapes_;
+  std::array<bool, kActionTypes> present_;
+  double crowded_;
+  std::vector<StageActions> actions_;
+  StageCostsPrediction prediction_;
+};
 
 }  // namespace
 
@@ -105,63 +229,7 @@ Load load_of(const RunConfig& config, const HardwareProfile& hardware) {
 
 StageCostsPrediction stage_costs(const RunConfig& config, const Schedule& schedule,
                                  const HardwareProfile& hardware) {
-  StageCostsPrediction prediction;
-  Costs& costs = prediction.costs;
-  const Layout layout = config.layout();
-  const int world = layout.world();
-  const double crowded = crowd(hardware, world);
-  const std::vector<StageShape> shapes = stage_shapes(config, schedule.stages_per_route());
-
-  for (int stage = 0; stage < schedule.stages; ++stage) {
-    const StageShape& shape = shapes[static_cast<std::size_t>(stage % schedule.stages_per_route())];
-    Load load = load_of(config, hardware);
-    const Bytes cycle = bytes_per_microbatch(shape, crowded);
-    load.gradient_working_set = cycle;
-    load.working_set = {cycle.value / 2};
-    Adder adder(hardware, load, layout.tensor, prediction.lines);
-    const Adder::Sum forward = adder.add(forward_calls(shape), stage, "forward");
-    const Adder::Sum backward = adder.add(backward_calls(shape), stage, "backward");
-    StageCosts of_stage;
-    of_stage.forward = forward.all + hardware.action_overhead;
-    of_stage.backward = backward.all + hardware.action_overhead;
-    costs.stages.push_back(of_stage);
-    prediction.tensor.push_back({forward.tensor, backward.tensor});
-
-    // The end of the step: every rank at once, over everything it holds.
-    load.busy = world > 1 ? 1 : 0;
-    load.sharing = crowded;
-    const MemoryBreakdown held = held_bytes(shape, config);
-    load.working_set = {static_cast<std::int64_t>(static_cast<double>(held.total().value) * crowded)};
-    const Seconds clear = adder.add(clear_calls(shape), stage, "step").all;
-    const Seconds update =
-        adder.add(update_calls(shape, config.optimizer, config.clip_grad > 0), stage, "step").all;
-    costs.step_overhead = std::max(costs.step_overhead, clear * crowded);
-    costs.optimizer = std::max(costs.optimizer, update);
-
-    const std::int64_t elements = parameters_of(shape).total();
-    const Seconds reduction = gradient_reduction(config, hardware, world, elements) / crowded;
-    adder.add_wall("gradient all-reduce", stage, reduction);
-    costs.reduce_gradients = std::max(costs.reduce_gradients, reduction);
-    if (shape.tied && !shape.single && shape.first) {
-      const Bytes bytes{shape.vocab * shape.hidden * shape.g()};
-      costs.reduce_embedding = all_reduce_time(hardware, world, 2, shape.grad_type, bytes, true) / crowded;
-      adder.add_wall("tied embedding all-reduce", stage, costs.reduce_embedding);
-    }
-  }
-  const int model_ranks = layout.tensor * layout.pipeline;
-  costs.optimizer += all_reduce_time(hardware, world, model_ranks, DType::fp32, {8}) / crowded;
-
-  if (schedule.ranks > 1) {
-    const StageShape& any = shapes.front();
-    const Seconds whole = message_time(hardware, world, {any.tokens * any.hidden * any.e()});
-    costs.latency = std::min(whole, message_time(hardware, world, {1}));
-    costs.transfer = whole - costs.latency;
-    costs.receive_busy = hardware.processors > 0 ? costs.transfer : Seconds{0};
-  }
-  costs.one_send_buffer = true;
-  costs.processors = hardware.processors;
-  costs.processes_per_rank = layout.tensor * layout.data;
-  return prediction;
+  return StageCoster(config, schedule, hardware).run();
 }
 
 }  // namespace plumbline

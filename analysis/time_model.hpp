@@ -31,12 +31,16 @@ struct Load {
 /// with equal stages).
 Load load_of(const RunConfig& config, const HardwareProfile& hardware);
 
-/// One call (times its count) on one rank, as long as it has a processor of its own. 0 for an all-reduce,
-/// which needs the group's size: all_reduce_time.
+/// One call (times its count) on one rank, as long as it has a processor of its own. A collective takes its
+/// wall time divided by load.sharing, since whoever simulates sharing stretches it again.
 Seconds time_of(const OperatorCall& call, const HardwareProfile& hardware, const Load& load);
-/// All-reduce of `bytes` over `ranks` of `world` ranks, wall time with whatever sharing of processors `world`
-/// means: the nearest measured group and world size, or else 2·latency + 2(n-1)/n · bytes / link bandwidth.
-/// `started`: large and possibly begun early, as gradient buckets are; tensor-parallel messages are not.
+/// A collective of `bytes` (the reduced buffer, the gathered output, the scattered input) over `ranks` of
+/// `world` ranks, wall time with whatever sharing of processors `world` means. All-reduce: the nearest
+/// measured group and world size, or else a ring, 2·latency + 2(n-1)/n · bytes / link bandwidth. All-gather
+/// and reduce-scatter: half of it. `started`: large and possibly begun early, as gradient buckets are;
+/// tensor-parallel messages are not.
+Seconds collective_time(CallKind kind, const HardwareProfile& hardware, int world, int ranks, DType type,
+                        Bytes bytes, bool started = false);
 Seconds all_reduce_time(const HardwareProfile& hardware, int world, int ranks, DType type, Bytes bytes,
                         bool started = false);
 /// One-way message between two ranks, wall time: measured, or else latency + bytes / link bandwidth.
@@ -45,27 +49,34 @@ Seconds message_time(const HardwareProfile& hardware, int world, Bytes bytes);
 /// One line of the explanation of a stage's time.
 struct CostLine {
   int stage = 0;
-  std::string phase;  // forward | backward | step
+  std::string phase;  // forward | backward | backward input | backward weight | step
   std::string label;
   std::int64_t count = 0;
-  Seconds seconds;  // all `count` calls
+  Seconds seconds;  // all `count` calls; of what runs beside computation, the part that is waited for
   Flops flops;
 };
 
-/// The tensor-parallel communication within a stage's forward and backward.
-struct StageTensorTime {
-  Seconds forward;
-  Seconds backward;
+/// Communication that a stage's actions wait for, part of their cost.
+struct PassCommunication {
+  Seconds tensor;  // collectives of the tensor group
+  Seconds data;    // ZeRO-2 and 3: gathers and scatters that computation does not hide
+};
+struct StageCommunication {
+  PassCommunication forward;
+  PassCommunication backward;
+  PassCommunication backward_input;
+  PassCommunication backward_weight;
 };
 
 struct StageCostsPrediction {
   Costs costs;
-  std::vector<StageTensorTime> tensor;  // per stage of the schedule, part of costs.stages
+  std::vector<StageCommunication> communication;  // per stage of the schedule
   std::vector<CostLine> lines;
 };
 
 /// The simulator's input for `schedule` on `hardware`. The simulator stretches what ranks do while they share
-/// processors, so communication measured on a crowded machine is put in divided by that stretch.
+/// processors, so communication measured on a crowded machine is put in divided by that stretch. Costs of the
+/// end of the step stand at the lowest stage of each rank, which ARG, ARE and OPT name.
 StageCostsPrediction stage_costs(const RunConfig& config, const Schedule& schedule,
                                  const HardwareProfile& hardware);
 

@@ -1,0 +1,150 @@
+#include "analysis/gradient_overlap.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "analysis/parameter_units.hpp"
+
+namespace plumbline {
+namespace {
+
+/// The last events of each stage that touch its gradients.
+struct LastEvents {
+  std::vector<std::optional<Event>> weights;  // B or W
+  std::vector<std::optional<Event>> inputs;   // B or I: embedding and positions
+};
+
+LastEvents last_events(const Trace& trace, std::size_t stages) {
+  LastEvents last{std::vector<std::optional<Event>>(stages), std::vector<std::optional<Event>>(stages)};
+  for (const auto& events : trace.ranks) {
+    for (const Event& event : events) {
+      const ActionType type = event.action.type;
+      const bool both = type == ActionType::backward;
+      if (both || type == ActionType::backward_weight) last.weights[event.action.stage] = event;
+      if (both || type == ActionType::backward_input) last.inputs[event.action.stage] = event;
+    }
+  }
+  return last;
+}
+
+/// When each unit of the model is final, per stage and unit.
+class Finals {
+ public:
+  Finals(const Schedule& schedule, const std::vector<StageShape>& shapes,
+         const std::vector<StageActions>& actions, const Trace& trace)
+      : shapes_(shapes), actions_(actions), last_(last_events(trace, shapes.size())), at_(shapes.size()) {
+    for (std::size_t stage = 0; stage < shapes.size(); ++stage) of_stage(stage);
+    // A shared output layer's gradient belongs to the embedding of the first stage on the same rank.
+    for (std::size_t stage = 0; stage < shapes.size(); ++stage) {
+      if (!shapes[stage].shared_output || !last_.weights[stage]) continue;
+      const double output = moments(*last_.weights[stage]).front();
+      for (std::size_t other = 0; other < shapes.size(); ++other) {
+        if (shapes[other].first && schedule.rank_of_stage[other] == schedule.rank_of_stage[stage]) {
+          at_[other][0] = std::max(at_[other][0], output);
+        }
+      }
+    }
+  }
+
+  const std::vector<double>& of(std::size_t stage) const { return at_[stage]; }
+
+ private:
+  /// The `finals` of an event's action on the clock of the trace; counted from its end, since the second of
+  /// an overlapped pair starts later than the pair.
+  std::vector<double> moments(const Event& event) const {
+    const ActionTime& time = actions_[event.action.stage][static_cast<std::size_t>(event.action.type)];
+    std::vector<double> result;
+    for (const Seconds final : time.finals) result.push_back((event.end - (time.all - final)).value);
+    return result;
+  }
+
+  void of_stage(std::size_t stage) {
+    const StageShape& s = shapes_[stage];
+    std::vector<double>& at = at_[stage];
+    at.assign(units_of(s).size(), 0);
+    if (!last_.weights[stage]) return;
+    const std::size_t before = s.first ? (s.positions > 0 ? 2 : 1) : 0;
+    std::vector<double> moment = moments(*last_.weights[stage]);
+    std::size_t next = 0;
+    if (s.last) {
+      if (!s.shared_output) at.back() = moment[next];
+      ++next;
+    }
+    for (std::int64_t layer = s.layers; layer-- > 0;) {
+      at[before + static_cast<std::size_t>(layer)] = moment[next++];
+    }
+    if (before == 0 || !last_.inputs[stage]) return;
+    moment = moments(*last_.inputs[stage]);
+    for (std::size_t i = 0; i < before; ++i) at[i] = moment[moment.size() - before + i];
+  }
+
+  const std::vector<StageShape>& shapes_;
+  const std::vector<StageActions>& actions_;
+  LastEvents last_;
+  std::vector<std::vector<double>> at_;
+};
+
+/// What one reduction of a rank does: when it can start and what it takes.
+struct Reduction {
+  double ready = 0;
+  std::size_t stage = 0;
+  double seconds = 0;
+  double copy = 0;
+};
+
+/// One after another; each start waits for the one before. Returns what ARG, from `begin` on, waits for.
+double one_at_a_time(std::vector<Reduction> reductions, double begin, Costs& costs) {
+  std::stable_sort(reductions.begin(), reductions.end(),
+                   [](const Reduction& a, const Reduction& b) { return a.ready < b.ready; });
+  double done = -1;  // of the one under way
+  double copy = 0;
+  double shift = 0;  // of the action that goes on
+  const Reduction* before = nullptr;
+  for (const Reduction& reduction : reductions) {
+    if (before == nullptr || before->stage != reduction.stage) shift = 0;
+    double now = reduction.ready + shift;
+    if (done >= 0) now = std::max(now, done) + copy;
+    const double waited = now - reduction.ready - shift;
+    costs.stages[reduction.stage].last_backward.value += waited;
+    shift += waited;
+    done = now + reduction.seconds;
+    copy = reduction.copy;
+    before = &reduction;
+  }
+  return done < 0 ? 0 : std::max(0.0, done - begin - shift) + copy;
+}
+
+}  // namespace
+
+void hide_reductions(const RunConfig& config, const Schedule& schedule, const std::vector<StageShape>& shapes,
+                     const std::vector<StageActions>& actions, const Trace& trace,
+                     const std::function<Seconds(const OperatorCall&)>& price, Costs& costs) {
+  const Finals finals(schedule, shapes, actions, trace);
+  for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank) {
+    const auto& events = trace.ranks[rank];
+    const auto arg = std::find_if(events.begin(), events.end(), [](const Event& event) {
+      return event.action.type == ActionType::reduce_gradients;
+    });
+    if (arg == events.end()) continue;
+    const double begin = arg->start.value;
+    double exposed = 0;
+    std::vector<Reduction> scatters;
+    for (std::size_t stage = 0; stage < shapes.size(); ++stage) {
+      if (schedule.rank_of_stage[stage] != static_cast<int>(rank)) continue;
+      for (const GradientBucket& bucket : gradient_buckets(shapes[stage], config.ddp_bucket_size)) {
+        double ready = bucket.at_end ? begin : 0;
+        for (const std::size_t unit : bucket.units) ready = std::max(ready, finals.of(stage)[unit]);
+        const double seconds = price(bucket.reduce).value;
+        if (shapes[stage].zero == 1) {
+          scatters.push_back({ready, stage, seconds, price(piece_copy(shapes[stage], bucket)).value});
+        } else {
+          exposed = std::max(exposed, ready + seconds - begin);
+        }
+      }
+    }
+    exposed += one_at_a_time(std::move(scatters), begin, costs);
+    costs.stages[arg->action.stage].reduce_gradients += Seconds{exposed};
+  }
+}
+
+}  // namespace plumbline

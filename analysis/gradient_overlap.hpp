@@ -1,0 +1,26 @@
+// How much of the data-parallel gradient reduction the last backwards hide, and what ARG still waits for.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <vector>
+
+#include "analysis/action_time.hpp"
+#include "core/trace.hpp"
+
+namespace plumbline {
+
+/// The priced actions of a stage, by action type (F, B, I, W).
+using StageActions = std::array<ActionTime, 4>;
+
+/// Sets `last_backward` and adds to `reduce_gradients` in costs.stages. `trace` is the simulated step without
+/// any of it, `price` the wall time of a call on the data group. Z = 0: a bucket's all-reduce starts when the
+/// last gradient of its units is final, those that are left when ARG begins; ARG lasts until all are done.
+/// Z = 1: units one after another in the order in which they become final: the backward waits for the unit
+/// before, copies its piece and goes on; ARG waits for the last. What is under way proceeds independently.
+/// The shift that these waits give later actions of other ranks is not fed back into the starting times.
+void hide_reductions(const RunConfig& config, const Schedule& schedule, const std::vector<StageShape>& shapes,
+                     const std::vector<StageActions>& actions, const Trace& trace,
+                     const std::function<Seconds(const OperatorCall&)>& price, Costs& costs);
+
+}  // namespace plumbline

@@ -1,0 +1,107 @@
+// Appends operator calls with the types and sizes of one stage: how analysis/operator_list*.cpp write lists.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "analysis/operator_list.hpp"
+
+namespace plumbline {
+
+class CallList {
+ public:
+  explicit CallList(const StageShape& shape) : s_(shape) {}
+
+  void gemm(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
+    OperatorCall call;
+    call.kind = CallKind::gemm;
+    call.label = label;
+    call.type = s_.type;
+    call.pass = pass;
+    call.tokens = s_.tokens;
+    call.out = out;
+    call.in = in;
+    calls.push_back(call);
+  }
+  void attention(bool is_backward) {
+    OperatorCall call;
+    call.kind = CallKind::attention;
+    call.label = is_backward ? "attention backward" : "attention forward";
+    call.type = s_.type;
+    call.backward = is_backward;
+    call.tokens = s_.seq;
+    call.out = s_.head_dim;
+    call.in = s_.heads / s_.kv_heads;
+    call.elements = s_.heads * s_.batch;
+    calls.push_back(call);
+  }
+  /// `traffic`: bytes read and written per element of the largest matrix.
+  void memory(const char* name, std::int64_t elements, double traffic) {
+    memory(name, elements, traffic, s_.type);
+  }
+  void memory(const char* name, std::int64_t elements, double traffic, DType type) {
+    if (elements > 0) calls.push_back(memory_call(name, elements, traffic, type));
+  }
+  static OperatorCall memory_call(const char* name, std::int64_t elements, double traffic, DType type) {
+    OperatorCall call;
+    call.label = call.name = name;
+    call.type = type;
+    call.elements = elements;
+    call.bytes_per_element = traffic;
+    return call;
+  }
+  /// Nothing for a group of one or an empty buffer.
+  void collective(CallKind kind, const char* label, Group group, int ranks, std::int64_t elements,
+                  DType type) {
+    if (ranks > 1 && elements > 0)
+      calls.push_back(collective_call(kind, label, group, ranks, elements, type));
+  }
+  static OperatorCall collective_call(CallKind kind, const char* label, Group group, int ranks,
+                                      std::int64_t elements, DType type) {
+    OperatorCall call;
+    call.kind = kind;
+    call.label = label;
+    call.group = group;
+    call.ranks = ranks;
+    call.elements = elements;
+    call.type = type;
+    return call;
+  }
+  void tensor_all_reduce(const char* label, std::int64_t elements, DType type) {
+    collective(CallKind::all_reduce, label, Group::tensor, s_.tensor, elements, type);
+  }
+  /// A product whose partial sums are summed over the tensor ranks in fp32 and rounded into their tensor.
+  void sum_over_tensor_ranks(const char* all_reduce, const char* reduce_scatter) {
+    if (s_.tensor == 1) return;
+    const std::int64_t whole = s_.tokens * s_.hidden;
+    const bool rounds = s_.e() < 4;
+    if (s_.sequence_parallel) {
+      collective(CallKind::reduce_scatter, reduce_scatter, Group::tensor, s_.tensor, whole, DType::fp32);
+    } else {
+      tensor_all_reduce(all_reduce, whole, DType::fp32);
+    }
+    if (rounds) memory("copy", s_.rows * s_.hidden, 4 + static_cast<double>(s_.e()));
+    allocations((s_.sequence_parallel ? 1 : 0) + (rounds ? 1 : 0));
+  }
+  /// The whole of a stream tensor of which sequence parallelism leaves every tensor rank a part.
+  void gathered(const char* label) {
+    if (!s_.sequence_parallel) return;
+    collective(CallKind::all_gather, label, Group::tensor, s_.tensor, s_.tokens * s_.hidden, s_.type);
+    allocations(1);
+  }
+  void allocations(std::int64_t count) {
+    if (count == 0) return;
+    OperatorCall call;
+    call.kind = CallKind::allocation;
+    call.label = "tensor allocations";
+    call.count = count;
+    calls.push_back(call);
+  }
+
+  std::vector<OperatorCall> calls;
+
+ private:
+  const StageShape& s_;
+};
+
+}  // namespace plumbline

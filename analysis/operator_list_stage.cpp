@@ -1,0 +1,282 @@
+// F, B, I and W of a stage, in parts that each use one unit of parameters.
+#include <algorithm>
+
+#include "analysis/operator_list_calls.hpp"
+#include "analysis/parameter_units.hpp"
+#include "core/error.hpp"
+
+namespace plumbline {
+namespace {
+
+double e(const StageShape& s) {
+  return static_cast<double>(s.e());
+}
+double g(const StageShape& s) {
+  return static_cast<double>(s.g());
+}
+
+void norm_forward(const StageShape& s, CallList& list) {
+  list.memory(s.layer_norm ? "layernorm_forward" : "rmsnorm_forward", s.rows * s.hidden, 2 * e(s));
+}
+void norm_backward(const StageShape& s, CallList& list) {
+  list.memory(s.layer_norm ? "layernorm_backward" : "rmsnorm_backward", s.rows * s.hidden, 4 * e(s));
+}
+void bias_backward(const StageShape& s, CallList& list, bool has, std::int64_t elements) {
+  if (has) list.memory("bias_backward", elements, e(s));
+}
+void rotate(const StageShape& s, CallList& list) {
+  if (!s.rotary) return;
+  list.memory("rope", s.tokens * s.q, 2 * e(s));
+  list.memory("rope", s.tokens * s.k, 2 * e(s));
+}
+
+/// One layer forward. When a group of layers is recomputed, its last layer stops at the activation output.
+void layer_forward(const StageShape& s, CallList& list, bool to_activation_only) {
+  const std::int64_t stream = s.rows * s.hidden;
+  norm_forward(s, list);
+  list.gathered("sequence all-gather forward");
+  list.gemm("qkv", GemmPass::forward, s.q + 2 * s.k, s.hidden);
+  rotate(s, list);
+  list.attention(false);
+  list.gemm("projection", GemmPass::forward, s.hidden, s.q);
+  list.sum_over_tensor_ranks("tensor all-reduce forward", "sequence reduce-scatter forward");
+  list.memory("add", stream, 3 * e(s));
+  norm_forward(s, list);
+  list.gathered("sequence all-gather forward");
+  list.gemm("fc1", GemmPass::forward, s.fc1, s.hidden);
+  if (s.swiglu) list.memory("swiglu_forward", s.tokens * s.fc1, 1.5 * e(s));
+  if (!s.swiglu) list.memory("gelu_forward", s.tokens * s.fc1, 2 * e(s));
+  list.allocations(8 + 2 * s.norm_rows);
+  if (to_activation_only) return;
+  list.gemm("fc2", GemmPass::forward, s.hidden, s.ffn);
+  list.sum_over_tensor_ranks("tensor all-reduce forward", "sequence reduce-scatter forward");
+  list.memory("add", stream, 3 * e(s));
+  list.allocations(1);
+}
+
+/// Which gradients an action computes.
+struct Passes {
+  bool input = true;
+  bool weight = true;
+};
+
+void layer_backward(const StageShape& s, CallList& list, Passes passes) {
+  const auto both = [&](const char* label, std::int64_t out, std::int64_t in) {
+    if (passes.input) list.gemm(label, GemmPass::input_gradient, out, in);
+    if (passes.weight) list.gemm(label, GemmPass::weight_gradient, out, in);
+  };
+  const auto sum = [&] {
+    list.sum_over_tensor_ranks("tensor all-reduce backward", "sequence reduce-scatter backward");
+  };
+  const char* gather = "sequence all-gather backward";
+  list.gathered(gather);
+  both("fc2", s.hidden, s.ffn);
+  bias_backward(s, list, passes.weight && s.linear_bias, s.rows * s.hidden);
+  if (passes.input) {
+    if (s.swiglu) list.memory("swiglu_backward", s.tokens * s.fc1, 2.5 * e(s));
+    if (!s.swiglu) list.memory("gelu_backward", s.tokens * s.fc1, 3 * e(s));
+    list.gemm("fc1", GemmPass::input_gradient, s.fc1, s.hidden);
+    sum();
+  }
+  if (passes.weight) {
+    list.gathered(gather);
+    list.gemm("fc1", GemmPass::weight_gradient, s.fc1, s.hidden);
+    bias_backward(s, list, s.linear_bias, s.tokens * s.fc1);
+  }
+  if (passes.input) {
+    norm_backward(s, list);
+    if (s.recompute == Recompute::selective) list.attention(false);
+  }
+  list.gathered(gather);
+  both("projection", s.hidden, s.q);
+  bias_backward(s, list, passes.weight && s.linear_bias, s.rows * s.hidden);
+  if (passes.input) {
+    list.attention(true);
+    rotate(s, list);
+    list.gemm("qkv", GemmPass::input_gradient, s.q + 2 * s.k, s.hidden);
+    sum();
+  }
+  if (passes.weight) {
+    list.gathered(gather);
+    list.gemm("qkv", GemmPass::weight_gradient, s.q + 2 * s.k, s.hidden);
+    bias_backward(s, list, s.qkv_bias, s.tokens * (s.q + 2 * s.k));
+  }
+  if (passes.input) {
+    norm_backward(s, list);
+    list.allocations((s.swiglu ? 6 : 5) + (passes.weight ? 0 : 2));
+  }
+}
+
+/// Puts an action's parts together.
+class Builder {
+ public:
+  explicit Builder(const StageShape& shape) : s_(shape) {}
+
+  /// A part that uses the values of a unit, or computes its weight gradient, or neither. `unit`: its padded
+  /// elements. Fills the calls by `write(list)`.
+  struct Kind {
+    bool values = false;
+    bool gradient = false;
+  };
+  template <class Write>
+  std::size_t part(Kind kind, std::int64_t unit, Write&& write) {
+    CallList list(s_);
+    if (kind.gradient && s_.zero >= 2) list.memory("fill", unit, g(s_), s_.grad_type);
+    write(list);
+    UnitWork part;
+    part.calls = std::move(list.calls);
+    part.final_gradient = kind.gradient;
+    if (kind.values && s_.zero >= 3) {
+      part.gather = CallList::collective_call(CallKind::all_gather, "parameter all-gather", Group::data,
+                                              s_.data, unit, s_.type);
+    }
+    if (kind.gradient && s_.zero >= 2) {
+      part.scatter = CallList::collective_call(CallKind::reduce_scatter, "gradient reduce-scatter",
+                                               Group::data, s_.data, unit, s_.grad_type);
+      part.accumulate = CallList::memory_call("add", unit / s_.data, 3 * g(s_), s_.grad_type);
+    }
+    work.parts.push_back(std::move(part));
+    return work.parts.size() - 1;
+  }
+  void run(std::size_t part, std::int64_t repeat) {
+    if (repeat == 0) return;
+    if (!work.runs.empty() && work.runs.back().part == part) {
+      work.runs.back().repeat += repeat;
+    } else {
+      work.runs.push_back({part, repeat});
+    }
+  }
+  template <class Write>
+  void once(Kind kind, std::int64_t unit, Write&& write) {
+    run(part(kind, unit, write), 1);
+  }
+
+  ActionWork work;
+
+ private:
+  const StageShape& s_;
+};
+
+void embedding_forward(const StageShape& s, Builder& builder) {
+  const std::int64_t full = s.tokens * s.hidden;
+  const auto scatter = [&](CallList& list) {
+    list.collective(CallKind::reduce_scatter, "embedding reduce-scatter", Group::tensor, s.tensor, full,
+                    s.type);
+  };
+  builder.once({true, false}, padded_vocabulary_unit(s), [&](CallList& list) {
+    list.memory("embedding_forward", full, 2 * e(s));
+    if (!s.sequence_parallel) list.tensor_all_reduce("embedding all-reduce", full, s.type);
+    if (s.sequence_parallel && s.rotary) scatter(list);
+    list.allocations(s.sequence_parallel ? 2 : 1);
+  });
+  if (s.rotary) return;
+  builder.once({true, false}, padded_unit(s, s.positions * s.hidden), [&](CallList& list) {
+    list.memory("position_forward", full, 3 * e(s));
+    if (s.sequence_parallel) scatter(list);
+  });
+}
+
+void output_forward(const StageShape& s, Builder& builder) {
+  builder.once({true, false}, padded_vocabulary_unit(s), [&](CallList& list) {
+    norm_forward(s, list);
+    list.gathered("sequence all-gather forward");
+    list.gemm("output layer", GemmPass::forward, s.vocab, s.hidden);
+    list.memory("cross_entropy_max", s.tokens * s.vocab, e(s));
+    list.tensor_all_reduce("loss all-reduce", s.tokens, DType::fp32);
+    list.memory("cross_entropy_sums", s.tokens * s.vocab, e(s));
+    list.tensor_all_reduce("loss all-reduce", 2 * s.tokens, DType::fp32);
+    list.memory("cross_entropy_gradient", s.tokens * s.vocab, 2 * e(s));
+    list.allocations(3 + s.norm_rows);
+  });
+}
+
+void output_backward(const StageShape& s, Builder& builder, Passes passes) {
+  builder.once({passes.input, passes.weight}, padded_vocabulary_unit(s), [&](CallList& list) {
+    if (passes.input) {
+      list.gemm("output layer", GemmPass::input_gradient, s.vocab, s.hidden);
+      list.sum_over_tensor_ranks("output layer all-reduce", "output layer reduce-scatter");
+      list.allocations(2);
+    }
+    if (passes.weight) {
+      list.gathered("sequence all-gather backward");
+      list.gemm("output layer", GemmPass::weight_gradient, s.vocab, s.hidden);
+    }
+  });
+  if (passes.input) builder.once({}, 0, [&](CallList& list) { norm_backward(s, list); });
+}
+
+void embedding_backward(const StageShape& s, Builder& builder) {
+  const std::int64_t full = s.tokens * s.hidden;
+  const double traffic = e(s) + 2 * g(s);
+  builder.once({false, true}, padded_vocabulary_unit(s), [&](CallList& list) {
+    list.gathered("embedding all-gather");
+    list.memory("embedding_backward", full, traffic);
+  });
+  if (s.rotary) return;
+  builder.once({false, true}, padded_unit(s, s.positions * s.hidden),
+               [&](CallList& list) { list.memory("position_backward", full, traffic); });
+}
+
+ActionWork forward_work(const StageShape& s) {
+  Builder builder(s);
+  if (s.first) embedding_forward(s, builder);
+  const std::int64_t unit = padded_unit(s, layer_matrices(s));
+  builder.run(builder.part({true, false}, unit, [&](CallList& list) { layer_forward(s, list, false); }),
+              s.layers);
+  if (s.last) output_forward(s, builder);
+  return std::move(builder.work);
+}
+
+/// The layers of B or I, last to first. With full recomputation each group, last first, is run forward again
+/// before its layers' backward; its last layer's two uses are one.
+void backward_layers(const StageShape& s, Builder& builder, Passes passes) {
+  const std::int64_t unit = padded_unit(s, layer_matrices(s));
+  const Builder::Kind kind{passes.input, passes.weight};
+  const std::size_t plain =
+      builder.part(kind, unit, [&](CallList& list) { layer_backward(s, list, passes); });
+  if (s.recompute != Recompute::full) {
+    builder.run(plain, s.layers);
+    return;
+  }
+  const std::size_t again =
+      builder.part({true, false}, unit, [&](CallList& list) { layer_forward(s, list, false); });
+  const std::size_t turn = builder.part(kind, unit, [&](CallList& list) {
+    layer_forward(s, list, true);
+    layer_backward(s, list, passes);
+  });
+  const std::int64_t size = s.recompute_layers;
+  for (std::int64_t end = s.layers; end > 0;) {
+    const std::int64_t in_group = end % size == 0 ? size : end % size;
+    builder.run(again, in_group - 1);
+    builder.run(turn, 1);
+    builder.run(plain, in_group - 1);
+    end -= in_group;
+  }
+}
+
+ActionWork backward_work(const StageShape& s, Passes passes) {
+  Builder builder(s);
+  if (s.last) output_backward(s, builder, passes);
+  if (passes.input) {
+    backward_layers(s, builder, passes);
+  } else {
+    const std::int64_t unit = padded_unit(s, layer_matrices(s));
+    builder.run(builder.part({false, true}, unit, [&](CallList& list) { layer_backward(s, list, passes); }),
+                s.layers);
+  }
+  if (s.first && passes.input) embedding_backward(s, builder);
+  return std::move(builder.work);
+}
+
+}  // namespace
+
+ActionWork work_of(const StageShape& shape, ActionType type) {
+  if (type == ActionType::forward) return forward_work(shape);
+  if (type == ActionType::backward) return backward_work(shape, {true, true});
+  if (type == ActionType::backward_input) return backward_work(shape, {true, false});
+  if (type == ActionType::backward_weight) return backward_work(shape, {false, true});
+  throw InputError("operators: " + std::string(name_of(type)) +
+                   " is no pass of a stage; expected F, B, I or W");
+}
+
+}  // namespace plumbline
