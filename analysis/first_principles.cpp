@@ -1,13 +1,43 @@
 #include "analysis/first_principles.hpp"
 
+#include <fmt/format.h>
+
 namespace plumbline {
 
-double zero_bytes_per_parameter(int zero_stage, double data_parallel, double parameter_bytes,
-                                double gradient_bytes, double optimizer_bytes) {
-  const double optimizer = zero_stage >= 1 ? optimizer_bytes / data_parallel : optimizer_bytes;
-  const double gradient = zero_stage >= 2 ? gradient_bytes / data_parallel : gradient_bytes;
-  const double parameter = zero_stage >= 3 ? parameter_bytes / data_parallel : parameter_bytes;
-  return parameter + gradient + optimizer;
+StateBytes state_bytes(DType precision, GradDType gradients, Optimizer optimizer) {
+  StateBytes bytes;
+  bytes.parameter = static_cast<double>(size_of(precision));
+  bytes.gradient = gradients == GradDType::fp32 ? 4 : bytes.parameter;
+  const double moments = optimizer == Optimizer::adam ? 8 : 0;
+  const double master = precision == DType::fp32 ? 0 : 4;
+  bytes.optimizer = moments + master;
+  return bytes;
+}
+
+ModelStates zero_model_states(double count, int zero_stage, double data_parallel, const StateBytes& bytes) {
+  const auto share = [&](int from_stage) { return zero_stage >= from_stage ? 1 / data_parallel : 1; };
+  return {count * bytes.parameter * share(3), count * bytes.gradient * share(2),
+          count * bytes.optimizer * share(1)};
+}
+
+double zero_bytes_per_parameter(int zero_stage, double data_parallel, const StateBytes& bytes) {
+  return zero_model_states(1, zero_stage, data_parallel, bytes).total();
+}
+
+std::string zero_formula(int zero_stage, const StateBytes& bytes) {
+  const double p = bytes.parameter;
+  const double g = bytes.gradient;
+  const double k = bytes.optimizer;
+  switch (zero_stage) {
+    case 0:
+      return fmt::format("{} + {} + {}", p, g, k);
+    case 1:
+      return fmt::format("{} + {} + {}/D", p, g, k);
+    case 2:
+      return fmt::format("{} + ({} + {})/D", p, g, k);
+    default:
+      return fmt::format("({} + {} + {})/D", p, g, k);
+  }
 }
 
 double classic_activation_bytes(const ClassicLayer& layer, Recompute recompute) {
@@ -20,9 +50,24 @@ double classic_activation_bytes(const ClassicLayer& layer, Recompute recompute) 
   return tokens_hidden * (10 + 24 / t + kept_scores / t);
 }
 
-double modern_activation_bytes_per_token(double hidden, double query_width, double kv_width, double ffn,
-                                         double heads) {
-  return 8 * hidden + 4 * query_width + 4 * kv_width + 6 * ffn + 4 * heads + 8;
+double classic_parameters(double layers, double hidden) {
+  return 12 * layers * hidden * hidden;
+}
+
+double first_stage_in_flight(double pipeline, double chunks) {
+  return 1 + (pipeline - 1) / (pipeline * chunks);
+}
+
+double modern_activation_bytes(const ModernLayer& layer, Recompute recompute) {
+  const double e = layer.element_bytes;
+  const double rows = layer.tokens / (layer.sequence_parallel ? layer.tensor : 1);
+  if (recompute == Recompute::full) return rows * e * layer.hidden;
+  // Two norm outputs, the middle and the output of the layer, and two fp32 statistics.
+  const double stream = rows * (4 * e * layer.hidden + 8);
+  const double attention = e * layer.query_width + 4 * layer.heads;
+  const double kept_attention = recompute == Recompute::selective ? 0 : attention;
+  const double qkv = e * (layer.query_width + 2 * layer.kv_width);
+  return stream + layer.tokens * (qkv + kept_attention + e * 3 * layer.ffn) / layer.tensor;
 }
 
 }  // namespace plumbline

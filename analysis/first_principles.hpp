@@ -1,17 +1,36 @@
-// Closed forms from the literature that the exact memory model is cross-checked against.
+// Closed forms from the literature that the exact memory model is cross-checked against. Bytes are plain
+// doubles here: the formulas are continuous in the sizes.
 #pragma once
 
-#include <cstdint>
+#include <string>
 
 #include "core/run_config.hpp"
 
 namespace plumbline {
 
-/// Bytes of model state per parameter under ZeRO (Rajbhandari et al., arXiv:1910.02054, §5): parameter and
-/// gradient of `parameter_bytes` and `gradient_bytes`, K = `optimizer_bytes` (12: fp32 master and two
-/// moments), cut over `data_parallel` ranks from `zero_stage` on.
-double zero_bytes_per_parameter(int zero_stage, double data_parallel, double parameter_bytes = 2,
-                                double gradient_bytes = 2, double optimizer_bytes = 12);
+/// Bytes that training keeps per parameter.
+struct StateBytes {
+  double parameter = 2;
+  double gradient = 2;
+  double optimizer = 12;  // K: fp32 master weight and Adam's two moments
+};
+/// 16-bit storage: 2, 2 or 4, and a master weight beside the moments; fp32: 4, 4 and the moments alone.
+StateBytes state_bytes(DType precision, GradDType gradients, Optimizer optimizer);
+
+/// Bytes of model states on one rank.
+struct ModelStates {
+  double parameters = 0;
+  double gradients = 0;
+  double optimizer = 0;
+  double total() const { return parameters + gradients + optimizer; }
+};
+/// Model states of `count` parameters under ZeRO (Rajbhandari et al., arXiv:1910.02054, §5): optimizer states
+/// are cut over `data_parallel` ranks from stage 1 on, gradients from 2, parameters from 3.
+ModelStates zero_model_states(double count, int zero_stage, double data_parallel, const StateBytes& bytes);
+/// The same per parameter.
+double zero_bytes_per_parameter(int zero_stage, double data_parallel, const StateBytes& bytes = {});
+/// Its formula: "2 + (2 + 12)/D".
+std::string zero_formula(int zero_stage, const StateBytes& bytes);
 
 /// Sizes of the classic GPT layer with dropout and a kept s×s softmax.
 struct ClassicLayer {
@@ -22,14 +41,32 @@ struct ClassicLayer {
   double tensor = 1;
   bool sequence_parallel = false;
 };
-/// Bytes of 16-bit activations one layer keeps (Korthikanti et al., arXiv:2205.05198, table 2).
+/// Bytes of 16-bit activations one layer keeps (Korthikanti et al., arXiv:2205.05198, table 2). Full
+/// recomputation keeps the input, 2·s·b·h.
 double classic_activation_bytes(const ClassicLayer& layer, Recompute recompute);
 
-/// Bytes of 16-bit activations one modern layer keeps per token (RMSNorm, grouped-query attention with
-/// `query_width` = a·d and `kv_width` = k·d, SwiGLU of width `ffn`, no stored scores, no dropout), as
-/// derived from the description in bench/training/README.md: 8h + 4·a·d + 4·k·d + 6F + 4a + 8 for a layer
-/// that owns its output, the 8 being the two fp32 norm statistics.
-double modern_activation_bytes_per_token(double hidden, double query_width, double kv_width, double ffn,
-                                         double heads);
+/// Parameters of the layers of a GPT: 12·L·h², without biases, norms and vocabulary.
+double classic_parameters(double layers, double hidden);
+/// Layers' worth of activations that the first stage of interleaved 1F1B keeps, for each layer of the model:
+/// 1 + (P-1)/(P·V) (arXiv:2205.05198, §4.2.3; 1F1B is V = 1, and one stage keeps 1).
+double first_stage_in_flight(double pipeline, double chunks);
+
+/// Sizes of the modern layer: RMSNorm, grouped-query attention without stored scores, SwiGLU, no dropout.
+struct ModernLayer {
+  double tokens = 0;  // s·b
+  double hidden = 0;
+  double query_width = 0;  // a·d
+  double kv_width = 0;     // k·d
+  double ffn = 0;
+  double heads = 0;
+  double element_bytes = 2;
+  double tensor = 1;
+  bool sequence_parallel = false;
+};
+/// Bytes one modern layer keeps, derived from bench/training/README.md for a layer that owns its output: with
+/// 16-bit storage 8h + 4·a·d + 4·k·d + 6F + 4a + 8 per token, 8 being the two fp32 norm statistics; 8h + 8 is
+/// cut over tensor ranks by sequence parallelism, the rest by tensor parallelism. Selective recomputation
+/// drops the attention's output and its log-sum-exp, full keeps the input.
+double modern_activation_bytes(const ModernLayer& layer, Recompute recompute);
 
 }  // namespace plumbline
