@@ -46,7 +46,7 @@ int run_as_rank(const RunConfig& config, const std::string& trace_file, int& arg
     const auto progress = [](int done, int all) { fmt::print(stderr, "step {} of {}\n", done, all); };
     const Schedule schedule = schedule_for(config);
     const training::TrainingResult result =
-        training::train(config, schedule, *operators, communicator, host_memory(), progress);
+        training::train(config, schedule, *operators, communicator, communicator, host_memory(), progress);
     if (communicator.rank() == 0) {
       std::string note;
       const HardwareProfile hardware = hardware_of(config, note);

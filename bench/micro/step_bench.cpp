@@ -40,10 +40,10 @@ int run(int argc, char** argv) {
   TimedOperators timed(*operators);
   SoloCommunicator communicator;
   Arena arena({}, host_memory());
-  TransformerStage stage(config, timed, communicator, arena);
+  const Schedule schedule = schedule_for(config);
+  RankStages stage(config, schedule, timed, communicator, arena);
   load_weights(stage, random_weights(config.seed, config.model.init_std));
   const StepData data(config, 0);
-  const Schedule schedule = schedule_for(config);
   Seconds step;
   for (int i = 0; i < config.warmup_steps + config.steps; ++i) {
     if (i == config.warmup_steps) {

@@ -9,19 +9,45 @@ void TrainingContext::reduce_over_tensor_ranks(const Matrix& x, ReduceOp op) con
   tensor_communication += communicator.now() - start;
 }
 
+void TrainingContext::scatter_over_tensor_ranks(const Matrix& all, const Matrix& rows) const {
+  const Seconds start = communicator.now();
+  communicator.reduce_scatter(Group::tensor, all, rows);
+  tensor_communication += communicator.now() - start;
+}
+
+AllRows TrainingContext::gather_rows(const Matrix& rows) const {
+  AllRows all;
+  all.rows = rows;
+  if (!sequence_parallel) return all;
+  all.held = make(Category::workspace, "gathered sequence", shape.tokens, shape.hidden);
+  all.rows = all.held;
+  const Seconds start = communicator.now();
+  communicator.all_gather(Group::tensor, rows, all.rows);
+  tensor_communication += communicator.now() - start;
+  return all;
+}
+
 void TrainingContext::gemm_over_tensor_ranks(Gemm gemm) const {
-  if (tensor_size() == 1 || gemm.c.dtype == DType::fp32) {
+  const Matrix result = gemm.c;
+  if (!sequence_parallel && (tensor_size() == 1 || result.dtype == DType::fp32)) {
     operators.gemm(gemm);
-    reduce_over_tensor_ranks(gemm.c, ReduceOp::sum);
+    reduce_over_tensor_ranks(result, ReduceOp::sum);
     return;
   }
-  const Matrix result = gemm.c;
   const Tensor partial =
-      make_fp32(Category::workspace, "tensor-parallel partial sums", result.rows, result.cols);
+      make_fp32(Category::workspace, "tensor-parallel partial sums", shape.tokens, result.cols);
   gemm.c = partial;
   operators.gemm(gemm);
-  reduce_over_tensor_ranks(partial, ReduceOp::sum);
-  operators.copy(partial, result);
+  if (!sequence_parallel) {
+    reduce_over_tensor_ranks(partial, ReduceOp::sum);
+    operators.copy(partial, result);
+  } else if (result.dtype == DType::fp32) {
+    scatter_over_tensor_ranks(partial, result);
+  } else {
+    const Tensor piece = make_fp32(Category::workspace, "tensor-parallel sums", result.rows, result.cols);
+    scatter_over_tensor_ranks(partial, piece);
+    operators.copy(piece, result);
+  }
 }
 
 }  // namespace plumbline::training

@@ -9,6 +9,15 @@
 
 namespace plumbline::training {
 
+/// All T rows of a tensor of the residual stream: gathered into memory of their own with sequence
+/// parallelism, else the tensor itself.
+struct AllRows {
+  Tensor held;
+  Matrix rows;
+  operator const Matrix&() const { return rows; }  // NOLINT: passed where a view is wanted
+  void reset() { held.reset(); }
+};
+
 /// References only; whoever makes it keeps them alive.
 struct TrainingContext {
   const RunConfig& config;
@@ -16,7 +25,8 @@ struct TrainingContext {
   Operators& operators;
   Communicator& communicator;
   Arena& arena;
-  Seconds& tensor_communication;  // time spent in all-reduces over the tensor group so far
+  Seconds& tensor_communication;  // time spent in collectives over the tensor group so far
+  const bool sequence_parallel = config.effective_sequence_parallel();
 
   const ModelConfig& model() const { return config.model; }
   int tensor_size() const { return config.tensor_model_parallel_size; }
@@ -27,11 +37,18 @@ struct TrainingContext {
   Tensor make_fp32(Category category, const char* holder, std::int64_t rows, std::int64_t cols) const {
     return arena.allocate(category, holder, rows, cols, DType::fp32);
   }
+  /// A tensor of the residual stream: (R, h) of the storage type.
+  Tensor make_stream(Category category, const char* holder) const {
+    return make(category, holder, shape.rows, shape.hidden);
+  }
   /// Sum or maximum over the tensor-parallel group, in place.
   void reduce_over_tensor_ranks(const Matrix& x, ReduceOp op) const;
-  /// A product whose tensor ranks hold partial sums: gemm.c becomes the sum over the group, rounded to its
-  /// type once. 16-bit partial sums would round once per rank and hop, and the ranks' split would show in the
-  /// gradients.
+  /// With sequence parallelism: the sum over the group of its rows of `all` (T, h).
+  void scatter_over_tensor_ranks(const Matrix& all, const Matrix& rows) const;
+  AllRows gather_rows(const Matrix& rows) const;
+  /// A product whose tensor ranks hold partial sums: gemm.c (R, h) becomes its rows of the sum over the
+  /// group, rounded to its type once. 16-bit partial sums would round once per rank and hop, and the ranks'
+  /// split would show in the gradients.
   void gemm_over_tensor_ranks(Gemm gemm) const;
 };
 

@@ -1,21 +1,47 @@
 // One decoder layer: pre-norm attention and feed-forward blocks with residuals, tensor-parallel in Megatron's
-// way (arXiv:1909.08053 §3): qkv and fc1 cut by output, proj and fc2 by input, one all-reduce after each of
-// the latter.
+// way (arXiv:1909.08053 §3): qkv and fc1 cut by output, proj and fc2 by input, one reduction after each of
+// the latter; with sequence parallelism (Korthikanti et al. 2022, arXiv:2205.05198 §4.2.2) norms and
+// residuals work on R = T/t rows.
 #pragma once
 
-#include "bench/training/context.hpp"
+#include <array>
+
+#include "bench/training/parameter_memory.hpp"
+#include "bench/training/unit_gradients.hpp"
 
 namespace plumbline::training {
 
-/// Views into the rank's parameter memory, or, with the same shapes, into its gradient memory. Biases that
-/// the model lacks are empty.
-struct LayerWeights {
+/// Views into the rank's values, or, with the same shapes, into its gradients. Biases that the model lacks
+/// are empty.
+struct LayerVectors {
   Matrix norm1, norm1_bias, norm2, norm2_bias;
-  Matrix qkv, qkv_bias, proj, proj_bias;
-  Matrix fc1, fc1_bias, fc2, fc2_bias;
+  Matrix qkv_bias, proj_bias, fc1_bias, fc2_bias;
+};
+struct LayerMatrices {
+  Matrix qkv, proj, fc1, fc2;
 };
 
-/// What the forward of one micro-batch leaves for its backward.
+/// One layer's parameters on this rank.
+class Layer {
+ public:
+  Layer(const ParameterMemory& memory, const StageEntry& stage, std::int64_t layer);
+
+  LayerVectors values;
+  LayerVectors gradients;
+  int unit;
+  /// Views into the unit's values or gradients.
+  LayerMatrices matrices(const Matrix& unit_row) const;
+
+ private:
+  /// Of qkv, proj, fc1, fc2 within the unit.
+  struct Place {
+    std::int64_t offset, rows, cols;
+  };
+  std::array<Place, 4> places_;
+};
+
+/// What the forward of one micro-batch leaves for its backward, and, with a split backward, the input
+/// gradient for the weight gradient.
 struct LayerActivations {
   Tensor input;
   Tensor norm1, norm1_stats;
@@ -25,24 +51,48 @@ struct LayerActivations {
   Tensor norm2, norm2_stats;
   Tensor fc1;
   Tensor activation;
+
+  Tensor output_gradient;
+  Tensor fc1_gradient;
+  Tensor middle_gradient;
+  Tensor qkv_gradient;
+
+  /// Full recomputation: forgets all but the input.
+  void keep_input_only();
 };
 
-/// Statistics kept by a norm: (n, T) fp32, n = 1 (rstd) or 2 (mean, rstd).
-void norm_forward(const TrainingContext& context, const Matrix& x, const Matrix& weight, const Matrix& bias,
-                  const Matrix& y, const Matrix& stats);
-/// dx = residual + gradient; dweight, dbias accumulated into.
-void norm_backward(const TrainingContext& context, const Matrix& dy, const Matrix& x, const Matrix& weight,
-                   const Matrix& stats, const Matrix& residual, const Matrix& dx, const Matrix& dweight,
-                   const Matrix& dbias);
+/// Views of q, k and v in a tensor of qkv's shape.
+struct QueryKeyValue {
+  QueryKeyValue(const StageShape& shape, const Matrix& qkv)
+      : q(qkv.columns(0, shape.query)),
+        k(qkv.columns(shape.query, shape.key)),
+        v(qkv.columns(shape.query + shape.key, shape.key)) {}
+  Matrix q, k, v;
+};
 
-/// Reads saved.input, fills the rest of `saved`, overwrites `output` (T, h).
-void layer_forward(const TrainingContext& context, const SharedBuffers& shared, const LayerWeights& weights,
-                   LayerActivations& saved, const Matrix& output);
+/// Reads saved.input and fills the rest of `saved` up to the activation output.
+void layer_forward(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
+                   const LayerMatrices& weights, LayerActivations& saved);
+/// The rest of the forward: overwrites `output` (R, h).
+void layer_output(const TrainingContext& context, const Layer& layer, const LayerMatrices& weights,
+                  const LayerActivations& saved, const Matrix& output);
+/// Attention proper, from qkv to attention output and log-sum-exp: all that selective recomputation repeats.
+void layer_attention(const TrainingContext& context, const SharedBuffers& shared, LayerActivations& saved);
 
-/// Takes the gradient of the output in `gradient_in`, leaves that of the input in `gradient_out` (they may be
-/// the same memory), accumulates into `gradients`, and frees `saved` as it goes.
-void layer_backward(const TrainingContext& context, const SharedBuffers& shared, const LayerWeights& weights,
-                    const LayerWeights& gradients, LayerActivations& saved, const Matrix& gradient_in,
-                    const Matrix& gradient_out);
+/// Takes the gradient of the output in `stream`, leaves that of the middle there, adds to the gradients of
+/// the matrices and frees `saved` as it goes. Returns the gradient of the first norm's output, with which
+/// layer_input_gradient ends the layer's backward.
+Tensor layer_backward(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
+                      const LayerMatrices& weights, UnitGradients& gradients, LayerActivations& saved,
+                      const Matrix& stream);
+/// The same without the gradients of matrices and their biases: keeps in `saved` what layer_backward_weight
+/// needs. The gradient of the output is saved.output_gradient.
+Tensor layer_backward_input(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
+                            const LayerMatrices& weights, LayerActivations& saved);
+/// Overwrites `to` with the gradient of the layer's input; `middle_gradient` may be the same memory.
+void layer_input_gradient(const TrainingContext& context, const Layer& layer, LayerActivations& saved,
+                          Tensor norm_gradient, const Matrix& middle_gradient, const Matrix& to);
+void layer_backward_weight(const TrainingContext& context, const Layer& layer, UnitGradients& gradients,
+                           LayerActivations& saved);
 
 }  // namespace plumbline::training

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/error.hpp"
+
 namespace plumbline::training {
 namespace {
 
@@ -28,11 +30,11 @@ class Builder {
     names_.gpt2 = model_.architecture == "gpt2";
   }
 
-  std::vector<Parameter> build() {
+  StageParameters build() {
     if (part_.first()) {
       add_vocabulary("embedding.weight", names_.embedding(), false);
       if (model_.positions == Positions::learned) {
-        Parameter& p = add("positions.weight", -1, model_.max_positions, shape_.hidden, Fill::normal);
+        Parameter& p = add_matrix("positions.weight", -1, model_.max_positions, shape_.hidden, new_unit());
         p.replicated = true;
         p.slices = {whole(Names::positions(), p)};
       }
@@ -42,19 +44,22 @@ class Builder {
       add_norm("final_norm", -1, names_.final_norm("weight"), names_.final_norm("bias"));
       if (!model_.tied_embeddings) {
         add_vocabulary("output.weight", Names::output(), false);
-      } else if (part_.stages > 1) {
+      } else if (!part_.shares_embedding) {
         add_vocabulary("output.weight", names_.embedding(), true);
       }
     }
-    std::int64_t offset = 0;
-    for (Parameter& p : parameters_) {
-      p.offset = offset;
-      offset += p.elements();
-    }
-    return std::move(parameters_);
+    place_vectors(true);
+    stage_.replicated_vectors = stage_.vectors;
+    place_vectors(false);
+    return std::move(stage_);
   }
 
  private:
+  int new_unit() {
+    stage_.unit_elements.push_back(0);
+    return static_cast<int>(stage_.unit_elements.size()) - 1;
+  }
+
   Parameter& add(std::string role, std::int64_t layer, std::int64_t rows, std::int64_t cols, Fill fill) {
     Parameter p;
     p.role = std::move(role);
@@ -62,9 +67,26 @@ class Builder {
     p.rows = rows;
     p.cols = cols;
     p.fill = fill;
-    p.decays = fill == Fill::normal && rows > 1;
-    parameters_.push_back(std::move(p));
-    return parameters_.back();
+    stage_.list.push_back(std::move(p));
+    return stage_.list.back();
+  }
+
+  Parameter& add_matrix(std::string role, std::int64_t layer, std::int64_t rows, std::int64_t cols,
+                        int unit) {
+    Parameter& p = add(std::move(role), layer, rows, cols, Fill::normal);
+    std::int64_t& size = stage_.unit_elements[static_cast<std::size_t>(unit)];
+    p.unit = unit;
+    p.offset = size;
+    size += p.elements();
+    return p;
+  }
+
+  void place_vectors(bool replicated) {
+    for (Parameter& p : stage_.list) {
+      if (p.unit >= 0 || p.replicated != replicated) continue;
+      p.offset = stage_.vectors;
+      stage_.vectors += p.elements();
+    }
   }
 
   static Slice whole(std::string tensor, const Parameter& p) {
@@ -77,7 +99,7 @@ class Builder {
   }
 
   void add_vocabulary(const std::string& role, const std::string& tensor, bool tied_copy) {
-    Parameter& p = add(role, -1, shape_.vocab, shape_.hidden, Fill::normal);
+    Parameter& p = add_matrix(role, -1, shape_.vocab, shape_.hidden, new_unit());
     p.tied_copy = tied_copy;
     Slice s;
     s.tensor = tensor;
@@ -177,7 +199,6 @@ class Builder {
     const Slice fc2 = input_cols(name(gpt2 ? "mlp.c_proj.weight" : "mlp.down_proj.weight"), h, model_.ffn,
                                  rank * shape_.ffn, shape_.ffn);
 
-    // Vectors first, so that the parameters without weight decay lie together.
     add_norm("norm1", layer, name(gpt2 ? "ln_1.weight" : "input_layernorm.weight"), name("ln_1.bias"));
     add_norm("norm2", layer, name(gpt2 ? "ln_2.weight" : "post_attention_layernorm.weight"),
              name("ln_2.bias"));
@@ -188,10 +209,11 @@ class Builder {
       add_split_bias("fc1.bias", layer, shape_.fc1, fc1, bias_of);
       add_whole_bias("fc2.bias", layer, bias_of(fc2.tensor));
     }
-    add("qkv.weight", layer, shape_.qkv, h, Fill::normal).slices = qkv;
-    add("proj.weight", layer, h, shape_.query, Fill::normal).slices = {proj};
-    add("fc1.weight", layer, shape_.fc1, h, Fill::normal).slices = fc1;
-    add("fc2.weight", layer, h, shape_.ffn, Fill::normal).slices = {fc2};
+    const int unit = new_unit();
+    add_matrix("qkv.weight", layer, shape_.qkv, h, unit).slices = qkv;
+    add_matrix("proj.weight", layer, h, shape_.query, unit).slices = {proj};
+    add_matrix("fc1.weight", layer, shape_.fc1, h, unit).slices = fc1;
+    add_matrix("fc2.weight", layer, h, shape_.ffn, unit).slices = {fc2};
   }
 
   template <class BiasOf>
@@ -212,17 +234,20 @@ class Builder {
   const StagePart& part_;
   StageShape shape_;
   Names names_;
-  std::vector<Parameter> parameters_;
+  StageParameters stage_;
 };
 
 }  // namespace
 
-std::vector<Parameter> stage_parameters(const RunConfig& config, const StagePart& part) {
-  return Builder(config, part).build();
+const Parameter& StageParameters::find(std::string_view role, std::int64_t layer) const {
+  for (const Parameter& parameter : list) {
+    if (parameter.layer == layer && parameter.role == role) return parameter;
+  }
+  throw Error(fmt::format("no parameter {} of layer {} in this stage", role, layer));
 }
 
-std::int64_t total_elements(const std::vector<Parameter>& parameters) {
-  return parameters.empty() ? 0 : parameters.back().end();
+StageParameters stage_parameters(const RunConfig& config, const StagePart& part) {
+  return Builder(config, part).build();
 }
 
 }  // namespace plumbline::training

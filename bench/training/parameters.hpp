@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "bench/training/placement.hpp"
 #include "bench/training/shape.hpp"
 
 namespace plumbline::training {
@@ -34,9 +36,9 @@ struct Parameter {
   std::int64_t layer = -1;  // global index; -1 outside the layers
   std::int64_t rows = 0;    // a vector has one row
   std::int64_t cols = 0;
-  std::int64_t offset = 0;  // first element in the rank's flat parameter memory
+  int unit = -1;            // of the stage's units; -1: a vector
+  std::int64_t offset = 0;  // first element in its unit, or in the stage's vectors
   Fill fill = Fill::normal;
-  bool decays = false;      // weight decay applies (matrices, not biases and norms)
   bool replicated = false;  // the same on every tensor rank
   bool tied_copy = false;   // the last stage's copy of the embedding
   std::vector<Slice> slices;
@@ -45,11 +47,19 @@ struct Parameter {
   std::int64_t end() const { return offset + elements(); }
 };
 
-/// Everything a rank holds, in memory order: embedding, layers (small vectors before the matrices), final
-/// norm, output layer. Padding rows of the vocabulary belong to no slice.
-std::vector<Parameter> stage_parameters(const RunConfig& config, const StagePart& part);
+/// Everything a stage holds. Its matrices form units, which are cut, gathered and reduced as a whole:
+/// embedding, positions, each layer, output layer. Its vectors lie together, the replicated ones first.
+struct StageParameters {
+  std::vector<Parameter> list;              // in model order
+  std::vector<std::int64_t> unit_elements;  // of each unit
+  std::int64_t vectors = 0;                 // elements
+  std::int64_t replicated_vectors = 0;      // of these
 
-/// Elements of all of them.
-std::int64_t total_elements(const std::vector<Parameter>& parameters);
+  /// Throws Error when there is none.
+  const Parameter& find(std::string_view role, std::int64_t layer = -1) const;
+};
+
+/// Padding rows of the vocabulary belong to no slice.
+StageParameters stage_parameters(const RunConfig& config, const StagePart& part);
 
 }  // namespace plumbline::training

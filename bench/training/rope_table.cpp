@@ -1,6 +1,7 @@
 // Rotary tables: cos and sin of position × frequency, with Llama 3.1's frequency scaling.
 #include <cmath>
 #include <numbers>
+#include <vector>
 
 #include "bench/training/context.hpp"
 
@@ -23,6 +24,22 @@ double frequency(const ModelConfig& model, std::int64_t i) {
   return (1 - smooth) * base / scaling.factor + smooth * base;
 }
 
+void upload_tables(const TrainingContext& context, const Matrix& cos_table, const Matrix& sin_table) {
+  const std::int64_t half = cos_table.cols;
+  std::vector<float> cos(static_cast<std::size_t>(cos_table.elements()));
+  std::vector<float> sin(cos.size());
+  for (std::int64_t i = 0; i < half; ++i) {
+    const double step = frequency(context.model(), i);
+    for (std::int64_t position = 0; position < cos_table.rows; ++position) {
+      const double angle = static_cast<double>(position) * step;
+      cos[static_cast<std::size_t>(position * half + i)] = static_cast<float>(std::cos(angle));
+      sin[static_cast<std::size_t>(position * half + i)] = static_cast<float>(std::sin(angle));
+    }
+  }
+  context.operators.upload(cos.data(), cos_table);
+  context.operators.upload(sin.data(), sin_table);
+}
+
 }  // namespace
 
 SharedBuffers make_shared_buffers(const TrainingContext& context) {
@@ -33,18 +50,8 @@ SharedBuffers make_shared_buffers(const TrainingContext& context) {
     const std::int64_t half = model.head_dim / 2;
     shared.rope_cos = context.make_fp32(Category::workspace, "rotary table", seq, half);
     shared.rope_sin = context.make_fp32(Category::workspace, "rotary table", seq, half);
-    std::vector<float> cos(static_cast<std::size_t>(seq * half));
-    std::vector<float> sin(cos.size());
-    for (std::int64_t i = 0; i < half; ++i) {
-      const double step = frequency(model, i);
-      for (std::int64_t position = 0; position < seq; ++position) {
-        const double angle = static_cast<double>(position) * step;
-        cos[static_cast<std::size_t>(position * half + i)] = static_cast<float>(std::cos(angle));
-        sin[static_cast<std::size_t>(position * half + i)] = static_cast<float>(std::sin(angle));
-      }
-    }
-    context.operators.upload(cos.data(), shared.rope_cos);
-    context.operators.upload(sin.data(), shared.rope_sin);
+    // The emulated backend reads no memory.
+    if (context.config.backend != Backend::emulated) upload_tables(context, shared.rope_cos, shared.rope_sin);
   }
   const std::int64_t scratch =
       context.operators.attention_scratch(context.shape.attention, context.config.precision);

@@ -3,281 +3,216 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.hpp"
 
 namespace plumbline::training {
-namespace {
 
-StagePart this_part(const RunConfig& config, const Communicator& communicator) {
-  const Coordinates at = communicator.layout().coordinates(communicator.rank());
-  return part_of(config, at.pipeline, at.tensor);
-}
-
-StageMemory allocate_memory(const TrainingContext& context, std::int64_t elements) {
-  StageMemory memory;
-  memory.values = context.make(Category::parameters, "parameters", 1, elements);
-  memory.gradients =
-      context.arena.allocate(Category::gradients, "gradients", 1, elements, context.config.grad_type());
-  if (context.config.precision != DType::fp32) {
-    memory.master = context.make_fp32(Category::optimizer, "master weights", 1, elements);
+ModelStage::ModelStage(RankResources& rank, const StageEntry& entry)
+    : rank_(rank), part_(entry.part), in_flight_(rank.placement.microbatches, entry.part.layers) {
+  const TrainingContext& context = rank.context;
+  const int microbatches = rank.placement.microbatches / rank.placement.routes;
+  for (std::int64_t i = 0; i < part_.layers; ++i) {
+    layers_.emplace_back(rank.memory, entry, part_.first_layer + i);
+    rank.gradients.expect(layers_.back().unit, microbatches);
   }
-  if (context.config.optimizer == Optimizer::adam) {
-    memory.moment1 = context.make_fp32(Category::optimizer, "Adam first moment", 1, elements);
-    memory.moment2 = context.make_fp32(Category::optimizer, "Adam second moment", 1, elements);
-    context.operators.fill(memory.moment1, 0);
-    context.operators.fill(memory.moment2, 0);
-  }
-  return memory;
-}
-
-}  // namespace
-
-TransformerStage::TransformerStage(const RunConfig& config, Operators& operators, Communicator& communicator,
-                                   Arena& arena)
-    : config_(config),
-      context_{config_, StageShape(config_), operators, communicator, arena, tensor_communication_},
-      part_(this_part(config, communicator)),
-      parameters_(stage_parameters(config, part_)),
-      memory_(allocate_memory(context_, total_elements(parameters_))),
-      shared_(make_shared_buffers(context_)),
-      reducer_(communicator, memory_.gradients, config.ddp_bucket_size),
-      global_tokens_(config.global_batch_size * config.seq_length) {
-  for (std::int64_t layer = 0; layer < part_.layers; ++layer) {
-    weights_.push_back(layer_weights(memory_.values, layer));
-    gradients_.push_back(layer_weights(memory_.gradients, layer));
-  }
-  const std::int64_t rows = context_.shape.tokens;
-  const std::int64_t hidden = context_.shape.hidden;
-  const std::int64_t microbatches = config.microbatches();
   if (part_.first()) {
-    inputs_ = arena.allocate(Category::workspace, "input tokens", microbatches, rows, DType::int32);
+    input_.emplace(rank, entry);
+    for (const int unit : input_->units()) rank.gradients.expect(unit, microbatches);
   }
   if (part_.last()) {
-    targets_ = arena.allocate(Category::workspace, "target tokens", microbatches, rows, DType::int32);
+    output_.emplace(rank, entry);
+    rank.gradients.expect(output_->unit(), microbatches);
   }
-  if (!part_.last()) {
-    send_forward_ = context_.make(Category::communication, "send-forward buffer", rows, hidden);
-    receive_backward_ = context_.make(Category::communication, "receive-backward buffer", rows, hidden);
+  const auto together =
+      recomputes_all() ? static_cast<std::size_t>(context.config.recompute_num_layers) : layers_.size();
+  for (std::size_t first = 0; first < layers_.size(); first += together) {
+    groups_.push_back({first, std::min(first + together, layers_.size())});
   }
-  if (!part_.first()) {
-    send_backward_ = context_.make(Category::communication, "send-backward buffer", rows, hidden);
+  make_uses();
+  if (!part_.last() && !part_.next_is_here) {
+    send_forward_ = context.make_stream(Category::communication, "send-forward buffer");
   }
-}
-
-Matrix TransformerStage::view(const Tensor& flat, const Parameter& parameter) const {
-  const Matrix& all = flat.matrix();
-  return {all.at(0, parameter.offset), parameter.rows, parameter.cols, all.dtype};
-}
-
-const Parameter& TransformerStage::find(std::string_view role, std::int64_t layer) const {
-  for (const Parameter& parameter : parameters_) {
-    if (parameter.layer == layer && parameter.role == role) return parameter;
-  }
-  throw Error(fmt::format("no parameter {} of layer {} on stage {}", role, layer, part_.stage));
-}
-
-LayerWeights TransformerStage::layer_weights(const Tensor& flat, std::int64_t local_layer) const {
-  const std::int64_t layer = part_.first_layer + local_layer;
-  const auto get = [&](std::string_view role) { return view(flat, find(role, layer)); };
-  const ModelConfig& model = config_.model;
-  LayerWeights w;
-  w.norm1 = get("norm1.weight");
-  w.norm2 = get("norm2.weight");
-  if (model.norm == Norm::layer) {
-    w.norm1_bias = get("norm1.bias");
-    w.norm2_bias = get("norm2.bias");
-  }
-  w.qkv = get("qkv.weight");
-  w.proj = get("proj.weight");
-  w.fc1 = get("fc1.weight");
-  w.fc2 = get("fc2.weight");
-  if (model.qkv_bias) w.qkv_bias = get("qkv.bias");
-  if (model.linear_bias) {
-    w.proj_bias = get("proj.bias");
-    w.fc1_bias = get("fc1.bias");
-    w.fc2_bias = get("fc2.bias");
-  }
-  return w;
-}
-
-std::string_view TransformerStage::output_role() const {
-  return config_.model.tied_embeddings && part_.stages == 1 ? "embedding.weight" : "output.weight";
-}
-
-void TransformerStage::start_step(const std::int32_t* inputs, const std::int32_t* targets) {
-  if (part_.first()) context_.operators.upload(inputs, inputs_);
-  if (part_.last()) context_.operators.upload(targets, targets_);
-  if (!gradients_clear_) context_.operators.fill(memory_.gradients, 0);
-  gradients_clear_ = false;
-  tensor_communication_ = {};
-  reducer_.start_step();
-  microbatches_done_ = 0;
-  loss_sum_ = 0;
-}
-
-void TransformerStage::run(const Action& action) {
-  switch (action.type) {
-    case ActionType::forward:
-      forward(action.microbatch);
-      break;
-    case ActionType::backward:
-      backward(action.microbatch);
-      break;
-    case ActionType::reduce_gradients:
-      reducer_.finish();
-      break;
-    case ActionType::reduce_embedding:
-      reduce_tied_embedding();
-      break;
-    case ActionType::optimizer:
-      optimizer_step();
-      break;
-    default:
-      throw Error(fmt::format("action {} is not executable: this stage runs F, B, ARG, ARE and OPT",
-                              to_string(action)));
-  }
-  context_.operators.synchronize();
-}
-
-Matrix TransformerStage::send_buffer(const Action& action) {
-  return action.type == ActionType::send_forward ? send_forward_ : send_backward_;
-}
-
-Matrix TransformerStage::receive_buffer(const Action& action) {
-  if (action.type == ActionType::receive_backward) return receive_backward_;
-  MicrobatchState& state = in_flight_[action.microbatch];
-  state.layers.resize(static_cast<std::size_t>(part_.layers));
-  state.layers.front().input =
-      context_.make(Category::activations, "layer input", context_.shape.tokens, context_.shape.hidden);
-  return state.layers.front().input;
-}
-
-void TransformerStage::embed(std::uint32_t microbatch, const Matrix& output) {
-  const Matrix tokens = inputs_.matrix().row_range(microbatch, 1);
-  context_.operators.embedding_forward(tokens, weight("embedding.weight"),
-                                       part_.tensor_rank * context_.shape.vocab, output);
-  context_.reduce_over_tensor_ranks(output, ReduceOp::sum);
-  if (config_.model.positions == Positions::learned) {
-    context_.operators.position_forward(output, weight("positions.weight"), config_.seq_length);
+  if (!part_.first() && !part_.previous_is_here) {
+    send_backward_ = context.make_stream(Category::communication, "send-backward buffer");
   }
 }
 
-void TransformerStage::forward(std::uint32_t microbatch) {
-  MicrobatchState& state = in_flight_[microbatch];
-  state.layers.resize(static_cast<std::size_t>(part_.layers));
-  const std::int64_t rows = context_.shape.tokens;
-  const std::int64_t hidden = context_.shape.hidden;
-  if (part_.first()) {
-    state.layers.front().input = context_.make(Category::activations, "layer input", rows, hidden);
-    embed(microbatch, state.layers.front().input);
+bool ModelStage::recomputes_all() const {
+  return rank_.context.config.recompute_granularity == Recompute::full;
+}
+
+void ModelStage::link(ModelStage* previous, ModelStage* next) {
+  previous_ = previous;
+  next_ = next;
+}
+
+void ModelStage::make_uses() {
+  if (input_) forward_uses_ = input_->units();
+  for (const Layer& layer : layers_) forward_uses_.push_back(layer.unit);
+  if (output_) {
+    forward_uses_.push_back(output_->unit());
+    backward_uses_.push_back(output_->unit());
   }
-  for (std::size_t i = 0; i < state.layers.size(); ++i) {
-    const bool ends_stage = i + 1 == state.layers.size();
-    if (ends_stage && !part_.last()) {
-      layer_forward(context_, shared_, weights_[i], state.layers[i], send_forward_);
-      continue;
+  for (std::size_t g = groups_.size(); g-- > 0;) {
+    const Group& group = groups_[g];
+    for (std::size_t i = group.first; recomputes_all() && i < group.end; ++i) {
+      backward_uses_.push_back(layers_[i].unit);
     }
-    // Nothing is freed during a forward, so it does not matter for the peak that the output comes first.
-    Tensor& next = ends_stage ? state.final_input : state.layers[i + 1].input;
-    next = context_.make(Category::activations, "layer input", rows, hidden);
-    layer_forward(context_, shared_, weights_[i], state.layers[i], next);
+    for (std::size_t i = group.end; i-- > group.first;) backward_uses_.push_back(layers_[i].unit);
   }
-  if (part_.last()) head_forward(microbatch, state);
 }
 
-void TransformerStage::head_forward(std::uint32_t microbatch, MicrobatchState& state) {
-  Operators& ops = context_.operators;
-  const StageShape& shape = context_.shape;
-  const std::int64_t rows = shape.tokens;
-  state.final_norm = context_.make(Category::activations, "final norm", rows, shape.hidden);
-  state.final_stats =
-      context_.make_fp32(Category::activations, "final norm statistics", shape.norm_stats, rows);
-  const bool has_bias = config_.model.norm == Norm::layer;
-  norm_forward(context_, state.final_input, weight("final_norm.weight"),
-               has_bias ? weight("final_norm.bias") : Matrix(), state.final_norm, state.final_stats);
-  state.logits = context_.make(Category::logits, "logits", rows, shape.vocab);
-  ops.gemm({.a = state.final_norm, .b = weight(output_role()), .c = state.logits, .b_transposed = true});
-
-  const Tensor statistics = context_.make_fp32(Category::workspace, "loss statistics", 3, rows);
-  const Matrix row_max = statistics.matrix().row_range(0, 1);
-  const Matrix sums = statistics.matrix().row_range(1, 2);
-  const Matrix targets = targets_.matrix().row_range(microbatch, 1);
-  const std::int64_t first_token = part_.tensor_rank * shape.vocab;
-  const std::int64_t valid = std::clamp<std::int64_t>(config_.model.vocab - first_token, 0, shape.vocab);
-  ops.cross_entropy_max(state.logits, valid, row_max);
-  context_.reduce_over_tensor_ranks(row_max, ReduceOp::max);
-  ops.cross_entropy_sums(state.logits, valid, first_token, targets, row_max, sums);
-  context_.reduce_over_tensor_ranks(sums, ReduceOp::sum);
-  loss_sum_ += ops.cross_entropy_gradient(state.logits, valid, first_token, targets, row_max, sums,
-                                          1.0 / static_cast<double>(global_tokens_));
-}
-
-Tensor TransformerStage::output_layer_backward(MicrobatchState& state) {
-  const StageShape& shape = context_.shape;
-  Tensor dnorm = context_.make(Category::workspace, "gradient of final norm", shape.tokens, shape.hidden);
-  context_.gemm_over_tensor_ranks({.a = state.logits, .b = weight(output_role()), .c = dnorm});
-  context_.operators.gemm({.a = state.logits,
-                           .b = state.final_norm,
-                           .c = gradient(output_role()),
-                           .a_transposed = true,
-                           .accumulate = true});
-  state.logits.reset();
-  return dnorm;
-}
-
-void TransformerStage::final_norm_backward(MicrobatchState& state, const Matrix& dnorm,
-                                           const Matrix& gradient_out) {
-  const bool has_bias = config_.model.norm == Norm::layer;
-  norm_backward(context_, dnorm, state.final_input, weight("final_norm.weight"), state.final_stats, {},
-                gradient_out, gradient("final_norm.weight"),
-                has_bias ? gradient("final_norm.bias") : Matrix());
-  state.final_norm.reset();
-  state.final_stats.reset();
-  state.final_input.reset();
-}
-
-void TransformerStage::backward(std::uint32_t microbatch) {
-  const auto found = in_flight_.find(microbatch);
-  if (found == in_flight_.end()) {
-    throw Error(
-        fmt::format("backward of micro-batch {} before its forward on stage {}", microbatch, part_.stage));
+MicrobatchState& ModelStage::held(std::uint32_t microbatch, const char* action) {
+  if (!in_flight_.holds(microbatch)) {
+    throw Error(fmt::format("{}{}{}: the micro-batch has not been forward on this stage, or is already done",
+                            part_.stage, action, microbatch));
   }
-  MicrobatchState& state = found->second;
-  const bool final_gradients = microbatches_done_ + 1 == config_.microbatches();
-  // The gradient stream: see README.md. With one stage it is a tensor of this action.
-  Tensor own;
-  Matrix stream = part_.first() ? receive_backward_ : send_backward_;
-  Matrix incoming = receive_backward_;
+  return in_flight_.at(microbatch);
+}
+
+Matrix ModelStage::receive_forward(std::uint32_t microbatch) {
+  Tensor& input = in_flight_.at(microbatch).layers.front().input;
+  input = rank_.context.make_stream(Category::activations, "layer input");
+  return input;
+}
+
+Matrix ModelStage::receive_backward(std::uint32_t microbatch) {
+  Tensor& gradient = in_flight_.at(microbatch).output_gradient;
+  gradient = rank_.context.make_stream(Category::communication, "gradient of the stage's output");
+  return gradient;
+}
+
+Matrix ModelStage::stage_output(std::uint32_t microbatch, MicrobatchState& state) {
   if (part_.last()) {
-    Tensor dnorm = output_layer_backward(state);
-    if (part_.first()) {
-      own =
-          context_.make(Category::workspace, "gradient stream", context_.shape.tokens, context_.shape.hidden);
-      stream = own;
-    }
-    final_norm_backward(state, dnorm, stream);
-    dnorm.reset();
-    incoming = stream;
-    if (final_gradients) reducer_.final_from(find("final_norm.weight", -1).offset);
+    state.output.input = rank_.context.make_stream(Category::activations, "layer input");
+    return state.output.input;
   }
-  for (std::size_t i = state.layers.size(); i-- > 0;) {
-    layer_backward(context_, shared_, weights_[i], gradients_[i], state.layers[i], incoming, stream);
-    incoming = stream;
-    if (final_gradients) {
-      reducer_.final_from(find("norm1.weight", part_.first_layer + static_cast<std::int64_t>(i)).offset);
+  return next_ != nullptr ? next_->receive_forward(microbatch) : send_forward_.matrix();
+}
+
+void ModelStage::forward(std::uint32_t microbatch) {
+  const TrainingContext& context = rank_.context;
+  MicrobatchState& state = part_.first() ? in_flight_.at(microbatch) : held(microbatch, "F");
+  rank_.values.begin_action(forward_uses_);
+  if (input_) input_->forward(microbatch, receive_forward(microbatch));
+  for (const Group& group : groups_) {
+    for (std::size_t i = group.first; i < group.end; ++i) {
+      LayerActivations& saved = state.layers[i];
+      const LayerMatrices weights = layers_[i].matrices(rank_.values.begin());
+      layer_forward(context, rank_.shared, layers_[i], weights, saved);
+      Matrix output;
+      if (i + 1 == layers_.size()) {
+        output = stage_output(microbatch, state);
+      } else {
+        Tensor& next = state.layers[i + 1].input;
+        next = context.make_stream(Category::activations, "layer input");
+        output = next;
+      }
+      layer_output(context, layers_[i], weights, saved, output);
+      if (recomputes_all()) {
+        saved.keep_input_only();
+        if (i != group.first) saved.input.reset();
+      }
+      rank_.values.end();
     }
   }
-  if (part_.first()) {
-    if (config_.model.positions == Positions::learned) {
-      context_.operators.position_backward(stream, gradient("positions.weight"), config_.seq_length);
+  if (output_) loss_sum_ += output_->forward(microbatch, state.output);
+}
+
+void ModelStage::recompute(const Group& group, MicrobatchState& state) {
+  const TrainingContext& context = rank_.context;
+  for (std::size_t i = group.first; i < group.end; ++i) {
+    const LayerMatrices weights = layers_[i].matrices(rank_.values.begin());
+    layer_forward(context, rank_.shared, layers_[i], weights, state.layers[i]);
+    if (i + 1 < group.end) {
+      Tensor& next = state.layers[i + 1].input;
+      next = context.make_stream(Category::activations, "layer input");
+      layer_output(context, layers_[i], weights, state.layers[i], next);
     }
-    context_.operators.embedding_backward(inputs_.matrix().row_range(microbatch, 1), stream,
-                                          part_.tensor_rank * context_.shape.vocab,
-                                          gradient("embedding.weight"));
+    rank_.values.end();
   }
-  in_flight_.erase(found);
-  ++microbatches_done_;
+}
+
+Matrix ModelStage::input_gradient_place(std::uint32_t microbatch, const Matrix& own) {
+  if (part_.first()) return own;
+  return previous_ != nullptr ? previous_->receive_backward(microbatch) : send_backward_.matrix();
+}
+
+void ModelStage::backward(std::uint32_t microbatch) {
+  MicrobatchState& state = held(microbatch, "B");
+  rank_.values.begin_action(backward_uses_);
+  if (output_) state.output_gradient = output_->backward(state.output);
+  for (std::size_t g = groups_.size(); g-- > 0;) {
+    if (recomputes_all()) recompute(groups_[g], state);
+    for (std::size_t i = groups_[g].end; i-- > groups_[g].first;) layer_backward_step(i, state, microbatch);
+  }
+  if (input_) input_->backward(microbatch, state.output_gradient);
+  state.output_gradient.reset();
+  rank_.gradients.end_action();
+  in_flight_.release(microbatch);
+}
+
+void ModelStage::layer_backward_step(std::size_t i, MicrobatchState& state, std::uint32_t microbatch) {
+  const TrainingContext& context = rank_.context;
+  const Layer& layer = layers_[i];
+  const Matrix& stream = state.output_gradient;
+  const LayerMatrices weights = layer.matrices(rank_.values.begin());
+  Tensor dnorm =
+      layer_backward(context, rank_.shared, layer, weights, rank_.gradients, state.layers[i], stream);
+  const Matrix to = i > 0 ? stream : input_gradient_place(microbatch, stream);
+  layer_input_gradient(context, layer, state.layers[i], std::move(dnorm), stream, to);
+  rank_.values.end();
+  rank_.gradients.done(layer.unit);
+}
+
+void ModelStage::backward_input(std::uint32_t microbatch) {
+  MicrobatchState& state = held(microbatch, "I");
+  rank_.values.begin_action(backward_uses_);
+  if (output_) state.output_gradient = output_->backward_input(state.output);
+  state.layers.back().output_gradient = std::move(state.output_gradient);
+  Tensor input_gradient;  // a first stage has nobody to hand it to
+  for (std::size_t g = groups_.size(); g-- > 0;) {
+    if (recomputes_all()) recompute(groups_[g], state);
+    for (std::size_t i = groups_[g].end; i-- > groups_[g].first;) {
+      layer_input_step(i, state, microbatch, input_gradient);
+    }
+  }
+  if (input_) input_->backward(microbatch, input_gradient);
+  input_gradient.reset();
+  rank_.gradients.end_action();
+}
+
+void ModelStage::layer_input_step(std::size_t i, MicrobatchState& state, std::uint32_t microbatch,
+                                  Tensor& input_gradient) {
+  const TrainingContext& context = rank_.context;
+  const Layer& layer = layers_[i];
+  LayerActivations& saved = state.layers[i];
+  const LayerMatrices weights = layer.matrices(rank_.values.begin());
+  Tensor dnorm = layer_backward_input(context, rank_.shared, layer, weights, saved);
+  Matrix to;
+  if (i > 0) {
+    Tensor& below = state.layers[i - 1].output_gradient;
+    below = context.make_stream(Category::activations, "gradient of layer input");
+    to = below;
+  } else {
+    if (part_.first()) input_gradient = context.make_stream(Category::workspace, "gradient of layer input");
+    to = input_gradient_place(microbatch, input_gradient);
+  }
+  layer_input_gradient(context, layer, saved, std::move(dnorm), saved.middle_gradient, to);
+  rank_.values.end();
+}
+
+void ModelStage::backward_weight(std::uint32_t microbatch) {
+  MicrobatchState& state = held(microbatch, "W");
+  if (output_) output_->backward_weight(state.output);
+  for (std::size_t i = layers_.size(); i-- > 0;) {
+    layer_backward_weight(rank_.context, layers_[i], rank_.gradients, state.layers[i]);
+    rank_.gradients.done(layers_[i].unit);
+  }
+  rank_.gradients.end_action();
+  in_flight_.release(microbatch);
 }
 
 }  // namespace plumbline::training

@@ -1,46 +1,26 @@
 #include "bench/training/trainer.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
+#include <optional>
 #include <utility>
 
+#include "bench/training/host_values.hpp"
 #include "bench/training/step_data.hpp"
 #include "bench/training/weight_files.hpp"
 #include "bench/training/weights.hpp"
+#include "core/error.hpp"
 
 namespace plumbline::training {
 namespace {
 
-/// Sends any plain value from world rank 0 to everybody.
-template <class T>
-T from_first_rank(Communicator& communicator, T value) {
-  static_assert(sizeof(T) % sizeof(std::int32_t) == 0);
-  std::int32_t words[sizeof(T) / sizeof(std::int32_t)];
-  std::memcpy(words, &value, sizeof(T));
-  communicator.broadcast(Group::world, 0, Matrix(words, 1, std::ssize(words), DType::int32));
-  std::memcpy(&value, words, sizeof(T));
-  return value;
-}
-
-template <class T>
-std::vector<T> from_every_rank(Communicator& communicator, const T& mine) {
-  static_assert(sizeof(T) % sizeof(std::int32_t) == 0 && std::is_trivially_copyable_v<T>);
-  constexpr std::int64_t kWords = sizeof(T) / sizeof(std::int32_t);
-  std::vector<T> all(static_cast<std::size_t>(communicator.layout().world()));
-  T copy = mine;
-  communicator.all_gather(Group::world, Matrix(&copy, 1, kWords, DType::int32),
-                          Matrix(all.data(), 1, kWords * std::ssize(all), DType::int32));
-  return all;
-}
-
 /// Mean loss of the step on every rank: only last stages have a share, and every tensor rank has the same
 /// one.
-double mean_loss(Communicator& communicator, const TransformerStage& stage) {
-  const std::vector<double> shares = from_every_rank(communicator, stage.loss());
+double mean_loss(Communicator& control, const RankStages& stages) {
+  const std::vector<double> shares = from_every_rank(control, stages.loss());
   double sum = 0;
-  for (int rank = 0; rank < communicator.layout().world(); ++rank) {
-    if (communicator.layout().coordinates(rank).tensor == 0) sum += shares[static_cast<std::size_t>(rank)];
+  for (int rank = 0; rank < control.layout().world(); ++rank) {
+    if (control.layout().coordinates(rank).tensor == 0) sum += shares[static_cast<std::size_t>(rank)];
   }
   return sum;
 }
@@ -51,19 +31,6 @@ struct StepMeasurement {
   std::vector<Event> events;
 };
 
-StepMeasurement run_step(const Schedule& schedule, TransformerStage& stage, Communicator& communicator,
-                         const StepTokens& tokens) {
-  stage.start_step(tokens.inputs.data(), tokens.targets.data());
-  communicator.barrier(Group::world);
-  const Seconds origin = from_first_rank(communicator, communicator.now());
-  StepMeasurement step;
-  step.events = execute(schedule, stage, communicator, origin);
-  const std::vector<double> ends = from_every_rank(communicator, (communicator.now() - origin).value);
-  step.tensor_communication = stage.tensor_communication();
-  step.time = {*std::max_element(ends.begin(), ends.end())};
-  return step;
-}
-
 std::size_t median_index(const std::vector<Seconds>& times) {
   std::vector<std::size_t> order(times.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -71,44 +38,124 @@ std::size_t median_index(const std::vector<Seconds>& times) {
   return order[(order.size() - 1) / 2];
 }
 
+/// One rank's run: stages, data, and the measurement of each step.
+class Run {
+ public:
+  Run(const RunConfig& config, const Schedule& schedule, Operators& operators, Communicator& communicator,
+      Communicator& control, Arena& arena)
+      : schedule_(schedule),
+        communicator_(communicator),
+        control_(control),
+        stages_(config, schedule, operators, communicator, arena) {
+    if (config.backend == Backend::emulated) return;
+    load_weights(stages_, config.weights.empty() ? random_weights(config.seed, config.model.init_std)
+                                                 : checkpoint_weights(config.weights));
+    data_.emplace(config, communicator.layout().coordinates(communicator.rank()).data);
+  }
+
+  StepMeasurement step(int index) {
+    const StepTokens tokens = data_ ? data_->step(index) : StepTokens();
+    stages_.start_step(data_ ? tokens.inputs.data() : nullptr, data_ ? tokens.targets.data() : nullptr);
+    control_.barrier(Group::world);
+    const Seconds origin = from_first_rank(control_, control_.now());
+    const Traffic before = communicator_.traffic();
+    StepMeasurement step;
+    step.events = execute(schedule_, stages_, communicator_, origin);
+    traffic_ = difference(communicator_.traffic(), before);
+    const std::vector<double> ends = from_every_rank(control_, (control_.now() - origin).value);
+    step.tensor_communication = stages_.tensor_communication();
+    step.time = {*std::max_element(ends.begin(), ends.end())};
+    return step;
+  }
+
+  RankStages& stages() { return stages_; }
+  const Traffic& traffic() const { return traffic_; }
+
+ private:
+  const Schedule& schedule_;
+  Communicator& communicator_;
+  Communicator& control_;
+  RankStages stages_;
+  std::optional<StepData> data_;
+  Traffic traffic_;
+};
+
+void check_backend(const RunConfig& config) {
+  if (config.backend != Backend::emulated || (config.save_gradients.empty() && config.save_weights.empty()))
+    return;
+  throw InputError(
+      "save_gradients, save_weights: the emulated backend computes no values; leave them out or use cpu");
+}
+
 }  // namespace
 
+Traffic difference(const Traffic& later, const Traffic& earlier) {
+  Traffic result = later;
+  result.messages_sent -= earlier.messages_sent;
+  result.point_to_point_sent -= earlier.point_to_point_sent;
+  for (std::size_t i = 0; i < result.groups.size(); ++i) {
+    GroupTraffic& group = result.groups[i];
+    const GroupTraffic& before = earlier.groups[i];
+    group.calls -= before.calls;
+    group.all_reduced -= before.all_reduced;
+    group.all_gathered -= before.all_gathered;
+    group.reduce_scattered -= before.reduce_scattered;
+    group.broadcast -= before.broadcast;
+  }
+  return result;
+}
+
+std::vector<std::vector<MemorySample>> gather_samples(const Schedule& schedule,
+                                                      const std::vector<MemorySample>& mine,
+                                                      Communicator& control) {
+  std::vector<std::vector<MemorySample>> all;
+  for (int pipeline_rank = 0; pipeline_rank < schedule.ranks; ++pipeline_rank) {
+    const int source = control.layout().rank_of({0, 0, pipeline_rank});
+    std::vector<MemorySample> samples(schedule.actions[static_cast<std::size_t>(pipeline_rank)].size());
+    if (control.rank() == source) samples = mine;
+    broadcast_values(control, source, samples);
+    all.push_back(std::move(samples));
+  }
+  return all;
+}
+
 TrainingResult train(const RunConfig& config, const Schedule& schedule, Operators& operators,
-                     Communicator& communicator, std::unique_ptr<MemorySource> memory,
+                     Communicator& communicator, Communicator& control, std::unique_ptr<MemorySource> memory,
                      const StepProgress& progress) {
+  check_backend(config);
   check_outputs(config);
   Arena arena(config.memory_budget, std::move(memory));
-  TransformerStage stage(config, operators, communicator, arena);
-  load_weights(stage, config.weights.empty() ? random_weights(config.seed, config.model.init_std)
-                                             : checkpoint_weights(config.weights));
-  const StepData data(config, communicator.layout().coordinates(communicator.rank()).data);
+  Run run(config, schedule, operators, communicator, control, arena);
+  RankStages& stages = run.stages();
 
   TrainingResult result;
   std::vector<StepMeasurement> timed;
   const int all_steps = config.warmup_steps + config.steps;
   for (int step = 0; step < all_steps; ++step) {
-    stage.keep_gradients(step == 0 && !config.save_gradients.empty());
-    StepMeasurement measured = run_step(schedule, stage, communicator, data.step(step));
-    result.losses.push_back(mean_loss(communicator, stage));
+    stages.keep_gradients(step == 0 && !config.save_gradients.empty());
+    StepMeasurement measured = run.step(step);
+    result.losses.push_back(mean_loss(control, stages));
     if (step >= config.warmup_steps) {
       result.step_times.push_back(measured.time);
       timed.push_back(std::move(measured));
     }
-    if (step == 0 && !config.save_gradients.empty()) save_gradients(stage, config.save_gradients);
-    if (communicator.rank() == 0 && progress) progress(step + 1, all_steps);
+    if (step == 0 && !config.save_gradients.empty()) save_gradients(stages, config.save_gradients);
+    if (control.rank() == 0 && progress) progress(step + 1, all_steps);
   }
-  if (!config.save_weights.empty()) save_weights(stage, config.save_weights);
+  if (!config.save_weights.empty()) save_weights(stages, config.save_weights);
 
-  result.gradient_norm = stage.gradient_norm();
+  result.gradient_norm = stages.gradient_norm();
   if (!timed.empty()) {
     const StepMeasurement& median = timed[median_index(result.step_times)];
-    result.trace = gather_trace(schedule, median.events, communicator);
-    for (const double seconds : from_every_rank(communicator, median.tensor_communication.value)) {
-      result.tensor_communication += {seconds / communicator.layout().world()};
+    result.trace = gather_trace(schedule, median.events, control);
+    result.samples = gather_samples(schedule, stages.samples(), control);
+    for (const double seconds : from_every_rank(control, median.tensor_communication.value)) {
+      result.tensor_communication += {seconds / control.layout().world()};
     }
   }
-  result.memory = from_every_rank(communicator, RankMemory{arena.at_peak(), arena.reserved()});
+  result.memory = from_every_rank(control, RankMemory{arena.at_peak(), arena.reserved()});
   result.traffic = communicator.traffic();
+  result.step_traffic = run.traffic();
   return result;
 }
 

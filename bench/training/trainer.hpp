@@ -2,9 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <vector>
 
-#include "bench/training/stage.hpp"
+#include "bench/training/rank_stages.hpp"
 #include "core/trace.hpp"
 
 namespace plumbline::training {
@@ -22,17 +23,31 @@ struct TrainingResult {
   Trace trace;                      // of the timed step with the median time
   Seconds tensor_communication;     // in that step, mean over ranks
   std::vector<RankMemory> memory;   // by world rank, peak over all steps
-  Traffic traffic;                  // of this rank, all steps
+  /// Memory during and after each action of the last step, by pipeline rank (tensor and data coordinate 0),
+  /// in the order of schedule.actions.
+  std::vector<std::vector<MemorySample>> samples;
+  Traffic traffic;       // of this rank, everything
+  Traffic step_traffic;  // of this rank, the actions of the last step
 };
 
 /// Called on world rank 0 after each step: steps done, steps in all, warm-up included.
 using StepProgress = std::function<void(int done, int all)>;
 
-/// Builds the stage, loads weights and data as the configuration says and runs warmup_steps + steps steps of
-/// `schedule` (with transfers and step end). Collective over the world; every rank gets the same result
-/// except for `traffic`. Throws OutOfMemory, InputError (weights, data), Error.
+/// Builds the rank's stages, loads weights and data as the configuration says and runs warmup_steps + steps
+/// steps of `schedule` (with transfers and step end). `communicator` is what the steps use; `control`, which
+/// may be the same, carries what is measured and gives the clock. The emulated backend gets neither weights
+/// nor data, and its memory is never touched. Collective over the world; every rank gets the same result
+/// except for the traffic. Throws OutOfMemory, InputError (weights, data, outputs), Error.
 TrainingResult train(const RunConfig& config, const Schedule& schedule, Operators& operators,
-                     Communicator& communicator, std::unique_ptr<MemorySource> memory,
+                     Communicator& communicator, Communicator& control, std::unique_ptr<MemorySource> memory,
                      const StepProgress& progress);
+
+/// What was handed to the transport between two looks at one rank's traffic.
+Traffic difference(const Traffic& later, const Traffic& earlier);
+
+/// The samples of the rank at tensor and data coordinate 0 of every pipeline rank, on all ranks. Collective.
+std::vector<std::vector<MemorySample>> gather_samples(const Schedule& schedule,
+                                                      const std::vector<MemorySample>& mine,
+                                                      Communicator& control);
 
 }  // namespace plumbline::training

@@ -26,10 +26,10 @@ const StoredTensor& find_tensor(const TensorFile& file, const std::string& name)
   return file.get(name);
 }
 
-std::vector<TensorFileWriter::Entry> checkpoint_entries(const RunConfig& config) {
+std::vector<TensorFileWriter::Entry> checkpoint_entries(const RunConfig& config, const Placement& placement) {
   std::vector<TensorFileWriter::Entry> entries;
-  for (int stage = 0; stage < config.pipeline_model_parallel_size; ++stage) {
-    for (const Parameter& parameter : stage_parameters(config, part_of(config, stage, 0))) {
+  for (int stage = 0; stage < placement.parts; ++stage) {
+    for (const Parameter& parameter : stage_parameters(config, part_of(config, placement, stage, 0)).list) {
       if (parameter.tied_copy) continue;
       std::string last;
       for (const Slice& slice : parameter.slices) {
@@ -42,11 +42,11 @@ std::vector<TensorFileWriter::Entry> checkpoint_entries(const RunConfig& config)
   return entries;
 }
 
-void save(TransformerStage& stage, Gathered what, const std::string& file) {
+void save(RankStages& stages, Gathered what, const std::string& file) {
   std::optional<TensorFileWriter> writer;
-  if (stage.context().communicator.rank() == 0)
-    writer.emplace(file, checkpoint_entries(stage.context().config));
-  gather_weights(stage, what, [&](NamedTensor&& whole) {
+  if (stages.context().communicator.rank() == 0)
+    writer.emplace(file, checkpoint_entries(stages.context().config, stages.placement()));
+  gather_weights(stages, what, [&](NamedTensor&& whole) {
     writer->write(whole.name, std::as_bytes(std::span(whole.values)));
   });
   if (writer) writer->finish();
@@ -92,12 +92,12 @@ void check_outputs(const RunConfig& config) {
   }
 }
 
-void save_gradients(TransformerStage& stage, const std::string& file) {
-  save(stage, Gathered::gradients, file);
+void save_gradients(RankStages& stages, const std::string& file) {
+  save(stages, Gathered::gradients, file);
 }
 
-void save_weights(TransformerStage& stage, const std::string& folder) {
-  if (stage.context().communicator.rank() == 0) {
+void save_weights(RankStages& stages, const std::string& folder) {
+  if (stages.context().communicator.rank() == 0) {
     std::error_code failure;
     std::filesystem::create_directories(folder, failure);
     if (failure) {
@@ -105,7 +105,7 @@ void save_weights(TransformerStage& stage, const std::string& folder) {
           fmt::format("cannot make the folder {} of save_weights: {}", folder, failure.message()));
     }
   }
-  save(stage, Gathered::values, (std::filesystem::path(folder) / "model.safetensors").string());
+  save(stages, Gathered::values, (std::filesystem::path(folder) / "model.safetensors").string());
 }
 
 }  // namespace plumbline::training

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "bench/training/stage.hpp"
+#include "bench/training/rank_stages.hpp"
 
 namespace plumbline::training {
 
@@ -11,8 +11,8 @@ namespace plumbline::training {
 void check_outputs(const RunConfig& config);
 
 /// One file of fp32 tensors, written by world rank 0; nothing is left behind when it fails. Collective.
-void save_gradients(TransformerStage& stage, const std::string& file);
+void save_gradients(RankStages& stages, const std::string& file);
 /// A folder with model.safetensors (fp32 master weights) and nothing else. Collective.
-void save_weights(TransformerStage& stage, const std::string& folder);
+void save_weights(RankStages& stages, const std::string& folder);
 
 }  // namespace plumbline::training

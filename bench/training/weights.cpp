@@ -22,11 +22,12 @@ std::vector<float> download_as_float(Operators& operators, const Matrix& x) {
   return values;
 }
 
-/// Copies a slice of the local matrix to its place in the whole tensor.
-void place(const Slice& slice, const Parameter& parameter, const std::vector<float>& local,
+/// Copies a slice of a parameter to its place in the whole tensor.
+void place(const Slice& slice, const Parameter& parameter, const std::vector<float>& row_of_unit,
            NamedTensor& whole) {
   for (std::int64_t row = 0; row < slice.rows; ++row) {
-    const float* from = local.data() + (slice.local_row + row) * parameter.cols + slice.local_col;
+    const float* from =
+        row_of_unit.data() + parameter.offset + (slice.local_row + row) * parameter.cols + slice.local_col;
     const std::int64_t at_row = slice.row + row;
     for (std::int64_t col = 0; col < slice.cols; ++col) {
       const std::int64_t at_col = slice.col + col;
@@ -53,63 +54,168 @@ std::vector<std::int64_t> checkpoint_shape(const Slice& slice) {
   return {slice.tensor_rows, slice.tensor_cols};
 }
 
-void load_weights(TransformerStage& stage, const SliceReader& reader) {
-  const StageMemory& memory = stage.memory();
-  Operators& operators = stage.context().operators;
-  const Tensor& exact = memory.master ? memory.master : memory.values;
-  std::vector<float> local;
-  for (const Parameter& parameter : stage.parameters()) {
-    local.assign(static_cast<std::size_t>(parameter.elements()), 0.0F);
+namespace {
+
+/// The parameters of one unit, or (unit -1) of a stage's vectors, as one row of fp32.
+std::vector<float> read_row(const StageEntry& stage, int unit, std::int64_t elements,
+                            const SliceReader& reader) {
+  std::vector<float> row(static_cast<std::size_t>(elements), 0.0F);
+  for (const Parameter& parameter : stage.parameters.list) {
+    if (parameter.unit != unit) continue;
     for (const Slice& slice : parameter.slices) {
-      reader(parameter, slice, local.data() + slice.local_row * parameter.cols + slice.local_col,
+      reader(parameter, slice,
+             row.data() + parameter.offset + slice.local_row * parameter.cols + slice.local_col,
              parameter.cols);
     }
-    operators.upload(local.data(), stage.view(exact, parameter));
   }
-  if (memory.master) operators.copy(memory.master, memory.values);
+  return row;
 }
 
-void gather_weights(TransformerStage& stage, Gathered what, const std::function<void(NamedTensor&&)>& sink) {
-  const TrainingContext& context = stage.context();
-  Communicator& communicator = context.communicator;
-  const Layout& layout = communicator.layout();
-  const StageMemory& memory = stage.memory();
-  const Tensor& exact = memory.master ? memory.master : memory.values;
-  const Tensor& flat = what == Gathered::gradients ? memory.gradients : exact;
-  const int me = communicator.rank();
+Matrix stage_vectors(const ParameterSet& set, const StageEntry& stage) {
+  const Matrix& all = set.vectors;
+  return {all.at(0, stage.vector_offset), 1, stage.parameters.vectors, all.dtype};
+}
 
-  for (int pipeline_rank = 0; pipeline_rank < layout.pipeline; ++pipeline_rank) {
-    std::vector<std::vector<Parameter>> parameters;  // of every tensor rank
-    parameters.reserve(static_cast<std::size_t>(layout.tensor));
-    for (int t = 0; t < layout.tensor; ++t) {
-      parameters.push_back(stage_parameters(context.config, part_of(context.config, pipeline_rank, t)));
-    }
-    for (std::size_t i = 0; i < parameters.front().size(); ++i) {
-      if (parameters.front()[i].tied_copy) continue;
-      std::map<std::string, NamedTensor> wholes;
-      for (int t = 0; t < layout.tensor; ++t) {
-        const Parameter& parameter = parameters[static_cast<std::size_t>(t)][i];
-        const int holder = layout.rank_of({t, 0, pipeline_rank});
-        std::vector<float> local;
-        if (me == holder) local = download_as_float(context.operators, stage.view(flat, parameter));
-        if (holder != 0 && (me == holder || me == 0)) {
-          local.resize(static_cast<std::size_t>(parameter.elements()));
-          const Matrix message(local.data(), 1, parameter.elements(), DType::fp32);
-          Ticket ticket =
-              me == holder ? communicator.send(message, 0, 0) : communicator.receive(message, holder, 0);
-          communicator.wait(ticket);
-        }
-        if (me != 0) continue;
-        for (const Slice& slice : parameter.slices) {
-          auto [whole, is_new] = wholes.try_emplace(slice.tensor);
-          if (is_new) whole->second = empty_tensor(slice);
-          place(slice, parameter, local, whole->second);
-        }
-      }
-      for (auto& [name, whole] : wholes) sink(std::move(whole));
+void load_unit(RankStages& stages, int unit, const std::vector<float>& row) {
+  const ParameterMemory& memory = stages.memory();
+  const TrainingContext& context = stages.context();
+  const float* owned = row.data() + memory.owned_from(unit);
+  if (!memory.master) {
+    const bool cut = memory.values.cut;
+    context.operators.upload(cut ? owned : row.data(),
+                             cut ? memory.owned(memory.values, unit) : memory.whole(memory.values, unit));
+    return;
+  }
+  const Matrix master = memory.owned(memory.master, unit);
+  const Matrix piece = memory.owned(memory.values, unit);
+  context.operators.upload(owned, master);
+  context.operators.copy(master, piece);
+  if (pieces_of(context.config) > 1 && !memory.values.cut) {
+    context.communicator.all_gather(Group::data, piece, memory.whole(memory.values, unit));
+  }
+}
+
+}  // namespace
+
+void load_weights(RankStages& stages, const SliceReader& reader) {
+  const ParameterMemory& memory = stages.memory();
+  Operators& operators = stages.context().operators;
+  for (const StageEntry& stage : stages.parameters().stages) {
+    const std::vector<float> vectors = read_row(stage, -1, stage.parameters.vectors, reader);
+    const ParameterSet& exact = memory.master ? memory.master : memory.values;
+    operators.upload(vectors.data(), stage_vectors(exact, stage));
+    if (memory.master)
+      operators.copy(stage_vectors(memory.master, stage), stage_vectors(memory.values, stage));
+    for (int i = 0; i < std::ssize(stage.parameters.unit_elements); ++i) {
+      const int unit = stage.first_unit + i;
+      load_unit(stages, unit, read_row(stage, i, memory.unit(unit).padded, reader));
     }
   }
-  communicator.barrier(Group::world);
+}
+
+namespace {
+
+/// Collects rows of other ranks on world rank 0.
+class Collector {
+ public:
+  Collector(RankStages& stages, Gathered what)
+      : stages_(stages),
+        set_(what == Gathered::gradients ? stages.memory().gradients
+             : stages.memory().master    ? stages.memory().master
+                                         : stages.memory().values) {}
+
+  /// A unit (or with -1 the vectors) of the given stage, put together from its data ranks' pieces; `layout`
+  /// are the parameters of the rank that holds it. Empty but on world rank 0.
+  std::vector<float> collect(const RankParameters& layout, std::size_t slot, int unit_of_stage, int tensor,
+                             int pipeline) {
+    const StageEntry& stage = layout.stages[slot];
+    if (unit_of_stage < 0) {
+      return fetch({tensor, 0, pipeline}, stage.parameters.vectors,
+                   [&] { return stage_vectors(set_, stage); });
+    }
+    const int unit = stage.first_unit + unit_of_stage;
+    const int pieces = pieces_of(stages_.context().config);
+    std::vector<float> row;
+    for (int data = 0; data < pieces; ++data) {
+      const std::int64_t elements = layout.units[static_cast<std::size_t>(unit)].padded / pieces;
+      const std::vector<float> piece =
+          fetch({tensor, data, pipeline}, elements, [&] { return stages_.memory().owned(set_, unit); });
+      row.insert(row.end(), piece.begin(), piece.end());
+    }
+    return row;
+  }
+
+ private:
+  template <class View>
+  std::vector<float> fetch(Coordinates from, std::int64_t elements, View view) {
+    Communicator& communicator = stages_.context().communicator;
+    const int me = communicator.rank();
+    const int holder = communicator.layout().rank_of(from);
+    std::vector<float> row;
+    if (me == holder) row = download_as_float(stages_.context().operators, view());
+    if (holder != 0 && (me == holder || me == 0)) {
+      row.resize(static_cast<std::size_t>(elements));
+      const Matrix message(row.data(), 1, elements, DType::fp32);
+      Ticket ticket =
+          me == holder ? communicator.send(message, 0, 0) : communicator.receive(message, holder, 0);
+      communicator.wait(ticket);
+    }
+    if (me != 0) row.clear();
+    return row;
+  }
+
+  RankStages& stages_;
+  const ParameterSet& set_;
+};
+
+/// All parameters of one unit (or with -1 the vectors) of a stage, over all tensor ranks.
+void gather_unit(Collector& collector, const std::vector<RankParameters>& tensor_ranks, std::size_t slot,
+                 int unit, int pipeline, bool receives, const std::function<void(NamedTensor&&)>& sink) {
+  std::vector<std::vector<float>> rows;
+  for (std::size_t t = 0; t < tensor_ranks.size(); ++t) {
+    rows.push_back(collector.collect(tensor_ranks[t], slot, unit, static_cast<int>(t), pipeline));
+  }
+  if (!receives) return;
+  const auto& list = tensor_ranks.front().stages[slot].parameters.list;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i].unit != unit || list[i].tied_copy) continue;
+    std::map<std::string, NamedTensor> wholes;
+    for (std::size_t t = 0; t < tensor_ranks.size(); ++t) {
+      const Parameter& parameter = tensor_ranks[t].stages[slot].parameters.list[i];
+      for (const Slice& slice : parameter.slices) {
+        auto [whole, is_new] = wholes.try_emplace(slice.tensor);
+        if (is_new) whole->second = empty_tensor(slice);
+        place(slice, parameter, rows[t], whole->second);
+      }
+    }
+    for (auto& [name, whole] : wholes) sink(std::move(whole));
+  }
+}
+
+}  // namespace
+
+void gather_weights(RankStages& stages, Gathered what, const std::function<void(NamedTensor&&)>& sink) {
+  const TrainingContext& context = stages.context();
+  const Placement& placement = stages.placement();
+  const Layout& layout = context.communicator.layout();
+  Collector collector(stages, what);
+  for (int stage = 0; stage < placement.parts; ++stage) {  // of the first route
+    const int pipeline = placement.rank_of_stage[static_cast<std::size_t>(stage)];
+    std::vector<RankParameters> tensor_ranks;
+    for (int t = 0; t < layout.tensor; ++t) {
+      tensor_ranks.push_back(rank_parameters(context.config, placement, pipeline, t));
+    }
+    const auto& entries = tensor_ranks.front().stages;
+    const auto slot = static_cast<std::size_t>(
+        std::find_if(entries.begin(), entries.end(),
+                     [&](const StageEntry& entry) { return entry.part.stage == stage; }) -
+        entries.begin());
+    const auto units = static_cast<int>(entries[slot].parameters.unit_elements.size());
+    for (int unit = -1; unit < units; ++unit) {
+      gather_unit(collector, tensor_ranks, slot, unit, pipeline, context.communicator.rank() == 0, sink);
+    }
+  }
+  context.communicator.barrier(Group::world);
 }
 
 }  // namespace plumbline::training

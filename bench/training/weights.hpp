@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/training/stage.hpp"
+#include "bench/training/rank_stages.hpp"
 
 namespace plumbline::training {
 
@@ -23,8 +23,8 @@ SliceReader random_weights(std::uint64_t seed, double std_dev);
 /// A checkpoint folder or file. Throws InputError when a tensor is missing or has another shape.
 SliceReader checkpoint_weights(const std::string& path);
 
-/// Fills the parameters (and master weights); padding is zero.
-void load_weights(TransformerStage& stage, const SliceReader& reader);
+/// Fills the parameters (and master weights); padding is zero. Collective over the data ranks.
+void load_weights(RankStages& stages, const SliceReader& reader);
 
 /// A whole tensor under its Hugging Face name, row-major in the checkpoint's own orientation.
 struct NamedTensor {
@@ -38,8 +38,8 @@ std::vector<std::int64_t> checkpoint_shape(const Slice& slice);
 
 enum class Gathered { values, gradients };
 
-/// Puts the slices of replica 0 together, tensor by tensor in model order, and hands each to `sink` on world
-/// rank 0. Collective over the world; the other ranks' sinks are not called.
-void gather_weights(TransformerStage& stage, Gathered what, const std::function<void(NamedTensor&&)>& sink);
+/// Puts the slices and pieces of one copy of the model together, tensor by tensor in model order, and hands
+/// each to `sink` on world rank 0. Collective over the world; the other ranks' sinks are not called.
+void gather_weights(RankStages& stages, Gathered what, const std::function<void(NamedTensor&&)>& sink);
 
 }  // namespace plumbline::training

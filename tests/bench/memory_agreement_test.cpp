@@ -59,7 +59,8 @@ TEST(MemoryAgreement, ToTheByteOnEveryRankInEveryCategory) {
       const MemoryPrediction prediction = predict_memory(config, schedule);
       const auto operators = make_cpu_operators();
       MpiCommunicator communicator(config.layout());
-      const TrainingResult result = train(config, schedule, *operators, communicator, host_memory(), {});
+      const TrainingResult result =
+          train(config, schedule, *operators, communicator, communicator, host_memory(), {});
       if (communicator.rank() != 0) continue;
       ASSERT_EQ(prediction.ranks.size(), result.memory.size());
       for (int rank = 0; rank < ranks; ++rank) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "bench/plan.hpp"
+#include "bench/training/host_values.hpp"
 #include "bench/training/step_data.hpp"
 #include "bench/training/weights.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
@@ -77,26 +78,33 @@ ModelConfig small_gpt2() {
 }
 
 StepResult one_step(const RunConfig& config, Communicator& communicator) {
+  return one_step(config, schedule_for(config), communicator);
+}
+
+StepResult one_step(const RunConfig& config, const Schedule& schedule, Communicator& communicator) {
   const auto operators = make_cpu_operators();
   Arena arena(config.memory_budget, host_memory());
-  TransformerStage stage(config, *operators, communicator, arena);
-  load_weights(stage,
+  RankStages stages(config, schedule, *operators, communicator, arena);
+  load_weights(stages,
                config.weights.empty() ? lively_weights(config.seed) : checkpoint_weights(config.weights));
-  stage.keep_gradients(true);
-  const StepData data(config, communicator.layout().coordinates(communicator.rank()).data);
+  stages.keep_gradients(true);
+  const Coordinates at = communicator.layout().coordinates(communicator.rank());
+  const StepData data(config, at.data);
   const StepTokens tokens = data.step(0);
-  stage.start_step(tokens.inputs.data(), tokens.targets.data());
-  const Schedule schedule = schedule_for(config);
-  execute(schedule, stage, communicator, communicator.now());
+  stages.start_step(tokens.inputs.data(), tokens.targets.data());
+  const Traffic before = communicator.traffic();
+  execute(schedule, stages, communicator, communicator.now());
 
   StepResult result;
-  float loss = communicator.layout().coordinates(communicator.rank()).tensor == 0
-                   ? static_cast<float>(stage.loss())
-                   : 0;
-  communicator.all_reduce(Group::world, Matrix(&loss, 1, 1, DType::fp32), ReduceOp::sum);
-  result.loss = loss;
-  gather_weights(stage, Gathered::gradients,
+  result.traffic = difference(communicator.traffic(), before);
+  for (const double share : from_every_rank(communicator, at.tensor == 0 ? stages.loss() : 0)) {
+    result.loss += share;
+  }
+  result.gradient_norm = stages.gradient_norm();
+  gather_weights(stages, Gathered::gradients,
                  [&](NamedTensor&& whole) { result.gradients[whole.name] = std::move(whole.values); });
+  result.memory = from_every_rank(communicator, RankMemory{arena.at_peak(), arena.reserved()});
+  result.samples = gather_samples(schedule, stages.samples(), communicator);
   return result;
 }
 

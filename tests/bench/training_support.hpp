@@ -22,12 +22,17 @@ void set_layout(RunConfig& config, const Layout& layout);
 
 struct StepResult {
   double loss = 0;
+  double gradient_norm = 0;
   std::map<std::string, std::vector<float>> gradients;  // whole tensors; on world rank 0 only
+  std::vector<RankMemory> memory;                       // by world rank, at its peak; on all ranks
+  std::vector<std::vector<MemorySample>> samples;       // by pipeline rank and action; on all ranks
+  Traffic traffic;                                      // of this rank, in the step's actions
 };
 
-/// One step of the configuration's schedule, with its checkpoint or else with random weights whose biases and
-/// norms are random too.
+/// One step of the configuration's schedule on the CPU, with its checkpoint or else with random weights whose
+/// biases and norms are random too. Collective over the world.
 StepResult one_step(const RunConfig& config, Communicator& communicator);
+StepResult one_step(const RunConfig& config, const Schedule& schedule, Communicator& communicator);
 
 /// Largest difference of any element, over the tensor's largest reference entry; the worst tensor's name in
 /// `worst`.

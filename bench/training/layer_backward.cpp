@@ -1,0 +1,107 @@
+// Backward of a decoder layer, input and weight gradients together. README.md in this folder lists what is
+// allocated when.
+#include <utility>
+
+#include "bench/training/layer.hpp"
+#include "bench/training/linear.hpp"
+#include "bench/training/norm.hpp"
+
+namespace plumbline::training {
+namespace {
+
+constexpr Category kPassing = Category::workspace;
+
+void feed_forward_backward(const TrainingContext& context, const Layer& layer, const LayerMatrices& weights,
+                           UnitGradients& gradients, LayerActivations& saved, const Matrix& stream) {
+  Operators& ops = context.operators;
+  const StageShape& shape = context.shape;
+  AllRows dy = context.gather_rows(stream);
+  Tensor dact = context.make(kPassing, "gradient of activation", shape.tokens, shape.ffn);
+  linear_input_gradient(context, dy, weights.fc2, dact);
+  const LayerMatrices dweights = layer.matrices(gradients.open(layer.unit));
+  linear_weight_gradient(context, dy, saved.activation, dweights.fc2);
+  bias_gradient(context, stream, layer.gradients.fc2_bias);
+  dy.reset();
+  saved.activation.reset();
+  Tensor dfc1;
+  if (context.model().activation == Activation::swiglu) {
+    dfc1 = context.make(kPassing, "gradient of fc1", shape.tokens, shape.fc1);
+    ops.swiglu_backward(dact, saved.fc1, dfc1);
+    dact.reset();
+  } else {
+    ops.gelu_backward(dact, saved.fc1, dact);
+    dfc1 = std::move(dact);
+  }
+  saved.fc1.reset();
+  const Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
+  context.gemm_over_tensor_ranks({.a = dfc1, .b = weights.fc1, .c = dnorm});
+  {
+    const AllRows norm2 = context.gather_rows(saved.norm2);
+    linear_weight_gradient(context, dfc1, norm2, dweights.fc1);
+    bias_gradient(context, dfc1, layer.gradients.fc1_bias);
+  }
+  dfc1.reset();
+  saved.norm2.reset();
+  norm_backward(context, dnorm, saved.middle, layer.values.norm2, saved.norm2_stats, stream, stream,
+                layer.gradients.norm2, layer.gradients.norm2_bias);
+  saved.middle.reset();
+  saved.norm2_stats.reset();
+}
+
+Tensor attention_backward(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
+                          const LayerMatrices& weights, UnitGradients& gradients, LayerActivations& saved,
+                          const Matrix& stream) {
+  Operators& ops = context.operators;
+  const StageShape& shape = context.shape;
+  const LayerMatrices dweights = layer.matrices(gradients.open(layer.unit));
+  AllRows dy = context.gather_rows(stream);
+  Tensor dattention = context.make(kPassing, "gradient of attention", shape.tokens, shape.query);
+  linear_input_gradient(context, dy, weights.proj, dattention);
+  linear_weight_gradient(context, dy, saved.attention, dweights.proj);
+  bias_gradient(context, stream, layer.gradients.proj_bias);
+  dy.reset();
+  Tensor dqkv = context.make(kPassing, "gradient of qkv", shape.tokens, shape.qkv);
+  const QueryKeyValue in(shape, saved.qkv);
+  const QueryKeyValue out(shape, dqkv);
+  ops.attention_backward(shape.attention, in.q, in.k, in.v, saved.attention, saved.log_sum_exp, dattention,
+                         out.q, out.k, out.v, shared.attention_scratch);
+  dattention.reset();
+  saved.attention.reset();
+  saved.log_sum_exp.reset();
+  saved.qkv.reset();
+  if (shared.rope_cos) {
+    ops.rope(out.q, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, true);
+    ops.rope(out.k, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, true);
+  }
+  Tensor dnorm = context.make_stream(kPassing, "gradient of norm1");
+  context.gemm_over_tensor_ranks({.a = dqkv, .b = weights.qkv, .c = dnorm});
+  {
+    const AllRows norm1 = context.gather_rows(saved.norm1);
+    linear_weight_gradient(context, dqkv, norm1, dweights.qkv);
+    bias_gradient(context, dqkv, layer.gradients.qkv_bias);
+  }
+  dqkv.reset();
+  saved.norm1.reset();
+  return dnorm;
+}
+
+}  // namespace
+
+Tensor layer_backward(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
+                      const LayerMatrices& weights, UnitGradients& gradients, LayerActivations& saved,
+                      const Matrix& stream) {
+  feed_forward_backward(context, layer, weights, gradients, saved, stream);
+  if (!saved.attention) layer_attention(context, shared, saved);  // selective recomputation
+  return attention_backward(context, shared, layer, weights, gradients, saved, stream);
+}
+
+void layer_input_gradient(const TrainingContext& context, const Layer& layer, LayerActivations& saved,
+                          Tensor norm_gradient, const Matrix& middle_gradient, const Matrix& to) {
+  norm_backward(context, norm_gradient, saved.input, layer.values.norm1, saved.norm1_stats, middle_gradient,
+                to, layer.gradients.norm1, layer.gradients.norm1_bias);
+  norm_gradient.reset();
+  saved.input.reset();
+  saved.norm1_stats.reset();
+}
+
+}  // namespace plumbline::training

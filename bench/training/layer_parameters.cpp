@@ -1,0 +1,53 @@
+// Where a layer's parameters lie.
+#include "bench/training/layer.hpp"
+
+namespace plumbline::training {
+namespace {
+
+LayerVectors vectors_of(const StageEntry& stage, std::int64_t layer, const Matrix& all) {
+  const auto view = [&](const char* role) {
+    for (const Parameter& p : stage.parameters.list) {
+      if (p.layer != layer || p.role != role) continue;
+      return Matrix(all.at(0, stage.vector_offset + p.offset), 1, p.cols, all.dtype);
+    }
+    return Matrix();
+  };
+  LayerVectors vectors;
+  vectors.norm1 = view("norm1.weight");
+  vectors.norm1_bias = view("norm1.bias");
+  vectors.norm2 = view("norm2.weight");
+  vectors.norm2_bias = view("norm2.bias");
+  vectors.qkv_bias = view("qkv.bias");
+  vectors.proj_bias = view("proj.bias");
+  vectors.fc1_bias = view("fc1.bias");
+  vectors.fc2_bias = view("fc2.bias");
+  return vectors;
+}
+
+}  // namespace
+
+Layer::Layer(const ParameterMemory& memory, const StageEntry& stage, std::int64_t layer)
+    : values(vectors_of(stage, layer, memory.values.vectors)),
+      gradients(vectors_of(stage, layer, memory.gradients.vectors)),
+      unit(stage.unit_of(stage.parameters.find("qkv.weight", layer))) {
+  std::size_t next = 0;
+  for (const char* role : {"qkv.weight", "proj.weight", "fc1.weight", "fc2.weight"}) {
+    const Parameter& p = stage.parameters.find(role, layer);
+    places_[next++] = {p.offset, p.rows, p.cols};
+  }
+}
+
+LayerMatrices Layer::matrices(const Matrix& unit_row) const {
+  const auto view = [&](const Place& place) {
+    return Matrix(unit_row.at(0, place.offset), place.rows, place.cols, unit_row.dtype);
+  };
+  return {view(places_[0]), view(places_[1]), view(places_[2]), view(places_[3])};
+}
+
+void LayerActivations::keep_input_only() {
+  Tensor kept = std::move(input);
+  *this = LayerActivations();
+  input = std::move(kept);
+}
+
+}  // namespace plumbline::training

@@ -1,0 +1,109 @@
+// Backward of a decoder layer in two parts: input gradient and weight gradient (Qi et al. 2023,
+// arXiv:2401.10241 §2). README.md in this folder lists what is allocated when.
+#include <utility>
+
+#include "bench/training/layer.hpp"
+#include "bench/training/linear.hpp"
+#include "bench/training/norm.hpp"
+
+namespace plumbline::training {
+namespace {
+
+constexpr Category kKept = Category::activations;
+constexpr Category kPassing = Category::workspace;
+
+void feed_forward_input_gradient(const TrainingContext& context, const Layer& layer,
+                                 const LayerMatrices& weights, LayerActivations& saved) {
+  Operators& ops = context.operators;
+  const StageShape& shape = context.shape;
+  const bool swiglu = context.model().activation == Activation::swiglu;
+  AllRows dy = context.gather_rows(saved.output_gradient);
+  Tensor dact = context.make(swiglu ? kPassing : kKept, "gradient of activation", shape.tokens, shape.ffn);
+  linear_input_gradient(context, dy, weights.fc2, dact);
+  dy.reset();
+  if (swiglu) {
+    saved.fc1_gradient = context.make(kKept, "gradient of fc1", shape.tokens, shape.fc1);
+    ops.swiglu_backward(dact, saved.fc1, saved.fc1_gradient);
+    dact.reset();
+  } else {
+    ops.gelu_backward(dact, saved.fc1, dact);
+    saved.fc1_gradient = std::move(dact);
+  }
+  saved.fc1.reset();
+  const Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
+  context.gemm_over_tensor_ranks({.a = saved.fc1_gradient, .b = weights.fc1, .c = dnorm});
+  saved.middle_gradient = context.make_stream(kKept, "gradient of middle");
+  norm_backward(context, dnorm, saved.middle, layer.values.norm2, saved.norm2_stats, saved.output_gradient,
+                saved.middle_gradient, layer.gradients.norm2, layer.gradients.norm2_bias);
+  saved.middle.reset();
+  saved.norm2_stats.reset();
+}
+
+Tensor attention_input_gradient(const TrainingContext& context, const SharedBuffers& shared,
+                                const LayerMatrices& weights, LayerActivations& saved) {
+  Operators& ops = context.operators;
+  const StageShape& shape = context.shape;
+  AllRows dy = context.gather_rows(saved.middle_gradient);
+  Tensor dattention = context.make(kPassing, "gradient of attention", shape.tokens, shape.query);
+  linear_input_gradient(context, dy, weights.proj, dattention);
+  dy.reset();
+  saved.qkv_gradient = context.make(kKept, "gradient of qkv", shape.tokens, shape.qkv);
+  const QueryKeyValue in(shape, saved.qkv);
+  const QueryKeyValue out(shape, saved.qkv_gradient);
+  ops.attention_backward(shape.attention, in.q, in.k, in.v, saved.attention, saved.log_sum_exp, dattention,
+                         out.q, out.k, out.v, shared.attention_scratch);
+  dattention.reset();
+  saved.log_sum_exp.reset();
+  saved.qkv.reset();
+  if (shared.rope_cos) {
+    ops.rope(out.q, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, true);
+    ops.rope(out.k, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, true);
+  }
+  Tensor dnorm = context.make_stream(kPassing, "gradient of norm1");
+  context.gemm_over_tensor_ranks({.a = saved.qkv_gradient, .b = weights.qkv, .c = dnorm});
+  return dnorm;
+}
+
+}  // namespace
+
+Tensor layer_backward_input(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
+                            const LayerMatrices& weights, LayerActivations& saved) {
+  feed_forward_input_gradient(context, layer, weights, saved);
+  if (!saved.attention) layer_attention(context, shared, saved);  // selective recomputation
+  return attention_input_gradient(context, shared, weights, saved);
+}
+
+void layer_backward_weight(const TrainingContext& context, const Layer& layer, UnitGradients& gradients,
+                           LayerActivations& saved) {
+  const LayerMatrices dweights = layer.matrices(gradients.open(layer.unit));
+  {
+    const AllRows dy = context.gather_rows(saved.output_gradient);
+    linear_weight_gradient(context, dy, saved.activation, dweights.fc2);
+    bias_gradient(context, saved.output_gradient, layer.gradients.fc2_bias);
+  }
+  saved.activation.reset();
+  saved.output_gradient.reset();
+  {
+    const AllRows norm2 = context.gather_rows(saved.norm2);
+    linear_weight_gradient(context, saved.fc1_gradient, norm2, dweights.fc1);
+    bias_gradient(context, saved.fc1_gradient, layer.gradients.fc1_bias);
+  }
+  saved.fc1_gradient.reset();
+  saved.norm2.reset();
+  {
+    const AllRows dmiddle = context.gather_rows(saved.middle_gradient);
+    linear_weight_gradient(context, dmiddle, saved.attention, dweights.proj);
+    bias_gradient(context, saved.middle_gradient, layer.gradients.proj_bias);
+  }
+  saved.attention.reset();
+  saved.middle_gradient.reset();
+  {
+    const AllRows norm1 = context.gather_rows(saved.norm1);
+    linear_weight_gradient(context, saved.qkv_gradient, norm1, dweights.qkv);
+    bias_gradient(context, saved.qkv_gradient, layer.gradients.qkv_bias);
+  }
+  saved.qkv_gradient.reset();
+  saved.norm1.reset();
+}
+
+}  // namespace plumbline::training

@@ -1,0 +1,123 @@
+#include "bench/training/output_end.hpp"
+
+#include <algorithm>
+
+#include "bench/training/norm.hpp"
+#include "bench/training/views.hpp"
+
+namespace plumbline::training {
+namespace {
+
+/// The stage whose embedding or output.weight is the output layer of `stage`.
+const StageEntry& holder_of(const RankResources& rank, const StageEntry& stage) {
+  if (!stage.part.shares_embedding) return stage;
+  return *std::find_if(rank.parameters.stages.begin(), rank.parameters.stages.end(),
+                       [](const StageEntry& other) { return other.part.first(); });
+}
+
+const Parameter& output_weight(const StageEntry& stage, const StageEntry& holder) {
+  return holder.parameters.find(stage.part.shares_embedding ? "embedding.weight" : "output.weight");
+}
+
+}  // namespace
+
+OutputEnd::OutputEnd(RankResources& rank, const StageEntry& stage)
+    : rank_(rank),
+      weight_(output_weight(stage, holder_of(rank, stage))),
+      unit_(holder_of(rank, stage).unit_of(weight_)),
+      first_token_(stage.part.tensor_rank * rank.context.shape.vocab),
+      valid_tokens_(
+          std::clamp<std::int64_t>(rank.context.model().vocab - first_token_, 0, rank.context.shape.vocab)) {
+  const auto vector = [&](const char* role, const ParameterSet& set) {
+    return vector_of(stage, stage.parameters.find(role), set);
+  };
+  norm_weight_ = vector("final_norm.weight", rank.memory.values);
+  norm_weight_gradient_ = vector("final_norm.weight", rank.memory.gradients);
+  if (rank.context.model().norm == Norm::layer) {
+    norm_bias_ = vector("final_norm.bias", rank.memory.values);
+    norm_bias_gradient_ = vector("final_norm.bias", rank.memory.gradients);
+  }
+}
+
+double OutputEnd::forward(std::uint32_t microbatch, OutputActivations& saved) const {
+  const TrainingContext& context = rank_.context;
+  Operators& ops = context.operators;
+  const StageShape& shape = context.shape;
+  saved.norm = context.make_stream(Category::activations, "final norm");
+  saved.stats =
+      context.make_fp32(Category::activations, "final norm statistics", shape.norm_stats, shape.rows);
+  norm_forward(context, saved.input, norm_weight_, norm_bias_, saved.norm, saved.stats);
+  {
+    const AllRows norm = context.gather_rows(saved.norm);
+    saved.logits = context.make(Category::logits, "logits", shape.tokens, shape.vocab);
+    const Matrix weight = view_of(weight_, rank_.values.begin());
+    ops.gemm({.a = norm, .b = weight, .c = saved.logits, .b_transposed = true});
+    rank_.values.end();
+  }
+  const Tensor statistics = context.make_fp32(Category::workspace, "loss statistics", 3, shape.tokens);
+  const Matrix row_max = statistics.matrix().row_range(0, 1);
+  const Matrix sums = statistics.matrix().row_range(1, 2);
+  const Matrix targets = rank_.targets.matrix().row_range(microbatch, 1);
+  ops.cross_entropy_max(saved.logits, valid_tokens_, row_max);
+  context.reduce_over_tensor_ranks(row_max, ReduceOp::max);
+  ops.cross_entropy_sums(saved.logits, valid_tokens_, first_token_, targets, row_max, sums);
+  context.reduce_over_tensor_ranks(sums, ReduceOp::sum);
+  const auto tokens = static_cast<double>(context.config.global_batch_size * context.config.seq_length);
+  return ops.cross_entropy_gradient(saved.logits, valid_tokens_, first_token_, targets, row_max, sums,
+                                    1.0 / tokens);
+}
+
+Tensor OutputEnd::norm_gradient(const OutputActivations& saved) const {
+  const TrainingContext& context = rank_.context;
+  Tensor gradient = context.make_stream(Category::workspace, "gradient of final norm");
+  context.gemm_over_tensor_ranks(
+      {.a = saved.logits, .b = view_of(weight_, rank_.values.begin()), .c = gradient});
+  rank_.values.end();
+  return gradient;
+}
+
+void OutputEnd::weight_gradient(OutputActivations& saved) const {
+  const TrainingContext& context = rank_.context;
+  {
+    const Matrix dweight = view_of(weight_, rank_.gradients.open(unit_));
+    const AllRows norm = context.gather_rows(saved.norm);
+    context.operators.gemm(
+        {.a = saved.logits, .b = norm, .c = dweight, .a_transposed = true, .accumulate = true});
+  }
+  saved.logits.reset();
+}
+
+Tensor OutputEnd::stream_gradient(OutputActivations& saved, const Matrix& norm_gradient,
+                                  Category category) const {
+  Tensor gradient = rank_.context.make_stream(category, "gradient of the last layer");
+  norm_backward(rank_.context, norm_gradient, saved.input, norm_weight_, saved.stats, {}, gradient,
+                norm_weight_gradient_, norm_bias_gradient_);
+  return gradient;
+}
+
+Tensor OutputEnd::backward(OutputActivations& saved) const {
+  const Tensor dnorm = norm_gradient(saved);
+  weight_gradient(saved);
+  rank_.gradients.done(unit_);
+  Tensor gradient = stream_gradient(saved, dnorm, Category::workspace);
+  saved.norm.reset();
+  saved.stats.reset();
+  saved.input.reset();
+  return gradient;
+}
+
+Tensor OutputEnd::backward_input(OutputActivations& saved) const {
+  const Tensor dnorm = norm_gradient(saved);
+  Tensor gradient = stream_gradient(saved, dnorm, Category::activations);
+  saved.stats.reset();
+  saved.input.reset();
+  return gradient;
+}
+
+void OutputEnd::backward_weight(OutputActivations& saved) const {
+  weight_gradient(saved);
+  saved.norm.reset();
+  rank_.gradients.done(unit_);
+}
+
+}  // namespace plumbline::training

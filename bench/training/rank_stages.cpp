@@ -1,0 +1,139 @@
+#include "bench/training/rank_stages.hpp"
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+
+namespace plumbline::training {
+namespace {
+
+RankParameters own_parameters(const RunConfig& config, const Placement& placement,
+                              const Communicator& communicator) {
+  const Coordinates at = communicator.layout().coordinates(communicator.rank());
+  return rank_parameters(config, placement, at.pipeline, at.tensor);
+}
+
+}  // namespace
+
+RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operators& operators,
+                       Communicator& communicator, Arena& arena)
+    : config_(config),
+      rank_{.context = {config_, StageShape(config_), operators, communicator, arena, tensor_communication_},
+            .placement = Placement(schedule),
+            .parameters = own_parameters(config_, rank_.placement, communicator),
+            .memory = ParameterMemory(rank_.context, rank_.parameters),
+            .shared = make_shared_buffers(rank_.context),
+            .values = UnitValues(rank_.context, rank_.memory),
+            .gradients = UnitGradients(rank_.context, rank_.parameters, rank_.memory),
+            .inputs = {},
+            .targets = {}},
+      stages_(static_cast<std::size_t>(schedule.stages)),
+      end_(rank_) {
+  const std::int64_t microbatches = rank_.placement.microbatches;
+  for (const StageEntry& entry : rank_.parameters.stages) {
+    const auto make_tokens = [&](const char* holder) {
+      return arena.allocate(Category::workspace, holder, microbatches, rank_.context.shape.tokens,
+                            DType::int32);
+    };
+    if (entry.part.first() && !rank_.inputs) rank_.inputs = make_tokens("input tokens");
+    if (entry.part.last() && !rank_.targets) rank_.targets = make_tokens("target tokens");
+    for (const StageEntry& other : rank_.parameters.stages) {
+      if (other.part.index != entry.part.index || other.part.stage <= entry.part.stage) continue;
+      throw Error(
+          fmt::format("schedule {}: found both copies of part {} (stages {} and {}) on one rank, "
+                      "expected them on two",
+                      schedule.name, entry.part.index, entry.part.stage, other.part.stage));
+    }
+  }
+  for (const StageEntry& entry : rank_.parameters.stages) {
+    stages_[static_cast<std::size_t>(entry.part.stage)] = std::make_unique<ModelStage>(rank_, entry);
+  }
+  for (const StageEntry& entry : rank_.parameters.stages) {
+    const auto here = static_cast<std::size_t>(entry.part.stage);
+    stages_[here]->link(entry.part.previous_is_here ? stages_[here - 1].get() : nullptr,
+                        entry.part.next_is_here ? stages_[here + 1].get() : nullptr);
+  }
+}
+
+ModelStage& RankStages::stage(const Action& action) {
+  if (action.stage >= stages_.size() || !stages_[action.stage]) {
+    throw Error(fmt::format("action {}: stage {} is not on this rank", to_string(action), action.stage));
+  }
+  return *stages_[action.stage];
+}
+
+void RankStages::clear_gradients() {
+  rank_.context.operators.fill(rank_.memory.gradients.vectors, 0);
+  rank_.context.operators.fill(rank_.memory.gradients.matrices, 0);
+}
+
+void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targets) {
+  if (rank_.inputs && inputs != nullptr) rank_.context.operators.upload(inputs, rank_.inputs);
+  if (rank_.targets && targets != nullptr) rank_.context.operators.upload(targets, rank_.targets);
+  if (!gradients_clear_) clear_gradients();
+  gradients_clear_ = false;
+  tensor_communication_ = {};
+  rank_.gradients.start_step();
+  for (const auto& stage : stages_) {
+    if (stage) stage->start_step();
+  }
+  samples_.clear();
+  rank_.context.arena.sample();
+}
+
+void RankStages::run(const Action& action) {
+  switch (action.type) {
+    case ActionType::forward:
+      stage(action).forward(action.microbatch);
+      break;
+    case ActionType::backward:
+      stage(action).backward(action.microbatch);
+      break;
+    case ActionType::backward_input:
+      stage(action).backward_input(action.microbatch);
+      break;
+    case ActionType::backward_weight:
+      stage(action).backward_weight(action.microbatch);
+      break;
+    case ActionType::reduce_gradients:
+      end_.reduce_gradients();
+      break;
+    case ActionType::reduce_embedding:
+      end_.reduce_embedding();
+      break;
+    case ActionType::optimizer:
+      end_.update();
+      if (!keep_gradients_) clear_gradients();
+      gradients_clear_ = !keep_gradients_;
+      break;
+    default:
+      throw Error(fmt::format(
+          "action {} is not executable: found type {}, expected F, B, I, W, their transfers, ARG, ARE or OPT",
+          to_string(action), name_of(action.type)));
+  }
+  rank_.context.operators.synchronize();
+}
+
+Matrix RankStages::send_buffer(const Action& action) {
+  return action.type == ActionType::send_forward ? stage(action).send_forward_buffer()
+                                                 : stage(action).send_backward_buffer();
+}
+
+Matrix RankStages::receive_buffer(const Action& action) {
+  return action.type == ActionType::receive_forward ? stage(action).receive_forward(action.microbatch)
+                                                    : stage(action).receive_backward(action.microbatch);
+}
+
+void RankStages::finished(const Action& /*action*/) {
+  samples_.push_back(rank_.context.arena.sample());
+}
+
+double RankStages::loss() const {
+  double sum = 0;
+  for (const auto& stage : stages_) {
+    if (stage) sum += stage->loss_sum();
+  }
+  return sum / static_cast<double>(config_.global_batch_size * config_.seq_length);
+}
+
+}  // namespace plumbline::training

@@ -1,0 +1,65 @@
+// All stages that one rank holds: what the executor runs a schedule on.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "bench/training/rank_resources.hpp"
+#include "bench/training/stage.hpp"
+#include "bench/training/step_end.hpp"
+#include "core/executor.hpp"
+
+namespace plumbline::training {
+
+/// Gradients and loss follow from `start_step` and then the schedule's actions. The gradient is of the mean
+/// loss over all tokens of the global batch.
+class RankStages final : public StageProgram {
+ public:
+  /// Allocates everything held for the whole run. Contents of the parameters are undefined until loaded.
+  /// Throws Error when the schedule holds both copies of a stage on this rank.
+  RankStages(const RunConfig& config, const Schedule& schedule, Operators& operators,
+             Communicator& communicator, Arena& arena);
+  RankStages(const RankStages&) = delete;
+  RankStages& operator=(const RankStages&) = delete;
+
+  /// Token ids of this replica's micro-batches, (microbatches, T) each: inputs (used on a first stage) and
+  /// targets (used on a last one); null for the emulated backend. Starts from zero gradients and loss.
+  void start_step(const std::int32_t* inputs, const std::int32_t* targets);
+
+  /// Throws Error for a stage that is not here and for actions of vocabulary and teacher passes.
+  void run(const Action& action) override;
+  Matrix send_buffer(const Action& action) override;
+  Matrix receive_buffer(const Action& action) override;
+  void finished(const Action& action) override;
+
+  /// Sum of the token losses of this step's forwards on this rank divided by the tokens of the global batch;
+  /// 0 unless it holds a last stage. Add over data and pipeline ranks for the mean loss.
+  double loss() const;
+  double gradient_norm() const { return end_.gradient_norm(); }
+  /// Time in collectives over the tensor group since start_step.
+  Seconds tensor_communication() const { return tensor_communication_; }
+  /// Memory during and after each action since start_step.
+  const std::vector<MemorySample>& samples() const { return samples_; }
+  /// The optimizer action ends by clearing the gradients for the next step; not so when they are to be read.
+  void keep_gradients(bool keep) { keep_gradients_ = keep; }
+
+  const TrainingContext& context() const { return rank_.context; }
+  const Placement& placement() const { return rank_.placement; }
+  const RankParameters& parameters() const { return rank_.parameters; }
+  const ParameterMemory& memory() const { return rank_.memory; }
+
+ private:
+  ModelStage& stage(const Action& action);
+  void clear_gradients();
+
+  const RunConfig config_;
+  Seconds tensor_communication_;
+  RankResources rank_;
+  std::vector<std::unique_ptr<ModelStage>> stages_;  // by stage of the schedule; null where not here
+  StepEnd end_;
+  std::vector<MemorySample> samples_;
+  bool keep_gradients_ = false;
+  bool gradients_clear_ = false;
+};
+
+}  // namespace plumbline::training

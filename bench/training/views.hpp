@@ -1,0 +1,19 @@
+// Views of single parameters in the rows that hold them.
+#pragma once
+
+#include "bench/training/parameter_memory.hpp"
+
+namespace plumbline::training {
+
+/// A matrix in its unit's values or gradients.
+inline Matrix view_of(const Parameter& parameter, const Matrix& unit_row) {
+  return {unit_row.at(0, parameter.offset), parameter.rows, parameter.cols, unit_row.dtype};
+}
+
+/// A vector in the rank's vectors.
+inline Matrix vector_of(const StageEntry& stage, const Parameter& parameter, const ParameterSet& set) {
+  const Matrix& all = set.vectors;
+  return {all.at(0, stage.vector_offset + parameter.offset), parameter.rows, parameter.cols, all.dtype};
+}
+
+}  // namespace plumbline::training
