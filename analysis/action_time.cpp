@@ -57,9 +57,9 @@ class Timeline {
     }
   }
 
-  /// Returns when a collective that starts now is done.
+  /// Returns when a collective that starts now is done, after those before it.
   double start(double seconds, Seconds& exposed) {
-    if (beside_) return now_ + seconds;
+    if (beside_) return lane_ = std::max(lane_, now_) + seconds;
     now_ += seconds;
     exposed.value += seconds;
     return now_;
@@ -80,6 +80,7 @@ class Timeline {
   std::vector<Part> parts_;
   bool beside_;
   double now_ = 0;
+  double lane_ = 0;  // when the data group's last collective is done
   double gathered_at_ = 0;
   double scattered_at_ = -1;
   double accumulate_ = 0;

@@ -44,8 +44,14 @@ Costs balanced(const Costs& costs) {
     mean.vocab_backward += stage.vocab_backward * share;
     mean.input_forward += stage.input_forward * share;
     mean.input_backward += stage.input_backward * share;
+    mean.last_backward += stage.last_backward * share;
   }
-  std::fill(result.stages.begin(), result.stages.end(), mean);
+  for (StageCosts& stage : result.stages) {
+    mean.reduce_gradients = stage.reduce_gradients;  // the end of the step stays as it is
+    mean.reduce_embedding = stage.reduce_embedding;
+    mean.optimizer = stage.optimizer;
+    stage = mean;
+  }
   return result;
 }
 
@@ -55,7 +61,10 @@ Costs with_free_transfers(Costs costs) {
 }
 
 int slowest(const Costs& costs) {
-  const auto work = [](const StageCosts& s) { return s.forward + s.backward + s.teacher_forward; };
+  const auto work = [](const StageCosts& s) {
+    const Seconds split = s.backward_input + s.backward_weight;
+    return s.forward + std::max(s.backward, split) + s.teacher_forward;
+  };
   const auto at =
       std::max_element(costs.stages.begin(), costs.stages.end(),
                        [&](const StageCosts& a, const StageCosts& b) { return work(a) < work(b); });

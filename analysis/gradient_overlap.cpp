@@ -92,10 +92,25 @@ struct Reduction {
   double copy = 0;
 };
 
+bool earlier(const Reduction& a, const Reduction& b) {
+  return a.ready < b.ready;
+}
+
+/// All under way at once, one after another on their lane. Returns what ARG, from `begin` on, waits for.
+double on_a_lane(std::vector<Reduction> reductions, double begin) {
+  std::stable_sort(reductions.begin(), reductions.end(), earlier);
+  double done = begin;
+  double lane = 0;
+  for (const Reduction& reduction : reductions) {
+    lane = std::max(lane, reduction.ready) + reduction.seconds;
+    done = std::max(done, lane);
+  }
+  return done - begin;
+}
+
 /// One after another; each start waits for the one before. Returns what ARG, from `begin` on, waits for.
 double one_at_a_time(std::vector<Reduction> reductions, double begin, Costs& costs) {
-  std::stable_sort(reductions.begin(), reductions.end(),
-                   [](const Reduction& a, const Reduction& b) { return a.ready < b.ready; });
+  std::stable_sort(reductions.begin(), reductions.end(), earlier);
   double done = -1;  // of the one under way
   double copy = 0;
   double shift = 0;  // of the action that goes on
@@ -127,22 +142,20 @@ void hide_reductions(const RunConfig& config, const Schedule& schedule, const st
     });
     if (arg == events.end()) continue;
     const double begin = arg->start.value;
-    double exposed = 0;
-    std::vector<Reduction> scatters;
+    std::vector<Reduction> reductions;
+    bool scatters = false;
     for (std::size_t stage = 0; stage < shapes.size(); ++stage) {
       if (schedule.rank_of_stage[stage] != static_cast<int>(rank)) continue;
+      scatters = shapes[stage].zero == 1;
       for (const GradientBucket& bucket : gradient_buckets(shapes[stage], config.ddp_bucket_size)) {
         double ready = bucket.at_end ? begin : 0;
         for (const std::size_t unit : bucket.units) ready = std::max(ready, finals.of(stage)[unit]);
-        const double seconds = price(bucket.reduce).value;
-        if (shapes[stage].zero == 1) {
-          scatters.push_back({ready, stage, seconds, price(piece_copy(shapes[stage], bucket)).value});
-        } else {
-          exposed = std::max(exposed, ready + seconds - begin);
-        }
+        const double copy = scatters ? price(piece_copy(shapes[stage], bucket)).value : 0;
+        reductions.push_back({ready, stage, price(bucket.reduce).value, copy});
       }
     }
-    exposed += one_at_a_time(std::move(scatters), begin, costs);
+    const double exposed = scatters ? one_at_a_time(std::move(reductions), begin, costs)
+                                    : on_a_lane(std::move(reductions), begin);
     costs.stages[arg->action.stage].reduce_gradients += Seconds{exposed};
   }
 }

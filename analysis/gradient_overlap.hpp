@@ -17,8 +17,9 @@ using StageActions = std::array<ActionTime, 4>;
 /// any of it, `price` the wall time of a call on the data group. Z = 0: a bucket's all-reduce starts when the
 /// last gradient of its units is final, those that are left when ARG begins; ARG lasts until all are done.
 /// Z = 1: units one after another in the order in which they become final: the backward waits for the unit
-/// before, copies its piece and goes on; ARG waits for the last. What is under way proceeds independently.
-/// The shift that these waits give later actions of other ranks is not fed back into the starting times.
+/// before, copies its piece and goes on; ARG waits for the last. Collectives of the data group follow one
+/// another on a lane beside the computation. The shift that these waits give later actions of other ranks is
+/// not fed back into the starting times.
 void hide_reductions(const RunConfig& config, const Schedule& schedule, const std::vector<StageShape>& shapes,
                      const std::vector<StageActions>& actions, const Trace& trace,
                      const std::function<Seconds(const OperatorCall&)>& price, Costs& costs);

@@ -14,8 +14,8 @@
 namespace plumbline {
 namespace {
 
-// Price layout: per stage one entry per action type, then two fixed entries, then overlapped pairs, then the
-// link.
+// Price layout: two fixed entries, per stage one entry per action type, per stage one for its last backward
+// if asked for, then overlapped pairs, then the link.
 constexpr std::uint32_t kTypes = kActionTypes;
 constexpr std::uint32_t kFree = 0;         // takes no time
 constexpr std::uint32_t kReceiveCopy = 1;  // an implicit receive's work on the receiving rank
@@ -32,6 +32,8 @@ PlanOptions plan_options(const Costs& costs) {
   options.receive_busy = costs.receive_busy.value > 0;
   options.links = costs.transfer.value > 0 || costs.latency.value > 0 || options.receive_busy;
   options.one_send_buffer = costs.one_send_buffer;
+  options.last_backward = std::any_of(costs.stages.begin(), costs.stages.end(),
+                                      [](const StageCosts& s) { return s.last_backward.value > 0; });
   return options;
 }
 
@@ -47,7 +49,9 @@ class PlanBuilder {
     }
     plan.ranks_ = schedule.ranks;
     plan.stages_ = schedule.stages;
-    plan.first_pair_price_ = price_of(schedule.stages, static_cast<ActionType>(0));
+    plan.first_last_price_ = price_of(schedule.stages, static_cast<ActionType>(0));
+    plan.first_pair_price_ = plan.first_last_price_;
+    if (options.last_backward) find_last_backwards();
     plan.node_of_action_.resize(actions);
     plan.nodes_.reserve(1 + actions * (options.links && !explicit_transfers_ ? 2 : 1) + actions / 8);
     plan.nodes_.push_back({0, 0, kFree});
@@ -60,7 +64,7 @@ class PlanBuilder {
   std::int32_t place(int rank, int position, std::int32_t node) {
     const Action& action = at(rank, position);
     receive_copy(rank, action, node);
-    const std::int32_t mine = add(rank, node, price_of(action.stage, action.type));
+    const std::int32_t mine = add(rank, node, price_at(rank, position));
     plan_
         .node_of_action_[first_action_[static_cast<std::size_t>(rank)] + static_cast<std::size_t>(position)] =
         mine;
@@ -71,7 +75,7 @@ class PlanBuilder {
     const Action& a = at(rank, position);
     const Action& b = at(rank, position + 1);
     receive_copy(rank, a, node);
-    const auto key = std::make_pair(price_of(a.stage, a.type), price_of(b.stage, b.type));
+    const auto key = std::make_pair(price_at(rank, position), price_at(rank, position + 1));
     const auto [entry, fresh] = pairs_.try_emplace(key, static_cast<std::uint32_t>(plan_.pairs_.size()));
     if (fresh) plan_.pairs_.push_back({key.first, key.second});
     const std::int32_t mine = add(rank, node, plan_.first_pair_price_ + entry->second);
@@ -104,6 +108,29 @@ class PlanBuilder {
  private:
   const Action& at(int rank, int position) const {
     return schedule_.actions[static_cast<std::size_t>(rank)][static_cast<std::size_t>(position)];
+  }
+
+  void find_last_backwards() {
+    const auto stages = static_cast<std::size_t>(schedule_.stages);
+    last_position_.assign(stages, -1);
+    plan_.last_backward_.assign(stages, ActionType::forward);
+    plan_.first_pair_price_ += static_cast<std::uint32_t>(stages);
+    for (const auto& actions : schedule_.actions) {
+      for (std::size_t i = 0; i < actions.size(); ++i) {
+        const ActionType type = actions[i].type;
+        if (type != ActionType::backward && type != ActionType::backward_weight) continue;
+        last_position_[actions[i].stage] = static_cast<int>(i);
+        plan_.last_backward_[actions[i].stage] = type;
+      }
+    }
+  }
+
+  std::uint32_t price_at(int rank, int position) const {
+    const Action& action = at(rank, position);
+    if (!last_position_.empty() && last_position_[action.stage] == position) {
+      return plan_.first_last_price_ + action.stage;
+    }
+    return price_of(action.stage, action.type);
   }
 
   std::int32_t add(int lane, std::int32_t dependency, std::uint32_t price) {
@@ -172,6 +199,7 @@ class PlanBuilder {
   bool explicit_transfers_;
   int lanes_ = 0;
   std::vector<std::size_t> first_action_;
+  std::vector<int> last_position_;  // by stage: of its last backward on its rank
   std::vector<int> forward_lane_;   // by sending stage
   std::vector<int> backward_lane_;  // by sending stage
   std::array<int, kSignals> meeting_lane_{};
@@ -202,6 +230,11 @@ std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) co
   prices[kReceiveCopy].cost = costs.receive_busy.value;
   const std::vector<double> actions = action_prices(costs);
   for (std::size_t i = 0; i < actions.size(); ++i) prices[kFixed + i].cost = actions[i];
+  for (std::size_t stage = 0; stage < last_backward_.size(); ++stage) {
+    prices[first_last_price_ + stage].cost =
+        actions[stage * kTypes + static_cast<std::size_t>(last_backward_[stage])] +
+        costs.stages[stage].last_backward.value;
+  }
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
     prices[first_pair_price_ + i].cost =
         (prices[pairs_[i].first].cost + prices[pairs_[i].second].cost) * costs.overlap_factor;
@@ -231,9 +264,9 @@ std::vector<double> action_prices(const Costs& costs) {
     set(ActionType::vocab_backward, c.vocab_backward);
     set(ActionType::input_forward, c.input_forward);
     set(ActionType::input_backward, c.input_backward);
-    set(ActionType::reduce_gradients, costs.reduce_gradients);
-    set(ActionType::reduce_embedding, costs.reduce_embedding);
-    set(ActionType::optimizer, costs.optimizer);
+    set(ActionType::reduce_gradients, costs.reduce_gradients + c.reduce_gradients);
+    set(ActionType::reduce_embedding, costs.reduce_embedding + c.reduce_embedding);
+    set(ActionType::optimizer, costs.optimizer + c.optimizer);
   }
   return prices;
 }

@@ -13,6 +13,7 @@ struct PlanOptions {
   bool links = false;            // transfers take time: give every ordered pair of ranks a lane
   bool receive_busy = false;     // implicit receives occupy the receiver
   bool one_send_buffer = false;  // see Costs
+  bool last_backward = false;    // the last B or W of a stage has a price of its own
 };
 
 /// What a schedule needs of the plan's options under these costs.
@@ -61,6 +62,8 @@ class SimulationPlan {
   int ranks_ = 0;
   int stages_ = 0;
   int lanes_ = 0;
+  std::vector<ActionType> last_backward_;  // by stage: B or W, or F where there is none
+  std::uint32_t first_last_price_ = 0;     // by stage, when there are any
   std::uint32_t first_pair_price_ = 0;
   std::uint32_t first_link_price_ = 0;
 };

@@ -34,6 +34,10 @@ void check_costs(const Costs& costs) {
     check(stage.vocab_backward.value, "vocab_backward");
     check(stage.input_forward.value, "input_forward");
     check(stage.input_backward.value, "input_backward");
+    check(stage.last_backward.value, "last_backward");
+    check(stage.reduce_gradients.value, "reduce_gradients");
+    check(stage.reduce_embedding.value, "reduce_embedding");
+    check(stage.optimizer.value, "optimizer");
   }
   check(costs.transfer.value, "transfer");
   check(costs.latency.value, "latency");
@@ -168,7 +172,8 @@ Seconds simulate_makespan(const Schedule& schedule, const Costs& costs) {
   if (oversubscribed(schedule, costs)) return simulate(schedule, costs).makespan();
   check_costs(costs);
   const PlanOptions options = plan_options(costs);
-  if (!options.links && !options.one_send_buffer) return direct_makespan(schedule, costs);
+  if (!options.links && !options.one_send_buffer && !options.last_backward)
+    return direct_makespan(schedule, costs);
   const SimulationPlan plan(schedule, options);
   SweepTimes times;
   sweep(plan, plan.prices(costs), times);
