@@ -1,6 +1,7 @@
 #include "bench/training/trainer.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -56,13 +57,13 @@ class Run {
   StepMeasurement step(int index) {
     const StepTokens tokens = data_ ? data_->step(index) : StepTokens();
     stages_.start_step(data_ ? tokens.inputs.data() : nullptr, data_ ? tokens.targets.data() : nullptr);
-    control_.barrier(Group::world);
-    const Seconds origin = from_first_rank(control_, control_.now());
+    communicator_.barrier(Group::world);
+    const Seconds origin = from_first_rank(control_, communicator_.now());
     const Traffic before = communicator_.traffic();
     StepMeasurement step;
     step.events = execute(schedule_, stages_, communicator_, origin);
     traffic_ = difference(communicator_.traffic(), before);
-    const std::vector<double> ends = from_every_rank(control_, (control_.now() - origin).value);
+    const std::vector<double> ends = from_every_rank(control_, (communicator_.now() - origin).value);
     step.tensor_communication = stages_.tensor_communication();
     step.time = {*std::max_element(ends.begin(), ends.end())};
     return step;
@@ -79,6 +80,18 @@ class Run {
   std::optional<StepData> data_;
   Traffic traffic_;
 };
+
+std::array<PeakHolder, kPeakHolders> largest_holders(const Arena& arena) {
+  std::array<PeakHolder, kPeakHolders> largest{};
+  const std::vector<HolderBytes> holders = arena.holders_at_peak();
+  for (std::size_t i = 0; i < std::min(largest.size(), holders.size()); ++i) {
+    std::strncpy(largest[i].name, holders[i].holder, sizeof largest[i].name - 1);
+    largest[i].category = holders[i].category;
+    largest[i].bytes = holders[i].bytes;
+    largest[i].tensors = holders[i].tensors;
+  }
+  return largest;
+}
 
 void check_backend(const RunConfig& config) {
   if (config.backend != Backend::emulated || (config.save_gradients.empty() && config.save_weights.empty()))
@@ -153,7 +166,8 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
       result.tensor_communication += {seconds / control.layout().world()};
     }
   }
-  result.memory = from_every_rank(control, RankMemory{arena.at_peak(), arena.reserved()});
+  result.memory =
+      from_every_rank(control, RankMemory{arena.at_peak(), arena.reserved(), largest_holders(arena)});
   result.traffic = communicator.traffic();
   result.step_traffic = run.traffic();
   return result;

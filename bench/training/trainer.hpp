@@ -1,6 +1,8 @@
 // Runs training steps of one configuration on one rank and reports what was measured.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -10,10 +12,20 @@
 
 namespace plumbline::training {
 
+/// What the tensors of one name took together; no bytes: there is none. Plain memory, so that it can travel.
+struct PeakHolder {
+  char name[40] = {};
+  Category category = Category::workspace;
+  Bytes bytes;
+  std::int64_t tensors = 0;
+};
+constexpr std::size_t kPeakHolders = 6;
+
 /// Memory of one rank at its peak.
 struct RankMemory {
   MemoryBreakdown at_peak;
-  Bytes reserved;  // taken from the system by the arena
+  Bytes reserved;                                  // taken from the system by the arena
+  std::array<PeakHolder, kPeakHolders> largest{};  // at the peak, biggest first
 };
 
 struct TrainingResult {
@@ -35,7 +47,7 @@ using StepProgress = std::function<void(int done, int all)>;
 
 /// Builds the rank's stages, loads weights and data as the configuration says and runs warmup_steps + steps
 /// steps of `schedule` (with transfers and step end). `communicator` is what the steps use; `control`, which
-/// may be the same, carries what is measured and gives the clock. The emulated backend gets neither weights
+/// may be the same, carries what is measured. The emulated backend gets neither weights
 /// nor data, and its memory is never touched. Collective over the world; every rank gets the same result
 /// except for the traffic. Throws OutOfMemory, InputError (weights, data, outputs), Error.
 TrainingResult train(const RunConfig& config, const Schedule& schedule, Operators& operators,
