@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/arena.hpp"
+#include "core/communicator.hpp"
 #include "core/units.hpp"
 
 namespace plumbline {
@@ -19,10 +20,20 @@ constexpr int kRecordSchema = 1;
 enum class Status { ok, oom, invalid, failed, timeout, unsupported };
 std::string_view name_of(Status status);
 
+/// What all live tensors of one name and category took together.
+struct HolderReport {
+  std::string holder;
+  Category category = Category::workspace;
+  Bytes bytes;
+  std::int64_t tensors = 0;
+};
+
 struct RankMemoryReport {
-  int rank = 0;           // world rank
-  int pipeline_rank = 0;  // its pipeline coordinate
-  MemoryBreakdown bytes;  // at the rank's peak; its total is the peak
+  int rank = 0;                       // world rank
+  int pipeline_rank = 0;              // its pipeline coordinate
+  MemoryBreakdown bytes;              // at the rank's peak; its total is the peak
+  std::string at;                     // the action of the peak, "3F7"; empty: outside of any, or not known
+  std::vector<HolderReport> holders;  // largest at the peak, biggest first; measured only
 };
 
 struct MemoryReport {
@@ -34,7 +45,8 @@ struct MemoryReport {
   static MemoryReport of(std::vector<RankMemoryReport> ranks);
 };
 
-/// Times of one step, each the mean over pipeline ranks.
+/// Times of one step, each the mean over pipeline ranks. NaN: not measured (an emulated run without times);
+/// null in JSON.
 struct TimeReport {
   Seconds step;
   double bubble_ratio = 0;     // idle ÷ compute
@@ -59,6 +71,7 @@ struct PredictionReport {
   MemoryReport memory;
   TimeReport time;
   ThroughputReport throughput;
+  std::optional<Traffic> traffic;  // of one step; of each figure the largest of any rank
 };
 
 struct MeasurementReport {
@@ -70,6 +83,7 @@ struct MeasurementReport {
   Seconds step_max;
   double loss = 0;        // of the last step; NaN is written as null
   Bytes device_reserved;  // largest of any rank, as the memory source counts it
+  std::optional<Traffic> traffic;
 };
 
 /// Prediction against measurement: positive when too much was predicted.
@@ -78,6 +92,8 @@ struct ErrorReport {
   double step_time = 0;        // predicted ÷ measured - 1
   double bubble_fraction = 0;  // predicted - measured
 };
+/// Of each figure the larger one.
+Traffic larger(const Traffic& a, const Traffic& b);
 ErrorReport compare(const PredictionReport& predicted, const MeasurementReport& measured);
 
 struct MachineReport {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "bench/record.hpp"
+#include "bench/record_keys.hpp"
 #include "core/error.hpp"
 #include "core/text_input.hpp"
 
@@ -49,6 +50,13 @@ OrderedJson to_json(const MemoryReport& memory) {
       row[key_of(category)] = rank.bytes[category].value;
     }
     row["total_bytes"] = rank.bytes.total().value;
+    if (!rank.at.empty()) row["at"] = rank.at;
+    for (const HolderReport& holder : rank.holders) {
+      row["holders"].push_back({{"name", holder.holder},
+                                {"category", name_of(holder.category)},
+                                {"bytes", holder.bytes.value},
+                                {"tensors", holder.tensors}});
+    }
     ranks.push_back(std::move(row));
   }
   return {{"peak_bytes", memory.peak.value}, {"peak_rank", memory.peak_rank}, {"ranks", std::move(ranks)}};
@@ -73,68 +81,70 @@ OrderedJson to_json(const ThroughputReport& throughput) {
           {"peak_tflops", number(throughput.peak_tflops)}};
 }
 
-/// One JSON object of a file that nobody has checked.
-class Keys {
- public:
-  Keys(const OrderedJson& object, std::string origin) : object_(object), origin_(std::move(origin)) {
-    if (!object.is_object()) throw InputError(origin_ + ": expected a JSON object");
-  }
-  const OrderedJson* find(const char* key) const {
-    const auto at = object_.find(key);
-    return at == object_.end() || at->is_null() ? nullptr : &*at;
-  }
-  const OrderedJson& get(const char* key) const {
-    const OrderedJson* value = find(key);
-    if (value == nullptr) fail(key, "is missing");
-    return *value;
-  }
-  Keys object(const char* key) const { return {get(key), origin_ + ": " + key}; }
-  std::int64_t whole(const char* key, std::int64_t max) const {
-    const OrderedJson& value = get(key);
-    const bool in_range = value.is_number_unsigned()
-                              ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(max)
-                              : value.is_number_integer() && value.get<std::int64_t>() >= 0;
-    if (!in_range) fail(key, fmt::format("expected a whole number from 0 to {}", max));
-    return value.get<std::int64_t>();
-  }
-  double real(const char* key) const {
-    const OrderedJson& value = get(key);
-    const double found = value.is_number() ? value.get<double>() : NAN;
-    if (!std::isfinite(found)) fail(key, "expected a number");
-    return found;
-  }
-  double at_least_0(const char* key) const {
-    const double found = real(key);
-    if (found < 0) fail(key, "expected a number that is not negative");
-    return found;
-  }
-  bool boolean(const char* key) const {
-    const OrderedJson& value = get(key);
-    if (!value.is_boolean()) fail(key, "expected true or false");
-    return value.get<bool>();
-  }
-  std::string text(const char* key) const {
-    const OrderedJson& value = get(key);
-    if (!value.is_string()) fail(key, "expected a text");
-    return value.get<std::string>();
-  }
-  std::vector<std::pair<std::string, std::string>> texts(const char* key) const {
-    std::vector<std::pair<std::string, std::string>> pairs;
-    for (const auto& [name, value] : object(key).object_.items()) {
-      if (value.is_structured()) fail(key, "expected plain values");
-      pairs.emplace_back(name, value.is_string() ? value.get<std::string>() : value.dump());
-    }
-    return pairs;
-  }
-  [[noreturn]] void fail(const char* key, const std::string& what) const {
-    throw InputError(fmt::format("{}: {}: {}", origin_, key, what));
-  }
-  const std::string& origin() const { return origin_; }
-
- private:
-  const OrderedJson& object_;
-  std::string origin_;
+struct TrafficKey {
+  const char* key;
+  Bytes GroupTraffic::*member;
 };
+constexpr TrafficKey kTrafficKeys[] = {{"all_reduce_bytes", &GroupTraffic::all_reduced},
+                                       {"all_gather_bytes", &GroupTraffic::all_gathered},
+                                       {"reduce_scatter_bytes", &GroupTraffic::reduce_scattered},
+                                       {"broadcast_bytes", &GroupTraffic::broadcast}};
+
+/// Groups that moved nothing are left out.
+OrderedJson to_json(const Traffic& traffic) {
+  OrderedJson groups = OrderedJson::object();
+  for (int i = 0; i < kGroups; ++i) {
+    const GroupTraffic& group = traffic.of(static_cast<Group>(i));
+    if (group.calls == 0) continue;
+    OrderedJson row = {{"calls", group.calls}};
+    for (const TrafficKey& key : kTrafficKeys) row[key.key] = (group.*key.member).value;
+    groups[std::string(name_of(static_cast<Group>(i)))] = std::move(row);
+  }
+  return {{"messages", traffic.messages_sent},
+          {"message_bytes", traffic.point_to_point_sent.value},
+          {"groups", std::move(groups)}};
+}
+
+std::optional<Traffic> traffic_of(const Keys& keys) {
+  if (keys.find("traffic") == nullptr) return std::nullopt;
+  const Keys row = keys.object("traffic");
+  Traffic traffic;
+  traffic.messages_sent = row.whole("messages", kMaxBytes);
+  traffic.point_to_point_sent = {row.whole("message_bytes", kMaxBytes)};
+  const Keys groups = row.object("groups");
+  for (int i = 0; i < kGroups; ++i) {
+    const std::string name(name_of(static_cast<Group>(i)));
+    if (groups.find(name.c_str()) == nullptr) continue;
+    const Keys cells = groups.object(name.c_str());
+    GroupTraffic& group = traffic.of(static_cast<Group>(i));
+    group.calls = cells.whole("calls", kMaxBytes);
+    for (const TrafficKey& key : kTrafficKeys) group.*key.member = {cells.whole(key.key, kMaxBytes)};
+  }
+  return traffic;
+}
+
+Category category_of(const Keys& keys, const char* key) {
+  const std::string name = keys.text(key);
+  for (int i = 0; i < kCategories; ++i) {
+    if (name == name_of(static_cast<Category>(i))) return static_cast<Category>(i);
+  }
+  keys.fail(key, fmt::format("found \"{}\", expected a category of memory", printable(name)));
+}
+
+std::vector<HolderReport> holders_of(const Keys& keys) {
+  std::vector<HolderReport> holders;
+  const OrderedJson* rows = keys.find("holders");
+  if (rows == nullptr) return holders;
+  if (!rows->is_array()) keys.fail("holders", "expected a list");
+  for (const OrderedJson& row : *rows) {
+    const Keys cells(row, keys.origin() + ": holders");
+    holders.push_back({cells.text("name"),
+                       category_of(cells, "category"),
+                       {cells.whole("bytes", kMaxBytes)},
+                       cells.whole("tensors", kMaxBytes)});
+  }
+  return holders;
+}
 
 MemoryReport memory_of(const Keys& keys) {
   MemoryReport memory;
@@ -151,33 +161,44 @@ MemoryReport memory_of(const Keys& keys) {
       const auto category = static_cast<Category>(i);
       rank.bytes[category] = {cells.whole(key_of(category).c_str(), kMaxBytes / kCategories)};
     }
-    memory.ranks.push_back(rank);
+    if (cells.find("at") != nullptr) rank.at = cells.text("at");
+    rank.holders = holders_of(cells);
+    memory.ranks.push_back(std::move(rank));
   }
   return memory;
 }
 
-TimeReport time_of(const Keys& keys) {
-  return {{keys.at_least_0("step_s")},           keys.at_least_0("bubble_ratio"),
-          keys.at_least_0("bubble_fraction"),    {keys.at_least_0("compute_s")},
-          {keys.at_least_0("exposed_tensor_s")}, {keys.at_least_0("exposed_pipeline_s")},
-          {keys.at_least_0("exposed_data_s")},   {keys.at_least_0("optimizer_s")}};
+/// A measurement may lack times, a prediction never does.
+enum class Unknown { refused, allowed };
+
+TimeReport time_of(const Keys& keys, Unknown unknown) {
+  const auto read = [&](const char* key) {
+    return unknown == Unknown::allowed ? keys.at_least_0_or_unknown(key) : keys.at_least_0(key);
+  };
+  return {{read("step_s")},         read("bubble_ratio"),       read("bubble_fraction"),
+          {read("compute_s")},      {read("exposed_tensor_s")}, {read("exposed_pipeline_s")},
+          {read("exposed_data_s")}, {read("optimizer_s")}};
 }
 
-ThroughputReport throughput_of(const Keys& keys) {
-  return {keys.at_least_0("tokens_per_s"), keys.at_least_0("tokens_per_s_per_gpu"),
-          keys.at_least_0("model_tflops_per_gpu"), keys.at_least_0("mfu"), keys.at_least_0("peak_tflops")};
+ThroughputReport throughput_of(const Keys& keys, Unknown unknown) {
+  const auto read = [&](const char* key) {
+    return unknown == Unknown::allowed ? keys.at_least_0_or_unknown(key) : keys.at_least_0(key);
+  };
+  return {read("tokens_per_s"), read("tokens_per_s_per_gpu"), read("model_tflops_per_gpu"), read("mfu"),
+          keys.at_least_0("peak_tflops")};
 }
 
 MeasurementReport measurement_of(const Keys& keys) {
   MeasurementReport measurement;
   measurement.memory = memory_of(keys.object("memory"));
-  measurement.time = time_of(keys.object("time"));
-  measurement.throughput = throughput_of(keys.object("throughput"));
+  measurement.time = time_of(keys.object("time"), Unknown::allowed);
+  measurement.throughput = throughput_of(keys.object("throughput"), Unknown::allowed);
   measurement.samples = static_cast<int>(keys.whole("samples", std::numeric_limits<int>::max()));
-  measurement.step_min = {keys.at_least_0("step_s_min")};
-  measurement.step_max = {keys.at_least_0("step_s_max")};
+  measurement.step_min = {keys.at_least_0_or_unknown("step_s_min")};
+  measurement.step_max = {keys.at_least_0_or_unknown("step_s_max")};
   measurement.loss = keys.find("loss") != nullptr ? keys.real("loss") : NAN;
   measurement.device_reserved = {keys.whole("device_reserved_bytes", kMaxBytes)};
+  measurement.traffic = traffic_of(keys);
   return measurement;
 }
 
@@ -206,21 +227,25 @@ OrderedJson parse_object(std::string_view text, const std::string& origin) {
 }  // namespace
 
 OrderedJson to_json(const PredictionReport& prediction) {
-  return {{"fits", prediction.fits},
-          {"memory", to_json(prediction.memory)},
-          {"time", to_json(prediction.time)},
-          {"throughput", to_json(prediction.throughput)}};
+  OrderedJson json = {{"fits", prediction.fits},
+                      {"memory", to_json(prediction.memory)},
+                      {"time", to_json(prediction.time)},
+                      {"throughput", to_json(prediction.throughput)}};
+  if (prediction.traffic) json["traffic"] = to_json(*prediction.traffic);
+  return json;
 }
 
 OrderedJson to_json(const MeasurementReport& measurement) {
-  return {{"memory", to_json(measurement.memory)},
-          {"time", to_json(measurement.time)},
-          {"throughput", to_json(measurement.throughput)},
-          {"samples", measurement.samples},
-          {"step_s_min", number(measurement.step_min.value)},
-          {"step_s_max", number(measurement.step_max.value)},
-          {"loss", number(measurement.loss)},
-          {"device_reserved_bytes", measurement.device_reserved.value}};
+  OrderedJson json = {{"memory", to_json(measurement.memory)},
+                      {"time", to_json(measurement.time)},
+                      {"throughput", to_json(measurement.throughput)},
+                      {"samples", measurement.samples},
+                      {"step_s_min", number(measurement.step_min.value)},
+                      {"step_s_max", number(measurement.step_max.value)},
+                      {"loss", number(measurement.loss)},
+                      {"device_reserved_bytes", measurement.device_reserved.value}};
+  if (measurement.traffic) json["traffic"] = to_json(*measurement.traffic);
+  return json;
 }
 
 OrderedJson to_json(const MachineReport& machine) {
@@ -278,14 +303,16 @@ Record parse_record(std::string_view line, const std::string& origin) {
   record.model = {model.whole("parameters", kMaxBytes), model.at_least_0("flops_per_token")};
   if (keys.find("prediction") != nullptr) {
     const Keys prediction = keys.object("prediction");
-    record.prediction =
-        PredictionReport{prediction.boolean("fits"), memory_of(prediction.object("memory")),
-                         time_of(prediction.object("time")), throughput_of(prediction.object("throughput"))};
+    record.prediction = PredictionReport{prediction.boolean("fits"), memory_of(prediction.object("memory")),
+                                         time_of(prediction.object("time"), Unknown::refused),
+                                         throughput_of(prediction.object("throughput"), Unknown::refused),
+                                         traffic_of(prediction)};
   }
   if (keys.find("measurement") != nullptr) record.measurement = measurement_of(keys.object("measurement"));
   if (keys.find("error") != nullptr) {
     const Keys error = keys.object("error");
-    record.error = {error.real("peak_memory"), error.real("step_time"), error.real("bubble_fraction")};
+    const auto read = [&](const char* key) { return error.find(key) == nullptr ? NAN : error.real(key); };
+    record.error = {error.real("peak_memory"), read("step_time"), read("bubble_fraction")};
   }
   return record;
 }

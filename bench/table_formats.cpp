@@ -69,7 +69,9 @@ std::string line_of(const std::vector<std::string>& fields) {
 std::optional<ErrorSummary> summary_of(const std::vector<Record>& records, double ErrorReport::*member) {
   std::vector<double> errors;
   for (const Record& record : records) {
-    if (record.error) errors.push_back(std::abs((*record.error).*member));
+    if (record.error && !std::isnan((*record.error).*member)) {
+      errors.push_back(std::abs((*record.error).*member));
+    }
   }
   if (errors.empty()) return std::nullopt;
   std::sort(errors.begin(), errors.end());
@@ -128,13 +130,13 @@ std::string to_line(const Summary& summary) {
   }
   std::string line = fmt::format("{} cell{}", summary.cells, summary.cells == 1 ? "" : "s");
   if (!counts.empty()) line += fmt::format(": {}", fmt::join(counts, ", "));
-  if (!summary.step_time) return line;
-  return line + fmt::format(
-                    "; |error| median/worst: memory {:.2f}/{:.2f} %, step time {:.1f}/{:.1f} %, bubble "
-                    "{:.3f}/{:.3f}",
-                    summary.peak_memory->median * 100, summary.peak_memory->worst * 100,
-                    summary.step_time->median * 100, summary.step_time->worst * 100,
-                    summary.bubble_fraction->median, summary.bubble_fraction->worst);
+  if (!summary.peak_memory) return line;
+  line += fmt::format("; |error| median/worst: memory {:.2f}/{:.2f} %", summary.peak_memory->median * 100,
+                      summary.peak_memory->worst * 100);
+  if (!summary.step_time || !summary.bubble_fraction) return line;
+  return line + fmt::format(", step time {:.1f}/{:.1f} %, bubble {:.3f}/{:.3f}",
+                            summary.step_time->median * 100, summary.step_time->worst * 100,
+                            summary.bubble_fraction->median, summary.bubble_fraction->worst);
 }
 
 }  // namespace plumbline

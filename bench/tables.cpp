@@ -89,7 +89,9 @@ Column figures(std::string title, int importance, const std::vector<Record>& rec
 bool in_seconds(const std::vector<Record>& records) {
   std::vector<double> steps;
   for (const Record& record : records) {
-    if (record.measurement) steps.push_back(record.measurement->time.step.value);
+    if (record.measurement && !std::isnan(record.measurement->time.step.value)) {
+      steps.push_back(record.measurement->time.step.value);
+    }
     if (record.prediction) steps.push_back(record.prediction->time.step.value);
   }
   if (steps.empty()) return false;

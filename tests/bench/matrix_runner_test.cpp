@@ -106,7 +106,7 @@ TEST_F(MatrixRunner, MakesARowOfEveryEnding) {
     behaviour[c.id] = c.behaviour;
     cells.push_back(cell(c.id));
     if (c.status == Status::timeout) cells.back().config.timeout_s = 0.5;
-    if (c.status == Status::unsupported) cells.back().config.pipeline_schedule = "nobody-has-it";
+    if (c.status == Status::unsupported) cells.back().config.precision = DType::fp16;
     if (cells.back().id == "indivisible") cells.back().invalid = "3 does not divide 4";
   }
   const MatrixOutcome outcome = run(cells, hooks(behaviour));

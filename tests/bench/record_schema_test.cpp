@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -84,6 +85,10 @@ OrderedJson schema() {
 TEST(RecordSchema, DescribesEveryKeyThatIsWritten) {
   const OrderedJson root = schema();
   EXPECT_THAT(Validator(root).check(to_json(sample_record("a"))), ::testing::IsEmpty());
+  Record without_times = sample_record("b");
+  without_times.measurement->time.step = without_times.measurement->step_min = {NAN};
+  without_times.measurement->throughput.mfu = without_times.error->step_time = NAN;
+  EXPECT_THAT(Validator(root).check(to_json(without_times)), ::testing::IsEmpty());
   Record bare;
   bare.status = Status::unsupported;
   EXPECT_THAT(Validator(root).check(to_json(bare)), ::testing::IsEmpty());

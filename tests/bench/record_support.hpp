@@ -26,6 +26,13 @@ inline Record sample_record(const std::string& id) {
   MeasurementReport measured;
   measured.memory = MemoryReport::of({rank, rank});
   measured.memory.ranks[1].rank = 1;
+  measured.memory.ranks[1].at = "1F7";
+  measured.memory.ranks[1].holders = {{"qkv", Category::activations, {4'000'000}, 8}};
+  Traffic traffic;
+  traffic.messages_sent = 16;
+  traffic.point_to_point_sent = {1 << 20};
+  traffic.of(Group::data) = {3, {1000}, {2000}, {4000}, {8}};
+  measured.traffic = traffic;
   measured.time = sample_time(0.5);
   measured.throughput = {1000, 500, 0.1, 0.2, 0.5};
   measured.samples = 3;
@@ -34,7 +41,7 @@ inline Record sample_record(const std::string& id) {
   measured.loss = 9.5;
   measured.device_reserved = {40'000'000};
   record.measurement = measured;
-  PredictionReport predicted{true, measured.memory, sample_time(0.55), measured.throughput};
+  PredictionReport predicted{true, measured.memory, sample_time(0.55), measured.throughput, traffic};
   predicted.memory.peak.value += predicted.memory.peak.value / 100;
   predicted.time.bubble_fraction = 0.23;
   record.prediction = predicted;

@@ -52,6 +52,10 @@ TEST(Record, ComesBackFromJsonAsItWas) {
   EXPECT_EQ(to_line(back), line);
   EXPECT_EQ(back.config, record.config);
   EXPECT_EQ(back.measurement->memory.ranks[1].bytes.total().value, 36'000'000);
+  EXPECT_EQ(back.measurement->memory.ranks[1].at, "1F7");
+  EXPECT_EQ(back.measurement->memory.ranks[1].holders.at(0).holder, "qkv");
+  EXPECT_EQ(back.measurement->traffic->of(Group::data).reduce_scattered.value, 4000);
+  EXPECT_EQ(back.prediction->traffic->messages_sent, 16);
   EXPECT_NEAR(back.error->step_time, 0.1, 1e-12);
   EXPECT_NEAR(back.error->peak_memory, 0.01, 1e-12);
   EXPECT_NEAR(back.error->bubble_fraction, 0.03, 1e-12);
@@ -123,6 +127,16 @@ TEST(Record, MayLackFiguresAndLoss) {
   EXPECT_FALSE(back.prediction || back.measurement || back.error);
   record = sample_record("c");
   record.measurement->loss = NAN;
+  record.measurement->time = {{NAN}, NAN, NAN, {NAN}, {NAN}, {NAN}, {NAN}, {NAN}};
+  record.measurement->throughput = {NAN, NAN, NAN, NAN, 0.5};
+  record.measurement->step_min = record.measurement->step_max = {NAN};
+  record.measurement->traffic.reset();
+  record.error = compare(*record.prediction, *record.measurement);
+  EXPECT_NEAR(record.error->peak_memory, 0.01, 1e-12);
+  const Record without_times = parse_record(to_line(record), "here");
+  EXPECT_EQ(to_line(without_times), to_line(record));
+  EXPECT_TRUE(std::isnan(without_times.measurement->time.bubble_fraction));
+  EXPECT_TRUE(std::isnan(without_times.error->step_time));
   EXPECT_TRUE(std::isnan(parse_record(to_line(record), "here").measurement->loss));
 }
 
@@ -148,6 +162,11 @@ TEST(Record, RefusesWhatIsNoRecord) {
       {"/prediction/memory/ranks/0/rank", 1e300, "rank"},
       {"/prediction/time/step_s", -0.5, "step_s: expected a number that is not negative"},
       {"/prediction/time/step_s", nullptr, "step_s: is missing"},
+      {"/measurement/memory/ranks/1/holders", 3, "holders: expected a list"},
+      {"/measurement/memory/ranks/1/holders/0/category", "love", "category: found \"love\""},
+      {"/measurement/memory/ranks/1/at", 7, "at: expected a text"},
+      {"/measurement/traffic/groups/data/calls", -3, "calls: expected a whole number"},
+      {"/prediction/traffic/groups", 1, "groups: expected a JSON object"},
       {"/measurement/loss", "nan", "loss: expected a number"},
       {"/measurement/throughput", nullptr, "throughput: is missing"},
   };
