@@ -67,6 +67,64 @@ TEST(Simulator, SharedAndStaticSweepAgreeWhenNothingIsShared) {
   EXPECT_EQ(simulate(schedule, costs).makespan().value, expected.makespan().value);
 }
 
+/// Two chunks on one rank, two micro-batches, the backward in two parts.
+Schedule two_chunks() {
+  using enum ActionType;
+  Schedule schedule;
+  schedule.stages = schedule.microbatches = 2;
+  schedule.rank_of_stage = {0, 0};
+  schedule.actions.resize(1);
+  for (std::uint32_t m = 0; m < 2; ++m) {
+    for (const Action& action : {Action{forward, false, 0, m}, Action{forward, false, 1, m},
+                                 Action{backward_input, false, 1, m}, Action{backward_weight, false, 1, m},
+                                 Action{backward_input, false, 0, m}, Action{backward_weight, false, 0, m}}) {
+      schedule.actions[0].push_back(action);
+    }
+  }
+  return schedule;
+}
+
+TEST(Simulator, ChunksHaveTheirOwnTimes) {
+  Costs costs;
+  costs.stages = {{.forward = {1}, .backward_input = {2}, .backward_weight = {3}},
+                  {.forward = {10}, .backward_input = {20}, .backward_weight = {30}}};
+  EXPECT_DOUBLE_EQ(simulate(two_chunks(), costs).makespan().value, 2 * 66);
+  EXPECT_DOUBLE_EQ(simulate_makespan(two_chunks(), costs).value, 2 * 66);
+  // Messages between chunks of one rank are free.
+  costs.transfer = costs.latency = {100};
+  EXPECT_DOUBLE_EQ(simulate(two_chunks(), costs).makespan().value, 2 * 66);
+}
+
+TEST(Simulator, TheLastBackwardOfAStageMayTakeLonger) {
+  Costs costs;
+  costs.stages = {{.forward = {1}, .backward_input = {2}, .backward_weight = {3}},
+                  {.forward = {10}, .backward_input = {20}, .backward_weight = {30}, .last_backward = {500}}};
+  const Trace trace = simulate(two_chunks(), costs);
+  EXPECT_DOUBLE_EQ(trace.ranks[0][3].end.value, 61);         // the first micro-batch's W as usual
+  EXPECT_DOUBLE_EQ(trace.ranks[0][9].end.value, 127 + 500);  // the second's
+  EXPECT_DOUBLE_EQ(simulate_makespan(two_chunks(), costs).value, 132 + 500);
+  // Merged, and as the second half of an overlapped pair.
+  Schedule pair;
+  pair.microbatches = 2;
+  pair.rank_of_stage = {0};
+  using enum ActionType;
+  pair.actions = {
+      {{forward, false, 0, 0}, {forward, true, 0, 1}, {backward, false, 0, 0}, {backward, false, 0, 1}}};
+  costs.stages = {{.forward = {1}, .backward = {2}, .last_backward = {4}}};
+  EXPECT_DOUBLE_EQ(simulate(pair, costs).makespan().value, 6 + 4);
+}
+
+TEST(Simulator, TheEndOfTheStepMayDifferByRank) {
+  Costs costs = uniform_costs(2, kUnit);
+  costs.optimizer = {1};
+  costs.stages[1].optimizer = {3};
+  costs.stages[0].reduce_gradients = {5};
+  const Trace trace = simulate(add_step_end(one_f_one_b(2, 1), {true, false}), costs);
+  // The backward of rank 0 ends at 6, its reduction at 11; both then meet.
+  EXPECT_DOUBLE_EQ(trace.ranks[0].back().end.value, 12);
+  EXPECT_DOUBLE_EQ(trace.ranks[1].back().end.value, 15);
+}
+
 TEST(Simulator, TransfersTakeTheirLink) {
   Costs costs = uniform_costs(2, kUnit);
   costs.transfer = {0.5};

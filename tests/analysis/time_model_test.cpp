@@ -43,6 +43,50 @@ TEST(Flops, StageCallsAddUpToTheModel) {
   }
 }
 
+struct ExecutedCase {
+  const char* name;
+  Recompute recompute;
+  std::int64_t group;
+  int stages;
+  double again;  // FLOPs of one micro-batch beyond a plain B
+};
+// Four tokens: a layer's products forward are 2·4·576 without fc2's 2·4·128, attention 2·4·4·4·2.
+constexpr double kScores = 2 * 4 * 4 * 4 * 2;
+constexpr double kLayer = 2 * 4 * 576 + kScores;
+constexpr double kWithoutFc2 = kLayer - 2 * 4 * 128;
+constexpr ExecutedCase kExecutedCases[] = {
+    {"selective: attention", Recompute::selective, 1, 1, 2 * kScores},
+    {"full, layer by layer", Recompute::full, 1, 1, 2 * kWithoutFc2},
+    {"full, both layers at once", Recompute::full, 2, 1, kLayer + kWithoutFc2},
+    {"full, groups end with the stage", Recompute::full, 2, 2, 2 * kWithoutFc2},
+};
+
+TEST(Flops, ExecutedWithRecomputation) {
+  RunConfig config = sample::tiny_qwen2();
+  const double plain = executed_flops_per_token(config, 1).value * 4;
+  EXPECT_DOUBLE_EQ(plain, model_flops_per_token(config.model, 4).value * 4 + 0.5 * 2 * kScores);
+  for (const ExecutedCase& c : kExecutedCases) {
+    SCOPED_TRACE(c.name);
+    config.recompute_granularity = c.recompute;
+    config.recompute_num_layers = c.group;
+    EXPECT_DOUBLE_EQ(executed_flops_per_token(config, c.stages).value * 4, plain + c.again);
+    const Throughput throughput =
+        throughput_of(config, *find_hardware_preset("a100-sxm-80gb"), {1}, c.stages);
+    EXPECT_DOUBLE_EQ(throughput.hfu / throughput.mfu,
+                     (plain + c.again) / (model_flops_per_token(config.model, 4).value * 4));
+  }
+}
+
+TEST(Flops, SplitBackwardIsTheWhole) {
+  RunConfig config = sample::tiny_gpt2();
+  config.recompute_granularity = Recompute::full;
+  const StageShape shape = stage_shapes(config, 1)[0];
+  Flops parts;
+  for (const OperatorCall& call : backward_input_calls(shape)) parts += flops_of(call);
+  for (const OperatorCall& call : backward_weight_calls(shape)) parts += flops_of(call);
+  EXPECT_DOUBLE_EQ(parts.value, stage_flops(shape).backward.value);
+}
+
 TEST(Flops, TensorRanksShareTheWork) {
   RunConfig config = sample::tiny_gpt2();
   const double whole = stage_flops(stage_shapes(config, 1)[0]).forward.value;
@@ -194,6 +238,13 @@ TEST(TimeModel, CollectivesTakeTheNearestMeasurement) {
   EXPECT_DOUBLE_EQ(all_reduce_time(p, 8, 4, DType::fp32, {100}).value, 3);
   EXPECT_DOUBLE_EQ(all_reduce_time(p, 8, 8, DType::bf16, {200}).value, 8);
   EXPECT_DOUBLE_EQ(all_reduce_time(p, 8, 1, DType::fp32, {100}).value, 0);
+  // A gather or a scatter is half an all-reduce.
+  for (const CallKind kind : {CallKind::all_gather, CallKind::reduce_scatter}) {
+    EXPECT_DOUBLE_EQ(collective_time(kind, p, 2, 2, DType::fp32, {100}).value, 0.5);
+    EXPECT_DOUBLE_EQ(collective_time(kind, p, 2, 1, DType::fp32, {100}).value, 0);
+    EXPECT_NEAR(collective_time(kind, a100(), 8, 8, DType::bf16, {1'000'000'000}).value,
+                a100().link_latency.value + 0.875e9 / a100().link_bandwidth.value, 1e-9);
+  }
   // Without measurements: a ring.
   const Bytes gigabyte{1'000'000'000};
   const HardwareProfile& ring = a100();
@@ -221,6 +272,7 @@ TEST(Predict, PartsAddUpToTheStep) {
   EXPECT_DOUBLE_EQ(p.throughput.tokens_per_s, 2 * 2048 / t.step_s.value);
   EXPECT_GT(p.throughput.mfu, 0.01);
   EXPECT_LT(p.throughput.mfu, 0.75);
+  EXPECT_GT(p.throughput.hfu, p.throughput.mfu);  // scores are computed twice
   config.memory_budget = kMiB;
   EXPECT_FALSE(predict(config, sample::two_ranks(), a100()).fits);
 }
