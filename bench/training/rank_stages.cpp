@@ -7,6 +7,16 @@
 namespace plumbline::training {
 namespace {
 
+/// What the groups were made for must be what the configuration says.
+void check_layout(const Layout& found, const Layout& expected) {
+  if (found.tensor == expected.tensor && found.pipeline == expected.pipeline && found.data == expected.data &&
+      found.kv_sharing == expected.kv_sharing)
+    return;
+  throw Error(fmt::format("communicator: found the layout tp{} pp{} dp{} kv{}, expected tp{} pp{} dp{} kv{}",
+                          found.tensor, found.pipeline, found.data, found.kv_sharing, expected.tensor,
+                          expected.pipeline, expected.data, expected.kv_sharing));
+}
+
 RankParameters own_parameters(const RunConfig& config, const Placement& placement,
                               const Communicator& communicator) {
   const Coordinates at = communicator.layout().coordinates(communicator.rank());
@@ -29,6 +39,7 @@ RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operat
             .targets = {}},
       stages_(static_cast<std::size_t>(schedule.stages)),
       end_(rank_) {
+  check_layout(communicator.layout(), config_.layout());
   const std::int64_t microbatches = rank_.placement.microbatches;
   for (const StageEntry& entry : rank_.parameters.stages) {
     const auto make_tokens = [&](const char* holder) {

@@ -41,7 +41,7 @@ TEST_P(GoldenStep, LossAndGradientsEqualPyTorchs) {
     if (why_invalid(config)) continue;  // three layers do not make four stages
     const std::string name =
         fmt::format("{} tp{} pp{} dp{}", GetParam(), layout.tensor, layout.pipeline, layout.data);
-    MpiCommunicator communicator(layout);
+    MpiCommunicator communicator(config.layout());
     const StepResult found = one_step(config, communicator);
     EXPECT_NEAR(found.loss / expected["loss"].get<double>(), 1, 1e-5) << name;
     if (communicator.rank() != 0) continue;

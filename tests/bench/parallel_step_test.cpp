@@ -1,69 +1,200 @@
-// Every TP × PP × DP split of the ranks gives the loss and the gradients of one rank.
+// Every split of the ranks and every way to run the step give the loss, the gradients and the training of one
+// rank, twice the same bit for bit.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
+#include <cmath>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "bench/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/error.hpp"
 #include "core/solo_communicator.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+#include "tests/bench/covering.hpp"
 #include "tests/bench/training_support.hpp"
 
 namespace plumbline::training {
 namespace {
 
-struct Case {
-  const char* model;
-  DType precision;
-  const char* schedule;
-  double tolerance;  // of a gradient, relative to its tensor's largest entry
+constexpr const char* kSchedules[] = {"gpipe", "1f1b",   "interleaved", "zb-h1",    "zb-h2",    "zb-auto",
+                                      "zb-v",  "v-half", "v-min",       "dualpipe", "dualpipev"};
+constexpr const char* kModels[] = {"qwen2 tied", "qwen2", "gpt2 tied", "gpt2"};
+struct Recomputation {
+  const char* name;
+  Recompute granularity;
+  std::int64_t layers;
 };
+constexpr Recomputation kRecomputations[] = {{"none", Recompute::none, 1},
+                                             {"selective", Recompute::selective, 1},
+                                             {"full 1", Recompute::full, 1},
+                                             {"full 2", Recompute::full, 2}};
 
-constexpr Case kCases[] = {
-    {"qwen2", DType::fp32, "1f1b", 1e-5}, {"qwen2", DType::fp32, "gpipe", 1e-5},
-    {"qwen2", DType::bf16, "1f1b", 2e-2}, {"gpt2", DType::fp32, "1f1b", 1e-5},
-    {"gpt2", DType::bf16, "1f1b", 2e-2},
-};
+int ranks_started() {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  return ranks;
+}
 
-RunConfig config_of(const Case& c) {
+RunConfig config_of(std::size_t model, DType precision) {
   RunConfig config;
-  config.model = std::string(c.model) == "qwen2" ? small_qwen2() : small_gpt2();
-  config.precision = c.precision;
-  config.pipeline_schedule = c.schedule;
+  config.model = model < 2 ? small_qwen2() : small_gpt2();
+  config.model.tied_embeddings = model % 2 == 0;
+  config.model.layers = 9;  // stages of different lengths
+  config.precision = precision;
   config.seq_length = 24;
   config.micro_batch_size = 2;
-  config.global_batch_size = 32;
+  config.global_batch_size = 32;  // enough micro-batches for DualPipe in every split of 8 ranks
   config.make_vocab_size_divisible_by = 8;
-  config.ddp_bucket_size = 5000;  // several buckets even here
+  config.ddp_bucket_size = 20'000;  // several buckets even here
   return config;
 }
 
-TEST(ParallelStep, EverySplitGivesTheSingleRanksGradients) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  for (const Case& c : kCases) {
-    RunConfig config = config_of(c);
-    SoloCommunicator solo;
-    const StepResult reference = one_step(config, solo);
-    for (const Layout& layout : layouts_of(ranks)) {
-      const std::string name = fmt::format("{} {} {} tp{} pp{} dp{}", c.model, name_of(c.precision),
-                                           c.schedule, layout.tensor, layout.pipeline, layout.data);
-      set_layout(config, layout);
-      MpiCommunicator communicator(layout);
-      const StepResult split = one_step(config, communicator);
-      const StepResult again = one_step(config, communicator);
-      EXPECT_NEAR(split.loss / reference.loss, 1, c.tolerance) << name;
-      EXPECT_EQ(split.loss, again.loss) << name << ": two runs differ";
-      if (communicator.rank() != 0) continue;
-      std::string worst;
-      const double error = largest_error(reference.gradients, split.gradients, worst);
-      EXPECT_LE(error, c.tolerance) << name << ": " << worst;
-      EXPECT_TRUE(split.gradients == again.gradients) << name << ": two runs differ";
-      fmt::print("{}: largest error {:.2e} ({})\n", name, error, worst);
+/// Columns of the covering selection.
+enum Factor : std::size_t { kLayout, kSchedule, kModel, kPrecision, kSequence, kRecompute, kZero, kFactors };
+
+struct Cell {
+  std::string name;
+  RunConfig config;
+  double tolerance = 0;  // of a gradient, relative to its tensor's largest entry
+  std::size_t reference = 0;
+};
+
+/// Empty where the sizes do not allow the schedule, or where a setting would be without effect.
+std::optional<Cell> cell_of(const std::vector<Layout>& layouts, const Row& row) {
+  const Layout& layout = layouts[row[kLayout]];
+  if ((layout.tensor == 1 && row[kSequence] > 0) || (layout.data == 1 && row[kZero] > 0)) return {};
+  const DType precision = row[kPrecision] == 0 ? DType::fp32 : DType::bf16;
+  const Recomputation& recomputation = kRecomputations[row[kRecompute]];
+  Cell cell;
+  cell.config = config_of(row[kModel], precision);
+  set_layout(cell.config, layout);
+  cell.config.pipeline_schedule = kSchedules[row[kSchedule]];
+  cell.config.sequence_parallel = row[kSequence] == 1;
+  cell.config.recompute_granularity = recomputation.granularity;
+  cell.config.recompute_num_layers = recomputation.layers;
+  cell.config.zero_stage = static_cast<int>(row[kZero]);
+  if (why_invalid(cell.config)) return {};
+  cell.tolerance = precision == DType::fp32 ? 1e-5 : 2e-2;
+  cell.reference = row[kModel] * 2 + row[kPrecision];
+  cell.name = fmt::format("{} tp{} pp{} dp{} {} {} sp{} recompute {} zero{}", kSchedules[row[kSchedule]],
+                          layout.tensor, layout.pipeline, layout.data, kModels[row[kModel]],
+                          name_of(precision), row[kSequence], recomputation.name, row[kZero]);
+  return cell;
+}
+
+bool makes_a_schedule(const RunConfig& config) {
+  try {
+    schedule_for(config);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+TEST(ParallelStep, EveryWayGivesTheSingleRanksGradients) {
+  const std::vector<Layout> layouts = layouts_of(ranks_started());
+  std::vector<std::pair<std::size_t, std::size_t>> legal;
+  for (std::size_t layout = 0; layout < layouts.size(); ++layout) {
+    for (std::size_t schedule = 0; schedule < std::size(kSchedules); ++schedule) {
+      const auto cell = cell_of(layouts, {layout, schedule, 0, 0, 0, 0, 0});
+      if (cell && makes_a_schedule(cell->config)) legal.emplace_back(layout, schedule);
     }
   }
+  const std::vector<std::size_t> settings = {std::size(kModels), 2, 2, std::size(kRecomputations), 4};
+  const auto rows =
+      covering_rows(legal, settings, [&](const Row& row) { return cell_of(layouts, row).has_value(); });
+
+  std::map<std::size_t, StepResult> references;
+  for (const Row& row : rows) {
+    const Cell cell = *cell_of(layouts, row);
+    StepResult& reference = references[cell.reference];
+    if (reference.memory.empty()) {
+      SoloCommunicator solo;
+      reference = one_step(config_of(row[kModel], cell.config.precision), solo);
+    }
+    MpiCommunicator communicator(cell.config.layout());
+    const StepResult split = one_step(cell.config, communicator);
+    const StepResult again = one_step(cell.config, communicator);
+    EXPECT_NEAR(split.loss / reference.loss, 1, cell.tolerance) << cell.name;
+    EXPECT_NEAR(split.gradient_norm / reference.gradient_norm, 1, cell.tolerance) << cell.name;
+    EXPECT_EQ(split.loss, again.loss) << cell.name << ": two runs differ";
+    EXPECT_EQ(split.gradient_norm, again.gradient_norm) << cell.name << ": two runs differ";
+    EXPECT_TRUE(split.samples == again.samples) << cell.name << ": two runs differ in memory";
+    if (communicator.rank() != 0) continue;
+    std::string worst;
+    const double error = largest_error(reference.gradients, split.gradients, worst);
+    EXPECT_LE(error, cell.tolerance) << cell.name << ": " << worst;
+    EXPECT_TRUE(split.gradients == again.gradients) << cell.name << ": two runs differ";
+  }
+  fmt::print("{} cells\n", rows.size());
+}
+
+std::vector<double> losses_of(RunConfig config, double learning_rate, Communicator& communicator) {
+  config.steps = 3;
+  config.warmup_steps = 0;
+  config.learning_rate = learning_rate;
+  const auto operators = make_cpu_operators();
+  const TrainingResult result =
+      train(config, schedule_for(config), *operators, communicator, communicator, host_memory(), {});
+  return result.losses;
+}
+
+TEST(ParallelStep, EveryZeroStageTrainsLikeOneRank) {
+  for (const auto& [optimizer, precision] :
+       {std::pair(Optimizer::adam, DType::fp32), std::pair(Optimizer::sgd, DType::bf16)}) {
+    RunConfig config = config_of(0, precision);
+    config.optimizer = optimizer;
+    const double rate = optimizer == Optimizer::adam ? 1e-2 : 10.0;
+    const double tolerance = precision == DType::fp32 ? 1e-5 : 1e-3;
+    SoloCommunicator solo;
+    const std::vector<double> expected = losses_of(config, rate, solo);
+    const std::vector<double> unmoved = losses_of(config, 0, solo);
+    // An update that is missing somewhere would show.
+    ASSERT_GT(std::abs(expected[1] / unmoved[1] - 1), 10 * tolerance);
+    ASSERT_GT(std::abs(expected[2] / unmoved[2] - 1), 10 * tolerance);
+    for (const Layout& layout : layouts_of(ranks_started())) {
+      for (int zero = 0; zero <= (layout.data > 1 ? 3 : 0); ++zero) {
+        if (ranks_started() == 8 && (layout.data == 8 || zero == 0)) continue;  // enough in fewer ranks
+        set_layout(config, layout);
+        config.zero_stage = zero;
+        MpiCommunicator communicator(config.layout());
+        const std::vector<double> found = losses_of(config, rate, communicator);
+        for (std::size_t step = 0; step < expected.size(); ++step) {
+          EXPECT_NEAR(found[step] / expected[step], 1, tolerance) << fmt::format(
+              "tp{} pp{} dp{} zero{} step {}", layout.tensor, layout.pipeline, layout.data, zero, step);
+        }
+      }
+    }
+  }
+}
+
+TEST(ParallelStep, OtherActionsAreNamed) {
+  if (ranks_started() > 1) GTEST_SKIP();
+  const RunConfig config = config_of(0, DType::fp32);
+  const Schedule schedule = schedule_for(config);
+  const auto operators = make_cpu_operators();
+  SoloCommunicator solo;
+  Arena arena({}, host_memory());
+  RankStages stages(config, schedule, *operators, solo, arena);
+  const auto message = [&](const Action& action) {
+    try {
+      stages.run(action);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(message({ActionType::vocab_forward, false, 0, 3}).find("0S3 is not executable"),
+            std::string::npos);
+  EXPECT_NE(message({ActionType::forward, false, 7, 0}).find("stage 7 is not on this rank"),
+            std::string::npos);
+  EXPECT_NE(message({ActionType::backward, false, 0, 1}).find("0B1"), std::string::npos);
 }
 
 }  // namespace

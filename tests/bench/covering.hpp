@@ -1,0 +1,60 @@
+// A small selection of combinations in which every two settings meet.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace plumbline {
+
+/// One combination: the choice in each of seven columns, two given ones first.
+using Row = std::array<std::size_t, 7>;
+
+/// One row for each of `given` (the first two columns), with choices of the other columns, of which there are
+/// `choices`, taken so that each row holds as many pairs as possible that no row before it holds (greedy
+/// pairwise covering).
+inline std::vector<Row> covering_rows(const std::vector<std::pair<std::size_t, std::size_t>>& given,
+                                      const std::vector<std::size_t>& choices,
+                                      const std::function<bool(const Row&)>& allowed) {
+  using Pair = std::array<std::size_t, 4>;
+  std::set<Pair> covered;
+  const auto for_pairs = [](const Row& row, auto use) {
+    for (std::size_t a = 0; a < row.size(); ++a) {
+      for (std::size_t b = a + 1; b < row.size(); ++b) use(Pair{a, row[a], b, row[b]});
+    }
+  };
+  std::vector<Row> candidates(1, Row{});
+  for (std::size_t column = 0; column < choices.size(); ++column) {
+    std::vector<Row> wider;
+    for (Row row : candidates) {
+      for (row[column + 2] = 0; row[column + 2] < choices[column]; ++row[column + 2]) wider.push_back(row);
+    }
+    candidates = std::move(wider);
+  }
+  std::vector<Row> rows;
+  for (const auto& [first, second] : given) {
+    Row best{};
+    std::ptrdiff_t best_new = -1;
+    for (Row row : candidates) {
+      row[0] = first;
+      row[1] = second;
+      if (!allowed(row)) continue;
+      std::ptrdiff_t fresh = 0;
+      for_pairs(row, [&](const Pair& pair) { fresh += covered.contains(pair) ? 0 : 1; });
+      if (fresh > best_new) {
+        best = row;
+        best_new = fresh;
+      }
+    }
+    if (best_new < 0) continue;
+    for_pairs(best, [&](const Pair& pair) { covered.insert(pair); });
+    rows.push_back(best);
+  }
+  return rows;
+}
+
+}  // namespace plumbline
