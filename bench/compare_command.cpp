@@ -1,10 +1,11 @@
-// `plumbline compare`: the records of a folder as a table, CSV or JSON.
+// `plumbline compare`: the records of a folder as a table, a page, CSV or JSON.
 #include <fmt/format.h>
 
 #include <memory>
 
 #include "bench/commands.hpp"
 #include "bench/record_store.hpp"
+#include "bench/report/html_report.hpp"
 #include "bench/tables.hpp"
 
 namespace plumbline {
@@ -15,11 +16,15 @@ void add_compare_command(CLI::App& app, CommandAction& action) {
   const auto folder = std::make_shared<std::string>();
   const auto format = std::make_shared<std::string>("table");
   command->add_option("dir", *folder, "Folder that `matrix` wrote")->required()->type_name("DIR");
-  command->add_option("--format", *format, "Output format")->check(CLI::IsMember({"table", "csv", "json"}));
+  command->add_option("--format", *format, "Output format")->check(CLI::IsMember({"table", "csv", "json", "html"}));
   command->add_flag_callback(
       "--json", [format] { *format = "json"; }, "The same as --format json");
   command->callback([=, &action] {
     action = [=] {
+      if (*format == "html") {
+        fmt::print("{}", html_report_of(*folder));
+        return 0;
+      }
       const std::vector<Record> records = load_records(*folder);
       if (*format == "csv") {
         fmt::print("{}", to_csv(records));

@@ -1,0 +1,108 @@
+// A timeline from its columns of numbers (bench/report/packed_timeline.hpp says how they lie).
+
+const noPartner = 0xffffffff;
+
+function bytesOf(element) {
+  const text = element.textContent;
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const binary = atob(text);
+  const raw = new Uint8Array(binary.length);
+  for (let i = 0; i < raw.length; ++i) raw[i] = binary.charCodeAt(i);
+  return raw;
+}
+
+/** {run, tick, ranks: [{first, end}], start, length, microbatch, partner, stage, type, chain, …}, or null. */
+function decodeTimeline(run, index) {
+  const header = (data.cells[index].timelines || {})[run];
+  const element = document.getElementById(`${run}-${index}`);
+  if (!header || !element) return null;
+  const raw = bytesOf(element);
+  const count = header.ranks.reduce((sum, events) => sum + events, 0);
+  let at = 0;
+  const column = (Type, length) => {
+    const values = new Type(raw.buffer, raw.byteOffset + at, length);
+    at += values.byteLength;
+    return values;
+  };
+  const timeline = {run, tick: header.tick_s, count, ranks: []};
+  timeline.changeBytes = column(Float64Array, header.memory);
+  for (const name of ["start", "length", "microbatch", "partner"]) timeline[name] = column(Uint32Array, count);
+  timeline.chain = column(Uint32Array, header.chain);
+  timeline.changeWhen = column(Uint32Array, header.memory);
+  timeline.stage = column(Uint16Array, count);
+  timeline.type = column(Uint8Array, count);
+  timeline.changeCategory = column(Uint8Array, header.memory);
+  let first = 0;
+  for (const events of header.ranks) {
+    timeline.ranks.push({first, end: first + events});
+    first += events;
+  }
+  derive(timeline);
+  return timeline;
+}
+
+/** What follows from the columns: who overlaps whom, what is on the chain, how long the pipeline runs. */
+function derive(timeline) {
+  const {start, length, type, ranks} = timeline;
+  timeline.half = new Uint8Array(timeline.count);
+  timeline.onChain = new Uint8Array(timeline.count);
+  for (const event of timeline.chain) timeline.onChain[event] = 1;
+  timeline.rankOf = new Uint16Array(timeline.count);
+  timeline.end = 0;
+  timeline.pipelineEnd = 0;
+  timeline.busy = [];
+  timeline.stages = ranks.map(() => new Set());
+  ranks.forEach((rank, number) => {
+    let busy = 0, covered = 0;
+    for (let i = rank.first; i < rank.end; ++i) {
+      timeline.rankOf[i] = number;
+      const end = start[i] + length[i];
+      timeline.end = Math.max(timeline.end, end);
+      if (!data.compute[type[i]]) continue;
+      timeline.stages[number].add(timeline.stage[i]);
+      timeline.pipelineEnd = Math.max(timeline.pipelineEnd, end);
+      if (end > covered) busy += end - Math.max(start[i], covered);
+      covered = Math.max(covered, end);
+      if (i + 1 < rank.end && data.compute[type[i + 1]] && start[i + 1] < end - 0.01 * length[i]) {
+        timeline.half[i] = 1;
+        timeline.half[i + 1] = 2;
+      }
+    }
+    timeline.busy.push(busy);
+  });
+  timeline.chunks = timeline.stages.map((stages) => Array.from(stages).sort((a, b) => a - b));
+}
+
+const secondsOf = (timeline, ticks) => ticks * timeline.tick;
+
+/** Event of one rank at a time in ticks, compute before transfers; -1 where the rank does nothing. */
+function eventAt(timeline, rank, ticks) {
+  const {first, end} = timeline.ranks[rank];
+  const last = upperBound(timeline.start, ticks, first, end) - 1;
+  let found = -1;
+  for (let i = last; i >= Math.max(first, last - 8); --i) {
+    if (timeline.start[i] + timeline.length[i] < ticks) continue;
+    if (data.compute[timeline.type[i]]) return i;
+    if (found < 0) found = i;
+  }
+  return found;
+}
+
+/** Bytes by category at the moments of one rank: row 2k at the peak of its k-th event, 2k + 1 at its end. */
+function memoryOf(timeline, rank) {
+  if (timeline.changeWhen.length === 0) return null;
+  const {first, end} = timeline.ranks[rank];
+  const kinds = data.categories.length;
+  let change = upperBound(timeline.changeWhen, 2 * first - 1, 0, timeline.changeWhen.length);
+  if (change >= timeline.changeWhen.length || timeline.changeWhen[change] >= 2 * end) return null;
+  const rows = new Float64Array(2 * (end - first) * kinds);
+  const now = new Float64Array(kinds);
+  for (let moment = 0; moment < 2 * (end - first); ++moment) {
+    while (change < timeline.changeWhen.length && timeline.changeWhen[change] === moment + 2 * first) {
+      now[timeline.changeCategory[change]] = timeline.changeBytes[change];
+      ++change;
+    }
+    rows.set(now, moment * kinds);
+  }
+  return rows;
+}

@@ -1,0 +1,136 @@
+// One cell: its figures side by side, where time and memory go, and its timelines.
+
+const current = {index: -1, lanes: null};
+
+const timeRows = [
+  ["Step time", "step_s", time, "percent"],
+  ["compute", "compute_s", time, "percent"],
+  ["exposed tensor messages", "exposed_tensor_s", time, "percent"],
+  ["exposed pipeline wait", "exposed_pipeline_s", time, "percent"],
+  ["exposed data reduction", "exposed_data_s", time, "percent"],
+  ["optimizer", "optimizer_s", time, "percent"],
+  ["Bubble fraction, idle / step", "bubble_fraction", ratio, "absolute"],
+  ["Bubble ratio, idle / compute", "bubble_ratio", ratio, "absolute"],
+];
+const throughputRows = [
+  ["Tokens/s", "tokens_per_s", plain, "percent"],
+  ["tokens/s per rank", "tokens_per_s_per_gpu", plain, "percent"],
+  ["model TFLOP/s per rank", "model_tflops_per_gpu", plain, "percent"],
+  ["MFU", "mfu", (value) => (known(value) ? (100 * value).toFixed(1) + " %" : dash), "percent"],
+];
+
+function difference(predicted, measured, kind) {
+  if (!known(predicted) || !known(measured)) return dash;
+  if (kind === "absolute") return signed(predicted - measured, 4);
+  return measured === 0 ? dash : percent(predicted / measured - 1);
+}
+
+function compareTable(cell) {
+  const p = cell.prediction, m = cell.measurement;
+  const rows = [];
+  const row = (name, key, predicted, measured, write, kind) => {
+    if (!predicted && !measured && name === name.toLowerCase()) return;  // nothing of this kind in this configuration
+    rows.push(el("tr", {class: name === name.toLowerCase() ? "sub" : null, "data-key": key}, el("th", {scope: "row"}, name),
+      el("td", {class: "num", "data-v": predicted}, write(predicted)), el("td", {class: "num", "data-v": measured}, write(measured)),
+      el("td", {class: "num"}, difference(predicted, measured, kind))));
+  };
+  row("Peak memory", "peak_bytes", p?.memory.peak_bytes, m?.memory.peak_bytes, bytes, "percent");
+  for (const [name, key, write, kind] of timeRows) row(name, key, p?.time[key], m?.time[key], write, kind);
+  for (const [name, key, write, kind] of throughputRows) row(name, key, p?.throughput[key], m?.throughput[key], write, kind);
+  const head = ["", "predicted", "measured", "difference"].map((text, i) => el("th", {scope: "col", class: i ? "num" : null}, text));
+  return el("div", {class: "scroll compare", tabindex: "0", role: "region", "aria-label": "Predicted and measured figures"},
+    el("table", {id: "compare"}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows)));
+}
+
+function bar(parts, most) {
+  const box = el("div", {class: "bar", "aria-hidden": "true"});
+  parts.forEach((value, kind) => {
+    if (!(value > 0)) return;
+    const piece = el("i", {class: `k${kind}`});
+    piece.style.width = (100 * value / most) + "%";
+    box.append(piece);
+  });
+  return box;
+}
+
+const sum = (values) => values.reduce((total, value) => total + (value || 0), 0);
+
+function timeBars(cell) {
+  const parts = ["compute_s", "exposed_tensor_s", "exposed_pipeline_s", "exposed_data_s", "optimizer_s"];
+  const words = ["compute", "tensor messages", "pipeline wait", "data reduction", "optimizer"];
+  const runs = [["predicted", cell.prediction], ["measured", cell.measurement]].filter(([, part]) => part)
+    .map(([run, part]) => [run, parts.map((key) => part.time[key]), part.time.step_s]);
+  const most = Math.max(...runs.map(([, values, whole]) => Math.max(sum(values), whole || 0)));
+  if (!(most > 0)) return [];
+  const bars = runs.flatMap(([run, values, whole]) => [el("span", {class: "who"}, run), bar(values, most), el("span", {}, time(whole))]);
+  return [el("h3", {}, "Where the step goes"),
+    el("div", {class: "bars", role: "img", "aria-label": runs.map(([run, values]) =>
+      `${run}: ` + words.map((word, i) => `${word} ${time(values[i])}`).join(", ")).join("; ")}, bars),
+    el("ul", {class: "legend"}, words.map((word, i) => el("li", {}, el("i", {class: `swatch k${i}`}), word)))];
+}
+
+/** "0–3, 8": [0, 3, 8, 8]. */
+function rankText(ranges) {
+  const parts = [];
+  for (let i = 0; i < ranges.length; i += 2) parts.push(ranges[i] === ranges[i + 1] ? ranges[i] : `${ranges[i]}\u2013${ranges[i + 1]}`);
+  return (parts.length === 1 && ranges[0] === ranges[1] ? "rank " : "ranks ") + parts.join(", ");
+}
+
+function memoryBars(cell) {
+  const groups = new Map();
+  for (const [run, part] of [["predicted", cell.prediction], ["measured", cell.measurement]]) {
+    for (const row of part?.memory.ranks || []) {
+      const key = row.ranks.join();
+      if (!groups.has(key)) groups.set(key, {row, runs: []});
+      groups.get(key).runs.push([run, row.bytes]);
+    }
+  }
+  if (groups.size === 0) return [];
+  const rows = Array.from(groups.values()).sort((a, b) => a.row.ranks[0] - b.row.ranks[0]);
+  const most = Math.max(...rows.flatMap(({runs}) => runs.map(([, values]) => sum(values))), 1);
+  const bars = rows.flatMap(({row, runs}) => [el("span", {class: "rank"}, `${rankText(row.ranks)}, pipeline rank ${row.pipeline_rank}`),
+    ...runs.flatMap(([run, values]) => [el("span", {class: "who"}, run), bar(values, most), el("span", {"data-total": sum(values)}, bytes(sum(values)))])]);
+  const words = rows.map(({row, runs}) => `${rankText(row.ranks)}: ` + runs.map(([run, values]) => `${run} ${bytes(sum(values))}`).join(", "));
+  const used = data.categories.map((_, i) => i).filter((i) => rows.some(({runs}) => runs.some(([, values]) => values[i] > 0)));
+  return [el("h3", {}, "Memory at each rank's peak"),
+    el("div", {class: "bars", role: "img", "aria-label": words.join("; ")}, bars), categoryLegend(used), memoryTable(rows, used)];
+}
+
+function memoryTable(rows, used) {
+  const head = ["ranks", "", ...used.map((i) => data.categories[i])].map((text, i) => el("th", {scope: "col", class: i > 1 ? "num" : null}, text));
+  const lines = rows.flatMap(({row, runs}) => runs.map(([run, values]) => el("tr", {}, el("th", {scope: "row"}, rankText(row.ranks)),
+    el("td", {}, run), used.map((i) => el("td", {class: "num", "data-v": values[i]}, bytes(values[i]))))));
+  return el("details", {}, el("summary", {}, "The same in numbers"),
+    el("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Memory in numbers"},
+      el("table", {class: "memory-table"}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, lines))));
+}
+
+function factsOf(cell) {
+  const config = {...data.common, ...cell.config};
+  const rows = Object.entries(config).map(([key, value]) => el("tr", {}, el("th", {scope: "row"}, key), el("td", {}, String(value) || dash)));
+  return el("details", {}, el("summary", {}, "Configuration"), el("table", {id: "config"}, el("tbody", {}, rows)));
+}
+
+function runNote(cell) {
+  const m = cell.measurement;
+  if (!m) return null;
+  return el("p", {class: "note"}, `${m.samples} timed steps, ${time(m.step_s_min)} to ${time(m.step_s_max)}; loss ` +
+    `${known(m.loss) ? m.loss.toFixed(6) : dash}; ${bytes(m.device_reserved_bytes)} reserved on the device of the fullest rank.`);
+}
+
+function showCell(index) {
+  const cell = data.cells[index];
+  if (!cell || index === current.index) return;
+  current.index = index;
+  current.lanes = null;
+  const place = document.getElementById("detail");
+  const left = el("div", {}, compareTable(cell), runNote(cell), factsOf(cell));
+  const right = el("div", {}, timeBars(cell), memoryBars(cell));
+  const lines = el("div", {}, el("h3", {}, "Timelines"));
+  const status = el("p", {}, el("span", {class: `status ${cell.status}`}, cell.status), cell.reason ? `: ${cell.reason}` : "",
+    cell.prediction && !cell.prediction.fits ? " (predicted not to fit)" : "");
+  place.replaceChildren(el("p", {class: "note", id: "cell-id"}, cell.id), status, el("div", {class: "columns"}, left, right), lines);
+  showTimelines(index, lines);
+  document.getElementById("pick").value = String(index);
+  markRow(index);
+}

@@ -1,0 +1,186 @@
+// Draws lanes of events on a canvas. Events narrower than a pixel share one: a view of 200,000 events costs what
+// its pixels cost.
+
+const gutter = 70;
+const axisHeight = 24;
+const fills = {
+  F: "#8fc1ee", B: "#f4b183", I: "#f2ca6b", W: "#c9a6e4", TF: "#7fd0c7", S: "#f0a0c4", T: "#ee9a94",
+  IF: "#9fd49a", IB: "#c3d97a", ARG: "#a8b4d8", ARE: "#b9b2ee", OPT: "#e3d48b", transfer: "#8b95a5",
+};
+const names = {
+  F: "forward", B: "backward", I: "backward, input gradient", W: "backward, weight gradient",
+  SEND_F: "send activation", RECV_F: "receive activation", SEND_B: "send gradient", RECV_B: "receive gradient",
+  TF: "teacher forward", S: "vocabulary output, first pass", T: "vocabulary output, gradient pass",
+  IF: "vocabulary input, forward", IB: "vocabulary input, backward", ARG: "data-parallel gradient reduction",
+  ARE: "tied embedding reduction", OPT: "optimizer", SEND_TF: "send teacher activation",
+  RECV_TF: "receive teacher activation",
+};
+const isTransfer = (name) => name.startsWith("SEND") || name.startsWith("RECV");
+const fillOf = data.types.map((name) => (isTransfer(name) ? fills.transfer : fills[name] || fills.transfer));
+
+/** The same fill, lighter for later model chunks of a rank. */
+const shades = new Map();
+function shade(fill, chunk) {
+  const key = fill + chunk;
+  if (!shades.has(key)) {
+    const mix = [0, 0.38, 0.62][chunk % 3];
+    const channel = (at) => Math.round(parseInt(fill.slice(at, at + 2), 16) * (1 - mix) + 255 * mix);
+    shades.set(key, `rgb(${channel(1)},${channel(3)},${channel(5)})`);
+  }
+  return shades.get(key);
+}
+
+function hatchPattern(context, theme) {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 8;
+  const pen = tile.getContext("2d");
+  pen.fillStyle = theme.lane;
+  pen.fillRect(0, 0, 8, 8);
+  pen.strokeStyle = theme.hatch;
+  pen.lineWidth = 1.5;
+  pen.beginPath();
+  for (const shift of [-8, 0, 8]) { pen.moveTo(shift - 1, 9); pen.lineTo(shift + 9, -1); }
+  pen.stroke();
+  return context.createPattern(tile, "repeat");
+}
+
+function themeColors() {
+  const theme = {};
+  for (const name of ["card", "ink", "ink-2", "line", "lane", "hatch", "path", "predicted", "measured", "focus"]) {
+    theme[name] = color("--" + name);
+  }
+  return theme;
+}
+
+/** A step of 1, 2 or 5 times a power of ten that gives at most `most` ticks over `span`. */
+function tickStep(span, most) {
+  const least = span / most;
+  const power = Math.pow(10, Math.floor(Math.log10(least)));
+  return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= least * (1 - 1e-9));
+}
+
+/** Width in CSS pixels and a pen that works in them. */
+function fitCanvas(canvas, width, height) {
+  const dense = Math.min(window.devicePixelRatio || 1, 2);
+  const w = Math.round(width * dense), h = Math.round(height * dense);
+  if (canvas.width !== w) canvas.width = w;
+  if (canvas.height !== h) canvas.height = h;
+  canvas.style.width = width + "px";
+  canvas.style.height = height + "px";
+  const context = canvas.getContext("2d");
+  context.setTransform(dense, 0, 0, dense, 0, 0);
+  return context;
+}
+
+function paintAxis(context, view, width, height, theme) {
+  const step = tickStep(view.to - view.from, Math.max(2, (width - gutter) / 95));
+  context.font = "11px system-ui, sans-serif";
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  for (let tick = Math.ceil(view.from / step) * step; tick <= view.to; tick += step) {
+    const x = view.x(tick);
+    context.fillStyle = theme.line;
+    context.fillRect(x, axisHeight, 1, height - axisHeight);
+    context.fillStyle = theme["ink-2"];
+    const text = axisText(tick, step);
+    if (x + context.measureText(text).width / 2 < width) context.fillText(text, x, axisHeight / 2);
+  }
+}
+
+function axisText(seconds, step) {
+  const [factor, unit] = step < 1e-3 * 0.999 ? [1e6, "\u00b5s"] : step < 0.999 ? [1e3, "ms"] : [1, "s"];
+  const digits = Math.max(0, Math.min(3, -Math.floor(Math.log10(step * factor * 1.0001))));
+  return (seconds * factor).toFixed(digits) + " " + unit;
+}
+
+/** The boxes of one lane, gathered by colour. */
+function gatherLane(lane, view, boxes, labels) {
+  const {timeline, rank, y, height} = lane;
+  const {start, length, type, stage, microbatch, half, tick} = timeline;
+  const {first, end} = timeline.ranks[rank];
+  const chunks = timeline.chunks[rank];
+  const from = view.from / tick, to = view.to / tick, scale = view.scale * tick, shift = gutter - view.from * view.scale;
+  let i = Math.max(first, upperBound(start, from, first, end) - 9);
+  let lastColumn = -1, lastThin = -1;
+  for (; i < end && start[i] <= to; ++i) {
+    if (start[i] + length[i] < from) continue;
+    const x0 = Math.max(gutter, shift + start[i] * scale);
+    const x1 = Math.min(view.width, shift + (start[i] + length[i]) * scale);
+    const name = data.types[type[i]];
+    if (isTransfer(name)) {
+      if (height < 12 || x1 - x0 < 0.5 || Math.floor(x1) <= lastThin) continue;
+      lastThin = Math.floor(x1);
+      put(boxes, fills.transfer, x0, y + height - 3, x1 - x0, 3);
+      continue;
+    }
+    if (x1 - x0 < 1) {
+      if (Math.floor(x0) <= lastColumn) continue;
+      lastColumn = Math.floor(x0);
+      put(boxes, fillOf[type[i]], lastColumn, y, 1, height);
+      continue;
+    }
+    lastColumn = Math.floor(x1 - 0.01);
+    const gap = x1 - x0 > 4 ? 0.75 : 0;
+    const h = half[i] ? height / 2 : height;
+    const top = half[i] === 2 ? y + h : y;
+    const chunk = chunks.length > 1 ? chunks.indexOf(stage[i]) : 0;
+    put(boxes, chunk > 0 ? shade(fillOf[type[i]], chunk) : fillOf[type[i]], x0, top, x1 - x0 - gap, h - (half[i] ? 0.5 : 0));
+    if (h >= 10 && x1 - x0 > 15) {
+      const small = data.compute[type[i]] ? String(microbatch[i]) : name;
+      const full = data.compute[type[i]] ? `${name} ${microbatch[i]}` : name;
+      const room = x1 - x0 - 4;
+      const text = full.length * 6.6 < room ? full : small.length * 6.6 < room ? small : "";
+      if (text) labels.push([text, (x0 + x1 - gap) / 2, top + h / 2, h < 14 ? 9 : 11]);
+    }
+  }
+}
+
+function put(boxes, fill, x, y, w, h) {
+  let list = boxes.get(fill);
+  if (!list) boxes.set(fill, list = []);
+  list.push(x, y, w, h);
+}
+
+function paintBoxes(context, boxes, labels) {
+  for (const [fill, list] of boxes) {
+    context.fillStyle = fill;
+    for (let i = 0; i < list.length; i += 4) context.fillRect(list[i], list[i + 1], list[i + 2], list[i + 3]);
+  }
+  context.fillStyle = "#10131a";
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  for (const size of [9, 11]) {
+    context.font = `${size}px system-ui, sans-serif`;
+    for (const [text, x, y, wanted] of labels) if (wanted === size) context.fillText(text, x, y + 0.5);
+  }
+}
+
+/** The critical path of one timeline: along its events, and from lane to lane where it changes rank. */
+function paintChain(context, timeline, laneOfRank, view, theme) {
+  const {chain, start, length, rankOf, tick} = timeline;
+  context.save();
+  context.beginPath();
+  context.rect(gutter, axisHeight, view.width - gutter, 1e5);
+  context.clip();
+  context.strokeStyle = theme.path;
+  context.lineWidth = 2;
+  context.lineJoin = "round";
+  context.beginPath();
+  let penX = NaN, penY = NaN, open = false, before = 0;
+  for (const event of chain) {
+    // What waits (a receive, a reduction) is on the path only from when the one before it had ended.
+    const t1 = (start[event] + length[event]) * tick;
+    const t0 = Math.min(Math.max(start[event] * tick, before), t1);
+    before = t1;
+    const lane = laneOfRank[rankOf[event]];
+    if (!lane || t1 < view.from) { open = false; continue; }
+    if (t0 > view.to && !open) break;
+    const y = lane.y + lane.height - 1.5;
+    const x0 = view.x(t0), x1 = view.x(t1);
+    if (!open) { context.moveTo(x0, y); open = true; } else if (y !== penY || x0 - penX > 0.7) context.lineTo(x0, y);
+    if (x1 - x0 > 0.7 || y !== penY) { context.lineTo(x1, y); penX = x1; penY = y; }
+    if (t0 > view.to) break;
+  }
+  context.stroke();
+  context.restore();
+}

@@ -1,0 +1,26 @@
+// A timeline as the page's script reads it: columns of little-endian numbers, one after the other.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "bench/report/timelines.hpp"
+
+namespace plumbline {
+
+/// With n events of all ranks one after the other, c events on the critical chain and m changes of memory,
+/// the bytes are: double[m] bytes; uint32[n] start, uint32[n] length (ticks), uint32[n] micro-batch,
+/// uint32[n] partner (the same action's place in the other timeline, 2^32-1: none), uint32[c] chain,
+/// uint32[m] when (2·event: at its peak, 2·event + 1: at its end); uint16[n] stage; uint8[n] type, uint8[m]
+/// category. `header`: {"tick_s", "ranks": [events of each rank], "chain": c, "memory": m}.
+struct PackedTimeline {
+  nlohmann::ordered_json header;
+  std::vector<std::uint8_t> bytes;
+};
+
+/// `other` is what partners are looked for in; nullptr: none. `with_memory` leaves the changes of memory out
+/// when false.
+PackedTimeline pack(const Timeline& timeline, const Timeline* other, bool with_memory);
+
+}  // namespace plumbline

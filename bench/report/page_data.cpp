@@ -1,0 +1,160 @@
+// What the page's script reads: the cells as JSON, their timelines as columns of numbers.
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+
+#include "bench/report/escape.hpp"
+#include "bench/report/packed_timeline.hpp"
+#include "bench/report/page_parts.hpp"
+#include "bench/tables.hpp"
+#include "core/error.hpp"
+
+namespace plumbline {
+namespace {
+
+using Json = OrderedJson;
+
+/// Ranks with equal bytes in one row: {"ranks": [first, last, first, last, …], "pipeline_rank", "bytes"}.
+Json memory_rows(const MemoryReport& memory) {
+  Json rows = Json::array();
+  std::map<std::pair<int, std::array<std::int64_t, kCategories>>, std::size_t> places;
+  for (const RankMemoryReport& rank : memory.ranks) {
+    std::array<std::int64_t, kCategories> bytes{};
+    for (std::size_t i = 0; i < kCategories; ++i) bytes[i] = rank.bytes.categories[i].value;
+    const auto [place, fresh] = places.try_emplace({rank.pipeline_rank, bytes}, rows.size());
+    if (fresh)
+      rows.push_back({{"ranks", Json::array()}, {"pipeline_rank", rank.pipeline_rank}, {"bytes", bytes}});
+    Json& ranks = rows[place->second]["ranks"];
+    if (!ranks.empty() && ranks.back() == rank.rank - 1) {
+      ranks.back() = rank.rank;
+    } else {
+      ranks.push_back(rank.rank);
+      ranks.push_back(rank.rank);
+    }
+  }
+  return rows;
+}
+
+/// A part of a record with its memory in short form.
+template <class Report>
+Json short_form(const Report& report) {
+  Json json = to_json(report);
+  json["memory"]["ranks"] = memory_rows(report.memory);
+  return json;
+}
+
+/// What all records have, and what each has of its own.
+Json common_config(const std::vector<Record>& records) {
+  std::map<std::string, std::pair<std::string, std::size_t>> seen;
+  for (const Record& record : records) {
+    for (const auto& [key, value] : record.config) {
+      auto& [first, count] = seen.try_emplace(key, value, 0).first->second;
+      if (first == value) ++count;
+    }
+  }
+  Json common = Json::object();
+  if (records.empty()) return common;
+  for (const auto& [key, value] : records.front().config) {
+    if (seen[key].second == records.size()) common[key] = value;
+  }
+  return common;
+}
+
+Json cell_json(const Record& record, const Json& common, const std::vector<std::string>& keys) {
+  Json config = Json::object();
+  for (const auto& [key, value] : record.config) {
+    if (!common.contains(key)) config[key] = value;
+  }
+  Json cell = {
+      {"id", record.id},         {"label", label_of(record, keys)}, {"status", name_of(record.status)},
+      {"reason", record.reason}, {"config", std::move(config)},     {"parameters", record.model.parameters},
+      {"prediction", nullptr},   {"measurement", nullptr},          {"error", nullptr}};
+  if (record.prediction) cell["prediction"] = short_form(*record.prediction);
+  if (record.measurement) cell["measurement"] = short_form(*record.measurement);
+  if (record.error) cell["error"] = to_json(record)["error"];
+  return cell;
+}
+
+/// Puts timelines into the page as long as there is room.
+class TimelineWriter {
+ public:
+  explicit TimelineWriter(const ReportInput& input) : input_(input) {}
+
+  void add(std::size_t index, Json& cell) {
+    if (!input_.timelines) return;
+    std::optional<CellTimelines> timelines;
+    try {
+      timelines = input_.timelines(input_.records[index].id);
+    } catch (const InputError& error) {
+      cell["timeline_note"] = fmt::format("The file of its timelines cannot be read: {}", error.what());
+      return;
+    }
+    if (!timelines || (!timelines->predicted && !timelines->measured)) return;
+    if (add(index, *timelines, true, cell)) return;
+    if (add(index, *timelines, false, cell)) {
+      cell["timeline_note"] =
+          fmt::format("Memory over time is left out to keep this page small; timelines/{}.json has it.",
+                      input_.records[index].id);
+      return;
+    }
+    cell["timeline_note"] = fmt::format(
+        "The timelines are left out to keep this page small; they are in "
+        "timelines/{}.json.",
+        input_.records[index].id);
+  }
+
+  std::string take() { return std::move(html_); }
+
+ private:
+  /// False, without a trace of it, when it does not fit.
+  bool add(std::size_t index, const CellTimelines& timelines, bool with_memory, Json& cell) {
+    const Timeline* predicted = timelines.predicted ? &*timelines.predicted : nullptr;
+    const Timeline* measured = timelines.measured ? &*timelines.measured : nullptr;
+    std::string html;
+    Json headers = Json::object();
+    const auto put = [&](const char* name, const Timeline* timeline, const Timeline* other) {
+      if (timeline == nullptr) return;
+      PackedTimeline packed = pack(*timeline, other, with_memory);
+      headers[name] = std::move(packed.header);
+      html += fmt::format("<script type=\"text/plain\" id=\"{}-{}\">{}</script>\n", name, index,
+                          base64(packed.bytes));
+    };
+    put("predicted", predicted, measured);
+    put("measured", measured, predicted);
+    if (html_.size() + html.size() > input_.timeline_budget) return false;
+    html_ += html;
+    cell["timelines"] = std::move(headers);
+    return true;
+  }
+
+  const ReportInput& input_;
+  std::string html_;
+};
+
+}  // namespace
+
+std::string data_html(const ReportInput& input) {
+  const std::vector<std::string> keys = keys_to_show(input.records);
+  TimelineWriter timelines(input);
+  Json data = {{"common", common_config(input.records)},
+               {"categories", Json::array()},
+               {"types", Json::array()},
+               {"compute", Json::array()},
+               {"cells", Json::array()}};
+  for (int i = 0; i < kCategories; ++i) data["categories"].push_back(name_of(static_cast<Category>(i)));
+  for (int i = 0; i < kActionTypes; ++i) {
+    data["types"].push_back(name_of(static_cast<ActionType>(i)));
+    data["compute"].push_back(is_compute(static_cast<ActionType>(i)));
+  }
+  for (std::size_t i = 0; i < input.records.size(); ++i) {
+    Json cell = cell_json(input.records[i], data["common"], keys);
+    timelines.add(i, cell);
+    data["cells"].push_back(std::move(cell));
+  }
+  return fmt::format("<script type=\"application/json\" id=\"data\">{}</script>\n{}",
+                     json_for_script(data.dump(-1, ' ', false, Json::error_handler_t::replace)),
+                     timelines.take());
+}
+
+}  // namespace plumbline

@@ -1,0 +1,37 @@
+// The sections of the report page. Everything that comes from a record is escaped here.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/record.hpp"
+#include "bench/report/html_report.hpp"
+
+namespace plumbline {
+
+/// Unit and digits for a column of figures, chosen by their median.
+struct Scale {
+  double factor = 1;  // record value × factor = shown value
+  const char* unit = "";
+  int digits = 3;
+};
+Scale memory_scale(const std::vector<Record>& records);
+Scale time_scale(const std::vector<Record>& records);
+std::string shown(double value, const Scale& scale);
+
+/// "tp 2, pp 1": what tells a record from the others, by the keys that tables show.
+std::string label_of(const Record& record, const std::vector<std::string>& keys);
+
+/// Counts by status and the errors, as tiles.
+std::string summary_html(const std::vector<Record>& records);
+/// Predicted against measured memory, step time and bubble, with the line of equality.
+std::string scatter_html(const std::vector<Record>& records);
+/// One row per record.
+std::string table_html(const std::vector<Record>& records);
+/// What fits and what does not, over the key with most values; empty when nothing has a budget.
+std::string fit_html(const std::vector<Record>& records);
+
+/// What the page's script shows of each cell: a JSON element and the timelines, one element each.
+std::string data_html(const ReportInput& input);
+
+}  // namespace plumbline

@@ -1,0 +1,83 @@
+// The tiles at the top of the page.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "bench/report/page_parts.hpp"
+#include "bench/tables.hpp"
+#include "core/text_input.hpp"
+
+namespace plumbline {
+namespace {
+
+struct Worst {
+  std::size_t cell = 0;
+  double error = 0;
+};
+
+std::optional<Worst> worst_of(const std::vector<Record>& records, double ErrorReport::*member) {
+  std::optional<Worst> worst;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (!records[i].error) continue;
+    const double error = (*records[i].error).*member;
+    if (!worst || std::abs(error) > std::abs(worst->error)) worst = Worst{i, error};
+  }
+  return worst;
+}
+
+std::string tile(const std::string& label, const std::string& figure, const std::string& below) {
+  return fmt::format("<div class=\"tile\"><dt>{}</dt><dd><b>{}</b><span>{}</span></dd></div>\n", label,
+                     figure, below);
+}
+
+std::string error_tile(const std::vector<Record>& records, const std::string& label,
+                       double ErrorReport::*member, const std::optional<ErrorSummary>& summary,
+                       bool relative) {
+  const auto worst = worst_of(records, member);
+  if (!summary || !worst) return tile(label, "\xe2\x80\x93", "nothing was measured");
+  const auto text = [&](double error, bool sign) {
+    const char* format = relative ? (sign ? "{:+.2f} %" : "{:.2f} %") : (sign ? "{:+.3f}" : "{:.3f}");
+    return fmt::format(fmt::runtime(format), relative ? 100 * error : error);
+  };
+  return tile(label, text(summary->median, false),
+              fmt::format("median; worst {} in <a href=\"#cell-{}\">cell {}</a>", text(worst->error, true),
+                          worst->cell + 1, worst->cell + 1));
+}
+
+}  // namespace
+
+std::string label_of(const Record& record, const std::vector<std::string>& keys) {
+  std::string label;
+  for (const std::string& key : keys) {
+    const std::string value = value_of(record, key);
+    if (value == "none" || value == "-") continue;
+    label += fmt::format("{}{} {}", label.empty() ? "" : ", ", title_of(key), printable(value, 24));
+  }
+  return label;
+}
+
+std::string summary_html(const std::vector<Record>& records) {
+  const Summary summary = summarize(records);
+  const auto count = [&](Status status) { return summary.by_status[static_cast<std::size_t>(status)]; };
+  std::string others;
+  for (const Status status :
+       {Status::oom, Status::invalid, Status::unsupported, Status::failed, Status::timeout}) {
+    if (count(status) == 0) continue;
+    others += fmt::format("{}{} {}", others.empty() ? "" : ", ", count(status), name_of(status));
+  }
+  const auto measured = std::count_if(records.begin(), records.end(),
+                                      [](const Record& r) { return r.measurement.has_value(); });
+  std::string html = "<dl class=\"tiles\">";
+  html += tile("Cells", fmt::format("{}", summary.cells), others.empty() ? "all ok" : others);
+  html += tile("Measured", fmt::format("{}", measured),
+               measured == 0 ? "predictions only" : fmt::format("of {} cells", summary.cells));
+  html += error_tile(records, "Step time, |error|", &ErrorReport::step_time, summary.step_time, true);
+  html += error_tile(records, "Peak memory, |error|", &ErrorReport::peak_memory, summary.peak_memory, true);
+  html += error_tile(records, "Bubble fraction, |difference|", &ErrorReport::bubble_fraction,
+                     summary.bubble_fraction, false);
+  return html + "</dl>";
+}
+
+}  // namespace plumbline
