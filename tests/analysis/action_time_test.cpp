@@ -129,6 +129,11 @@ constexpr ZeroCase kZeroCases[] = {
     // As above with gathers on the same lane: output layer's at 5, first layer's at 10 (waits 1), second's
     // after the output layer's scatter at 20.
     {"ZeRO-3 B", backward, 3, 5, 0, 56, 6, 8},
+    // One lane: gathers until 20, 40, the output layer's scatter until 60, gather until 80, scatter until
+    // 100;
+    // the last two from 101 to 121 and 122 to 142.
+    {"ZeRO-3 B, gathers and scatters behind one another", backward, 3, 20, 0, 143, 20 + 16 + 19,
+     4 + 4 + 18 + 20},
     {"ZeRO-3 W gathers nothing: 3 scatters", backward_weight, 3, 5, 0, 11 + 3 + 3 + 5, 0, 5},
     {"ZeRO-3 I: three gathers, the embedding's scatter", backward_input, 3, 5, 0, 23 + 2 + 5 + 3 + 5, 8, 5},
 };
