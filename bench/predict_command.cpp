@@ -8,6 +8,8 @@
 #include "bench/commands.hpp"
 #include "bench/config_options.hpp"
 #include "bench/evaluation.hpp"
+#include "bench/plan.hpp"
+#include "bench/predict_formulas.hpp"
 #include "bench/reports.hpp"
 #include "bench/side_by_side.hpp"
 #include "core/error.hpp"
@@ -30,30 +32,62 @@ void explain(const Prediction& prediction) {
   }
 }
 
-int predict_one(const ConfigOptions& options, bool json, bool with_reasons) {
-  const RunConfig config = options.load();
+struct PredictOptions {
+  ConfigOptions config;
+  std::string parameters;  // a number of parameters in place of a configuration
+  bool json = false;
+  bool explain = false;
+};
+
+int predict_one(const PredictOptions& options) {
+  const RunConfig config = options.config.load();
   Record record = start_record("predict", config);
   if (record.status != Status::ok) throw InputError(record.reason);
   std::string note;
   const Prediction prediction = predict_config(config, hardware_of(config, note));
   record.prediction = report_of(prediction);
   if (!note.empty()) fmt::print(stderr, "note: {}\n", note);
-  fmt::print("{}", json ? to_json(record).dump(2) + "\n" : side_by_side(record));
-  if (with_reasons && !json) explain(prediction);
+  const FormulaReport formulas = compare_with_formulas(config, schedule_for(config), prediction.memory);
+  if (options.json) {
+    OrderedJson json = to_json(record);
+    json["formulas"] = to_json(formulas);
+    fmt::print("{}\n", json.dump(2));
+  } else {
+    fmt::print("{}", side_by_side(record));
+    if (options.explain) {
+      explain(prediction);
+      fmt::print("{}", to_text(formulas));
+    }
+  }
   return static_cast<int>(prediction.fits ? ExitCode::done : ExitCode::does_not_fit);
+}
+
+int predict_command(const PredictOptions& options) {
+  if (options.parameters.empty() == options.config.file.empty()) {
+    throw InputError(
+        "predict: expected either a CONFIG.yaml or --parameters N, for example --parameters 7.5e9 --dp 64");
+  }
+  if (options.parameters.empty()) return predict_one(options);
+  fmt::print("{}", print_model_states(options.parameters, options.config.overrides(), options.json));
+  return static_cast<int>(ExitCode::done);
 }
 
 }  // namespace
 
 void add_predict_command(CLI::App& app, CommandAction& action) {
   CLI::App* command = app.add_subcommand("predict", "Predict memory and time of one configuration");
-  const auto options = std::make_shared<ConfigOptions>();
-  const auto json = std::make_shared<bool>(false);
-  add_config_options(*command, *options);
-  command->add_flag("--json", *json, "Print the record as JSON");
-  const auto with_reasons = std::make_shared<bool>(false);
-  command->add_flag("--explain", *with_reasons, "Also print the predicted time of every operator");
-  command->callback([=, &action] { action = [=] { return predict_one(*options, *json, *with_reasons); }; });
+  const auto options = std::make_shared<PredictOptions>();
+  add_config_options(*command, options->config);
+  command->get_option("config")->required(false);
+  command
+      ->add_option("--parameters", options->parameters,
+                   "Without CONFIG: model states of so many parameters under every ZeRO stage; takes --dp, "
+                   "--precision, --grad-dtype and --optimizer")
+      ->type_name("N");
+  command->add_flag("--json", options->json, "Print the record as JSON, with the literature's formulas");
+  command->add_flag("--explain", options->explain,
+                    "Also print the predicted time of every operator and the literature's memory formulas");
+  command->callback([=, &action] { action = [=] { return predict_command(*options); }; });
 }
 
 }  // namespace plumbline

@@ -86,9 +86,15 @@ TEST_F(Cli, BadInputIsOneClearLineAndExitCodeTwo) {
       {"predict run.yaml --gbs 3 --mbs 2", {"global_batch_size", "found 3"}},
       {"predict run.yaml --set nonsense", {"--set nonsense", "key=value"}},
       {"predict run.yaml --set no_such_key=1", {"no_such_key"}},
-      {"predict run.yaml --set zero_stage=3", {"zero_stage", "found 3"}},
+      {"predict run.yaml --set context_parallel_size=2", {"context_parallel_size", "found 2"}},
       {"predict run.yaml --hardware no-such-card", {"no-such-card"}},
       {"predict run.yaml --set pipeline_schedule=schedule.csv", {"schedule.csv", "0G0"}},
+      {"predict", {"CONFIG.yaml", "--parameters"}},
+      {"predict run.yaml --parameters 7e9", {"CONFIG.yaml", "--parameters"}},
+      {"predict --parameters many", {"--parameters", "many"}},
+      {"predict --parameters -1e9", {"--parameters", "-1e9"}},
+      {"predict --parameters 7e9 --dp 0", {"data_parallel_size", "found \"0\""}},
+      {"predict --parameters 7e9 --tp 2", {"tensor_model_parallel_size"}},
       {"run run.yaml --set backend=cuda", {"backend"}},
       {"run run.yaml --weights weights", {"model.safetensors"}},
       {"run run.yaml --save-gradients no/such/folder/g.safetensors", {"no/such/folder"}},
@@ -126,6 +132,34 @@ TEST_F(Cli, PredictPrintsARecordAndExitsWithThreeWhenItDoesNotFit) {
   EXPECT_EQ(record["prediction"]["memory"]["ranks"].size(), 2U);
   EXPECT_EQ(record["config"]["pipeline_model_parallel_size"], 2);
   EXPECT_EQ(plumbline("predict run.yaml --memory-budget 10KiB").exit_code, 3);
+}
+
+// ZeRO's worked example and GLM-130B in fp32, decimal GB.
+TEST_F(Cli, PredictPrintsModelStatesOfANumberOfParameters) {
+  const Outcome zero = plumbline("predict --parameters 7.5e9 --dp 64 --grad-dtype same");
+  EXPECT_EQ(zero.exit_code, 0) << zero.err;
+  for (const char* figure : {"120.00", "31.41", "16.64", "1.88"}) EXPECT_THAT(zero.out, HasSubstr(figure));
+  EXPECT_THAT(plumbline("predict --parameters 130e9 --precision fp32").out,
+              HasSubstr("520 + 520 + 1040 = 2080 GB"));
+  const Outcome glm = plumbline("predict --parameters 130e9 --precision fp32 --json");
+  const nlohmann::json states = nlohmann::json::parse(glm.out)["formulas"]["model_states"];
+  ASSERT_EQ(states.size(), 4U);
+  EXPECT_EQ(states[0]["parameters_bytes"], 520e9);
+  EXPECT_EQ(states[0]["gradients_bytes"], 520e9);
+  EXPECT_EQ(states[0]["optimizer_bytes"], 1040e9);
+  EXPECT_EQ(states[0]["total_bytes"], 2080e9);
+}
+
+TEST_F(Cli, PredictSetsFormulasBesideExactBytes) {
+  EXPECT_THAT(plumbline("predict run.yaml --tp 2 --explain").out,
+              HasSubstr("sequence parallel, recompute full"));
+  const Outcome outcome = plumbline("predict run.yaml --pp 2 --tp 2 --json");
+  const nlohmann::json formulas = nlohmann::json::parse(outcome.out)["formulas"];
+  ASSERT_EQ(formulas["model_states"].size(), 2U);
+  for (const auto& row : formulas["model_states"]) EXPECT_EQ(row["formula_bytes"], row["exact_bytes"]);
+  ASSERT_EQ(formulas["activations_per_layer"].size(), 6U);
+  for (const auto& row : formulas["activations_per_layer"])
+    EXPECT_EQ(row["formula_bytes"], row["exact_bytes"]);
 }
 
 TEST_F(Cli, RunMeasuresWhatWasPredicted) {
