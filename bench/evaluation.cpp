@@ -40,7 +40,11 @@ std::string default_profile_path() {
 }
 
 HardwareProfile hardware_of(const RunConfig& config, std::string& note) {
-  if (!config.hardware.empty()) return load_hardware(config.hardware);
+  if (!config.hardware.empty()) {
+    HardwareProfile hardware = load_hardware(config.hardware);
+    if (config.backend == Backend::emulated) hardware.processors = 0;
+    return hardware;
+  }
   const std::string path = default_profile_path();
   std::error_code error;
   if (std::filesystem::exists(path, error)) return load_hardware(path);

@@ -17,7 +17,8 @@ namespace plumbline {
 std::string default_profile_path();
 
 /// The configuration's hardware, else this machine's calibrated profile, else a rough guess of this machine.
-/// `note` gets one line for people in the last case.
+/// `note` gets one line for people in the last case. Ranks of the emulated backend have a device each,
+/// whatever the profile says about shared processors.
 HardwareProfile hardware_of(const RunConfig& config, std::string& note);
 
 /// A record with configuration, machine and model, and the prediction where the model covers the
@@ -27,9 +28,14 @@ Record start_record(const std::string& id, const RunConfig& config);
 /// The analytical prediction of a valid configuration.
 Prediction predict_config(const RunConfig& config, const HardwareProfile& hardware);
 
+/// Files that a run writes besides its measurement; none when empty.
+struct RunFiles {
+  std::string trace;      // predicted and measured timeline for a trace viewer
+  std::string timelines;  // the same for reports: bench/cell_timelines.hpp
+};
+
 /// The body of one rank: trains and, on world rank 0, writes the measurement to the file that
 /// kRecordOutVariable names, or to standard output as JSON when there is none. Returns the exit code.
-/// `trace_file`, unless empty, gets the predicted and the measured timeline for a trace viewer.
-int run_as_rank(const RunConfig& config, const std::string& trace_file, int& argc, char**& argv);
+int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char**& argv);
 
 }  // namespace plumbline

@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <memory>
 
+#include "bench/cell_timelines.hpp"
 #include "bench/commands.hpp"
 #include "bench/config_options.hpp"
 #include "bench/evaluation.hpp"
 #include "bench/matrix_runner.hpp"
+#include "bench/plan.hpp"
 #include "bench/reports.hpp"
 #include "bench/tables.hpp"
 #include "core/error.hpp"
@@ -23,14 +25,21 @@ struct MatrixCommand {
   bool json = false;
 };
 
-void predict_cell(const MatrixCell& cell, std::string& note, Record& record) {
+void predict_cell(const MatrixCell& cell, const std::string& folder, std::string& note, Record& record) {
   Record started = start_record(cell.id, cell.config);
   record.config = std::move(started.config);
   record.model = started.model;
   record.status = started.status;
   record.reason = started.reason;
   if (record.status != Status::ok) return;
-  record.prediction = report_of(predict_config(cell.config, hardware_of(cell.config, note)));
+  const Schedule schedule = schedule_for(cell.config);
+  const Prediction prediction = predict(cell.config, schedule, hardware_of(cell.config, note));
+  record.prediction = report_of(prediction, cell.config, schedule);
+  const auto path = timeline_path(folder, cell.id);
+  if (!path || count_actions(schedule) > kMostTimelineActions) return;
+  CellTimelines timelines;
+  timelines.predicted = predicted_timeline(cell.config, schedule, prediction);
+  write_timelines(*path, std::move(timelines));  // a cell that is measured writes it again with both
 }
 
 int run_command(const MatrixCommand& command) {
@@ -42,10 +51,15 @@ int run_command(const MatrixCommand& command) {
   std::string note;
   MatrixHooks hooks;
   hooks.machine = this_machine();
-  hooks.predict = [&](const MatrixCell& cell, Record& record) { predict_cell(cell, note, record); };
+  hooks.predict = [&](const MatrixCell& cell, Record& record) { predict_cell(cell, folder, note, record); };
   if (!command.predict_only) {
     hooks.measure = [&](const MatrixCell& cell, const std::function<bool()>& go_on, Record& record) {
-      return measure_cell(cell.config, {},
+      CellProgram program;
+      if (const auto path = timeline_path(folder, cell.id)) {
+        program.command.insert(program.command.end(),
+                               {"--timelines", std::filesystem::absolute(*path).string()});
+      }
+      return measure_cell(cell.config, program,
                           {.folder = folder + "/cells", .name = cell.id, .go_on = go_on, .on_line = {}},
                           record);
     };

@@ -4,14 +4,19 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "bench/cell_timelines.hpp"
+#include "bench/emulation.hpp"
 #include "bench/evaluation.hpp"
 #include "bench/plan.hpp"
 #include "bench/reports.hpp"
+#include "bench/training/host_values.hpp"
+#include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/backends/mpi/session.hpp"
 #include "core/error.hpp"
 #include "core/trace_files.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
+#include "kernels/emulated/emulated_operators.hpp"
 
 namespace plumbline {
 namespace {
@@ -34,28 +39,58 @@ void write_measurement(const MeasurementReport& measurement) {
   write_file(path, fragment.dump() + '\n');
 }
 
+training::TrainingResult train_on_cpu(const RunConfig& config, const Schedule& schedule,
+                                      MpiCommunicator& communicator, const training::StepProgress& progress) {
+  const auto operators = make_cpu_operators();
+  return training::train(config, schedule, *operators, communicator, communicator, host_memory(), progress);
+}
+
+training::TrainingResult train_emulated(const RunConfig& config, const Schedule& schedule,
+                                        const HardwareProfile& hardware, MpiCommunicator& control,
+                                        const training::StepProgress& progress) {
+  Pace pace(config.emulated_time_factor, control.clock_offset());
+  EmulatedCommunicator communicator(config.layout(), pace, emulated_links(hardware, config.layout().world()));
+  const auto operators = make_emulated_operators(pace, emulated_call_time(hardware));
+  return training::train(on_emulated_device(config, hardware), schedule, *operators, communicator, control,
+                         untouched_memory(), progress);
+}
+
+void write_files(const RunFiles& files, const RunConfig& config, const Schedule& schedule,
+                 const HardwareProfile& hardware, const training::TrainingResult& result) {
+  const bool short_enough = count_actions(schedule) <= kMostTimelineActions;
+  if (files.trace.empty() && (files.timelines.empty() || !short_enough)) return;
+  CellTimelines timelines;
+  timelines.predicted = predicted_timeline(config, schedule, predict(config, schedule, hardware));
+  timelines.measured = measured_timeline(result);
+  if (!files.trace.empty()) {
+    write_file(
+        files.trace,
+        to_trace_json(schedule, {{"predicted", timelines.predicted->trace, &timelines.predicted->memory},
+                                 {"measured", timelines.measured->trace, &timelines.measured->memory}}));
+  }
+  if (!files.timelines.empty() && short_enough) write_timelines(files.timelines, std::move(timelines));
+}
+
 }  // namespace
 
-int run_as_rank(const RunConfig& config, const std::string& trace_file, int& argc, char**& argv) {
+int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char**& argv) {
   const MpiSession session(argc, argv);
   return session.guard([&] {
     if (const auto reason = why_invalid(config)) throw InputError(*reason);
     if (const auto reason = why_unsupported(config)) throw InputError(*reason);
     MpiCommunicator communicator(config.layout());
-    const auto operators = make_cpu_operators();
     const auto progress = [](int done, int all) { fmt::print(stderr, "step {} of {}\n", done, all); };
     const Schedule schedule = schedule_for(config);
+    std::string note;
+    const HardwareProfile hardware = hardware_of(config, note);
     const training::TrainingResult result =
-        training::train(config, schedule, *operators, communicator, communicator, host_memory(), progress);
+        config.backend == Backend::emulated
+            ? train_emulated(config, schedule, hardware, communicator, progress)
+            : train_on_cpu(config, schedule, communicator, progress);
+    const std::vector<Traffic> traffic = training::from_every_rank(communicator, result.step_traffic);
     if (communicator.rank() == 0) {
-      std::string note;
-      const HardwareProfile hardware = hardware_of(config, note);
-      write_measurement(report_of(result, config, hardware));
-      if (!trace_file.empty()) {
-        const Prediction prediction = predict(config, schedule, hardware);
-        write_file(trace_file,
-                   to_trace_json(schedule, {{"predicted", prediction.trace}, {"measured", result.trace}}));
-      }
+      write_measurement(report_of(result, config, schedule, traffic, hardware));
+      write_files(files, config, schedule, hardware, result);
     }
     return static_cast<int>(ExitCode::done);
   });

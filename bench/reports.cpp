@@ -1,8 +1,10 @@
 #include "bench/reports.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "analysis/flops.hpp"
+#include "analysis/traffic.hpp"
 
 namespace plumbline {
 namespace {
@@ -19,6 +21,38 @@ Seconds mean_in(const Trace& trace, std::initializer_list<ActionType> types) {
   return total / static_cast<double>(trace.ranks.size());
 }
 
+Traffic largest(const std::vector<Traffic>& ranks) {
+  Traffic most;
+  for (const Traffic& rank : ranks) most = larger(most, rank);
+  return most;
+}
+
+/// The first action of the step in which the rank held as much as ever; empty when it was outside of any.
+std::string action_of_peak(const training::TrainingResult& result, const Schedule& schedule,
+                           int pipeline_rank, const training::RankMemory& memory) {
+  const auto rank = static_cast<std::size_t>(pipeline_rank);
+  for (std::size_t i = 0; rank < result.samples.size() && i < result.samples[rank].size(); ++i) {
+    if (result.samples[rank][i].peak.total() == memory.at_peak.total())
+      return to_string(schedule.actions[rank][i]);
+  }
+  return "";
+}
+
+/// An emulated run computes no loss, and without a time factor its times mean nothing.
+void forget_what_is_not_measured(const RunConfig& config, MeasurementReport& report) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  if (config.backend != Backend::emulated) return;
+  report.loss = kUnknown;
+  if (config.emulated_time_factor > 0) return;
+  report.time = {{kUnknown}, kUnknown, kUnknown, {kUnknown}, {kUnknown}, {kUnknown}, {kUnknown}, {kUnknown}};
+  const double peak = report.throughput.peak_tflops;
+  report.throughput = {};
+  report.throughput.tokens_per_s = report.throughput.tokens_per_s_per_gpu = kUnknown;
+  report.throughput.model_tflops_per_gpu = report.throughput.mfu = kUnknown;
+  report.throughput.peak_tflops = peak;
+  report.step_min = report.step_max = {kUnknown};
+}
+
 Seconds median(std::vector<Seconds> times) {
   std::sort(times.begin(), times.end());
   return times[(times.size() - 1) / 2];
@@ -29,7 +63,7 @@ Seconds median(std::vector<Seconds> times) {
 PredictionReport report_of(const Prediction& prediction) {
   std::vector<RankMemoryReport> ranks;
   for (const RankMemory& rank : prediction.memory.ranks)
-    ranks.push_back({rank.rank, rank.pipeline_rank, rank.peak});
+    ranks.push_back({rank.rank, rank.pipeline_rank, rank.peak, rank.at, {}});
   PredictionReport report;
   report.fits = prediction.fits;
   report.memory = MemoryReport::of(std::move(ranks));
@@ -42,14 +76,29 @@ PredictionReport report_of(const Prediction& prediction) {
   return report;
 }
 
+PredictionReport report_of(const Prediction& prediction, const RunConfig& config, const Schedule& schedule) {
+  PredictionReport report = report_of(prediction);
+  report.traffic = largest(predict_traffic(config, schedule));
+  return report;
+}
+
 MeasurementReport report_of(const training::TrainingResult& result, const RunConfig& config,
+                            const Schedule& schedule, const std::vector<Traffic>& traffic,
                             const HardwareProfile& hardware) {
   MeasurementReport report;
+  report.traffic = largest(traffic);
   const Layout layout = config.layout();
   std::vector<RankMemoryReport> ranks;
   for (int rank = 0; rank < layout.world(); ++rank) {
     const training::RankMemory& memory = result.memory[static_cast<std::size_t>(rank)];
-    ranks.push_back({rank, layout.coordinates(rank).pipeline, memory.at_peak});
+    const Coordinates at = layout.coordinates(rank);
+    RankMemoryReport row{rank, at.pipeline, memory.at_peak, "", {}};
+    if (at.tensor == 0 && at.data == 0) row.at = action_of_peak(result, schedule, at.pipeline, memory);
+    for (const training::PeakHolder& holder : memory.largest) {
+      if (holder.bytes.value > 0)
+        row.holders.push_back({holder.name, holder.category, holder.bytes, holder.tensors});
+    }
+    ranks.push_back(std::move(row));
     report.device_reserved = std::max(report.device_reserved, memory.reserved);
   }
   report.memory = MemoryReport::of(std::move(ranks));
@@ -74,6 +123,7 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
   report.step_min = *std::min_element(result.step_times.begin(), result.step_times.end());
   report.step_max = *std::max_element(result.step_times.begin(), result.step_times.end());
   report.loss = result.losses.back();
+  forget_what_is_not_measured(config, report);
   return report;
 }
 

@@ -10,9 +10,13 @@
 namespace plumbline {
 
 PredictionReport report_of(const Prediction& prediction);
+/// The same with the traffic of a step.
+PredictionReport report_of(const Prediction& prediction, const RunConfig& config, const Schedule& schedule);
 
-/// `hardware` gives the peak that the MFU divides by.
+/// `schedule` names the action of each peak; `traffic` is every rank's in one step; `hardware` gives the peak
+/// that the MFU divides by.
 MeasurementReport report_of(const training::TrainingResult& result, const RunConfig& config,
+                            const Schedule& schedule, const std::vector<Traffic>& traffic,
                             const HardwareProfile& hardware);
 
 ModelReport report_of(const ModelConfig& model, std::int64_t seq_length);

@@ -9,6 +9,7 @@
 #include "bench/config_options.hpp"
 #include "bench/evaluation.hpp"
 #include "bench/launch.hpp"
+#include "bench/plan.hpp"
 #include "bench/reports.hpp"
 #include "bench/side_by_side.hpp"
 #include "core/error.hpp"
@@ -56,11 +57,12 @@ class ScratchFolder {
   std::string path_;
 };
 
-int launch_and_compare(const RunConfig& config, const std::string& trace_file, bool json) {
+int launch_and_compare(const RunConfig& config, const RunFiles& files, bool json) {
   Record record = start_record("run", config);
   if (record.status != Status::ok) throw InputError(record.reason);
   std::string note;
-  record.prediction = report_of(predict_config(config, hardware_of(config, note)));
+  const Schedule schedule = schedule_for(config);
+  record.prediction = report_of(predict(config, schedule, hardware_of(config, note)), config, schedule);
   if (!note.empty()) fmt::print(stderr, "note: {}\n", note);
 
   const ScratchFolder scratch;
@@ -68,9 +70,11 @@ int launch_and_compare(const RunConfig& config, const std::string& trace_file, b
     if (line.rank >= 0 && line.error_stream) fmt::print(stderr, "{}\n", line.text);
   };
   CellProgram program;
-  if (!trace_file.empty()) {
-    program.command.insert(program.command.end(),
-                           {"--trace", std::filesystem::absolute(trace_file).string()});
+  for (const auto& [option, file] :
+       {std::pair("--trace", files.trace), std::pair("--timelines", files.timelines)}) {
+    if (!file.empty()) {
+      program.command.insert(program.command.end(), {option, std::filesystem::absolute(file).string()});
+    }
   }
   measure_cell(config, program, {.folder = scratch.path(), .name = "run", .go_on = {}, .on_line = show},
                record);
@@ -88,18 +92,19 @@ void add_run_command(CLI::App& app, CommandAction& action) {
   const auto json = std::make_shared<bool>(false);
   add_config_options(*command, *options);
   command->add_flag("--json", *json, "Print the record as JSON");
-  const auto trace_file = std::make_shared<std::string>();
+  const auto files = std::make_shared<RunFiles>();
   command
-      ->add_option("--trace", *trace_file,
-                   "Write the predicted and the measured timeline for ui.perfetto.dev")
+      ->add_option("--trace", files->trace,
+                   "Write the predicted and the measured timeline and memory for ui.perfetto.dev")
       ->type_name("FILE.json");
+  command->add_option("--timelines", files->timelines)->group("");  // what `matrix` asks its ranks for
   command->callback([=, &action] {
     action = [=] {
       const RunConfig config = options->load();
-      if (already_launched_by() == nullptr) return launch_and_compare(config, *trace_file, *json);
+      if (already_launched_by() == nullptr) return launch_and_compare(config, *files, *json);
       int argc = 0;
       char** argv = nullptr;
-      return run_as_rank(config, *trace_file, argc, argv);
+      return run_as_rank(config, *files, argc, argv);
     };
   });
 }

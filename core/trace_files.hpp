@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/arena.hpp"
 #include "core/schedule.hpp"
 #include "core/trace.hpp"
 
@@ -14,14 +15,18 @@ namespace plumbline {
 std::string to_svg(const Schedule& schedule, const Trace& trace);
 
 /// Chrome's trace event JSON, which Perfetto (ui.perfetto.dev) and chrome://tracing open: one track per rank,
-/// one slice per action with its stage, micro-batch and kind.
+/// one slice per action with its stage, micro-batch and kind, messages on a track of their own, an arrow from
+/// each to the action that uses it; `distributedInfo` as in PyTorch's traces, its ranks being pipeline ranks.
 std::string to_trace_json(const Schedule& schedule, const Trace& trace);
 
 struct NamedTrace {
   std::string name;  // "predicted", "measured"
   const Trace& trace;
+  /// One sample per event of every rank, or nothing.
+  const std::vector<std::vector<MemorySample>>* memory = nullptr;
 };
-/// Several traces of one schedule in one file, one process each, on one time axis.
+/// Several traces of one schedule in one file, one process each, on one time axis. Memory becomes one counter
+/// track per rank, bytes by category: an action's peak from its begin on, what is left from its end on.
 std::string to_trace_json(const Schedule& schedule, const std::vector<NamedTrace>& traces);
 
 }  // namespace plumbline

@@ -1,39 +1,110 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "core/trace_files.hpp"
+#include "core/trace_lanes.hpp"
 
 namespace plumbline {
 
 namespace {
 
+void append_counter(std::string& text, std::size_t process, std::size_t rank, Seconds moment,
+                    const MemoryBreakdown& memory) {
+  auto out = std::back_inserter(text);
+  fmt::format_to(out, ",\n{{\"ph\":\"C\",\"pid\":{},\"name\":\"memory of rank {}\",\"ts\":{:.3f},\"args\":{{",
+                 process, rank, moment.value * 1e6);
+  for (int i = 0; i < kCategories; ++i) {
+    const auto category = static_cast<Category>(i);
+    fmt::format_to(out, "{}\"{}\":{}", i == 0 ? "" : ",", name_of(category), memory[category].value);
+  }
+  text += "}}";
+}
+
+/// Threads of a process: lane 0 of every rank has the rank's number.
+std::size_t thread_of(std::size_t rank, int lane) {
+  constexpr std::size_t kLane = 1'000'000;
+  return rank + static_cast<std::size_t>(lane) * kLane;
+}
+
+void append_threads(std::string& text, std::size_t process, std::size_t rank, const RankLanes& lanes) {
+  for (int lane = 0; lane < lanes.lanes; ++lane) {
+    const char* what = lane >= lanes.first_message_lane ? " messages" : lane > 0 ? " together" : "";
+    fmt::format_to(std::back_inserter(text),
+                   ",\n{{\"ph\":\"M\",\"pid\":{0},\"tid\":{1},\"name\":\"thread_name\",\"args\":{{\"name\":"
+                   "\"rank {2}{3}\"}}}},\n{{\"ph\":\"M\",\"pid\":{0},\"tid\":{1},\"name\":"
+                   "\"thread_sort_index\",\"args\":{{\"sort_index\":{4}}}}}",
+                   process, thread_of(rank, lane), rank, what, rank * 16 + static_cast<std::size_t>(lane));
+  }
+}
+
+/// An arrow from each message's begin to the action that uses it. Ids are the process's own.
+void append_messages(std::string& text, std::size_t process, const Trace& trace,
+                     const std::vector<RankLanes>& lanes) {
+  const std::vector<Message> messages = messages_of(trace);
+  const auto end = [&](const char* phase, std::size_t id, std::size_t rank, std::size_t event) {
+    const int lane = lanes[rank].lane_of_event[event];
+    fmt::format_to(std::back_inserter(text),
+                   ",\n{{\"ph\":\"{}\",\"bp\":\"e\",\"id\":\"{}.{}\",\"pid\":{},\"tid\":{},\"ts\":{:.3f},"
+                   "\"name\":\"message\",\"cat\":\"message\"}}",
+                   phase, process, id, process, thread_of(rank, lane),
+                   trace.ranks[rank][event].start.value * 1e6);
+  };
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    end("s", i, messages[i].from_rank, messages[i].from_event);
+    end("f", i, messages[i].to_rank, messages[i].to_event);
+  }
+}
+
 void append(std::string& text, const Schedule& schedule, std::size_t process, const NamedTrace& named) {
   auto out = std::back_inserter(text);
-  fmt::format_to(out, "{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_name\",\"args\":{{\"name\":\"{}\"}}}}",
-                 process, named.name);
+  fmt::format_to(out, "{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_name\",\"args\":{{\"name\":{}}}}}",
+                 process, nlohmann::json(named.name).dump());
+  std::vector<RankLanes> lanes;
   for (std::size_t rank = 0; rank < named.trace.ranks.size(); ++rank) {
-    fmt::format_to(out,
-                   ",\n{{\"ph\":\"M\",\"pid\":{0},\"tid\":{1},\"name\":\"thread_name\",\"args\":{{\"name\":"
-                   "\"rank {1}\"}}}}",
-                   process, rank);
-    for (const Event& event : named.trace.ranks[rank]) {
+    lanes.push_back(lanes_of(named.trace.ranks[rank]));
+    append_threads(text, process, rank, lanes[rank]);
+    for (std::size_t i = 0; i < named.trace.ranks[rank].size(); ++i) {
+      const Event& event = named.trace.ranks[rank][i];
       fmt::format_to(out,
                      ",\n{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f},\"name\":\"{}\","
                      "\"cat\":\"{}\","
                      "\"args\":{{\"stage\":{},\"microbatch\":{},\"route\":{}}}}}",
-                     process, rank, event.start.value * 1e6, (event.end - event.start).value * 1e6,
-                     to_string(event.action), name_of(event.action.type), event.action.stage,
-                     event.action.microbatch, event.action.stage / schedule.stages_per_route());
+                     process, thread_of(rank, lanes[rank].lane_of_event[i]), event.start.value * 1e6,
+                     (event.end - event.start).value * 1e6, to_string(event.action),
+                     name_of(event.action.type), event.action.stage, event.action.microbatch,
+                     event.action.stage / schedule.stages_per_route());
+    }
+    if (named.memory == nullptr || rank >= named.memory->size()) continue;
+    const std::vector<Event>& events = named.trace.ranks[rank];
+    const std::vector<MemorySample>& samples = (*named.memory)[rank];
+    for (std::size_t i = 0; i < std::min(events.size(), samples.size()); ++i) {
+      append_counter(text, process, rank, events[i].start, samples[i].peak);
+      append_counter(text, process, rank, events[i].end, samples[i].after);
     }
   }
+  append_messages(text, process, named.trace, lanes);
+}
+
+/// The keys of PyTorch's profiler, which analysis tools look for.
+std::string distributed_info(int ranks) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(rank);
+  const nlohmann::ordered_json group = {
+      {"pg_name", "0"}, {"pg_desc", "pipeline"}, {"pg_size", ranks}, {"ranks", std::move(all)}};
+  return nlohmann::ordered_json{
+      {"backend", "plumbline"}, {"rank", 0}, {"world_size", ranks}, {"pg_count", 1}, {"pg_config", {group}}}
+      .dump();
 }
 
 }  // namespace
 
 std::string to_trace_json(const Schedule& schedule, const std::vector<NamedTrace>& traces) {
-  std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+  std::string text = fmt::format("{{\"displayTimeUnit\":\"ms\",\"distributedInfo\":{},\"traceEvents\":[\n",
+                                 distributed_info(schedule.ranks));
   for (std::size_t process = 0; process < traces.size(); ++process) {
     if (process > 0) text += ",\n";
     append(text, schedule, process, traces[process]);
@@ -43,7 +114,7 @@ std::string to_trace_json(const Schedule& schedule, const std::vector<NamedTrace
 }
 
 std::string to_trace_json(const Schedule& schedule, const Trace& trace) {
-  return to_trace_json(schedule, {{"pipeline", trace}});
+  return to_trace_json(schedule, {{"pipeline", trace, nullptr}});
 }
 
 }  // namespace plumbline

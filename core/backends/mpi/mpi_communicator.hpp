@@ -48,6 +48,8 @@ class MpiCommunicator final : public Communicator {
   Seconds clock_error() const override { return clock_.error; }
   const Traffic& traffic() const override { return traffic_; }
 
+  /// What now() adds to this host's CLOCK_MONOTONIC.
+  Seconds clock_offset() const { return clock_.offset; }
   /// Whether waiting gives the processor away.
   bool crowded() const { return waiter_.crowded(); }
 

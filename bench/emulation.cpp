@@ -1,0 +1,78 @@
+#include "bench/emulation.hpp"
+
+#include <algorithm>
+
+#include "analysis/time_model.hpp"
+
+namespace plumbline {
+namespace {
+
+/// The call in the terms of the time model. A GEMM is told by what is transposed: Y = X·Wᵀ, dX = dY·W and
+/// dW = dYᵀ·X with the token rows of X, Y and their gradients.
+OperatorCall operator_call(const EmulatedCall& call) {
+  OperatorCall result;
+  result.type = call.type;
+  result.name = call.name.data();  // a literal of the operator list
+  if (call.name == "gemm") {
+    result.kind = CallKind::gemm;
+    result.pass = call.a_transposed   ? GemmPass::weight_gradient
+                  : call.b_transposed ? GemmPass::forward
+                                      : GemmPass::input_gradient;
+    result.tokens = call.a_transposed ? call.k : call.m;
+    result.out = call.a_transposed ? call.m : call.b_transposed ? call.n : call.k;
+    result.in = call.a_transposed || !call.b_transposed ? call.n : call.k;
+  } else if (call.attention.seq > 0) {
+    result.kind = CallKind::attention;
+    result.backward = call.name == "attention_backward";
+    result.tokens = call.attention.seq;
+    result.out = call.attention.head_dim;
+    result.in = call.attention.heads / call.attention.kv_heads;
+    result.elements = call.attention.heads * call.attention.batch;
+  } else {
+    result.kind = CallKind::memory_bound;
+    result.elements = call.elements;
+    result.bytes_per_element = static_cast<double>(call.bytes) / static_cast<double>(call.elements);
+  }
+  return result;
+}
+
+CallKind kind_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_gather:
+      return CallKind::all_gather;
+    case CollectiveKind::reduce_scatter:
+      return CallKind::reduce_scatter;
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::broadcast:
+      break;
+  }
+  return CallKind::all_reduce;
+}
+
+}  // namespace
+
+CallTime emulated_call_time(const HardwareProfile& hardware) {
+  return [hardware](const EmulatedCall& call) { return time_of(operator_call(call), hardware, Load{}); };
+}
+
+EmulatedLinks emulated_links(const HardwareProfile& hardware, int world) {
+  EmulatedLinks links;
+  links.message = [hardware, world](Bytes bytes) {
+    const Seconds whole = message_time(hardware, world, bytes);
+    const Seconds latency = std::min(whole, message_time(hardware, world, {1}));
+    return EmulatedTransfer{whole - latency, latency};
+  };
+  links.collective = [hardware, world](const EmulatedCollective& call) {
+    return collective_time(kind_of(call.kind), hardware, world, call.ranks, call.type, call.bytes,
+                           call.started);
+  };
+  return links;
+}
+
+RunConfig on_emulated_device(const RunConfig& config, const HardwareProfile& hardware) {
+  RunConfig sized = config;
+  if (sized.memory_budget.value == 0) sized.memory_budget = hardware.memory;
+  return sized;
+}
+
+}  // namespace plumbline
