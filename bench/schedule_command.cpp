@@ -1,6 +1,7 @@
 // `plumbline schedule`: prints a schedule as text, CSV, JSON, picture or trace file, or compares several.
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -8,6 +9,7 @@
 #include "bench/commands.hpp"
 #include "bench/schedule_compare.hpp"
 #include "bench/schedule_source.hpp"
+#include "core/perfetto_trace.hpp"
 #include "core/schedule_text.hpp"
 #include "core/trace_files.hpp"
 #include "core/validate.hpp"
@@ -39,7 +41,15 @@ int print_schedule(const Options& options) {
     fmt::print("{}", to_json(schedule));
   } else {
     const Trace trace = simulate(schedule, unit_costs(schedule));
-    fmt::print("{}", options.format == "svg" ? to_svg(schedule, trace) : to_trace_json(schedule, trace));
+    std::string text;
+    if (options.format == "svg") {
+      text = to_svg(schedule, trace);
+    } else if (options.format == "trace") {
+      text = to_trace_json(schedule, trace);
+    } else {
+      text = to_perfetto(schedule, {{"simulated", trace, nullptr}});
+    }
+    std::fwrite(text.data(), 1, text.size(), stdout);
   }
   return 0;
 }
@@ -48,14 +58,16 @@ int print_schedule(const Options& options) {
 
 void add_schedule_command(CLI::App& app, CommandAction& action) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
-      "schedule",
-      "Print a pipeline schedule. svg and trace show it with one unit of time for F, I and W of a rank.");
+  CLI::App* command = app.add_subcommand("schedule",
+                                         "Print a pipeline schedule. svg, trace and perfetto show it with "
+                                         "one unit of time for F, I and W of a rank.");
   command->add_option("name", options->source.name_or_file, "Schedule name, or a .csv or .json file")
       ->required();
   options->source.add_options(*command);
-  command->add_option("--format", options->format, "text, csv, json, svg or trace")
-      ->check(CLI::IsMember({"text", "csv", "json", "svg", "trace"}));
+  command
+      ->add_option("--format", options->format,
+                   "text, csv, json, svg, trace (Chrome JSON) or perfetto (protobuf)")
+      ->check(CLI::IsMember({"text", "csv", "json", "svg", "trace", "perfetto"}));
   command->add_flag("--send-waits", options->send_waits, "csv: with PyTorch's WAIT_SEND cells");
   command->add_option("--compare", options->compare, "Show further schedules side by side")->delimiter(',');
   command->callback([&action, options] { action = [options] { return print_schedule(*options); }; });
