@@ -104,7 +104,7 @@ RankStages stages_on_rank(const RunConfig& config, const Schedule& schedule,
 
 /// ARG: everything that is reduced over the data and the mirror group, whenever it started.
 std::vector<OperatorCall> reduce_gradients_calls(const RankStages& rank, const RunConfig& config);
-/// What ARG itself does after the buckets: vectors, then the mirror group.
+/// What ARG itself does after the buckets: vectors, then the mirror group unit by unit.
 std::vector<OperatorCall> late_reduction_calls(const RankStages& rank);
 /// ARE: the embedding's gradient, when the rank holds one of two copies.
 std::vector<OperatorCall> reduce_embedding_calls(const RankStages& rank);

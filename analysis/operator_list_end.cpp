@@ -71,11 +71,12 @@ std::vector<OperatorCall> late_reduction_calls(const RankStages& rank) {
   for (const StageShape& s : rank.held) vectors += vectors_of(s).total();
   list.collective(CallKind::all_reduce, "vector all-reduce", Group::data, any.data, vectors, any.grad_type);
   for (const StageShape& s : rank.held) {
-    const Owned owned = owned_of(s);
-    for (const std::int64_t elements : {owned.matrices, owned.vectors}) {
+    const auto mirror = [&](std::int64_t elements) {
       list.collective(CallKind::all_reduce, "mirror all-reduce", Group::mirror, rank.mirror, elements,
                       s.grad_type);
-    }
+    };
+    for (const ParameterUnit& unit : units_of(s)) mirror(s.zero >= 1 ? unit.padded / s.data : unit.padded);
+    mirror(vectors_of(s).total());
   }
   return std::move(list.calls);
 }

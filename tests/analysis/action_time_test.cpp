@@ -246,9 +246,9 @@ TEST(StageCosts, EveryStageOfEverySchedule) {
         EXPECT_EQ(costs.backward_input.value, 0);
       }
     }
-    // Both stages of two routes: matrices and vectors of each over the mirror group, 2 · 3 s each.
+    // Both stages of two routes: eight layers, embedding (also the output layer), vectors of two stages.
     const bool mirrored = schedule.routes == 2;
-    EXPECT_NEAR(predicted.costs.stages[0].reduce_gradients.value, mirrored ? 4 * 6 : 0, 1e-9);
+    EXPECT_NEAR(predicted.costs.stages[0].reduce_gradients.value, mirrored ? 6 * (8 + 1 + 2) : 0, 1e-9);
   }
 }
 
