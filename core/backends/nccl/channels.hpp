@@ -1,0 +1,25 @@
+// Which pipeline ranks send each other messages, read off a schedule before it runs: NCCL wants its
+// communicators built before the first message, and keeps no tags.
+#pragma once
+
+#include <vector>
+
+#include "core/schedule.hpp"
+
+namespace plumbline {
+
+/// Messages from one pipeline rank to another.
+struct Channel {
+  int from = 0;
+  int to = 0;
+  friend bool operator==(const Channel&, const Channel&) = default;
+  friend auto operator<=>(const Channel&, const Channel&) = default;
+};
+
+/// The channels that the schedule's transfers use, in ascending order; the same list on every rank.
+///
+/// A channel has no tags: its n-th send meets the n-th receive. Throws InputError when the two ends come to
+/// the messages in different orders, or one end has more of them: data would reach the wrong buffer.
+std::vector<Channel> channels_of(const Schedule& schedule);
+
+}  // namespace plumbline

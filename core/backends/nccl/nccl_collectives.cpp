@@ -1,0 +1,148 @@
+// Collectives of the NCCL communicator.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "core/backends/nccl/nccl_communicator.hpp"
+#include "core/backends/nccl/nccl_types.hpp"
+#include "core/error.hpp"
+
+namespace plumbline {
+namespace {
+
+void expect(bool good, const char* call, const char* what) {
+  if (!good) throw Error(std::string(call) + ": " + what);
+}
+
+void expect_buffer(const Matrix& buffer, const char* call) {
+  expect(buffer.contiguous(), call, "the matrix must be contiguous");
+}
+
+/// Checks an all-gather (part, whole) or reduce-scatter (whole, part) pair; `whole` is members × `part`.
+void expect_pair(const Matrix& part, const Matrix& whole, std::size_t members, const char* call) {
+  expect(part.contiguous() && whole.contiguous(), call, "the matrices must be contiguous");
+  expect(part.dtype == whole.dtype, call, "input and output must have one element type");
+  expect(whole.elements() == part.elements() * static_cast<std::int64_t>(members), call,
+         "the larger matrix must have members x the elements of the smaller one");
+}
+
+auto all_reduce_call(const Matrix& buffer, ReduceOp op) {
+  return [=](ncclComm_t comm, cudaStream_t stream) {
+    return ncclAllReduce(buffer.data, buffer.data, count_of(buffer), nccl_type(buffer.dtype), nccl_op(op),
+                         comm, stream);
+  };
+}
+
+auto all_gather_call(const Matrix& input, const Matrix& output) {
+  return [=](ncclComm_t comm, cudaStream_t stream) {
+    return ncclAllGather(input.data, output.data, count_of(input), nccl_type(input.dtype), comm, stream);
+  };
+}
+
+auto reduce_scatter_call(const Matrix& input, const Matrix& output) {
+  return [=](ncclComm_t comm, cudaStream_t stream) {
+    return ncclReduceScatter(input.data, output.data, count_of(output), nccl_type(input.dtype), ncclSum, comm,
+                             stream);
+  };
+}
+
+}  // namespace
+
+void NcclCommunicator::count(Group group, Bytes GroupTraffic::*kind, Bytes bytes) {
+  if (lane_of(group) != nullptr) traffic_.of(group).add(kind, bytes);
+}
+
+void NcclCommunicator::copy(const Matrix& input, const Matrix& output) const {
+  if (input.data == output.data) return;
+  check_cuda(cudaMemcpyAsync(output.data, input.data, static_cast<std::size_t>(input.bytes().value),
+                             cudaMemcpyDeviceToDevice, compute_),
+             "cudaMemcpyAsync");
+}
+
+void NcclCommunicator::on_compute_stream(Group group, Lane& lane, const char* name, const Call& call) {
+  if (group != Group::tensor) {
+    (void)enqueue(lane, compute_, name, call);
+    return;
+  }
+  if (timed_in_use_ == timed_.size()) timed_.push_back(std::make_unique<TimedCollective>());
+  const TimedCollective& timed = *timed_[timed_in_use_++];
+  check_cuda(cudaEventRecord(timed.begin.get(), compute_), "cudaEventRecord");
+  (void)enqueue(lane, compute_, name, call);
+  check_cuda(cudaEventRecord(timed.end.get(), compute_), "cudaEventRecord");
+}
+
+void NcclCommunicator::all_reduce(Group group, Matrix buffer, ReduceOp op) {
+  expect_buffer(buffer, "all_reduce");
+  Lane* lane = lane_of(group);
+  count(group, &GroupTraffic::all_reduced, buffer.bytes());
+  if (lane == nullptr || buffer.empty()) return;
+  on_compute_stream(group, *lane, "ncclAllReduce", all_reduce_call(buffer, op));
+}
+
+Ticket NcclCommunicator::start_all_reduce(Group group, Matrix buffer, ReduceOp op) {
+  expect_buffer(buffer, "start_all_reduce");
+  Lane* lane = lane_of(group);
+  count(group, &GroupTraffic::all_reduced, buffer.bytes());
+  if (lane == nullptr || buffer.empty()) return {};
+  return start(*lane, "ncclAllReduce", all_reduce_call(buffer, op));
+}
+
+void NcclCommunicator::all_gather(Group group, Matrix input, Matrix output) {
+  Lane* lane = lane_of(group);
+  expect_pair(input, output, groups_.of(group).ranks.size(), "all_gather");
+  count(group, &GroupTraffic::all_gathered, output.bytes());
+  if (input.empty()) return;
+  if (lane == nullptr) return copy(input, output);
+  on_compute_stream(group, *lane, "ncclAllGather", all_gather_call(input, output));
+}
+
+Ticket NcclCommunicator::start_all_gather(Group group, Matrix input, Matrix output) {
+  Lane* lane = lane_of(group);
+  expect_pair(input, output, groups_.of(group).ranks.size(), "start_all_gather");
+  count(group, &GroupTraffic::all_gathered, output.bytes());
+  if (input.empty()) return {};
+  if (lane == nullptr) {
+    copy(input, output);
+    return {};
+  }
+  return start(*lane, "ncclAllGather", all_gather_call(input, output));
+}
+
+void NcclCommunicator::reduce_scatter(Group group, Matrix input, Matrix output) {
+  Lane* lane = lane_of(group);
+  expect_pair(output, input, groups_.of(group).ranks.size(), "reduce_scatter");
+  count(group, &GroupTraffic::reduce_scattered, input.bytes());
+  if (input.empty()) return;
+  if (lane == nullptr) return copy(input, output);
+  on_compute_stream(group, *lane, "ncclReduceScatter", reduce_scatter_call(input, output));
+}
+
+Ticket NcclCommunicator::start_reduce_scatter(Group group, Matrix input, Matrix output) {
+  Lane* lane = lane_of(group);
+  expect_pair(output, input, groups_.of(group).ranks.size(), "start_reduce_scatter");
+  count(group, &GroupTraffic::reduce_scattered, input.bytes());
+  if (input.empty()) return {};
+  if (lane == nullptr) {
+    copy(input, output);
+    return {};
+  }
+  return start(*lane, "ncclReduceScatter", reduce_scatter_call(input, output));
+}
+
+void NcclCommunicator::broadcast(Group group, int root_world_rank, Matrix buffer) {
+  expect_buffer(buffer, "broadcast");
+  Lane* lane = lane_of(group);
+  const std::vector<int>& ranks = groups_.of(group).ranks;
+  const auto found = std::find(ranks.begin(), ranks.end(), root_world_rank);
+  expect(found != ranks.end(), "broadcast", "the root must be in the group");
+  count(group, &GroupTraffic::broadcast, buffer.bytes());
+  if (lane == nullptr || buffer.empty()) return;
+  const int root = static_cast<int>(found - ranks.begin());
+  on_compute_stream(group, *lane, "ncclBroadcast", [=](ncclComm_t comm, cudaStream_t stream) {
+    return ncclBroadcast(buffer.data, buffer.data, count_of(buffer), nccl_type(buffer.dtype), root, comm,
+                         stream);
+  });
+}
+
+}  // namespace plumbline

@@ -1,0 +1,222 @@
+// Construction, order with the compute stream, and failure of the NCCL communicator.
+#include "core/backends/nccl/nccl_communicator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "core/backends/mpi/check.hpp"
+#include "core/error.hpp"
+
+namespace plumbline {
+namespace {
+
+/// Four bytes on the device for the first operation of each communicator, which connects its members.
+class DeviceWord {
+ public:
+  DeviceWord() {
+    check_cuda(cudaMalloc(&data_, sizeof(std::int32_t)), "cudaMalloc");
+    check_cuda(cudaMemset(data_, 0, sizeof(std::int32_t)), "cudaMemset");
+    // The lanes' streams do not wait for the default stream.
+    check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  }
+  ~DeviceWord() { (void)cudaFree(data_); }
+  DeviceWord(const DeviceWord&) = delete;
+  DeviceWord& operator=(const DeviceWord&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+/// A fresh id, made by `root` of `via` and known to all its members. Collective.
+ncclUniqueId shared_id(MPI_Comm via, int root) {
+  ncclUniqueId id{};
+  int mine = 0;
+  check_mpi(MPI_Comm_rank(via, &mine), "MPI_Comm_rank");
+  if (mine == root) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  check_mpi(MPI_Bcast(&id, sizeof id, MPI_BYTE, root, via), "MPI_Bcast");
+  return id;
+}
+
+[[noreturn]] void end_process(const std::string& failure) {
+  fmt::print(stderr, "{}\n", failure);
+  std::fflush(stderr);
+  std::_Exit(static_cast<int>(ExitCode::rank_failed));
+}
+
+}  // namespace
+
+int nccl_version_number() {
+  int version = 0;
+  check_nccl(ncclGetVersion(&version), "ncclGetVersion");
+  return version;
+}
+
+std::string nccl_version() {
+  const int version = nccl_version_number();
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+NcclCommunicator::NcclCommunicator(const Layout& layout, MpiCommunicator& control, const NcclOptions& options)
+    : groups_(layout),
+      control_(control),
+      compute_(options.compute),
+      timeout_(options.watchdog.timeout),
+      board_(MPI_COMM_WORLD),
+      message_ctas_(options.message_ctas) {
+  check_cuda(cudaGetDevice(&device_), "cudaGetDevice");
+  make_groups();
+  make_channels(options.channels);
+  WatchedTransport transport;
+  transport.ended = [](const std::shared_ptr<void>& token) {
+    return std::static_pointer_cast<EndEvent>(token)->reached();
+  };
+  transport.asynchronous_error = [this] { return asynchronous_error(); };
+  transport.abort = [this] { abort(); };
+  transport.give_up = end_process;
+  watchdog_ = std::make_unique<Watchdog>(rank(), board_, std::move(transport), options.watchdog);
+  for (const auto& lane : lanes_) lane->number = watchdog_->add_lane(lane->comm->name(), lane->members);
+}
+
+NcclCommunicator::~NcclCommunicator() = default;
+
+NcclCommunicator::Lane& NcclCommunicator::add_lane(const ncclUniqueId& id, const std::string& name,
+                                                   const std::vector<int>& members, int max_ctas) {
+  const auto place = std::find(members.begin(), members.end(), rank());
+  auto lane = std::make_unique<Lane>();
+  lane->members = members;
+  lane->comm =
+      std::make_unique<NonblockingComm>(id, static_cast<int>(members.size()),
+                                        static_cast<int>(place - members.begin()), name, max_ctas, timeout_);
+  lanes_.push_back(std::move(lane));
+  return *lanes_.back();
+}
+
+void NcclCommunicator::make_groups() {
+  DeviceWord word;
+  for (int i = 0; i < kGroups; ++i) {
+    const auto group = static_cast<Group>(i);
+    if (layout().members(group, rank()).size() < 2) continue;
+    const MpiGroup& in = groups_.of(group);
+    // All members find the same group with the same members, or none does.
+    const auto same = std::find_if(lanes_.begin(), lanes_.end(),
+                                   [&](const auto& lane) { return lane->members == in.ranks; });
+    if (same != lanes_.end()) {
+      group_lanes_[static_cast<std::size_t>(i)] = same->get();
+      continue;
+    }
+    Lane& lane =
+        add_lane(shared_id(in.comm.get(), 0), fmt::format("the {} group", name_of(group)), in.ranks, 0);
+    group_lanes_[static_cast<std::size_t>(i)] = &lane;
+    lane.comm->run("ncclAllReduce", [&](ncclComm_t comm) {
+      return ncclAllReduce(word.data(), word.data(), 1, ncclInt32, ncclSum, comm, lane.stream.get());
+    });
+    check_cuda(cudaStreamSynchronize(lane.stream.get()), "cudaStreamSynchronize");
+  }
+}
+
+void NcclCommunicator::make_channels(const std::vector<Channel>& channels) {
+  if (channels.empty() || layout().pipeline == 1) return;
+  DeviceWord word;
+  const MpiGroup& pipeline = groups_.of(Group::pipeline);
+  for (const Channel& channel : channels) {
+    // The pipeline group is in ascending order of the pipeline coordinate.
+    const ncclUniqueId id = shared_id(pipeline.comm.get(), channel.from);
+    const int from = pipeline.ranks.at(static_cast<std::size_t>(channel.from));
+    const int to = pipeline.ranks.at(static_cast<std::size_t>(channel.to));
+    if (rank() != from && rank() != to) continue;
+    Lane& lane =
+        add_lane(id, fmt::format("messages from rank {} to rank {}", from, to), {from, to}, message_ctas_);
+    channels_[{from, to}] = &lane;
+    const bool sends = rank() == from;
+    lane.comm->run(sends ? "ncclSend" : "ncclRecv", [&](ncclComm_t comm) {
+      return sends ? ncclSend(word.data(), 1, ncclInt32, 1, comm, lane.stream.get())
+                   : ncclRecv(word.data(), 1, ncclInt32, 0, comm, lane.stream.get());
+    });
+    check_cuda(cudaStreamSynchronize(lane.stream.get()), "cudaStreamSynchronize");
+  }
+}
+
+std::shared_ptr<EndEvent> NcclCommunicator::enqueue(Lane& lane, cudaStream_t stream, const char* name,
+                                                    const Call& call) {
+  watchdog_->check();
+  std::shared_ptr<EndEvent> end = ends_.take();
+  watchdog_->started(lane.number, name, end);
+  try {
+    lane.comm->run(name, [&](ncclComm_t comm) { return call(comm, stream); });
+  } catch (const Error&) {
+    watchdog_->check();  // it says more
+    throw;
+  }
+  end->record(stream);
+  return end;
+}
+
+Ticket NcclCommunicator::start(Lane& lane, const char* name, const Call& call) {
+  check_cuda(cudaEventRecord(lane.before.get(), compute_), "cudaEventRecord");
+  check_cuda(cudaStreamWaitEvent(lane.stream.get(), lane.before.get(), 0), "cudaStreamWaitEvent");
+  return open({enqueue(lane, lane.stream.get(), name, call), {}});
+}
+
+Ticket NcclCommunicator::open(Pending pending) {
+  std::int64_t id = 0;
+  if (free_.empty()) {
+    id = static_cast<std::int64_t>(pending_.size());
+    pending_.emplace_back();
+  } else {
+    id = free_.back();
+    free_.pop_back();
+  }
+  pending_[static_cast<std::size_t>(id)] = std::move(pending);
+  return {id};
+}
+
+void NcclCommunicator::wait(Ticket& ticket) {
+  if (!ticket) return;
+  Pending& slot = pending_[static_cast<std::size_t>(ticket.id)];
+  if (slot.end) {
+    check_cuda(cudaStreamWaitEvent(compute_, slot.end->event.get(), 0), "cudaStreamWaitEvent");
+  }
+  control_.wait(slot.control);
+  slot = {};
+  free_.push_back(ticket.id);
+  ticket = {};
+}
+
+void NcclCommunicator::barrier(Group group) {
+  check_cuda(cudaStreamSynchronize(compute_), "cudaStreamSynchronize");
+  watchdog_->check();
+  control_.barrier(group);
+}
+
+Seconds NcclCommunicator::take_tensor_time() {
+  Seconds total;
+  for (std::size_t i = 0; i < timed_in_use_; ++i) {
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, timed_[i]->begin.get(), timed_[i]->end.get()),
+               "cudaEventElapsedTime");
+    total += {static_cast<double>(milliseconds) * 1e-3};
+  }
+  timed_in_use_ = 0;
+  return total;
+}
+
+std::string NcclCommunicator::asynchronous_error() {
+  for (const auto& lane : lanes_) {
+    std::string error = lane->comm->asynchronous_error();
+    if (!error.empty()) return error;
+  }
+  return "";
+}
+
+void NcclCommunicator::abort() {
+  (void)cudaSetDevice(device_);  // this is the watchdog's thread
+  for (const auto& lane : lanes_) lane->comm->abort();
+}
+
+}  // namespace plumbline

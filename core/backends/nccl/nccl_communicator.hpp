@@ -1,0 +1,142 @@
+// The Communicator over NCCL: device memory between ranks, ordered with the compute stream by events.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/backends/mpi/groups.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/backends/nccl/channels.hpp"
+#include "core/backends/nccl/device_events.hpp"
+#include "core/backends/nccl/nonblocking_comm.hpp"
+#include "core/backends/nccl/watchdog.hpp"
+#include "core/communicator.hpp"
+
+namespace plumbline {
+
+struct NcclOptions {
+  cudaStream_t compute = nullptr;  // what the rank's operators work in
+  std::vector<Channel> channels;   // between pipeline ranks, as channels_of() gives them; the same everywhere
+  WatchdogOptions watchdog;
+  /// Thread blocks of one message. Several messages wait on the device at the same time, and all that wait
+  /// must fit beside the collectives.
+  int message_ctas = 8;
+};
+
+/// "2.28.9" of the library that is loaded.
+std::string nccl_version();
+/// The same as a number, 22809.
+int nccl_version_number();
+
+/// One rank's end of all groups of a layout.
+///
+/// Every group with more than one member has one NCCL communicator (groups of the same members share it), and
+/// every pair of pipeline ranks that exchanges messages one per direction; all are created, and connected, in
+/// the constructor: lazily made ones hang schedules that are right (Megatron-LM pull request 5240). A channel
+/// has a stream of its own, so that a send that nobody has come for holds back neither receives nor messages
+/// to others. NCCL has no tags: the n-th send of a channel meets its n-th receive, which channels_of() has
+/// checked. Calls that block (all_reduce, …) go into the compute stream; what is started goes into the
+/// stream of its group, after what the compute stream holds at that moment, and wait() makes the compute
+/// stream wait: the host never does. Host memory is taken by send and receive only, and goes over MPI.
+///
+/// now() is the host's clock: the device may be behind it.
+class NcclCommunicator final : public Communicator {
+ public:
+  /// Collective over MPI_COMM_WORLD; the current device must be set. `control` and the compute stream must
+  /// outlive it. Throws Error (NCCL, CUDA), InputError as MpiCommunicator does.
+  NcclCommunicator(const Layout& layout, MpiCommunicator& control, const NcclOptions& options);
+  ~NcclCommunicator() override;
+
+  const Layout& layout() const override { return groups_.layout(); }
+  int rank() const override { return groups_.rank(); }
+  void all_reduce(Group group, Matrix buffer, ReduceOp op) override;
+  Ticket start_all_reduce(Group group, Matrix buffer, ReduceOp op) override;
+  void all_gather(Group group, Matrix input, Matrix output) override;
+  Ticket start_all_gather(Group group, Matrix input, Matrix output) override;
+  void reduce_scatter(Group group, Matrix input, Matrix output) override;
+  Ticket start_reduce_scatter(Group group, Matrix input, Matrix output) override;
+  void broadcast(Group group, int root_world_rank, Matrix buffer) override;
+  /// Waits until the compute stream has finished, then for the others.
+  void barrier(Group group) override;
+  Ticket send(Matrix buffer, int to, int tag) override;
+  Ticket receive(Matrix buffer, int from, int tag) override;
+  void wait(Ticket& ticket) override;
+  void progress() override { watchdog_->check(); }
+  Seconds now() const override { return control_.now(); }
+  Seconds clock_error() const override { return control_.clock_error(); }
+  const Traffic& traffic() const override { return traffic_; }
+
+  Watchdog& watchdog() { return *watchdog_; }
+  /// Time that the compute stream has spent in blocking collectives over the tensor group since the last
+  /// call. The compute stream must have finished.
+  Seconds take_tensor_time();
+
+ private:
+  /// A communicator with its stream, and its number for the watchdog.
+  struct Lane {
+    std::unique_ptr<NonblockingComm> comm;
+    DeviceStream stream;
+    DeviceEvent before;  // what the compute stream held when an operation was started
+    std::vector<int> members;
+    int number = 0;
+  };
+  struct Pending {
+    std::shared_ptr<EndEvent> end;
+    Ticket control;  // a message of host memory
+  };
+  struct TimedCollective {
+    DeviceEvent begin{cudaEventDefault};
+    DeviceEvent end{cudaEventDefault};
+  };
+  using Call = std::function<ncclResult_t(ncclComm_t, cudaStream_t)>;
+
+  Lane& add_lane(const ncclUniqueId& id, const std::string& name, const std::vector<int>& members,
+                 int max_ctas);
+  void make_groups();
+  void make_channels(const std::vector<Channel>& channels);
+  /// Null for a group of one. Throws Error when this rank is not in the group.
+  Lane* lane_of(Group group) const {
+    (void)groups_.of(group);
+    return group_lanes_[static_cast<std::size_t>(group)];
+  }
+  /// Puts `call` into a stream of the lane; its end is recorded and watched.
+  std::shared_ptr<EndEvent> enqueue(Lane& lane, cudaStream_t stream, const char* name, const Call& call);
+  void on_compute_stream(Group group, Lane& lane, const char* name, const Call& call);
+  /// Puts `call` into the lane's own stream, after what the compute stream holds now.
+  Ticket start(Lane& lane, const char* name, const Call& call);
+  Ticket open(Pending pending);
+  Ticket message(Matrix buffer, bool sends, int peer, int tag);
+  /// A group of one: output = input.
+  void copy(const Matrix& input, const Matrix& output) const;
+  void count(Group group, Bytes GroupTraffic::*kind, Bytes bytes);
+  std::string asynchronous_error();
+  void abort();
+
+  MpiGroups groups_;
+  MpiCommunicator& control_;
+  cudaStream_t compute_;
+  Seconds timeout_;
+  int device_ = 0;
+  WaitBoard board_;
+  EndEventPool ends_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::array<Lane*, kGroups> group_lanes_{};       // null for a group of one
+  std::map<std::pair<int, int>, Lane*> channels_;  // by world ranks from, to
+  int message_ctas_;
+  std::vector<Pending> pending_;
+  std::vector<std::int64_t> free_;
+  std::vector<std::unique_ptr<TimedCollective>> timed_;
+  std::size_t timed_in_use_ = 0;
+  Traffic traffic_;
+  std::unique_ptr<Watchdog> watchdog_;  // last: its thread uses the others
+};
+
+}  // namespace plumbline

@@ -1,0 +1,32 @@
+// Element types and reductions in NCCL's terms.
+#pragma once
+
+#include <nccl.h>
+
+#include "core/communicator.hpp"
+
+namespace plumbline {
+
+inline ncclDataType_t nccl_type(DType type) {
+  switch (type) {
+    case DType::fp32:
+      return ncclFloat32;
+    case DType::bf16:
+      return ncclBfloat16;
+    case DType::fp16:
+      return ncclFloat16;
+    case DType::int32:
+      return ncclInt32;
+  }
+  return ncclNumTypes;  // NCCL refuses it
+}
+
+inline ncclRedOp_t nccl_op(ReduceOp op) {
+  return op == ReduceOp::sum ? ncclSum : ncclMax;
+}
+
+inline std::size_t count_of(const Matrix& matrix) {
+  return static_cast<std::size_t>(matrix.elements());
+}
+
+}  // namespace plumbline

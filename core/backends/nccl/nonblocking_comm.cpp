@@ -1,0 +1,103 @@
+#include "core/backends/nccl/nonblocking_comm.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "core/backends/nccl/check.hpp"
+#include "core/error.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr double kFinalizeSeconds = 30;
+
+}  // namespace
+
+NonblockingComm::NonblockingComm(const ncclUniqueId& id, int ranks, int rank, std::string name, int max_ctas,
+                                 Seconds timeout)
+    : name_(std::move(name)), timeout_(timeout) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  config.commName = name_.c_str();
+  if (max_ctas > 0) config.maxCTAs = max_ctas;
+  std::unique_lock lock(mutex_);
+  try {
+    settle("ncclCommInitRankConfig", ncclCommInitRankConfig(&comm_, ranks, id, rank, &config), lock);
+  } catch (...) {
+    if (comm_ != nullptr) ncclCommAbort(comm_);
+    throw;
+  }
+}
+
+NonblockingComm::~NonblockingComm() {
+  if (std::uncaught_exceptions() > 0) {
+    abort();
+    return;
+  }
+  std::unique_lock lock(mutex_);
+  if (comm_ == nullptr) return;
+  ncclResult_t state = ncclCommFinalize(comm_);
+  const auto begin = std::chrono::steady_clock::now();
+  while (state == ncclInProgress) {
+    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > kFinalizeSeconds) {
+      break;
+    }
+    sched_yield();
+    if (ncclCommGetAsyncError(comm_, &state) != ncclSuccess) break;
+  }
+  if (state == ncclSuccess) {
+    ncclCommDestroy(comm_);
+  } else {
+    ncclCommAbort(comm_);
+  }
+}
+
+void NonblockingComm::settle(const char* call_name, ncclResult_t result, std::unique_lock<std::mutex>& lock) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (result == ncclInProgress) {
+    // Let the watchdog in: it may want to abort.
+    lock.unlock();
+    sched_yield();
+    lock.lock();
+    if (comm_ == nullptr) throw Error(fmt::format("{} of {}: aborted", call_name, name_));
+    check_nccl(ncclCommGetAsyncError(comm_, &result), "ncclCommGetAsyncError", comm_);
+    if (result != ncclInProgress) break;
+    const double waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (waited > timeout_.value) {
+      throw Error(fmt::format("{} of {}: not accepted within {:.0f} s; is another member missing?", call_name,
+                              name_, waited));
+    }
+  }
+  if (result != ncclSuccess) {
+    throw Error(fmt::format("{} of {}: {}", call_name, name_, nccl_words(result, comm_)));
+  }
+}
+
+void NonblockingComm::run(const char* call_name, const std::function<ncclResult_t(ncclComm_t)>& call) {
+  std::unique_lock lock(mutex_);
+  if (comm_ == nullptr) throw Error(fmt::format("{} of {}: aborted", call_name, name_));
+  settle(call_name, call(comm_), lock);
+}
+
+std::string NonblockingComm::asynchronous_error() {
+  const std::lock_guard lock(mutex_);
+  if (comm_ == nullptr) return "";
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = ncclCommGetAsyncError(comm_, &state);
+  if (asked != ncclSuccess) state = asked;
+  if (state == ncclSuccess || state == ncclInProgress) return "";
+  return fmt::format("{}: {}", name_, nccl_words(state, comm_));
+}
+
+void NonblockingComm::abort() {
+  const std::lock_guard lock(mutex_);
+  if (comm_ == nullptr) return;
+  ncclCommAbort(comm_);
+  comm_ = nullptr;
+}
+
+}  // namespace plumbline

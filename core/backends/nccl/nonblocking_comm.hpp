@@ -1,0 +1,48 @@
+// One NCCL communicator whose calls never block the caller for good: they are polled, and can be aborted from
+// another thread.
+#pragma once
+
+#include <nccl.h>
+
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include "core/units.hpp"
+
+namespace plumbline {
+
+class NonblockingComm {
+ public:
+  /// Collective over the `ranks` processes that were given `id`; this one is number `rank` of them. `name`
+  /// appears in errors, in NCCL's log and in traces. `max_ctas` bounds the thread blocks of an operation; 0
+  /// leaves it to NCCL. Throws Error when NCCL refuses or `timeout` passes.
+  NonblockingComm(const ncclUniqueId& id, int ranks, int rank, std::string name, int max_ctas,
+                  Seconds timeout);
+  /// Waits for what is under way and frees the communicator; aborts it when an exception is on its way.
+  ~NonblockingComm();
+  NonblockingComm(const NonblockingComm&) = delete;
+  NonblockingComm& operator=(const NonblockingComm&) = delete;
+
+  /// Makes an NCCL call and polls until NCCL has put its work into the stream. Throws Error when NCCL
+  /// refuses, the communicator has been aborted, or the timeout passes.
+  void run(const char* call_name, const std::function<ncclResult_t(ncclComm_t)>& call);
+
+  /// What has gone wrong in the background, or "". Any thread.
+  std::string asynchronous_error();
+  /// Ends whatever is under way, on the device too. Any thread; further calls do nothing.
+  void abort();
+
+  const std::string& name() const { return name_; }
+
+ private:
+  /// Polls until nothing is in progress.
+  void settle(const char* call_name, ncclResult_t result, std::unique_lock<std::mutex>& lock);
+
+  const std::string name_;
+  const Seconds timeout_;
+  ncclComm_t comm_ = nullptr;  // null once aborted
+  std::mutex mutex_;           // NCCL's polling call finishes work: one thread at a time
+};
+
+}  // namespace plumbline

@@ -1,0 +1,98 @@
+// Notices when a rank waits for ever, and says for whom: a thread beside the one that trains.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/backends/nccl/wait_board.hpp"
+#include "core/schedule.hpp"
+#include "core/units.hpp"
+
+namespace plumbline {
+
+struct WatchdogOptions {
+  Seconds timeout{300};  // without any operation ending while one is under way
+  Seconds poll{0.05};
+};
+
+/// What the watchdog asks of the transport, and tells it.
+struct WatchedTransport {
+  /// Whether the operation behind a token has ended. Called on the watchdog's thread.
+  std::function<bool(const std::shared_ptr<void>& token)> ended;
+  /// What has gone wrong in the background, or "".
+  std::function<std::string()> asynchronous_error;
+  /// Called once, on the watchdog's thread: end everything under way so that nobody waits any more.
+  std::function<void()> abort;
+  /// Called when the rank's own thread has not noticed a while after abort(): end the process.
+  std::function<void(const std::string& failure)> give_up;
+};
+
+/// Operations enter in the order in which they were started in their lane (a communicator), and leave it in
+/// that order. When nothing has ended for the timeout although something is under way, or when the transport
+/// reports an error, the watchdog writes down which rank waits in which action for what and for whom, aborts
+/// the transport, and lets check() throw.
+class Watchdog {
+ public:
+  /// `board` must outlive it.
+  Watchdog(int rank, WaitBoard& board, WatchedTransport transport, const WatchdogOptions& options = {});
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  /// A communicator: how people call it ("the tensor group"), and its members' world ranks. Returns its
+  /// number on this rank. Members must give it the same name.
+  int add_lane(const std::string& name, const std::vector<int>& members);
+  /// The schedule's action that this rank begins; it is what its operations belong to.
+  void begin_action(const Action& action);
+  void end_action();
+  /// An operation of `lane` was started: "ncclAllReduce" (must be a string literal).
+  void started(int lane, const char* call, std::shared_ptr<void> token);
+  /// Throws Error with the watchdog's line once it has found a failure.
+  void check() const;
+  /// Operations under way, as far as the watchdog has looked.
+  std::size_t under_way() const;
+
+ private:
+  struct Lane {
+    std::string name;
+    std::vector<int> members;
+    std::uint64_t identity = 0;
+    std::uint64_t operations = 0;
+  };
+  struct Operation {
+    int lane = 0;
+    std::uint64_t number = 0;  // in its lane, from 1
+    const char* call = "";
+    std::string action;
+    std::shared_ptr<void> token;
+  };
+
+  void watch();
+  /// Drops what has ended; true when anything has.
+  bool drop_ended();
+  std::string describe(const Operation& operation) const;
+  std::string stuck(double waited) const;
+  void fail(const std::string& line);
+
+  const int rank_;
+  WaitBoard& board_;
+  const WatchedTransport transport_;
+  const WatchdogOptions options_;
+  std::vector<Lane> lanes_;
+  std::deque<Operation> operations_;
+  std::string action_;
+  std::string failure_;
+  mutable bool noticed_ = false;  // check() has thrown
+  bool stop_ = false;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::thread thread_;
+};
+
+}  // namespace plumbline
