@@ -25,7 +25,8 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
     owned += elements.owned(s.data);
     const bool sends_forward = !s.last && !s.next_here;
     const bool sends_backward = !s.first && !s.previous_here;
-    buffers += ((sends_forward ? 1 : 0) + (sends_backward ? 1 : 0)) * s.rows * s.hidden;
+    const std::int64_t here = (sends_forward ? 1 : 0) + (sends_backward ? 1 : 0);
+    buffers += here * s.rows * s.hidden;
     first = first || s.first;
     last = last || s.last;
   }
@@ -38,7 +39,8 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
   held[Category::communication].value = buffers * any.e();
 
   const std::int64_t rotary = any.rotary ? 2 * any.seq * (any.head_dim / 2) : 0;
-  const std::int64_t token_ids = ((first ? 1 : 0) + (last ? 1 : 0)) * config.microbatches() * any.tokens;
+  const std::int64_t ends = (first ? 1 : 0) + (last ? 1 : 0);
+  const std::int64_t token_ids = ends * config.microbatches() * any.tokens;
   held[Category::workspace].value = 4 * (rotary + token_ids + attention_scratch_elements(any));
   return held;
 }

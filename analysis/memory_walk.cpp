@@ -45,6 +45,7 @@ std::vector<FinalAction> final_actions(std::span<const StageShape> stages,
     }
   }
   std::vector<FinalAction> result;
+  result.reserve(by_position.size());
   for (const auto& [position, units] : by_position) result.push_back({position, units});
   return result;
 }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "tests/analysis/sample_configs.hpp"
 
 namespace plumbline {
@@ -130,21 +132,19 @@ constexpr Category kGradients = Category::gradients;
 TEST(MemoryModel, ZeroHoldsPaddedUnitsAndWholeVectors) {
   struct Case {
     int zero;
-    std::int64_t parameters, gradients, optimizer;
+    std::int64_t parameters, gradients, optimizer;  // elements; fp32, Adam
   };
-  constexpr Case kCases[] = {{0, 1480 * 4, 1480 * 4, 1480 * 8},
-                             {1, 1608 * 4, 1608 * 4, 840 * 8},
-                             {2, 1608 * 4, 840 * 4, 840 * 8},
-                             {3, 840 * 4, 840 * 4, 840 * 8}};
+  constexpr Case kCases[] = {
+      {0, 1480, 1480, 1480}, {1, 1608, 1608, 840}, {2, 1608, 840, 840}, {3, 840, 840, 840}};
   RunConfig config = sample::tiny_qwen2();
   config.world_size = 2;
   config.global_batch_size = 4;
   for (const Case& c : kCases) {
     config.zero_stage = c.zero;
     const RankMemory rank = predict_memory(config, sample::one_rank(2)).ranks[1];
-    EXPECT_EQ(at(rank.held, kParameters), c.parameters) << c.zero;
-    EXPECT_EQ(at(rank.held, kGradients), c.gradients) << c.zero;
-    EXPECT_EQ(at(rank.held, Category::optimizer), c.optimizer) << c.zero;
+    EXPECT_EQ(at(rank.held, kParameters), c.parameters * 4) << c.zero;
+    EXPECT_EQ(at(rank.held, kGradients), c.gradients * 4) << c.zero;
+    EXPECT_EQ(at(rank.held, Category::optimizer), c.optimizer * 8) << c.zero;
   }
   config.world_size = 1;
   EXPECT_EQ(at(predict_memory(config, sample::one_rank(2)).ranks[0].held, kParameters), 1480 * 4)
@@ -167,6 +167,90 @@ TEST(MemoryModel, ZeroOnePiecesComeWithTheLastMicroBatch) {
   EXPECT_EQ(rank.timeline[4].peak, pending);
   EXPECT_EQ(rank.timeline[4].after, rank.held);
   EXPECT_EQ(rank.timeline[5].after, rank.held);
+}
+
+// 608 elements per layer, embedding 256, final norm 8. A rank sends forward from the stage whose next is
+// elsewhere and backward from the one whose previous is: 128 bytes each.
+TEST(MemoryModel, SeveralStagesOnARank) {
+  struct Case {
+    const char* name;
+    int routes;
+    std::int64_t layers;
+    bool tied;
+    std::int64_t parameters[2];  // elements by rank
+    std::int64_t token_ids[2];   // in units of M·T
+  };
+  constexpr Case kCases[] = {
+      {"V: the last stage uses the first one's embedding", 1, 4, true, {2 * 608 + 256 + 8, 2 * 608}, {2, 0}},
+      {"V, untied", 1, 4, false, {2 * 608 + 2 * 256 + 8, 2 * 608}, {2, 0}},
+      {"two routes: each rank has a first and a last stage", 2, 2, true, {1480, 1480}, {2, 2}},
+  };
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.name);
+    RunConfig config = sample::tiny_qwen2();
+    config.model.layers = c.layers;
+    config.model.tied_embeddings = c.tied;
+    config.world_size = config.pipeline_model_parallel_size = 2;
+    Schedule schedule;
+    schedule.ranks = 2;
+    schedule.stages = 4;
+    schedule.routes = c.routes;
+    schedule.rank_of_stage = {0, 1, 1, 0};
+    schedule.actions.resize(2);
+    const MemoryPrediction prediction = predict_memory(config, schedule);
+    const std::int64_t scratch = attention_scratch_elements(stage_shapes(config, 2)[0]);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      const MemoryBreakdown& held = prediction.ranks[rank].held;
+      EXPECT_EQ(at(held, kParameters), c.parameters[rank] * 4);
+      EXPECT_EQ(at(held, Category::communication), 2 * 128);
+      EXPECT_EQ(at(held, Category::workspace), 4 * (2 * 4 * 2 + c.token_ids[rank] * 2 * 4 + scratch));
+    }
+  }
+}
+
+// Two stages of one layer on one rank, a split backward. The shared embedding is final after the later of its
+// two uses: the output layer's W or the embedding's I.
+TEST(MemoryModel, ASharedEmbeddingIsFinalAfterItsLaterUse) {
+  using enum ActionType;
+  constexpr std::int64_t kLayer = 1280;
+  constexpr std::int64_t kEmbedding = 512;
+  struct Case {
+    const char* name;
+    std::vector<Action> backward;
+    std::vector<std::int64_t> under_way;  // bytes of the piece after each of them
+  };
+  const std::vector<Case> cases = {
+      {"W last",
+       {{backward_input, false, 1},
+        {backward_input, false, 0},
+        {backward_weight, false, 0},
+        {backward_weight, false, 1}},
+       {0, 0, kLayer, kLayer}},
+      {"I last",
+       {{backward_input, false, 1},
+        {backward_weight, false, 1},
+        {backward_input, false, 0},
+        {backward_weight, false, 0}},
+       {0, kLayer, kEmbedding, kLayer}},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    RunConfig config = sample::tiny_qwen2();
+    config.world_size = 2;
+    config.zero_stage = 1;
+    Schedule schedule;
+    schedule.stages = 2;
+    schedule.rank_of_stage = {0, 0};
+    schedule.actions = {{{forward, false, 0}, {forward, false, 1}}};
+    std::vector<Action>& actions = schedule.actions[0];
+    actions.insert(actions.end(), c.backward.begin(), c.backward.end());
+    actions.push_back({reduce_gradients, false, 0});
+    const RankMemory rank = predict_memory(config, schedule, MemoryDetail::timeline).ranks[0];
+    for (std::size_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(at(rank.timeline[2 + i].after, kGradients) - at(rank.held, kGradients), c.under_way[i]) << i;
+    }
+    EXPECT_EQ(rank.timeline.back().after, rank.held);
+  }
 }
 
 TEST(MemoryModel, LongScheduleIsALinearWalk) {

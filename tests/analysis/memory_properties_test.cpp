@@ -25,7 +25,7 @@ RunConfig random_config() {
   config.pipeline_model_parallel_size = *rc::gen::element(1, 2, 4);
   const int data = *rc::gen::element(1, 2, 4);
   config.world_size = config.tensor_model_parallel_size * config.pipeline_model_parallel_size * data;
-  config.global_batch_size = *rc::gen::element(8, 12, 16) * data;
+  config.global_batch_size = std::int64_t{*rc::gen::element(8, 12, 16)} * data;
   config.pipeline_schedule =
       *rc::gen::elementOf(std::vector<std::string>(std::begin(kSchedules), std::end(kSchedules)));
   config.sequence_parallel = *rc::gen::arbitrary<bool>();
