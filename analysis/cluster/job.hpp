@@ -1,0 +1,44 @@
+// What is trained and how it is laid out: the evaluator's input, plain numbers only.
+#pragma once
+
+#include <array>
+
+namespace plumbline::cluster {
+
+struct Model {
+  double layers = 0, hidden = 0, heads = 0, kv_heads = 0, head = 0, ffn = 0, vocab = 0;
+  bool gated = false;  // SwiGLU: two projections into the feed-forward width
+  bool tied = false;
+  double positions = 0;  // learned positions; 0: rotary
+  /// Weights of one layer's matrix products; norms and biases, a few parts in 10^4, are left out.
+  double layer_parameters() const {
+    const double q = heads * head;
+    const double kv = kv_heads * head;
+    return hidden * (q + 2 * kv) + q * hidden + (gated ? 3 : 2) * hidden * ffn;
+  }
+  double parameters() const {
+    return layers * layer_parameters() + vocab * hidden * (tied ? 1 : 2) + positions * hidden;
+  }
+};
+
+enum class Recomputation { none, selective, full };
+enum class Vocabulary {
+  stages,
+  two_barriers,
+  one_barrier,
+  interlaced
+};  // none, vocab-1, vocab-2, interlaced
+
+struct Job {
+  Model model;
+  double sequence = 0;
+  int tensor = 1, pipeline = 1, data = 1, context = 1, chunks = 1;
+  int micro_batch = 1, microbatches = 1;
+  bool sequence_parallel = false;
+  Recomputation recomputation = Recomputation::none;
+  double recompute_layers = 1;  // full: layers per kept input
+  int zero = 0;
+  Vocabulary vocabulary = Vocabulary::stages;
+};
+
+}  // namespace plumbline::cluster

@@ -1,0 +1,80 @@
+// Links between accelerators and what a collective or a message takes on them.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+namespace plumbline::cluster {
+
+/// Nodes of `gpus_per_node`, a fast link within a node and network cards between nodes.
+struct Network {
+  int gpus_per_node = 8;
+  double node_bandwidth = 0;  // bus bandwidth (nccl-tests) of one GPU within a node, large messages, bytes/s
+  double message_bandwidth = 0;  // of one point-to-point message within a node, bytes/s
+  double node_base_s = 0;        // of any collective or message within a node: launch and protocol
+  double node_step_s = 0;        // per ring step within a node
+  double nic_bandwidth = 0;      // of one GPU's share of the network cards, one direction, achieved, bytes/s
+  double nic_base_s = 0;
+  double nic_step_s = 0;        // per ring step between nodes
+  double switch_reduction = 1;  // all-reduce bus bandwidth with in-switch reduction ÷ ring, within a node
+};
+
+/// Ranks of a collective: `size` of them, neighbours `stride` world ranks apart.
+struct Span {
+  int size = 1;
+  int stride = 1;
+};
+
+/// How many of a group's ranks share a node, in Megatron's rank order (tensor, then data, then pipeline).
+inline int ranks_per_node(const Network& net, Span group) {
+  return std::clamp(net.gpus_per_node / std::max(group.stride, 1), 1, group.size);
+}
+
+struct RingRate {
+  double base, step, bandwidth, steps;
+};
+
+/// A ring through all ranks: within the node over the fast link; between nodes every group gets the cards of
+/// its own GPUs, all groups of the same kind run at once.
+inline RingRate ring(const Network& net, Span group) {
+  const int local = ranks_per_node(net, group);
+  if (local >= group.size) return {net.node_base_s, net.node_step_s, net.node_bandwidth, group.size - 1.0};
+  const double nodes = std::ceil(static_cast<double>(group.size) / local);
+  const double card = std::min(net.node_bandwidth, net.nic_bandwidth * local);
+  // NCCL takes trees for small messages between nodes: latency grows with the logarithm of the nodes.
+  const double steps =
+      (local - 1) * net.node_step_s / net.nic_step_s + std::min(nodes - 1, 2 * std::log2(nodes) + 1);
+  return {net.nic_base_s, net.nic_step_s, card, steps};
+}
+
+/// bytes: the whole reduced buffer. Ring: 2(n-1)/n · bytes over the bus bandwidth (nccl-tests,
+/// PERFORMANCE.md).
+inline double all_reduce_seconds(const Network& net, Span group, double bytes) {
+  if (group.size < 2) return 0;
+  const RingRate r = ring(net, group);
+  const bool local = ranks_per_node(net, group) >= group.size;
+  const double gain = local && group.size > 2 ? net.switch_reduction : 1.0;
+  const double n = group.size;
+  return r.base + 2 * r.steps * r.step + 2 * (n - 1) / n * bytes / (r.bandwidth * gain);
+}
+
+/// Reduce-scatter or all-gather; bytes: the whole (gathered) buffer.
+inline double scatter_seconds(const Network& net, Span group, double bytes) {
+  if (group.size < 2) return 0;
+  const RingRate r = ring(net, group);
+  const double n = group.size;
+  return r.base + r.steps * r.step + (n - 1) / n * bytes / r.bandwidth;
+}
+
+/// One message between pipeline neighbours `stride` world ranks apart, in a pipeline of `ranks`. The slowest
+/// hop sets the pace of a pipeline whose ranks wait for their messages; where messages run beside compute the
+/// mean hop counts.
+inline double message_seconds(const Network& net, int stride, int ranks, double bytes, bool slowest) {
+  const double inside = net.node_base_s + bytes / net.message_bandwidth;
+  if (stride * ranks <= net.gpus_per_node) return inside;
+  const double outside = net.nic_base_s + bytes / net.nic_bandwidth;
+  const double leaving = std::min(1.0, static_cast<double>(stride) / net.gpus_per_node);
+  return slowest ? outside : leaving * outside + (1 - leaving) * inside;
+}
+
+}  // namespace plumbline::cluster

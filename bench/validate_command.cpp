@@ -1,0 +1,64 @@
+// `plumbline validate`: what the cluster model predicts for runs that others measured and published.
+#include <fmt/format.h>
+
+#include <fstream>
+#include <memory>
+
+#include "analysis/cluster/published.hpp"
+#include "bench/commands.hpp"
+#include "bench/schedule_maker.hpp"
+#include "bench/validate_report.hpp"
+#include "core/error.hpp"
+
+namespace plumbline {
+namespace {
+
+struct Options {
+  std::string folder;
+  std::string plot;
+  std::string only;
+  bool json = false;
+  bool rows = false;
+};
+
+int validate(const Options& options) {
+  std::vector<cluster::PublishedTable> tables =
+      options.folder.empty() ? cluster::built_in_tables() : cluster::read_tables(options.folder);
+  std::vector<cluster::ComparedTable> compared;
+  std::string names;
+  for (const cluster::PublishedTable& table : tables) {
+    names += (names.empty() ? "" : ", ") + table.name;
+    if (!options.only.empty() && table.name != options.only) continue;
+    compared.push_back(cluster::compare_table(table, cluster::built_in_profiles(), make_cluster_schedule));
+  }
+  if (compared.empty()) {
+    throw InputError(fmt::format("validate: no table is named {}; there are: {}", options.only, names));
+  }
+  if (!options.plot.empty()) {
+    std::ofstream file(options.plot, std::ios::binary);
+    file << validation_svg(compared);
+    file.close();
+    if (!file) {
+      throw InputError(
+          fmt::format("{}: cannot be written, expected a path in a folder that exists", options.plot));
+    }
+  }
+  fmt::print("{}", options.json ? validation_json(compared) : validation_text(compared, options.rows));
+  return static_cast<int>(ExitCode::done);
+}
+
+}  // namespace
+
+void add_validate_command(CLI::App& app, CommandAction& action) {
+  CLI::App* command = app.add_subcommand("validate", "Compare predictions with published measurements");
+  const auto options = std::make_shared<Options>();
+  command->add_option("--tables", options->folder, "Folder of .csv tables instead of the built-in ones")
+      ->type_name("DIR");
+  command->add_option("--table", options->only, "Only the table of this name")->type_name("NAME");
+  command->add_option("--plot", options->plot, "Also write the errors as a picture")->type_name("FILE.svg");
+  command->add_flag("--json", options->json, "Print tables and rows as JSON");
+  command->add_flag("--rows", options->rows, "Print every row, not only the tables' figures");
+  command->callback([=, &action] { action = [=] { return validate(*options); }; });
+}
+
+}  // namespace plumbline
