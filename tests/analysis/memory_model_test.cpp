@@ -178,11 +178,11 @@ TEST(MemoryModel, SeveralStagesOnARank) {
     std::int64_t layers;
     bool tied;
     std::int64_t parameters[2];  // elements by rank
-    std::int64_t token_ids[2];   // in units of M·T
+    std::int64_t token_ids[2];   // in units of M·T = 8; the rotary tables have 2·4·2 = 16 elements
   };
   constexpr Case kCases[] = {
-      {"V: the last stage uses the first one's embedding", 1, 4, true, {2 * 608 + 256 + 8, 2 * 608}, {2, 0}},
-      {"V, untied", 1, 4, false, {2 * 608 + 2 * 256 + 8, 2 * 608}, {2, 0}},
+      {"V: the last stage uses the first one's embedding", 1, 4, true, {1480, 1216}, {2, 0}},
+      {"V, untied", 1, 4, false, {1480 + 256, 1216}, {2, 0}},
       {"two routes: each rank has a first and a last stage", 2, 2, true, {1480, 1480}, {2, 2}},
   };
   for (const Case& c : kCases) {
@@ -203,7 +203,7 @@ TEST(MemoryModel, SeveralStagesOnARank) {
       const MemoryBreakdown& held = prediction.ranks[rank].held;
       EXPECT_EQ(at(held, kParameters), c.parameters[rank] * 4);
       EXPECT_EQ(at(held, Category::communication), 2 * 128);
-      EXPECT_EQ(at(held, Category::workspace), 4 * (2 * 4 * 2 + c.token_ids[rank] * 2 * 4 + scratch));
+      EXPECT_EQ(at(held, Category::workspace), 4 * (16 + c.token_ids[rank] * 8 + scratch));
     }
   }
 }
