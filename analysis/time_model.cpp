@@ -85,7 +85,8 @@ class StageCoster {
         hardware_(hardware),
         shapes_(stage_shapes(config, schedule)),
         present_(types_in(schedule)),
-        crowded_(crowd(hardware, config.layout().world())) {}
+        load_(load_of(config, schedule, hardware)),
+        crowded_(crowd(hardware, load_.world)) {}
 
   StageCostsPrediction run() {
     for (const StageShape& shape : shapes_) passes(shape);
@@ -112,7 +113,7 @@ class StageCoster {
   bool has(ActionType type) const { return present_[static_cast<std::size_t>(type)]; }
 
   void passes(const StageShape& shape) {
-    Load load = load_of(config_, hardware_);
+    Load load = load_;
     load.gradient_working_set = bytes_per_microbatch(shape, crowded_);
     load.working_set = {load.gradient_working_set.value / 2};
     StageCosts costs;
@@ -151,7 +152,7 @@ class StageCoster {
 
   /// The end of the step: every rank at once, over everything it holds.
   Load end_load(std::int64_t held_bytes) const {
-    Load load = load_of(config_, hardware_);
+    Load load = load_;
     load.busy = load.world > 1 ? 1 : 0;
     load.sharing = crowded_;
     load.working_set = {static_cast<std::int64_t>(static_cast<double>(held_bytes) * crowded_)};
@@ -205,6 +206,7 @@ class StageCoster {
   const HardwareProfile& hardware_;
   std::vector<StageShape> shapes_;
   std::array<bool, kActionTypes> present_;
+  Load load_;  // during the pipeline's part of the step
   double crowded_;
   std::vector<StageActions> actions_;
   StageCostsPrediction prediction_;
@@ -212,15 +214,18 @@ class StageCoster {
 
 }  // namespace
 
-Load load_of(const RunConfig& config, const HardwareProfile& hardware) {
+Load load_of(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware) {
   Load load;
   const Layout layout = config.layout();
   load.world = layout.world();
   const int processors = hardware.processors;
   if (processors == 0) return load;
   const int beside = layout.tensor * layout.data;  // ranks of one pipeline coordinate
-  const double fill = static_cast<double>(layout.pipeline - 1) / std::max(1, config.microbatches());
-  const double together = std::max(0.0, 1 - fill);
+  StageCosts equal;
+  equal.forward = equal.backward_input = equal.backward_weight = {1};
+  equal.backward = {2};
+  const Bubble bubble = bubble_of(simulate(schedule, uniform_costs(schedule.stages, equal)));
+  const double together = std::max(0.0, 1 - bubble.ratio);
   const double others = beside - 1 + together * beside * (layout.pipeline - 1);
   load.busy = processors > 1 ? std::min(1.0, others / (processors - 1)) : 0;
   load.sharing = std::max(1.0, (others + 1) / processors);

@@ -26,10 +26,10 @@ struct Load {
   /// How much slower a rank runs because ranks share processors, on average; 1: each has its own.
   double sharing = 1;
 };
-/// Everything but the working sets. With C processors, P pipeline ranks, M micro-batches and W ranks: while a
-/// rank computes, a rank of another pipeline coordinate computes too for about 1 - (P-1)/M of the time (1F1B
-/// with equal stages).
-Load load_of(const RunConfig& config, const HardwareProfile& hardware);
+/// Everything but the working sets. While a rank computes, its tensor and data-parallel neighbours do too,
+/// and a rank of another pipeline coordinate does for 1 - (idle ÷ compute) of the time, with equal stages:
+/// for 1F1B that is 1 - (P-1)/M.
+Load load_of(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware);
 
 /// One call (times its count) on one rank, as long as it has a processor of its own. A collective takes its
 /// wall time divided by load.sharing, since whoever simulates sharing stretches it again.

@@ -8,6 +8,7 @@
 #include "analysis/flops.hpp"
 #include "analysis/predict.hpp"
 #include "core/model_config.hpp"
+#include "schedules/generators.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
 namespace plumbline {
@@ -218,7 +219,7 @@ TEST(TimeModel, LoadOfAMachine) {
     config.global_batch_size = 8;
     HardwareProfile hardware = a100();
     hardware.processors = c.processors;
-    const Load load = load_of(config, hardware);
+    const Load load = load_of(config, one_f_one_b(c.pipeline, config.microbatches()), hardware);
     EXPECT_DOUBLE_EQ(load.busy, c.busy) << c.tensor << c.pipeline;
     EXPECT_DOUBLE_EQ(load.sharing, c.sharing) << c.tensor << c.pipeline;
   }
