@@ -1,0 +1,57 @@
+#include "core/profile/device_timeline.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace plumbline {
+
+DeviceTimeline::DeviceTimeline(cudaStream_t compute, std::function<Seconds()> now,
+                               std::function<Seconds()> tensor_time)
+    : compute_(compute), now_(std::move(now)), tensor_time_(std::move(tensor_time)) {}
+
+void DeviceTimeline::step_begins(int /*index*/) {
+  in_use_ = 0;
+  // The device passes the event somewhere between the two looks at the clock.
+  const Seconds before = now_();
+  check_cuda(cudaEventRecord(base_.get(), compute_), "cudaEventRecord");
+  check_cuda(cudaEventSynchronize(base_.get()), "cudaEventSynchronize");
+  const Seconds after = now_();
+  base_time_ = (before + after) / 2.0;
+  error_ = (after - before) / 2.0;
+}
+
+void DeviceTimeline::record() {
+  if (in_use_ == events_.size()) events_.push_back(std::make_unique<DeviceEvent>(cudaEventDefault));
+  check_cuda(cudaEventRecord(events_[in_use_++]->get(), compute_), "cudaEventRecord");
+}
+
+void DeviceTimeline::action_begins(const Action& /*action*/, Bytes /*message*/) {
+  record();
+}
+
+void DeviceTimeline::action_ends(const Action& /*action*/) {
+  record();
+}
+
+void DeviceTimeline::step_ends(Seconds origin, std::vector<Event>& events, Seconds& tensor_communication) {
+  if (in_use_ != events.size() * 2) {
+    throw Error(fmt::format("{} ends of actions were recorded on the device, expected {}", in_use_,
+                            events.size() * 2));
+  }
+  const auto time_of = [&](std::size_t index) {
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, base_.get(), events_[index]->get()),
+               "cudaEventElapsedTime");
+    return base_time_ + Seconds{static_cast<double>(milliseconds) * 1e-3} - origin;
+  };
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    events[i].start = time_of(2 * i);
+    events[i].end = time_of(2 * i + 1);
+  }
+  if (tensor_time_) tensor_communication = tensor_time_();
+}
+
+}  // namespace plumbline

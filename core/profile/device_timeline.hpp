@@ -1,0 +1,45 @@
+// When the device began and ended each action: the host's clock only knows when it asked.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "core/backends/nccl/device_events.hpp"
+#include "core/step_observer.hpp"
+
+namespace plumbline {
+
+/// Records an event in the compute stream at both ends of every action, and after the step puts the device's
+/// times into the events. An action's time includes what its stream waited for, as on a processor.
+class DeviceTimeline final : public StepObserver {
+ public:
+  /// `now` reads the clock that origins come from; `tensor_time`, where given, is called once per step for
+  /// the time in collectives over the tensor group.
+  DeviceTimeline(cudaStream_t compute, std::function<Seconds()> now, std::function<Seconds()> tensor_time);
+
+  /// The stream must be idle.
+  void step_begins(int index) override;
+  void action_begins(const Action& action, Bytes message) override;
+  void action_ends(const Action& action) override;
+  void step_ends(Seconds origin, std::vector<Event>& events, Seconds& tensor_communication) override;
+
+  /// Bound of the error of the device's times against the host's clock, in the last step.
+  Seconds error() const { return error_; }
+
+ private:
+  void record();
+
+  cudaStream_t compute_;
+  std::function<Seconds()> now_;
+  std::function<Seconds()> tensor_time_;
+  DeviceEvent base_{cudaEventDefault};
+  Seconds base_time_;  // of the host's clock when the device was at base_
+  Seconds error_;
+  std::vector<std::unique_ptr<DeviceEvent>> events_;  // begin, end, begin, end, …
+  std::size_t in_use_ = 0;
+};
+
+}  // namespace plumbline
