@@ -113,8 +113,9 @@ std::string fit_html(const std::vector<Record>& records) {
   }
   std::string html = fmt::format(
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"What fits\"><table "
-      "class=\"fit\"><caption>Cells with a memory budget{}.</caption><thead><tr><th scope=\"col\"></th>",
-      across.empty() ? "" : fmt::format(", by {}", html_escaped(across)));
+      "class=\"fit\"><caption>Cells with a memory budget{}.</caption><thead><tr><th scope=\"col\">{}</th>",
+      across.empty() ? "" : fmt::format(", by {}", html_escaped(across)),
+      across.empty() ? "" : html_escaped(title_of(across)));
   for (const std::string& column : columns)
     html += fmt::format("<th scope=\"col\">{}</th>", html_escaped(printable(column, 32)));
   html += "</tr></thead><tbody>";

@@ -145,10 +145,10 @@ std::string figure_html(const std::vector<Record>& records, const std::vector<st
     const std::string off =
         chart.relative ? fmt::format("{:+.2f} %", 100 * difference) : fmt::format("{:+.3f}", difference);
     dots += fmt::format(
-        "<circle class=\"dot\" data-cell=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4.5\"><title>Cell {}: {}. "
+        "<circle class=\"dot\" data-cell=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"><title>Cell {}: {}. "
         "Predicted {:.{}f}, measured {:.{}f} {}: {}</title></circle>\n",
-        point.cell, axis.x(point.measured), axis.y(point.predicted), point.cell + 1,
-        html_escaped(labels[point.cell]), point.predicted, chart.scale.digits, point.measured,
+        point.cell, axis.x(point.measured), axis.y(point.predicted), points.size() > 200 ? 2.5 : 4.5,
+        point.cell + 1, html_escaped(labels[point.cell]), point.predicted, chart.scale.digits, point.measured,
         chart.scale.digits, chart.scale.unit, off);
   }
   const std::string close_text = chart.relative ? "within 10 %" : "within 0.10";

@@ -48,29 +48,36 @@ function derive(timeline) {
   timeline.onChain = new Uint8Array(timeline.count);
   for (const event of timeline.chain) timeline.onChain[event] = 1;
   timeline.rankOf = new Uint16Array(timeline.count);
+  timeline.types = new Uint8Array(data.types.length);
   timeline.end = 0;
   timeline.pipelineEnd = 0;
   timeline.busy = [];
-  timeline.stages = ranks.map(() => new Set());
-  ranks.forEach((rank, number) => {
-    let busy = 0, covered = 0;
-    for (let i = rank.first; i < rank.end; ++i) {
-      timeline.rankOf[i] = number;
-      const end = start[i] + length[i];
-      timeline.end = Math.max(timeline.end, end);
-      if (!data.compute[type[i]]) continue;
-      timeline.stages[number].add(timeline.stage[i]);
-      timeline.pipelineEnd = Math.max(timeline.pipelineEnd, end);
-      if (end > covered) busy += end - Math.max(start[i], covered);
-      covered = Math.max(covered, end);
-      if (i + 1 < rank.end && data.compute[type[i + 1]] && start[i + 1] < end - 0.01 * length[i]) {
-        timeline.half[i] = 1;
-        timeline.half[i + 1] = 2;
+  const compute = Uint8Array.from(data.compute, Number);
+  const {half, stage, types} = timeline;
+  timeline.chunks = ranks.map(({first, end: last}, number) => {
+    const stages = new Set();
+    let busy = 0, covered = 0, end = 0, known = -1;
+    timeline.rankOf.fill(number, first, last);
+    for (let i = first; i < last; ++i) {
+      const kind = type[i];
+      types[kind] = 1;
+      end = start[i] + length[i];
+      if (end > timeline.end) timeline.end = end;
+      if (!compute[kind]) continue;
+      if (stage[i] !== known) stages.add(known = stage[i]);
+      if (end > covered) {
+        busy += end - Math.max(start[i], covered);
+        covered = end;
+      }
+      if (i + 1 < last && compute[type[i + 1]] && start[i + 1] < end - 0.01 * length[i]) {
+        half[i] = 1;
+        half[i + 1] = 2;
       }
     }
+    timeline.pipelineEnd = Math.max(timeline.pipelineEnd, covered);
     timeline.busy.push(busy);
+    return Array.from(stages).sort((a, b) => a - b);
   });
-  timeline.chunks = timeline.stages.map((stages) => Array.from(stages).sort((a, b) => a - b));
 }
 
 const secondsOf = (timeline, ticks) => ticks * timeline.tick;

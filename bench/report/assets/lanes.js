@@ -123,13 +123,14 @@ class Lanes {
     paintAxis(context, view, view.width, visible, theme);
     const hatch = hatchPattern(context, theme);
     const boxes = new Map(), labels = [];
+    const idle = (theme.lane.match(/[\d.]+/g) || [238, 240, 244]).slice(0, 3).map(Number);
     for (const row of rows) {
       if (!row.timeline) continue;
       const end = Math.min(view.width, view.x(secondsOf(row.timeline, row.timeline.pipelineEnd)));
       const from = Math.max(gutter, view.x(0));
       context.fillStyle = hatch;
       if (end > from) context.fillRect(from, row.y, end - from, row.height);
-      gatherLane(row, view, boxes, labels);
+      gatherLane(row, view, boxes, labels, idle);
     }
     paintBoxes(context, boxes, labels);
     if (this.showChain) this.paintChains(context, view, theme, scroll);

@@ -117,8 +117,8 @@ function paintOverview(canvas, lanes) {
     return bins.map((busy) => busy / perBin / timeline.ranks.length);
   });
   const paint = () => {
-    const width = canvas.clientWidth, height = 26;
-    if (width === 0) return;
+    const width = canvas.parentElement.clientWidth - 2, height = 26;
+    if (width < 2 * gutter) return;
     const context = fitCanvas(canvas, width, height);
     const theme = themeColors();
     context.clearRect(0, 0, width, height);
@@ -154,6 +154,6 @@ function paintOverview(canvas, lanes) {
   canvas.addEventListener("pointerdown", (event) => { canvas.setPointerCapture(event.pointerId); move(event); });
   canvas.addEventListener("pointermove", move);
   const draw = oncePerFrame(paint);
-  new ResizeObserver(draw).observe(canvas);
+  new ResizeObserver(draw).observe(canvas.parentElement);
   return draw;
 }

@@ -18,6 +18,8 @@ const names = {
 const isTransfer = (name) => name.startsWith("SEND") || name.startsWith("RECV");
 const fillOf = data.types.map((name) => (isTransfer(name) ? fills.transfer : fills[name] || fills.transfer));
 
+const transfers = data.types.map(isTransfer);
+
 /** The same fill, lighter for later model chunks of a rank. */
 const shades = new Map();
 function shade(fill, chunk) {
@@ -93,46 +95,91 @@ function axisText(seconds, step) {
   return (seconds * factor).toFixed(digits) + " " + unit;
 }
 
+const rgbOf = (fill) => [1, 3, 5].map((at) => parseInt(fill.slice(at, at + 2), 16));
+
+const rgbOfType = fillOf.map(rgbOf);
+
+/** What is narrower than a pixel: each pixel gets the mean colour of its time, idle time included. */
+class Mixture {
+  constructor(boxes, y, height, idle) {
+    Object.assign(this, {boxes, y, height, idle, column: -1, busy: 0, red: 0, green: 0, blue: 0, fill: "", from: 0, to: -1});
+  }
+  add(column, width, [red, green, blue]) {
+    if (column !== this.column) {
+      this.close();
+      this.column = column;
+    }
+    this.busy += width;
+    this.red += width * red;
+    this.green += width * green;
+    this.blue += width * blue;
+  }
+  /** Ends a pixel; neighbours of one colour become one box. */
+  close() {
+    if (this.busy > 0) {
+      const rest = Math.max(0, 1 - this.busy), all = Math.max(1, this.busy);
+      const mixed = [this.red, this.green, this.blue].map((sum, i) => Math.min(255, 6 * Math.round((sum + rest * this.idle[i]) / all / 6)));
+      const fill = `rgb(${mixed.join()})`;
+      if (fill !== this.fill || this.to !== this.column) {
+        this.flush();
+        this.fill = fill;
+        this.from = this.column;
+      }
+      this.to = this.column + 1;
+    }
+    this.busy = this.red = this.green = this.blue = 0;
+  }
+  flush() {
+    if (this.to > this.from && this.fill) put(this.boxes, this.fill, this.from, this.y, this.to - this.from, this.height);
+    this.fill = "";
+  }
+  end() {
+    this.close();
+    this.flush();
+  }
+}
+
 /** The boxes of one lane, gathered by colour. */
-function gatherLane(lane, view, boxes, labels) {
+function gatherLane(lane, view, boxes, labels, idle) {
   const {timeline, rank, y, height} = lane;
   const {start, length, type, stage, microbatch, half, tick} = timeline;
   const {first, end} = timeline.ranks[rank];
   const chunks = timeline.chunks[rank];
   const from = view.from / tick, to = view.to / tick, scale = view.scale * tick, shift = gutter - view.from * view.scale;
+  const mixture = new Mixture(boxes, y, height, idle);
   let i = Math.max(first, upperBound(start, from, first, end) - 9);
-  let lastColumn = -1, lastThin = -1;
+  let lastThin = -1;
   for (; i < end && start[i] <= to; ++i) {
     if (start[i] + length[i] < from) continue;
     const x0 = Math.max(gutter, shift + start[i] * scale);
     const x1 = Math.min(view.width, shift + (start[i] + length[i]) * scale);
-    const name = data.types[type[i]];
-    if (isTransfer(name)) {
+    const kind = type[i];
+    if (transfers[kind]) {
       if (height < 12 || x1 - x0 < 0.5 || Math.floor(x1) <= lastThin) continue;
       lastThin = Math.floor(x1);
       put(boxes, fills.transfer, x0, y + height - 3, x1 - x0, 3);
       continue;
     }
-    if (x1 - x0 < 1) {
-      if (Math.floor(x0) <= lastColumn) continue;
-      lastColumn = Math.floor(x0);
-      put(boxes, fillOf[type[i]], lastColumn, y, 1, height);
+    if (x1 - x0 < 1.5) {
+      mixture.add(Math.floor(x0), x1 - x0, rgbOfType[kind]);
       continue;
     }
-    lastColumn = Math.floor(x1 - 0.01);
     const gap = x1 - x0 > 4 ? 0.75 : 0;
     const h = half[i] ? height / 2 : height;
     const top = half[i] === 2 ? y + h : y;
     const chunk = chunks.length > 1 ? chunks.indexOf(stage[i]) : 0;
-    put(boxes, chunk > 0 ? shade(fillOf[type[i]], chunk) : fillOf[type[i]], x0, top, x1 - x0 - gap, h - (half[i] ? 0.5 : 0));
-    if (h >= 10 && x1 - x0 > 15) {
-      const small = data.compute[type[i]] ? String(microbatch[i]) : name;
-      const full = data.compute[type[i]] ? `${name} ${microbatch[i]}` : name;
-      const room = x1 - x0 - 4;
-      const text = full.length * 6.6 < room ? full : small.length * 6.6 < room ? small : "";
-      if (text) labels.push([text, (x0 + x1 - gap) / 2, top + h / 2, h < 14 ? 9 : 11]);
-    }
+    put(boxes, chunk > 0 ? shade(fillOf[kind], chunk) : fillOf[kind], x0, top, x1 - x0 - gap, h - (half[i] ? 0.5 : 0));
+    if (h >= 10 && x1 - x0 > 15) addLabel(labels, kind, microbatch[i], (x0 + x1 - gap) / 2, top + h / 2, x1 - x0 - 4, h);
   }
+  mixture.end();
+}
+
+function addLabel(labels, kind, microbatch, x, y, room, height) {
+  const name = data.types[kind];
+  const small = data.compute[kind] ? String(microbatch) : name;
+  const full = data.compute[kind] ? `${name} ${microbatch}` : name;
+  const text = full.length * 6.6 < room ? full : small.length * 6.6 < room ? small : "";
+  if (text) labels.push([text, x, y, height < 14 ? 9 : 11]);
 }
 
 function put(boxes, fill, x, y, w, h) {

@@ -16,11 +16,29 @@ function checkbox(text, checked, work) {
   return el("label", {}, input, text);
 }
 
-/** Builds the timelines of a cell below `place`. */
-function showTimelines(index, place) {
+const nextTask = () => new Promise((done) => setTimeout(done));
+
+/** Reads the timelines of a cell and shows them below `place`; large ones in steps, so that the page stays awake. */
+async function showTimelines(index, place) {
+  const headers = Object.values(data.cells[index].timelines || {});
+  const large = headers.some((header) => sum(header.ranks) > 20000);
+  const timelines = [];
+  const note = el("p", {class: "note"}, "Reading the timelines\u2026");
+  if (large) place.append(note);
+  for (const run of ["predicted", "measured"]) {
+    if (large) await nextTask();
+    if (current.index !== index) return;
+    const timeline = decodeTimeline(run, index);
+    if (timeline && timeline.count > 0) timelines.push(timeline);
+  }
+  if (large) await nextTask();
+  if (current.index !== index) return;
+  note.remove();
+  buildTimelines(index, timelines, place);
+}
+
+function buildTimelines(index, timelines, place) {
   const cell = data.cells[index];
-  const timelines = ["predicted", "measured"].map((run) => decodeTimeline(run, index)).filter(Boolean)
-    .filter((timeline) => timeline.count > 0);
   if (cell.timeline_note) place.append(el("p", {class: "note"}, cell.timeline_note));
   if (timelines.length === 0) {
     if (!cell.timeline_note) {
@@ -64,9 +82,7 @@ function showTimelines(index, place) {
 }
 
 function legend(timelines) {
-  const used = new Set();
-  for (const timeline of timelines) for (let i = 0; i < timeline.count; ++i) used.add(timeline.type[i]);
-  const items = Array.from(used).sort((a, b) => a - b).map((type) => data.types[type]).filter((name) => !isTransfer(name))
+  const items = data.types.filter((name, type) => !isTransfer(name) && timelines.some((timeline) => timeline.types[type]))
     .map((name) => {
       const swatch = el("i", {class: "swatch"});
       swatch.style.background = fills[name] || fills.transfer;
