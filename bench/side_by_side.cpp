@@ -52,7 +52,7 @@ class Sheet {
     if (record_.measurement) {
       const MeasurementReport& m = *record_.measurement;
       measured = value(m.memory, m.time, m.throughput);
-      line += fmt::format("{:>14}", print(measured));
+      line += fmt::format("{:>14}", std::isnan(measured) ? "-" : print(measured));
     }
     if (predicted == 0 && measured == 0) return;  // nothing of this kind in this configuration
     if (both()) line += fmt::format("{:>12}", difference(predicted, measured, relative));
@@ -65,6 +65,7 @@ class Sheet {
  private:
   bool both() const { return record_.prediction && record_.measurement; }
   static std::string difference(double predicted, double measured, bool relative) {
+    if (std::isnan(measured)) return "-";
     if (!relative) return fmt::format("{:+.4f}", predicted - measured);
     return measured == 0 ? "-" : fmt::format("{:+.1f} %", 100 * (predicted / measured - 1));
   }
@@ -116,6 +117,31 @@ void time_rows(Sheet& sheet) {
   rate("model TFLOP/s per rank", &ThroughputReport::model_tflops_per_gpu);
 }
 
+/// What is known about the steps of a run; an emulated one may have neither times nor a loss.
+std::string steps_line(const MeasurementReport& m) {
+  std::string line = fmt::format("{} timed step{}", m.samples, m.samples == 1 ? "" : "s");
+  if (std::isnan(m.step_min.value))
+    return fmt::format("{} step{}, times not measured", m.samples, m.samples == 1 ? "" : "s");
+  line += fmt::format(", {} to {}", as_time(m.step_min.value), as_time(m.step_max.value));
+  return std::isnan(m.loss) ? line : line + fmt::format("; loss {:.6f}", m.loss);
+}
+
+/// The action of the peak and who held most.
+void peak_lines(Sheet& sheet, const Record& record, std::size_t rank) {
+  const auto says = [&](const char* who, const MemoryReport& memory) {
+    const RankMemoryReport& row = memory.ranks[rank];
+    if (!row.at.empty()) sheet.say(fmt::format("peak at {} ({})", row.at, who));
+  };
+  if (record.prediction) says("predicted", record.prediction->memory);
+  if (!record.measurement) return;
+  says("measured", record.measurement->memory);
+  for (const HolderReport& holder : record.measurement->memory.ranks[rank].holders) {
+    sheet.say(fmt::format("  {:<26} {:>13}  {}, {} tensor{}", holder.holder,
+                          as_bytes(static_cast<double>(holder.bytes.value)), name_of(holder.category),
+                          holder.tensors, holder.tensors == 1 ? "" : "s"));
+  }
+}
+
 }  // namespace
 
 std::string side_by_side(const Record& record) {
@@ -125,16 +151,14 @@ std::string side_by_side(const Record& record) {
   Sheet sheet(record);
   const MemoryReport& memory = record.measurement ? record.measurement->memory : record.prediction->memory;
   memory_rows(sheet, memory.peak_rank);
+  peak_lines(sheet, record, static_cast<std::size_t>(memory.peak_rank));
   time_rows(sheet);
+  const bool timed = record.measurement && !std::isnan(record.measurement->time.step.value);
   const ThroughputReport& throughput =
-      record.measurement ? record.measurement->throughput : record.prediction->throughput;
+      timed || !record.prediction ? record.measurement->throughput : record.prediction->throughput;
   sheet.say(fmt::format("MFU {:.1f} % of a peak of {:.4g} TFLOP/s per rank{}", 100 * throughput.mfu,
-                        throughput.peak_tflops, record.measurement ? " (measured)" : " (predicted)"));
-  if (record.measurement) {
-    const MeasurementReport& m = *record.measurement;
-    sheet.say(fmt::format("{} timed steps, {} to {}; loss {:.6f}", m.samples, as_time(m.step_min.value),
-                          as_time(m.step_max.value), m.loss));
-  }
+                        throughput.peak_tflops, timed ? " (measured)" : " (predicted)"));
+  if (record.measurement) sheet.say(steps_line(*record.measurement));
   if (record.prediction && !record.prediction->fits) sheet.say("predicted not to fit the memory budget");
   if (record.status != Status::ok) sheet.say(fmt::format("{}: {}", name_of(record.status), record.reason));
   return sheet.take();

@@ -1,0 +1,101 @@
+#include "tests/bench/product_cells.hpp"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "bench/plan.hpp"
+#include "core/error.hpp"
+#include "tests/bench/covering.hpp"
+#include "tests/bench/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+constexpr const char* kSchedules[] = {"gpipe", "1f1b",   "interleaved", "zb-h1",    "zb-h2",    "zb-auto",
+                                      "zb-v",  "v-half", "v-min",       "dualpipe", "dualpipev"};
+struct Recomputation {
+  const char* name;
+  Recompute granularity;
+  std::int64_t layers;
+};
+constexpr Recomputation kRecomputations[] = {{"none", Recompute::none, 1},
+                                             {"selective", Recompute::selective, 1},
+                                             {"full/1", Recompute::full, 1},
+                                             {"full/2", Recompute::full, 2}};
+constexpr std::size_t kZeroStages = 4;
+constexpr int kLargestSize = 4;
+constexpr int kMicrobatches = 8;  // enough for DualPipe on four ranks
+
+enum Column : std::size_t { kLayout, kSchedule, kSequence, kRecompute, kZero };
+
+std::vector<Layout> product_layouts(int ranks) {
+  std::vector<Layout> layouts;
+  for (const Layout& layout : layouts_of(ranks)) {
+    if (layout.tensor <= kLargestSize && layout.pipeline <= kLargestSize && layout.data <= kLargestSize)
+      layouts.push_back(layout);
+  }
+  return layouts;
+}
+
+ProductCell cell_of(const Layout& layout, const Row& row) {
+  const Recomputation& recomputation = kRecomputations[row[kRecompute]];
+  ProductCell cell;
+  RunConfig& config = cell.config;
+  config.model = small_qwen2();
+  config.model.layers = 9;  // stages of different lengths
+  set_layout(config, layout);
+  config.precision = DType::fp32;
+  config.seq_length = 24;
+  config.global_batch_size = kMicrobatches * layout.data;
+  config.make_vocab_size_divisible_by = 8;
+  config.ddp_bucket_size = 20'000;  // several buckets even here
+  config.steps = 1;
+  config.warmup_steps = 0;
+  config.pipeline_schedule = cell.schedule = kSchedules[row[kSchedule]];
+  config.sequence_parallel = row[kSequence] == 1;
+  config.recompute_granularity = recomputation.granularity;
+  config.recompute_num_layers = recomputation.layers;
+  config.zero_stage = static_cast<int>(row[kZero]);
+  cell.name = fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{}", cell.schedule, layout.tensor,
+                          layout.pipeline, layout.data, row[kSequence], recomputation.name, row[kZero]);
+  if (const auto reason = why_invalid(config)) {
+    cell.illegal = *reason;
+  } else {
+    try {
+      schedule_for(config);
+    } catch (const InputError& error) {
+      cell.illegal = error.what();
+    }
+  }
+  return cell;
+}
+
+}  // namespace
+
+std::vector<ProductCell> product_cells(int ranks, bool covering) {
+  const std::vector<Layout> layouts = product_layouts(ranks);
+  std::vector<Row> rows;
+  if (covering) {
+    std::vector<std::pair<std::size_t, std::size_t>> given;
+    for (std::size_t layout = 0; layout < layouts.size(); ++layout) {
+      for (std::size_t schedule = 0; schedule < std::size(kSchedules); ++schedule)
+        given.emplace_back(layout, schedule);
+    }
+    rows =
+        covering_rows(given, {2, std::size(kRecomputations), kZeroStages}, [](const Row&) { return true; });
+  } else {
+    Row row{};
+    for (row[kLayout] = 0; row[kLayout] < layouts.size(); ++row[kLayout])
+      for (row[kSchedule] = 0; row[kSchedule] < std::size(kSchedules); ++row[kSchedule])
+        for (row[kSequence] = 0; row[kSequence] < 2; ++row[kSequence])
+          for (row[kRecompute] = 0; row[kRecompute] < std::size(kRecomputations); ++row[kRecompute])
+            for (row[kZero] = 0; row[kZero] < kZeroStages; ++row[kZero]) rows.push_back(row);
+  }
+  std::vector<ProductCell> cells;
+  cells.reserve(rows.size());
+  for (const Row& row : rows) cells.push_back(cell_of(layouts[row[kLayout]], row));
+  return cells;
+}
+
+}  // namespace plumbline::training
