@@ -194,6 +194,8 @@ void EmulatedCommunicator::broadcast(Group group, int root_world_rank, Matrix bu
 void EmulatedCommunicator::barrier(Group group) {
   std::int32_t word = 0;
   finish(start(CollectiveKind::all_reduce, nullptr, group, Matrix(&word, 1, 1, DType::int32), false));
+  // What follows begins now: nobody may make up for being late to a barrier.
+  pace_.advance_to(pace_.now());
 }
 
 void EmulatedCommunicator::progress() {
