@@ -43,11 +43,13 @@ std::size_t median_index(const std::vector<Seconds>& times) {
 class Run {
  public:
   Run(const RunConfig& config, const Schedule& schedule, Operators& operators, Communicator& communicator,
-      Communicator& control, Arena& arena)
+      Communicator& control, Arena& arena, StepObserver* observer)
       : schedule_(schedule),
+        operators_(operators),
         communicator_(communicator),
         control_(control),
         stages_(config, schedule, operators, communicator, arena) {
+    observers_.add(observer);
     if (config.backend == Backend::emulated) return;
     load_weights(stages_, config.weights.empty() ? random_weights(config.seed, config.model.init_std)
                                                  : checkpoint_weights(config.weights));
@@ -57,15 +59,20 @@ class Run {
   StepMeasurement step(int index) {
     const StepTokens tokens = data_ ? data_->step(index) : StepTokens();
     stages_.start_step(data_ ? tokens.inputs.data() : nullptr, data_ ? tokens.targets.data() : nullptr);
+    operators_.synchronize();
+    observers_.step_begins(index);
     communicator_.barrier(Group::world);
     const Seconds origin = from_first_rank(control_, communicator_.now());
     const Traffic before = communicator_.traffic();
     StepMeasurement step;
-    step.events = execute(schedule_, stages_, communicator_, origin);
+    ObservedProgram program(stages_, observers_);
+    step.events = execute(schedule_, program, communicator_, origin);
+    operators_.synchronize();
     traffic_ = difference(communicator_.traffic(), before);
     const std::vector<double> ends = from_every_rank(control_, (communicator_.now() - origin).value);
     step.tensor_communication = stages_.tensor_communication();
     step.time = {*std::max_element(ends.begin(), ends.end())};
+    observers_.step_ends(origin, step.events, step.tensor_communication);
     return step;
   }
 
@@ -74,9 +81,11 @@ class Run {
 
  private:
   const Schedule& schedule_;
+  Operators& operators_;
   Communicator& communicator_;
   Communicator& control_;
   RankStages stages_;
+  StepObservers observers_;
   std::optional<StepData> data_;
   Traffic traffic_;
 };
@@ -134,11 +143,11 @@ std::vector<std::vector<MemorySample>> gather_samples(const Schedule& schedule,
 
 TrainingResult train(const RunConfig& config, const Schedule& schedule, Operators& operators,
                      Communicator& communicator, Communicator& control, std::unique_ptr<MemorySource> memory,
-                     const StepProgress& progress) {
+                     const StepProgress& progress, StepObserver* observer) {
   check_backend(config);
   check_outputs(config);
   Arena arena(config.memory_budget, std::move(memory));
-  Run run(config, schedule, operators, communicator, control, arena);
+  Run run(config, schedule, operators, communicator, control, arena, observer);
   RankStages& stages = run.stages();
 
   TrainingResult result;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/training/rank_stages.hpp"
+#include "core/step_observer.hpp"
 #include "core/trace.hpp"
 
 namespace plumbline::training {
@@ -49,10 +50,11 @@ using StepProgress = std::function<void(int done, int all)>;
 /// steps of `schedule` (with transfers and step end). `communicator` is what the steps use; `control`, which
 /// may be the same, carries what is measured. The emulated backend gets neither weights
 /// nor data, and its memory is never touched. Collective over the world; every rank gets the same result
-/// except for the traffic. Throws OutOfMemory, InputError (weights, data, outputs), Error.
+/// except for the traffic. `observer` sees every step. Throws OutOfMemory, InputError (weights, data,
+/// outputs), Error.
 TrainingResult train(const RunConfig& config, const Schedule& schedule, Operators& operators,
                      Communicator& communicator, Communicator& control, std::unique_ptr<MemorySource> memory,
-                     const StepProgress& progress);
+                     const StepProgress& progress, StepObserver* observer = nullptr);
 
 /// What was handed to the transport between two looks at one rank's traffic.
 Traffic difference(const Traffic& later, const Traffic& earlier);
