@@ -1,14 +1,12 @@
 #include "core/config_keys.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <filesystem>
 #include <limits>
 
+#include "core/config_key_kinds.hpp"
 #include "core/error.hpp"
 #include "core/text_input.hpp"
 
@@ -18,138 +16,12 @@ namespace {
 constexpr std::int64_t kMaxSize = 1 << 20;  // of a parallel dimension
 constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
 
-template <std::size_t N>
-using Names = std::array<std::string_view, N>;
-constexpr Names<3> kRecompute = {"none", "selective", "full"};
-constexpr Names<3> kBackends = {"cpu", "cuda", "emulated"};
-constexpr Names<2> kOptimizers = {"adam", "sgd"};
-constexpr Names<2> kGradDTypes = {"fp32", "same"};
-constexpr Names<3> kPrecisions = {"fp32", "bf16", "fp16"};
-constexpr Names<3> kVocabParallel = {"none", "vocab-1", "vocab-2"};
-
-[[noreturn]] void fail(const ConfigText& value, const std::string& key, const std::string& expected) {
-  throw InputError(
-      fmt::format("{}: {}: found \"{}\", expected {}", value.origin, key, printable(value.text), expected));
-}
-
-/// The whole text as a number of type T; empty when it is not one or has trailing characters.
-template <class T>
-std::optional<T> whole_number(const std::string& text) {
-  T number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-/// A key whose value is stored by `set(draft, number)`.
-ConfigKey integer_key(const std::string& name, std::string alias, std::int64_t min, std::int64_t max,
-                      const std::function<void(ConfigDraft&, std::int64_t)>& set,
-                      const std::function<std::int64_t(const RunConfig&)>& get) {
-  const std::string expected = fmt::format("a whole number from {} to {}", min, max);
-  return {name, std::move(alias), expected,
-          [=](ConfigDraft& draft, const ConfigText& value) {
-            const auto number = whole_number<std::int64_t>(value.text);
-            if (!number || *number < min || *number > max) fail(value, name, expected);
-            set(draft, *number);
-          },
-          [=](const RunConfig& config) { return fmt::format("{}", get(config)); }};
-}
-
-template <class T>
-ConfigKey integer_key(const std::string& name, const std::string& alias, T RunConfig::*member,
-                      std::int64_t min, std::int64_t max) {
-  return integer_key(
-      name, alias, min, max,
-      [=](ConfigDraft& draft, std::int64_t number) { draft.config.*member = static_cast<T>(number); },
-      [=](const RunConfig& config) { return static_cast<std::int64_t>(config.*member); });
-}
-
-ConfigKey number_key(const std::string& name, double RunConfig::*member, double min, double max) {
-  const std::string expected = fmt::format("a number from {} to {}", min, max);
-  return {name, "", expected,
-          [=](ConfigDraft& draft, const ConfigText& value) {
-            const auto number = whole_number<double>(value.text);
-            if (!number || !(*number >= min && *number <= max)) fail(value, name, expected);
-            draft.config.*member = *number;
-          },
-          [=](const RunConfig& config) { return fmt::format("{}", config.*member); }};
-}
-
-ConfigKey boolean_key(const std::string& name, bool RunConfig::*member) {
-  return {name, "", "true or false",
-          [=](ConfigDraft& draft, const ConfigText& value) {
-            if (value.text != "true" && value.text != "false") fail(value, name, "true or false");
-            draft.config.*member = value.text == "true";
-          },
-          [=](const RunConfig& config) { return config.*member ? "true" : "false"; }};
-}
-
-/// One of `names`, stored as the enumerator (or text) of the same place.
-template <class T, std::size_t N>
-ConfigKey choice_key(const std::string& name, T RunConfig::*member, const Names<N>& names) {
-  const std::string expected = fmt::format("one of {}", fmt::join(names, ", "));
-  return {name, "", expected,
-          [=](ConfigDraft& draft, const ConfigText& value) {
-            const auto found = std::find(names.begin(), names.end(), value.text);
-            if (found == names.end()) fail(value, name, expected);
-            if constexpr (std::is_same_v<T, std::string>) {
-              draft.config.*member = value.text;
-            } else {
-              draft.config.*member = static_cast<T>(found - names.begin());
-            }
-          },
-          [=](const RunConfig& config) {
-            if constexpr (std::is_same_v<T, std::string>) {
-              return config.*member;
-            } else {
-              return std::string(names[static_cast<std::size_t>(config.*member)]);
-            }
-          }};
-}
-
-std::string absolute_path(const ConfigText& value) {
-  return std::filesystem::absolute(std::filesystem::path(value.folder) / value.text)
-      .lexically_normal()
-      .string();
-}
-
-enum class PathOr { path, name };  // always a path, or a name unless it looks like a path
-
-ConfigKey text_key(const std::string& name, std::string RunConfig::*member, PathOr kind,
-                   const std::string& expected) {
-  return {name, "", expected,
-          [=](ConfigDraft& draft, const ConfigText& value) {
-            const bool plain = std::none_of(value.text.begin(), value.text.end(),
-                                            [](unsigned char c) { return c < 0x20 || c == 0x7f; });
-            if (!plain) fail(value, name, expected + " without control characters");
-            const bool is_path = kind == PathOr::path || value.text.find('/') != std::string::npos ||
-                                 value.text.ends_with(".json") || value.text.ends_with(".csv");
-            draft.config.*member = is_path && !value.text.empty() ? absolute_path(value) : value.text;
-          },
-          [=](const RunConfig& config) { return config.*member; }};
-}
-
-ModelConfig read_model(const ConfigText& value, const std::string& key) {
-  if (value.text.starts_with('{')) {
-    const std::string origin = fmt::format("{}: {}", value.origin, key);
-    ModelConfig model = parse_model_config(value.text, origin);
-    if (model.name == origin) model.name = "inline";
-    return model;
-  }
-  if (const ModelConfig* preset = find_preset(value.text)) return *preset;
-  ConfigText path = value;
-  std::error_code error;
-  if (!value.text.empty() && std::filesystem::exists(absolute_path(value), error)) {
-    path.text = absolute_path(value);
-  }
-  try {
-    ModelConfig model = resolve_model(path.text);
-    model.name = value.text;
-    return model;
-  } catch (const InputError& complaint) {
-    throw InputError(fmt::format("{}: {}", value.origin, complaint.what()));
-  }
-}
+constexpr KeyNames<3> kRecompute = {"none", "selective", "full"};
+constexpr KeyNames<3> kBackends = {"cpu", "cuda", "emulated"};
+constexpr KeyNames<2> kOptimizers = {"adam", "sgd"};
+constexpr KeyNames<2> kGradDTypes = {"fp32", "same"};
+constexpr KeyNames<3> kPrecisions = {"fp32", "bf16", "fp16"};
+constexpr KeyNames<3> kVocabParallel = {"none", "vocab-1", "vocab-2"};
 
 ConfigKey memory_budget_key() {
   return {"memory_budget", "", "bytes such as 2GiB, or 0 for no bound",
@@ -167,19 +39,20 @@ ConfigKey seed_key() {
   const char* const expected = "a whole number from 0 to 18446744073709551615";
   return {"seed", "", expected,
           [=](ConfigDraft& draft, const ConfigText& value) {
-            const auto number = whole_number<std::uint64_t>(value.text);
-            if (!number) fail(value, "seed", expected);
-            draft.config.seed = *number;
+            std::uint64_t number{};
+            const char* const stop = value.text.data() + value.text.size();
+            const auto [end, error] = std::from_chars(value.text.data(), stop, number);
+            if (error != std::errc() || end != stop) refuse_value(value, "seed", expected);
+            draft.config.seed = number;
           },
           [](const RunConfig& config) { return fmt::format("{}", config.seed); }};
 }
 
 std::vector<ConfigKey> make_keys() {
   using C = RunConfig;
-  const std::string model = "a preset, the path of a Hugging Face config.json, or an inline mapping";
-  return {
-      {"model", "", model,
-       [](ConfigDraft& draft, const ConfigText& value) { draft.config.model = read_model(value, "model"); },
+  std::vector<ConfigKey> keys = {
+      {"model", "", kModelExpected,
+       [](ConfigDraft& draft, const ConfigText& value) { draft.config.model = model_value(value, "model"); },
        // A record stands alone: a model that has no name elsewhere is written out.
        [](const RunConfig& config) {
          return config.model.name == "inline" ? to_config_json(config.model) : config.model.name;
@@ -226,15 +99,9 @@ std::vector<ConfigKey> make_keys() {
       text_key("data", &C::data, PathOr::path, "a file of token ids, .npy or raw int32"),
       text_key("save_gradients", &C::save_gradients, PathOr::path, "the path of a file to write"),
       text_key("save_weights", &C::save_weights, PathOr::path, "the path of a folder to write"),
-      {"teacher", "", model + ", or none",
-       [](ConfigDraft& draft, const ConfigText& value) {
-         draft.config.teacher.reset();
-         if (value.text != "none") draft.config.teacher = read_model(value, "teacher");
-       },
-       [](const RunConfig& config) { return config.teacher ? config.teacher->name : "none"; }},
-      choice_key("distillation_schedule", &C::distillation_schedule,
-                 Names<3>{"nemo-2504", "abeja", "nemo-13065"}),
   };
+  for (ConfigKey& key : distillation_keys()) keys.push_back(std::move(key));
+  return keys;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/config_keys.hpp"
+#include "core/distillation_config.hpp"
 #include "core/error.hpp"
 #include "core/text_input.hpp"
 
@@ -23,18 +24,7 @@ std::int64_t model_ranks(const RunConfig& config) {
 std::optional<std::string> why_model_does_not_split(const RunConfig& config) {
   const ModelConfig& model = config.model;
   const std::int64_t t = config.tensor_model_parallel_size;
-  const auto tensor = [&](const char* what, std::int64_t count) {
-    return fmt::format("tensor_model_parallel_size: found {}, expected a divisor of the {} {} of {}", t,
-                       count, what, model.name);
-  };
-  if (model.heads % t != 0) return tensor("attention heads", model.heads);
-  if (model.kv_heads % t != 0 && t % model.kv_heads != 0) {
-    return fmt::format(
-        "tensor_model_parallel_size: found {}, expected a divisor or a multiple of the {} key/value heads of "
-        "{}",
-        t, model.kv_heads, model.name);
-  }
-  if (model.ffn % t != 0) return tensor("feed-forward columns", model.ffn);
+  if (auto reason = why_tensor_split_invalid(model, t)) return reason;
   const std::int64_t stages =
       std::int64_t{config.pipeline_model_parallel_size} * config.virtual_pipeline_chunks;
   if (model.layers < stages) {
@@ -56,6 +46,22 @@ std::optional<std::string> why_model_does_not_split(const RunConfig& config) {
 }
 
 }  // namespace
+
+std::optional<std::string> why_tensor_split_invalid(const ModelConfig& model, std::int64_t t) {
+  const auto tensor = [&](const char* what, std::int64_t count) {
+    return fmt::format("tensor_model_parallel_size: found {}, expected a divisor of the {} {} of {}", t,
+                       count, what, model.name);
+  };
+  if (model.heads % t != 0) return tensor("attention heads", model.heads);
+  if (model.kv_heads % t != 0 && t % model.kv_heads != 0) {
+    return fmt::format(
+        "tensor_model_parallel_size: found {}, expected a divisor or a multiple of the {} key/value heads of "
+        "{}",
+        t, model.kv_heads, model.name);
+  }
+  if (model.ffn % t != 0) return tensor("feed-forward columns", model.ffn);
+  return std::nullopt;
+}
 
 int RunConfig::data_parallel_size() const {
   return static_cast<int>(world_size / model_ranks(*this));
@@ -107,7 +113,7 @@ std::optional<std::string> why_invalid(const RunConfig& config) {
     return fmt::format("micro_batch_size: found {} with seq_length {}, expected at most {} tokens together",
                        config.micro_batch_size, config.seq_length, kMaxTokens);
   }
-  return std::nullopt;
+  return why_distillation_invalid(config);
 }
 
 std::optional<std::string> why_unsupported(const RunConfig& config) {
@@ -128,8 +134,7 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
   }
   if (config.vocab_parallel != "none") return only("vocab_parallel", config.vocab_parallel, "none only");
   const std::string& schedule = config.pipeline_schedule;
-  for (const char* other : {"vocab-1", "vocab-2", "interlaced", "v-half-vocab-1", "v-half-vocab-2",
-                            "nemo-2504", "abeja", "nemo-13065"}) {
+  for (const char* other : {"vocab-1", "vocab-2", "interlaced", "v-half-vocab-1", "v-half-vocab-2"}) {
     if (schedule == other) return only("pipeline_schedule", schedule, "schedules of F, B, I and W");
   }
   if (config.precision == DType::fp16) return only("precision", "fp16", "fp32 and bf16");

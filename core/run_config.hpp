@@ -19,6 +19,10 @@ enum class Recompute { none, selective, full };
 enum class Backend { cpu, cuda, emulated };
 enum class Optimizer { adam, sgd };
 enum class GradDType { fp32, same };
+enum class DistillationKl { forward, reverse };    // KL(teacher ‖ student), KL(student ‖ teacher)
+enum class DistillationLoss { fused, unfused };    // in place, or separate fp32 tensors
+enum class DistillationCache { logits, hidden };   // what is kept of a teacher's output until the loss
+enum class DistillationCacheDType { same, fp32 };  // of kept logits
 
 struct RunConfig {
   ModelConfig model;
@@ -60,7 +64,17 @@ struct RunConfig {
   std::string save_gradients;
   std::string save_weights;
   std::optional<ModelConfig> teacher;  // distillation: the model that is only evaluated
+  std::string teacher_weights;         // as `weights`, for the teacher
   std::string distillation_schedule = "abeja";
+  double distillation_temperature = 1;
+  DistillationKl distillation_kl = DistillationKl::forward;
+  double distillation_lm_weight = 0;  // of the language-model loss; the divergence has the rest of 1
+  DistillationLoss distillation_loss = DistillationLoss::fused;
+  DistillationCache distillation_cache = DistillationCache::logits;
+  DistillationCacheDType distillation_cache_dtype = DistillationCacheDType::same;
+  /// bubble-fill: teacher outputs that may be kept at once; 0 = as many as the memory budget allows.
+  std::int64_t distillation_cache_limit = 0;
+  std::string loss_mask;  // one byte 0 or 1 per token of `data`; empty: every token counts
 
   Layout layout() const;
   int data_parallel_size() const;

@@ -121,7 +121,10 @@ TEST_F(ConfigFolder, PathsAreRelativeToTheFileAndTheModelMayBeInline) {
 TEST_F(ConfigFolder, WhatIsWrittenReadsBackTheSame) {
   const std::vector<std::string> texts = {
       kTiny, "model: llama-3.1-8b\n",
-      "model: gpt2-124m\nteacher: gpt2-1558m\ndistillation_schedule: nemo-13065\n",
+      "model: gpt2-124m\nteacher: gpt2-1558m\ndistillation_schedule: nemo-13065\nteacher_weights: t\n"
+      "distillation_temperature: 2.5\ndistillation_kl: reverse\ndistillation_lm_weight: 0.25\n"
+      "distillation_loss: unfused\ndistillation_cache: hidden\ndistillation_cache_dtype: fp32\n"
+      "distillation_cache_limit: 7\nloss_mask: m.bin\n",
       std::string(kTiny) +
           "hardware: h\nbackend: emulated\ntp: 2\npp: 2\ndp: 3\nvirtual_pipeline_chunks: 2\ncp: 2\nep: 3\n"
           "sequence_parallel: true\nvocab_parallel: vocab-2\npipeline_schedule: gpipe\nzero_stage: 3\n"
@@ -262,6 +265,54 @@ TEST_F(ConfigFolder, WhyInvalidNamesTheKey) {
   EXPECT_THAT(why_invalid(long_gpt).value_or(""), HasSubstr("1024 learned positions"));
 }
 
+TEST_F(ConfigFolder, ATeacherMustFitTheStudent) {
+  const std::string teacher =
+      "teacher: {model_type: llama, hidden_size: 32, intermediate_size: 48, num_hidden_layers: 3, "
+      "vocab_size: "
+      "100, num_attention_heads: 4, num_key_value_heads: 2, max_position_embeddings: 64}\n";
+  const auto with = [&](const std::string& more) {
+    return load(
+        "model: {model_type: llama, hidden_size: 24, intermediate_size: 48, num_hidden_layers: 4, "
+        "vocab_size: 100, num_attention_heads: 4, num_key_value_heads: 2, max_position_embeddings: "
+        "64}\n" +
+        more);
+  };
+  struct Case {
+    std::string text;
+    const char* fragment;  // empty: valid
+  };
+  const std::vector<Case> cases = {
+      {teacher + "pp: 3\ngbs: 4\ntp: 2\n", ""},
+      {teacher + "distillation_loss: unfused\ndistillation_temperature: 2\n", ""},
+      {"teacher: gpt2-124m\n", "teacher: gpt2-124m has a vocabulary of 50257, expected the 100 of"},
+      {teacher + "pp: 4\ngbs: 4\n", "4 stages, expected at most the 3 layers of the teacher"},
+      {teacher + "pipeline_schedule: gpipe\n",
+       "pipeline_schedule: found gpipe with 1 chunks beside a teacher"},
+      {teacher + "virtual_pipeline_chunks: 2\n", "with 2 chunks beside a teacher"},
+      {teacher + "vocab_parallel: vocab-1\n", "vocab_parallel: found vocab-1 beside a teacher"},
+      {teacher + "tp: 2\ndistillation_loss: unfused\n", "distillation_loss: found unfused with tensor_model"},
+      {teacher + "distillation_kl: reverse\ndistillation_loss: unfused\n", "distillation_kl reverse"},
+      {teacher + "loss_mask: m.bin\n", "loss_mask: found without data"},
+      {"loss_mask: m.bin\ndata: d.npy\n", "loss_mask: found without a teacher"},
+      {"pipeline_schedule: bubble-fill\n", "pipeline_schedule: found bubble-fill, which orders a teacher"},
+  };
+  for (const Case& c : cases) {
+    const std::string reason = why_invalid(with(c.text)).value_or("");
+    if (*c.fragment == '\0') {
+      EXPECT_EQ(reason, "") << c.text;
+    } else {
+      EXPECT_THAT(reason, HasSubstr(c.fragment)) << c.text;
+      EXPECT_EQ(reason.find('\n'), std::string::npos);
+    }
+  }
+  for (const char* line :
+       {"distillation_cache_limit: -1", "distillation_cache_limit: 1.5", "distillation_temperature: 0",
+        "distillation_temperature: nan", "distillation_lm_weight: 1.5", "distillation_kl: both",
+        "distillation_schedule: 1f1b", "distillation_cache_dtype: bf16"}) {
+    EXPECT_THROW(with(teacher + line + "\n"), InputError) << line;
+  }
+}
+
 TEST_F(ConfigFolder, WhyUnsupportedNamesTheKey) {
   for (const char* lines :
        {"", "precision: fp32\npipeline_schedule: gpipe\n", "pipeline_schedule: dualpipe\n",
@@ -271,8 +322,7 @@ TEST_F(ConfigFolder, WhyUnsupportedNamesTheKey) {
     EXPECT_EQ(why_unsupported(load(kTiny + std::string(lines))), std::nullopt) << lines;
   }
   for (const char* line : {"backend: cuda", "context_parallel_size: 2", "expert_model_parallel_size: 2",
-                           "vocab_parallel: vocab-1", "pipeline_schedule: vocab-1",
-                           "pipeline_schedule: abeja", "precision: fp16", "teacher: gpt2-124m"}) {
+                           "vocab_parallel: vocab-1", "pipeline_schedule: vocab-1", "precision: fp16"}) {
     const std::string key = std::string(line).substr(0, std::string(line).find(':'));
     EXPECT_THAT(why_unsupported(load(std::string(kTiny) + line + "\n")).value_or(""),
                 HasSubstr(key + ": found"));
