@@ -31,8 +31,12 @@ LastEvents last_events(const Trace& trace, std::size_t stages) {
 class Finals {
  public:
   Finals(const Schedule& schedule, const std::vector<StageShape>& shapes,
-         const std::vector<StageActions>& actions, const Trace& trace)
-      : shapes_(shapes), actions_(actions), last_(last_events(trace, shapes.size())), at_(shapes.size()) {
+         const std::vector<StageActions>& actions, const Trace& trace, const std::vector<Seconds>& waits)
+      : shapes_(shapes),
+        actions_(actions),
+        waits_(waits),
+        last_(last_events(trace, shapes.size())),
+        at_(shapes.size()) {
     for (std::size_t stage = 0; stage < shapes.size(); ++stage) of_stage(stage);
     // A shared output layer's gradient belongs to the embedding of the first stage on the same rank.
     for (std::size_t stage = 0; stage < shapes.size(); ++stage) {
@@ -49,12 +53,15 @@ class Finals {
   const std::vector<double>& of(std::size_t stage) const { return at_[stage]; }
 
  private:
-  /// The `finals` of an event's action on the clock of the trace; counted from its end, since the second of
-  /// an overlapped pair starts later than the pair.
+  /// The `finals` of an event's action on the clock of the trace, without the waits within the action.
+  /// Counted from its end, since the second of an overlapped pair starts later than the pair.
   std::vector<double> moments(const Event& event) const {
-    const ActionTime& time = actions_[event.action.stage][static_cast<std::size_t>(event.action.type)];
+    const ActionType type = event.action.type;
+    const ActionTime& time = actions_[event.action.stage][static_cast<std::size_t>(type)];
+    Seconds start = event.end - time.all;
+    if (type != ActionType::backward_input) start -= waits_[event.action.stage];
     std::vector<double> result;
-    for (const Seconds final : time.finals) result.push_back((event.end - (time.all - final)).value);
+    for (const Seconds final : time.finals) result.push_back((start + final).value);
     return result;
   }
 
@@ -80,6 +87,7 @@ class Finals {
 
   const std::vector<StageShape>& shapes_;
   const std::vector<StageActions>& actions_;
+  const std::vector<Seconds>& waits_;
   LastEvents last_;
   std::vector<std::vector<double>> at_;
 };
@@ -109,7 +117,7 @@ double on_a_lane(std::vector<Reduction> reductions, double begin) {
 }
 
 /// One after another; each start waits for the one before. Returns what ARG, from `begin` on, waits for.
-double one_at_a_time(std::vector<Reduction> reductions, double begin, Costs& costs) {
+double one_at_a_time(std::vector<Reduction> reductions, double begin, std::vector<Seconds>& last_backward) {
   std::stable_sort(reductions.begin(), reductions.end(), earlier);
   double done = -1;  // of the one under way
   double copy = 0;
@@ -120,21 +128,24 @@ double one_at_a_time(std::vector<Reduction> reductions, double begin, Costs& cos
     double now = reduction.ready + shift;
     if (done >= 0) now = std::max(now, done) + copy;
     const double waited = now - reduction.ready - shift;
-    costs.stages[reduction.stage].last_backward.value += waited;
+    last_backward[reduction.stage].value += waited;
     shift += waited;
     done = now + reduction.seconds;
     copy = reduction.copy;
     before = &reduction;
   }
-  return done < 0 ? 0 : std::max(0.0, done - begin - shift) + copy;
+  return done < 0 ? 0 : std::max(0.0, done - begin) + copy;
 }
 
 }  // namespace
 
-void hide_reductions(const RunConfig& config, const Schedule& schedule, const std::vector<StageShape>& shapes,
-                     const std::vector<StageActions>& actions, const Trace& trace,
-                     const std::function<Seconds(const OperatorCall&)>& price, Costs& costs) {
-  const Finals finals(schedule, shapes, actions, trace);
+ReductionCosts reduction_costs(const RunConfig& config, const Schedule& schedule,
+                               const std::vector<StageShape>& shapes,
+                               const std::vector<StageActions>& actions, const Trace& trace,
+                               const ReductionCosts& assumed,
+                               const std::function<Seconds(const OperatorCall&)>& price) {
+  const Finals finals(schedule, shapes, actions, trace, assumed.last_backward);
+  ReductionCosts result{std::vector<Seconds>(shapes.size()), std::vector<Seconds>(shapes.size())};
   for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank) {
     const auto& events = trace.ranks[rank];
     const auto arg = std::find_if(events.begin(), events.end(), [](const Event& event) {
@@ -154,10 +165,11 @@ void hide_reductions(const RunConfig& config, const Schedule& schedule, const st
         reductions.push_back({ready, stage, price(bucket.reduce).value, copy});
       }
     }
-    const double exposed = scatters ? one_at_a_time(std::move(reductions), begin, costs)
+    const double exposed = scatters ? one_at_a_time(std::move(reductions), begin, result.last_backward)
                                     : on_a_lane(std::move(reductions), begin);
-    costs.stages[arg->action.stage].reduce_gradients += Seconds{exposed};
+    result.reduce_gradients[arg->action.stage].value += exposed;
   }
+  return result;
 }
 
 }  // namespace plumbline

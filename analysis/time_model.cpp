@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "analysis/gradient_overlap.hpp"
@@ -52,6 +53,9 @@ Bytes bytes_per_microbatch(const StageShape& shape, double turns) {
   return {static_cast<std::int64_t>(bytes * turns)};
 }
 
+constexpr int kRounds = 6;         // of simulations that tell when gradients are final
+constexpr double kSettled = 1e-7;  // seconds
+
 struct Phase {
   ActionType type;
   const char* name;
@@ -99,12 +103,7 @@ class StageCoster {
     for (int rank = 0; rank < schedule_.ranks; ++rank) step_end(rank);
     if (has(ActionType::reduce_gradients) && hardware_.processors == 0 && !shapes_.empty() &&
         shapes_.front().data > 1 && shapes_.front().zero <= 1) {
-      Costs before = costs;
-      for (StageCosts& stage : before.stages) stage.reduce_gradients = {};
-      const Load load = end_load(0);
-      hide_reductions(
-          config_, schedule_, shapes_, actions_, simulate(schedule_, before),
-          [&](const OperatorCall& call) { return time_of(call, hardware_, load); }, costs);
+      hide_reductions();
     }
     return std::move(prediction_);
   }
@@ -147,6 +146,35 @@ class StageCoster {
       const Seconds waited = call.kind == CallKind::all_gather ? time.gathers : time.scatters;
       lines.add(call.label, call.count, counted ? Seconds{} : waited);
       counted = true;
+    }
+  }
+
+  /// The waits of one simulation move the actions of the next one; it settles in a few rounds, since an
+  /// action waits only for what began before it.
+  void hide_reductions() {
+    Costs& costs = prediction_.costs;
+    const Load load = end_load(0);
+    const auto price = [&](const OperatorCall& call) { return time_of(call, hardware_, load); };
+    ReductionCosts waits{std::vector<Seconds>(shapes_.size()), std::vector<Seconds>(shapes_.size())};
+    bool settled = false;
+    for (int round = 0; round < kRounds && !settled; ++round) {
+      Costs assumed = costs;
+      for (std::size_t i = 0; i < shapes_.size(); ++i) {
+        assumed.stages[i].reduce_gradients = {};
+        assumed.stages[i].last_backward = waits.last_backward[i];
+      }
+      ReductionCosts next =
+          reduction_costs(config_, schedule_, shapes_, actions_, simulate(schedule_, assumed), waits, price);
+      settled = true;
+      for (std::size_t i = 0; i < shapes_.size(); ++i) {
+        const double change = (next.last_backward[i] - waits.last_backward[i]).value;
+        settled = settled && std::abs(change) < kSettled;
+      }
+      waits = std::move(next);
+    }
+    for (std::size_t i = 0; i < shapes_.size(); ++i) {
+      costs.stages[i].last_backward = waits.last_backward[i];
+      costs.stages[i].reduce_gradients += waits.reduce_gradients[i];
     }
   }
 
