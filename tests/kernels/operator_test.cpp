@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -33,6 +34,27 @@ std::uint16_t to_bf16(double value) {
   const double up = std::fabs(value - from_bf16(above));
   if (down != up) return down < up ? below : above;
   return below % 2 == 0 ? below : above;
+}
+
+double from_fp16(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31;
+  const int mantissa = bits & 1023;
+  double size = exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
+  if (exponent == 31) size = mantissa == 0 ? HUGE_VAL : std::nan("");
+  return bits >> 15 == 0 ? size : -size;
+}
+
+/// Nearest fp16, ties to even; 65,520 and more become infinity.
+std::uint16_t to_fp16(double value) {
+  const int sign = std::signbit(value) ? 0x8000 : 0;
+  if (std::isnan(value)) return 0x7e00;
+  const double size = std::fabs(value);
+  if (size >= 65520) return static_cast<std::uint16_t>(sign | 0x7c00);
+  const int exponent = size < std::ldexp(1, -14) ? -14 : std::ilogb(size);
+  // 1024 at the bottom of a normal binade, 2048 at its top, which carries into the exponent as it should.
+  const int steps = static_cast<int>(std::nearbyint(std::ldexp(size, 10 - exponent)));
+  const int bits = exponent == -14 ? steps : (exponent + 14) * 1024 + steps;
+  return static_cast<std::uint16_t>(sign | bits);
 }
 
 std::uint64_t seed() {
@@ -70,7 +92,8 @@ void Guarded::write(const Dense& values) {
         const auto value = static_cast<std::int32_t>(values(i, j));
         std::memcpy(at, &value, sizeof value);
       } else {
-        const std::uint16_t value = to_bf16(values(i, j));
+        const std::uint16_t value =
+            view_.dtype == DType::bf16 ? to_bf16(values(i, j)) : to_fp16(values(i, j));
         std::memcpy(at, &value, sizeof value);
       }
     }
@@ -92,7 +115,7 @@ Dense Guarded::read() const {
     }
     std::uint16_t value;
     std::memcpy(&value, at, sizeof value);
-    return from_bf16(value);
+    return view_.dtype == DType::bf16 ? from_bf16(value) : from_fp16(value);
   });
 }
 
@@ -168,12 +191,22 @@ Dense numerical_gradient(const std::function<Dense(const Dense&)>& f, const Dens
 }
 
 Operators& operators() {
-  static const std::unique_ptr<Operators> instance = make_cpu_operators();
+  static const std::unique_ptr<Operators> instance = make_operators();
   return *instance;
 }
 
+bool has_fp16() {
+  const std::vector<DType> types = element_types();
+  return std::find(types.begin(), types.end(), DType::fp16) != types.end();
+}
+
 std::vector<Storage> storages() {
-  return {{DType::fp32, 0}, {DType::fp32, 5}, {DType::bf16, 0}, {DType::bf16, 3}};
+  std::vector<Storage> result;
+  for (const DType type : element_types()) {
+    result.push_back({type, 0});
+    result.push_back({type, type == DType::fp32 ? 5 : 3});
+  }
+  return result;
 }
 
 std::string describe(const Storage& storage) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/cpu_operators.hpp"
+#include "kernels/operators.hpp"
 
 namespace plumbline::test {
 
@@ -71,10 +71,17 @@ void expect_close(const Guarded& found, const Dense& expected, double bound, con
 /// Gradient of Σ weights·f(x) towards x by central differences.
 Dense numerical_gradient(const std::function<Dense(const Dense&)>& f, const Dense& x, const Dense& weights);
 
+// The backend under test: operators_cpu.cpp, or a file of cuda/. Its operators work on host memory.
+/// A new set of operators.
+std::unique_ptr<Operators> make_operators();
+/// The floating point types it has.
+std::vector<DType> element_types();
+
 /// One set of operators for all tests of the process, as a rank has.
 Operators& operators();
+bool has_fp16();
 
-/// The two element types and, for each, rows with and without gaps.
+/// The element types and, for each, rows with and without gaps.
 struct Storage {
   DType type;
   std::int64_t gap;

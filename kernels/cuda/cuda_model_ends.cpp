@@ -1,0 +1,152 @@
+// The members of CudaOperators for the ends of a model and the end of a step: embeddings, loss, optimizer.
+#include <cmath>
+
+#include "kernels/cpu/dispatch.hpp"
+#include "kernels/cuda/cuda_backend.hpp"
+
+namespace plumbline::cuda {
+namespace {
+
+using cpu::alike;
+using cpu::has_shape;
+using cpu::require;
+
+constexpr const char* kLossShapes =
+    "logits (T,n) of a floating point type with valid <= n, targets (1,T) int32, row_max (1,T), sums (2,T) "
+    "fp32";
+constexpr const char* kStateShapes =
+    "equal element counts without gaps, master and moments fp32, master empty for fp32 parameters, step >= 1";
+
+bool is_element(const Matrix& x) {
+  return x.dtype != DType::int32;
+}
+bool is_row(const Matrix& x, const Matrix& logits, DType type) {
+  return has_shape(x, 1, logits.rows, type);
+}
+bool is_logits(const Matrix& logits, std::int64_t valid) {
+  return is_element(logits) && valid >= 0 && valid <= logits.cols;
+}
+
+/// `x` holds as many elements as the parameter, without gaps.
+bool matches(const Matrix& x, const Matrix& parameter) {
+  return x.elements() == parameter.elements() && x.contiguous();
+}
+bool is_state(const Matrix& x, const Matrix& parameter) {
+  return matches(x, parameter) && x.dtype == DType::fp32;
+}
+bool is_updatable(const Matrix& parameter, const Matrix& gradient, const Matrix& master) {
+  return is_element(parameter) && is_element(gradient) && parameter.contiguous() &&
+         matches(gradient, parameter) &&
+         (parameter.dtype == DType::fp32 ? master.data == nullptr : is_state(master, parameter));
+}
+
+}  // namespace
+
+void CudaOperators::embedding_forward(Matrix tokens, Matrix table, std::int64_t first_token, Matrix y) {
+  require(is_element(y) && has_shape(tokens, 1, y.rows, DType::int32) && table.cols == y.cols &&
+              table.dtype == y.dtype,
+          "embedding_forward", "tokens (1,T) int32, table (rows,h), y (T,h) of one type",
+          {{"tokens", tokens}, {"table", table}, {"y", y}});
+  cuda::embedding_forward(queue_, tokens, table, first_token, y);
+}
+
+void CudaOperators::embedding_backward(Matrix tokens, Matrix dy, std::int64_t first_token, Matrix dtable) {
+  require(is_element(dy) && is_element(dtable) && has_shape(tokens, 1, dy.rows, DType::int32) &&
+              dtable.cols == dy.cols && dy.rows < std::int64_t{1} << 31,
+          "embedding_backward", "tokens (1,T) int32, dy (T,h), dtable (rows,h)",
+          {{"tokens", tokens}, {"dy", dy}, {"dtable", dtable}});
+  cuda::embedding_backward(queue_, tokens, dy, first_token, dtable,
+                           partials_.at_least<std::int32_t>(dy.rows));
+}
+
+void CudaOperators::position_forward(Matrix x, Matrix table, std::int64_t seq) {
+  require(is_element(x) && seq > 0 && seq <= table.rows && table.cols == x.cols && table.dtype == x.dtype,
+          "position_forward", "x (T,h), table (positions >= seq, h) of one type",
+          {{"x", x}, {"table", table}});
+  cuda::position_forward(queue_, x, table, seq);
+}
+
+void CudaOperators::position_backward(Matrix dy, Matrix dtable, std::int64_t seq) {
+  require(is_element(dy) && is_element(dtable) && seq > 0 && seq <= dtable.rows && dtable.cols == dy.cols,
+          "position_backward", "dy (T,h), dtable (positions >= seq, h)", {{"dy", dy}, {"dtable", dtable}});
+  cuda::position_backward(queue_, dy, dtable, seq);
+}
+
+void CudaOperators::cross_entropy_max(Matrix logits, std::int64_t valid, Matrix row_max) {
+  require(is_logits(logits, valid) && is_row(row_max, logits, DType::fp32), "cross_entropy_max", kLossShapes,
+          {{"logits", logits}, {"row_max", row_max}});
+  cuda::cross_entropy_max(queue_, logits, valid, row_max);
+}
+
+void CudaOperators::cross_entropy_sums(Matrix logits, std::int64_t valid, std::int64_t first_token,
+                                       Matrix targets, Matrix row_max, Matrix sums) {
+  require(is_logits(logits, valid) && is_row(row_max, logits, DType::fp32) &&
+              is_row(targets, logits, DType::int32) && has_shape(sums, 2, logits.rows, DType::fp32),
+          "cross_entropy_sums", kLossShapes,
+          {{"logits", logits}, {"targets", targets}, {"row_max", row_max}, {"sums", sums}});
+  cuda::cross_entropy_sums(queue_, logits, valid, first_token, targets, row_max, sums);
+}
+
+double CudaOperators::cross_entropy_gradient(Matrix logits, std::int64_t valid, std::int64_t first_token,
+                                             Matrix targets, Matrix row_max, Matrix sums, double scale) {
+  require(is_logits(logits, valid) && is_row(row_max, logits, DType::fp32) &&
+              is_row(targets, logits, DType::int32) && has_shape(sums, 2, logits.rows, DType::fp32),
+          "cross_entropy_gradient", kLossShapes,
+          {{"logits", logits}, {"targets", targets}, {"row_max", row_max}, {"sums", sums}});
+  auto* loss = partials_.at_least<double>(1);
+  cuda::cross_entropy_gradient(queue_, logits, valid, first_token, targets, row_max, sums,
+                               static_cast<float>(scale), loss);
+  return fetch(loss);
+}
+
+void CudaOperators::adam(Matrix parameter, Matrix gradient, Matrix master, Matrix moment1, Matrix moment2,
+                         const AdamStep& step) {
+  require(is_updatable(parameter, gradient, master) && is_state(moment1, parameter) &&
+              is_state(moment2, parameter) && step.step >= 1,
+          "adam", kStateShapes,
+          {{"parameter", parameter},
+           {"gradient", gradient},
+           {"master", master},
+           {"moment1", moment1},
+           {"moment2", moment2}});
+  const auto steps = static_cast<double>(step.step);
+  const AdamFactors factors{
+      static_cast<float>(step.beta1),
+      static_cast<float>(1 - step.beta1),
+      static_cast<float>(step.beta2),
+      static_cast<float>(1 - step.beta2),
+      static_cast<float>(step.learning_rate / (1 - std::pow(step.beta1, steps))),
+      static_cast<float>(1 / std::sqrt(1 - std::pow(step.beta2, steps))),
+      static_cast<float>(step.epsilon),
+      static_cast<float>(1 - step.learning_rate * step.weight_decay),
+      static_cast<float>(step.gradient_scale),
+  };
+  cuda::adam(queue_, parameter, gradient, master, moment1, moment2, factors);
+}
+
+void CudaOperators::sgd(Matrix parameter, Matrix gradient, Matrix master, double learning_rate,
+                        double gradient_scale) {
+  require(is_updatable(parameter, gradient, master), "sgd", kStateShapes,
+          {{"parameter", parameter}, {"gradient", gradient}, {"master", master}});
+  cuda::sgd(queue_, parameter, gradient, master, static_cast<float>(learning_rate * gradient_scale));
+}
+
+double CudaOperators::squared_norm(Matrix x) {
+  require(is_element(x), "squared_norm", "a floating point type", {{"x", x}});
+  if (x.empty()) return 0;
+  const std::int64_t count = norm_sums(queue_, x);
+  auto* sums = partials_.at_least<double>(count + 1);
+  cuda::squared_norm(queue_, x, sums, count, sums + count);
+  return fetch(sums + count);
+}
+
+void CudaOperators::fill(Matrix x, double value) {
+  cuda::fill(queue_, x, value);
+}
+
+void CudaOperators::scale(Matrix x, double factor) {
+  require(is_element(x), "scale", "a floating point type", {{"x", x}});
+  cuda::scale(queue_, x, static_cast<float>(factor));
+}
+
+}  // namespace plumbline::cuda

@@ -1,0 +1,56 @@
+// The operator list on an NVIDIA GPU: cuBLASLt for every matrix product, own kernels for the rest. No CUDA
+// header is needed to use it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/arena.hpp"
+#include "kernels/operators.hpp"
+
+namespace plumbline {
+
+/// How a matrix product's algorithm is chosen, once per shape.
+enum class GemmChoice {
+  first,  // cuBLASLt's own first choice: the same in every process on one machine
+  timed,  // the fastest of its best sixteen on this device; the choice, and with it the last bits of a
+          // result, may differ from process to process
+};
+
+struct CudaOptions {
+  int device = 0;
+  GemmChoice gemm_choice = GemmChoice::timed;
+};
+
+/// GPUs this process can use; 0 also where there is no driver.
+int cuda_devices();
+
+/// "NVIDIA H200, compute capability 9.0, 132 multiprocessors".
+std::string cuda_device_name(int device);
+
+/// Operators over device memory in fp32, bf16 and fp16, submitted to one stream of their own in the order of
+/// the calls; only squared_norm, cross_entropy_gradient, upload, download and synchronize wait for the
+/// device. Outside the arena they keep a fixed workspace for cuBLASLt (cuda_workspace()) and a scratch that
+/// grows to the largest partial sums asked for. Throws Error, with the call and CUDA's words, when a call
+/// fails. One thread at a time.
+std::unique_ptr<Operators> make_cuda_operators(const CudaOptions& options = {});
+
+/// Bytes of workspace every object keeps for cuBLASLt.
+Bytes cuda_workspace();
+
+/// The stream (a cudaStream_t) of operators made by make_cuda_operators(): what a communicator must order its
+/// transfers with. Throws Error for other operators.
+void* cuda_stream(Operators& operators);
+
+/// Device memory in the order of that stream (cudaMallocAsync) from a pool of its own, which keeps what is
+/// released. `operators` must outlive it.
+std::unique_ptr<MemorySource> device_memory(Operators& operators);
+
+/// What the device says of its memory, all processes together.
+struct DeviceMemoryUse {
+  Bytes total;
+  Bytes free;
+};
+DeviceMemoryUse device_memory_use(int device = 0);
+
+}  // namespace plumbline

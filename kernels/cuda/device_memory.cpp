@@ -1,0 +1,81 @@
+// Device memory for an arena, and what there is of it.
+#include <new>
+
+#include "core/error.hpp"
+#include "kernels/cuda/cuda_backend.hpp"
+
+namespace plumbline {
+namespace {
+
+class DeviceMemory final : public MemorySource {
+ public:
+  DeviceMemory(int device, cudaStream_t stream) : stream_(stream) {
+    cudaMemPoolProps properties{};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.handleTypes = cudaMemHandleTypeNone;
+    properties.location.type = cudaMemLocationTypeDevice;
+    properties.location.id = device;
+    PLUMBLINE_CUDA(cudaMemPoolCreate(&pool_, &properties));
+    std::uint64_t keep_all = UINT64_MAX;
+    PLUMBLINE_CUDA(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep_all));
+  }
+  ~DeviceMemory() override {
+    // Work that still reads freed blocks ends before the pool goes.
+    static_cast<void>(cudaStreamSynchronize(stream_));
+    static_cast<void>(cudaMemPoolDestroy(pool_));
+  }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  void* allocate(Bytes bytes) override {
+    void* data = nullptr;
+    const cudaError_t status =
+        cudaMallocFromPoolAsync(&data, static_cast<std::size_t>(bytes.value), pool_, stream_);
+    if (status == cudaErrorMemoryAllocation) {
+      static_cast<void>(cudaGetLastError());  // it was handled: the next call must not report it
+      throw std::bad_alloc();
+    }
+    cuda::check(status, "cudaMallocFromPoolAsync");
+    return data;
+  }
+  void release(void* data, Bytes /*bytes*/) noexcept override {
+    static_cast<void>(cudaFreeAsync(data, stream_));
+  }
+
+ private:
+  cudaStream_t stream_;
+  cudaMemPool_t pool_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<MemorySource> device_memory(Operators& operators) {
+  auto* own = dynamic_cast<cuda::CudaOperators*>(&operators);
+  if (own == nullptr) throw Error("device_memory: these operators were not made by make_cuda_operators()");
+  return std::make_unique<DeviceMemory>(own->device(), own->stream());
+}
+
+int cuda_devices() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  static_cast<void>(cudaGetLastError());
+  return 0;
+}
+
+std::string cuda_device_name(int device) {
+  cudaDeviceProp properties{};
+  PLUMBLINE_CUDA(cudaGetDeviceProperties(&properties, device));
+  return std::string(properties.name) + ", compute capability " + std::to_string(properties.major) + "." +
+         std::to_string(properties.minor) + ", " + std::to_string(properties.multiProcessorCount) +
+         " multiprocessors";
+}
+
+DeviceMemoryUse device_memory_use(int device) {
+  PLUMBLINE_CUDA(cudaSetDevice(device));
+  std::size_t free = 0;
+  std::size_t total = 0;
+  PLUMBLINE_CUDA(cudaMemGetInfo(&free, &total));
+  return {{static_cast<std::int64_t>(total)}, {static_cast<std::int64_t>(free)}};
+}
+
+}  // namespace plumbline

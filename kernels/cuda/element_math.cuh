@@ -1,0 +1,57 @@
+// The arithmetic of single elements, for kernels and for tests on the host.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cmath>
+
+namespace plumbline::cuda {
+
+// 0.5·(1 + tanh(u)) = sigmoid(2u), so GELU is x·sigmoid(kGelu·(x + kCube·x³)) with kGelu = 2·sqrt(2/π).
+constexpr float kGelu = 1.5957691216057308F;
+constexpr float kCube = 0.044715F;
+
+__host__ __device__ inline float sigmoid(float x) {
+  return 1.0F / (1.0F + expf(-x));
+}
+
+__host__ __device__ inline float swiglu(float gate, float up) {
+  return gate * sigmoid(gate) * up;
+}
+__host__ __device__ inline float swiglu_gate_gradient(float dy, float gate, float up) {
+  const float s = sigmoid(gate);
+  return dy * up * s * (1.0F + gate * (1.0F - s));
+}
+__host__ __device__ inline float swiglu_up_gradient(float dy, float gate) {
+  return dy * gate * sigmoid(gate);
+}
+
+__host__ __device__ inline float gelu(float x) {
+  return x * sigmoid(kGelu * (x + kCube * x * x * x));
+}
+__host__ __device__ inline float gelu_gradient(float dy, float x) {
+  const float s = sigmoid(kGelu * (x + kCube * x * x * x));
+  const float slope = kGelu * (1.0F + 3.0F * kCube * x * x);
+  return dy * (s + x * s * (1.0F - s) * slope);
+}
+
+/// AdamStep in the form the loop uses: the bias corrections folded into the factors.
+struct AdamFactors {
+  float keep1, add1, keep2, add2;  // of the moments
+  float step;                      // learning rate ÷ (1 - beta1^step)
+  float root;                      // 1 ÷ sqrt(1 - beta2^step)
+  float epsilon;
+  float decay;  // 1 - learning rate · weight decay
+  float gradient_scale;
+};
+
+/// One AdamW update (Loshchilov & Hutter, arXiv:1711.05101) of `value` and its moments.
+__host__ __device__ inline void adam_update(const AdamFactors& f, float gradient, float& moment1,
+                                            float& moment2, float& value) {
+  const float g = gradient * f.gradient_scale;
+  moment1 = moment1 * f.keep1 + g * f.add1;
+  moment2 = moment2 * f.keep2 + g * g * f.add2;
+  value = value * f.decay - f.step * moment1 / (sqrtf(moment2) * f.root + f.epsilon);
+}
+
+}  // namespace plumbline::cuda

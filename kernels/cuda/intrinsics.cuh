@@ -1,0 +1,85 @@
+// What a kernel asks of the processor it runs on: its place in the grid, barriers, shuffles, shared memory,
+// and how it is launched. Kernels use nothing else that a host compiler does not have, so that the tests can
+// run them on a CPU by putting another header in the place of this one's second half.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/queue.hpp"
+
+namespace plumbline::cuda {
+
+struct Grid {
+  unsigned x = 1;
+  unsigned y = 1;
+  unsigned threads = 256;          // per block, a multiple of 32
+  std::size_t dynamic_shared = 0;  // bytes per block
+};
+
+}  // namespace plumbline::cuda
+
+#ifdef PLUMBLINE_KERNELS_ON_HOST
+#include PLUMBLINE_KERNELS_ON_HOST
+#else
+
+#include "kernels/cuda/error.hpp"
+
+namespace plumbline::cuda {
+
+__device__ __forceinline__ unsigned thread_x() {
+  return threadIdx.x;
+}
+__device__ __forceinline__ unsigned block_threads() {
+  return blockDim.x;
+}
+__device__ __forceinline__ unsigned block_x() {
+  return blockIdx.x;
+}
+__device__ __forceinline__ unsigned block_y() {
+  return blockIdx.y;
+}
+__device__ __forceinline__ unsigned grid_x() {
+  return gridDim.x;
+}
+__device__ __forceinline__ unsigned grid_y() {
+  return gridDim.y;
+}
+__device__ __forceinline__ void sync_block() {
+  __syncthreads();
+}
+/// The value of the lane whose number differs in the bits of `mask`.
+template <class V>
+__device__ __forceinline__ V shuffle_xor(V value, int mask) {
+  return __shfl_xor_sync(0xffffffffU, value, mask);
+}
+/// The block's dynamic shared memory, 16-byte aligned.
+__device__ __forceinline__ unsigned char* dynamic_shared() {
+  extern __shared__ __align__(16) unsigned char plumbline_dynamic_shared[];
+  return plumbline_dynamic_shared;
+}
+
+/// Starts `kernel` on the queue. More dynamic shared memory than 48 KiB is asked for first.
+template <class... Parameters, class... Arguments>
+void launch(const Queue& queue, const Grid& grid, void (*kernel)(Parameters...), Arguments... arguments) {
+  constexpr std::size_t kUnaskedShared = 48 << 10;
+  if (grid.dynamic_shared > kUnaskedShared) {
+    PLUMBLINE_CUDA(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                        cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                        static_cast<int>(grid.dynamic_shared)));
+  }
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(grid.x, grid.y, 1);
+  config.blockDim = dim3(grid.threads, 1, 1);
+  config.dynamicSmemBytes = grid.dynamic_shared;
+  config.stream = queue.stream;
+  PLUMBLINE_CUDA(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
+}
+
+}  // namespace plumbline::cuda
+
+#endif

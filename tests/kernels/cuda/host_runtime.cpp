@@ -1,0 +1,110 @@
+// The few calls of the CUDA runtime and of cuBLASLt that CudaOperators makes, on host memory: so that all of
+// it but the matrix products themselves runs, and is compared with references, where there is no GPU.
+#include <cstdlib>
+#include <cstring>
+
+#include "kernels/cpu/cpu_operators.hpp"
+#include "kernels/cuda/matmul.hpp"
+
+extern "C" {
+
+cudaError_t cudaSetDevice(int /*device*/) {
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned /*flags*/) {
+  *stream = nullptr;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t /*stream*/) {
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) {
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr /*attribute*/, int /*device*/) {
+  *value = 3;  // few, so that blocks take more than one row each
+  return cudaSuccess;
+}
+cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t /*stream*/) {
+  *data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  std::memset(*data, 0xFF, bytes);  // NaN: whoever reads what nobody wrote is found out
+  return cudaSuccess;
+}
+cudaError_t cudaFreeAsync(void* data, cudaStream_t /*stream*/) {
+  std::free(data);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/,
+                            cudaStream_t /*stream*/) {
+  std::memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                              std::size_t width, std::size_t height, cudaMemcpyKind /*kind*/,
+                              cudaStream_t /*stream*/) {
+  if (width > to_pitch || width > from_pitch) return cudaErrorInvalidPitchValue;
+  for (std::size_t row = 0; row < height; ++row) {
+    std::memcpy(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch,
+                width);
+  }
+  return cudaSuccess;
+}
+const char* cudaGetErrorName(cudaError_t /*status*/) {
+  return "cudaError";
+}
+const char* cudaGetErrorString(cudaError_t /*status*/) {
+  return "refused by the host runtime";
+}
+
+}  // extern "C"
+
+namespace plumbline::cuda {
+
+// Products by plain loops in fp32 over elements read as doubles would be read: through the type's bits.
+struct MatmulCache::Plan {};
+
+namespace {
+
+float element(const Matrix& x, std::int64_t row, std::int64_t col) {
+  const void* at = x.at(row, col);
+  if (x.dtype == DType::fp32) return *static_cast<const float*>(at);
+  std::uint16_t bits;
+  std::memcpy(&bits, at, sizeof bits);
+  return x.dtype == DType::bf16 ? __bfloat162float(__ushort_as_bfloat16(bits))
+                                : __half2float(__ushort_as_half(bits));
+}
+
+void write(const Matrix& x, std::int64_t row, std::int64_t col, double value) {
+  void* at = x.at(row, col);
+  const auto narrow = static_cast<float>(value);
+  if (x.dtype == DType::fp32) {
+    *static_cast<float*>(at) = narrow;
+    return;
+  }
+  const std::uint16_t bits = x.dtype == DType::bf16 ? __bfloat16_as_ushort(__float2bfloat16_rn(narrow))
+                                                    : __half_as_ushort(__float2half_rn(narrow));
+  std::memcpy(at, &bits, sizeof bits);
+}
+
+}  // namespace
+
+MatmulCache::MatmulCache(cudaStream_t stream, int device, GemmChoice choice)
+    : stream_(stream), device_(device), choice_(choice), workspace_(stream) {}
+MatmulCache::~MatmulCache() = default;
+
+void MatmulCache::run(const Gemm& g) {
+  const std::int64_t k = g.a_transposed ? g.a.rows : g.a.cols;
+  for (std::int64_t i = 0; i < g.c.rows; ++i) {
+    for (std::int64_t j = 0; j < g.c.cols; ++j) {
+      double sum = g.accumulate ? element(g.c, i, j) : 0;
+      if (g.bias.data != nullptr) sum += element(g.bias, 0, j);
+      for (std::int64_t l = 0; l < k; ++l) {
+        sum += static_cast<double>(g.a_transposed ? element(g.a, l, i) : element(g.a, i, l)) *
+               (g.b_transposed ? element(g.b, j, l) : element(g.b, l, j));
+      }
+      write(g.c, i, j, sum);
+    }
+  }
+}
+
+}  // namespace plumbline::cuda

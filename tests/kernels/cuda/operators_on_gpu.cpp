@@ -1,0 +1,29 @@
+// The CUDA operators on the first GPU as the backend under test; without a GPU every test is skipped.
+#include "kernels/cuda/cuda_operators.hpp"
+#include "tests/kernels/cuda/staged_operators.hpp"
+#include "tests/kernels/operator_test.hpp"
+
+namespace plumbline::test {
+namespace {
+
+class NeedsDevice : public ::testing::Environment {
+ public:
+  void SetUp() override {
+    if (cuda_devices() == 0) GTEST_SKIP() << "no CUDA device: nothing was tested";
+  }
+};
+const ::testing::Environment* const kNeedsDevice = ::testing::AddGlobalTestEnvironment(new NeedsDevice);
+
+}  // namespace
+
+std::unique_ptr<Operators> make_operators() {
+  std::unique_ptr<Operators> device = make_cuda_operators();
+  std::unique_ptr<MemorySource> memory = device_memory(*device);
+  return stage(std::move(device), std::move(memory));
+}
+
+std::vector<DType> element_types() {
+  return {DType::fp32, DType::bf16, DType::fp16};
+}
+
+}  // namespace plumbline::test

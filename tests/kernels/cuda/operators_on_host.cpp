@@ -1,0 +1,15 @@
+// The CUDA operators, run on the host, as the backend under test.
+#include "kernels/cuda/cuda_backend.hpp"
+#include "tests/kernels/operator_test.hpp"
+
+namespace plumbline::test {
+
+std::unique_ptr<Operators> make_operators() {
+  return std::make_unique<cuda::CudaOperators>(CudaOptions{});
+}
+
+std::vector<DType> element_types() {
+  return {DType::fp32, DType::bf16, DType::fp16};
+}
+
+}  // namespace plumbline::test

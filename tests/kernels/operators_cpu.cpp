@@ -1,0 +1,15 @@
+// The CPU operators as the backend under test.
+#include "kernels/cpu/cpu_operators.hpp"
+#include "tests/kernels/operator_test.hpp"
+
+namespace plumbline::test {
+
+std::unique_ptr<Operators> make_operators() {
+  return make_cpu_operators();
+}
+
+std::vector<DType> element_types() {
+  return {DType::fp32, DType::bf16};
+}
+
+}  // namespace plumbline::test
