@@ -18,5 +18,7 @@ void add_compare_command(CLI::App& app, CommandAction& action);
 void add_doctor_command(CLI::App& app, CommandAction& action);
 void add_schedule_command(CLI::App& app, CommandAction& action);
 void add_simulate_command(CLI::App& app, CommandAction& action);
+void add_search_command(CLI::App& app, CommandAction& action);
+void add_validate_command(CLI::App& app, CommandAction& action);
 
 }  // namespace plumbline

@@ -26,6 +26,8 @@ int main(int argc, char** argv) {
   add_doctor_command(app, action);
   add_schedule_command(app, action);
   add_simulate_command(app, action);
+  add_search_command(app, action);
+  add_validate_command(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

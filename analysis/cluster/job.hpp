@@ -38,6 +38,7 @@ struct Job {
   Recomputation recomputation = Recomputation::none;
   double recompute_layers = 1;  // full: layers per kept input
   int zero = 0;
+  bool half_gradients = false;  // gradients in 16 bit whatever the software's default
   Vocabulary vocabulary = Vocabulary::stages;
 };
 

@@ -44,9 +44,9 @@ double layer_activation_bytes(const Software& sw, const Job& job) {
 
 double state_bytes(const Software& sw, const Job& job, double parameters) {
   const double replicas = job.data * job.context;
-  const double gradients = sw.gradient_bytes;
+  const double gradients = job.half_gradients ? 2 : sw.gradient_bytes;
   const double optimizer = sw.optimizer_state_bytes;
-  const double weights = sw.state_bytes - gradients - optimizer;
+  const double weights = sw.state_bytes - sw.gradient_bytes - optimizer;
   const int stage = sw.sharded ? 3 : job.zero;
   return parameters * (weights / (stage >= 3 ? replicas : 1) + gradients / (stage >= 2 ? replicas : 1) +
                        optimizer / (stage >= 1 ? replicas : 1));

@@ -201,7 +201,7 @@ std::vector<PublishedRun> vtrain_single(const PublishedRow& row) {
   return vtrain(row, "a100-sxm-80gb");
 }
 std::vector<PublishedRun> vtrain_multi(const PublishedRow& row) {
-  return vtrain(row, "a100-sxm-80gb");
+  return vtrain(row, "a100-sxm-80gb-4hdr");
 }
 
 }  // namespace
