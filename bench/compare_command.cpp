@@ -1,62 +1,93 @@
-// `plumbline compare`: the records of a folder as a table, a page, CSV or JSON.
+// `plumbline compare`: the records of a folder as a table, a page or a file for other programs; or two
+// folders against each other.
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <map>
 #include <memory>
 
 #include "bench/commands.hpp"
-#include "bench/memory_comparison.hpp"
 #include "bench/record_store.hpp"
+#include "bench/report/exports.hpp"
 #include "bench/report/html_report.hpp"
+#include "bench/report/regression.hpp"
 #include "bench/tables.hpp"
+#include "core/error.hpp"
 
 namespace plumbline {
-
 namespace {
 
-/// One line per measured cell: is memory as predicted, to the byte? With `tables` the peak in detail.
-void print_memory(const std::string& folder, const std::vector<Record>& records, bool tables) {
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    const std::string verdict = memory_verdict(records[i], load_timelines(folder, records[i].id));
-    if (verdict.empty()) continue;
-    fmt::print("#{} memory: {}\n", i + 1, verdict);
-    if (tables) fmt::print("{}", memory_table(records[i]));
+struct Options {
+  std::string folder;
+  std::string other;
+  std::string format = "table";
+  std::string tolerance;
+};
+
+std::string table_of(const std::vector<Record>& records) {
+  return fmt::format("{}\n{}\n", to_table(records, style_of_standard_output()), to_line(summarize(records)));
+}
+
+/// The formats of one folder.
+const std::map<std::string, std::string (*)(const std::vector<Record>&)>& formats() {
+  static const std::map<std::string, std::string (*)(const std::vector<Record>&)> table = {
+      {"table", table_of},
+      {"csv", to_csv},
+      {"json", [](const std::vector<Record>& records) { return to_json_array(records) + "\n"; }},
+      {"megatron-bridge", to_megatron_bridge_csv},
+      {"google-benchmark", to_google_benchmark_json}};
+  return table;
+}
+
+int compare(const Options& options) {
+  std::string text;
+  ExitCode code = ExitCode::done;
+  if (!options.other.empty()) {
+    if (options.format != "table")
+      throw InputError(
+          fmt::format("--format {}: two folders are compared as text only; name one folder", options.format));
+    const double tolerance = options.tolerance.empty() ? 0.05 : parse_tolerance(options.tolerance);
+    const Regression regression =
+        compare_records(load_records(options.folder), load_records(options.other), tolerance);
+    text = to_text(regression, tolerance);
+    if (regression.any_loss()) code = ExitCode::regressed;
+  } else if (!options.tolerance.empty()) {
+    throw InputError("--tolerance: compares two folders, expected BASE and NEW");
+  } else if (options.format == "html") {
+    text = html_report_of(options.folder);
+  } else {
+    text = formats().at(options.format)(load_records(options.folder));
   }
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return static_cast<int>(code);
 }
 
 }  // namespace
 
 void add_compare_command(CLI::App& app, CommandAction& action) {
-  CLI::App* command =
-      app.add_subcommand("compare", "Show the results of a matrix: predicted beside measured");
-  const auto folder = std::make_shared<std::string>();
-  const auto format = std::make_shared<std::string>("table");
-  command->add_option("dir", *folder, "Folder that `matrix` wrote")->required()->type_name("DIR");
-  command->add_option("--format", *format, "Output format")
-      ->check(CLI::IsMember({"table", "csv", "json", "html"}));
+  CLI::App* command = app.add_subcommand(
+      "compare",
+      "Show the results of a matrix: predicted beside measured. With a second folder: what has become worse "
+      "since the first (exit code 1 when something has), and what has become better without a reason.");
+  const auto options = std::make_shared<Options>();
+  command->add_option("dir", options->folder, "Folder that `matrix` wrote, or a .jsonl file")
+      ->required()
+      ->type_name("DIR");
+  command->add_option("new", options->other, "A later folder of the same matrix: compare DIR with it")
+      ->type_name("NEW");
+  command
+      ->add_option(
+          "--format", options->format,
+          "table, csv, json, html (one page with charts and timelines), megatron-bridge (CSV with its "
+          "columns) or google-benchmark (JSON for its compare.py)")
+      ->check(CLI::IsMember({"table", "csv", "json", "html", "megatron-bridge", "google-benchmark"}));
   command->add_flag_callback(
-      "--json", [format] { *format = "json"; }, "The same as --format json");
-  const auto memory = std::make_shared<bool>(false);
-  command->add_flag(
-      "--memory", *memory,
-      "Also show, for every cell, the bytes by category at the peak, its action and who held most");
-  command->callback([=, &action] {
-    action = [=] {
-      if (*format == "html") {
-        fmt::print("{}", html_report_of(*folder));
-        return 0;
-      }
-      const std::vector<Record> records = load_records(*folder);
-      if (*format == "csv") {
-        fmt::print("{}", to_csv(records));
-      } else if (*format == "json") {
-        fmt::print("{}\n", to_json_array(records));
-      } else {
-        fmt::print("{}\n{}\n", to_table(records, style_of_standard_output()), to_line(summarize(records)));
-        print_memory(*folder, records, *memory);
-      }
-      return 0;
-    };
-  });
+      "--json", [options] { options->format = "json"; }, "The same as --format json");
+  command
+      ->add_option("--tolerance", options->tolerance,
+                   "How much a step or a peak may grow before it counts as a loss, default 5%")
+      ->type_name("PERCENT");
+  command->callback([options, &action] { action = [options] { return compare(*options); }; });
 }
 
 }  // namespace plumbline

@@ -7,8 +7,10 @@
 
 #include "analysis/simulator.hpp"
 #include "bench/commands.hpp"
+#include "bench/report/terminal_timeline.hpp"
 #include "bench/schedule_compare.hpp"
 #include "bench/schedule_source.hpp"
+#include "bench/tables.hpp"
 #include "core/perfetto_trace.hpp"
 #include "core/schedule_text.hpp"
 #include "core/trace_files.hpp"
@@ -42,7 +44,10 @@ int print_schedule(const Options& options) {
   } else {
     const Trace trace = simulate(schedule, unit_costs(schedule));
     std::string text;
-    if (options.format == "svg") {
+    if (options.format == "timeline") {
+      const TableStyle style = style_of_standard_output();
+      text = terminal_timeline(schedule, trace, style.width, style.color);
+    } else if (options.format == "svg") {
       text = to_svg(schedule, trace);
     } else if (options.format == "trace") {
       text = to_trace_json(schedule, trace);
@@ -58,16 +63,18 @@ int print_schedule(const Options& options) {
 
 void add_schedule_command(CLI::App& app, CommandAction& action) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("schedule",
-                                         "Print a pipeline schedule. svg, trace and perfetto show it with "
-                                         "one unit of time for F, I and W of a rank.");
+  CLI::App* command =
+      app.add_subcommand("schedule",
+                         "Print a pipeline schedule. timeline, svg, trace and perfetto show it "
+                         "with one unit of time for F, I and W of a rank.");
   command->add_option("name", options->source.name_or_file, "Schedule name, or a .csv or .json file")
       ->required();
   options->source.add_options(*command);
   command
-      ->add_option("--format", options->format,
-                   "text, csv, json, svg, trace (Chrome JSON) or perfetto (protobuf)")
-      ->check(CLI::IsMember({"text", "csv", "json", "svg", "trace", "perfetto"}));
+      ->add_option(
+          "--format", options->format,
+          "text, csv, json, timeline (in the terminal), svg, trace (Chrome JSON) or perfetto (protobuf)")
+      ->check(CLI::IsMember({"text", "csv", "json", "timeline", "svg", "trace", "perfetto"}));
   command->add_flag("--send-waits", options->send_waits, "csv: with PyTorch's WAIT_SEND cells");
   command->add_option("--compare", options->compare, "Show further schedules side by side")->delimiter(',');
   command->callback([&action, options] { action = [options] { return print_schedule(*options); }; });

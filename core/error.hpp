@@ -10,6 +10,7 @@ namespace plumbline {
 /// Exit codes of the `plumbline` program; scripts rely on the numbers.
 enum class ExitCode : int {
   done = 0,
+  regressed = 1,  // `compare BASE NEW` found a loss
   bad_input = 2,
   does_not_fit = 3,
   rank_failed = 4,

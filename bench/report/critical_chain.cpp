@@ -26,7 +26,8 @@ class Events {
         const Action& action = trace.ranks[rank][i].action;
         places_.try_emplace(key(action.type, action.stage, action.microbatch), EventAt{rank, i});
         if (is_meeting(action.type)) meetings_.push_back({rank, i});
-        if (is_vocabulary(action.type)) {
+        if (is_vocabulary(action.type)) passes_[key(action.type, 0, action.microbatch)].push_back({rank, i});
+        if (is_vocabulary(action.type) || action.type == ActionType::forward) {
           auto& last = last_passes_.try_emplace(key(action.type, 0, action.microbatch), EventAt{rank, i})
                            .first->second;
           if (at({rank, i}).end > at(last).end) last = {rank, i};
@@ -79,10 +80,22 @@ class Events {
     return last;
   }
 
-  /// The vocabulary pass of a micro-batch, on any rank, that ended last.
+  /// The forward or the vocabulary pass of a micro-batch, on any rank, that ended last.
   std::optional<EventAt> last_pass(ActionType type, std::uint32_t microbatch) const {
     const auto found = last_passes_.find(key(type, 0, microbatch));
     return found == last_passes_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  /// What the ranks did before a vocabulary pass that all make together: the last to end.
+  std::optional<EventAt> before_pass(const Action& action) const {
+    std::optional<EventAt> last;
+    const auto found = passes_.find(key(action.type, 0, action.microbatch));
+    if (found == passes_.end()) return last;
+    for (const EventAt place : found->second) {
+      const std::optional<EventAt> other = before(place);
+      if (other && (!last || at(*other).end > at(*last).end)) last = other;
+    }
+    return last;
   }
 
   std::size_t count() const { return count_; }
@@ -97,6 +110,7 @@ class Events {
   const Trace& trace_;
   std::unordered_map<std::uint64_t, EventAt> places_;
   std::unordered_map<std::uint64_t, EventAt> last_passes_;
+  std::unordered_map<std::uint64_t, std::vector<EventAt>> passes_;
   std::vector<EventAt> meetings_;
   std::size_t count_ = 0;
 };
@@ -110,7 +124,7 @@ std::vector<std::optional<EventAt>> producers(const Events& events, const Action
     case forward:
       return {events.find(forward, stage - 1, m), events.find(teacher_forward, stage, m)};
     case teacher_forward:
-      return {events.find(teacher_forward, stage - 1, m)};
+      return {events.find(teacher_forward, stage - 1, m), events.find(forward, stage - 1, m)};
     case receive_forward:
       return {events.find(send_forward, stage - 1, m), events.find(forward, stage - 1, m)};
     case receive_teacher:
@@ -123,8 +137,10 @@ std::vector<std::optional<EventAt>> producers(const Events& events, const Action
       return {events.find(backward, stage + 1, m), events.find(backward_input, stage + 1, m),
               events.find(forward, stage, m), events.last_pass(vocab_backward, m),
               events.last_pass(vocab_forward, m)};
+    case vocab_forward:
+      return {events.last_pass(forward, m), events.before_pass(action)};
     case vocab_backward:
-      return {events.last_pass(vocab_forward, m)};
+      return {events.last_pass(vocab_forward, m), events.before_pass(action)};
     default:
       return {};
   }

@@ -1,0 +1,144 @@
+#include "bench/report/regression.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <unordered_map>
+
+#include "bench/report/figures.hpp"
+#include "core/error.hpp"
+#include "core/text_input.hpp"
+
+namespace plumbline {
+namespace {
+
+struct Metric {
+  const char* what;
+  std::string (*print)(double);
+  double (*of)(const MemoryReport&, const TimeReport&);
+};
+
+const Metric kMetrics[] = {
+    {"step time", readable_time, [](const MemoryReport&, const TimeReport& time) { return time.step.value; }},
+    {"peak memory", readable_bytes,
+     [](const MemoryReport& memory, const TimeReport&) { return static_cast<double>(memory.peak.value); }},
+};
+
+/// How much smaller the new prediction is, as a fraction of the old one; 0 without predictions.
+double predicted_gain(const Record& base, const Record& now, const Metric& metric) {
+  if (!base.prediction || !now.prediction) return 0;
+  const double before = metric.of(base.prediction->memory, base.prediction->time);
+  const double after = metric.of(now.prediction->memory, now.prediction->time);
+  return before > 0 && std::isfinite(after) ? 1 - after / before : 0;
+}
+
+void compare_metric(const Record& base, const Record& now, const Metric& metric, double tolerance,
+                    std::vector<Change>& changes) {
+  const double before = metric.of(base.measurement->memory, base.measurement->time);
+  const double after = metric.of(now.measurement->memory, now.measurement->time);
+  if (!(before > 0) || !std::isfinite(after)) return;
+  const double relative = after / before - 1;
+  if (std::abs(relative) <= tolerance) return;
+  const bool explained = predicted_gain(base, now, metric) >= -relative - tolerance;
+  const Change::Kind kind = relative > 0 ? Change::Kind::loss
+                            : explained  ? Change::Kind::explained_gain
+                                         : Change::Kind::unexplained_gain;
+  changes.push_back(
+      {kind, now.id, metric.what,
+       fmt::format("{} -> {} ({})", metric.print(before), metric.print(after), readable_percent(relative))});
+}
+
+const char* word_of(Change::Kind kind) {
+  switch (kind) {
+    case Change::Kind::loss:
+      return "LOSS";
+    case Change::Kind::unexplained_gain:
+      return "gain, not predicted";
+    default:
+      return "gain, as predicted";
+  }
+}
+
+int place_of(Change::Kind kind) {
+  return kind == Change::Kind::loss ? 0 : kind == Change::Kind::unexplained_gain ? 1 : 2;
+}
+
+}  // namespace
+
+bool Regression::any_loss() const {
+  return std::any_of(changes.begin(), changes.end(),
+                     [](const Change& change) { return change.kind == Change::Kind::loss; });
+}
+
+Regression compare_records(const std::vector<Record>& base, const std::vector<Record>& now,
+                           double tolerance) {
+  Regression regression;
+  std::unordered_map<std::string, const Record*> found;
+  for (const Record& record : now) found[record.id] = &record;
+  for (const Record& before : base) {
+    const auto at = found.find(before.id);
+    if (at == found.end()) {
+      if (before.status == Status::ok)
+        regression.changes.push_back(
+            {Change::Kind::loss, before.id, "missing", "was ok, is not there any more"});
+      continue;
+    }
+    const Record& after = *at->second;
+    found.erase(at);
+    if (before.status == Status::ok && after.status != Status::ok) {
+      regression.changes.push_back(
+          {Change::Kind::loss, before.id, "status",
+           fmt::format("ok -> {}: {}", name_of(after.status), printable(after.reason, 200))});
+    } else if (before.status != Status::ok && after.status == Status::ok) {
+      regression.changes.push_back({Change::Kind::unexplained_gain, before.id, "status",
+                                    fmt::format("{} -> ok", name_of(before.status))});
+    }
+    if (!before.measurement || !after.measurement) continue;
+    ++regression.compared;
+    for (const Metric& metric : kMetrics)
+      compare_metric(before, after, metric, tolerance, regression.changes);
+  }
+  regression.new_cells = static_cast<int>(found.size());
+  std::stable_sort(regression.changes.begin(), regression.changes.end(),
+                   [](const Change& a, const Change& b) { return place_of(a.kind) < place_of(b.kind); });
+  return regression;
+}
+
+std::string to_text(const Regression& regression, double tolerance) {
+  std::string text;
+  int losses = 0;
+  int unexplained = 0;
+  for (const Change& change : regression.changes) {
+    losses += change.kind == Change::Kind::loss ? 1 : 0;
+    unexplained += change.kind == Change::Kind::unexplained_gain ? 1 : 0;
+    text += fmt::format("{:<20} {:<12} {}: {}\n", word_of(change.kind), change.what,
+                        printable(change.id, 100), change.text);
+  }
+  return text +
+         fmt::format("{} cells compared at {:.4g} %: {} losses, {} gains that no prediction explains{}\n",
+                     regression.compared, 100 * tolerance, losses, unexplained,
+                     regression.new_cells == 0 ? "" : fmt::format("; {} new cells", regression.new_cells));
+}
+
+double parse_tolerance(std::string_view text) {
+  std::string_view number = text;
+  const auto drop_blanks = [&] {
+    while (!number.empty() && number.back() == ' ') number.remove_suffix(1);
+  };
+  drop_blanks();
+  const bool percent = !number.empty() && number.back() == '%';
+  if (percent) number.remove_suffix(1);
+  drop_blanks();
+  double value = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+  if (percent) value /= 100;
+  if (error != std::errc{} || end != number.data() + number.size() || !(value >= 0 && value <= 1)) {
+    throw InputError(fmt::format("--tolerance: found \"{}\", expected a share from 0% to 100%, such as 5%",
+                                 printable(text)));
+  }
+  return value;
+}
+
+}  // namespace plumbline

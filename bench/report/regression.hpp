@@ -1,0 +1,42 @@
+// Two sets of records of the same cells: what has become worse, and what has become better without a reason.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/record.hpp"
+
+namespace plumbline {
+
+struct Change {
+  enum class Kind {
+    loss,              // worse by more than the tolerance, or a cell that was ok and is not any more
+    explained_gain,    // better, and the prediction has become better as much
+    unexplained_gain,  // better, and nothing in the prediction says why: look before believing it
+  };
+  Kind kind = Kind::loss;
+  std::string id;
+  std::string what;  // "step time", "peak memory", "status", "missing"
+  std::string text;  // "1.71 s -> 1.92 s (+12.3 %)"
+};
+
+struct Regression {
+  int compared = 0;             // cells that both sides measured
+  int new_cells = 0;            // only on the new side
+  std::vector<Change> changes;  // losses first, then gains without a reason, then the rest
+  bool any_loss() const;
+};
+
+/// Cells are matched by id; step time (the median step) and peak memory are compared, a larger one by more
+/// than `tolerance` (0.05: 5 %) is a loss and a smaller one a gain. A gain is explained when the prediction
+/// of the new record is smaller than that of the base by at least the gain less the tolerance.
+Regression compare_records(const std::vector<Record>& base, const std::vector<Record>& now, double tolerance);
+
+/// One line per change and a summary.
+std::string to_text(const Regression& regression, double tolerance);
+
+/// "5%", "5 %" or "0.05". Throws InputError unless it lies in [0, 1].
+double parse_tolerance(std::string_view text);
+
+}  // namespace plumbline

@@ -1,0 +1,24 @@
+// A trace as a few lines of text for a terminal.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/schedule.hpp"
+#include "core/trace.hpp"
+#include "core/trace_files.hpp"
+
+namespace plumbline {
+
+/// One line per rank, time to the right: "F3----" is the forward of micro-batch 3, a dot stands for time in
+/// which nothing is computed, small letters are the later model chunks of a rank. At the end of a line how
+/// much of the pipeline's part of the step the rank is idle; below, the times and what the letters mean.
+/// Each column shows what takes most of its time. Lines have at most `width` columns (0: 100, at least 40).
+/// `colour` adds terminal colours.
+std::string terminal_timeline(const Schedule& schedule, const Trace& trace, int width, bool colour);
+
+/// Several traces of one schedule, one below the other on one time axis.
+std::string terminal_timeline(const Schedule& schedule, const std::vector<NamedTrace>& traces, int width,
+                              bool colour);
+
+}  // namespace plumbline
