@@ -62,9 +62,7 @@ Matrix UnitGradients::open(int unit) {
 void UnitGradients::done(int unit) {
   if (!reduces_) return;
   const bool is_final = --outstanding_[static_cast<std::size_t>(unit)] == 0;
-  if (zero_stage_ >= 2) {
-    start_scatter(unit);
-  } else if (is_final && zero_stage_ == 1) {
+  if (zero_stage_ >= 2 || (zero_stage_ == 1 && is_final)) {
     start_scatter(unit);
   } else if (is_final) {
     Bucket& bucket = buckets_[bucket_of_unit_[static_cast<std::size_t>(unit)]];

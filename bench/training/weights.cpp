@@ -172,6 +172,7 @@ class Collector {
 void gather_unit(Collector& collector, const std::vector<RankParameters>& tensor_ranks, std::size_t slot,
                  int unit, int pipeline, bool receives, const std::function<void(NamedTensor&&)>& sink) {
   std::vector<std::vector<float>> rows;
+  rows.reserve(tensor_ranks.size());
   for (std::size_t t = 0; t < tensor_ranks.size(); ++t) {
     rows.push_back(collector.collect(tensor_ranks[t], slot, unit, static_cast<int>(t), pipeline));
   }
@@ -202,6 +203,7 @@ void gather_weights(RankStages& stages, Gathered what, const std::function<void(
   for (int stage = 0; stage < placement.parts; ++stage) {  // of the first route
     const int pipeline = placement.rank_of_stage[static_cast<std::size_t>(stage)];
     std::vector<RankParameters> tensor_ranks;
+    tensor_ranks.reserve(static_cast<std::size_t>(layout.tensor));
     for (int t = 0; t < layout.tensor; ++t) {
       tensor_ranks.push_back(rank_parameters(context.config, placement, pipeline, t));
     }
