@@ -11,7 +11,8 @@ std::int64_t attention_scratch_elements(const StageShape& s) {
   return 2 * rows * s.seq + 4 * s.seq * s.head_dim + 3 * rows * s.head_dim + rows;
 }
 
-MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& config) {
+MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& config,
+                           std::span<const StageShape> teachers) {
   MemoryBreakdown held;
   if (stages.empty()) return held;
   std::int64_t whole = 0;  // elements, padding included
@@ -26,7 +27,11 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
     const bool sends_forward = !s.last && !s.next_here;
     const bool sends_backward = !s.first && !s.previous_here;
     const std::int64_t here = (sends_forward ? 1 : 0) + (sends_backward ? 1 : 0);
-    buffers += here * s.rows * s.hidden;
+    const std::int64_t width = s.hidden + (s.distillation.joint ? s.distillation.teacher_hidden : 0);
+    buffers += here * s.rows * width;
+    if (s.distillation.on && !s.distillation.joint && sends_forward) {
+      buffers += s.rows * s.distillation.teacher_hidden;
+    }
     first = first || s.first;
     last = last || s.last;
   }
@@ -38,10 +43,19 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
   held[Category::optimizer].value = (any.zero >= 1 ? owned : whole) * (moments + master) * 4;
   held[Category::communication].value = buffers * any.e();
 
-  const std::int64_t rotary = any.rotary ? 2 * any.seq * (any.head_dim / 2) : 0;
+  const auto rotary_tables = [](const StageShape& s) { return s.rotary ? 2 * s.seq * (s.head_dim / 2) : 0; };
+  std::int64_t rotary = rotary_tables(any);
+  std::int64_t scratch = attention_scratch_elements(any);
+  if (!teachers.empty()) {
+    rotary += rotary_tables(teachers.front());
+    scratch = std::max(scratch, attention_scratch_elements(teachers.front()));
+    for (const StageShape& teacher : teachers) {
+      held[Category::teacher].value += parameters_of(teacher).total() * teacher.e();
+    }
+  }
   const std::int64_t ends = (first ? 1 : 0) + (last ? 1 : 0);
   const std::int64_t token_ids = ends * config.microbatches() * any.tokens;
-  held[Category::workspace].value = 4 * (rotary + token_ids + attention_scratch_elements(any));
+  held[Category::workspace].value = 4 * (rotary + token_ids + scratch);
   return held;
 }
 

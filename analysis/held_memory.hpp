@@ -15,8 +15,9 @@ namespace plumbline {
 /// blocks of one head's queries, output gradients and result, and one number per row.
 std::int64_t attention_scratch_elements(const StageShape& shape);
 
-/// Bytes that live for the whole run on a rank that holds these stages.
-MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& config);
+/// Bytes that live for the whole run on a rank that holds these stages, and these of a teacher.
+MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& config,
+                           std::span<const StageShape> teachers = {});
 /// The same for a rank with one stage.
 MemoryBreakdown held_bytes(const StageShape& shape, const RunConfig& config);
 

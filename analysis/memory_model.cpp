@@ -1,9 +1,12 @@
 #include "analysis/memory_model.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <utility>
 
 #include "analysis/memory_walk.hpp"
+#include "core/error.hpp"
 
 namespace plumbline {
 namespace {
@@ -15,21 +18,23 @@ void add(MemoryBreakdown& to, const MemoryBreakdown& what) {
 /// Profiles of the stages' actions, each replayed when it is first wanted.
 class Profiles {
  public:
-  explicit Profiles(const std::vector<StageShape>& shapes) : shapes_(shapes), known_(shapes.size()) {}
+  Profiles(const std::vector<StageShape>& shapes, const std::vector<StageShape>& teachers)
+      : shapes_(shapes), teachers_(teachers), known_(shapes.size()) {}
 
   struct Entry {
     ActionProfile profile;
     std::int64_t peak_total = 0;
     std::int64_t net_total = 0;
   };
-  const Entry& of(const Action& action) {
+  /// `loss_here` as of action_profile.
+  const Entry& of(const Action& action, bool loss_here) {
     Known& stage = known_[action.stage];
-    const auto type = static_cast<std::size_t>(action.type);
-    if (!stage.has[type]) {
-      stage.entries[type] = entry(action_profile(shapes_[action.stage], action.type));
-      stage.has[type] = true;
+    const auto slot = 2 * static_cast<std::size_t>(action.type) + (loss_here ? 1 : 0);
+    if (!stage.has[slot]) {
+      stage.entries[slot] = entry(action_profile(shape_of(action), action.type, loss_here));
+      stage.has[slot] = true;
     }
-    return stage.entries[type];
+    return stage.entries[slot];
   }
   static Entry entry(const ActionProfile& profile) {
     return {profile, profile.peak.total().value, profile.net.total().value};
@@ -37,11 +42,48 @@ class Profiles {
 
  private:
   struct Known {
-    std::array<Entry, kActionTypes> entries;
-    std::array<bool, kActionTypes> has{};
+    std::array<Entry, 2 * kActionTypes> entries;
+    std::array<bool, 2 * kActionTypes> has{};
   };
+  const StageShape& shape_of(const Action& action) const {
+    const bool teacher = action.type == ActionType::teacher_forward ||
+                         action.type == ActionType::send_teacher ||
+                         action.type == ActionType::receive_teacher;
+    if (!teacher) return shapes_[action.stage];
+    if (teachers_.empty()) {
+      throw InputError(
+          fmt::format("schedule: found action {} without a teacher, expected teacher: in the "
+                      "configuration",
+                      to_string(action)));
+    }
+    return teachers_[action.stage];
+  }
+
   const std::vector<StageShape>& shapes_;
+  const std::vector<StageShape>& teachers_;
   std::vector<Known> known_;
+};
+
+/// Of the two forwards of a micro-batch on the last stage, which one comes later.
+class LossPlaces {
+ public:
+  explicit LossPlaces(const std::vector<StageShape>& shapes) : shapes_(shapes) {}
+
+  /// To be asked once for every action, in order. Without a teacher F always computes the loss.
+  bool loss_in(const Action& action) {
+    const bool student = action.type == ActionType::forward;
+    if (!student && action.type != ActionType::teacher_forward) return true;
+    const StageShape& shape = shapes_[action.stage];
+    if (!shape.distillation.on || !shape.last) return true;
+    if (action.microbatch >= seen_.size()) seen_.resize(action.microbatch + 1);
+    const bool later = seen_[action.microbatch];
+    seen_[action.microbatch] = true;
+    return later;
+  }
+
+ private:
+  const std::vector<StageShape>& shapes_;
+  std::vector<bool> seen_;  // by micro-batch: one of the two is done
 };
 
 /// Walks over a rank's actions, one after the other.
@@ -53,6 +95,7 @@ void walk(const std::vector<StageShape>& shapes, const std::vector<Action>& acti
   if (!shapes.empty() && shapes.front().zero == 1) final = final_actions(shapes, actions);
   auto next_final = final.begin();
   ReductionUnderWay under_way;
+  LossPlaces losses(shapes);
 
   MemoryBreakdown now = memory.held;
   std::int64_t now_total = now.total().value;
@@ -64,12 +107,13 @@ void walk(const std::vector<StageShape>& shapes, const std::vector<Action>& acti
     const Action& action = actions[i];
     Profiles::Entry here;
     const Profiles::Entry* entry = &here;
+    const bool loss_here = losses.loss_in(action);
     const bool is_final = next_final != final.end() && next_final->position == i;
     if (is_final || (under_way.piece > 0 && action.type == ActionType::reduce_gradients)) {
       const FinalUnits units = is_final ? (next_final++)->units : FinalUnits();
       here = Profiles::entry(action_profile(shapes[action.stage], action.type, units, under_way));
     } else {
-      entry = &profiles.of(action);
+      entry = &profiles.of(action, loss_here);
     }
     const ActionProfile& profile = entry->profile;
     MemoryBreakdown highest = now;
@@ -92,18 +136,24 @@ void walk(const std::vector<StageShape>& shapes, const std::vector<Action>& acti
 
 MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedule, MemoryDetail detail) {
   const std::vector<StageShape> shapes = stage_shapes(config, schedule);
-  std::vector<std::vector<StageShape>> stages_of_rank(static_cast<std::size_t>(schedule.ranks));
-  for (const StageShape& shape : shapes) {
-    const int rank = schedule.rank_of_stage[static_cast<std::size_t>(shape.stage)];
-    stages_of_rank[static_cast<std::size_t>(rank)].push_back(shape);
-  }
-  Profiles profiles(shapes);
+  const std::vector<StageShape> teachers = teacher_shapes(config, schedule);
+  const auto by_rank = [&](const std::vector<StageShape>& all) {
+    std::vector<std::vector<StageShape>> stages(static_cast<std::size_t>(schedule.ranks));
+    for (const StageShape& shape : all) {
+      const int rank = schedule.rank_of_stage[static_cast<std::size_t>(shape.stage)];
+      stages[static_cast<std::size_t>(rank)].push_back(shape);
+    }
+    return stages;
+  };
+  const std::vector<std::vector<StageShape>> stages_of_rank = by_rank(shapes);
+  const std::vector<std::vector<StageShape>> teachers_of_rank = by_rank(teachers);
+  Profiles profiles(shapes, teachers);
   std::vector<RankMemory> by_pipeline_rank(static_cast<std::size_t>(schedule.ranks));
   for (int rank = 0; rank < schedule.ranks; ++rank) {
     const auto at = static_cast<std::size_t>(rank);
     RankMemory& memory = by_pipeline_rank[at];
     memory.pipeline_rank = rank;
-    memory.held = held_bytes(stages_of_rank[at], config);
+    memory.held = held_bytes(stages_of_rank[at], config, teachers_of_rank[at]);
     walk(shapes, schedule.actions[at], profiles, detail, memory);
   }
 

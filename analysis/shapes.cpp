@@ -6,6 +6,21 @@ namespace plumbline {
 
 namespace {
 
+DistillationShape distillation_shape(const RunConfig& config, bool joint) {
+  DistillationShape shape;
+  if (!config.teacher) return shape;
+  shape.on = true;
+  shape.joint = joint;
+  shape.hidden = config.distillation_cache == DistillationCache::hidden;
+  shape.unfused = config.distillation_loss == DistillationLoss::unfused;
+  shape.language_model = config.distillation_lm_weight > 0;
+  shape.teacher_hidden = config.teacher->hidden;
+  shape.student_hidden = config.model.hidden;
+  const bool fp32 = config.distillation_cache_dtype == DistillationCacheDType::fp32;
+  shape.cached_size = size_of(fp32 ? DType::fp32 : config.precision);
+  return shape;
+}
+
 /// What every stage has in common.
 StageShape common_shape(const RunConfig& config) {
   const ModelConfig& model = config.model;
@@ -75,6 +90,7 @@ std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& sc
   std::vector<bool> has_embedding(static_cast<std::size_t>(schedule.ranks));
   for (int stage = 0; stage < schedule.stages; ++stage) {
     StageShape shape = route[static_cast<std::size_t>(stage % per_route)];
+    shape.distillation = distillation_shape(config, schedule.joint_teacher);
     shape.stage = stage;
     shape.route = stage / per_route;
     shape.previous_here = !shape.first && !schedule.crosses_ranks(stage, stage - 1);
@@ -88,6 +104,19 @@ std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& sc
   for (StageShape& shape : shapes) {
     const int rank = schedule.rank_of_stage[static_cast<std::size_t>(shape.stage)];
     shape.shared_output = shape.last && shape.tied && has_embedding[static_cast<std::size_t>(rank)];
+  }
+  return shapes;
+}
+
+std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& schedule) {
+  if (!config.teacher) return {};
+  RunConfig teacher = config;
+  teacher.model = *config.teacher;
+  teacher.zero_stage = 0;
+  teacher.recompute_granularity = Recompute::none;
+  std::vector<StageShape> shapes = stage_shapes(teacher, schedule);
+  for (StageShape& shape : shapes) {
+    shape.distillation = distillation_shape(config, schedule.joint_teacher);
   }
   return shapes;
 }

@@ -9,6 +9,19 @@
 
 namespace plumbline {
 
+/// What a stage has to do with the other model of a distillation (bench/training/distillation.md). The same
+/// on the student's and on the teacher's stage.
+struct DistillationShape {
+  bool on = false;      // there is a teacher
+  bool joint = false;   // teacher and student travel in one message per hop
+  bool hidden = false;  // the final norm output is kept until the loss instead of the logits
+  bool unfused = false;
+  bool language_model = false;      // its loss is part of the loss
+  std::int64_t teacher_hidden = 0;  // h_T
+  std::int64_t student_hidden = 0;  // h
+  std::int64_t cached_size = 0;     // bytes of one element of kept teacher logits
+};
+
 /// Widths are per tensor rank. Counts are elements unless said otherwise.
 struct StageShape {
   std::int64_t tokens = 0;        // T = micro_batch_size · seq_length
@@ -51,6 +64,7 @@ struct StageShape {
   std::int64_t recompute_layers = 1;  // full recomputation: layers of a group
   DType type = DType::bf16;           // storage type
   DType grad_type = DType::fp32;
+  DistillationShape distillation;
 
   std::int64_t e() const { return size_of(type); }
   std::int64_t g() const { return size_of(grad_type); }
@@ -58,6 +72,9 @@ struct StageShape {
 
 /// Shapes of all stages of the schedule, every route of it, by stage number.
 std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule);
+/// Shapes of the teacher's stages, as evaluated forward only: neither ZeRO nor recomputation. Empty without
+/// one.
+std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& schedule);
 /// Shapes of a model cut into `stages`, each on a rank of its own.
 std::vector<StageShape> stage_shapes(const RunConfig& config, int stages);
 

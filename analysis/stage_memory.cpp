@@ -14,25 +14,12 @@ constexpr Category kCommunication = Category::communication;
 
 }  // namespace
 
-TensorBytes::TensorBytes(const StageShape& s)
-    : stream(s.rows * s.hidden * s.e()),
-      gathered(s.sequence_parallel ? s.tokens * s.hidden * s.e() : 0),
-      statistics(s.norm_rows * s.rows * 4),
-      qkv(s.tokens * (s.q + 2 * s.k) * s.e()),
-      attention(s.tokens * s.q * s.e()),
-      lse(s.heads * s.tokens * 4),
-      fc1(s.tokens * s.fc1 * s.e()),
-      activation(s.tokens * s.ffn * s.e()),
-      logits(s.tokens * s.vocab * s.e()),
-      loss(3 * s.tokens * 4),
-      partial(s.tensor > 1 && (s.sequence_parallel || s.e() < 4) ? s.tokens * s.hidden * 4 : 0),
-      piece(s.sequence_parallel && s.e() < 4 ? s.rows * s.hidden * 4 : 0) {}
-
 StageReplay::StageReplay(const StageShape& shape, ActionType type, const FinalUnits& final_units,
                          ReductionUnderWay& under_way, Replay& replay)
     : s_(shape),
       bytes_(shape),
       final_(final_units),
+      kept_(type == ActionType::teacher_forward ? Category::teacher : kActivations),
       layer_unit_(padded_unit(shape, layer_matrices(shape))),
       vocabulary_unit_(padded_vocabulary_unit(shape)),
       position_unit_(padded_unit(shape, shape.positions * shape.hidden)),
@@ -102,31 +89,35 @@ Category StageReplay::stage_gradient() const {
 
 /// From the first norm to the activation output.
 void StageReplay::layer_forward() {
-  take(kActivations, bytes_.stream);  // first norm
-  take(kActivations, bytes_.statistics);
+  take(kept_, bytes_.stream);  // first norm
+  take(kept_, bytes_.statistics);
   gather_stream();
-  take(kActivations, bytes_.qkv);
+  take(kept_, bytes_.qkv);
   release_gathered();
-  take(kActivations, bytes_.attention);
-  take(kActivations, bytes_.lse);
-  take(kActivations, bytes_.stream);  // x2
+  take(kept_, bytes_.attention);
+  take(kept_, bytes_.lse);
+  take(kept_, bytes_.stream);  // x2
   sum_over_tensor_ranks();
-  if (s_.recompute == Recompute::selective) give(kActivations, bytes_.attention + bytes_.lse);
-  take(kActivations, bytes_.stream);  // second norm
-  take(kActivations, bytes_.statistics);
+  if (s_.recompute == Recompute::selective) give(kept_, bytes_.attention + bytes_.lse);
+  take(kept_, bytes_.stream);  // second norm
+  take(kept_, bytes_.statistics);
   gather_stream();
-  take(kActivations, bytes_.fc1);
+  take(kept_, bytes_.fc1);
   release_gathered();
-  take(kActivations, bytes_.activation);
+  take(kept_, bytes_.activation);
 }
 
 /// y in a tensor of its own.
 void StageReplay::layer_output() {
-  take(kActivations, bytes_.stream);
+  take(kept_, bytes_.stream);
   sum_over_tensor_ranks();
 }
 
-void StageReplay::forward() {
+void StageReplay::forward(bool loss) {
+  if (joint_before()) {
+    take(kActivations, bytes_.stream);  // x, copied out of the message
+    give(kCommunication, bytes_.joint);
+  }
   if (s_.first) {
     values_.begin_use();
     take(kActivations, bytes_.stream);
@@ -144,7 +135,7 @@ void StageReplay::forward() {
     values_.begin_use();
     layer_forward();
     const bool into_send_buffer = layer == s_.layers - 1 && !s_.last && !s_.next_here;
-    if (into_send_buffer) {
+    if (into_send_buffer && !s_.distillation.joint) {
       sum_over_tensor_ranks();
     } else {
       layer_output();
@@ -163,8 +154,16 @@ void StageReplay::forward() {
     take(Category::logits, bytes_.logits);
     values_.end_use();
     release_gathered();
-    take(kWorkspace, bytes_.loss);
-    give(kWorkspace, bytes_.loss);
+    if (!s_.distillation.on) {
+      take(kWorkspace, bytes_.loss);
+      give(kWorkspace, bytes_.loss);
+    } else if (loss) {
+      distillation_loss();
+    }
+  }
+  if (joint_after()) {  // y and the teacher's go into the send buffer
+    give(kActivations, bytes_.stream);
+    give(Category::teacher, bytes_.teacher_stream);
   }
 }
 
@@ -253,11 +252,19 @@ void StageReplay::layer_backward(std::int64_t layer) {
   give(kWorkspace, bytes_.qkv);
   give(kActivations, bytes_.stream);                                        // first norm output
   if (layer == 0 && s_.previous_here) take(kCommunication, bytes_.stream);  // the previous stage's G
+  if (layer == 0 && joint_before()) {  // a tensor of its own, copied into the message
+    take(kWorkspace, bytes_.stream);
+    give(kWorkspace, bytes_.stream);
+  }
   give(kWorkspace, bytes_.stream);
   give(kActivations, bytes_.stream + bytes_.statistics);  // x and the first norm's statistics
 }
 
 void StageReplay::backward() {
+  if (joint_after()) {
+    take(kCommunication, bytes_.stream);  // G, copied out of the message
+    give(kCommunication, bytes_.joint);
+  }
   if (s_.last) {
     values_.begin_use();
     take(kWorkspace, bytes_.stream);  // dnorm

@@ -21,9 +21,13 @@ struct TensorBytes {
   std::int64_t fc1;
   std::int64_t activation;  // T·F
   std::int64_t logits;
-  std::int64_t loss;     // statistics of the loss
-  std::int64_t partial;  // fp32, of a product that is summed over tensor ranks
-  std::int64_t piece;    // its share after a reduce-scatter, before it is rounded
+  std::int64_t loss;              // statistics of the loss
+  std::int64_t joint;             // message of teacher and student
+  std::int64_t teacher_stream;    // R·h_T
+  std::int64_t teacher_gathered;  // T·h_T; 0 without sequence parallelism
+  std::int64_t teacher_logits;    // kept until the loss
+  std::int64_t partial;           // fp32, of a product that is summed over tensor ranks
+  std::int64_t piece;             // its share after a reduce-scatter, before it is rounded
 
   explicit TensorBytes(const StageShape& s);
 };
@@ -34,7 +38,9 @@ class StageReplay {
   StageReplay(const StageShape& shape, ActionType type, const FinalUnits& final_units,
               ReductionUnderWay& under_way, Replay& replay);
 
-  void forward();
+  /// `loss`: with a teacher, whether the loss is computed in this one.
+  void forward(bool loss = true);
+  void teacher_forward(bool loss);
   void backward();
   void backward_input();
   void backward_weight();
@@ -46,6 +52,9 @@ class StageReplay {
   void release_gathered();
   void sum_over_tensor_ranks();
 
+  bool joint_before() const;
+  bool joint_after() const;
+  void distillation_loss();
   void layer_forward();
   void layer_output();
   void recompute(std::int64_t begin, std::int64_t end);
@@ -66,6 +75,7 @@ class StageReplay {
   const StageShape& s_;
   const TensorBytes bytes_;
   const FinalUnits final_;
+  const Category kept_;            // of what a forward allocates for later
   const std::int64_t layer_unit_;  // elements, padded
   const std::int64_t vocabulary_unit_;
   const std::int64_t position_unit_;

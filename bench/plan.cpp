@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "analysis/flops.hpp"
+#include "analysis/memory_model.hpp"
 #include "core/error.hpp"
 #include "core/schedule_text.hpp"
 #include "core/validate.hpp"
+#include "schedules/generators.hpp"
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
 
@@ -43,6 +46,58 @@ Schedule make_for(const RunConfig& config) {
   request.microbatches = config.microbatches();
   if (config.virtual_pipeline_chunks > 1) request.chunks = config.virtual_pipeline_chunks;
   return make_schedule(request);
+}
+
+/// FLOPs of every stage as times: the order must not depend on the machine that it is made on.
+DistillationTimes distillation_times(const RunConfig& config) {
+  const Schedule placement = distillation_abeja(config.pipeline_model_parallel_size, 1);
+  DistillationTimes times;
+  for (const StageShape& shape : stage_shapes(config, placement)) {
+    const StageFlops flops = stage_flops(shape);
+    times.forward.push_back({flops.forward.value});
+    times.backward.push_back({flops.backward.value});
+  }
+  for (const StageShape& shape : teacher_shapes(config, placement)) {
+    times.teacher.push_back({stage_flops(shape).forward.value});
+  }
+  return times;
+}
+
+Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedule) {
+  // Our executor's sends return at once, so the two directions between neighbours may overlap.
+  return add_step_end(
+      add_transfers(schedule, TransferOrder::sends_first),
+      {.data_parallel = config.data_parallel_size() > 1, .tied_embedding = config.model.tied_embeddings});
+}
+
+/// bubble-fill with as many cached outputs as the budget allows, one at least: then a run says what is
+/// missing.
+Schedule fill_within_budget(const RunConfig& config, ScheduleRequest request) {
+  const auto made_with = [&](std::int64_t cached) {
+    request.cached_outputs = cached;
+    return make_schedule(request);
+  };
+  std::int64_t fits = 1;
+  std::int64_t too_many = request.microbatches + std::int64_t{1};
+  while (too_many - fits > 1) {
+    // All of them first: most budgets are not short.
+    const std::int64_t cached =
+        too_many > request.microbatches ? request.microbatches : (fits + too_many) / 2;
+    const Schedule schedule = with_transfers_and_end(config, made_with(cached));
+    (predict_memory(config, schedule).fits(config.memory_budget) ? fits : too_many) = cached;
+  }
+  return made_with(fits);
+}
+
+Schedule distill_for(const RunConfig& config) {
+  ScheduleRequest request;
+  request.name = config.distillation_schedule;
+  request.ranks = config.pipeline_model_parallel_size;
+  request.microbatches = config.microbatches();
+  if (request.name != "bubble-fill") return make_schedule(request);
+  request.distillation = distillation_times(config);
+  request.cached_outputs = config.distillation_cache_limit;
+  return request.cached_outputs > 0 ? make_schedule(request) : fill_within_budget(config, std::move(request));
 }
 
 int rank_of(const Schedule& schedule, int stage) {
@@ -86,12 +141,11 @@ void check_placement(const RunConfig& config, const Schedule& schedule) {
 }  // namespace
 
 Schedule schedule_for(const RunConfig& config) {
-  Schedule schedule = is_file(config.pipeline_schedule) ? load_for(config) : make_for(config);
+  Schedule schedule = config.teacher                      ? distill_for(config)
+                      : is_file(config.pipeline_schedule) ? load_for(config)
+                                                          : make_for(config);
   check_placement(config, schedule);
-  // Our executor's sends return at once, so the two directions between neighbours may overlap.
-  schedule = add_transfers(schedule, TransferOrder::sends_first);
-  schedule = add_step_end(std::move(schedule), {.data_parallel = config.data_parallel_size() > 1,
-                                                .tied_embedding = config.model.tied_embeddings});
+  schedule = with_transfers_and_end(config, schedule);
   validate(schedule);
   return schedule;
 }

@@ -6,9 +6,10 @@
 
 namespace plumbline {
 
-/// The configuration's pipeline schedule (a name, or the path of a .csv or .json) with transfers and the end
-/// of the step. Throws InputError when the schedule does not allow the sizes, has more stages than the model
-/// layers, or places stages where the training step cannot have them.
+/// The configuration's pipeline schedule (a name, or the path of a .csv or .json; with a teacher the
+/// distillation schedule) with transfers and the end of the step. Throws InputError when the schedule does
+/// not allow the sizes, has more stages than the model layers, or places stages where the training step
+/// cannot have them.
 Schedule schedule_for(const RunConfig& config);
 
 }  // namespace plumbline

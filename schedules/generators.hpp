@@ -3,6 +3,7 @@
 // the schedule. Formulas and citations stand on top of the .cpp files.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "core/schedule.hpp"
@@ -39,6 +40,16 @@ Schedule zb_v(int ranks, int microbatches);
 Schedule distillation_nemo_2504(int ranks, int microbatches);
 Schedule distillation_abeja(int ranks, int microbatches);
 Schedule distillation_nemo_13065(int ranks, int microbatches);
+
+/// Times per rank and micro-batch that a distillation is ordered by; only their ratios matter.
+struct DistillationTimes {
+  std::vector<Seconds> teacher;   // TF
+  std::vector<Seconds> forward;   // F
+  std::vector<Seconds> backward;  // B
+};
+/// At most `cached` >= 1 teacher outputs wait for their loss on the last stage.
+Schedule distillation_bubble_fill(int ranks, int microbatches, std::int64_t cached,
+                                  const DistillationTimes& times);
 Schedule dualpipe(int ranks, int microbatches);
 Schedule dualpipe_v(int ranks, int microbatches);
 

@@ -47,12 +47,21 @@ template <VocabPasses kPasses>
 Schedule make_vocab_v_half(const ScheduleRequest& r) {
   return vocab_v_half(r.ranks, r.microbatches, kPasses, true, r.vocab_times);
 }
+Schedule make_bubble_fill(const ScheduleRequest& r) {
+  const std::int64_t cached = r.cached_outputs > 0 ? r.cached_outputs : r.ranks;
+  if (r.distillation) return distillation_bubble_fill(r.ranks, r.microbatches, cached, *r.distillation);
+  const auto ranks = static_cast<std::size_t>(std::max(r.ranks, 0));
+  const std::vector<Seconds> ones(ranks, Seconds{1});
+  const std::vector<Seconds> twos(ranks, Seconds{2});
+  return distillation_bubble_fill(r.ranks, r.microbatches, std::max<std::int64_t>(cached, 1),
+                                  {ones, ones, twos});
+}
 template <Schedule (*kGenerator)(int, int)>
 Schedule plain(const ScheduleRequest& r) {
   return kGenerator(r.ranks, r.microbatches);
 }
 
-constexpr std::array<Entry, 19> kEntries = {{
+constexpr std::array<Entry, 20> kEntries = {{
     {"gpipe", 1, plain<gpipe>},
     {"1f1b", 1, plain<one_f_one_b>},
     {"interleaved", 2, make_interleaved},
@@ -72,6 +81,7 @@ constexpr std::array<Entry, 19> kEntries = {{
     {"nemo-2504", 1, plain<distillation_nemo_2504>},
     {"abeja", 1, plain<distillation_abeja>},
     {"nemo-13065", 1, plain<distillation_nemo_13065>},
+    {"bubble-fill", 1, make_bubble_fill},
 }};
 
 /// 1f1b and v-half have names of their own with vocabulary passes.

@@ -26,10 +26,14 @@ struct ScheduleRequest {
   VocabTimes vocab_times;
   /// zb-auto: measured times; without, equal ones. memory_limit 0 means that of 1F1B, P activations.
   std::optional<ZeroBubbleCosts> zero_bubble;
+  /// bubble-fill: times; without, TF = F = 1 and B = 2. Cached teacher outputs at most; 0 means one per rank.
+  std::optional<DistillationTimes> distillation;
+  std::int64_t cached_outputs = 0;
 };
 
 /// gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-auto, zb-v, v-half, v-min, dualpipe, dualpipev, vocab-1,
-/// vocab-2, interlaced, v-half-vocab-1, v-half-vocab-2, nemo-2504, abeja, nemo-13065.
+/// vocab-2, interlaced, v-half-vocab-1, v-half-vocab-2, nemo-2504, abeja, nemo-13065,
+/// bubble-fill.
 const std::vector<std::string_view>& schedule_names();
 
 /// Throws InputError: an unknown name with the nearest known one, or the constraint that the sizes break.
