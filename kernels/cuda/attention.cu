@@ -44,7 +44,10 @@ HeadShape head_shape(const AttentionShape& s) {
 void attention_forward(const Queue& queue, const AttentionShape& shape, Matrix q, Matrix k, Matrix v,
                        Matrix out, Matrix lse) {
   if (q.empty()) return;
-  simple_attention_forward(queue, head_shape(shape), {q, k, v, out, lse});
+  const HeadShape s = head_shape(shape);
+  const AttentionArguments arguments{q, k, v, out, lse};
+  if (tensor_attention_takes(s, arguments)) return tensor_attention_forward(queue, s, arguments);
+  simple_attention_forward(queue, s, arguments);
 }
 
 void attention_backward(const Queue& queue, const AttentionShape& shape, Matrix q, Matrix k, Matrix v,
@@ -58,7 +61,12 @@ void attention_backward(const Queue& queue, const AttentionShape& shape, Matrix 
            {.x = static_cast<unsigned>((rows + kThreads / 32 - 1) / (kThreads / 32)), .threads = kThreads},
            dots_kernel<T>, s, View<const T>(out), View<const T>(dout), dots, rows);
   });
-  simple_attention_backward(queue, s, {q, k, v, out, lse}, {dout, dq, dk, dv, dots});
+  const AttentionArguments arguments{q, k, v, out, lse};
+  const AttentionGradients gradients{dout, dq, dk, dv, dots};
+  if (tensor_attention_takes(s, arguments, gradients)) {
+    return tensor_attention_backward(queue, s, arguments, gradients);
+  }
+  simple_attention_backward(queue, s, arguments, gradients);
 }
 
 }  // namespace plumbline::cuda

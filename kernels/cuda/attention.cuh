@@ -77,4 +77,13 @@ void simple_attention_forward(const Queue& queue, const HeadShape& shape,
 void simple_attention_backward(const Queue& queue, const HeadShape& shape,
                                const AttentionArguments& arguments, const AttentionGradients& gradients);
 
+// attention_tensor.cu: bf16 and fp16 whose rows and heads start at 16-byte boundaries, head sizes up to 128.
+bool tensor_attention_takes(const HeadShape& shape, const AttentionArguments& arguments);
+bool tensor_attention_takes(const HeadShape& shape, const AttentionArguments& arguments,
+                            const AttentionGradients& gradients);
+void tensor_attention_forward(const Queue& queue, const HeadShape& shape,
+                              const AttentionArguments& arguments);
+void tensor_attention_backward(const Queue& queue, const HeadShape& shape,
+                               const AttentionArguments& arguments, const AttentionGradients& gradients);
+
 }  // namespace plumbline::cuda

@@ -63,6 +63,40 @@ __device__ __forceinline__ unsigned char* dynamic_shared() {
   return plumbline_dynamic_shared;
 }
 
+/// c (16×8) += a (16×16) · b (16×8) by a warp's tensor core instruction, in the register layout PTX gives it
+/// (mma.m16n8k16): with group = lane / 4 and pair = 2·(lane % 4), a holds the element pairs (group, pair),
+/// (group + 8, pair), (group, pair + 8), (group + 8, pair + 8), b the pairs down a column (pair, group),
+/// (pair + 8, group), c the elements (group, pair), (group, pair + 1), (group + 8, pair), (group + 8, pair +
+/// 1).
+template <class T>
+__device__ __forceinline__ void multiply_add(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
+template <>
+__device__ __forceinline__ void multiply_add<__nv_bfloat16>(float (&c)[4], const unsigned (&a)[4],
+                                                            const unsigned (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+template <>
+__device__ __forceinline__ void multiply_add<__half>(float (&c)[4], const unsigned (&a)[4],
+                                                     const unsigned (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+/// b as multiply_add wants it from a 16×8 piece of a row-major tile in shared memory whose rows start at
+/// 16-byte boundaries, `stride` elements apart.
+template <class T>
+__device__ __forceinline__ void load_down_columns(unsigned (&b)[2], const T* piece, int stride) {
+  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(piece + (threadIdx.x % 16) * stride));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"
+               : "=r"(b[0]), "=r"(b[1])
+               : "r"(address)
+               : "memory");
+}
+
 /// Starts `kernel` on the queue. More dynamic shared memory than 48 KiB is asked for first.
 template <class... Parameters, class... Arguments>
 void launch(const Queue& queue, const Grid& grid, void (*kernel)(Parameters...), Arguments... arguments) {

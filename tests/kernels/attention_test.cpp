@@ -99,14 +99,15 @@ struct Case {
   const char* why;
 };
 
-void check(const Case& c, DType type) {
+/// Rows lie `gap` elements, or a multiple, further apart than they are wide: with 8, at 16-byte boundaries.
+void check(const Case& c, DType type, std::int64_t gap) {
   const AttentionShape& s = c.shape;
-  const std::string what = fmt::format("{} {}", c.why, name_of(type));
+  const std::string what = fmt::format("{} {} gap {}", c.why, name_of(type), gap);
   const std::int64_t tokens = s.batch * s.seq;
   const std::int64_t q_cols = s.heads * s.head_dim;
   const std::int64_t kv_cols = s.kv_heads * s.head_dim;
   // q, k and v are slices of one wide matrix, as the fused projection leaves them.
-  const Guarded qkv = random_matrix(tokens, q_cols + 2 * kv_cols, type, 1);
+  const Guarded qkv = random_matrix(tokens, q_cols + 2 * kv_cols, type, gap);
   const Matrix q = qkv.matrix().columns(0, q_cols);
   const Matrix k = qkv.matrix().columns(q_cols, kv_cols);
   const Matrix v = qkv.matrix().columns(q_cols + kv_cols, kv_cols);
@@ -122,15 +123,15 @@ void check(const Case& c, DType type) {
   const Dense expected_out = reference.forward(&expected_lse);
 
   const Guarded scratch(1, operators().attention_scratch(s, type), DType::fp32);
-  const Guarded out(tokens, q_cols, type, 2);
+  const Guarded out(tokens, q_cols, type, 2 * gap);
   const Guarded lse(s.batch * s.heads, s.seq, DType::fp32, 3);
   operators().attention_forward(s, q, k, v, out, lse, scratch);
   expect_close(out, expected_out, 2 * tolerance(type), what + " out");
   expect_close(lse, expected_lse, tolerance(DType::fp32), what + " lse");
   EXPECT_EQ(normalised_error(qkv.read(), all), 0) << what << ": inputs changed";
 
-  const Guarded dout = random_matrix(tokens, q_cols, type, 1);
-  const Guarded dqkv = random_matrix(tokens, q_cols + 2 * kv_cols, type, 4);
+  const Guarded dout = random_matrix(tokens, q_cols, type, gap);
+  const Guarded dqkv = random_matrix(tokens, q_cols + 2 * kv_cols, type, 4 * gap);
   operators().attention_backward(s, q, k, v, out, lse, dout, dqkv.matrix().columns(0, q_cols),
                                  dqkv.matrix().columns(q_cols, kv_cols),
                                  dqkv.matrix().columns(q_cols + kv_cols, kv_cols), scratch);
@@ -157,11 +158,15 @@ constexpr Case kCases[] = {
     {{2, 128, 3, 3, 20}, "one full block, head size not a multiple of the lanes"},
     {{1, 300, 4, 2, 64}, "three blocks"},
     {{1, 33, 6, 1, 5}, "multi-query with odd sizes"},
+    {{2, 65, 2, 1, 72}, "a head size between powers of two"},
+    {{1, 97, 3, 1, 128}, "wide heads"},
 };
 
 TEST(Attention, ForwardAndBackward) {
   for (const Case& c : kCases) {
-    for (const DType type : element_types()) check(c, type);
+    for (const DType type : element_types()) {
+      for (const std::int64_t gap : {1, 8}) check(c, type, gap);
+    }
   }
 }
 

@@ -1,4 +1,5 @@
 // Fibers of the processor that tests run CUDA kernels on.
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cstdio>
@@ -14,24 +15,24 @@ constexpr unsigned kWarp = 32;
 constexpr std::size_t kStack = std::size_t{64} << 10;
 constexpr std::size_t kMostShared = std::size_t{227} << 10;  // of compute capability 9.0
 constexpr std::size_t kGuard = 4096;
-constexpr std::size_t kMostExchanged = 16;
+constexpr std::size_t kMostShown = 32;
 constexpr unsigned char kPoison = 0xFF;  // NaN in every storage type
 
-enum class State { ready, at_barrier, at_exchange, done };
+enum class State { ready, at_barrier, at_show, done };
 
 struct Fiber {
-  ucontext_t context{};
+  jmp_buf place{};  // where it waits
+  bool started = false;
   std::vector<unsigned char> stack = std::vector<unsigned char>(kStack);
   State state = State::done;
-  unsigned exchanges = 0;
-  unsigned char
-      slots[2][kMostExchanged];  // of this exchange and the one before, which a slower lane still reads
+  unsigned shows = 0;
+  unsigned char slots[2][kMostShown];  // of this show and the one before, which a slower lane still reads
 };
 
 struct Processor {
   std::vector<Fiber> fibers;
   std::vector<unsigned char> shared = std::vector<unsigned char>(kMostShared + kGuard + 16);
-  ucontext_t scheduler{};
+  jmp_buf scheduler{};
   Position position;
   const std::function<void()>* kernel = nullptr;
   bool reversed = false;
@@ -51,23 +52,35 @@ Fiber& current() {
   return processor().fibers[processor().position.thread];
 }
 
+// A context is made to get onto a fiber's stack; from then on it is entered and left by jumps, which, unlike
+// swapcontext, ask nothing of the kernel.
 void start() {
   (*processor().kernel)();
   current().state = State::done;
-  // Returning goes to the scheduler, the context's successor.
+  _longjmp(processor().scheduler, 1);
 }
 
 void leave(State state) {
   Fiber& fiber = current();
   fiber.state = state;
-  swapcontext(&fiber.context, &processor().scheduler);
+  if (_setjmp(fiber.place) == 0) _longjmp(processor().scheduler, 1);
 }
 
 /// Lets thread `index` run until it waits or ends.
 void resume(unsigned index) {
   Processor& p = processor();
   p.position.thread = index;
-  swapcontext(&p.scheduler, &p.fibers[index].context);
+  Fiber& fiber = p.fibers[index];
+  if (_setjmp(p.scheduler) != 0) return;
+  if (fiber.started) _longjmp(fiber.place, 1);
+  fiber.started = true;
+  ucontext_t fresh;
+  getcontext(&fresh);
+  fresh.uc_stack.ss_sp = fiber.stack.data();
+  fresh.uc_stack.ss_size = fiber.stack.size();
+  fresh.uc_link = nullptr;
+  makecontext(&fresh, start, 0);
+  setcontext(&fresh);
 }
 
 /// Runs every ready thread of a warp; true when there was one. Lanes that all wait for each other are ready
@@ -82,7 +95,7 @@ bool run_warp(unsigned first, unsigned last) {
     resume(index);
   }
   unsigned waiting = 0;
-  for (unsigned i = first; i < last; ++i) waiting += p.fibers[i].state == State::at_exchange ? 1 : 0;
+  for (unsigned i = first; i < last; ++i) waiting += p.fibers[i].state == State::at_show ? 1 : 0;
   if (waiting == 0) return progress;
   if (waiting != last - first || last - first != kWarp)
     fail("a shuffle that not all lanes of the warp reach");
@@ -95,13 +108,9 @@ void run_block() {
   const unsigned threads = p.position.threads;
   for (unsigned i = 0; i < threads; ++i) {
     Fiber& fiber = p.fibers[i];
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.data();
-    fiber.context.uc_stack.ss_size = fiber.stack.size();
-    fiber.context.uc_link = &p.scheduler;
-    makecontext(&fiber.context, start, 0);
+    fiber.started = false;
     fiber.state = State::ready;
-    fiber.exchanges = 0;
+    fiber.shows = 0;
   }
   for (;;) {
     bool progress = false;
@@ -155,14 +164,21 @@ void wait_for_block() {
   leave(State::at_barrier);
 }
 
-void exchange(void* value, std::size_t bytes, int mask) {
-  if (bytes > kMostExchanged) fail("a shuffle of more than 16 bytes");
-  Processor& p = processor();
+void show(const void* value, std::size_t bytes) {
+  if (bytes > kMostShown) fail("a lane shows more than 32 bytes");
+  Fiber& fiber = current();
+  std::memcpy(fiber.slots[fiber.shows++ % 2], value, bytes);
+  leave(State::at_show);
+}
+
+const void* shown_across(int mask) {
+  return shown_by(position().thread % kWarp ^ static_cast<unsigned>(mask));
+}
+
+const void* shown_by(unsigned lane) {
+  const Processor& p = processor();
   const unsigned own = p.position.thread;
-  const unsigned slot = p.fibers[own].exchanges++ % 2;
-  std::memcpy(p.fibers[own].slots[slot], value, bytes);
-  leave(State::at_exchange);
-  std::memcpy(value, p.fibers[own ^ static_cast<unsigned>(mask)].slots[slot], bytes);
+  return p.fibers[own / kWarp * kWarp + lane].slots[(p.fibers[own].shows - 1) % 2];
 }
 
 unsigned char* dynamic_shared() {

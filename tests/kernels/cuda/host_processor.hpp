@@ -29,9 +29,11 @@ struct Position {
 /// Of the fiber that runs now.
 const Position& position();
 void wait_for_block();
-/// Leaves `bytes` bytes of this lane's and returns those of the lane whose number differs in the bits of
-/// `mask`.
-void exchange(void* value, std::size_t bytes, int mask);
+/// Shows `bytes` bytes (32 at most) to all lanes of the warp, which all call it.
+void show(const void* value, std::size_t bytes);
+/// What the lane whose number differs in the bits of `mask`, or lane `lane` of the warp, showed last.
+const void* shown_across(int mask);
+const void* shown_by(unsigned lane);
 unsigned char* dynamic_shared();
 
 }  // namespace host
@@ -59,12 +61,58 @@ inline void sync_block() {
 }
 template <class V>
 V shuffle_xor(V value, int mask) {
-  host::exchange(&value, sizeof value, mask);
+  host::show(&value, sizeof value);
+  std::memcpy(&value, host::shown_across(mask), sizeof value);
   return value;
 }
 inline unsigned char* dynamic_shared() {
   return host::dynamic_shared();
 }
+inline float as_float(__nv_bfloat16 x) {
+  return __bfloat162float(x);
+}
+inline float as_float(__half x) {
+  return __half2float(x);
+}
+
+template <class T>
+void multiply_add(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  struct Operands {
+    T a[8];
+    T b[4];
+  } operands;
+  std::memcpy(static_cast<void*>(operands.a), a, sizeof a);
+  std::memcpy(static_cast<void*>(operands.b), b, sizeof b);
+  host::show(&operands, sizeof operands);
+  const unsigned group = thread_x() % 32 / 4;
+  const unsigned pair = thread_x() % 4 * 2;
+  // Where the element of a's row `row` or b's column `col` at position k of the sum lies: in lane 4·row +
+  // k%8/2.
+  const auto of = [](unsigned line, unsigned k) {
+    return static_cast<const Operands*>(host::shown_by(4 * (line % 8) + k % 8 / 2));
+  };
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned row = group + 8 * (i / 2);
+    const unsigned col = pair + i % 2;
+    for (unsigned k = 0; k < 16; ++k) {
+      const T left = of(row, k)->a[2 * (row / 8) + 4 * (k / 8) + k % 2];
+      const T right = of(col, k)->b[2 * (k / 8) + k % 2];
+      c[i] += as_float(left) * as_float(right);
+    }
+  }
+}
+
+template <class T>
+void load_down_columns(unsigned (&b)[2], const T* piece, int stride) {
+  const int group = static_cast<int>(thread_x() % 32 / 4);
+  const int pair = static_cast<int>(thread_x() % 4 * 2);
+  for (int half = 0; half < 2; ++half) {
+    const T down[2] = {piece[(8 * half + pair) * stride + group],
+                       piece[(8 * half + pair + 1) * stride + group]};
+    std::memcpy(&b[half], static_cast<const void*>(down), sizeof b[half]);
+  }
+}
+
 inline int min(int a, int b) {
   return std::min(a, b);
 }
