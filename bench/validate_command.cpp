@@ -4,6 +4,7 @@
 #include <fstream>
 #include <memory>
 
+#include "analysis/cluster/leave_one_out.hpp"
 #include "analysis/cluster/published.hpp"
 #include "bench/commands.hpp"
 #include "bench/schedule_maker.hpp"
@@ -19,11 +20,17 @@ struct Options {
   std::string only;
   bool json = false;
   bool rows = false;
+  bool leave_one_out = false;
 };
 
 int validate(const Options& options) {
-  std::vector<cluster::PublishedTable> tables =
+  const std::vector<cluster::PublishedTable> tables =
       options.folder.empty() ? cluster::built_in_tables() : cluster::read_tables(options.folder);
+  if (options.leave_one_out) {
+    fmt::print("{}", leave_one_out_text(cluster::leave_one_out(tables, cluster::built_in_profiles(),
+                                                               make_cluster_schedule)));
+    return static_cast<int>(ExitCode::done);
+  }
   std::vector<cluster::ComparedTable> compared;
   std::string names;
   for (const cluster::PublishedTable& table : tables) {
@@ -57,6 +64,8 @@ void add_validate_command(CLI::App& app, CommandAction& action) {
   command->add_option("--table", options->only, "Only the table of this name")->type_name("NAME");
   command->add_option("--plot", options->plot, "Also write the errors as a picture")->type_name("FILE.svg");
   command->add_flag("--json", options->json, "Print tables and rows as JSON");
+  command->add_flag("--leave-one-out", options->leave_one_out,
+                    "Choose constants on all tables but one, and show the error of that one");
   command->add_flag("--rows", options->rows, "Print every row, not only the tables' figures");
   command->callback([=, &action] { action = [=] { return validate(*options); }; });
 }

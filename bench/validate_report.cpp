@@ -84,6 +84,20 @@ std::string validation_json(const std::vector<ComparedTable>& tables) {
          "\n";
 }
 
+std::string leave_one_out_text(const std::vector<cluster::LeftOut>& list) {
+  std::string text = fmt::format("{:<36} {:>10} {:>10} {:>8}  factors of:", "table left out", "shipped %",
+                                 "chosen %", "points");
+  for (const std::string& name : cluster::calibratable_constants()) text += fmt::format(" {},", name);
+  text.back() = '\n';
+  for (const cluster::LeftOut& left : list) {
+    text += fmt::format("{:<36} {:>10.2f} {:>10.2f} {:>+8.2f} ", left.table, 100 * left.shipped,
+                        100 * left.chosen, 100 * (left.chosen - left.shipped));
+    for (const double factor : left.factors) text += fmt::format(" {:.2f}", factor);
+    text += '\n';
+  }
+  return text;
+}
+
 std::string validation_svg(const std::vector<ComparedTable>& tables) {
   constexpr double kWidth = 900;
   constexpr double kLeft = 300;

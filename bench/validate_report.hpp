@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/cluster/leave_one_out.hpp"
 #include "analysis/cluster/published.hpp"
 
 namespace plumbline {
@@ -15,5 +16,8 @@ std::string validation_text(const std::vector<cluster::ComparedTable>& tables, b
 std::string validation_json(const std::vector<cluster::ComparedTable>& tables);
 /// Predicted ÷ published of every row, one strip per table, as an SVG picture.
 std::string validation_svg(const std::vector<cluster::ComparedTable>& tables);
+
+/// One line per table left out: its error with the shipped constants and with those the others choose.
+std::string leave_one_out_text(const std::vector<cluster::LeftOut>& list);
 
 }  // namespace plumbline

@@ -1,0 +1,117 @@
+// `plumbline validate` and `plumbline search` as a script sees them.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace plumbline {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+struct Outcome {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+class ValidateSearch : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "plumbline-search-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    write("gpt.yaml",
+          "model: gpt2-124m\nhardware: a100-sxm-80gb\nseq_length: 1024\nmicro_batch_size: "
+          "1\nglobal_batch_size: 16\n");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  static std::string read(const fs::path& path) {
+    std::ifstream in(path);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+  }
+  Outcome plumbline(const std::string& arguments) const {
+    const std::string command = fmt::format("cd {0} && HOME={0} {1} {2} >out.txt 2>err.txt", folder_.string(),
+                                            PLUMBLINE_PROGRAM, arguments);
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(folder_ / "out.txt"),
+            read(folder_ / "err.txt")};
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(ValidateSearch, ValidateWorksFromAnyFolder) {
+  const Outcome outcome = plumbline("validate --json --plot errors.svg");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json json = nlohmann::json::parse(outcome.out);
+  bool seen = false;
+  for (const nlohmann::json& table : json.at("tables")) {
+    if (table.at("name") != "korthikanti_table5") continue;
+    seen = true;
+    EXPECT_EQ(table.at("rows"), 4);
+    EXPECT_LT(table.at("mape"), 0.04);
+  }
+  EXPECT_TRUE(seen);
+  EXPECT_THAT(read(folder_ / "errors.svg"), HasSubstr("</svg>"));
+}
+
+TEST_F(ValidateSearch, ValidateRefusesBadTables) {
+  EXPECT_EQ(plumbline("validate --tables nowhere").exit_code, 2);
+  EXPECT_EQ(plumbline("validate --table nonsense").exit_code, 2);
+  EXPECT_EQ(plumbline("validate --plot nowhere/x.svg").exit_code, 2);
+  fs::create_directory(folder_ / "tables");
+  EXPECT_EQ(plumbline("validate --tables tables").exit_code, 2);
+  write("tables/korthikanti_table5.csv", "model,heads\n22B,banana\n");
+  const Outcome outcome = plumbline("validate --tables tables");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("korthikanti_table5"));
+}
+
+TEST_F(ValidateSearch, SearchFindsTheBestFirst) {
+  const Outcome outcome = plumbline("search gpt.yaml --gpus 8 --top 4 --json");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json json = nlohmann::json::parse(outcome.out);
+  ASSERT_EQ(json.at("best").size(), 4u);
+  EXPECT_LE(json["best"][0]["step_s"], json["best"][1]["step_s"]);
+  EXPECT_TRUE(json.contains("why_not_second"));
+  EXPECT_FALSE(json.at("front").empty());
+  const Outcome text = plumbline("search gpt.yaml --gpus 8");
+  EXPECT_THAT(text.out, HasSubstr("why not the second"));
+}
+
+TEST_F(ValidateSearch, ImpossibleRequestsSayWhatWouldHaveToChange) {
+  struct Case {
+    const char* arguments;
+    int exit_code;
+    const char* message;
+  };
+  const Case cases[] = {
+      {"search gpt.yaml --gpus 0", 2, "expected 1 to"},
+      {"search gpt.yaml --gpus -3", 2, "expected 1 to"},
+      {"search gpt.yaml --gpus 8 --top 0", 2, "--top"},
+      {"search gpt.yaml --gpus 8 --set hardware=b300", 2, "a100-sxm-80gb"},
+      {"search gpt.yaml --gpus 7", 2, "--gbs"},
+      {"search gpt.yaml --gpus 1 --set memory_budget=1MiB", 3, "the smallest takes"},
+  };
+  for (const Case& c : cases) {
+    const Outcome outcome = plumbline(c.arguments);
+    EXPECT_EQ(outcome.exit_code, c.exit_code) << c.arguments << ": " << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(c.message)) << c.arguments;
+    EXPECT_TRUE(outcome.out.empty());
+  }
+}
+
+}  // namespace
+}  // namespace plumbline
