@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "bench/micro/config_arguments.hpp"
 #include "bench/plan.hpp"
 #include "bench/training/step_data.hpp"
 #include "bench/training/timed_operators.hpp"
 #include "bench/training/weights.hpp"
-#include "core/config_keys.hpp"
 #include "core/error.hpp"
 #include "core/solo_communicator.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
@@ -18,24 +18,13 @@
 namespace plumbline {
 namespace {
 
-RunConfig config_of(int argc, char** argv) {
+int run(int argc, char** argv) {
+  using namespace training;
   ConfigDraft draft;
   draft.config.model = *find_preset("qwen2.5-0.5b");
   draft.config.seq_length = 256;
   draft.config.global_batch_size = 2;
-  for (int i = 1; i < argc; ++i) {
-    const std::string text = argv[i];
-    const std::size_t equals = text.find('=');
-    if (equals == std::string::npos) throw InputError(fmt::format("{}: expected key=value", text));
-    get_config_key(text.substr(0, equals), "argument")
-        .parse(draft, {text.substr(equals + 1), "argument", ""});
-  }
-  return draft.config;
-}
-
-int run(int argc, char** argv) {
-  using namespace training;
-  const RunConfig config = config_of(argc, argv);
+  const RunConfig config = config_from_arguments(draft, argc, argv);
   const auto operators = make_cpu_operators();
   TimedOperators timed(*operators);
   SoloCommunicator communicator;
