@@ -35,7 +35,12 @@ Matrix make(std::int64_t rows, std::int64_t cols, DType type, std::vector<std::v
 /// Collects cases whose operands stay alive through a shared pointer in each.
 class Collector {
  public:
-  Matrix matrix(std::int64_t rows, std::int64_t cols, DType type) { return make(rows, cols, type, *memory_); }
+  Collector(Operators& operators, MemorySource* device) : operators_(operators), device_(device) {}
+  Matrix matrix(std::int64_t rows, std::int64_t cols, DType type) {
+    if (device_ == nullptr) return make(rows, cols, type, *memory_);
+    std::vector<std::vector<std::byte>> temporary;
+    return on_device(make(rows, cols, type, temporary), operators_, *device_);
+  }
   /// `operands`: what is read or written once per call, an operand that is both listed twice.
   void add(const char* name, const std::vector<Matrix>& operands, std::function<void()> run,
            Flops flops = {}) {
@@ -46,6 +51,8 @@ class Collector {
   std::vector<OperatorCase> take() { return std::move(cases_); }
 
  private:
+  Operators& operators_;
+  MemorySource* device_;
   std::shared_ptr<std::vector<std::vector<std::byte>>> memory_ =
       std::make_shared<std::vector<std::vector<std::byte>>>();
   std::vector<OperatorCase> cases_;
@@ -154,8 +161,16 @@ void add_optimizer(Collector& to, Operators& op, const OperatorShape& s) {
 
 }  // namespace
 
-std::vector<OperatorCase> operator_cases(Operators& operators, const OperatorShape& shape) {
-  Collector collector;
+Matrix on_device(const Matrix& host, Operators& operators, MemorySource& device) {
+  Matrix copy = host;
+  copy.data = device.allocate(host.bytes());
+  operators.upload(host.data, copy);
+  return copy;
+}
+
+std::vector<OperatorCase> operator_cases(Operators& operators, const OperatorShape& shape,
+                                         MemorySource* device) {
+  Collector collector(operators, device);
   add_norms(collector, operators, shape);
   add_attention(collector, operators, shape);
   add_activations(collector, operators, shape);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/arena.hpp"
 #include "core/units.hpp"
 #include "kernels/operators.hpp"
 
@@ -33,8 +34,10 @@ struct OperatorCase {
 };
 
 /// Every operator but gemm, over operands of its own that live as long as the cases. `operators` must outlive
-/// them.
-std::vector<OperatorCase> operator_cases(Operators& operators, const OperatorShape& shape);
+/// them. With `device`, which must outlive them, too, the operands are made on the host, uploaded to memory
+/// of that source and never released to it.
+std::vector<OperatorCase> operator_cases(Operators& operators, const OperatorShape& shape,
+                                         MemorySource* device = nullptr);
 
 /// One matrix product C (m,n) = op(A)·op(B).
 struct ProductShape {
@@ -49,5 +52,7 @@ struct ProductShape {
 };
 /// Matrices for a product, random numbers in them.
 Gemm product_operands(const ProductShape& shape, std::vector<std::vector<std::byte>>& memory);
+/// A copy of a matrix without gaps in memory of `device`.
+Matrix on_device(const Matrix& host, Operators& operators, MemorySource& device);
 
 }  // namespace plumbline

@@ -1,0 +1,175 @@
+// Every CUDA operator on the first GPU: bytes and FLOPs per second, beside what the device reached in the
+// same run: a large copy, and the fastest matrix product of the list. One JSON object a line on stdout; exit
+// code 0 with a message where there is no GPU.
+//   micro_cuda_operators [TOKENS]
+// Operands are larger than the device's cache from 32768 tokens on, the default. Times are medians between
+// two events of the stream, so an operator that returns a number to the host counts the way there.
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include "bench/micro/operator_cases.hpp"
+#include "core/error.hpp"
+#include "kernels/cuda/cuda_operators.hpp"
+#include "kernels/cuda/error.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr int kRuns = 20;
+constexpr std::int64_t kHidden = 1536;
+
+/// Seconds of calls on one stream.
+class Clock {
+ public:
+  explicit Clock(cudaStream_t stream) : stream_(stream) {
+    PLUMBLINE_CUDA(cudaEventCreate(&begin_));
+    PLUMBLINE_CUDA(cudaEventCreate(&end_));
+  }
+  ~Clock() {
+    static_cast<void>(cudaEventDestroy(begin_));
+    static_cast<void>(cudaEventDestroy(end_));
+  }
+  Clock(const Clock&) = delete;
+  Clock& operator=(const Clock&) = delete;
+
+  /// The median of some calls after three that are not counted.
+  double median(const std::function<void()>& call) {
+    for (int i = 0; i < 3; ++i) call();
+    std::vector<double> times;
+    for (int i = 0; i < kRuns; ++i) {
+      float milliseconds = 0;
+      PLUMBLINE_CUDA(cudaEventRecord(begin_, stream_));
+      call();
+      PLUMBLINE_CUDA(cudaEventRecord(end_, stream_));
+      PLUMBLINE_CUDA(cudaEventSynchronize(end_));
+      PLUMBLINE_CUDA(cudaEventElapsedTime(&milliseconds, begin_, end_));
+      times.push_back(milliseconds * 1e-3);
+    }
+    const auto middle = times.begin() + kRuns / 2;
+    std::nth_element(times.begin(), middle, times.end());
+    return *middle;
+  }
+
+ private:
+  cudaStream_t stream_;
+  cudaEvent_t begin_ = nullptr;
+  cudaEvent_t end_ = nullptr;
+};
+
+/// Bytes read plus bytes written per second of a device-to-device copy of 2 GiB.
+double copy_rate(Clock& clock, Operators& operators, MemorySource& memory) {
+  const Bytes size = kGiB * 2;
+  const Matrix from(memory.allocate(size), 1, size.value / 4, DType::fp32);
+  const Matrix to(memory.allocate(size), 1, size.value / 4, DType::fp32);
+  operators.fill(from, 1.25);
+  const double seconds = clock.median([&] { operators.copy(from, to); });
+  memory.release(from.data, size);
+  memory.release(to.data, size);
+  return 2.0 * static_cast<double>(size.value) / seconds;
+}
+
+struct Product {
+  std::string name;
+  ProductShape shape;
+  double seconds;
+  double flops;
+};
+
+std::vector<Product> products(Clock& clock, Operators& operators, MemorySource& memory, std::int64_t tokens) {
+  const auto layer = [&](const char* name, std::int64_t outputs, std::int64_t inputs) {
+    const DType type = DType::bf16;
+    return std::vector<Product>{
+        {std::string("forward ") + name, {tokens, outputs, inputs, type, type, false, true, false}, 0, 0},
+        {std::string("input gradient ") + name,
+         {tokens, inputs, outputs, type, type, false, false, false},
+         0,
+         0},
+        {std::string("weight gradient ") + name,
+         {outputs, inputs, tokens, type, DType::fp32, true, false, true},
+         0,
+         0}};
+  };
+  std::vector<Product> all{
+      {"square", {8192, 8192, 8192, DType::bf16, DType::bf16, false, true, false}, 0, 0}};
+  for (const auto& rows : {layer("qkv", 2048, kHidden), layer("projection", kHidden, kHidden),
+                           layer("gate and up", 17920, kHidden), layer("down", kHidden, 8960)}) {
+    all.insert(all.end(), rows.begin(), rows.end());
+  }
+  for (Product& product : all) {
+    std::vector<std::vector<std::byte>> host;
+    Gemm gemm = product_operands(product.shape, host);
+    gemm.a = on_device(gemm.a, operators, memory);
+    gemm.b = on_device(gemm.b, operators, memory);
+    gemm.c = on_device(gemm.c, operators, memory);
+    product.seconds = clock.median([&] { operators.gemm(gemm); });
+    product.flops = 2.0 * static_cast<double>(product.shape.m) * static_cast<double>(product.shape.n) *
+                    static_cast<double>(product.shape.k);
+    operators.synchronize();
+    for (const Matrix& x : {gemm.a, gemm.b, gemm.c}) memory.release(x.data, x.bytes());
+  }
+  return all;
+}
+
+int run(std::int64_t tokens) {
+  if (cuda_devices() == 0) {
+    fmt::print("no CUDA device: nothing was measured\n");
+    return 0;
+  }
+  const std::unique_ptr<Operators> operators = make_cuda_operators();
+  const std::unique_ptr<MemorySource> memory = device_memory(*operators);
+  Clock clock(static_cast<cudaStream_t>(cuda_stream(*operators)));
+  const double copied = copy_rate(clock, *operators, *memory);
+  const std::vector<Product> gemms = products(clock, *operators, *memory, tokens);
+  double best = 0;
+  for (const Product& product : gemms) best = std::max(best, product.flops / product.seconds);
+  fmt::print("{{\"device\": \"{}\", \"copy_gb_per_s\": {:.1f}, \"best_gemm_tflops\": {:.1f}}}\n",
+             cuda_device_name(0), copied * 1e-9, best * 1e-12);
+  for (const Product& product : gemms) {
+    const double rate = product.flops / product.seconds;
+    fmt::print(
+        "{{\"operator\": \"gemm {}\", \"type\": \"bf16\", \"m\": {}, \"n\": {}, \"k\": {}, \"seconds\": "
+        "{:.4e}, "
+        "\"tflops\": {:.1f}, \"share_of_best_gemm\": {:.3f}}}\n",
+        product.name, product.shape.m, product.shape.n, product.shape.k, product.seconds, rate * 1e-12,
+        rate / best);
+  }
+  for (const DType type : {DType::bf16, DType::fp32}) {
+    OperatorShape shape;
+    shape.seq = 1024;
+    shape.batch = std::max<std::int64_t>(1, tokens / shape.seq / (type == DType::fp32 ? 4 : 1));
+    shape.hidden = kHidden;
+    shape.heads = 12;
+    shape.head_dim = 128;
+    shape.ffn = 8960;
+    shape.parameters = std::int64_t{1} << 28;
+    shape.type = type;
+    for (const OperatorCase& operation : operator_cases(*operators, shape, memory.get())) {
+      const double seconds = clock.median(operation.run);
+      const double bytes = static_cast<double>(operation.bytes.value) / seconds;
+      fmt::print(
+          "{{\"operator\": \"{}\", \"type\": \"{}\", \"tokens\": {}, \"seconds\": {:.4e}, \"bytes\": {}, "
+          "\"gb_per_s\": {:.1f}, \"share_of_copy\": {:.3f}, \"tflops\": {:.1f}, \"share_of_best_gemm\": "
+          "{:.3f}}}\n",
+          operation.name, name_of(type), shape.batch * shape.seq, seconds, operation.bytes.value,
+          bytes * 1e-9, bytes / copied, operation.flops.value / seconds * 1e-12,
+          operation.flops.value / seconds / best);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace plumbline
+
+int main(int argc, char** argv) {
+  try {
+    return plumbline::run(argc > 1 ? std::atoll(argv[1]) : 32768);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}
