@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Everything that needs a GPU, in one command on a machine with one: the tests under ctest's label "gpu" and the CUDA
+# micro-benchmarks; what they said is written below results/recorded/<gpu>/. Without a GPU it says so and ends with 0.
+#   tests/gpu.sh [OUT_DIR]         builds here, or takes build/gpu-bundle where there is one
+#   tests/gpu.sh --pack            makes build/gpu-bundle on a machine with a CUDA toolkit: programs and the libraries
+#                                  they need, for a GPU machine without packages or network. CUDA's own libraries
+#                                  are taken from the toolkit there.
+#   SKIP_SANITIZER=1               leaves out compute-sanitizer, the slowest part
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+bundle=build/gpu-bundle
+build=build/gpu
+programs=(tests/kernels/cuda/cuda_operators_test bench/micro/micro_cuda_operators)
+
+if [ "${1:-}" = --pack ]; then
+  set -e
+  cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
+  cmake --build "$build" --target "${programs[@]##*/}"
+  rm -rf "$bundle"
+  mkdir -p "$bundle/bin" "$bundle/lib"
+  for program in "${programs[@]}"; do
+    cp "$build/$program" "$bundle/bin/"
+    # What every system of the last years has is left out, and what is too large to carry.
+    ldd "$build/$program" | awk '$3 ~ /^\// {print $3}' |
+      grep -vE '/(ld-linux|libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libcuda|libcublas|libcublasLt)[.-]' |
+      xargs -r -I{} cp -Lu {} "$bundle/lib/"
+  done
+  strip "$bundle"/bin/*
+  du -sh "$bundle"
+  exit 0
+fi
+
+if ! command -v nvidia-smi >/dev/null || ! gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1); then
+  echo "no CUDA device: nothing was tested"
+  exit 0
+fi
+name=$(tr '[:upper:] ' '[:lower:]-' <<<"$gpu")
+out=${1:-results/recorded/$name}
+mkdir -p "$out"
+failed=()
+
+# step TITLE COMMAND...: runs it with its output in a log, notes its failure, and goes on.
+step() {
+  local title=$1 log
+  shift
+  log=$out/$(tr ' ' '-' <<<"$title").log
+  local start=$SECONDS
+  if "$@" >"$log" 2>&1; then
+    echo "ok      $title ($((SECONDS - start)) s)"
+  else
+    echo "FAILED  $title ($((SECONDS - start)) s): $log"
+    tail -15 "$log"
+    failed+=("$title")
+  fi
+}
+
+{
+  echo "# What tests/gpu.sh found"
+  nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,clocks.max.memory --format=csv
+  nvcc --version | tail -2
+  git log -1 --format='commit %H' 2>/dev/null
+} >"$out/machine.txt" 2>&1
+
+if [ -d "$bundle" ]; then
+  cublas=$(find /usr/local /opt /usr/lib -name 'libcublasLt.so.13' 2>/dev/null | head -1)
+  export LD_LIBRARY_PATH=$PWD/$bundle/lib:$(dirname "${cublas:-/usr/local/cuda/lib64/x}"):${LD_LIBRARY_PATH:-}
+  bin=$bundle/bin
+else
+  step "configure" cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CUDA_ARCHITECTURES=90
+  [ ${#failed[@]} -eq 0 ] || exit 1
+  step "build" cmake --build "$build"
+  [ ${#failed[@]} -eq 0 ] || exit 1
+  bin=$build/bin
+  mkdir -p "$bin"
+  for program in "${programs[@]}"; do ln -sf "$PWD/$build/$program" "$bin/"; done
+fi
+
+tests=$bin/cuda_operators_test
+step "operators" "$tests"
+step "operators again" env PLUMBLINE_TEST_SEED=1 "$tests"
+if [ -z "${SKIP_SANITIZER:-}" ] && command -v compute-sanitizer >/dev/null; then
+  quick='Attention.F*:Norms.*:Embedding.*:CrossEntropy.L*:Activations.*:Rope.*:Optimizer.*'
+  step "memcheck" timeout 240 compute-sanitizer --tool memcheck --error-exitcode 9 "$tests" --gtest_filter="$quick"
+  step "racecheck" timeout 240 compute-sanitizer --tool racecheck --error-exitcode 9 "$tests" \
+    --gtest_filter='Attention.F*:Norms.F*:Embedding.*'
+fi
+step "micro" "$bin/micro_cuda_operators"
+cp "$out/micro.log" "$out/operators.jsonl" 2>/dev/null
+# The tests of other folders under the label.
+[ -d "$bundle" ] || step "all gpu tests" ctest --test-dir "$build" -L gpu --output-on-failure --no-tests=error
+
+echo
+column -t -s, "$out/machine.txt" | head -4
+python3 - "$out/operators.jsonl" <<'PY' || true
+import json, sys
+for line in open(sys.argv[1]):
+    row = json.loads(line)
+    if "device" in row:
+        print(f'{row["device"]}: copy {row["copy_gb_per_s"]} GB/s, best gemm {row["best_gemm_tflops"]} TFLOP/s')
+    elif "gb_per_s" in row and not row.get("tflops"):
+        print(f'{row["operator"]:<28} {row["type"]:<5} {row["gb_per_s"]:>8} GB/s {row["share_of_copy"]:>6.0%} of copy')
+    else:
+        print(f'{row["operator"]:<28} {row["type"]:<5} {row["tflops"]:>8} TFLOP/s {row["share_of_best_gemm"]:>6.0%} of best')
+PY
+[ ${#failed[@]} -eq 0 ] || { echo "failed: ${failed[*]}"; exit 1; }
