@@ -10,6 +10,8 @@ plumbline_packages=(
 )
 # Only the tests and the checks of continuous integration want these.
 plumbline_check_packages=(clang clang-format clang-tidy libclang-rt-14-dev)
+# Large, and only one check wants it: the report page in a real browser, which is skipped without.
+plumbline_browser_packages=(chromium)
 
 plumbline_setup() {
   local missing=() package

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "bench/report/escape.hpp"
@@ -15,16 +16,32 @@ namespace {
 
 using Json = OrderedJson;
 
-/// Ranks with equal bytes in one row: {"ranks": [first, last, first, last, …], "pipeline_rank", "bytes"}.
+/// The tensors that took most at the peak of a rank.
+Json holders_of(const RankMemoryReport& rank) {
+  Json holders = Json::array();
+  for (const HolderReport& holder : rank.holders)
+    holders.push_back({{"name", holder.holder},
+                       {"category", name_of(holder.category)},
+                       {"bytes", holder.bytes.value},
+                       {"tensors", holder.tensors}});
+  return holders;
+}
+
+/// Ranks with equal bytes at the same action in one row: {"ranks": [first, last, first, last, …],
+/// "pipeline_rank", "bytes", "at", "holders" (of its first rank)}.
 Json memory_rows(const MemoryReport& memory) {
   Json rows = Json::array();
-  std::map<std::pair<int, std::array<std::int64_t, kCategories>>, std::size_t> places;
+  std::map<std::tuple<int, std::string, std::array<std::int64_t, kCategories>>, std::size_t> places;
   for (const RankMemoryReport& rank : memory.ranks) {
     std::array<std::int64_t, kCategories> bytes{};
     for (std::size_t i = 0; i < kCategories; ++i) bytes[i] = rank.bytes.categories[i].value;
-    const auto [place, fresh] = places.try_emplace({rank.pipeline_rank, bytes}, rows.size());
+    const auto [place, fresh] = places.try_emplace({rank.pipeline_rank, rank.at, bytes}, rows.size());
     if (fresh)
-      rows.push_back({{"ranks", Json::array()}, {"pipeline_rank", rank.pipeline_rank}, {"bytes", bytes}});
+      rows.push_back({{"ranks", Json::array()},
+                      {"pipeline_rank", rank.pipeline_rank},
+                      {"bytes", bytes},
+                      {"at", rank.at},
+                      {"holders", holders_of(rank)}});
     Json& ranks = rows[place->second]["ranks"];
     if (!ranks.empty() && ranks.back() == rank.rank - 1) {
       ranks.back() = rank.rank;

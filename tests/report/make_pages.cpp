@@ -114,6 +114,21 @@ int number_in(Record& record, const std::string& key) {
 /// The recorded cells with timelines of the same shape.
 ReportInput demo(const std::vector<Record>& records) {
   ReportInput input{"demo", records, nullptr};
+  // What newer records also have.
+  for (Record& record : input.records) {
+    if (!record.measurement || !record.prediction) continue;
+    Traffic traffic;
+    traffic.messages_sent = 16;
+    traffic.point_to_point_sent = {std::int64_t{1} << 22};
+    traffic.of(Group::tensor).add(&GroupTraffic::all_reduced, {std::int64_t{1} << 24});
+    record.prediction->traffic = traffic;
+    record.measurement->traffic = traffic;
+    for (RankMemoryReport& rank : record.measurement->memory.ranks) {
+      rank.at = "0F3";
+      rank.holders = {{"qkv", Category::activations, {std::int64_t{1} << 23}, 16},
+                      {"moments", Category::optimizer, {std::int64_t{1} << 27}, 2}};
+    }
+  }
   std::map<std::string, Record> by_id;
   for (const Record& record : records) by_id[record.id] = record;
   input.timelines = [by_id](const std::string& id) -> std::optional<CellTimelines> {

@@ -43,6 +43,11 @@
     for (const box of textBoxes()) {
       if (!box.scrolls && (box.left < -1 || box.right > width + 1)) wrong.push("outside the view: " + name(box.parent));
     }
+    const lines = new Map();
+    for (const box of textBoxes()) lines.set(box.node, (lines.get(box.node) || 0) + 1);
+    for (const [node, count] of lines) {
+      if (count > 3 && node.data.trim().length < 6 * count) wrong.push("broken into letters: " + name(node.parentElement));
+    }
     for (const element of document.querySelectorAll("body *")) {
       if (!visible(element) || element.closest(".sr, .skip, .lanes, .bar, svg, option") || element.tagName === "CANVAS") continue;
       const style = getComputedStyle(element);

@@ -82,7 +82,7 @@ function memoryBars(cell) {
     for (const row of part?.memory.ranks || []) {
       const key = row.ranks.join();
       if (!groups.has(key)) groups.set(key, {row, runs: []});
-      groups.get(key).runs.push([run, row.bytes]);
+      groups.get(key).runs.push([run, row.bytes, row]);
     }
   }
   if (groups.size === 0) return [];
@@ -93,16 +93,7 @@ function memoryBars(cell) {
   const words = rows.map(({row, runs}) => `${rankText(row.ranks)}: ` + runs.map(([run, values]) => `${run} ${bytes(sum(values))}`).join(", "));
   const used = data.categories.map((_, i) => i).filter((i) => rows.some(({runs}) => runs.some(([, values]) => values[i] > 0)));
   return [el("h3", {}, "Memory at each rank's peak"),
-    el("div", {class: "bars", role: "img", "aria-label": words.join("; ")}, bars), categoryLegend(used), memoryTable(rows, used)];
-}
-
-function memoryTable(rows, used) {
-  const head = ["ranks", "", ...used.map((i) => data.categories[i])].map((text, i) => el("th", {scope: "col", class: i > 1 ? "num" : null}, text));
-  const lines = rows.flatMap(({row, runs}) => runs.map(([run, values]) => el("tr", {}, el("th", {scope: "row"}, rankText(row.ranks)),
-    el("td", {}, run), used.map((i) => el("td", {class: "num", "data-v": values[i]}, bytes(values[i]))))));
-  return el("details", {}, el("summary", {}, "The same in numbers"),
-    el("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Memory in numbers"},
-      el("table", {class: "memory-table"}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, lines))));
+    el("div", {class: "bars", role: "img", "aria-label": words.join("; ")}, bars), categoryLegend(used), memoryTable(rows, used), holderTable(rows)];
 }
 
 function factsOf(cell) {
@@ -124,7 +115,7 @@ function showCell(index) {
   current.index = index;
   current.lanes = null;
   const place = document.getElementById("detail");
-  const left = el("div", {}, compareTable(cell), runNote(cell), factsOf(cell));
+  const left = el("div", {}, compareTable(cell), runNote(cell), trafficTable(cell), factsOf(cell));
   const right = el("div", {}, timeBars(cell), memoryBars(cell));
   const lines = el("div", {}, el("h3", {}, "Timelines"));
   const status = el("p", {}, el("span", {class: `status ${cell.status}`}, cell.status), cell.reason ? `: ${cell.reason}` : "",

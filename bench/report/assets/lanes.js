@@ -13,7 +13,10 @@ class Lanes {
     this.span = Math.max(...timelines.map((timeline) => secondsOf(timeline, timeline.end)), 1e-12);
     this.from = 0;
     this.to = this.span * 1.01;
-    this.draw = oncePerFrame(() => this.paint());
+    const paint = oncePerFrame(() => this.paint());
+    this.draw = () => { this.stale = true; paint(); };
+    this.drawSelection = paint;
+    this.base = document.createElement("canvas");
     this.arrange();
     root.addEventListener("scroll", this.draw, {passive: true});
     new ResizeObserver(this.draw).observe(root);
@@ -92,7 +95,7 @@ class Lanes {
   select(found, reveal) {
     this.selected = found;
     if (found && found.event >= 0 && reveal) this.reveal(found);
-    this.draw();
+    this.drawSelection();
     this.onSelect(found, reveal);
   }
 
@@ -110,11 +113,23 @@ class Lanes {
     if (row.y + row.height - this.root.scrollTop > room) this.root.scrollTop = row.y + row.height - room + 6;
   }
 
+  /** Draws everything when something has changed, else only the selection over what was drawn. */
   paint() {
+    if (this.root.clientHeight === 0) return;  // another cell has taken its place
     const view = this.view;
     const theme = themeColors();
     const visible = Math.min(this.root.clientHeight, this.height);
+    if (this.stale) this.paintBase(fitCanvas(this.base, view.width, visible), view, theme, visible);
+    this.stale = false;
     const context = fitCanvas(this.canvas, view.width, visible);
+    context.save();
+    context.resetTransform();
+    context.drawImage(this.base, 0, 0);
+    context.restore();
+    this.paintSelection(context, view, theme, this.root.scrollTop);
+  }
+
+  paintBase(context, view, theme, visible) {
     context.fillStyle = theme.card;
     context.fillRect(0, 0, view.width, visible);
     const scroll = this.root.scrollTop;
@@ -135,7 +150,6 @@ class Lanes {
     paintBoxes(context, boxes, labels);
     if (this.showChain) this.paintChains(context, view, theme, scroll);
     this.paintGutter(context, rows, theme, visible);
-    this.paintSelection(context, view, theme, scroll);
     // The axis stays on top of what scrolls below it.
     context.fillStyle = theme.card;
     context.fillRect(0, 0, view.width, axisHeight);
@@ -175,6 +189,10 @@ class Lanes {
   paintSelection(context, view, theme, scroll) {
     const found = this.selected;
     if (!found || found.event < 0) return;
+    context.save();
+    context.beginPath();
+    context.rect(gutter - 1, axisHeight, view.width, 1e5);
+    context.clip();
     const outline = (timeline, event) => {
       const row = this.laneOf(timeline, timeline.rankOf[event]);
       const x0 = Math.max(gutter, view.x(secondsOf(timeline, timeline.start[event])));
@@ -188,5 +206,6 @@ class Lanes {
     const other = this.timelines.find((timeline) => timeline !== found.timeline);
     const partner = found.timeline.partner[found.event];
     if (other && partner !== noPartner) outline(other, partner);
+    context.restore();
   }
 }

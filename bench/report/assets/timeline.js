@@ -16,6 +16,7 @@ function checkbox(text, checked, work) {
   return el("label", {}, input, text);
 }
 
+const nextFrame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
 const nextTask = () => new Promise((done) => setTimeout(done));
 
 /** Reads the timelines of a cell and shows them below `place`; large ones in steps, so that the page stays awake. */
@@ -24,7 +25,10 @@ async function showTimelines(index, place) {
   const large = headers.some((header) => sum(header.ranks) > 20000);
   const timelines = [];
   const note = el("p", {class: "note"}, "Reading the timelines\u2026");
-  if (large) place.append(note);
+  if (large) {
+    place.append(note);
+    await nextFrame();  // the rest of the cell is shown first
+  }
   for (const run of ["predicted", "measured"]) {
     if (large) await nextTask();
     if (current.index !== index) return;
