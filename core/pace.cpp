@@ -51,7 +51,9 @@ void Pace::advance_to(Seconds moment) {
 void Pace::catch_up(const std::function<void()>& meanwhile) const {
   if (!runs()) return;
   const double end = (busy_until_ * factor_ - clock_offset_).value;
-  for (double real = monotonic(); real < end; real = monotonic()) {
+  while (true) {
+    const double real = monotonic();
+    if (real >= end) return;
     sleep_until(meanwhile ? std::min(end, real + kSlice) : end);
     if (meanwhile) meanwhile();
   }

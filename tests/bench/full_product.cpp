@@ -80,7 +80,7 @@ void compare_with_prediction(const RunConfig& config, const Schedule& schedule, 
     if (samples.size() != timeline.size()) finding.failures += "    other number of actions\n";
     for (std::size_t i = 0; i < std::min(samples.size(), timeline.size()); ++i) {
       if (samples[i] == timeline[i]) {
-        finding.bytes_compared += 2 * kCategories;
+        finding.bytes_compared += std::int64_t{2} * kCategories;
         continue;
       }
       const std::string where =
