@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/commands.hpp"
+#include "bench/cuda_facts.hpp"
 #include "bench/launch_environment.hpp"
 #include "bench/machine_facts.hpp"
 #include "core/processors.hpp"
@@ -47,6 +48,20 @@ std::string_view name_of(dnnl::cpu_isa isa) {
   }
 }
 
+void add_cuda_findings(const CudaFacts& facts, std::vector<Finding>& findings) {
+  for (const CudaDevice& device : facts.devices) {
+    findings.push_back(
+        {"GPU", fmt::format("{}, compute capability {}, {} MiB, {} MiB free", device.name, device.capability,
+                            device.memory.value >> 20, device.free.value >> 20)});
+  }
+  if (!facts.problem.empty()) findings.push_back({"GPU", fmt::format("none: {}", facts.problem)});
+  std::string versions;
+  for (const auto& [name, version] : facts.versions) {
+    versions += fmt::format("{}{} {}", versions.empty() ? "" : ", ", name, version.empty() ? "-" : version);
+  }
+  if (!versions.empty()) findings.push_back({"CUDA", versions});
+}
+
 std::vector<Finding> examine() {
   std::vector<Finding> findings;
   const int processors = available_processors();
@@ -69,8 +84,7 @@ std::vector<Finding> examine() {
   findings.push_back({"shared memory",
                       error ? "no /dev/shm" : fmt::format("{} MiB free", space.available >> 20), !error,
                       "mount a tmpfs on /dev/shm"});
-  const std::string gpu = gpu_name();
-  findings.push_back({"GPU", gpu.empty() ? "none: backend cuda is not available" : gpu});
+  add_cuda_findings(cuda_facts(), findings);
   return findings;
 }
 
@@ -80,8 +94,14 @@ void add_doctor_command(CLI::App& app, CommandAction& action) {
   CLI::App* command = app.add_subcommand("doctor", "Say what this machine has");
   const auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print JSON");
-  command->callback([&action, json] {
-    action = [json] {
+  const auto cuda = std::make_shared<bool>(false);
+  command->add_flag("--cuda", *cuda)->group("");  // what plumbline asks plumbline-cuda
+  command->callback([&action, json, cuda] {
+    action = [json, cuda] {
+      if (*cuda) {
+        fmt::print("{}\n", to_json(cuda_facts()).dump());
+        return 0;
+      }
       const std::vector<Finding> findings = examine();
       if (*json) {
         nlohmann::ordered_json all = nlohmann::ordered_json::array();

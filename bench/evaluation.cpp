@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "bench/cuda_facts.hpp"
 #include "bench/plan.hpp"
 #include "bench/reports.hpp"
 #include "core/error.hpp"
@@ -67,6 +68,16 @@ Record start_record(const std::string& id, const RunConfig& config) {
     record.reason = *missing;
   }
   return record;
+}
+
+bool has_device(const RunConfig& config, Record& record) {
+  if (config.backend != Backend::cuda) return true;
+  add_cuda(cuda_facts(), config.world_size, record.machine);
+  const auto reason = why_no_cuda(cuda_facts());
+  if (!reason) return true;
+  record.status = Status::unsupported;
+  record.reason = *reason;
+  return false;
 }
 
 Prediction predict_config(const RunConfig& config, const HardwareProfile& hardware) {

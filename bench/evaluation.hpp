@@ -25,6 +25,11 @@ HardwareProfile hardware_of(const RunConfig& config, std::string& note);
 /// configuration; status `invalid` with the reason when the sizes do not divide.
 Record start_record(const std::string& id, const RunConfig& config);
 
+/// Whether this machine has what the configuration's backend needs to be measured. For backend cuda the
+/// record gets the devices, the libraries and the label of ranks that share a GPU, and without a device the
+/// status `unsupported` with the reason.
+bool has_device(const RunConfig& config, Record& record);
+
 /// The analytical prediction of a valid configuration.
 Prediction predict_config(const RunConfig& config, const HardwareProfile& hardware);
 

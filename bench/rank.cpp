@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "bench/cell_timelines.hpp"
+#include "bench/cuda_backend.hpp"
 #include "bench/emulation.hpp"
 #include "bench/evaluation.hpp"
 #include "bench/plan.hpp"
@@ -74,6 +75,7 @@ void write_files(const RunFiles& files, const RunConfig& config, const Schedule&
 }  // namespace
 
 int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char**& argv) {
+  if (config.backend == Backend::cuda) become_cuda_program();
   const MpiSession session(argc, argv);
   return session.guard([&] {
     if (const auto reason = why_invalid(config)) throw InputError(*reason);
@@ -83,10 +85,18 @@ int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char*
     const Schedule schedule = schedule_for(config);
     std::string note;
     const HardwareProfile hardware = hardware_of(config, note);
-    const training::TrainingResult result =
-        config.backend == Backend::emulated
-            ? train_emulated(config, schedule, hardware, communicator, progress)
-            : train_on_cpu(config, schedule, communicator, progress);
+    const auto train = [&] {
+      switch (config.backend) {
+        case Backend::emulated:
+          return train_emulated(config, schedule, hardware, communicator, progress);
+        case Backend::cuda:
+          return train_on_cuda(config, schedule, files, communicator, progress);
+        case Backend::cpu:
+          break;
+      }
+      return train_on_cpu(config, schedule, communicator, progress);
+    };
+    const training::TrainingResult result = train();
     const std::vector<Traffic> traffic = training::from_every_rank(communicator, result.step_traffic);
     if (communicator.rank() == 0) {
       write_measurement(report_of(result, config, schedule, traffic, hardware));

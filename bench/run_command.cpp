@@ -59,7 +59,7 @@ class ScratchFolder {
 
 int launch_and_compare(const RunConfig& config, const RunFiles& files, bool json) {
   Record record = start_record("run", config);
-  if (record.status != Status::ok) throw InputError(record.reason);
+  if (record.status != Status::ok || !has_device(config, record)) throw InputError(record.reason);
   std::string note;
   const Schedule schedule = schedule_for(config);
   record.prediction = report_of(predict(config, schedule, hardware_of(config, note)), config, schedule);

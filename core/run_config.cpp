@@ -120,9 +120,6 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
   const auto only = [](const char* key, const auto& found, const char* supported) {
     return fmt::format("{}: found {}, this build executes {}", key, found, supported);
   };
-  if (config.backend == Backend::cuda) {
-    return only("backend", "cuda", "cpu and emulated: use emulated for a GPU's profile");
-  }
   if (config.backend == Backend::emulated && config.hardware.empty()) {
     return "hardware: missing, the emulated backend needs a preset such as h100-sxm-80gb or a profile file";
   }

@@ -1,0 +1,113 @@
+// One rank on its GPU: which device, how NCCL is set up, and who looks on.
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <optional>
+
+#include "bench/cuda_backend.hpp"
+#include "bench/cuda_trace.hpp"
+#include "core/backends/mpi/check.hpp"
+#include "core/backends/mpi/handle.hpp"
+#include "core/backends/nccl/channels.hpp"
+#include "core/backends/nccl/nccl_communicator.hpp"
+#include "core/backends/nccl/shared_gpu.hpp"
+#include "core/error.hpp"
+#include "core/profile/device_timeline.hpp"
+#include "core/profile/nvtx_actions.hpp"
+#include "kernels/cuda/cuda_operators.hpp"
+
+namespace plumbline {
+namespace {
+
+/// Seconds without any communication ending while some is under way, after which a rank says for whom it
+/// waits and ends. The runner's own timeout is for everything else.
+constexpr const char* kTimeoutVariable = "PLUMBLINE_NCCL_TIMEOUT";
+
+WatchdogOptions watchdog_options() {
+  WatchdogOptions options;
+  const char* text = std::getenv(kTimeoutVariable);
+  if (text == nullptr) return options;
+  char* end = nullptr;
+  options.timeout = {std::strtod(text, &end)};
+  if (end == text || *end != '\0' || !(options.timeout.value > 0)) {
+    throw InputError(fmt::format("{}: found \"{}\", expected seconds", kTimeoutVariable, text));
+  }
+  return options;
+}
+
+/// Hardware queues of a process. Every message channel has a stream; streams that share a queue wait for one
+/// another, and a schedule that is right may then hang.
+void use_a_queue_per_stream() {
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+}
+
+DeviceChoice device_of_this_rank() {
+  MpiComm host;
+  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, host.out()),
+            "MPI_Comm_split_type");
+  int local_rank = 0;
+  int local_ranks = 1;
+  check_mpi(MPI_Comm_rank(host.get(), &local_rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(host.get(), &local_ranks), "MPI_Comm_size");
+  const int devices = cuda_devices();
+  if (devices == 0) {
+    throw InputError("backend: found cuda, but there is no usable GPU on this host; use cpu or emulated");
+  }
+  return choose_device(local_rank, local_ranks, devices);
+}
+
+/// Tells the watchdog which action its operations belong to.
+class ActionNote final : public StepObserver {
+ public:
+  explicit ActionNote(Watchdog& watchdog) : watchdog_(watchdog) {}
+  void action_begins(const Action& action, Bytes /*message*/) override { watchdog_.begin_action(action); }
+  void action_ends(const Action& /*action*/) override { watchdog_.end_action(); }
+
+ private:
+  Watchdog& watchdog_;
+};
+
+}  // namespace
+
+void become_cuda_program() {}
+
+training::TrainingResult train_on_cuda(const RunConfig& config, const Schedule& schedule,
+                                       const RunFiles& files, MpiCommunicator& control,
+                                       const training::StepProgress& progress) {
+  use_a_queue_per_stream();
+  std::optional<CudaTrace> trace;
+  if (!files.trace.empty()) trace.emplace(control);
+  const DeviceChoice choice = device_of_this_rank();
+  check_cuda(cudaSetDevice(choice.device), "cudaSetDevice");
+  if (choice.shared) {
+    for (const auto& [name, value] : shared_gpu_settings(control.rank(), nccl_version_number())) {
+      ::setenv(name.c_str(), value.c_str(), name == "NCCL_HOSTID" ? 1 : 0);
+    }
+    if (control.rank() == 0)
+      fmt::print(stderr, "note: ranks share a GPU: times say nothing about its speed\n");
+  }
+  const auto operators = make_cuda_operators({.device = choice.device});
+  NcclOptions options;
+  options.compute = static_cast<cudaStream_t>(cuda_stream(*operators));
+  options.channels = channels_of(schedule);
+  options.watchdog = watchdog_options();
+  NcclCommunicator communicator(config.layout(), control, options);
+
+  const int pipeline_rank = config.layout().coordinates(control.rank()).pipeline;
+  NvtxActions ranges(schedule, pipeline_rank);
+  ActionNote note(communicator.watchdog());
+  DeviceTimeline timeline(
+      options.compute, [&] { return communicator.now(); }, [&] { return communicator.take_tensor_time(); });
+  StepObservers observers;
+  observers.add(&note);
+  if (trace) observers.add(&*trace);
+  observers.add(&ranges);
+  observers.add(&timeline);  // innermost: its times are in the events before the trace keeps them
+  training::TrainingResult result = training::train(config, schedule, *operators, communicator, control,
+                                                    device_memory(*operators), progress, &observers);
+  if (trace) trace->write(schedule, files.trace + ".kernels.json");
+  return result;
+}
+
+}  // namespace plumbline
