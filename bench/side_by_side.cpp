@@ -5,19 +5,10 @@
 #include <cmath>
 #include <functional>
 
+#include "bench/report/figures.hpp"
+
 namespace plumbline {
 namespace {
-
-std::string as_bytes(double bytes) {
-  const double mib = bytes / static_cast<double>(kMiB.value);
-  return mib < 1024 ? fmt::format("{:.2f} MiB", mib) : fmt::format("{:.3f} GiB", mib / 1024);
-}
-
-std::string as_time(double seconds) {
-  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
-  if (seconds < 1) return fmt::format("{:.2f} ms", seconds * 1e3);
-  return fmt::format("{:.3f} s", seconds);
-}
 
 std::string as_number(double value) {
   return fmt::format("{:.4g}", value);
@@ -81,20 +72,20 @@ void memory_rows(Sheet& sheet, int rank) {
   sheet.row(
       fmt::format("peak memory, rank {}", rank),
       [=](const MemoryReport& m, auto&, auto&) { return static_cast<double>(of_rank(m).total().value); },
-      as_bytes);
+      readable_bytes);
   for (int i = 0; i < kCategories; ++i) {
     const auto category = static_cast<Category>(i);
     sheet.row(
         fmt::format("  {}", name_of(category)),
         [=](const MemoryReport& m, auto&, auto&) { return static_cast<double>(of_rank(m)[category].value); },
-        as_bytes);
+        readable_bytes);
   }
 }
 
 void time_rows(Sheet& sheet) {
   const auto seconds = [&](const char* name, Seconds TimeReport::*member) {
     sheet.row(
-        name, [=](auto&, const TimeReport& time, auto&) { return (time.*member).value; }, as_time);
+        name, [=](auto&, const TimeReport& time, auto&) { return (time.*member).value; }, readable_time);
   };
   seconds("step time", &TimeReport::step);
   seconds("  compute", &TimeReport::compute);
@@ -122,7 +113,7 @@ std::string steps_line(const MeasurementReport& m) {
   std::string line = fmt::format("{} timed step{}", m.samples, m.samples == 1 ? "" : "s");
   if (std::isnan(m.step_min.value))
     return fmt::format("{} step{}, times not measured", m.samples, m.samples == 1 ? "" : "s");
-  line += fmt::format(", {} to {}", as_time(m.step_min.value), as_time(m.step_max.value));
+  line += fmt::format(", {} to {}", readable_time(m.step_min.value), readable_time(m.step_max.value));
   return std::isnan(m.loss) ? line : line + fmt::format("; loss {:.6f}", m.loss);
 }
 
@@ -137,7 +128,7 @@ void peak_lines(Sheet& sheet, const Record& record, std::size_t rank) {
   says("measured", record.measurement->memory);
   for (const HolderReport& holder : record.measurement->memory.ranks[rank].holders) {
     sheet.say(fmt::format("  {:<26} {:>13}  {}, {} tensor{}", holder.holder,
-                          as_bytes(static_cast<double>(holder.bytes.value)), name_of(holder.category),
+                          readable_bytes(static_cast<double>(holder.bytes.value)), name_of(holder.category),
                           holder.tensors, holder.tensors == 1 ? "" : "s"));
   }
 }
