@@ -65,7 +65,7 @@ int run_search(const Options& options) {
   }
   const RunConfig config = options.config.load();
   const cluster::Profiles& profiles = cluster::built_in_profiles();
-  const cluster::Machine& machine = profiles.machine(config.hardware.empty() ? "(none)" : config.hardware);
+  const cluster::Machine& machine = profiles.machine(config.hardware);
   const cluster::Software& software = profiles.generation("plumbline");
   cluster::SearchRequest request;
   request.model = cluster::model_of(config.model);
@@ -87,10 +87,11 @@ int run_search(const Options& options) {
       config.hardware, request.memory_budget,
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
   if (result.best.empty()) {
-    const std::string smallest = result.front.empty() ? "no schedule allows these sizes"
-                                                      : fmt::format("the smallest takes {:.2f} GiB ({})",
-                                                                    result.front.front().peak_bytes / kGiBytes,
-                                                                    describe_candidate(result.front.front()));
+    const std::string smallest =
+        result.front.empty()
+            ? "no schedule allows these sizes"
+            : fmt::format("the smallest takes {:.2f} GiB ({})", result.front.front().peak_bytes / kGiBytes,
+                          describe_candidate(result.front.front()));
     throw OutOfMemory(fmt::format(
         "search: none of {} configurations fits in {:.2f} GiB per accelerator: {}; {}", result.configurations,
         request.memory_budget / kGiBytes, smallest, what_would_fit(request, machine, software, plans)));

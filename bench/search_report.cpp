@@ -92,8 +92,8 @@ std::string table_of(const std::vector<Candidate>& list) {
                                  "compute", "tensor", "pipe", "data", "optim", "configuration");
   for (const Candidate& c : list) {
     text += fmt::format("{:>9.4f} {:>8.2f} {:>8.3f} {:>7.3f} {:>7.3f} {:>6.3f} {:>6.3f}  {}\n", c.step_s,
-                        c.peak_bytes / kGiBytes, c.parts.compute, c.parts.tensor, c.parts.pipeline, c.parts.data,
-                        c.parts.optimizer, describe_candidate(c));
+                        c.peak_bytes / kGiBytes, c.parts.compute, c.parts.tensor, c.parts.pipeline,
+                        c.parts.data, c.parts.optimizer, describe_candidate(c));
   }
   return text;
 }
@@ -149,8 +149,13 @@ std::string search_text(const cluster::SearchResult& result, const SearchContext
   if (result.best.size() > 1) {
     text += fmt::format("\nwhy not the second: {}\n", why_second(result.best[0], result.best[1]));
   }
-  text += "\nsmallest and fastest (no other is both smaller and faster):\n";
-  text += table_of(result.front);
+  // Steps of less than three percent are left out of the text; the JSON has them all.
+  std::vector<Candidate> shown;
+  for (const Candidate& c : result.front) {
+    if (shown.empty() || c.step_s < 0.97 * shown.back().step_s) shown.push_back(c);
+  }
+  text += "\nless memory against less time (no other is both smaller and faster):\n";
+  text += table_of(shown);
   return text;
 }
 

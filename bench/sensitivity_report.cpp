@@ -13,7 +13,7 @@ namespace {
 
 cluster::Limits limits_of(const RunConfig& config) {
   const cluster::Profiles& profiles = cluster::built_in_profiles();
-  const cluster::Machine& machine = profiles.machine(config.hardware.empty() ? "(none)" : config.hardware);
+  const cluster::Machine& machine = profiles.machine(config.hardware);
   cluster::PipelinePlans plans(make_cluster_schedule);
   return cluster::what_limits(
       cluster::job_of(config),
