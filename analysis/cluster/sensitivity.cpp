@@ -19,10 +19,9 @@ struct Constant {
   double Network::*network;
 };
 
-constexpr std::array<Constant, 18> kConstants = {{
+constexpr std::array<Constant, 17> kConstants = {{
     {"peak_16bit", &Device::peak_16bit, nullptr},
     {"bandwidth", &Device::bandwidth, nullptr},
-    {"processors", &Device::processors, nullptr},
     {"wave_share", &Device::wave_share, nullptr},
     {"tile_s", &Device::tile_s, nullptr},
     {"cache_bandwidth", &Device::cache_bandwidth, nullptr},
