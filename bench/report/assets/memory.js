@@ -106,12 +106,8 @@ function paintOverview(canvas, lanes) {
     for (let i = 0; i < timeline.count; ++i) {
       if (!data.compute[timeline.type[i]]) continue;
       const end = timeline.start[i] + timeline.length[i];
-      for (let at = timeline.start[i]; at < end;) {
-        const bin = Math.floor(at / perBin);
-        const next = Math.min(end, (bin + 1) * perBin);
-        bins[Math.min(bin, 399)] += next - at;
-        if (next <= at) break;
-        at = next;
+      for (let bin = Math.floor(timeline.start[i] / perBin); bin < bins.length && bin * perBin < end; ++bin) {
+        bins[bin] += Math.min(end, (bin + 1) * perBin) - Math.max(timeline.start[i], bin * perBin);
       }
     }
     return bins.map((busy) => busy / perBin / timeline.ranks.length);
