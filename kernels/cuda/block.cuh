@@ -17,7 +17,7 @@ struct Maximum {
 
 /// Two sums taken at once.
 struct Two {
-  float a = 0, b = 0;
+  float a, b;  // shared memory takes no initial values
 };
 __device__ inline Two shuffle_xor(Two value, int mask) {
   return {shuffle_xor(value.a, mask), shuffle_xor(value.b, mask)};

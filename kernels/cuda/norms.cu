@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(256)
     const float r = rstd[row];
     float center = 0;
     if constexpr (kCentered) center = mean[row];
-    Two sums;
+    Two sums{0, 0};
     for (std::int64_t col = first; col < cols; col += step) {
       float d[kChunk];
       float normal[kChunk];

@@ -86,8 +86,7 @@ void multiply_add(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2])
   host::show(&operands, sizeof operands);
   const unsigned group = thread_x() % 32 / 4;
   const unsigned pair = thread_x() % 4 * 2;
-  // Where the element of a's row `row` or b's column `col` at position k of the sum lies: in lane 4·row +
-  // k%8/2.
+  // Who holds row `line` of a, or column `line` of b, at position k of the sum.
   const auto of = [](unsigned line, unsigned k) {
     return static_cast<const Operands*>(host::shown_by(4 * (line % 8) + k % 8 / 2));
   };
