@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Several ranks on one GPU through NCCL, against a single rank: tests/gpu.sh runs it on a machine with a GPU.
+
+    tests/gpu_ranks.py PLUMBLINE OUT.jsonl
+
+Every split of the work gives the single rank's loss (fp32 to 1e-4, bf16 to 3e-2), twice the same bits; a rank that
+stops is named within the watchdog's time; a rank over its memory budget says so. Ends with 1 when one does not.
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+MODEL = {
+    "model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 1000, "max_position_embeddings": 512,
+    "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False,
+}
+SPLITS = [  # tensor, pipeline, data, more settings
+    (1, 1, 1, {}), (2, 1, 1, {}), (1, 2, 1, {}), (1, 1, 2, {}), (2, 2, 1, {}), (2, 1, 1, {"sequence_parallel": "true"}),
+    (1, 2, 1, {"pipeline_schedule": "interleaved", "virtual_pipeline_chunks": "2"}),
+    (1, 2, 1, {"pipeline_schedule": "zb-h1"}), (1, 1, 2, {"zero_stage": "3"}),
+]
+
+
+def command(plumbline, config, settings):
+    line = [plumbline, "run", config, "--json"]
+    for key, value in settings.items():
+        line += ["--set", f"{key}={value}"]
+    return line
+
+
+def settings_of(tensor, pipeline, data, more, precision):
+    return {"tensor_model_parallel_size": tensor, "pipeline_model_parallel_size": pipeline,
+            "world_size": tensor * pipeline * data, "precision": precision, **more}
+
+
+def run(plumbline, config, settings):
+    done = subprocess.run(command(plumbline, config, settings), capture_output=True, text=True, timeout=300)
+    if done.returncode != 0:
+        return None, f"exit code {done.returncode}: {done.stderr.strip().splitlines()[-1:]}"
+    return json.loads(done.stdout), ""
+
+
+def check_splits(plumbline, config, out):
+    failures = []
+    for precision, tolerance in (("fp32", 1e-4), ("bf16", 3e-2)):
+        reference = None
+        for tensor, pipeline, data, more in SPLITS:
+            name = f"{precision} tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
+            record, problem = run(plumbline, config, settings_of(tensor, pipeline, data, more, precision))
+            again, _ = run(plumbline, config, settings_of(tensor, pipeline, data, more, precision))
+            if record is None or again is None:
+                failures.append(f"{name}: {problem}")
+                continue
+            loss = record["measurement"]["loss"]
+            reference = loss if reference is None else reference
+            out.write(json.dumps({"check": name, "loss": loss, "gpu": record["machine"]["gpu"]}) + "\n")
+            if abs(loss - reference) > tolerance * abs(reference):
+                failures.append(f"{name}: loss {loss}, a single rank has {reference}")
+            if again["measurement"]["loss"] != loss:
+                failures.append(f"{name}: loss {loss}, and {again['measurement']['loss']} the second time")
+    return failures
+
+
+def rank_process(mark, rank):
+    """The process of a rank whose environment holds our mark."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                environment = file.read().split(b"\0")
+            with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
+                name = file.read().strip()
+        except OSError:
+            continue
+        wanted = {mark.encode(), f"OMPI_COMM_WORLD_RANK={rank}".encode()}
+        if name == "plumbline-cuda" and wanted <= set(environment):
+            return int(pid)
+    return None
+
+
+def check_watchdog(plumbline, config, out):
+    mark = f"PLUMBLINE_TEST_MARK={os.getpid()}"
+    environment = {**os.environ, "PLUMBLINE_NCCL_TIMEOUT": "5", "PLUMBLINE_TEST_MARK": str(os.getpid())}
+    settings = {**settings_of(1, 1, 2, {}, "fp32"), "steps": 100000}
+    with subprocess.Popen(command(plumbline, config, settings), env=environment, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        pid = None
+        for _ in range(300):
+            pid = rank_process(mark, 1)
+            if pid is not None or process.poll() is not None:
+                break
+            time.sleep(0.1)
+        if pid is None:
+            process.kill()
+            return ["watchdog: rank 1 was never seen"]
+        time.sleep(10)  # until it trains
+        os.kill(pid, signal.SIGSTOP)
+        begin = time.monotonic()
+        try:
+            output = "".join(process.communicate(timeout=60))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return ["watchdog: nothing was said within 60 s of rank 1 stopping"]
+        finally:
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                pass
+    seconds = time.monotonic() - begin
+    named = "rank 1 has not come to it" in output
+    out.write(json.dumps({"check": "watchdog", "named": named, "seconds": round(seconds, 1)}) + "\n")
+    return [] if named else [f"watchdog: rank 1 was not named: {output[-500:]}"]
+
+
+def check_budget(plumbline, config, out):
+    settings = {**settings_of(1, 1, 1, {}, "fp32"), "memory_budget": "1MiB"}
+    done = subprocess.run(command(plumbline, config, settings), capture_output=True, text=True, timeout=300)
+    out.write(json.dumps({"check": "budget", "exit_code": done.returncode}) + "\n")
+    return [] if done.returncode == 3 else [f"budget: exit code {done.returncode}, expected 3"]
+
+
+def main():
+    plumbline, path = sys.argv[1:3]
+    with tempfile.TemporaryDirectory() as folder, open(path, "w", encoding="utf-8") as out:
+        config = os.path.join(folder, "config.yaml")
+        with open(config, "w", encoding="utf-8") as file:
+            json.dump({"model": MODEL, "backend": "cuda", "hardware": "h100-sxm-80gb", "seq_length": 128,
+                       "micro_batch_size": 1, "global_batch_size": 8, "warmup_steps": 1, "steps": 2}, file)
+        failures = []
+        for check in (check_splits, check_watchdog, check_budget):
+            failures += check(plumbline, config, out)
+    for failure in failures:
+        print(failure)
+    print(f"{len(failures)} failures")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
