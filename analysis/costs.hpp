@@ -1,6 +1,7 @@
 // What each action of a schedule costs: the simulator's input besides the schedule.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "core/units.hpp"
@@ -33,6 +34,8 @@ struct Costs {
   /// Between stages of one rank it is free.
   Seconds transfer{};
   Seconds latency{};
+  /// The same for a teacher's activations where they travel by themselves; empty: as `transfer`.
+  std::optional<Seconds> teacher_transfer{};
   /// Part of a transfer that also occupies the receiving rank's processor (a CPU copies; a GPU does not).
   Seconds receive_busy{};
   Seconds reduce_gradients{};  // reduction left after the last backward, per rank

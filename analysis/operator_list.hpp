@@ -66,7 +66,8 @@ struct ActionWork {
   std::vector<Run> runs;
 };
 
-/// The work of F, B, I or W for one micro-batch. Throws InputError for another type.
+/// The work of F, B, I, W or TF (on the shape of the teacher's stage) for one micro-batch. With a teacher, F
+/// of the last stage contains the loss. Throws InputError for another type.
 ActionWork work_of(const StageShape& shape, ActionType type);
 /// Its calls without their order, everything that is started included.
 std::vector<OperatorCall> calls_of(const ActionWork& work);

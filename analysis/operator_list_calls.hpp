@@ -104,4 +104,7 @@ class CallList {
   const StageShape& s_;
 };
 
+/// What the last stage does with both models' outputs, from the teacher's logits or final norm output on.
+void distillation_loss(const StageShape& shape, CallList& list);
+
 }  // namespace plumbline

@@ -3,6 +3,7 @@
 
 #include "analysis/operator_list_calls.hpp"
 #include "analysis/parameter_units.hpp"
+#include "analysis/work_builder.hpp"
 #include "core/error.hpp"
 
 namespace plumbline {
@@ -107,57 +108,7 @@ void layer_backward(const StageShape& s, CallList& list, Passes passes) {
   }
 }
 
-/// Puts an action's parts together.
-class Builder {
- public:
-  explicit Builder(const StageShape& shape) : s_(shape) {}
-
-  /// A part that uses the values of a unit, or computes its weight gradient, or neither. `unit`: its padded
-  /// elements. Fills the calls by `write(list)`.
-  struct Kind {
-    bool values = false;
-    bool gradient = false;
-  };
-  template <class Write>
-  std::size_t part(Kind kind, std::int64_t unit, Write&& write) {
-    CallList list(s_);
-    if (kind.gradient && s_.zero >= 2) list.memory("fill", unit, g(s_), s_.grad_type);
-    write(list);
-    UnitWork part;
-    part.calls = std::move(list.calls);
-    part.final_gradient = kind.gradient;
-    if (kind.values && s_.zero >= 3) {
-      part.gather = CallList::collective_call(CallKind::all_gather, "parameter all-gather", Group::data,
-                                              s_.data, unit, s_.type);
-    }
-    if (kind.gradient && s_.zero >= 2) {
-      part.scatter = CallList::collective_call(CallKind::reduce_scatter, "gradient reduce-scatter",
-                                               Group::data, s_.data, unit, s_.grad_type);
-      part.accumulate = CallList::memory_call("add", unit / s_.data, 3 * g(s_), s_.grad_type);
-    }
-    work.parts.push_back(std::move(part));
-    return work.parts.size() - 1;
-  }
-  void run(std::size_t part, std::int64_t repeat) {
-    if (repeat == 0) return;
-    if (!work.runs.empty() && work.runs.back().part == part) {
-      work.runs.back().repeat += repeat;
-    } else {
-      work.runs.push_back({part, repeat});
-    }
-  }
-  template <class Write>
-  void once(Kind kind, std::int64_t unit, Write&& write) {
-    run(part(kind, unit, write), 1);
-  }
-
-  ActionWork work;
-
- private:
-  const StageShape& s_;
-};
-
-void embedding_forward(const StageShape& s, Builder& builder) {
+void embedding_forward(const StageShape& s, WorkBuilder& builder) {
   const std::int64_t full = s.tokens * s.hidden;
   const auto scatter = [&](CallList& list) {
     list.collective(CallKind::reduce_scatter, "embedding reduce-scatter", Group::tensor, s.tensor, full,
@@ -176,11 +127,43 @@ void embedding_forward(const StageShape& s, Builder& builder) {
   });
 }
 
-void output_forward(const StageShape& s, Builder& builder) {
+void copy_stream(const StageShape& s, CallList& list, std::int64_t width) {
+  list.memory("copy", s.rows * width, 2 * e(s));
+}
+/// Joint messages are taken apart and put together.
+void copy_joint_input(const StageShape& s, WorkBuilder& builder) {
+  if (!s.distillation.joint || s.first) return;
+  builder.once({}, 0, [&](CallList& list) { copy_stream(s, list, s.hidden); });
+}
+void copy_joint_output(const StageShape& s, WorkBuilder& builder) {
+  if (!s.distillation.joint || s.last) return;
+  builder.once({}, 0, [&](CallList& list) {
+    copy_stream(s, list, s.distillation.teacher_hidden);
+    copy_stream(s, list, s.distillation.student_hidden);
+  });
+}
+
+void teacher_output(const StageShape& s, WorkBuilder& builder) {
+  builder.once({}, 0, [&](CallList& list) {
+    norm_forward(s, list);
+    list.allocations(1 + s.norm_rows);
+    if (s.distillation.hidden) return;
+    list.gathered("sequence all-gather forward");
+    list.gemm("output layer", GemmPass::forward, s.vocab, s.hidden);
+    list.allocations(1);
+  });
+}
+
+void output_forward(const StageShape& s, WorkBuilder& builder) {
   builder.once({true, false}, padded_vocabulary_unit(s), [&](CallList& list) {
     norm_forward(s, list);
     list.gathered("sequence all-gather forward");
     list.gemm("output layer", GemmPass::forward, s.vocab, s.hidden);
+    if (s.distillation.on) {
+      distillation_loss(s, list);
+      list.allocations(2 + s.norm_rows);
+      return;
+    }
     list.memory("cross_entropy_max", s.tokens * s.vocab, e(s));
     list.tensor_all_reduce("loss all-reduce", s.tokens, DType::fp32);
     list.memory("cross_entropy_sums", s.tokens * s.vocab, e(s));
@@ -190,7 +173,7 @@ void output_forward(const StageShape& s, Builder& builder) {
   });
 }
 
-void output_backward(const StageShape& s, Builder& builder, Passes passes) {
+void output_backward(const StageShape& s, WorkBuilder& builder, Passes passes) {
   builder.once({passes.input, passes.weight}, padded_vocabulary_unit(s), [&](CallList& list) {
     if (passes.input) {
       list.gemm("output layer", GemmPass::input_gradient, s.vocab, s.hidden);
@@ -205,7 +188,7 @@ void output_backward(const StageShape& s, Builder& builder, Passes passes) {
   if (passes.input) builder.once({}, 0, [&](CallList& list) { norm_backward(s, list); });
 }
 
-void embedding_backward(const StageShape& s, Builder& builder) {
+void embedding_backward(const StageShape& s, WorkBuilder& builder) {
   const std::int64_t full = s.tokens * s.hidden;
   const double traffic = e(s) + 2 * g(s);
   builder.once({false, true}, padded_vocabulary_unit(s), [&](CallList& list) {
@@ -217,21 +200,23 @@ void embedding_backward(const StageShape& s, Builder& builder) {
                [&](CallList& list) { list.memory("position_backward", full, traffic); });
 }
 
-ActionWork forward_work(const StageShape& s) {
-  Builder builder(s);
+ActionWork forward_work(const StageShape& s, bool teacher) {
+  WorkBuilder builder(s);
+  copy_joint_input(s, builder);
   if (s.first) embedding_forward(s, builder);
   const std::int64_t unit = padded_unit(s, layer_matrices(s));
   builder.run(builder.part({true, false}, unit, [&](CallList& list) { layer_forward(s, list, false); }),
               s.layers);
-  if (s.last) output_forward(s, builder);
+  if (s.last) (teacher ? teacher_output : output_forward)(s, builder);
+  if (!teacher) copy_joint_output(s, builder);
   return std::move(builder.work);
 }
 
 /// The layers of B or I, last to first. With full recomputation each group, last first, is run forward again
 /// before its layers' backward; its last layer's two uses are one.
-void backward_layers(const StageShape& s, Builder& builder, Passes passes) {
+void backward_layers(const StageShape& s, WorkBuilder& builder, Passes passes) {
   const std::int64_t unit = padded_unit(s, layer_matrices(s));
-  const Builder::Kind kind{passes.input, passes.weight};
+  const WorkBuilder::Kind kind{passes.input, passes.weight};
   const std::size_t plain =
       builder.part(kind, unit, [&](CallList& list) { layer_backward(s, list, passes); });
   if (s.recompute != Recompute::full) {
@@ -255,7 +240,10 @@ void backward_layers(const StageShape& s, Builder& builder, Passes passes) {
 }
 
 ActionWork backward_work(const StageShape& s, Passes passes) {
-  Builder builder(s);
+  WorkBuilder builder(s);
+  if (passes.input && s.distillation.joint && !s.last) {
+    builder.once({}, 0, [&](CallList& list) { copy_stream(s, list, s.hidden); });
+  }
   if (s.last) output_backward(s, builder, passes);
   if (passes.input) {
     backward_layers(s, builder, passes);
@@ -265,18 +253,20 @@ ActionWork backward_work(const StageShape& s, Passes passes) {
                 s.layers);
   }
   if (s.first && passes.input) embedding_backward(s, builder);
+  if (passes.input) copy_joint_input(s, builder);
   return std::move(builder.work);
 }
 
 }  // namespace
 
 ActionWork work_of(const StageShape& shape, ActionType type) {
-  if (type == ActionType::forward) return forward_work(shape);
+  if (type == ActionType::forward) return forward_work(shape, false);
+  if (type == ActionType::teacher_forward) return forward_work(shape, true);
   if (type == ActionType::backward) return backward_work(shape, {true, true});
   if (type == ActionType::backward_input) return backward_work(shape, {true, false});
   if (type == ActionType::backward_weight) return backward_work(shape, {false, true});
   throw InputError("operators: " + std::string(name_of(type)) +
-                   " is no pass of a stage; expected F, B, I or W");
+                   " is no pass of a stage; expected F, B, I, W or TF");
 }
 
 }  // namespace plumbline

@@ -30,6 +30,7 @@ Shares communication_shares(const Schedule& schedule, const StageCostsPrediction
       if (action.type == ActionType::backward) add(part.backward, cost.backward);
       if (action.type == ActionType::backward_input) add(part.backward_input, cost.backward_input);
       if (action.type == ActionType::backward_weight) add(part.backward_weight, cost.backward_weight);
+      if (action.type == ActionType::teacher_forward) add(part.teacher_forward, cost.teacher_forward);
     }
   }
   for (const StageCosts& cost : predicted.costs.stages) add({{}, cost.last_backward}, cost.last_backward);

@@ -21,6 +21,12 @@ constexpr std::uint32_t kFree = 0;         // takes no time
 constexpr std::uint32_t kReceiveCopy = 1;  // an implicit receive's work on the receiving rank
 constexpr std::uint32_t kFixed = 2;
 
+/// The receiver's part grows with the message.
+Seconds teacher_receive(const Costs& costs) {
+  if (!costs.teacher_transfer || costs.transfer.value <= 0) return costs.receive_busy;
+  return costs.receive_busy * (*costs.teacher_transfer / costs.transfer);
+}
+
 std::uint32_t price_of(int stage, ActionType type) {
   return kFixed + static_cast<std::uint32_t>(stage) * kTypes + static_cast<std::uint32_t>(type);
 }
@@ -100,8 +106,8 @@ class PlanBuilder {
   void finish() {
     plan_.lanes_ = lanes_;
     plan_.first_link_price_ = plan_.first_pair_price_ + static_cast<std::uint32_t>(plan_.pairs_.size());
-    for (const std::int32_t node : link_nodes_) {
-      plan_.nodes_[static_cast<std::size_t>(node)].price = plan_.first_link_price_;
+    for (const auto& [node, teacher] : link_nodes_) {
+      plan_.nodes_[static_cast<std::size_t>(node)].price = plan_.first_link_price_ + (teacher ? 1 : 0);
     }
   }
 
@@ -189,7 +195,7 @@ class PlanBuilder {
     }
     if (lane < 0) return node;
     const std::int32_t message = add(lane, node, 0);
-    link_nodes_.push_back(message);
+    link_nodes_.emplace_back(message, action.type == (explicit_transfers_ ? send_teacher : teacher_forward));
     return message;
   }
 
@@ -204,7 +210,7 @@ class PlanBuilder {
   std::vector<int> backward_lane_;  // by sending stage
   std::array<int, kSignals> meeting_lane_{};
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> pairs_;
-  std::vector<std::int32_t> link_nodes_;
+  std::vector<std::pair<std::int32_t, bool>> link_nodes_;  // and whether it is a teacher's
 };
 
 SimulationPlan::SimulationPlan(const Schedule& schedule, PlanOptions options) {
@@ -226,7 +232,7 @@ std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) co
     throw InputError(
         fmt::format("costs: {} stages given, the schedule has {}", costs.stages.size(), stages_));
   }
-  std::vector<Price> prices(first_link_price_ + 1, Price{0, 0});
+  std::vector<Price> prices(first_link_price_ + 2, Price{0, 0});
   prices[kReceiveCopy].cost = costs.receive_busy.value;
   const std::vector<double> actions = action_prices(costs);
   for (std::size_t i = 0; i < actions.size(); ++i) prices[kFixed + i].cost = actions[i];
@@ -242,6 +248,9 @@ std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) co
   // The receiver's part of a transfer is done by the receiver when it comes to it, not by the link.
   const double copied = std::min(costs.receive_busy.value, costs.transfer.value + costs.latency.value);
   prices[first_link_price_] = {costs.transfer.value, costs.latency.value - copied};
+  const double teacher = costs.teacher_transfer.value_or(costs.transfer).value;
+  const double teacher_copied = std::min(teacher_receive(costs).value, teacher + costs.latency.value);
+  prices[first_link_price_ + 1] = {teacher, costs.latency.value - teacher_copied};
   return prices;
 }
 
@@ -258,7 +267,7 @@ std::vector<double> action_prices(const Costs& costs) {
     set(ActionType::backward_weight, c.backward_weight);
     set(ActionType::receive_forward, costs.receive_busy);
     set(ActionType::receive_backward, costs.receive_busy);
-    set(ActionType::receive_teacher, costs.receive_busy);
+    set(ActionType::receive_teacher, teacher_receive(costs));
     set(ActionType::teacher_forward, c.teacher_forward);
     set(ActionType::vocab_forward, c.vocab_forward);
     set(ActionType::vocab_backward, c.vocab_backward);

@@ -88,6 +88,7 @@ class StageCoster {
         schedule_(schedule),
         hardware_(hardware),
         shapes_(stage_shapes(config, schedule)),
+        teachers_(teacher_shapes(config, schedule)),
         present_(types_in(schedule)),
         load_(load_of(config, schedule, hardware)),
         crowded_(crowd(hardware, load_.world)) {}
@@ -126,6 +127,14 @@ class StageCoster {
       costs.*phase.cost = time.all + hardware_.action_overhead;
       communication.*phase.communication = {time.tensor, time.gathers + time.scatters};
       pass_lines(shape.stage, phase.name, work, time, load);
+    }
+    if (has(ActionType::teacher_forward) && !teachers_.empty()) {
+      const ActionWork work =
+          work_of(teachers_[static_cast<std::size_t>(shape.stage)], ActionType::teacher_forward);
+      const ActionTime time = time_action(work, hardware_, load);
+      costs.teacher_forward = time.all + hardware_.action_overhead;
+      communication.teacher_forward = {time.tensor, {}};
+      pass_lines(shape.stage, "teacher forward", work, time, load);
     }
     prediction_.costs.stages.push_back(costs);
     prediction_.communication.push_back(communication);
@@ -223,16 +232,24 @@ class StageCoster {
     const int world = config_.layout().world();
     const StageShape& any = shapes_.front();
     Costs& costs = prediction_.costs;
-    const Seconds whole = message_time(hardware_, world, {any.rows * any.hidden * any.e()});
+    const std::int64_t joint = schedule_.joint_teacher ? any.distillation.teacher_hidden : 0;
+    const auto message = [&](std::int64_t width) {
+      return message_time(hardware_, world, {any.rows * width * any.e()});
+    };
+    const Seconds whole = message(any.hidden + joint);
     costs.latency = std::min(whole, message_time(hardware_, world, {1}));
     costs.transfer = whole - costs.latency;
     costs.receive_busy = hardware_.processors > 0 ? costs.transfer : Seconds{0};
+    if (has(ActionType::send_teacher)) {
+      costs.teacher_transfer = std::max(message(any.distillation.teacher_hidden) - costs.latency, Seconds{0});
+    }
   }
 
   const RunConfig& config_;
   const Schedule& schedule_;
   const HardwareProfile& hardware_;
   std::vector<StageShape> shapes_;
+  std::vector<StageShape> teachers_;
   std::array<bool, kActionTypes> present_;
   Load load_;  // during the pipeline's part of the step
   double crowded_;
@@ -252,6 +269,7 @@ Load load_of(const RunConfig& config, const Schedule& schedule, const HardwarePr
   StageCosts equal;
   equal.forward = equal.backward_input = equal.backward_weight = {1};
   equal.backward = {2};
+  equal.teacher_forward = {1};
   const Bubble bubble = bubble_of(simulate(schedule, uniform_costs(schedule.stages, equal)));
   const double together = std::max(0.0, 1 - bubble.ratio);
   const double others = beside - 1 + together * beside * (layout.pipeline - 1);

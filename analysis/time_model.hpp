@@ -49,7 +49,7 @@ Seconds message_time(const HardwareProfile& hardware, int world, Bytes bytes);
 /// One line of the explanation of a stage's time.
 struct CostLine {
   int stage = 0;
-  std::string phase;  // forward | backward | backward input | backward weight | step
+  std::string phase;  // forward | backward | backward input | backward weight | teacher forward | step
   std::string label;
   std::int64_t count = 0;
   Seconds seconds;  // all `count` calls; of what runs beside computation, the part that is waited for
@@ -66,6 +66,7 @@ struct StageCommunication {
   PassCommunication backward;
   PassCommunication backward_input;
   PassCommunication backward_weight;
+  PassCommunication teacher_forward;
 };
 
 struct StageCostsPrediction {

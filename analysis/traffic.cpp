@@ -30,10 +30,11 @@ void add(const GroupTraffic& more, std::int64_t times, GroupTraffic& sum) {
 /// Counts actions first, and prices each kind once.
 class RankCounter {
  public:
-  RankCounter(const Schedule& schedule, const std::vector<StageShape>& shapes)
-      : schedule_(schedule), shapes_(shapes), explicit_(has_transfers(schedule)) {}
+  RankCounter(const Schedule& schedule, const std::vector<StageShape>& shapes,
+              const std::vector<StageShape>& teachers)
+      : schedule_(schedule), shapes_(shapes), teachers_(teachers), explicit_(has_transfers(schedule)) {}
 
-  /// The collectives of F, B, I, W and the messages of one pipeline rank.
+  /// The collectives of F, B, I, W, TF and the messages of one pipeline rank.
   Traffic passes(int rank) const {
     using enum ActionType;
     std::vector<std::array<std::int64_t, kActionTypes>> times(shapes_.size());
@@ -44,10 +45,10 @@ class RankCounter {
     for (std::size_t stage = 0; stage < shapes_.size(); ++stage) {
       const StageShape& shape = shapes_[stage];
       const auto of = [&](ActionType type) { return times[stage][static_cast<std::size_t>(type)]; };
-      for (const ActionType type : {forward, backward, backward_input, backward_weight}) {
+      for (const ActionType type : {forward, backward, backward_input, backward_weight, teacher_forward}) {
         if (of(type) == 0) continue;
         Traffic once;
-        count(calls_of(work_of(shape, type)), once);
+        count(calls_of(work_of(type == teacher_forward ? teachers_.at(stage) : shape, type)), once);
         for (std::size_t group = 0; group < once.groups.size(); ++group) {
           add(once.groups[group], of(type), traffic.groups[group]);
         }
@@ -58,7 +59,13 @@ class RankCounter {
       std::int64_t messages = of(send_forward) + of(send_backward);
       if (!explicit_) messages = (on_forward ? of(forward) : 0) + (on_backward ? gradients : 0);
       traffic.messages_sent += messages;
-      traffic.point_to_point_sent.value += messages * shape.rows * shape.hidden * shape.e();
+      std::int64_t teacher_messages = of(send_teacher);
+      if (!explicit_ && !schedule_.joint_teacher && on_forward) teacher_messages = of(teacher_forward);
+      traffic.messages_sent += teacher_messages;
+      const std::int64_t teacher = shape.distillation.teacher_hidden;
+      const std::int64_t width = shape.hidden + (schedule_.joint_teacher ? teacher : 0);
+      traffic.point_to_point_sent.value +=
+          (messages * width + teacher_messages * teacher) * shape.rows * shape.e();
     }
     return traffic;
   }
@@ -73,6 +80,7 @@ class RankCounter {
  private:
   const Schedule& schedule_;
   const std::vector<StageShape>& shapes_;
+  const std::vector<StageShape>& teachers_;
   bool explicit_;
 };
 
@@ -85,7 +93,8 @@ double share(int members) {
 std::vector<Traffic> predict_traffic(const RunConfig& config, const Schedule& schedule) {
   const std::vector<StageShape> shapes = stage_shapes(config, schedule);
   const Layout layout = config.layout();
-  const RankCounter counter(schedule, shapes);
+  const std::vector<StageShape> teachers = teacher_shapes(config, schedule);
+  const RankCounter counter(schedule, shapes, teachers);
   std::vector<Traffic> ranks(static_cast<std::size_t>(layout.world()));
   for (int pipeline = 0; pipeline < schedule.ranks; ++pipeline) {
     const RankStages on_rank = stages_on_rank(config, schedule, shapes, pipeline);
