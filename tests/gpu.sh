@@ -87,6 +87,8 @@ if [ -z "${SKIP_SANITIZER:-}" ] && command -v compute-sanitizer >/dev/null; then
 fi
 step "micro" "$bin/micro_cuda_operators"
 cp "$out/micro.log" "$out/operators.jsonl" 2>/dev/null
+# Several ranks on the one GPU through NCCL: right results, the watchdog, the memory budget.
+[ -d "$bundle" ] || step "ranks" tests/gpu_ranks.py "$build/bench/plumbline" "$out/ranks.jsonl"
 # The tests of other folders under the label.
 [ -d "$bundle" ] || step "all gpu tests" ctest --test-dir "$build" -L gpu --output-on-failure --no-tests=error
 

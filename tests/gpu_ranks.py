@@ -125,7 +125,7 @@ def check_budget(plumbline, config, out):
 
 def main():
     plumbline, path = sys.argv[1:3]
-    with tempfile.TemporaryDirectory() as folder, open(path, "w", encoding="utf-8") as out:
+    with tempfile.TemporaryDirectory() as folder, open(path, "w", encoding="utf-8", buffering=1) as out:
         config = os.path.join(folder, "config.yaml")
         with open(config, "w", encoding="utf-8") as file:
             json.dump({"model": MODEL, "backend": "cuda", "hardware": "h100-sxm-80gb", "seq_length": 128,
