@@ -13,6 +13,7 @@ using CommandAction = std::function<int()>;
 void add_predict_command(CLI::App& app, CommandAction& action);
 void add_run_command(CLI::App& app, CommandAction& action);
 void add_matrix_command(CLI::App& app, CommandAction& action);
+void add_oom_command(CLI::App& app, CommandAction& action);
 void add_calibrate_command(CLI::App& app, CommandAction& action);
 void add_compare_command(CLI::App& app, CommandAction& action);
 void add_doctor_command(CLI::App& app, CommandAction& action);

@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   CommandAction action;
   add_predict_command(app, action);
   add_run_command(app, action);
+  add_oom_command(app, action);
   add_matrix_command(app, action);
   add_calibrate_command(app, action);
   add_compare_command(app, action);

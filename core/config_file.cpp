@@ -176,7 +176,7 @@ RunConfig config_from(const Settings& settings, std::string& contradiction) {
 
 RunConfig load_run_config(const std::string& path, const Overrides& overrides) {
   const ConfigFile file(path);
-  for (const char* name : {"matrix", "include", "exclude"}) {
+  for (const char* name : {"matrix", "include", "exclude", "published", "hypotheses"}) {
     if (file.root()[name]) {
       throw InputError(
           fmt::format("{}: {}: this is a matrix file; expected one configuration (use `plumbline "

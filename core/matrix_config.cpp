@@ -29,7 +29,9 @@ class MatrixFile {
  public:
   explicit MatrixFile(const std::string& path) : file_(path) {}
 
-  Settings base() const { return file_.settings(file_.root(), {"matrix", "include", "exclude"}); }
+  Settings base() const {
+    return file_.settings(file_.root(), {"matrix", "include", "exclude", "published", "hypotheses"});
+  }
 
   std::vector<Settings> cells() const {
     std::set<std::string> varied;

@@ -1,0 +1,100 @@
+#include "bench/oom/oom_matrix.hpp"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+
+#include "core/config_file.hpp"
+#include "core/error.hpp"
+#include "core/text_input.hpp"
+
+namespace plumbline {
+namespace {
+
+[[noreturn]] void refuse(const ConfigFile& file, const YAML::Node& at, const std::string& what) {
+  throw InputError(fmt::format("{}: {}", file.origin(at), what));
+}
+
+std::vector<std::string> values_of(const ConfigFile& file, const YAML::Node& key, const YAML::Node& value) {
+  if (!value.IsSequence()) return {file.value(key, value).text};
+  std::vector<std::string> values;
+  for (const auto& item : value) {
+    if (!item.IsScalar()) refuse(file, item, "published: cells: expected a value or a list of values");
+    values.push_back(item.Scalar());
+  }
+  return values;
+}
+
+PublishedOutcome outcome_of(const ConfigFile& file, const YAML::Node& row) {
+  if (!row.IsMap()) refuse(file, row, "published: cells: expected a mapping of keys, with status: ok or oom");
+  PublishedOutcome outcome;
+  bool has_status = false;
+  for (const auto& entry : row) {
+    if (!entry.first.IsScalar()) refuse(file, entry.first, "published: cells: expected the name of a key");
+    if (entry.first.Scalar() == "status") {
+      const std::string status = entry.second.IsScalar() ? entry.second.Scalar() : "";
+      if (status != "ok" && status != "oom") {
+        refuse(file, entry.second,
+               fmt::format("status: found \"{}\", expected ok or oom", printable(status)));
+      }
+      outcome.status = status == "ok" ? Status::ok : Status::oom;
+      has_status = true;
+    } else {
+      const ConfigKey& key = get_config_key(entry.first.Scalar(), file.origin(entry.first));
+      outcome.where.emplace_back(key.name, values_of(file, entry.first, entry.second));
+    }
+  }
+  if (!has_status) refuse(file, row, "published: cells: status: missing; expected ok or oom");
+  return outcome;
+}
+
+Hypothesis hypothesis_of(const ConfigFile& file, const YAML::Node& row) {
+  if (!row.IsMap() || !row["name"] || !row["name"].IsScalar()) {
+    refuse(file, row, "hypotheses: expected a mapping with name: and the keys that it assumes");
+  }
+  Hypothesis hypothesis;
+  hypothesis.name = printable(row["name"].Scalar(), 120);
+  for (const auto& [key, value] : file.settings(row, {"name"})) {
+    hypothesis.settings.emplace_back(key, value.text);
+  }
+  return hypothesis;
+}
+
+}  // namespace
+
+std::optional<Status> OomMatrix::published_of(const MatrixCell& cell) const {
+  const auto has = [&](const auto& condition) {
+    const auto value = std::find_if(cell.values.begin(), cell.values.end(),
+                                    [&](const auto& given) { return given.first == condition.first; });
+    return value != cell.values.end() && std::find(condition.second.begin(), condition.second.end(),
+                                                   value->second) != condition.second.end();
+  };
+  for (const PublishedOutcome& outcome : published) {
+    if (std::all_of(outcome.where.begin(), outcome.where.end(), has)) return outcome.status;
+  }
+  return std::nullopt;
+}
+
+OomMatrix load_oom_matrix(const std::string& path) {
+  const ConfigFile file(path);
+  OomMatrix matrix;
+  if (const YAML::Node published = file.root()["published"]) {
+    if (!published.IsMap() || !published["source"] || !published["source"].IsScalar() ||
+        !published["cells"] || !published["cells"].IsSequence()) {
+      refuse(file, published, "published: expected source: and cells:, a list of mappings");
+    }
+    matrix.source = printable(published["source"].Scalar(), 300);
+    for (const auto& row : published["cells"]) matrix.published.push_back(outcome_of(file, row));
+  }
+  if (const YAML::Node hypotheses = file.root()["hypotheses"]) {
+    if (!hypotheses.IsSequence()) refuse(file, hypotheses, "hypotheses: expected a list of mappings");
+    for (const auto& row : hypotheses) matrix.hypotheses.push_back(hypothesis_of(file, row));
+    if (matrix.published.empty()) {
+      refuse(file, hypotheses, "hypotheses: found without published:, expected outcomes to explain");
+    }
+  }
+  return matrix;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,40 @@
+// What a matrix file for `plumbline oom` says besides its cells: published outcomes of them, and hypotheses
+// that may explain these (bench/oom/README.md).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/record.hpp"
+#include "core/run_config.hpp"
+
+namespace plumbline {
+
+/// One row of the list `published: cells:`.
+struct PublishedOutcome {
+  /// Keys that tell which cells, each with the values that it may have. Canonical names.
+  std::vector<std::pair<std::string, std::vector<std::string>>> where;
+  Status status = Status::ok;  // ok or oom
+};
+
+struct Hypothesis {
+  std::string name;
+  Overrides settings;  // what it assumes, put over every cell
+};
+
+struct OomMatrix {
+  std::string source;  // where the published outcomes stand; empty: none
+  std::vector<PublishedOutcome> published;
+  std::vector<Hypothesis> hypotheses;
+
+  /// What was published about this cell.
+  std::optional<Status> published_of(const MatrixCell& cell) const;
+};
+
+/// Reads the keys `published` and `hypotheses` of a matrix file. Throws InputError: file, line, key, found,
+/// expected.
+OomMatrix load_oom_matrix(const std::string& path);
+
+}  // namespace plumbline
