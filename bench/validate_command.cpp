@@ -51,7 +51,12 @@ int validate(const Options& options) {
     }
   }
   fmt::print("{}", options.json ? validation_json(compared) : validation_text(compared, options.rows));
-  return static_cast<int>(ExitCode::done);
+  bool refused = false;
+  for (const cluster::ComparedTable& table : compared) {
+    for (const std::string& reason : table.refused) fmt::print(stderr, "plumbline: {}\n", reason);
+    refused = refused || !table.refused.empty();
+  }
+  return static_cast<int>(refused ? ExitCode::bad_input : ExitCode::done);
 }
 
 }  // namespace

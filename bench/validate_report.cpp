@@ -66,6 +66,7 @@ std::string validation_json(const std::vector<ComparedTable>& tables) {
     entry.update(json_of(quantities.empty() ? Errors{} : cluster::errors_of(table.rows, quantities.front())));
     entry["regret"] = table.regret ? nlohmann::ordered_json(*table.regret) : nlohmann::ordered_json();
     if (!table.skipped.empty()) entry["skipped"] = table.skipped;
+    if (!table.refused.empty()) entry["refused"] = table.refused;
     auto& parts = entry["quantities"] = nlohmann::ordered_json::object();
     for (const std::string& quantity : quantities)
       parts[quantity] = json_of(cluster::errors_of(table.rows, quantity));

@@ -7,6 +7,7 @@
 #include "analysis/cluster/memory.hpp"
 #include "analysis/cluster/published_formulas.hpp"
 #include "analysis/cluster/published_jobs.hpp"
+#include "core/error.hpp"
 
 namespace plumbline::cluster {
 namespace {
@@ -85,10 +86,14 @@ ComparedTable compare_table(const PublishedTable& table, const Profiles& profile
   }
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
     const PublishedRow cells(table, row);
-    if (runs != nullptr) {
-      for (const PublishedRun& run : runs(cells)) compare_run(run, profiles, make, result);
-    } else {
-      formulas(cells, profiles, make, result.rows);
+    try {
+      if (runs != nullptr) {
+        for (const PublishedRun& run : runs(cells)) compare_run(run, profiles, make, result);
+      } else {
+        formulas(cells, profiles, make, result.rows);
+      }
+    } catch (const InputError& error) {
+      result.refused.emplace_back(error.what());
     }
   }
   set_regret(result);

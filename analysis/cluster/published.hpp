@@ -48,13 +48,14 @@ struct ComparedTable {
   std::string name;
   std::string skipped;  // why there are no rows
   std::vector<ComparedRow> rows;
+  std::vector<std::string> refused;  // rows that could not be read: one line each
   /// Published time of the configuration the model would pick ÷ the best published one − 1, mean over sweeps
   /// of at least three rows.
   std::optional<double> regret;
   int sweeps = 0;
 };
 
-/// Predicts every row of the table with `profiles`.
+/// Predicts every row of the table with `profiles`. A row that cannot be read is refused; the others count.
 ComparedTable compare_table(const PublishedTable& table, const Profiles& profiles, const ScheduleMaker& make);
 
 }  // namespace plumbline::cluster

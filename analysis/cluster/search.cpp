@@ -121,9 +121,9 @@ class Worker {
     if (name == "interleaved" && job.microbatches % job.pipeline != 0) return;
     if (!evaluator_.set_schedule(schedule)) return;
     // How many layers share a kept input changes what is held, not what is computed.
-    const double layers = std::ceil(job.model.layers / (job.pipeline * job.chunks));
-    const double groups = job.recomputation == Recomputation::full ? layers : 1;
-    for (double group = 1; group <= groups; ++group) {
+    const int layers = static_cast<int>(std::ceil(job.model.layers / (job.pipeline * job.chunks)));
+    const int groups = job.recomputation == Recomputation::full ? layers : 1;
+    for (int group = 1; group <= groups; ++group) {
       evaluator_.set_recompute_layers(group);
       for (int zero = 0; zero <= (job.data > 1 ? 3 : 0); ++zero) {
         for (const bool half_gradients : {false, true}) keep(evaluator_.evaluate(zero, half_gradients));
