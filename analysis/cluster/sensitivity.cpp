@@ -67,7 +67,7 @@ class Variants {
   std::vector<Variant> list;
 
  private:
-  void add(const std::string& what, Job job) { add(what, std::move(job), schedule_); }
+  void add(const std::string& what, Job job) { add(what, job, schedule_); }
   void add(const std::string& what, Job job, std::uint8_t schedule) {
     const int per_step = job.data * job.micro_batch;
     if (per_step < 1 || batch_ % per_step != 0) return;
@@ -75,7 +75,7 @@ class Variants {
     if (std::fmod(job.model.heads, job.tensor) != 0 || std::fmod(job.model.ffn, job.tensor) != 0) return;
     if (job.pipeline * job.chunks > job.model.layers) return;
     if (job.pipeline == 1 && (job.chunks > 1 || job.vocabulary != Vocabulary::stages)) return;
-    list.push_back({what, std::move(job), schedule});
+    list.push_back({what, job, schedule});
   }
 
   /// Ranks moved from one kind of parallelism to another, two at a time.
