@@ -1,6 +1,7 @@
 #include "core/executor.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "core/error.hpp"
@@ -8,12 +9,21 @@
 namespace plumbline {
 namespace {
 
-/// Sends under way, one slot per (stage, direction): a stage has one send buffer each way.
+/// What a message carries.
+enum class Payload : std::uint8_t { activation, gradient, teacher };
+constexpr int kPayloads = 3;
+
+/// Tells a stage's messages apart.
+int tag_of(int sending_stage, Payload payload) {
+  return sending_stage * kPayloads + static_cast<int>(payload);
+}
+
+/// Sends under way, one slot per (stage, payload): a stage has one send buffer for each.
 class PendingSends {
  public:
-  explicit PendingSends(int stages) : tickets_(static_cast<std::size_t>(stages) * 2) {}
-  Ticket& slot(int stage, bool forward) {
-    return tickets_[static_cast<std::size_t>(stage) * 2 + (forward ? 1 : 0)];
+  explicit PendingSends(int stages) : tickets_(static_cast<std::size_t>(stages) * kPayloads) {}
+  Ticket& slot(int stage, Payload payload) {
+    return tickets_[static_cast<std::size_t>(tag_of(stage, payload))];
   }
   std::vector<Ticket>& all() { return tickets_; }
 
@@ -21,11 +31,37 @@ class PendingSends {
   std::vector<Ticket> tickets_;
 };
 
-bool writes_forward_buffer(ActionType type) {
-  return type == ActionType::forward;
+/// Whose send buffer a compute action of the stage writes.
+std::optional<Payload> written_by(ActionType type) {
+  switch (type) {
+    case ActionType::forward:
+      return Payload::activation;
+    case ActionType::backward:
+    case ActionType::backward_input:
+      return Payload::gradient;
+    case ActionType::teacher_forward:
+      return Payload::teacher;
+    default:
+      return {};
+  }
 }
-bool writes_backward_buffer(ActionType type) {
-  return type == ActionType::backward || type == ActionType::backward_input;
+
+/// What a transfer carries, and how far on the receiving stage is.
+struct Route {
+  Payload payload;
+  int step;
+};
+Route route_of(ActionType transfer) {
+  switch (transfer) {
+    case ActionType::send_backward:
+    case ActionType::receive_backward:
+      return {Payload::gradient, -1};
+    case ActionType::send_teacher:
+    case ActionType::receive_teacher:
+      return {Payload::teacher, 1};
+    default:
+      return {Payload::activation, 1};
+  }
 }
 
 /// World rank of the pipeline rank that holds `stage`, in this rank's own tensor and data coordinates.
@@ -48,35 +84,21 @@ std::vector<Event> execute(const Schedule& schedule, StageProgram& program, Comm
 
   for (const Action& action : actions) {
     const int stage = action.stage;
-    if (writes_forward_buffer(action.type)) communicator.wait(pending.slot(stage, true));
-    if (writes_backward_buffer(action.type)) communicator.wait(pending.slot(stage, false));
+    if (const auto payload = written_by(action.type)) communicator.wait(pending.slot(stage, *payload));
     const Seconds start = communicator.now() - origin;
-    switch (action.type) {
-      case ActionType::send_forward: {
-        const int to = peer_of(schedule, layout, rank, stage + 1);
-        pending.slot(stage, true) = communicator.send(program.send_buffer(action), to, stage * 2);
-        break;
-      }
-      case ActionType::send_backward: {
-        const int to = peer_of(schedule, layout, rank, stage - 1);
-        pending.slot(stage, false) = communicator.send(program.send_buffer(action), to, stage * 2 + 1);
-        break;
-      }
-      case ActionType::receive_forward: {
-        const int from = peer_of(schedule, layout, rank, stage - 1);
-        Ticket ticket = communicator.receive(program.receive_buffer(action), from, (stage - 1) * 2);
-        communicator.wait(ticket);
-        break;
-      }
-      case ActionType::receive_backward: {
-        const int from = peer_of(schedule, layout, rank, stage + 1);
-        Ticket ticket = communicator.receive(program.receive_buffer(action), from, (stage + 1) * 2 + 1);
-        communicator.wait(ticket);
-        break;
-      }
-      default:
-        program.run(action);
-        break;
+    if (is_send(action.type)) {
+      const auto [payload, step] = route_of(action.type);
+      const int to = peer_of(schedule, layout, rank, stage + step);
+      pending.slot(stage, payload) =
+          communicator.send(program.send_buffer(action), to, tag_of(stage, payload));
+    } else if (is_receive(action.type)) {
+      const auto [payload, step] = route_of(action.type);
+      const int from = peer_of(schedule, layout, rank, stage - step);
+      Ticket ticket =
+          communicator.receive(program.receive_buffer(action), from, tag_of(stage - step, payload));
+      communicator.wait(ticket);
+    } else {
+      program.run(action);
     }
     events.push_back({action, start, communicator.now() - origin});
     program.finished(action);

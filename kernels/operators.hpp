@@ -44,6 +44,15 @@ struct AdamStep {
   std::int64_t step = 1;      // 1 for the first step: bias correction
 };
 
+/// The loss of distillation (Hinton et al. 2015, arXiv:1503.02531): of every token (1-λ)·KL + λ·CE, where KL
+/// compares p = softmax(teacher/τ) and s = softmax(student/τ) and CE is the student's cross-entropy with its
+/// target.
+struct Distillation {
+  double temperature = 1;  // τ
+  bool reverse = false;    // KL = Σ s·(log s - log p) instead of Σ p·(log p - log s)
+  double lm_weight = 0;    // λ
+};
+
 class Operators {
  public:
   virtual ~Operators() = default;
@@ -123,6 +132,24 @@ class Operators {
   /// gradient.
   virtual double cross_entropy_gradient(Matrix logits, std::int64_t valid, std::int64_t first_token,
                                         Matrix targets, Matrix row_max, Matrix sums, double scale) = 0;
+
+  /// The loss of distillation over a vocabulary cut as in cross_entropy, in three steps with all-reduces in
+  /// between. student, teacher (T, n): their types may differ; row_max (2, T) fp32: the maxima of both, by
+  /// cross_entropy_max. Step 1: sums (4, T) fp32 = Σ exp((student - max)/τ), Σ exp((teacher - max)/τ),
+  /// Σ exp(student - max), and the target's student - max, 0 where another rank owns it. Overwrites.
+  /// [all-reduce SUM]
+  virtual void distillation_sums(Matrix student, Matrix teacher, std::int64_t valid, std::int64_t first_token,
+                                 Matrix targets, double temperature, Matrix row_max, Matrix sums) = 0;
+  /// Step 2: divergence (1, T) fp32 = this rank's columns' part of each token's KL. Overwrites. [all-reduce
+  /// SUM]
+  virtual void distillation_divergence(Matrix student, Matrix teacher, std::int64_t valid,
+                                       const Distillation& loss, Matrix row_max, Matrix sums,
+                                       Matrix divergence) = 0;
+  /// Step 3: student becomes the gradient of its loss · scale, padding columns 0; returns the unscaled loss
+  /// summed over rows. A target of -100 is ignored: no loss, no gradient. The teacher is read only.
+  virtual double distillation_gradient(Matrix student, Matrix teacher, std::int64_t valid,
+                                       std::int64_t first_token, Matrix targets, const Distillation& loss,
+                                       Matrix row_max, Matrix sums, Matrix divergence, double scale) = 0;
 
   /// AdamW (Loshchilov & Hutter, arXiv:1711.05101). parameter and gradient of any type; master, moment1,
   /// moment2 fp32; master empty when the parameter is fp32 itself. All contiguous, equal element counts.

@@ -1,5 +1,7 @@
 #include "bench/training/context.hpp"
 
+#include <algorithm>
+
 namespace plumbline::training {
 
 void TrainingContext::reduce_over_tensor_ranks(const Matrix& x, ReduceOp op) const {
@@ -48,6 +50,26 @@ void TrainingContext::gemm_over_tensor_ranks(Gemm gemm) const {
     scatter_over_tensor_ranks(partial, piece);
     operators.copy(piece, result);
   }
+}
+
+RunConfig teacher_config(const RunConfig& config) {
+  RunConfig teacher = config;
+  teacher.model = *config.teacher;
+  teacher.teacher.reset();
+  teacher.zero_stage = 0;
+  teacher.recompute_granularity = Recompute::none;
+  return teacher;
+}
+
+Tensor make_attention_scratch(const TrainingContext& context) {
+  const auto wanted = [&](const AttentionShape& shape) {
+    return context.operators.attention_scratch(shape, context.config.precision);
+  };
+  std::int64_t elements = wanted(context.shape.attention);
+  if (context.config.teacher) {
+    elements = std::max(elements, wanted(StageShape(teacher_config(context.config)).attention));
+  }
+  return context.make_fp32(Category::workspace, "attention scratch", 1, elements);
 }
 
 }  // namespace plumbline::training

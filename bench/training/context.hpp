@@ -25,7 +25,8 @@ struct TrainingContext {
   Operators& operators;
   Communicator& communicator;
   Arena& arena;
-  Seconds& tensor_communication;  // time spent in collectives over the tensor group so far
+  Seconds& tensor_communication;                // time spent in collectives over the tensor group so far
+  const Category kept = Category::activations;  // of what a forward leaves: a teacher's is its own
   const bool sequence_parallel = config.effective_sequence_parallel();
 
   const ModelConfig& model() const { return config.model; }
@@ -52,12 +53,18 @@ struct TrainingContext {
   void gemm_over_tensor_ranks(Gemm gemm) const;
 };
 
-/// Rotary tables, attention scratch: what the layers of a rank share.
+/// Rotary tables, attention scratch: what the layers of a model share on a rank.
 struct SharedBuffers {
   Tensor rope_cos;  // (seq, head_dim/2) fp32; empty for learned positions
   Tensor rope_sin;
-  Tensor attention_scratch;
+  Matrix attention_scratch;
 };
-SharedBuffers make_shared_buffers(const TrainingContext& context);
+SharedBuffers make_shared_buffers(const TrainingContext& context, const Matrix& attention_scratch);
+/// Enough for the layers of the model, and of the teacher where there is one.
+Tensor make_attention_scratch(const TrainingContext& context);
+
+/// The configuration of a distillation's teacher as a model of its own: whole on every data rank, nothing
+/// recomputed, no teacher.
+RunConfig teacher_config(const RunConfig& config);
 
 }  // namespace plumbline::training

@@ -16,7 +16,7 @@ InputEnd::InputEnd(RankResources& rank, const StageEntry& stage)
   }
 }
 
-void InputEnd::forward(std::uint32_t microbatch, const Matrix& x) const {
+void InputEnd::forward(const Matrix& tokens, const Matrix& x) const {
   const TrainingContext& context = rank_.context;
   const StageShape& shape = context.shape;
   Tensor full;
@@ -24,7 +24,6 @@ void InputEnd::forward(std::uint32_t microbatch, const Matrix& x) const {
     full = context.make(Category::workspace, "embedded sequence", shape.tokens, shape.hidden);
   }
   const Matrix all = full ? full.matrix() : x;
-  const Matrix tokens = rank_.inputs.matrix().row_range(microbatch, 1);
   context.operators.embedding_forward(tokens, view_of(embedding_, rank_.values.begin()), first_token_, all);
   rank_.values.end();
   if (!full) context.reduce_over_tensor_ranks(all, ReduceOp::sum);
@@ -37,10 +36,9 @@ void InputEnd::forward(std::uint32_t microbatch, const Matrix& x) const {
   if (full) context.scatter_over_tensor_ranks(all, x);
 }
 
-void InputEnd::backward(std::uint32_t microbatch, const Matrix& gradient) const {
+void InputEnd::backward(const Matrix& tokens, const Matrix& gradient) const {
   const TrainingContext& context = rank_.context;
   const AllRows all = context.gather_rows(gradient);
-  const Matrix tokens = rank_.inputs.matrix().row_range(microbatch, 1);
   context.operators.embedding_backward(tokens, all, first_token_,
                                        view_of(embedding_, rank_.gradients.open(units_[0])));
   rank_.gradients.done(units_[0]);

@@ -14,9 +14,9 @@ class InputEnd {
 
   /// In order of use.
   const std::vector<int>& units() const { return units_; }
-  /// Overwrites x (R, h).
-  void forward(std::uint32_t microbatch, const Matrix& x) const;
-  void backward(std::uint32_t microbatch, const Matrix& gradient) const;
+  /// tokens (1, T). Overwrites x (R, h).
+  void forward(const Matrix& tokens, const Matrix& x) const;
+  void backward(const Matrix& tokens, const Matrix& gradient) const;
 
  private:
   RankResources& rank_;

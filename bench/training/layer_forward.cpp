@@ -7,8 +7,8 @@ namespace plumbline::training {
 
 void layer_attention(const TrainingContext& context, const SharedBuffers& shared, LayerActivations& saved) {
   const StageShape& shape = context.shape;
-  saved.attention = context.make(Category::activations, "layer attention", shape.tokens, shape.query);
-  saved.log_sum_exp = context.make_fp32(Category::activations, "layer log-sum-exp",
+  saved.attention = context.make(context.kept, "layer attention", shape.tokens, shape.query);
+  saved.log_sum_exp = context.make_fp32(context.kept, "layer log-sum-exp",
                                         shape.attention.batch * shape.attention.heads, shape.attention.seq);
   const QueryKeyValue in(shape, saved.qkv);
   context.operators.attention_forward(shape.attention, in.q, in.k, in.v, saved.attention, saved.log_sum_exp,
@@ -20,14 +20,13 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared, 
   Operators& ops = context.operators;
   const StageShape& shape = context.shape;
   const LayerVectors& vectors = layer.values;
-  constexpr Category kKept = Category::activations;
 
-  saved.norm1 = context.make_stream(kKept, "layer norm1");
-  saved.norm1_stats = context.make_fp32(kKept, "layer norm1 statistics", shape.norm_stats, shape.rows);
+  saved.norm1 = context.make_stream(context.kept, "layer norm1");
+  saved.norm1_stats = context.make_fp32(context.kept, "layer norm1 statistics", shape.norm_stats, shape.rows);
   norm_forward(context, saved.input, vectors.norm1, vectors.norm1_bias, saved.norm1, saved.norm1_stats);
   {
     const AllRows norm1 = context.gather_rows(saved.norm1);
-    saved.qkv = context.make(kKept, "layer qkv", shape.tokens, shape.qkv);
+    saved.qkv = context.make(context.kept, "layer qkv", shape.tokens, shape.qkv);
     linear(context, norm1, weights.qkv, vectors.qkv_bias, saved.qkv);
     if (shared.rope_cos) {
       const QueryKeyValue in(shape, saved.qkv);
@@ -36,7 +35,7 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared, 
     }
   }
   layer_attention(context, shared, saved);
-  saved.middle = context.make_stream(kKept, "layer middle");
+  saved.middle = context.make_stream(context.kept, "layer middle");
   context.gemm_over_tensor_ranks(
       {.a = saved.attention, .b = weights.proj, .c = saved.middle, .b_transposed = true});
   ops.add(saved.middle, saved.input, vectors.proj_bias, saved.middle);
@@ -45,15 +44,15 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared, 
     saved.log_sum_exp.reset();
   }
 
-  saved.norm2 = context.make_stream(kKept, "layer norm2");
-  saved.norm2_stats = context.make_fp32(kKept, "layer norm2 statistics", shape.norm_stats, shape.rows);
+  saved.norm2 = context.make_stream(context.kept, "layer norm2");
+  saved.norm2_stats = context.make_fp32(context.kept, "layer norm2 statistics", shape.norm_stats, shape.rows);
   norm_forward(context, saved.middle, vectors.norm2, vectors.norm2_bias, saved.norm2, saved.norm2_stats);
   {
     const AllRows norm2 = context.gather_rows(saved.norm2);
-    saved.fc1 = context.make(kKept, "layer fc1", shape.tokens, shape.fc1);
+    saved.fc1 = context.make(context.kept, "layer fc1", shape.tokens, shape.fc1);
     linear(context, norm2, weights.fc1, vectors.fc1_bias, saved.fc1);
   }
-  saved.activation = context.make(kKept, "layer activation", shape.tokens, shape.ffn);
+  saved.activation = context.make(context.kept, "layer activation", shape.tokens, shape.ffn);
   if (context.model().activation == Activation::swiglu) {
     ops.swiglu_forward(saved.fc1, saved.activation);
   } else {

@@ -4,7 +4,9 @@
 namespace plumbline::training {
 namespace {
 
+/// Empty where there are no such parameters: a teacher's gradients.
 LayerVectors vectors_of(const StageEntry& stage, std::int64_t layer, const Matrix& all) {
+  if (all.data == nullptr) return {};
   const auto view = [&](const char* role) {
     for (const Parameter& p : stage.parameters.list) {
       if (p.layer != layer || p.role != role) continue;

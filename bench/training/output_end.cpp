@@ -19,15 +19,19 @@ const Parameter& output_weight(const StageEntry& stage, const StageEntry& holder
   return holder.parameters.find(stage.part.shares_embedding ? "embedding.weight" : "output.weight");
 }
 
+VocabularyColumns columns_of(const TrainingContext& context, const StagePart& part) {
+  const std::int64_t width = context.shape.vocab;
+  const std::int64_t first = part.tensor_rank * width;
+  return {first, std::clamp<std::int64_t>(context.model().vocab - first, 0, width)};
+}
+
 }  // namespace
 
 OutputEnd::OutputEnd(RankResources& rank, const StageEntry& stage)
     : rank_(rank),
       weight_(output_weight(stage, holder_of(rank, stage))),
       unit_(holder_of(rank, stage).unit_of(weight_)),
-      first_token_(stage.part.tensor_rank * rank.context.shape.vocab),
-      valid_tokens_(
-          std::clamp<std::int64_t>(rank.context.model().vocab - first_token_, 0, rank.context.shape.vocab)) {
+      columns_(columns_of(rank.context, stage.part)) {
   const auto vector = [&](const char* role, const ParameterSet& set) {
     return vector_of(stage, stage.parameters.find(role), set);
   };
@@ -39,32 +43,43 @@ OutputEnd::OutputEnd(RankResources& rank, const StageEntry& stage)
   }
 }
 
-double OutputEnd::forward(std::uint32_t microbatch, OutputActivations& saved) const {
+void OutputEnd::forward(OutputActivations& saved) const {
+  normalise(saved);
+  saved.logits = project(saved.norm, Category::logits, rank_.context.config.precision);
+}
+
+void OutputEnd::normalise(OutputActivations& saved) const {
+  const TrainingContext& context = rank_.context;
+  const StageShape& shape = context.shape;
+  saved.norm = context.make_stream(context.kept, "final norm");
+  saved.stats = context.make_fp32(context.kept, "final norm statistics", shape.norm_stats, shape.rows);
+  norm_forward(context, saved.input, norm_weight_, norm_bias_, saved.norm, saved.stats);
+}
+
+Tensor OutputEnd::project(const Matrix& norm, Category category, DType type) const {
+  const TrainingContext& context = rank_.context;
+  const AllRows rows = context.gather_rows(norm);
+  Tensor logits = context.arena.allocate(category, "logits", context.shape.tokens, context.shape.vocab, type);
+  const Matrix weight = view_of(weight_, rank_.values.begin());
+  context.operators.gemm({.a = rows, .b = weight, .c = logits, .b_transposed = true});
+  rank_.values.end();
+  return logits;
+}
+
+double OutputEnd::loss(std::uint32_t microbatch, const Matrix& logits) const {
   const TrainingContext& context = rank_.context;
   Operators& ops = context.operators;
-  const StageShape& shape = context.shape;
-  saved.norm = context.make_stream(Category::activations, "final norm");
-  saved.stats =
-      context.make_fp32(Category::activations, "final norm statistics", shape.norm_stats, shape.rows);
-  norm_forward(context, saved.input, norm_weight_, norm_bias_, saved.norm, saved.stats);
-  {
-    const AllRows norm = context.gather_rows(saved.norm);
-    saved.logits = context.make(Category::logits, "logits", shape.tokens, shape.vocab);
-    const Matrix weight = view_of(weight_, rank_.values.begin());
-    ops.gemm({.a = norm, .b = weight, .c = saved.logits, .b_transposed = true});
-    rank_.values.end();
-  }
-  const Tensor statistics = context.make_fp32(Category::workspace, "loss statistics", 3, shape.tokens);
+  const Tensor statistics =
+      context.make_fp32(Category::workspace, "loss statistics", 3, context.shape.tokens);
   const Matrix row_max = statistics.matrix().row_range(0, 1);
   const Matrix sums = statistics.matrix().row_range(1, 2);
-  const Matrix targets = rank_.targets.matrix().row_range(microbatch, 1);
-  ops.cross_entropy_max(saved.logits, valid_tokens_, row_max);
+  const Matrix targets = rank_.target_tokens(microbatch);
+  ops.cross_entropy_max(logits, columns_.valid, row_max);
   context.reduce_over_tensor_ranks(row_max, ReduceOp::max);
-  ops.cross_entropy_sums(saved.logits, valid_tokens_, first_token_, targets, row_max, sums);
+  ops.cross_entropy_sums(logits, columns_.valid, columns_.first, targets, row_max, sums);
   context.reduce_over_tensor_ranks(sums, ReduceOp::sum);
-  const auto tokens = static_cast<double>(context.config.global_batch_size * context.config.seq_length);
-  return ops.cross_entropy_gradient(saved.logits, valid_tokens_, first_token_, targets, row_max, sums,
-                                    1.0 / tokens);
+  return ops.cross_entropy_gradient(logits, columns_.valid, columns_.first, targets, row_max, sums,
+                                    rank_.per_token());
 }
 
 Tensor OutputEnd::norm_gradient(const OutputActivations& saved) const {

@@ -13,6 +13,12 @@ struct OutputActivations {
   Tensor input, norm, stats, logits;
 };
 
+/// Which of the vocabulary a rank's logits are.
+struct VocabularyColumns {
+  std::int64_t first;  // id of the first column
+  std::int64_t valid;  // columns that are no padding
+};
+
 /// Of a last stage. Logits and loss are cut over the vocabulary (Megatron-LM, arXiv:1909.08053 §3).
 class OutputEnd {
  public:
@@ -20,8 +26,15 @@ class OutputEnd {
 
   /// The unit of the output layer: its own, or the embedding's.
   int unit() const { return unit_; }
-  /// Reads saved.input and fills the rest; returns the loss summed over the micro-batch's tokens.
-  double forward(std::uint32_t microbatch, OutputActivations& saved) const;
+  const VocabularyColumns& columns() const { return columns_; }
+  /// Reads saved.input and fills the rest.
+  void forward(OutputActivations& saved) const;
+  /// The two halves of forward: the final norm, and the output layer's product (T, v) of `type`.
+  void normalise(OutputActivations& saved) const;
+  Tensor project(const Matrix& norm, Category category, DType type) const;
+  /// Cross-entropy: turns the logits into their gradient and returns the loss summed over the micro-batch's
+  /// tokens.
+  double loss(std::uint32_t microbatch, const Matrix& logits) const;
   /// Input and weight gradients; frees all of `saved`. Returns the gradient of the last layer's output.
   Tensor backward(OutputActivations& saved) const;
   /// The input gradient alone: keeps the norm's output and the logits for backward_weight.
@@ -38,8 +51,7 @@ class OutputEnd {
   int unit_;
   Matrix norm_weight_, norm_bias_;
   Matrix norm_weight_gradient_, norm_bias_gradient_;
-  std::int64_t first_token_;
-  std::int64_t valid_tokens_;  // columns of the logits that are no padding
+  VocabularyColumns columns_;
 };
 
 }  // namespace plumbline::training

@@ -26,6 +26,10 @@ ParameterMemory::ParameterMemory(const TrainingContext& context, const RankParam
       piece_(pieces_ > 1 ? context.communicator.layout().coordinates(context.communicator.rank()).data : 0) {
   const RunConfig& config = context.config;
   const int zero = config.effective_zero_stage();
+  if (context.kept == Category::teacher) {
+    values = allocate(context, parameters, Category::teacher, "teacher parameters", config.precision, false);
+    return;
+  }
   values = allocate(context, parameters, Category::parameters, "parameters", config.precision, zero >= 3);
   gradients = allocate(context, parameters, Category::gradients, "gradients", config.grad_type(), zero >= 2);
   const auto state = [&](const char* holder) {

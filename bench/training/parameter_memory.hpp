@@ -18,7 +18,7 @@ struct ParameterSet {
 
 class ParameterMemory {
  public:
-  /// Contents of the values are undefined until loaded.
+  /// Contents of the values are undefined until loaded. A teacher has values only, of its own category.
   ParameterMemory(const TrainingContext& context, const RankParameters& parameters);
 
   ParameterSet values;

@@ -1,6 +1,9 @@
 // Everything the stages of one rank share: memory, shapes, token ids, units under way.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+
 #include "bench/training/context.hpp"
 #include "bench/training/parameter_memory.hpp"
 #include "bench/training/unit_gradients.hpp"
@@ -13,10 +16,17 @@ struct RankResources {
   const Placement placement;
   const RankParameters parameters;
   ParameterMemory memory;
+  Tensor attention_scratch;
   SharedBuffers shared;
   UnitValues values;
   UnitGradients gradients;
-  Tensor inputs, targets;  // (M, T) token ids, where a first or last stage needs them
+  Tensor inputs, targets;           // (M, T) token ids, where a first or last stage needs them
+  std::int64_t counted_tokens = 0;  // of the global batch, in this step: those with a target
+
+  Matrix input_tokens(std::uint32_t microbatch) const { return inputs.matrix().row_range(microbatch, 1); }
+  /// Of the mean loss that a token with a target makes up.
+  double per_token() const { return 1.0 / static_cast<double>(std::max<std::int64_t>(counted_tokens, 1)); }
+  Matrix target_tokens(std::uint32_t microbatch) const { return targets.matrix().row_range(microbatch, 1); }
 };
 
 }  // namespace plumbline::training

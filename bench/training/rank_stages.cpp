@@ -32,7 +32,8 @@ RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operat
             .placement = Placement(schedule),
             .parameters = own_parameters(config_, rank_.placement, communicator),
             .memory = ParameterMemory(rank_.context, rank_.parameters),
-            .shared = make_shared_buffers(rank_.context),
+            .attention_scratch = make_attention_scratch(rank_.context),
+            .shared = make_shared_buffers(rank_.context, rank_.attention_scratch),
             .values = UnitValues(rank_.context, rank_.memory),
             .gradients = UnitGradients(rank_.context, rank_.parameters, rank_.memory),
             .inputs = {},
@@ -57,17 +58,25 @@ RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operat
     }
   }
   for (const StageEntry& entry : rank_.parameters.stages) {
-    stages_[static_cast<std::size_t>(entry.part.stage)] = std::make_unique<ModelStage>(rank_, entry);
+    ModelStage*& stage = stages_[static_cast<std::size_t>(entry.part.stage)];
+    if (config_.teacher) {
+      distillation_ =
+          std::make_unique<DistillationStage>(rank_, tensor_communication_, schedule.joint_teacher);
+      stage = &distillation_->student();
+    } else {
+      own_stages_.push_back(std::make_unique<ModelStage>(rank_, entry));
+      stage = own_stages_.back().get();
+    }
   }
   for (const StageEntry& entry : rank_.parameters.stages) {
     const auto here = static_cast<std::size_t>(entry.part.stage);
-    stages_[here]->link(entry.part.previous_is_here ? stages_[here - 1].get() : nullptr,
-                        entry.part.next_is_here ? stages_[here + 1].get() : nullptr);
+    stages_[here]->link(entry.part.previous_is_here ? stages_[here - 1] : nullptr,
+                        entry.part.next_is_here ? stages_[here + 1] : nullptr);
   }
 }
 
 ModelStage& RankStages::stage(const Action& action) {
-  if (action.stage >= stages_.size() || !stages_[action.stage]) {
+  if (action.stage >= stages_.size() || stages_[action.stage] == nullptr) {
     throw Error(fmt::format("action {}: stage {} is not on this rank", to_string(action), action.stage));
   }
   return *stages_[action.stage];
@@ -78,33 +87,44 @@ void RankStages::clear_gradients() {
   rank_.context.operators.fill(rank_.memory.gradients.matrices, 0);
 }
 
-void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targets) {
+void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted) {
+  rank_.counted_tokens = counted;
   if (rank_.inputs && inputs != nullptr) rank_.context.operators.upload(inputs, rank_.inputs);
   if (rank_.targets && targets != nullptr) rank_.context.operators.upload(targets, rank_.targets);
   if (!gradients_clear_) clear_gradients();
   gradients_clear_ = false;
   tensor_communication_ = {};
   rank_.gradients.start_step();
-  for (const auto& stage : stages_) {
-    if (stage) stage->start_step();
+  for (ModelStage* stage : stages_) {
+    if (stage != nullptr) stage->start_step();
   }
   samples_.clear();
   rank_.context.arena.sample();
 }
 
+void RankStages::run_compute(const Action& action) {
+  ModelStage& here = stage(action);
+  if (distillation_ && action.type != ActionType::backward_weight) {
+    distillation_->run(action);
+  } else if (action.type == ActionType::forward) {
+    here.forward(action.microbatch);
+  } else if (action.type == ActionType::backward) {
+    here.backward(action.microbatch);
+  } else if (action.type == ActionType::backward_input) {
+    here.backward_input(action.microbatch);
+  } else {
+    here.backward_weight(action.microbatch);
+  }
+}
+
 void RankStages::run(const Action& action) {
-  switch (action.type) {
+  const bool teacher = action.type == ActionType::teacher_forward && distillation_;
+  switch (teacher ? ActionType::forward : action.type) {
     case ActionType::forward:
-      stage(action).forward(action.microbatch);
-      break;
     case ActionType::backward:
-      stage(action).backward(action.microbatch);
-      break;
     case ActionType::backward_input:
-      stage(action).backward_input(action.microbatch);
-      break;
     case ActionType::backward_weight:
-      stage(action).backward_weight(action.microbatch);
+      run_compute(action);
       break;
     case ActionType::reduce_gradients:
       end_.reduce_gradients();
@@ -119,18 +139,21 @@ void RankStages::run(const Action& action) {
       break;
     default:
       throw Error(fmt::format(
-          "action {} is not executable: found type {}, expected F, B, I, W, their transfers, ARG, ARE or OPT",
+          "action {} is not executable: found type {}, expected F, B, I, W, TF beside a teacher, their "
+          "transfers, ARG, ARE or OPT",
           to_string(action), name_of(action.type)));
   }
   rank_.context.operators.synchronize();
 }
 
 Matrix RankStages::send_buffer(const Action& action) {
+  if (distillation_) return distillation_->send_buffer(action);
   return action.type == ActionType::send_forward ? stage(action).send_forward_buffer()
                                                  : stage(action).send_backward_buffer();
 }
 
 Matrix RankStages::receive_buffer(const Action& action) {
+  if (distillation_) return distillation_->receive_buffer(action);
   return action.type == ActionType::receive_forward ? stage(action).receive_forward(action.microbatch)
                                                     : stage(action).receive_backward(action.microbatch);
 }
@@ -141,10 +164,10 @@ void RankStages::finished(const Action& /*action*/) {
 
 double RankStages::loss() const {
   double sum = 0;
-  for (const auto& stage : stages_) {
-    if (stage) sum += stage->loss_sum();
+  for (const ModelStage* stage : stages_) {
+    if (stage != nullptr) sum += stage->loss_sum();
   }
-  return sum / static_cast<double>(config_.global_batch_size * config_.seq_length);
+  return sum * rank_.per_token();
 }
 
 }  // namespace plumbline::training

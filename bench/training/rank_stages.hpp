@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "bench/training/distillation.hpp"
 #include "bench/training/rank_resources.hpp"
 #include "bench/training/stage.hpp"
 #include "bench/training/step_end.hpp"
@@ -23,16 +24,22 @@ class RankStages final : public StageProgram {
   RankStages& operator=(const RankStages&) = delete;
 
   /// Token ids of this replica's micro-batches, (microbatches, T) each: inputs (used on a first stage) and
-  /// targets (used on a last one); null for the emulated backend. Starts from zero gradients and loss.
-  void start_step(const std::int32_t* inputs, const std::int32_t* targets);
+  /// targets (used on a last one, -100 for none); null for the emulated backend. `counted` tokens of the
+  /// global batch have a target. Starts from zero gradients and loss.
+  void start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted);
+  /// All tokens have one.
+  void start_step(const std::int32_t* inputs, const std::int32_t* targets) {
+    start_step(inputs, targets, config_.global_batch_size * config_.seq_length);
+  }
 
-  /// Throws Error for a stage that is not here and for actions of vocabulary and teacher passes.
+  /// Throws Error for a stage that is not here, for actions of vocabulary passes, and for those of a teacher
+  /// when the configuration has none.
   void run(const Action& action) override;
   Matrix send_buffer(const Action& action) override;
   Matrix receive_buffer(const Action& action) override;
   void finished(const Action& action) override;
 
-  /// Sum of the token losses of this step's forwards on this rank divided by the tokens of the global batch;
+  /// Sum of the token losses of this step's forwards on this rank divided by the counted tokens of the batch;
   /// 0 unless it holds a last stage. Add over data and pipeline ranks for the mean loss.
   double loss() const;
   double gradient_norm() const { return end_.gradient_norm(); }
@@ -47,15 +54,20 @@ class RankStages final : public StageProgram {
   const Placement& placement() const { return rank_.placement; }
   const RankParameters& parameters() const { return rank_.parameters; }
   const ParameterMemory& memory() const { return rank_.memory; }
+  /// Null without one.
+  const RankResources* teacher() const { return distillation_ ? &distillation_->teacher() : nullptr; }
 
  private:
   ModelStage& stage(const Action& action);
+  void run_compute(const Action& action);
   void clear_gradients();
 
   const RunConfig config_;
   Seconds tensor_communication_;
   RankResources rank_;
-  std::vector<std::unique_ptr<ModelStage>> stages_;  // by stage of the schedule; null where not here
+  std::unique_ptr<DistillationStage> distillation_;  // with a teacher: has the rank's only stage
+  std::vector<std::unique_ptr<ModelStage>> own_stages_;
+  std::vector<ModelStage*> stages_;  // by stage of the schedule; null where not here
   StepEnd end_;
   std::vector<MemorySample> samples_;
   bool keep_gradients_ = false;

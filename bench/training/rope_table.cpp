@@ -42,8 +42,9 @@ void upload_tables(const TrainingContext& context, const Matrix& cos_table, cons
 
 }  // namespace
 
-SharedBuffers make_shared_buffers(const TrainingContext& context) {
+SharedBuffers make_shared_buffers(const TrainingContext& context, const Matrix& attention_scratch) {
   SharedBuffers shared;
+  shared.attention_scratch = attention_scratch;
   const ModelConfig& model = context.model();
   if (model.positions == Positions::rotary) {
     const std::int64_t seq = context.config.seq_length;
@@ -53,9 +54,6 @@ SharedBuffers make_shared_buffers(const TrainingContext& context) {
     // The emulated backend reads no memory.
     if (context.config.backend != Backend::emulated) upload_tables(context, shared.rope_cos, shared.rope_sin);
   }
-  const std::int64_t scratch =
-      context.operators.attention_scratch(context.shape.attention, context.config.precision);
-  shared.attention_scratch = context.make_fp32(Category::workspace, "attention scratch", 1, scratch);
   return shared;
 }
 

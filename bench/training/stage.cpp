@@ -9,8 +9,11 @@
 
 namespace plumbline::training {
 
-ModelStage::ModelStage(RankResources& rank, const StageEntry& entry)
-    : rank_(rank), part_(entry.part), in_flight_(rank.placement.microbatches, entry.part.layers) {
+ModelStage::ModelStage(RankResources& rank, const StageEntry& entry, bool joint)
+    : rank_(rank),
+      part_(entry.part),
+      joint_(joint),
+      in_flight_(rank.placement.microbatches, entry.part.layers) {
   const TrainingContext& context = rank.context;
   const int microbatches = rank.placement.microbatches / rank.placement.routes;
   for (std::int64_t i = 0; i < part_.layers; ++i) {
@@ -31,6 +34,7 @@ ModelStage::ModelStage(RankResources& rank, const StageEntry& entry)
     groups_.push_back({first, std::min(first + together, layers_.size())});
   }
   make_uses();
+  if (joint_) return;
   if (!part_.last() && !part_.next_is_here) {
     send_forward_ = context.make_stream(Category::communication, "send-forward buffer");
   }
@@ -89,6 +93,10 @@ Matrix ModelStage::stage_output(std::uint32_t microbatch, MicrobatchState& state
     state.output.input = rank_.context.make_stream(Category::activations, "layer input");
     return state.output.input;
   }
+  if (joint_) {
+    joint_output_ = rank_.context.make_stream(Category::activations, "stage output");
+    return joint_output_;
+  }
   return next_ != nullptr ? next_->receive_forward(microbatch) : send_forward_.matrix();
 }
 
@@ -96,7 +104,7 @@ void ModelStage::forward(std::uint32_t microbatch) {
   const TrainingContext& context = rank_.context;
   MicrobatchState& state = part_.first() ? in_flight_.at(microbatch) : held(microbatch, "F");
   rank_.values.begin_action(forward_uses_);
-  if (input_) input_->forward(microbatch, receive_forward(microbatch));
+  if (input_) input_->forward(rank_.input_tokens(microbatch), receive_forward(microbatch));
   for (const Group& group : groups_) {
     for (std::size_t i = group.first; i < group.end; ++i) {
       LayerActivations& saved = state.layers[i];
@@ -118,7 +126,13 @@ void ModelStage::forward(std::uint32_t microbatch) {
       rank_.values.end();
     }
   }
-  if (output_) loss_sum_ += output_->forward(microbatch, state.output);
+  if (!output_) return;
+  output_->forward(state.output);
+  if (!context.config.teacher) loss_sum_ += output_->loss(microbatch, state.output.logits);
+}
+
+Matrix ModelStage::logits(std::uint32_t microbatch) {
+  return in_flight_.holds(microbatch) ? in_flight_.at(microbatch).output.logits.matrix() : Matrix();
 }
 
 void ModelStage::recompute(const Group& group, MicrobatchState& state) {
@@ -137,6 +151,10 @@ void ModelStage::recompute(const Group& group, MicrobatchState& state) {
 
 Matrix ModelStage::input_gradient_place(std::uint32_t microbatch, const Matrix& own) {
   if (part_.first()) return own;
+  if (joint_) {
+    joint_gradient_ = rank_.context.make_stream(Category::workspace, "gradient of the stage's input");
+    return joint_gradient_;
+  }
   return previous_ != nullptr ? previous_->receive_backward(microbatch) : send_backward_.matrix();
 }
 
@@ -148,7 +166,7 @@ void ModelStage::backward(std::uint32_t microbatch) {
     if (recomputes_all()) recompute(groups_[g], state);
     for (std::size_t i = groups_[g].end; i-- > groups_[g].first;) layer_backward_step(i, state, microbatch);
   }
-  if (input_) input_->backward(microbatch, state.output_gradient);
+  if (input_) input_->backward(rank_.input_tokens(microbatch), state.output_gradient);
   state.output_gradient.reset();
   rank_.gradients.end_action();
   in_flight_.release(microbatch);
@@ -179,7 +197,7 @@ void ModelStage::backward_input(std::uint32_t microbatch) {
       layer_input_step(i, state, microbatch, input_gradient);
     }
   }
-  if (input_) input_->backward(microbatch, input_gradient);
+  if (input_) input_->backward(rank_.input_tokens(microbatch), input_gradient);
   input_gradient.reset();
   rank_.gradients.end_action();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "bench/training/in_flight.hpp"
@@ -14,7 +15,9 @@ namespace plumbline::training {
 /// Forward and backward of micro-batches. README.md in this folder lists what is allocated when.
 class ModelStage {
  public:
-  ModelStage(RankResources& rank, const StageEntry& entry);
+  /// `joint`: somebody else packs and unpacks this stage's messages and owns their buffers. With a teacher in
+  /// the configuration, somebody else computes the loss.
+  ModelStage(RankResources& rank, const StageEntry& entry, bool joint = false);
   ModelStage(const ModelStage&) = delete;
   ModelStage& operator=(const ModelStage&) = delete;
 
@@ -33,6 +36,15 @@ class ModelStage {
   Matrix receive_forward(std::uint32_t microbatch);
   Matrix receive_backward(std::uint32_t microbatch);
 
+  /// With joint messages: the result of the last F (of a stage that is not last), and of the last B or I (of
+  /// one that is not first).
+  Tensor take_output() { return std::move(joint_output_); }
+  Tensor take_input_gradient() { return std::move(joint_gradient_); }
+
+  const OutputEnd& output_end() const { return *output_; }
+  /// Of a last stage; empty before F.
+  Matrix logits(std::uint32_t microbatch);
+  void add_loss(double sum) { loss_sum_ += sum; }
   /// Of the token losses of this step's forwards.
   double loss_sum() const { return loss_sum_; }
 
@@ -55,6 +67,7 @@ class ModelStage {
 
   RankResources& rank_;
   const StagePart part_;
+  const bool joint_;
   std::vector<Layer> layers_;
   std::vector<Group> groups_;
   std::optional<InputEnd> input_;
@@ -62,6 +75,7 @@ class ModelStage {
   std::vector<int> forward_uses_;  // of units' values, in order
   std::vector<int> backward_uses_;
   Tensor send_forward_, send_backward_;
+  Tensor joint_output_, joint_gradient_;
   ModelStage* previous_ = nullptr;
   ModelStage* next_ = nullptr;
   InFlight in_flight_;

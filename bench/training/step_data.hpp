@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "bench/training/loss_mask.hpp"
 #include "core/run_config.hpp"
 #include "core/token_data.hpp"
 
@@ -12,7 +13,8 @@ namespace plumbline::training {
 /// (microbatches, micro_batch_size × seq_length) ids each; a target is the id after its input.
 struct StepTokens {
   std::vector<std::int32_t> inputs;
-  std::vector<std::int32_t> targets;
+  std::vector<std::int32_t> targets;  // -100 where the loss mask has 0
+  std::int64_t counted = 0;           // tokens of the whole global batch, all replicas, that have a target
 };
 
 /// Step s takes the samples [s·B, (s+1)·B) of the source, B = global batch size; micro-batch m of replica d
@@ -20,12 +22,14 @@ struct StepTokens {
 class StepData {
  public:
   StepData(const RunConfig& config, int data_rank);
+  /// Throws InputError when the loss mask does not belong to the data.
   StepTokens step(std::int64_t index) const;
 
  private:
   const RunConfig& config_;
   int data_rank_;
   TokenSource source_;
+  LossMask mask_;
 };
 
 }  // namespace plumbline::training

@@ -142,6 +142,29 @@ double TimedOperators::cross_entropy_gradient(Matrix logits, std::int64_t valid,
   return inner_.cross_entropy_gradient(logits, valid, first_token, targets, row_max, sums, scale);
 }
 
+void TimedOperators::distillation_sums(Matrix student, Matrix teacher, std::int64_t valid,
+                                       std::int64_t first_token, Matrix targets, double temperature,
+                                       Matrix row_max, Matrix sums) {
+  const Timer timer(times_, "distillation_sums");
+  inner_.distillation_sums(student, teacher, valid, first_token, targets, temperature, row_max, sums);
+}
+
+void TimedOperators::distillation_divergence(Matrix student, Matrix teacher, std::int64_t valid,
+                                             const Distillation& loss, Matrix row_max, Matrix sums,
+                                             Matrix divergence) {
+  const Timer timer(times_, "distillation_divergence");
+  inner_.distillation_divergence(student, teacher, valid, loss, row_max, sums, divergence);
+}
+
+double TimedOperators::distillation_gradient(Matrix student, Matrix teacher, std::int64_t valid,
+                                             std::int64_t first_token, Matrix targets,
+                                             const Distillation& loss, Matrix row_max, Matrix sums,
+                                             Matrix divergence, double scale) {
+  const Timer timer(times_, "distillation_gradient");
+  return inner_.distillation_gradient(student, teacher, valid, first_token, targets, loss, row_max, sums,
+                                      divergence, scale);
+}
+
 void TimedOperators::adam(Matrix parameter, Matrix gradient, Matrix master, Matrix moment1, Matrix moment2,
                           const AdamStep& step) {
   const Timer timer(times_, "adam");

@@ -53,12 +53,22 @@ class Run {
     if (config.backend == Backend::emulated) return;
     load_weights(stages_, config.weights.empty() ? random_weights(config.seed, config.model.init_std)
                                                  : checkpoint_weights(config.weights));
+    // Other numbers than the student's: models of one shape would have nothing to learn from each other.
+    if (config.teacher) {
+      load_teacher_weights(stages_, config.teacher_weights.empty()
+                                        ? random_weights(config.seed + 1, config.teacher->init_std)
+                                        : checkpoint_weights(config.teacher_weights));
+    }
     data_.emplace(config, communicator.layout().coordinates(communicator.rank()).data);
   }
 
   StepMeasurement step(int index) {
     const StepTokens tokens = data_ ? data_->step(index) : StepTokens();
-    stages_.start_step(data_ ? tokens.inputs.data() : nullptr, data_ ? tokens.targets.data() : nullptr);
+    if (data_) {
+      stages_.start_step(tokens.inputs.data(), tokens.targets.data(), tokens.counted);
+    } else {
+      stages_.start_step(nullptr, nullptr);
+    }
     operators_.synchronize();
     observers_.step_begins(index);
     communicator_.barrier(Group::world);

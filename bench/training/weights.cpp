@@ -1,8 +1,13 @@
 #include "bench/training/weights.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <map>
+
+#include "core/error.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -76,14 +81,31 @@ Matrix stage_vectors(const ParameterSet& set, const StageEntry& stage) {
   return {all.at(0, stage.vector_offset), 1, stage.parameters.vectors, all.dtype};
 }
 
-void load_unit(RankStages& stages, int unit, const std::vector<float>& row) {
-  const ParameterMemory& memory = stages.memory();
-  const TrainingContext& context = stages.context();
+/// To the nearest bf16, ties to even; a NaN stays one.
+std::uint16_t nearest_bf16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if (std::isnan(value)) return static_cast<std::uint16_t>((bits >> 16) | 0x40U);
+  return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
+}
+
+/// Rounded on the host where the values have no fp32 master: a teacher's.
+void upload_rounded(Operators& operators, const float* from, const Matrix& to) {
+  if (to.dtype == DType::fp32) return operators.upload(from, to);
+  if (to.dtype != DType::bf16) {
+    throw Error(fmt::format("weights: found type {}, expected fp32 or bf16", name_of(to.dtype)));
+  }
+  std::vector<std::uint16_t> halves(static_cast<std::size_t>(to.elements()));
+  std::transform(from, from + to.elements(), halves.begin(), nearest_bf16);
+  operators.upload(halves.data(), to);
+}
+
+void load_unit(const TrainingContext& context, const ParameterMemory& memory, int unit,
+               const std::vector<float>& row) {
   const float* owned = row.data() + memory.owned_from(unit);
   if (!memory.master) {
     const bool cut = memory.values.cut;
-    context.operators.upload(cut ? owned : row.data(),
-                             cut ? memory.owned(memory.values, unit) : memory.whole(memory.values, unit));
+    upload_rounded(context.operators, cut ? owned : row.data(),
+                   cut ? memory.owned(memory.values, unit) : memory.whole(memory.values, unit));
     return;
   }
   const Matrix master = memory.owned(memory.master, unit);
@@ -95,22 +117,31 @@ void load_unit(RankStages& stages, int unit, const std::vector<float>& row) {
   }
 }
 
-}  // namespace
-
-void load_weights(RankStages& stages, const SliceReader& reader) {
-  const ParameterMemory& memory = stages.memory();
-  Operators& operators = stages.context().operators;
-  for (const StageEntry& stage : stages.parameters().stages) {
+void load(const TrainingContext& context, const RankParameters& parameters, const ParameterMemory& memory,
+          const SliceReader& reader) {
+  Operators& operators = context.operators;
+  for (const StageEntry& stage : parameters.stages) {
     const std::vector<float> vectors = read_row(stage, -1, stage.parameters.vectors, reader);
     const ParameterSet& exact = memory.master ? memory.master : memory.values;
-    operators.upload(vectors.data(), stage_vectors(exact, stage));
+    upload_rounded(operators, vectors.data(), stage_vectors(exact, stage));
     if (memory.master)
       operators.copy(stage_vectors(memory.master, stage), stage_vectors(memory.values, stage));
     for (int i = 0; i < std::ssize(stage.parameters.unit_elements); ++i) {
       const int unit = stage.first_unit + i;
-      load_unit(stages, unit, read_row(stage, i, memory.unit(unit).padded, reader));
+      load_unit(context, memory, unit, read_row(stage, i, memory.unit(unit).padded, reader));
     }
   }
+}
+
+}  // namespace
+
+void load_weights(RankStages& stages, const SliceReader& reader) {
+  load(stages.context(), stages.parameters(), stages.memory(), reader);
+}
+
+void load_teacher_weights(RankStages& stages, const SliceReader& reader) {
+  const RankResources& teacher = *stages.teacher();
+  load(teacher.context, teacher.parameters, teacher.memory, reader);
 }
 
 namespace {

@@ -25,6 +25,8 @@ SliceReader checkpoint_weights(const std::string& path);
 
 /// Fills the parameters (and master weights); padding is zero. Collective over the data ranks.
 void load_weights(RankStages& stages, const SliceReader& reader);
+/// The same for the teacher, which must be there.
+void load_teacher_weights(RankStages& stages, const SliceReader& reader);
 
 /// A whole tensor under its Hugging Face name, row-major in the checkpoint's own orientation.
 struct NamedTensor {

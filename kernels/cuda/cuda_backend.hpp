@@ -65,6 +65,13 @@ class CudaOperators final : public Operators {
                           Matrix row_max, Matrix sums) override;
   double cross_entropy_gradient(Matrix logits, std::int64_t valid, std::int64_t first_token, Matrix targets,
                                 Matrix row_max, Matrix sums, double scale) override;
+  void distillation_sums(Matrix student, Matrix teacher, std::int64_t valid, std::int64_t first_token,
+                         Matrix targets, double temperature, Matrix row_max, Matrix sums) override;
+  void distillation_divergence(Matrix student, Matrix teacher, std::int64_t valid, const Distillation& loss,
+                               Matrix row_max, Matrix sums, Matrix divergence) override;
+  double distillation_gradient(Matrix student, Matrix teacher, std::int64_t valid, std::int64_t first_token,
+                               Matrix targets, const Distillation& loss, Matrix row_max, Matrix sums,
+                               Matrix divergence, double scale) override;
 
   void adam(Matrix parameter, Matrix gradient, Matrix master, Matrix moment1, Matrix moment2,
             const AdamStep& step) override;

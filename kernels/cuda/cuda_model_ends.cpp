@@ -14,6 +14,9 @@ using cpu::require;
 constexpr const char* kLossShapes =
     "logits (T,n) of a floating point type with valid <= n, targets (1,T) int32, row_max (1,T), sums (2,T) "
     "fp32";
+constexpr const char* kDistillationShapes =
+    "student and teacher (T,n) with valid <= n, temperature > 0, targets (1,T) int32, row_max (2,T), sums "
+    "(4,T), divergence (1,T) fp32";
 constexpr const char* kStateShapes =
     "equal element counts without gaps, master and moments fp32, master empty for fp32 parameters, step >= 1";
 
@@ -25,6 +28,13 @@ bool is_row(const Matrix& x, const Matrix& logits, DType type) {
 }
 bool is_logits(const Matrix& logits, std::int64_t valid) {
   return is_element(logits) && valid >= 0 && valid <= logits.cols;
+}
+
+bool is_distilled(const Matrix& student, const Matrix& teacher, std::int64_t valid, double temperature,
+                  const Matrix& row_max, const Matrix& sums) {
+  return is_logits(student, valid) && is_element(teacher) && cpu::same_shape(student, teacher) &&
+         temperature > 0 && has_shape(row_max, 2, student.rows, DType::fp32) &&
+         has_shape(sums, 4, student.rows, DType::fp32);
 }
 
 /// `x` holds as many elements as the parameter, without gaps.
@@ -97,6 +107,53 @@ double CudaOperators::cross_entropy_gradient(Matrix logits, std::int64_t valid, 
   cuda::cross_entropy_gradient(queue_, logits, valid, first_token, targets, row_max, sums,
                                static_cast<float>(scale), loss);
   return fetch(loss);
+}
+
+void CudaOperators::distillation_sums(Matrix student, Matrix teacher, std::int64_t valid,
+                                      std::int64_t first_token, Matrix targets, double temperature,
+                                      Matrix row_max, Matrix sums) {
+  require(is_distilled(student, teacher, valid, temperature, row_max, sums) &&
+              is_row(targets, student, DType::int32),
+          "distillation_sums", kDistillationShapes,
+          {{"student", student},
+           {"teacher", teacher},
+           {"targets", targets},
+           {"row_max", row_max},
+           {"sums", sums}});
+  cuda::distillation_sums(queue_, student, teacher, valid, first_token, targets, temperature, row_max, sums);
+}
+
+void CudaOperators::distillation_divergence(Matrix student, Matrix teacher, std::int64_t valid,
+                                            const Distillation& loss, Matrix row_max, Matrix sums,
+                                            Matrix divergence) {
+  require(is_distilled(student, teacher, valid, loss.temperature, row_max, sums) &&
+              is_row(divergence, student, DType::fp32),
+          "distillation_divergence", kDistillationShapes,
+          {{"student", student},
+           {"teacher", teacher},
+           {"row_max", row_max},
+           {"sums", sums},
+           {"divergence", divergence}});
+  cuda::distillation_divergence(queue_, student, teacher, valid, loss, row_max, sums, divergence);
+}
+
+double CudaOperators::distillation_gradient(Matrix student, Matrix teacher, std::int64_t valid,
+                                            std::int64_t first_token, Matrix targets,
+                                            const Distillation& loss, Matrix row_max, Matrix sums,
+                                            Matrix divergence, double scale) {
+  require(is_distilled(student, teacher, valid, loss.temperature, row_max, sums) &&
+              is_row(targets, student, DType::int32) && is_row(divergence, student, DType::fp32),
+          "distillation_gradient", kDistillationShapes,
+          {{"student", student},
+           {"teacher", teacher},
+           {"targets", targets},
+           {"row_max", row_max},
+           {"sums", sums},
+           {"divergence", divergence}});
+  auto* total = partials_.at_least<double>(1);
+  cuda::distillation_gradient(queue_, student, teacher, valid, first_token, targets, loss, row_max, sums,
+                              divergence, scale, total);
+  return fetch(total);
 }
 
 void CudaOperators::adam(Matrix parameter, Matrix gradient, Matrix master, Matrix moment1, Matrix moment2,

@@ -54,6 +54,17 @@ void cross_entropy_sums(const Queue& queue, Matrix logits, std::int64_t valid, s
 void cross_entropy_gradient(const Queue& queue, Matrix logits, std::int64_t valid, std::int64_t first_token,
                             Matrix targets, Matrix row_max, Matrix sums, float scale, double* loss);
 
+// distillation.cu
+void distillation_sums(const Queue& queue, Matrix student, Matrix teacher, std::int64_t valid,
+                       std::int64_t first_token, Matrix targets, double temperature, Matrix row_max,
+                       Matrix sums);
+void distillation_divergence(const Queue& queue, Matrix student, Matrix teacher, std::int64_t valid,
+                             const Distillation& loss, Matrix row_max, Matrix sums, Matrix divergence);
+/// *total (device memory) = the loss summed over rows.
+void distillation_gradient(const Queue& queue, Matrix student, Matrix teacher, std::int64_t valid,
+                           std::int64_t first_token, Matrix targets, const Distillation& loss, Matrix row_max,
+                           Matrix sums, Matrix divergence, double scale, double* total);
+
 // optimizer.cu
 void adam(const Queue& queue, Matrix parameter, Matrix gradient, Matrix master, Matrix moment1,
           Matrix moment2, const AdamFactors& factors);

@@ -17,6 +17,12 @@ Matrix rows_touched(const Matrix& rows, const Matrix& table) {
 bool same_length(const Matrix& x, const Matrix& parameter) {
   return x.contiguous() && x.elements() == parameter.elements();
 }
+/// What both outputs of a distillation and its statistics must be.
+bool distilled(const Matrix& student, const Matrix& teacher, std::int64_t valid, const Matrix& row_max,
+               const Matrix& sums) {
+  return shaped(teacher, student.rows, student.cols) && valid >= 0 && valid <= student.cols &&
+         statistics(row_max, 2, student.rows) && statistics(sums, 4, student.rows);
+}
 bool is_master(const Matrix& master, const Matrix& parameter) {
   return parameter.dtype == DType::fp32 ? master.empty()
                                         : same_length(master, parameter) && master.dtype == DType::fp32;
@@ -71,6 +77,35 @@ double EmulatedOperators::cross_entropy_gradient(Matrix logits, std::int64_t val
               ids_of(targets, logits) && statistics(sums, 2, logits.rows),
           "cross_entropy_gradient", {logits, targets, row_max, sums});
   pass_over("cross_entropy_gradient", logits.dtype, {logits}, {logits});
+  return 0;
+}
+
+// Passes over logits take the time of the same pass of a cross-entropy.
+void EmulatedOperators::distillation_sums(Matrix student, Matrix teacher, std::int64_t valid,
+                                          std::int64_t /*first_token*/, Matrix targets,
+                                          double /*temperature*/, Matrix row_max, Matrix sums) {
+  require(distilled(student, teacher, valid, row_max, sums) && ids_of(targets, student), "distillation_sums",
+          {student, teacher, targets, row_max, sums});
+  pass_over("cross_entropy_sums", student.dtype, {student}, {});
+  pass_over("cross_entropy_sums", teacher.dtype, {teacher}, {});
+}
+
+void EmulatedOperators::distillation_divergence(Matrix student, Matrix teacher, std::int64_t valid,
+                                                const Distillation& /*loss*/, Matrix row_max, Matrix sums,
+                                                Matrix divergence) {
+  require(distilled(student, teacher, valid, row_max, sums) && statistics(divergence, 1, student.rows),
+          "distillation_divergence", {student, teacher, row_max, sums, divergence});
+  pass_over("cross_entropy_sums", student.dtype, {student, teacher}, {});
+}
+
+double EmulatedOperators::distillation_gradient(Matrix student, Matrix teacher, std::int64_t valid,
+                                                std::int64_t /*first_token*/, Matrix targets,
+                                                const Distillation& /*loss*/, Matrix row_max, Matrix sums,
+                                                Matrix divergence, double /*scale*/) {
+  require(distilled(student, teacher, valid, row_max, sums) && ids_of(targets, student) &&
+              statistics(divergence, 1, student.rows),
+          "distillation_gradient", {student, teacher, targets, row_max, sums, divergence});
+  pass_over("cross_entropy_gradient", student.dtype, {student, teacher}, {student});
   return 0;
 }
 

@@ -87,11 +87,15 @@ StepResult one_step(const RunConfig& config, const Schedule& schedule, Communica
   RankStages stages(config, schedule, *operators, communicator, arena);
   load_weights(stages,
                config.weights.empty() ? lively_weights(config.seed) : checkpoint_weights(config.weights));
+  if (config.teacher) {
+    load_teacher_weights(stages, config.teacher_weights.empty() ? lively_weights(config.seed + 1)
+                                                                : checkpoint_weights(config.teacher_weights));
+  }
   stages.keep_gradients(true);
   const Coordinates at = communicator.layout().coordinates(communicator.rank());
   const StepData data(config, at.data);
   const StepTokens tokens = data.step(0);
-  stages.start_step(tokens.inputs.data(), tokens.targets.data());
+  stages.start_step(tokens.inputs.data(), tokens.targets.data(), tokens.counted);
   const Traffic before = communicator.traffic();
   execute(schedule, stages, communicator, communicator.now());
 

@@ -216,6 +216,30 @@ class StagedOperators final : public Operators {
     at.finish();
     return loss;
   }
+  void distillation_sums(Matrix student, Matrix teacher, std::int64_t valid, std::int64_t first_token,
+                         Matrix targets, double temperature, Matrix row_max, Matrix sums) override {
+    Call at(*device_, *memory_);
+    device_->distillation_sums(at(student), at(teacher), valid, first_token, at(targets), temperature,
+                               at(row_max), at(sums));
+    at.finish();
+  }
+  void distillation_divergence(Matrix student, Matrix teacher, std::int64_t valid, const Distillation& loss,
+                               Matrix row_max, Matrix sums, Matrix divergence) override {
+    Call at(*device_, *memory_);
+    device_->distillation_divergence(at(student), at(teacher), valid, loss, at(row_max), at(sums),
+                                     at(divergence));
+    at.finish();
+  }
+  double distillation_gradient(Matrix student, Matrix teacher, std::int64_t valid, std::int64_t first_token,
+                               Matrix targets, const Distillation& loss, Matrix row_max, Matrix sums,
+                               Matrix divergence, double scale) override {
+    Call at(*device_, *memory_);
+    const double total =
+        device_->distillation_gradient(at(student), at(teacher), valid, first_token, at(targets), loss,
+                                       at(row_max), at(sums), at(divergence), scale);
+    at.finish();
+    return total;
+  }
   void adam(Matrix parameter, Matrix gradient, Matrix master, Matrix moment1, Matrix moment2,
             const AdamStep& step) override {
     Call at(*device_, *memory_);

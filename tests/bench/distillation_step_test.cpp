@@ -1,0 +1,153 @@
+// Distillation: every schedule in every split gives the loss and the student's gradients of one rank, and
+// those of PyTorch (tests/golden).
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/safetensors.hpp"
+#include "core/solo_communicator.hpp"
+#include "tests/bench/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+constexpr const char* kSchedules[] = {"nemo-2504", "abeja", "nemo-13065", "bubble-fill"};
+
+int ranks_started() {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  return ranks;
+}
+
+/// A wider, deeper teacher of another family over the student's vocabulary.
+RunConfig config_of(DType precision) {
+  RunConfig config;
+  config.model = small_qwen2();
+  config.teacher = small_gpt2();
+  config.teacher->tied_embeddings = false;
+  config.teacher->layers = 9;
+  config.teacher->hidden = 96;
+  config.teacher->head_dim = 12;
+  config.teacher->ffn = 4 * 96;
+  config.precision = precision;
+  config.seq_length = 24;
+  config.micro_batch_size = 2;
+  config.global_batch_size = 16;
+  config.make_vocab_size_divisible_by = 8;
+  config.ddp_bucket_size = 20'000;
+  return config;
+}
+
+/// A way to learn from the teacher that changes the result.
+struct Loss {
+  double temperature;
+  DistillationKl kl;
+  double lm_weight;
+};
+constexpr Loss kLosses[] = {{1, DistillationKl::forward, 0},
+                            {2.5, DistillationKl::forward, 0.3},
+                            {0.8, DistillationKl::reverse, 0},
+                            {3, DistillationKl::reverse, 0.6}};
+
+RunConfig with(RunConfig config, const Loss& loss) {
+  config.distillation_temperature = loss.temperature;
+  config.distillation_kl = loss.kl;
+  config.distillation_lm_weight = loss.lm_weight;
+  return config;
+}
+
+/// Ways to run it that do not: what is kept of the teacher, sequence parallelism, what is done to the
+/// student.
+RunConfig with_way(RunConfig config, int way) {
+  config.distillation_cache = way % 2 == 1 ? DistillationCache::hidden : DistillationCache::logits;
+  if (way >= 2) config.distillation_cache_dtype = DistillationCacheDType::fp32;
+  config.sequence_parallel = way % 2 == 1;
+  config.recompute_granularity = way == 2   ? Recompute::full
+                                 : way == 3 ? Recompute::selective
+                                            : Recompute::none;
+  config.zero_stage = config.data_parallel_size() > 1 ? way : 0;
+  config.distillation_cache_limit = way + 1;
+  return config;
+}
+
+void expect_alike(const StepResult& reference, const StepResult& found, double tolerance, bool gradients,
+                  const std::string& name) {
+  EXPECT_NEAR(found.loss / reference.loss, 1, tolerance) << name;
+  EXPECT_NEAR(found.gradient_norm / reference.gradient_norm, 1, tolerance) << name;
+  if (!gradients) return;
+  std::string worst;
+  EXPECT_LE(largest_error(reference.gradients, found.gradients, worst), tolerance) << name << ": " << worst;
+}
+
+TEST(DistillationStep, EveryScheduleGivesTheSingleRanksGradients) {
+  for (std::size_t i = 0; i < std::size(kLosses); ++i) {
+    const DType precision = i == 1 ? DType::bf16 : DType::fp32;
+    const double tolerance = precision == DType::fp32 ? 5e-5 : 4e-2;
+    RunConfig config = with(config_of(precision), kLosses[i]);
+    SoloCommunicator solo;
+    const StepResult reference = one_step(config, solo);
+    int way = 0;
+    for (const Layout& layout : layouts_of(ranks_started())) {
+      if (layout.pipeline > 4) continue;
+      set_layout(config, layout);
+      MpiCommunicator communicator(config.layout());
+      for (const char* schedule : kSchedules) {
+        RunConfig split = with_way(config, way);
+        split.distillation_schedule = schedule;
+        ASSERT_FALSE(why_invalid(split)) << *why_invalid(split);
+        const std::string name = fmt::format("{} loss {} way {} tp{} pp{} dp{}", schedule, i, way,
+                                             layout.tensor, layout.pipeline, layout.data);
+        way = (way + 1) % 4;
+        expect_alike(reference, one_step(split, communicator), tolerance, communicator.rank() == 0, name);
+      }
+    }
+  }
+}
+
+std::map<std::string, std::vector<float>> load_tensors(const std::string& path) {
+  const TensorFile file(path);
+  std::map<std::string, std::vector<float>> tensors;
+  for (const std::string& name : file.names()) {
+    const StoredTensor& tensor = file.get(name);
+    std::vector<float>& values = tensors[name];
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) values.push_back(tensor.at(i));
+  }
+  return tensors;
+}
+
+class GoldenDistillation : public testing::TestWithParam<const char*> {};
+
+TEST_P(GoldenDistillation, LossAndGradientsEqualPyTorchs) {
+  const std::string folder = fmt::format("{}/tests/golden/distillation", PLUMBLINE_SOURCE_DIR);
+  std::ifstream expected_file(folder + "/expected.json");
+  const double loss = nlohmann::json::parse(expected_file)[GetParam()].get<double>();
+  const auto gradients = load_tensors(fmt::format("{}/{}.safetensors", folder, GetParam()));
+  RunConfig config = load_run_config(fmt::format("{}/{}.yaml", folder, GetParam()), {});
+  for (const Layout& layout : layouts_of(ranks_started())) {
+    set_layout(config, layout);
+    if (why_invalid(config)) continue;  // two layers do not make four stages
+    MpiCommunicator communicator(config.layout());
+    for (const char* schedule : kSchedules) {
+      config.distillation_schedule = schedule;
+      const std::string name = fmt::format("{} {} tp{} pp{} dp{}", GetParam(), schedule, layout.tensor,
+                                           layout.pipeline, layout.data);
+      const StepResult found = one_step(config, communicator);
+      EXPECT_NEAR(found.loss / loss, 1, 1e-5) << name;
+      if (communicator.rank() != 0) continue;
+      std::string worst;
+      EXPECT_LE(largest_error(gradients, found.gradients, worst), 1e-4) << name << ": " << worst;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Losses, GoldenDistillation, testing::Values("forward", "reverse"));
+
+}  // namespace
+}  // namespace plumbline::training
