@@ -145,7 +145,7 @@ void run(const Grid& grid, const std::function<void()>& kernel) {
   for (unsigned y = 0; y < grid.y; ++y) {
     for (unsigned x = 0; x < grid.x; ++x) {
       p.position = {0, grid.threads, x, y, grid.x, grid.y};
-      std::fill(p.shared.begin(), p.shared.end(), kPoison);
+      std::fill_n(dynamic_shared(), grid.dynamic_shared + kGuard, kPoison);
       run_block();
       p.reversed = !p.reversed;
       const unsigned char* end = dynamic_shared() + grid.dynamic_shared;
