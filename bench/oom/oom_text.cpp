@@ -17,9 +17,9 @@ std::string gib(Bytes bytes) {
 std::string digits(std::int64_t value) {
   std::string text = std::to_string(value < 0 ? -value : value);
   for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3) {
-    text.insert(static_cast<std::size_t>(at), " ");
+    text.insert(static_cast<std::size_t>(at), 1, ' ');
   }
-  return (value < 0 ? "-" : "+") + text;
+  return fmt::format("{}{}", value < 0 ? '-' : '+', text);
 }
 
 std::string word_of(Status status) {
