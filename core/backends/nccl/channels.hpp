@@ -13,7 +13,7 @@ struct Channel {
   int from = 0;
   int to = 0;
   friend bool operator==(const Channel&, const Channel&) = default;
-  friend auto operator<=>(const Channel&, const Channel&) = default;
+  friend auto operator<=>(const Channel&, const Channel&) = default;  // NOLINT(modernize-use-nullptr)
 };
 
 /// The channels that the schedule's transfers use, in ascending order; the same list on every rank.
