@@ -11,6 +11,7 @@
 #include "bench/plan.hpp"
 #include "bench/predict_formulas.hpp"
 #include "bench/reports.hpp"
+#include "bench/sensitivity_report.hpp"
 #include "bench/side_by_side.hpp"
 #include "core/error.hpp"
 
@@ -37,6 +38,7 @@ struct PredictOptions {
   std::string parameters;  // a number of parameters in place of a configuration
   bool json = false;
   bool explain = false;
+  bool what_limits = false;
 };
 
 int predict_one(const PredictOptions& options) {
@@ -44,20 +46,24 @@ int predict_one(const PredictOptions& options) {
   Record record = start_record("predict", config);
   if (record.status != Status::ok) throw InputError(record.reason);
   std::string note;
-  const Prediction prediction = predict_config(config, hardware_of(config, note));
-  record.prediction = report_of(prediction);
+  const Schedule schedule = schedule_for(config);
+  const Prediction prediction = predict(config, schedule, hardware_of(config, note));
+  record.prediction = report_of(prediction, config, schedule);
   if (!note.empty()) fmt::print(stderr, "note: {}\n", note);
-  const FormulaReport formulas = compare_with_formulas(config, schedule_for(config), prediction.memory);
+  const FormulaReport formulas = compare_with_formulas(config, schedule, prediction.memory);
   if (options.json) {
     OrderedJson json = to_json(record);
     json["formulas"] = to_json(formulas);
+    if (options.what_limits) json["what_limits"] = OrderedJson::parse(what_limits_json(config));
     fmt::print("{}\n", json.dump(2));
   } else {
     fmt::print("{}", side_by_side(record));
     if (options.explain) {
       explain(prediction);
       fmt::print("{}", to_text(formulas));
+      fmt::print("\n{}\n", explain_throughput(config, prediction.throughput, schedule.stages_per_route()));
     }
+    if (options.what_limits) fmt::print("\n{}", what_limits_text(config));
   }
   return static_cast<int>(prediction.fits ? ExitCode::done : ExitCode::does_not_fit);
 }
@@ -87,6 +93,10 @@ void add_predict_command(CLI::App& app, CommandAction& action) {
   command->add_flag("--json", options->json, "Print the record as JSON, with the literature's formulas");
   command->add_flag("--explain", options->explain,
                     "Also print the predicted time of every operator and the literature's memory formulas");
+  command->add_flag(
+      "--what-limits", options->what_limits,
+      "Also print what the step time depends on: every hardware constant, every single change of "
+      "the configuration (on the accelerators that `validate` knows)");
   command->callback([=, &action] { action = [=] { return predict_command(*options); }; });
 }
 

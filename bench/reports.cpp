@@ -9,18 +9,6 @@
 namespace plumbline {
 namespace {
 
-/// Mean time per pipeline rank in the reductions and the optimizer after the pipeline's part of the step.
-Seconds mean_in(const Trace& trace, std::initializer_list<ActionType> types) {
-  Seconds total;
-  for (const auto& events : trace.ranks) {
-    for (const Event& event : events) {
-      if (std::find(types.begin(), types.end(), event.action.type) != types.end())
-        total += event.end - event.start;
-    }
-  }
-  return total / static_cast<double>(trace.ranks.size());
-}
-
 Traffic largest(const std::vector<Traffic>& ranks) {
   Traffic most;
   for (const Traffic& rank : ranks) most = larger(most, rank);
@@ -113,8 +101,8 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
   report.time.compute = busy - result.tensor_communication;
   report.time.exposed_pipeline = window - busy;
   report.time.exposed_data =
-      mean_in(result.trace, {ActionType::reduce_gradients, ActionType::reduce_embedding});
-  report.time.optimizer = mean_in(result.trace, {ActionType::optimizer});
+      mean_in(result.trace, window, {ActionType::reduce_gradients, ActionType::reduce_embedding});
+  report.time.optimizer = mean_in(result.trace, window, {ActionType::optimizer});
 
   const Throughput throughput = throughput_of(config, hardware, report.time.step);
   report.throughput = {throughput.tokens_per_s, throughput.tokens_per_s_per_gpu,
