@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sets up, builds, calibrates this machine once, runs the demo matrix and prints the table.
+# Sets up, builds, calibrates this machine once, runs the demo matrix and prints the table; then, without a matrix
+# given, which batch sizes of a distillation fit their memory (under 3 minutes).
 #   ./bench/run.sh [MATRIX.yaml]      default: bench/matrices/demo.yaml
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -15,3 +16,4 @@ plumbline=build/release/bench/plumbline
 mkdir -p results/local
 [ -f "$profile" ] || "$plumbline" calibrate --out "$profile"
 "$plumbline" matrix "$matrix" --hardware "$profile" --out "$out"
+[ $# -gt 0 ] || "$plumbline" oom bench/matrices/abeja_oom_small.yaml --hardware "$profile" --out results/local/abeja_oom_small
