@@ -95,5 +95,33 @@ TEST(Plan, FilesMayHoldSeveralStagesAndSplitBackwards) {
   std::filesystem::remove(path);
 }
 
+TEST(Plan, ATeacherTakesTheDistillationScheduleWithinTheBudget) {
+  RunConfig config = config_of("1f1b", 2, 8);
+  config.seq_length = 64;
+  config.teacher = *find_preset("gpt2-1558m");
+  const auto most_cached = [](const Schedule& schedule) {
+    int now = 0;
+    int most = 0;
+    for (const Action& action : schedule.actions[1]) {
+      if (action.type == ActionType::teacher_forward) most = std::max(most, ++now);
+      if (action.type == ActionType::forward) --now;
+    }
+    return most;
+  };
+  for (const char* name : {"nemo-2504", "abeja", "nemo-13065", "bubble-fill"}) {
+    config.distillation_schedule = name;
+    const Schedule schedule = schedule_for(config);
+    EXPECT_EQ(schedule.name, name);
+    EXPECT_EQ(schedule.joint_teacher, std::string(name) == "nemo-13065");
+    EXPECT_EQ(most_cached(schedule), std::string(name) == "nemo-2504" ? 8 : 1) << name;
+  }
+  config.distillation_schedule = "bubble-fill";
+  config.distillation_cache_limit = 3;
+  EXPECT_LE(most_cached(schedule_for(config)), 3);
+  config.distillation_cache_limit = 0;
+  config.memory_budget = {1};  // too small for anything: one output, and the run says what is missing
+  EXPECT_EQ(most_cached(schedule_for(config)), 1);
+}
+
 }  // namespace
 }  // namespace plumbline
