@@ -321,7 +321,7 @@ TEST_F(ConfigFolder, WhyUnsupportedNamesTheKey) {
         "backend: emulated\nhardware: h100-sxm-80gb\n"}) {
     EXPECT_EQ(why_unsupported(load(kTiny + std::string(lines))), std::nullopt) << lines;
   }
-  for (const char* line : {"backend: cuda", "context_parallel_size: 2", "expert_model_parallel_size: 2",
+  for (const char* line : {"context_parallel_size: 2", "expert_model_parallel_size: 2",
                            "vocab_parallel: vocab-1", "pipeline_schedule: vocab-1", "precision: fp16"}) {
     const std::string key = std::string(line).substr(0, std::string(line).find(':'));
     EXPECT_THAT(why_unsupported(load(std::string(kTiny) + line + "\n")).value_or(""),
