@@ -135,9 +135,6 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
     if (schedule == other) return only("pipeline_schedule", schedule, "schedules of F, B, I and W");
   }
   if (config.precision == DType::fp16) return only("precision", "fp16", "fp32 and bf16");
-  if (config.teacher && config.distillation_loss == DistillationLoss::unfused) {
-    return only("distillation_loss", "unfused", "fused only");
-  }
   return std::nullopt;
 }
 

@@ -151,6 +151,17 @@ class Operators {
                                        std::int64_t first_token, Matrix targets, const Distillation& loss,
                                        Matrix row_max, Matrix sums, Matrix divergence, double scale) = 0;
 
+  /// The same loss in the separate passes of eager code, all (T, n) fp32 and whole (not cut): y = softmax(x)
+  /// or its logarithm over the first `valid` columns, 0 in the others. Overwrites y.
+  virtual void softmax(Matrix x, std::int64_t valid, bool logarithm, Matrix y) = 0;
+  /// terms = p·(log p - log_s), 0 in rows whose target is -100. Overwrites terms; returns their sum.
+  virtual double divergence_terms(Matrix p, Matrix log_s, std::int64_t valid, Matrix targets,
+                                  Matrix terms) = 0;
+  /// dx = factor · (dy - exp(log_s)·Σ dy): back through a log-softmax; 0 in padding columns and in rows whose
+  /// target is -100. Overwrites dx.
+  virtual void log_softmax_backward(Matrix dy, Matrix log_s, std::int64_t valid, Matrix targets,
+                                    double factor, Matrix dx) = 0;
+
   /// AdamW (Loshchilov & Hutter, arXiv:1711.05101). parameter and gradient of any type; master, moment1,
   /// moment2 fp32; master empty when the parameter is fp32 itself. All contiguous, equal element counts.
   /// Updates all but the gradient.

@@ -2,8 +2,11 @@
 
 namespace plumbline::training {
 
-double distillation_loss(const RankResources& student, const VocabularyColumns& columns,
-                         std::uint32_t microbatch, const Matrix& logits, const Matrix& teacher) {
+namespace {
+
+/// In place, with statistics of every token.
+double fused_loss(const RankResources& student, const VocabularyColumns& columns, std::uint32_t microbatch,
+                  const Matrix& logits, const Matrix& teacher) {
   const TrainingContext& context = student.context;
   Operators& ops = context.operators;
   const Distillation loss{.temperature = context.config.distillation_temperature,
@@ -25,6 +28,59 @@ double distillation_loss(const RankResources& student, const VocabularyColumns& 
   context.reduce_over_tensor_ranks(divergence, ReduceOp::sum);
   return ops.distillation_gradient(logits, teacher, columns.valid, columns.first, targets, loss, row_max,
                                    sums, divergence, student.per_token());
+}
+
+/// The tensors of eager code, for figures that were published of it. Of one tensor rank, forward divergence.
+double unfused_loss(const RankResources& student, const VocabularyColumns& columns, std::uint32_t microbatch,
+                    const Matrix& logits, const Matrix& teacher) {
+  const TrainingContext& context = student.context;
+  Operators& ops = context.operators;
+  const double temperature = context.config.distillation_temperature;
+  const double lm_weight = context.config.distillation_lm_weight;
+  const Matrix targets = student.target_tokens(microbatch);
+  const auto make = [&](const char* holder) {
+    return context.make_fp32(Category::workspace, holder, logits.rows, logits.cols);
+  };
+  const auto divided = [&](const Matrix& x, const char* holder) {
+    Tensor y = make(holder);
+    ops.copy(x, y);
+    ops.scale(y, 1 / temperature);
+    return y;
+  };
+  Tensor teacher_fp32 = divided(teacher, "teacher logits in fp32");
+  const Tensor student_fp32 = divided(logits, "student logits in fp32");
+  Tensor log_s = make("log-softmax of the student");
+  ops.softmax(student_fp32, columns.valid, true, log_s);
+  Tensor p = make("softmax of the teacher");
+  ops.softmax(teacher_fp32, columns.valid, false, p);
+  Tensor terms = make("pointwise divergence");
+  double loss = (1 - lm_weight) * ops.divergence_terms(p, log_s, columns.valid, targets, terms);
+  terms.reset();
+  Tensor log_gradient = make("gradient of the log-softmax");
+  ops.copy(p, log_gradient);
+  const Tensor gradient = make("gradient of the divergence");
+  ops.log_softmax_backward(log_gradient, log_s, columns.valid, targets,
+                           -(1 - lm_weight) / temperature * student.per_token(), gradient);
+  teacher_fp32.reset();
+  log_s.reset();
+  p.reset();
+  log_gradient.reset();
+  if (lm_weight > 0) {
+    ops.scale(student_fp32, temperature);
+    loss += lm_weight *
+            cross_entropy(student, columns, microbatch, student_fp32, lm_weight * student.per_token());
+    ops.add(gradient, student_fp32, {}, gradient);
+  }
+  ops.copy(gradient, logits);
+  return loss;
+}
+
+}  // namespace
+
+double distillation_loss(const RankResources& student, const VocabularyColumns& columns,
+                         std::uint32_t microbatch, const Matrix& logits, const Matrix& teacher) {
+  const bool fused = student.context.config.distillation_loss == DistillationLoss::fused;
+  return (fused ? fused_loss : unfused_loss)(student, columns, microbatch, logits, teacher);
 }
 
 }  // namespace plumbline::training

@@ -66,20 +66,20 @@ Tensor OutputEnd::project(const Matrix& norm, Category category, DType type) con
   return logits;
 }
 
-double OutputEnd::loss(std::uint32_t microbatch, const Matrix& logits) const {
-  const TrainingContext& context = rank_.context;
+double cross_entropy(const RankResources& rank, const VocabularyColumns& columns, std::uint32_t microbatch,
+                     const Matrix& logits, double scale) {
+  const TrainingContext& context = rank.context;
   Operators& ops = context.operators;
   const Tensor statistics =
       context.make_fp32(Category::workspace, "loss statistics", 3, context.shape.tokens);
   const Matrix row_max = statistics.matrix().row_range(0, 1);
   const Matrix sums = statistics.matrix().row_range(1, 2);
-  const Matrix targets = rank_.target_tokens(microbatch);
-  ops.cross_entropy_max(logits, columns_.valid, row_max);
+  const Matrix targets = rank.target_tokens(microbatch);
+  ops.cross_entropy_max(logits, columns.valid, row_max);
   context.reduce_over_tensor_ranks(row_max, ReduceOp::max);
-  ops.cross_entropy_sums(logits, columns_.valid, columns_.first, targets, row_max, sums);
+  ops.cross_entropy_sums(logits, columns.valid, columns.first, targets, row_max, sums);
   context.reduce_over_tensor_ranks(sums, ReduceOp::sum);
-  return ops.cross_entropy_gradient(logits, columns_.valid, columns_.first, targets, row_max, sums,
-                                    rank_.per_token());
+  return ops.cross_entropy_gradient(logits, columns.valid, columns.first, targets, row_max, sums, scale);
 }
 
 Tensor OutputEnd::norm_gradient(const OutputActivations& saved) const {

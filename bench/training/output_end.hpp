@@ -19,6 +19,11 @@ struct VocabularyColumns {
   std::int64_t valid;  // columns that are no padding
 };
 
+/// Turns the logits (T, v) into their gradient times `scale` and returns the loss summed over the
+/// micro-batch's tokens. Collective over the tensor group.
+double cross_entropy(const RankResources& rank, const VocabularyColumns& columns, std::uint32_t microbatch,
+                     const Matrix& logits, double scale);
+
 /// Of a last stage. Logits and loss are cut over the vocabulary (Megatron-LM, arXiv:1909.08053 §3).
 class OutputEnd {
  public:
@@ -32,9 +37,6 @@ class OutputEnd {
   /// The two halves of forward: the final norm, and the output layer's product (T, v) of `type`.
   void normalise(OutputActivations& saved) const;
   Tensor project(const Matrix& norm, Category category, DType type) const;
-  /// Cross-entropy: turns the logits into their gradient and returns the loss summed over the micro-batch's
-  /// tokens.
-  double loss(std::uint32_t microbatch, const Matrix& logits) const;
   /// Input and weight gradients; frees all of `saved`. Returns the gradient of the last layer's output.
   Tensor backward(OutputActivations& saved) const;
   /// The input gradient alone: keeps the norm's output and the logits for backward_weight.

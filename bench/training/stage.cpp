@@ -128,7 +128,9 @@ void ModelStage::forward(std::uint32_t microbatch) {
   }
   if (!output_) return;
   output_->forward(state.output);
-  if (!context.config.teacher) loss_sum_ += output_->loss(microbatch, state.output.logits);
+  if (!context.config.teacher) {
+    loss_sum_ += cross_entropy(rank_, output_->columns(), microbatch, state.output.logits, rank_.per_token());
+  }
 }
 
 Matrix ModelStage::logits(std::uint32_t microbatch) {

@@ -165,6 +165,23 @@ double TimedOperators::distillation_gradient(Matrix student, Matrix teacher, std
                                       divergence, scale);
 }
 
+void TimedOperators::softmax(Matrix x, std::int64_t valid, bool logarithm, Matrix y) {
+  const Timer timer(times_, "softmax");
+  inner_.softmax(x, valid, logarithm, y);
+}
+
+double TimedOperators::divergence_terms(Matrix p, Matrix log_s, std::int64_t valid, Matrix targets,
+                                        Matrix terms) {
+  const Timer timer(times_, "divergence_terms");
+  return inner_.divergence_terms(p, log_s, valid, targets, terms);
+}
+
+void TimedOperators::log_softmax_backward(Matrix dy, Matrix log_s, std::int64_t valid, Matrix targets,
+                                          double factor, Matrix dx) {
+  const Timer timer(times_, "log_softmax_backward");
+  inner_.log_softmax_backward(dy, log_s, valid, targets, factor, dx);
+}
+
 void TimedOperators::adam(Matrix parameter, Matrix gradient, Matrix master, Matrix moment1, Matrix moment2,
                           const AdamStep& step) {
   const Timer timer(times_, "adam");

@@ -56,6 +56,10 @@ class CpuOperators final : public Operators {
   double distillation_gradient(Matrix student, Matrix teacher, std::int64_t valid, std::int64_t first_token,
                                Matrix targets, const Distillation& loss, Matrix row_max, Matrix sums,
                                Matrix divergence, double scale) override;
+  void softmax(Matrix x, std::int64_t valid, bool logarithm, Matrix y) override;
+  double divergence_terms(Matrix p, Matrix log_s, std::int64_t valid, Matrix targets, Matrix terms) override;
+  void log_softmax_backward(Matrix dy, Matrix log_s, std::int64_t valid, Matrix targets, double factor,
+                            Matrix dx) override;
 
   void adam(Matrix parameter, Matrix gradient, Matrix master, Matrix moment1, Matrix moment2,
             const AdamStep& step) override;

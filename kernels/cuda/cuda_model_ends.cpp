@@ -17,6 +17,7 @@ constexpr const char* kLossShapes =
 constexpr const char* kDistillationShapes =
     "student and teacher (T,n) with valid <= n, temperature > 0, targets (1,T) int32, row_max (2,T), sums "
     "(4,T), divergence (1,T) fp32";
+constexpr const char* kEagerShapes = "matrices (T,n) fp32 with valid <= n, targets (1,T) int32";
 constexpr const char* kStateShapes =
     "equal element counts without gaps, master and moments fp32, master empty for fp32 parameters, step >= 1";
 
@@ -35,6 +36,10 @@ bool is_distilled(const Matrix& student, const Matrix& teacher, std::int64_t val
   return is_logits(student, valid) && is_element(teacher) && cpu::same_shape(student, teacher) &&
          temperature > 0 && has_shape(row_max, 2, student.rows, DType::fp32) &&
          has_shape(sums, 4, student.rows, DType::fp32);
+}
+
+bool are_eager(const Matrix& a, const Matrix& b, const Matrix& c, std::int64_t valid) {
+  return a.dtype == DType::fp32 && is_logits(a, valid) && alike(a, b) && alike(a, c);
 }
 
 /// `x` holds as many elements as the parameter, without gaps.
@@ -154,6 +159,27 @@ double CudaOperators::distillation_gradient(Matrix student, Matrix teacher, std:
   cuda::distillation_gradient(queue_, student, teacher, valid, first_token, targets, loss, row_max, sums,
                               divergence, scale, total);
   return fetch(total);
+}
+
+void CudaOperators::softmax(Matrix x, std::int64_t valid, bool logarithm, Matrix y) {
+  require(are_eager(x, y, y, valid), "softmax", kEagerShapes, {{"x", x}, {"y", y}});
+  cuda::softmax(queue_, x, valid, logarithm, y);
+}
+
+double CudaOperators::divergence_terms(Matrix p, Matrix log_s, std::int64_t valid, Matrix targets,
+                                       Matrix terms) {
+  require(are_eager(p, log_s, terms, valid) && is_row(targets, p, DType::int32), "divergence_terms",
+          kEagerShapes, {{"p", p}, {"log_s", log_s}, {"targets", targets}, {"terms", terms}});
+  auto* sums = partials_.at_least<double>(p.rows + 1);
+  cuda::divergence_terms(queue_, p, log_s, valid, targets, terms, sums, sums + p.rows);
+  return fetch(sums + p.rows);
+}
+
+void CudaOperators::log_softmax_backward(Matrix dy, Matrix log_s, std::int64_t valid, Matrix targets,
+                                         double factor, Matrix dx) {
+  require(are_eager(dy, log_s, dx, valid) && is_row(targets, dy, DType::int32), "log_softmax_backward",
+          kEagerShapes, {{"dy", dy}, {"log_s", log_s}, {"targets", targets}, {"dx", dx}});
+  cuda::log_softmax_backward(queue_, dy, log_s, valid, targets, static_cast<float>(factor), dx);
 }
 
 void CudaOperators::adam(Matrix parameter, Matrix gradient, Matrix master, Matrix moment1, Matrix moment2,

@@ -65,6 +65,14 @@ void distillation_gradient(const Queue& queue, Matrix student, Matrix teacher, s
                            std::int64_t first_token, Matrix targets, const Distillation& loss, Matrix row_max,
                            Matrix sums, Matrix divergence, double scale, double* total);
 
+// eager_divergence.cu
+void softmax(const Queue& queue, Matrix x, std::int64_t valid, bool logarithm, Matrix y);
+/// row_sums: T doubles of scratch. *result (device memory) = the sum of the terms.
+void divergence_terms(const Queue& queue, Matrix p, Matrix log_s, std::int64_t valid, Matrix targets,
+                      Matrix terms, double* row_sums, double* result);
+void log_softmax_backward(const Queue& queue, Matrix dy, Matrix log_s, std::int64_t valid, Matrix targets,
+                          float factor, Matrix dx);
+
 // optimizer.cu
 void adam(const Queue& queue, Matrix parameter, Matrix gradient, Matrix master, Matrix moment1,
           Matrix moment2, const AdamFactors& factors);

@@ -109,6 +109,26 @@ double EmulatedOperators::distillation_gradient(Matrix student, Matrix teacher, 
   return 0;
 }
 
+void EmulatedOperators::softmax(Matrix x, std::int64_t valid, bool /*logarithm*/, Matrix y) {
+  require(alike(x, y) && valid >= 0 && valid <= x.cols, "softmax", {x, y});
+  pass_over("cross_entropy_sums", x.dtype, {x, x}, {y});
+}
+
+double EmulatedOperators::divergence_terms(Matrix p, Matrix log_s, std::int64_t valid, Matrix targets,
+                                           Matrix terms) {
+  require(alike(p, log_s) && alike(terms, p) && valid >= 0 && valid <= p.cols && ids_of(targets, p),
+          "divergence_terms", {p, log_s, targets, terms});
+  pass_over("cross_entropy_sums", p.dtype, {p, log_s, terms}, {terms});
+  return 0;
+}
+
+void EmulatedOperators::log_softmax_backward(Matrix dy, Matrix log_s, std::int64_t valid, Matrix targets,
+                                             double /*factor*/, Matrix dx) {
+  require(alike(dy, log_s) && alike(dx, dy) && valid >= 0 && valid <= dy.cols && ids_of(targets, dy),
+          "log_softmax_backward", {dy, log_s, targets, dx});
+  pass_over("cross_entropy_gradient", dy.dtype, {dy, log_s}, {dx});
+}
+
 void EmulatedOperators::adam(Matrix parameter, Matrix gradient, Matrix master, Matrix moment1, Matrix moment2,
                              const AdamStep& /*step*/) {
   require(same_length(gradient, parameter) && is_master(master, parameter) &&

@@ -201,6 +201,52 @@ TEST(Distillation, EqualModelsHaveNoDivergence) {
   for (const double entry : parts[0].student.read().values) EXPECT_EQ(entry, 0);
 }
 
+TEST(Distillation, InSeparatePasses) {
+  constexpr double kTemperature = 2;
+  constexpr double kScale = 0.25;
+  for (const std::int64_t gap : {0, 3}) {
+    for (const std::int64_t vocabulary : {1, 16, 37}) {
+      const std::string what = fmt::format("gap {} vocabulary {}", gap, vocabulary);
+      const std::int64_t width = vocabulary + 2;  // padding at the end
+      const Dense student = random_matrix(kTokens, vocabulary, DType::fp32, 0, 3).read();
+      const Dense teacher = random_matrix(kTokens, vocabulary, DType::fp32, 0, 3).read();
+      Guarded targets(1, kTokens, DType::int32);
+      Dense ids(1, kTokens);
+      ids(0, kIgnored) = -100;
+      targets.write(ids);
+      const auto divided = [&](const Dense& x) {
+        Guarded y(kTokens, width, DType::fp32, gap);
+        y.write(dense(kTokens, width,
+                      [&](auto t, auto j) { return j < vocabulary ? x(t, j) / kTemperature : 1e30; }));
+        return y;
+      };
+      const auto make = [&] { return Guarded(kTokens, width, DType::fp32, gap); };
+      const Guarded p = make();
+      const Guarded log_s = make();
+      const Guarded terms = make();
+      const Guarded dx = make();
+      operators().softmax(divided(teacher), vocabulary, false, p);
+      operators().softmax(divided(student), vocabulary, true, log_s);
+      const double sum = operators().divergence_terms(p, log_s, vocabulary, targets, terms);
+      operators().log_softmax_backward(p, log_s, vocabulary, targets, -kScale / kTemperature, dx);
+      const Expected expected = reference(student, teacher, ids, {kTemperature, false, 0}, kScale);
+      EXPECT_NEAR(sum, expected.loss, 1e-4) << what;
+      const auto padded = [&](auto f) {
+        return dense(kTokens, width, [&](auto t, auto j) { return j < vocabulary ? f(t, j) : 0; });
+      };
+      const double bound = tolerance(DType::fp32);
+      expect_close(p, padded([&](auto t, auto j) { return softmax(teacher, t, kTemperature)[j]; }), bound,
+                   what);
+      expect_close(log_s,
+                   padded([&](auto t, auto j) { return std::log(softmax(student, t, kTemperature)[j]); }),
+                   bound, what);
+      EXPECT_TRUE(terms.intact()) << what;
+      if (vocabulary == 1) continue;  // nothing to learn
+      expect_close(dx, padded([&](auto t, auto j) { return expected.gradient(t, j); }), bound, what);
+    }
+  }
+}
+
 TEST(Distillation, DisagreementsThrow) {
   const Guarded student(3, 8, DType::fp32);
   const Guarded narrow(3, 7, DType::fp32);

@@ -240,6 +240,23 @@ class StagedOperators final : public Operators {
     at.finish();
     return total;
   }
+  void softmax(Matrix x, std::int64_t valid, bool logarithm, Matrix y) override {
+    Call at(*device_, *memory_);
+    device_->softmax(at(x), valid, logarithm, at(y));
+    at.finish();
+  }
+  double divergence_terms(Matrix p, Matrix log_s, std::int64_t valid, Matrix targets, Matrix terms) override {
+    Call at(*device_, *memory_);
+    const double total = device_->divergence_terms(at(p), at(log_s), valid, at(targets), at(terms));
+    at.finish();
+    return total;
+  }
+  void log_softmax_backward(Matrix dy, Matrix log_s, std::int64_t valid, Matrix targets, double factor,
+                            Matrix dx) override {
+    Call at(*device_, *memory_);
+    device_->log_softmax_backward(at(dy), at(log_s), valid, at(targets), factor, at(dx));
+    at.finish();
+  }
   void adam(Matrix parameter, Matrix gradient, Matrix master, Matrix moment1, Matrix moment2,
             const AdamStep& step) override {
     Call at(*device_, *memory_);
