@@ -45,7 +45,7 @@ void TeacherStage::forward(std::uint32_t microbatch, const Matrix& tokens) {
     const LayerMatrices weights = layer.matrices(rank_.values.begin());
     layer_forward(context, rank_.shared, layer, weights, saved);
     const bool sends = &layer == &layers_.back() && send_;
-    if (!sends) stream = context.make_stream(context.kept, "layer input");
+    stream = sends ? Tensor() : context.make_stream(context.kept, "layer input");
     layer_output(context, layer, weights, saved, sends ? send_ : stream);
     rank_.values.end();
   }
