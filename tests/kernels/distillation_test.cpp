@@ -160,7 +160,9 @@ void check(std::int64_t vocabulary, std::int64_t shards, const Storage& storage,
         EXPECT_TRUE((t != kIgnored && j < part.valid) || found(t, j) == 0) << what << " " << t << "," << j;
       }
     }
-    expect_close(part.student, wanted, tolerance(storage.type), what);
+    // Differences of logarithms as large as the outputs are rounded to fp32 before they meet small factors.
+    const double rounding = 3 * spread * std::numeric_limits<float>::epsilon();
+    expect_close(part.student, wanted, std::max(tolerance(storage.type), rounding * rounding), what);
   }
 }
 
