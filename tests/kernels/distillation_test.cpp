@@ -1,7 +1,9 @@
 // The loss of distillation, whole and cut into shards of the vocabulary, against double precision.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/error.hpp"
 #include "tests/kernels/operator_test.hpp"
