@@ -20,7 +20,8 @@ Placement redistributed(const Model& model, double sequence, int stages) {
   const int total = static_cast<int>(model.layers + output);
   Placement placement;
   for (int stage = 0; stage < stages; ++stage) {
-    placement.layers.push_back(total / stages + (stage >= stages - total % stages ? 1 : 0));
+    const int here = total / stages + (stage >= stages - total % stages ? 1 : 0);
+    placement.layers.push_back(here);
   }
   // What the last stage cannot take off for the output layer, the others share.
   placement.layers.back() -= output;
