@@ -26,7 +26,7 @@ struct Names {
 class Builder {
  public:
   Builder(const RunConfig& config, const StagePart& part)
-      : config_(config), model_(config.model), part_(part), shape_(config) {
+      : model_(config.model), part_(part), shape_(config) {
     names_.gpt2 = model_.architecture == "gpt2";
   }
 
@@ -229,7 +229,6 @@ class Builder {
     p.slices = {whole(tensor, p)};
   }
 
-  const RunConfig& config_;
   const ModelConfig& model_;
   const StagePart& part_;
   StageShape shape_;
