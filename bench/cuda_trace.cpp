@@ -96,9 +96,9 @@ void CudaTrace::write(const Schedule& schedule, const std::string& path) {
     return;
   }
   std::vector<RankActivities> ranks;
-  for (int pipeline_rank = 0; pipeline_rank < layout.pipeline; ++pipeline_rank) {
-    const int rank = layout.rank_of({0, 0, pipeline_rank});
-    ranks.push_back(rank == 0 ? std::move(mine) : rank_activities(receive(control_, rank)));
+  ranks.push_back(std::move(mine));  // world rank 0 is pipeline rank 0
+  for (int pipeline_rank = 1; pipeline_rank < layout.pipeline; ++pipeline_rank) {
+    ranks.push_back(rank_activities(receive(control_, layout.rank_of({0, 0, pipeline_rank}))));
   }
   const MergedTimeline merged = merge(std::move(ranks), schedule);
   std::ofstream out(path, std::ios::trunc);

@@ -48,6 +48,7 @@ std::vector<double> errors_with(const std::vector<PublishedTable>& tables, const
     for (std::size_t i = 0; i < factors.size(); ++i) scale(machine, i, factors[i]);
   }
   std::vector<double> errors;
+  errors.reserve(tables.size());
   for (const PublishedTable& table : tables) {
     errors.push_back(errors_of(compare_table(table, changed, make).rows, "step_s").mape);
   }
