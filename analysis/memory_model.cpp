@@ -41,9 +41,10 @@ class Profiles {
   }
 
  private:
+  static constexpr std::size_t kEntries = std::size_t{2} * kActionTypes;
   struct Known {
-    std::array<Entry, 2 * kActionTypes> entries;
-    std::array<bool, 2 * kActionTypes> has{};
+    std::array<Entry, kEntries> entries;
+    std::array<bool, kEntries> has{};
   };
   const StageShape& shape_of(const Action& action) const {
     const bool teacher = action.type == ActionType::teacher_forward ||

@@ -55,7 +55,7 @@ std::vector<PublishedRun> torchtitan_runs(const PublishedRow& row) {
   PublishedRun run;
   run.machine = "h100-grand-teton-96gb";
   const std::string techniques = row.techniques("table", "techniques");
-  const std::string layout = row.repeated("parallelism");
+  const std::string& layout = row.repeated("parallelism");
   const bool float8 = names(techniques, "Float8");
   const bool compiled = names(techniques, "compile");
   const bool async = names(techniques, "AsyncTP") || names(techniques, "Async TP");

@@ -169,6 +169,7 @@ std::string figure_html(const std::vector<Record>& records, const std::vector<st
 std::string scatter_html(const std::vector<Record>& records) {
   const std::vector<std::string> keys = keys_to_show(records);
   std::vector<std::string> labels;
+  labels.reserve(records.size());
   for (const Record& record : records) labels.push_back(label_of(record, keys));
   const std::array<Chart, 3> charts = {{
       {"clip-time", "Step time", time_scale(records), true, &ErrorReport::step_time,

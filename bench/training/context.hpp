@@ -59,7 +59,8 @@ struct SharedBuffers {
   Tensor rope_sin;
   Matrix attention_scratch;
 };
-SharedBuffers make_shared_buffers(const TrainingContext& context, const Matrix& attention_scratch);
+/// The rotary tables; the scratch is for its owner to put in, since a teacher uses the student's.
+SharedBuffers make_shared_buffers(const TrainingContext& context);
 /// Enough for the layers of the model, and of the teacher where there is one.
 Tensor make_attention_scratch(const TrainingContext& context);
 

@@ -32,13 +32,14 @@ DistillationStage::DistillationStage(RankResources& student, Seconds& tensor_com
           .parameters = teacher_parameters(config_, student),
           .memory = ParameterMemory(teacher_.context, teacher_.parameters),
           .attention_scratch = {},
-          .shared = make_shared_buffers(teacher_.context, student.shared.attention_scratch),
+          .shared = make_shared_buffers(teacher_.context),
           .values = UnitValues(teacher_.context, teacher_.memory),
           .gradients = UnitGradients(teacher_.context, teacher_.parameters, teacher_.memory),
           .inputs = {},
           .targets = {}},
       student_stage_(student, entry_, joint),
       teacher_stage_(teacher_, teacher_.parameters.stages.front(), joint) {
+  teacher_.shared.attention_scratch = student.shared.attention_scratch;
   if (joint) joint_.emplace(student_, teacher_.context, entry_.part);
 }
 

@@ -33,13 +33,14 @@ RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operat
             .parameters = own_parameters(config_, rank_.placement, communicator),
             .memory = ParameterMemory(rank_.context, rank_.parameters),
             .attention_scratch = make_attention_scratch(rank_.context),
-            .shared = make_shared_buffers(rank_.context, rank_.attention_scratch),
+            .shared = make_shared_buffers(rank_.context),
             .values = UnitValues(rank_.context, rank_.memory),
             .gradients = UnitGradients(rank_.context, rank_.parameters, rank_.memory),
             .inputs = {},
             .targets = {}},
       stages_(static_cast<std::size_t>(schedule.stages)),
       end_(rank_) {
+  rank_.shared.attention_scratch = rank_.attention_scratch;
   check_layout(communicator.layout(), config_.layout());
   const std::int64_t microbatches = rank_.placement.microbatches;
   for (const StageEntry& entry : rank_.parameters.stages) {

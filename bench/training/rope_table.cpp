@@ -42,9 +42,8 @@ void upload_tables(const TrainingContext& context, const Matrix& cos_table, cons
 
 }  // namespace
 
-SharedBuffers make_shared_buffers(const TrainingContext& context, const Matrix& attention_scratch) {
+SharedBuffers make_shared_buffers(const TrainingContext& context) {
   SharedBuffers shared;
-  shared.attention_scratch = attention_scratch;
   const ModelConfig& model = context.model();
   if (model.positions == Positions::rotary) {
     const std::int64_t seq = context.config.seq_length;
