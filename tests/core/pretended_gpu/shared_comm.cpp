@@ -47,13 +47,13 @@ bool SharedComm::meet() {
   if (++meeting_->arrived == members_) {
     meeting_->arrived = 0;
     ++meeting_->round;
-    return !meeting_->aborted;
+    return !aborted_;
   }
   while (meeting_->round == round) {
-    if (meeting_->aborted) return false;
+    if (aborted_) return false;
     ::usleep(20);
   }
-  return !meeting_->aborted;
+  return !aborted_;
 }
 
 void SharedComm::exchange(std::size_t bytes,

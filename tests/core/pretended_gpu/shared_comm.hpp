@@ -17,7 +17,6 @@ constexpr std::size_t kChunk = std::size_t{64} << 10;
 struct Meeting {
   std::atomic<int> arrived{0};
   std::atomic<int> round{0};
-  std::atomic<bool> aborted{false};
   alignas(64) std::byte area[kMostMembers][kChunk];
 };
 
@@ -34,7 +33,8 @@ class SharedComm {
 
   int members() const { return members_; }
   int member() const { return member_; }
-  void abort() { meeting_->aborted = true; }
+  /// Ends this member's waiting, as ncclCommAbort does: the others go on waiting until they abort too.
+  void abort() { aborted_ = true; }
 
   /// In rounds of a chunk: everybody lays down what `fill` gives, then `take` reads what the members have
   /// laid down. Stops early when aborted.
@@ -48,6 +48,7 @@ class SharedComm {
   std::string name_;
   int members_;
   int member_;
+  std::atomic<bool> aborted_{false};
   Meeting* meeting_ = nullptr;
 };
 
