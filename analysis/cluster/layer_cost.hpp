@@ -1,17 +1,11 @@
 // Seconds of one transformer layer, of the embedding and of the output layer, per micro-batch and rank.
 #pragma once
 
-#include "analysis/cluster/device.hpp"
 #include "analysis/cluster/job.hpp"
-#include "analysis/cluster/network.hpp"
+#include "analysis/cluster/machine.hpp"
 #include "analysis/cluster/software.hpp"
 
 namespace plumbline::cluster {
-
-struct Machine {
-  Device device;
-  Network network;
-};
 
 /// Times of a part of the model. `host` is what its launches cost the processor; the device waits when that
 /// is more. `tensor` is the exposed tensor-parallel communication within.

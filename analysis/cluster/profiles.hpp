@@ -6,7 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/cluster/layer_cost.hpp"
+#include "analysis/cluster/machine.hpp"
+#include "analysis/cluster/software.hpp"
 
 namespace plumbline::cluster {
 
