@@ -15,6 +15,8 @@ CpuOperators::CpuOperators() {
   if (std::getenv("OMP_NUM_THREADS") == nullptr) omp_set_num_threads(1);
 }
 
+void CpuOperators::synchronize() {}
+
 float* CpuOperators::column_sums(std::int64_t count) {
   column_sums_.assign(static_cast<std::size_t>(count), 0.0F);
   return column_sums_.data();

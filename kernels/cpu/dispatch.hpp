@@ -1,44 +1,14 @@
-// Shape errors and the step from a run-time element type to a compile-time one.
+// The step from a run-time element type to a compile-time one.
 #pragma once
 
-#include <initializer_list>
-#include <string_view>
-
-#include "core/error.hpp"
 #include "core/matrix.hpp"
+#include "kernels/checks.hpp"
 #include "kernels/cpu/simd.hpp"
 
 namespace plumbline::cpu {
 
-/// An argument as an error message shows it.
-struct Named {
-  const char* name;
-  const Matrix& matrix;
-};
-
-/// Throws Error: "<op>: a 2x3 fp32, b 3x4 bf16; expected <expected>".
-[[noreturn]] void throw_disagreement(const char* op, const char* expected,
-                                     std::initializer_list<Named> arguments);
+/// Throws Error: the CPU has no operators in this type.
 [[noreturn]] void throw_unsupported(const char* op, DType type);
-
-/// Shapes and types of an operator's arguments, checked before anything is written.
-inline void require(bool agrees, const char* op, const char* expected,
-                    std::initializer_list<Named> arguments) {
-  if (!agrees) throw_disagreement(op, expected, arguments);
-}
-
-inline bool has_shape(const Matrix& x, std::int64_t rows, std::int64_t cols) {
-  return x.rows == rows && x.cols == cols;
-}
-inline bool has_shape(const Matrix& x, std::int64_t rows, std::int64_t cols, DType type) {
-  return has_shape(x, rows, cols) && x.dtype == type;
-}
-inline bool same_shape(const Matrix& x, const Matrix& y) {
-  return has_shape(x, y.rows, y.cols);
-}
-inline bool alike(const Matrix& x, const Matrix& y) {
-  return has_shape(x, y.rows, y.cols, y.dtype);
-}
 
 /// f(float{}) or f(Bf16{}); Error for a type the CPU has no operators in.
 template <class F>

@@ -2,7 +2,7 @@
 #include "kernels/cuda/cuda_backend.hpp"
 
 #include "core/error.hpp"
-#include "kernels/cpu/dispatch.hpp"
+#include "kernels/checks.hpp"
 
 namespace plumbline {
 namespace cuda {
@@ -34,11 +34,11 @@ double CudaOperators::fetch(const double* from) {
 }
 
 void CudaOperators::copy(Matrix from, Matrix to) {
-  cpu::require(cpu::same_shape(from, to), "copy", "two matrices of one shape", {{"from", from}, {"to", to}});
+  require(same_shape(from, to), "copy", "two matrices of one shape", {{"from", from}, {"to", to}});
   if (from.empty()) return;
   if (from.dtype != to.dtype) {
-    cpu::require(from.dtype != DType::int32 && to.dtype != DType::int32, "copy",
-                 "int32 to int32, or two floating point types", {{"from", from}, {"to", to}});
+    require(from.dtype != DType::int32 && to.dtype != DType::int32, "copy",
+            "int32 to int32, or two floating point types", {{"from", from}, {"to", to}});
     return convert(queue_, from, to);
   }
   const std::int64_t size = size_of(from.dtype);
@@ -54,7 +54,7 @@ void CudaOperators::copy(Matrix from, Matrix to) {
 }
 
 void CudaOperators::upload(const void* host, Matrix x) {
-  cpu::require(x.contiguous(), "upload", "a contiguous matrix", {{"x", x}});
+  require(x.contiguous(), "upload", "a contiguous matrix", {{"x", x}});
   if (x.empty()) return;
   PLUMBLINE_CUDA(cudaMemcpyAsync(x.data, host, static_cast<std::size_t>(x.bytes().value),
                                  cudaMemcpyHostToDevice, queue_.stream));
@@ -62,7 +62,7 @@ void CudaOperators::upload(const void* host, Matrix x) {
 }
 
 void CudaOperators::download(Matrix x, void* host) {
-  cpu::require(x.contiguous(), "download", "a contiguous matrix", {{"x", x}});
+  require(x.contiguous(), "download", "a contiguous matrix", {{"x", x}});
   if (!x.empty()) {
     PLUMBLINE_CUDA(cudaMemcpyAsync(host, x.data, static_cast<std::size_t>(x.bytes().value),
                                    cudaMemcpyDeviceToHost, queue_.stream));

@@ -1,6 +1,6 @@
 // Operators::gemm on CUDA: checks, the cases without a product, and a bias that cuBLASLt's epilogue cannot
 // add.
-#include "kernels/cpu/dispatch.hpp"
+#include "kernels/checks.hpp"
 #include "kernels/cuda/cuda_backend.hpp"
 
 namespace plumbline::cuda {
@@ -15,15 +15,14 @@ void check_product(const Gemm& gemm) {
                       (gemm.b_transposed ? b.cols : b.rows) == k &&
                       (gemm.b_transposed ? b.rows : b.cols) == c.cols && a.dtype != DType::int32 &&
                       a.dtype == b.dtype && (c.dtype == a.dtype || c.dtype == DType::fp32) &&
-                      (gemm.bias.data == nullptr || cpu::has_shape(gemm.bias, 1, c.cols, a.dtype));
-  cpu::require(
-      agrees,
-      gemm.a_transposed   ? "gemm (A transposed)"
-      : gemm.b_transposed ? "gemm (B transposed)"
-                          : "gemm",
-      "op(A) (m,k), op(B) (k,n) of one floating point type, C (m,n) of that type or fp32, bias (1,n) or "
-      "empty",
-      {{"A", a}, {"B", b}, {"C", c}, {"bias", gemm.bias}});
+                      (gemm.bias.data == nullptr || has_shape(gemm.bias, 1, c.cols, a.dtype));
+  require(agrees,
+          gemm.a_transposed   ? "gemm (A transposed)"
+          : gemm.b_transposed ? "gemm (B transposed)"
+                              : "gemm",
+          "op(A) (m,k), op(B) (k,n) of one floating point type, C (m,n) of that type or fp32, bias (1,n) or "
+          "empty",
+          {{"A", a}, {"B", b}, {"C", c}, {"bias", gemm.bias}});
 }
 
 }  // namespace
@@ -32,8 +31,7 @@ void CudaOperators::gemm(const Gemm& gemm) {
   check_product(gemm);
   if (gemm.c.empty()) return;
   if (gemm.a.empty()) {  // k = 0: an empty sum
-    cpu::require(gemm.bias.data == nullptr, "gemm", "no bias when k is 0",
-                 {{"A", gemm.a}, {"bias", gemm.bias}});
+    require(gemm.bias.data == nullptr, "gemm", "no bias when k is 0", {{"A", gemm.a}, {"bias", gemm.bias}});
     if (!gemm.accumulate) fill(gemm.c, 0);
     return;
   }

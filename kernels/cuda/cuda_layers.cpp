@@ -1,13 +1,9 @@
 // The members of CudaOperators for layers: norms, rotary embedding, attention, activations, sums.
-#include "kernels/cpu/dispatch.hpp"
+#include "kernels/checks.hpp"
 #include "kernels/cuda/cuda_backend.hpp"
 
 namespace plumbline::cuda {
 namespace {
-
-using cpu::alike;
-using cpu::has_shape;
-using cpu::require;
 
 bool is_element(const Matrix& x) {
   return x.dtype != DType::int32;

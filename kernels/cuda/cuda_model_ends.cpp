@@ -1,15 +1,11 @@
 // The members of CudaOperators for the ends of a model and the end of a step: embeddings, loss, optimizer.
 #include <cmath>
 
-#include "kernels/cpu/dispatch.hpp"
+#include "kernels/checks.hpp"
 #include "kernels/cuda/cuda_backend.hpp"
 
 namespace plumbline::cuda {
 namespace {
-
-using cpu::alike;
-using cpu::has_shape;
-using cpu::require;
 
 constexpr const char* kLossShapes =
     "logits (T,n) of a floating point type with valid <= n, targets (1,T) int32, row_max (1,T), sums (2,T) "
@@ -33,7 +29,7 @@ bool is_logits(const Matrix& logits, std::int64_t valid) {
 
 bool is_distilled(const Matrix& student, const Matrix& teacher, std::int64_t valid, double temperature,
                   const Matrix& row_max, const Matrix& sums) {
-  return is_logits(student, valid) && is_element(teacher) && cpu::same_shape(student, teacher) &&
+  return is_logits(student, valid) && is_element(teacher) && same_shape(student, teacher) &&
          temperature > 0 && has_shape(row_max, 2, student.rows, DType::fp32) &&
          has_shape(sums, 4, student.rows, DType::fp32);
 }

@@ -40,8 +40,12 @@ void throw_disagreement(std::string_view name, std::initializer_list<Matrix> arg
   for (const Matrix& x : arguments) {
     shapes += fmt::format("{}{}x{} {}", shapes.empty() ? "" : ", ", x.rows, x.cols, name_of(x.dtype));
   }
-  throw Error(fmt::format("{}: shapes or types disagree: found {}, expected what kernels/operators.hpp says",
-                          name, shapes));
+  throw Error(fmt::format(
+      "{}: shapes or types disagree: found {}, expected what kernels/operator_list.inc says", name, shapes));
+}
+
+void EmulatedOperators::synchronize() {
+  pace_.catch_up();
 }
 
 std::size_t EmulatedOperators::Hash::operator()(const EmulatedCall& call) const {
@@ -88,8 +92,8 @@ void EmulatedOperators::gemm(const Gemm& gemm) {
   call.k = gemm.a_transposed ? a.rows : a.cols;
   call.a_transposed = gemm.a_transposed;
   call.b_transposed = gemm.b_transposed;
-  require(shaped(a, gemm.a_transposed ? call.k : call.m, gemm.a_transposed ? call.m : call.k) &&
-              shaped(b, gemm.b_transposed ? call.n : call.k, gemm.b_transposed ? call.k : call.n) &&
+  require(has_shape(a, gemm.a_transposed ? call.k : call.m, gemm.a_transposed ? call.m : call.k) &&
+              has_shape(b, gemm.b_transposed ? call.n : call.k, gemm.b_transposed ? call.k : call.n) &&
               a.dtype == b.dtype && (c.dtype == a.dtype || c.dtype == DType::fp32) &&
               absent_or(gemm.bias, vector_of(gemm.bias, c)),
           "gemm", {a, b, c, gemm.bias});
@@ -142,8 +146,8 @@ std::int64_t EmulatedOperators::attention_scratch(const AttentionShape& shape, D
 void EmulatedOperators::attention_forward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v,
                                           Matrix out, Matrix lse, Matrix scratch) {
   require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
-              shaped(q, shape.batch * shape.seq, shape.heads * shape.head_dim) &&
-              shaped(k, q.rows, shape.kv_heads * shape.head_dim) && alike(v, k) && alike(out, q) &&
+              has_shape(q, shape.batch * shape.seq, shape.heads * shape.head_dim) &&
+              has_shape(k, q.rows, shape.kv_heads * shape.head_dim) && alike(v, k) && alike(out, q) &&
               statistics(lse, shape.batch * shape.heads, shape.seq) &&
               scratch.elements() >= attention_scratch(shape, q.dtype),
           "attention_forward", {q, k, v, out, lse, scratch});
@@ -158,8 +162,8 @@ void EmulatedOperators::attention_backward(const AttentionShape& shape, Matrix q
                                            Matrix out, Matrix lse, Matrix dout, Matrix dq, Matrix dk,
                                            Matrix dv, Matrix scratch) {
   require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
-              shaped(q, shape.batch * shape.seq, shape.heads * shape.head_dim) &&
-              shaped(k, q.rows, shape.kv_heads * shape.head_dim) && alike(v, k) && alike(out, q) &&
+              has_shape(q, shape.batch * shape.seq, shape.heads * shape.head_dim) &&
+              has_shape(k, q.rows, shape.kv_heads * shape.head_dim) && alike(v, k) && alike(out, q) &&
               statistics(lse, shape.batch * shape.heads, shape.seq) && alike(dout, q) && alike(dq, q) &&
               alike(dk, k) && alike(dv, k) && scratch.elements() >= attention_scratch(shape, q.dtype),
           "attention_backward", {q, k, v, out, lse, dout, dq, dk, dv, scratch});
@@ -171,12 +175,12 @@ void EmulatedOperators::attention_backward(const AttentionShape& shape, Matrix q
 }
 
 void EmulatedOperators::swiglu_forward(Matrix gate_up, Matrix y) {
-  require(shaped(gate_up, y.rows, 2 * y.cols) && gate_up.dtype == y.dtype, "swiglu_forward", {gate_up, y});
+  require(has_shape(gate_up, y.rows, 2 * y.cols) && gate_up.dtype == y.dtype, "swiglu_forward", {gate_up, y});
   pass_over("swiglu_forward", y.dtype, {gate_up}, {y});
 }
 
 void EmulatedOperators::swiglu_backward(Matrix dy, Matrix gate_up, Matrix dgate_up) {
-  require(shaped(gate_up, dy.rows, 2 * dy.cols) && gate_up.dtype == dy.dtype && alike(dgate_up, gate_up),
+  require(has_shape(gate_up, dy.rows, 2 * dy.cols) && gate_up.dtype == dy.dtype && alike(dgate_up, gate_up),
           "swiglu_backward", {dy, gate_up, dgate_up});
   pass_over("swiglu_backward", dy.dtype, {dy, gate_up}, {dgate_up});
 }

@@ -6,7 +6,7 @@ namespace plumbline::emulated {
 namespace {
 
 bool ids_of(const Matrix& tokens, const Matrix& x) {
-  return shaped(tokens, 1, x.rows) && tokens.dtype == DType::int32;
+  return has_shape(tokens, 1, x.rows) && tokens.dtype == DType::int32;
 }
 
 /// A matrix that stands for the rows of `table` that as many tokens as `rows` has rows touch.
@@ -20,7 +20,7 @@ bool same_length(const Matrix& x, const Matrix& parameter) {
 /// What both outputs of a distillation and its statistics must be.
 bool distilled(const Matrix& student, const Matrix& teacher, std::int64_t valid, const Matrix& row_max,
                const Matrix& sums) {
-  return shaped(teacher, student.rows, student.cols) && valid >= 0 && valid <= student.cols &&
+  return has_shape(teacher, student.rows, student.cols) && valid >= 0 && valid <= student.cols &&
          statistics(row_max, 2, student.rows) && statistics(sums, 4, student.rows);
 }
 bool is_master(const Matrix& master, const Matrix& parameter) {
@@ -156,7 +156,7 @@ void EmulatedOperators::fill(Matrix x, double /*value*/) {
 }
 
 void EmulatedOperators::copy(Matrix from, Matrix to) {
-  require(shaped(from, to.rows, to.cols), "copy", {from, to});
+  require(has_shape(from, to.rows, to.cols), "copy", {from, to});
   pass_over("copy", to.dtype, {from}, {to});
 }
 

@@ -1,0 +1,23 @@
+// The error message of arguments that do not fit together.
+#include "kernels/checks.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "core/error.hpp"
+
+namespace plumbline {
+
+void throw_disagreement(const char* op, const char* expected, std::initializer_list<Named> arguments) {
+  std::string found;
+  for (const Named& argument : arguments) {
+    const Matrix& x = argument.matrix;
+    found += fmt::format("{}{} {}x{} {}", found.empty() ? "" : ", ", argument.name, x.rows, x.cols,
+                         name_of(x.dtype));
+    if (!x.contiguous()) found += fmt::format(" stride {}", x.stride);
+  }
+  throw Error(fmt::format("{}: shapes or types disagree: {}; expected {}", op, found, expected));
+}
+
+}  // namespace plumbline

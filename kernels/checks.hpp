@@ -1,0 +1,39 @@
+// Checks of an operator's arguments, before anything is written: what every backend asks of shapes and types.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "core/matrix.hpp"
+
+namespace plumbline {
+
+/// An argument as an error message shows it.
+struct Named {
+  const char* name;
+  const Matrix& matrix;
+};
+
+/// Throws Error: "<op>: shapes or types disagree: a 2x3 fp32, b 3x4 bf16; expected <expected>".
+[[noreturn]] void throw_disagreement(const char* op, const char* expected,
+                                     std::initializer_list<Named> arguments);
+
+inline void require(bool agrees, const char* op, const char* expected,
+                    std::initializer_list<Named> arguments) {
+  if (!agrees) throw_disagreement(op, expected, arguments);
+}
+
+inline bool has_shape(const Matrix& x, std::int64_t rows, std::int64_t cols) {
+  return x.rows == rows && x.cols == cols;
+}
+inline bool has_shape(const Matrix& x, std::int64_t rows, std::int64_t cols, DType type) {
+  return has_shape(x, rows, cols) && x.dtype == type;
+}
+inline bool same_shape(const Matrix& x, const Matrix& y) {
+  return has_shape(x, y.rows, y.cols);
+}
+inline bool alike(const Matrix& x, const Matrix& y) {
+  return has_shape(x, y.rows, y.cols, y.dtype);
+}
+
+}  // namespace plumbline
