@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "core/layout.hpp"
 #include "core/matrix.hpp"
@@ -70,6 +71,14 @@ class Communicator {
   /// The same, started now and finished by wait().
   virtual Ticket start_reduce_scatter(Group group, Matrix input, Matrix output) = 0;
   virtual void broadcast(Group group, int root_world_rank, Matrix buffer) = 0;
+  /// The same, started now and finished by wait(); the root may read its buffer in between.
+  virtual Ticket start_broadcast(Group group, int root_world_rank, Matrix buffer) = 0;
+  /// An all-reduce that follows another call of this rank: once `before` is done, `prepare` runs on this rank
+  /// and the all-reduce of `buffer` starts by itself, at the latest while this rank waits for anything. Takes
+  /// `before` over. Those of one group start in the order of these calls. `prepare` must not call the
+  /// communicator.
+  virtual Ticket start_all_reduce_after(Ticket before, std::function<void()> prepare, Group group,
+                                        Matrix buffer, ReduceOp op) = 0;
   virtual void barrier(Group group) = 0;
 
   /// Starts a message to or from a world rank. Messages between two ranks with one tag arrive in order.

@@ -5,8 +5,19 @@
 namespace plumbline {
 
 std::string_view name_of(Group group) {
-  static constexpr std::array<std::string_view, kGroups> kNames = {
-      "world", "tensor", "data", "pipeline", "model", "embedding", "mirror", "shared_kv"};
+  static constexpr std::array<std::string_view, kGroups> kNames = {"world",
+                                                                   "tensor",
+                                                                   "data",
+                                                                   "pipeline",
+                                                                   "model",
+                                                                   "embedding",
+                                                                   "mirror",
+                                                                   "shared_kv",
+                                                                   "vocab_hidden",
+                                                                   "vocab_statistics",
+                                                                   "vocab_gradient",
+                                                                   "embedding_output",
+                                                                   "embedding_gradient"};
   return kNames[static_cast<std::size_t>(group)];
 }
 
@@ -20,6 +31,7 @@ int Layout::rank_of(Coordinates at) const {
 
 std::vector<int> Layout::members(Group group, int rank) const {
   const Coordinates mine = coordinates(rank);
+  if (group >= Group::vocab_hidden && !vocab_parallel) return {};
   if (group == Group::embedding && mine.pipeline != 0 && mine.pipeline != pipeline - 1) return {};
   std::vector<int> ranks;
   for (int other = 0; other < world(); ++other) {
@@ -39,9 +51,14 @@ std::vector<int> Layout::members(Group group, int rank) const {
         in = same_tensor && same_pipeline;
         break;
       case Group::pipeline:
+      case Group::vocab_hidden:
+      case Group::embedding_gradient:
         in = same_tensor && same_data;
         break;
       case Group::model:
+      case Group::vocab_statistics:
+      case Group::vocab_gradient:
+      case Group::embedding_output:
         in = same_data;
         break;
       case Group::embedding:

@@ -10,9 +10,26 @@ namespace plumbline {
 /// The groups a collective may run in. `model` is tensor × pipeline (one replica); `embedding` holds the
 /// first and last pipeline rank, where tied embeddings live twice; `mirror` holds pipeline ranks r and P-1-r,
 /// which keep the two copies of a stage in bidirectional schedules; `shared_kv` holds the tensor ranks that
-/// keep the same key/value head.
-enum class Group { world, tensor, data, pipeline, model, embedding, mirror, shared_kv };
-constexpr int kGroups = 8;
+/// keep the same key/value head. The last five exist with vocabulary parallelism only, one for every kind of
+/// collective that runs beside computation, so that each kind keeps its own order
+/// (bench/training/vocabulary.md); vocab_hidden and embedding_gradient have the members of pipeline, the
+/// others those of model.
+enum class Group {
+  world,
+  tensor,
+  data,
+  pipeline,
+  model,
+  embedding,
+  mirror,
+  shared_kv,
+  vocab_hidden,
+  vocab_statistics,
+  vocab_gradient,
+  embedding_output,
+  embedding_gradient,
+};
+constexpr int kGroups = 13;
 std::string_view name_of(Group group);
 
 /// Coordinates of one rank.
@@ -27,13 +44,15 @@ struct Layout {
   int tensor = 1;
   int pipeline = 1;
   int data = 1;
-  int kv_sharing = 1;  // neighbouring tensor ranks that hold the same key/value head
+  int kv_sharing = 1;           // neighbouring tensor ranks that hold the same key/value head
+  bool vocab_parallel = false;  // embedding and output layer are cut over all ranks of `model`
 
   int world() const { return tensor * pipeline * data; }
   Coordinates coordinates(int rank) const;
   int rank_of(Coordinates at) const;
   /// The world ranks of `group` that contain `rank`, ascending. `embedding` is empty for a rank in the middle
-  /// of the pipeline, and holds one rank when there is one pipeline rank.
+  /// of the pipeline, and holds one rank when there is one pipeline rank. The groups of vocabulary
+  /// parallelism are empty without it.
   std::vector<int> members(Group group, int rank) const;
 };
 

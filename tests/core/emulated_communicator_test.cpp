@@ -27,7 +27,7 @@ Matrix nowhere(std::int64_t elements, DType type = DType::bf16) {
 /// A byte of a message takes 1 us and then 3 ms to arrive; a byte of a collective takes 10 us.
 EmulatedLinks slow_links() {
   return {
-      [](Bytes bytes) {
+      [](Bytes bytes, int, int) {
         return EmulatedTransfer{{1e-6 * static_cast<double>(bytes.value)}, {3e-3}};
       },
       [](const EmulatedCollective& call) { return Seconds{10e-6 * static_cast<double>(call.bytes.value)}; }};
@@ -160,6 +160,44 @@ TEST(EmulatedCommunicator, CollectivesBeginWithTheirLastMemberAndRunBesideTheWor
   const double elapsed = (communicator.now() - second).value;
   EXPECT_GE(elapsed, 40e-3 - 4 * kEarly);
   EXPECT_LT(elapsed, 40e-3 + 2 * kLate);
+}
+
+TEST(EmulatedCommunicator, AReductionThatFollowsBeginsWhereTheFirstCallEnds) {
+  if (world_size() < 2) return;
+  Pace pace(0);
+  Layout layout{1, world_size(), 1};
+  layout.vocab_parallel = true;
+  EmulatedCommunicator communicator(layout, pace, slow_links());
+  bool prepared = false;
+  const Ticket gather = communicator.start_all_gather(Group::vocab_statistics, nowhere(100, DType::fp32),
+                                                      nowhere(100 * world_size(), DType::fp32));
+  Ticket reduction = communicator.start_all_reduce_after(
+      gather, [&] { prepared = true; }, Group::vocab_gradient, nowhere(500), ReduceOp::sum);
+  EXPECT_TRUE(prepared);
+  Ticket hidden = communicator.start_broadcast(Group::vocab_hidden, 0, nowhere(50));
+  communicator.wait(hidden);
+  communicator.wait(reduction);
+  const GroupTraffic& reduced = communicator.traffic().of(Group::vocab_gradient);
+  EXPECT_EQ(reduced.calls, 1);
+  EXPECT_EQ(reduced.all_reduced.value, 1000);
+  EXPECT_EQ(communicator.traffic().of(Group::vocab_hidden).broadcast.value, 100);
+}
+
+TEST(EmulatedCommunicator, TheTimesOfFollowersAddUp) {
+  if (world_size() < 2) return;
+  Pace pace(1);
+  Layout layout{1, world_size(), 1};
+  layout.vocab_parallel = true;
+  EmulatedCommunicator communicator(layout, pace, slow_links());
+  const Seconds start = common_start(communicator);
+  const Ticket gather = communicator.start_all_gather(Group::vocab_statistics, nowhere(500 / world_size()),
+                                                      nowhere(500 / world_size() * world_size()));
+  Ticket reduction = communicator.start_all_reduce_after(
+      gather, [] {}, Group::vocab_gradient, nowhere(500), ReduceOp::sum);
+  communicator.wait(reduction);
+  const double took = (communicator.now() - start).value;
+  EXPECT_GT(took, 20e-3 - kEarly);  // 10 ms each
+  EXPECT_LT(took, 20e-3 + kLate);
 }
 
 TEST(EmulatedCommunicator, SaysWhenMembersDisagree) {

@@ -340,6 +340,68 @@ TEST(MpiCommunicator, ReductionRunsWhileMessagesMove) {
   EXPECT_EQ(large.get(300'000), 0.5 * world_size());
 }
 
+/// The first rank's message leaves when its last reduction is done, so the others, who wait for it, must have
+/// their part in the reductions started meanwhile.
+TEST_P(Collectives, AReductionFollowsAGatherByItself) {
+  Layout layout{1, world_size(), 1};
+  layout.vocab_parallel = true;
+  MpiCommunicator communicator(layout, GetParam().options);
+  const int n = world_size();
+  constexpr int kRounds = 3;
+  std::vector<Buffer> gathered(kRounds, Buffer(DType::fp32, n));
+  std::vector<Buffer> reduced(kRounds, Buffer(DType::fp32, 100));
+  std::vector<Ticket> tickets;
+  std::vector<int> order;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto at = static_cast<std::size_t>(round);
+    Matrix whole = gathered[at].matrix();
+    const Matrix mine(whole.at(0, communicator.rank()), 1, 1, DType::fp32);
+    gathered[at].set(communicator.rank(), communicator.rank() + round);
+    const Ticket gather = communicator.start_all_gather(Group::vocab_statistics, mine, whole);
+    const auto prepare = [&, round, at] {
+      order.push_back(round);
+      double sum = 0;
+      for (int i = 0; i < n; ++i) sum += gathered[at].get(i);
+      for (int i = 0; i < 100; ++i) reduced[at].set(i, sum);
+    };
+    tickets.push_back(communicator.start_all_reduce_after(gather, prepare, Group::vocab_gradient,
+                                                          reduced[at].matrix(), ReduceOp::sum));
+  }
+  Buffer word(DType::fp32, 1);
+  if (communicator.rank() == 0) {
+    for (auto ticket = tickets.rbegin(); ticket != tickets.rend(); ++ticket) communicator.wait(*ticket);
+    for (int to = 1; to < n; ++to) {
+      Ticket send = communicator.send(word.matrix(), to, 0);
+      communicator.wait(send);
+    }
+  } else {
+    Ticket receive = communicator.receive(word.matrix(), 0, 0);
+    communicator.wait(receive);
+    for (Ticket& ticket : tickets) communicator.wait(ticket);
+  }
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2}));
+  for (int round = 0; round < kRounds; ++round) {
+    const double sum = n * (n - 1) / 2.0 + n * round;
+    EXPECT_EQ(reduced[static_cast<std::size_t>(round)].get(99), sum * n);
+  }
+  EXPECT_EQ(communicator.traffic().of(Group::vocab_gradient).calls, n > 1 ? kRounds : 0);
+}
+
+TEST_P(Collectives, AStartedBroadcastLeavesTheRootItsBuffer) {
+  Layout layout{1, world_size(), 1};
+  layout.vocab_parallel = true;
+  MpiCommunicator communicator(layout, GetParam().options);
+  const int root = world_size() - 1;
+  Buffer buffer = Buffer::random(DType::bf16, 1001, communicator.rank(), 3);
+  Ticket ticket = communicator.start_broadcast(Group::vocab_hidden, root, buffer.matrix());
+  if (communicator.rank() == root) {
+    EXPECT_TRUE(buffer.bytes == Buffer::random(DType::bf16, 1001, root, 3).bytes);
+  }
+  communicator.wait(ticket);
+  EXPECT_TRUE(buffer.bytes == Buffer::random(DType::bf16, 1001, root, 3).bytes);
+  EXPECT_THROW(communicator.start_broadcast(Group::vocab_hidden, world_size(), buffer.matrix()), Error);
+}
+
 TEST(MpiCommunicator, RepeatedRunsGiveTheSameBits) {
   MpiCommunicator communicator({1, 1, world_size()});
   const Peers peers(communicator, Group::data);

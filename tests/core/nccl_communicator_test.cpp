@@ -127,6 +127,48 @@ TEST(NcclCommunicator, CollectivesOfEveryGroup) {
   EXPECT_EQ(rank.nccl.take_tensor_time().value, 0);
 }
 
+TEST(NcclCommunicator, AReductionFollowsAGatherByItself) {
+  Layout layout = two_by(1, world());
+  layout.vocab_parallel = true;
+  Rank rank(layout);
+  const int n = world();
+  const int me = rank.nccl.rank();
+  OnDevice<float> gathered(static_cast<std::size_t>(n), static_cast<float>(me));
+  OnDevice<float> reduced(kMany);
+  const Matrix mine(gathered.matrix().at(0, me), 1, 1, DType::fp32);
+  const Ticket gather = rank.nccl.start_all_gather(Group::vocab_statistics, mine, gathered.matrix());
+  bool prepared = false;
+  Ticket reduction = rank.nccl.start_all_reduce_after(
+      gather,
+      [&] {
+        prepared = true;
+        float sum = 0;
+        for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) sum += gathered[i];
+        for (std::size_t i = 0; i < kMany; ++i) reduced[i] = sum;
+      },
+      Group::vocab_gradient, reduced.matrix(), ReduceOp::sum);
+  OnDevice<int> told(5, me);
+  if (me == 0) {
+    // Its messages leave when the reduction is done: those who wait for them start their part meanwhile.
+    rank.nccl.wait(reduction);
+    EXPECT_TRUE(prepared);
+    for (int to = 1; to < n; ++to) {
+      Ticket send = rank.nccl.send(told.matrix(), to, 0);
+      rank.nccl.wait(send);
+    }
+  } else {
+    Ticket receive = rank.nccl.receive(told.matrix(), 0, 0);
+    rank.nccl.wait(receive);
+    rank.nccl.wait(reduction);
+    EXPECT_EQ(told[4], 0);
+  }
+  EXPECT_EQ(reduced[kMany - 1], static_cast<float>(n * n * (n - 1) / 2));
+  Ticket broadcast = rank.nccl.start_broadcast(Group::vocab_hidden, n - 1, told.matrix());
+  rank.nccl.wait(broadcast);
+  rank.nccl.barrier(Group::world);
+  EXPECT_EQ(rank.nccl.traffic().of(Group::vocab_gradient).calls, n > 1 ? 1 : 0);
+}
+
 TEST(NcclCommunicator, MessagesCrossAndKeepTheirOrder) {
   const Layout layout = two_by(1, world());
   Rank rank(layout);

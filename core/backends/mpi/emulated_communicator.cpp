@@ -63,7 +63,7 @@ Ticket EmulatedCommunicator::send(Matrix buffer, int to, int tag) {
   Pending& slot = pending(ticket);
   slot.message.bytes = buffer.bytes().value;
   if (pace_.runs()) {
-    const EmulatedTransfer transfer = links_.message(buffer.bytes());
+    const EmulatedTransfer transfer = links_.message(buffer.bytes(), rank(), to);
     Seconds& link = link_free_[to];
     link = std::max(pace_.position(), link) + transfer.occupied;
     slot.end = link + transfer.latency;
@@ -122,8 +122,14 @@ void EmulatedCommunicator::meet(const Pending& last) {
                       rank(), name_of(next.group), next.mine.call / 4,
                       next.all.call != next.mine.call ? next.all.call / 4 : -next.all.negative_call / 4));
     }
+    Seconds begin{next.all.start};
+    if (next.before) {
+      meet(pending(next.before));
+      begin = std::max(begin, pending(next.before).end);
+      close(next.before);
+    }
     Seconds& lane = lane_free_[index(next.group)];
-    lane = std::max(Seconds{next.all.start}, lane) + next.cost;
+    lane = std::max(begin, lane) + next.cost;
     next.end = lane;
     next.met = true;
     queue.pop_front();
@@ -152,7 +158,11 @@ void EmulatedCommunicator::wait(Ticket& ticket) {
       break;
   }
   pace_.advance_to(slot.end);
-  slot.kind = Kind::idle;
+  close(ticket);
+}
+
+void EmulatedCommunicator::close(Ticket& ticket) {
+  pending(ticket).kind = Kind::idle;
   free_.push_back(ticket.id);
   ticket = {};
 }
@@ -184,10 +194,31 @@ Ticket EmulatedCommunicator::start_reduce_scatter(Group group, Matrix input, Mat
   return start(CollectiveKind::reduce_scatter, &GroupTraffic::reduce_scattered, group, input, true);
 }
 
-void EmulatedCommunicator::broadcast(Group group, int root_world_rank, Matrix buffer) {
+void EmulatedCommunicator::expect_root(Group group, int root_world_rank) const {
   const std::vector<int>& ranks = groups_.of(group).ranks;
   expect(std::find(ranks.begin(), ranks.end(), root_world_rank) != ranks.end(), "broadcast",
          "the root must be in the group");
+}
+
+Ticket EmulatedCommunicator::start_broadcast(Group group, int root_world_rank, Matrix buffer) {
+  expect_root(group, root_world_rank);
+  return start(CollectiveKind::broadcast, &GroupTraffic::broadcast, group, buffer, true);
+}
+
+Ticket EmulatedCommunicator::start_all_reduce_after(Ticket before, std::function<void()> prepare, Group group,
+                                                    Matrix buffer, ReduceOp /*op*/) {
+  prepare();
+  const Ticket ticket = start(CollectiveKind::all_reduce, &GroupTraffic::all_reduced, group, buffer, true);
+  if (ticket) {
+    pending(ticket).before = before;
+  } else {
+    wait(before);
+  }
+  return ticket;
+}
+
+void EmulatedCommunicator::broadcast(Group group, int root_world_rank, Matrix buffer) {
+  expect_root(group, root_world_rank);
   finish(start(CollectiveKind::broadcast, &GroupTraffic::broadcast, group, buffer, false));
 }
 

@@ -36,7 +36,7 @@ struct EmulatedTransfer {
 
 /// What the emulated machine's links take.
 struct EmulatedLinks {
-  std::function<EmulatedTransfer(Bytes)> message;
+  std::function<EmulatedTransfer(Bytes, int from, int to)> message;  // world ranks
   std::function<Seconds(const EmulatedCollective&)> collective;
 };
 
@@ -60,6 +60,10 @@ class EmulatedCommunicator final : public Communicator {
   void reduce_scatter(Group group, Matrix input, Matrix output) override;
   Ticket start_reduce_scatter(Group group, Matrix input, Matrix output) override;
   void broadcast(Group group, int root_world_rank, Matrix buffer) override;
+  Ticket start_broadcast(Group group, int root_world_rank, Matrix buffer) override;
+  /// `prepare` runs at once: its time counts where this is called.
+  Ticket start_all_reduce_after(Ticket before, std::function<void()> prepare, Group group, Matrix buffer,
+                                ReduceOp op) override;
   void barrier(Group group) override;
   Ticket send(Matrix buffer, int to, int tag) override;
   Ticket receive(Matrix buffer, int from, int tag) override;
@@ -95,6 +99,7 @@ class EmulatedCommunicator final : public Communicator {
     Seconds cost;
     Seconds end;
     bool met = false;  // the collective's end is known
+    Ticket before;     // the collective begins when this one has ended
   };
 
   Ticket open(Kind kind);
@@ -104,6 +109,8 @@ class EmulatedCommunicator final : public Communicator {
   void finish(Ticket ticket) { wait(ticket); }
   /// Learns the ends of the group's collectives up to this one, in the order in which they were started.
   void meet(const Pending& last);
+  void close(Ticket& ticket);
+  void expect_root(Group group, int root_world_rank) const;
 
   MpiGroups groups_;
   Pace& pace_;

@@ -70,12 +70,17 @@ Ticket MpiCommunicator::start_all_reduce(Group group, Matrix buffer, ReduceOp op
   count(group, &GroupTraffic::all_reduced, buffer.bytes());
   if (!in.comm || buffer.empty()) return {};
   const Ticket ticket = open("MPI_Iallreduce");
+  all_reduce_pieces(in, buffer, op, ticket);
+  return ticket;
+}
+
+void MpiCommunicator::all_reduce_pieces(const Members& group, const Matrix& buffer, ReduceOp op,
+                                        const Ticket& ticket) {
   for_pieces(buffer, [&](void* data, int elements) {
     check_mpi(MPI_Iallreduce(MPI_IN_PLACE, data, elements, mpi_type(buffer.dtype), ops_.get(buffer.dtype, op),
-                             in.comm.get(), new_request(ticket)),
+                             group.comm.get(), new_request(ticket)),
               "MPI_Iallreduce");
   });
-  return ticket;
 }
 
 void MpiCommunicator::all_gather(Group group, Matrix input, Matrix output) {
@@ -112,7 +117,7 @@ Ticket MpiCommunicator::start_all_gather(Group group, Matrix input, Matrix outpu
   if (elements > longest_call_) {
     if (!already_there) copy_bytes(input, own);
     for (std::size_t root = 0; root < in.ranks.size(); ++root) {
-      start_broadcast(in, static_cast<int>(root), place(output, root, elements), ticket);
+      broadcast_pieces(in, static_cast<int>(root), place(output, root, elements), ticket);
     }
     return ticket;
   }
@@ -172,28 +177,42 @@ Ticket MpiCommunicator::start_reduce_scatter(Group group, Matrix input, Matrix o
   return ticket;
 }
 
-void MpiCommunicator::start_broadcast(const Members& group, int root, const Matrix& buffer,
-                                      const Ticket& ticket) {
+void MpiCommunicator::broadcast_pieces(const Members& group, int root, const Matrix& buffer,
+                                       const Ticket& ticket) {
   for_pieces(buffer, [&](void* data, int elements) {
     check_mpi(MPI_Ibcast(data, elements, mpi_type(buffer.dtype), root, group.comm.get(), new_request(ticket)),
               "MPI_Ibcast");
   });
 }
 
-void MpiCommunicator::broadcast(Group group, int root_world_rank, Matrix buffer) {
+int MpiCommunicator::root_of(const Members& group, int root_world_rank) {
+  const auto found = std::find(group.ranks.begin(), group.ranks.end(), root_world_rank);
+  expect(found != group.ranks.end(), "broadcast", "the root must be in the group");
+  return static_cast<int>(found - group.ranks.begin());
+}
+
+Ticket MpiCommunicator::start_broadcast(Group group, int root_world_rank, Matrix buffer) {
   const Members& in = members(group);
-  expect(buffer.contiguous(), "broadcast", "the matrix must be contiguous");
-  const auto found = std::find(in.ranks.begin(), in.ranks.end(), root_world_rank);
-  expect(found != in.ranks.end(), "broadcast", "the root must be in the group");
+  expect(buffer.contiguous(), "start_broadcast", "the matrix must be contiguous");
+  const int root = root_of(in, root_world_rank);
   count(group, &GroupTraffic::broadcast, buffer.bytes());
-  if (!in.comm) return;
-  const int root = static_cast<int>(found - in.ranks.begin());
+  if (!in.comm || buffer.empty()) return {};
+  const Ticket ticket = open("MPI_Ibcast");
+  broadcast_pieces(in, root, buffer, ticket);
+  return ticket;
+}
+
+void MpiCommunicator::broadcast(Group group, int root_world_rank, Matrix buffer) {
   if (waiter_.crowded()) {
-    Ticket ticket = open("MPI_Ibcast");
-    start_broadcast(in, root, buffer, ticket);
+    Ticket ticket = start_broadcast(group, root_world_rank, buffer);
     wait(ticket);
     return;
   }
+  const Members& in = members(group);
+  expect(buffer.contiguous(), "broadcast", "the matrix must be contiguous");
+  const int root = root_of(in, root_world_rank);
+  count(group, &GroupTraffic::broadcast, buffer.bytes());
+  if (!in.comm) return;
   for_pieces(buffer, [&](void* data, int elements) {
     check_mpi(MPI_Bcast(data, elements, mpi_type(buffer.dtype), root, in.comm.get()), "MPI_Bcast");
   });

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -39,6 +41,9 @@ class MpiCommunicator final : public Communicator {
   void reduce_scatter(Group group, Matrix input, Matrix output) override;
   Ticket start_reduce_scatter(Group group, Matrix input, Matrix output) override;
   void broadcast(Group group, int root_world_rank, Matrix buffer) override;
+  Ticket start_broadcast(Group group, int root_world_rank, Matrix buffer) override;
+  Ticket start_all_reduce_after(Ticket before, std::function<void()> prepare, Group group, Matrix buffer,
+                                ReduceOp op) override;
   void barrier(Group group) override;
   Ticket send(Matrix buffer, int to, int tag) override;
   Ticket receive(Matrix buffer, int from, int tag) override;
@@ -64,6 +69,16 @@ class MpiCommunicator final : public Communicator {
   struct Pending {
     const char* call = "";
     std::vector<Part> parts;
+    bool follows = false;  // waits in followers_ for another ticket
+  };
+  /// What start_all_reduce_after has put off.
+  struct Follower {
+    Ticket before;
+    std::function<void()> prepare;
+    Group group;
+    Matrix buffer;
+    ReduceOp op;
+    Ticket ticket;
   };
 
   const Members& members(Group group) const { return groups_.of(group); }
@@ -78,7 +93,15 @@ class MpiCommunicator final : public Communicator {
     }
   }
   /// Adds an MPI_Ibcast of each piece of `buffer` to the ticket.
-  void start_broadcast(const Members& group, int root, const Matrix& buffer, const Ticket& ticket);
+  void broadcast_pieces(const Members& group, int root, const Matrix& buffer, const Ticket& ticket);
+  void all_reduce_pieces(const Members& group, const Matrix& buffer, ReduceOp op, const Ticket& ticket);
+  /// Rank within the group; throws Error for a rank outside.
+  static int root_of(const Members& group, int root_world_rank);
+  /// Whether all of a collective is done; its ticket still has to be closed.
+  bool done(const Ticket& ticket);
+  /// Starts the followers whose predecessor is done, in their order.
+  void start_followers();
+  void close(Ticket& ticket);
   /// The request of a new part of the ticket.
   MPI_Request* new_request(const Ticket& ticket) { return &pending(ticket).parts.emplace_back().request; }
   /// Adds to what the group has moved; a group of one moves nothing.
@@ -91,6 +114,7 @@ class MpiCommunicator final : public Communicator {
   ReduceOps ops_;
   std::vector<Pending> pending_;
   std::vector<std::int64_t> free_;  // slots of pending_ that are not in use
+  std::deque<Follower> followers_;
   Traffic traffic_;
 };
 

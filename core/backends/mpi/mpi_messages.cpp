@@ -1,6 +1,9 @@
 // Messages and tickets of the MPI communicator.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "core/backends/mpi/check.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/error.hpp"
@@ -60,10 +63,18 @@ Ticket MpiCommunicator::open(const char* call) {
 
 void MpiCommunicator::wait(Ticket& ticket) {
   if (!ticket) return;
+  if (pending(ticket).follows) {
+    waiter_.until([&] {
+      start_followers();
+      return !pending(ticket).follows;
+    });
+  }
+  std::function<void()> meanwhile;
+  if (!followers_.empty()) meanwhile = [this] { start_followers(); };
   Pending& waiting = pending(ticket);
   for (Part& part : waiting.parts) {
     MPI_Status status{};
-    waiter_.wait(part.request, part.expected >= 0 ? &status : MPI_STATUS_IGNORE, waiting.call);
+    waiter_.wait(part.request, part.expected >= 0 ? &status : MPI_STATUS_IGNORE, waiting.call, meanwhile);
     if (part.expected < 0) continue;
     int received = 0;
     check_mpi(MPI_Get_count(&status, part.type, &received), "MPI_Get_count");
@@ -72,13 +83,57 @@ void MpiCommunicator::wait(Ticket& ticket) {
                               part.expected, status.MPI_SOURCE, status.MPI_TAG, received));
     }
   }
-  waiting.parts.clear();
+  close(ticket);
+}
+
+void MpiCommunicator::close(Ticket& ticket) {
+  pending(ticket).parts.clear();
   free_.push_back(ticket.id);
   ticket = {};
 }
 
+Ticket MpiCommunicator::start_all_reduce_after(Ticket before, std::function<void()> prepare, Group group,
+                                               Matrix buffer, ReduceOp op) {
+  const Members& in = members(group);
+  expect(buffer.contiguous(), "start_all_reduce_after", "the matrix must be contiguous");
+  count(group, &GroupTraffic::all_reduced, buffer.bytes());
+  if (!in.comm || buffer.empty()) {
+    wait(before);
+    prepare();
+    return {};
+  }
+  const Ticket ticket = open("MPI_Iallreduce");
+  pending(ticket).follows = true;
+  followers_.push_back({before, std::move(prepare), group, buffer, op, ticket});
+  start_followers();
+  return ticket;
+}
+
+void MpiCommunicator::start_followers() {
+  while (!followers_.empty() && done(followers_.front().before)) {
+    Follower next = std::move(followers_.front());
+    followers_.pop_front();
+    if (next.before) close(next.before);
+    next.prepare();
+    pending(next.ticket).follows = false;
+    all_reduce_pieces(members(next.group), next.buffer, next.op, next.ticket);
+  }
+}
+
+bool MpiCommunicator::done(const Ticket& ticket) {
+  if (!ticket) return true;
+  Pending& asked = pending(ticket);
+  if (asked.follows) return false;
+  return std::all_of(asked.parts.begin(), asked.parts.end(), [&](Part& part) {
+    int done = 0;
+    check_mpi(MPI_Test(&part.request, &done, MPI_STATUS_IGNORE), asked.call);
+    return done != 0;
+  });
+}
+
 void MpiCommunicator::progress() {
   if (free_.size() == pending_.size()) return;  // nothing is under way
+  start_followers();
   // A probe drives everything that is under way, at the cost of one pass of the progress engine.
   int found = 0;
   check_mpi(

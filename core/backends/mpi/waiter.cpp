@@ -44,17 +44,24 @@ Waiter::Waiter(bool crowded, Seconds longest_sleep)
   if (crowded) prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
 }
 
-void Waiter::wait(MPI_Request& request, MPI_Status* status, const char* call) const {
-  if (!crowded_) {
+void Waiter::wait(MPI_Request& request, MPI_Status* status, const char* call,
+                  const std::function<void()>& meanwhile) const {
+  if (!crowded_ && !meanwhile) {
     check_mpi(MPI_Wait(&request, status), call);
     return;
   }
-  timespec pause{0, kFirstSleepNs};
-  for (int tests = 0;; ++tests) {
+  until([&] {
     int done = 0;
     check_mpi(MPI_Test(&request, &done, status), call);
-    if (done != 0) return;
-    if (tests < kSpinTests) continue;
+    if (done == 0 && meanwhile) meanwhile();
+    return done != 0;
+  });
+}
+
+void Waiter::until(const std::function<bool()>& done) const {
+  timespec pause{0, kFirstSleepNs};
+  for (int tests = 0; !done(); ++tests) {
+    if (!crowded_ || tests < kSpinTests) continue;
     nanosleep(&pause, nullptr);
     if (pause.tv_nsec < longest_sleep_ns_) pause.tv_nsec += pause.tv_nsec / 16;
   }

@@ -1,6 +1,8 @@
 // How a rank waits: spinning while every rank has a processor of its own, giving it away when they share.
 #pragma once
 
+#include <functional>
+
 #include "core/backends/mpi/mpi_header.hpp"
 #include "core/units.hpp"
 
@@ -16,8 +18,12 @@ class Waiter {
   /// `longest_sleep` bounds how late a crowded rank notices; the more ranks share a processor, the longer.
   explicit Waiter(bool crowded, Seconds longest_sleep = {50e-6});
   bool crowded() const { return crowded_; }
-  /// Finishes `request`; throws Error with MPI's words when it failed.
-  void wait(MPI_Request& request, MPI_Status* status, const char* call) const;
+  /// Finishes `request`; throws Error with MPI's words when it failed. `meanwhile`, where given, is called
+  /// again and again until then.
+  void wait(MPI_Request& request, MPI_Status* status, const char* call,
+            const std::function<void()>& meanwhile = {}) const;
+  /// Asks again and again until `done`.
+  void until(const std::function<bool()>& done) const;
 
  private:
   bool crowded_;

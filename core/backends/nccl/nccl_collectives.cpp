@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "core/backends/nccl/nccl_communicator.hpp"
 #include "core/backends/nccl/nccl_types.hpp"
@@ -44,6 +45,13 @@ auto reduce_scatter_call(const Matrix& input, const Matrix& output) {
   return [=](ncclComm_t comm, cudaStream_t stream) {
     return ncclReduceScatter(input.data, output.data, count_of(output), nccl_type(input.dtype), ncclSum, comm,
                              stream);
+  };
+}
+
+auto broadcast_call(const Matrix& buffer, int root) {
+  return [=](ncclComm_t comm, cudaStream_t stream) {
+    return ncclBroadcast(buffer.data, buffer.data, count_of(buffer), nccl_type(buffer.dtype), root, comm,
+                         stream);
   };
 }
 
@@ -130,19 +138,66 @@ Ticket NcclCommunicator::start_reduce_scatter(Group group, Matrix input, Matrix 
   return start(*lane, "ncclReduceScatter", reduce_scatter_call(input, output));
 }
 
+int NcclCommunicator::root_of(Group group, int root_world_rank, const char* call) const {
+  const std::vector<int>& ranks = groups_.of(group).ranks;
+  const auto found = std::find(ranks.begin(), ranks.end(), root_world_rank);
+  expect(found != ranks.end(), call, "the root must be in the group");
+  return static_cast<int>(found - ranks.begin());
+}
+
 void NcclCommunicator::broadcast(Group group, int root_world_rank, Matrix buffer) {
   expect_buffer(buffer, "broadcast");
   Lane* lane = lane_of(group);
-  const std::vector<int>& ranks = groups_.of(group).ranks;
-  const auto found = std::find(ranks.begin(), ranks.end(), root_world_rank);
-  expect(found != ranks.end(), "broadcast", "the root must be in the group");
+  const int root = root_of(group, root_world_rank, "broadcast");
   count(group, &GroupTraffic::broadcast, buffer.bytes());
   if (lane == nullptr || buffer.empty()) return;
-  const int root = static_cast<int>(found - ranks.begin());
-  on_compute_stream(group, *lane, "ncclBroadcast", [=](ncclComm_t comm, cudaStream_t stream) {
-    return ncclBroadcast(buffer.data, buffer.data, count_of(buffer), nccl_type(buffer.dtype), root, comm,
-                         stream);
-  });
+  on_compute_stream(group, *lane, "ncclBroadcast", broadcast_call(buffer, root));
+}
+
+Ticket NcclCommunicator::start_broadcast(Group group, int root_world_rank, Matrix buffer) {
+  expect_buffer(buffer, "start_broadcast");
+  Lane* lane = lane_of(group);
+  const int root = root_of(group, root_world_rank, "start_broadcast");
+  count(group, &GroupTraffic::broadcast, buffer.bytes());
+  if (lane == nullptr || buffer.empty()) return {};
+  return start(*lane, "ncclBroadcast", broadcast_call(buffer, root));
+}
+
+Ticket NcclCommunicator::start_all_reduce_after(Ticket before, std::function<void()> prepare, Group group,
+                                                Matrix buffer, ReduceOp op) {
+  expect_buffer(buffer, "start_all_reduce_after");
+  Lane* lane = lane_of(group);
+  count(group, &GroupTraffic::all_reduced, buffer.bytes());
+  if (lane == nullptr || buffer.empty()) {
+    wait(before);
+    prepare();
+    return {};
+  }
+  Pending put_off;
+  put_off.follows = true;
+  const Ticket ticket = open(std::move(put_off));
+  followers_.push_back({before, std::move(prepare), lane, buffer, op, ticket});
+  start_followers();
+  return ticket;
+}
+
+void NcclCommunicator::start_followers() {
+  const auto ended = [this](const Ticket& before) {
+    if (!before) return true;
+    const Pending& slot = pending_[static_cast<std::size_t>(before.id)];
+    return !slot.follows && (!slot.end || slot.end->reached());
+  };
+  while (!followers_.empty() && ended(followers_.front().before)) {
+    Follower next = std::move(followers_.front());
+    followers_.pop_front();
+    wait(next.before);
+    next.prepare();
+    Ticket started = start(*next.lane, "ncclAllReduce", all_reduce_call(next.buffer, next.op));
+    // The caller holds a ticket already.
+    pending_[static_cast<std::size_t>(next.ticket.id)] =
+        std::move(pending_[static_cast<std::size_t>(started.id)]);
+    close(started);
+  }
 }
 
 }  // namespace plumbline

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
 #include "core/backends/mpi/check.hpp"
@@ -106,7 +107,7 @@ void NcclCommunicator::make_groups() {
     // All members find the same group with the same members, or none does.
     const auto same = std::find_if(lanes_.begin(), lanes_.end(),
                                    [&](const auto& lane) { return lane->members == in.ranks; });
-    if (same != lanes_.end()) {
+    if (same != lanes_.end() && group < Group::vocab_hidden) {
       group_lanes_[static_cast<std::size_t>(i)] = same->get();
       continue;
     }
@@ -178,14 +179,29 @@ Ticket NcclCommunicator::open(Pending pending) {
 
 void NcclCommunicator::wait(Ticket& ticket) {
   if (!ticket) return;
-  Pending& slot = pending_[static_cast<std::size_t>(ticket.id)];
-  if (slot.end) {
-    check_cuda(cudaStreamWaitEvent(compute_, slot.end->event.get(), 0), "cudaStreamWaitEvent");
+  const auto slot = [&]() -> Pending& { return pending_[static_cast<std::size_t>(ticket.id)]; };
+  // Others may wait for a follower of this rank, so the host must not fall asleep before it has started.
+  while (!followers_.empty() && (slot().follows || (slot().end && !slot().end->reached()))) {
+    start_followers();
+    watchdog_->check();
+    std::this_thread::yield();
   }
-  control_.wait(slot.control);
-  slot = {};
+  if (slot().end) {
+    check_cuda(cudaStreamWaitEvent(compute_, slot().end->event.get(), 0), "cudaStreamWaitEvent");
+  }
+  control_.wait(slot().control);
+  close(ticket);
+}
+
+void NcclCommunicator::close(Ticket& ticket) {
+  pending_[static_cast<std::size_t>(ticket.id)] = {};
   free_.push_back(ticket.id);
   ticket = {};
+}
+
+void NcclCommunicator::progress() {
+  start_followers();
+  watchdog_->check();
 }
 
 void NcclCommunicator::barrier(Group group) {

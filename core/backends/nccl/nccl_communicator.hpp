@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -38,14 +39,15 @@ int nccl_version_number();
 
 /// One rank's end of all groups of a layout.
 ///
-/// Every group with more than one member has one NCCL communicator (groups of the same members share it), and
-/// every pair of pipeline ranks that exchanges messages one per direction; all are created, and connected, in
-/// the constructor: lazily made ones hang schedules that are right (Megatron-LM pull request 5240). A channel
-/// has a stream of its own, so that a send that nobody has come for holds back neither receives nor messages
-/// to others. NCCL has no tags: the n-th send of a channel meets its n-th receive, which channels_of() has
-/// checked. Calls that block (all_reduce, …) go into the compute stream; what is started goes into the
-/// stream of its group, after what the compute stream holds at that moment, and wait() makes the compute
-/// stream wait: the host never does. Host memory is taken by send and receive only, and goes over MPI.
+/// Every group with more than one member has one NCCL communicator (groups of the same members share it, but
+/// for those of vocabulary parallelism, which keep orders of their own), and every pair of pipeline ranks
+/// that exchanges messages one per direction; all are created, and connected, in the constructor: lazily made
+/// ones hang schedules that are right (Megatron-LM pull request 5240). A channel has a stream of its own, so
+/// that a send that nobody has come for holds back neither receives nor messages to others. NCCL has no tags:
+/// the n-th send of a channel meets its n-th receive, which channels_of() has checked. Calls that block
+/// (all_reduce, …) go into the compute stream; what is started goes into the stream of its group, after what
+/// the compute stream holds at that moment, and wait() makes the compute stream wait: the host never does.
+/// Host memory is taken by send and receive only, and goes over MPI.
 ///
 /// now() is the host's clock: the device may be behind it.
 class NcclCommunicator final : public Communicator {
@@ -64,12 +66,17 @@ class NcclCommunicator final : public Communicator {
   void reduce_scatter(Group group, Matrix input, Matrix output) override;
   Ticket start_reduce_scatter(Group group, Matrix input, Matrix output) override;
   void broadcast(Group group, int root_world_rank, Matrix buffer) override;
+  Ticket start_broadcast(Group group, int root_world_rank, Matrix buffer) override;
+  /// The host asks whether `before` has ended whenever it comes by here, and as long as it waits for
+  /// anything.
+  Ticket start_all_reduce_after(Ticket before, std::function<void()> prepare, Group group, Matrix buffer,
+                                ReduceOp op) override;
   /// Waits until the compute stream has finished, then for the others.
   void barrier(Group group) override;
   Ticket send(Matrix buffer, int to, int tag) override;
   Ticket receive(Matrix buffer, int from, int tag) override;
   void wait(Ticket& ticket) override;
-  void progress() override { watchdog_->check(); }
+  void progress() override;
   Seconds now() const override { return control_.now(); }
   Seconds clock_error() const override { return control_.clock_error(); }
   const Traffic& traffic() const override { return traffic_; }
@@ -90,7 +97,17 @@ class NcclCommunicator final : public Communicator {
   };
   struct Pending {
     std::shared_ptr<EndEvent> end;
-    Ticket control;  // a message of host memory
+    Ticket control;        // a message of host memory
+    bool follows = false;  // waits in followers_ for another ticket
+  };
+  /// What start_all_reduce_after has put off.
+  struct Follower {
+    Ticket before;
+    std::function<void()> prepare;
+    Lane* lane;
+    Matrix buffer;
+    ReduceOp op;
+    Ticket ticket;
   };
   struct TimedCollective {
     DeviceEvent begin{cudaEventDefault};
@@ -113,6 +130,10 @@ class NcclCommunicator final : public Communicator {
   /// Puts `call` into the lane's own stream, after what the compute stream holds now.
   Ticket start(Lane& lane, const char* name, const Call& call);
   Ticket open(Pending pending);
+  void close(Ticket& ticket);
+  /// Starts the followers whose predecessor has ended, in their order.
+  void start_followers();
+  int root_of(Group group, int root_world_rank, const char* call) const;
   Ticket message(Matrix buffer, bool sends, int peer, int tag);
   /// A group of one: output = input.
   void copy(const Matrix& input, const Matrix& output) const;
@@ -133,6 +154,7 @@ class NcclCommunicator final : public Communicator {
   int message_ctas_;
   std::vector<Pending> pending_;
   std::vector<std::int64_t> free_;
+  std::deque<Follower> followers_;
   std::vector<std::unique_ptr<TimedCollective>> timed_;
   std::size_t timed_in_use_ = 0;
   Traffic traffic_;
