@@ -47,6 +47,8 @@ bool raises(ActionType type, Signal signal) {
       return type == vocab_backward;
     case Signal::input:
       return type == input_forward;
+    case Signal::input_gradient:
+      return type == input_backward;
     case Signal::embedding_meet:
       return type == reduce_embedding;
     case Signal::end_meet:

@@ -21,10 +21,11 @@ enum class Signal : std::uint8_t {
   vocab_meet_s,    // every rank has come to S (interlaced)
   vocab_meet_t,    // every rank has come to T (interlaced)
   input,           // IF done on every rank
+  input_gradient,  // IB done on every rank
   embedding_meet,  // first and last rank have come to ARE
   end_meet,        // every rank has come to OPT
 };
-constexpr int kSignals = 15;
+constexpr int kSignals = 16;
 
 /// How a rank passes a SEND or RECV.
 enum class TransferSemantics : std::uint8_t {

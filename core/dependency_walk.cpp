@@ -148,10 +148,12 @@ DependencyWalk::DependencyWalk(const Schedule& schedule, WalkOptions options)
   reserve(Signal::vocab_meet_s, interlaced, microbatches);
   reserve(Signal::vocab_meet_t, interlaced, microbatches);
   reserve(Signal::input, has(ActionType::input_forward), microbatches);
+  reserve(Signal::input_gradient, has(ActionType::input_backward), microbatches);
   reserve(Signal::embedding_meet, true, 1);
   reserve(Signal::end_meet, true, 1);
   table_.assign(size, kAbsent);
-  plain_ = !options.one_send_buffer && !vocab && !has(ActionType::input_forward);
+  plain_ = !options.one_send_buffer && !vocab && !has(ActionType::input_forward) &&
+           !has(ActionType::input_backward);
   for (int stage = 0; stage < schedule.stages; ++stage) {
     const bool first = schedule.first_of_route(stage);
     const bool last = schedule.last_of_route(stage);

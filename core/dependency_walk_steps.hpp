@@ -77,10 +77,18 @@ inline DependencyWalk::Needs DependencyWalk::needs_of(const Action& action) cons
     }
     case ActionType::vocab_backward:
       needs.add(Signal::vocab_scores, index);
+      // Two buffers for the sums over the ranks, in turn (bench/training/vocabulary.md).
+      if (m >= 2 && schedule_.vocab != VocabPasses::one_barrier) {
+        needs.add(Signal::vocab_gradient, index - 2);
+      }
       if (schedule_.vocab == VocabPasses::interlaced) needs.add(Signal::vocab_meet_t, index);
+      break;
+    case ActionType::input_forward:
+      if (m > 0) needs.add(Signal::input, index - 1);
       break;
     case ActionType::input_backward:
       needs.add(Signal::gradient, at(schedule_.route_of(m) * schedule_.stages_per_route(), m));
+      if (m > 0) needs.add(Signal::input_gradient, index - 1);
       break;
     case ActionType::reduce_embedding:
       needs.add(Signal::embedding_meet, 0);
@@ -175,6 +183,9 @@ void DependencyWalk::announce(Visitor& visitor, const Action& action, std::int32
       break;
     case ActionType::input_forward:
       arrive(visitor, {Signal::input, index}, node);
+      break;
+    case ActionType::input_backward:
+      arrive(visitor, {Signal::input_gradient, index}, node);
       break;
     default:
       break;

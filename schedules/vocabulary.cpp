@@ -134,13 +134,21 @@ class Insertion {
     return latest;
   }
 
+  /// When the pass of an earlier micro-batch is done everywhere whose buffer this one uses again
+  /// (bench/training/vocabulary.md).
+  double buffer_free(std::size_t side, std::uint32_t m) const {
+    const std::uint32_t back = side == kGradient ? 2 : 1;
+    if (m < back || side == kScores || (side == kGradient && passes_ == VocabPasses::one_barrier)) return 0;
+    return end_of_others(side, m - back);
+  }
+
   Choice next(std::size_t r) const {
     const Rank& rank = ranks_[r];
     Choice choice;
     for (std::size_t side = 0; side < kSides; ++side) {
       const std::uint32_t m = rank.next[side];
       if (m >= static_cast<std::uint32_t>(source_.microbatches)) continue;
-      const double start = std::max(rank.clock, release_[side][m]);
+      const double start = std::max({rank.clock, release_[side][m], buffer_free(side, m)});
       if (start < choice.start) choice = {start, side};
     }
     if (rank.cursor < source_.actions[r].size()) {
