@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 
-#include "analysis/flops.hpp"
-#include "analysis/memory_model.hpp"
+#include <algorithm>
+
+#include "bench/distillation_plan.hpp"
 #include "core/error.hpp"
+#include "core/layer_distribution.hpp"
 #include "core/schedule_text.hpp"
 #include "core/validate.hpp"
-#include "schedules/generators.hpp"
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
 
@@ -39,65 +40,38 @@ Schedule load_for(const RunConfig& config) {
   return schedule;
 }
 
+/// FLOPs of a rank's passes as times: the order must not depend on the machine that it is made on. The input
+/// layer has none; its passes count as a hundredth of the output layer's.
+VocabTimes vocab_times(const RunConfig& config, const ScheduleRequest& request) {
+  const int chunks = std::max(request.chunks, default_chunks(request.name));
+  const double layers = static_cast<double>(config.model.layers) / (request.ranks * chunks);
+  const double product = output_layer_in_layers(config) / request.ranks;  // of a shard, once
+  const bool one_barrier = request.vocab == VocabPasses::one_barrier;
+  VocabTimes times;
+  times.forward = {layers};
+  times.backward = {2 * layers};
+  times.vocab_forward = {one_barrier ? 2 * product : product};
+  times.vocab_backward = {one_barrier ? product : 2 * product};
+  times.input_forward = times.input_backward = {product / 100};
+  return times;
+}
+
 Schedule make_for(const RunConfig& config) {
   ScheduleRequest request;
   request.name = config.pipeline_schedule;
   request.ranks = config.pipeline_model_parallel_size;
   request.microbatches = config.microbatches();
   if (config.virtual_pipeline_chunks > 1) request.chunks = config.virtual_pipeline_chunks;
+  request.vocab = parse_vocab_passes(config.vocab_parallel);
+  if (config.splits_vocabulary()) request.vocab_times = vocab_times(config, request);
   return make_schedule(request);
-}
-
-/// FLOPs of every stage as times: the order must not depend on the machine that it is made on.
-DistillationTimes distillation_times(const RunConfig& config) {
-  const Schedule placement = distillation_abeja(config.pipeline_model_parallel_size, 1);
-  DistillationTimes times;
-  for (const StageShape& shape : stage_shapes(config, placement)) {
-    const StageFlops flops = stage_flops(shape);
-    times.forward.push_back({flops.forward.value});
-    times.backward.push_back({flops.backward.value});
-  }
-  for (const StageShape& shape : teacher_shapes(config, placement)) {
-    times.teacher.push_back({stage_flops(shape).forward.value});
-  }
-  return times;
 }
 
 Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedule) {
   // Our executor's sends return at once, so the two directions between neighbours may overlap.
-  return add_step_end(
-      add_transfers(schedule, TransferOrder::sends_first),
-      {.data_parallel = config.data_parallel_size() > 1, .tied_embedding = config.model.tied_embeddings});
-}
-
-/// bubble-fill with as many cached outputs as the budget allows, one at least: then a run says what is
-/// missing.
-Schedule fill_within_budget(const RunConfig& config, ScheduleRequest request) {
-  const auto made_with = [&](std::int64_t cached) {
-    request.cached_outputs = cached;
-    return make_schedule(request);
-  };
-  std::int64_t fits = 1;
-  std::int64_t too_many = request.microbatches + std::int64_t{1};
-  while (too_many - fits > 1) {
-    // All of them first: most budgets are not short.
-    const std::int64_t cached =
-        too_many > request.microbatches ? request.microbatches : (fits + too_many) / 2;
-    const Schedule schedule = with_transfers_and_end(config, made_with(cached));
-    (predict_memory(config, schedule).fits(config.memory_budget) ? fits : too_many) = cached;
-  }
-  return made_with(fits);
-}
-
-Schedule distill_for(const RunConfig& config) {
-  ScheduleRequest request;
-  request.name = config.distillation_schedule;
-  request.ranks = config.pipeline_model_parallel_size;
-  request.microbatches = config.microbatches();
-  if (request.name != "bubble-fill") return make_schedule(request);
-  request.distillation = distillation_times(config);
-  request.cached_outputs = config.distillation_cache_limit;
-  return request.cached_outputs > 0 ? make_schedule(request) : fill_within_budget(config, std::move(request));
+  return add_step_end(add_transfers(schedule, TransferOrder::sends_first),
+                      {.data_parallel = config.data_parallel_size() > 1,
+                       .tied_embedding = config.model.tied_embeddings && !config.splits_vocabulary()});
 }
 
 int rank_of(const Schedule& schedule, int stage) {
@@ -130,7 +104,8 @@ void check_placement(const RunConfig& config, const Schedule& schedule) {
   const int first = rank_of(schedule, 0);
   const int last = rank_of(schedule, stages - 1);
   const bool at_the_ends = (first == 0 && last == last_rank) || (first == last_rank && last == 0);
-  if (config.model.tied_embeddings && schedule.routes == 1 && first != last && !at_the_ends) {
+  if (config.model.tied_embeddings && !config.splits_vocabulary() && schedule.routes == 1 && first != last &&
+      !at_the_ends) {
     fail(
         fmt::format("found the first stage on rank {} and the last on {}, expected them on one rank or on "
                     "ranks 0 and {}, where tied embeddings are reduced",
@@ -141,11 +116,12 @@ void check_placement(const RunConfig& config, const Schedule& schedule) {
 }  // namespace
 
 Schedule schedule_for(const RunConfig& config) {
-  Schedule schedule = config.teacher                      ? distill_for(config)
+  const auto complete = [&](const Schedule& compute) { return with_transfers_and_end(config, compute); };
+  Schedule schedule = config.teacher                      ? distillation_schedule_for(config, complete)
                       : is_file(config.pipeline_schedule) ? load_for(config)
                                                           : make_for(config);
   check_placement(config, schedule);
-  schedule = with_transfers_and_end(config, schedule);
+  schedule = complete(schedule);
   validate(schedule);
   return schedule;
 }

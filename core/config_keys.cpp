@@ -18,10 +18,11 @@ constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
 
 constexpr KeyNames<3> kRecompute = {"none", "selective", "full"};
 constexpr KeyNames<3> kBackends = {"cpu", "cuda", "emulated"};
+constexpr KeyNames<2> kAttentionBackends = {"fused", "unfused"};
 constexpr KeyNames<2> kOptimizers = {"adam", "sgd"};
 constexpr KeyNames<2> kGradDTypes = {"fp32", "same"};
 constexpr KeyNames<3> kPrecisions = {"fp32", "bf16", "fp16"};
-constexpr KeyNames<3> kVocabParallel = {"none", "vocab-1", "vocab-2"};
+constexpr KeyNames<4> kVocabParallel = {"none", "vocab-1", "vocab-2", "interlaced"};
 
 ConfigKey memory_budget_key() {
   return {"memory_budget", "", "bytes such as 2GiB, or 0 for no bound",
@@ -73,11 +74,14 @@ std::vector<ConfigKey> make_keys() {
       integer_key("expert_model_parallel_size", "ep", &C::expert_model_parallel_size, 1, kMaxSize),
       boolean_key("sequence_parallel", &C::sequence_parallel),
       choice_key("vocab_parallel", &C::vocab_parallel, kVocabParallel),
+      text_key("layer_distribution", &C::layer_distribution, PathOr::name,
+               "even, balanced, or the layers of every stage such as 9,9,8,6"),
       text_key("pipeline_schedule", &C::pipeline_schedule, PathOr::name,
                "the name of a schedule or the path of a .csv"),
       integer_key("zero_stage", "", &C::zero_stage, 0, 3),
       choice_key("recompute_granularity", &C::recompute_granularity, kRecompute),
       integer_key("recompute_num_layers", "", &C::recompute_num_layers, 1, kMaxSize),
+      choice_key("attention_backend", &C::attention_backend, kAttentionBackends),
       integer_key("seq_length", "", &C::seq_length, 1, kMaxInt),
       integer_key("micro_batch_size", "mbs", &C::micro_batch_size, 1, kMaxInt),
       integer_key("global_batch_size", "gbs", &C::global_batch_size, 1, kMaxInt),

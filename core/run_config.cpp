@@ -10,6 +10,7 @@
 #include "core/config_keys.hpp"
 #include "core/distillation_config.hpp"
 #include "core/error.hpp"
+#include "core/layer_distribution.hpp"
 #include "core/text_input.hpp"
 
 namespace plumbline {
@@ -45,6 +46,31 @@ std::optional<std::string> why_model_does_not_split(const RunConfig& config) {
   return std::nullopt;
 }
 
+/// Vocabulary parallelism's part of why_invalid.
+std::optional<std::string> why_vocabulary_does_not_split(const RunConfig& config) {
+  const std::string& schedule = config.pipeline_schedule;
+  for (const char* passes : {"vocab-1", "vocab-2", "interlaced", "v-half-vocab-1", "v-half-vocab-2"}) {
+    if (schedule != passes) continue;
+    const bool v_half = schedule.starts_with("v-half-");
+    return fmt::format("pipeline_schedule: found {}, expected {} with vocab_parallel: {}", schedule,
+                       v_half ? "v-half" : "1f1b", v_half ? schedule.substr(7) : schedule);
+  }
+  if (!config.splits_vocabulary()) return std::nullopt;
+  const std::string found = fmt::format("vocab_parallel: found {} with", config.vocab_parallel);
+  if (schedule != "1f1b" && (schedule != "v-half" || config.vocab_parallel == "interlaced")) {
+    return fmt::format("{} pipeline_schedule {}, expected 1f1b{}", found, schedule,
+                       config.vocab_parallel == "interlaced" ? "" : " or v-half");
+  }
+  if (config.effective_sequence_parallel()) return found + " sequence_parallel, expected it off";
+  if (config.model.vocab < config.vocab_shards()) {
+    return fmt::format(
+        "{} a vocabulary of {}, expected at least one token id for each of the {} ranks it is "
+        "cut over (pipeline x tensor)",
+        found, config.model.vocab, config.vocab_shards());
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> why_tensor_split_invalid(const ModelConfig& model, std::int64_t t) {
@@ -72,6 +98,7 @@ Layout RunConfig::layout() const {
   layout.tensor = tensor_model_parallel_size;
   layout.pipeline = pipeline_model_parallel_size;
   layout.data = data_parallel_size();
+  layout.vocab_parallel = splits_vocabulary();
   if (model.kv_heads > 0 && model.kv_heads < layout.tensor) {
     layout.kv_sharing = layout.tensor / static_cast<int>(model.kv_heads);
   }
@@ -83,7 +110,7 @@ int RunConfig::microbatches() const {
 }
 
 std::int64_t RunConfig::padded_vocab() const {
-  const std::int64_t multiple = make_vocab_size_divisible_by * tensor_model_parallel_size;
+  const std::int64_t multiple = make_vocab_size_divisible_by * vocab_shards();
   return (model.vocab + multiple - 1) / multiple * multiple;
 }
 
@@ -113,6 +140,8 @@ std::optional<std::string> why_invalid(const RunConfig& config) {
     return fmt::format("micro_batch_size: found {} with seq_length {}, expected at most {} tokens together",
                        config.micro_batch_size, config.seq_length, kMaxTokens);
   }
+  if (auto reason = why_layer_distribution_invalid(config)) return reason;
+  if (auto reason = why_vocabulary_does_not_split(config)) return reason;
   return why_distillation_invalid(config);
 }
 
@@ -129,19 +158,11 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
   if (config.expert_model_parallel_size != 1) {
     return only("expert_model_parallel_size", config.expert_model_parallel_size, "1 only");
   }
-  if (config.vocab_parallel != "none") return only("vocab_parallel", config.vocab_parallel, "none only");
-  const std::string& schedule = config.pipeline_schedule;
-  for (const char* other : {"vocab-1", "vocab-2", "interlaced", "v-half-vocab-1", "v-half-vocab-2"}) {
-    if (schedule == other) return only("pipeline_schedule", schedule, "schedules of F, B, I and W");
+  if (config.attention_backend == AttentionBackend::unfused && config.backend != Backend::emulated) {
+    return only("attention_backend", "unfused", "fused on cpu and cuda, unfused on emulated");
   }
   if (config.precision == DType::fp16) return only("precision", "fp16", "fp32 and bf16");
   return std::nullopt;
-}
-
-std::vector<int> layers_per_stage(std::int64_t layers, int stages) {
-  std::vector<int> counts(static_cast<std::size_t>(stages), static_cast<int>(layers / stages));
-  for (std::int64_t i = 0; i < layers % stages; ++i) ++counts[static_cast<std::size_t>(i)];
-  return counts;
 }
 
 std::vector<std::pair<std::string, std::string>> describe(const RunConfig& config) {

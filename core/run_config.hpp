@@ -17,6 +17,7 @@ namespace plumbline {
 
 enum class Recompute { none, selective, full };
 enum class Backend { cpu, cuda, emulated };
+enum class AttentionBackend { fused, unfused };  // unfused: keeps the probabilities of every head
 enum class Optimizer { adam, sgd };
 enum class GradDType { fp32, same };
 enum class DistillationKl { forward, reverse };    // KL(teacher ‖ student), KL(student ‖ teacher)
@@ -35,12 +36,15 @@ struct RunConfig {
   int context_parallel_size = 1;
   int expert_model_parallel_size = 1;
   bool sequence_parallel = false;
+  /// none; vocab-1, vocab-2, interlaced: embedding and output layer are cut over all ranks of the model.
   std::string vocab_parallel = "none";
+  std::string layer_distribution = "even";  // see core/layer_distribution.hpp
   std::string pipeline_schedule = "1f1b";
   int zero_stage = 0;
   Recompute recompute_granularity = Recompute::none;
   /// Full recomputation: so many layers are recomputed together, and only the input of the first is kept.
   std::int64_t recompute_num_layers = 1;
+  AttentionBackend attention_backend = AttentionBackend::fused;
   std::int64_t seq_length = 1024;
   std::int64_t micro_batch_size = 1;
   std::int64_t global_batch_size = 1;
@@ -85,7 +89,12 @@ struct RunConfig {
   /// Sequence parallelism is in effect only beside tensor parallelism.
   bool effective_sequence_parallel() const { return sequence_parallel && tensor_model_parallel_size > 1; }
   DType grad_type() const { return grad_dtype == GradDType::fp32 ? DType::fp32 : precision; }
-  /// The vocabulary padded to a multiple of make_vocab_size_divisible_by × tensor parallel size.
+  bool splits_vocabulary() const { return vocab_parallel != "none"; }
+  /// Ranks that the vocabulary is cut over.
+  int vocab_shards() const {
+    return tensor_model_parallel_size * (splits_vocabulary() ? pipeline_model_parallel_size : 1);
+  }
+  /// The vocabulary padded to a multiple of make_vocab_size_divisible_by × vocab_shards().
   std::int64_t padded_vocab() const;
 };
 
@@ -95,10 +104,6 @@ std::optional<std::string> why_invalid(const RunConfig& config);
 /// Why a valid configuration cannot be executed by this build (prediction may still know it), or empty. One
 /// line that names the key.
 std::optional<std::string> why_unsupported(const RunConfig& config);
-
-/// Layers of each pipeline stage, first to last: as even as possible, earlier stages take the remainder;
-/// nothing is moved for embeddings or the output layer.
-std::vector<int> layers_per_stage(std::int64_t layers, int stages);
 
 using Overrides = std::vector<std::pair<std::string, std::string>>;  // key, value
 

@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "core/layer_distribution.hpp"
+
 namespace plumbline::training {
 
 Placement::Placement(const Schedule& schedule)
@@ -19,7 +21,7 @@ std::vector<int> Placement::stages_of(int pipeline_rank) const {
 }
 
 StagePart part_of(const RunConfig& config, const Placement& placement, int stage, int tensor_rank) {
-  const std::vector<int> layers = layers_per_stage(config.model.layers, placement.parts);
+  const std::vector<int> layers = layers_per_stage(config, placement.parts);
   StagePart part;
   part.stage = stage;
   part.route = stage / placement.parts;

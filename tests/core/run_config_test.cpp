@@ -11,6 +11,7 @@
 
 #include "core/config_keys.hpp"
 #include "core/error.hpp"
+#include "core/layer_distribution.hpp"
 
 namespace plumbline {
 namespace {
@@ -321,14 +322,49 @@ TEST_F(ConfigFolder, WhyUnsupportedNamesTheKey) {
         "backend: emulated\nhardware: h100-sxm-80gb\n"}) {
     EXPECT_EQ(why_unsupported(load(kTiny + std::string(lines))), std::nullopt) << lines;
   }
-  for (const char* line : {"context_parallel_size: 2", "expert_model_parallel_size: 2",
-                           "vocab_parallel: vocab-1", "pipeline_schedule: vocab-1", "precision: fp16"}) {
+  for (const char* line : {"context_parallel_size: 2", "expert_model_parallel_size: 2", "precision: fp16"}) {
     const std::string key = std::string(line).substr(0, std::string(line).find(':'));
     EXPECT_THAT(why_unsupported(load(std::string(kTiny) + line + "\n")).value_or(""),
                 HasSubstr(key + ": found"));
   }
   EXPECT_THAT(why_unsupported(load(std::string(kTiny) + "backend: emulated\n")).value_or(""),
               HasSubstr("hardware: missing"));
+}
+
+TEST_F(ConfigFolder, SplitVocabulariesAndLayerDistributions) {
+  struct Case {
+    const char* lines;
+    const char* reason;  // empty: valid
+  };
+  for (const Case& c : {
+           Case{"vocab_parallel: vocab-1\npp: 2\n", ""},
+           {"vocab_parallel: vocab-2\npp: 2\npipeline_schedule: v-half\n", ""},
+           {"vocab_parallel: interlaced\npp: 2\n", ""},
+           {"vocab_parallel: interlaced\npp: 2\npipeline_schedule: v-half\n", "v-half, expected 1f1b"},
+           {"vocab_parallel: vocab-2\npp: 2\npipeline_schedule: gpipe\n", "expected 1f1b or v-half"},
+           {"pipeline_schedule: vocab-1\n", "expected 1f1b with vocab_parallel: vocab-1"},
+           {"pipeline_schedule: v-half-vocab-2\n", "expected v-half with vocab_parallel: vocab-2"},
+           {"vocab_parallel: vocab-1\npp: 2\ntp: 2\nsequence_parallel: true\n", "expected it off"},
+           {"layer_distribution: balanced\npp: 2\n", ""},
+           {"layer_distribution: 3,1\npp: 2\n", ""},
+           {"layer_distribution: 3,2\npp: 2\n", "found 5 layers in all, expected the 4"},
+           {"layer_distribution: 4,0\npp: 2\n", "expected even, balanced, or"},
+           {"layer_distribution: fewest\n", "found \"fewest\", expected even, balanced, or"},
+       }) {
+    const std::string reason = why_invalid(load(std::string(kTiny) + c.lines)).value_or("");
+    if (*c.reason == 0) {
+      EXPECT_EQ(reason, "") << c.lines;
+    } else {
+      EXPECT_THAT(reason, HasSubstr(c.reason)) << c.lines;
+    }
+  }
+  RunConfig few;
+  few.model = *find_preset("gpt2-124m");
+  few.model.vocab = 5;
+  few.pipeline_model_parallel_size = few.world_size = 6;
+  few.vocab_parallel = "vocab-1";
+  few.seq_length = 16;
+  EXPECT_THAT(why_invalid(few).value_or(""), HasSubstr("at least one token id for each of the 6 ranks"));
 }
 
 TEST(RunConfig, DerivedSizes) {
@@ -339,9 +375,34 @@ TEST(RunConfig, DerivedSizes) {
   EXPECT_EQ(c.padded_vocab(), 50688);
   c.make_vocab_size_divisible_by = 1;
   EXPECT_EQ(c.padded_vocab(), 50260);
-  EXPECT_EQ(layers_per_stage(24, 4), (std::vector<int>{6, 6, 6, 6}));
-  EXPECT_EQ(layers_per_stage(7, 3), (std::vector<int>{3, 2, 2}));
-  EXPECT_EQ(layers_per_stage(3, 3), (std::vector<int>{1, 1, 1}));
+  c.pipeline_model_parallel_size = 2;
+  EXPECT_EQ(c.vocab_shards(), 4);
+  c.vocab_parallel = "vocab-1";
+  EXPECT_EQ(c.vocab_shards(), 8);
+  EXPECT_EQ(c.padded_vocab(), 50264);
+  EXPECT_TRUE(c.layout().vocab_parallel);
+}
+
+TEST(LayerDistribution, EvenBalancedAndGiven) {
+  EXPECT_EQ(even_layers(24, 4), (std::vector<int>{6, 6, 6, 6}));
+  EXPECT_EQ(even_layers(7, 3), (std::vector<int>{3, 2, 2}));
+  EXPECT_EQ(even_layers(3, 3), (std::vector<int>{1, 1, 1}));
+  RunConfig c;
+  c.model = *find_preset("gpt2-124m");  // 12 layers of 2·h·12h + 2·h·s, output layer 2·h·v
+  c.seq_length = 1024;
+  EXPECT_NEAR(output_layer_in_layers(c), 50304 / (12.0 * 768 + 1024), 1e-12);  // 4.9 layers
+  EXPECT_EQ(layers_per_stage(c, 2), (std::vector<int>{6, 6}));
+  c.layer_distribution = "balanced";
+  EXPECT_EQ(layers_per_stage(c, 2), (std::vector<int>{8, 4}));  // 8 against 8.9; 9 against 7.9
+  EXPECT_EQ(layers_per_stage(c, 4), (std::vector<int>{4, 4, 3, 1}));
+  EXPECT_EQ(layers_per_stage(c, 12), std::vector<int>(12, 1));
+  c.pipeline_model_parallel_size = 2;
+  c.vocab_parallel = "vocab-2";
+  EXPECT_EQ(layers_per_stage(c, 2), (std::vector<int>{6, 6}));
+  c.layer_distribution = "7,5";
+  EXPECT_EQ(layers_per_stage(c, 2), (std::vector<int>{7, 5}));
+  EXPECT_THAT([&] { layers_per_stage(c, 3); },
+              testing::ThrowsMessage<InputError>(HasSubstr("found 2 numbers")));
 }
 
 TEST(ParseBytes, UnitsAndNonsense) {
