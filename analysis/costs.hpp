@@ -28,14 +28,21 @@ struct StageCosts {
   Seconds optimizer{};
 };
 
-struct Costs {
-  std::vector<StageCosts> stages;  // one per stage of the schedule
-  /// A transfer between two ranks: it occupies the link for `transfer` and arrives `latency` after that.
-  /// Between stages of one rank it is free.
+/// A transfer between two ranks: it occupies the link for `transfer` and arrives `latency` after that.
+/// Between stages of one rank it is free.
+struct Hop {
   Seconds transfer{};
   Seconds latency{};
   /// The same for a teacher's activations where they travel by themselves; empty: as `transfer`.
   std::optional<Seconds> teacher_transfer{};
+};
+
+/// The Hop it is holds between ranks of one node.
+struct Costs : Hop {
+  std::vector<StageCosts> stages;  // one per stage of the schedule
+  /// So many neighbouring pipeline ranks share a node; 0: all of them. Between nodes `between_nodes` holds.
+  int ranks_per_node = 0;
+  Hop between_nodes{};
   /// Part of a transfer that also occupies the receiving rank's processor (a CPU copies; a GPU does not).
   Seconds receive_busy{};
   Seconds reduce_gradients{};  // reduction left after the last backward, per rank

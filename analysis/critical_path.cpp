@@ -56,7 +56,8 @@ Costs balanced(const Costs& costs) {
 }
 
 Costs with_free_transfers(Costs costs) {
-  costs.transfer = costs.latency = costs.receive_busy = {};
+  static_cast<Hop&>(costs) = costs.between_nodes = {};
+  costs.receive_busy = {};
   return costs;
 }
 

@@ -1,4 +1,5 @@
-// What the time model knows about a machine: datasheet numbers of a GPU, or the times `calibrate` measured.
+// What the time model knows about a machine: the constants of an accelerator and its network, or the times
+// `calibrate` measured.
 #pragma once
 
 #include <map>
@@ -6,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/cluster/machine.hpp"
 #include "analysis/tables.hpp"
 #include "core/dtype.hpp"
 #include "core/units.hpp"
@@ -17,8 +19,8 @@ enum class GemmPass { forward, input_gradient, weight_gradient };
 std::string_view name_of(GemmPass pass);
 
 /// Times of single operators by size, of one process that touches `working_set` bytes before it comes back to
-/// the same weights: what is in which cache decides as much as the arithmetic. Empty tables fall back to the
-/// roofline.
+/// the same weights: what is in which cache decides as much as the arithmetic. What no table has falls back
+/// to the accelerator's constants, or else to the roofline.
 struct OperatorTimes {
   Bytes working_set;
   /// Keyed "<pass>.<dtype>"; axes: token rows, output width, input width.
@@ -56,13 +58,18 @@ struct HardwareProfile {
   FlopsPerSecond peak_16bit;
   BytesPerSecond memory_bandwidth;
 
-  // Roofline, used where a table has no entry.
+  /// Machine of analysis/hardware/clusters.json whose constants these are; empty: none, and they mean
+  /// nothing.
+  std::string accelerator;
+  cluster::Machine constants;
+
+  // Roofline, used where a table has no entry and there is no accelerator.
   double gemm_efficiency = 0.75;       // share of the peak that a large GEMM reaches
   double attention_efficiency = 0.4;   // the same for attention
   double bandwidth_efficiency = 0.85;  // share of the bandwidth that a memory-bound operator reaches
   Seconds launch_overhead;             // of every operator
 
-  // Links, used where there are no measured messages or collectives.
+  // Links, used where there are no measured messages or collectives and no accelerator.
   Seconds link_latency;
   BytesPerSecond link_bandwidth;  // one direction, one rank
 
@@ -77,7 +84,7 @@ struct HardwareProfile {
   FlopsPerSecond peak(DType type) const { return type == DType::fp32 ? peak_fp32 : peak_16bit; }
 };
 
-/// Datasheet presets, by name; nullptr when there is none.
+/// The machines of analysis/hardware/clusters.json by name; nullptr when there is none.
 const HardwareProfile* find_hardware_preset(std::string_view name);
 std::vector<std::string> hardware_preset_names();
 

@@ -199,6 +199,7 @@ std::string to_json(const HardwareProfile& p) {
                {"link_bytes_per_s", p.link_bandwidth.value},
                {"allocation_s", p.allocation.value},
                {"action_overhead_s", p.action_overhead.value},
+               {"accelerator", p.accelerator},
                {"alone", to_json(p.alone)},
                {"busy", to_json(p.busy)},
                {"all_reduce", Json::array()},
@@ -249,6 +250,14 @@ HardwareProfile parse_hardware(std::string_view text, const std::string& origin)
   p.link_bandwidth.value = reader.number("link_bytes_per_s", 1, kHuge, 1e9);
   p.allocation.value = reader.number("allocation_s", 0, 1, 0);
   p.action_overhead.value = reader.number("action_overhead_s", 0, 1, 0);
+  p.accelerator = reader.text("accelerator", "");
+  if (!p.accelerator.empty()) {
+    const HardwareProfile* preset = find_hardware_preset(p.accelerator);
+    if (preset == nullptr) {
+      reader.fail("accelerator", fmt::format("one of {}", fmt::join(hardware_preset_names(), ", ")));
+    }
+    p.constants = preset->constants;
+  }
   const auto read_list = [&](const char* key, std::vector<OperatorTimes>& list) {
     reader.entries(key, [&](Reader& r) {
       list.push_back(read_times(r));
@@ -276,20 +285,6 @@ HardwareProfile parse_hardware(std::string_view text, const std::string& origin)
   });
   reader.finish();
   return p;
-}
-
-HardwareProfile load_hardware(const std::string& preset_or_path) {
-  if (const HardwareProfile* preset = find_hardware_preset(preset_or_path)) return *preset;
-  if (preset_or_path.find('/') == std::string::npos && preset_or_path.find('.') == std::string::npos) {
-    std::vector<std::string> names = hardware_preset_names();
-    const std::vector<std::string_view> views(names.begin(), names.end());
-    throw InputError(
-        fmt::format("hardware: no preset {}; did you mean {}? Or give the path of a profile "
-                    "written by calibrate",
-                    printable(preset_or_path), nearest_name(preset_or_path, views)));
-  }
-  constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
-  return parse_hardware(read_text_file(preset_or_path, kMaxBytes), preset_or_path);
 }
 
 }  // namespace plumbline

@@ -1,46 +1,29 @@
-// Datasheet GPUs: dense peaks (without sparsity), memory and link rates as the vendor prints them. The
-// efficiencies are defaults of the roofline, not measurements of these devices.
-#include <array>
-
+// The accelerators of analysis/hardware/clusters.json as hardware profiles.
+#include "analysis/cluster/profiles.hpp"
 #include "analysis/hardware.hpp"
 
 namespace plumbline {
 namespace {
 
-struct Datasheet {
-  const char* name;
-  double memory_gib;  // what the device offers, GiB
-  double peak_fp32;   // TFLOP/s, fp32 without tensor cores; GEMMs in fp32 storage use this
-  double peak_16bit;  // TFLOP/s, fp16/bf16 tensor cores, dense
-  double bandwidth;   // GB/s of device memory
-  double link;        // GB/s of NVLink in one direction
-};
-
-// Sources: NVIDIA V100 datasheet (2020), A100 datasheet (2021), H100 datasheet (2023), H200 datasheet (2024),
-// SXM columns. NVLink is printed as the sum of both directions: 300, 600, 900, 900 GB/s.
-constexpr std::array<Datasheet, 6> kDatasheets = {{
-    {"v100-sxm-16gb", 16, 15.7, 125, 900, 150},
-    {"v100-sxm-32gb", 32, 15.7, 125, 900, 150},
-    {"a100-sxm-40gb", 40, 19.5, 312, 1555, 300},
-    {"a100-sxm-80gb", 80, 19.5, 312, 2039, 300},
-    {"h100-sxm-80gb", 80, 66.9, 989.4, 3352, 450},
-    {"h200-sxm-141gb", 141, 66.9, 989.4, 4800, 450},
-}};
+HardwareProfile profile_of(const std::string& name, const cluster::Machine& machine) {
+  const cluster::Device& device = machine.device;
+  HardwareProfile p;
+  p.name = p.accelerator = name;
+  p.machine = "constants of clusters.json";
+  p.constants = machine;
+  p.memory.value = static_cast<std::int64_t>(device.memory_bytes - device.reserved_bytes);
+  p.peak_fp32.value = device.peak_fp32;
+  p.peak_16bit.value = device.peak_16bit;
+  p.memory_bandwidth.value = device.bandwidth;
+  p.link_latency.value = machine.network.node_base_s;
+  p.link_bandwidth.value = machine.network.message_bandwidth;
+  return p;
+}
 
 std::vector<HardwareProfile> make_presets() {
   std::vector<HardwareProfile> presets;
-  for (const Datasheet& sheet : kDatasheets) {
-    HardwareProfile p;
-    p.name = sheet.name;
-    p.machine = "datasheet";
-    p.memory.value = static_cast<std::int64_t>(sheet.memory_gib * static_cast<double>(kGiB.value));
-    p.peak_fp32.value = sheet.peak_fp32 * 1e12;
-    p.peak_16bit.value = sheet.peak_16bit * 1e12;
-    p.memory_bandwidth.value = sheet.bandwidth * 1e9;
-    p.launch_overhead.value = 4e-6;
-    p.link_latency.value = 8e-6;
-    p.link_bandwidth.value = sheet.link * 1e9 * 0.8;  // about what nccl-tests reach on large messages
-    presets.push_back(std::move(p));
+  for (const auto& [name, machine] : cluster::built_in_profiles().machines) {
+    presets.push_back(profile_of(name, machine));
   }
   return presets;
 }

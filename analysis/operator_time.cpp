@@ -1,10 +1,12 @@
-// What one operator, collective or message takes on a machine: a measured table, or else a roofline.
+// What one operator, collective or message takes on a machine: a measured table, or else an accelerator's
+// constants, or else a roofline.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
+#include "analysis/accelerator_time.hpp"
 #include "analysis/time_model.hpp"
 
 namespace plumbline {
@@ -45,57 +47,66 @@ double measured_time(const HardwareProfile& hardware, const Load& load, const st
   return (1 - load.busy) * quiet + load.busy * crowded;
 }
 
-double roofline(double flops, double bytes, double flops_per_s, const HardwareProfile& hardware) {
-  const double memory = bytes / (hardware.memory_bandwidth.value * hardware.bandwidth_efficiency);
-  return std::max(flops / flops_per_s, memory) + hardware.launch_overhead.value;
+/// By the profile's tables; negative where it has none for the call.
+double measured_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
+  if (call.kind == CallKind::gemm) {
+    const std::string key = fmt::format("{}.{}", name_of(call.pass), name_of(call.type));
+    const bool gradient = call.pass == GemmPass::weight_gradient;
+    return measured_time(
+        hardware, load, key, gradient ? load.gradient_working_set : load.working_set,
+        [](const OperatorTimes& t) -> const auto& { return t.gemm; },
+        [&](const Grid& grid) {
+          return grid.at(static_cast<double>(call.tokens), static_cast<double>(call.out),
+                         static_cast<double>(call.in));
+        });
+  }
+  if (call.kind == CallKind::attention) {
+    const std::string key = fmt::format("{}.{}", call.backward ? "backward" : "forward", name_of(call.type));
+    const double per_head = measured_time(
+        hardware, load, key, load.working_set,
+        [](const OperatorTimes& t) -> const auto& { return t.attention; },
+        [&](const Grid& grid) {
+          return grid.at(static_cast<double>(call.tokens), static_cast<double>(call.out),
+                         static_cast<double>(call.in));
+        });
+    return per_head * static_cast<double>(call.elements);
+  }
+  const std::string key = fmt::format("{}.{}", call.name, name_of(call.type));
+  return measured_time(
+      hardware, load, key, load.working_set,
+      [](const OperatorTimes& t) -> const auto& { return t.memory_bound; },
+      [&](const Curve& curve) { return curve.at(static_cast<double>(call.elements)); });
 }
 
-double gemm_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
+/// Bytes that a call reads and writes at least.
+double bytes_of(const OperatorCall& call) {
+  const auto e = static_cast<double>(size_of(call.type));
   const auto tokens = static_cast<double>(call.tokens);
   const auto out = static_cast<double>(call.out);
   const auto in = static_cast<double>(call.in);
-  const std::string key = fmt::format("{}.{}", name_of(call.pass), name_of(call.type));
-  const Bytes set = call.pass == GemmPass::weight_gradient ? load.gradient_working_set : load.working_set;
-  const double measured = measured_time(
-      hardware, load, key, set, [](const OperatorTimes& t) -> const auto& { return t.gemm; },
-      [&](const Grid& grid) { return grid.at(tokens, out, in); });
-  if (measured >= 0) return measured;
-  const auto e = static_cast<double>(size_of(call.type));
+  if (call.kind == CallKind::attention) {
+    return (call.backward ? 8 : 4) * e * static_cast<double>(call.elements) * tokens * out;
+  }
+  if (call.kind == CallKind::memory_bound) return static_cast<double>(call.elements) * call.bytes_per_element;
   // A weight gradient is read and written in fp32.
-  const double weight_bytes = call.pass == GemmPass::weight_gradient ? 8 : e;
-  const double bytes = e * tokens * (out + in) + weight_bytes * out * in;
-  const double rate = hardware.peak(call.type).value * hardware.gemm_efficiency;
-  return roofline(2 * tokens * out * in, bytes, rate, hardware);
+  return e * tokens * (out + in) + (call.pass == GemmPass::weight_gradient ? 8 : e) * out * in;
 }
 
-double attention_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
-  const auto seq = static_cast<double>(call.tokens);
-  const auto head_dim = static_cast<double>(call.out);
-  const auto group = static_cast<double>(call.in);
-  const auto heads = static_cast<double>(call.elements);
-  const std::string key = fmt::format("{}.{}", call.backward ? "backward" : "forward", name_of(call.type));
-  const double per_head = measured_time(
-      hardware, load, key, load.working_set,
-      [](const OperatorTimes& t) -> const auto& { return t.attention; },
-      [&](const Grid& grid) { return grid.at(seq, head_dim, group); });
-  if (per_head >= 0) return heads * per_head;
-  OperatorCall one = call;
-  one.count = 1;
-  const double tensors = call.backward ? 8 : 4;
-  const double bytes = tensors * heads * seq * head_dim * static_cast<double>(size_of(call.type));
-  const double rate = hardware.peak(call.type).value * hardware.attention_efficiency;
-  return roofline(flops_of(one).value, bytes, rate, hardware);
+double roofline(OperatorCall call, const HardwareProfile& hardware) {
+  call.count = 1;
+  const double efficiency =
+      call.kind == CallKind::attention ? hardware.attention_efficiency : hardware.gemm_efficiency;
+  const double arithmetic = flops_of(call).value / (hardware.peak(call.type).value * efficiency);
+  const double memory = bytes_of(call) / (hardware.memory_bandwidth.value * hardware.bandwidth_efficiency);
+  return std::max(arithmetic, memory) + hardware.launch_overhead.value;
 }
 
-double memory_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
-  const auto elements = static_cast<double>(call.elements);
-  const std::string key = fmt::format("{}.{}", call.name, name_of(call.type));
-  const double measured = measured_time(
-      hardware, load, key, load.working_set,
-      [](const OperatorTimes& t) -> const auto& { return t.memory_bound; },
-      [&](const Curve& curve) { return curve.at(elements); });
+/// One call of an operator.
+double compute_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
+  const double measured = measured_time(call, hardware, load);
   if (measured >= 0) return measured;
-  return roofline(0, elements * call.bytes_per_element, 1, hardware);
+  if (!hardware.accelerator.empty()) return accelerator_time(call, hardware.constants.device).value;
+  return roofline(call, hardware);
 }
 
 /// How far apart two sizes are, in doublings.
@@ -105,13 +116,23 @@ double distance(int a, int b) {
 
 }  // namespace
 
-Seconds message_time(const HardwareProfile& hardware, int world, Bytes bytes) {
+Seconds message_time(const HardwareProfile& hardware, int world, Bytes bytes, bool between_nodes) {
   const MessageTime* nearest = nullptr;
   for (const MessageTime& time : hardware.messages) {
     if (nearest == nullptr || distance(time.world, world) < distance(nearest->world, world)) nearest = &time;
   }
-  if (nearest != nullptr) return nearest->seconds.at(static_cast<double>(bytes.value));
+  const auto size = static_cast<double>(bytes.value);
+  if (nearest != nullptr) return nearest->seconds.at(size);
+  if (!hardware.accelerator.empty()) {
+    return {cluster::hop_seconds(hardware.constants.network, between_nodes, size)};
+  }
   return hardware.link_latency + bytes / hardware.link_bandwidth;
+}
+
+int pipeline_ranks_per_node(const HardwareProfile& hardware, const Layout& layout) {
+  if (hardware.accelerator.empty()) return 0;
+  const int node = hardware.constants.network.gpus_per_node;
+  return layout.world() <= node ? 0 : std::max(node / (layout.tensor * layout.data), 1);
 }
 
 namespace {
@@ -136,45 +157,42 @@ const CollectiveTime* nearest_all_reduce(const HardwareProfile& hardware, int wo
 
 }  // namespace
 
-Seconds collective_time(CallKind kind, const HardwareProfile& hardware, int world, int ranks, DType type,
-                        Bytes bytes, bool started) {
-  if (ranks < 2) return {0};
-  // A ring all-reduce is a reduce-scatter followed by an all-gather of equal length.
-  const double halves = kind == CallKind::all_reduce ? 2 : 1;
-  const CollectiveTime* nearest = nearest_all_reduce(hardware, world, ranks, type, started);
-  if (nearest != nullptr) return nearest->seconds.at(static_cast<double>(bytes.value)) * (halves / 2);
-  const double n = ranks;
-  const Seconds wire = bytes / hardware.link_bandwidth;
-  return hardware.link_latency * halves + wire * (halves * (n - 1) / n);
-}
-
-Seconds all_reduce_time(const HardwareProfile& hardware, int world, int ranks, DType type, Bytes bytes,
+Seconds collective_time(const OperatorCall& call, const HardwareProfile& hardware, const Layout& layout,
                         bool started) {
-  return collective_time(CallKind::all_reduce, hardware, world, ranks, type, bytes, started);
+  if (call.ranks < 2) return {0};
+  // A ring all-reduce is a reduce-scatter followed by an all-gather of equal length.
+  const double halves = call.kind == CallKind::all_reduce ? 2 : 1;
+  const CollectiveTime* nearest =
+      nearest_all_reduce(hardware, layout.world(), call.ranks, call.type, started);
+  if (nearest != nullptr) {
+    return nearest->seconds.at(static_cast<double>(call.bytes().value)) * (halves / 2);
+  }
+  if (!hardware.accelerator.empty()) {
+    return accelerator_collective_time(call, hardware.constants.network, layout);
+  }
+  const double n = call.ranks;
+  const Seconds wire = call.bytes() / hardware.link_bandwidth;
+  if (call.kind == CallKind::broadcast) return hardware.link_latency + wire;
+  return hardware.link_latency * halves + wire * (halves * (n - 1) / n);
 }
 
 Seconds time_of(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
   double once = 0;
   switch (call.kind) {
     case CallKind::gemm:
-      once = gemm_time(call, hardware, load);
-      break;
     case CallKind::attention:
-      once = attention_time(call, hardware, load);
-      break;
     case CallKind::memory_bound:
-      once = memory_time(call, hardware, load);
+      once = compute_time(call, hardware, load);
       break;
     case CallKind::allocation:
       once = hardware.allocation.value;
       break;
     case CallKind::all_reduce:
     case CallKind::all_gather:
-    case CallKind::reduce_scatter: {
+    case CallKind::reduce_scatter:
+    case CallKind::broadcast: {
       const bool started = call.group != Group::tensor && call.group != Group::model;
-      once = collective_time(call.kind, hardware, load.world, call.ranks, call.type, call.bytes(), started)
-                 .value /
-             load.sharing;
+      once = collective_time(call, hardware, load.layout, started).value / load.sharing;
       break;
     }
   }

@@ -15,11 +15,15 @@ namespace plumbline {
 namespace {
 
 // Price layout: two fixed entries, per stage one entry per action type, per stage one for its last backward
-// if asked for, then overlapped pairs, then the link.
+// if asked for, then overlapped pairs, then four for the links: within and between nodes, each without and
+// with a teacher's payload.
 constexpr std::uint32_t kTypes = kActionTypes;
 constexpr std::uint32_t kFree = 0;         // takes no time
 constexpr std::uint32_t kReceiveCopy = 1;  // an implicit receive's work on the receiving rank
 constexpr std::uint32_t kFixed = 2;
+constexpr std::uint32_t kTeacher = 1;
+constexpr std::uint32_t kBetweenNodes = 2;
+constexpr std::uint32_t kLinkPrices = 4;
 
 /// The receiver's part grows with the message.
 Seconds teacher_receive(const Costs& costs) {
@@ -36,7 +40,10 @@ std::uint32_t price_of(int stage, ActionType type) {
 PlanOptions plan_options(const Costs& costs) {
   PlanOptions options;
   options.receive_busy = costs.receive_busy.value > 0;
-  options.links = costs.transfer.value > 0 || costs.latency.value > 0 || options.receive_busy;
+  const auto takes_time = [](const Hop& hop) { return hop.transfer.value > 0 || hop.latency.value > 0; };
+  options.ranks_per_node = costs.ranks_per_node;
+  options.links = takes_time(costs) || options.receive_busy ||
+                  (costs.ranks_per_node > 0 && takes_time(costs.between_nodes));
   options.one_send_buffer = costs.one_send_buffer;
   options.last_backward = std::any_of(costs.stages.begin(), costs.stages.end(),
                                       [](const StageCosts& s) { return s.last_backward.value > 0; });
@@ -106,8 +113,8 @@ class PlanBuilder {
   void finish() {
     plan_.lanes_ = lanes_;
     plan_.first_link_price_ = plan_.first_pair_price_ + static_cast<std::uint32_t>(plan_.pairs_.size());
-    for (const auto& [node, teacher] : link_nodes_) {
-      plan_.nodes_[static_cast<std::size_t>(node)].price = plan_.first_link_price_ + (teacher ? 1 : 0);
+    for (const auto& [node, kind] : link_nodes_) {
+      plan_.nodes_[static_cast<std::size_t>(node)].price = plan_.first_link_price_ + kind;
     }
   }
 
@@ -153,7 +160,11 @@ class PlanBuilder {
     std::map<std::pair<int, int>, int> lanes;
     const auto lane = [&](int from, int to) {
       const auto [entry, fresh] = lanes.try_emplace({from, to}, lanes_);
-      if (fresh) ++lanes_;
+      if (fresh) {
+        ++lanes_;
+        const int size = options_.ranks_per_node;
+        between_nodes_.push_back(size > 0 && from / size != to / size);
+      }
       return entry->second;
     };
     for (int stage = 0; stage + 1 < schedule_.stages; ++stage) {
@@ -195,7 +206,9 @@ class PlanBuilder {
     }
     if (lane < 0) return node;
     const std::int32_t message = add(lane, node, 0);
-    link_nodes_.emplace_back(message, action.type == (explicit_transfers_ ? send_teacher : teacher_forward));
+    const bool teacher = action.type == (explicit_transfers_ ? send_teacher : teacher_forward);
+    const bool far = between_nodes_[static_cast<std::size_t>(lane - schedule_.ranks)];
+    link_nodes_.emplace_back(message, (far ? kBetweenNodes : 0) + (teacher ? kTeacher : 0));
     return message;
   }
 
@@ -210,7 +223,8 @@ class PlanBuilder {
   std::vector<int> backward_lane_;  // by sending stage
   std::array<int, kSignals> meeting_lane_{};
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> pairs_;
-  std::vector<std::pair<std::int32_t, bool>> link_nodes_;  // and whether it is a teacher's
+  std::vector<bool> between_nodes_;                                 // by link lane
+  std::vector<std::pair<std::int32_t, std::uint32_t>> link_nodes_;  // and which link price
 };
 
 SimulationPlan::SimulationPlan(const Schedule& schedule, PlanOptions options) {
@@ -232,7 +246,7 @@ std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) co
     throw InputError(
         fmt::format("costs: {} stages given, the schedule has {}", costs.stages.size(), stages_));
   }
-  std::vector<Price> prices(first_link_price_ + 2, Price{0, 0});
+  std::vector<Price> prices(first_link_price_ + kLinkPrices, Price{0, 0});
   prices[kReceiveCopy].cost = costs.receive_busy.value;
   const std::vector<double> actions = action_prices(costs);
   for (std::size_t i = 0; i < actions.size(); ++i) prices[kFixed + i].cost = actions[i];
@@ -246,11 +260,16 @@ std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) co
         (prices[pairs_[i].first].cost + prices[pairs_[i].second].cost) * costs.overlap_factor;
   }
   // The receiver's part of a transfer is done by the receiver when it comes to it, not by the link.
-  const double copied = std::min(costs.receive_busy.value, costs.transfer.value + costs.latency.value);
-  prices[first_link_price_] = {costs.transfer.value, costs.latency.value - copied};
-  const double teacher = costs.teacher_transfer.value_or(costs.transfer).value;
-  const double teacher_copied = std::min(teacher_receive(costs).value, teacher + costs.latency.value);
-  prices[first_link_price_ + 1] = {teacher, costs.latency.value - teacher_copied};
+  for (const std::uint32_t kind : {0U, kBetweenNodes}) {
+    const Hop& hop = kind == 0 ? costs : costs.between_nodes;
+    const auto link = [&](Seconds transfer, Seconds receive) {
+      const double copied = std::min(receive.value, (transfer + hop.latency).value);
+      return Price{transfer.value, hop.latency.value - copied};
+    };
+    prices[first_link_price_ + kind] = link(hop.transfer, costs.receive_busy);
+    prices[first_link_price_ + kind + kTeacher] =
+        link(hop.teacher_transfer.value_or(hop.transfer), teacher_receive(costs));
+  }
   return prices;
 }
 

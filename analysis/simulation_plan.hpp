@@ -14,6 +14,7 @@ struct PlanOptions {
   bool receive_busy = false;     // implicit receives occupy the receiver
   bool one_send_buffer = false;  // see Costs
   bool last_backward = false;    // the last B or W of a stage has a price of its own
+  int ranks_per_node = 0;        // see Costs
 };
 
 /// What a schedule needs of the plan's options under these costs.

@@ -39,8 +39,10 @@ void check_costs(const Costs& costs) {
     check(stage.reduce_embedding.value, "reduce_embedding");
     check(stage.optimizer.value, "optimizer");
   }
-  check(costs.transfer.value, "transfer");
-  check(costs.latency.value, "latency");
+  for (const Hop& hop : {static_cast<const Hop&>(costs), costs.between_nodes}) {
+    check(hop.transfer.value, "transfer");
+    check(hop.latency.value, "latency");
+  }
   check(costs.receive_busy.value, "receive_busy");
   check(costs.reduce_gradients.value, "reduce_gradients");
   check(costs.reduce_embedding.value, "reduce_embedding");

@@ -91,7 +91,7 @@ class StageCoster {
         teachers_(teacher_shapes(config, schedule)),
         present_(types_in(schedule)),
         load_(load_of(config, schedule, hardware)),
-        crowded_(crowd(hardware, load_.world)) {}
+        crowded_(crowd(hardware, load_.layout.world())) {}
 
   StageCostsPrediction run() {
     for (const StageShape& shape : shapes_) passes(shape);
@@ -190,7 +190,7 @@ class StageCoster {
   /// The end of the step: every rank at once, over everything it holds.
   Load end_load(std::int64_t held_bytes) const {
     Load load = load_;
-    load.busy = load.world > 1 ? 1 : 0;
+    load.busy = load.layout.world() > 1 ? 1 : 0;
     load.sharing = crowded_;
     load.working_set = {static_cast<std::int64_t>(static_cast<double>(held_bytes) * crowded_)};
     return load;
@@ -227,22 +227,31 @@ class StageCoster {
     if (has(ActionType::optimizer)) costs.optimizer = total(optimizer_calls(stages, config_, 0));
   }
 
+  /// What a message of the student (with `joint` also the teacher's part) takes on one kind of hop.
+  Hop hop(bool between_nodes) const {
+    const int world = load_.layout.world();
+    const StageShape& any = shapes_.front();
+    const auto message = [&](std::int64_t width) {
+      return message_time(hardware_, world, {any.rows * width * any.e()}, between_nodes);
+    };
+    const std::int64_t joint = schedule_.joint_teacher ? any.distillation.teacher_hidden : 0;
+    const Seconds whole = message(any.hidden + joint);
+    Hop hop;
+    hop.latency = std::min(whole, message_time(hardware_, world, {1}, between_nodes));
+    hop.transfer = whole - hop.latency;
+    if (has(ActionType::send_teacher)) {
+      hop.teacher_transfer = std::max(message(any.distillation.teacher_hidden) - hop.latency, Seconds{0});
+    }
+    return hop;
+  }
+
   void transfers() {
     if (schedule_.ranks < 2) return;
-    const int world = config_.layout().world();
-    const StageShape& any = shapes_.front();
     Costs& costs = prediction_.costs;
-    const std::int64_t joint = schedule_.joint_teacher ? any.distillation.teacher_hidden : 0;
-    const auto message = [&](std::int64_t width) {
-      return message_time(hardware_, world, {any.rows * width * any.e()});
-    };
-    const Seconds whole = message(any.hidden + joint);
-    costs.latency = std::min(whole, message_time(hardware_, world, {1}));
-    costs.transfer = whole - costs.latency;
+    static_cast<Hop&>(costs) = hop(false);
     costs.receive_busy = hardware_.processors > 0 ? costs.transfer : Seconds{0};
-    if (has(ActionType::send_teacher)) {
-      costs.teacher_transfer = std::max(message(any.distillation.teacher_hidden) - costs.latency, Seconds{0});
-    }
+    costs.ranks_per_node = pipeline_ranks_per_node(hardware_, load_.layout);
+    if (costs.ranks_per_node > 0) costs.between_nodes = hop(true);
   }
 
   const RunConfig& config_;
@@ -261,8 +270,7 @@ class StageCoster {
 
 Load load_of(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware) {
   Load load;
-  const Layout layout = config.layout();
-  load.world = layout.world();
+  const Layout& layout = load.layout = config.layout();
   const int processors = hardware.processors;
   if (processors == 0) return load;
   const int beside = layout.tensor * layout.data;  // ranks of one pipeline coordinate

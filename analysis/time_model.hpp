@@ -1,5 +1,6 @@
-// How long every action of a stage takes on a machine: a roofline or a measured table per operator, summed
-// over the operators of bench/training/README.md, plus messages and collectives.
+// How long every action of a stage takes on a machine: a measured table, an accelerator's constants or a
+// roofline per operator, summed over the operators of bench/training/README.md, plus messages and
+// collectives.
 #pragma once
 
 #include <string>
@@ -15,7 +16,7 @@ namespace plumbline {
 
 /// How the ranks of a run load the machine.
 struct Load {
-  int world = 1;
+  Layout layout;
   /// 0: a rank computes while the other processors idle; 1: while all of them compute. Operator times are
   /// mixed from the profile's `alone` and `busy` tables in this proportion.
   double busy = 0;
@@ -34,17 +35,18 @@ Load load_of(const RunConfig& config, const Schedule& schedule, const HardwarePr
 /// One call (times its count) on one rank, as long as it has a processor of its own. A collective takes its
 /// wall time divided by load.sharing, since whoever simulates sharing stretches it again.
 Seconds time_of(const OperatorCall& call, const HardwareProfile& hardware, const Load& load);
-/// A collective of `bytes` (the reduced buffer, the gathered output, the scattered input) over `ranks` of
-/// `world` ranks, wall time with whatever sharing of processors `world` means. All-reduce: the nearest
-/// measured group and world size, or else a ring, 2·latency + 2(n-1)/n · bytes / link bandwidth. All-gather
-/// and reduce-scatter: half of it. `started`: large and possibly begun early, as gradient buckets are;
-/// tensor-parallel messages are not.
-Seconds collective_time(CallKind kind, const HardwareProfile& hardware, int world, int ranks, DType type,
-                        Bytes bytes, bool started = false);
-Seconds all_reduce_time(const HardwareProfile& hardware, int world, int ranks, DType type, Bytes bytes,
+/// One collective call, wall time with whatever sharing of processors the world means. Measured: the nearest
+/// group and world size, half an all-reduce for an all-gather or reduce-scatter. An accelerator: rings within
+/// and between nodes (cluster/network.hpp). Else a ring, 2·latency + 2(n-1)/n · bytes / link bandwidth, half
+/// of it for a half. `started`: large and possibly begun early, as gradient buckets are; tensor-parallel
+/// messages are not.
+Seconds collective_time(const OperatorCall& call, const HardwareProfile& hardware, const Layout& layout,
                         bool started = false);
-/// One-way message between two ranks, wall time: measured, or else latency + bytes / link bandwidth.
-Seconds message_time(const HardwareProfile& hardware, int world, Bytes bytes);
+/// One-way message between two ranks, wall time: measured, or an accelerator's link, or latency + bytes /
+/// link bandwidth.
+Seconds message_time(const HardwareProfile& hardware, int world, Bytes bytes, bool between_nodes = false);
+/// How many pipeline coordinates share a node, in the order of core/layout.hpp; 0: all of them.
+int pipeline_ranks_per_node(const HardwareProfile& hardware, const Layout& layout);
 
 /// One line of the explanation of a stage's time.
 struct CostLine {

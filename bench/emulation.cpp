@@ -49,22 +49,35 @@ CallKind kind_of(CollectiveKind kind) {
   return CallKind::all_reduce;
 }
 
+OperatorCall collective_call(const EmulatedCollective& call) {
+  OperatorCall result;
+  result.kind = kind_of(call.kind);
+  result.group = call.group;
+  result.ranks = call.ranks;
+  result.type = call.type;
+  result.elements = call.bytes.value / size_of(call.type);
+  return result;
+}
+
 }  // namespace
 
 CallTime emulated_call_time(const HardwareProfile& hardware) {
   return [hardware](const EmulatedCall& call) { return time_of(operator_call(call), hardware, Load{}); };
 }
 
-EmulatedLinks emulated_links(const HardwareProfile& hardware, int world) {
+EmulatedLinks emulated_links(const HardwareProfile& hardware, const Layout& layout) {
   EmulatedLinks links;
-  links.message = [hardware, world](Bytes bytes) {
-    const Seconds whole = message_time(hardware, world, bytes);
-    const Seconds latency = std::min(whole, message_time(hardware, world, {1}));
+  const int per_node = pipeline_ranks_per_node(hardware, layout);
+  links.message = [hardware, layout, per_node](Bytes bytes, int from, int to) {
+    const int world = layout.world();
+    const bool leaves = per_node > 0 && layout.coordinates(from).pipeline / per_node !=
+                                            layout.coordinates(to).pipeline / per_node;
+    const Seconds whole = message_time(hardware, world, bytes, leaves);
+    const Seconds latency = std::min(whole, message_time(hardware, world, {1}, leaves));
     return EmulatedTransfer{whole - latency, latency};
   };
-  links.collective = [hardware, world](const EmulatedCollective& call) {
-    return collective_time(kind_of(call.kind), hardware, world, call.ranks, call.type, call.bytes,
-                           call.started);
+  links.collective = [hardware, layout](const EmulatedCollective& call) {
+    return collective_time(collective_call(call), hardware, layout, call.started);
   };
   return links;
 }

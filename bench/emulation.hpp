@@ -11,8 +11,8 @@ namespace plumbline {
 /// What an operator call takes on a device of its own. The profile is copied.
 CallTime emulated_call_time(const HardwareProfile& hardware);
 
-/// What messages and collectives take while `world` ranks run. The profile is copied.
-EmulatedLinks emulated_links(const HardwareProfile& hardware, int world);
+/// What messages and collectives of a run with this layout take. The profile is copied.
+EmulatedLinks emulated_links(const HardwareProfile& hardware, const Layout& layout);
 
 /// The configuration as the emulated ranks run it: without a memory budget they have the device's memory.
 RunConfig on_emulated_device(const RunConfig& config, const HardwareProfile& hardware);

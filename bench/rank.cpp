@@ -50,7 +50,7 @@ training::TrainingResult train_emulated(const RunConfig& config, const Schedule&
                                         const HardwareProfile& hardware, MpiCommunicator& control,
                                         const training::StepProgress& progress) {
   Pace pace(config.emulated_time_factor, control.clock_offset());
-  EmulatedCommunicator communicator(config.layout(), pace, emulated_links(hardware, config.layout().world()));
+  EmulatedCommunicator communicator(config.layout(), pace, emulated_links(hardware, config.layout()));
   const auto operators = make_emulated_operators(pace, emulated_call_time(hardware));
   return training::train(on_emulated_device(config, hardware), schedule, *operators, communicator, control,
                          untouched_memory(), progress);

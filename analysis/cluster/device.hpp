@@ -34,20 +34,19 @@ inline double stream_seconds(const Device& d, double bytes) {
   return d.kernel_s + bytes / (d.bandwidth * d.stream_share);
 }
 
-/// `batch` products m×n×k of 16-bit (or 8-bit) operands: the best of four tile shapes. A wave of tiles takes
-/// a main loop over k and an epilogue that writes the tile; a last wave that fills only part of the
-/// processors takes as long as a full one (NVIDIA, "Matrix Multiplication Background User's Guide"). Never
-/// faster than the memory. `output_bytes` per element: 2, or 4 and more when the result is accumulated in
-/// fp32.
-inline double gemm_seconds(const Device& d, double m, double n, double k, double batch = 1,
-                           double output_bytes = 2, bool eight_bit = false) {
+/// `batch` products m×n×k: the best of four tile shapes. A wave of tiles takes a main loop over k and an
+/// epilogue that writes the tile; a last wave that fills only part of the processors takes as long as a full
+/// one (NVIDIA, "Matrix Multiplication Background User's Guide"). Never faster than the memory.
+/// `flops_per_s`: of the large tile's main loop on all processors; `operand_bytes` per element of both
+/// operands; `output_bytes` per element: its size, or twice that where the result is added to what is there.
+inline double product_seconds(const Device& d, double flops_per_s, double operand_bytes, double m, double n,
+                              double k, double batch, double output_bytes) {
   struct Tile {
     double m, n, share;
   };
   // Smaller tiles load more operand bytes per FLOP from shared memory: shares of the large tile's rate.
   constexpr Tile kTiles[] = {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.93}, {64, 64, 0.65}};
-  const double peak = eight_bit ? d.peak_8bit * d.gemm_share_8bit : d.peak_16bit * d.gemm_share;
-  const double per_processor = peak / d.processors;
+  const double per_processor = flops_per_s / d.processors;
   const double cache_per_processor = d.cache_bandwidth / d.processors;
   double best = 1e30;
   for (const Tile& tile : kTiles) {
@@ -58,10 +57,17 @@ inline double gemm_seconds(const Device& d, double m, double n, double k, double
     const double epilogue = d.tile_s + tile.m * tile.n * output_bytes / cache_per_processor;
     best = std::min(best, waves * (loop + epilogue));
   }
-  const double operand = eight_bit ? 1.0 : 2.0;
   const double memory =
-      batch * (operand * (m * k + k * n) + output_bytes * m * n) / (d.bandwidth * d.stream_share);
+      batch * (operand_bytes * (m * k + k * n) + output_bytes * m * n) / (d.bandwidth * d.stream_share);
   return d.kernel_s + std::max(best, memory);
+}
+
+/// The same with 16-bit (or 8-bit) operands. `output_bytes`: 2, or 4 and more when the result is accumulated
+/// in fp32.
+inline double gemm_seconds(const Device& d, double m, double n, double k, double batch = 1,
+                           double output_bytes = 2, bool eight_bit = false) {
+  const double flops_per_s = eight_bit ? d.peak_8bit * d.gemm_share_8bit : d.peak_16bit * d.gemm_share;
+  return product_seconds(d, flops_per_s, eight_bit ? 1.0 : 2.0, m, n, k, batch, output_bytes);
 }
 
 /// Flash attention over `batch` sequences × heads, causal. Blocks on the diagonal are computed whole, and the

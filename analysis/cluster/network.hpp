@@ -66,13 +66,19 @@ inline double scatter_seconds(const Network& net, Span group, double bytes) {
   return r.base + r.steps * r.step + (n - 1) / n * bytes / r.bandwidth;
 }
 
+/// One message, within a node or from one to another.
+inline double hop_seconds(const Network& net, bool leaves_node, double bytes) {
+  return leaves_node ? net.nic_base_s + bytes / net.nic_bandwidth
+                     : net.node_base_s + bytes / net.message_bandwidth;
+}
+
 /// One message between pipeline neighbours `stride` world ranks apart, in a pipeline of `ranks`. The slowest
 /// hop sets the pace of a pipeline whose ranks wait for their messages; where messages run beside compute the
 /// mean hop counts.
 inline double message_seconds(const Network& net, int stride, int ranks, double bytes, bool slowest) {
-  const double inside = net.node_base_s + bytes / net.message_bandwidth;
+  const double inside = hop_seconds(net, false, bytes);
   if (stride * ranks <= net.gpus_per_node) return inside;
-  const double outside = net.nic_base_s + bytes / net.nic_bandwidth;
+  const double outside = hop_seconds(net, true, bytes);
   const double leaving = std::min(1.0, static_cast<double>(stride) / net.gpus_per_node);
   return slowest ? outside : leaving * outside + (1 - leaving) * inside;
 }

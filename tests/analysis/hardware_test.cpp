@@ -58,10 +58,13 @@ TEST(Presets, AreUsableAndNamed) {
     const HardwareProfile profile = load_hardware(name);
     EXPECT_EQ(profile.name, name);
     EXPECT_GT(profile.peak_16bit.value, profile.peak_fp32.value);
-    EXPECT_GE(profile.memory, kGiB * 16);
+    EXPECT_GE(profile.memory, kGiB * 14);  // of a 16 GiB device, without what is reserved
     EXPECT_EQ(profile.processors, 0);
+    EXPECT_EQ(profile.accelerator, name);
+    EXPECT_GT(profile.constants.network.nic_bandwidth, 0);
   }
   EXPECT_EQ(load_hardware("a100-sxm-80gb").peak(DType::bf16).value, 312e12);
+  EXPECT_EQ(load_hardware("h200-sxm-141gb").memory.value, 148'800'000'000);
 }
 
 HardwareProfile sample() {
@@ -88,6 +91,7 @@ TEST(Profile, RoundTrip) {
   EXPECT_EQ(to_json(again), text);
   EXPECT_EQ(again.alone[1].gemm.at("forward.fp32").seconds, p.alone[1].gemm.at("forward.fp32").seconds);
   EXPECT_EQ(again.all_reduce[0].dtype, DType::bf16);
+  EXPECT_EQ(again.constants.device.peak_16bit, 125e12);  // by the accelerator's name
   EXPECT_DOUBLE_EQ(again.messages[0].seconds.at(16).value, 2e-5);
 }
 
@@ -109,6 +113,7 @@ TEST(Profile, HostileTextIsOneClearLine) {
       {"absurd processors", "\"processors\": 2", "\"processors\": 1e15", "processors"},
       {"zero ranks", "\"ranks\": 2", "\"ranks\": 0", "ranks"},
       {"unknown type", "\"dtype\": \"bf16\"", "\"dtype\": \"fp7\"", "dtype"},
+      {"unknown accelerator", "\"accelerator\": \"v", "\"accelerator\": \"w", "a100-pcie-80gb"},
       {"unknown key", "\"schema\"", "\"colour\": 1, \"schema\"", "unknown key colour"},
       {"grid with a missing cell", "3e-06,", "", "4 numbers"},
       {"negative time", "3e-06,", "-3e-06,", "seconds"},
@@ -147,7 +152,8 @@ TEST(Profile, UnknownNamesAndFiles) {
     load_hardware("h100-sxm-80");
     FAIL();
   } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("h100-sxm-80gb"));
+    EXPECT_THAT(error.what(), HasSubstr("did you mean h100-sxm-80gb"));
+    EXPECT_THAT(error.what(), HasSubstr("a100-pcie-80gb"));
   }
 }
 

@@ -225,6 +225,16 @@ TEST(TimeModel, LoadOfAMachine) {
   }
 }
 
+OperatorCall collective(CallKind kind, Group group, int ranks, DType type, std::int64_t bytes) {
+  OperatorCall call;
+  call.kind = kind;
+  call.group = group;
+  call.ranks = ranks;
+  call.type = type;
+  call.elements = bytes / size_of(type);
+  return call;
+}
+
 TEST(TimeModel, CollectivesTakeTheNearestMeasurement) {
   HardwareProfile p = a100();
   p.all_reduce.push_back({2, 2, DType::fp32, false, {{100}, {1}}});
@@ -232,25 +242,125 @@ TEST(TimeModel, CollectivesTakeTheNearestMeasurement) {
   p.all_reduce.push_back({4, 4, DType::fp32, false, {{100}, {3}}});
   p.all_reduce.push_back({4, 4, DType::bf16, false, {{100}, {4}}});
   p.all_reduce.push_back({2, 2, DType::fp32, true, {{100}, {5}}});
-  EXPECT_DOUBLE_EQ(all_reduce_time(p, 2, 2, DType::fp32, {100}).value, 1);
-  EXPECT_DOUBLE_EQ(all_reduce_time(p, 2, 2, DType::fp32, {100}, true).value, 5);
-  EXPECT_DOUBLE_EQ(all_reduce_time(p, 4, 4, DType::fp32, {100}, true).value, 3);
-  EXPECT_DOUBLE_EQ(all_reduce_time(p, 16, 2, DType::fp32, {100}).value, 2);
-  EXPECT_DOUBLE_EQ(all_reduce_time(p, 8, 4, DType::fp32, {100}).value, 3);
-  EXPECT_DOUBLE_EQ(all_reduce_time(p, 8, 8, DType::bf16, {200}).value, 8);
-  EXPECT_DOUBLE_EQ(all_reduce_time(p, 8, 1, DType::fp32, {100}).value, 0);
-  // A gather or a scatter is half an all-reduce.
-  for (const CallKind kind : {CallKind::all_gather, CallKind::reduce_scatter}) {
-    EXPECT_DOUBLE_EQ(collective_time(kind, p, 2, 2, DType::fp32, {100}).value, 0.5);
-    EXPECT_DOUBLE_EQ(collective_time(kind, p, 2, 1, DType::fp32, {100}).value, 0);
-    EXPECT_NEAR(collective_time(kind, a100(), 8, 8, DType::bf16, {1'000'000'000}).value,
-                a100().link_latency.value + 0.875e9 / a100().link_bandwidth.value, 1e-9);
+  struct Measured {
+    const char* name;
+    CallKind kind;
+    int world, ranks;
+    DType type;
+    std::int64_t bytes;
+    bool started;
+    double seconds;
+  };
+  using enum CallKind;
+  constexpr Measured kCases[] = {
+      {"exact", all_reduce, 2, 2, DType::fp32, 100, false, 1},
+      {"begun early", all_reduce, 2, 2, DType::fp32, 100, true, 5},
+      {"none begun early", all_reduce, 4, 4, DType::fp32, 100, true, 3},
+      {"larger world", all_reduce, 16, 2, DType::fp32, 100, false, 2},
+      {"group before world", all_reduce, 8, 4, DType::fp32, 100, false, 3},
+      {"beyond the table", all_reduce, 8, 8, DType::bf16, 200, false, 8},
+      {"alone", all_reduce, 8, 1, DType::fp32, 100, false, 0},
+      {"a gather is half", all_gather, 2, 2, DType::fp32, 100, false, 0.5},
+      {"a scatter is half", reduce_scatter, 2, 2, DType::fp32, 100, false, 0.5},
+      {"gather alone", all_gather, 2, 1, DType::fp32, 100, false, 0},
+  };
+  for (const Measured& c : kCases) {
+    const OperatorCall call = collective(c.kind, Group::tensor, c.ranks, c.type, c.bytes);
+    EXPECT_DOUBLE_EQ(collective_time(call, p, {c.world, 1, 1}, c.started).value, c.seconds) << c.name;
   }
-  // Without measurements: a ring.
-  const Bytes gigabyte{1'000'000'000};
-  const HardwareProfile& ring = a100();
-  EXPECT_NEAR(all_reduce_time(ring, 8, 8, DType::bf16, gigabyte).value,
-              2 * ring.link_latency.value + 1.75e9 / ring.link_bandwidth.value, 1e-9);
+}
+
+TEST(TimeModel, WithoutMeasurementsOrAcceleratorALinkIsARing) {
+  HardwareProfile p;
+  p.link_latency.value = 1;
+  p.link_bandwidth.value = 100;
+  const auto time = [&](CallKind kind) {
+    return collective_time(collective(kind, Group::tensor, 4, DType::fp32, 400), p, {4, 1, 1}).value;
+  };
+  EXPECT_DOUBLE_EQ(time(CallKind::all_reduce), 2 + 2 * 0.75 * 4);
+  EXPECT_DOUBLE_EQ(time(CallKind::all_gather), 1 + 0.75 * 4);
+  EXPECT_DOUBLE_EQ(message_time(p, 2, {400}).value, 5);
+  EXPECT_EQ(pipeline_ranks_per_node(p, {4, 64, 1}), 0);
+}
+
+TEST(TimeModel, GroupsMeetTheTierTheySpan) {
+  const cluster::Network& net = a100().constants.network;
+  ASSERT_EQ(net.gpus_per_node, 8);
+  constexpr std::int64_t kBytes = 1'000'000'000;
+  const double inside = 1.0 / net.node_bandwidth;  // seconds per byte of bus traffic
+  const double one_card = 1.0 / net.nic_bandwidth;
+  struct Placed {
+    const char* name;
+    Layout layout;
+    Group group;
+    int ranks;
+    double per_byte;
+  };
+  const Placed kCases[] = {
+      {"tensor in a node", {8, 8, 2}, Group::tensor, 8, inside},
+      {"data in a node", {1, 4, 8}, Group::data, 8, inside},
+      {"data over nodes, a card each", {8, 1, 4}, Group::data, 4, one_card},
+      {"data, two ranks of a group per node", {4, 1, 4}, Group::data, 4, one_card / 2},
+      {"pipeline in a node", {2, 4, 1}, Group::pipeline, 4, inside},
+      {"pipeline over nodes", {8, 4, 1}, Group::pipeline, 4, one_card},
+      {"embedding in a node", {1, 4, 1}, Group::embedding, 2, inside},
+      {"embedding over nodes", {4, 4, 1}, Group::embedding, 2, one_card},
+      {"mirror over nodes", {4, 4, 1}, Group::mirror, 2, one_card},
+      {"model in a node", {4, 2, 1}, Group::model, 8, inside},
+      {"world over nodes", {8, 2, 1}, Group::world, 16, one_card / 8},
+  };
+  for (const Placed& c : kCases) {
+    const double n = c.ranks;
+    const auto time = [&](CallKind kind) {
+      return collective_time(collective(kind, c.group, c.ranks, DType::bf16, kBytes), a100(), c.layout).value;
+    };
+    EXPECT_NEAR(time(CallKind::all_reduce) / (2 * (n - 1) / n * kBytes * c.per_byte), 1, 0.02) << c.name;
+    EXPECT_NEAR(time(CallKind::all_gather) / ((n - 1) / n * kBytes * c.per_byte), 1, 0.02) << c.name;
+  }
+}
+
+TEST(TimeModel, MessagesBetweenNodesAreSlower) {
+  struct Placed {
+    const char* name;
+    Layout layout;
+    int ranks_per_node;
+  };
+  constexpr Placed kCases[] = {
+      {"one node", {2, 4, 1}, 0},
+      {"every hop", {8, 4, 1}, 1},
+      {"every hop, replicas between", {4, 4, 4}, 1},
+      {"every second hop", {4, 4, 1}, 2},
+  };
+  for (const Placed& c : kCases) {
+    EXPECT_EQ(pipeline_ranks_per_node(a100(), c.layout), c.ranks_per_node) << c.name;
+  }
+  EXPECT_GT(message_time(a100(), 16, kMiB, true).value, 2 * message_time(a100(), 16, kMiB, false).value);
+
+  RunConfig config = real_model();
+  config.pipeline_model_parallel_size = 2;
+  config.tensor_model_parallel_size = 8;
+  config.world_size = 16;
+  const Costs costs = stage_costs(config, sample::two_ranks(), a100()).costs;
+  EXPECT_EQ(costs.ranks_per_node, 1);
+  EXPECT_GT(costs.between_nodes.transfer.value, 2 * costs.transfer.value);
+}
+
+TEST(TimeModel, AnAcceleratorComputesInTiles) {
+  OperatorCall call;
+  call.kind = CallKind::gemm;
+  call.tokens = call.out = call.in = 4096;
+  const auto rate = [&] { return flops_of(call).value / time_of(call, a100(), Load{}).value; };
+  const double sustained = 312e12 * a100().constants.device.gemm_share;
+  EXPECT_NEAR(rate() / sustained, 0.9, 0.1);
+  const double whole = time_of(call, a100(), Load{}).value;
+  call.type = DType::fp32;
+  EXPECT_NEAR(time_of(call, a100(), Load{}).value / whole, 312 / 19.5, 2);
+  call.type = DType::bf16;
+  call.tokens = 128;  // few tiles: processors idle, operands come from memory
+  EXPECT_LT(rate() / sustained, 0.7);
+  // The weight gradient of few tokens moves the fp32 gradient twice.
+  call.pass = GemmPass::weight_gradient;
+  EXPECT_GT(time_of(call, a100(), Load{}).value, 8 * 4096.0 * 4096 / 2039e9);
 }
 
 TEST(Predict, PartsAddUpToTheStep) {
