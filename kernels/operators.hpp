@@ -53,6 +53,9 @@ struct Distillation {
   double lm_weight = 0;    // λ
 };
 
+/// In place of a first token: the table has a row for every token, found already.
+constexpr std::int64_t kRowPerToken = -1;
+
 class Operators {
  public:
   virtual ~Operators() = default;

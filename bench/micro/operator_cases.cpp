@@ -139,6 +139,15 @@ void add_vocabulary(Collector& to, Operators& op, const OperatorShape& s) {
          [=, &op] { op.cross_entropy_sums(logits, s.vocab, 0, ids, row_max, sums); });
   to.add("cross_entropy_gradient", {logits, logits},
          [=, &op] { op.cross_entropy_gradient(logits, s.vocab, 0, ids, row_max, sums, 1.0); });
+  const Matrix product = to.matrix(tokens, s.hidden, DType::fp32);
+  op.fill(row_max, 1);
+  op.fill(sums, 1);
+  to.add("vocab_softmax", {logits, logits},
+         [=, &op] { op.vocab_softmax(logits, s.vocab, row_max, sums.row_range(0, 1)); });
+  to.add("vocab_gradient", {logits, logits},
+         [=, &op] { op.vocab_gradient(logits, s.vocab, 0, ids, row_max, 1.0); });
+  to.add("vocab_input_gradient", {product, product, x},
+         [=, &op] { op.vocab_input_gradient(product, table, 0, ids, row_max, 1.0); });
 }
 
 void add_optimizer(Collector& to, Operators& op, const OperatorShape& s) {

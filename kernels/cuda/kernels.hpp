@@ -54,6 +54,16 @@ void cross_entropy_sums(const Queue& queue, Matrix logits, std::int64_t valid, s
 void cross_entropy_gradient(const Queue& queue, Matrix logits, std::int64_t valid, std::int64_t first_token,
                             Matrix targets, Matrix row_max, Matrix sums, float scale, double* loss);
 
+// vocabulary.cu
+void vocab_softmax(const Queue& queue, Matrix logits, std::int64_t valid, Matrix row_max, Matrix row_sum);
+/// losses: T doubles of scratch. *result (device memory) = the loss summed over tokens.
+void vocab_combine(const Queue& queue, Matrix gathered, Matrix targets, std::int64_t columns,
+                   std::int64_t own, Matrix alpha, double* losses, double* result);
+void vocab_gradient(const Queue& queue, Matrix softmax, std::int64_t valid, std::int64_t first_token,
+                    Matrix targets, Matrix alpha, float scale);
+void vocab_input_gradient(const Queue& queue, Matrix product, Matrix table, std::int64_t first_token,
+                          Matrix targets, Matrix alpha, float scale);
+
 // distillation.cu
 void distillation_sums(const Queue& queue, Matrix student, Matrix teacher, std::int64_t valid,
                        std::int64_t first_token, Matrix targets, double temperature, Matrix row_max,

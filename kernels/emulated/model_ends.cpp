@@ -80,6 +80,40 @@ double EmulatedOperators::cross_entropy_gradient(Matrix logits, std::int64_t val
   return 0;
 }
 
+// Vocabulary parallelism in the times of operators that have a measured one.
+void EmulatedOperators::vocab_softmax(Matrix logits, std::int64_t valid, Matrix row_max, Matrix row_sum) {
+  require(valid >= 0 && valid <= logits.cols && statistics(row_max, 1, logits.rows) &&
+              statistics(row_sum, 1, logits.rows),
+          "vocab_softmax", {logits, row_max, row_sum});
+  pass_over("cross_entropy_gradient", logits.dtype, {logits}, {logits});
+}
+
+double EmulatedOperators::vocab_combine(Matrix gathered, Matrix targets, std::int64_t columns,
+                                        std::int64_t own, Matrix alpha) {
+  require(statistics(gathered, gathered.rows, targets.cols) && gathered.rows % 3 == 0 &&
+              has_shape(targets, 1, gathered.cols, DType::int32) && columns > 0 && own >= 0 &&
+              own < gathered.rows / 3 && statistics(alpha, 1, gathered.cols),
+          "vocab_combine", {gathered, targets, alpha});
+  return 0;
+}
+
+void EmulatedOperators::vocab_gradient(Matrix softmax, std::int64_t valid, std::int64_t /*first_token*/,
+                                       Matrix targets, Matrix alpha, double /*scale*/) {
+  require(
+      valid >= 0 && valid <= softmax.cols && ids_of(targets, softmax) && statistics(alpha, 1, softmax.rows),
+      "vocab_gradient", {softmax, targets, alpha});
+  pass_over("cross_entropy_gradient", softmax.dtype, {softmax}, {softmax});
+}
+
+void EmulatedOperators::vocab_input_gradient(Matrix product, Matrix table, std::int64_t first_token,
+                                             Matrix targets, Matrix alpha, double /*scale*/) {
+  require(product.dtype == DType::fp32 && table.cols == product.cols &&
+              (first_token != kRowPerToken || table.rows == product.rows) && ids_of(targets, product) &&
+              statistics(alpha, 1, product.rows),
+          "vocab_input_gradient", {product, table, targets, alpha});
+  pass_over("add", product.dtype, {product, product}, {product});
+}
+
 // Passes over logits take the time of the same pass of a cross-entropy.
 void EmulatedOperators::distillation_sums(Matrix student, Matrix teacher, std::int64_t valid,
                                           std::int64_t /*first_token*/, Matrix targets,

@@ -85,6 +85,9 @@ TEST(Emulated, CallsCarryWhatTheirTimeDependsOn) {
        [&] { ops.cross_entropy_sums(x, 500, 0, ids, rows, nowhere(2, t, DType::fp32)); }, n, 2},
       {"cross_entropy_gradient",
        [&] { ops.cross_entropy_gradient(x, 500, 0, ids, rows, nowhere(2, t, DType::fp32), 1); }, n, 4},
+      {"cross_entropy_gradient", [&] { ops.vocab_softmax(nowhere(t, 256), 250, rows, rows); }, n / 2, 4},
+      {"cross_entropy_gradient", [&] { ops.vocab_gradient(nowhere(t, 128), 99, 0, ids, rows, 1); }, n / 4, 4},
+      {"add", [&] { ops.vocab_input_gradient(nowhere(t, 512, DType::fp32), table, 0, ids, rows, 1); }, n, 12},
       {"adam", [&] { ops.adam(p, f, f, f, f, {}); }, 512 * 512, 2 * 2 + 4 + 3 * 8},
       {"adam", [&] { ops.adam(f, f, {}, f, f, {}); }, 512 * 512, 2 * 4 + 4 + 2 * 8},
       {"sgd", [&] { ops.sgd(p, f, f, 1, 1); }, 512 * 512, 2 * 2 + 4 + 8},
@@ -126,6 +129,11 @@ TEST(Emulated, RefusesShapesThatDisagree) {
   EXPECT_THROW(ops->add(x, other, {}, x), Error);
   EXPECT_THROW(ops->embedding_forward(nowhere(1, 8), nowhere(50, 16), 0, x), Error);
   EXPECT_THROW(ops->cross_entropy_max(x, 17, rows), Error);
+  EXPECT_THROW(ops->vocab_softmax(x, 17, rows, rows), Error);
+  EXPECT_THROW(ops->vocab_combine(nowhere(6, 8, DType::fp32), nowhere(1, 8, DType::int32), 16, 2, rows),
+               Error);
+  EXPECT_THROW(ops->vocab_gradient(x, 16, 0, rows, rows, 1), Error);
+  EXPECT_THROW(ops->vocab_input_gradient(x, x, 0, nowhere(1, 8, DType::int32), rows, 1), Error);
   EXPECT_THROW(ops->copy(x, other), Error);
   EXPECT_THROW(ops->adam(x, nowhere(8, 16, DType::fp32), {}, x, x, {}), Error);
   const AttentionShape shape{2, 4, 2, 1, 8};
