@@ -16,10 +16,11 @@ struct FinalUnits {
 };
 
 /// The profile of `type` on this stage, as long as no gradient becomes final in it or ZeRO is not at stage 1.
-/// `shape` is the teacher's stage for TF, SEND_TF and RECV_TF. `loss_here`: with a teacher, whether this F or
-/// TF of the last stage is the later one of its micro-batch, which computes the loss.
-/// Throws InputError for an action that the description does not cover.
-ActionProfile action_profile(const StageShape& shape, ActionType type, bool loss_here = true);
+/// `shape` is the teacher's stage for TF, SEND_TF and RECV_TF. `with_extra`: whether it does what only some
+/// actions of its type do: with a teacher, F or TF of the last stage computes the loss (the later one of its
+/// micro-batch); IF gets ready for the scores of the first micro-batch (its own), S for those of the next
+/// (all but the last). Throws InputError for an action that the description does not cover.
+ActionProfile action_profile(const StageShape& shape, ActionType type, bool with_extra = true);
 
 /// The same with ZeRO 1, where every unit that becomes final starts its reduce-scatter. `under_way` is that
 /// of the rank: what earlier actions started, and afterwards what is left for later ones. ARG finishes it.

@@ -20,6 +20,14 @@ StageFlops stage_flops(const StageShape& shape) {
   StageFlops flops;
   for (const OperatorCall& call : forward_calls(shape)) flops.forward += flops_of(call);
   for (const OperatorCall& call : backward_calls(shape)) flops.backward += flops_of(call);
+  if (shape.vocabulary.carries) {
+    for (const OperatorCall& call : calls_of(work_of(shape, ActionType::vocab_forward))) {
+      flops.forward += flops_of(call);
+    }
+    for (const OperatorCall& call : calls_of(work_of(shape, ActionType::vocab_backward))) {
+      flops.backward += flops_of(call);
+    }
+  }
   return flops;
 }
 

@@ -19,7 +19,8 @@ std::int64_t matmul_parameters(const ModelConfig& model);
 Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length);
 
 /// FLOPs that one tensor rank executes for one micro-batch of a stage: attention's scores computed again in
-/// its backward, recomputed layers and the padding of the vocabulary included. I and W together are B.
+/// its backward, recomputed layers and the padding of the vocabulary included. I and W together are B. On a
+/// stage that carries shards of the vocabulary S counts as forward, T as backward.
 struct StageFlops {
   Flops forward;
   Flops backward;

@@ -12,16 +12,21 @@ namespace {
 struct LastEvents {
   std::vector<std::optional<Event>> weights;  // B or W
   std::vector<std::optional<Event>> inputs;   // B or I: embedding and positions
+  std::vector<std::optional<Event>> scores;   // T: output layer, cut over all ranks
+  std::vector<std::optional<Event>> look_up;  // IB: embedding, cut over all ranks
 };
 
 LastEvents last_events(const Trace& trace, std::size_t stages) {
-  LastEvents last{std::vector<std::optional<Event>>(stages), std::vector<std::optional<Event>>(stages)};
+  const std::vector<std::optional<Event>> none(stages);
+  LastEvents last{none, none, none, none};
   for (const auto& events : trace.ranks) {
     for (const Event& event : events) {
       const ActionType type = event.action.type;
       const bool both = type == ActionType::backward;
       if (both || type == ActionType::backward_weight) last.weights[event.action.stage] = event;
       if (both || type == ActionType::backward_input) last.inputs[event.action.stage] = event;
+      if (type == ActionType::vocab_backward) last.scores[event.action.stage] = event;
+      if (type == ActionType::input_backward) last.look_up[event.action.stage] = event;
     }
   }
   return last;
@@ -59,7 +64,9 @@ class Finals {
     const ActionType type = event.action.type;
     const ActionTime& time = actions_[event.action.stage][static_cast<std::size_t>(type)];
     Seconds start = event.end - time.all;
-    if (type != ActionType::backward_input) start -= waits_[event.action.stage];
+    if (type == ActionType::backward || type == ActionType::backward_weight) {
+      start -= waits_[event.action.stage];
+    }
     std::vector<double> result;
     for (const Seconds final : time.finals) result.push_back((start + final).value);
     return result;
@@ -70,19 +77,30 @@ class Finals {
     std::vector<double>& at = at_[stage];
     at.assign(units_of(s).size(), 0);
     if (!last_.weights[stage]) return;
-    const std::size_t before = s.first ? (s.positions > 0 ? 2 : 1) : 0;
+    const std::size_t embedding = s.holds_embedding() ? 1 : 0;
+    const std::size_t before = embedding + (s.first && s.positions > 0 ? 1 : 0);
     std::vector<double> moment = moments(*last_.weights[stage]);
     std::size_t next = 0;
-    if (s.last) {
+    if (s.scores()) {
       if (!s.shared_output) at.back() = moment[next];
       ++next;
     }
     for (std::int64_t layer = s.layers; layer-- > 0;) {
       at[before + static_cast<std::size_t>(layer)] = moment[next++];
     }
-    if (before == 0 || !last_.inputs[stage]) return;
+    if (s.vocabulary.carries) shards(stage);
+    const std::size_t from = s.vocabulary.split ? embedding : 0;
+    if (before == from || !last_.inputs[stage]) return;
     moment = moments(*last_.inputs[stage]);
-    for (std::size_t i = 0; i < before; ++i) at[i] = moment[moment.size() - before + i];
+    for (std::size_t i = from; i < before; ++i) at[i] = moment[moment.size() - before + i];
+  }
+
+  void shards(std::size_t stage) {
+    std::vector<double>& at = at_[stage];
+    if (last_.look_up[stage]) at.front() = moments(*last_.look_up[stage]).front();
+    if (!last_.scores[stage]) return;
+    double& output = shapes_[stage].tied ? at.front() : at.back();
+    output = std::max(output, moments(*last_.scores[stage]).front());
   }
 
   const std::vector<StageShape>& shapes_;

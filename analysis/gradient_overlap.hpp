@@ -10,8 +10,8 @@
 
 namespace plumbline {
 
-/// The priced actions of a stage, by action type (F, B, I, W).
-using StageActions = std::array<ActionTime, 4>;
+/// The priced actions of a stage, by action type.
+using StageActions = std::array<ActionTime, kActionTypes>;
 
 /// What reductions add to the costs of a step.
 struct ReductionCosts {

@@ -41,7 +41,15 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
   const std::int64_t moments = config.optimizer == Optimizer::adam ? 2 : 0;
   const std::int64_t master = any.type == DType::fp32 ? 0 : 1;
   held[Category::optimizer].value = (any.zero >= 1 ? owned : whole) * (moments + master) * 4;
+  std::int64_t token_ids = (first ? 1 : 0) + (last ? 1 : 0);  // inputs, targets
   held[Category::communication].value = buffers * any.e();
+  if (any.vocabulary.split) {
+    token_ids = 2;
+    const std::int64_t stream = any.tokens * any.hidden;
+    std::int64_t bytes = any.vocabulary.first_rank ? 0 : 2 * stream * any.e();
+    if (any.vocabulary.two_barriers && !any.vocabulary.last_rank) bytes += 2 * stream * 4;  // dX
+    held[Category::communication].value += bytes;
+  }
 
   const auto rotary_tables = [](const StageShape& s) { return s.rotary ? 2 * s.seq * (s.head_dim / 2) : 0; };
   std::int64_t rotary = rotary_tables(any);
@@ -53,8 +61,7 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
       held[Category::teacher].value += parameters_of(teacher).total() * teacher.e();
     }
   }
-  const std::int64_t ends = (first ? 1 : 0) + (last ? 1 : 0);
-  const std::int64_t token_ids = ends * config.microbatches() * any.tokens;
+  token_ids *= config.microbatches() * any.tokens;
   held[Category::workspace].value = 4 * (rotary + token_ids + scratch);
   return held;
 }

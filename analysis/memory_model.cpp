@@ -26,12 +26,12 @@ class Profiles {
     std::int64_t peak_total = 0;
     std::int64_t net_total = 0;
   };
-  /// `loss_here` as of action_profile.
-  const Entry& of(const Action& action, bool loss_here) {
+  /// `with_extra` as of action_profile.
+  const Entry& of(const Action& action, bool with_extra) {
     Known& stage = known_[action.stage];
-    const auto slot = 2 * static_cast<std::size_t>(action.type) + (loss_here ? 1 : 0);
+    const auto slot = 2 * static_cast<std::size_t>(action.type) + (with_extra ? 1 : 0);
     if (!stage.has[slot]) {
-      stage.entries[slot] = entry(action_profile(shape_of(action), action.type, loss_here));
+      stage.entries[slot] = entry(action_profile(shape_of(action), action.type, with_extra));
       stage.has[slot] = true;
     }
     return stage.entries[slot];
@@ -65,12 +65,22 @@ class Profiles {
   std::vector<Known> known_;
 };
 
-/// Of the two forwards of a micro-batch on the last stage, which one comes later.
-class LossPlaces {
+/// Which actions do more than others of their type, as of action_profile.
+class Extras {
  public:
-  explicit LossPlaces(const std::vector<StageShape>& shapes) : shapes_(shapes) {}
+  Extras(const std::vector<StageShape>& shapes, int microbatches)
+      : shapes_(shapes), last_microbatch_(static_cast<std::uint32_t>(microbatches) - 1) {}
 
-  /// To be asked once for every action, in order. Without a teacher F always computes the loss.
+  /// To be asked once for every action of a rank, in order.
+  bool in(const Action& action) {
+    if (action.type == ActionType::input_forward) return action.microbatch == 0;
+    if (action.type == ActionType::vocab_forward) return action.microbatch != last_microbatch_;
+    return loss_in(action);
+  }
+
+ private:
+  /// Of the two forwards of a micro-batch on the last stage the later one. Without a teacher F always
+  /// computes the loss.
   bool loss_in(const Action& action) {
     const bool student = action.type == ActionType::forward;
     if (!student && action.type != ActionType::teacher_forward) return true;
@@ -82,21 +92,21 @@ class LossPlaces {
     return later;
   }
 
- private:
   const std::vector<StageShape>& shapes_;
+  std::uint32_t last_microbatch_;
   std::vector<bool> seen_;  // by micro-batch: one of the two is done
 };
 
 /// Walks over a rank's actions, one after the other.
-void walk(const std::vector<StageShape>& shapes, const std::vector<Action>& actions, Profiles& profiles,
-          MemoryDetail detail, RankMemory& memory) {
+void walk(const std::vector<StageShape>& shapes, const std::vector<Action>& actions, int microbatches,
+          Profiles& profiles, MemoryDetail detail, RankMemory& memory) {
   // With ZeRO 1 a unit's reduction starts where its gradient becomes final, and the last one ends in ARG: the
   // few actions whose memory depends on their place.
   std::vector<FinalAction> final;
   if (!shapes.empty() && shapes.front().zero == 1) final = final_actions(shapes, actions);
   auto next_final = final.begin();
   ReductionUnderWay under_way;
-  LossPlaces losses(shapes);
+  Extras extras(shapes, microbatches);
 
   MemoryBreakdown now = memory.held;
   std::int64_t now_total = now.total().value;
@@ -108,13 +118,13 @@ void walk(const std::vector<StageShape>& shapes, const std::vector<Action>& acti
     const Action& action = actions[i];
     Profiles::Entry here;
     const Profiles::Entry* entry = &here;
-    const bool loss_here = losses.loss_in(action);
+    const bool with_extra = extras.in(action);
     const bool is_final = next_final != final.end() && next_final->position == i;
     if (is_final || (under_way.piece > 0 && action.type == ActionType::reduce_gradients)) {
       const FinalUnits units = is_final ? (next_final++)->units : FinalUnits();
       here = Profiles::entry(action_profile(shapes[action.stage], action.type, units, under_way));
     } else {
-      entry = &profiles.of(action, loss_here);
+      entry = &profiles.of(action, with_extra);
     }
     const ActionProfile& profile = entry->profile;
     MemoryBreakdown highest = now;
@@ -155,7 +165,7 @@ MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedul
     RankMemory& memory = by_pipeline_rank[at];
     memory.pipeline_rank = rank;
     memory.held = held_bytes(stages_of_rank[at], config, teachers_of_rank[at]);
-    walk(shapes, schedule.actions[at], profiles, detail, memory);
+    walk(shapes, schedule.actions[at], schedule.microbatches, profiles, detail, memory);
   }
 
   MemoryPrediction prediction;

@@ -5,7 +5,8 @@
 namespace plumbline {
 
 bool is_collective(CallKind kind) {
-  return kind == CallKind::all_reduce || kind == CallKind::all_gather || kind == CallKind::reduce_scatter;
+  return kind == CallKind::all_reduce || kind == CallKind::all_gather || kind == CallKind::reduce_scatter ||
+         kind == CallKind::broadcast;
 }
 
 std::string label_of(const OperatorCall& call) {
@@ -57,8 +58,8 @@ RankStages stages_on_rank(const RunConfig& config, const Schedule& schedule,
   const int first = schedule.rank_of_stage.front();
   const auto last = static_cast<std::size_t>(schedule.stages_per_route()) - 1;
   const int other = schedule.rank_of_stage[last];
-  on_rank.embedding_copy = shapes.front().tied && first != other && !shapes[last].shared_output &&
-                           (rank == first || rank == other);
+  on_rank.embedding_copy = shapes.front().tied && !shapes.front().vocabulary.split && first != other &&
+                           !shapes[last].shared_output && (rank == first || rank == other);
   return on_rank;
 }
 

@@ -19,6 +19,7 @@ enum class CallKind : std::uint8_t {
   all_reduce,
   all_gather,
   reduce_scatter,
+  broadcast,
   allocation
 };
 bool is_collective(CallKind kind);
@@ -30,14 +31,15 @@ struct OperatorCall {
   const char* name = "";     // memory_bound: the operator's name in kernels/operators.hpp
   DType type = DType::bf16;  // storage type (collectives: of the buffer)
   GemmPass pass = GemmPass::forward;
-  bool backward = false;        // attention
-  Group group = Group::tensor;  // collectives
-  int ranks = 1;                // collectives: members of the group
-  std::int64_t tokens = 0;      // gemm: token rows; attention: sequence length
-  std::int64_t out = 0;         // gemm: output width; attention: head size
-  std::int64_t in = 0;          // gemm: input width; attention: query heads per key/value head
-  std::int64_t elements = 0;    // memory_bound: of the largest matrix; attention: heads · batch;
-                              // collectives: of the reduced buffer, the gathered output, the scattered input
+  bool backward = false;         // attention
+  Group group = Group::tensor;   // collectives
+  int ranks = 1;                 // collectives: members of the group
+  std::int64_t tokens = 0;       // gemm: token rows; attention: sequence length
+  std::int64_t out = 0;          // gemm: output width; attention: head size
+  std::int64_t in = 0;           // gemm: input width; attention: query heads per key/value head
+  std::int64_t elements = 0;     // memory_bound: of the largest matrix; attention: heads · batch;
+                                 // collectives: of the reduced or broadcast buffer, the gathered output, the
+                                 // scattered input
   double bytes_per_element = 0;  // memory_bound: read and written, for the roofline
   std::int64_t count = 1;
 
@@ -66,8 +68,9 @@ struct ActionWork {
   std::vector<Run> runs;
 };
 
-/// The work of F, B, I, W or TF (on the shape of the teacher's stage) for one micro-batch. With a teacher, F
-/// of the last stage contains the loss. Throws InputError for another type.
+/// The work of F, B, I, W, TF (on the shape of the teacher's stage), IF, S, T or IB (on a stage that carries
+/// shards of the vocabulary) for one micro-batch. With a teacher, F of the last stage contains the loss. S
+/// contains all that its rank computes until C2 starts. Throws InputError for another type.
 ActionWork work_of(const StageShape& shape, ActionType type);
 /// Its calls without their order, everything that is started included.
 std::vector<OperatorCall> calls_of(const ActionWork& work);
@@ -75,6 +78,17 @@ std::vector<OperatorCall> forward_calls(const StageShape& shape);
 std::vector<OperatorCall> backward_calls(const StageShape& shape);
 std::vector<OperatorCall> backward_input_calls(const StageShape& shape);
 std::vector<OperatorCall> backward_weight_calls(const StageShape& shape);
+
+/// The collectives of a cut vocabulary, once per micro-batch on every rank, beside whatever it computes. `s`:
+/// a stage that carries shards.
+struct VocabularyCollectives {
+  OperatorCall hidden;              // C0: from the last stage's F to S
+  OperatorCall statistics;          // C1: from all S to T, with one barrier to C2
+  OperatorCall gradient;            // C2: to the last stage's backward, with one barrier also to T
+  OperatorCall embedding;           // I1: from all IF to the first stage's F
+  OperatorCall embedding_gradient;  // I2: from the first stage's backward to IB
+};
+VocabularyCollectives vocabulary_collectives(const StageShape& s, const Layout& layout);
 
 /// Clearing of a stage's gradients for the next step.
 std::vector<OperatorCall> clear_calls(const StageShape& shape);

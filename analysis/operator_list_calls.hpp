@@ -104,6 +104,9 @@ class CallList {
   const StageShape& s_;
 };
 
+/// IF, S, T and IB.
+ActionWork vocabulary_work(const StageShape& shape, ActionType type);
+
 /// What the last stage does with both models' outputs, from the teacher's logits or final norm output on.
 void distillation_loss(const StageShape& shape, CallList& list);
 

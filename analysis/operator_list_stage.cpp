@@ -12,9 +12,6 @@ namespace {
 double e(const StageShape& s) {
   return static_cast<double>(s.e());
 }
-double g(const StageShape& s) {
-  return static_cast<double>(s.g());
-}
 
 void norm_forward(const StageShape& s, CallList& list) {
   list.memory(s.layer_norm ? "layernorm_forward" : "rmsnorm_forward", s.rows * s.hidden, 2 * e(s));
@@ -108,23 +105,28 @@ void layer_backward(const StageShape& s, CallList& list, Passes passes) {
   }
 }
 
+void scatter_embedded(const StageShape& s, CallList& list) {
+  list.collective(CallKind::reduce_scatter, "embedding reduce-scatter", Group::tensor, s.tensor,
+                  s.tokens * s.hidden, s.type);
+}
+
+void position_forward(const StageShape& s, WorkBuilder& builder) {
+  if (s.rotary) return;
+  builder.once({true, false}, padded_unit(s, s.positions * s.hidden), [&](CallList& list) {
+    list.memory("position_forward", s.tokens * s.hidden, 3 * e(s));
+    if (s.sequence_parallel) scatter_embedded(s, list);
+  });
+}
+
 void embedding_forward(const StageShape& s, WorkBuilder& builder) {
   const std::int64_t full = s.tokens * s.hidden;
-  const auto scatter = [&](CallList& list) {
-    list.collective(CallKind::reduce_scatter, "embedding reduce-scatter", Group::tensor, s.tensor, full,
-                    s.type);
-  };
   builder.once({true, false}, padded_vocabulary_unit(s), [&](CallList& list) {
     list.memory("embedding_forward", full, 2 * e(s));
     if (!s.sequence_parallel) list.tensor_all_reduce("embedding all-reduce", full, s.type);
-    if (s.sequence_parallel && s.rotary) scatter(list);
+    if (s.sequence_parallel && s.rotary) scatter_embedded(s, list);
     list.allocations(s.sequence_parallel ? 2 : 1);
   });
-  if (s.rotary) return;
-  builder.once({true, false}, padded_unit(s, s.positions * s.hidden), [&](CallList& list) {
-    list.memory("position_forward", full, 3 * e(s));
-    if (s.sequence_parallel) scatter(list);
-  });
+  position_forward(s, builder);
 }
 
 void copy_stream(const StageShape& s, CallList& list, std::int64_t width) {
@@ -143,11 +145,18 @@ void copy_joint_output(const StageShape& s, WorkBuilder& builder) {
   });
 }
 
-void teacher_output(const StageShape& s, WorkBuilder& builder) {
+/// Without the output layer: a vocabulary cut over all ranks, or a teacher.
+void final_norm_forward(const StageShape& s, WorkBuilder& builder) {
   builder.once({}, 0, [&](CallList& list) {
     norm_forward(s, list);
     list.allocations(1 + s.norm_rows);
-    if (s.distillation.hidden) return;
+  });
+}
+
+void teacher_output(const StageShape& s, WorkBuilder& builder) {
+  final_norm_forward(s, builder);
+  if (s.distillation.hidden) return;
+  builder.once({}, 0, [&](CallList& list) {
     list.gathered("sequence all-gather forward");
     list.gemm("output layer", GemmPass::forward, s.vocab, s.hidden);
     list.allocations(1);
@@ -188,26 +197,40 @@ void output_backward(const StageShape& s, WorkBuilder& builder, Passes passes) {
   if (passes.input) builder.once({}, 0, [&](CallList& list) { norm_backward(s, list); });
 }
 
+void position_backward(const StageShape& s, WorkBuilder& builder) {
+  if (s.rotary) return;
+  builder.once({false, true}, padded_unit(s, s.positions * s.hidden), [&](CallList& list) {
+    list.memory("position_backward", s.tokens * s.hidden, e(s) + 2 * static_cast<double>(s.g()));
+  });
+}
+
 void embedding_backward(const StageShape& s, WorkBuilder& builder) {
   const std::int64_t full = s.tokens * s.hidden;
-  const double traffic = e(s) + 2 * g(s);
+  const double traffic = e(s) + 2 * static_cast<double>(s.g());
   builder.once({false, true}, padded_vocabulary_unit(s), [&](CallList& list) {
     list.gathered("embedding all-gather");
     list.memory("embedding_backward", full, traffic);
   });
-  if (s.rotary) return;
-  builder.once({false, true}, padded_unit(s, s.positions * s.hidden),
-               [&](CallList& list) { list.memory("position_backward", full, traffic); });
+  position_backward(s, builder);
+}
+
+/// The final norm where the output layer is cut over all ranks.
+void final_norm_backward(const StageShape& s, WorkBuilder& builder) {
+  builder.once({}, 0, [&](CallList& list) {
+    if (s.e() < 4) list.memory("copy", s.tokens * s.hidden, 4 + e(s));  // dX, rounded
+    norm_backward(s, list);
+    list.allocations(s.e() < 4 ? 2 : 1);
+  });
 }
 
 ActionWork forward_work(const StageShape& s, bool teacher) {
   WorkBuilder builder(s);
   copy_joint_input(s, builder);
-  if (s.first) embedding_forward(s, builder);
+  if (s.first) (s.embeds() ? embedding_forward : position_forward)(s, builder);
   const std::int64_t unit = padded_unit(s, layer_matrices(s));
   builder.run(builder.part({true, false}, unit, [&](CallList& list) { layer_forward(s, list, false); }),
               s.layers);
-  if (s.last) (teacher ? teacher_output : output_forward)(s, builder);
+  if (s.last) (teacher ? teacher_output : s.scores() ? output_forward : final_norm_forward)(s, builder);
   if (!teacher) copy_joint_output(s, builder);
   return std::move(builder.work);
 }
@@ -244,7 +267,8 @@ ActionWork backward_work(const StageShape& s, Passes passes) {
   if (passes.input && s.distillation.joint && !s.last) {
     builder.once({}, 0, [&](CallList& list) { copy_stream(s, list, s.hidden); });
   }
-  if (s.last) output_backward(s, builder, passes);
+  if (s.scores()) output_backward(s, builder, passes);
+  if (s.last && !s.scores() && passes.input) final_norm_backward(s, builder);
   if (passes.input) {
     backward_layers(s, builder, passes);
   } else {
@@ -252,7 +276,7 @@ ActionWork backward_work(const StageShape& s, Passes passes) {
     builder.run(builder.part({false, true}, unit, [&](CallList& list) { layer_backward(s, list, passes); }),
                 s.layers);
   }
-  if (s.first && passes.input) embedding_backward(s, builder);
+  if (s.first && passes.input) (s.embeds() ? embedding_backward : position_backward)(s, builder);
   if (passes.input) copy_joint_input(s, builder);
   return std::move(builder.work);
 }
@@ -265,8 +289,11 @@ ActionWork work_of(const StageShape& shape, ActionType type) {
   if (type == ActionType::backward) return backward_work(shape, {true, true});
   if (type == ActionType::backward_input) return backward_work(shape, {true, false});
   if (type == ActionType::backward_weight) return backward_work(shape, {false, true});
+  if (type >= ActionType::vocab_forward && type <= ActionType::input_backward) {
+    return vocabulary_work(shape, type);
+  }
   throw InputError("operators: " + std::string(name_of(type)) +
-                   " is no pass of a stage; expected F, B, I, W or TF");
+                   " is no pass of a stage; expected F, B, I, W, TF, IF, S, T or IB");
 }
 
 }  // namespace plumbline

@@ -21,10 +21,10 @@ std::vector<ParameterUnit> units_of(const StageShape& s) {
   const auto add = [&](UnitKind kind, std::int64_t layer, std::int64_t elements) {
     units.push_back({kind, layer, elements, padded_unit(s, elements)});
   };
-  if (s.first) add(UnitKind::embedding, 0, s.vocab * s.hidden);
+  if (s.holds_embedding()) add(UnitKind::embedding, 0, s.vocab * s.hidden);
   if (s.first && s.positions > 0) add(UnitKind::positions, 0, s.positions * s.hidden);
   for (std::int64_t layer = 0; layer < s.layers; ++layer) add(UnitKind::layer, layer, layer_matrices(s));
-  if (s.last && !s.shared_output) add(UnitKind::output, 0, s.vocab * s.hidden);
+  if (s.holds_output()) add(UnitKind::output, 0, s.vocab * s.hidden);
   return units;
 }
 

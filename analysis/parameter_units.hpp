@@ -19,8 +19,9 @@ struct ParameterUnit {
   std::int64_t padded = 0;    // with ZeRO a multiple of 64·D, else `elements`
 };
 
-/// The units of a stage in memory order: embedding, positions, layers, output layer. An output layer that is
-/// a first stage's embedding is no unit of this stage.
+/// The units of a stage in memory order: embedding, positions, layers, output layer, or the shards of the
+/// first and last on the stage that carries them. An output layer that is an embedding on the same rank is no
+/// unit.
 std::vector<ParameterUnit> units_of(const StageShape& shape);
 /// `elements` as a unit of this stage holds them: rounded up to a multiple of 64·D with ZeRO.
 std::int64_t padded_unit(const StageShape& shape, std::int64_t elements);

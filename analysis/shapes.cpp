@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/layer_distribution.hpp"
+
 namespace plumbline {
 
 namespace {
@@ -50,6 +52,7 @@ StageShape common_shape(const RunConfig& config) {
   shape.qkv_bias = model.qkv_bias;
   shape.linear_bias = model.linear_bias;
   shape.shared_kv = model.kv_heads < t;
+  shape.unfused_attention = config.attention_backend == AttentionBackend::unfused;
   shape.tensor = t;
   shape.type = config.precision;
   shape.grad_type = config.grad_type();
@@ -62,7 +65,8 @@ StageShape common_shape(const RunConfig& config) {
 
 /// Layers and ends of the stages of one route; where the neighbours are is left to the caller.
 std::vector<StageShape> route_shapes(const RunConfig& config, int stages) {
-  const std::vector<int> layers = layers_per_stage(config.model.layers, stages);
+  const std::vector<int> layers = stages == 1 ? std::vector<int>{static_cast<int>(config.model.layers)}
+                                              : layers_per_stage(config, stages);
   std::vector<StageShape> shapes(static_cast<std::size_t>(stages), common_shape(config));
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     shapes[i].layers = layers[i];
@@ -72,6 +76,37 @@ std::vector<StageShape> route_shapes(const RunConfig& config, int stages) {
   shapes.back().last = true;
   shapes.front().single = stages == 1;
   return shapes;
+}
+
+bool splits_backward(const Schedule& schedule) {
+  for (const auto& actions : schedule.actions) {
+    for (const Action& action : actions) {
+      if (action.type == ActionType::backward_input && action.stage == 0) return true;
+    }
+  }
+  return false;
+}
+
+/// Moves embedding and output layer from the ends to the lowest stage of every rank.
+void split_vocabulary(const RunConfig& config, const Schedule& schedule, std::vector<StageShape>& shapes) {
+  VocabularyShape common;
+  common.split = true;
+  common.two_barriers = schedule.vocab != VocabPasses::one_barrier;
+  common.split_backward = splits_backward(schedule);
+  common.shards = config.vocab_shards();
+  const int first = schedule.rank_of_stage.front();
+  const int last = schedule.rank_of_stage.back();
+  std::vector<bool> carried(static_cast<std::size_t>(schedule.ranks));
+  for (StageShape& shape : shapes) {
+    const int rank = schedule.rank_of_stage[static_cast<std::size_t>(shape.stage)];
+    shape.vocab = config.padded_vocab() / common.shards;
+    shape.shared_output = false;
+    shape.vocabulary = common;
+    shape.vocabulary.carries = !carried[static_cast<std::size_t>(rank)];
+    shape.vocabulary.first_rank = rank == first;
+    shape.vocabulary.last_rank = rank == last;
+    carried[static_cast<std::size_t>(rank)] = true;
+  }
 }
 
 }  // namespace
@@ -105,6 +140,7 @@ std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& sc
     const int rank = schedule.rank_of_stage[static_cast<std::size_t>(shape.stage)];
     shape.shared_output = shape.last && shape.tied && has_embedding[static_cast<std::size_t>(rank)];
   }
+  if (config.splits_vocabulary()) split_vocabulary(config, schedule, shapes);
   return shapes;
 }
 
@@ -133,14 +169,10 @@ std::int64_t parameters_per_layer(const StageShape& s) {
 StageParameters parameters_of(const StageShape& s) {
   StageParameters parameters;
   parameters.layers = s.layers * parameters_per_layer(s);
-  if (s.first) {
-    parameters.embedding = s.vocab * s.hidden;
-    parameters.positions = s.positions * s.hidden;
-  }
-  if (s.last) {
-    parameters.final_norm = s.norm_vectors * s.hidden;
-    if (!s.shared_output) parameters.output = s.vocab * s.hidden;
-  }
+  if (s.holds_embedding()) parameters.embedding = s.vocab * s.hidden;
+  if (s.first) parameters.positions = s.positions * s.hidden;
+  if (s.last) parameters.final_norm = s.norm_vectors * s.hidden;
+  if (s.holds_output()) parameters.output = s.vocab * s.hidden;
   return parameters;
 }
 

@@ -22,6 +22,18 @@ struct DistillationShape {
   std::int64_t cached_size = 0;     // bytes of one element of kept teacher logits
 };
 
+/// Embedding and output layer cut over all ranks of a model (bench/training/vocabulary.md). The ranks named
+/// here are the stage's own.
+struct VocabularyShape {
+  bool split = false;
+  bool two_barriers = false;    // dX is computed and summed in T; with one barrier in S
+  bool carries = false;         // the lowest stage of its rank: holds the shards, does IF, S, T and IB
+  bool first_rank = false;      // the rank has the first stage
+  bool last_rank = false;       // the rank has the last one
+  bool split_backward = false;  // the first stage has I and W instead of B
+  int shards = 1;               // N: ranks of a model
+};
+
 /// Widths are per tensor rank. Counts are elements unless said otherwise.
 struct StageShape {
   std::int64_t tokens = 0;        // T = micro_batch_size · seq_length
@@ -36,7 +48,7 @@ struct StageShape {
   std::int64_t k = 0;             // kv_heads · d
   std::int64_t ffn = 0;           // F
   std::int64_t fc1 = 0;           // f: 2F for SwiGLU, F for GELU
-  std::int64_t vocab = 0;         // v: padded vocabulary of this tensor rank
+  std::int64_t vocab = 0;         // v: padded vocabulary of this tensor rank, or of its shard
   std::int64_t positions = 0;     // rows of the learned position table, 0 for rotary models
   std::int64_t layers = 0;        // of this stage
   std::int64_t norm_rows = 1;     // n: fp32 statistics per token and norm
@@ -55,7 +67,8 @@ struct StageShape {
   bool layer_norm = false;
   bool shared_kv = false;          // fewer key/value heads than tensor ranks
   bool sequence_parallel = false;  // in effect: t > 1
-  int stage = 0;                   // of the schedule, all routes counted
+  bool unfused_attention = false;
+  int stage = 0;  // of the schedule, all routes counted
   int route = 0;
   int tensor = 1;  // t
   int data = 1;    // D
@@ -65,7 +78,15 @@ struct StageShape {
   DType type = DType::bf16;           // storage type
   DType grad_type = DType::fp32;
   DistillationShape distillation;
+  VocabularyShape vocabulary;
 
+  /// Which parameters lie here, and whether the look-up is a part of F and the output layer of F and B.
+  bool holds_embedding() const { return vocabulary.split ? vocabulary.carries : first; }
+  bool holds_output() const {
+    return vocabulary.split ? vocabulary.carries && !tied : last && !shared_output;
+  }
+  bool embeds() const { return first && !vocabulary.split; }
+  bool scores() const { return last && !vocabulary.split; }
   std::int64_t e() const { return size_of(type); }
   std::int64_t g() const { return size_of(grad_type); }
 };
@@ -75,7 +96,7 @@ std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& sc
 /// Shapes of the teacher's stages, as evaluated forward only: neither ZeRO nor recomputation. Empty without
 /// one.
 std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& schedule);
-/// Shapes of a model cut into `stages`, each on a rank of its own.
+/// Shapes of a model cut into `stages`, each on a rank of its own; the vocabulary is not cut over them.
 std::vector<StageShape> stage_shapes(const RunConfig& config, int stages);
 
 /// Parameters of a stage on one tensor rank, by owner, without the padding of ZeRO.

@@ -36,13 +36,19 @@ std::vector<std::int64_t> StageReplay::units_in_order_of_use(ActionType type) co
   if (s_.zero < 3 || type == ActionType::backward_weight) return units;
   const auto use = [&](std::int64_t elements) { units.push_back(elements * s_.e()); };
   if (type == ActionType::forward) {
-    if (s_.first) use(vocabulary_unit_);
+    if (s_.embeds()) use(vocabulary_unit_);
     if (s_.first && s_.positions > 0) use(position_unit_);
     for (std::int64_t layer = 0; layer < s_.layers; ++layer) use(layer_unit_);
-    if (s_.last) use(vocabulary_unit_);
+    if (s_.scores()) use(vocabulary_unit_);
     return units;
   }
-  if (s_.last) use(vocabulary_unit_);
+  if (type == ActionType::input_forward || type == ActionType::vocab_forward ||
+      (type == ActionType::vocab_backward && s_.vocabulary.two_barriers)) {
+    use(vocabulary_unit_);
+    return units;
+  }
+  if (type == ActionType::vocab_backward || type == ActionType::input_backward) return units;
+  if (s_.scores()) use(vocabulary_unit_);
   // The last layer of a recomputed group is used once, for both ways: an immediate repeat.
   const std::int64_t size = group_size();
   for (std::int64_t begin = (s_.layers - 1) / size * size; begin >= 0; begin -= size) {
@@ -64,6 +70,11 @@ void StageReplay::sum_over_tensor_ranks() {
   take(kWorkspace, bytes_.piece);
   give(kWorkspace, bytes_.piece);
   give(kWorkspace, bytes_.partial);
+}
+
+void StageReplay::passing_scores() {
+  take(kWorkspace, bytes_.scores);
+  give(kWorkspace, bytes_.scores);
 }
 
 void StageReplay::first_gradient_of(std::int64_t unit) {
@@ -96,6 +107,7 @@ void StageReplay::layer_forward() {
   release_gathered();
   take(kept_, bytes_.attention);
   take(kept_, bytes_.lse);
+  passing_scores();
   take(kept_, bytes_.stream);  // x2
   sum_over_tensor_ranks();
   if (s_.recompute == Recompute::selective) give(kept_, bytes_.attention + bytes_.lse);
@@ -119,15 +131,17 @@ void StageReplay::forward(bool loss) {
     give(kCommunication, bytes_.joint);
   }
   if (s_.first) {
-    values_.begin_use();
-    take(kActivations, bytes_.stream);
-    gather_stream();  // the whole look-up, before it is reduced and scattered
-    values_.end_use();
+    if (s_.embeds()) {
+      values_.begin_use();
+      take(kActivations, bytes_.stream);
+      gather_stream();  // the whole look-up, before it is reduced and scattered
+      values_.end_use();
+    }
     if (s_.positions > 0) {
       values_.begin_use();
       values_.end_use();
     }
-    release_gathered();
+    if (s_.embeds()) release_gathered();
   }
   const std::int64_t allocated_by_layer = 3 * bytes_.stream + 2 * bytes_.statistics + bytes_.qkv +
                                           bytes_.attention + bytes_.lse + bytes_.fc1 + bytes_.activation;
@@ -149,6 +163,8 @@ void StageReplay::forward(bool loss) {
   if (s_.last) {
     take(kActivations, bytes_.stream);  // final norm
     take(kActivations, bytes_.statistics);
+  }
+  if (s_.scores()) {
     values_.begin_use();
     gather_stream();
     take(Category::logits, bytes_.logits);
@@ -209,11 +225,14 @@ void StageReplay::embedding_backward() {
   gather_stream();
   first_gradient_of(vocabulary_unit_);
   gradient_done(vocabulary_unit_, final_.embedding);
-  if (s_.positions > 0) {
-    first_gradient_of(position_unit_);
-    gradient_done(position_unit_, final_.positions);
-  }
+  position_backward();
   release_gathered();
+}
+
+void StageReplay::position_backward() {
+  if (s_.positions == 0) return;
+  first_gradient_of(position_unit_);
+  gradient_done(position_unit_, final_.positions);
 }
 
 void StageReplay::layer_backward(std::int64_t layer) {
@@ -238,11 +257,13 @@ void StageReplay::layer_backward(std::int64_t layer) {
   if (s_.recompute == Recompute::selective) {
     take(kActivations, bytes_.attention);
     take(kActivations, bytes_.lse);
+    passing_scores();
   }
   gather_stream();
   take(kWorkspace, bytes_.attention);  // dattn
   release_gathered();
   take(kWorkspace, bytes_.qkv);  // dqkv
+  passing_scores();              // their gradient
   give(kWorkspace, bytes_.attention);
   give(kActivations, bytes_.attention + bytes_.lse + bytes_.qkv);
   take(kWorkspace, bytes_.stream);  // dn
@@ -265,7 +286,7 @@ void StageReplay::backward() {
     take(kCommunication, bytes_.stream);  // G, copied out of the message
     give(kCommunication, bytes_.joint);
   }
-  if (s_.last) {
+  if (s_.scores()) {
     values_.begin_use();
     take(kWorkspace, bytes_.stream);  // dnorm
     sum_over_tensor_ranks();
@@ -275,10 +296,19 @@ void StageReplay::backward() {
     take(kWorkspace, bytes_.stream);  // G
     give(kWorkspace, bytes_.stream);
     give(kActivations, 2 * bytes_.stream + bytes_.statistics);  // final norm output, input, statistics
+  } else if (s_.last) {
+    take_output_gradient();
+    take(kWorkspace, bytes_.stream);  // G
+    give(kWorkspace, bytes_.stream);
+    give(kActivations, bytes_.stream + bytes_.statistics);  // final input
   }
   layers_backward(true);
-  if (s_.first) embedding_backward();
-  give(stage_gradient(), bytes_.stream);
+  if (s_.first && s_.vocabulary.split) {
+    position_backward();  // G is kept for IB
+  } else {
+    if (s_.first) embedding_backward();
+    give(stage_gradient(), bytes_.stream);
+  }
   end_of_action();
 }
 

@@ -17,7 +17,8 @@ struct TensorBytes {
   std::int64_t statistics;  // of one norm
   std::int64_t qkv;
   std::int64_t attention;  // T·q
-  std::int64_t lse;
+  std::int64_t lse;        // with what unfused attention keeps beside it
+  std::int64_t scores;     // of unfused attention, as long as they or their gradient are needed; else 0
   std::int64_t fc1;
   std::int64_t activation;  // T·F
   std::int64_t logits;
@@ -28,6 +29,9 @@ struct TensorBytes {
   std::int64_t teacher_logits;    // kept until the loss
   std::int64_t partial;           // fp32, of a product that is summed over tensor ranks
   std::int64_t piece;             // its share after a reduce-scatter, before it is rounded
+  std::int64_t shard_statistics;  // cut vocabulary: three rows of every shard, and the factors of this one
+  std::int64_t output_gradient;   // cut vocabulary: dX, fp32
+  std::int64_t target_rows;       // cut vocabulary, one barrier: kept where ZeRO 3 drops the shard; else 0
 
   explicit TensorBytes(const StageShape& s);
 };
@@ -44,6 +48,11 @@ class StageReplay {
   void backward();
   void backward_input();
   void backward_weight();
+  void input_forward(bool first_microbatch);
+  /// `another_follows`: it is not the last micro-batch.
+  void vocabulary_forward(bool another_follows);
+  void vocabulary_backward();
+  void input_backward();
 
  private:
   void take(Category category, std::int64_t bytes) { replay_.take(category, bytes); }
@@ -51,6 +60,7 @@ class StageReplay {
   void gather_stream();
   void release_gathered();
   void sum_over_tensor_ranks();
+  void passing_scores();
 
   bool joint_before() const;
   bool joint_after() const;
@@ -64,6 +74,8 @@ class StageReplay {
   void layer_backward_weight(std::int64_t layer);
   void output_layer_weight();
   void embedding_backward();
+  void position_backward();
+  void take_output_gradient();
 
   Category stage_gradient() const;
   std::int64_t group_size() const;

@@ -27,11 +27,13 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
   if (s_.recompute == Recompute::selective) {
     take(kActivations, bytes_.attention);
     take(kActivations, bytes_.lse);
+    passing_scores();
   }
   gather_stream();
   take(kWorkspace, bytes_.attention);  // dattn
   release_gathered();
   take(kActivations, bytes_.qkv);  // dqkv
+  passing_scores();                // their gradient
   give(kWorkspace, bytes_.attention);
   give(kActivations, bytes_.lse + bytes_.qkv);
   take(kWorkspace, bytes_.stream);  // dn
@@ -49,18 +51,24 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
 
 void StageReplay::backward_input() {
   if (s_.last) {
-    values_.begin_use();
-    take(kWorkspace, bytes_.stream);  // dnorm
-    sum_over_tensor_ranks();
-    values_.end_use();
+    if (s_.scores()) {
+      values_.begin_use();
+      take(kWorkspace, bytes_.stream);  // dnorm
+      sum_over_tensor_ranks();
+      values_.end_use();
+    } else {
+      take_output_gradient();
+    }
     take(kActivations, bytes_.stream);  // G
     give(kWorkspace, bytes_.stream);
     give(kActivations, bytes_.statistics + bytes_.stream);  // final input
   }
   layers_backward(false);
-  if (s_.first) {
+  if (s_.embeds()) {
     embedding_backward();
     give(kWorkspace, bytes_.stream);  // dx
+  } else if (s_.first) {
+    position_backward();  // dx is kept for IB
   }
   end_of_action();
 }
@@ -85,7 +93,7 @@ void StageReplay::layer_backward_weight(std::int64_t layer) {
 }
 
 void StageReplay::backward_weight() {
-  if (s_.last) {
+  if (s_.scores()) {
     output_layer_weight();
     give(kActivations, bytes_.stream);  // final norm output
     gradient_done(vocabulary_unit_, final_.output);

@@ -2,6 +2,19 @@
 #include "analysis/stage_memory.hpp"
 
 namespace plumbline {
+namespace {
+
+/// One number for every pair of tokens and query head; 0 for fused attention.
+std::int64_t pairs_of_tokens(const StageShape& s) {
+  return s.unfused_attention ? s.heads * s.tokens * s.seq * s.e() : 0;
+}
+
+/// Keys and values repeated for every query head.
+std::int64_t repeated(const StageShape& s) {
+  return s.unfused_attention ? 2 * s.tokens * (s.q - s.k) * s.e() : 0;
+}
+
+}  // namespace
 
 TensorBytes::TensorBytes(const StageShape& s)
     : stream(s.rows * s.hidden * s.e()),
@@ -9,7 +22,8 @@ TensorBytes::TensorBytes(const StageShape& s)
       statistics(s.norm_rows * s.rows * 4),
       qkv(s.tokens * (s.q + 2 * s.k) * s.e()),
       attention(s.tokens * s.q * s.e()),
-      lse(s.heads * s.tokens * 4),
+      lse(s.heads * s.tokens * 4 + pairs_of_tokens(s) + repeated(s)),
+      scores(pairs_of_tokens(s)),
       fc1(s.tokens * s.fc1 * s.e()),
       activation(s.tokens * s.ffn * s.e()),
       logits(s.tokens * s.vocab * s.e()),
@@ -19,6 +33,9 @@ TensorBytes::TensorBytes(const StageShape& s)
       teacher_gathered(s.sequence_parallel ? s.tokens * s.distillation.teacher_hidden * s.e() : 0),
       teacher_logits(s.tokens * s.vocab * s.distillation.cached_size),
       partial(s.tensor > 1 && (s.sequence_parallel || s.e() < 4) ? s.tokens * s.hidden * 4 : 0),
-      piece(s.sequence_parallel && s.e() < 4 ? s.rows * s.hidden * 4 : 0) {}
+      piece(s.sequence_parallel && s.e() < 4 ? s.rows * s.hidden * 4 : 0),
+      shard_statistics((3 * s.vocabulary.shards + 1) * s.tokens * 4),
+      output_gradient(s.tokens * s.hidden * 4),
+      target_rows(s.zero >= 3 ? s.tokens * s.hidden * s.e() : 0) {}
 
 }  // namespace plumbline

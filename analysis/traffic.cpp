@@ -17,6 +17,7 @@ void count(const std::vector<OperatorCall>& calls, Traffic& traffic) {
     if (call.kind == CallKind::all_reduce) group.all_reduced += bytes;
     if (call.kind == CallKind::all_gather) group.all_gathered += bytes;
     if (call.kind == CallKind::reduce_scatter) group.reduce_scattered += bytes;
+    if (call.kind == CallKind::broadcast) group.broadcast += bytes;
   }
 }
 
@@ -25,16 +26,21 @@ void add(const GroupTraffic& more, std::int64_t times, GroupTraffic& sum) {
   sum.all_reduced += more.all_reduced * times;
   sum.all_gathered += more.all_gathered * times;
   sum.reduce_scattered += more.reduce_scattered * times;
+  sum.broadcast += more.broadcast * times;
 }
 
 /// Counts actions first, and prices each kind once.
 class RankCounter {
  public:
-  RankCounter(const Schedule& schedule, const std::vector<StageShape>& shapes,
+  RankCounter(const Schedule& schedule, const Layout& layout, const std::vector<StageShape>& shapes,
               const std::vector<StageShape>& teachers)
-      : schedule_(schedule), shapes_(shapes), teachers_(teachers), explicit_(has_transfers(schedule)) {}
+      : schedule_(schedule),
+        layout_(layout),
+        shapes_(shapes),
+        teachers_(teachers),
+        explicit_(has_transfers(schedule)) {}
 
-  /// The collectives of F, B, I, W, TF and the messages of one pipeline rank.
+  /// The collectives of all passes and the messages of one pipeline rank.
   Traffic passes(int rank) const {
     using enum ActionType;
     std::vector<std::array<std::int64_t, kActionTypes>> times(shapes_.size());
@@ -45,7 +51,8 @@ class RankCounter {
     for (std::size_t stage = 0; stage < shapes_.size(); ++stage) {
       const StageShape& shape = shapes_[stage];
       const auto of = [&](ActionType type) { return times[stage][static_cast<std::size_t>(type)]; };
-      for (const ActionType type : {forward, backward, backward_input, backward_weight, teacher_forward}) {
+      for (const ActionType type : {forward, backward, backward_input, backward_weight, teacher_forward,
+                                    vocab_forward, vocab_backward, input_forward, input_backward}) {
         if (of(type) == 0) continue;
         Traffic once;
         count(calls_of(work_of(type == teacher_forward ? teachers_.at(stage) : shape, type)), once);
@@ -53,6 +60,7 @@ class RankCounter {
           add(once.groups[group], of(type), traffic.groups[group]);
         }
       }
+      if (shape.vocabulary.carries) count_vocabulary(shape, of(vocab_forward), of(input_forward), traffic);
       const std::int64_t gradients = of(backward) + of(backward_input);
       const bool on_forward = !shape.last && !shape.next_here;
       const bool on_backward = !shape.first && !shape.previous_here;
@@ -70,6 +78,20 @@ class RankCounter {
     return traffic;
   }
 
+  void count_vocabulary(const StageShape& shape, std::int64_t scored, std::int64_t embedded,
+                        Traffic& traffic) const {
+    const VocabularyCollectives calls = vocabulary_collectives(shape, layout_);
+    const auto times = [&](OperatorCall call, std::int64_t n) {
+      call.count = n;
+      if (call.ranks > 1 && n > 0) count({call}, traffic);
+    };
+    times(calls.hidden, scored);
+    times(calls.statistics, scored);
+    times(calls.gradient, scored);
+    times(calls.embedding, embedded);
+    times(calls.embedding_gradient, embedded);
+  }
+
   bool has(int rank, ActionType type) const {
     for (const Action& action : schedule_.actions[static_cast<std::size_t>(rank)]) {
       if (action.type == type) return true;
@@ -79,6 +101,7 @@ class RankCounter {
 
  private:
   const Schedule& schedule_;
+  const Layout& layout_;
   const std::vector<StageShape>& shapes_;
   const std::vector<StageShape>& teachers_;
   bool explicit_;
@@ -94,7 +117,7 @@ std::vector<Traffic> predict_traffic(const RunConfig& config, const Schedule& sc
   const std::vector<StageShape> shapes = stage_shapes(config, schedule);
   const Layout layout = config.layout();
   const std::vector<StageShape> teachers = teacher_shapes(config, schedule);
-  const RankCounter counter(schedule, shapes, teachers);
+  const RankCounter counter(schedule, layout, shapes, teachers);
   std::vector<Traffic> ranks(static_cast<std::size_t>(layout.world()));
   for (int pipeline = 0; pipeline < schedule.ranks; ++pipeline) {
     const RankStages on_rank = stages_on_rank(config, schedule, shapes, pipeline);

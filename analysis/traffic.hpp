@@ -13,8 +13,7 @@ namespace plumbline {
 /// What each world rank's communicator counts (core/communicator.hpp, Traffic) in one training step: messages
 /// between stages on different ranks, and the collectives of every group as whole buffers; a group of one is
 /// not counted. The trainer's own control traffic (losses, barriers, clocks) is not part of it. A schedule
-/// without explicit transfers sends after every F, and after every B and I. Vocabulary passes and teachers
-/// are not counted.
+/// without explicit transfers sends after every F, and after every B and I.
 std::vector<Traffic> predict_traffic(const RunConfig& config, const Schedule& schedule);
 
 /// Elements that one rank sends in a ring, with n members: an all-reduce 2(n-1)/n of the buffer, an
