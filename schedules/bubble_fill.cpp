@@ -1,15 +1,17 @@
 // bubble-fill: distillation under 1F1B whose teacher runs ahead where a rank would wait, with at most K
-// teacher outputs kept on the last stage. Every rank does, when it is free, the first of these that can
-// start:
-//   B, as soon as the next stage's is done;
-//   F of the next micro-batch, if the rank holds fewer than 1F1B's P-r activations and its TF of the same
-//     micro-batch is done;
-//   TF of the next micro-batch; on the last stage only while fewer than K outputs wait for their loss.
-// A result is made only once the next rank has taken the one before, as one send buffer per stage wants it.
-// Order by a simulation with the given times. K = 1 orders the work as abeja does; with equal stages and K
-// large enough the makespan is M(f_T + f_S + B) + (P-1)(max(f_T, f_S) + B), that of nemo-2504, which keeps M
-// outputs; between F and the next B there is a TF, so that messages between ranks are hidden where nemo-2504
-// waits.
+// teacher outputs kept on the last stage, and whose backwards are split: gradients of inputs (I) go up the
+// pipeline first, weight gradients (W) fill what is left of its bubbles (Qi et al. 2023, arXiv:2401.10241).
+//
+// The order is that of the shortest of several steps, played with the given times (teacher_ahead.hpp): greedy
+// ones, with teachers that run ahead by 1, 2, 4, … K outputs, ranks more or less ready to wait for something
+// urgent, backwards split or whole; abeja's; and with room for all outputs nemo-2504's. So it is never slower
+// than these two. A rank holds what `room` allows, from F until W.
+//
+// With equal stages, messages that take no time, M large enough and P activations per rank, the makespan is
+//   M(f_T + f_S + b + w) + (P-1)(max(f_T, f_S) + b - w)   for b >= w,
+// where nemo-2504 needs (P-1)(max(f_T, f_S) + b + w) beside the work of its M micro-batches; with
+// 1F1B's P-r activations on rank r it is (P-1)(max(f_T, f_S) + b). Without a split backward nemo-2504's time
+// is the least possible when every rank holds its first activation until its first B.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,120 +21,77 @@
 #include "core/error.hpp"
 #include "schedules/generators.hpp"
 #include "schedules/layouts.hpp"
+#include "schedules/teacher_ahead.hpp"
 
 namespace plumbline {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr const char* kName = "bubble-fill";
+constexpr double kPatience[] = {0, 0.3, 1};
 
-/// What a rank has done: starts and ends by micro-batch.
-struct Rank {
-  double clock = 0;
-  std::vector<double> teacher_start, teacher_end, forward_start, forward_end, backward_end;
-
-  int teachers() const { return static_cast<int>(teacher_end.size()); }
-  int forwards() const { return static_cast<int>(forward_end.size()); }
-  int backwards() const { return static_cast<int>(backward_end.size()); }
-};
-
-double at(const std::vector<double>& times, int microbatch) {
-  return microbatch < static_cast<int>(times.size()) ? times[static_cast<std::size_t>(microbatch)] : kNever;
+/// How far the teacher may run ahead: powers of two and the most that is allowed, which is rarely worth more
+/// than two per rank. Larger ones first: equally long steps are then those with the most slack.
+std::vector<std::int64_t> distances(int ranks, int microbatches, std::int64_t cached) {
+  const std::int64_t most = std::min({cached, std::int64_t{microbatches}, std::int64_t{2} * ranks});
+  std::vector<std::int64_t> list = {most};
+  std::int64_t power = 1;
+  while (2 * power < most) power *= 2;
+  for (; power >= 1 && power < most; power /= 2) list.push_back(power);
+  return list;
 }
 
-class Filling {
+/// Keeps the shortest of the steps it is shown; of equally long ones the first.
+class Shortest {
  public:
-  Filling(int ranks, int microbatches, std::int64_t cached, const DistillationTimes& times)
-      : ranks_(ranks), microbatches_(microbatches), cached_(cached), times_(times), state_(ranks) {}
+  Shortest(int ranks, int microbatches, const DistillationTimes& times, const DistillationRoom& room)
+      : ranks_(ranks), microbatches_(microbatches), times_(times), room_(room) {}
 
-  Schedule order() {
-    Schedule schedule = one_stage_per_rank("bubble-fill", ranks_, microbatches_);
-    for (std::int64_t left = std::int64_t{3} * ranks_ * microbatches_; left > 0; --left) {
-      int rank = 0;
-      Choice best;
-      for (int r = ranks_ - 1; r >= 0; --r) {
-        const Choice choice = next_of(r);
-        if (choice.start < best.start) {
-          best = choice;
-          rank = r;
-        }
-      }
-      const int microbatch = run(rank, best);
-      ActionList(schedule, rank, 0).add(best.type, rank, microbatch);
-    }
-    return schedule;
+  void consider(const AheadPolicy& policy) {
+    TeacherAhead step(ranks_, microbatches_, times_, room_, policy);
+    keep(step, step.play());
   }
+  void consider(const Schedule& schedule) {
+    TeacherAhead step(ranks_, microbatches_, times_, room_, {});
+    keep(step, step.play(schedule));
+  }
+  const Schedule& best() const { return best_; }
 
  private:
-  struct Choice {
-    ActionType type = ActionType::teacher_forward;
-    double start = kNever;
-  };
-
-  const Rank& rank(int r) const { return state_[static_cast<std::size_t>(r)]; }
-  bool is_last(int r) const { return r == ranks_ - 1; }
-
-  /// When the next rank has taken the result before `microbatch`'s.
-  static double taken(const std::vector<double>& starts, int microbatch) {
-    return microbatch == 0 ? 0 : at(starts, microbatch - 1);
-  }
-
-  double backward_ready(int r) const {
-    const int m = rank(r).backwards();
-    if (m >= rank(r).forwards()) return kNever;
-    return is_last(r) ? at(rank(r).forward_end, m) : at(rank(r + 1).backward_end, m);
-  }
-  double forward_ready(int r) const {
-    const int m = rank(r).forwards();
-    if (m >= microbatches_ || m >= rank(r).teachers() || m - rank(r).backwards() >= ranks_ - r) return kNever;
-    const double input = r == 0 ? 0 : at(rank(r - 1).forward_end, m);
-    return is_last(r) ? input : std::max(input, taken(rank(r + 1).forward_start, m));
-  }
-  double teacher_ready(int r) const {
-    const int m = rank(r).teachers();
-    if (m >= microbatches_) return kNever;
-    const double input = r == 0 ? 0 : at(rank(r - 1).teacher_end, m);
-    if (is_last(r)) return m - rank(r).forwards() >= cached_ ? kNever : input;
-    return std::max(input, taken(rank(r + 1).teacher_start, m));
-  }
-
-  Choice next_of(int r) const {
-    const Choice choices[] = {{ActionType::backward, std::max(rank(r).clock, backward_ready(r))},
-                              {ActionType::forward, std::max(rank(r).clock, forward_ready(r))},
-                              {ActionType::teacher_forward, std::max(rank(r).clock, teacher_ready(r))}};
-    return *std::min_element(std::begin(choices), std::end(choices),
-                             [](const Choice& a, const Choice& b) { return a.start < b.start; });
-  }
-
-  /// Returns the micro-batch.
-  int run(int r, const Choice& choice) {
-    Rank& here = state_[static_cast<std::size_t>(r)];
-    const auto took = [&](const std::vector<Seconds>& times) {
-      return choice.start + times[static_cast<std::size_t>(r)].value;
-    };
-    if (choice.type == ActionType::backward) {
-      here.clock = took(times_.backward);
-      here.backward_end.push_back(here.clock);
-      return here.backwards() - 1;
-    }
-    const bool teacher = choice.type == ActionType::teacher_forward;
-    here.clock = took(teacher ? times_.teacher : times_.forward);
-    (teacher ? here.teacher_start : here.forward_start).push_back(choice.start);
-    (teacher ? here.teacher_end : here.forward_end).push_back(here.clock);
-    return (teacher ? here.teachers() : here.forwards()) - 1;
+  void keep(TeacherAhead& step, double length) {
+    // A difference of rounding is none: the choice must not depend on it.
+    if (!(length < length_ * (1 - 1e-9))) return;
+    length_ = length;
+    best_ = step.take(kName);
   }
 
   int ranks_;
   int microbatches_;
-  std::int64_t cached_;
   const DistillationTimes& times_;
-  std::vector<Rank> state_;
+  const DistillationRoom& room_;
+  double length_ = std::numeric_limits<double>::max();
+  Schedule best_;
 };
 
-}  // namespace
+/// The first rank sends no gradient: there I and W that follow each other are as well one B.
+void merge_on_first_rank(Schedule& schedule) {
+  std::vector<Action>& actions = schedule.actions.front();
+  std::vector<Action> merged;
+  merged.reserve(actions.size());
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    Action action = actions[i];
+    const bool together = action.type == ActionType::backward_input && i + 1 < actions.size() &&
+                          actions[i + 1].type == ActionType::backward_weight &&
+                          actions[i + 1].microbatch == action.microbatch;
+    if (together) {
+      action.type = ActionType::backward;
+      ++i;
+    }
+    merged.push_back(action);
+  }
+  actions = std::move(merged);
+}
 
-Schedule distillation_bubble_fill(int ranks, int microbatches, std::int64_t cached,
-                                  const DistillationTimes& times) {
-  check_sizes("bubble-fill", ranks, microbatches, 1);
+void check(int ranks, std::int64_t cached, const DistillationTimes& times, const DistillationRoom& room) {
   if (cached < 1) {
     throw InputError(
         fmt::format("schedule bubble-fill: {} cached teacher outputs; expected at least 1", cached));
@@ -143,7 +102,52 @@ Schedule distillation_bubble_fill(int ranks, int microbatches, std::int64_t cach
     throw InputError(fmt::format("schedule bubble-fill: times of {}, {} and {} ranks; expected {}",
                                  times.teacher.size(), times.forward.size(), times.backward.size(), ranks));
   }
-  return Filling(ranks, microbatches, cached, times).order();
+  const bool whole = times.backward_input.empty() && times.backward_weight.empty();
+  if (!whole && (times.backward_input.size() != expected || times.backward_weight.size() != expected)) {
+    throw InputError(fmt::format("schedule bubble-fill: times of I and W of {} and {} ranks; expected {}",
+                                 times.backward_input.size(), times.backward_weight.size(), ranks));
+  }
+  if (room.activations.size() != expected || room.deferred.size() != expected ||
+      room.may_split.size() != expected) {
+    throw InputError(fmt::format("schedule bubble-fill: room of {}, {} and {} ranks; expected {}",
+                                 room.activations.size(), room.deferred.size(), room.may_split.size(),
+                                 ranks));
+  }
+}
+
+}  // namespace
+
+DistillationRoom room_of_one_f_one_b(int ranks) {
+  DistillationRoom room;
+  for (int rank = 0; rank < ranks; ++rank) room.activations.push_back(ranks - rank);
+  room.deferred.assign(room.activations.size(), 1);
+  room.may_split.assign(room.activations.size(), true);
+  return room;
+}
+
+Schedule distillation_bubble_fill(int ranks, int microbatches, std::int64_t cached,
+                                  const DistillationTimes& times, const DistillationRoom& room) {
+  check_sizes(kName, ranks, microbatches, 1);
+  check(ranks, cached, times, room);
+  Shortest shortest(ranks, microbatches, times, room);
+  const std::vector<std::int64_t> all = distances(ranks, microbatches, cached);
+  // Whole backwards first: splitting must be worth it.
+  for (const std::int64_t ahead : all) shortest.consider({ahead, false, 0});
+  shortest.consider(distillation_abeja(ranks, microbatches));
+  if (cached >= microbatches) shortest.consider(distillation_nemo_2504(ranks, microbatches));
+  if (!times.backward_input.empty()) {
+    for (const double patience : kPatience) {
+      for (const std::int64_t ahead : all) shortest.consider({ahead, true, patience});
+    }
+  }
+  Schedule schedule = shortest.best();
+  merge_on_first_rank(schedule);
+  return schedule;
+}
+
+Schedule distillation_bubble_fill(int ranks, int microbatches, std::int64_t cached,
+                                  const DistillationTimes& times) {
+  return distillation_bubble_fill(ranks, microbatches, cached, times, room_of_one_f_one_b(ranks));
 }
 
 }  // namespace plumbline

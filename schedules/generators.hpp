@@ -43,11 +43,26 @@ Schedule distillation_nemo_13065(int ranks, int microbatches);
 
 /// Times per rank and micro-batch that a distillation is ordered by; only their ratios matter.
 struct DistillationTimes {
-  std::vector<Seconds> teacher;   // TF
-  std::vector<Seconds> forward;   // F
-  std::vector<Seconds> backward;  // B
+  std::vector<Seconds> teacher;            // TF
+  std::vector<Seconds> forward;            // F
+  std::vector<Seconds> backward;           // B
+  std::vector<Seconds> backward_input{};   // I
+  std::vector<Seconds> backward_weight{};  // W; without both the backward is never split
+  Seconds transfer{};                      // of a message of the student between ranks
+  Seconds teacher_transfer{};              // of the teacher
 };
+/// What a rank may hold of the student, per rank.
+struct DistillationRoom {
+  std::vector<double> activations;  // in micro-batches of the rank's stage; at least 1F1B's P-r
+  std::vector<double> deferred;     // part of one that is still held between I and W
+  std::vector<bool> may_split;      // whether its backward may be split
+};
+/// 1F1B's P-r activations on rank r, all of each kept until W.
+DistillationRoom room_of_one_f_one_b(int ranks);
 /// At most `cached` >= 1 teacher outputs wait for their loss on the last stage.
+Schedule distillation_bubble_fill(int ranks, int microbatches, std::int64_t cached,
+                                  const DistillationTimes& times, const DistillationRoom& room);
+/// The same with room_of_one_f_one_b.
 Schedule distillation_bubble_fill(int ranks, int microbatches, std::int64_t cached,
                                   const DistillationTimes& times);
 Schedule dualpipe(int ranks, int microbatches);

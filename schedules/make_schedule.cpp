@@ -48,13 +48,13 @@ Schedule make_vocab_v_half(const ScheduleRequest& r) {
   return vocab_v_half(r.ranks, r.microbatches, kPasses, true, r.vocab_times);
 }
 Schedule make_bubble_fill(const ScheduleRequest& r) {
-  const std::int64_t cached = r.cached_outputs > 0 ? r.cached_outputs : r.ranks;
-  if (r.distillation) return distillation_bubble_fill(r.ranks, r.microbatches, cached, *r.distillation);
-  const auto ranks = static_cast<std::size_t>(std::max(r.ranks, 0));
-  const std::vector<Seconds> ones(ranks, Seconds{1});
-  const std::vector<Seconds> twos(ranks, Seconds{2});
-  return distillation_bubble_fill(r.ranks, r.microbatches, std::max<std::int64_t>(cached, 1),
-                                  {ones, ones, twos});
+  const int ranks = std::max(r.ranks, 1);
+  const std::int64_t cached = r.cached_outputs > 0 ? r.cached_outputs : ranks;
+  const std::vector<Seconds> ones(static_cast<std::size_t>(ranks), Seconds{1});
+  const std::vector<Seconds> twos(static_cast<std::size_t>(ranks), Seconds{2});
+  return distillation_bubble_fill(r.ranks, r.microbatches, cached,
+                                  r.distillation.value_or(DistillationTimes{ones, ones, twos, ones, ones}),
+                                  r.distillation_room.value_or(room_of_one_f_one_b(ranks)));
 }
 template <Schedule (*kGenerator)(int, int)>
 Schedule plain(const ScheduleRequest& r) {

@@ -26,8 +26,10 @@ struct ScheduleRequest {
   VocabTimes vocab_times;
   /// zb-auto: measured times; without, equal ones. memory_limit 0 means that of 1F1B, P activations.
   std::optional<ZeroBubbleCosts> zero_bubble;
-  /// bubble-fill: times; without, TF = F = 1 and B = 2. Cached teacher outputs at most; 0 means one per rank.
+  /// bubble-fill: times; without, TF = F = I = W = 1 and B = 2. What ranks may hold; without, as 1F1B.
+  /// Cached teacher outputs at most; 0 means one per rank.
   std::optional<DistillationTimes> distillation;
+  std::optional<DistillationRoom> distillation_room;
   std::int64_t cached_outputs = 0;
 };
 

@@ -36,6 +36,12 @@ Schedule made(const std::string& name, int ranks, int microbatches, std::int64_t
   request.ranks = ranks;
   request.microbatches = microbatches;
   request.cached_outputs = cached;
+  // bubble-fill with whole backwards, whose memory is abeja's; bench/distillation_plan.cpp makes room for
+  // others.
+  const auto same = [&](double time) {
+    return std::vector<Seconds>(static_cast<std::size_t>(ranks), Seconds{time});
+  };
+  request.distillation = DistillationTimes{same(1), same(1), same(2)};
   return make_schedule(request);
 }
 
@@ -83,11 +89,35 @@ TEST(DistillationMemory, LossByHand) {
   EXPECT_EQ(net(forward_of_last(), Category::teacher), -4 * 32 * 4);
   EXPECT_EQ(net(forward_of_last(), Category::workspace), 0);
   config.distillation_loss = DistillationLoss::unfused;
-  EXPECT_EQ(forward_of_last().peak[Category::workspace].value, 6 * 4 * 32 * 4);
+  EXPECT_EQ(forward_of_last().peak[Category::workspace].value, 7 * 4 * 32 * 4);
   EXPECT_EQ(net(forward_of_last(), Category::teacher), -4 * 32 * 4);
   config.distillation_cache = DistillationCache::hidden;  // the kept stream goes, the logits come and go
   EXPECT_EQ(forward_of_last().peak[Category::teacher].value, 4 * 32 * 4 - 192);
   EXPECT_EQ(net(forward_of_last(), Category::teacher), -192);
+}
+
+TEST(DistillationMemory, UnfusedAttentionByHand) {
+  RunConfig config = tiny_pair();
+  const std::int64_t heads = config.model.heads;
+  const std::int64_t d = config.model.head_dim;
+  const std::int64_t scores = heads * 4 * 4 * 4;
+  const std::int64_t repeated = 2 * 4 * (heads - config.model.kv_heads) * d * 4;
+  ASSERT_GT(repeated, 0);
+  const auto profile = [&](ActionType type) {
+    return action_profile(stage_shapes(config, made("abeja", 2, 2))[0], type);
+  };
+  const ActionProfile fused_forward = profile(forward);
+  const ActionProfile fused_backward = profile(backward);
+  config.attention_backend = AttentionBackend::unfused;
+  EXPECT_EQ(net(profile(forward), Category::activations),
+            net(fused_forward, Category::activations) + scores + repeated);
+  EXPECT_EQ(net(profile(backward), Category::activations),
+            net(fused_backward, Category::activations) - scores - repeated);
+  EXPECT_EQ(net(profile(forward), Category::workspace), 0);
+  EXPECT_EQ(net(profile(backward), Category::workspace), 0);
+  // Keys and values, too, of the teacher; nothing of its layers stays.
+  const auto teacher = action_profile(teacher_shapes(config, made("abeja", 2, 2))[0], teacher_forward);
+  EXPECT_EQ(teacher.net, MemoryBreakdown{});
 }
 
 TEST(DistillationMemory, JointMessagesByHand) {
