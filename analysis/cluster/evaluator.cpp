@@ -1,6 +1,7 @@
 // Memory and time of one configuration of a search.
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "analysis/cluster/memory.hpp"
 #include "analysis/cluster/search.hpp"
@@ -28,6 +29,13 @@ RankParameters rank_parameters_of(const Job& job, double layers, const PipelineP
   p.last += table;
   if (job.pipeline == 1) p.first = p.middle = p.last = body + table * (job.model.tied ? 1 : 2);
   return p;
+}
+
+/// A bidirectional pipeline holds two copies of the model: a stage of each on every rank, not two of one.
+constexpr std::string_view kBidirectional = "dualpipe";
+
+int generator_chunks(std::string_view schedule, int chunks) {
+  return schedule == kBidirectional ? 2 : chunks;
 }
 
 }  // namespace
@@ -66,13 +74,23 @@ void Evaluator::set_recompute_layers(double layers) {
   }
 }
 
+InterleavedCosts Evaluator::interleaved_costs() const {
+  return {stages_.first.forward.value,
+          stages_.first.backward.value,
+          stages_.middle.forward.value,
+          stages_.middle.backward.value,
+          stages_.last.forward.value,
+          stages_.last.backward.value,
+          stages_.message};
+}
+
 bool Evaluator::set_schedule(std::uint8_t schedule) {
   schedule_ = schedule;
   ScheduleNeed need;
   need.name = search_schedules()[schedule];
   need.pipeline = job_.pipeline;
   need.microbatches = job_.microbatches;
-  need.chunks = job_.chunks;
+  need.chunks = generator_chunks(need.name, job_.chunks);
   need.vocabulary = job_.vocabulary;
   entry_ = &plans_.find(need, stages_.message > 0);
   if (!entry_->refused.empty()) return false;
@@ -81,9 +99,13 @@ bool Evaluator::set_schedule(std::uint8_t schedule) {
       split ? std::nullopt : exact_pipeline_seconds(need.name, job_.pipeline, job_.microbatches, stages_);
   if (exact) {
     pipeline_s_ = *exact;
+    return true;
+  }
+  ++simulated_;
+  if (need.name == "interleaved" && job_.microbatches % job_.pipeline == 0) {
+    pipeline_s_ = interleaved_.seconds({job_.pipeline, job_.microbatches, job_.chunks}, interleaved_costs());
   } else {
     pipeline_s_ = pipeline_seconds(*entry_, job_.microbatches, stages_, scratch_, times_);
-    ++simulated_;
   }
   return true;
 }
@@ -136,9 +158,14 @@ void Evaluator::data_parallel(const Job& job, Candidate& candidate) const {
   const double bandwidth = machine_.device.bandwidth * machine_.device.stream_share;
   candidate.parts.optimizer =
       parameters * software_.optimizer_bytes / (job.zero > 0 ? replicas : 1) / bandwidth + software_.step_s;
+  const double gradients = parameters * (job.half_gradients ? 2 : software_.gradient_bytes);
+  if (search_schedules()[schedule_] == kBidirectional) {
+    // The two copies of a stage add their gradients, from one end of the pipeline to the other.
+    const Span mirror{2, job.tensor * replicas * (job.pipeline - 1)};
+    candidate.parts.data += all_reduce_seconds(machine_.network, mirror, gradients);
+  }
   if (replicas == 1) return;
   const Span group{replicas, job.tensor};
-  const double gradients = parameters * (job.half_gradients ? 2 : software_.gradient_bytes);
   const double work = job_.chunks * stages_.middle.backward.value;
   const double reduce = scatter_seconds(machine_.network, group, gradients);
   const double gather = scatter_seconds(machine_.network, group, 2 * parameters);
@@ -155,7 +182,7 @@ void Evaluator::data_parallel(const Job& job, Candidate& candidate) const {
     const double forward = job_.chunks * stages_.middle.forward.value;
     exposed = m * (std::max(0.0, gather - forward) + std::max(0.0, gather + reduce - work));
   }
-  candidate.parts.data = exposed;
+  candidate.parts.data += exposed;
 }
 
 Candidate Evaluator::evaluate(int zero, bool half_gradients) const {

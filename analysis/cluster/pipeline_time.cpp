@@ -15,6 +15,15 @@ double forward_and_backward(const StageCosts& stage) {
   return stage.forward.value + stage.backward.value;
 }
 
+/// The shortest pass that ends with a message.
+double shortest_sender(const StageKinds& stages) {
+  double shortest = stages.middle.forward.value;
+  for (const StageCosts* stage : {&stages.first, &stages.middle, &stages.last}) {
+    shortest = std::min({shortest, stage->forward.value, stage->backward.value, stage->backward_input.value});
+  }
+  return shortest;
+}
+
 PipelinePlan::Held held_by(const Schedule& schedule, int rank) {
   PipelinePlan::Held result;
   double kept = 0;
@@ -63,7 +72,7 @@ std::optional<double> exact_pipeline_seconds(std::string_view schedule, int rank
 }
 
 PipelinePlan::PipelinePlan(const Schedule& schedule, bool links)
-    : plan_(schedule, options_of(links)), stages_per_route_(schedule.stages_per_route()) {
+    : plan_(schedule, options_of(links)), fused_(plan_), stages_per_route_(schedule.stages_per_route()) {
   for (int stage = 0; stage < schedule.stages; ++stage) {
     kinds_.push_back(schedule.first_of_route(stage) ? kFirst
                                                     : (schedule.last_of_route(stage) ? kLast : kMiddle));
@@ -78,7 +87,11 @@ double PipelinePlan::seconds(const StageKinds& stages, Costs& costs, SweepTimes&
         kinds_[i] == kMiddle ? stages.middle : (kinds_[i] == kFirst ? stages.first : stages.last);
   }
   costs.transfer.value = stages.message;
-  sweep(plan_, plan_.prices(costs), times);
+  const std::vector<SimulationPlan::Price> prices = plan_.prices(costs);
+  if (fused_.usable() && stages.message <= shortest_sender(stages)) {
+    return fused_.makespan(prices, stages.message, times.ready, times.clock);
+  }
+  sweep(plan_, prices, times);
   return *std::max_element(times.clock.begin(), times.clock.begin() + plan_.ranks());
 }
 

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "analysis/cluster/fused_plan.hpp"
 #include "analysis/cluster/step.hpp"
 #include "analysis/simulation_plan.hpp"
 
@@ -49,6 +50,7 @@ class PipelinePlan {
 
  private:
   SimulationPlan plan_;
+  FusedPlan fused_;
   std::vector<std::uint8_t> kinds_;  // per stage: 0 first, 1 middle, 2 last
   std::vector<Held> held_;
   int stages_per_route_ = 1;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/cluster/interleaved_time.hpp"
 #include "analysis/cluster/pipeline_time.hpp"
 #include "analysis/cluster/stage_cost.hpp"
 #include "core/model_config.hpp"
@@ -78,6 +79,7 @@ class Evaluator {
   std::uint64_t simulated() const { return simulated_; }
 
  private:
+  InterleavedCosts interleaved_costs() const;
   double memory(const Job& job) const;
   void data_parallel(const Job& job, Candidate& candidate) const;
 
@@ -96,6 +98,7 @@ class Evaluator {
   double work_ = 0;              // of the busiest rank, one micro-batch
   Costs scratch_;
   SweepTimes times_;
+  InterleavedTime interleaved_;
   std::uint64_t simulated_ = 0;
 };
 

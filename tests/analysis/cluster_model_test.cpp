@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "analysis/cluster/interleaved_time.hpp"
 #include "analysis/cluster/memory.hpp"
 #include "analysis/cluster/pipeline_time.hpp"
 #include "analysis/cluster/profiles.hpp"
@@ -124,6 +125,79 @@ TEST(Pipeline, LongSchedulesAreContinuedExactly) {
     full.transfer.value = stages.message;
     const double whole = simulate_makespan(make_cluster_schedule(need, full), full).value;
     EXPECT_NEAR(fast, whole, 1e-6 * whole) << name;
+  }
+}
+
+/// Stages of random length; the first and the last differ from the others.
+StageKinds random_stages(std::mt19937& random, double message) {
+  std::uniform_real_distribution<double> seconds(0.5, 3);
+  StageKinds stages;
+  for (StageCosts* stage : {&stages.first, &stages.middle, &stages.last}) {
+    stage->forward.value = seconds(random);
+    stage->backward_input.value = seconds(random);
+    stage->backward_weight.value = seconds(random);
+    stage->backward = stage->backward_input + stage->backward_weight;
+  }
+  stages.message = message;
+  return stages;
+}
+
+double simulated(const Schedule& schedule, const StageKinds& stages) {
+  Costs costs;
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    costs.stages.push_back(schedule.first_of_route(stage)
+                               ? stages.first
+                               : (schedule.last_of_route(stage) ? stages.last : stages.middle));
+  }
+  costs.transfer.value = stages.message;
+  return simulate_makespan(schedule, costs).value;
+}
+
+TEST(Pipeline, InterleavedRecurrenceIsTheSimulatorsTime) {
+  std::mt19937 random(3);
+  InterleavedTime interleaved;
+  for (const int ranks : {2, 3, 4, 8, 11}) {
+    for (const int chunks : {2, 3, 5}) {
+      for (const int groups : {1, 2, 3, 7}) {
+        const ScheduleNeed need{"interleaved", ranks, ranks * groups, chunks, Vocabulary::stages, 0};
+        const Schedule schedule = make_cluster_schedule(need, {});
+        for (const double message : {0.0, 0.02, 0.4, 1.5, 5.0}) {
+          const StageKinds stages = random_stages(random, message);
+          const double exact = simulated(schedule, stages);
+          const InterleavedCosts costs{stages.first.forward.value,
+                                       stages.first.backward.value,
+                                       stages.middle.forward.value,
+                                       stages.middle.backward.value,
+                                       stages.last.forward.value,
+                                       stages.last.backward.value,
+                                       stages.message};
+          EXPECT_NEAR(interleaved.seconds({ranks, need.microbatches, chunks}, costs), exact, 1e-11 * exact)
+              << "P " << ranks << " V " << chunks << " M " << need.microbatches << " message " << message;
+        }
+      }
+    }
+  }
+}
+
+TEST(Pipeline, PreparedPlansGiveTheSimulatorsTime) {
+  std::mt19937 random(4);
+  for (const std::string& name : search_schedules()) {
+    for (const int ranks : {2, 4, 6}) {
+      const bool two =
+          name == "interleaved" || name == "zb-v" || name.starts_with("v-") || name.starts_with("dualpipe");
+      const ScheduleNeed need{name, ranks, 4 * ranks, two ? 2 : 1, Vocabulary::stages, 0};
+      const Schedule schedule = make_cluster_schedule(need, {});
+      const PipelinePlan plan(schedule, true);
+      // Longer than some passes: links are waited for.
+      for (const double message : {0.05, 0.4, 1.0, 4.0}) {
+        const StageKinds stages = random_stages(random, message);
+        const double exact = simulated(schedule, stages);
+        Costs costs;
+        SweepTimes times;
+        EXPECT_NEAR(plan.seconds(stages, costs, times), exact, 1e-11 * exact)
+            << name << " P " << ranks << " message " << message;
+      }
+    }
   }
 }
 
