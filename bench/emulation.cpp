@@ -42,8 +42,9 @@ CallKind kind_of(CollectiveKind kind) {
       return CallKind::all_gather;
     case CollectiveKind::reduce_scatter:
       return CallKind::reduce_scatter;
-    case CollectiveKind::all_reduce:
     case CollectiveKind::broadcast:
+      return CallKind::broadcast;
+    case CollectiveKind::all_reduce:
       break;
   }
   return CallKind::all_reduce;

@@ -140,6 +140,21 @@ TEST(Simulator, TransfersTakeTheirLink) {
   }
 }
 
+TEST(Simulator, TransfersBetweenNodesTakeTheirs) {
+  // Two nodes of two ranks: the hop between ranks 1 and 2 leaves a node, those on either side do not. One
+  // micro-batch takes each of them there and back.
+  Costs costs = uniform_costs(4, kUnit);
+  costs.transfer = {0.5};
+  costs.latency = {0.25};
+  costs.ranks_per_node = 2;
+  costs.between_nodes = {{4}, {1}, {}};
+  for (const Schedule& schedule : {gpipe(4, 1), add_transfers(gpipe(4, 1))}) {
+    EXPECT_DOUBLE_EQ(simulate(schedule, costs).makespan().value, 4 * 1 + 4 * 2 + 4 * 0.75 + 2 * 5);
+  }
+  costs.between_nodes.latency = {-1};
+  EXPECT_THROW(simulate(gpipe(4, 1), costs), InputError);
+}
+
 TEST(Simulator, RejectsCostsThatDoNotFit) {
   EXPECT_THROW(simulate(gpipe(2, 1), uniform_costs(3, kUnit)), InputError);
   Costs costs = uniform_costs(2, kUnit);
