@@ -1,6 +1,7 @@
 #include "bench/training/output_end.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "bench/training/norm.hpp"
 #include "bench/training/views.hpp"
@@ -27,11 +28,13 @@ VocabularyColumns columns_of(const TrainingContext& context, const StagePart& pa
 
 }  // namespace
 
-OutputEnd::OutputEnd(RankResources& rank, const StageEntry& stage)
-    : rank_(rank),
-      weight_(output_weight(stage, holder_of(rank, stage))),
-      unit_(holder_of(rank, stage).unit_of(weight_)),
-      columns_(columns_of(rank.context, stage.part)) {
+OutputEnd::OutputEnd(RankResources& rank, const StageEntry& stage, VocabularyShard* shard)
+    : rank_(rank), shard_(shard), columns_(columns_of(rank.context, stage.part)) {
+  if (shard == nullptr) {
+    const StageEntry& holder = holder_of(rank, stage);
+    weight_ = &output_weight(stage, holder);
+    units_ = {holder.unit_of(*weight_)};
+  }
   const auto vector = [&](const char* role, const ParameterSet& set) {
     return vector_of(stage, stage.parameters.find(role), set);
   };
@@ -43,8 +46,9 @@ OutputEnd::OutputEnd(RankResources& rank, const StageEntry& stage)
   }
 }
 
-void OutputEnd::forward(OutputActivations& saved) const {
+void OutputEnd::forward(std::uint32_t microbatch, OutputActivations& saved) const {
   normalise(saved);
+  if (shard_ != nullptr) return shard_->start_hidden(microbatch, std::move(saved.norm));
   saved.logits = project(saved.norm, Category::logits, rank_.context.config.precision);
 }
 
@@ -60,7 +64,7 @@ Tensor OutputEnd::project(const Matrix& norm, Category category, DType type) con
   const TrainingContext& context = rank_.context;
   const AllRows rows = context.gather_rows(norm);
   Tensor logits = context.arena.allocate(category, "logits", context.shape.tokens, context.shape.vocab, type);
-  const Matrix weight = view_of(weight_, rank_.values.begin());
+  const Matrix weight = view_of(*weight_, rank_.values.begin());
   context.operators.gemm({.a = rows, .b = weight, .c = logits, .b_transposed = true});
   rank_.values.end();
   return logits;
@@ -82,11 +86,12 @@ double cross_entropy(const RankResources& rank, const VocabularyColumns& columns
   return ops.cross_entropy_gradient(logits, columns.valid, columns.first, targets, row_max, sums, scale);
 }
 
-Tensor OutputEnd::norm_gradient(const OutputActivations& saved) const {
+Tensor OutputEnd::norm_gradient(std::uint32_t microbatch, const OutputActivations& saved) const {
+  if (shard_ != nullptr) return shard_->hidden_gradient(microbatch);
   const TrainingContext& context = rank_.context;
   Tensor gradient = context.make_stream(Category::workspace, "gradient of final norm");
   context.gemm_over_tensor_ranks(
-      {.a = saved.logits, .b = view_of(weight_, rank_.values.begin()), .c = gradient});
+      {.a = saved.logits, .b = view_of(*weight_, rank_.values.begin()), .c = gradient});
   rank_.values.end();
   return gradient;
 }
@@ -94,7 +99,7 @@ Tensor OutputEnd::norm_gradient(const OutputActivations& saved) const {
 void OutputEnd::weight_gradient(OutputActivations& saved) const {
   const TrainingContext& context = rank_.context;
   {
-    const Matrix dweight = view_of(weight_, rank_.gradients.open(unit_));
+    const Matrix dweight = view_of(*weight_, rank_.gradients.open(units_.front()));
     const AllRows norm = context.gather_rows(saved.norm);
     context.operators.gemm(
         {.a = saved.logits, .b = norm, .c = dweight, .a_transposed = true, .accumulate = true});
@@ -110,10 +115,12 @@ Tensor OutputEnd::stream_gradient(OutputActivations& saved, const Matrix& norm_g
   return gradient;
 }
 
-Tensor OutputEnd::backward(OutputActivations& saved) const {
-  const Tensor dnorm = norm_gradient(saved);
-  weight_gradient(saved);
-  rank_.gradients.done(unit_);
+Tensor OutputEnd::backward(std::uint32_t microbatch, OutputActivations& saved) const {
+  const Tensor dnorm = norm_gradient(microbatch, saved);
+  if (shard_ == nullptr) {
+    weight_gradient(saved);
+    rank_.gradients.done(units_.front());
+  }
   Tensor gradient = stream_gradient(saved, dnorm, Category::workspace);
   saved.norm.reset();
   saved.stats.reset();
@@ -121,8 +128,8 @@ Tensor OutputEnd::backward(OutputActivations& saved) const {
   return gradient;
 }
 
-Tensor OutputEnd::backward_input(OutputActivations& saved) const {
-  const Tensor dnorm = norm_gradient(saved);
+Tensor OutputEnd::backward_input(std::uint32_t microbatch, OutputActivations& saved) const {
+  const Tensor dnorm = norm_gradient(microbatch, saved);
   Tensor gradient = stream_gradient(saved, dnorm, Category::activations);
   saved.stats.reset();
   saved.input.reset();
@@ -130,9 +137,10 @@ Tensor OutputEnd::backward_input(OutputActivations& saved) const {
 }
 
 void OutputEnd::backward_weight(OutputActivations& saved) const {
+  if (shard_ != nullptr) return;  // the shards' work
   weight_gradient(saved);
   saved.norm.reset();
-  rank_.gradients.done(unit_);
+  rank_.gradients.done(units_.front());
 }
 
 }  // namespace plumbline::training

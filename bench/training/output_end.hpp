@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "bench/training/rank_resources.hpp"
+#include "bench/training/vocabulary_shard.hpp"
 
 namespace plumbline::training {
 
@@ -24,33 +26,35 @@ struct VocabularyColumns {
 double cross_entropy(const RankResources& rank, const VocabularyColumns& columns, std::uint32_t microbatch,
                      const Matrix& logits, double scale);
 
-/// Of a last stage. Logits and loss are cut over the vocabulary (Megatron-LM, arXiv:1909.08053 §3).
+/// Of a last stage. Logits and loss are cut over the vocabulary (Megatron-LM, arXiv:1909.08053 §3). Where the
+/// vocabulary is split over all ranks of the model, output layer and loss are its shards' work.
 class OutputEnd {
  public:
-  OutputEnd(RankResources& rank, const StageEntry& stage);
+  OutputEnd(RankResources& rank, const StageEntry& stage, VocabularyShard* shard = nullptr);
 
-  /// The unit of the output layer: its own, or the embedding's.
-  int unit() const { return unit_; }
+  /// The unit of the output layer, its own or the embedding's; none with a split vocabulary.
+  const std::vector<int>& units() const { return units_; }
   const VocabularyColumns& columns() const { return columns_; }
-  /// Reads saved.input and fills the rest.
-  void forward(OutputActivations& saved) const;
+  /// Reads saved.input and fills the rest; with a split vocabulary the norm's output goes to the shards.
+  void forward(std::uint32_t microbatch, OutputActivations& saved) const;
   /// The two halves of forward: the final norm, and the output layer's product (T, v) of `type`.
   void normalise(OutputActivations& saved) const;
   Tensor project(const Matrix& norm, Category category, DType type) const;
   /// Input and weight gradients; frees all of `saved`. Returns the gradient of the last layer's output.
-  Tensor backward(OutputActivations& saved) const;
+  Tensor backward(std::uint32_t microbatch, OutputActivations& saved) const;
   /// The input gradient alone: keeps the norm's output and the logits for backward_weight.
-  Tensor backward_input(OutputActivations& saved) const;
+  Tensor backward_input(std::uint32_t microbatch, OutputActivations& saved) const;
   void backward_weight(OutputActivations& saved) const;
 
  private:
-  Tensor norm_gradient(const OutputActivations& saved) const;
+  Tensor norm_gradient(std::uint32_t microbatch, const OutputActivations& saved) const;
   void weight_gradient(OutputActivations& saved) const;
   Tensor stream_gradient(OutputActivations& saved, const Matrix& norm_gradient, Category category) const;
 
   RankResources& rank_;
-  const Parameter& weight_;
-  int unit_;
+  VocabularyShard* shard_;             // null unless the vocabulary is split
+  const Parameter* weight_ = nullptr;  // null if it is
+  std::vector<int> units_;
   Matrix norm_weight_, norm_bias_;
   Matrix norm_weight_gradient_, norm_bias_gradient_;
   VocabularyColumns columns_;

@@ -31,17 +31,15 @@ class Builder {
   }
 
   StageParameters build() {
-    if (part_.first()) {
-      add_vocabulary("embedding.weight", names_.embedding(), false);
-      if (model_.positions == Positions::learned) {
-        Parameter& p = add_matrix("positions.weight", -1, model_.max_positions, shape_.hidden, new_unit());
-        p.replicated = true;
-        p.slices = {whole(Names::positions(), p)};
-      }
+    if (part_.has_embedding) add_vocabulary("embedding.weight", names_.embedding(), false);
+    if (part_.first() && model_.positions == Positions::learned) {
+      Parameter& p = add_matrix("positions.weight", -1, model_.max_positions, shape_.hidden, new_unit());
+      p.replicated = true;
+      p.slices = {whole(Names::positions(), p)};
     }
     for (std::int64_t i = 0; i < part_.layers; ++i) add_layer(part_.first_layer + i);
-    if (part_.last()) {
-      add_norm("final_norm", -1, names_.final_norm("weight"), names_.final_norm("bias"));
+    if (part_.last()) add_norm("final_norm", -1, names_.final_norm("weight"), names_.final_norm("bias"));
+    if (part_.has_output) {
       if (!model_.tied_embeddings) {
         add_vocabulary("output.weight", Names::output(), false);
       } else if (!part_.shares_embedding) {
@@ -105,8 +103,8 @@ class Builder {
     s.tensor = tensor;
     s.tensor_rows = model_.vocab;
     s.tensor_cols = s.cols = shape_.hidden;
-    s.row = std::min(model_.vocab, part_.tensor_rank * shape_.vocab);
-    s.rows = std::min(model_.vocab, (part_.tensor_rank + 1) * shape_.vocab) - s.row;
+    s.row = std::min(model_.vocab, part_.shard * shape_.vocab);
+    s.rows = std::min(model_.vocab, (part_.shard + 1) * shape_.vocab) - s.row;
     if (s.rows > 0) p.slices = {s};
   }
 

@@ -33,7 +33,15 @@ StagePart part_of(const RunConfig& config, const Placement& placement, int stage
   part.tensor_size = config.tensor_model_parallel_size;
   part.previous_is_here = !part.first() && placement.same_rank(stage - 1, stage);
   part.next_is_here = !part.last() && placement.same_rank(stage + 1, stage);
-  if (config.model.tied_embeddings && part.last()) {
+  part.shard = tensor_rank;
+  part.has_embedding = part.first();
+  part.has_output = part.last();
+  if (config.splits_vocabulary()) {
+    const int rank = placement.rank_of_stage[static_cast<std::size_t>(stage)];
+    part.shard += rank * part.tensor_size;
+    part.has_embedding = part.has_output = placement.stages_of(rank).front() == stage;
+    part.shares_embedding = config.model.tied_embeddings && part.has_output;
+  } else if (config.model.tied_embeddings && part.last()) {
     for (int route = 0; route < placement.routes; ++route) {
       part.shares_embedding |= placement.same_rank(route * placement.parts, stage);
     }

@@ -39,7 +39,10 @@ struct StagePart {
   int tensor_size = 1;
   bool previous_is_here = false;  // the previous stage of the route is on the same rank
   bool next_is_here = false;
-  bool shares_embedding = false;  // last stage, tied: a first stage on the same rank has the output layer
+  int shard = 0;                  // which part of the vocabulary its embedding and output layer are
+  bool has_embedding = false;     // the first stage; with a split vocabulary the lowest stage of every rank
+  bool has_output = false;        // the last stage; likewise
+  bool shares_embedding = false;  // has_output, tied: the output layer is an embedding on the same rank
 
   bool first() const { return index == 0; }
   bool last() const { return index == parts - 1; }

@@ -20,9 +20,16 @@ struct RankResources {
   SharedBuffers shared;
   UnitValues values;
   UnitGradients gradients;
-  Tensor inputs, targets;           // (M, T) token ids, where a first or last stage needs them
+  Tensor inputs, targets;           // (M, T) token ids, where a first or last stage or a shard needs them
   std::int64_t counted_tokens = 0;  // of the global batch, in this step: those with a target
 
+  /// World rank of the one that holds the stage in this rank's own tensor and data coordinates.
+  int rank_of_stage(int stage) const {
+    const Layout& layout = context.communicator.layout();
+    Coordinates at = layout.coordinates(context.communicator.rank());
+    at.pipeline = placement.rank_of_stage[static_cast<std::size_t>(stage)];
+    return layout.rank_of(at);
+  }
   Matrix input_tokens(std::uint32_t microbatch) const { return inputs.matrix().row_range(microbatch, 1); }
   /// Of the mean loss that a token with a target makes up.
   double per_token() const { return 1.0 / static_cast<double>(std::max<std::int64_t>(counted_tokens, 1)); }

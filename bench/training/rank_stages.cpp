@@ -10,11 +10,18 @@ namespace {
 /// What the groups were made for must be what the configuration says.
 void check_layout(const Layout& found, const Layout& expected) {
   if (found.tensor == expected.tensor && found.pipeline == expected.pipeline && found.data == expected.data &&
-      found.kv_sharing == expected.kv_sharing)
+      found.kv_sharing == expected.kv_sharing && found.vocab_parallel == expected.vocab_parallel)
     return;
-  throw Error(fmt::format("communicator: found the layout tp{} pp{} dp{} kv{}, expected tp{} pp{} dp{} kv{}",
-                          found.tensor, found.pipeline, found.data, found.kv_sharing, expected.tensor,
-                          expected.pipeline, expected.data, expected.kv_sharing));
+  throw Error(fmt::format(
+      "communicator: found the layout tp{} pp{} dp{} kv{} split vocabulary {}, expected tp{} pp{} dp{} kv{} "
+      "split vocabulary {}",
+      found.tensor, found.pipeline, found.data, found.kv_sharing, found.vocab_parallel, expected.tensor,
+      expected.pipeline, expected.data, expected.kv_sharing, expected.vocab_parallel));
+}
+
+bool is_vocabulary_pass(ActionType type) {
+  return type == ActionType::input_forward || type == ActionType::input_backward ||
+         type == ActionType::vocab_forward || type == ActionType::vocab_backward;
 }
 
 RankParameters own_parameters(const RunConfig& config, const Placement& placement,
@@ -48,8 +55,10 @@ RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operat
       return arena.allocate(Category::workspace, holder, microbatches, rank_.context.shape.tokens,
                             DType::int32);
     };
-    if (entry.part.first() && !rank_.inputs) rank_.inputs = make_tokens("input tokens");
-    if (entry.part.last() && !rank_.targets) rank_.targets = make_tokens("target tokens");
+    if ((entry.part.first() || config_.splits_vocabulary()) && !rank_.inputs)
+      rank_.inputs = make_tokens("input tokens");
+    if ((entry.part.last() || config_.splits_vocabulary()) && !rank_.targets)
+      rank_.targets = make_tokens("target tokens");
     for (const StageEntry& other : rank_.parameters.stages) {
       if (other.part.index != entry.part.index || other.part.stage <= entry.part.stage) continue;
       throw Error(
@@ -58,6 +67,7 @@ RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operat
                       schedule.name, entry.part.index, entry.part.stage, other.part.stage));
     }
   }
+  if (config_.splits_vocabulary()) vocabulary_ = std::make_unique<VocabularyEnds>(rank_);
   for (const StageEntry& entry : rank_.parameters.stages) {
     ModelStage*& stage = stages_[static_cast<std::size_t>(entry.part.stage)];
     if (config_.teacher) {
@@ -65,7 +75,7 @@ RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operat
           std::make_unique<DistillationStage>(rank_, tensor_communication_, schedule.joint_teacher);
       stage = &distillation_->student();
     } else {
-      own_stages_.push_back(std::make_unique<ModelStage>(rank_, entry));
+      own_stages_.push_back(std::make_unique<ModelStage>(rank_, entry, false, vocabulary_.get()));
       stage = own_stages_.back().get();
     }
   }
@@ -99,6 +109,7 @@ void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targ
   for (ModelStage* stage : stages_) {
     if (stage != nullptr) stage->start_step();
   }
+  if (vocabulary_) vocabulary_->start_step();
   samples_.clear();
   rank_.context.arena.sample();
 }
@@ -118,8 +129,29 @@ void RankStages::run_compute(const Action& action) {
   }
 }
 
+void RankStages::run_vocabulary(const Action& action) {
+  const std::uint32_t microbatch = action.microbatch;
+  if (action.type == ActionType::input_forward) {
+    if (microbatch == 0) vocabulary_->output.join_hidden(microbatch);
+    const bool first = stages_.front() != nullptr;
+    vocabulary_->input.forward(microbatch, first ? stages_.front()->receive_forward(microbatch) : Matrix());
+  } else if (action.type == ActionType::input_backward) {
+    vocabulary_->input.backward(microbatch);
+  } else if (action.type == ActionType::vocab_forward) {
+    vocabulary_->output.forward(microbatch);
+  } else {
+    vocabulary_->output.backward(microbatch);
+  }
+}
+
 void RankStages::run(const Action& action) {
   const bool teacher = action.type == ActionType::teacher_forward && distillation_;
+  if (vocabulary_) rank_.context.communicator.progress();
+  if (vocabulary_ && is_vocabulary_pass(action.type)) {
+    run_vocabulary(action);
+    rank_.context.operators.synchronize();
+    return;
+  }
   switch (teacher ? ActionType::forward : action.type) {
     case ActionType::forward:
     case ActionType::backward:
@@ -134,15 +166,17 @@ void RankStages::run(const Action& action) {
       end_.reduce_embedding();
       break;
     case ActionType::optimizer:
+      if (vocabulary_) vocabulary_->finish_step();
       end_.update();
       if (!keep_gradients_) clear_gradients();
       gradients_clear_ = !keep_gradients_;
       break;
     default:
-      throw Error(fmt::format(
-          "action {} is not executable: found type {}, expected F, B, I, W, TF beside a teacher, their "
-          "transfers, ARG, ARE or OPT",
-          to_string(action), name_of(action.type)));
+      throw Error(
+          fmt::format("action {} is not executable: found type {}, expected F, B, I, W, TF beside a teacher, "
+                      "S, T, IF and "
+                      "IB with a split vocabulary, their transfers, ARG, ARE or OPT",
+                      to_string(action), name_of(action.type)));
   }
   rank_.context.operators.synchronize();
 }
@@ -164,7 +198,7 @@ void RankStages::finished(const Action& /*action*/) {
 }
 
 double RankStages::loss() const {
-  double sum = 0;
+  double sum = vocabulary_ ? vocabulary_->output.loss_sum() : 0;
   for (const ModelStage* stage : stages_) {
     if (stage != nullptr) sum += stage->loss_sum();
   }

@@ -32,8 +32,8 @@ class RankStages final : public StageProgram {
     start_step(inputs, targets, config_.global_batch_size * config_.seq_length);
   }
 
-  /// Throws Error for a stage that is not here, for actions of vocabulary passes, and for those of a teacher
-  /// when the configuration has none.
+  /// Throws Error for a stage that is not here, for vocabulary passes unless the vocabulary is split, and for
+  /// actions of a teacher when the configuration has none.
   void run(const Action& action) override;
   Matrix send_buffer(const Action& action) override;
   Matrix receive_buffer(const Action& action) override;
@@ -45,6 +45,10 @@ class RankStages final : public StageProgram {
   double gradient_norm() const { return end_.gradient_norm(); }
   /// Time in collectives over the tensor group since start_step.
   Seconds tensor_communication() const { return tensor_communication_; }
+  /// Time since start_step in which this rank waited for the collectives of a split vocabulary.
+  VocabularyWaits vocabulary_waits() const {
+    return vocabulary_ ? vocabulary_->waits.so_far() : VocabularyWaits{};
+  }
   /// Memory during and after each action since start_step.
   const std::vector<MemorySample>& samples() const { return samples_; }
   /// The optimizer action ends by clearing the gradients for the next step; not so when they are to be read.
@@ -60,11 +64,13 @@ class RankStages final : public StageProgram {
  private:
   ModelStage& stage(const Action& action);
   void run_compute(const Action& action);
+  void run_vocabulary(const Action& action);
   void clear_gradients();
 
   const RunConfig config_;
   Seconds tensor_communication_;
   RankResources rank_;
+  std::unique_ptr<VocabularyEnds> vocabulary_;       // with a split vocabulary
   std::unique_ptr<DistillationStage> distillation_;  // with a teacher: has the rank's only stage
   std::vector<std::unique_ptr<ModelStage>> own_stages_;
   std::vector<ModelStage*> stages_;  // by stage of the schedule; null where not here

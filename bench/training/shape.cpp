@@ -16,7 +16,7 @@ StageShape::StageShape(const RunConfig& config) {
   qkv = query + 2 * key;
   ffn = model.ffn / t;
   fc1 = model.activation == Activation::swiglu ? 2 * ffn : ffn;
-  vocab = config.padded_vocab() / t;
+  vocab = config.padded_vocab() / config.vocab_shards();
   norm_stats = model.norm == Norm::rms ? 1 : 2;
   attention = {config.micro_batch_size, config.seq_length, model.heads / t, kv_heads, model.head_dim};
 }

@@ -9,10 +9,11 @@
 
 namespace plumbline::training {
 
-ModelStage::ModelStage(RankResources& rank, const StageEntry& entry, bool joint)
+ModelStage::ModelStage(RankResources& rank, const StageEntry& entry, bool joint, VocabularyEnds* vocabulary)
     : rank_(rank),
       part_(entry.part),
       joint_(joint),
+      vocabulary_(vocabulary),
       in_flight_(rank.placement.microbatches, entry.part.layers) {
   const TrainingContext& context = rank.context;
   const int microbatches = rank.placement.microbatches / rank.placement.routes;
@@ -21,12 +22,12 @@ ModelStage::ModelStage(RankResources& rank, const StageEntry& entry, bool joint)
     rank.gradients.expect(layers_.back().unit, microbatches);
   }
   if (part_.first()) {
-    input_.emplace(rank, entry);
+    input_.emplace(rank, entry, vocabulary != nullptr ? &vocabulary->input : nullptr);
     for (const int unit : input_->units()) rank.gradients.expect(unit, microbatches);
   }
   if (part_.last()) {
-    output_.emplace(rank, entry);
-    rank.gradients.expect(output_->unit(), microbatches);
+    output_.emplace(rank, entry, vocabulary != nullptr ? &vocabulary->output : nullptr);
+    for (const int unit : output_->units()) rank.gradients.expect(unit, microbatches);
   }
   const auto together =
       recomputes_all() ? static_cast<std::size_t>(context.config.recompute_num_layers) : layers_.size();
@@ -56,8 +57,8 @@ void ModelStage::make_uses() {
   if (input_) forward_uses_ = input_->units();
   for (const Layer& layer : layers_) forward_uses_.push_back(layer.unit);
   if (output_) {
-    forward_uses_.push_back(output_->unit());
-    backward_uses_.push_back(output_->unit());
+    for (const int unit : output_->units()) forward_uses_.push_back(unit);
+    backward_uses_ = output_->units();
   }
   for (std::size_t g = groups_.size(); g-- > 0;) {
     const Group& group = groups_[g];
@@ -102,9 +103,14 @@ Matrix ModelStage::stage_output(std::uint32_t microbatch, MicrobatchState& state
 
 void ModelStage::forward(std::uint32_t microbatch) {
   const TrainingContext& context = rank_.context;
-  MicrobatchState& state = part_.first() ? in_flight_.at(microbatch) : held(microbatch, "F");
+  const bool begins = part_.first() && vocabulary_ == nullptr;
+  MicrobatchState& state = begins ? in_flight_.at(microbatch) : held(microbatch, "F");
   rank_.values.begin_action(forward_uses_);
-  if (input_) input_->forward(rank_.input_tokens(microbatch), receive_forward(microbatch));
+  if (begins) {
+    input_->forward(rank_.input_tokens(microbatch), receive_forward(microbatch));
+  } else if (input_) {
+    input_->finish_forward(microbatch, state.layers.front().input);
+  }
   for (const Group& group : groups_) {
     for (std::size_t i = group.first; i < group.end; ++i) {
       LayerActivations& saved = state.layers[i];
@@ -124,13 +130,18 @@ void ModelStage::forward(std::uint32_t microbatch) {
         if (i != group.first) saved.input.reset();
       }
       rank_.values.end();
+      progress();
     }
   }
   if (!output_) return;
-  output_->forward(state.output);
-  if (!context.config.teacher) {
+  output_->forward(microbatch, state.output);
+  if (!context.config.teacher && vocabulary_ == nullptr) {
     loss_sum_ += cross_entropy(rank_, output_->columns(), microbatch, state.output.logits, rank_.per_token());
   }
+}
+
+void ModelStage::progress() const {
+  if (vocabulary_ != nullptr) rank_.context.communicator.progress();
 }
 
 Matrix ModelStage::logits(std::uint32_t microbatch) {
@@ -163,12 +174,12 @@ Matrix ModelStage::input_gradient_place(std::uint32_t microbatch, const Matrix& 
 void ModelStage::backward(std::uint32_t microbatch) {
   MicrobatchState& state = held(microbatch, "B");
   rank_.values.begin_action(backward_uses_);
-  if (output_) state.output_gradient = output_->backward(state.output);
+  if (output_) state.output_gradient = output_->backward(microbatch, state.output);
   for (std::size_t g = groups_.size(); g-- > 0;) {
     if (recomputes_all()) recompute(groups_[g], state);
     for (std::size_t i = groups_[g].end; i-- > groups_[g].first;) layer_backward_step(i, state, microbatch);
   }
-  if (input_) input_->backward(rank_.input_tokens(microbatch), state.output_gradient);
+  if (input_) input_->backward(microbatch, state.output_gradient);
   state.output_gradient.reset();
   rank_.gradients.end_action();
   in_flight_.release(microbatch);
@@ -185,12 +196,13 @@ void ModelStage::layer_backward_step(std::size_t i, MicrobatchState& state, std:
   layer_input_gradient(context, layer, state.layers[i], std::move(dnorm), stream, to);
   rank_.values.end();
   rank_.gradients.done(layer.unit);
+  progress();
 }
 
 void ModelStage::backward_input(std::uint32_t microbatch) {
   MicrobatchState& state = held(microbatch, "I");
   rank_.values.begin_action(backward_uses_);
-  if (output_) state.output_gradient = output_->backward_input(state.output);
+  if (output_) state.output_gradient = output_->backward_input(microbatch, state.output);
   state.layers.back().output_gradient = std::move(state.output_gradient);
   Tensor input_gradient;  // a first stage has nobody to hand it to
   for (std::size_t g = groups_.size(); g-- > 0;) {
@@ -199,8 +211,7 @@ void ModelStage::backward_input(std::uint32_t microbatch) {
       layer_input_step(i, state, microbatch, input_gradient);
     }
   }
-  if (input_) input_->backward(rank_.input_tokens(microbatch), input_gradient);
-  input_gradient.reset();
+  if (input_) input_->backward(microbatch, input_gradient);
   rank_.gradients.end_action();
 }
 
@@ -222,6 +233,7 @@ void ModelStage::layer_input_step(std::size_t i, MicrobatchState& state, std::ui
   }
   layer_input_gradient(context, layer, saved, std::move(dnorm), saved.middle_gradient, to);
   rank_.values.end();
+  progress();
 }
 
 void ModelStage::backward_weight(std::uint32_t microbatch) {
@@ -230,6 +242,7 @@ void ModelStage::backward_weight(std::uint32_t microbatch) {
   for (std::size_t i = layers_.size(); i-- > 0;) {
     layer_backward_weight(rank_.context, layers_[i], rank_.gradients, state.layers[i]);
     rank_.gradients.done(layers_[i].unit);
+    progress();
   }
   rank_.gradients.end_action();
   in_flight_.release(microbatch);

@@ -9,6 +9,7 @@
 #include "bench/training/input_end.hpp"
 #include "bench/training/layer.hpp"
 #include "bench/training/output_end.hpp"
+#include "bench/training/vocabulary_ends.hpp"
 
 namespace plumbline::training {
 
@@ -16,8 +17,10 @@ namespace plumbline::training {
 class ModelStage {
  public:
   /// `joint`: somebody else packs and unpacks this stage's messages and owns their buffers. With a teacher in
-  /// the configuration, somebody else computes the loss.
-  ModelStage(RankResources& rank, const StageEntry& entry, bool joint = false);
+  /// the configuration, somebody else computes the loss. `vocabulary`: of a rank that has a share of both
+  /// ends of the model; null where they are those of the first and the last stage.
+  ModelStage(RankResources& rank, const StageEntry& entry, bool joint = false,
+             VocabularyEnds* vocabulary = nullptr);
   ModelStage(const ModelStage&) = delete;
   ModelStage& operator=(const ModelStage&) = delete;
 
@@ -57,6 +60,8 @@ class ModelStage {
   void make_uses();
   MicrobatchState& held(std::uint32_t microbatch, const char* action);
   Matrix stage_output(std::uint32_t microbatch, MicrobatchState& state);
+  /// Lets collectives beside the computation go on, where there are any.
+  void progress() const;
   void recompute(const Group& group, MicrobatchState& state);
   void layer_backward_step(std::size_t i, MicrobatchState& state, std::uint32_t microbatch);
   void layer_input_step(std::size_t i, MicrobatchState& state, std::uint32_t microbatch,
@@ -68,6 +73,7 @@ class ModelStage {
   RankResources& rank_;
   const StagePart part_;
   const bool joint_;
+  VocabularyEnds* vocabulary_;
   std::vector<Layer> layers_;
   std::vector<Group> groups_;
   std::optional<InputEnd> input_;

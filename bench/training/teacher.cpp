@@ -21,8 +21,8 @@ TeacherStage::TeacherStage(RankResources& teacher, const StageEntry& entry, bool
   for (const Layer& layer : layers_) uses_.push_back(layer.unit);
   if (part_.last()) {
     output_.emplace(teacher, entry);
-    output_use_ = {output_->unit()};
-    if (!keeps_hidden_) uses_.push_back(output_->unit());
+    output_use_ = output_->units();
+    if (!keeps_hidden_) uses_.push_back(output_->units().front());
   } else if (!joint_) {
     send_ = teacher.context.make_stream(Category::communication, "send-teacher buffer");
   }

@@ -29,6 +29,7 @@ double mean_loss(Communicator& control, const RankStages& stages) {
 struct StepMeasurement {
   Seconds time;
   Seconds tensor_communication;
+  VocabularyWaits vocabulary_waits{};
   std::vector<Event> events;
 };
 
@@ -81,6 +82,7 @@ class Run {
     traffic_ = difference(communicator_.traffic(), before);
     const std::vector<double> ends = from_every_rank(control_, (communicator_.now() - origin).value);
     step.tensor_communication = stages_.tensor_communication();
+    step.vocabulary_waits = stages_.vocabulary_waits();
     step.time = {*std::max_element(ends.begin(), ends.end())};
     observers_.step_ends(origin, step.events, step.tensor_communication);
     return step;
@@ -183,6 +185,11 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
     result.samples = gather_samples(schedule, stages.samples(), control);
     for (const double seconds : from_every_rank(control, median.tensor_communication.value)) {
       result.tensor_communication += {seconds / control.layout().world()};
+    }
+    for (const VocabularyWaits& waits : from_every_rank(control, median.vocabulary_waits)) {
+      for (std::size_t call = 0; call < waits.size(); ++call) {
+        result.vocabulary_waits[call] += waits[call] * (1.0 / control.layout().world());
+      }
     }
   }
   result.memory =

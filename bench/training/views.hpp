@@ -17,4 +17,10 @@ inline Matrix vector_of(const StageEntry& stage, const Parameter& parameter, con
   return {all.at(0, stage.vector_offset + parameter.offset), parameter.rows, parameter.cols, all.dtype};
 }
 
+/// All vectors of a stage, as one row.
+inline Matrix stage_vectors(const ParameterSet& set, const StageEntry& stage) {
+  const Matrix& all = set.vectors;
+  return {all.at(0, stage.vector_offset), 1, stage.parameters.vectors, all.dtype};
+}
+
 }  // namespace plumbline::training

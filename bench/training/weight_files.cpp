@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <system_error>
 
 #include "bench/training/weights.hpp"
@@ -28,14 +29,13 @@ const StoredTensor& find_tensor(const TensorFile& file, const std::string& name)
 
 std::vector<TensorFileWriter::Entry> checkpoint_entries(const RunConfig& config, const Placement& placement) {
   std::vector<TensorFileWriter::Entry> entries;
+  std::set<std::string> known;  // GPT-2's c_attn comes in three slices, a split vocabulary in shards
   for (int stage = 0; stage < placement.parts; ++stage) {
     for (const Parameter& parameter : stage_parameters(config, part_of(config, placement, stage, 0)).list) {
       if (parameter.tied_copy) continue;
-      std::string last;
       for (const Slice& slice : parameter.slices) {
-        if (slice.tensor == last) continue;  // GPT-2's c_attn comes as three slices of one tensor
-        last = slice.tensor;
-        entries.push_back({slice.tensor, StoredType::fp32, checkpoint_shape(slice)});
+        if (known.insert(slice.tensor).second)
+          entries.push_back({slice.tensor, StoredType::fp32, checkpoint_shape(slice)});
       }
     }
   }

@@ -40,8 +40,9 @@ std::vector<std::int64_t> checkpoint_shape(const Slice& slice);
 
 enum class Gathered { values, gradients };
 
-/// Puts the slices and pieces of one copy of the model together, tensor by tensor in model order, and hands
-/// each to `sink` on world rank 0. Collective over the world; the other ranks' sinks are not called.
+/// Puts the slices and pieces of one copy of the model together, tensor by tensor in model order (the parts
+/// of a vocabulary that is split over all ranks first), and hands each to `sink` on world rank 0. Collective
+/// over the world; the other ranks' sinks are not called.
 void gather_weights(RankStages& stages, Gathered what, const std::function<void(NamedTensor&&)>& sink);
 
 }  // namespace plumbline::training

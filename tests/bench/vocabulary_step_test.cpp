@@ -1,0 +1,326 @@
+// A vocabulary that is cut over all ranks of the model: every method and split gives the loss and the
+// gradients of one rank, twice the same bit for bit, and holds and sends what is predicted.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/memory_model.hpp"
+#include "analysis/traffic.hpp"
+#include "bench/plan.hpp"
+#include "bench/training/host_values.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/error.hpp"
+#include "core/solo_communicator.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+#include "tests/bench/covering.hpp"
+#include "tests/bench/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+struct Method {
+  const char* schedule;
+  const char* vocabulary;
+};
+constexpr Method kMethods[] = {{"1f1b", "vocab-1"},
+                               {"1f1b", "vocab-2"},
+                               {"1f1b", "interlaced"},
+                               {"v-half", "vocab-1"},
+                               {"v-half", "vocab-2"}};
+constexpr const char* kModels[] = {"qwen2 tied", "qwen2", "gpt2 tied", "gpt2"};
+struct Recomputation {
+  const char* name;
+  Recompute granularity;
+  std::int64_t layers;
+};
+constexpr Recomputation kRecomputations[] = {{"none", Recompute::none, 1},
+                                             {"selective", Recompute::selective, 1},
+                                             {"full 1", Recompute::full, 1},
+                                             {"full 2", Recompute::full, 2}};
+/// Ids and how they are padded: shards of odd sizes, the last one without a real id, several without.
+struct Vocabulary {
+  std::int64_t ids;
+  std::int64_t divisible_by;
+  bool masked;
+};
+constexpr Vocabulary kVocabularies[] = {{203, 1, false}, {203, 8, true}, {203, 8, false}, {11, 8, false}};
+
+int ranks_started() {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  return ranks;
+}
+
+/// A file of token ids, and one that says which of them count.
+struct DataFiles {
+  static constexpr std::int64_t kTokens = 311;
+  std::string tokens = fmt::format("{}/plumbline-vocabulary-{}.bin", testing::TempDir(), ranks_started());
+  std::string mask = tokens + ".mask";
+
+  DataFiles() {
+    if (rank() == 0) {
+      std::ofstream ids(tokens, std::ios::binary);
+      std::ofstream counts(mask, std::ios::binary);
+      for (std::int64_t i = 0; i < kTokens; ++i) {
+        const auto id = static_cast<std::int32_t>(i * i * 7 % 203);
+        ids.write(reinterpret_cast<const char*>(&id), sizeof id);
+        counts.put(i % 5 == 0 || (i > 40 && i < 70) ? '\0' : '\1');
+      }
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  ~DataFiles() {
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank() != 0) return;
+    std::filesystem::remove(tokens);
+    std::filesystem::remove(mask);
+  }
+  DataFiles(const DataFiles&) = delete;
+  DataFiles& operator=(const DataFiles&) = delete;
+  static int rank() {
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    return rank;
+  }
+};
+
+/// What a single rank computes the same from.
+struct Task {
+  std::size_t model, precision, vocabulary;
+  auto operator<=>(const Task&) const = default;
+};
+
+RunConfig config_of(const Task& task, const DataFiles& files) {
+  RunConfig config;
+  config.model = task.model < 2 ? small_qwen2() : small_gpt2();
+  config.model.tied_embeddings = task.model % 2 == 0;
+  config.model.layers = 9;  // stages of different lengths
+  const Vocabulary& vocabulary = kVocabularies[task.vocabulary];
+  config.model.vocab = vocabulary.ids;
+  config.make_vocab_size_divisible_by = vocabulary.divisible_by;
+  config.precision = task.precision == 0 ? DType::fp32 : DType::bf16;
+  config.seq_length = 24;
+  config.global_batch_size = 16;
+  config.ddp_bucket_size = 20'000;  // several buckets even here
+  if (vocabulary.masked) {
+    config.data = files.tokens;
+    config.loss_mask = files.mask;
+  }
+  return config;
+}
+
+/// Columns of the covering selection.
+enum Factor : std::size_t { kLayout, kMethod, kModel, kPrecision, kVocabulary, kRecompute, kZero };
+
+struct Cell {
+  std::string name;
+  RunConfig config;
+  Task task;
+  double tolerance = 0;  // of a gradient, relative to its tensor's largest entry
+};
+
+/// Empty where the sizes do not allow the schedule, or where a setting would be without effect.
+std::optional<Cell> cell_of(const std::vector<Layout>& layouts, const DataFiles& files, const Row& row) {
+  const Layout& layout = layouts[row[kLayout]];
+  if (layout.data == 1 && row[kZero] > 0) return {};
+  const Recomputation& recomputation = kRecomputations[row[kRecompute]];
+  const Method& method = kMethods[row[kMethod]];
+  Cell cell;
+  cell.task = {row[kModel], row[kPrecision], row[kVocabulary]};
+  cell.config = config_of(cell.task, files);
+  set_layout(cell.config, layout);
+  cell.config.pipeline_schedule = method.schedule;
+  cell.config.vocab_parallel = method.vocabulary;
+  cell.config.recompute_granularity = recomputation.granularity;
+  cell.config.recompute_num_layers = recomputation.layers;
+  cell.config.zero_stage = static_cast<int>(row[kZero]);
+  RunConfig unmasked = cell.config;  // a mask is configured with a teacher only
+  unmasked.loss_mask.clear();
+  if (why_invalid(unmasked)) return {};
+  cell.tolerance = row[kPrecision] == 0 ? 1e-5 : 4e-2;  // few ids: small gradients
+  cell.name = fmt::format("{} {} tp{} pp{} dp{} {} {} {} ids{} recompute {} zero{}", method.schedule,
+                          method.vocabulary, layout.tensor, layout.pipeline, layout.data,
+                          kModels[row[kModel]], name_of(cell.config.precision), cell.config.model.vocab,
+                          cell.config.loss_mask.empty() ? "" : " masked", recomputation.name, row[kZero]);
+  return cell;
+}
+
+bool makes_a_schedule(const RunConfig& config) {
+  try {
+    schedule_for(config);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+/// A covering selection over all layouts and methods.
+std::vector<Cell> cells_of(int ranks, const DataFiles& files) {
+  const std::vector<Layout> layouts = layouts_of(ranks);
+  std::vector<std::pair<std::size_t, std::size_t>> legal;
+  for (std::size_t layout = 0; layout < layouts.size(); ++layout) {
+    for (std::size_t method = 0; method < std::size(kMethods); ++method) {
+      const auto cell = cell_of(layouts, files, {layout, method, 0, 0, 0, 0, 0});
+      if (cell && makes_a_schedule(cell->config)) legal.emplace_back(layout, method);
+    }
+  }
+  const std::vector<std::size_t> settings = {std::size(kModels), 2, std::size(kVocabularies),
+                                             std::size(kRecomputations), 4};
+  std::vector<Cell> cells;
+  for (const Row& row : covering_rows(legal, settings, [&](const Row& candidate) {
+         return cell_of(layouts, files, candidate).has_value();
+       })) {
+    cells.push_back(*cell_of(layouts, files, row));
+  }
+  return cells;
+}
+
+void expect_as_predicted(const Cell& cell, const Schedule& schedule, const StepResult& found) {
+  const MemoryPrediction predicted = predict_memory(cell.config, schedule, MemoryDetail::timeline);
+  const Layout layout = cell.config.layout();
+  for (int rank = 0; rank < layout.world(); ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    for (int i = 0; i < kCategories; ++i) {
+      const auto category = static_cast<Category>(i);
+      EXPECT_EQ(predicted.ranks[r].peak[category].value, found.memory[r].at_peak[category].value)
+          << cell.name << " rank " << rank << " " << name_of(category);
+    }
+    const Coordinates at = layout.coordinates(rank);
+    if (at.tensor != 0 || at.data != 0) continue;
+    const auto& samples = found.samples[static_cast<std::size_t>(at.pipeline)];
+    const auto& timeline = predicted.ranks[r].timeline;
+    ASSERT_EQ(samples.size(), timeline.size()) << cell.name;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const std::string action = to_string(schedule.actions[static_cast<std::size_t>(at.pipeline)][i]);
+      ASSERT_TRUE(samples[i] == timeline[i])
+          << fmt::format("{} rank {} {}: after it predicted {}, found {} bytes", cell.name, rank, action,
+                         timeline[i].after.total().value, samples[i].after.total().value);
+    }
+  }
+}
+
+bool same(const Traffic& a, const Traffic& b) {
+  const Traffic d = difference(a, b);
+  bool zero = d.messages_sent == 0 && d.point_to_point_sent.value == 0;
+  for (const GroupTraffic& g : d.groups) {
+    zero = zero && g.calls == 0 && g.all_reduced.value == 0 && g.all_gathered.value == 0 &&
+           g.reduce_scattered.value == 0 && g.broadcast.value == 0;
+  }
+  return zero;
+}
+
+TEST(VocabularyStep, EveryWayGivesTheSingleRanksGradients) {
+  const DataFiles files;
+  const std::vector<Cell> cells = cells_of(ranks_started(), files);
+  std::map<Task, StepResult> references;
+  for (const Cell& cell : cells) {
+    SCOPED_TRACE(cell.name);
+    const Schedule schedule = schedule_for(cell.config);
+    MpiCommunicator communicator(cell.config.layout());
+    const StepResult split = one_step(cell.config, schedule, communicator);
+    const bool repeats = ranks_started() < 8 || (&cell - cells.data()) % 3 == 0;
+    const StepResult again = repeats ? one_step(cell.config, schedule, communicator) : split;
+    EXPECT_EQ(split.loss, again.loss) << "two runs differ";
+    EXPECT_EQ(split.gradient_norm, again.gradient_norm) << "two runs differ";
+    EXPECT_TRUE(split.samples == again.samples) << "two runs differ in memory";
+    EXPECT_TRUE(same(split.traffic,
+                     predict_traffic(cell.config, schedule)[static_cast<std::size_t>(communicator.rank())]));
+    if (communicator.rank() != 0) continue;
+    expect_as_predicted(cell, schedule, split);
+    StepResult& reference = references[cell.task];
+    if (reference.memory.empty()) {
+      SoloCommunicator solo;
+      reference = one_step(config_of(cell.task, files), solo);
+    }
+    EXPECT_NEAR(split.loss / reference.loss, 1, cell.tolerance);
+    EXPECT_NEAR(split.gradient_norm / reference.gradient_norm, 1, cell.tolerance);
+    std::string worst;
+    const double error = largest_error(reference.gradients, split.gradients, worst);
+    EXPECT_LE(error, cell.tolerance) << worst;
+    EXPECT_TRUE(split.gradients == again.gradients) << "two runs differ";
+  }
+  if (DataFiles::rank() == 0) fmt::print("{} cells\n", cells.size());
+}
+
+std::vector<double> losses_of(RunConfig config, double learning_rate, Communicator& communicator,
+                              VocabularyWaits* waits = nullptr) {
+  config.steps = 3;
+  config.warmup_steps = 0;
+  config.learning_rate = learning_rate;
+  const auto operators = make_cpu_operators();
+  const TrainingResult result =
+      train(config, schedule_for(config), *operators, communicator, communicator, host_memory(), {});
+  if (waits != nullptr) *waits = result.vocabulary_waits;
+  return result.losses;
+}
+
+TEST(VocabularyStep, TrainsLikeOneRank) {
+  const DataFiles files;
+  SoloCommunicator solo;
+  for (const std::size_t model : {0, 3}) {
+    RunConfig config = config_of({model, 0, 0}, files);
+    const std::vector<double> expected = losses_of(config, 1e-2, solo);
+    for (const Method& method : kMethods) {
+      for (const Layout& layout : layouts_of(ranks_started())) {
+        const bool v_shaped = std::string(method.schedule) == "v-half";
+        if (layout.pipeline == 1 || layout.data > 2 || (v_shaped && layout.pipeline == 8)) continue;
+        RunConfig split = config;
+        set_layout(split, layout);
+        split.pipeline_schedule = method.schedule;
+        split.vocab_parallel = method.vocabulary;
+        split.zero_stage = model == 0 ? 1 : 3;
+        MpiCommunicator communicator(split.layout());
+        VocabularyWaits waits{};
+        const std::vector<double> found = losses_of(split, 1e-2, communicator, &waits);
+        for (std::size_t step = 0; step < expected.size(); ++step) {
+          EXPECT_NEAR(found[step] / expected[step], 1, 1e-5)
+              << fmt::format("{} {} tp{} pp{} dp{} step {}", method.schedule, method.vocabulary,
+                             layout.tensor, layout.pipeline, layout.data, step);
+        }
+        double waited = 0;
+        for (const Seconds call : waits) {
+          EXPECT_GE(call.value, 0);
+          waited += call.value;
+        }
+        EXPECT_GT(waited, 0);
+      }
+    }
+  }
+}
+
+TEST(VocabularyStep, SavedFilesAreThoseOfOneRank) {
+  const int ranks = ranks_started();
+  if (ranks == 1) GTEST_SKIP() << "needs ranks";
+  const DataFiles files;
+  const std::string folder = fmt::format("{}/plumbline-vocabulary-saved-{}", testing::TempDir(), ranks);
+  RunConfig split = config_of({1, 0, 2}, files);
+  set_layout(split, {1, ranks > 4 ? 4 : ranks, ranks > 4 ? 2 : 1});
+  split.pipeline_schedule = "v-half";
+  split.vocab_parallel = "vocab-2";
+  split.save_weights = folder;
+  MpiCommunicator communicator(split.layout());
+  losses_of(split, 1e-2, communicator);
+  split.weights = folder;
+  const StepResult reloaded = one_step(split, communicator);
+  if (communicator.rank() == 0) {
+    RunConfig alone = config_of({1, 0, 2}, files);
+    alone.weights = folder;
+    SoloCommunicator solo;
+    std::string worst;
+    EXPECT_LE(largest_error(one_step(alone, solo).gradients, reloaded.gradients, worst), 1e-5) << worst;
+    std::filesystem::remove_all(folder);
+  }
+  communicator.barrier(Group::world);
+}
+
+}  // namespace
+}  // namespace plumbline::training
