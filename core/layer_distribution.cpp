@@ -22,24 +22,30 @@ std::vector<int> numbers(const std::string& text) {
   while (true) {
     int number = 0;
     const auto [stop, error] = std::from_chars(at, end, number);
-    if (error != std::errc() || number < 1) return {};
+    if (error != std::errc() || number < 0) return {};
     found.push_back(number);
     if (stop == end) return found;
-    if (*stop != ',') return {};
+    if (*stop != ',' || number == 0) return {};
     at = stop + 1;
   }
 }
 
 std::vector<int> balanced_layers(const RunConfig& config, int stages) {
-  std::vector<int> layers(static_cast<std::size_t>(stages), 1);
-  std::vector<double> work(layers.size(), 1.0);
-  if (!config.splits_vocabulary()) work.back() += output_layer_in_layers(config);
-  for (std::int64_t left = config.model.layers - stages; left > 0; --left) {
-    const auto least = static_cast<std::size_t>(std::min_element(work.begin(), work.end()) - work.begin());
-    ++layers[least];
-    work[least] += 1.0;
+  const auto layers = static_cast<int>(config.model.layers);
+  if (stages == 1 || config.splits_vocabulary()) return even_layers(layers, stages);
+  const double output = output_layer_in_layers(config);
+  const auto longest = [&](int last) {
+    const int rest = layers - last;
+    return std::max((rest + stages - 2) / (stages - 1) * 1.0, last + output);
+  };
+  int last = layers / stages;
+  for (int fewer = last - 1; fewer >= 0; --fewer) {
+    if (longest(fewer) < longest(last)) last = fewer;
   }
-  return layers;
+  std::vector<int> counts = even_layers(layers - last, stages - 1);
+  std::reverse(counts.begin(), counts.end());
+  counts.push_back(last);
+  return counts;
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ def main(arguments):
             published = float(baseline[row["pp_gpus"], row["seq"]][f"mfu_{size}"]) / float(row[f"mfu_{size}"])
             ratios, peaks = {}, {}
             for name, part in (("predicted", "prediction"), ("measured", "measurement")):
-                ratios[name] = found[part]["step_time_s"] / base[part]["step_time_s"]
+                ratios[name] = found[part]["time"]["step_s"] / base[part]["time"]["step_s"]
                 peaks[name] = found[part]["memory"]["peak_bytes"] / 2**30
             peak = float(row[f"peak_gb_{size}"])
             for name in ratios:

@@ -348,7 +348,8 @@ TEST_F(ConfigFolder, SplitVocabulariesAndLayerDistributions) {
            {"layer_distribution: balanced\npp: 2\n", ""},
            {"layer_distribution: 3,1\npp: 2\n", ""},
            {"layer_distribution: 3,2\npp: 2\n", "found 5 layers in all, expected the 4"},
-           {"layer_distribution: 4,0\npp: 2\n", "expected even, balanced, or"},
+           {"layer_distribution: 4,0\npp: 2\n", ""},
+           {"layer_distribution: 0,4\npp: 2\n", "expected even, balanced, or"},
            {"layer_distribution: fewest\n", "found \"fewest\", expected even, balanced, or"},
        }) {
     const std::string reason = why_invalid(load(std::string(kTiny) + c.lines)).value_or("");
@@ -393,9 +394,12 @@ TEST(LayerDistribution, EvenBalancedAndGiven) {
   EXPECT_NEAR(output_layer_in_layers(c), 50304 / (12.0 * 768 + 1024), 1e-12);  // 4.9 layers
   EXPECT_EQ(layers_per_stage(c, 2), (std::vector<int>{6, 6}));
   c.layer_distribution = "balanced";
-  EXPECT_EQ(layers_per_stage(c, 2), (std::vector<int>{8, 4}));  // 8 against 8.9; 9 against 7.9
-  EXPECT_EQ(layers_per_stage(c, 4), (std::vector<int>{4, 4, 3, 1}));
-  EXPECT_EQ(layers_per_stage(c, 12), std::vector<int>(12, 1));
+  EXPECT_EQ(layers_per_stage(c, 2), (std::vector<int>{8, 4}));        // 8 against 8.9; 9 against 7.9
+  EXPECT_EQ(layers_per_stage(c, 4), (std::vector<int>{4, 4, 4, 0}));  // 4.9; with one layer there 5.9
+  EXPECT_EQ(layers_per_stage(c, 5), (std::vector<int>{3, 3, 3, 3, 0}));
+  c.seq_length = 1 << 20;  // the output layer is next to nothing
+  EXPECT_EQ(layers_per_stage(c, 5), (std::vector<int>{2, 2, 3, 3, 2}));
+  c.seq_length = 1024;
   c.pipeline_model_parallel_size = 2;
   c.vocab_parallel = "vocab-2";
   EXPECT_EQ(layers_per_stage(c, 2), (std::vector<int>{6, 6}));
