@@ -68,8 +68,10 @@ Schedule make_for(const RunConfig& config) {
 }
 
 Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedule) {
-  // Our executor's sends return at once, so the two directions between neighbours may overlap.
-  return add_step_end(add_transfers(schedule, TransferOrder::sends_first),
+  // Our executor's sends return at once. Where all ranks meet for a pass before they receive, a message that
+  // is received no earlier than needed would keep its sender waiting for room to send the next.
+  const bool meetings = schedule.vocab == VocabPasses::interlaced;
+  return add_step_end(add_transfers(schedule, meetings ? TransferOrder::sends_first : TransferOrder::posted),
                       {.data_parallel = config.data_parallel_size() > 1,
                        .tied_embedding = config.model.tied_embeddings && !config.splits_vocabulary()});
 }

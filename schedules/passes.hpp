@@ -17,6 +17,12 @@ enum class TransferOrder : std::uint8_t {
   /// directions
   /// between neighbours then overlap, which saves a transfer time per micro-batch in steady 1F1B.
   sends_first,
+  /// Every SEND right after its producer and every RECV right before its consumer, sends first where they
+  /// meet: for executors with one send buffer per stage and direction whose sends return at once (posted),
+  /// and with a channel of its own for each direction between two ranks, as core/executor.hpp and the
+  /// communicators have. The n-th message of a channel is the n-th that is received. Where the schedule's
+  /// order does not allow this, as sends_first.
+  posted,
 };
 
 /// Inserts SEND_* right after the action that produces and RECV_* right before the one that consumes, for

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/blocked_cycle.hpp"
+#include "core/deadlock.hpp"
 #include "core/dependency_walk.hpp"
 #include "core/error.hpp"
 #include "schedules/passes.hpp"
@@ -209,6 +210,29 @@ void put_sends_first(std::vector<Action>& actions) {
   }
 }
 
+/// Whether posted sends, each in the order of its channel, bring the schedule to its end as it stands.
+bool runs_posted(const Schedule& schedule) {
+  const int ranks = schedule.ranks;
+  std::vector<std::vector<Action>> sent(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks));
+  std::vector<std::vector<Action>> received = sent;
+  const auto rank_of = [&](int stage) { return schedule.rank_of_stage[static_cast<std::size_t>(stage)]; };
+  for (const auto& actions : schedule.actions) {
+    for (const Action& action : actions) {
+      if (!is_transfer(action.type)) continue;
+      const bool back =
+          action.type == ActionType::send_backward || action.type == ActionType::receive_backward;
+      const int step = is_send(action.type) == back ? -1 : 1;  // to the other end
+      const int here = rank_of(action.stage);
+      const int there = rank_of(action.stage + step);
+      const int channel = is_send(action.type) ? here * ranks + there : there * ranks + here;
+      (is_send(action.type) ? sent : received)[static_cast<std::size_t>(channel)].push_back(
+          is_send(action.type) ? receive_of(action) : action);
+    }
+  }
+  if (sent != received) return false;
+  return !find_deadlock(schedule, Ordering::posted_sends).found;
+}
+
 }  // namespace
 
 Schedule add_transfers(const Schedule& schedule, TransferOrder order) {
@@ -216,8 +240,13 @@ Schedule add_transfers(const Schedule& schedule, TransferOrder order) {
   Schedule result = drop_transfers(schedule);
   const Inserter inserter(result);
   for (auto& actions : result.actions) actions = with_transfers(inserter, actions);
+  if (order == TransferOrder::posted) {
+    Schedule direct = result;
+    for (auto& actions : direct.actions) put_sends_first(actions);
+    if (runs_posted(direct)) return direct;
+  }
   result.actions = in_order_of_meetings(result);
-  if (order == TransferOrder::sends_first) {
+  if (order != TransferOrder::blocking) {
     for (auto& actions : result.actions) put_sends_first(actions);
   }
   return result;

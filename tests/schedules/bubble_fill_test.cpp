@@ -68,7 +68,7 @@ Costs costs_of(int ranks, const Load& load) {
 
 /// As executed: with transfers and one send buffer per stage.
 double step(const Schedule& schedule, const Costs& costs) {
-  return simulate_makespan(add_transfers(schedule, TransferOrder::sends_first), costs).value;
+  return simulate_makespan(add_transfers(schedule, TransferOrder::posted), costs).value;
 }
 
 /// What the first rank of 1F1B holds, on every rank.
@@ -95,11 +95,11 @@ TEST(BubbleFill, ValidFreeOfDeadlockAndWithinItsLimits) {
               EXPECT_LE(peak_in_flight(order, rank), tight ? ranks - rank : ranks)
                   << what << " rank " << rank;
             }
-            for (const TransferOrder transfers : {TransferOrder::blocking, TransferOrder::sends_first}) {
+            for (const TransferOrder transfers : {TransferOrder::blocking, TransferOrder::posted}) {
               const Schedule complete = add_transfers(order, transfers);
               EXPECT_EQ(find_fault(complete).rule, "") << what;
               EXPECT_FALSE(find_deadlock(complete, Ordering::posted_sends).found) << what;
-              if (transfers == TransferOrder::sends_first) continue;
+              if (transfers == TransferOrder::posted) continue;
               EXPECT_NO_THROW(check_deadlock_free(complete)) << what;
             }
           }

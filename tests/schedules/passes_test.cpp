@@ -27,6 +27,20 @@ TEST(Passes, TransfersStandNextToWhatTheyServe) {
             "1RECV_F0,1F0,1B0,1RECV_F1,1SEND_B0,1F1,1B1,1SEND_B1\n");
 }
 
+TEST(Passes, PostedTransfersStayWhereTheyAreNeeded) {
+  // Rank 0's W lies between its SEND and its RECV: ranks that block would have to receive before it.
+  const Schedule schedule =
+      parse_schedule_csv("0F0,0I0,0F1,0W0,0I1,0W1\n1F0,1I0,1F1,1I1,1W0,1W1\n", "posted");
+  const std::string posted =
+      "0F0,0SEND_F0,0RECV_B0,0I0,0F1,0SEND_F1,0W0,0RECV_B1,0I1,0W1\n"
+      "1RECV_F0,1F0,1I0,1SEND_B0,1RECV_F1,1F1,1I1,1SEND_B1,1W0,1W1\n";
+  EXPECT_EQ(to_csv(add_transfers(schedule, TransferOrder::posted)), posted);
+  // Rank 1 takes chunk 1's first activations in another order than rank 0 sends them: as sends_first.
+  const Schedule mixed = interleaved(2, 8, 2, 6);
+  EXPECT_EQ(add_transfers(mixed, TransferOrder::posted).actions,
+            add_transfers(mixed, TransferOrder::sends_first).actions);
+}
+
 TEST(Passes, NoTransferWithinARank) {
   const std::string text = to_csv(add_transfers(zb_v(2, 3)));
   EXPECT_EQ(text.find("1SEND_F"), std::string::npos);  // stages 1 and 2 are both on rank 1

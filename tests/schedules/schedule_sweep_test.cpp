@@ -78,6 +78,9 @@ void check_one(const ScheduleRequest& request) {
   const Schedule sends_first = add_transfers(schedule, TransferOrder::sends_first);
   ASSERT_EQ(find_deadlock(sends_first, Ordering::grouped).what, "");
   ASSERT_EQ(find_deadlock(sends_first, Ordering::posted_sends).what, "");
+  const Schedule posted = add_transfers(schedule, TransferOrder::posted);
+  ASSERT_EQ(find_fault(posted).rule, "");
+  ASSERT_EQ(find_deadlock(posted, Ordering::posted_sends).what, "");
   check_closed_form(schedule, request, 1, 1);
   check_closed_form(schedule, request, 1.2, 0.8);
 }
