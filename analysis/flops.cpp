@@ -16,6 +16,12 @@ Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length) {
   return {6.0 * static_cast<double>(matmul_parameters(model)) + attention};
 }
 
+Flops model_flops_per_token(const RunConfig& config) {
+  const Flops student = model_flops_per_token(config.model, config.seq_length);
+  if (!config.teacher) return student;
+  return student + model_flops_per_token(*config.teacher, config.seq_length) / 3.0;
+}
+
 StageFlops stage_flops(const StageShape& shape) {
   StageFlops flops;
   for (const OperatorCall& call : forward_calls(shape)) flops.forward += flops_of(call);
@@ -36,6 +42,14 @@ Flops executed_flops_per_token(const RunConfig& config, int stages) {
   for (const StageShape& shape : stage_shapes(config, stages)) {
     const StageFlops flops = stage_flops(shape);
     microbatch += (flops.forward + flops.backward) * static_cast<double>(shape.tensor);
+  }
+  if (config.teacher) {
+    RunConfig evaluated = config;
+    evaluated.model = *config.teacher;
+    evaluated.teacher.reset();
+    for (const StageShape& shape : stage_shapes(evaluated, 1)) {
+      microbatch += stage_flops(shape).forward * static_cast<double>(shape.tensor);
+    }
   }
   return microbatch / static_cast<double>(config.micro_batch_size * config.seq_length);
 }

@@ -17,6 +17,8 @@ std::int64_t matmul_parameters(const ModelConfig& model);
 /// twice forward). PaLM (Chowdhery et al., arXiv:2204.02311, appendix B) counts the full square, 12·L·a·d·s.
 /// MFU = this × tokens/s ÷ (ranks × peak).
 Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length);
+/// The same of a run: with a teacher its forward, a third of that, is part of the training step.
+Flops model_flops_per_token(const RunConfig& config);
 
 /// FLOPs that one tensor rank executes for one micro-batch of a stage: attention's scores computed again in
 /// its backward, recomputed layers and the padding of the vocabulary included. I and W together are B. On a
@@ -27,8 +29,8 @@ struct StageFlops {
 };
 StageFlops stage_flops(const StageShape& shape);
 
-/// FLOPs that all ranks together execute per trained token, the model cut into `stages`. HFU = this ×
-/// tokens/s ÷ (ranks × peak).
+/// FLOPs that all ranks together execute per trained token, the model cut into `stages`, a teacher's forward
+/// included. HFU = this × tokens/s ÷ (ranks × peak).
 Flops executed_flops_per_token(const RunConfig& config, int stages);
 
 }  // namespace plumbline

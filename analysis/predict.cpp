@@ -64,7 +64,7 @@ Throughput throughput_of(const RunConfig& config, const HardwareProfile& hardwar
   const double tokens = static_cast<double>(config.global_batch_size * config.seq_length);
   throughput.tokens_per_s = tokens / step.value;
   throughput.tokens_per_s_per_gpu = throughput.tokens_per_s / config.layout().world();
-  const double flops_per_token = model_flops_per_token(config.model, config.seq_length).value;
+  const double flops_per_token = model_flops_per_token(config).value;
   throughput.model_tflops_per_gpu = throughput.tokens_per_s_per_gpu * flops_per_token / 1e12;
   throughput.mfu = throughput.model_tflops_per_gpu / throughput.peak_tflops;
   if (stages == 0) stages = config.pipeline_model_parallel_size * config.virtual_pipeline_chunks;
@@ -79,13 +79,14 @@ std::string explain_throughput(const RunConfig& config, const Throughput& throug
       "MFU = (6·N + 6·L·a·d·s) FLOP/token × tokens/s ÷ (ranks × peak)\n"
       "    = {:.4g} × {:.4g} ÷ ({} × {:.4g} TFLOP/s, dense, {}) = {:.4f}\n"
       "    N = {} weights in matrix products (output layer included, look-ups not); attention counts the\n"
-      "    causal half (the full square would be 12·L·a·d·s)\n"
+      "    causal half (the full square would be 12·L·a·d·s){}\n"
       "HFU = executed FLOP/token × tokens/s ÷ (ranks × peak), recomputation and padding included\n"
       "    = {:.4g} × {:.4g} ÷ ({} × {:.4g} TFLOP/s) = {:.4f}\n",
-      model_flops_per_token(config.model, config.seq_length).value, throughput.tokens_per_s,
-      config.layout().world(), throughput.peak_tflops, name_of(config.precision), throughput.mfu,
-      matmul_parameters(config.model), executed_flops_per_token(config, stages).value,
-      throughput.tokens_per_s, config.layout().world(), throughput.peak_tflops, throughput.hfu);
+      model_flops_per_token(config).value, throughput.tokens_per_s, config.layout().world(),
+      throughput.peak_tflops, name_of(config.precision), throughput.mfu, matmul_parameters(config.model),
+      config.teacher ? "; plus a third of the same for the teacher's forward" : "",
+      executed_flops_per_token(config, stages).value, throughput.tokens_per_s, config.layout().world(),
+      throughput.peak_tflops, throughput.hfu);
 }
 
 Prediction predict(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware) {

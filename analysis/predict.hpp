@@ -31,7 +31,7 @@ struct Throughput {
   double tokens_per_s = 0;
   double tokens_per_s_per_gpu = 0;
   double model_tflops_per_gpu = 0;  // model FLOPs (analysis/flops.hpp) per rank and second, in 10^12
-  double mfu = 0;                   // model_tflops_per_gpu ÷ peak_tflops
+  double mfu = 0;                   // model_tflops_per_gpu ÷ peak_tflops; a teacher's forward counts
   double peak_tflops = 0;           // of one rank's device in the storage type
   double hfu = 0;                   // the same with the FLOPs that are executed, recomputation included
 };

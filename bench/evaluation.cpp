@@ -59,7 +59,7 @@ Record start_record(const std::string& id, const RunConfig& config) {
   record.id = id;
   record.config = describe(config);
   record.machine = this_machine();
-  record.model = report_of(config.model, config.seq_length);
+  record.model = model_report(config);
   if (const auto reason = why_invalid(config)) {
     record.status = Status::invalid;
     record.reason = *reason;

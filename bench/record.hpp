@@ -64,6 +64,7 @@ struct ThroughputReport {
   double model_tflops_per_gpu = 0;
   double mfu = 0;
   double peak_tflops = 0;
+  double hfu = 0;  // as mfu with the FLOPs that are executed; NaN: an older record lacks it
 };
 
 struct PredictionReport {

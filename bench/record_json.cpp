@@ -78,6 +78,7 @@ OrderedJson to_json(const ThroughputReport& throughput) {
           {"tokens_per_s_per_gpu", number(throughput.tokens_per_s_per_gpu)},
           {"model_tflops_per_gpu", number(throughput.model_tflops_per_gpu)},
           {"mfu", number(throughput.mfu)},
+          {"hfu", number(throughput.hfu)},
           {"peak_tflops", number(throughput.peak_tflops)}};
 }
 
@@ -184,8 +185,9 @@ ThroughputReport throughput_of(const Keys& keys, Unknown unknown) {
   const auto read = [&](const char* key) {
     return unknown == Unknown::allowed ? keys.at_least_0_or_unknown(key) : keys.at_least_0(key);
   };
-  return {read("tokens_per_s"), read("tokens_per_s_per_gpu"), read("model_tflops_per_gpu"), read("mfu"),
-          keys.at_least_0("peak_tflops")};
+  return {read("tokens_per_s"),           read("tokens_per_s_per_gpu"),
+          read("model_tflops_per_gpu"),   read("mfu"),
+          keys.at_least_0("peak_tflops"), keys.find("hfu") == nullptr ? NAN : keys.at_least_0("hfu")};
 }
 
 MeasurementReport measurement_of(const Keys& keys) {

@@ -36,7 +36,7 @@ void forget_what_is_not_measured(const RunConfig& config, MeasurementReport& rep
   const double peak = report.throughput.peak_tflops;
   report.throughput = {};
   report.throughput.tokens_per_s = report.throughput.tokens_per_s_per_gpu = kUnknown;
-  report.throughput.model_tflops_per_gpu = report.throughput.mfu = kUnknown;
+  report.throughput.model_tflops_per_gpu = report.throughput.mfu = report.throughput.hfu = kUnknown;
   report.throughput.peak_tflops = peak;
   report.step_min = report.step_max = {kUnknown};
 }
@@ -59,8 +59,9 @@ PredictionReport report_of(const Prediction& prediction) {
   report.time = {time.step_s,           time.bubble_ratio,       time.bubble_fraction, time.compute_s,
                  time.exposed_tensor_s, time.exposed_pipeline_s, time.exposed_data_s,  time.optimizer_s};
   const Throughput& throughput = prediction.throughput;
-  report.throughput = {throughput.tokens_per_s, throughput.tokens_per_s_per_gpu,
-                       throughput.model_tflops_per_gpu, throughput.mfu, throughput.peak_tflops};
+  report.throughput = {throughput.tokens_per_s,         throughput.tokens_per_s_per_gpu,
+                       throughput.model_tflops_per_gpu, throughput.mfu,
+                       throughput.peak_tflops,          throughput.hfu};
   return report;
 }
 
@@ -104,9 +105,11 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
       mean_in(result.trace, window, {ActionType::reduce_gradients, ActionType::reduce_embedding});
   report.time.optimizer = mean_in(result.trace, window, {ActionType::optimizer});
 
-  const Throughput throughput = throughput_of(config, hardware, report.time.step);
-  report.throughput = {throughput.tokens_per_s, throughput.tokens_per_s_per_gpu,
-                       throughput.model_tflops_per_gpu, throughput.mfu, throughput.peak_tflops};
+  const Throughput throughput =
+      throughput_of(config, hardware, report.time.step, schedule.stages_per_route());
+  report.throughput = {throughput.tokens_per_s,         throughput.tokens_per_s_per_gpu,
+                       throughput.model_tflops_per_gpu, throughput.mfu,
+                       throughput.peak_tflops,          throughput.hfu};
   report.samples = static_cast<int>(result.step_times.size());
   report.step_min = *std::min_element(result.step_times.begin(), result.step_times.end());
   report.step_max = *std::max_element(result.step_times.begin(), result.step_times.end());
@@ -115,8 +118,8 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
   return report;
 }
 
-ModelReport report_of(const ModelConfig& model, std::int64_t seq_length) {
-  return {model.parameters(), model_flops_per_token(model, seq_length).value};
+ModelReport model_report(const RunConfig& config) {
+  return {config.model.parameters(), model_flops_per_token(config).value};
 }
 
 }  // namespace plumbline

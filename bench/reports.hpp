@@ -19,7 +19,8 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
                             const Schedule& schedule, const std::vector<Traffic>& traffic,
                             const HardwareProfile& hardware);
 
-ModelReport report_of(const ModelConfig& model, std::int64_t seq_length);
+/// The model that is trained; its FLOPs include the forward of a teacher.
+ModelReport model_report(const RunConfig& config);
 
 /// This machine: host, processor, library versions, and the environment variables that change results.
 MachineReport this_machine();

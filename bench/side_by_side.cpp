@@ -133,6 +133,19 @@ void peak_lines(Sheet& sheet, const Record& record, std::size_t rank) {
   }
 }
 
+/// MFU and HFU with the numbers they come from.
+void utilisation_lines(Sheet& sheet, const ThroughputReport& throughput, const char* who) {
+  const auto say = [&](const char* name, const char* what, double share) {
+    if (std::isnan(share) || throughput.tokens_per_s_per_gpu <= 0) return;
+    const double per_token = share * throughput.peak_tflops * 1e12 / throughput.tokens_per_s_per_gpu;
+    sheet.say(fmt::format(
+        "{} {:.1f} % = {:.4g} {} FLOP/token x {:.4g} tokens/s per rank / {:.4g} TFLOP/s ({})", name,
+        100 * share, per_token, what, throughput.tokens_per_s_per_gpu, throughput.peak_tflops, who));
+  };
+  say("MFU", "model", throughput.mfu);
+  say("HFU", "executed", throughput.hfu);
+}
+
 }  // namespace
 
 std::string side_by_side(const Record& record) {
@@ -147,8 +160,7 @@ std::string side_by_side(const Record& record) {
   const bool timed = record.measurement && !std::isnan(record.measurement->time.step.value);
   const ThroughputReport& throughput =
       timed || !record.prediction ? record.measurement->throughput : record.prediction->throughput;
-  sheet.say(fmt::format("MFU {:.1f} % of a peak of {:.4g} TFLOP/s per rank{}", 100 * throughput.mfu,
-                        throughput.peak_tflops, timed ? " (measured)" : " (predicted)"));
+  utilisation_lines(sheet, throughput, timed ? "measured" : "predicted");
   if (record.measurement) sheet.say(steps_line(*record.measurement));
   if (record.prediction && !record.prediction->fits) sheet.say("predicted not to fit the memory budget");
   if (record.status != Status::ok) sheet.say(fmt::format("{}: {}", name_of(record.status), record.reason));

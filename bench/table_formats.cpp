@@ -44,6 +44,7 @@ void add_report(const std::string& prefix, const Report* report, Fields& fields)
   add("optimizer_s", [](const Report& r) { return field(r.time.optimizer.value); });
   add("tokens_per_s", [](const Report& r) { return field(r.throughput.tokens_per_s); });
   add("mfu", [](const Report& r) { return field(r.throughput.mfu); });
+  add("hfu", [](const Report& r) { return field(r.throughput.hfu); });
 }
 
 Fields figures_of(const Record& record) {

@@ -78,6 +78,20 @@ TEST(Flops, ExecutedWithRecomputation) {
   }
 }
 
+TEST(Flops, ATeacherAddsItsForward) {
+  RunConfig config = sample::tiny_qwen2();
+  const double model = model_flops_per_token(config).value;
+  const double executed = executed_flops_per_token(config, 1).value;
+  EXPECT_DOUBLE_EQ(model, model_flops_per_token(config.model, 4).value);
+  config.recompute_granularity = Recompute::full;  // of the student only
+  const double again = executed_flops_per_token(config, 1).value - executed;
+  config.teacher = config.model;
+  config.teacher->layers = 4;
+  const double forward = model_flops_per_token(*config.teacher, 4).value / 3;
+  EXPECT_DOUBLE_EQ(model_flops_per_token(config).value, model + forward);
+  EXPECT_DOUBLE_EQ(executed_flops_per_token(config, 2).value, executed + again + forward);
+}
+
 TEST(Flops, SplitBackwardIsTheWhole) {
   RunConfig config = sample::tiny_gpt2();
   config.recompute_granularity = Recompute::full;

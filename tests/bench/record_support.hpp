@@ -34,7 +34,7 @@ inline Record sample_record(const std::string& id) {
   traffic.of(Group::data) = {3, {1000}, {2000}, {4000}, {8}};
   measured.traffic = traffic;
   measured.time = sample_time(0.5);
-  measured.throughput = {1000, 500, 0.1, 0.2, 0.5};
+  measured.throughput = {1000, 500, 0.1, 0.2, 0.5, 0.25};
   measured.samples = 3;
   measured.step_min = {0.45};
   measured.step_max = {0.6};

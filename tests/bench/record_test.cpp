@@ -101,6 +101,7 @@ TEST(Record, HasTheKeysThatScriptsRelyOn) {
                               "/prediction/throughput/tokens_per_s_per_gpu",
                               "/prediction/throughput/model_tflops_per_gpu",
                               "/prediction/throughput/mfu",
+                              "/prediction/throughput/hfu",
                               "/prediction/throughput/peak_tflops",
                               "/measurement/time/step_s",
                               "/measurement/samples",
@@ -128,7 +129,7 @@ TEST(Record, MayLackFiguresAndLoss) {
   record = sample_record("c");
   record.measurement->loss = NAN;
   record.measurement->time = {{NAN}, NAN, NAN, {NAN}, {NAN}, {NAN}, {NAN}, {NAN}};
-  record.measurement->throughput = {NAN, NAN, NAN, NAN, 0.5};
+  record.measurement->throughput = {NAN, NAN, NAN, NAN, 0.5, NAN};
   record.measurement->step_min = record.measurement->step_max = {NAN};
   record.measurement->traffic.reset();
   record.error = compare(*record.prediction, *record.measurement);
