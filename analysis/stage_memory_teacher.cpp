@@ -61,8 +61,8 @@ void StageReplay::distillation_loss() {
   }
   if (s_.distillation.unfused) {
     const std::int64_t fp32 = s_.tokens * s_.vocab * 4;
-    take(kWorkspace, 5 * fp32);  // both outputs, log-softmax, softmax, pointwise divergence
-    give(kWorkspace, fp32);      // pointwise divergence
+    take(kWorkspace, 7 * fp32);  // both outputs, log-softmax, softmax, the three of the divergence
+    give(kWorkspace, 3 * fp32);
     take(kWorkspace, 2 * fp32);  // gradients of log-softmax's output and input
     give(kWorkspace, 6 * fp32);
     if (s_.distillation.language_model) {

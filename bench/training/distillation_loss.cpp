@@ -53,9 +53,14 @@ double unfused_loss(const RankResources& student, const VocabularyColumns& colum
   ops.softmax(student_fp32, columns.valid, true, log_s);
   Tensor p = make("softmax of the teacher");
   ops.softmax(teacher_fp32, columns.valid, false, p);
-  Tensor terms = make("pointwise divergence");
-  double loss = (1 - lm_weight) * ops.divergence_terms(p, log_s, columns.valid, targets, terms);
-  terms.reset();
+  double loss = 0;
+  {
+    // Eager code makes the difference of two products; here one pass writes it, beside memory for the two.
+    const Tensor entropy = make("softmax times its logarithm");
+    const Tensor product = make("softmax times log-softmax");
+    const Tensor terms = make("pointwise divergence");
+    loss = (1 - lm_weight) * ops.divergence_terms(p, log_s, columns.valid, targets, terms);
+  }
   Tensor log_gradient = make("gradient of the log-softmax");
   ops.copy(p, log_gradient);
   const Tensor gradient = make("gradient of the divergence");

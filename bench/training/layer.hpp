@@ -47,7 +47,8 @@ struct LayerActivations {
   Tensor norm1, norm1_stats;
   Tensor qkv;
   Tensor attention, log_sum_exp;
-  Tensor middle;  // after the attention block's residual
+  Tensor probabilities, repeated;  // of unfused attention
+  Tensor middle;                   // after the attention block's residual
   Tensor norm2, norm2_stats;
   Tensor fc1;
   Tensor activation;
@@ -57,6 +58,8 @@ struct LayerActivations {
   Tensor middle_gradient;
   Tensor qkv_gradient;
 
+  /// Forgets what only attention's backward reads besides qkv and its output.
+  void drop_attention_state();
   /// Full recomputation: forgets all but the input.
   void keep_input_only();
 };
@@ -78,6 +81,8 @@ void layer_output(const TrainingContext& context, const Layer& layer, const Laye
                   const LayerActivations& saved, const Matrix& output);
 /// Attention proper, from qkv to attention output and log-sum-exp: all that selective recomputation repeats.
 void layer_attention(const TrainingContext& context, const SharedBuffers& shared, LayerActivations& saved);
+/// Unfused attention: one number for every pair of tokens and query head. Empty otherwise.
+Tensor make_scores(const TrainingContext& context, Category category, const char* holder);
 
 /// Takes the gradient of the output in `stream`, leaves that of the middle there, adds to the gradients of
 /// the matrices and frees `saved` as it goes. Returns the gradient of the first norm's output, with which

@@ -63,11 +63,13 @@ Tensor attention_backward(const TrainingContext& context, const SharedBuffers& s
   Tensor dqkv = context.make(kPassing, "gradient of qkv", shape.tokens, shape.qkv);
   const QueryKeyValue in(shape, saved.qkv);
   const QueryKeyValue out(shape, dqkv);
+  Tensor dscores = make_scores(context, kPassing, "gradient of attention scores");
   ops.attention_backward(shape.attention, in.q, in.k, in.v, saved.attention, saved.log_sum_exp, dattention,
                          out.q, out.k, out.v, shared.attention_scratch);
+  dscores.reset();
   dattention.reset();
   saved.attention.reset();
-  saved.log_sum_exp.reset();
+  saved.drop_attention_state();
   saved.qkv.reset();
   if (shared.rope_cos) {
     ops.rope(out.q, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, true);

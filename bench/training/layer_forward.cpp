@@ -5,11 +5,24 @@
 
 namespace plumbline::training {
 
+Tensor make_scores(const TrainingContext& context, Category category, const char* holder) {
+  if (context.config.attention_backend == AttentionBackend::fused) return {};
+  const AttentionShape& shape = context.shape.attention;
+  return context.make(category, holder, shape.batch * shape.heads * shape.seq, shape.seq);
+}
+
 void layer_attention(const TrainingContext& context, const SharedBuffers& shared, LayerActivations& saved) {
   const StageShape& shape = context.shape;
   saved.attention = context.make(context.kept, "layer attention", shape.tokens, shape.query);
   saved.log_sum_exp = context.make_fp32(context.kept, "layer log-sum-exp",
                                         shape.attention.batch * shape.attention.heads, shape.attention.seq);
+  Tensor scores;
+  if (context.config.attention_backend == AttentionBackend::unfused) {
+    saved.probabilities = make_scores(context, context.kept, "layer attention probabilities");
+    saved.repeated = context.make(context.kept, "layer keys and values per head", shape.tokens,
+                                  2 * (shape.query - shape.key));
+    scores = make_scores(context, Category::workspace, "attention scores");
+  }
   const QueryKeyValue in(shape, saved.qkv);
   context.operators.attention_forward(shape.attention, in.q, in.k, in.v, saved.attention, saved.log_sum_exp,
                                       shared.attention_scratch);
@@ -41,7 +54,7 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared, 
   ops.add(saved.middle, saved.input, vectors.proj_bias, saved.middle);
   if (context.config.recompute_granularity == Recompute::selective) {
     saved.attention.reset();
-    saved.log_sum_exp.reset();
+    saved.drop_attention_state();
   }
 
   saved.norm2 = context.make_stream(context.kept, "layer norm2");

@@ -46,6 +46,12 @@ LayerMatrices Layer::matrices(const Matrix& unit_row) const {
   return {view(places_[0]), view(places_[1]), view(places_[2]), view(places_[3])};
 }
 
+void LayerActivations::drop_attention_state() {
+  log_sum_exp.reset();
+  probabilities.reset();
+  repeated.reset();
+}
+
 void LayerActivations::keep_input_only() {
   Tensor kept = std::move(input);
   *this = LayerActivations();

@@ -84,6 +84,7 @@ RunConfig with_way(RunConfig config, int way) {
                                             : Recompute::none;
   config.zero_stage = config.data_parallel_size() > 1 ? way : 0;
   config.distillation_cache_limit = way + 1;
+  if (way % 2 == 0) config.attention_backend = AttentionBackend::unfused;  // memory only
   const bool may_be_unfused =
       config.tensor_model_parallel_size == 1 && config.distillation_kl == DistillationKl::forward;
   if (way >= 2 && may_be_unfused) config.distillation_loss = DistillationLoss::unfused;
