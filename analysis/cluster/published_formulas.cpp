@@ -8,6 +8,7 @@
 
 #include "analysis/cluster/memory.hpp"
 #include "analysis/cluster/published_jobs.hpp"
+#include "analysis/cluster/published_readers.hpp"
 #include "analysis/simulator.hpp"
 
 namespace plumbline::cluster {
@@ -199,12 +200,15 @@ void stage_times(const PublishedRow& row, const Profiles& profiles, const Schedu
 }  // namespace
 
 FormulaReader formula_reader(std::string_view table) {
-  constexpr std::array<std::pair<std::string_view, FormulaReader>, 5> kReaders = {{
+  constexpr std::array<std::pair<std::string_view, FormulaReader>, 8> kReaders = {{
       {"korthikanti_fig7_activation_percent", activation_percent},
       {"korthikanti_fig1_memory_gib", memory_gib},
       {"korthikanti_table4_layer_22b", layer_22b},
       {"zero_table1_memory_gb", zero_memory},
       {"vocab_parallel_8gpu_stage_times", stage_times},
+      {"vocab_parallel_table3_scaling", vocabulary_scaling},
+      {"zero_bubble_table5", handcrafted_bubbles},
+      {"schedule_formulas", schedule_formulas},
   }};
   for (const auto& [name, reader] : kReaders) {
     if (name == table) return reader;
