@@ -159,7 +159,7 @@ PartCost layer_cost(const Machine& machine, const Software& sw, const Job& job) 
   if (sw.sharded) f.stream(4 * parameters);
   const double edges = 2 * edge(machine, job, s.unit);
   cost.forward.tensor = edges * (sw.async_tensor ? kAsyncExposed : 1);
-  const double communication_operators = job.tensor > 1 ? 2.0 * (job.sequence_parallel ? 2 : 1) : 0;
+  const double communication_operators = job.tensor > 1 ? 4.0 * (job.sequence_parallel ? 2 : 1) : 0;
   cost.forward.host = operator_host(sw, job, sw.layer_forward_operators + communication_operators, true);
 
   if (job.recomputation == Recomputation::full) {

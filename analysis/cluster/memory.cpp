@@ -28,8 +28,10 @@ double layer_activation_bytes(const Software& sw, const Job& job) {
     // Norms keep their inputs (4h); query, key, value, attention output, its statistics; gate, up, product.
     bytes = tokens * ((8 * h) / cut + (4 * q + 4 * kv + 6 * job.model.ffn + 4 * job.model.heads) / t);
     if (job.recomputation == Recomputation::selective) {
-      // Half of the products' results, attention's result and the layer's input.
-      bytes = tokens * ((3 * h) / cut + (4 * q + 2 * kv + 2 * job.model.ffn + 4 * job.model.heads) / t);
+      // The layer's input; of its seven products every second result (query, value, gate, down); attention's
+      // result and its statistics (torchtitan, parallelize_llama.py: operators that selective recomputation
+      // saves).
+      bytes = tokens * ((4 * h) / cut + (4 * q + 2 * kv + 2 * job.model.ffn + 4 * job.model.heads) / t);
     }
     return bytes;
   }

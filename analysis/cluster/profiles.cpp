@@ -57,6 +57,7 @@ constexpr Field<Software, double> kSoftware[] = {
     {"loss_backward_passes", &Software::loss_backward_passes},
     {"message_s", &Software::message_s},
     {"collective_slowdown", &Software::collective_slowdown},
+    {"interlaced_slowdown", &Software::interlaced_slowdown},
     {"vocabulary_pass_s", &Software::vocabulary_pass_s},
     {"micro_batch_s", &Software::micro_batch_s},
     {"step_s", &Software::step_s},

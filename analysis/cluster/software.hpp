@@ -32,6 +32,7 @@ struct Software {
   double loss_backward_passes = 0;
   double message_s = 0;            // of a pipeline message: both sides synchronise with the host
   double collective_slowdown = 1;  // of compute while collectives of other passes wait on the device
+  double interlaced_slowdown = 1;  // of compute between passes that all pipeline ranks do in step
   double vocabulary_pass_s = 0;    // hand-over between streams of a vocabulary pass
   double micro_batch_s = 0;        // host time of a stage per micro-batch outside the operators
   double step_s = 0;               // per step: data, logging, synchronisations

@@ -107,7 +107,9 @@ JobCosts job_costs(const Machine& machine, const Software& software, const Job& 
     costs.statistics = 3 * all_reduce_seconds(machine.network, pipe, 4 * job.sequence * job.micro_batch);
   }
   costs.vocabulary = job.vocabulary;
-  costs.slowdown = split && job.vocabulary != Vocabulary::interlaced ? software.collective_slowdown : 1;
+  costs.slowdown = !split                                     ? 1
+                   : job.vocabulary == Vocabulary::interlaced ? software.interlaced_slowdown
+                                                              : software.collective_slowdown;
   costs.vocabulary_pass = software.vocabulary_pass_s;
   costs.host_per_pass = software.micro_batch_s / 2;
   costs.pipeline = job.pipeline;
