@@ -107,33 +107,30 @@ void OutputEnd::weight_gradient(OutputActivations& saved) const {
   saved.logits.reset();
 }
 
-Tensor OutputEnd::stream_gradient(OutputActivations& saved, const Matrix& norm_gradient,
-                                  Category category) const {
-  Tensor gradient = rank_.context.make_stream(category, "gradient of the last layer");
+void OutputEnd::stream_gradient(const OutputActivations& saved, const Matrix& norm_gradient,
+                                const Matrix& gradient) const {
   norm_backward(rank_.context, norm_gradient, saved.input, norm_weight_, saved.stats, {}, gradient,
                 norm_weight_gradient_, norm_bias_gradient_);
-  return gradient;
 }
 
-Tensor OutputEnd::backward(std::uint32_t microbatch, OutputActivations& saved) const {
+void OutputEnd::backward(std::uint32_t microbatch, OutputActivations& saved, const Place& gradient) const {
   const Tensor dnorm = norm_gradient(microbatch, saved);
   if (shard_ == nullptr) {
     weight_gradient(saved);
     rank_.gradients.done(units_.front());
   }
-  Tensor gradient = stream_gradient(saved, dnorm, Category::workspace);
+  stream_gradient(saved, dnorm, gradient());
   saved.norm.reset();
   saved.stats.reset();
   saved.input.reset();
-  return gradient;
 }
 
-Tensor OutputEnd::backward_input(std::uint32_t microbatch, OutputActivations& saved) const {
+void OutputEnd::backward_input(std::uint32_t microbatch, OutputActivations& saved,
+                               const Place& gradient) const {
   const Tensor dnorm = norm_gradient(microbatch, saved);
-  Tensor gradient = stream_gradient(saved, dnorm, Category::activations);
+  stream_gradient(saved, dnorm, gradient());
   saved.stats.reset();
   saved.input.reset();
-  return gradient;
 }
 
 void OutputEnd::backward_weight(OutputActivations& saved) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "bench/training/rank_resources.hpp"
@@ -40,16 +41,19 @@ class OutputEnd {
   /// The two halves of forward: the final norm, and the output layer's product (T, v) of `type`.
   void normalise(OutputActivations& saved) const;
   Tensor project(const Matrix& norm, Category category, DType type) const;
-  /// Input and weight gradients; frees all of `saved`. Returns the gradient of the last layer's output.
-  Tensor backward(std::uint32_t microbatch, OutputActivations& saved) const;
+  /// Says, right before it is written, where the gradient of the last layer's output goes.
+  using Place = std::function<Matrix()>;
+  /// Input and weight gradients; frees all of `saved`.
+  void backward(std::uint32_t microbatch, OutputActivations& saved, const Place& gradient) const;
   /// The input gradient alone: keeps the norm's output and the logits for backward_weight.
-  Tensor backward_input(std::uint32_t microbatch, OutputActivations& saved) const;
+  void backward_input(std::uint32_t microbatch, OutputActivations& saved, const Place& gradient) const;
   void backward_weight(OutputActivations& saved) const;
 
  private:
   Tensor norm_gradient(std::uint32_t microbatch, const OutputActivations& saved) const;
   void weight_gradient(OutputActivations& saved) const;
-  Tensor stream_gradient(OutputActivations& saved, const Matrix& norm_gradient, Category category) const;
+  void stream_gradient(const OutputActivations& saved, const Matrix& norm_gradient,
+                       const Matrix& gradient) const;
 
   RankResources& rank_;
   VocabularyShard* shard_;             // null unless the vocabulary is split

@@ -78,7 +78,8 @@ MicrobatchState& ModelStage::held(std::uint32_t microbatch, const char* action) 
 }
 
 Matrix ModelStage::receive_forward(std::uint32_t microbatch) {
-  Tensor& input = in_flight_.at(microbatch).layers.front().input;
+  MicrobatchState& state = in_flight_.at(microbatch);
+  Tensor& input = layers_.empty() ? state.output.input : state.layers.front().input;
   input = rank_.context.make_stream(Category::activations, "layer input");
   return input;
 }
@@ -171,10 +172,20 @@ Matrix ModelStage::input_gradient_place(std::uint32_t microbatch, const Matrix& 
   return previous_ != nullptr ? previous_->receive_backward(microbatch) : send_backward_.matrix();
 }
 
+Matrix ModelStage::output_gradient_place(std::uint32_t microbatch, MicrobatchState& state,
+                                         Category category) {
+  if (layers_.empty()) return input_gradient_place(microbatch, {});
+  state.output_gradient = rank_.context.make_stream(category, "gradient of the last layer");
+  return state.output_gradient;
+}
+
 void ModelStage::backward(std::uint32_t microbatch) {
   MicrobatchState& state = held(microbatch, "B");
   rank_.values.begin_action(backward_uses_);
-  if (output_) state.output_gradient = output_->backward(microbatch, state.output);
+  if (output_) {
+    output_->backward(microbatch, state.output,
+                      [&] { return output_gradient_place(microbatch, state, Category::workspace); });
+  }
   for (std::size_t g = groups_.size(); g-- > 0;) {
     if (recomputes_all()) recompute(groups_[g], state);
     for (std::size_t i = groups_[g].end; i-- > groups_[g].first;) layer_backward_step(i, state, microbatch);
@@ -202,8 +213,11 @@ void ModelStage::layer_backward_step(std::size_t i, MicrobatchState& state, std:
 void ModelStage::backward_input(std::uint32_t microbatch) {
   MicrobatchState& state = held(microbatch, "I");
   rank_.values.begin_action(backward_uses_);
-  if (output_) state.output_gradient = output_->backward_input(microbatch, state.output);
-  state.layers.back().output_gradient = std::move(state.output_gradient);
+  if (output_) {
+    output_->backward_input(microbatch, state.output,
+                            [&] { return output_gradient_place(microbatch, state, Category::activations); });
+  }
+  if (!layers_.empty()) state.layers.back().output_gradient = std::move(state.output_gradient);
   Tensor input_gradient;  // a first stage has nobody to hand it to
   for (std::size_t g = groups_.size(); g-- > 0;) {
     if (recomputes_all()) recompute(groups_[g], state);

@@ -13,7 +13,8 @@
 
 namespace plumbline::training {
 
-/// Forward and backward of micro-batches. README.md in this folder lists what is allocated when.
+/// Forward and backward of micro-batches. A last stage may be without layers. README.md in this folder lists
+/// what is allocated when.
 class ModelStage {
  public:
   /// `joint`: somebody else packs and unpacks this stage's messages and owns their buffers. With a teacher in
@@ -68,6 +69,9 @@ class ModelStage {
                         Tensor& input_gradient);
   /// Where the gradient of the stage's input goes; `own` on a first stage.
   Matrix input_gradient_place(std::uint32_t microbatch, const Matrix& own);
+  /// Of a last stage: where the gradient of its last layer's output goes, or of its input when it has no
+  /// layer.
+  Matrix output_gradient_place(std::uint32_t microbatch, MicrobatchState& state, Category category);
   bool recomputes_all() const;
 
   RankResources& rank_;
