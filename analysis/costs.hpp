@@ -1,6 +1,7 @@
 // What each action of a schedule costs: the simulator's input besides the schedule.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -37,6 +38,19 @@ struct Hop {
   std::optional<Seconds> teacher_transfer{};
 };
 
+/// What the collectives of a cut vocabulary take beside the computation, each on a lane of its own
+/// (arXiv:2411.05288; bench/training/vocabulary.md). In the order in which a micro-batch meets them, but for
+/// the embedding's.
+struct VocabularyCollectiveTimes {
+  Seconds hidden{};      // C0: from the last stage's F to S on all other ranks
+  Seconds statistics{};  // C1: from the last S; then T, or C2 with one barrier
+  Seconds gradient{};    // C2: from the last T, then the last stage's backward; with one barrier also T
+  Seconds embedding{};   // I1: from the last IF to the first stage's F
+  Seconds embedding_gradient{};  // I2: from the first stage's backward to IB
+
+  std::array<Seconds, 5> all() const { return {hidden, statistics, gradient, embedding, embedding_gradient}; }
+};
+
 /// The Hop it is holds between ranks of one node.
 struct Costs : Hop {
   std::vector<StageCosts> stages;  // one per stage of the schedule
@@ -45,6 +59,7 @@ struct Costs : Hop {
   Hop between_nodes{};
   /// Part of a transfer that also occupies the receiving rank's processor (a CPU copies; a GPU does not).
   Seconds receive_busy{};
+  VocabularyCollectiveTimes vocabulary;
   Seconds reduce_gradients{};  // reduction left after the last backward, per rank
   Seconds reduce_embedding{};  // tied embeddings, first and last rank
   Seconds optimizer{};

@@ -58,13 +58,15 @@ Costs balanced(const Costs& costs) {
 Costs with_free_transfers(Costs costs) {
   static_cast<Hop&>(costs) = costs.between_nodes = {};
   costs.receive_busy = {};
+  costs.vocabulary = {};
   return costs;
 }
 
 int slowest(const Costs& costs) {
   const auto work = [](const StageCosts& s) {
     const Seconds split = s.backward_input + s.backward_weight;
-    return s.forward + std::max(s.backward, split) + s.teacher_forward;
+    const Seconds vocabulary = s.vocab_forward + s.vocab_backward + s.input_forward + s.input_backward;
+    return s.forward + std::max(s.backward, split) + s.teacher_forward + vocabulary;
   };
   const auto at =
       std::max_element(costs.stages.begin(), costs.stages.end(),
@@ -121,6 +123,9 @@ CriticalPath critical_path(const Schedule& schedule, const Costs& given) {
     if (node.lane < plan.ranks()) {
       charge(labels.of_node[at].empty() ? fmt::format("receive on rank {}", node.lane) : labels.of_node[at],
              cost);
+    } else if (plan.is_collective(node)) {
+      charge("collectives of the vocabulary", cost);
+      path.transfers += Seconds{cost};
     } else {
       // A link: name it after the action that filled it.
       charge("transfer of " + labels.of_node[dependency], cost);

@@ -89,6 +89,8 @@ struct VocabularyCollectives {
   OperatorCall embedding_gradient;  // I2: from the first stage's backward to IB
 };
 VocabularyCollectives vocabulary_collectives(const StageShape& s, const Layout& layout);
+/// Where nothing runs beside computation: which of them the rank of `s` spends time on in IF, S, T or IB.
+std::vector<OperatorCall> vocabulary_calls_of(const StageShape& s, ActionType type, const Layout& layout);
 
 /// Clearing of a stage's gradients for the next step.
 std::vector<OperatorCall> clear_calls(const StageShape& shape);

@@ -83,4 +83,19 @@ VocabularyCollectives vocabulary_collectives(const StageShape& s, const Layout& 
   };
 }
 
+std::vector<OperatorCall> vocabulary_calls_of(const StageShape& s, ActionType type, const Layout& layout) {
+  const VocabularyCollectives all = vocabulary_collectives(s, layout);
+  const VocabularyShape& at = s.vocabulary;
+  std::vector<OperatorCall> calls;
+  if (type == ActionType::vocab_forward) {
+    if (!at.last_rank) calls.push_back(all.hidden);
+    calls.push_back(all.statistics);
+    if (!at.two_barriers) calls.push_back(all.gradient);
+  }
+  if (type == ActionType::vocab_backward && at.two_barriers) calls.push_back(all.gradient);
+  if (type == ActionType::input_forward) calls.push_back(all.embedding);
+  if (type == ActionType::input_backward && !at.first_rank) calls.push_back(all.embedding_gradient);
+  return calls;
+}
+
 }  // namespace plumbline

@@ -12,6 +12,7 @@ namespace {
 struct Shares {
   double tensor = 0;
   double data = 0;
+  double vocabulary = 0;
 };
 
 Shares communication_shares(const Schedule& schedule, const StageCostsPrediction& predicted) {
@@ -20,6 +21,7 @@ Shares communication_shares(const Schedule& schedule, const StageCostsPrediction
   const auto add = [&](const PassCommunication& part, Seconds cost) {
     waits.tensor += part.tensor;
     waits.data += part.data;
+    waits.vocabulary += part.vocabulary;
     all += cost;
   };
   for (const auto& actions : schedule.actions) {
@@ -31,13 +33,19 @@ Shares communication_shares(const Schedule& schedule, const StageCostsPrediction
       if (action.type == ActionType::backward_input) add(part.backward_input, cost.backward_input);
       if (action.type == ActionType::backward_weight) add(part.backward_weight, cost.backward_weight);
       if (action.type == ActionType::teacher_forward) add(part.teacher_forward, cost.teacher_forward);
+      if (action.type == ActionType::vocab_forward) add(part.vocab_forward, cost.vocab_forward);
+      if (action.type == ActionType::vocab_backward) add(part.vocab_backward, cost.vocab_backward);
+      if (action.type == ActionType::input_forward) add(part.input_forward, cost.input_forward);
+      if (action.type == ActionType::input_backward) add(part.input_backward, cost.input_backward);
     }
   }
-  for (const StageCosts& cost : predicted.costs.stages) add({{}, cost.last_backward}, cost.last_backward);
-  return all.value > 0 ? Shares{waits.tensor / all, waits.data / all} : Shares{};
+  for (const StageCosts& cost : predicted.costs.stages) add({{}, cost.last_backward, {}}, cost.last_backward);
+  return all.value > 0 ? Shares{waits.tensor / all, waits.data / all, waits.vocabulary / all} : Shares{};
 }
 
-StepTime step_time(const Schedule& schedule, const Trace& trace, const StageCostsPrediction& predicted) {
+/// Adds to `vocabulary` what the actions themselves wait for its collectives.
+StepTime step_time(const Schedule& schedule, const Trace& trace, const StageCostsPrediction& predicted,
+                   VocabularyWaits& vocabulary) {
   StepTime time;
   const Bubble bubble = bubble_of(trace);
   time.bubble_ratio = bubble.ratio;
@@ -46,8 +54,12 @@ StepTime step_time(const Schedule& schedule, const Trace& trace, const StageCost
   const Seconds busy = window * (1 - bubble.fraction);
   const Shares shares = communication_shares(schedule, predicted);
   time.exposed_tensor_s = busy * shares.tensor;
-  time.compute_s = busy * (1 - shares.tensor - shares.data);
-  time.exposed_pipeline_s = window - busy;
+  time.compute_s = busy * (1 - shares.tensor - shares.data - shares.vocabulary);
+  const Seconds waited = busy * shares.vocabulary;
+  time.exposed_pipeline_s = window - busy + waited;
+  vocabulary.collectives_s += waited;
+  vocabulary.exposed_s += waited;
+  vocabulary.waited_s += waited;
   time.exposed_data_s = busy * shares.data +
                         mean_in(trace, window, {ActionType::reduce_gradients, ActionType::reduce_embedding});
   time.optimizer_s = mean_in(trace, window, {ActionType::optimizer});
@@ -96,7 +108,8 @@ Prediction predict(const RunConfig& config, const Schedule& schedule, const Hard
   prediction.fits = prediction.memory.fits(prediction.budget);
   StageCostsPrediction predicted = stage_costs(config, schedule, hardware);
   prediction.trace = simulate(schedule, predicted.costs);
-  prediction.time = step_time(schedule, prediction.trace, predicted);
+  prediction.vocabulary = vocabulary_waits(schedule, predicted.costs);
+  prediction.time = step_time(schedule, prediction.trace, predicted, prediction.vocabulary);
   prediction.throughput =
       throughput_of(config, hardware, prediction.time.step_s, schedule.stages_per_route());
   prediction.costs = std::move(predicted.costs);

@@ -8,6 +8,7 @@
 #include "analysis/hardware.hpp"
 #include "analysis/memory_model.hpp"
 #include "analysis/time_model.hpp"
+#include "analysis/vocabulary_time.hpp"
 #include "core/run_config.hpp"
 #include "core/schedule.hpp"
 #include "core/trace.hpp"
@@ -44,6 +45,7 @@ struct Prediction {
   Throughput throughput;
   Costs costs;                  // the simulator's input
   Trace trace;                  // its output
+  VocabularyWaits vocabulary;   // of a cut vocabulary; waits are part of time.exposed_pipeline_s
   std::vector<CostLine> lines;  // where the time of each stage comes from
 };
 

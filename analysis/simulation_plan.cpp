@@ -7,35 +7,12 @@
 #include <map>
 #include <utility>
 
+#include "analysis/simulation_prices.hpp"
 #include "core/blocked_cycle.hpp"
 #include "core/dependency_walk.hpp"
 #include "core/error.hpp"
 
 namespace plumbline {
-namespace {
-
-// Price layout: two fixed entries, per stage one entry per action type, per stage one for its last backward
-// if asked for, then overlapped pairs, then four for the links: within and between nodes, each without and
-// with a teacher's payload.
-constexpr std::uint32_t kTypes = kActionTypes;
-constexpr std::uint32_t kFree = 0;         // takes no time
-constexpr std::uint32_t kReceiveCopy = 1;  // an implicit receive's work on the receiving rank
-constexpr std::uint32_t kFixed = 2;
-constexpr std::uint32_t kTeacher = 1;
-constexpr std::uint32_t kBetweenNodes = 2;
-constexpr std::uint32_t kLinkPrices = 4;
-
-/// The receiver's part grows with the message.
-Seconds teacher_receive(const Costs& costs) {
-  if (!costs.teacher_transfer || costs.transfer.value <= 0) return costs.receive_busy;
-  return costs.receive_busy * (*costs.teacher_transfer / costs.transfer);
-}
-
-std::uint32_t price_of(int stage, ActionType type) {
-  return kFixed + static_cast<std::uint32_t>(stage) * kTypes + static_cast<std::uint32_t>(type);
-}
-
-}  // namespace
 
 PlanOptions plan_options(const Costs& costs) {
   PlanOptions options;
@@ -44,6 +21,9 @@ PlanOptions plan_options(const Costs& costs) {
   options.ranks_per_node = costs.ranks_per_node;
   options.links = takes_time(costs) || options.receive_busy ||
                   (costs.ranks_per_node > 0 && takes_time(costs.between_nodes));
+  const auto collectives = costs.vocabulary.all();
+  options.collectives =
+      std::any_of(collectives.begin(), collectives.end(), [](Seconds time) { return time.value > 0; });
   options.one_send_buffer = costs.one_send_buffer;
   options.last_backward = std::any_of(costs.stages.begin(), costs.stages.end(),
                                       [](const StageCosts& s) { return s.last_backward.value > 0; });
@@ -69,6 +49,8 @@ class PlanBuilder {
     plan.nodes_.reserve(1 + actions * (options.links && !explicit_transfers_ ? 2 : 1) + actions / 8);
     plan.nodes_.push_back({0, 0, kFree});
     place_links();
+    first_collective_lane_ = lanes_;
+    if (options.collectives) lanes_ += kCollectives;
     meeting_lane_.fill(-1);
   }
 
@@ -77,6 +59,7 @@ class PlanBuilder {
   std::int32_t place(int rank, int position, std::int32_t node) {
     const Action& action = at(rank, position);
     receive_copy(rank, action, node);
+    if (has_hidden_here(rank, action)) node = -1;
     const std::int32_t mine = add(rank, node, price_at(rank, position));
     plan_
         .node_of_action_[first_action_[static_cast<std::size_t>(rank)] + static_cast<std::size_t>(position)] =
@@ -106,7 +89,8 @@ class PlanBuilder {
       base = lanes_;
       lanes_ += signal >= Signal::embedding_meet ? 1 : schedule_.microbatches;
     }
-    return add(base + index, node, kFree);
+    const std::int32_t meeting = add(base + index, node, kFree);
+    return options_.collectives ? after_meeting(signal, index, meeting) : meeting;
   }
 
   /// Link prices come last; only now is it known where.
@@ -116,6 +100,7 @@ class PlanBuilder {
     for (const auto& [node, kind] : link_nodes_) {
       plan_.nodes_[static_cast<std::size_t>(node)].price = plan_.first_link_price_ + kind;
     }
+    plan_.first_collective_price_ = plan_.first_link_price_ + kLinkPrices;
   }
 
  private:
@@ -190,10 +175,42 @@ class PlanBuilder {
     }
   }
 
+  std::int32_t collective(Collective kind, std::int32_t node) {
+    const std::int32_t mine = add(first_collective_lane_ + static_cast<int>(kind), node, 0);
+    link_nodes_.emplace_back(mine, kLinkPrices + kind);
+    return mine;
+  }
+
+  /// S on the rank that broadcasts the hidden states does not wait for them.
+  bool has_hidden_here(int rank, const Action& action) const {
+    return options_.collectives && action.type == ActionType::vocab_forward &&
+           schedule_.vocab != VocabPasses::interlaced && rank == schedule_.rank_of_stage.back();
+  }
+
+  /// What follows the meeting of all ranks once the last one has come to it.
+  std::int32_t after_meeting(Signal signal, std::int32_t index, std::int32_t node) {
+    if (signal != Signal::vocab_scores && signal != Signal::vocab_gradient && signal != Signal::input) {
+      return node;
+    }
+    std::vector<int>& arrived = arrived_[static_cast<std::size_t>(signal)];
+    arrived.resize(static_cast<std::size_t>(schedule_.microbatches));
+    if (++arrived[static_cast<std::size_t>(index)] < schedule_.ranks) return node;
+    const bool one_barrier = schedule_.vocab == VocabPasses::one_barrier;
+    if (signal == Signal::input) return collective(kEmbedding, node);
+    if (signal == Signal::vocab_gradient) return one_barrier ? node : collective(kGradient, node);
+    node = collective(kStatistics, node);
+    return one_barrier ? collective(kGradient, node) : node;
+  }
+
   /// The message that carries a result to another rank, when there is one and it takes time.
   std::int32_t link(int /*rank*/, const Action& action, std::int32_t node) {
-    if (!options_.links) return node;
     using enum ActionType;
+    if (options_.collectives) {
+      const bool gives = action.type == backward || action.type == backward_input;
+      if (action.type == forward && schedule_.last_of_route(action.stage)) return collective(kHidden, node);
+      if (gives && schedule_.first_of_route(action.stage)) return collective(kEmbeddingGradient, node);
+    }
+    if (!options_.links) return node;
     int lane = -1;
     if (explicit_transfers_) {
       if (action.type == send_forward || action.type == send_teacher) lane = forward_lane_[action.stage];
@@ -221,10 +238,12 @@ class PlanBuilder {
   std::vector<int> last_position_;  // by stage: of its last backward on its rank
   std::vector<int> forward_lane_;   // by sending stage
   std::vector<int> backward_lane_;  // by sending stage
+  int first_collective_lane_ = 0;
   std::array<int, kSignals> meeting_lane_{};
+  std::array<std::vector<int>, kSignals> arrived_;  // by micro-batch
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> pairs_;
   std::vector<bool> between_nodes_;                                 // by link lane
-  std::vector<std::pair<std::int32_t, std::uint32_t>> link_nodes_;  // and which link price
+  std::vector<std::pair<std::int32_t, std::uint32_t>> link_nodes_;  // and which price from the links' on
 };
 
 SimulationPlan::SimulationPlan(const Schedule& schedule, PlanOptions options) {
@@ -239,64 +258,6 @@ SimulationPlan::SimulationPlan(const Schedule& schedule, PlanOptions options) {
                                  describe(schedule, find_blocked_cycle(schedule, walk_options))));
   }
   builder.finish();
-}
-
-std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) const {
-  if (costs.stages.size() != static_cast<std::size_t>(stages_)) {
-    throw InputError(
-        fmt::format("costs: {} stages given, the schedule has {}", costs.stages.size(), stages_));
-  }
-  std::vector<Price> prices(first_link_price_ + kLinkPrices, Price{0, 0});
-  prices[kReceiveCopy].cost = costs.receive_busy.value;
-  const std::vector<double> actions = action_prices(costs);
-  for (std::size_t i = 0; i < actions.size(); ++i) prices[kFixed + i].cost = actions[i];
-  for (std::size_t stage = 0; stage < last_backward_.size(); ++stage) {
-    prices[first_last_price_ + stage].cost =
-        actions[stage * kTypes + static_cast<std::size_t>(last_backward_[stage])] +
-        costs.stages[stage].last_backward.value;
-  }
-  for (std::size_t i = 0; i < pairs_.size(); ++i) {
-    prices[first_pair_price_ + i].cost =
-        (prices[pairs_[i].first].cost + prices[pairs_[i].second].cost) * costs.overlap_factor;
-  }
-  // The receiver's part of a transfer is done by the receiver when it comes to it, not by the link.
-  for (const std::uint32_t kind : {0U, kBetweenNodes}) {
-    const Hop& hop = kind == 0 ? costs : costs.between_nodes;
-    const auto link = [&](Seconds transfer, Seconds receive) {
-      const double copied = std::min(receive.value, (transfer + hop.latency).value);
-      return Price{transfer.value, hop.latency.value - copied};
-    };
-    prices[first_link_price_ + kind] = link(hop.transfer, costs.receive_busy);
-    prices[first_link_price_ + kind + kTeacher] =
-        link(hop.teacher_transfer.value_or(hop.transfer), teacher_receive(costs));
-  }
-  return prices;
-}
-
-std::vector<double> action_prices(const Costs& costs) {
-  std::vector<double> prices(costs.stages.size() * kTypes, 0.0);
-  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
-    const StageCosts& c = costs.stages[stage];
-    const auto set = [&](ActionType type, Seconds cost) {
-      prices[stage * kTypes + static_cast<std::size_t>(type)] = cost.value;
-    };
-    set(ActionType::forward, c.forward);
-    set(ActionType::backward, c.backward);
-    set(ActionType::backward_input, c.backward_input);
-    set(ActionType::backward_weight, c.backward_weight);
-    set(ActionType::receive_forward, costs.receive_busy);
-    set(ActionType::receive_backward, costs.receive_busy);
-    set(ActionType::receive_teacher, teacher_receive(costs));
-    set(ActionType::teacher_forward, c.teacher_forward);
-    set(ActionType::vocab_forward, c.vocab_forward);
-    set(ActionType::vocab_backward, c.vocab_backward);
-    set(ActionType::input_forward, c.input_forward);
-    set(ActionType::input_backward, c.input_backward);
-    set(ActionType::reduce_gradients, costs.reduce_gradients + c.reduce_gradients);
-    set(ActionType::reduce_embedding, costs.reduce_embedding + c.reduce_embedding);
-    set(ActionType::optimizer, costs.optimizer + c.optimizer);
-  }
-  return prices;
 }
 
 void sweep(const SimulationPlan& plan, const std::vector<SimulationPlan::Price>& prices, SweepTimes& times) {

@@ -15,13 +15,15 @@ struct PlanOptions {
   bool one_send_buffer = false;  // see Costs
   bool last_backward = false;    // the last B or W of a stage has a price of its own
   int ranks_per_node = 0;        // see Costs
+  bool collectives = false;      // those of a cut vocabulary take time
 };
 
 /// What a schedule needs of the plan's options under these costs.
 PlanOptions plan_options(const Costs& costs);
 
 /// Nodes in an order in which every dependency comes first. A node runs on a lane (a rank, a link between two
-/// ranks, or a meeting of several ranks), after the node before it on that lane and after `dependency`.
+/// ranks, a kind of collective, or a meeting of several ranks), after the node before it on that lane and
+/// after `dependency`.
 class SimulationPlan {
  public:
   struct Node {
@@ -48,6 +50,9 @@ class SimulationPlan {
   /// Which lanes' nodes of this price keep a processor busy (compute and receive copies).
   bool occupies_processor(std::uint32_t price) const { return price < first_link_price_; }
 
+  /// Is it a collective of a cut vocabulary?
+  bool is_collective(const Node& node) const { return node.price >= first_collective_price_; }
+
   /// The prices of all nodes in seconds.
   std::vector<Price> prices(const Costs& costs) const;
 
@@ -67,6 +72,7 @@ class SimulationPlan {
   std::uint32_t first_last_price_ = 0;     // by stage, when there are any
   std::uint32_t first_pair_price_ = 0;
   std::uint32_t first_link_price_ = 0;
+  std::uint32_t first_collective_price_ = 0;
 };
 
 /// Seconds by stage × kActionTypes + type.

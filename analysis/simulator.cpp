@@ -43,6 +43,7 @@ void check_costs(const Costs& costs) {
     check(hop.transfer.value, "transfer");
     check(hop.latency.value, "latency");
   }
+  for (const Seconds time : costs.vocabulary.all()) check(time.value, "vocabulary");
   check(costs.receive_busy.value, "receive_busy");
   check(costs.reduce_gradients.value, "reduce_gradients");
   check(costs.reduce_embedding.value, "reduce_embedding");
@@ -174,7 +175,7 @@ Seconds simulate_makespan(const Schedule& schedule, const Costs& costs) {
   if (oversubscribed(schedule, costs)) return simulate(schedule, costs).makespan();
   check_costs(costs);
   const PlanOptions options = plan_options(costs);
-  if (!options.links && !options.one_send_buffer && !options.last_backward)
+  if (!options.links && !options.one_send_buffer && !options.last_backward && !options.collectives)
     return direct_makespan(schedule, costs);
   const SimulationPlan plan(schedule, options);
   SweepTimes times;

@@ -31,33 +31,6 @@ std::int64_t StageReplay::group_size() const {
   return s_.recompute == Recompute::full ? s_.recompute_layers : 1;
 }
 
-std::vector<std::int64_t> StageReplay::units_in_order_of_use(ActionType type) const {
-  std::vector<std::int64_t> units;
-  if (s_.zero < 3 || type == ActionType::backward_weight) return units;
-  const auto use = [&](std::int64_t elements) { units.push_back(elements * s_.e()); };
-  if (type == ActionType::forward) {
-    if (s_.embeds()) use(vocabulary_unit_);
-    if (s_.first && s_.positions > 0) use(position_unit_);
-    for (std::int64_t layer = 0; layer < s_.layers; ++layer) use(layer_unit_);
-    if (s_.scores()) use(vocabulary_unit_);
-    return units;
-  }
-  if (type == ActionType::input_forward || type == ActionType::vocab_forward ||
-      (type == ActionType::vocab_backward && s_.vocabulary.two_barriers)) {
-    use(vocabulary_unit_);
-    return units;
-  }
-  if (type == ActionType::vocab_backward || type == ActionType::input_backward) return units;
-  if (s_.scores()) use(vocabulary_unit_);
-  // The last layer of a recomputed group is used once, for both ways: an immediate repeat.
-  const std::int64_t size = group_size();
-  for (std::int64_t begin = (s_.layers - 1) / size * size; begin >= 0; begin -= size) {
-    const std::int64_t layers = std::min(size, s_.layers - begin);
-    for (std::int64_t i = 0; i < 2 * layers - 1; ++i) use(layer_unit_);
-  }
-  return units;
-}
-
 void StageReplay::gather_stream() {
   take(kWorkspace, bytes_.gathered);
 }
@@ -75,23 +48,6 @@ void StageReplay::sum_over_tensor_ranks() {
 void StageReplay::passing_scores() {
   take(kWorkspace, bytes_.scores);
   give(kWorkspace, bytes_.scores);
-}
-
-void StageReplay::first_gradient_of(std::int64_t unit) {
-  if (s_.zero >= 2) take(Category::gradients, unit * s_.g());
-}
-
-void StageReplay::gradient_done(std::int64_t unit, bool is_final) {
-  const std::int64_t piece = unit / s_.data * s_.g();
-  if (s_.zero >= 2) {
-    under_way_.start(replay_, unit * s_.g(), piece);
-  } else if (s_.zero == 1 && is_final) {
-    under_way_.start(replay_, 0, piece);
-  }
-}
-
-void StageReplay::end_of_action() {
-  if (s_.zero >= 2) under_way_.finish(replay_);
 }
 
 Category StageReplay::stage_gradient() const {
@@ -281,6 +237,15 @@ void StageReplay::layer_backward(std::int64_t layer) {
   give(kActivations, bytes_.stream + bytes_.statistics);  // x and the first norm's statistics
 }
 
+/// G of a last stage. Without layers it is what the stage hands on.
+void StageReplay::take_stage_gradient(Category category) {
+  if (s_.layers > 0) {
+    take(category, bytes_.stream);
+  } else if (s_.previous_here) {
+    take(kCommunication, bytes_.stream);
+  }
+}
+
 void StageReplay::backward() {
   if (joint_after()) {
     take(kCommunication, bytes_.stream);  // G, copied out of the message
@@ -293,12 +258,12 @@ void StageReplay::backward() {
     values_.end_use();
     output_layer_weight();
     gradient_done(vocabulary_unit_, final_.output);
-    take(kWorkspace, bytes_.stream);  // G
+    take_stage_gradient(kWorkspace);
     give(kWorkspace, bytes_.stream);
     give(kActivations, 2 * bytes_.stream + bytes_.statistics);  // final norm output, input, statistics
   } else if (s_.last) {
     take_output_gradient();
-    take(kWorkspace, bytes_.stream);  // G
+    take_stage_gradient(kWorkspace);
     give(kWorkspace, bytes_.stream);
     give(kActivations, bytes_.stream + bytes_.statistics);  // final input
   }
@@ -307,7 +272,7 @@ void StageReplay::backward() {
     position_backward();  // G is kept for IB
   } else {
     if (s_.first) embedding_backward();
-    give(stage_gradient(), bytes_.stream);
+    if (s_.layers > 0) give(stage_gradient(), bytes_.stream);
   }
   end_of_action();
 }

@@ -77,6 +77,7 @@ class StageReplay {
   void position_backward();
   void take_output_gradient();
 
+  void take_stage_gradient(Category category);
   Category stage_gradient() const;
   std::int64_t group_size() const;
   std::vector<std::int64_t> units_in_order_of_use(ActionType type) const;

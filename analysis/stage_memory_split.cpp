@@ -59,7 +59,7 @@ void StageReplay::backward_input() {
     } else {
       take_output_gradient();
     }
-    take(kActivations, bytes_.stream);  // G
+    take_stage_gradient(kActivations);
     give(kWorkspace, bytes_.stream);
     give(kActivations, bytes_.statistics + bytes_.stream);  // final input
   }

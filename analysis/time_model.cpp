@@ -8,6 +8,7 @@
 #include "analysis/gradient_overlap.hpp"
 #include "analysis/held_memory.hpp"
 #include "analysis/simulator.hpp"
+#include "analysis/time_phases.hpp"
 
 namespace plumbline {
 namespace {
@@ -48,29 +49,14 @@ Bytes bytes_per_microbatch(const StageShape& shape, double turns) {
   const std::int64_t parameters = parameters_of(shape).total() * (shape.e() + shape.g());
   const std::int64_t layer =
       shape.e() * (4 * shape.hidden + 2 * shape.q + 2 * shape.k + shape.fc1 + shape.ffn);
-  const std::int64_t logits = shape.last ? shape.e() * shape.vocab : 0;
+  const bool scores = shape.scores() || shape.vocabulary.carries;
+  const std::int64_t logits = scores ? shape.e() * shape.vocab : 0;
   const auto bytes = static_cast<double>(parameters + shape.tokens * (shape.layers * layer + logits));
   return {static_cast<std::int64_t>(bytes * turns)};
 }
 
 constexpr int kRounds = 6;         // of simulations that tell when gradients are final
 constexpr double kSettled = 1e-7;  // seconds
-
-struct Phase {
-  ActionType type;
-  const char* name;
-  Seconds StageCosts::*cost;
-  PassCommunication StageCommunication::*communication;
-};
-// In the order of ActionType, which StageActions relies on.
-constexpr std::array<Phase, 4> kPhases = {{
-    {ActionType::forward, "forward", &StageCosts::forward, &StageCommunication::forward},
-    {ActionType::backward, "backward", &StageCosts::backward, &StageCommunication::backward},
-    {ActionType::backward_input, "backward input", &StageCosts::backward_input,
-     &StageCommunication::backward_input},
-    {ActionType::backward_weight, "backward weight", &StageCosts::backward_weight,
-     &StageCommunication::backward_weight},
-}};
 
 std::array<bool, kActionTypes> types_in(const Schedule& schedule) {
   std::array<bool, kActionTypes> present{};
@@ -96,6 +82,7 @@ class StageCoster {
   StageCostsPrediction run() {
     for (const StageShape& shape : shapes_) passes(shape);
     transfers();
+    collectives();
     Costs& costs = prediction_.costs;
     costs.one_send_buffer = true;
     costs.processors = hardware_.processors;
@@ -120,29 +107,35 @@ class StageCoster {
     StageCommunication communication;
     StageActions& actions = actions_.emplace_back();
     for (const Phase& phase : kPhases) {
-      if (!has(phase.type)) continue;
+      const bool carried =
+          phase.type >= ActionType::vocab_forward && phase.type <= ActionType::input_backward;
+      if (!has(phase.type) || (carried && !shape.vocabulary.carries)) continue;
       const ActionWork work = work_of(shape, phase.type);
       ActionTime& time = actions[static_cast<std::size_t>(phase.type)];
       time = time_action(work, hardware_, load);
-      costs.*phase.cost = time.all + hardware_.action_overhead;
-      communication.*phase.communication = {time.tensor, time.gathers + time.scatters};
-      pass_lines(shape.stage, phase.name, work, time, load);
+      const Seconds waited = pass_lines(shape, phase, work, time, load);
+      costs.*phase.cost = time.all + waited + hardware_.action_overhead;
+      communication.*phase.communication = {time.tensor, time.gathers + time.scatters, waited};
     }
     if (has(ActionType::teacher_forward) && !teachers_.empty()) {
       const ActionWork work =
           work_of(teachers_[static_cast<std::size_t>(shape.stage)], ActionType::teacher_forward);
       const ActionTime time = time_action(work, hardware_, load);
       costs.teacher_forward = time.all + hardware_.action_overhead;
-      communication.teacher_forward = {time.tensor, {}};
-      pass_lines(shape.stage, "teacher forward", work, time, load);
+      communication.teacher_forward = {time.tensor, {}, {}};
+      const Phase phase{ActionType::teacher_forward, "teacher forward", &StageCosts::teacher_forward,
+                        &StageCommunication::teacher_forward};
+      pass_lines(shape, phase, work, time, load);
     }
     prediction_.costs.stages.push_back(costs);
     prediction_.communication.push_back(communication);
   }
 
-  void pass_lines(int stage, const char* phase, const ActionWork& work, const ActionTime& time,
-                  const Load& load) {
-    Lines lines(prediction_.lines, stage, phase);
+  /// Returns what the pass waits for collectives of a cut vocabulary on processors that are shared: nothing
+  /// runs beside computation there, and they take their time where the pass needs or starts them.
+  Seconds pass_lines(const StageShape& shape, const Phase& phase, const ActionWork& work,
+                     const ActionTime& time, const Load& load) {
+    Lines lines(prediction_.lines, shape.stage, phase.name);
     bool gathers = false;
     bool scatters = false;
     for (const OperatorCall& call : calls_of(work)) {
@@ -156,6 +149,24 @@ class StageCoster {
       lines.add(call.label, call.count, counted ? Seconds{} : waited);
       counted = true;
     }
+    Seconds vocabulary;
+    if (hardware_.processors == 0 || !shape.vocabulary.carries) return vocabulary;
+    for (const OperatorCall& call : vocabulary_calls_of(shape, phase.type, load_.layout)) {
+      const Seconds seconds = time_of(call, hardware_, load);
+      lines.add(call, seconds);
+      vocabulary += seconds;
+    }
+    return vocabulary;
+  }
+
+  /// Beside computation.
+  void collectives() {
+    const StageShape& any = shapes_.front();
+    if (!any.vocabulary.split || hardware_.processors > 0) return;
+    const VocabularyCollectives calls = vocabulary_collectives(any, load_.layout);
+    const auto time = [&](const OperatorCall& call) { return time_of(call, hardware_, load_); };
+    prediction_.costs.vocabulary = {time(calls.hidden), time(calls.statistics), time(calls.gradient),
+                                    time(calls.embedding), time(calls.embedding_gradient)};
   }
 
   /// The waits of one simulation move the actions of the next one; it settles in a few rounds, since an
@@ -267,24 +278,6 @@ class StageCoster {
 };
 
 }  // namespace
-
-Load load_of(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware) {
-  Load load;
-  const Layout& layout = load.layout = config.layout();
-  const int processors = hardware.processors;
-  if (processors == 0) return load;
-  const int beside = layout.tensor * layout.data;  // ranks of one pipeline coordinate
-  StageCosts equal;
-  equal.forward = equal.backward_input = equal.backward_weight = {1};
-  equal.backward = {2};
-  equal.teacher_forward = {1};
-  const Bubble bubble = bubble_of(simulate(schedule, uniform_costs(schedule.stages, equal)));
-  const double together = std::max(0.0, 1 - bubble.ratio);
-  const double others = beside - 1 + together * beside * (layout.pipeline - 1);
-  load.busy = processors > 1 ? std::min(1.0, others / (processors - 1)) : 0;
-  load.sharing = std::max(1.0, (others + 1) / processors);
-  return load;
-}
 
 StageCostsPrediction stage_costs(const RunConfig& config, const Schedule& schedule,
                                  const HardwareProfile& hardware) {

@@ -51,7 +51,9 @@ int pipeline_ranks_per_node(const HardwareProfile& hardware, const Layout& layou
 /// One line of the explanation of a stage's time.
 struct CostLine {
   int stage = 0;
-  std::string phase;  // forward | backward | backward input | backward weight | teacher forward | step
+  /// forward | backward | backward input | backward weight | teacher forward | scores | scores backward |
+  /// input layer | input layer backward | step
+  std::string phase;
   std::string label;
   std::int64_t count = 0;
   Seconds seconds;  // all `count` calls; of what runs beside computation, the part that is waited for
@@ -62,6 +64,8 @@ struct CostLine {
 struct PassCommunication {
   Seconds tensor;  // collectives of the tensor group
   Seconds data;    // ZeRO-2 and 3: gathers and scatters that computation does not hide
+  /// Those of a cut vocabulary, where nothing runs beside computation; elsewhere see costs.vocabulary.
+  Seconds vocabulary{};
 };
 struct StageCommunication {
   PassCommunication forward;
@@ -69,6 +73,10 @@ struct StageCommunication {
   PassCommunication backward_input;
   PassCommunication backward_weight;
   PassCommunication teacher_forward;
+  PassCommunication vocab_forward;
+  PassCommunication vocab_backward;
+  PassCommunication input_forward;
+  PassCommunication input_backward;
 };
 
 struct StageCostsPrediction {

@@ -41,7 +41,8 @@ Schedule load_for(const RunConfig& config) {
 }
 
 /// FLOPs of a rank's passes as times: the order must not depend on the machine that it is made on. The input
-/// layer has none; its passes count as a hundredth of the output layer's.
+/// layer has none; its passes count as a hundredth of the output layer's, a collective as a tenth of a rank's
+/// forward.
 VocabTimes vocab_times(const RunConfig& config, const ScheduleRequest& request) {
   const int chunks = std::max(request.chunks, default_chunks(request.name));
   const double layers = static_cast<double>(config.model.layers) / (request.ranks * chunks);
@@ -53,6 +54,9 @@ VocabTimes vocab_times(const RunConfig& config, const ScheduleRequest& request) 
   times.vocab_forward = {one_barrier ? 2 * product : product};
   times.vocab_backward = {one_barrier ? product : 2 * product};
   times.input_forward = times.input_backward = {product / 100};
+  const Seconds collective{layers * chunks / 10};
+  times.hidden = times.statistics = times.gradient = collective;
+  times.embedding = times.embedding_gradient = collective;
   return times;
 }
 

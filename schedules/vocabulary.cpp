@@ -36,6 +36,7 @@ class Insertion {
     forward_end_.assign(cells, kUnknown);
     gradient_end_.assign(cells, kUnknown);
     for (auto& release : release_) release.assign(m, kUnknown);
+    hidden_.assign(m, kUnknown);
     for (auto& done : done_) done.assign(m, 0);
     for (auto& end : end_) end.assign(m, 0);
     if (input_layer) release_[kInput][0] = 0;
@@ -104,12 +105,13 @@ class Insertion {
     switch (action.type) {
       case ActionType::forward:
         if (!source_.first_of_route(stage)) return forward_end_[cell(stage - 1, m)];
-        return input_layer_ ? end_of_others(kInput, m) : 0;
+        return input_layer_ ? end_of_others(kInput, m) + times_.embedding.value : 0;
       case ActionType::backward:
       case ActionType::backward_input:
         if (!source_.last_of_route(stage)) return gradient_end_[cell(stage + 1, m)];
         if (passes_ == VocabPasses::interlaced) return 0;  // S and T stand in the schedule already
-        return end_of_others(passes_ == VocabPasses::one_barrier ? kScores : kGradient, m);
+        if (passes_ == VocabPasses::one_barrier) return end_of_others(kScores, m) + after_scores();
+        return end_of_others(kGradient, m) + times_.gradient.value;
       case ActionType::vocab_forward:
       case ActionType::vocab_backward:
         return everybody_at(action);
@@ -148,7 +150,9 @@ class Insertion {
     for (std::size_t side = 0; side < kSides; ++side) {
       const std::uint32_t m = rank.next[side];
       if (m >= static_cast<std::uint32_t>(source_.microbatches)) continue;
-      const double start = std::max({rank.clock, release_[side][m], buffer_free(side, m)});
+      const bool waits = side == kScores && r != static_cast<std::size_t>(source_.rank_of_stage.back());
+      const double release = waits ? hidden_[m] : release_[side][m];
+      const double start = std::max({rank.clock, release, buffer_free(side, m)});
       if (start < choice.start) choice = {start, side};
     }
     if (rank.cursor < source_.actions[r].size()) {
@@ -173,11 +177,14 @@ class Insertion {
     result_.actions[r].push_back(action);
     if (action.type == ActionType::forward) {
       forward_end_[cell(action.stage, m)] = rank.clock;
-      if (last && passes_ != VocabPasses::interlaced) release_[kScores][m] = rank.clock;
+      if (last && passes_ != VocabPasses::interlaced) {
+        release_[kScores][m] = rank.clock;
+        hidden_[m] = rank.clock + times_.hidden.value;
+      }
       if (first && input_layer_ && m + 1 < release_[kInput].size()) release_[kInput][m + 1] = choice.start;
     } else if (action.type == ActionType::backward || action.type == ActionType::backward_input) {
       gradient_end_[cell(action.stage, m)] = rank.clock;
-      if (first && input_layer_) release_[kInputGradient][m] = rank.clock;
+      if (first && input_layer_) release_[kInputGradient][m] = rank.clock + times_.embedding_gradient.value;
     }
   }
 
@@ -194,7 +201,15 @@ class Insertion {
     result_.actions[r].push_back({kTypes[side], false, static_cast<std::uint16_t>(rank.lowest), m});
     ++done_[side][m];
     end_[side][m] = std::max(end_[side][m], rank.clock);
-    if (side == kScores && done_[side][m] == source_.ranks) release_[kGradient][m] = end_[side][m];
+    if (side == kScores && done_[side][m] == source_.ranks) {
+      release_[kGradient][m] = end_[side][m] + after_scores();
+    }
+  }
+
+  /// From the last S to T.
+  double after_scores() const {
+    const Seconds gradient = passes_ == VocabPasses::one_barrier ? times_.gradient : Seconds{};
+    return (times_.statistics + gradient).value;
   }
 
   double duration(ActionType type) const {
@@ -221,6 +236,7 @@ class Insertion {
   std::vector<double> forward_end_;
   std::vector<double> gradient_end_;
   std::array<std::vector<double>, kSides> release_;  // by micro-batch: from when on a side pass can be done
+  std::vector<double> hidden_;                       // the same for S on all ranks but the last
   std::array<std::vector<int>, kSides> done_;        // by micro-batch: ranks that have done it
   std::array<std::vector<double>, kSides> end_;      // by micro-batch: the latest end so far
 };

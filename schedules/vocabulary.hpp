@@ -15,6 +15,13 @@ struct VocabTimes {
   Seconds vocab_backward{0.25};  // T
   Seconds input_forward{0.05};   // IF
   Seconds input_backward{0.05};  // IB
+  /// What the collectives between them take: from one pass that starts one to the next that needs it, on
+  /// other ranks. Where they are hidden the order leaves room for other passes.
+  Seconds hidden{};              // last stage's F to S
+  Seconds statistics{};          // S to T
+  Seconds gradient{};            // T (S with one barrier) to the last stage's backward, with one barrier to T
+  Seconds embedding{};           // IF to the first stage's F
+  Seconds embedding_gradient{};  // the first stage's backward to IB
 };
 
 /// Inserts S and T on every rank for every micro-batch, and IF and IB when `input_layer` is split too. A run

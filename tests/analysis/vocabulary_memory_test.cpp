@@ -217,6 +217,32 @@ TEST(VocabularyMemory, ShardsTogetherAreTheModel) {
   }
 }
 
+// A last stage that is its end alone: G is the send buffer, or the previous stage's.
+TEST(VocabularyMemory, LastStageWithoutLayersByHand) {
+  RunConfig config = vocabulary_config("none", 1, 2, 1, 2);
+  config.model.tied_embeddings = false;
+  config.layer_distribution = "2,0";
+  const Schedule schedule = vocabulary_schedule(config);
+  StageShape last = stage_shapes(config, schedule)[1];
+  // Final norm output 128, its input 128, statistics 16, logits 4·32·4.
+  expect_equal(action_profile(last, forward).net, bytes({{kActivations, 144}, {kLogits, 512}}), "F");
+  expect_equal(action_profile(last, backward).net, bytes({{kActivations, -272}, {kLogits, -512}}), "B");
+  expect_equal(action_profile(last, backward).peak, bytes({{kWorkspace, 128}}), "B peak");
+  expect_equal(action_profile(last, backward_input).net, bytes({{kActivations, -144}}), "I");
+  expect_equal(action_profile(last, backward_weight).net, bytes({{kActivations, -128}, {kLogits, -512}}),
+               "W");
+  last.previous_here = true;
+  expect_equal(action_profile(last, backward_input).net, bytes({{kActivations, -144}, {kCommunication, 128}}),
+               "I beside the previous stage");
+  for (const char* method : {"none", "vocab-1", "vocab-2"}) {
+    config.vocab_parallel = method;
+    for (const RankMemory& rank :
+         predict_memory(config, vocabulary_schedule(config), MemoryDetail::timeline).ranks) {
+      expect_equal(rank.timeline.back().after, rank.held, method);
+    }
+  }
+}
+
 struct Walked {
   const char* method;
   const char* schedule;

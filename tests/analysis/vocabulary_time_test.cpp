@@ -1,0 +1,172 @@
+// Passes and collectives of a cut vocabulary in time: the simulator against times worked out by hand, the
+// operators of each pass, and what a whole prediction says.
+#include "analysis/vocabulary_time.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "analysis/critical_path.hpp"
+#include "analysis/flops.hpp"
+#include "analysis/predict.hpp"
+#include "analysis/simulator.hpp"
+#include "core/error.hpp"
+#include "schedules/vocabulary.hpp"
+#include "tests/analysis/vocabulary_configs.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr StageCosts kStage{.forward = {1},
+                            .backward = {2},
+                            .vocab_forward = {0.5},
+                            .vocab_backward = {0.25},
+                            .input_forward = {0.125},
+                            .input_backward = {0.125}};
+
+Costs costs_of(int stages, double scale) {
+  Costs costs = uniform_costs(stages, kStage);
+  costs.vocabulary = {{0.5 * scale}, {0.125 * scale}, {0.375 * scale}, {0.25 * scale}, {0.0625 * scale}};
+  return costs;
+}
+
+double start_of(const Trace& trace, std::size_t rank, ActionType type) {
+  for (const Event& event : trace.ranks[rank]) {
+    if (event.action.type == type) return event.start.value;
+  }
+  return -1;
+}
+
+// Two ranks, one micro-batch. IF until 0.125, I1 until 0.375; F 0.375 to 2.375 on both; C0 until 2.875; S of
+// rank 1 begins without it, that of rank 0 with it and ends at 3.375; C1 until 3.5. Two barriers: T
+// until 3.75, C2 until 4.125. One barrier: C2 until 3.875, then T. B of both ranks until 8.125, I2
+// until 8.1875, IB.
+TEST(VocabularyTime, OneMicroBatchByHand) {
+  struct Case {
+    VocabPasses passes;
+    double gradient_pass;
+  };
+  for (const Case& c : {Case{VocabPasses::two_barriers, 3.5}, Case{VocabPasses::one_barrier, 3.875}}) {
+    const Schedule schedule = vocab_one_f_one_b(2, 1, c.passes);
+    const Costs costs = costs_of(2, 1);
+    const Trace trace = simulate(schedule, costs);
+    EXPECT_DOUBLE_EQ(start_of(trace, 0, ActionType::forward), 0.375);
+    EXPECT_DOUBLE_EQ(start_of(trace, 1, ActionType::vocab_forward), 2.375);
+    EXPECT_DOUBLE_EQ(start_of(trace, 0, ActionType::vocab_forward), 2.875);
+    EXPECT_DOUBLE_EQ(start_of(trace, 0, ActionType::vocab_backward), c.gradient_pass);
+    EXPECT_DOUBLE_EQ(start_of(trace, 1, ActionType::vocab_backward), c.gradient_pass);
+    EXPECT_DOUBLE_EQ(start_of(trace, 1, ActionType::backward), 4.125);
+    EXPECT_DOUBLE_EQ(start_of(trace, 1, ActionType::input_backward), 8.1875);
+    EXPECT_DOUBLE_EQ(trace.makespan().value, 8.3125);
+    EXPECT_DOUBLE_EQ(simulate_makespan(schedule, costs).value, 8.3125);
+    EXPECT_NEAR(critical_path(schedule, costs).on_transfers.value, 1.3125, 1e-12);
+  }
+}
+
+// Of the above with two barriers, rank 0: I1 0.25, C0 0.5 after a wait of 1 for it, C1 0.125, I2 0.0625.
+// Rank 1: C1 0.125 after 0.5, C2 0.375, I2 0.0625 after 2.
+TEST(VocabularyTime, WaitsByHand) {
+  const VocabularyWaits waits =
+      vocabulary_waits(vocab_one_f_one_b(2, 1, VocabPasses::two_barriers), costs_of(2, 1));
+  EXPECT_DOUBLE_EQ(waits.collectives_s.value, 1.3125);
+  EXPECT_DOUBLE_EQ(waits.exposed_s.value, 1.5 / 2);
+  EXPECT_DOUBLE_EQ(waits.waited_s.value, 5.0 / 2);
+  const VocabularyWaits none =
+      vocabulary_waits(vocab_one_f_one_b(2, 1, VocabPasses::two_barriers), costs_of(2, 0));
+  EXPECT_EQ(none.waited_s.value, 0);
+}
+
+// What the extra micro-batches in flight are for: in the steady state hardly any collective is waited for.
+TEST(VocabularyTime, CollectivesHideBehindComputation) {
+  for (const VocabPasses passes : {VocabPasses::two_barriers, VocabPasses::one_barrier}) {
+    const Costs costs = costs_of(8, 0.25);
+    VocabTimes times;
+    times.vocab_forward = kStage.vocab_forward;
+    times.vocab_backward = kStage.vocab_backward;
+    times.input_forward = times.input_backward = kStage.input_forward;
+    times.hidden = times.statistics = times.gradient = times.embedding = times.embedding_gradient = {0.2};
+    const auto exposed = [&](int microbatches) {
+      return vocabulary_waits(vocab_one_f_one_b(8, microbatches, passes, true, times), costs);
+    };
+    const VocabularyWaits more = exposed(96);
+    const VocabularyWaits less = exposed(32);
+    const double steady = (more.exposed_s - less.exposed_s) / (more.collectives_s - less.collectives_s);
+    EXPECT_LT(steady, 0.01) << "passes " << static_cast<int>(passes);
+  }
+}
+
+TEST(VocabularyTime, RefusesNegativeTimes) {
+  Costs costs = costs_of(2, 1);
+  costs.vocabulary.gradient = {-1};
+  EXPECT_THROW(simulate(vocab_one_f_one_b(2, 1, VocabPasses::one_barrier), costs), InputError);
+}
+
+// tiny_qwen2: T = 4, h = 8, v = 16 of 32. A product T×v×h has 2·4·16·8 = 1024 FLOPs.
+TEST(VocabularyTime, ProductsOfThePasses) {
+  struct Case {
+    const char* method;
+    double forward, backward;
+  };
+  for (const Case& c : {Case{"vocab-1", 1024, 2048}, Case{"vocab-2", 2048, 1024}}) {
+    const RunConfig config = sample::vocabulary_config(c.method, 1, 2, 1, 2);
+    const auto shapes = stage_shapes(config, sample::vocabulary_schedule(config));
+    const auto flops = [&](ActionType type) {
+      double sum = 0;
+      for (const OperatorCall& call : calls_of(work_of(shapes[1], type))) sum += flops_of(call).value;
+      return sum;
+    };
+    EXPECT_EQ(flops(ActionType::vocab_forward), c.forward);
+    EXPECT_EQ(flops(ActionType::vocab_backward), c.backward);
+    EXPECT_EQ(flops(ActionType::input_forward) + flops(ActionType::input_backward), 0);
+    // Model FLOPs are the model's; what is executed counts the padded shards.
+    const RunConfig whole = sample::vocabulary_config("none", 1, 2, 1, 2);
+    EXPECT_EQ(executed_flops_per_token(config, 2).value, executed_flops_per_token(whole, 2).value);
+    double all = 0;
+    for (const StageShape& shape : shapes) {
+      const StageFlops stage = stage_flops(shape);
+      all += stage.forward.value + stage.backward.value;
+    }
+    EXPECT_EQ(all / 4, executed_flops_per_token(whole, 2).value);
+    EXPECT_THROW(work_of(stage_shapes(whole, 2)[0], ActionType::vocab_forward), InputError);
+  }
+}
+
+TEST(VocabularyTime, PredictionBesideComputationAndOnSharedProcessors) {
+  HardwareProfile hardware = *find_hardware_preset("a100-sxm-80gb");
+  for (const int processors : {0, 2}) {
+    hardware.processors = processors;
+    for (const char* method : {"vocab-1", "vocab-2", "interlaced"}) {
+      SCOPED_TRACE(fmt::format("{} on {} processors", method, processors));
+      const RunConfig config = sample::vocabulary_config(method, 1, 2, 1, 8);
+      const Prediction p = predict(config, sample::vocabulary_schedule(config), hardware);
+      const StepTime& t = p.time;
+      EXPECT_GT(p.vocabulary.collectives_s.value, 0);
+      EXPECT_LE(p.vocabulary.exposed_s, p.vocabulary.waited_s);
+      EXPECT_LE(p.vocabulary.waited_s.value, t.exposed_pipeline_s.value * (1 + 1e-9));
+      EXPECT_EQ(p.costs.vocabulary.hidden.value > 0, processors == 0);
+      const double parts = t.compute_s.value + t.exposed_tensor_s.value + t.exposed_pipeline_s.value +
+                           t.exposed_data_s.value + t.optimizer_s.value + p.costs.step_overhead.value;
+      EXPECT_NEAR(parts / t.step_s.value, 1, 0.02);
+    }
+  }
+}
+
+// With ZeRO 1 the shards' gradients are final after the last IB and T, which then start their reduction.
+TEST(VocabularyTime, GradientReductionsFollowThePasses) {
+  for (const bool tied : {false, true}) {
+    for (const int zero : {0, 1, 2, 3}) {
+      RunConfig config = sample::vocabulary_config("vocab-1", 1, 2, 2, 4);
+      config.model.tied_embeddings = tied;
+      config.zero_stage = zero;
+      config.ddp_bucket_size = 100;
+      const Prediction p =
+          predict(config, sample::vocabulary_schedule(config), *find_hardware_preset("a100-sxm-80gb"));
+      EXPECT_GT(p.time.step_s.value, 0);
+      EXPECT_GT(p.time.exposed_data_s.value, 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline
