@@ -13,6 +13,7 @@
 #include "bench/schedule_maker.hpp"
 #include "bench/search_report.hpp"
 #include "core/error.hpp"
+#include "core/text_input.hpp"
 
 namespace plumbline {
 namespace {
@@ -64,6 +65,12 @@ int run_search(const Options& options) {
     throw InputError(fmt::format("search: --top {}: expected 1 to 10000", options.top));
   }
   const RunConfig config = options.config.load();
+  if (config.teacher) {
+    throw InputError(fmt::format(
+        "search: teacher: found {}; expected none, distillation is not searched; remove the key, or give "
+        "one configuration to `predict`",
+        printable(config.teacher->name)));
+  }
   const cluster::Profiles& profiles = cluster::built_in_profiles();
   const cluster::Machine& machine = profiles.machine(config.hardware);
   const cluster::Software& software = profiles.generation("plumbline");

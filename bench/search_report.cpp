@@ -18,6 +18,7 @@ using cluster::Vocabulary;
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 constexpr double kGiBytes = 1024.0 * 1024.0 * 1024.0;
+constexpr std::array<const char*, 2> kNotSearched = {"context_parallel_size", "expert_model_parallel_size"};
 
 std::string_view name_of(Recomputation recomputation) {
   switch (recomputation) {
@@ -60,6 +61,7 @@ Settings settings_of(const Candidate& c) {
       {"recompute_num_layers", fmt::format("{:.0f}", job.recompute_layers)},
       {"zero_stage", std::to_string(job.zero)},
       {"vocab_parallel", std::string(name_of(job.vocabulary))},
+      {"layer_distribution", job.balanced ? "balanced" : "even"},
       {"grad_dtype", job.half_gradients ? "same" : "fp32"},
   };
   return settings;
@@ -111,6 +113,7 @@ std::string describe_candidate(const Candidate& c) {
   if (job.recomputation == Recomputation::full) text += fmt::format("/{:.0f}", job.recompute_layers);
   if (job.zero > 0) text += fmt::format(" zero {}", job.zero);
   if (job.vocabulary != Vocabulary::stages) text += fmt::format(" {}", name_of(job.vocabulary));
+  if (job.balanced) text += " balanced";
   if (job.half_gradients) text += " grad same";
   return text;
 }
@@ -156,6 +159,7 @@ std::string search_text(const cluster::SearchResult& result, const SearchContext
   }
   text += "\nless memory against less time (no other is both smaller and faster):\n";
   text += table_of(shown);
+  text += fmt::format("\nnot searched: {} (training does not run them)\n", fmt::join(kNotSearched, ", "));
   return text;
 }
 
@@ -166,6 +170,7 @@ std::string search_json(const cluster::SearchResult& result, const SearchContext
   json["configurations"] = result.configurations;
   json["fitting"] = result.fitting;
   json["seconds"] = context.seconds;
+  json["not_searched"] = kNotSearched;
   auto& best = json["best"] = nlohmann::ordered_json::array();
   for (const Candidate& c : result.best) best.push_back(json_of(c));
   if (result.best.size() > 1) json["why_not_second"] = why_second(result.best[0], result.best[1]);

@@ -17,13 +17,22 @@ struct RankParameters {
   double largest() const { return std::max({first, middle, last}); }
 };
 
-RankParameters rank_parameters_of(const Job& job, double layers, const PipelinePlan::Held& held) {
+/// Layers on a rank that holds `held`.
+double layers_of(const StageLayers& layers, const PipelinePlan::Held& held) {
+  return held.chunks * layers.middle + (held.first ? layers.first - layers.middle : 0) +
+         (held.last ? layers.last - layers.middle : 0);
+}
+
+/// Ranks hold as many stages as `held` says.
+RankParameters rank_parameters_of(const Job& job, const StageLayers& layers, const PipelinePlan::Held& held) {
   const double table = job.model.vocab * job.model.hidden / job.tensor;
-  const double body = layers * held.chunks * job.model.layer_parameters() / job.tensor;
-  RankParameters p{body, body, body};
+  const double layer = job.model.layer_parameters() / job.tensor;
+  const double body = layers.middle * held.chunks * layer;
+  RankParameters p{body + (layers.first - layers.middle) * layer, body,
+                   body + (layers.last - layers.middle) * layer};
   if (job.vocabulary != Vocabulary::stages) {
     const double share = 2 * table / job.pipeline;
-    return {body + share, body + share, body + share};
+    return {p.first + share, p.middle + share, p.last + share};
   }
   p.first += table + job.model.positions * job.model.hidden / job.tensor;
   p.last += table;
@@ -40,16 +49,36 @@ int generator_chunks(std::string_view schedule, int chunks) {
 
 }  // namespace
 
+StageLayers stage_layers(const Job& job) {
+  const double stages = job.pipeline * job.chunks;
+  const double layers = job.model.layers;
+  double last = std::floor(layers / stages);
+  StageLayers even{std::ceil(layers / stages), std::ceil(layers / stages), last};
+  if (!job.balanced || stages < 2 || job.vocabulary != Vocabulary::stages) return even;
+  const Model& model = job.model;
+  const double q = model.heads * model.head;
+  const double output =
+      2 * model.hidden * model.vocab / (2 * model.layer_parameters() + 2 * q * job.sequence);
+  const auto longest = [&](double on_last) {
+    return std::max(std::ceil((layers - on_last) / (stages - 1)), on_last + output);
+  };
+  for (double fewer = last - 1; fewer >= 0; --fewer) {
+    if (longest(fewer) < longest(last)) last = fewer;
+  }
+  // Later stages take what is left over: the first holds the embedding.
+  const double others = (layers - last) / (stages - 1);
+  return {std::floor(others), std::ceil(others), last};
+}
+
 void Evaluator::set_job(const Job& job) {
   job_ = job;
   costs_ = job_costs(machine_, software_, job);
-  layers_per_stage_ = std::ceil(job.model.layers / (job.pipeline * job.chunks));
-  stages_.middle = stage_cost(costs_, layers_per_stage_, false, false);
+  layers_ = stage_layers(job);
+  layers_per_stage_ = std::max({layers_.first, layers_.middle, layers_.last});
   const bool one = job.pipeline * job.chunks == 1;
-  stages_.first = stage_cost(costs_, layers_per_stage_, true, one);
-  // Earlier stages take the layers that are left over.
-  const double fewest = std::floor(job.model.layers / (job.pipeline * job.chunks));
-  stages_.last = stage_cost(costs_, fewest, one, true);
+  stages_.first = stage_cost(costs_, layers_.first, true, one);
+  stages_.middle = stage_cost(costs_, layers_.middle, false, false);
+  stages_.last = stage_cost(costs_, layers_.last, one, true);
   stages_.message = costs_.message;
   Job kept = job;
   kept.recomputation = Recomputation::none;
@@ -130,14 +159,15 @@ double Evaluator::memory(const Job& job) const {
     transient += 12 * job.model.layer_parameters() / t;  // two layers, gathered, and a gradient
   double peak = 0;
   for (const PipelinePlan::Held& held : entry_->memory_plan().held()) {
-    const RankParameters parameters = rank_parameters_of(job, layers_per_stage_, held);
+    const RankParameters parameters = rank_parameters_of(job, layers_, held);
     const double mine = held.first && held.last ? parameters.first + parameters.last - parameters.middle
                         : held.first            ? parameters.first
                         : held.last             ? parameters.last
                                                 : parameters.middle;
     const double own = job.pipeline == 1 ? parameters.first : mine;
     const double chunks = held.freed + held_share * (held.kept - held.freed);
-    double bytes = state_bytes(software_, job, own) + chunks * layers_per_stage_ * activation_bytes_;
+    const double per_chunk = job.pipeline == 1 ? layers_.first : layers_of(layers_, held) / held.chunks;
+    double bytes = state_bytes(software_, job, own) + chunks * per_chunk * activation_bytes_;
     double moment = transient;
     if (split) {
       bytes += 8 * tokens * vocab + 5 * unit;
@@ -154,7 +184,7 @@ double Evaluator::memory(const Job& job) const {
 void Evaluator::data_parallel(const Job& job, Candidate& candidate) const {
   const int replicas = job.data * job.context;
   const PipelinePlan::Held& held = entry_->memory_plan().held().front();
-  const double parameters = rank_parameters_of(job, layers_per_stage_, held).largest();
+  const double parameters = rank_parameters_of(job, layers_, held).largest();
   const double bandwidth = machine_.device.bandwidth * machine_.device.stream_share;
   candidate.parts.optimizer =
       parameters * software_.optimizer_bytes / (job.zero > 0 ? replicas : 1) / bandwidth + software_.step_s;

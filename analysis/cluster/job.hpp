@@ -40,6 +40,18 @@ struct Job {
   int zero = 0;
   bool half_gradients = false;  // gradients in 16 bit whatever the software's default
   Vocabulary vocabulary = Vocabulary::stages;
+  bool balanced = false;  // the last stage has fewer layers, for the output layer it holds
 };
+
+/// Layers of the first stage, of the fullest between the ends, and of the last.
+struct StageLayers {
+  double first = 0;
+  double middle = 0;
+  double last = 0;
+  bool operator==(const StageLayers&) const = default;
+};
+/// Even: earlier stages take what is left over. Balanced: as layer_distribution in
+/// core/layer_distribution.hpp, the stage with the most FLOPs has as few as possible.
+StageLayers stage_layers(const Job& job);
 
 }  // namespace plumbline::cluster

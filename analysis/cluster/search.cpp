@@ -105,6 +105,16 @@ class Worker {
     for (const Vocabulary vocabulary : {stages, two_barriers, one_barrier, interlaced}) {
       if (vocabulary != stages && (job.pipeline == 1 || job.chunks != 1)) continue;
       job.vocabulary = vocabulary;
+      placements(job);
+    }
+  }
+
+  /// Layers evenly, and with fewer on the last stage where that is another placement.
+  void placements(Job job) {
+    const StageLayers even = stage_layers(job);
+    for (const bool balanced : {false, true}) {
+      job.balanced = balanced;
+      if (balanced && stage_layers(job) == even) continue;
       evaluator_.set_job(job);
       for (std::size_t schedule = 0; schedule < search_schedules().size(); ++schedule) {
         schedules(job, static_cast<std::uint8_t>(schedule));
@@ -121,7 +131,8 @@ class Worker {
     if (name == "interleaved" && job.microbatches % job.pipeline != 0) return;
     if (!evaluator_.set_schedule(schedule)) return;
     // How many layers share a kept input changes what is held, not what is computed.
-    const int layers = static_cast<int>(std::ceil(job.model.layers / (job.pipeline * job.chunks)));
+    const StageLayers placed = stage_layers(job);
+    const int layers = static_cast<int>(std::max({placed.first, placed.middle, placed.last}));
     const int groups = job.recomputation == Recomputation::full ? layers : 1;
     for (int group = 1; group <= groups; ++group) {
       evaluator_.set_recompute_layers(group);

@@ -91,6 +91,7 @@ class Evaluator {
   std::uint8_t schedule_ = 0;
   const PipelinePlans::Entry* entry_ = nullptr;
   StageKinds stages_;
+  StageLayers layers_;
   double layers_per_stage_ = 0;  // of the fullest stage
   double pipeline_s_ = 0;
   double activation_bytes_ = 0;  // one layer, one micro-batch

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/text_input.hpp"
 
 namespace plumbline::cluster {
 namespace {
@@ -150,6 +151,10 @@ class Variants {
       job.vocabulary = vocabulary;
       add(std::string("vocab_parallel ") + name, job);
     }
+    Job job = job_;
+    job.balanced = !job.balanced;
+    if (stage_layers(job) == stage_layers(job_)) return;
+    add(job.balanced ? "layer_distribution balanced" : "layer_distribution even", job);
   }
 
   Job job_;
@@ -168,6 +173,18 @@ Vocabulary vocabulary_of(const std::string& name) {
 
 Job job_of(const RunConfig& config) {
   if (const auto reason = why_invalid(config)) throw InputError(*reason);
+  if (config.teacher) {
+    throw InputError(
+        fmt::format("teacher: found {}; expected none, the cluster model knows no distillation; remove "
+                    "the key or --what-limits",
+                    printable(config.teacher->name)));
+  }
+  if (config.layer_distribution != "even" && config.layer_distribution != "balanced") {
+    throw InputError(
+        fmt::format("layer_distribution: found {}; expected even or balanced, the cluster model knows no "
+                    "others; change the key or remove --what-limits",
+                    printable(config.layer_distribution)));
+  }
   Job job;
   job.model = model_of(config.model);
   job.model.vocab = static_cast<double>(config.padded_vocab());
@@ -183,6 +200,9 @@ Job job_of(const RunConfig& config) {
   job.zero = config.effective_zero_stage();
   job.half_gradients = config.grad_dtype == GradDType::same;
   job.vocabulary = vocabulary_of(config.vocab_parallel);
+  job.balanced = config.layer_distribution == "balanced";
+  if (config.pipeline_schedule == "dualpipe")
+    job.chunks = 1;  // a copy of the model each way, not two parts of one
   job.recompute_layers = static_cast<double>(config.recompute_num_layers);
   if (config.recompute_granularity == Recompute::selective) job.recomputation = Recomputation::selective;
   if (config.recompute_granularity == Recompute::full) job.recomputation = Recomputation::full;

@@ -16,6 +16,7 @@
 #include "analysis/simulator.hpp"
 #include "bench/schedule_maker.hpp"
 #include "core/error.hpp"
+#include "core/layer_distribution.hpp"
 
 namespace plumbline::cluster {
 namespace {
@@ -232,6 +233,31 @@ TEST(Memory, LayerFormulasOfKorthikanti) {
   EXPECT_NEAR(layer_activation_bytes(sw, job), sbh / 8 * 2, 1);
 }
 
+TEST(Placement, BalancedLayersAreThoseOfARun) {
+  for (const char* preset : {"gpt2-1558m", "qwen2.5-0.5b", "llama-3.1-8b"}) {
+    RunConfig config;
+    config.model = *find_preset(preset);
+    config.seq_length = 1024;
+    for (const int stages : {2, 3, 4, 8}) {
+      for (const bool balanced : {false, true}) {
+        config.layer_distribution = balanced ? "balanced" : "even";
+        const std::vector<int> counts = layers_per_stage(config, stages);
+        Job job;
+        job.model = model_of(config.model);
+        job.sequence = 1024;
+        job.pipeline = stages;
+        job.balanced = balanced;
+        const StageLayers layers = stage_layers(job);
+        EXPECT_EQ(layers.first, counts.front()) << preset << ' ' << stages;
+        EXPECT_EQ(layers.last, counts.back()) << preset << ' ' << stages;
+        if (stages > 2) {
+          EXPECT_EQ(layers.middle, *std::max_element(counts.begin() + 1, counts.end() - 1)) << preset;
+        }
+      }
+    }
+  }
+}
+
 SearchRequest small_request() {
   SearchRequest request;
   request.model = model_of(*find_preset("gpt2-1558m"));
@@ -267,6 +293,32 @@ TEST(Search, BestFirstWithinTheBudgetWhateverTheThreads) {
     EXPECT_GT(one.front[i].peak_bytes, one.front[i - 1].peak_bytes);
     EXPECT_LT(one.front[i].step_s, one.front[i - 1].step_s);
   }
+}
+
+TEST(Search, AVocabularyMadeLargeMovesLayersOrIsCut) {
+  PipelinePlans plans(make_cluster_schedule);
+  SearchRequest request = small_request();
+  request.model.vocab = 500'000;
+  request.model.tied = false;
+  // One head and seven sequences leave nothing but a pipeline.
+  request.model.heads = request.model.kv_heads = 1;
+  request.global_batch = 7;
+  request.accelerators = 4;
+  request.memory_budget = 1e12;
+  request.top = 5000;
+  const SearchResult result = search(request, a100(), software("plumbline"), plans);
+  std::set<std::string> placements;
+  double even = 0;
+  double other = 0;
+  for (const Candidate& c : result.best) {
+    if (c.job.pipeline < 4 || c.schedule != 0) continue;
+    const bool moved = c.job.balanced || c.job.vocabulary != Vocabulary::stages;
+    placements.insert(c.job.balanced ? "balanced" : std::to_string(static_cast<int>(c.job.vocabulary)));
+    double& best = moved ? other : even;
+    if (best == 0) best = c.step_s;
+  }
+  EXPECT_EQ(placements.size(), 5u);
+  EXPECT_LT(other, even);
 }
 
 TEST(Search, LessMemoryNeverHelps) {

@@ -79,6 +79,15 @@ TEST_F(ValidateSearch, ValidateRefusesBadTables) {
   EXPECT_THAT(outcome.err, HasSubstr("korthikanti_table5"));
 }
 
+TEST_F(ValidateSearch, UnknownTablesAreNamedAndLeftOut) {
+  fs::create_directory(folder_ / "tables");
+  write("tables/of_my_own.csv", "a,b\n1,2\n");
+  write("tables/notes.txt", "not a table");
+  const Outcome outcome = plumbline("validate --tables tables");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("no reader for this table"));
+}
+
 TEST_F(ValidateSearch, SearchFindsTheBestFirst) {
   const Outcome outcome = plumbline("search gpt.yaml --gpus 8 --top 4 --json");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -89,6 +98,7 @@ TEST_F(ValidateSearch, SearchFindsTheBestFirst) {
   EXPECT_FALSE(json.at("front").empty());
   const Outcome text = plumbline("search gpt.yaml --gpus 8");
   EXPECT_THAT(text.out, HasSubstr("why not the second"));
+  EXPECT_THAT(text.out, HasSubstr("not searched: context_parallel_size"));
 }
 
 TEST_F(ValidateSearch, ImpossibleRequestsSayWhatWouldHaveToChange) {
@@ -101,6 +111,7 @@ TEST_F(ValidateSearch, ImpossibleRequestsSayWhatWouldHaveToChange) {
       {"search gpt.yaml --gpus 0", 2, "expected 1 to"},
       {"search gpt.yaml --gpus -3", 2, "expected 1 to"},
       {"search gpt.yaml --gpus 8 --top 0", 2, "--top"},
+      {"search gpt.yaml --gpus 8 --set teacher=gpt2-124m", 2, "distillation is not searched"},
       {"search gpt.yaml --gpus 8 --set hardware=b300", 2, "a100-sxm-80gb"},
       {"search gpt.yaml --gpus 13", 2, "--gbs"},
       {"search gpt.yaml --gpus 1 --set memory_budget=1MiB", 3, "the smallest takes"},
