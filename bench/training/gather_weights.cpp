@@ -164,7 +164,8 @@ void gather_weights(RankStages& stages, Gathered what, const std::function<void(
     }
   }
   const auto rank_at = [&](int pipeline, int t) {
-    return &ranks[static_cast<std::size_t>(pipeline * layout.tensor + t)];
+    return &ranks[static_cast<std::size_t>(pipeline) * static_cast<std::size_t>(layout.tensor) +
+                  static_cast<std::size_t>(t)];
   };
   std::vector<std::string> shards;  // roles that every rank has a part of
   if (context.config.splits_vocabulary()) shards = {"embedding.weight", "output.weight"};
@@ -195,6 +196,7 @@ void gather_weights(RankStages& stages, Gathered what, const std::function<void(
         continue;
       }
       std::vector<Holder> holders;
+      holders.reserve(static_cast<std::size_t>(layout.tensor));
       for (int t = 0; t < layout.tensor; ++t)
         holders.push_back({rank_at(pipeline, t), slot, unit, t, pipeline});
       gather_unit(collector, holders, receives, sink);

@@ -68,7 +68,7 @@ void InputEnd::backward(std::uint32_t microbatch, Tensor& gradient) const {
       rank_.gradients.done(positions_unit_);
     }
   }
-  if (shard_ != nullptr) shard_->start_backward(microbatch, std::move(gradient));
+  if (shard_ != nullptr) return shard_->start_backward(microbatch, std::move(gradient));
   gradient.reset();
 }
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -96,7 +97,9 @@ struct DataFiles {
 /// What a single rank computes the same from.
 struct Task {
   std::size_t model, precision, vocabulary;
-  auto operator<=>(const Task&) const = default;
+  bool operator<(const Task& other) const {
+    return std::tie(model, precision, vocabulary) < std::tie(other.model, other.precision, other.vocabulary);
+  }
 };
 
 RunConfig config_of(const Task& task, const DataFiles& files) {

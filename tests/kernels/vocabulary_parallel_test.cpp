@@ -171,16 +171,16 @@ TEST(VocabularyParallel, LargeLogitsDoNotOverflow) {
 }
 
 TEST(VocabularyParallel, TwoCallsGiveTheSameBits) {
-  const Guarded gathered = random_matrix(3 * 5, 301, DType::fp32);
+  const Guarded gathered = random_matrix(15, 301, DType::fp32);
   Guarded targets(1, 301, DType::int32);
   targets.write(dense(1, 301, [](auto, auto t) { return static_cast<double>(t % 40); }));
   // Sums are positive.
-  for (std::int64_t s = 0; s < 5; ++s) operators().fill(gathered.matrix().row_range(3 * s + 1, 1), 1.5);
+  for (std::int64_t row = 1; row < 15; row += 3) operators().fill(gathered.matrix().row_range(row, 1), 1.5);
   const Guarded alpha(1, 301, DType::fp32);
   const double loss = operators().vocab_combine(gathered, targets, 8, 2, alpha);
-  const std::vector<std::uint8_t> first = alpha.bytes();
-  EXPECT_EQ(operators().vocab_combine(gathered, targets, 8, 2, alpha), loss);
-  EXPECT_EQ(alpha.bytes(), first);
+  const Guarded again(1, 301, DType::fp32);
+  EXPECT_EQ(operators().vocab_combine(gathered, targets, 8, 2, again), loss);
+  EXPECT_EQ(again.bytes(), alpha.bytes());
 }
 
 TEST(VocabularyParallel, DisagreementsThrow) {
