@@ -126,7 +126,8 @@ class Product {
 
  private:
   MpiCommunicator& communicator_for(const Layout& layout) {
-    if (!communicator_ || layout.tensor != layout_.tensor || layout.pipeline != layout_.pipeline) {
+    if (!communicator_ || layout.tensor != layout_.tensor || layout.pipeline != layout_.pipeline ||
+        layout.vocab_parallel != layout_.vocab_parallel) {
       emulated_.reset();
       communicator_.reset();
       communicator_ = std::make_unique<MpiCommunicator>(layout);
@@ -142,6 +143,7 @@ class Product {
       RunConfig alone = cell.config;
       set_layout(alone, Layout{});
       alone.pipeline_schedule = "1f1b";
+      alone.vocab_parallel = "none";
       alone.sequence_parallel = false;
       alone.recompute_granularity = Recompute::none;
       alone.zero_stage = 0;
@@ -240,10 +242,10 @@ int run_product(int rank, int ranks, bool covering) {
   }
   if (rank != 0) return 0;
   Line all;
-  fmt::print("{} rank{}\n{:<14}{:>7}{:>9}{:>8}{:>18}{:>18}\n", ranks, ranks == 1 ? "" : "s", "schedule",
+  fmt::print("{} rank{}\n{:<18}{:>7}{:>9}{:>8}{:>18}{:>18}\n", ranks, ranks == 1 ? "" : "s", "schedule",
              "cells", "illegal", "failed", "gradient error", "figures equal");
   const auto print = [](const std::string& name, const Line& line) {
-    fmt::print("{:<14}{:>7}{:>9}{:>8}{:>18.2e}{:>18}\n", name, line.run, line.illegal, line.failed,
+    fmt::print("{:<18}{:>7}{:>9}{:>8}{:>18.2e}{:>18}\n", name, line.run, line.illegal, line.failed,
                line.gradient_error, line.bytes_compared);
   };
   for (const auto& [name, line] : lines) {

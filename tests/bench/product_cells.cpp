@@ -12,8 +12,26 @@
 namespace plumbline::training {
 namespace {
 
-constexpr const char* kSchedules[] = {"gpipe", "1f1b",   "interleaved", "zb-h1",    "zb-h2",    "zb-auto",
-                                      "zb-v",  "v-half", "v-min",       "dualpipe", "dualpipev"};
+struct Pipeline {
+  const char* schedule;
+  const char* vocabulary = "none";
+};
+constexpr Pipeline kSchedules[] = {{"gpipe"},
+                                   {"1f1b"},
+                                   {"interleaved"},
+                                   {"zb-h1"},
+                                   {"zb-h2"},
+                                   {"zb-auto"},
+                                   {"zb-v"},
+                                   {"v-half"},
+                                   {"v-min"},
+                                   {"dualpipe"},
+                                   {"dualpipev"},
+                                   {"1f1b", "vocab-1"},
+                                   {"1f1b", "vocab-2"},
+                                   {"1f1b", "interlaced"},
+                                   {"v-half", "vocab-1"},
+                                   {"v-half", "vocab-2"}};
 struct Recomputation {
   const char* name;
   Recompute granularity;
@@ -40,6 +58,7 @@ std::vector<Layout> product_layouts(int ranks) {
 
 ProductCell cell_of(const Layout& layout, const Row& row) {
   const Recomputation& recomputation = kRecomputations[row[kRecompute]];
+  const Pipeline& pipeline = kSchedules[row[kSchedule]];
   ProductCell cell;
   RunConfig& config = cell.config;
   config.model = small_qwen2();
@@ -52,7 +71,9 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   config.ddp_bucket_size = 20'000;  // several buckets even here
   config.steps = 1;
   config.warmup_steps = 0;
-  config.pipeline_schedule = cell.schedule = kSchedules[row[kSchedule]];
+  config.pipeline_schedule = cell.schedule = pipeline.schedule;
+  config.vocab_parallel = pipeline.vocabulary;
+  if (config.splits_vocabulary()) cell.schedule += fmt::format(" {}", pipeline.vocabulary);
   config.sequence_parallel = row[kSequence] == 1;
   config.recompute_granularity = recomputation.granularity;
   config.recompute_num_layers = recomputation.layers;
@@ -82,8 +103,10 @@ std::vector<ProductCell> product_cells(int ranks, bool covering) {
       for (std::size_t schedule = 0; schedule < std::size(kSchedules); ++schedule)
         given.emplace_back(layout, schedule);
     }
-    rows =
-        covering_rows(given, {2, std::size(kRecomputations), kZeroStages}, [](const Row&) { return true; });
+    const auto allowed = [](const Row& row) {
+      return row[kSequence] == 0 || std::string(kSchedules[row[kSchedule]].vocabulary) == "none";
+    };
+    rows = covering_rows(given, {2, std::size(kRecomputations), kZeroStages}, allowed);
   } else {
     Row row{};
     for (row[kLayout] = 0; row[kLayout] < layouts.size(); ++row[kLayout])
