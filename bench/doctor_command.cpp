@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/hardware.hpp"
 #include "bench/commands.hpp"
 #include "bench/cuda_facts.hpp"
 #include "bench/launch_environment.hpp"
@@ -85,6 +86,8 @@ std::vector<Finding> examine() {
                       error ? "no /dev/shm" : fmt::format("{} MiB free", space.available >> 20), !error,
                       "mount a tmpfs on /dev/shm"});
   add_cuda_findings(cuda_facts(), findings);
+  findings.push_back(
+      {"accelerators", fmt::format("known to hardware: {}", fmt::join(hardware_preset_names(), ", "))});
   return findings;
 }
 

@@ -32,7 +32,7 @@ MachineReport this_machine() {
   machine.versions = {{"plumbline", PLUMBLINE_VERSION},
                       {"compiler", __VERSION__},
                       {"onednn", fmt::format("{}.{}.{}", onednn->major, onednn->minor, onednn->patch)},
-                      {"mpi", mpi_version()}};
+                      {"mpi", mpi_library_version()}};
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
     const std::size_t equals = text.find('=');

@@ -1,7 +1,11 @@
 #include "bench/machine_facts.hpp"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <fstream>
+
+#include "core/backends/mpi/mpi_header.hpp"
 
 namespace plumbline {
 namespace {
@@ -37,7 +41,17 @@ std::string processor_name() {
 }
 
 std::string gpu_name() {
+  // Without the driver's device there is nothing to ask for, and asking takes longer than a prediction.
+  if (::access("/dev/nvidiactl", F_OK) != 0) return "";
   return first_line("nvidia-smi --query-gpu=name,memory.total --format=csv,noheader 2>/dev/null");
+}
+
+std::string mpi_library_version() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  if (MPI_Get_library_version(text, &length) != MPI_SUCCESS) return "";  // allowed before MPI_Init
+  const std::string version = text;
+  return version.substr(0, version.find(','));
 }
 
 std::string mpi_version() {

@@ -10,6 +10,8 @@ std::string proc_value(const std::string& file, const std::string& key);
 std::string processor_name();
 /// "name, memory" of the first GPU, or empty.
 std::string gpu_name();
+/// "Open MPI v4.1.4": the library this program is linked with.
+std::string mpi_library_version();
 /// First line of `mpirun --version`, or empty when there is none.
 std::string mpi_version();
 

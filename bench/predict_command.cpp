@@ -97,6 +97,9 @@ void add_predict_command(CLI::App& app, CommandAction& action) {
       "--what-limits", options->what_limits,
       "Also print what the step time depends on: every hardware constant, every single change of "
       "the configuration (on the accelerators that `validate` knows)");
+  command->footer([] {
+    return fmt::format("Accelerators for --hardware: {}", fmt::join(hardware_preset_names(), ", "));
+  });
   command->callback([=, &action] { action = [=] { return predict_command(*options); }; });
 }
 
