@@ -10,6 +10,7 @@
 #include "bench/matrix_cells.hpp"
 #include "bench/oom/oom_table.hpp"
 #include "bench/plan.hpp"
+#include "core/config_keys.hpp"
 #include "core/error.hpp"
 
 namespace plumbline {
@@ -45,6 +46,30 @@ HypothesisRow test_hypothesis(const OomCommand& command, const OomMatrix& matrix
   return row;
 }
 
+/// Predicted peaks of cells of the matrix under other settings.
+PeakOf peaks_of(const OomCommand& command) {
+  return [&command](const auto& values, const Overrides& settings) {
+    Overrides overrides = settings;
+    for (const auto& setting : command.config.overrides()) overrides.push_back(setting);
+    for (const MatrixCell& cell : load_matrix(command.config.file, overrides)) {
+      if (cell.values != values) continue;
+      if (!cell.invalid.empty()) throw InputError(fmt::format("assumptions: {}", cell.invalid));
+      return predict_memory(cell.config, schedule_for(cell.config)).peak;
+    }
+    throw InputError("assumptions: without: found a key that the matrix varies, expected others");
+  };
+}
+
+/// The device of the matrix file, unless the command line asks for another budget.
+void check_device(OomMatrix& matrix, const std::vector<MatrixCell>& cells, const Overrides& overrides) {
+  for (const auto& [key, value] : overrides) {
+    if (get_config_key(key, key).name == "memory_budget") matrix.device.reset();
+  }
+  for (const MatrixCell& cell : cells) {
+    if (matrix.device && cell.invalid.empty()) check_device(*matrix.device, budget_of(cell.config));
+  }
+}
+
 const Record* find_record(const std::vector<Record>& records, const std::string& id) {
   for (const Record& record : records) {
     if (record.id == id) return &record;
@@ -53,8 +78,9 @@ const Record* find_record(const std::vector<Record>& records, const std::string&
 }
 
 int run_command(const OomCommand& command) {
-  const OomMatrix matrix = load_oom_matrix(command.config.file);
+  OomMatrix matrix = load_oom_matrix(command.config.file);
   const std::vector<MatrixCell> cells = load_matrix(command.config.file, command.config.overrides());
+  check_device(matrix, cells, command.config.overrides());
   const auto [records, stopped] = run_cells(
       cells, {results_folder(command.out, command.config.file), command.predict_only, command.retry});
   OomTable table;
@@ -70,6 +96,7 @@ int run_command(const OomCommand& command) {
   for (const Hypothesis& hypothesis : matrix.hypotheses) {
     table.hypotheses.push_back(test_hypothesis(command, matrix, hypothesis));
   }
+  table.edge = find_knife_edge(table.rows, records, matrix, peaks_of(command));
   fmt::print("{}\n", command.json ? to_json(table) : to_text(table));
   return static_cast<int>(failed ? ExitCode::rank_failed : ExitCode::done);
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "bench/budget_check.hpp"
 #include "bench/commands.hpp"
 #include "bench/config_options.hpp"
 #include "bench/evaluation.hpp"
@@ -62,6 +63,7 @@ int launch_and_compare(const RunConfig& config, const RunFiles& files, bool json
   if (record.status != Status::ok || !has_device(config, record)) throw InputError(record.reason);
   std::string note;
   const Schedule schedule = schedule_for(config);
+  check_budget(config, schedule);
   record.prediction = report_of(predict(config, schedule, hardware_of(config, note)), config, schedule);
   if (!note.empty()) fmt::print(stderr, "note: {}\n", note);
 

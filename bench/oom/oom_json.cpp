@@ -54,6 +54,7 @@ std::string to_json(const OomTable& table) {
                                   {"fitting_peak_bytes", bytes(row.fitting)},
                                   {"missing_peak_bytes", bytes(row.missing)}});
   }
+  json["knife_edge"] = table.edge ? to_json(*table.edge) : OrderedJson(nullptr);
   return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace);
 }
 

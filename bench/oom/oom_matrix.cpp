@@ -61,6 +61,70 @@ Hypothesis hypothesis_of(const ConfigFile& file, const YAML::Node& row) {
   return hypothesis;
 }
 
+/// A scalar under `key` of a mapping.
+std::string text_of(const ConfigFile& file, const YAML::Node& row, const char* list, const char* key) {
+  const YAML::Node value = row[key];
+  if (!value || !value.IsScalar()) refuse(file, row, fmt::format("{}: expected a value for {}:", list, key));
+  return printable(value.Scalar(), 300);
+}
+
+Bytes bytes_of(const ConfigFile& file, const YAML::Node& row, const char* list, const char* key) {
+  const std::string text = text_of(file, row, list, key);
+  try {
+    return parse_bytes(text, fmt::format("{}: {}", list, key));
+  } catch (const InputError& error) {
+    refuse(file, row[key], error.what());
+  }
+}
+
+DeviceShare share_of(const ConfigFile& file, const YAML::Node& row) {
+  constexpr const char* kList = "device: taken";
+  if (!row.IsMap()) refuse(file, row, "device: taken: expected mappings with name:, from:, to: and assumed:");
+  DeviceShare share;
+  share.name = text_of(file, row, kList, "name");
+  if (row["source"]) share.source = text_of(file, row, kList, "source");
+  share.from = bytes_of(file, row, kList, "from");
+  share.to = bytes_of(file, row, kList, "to");
+  share.assumed = bytes_of(file, row, kList, "assumed");
+  if (share.from <= share.assumed && share.assumed <= share.to) return share;
+  refuse(file, row,
+         fmt::format("device: taken: found assumed {} bytes, expected between from and to, {} and {}",
+                     share.assumed.value, share.from.value, share.to.value));
+}
+
+DeviceMemory device_of(const ConfigFile& file, const YAML::Node& node) {
+  if (!node.IsMap() || !node["taken"] || !node["taken"].IsSequence()) {
+    refuse(file, node, "device: expected memory:, source: and taken:, a list of mappings");
+  }
+  DeviceMemory device;
+  device.memory = bytes_of(file, node, "device", "memory");
+  device.source = text_of(file, node, "device", "source");
+  for (const auto& row : node["taken"]) {
+    device.taken.push_back(share_of(file, row));
+    // One by one, so that no sum overflows.
+    if (device.taken.back().to < device.memory && device.least().value > 0) continue;
+    refuse(
+        file, row,
+        fmt::format("device: taken: found up to {} bytes, expected less in all than the {} bytes of memory",
+                    device.taken.back().to.value, device.memory.value));
+  }
+  return device;
+}
+
+Assumption assumption_of(const ConfigFile& file, const YAML::Node& row) {
+  constexpr const char* kList = "assumptions";
+  if (!row.IsMap() || !row["without"] || !row["without"].IsMap()) {
+    refuse(file, row, "assumptions: expected a mapping with name:, source: and without:, keys and values");
+  }
+  Assumption assumption;
+  assumption.name = text_of(file, row, kList, "name");
+  assumption.source = text_of(file, row, kList, "source");
+  for (const auto& [key, value] : file.settings(row["without"], {})) {
+    assumption.without.emplace_back(key, value.text);
+  }
+  return assumption;
+}
+
 }  // namespace
 
 std::optional<Status> OomMatrix::published_of(const MatrixCell& cell) const {
@@ -76,6 +140,24 @@ std::optional<Status> OomMatrix::published_of(const MatrixCell& cell) const {
   return std::nullopt;
 }
 
+Bytes DeviceMemory::budget() const {
+  Bytes left = memory;
+  for (const DeviceShare& share : taken) left -= share.assumed;
+  return left;
+}
+
+Bytes DeviceMemory::least() const {
+  Bytes left = memory;
+  for (const DeviceShare& share : taken) left -= share.to;
+  return left;
+}
+
+Bytes DeviceMemory::most() const {
+  Bytes left = memory;
+  for (const DeviceShare& share : taken) left -= share.from;
+  return left;
+}
+
 OomMatrix load_oom_matrix(const std::string& path) {
   const ConfigFile file(path);
   OomMatrix matrix;
@@ -86,6 +168,11 @@ OomMatrix load_oom_matrix(const std::string& path) {
     }
     matrix.source = printable(published["source"].Scalar(), 300);
     for (const auto& row : published["cells"]) matrix.published.push_back(outcome_of(file, row));
+    if (const YAML::Node device = published["device"]) matrix.device = device_of(file, device);
+    if (const YAML::Node assumptions = published["assumptions"]) {
+      if (!assumptions.IsSequence()) refuse(file, assumptions, "assumptions: expected a list of mappings");
+      for (const auto& row : assumptions) matrix.assumptions.push_back(assumption_of(file, row));
+    }
   }
   if (const YAML::Node hypotheses = file.root()["hypotheses"]) {
     if (!hypotheses.IsSequence()) refuse(file, hypotheses, "hypotheses: expected a list of mappings");

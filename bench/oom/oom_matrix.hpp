@@ -9,6 +9,7 @@
 
 #include "bench/record.hpp"
 #include "core/run_config.hpp"
+#include "core/units.hpp"
 
 namespace plumbline {
 
@@ -24,10 +25,37 @@ struct Hypothesis {
   Overrides settings;  // what it assumes, put over every cell
 };
 
+/// Memory of a device that a program's tensors cannot have, as far as it is known.
+struct DeviceShare {
+  std::string name;
+  std::string source;
+  Bytes from, to;  // 0 <= from <= assumed <= to
+  Bytes assumed;
+};
+
+/// Where a budget comes from: what the device offers less what is taken of it.
+struct DeviceMemory {
+  Bytes memory;
+  std::string source;
+  std::vector<DeviceShare> taken;
+  Bytes budget() const;
+  Bytes least() const;  // with every share at its largest
+  Bytes most() const;
+};
+
+/// An assumption of the configuration, by what it is without it.
+struct Assumption {
+  std::string name;
+  std::string source;
+  Overrides without;
+};
+
 struct OomMatrix {
   std::string source;  // where the published outcomes stand; empty: none
   std::vector<PublishedOutcome> published;
   std::vector<Hypothesis> hypotheses;
+  std::optional<DeviceMemory> device;
+  std::vector<Assumption> assumptions;
 
   /// What was published about this cell.
   std::optional<Status> published_of(const MatrixCell& cell) const;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/oom/knife_edge.hpp"
 #include "bench/oom/oom_matrix.hpp"
 #include "bench/record.hpp"
 #include "core/run_config.hpp"
@@ -47,6 +48,7 @@ struct OomTable {
   std::string source;
   std::vector<OomRow> rows;
   std::vector<HypothesisRow> hypotheses;
+  std::optional<KnifeEdge> edge;
 };
 
 /// Row of one cell from its record. `budget` as the prediction used it.
@@ -67,14 +69,15 @@ struct OomAgreement {
 };
 OomAgreement agreement_of(const std::vector<OomRow>& rows);
 
-/// For people: one line per cell, what differs between prediction and measurement, the margins on both sides
-/// of each published threshold, the hypotheses.
+/// For people: one line per cell, what differs between prediction and measurement, the hypotheses with the
+/// margins on both sides of the published threshold, the knife edge.
 std::string to_text(const OomTable& table);
 /// {"source", "cells": [{"id", "values", "budget_bytes", "published", "predicted": {"status", "peak_bytes",
 /// "margin_bytes", "rank", "category", "category_bytes"}, "measured": {…}, "reason"}], "agreement":
 /// {"measured_cells", "same_status", "measured_peaks", "same_peak", "published_cells", "same_as_published"},
 /// "hypotheses":
-/// [{"name", "budget_bytes", "right", "wrong", "explains", "fitting_peak_bytes", "missing_peak_bytes"}]}
+/// [{"name", "budget_bytes", "right", "wrong", "explains", "fitting_peak_bytes", "missing_peak_bytes"}],
+/// "knife_edge": see knife_edge.hpp, or null}
 std::string to_json(const OomTable& table);
 
 }  // namespace plumbline

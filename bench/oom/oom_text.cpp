@@ -3,24 +3,13 @@
 
 #include <algorithm>
 
+#include "bench/oom/knife_edge.hpp"
+#include "bench/oom/oom_format.hpp"
 #include "bench/oom/oom_table.hpp"
 #include "bench/tables.hpp"
 
 namespace plumbline {
 namespace {
-
-std::string gib(Bytes bytes) {
-  return fmt::format("{:.3f}", static_cast<double>(bytes.value) / static_cast<double>(kGiB.value));
-}
-
-/// With digits for every thousand: 1 234 567.
-std::string digits(std::int64_t value) {
-  std::string text = std::to_string(value < 0 ? -value : value);
-  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3) {
-    text.insert(static_cast<std::size_t>(at), 1, ' ');
-  }
-  return fmt::format("{}{}", value < 0 ? '-' : '+', text);
-}
 
 std::string word_of(Status status) {
   if (status == Status::ok) return "fits";
@@ -28,8 +17,8 @@ std::string word_of(Status status) {
   return std::string(name_of(status));
 }
 
-std::string peak_of(const std::optional<FitVerdict>& verdict) {
-  return verdict && verdict->peak ? gib(*verdict->peak) : "-";
+std::string peak_of(const std::optional<FitVerdict>& verdict, const ByteUnit& unit) {
+  return verdict && verdict->peak ? unit.of(*verdict->peak) : "-";
 }
 
 class Grid {
@@ -55,12 +44,13 @@ class Grid {
   std::vector<std::vector<std::string>> lines_;
 };
 
-std::string cells_text(const std::vector<OomRow>& rows) {
+std::string cells_text(const std::vector<OomRow>& rows, const ByteUnit& unit) {
   if (rows.empty()) return "no cells\n";
   std::vector<std::string> titles;
   for (const auto& [key, value] : rows.front().cell.values) titles.push_back(title_of(key));
-  titles.insert(titles.end(), {"published", "predicted", "peak GiB", "margin bytes", "decided by", "measured",
-                               "peak GiB", "difference bytes"});
+  const std::string peak = fmt::format("peak {}", unit.name);
+  titles.insert(titles.end(), {"published", "predicted", peak, "margin bytes", "decided by", "measured", peak,
+                               "difference bytes"});
   Grid grid(titles);
   for (const OomRow& row : rows) {
     std::vector<std::string> line;
@@ -68,14 +58,15 @@ std::string cells_text(const std::vector<OomRow>& rows) {
     line.resize(titles.size() - 8, "-");
     line.push_back(row.published ? word_of(*row.published) : "-");
     line.push_back(row.predicted ? word_of(row.predicted->status) : "-");
-    line.push_back(peak_of(row.predicted));
+    line.push_back(peak_of(row.predicted, unit));
     const bool known = row.predicted && row.predicted->peak;
     line.push_back(known && row.budget.value > 0 ? digits((row.budget - *row.predicted->peak).value) : "-");
-    line.push_back(known ? fmt::format("rank {}: {} {} GiB", row.predicted->rank,
-                                       name_of(row.predicted->category), gib(row.predicted->category_bytes))
+    line.push_back(known ? fmt::format("rank {}: {} {} {}", row.predicted->rank,
+                                       name_of(row.predicted->category),
+                                       unit.of(row.predicted->category_bytes), unit.name)
                          : "-");
     line.push_back(row.measured ? word_of(row.measured->status) : "-");
-    line.push_back(peak_of(row.measured));
+    line.push_back(peak_of(row.measured, unit));
     line.push_back(known && row.measured && row.measured->peak
                        ? digits((*row.predicted->peak - *row.measured->peak).value)
                        : "-");
@@ -99,28 +90,52 @@ std::string agreement_text(const OomTable& table) {
   return text;
 }
 
-std::string hypotheses_text(const std::vector<HypothesisRow>& rows) {
-  Grid grid({"hypothesis", "budget GiB", "right", "wrong", "follows for budgets GiB", ""});
+std::string hypotheses_text(const std::vector<HypothesisRow>& rows, const ByteUnit& unit) {
+  Grid grid({"hypothesis", fmt::format("budget {}", unit.name), "right", "wrong",
+             fmt::format("follows for budgets {}", unit.name), "largest that ran: margin",
+             "smallest OOM: margin", ""});
   for (const HypothesisRow& row : rows) {
     std::string range = "-";
     if (row.fitting && row.missing) {
-      range = *row.fitting < *row.missing ? fmt::format("{} to {}", gib(*row.fitting), gib(*row.missing))
-                                          : "none";
+      range = *row.fitting < *row.missing
+                  ? fmt::format("{} to {}", unit.of(*row.fitting), unit.of(*row.missing))
+                  : "none";
     }
-    grid.add({row.name, row.budget.value > 0 ? gib(row.budget) : "none", std::to_string(row.right),
-              std::to_string(row.wrong), range, row.explains() ? "explains what was published" : ""});
+    const auto margin = [&](const std::optional<Bytes>& peak) {
+      return peak && row.budget.value > 0 ? digits((row.budget - *peak).value) : "-";
+    };
+    grid.add({row.name, row.budget.value > 0 ? unit.of(row.budget) : "none", std::to_string(row.right),
+              std::to_string(row.wrong), range, margin(row.fitting), margin(row.missing),
+              row.explains() ? "explains what was published" : ""});
   }
   return grid.text();
+}
+
+/// For the whole table: of its budgets and peaks.
+ByteUnit unit_of(const OomTable& table) {
+  Bytes largest;
+  for (const OomRow& row : table.rows) {
+    largest = std::max(largest, row.budget);
+    if (row.budget.value == 0 && row.predicted && row.predicted->peak) {
+      largest = std::max(largest, *row.predicted->peak);
+    }
+  }
+  return unit_for(largest);
 }
 
 }  // namespace
 
 std::string to_text(const OomTable& table) {
-  std::string text = cells_text(table.rows) + '\n' + agreement_text(table);
+  const ByteUnit unit = unit_of(table);
+  std::string text = cells_text(table.rows, unit) + '\n' + agreement_text(table);
   if (!table.source.empty()) text += fmt::format("published: {}\n", table.source);
-  if (!table.hypotheses.empty()) text += '\n' + hypotheses_text(table.hypotheses);
+  if (!table.hypotheses.empty()) text += '\n' + hypotheses_text(table.hypotheses, unit);
+  if (table.edge) text += '\n' + to_text(*table.edge);
   for (const OomRow& row : table.rows) {
-    if (row.reason.empty() || (row.measured && row.measured->status == Status::oom)) continue;
+    // Out of memory as predicted needs no explanation.
+    const bool expected = row.predicted && row.predicted->status == Status::oom;
+    const bool oom = row.measured ? row.measured->status == Status::oom : expected;
+    if (row.reason.empty() || (oom && expected)) continue;
     text += fmt::format("\n{}: {}", row.cell.id, row.reason);
   }
   return text;

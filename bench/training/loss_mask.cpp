@@ -12,7 +12,11 @@ namespace plumbline::training {
 LossMask::LossMask(const std::string& path, std::int64_t tokens, std::int64_t seq_length)
     : all_(path.empty()), tokens_(tokens), seq_length_(seq_length) {
   if (all_) return;
-  file_ = MappedFile(path);
+  try {
+    file_ = MappedFile(path);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("loss_mask: {}", error.what()));
+  }
   const auto bytes = file_.bytes();
   if (std::ssize(bytes) != tokens) {
     throw InputError(fmt::format("loss_mask: {} has {} bytes, expected one for each of the {} tokens of data",

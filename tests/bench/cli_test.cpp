@@ -178,7 +178,7 @@ TEST_F(Cli, RunMeasuresWhatWasPredicted) {
 }
 
 TEST_F(Cli, ARankOverItsBudgetIsOutOfMemoryWithItsHolders) {
-  const Outcome outcome = plumbline("run run.yaml --pp 2 --memory-budget 300KiB --json");
+  const Outcome outcome = plumbline("run run.yaml --pp 2 --memory-budget 660KiB --json");
   EXPECT_EQ(outcome.exit_code, 3) << outcome.err;
   const nlohmann::json record = nlohmann::json::parse(outcome.out);
   EXPECT_EQ(record["status"], "oom");
