@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "analysis/time_model.hpp"
 #include "bench/distillation_plan.hpp"
 #include "core/error.hpp"
 #include "core/layer_distribution.hpp"
@@ -60,6 +61,29 @@ VocabTimes vocab_times(const RunConfig& config, const ScheduleRequest& request) 
   return times;
 }
 
+Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedule);
+
+/// F, I and W in the proportion that the named hardware gives them: I has more memory-bound work than W.
+void split_as_on_hardware(const RunConfig& config, ScheduleRequest request, VocabTimes& times) {
+  request.microbatches = std::min(request.microbatches, request.ranks);
+  const Schedule schedule = with_transfers_and_end(config, make_schedule(request));
+  HardwareProfile hardware = load_hardware(config.hardware);
+  if (config.backend == Backend::emulated) hardware.processors = 0;  // a device for every rank
+  StageCosts sum;
+  for (const StageCosts& stage : stage_costs(config, schedule, hardware).costs.stages) {
+    sum.forward += stage.forward;
+    sum.backward_input += stage.backward_input;
+    sum.backward_weight += stage.backward_weight;
+  }
+  const Seconds all = sum.forward + sum.backward_input + sum.backward_weight;
+  if (sum.backward_weight.value <= 0) return;
+  const Seconds work = times.forward + times.backward;
+  times.forward = work * (sum.forward / all);
+  times.backward_input = work * (sum.backward_input / all);
+  times.backward_weight = work * (sum.backward_weight / all);
+  times.backward = times.backward_input + times.backward_weight;
+}
+
 Schedule make_for(const RunConfig& config) {
   ScheduleRequest request;
   request.name = config.pipeline_schedule;
@@ -67,7 +91,10 @@ Schedule make_for(const RunConfig& config) {
   request.microbatches = config.microbatches();
   if (config.virtual_pipeline_chunks > 1) request.chunks = config.virtual_pipeline_chunks;
   request.vocab = parse_vocab_passes(config.vocab_parallel);
-  if (config.splits_vocabulary()) request.vocab_times = vocab_times(config, request);
+  if (config.splits_vocabulary()) {
+    request.vocab_times = vocab_times(config, request);
+    if (!config.hardware.empty()) split_as_on_hardware(config, request, request.vocab_times);
+  }
   return make_schedule(request);
 }
 

@@ -11,6 +11,8 @@ VocabTimes mean_times(const Costs& costs) {
   for (const StageCosts& stage : costs.stages) {
     mean.forward += stage.forward / stages;
     mean.backward += stage.backward / stages;
+    mean.backward_input += stage.backward_input / stages;
+    mean.backward_weight += stage.backward_weight / stages;
     mean.vocab_forward += stage.vocab_forward / stages;
     mean.vocab_backward += stage.vocab_backward / stages;
     mean.input_forward += stage.input_forward / stages;

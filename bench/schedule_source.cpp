@@ -19,6 +19,8 @@ VocabTimes vocab_times(const Costs& costs) {
   for (const StageCosts& stage : costs.stages) {
     times.forward += stage.forward * share;
     times.backward += stage.backward * share;
+    times.backward_input += stage.backward_input * share;
+    times.backward_weight += stage.backward_weight * share;
     times.vocab_forward += stage.vocab_forward * share;
     times.vocab_backward += stage.vocab_backward * share;
     times.input_forward += stage.input_forward * share;
@@ -35,6 +37,20 @@ ZeroBubbleCosts zero_bubble_costs(const Costs& costs) {
     result.backward_weight.push_back(stage.backward_weight);
   }
   result.transfer = costs.transfer + costs.latency;
+  return result;
+}
+
+DistillationTimes distillation_times(const Costs& costs) {
+  DistillationTimes result;
+  for (const StageCosts& stage : costs.stages) {
+    result.teacher.push_back(stage.teacher_forward);
+    result.forward.push_back(stage.forward);
+    result.backward.push_back(stage.backward);
+    result.backward_input.push_back(stage.backward_input);
+    result.backward_weight.push_back(stage.backward_weight);
+  }
+  result.transfer = costs.transfer + costs.latency;
+  result.teacher_transfer = costs.teacher_transfer.value_or(costs.transfer) + costs.latency;
   return result;
 }
 
@@ -72,6 +88,7 @@ Schedule ScheduleSource::load(const std::string& name, const Costs* costs) const
   request.group = group;
   const bool fitting = costs != nullptr && costs->stages.size() == static_cast<std::size_t>(pp);
   if (fitting && name == "zb-auto") request.zero_bubble = zero_bubble_costs(*costs);
+  if (fitting && name == "bubble-fill") request.distillation = distillation_times(*costs);
   if (costs != nullptr && default_chunks(name) > 0 && vocab_times(*costs).vocab_forward.value > 0) {
     request.vocab_times = vocab_times(*costs);
   }

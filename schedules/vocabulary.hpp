@@ -22,12 +22,15 @@ struct VocabTimes {
   Seconds gradient{};            // T (S with one barrier) to the last stage's backward, with one barrier to T
   Seconds embedding{};           // IF to the first stage's F
   Seconds embedding_gradient{};  // the first stage's backward to IB
+  Seconds backward_input{};      // I and W of one stage and micro-batch; 0: half of the backward
+  Seconds backward_weight{};
 };
 
 /// Inserts S and T on every rank for every micro-batch, and IF and IB when `input_layer` is split too. A run
 /// with the given times decides the order: a rank does a pass at the first opportunity after it can be done
 /// (S after the last stage's F, T after every S, IF one micro-batch ahead of the first stage, IB after the
-/// first stage's backward); its F and B keep their order. The schedule must leave time between the last
+/// first stage's backward); its F, B and I keep their order. W's fill waiting wherever that makes the step
+/// shorter, within the schedule's own peak. The schedule must leave time between the last
 /// stage's F and its backward: see vocab_one_f_one_b and vocab_v_half. Takes compute actions only.
 Schedule insert_vocab_passes(const Schedule& schedule, VocabPasses passes, bool input_layer,
                              VocabTimes times);

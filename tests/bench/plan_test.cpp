@@ -7,7 +7,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <string>
 
+#include "analysis/memory_model.hpp"
+#include "analysis/predict.hpp"
 #include "core/error.hpp"
 #include "core/validate.hpp"
 
@@ -121,6 +125,66 @@ TEST(Plan, ATeacherTakesTheDistillationScheduleWithinTheBudget) {
   config.distillation_cache_limit = 0;
   config.memory_budget = {1};  // too small for anything: one output, and the run says what is missing
   EXPECT_EQ(most_cached(schedule_for(config)), 1);
+}
+
+TEST(Plan, BubbleFillSplitsBackwardsWithinAbejasMemoryAndTheKeptOutputs) {
+  for (const int ranks : {2, 4}) {
+    for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+      for (const char* hardware : {"", "a100-sxm-80gb"}) {
+        RunConfig config = config_of("1f1b", ranks, 12);
+        config.seq_length = 128;
+        config.teacher = *find_preset("gpt2-1558m");
+        config.recompute_granularity = recompute;
+        config.hardware = hardware;
+        config.distillation_cache_limit = 2;
+        SCOPED_TRACE(testing::Message()
+                     << ranks << " ranks, recompute " << static_cast<int>(recompute) << " " << hardware);
+        config.distillation_schedule = "abeja";
+        const std::int64_t abeja = predict_memory(config, schedule_for(config)).peak.value;
+        config.distillation_schedule = "bubble-fill";
+        const Schedule schedule = schedule_for(config);
+        const std::int64_t output = 128 * config.padded_vocab() * 2;
+        EXPECT_LE(predict_memory(config, schedule).peak.value, abeja + 2 * output);
+        if (recompute != Recompute::full) {
+          EXPECT_GT(count(schedule, ActionType::backward_input), 0);
+        }
+      }
+    }
+  }
+}
+
+TEST(Plan, DistillationFollowsTheFormulasAndBubbleFillIsShorter) {
+  const std::string matrix = PLUMBLINE_SOURCE_DIR "/bench/matrices/distillation_schedules.yaml";
+  std::map<int, std::map<std::string, double>> step;  // by ranks and schedule
+  std::map<int, std::map<std::string, double>> formula;
+  for (const MatrixCell& cell : load_matrix(matrix, {})) {
+    const RunConfig& config = cell.config;
+    const Prediction prediction = predict(config, schedule_for(config), load_hardware(config.hardware));
+    const int ranks = config.pipeline_model_parallel_size;
+    step[ranks][config.distillation_schedule] = prediction.trace.pipeline_end().value;
+    if (config.distillation_schedule == "bubble-fill") continue;
+    const bool sweep = config.distillation_schedule == "nemo-2504";
+    double slowest = 0;
+    double once_of_slowest = 0;
+    double once = 0;
+    for (const StageCosts& stage : prediction.costs.stages) {
+      const double work = (stage.teacher_forward + stage.forward + stage.backward).value;
+      const double here =
+          sweep ? (std::max(stage.teacher_forward, stage.forward) + stage.backward).value : work;
+      once += here;
+      if (work > slowest) once_of_slowest = here;
+      slowest = std::max(slowest, work);
+    }
+    formula[ranks][config.distillation_schedule] = config.microbatches() * slowest + once - once_of_slowest;
+  }
+  ASSERT_EQ(step.size(), 2);
+  for (auto& [ranks, found] : step) {
+    EXPECT_NEAR(found["nemo-2504"] / formula[ranks]["nemo-2504"], 1, 0.02) << ranks;
+    EXPECT_NEAR(found["nemo-13065"] / formula[ranks]["nemo-13065"], 1, 0.02) << ranks;
+    for (const char* other : {"nemo-2504", "abeja", "nemo-13065"}) {
+      EXPECT_LT(found["bubble-fill"], 0.97 * found[other]) << ranks << " " << other;
+    }
+  }
 }
 
 }  // namespace

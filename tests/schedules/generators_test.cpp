@@ -101,6 +101,39 @@ TEST(Generators, VocabularyPassesHoldOneOrTwoMore) {
   EXPECT_DOUBLE_EQ(peak(named("interlaced", 8, 32)), 12);
 }
 
+// arXiv:2411.05288, table 6: the passes cost V-Half next to nothing, also when I and W differ.
+TEST(Generators, VHalfKeepsItsBubbleWithVocabularyPasses) {
+  constexpr int kMicrobatches = 128;
+  for (const int ranks : {8, 16}) {
+    for (const double input : {1.0, 1.15}) {
+      for (const double pass : {0.05, 0.5}) {
+        const double weight = 2 - input;
+        const double plain = measure(v_half(ranks, kMicrobatches), 1, input, weight).bubble;
+        for (const VocabPasses passes : {VocabPasses::two_barriers, VocabPasses::one_barrier}) {
+          VocabTimes times{{0.5}, {1}, {pass}, {pass}, {0.02}, {0.02}};
+          times.backward_input = {input / 2};
+          times.backward_weight = {weight / 2};
+          const Schedule schedule = vocab_v_half(ranks, kMicrobatches, passes, true, times);
+          const StageCosts each{.forward = times.forward,
+                                .backward_input = times.backward_input,
+                                .backward_weight = times.backward_weight,
+                                .vocab_forward = times.vocab_forward,
+                                .vocab_backward = times.vocab_backward,
+                                .input_forward = times.input_forward,
+                                .input_backward = times.input_backward};
+          const double work = kMicrobatches * (3 + 2 * pass + 0.04);
+          const double bubble = simulate_makespan(schedule, uniform_costs(2 * ranks, each)).value - work;
+          SCOPED_TRACE(testing::Message() << ranks << " ranks, I " << input << ", S " << pass);
+          EXPECT_LE(bubble, plain + 2 * pass + 1);
+          const int more = passes == VocabPasses::two_barriers ? 2 : 1;
+          for (int rank = 0; rank < ranks; ++rank)
+            EXPECT_LE(peak_in_flight(schedule, rank), ranks / 2 + 1 + more);
+        }
+      }
+    }
+  }
+}
+
 TEST(Generators, OverlappedPairsTakeOneTime) {
   const Schedule schedule = dualpipe_v(4, 8);
   Costs costs = uniform_costs(
