@@ -35,6 +35,7 @@ struct Goal {
 TEST(Published, MeanErrorsAreWithinTheirGoals) {
   const Goal goals[] = {
       {"megatron_sc21_table1", "step_s", 0.07},
+      {"megatron_sc21_table2", "step_s", 0.07},
       {"korthikanti_table5", "step_s", 0.04},
       {"vocab_parallel_table5_1f1b", "step_s", 0.05},
       {"vocab_parallel_table6_vhalf", "step_s", 0.05},
@@ -43,6 +44,10 @@ TEST(Published, MeanErrorsAreWithinTheirGoals) {
       {"vocab_parallel_table5_1f1b", "peak_bytes", 0.05},
       {"vocab_parallel_table6_vhalf", "peak_bytes", 0.05},
       {"zero_bubble_table4", "peak_bytes", 0.05},
+      {"zero_bubble_table5", "bubble_rate", 0.001},
+      {"schedule_formulas", "step_of_formula", 0.01},
+      {"schedule_formulas", "microbatches_held", 0.02},
+      {"vocab_parallel_table3_scaling", "output_percent", 0.10},
       {"korthikanti_fig1_memory_gib", "state_bytes", 1e-6},
       {"korthikanti_fig1_memory_gib", "activation_bytes", 1e-6},
       {"korthikanti_fig7_activation_percent", "activation_percent", 0.01},
@@ -122,6 +127,24 @@ TEST(Published, DamagedTablesAreRefusedInOneLine) {
   EXPECT_THROW(parse_published("a,b\n1,2,3\n", "t", "t"), InputError);
   EXPECT_THROW(parse_published(std::string(1000, ','), "t", "t"), InputError);
   EXPECT_THROW(read_tables("/nowhere/at/all"), InputError);
+  const auto refused = [](const std::string& text, const char* name) {
+    return compare_table(parse_published(text, name, "t"), built_in_profiles(), make_cluster_schedule)
+        .refused;
+  };
+  const std::string formulas = "method,bubble,params,activation,source\n";
+  EXPECT_EQ(refused(formulas + "1F1B,(PP-1)(F+B),1x,PP,x\n", "schedule_formulas").size(), 0u);
+  EXPECT_EQ(refused(formulas + "1F1B,system(1),1x,PP,x\n", "schedule_formulas").size(), 1u);
+  EXPECT_EQ(refused(formulas + "1F1B,0,1x,PP*PP,x\n", "schedule_formulas").size(), 1u);
+  EXPECT_EQ(refused(formulas + "2F2B,0,1x,PP,x\n", "schedule_formulas").size(), 1u);
+  const std::string bubbles = "model,pp,num_microbatches,bubble_ZB_H1,bubble_ZB_H2\n";
+  EXPECT_EQ(refused(bubbles + "ZB-H1/H2 1.5B,8,24,nan,\n", "zero_bubble_table5").size(), 1u);
+  EXPECT_EQ(refused(bubbles + "ZB-H1/H2 1.5B,9999,24,0.1,\n", "zero_bubble_table5").size(), 1u);
+  EXPECT_EQ(refused("seq,layer,8gpu_pct\n2048,attention,10\n", "vocab_parallel_table3_scaling").size(), 1u);
+  EXPECT_EQ(refused("scheme,model_parallel_size,global_batch,gpus,micro_batch,tflops_per_gpu\nPTD-P,100,1536,"
+                    "384,1,153\n",
+                    "megatron_sc21_table2")
+                .size(),
+            1u);
   EXPECT_EQ(
       compare_table(parse_published("a\n1\n", "unknown", "t"), built_in_profiles(), make_cluster_schedule)
           .skipped,
