@@ -11,6 +11,7 @@
 #include "analysis/flops.hpp"
 #include "analysis/predict.hpp"
 #include "analysis/simulator.hpp"
+#include "analysis/vocabulary_advice.hpp"
 #include "core/error.hpp"
 #include "schedules/vocabulary.hpp"
 #include "tests/analysis/vocabulary_configs.hpp"
@@ -150,6 +151,51 @@ TEST(VocabularyTime, PredictionBesideComputationAndOnSharedProcessors) {
       EXPECT_NEAR(parts / t.step_s.value, 1, 0.02);
     }
   }
+}
+
+RunConfig with_large_vocabulary(const char* method) {
+  RunConfig config = sample::vocabulary_config(method, 1, 4, 1, 16);
+  ModelConfig& model = config.model;
+  model.layers = 8;
+  model.hidden = 1024;
+  model.heads = model.kv_heads = 16;
+  model.head_dim = 64;
+  model.ffn = 4096;
+  model.vocab = 128 * 1024;
+  model.tied_embeddings = false;
+  config.precision = DType::bf16;
+  config.seq_length = 1024;
+  return config;
+}
+
+TEST(VocabularyTime, AdviceSaysWhatIsBetter) {
+  const HardwareProfile& hardware = *find_hardware_preset("a100-sxm-80gb");
+  const auto report = [&](const RunConfig& config) {
+    const Schedule schedule = sample::vocabulary_schedule(config);
+    return vocabulary_report(config, schedule, predict(config, schedule, hardware), hardware,
+                             sample::vocabulary_schedule);
+  };
+  RunConfig config = with_large_vocabulary("none");
+  const Schedule schedule = sample::vocabulary_schedule(config);
+  const PipelineImbalance imbalance = pipeline_imbalance(schedule, predict(config, schedule, hardware));
+  EXPECT_EQ(imbalance.slowest_rank, 3);
+  EXPECT_EQ(imbalance.fullest_rank, 3);
+  EXPECT_GT(imbalance.time, 2);
+  EXPECT_GT(imbalance.bytes, 1.5);
+  const std::string uneven = report(config);
+  EXPECT_NE(uneven.find("time of rank 3 is"), std::string::npos) << uneven;
+  EXPECT_NE(uneven.find("better: vocab_parallel: vocab-"), std::string::npos) << uneven;
+  const std::string even = report(with_large_vocabulary("vocab-2"));
+  EXPECT_NE(even.find("exposed"), std::string::npos) << even;
+  EXPECT_EQ(even.find("better:"), std::string::npos) << even;
+  config = with_large_vocabulary("none");
+  config.model.vocab = 32;  // nothing to gain
+  EXPECT_EQ(report(config).find("better:"), std::string::npos) << report(config);
+  config = with_large_vocabulary("none");
+  config.global_batch_size = 512;  // too many to look at others
+  EXPECT_EQ(report(config).find("better:"), std::string::npos);
+  config.pipeline_model_parallel_size = config.world_size = 1;
+  EXPECT_EQ(report(config), "");
 }
 
 // With ZeRO 1 the shards' gradients are final after the last IB and T, which then start their reduction.
