@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "analysis/vocabulary_advice.hpp"
 #include "bench/commands.hpp"
 #include "bench/config_options.hpp"
 #include "bench/evaluation.hpp"
@@ -13,6 +14,7 @@
 #include "bench/reports.hpp"
 #include "bench/sensitivity_report.hpp"
 #include "bench/side_by_side.hpp"
+#include "bench/what_would_fit.hpp"
 #include "core/error.hpp"
 
 namespace plumbline {
@@ -47,7 +49,8 @@ int predict_one(const PredictOptions& options) {
   if (record.status != Status::ok) throw InputError(record.reason);
   std::string note;
   const Schedule schedule = schedule_for(config);
-  const Prediction prediction = predict(config, schedule, hardware_of(config, note));
+  const HardwareProfile hardware = hardware_of(config, note);
+  const Prediction prediction = predict(config, schedule, hardware);
   record.prediction = report_of(prediction, config, schedule);
   if (!note.empty()) fmt::print(stderr, "note: {}\n", note);
   const FormulaReport formulas = compare_with_formulas(config, schedule, prediction.memory);
@@ -58,12 +61,16 @@ int predict_one(const PredictOptions& options) {
     fmt::print("{}\n", json.dump(2));
   } else {
     fmt::print("{}", side_by_side(record));
+    fmt::print("{}", vocabulary_report(config, schedule, prediction, hardware, schedule_for));
     if (options.explain) {
       explain(prediction);
       fmt::print("{}", to_text(formulas));
       fmt::print("\n{}\n", explain_throughput(config, prediction.throughput, schedule.stages_per_route()));
     }
     if (options.what_limits) fmt::print("\n{}", what_limits_text(config));
+  }
+  if (!prediction.fits) {
+    fmt::print(stderr, "plumbline: {}\n", what_would_fit(config, prediction.memory, prediction.budget));
   }
   return static_cast<int>(prediction.fits ? ExitCode::done : ExitCode::does_not_fit);
 }

@@ -88,6 +88,14 @@ TEST_F(Cli, BadInputIsOneClearLineAndExitCodeTwo) {
       {"predict run.yaml --set no_such_key=1", {"no_such_key"}},
       {"predict run.yaml --set context_parallel_size=2", {"context_parallel_size", "found 2"}},
       {"predict run.yaml --hardware no-such-card", {"no-such-card"}},
+      {"predict run.yaml --hardware h100-sxm-80", {"did you mean h100-sxm-80gb", "calibrate"}},
+      {"predict run.yaml --world-size 0", {"world_size", "found \"0\"", "whole number from 1"}},
+      {"predict run.yaml --pp 3 --world-size 3", {"pipeline_model_parallel_size", "at most the 2 layers"}},
+      {"predict run.yaml --set vocab_parallel=vocab-3", {"vocab_parallel", "vocab-1, vocab-2"}},
+      {"predict run.yaml --teacher qwen9", {"qwen9", "qwen2.5-7b"}},
+      {"predict run.yaml --teacher qwen2.5-1.5b", {"teacher", "vocabulary of 151936, expected the 128"}},
+      {"predict run.yaml --teacher qwen2.5-1.5b --distillation-schedule fast",
+       {"distillation_schedule", "abeja"}},
       {"predict run.yaml --set pipeline_schedule=schedule.csv", {"schedule.csv", "0G0"}},
       {"predict", {"CONFIG.yaml", "--parameters"}},
       {"predict run.yaml --parameters 7e9", {"CONFIG.yaml", "--parameters"}},
@@ -131,7 +139,13 @@ TEST_F(Cli, PredictPrintsARecordAndExitsWithThreeWhenItDoesNotFit) {
   EXPECT_TRUE(record["prediction"]["fits"].get<bool>());
   EXPECT_EQ(record["prediction"]["memory"]["ranks"].size(), 2U);
   EXPECT_EQ(record["config"]["pipeline_model_parallel_size"], 2);
-  EXPECT_EQ(plumbline("predict run.yaml --memory-budget 10KiB").exit_code, 3);
+  const Outcome nowhere = plumbline("predict run.yaml --memory-budget 10KiB");
+  EXPECT_EQ(nowhere.exit_code, 3);
+  EXPECT_THAT(nowhere.err, HasSubstr("does not fit: rank 0 needs"));
+  EXPECT_THAT(nowhere.err, HasSubstr("the least found is"));
+  const Outcome tight = plumbline("predict run.yaml --world-size 2 --memory-budget 600KiB");
+  EXPECT_EQ(tight.exit_code, 3);
+  EXPECT_THAT(tight.err, HasSubstr("it would fit with"));
 }
 
 // ZeRO's worked example and GLM-130B in fp32, decimal GB.
