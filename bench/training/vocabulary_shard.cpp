@@ -72,6 +72,7 @@ void VocabularyShard::forward(std::uint32_t microbatch) {
   here.logits = context.make(Category::logits, "logits", shape.tokens, shape.vocab);
   Matrix table = view_of(weight_, rank_.values.begin());
   ops.gemm({.a = here.hidden, .b = table, .c = here.logits, .b_transposed = true});
+  context.communicator.progress();  // these products take longer than a layer where the vocabulary is large
   if (!one_barrier_) rank_.values.end();
 
   here.statistics = context.make_fp32(Category::workspace, "vocabulary statistics",
@@ -82,6 +83,7 @@ void VocabularyShard::forward(std::uint32_t microbatch) {
   ops.cross_entropy_sums(here.logits, valid_, first_token_, targets, row_max,
                          own_statistics(here.statistics, 1, 2));
   ops.vocab_softmax(here.logits, valid_, row_max, own_statistics(here.statistics, 1, 1));
+  context.communicator.progress();
 
   if (one_barrier_) {
     here.hidden_gradient =
@@ -156,6 +158,7 @@ void VocabularyShard::backward(std::uint32_t microbatch) {
   }
   ops.vocab_gradient(here.logits, valid_, first_token_, rank_.target_tokens(microbatch),
                      alpha(here.statistics), rank_.per_token());
+  context.communicator.progress();
   if (!one_barrier_) {
     const Matrix gradient = gradient_place(microbatch);
     ops.gemm({.a = here.logits, .b = view_of(weight_, rank_.values.begin()), .c = gradient});
