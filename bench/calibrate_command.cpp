@@ -13,15 +13,14 @@ void add_calibrate_command(CLI::App& app, CommandAction& action) {
       app.add_subcommand("calibrate", "Measure this machine's operators and messages, at most 60 s");
   const auto options = std::make_shared<CalibrateOptions>();
   options->out = default_profile_path();
-  command->add_option("--out", options->out, "Profile file to write")
-      ->type_name("PROFILE.json")
-      ->capture_default_str();
+  command->add_option("--out", options->out, "Profile to write (default: ~/.cache/plumbline/profile.json)")
+      ->type_name("PROFILE.json");
   const auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print the profile instead of writing it");
-  command->add_flag("--quiet", options->quiet, "No progress");
   command->add_option("--part", options->part)->group("");  // the ranks that calibration starts
-  command->callback([=, &action] {
-    action = [=] {
+  command->callback([=, &app, &action] {
+    action = [=, &app] {
+      options->quiet = is_quiet(app);
       if (*json) options->out.clear();
       const std::filesystem::path folder = std::filesystem::path(options->out).parent_path();
       std::error_code ignored;  // an unwritable place is reported by calibrate()

@@ -10,6 +10,9 @@ namespace plumbline {
 /// Does the command's work and returns the exit code; may throw Error.
 using CommandAction = std::function<int()>;
 
+/// Whether the user asked for no progress: `--quiet`, which main gives to all commands at once.
+bool is_quiet(const CLI::App& app);
+
 void add_predict_command(CLI::App& app, CommandAction& action);
 void add_run_command(CLI::App& app, CommandAction& action);
 void add_matrix_command(CLI::App& app, CommandAction& action);
@@ -21,5 +24,7 @@ void add_schedule_command(CLI::App& app, CommandAction& action);
 void add_simulate_command(CLI::App& app, CommandAction& action);
 void add_search_command(CLI::App& app, CommandAction& action);
 void add_validate_command(CLI::App& app, CommandAction& action);
+/// `completion`, and the hidden command that its scripts ask.
+void add_completion_commands(CLI::App& app, CommandAction& action);
 
 }  // namespace plumbline

@@ -65,10 +65,8 @@ int compare(const Options& options) {
 }  // namespace
 
 void add_compare_command(CLI::App& app, CommandAction& action) {
-  CLI::App* command = app.add_subcommand(
-      "compare",
-      "Show the results of a matrix: predicted beside measured. With a second folder: what has become worse "
-      "since the first (exit code 1 when something has), and what has become better without a reason.");
+  CLI::App* command =
+      app.add_subcommand("compare", "Show the results of a matrix, or what has changed between two");
   const auto options = std::make_shared<Options>();
   command->add_option("dir", options->folder, "Folder that `matrix` wrote, or a .jsonl file")
       ->required()
@@ -76,10 +74,10 @@ void add_compare_command(CLI::App& app, CommandAction& action) {
   command->add_option("new", options->other, "A later folder of the same matrix: compare DIR with it")
       ->type_name("NEW");
   command
-      ->add_option(
-          "--format", options->format,
-          "table, csv, json, html (one page with charts and timelines), megatron-bridge (CSV with its "
-          "columns) or google-benchmark (JSON for its compare.py)")
+      ->add_option("--format", options->format,
+                   "A table for the terminal, CSV, JSON, one page with charts and timelines, CSV with "
+                   "Megatron-Bridge's "
+                   "columns, or JSON for Google Benchmark's compare.py")
       ->check(CLI::IsMember({"table", "csv", "json", "html", "megatron-bridge", "google-benchmark"}));
   command->add_flag_callback(
       "--json", [options] { options->format = "json"; }, "The same as --format json");

@@ -2,10 +2,24 @@
 
 #include <fmt/format.h>
 
+#include "bench/help/config_notes.hpp"
 #include "core/config_keys.hpp"
 #include "core/error.hpp"
 
 namespace plumbline {
+namespace {
+
+std::string description_of(const ConfigKey& key) {
+  const ConfigNote* note = find_config_note(key.name);
+  return note == nullptr ? key.expected : fmt::format("{} ({})", note->meaning, key.expected);
+}
+
+std::string group_of(const ConfigKey& key) {
+  const ConfigNote* note = find_config_note(key.name);
+  return note == nullptr ? "Other configuration keys" : std::string(note->group);
+}
+
+}  // namespace
 
 Overrides ConfigOptions::overrides() const {
   Overrides all;
@@ -22,8 +36,10 @@ Overrides ConfigOptions::overrides() const {
 }
 
 void add_config_options(CLI::App& command, ConfigOptions& options, const std::string& what) {
-  command.add_option("config", options.file, "Configuration file")->required()->type_name(what);
-  command.add_option("--set", options.settings, "Override one key; may be repeated")
+  command.add_option("config", options.file, what == "MATRIX.yaml" ? "Matrix file" : "Configuration file")
+      ->required()
+      ->type_name(what);
+  command.add_option("--set", options.settings, "Set a configuration key; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   for (const ConfigKey& key : config_keys()) {
@@ -34,9 +50,9 @@ void add_config_options(CLI::App& command, ConfigOptions& options, const std::st
             [&options, name = key.name](const std::string& value) {
               options.flags.emplace_back(name, value);
             },
-            key.expected)
+            description_of(key))
         ->type_name("VALUE")
-        ->group("Configuration keys");
+        ->group(group_of(key));
   }
 }
 

@@ -94,7 +94,7 @@ std::vector<Finding> examine() {
 }  // namespace
 
 void add_doctor_command(CLI::App& app, CommandAction& action) {
-  CLI::App* command = app.add_subcommand("doctor", "Say what this machine has");
+  CLI::App* command = app.add_subcommand("doctor", "Say what this machine has and what is missing");
   const auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print JSON");
   const auto cuda = std::make_shared<bool>(false);

@@ -61,7 +61,7 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
   for (const MatrixCell& cell : cells) done_before += is_done(cell, store, options) ? 1 : 0;
   CellsResult result;
   {
-    Progress progress(static_cast<int>(cells.size()), done_before);
+    Progress progress(static_cast<int>(cells.size()), done_before, request.quiet ? nullptr : stderr);
     result.stopped = run_matrix(cells, store, hooks, options, progress).stopped;
   }
   if (!note.empty()) fmt::print(stderr, "note: {}\n", note);

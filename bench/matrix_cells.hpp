@@ -13,6 +13,7 @@ struct CellsRequest {
   std::string folder;  // results go there
   bool predict_only = false;
   bool retry = false;  // cells again that failed or timed out
+  bool quiet = false;  // no progress
 };
 
 struct CellsResult {

@@ -18,12 +18,13 @@ struct MatrixCommand {
   bool predict_only = false;
   bool retry = false;
   bool json = false;
+  bool quiet = false;
 };
 
 int run_command(const MatrixCommand& command) {
   const std::vector<MatrixCell> cells = load_matrix(command.config.file, command.config.overrides());
-  const auto [records, stopped] = run_cells(
-      cells, {results_folder(command.out, command.config.file), command.predict_only, command.retry});
+  const auto [records, stopped] = run_cells(cells, {results_folder(command.out, command.config.file),
+                                                    command.predict_only, command.retry, command.quiet});
   if (command.json) {
     fmt::print("{}\n", to_json_array(records));
   } else {
@@ -44,7 +45,12 @@ void add_matrix_command(CLI::App& app, CommandAction& action) {
   command->add_flag("--predict-only", options->predict_only, "Measure nothing");
   command->add_flag("--retry", options->retry, "Run cells again that failed or timed out");
   command->add_flag("--json", options->json, "Print the records as a JSON array");
-  command->callback([=, &action] { action = [=] { return run_command(*options); }; });
+  command->callback([=, &app, &action] {
+    action = [=, &app] {
+      options->quiet = is_quiet(app);
+      return run_command(*options);
+    };
+  });
 }
 
 }  // namespace plumbline

@@ -22,6 +22,7 @@ struct OomCommand {
   bool predict_only = false;
   bool retry = false;
   bool json = false;
+  bool quiet = false;
 };
 
 /// What `fits` compares with: the configured budget, or else the device's memory.
@@ -81,8 +82,8 @@ int run_command(const OomCommand& command) {
   OomMatrix matrix = load_oom_matrix(command.config.file);
   const std::vector<MatrixCell> cells = load_matrix(command.config.file, command.config.overrides());
   check_device(matrix, cells, command.config.overrides());
-  const auto [records, stopped] = run_cells(
-      cells, {results_folder(command.out, command.config.file), command.predict_only, command.retry});
+  const auto [records, stopped] = run_cells(cells, {results_folder(command.out, command.config.file),
+                                                    command.predict_only, command.retry, command.quiet});
   OomTable table;
   table.source = matrix.source;
   bool failed = stopped;
@@ -114,7 +115,12 @@ void add_oom_command(CLI::App& app, CommandAction& action) {
   command->add_flag("--predict-only", options->predict_only, "Measure nothing");
   command->add_flag("--retry", options->retry, "Run cells again that failed or timed out");
   command->add_flag("--json", options->json, "Print JSON");
-  command->callback([=, &action] { action = [=] { return run_command(*options); }; });
+  command->callback([=, &app, &action] {
+    action = [=, &app] {
+      options->quiet = is_quiet(app);
+      return run_command(*options);
+    };
+  });
 }
 
 }  // namespace plumbline

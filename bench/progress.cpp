@@ -14,6 +14,8 @@ namespace {
 constexpr int kBarWidth = 24;
 constexpr int kDefaultWidth = 80;
 constexpr std::chrono::milliseconds kRedraw{200};
+constexpr std::chrono::seconds kPatience{1};
+constexpr std::chrono::seconds kBetweenLines{10};
 
 double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
@@ -35,7 +37,7 @@ int terminal_width(std::FILE* out) {
 }
 
 Progress::Progress(int total, int done_before, std::FILE* out)
-    : Progress(total, done_before, out, isatty(fileno(out)) != 0) {}
+    : Progress(total, done_before, out, out != nullptr && isatty(fileno(out)) != 0) {}
 
 Progress::Progress(int total, int done_before, std::FILE* out, bool terminal)
     : total_(total), done_(done_before), done_before_(done_before), out_(out), terminal_(terminal) {}
@@ -48,6 +50,21 @@ void Progress::begin(const std::string& cell) {
   cell_ = cell;
   cell_started_ = Clock::now();
   draw();
+}
+
+void Progress::update(int done, int total, const std::string& what) {
+  done_ = done;
+  total_ = total;
+  cell_ = what;
+  const Clock::time_point now = Clock::now();
+  if (terminal_) {
+    if (now - started_ > kPatience && now - drawn_ > kRedraw) draw();
+    if (done_ >= total_) clear();
+  } else if (now - drawn_ > kBetweenLines && done_ < total_) {
+    drawn_ = now;
+    const std::string remaining = left();
+    say(fmt::format("[{}/{}] {}{}", done_, total_, cell_, remaining.empty() ? "" : ", " + remaining));
+  }
 }
 
 void Progress::tick() {
@@ -64,6 +81,7 @@ void Progress::end(std::string_view outcome) {
 }
 
 void Progress::say(std::string_view line) {
+  if (out_ == nullptr) return;
   clear();
   fmt::print(out_, "{}\n", line);
   std::fflush(out_);

@@ -1,4 +1,4 @@
-// How far a matrix is: a bar with the time left on a terminal, one line per cell otherwise.
+// How far a job is: a bar with the time left on a terminal, lines otherwise.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,8 @@ namespace plumbline {
 
 class Progress {
  public:
-  /// `total` cells, of which `done_before` need no work. Draws on `out`; a bar when it is a terminal.
+  /// `total` pieces, of which `done_before` need no work. Draws on `out`, a bar when it is a terminal;
+  /// nothing at all, not even what is said, when it is null.
   Progress(int total, int done_before, std::FILE* out = stderr);
   Progress(int total, int done_before, std::FILE* out, bool terminal);
   ~Progress();
@@ -18,6 +19,9 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void begin(const std::string& cell);
+  /// For jobs that only count: `done` of `total` pieces of `what`. A bar appears once the job has taken a
+  /// second; where there is no terminal, a line now and then in jobs of many seconds.
+  void update(int done, int total, const std::string& what);
   /// Redraws a bar; call as often as you like.
   void tick();
   /// The cell that was begun is done; `outcome` is "ok" or a status with its reason.
@@ -39,7 +43,7 @@ class Progress {
   std::string cell_;
   Clock::time_point started_ = Clock::now();
   Clock::time_point cell_started_ = started_;
-  Clock::time_point drawn_;
+  Clock::time_point drawn_ = started_;
 };
 
 /// "42 s", "3 min 10 s", "2 h 05 min".

@@ -9,13 +9,13 @@
 #include "bench/emulation.hpp"
 #include "bench/evaluation.hpp"
 #include "bench/plan.hpp"
+#include "bench/report/trace_output.hpp"
 #include "bench/reports.hpp"
 #include "bench/training/host_values.hpp"
 #include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/backends/mpi/session.hpp"
 #include "core/error.hpp"
-#include "core/trace_files.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
 
@@ -23,7 +23,7 @@ namespace plumbline {
 namespace {
 
 void write_file(const std::string& path, const std::string& text) {
-  std::ofstream out(path, std::ios::trunc);
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
   out << text;
   out.close();
   if (!out) throw Error(fmt::format("{}: cannot be written; expected a path in a writable folder", path));
@@ -64,10 +64,10 @@ void write_files(const RunFiles& files, const RunConfig& config, const Schedule&
   timelines.predicted = predicted_timeline(config, schedule, predict(config, schedule, hardware));
   timelines.measured = measured_timeline(result);
   if (!files.trace.empty()) {
-    write_file(
-        files.trace,
-        to_trace_json(schedule, {{"predicted", timelines.predicted->trace, &timelines.predicted->memory},
-                                 {"measured", timelines.measured->trace, &timelines.measured->memory}}));
+    write_file(files.trace,
+               trace_file(files.trace, schedule,
+                          {{"predicted", timelines.predicted->trace, &timelines.predicted->memory},
+                           {"measured", timelines.measured->trace, &timelines.measured->memory}}));
   }
   if (!files.timelines.empty() && short_enough) write_timelines(files.timelines, std::move(timelines));
 }

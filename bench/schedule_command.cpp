@@ -46,7 +46,7 @@ int print_schedule(const Options& options) {
     std::string text;
     if (options.format == "timeline") {
       const TableStyle style = style_of_standard_output();
-      text = terminal_timeline(schedule, trace, style.width, style.color);
+      text = terminal_timeline(schedule, trace, {style.width, style.color, true});
     } else if (options.format == "svg") {
       text = to_svg(schedule, trace);
     } else if (options.format == "trace") {
@@ -63,20 +63,21 @@ int print_schedule(const Options& options) {
 
 void add_schedule_command(CLI::App& app, CommandAction& action) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("schedule",
-                         "Print a pipeline schedule. timeline, svg, trace and perfetto show it "
-                         "with one unit of time for F, I and W of a rank.");
-  command->add_option("name", options->source.name_or_file, "Schedule name, or a .csv or .json file")
-      ->required();
+  CLI::App* command = app.add_subcommand("schedule", "Print, draw or compare pipeline schedules");
+  command->add_option("name", options->source.name_or_file, "A schedule, or a .csv or .json file with one")
+      ->required()
+      ->type_name("NAME");
   options->source.add_options(*command);
   command
       ->add_option(
           "--format", options->format,
-          "text, csv, json, timeline (in the terminal), svg, trace (Chrome JSON) or perfetto (protobuf)")
+          "A line of actions per rank, PyTorch's CSV, JSON, drawn in the terminal, a picture, Chrome's trace "
+          "JSON or Perfetto's protobuf")
       ->check(CLI::IsMember({"text", "csv", "json", "timeline", "svg", "trace", "perfetto"}));
-  command->add_flag("--send-waits", options->send_waits, "csv: with PyTorch's WAIT_SEND cells");
-  command->add_option("--compare", options->compare, "Show further schedules side by side")->delimiter(',');
+  command->add_flag("--send-waits", options->send_waits, "With --format csv: PyTorch's WAIT_SEND cells too");
+  command->add_option("--compare", options->compare, "Compare with further schedules")
+      ->delimiter(',')
+      ->type_name("NAME,...");
   command->callback([&action, options] { action = [options] { return print_schedule(*options); }; });
 }
 

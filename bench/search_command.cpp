@@ -1,6 +1,5 @@
 // `plumbline search`: all legal configurations of a model on N accelerators, best first.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <memory>
@@ -10,6 +9,7 @@
 #include "analysis/cluster/search.hpp"
 #include "bench/commands.hpp"
 #include "bench/config_options.hpp"
+#include "bench/progress.hpp"
 #include "bench/schedule_maker.hpp"
 #include "bench/search_report.hpp"
 #include "core/error.hpp"
@@ -27,15 +27,8 @@ struct Options {
   int top = 10;
   int threads = 0;
   bool json = false;
+  bool quiet = false;
 };
-
-void draw_progress(int done, int all) {
-  constexpr int kBar = 40;
-  const int full = kBar * done / std::max(all, 1);
-  fmt::print(stderr, "\r[{}{}] {}/{} layouts", std::string(static_cast<std::size_t>(full), '#'),
-             std::string(static_cast<std::size_t>(kBar - full), '.'), done, all);
-  if (done >= all) fmt::print(stderr, "\n");
-}
 
 /// More accelerators until something fits, or nothing after three doublings.
 std::string what_would_fit(cluster::SearchRequest request, const cluster::Machine& machine,
@@ -86,10 +79,10 @@ int run_search(const Options& options) {
   request.threads = options.threads > 0 ? std::min(options.threads, 256)
                                         : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   cluster::PipelinePlans plans(make_cluster_schedule);
-  const bool terminal = isatty(STDERR_FILENO) == 1;
+  Progress progress(1, 0, options.quiet ? nullptr : stderr);
+  const auto show = [&](int done, int all) { progress.update(done, all, "layouts"); };
   const auto begin = std::chrono::steady_clock::now();
-  const cluster::SearchResult result =
-      search(request, machine, software, plans, terminal ? draw_progress : std::function<void(int, int)>());
+  const cluster::SearchResult result = search(request, machine, software, plans, show);
   const SearchContext context{
       config.hardware, request.memory_budget,
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
@@ -114,11 +107,16 @@ void add_search_command(CLI::App& app, CommandAction& action) {
       app.add_subcommand("search", "Find the best configuration of a model on N accelerators");
   const auto options = std::make_shared<Options>();
   add_config_options(*command, options->config);
-  command->add_option("--gpus", options->accelerators, "Accelerators to use")->required();
-  command->add_option("--top", options->top, "Configurations to show");
+  command->add_option("--gpus", options->accelerators, "Accelerators that there are")->required();
+  command->add_option("--top", options->top, "Configurations to print, best first");
   command->add_option("--threads", options->threads, "Threads; 0: one per processor");
   command->add_flag("--json", options->json, "Print the result as JSON");
-  command->callback([=, &action] { action = [=] { return run_search(*options); }; });
+  command->callback([=, &app, &action] {
+    action = [=, &app] {
+      options->quiet = is_quiet(app);
+      return run_search(*options);
+    };
+  });
 }
 
 }  // namespace plumbline

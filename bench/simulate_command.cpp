@@ -11,11 +11,13 @@
 #include "analysis/simulation_report.hpp"
 #include "analysis/simulator.hpp"
 #include "bench/commands.hpp"
+#include "bench/report/terminal_timeline.hpp"
+#include "bench/report/trace_output.hpp"
 #include "bench/schedule_compare.hpp"
 #include "bench/schedule_source.hpp"
+#include "bench/tables.hpp"
 #include "core/error.hpp"
 #include "core/text_input.hpp"
-#include "core/trace_files.hpp"
 #include "core/validate.hpp"
 
 namespace plumbline {
@@ -32,6 +34,7 @@ struct Options {
   std::string svg;
   std::string trace;
   bool json = false;
+  bool timeline = false;
   std::vector<std::string> compare;
 };
 
@@ -115,8 +118,12 @@ int simulate_schedule(Options options) {
   const SimulationReport report = report_of(schedule, costs, trace);
   const CriticalPath path = critical_path(schedule, costs);
   write_file(options.svg, to_svg(schedule, trace));
-  write_file(options.trace, to_trace_json(schedule, trace));
+  write_file(options.trace, trace_file(options.trace, schedule, {{"simulated", trace, nullptr}}));
   fmt::print("{}", options.json ? json_of(report, path).dump(2) + "\n" : text_of(schedule, report, path));
+  if (options.timeline) {
+    const TableStyle style = style_of_standard_output();
+    fmt::print("\n{}", terminal_timeline(schedule, trace, {style.width, style.color, false}));
+  }
   return 0;
 }
 
@@ -124,15 +131,24 @@ int simulate_schedule(Options options) {
 
 void add_simulate_command(CLI::App& app, CommandAction& action) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("simulate", "Simulate a pipeline schedule under given costs.");
-  command->add_option("file", options->file, "Schedule file, .csv or .json");
-  command->add_option("--schedule", options->name, "Schedule name, in place of a file");
+  CLI::App* command =
+      app.add_subcommand("simulate", "Say how long a pipeline schedule takes under given costs");
+  command->add_option("file", options->file, "A schedule, .csv or .json")->type_name("FILE");
+  command->add_option("--schedule", options->name, "A schedule by name, in place of a file")
+      ->type_name("NAME");
   options->source.add_options(*command);
-  command->add_option("--costs", options->costs, "Times of the actions, a costs.json")->required();
-  command->add_option("--svg", options->svg, "Also write a picture to this file");
-  command->add_option("--trace", options->trace, "Also write a trace file for Perfetto");
-  command->add_flag("--json", options->json, "Print JSON");
-  command->add_option("--compare", options->compare, "Show further schedules side by side")->delimiter(',');
+  command->add_option("--costs", options->costs, "Times of the actions")->required()->type_name("COSTS.json");
+  command->add_option("--svg", options->svg, "Also write a picture to this file")->type_name("FILE.svg");
+  command
+      ->add_option("--trace", options->trace,
+                   "Also write a trace for ui.perfetto.dev: Perfetto's protobuf when FILE ends in .pftrace, "
+                   "Chrome's JSON otherwise")
+      ->type_name("FILE");
+  auto* json = command->add_flag("--json", options->json, "Print JSON");
+  command->add_flag("--timeline", options->timeline, "Also draw the timeline")->excludes(json);
+  command->add_option("--compare", options->compare, "Compare with further schedules")
+      ->delimiter(',')
+      ->type_name("NAME,...");
   command->callback([&action, options] { action = [options] { return simulate_schedule(*options); }; });
 }
 

@@ -7,6 +7,7 @@
 #include "analysis/cluster/leave_one_out.hpp"
 #include "analysis/cluster/published.hpp"
 #include "bench/commands.hpp"
+#include "bench/progress.hpp"
 #include "bench/schedule_maker.hpp"
 #include "bench/validate_report.hpp"
 #include "core/error.hpp"
@@ -21,6 +22,7 @@ struct Options {
   bool json = false;
   bool rows = false;
   bool leave_one_out = false;
+  bool quiet = false;
 };
 
 int validate(const Options& options) {
@@ -33,8 +35,11 @@ int validate(const Options& options) {
   }
   std::vector<cluster::ComparedTable> compared;
   std::string names;
+  Progress progress(1, 0, options.quiet ? nullptr : stderr);
+  int done = 0;
   for (const cluster::PublishedTable& table : tables) {
     names += (names.empty() ? "" : ", ") + table.name;
+    progress.update(done++, static_cast<int>(tables.size()), "tables");
     if (!options.only.empty() && table.name != options.only) continue;
     compared.push_back(cluster::compare_table(table, cluster::built_in_profiles(), make_cluster_schedule));
   }
@@ -72,7 +77,12 @@ void add_validate_command(CLI::App& app, CommandAction& action) {
   command->add_flag("--leave-one-out", options->leave_one_out,
                     "Choose constants on all tables but one, and show the error of that one");
   command->add_flag("--rows", options->rows, "Print every row, not only the tables' figures");
-  command->callback([=, &action] { action = [=] { return validate(*options); }; });
+  command->callback([=, &app, &action] {
+    action = [=, &app] {
+      options->quiet = is_quiet(app);
+      return validate(*options);
+    };
+  });
 }
 
 }  // namespace plumbline

@@ -104,16 +104,28 @@ std::string line_of(const std::vector<Event>& events, const std::vector<int>& ch
   return line;
 }
 
-/// Times below the lines, as many as have room.
-std::string axis_of(std::size_t indent, std::size_t columns, double per_column) {
-  constexpr std::size_t kApart = 16;
-  std::string axis(indent, ' ');
-  for (std::size_t column = 0; column + 8 < columns; column += kApart) {
+/// The least of 1, 2, 5, 10, 20, ... times a power of ten that is not below `least`.
+double round_step(double least) {
+  const double power = std::pow(10, std::floor(std::log10(least)));
+  for (const double digit : {1.0, 2.0, 5.0}) {
+    if (digit * power >= least) return digit * power;
+  }
+  return 10 * power;
+}
+
+/// Round times below the lines, as many as have room.
+std::string axis_of(std::size_t indent, std::size_t columns, double per_column, bool unit_times) {
+  constexpr double kApart = 12;
+  constexpr std::size_t kLabel = 11;
+  const double step = round_step(kApart * per_column);
+  std::string axis;
+  for (int i = 0;; ++i) {
+    const auto column = static_cast<std::size_t>(std::lround(i * step / per_column));
+    if (column + kLabel > columns) return axis + '\n';
     axis.resize(indent + column, ' ');
     axis += '|';
-    axis += readable_time(static_cast<double>(column) * per_column);
+    axis += unit_times ? fmt::format("{:.4g} f", i * step) : readable_time(i * step);
   }
-  return axis + '\n';
 }
 
 std::string legend_of(const std::vector<NamedTrace>& traces, std::size_t width) {
@@ -146,9 +158,10 @@ std::string legend_of(const std::vector<NamedTrace>& traces, std::size_t width) 
 
 }  // namespace
 
-std::string terminal_timeline(const Schedule& schedule, const std::vector<NamedTrace>& traces, int width,
-                              bool colour) {
-  const auto total = static_cast<std::size_t>(std::max(width == 0 ? kDefaultWidth : width, kLeastWidth));
+std::string terminal_timeline(const Schedule& schedule, const std::vector<NamedTrace>& traces,
+                              const TimelineStyle& style) {
+  const int width = style.width == 0 ? kDefaultWidth : style.width;
+  const auto total = static_cast<std::size_t>(std::max(width, kLeastWidth));
   std::size_t ranks = 0;
   double span = 0;
   for (const NamedTrace& named : traces) {
@@ -167,15 +180,16 @@ std::string terminal_timeline(const Schedule& schedule, const std::vector<NamedT
     const double window = named.trace.pipeline_end().value;
     for (std::size_t rank = 0; rank < named.trace.ranks.size(); ++rank) {
       const double idle = window > 0 ? 1 - named.trace.busy(static_cast<int>(rank)).value / window : 0;
-      text += fmt::format("rank {:>{}} {} {:>5.1f} %\n", rank, digits,
-                          line_of(named.trace.ranks[rank], chunks, columns, per_column, colour), 100 * idle);
+      text +=
+          fmt::format("rank {:>{}} {} {:>5.1f} %\n", rank, digits,
+                      line_of(named.trace.ranks[rank], chunks, columns, per_column, style.color), 100 * idle);
     }
   }
-  return text + axis_of(indent, columns, per_column) + legend_of(traces, total);
+  return text + axis_of(indent, columns, per_column, style.unit_times) + legend_of(traces, total);
 }
 
-std::string terminal_timeline(const Schedule& schedule, const Trace& trace, int width, bool colour) {
-  return terminal_timeline(schedule, {{schedule.name, trace, nullptr}}, width, colour);
+std::string terminal_timeline(const Schedule& schedule, const Trace& trace, const TimelineStyle& style) {
+  return terminal_timeline(schedule, std::vector<NamedTrace>{{schedule.name, trace, nullptr}}, style);
 }
 
 }  // namespace plumbline

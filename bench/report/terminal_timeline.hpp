@@ -10,15 +10,20 @@
 
 namespace plumbline {
 
+struct TimelineStyle {
+  int width = 0;  // columns; 0: 100, at least 40
+  bool color = false;
+  bool unit_times = false;  // the times of the trace are multiples of f, not seconds
+};
+
 /// One line per rank, time to the right: "F3----" is the forward of micro-batch 3, a dot stands for time in
 /// which nothing is computed, small letters are the later model chunks of a rank. At the end of a line how
 /// much of the pipeline's part of the step the rank is idle; below, the times and what the letters mean.
-/// Each column shows what takes most of its time. Lines have at most `width` columns (0: 100, at least 40).
-/// `colour` adds terminal colours.
-std::string terminal_timeline(const Schedule& schedule, const Trace& trace, int width, bool colour);
+/// Each column shows what takes most of its time.
+std::string terminal_timeline(const Schedule& schedule, const Trace& trace, const TimelineStyle& style);
 
 /// Several traces of one schedule, one below the other on one time axis.
-std::string terminal_timeline(const Schedule& schedule, const std::vector<NamedTrace>& traces, int width,
-                              bool colour);
+std::string terminal_timeline(const Schedule& schedule, const std::vector<NamedTrace>& traces,
+                              const TimelineStyle& style);
 
 }  // namespace plumbline

@@ -197,7 +197,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 TEST(TerminalTimeline, OneForwardOneBackward) {
   const Schedule schedule = schedule_of("1f1b", 2, 2, false);
   const std::vector<std::string> lines =
-      lines_of(terminal_timeline(schedule, trace_of(schedule, {0}), 52, false));
+      lines_of(terminal_timeline(schedule, trace_of(schedule, {0}), {52, false, false}));
   ASSERT_EQ(lines.size(), 5U);
   // 9 units of time in 36 columns: F takes 4, B takes 8.
   EXPECT_EQ(lines[1], "rank 0 F0--F1--........B0------....B1------  33.3 %");
@@ -211,15 +211,15 @@ TEST(TerminalTimeline, FitsAnyWidthWithAndWithoutColour) {
     const Trace trace = trace_of(schedule);
     for (const int width : {0, 1, 40, 80, 133}) {
       const std::string text = terminal_timeline(
-          schedule, {{"predicted", trace, nullptr}, {"measured", trace, nullptr}}, width, false);
+          schedule, {{"predicted", trace, nullptr}, {"measured", trace, nullptr}}, {width, false, false});
       EXPECT_EQ(text.find('\033'), std::string::npos);
       for (const std::string& line : lines_of(text))
         EXPECT_LE(line.size(), static_cast<std::size_t>(std::max(width == 0 ? 100 : width, 40)))
             << name << width;
     }
-    EXPECT_NE(terminal_timeline(schedule, trace, 80, true).find("\033[48;5;"), std::string::npos);
+    EXPECT_NE(terminal_timeline(schedule, trace, {80, true, false}).find("\033[48;5;"), std::string::npos);
   }
-  EXPECT_EQ(terminal_timeline(Schedule{}, Trace{}, 80, false), "nothing happened\n");
+  EXPECT_EQ(terminal_timeline(Schedule{}, Trace{}, {80, false, false}), "nothing happened\n");
 }
 
 }  // namespace

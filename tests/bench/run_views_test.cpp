@@ -1,0 +1,166 @@
+// What `run`, `simulate` and `matrix` leave for the eye: traces with counters and arrows, timelines in the
+// terminal and in files. On the emulated backend, which runs the real code and messages.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <protozero/pbf_reader.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+
+namespace plumbline {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+class Views : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "plumbline-views-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    std::ofstream(folder_ / "run.yaml")
+        << "model: {model_type: qwen2, num_hidden_layers: 4, hidden_size: 64, num_attention_heads: 4,\n"
+           "        num_key_value_heads: 2, intermediate_size: 96, vocab_size: 128, max_position_embeddings: "
+           "64,\n"
+           "        rms_norm_eps: 1.0e-6, tie_word_embeddings: true}\n"
+           "seq_length: 16\nglobal_batch_size: 4\nprecision: bf16\nsteps: 2\nbackend: emulated\n"
+           "hardware: h100-sxm-80gb\n";
+    std::ofstream(folder_ / "costs.json") << R"({"stages": [{"forward_us": 100, "backward_us": 200}]})";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  /// Standard output of a command that ends well.
+  std::string plumbline(const std::string& arguments) {
+    const std::string command = fmt::format("cd {0} && HOME={0} XDG_CACHE_HOME= {1} {2} >out.txt 2>err.txt",
+                                            folder_.string(), PLUMBLINE_PROGRAM, arguments);
+    const int status = std::system(command.c_str());
+    errors_ = read("err.txt");
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << arguments << "\n" << errors_;
+    return read("out.txt");
+  }
+  std::string read(const std::string& name) const {
+    std::ifstream in(folder_ / name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  fs::path folder_;
+  std::string errors_;
+};
+
+TEST_F(Views, AChromeTraceHasBothTimelinesWithArrowsAndMemory) {
+  plumbline("run run.yaml --pp 2 --trace trace.json");
+  const json trace = json::parse(read("trace.json"));
+  EXPECT_EQ(trace["distributedInfo"]["world_size"], 2);
+  std::map<std::string, int> kinds;
+  std::map<int, int> slices;
+  std::set<std::string> names;
+  for (const json& event : trace["traceEvents"]) {
+    const std::string phase = event["ph"];
+    ++kinds[phase];
+    if (phase == "X") ++slices[event["pid"].get<int>()];
+    if (phase == "M" && event["name"] == "process_name")
+      names.insert(event["args"]["name"].get<std::string>());
+  }
+  EXPECT_EQ(slices.size(), 2U);
+  // The same actions, predicted and measured.
+  EXPECT_EQ(slices.begin()->second, slices.rbegin()->second);
+  EXPECT_GE(slices.begin()->second, 2 * 2 * 4);
+  EXPECT_GT(kinds["C"], 0) << "counters of memory";
+  EXPECT_GT(kinds["s"], 0) << "arrows";
+  EXPECT_EQ(kinds["s"], kinds["f"]);
+  EXPECT_THAT(testing::PrintToString(names), HasSubstr("predicted"));
+  EXPECT_THAT(testing::PrintToString(names), HasSubstr("measured"));
+}
+
+TEST_F(Views, APerfettoTraceByItsExtension) {
+  plumbline("run run.yaml --pp 2 --trace trace.pftrace");
+  const std::string file = read("trace.pftrace");
+  int packets = 0;
+  protozero::pbf_reader reader(file);
+  while (reader.next()) {
+    EXPECT_EQ(reader.tag(), 1U);  // Trace.packet
+    reader.skip();
+    ++packets;
+  }
+  EXPECT_GT(packets, 4 * 16);
+  for (const char* name : {"predicted", "measured", "activations"}) EXPECT_THAT(file, HasSubstr(name));
+}
+
+TEST_F(Views, RunDrawsTheMeasuredTimelineBelowThePredicted) {
+  const std::string text = plumbline("--quiet run run.yaml --pp 2 --timeline");
+  EXPECT_EQ(errors_, "");
+  const std::size_t predicted = text.find("\npredicted ");
+  const std::size_t measured = text.find("\nmeasured ");
+  ASSERT_NE(predicted, std::string::npos) << text;
+  ASSERT_NE(measured, std::string::npos) << text;
+  EXPECT_LT(predicted, measured);
+  std::istringstream lines(text.substr(predicted));
+  int ranks = 0;
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(line.size(), 100U);
+    if (line.starts_with("rank ")) {
+      ++ranks;
+      EXPECT_THAT(line, HasSubstr("F"));
+      EXPECT_THAT(line, HasSubstr("B"));
+      EXPECT_TRUE(line.ends_with(" %")) << line;
+    }
+  }
+  EXPECT_EQ(ranks, 4);
+  EXPECT_THAT(text, HasSubstr("F forward"));
+}
+
+TEST_F(Views, SimulateDrawsAndWritesBothKindsOfTrace) {
+  const std::string text = plumbline(
+      "simulate --schedule 1f1b --pp 2 --microbatches 2 --costs costs.json --timeline --trace s.pftrace "
+      "--quiet");
+  EXPECT_THAT(text, HasSubstr("rank 0 F"));
+  EXPECT_THAT(text, HasSubstr(" us"));
+  EXPECT_THAT(read("s.pftrace"), HasSubstr("simulated"));
+  EXPECT_FALSE(json::accept(read("s.pftrace")));
+  plumbline("simulate --schedule 1f1b --pp 2 --microbatches 2 --costs costs.json --trace s.json");
+  EXPECT_TRUE(json::accept(read("s.json")));
+  const std::string units = plumbline("schedule 1f1b --pp 2 --microbatches 2 --format timeline");
+  EXPECT_THAT(units, HasSubstr("|0 f "));
+  EXPECT_THAT(units, Not(HasSubstr(" s ")));
+}
+
+TEST_F(Views, AMatrixKeepsTimelinesThatTheReportDraws) {
+  std::ofstream(folder_ / "matrix.yaml")
+      << read("run.yaml") << "matrix:\n  cell:\n    - {pp: 2}\n    - {pp: 2, memory_budget: 200KiB}\n";
+  plumbline("matrix matrix.yaml --out results --quiet");
+  EXPECT_EQ(errors_, "");
+  json timelines;
+  for (const auto& file : fs::directory_iterator(folder_ / "results/timelines")) {
+    const json each = json::parse(read("results/timelines/" + file.path().filename().string()));
+    EXPECT_FALSE(each["predicted"].is_null());
+    if (!each["measured"].is_null()) timelines = each;
+  }
+  ASSERT_FALSE(timelines.is_null());
+  for (const char* which : {"predicted", "measured"}) {
+    ASSERT_EQ(timelines[which]["ranks"].size(), 2U);
+    for (const json& rank : timelines[which]["ranks"]) {
+      EXPECT_EQ(rank["actions"].size(), rank["start_s"].size());
+      EXPECT_EQ(rank["actions"].size(), rank["peak_bytes"].size());
+    }
+  }
+  // The emulated backend's memory is exact: what was predicted is what was counted, action by action.
+  EXPECT_EQ(timelines["predicted"]["ranks"][0]["peak_bytes"].size(),
+            timelines["measured"]["ranks"][0]["peak_bytes"].size());
+  const std::string page = plumbline("compare results --format html --quiet");
+  EXPECT_THAT(page, HasSubstr("id=\"measured-0\""));
+  EXPECT_THAT(page, HasSubstr("What fits"));
+}
+
+}  // namespace
+}  // namespace plumbline
