@@ -11,7 +11,9 @@
 #include "bench/plan.hpp"
 #include "bench/training/trainer.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/layer_distribution.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
+#include "schedules/make_schedule.hpp"
 #include "tests/bench/training_support.hpp"
 
 namespace plumbline::training {
@@ -26,6 +28,8 @@ struct Case {
   Optimizer optimizer;
   const char* schedule;
   std::int64_t micro_batch;
+  const char* vocabulary = "none";
+  bool empty_last_stage = false;  // its end of the model alone
 };
 
 constexpr Case kCases[] = {
@@ -34,7 +38,27 @@ constexpr Case kCases[] = {
     {"qwen2 untied bf16 gradients", false, false, DType::bf16, GradDType::same, Optimizer::adam, "1f1b", 2},
     {"gpt2 bf16 gpipe", true, true, DType::bf16, GradDType::fp32, Optimizer::adam, "gpipe", 1},
     {"gpt2 fp32 1f1b sgd", true, true, DType::fp32, GradDType::fp32, Optimizer::sgd, "1f1b", 3},
+    {"last stage without layers", true, false, DType::bf16, GradDType::fp32, Optimizer::adam, "1f1b", 1,
+     "none", true},
+    {"last stage without layers", false, true, DType::fp32, GradDType::fp32, Optimizer::adam, "zb-h1", 1,
+     "none", true},
+    {"last stage without layers", false, false, DType::bf16, GradDType::fp32, Optimizer::adam, "v-half", 1,
+     "none", true},
+    {"gpt2 vocab-1", true, false, DType::bf16, GradDType::same, Optimizer::sgd, "1f1b", 2, "vocab-1"},
+    {"gpt2 vocab-2", true, true, DType::fp32, GradDType::fp32, Optimizer::adam, "v-half", 1, "vocab-2"},
+    {"last stage without layers, vocab-1", false, true, DType::bf16, GradDType::fp32, Optimizer::adam,
+     "v-half", 1, "vocab-1", true},
+    {"last stage without layers, vocab-2", true, false, DType::bf16, GradDType::fp32, Optimizer::adam, "1f1b",
+     2, "vocab-2", true},
 };
+
+/// Layers of so many stages, none on the last; empty when there are too few.
+std::string without_layers_at_the_end(std::int64_t layers, int stages) {
+  if (stages < 2 || layers < stages - 1) return "";
+  std::string text;
+  for (const int count : even_layers(layers, stages - 1)) text += fmt::format("{},", count);
+  return text + "0";
+}
 
 TEST(MemoryAgreement, ToTheByteOnEveryRankInEveryCategory) {
   int ranks = 1;
@@ -55,6 +79,12 @@ TEST(MemoryAgreement, ToTheByteOnEveryRankInEveryCategory) {
     config.warmup_steps = 0;
     for (const Layout& layout : layouts_of(ranks)) {
       set_layout(config, layout);
+      config.vocab_parallel = c.vocabulary;
+      if (c.empty_last_stage) {
+        const int stages = layout.pipeline * default_chunks(c.schedule);
+        config.layer_distribution = without_layers_at_the_end(config.model.layers, stages);
+        if (config.layer_distribution.empty()) continue;
+      }
       const Schedule schedule = schedule_for(config);
       const MemoryPrediction prediction = predict_memory(config, schedule);
       const auto operators = make_cpu_operators();
