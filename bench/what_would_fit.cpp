@@ -148,7 +148,7 @@ std::string one_or_two_keys(const RunConfig& config, Bytes budget) {
 }
 
 std::string way_out(const RunConfig& config, Bytes budget) {
-  const std::string keys = one_or_two_keys(config, budget);
+  std::string keys = one_or_two_keys(config, budget);
   if (!keys.empty()) return keys;
   constexpr int kMostTimes = 1024;
   constexpr int kMostRanks = 1 << 16;
