@@ -42,7 +42,12 @@ Seconds accelerator_time(const OperatorCall& call, const cluster::Device& device
 }
 
 cluster::Span span_of(Group group, int ranks, const Layout& layout, int gpus_per_node) {
-  const std::vector<int> members = layout.members(group, 0);
+  const auto up = [](int a, int b) { return (a + b - 1) / b; };
+  // Ranks far from the first node change nothing: a world that is hardly larger has the same first node.
+  Layout near = layout;
+  near.data = std::min(layout.data, up(gpus_per_node, layout.tensor));
+  near.pipeline = std::min(layout.pipeline, up(gpus_per_node, near.tensor * near.data) + 1);
+  const std::vector<int> members = near.members(group, 0);
   const auto outside = [&](int rank) { return rank >= gpus_per_node; };
   const auto local = std::find_if(members.begin(), members.end(), outside) - members.begin();
   return {ranks, gpus_per_node / std::max(static_cast<int>(local), 1)};

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "analysis/accelerator_time.hpp"
 #include "analysis/flops.hpp"
 #include "analysis/predict.hpp"
 #include "core/model_config.hpp"
@@ -330,6 +331,24 @@ TEST(TimeModel, GroupsMeetTheTierTheySpan) {
     };
     EXPECT_NEAR(time(CallKind::all_reduce) / (2 * (n - 1) / n * kBytes * c.per_byte), 1, 0.02) << c.name;
     EXPECT_NEAR(time(CallKind::all_gather) / ((n - 1) / n * kBytes * c.per_byte), 1, 0.02) << c.name;
+  }
+}
+
+TEST(TimeModel, AGroupsShareOfTheFirstNodeIsThatOfTheWholeLayout) {
+  constexpr int kNode = 8;
+  for (const int tensor : {1, 2, 4, 8, 16}) {
+    for (const int pipeline : {1, 2, 3, 8, 16}) {
+      for (const int data : {1, 2, 3, 4, 32}) {
+        const Layout layout{tensor, pipeline, data};
+        for (const Group group : {Group::world, Group::tensor, Group::data, Group::pipeline, Group::model,
+                                  Group::embedding, Group::mirror}) {
+          int local = 0;
+          for (const int rank : layout.members(group, 0)) local += rank < kNode ? 1 : 0;
+          EXPECT_EQ(span_of(group, 2, layout, kNode).stride, kNode / local)
+              << name_of(group) << " " << tensor << " " << pipeline << " " << data;
+        }
+      }
+    }
   }
 }
 
