@@ -74,7 +74,7 @@ VocabularyCollectives vocabulary_collectives(const StageShape& s, const Layout& 
   return {
       call(CallKind::broadcast, "hidden broadcast", Group::vocab_hidden, pipeline, stream, s.type),
       call(CallKind::all_gather, "statistics all-gather", Group::vocab_statistics, model,
-           3 * s.vocabulary.shards * s.tokens, DType::fp32),
+           std::int64_t{3} * s.vocabulary.shards * s.tokens, DType::fp32),
       call(CallKind::all_reduce, "hidden gradient all-reduce", Group::vocab_gradient, model, stream,
            DType::fp32),
       call(CallKind::all_reduce, "embedding all-reduce", Group::embedding_output, model, stream, s.type),

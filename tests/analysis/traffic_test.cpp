@@ -9,6 +9,7 @@
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
 #include "tests/analysis/sample_configs.hpp"
+#include "tests/analysis/vocabulary_configs.hpp"
 
 namespace plumbline {
 
@@ -258,6 +259,35 @@ TEST(Traffic, TensorParallelClosedForms) {
       EXPECT_DOUBLE_EQ((bytes[1] - bytes[0]) / 4, tensor_parallel_ring_elements(sequence, 32, tensor));
     }
   }
+}
+
+// Two tensor and two pipeline ranks, one layer each, two micro-batches, whole buffers: C0, C2, I1 and I2 move
+// T·h, C1 three rows of T for each of the four shards. Nothing of embedding, output layer or loss is left for
+// the tensor group: two all-reduces per layer and direction.
+TEST(Traffic, SplitVocabulary) {
+  for (const char* method : {"vocab-1", "vocab-2"}) {
+    for (const bool tied : {false, true}) {
+      RunConfig config = sample::vocabulary_config(method, 2, 2, 1, 2);
+      config.model.tied_embeddings = tied;
+      const std::vector<Traffic> ranks = predict_traffic(config, sample::vocabulary_schedule(config));
+      ASSERT_EQ(ranks.size(), 4U);
+      const Bytes twice{2 * kStream};
+      for (const Traffic& rank : ranks) {
+        EXPECT_EQ(rank.of(Group::vocab_hidden), (GroupTraffic{2, {}, {}, {}, twice}));
+        EXPECT_EQ(rank.of(Group::vocab_statistics), (GroupTraffic{2, {}, {2 * 4 * kLoss}, {}, {}}));
+        EXPECT_EQ(rank.of(Group::vocab_gradient), (GroupTraffic{2, twice, {}, {}, {}}));
+        EXPECT_EQ(rank.of(Group::embedding_output), (GroupTraffic{2, twice, {}, {}, {}}));
+        EXPECT_EQ(rank.of(Group::embedding_gradient), (GroupTraffic{2, {}, {}, {}, twice}));
+        EXPECT_EQ(rank.of(Group::tensor), (GroupTraffic{2 * 4, {2 * 4 * kStream}, {}, {}, {}}));
+        EXPECT_EQ(rank.of(Group::embedding), GroupTraffic{});
+        EXPECT_EQ(rank.messages_sent, 2);
+      }
+    }
+  }
+  // One rank moves nothing.
+  const RunConfig alone = sample::vocabulary_config("vocab-1", 1, 1, 1, 2);
+  const std::vector<Traffic> one = predict_traffic(alone, sample::vocabulary_schedule(alone));
+  for (const GroupTraffic& group : one.front().groups) EXPECT_EQ(group.calls, 0);
 }
 
 }  // namespace
