@@ -52,22 +52,23 @@ int generator_chunks(std::string_view schedule, int chunks) {
 StageLayers stage_layers(const Job& job) {
   const double stages = job.pipeline * job.chunks;
   const double layers = job.model.layers;
-  double last = std::floor(layers / stages);
-  StageLayers even{std::ceil(layers / stages), std::ceil(layers / stages), last};
+  const double even_last = std::floor(layers / stages);
+  const StageLayers even{std::ceil(layers / stages), std::ceil(layers / stages), even_last};
   if (!job.balanced || stages < 2 || job.vocabulary != Vocabulary::stages) return even;
   const Model& model = job.model;
   const double q = model.heads * model.head;
   const double output =
       2 * model.hidden * model.vocab / (2 * model.layer_parameters() + 2 * q * job.sequence);
-  const auto longest = [&](double on_last) {
+  const auto longest = [&](int on_last) {
     return std::max(std::ceil((layers - on_last) / (stages - 1)), on_last + output);
   };
-  for (double fewer = last - 1; fewer >= 0; --fewer) {
+  auto last = static_cast<int>(even_last);
+  for (int fewer = last - 1; fewer >= 0; --fewer) {
     if (longest(fewer) < longest(last)) last = fewer;
   }
   // Later stages take what is left over: the first holds the embedding.
   const double others = (layers - last) / (stages - 1);
-  return {std::floor(others), std::ceil(others), last};
+  return {std::floor(others), std::ceil(others), static_cast<double>(last)};
 }
 
 void Evaluator::set_job(const Job& job) {
