@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Runs the commands of README.md's tour and compares what they print with what README shows.
+
+    run_tour.py README.md FOLDER_OF_THE_PROGRAM [--update]
+
+A block of the tour is fenced as ```console and follows a line `<!-- tour: exact -->` or `<!-- tour: measured -->`. A line
+that begins with "$ " is a command, the lines below it are its standard output. `exact`: every character counts.
+`measured`: what a machine or its load decides is masked in both texts before they are compared:
+
+    times, with their unit ("1.3 ms", "941.5 us")           -> TIME
+    numbers with a decimal point, or of three digits or more -> N     (but "12.50 MiB" and "1.234 GiB" stay: memory is exact)
+    percentages                                              -> P
+    the bars of a timeline ("rank 0 F0--F1.... ")            -> BARS
+    the times below a timeline                               -> AXIS
+    which rank ran out of memory first, and with what        -> WHO
+    the unit of a table's step times, runs of blanks         -> one blank
+
+--update writes the present output into README.md instead, with times predicted from the profile that `calibrate` left in
+the home folder: do it on a quiet machine. Exit code 0: all is as shown; 1: something differs.
+"""
+
+import difflib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+LONGEST_S = 120
+
+MASKS = [
+    (re.compile(r"^(rank +\d+ )\S+ +[\d.]+ %$"), r"\1BARS"),
+    (re.compile(r"^ +\|\S+ u?m?s.*$"), "AXIS"),
+    (re.compile(r"^(#\d+ oom): .*$"), r"\1: WHO"),
+    (re.compile(r"[+-]?\d+(\.\d+)?(e[+-]\d+)? (us|ms|s)\b(?! pred)"), "TIME"),
+    (re.compile(r"[+-]?\d+(\.\d+)? %"), "P"),
+    (re.compile(r"[+-]?\d+\.\d+(e[+-]\d+)?(/\d+\.\d+)?(?! ?(MiB|GiB)|\w)"), "N"),
+    (re.compile(r"(?<![\w.])\d{3,}(?![\w.])"), "N"),
+    (re.compile(r"step (ms|s) pred"), "step pred"),
+    (re.compile(r" +"), " "),
+]
+
+
+def masked(line):
+    for pattern, replacement in MASKS:
+        line = pattern.sub(replacement, line)
+    return line.rstrip()
+
+
+def blocks_of(text):
+    """(kind, first line, last line) of the text between the fences, lines counted from 0."""
+    lines = text.split("\n")
+    found = []
+    for number, line in enumerate(lines):
+        mark = re.fullmatch(r"<!-- tour: (exact|measured) -->", line.strip())
+        if not mark:
+            continue
+        if lines[number + 1] != "```console":
+            sys.exit("line %d: expected ```console after the mark of the tour" % (number + 2))
+        end = lines.index("```", number + 2)
+        found.append((mark.group(1), number + 2, end))
+    return lines, found
+
+
+def steps_of(lines):
+    """(command, what it prints) of the lines of a block."""
+    steps = []
+    for line in lines:
+        if line.startswith("$ "):
+            steps.append((line[2:], []))
+        else:
+            steps[-1][1].append(line)
+    return steps
+
+
+def run(command, folder, program):
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "OMPI_", "PMIX_"))}
+    if "--update" not in sys.argv:
+        environment["HOME"] = folder
+    environment.update(NO_COLOR="1", LC_ALL="C.UTF-8", PATH=program + os.pathsep + os.environ["PATH"])
+    started = time.monotonic()
+    done = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, timeout=LONGEST_S,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
+    print("%5.1f s  %s" % (time.monotonic() - started, command), flush=True)
+    if done.returncode != 0:
+        sys.exit("exit code %d: %s\n%s" % (done.returncode, command, done.stderr))
+    return done.stdout.rstrip("\n").split("\n") if done.stdout.strip() else []
+
+
+def main():
+    arguments = [each for each in sys.argv[1:] if each != "--update"]
+    if len(arguments) != 2:
+        sys.exit(__doc__)
+    readme, program = os.path.abspath(arguments[0]), os.path.abspath(arguments[1])
+    with open(readme, encoding="utf-8") as file:
+        lines, blocks = blocks_of(file.read())
+    if not blocks:
+        sys.exit(readme + ": no tour")
+    wrong = 0
+    written = lines[:]
+    with tempfile.TemporaryDirectory(prefix="plumbline-tour-") as folder:
+        for name in ("bench", "results"):
+            os.symlink(os.path.join(os.path.dirname(readme), name), os.path.join(folder, name))
+        for kind, begin, end in blocks:
+            output = []
+            for command, shown in steps_of(lines[begin:end]):
+                printed = run(command, folder, program)
+                output += ["$ " + command] + [line.rstrip() for line in printed]
+                same = (lambda line: line.rstrip()) if kind == "exact" else masked
+                difference = list(difflib.unified_diff([same(line) for line in shown], [same(line) for line in printed],
+                                                       "README", "printed", lineterm="", n=1))
+                if difference:
+                    wrong += 1
+                    print("DIFFERENT (%s): %s\n%s" % (kind, command, "\n".join(difference)), flush=True)
+            written[begin:end] = [output] + [None] * (end - begin - 1)
+    if "--update" in sys.argv:
+        flat = []
+        for line in written:
+            flat += line if isinstance(line, list) else [] if line is None else [line]
+        with open(readme, "w", encoding="utf-8") as file:
+            file.write("\n".join(flat))
+        print("%d outputs written" % wrong)
+        return 0
+    print("all commands print what README shows" if not wrong else "%d outputs differ; --update writes them" % wrong)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
