@@ -80,8 +80,9 @@ TEST(MemoryAgreement, ToTheByteOnEveryRankInEveryCategory) {
     for (const Layout& layout : layouts_of(ranks)) {
       set_layout(config, layout);
       config.vocab_parallel = c.vocabulary;
+      const int stages = layout.pipeline * default_chunks(c.schedule);
+      if (stages > config.model.layers) continue;
       if (c.empty_last_stage) {
-        const int stages = layout.pipeline * default_chunks(c.schedule);
         config.layer_distribution = without_layers_at_the_end(config.model.layers, stages);
         if (config.layer_distribution.empty()) continue;
       }
