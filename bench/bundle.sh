@@ -3,9 +3,10 @@
 # manager, network or root: the program, Open MPI with its launcher and plugins, and every library they need but the C
 # library's own (the host's glibc must not be older than the one here).
 #
-#   ./bench/bundle.sh OUT_FOLDER [--build FOLDER] [--cuda-libraries] [--tar FILE.tar.gz]
+#   ./bench/bundle.sh OUT_FOLDER [--build FOLDER] [--program=FILE]... [--cuda-libraries] [--tar FILE.tar.gz]
 #
 # --build           where the program was built (default: build/release)
+# --program=FILE    also pack this program of the build, named below its folder
 # --cuda-libraries  also pack CUDA's run time, cuBLASLt, NCCL and CUPTI (some 900 MB). Without, the bundle looks for
 #                   them on the host: in $PLUMBLINE_CUDA_LIBRARIES (folders separated by colons), where the loader
 #                   finds them, in /usr/local/cuda, and in the packages of the host's python3 (nvidia-*).
@@ -15,15 +16,16 @@
 set -euo pipefail
 
 usage() {
-  sed -n '2,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  sed -n '2,18s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
   exit 2
 }
 
 source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-out='' build=$source_folder/build/release cuda_libraries=false archive=''
+out='' build=$source_folder/build/release cuda_libraries=false archive='' programs=(bench/plumbline)
 while [ $# -gt 0 ]; do
   case $1 in
     --build) build=${2:?} && shift 2 ;;
+    --program=?*) programs+=("${1#*=}") && shift ;;
     --cuda-libraries) cuda_libraries=true && shift ;;
     --tar) archive=${2:?} && shift 2 ;;
     -*) usage ;;
@@ -31,7 +33,10 @@ while [ $# -gt 0 ]; do
   esac
 done
 [ -n "$out" ] || usage
-[ -x "$build/bench/plumbline" ] || { echo "$build/bench/plumbline: not there; build first, or name --build" >&2; exit 2; }
+[ -x "$build/bench/plumbline-cuda" ] && programs+=(bench/plumbline-cuda)
+for program in "${programs[@]}"; do
+  [ -x "$build/$program" ] || { echo "$build/$program: not there; build first, or name --build" >&2; exit 2; }
+done
 if [ -e "$out" ] && [ ! -e "$out/.plumbline-bundle" ] && [ -n "$(ls -A "$out" 2>/dev/null)" ]; then
   echo "$out: exists and is no bundle; name an empty or new folder" >&2
   exit 2
@@ -65,12 +70,10 @@ pack_libraries_of() {
   done < <(needs "$1")
 }
 
-cp "$build/bench/plumbline" "$out/bin/"
-pack_libraries_of "$build/bench/plumbline"
-if [ -x "$build/bench/plumbline-cuda" ]; then
-  cp "$build/bench/plumbline-cuda" "$out/bin/"
-  pack_libraries_of "$build/bench/plumbline-cuda"
-fi
+for program in "${programs[@]}"; do
+  cp "$build/$program" "$out/bin/"
+  pack_libraries_of "$build/$program"
+done
 
 # Open MPI: the launcher under both its names, the daemon, the texts of its messages, and those plugins that do not
 # drag in a network's own libraries (the program asks for shared memory and sockets).

@@ -1,4 +1,4 @@
-// One rank on its GPU: which device, how NCCL is set up, and who looks on.
+// One rank on its GPU: how NCCL is set up, and who looks on.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -6,12 +6,10 @@
 #include <optional>
 
 #include "bench/cuda_backend.hpp"
+#include "bench/cuda_device.hpp"
 #include "bench/cuda_trace.hpp"
-#include "core/backends/mpi/check.hpp"
-#include "core/backends/mpi/handle.hpp"
 #include "core/backends/nccl/channels.hpp"
 #include "core/backends/nccl/nccl_communicator.hpp"
-#include "core/backends/nccl/shared_gpu.hpp"
 #include "core/error.hpp"
 #include "core/profile/device_timeline.hpp"
 #include "core/profile/nvtx_actions.hpp"
@@ -42,21 +40,6 @@ void use_a_queue_per_stream() {
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 }
 
-DeviceChoice device_of_this_rank() {
-  MpiComm host;
-  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, host.out()),
-            "MPI_Comm_split_type");
-  int local_rank = 0;
-  int local_ranks = 1;
-  check_mpi(MPI_Comm_rank(host.get(), &local_rank), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(host.get(), &local_ranks), "MPI_Comm_size");
-  const int devices = cuda_devices();
-  if (devices == 0) {
-    throw InputError("backend: found cuda, but there is no usable GPU on this host; use cpu or emulated");
-  }
-  return choose_device(local_rank, local_ranks, devices);
-}
-
 /// Tells the watchdog which action its operations belong to.
 class ActionNote final : public StepObserver {
  public:
@@ -78,15 +61,7 @@ training::TrainingResult train_on_cuda(const RunConfig& config, const Schedule& 
   use_a_queue_per_stream();
   std::optional<CudaTrace> trace;
   if (!files.trace.empty()) trace.emplace(control);
-  const DeviceChoice choice = device_of_this_rank();
-  check_cuda(cudaSetDevice(choice.device), "cudaSetDevice");
-  if (choice.shared) {
-    for (const auto& [name, value] : shared_gpu_settings(control.rank(), nccl_version_number())) {
-      ::setenv(name.c_str(), value.c_str(), name == "NCCL_HOSTID" ? 1 : 0);
-    }
-    if (control.rank() == 0)
-      fmt::print(stderr, "note: ranks share a GPU: times say nothing about its speed\n");
-  }
+  const DeviceChoice choice = take_device(control.rank());
   const auto operators = make_cuda_operators({.device = choice.device});
   NcclOptions options;
   options.compute = static_cast<cudaStream_t>(cuda_stream(*operators));

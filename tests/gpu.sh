@@ -2,33 +2,22 @@
 # Everything that needs a GPU, in one command on a machine with one: the tests under ctest's label "gpu" and the CUDA
 # micro-benchmarks; what they said is written below results/recorded/<gpu>/. Without a GPU it says so and ends with 0.
 #   tests/gpu.sh [OUT_DIR]         builds here, or takes build/gpu-bundle where there is one
-#   tests/gpu.sh --pack            makes build/gpu-bundle on a machine with a CUDA toolkit: programs and the libraries
-#                                  they need, for a GPU machine without packages or network. CUDA's own libraries
-#                                  are taken from the toolkit there.
+#   tests/gpu.sh --pack            makes build/gpu-bundle on a machine with a CUDA toolkit (bench/bundle.sh), for a GPU
+#                                  machine without packages or network. CUDA's own libraries are taken from there.
 #   SKIP_SANITIZER=1               leaves out compute-sanitizer, the slowest part
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 bundle=build/gpu-bundle
 build=build/gpu
-programs=(tests/kernels/cuda/cuda_operators_test bench/micro/micro_cuda_operators)
+programs=(tests/kernels/cuda/cuda_operators_test bench/micro/micro_cuda_operators
+  bench/micro/micro_cuda_collectives)
 
 if [ "${1:-}" = --pack ]; then
   set -e
   cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
-  cmake --build "$build" --target "${programs[@]##*/}"
-  rm -rf "$bundle"
-  mkdir -p "$bundle/bin" "$bundle/lib"
-  for program in "${programs[@]}"; do
-    cp "$build/$program" "$bundle/bin/"
-    # What every system of the last years has is left out, and what is too large to carry.
-    ldd "$build/$program" | awk '$3 ~ /^\// {print $3}' |
-      grep -vE '/(ld-linux|libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libcuda|libcublas|libcublasLt)[.-]' |
-      xargs -r -I{} cp -Lu {} "$bundle/lib/"
-  done
-  strip "$bundle"/bin/*
-  du -sh "$bundle"
-  exit 0
+  cmake --build "$build" --target plumbline plumbline_cuda_program "${programs[@]##*/}"
+  exec bench/bundle.sh "$bundle" --build "$build" "${programs[@]/#/--program=}"
 fi
 
 if ! command -v nvidia-smi >/dev/null || ! gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1); then
@@ -65,13 +54,16 @@ step() {
 if [ -d "$bundle" ]; then
   cublas=$(find /usr/local /opt /usr/lib -name 'libcublasLt.so.13' 2>/dev/null | head -1)
   export LD_LIBRARY_PATH=$PWD/$bundle/lib:$(dirname "${cublas:-/usr/local/cuda/lib64/x}"):${LD_LIBRARY_PATH:-}
+  export OPAL_PREFIX=$PWD/$bundle PMIX_PREFIX=$PWD/$bundle/pmix PATH=$PWD/$bundle/bin:$PATH
   bin=$bundle/bin
+  plumbline=$bundle/plumbline
 else
   step "configure" cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CUDA_ARCHITECTURES=90
   [ ${#failed[@]} -eq 0 ] || exit 1
   step "build" cmake --build "$build"
   [ ${#failed[@]} -eq 0 ] || exit 1
   bin=$build/bin
+  plumbline=$build/bench/plumbline
   mkdir -p "$bin"
   for program in "${programs[@]}"; do ln -sf "$PWD/$build/$program" "$bin/"; done
 fi
@@ -87,8 +79,11 @@ if [ -z "${SKIP_SANITIZER:-}" ] && command -v compute-sanitizer >/dev/null; then
 fi
 step "micro" "$bin/micro_cuda_operators"
 cp "$out/micro.log" "$out/operators.jsonl" 2>/dev/null
+# A rank per GPU; several on one where there is but one: then only the results are of interest.
+gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
+step "collectives" "$bin/micro_cuda_collectives" $((gpus > 1 ? gpus : 2))
 # Several ranks on the one GPU through NCCL: right results, the watchdog, the memory budget.
-[ -d "$bundle" ] || step "ranks" tests/gpu_ranks.py "$build/bench/plumbline" "$out/ranks.jsonl"
+step "ranks" tests/gpu_ranks.py "$plumbline" "$out/ranks.jsonl"
 # The tests of other folders under the label.
 [ -d "$bundle" ] || step "all gpu tests" ctest --test-dir "$build" -L gpu --output-on-failure --no-tests=error
 

@@ -7,4 +7,4 @@ source bench/setup.sh
 
 plumbline_setup "${plumbline_packages[@]}" "${plumbline_check_packages[@]}"
 plumbline_build release
-ctest --preset release "$@"
+ctest --preset release -j "$(nproc)" "$@"

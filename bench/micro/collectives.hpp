@@ -1,0 +1,35 @@
+// Collectives measured and checked, reported as nccl-tests do (github.com/NVIDIA/nccl-tests, PERFORMANCE.md).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "core/arena.hpp"
+#include "core/backends/mpi/session.hpp"
+#include "core/communicator.hpp"
+#include "kernels/operators.hpp"
+
+namespace plumbline {
+
+/// From 8 bytes on, each four times the one before.
+struct CollectiveSizes {
+  std::int64_t largest = std::int64_t{16} << 20;
+};
+
+/// all_reduce, all_gather, reduce_scatter and broadcast at every size: bytes of the buffer, of the gathered
+/// output, of the input that is scattered, of the buffer; in fp32 and bf16, over the group of all ranks.
+/// Every rank calls it; rank 0 prints: size (bytes), count (elements a rank hands in or gets), type,
+/// reduction, root, time (µs, mean over ranks and calls), algbw = size / time, busbw = algbw times 2(n-1)/n
+/// for all_reduce, (n-1)/n for all_gather and reduce_scatter, 1 for broadcast (both 10^9 bytes/s), and
+/// #wrong, the elements of all ranks that differ from the exact result. `memory` is where the communicator
+/// and `operators` find their matrices. Returns the number of wrong elements.
+std::int64_t measure_collectives(Communicator& communicator, Operators& operators, MemorySource& memory,
+                                 const CollectiveSizes& sizes);
+
+/// The main function of a program PROGRAM [RANKS [LARGEST_BYTES]]: starts its ranks, two unless told
+/// otherwise, and calls `measure` on each. Exit code 0 when no element was wrong, 1 when some were, 2 for bad
+/// arguments, 4 when a rank failed.
+int collectives_main(int argc, char** argv,
+                     const std::function<std::int64_t(const MpiSession&, const CollectiveSizes&)>& measure);
+
+}  // namespace plumbline
