@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "bench/commands.hpp"
+#include "bench/progress.hpp"
 #include "bench/record_store.hpp"
 #include "bench/report/exports.hpp"
 #include "bench/report/html_report.hpp"
@@ -22,6 +23,7 @@ struct Options {
   std::string other;
   std::string format = "table";
   std::string tolerance;
+  bool quiet = false;
 };
 
 std::string table_of(const std::vector<Record>& records) {
@@ -54,7 +56,8 @@ int compare(const Options& options) {
   } else if (!options.tolerance.empty()) {
     throw InputError("--tolerance: compares two folders, expected BASE and NEW");
   } else if (options.format == "html") {
-    text = html_report_of(options.folder);
+    Progress progress(1, 0, options.quiet ? nullptr : stderr);
+    text = html_report_of(options.folder, [&](int done, int all) { progress.update(done, all, "cells"); });
   } else {
     text = formats().at(options.format)(load_records(options.folder));
   }
@@ -85,7 +88,12 @@ void add_compare_command(CLI::App& app, CommandAction& action) {
       ->add_option("--tolerance", options->tolerance,
                    "How much a step or a peak may grow before it counts as a loss, default 5%")
       ->type_name("PERCENT");
-  command->callback([options, &action] { action = [options] { return compare(*options); }; });
+  command->callback([options, &app, &action] {
+    action = [options, &app] {
+      options->quiet = is_quiet(app);
+      return compare(*options);
+    };
+  });
 }
 
 }  // namespace plumbline

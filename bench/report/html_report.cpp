@@ -79,7 +79,8 @@ std::string html_report(const ReportInput& input) {
   return html + fmt::format("<script>{}</script>\n</body></html>\n", report_script().text);
 }
 
-std::string html_report_of(const std::string& folder_or_file) {
+std::string html_report_of(const std::string& folder_or_file,
+                           const std::function<void(int done, int all)>& progress) {
   namespace fs = std::filesystem;
   const fs::path path = fs::path(folder_or_file).lexically_normal();
   std::error_code error;
@@ -90,6 +91,7 @@ std::string html_report_of(const std::string& folder_or_file) {
   input.title = path.has_filename() ? path.stem().string() : path.parent_path().filename().string();
   if (input.title.empty() || input.title == ".") input.title = fs::current_path(error).filename().string();
   input.timelines = [folder](const std::string& id) { return load_timelines(folder, id); };
+  input.progress = progress;
   return html_report(input);
 }
 

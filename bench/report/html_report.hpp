@@ -21,11 +21,14 @@ struct ReportInput {
   /// Bytes that timelines may take in the page. What does not fit is left out, memory over time first, and
   /// the page says so.
   std::size_t timeline_budget = std::size_t{16} << 20;
+  /// Optional; called with how many of the records are in the page.
+  std::function<void(int done, int all)> progress;
 };
 
 std::string html_report(const ReportInput& input);
 
 /// html_report() of a folder that `matrix` wrote, or of a .jsonl file. Throws InputError.
-std::string html_report_of(const std::string& folder_or_file);
+std::string html_report_of(const std::string& folder_or_file,
+                           const std::function<void(int done, int all)>& progress = {});
 
 }  // namespace plumbline

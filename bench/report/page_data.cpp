@@ -166,6 +166,7 @@ std::string data_html(const ReportInput& input) {
   }
   for (std::size_t i = 0; i < input.records.size(); ++i) {
     Json cell = cell_json(input.records[i], data["common"], keys);
+    if (input.progress) input.progress(static_cast<int>(i), static_cast<int>(input.records.size()));
     timelines.add(i, cell);
     data["cells"].push_back(std::move(cell));
   }
