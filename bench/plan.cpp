@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "analysis/simulator.hpp"
 #include "analysis/time_model.hpp"
 #include "bench/distillation_plan.hpp"
 #include "core/error.hpp"
@@ -63,25 +65,51 @@ VocabTimes vocab_times(const RunConfig& config, const ScheduleRequest& request) 
 
 Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedule);
 
-/// F, I and W in the proportion that the named hardware gives them: I has more memory-bound work than W.
-void split_as_on_hardware(const RunConfig& config, ScheduleRequest request, VocabTimes& times) {
-  request.microbatches = std::min(request.microbatches, request.ranks);
-  const Schedule schedule = with_transfers_and_end(config, make_schedule(request));
+/// What passes, messages and collectives take on a machine, as means over stages.
+VocabTimes priced(const Costs& costs, int ranks) {
+  VocabTimes times{{0}, {0}, {0}, {0}, {0}, {0}};
+  const double stages = static_cast<double>(costs.stages.size());
+  for (const StageCosts& stage : costs.stages) {
+    times.forward += stage.forward / stages;
+    times.backward += (stage.backward_input + stage.backward_weight) / stages;
+    times.backward_input += stage.backward_input / stages;
+    times.backward_weight += stage.backward_weight / stages;
+    // One stage of each rank carries them.
+    times.vocab_forward += stage.vocab_forward / ranks;
+    times.vocab_backward += stage.vocab_backward / ranks;
+    times.input_forward += stage.input_forward / ranks;
+    times.input_backward += stage.input_backward / ranks;
+  }
+  times.hidden = costs.vocabulary.hidden;
+  times.statistics = costs.vocabulary.statistics;
+  times.gradient = costs.vocabulary.gradient;
+  times.embedding = costs.vocabulary.embedding;
+  times.embedding_gradient = costs.vocabulary.embedding_gradient;
+  return times;
+}
+
+/// V-Half's passes meet all ranks in an order whose length small differences decide: the shortest of what
+/// different times lead to, on the named hardware.
+Schedule shortest_on_hardware(const RunConfig& config, ScheduleRequest request) {
   HardwareProfile hardware = load_hardware(config.hardware);
   if (config.backend == Backend::emulated) hardware.processors = 0;  // a device for every rank
-  StageCosts sum;
-  for (const StageCosts& stage : stage_costs(config, schedule, hardware).costs.stages) {
-    sum.forward += stage.forward;
-    sum.backward_input += stage.backward_input;
-    sum.backward_weight += stage.backward_weight;
+  Schedule best = make_schedule(request);
+  Schedule step = with_transfers_and_end(config, best);
+  const Costs costs = stage_costs(config, step, hardware).costs;
+  Seconds length = simulate_makespan(step, costs);
+  VocabTimes times = priced(costs, request.ranks);
+  for (const Seconds transfer : {Seconds{0}, costs.transfer + costs.latency}) {
+    times.transfer = transfer;
+    request.vocab_times = times;
+    Schedule schedule = make_schedule(request);
+    step = with_transfers_and_end(config, schedule);
+    const Seconds found = simulate_makespan(step, costs);
+    if (found.value < length.value) {
+      length = found;
+      best = std::move(schedule);
+    }
   }
-  const Seconds all = sum.forward + sum.backward_input + sum.backward_weight;
-  if (sum.backward_weight.value <= 0) return;
-  const Seconds work = times.forward + times.backward;
-  times.forward = work * (sum.forward / all);
-  times.backward_input = work * (sum.backward_input / all);
-  times.backward_weight = work * (sum.backward_weight / all);
-  times.backward = times.backward_input + times.backward_weight;
+  return best;
 }
 
 Schedule make_for(const RunConfig& config) {
@@ -93,7 +121,7 @@ Schedule make_for(const RunConfig& config) {
   request.vocab = parse_vocab_passes(config.vocab_parallel);
   if (config.splits_vocabulary()) {
     request.vocab_times = vocab_times(config, request);
-    if (!config.hardware.empty()) split_as_on_hardware(config, request, request.vocab_times);
+    if (!config.hardware.empty() && request.name == "v-half") return shortest_on_hardware(config, request);
   }
   return make_schedule(request);
 }

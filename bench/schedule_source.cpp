@@ -26,6 +26,7 @@ VocabTimes vocab_times(const Costs& costs) {
     times.input_forward += stage.input_forward * share;
     times.input_backward += stage.input_backward * share;
   }
+  times.transfer = costs.transfer + costs.latency;
   return times;
 }
 

@@ -108,17 +108,21 @@ class Insertion {
     return done_[side][m] == source_.ranks ? end_[side][m] : kUnknown;
   }
 
+  double hop(int stage, int other) const {
+    return source_.crosses_ranks(stage, other) ? times_.transfer.value : 0;
+  }
+
   /// When what the action needs from other actions is there.
   double ready(const Action& action) const {
     const int stage = action.stage;
     const std::uint32_t m = action.microbatch;
     switch (action.type) {
       case ActionType::forward:
-        if (!source_.first_of_route(stage)) return forward_end_[cell(stage - 1, m)];
+        if (!source_.first_of_route(stage)) return forward_end_[cell(stage - 1, m)] + hop(stage, stage - 1);
         return input_layer_ ? end_of_others(kInput, m) + times_.embedding.value : 0;
       case ActionType::backward:
       case ActionType::backward_input:
-        if (!source_.last_of_route(stage)) return gradient_end_[cell(stage + 1, m)];
+        if (!source_.last_of_route(stage)) return gradient_end_[cell(stage + 1, m)] + hop(stage, stage + 1);
         if (passes_ == VocabPasses::interlaced) return 0;  // S and T stand in the schedule already
         if (passes_ == VocabPasses::one_barrier) return end_of_others(kScores, m) + after_scores();
         return end_of_others(kGradient, m) + times_.gradient.value;

@@ -58,7 +58,7 @@ Schedule insert_vocab_passes(const Schedule& schedule, VocabPasses passes, bool 
     return std::any_of(actions.begin(), actions.end(),
                        [](const Action& action) { return action.type == ActionType::backward_weight; });
   });
-  for (const double patience : {0.0, 0.5, 1.0}) {
+  for (const double patience : {0.0, 0.2, 0.4, 0.6, 0.8, 1.0}) {
     if (!split) break;
     InsertedPasses moved = insert_passes(schedule, passes, input_layer, times, {true, patience});
     if (moved.length < best.length * (1 - 1e-9)) best = std::move(moved);

@@ -24,6 +24,7 @@ struct VocabTimes {
   Seconds embedding_gradient{};  // the first stage's backward to IB
   Seconds backward_input{};      // I and W of one stage and micro-batch; 0: half of the backward
   Seconds backward_weight{};
+  Seconds transfer{};  // of a message between ranks
 };
 
 /// Inserts S and T on every rank for every micro-batch, and IF and IB when `input_layer` is split too. A run
