@@ -1,18 +1,21 @@
 // Construction of the CPU operators.
 #include "kernels/cpu/cpu_backend.hpp"
 
-#include <omp.h>
-
 #include <cstdlib>
 
 #include "kernels/cpu/cpu_operators.hpp"
+#ifdef PLUMBLINE_OPENMP
+#include <omp.h>
+#endif
 
 namespace plumbline {
 namespace cpu {
 
 CpuOperators::CpuOperators() {
   // oneDNN would take every core, and several ranks share a machine.
+#ifdef PLUMBLINE_OPENMP
   if (std::getenv("OMP_NUM_THREADS") == nullptr) omp_set_num_threads(1);
+#endif
 }
 
 void CpuOperators::synchronize() {}
