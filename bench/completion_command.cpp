@@ -60,7 +60,7 @@ bool is(const CLI::Option& option, const char* name) {
 }
 
 Completions values_of(const CLI::App& app, const CLI::App& command, const CLI::Option& option) {
-  const std::string name = command.get_name();
+  const std::string& name = command.get_name();
   if (!option.get_positional()) {
     if (const ConfigKey* key =
             find_config_key(option.get_lnames().empty() ? "" : option.get_lnames().front()))
