@@ -56,6 +56,7 @@ struct TimeReport {
   Seconds exposed_pipeline;
   Seconds exposed_data;
   Seconds optimizer;
+  Seconds exposed_vocabulary;  // waiting for the collectives of a cut vocabulary, part of the wait for others
 };
 
 struct ThroughputReport {

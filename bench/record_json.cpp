@@ -70,7 +70,8 @@ OrderedJson to_json(const TimeReport& time) {
           {"exposed_tensor_s", number(time.exposed_tensor.value)},
           {"exposed_pipeline_s", number(time.exposed_pipeline.value)},
           {"exposed_data_s", number(time.exposed_data.value)},
-          {"optimizer_s", number(time.optimizer.value)}};
+          {"optimizer_s", number(time.optimizer.value)},
+          {"exposed_vocabulary_s", number(time.exposed_vocabulary.value)}};
 }
 
 OrderedJson to_json(const ThroughputReport& throughput) {
@@ -176,9 +177,16 @@ TimeReport time_of(const Keys& keys, Unknown unknown) {
   const auto read = [&](const char* key) {
     return unknown == Unknown::allowed ? keys.at_least_0_or_unknown(key) : keys.at_least_0(key);
   };
-  return {{read("step_s")},         read("bubble_ratio"),       read("bubble_fraction"),
-          {read("compute_s")},      {read("exposed_tensor_s")}, {read("exposed_pipeline_s")},
-          {read("exposed_data_s")}, {read("optimizer_s")}};
+  return {{read("step_s")},
+          read("bubble_ratio"),
+          read("bubble_fraction"),
+          {read("compute_s")},
+          {read("exposed_tensor_s")},
+          {read("exposed_pipeline_s")},
+          {read("exposed_data_s")},
+          {read("optimizer_s")},
+          // An older record knows no cut vocabularies.
+          {keys.find("exposed_vocabulary_s") == nullptr ? 0.0 : read("exposed_vocabulary_s")}};
 }
 
 ThroughputReport throughput_of(const Keys& keys, Unknown unknown) {

@@ -32,7 +32,8 @@ void forget_what_is_not_measured(const RunConfig& config, MeasurementReport& rep
   if (config.backend != Backend::emulated) return;
   report.loss = kUnknown;
   if (config.emulated_time_factor > 0) return;
-  report.time = {{kUnknown}, kUnknown, kUnknown, {kUnknown}, {kUnknown}, {kUnknown}, {kUnknown}, {kUnknown}};
+  report.time = {{kUnknown}, kUnknown,   kUnknown,   {kUnknown}, {kUnknown},
+                 {kUnknown}, {kUnknown}, {kUnknown}, {kUnknown}};
   const double peak = report.throughput.peak_tflops;
   report.throughput = {};
   report.throughput.tokens_per_s = report.throughput.tokens_per_s_per_gpu = kUnknown;
@@ -56,8 +57,9 @@ PredictionReport report_of(const Prediction& prediction) {
   report.fits = prediction.fits;
   report.memory = MemoryReport::of(std::move(ranks));
   const StepTime& time = prediction.time;
-  report.time = {time.step_s,           time.bubble_ratio,       time.bubble_fraction, time.compute_s,
-                 time.exposed_tensor_s, time.exposed_pipeline_s, time.exposed_data_s,  time.optimizer_s};
+  report.time = {time.step_s,         time.bubble_ratio,     time.bubble_fraction,
+                 time.compute_s,      time.exposed_tensor_s, time.exposed_pipeline_s,
+                 time.exposed_data_s, time.optimizer_s,      prediction.vocabulary.waited_s};
   const Throughput& throughput = prediction.throughput;
   report.throughput = {throughput.tokens_per_s,         throughput.tokens_per_s_per_gpu,
                        throughput.model_tflops_per_gpu, throughput.mfu,
@@ -94,10 +96,16 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
 
   const Bubble bubble = bubble_of(result.trace);
   const Seconds window = result.trace.pipeline_end();
-  const Seconds busy = window * (1 - bubble.fraction);
+  for (const Seconds wait : result.vocabulary_waits) report.time.exposed_vocabulary += wait;
+  // They lie within actions, but are waiting for other ranks all the same.
+  const Seconds busy = window * (1 - bubble.fraction) - report.time.exposed_vocabulary;
   report.time.step = median(result.step_times);
   report.time.bubble_ratio = bubble.ratio;
   report.time.bubble_fraction = bubble.fraction;
+  if (report.time.exposed_vocabulary.value > 0) {
+    report.time.bubble_fraction = 1 - busy / window;
+    report.time.bubble_ratio = window / busy - 1;
+  }
   report.time.exposed_tensor = result.tensor_communication;
   report.time.compute = busy - result.tensor_communication;
   report.time.exposed_pipeline = window - busy;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -82,7 +83,7 @@ void memory_rows(Sheet& sheet, int rank) {
   }
 }
 
-void time_rows(Sheet& sheet) {
+void time_rows(Sheet& sheet, bool split_vocabulary) {
   const auto seconds = [&](const char* name, Seconds TimeReport::*member) {
     sheet.row(
         name, [=](auto&, const TimeReport& time, auto&) { return (time.*member).value; }, readable_time);
@@ -91,6 +92,7 @@ void time_rows(Sheet& sheet) {
   seconds("  compute", &TimeReport::compute);
   seconds("  exposed tensor messages", &TimeReport::exposed_tensor);
   seconds("  exposed pipeline wait", &TimeReport::exposed_pipeline);
+  if (split_vocabulary) seconds("    of it vocabulary collectives", &TimeReport::exposed_vocabulary);
   seconds("  exposed data reduction", &TimeReport::exposed_data);
   seconds("  optimizer", &TimeReport::optimizer);
   sheet.row(
@@ -156,7 +158,9 @@ std::string side_by_side(const Record& record) {
   const MemoryReport& memory = record.measurement ? record.measurement->memory : record.prediction->memory;
   memory_rows(sheet, memory.peak_rank);
   peak_lines(sheet, record, static_cast<std::size_t>(memory.peak_rank));
-  time_rows(sheet);
+  const bool split_vocabulary = std::ranges::any_of(
+      record.config, [](const auto& key) { return key.first == "vocab_parallel" && key.second != "none"; });
+  time_rows(sheet, split_vocabulary);
   const bool timed = record.measurement && !std::isnan(record.measurement->time.step.value);
   const ThroughputReport& throughput =
       timed || !record.prediction ? record.measurement->throughput : record.prediction->throughput;

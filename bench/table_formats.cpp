@@ -42,6 +42,7 @@ void add_report(const std::string& prefix, const Report* report, Fields& fields)
   add("exposed_pipeline_s", [](const Report& r) { return field(r.time.exposed_pipeline.value); });
   add("exposed_data_s", [](const Report& r) { return field(r.time.exposed_data.value); });
   add("optimizer_s", [](const Report& r) { return field(r.time.optimizer.value); });
+  add("exposed_vocabulary_s", [](const Report& r) { return field(r.time.exposed_vocabulary.value); });
   add("tokens_per_s", [](const Report& r) { return field(r.throughput.tokens_per_s); });
   add("mfu", [](const Report& r) { return field(r.throughput.mfu); });
   add("hfu", [](const Report& r) { return field(r.throughput.hfu); });

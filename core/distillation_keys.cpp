@@ -70,7 +70,6 @@ std::optional<std::string> why_distillation_invalid(const RunConfig& config) {
           "{}",
           schedule, schedule);
     }
-    if (!config.loss_mask.empty()) return "loss_mask: found without a teacher, expected teacher: beside it";
     return std::nullopt;
   }
   const ModelConfig& teacher = *config.teacher;
@@ -111,9 +110,6 @@ std::optional<std::string> why_distillation_invalid(const RunConfig& config) {
   if (config.distillation_loss == DistillationLoss::unfused &&
       config.distillation_kl == DistillationKl::reverse) {
     return "distillation_loss: found unfused with distillation_kl reverse, expected fused or forward";
-  }
-  if (!config.loss_mask.empty() && config.data.empty()) {
-    return "loss_mask: found without data, expected the token ids that it belongs to";
   }
   return std::nullopt;
 }

@@ -142,6 +142,9 @@ std::optional<std::string> why_invalid(const RunConfig& config) {
   }
   if (auto reason = why_layer_distribution_invalid(config)) return reason;
   if (auto reason = why_vocabulary_does_not_split(config)) return reason;
+  if (!config.loss_mask.empty() && config.data.empty()) {
+    return "loss_mask: found without data, expected the token ids that it belongs to";
+  }
   return why_distillation_invalid(config);
 }
 

@@ -80,7 +80,7 @@ const std::vector<ConfigNote>& config_notes() {
        "What is kept of a teacher's output until the loss: its logits or its input"},
       {"distillation_cache_dtype", "Distillation", "Of the logits that are kept"},
       {"distillation_cache_limit", "Distillation", "bubble-fill: teacher outputs that may be kept at once"},
-      {"loss_mask", "Distillation", "Which tokens count in the loss"},
+      {"loss_mask", "Files", "One 0 or 1 per token of `data`: which of them count in the loss"},
   };
   return kNotes;
 }
