@@ -65,6 +65,7 @@ class RankStages final : public StageProgram {
   ModelStage& stage(const Action& action);
   void run_compute(const Action& action);
   void run_vocabulary(const Action& action);
+  void finish();
   void clear_gradients();
 
   const RunConfig config_;
