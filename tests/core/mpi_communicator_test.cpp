@@ -3,10 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <bit>
+#include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <random>
 
 #include "core/error.hpp"
@@ -400,6 +404,35 @@ TEST_P(Collectives, AStartedBroadcastLeavesTheRootItsBuffer) {
   communicator.wait(ticket);
   EXPECT_TRUE(buffer.bytes == Buffer::random(DType::bf16, 1001, root, 3).bytes);
   EXPECT_THROW(communicator.start_broadcast(Group::vocab_hidden, world_size(), buffer.matrix()), Error);
+}
+
+/// A message that nobody has asked for yet must not keep progress() from driving a reduction.
+TEST(MpiCommunicator, ProgressGoesOnBesideAnUnexpectedMessage) {
+  if (world_size() < 2) return;
+  MpiCommunicator communicator({1, 1, world_size()});
+  int pid = static_cast<int>(::getpid());
+  MPI_Bcast(&pid, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  const std::string done = testing::TempDir() + "/plumbline_progress." + std::to_string(pid);
+  Buffer early(DType::fp32, 4);
+  Buffer large(DType::fp32, 300'000);
+  for (std::int64_t i = 0; i < large.elements(); ++i) large.set(i, 1);
+  Ticket message;
+  if (communicator.rank() == 1) message = communicator.send(early.matrix(), 0, 9);
+  communicator.barrier(Group::world);
+  Ticket reduction = communicator.start_all_reduce(Group::data, large.matrix(), ReduceOp::sum);
+  if (communicator.rank() == 0) {
+    const auto start = std::chrono::steady_clock::now();
+    while (::access(done.c_str(), F_OK) != 0) {
+      communicator.progress();
+      ASSERT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+    }
+    std::remove(done.c_str());
+    message = communicator.receive(early.matrix(), 1, 9);
+  }
+  communicator.wait(reduction);
+  if (communicator.rank() == 1) std::ofstream(done).put('.');
+  communicator.wait(message);
+  EXPECT_EQ(large.get(299'999), world_size());
 }
 
 TEST(MpiCommunicator, RepeatedRunsGiveTheSameBits) {

@@ -230,9 +230,7 @@ void EmulatedCommunicator::barrier(Group group) {
 }
 
 void EmulatedCommunicator::progress() {
-  if (free_.size() == pending_.size()) return;  // nothing is under way
-  int found = 0;
-  check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world_.get(), &found, MPI_STATUS_IGNORE), "MPI_Iprobe");
+  if (free_.size() != pending_.size()) drive_mpi();
 }
 
 Seconds EmulatedCommunicator::now() const {
@@ -240,11 +238,7 @@ Seconds EmulatedCommunicator::now() const {
     pace_.catch_up();
   } else {
     // Others may wait for what this rank has started.
-    pace_.catch_up([this] {
-      int found = 0;
-      check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world_.get(), &found, MPI_STATUS_IGNORE),
-                "MPI_Iprobe");
-    });
+    pace_.catch_up(drive_mpi);
   }
   return pace_.now();
 }

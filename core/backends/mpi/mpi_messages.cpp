@@ -134,11 +134,7 @@ bool MpiCommunicator::done(const Ticket& ticket) {
 void MpiCommunicator::progress() {
   if (free_.size() == pending_.size()) return;  // nothing is under way
   start_followers();
-  // A probe drives everything that is under way, at the cost of one pass of the progress engine.
-  int found = 0;
-  check_mpi(
-      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, members(Group::world).comm.get(), &found, MPI_STATUS_IGNORE),
-      "MPI_Iprobe");
+  drive_mpi();
 }
 
 }  // namespace plumbline

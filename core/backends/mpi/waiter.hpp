@@ -11,6 +11,9 @@ namespace plumbline {
 /// True when more ranks run on this host than it has processors for them. Collective over `world`.
 bool host_is_crowded(MPI_Comm world);
 
+/// One pass of MPI's progress engine, which drives everything that is under way.
+void drive_mpi();
+
 /// Waits for requests. A crowded rank tests a few times and then sleeps between tests, since a waiting rank
 /// that spins takes the time of the one it waits for, and sched_yield gives up little under EEVDF.
 class Waiter {
