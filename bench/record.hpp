@@ -56,7 +56,8 @@ struct TimeReport {
   Seconds exposed_pipeline;
   Seconds exposed_data;
   Seconds optimizer;
-  Seconds exposed_vocabulary;  // waiting for the collectives of a cut vocabulary, part of the wait for others
+  Seconds
+      exposed_vocabulary{};  // waiting for the collectives of a cut vocabulary, part of the wait for others
 };
 
 struct ThroughputReport {
