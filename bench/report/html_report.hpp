@@ -22,7 +22,7 @@ struct ReportInput {
   /// the page says so.
   std::size_t timeline_budget = std::size_t{16} << 20;
   /// Optional; called with how many of the records are in the page.
-  std::function<void(int done, int all)> progress;
+  std::function<void(int done, int all)> progress{};
 };
 
 std::string html_report(const ReportInput& input);
