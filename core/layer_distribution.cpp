@@ -36,7 +36,8 @@ std::vector<int> balanced_layers(const RunConfig& config, int stages) {
   const double output = output_layer_in_layers(config);
   const auto longest = [&](int last) {
     const int rest = layers - last;
-    return std::max((rest + stages - 2) / (stages - 1) * 1.0, last + output);
+    const int most = (rest + stages - 2) / (stages - 1);  // of the others
+    return std::max<double>(most, last + output);
   };
   int last = layers / stages;
   for (int fewer = last - 1; fewer >= 0; --fewer) {
