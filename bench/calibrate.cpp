@@ -13,6 +13,7 @@
 #include "bench/calibrate/measure.hpp"
 #include "bench/calibrate/messages.hpp"
 #include "bench/launch.hpp"
+#include "bench/progress.hpp"
 #include "core/arena.hpp"
 #include "core/backends/mpi/clock.hpp"
 #include "core/backends/mpi/session.hpp"
@@ -33,15 +34,29 @@ class CalibrateProgress {
     const int percent = static_cast<int>(share * 100);
     const int step = terminal_ ? 1 : 20;  // percent
     if (what == last_what_ && percent / step == last_percent_ / step) return;
+    if (what != last_what_) {
+      began_ = Clock::now();
+      began_at_ = share;
+    }
     last_what_ = what;
     last_percent_ = percent;
-    fmt::print(stderr, "{}[calibrate] {:<24}{:>4} %{}", terminal_ ? "\r" : "", what, percent,
-               terminal_ && percent < 100 ? "" : "\n");
+    fmt::print(stderr, "{}[calibrate] {:<24}{:>4} %{:<{}}{}", terminal_ ? "\r" : "", what, percent,
+               left(share), terminal_ ? 24 : 0, terminal_ && percent < 100 ? "" : "\n");
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  /// Of this part, at the pace that it has had.
+  std::string left(double share) const {
+    const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
+    if (share >= 1 || share - began_at_ < 0.05) return "";
+    return fmt::format(", about {} left", readable_duration(seconds * (1 - share) / (share - began_at_)));
+  }
+
   bool quiet_;
   bool terminal_;
+  Clock::time_point began_;
+  double began_at_ = 0;
   const char* last_what_ = nullptr;
   int last_percent_ = -1;
 };

@@ -29,8 +29,14 @@ int validate(const Options& options) {
   const std::vector<cluster::PublishedTable> tables =
       options.folder.empty() ? cluster::built_in_tables() : cluster::read_tables(options.folder);
   if (options.leave_one_out) {
-    fmt::print("{}", leave_one_out_text(cluster::leave_one_out(tables, cluster::built_in_profiles(),
-                                                               make_cluster_schedule)));
+    std::vector<cluster::LeftOut> left;
+    {
+      Progress progress(1, 0, options.quiet ? nullptr : stderr);
+      left = cluster::leave_one_out(
+          tables, cluster::built_in_profiles(), make_cluster_schedule,
+          [&](int done, int all) { progress.update(done, all, "choices of constants"); });
+    }
+    fmt::print("{}", leave_one_out_text(left));
     return static_cast<int>(ExitCode::done);
   }
   std::vector<cluster::ComparedTable> compared;

@@ -64,7 +64,8 @@ const std::vector<std::string>& calibratable_constants() {
 }
 
 std::vector<LeftOut> leave_one_out(const std::vector<PublishedTable>& tables, const Profiles& profiles,
-                                   const ScheduleMaker& make) {
+                                   const ScheduleMaker& make,
+                                   const std::function<void(int done, int all)>& progress) {
   std::vector<PublishedTable> timed;
   for (const PublishedTable& table : tables) {
     if (run_reader(table.name) != nullptr) timed.push_back(table);
@@ -75,6 +76,10 @@ std::vector<LeftOut> leave_one_out(const std::vector<PublishedTable>& tables, co
   std::vector<std::vector<std::vector<double>>> errors(kConstants);
   for (std::size_t constant = 0; constant < kConstants; ++constant) {
     for (std::size_t factor = 0; factor < kFactors.size(); ++factor) {
+      if (progress) {
+        progress(static_cast<int>(constant * kFactors.size() + factor),
+                 static_cast<int>(kConstants * kFactors.size()));
+      }
       std::vector<double> factors = unchanged;
       factors[constant] = kFactors[factor];
       errors[constant].push_back(factor == kUnchanged ? shipped
