@@ -7,16 +7,19 @@ const timeRows = [
   ["compute", "compute_s", time, "percent"],
   ["exposed tensor messages", "exposed_tensor_s", time, "percent"],
   ["exposed pipeline wait", "exposed_pipeline_s", time, "percent"],
+  ["of it vocabulary collectives", "exposed_vocabulary_s", time, "percent"],
   ["exposed data reduction", "exposed_data_s", time, "percent"],
   ["optimizer", "optimizer_s", time, "percent"],
   ["Bubble fraction, idle / step", "bubble_fraction", ratio, "absolute"],
   ["Bubble ratio, idle / compute", "bubble_ratio", ratio, "absolute"],
 ];
+const share = (value) => (known(value) ? (100 * value).toFixed(1) + " %" : dash);
 const throughputRows = [
   ["Tokens/s", "tokens_per_s", plain, "percent"],
   ["tokens/s per rank", "tokens_per_s_per_gpu", plain, "percent"],
   ["model TFLOP/s per rank", "model_tflops_per_gpu", plain, "percent"],
-  ["MFU", "mfu", (value) => (known(value) ? (100 * value).toFixed(1) + " %" : dash), "percent"],
+  ["MFU", "mfu", share, "percent"],
+  ["HFU", "hfu", share, "percent"],
 ];
 
 function difference(predicted, measured, kind) {
