@@ -5,8 +5,7 @@
 
 For every row and vocabulary: the iteration time over the baseline's and the peak memory, published, predicted and
 measured (emulated), and the largest errors. The published MFU is FLOPs over time x 320 TFLOP/s with equal FLOPs for all
-methods of a row, so the ratio of times is the inverse ratio of MFUs; peaks are GiB. Exit code 1 when a ratio is more than
-5 % or a peak more than 6 % off and --check is given.
+methods of a row, so the ratio of times is the inverse ratio of MFUs; peaks are GiB.
 """
 import csv
 import json
@@ -30,8 +29,7 @@ def key_of(record):
 
 
 def main(arguments):
-    check = "--check" in arguments
-    records_path, table_path = [a for a in arguments if a != "--check"]
+    records_path, table_path = arguments
     records = {}
     with open(records_path) as lines:
         for line in lines:
@@ -66,8 +64,7 @@ def main(arguments):
                   f"                 {published:9.3f} {ratios['predicted']:9.3f} {ratios['measured']:8.3f}"
                   f"             {peak:9.2f} {peaks['predicted']:9.2f} {peaks['measured']:8.2f}")
     print(f"{compared} cells; largest errors: " + ", ".join(f"{k} {v:.1%}" for k, v in worst.items()))
-    within = compared > 0 and all(v <= (0.05 if k.endswith("ratio") else 0.06) for k, v in worst.items())
-    return 1 if check and not within else 0
+    return 0 if compared > 0 else 1
 
 
 if __name__ == "__main__":

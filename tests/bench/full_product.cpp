@@ -55,16 +55,6 @@ void compare_bytes(const MemoryBreakdown& predicted, const MemoryBreakdown& meas
   }
 }
 
-bool same(const Traffic& a, const Traffic& b) {
-  const Traffic d = difference(a, b);
-  bool zero = d.messages_sent == 0 && d.point_to_point_sent.value == 0;
-  for (const GroupTraffic& g : d.groups) {
-    zero = zero && g.calls == 0 && g.all_reduced.value == 0 && g.all_gathered.value == 0 &&
-           g.reduce_scattered.value == 0 && g.broadcast.value == 0;
-  }
-  return zero;
-}
-
 void compare_with_prediction(const RunConfig& config, const Schedule& schedule, const Measured& measured,
                              Finding& finding) {
   const MemoryPrediction predicted = predict_memory(config, schedule, MemoryDetail::timeline);

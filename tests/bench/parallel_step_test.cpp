@@ -27,15 +27,6 @@ namespace {
 constexpr const char* kSchedules[] = {"gpipe", "1f1b",   "interleaved", "zb-h1",    "zb-h2",    "zb-auto",
                                       "zb-v",  "v-half", "v-min",       "dualpipe", "dualpipev"};
 constexpr const char* kModels[] = {"qwen2 tied", "qwen2", "gpt2 tied", "gpt2"};
-struct Recomputation {
-  const char* name;
-  Recompute granularity;
-  std::int64_t layers;
-};
-constexpr Recomputation kRecomputations[] = {{"none", Recompute::none, 1},
-                                             {"selective", Recompute::selective, 1},
-                                             {"full 1", Recompute::full, 1},
-                                             {"full 2", Recompute::full, 2}};
 
 int ranks_started() {
   int ranks = 1;

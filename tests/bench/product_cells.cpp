@@ -32,15 +32,6 @@ constexpr Pipeline kSchedules[] = {{"gpipe"},
                                    {"1f1b", "interlaced"},
                                    {"v-half", "vocab-1"},
                                    {"v-half", "vocab-2"}};
-struct Recomputation {
-  const char* name;
-  Recompute granularity;
-  std::int64_t layers;
-};
-constexpr Recomputation kRecomputations[] = {{"none", Recompute::none, 1},
-                                             {"selective", Recompute::selective, 1},
-                                             {"full/1", Recompute::full, 1},
-                                             {"full/2", Recompute::full, 2}};
 constexpr std::size_t kZeroStages = 4;
 constexpr int kLargestSize = 4;
 constexpr int kMicrobatches = 8;  // enough for DualPipe on four ranks

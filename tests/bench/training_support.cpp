@@ -138,4 +138,14 @@ double largest_error(const std::map<std::string, std::vector<float>>& reference,
   return error;
 }
 
+bool same(const Traffic& a, const Traffic& b) {
+  const Traffic d = difference(a, b);
+  bool zero = d.messages_sent == 0 && d.point_to_point_sent.value == 0;
+  for (const GroupTraffic& g : d.groups) {
+    zero = zero && g.calls == 0 && g.all_reduced.value == 0 && g.all_gathered.value == 0 &&
+           g.reduce_scattered.value == 0 && g.broadcast.value == 0;
+  }
+  return zero;
+}
+
 }  // namespace plumbline::training

@@ -1,6 +1,7 @@
 // Small models and one gathered training step: what the tests of the training step share.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,6 +16,17 @@ namespace plumbline::training {
 ModelConfig small_qwen2();
 /// A GPT-2-type model: LayerNorm, GELU, learned positions, biases everywhere, tied embeddings.
 ModelConfig small_gpt2();
+
+/// Every way of recomputing that the tests go through.
+struct Recomputation {
+  const char* name;
+  Recompute granularity;
+  std::int64_t layers;
+};
+constexpr Recomputation kRecomputations[] = {{"none", Recompute::none, 1},
+                                             {"selective", Recompute::selective, 1},
+                                             {"full/1", Recompute::full, 1},
+                                             {"full/2", Recompute::full, 2}};
 
 /// Every tensor × pipeline × data split of so many ranks into powers of two.
 std::vector<Layout> layouts_of(int ranks);
@@ -38,5 +50,8 @@ StepResult one_step(const RunConfig& config, const Schedule& schedule, Communica
 /// `worst`.
 double largest_error(const std::map<std::string, std::vector<float>>& reference,
                      const std::map<std::string, std::vector<float>>& found, std::string& worst);
+
+/// No figure of any group differs.
+bool same(const Traffic& a, const Traffic& b);
 
 }  // namespace plumbline::training

@@ -38,15 +38,6 @@ constexpr Method kMethods[] = {{"1f1b", "vocab-1"},
                                {"v-half", "vocab-1"},
                                {"v-half", "vocab-2"}};
 constexpr const char* kModels[] = {"qwen2 tied", "qwen2", "gpt2 tied", "gpt2"};
-struct Recomputation {
-  const char* name;
-  Recompute granularity;
-  std::int64_t layers;
-};
-constexpr Recomputation kRecomputations[] = {{"none", Recompute::none, 1},
-                                             {"selective", Recompute::selective, 1},
-                                             {"full 1", Recompute::full, 1},
-                                             {"full 2", Recompute::full, 2}};
 /// Ids and how they are padded: shards of odd sizes, the last one without a real id, several without.
 struct Vocabulary {
   std::int64_t ids;
@@ -209,16 +200,6 @@ void expect_as_predicted(const Cell& cell, const Schedule& schedule, const StepR
                          timeline[i].after.total().value, samples[i].after.total().value);
     }
   }
-}
-
-bool same(const Traffic& a, const Traffic& b) {
-  const Traffic d = difference(a, b);
-  bool zero = d.messages_sent == 0 && d.point_to_point_sent.value == 0;
-  for (const GroupTraffic& g : d.groups) {
-    zero = zero && g.calls == 0 && g.all_reduced.value == 0 && g.all_gathered.value == 0 &&
-           g.reduce_scattered.value == 0 && g.broadcast.value == 0;
-  }
-  return zero;
 }
 
 TEST(VocabularyStep, EveryWayGivesTheSingleRanksGradients) {
