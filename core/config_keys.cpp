@@ -14,6 +14,7 @@ namespace plumbline {
 namespace {
 
 constexpr std::int64_t kMaxSize = 1 << 20;  // of a parallel dimension
+constexpr double kMaxDropout = 0.99;
 constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
 
 constexpr KeyNames<3> kRecompute = {"none", "selective", "full"};
@@ -82,6 +83,8 @@ std::vector<ConfigKey> make_keys() {
       choice_key("recompute_granularity", &C::recompute_granularity, kRecompute),
       integer_key("recompute_num_layers", "", &C::recompute_num_layers, 1, kMaxSize),
       choice_key("attention_backend", &C::attention_backend, kAttentionBackends),
+      number_key("hidden_dropout", &C::hidden_dropout, 0, kMaxDropout),
+      number_key("attention_dropout", &C::attention_dropout, 0, kMaxDropout),
       integer_key("seq_length", "", &C::seq_length, 1, kMaxInt),
       integer_key("micro_batch_size", "mbs", &C::micro_batch_size, 1, kMaxInt),
       integer_key("global_batch_size", "gbs", &C::global_batch_size, 1, kMaxInt),

@@ -8,9 +8,11 @@
 
 namespace plumbline {
 
-enum class DType : std::uint8_t { fp32, bf16, fp16, int32 };
+/// uint8: masks, one byte 0 or 1 per element.
+enum class DType : std::uint8_t { fp32, bf16, fp16, int32, uint8 };
 
 constexpr std::int64_t size_of(DType type) {
+  if (type == DType::uint8) return 1;
   return type == DType::fp32 || type == DType::int32 ? 4 : 2;
 }
 
@@ -24,6 +26,8 @@ constexpr std::string_view name_of(DType type) {
       return "fp16";
     case DType::int32:
       return "int32";
+    case DType::uint8:
+      return "uint8";
   }
   return "?";
 }

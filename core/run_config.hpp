@@ -45,6 +45,10 @@ struct RunConfig {
   /// Full recomputation: so many layers are recomputed together, and only the input of the first is kept.
   std::int64_t recompute_num_layers = 1;
   AttentionBackend attention_backend = AttentionBackend::fused;
+  /// Probability of dropping an element of the embedding's output and of what attention and MLP add to the
+  /// residual stream; of dropping an attention probability.
+  double hidden_dropout = 0;
+  double attention_dropout = 0;
   std::int64_t seq_length = 1024;
   std::int64_t micro_batch_size = 1;
   std::int64_t global_batch_size = 1;

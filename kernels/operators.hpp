@@ -24,6 +24,16 @@ struct Gemm {
   Matrix bias{};            // (1, n) of the storage type, or empty
 };
 
+/// Where elements are dropped: which random numbers decide (dropout.hpp), the same ones whenever the same
+/// element is asked for, in the forward, in the backward, on whichever rank.
+struct Dropout {
+  double probability = 0;      // 0: nothing is dropped
+  std::uint32_t seed = 0;      // of the run
+  std::uint32_t step = 0;      // of training
+  std::uint32_t site = 0;      // place in the model: embedding, after attention of layer l, …
+  std::int64_t first_row = 0;  // token row 0 of the matrix, counted over the whole batch
+};
+
 /// Causal grouped-query attention of `batch` sequences. Query head i reads key/value head i / (heads /
 /// kv_heads).
 struct AttentionShape {
@@ -32,6 +42,8 @@ struct AttentionShape {
   std::int64_t heads = 1;
   std::int64_t kv_heads = 1;
   std::int64_t head_dim = 1;
+  Dropout dropout{};            // of the probabilities, after the softmax
+  std::int64_t first_head = 0;  // of the model's query heads; decides what is dropped
 };
 
 struct AdamStep {

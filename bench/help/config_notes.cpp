@@ -40,6 +40,9 @@ const std::vector<ConfigNote>& config_notes() {
       {"grad_dtype", "Training step", "Of accumulated gradients: fp32, or the same as `precision`"},
       {"attention_backend", "Training step",
        "Unfused attention keeps the probabilities of every head for the backward"},
+      {"hidden_dropout", "Training step",
+       "Probability of dropping what embedding, attention and MLP add to the residual stream"},
+      {"attention_dropout", "Training step", "Probability of dropping an attention probability"},
       {"recompute_granularity", "Training step",
        "What the backward computes again instead of keeping it: attention (selective) or whole layers "
        "(full)"},

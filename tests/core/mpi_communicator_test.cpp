@@ -89,6 +89,8 @@ struct Buffer {
         return as<float>(i);
       case DType::int32:
         return as<std::int32_t>(i);
+      case DType::uint8:
+        return as<std::uint8_t>(i);
       case DType::bf16:
         return value_of(as<std::uint16_t>(i));
       case DType::fp16:
@@ -103,6 +105,9 @@ struct Buffer {
         break;
       case DType::int32:
         as<std::int32_t>(i) = static_cast<std::int32_t>(value);
+        break;
+      case DType::uint8:
+        as<std::uint8_t>(i) = static_cast<std::uint8_t>(value);
         break;
       case DType::bf16:
         as<std::uint16_t>(i) =

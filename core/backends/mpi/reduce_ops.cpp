@@ -95,6 +95,8 @@ MPI_Datatype mpi_type(DType type) {
       return MPI_FLOAT;
     case DType::int32:
       return MPI_INT32_T;
+    case DType::uint8:
+      return MPI_UINT8_T;
     case DType::bf16:
     case DType::fp16:
       return MPI_UINT16_T;
@@ -117,6 +119,7 @@ MPI_Op ReduceOps::get(DType type, ReduceOp op) const {
       return sum ? fp16_sum_.get() : fp16_max_.get();
     case DType::fp32:
     case DType::int32:
+    case DType::uint8:
       break;
   }
   return sum ? MPI_SUM : MPI_MAX;

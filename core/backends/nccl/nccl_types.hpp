@@ -17,6 +17,8 @@ inline ncclDataType_t nccl_type(DType type) {
       return ncclFloat16;
     case DType::int32:
       return ncclInt32;
+    case DType::uint8:
+      return ncclUint8;
   }
   return ncclNumTypes;  // NCCL refuses it
 }
