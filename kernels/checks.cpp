@@ -20,4 +20,8 @@ void throw_disagreement(const char* op, const char* expected, std::initializer_l
   throw Error(fmt::format("{}: shapes or types disagree: {}; expected {}", op, found, expected));
 }
 
+void throw_bad_probability(const char* op, double probability) {
+  throw Error(fmt::format("{}: dropout probability {}; expected 0 <= p < 1", op, probability));
+}
+
 }  // namespace plumbline

@@ -23,6 +23,14 @@ inline void require(bool agrees, const char* op, const char* expected,
   if (!agrees) throw_disagreement(op, expected, arguments);
 }
 
+/// Throws Error: "<op>: dropout probability 1.5; expected 0 <= p < 1".
+[[noreturn]] void throw_bad_probability(const char* op, double probability);
+
+/// Elements can be dropped with it: not with 1, which 1/(1 − p) could not make up for, nor with NaN.
+inline void require_probability(const char* op, double probability) {
+  if (!(probability >= 0 && probability < 1)) throw_bad_probability(op, probability);
+}
+
 inline bool has_shape(const Matrix& x, std::int64_t rows, std::int64_t cols) {
   return x.rows == rows && x.cols == cols;
 }

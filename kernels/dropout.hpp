@@ -9,10 +9,11 @@
 
 #include "kernels/operators.hpp"
 
+// On the host always inlined: into loops that are compiled for several instruction sets (cpu/simd.hpp).
 #ifdef __CUDACC__
 #define PLUMBLINE_HOST_DEVICE __host__ __device__
 #else
-#define PLUMBLINE_HOST_DEVICE
+#define PLUMBLINE_HOST_DEVICE __attribute__((always_inline))
 #endif
 
 namespace plumbline {
@@ -44,11 +45,6 @@ PLUMBLINE_HOST_DEVICE inline std::uint32_t dropout_threshold(double probability)
 /// What elements that stay are multiplied with, 1/(1 − p).
 PLUMBLINE_HOST_DEVICE inline float dropout_scale(double probability) {
   return static_cast<float>(1 / (1 - probability));
-}
-
-/// Whether elements can be dropped with it: 0 ≤ p < 1, not NaN.
-PLUMBLINE_HOST_DEVICE inline bool is_dropout_probability(double probability) {
-  return probability >= 0 && probability < 1;
 }
 
 }  // namespace plumbline

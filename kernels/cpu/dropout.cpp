@@ -1,0 +1,91 @@
+// Dropout of the hidden state: drawing the mask, dropping in place of a residual sum, and the gradient.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/cpu/dispatch.hpp"
+#include "kernels/cpu/dropout_lanes.hpp"
+
+namespace plumbline::cpu {
+namespace {
+
+PLUMBLINE_MULTIVERSION void draw_rows(const Dropout& dropout, Matrix mask) {
+  for (std::int64_t row = 0; row < mask.rows; ++row) {
+    std::uint8_t* out = row_of<std::uint8_t>(mask, row);
+    std::int64_t col = 0;
+    for (; col + kMaskChunk <= mask.cols; col += kMaskChunk) draw_mask(dropout, col, row, 0, out + col);
+    if (col == mask.cols) continue;
+    std::uint8_t rest[kMaskChunk];
+    draw_mask(dropout, col, row, 0, rest);
+    std::memcpy(out + col, rest, static_cast<std::size_t>(mask.cols - col));
+  }
+}
+
+/// y = [residual +] (x [+ bias])·mask·scale; what is there is decided once, outside the loop over columns.
+template <class T, bool kResidual, bool kBias>
+PLUMBLINE_MULTIVERSION void drop_and_add(Matrix x, const T* bias, Matrix residual, Matrix mask, float scale,
+                                         Matrix y) {
+  for (std::int64_t row = 0; row < y.rows; ++row) {
+    const T* in = row_of<T>(x, row);
+    const T* stream = kResidual ? row_of<T>(residual, row) : nullptr;
+    const std::uint8_t* stays = row_of<std::uint8_t>(mask, row);
+    T* out = row_of<T>(y, row);
+    for_lanes(y.cols, [&] PLUMBLINE_LANES {
+      Lanes value = load(in + i, part);
+      if constexpr (kBias) value += load(bias + i, part);
+      value = masked(value * scale, stays + i, part);
+      if constexpr (kResidual) value += load(stream + i, part);
+      store(out + i, value, part);
+    });
+  }
+}
+
+void drop_and_add(const char* op, const Matrix& x, const Matrix& bias, const Matrix& residual,
+                  const Matrix& mask, double probability, const Matrix& y) {
+  const float scale = dropout_scale(probability);
+  with_type(op, y.dtype, [&](auto type) {
+    using T = decltype(type);
+    if (bias.data != nullptr && residual.data != nullptr) {
+      return drop_and_add<T, true, true>(x, bias.as<T>(), residual, mask, scale, y);
+    }
+    if (bias.data != nullptr) return drop_and_add<T, false, true>(x, bias.as<T>(), residual, mask, scale, y);
+    const bool gapless = x.contiguous() && mask.contiguous() && y.contiguous();
+    if (residual.data == nullptr) {
+      if (!gapless) return drop_and_add<T, false, false>(x, nullptr, {}, mask, scale, y);
+      return drop_and_add<T, false, false>(flattened(x), nullptr, {}, flattened(mask), scale, flattened(y));
+    }
+    if (!gapless || !residual.contiguous()) {
+      return drop_and_add<T, true, false>(x, nullptr, residual, mask, scale, y);
+    }
+    drop_and_add<T, true, false>(flattened(x), nullptr, flattened(residual), flattened(mask), scale,
+                                 flattened(y));
+  });
+}
+
+}  // namespace
+
+void CpuOperators::dropout_mask(const Dropout& dropout, Matrix mask) {
+  require_probability("dropout_mask", dropout.probability);
+  require(mask.dtype == DType::uint8, "dropout_mask", "mask (T,h) uint8", {{"mask", mask}});
+  draw_rows(dropout, mask);
+}
+
+void CpuOperators::dropout_add(Matrix x, Matrix bias, Matrix residual, Matrix mask, double probability,
+                               Matrix y) {
+  require_probability("dropout_add", probability);
+  require(alike(x, y) && (bias.data == nullptr || has_shape(bias, 1, y.cols, y.dtype)) &&
+              (residual.data == nullptr || alike(residual, y)) &&
+              has_shape(mask, y.rows, y.cols, DType::uint8),
+          "dropout_add", "x, y (T,h), residual (T,h) and bias (1,h) or empty, of one type, mask (T,h) uint8",
+          {{"x", x}, {"bias", bias}, {"residual", residual}, {"mask", mask}, {"y", y}});
+  drop_and_add("dropout_add", x, bias, residual, mask, probability, y);
+}
+
+void CpuOperators::dropout_backward(Matrix dy, Matrix mask, double probability, Matrix dx) {
+  require_probability("dropout_backward", probability);
+  require(alike(dy, dx) && has_shape(mask, dx.rows, dx.cols, DType::uint8), "dropout_backward",
+          "dy, dx (T,h) of one type, mask (T,h) uint8", {{"dy", dy}, {"mask", mask}, {"dx", dx}});
+  drop_and_add("dropout_backward", dy, {}, {}, mask, probability, dx);
+}
+
+}  // namespace plumbline::cpu

@@ -1,0 +1,44 @@
+// The masks of many columns at once: counters that differ in one word only, which the compiler turns into
+// vector arithmetic.
+#pragma once
+
+#include <bit>
+
+#include "kernels/cpu/simd.hpp"
+#include "kernels/dropout.hpp"
+
+namespace plumbline::cpu {
+
+/// Columns whose mask is drawn at once: four of each of sixteen counters.
+constexpr std::int64_t kMaskChunk = 4 * kLanes;
+
+/// mask = 1 where an element stays, 0 where it is dropped, for columns [first, first + kMaskChunk) of a row;
+/// `first` is a multiple of four.
+PLUMBLINE_INLINE void draw_mask(const Dropout& dropout, std::int64_t first, std::int64_t row,
+                                std::uint32_t head, std::uint8_t* mask) {
+  static_assert(std::endian::native == std::endian::little, "the mask of four columns is one word");
+  const std::uint32_t threshold = dropout_threshold(dropout.probability);
+  const auto block = static_cast<std::uint32_t>(first / 4);
+  std::uint32_t packed[kLanes];
+  for (std::uint32_t i = 0; i < kLanes; ++i) {
+    const DropoutWords numbers = dropout_words(dropout, block + i, row, head);
+    packed[i] = (numbers.word[0] >= threshold ? 1U : 0U) | (numbers.word[1] >= threshold ? 1U << 8 : 0U) |
+                (numbers.word[2] >= threshold ? 1U << 16 : 0U) |
+                (numbers.word[3] >= threshold ? 1U << 24 : 0U);
+  }
+  std::memcpy(mask, packed, sizeof packed);
+}
+
+/// What a mask leaves of `v`: nothing where it is 0, whatever was there.
+PLUMBLINE_INLINE Lanes masked(Lanes v, const std::uint8_t* mask, All /*part*/) {
+  LaneBits stays;
+  for (int i = 0; i < kLanes; ++i) stays[i] = mask[i];  // becomes one widening load
+  return stays != 0 ? v : Lanes{};
+}
+PLUMBLINE_INLINE Lanes masked(Lanes v, const std::uint8_t* mask, First part) {
+  std::uint8_t buffer[kLanes] = {};
+  std::memcpy(buffer, mask, static_cast<std::size_t>(part.count));
+  return masked(v, buffer, All{});
+}
+
+}  // namespace plumbline::cpu
