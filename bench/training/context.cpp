@@ -56,6 +56,7 @@ RunConfig teacher_config(const RunConfig& config) {
   RunConfig teacher = config;
   teacher.model = *config.teacher;
   teacher.teacher.reset();
+  teacher.hidden_dropout = teacher.attention_dropout = 0;
   teacher.zero_stage = 0;
   teacher.recompute_granularity = Recompute::none;
   return teacher;

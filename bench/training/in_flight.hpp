@@ -12,6 +12,7 @@ namespace plumbline::training {
 
 struct MicrobatchState {
   std::vector<LayerActivations> layers;
+  Tensor input_mask;         // first stage: what the embedding's output lost
   OutputActivations output;  // last stage
   Tensor output_gradient;    // of the stage
 };

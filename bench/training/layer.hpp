@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "bench/training/microbatch_dropout.hpp"
 #include "bench/training/parameter_memory.hpp"
 #include "bench/training/unit_gradients.hpp"
 
@@ -28,6 +29,7 @@ class Layer {
 
   LayerVectors values;
   LayerVectors gradients;
+  std::int64_t index;  // in the model
   int unit;
   /// Views into the unit's values or gradients.
   LayerMatrices matrices(const Matrix& unit_row) const;
@@ -47,15 +49,19 @@ struct LayerActivations {
   Tensor norm1, norm1_stats;
   Tensor qkv;
   Tensor attention, log_sum_exp;
-  Tensor probabilities, repeated;  // of unfused attention
-  Tensor middle;                   // after the attention block's residual
+  Tensor probabilities, repeated;                  // of unfused attention
+  Tensor probability_mask, dropped_probabilities;  // likewise, with dropout
+  Tensor middle;                                   // after the attention block's residual
+  Tensor middle_mask;                              // what attention's addition to it lost
   Tensor norm2, norm2_stats;
   Tensor fc1;
   Tensor activation;
+  Tensor output_mask;  // what the MLP's addition to the output lost
 
-  Tensor output_gradient;
+  Tensor output_gradient;  // with dropout, once it is no longer needed whole: of what was dropped
   Tensor fc1_gradient;
-  Tensor middle_gradient;
+  Tensor middle_gradient;          // likewise
+  Tensor dropped_middle_gradient;  // until then
   Tensor qkv_gradient;
 
   /// Forgets what only attention's backward reads besides qkv and its output.
@@ -74,25 +80,28 @@ struct QueryKeyValue {
 };
 
 /// Reads saved.input and fills the rest of `saved` up to the activation output.
-void layer_forward(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
-                   const LayerMatrices& weights, LayerActivations& saved);
+void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
+                   const MicrobatchDropout& dropout, const Layer& layer, const LayerMatrices& weights,
+                   LayerActivations& saved);
 /// The rest of the forward: overwrites `output` (R, h).
-void layer_output(const TrainingContext& context, const Layer& layer, const LayerMatrices& weights,
-                  const LayerActivations& saved, const Matrix& output);
+void layer_output(const TrainingContext& context, const MicrobatchDropout& dropout, const Layer& layer,
+                  const LayerMatrices& weights, LayerActivations& saved, const Matrix& output);
 /// Attention proper, from qkv to attention output and log-sum-exp: all that selective recomputation repeats.
-void layer_attention(const TrainingContext& context, const SharedBuffers& shared, LayerActivations& saved);
+void layer_attention(const TrainingContext& context, const SharedBuffers& shared,
+                     const MicrobatchDropout& dropout, const Layer& layer, LayerActivations& saved);
 /// Unfused attention: one number for every pair of tokens and query head. Empty otherwise.
 Tensor make_scores(const TrainingContext& context, Category category, const char* holder);
 
 /// Takes the gradient of the output in `stream`, leaves that of the middle there, adds to the gradients of
 /// the matrices and frees `saved` as it goes. Returns the gradient of the first norm's output, with which
 /// layer_input_gradient ends the layer's backward.
-Tensor layer_backward(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
-                      const LayerMatrices& weights, UnitGradients& gradients, LayerActivations& saved,
-                      const Matrix& stream);
+Tensor layer_backward(const TrainingContext& context, const SharedBuffers& shared,
+                      const MicrobatchDropout& dropout, const Layer& layer, const LayerMatrices& weights,
+                      UnitGradients& gradients, LayerActivations& saved, const Matrix& stream);
 /// The same without the gradients of matrices and their biases: keeps in `saved` what layer_backward_weight
 /// needs. The gradient of the output is saved.output_gradient.
-Tensor layer_backward_input(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
+Tensor layer_backward_input(const TrainingContext& context, const SharedBuffers& shared,
+                            const MicrobatchDropout& dropout, const Layer& layer,
                             const LayerMatrices& weights, LayerActivations& saved);
 /// Overwrites `to` with the gradient of the layer's input; `middle_gradient` may be the same memory.
 void layer_input_gradient(const TrainingContext& context, const Layer& layer, LayerActivations& saved,

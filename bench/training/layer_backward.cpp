@@ -11,17 +11,21 @@ namespace {
 
 constexpr Category kPassing = Category::workspace;
 
-void feed_forward_backward(const TrainingContext& context, const Layer& layer, const LayerMatrices& weights,
-                           UnitGradients& gradients, LayerActivations& saved, const Matrix& stream) {
+void feed_forward_backward(const TrainingContext& context, const MicrobatchDropout& dropout,
+                           const Layer& layer, const LayerMatrices& weights, UnitGradients& gradients,
+                           LayerActivations& saved, const Matrix& stream) {
   Operators& ops = context.operators;
   const StageShape& shape = context.shape;
-  AllRows dy = context.gather_rows(stream);
+  Tensor dropped = dropout.backward(stream, saved.output_mask, kPassing);
+  const Matrix added = dropped ? dropped.matrix() : stream;
+  AllRows dy = context.gather_rows(added);
   Tensor dact = context.make(kPassing, "gradient of activation", shape.tokens, shape.ffn);
   linear_input_gradient(context, dy, weights.fc2, dact);
   const LayerMatrices dweights = layer.matrices(gradients.open(layer.unit));
   linear_weight_gradient(context, dy, saved.activation, dweights.fc2);
-  bias_gradient(context, stream, layer.gradients.fc2_bias);
+  bias_gradient(context, added, layer.gradients.fc2_bias);
   dy.reset();
+  dropped.reset();
   saved.activation.reset();
   Tensor dfc1;
   if (context.model().activation == Activation::swiglu) {
@@ -48,24 +52,27 @@ void feed_forward_backward(const TrainingContext& context, const Layer& layer, c
   saved.norm2_stats.reset();
 }
 
-Tensor attention_backward(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
-                          const LayerMatrices& weights, UnitGradients& gradients, LayerActivations& saved,
-                          const Matrix& stream) {
+Tensor attention_backward(const TrainingContext& context, const SharedBuffers& shared,
+                          const MicrobatchDropout& dropout, const Layer& layer, const LayerMatrices& weights,
+                          UnitGradients& gradients, LayerActivations& saved, const Matrix& stream) {
   Operators& ops = context.operators;
   const StageShape& shape = context.shape;
   const LayerMatrices dweights = layer.matrices(gradients.open(layer.unit));
-  AllRows dy = context.gather_rows(stream);
+  Tensor dropped = dropout.backward(stream, saved.middle_mask, kPassing);
+  const Matrix added = dropped ? dropped.matrix() : stream;
+  AllRows dy = context.gather_rows(added);
   Tensor dattention = context.make(kPassing, "gradient of attention", shape.tokens, shape.query);
   linear_input_gradient(context, dy, weights.proj, dattention);
   linear_weight_gradient(context, dy, saved.attention, dweights.proj);
-  bias_gradient(context, stream, layer.gradients.proj_bias);
+  bias_gradient(context, added, layer.gradients.proj_bias);
   dy.reset();
+  dropped.reset();
   Tensor dqkv = context.make(kPassing, "gradient of qkv", shape.tokens, shape.qkv);
   const QueryKeyValue in(shape, saved.qkv);
   const QueryKeyValue out(shape, dqkv);
   Tensor dscores = make_scores(context, kPassing, "gradient of attention scores");
-  ops.attention_backward(shape.attention, in.q, in.k, in.v, saved.attention, saved.log_sum_exp, dattention,
-                         out.q, out.k, out.v, shared.attention_scratch);
+  ops.attention_backward(dropout.attention(layer.index), in.q, in.k, in.v, saved.attention, saved.log_sum_exp,
+                         dattention, out.q, out.k, out.v, shared.attention_scratch);
   dscores.reset();
   dattention.reset();
   saved.attention.reset();
@@ -89,12 +96,12 @@ Tensor attention_backward(const TrainingContext& context, const SharedBuffers& s
 
 }  // namespace
 
-Tensor layer_backward(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
-                      const LayerMatrices& weights, UnitGradients& gradients, LayerActivations& saved,
-                      const Matrix& stream) {
-  feed_forward_backward(context, layer, weights, gradients, saved, stream);
-  if (!saved.attention) layer_attention(context, shared, saved);  // selective recomputation
-  return attention_backward(context, shared, layer, weights, gradients, saved, stream);
+Tensor layer_backward(const TrainingContext& context, const SharedBuffers& shared,
+                      const MicrobatchDropout& dropout, const Layer& layer, const LayerMatrices& weights,
+                      UnitGradients& gradients, LayerActivations& saved, const Matrix& stream) {
+  feed_forward_backward(context, dropout, layer, weights, gradients, saved, stream);
+  if (!saved.attention) layer_attention(context, shared, dropout, layer, saved);  // selective recomputation
+  return attention_backward(context, shared, dropout, layer, weights, gradients, saved, stream);
 }
 
 void layer_input_gradient(const TrainingContext& context, const Layer& layer, LayerActivations& saved,
@@ -104,6 +111,7 @@ void layer_input_gradient(const TrainingContext& context, const Layer& layer, La
   norm_gradient.reset();
   saved.input.reset();
   saved.norm1_stats.reset();
+  if (saved.dropped_middle_gradient) saved.middle_gradient = std::move(saved.dropped_middle_gradient);
 }
 
 }  // namespace plumbline::training

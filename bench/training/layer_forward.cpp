@@ -11,25 +11,34 @@ Tensor make_scores(const TrainingContext& context, Category category, const char
   return context.make(category, holder, shape.batch * shape.heads * shape.seq, shape.seq);
 }
 
-void layer_attention(const TrainingContext& context, const SharedBuffers& shared, LayerActivations& saved) {
+void layer_attention(const TrainingContext& context, const SharedBuffers& shared,
+                     const MicrobatchDropout& dropout, const Layer& layer, LayerActivations& saved) {
   const StageShape& shape = context.shape;
+  const AttentionShape attention = dropout.attention(layer.index);
   saved.attention = context.make(context.kept, "layer attention", shape.tokens, shape.query);
-  saved.log_sum_exp = context.make_fp32(context.kept, "layer log-sum-exp",
-                                        shape.attention.batch * shape.attention.heads, shape.attention.seq);
+  saved.log_sum_exp =
+      context.make_fp32(context.kept, "layer log-sum-exp", attention.batch * attention.heads, attention.seq);
   Tensor scores;
   if (context.config.attention_backend == AttentionBackend::unfused) {
     saved.probabilities = make_scores(context, context.kept, "layer attention probabilities");
+    if (attention.dropout.probability > 0) {
+      const Matrix& whole = saved.probabilities;
+      saved.probability_mask = context.arena.allocate(context.kept, "layer attention dropout mask",
+                                                      whole.rows, whole.cols, DType::uint8);
+      saved.dropped_probabilities = make_scores(context, context.kept, "layer dropped probabilities");
+    }
     saved.repeated = context.make(context.kept, "layer keys and values per head", shape.tokens,
                                   2 * (shape.query - shape.key));
     scores = make_scores(context, Category::workspace, "attention scores");
   }
   const QueryKeyValue in(shape, saved.qkv);
-  context.operators.attention_forward(shape.attention, in.q, in.k, in.v, saved.attention, saved.log_sum_exp,
+  context.operators.attention_forward(attention, in.q, in.k, in.v, saved.attention, saved.log_sum_exp,
                                       shared.attention_scratch);
 }
 
-void layer_forward(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
-                   const LayerMatrices& weights, LayerActivations& saved) {
+void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
+                   const MicrobatchDropout& dropout, const Layer& layer, const LayerMatrices& weights,
+                   LayerActivations& saved) {
   Operators& ops = context.operators;
   const StageShape& shape = context.shape;
   const LayerVectors& vectors = layer.values;
@@ -47,11 +56,12 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared, 
       ops.rope(in.k, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, false);
     }
   }
-  layer_attention(context, shared, saved);
+  layer_attention(context, shared, dropout, layer, saved);
   saved.middle = context.make_stream(context.kept, "layer middle");
   context.gemm_over_tensor_ranks(
       {.a = saved.attention, .b = weights.proj, .c = saved.middle, .b_transposed = true});
-  ops.add(saved.middle, saved.input, vectors.proj_bias, saved.middle);
+  saved.middle_mask =
+      dropout.add(dropout_site::after_attention(layer.index), saved.middle, vectors.proj_bias, saved.input);
   if (context.config.recompute_granularity == Recompute::selective) {
     saved.attention.reset();
     saved.drop_attention_state();
@@ -73,11 +83,12 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared, 
   }
 }
 
-void layer_output(const TrainingContext& context, const Layer& layer, const LayerMatrices& weights,
-                  const LayerActivations& saved, const Matrix& output) {
+void layer_output(const TrainingContext& context, const MicrobatchDropout& dropout, const Layer& layer,
+                  const LayerMatrices& weights, LayerActivations& saved, const Matrix& output) {
   context.gemm_over_tensor_ranks(
       {.a = saved.activation, .b = weights.fc2, .c = output, .b_transposed = true});
-  context.operators.add(output, saved.middle, layer.values.fc2_bias, output);
+  saved.output_mask =
+      dropout.add(dropout_site::after_mlp(layer.index), output, layer.values.fc2_bias, saved.middle);
 }
 
 }  // namespace plumbline::training

@@ -31,6 +31,7 @@ LayerVectors vectors_of(const StageEntry& stage, std::int64_t layer, const Matri
 Layer::Layer(const ParameterMemory& memory, const StageEntry& stage, std::int64_t layer)
     : values(vectors_of(stage, layer, memory.values.vectors)),
       gradients(vectors_of(stage, layer, memory.gradients.vectors)),
+      index(layer),
       unit(stage.unit_of(stage.parameters.find("qkv.weight", layer))) {
   std::size_t next = 0;
   for (const char* role : {"qkv.weight", "proj.weight", "fc1.weight", "fc2.weight"}) {
@@ -49,6 +50,8 @@ LayerMatrices Layer::matrices(const Matrix& unit_row) const {
 void LayerActivations::drop_attention_state() {
   log_sum_exp.reset();
   probabilities.reset();
+  probability_mask.reset();
+  dropped_probabilities.reset();
   repeated.reset();
 }
 

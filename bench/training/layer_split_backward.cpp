@@ -12,12 +12,13 @@ namespace {
 constexpr Category kKept = Category::activations;
 constexpr Category kPassing = Category::workspace;
 
-void feed_forward_input_gradient(const TrainingContext& context, const Layer& layer,
-                                 const LayerMatrices& weights, LayerActivations& saved) {
+void feed_forward_input_gradient(const TrainingContext& context, const MicrobatchDropout& dropout,
+                                 const Layer& layer, const LayerMatrices& weights, LayerActivations& saved) {
   Operators& ops = context.operators;
   const StageShape& shape = context.shape;
   const bool swiglu = context.model().activation == Activation::swiglu;
-  AllRows dy = context.gather_rows(saved.output_gradient);
+  Tensor dropped = dropout.backward(saved.output_gradient, saved.output_mask, kKept);
+  AllRows dy = context.gather_rows(dropped ? dropped : saved.output_gradient);
   Tensor dact = context.make(swiglu ? kPassing : kKept, "gradient of activation", shape.tokens, shape.ffn);
   linear_input_gradient(context, dy, weights.fc2, dact);
   dy.reset();
@@ -37,13 +38,17 @@ void feed_forward_input_gradient(const TrainingContext& context, const Layer& la
                 saved.middle_gradient, layer.gradients.norm2, layer.gradients.norm2_bias);
   saved.middle.reset();
   saved.norm2_stats.reset();
+  if (dropped) saved.output_gradient = std::move(dropped);
 }
 
 Tensor attention_input_gradient(const TrainingContext& context, const SharedBuffers& shared,
+                                const MicrobatchDropout& dropout, const Layer& layer,
                                 const LayerMatrices& weights, LayerActivations& saved) {
   Operators& ops = context.operators;
   const StageShape& shape = context.shape;
-  AllRows dy = context.gather_rows(saved.middle_gradient);
+  Tensor& dropped = saved.dropped_middle_gradient;
+  dropped = dropout.backward(saved.middle_gradient, saved.middle_mask, kKept);
+  AllRows dy = context.gather_rows(dropped ? dropped : saved.middle_gradient);
   Tensor dattention = context.make(kPassing, "gradient of attention", shape.tokens, shape.query);
   linear_input_gradient(context, dy, weights.proj, dattention);
   dy.reset();
@@ -51,8 +56,8 @@ Tensor attention_input_gradient(const TrainingContext& context, const SharedBuff
   const QueryKeyValue in(shape, saved.qkv);
   const QueryKeyValue out(shape, saved.qkv_gradient);
   Tensor dscores = make_scores(context, kPassing, "gradient of attention scores");
-  ops.attention_backward(shape.attention, in.q, in.k, in.v, saved.attention, saved.log_sum_exp, dattention,
-                         out.q, out.k, out.v, shared.attention_scratch);
+  ops.attention_backward(dropout.attention(layer.index), in.q, in.k, in.v, saved.attention, saved.log_sum_exp,
+                         dattention, out.q, out.k, out.v, shared.attention_scratch);
   dscores.reset();
   dattention.reset();
   saved.drop_attention_state();
@@ -68,11 +73,12 @@ Tensor attention_input_gradient(const TrainingContext& context, const SharedBuff
 
 }  // namespace
 
-Tensor layer_backward_input(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
+Tensor layer_backward_input(const TrainingContext& context, const SharedBuffers& shared,
+                            const MicrobatchDropout& dropout, const Layer& layer,
                             const LayerMatrices& weights, LayerActivations& saved) {
-  feed_forward_input_gradient(context, layer, weights, saved);
-  if (!saved.attention) layer_attention(context, shared, saved);  // selective recomputation
-  return attention_input_gradient(context, shared, weights, saved);
+  feed_forward_input_gradient(context, dropout, layer, weights, saved);
+  if (!saved.attention) layer_attention(context, shared, dropout, layer, saved);  // selective recomputation
+  return attention_input_gradient(context, shared, dropout, layer, weights, saved);
 }
 
 void layer_backward_weight(const TrainingContext& context, const Layer& layer, UnitGradients& gradients,

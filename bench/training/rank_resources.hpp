@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "bench/training/context.hpp"
+#include "bench/training/microbatch_dropout.hpp"
 #include "bench/training/parameter_memory.hpp"
 #include "bench/training/unit_gradients.hpp"
 #include "bench/training/unit_values.hpp"
@@ -21,6 +22,7 @@ struct RankResources {
   UnitValues values;
   UnitGradients gradients;
   Tensor inputs, targets;           // (M, T) token ids, where a first or last stage or a shard needs them
+  std::int64_t step = 0;            // of training, the first is 1: decides what is dropped
   std::int64_t counted_tokens = 0;  // of the global batch, in this step: those with a target
 
   /// World rank of the one that holds the stage in this rank's own tensor and data coordinates.
@@ -30,6 +32,7 @@ struct RankResources {
     at.pipeline = placement.rank_of_stage[static_cast<std::size_t>(stage)];
     return layout.rank_of(at);
   }
+  MicrobatchDropout dropout(std::uint32_t microbatch) const { return {context, step, microbatch}; }
   Matrix input_tokens(std::uint32_t microbatch) const { return inputs.matrix().row_range(microbatch, 1); }
   /// Of the mean loss that a token with a target makes up.
   double per_token() const { return 1.0 / static_cast<double>(std::max<std::int64_t>(counted_tokens, 1)); }

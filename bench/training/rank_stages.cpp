@@ -99,6 +99,7 @@ void RankStages::clear_gradients() {
 }
 
 void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted) {
+  ++rank_.step;
   rank_.counted_tokens = counted;
   if (rank_.inputs && inputs != nullptr) rank_.context.operators.upload(inputs, rank_.inputs);
   if (rank_.targets && targets != nullptr) rank_.context.operators.upload(targets, rank_.targets);

@@ -106,17 +106,19 @@ void ModelStage::forward(std::uint32_t microbatch) {
   const TrainingContext& context = rank_.context;
   const bool begins = part_.first() && vocabulary_ == nullptr;
   MicrobatchState& state = begins ? in_flight_.at(microbatch) : held(microbatch, "F");
+  const MicrobatchDropout dropout = rank_.dropout(microbatch);
   rank_.values.begin_action(forward_uses_);
   if (begins) {
     input_->forward(rank_.input_tokens(microbatch), receive_forward(microbatch));
   } else if (input_) {
     input_->finish_forward(microbatch, state.layers.front().input);
   }
+  if (input_) state.input_mask = dropout.drop(dropout_site::kEmbedding, state.layers.front().input);
   for (const Group& group : groups_) {
     for (std::size_t i = group.first; i < group.end; ++i) {
       LayerActivations& saved = state.layers[i];
       const LayerMatrices weights = layers_[i].matrices(rank_.values.begin());
-      layer_forward(context, rank_.shared, layers_[i], weights, saved);
+      layer_forward(context, rank_.shared, dropout, layers_[i], weights, saved);
       Matrix output;
       if (i + 1 == layers_.size()) {
         output = stage_output(microbatch, state);
@@ -125,7 +127,7 @@ void ModelStage::forward(std::uint32_t microbatch) {
         next = context.make_stream(Category::activations, "layer input");
         output = next;
       }
-      layer_output(context, layers_[i], weights, saved, output);
+      layer_output(context, dropout, layers_[i], weights, saved, output);
       if (recomputes_all()) {
         saved.keep_input_only();
         if (i != group.first) saved.input.reset();
@@ -149,15 +151,17 @@ Matrix ModelStage::logits(std::uint32_t microbatch) {
   return in_flight_.holds(microbatch) ? in_flight_.at(microbatch).output.logits.matrix() : Matrix();
 }
 
-void ModelStage::recompute(const Group& group, MicrobatchState& state) {
+void ModelStage::recompute(const Group& group, const MicrobatchDropout& dropout, MicrobatchState& state) {
   const TrainingContext& context = rank_.context;
   for (std::size_t i = group.first; i < group.end; ++i) {
     const LayerMatrices weights = layers_[i].matrices(rank_.values.begin());
-    layer_forward(context, rank_.shared, layers_[i], weights, state.layers[i]);
+    layer_forward(context, rank_.shared, dropout, layers_[i], weights, state.layers[i]);
     if (i + 1 < group.end) {
       Tensor& next = state.layers[i + 1].input;
       next = context.make_stream(Category::activations, "layer input");
-      layer_output(context, layers_[i], weights, state.layers[i], next);
+      layer_output(context, dropout, layers_[i], weights, state.layers[i], next);
+    } else {
+      state.layers[i].output_mask = dropout.mask(dropout_site::after_mlp(layers_[i].index));
     }
     rank_.values.end();
   }
@@ -181,28 +185,34 @@ Matrix ModelStage::output_gradient_place(std::uint32_t microbatch, MicrobatchSta
 
 void ModelStage::backward(std::uint32_t microbatch) {
   MicrobatchState& state = held(microbatch, "B");
+  const MicrobatchDropout dropout = rank_.dropout(microbatch);
   rank_.values.begin_action(backward_uses_);
   if (output_) {
     output_->backward(microbatch, state.output,
                       [&] { return output_gradient_place(microbatch, state, Category::workspace); });
   }
   for (std::size_t g = groups_.size(); g-- > 0;) {
-    if (recomputes_all()) recompute(groups_[g], state);
-    for (std::size_t i = groups_[g].end; i-- > groups_[g].first;) layer_backward_step(i, state, microbatch);
+    if (recomputes_all()) recompute(groups_[g], dropout, state);
+    for (std::size_t i = groups_[g].end; i-- > groups_[g].first;)
+      layer_backward_step(i, dropout, state, microbatch);
   }
-  if (input_) input_->backward(microbatch, state.output_gradient);
+  if (input_) {
+    dropout.backward_in_place(state.output_gradient, state.input_mask);
+    input_->backward(microbatch, state.output_gradient);
+  }
   state.output_gradient.reset();
   rank_.gradients.end_action();
   in_flight_.release(microbatch);
 }
 
-void ModelStage::layer_backward_step(std::size_t i, MicrobatchState& state, std::uint32_t microbatch) {
+void ModelStage::layer_backward_step(std::size_t i, const MicrobatchDropout& dropout, MicrobatchState& state,
+                                     std::uint32_t microbatch) {
   const TrainingContext& context = rank_.context;
   const Layer& layer = layers_[i];
   const Matrix& stream = state.output_gradient;
   const LayerMatrices weights = layer.matrices(rank_.values.begin());
-  Tensor dnorm =
-      layer_backward(context, rank_.shared, layer, weights, rank_.gradients, state.layers[i], stream);
+  Tensor dnorm = layer_backward(context, rank_.shared, dropout, layer, weights, rank_.gradients,
+                                state.layers[i], stream);
   const Matrix to = i > 0 ? stream : input_gradient_place(microbatch, stream);
   layer_input_gradient(context, layer, state.layers[i], std::move(dnorm), stream, to);
   rank_.values.end();
@@ -212,6 +222,7 @@ void ModelStage::layer_backward_step(std::size_t i, MicrobatchState& state, std:
 
 void ModelStage::backward_input(std::uint32_t microbatch) {
   MicrobatchState& state = held(microbatch, "I");
+  const MicrobatchDropout dropout = rank_.dropout(microbatch);
   rank_.values.begin_action(backward_uses_);
   if (output_) {
     output_->backward_input(microbatch, state.output,
@@ -220,22 +231,25 @@ void ModelStage::backward_input(std::uint32_t microbatch) {
   if (!layers_.empty()) state.layers.back().output_gradient = std::move(state.output_gradient);
   Tensor input_gradient;  // a first stage has nobody to hand it to
   for (std::size_t g = groups_.size(); g-- > 0;) {
-    if (recomputes_all()) recompute(groups_[g], state);
+    if (recomputes_all()) recompute(groups_[g], dropout, state);
     for (std::size_t i = groups_[g].end; i-- > groups_[g].first;) {
-      layer_input_step(i, state, microbatch, input_gradient);
+      layer_input_step(i, dropout, state, microbatch, input_gradient);
     }
   }
-  if (input_) input_->backward(microbatch, input_gradient);
+  if (input_) {
+    dropout.backward_in_place(input_gradient, state.input_mask);
+    input_->backward(microbatch, input_gradient);
+  }
   rank_.gradients.end_action();
 }
 
-void ModelStage::layer_input_step(std::size_t i, MicrobatchState& state, std::uint32_t microbatch,
-                                  Tensor& input_gradient) {
+void ModelStage::layer_input_step(std::size_t i, const MicrobatchDropout& dropout, MicrobatchState& state,
+                                  std::uint32_t microbatch, Tensor& input_gradient) {
   const TrainingContext& context = rank_.context;
   const Layer& layer = layers_[i];
   LayerActivations& saved = state.layers[i];
   const LayerMatrices weights = layer.matrices(rank_.values.begin());
-  Tensor dnorm = layer_backward_input(context, rank_.shared, layer, weights, saved);
+  Tensor dnorm = layer_backward_input(context, rank_.shared, dropout, layer, weights, saved);
   Matrix to;
   if (i > 0) {
     Tensor& below = state.layers[i - 1].output_gradient;

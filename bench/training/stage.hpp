@@ -63,10 +63,11 @@ class ModelStage {
   Matrix stage_output(std::uint32_t microbatch, MicrobatchState& state);
   /// Lets collectives beside the computation go on, where there are any.
   void progress() const;
-  void recompute(const Group& group, MicrobatchState& state);
-  void layer_backward_step(std::size_t i, MicrobatchState& state, std::uint32_t microbatch);
-  void layer_input_step(std::size_t i, MicrobatchState& state, std::uint32_t microbatch,
-                        Tensor& input_gradient);
+  void recompute(const Group& group, const MicrobatchDropout& dropout, MicrobatchState& state);
+  void layer_backward_step(std::size_t i, const MicrobatchDropout& dropout, MicrobatchState& state,
+                           std::uint32_t microbatch);
+  void layer_input_step(std::size_t i, const MicrobatchDropout& dropout, MicrobatchState& state,
+                        std::uint32_t microbatch, Tensor& input_gradient);
   /// Where the gradient of the stage's input goes; `own` on a first stage.
   Matrix input_gradient_place(std::uint32_t microbatch, const Matrix& own);
   /// Of a last stage: where the gradient of its last layer's output goes, or of its input when it has no

@@ -36,6 +36,7 @@ Matrix TeacherStage::receive(std::uint32_t microbatch) {
 
 void TeacherStage::forward(std::uint32_t microbatch, const Matrix& tokens) {
   const TrainingContext& context = rank_.context;
+  const MicrobatchDropout dropout = rank_.dropout(microbatch);  // a teacher has none
   rank_.values.begin_action(uses_);
   if (input_) input_->forward(tokens, receive(microbatch));
   Tensor stream = std::move(inputs_[microbatch]);
@@ -43,10 +44,10 @@ void TeacherStage::forward(std::uint32_t microbatch, const Matrix& tokens) {
     LayerActivations saved;
     saved.input = std::move(stream);
     const LayerMatrices weights = layer.matrices(rank_.values.begin());
-    layer_forward(context, rank_.shared, layer, weights, saved);
+    layer_forward(context, rank_.shared, dropout, layer, weights, saved);
     const bool sends = &layer == &layers_.back() && send_;
     stream = sends ? Tensor() : context.make_stream(context.kept, "layer input");
-    layer_output(context, layer, weights, saved, sends ? send_ : stream);
+    layer_output(context, dropout, layer, weights, saved, sends ? send_ : stream);
     rank_.values.end();
   }
   if (part_.last()) {
