@@ -37,8 +37,8 @@ void CudaOperators::copy(Matrix from, Matrix to) {
   require(same_shape(from, to), "copy", "two matrices of one shape", {{"from", from}, {"to", to}});
   if (from.empty()) return;
   if (from.dtype != to.dtype) {
-    require(from.dtype != DType::int32 && to.dtype != DType::int32, "copy",
-            "int32 to int32, or two floating point types", {{"from", from}, {"to", to}});
+    require(is_element(from) && is_element(to), "copy", "one type, or two floating point types",
+            {{"from", from}, {"to", to}});
     return convert(queue_, from, to);
   }
   const std::int64_t size = size_of(from.dtype);

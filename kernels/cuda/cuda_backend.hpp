@@ -8,6 +8,11 @@
 
 namespace plumbline::cuda {
 
+/// Of a type that kernels compute with: not ids, not masks.
+inline bool is_element(const Matrix& x) {
+  return x.dtype == DType::fp32 || x.dtype == DType::bf16 || x.dtype == DType::fp16;
+}
+
 /// A stream that is destroyed with its owner.
 class Stream {
  public:

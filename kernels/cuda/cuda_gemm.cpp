@@ -13,7 +13,7 @@ void check_product(const Gemm& gemm) {
   const std::int64_t k = gemm.a_transposed ? a.rows : a.cols;
   const bool agrees = (gemm.a_transposed ? a.cols : a.rows) == c.rows &&
                       (gemm.b_transposed ? b.cols : b.rows) == k &&
-                      (gemm.b_transposed ? b.rows : b.cols) == c.cols && a.dtype != DType::int32 &&
+                      (gemm.b_transposed ? b.rows : b.cols) == c.cols && is_element(a) &&
                       a.dtype == b.dtype && (c.dtype == a.dtype || c.dtype == DType::fp32) &&
                       (gemm.bias.data == nullptr || has_shape(gemm.bias, 1, c.cols, a.dtype));
   require(agrees,

@@ -1,13 +1,10 @@
-// The members of CudaOperators for layers: norms, rotary embedding, attention, activations, sums.
+// The members of CudaOperators for layers: norms, rotary embedding, attention, activations, sums, dropout.
 #include "kernels/checks.hpp"
 #include "kernels/cuda/cuda_backend.hpp"
 
 namespace plumbline::cuda {
 namespace {
 
-bool is_element(const Matrix& x) {
-  return x.dtype != DType::int32;
-}
 bool is_statistic(const Matrix& statistic, const Matrix& x) {
   return has_shape(statistic, 1, x.rows, DType::fp32);
 }
@@ -105,6 +102,7 @@ std::int64_t CudaOperators::attention_scratch(const AttentionShape& shape, DType
 
 void CudaOperators::attention_forward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v, Matrix out,
                                       Matrix lse, Matrix scratch) {
+  require_probability("attention_forward", shape.dropout.probability);
   require(agrees(shape, q, k, v, out, lse, scratch, attention_scratch(shape, q.dtype)), "attention_forward",
           kAttention, {{"q", q}, {"k", k}, {"v", v}, {"out", out}, {"lse", lse}, {"scratch", scratch}});
   cuda::attention_forward(queue_, shape, q, k, v, out, lse);
@@ -113,6 +111,7 @@ void CudaOperators::attention_forward(const AttentionShape& shape, Matrix q, Mat
 void CudaOperators::attention_backward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v, Matrix out,
                                        Matrix lse, Matrix dout, Matrix dq, Matrix dk, Matrix dv,
                                        Matrix scratch) {
+  require_probability("attention_backward", shape.dropout.probability);
   require(agrees(shape, q, k, v, out, lse, scratch, attention_scratch(shape, q.dtype)) && alike(dout, q) &&
               alike(dq, q) && alike(dk, k) && alike(dv, v),
           "attention_backward", kAttention,
@@ -160,6 +159,32 @@ void CudaOperators::add(Matrix a, Matrix b, Matrix bias, Matrix y) {
           "add", "a, b, y (T,h), bias (1,h) or empty, of one floating point type",
           {{"a", a}, {"b", b}, {"bias", bias}, {"y", y}});
   cuda::add(queue_, a, b, bias, y);
+}
+
+void CudaOperators::dropout_mask(const Dropout& dropout, Matrix mask) {
+  require_probability("dropout_mask", dropout.probability);
+  require(mask.dtype == DType::uint8, "dropout_mask", "mask (T,h) uint8", {{"mask", mask}});
+  cuda::dropout_mask(queue_, dropout, mask);
+}
+
+void CudaOperators::dropout_add(Matrix x, Matrix bias, Matrix residual, Matrix mask, double probability,
+                                Matrix y) {
+  require_probability("dropout_add", probability);
+  require(is_element(y) && alike(x, y) && absent_or_alike(residual, y) &&
+              has_shape(mask, y.rows, y.cols, DType::uint8) &&
+              (bias.data == nullptr || has_shape(bias, 1, y.cols, y.dtype)),
+          "dropout_add",
+          "x, y, residual or empty (T,h), bias (1,h) or empty, of one floating point type, mask (T,h) uint8",
+          {{"x", x}, {"bias", bias}, {"residual", residual}, {"mask", mask}, {"y", y}});
+  cuda::dropout_add(queue_, x, bias, residual, mask, probability, y);
+}
+
+void CudaOperators::dropout_backward(Matrix dy, Matrix mask, double probability, Matrix dx) {
+  require_probability("dropout_backward", probability);
+  require(is_element(dx) && alike(dy, dx) && has_shape(mask, dx.rows, dx.cols, DType::uint8),
+          "dropout_backward", "dy, dx (T,h) of one floating point type, mask (T,h) uint8",
+          {{"dy", dy}, {"mask", mask}, {"dx", dx}});
+  cuda::dropout_add(queue_, dy, {}, {}, mask, probability, dx);
 }
 
 void CudaOperators::bias_backward(Matrix dy, Matrix dbias) {

@@ -17,9 +17,6 @@ constexpr const char* kEagerShapes = "matrices (T,n) fp32 with valid <= n, targe
 constexpr const char* kStateShapes =
     "equal element counts without gaps, master and moments fp32, master empty for fp32 parameters, step >= 1";
 
-bool is_element(const Matrix& x) {
-  return x.dtype != DType::int32;
-}
 bool is_row(const Matrix& x, const Matrix& logits, DType type) {
   return has_shape(x, 1, logits.rows, type);
 }
@@ -220,6 +217,7 @@ double CudaOperators::squared_norm(Matrix x) {
 }
 
 void CudaOperators::fill(Matrix x, double value) {
+  require(is_element(x) || x.dtype == DType::int32, "fill", "a floating point type or int32", {{"x", x}});
   cuda::fill(queue_, x, value);
 }
 

@@ -7,9 +7,6 @@ namespace {
 
 constexpr std::int64_t kRowsPerShard = 3;
 
-bool is_element(const Matrix& x) {
-  return x.dtype != DType::int32;
-}
 bool is_row(const Matrix& x, const Matrix& of, DType type) {
   return has_shape(x, 1, of.rows, type);
 }

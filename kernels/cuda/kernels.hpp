@@ -15,6 +15,12 @@ void convert(const Queue& queue, Matrix from, Matrix to);  // types differ
 void scale(const Queue& queue, Matrix x, float factor);
 void fill(const Queue& queue, Matrix x, double value);
 
+// dropout.cu
+void dropout_mask(const Queue& queue, const Dropout& dropout, Matrix mask);
+/// Backward is the same without bias and residual.
+void dropout_add(const Queue& queue, Matrix x, Matrix bias, Matrix residual, Matrix mask, double probability,
+                 Matrix y);
+
 // activations.cu
 void swiglu_forward(const Queue& queue, Matrix gate_up, Matrix y);
 void swiglu_backward(const Queue& queue, Matrix dy, Matrix gate_up, Matrix dgate_up);
