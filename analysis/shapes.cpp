@@ -53,6 +53,8 @@ StageShape common_shape(const RunConfig& config) {
   shape.linear_bias = model.linear_bias;
   shape.shared_kv = model.kv_heads < t;
   shape.unfused_attention = config.attention_backend == AttentionBackend::unfused;
+  shape.hidden_dropout = config.hidden_dropout > 0;
+  shape.attention_dropout = config.attention_dropout > 0;
   shape.tensor = t;
   shape.type = config.precision;
   shape.grad_type = config.grad_type();
@@ -150,6 +152,7 @@ std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& 
   teacher.model = *config.teacher;
   teacher.zero_stage = 0;
   teacher.recompute_granularity = Recompute::none;
+  teacher.hidden_dropout = teacher.attention_dropout = 0;
   std::vector<StageShape> shapes = stage_shapes(teacher, schedule);
   for (StageShape& shape : shapes) {
     shape.distillation = distillation_shape(config, schedule.joint_teacher);

@@ -68,7 +68,9 @@ struct StageShape {
   bool shared_kv = false;          // fewer key/value heads than tensor ranks
   bool sequence_parallel = false;  // in effect: t > 1
   bool unfused_attention = false;
-  int stage = 0;  // of the schedule, all routes counted
+  bool hidden_dropout = false;     // p_h > 0: masks are kept (bench/training/dropout.md)
+  bool attention_dropout = false;  // p_a > 0
+  int stage = 0;                   // of the schedule, all routes counted
   int route = 0;
   int tensor = 1;  // t
   int data = 1;    // D
@@ -93,8 +95,8 @@ struct StageShape {
 
 /// Shapes of all stages of the schedule, every route of it, by stage number.
 std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule);
-/// Shapes of the teacher's stages, as evaluated forward only: neither ZeRO nor recomputation. Empty without
-/// one.
+/// Shapes of the teacher's stages, as evaluated forward only: neither ZeRO nor recomputation nor dropout.
+/// Empty without one.
 std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& schedule);
 /// Shapes of a model cut into `stages`, each on a rank of its own; the vocabulary is not cut over them.
 std::vector<StageShape> stage_shapes(const RunConfig& config, int stages);

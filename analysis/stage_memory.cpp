@@ -66,6 +66,7 @@ void StageReplay::layer_forward() {
   passing_scores();
   take(kept_, bytes_.stream);  // x2
   sum_over_tensor_ranks();
+  take(kept_, bytes_.mask);
   if (s_.recompute == Recompute::selective) give(kept_, bytes_.attention + bytes_.lse);
   take(kept_, bytes_.stream);  // second norm
   take(kept_, bytes_.statistics);
@@ -75,10 +76,17 @@ void StageReplay::layer_forward() {
   take(kept_, bytes_.activation);
 }
 
-/// y in a tensor of its own.
-void StageReplay::layer_output() {
-  take(kept_, bytes_.stream);
+/// y, in a tensor of its own or in the send buffer.
+void StageReplay::layer_output(bool into_send_buffer) {
+  if (!into_send_buffer) take(kept_, bytes_.stream);
   sum_over_tensor_ranks();
+  take(kept_, bytes_.mask);
+}
+
+/// All that a layer's forward allocates but y.
+std::int64_t StageReplay::kept_by_layer() const {
+  return 3 * bytes_.stream + 2 * bytes_.statistics + bytes_.qkv + bytes_.attention + bytes_.lse + bytes_.fc1 +
+         bytes_.activation + 2 * bytes_.mask;
 }
 
 void StageReplay::forward(bool loss) {
@@ -98,20 +106,15 @@ void StageReplay::forward(bool loss) {
       values_.end_use();
     }
     if (s_.embeds()) release_gathered();
+    take(kActivations, bytes_.mask);
   }
-  const std::int64_t allocated_by_layer = 3 * bytes_.stream + 2 * bytes_.statistics + bytes_.qkv +
-                                          bytes_.attention + bytes_.lse + bytes_.fc1 + bytes_.activation;
   for (std::int64_t layer = 0; layer < s_.layers; ++layer) {
     values_.begin_use();
     layer_forward();
-    const bool into_send_buffer = layer == s_.layers - 1 && !s_.last && !s_.next_here;
-    if (into_send_buffer && !s_.distillation.joint) {
-      sum_over_tensor_ranks();
-    } else {
-      layer_output();
-    }
+    const bool leaves = layer == s_.layers - 1 && !s_.last && !s_.next_here;
+    layer_output(leaves && !s_.distillation.joint);
     if (s_.recompute == Recompute::full) {
-      give(kActivations, allocated_by_layer);
+      give(kActivations, kept_by_layer());
       if (layer % group_size() != 0) give(kActivations, bytes_.stream);  // x
     }
     values_.end_use();
@@ -144,7 +147,10 @@ void StageReplay::recompute(std::int64_t begin, std::int64_t end) {
   for (std::int64_t layer = begin; layer < end; ++layer) {
     values_.begin_use();
     layer_forward();
-    if (layer == end - 1) return;
+    if (layer == end - 1) {
+      take(kept_, bytes_.mask);  // of the MLP, whose result is not wanted
+      return;
+    }
     layer_output();
     values_.end_use();
   }
@@ -177,6 +183,12 @@ void StageReplay::output_layer_weight() {
   give(Category::logits, bytes_.logits);
 }
 
+/// Of what was dropped, from the gradient of what it became.
+void StageReplay::drop_gradient(Category category) {
+  take(category, bytes_.dropped);
+  give(kActivations, bytes_.mask);
+}
+
 void StageReplay::embedding_backward() {
   gather_stream();
   first_gradient_of(vocabulary_unit_);
@@ -192,10 +204,12 @@ void StageReplay::position_backward() {
 }
 
 void StageReplay::layer_backward(std::int64_t layer) {
+  drop_gradient(kWorkspace);
   gather_stream();
   take(kWorkspace, bytes_.activation);  // dact
   first_gradient_of(layer_unit_);
   release_gathered();
+  give(kWorkspace, bytes_.dropped);
   give(kActivations, bytes_.activation);
   if (s_.swiglu) {
     take(kWorkspace, bytes_.fc1);  // dfc1; with GELU dact becomes dfc1, which is as large
@@ -215,9 +229,11 @@ void StageReplay::layer_backward(std::int64_t layer) {
     take(kActivations, bytes_.lse);
     passing_scores();
   }
+  drop_gradient(kWorkspace);
   gather_stream();
   take(kWorkspace, bytes_.attention);  // dattn
   release_gathered();
+  give(kWorkspace, bytes_.dropped);
   take(kWorkspace, bytes_.qkv);  // dqkv
   passing_scores();              // their gradient
   give(kWorkspace, bytes_.attention);
@@ -268,6 +284,7 @@ void StageReplay::backward() {
     give(kActivations, bytes_.stream + bytes_.statistics);  // final input
   }
   layers_backward(true);
+  if (s_.first) give(kActivations, bytes_.mask);  // G is dropped in place
   if (s_.first && s_.vocabulary.split) {
     position_backward();  // G is kept for IB
   } else {

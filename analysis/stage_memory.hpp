@@ -13,11 +13,13 @@ namespace plumbline {
 /// Bytes of the tensors that the description names, for one micro-batch.
 struct TensorBytes {
   std::int64_t stream;      // R·h: block inputs, norm outputs, gradients of them
+  std::int64_t mask;        // R·h bytes: where dropout left the stream; 0 without
+  std::int64_t dropped;     // gradient of what was dropped, as large as the stream; 0 without dropout
   std::int64_t gathered;    // T·h of a stream tensor over the tensor ranks; 0 without sequence parallelism
   std::int64_t statistics;  // of one norm
   std::int64_t qkv;
   std::int64_t attention;  // T·q
-  std::int64_t lse;        // with what unfused attention keeps beside it
+  std::int64_t lse;        // with what unfused attention and its dropout keep beside it
   std::int64_t scores;     // of unfused attention, as long as they or their gradient are needed; else 0
   std::int64_t fc1;
   std::int64_t activation;  // T·F
@@ -66,13 +68,15 @@ class StageReplay {
   bool joint_after() const;
   void distillation_loss();
   void layer_forward();
-  void layer_output();
+  void layer_output(bool into_send_buffer = false);
+  std::int64_t kept_by_layer() const;
   void recompute(std::int64_t begin, std::int64_t end);
   void layers_backward(bool weights);
   void layer_backward(std::int64_t layer);
   void layer_backward_input(std::int64_t layer);
   void layer_backward_weight(std::int64_t layer);
   void output_layer_weight();
+  void drop_gradient(Category category);
   void embedding_backward();
   void position_backward();
   void take_output_gradient();

@@ -11,6 +11,9 @@ constexpr Category kCommunication = Category::communication;
 }  // namespace
 
 void StageReplay::layer_backward_input(std::int64_t layer) {
+  // With dropout the weights' gradients want what it left of dy and dmid, which then go themselves.
+  const bool received = layer == s_.layers - 1 && !s_.last;
+  drop_gradient(kActivations);
   gather_stream();
   take(s_.swiglu ? kWorkspace : kActivations, bytes_.activation);  // dact
   release_gathered();
@@ -23,12 +26,14 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
   sum_over_tensor_ranks();
   take(kActivations, bytes_.stream);  // dmid
   give(kWorkspace, bytes_.stream);
-  give(kActivations, bytes_.stream + bytes_.statistics);  // x2 and the second norm's statistics
+  give(kActivations, bytes_.stream + bytes_.statistics);           // x2 and the second norm's statistics
+  give(received ? kCommunication : kActivations, bytes_.dropped);  // dy
   if (s_.recompute == Recompute::selective) {
     take(kActivations, bytes_.attention);
     take(kActivations, bytes_.lse);
     passing_scores();
   }
+  drop_gradient(kActivations);
   gather_stream();
   take(kWorkspace, bytes_.attention);  // dattn
   release_gathered();
@@ -47,6 +52,7 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
   }
   give(kWorkspace, bytes_.stream);
   give(kActivations, bytes_.stream + bytes_.statistics);  // x and the first norm's statistics
+  give(kActivations, bytes_.dropped);                     // dmid
 }
 
 void StageReplay::backward_input() {
@@ -64,6 +70,7 @@ void StageReplay::backward_input() {
     give(kActivations, bytes_.statistics + bytes_.stream);  // final input
   }
   layers_backward(false);
+  if (s_.first) give(kActivations, bytes_.mask);  // dx is dropped in place
   if (s_.embeds()) {
     embedding_backward();
     give(kWorkspace, bytes_.stream);  // dx
@@ -74,18 +81,18 @@ void StageReplay::backward_input() {
 }
 
 void StageReplay::layer_backward_weight(std::int64_t layer) {
-  const bool received = layer == s_.layers - 1 && !s_.last;
+  const bool received = layer == s_.layers - 1 && !s_.last && !s_.hidden_dropout;
   gather_stream();
   first_gradient_of(layer_unit_);
   release_gathered();
   give(kActivations, bytes_.activation);
-  give(received ? kCommunication : kActivations, bytes_.stream);  // dy
+  give(received ? kCommunication : kActivations, bytes_.stream);  // dy, or dropped
   gather_stream();
   release_gathered();
   give(kActivations, bytes_.fc1 + bytes_.stream);  // dfc1, second norm output
   gather_stream();
   release_gathered();
-  give(kActivations, bytes_.attention + bytes_.stream);  // attention output, dmid
+  give(kActivations, bytes_.attention + bytes_.stream);  // attention output, dmid or dropped
   gather_stream();
   release_gathered();
   give(kActivations, bytes_.qkv + bytes_.stream);  // dqkv, first norm output

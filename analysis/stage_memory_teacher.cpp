@@ -27,14 +27,9 @@ void StageReplay::teacher_forward(bool loss) {
   }
   for (std::int64_t layer = 0; layer < s_.layers; ++layer) {
     layer_forward();
-    const bool into_send_buffer = layer == s_.layers - 1 && !s_.last && !s_.next_here;
-    if (into_send_buffer && !s_.distillation.joint) {
-      sum_over_tensor_ranks();
-    } else {
-      layer_output();
-    }
-    give(kTeacher, 3 * bytes_.stream + 2 * bytes_.statistics + bytes_.qkv + bytes_.attention + bytes_.lse +
-                       bytes_.fc1 + bytes_.activation);
+    const bool leaves = layer == s_.layers - 1 && !s_.last && !s_.next_here;
+    layer_output(leaves && !s_.distillation.joint);
+    give(kTeacher, kept_by_layer());
     give(kTeacher, bytes_.stream);  // x
   }
   if (!s_.last) return;

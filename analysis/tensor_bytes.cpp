@@ -4,9 +4,14 @@
 namespace plumbline {
 namespace {
 
-/// One number for every pair of tokens and query head; 0 for fused attention.
+/// Pairs of tokens, once per query head; 0 for fused attention.
 std::int64_t pairs_of_tokens(const StageShape& s) {
-  return s.unfused_attention ? s.heads * s.tokens * s.seq * s.e() : 0;
+  return s.unfused_attention ? s.heads * s.tokens * s.seq : 0;
+}
+
+/// The probabilities; with dropout also its mask and what it left of them.
+std::int64_t probabilities(const StageShape& s) {
+  return pairs_of_tokens(s) * (s.attention_dropout ? 2 * s.e() + 1 : s.e());
 }
 
 /// Keys and values repeated for every query head.
@@ -18,12 +23,14 @@ std::int64_t repeated(const StageShape& s) {
 
 TensorBytes::TensorBytes(const StageShape& s)
     : stream(s.rows * s.hidden * s.e()),
+      mask(s.hidden_dropout ? s.rows * s.hidden : 0),
+      dropped(s.hidden_dropout ? stream : 0),
       gathered(s.sequence_parallel ? s.tokens * s.hidden * s.e() : 0),
       statistics(s.norm_rows * s.rows * 4),
       qkv(s.tokens * (s.q + 2 * s.k) * s.e()),
       attention(s.tokens * s.q * s.e()),
-      lse(s.heads * s.tokens * 4 + pairs_of_tokens(s) + repeated(s)),
-      scores(pairs_of_tokens(s)),
+      lse(s.heads * s.tokens * 4 + probabilities(s) + repeated(s)),
+      scores(pairs_of_tokens(s) * s.e()),
       fc1(s.tokens * s.fc1 * s.e()),
       activation(s.tokens * s.ffn * s.e()),
       logits(s.tokens * s.vocab * s.e()),

@@ -157,8 +157,97 @@ std::vector<ActionCase> action_cases() {
   };
 }
 
+StageShape dropping(StageShape shape) {
+  shape.hidden_dropout = true;
+  return shape;
+}
+StageShape dropping_unfused(StageShape shape) {
+  shape.attention_dropout = shape.unfused_attention = true;
+  return shape;
+}
+StageShape with_vocabulary(StageShape shape, std::int64_t columns) {
+  shape.vocab = columns;
+  return shape;
+}
+StageShape with_cut_vocabulary(StageShape shape) {
+  shape.vocabulary.split = true;
+  return shape;
+}
+
+// bench/training/dropout.md. A mask is 4·8 = 32 bytes, with two tensor ranks 16; dropped is as large as the
+// stream: 128, with two tensor ranks 64 (fp32). A middle layer keeps 1600 and two masks = 1664.
+std::vector<ActionCase> dropout_cases() {
+  const StageShape sp32 = dropping(middle_of_two(1, DType::fp32));
+  const StageShape sp16 = dropping(middle_of_two(1, DType::bf16));
+  const StageShape one = dropping(middle(1));
+  StageShape fused = middle(1);
+  fused.attention_dropout = true;
+  return {
+      {"forward", one, forward, bytes({{kActivations, 1664}}), bytes({{kActivations, 1664}})},
+      {"sequence parallel bf16: the mask of the MLP comes after the sum", sp16, forward,
+       bytes({{kActivations, 448 + 16}, {kWorkspace, 128 + 64}}), bytes({{kActivations, 448 + 32}})},
+      {"first stage: the embedding's mask beside x", with_ends(sp32, true, false), forward,
+       bytes({{kActivations, 64 + 16 + 864 + 16}, {kWorkspace, 128}}),
+       bytes({{kActivations, 64 + 16 + 864 + 32}})},
+      {"first stage, cut vocabulary: x is there", with_ends(with_cut_vocabulary(one), true, false), forward,
+       bytes({{kActivations, 32 + 1664}}), bytes({{kActivations, 32 + 1664}})},
+      {"selective: both masks are kept", with(one, Recompute::selective), forward,
+       bytes({{kActivations, 1504}}), bytes({{kActivations, 1504}})},
+      {"full, groups of 2 in 3 layers: no mask stays", with(dropping(middle(3)), Recompute::full, 2), forward,
+       bytes({{kActivations, 128 + 1664 + 128}}), bytes({{kActivations, 128}})},
+      {"backward: dropped has gone and the mask of the MLP when dfc1 comes", one, backward,
+       bytes({{kActivations, -32 - 256}, {kWorkspace, 768}}),
+       bytes({{kActivations, -1664 - 128}, {kCommunication, -128}})},
+      {"sequence parallel: dropped 64, gathered 128, dact 128 at once", sp32, backward,
+       bytes({{kActivations, -16}, {kWorkspace, 64 + 128 + 128}}),
+       bytes({{kActivations, -896 - 64}, {kCommunication, -64}})},
+      {"selective backward", with(one, Recompute::selective), backward,
+       bytes({{kActivations, -32 - 256}, {kWorkspace, 768}}),
+       bytes({{kActivations, -1504 - 128}, {kCommunication, -128}})},
+      {"full backward: the mask of the MLP of a group's last layer, whose y is not computed",
+       // layer 2's input gone, 1664 + 128 + 1664; then as in every backward
+       with(dropping(middle(3)), Recompute::full, 2), backward,
+       bytes({{kActivations, -128 + 3456 - 32 - 256}, {kWorkspace, 768}}),
+       bytes({{kActivations, -256}, {kCommunication, -128}})},
+      {"first stage: the embedding's mask has gone when its gradient comes, 4·512",
+       with_ends(with_zero(with_vocabulary(one, 64), 2), true, false), backward,
+       bytes({{kGradients, 2560 + 1280 + 2048}, {kActivations, -1664 - 128 - 32}}),
+       bytes({{kActivations, -1664 - 128 - 32}, {kCommunication, -128}})},
+      {"first stage, cut vocabulary: G is kept, the mask is not",
+       with_ends(with_cut_vocabulary(one), true, false), backward,
+       bytes({{kActivations, -32 - 256}, {kWorkspace, 768}}), bytes({{kActivations, -1664 - 128 - 32}})},
+      {"input gradient: dropped twice 128 stays, dy and dmid go with the masks",
+       // dropped 128, mask -32, dfc1 512 beside dact 256
+       one, backward_input, bytes({{kActivations, 608}, {kWorkspace, 256}}),
+       bytes({{kActivations, -128}, {kCommunication, -128}})},
+      {"input gradient, sequence parallel", sp32, backward_input,
+       bytes({{kActivations, 64 - 16 + 256}, {kWorkspace, 128}}),
+       // dropped 64 twice, dfc1 256, dqkv 192; less masks, fc1, two norm inputs and statistics, qkv, lse
+       bytes({{kActivations, 128 + 448 - 32 - 256 - 144 - 192 - 16}, {kCommunication, -64}})},
+      {"input gradient of a first stage", with_ends(one, true, false), backward_input,
+       bytes({{kActivations, 608}, {kWorkspace, 256}}),
+       bytes({{kActivations, -128 - 32}, {kCommunication, -128}})},
+      {"weight gradient: the received gradient has gone before",
+       one,
+       backward_weight,
+       {},
+       bytes({{kActivations, -1664}})},
+      {"fused attention keeps nothing", fused, forward, bytes({{kActivations, 1600}}),
+       bytes({{kActivations, 1600}})},
+      {"unfused attention: probabilities 128, mask 32, dropped 128, keys and values 128",
+       dropping_unfused(middle(1)), forward, bytes({{kActivations, 1600 + 416}}),
+       bytes({{kActivations, 1600 + 416}})},
+      {"unfused attention, selective: none of it is kept",
+       with(dropping_unfused(middle(1)), Recompute::selective), forward, bytes({{kActivations, 1440}}),
+       bytes({{kActivations, 1440}})},
+  };
+}
+
 TEST(ActionMemory, ByHand) {
-  for (const ActionCase& c : action_cases()) {
+  std::vector<ActionCase> cases = action_cases();
+  const std::vector<ActionCase> dropout = dropout_cases();
+  cases.insert(cases.end(), dropout.begin(), dropout.end());
+  for (const ActionCase& c : cases) {
     SCOPED_TRACE(c.name);
     const ActionProfile profile = action_profile(c.shape, c.type);
     for (int i = 0; i < kCategories; ++i) {
@@ -167,6 +256,17 @@ TEST(ActionMemory, ByHand) {
       EXPECT_EQ(at(profile.net, category), at(c.net, category)) << "net " << name_of(category);
     }
   }
+}
+
+TEST(ActionMemory, DropoutIsTheStudents) {
+  RunConfig config = sample::tiny_qwen2();
+  config.teacher = config.model;
+  config.hidden_dropout = config.attention_dropout = 0.1;
+  const Schedule schedule = sample::one_rank(1);
+  EXPECT_TRUE(stage_shapes(config, schedule)[0].hidden_dropout);
+  EXPECT_TRUE(stage_shapes(config, schedule)[0].attention_dropout);
+  EXPECT_FALSE(teacher_shapes(config, schedule)[0].hidden_dropout);
+  EXPECT_FALSE(teacher_shapes(config, schedule)[0].attention_dropout);
 }
 
 TEST(ActionMemory, RefusesActionsWithoutADescription) {
