@@ -2,6 +2,7 @@
 // vector arithmetic.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 
 #include "kernels/cpu/simd.hpp"
@@ -40,5 +41,26 @@ PLUMBLINE_INLINE Lanes masked(Lanes v, const std::uint8_t* mask, First part) {
   std::memcpy(buffer, mask, static_cast<std::size_t>(part.count));
   return masked(v, buffer, All{});
 }
+
+/// The draws of consecutive rows of one head's probabilities; row 0 is token row `first_row` of the matrix.
+struct DrawnRows {
+  const Dropout& dropout;
+  std::int64_t first_row;
+  std::uint32_t head;
+};
+
+/// Calls f(offset, All or First, mask) over the first `cols` columns of row `row`, in steps of sixteen;
+/// `mask` is that of the column at the offset and those after it.
+template <class F>
+PLUMBLINE_INLINE void over_masked_row(const DrawnRows& draws, std::int64_t row, std::int64_t cols, F&& f) {
+  for (std::int64_t chunk = 0; chunk < cols; chunk += kMaskChunk) {
+    std::uint8_t mask[kMaskChunk];
+    draw_mask(draws.dropout, chunk, draws.first_row + row, draws.head, mask);
+    for_lanes(std::min(kMaskChunk, cols - chunk), [&] PLUMBLINE_LANES { f(chunk + i, part, mask + i); });
+  }
+}
+// A lambda body for over_masked_row.
+#define PLUMBLINE_MASKED_LANES \
+  (std::int64_t i, auto part, const std::uint8_t* mask) __attribute__((always_inline))
 
 }  // namespace plumbline::cpu

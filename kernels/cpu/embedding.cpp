@@ -37,6 +37,7 @@ void CpuOperators::embedding_forward(Matrix tokens, Matrix table, std::int64_t f
   require(has_shape(tokens, 1, y.rows, DType::int32) && table.cols == y.cols && table.dtype == y.dtype,
           "embedding_forward", "tokens (1,T) int32, table (rows,h), y (T,h) of one type",
           {{"tokens", tokens}, {"table", table}, {"y", y}});
+  with_type("embedding_forward", y.dtype, [](auto /*known*/) {});
   const auto bytes = static_cast<std::size_t>(y.cols * size_of(y.dtype));
   for (std::int64_t t = 0; t < y.rows; ++t) {
     const std::int64_t row = tokens.as<std::int32_t>()[t] - first_token;

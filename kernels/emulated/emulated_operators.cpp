@@ -138,13 +138,14 @@ void EmulatedOperators::rope(Matrix x, Matrix cos, Matrix sin, std::int64_t head
 }
 
 std::int64_t EmulatedOperators::attention_scratch(const AttentionShape& shape, DType /*type*/) const {
-  // The formula of kernels/cpu/attention.cpp.
+  // The formula of kernels/cpu/attention.hpp.
   const std::int64_t rows = std::min<std::int64_t>(128, shape.seq);
   return 2 * rows * shape.seq + 4 * shape.seq * shape.head_dim + 3 * rows * shape.head_dim + rows;
 }
 
 void EmulatedOperators::attention_forward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v,
                                           Matrix out, Matrix lse, Matrix scratch) {
+  require_probability("attention_forward", shape.dropout.probability);
   require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
               has_shape(q, shape.batch * shape.seq, shape.heads * shape.head_dim) &&
               has_shape(k, q.rows, shape.kv_heads * shape.head_dim) && alike(v, k) && alike(out, q) &&
@@ -152,7 +153,7 @@ void EmulatedOperators::attention_forward(const AttentionShape& shape, Matrix q,
               scratch.elements() >= attention_scratch(shape, q.dtype),
           "attention_forward", {q, k, v, out, lse, scratch});
   EmulatedCall call;
-  call.name = "attention_forward";
+  call.name = shape.dropout.probability > 0 ? "attention_forward_dropout" : "attention_forward";
   call.type = q.dtype;
   call.attention = shape;
   take(call);
@@ -161,6 +162,7 @@ void EmulatedOperators::attention_forward(const AttentionShape& shape, Matrix q,
 void EmulatedOperators::attention_backward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v,
                                            Matrix out, Matrix lse, Matrix dout, Matrix dq, Matrix dk,
                                            Matrix dv, Matrix scratch) {
+  require_probability("attention_backward", shape.dropout.probability);
   require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
               has_shape(q, shape.batch * shape.seq, shape.heads * shape.head_dim) &&
               has_shape(k, q.rows, shape.kv_heads * shape.head_dim) && alike(v, k) && alike(out, q) &&
@@ -168,7 +170,7 @@ void EmulatedOperators::attention_backward(const AttentionShape& shape, Matrix q
               alike(dk, k) && alike(dv, k) && scratch.elements() >= attention_scratch(shape, q.dtype),
           "attention_backward", {q, k, v, out, lse, dout, dq, dk, dv, scratch});
   EmulatedCall call;
-  call.name = "attention_backward";
+  call.name = shape.dropout.probability > 0 ? "attention_backward_dropout" : "attention_backward";
   call.type = q.dtype;
   call.attention = shape;
   take(call);

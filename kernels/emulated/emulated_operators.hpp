@@ -14,7 +14,9 @@ namespace plumbline {
 
 /// One operator call as far as its time depends on it.
 struct EmulatedCall {
-  std::string_view name;     // of the member of Operators: "gemm", "attention_forward", "adam"
+  // Of the member of Operators: "gemm", "attention_forward", "adam"; attention that drops probabilities is
+  // "attention_forward_dropout", "attention_backward_dropout".
+  std::string_view name;
   DType type = DType::fp32;  // storage type of the operands (squared_norm, fill: of the matrix)
   // gemm: C is m × n, k products are summed per element.
   std::int64_t m = 0;

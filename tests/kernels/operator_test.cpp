@@ -57,11 +57,37 @@ std::uint16_t to_fp16(double value) {
   return static_cast<std::uint16_t>(sign | bits);
 }
 
-std::uint64_t seed() {
+std::uint64_t seed_of_process() {
   const char* given = std::getenv("PLUMBLINE_TEST_SEED");
   const std::uint64_t value = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
   std::cout << "PLUMBLINE_TEST_SEED=" << value << "\n";
   return value;
+}
+
+double sum_of_squares(const Dense& x) {
+  double sum = 0;
+  for (const double value : x.values) sum += value * value;
+  return sum;
+}
+
+double squared_distance(const Dense& a, const Dense& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < b.values.size(); ++i) sum += std::pow(a.values[i] - b.values[i], 2);
+  return std::isnan(sum) ? std::numeric_limits<double>::infinity() : sum;
+}
+
+/// Keeps the largest share of the running test.
+void record(double error, double allowed, const std::string& what) {
+  static std::string test;
+  static double largest;
+  const testing::TestInfo* running = testing::UnitTest::GetInstance()->current_test_info();
+  if (running == nullptr || allowed == 0) return;
+  const std::string name = fmt::format("{}.{}", running->test_suite_name(), running->name());
+  const double share = error / allowed;
+  if (name == test && share <= largest) return;
+  test = name;
+  largest = share;
+  testing::Test::RecordProperty("largest_share_of_bound", fmt::format("{:.3g} {}", share, what));
 }
 
 }  // namespace
@@ -91,6 +117,8 @@ void Guarded::write(const Dense& values) {
       } else if (view_.dtype == DType::int32) {
         const auto value = static_cast<std::int32_t>(values(i, j));
         std::memcpy(at, &value, sizeof value);
+      } else if (view_.dtype == DType::uint8) {
+        *static_cast<std::uint8_t*>(at) = static_cast<std::uint8_t>(values(i, j));
       } else {
         const std::uint16_t value =
             view_.dtype == DType::bf16 ? to_bf16(values(i, j)) : to_fp16(values(i, j));
@@ -113,6 +141,7 @@ Dense Guarded::read() const {
       std::memcpy(&value, at, sizeof value);
       return value;
     }
+    if (view_.dtype == DType::uint8) return *static_cast<const std::uint8_t*>(at);
     std::uint16_t value;
     std::memcpy(&value, at, sizeof value);
     return view_.dtype == DType::bf16 ? from_bf16(value) : from_fp16(value);
@@ -133,7 +162,16 @@ bool Guarded::intact() const {
 }
 
 std::mt19937_64& random_engine() {
-  static std::mt19937_64 engine(seed());
+  static const std::uint64_t seed = seed_of_process();
+  static std::string test;
+  static std::mt19937_64 engine;
+  const testing::TestInfo* running = testing::UnitTest::GetInstance()->current_test_info();
+  const std::string name = fmt::format("{} {}.{}", seed, running->test_suite_name(), running->name());
+  if (name != test) {
+    test = name;
+    std::seed_seq numbers(name.begin(), name.end());
+    engine.seed(numbers);
+  }
   return engine;
 }
 
@@ -149,15 +187,8 @@ Guarded random_matrix(std::int64_t rows, std::int64_t cols, DType type, std::int
 }
 
 double normalised_error(const Dense& found, const Dense& expected) {
-  double distance = 0;
-  double size = 0;
-  for (std::size_t i = 0; i < expected.values.size(); ++i) {
-    const double difference = found.values[i] - expected.values[i];
-    distance += difference * difference;
-    size += expected.values[i] * expected.values[i];
-  }
-  if (std::isnan(distance)) return std::numeric_limits<double>::infinity();
-  return size > 0 ? distance / size : distance;
+  const double size = sum_of_squares(expected);
+  return squared_distance(found, expected) / (size > 0 ? size : 1);
 }
 
 double tolerance(DType type) {
@@ -167,8 +198,33 @@ double tolerance(DType type) {
 void expect_close(const Guarded& found, const Dense& expected, double bound, const std::string& what) {
   ASSERT_EQ(found.matrix().rows, expected.rows) << what;
   ASSERT_EQ(found.matrix().cols, expected.cols) << what;
-  EXPECT_LE(normalised_error(found.read(), expected), bound) << what;
+  const double error = normalised_error(found.read(), expected);
+  EXPECT_LE(error, bound) << what;
   EXPECT_TRUE(found.intact()) << what << ": guard bytes were overwritten";
+  record(error, bound, what);
+}
+
+void expect_close(const Guarded& found, const Dense& expected, double bound, const Dense& terms,
+                  const std::string& what) {
+  expect_close(found.read(), expected, bound, terms, what);
+  EXPECT_TRUE(found.intact()) << what << ": guard bytes were overwritten";
+}
+
+void expect_close(const Dense& found, const Dense& expected, double bound, const Dense& terms,
+                  const std::string& what) {
+  for (const Dense* other : {&expected, &terms}) {
+    ASSERT_EQ(found.rows, other->rows) << what;
+    ASSERT_EQ(found.cols, other->cols) << what;
+  }
+  const double error = squared_distance(found, expected);
+  const double allowed = bound * sum_of_squares(expected) + tolerance(DType::fp32) * sum_of_squares(terms);
+  EXPECT_LE(error, allowed) << what;
+  record(error, allowed, what);
+}
+
+void expect_within(double found, double expected, double allowed, const std::string& what) {
+  EXPECT_NEAR(found, expected, allowed) << what;
+  record(std::abs(found - expected), allowed, what);
 }
 
 Dense numerical_gradient(const std::function<Dense(const Dense&)>& f, const Dense& x, const Dense& weights) {

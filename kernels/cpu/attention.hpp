@@ -1,0 +1,91 @@
+// Causal attention in blocks of query rows; forward keeps only the log-sum-exp of each row of scores,
+// backward computes the scores again from it (Dao et al. 2022, arXiv:2205.14135, without the split over keys:
+// a block of rows sees all its keys at once).
+//
+// For every query head and block of B = min(128, seq) query rows, scores are computed up to the block's last
+// row, so the products above the diagonal blocks are never done. Head slices are first copied without gaps,
+// since oneDNN's fast kernels want that. Key and value gradients of the query heads that share a key/value
+// head are summed in fp32.
+//
+//   attention_scratch(shape, type) = 2·B·seq + 4·seq·d + 3·B·d + B fp32 elements, whatever the type:
+//     B·seq  scores, then probabilities      B·seq  gradients of the scores
+//     seq·d  each: keys, values, and their gradients
+//     B·d    each: queries, output gradients, and the block's result
+//     B      one number per row: sum of exponentials, or Σ dout·out
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/checks.hpp"
+#include "kernels/cpu/dropout_lanes.hpp"
+#include "kernels/operators.hpp"
+
+namespace plumbline::cpu {
+
+inline constexpr std::int64_t kBlockRows = 128;
+inline constexpr const char* kAttentionShapes =
+    "q, out (T, heads*head_dim), k, v (T, kv_heads*head_dim) of one type, gradients alike, T = batch*seq, "
+    "heads a multiple of kv_heads, lse (batch*heads, seq) fp32, scratch fp32 of at least attention_scratch "
+    "elements";
+
+inline std::int64_t block_rows(const AttentionShape& shape) {
+  return std::min(kBlockRows, shape.seq);
+}
+
+/// The parts of the scratch.
+struct AttentionScratch {
+  AttentionScratch(const AttentionShape& shape, const Matrix& memory) {
+    const std::int64_t rows = block_rows(shape);
+    float* next = memory.as<float>();
+    const auto take = [&next](std::int64_t count) {
+      float* start = next;
+      next += count;
+      return start;
+    };
+    scores = take(rows * shape.seq);
+    score_gradients = take(rows * shape.seq);
+    keys = take(shape.seq * shape.head_dim);
+    values = take(shape.seq * shape.head_dim);
+    key_gradients = take(shape.seq * shape.head_dim);
+    value_gradients = take(shape.seq * shape.head_dim);
+    queries = take(rows * shape.head_dim);
+    output_gradients = take(rows * shape.head_dim);
+    result = take(rows * shape.head_dim);
+    per_row = take(rows);
+  }
+  float *scores, *score_gradients, *keys, *values, *key_gradients, *value_gradients;
+  float *queries, *output_gradients, *result, *per_row;
+};
+
+// Loops over a block's rows turn fp32 scores into numbers of the storage type in the same memory: what is
+// written never passes what is still to be read, because an element is at most as wide as an fp32.
+
+inline bool is_consistent(const AttentionShape& s) {
+  return s.batch >= 0 && s.seq > 0 && s.heads > 0 && s.kv_heads > 0 && s.head_dim > 0 &&
+         s.heads % s.kv_heads == 0;
+}
+
+inline bool agrees(const AttentionShape& s, const Matrix& q, const Matrix& k, const Matrix& v,
+                   const Matrix& out, const Matrix& lse, const Matrix& scratch, std::int64_t wanted) {
+  return is_consistent(s) && has_shape(q, s.batch * s.seq, s.heads * s.head_dim) &&
+         has_shape(k, q.rows, s.kv_heads * s.head_dim, q.dtype) && alike(v, k) && alike(out, q) &&
+         has_shape(lse, s.batch * s.heads, s.seq, DType::fp32) && scratch.dtype == DType::fp32 &&
+         scratch.contiguous() && scratch.elements() >= wanted;
+}
+
+/// Which slice of the token rows a head's block is.
+struct HeadSlice {
+  std::int64_t first_row, first_col, cols;
+  Matrix rows(const Matrix& x, std::int64_t first, std::int64_t count) const {
+    return x.columns(first_col, cols).row_range(first_row + first, count);
+  }
+};
+
+/// The draws of a block of query rows that begins at position `first` of its sequence.
+inline DrawnRows draws_of(const AttentionShape& shape, std::int64_t sequence, std::int64_t head,
+                          std::int64_t first) {
+  return {shape.dropout, sequence * shape.seq + first,
+          static_cast<std::uint32_t>(1 + shape.first_head + head)};
+}
+
+}  // namespace plumbline::cpu

@@ -1,0 +1,171 @@
+// Backward of causal attention; attention.hpp says how it is cut.
+#include <cmath>
+#include <cstring>
+
+#include "kernels/cpu/attention.hpp"
+#include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/cpu/dispatch.hpp"
+#include "kernels/cpu/dropout_lanes.hpp"
+
+namespace plumbline::cpu {
+namespace {
+
+/// scores → probabilities exp(scale·score - lse), zero above the diagonal.
+template <class T>
+PLUMBLINE_MULTIVERSION void probability_rows(float* scores, std::int64_t rows, std::int64_t cols,
+                                             std::int64_t seen, float scale, const float* lse) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float* in = scores + r * cols;
+    T* out = reinterpret_cast<T*>(scores) + r * cols;
+    const std::int64_t valid = seen + r;
+    for_lanes(valid, cols,
+              [&] PLUMBLINE_LANES { store(out + i, exp(load(in + i, part) * scale - lse[r]), part); });
+    std::memset(out + valid, 0, static_cast<std::size_t>(cols - valid) * sizeof(T));
+  }
+}
+
+/// Gradients of the probabilities → of the unscaled scores: p·(dp - Σ dout·out)·scale.
+template <class T>
+PLUMBLINE_MULTIVERSION void score_gradient_rows(float* gradients, const T* probabilities, std::int64_t rows,
+                                                std::int64_t cols, std::int64_t seen, float scale,
+                                                const float* row_sums) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float* in = gradients + r * cols;
+    const T* p = probabilities + r * cols;
+    T* out = reinterpret_cast<T*>(gradients) + r * cols;
+    const std::int64_t valid = seen + r;
+    for_lanes(valid, cols, [&] PLUMBLINE_LANES {
+      store(out + i, load(p + i, part) * (load(in + i, part) - row_sums[r]) * scale, part);
+    });
+    std::memset(out + valid, 0, static_cast<std::size_t>(cols - valid) * sizeof(T));
+  }
+}
+
+/// The same from the gradients of dropped probabilities: p·(dp·mask/(1 - probability) - Σ dout·out)·scale.
+/// After that the probabilities are dropped themselves, for the gradient of the values; 1/(1 - probability)
+/// is left to those who sum them.
+template <class T>
+PLUMBLINE_MULTIVERSION void dropped_gradient_rows(const DrawnRows& draws, float* gradients, T* probabilities,
+                                                  std::int64_t rows, std::int64_t cols, std::int64_t seen,
+                                                  float scale, const float* row_sums) {
+  const float kept = dropout_scale(draws.dropout.probability);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float* in = gradients + r * cols;
+    T* p = probabilities + r * cols;
+    T* out = reinterpret_cast<T*>(gradients) + r * cols;
+    const std::int64_t valid = seen + r;
+    over_masked_row(draws, r, valid, [&] PLUMBLINE_MASKED_LANES {
+      const Lanes probability = load(p + i, part);
+      const Lanes gradient = masked(load(in + i, part) * kept, mask, part);
+      store(out + i, probability * (gradient - row_sums[r]) * scale, part);
+      store(p + i, masked(probability, mask, part), part);
+    });
+    std::memset(out + valid, 0, static_cast<std::size_t>(cols - valid) * sizeof(T));
+  }
+}
+
+template <class T>
+PLUMBLINE_MULTIVERSION void dot_rows(Matrix a, Matrix b, float* dots) {
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    const T* left = row_of<T>(a, r);
+    const T* right = row_of<T>(b, r);
+    Lanes total{};
+    for_lanes(a.cols, [&] PLUMBLINE_LANES { total += load(left + i, part) * load(right + i, part); });
+    dots[r] = sum(total);
+  }
+}
+
+}  // namespace
+
+void CpuOperators::attention_backward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v, Matrix out,
+                                      Matrix lse, Matrix dout, Matrix dq, Matrix dk, Matrix dv,
+                                      Matrix scratch) {
+  require_probability("attention_backward", shape.dropout.probability);
+  require(agrees(shape, q, k, v, out, lse, scratch, attention_scratch(shape, q.dtype)) && alike(dout, q) &&
+              alike(dq, q) && alike(dk, k) && alike(dv, v),
+          "attention_backward", kAttentionShapes,
+          {{"q", q},
+           {"k", k},
+           {"v", v},
+           {"out", out},
+           {"lse", lse},
+           {"dout", dout},
+           {"dq", dq},
+           {"dk", dk},
+           {"dv", dv},
+           {"scratch", scratch}});
+  const std::int64_t d = shape.head_dim;
+  const std::int64_t group = shape.heads / shape.kv_heads;
+  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
+  const bool dropping = shape.dropout.probability > 0;
+  const AttentionScratch parts(shape, scratch);
+  const Matrix keys(parts.keys, shape.seq, d, q.dtype);
+  const Matrix values(parts.values, shape.seq, d, q.dtype);
+  const Matrix key_gradients(parts.key_gradients, shape.seq, d, DType::fp32);
+  const Matrix value_gradients(parts.value_gradients, shape.seq, d, DType::fp32);
+  for (std::int64_t pair = 0; pair < shape.batch * shape.kv_heads; ++pair) {
+    const std::int64_t sequence = pair / shape.kv_heads;
+    const std::int64_t kv_head = pair % shape.kv_heads;
+    const HeadSlice kv{sequence * shape.seq, kv_head * d, d};
+    copy(kv.rows(k, 0, shape.seq), keys);
+    copy(kv.rows(v, 0, shape.seq), values);
+    fill(key_gradients, 0);
+    fill(value_gradients, 0);
+    for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+      const HeadSlice slice{sequence * shape.seq, head * d, d};
+      const float* row_lse = row_of<float>(lse, sequence * shape.heads + head);
+      for (std::int64_t first = 0; first < shape.seq; first += kBlockRows) {
+        const std::int64_t rows = std::min(kBlockRows, shape.seq - first);
+        const std::int64_t cols = first + rows;
+        const Matrix queries(parts.queries, rows, d, q.dtype);
+        const Matrix output_gradients(parts.output_gradients, rows, d, q.dtype);
+        const Matrix scores(parts.scores, rows, cols, DType::fp32);
+        const Matrix probabilities(parts.scores, rows, cols, q.dtype);
+        const Matrix dprobabilities(parts.score_gradients, rows, cols, DType::fp32);
+        const Matrix dscores(parts.score_gradients, rows, cols, q.dtype);
+        const Matrix result(parts.result, rows, d, q.dtype);
+        const Matrix block_keys = keys.row_range(0, cols);
+        const Matrix block_values = values.row_range(0, cols);
+        copy(slice.rows(q, first, rows), queries);
+        copy(slice.rows(dout, first, rows), output_gradients);
+        gemm({.a = queries, .b = block_keys, .c = scores, .b_transposed = true, .bias = {}});
+        gemm({.a = output_gradients,
+              .b = block_values,
+              .c = dprobabilities,
+              .b_transposed = true,
+              .bias = {}});
+        with_type("attention_backward", q.dtype, [&](auto type) {
+          using T = decltype(type);
+          dot_rows<T>(output_gradients, slice.rows(out, first, rows), parts.per_row);
+          probability_rows<T>(parts.scores, rows, cols, first + 1, scale, row_lse + first);
+          if (dropping) {
+            dropped_gradient_rows<T>(draws_of(shape, sequence, head, first), parts.score_gradients,
+                                     probabilities.as<T>(), rows, cols, first + 1, scale, parts.per_row);
+          } else {
+            score_gradient_rows<T>(parts.score_gradients, probabilities.as<T>(), rows, cols, first + 1, scale,
+                                   parts.per_row);
+          }
+        });
+        gemm({.a = probabilities,
+              .b = output_gradients,
+              .c = value_gradients.row_range(0, cols),
+              .a_transposed = true,
+              .accumulate = true,
+              .bias = {}});
+        gemm({.a = dscores,
+              .b = queries,
+              .c = key_gradients.row_range(0, cols),
+              .a_transposed = true,
+              .accumulate = true,
+              .bias = {}});
+        gemm({.a = dscores, .b = block_keys, .c = result, .bias = {}});
+        copy(result, slice.rows(dq, first, rows));
+      }
+    }
+    copy(key_gradients, kv.rows(dk, 0, shape.seq));
+    if (dropping) this->scale(value_gradients, 1 / (1 - shape.dropout.probability));
+    copy(value_gradients, kv.rows(dv, 0, shape.seq));
+  }
+}
+
+}  // namespace plumbline::cpu
