@@ -11,8 +11,8 @@
 
 namespace plumbline {
 
-/// One combination: the choice in each of seven columns, two given ones first.
-using Row = std::array<std::size_t, 7>;
+/// One combination: the choice in each of eight columns, two given ones first.
+using Row = std::array<std::size_t, 8>;
 
 /// One row for each of `given` (the first two columns), with choices of the other columns, of which there are
 /// `choices`, taken so that each row holds as many pairs as possible that no row before it holds (greedy

@@ -4,12 +4,16 @@
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
+#include <cmath>
+#include <cstdint>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "bench/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/safetensors.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training_support.hpp"
 
 namespace plumbline::training {
@@ -52,7 +56,36 @@ TEST_P(GoldenStep, LossAndGradientsEqualPyTorchs) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, GoldenStep, testing::Values("qwen2", "llama", "gpt2"));
+INSTANTIATE_TEST_SUITE_P(Models, GoldenStep,
+                         testing::Values("qwen2", "llama", "gpt2", "dropout/qwen2", "dropout/gpt2"));
+
+TEST(GoldenDropout, EveryStepAndSeedDropsOthers) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  for (const char* model : {"qwen2", "gpt2"}) {
+    const std::string folder = fmt::format("{}/tests/golden/dropout/{}", PLUMBLINE_SOURCE_DIR, model);
+    std::ifstream expected_file(folder + "/expected.json");
+    const nlohmann::json expected = nlohmann::json::parse(expected_file)["losses"];
+    RunConfig config = load_run_config(folder + "/run.yaml", {});
+    set_layout(config, {1, 1, ranks});
+    config.warmup_steps = 1;  // steps like the others
+    config.steps = 2;
+    config.learning_rate = 0;
+    MpiCommunicator communicator(config.layout());
+    const auto operators = make_cpu_operators();
+    const TrainingResult result =
+        train(config, schedule_for(config), *operators, communicator, communicator, host_memory(), {});
+    ASSERT_EQ(result.losses.size(), expected.size());
+    for (std::size_t step = 0; step < expected.size(); ++step) {
+      EXPECT_NEAR(result.losses[step] / expected[step].get<double>(), 1, 1e-5) << model << " step " << step;
+    }
+    const double loss = one_step(config, communicator).loss;
+    config.seed += std::uint64_t{1} << 32;
+    EXPECT_EQ(one_step(config, communicator).loss, loss) << model << ": the seed counts modulo 2^32";
+    config.seed += 1;
+    EXPECT_GT(std::abs(one_step(config, communicator).loss / loss - 1), 1e-3) << model << ": another seed";
+  }
+}
 
 }  // namespace
 }  // namespace plumbline::training

@@ -34,12 +34,13 @@ int ranks_started() {
   return ranks;
 }
 
-RunConfig config_of(std::size_t model, DType precision) {
+RunConfig config_of(std::size_t model, DType precision, std::size_t dropout = 0) {
   RunConfig config;
   config.model = model < 2 ? small_qwen2() : small_gpt2();
   config.model.tied_embeddings = model % 2 == 0;
   config.model.layers = 9;  // stages of different lengths
   config.precision = precision;
+  set_dropout(config, kDropouts[dropout]);
   config.seq_length = 24;
   config.micro_batch_size = 2;
   config.global_batch_size = 32;  // enough micro-batches for DualPipe in every split of 8 ranks
@@ -49,7 +50,7 @@ RunConfig config_of(std::size_t model, DType precision) {
 }
 
 /// Columns of the covering selection.
-enum Factor : std::size_t { kLayout, kSchedule, kModel, kPrecision, kSequence, kRecompute, kZero, kFactors };
+enum Factor : std::size_t { kLayout, kSchedule, kModel, kPrecision, kSequence, kRecompute, kZero, kDropout };
 
 struct Cell {
   std::string name;
@@ -65,7 +66,7 @@ std::optional<Cell> cell_of(const std::vector<Layout>& layouts, const Row& row) 
   const DType precision = row[kPrecision] == 0 ? DType::fp32 : DType::bf16;
   const Recomputation& recomputation = kRecomputations[row[kRecompute]];
   Cell cell;
-  cell.config = config_of(row[kModel], precision);
+  cell.config = config_of(row[kModel], precision, row[kDropout]);
   set_layout(cell.config, layout);
   cell.config.pipeline_schedule = kSchedules[row[kSchedule]];
   cell.config.sequence_parallel = row[kSequence] == 1;
@@ -74,10 +75,11 @@ std::optional<Cell> cell_of(const std::vector<Layout>& layouts, const Row& row) 
   cell.config.zero_stage = static_cast<int>(row[kZero]);
   if (why_invalid(cell.config)) return {};
   cell.tolerance = precision == DType::fp32 ? 1e-5 : 2e-2;
-  cell.reference = row[kModel] * 2 + row[kPrecision];
-  cell.name = fmt::format("{} tp{} pp{} dp{} {} {} sp{} recompute {} zero{}", kSchedules[row[kSchedule]],
-                          layout.tensor, layout.pipeline, layout.data, kModels[row[kModel]],
-                          name_of(precision), row[kSequence], recomputation.name, row[kZero]);
+  cell.reference = (row[kModel] * 2 + row[kPrecision]) * std::size(kDropouts) + row[kDropout];
+  cell.name =
+      fmt::format("{} tp{} pp{} dp{} {} {} sp{} recompute {} zero{} {}", kSchedules[row[kSchedule]],
+                  layout.tensor, layout.pipeline, layout.data, kModels[row[kModel]], name_of(precision),
+                  row[kSequence], recomputation.name, row[kZero], kDropouts[row[kDropout]].name);
   return cell;
 }
 
@@ -95,11 +97,12 @@ TEST(ParallelStep, EveryWayGivesTheSingleRanksGradients) {
   std::vector<std::pair<std::size_t, std::size_t>> legal;
   for (std::size_t layout = 0; layout < layouts.size(); ++layout) {
     for (std::size_t schedule = 0; schedule < std::size(kSchedules); ++schedule) {
-      const auto cell = cell_of(layouts, {layout, schedule, 0, 0, 0, 0, 0});
+      const auto cell = cell_of(layouts, {layout, schedule, 0, 0, 0, 0, 0, 0});
       if (cell && makes_a_schedule(cell->config)) legal.emplace_back(layout, schedule);
     }
   }
-  const std::vector<std::size_t> settings = {std::size(kModels), 2, 2, std::size(kRecomputations), 4};
+  const std::vector<std::size_t> settings = {std::size(kModels),         2, 2,
+                                             std::size(kRecomputations), 4, std::size(kDropouts)};
   const auto rows =
       covering_rows(legal, settings, [&](const Row& row) { return cell_of(layouts, row).has_value(); });
 
@@ -109,7 +112,7 @@ TEST(ParallelStep, EveryWayGivesTheSingleRanksGradients) {
     StepResult& reference = references[cell.reference];
     if (reference.memory.empty()) {
       SoloCommunicator solo;
-      reference = one_step(config_of(row[kModel], cell.config.precision), solo);
+      reference = one_step(config_of(row[kModel], cell.config.precision, row[kDropout]), solo);
     }
     MpiCommunicator communicator(cell.config.layout());
     const StepResult split = one_step(cell.config, communicator);

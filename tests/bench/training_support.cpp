@@ -44,6 +44,11 @@ void set_layout(RunConfig& config, const Layout& layout) {
   config.pipeline_model_parallel_size = layout.pipeline;
 }
 
+void set_dropout(RunConfig& config, const Dropouts& dropout) {
+  config.hidden_dropout = dropout.hidden;
+  config.attention_dropout = dropout.attention;
+}
+
 ModelConfig small_qwen2() {
   ModelConfig model;
   model.name = "small-qwen2";

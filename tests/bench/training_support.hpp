@@ -28,6 +28,14 @@ constexpr Recomputation kRecomputations[] = {{"none", Recompute::none, 1},
                                              {"full/1", Recompute::full, 1},
                                              {"full/2", Recompute::full, 2}};
 
+/// Of the hidden state and of attention.
+struct Dropouts {
+  const char* name;
+  double hidden, attention;
+};
+constexpr Dropouts kDropouts[] = {{"no dropout", 0, 0}, {"dropout", 0.1, 0.1}};
+void set_dropout(RunConfig& config, const Dropouts& dropout);
+
 /// Every tensor × pipeline × data split of so many ranks into powers of two.
 std::vector<Layout> layouts_of(int ranks);
 void set_layout(RunConfig& config, const Layout& layout);
