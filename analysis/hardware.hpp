@@ -50,10 +50,26 @@ struct MessageTime {
 
 struct HardwareProfile {
   std::string name;
+/// What a CUDA process takes of its device beside tensors: `calibrate --backend cuda` measures it, the
+/// accelerators of clusters.json have estimates. device_memory.hpp says how often each counts.
+struct DeviceOverhead {
+  Bytes device;        // memory of the device, all of it; 0: nothing is known
+  Bytes context;       // an empty CUDA context
+  Bytes libraries;     // cuBLASLt's handle and workspace
+  Bytes kernels;       // code that is loaded at its first launch
+  Bytes nccl_first;    // once per process that communicates
+  Bytes nccl_group;    // each communicator of a group
+  Bytes nccl_channel;  // each communicator between two ranks, one direction
+  bool measured = false;
+  bool known() const { return device.value > 0; }
+  friend bool operator==(const DeviceOverhead&, const DeviceOverhead&) = default;
+};
+
   std::string machine;  // what was calibrated, for people
   /// Processors that the ranks share; 0: every rank has its own (GPUs).
   int processors = 0;
-  Bytes memory;  // of one device; 0: unknown
+  Bytes memory;  // of one device, for tensors; 0: unknown
+  DeviceOverhead overhead;
   FlopsPerSecond peak_fp32;
   FlopsPerSecond peak_16bit;
   BytesPerSecond memory_bandwidth;

@@ -97,6 +97,15 @@ class Reader {
       reader.finish();
     }
   }
+  /// Calls `read(reader)` for the object `key`, if there is one.
+  template <class Read>
+  void object(const char* key, Read&& read) {
+    const Json* value = find(key);
+    if (value == nullptr) return;
+    Reader reader(*value, origin_, path_ + key + ".");
+    read(reader);
+    reader.finish();
+  }
   /// Calls `read(reader)` for every entry of the list `key`.
   template <class Read>
   void entries(const char* key, Read&& read) {
@@ -172,6 +181,34 @@ OperatorTimes read_times(Reader& reader) {
   return times;
 }
 
+struct OverheadKey {
+  const char* key;
+  Bytes DeviceOverhead::*member;
+};
+constexpr OverheadKey kOverhead[] = {{"device_bytes", &DeviceOverhead::device},
+                                     {"context_bytes", &DeviceOverhead::context},
+                                     {"libraries_bytes", &DeviceOverhead::libraries},
+                                     {"kernels_bytes", &DeviceOverhead::kernels},
+                                     {"nccl_first_bytes", &DeviceOverhead::nccl_first},
+                                     {"nccl_group_bytes", &DeviceOverhead::nccl_group},
+                                     {"nccl_channel_bytes", &DeviceOverhead::nccl_channel}};
+
+Json to_json(const DeviceOverhead& overhead) {
+  Json json = {{"measured", overhead.measured}};
+  for (const OverheadKey& key : kOverhead) json[key.key] = (overhead.*key.member).value;
+  return json;
+}
+
+DeviceOverhead read_overhead(Reader& reader) {
+  DeviceOverhead overhead;
+  for (const OverheadKey& key : kOverhead) {
+    (overhead.*key.member).value = static_cast<std::int64_t>(reader.number(key.key, 0, 1e15, 0));
+  }
+  if (!overhead.known()) reader.fail("device_bytes", "the memory of the device in bytes");
+  overhead.measured = reader.flag("measured", false);
+  return overhead;
+}
+
 DType read_dtype(Reader& reader) {
   const std::string name = reader.text("dtype", "fp32");
   for (const DType type : {DType::fp32, DType::bf16, DType::fp16}) {
@@ -204,6 +241,7 @@ std::string to_json(const HardwareProfile& p) {
                {"busy", to_json(p.busy)},
                {"all_reduce", Json::array()},
                {"messages", Json::array()}};
+  if (p.overhead.known()) json["device_memory"] = to_json(p.overhead);
   for (const CollectiveTime& time : p.all_reduce) {
     Json entry = to_json(time.seconds);
     entry["ranks"] = time.ranks;
@@ -258,6 +296,7 @@ HardwareProfile parse_hardware(std::string_view text, const std::string& origin)
     }
     p.constants = preset->constants;
   }
+  reader.object("device_memory", [&](Reader& r) { p.overhead = read_overhead(r); });
   const auto read_list = [&](const char* key, std::vector<OperatorTimes>& list) {
     reader.entries(key, [&](Reader& r) {
       list.push_back(read_times(r));

@@ -12,6 +12,15 @@ HardwareProfile profile_of(const std::string& name, const cluster::Machine& mach
   p.machine = "constants of clusters.json";
   p.constants = machine;
   p.memory.value = static_cast<std::int64_t>(device.memory_bytes - device.reserved_bytes);
+  const auto bytes = [](double count) { return Bytes{static_cast<std::int64_t>(count)}; };
+  p.overhead = {bytes(device.memory_bytes),
+                bytes(device.context_bytes),
+                bytes(device.library_bytes),
+                bytes(device.kernel_bytes),
+                {},
+                bytes(device.nccl_group_bytes),
+                bytes(device.nccl_channel_bytes),
+                false};
   p.peak_fp32.value = device.peak_fp32;
   p.peak_16bit.value = device.peak_16bit;
   p.memory_bandwidth.value = device.bandwidth;

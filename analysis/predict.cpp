@@ -117,4 +117,9 @@ Prediction predict(const RunConfig& config, const Schedule& schedule, const Hard
   return prediction;
 }
 
+  prediction.device = predict_device_memory(config.layout(), schedule, hardware.overhead, prediction.memory);
+  if (config.backend == Backend::cuda && config.memory_budget.value == 0 && prediction.device) {
+    prediction.budget = prediction.device->budget();
+    prediction.fits = prediction.device->fits();
+  }
 }  // namespace plumbline

@@ -2,9 +2,11 @@
 // record's keys.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "analysis/device_memory.hpp"
 #include "analysis/hardware.hpp"
 #include "analysis/memory_model.hpp"
 #include "analysis/time_model.hpp"
@@ -39,8 +41,11 @@ struct Throughput {
 
 struct Prediction {
   bool fits = true;
-  Bytes budget;  // what `fits` compares with: memory_budget, else the device's memory; 0: no bound
+  /// What `fits` compares the tensors with: memory_budget, else the device's memory; 0: no bound. On backend
+  /// cuda the latter is what the fullest rank's context and libraries leave of the card.
+  Bytes budget;
   MemoryPrediction memory;
+  std::optional<DeviceMemoryPrediction> device;  // nothing: the profile does not know
   StepTime time;
   Throughput throughput;
   Costs costs;                  // the simulator's input

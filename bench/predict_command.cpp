@@ -45,13 +45,15 @@ struct PredictOptions {
 
 int predict_one(const PredictOptions& options) {
   const RunConfig config = options.config.load();
-  Record record = start_record("predict", config);
+  Record record = start_record("predict", config, Asked::prediction);
   if (record.status != Status::ok) throw InputError(record.reason);
   std::string note;
   const Schedule schedule = schedule_for(config);
   const HardwareProfile hardware = hardware_of(config, note);
   const Prediction prediction = predict(config, schedule, hardware);
   record.prediction = report_of(prediction, config, schedule);
+  // A question about an accelerator, whatever backend would run it here.
+  if (prediction.device) record.prediction->device_memory = report_of(*prediction.device);
   if (!note.empty()) fmt::print(stderr, "note: {}\n", note);
   const FormulaReport formulas = compare_with_formulas(config, schedule, prediction.memory);
   if (options.json) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/record_device.hpp"
 #include "core/arena.hpp"
 #include "core/communicator.hpp"
 #include "core/units.hpp"
@@ -74,7 +75,8 @@ struct PredictionReport {
   MemoryReport memory;
   TimeReport time;
   ThroughputReport throughput;
-  std::optional<Traffic> traffic;  // of one step; of each figure the largest of any rank
+  std::optional<Traffic> traffic;                   // of one step; of each figure the largest of any rank
+  std::optional<DeviceMemoryReport> device_memory;  // nothing: the hardware profile knows none
 };
 
 struct MeasurementReport {
@@ -87,6 +89,7 @@ struct MeasurementReport {
   double loss = 0;        // of the last step; NaN is written as null
   Bytes device_reserved;  // largest of any rank, as the memory source counts it
   std::optional<Traffic> traffic;
+  std::optional<DeviceMemoryReport> device_memory;  // backend cuda
 };
 
 /// Prediction against measurement: positive when too much was predicted.

@@ -209,6 +209,7 @@ MeasurementReport measurement_of(const Keys& keys) {
   measurement.loss = keys.find("loss") != nullptr ? keys.real("loss") : NAN;
   measurement.device_reserved = {keys.whole("device_reserved_bytes", kMaxBytes)};
   measurement.traffic = traffic_of(keys);
+  measurement.device_memory = device_memory_of(keys);
   return measurement;
 }
 
@@ -242,6 +243,7 @@ OrderedJson to_json(const PredictionReport& prediction) {
                       {"time", to_json(prediction.time)},
                       {"throughput", to_json(prediction.throughput)}};
   if (prediction.traffic) json["traffic"] = to_json(*prediction.traffic);
+  if (prediction.device_memory) json["device_memory"] = to_json(*prediction.device_memory);
   return json;
 }
 
@@ -255,6 +257,7 @@ OrderedJson to_json(const MeasurementReport& measurement) {
                       {"loss", number(measurement.loss)},
                       {"device_reserved_bytes", measurement.device_reserved.value}};
   if (measurement.traffic) json["traffic"] = to_json(*measurement.traffic);
+  if (measurement.device_memory) json["device_memory"] = to_json(*measurement.device_memory);
   return json;
 }
 
@@ -313,10 +316,12 @@ Record parse_record(std::string_view line, const std::string& origin) {
   record.model = {model.whole("parameters", kMaxBytes), model.at_least_0("flops_per_token")};
   if (keys.find("prediction") != nullptr) {
     const Keys prediction = keys.object("prediction");
-    record.prediction = PredictionReport{prediction.boolean("fits"), memory_of(prediction.object("memory")),
+    record.prediction = PredictionReport{prediction.boolean("fits"),
+                                         memory_of(prediction.object("memory")),
                                          time_of(prediction.object("time"), Unknown::refused),
                                          throughput_of(prediction.object("throughput"), Unknown::refused),
-                                         traffic_of(prediction)};
+                                         traffic_of(prediction),
+                                         device_memory_of(prediction)};
   }
   if (keys.find("measurement") != nullptr) record.measurement = measurement_of(keys.object("measurement"));
   if (keys.find("error") != nullptr) {

@@ -49,6 +49,25 @@ Seconds median(std::vector<Seconds> times) {
 
 }  // namespace
 
+DeviceMemoryReport report_of(const DeviceMemoryPrediction& device) {
+  DeviceMemoryReport report;
+  report.source = device.measured ? "tensors predicted, the rest measured by calibrate"
+                                  : "tensors predicted, the rest estimated (analysis/hardware/clusters.json)";
+  report.device = device.device;
+  for (const RankDeviceMemory& rank : device.ranks) {
+    DeviceMemoryRow row;
+    row.rank = static_cast<int>(report.ranks.size());
+    row.allocated = rank.tensors;
+    row.context = rank.context;
+    row.libraries = rank.libraries;
+    row.nccl = rank.nccl;
+    row.other = rank.kernels;
+    row.total = row.sum();
+    report.ranks.push_back(row);
+  }
+  return report;
+}
+
 PredictionReport report_of(const Prediction& prediction) {
   std::vector<RankMemoryReport> ranks;
   for (const RankMemory& rank : prediction.memory.ranks)
@@ -76,6 +95,8 @@ PredictionReport report_of(const Prediction& prediction, const RunConfig& config
 MeasurementReport report_of(const training::TrainingResult& result, const RunConfig& config,
                             const Schedule& schedule, const std::vector<Traffic>& traffic,
                             const HardwareProfile& hardware) {
+  if (prediction.device && config.backend == Backend::cuda)
+    report.device_memory = report_of(*prediction.device);
   MeasurementReport report;
   report.traffic = largest(traffic);
   const Layout layout = config.layout();

@@ -51,6 +51,18 @@ class Sheet {
     text_ += line + '\n';
   }
 
+  /// The same for two numbers; NaN: not known.
+  void pair(const std::string& name, double predicted, double measured, Print print) {
+    if (std::isnan(predicted) && std::isnan(measured)) return;
+    if (predicted == 0 && !(measured > 0)) return;
+    const auto cell = [&](double value) { return std::isnan(value) ? std::string("-") : print(value); };
+    std::string line = fmt::format("{:<28}", name);
+    if (record_.prediction) line += fmt::format("{:>14}", cell(predicted));
+    if (record_.measurement) line += fmt::format("{:>14}", cell(measured));
+    if (both() && !std::isnan(predicted))
+      line += fmt::format("{:>12}", difference(predicted, measured, true));
+    text_ += line + '\n';
+  }
   void say(const std::string& line) { text_ += line + '\n'; }
   std::string take() { return std::move(text_); }
 
@@ -81,6 +93,45 @@ void memory_rows(Sheet& sheet, int rank) {
         [=](const MemoryReport& m, auto&, auto&) { return static_cast<double>(of_rank(m)[category].value); },
         readable_bytes);
   }
+}
+
+/// The device of the rank that is fullest: its tensors, and what lies beside them.
+void device_rows(Sheet& sheet, const Record& record) {
+  const auto of = [](const auto& part) -> const DeviceMemoryReport* {
+    return part && part->device_memory ? &*part->device_memory : nullptr;
+  };
+  const DeviceMemoryReport* predicted = of(record.prediction);
+  const DeviceMemoryReport* measured = of(record.measurement);
+  const DeviceMemoryReport* shown = measured != nullptr ? measured : predicted;
+  if (shown == nullptr || shown->fullest() == nullptr) return;
+  const int rank = shown->fullest()->rank;
+  const auto row_of = [rank](const DeviceMemoryReport* report) -> const DeviceMemoryRow* {
+    const auto at = static_cast<std::size_t>(rank);
+    return report != nullptr && at < report->ranks.size() ? &report->ranks[at] : nullptr;
+  };
+  const DeviceMemoryRow* p = row_of(predicted);
+  const DeviceMemoryRow* m = row_of(measured);
+  const auto add = [&](const std::string& name,
+                       const std::function<std::optional<Bytes>(const DeviceMemoryRow&)>& value) {
+    const auto number = [&](const DeviceMemoryRow* row) {
+      const std::optional<Bytes> bytes = row == nullptr ? std::nullopt : value(*row);
+      return bytes ? static_cast<double>(bytes->value) : NAN;
+    };
+    sheet.pair(name, number(p), number(m), readable_bytes);
+  };
+  add(fmt::format("device memory, rank {}", rank), [](const DeviceMemoryRow& r) { return r.total; });
+  add("  tensors (allocated)", [](const DeviceMemoryRow& r) { return r.allocated; });
+  add("  tensors (reserved)", [](const DeviceMemoryRow& r) { return r.reserved; });
+  add("  CUDA context", [](const DeviceMemoryRow& r) { return r.context; });
+  add("  cuBLASLt and scratch", [](const DeviceMemoryRow& r) { return r.libraries; });
+  add("  NCCL communicators", [](const DeviceMemoryRow& r) { return r.nccl; });
+  add("  kernels and others", [](const DeviceMemoryRow& r) { return r.other; });
+  add("  all processes on the device", [](const DeviceMemoryRow& r) { return r.device_used; });
+  sheet.say(fmt::format("device: {} ({})", readable_bytes(static_cast<double>(shown->device.value)),
+                        shown->source));
+  const int sharing = m != nullptr ? m->ranks_on_device : 1;
+  if (sharing > 1)
+    sheet.say(fmt::format("{} ranks share it: NCCL and others are an even share of what was read", sharing));
 }
 
 void time_rows(Sheet& sheet, bool split_vocabulary) {
@@ -158,6 +209,7 @@ std::string side_by_side(const Record& record) {
   const MemoryReport& memory = record.measurement ? record.measurement->memory : record.prediction->memory;
   memory_rows(sheet, memory.peak_rank);
   peak_lines(sheet, record, static_cast<std::size_t>(memory.peak_rank));
+  device_rows(sheet, record);
   const bool split_vocabulary = std::ranges::any_of(
       record.config, [](const auto& key) { return key.first == "vocab_parallel" && key.second != "none"; });
   time_rows(sheet, split_vocabulary);

@@ -11,8 +11,14 @@ namespace plumbline::cluster {
 struct Device {
   double memory_bytes = 0;
   double reserved_bytes = 0;  // context and libraries: not for tensors
-  double peak_16bit = 0;      // dense FLOP/s, fp16 and bf16
-  double peak_8bit = 0;       // dense FLOP/s, fp8; 0: none
+  // The same in parts, for a process of backend cuda (analysis/device_memory.hpp).
+  double context_bytes = 0;
+  double library_bytes = 0;
+  double kernel_bytes = 0;
+  double nccl_group_bytes = 0;
+  double nccl_channel_bytes = 0;
+  double peak_16bit = 0;  // dense FLOP/s, fp16 and bf16
+  double peak_8bit = 0;   // dense FLOP/s, fp8; 0: none
   double peak_fp32 = 0;
   double bandwidth = 0;   // of device memory, bytes/s
   double processors = 0;  // streaming multiprocessors

@@ -22,6 +22,11 @@ struct Field {
 constexpr Field<Device, double> kDevice[] = {
     {"memory_bytes", &Device::memory_bytes},
     {"reserved_bytes", &Device::reserved_bytes},
+    {"context_bytes", &Device::context_bytes},
+    {"library_bytes", &Device::library_bytes},
+    {"kernel_bytes", &Device::kernel_bytes},
+    {"nccl_group_bytes", &Device::nccl_group_bytes},
+    {"nccl_channel_bytes", &Device::nccl_channel_bytes},
     {"peak_16bit", &Device::peak_16bit},
     {"peak_8bit", &Device::peak_8bit},
     {"peak_fp32", &Device::peak_fp32},

@@ -46,6 +46,16 @@ void* cuda_stream(Operators& operators);
 /// released. `operators` must outlive it.
 std::unique_ptr<MemorySource> device_memory(Operators& operators);
 
+/// A pool of device memory in this process: what it has taken from the device, and the most it ever had.
+struct DevicePoolUse {
+  Bytes reserved;
+  Bytes most_reserved;
+};
+/// The pool of a source made by device_memory(). Throws Error for any other source.
+DevicePoolUse device_pool_use(const MemorySource& memory);
+/// The device's default pool, which the workspace of cuBLASLt and the operators' scratch come from.
+DevicePoolUse library_pool_use(int device);
+
 /// What the device says of its memory, all processes together.
 struct DeviceMemoryUse {
   Bytes total;

@@ -7,6 +7,14 @@
 namespace plumbline {
 namespace {
 
+DevicePoolUse use_of(cudaMemPool_t pool) {
+  std::uint64_t now = 0;
+  std::uint64_t most = 0;
+  PLUMBLINE_CUDA(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &now));
+  PLUMBLINE_CUDA(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemHigh, &most));
+  return {{static_cast<std::int64_t>(now)}, {static_cast<std::int64_t>(most)}};
+}
+
 class DeviceMemory final : public MemorySource {
  public:
   DeviceMemory(int device, cudaStream_t stream) : stream_(stream) {
@@ -41,6 +49,7 @@ class DeviceMemory final : public MemorySource {
   void release(void* data, Bytes /*bytes*/) noexcept override {
     static_cast<void>(cudaFreeAsync(data, stream_));
   }
+  DevicePoolUse use() const { return use_of(pool_); }
 
  private:
   cudaStream_t stream_;
@@ -53,6 +62,18 @@ std::unique_ptr<MemorySource> device_memory(Operators& operators) {
   auto* own = dynamic_cast<cuda::CudaOperators*>(&operators);
   if (own == nullptr) throw Error("device_memory: these operators were not made by make_cuda_operators()");
   return std::make_unique<DeviceMemory>(own->device(), own->stream());
+}
+
+DevicePoolUse device_pool_use(const MemorySource& memory) {
+  const auto* own = dynamic_cast<const DeviceMemory*>(&memory);
+  if (own == nullptr) throw Error("device_pool_use: this source was not made by device_memory()");
+  return own->use();
+}
+
+DevicePoolUse library_pool_use(int device) {
+  cudaMemPool_t pool = nullptr;
+  PLUMBLINE_CUDA(cudaDeviceGetDefaultMemPool(&pool, device));
+  return use_of(pool);
 }
 
 int cuda_devices() {

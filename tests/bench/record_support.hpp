@@ -40,8 +40,17 @@ inline Record sample_record(const std::string& id) {
   measured.step_max = {0.6};
   measured.loss = 9.5;
   measured.device_reserved = {40'000'000};
+  DeviceMemoryRow row{0, {36'000'000}, Bytes{40'000'000}, Bytes{400'000}, {30'000}, {2'000}, {100}, {}, {},
+                      2};
+  row.total = row.sum();
+  row.device_used = row.total * 2;
+  measured.device_memory = DeviceMemoryReport{"nvml", {80'000'000}, {row, row}};
+  measured.device_memory->ranks[1].rank = 1;
+  measured.device_memory->ranks[1].context.reset();  // it cannot be had everywhere
   record.measurement = measured;
-  PredictionReport predicted{true, measured.memory, sample_time(0.55), measured.throughput, traffic};
+  PredictionReport predicted{true,    measured.memory,       sample_time(0.55), measured.throughput,
+                             traffic, measured.device_memory};
+  predicted.device_memory->ranks[0].reserved.reset();
   predicted.memory.peak.value += predicted.memory.peak.value / 100;
   predicted.time.bubble_fraction = 0.23;
   record.prediction = predicted;
