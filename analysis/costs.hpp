@@ -1,10 +1,10 @@
 // What each action of a schedule costs: the simulator's input besides the schedule.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <vector>
 
+#include "core/collective_trace.hpp"
 #include "core/units.hpp"
 
 namespace plumbline {
@@ -48,7 +48,8 @@ struct VocabularyCollectiveTimes {
   Seconds embedding{};   // I1: from the last IF to the first stage's F
   Seconds embedding_gradient{};  // I2: from the first stage's backward to IB
 
-  std::array<Seconds, 5> all() const { return {hidden, statistics, gradient, embedding, embedding_gradient}; }
+  /// By VocabularyCall (core/collective_trace.hpp).
+  VocabularySeconds all() const { return {hidden, statistics, gradient, embedding, embedding_gradient}; }
 };
 
 /// The Hop it is holds between ranks of one node.

@@ -50,7 +50,7 @@ class PlanBuilder {
     plan.nodes_.push_back({0, 0, kFree});
     place_links();
     first_collective_lane_ = lanes_;
-    if (options.collectives) lanes_ += kCollectives;
+    if (options.collectives) lanes_ += static_cast<int>(kVocabularyCalls);
     meeting_lane_.fill(-1);
   }
 
@@ -175,9 +175,10 @@ class PlanBuilder {
     }
   }
 
-  std::int32_t collective(Collective kind, std::int32_t node) {
-    const std::int32_t mine = add(first_collective_lane_ + static_cast<int>(kind), node, 0);
-    link_nodes_.emplace_back(mine, kLinkPrices + kind);
+  std::int32_t collective(VocabularyCall call, std::uint32_t microbatch, std::int32_t node) {
+    const std::int32_t mine = add(first_collective_lane_ + static_cast<int>(call), node, 0);
+    link_nodes_.emplace_back(mine, kLinkPrices + static_cast<std::uint32_t>(call));
+    plan_.collectives_.push_back({mine, call, microbatch});
     return mine;
   }
 
@@ -196,10 +197,14 @@ class PlanBuilder {
     arrived.resize(static_cast<std::size_t>(schedule_.microbatches));
     if (++arrived[static_cast<std::size_t>(index)] < schedule_.ranks) return node;
     const bool one_barrier = schedule_.vocab == VocabPasses::one_barrier;
-    if (signal == Signal::input) return collective(kEmbedding, node);
-    if (signal == Signal::vocab_gradient) return one_barrier ? node : collective(kGradient, node);
-    node = collective(kStatistics, node);
-    return one_barrier ? collective(kGradient, node) : node;
+    const auto run = [&](VocabularyCall call, std::int32_t after) {
+      return collective(call, static_cast<std::uint32_t>(index), after);
+    };
+    if (signal == Signal::input) return run(VocabularyCall::embedding, node);
+    if (signal == Signal::vocab_gradient)
+      return one_barrier ? node : run(VocabularyCall::hidden_gradient, node);
+    node = run(VocabularyCall::statistics, node);
+    return one_barrier ? run(VocabularyCall::hidden_gradient, node) : node;
   }
 
   /// The message that carries a result to another rank, when there is one and it takes time.
@@ -207,8 +212,10 @@ class PlanBuilder {
     using enum ActionType;
     if (options_.collectives) {
       const bool gives = action.type == backward || action.type == backward_input;
-      if (action.type == forward && schedule_.last_of_route(action.stage)) return collective(kHidden, node);
-      if (gives && schedule_.first_of_route(action.stage)) return collective(kEmbeddingGradient, node);
+      if (action.type == forward && schedule_.last_of_route(action.stage))
+        return collective(VocabularyCall::hidden, action.microbatch, node);
+      if (gives && schedule_.first_of_route(action.stage))
+        return collective(VocabularyCall::embedding_gradient, action.microbatch, node);
     }
     if (!options_.links) return node;
     int lane = -1;
@@ -249,6 +256,7 @@ class PlanBuilder {
 SimulationPlan::SimulationPlan(const Schedule& schedule, PlanOptions options) {
   check_ranges(schedule);
   if (options.one_send_buffer && !has_transfers(schedule)) options.one_send_buffer = false;
+  if (schedule.vocab == VocabPasses::none) options.collectives = false;
   WalkOptions walk_options;
   walk_options.one_send_buffer = options.one_send_buffer;
   DependencyWalk walk(schedule, walk_options);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/costs.hpp"
+#include "core/collective_trace.hpp"
 #include "core/schedule.hpp"
 
 namespace plumbline {
@@ -50,6 +51,14 @@ class SimulationPlan {
   /// Which lanes' nodes of this price keep a processor busy (compute and receive copies).
   bool occupies_processor(std::uint32_t price) const { return price < first_link_price_; }
 
+  /// A collective of a cut vocabulary: the node after which it is done.
+  struct CollectiveNode {
+    std::int32_t node;
+    VocabularyCall call;
+    std::uint32_t microbatch;
+  };
+  /// All of them, in order of their nodes.
+  const std::vector<CollectiveNode>& collectives() const { return collectives_; }
   /// Is it a collective of a cut vocabulary?
   bool is_collective(const Node& node) const { return node.price >= first_collective_price_; }
 
@@ -64,6 +73,7 @@ class SimulationPlan {
   };
   std::vector<Node> nodes_;
   std::vector<std::int32_t> node_of_action_;
+  std::vector<CollectiveNode> collectives_;
   std::vector<Pair> pairs_;  // overlapped pairs: prices of the two
   int ranks_ = 0;
   int stages_ = 0;

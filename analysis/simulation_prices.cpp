@@ -24,7 +24,7 @@ std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) co
     throw InputError(
         fmt::format("costs: {} stages given, the schedule has {}", costs.stages.size(), stages_));
   }
-  std::vector<Price> prices(first_collective_price_ + kCollectives, Price{0, 0});
+  std::vector<Price> prices(first_collective_price_ + kVocabularyCalls, Price{0, 0});
   prices[kReceiveCopy].cost = costs.receive_busy.value;
   const std::vector<double> actions = action_prices(costs);
   for (std::size_t i = 0; i < actions.size(); ++i) prices[kFixed + i].cost = actions[i];

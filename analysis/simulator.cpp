@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/collective_events.hpp"
 #include "analysis/shared_processors.hpp"
 #include "analysis/simulation_plan.hpp"
 #include "core/blocked_cycle.hpp"
@@ -82,6 +83,7 @@ Trace trace_of(const Schedule& schedule, const SimulationPlan& plan,
       previous = end;
     }
   }
+  trace.collectives = collective_events(schedule, plan, ready, trace.ranks);
   return trace;
 }
 
@@ -160,7 +162,9 @@ Seconds direct_makespan(const Schedule& schedule, const Costs& costs) {
 
 Trace simulate(const Schedule& schedule, const Costs& costs) {
   check_costs(costs);
-  const SimulationPlan plan(schedule, plan_options(costs));
+  PlanOptions options = plan_options(costs);
+  options.collectives = true;  // a rank waits for them also where they take no time of their own
+  const SimulationPlan plan(schedule, options);
   const auto prices = plan.prices(costs);
   if (oversubscribed(schedule, costs)) {
     const SharedTimes times = share_processors(plan, prices, costs.processors, costs.processes_per_rank);

@@ -47,8 +47,9 @@ double crowd(const HardwareProfile& hardware, int world) {
 /// touches lies anything from nothing to the whole cycle, half of it on average.
 Bytes bytes_per_microbatch(const StageShape& shape, double turns) {
   const std::int64_t parameters = parameters_of(shape).total() * (shape.e() + shape.g());
+  const std::int64_t masks = shape.hidden_dropout ? 2 * shape.hidden : 0;
   const std::int64_t layer =
-      shape.e() * (4 * shape.hidden + 2 * shape.q + 2 * shape.k + shape.fc1 + shape.ffn);
+      masks + shape.e() * (4 * shape.hidden + 2 * shape.q + 2 * shape.k + shape.fc1 + shape.ffn);
   const bool scores = shape.scores() || shape.vocabulary.carries;
   const std::int64_t logits = scores ? shape.e() * shape.vocab : 0;
   const auto bytes = static_cast<double>(parameters + shape.tokens * (shape.layers * layer + logits));
@@ -113,8 +114,8 @@ class StageCoster {
       const ActionWork work = work_of(shape, phase.type);
       ActionTime& time = actions[static_cast<std::size_t>(phase.type)];
       time = time_action(work, hardware_, load);
-      const Seconds waited = pass_lines(shape, phase, work, time, load);
-      costs.*phase.cost = time.all + waited + hardware_.action_overhead;
+      const VocabularySeconds waited = pass_lines(shape, phase, work, time, load);
+      costs.*phase.cost = time.all + sum_of(waited) + hardware_.action_overhead;
       communication.*phase.communication = {time.tensor, time.gathers + time.scatters, waited};
     }
     if (has(ActionType::teacher_forward) && !teachers_.empty()) {
@@ -133,8 +134,8 @@ class StageCoster {
 
   /// Returns what the pass waits for collectives of a cut vocabulary on processors that are shared: nothing
   /// runs beside computation there, and they take their time where the pass needs or starts them.
-  Seconds pass_lines(const StageShape& shape, const Phase& phase, const ActionWork& work,
-                     const ActionTime& time, const Load& load) {
+  VocabularySeconds pass_lines(const StageShape& shape, const Phase& phase, const ActionWork& work,
+                               const ActionTime& time, const Load& load) {
     Lines lines(prediction_.lines, shape.stage, phase.name);
     bool gathers = false;
     bool scatters = false;
@@ -149,14 +150,29 @@ class StageCoster {
       lines.add(call.label, call.count, counted ? Seconds{} : waited);
       counted = true;
     }
-    Seconds vocabulary;
+    VocabularySeconds vocabulary{};
     if (hardware_.processors == 0 || !shape.vocabulary.carries) return vocabulary;
     for (const OperatorCall& call : vocabulary_calls_of(shape, phase.type, load_.layout)) {
       const Seconds seconds = time_of(call, hardware_, load);
       lines.add(call, seconds);
-      vocabulary += seconds;
+      vocabulary[static_cast<std::size_t>(call_of(call.group))] += seconds;
     }
     return vocabulary;
+  }
+
+  static VocabularyCall call_of(Group group) {
+    switch (group) {
+      case Group::vocab_hidden:
+        return VocabularyCall::hidden;
+      case Group::vocab_statistics:
+        return VocabularyCall::statistics;
+      case Group::vocab_gradient:
+        return VocabularyCall::hidden_gradient;
+      case Group::embedding_output:
+        return VocabularyCall::embedding;
+      default:
+        return VocabularyCall::embedding_gradient;
+    }
   }
 
   /// Beside computation.

@@ -65,7 +65,7 @@ struct PassCommunication {
   Seconds tensor;  // collectives of the tensor group
   Seconds data;    // ZeRO-2 and 3: gathers and scatters that computation does not hide
   /// Those of a cut vocabulary, where nothing runs beside computation; elsewhere see costs.vocabulary.
-  Seconds vocabulary{};
+  VocabularySeconds vocabulary{};
 };
 struct StageCommunication {
   PassCommunication forward;

@@ -107,11 +107,11 @@ std::string vocabulary_report(const RunConfig& config, const Schedule& schedule,
       "mean\n",
       imbalance.slowest_rank, imbalance.time, imbalance.fullest_rank, imbalance.bytes);
   if (config.splits_vocabulary()) {
-    const VocabularyWaits& waits = prediction.vocabulary;
-    const double share = waits.collectives_s.value > 0 ? waits.exposed_s / waits.collectives_s : 0;
+    const Seconds all = total_of(prediction.vocabulary, &CollectiveOverlap::time);
+    const Seconds exposed = total_of(prediction.vocabulary, &CollectiveOverlap::exposed);
     text += fmt::format(
         "collectives of the vocabulary: {:.4g} s per step and rank, {:.4g} s of it exposed ({:.1f} %)\n",
-        waits.collectives_s.value, waits.exposed_s.value, share * 100);
+        all.value, exposed.value, all.value > 0 ? exposed / all * 100 : 0);
   }
   if (schedule.ranks * config.microbatches() > kCheap) return text;
   const auto best = best_alternative(config, prediction, hardware, schedule_for);

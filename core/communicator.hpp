@@ -20,6 +20,13 @@ struct Ticket {
   explicit operator bool() const { return id >= 0; }
 };
 
+/// When what a ticket stands for was started on this rank and when it was done, on now()'s clock; end 0: not
+/// known yet.
+struct TicketTimes {
+  Seconds start;
+  Seconds end;
+};
+
 /// Collectives of one group, counted where they were asked for: whole buffers, before any algorithm cuts
 /// them.
 struct GroupTraffic {
@@ -85,6 +92,10 @@ class Communicator {
   virtual Ticket send(Matrix buffer, int to, int tag) = 0;
   virtual Ticket receive(Matrix buffer, int from, int tag) = 0;
   virtual void wait(Ticket& ticket) = 0;
+  /// Has the times of what was just started noted, without waiting for it. `times` must stay where it is
+  /// until the ticket has been waited for and progress() was called after that. The end is when this rank
+  /// sees it done, in progress() or a wait; an emulated rank's is exact. Nothing for an empty ticket.
+  virtual void watch(const Ticket& /*ticket*/, TicketTimes& /*times*/) {}
   /// Lets the transport make progress on what is under way; cheap.
   virtual void progress() = 0;
 

@@ -54,6 +54,8 @@ enum Type : std::int32_t { slice_begin = 1, slice_end = 2, counter = 4 };
 }  // namespace event
 
 constexpr std::uint32_t kSequence = 1;
+constexpr int kTracksInOrder = 64;  // tracks of a rank that stand together, in their order
+constexpr int kCounterPlace = 48;
 
 std::uint64_t nanoseconds(Seconds time) {
   return static_cast<std::uint64_t>(std::llround(std::max(time.value, 0.0) * 1e9));
@@ -142,6 +144,40 @@ std::vector<Flows> flows_of(const Trace& trace, const Process& process) {
   return flows;
 }
 
+/// The collectives of a cut vocabulary on one rank; what the rank waits lies within as a slice of its own.
+void write_collectives(Writer& writer, const std::vector<CollectiveEvent>& events, const Process& process,
+                       std::size_t rank, int first_lane) {
+  const CollectiveLanes lanes = lanes_of(events);
+  for (std::size_t lane = 0; lane < lanes.call_of_lane.size(); ++lane) {
+    const int place = first_lane + static_cast<int>(lane);
+    writer.describe(process.lane(rank, place), process.uuid(),
+                    fmt::format("rank {} {}", rank, name_of(lanes.call_of_lane[lane])),
+                    static_cast<int>(rank) * kTracksInOrder + place, [](protozero::pbf_writer&) {});
+  }
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const CollectiveEvent& e = events[i];
+    const std::uint64_t uuid = process.lane(rank, first_lane + lanes.lane_of_event[i]);
+    const auto slice = [&](Seconds from, const std::string& name, const char* category) {
+      writer.event(event::slice_begin, uuid, nanoseconds(from), [&](protozero::pbf_writer& body) {
+        body.add_string(event::kCategories, category);
+        body.add_string(event::kName, name);
+        annotate(body, "microbatch", e.microbatch);
+        annotate(body, "waited_ns", nanoseconds(e.waited));
+      });
+    };
+    const auto end = [&](Seconds to) {
+      writer.event(event::slice_end, uuid, nanoseconds(to), [](protozero::pbf_writer&) {});
+    };
+    slice(e.start, fmt::format("{} {}", short_name(e.call), e.microbatch), "collective");
+    const auto [from, to] = wait_of(e);
+    if (to > from) {
+      slice(from, "waited for", "exposed");
+      end(to);
+    }
+    end(e.end);
+  }
+}
+
 void write_slices(Writer& writer, const Schedule& schedule, const Trace& trace, const Process& process) {
   const std::vector<Flows> flows = flows_of(trace, process);
   for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank) {
@@ -153,8 +189,8 @@ void write_slices(Writer& writer, const Schedule& schedule, const Trace& trace, 
                                            messages   ? " messages"
                                            : lane > 0 ? " together"
                                                       : "");
-      writer.describe(process.lane(rank, lane), process.uuid(), name, static_cast<int>(rank) * 16 + lane,
-                      [](protozero::pbf_writer&) {});
+      writer.describe(process.lane(rank, lane), process.uuid(), name,
+                      static_cast<int>(rank) * kTracksInOrder + lane, [](protozero::pbf_writer&) {});
     }
     for (std::size_t i = 0; i < events.size(); ++i) {
       const Event& e = events[i];
@@ -170,6 +206,8 @@ void write_slices(Writer& writer, const Schedule& schedule, const Trace& trace, 
       });
       writer.event(event::slice_end, uuid, nanoseconds(e.end), [](protozero::pbf_writer&) {});
     }
+    if (rank < trace.collectives.size())
+      write_collectives(writer, trace.collectives[rank], process, rank, lanes.lanes);
   }
 }
 
@@ -187,7 +225,8 @@ void write_counters(Writer& writer, const NamedTrace& named, const Process& proc
         if (!described) {
           const auto category = name_of(static_cast<Category>(c));
           writer.describe(process.counter(rank, c), process.uuid(), fmt::format("rank {} {}", rank, category),
-                          static_cast<int>(rank) * 16 + 8, [](protozero::pbf_writer& descriptor) {
+                          static_cast<int>(rank) * kTracksInOrder + kCounterPlace,
+                          [](protozero::pbf_writer& descriptor) {
                             protozero::pbf_writer counter(descriptor, track::kCounter);
                             counter.add_enum(track::kCounterUnit, track::kSizeBytes);
                           });

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "core/trace_files.hpp"
 #include "core/trace_lanes.hpp"
@@ -24,20 +25,59 @@ void append_counter(std::string& text, std::size_t process, std::size_t rank, Se
   text += "}}";
 }
 
+constexpr std::size_t kLanesInOrder = 64;  // tracks of a rank that stand together, in their order
+
 /// Threads of a process: lane 0 of every rank has the rank's number.
 std::size_t thread_of(std::size_t rank, int lane) {
   constexpr std::size_t kLane = 1'000'000;
   return rank + static_cast<std::size_t>(lane) * kLane;
 }
 
+/// The name of a track and its place among all of the process.
+void append_thread(std::string& text, std::size_t process, std::size_t thread, const std::string& name,
+                   std::size_t order) {
+  fmt::format_to(std::back_inserter(text),
+                 ",\n{{\"ph\":\"M\",\"pid\":{0},\"tid\":{1},\"name\":\"thread_name\",\"args\":{{\"name\":"
+                 "\"{2}\"}}}},\n{{\"ph\":\"M\",\"pid\":{0},\"tid\":{1},\"name\":"
+                 "\"thread_sort_index\",\"args\":{{\"sort_index\":{3}}}}}",
+                 process, thread, name, order);
+}
+
+void append_slice(std::string& text, std::size_t process, std::size_t thread, Seconds start, Seconds end,
+                  std::string_view name, std::string_view category, const std::string& args) {
+  fmt::format_to(std::back_inserter(text),
+                 ",\n{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f},\"name\":\"{}\","
+                 "\"cat\":\"{}\",\"args\":{{{}}}}}",
+                 process, thread, start.value * 1e6, (end - start).value * 1e6, name, category, args);
+}
+
+/// The collectives of a cut vocabulary on one rank; what the rank waits lies within as a slice of its own.
+void append_collectives(std::string& text, std::size_t process, std::size_t rank, int first_lane,
+                        const std::vector<CollectiveEvent>& events) {
+  const CollectiveLanes lanes = lanes_of(events);
+  for (std::size_t lane = 0; lane < lanes.call_of_lane.size(); ++lane) {
+    const int place = first_lane + static_cast<int>(lane);
+    append_thread(text, process, thread_of(rank, place),
+                  fmt::format("rank {} {}", rank, name_of(lanes.call_of_lane[lane])),
+                  rank * kLanesInOrder + static_cast<std::size_t>(place));
+  }
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const CollectiveEvent& event = events[i];
+    const std::size_t thread = thread_of(rank, first_lane + lanes.lane_of_event[i]);
+    const std::string args =
+        fmt::format("\"microbatch\":{},\"waited_us\":{:.3f}", event.microbatch, event.waited.value * 1e6);
+    append_slice(text, process, thread, event.start, event.end,
+                 fmt::format("{} {}", short_name(event.call), event.microbatch), "collective", args);
+    const auto [from, to] = wait_of(event);
+    if (to > from) append_slice(text, process, thread, from, to, "waited for", "exposed", args);
+  }
+}
+
 void append_threads(std::string& text, std::size_t process, std::size_t rank, const RankLanes& lanes) {
   for (int lane = 0; lane < lanes.lanes; ++lane) {
     const char* what = lane >= lanes.first_message_lane ? " messages" : lane > 0 ? " together" : "";
-    fmt::format_to(std::back_inserter(text),
-                   ",\n{{\"ph\":\"M\",\"pid\":{0},\"tid\":{1},\"name\":\"thread_name\",\"args\":{{\"name\":"
-                   "\"rank {2}{3}\"}}}},\n{{\"ph\":\"M\",\"pid\":{0},\"tid\":{1},\"name\":"
-                   "\"thread_sort_index\",\"args\":{{\"sort_index\":{4}}}}}",
-                   process, thread_of(rank, lane), rank, what, rank * 16 + static_cast<std::size_t>(lane));
+    append_thread(text, process, thread_of(rank, lane), fmt::format("rank {}{}", rank, what),
+                  rank * kLanesInOrder + static_cast<std::size_t>(lane));
   }
 }
 
@@ -69,15 +109,13 @@ void append(std::string& text, const Schedule& schedule, std::size_t process, co
     append_threads(text, process, rank, lanes[rank]);
     for (std::size_t i = 0; i < named.trace.ranks[rank].size(); ++i) {
       const Event& event = named.trace.ranks[rank][i];
-      fmt::format_to(out,
-                     ",\n{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f},\"name\":\"{}\","
-                     "\"cat\":\"{}\","
-                     "\"args\":{{\"stage\":{},\"microbatch\":{},\"route\":{}}}}}",
-                     process, thread_of(rank, lanes[rank].lane_of_event[i]), event.start.value * 1e6,
-                     (event.end - event.start).value * 1e6, to_string(event.action),
-                     name_of(event.action.type), event.action.stage, event.action.microbatch,
-                     event.action.stage / schedule.stages_per_route());
+      append_slice(text, process, thread_of(rank, lanes[rank].lane_of_event[i]), event.start, event.end,
+                   to_string(event.action), name_of(event.action.type),
+                   fmt::format("\"stage\":{},\"microbatch\":{},\"route\":{}", event.action.stage,
+                               event.action.microbatch, event.action.stage / schedule.stages_per_route()));
     }
+    if (rank < named.trace.collectives.size())
+      append_collectives(text, process, rank, lanes[rank].lanes, named.trace.collectives[rank]);
     if (named.memory == nullptr || rank >= named.memory->size()) continue;
     const std::vector<Event>& events = named.trace.ranks[rank];
     const std::vector<MemorySample>& samples = (*named.memory)[rank];

@@ -80,6 +80,26 @@ RankLanes lanes_of(const std::vector<Event>& events) {
   return lanes;
 }
 
+CollectiveLanes lanes_of(const std::vector<CollectiveEvent>& events) {
+  CollectiveLanes lanes;
+  lanes.lane_of_event.resize(events.size());
+  for (const VocabularyCall call : kAllVocabularyCalls) {
+    const auto first = static_cast<int>(lanes.call_of_lane.size());
+    std::vector<Seconds> ends;
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if (events[i].call != call) continue;
+      lanes.lane_of_event[i] = first + free_lane(ends, {{}, events[i].start, events[i].end});
+    }
+    lanes.call_of_lane.resize(lanes.call_of_lane.size() + ends.size(), call);
+  }
+  return lanes;
+}
+
+WaitSlice wait_of(const CollectiveEvent& event) {
+  const Seconds start = std::clamp(event.waited_from, event.start, std::max(event.start, event.end));
+  return {start, std::clamp(event.waited_from + event.waited, start, std::max(start, event.end))};
+}
+
 std::vector<Message> messages_of(const Trace& trace) {
   Places places;
   for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank) {

@@ -17,6 +17,21 @@ struct RankLanes {
 };
 RankLanes lanes_of(const std::vector<Event>& events);
 
+/// Where the collectives of a cut vocabulary go, on tracks of their own: one per kind, more where those of a
+/// kind are under way together.
+struct CollectiveLanes {
+  std::vector<int> lane_of_event;
+  std::vector<VocabularyCall> call_of_lane;
+};
+CollectiveLanes lanes_of(const std::vector<CollectiveEvent>& events);
+
+/// The part of `event`'s slice in which the rank waits for it; empty (no length): none.
+struct WaitSlice {
+  Seconds start;
+  Seconds end;
+};
+WaitSlice wait_of(const CollectiveEvent& event);
+
 /// A result that one rank hands to another, from the SEND (or, in a schedule without explicit transfers, from
 /// the action that made it) to the action that uses it.
 struct Message {

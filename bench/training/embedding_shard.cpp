@@ -27,7 +27,7 @@ void EmbeddingShard::forward(std::uint32_t microbatch, const Matrix& x) {
   rank_.values.begin_action(uses_);
   if (!first_) {
     if (microbatch == 0) join_gradient(0);
-    if (microbatch > 0) waits_.wait(VocabularyCall::embedding, at(microbatch - 1).embedded);
+    if (microbatch > 0) waits_.wait(VocabularyCall::embedding, microbatch - 1, at(microbatch - 1).embedded);
   }
   const Matrix embedded = first_ ? x : held_embedded_.matrix();
   context.operators.embedding_forward(rank_.input_tokens(microbatch), view_of(table_, rank_.values.begin()),
@@ -35,15 +35,17 @@ void EmbeddingShard::forward(std::uint32_t microbatch, const Matrix& x) {
   rank_.values.end();
   at(microbatch).embedded =
       context.communicator.start_all_reduce(Group::embedding_output, embedded, ReduceOp::sum);
+  waits_.started(VocabularyCall::embedding, microbatch, at(microbatch).embedded);
 }
 
 void EmbeddingShard::finish_forward(std::uint32_t microbatch) {
-  waits_.wait(VocabularyCall::embedding, at(microbatch).embedded);
+  waits_.wait(VocabularyCall::embedding, microbatch, at(microbatch).embedded);
 }
 
 void EmbeddingShard::broadcast_gradient(std::uint32_t microbatch, const Matrix& gradient) {
   at(microbatch).gradient_ready =
       rank_.context.communicator.start_broadcast(Group::embedding_gradient, root_, gradient);
+  waits_.started(VocabularyCall::embedding_gradient, microbatch, at(microbatch).gradient_ready);
 }
 
 void EmbeddingShard::start_backward(std::uint32_t microbatch, Tensor gradient) {
@@ -57,7 +59,7 @@ void EmbeddingShard::join_gradient(std::uint32_t microbatch) {
 
 void EmbeddingShard::backward(std::uint32_t microbatch) {
   Microbatch& here = at(microbatch);
-  waits_.wait(VocabularyCall::embedding_gradient, here.gradient_ready);
+  waits_.wait(VocabularyCall::embedding_gradient, microbatch, here.gradient_ready);
   rank_.context.operators.embedding_backward(rank_.input_tokens(microbatch),
                                              first_ ? here.gradient.matrix() : held_gradient_.matrix(),
                                              first_token_, view_of(table_, rank_.gradients.open(unit_)));
@@ -68,7 +70,8 @@ void EmbeddingShard::backward(std::uint32_t microbatch) {
 }
 
 void EmbeddingShard::finish_step() {
-  for (Microbatch& here : microbatches_) waits_.wait(VocabularyCall::embedding, here.embedded);
+  for (std::uint32_t m = 0; m < microbatches_.size(); ++m)
+    waits_.wait(VocabularyCall::embedding, m, at(m).embedded);
 }
 
 }  // namespace plumbline::training

@@ -46,8 +46,12 @@ class RankStages final : public StageProgram {
   /// Time in collectives over the tensor group since start_step.
   Seconds tensor_communication() const { return tensor_communication_; }
   /// Time since start_step in which this rank waited for the collectives of a split vocabulary.
-  VocabularyWaits vocabulary_waits() const {
-    return vocabulary_ ? vocabulary_->waits.so_far() : VocabularyWaits{};
+  VocabularySeconds vocabulary_waits() const {
+    return vocabulary_ ? vocabulary_->waits.so_far() : VocabularySeconds{};
+  }
+  /// Those collectives since start_step, on a clock that was 0 at `origin`.
+  std::vector<CollectiveEvent> collectives(Seconds origin) {
+    return vocabulary_ ? vocabulary_->waits.events(origin) : std::vector<CollectiveEvent>();
   }
   /// Memory during and after each action since start_step.
   const std::vector<MemorySample>& samples() const { return samples_; }

@@ -29,8 +29,9 @@ double mean_loss(Communicator& control, const RankStages& stages) {
 struct StepMeasurement {
   Seconds time;
   Seconds tensor_communication;
-  VocabularyWaits vocabulary_waits{};
+  VocabularySeconds vocabulary_waits{};
   std::vector<Event> events;
+  std::vector<CollectiveEvent> collectives;
 };
 
 std::size_t median_index(const std::vector<Seconds>& times) {
@@ -83,6 +84,7 @@ class Run {
     const std::vector<double> ends = from_every_rank(control_, (communicator_.now() - origin).value);
     step.tensor_communication = stages_.tensor_communication();
     step.vocabulary_waits = stages_.vocabulary_waits();
+    step.collectives = stages_.collectives(origin);
     step.time = {*std::max_element(ends.begin(), ends.end())};
     observers_.step_ends(origin, step.events, step.tensor_communication);
     return step;
@@ -101,6 +103,19 @@ class Run {
   std::optional<StepData> data_;
   Traffic traffic_;
 };
+
+/// Those of every pipeline rank (tensor and data coordinate 0), on all ranks; nothing without any.
+std::vector<std::vector<CollectiveEvent>> gather_collectives(const Schedule& schedule,
+                                                             const std::vector<CollectiveEvent>& mine,
+                                                             Communicator& control) {
+  std::vector<std::vector<CollectiveEvent>> all;
+  if (mine.empty()) return all;  // every rank has as many
+  for (int pipeline_rank = 0; pipeline_rank < schedule.ranks; ++pipeline_rank) {
+    std::vector<CollectiveEvent>& events = all.emplace_back(mine);
+    broadcast_values(control, control.layout().rank_of({0, 0, pipeline_rank}), events);
+  }
+  return all;
+}
 
 std::array<PeakHolder, kPeakHolders> largest_holders(const Arena& arena) {
   std::array<PeakHolder, kPeakHolders> largest{};
@@ -182,11 +197,12 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
   if (!timed.empty()) {
     const StepMeasurement& median = timed[median_index(result.step_times)];
     result.trace = gather_trace(schedule, median.events, control);
+    result.trace.collectives = gather_collectives(schedule, median.collectives, control);
     result.samples = gather_samples(schedule, stages.samples(), control);
     for (const double seconds : from_every_rank(control, median.tensor_communication.value)) {
       result.tensor_communication += {seconds / control.layout().world()};
     }
-    for (const VocabularyWaits& waits : from_every_rank(control, median.vocabulary_waits)) {
+    for (const VocabularySeconds& waits : from_every_rank(control, median.vocabulary_waits)) {
       for (std::size_t call = 0; call < waits.size(); ++call) {
         result.vocabulary_waits[call] += waits[call] * (1.0 / control.layout().world());
       }

@@ -30,13 +30,13 @@ struct RankMemory {
 };
 
 struct TrainingResult {
-  std::vector<Seconds> step_times;     // timed steps, barrier to barrier
-  std::vector<double> losses;          // of every step, warm-up included
-  double gradient_norm = 0;            // of the last step, before clipping
-  Trace trace;                         // of the timed step with the median time
-  Seconds tensor_communication;        // in that step, mean over ranks
-  VocabularyWaits vocabulary_waits{};  // likewise
-  std::vector<RankMemory> memory;      // by world rank, peak over all steps
+  std::vector<Seconds> step_times;       // timed steps, barrier to barrier
+  std::vector<double> losses;            // of every step, warm-up included
+  double gradient_norm = 0;              // of the last step, before clipping
+  Trace trace;                           // of the timed step with the median time
+  Seconds tensor_communication;          // in that step, mean over ranks
+  VocabularySeconds vocabulary_waits{};  // likewise, for the collectives of a cut vocabulary
+  std::vector<RankMemory> memory;        // by world rank, peak over all steps
   /// Memory during and after each action of the last step, by pipeline rank (tensor and data coordinate 0),
   /// in the order of schedule.actions.
   std::vector<std::vector<MemorySample>> samples;

@@ -8,7 +8,9 @@ namespace plumbline::training {
 
 struct VocabularyEnds {
   explicit VocabularyEnds(RankResources& rank)
-      : waits(rank.context.communicator), input(rank, waits), output(rank, waits) {}
+      : waits(rank.context.communicator, rank.placement.microbatches),
+        input(rank, waits),
+        output(rank, waits) {}
   VocabularyEnds(const VocabularyEnds&) = delete;
   VocabularyEnds& operator=(const VocabularyEnds&) = delete;
 

@@ -47,6 +47,7 @@ void VocabularyShard::start_hidden(std::uint32_t microbatch, Tensor norm) {
   Microbatch& here = at(microbatch);
   here.hidden = std::move(norm);
   here.hidden_ready = rank_.context.communicator.start_broadcast(Group::vocab_hidden, root_, here.hidden);
+  waits_.started(VocabularyCall::hidden, microbatch, here.hidden_ready);
 }
 
 void VocabularyShard::join_hidden(std::uint32_t microbatch) {
@@ -68,7 +69,7 @@ void VocabularyShard::forward(std::uint32_t microbatch) {
   Operators& ops = context.operators;
   Microbatch& here = at(microbatch);
   rank_.values.begin_action(uses_);
-  if (!last_) waits_.wait(VocabularyCall::hidden, here.hidden_ready);
+  if (!last_) waits_.wait(VocabularyCall::hidden, microbatch, here.hidden_ready);
   here.logits = context.make(Category::logits, "logits", shape.tokens, shape.vocab);
   Matrix table = view_of(weight_, rank_.values.begin());
   ops.gemm({.a = here.hidden, .b = table, .c = here.logits, .b_transposed = true});
@@ -108,6 +109,7 @@ void VocabularyShard::start_statistics(std::uint32_t microbatch, const Matrix& t
   Ticket gathered =
       communicator.start_all_gather(Group::vocab_statistics, own_statistics(statistics, 0, kRowsPerShard),
                                     statistics.row_range(0, shards_ * kRowsPerShard));
+  waits_.started(VocabularyCall::statistics, microbatch, gathered);
   if (!one_barrier_) {
     here.statistics_ready = gathered;
     return;
@@ -121,6 +123,7 @@ void VocabularyShard::start_statistics(std::uint32_t microbatch, const Matrix& t
   };
   here.gradient_ready = communicator.start_all_reduce_after(gathered, correct, Group::vocab_gradient,
                                                             here.hidden_gradient, ReduceOp::sum);
+  waits_.started(VocabularyCall::hidden_gradient, microbatch, here.gradient_ready);
 }
 
 void VocabularyShard::combine(std::uint32_t microbatch) {
@@ -139,7 +142,8 @@ Matrix VocabularyShard::gradient_place(std::uint32_t microbatch) {
         rank_.context.make_fp32(Category::workspace, "gradient of hidden states", shape.tokens, shape.hidden);
     return own;
   }
-  if (microbatch >= 2) waits_.wait(VocabularyCall::hidden_gradient, at(microbatch - 2).gradient_ready);
+  if (microbatch >= 2)
+    waits_.wait(VocabularyCall::hidden_gradient, microbatch - 2, at(microbatch - 2).gradient_ready);
   return held_gradients_[microbatch % 2];
 }
 
@@ -148,12 +152,12 @@ void VocabularyShard::backward(std::uint32_t microbatch) {
   Operators& ops = context.operators;
   Microbatch& here = at(microbatch);
   if (one_barrier_) {
-    waits_.wait(VocabularyCall::hidden_gradient, here.gradient_ready);
+    waits_.wait(VocabularyCall::hidden_gradient, microbatch, here.gradient_ready);
     here.target_rows.reset();
     if (!last_) here.hidden_gradient.reset();
   } else {
     rank_.values.begin_action(uses_);
-    waits_.wait(VocabularyCall::statistics, here.statistics_ready);
+    waits_.wait(VocabularyCall::statistics, microbatch, here.statistics_ready);
     combine(microbatch);
   }
   ops.vocab_gradient(here.logits, valid_, first_token_, rank_.target_tokens(microbatch),
@@ -165,8 +169,10 @@ void VocabularyShard::backward(std::uint32_t microbatch) {
     rank_.values.end();
     here.gradient_ready =
         context.communicator.start_all_reduce(Group::vocab_gradient, gradient, ReduceOp::sum);
+    waits_.started(VocabularyCall::hidden_gradient, microbatch, here.gradient_ready);
   }
-  waits_.wait(VocabularyCall::hidden, here.hidden_ready);  // the last rank's: it is still being read
+  waits_.wait(VocabularyCall::hidden, microbatch,
+              here.hidden_ready);  // the last rank's: it is still being read
   ops.gemm({.a = here.logits,
             .b = here.hidden,
             .c = view_of(weight_, rank_.gradients.open(unit_)),
@@ -182,7 +188,7 @@ void VocabularyShard::backward(std::uint32_t microbatch) {
 Tensor VocabularyShard::hidden_gradient(std::uint32_t microbatch) {
   const TrainingContext& context = rank_.context;
   Microbatch& here = at(microbatch);
-  waits_.wait(VocabularyCall::hidden_gradient, here.gradient_ready);
+  waits_.wait(VocabularyCall::hidden_gradient, microbatch, here.gradient_ready);
   if (context.config.precision == DType::fp32) return std::move(here.hidden_gradient);
   Tensor rounded = context.make_stream(Category::workspace, "gradient of final norm");
   context.operators.copy(here.hidden_gradient, rounded);
@@ -191,7 +197,8 @@ Tensor VocabularyShard::hidden_gradient(std::uint32_t microbatch) {
 }
 
 void VocabularyShard::finish_step() {
-  for (Microbatch& here : microbatches_) waits_.wait(VocabularyCall::hidden_gradient, here.gradient_ready);
+  for (std::uint32_t m = 0; m < microbatches_.size(); ++m)
+    waits_.wait(VocabularyCall::hidden_gradient, m, at(m).gradient_ready);
 }
 
 }  // namespace plumbline::training

@@ -1,10 +1,9 @@
 // Passes and collectives of a cut vocabulary in time: the simulator against times worked out by hand, the
 // operators of each pass, and what a whole prediction says.
-#include "analysis/vocabulary_time.hpp"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "analysis/critical_path.hpp"
@@ -12,6 +11,7 @@
 #include "analysis/predict.hpp"
 #include "analysis/simulator.hpp"
 #include "analysis/vocabulary_advice.hpp"
+#include "core/collective_overlap.hpp"
 #include "core/error.hpp"
 #include "schedules/vocabulary.hpp"
 #include "tests/analysis/vocabulary_configs.hpp"
@@ -65,17 +65,97 @@ TEST(VocabularyTime, OneMicroBatchByHand) {
   }
 }
 
-// Of the above with two barriers, rank 0: I1 0.25, C0 0.5 after a wait of 1 for it, C1 0.125, I2 0.0625.
-// Rank 1: C1 0.125 after 0.5, C2 0.375, I2 0.0625 after 2.
+VocabularyOverlap overlap_of(const Schedule& schedule, const Costs& costs) {
+  return vocabulary_overlap(simulate(schedule, costs));
+}
+
+// The same step as every rank sees it: start, end, what it waits from when on and for how long.
+TEST(VocabularyTime, CollectivesOfOneMicroBatchByHand) {
+  struct Seen {
+    double start, end, waited_from, waited;
+  };
+  // C0, C1, C2, I1, I2. Rank 1 has the last stage: it comes to C0 with the end of its F and needs it nowhere.
+  const Seen two_barriers[2][kVocabularyCalls] = {{{0, 2.875, 1.375, 1.5},
+                                                   {3.375, 3.5, 3.375, 0.125},
+                                                   {3.75, 4.125, 0, 0},
+                                                   {0.125, 0.375, 0.125, 0.25},
+                                                   {8.125, 8.1875, 8.125, 0.0625}},
+                                                  {{2.375, 2.875, 0, 0},
+                                                   {2.875, 3.5, 2.875, 0.625},
+                                                   {3.75, 4.125, 3.75, 0.375},
+                                                   {0.125, 0.375, 0, 0},
+                                                   {0, 8.1875, 6.125, 2.0625}}};
+  const Trace trace = simulate(vocab_one_f_one_b(2, 1, VocabPasses::two_barriers), costs_of(2, 1));
+  ASSERT_EQ(trace.collectives.size(), 2U);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    ASSERT_EQ(trace.collectives[rank].size(), kVocabularyCalls);
+    for (std::size_t call = 0; call < kVocabularyCalls; ++call) {
+      const CollectiveEvent& found = trace.collectives[rank][call];
+      const Seen& expected = two_barriers[rank][call];
+      SCOPED_TRACE(fmt::format("{} on rank {}", name_of(found.call), rank));
+      EXPECT_EQ(found.call, kAllVocabularyCalls[call]);
+      EXPECT_EQ(found.microbatch, 0U);
+      EXPECT_DOUBLE_EQ(found.start.value, expected.start);
+      EXPECT_DOUBLE_EQ(found.end.value, expected.end);
+      EXPECT_DOUBLE_EQ(found.waited.value, expected.waited);
+      if (expected.waited > 0) {
+        EXPECT_DOUBLE_EQ(found.waited_from.value, expected.waited_from);
+      }
+    }
+  }
+}
+
+// Of the above, exposed on ranks 0 and 1: C0 0.5 and 0, C1 0.125 and 0.125, C2 0 and 0.375, I1 0.25 and 0, I2
+// 0.0625 on both. With one barrier C2 follows C1 and both ranks wait for it from the end of their S on.
 TEST(VocabularyTime, WaitsByHand) {
-  const VocabularyWaits waits =
-      vocabulary_waits(vocab_one_f_one_b(2, 1, VocabPasses::two_barriers), costs_of(2, 1));
-  EXPECT_DOUBLE_EQ(waits.collectives_s.value, 1.3125);
-  EXPECT_DOUBLE_EQ(waits.exposed_s.value, 1.5 / 2);
-  EXPECT_DOUBLE_EQ(waits.waited_s.value, 5.0 / 2);
-  const VocabularyWaits none =
-      vocabulary_waits(vocab_one_f_one_b(2, 1, VocabPasses::two_barriers), costs_of(2, 0));
-  EXPECT_EQ(none.waited_s.value, 0);
+  struct Case {
+    VocabPasses passes;
+    double waited, exposed_statistics, exposed_gradient;
+  };
+  for (const Case& c : {Case{VocabPasses::two_barriers, 5.0 / 2, 0.125, 0.1875},
+                        Case{VocabPasses::one_barrier, 5.375 / 2, 0.125, 0.375}}) {
+    const VocabularyOverlap found = overlap_of(vocab_one_f_one_b(2, 1, c.passes), costs_of(2, 1));
+    EXPECT_DOUBLE_EQ(total_of(found, &CollectiveOverlap::time).value, 1.3125);
+    EXPECT_DOUBLE_EQ(total_of(found, &CollectiveOverlap::waited).value, c.waited);
+    const double exposed[] = {0.25, c.exposed_statistics, c.exposed_gradient, 0.125, 0.0625};
+    const double time[] = {0.5, 0.125, 0.375, 0.25, 0.0625};
+    for (std::size_t call = 0; call < kVocabularyCalls; ++call) {
+      EXPECT_DOUBLE_EQ(found[call].exposed.value, exposed[call]) << call;
+      EXPECT_DOUBLE_EQ(found[call].time.value, time[call]) << call;
+      EXPECT_TRUE(std::isnan(found[call].overlapped)) << "one micro-batch has no steady state";
+    }
+  }
+  const VocabularyOverlap none =
+      overlap_of(vocab_one_f_one_b(2, 1, VocabPasses::two_barriers), costs_of(2, 0));
+  EXPECT_EQ(total_of(none, &CollectiveOverlap::time).value, 0);
+  EXPECT_EQ(total_of(none, &CollectiveOverlap::exposed).value, 0);
+  EXPECT_GT(total_of(none, &CollectiveOverlap::waited).value, 0) << "for the last rank to come";
+}
+
+// A trace worked out by hand: two ranks, C1 of two micro-batches.
+TEST(VocabularyTime, OverlapByHand) {
+  const auto event = [](ActionType type, std::uint32_t m, double start, double end) {
+    return Event{{.type = type, .microbatch = m}, {start}, {end}};
+  };
+  const auto gather = [](std::uint32_t m, double start, double end, double from, double waited) {
+    return CollectiveEvent{VocabularyCall::statistics, m, {start}, {end}, {from}, {waited}};
+  };
+  Trace trace;
+  // Steady from 2 (rank 1 begins its first B) to 9 (rank 0 ends its last F).
+  trace.ranks = {{event(ActionType::backward, 0, 1, 3), event(ActionType::forward, 1, 5, 9)},
+                 {event(ActionType::backward, 0, 2, 4), event(ActionType::forward, 1, 4, 10)}};
+  // Micro-batch 0 runs from 1.5 to 3.5, of which 1.5 are steady. Rank 0 computes until 3; rank 1 waits from 3
+  // on, within its B. Micro-batch 1 runs from 4 to 6, on rank 1 all beside its F.
+  trace.collectives = {{gather(0, 0.5, 3.5, 0, 0), gather(1, 4, 6, 0, 0)},
+                       {gather(0, 1.5, 3.5, 3, 0.75), gather(1, 3.5, 6, 0, 0)}};
+  const SteadyState steady = steady_state(trace);
+  EXPECT_EQ(steady.start.value, 2);
+  EXPECT_EQ(steady.end.value, 9);
+  const CollectiveOverlap found = vocabulary_overlap(trace)[1];
+  EXPECT_DOUBLE_EQ(found.time.value, 4);
+  EXPECT_DOUBLE_EQ(found.exposed.value, 0.5 / 2);
+  EXPECT_DOUBLE_EQ(found.waited.value, 0.75 / 2);
+  EXPECT_DOUBLE_EQ(found.overlapped, (1.0 + 1.0 + 1.0 + 2.0) / 7);
 }
 
 // What the extra micro-batches in flight are for: in the steady state hardly any collective is waited for.
@@ -88,12 +168,17 @@ TEST(VocabularyTime, CollectivesHideBehindComputation) {
     times.input_forward = times.input_backward = kStage.input_forward;
     times.hidden = times.statistics = times.gradient = times.embedding = times.embedding_gradient = {0.2};
     const auto exposed = [&](int microbatches) {
-      return vocabulary_waits(vocab_one_f_one_b(8, microbatches, passes, true, times), costs);
+      return overlap_of(vocab_one_f_one_b(8, microbatches, passes, true, times), costs);
     };
-    const VocabularyWaits more = exposed(96);
-    const VocabularyWaits less = exposed(32);
-    const double steady = (more.exposed_s - less.exposed_s) / (more.collectives_s - less.collectives_s);
-    EXPECT_LT(steady, 0.01) << "passes " << static_cast<int>(passes);
+    const VocabularyOverlap more = exposed(96);
+    const VocabularyOverlap less = exposed(32);
+    const auto grown = [&](Seconds CollectiveOverlap::*member) {
+      return total_of(more, member) - total_of(less, member);
+    };
+    EXPECT_LT(grown(&CollectiveOverlap::exposed) / grown(&CollectiveOverlap::time), 0.01)
+        << "passes " << static_cast<int>(passes);
+    for (const VocabularyCall call : {VocabularyCall::statistics, VocabularyCall::hidden_gradient})
+      EXPECT_GT(more[static_cast<std::size_t>(call)].overlapped, 0.9) << name_of(call);
   }
 }
 
@@ -142,9 +227,10 @@ TEST(VocabularyTime, PredictionBesideComputationAndOnSharedProcessors) {
       const RunConfig config = sample::vocabulary_config(method, 1, 2, 1, 8);
       const Prediction p = predict(config, sample::vocabulary_schedule(config), hardware);
       const StepTime& t = p.time;
-      EXPECT_GT(p.vocabulary.collectives_s.value, 0);
-      EXPECT_LE(p.vocabulary.exposed_s, p.vocabulary.waited_s);
-      EXPECT_LE(p.vocabulary.waited_s.value, t.exposed_pipeline_s.value * (1 + 1e-9));
+      const Seconds waited = total_of(p.vocabulary, &CollectiveOverlap::waited);
+      EXPECT_GT(total_of(p.vocabulary, &CollectiveOverlap::time).value, 0);
+      EXPECT_LE(total_of(p.vocabulary, &CollectiveOverlap::exposed), waited);
+      EXPECT_LE(waited.value, t.exposed_pipeline_s.value * (1 + 1e-9));
       EXPECT_EQ(p.costs.vocabulary.hidden.value > 0, processors == 0);
       const double parts = t.compute_s.value + t.exposed_tensor_s.value + t.exposed_pipeline_s.value +
                            t.exposed_data_s.value + t.optimizer_s.value + p.costs.step_overhead.value;

@@ -87,9 +87,10 @@ struct DataFiles {
 
 /// What a single rank computes the same from.
 struct Task {
-  std::size_t model, precision, vocabulary;
+  std::size_t model, precision, vocabulary, dropout;
   bool operator<(const Task& other) const {
-    return std::tie(model, precision, vocabulary) < std::tie(other.model, other.precision, other.vocabulary);
+    return std::tie(model, precision, vocabulary, dropout) <
+           std::tie(other.model, other.precision, other.vocabulary, other.dropout);
   }
 };
 
@@ -102,6 +103,7 @@ RunConfig config_of(const Task& task, const DataFiles& files) {
   config.model.vocab = vocabulary.ids;
   config.make_vocab_size_divisible_by = vocabulary.divisible_by;
   config.precision = task.precision == 0 ? DType::fp32 : DType::bf16;
+  set_dropout(config, kDropouts[task.dropout]);
   config.seq_length = 24;
   config.global_batch_size = 16;
   config.ddp_bucket_size = 20'000;  // several buckets even here
@@ -113,7 +115,7 @@ RunConfig config_of(const Task& task, const DataFiles& files) {
 }
 
 /// Columns of the covering selection.
-enum Factor : std::size_t { kLayout, kMethod, kModel, kPrecision, kVocabulary, kRecompute, kZero };
+enum Factor : std::size_t { kLayout, kMethod, kModel, kPrecision, kVocabulary, kRecompute, kZero, kDropout };
 
 struct Cell {
   std::string name;
@@ -129,7 +131,7 @@ std::optional<Cell> cell_of(const std::vector<Layout>& layouts, const DataFiles&
   const Recomputation& recomputation = kRecomputations[row[kRecompute]];
   const Method& method = kMethods[row[kMethod]];
   Cell cell;
-  cell.task = {row[kModel], row[kPrecision], row[kVocabulary]};
+  cell.task = {row[kModel], row[kPrecision], row[kVocabulary], row[kDropout]};
   cell.config = config_of(cell.task, files);
   set_layout(cell.config, layout);
   cell.config.pipeline_schedule = method.schedule;
@@ -141,10 +143,11 @@ std::optional<Cell> cell_of(const std::vector<Layout>& layouts, const DataFiles&
   unmasked.loss_mask.clear();
   if (why_invalid(unmasked)) return {};
   cell.tolerance = row[kPrecision] == 0 ? 1e-5 : 4e-2;  // few ids: small gradients
-  cell.name = fmt::format("{} {} tp{} pp{} dp{} {} {} {} ids{} recompute {} zero{}", method.schedule,
+  cell.name = fmt::format("{} {} tp{} pp{} dp{} {} {} {} ids{} recompute {} zero{} {}", method.schedule,
                           method.vocabulary, layout.tensor, layout.pipeline, layout.data,
                           kModels[row[kModel]], name_of(cell.config.precision), cell.config.model.vocab,
-                          cell.config.loss_mask.empty() ? "" : " masked", recomputation.name, row[kZero]);
+                          cell.config.loss_mask.empty() ? "" : " masked", recomputation.name, row[kZero],
+                          kDropouts[row[kDropout]].name);
   return cell;
 }
 
@@ -163,12 +166,12 @@ std::vector<Cell> cells_of(int ranks, const DataFiles& files) {
   std::vector<std::pair<std::size_t, std::size_t>> legal;
   for (std::size_t layout = 0; layout < layouts.size(); ++layout) {
     for (std::size_t method = 0; method < std::size(kMethods); ++method) {
-      const auto cell = cell_of(layouts, files, {layout, method, 0, 0, 0, 0, 0});
+      const auto cell = cell_of(layouts, files, {layout, method, 0, 0, 0, 0, 0, 0});
       if (cell && makes_a_schedule(cell->config)) legal.emplace_back(layout, method);
     }
   }
-  const std::vector<std::size_t> settings = {std::size(kModels), 2, std::size(kVocabularies),
-                                             std::size(kRecomputations), 4};
+  const std::vector<std::size_t> settings = {std::size(kModels),         2, std::size(kVocabularies),
+                                             std::size(kRecomputations), 4, std::size(kDropouts)};
   std::vector<Cell> cells;
   for (const Row& row : covering_rows(legal, settings, [&](const Row& candidate) {
          return cell_of(layouts, files, candidate).has_value();
@@ -256,7 +259,7 @@ TEST(VocabularyStep, ALastStageMayBeWithoutLayers) {
       const int stages = layout.pipeline * (v_shaped ? 2 : 1);
       if (stages == 1 || stages > 9) continue;
       ++variant;
-      const Task task{variant % 4, variant / 2 % 2, 0};
+      const Task task{variant % 4, variant / 2 % 2, 0, variant / 3 % 2};
       Cell cell;
       cell.config = config_of(task, files);
       set_layout(cell.config, layout);
@@ -265,9 +268,10 @@ TEST(VocabularyStep, ALastStageMayBeWithoutLayers) {
       cell.config.layer_distribution = none_on_the_last(stages);
       cell.config.recompute_granularity = kRecomputations[variant % 3].granularity;
       cell.config.zero_stage = layout.data > 1 ? static_cast<int>(variant % 4) : 0;
-      cell.name = fmt::format("{} {} tp{} pp{} dp{} layers {} model {} zero{}", method.schedule,
-                              method.vocabulary, layout.tensor, layout.pipeline, layout.data,
-                              cell.config.layer_distribution, task.model, cell.config.zero_stage);
+      cell.name =
+          fmt::format("{} {} tp{} pp{} dp{} layers {} model {} zero{} {}", method.schedule, method.vocabulary,
+                      layout.tensor, layout.pipeline, layout.data, cell.config.layer_distribution, task.model,
+                      cell.config.zero_stage, kDropouts[task.dropout].name);
       SCOPED_TRACE(cell.name);
       ASSERT_FALSE(why_invalid(cell.config)) << *why_invalid(cell.config);
       const Schedule schedule = schedule_for(cell.config);
@@ -285,7 +289,7 @@ TEST(VocabularyStep, ALastStageMayBeWithoutLayers) {
 }
 
 std::vector<double> losses_of(RunConfig config, double learning_rate, Communicator& communicator,
-                              VocabularyWaits* waits = nullptr) {
+                              VocabularySeconds* waits = nullptr) {
   config.steps = 3;
   config.warmup_steps = 0;
   config.learning_rate = learning_rate;
@@ -300,7 +304,7 @@ TEST(VocabularyStep, TrainsLikeOneRank) {
   const DataFiles files;
   SoloCommunicator solo;
   for (const std::size_t model : {0, 3}) {
-    RunConfig config = config_of({model, 0, 0}, files);
+    RunConfig config = config_of({model, 0, 0, model == 3 ? 1U : 0U}, files);
     const std::vector<double> expected = losses_of(config, 1e-2, solo);
     for (const Method& method : kMethods) {
       for (const Layout& layout : layouts_of(ranks_started())) {
@@ -313,7 +317,7 @@ TEST(VocabularyStep, TrainsLikeOneRank) {
         split.vocab_parallel = method.vocabulary;
         split.zero_stage = model == 0 ? 1 : 3;
         MpiCommunicator communicator(split.layout());
-        VocabularyWaits waits{};
+        VocabularySeconds waits{};
         const std::vector<double> found = losses_of(split, 1e-2, communicator, &waits);
         for (std::size_t step = 0; step < expected.size(); ++step) {
           EXPECT_NEAR(found[step] / expected[step], 1, 1e-5)
@@ -336,7 +340,7 @@ TEST(VocabularyStep, SavedFilesAreThoseOfOneRank) {
   if (ranks == 1) GTEST_SKIP() << "needs ranks";
   const DataFiles files;
   const std::string folder = fmt::format("{}/plumbline-vocabulary-saved-{}", testing::TempDir(), ranks);
-  RunConfig split = config_of({1, 0, 2}, files);
+  RunConfig split = config_of({1, 0, 2, 0}, files);
   set_layout(split, {1, ranks > 4 ? 4 : ranks, ranks > 4 ? 2 : 1});
   split.pipeline_schedule = "v-half";
   split.vocab_parallel = "vocab-2";
@@ -346,7 +350,7 @@ TEST(VocabularyStep, SavedFilesAreThoseOfOneRank) {
   split.weights = folder;
   const StepResult reloaded = one_step(split, communicator);
   if (communicator.rank() == 0) {
-    RunConfig alone = config_of({1, 0, 2}, files);
+    RunConfig alone = config_of({1, 0, 2, 0}, files);
     alone.weights = folder;
     SoloCommunicator solo;
     std::string worst;

@@ -123,15 +123,21 @@ void EmulatedCommunicator::meet(const Pending& last) {
                       next.all.call != next.mine.call ? next.all.call / 4 : -next.all.negative_call / 4));
     }
     Seconds begin{next.all.start};
+    Seconds begin_here;
     if (next.before) {
       meet(pending(next.before));
-      begin = std::max(begin, pending(next.before).end);
+      begin_here = pending(next.before).end;
+      begin = std::max(begin, begin_here);
       close(next.before);
     }
     Seconds& lane = lane_free_[index(next.group)];
     lane = std::max(begin, lane) + next.cost;
     next.end = lane;
     next.met = true;
+    if (next.times != nullptr) {
+      next.times->start = std::max(next.times->start, begin_here);
+      next.times->end = pace_.runs() ? next.end : pace_.now();
+    }
     queue.pop_front();
   }
 }
@@ -159,6 +165,13 @@ void EmulatedCommunicator::wait(Ticket& ticket) {
   }
   pace_.advance_to(slot.end);
   close(ticket);
+}
+
+void EmulatedCommunicator::watch(const Ticket& ticket, TicketTimes& times) {
+  if (!ticket) return;
+  Pending& slot = pending(ticket);
+  times = {pace_.runs() ? Seconds{slot.mine.start} : pace_.now(), {}};
+  slot.times = &times;
 }
 
 void EmulatedCommunicator::close(Ticket& ticket) {

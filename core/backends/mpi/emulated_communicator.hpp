@@ -68,6 +68,7 @@ class EmulatedCommunicator final : public Communicator {
   Ticket send(Matrix buffer, int to, int tag) override;
   Ticket receive(Matrix buffer, int from, int tag) override;
   void wait(Ticket& ticket) override;
+  void watch(const Ticket& ticket, TicketTimes& times) override;
   void progress() override;
   Seconds now() const override;
   Seconds clock_error() const override { return clock_error_; }
@@ -100,6 +101,7 @@ class EmulatedCommunicator final : public Communicator {
     Seconds end;
     bool met = false;  // the collective's end is known
     Ticket before;     // the collective begins when this one has ended
+    TicketTimes* times = nullptr;
   };
 
   Ticket open(Kind kind);

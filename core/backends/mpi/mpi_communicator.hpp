@@ -48,6 +48,7 @@ class MpiCommunicator final : public Communicator {
   Ticket send(Matrix buffer, int to, int tag) override;
   Ticket receive(Matrix buffer, int from, int tag) override;
   void wait(Ticket& ticket) override;
+  void watch(const Ticket& ticket, TicketTimes& times) override;
   void progress() override;
   Seconds now() const override { return monotonic_now() + clock_.offset; }
   Seconds clock_error() const override { return clock_.error; }
@@ -70,6 +71,7 @@ class MpiCommunicator final : public Communicator {
     const char* call = "";
     std::vector<Part> parts;
     bool follows = false;  // waits in followers_ for another ticket
+    TicketTimes* times = nullptr;
   };
   /// What start_all_reduce_after has put off.
   struct Follower {
@@ -99,9 +101,14 @@ class MpiCommunicator final : public Communicator {
   static int root_of(const Members& group, int root_world_rank);
   /// Whether all of a collective is done; its ticket still has to be closed.
   bool done(const Ticket& ticket);
+  static bool done(Pending& asked);
+  /// Now, if it is wanted.
+  void note_end(Pending& slot);
   /// Starts the followers whose predecessor is done, in their order.
   void start_followers();
   void close(Ticket& ticket);
+  /// Asks after everything whose times are wanted.
+  void look_at_watched();
   /// The request of a new part of the ticket.
   MPI_Request* new_request(const Ticket& ticket) { return &pending(ticket).parts.emplace_back().request; }
   /// Adds to what the group has moved; a group of one moves nothing.
@@ -115,6 +122,7 @@ class MpiCommunicator final : public Communicator {
   std::vector<Pending> pending_;
   std::vector<std::int64_t> free_;  // slots of pending_ that are not in use
   std::deque<Follower> followers_;
+  int watched_ = 0;  // tickets whose end is wanted and not known
   Traffic traffic_;
 };
 

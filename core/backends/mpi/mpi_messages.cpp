@@ -86,8 +86,31 @@ void MpiCommunicator::wait(Ticket& ticket) {
   close(ticket);
 }
 
+void MpiCommunicator::watch(const Ticket& ticket, TicketTimes& times) {
+  if (!ticket) return;
+  times = {now(), {}};
+  pending(ticket).times = &times;
+  ++watched_;
+}
+
+void MpiCommunicator::note_end(Pending& slot) {
+  if (slot.times == nullptr) return;
+  slot.times->end = now();
+  slot.times = nullptr;
+  --watched_;
+}
+
+void MpiCommunicator::look_at_watched() {
+  if (watched_ == 0) return;
+  for (Pending& slot : pending_) {
+    if (slot.times != nullptr && done(slot)) note_end(slot);
+  }
+}
+
 void MpiCommunicator::close(Ticket& ticket) {
-  pending(ticket).parts.clear();
+  Pending& slot = pending(ticket);
+  slot.parts.clear();
+  note_end(slot);
   free_.push_back(ticket.id);
   ticket = {};
 }
@@ -115,14 +138,18 @@ void MpiCommunicator::start_followers() {
     followers_.pop_front();
     if (next.before) close(next.before);
     next.prepare();
-    pending(next.ticket).follows = false;
+    Pending& slot = pending(next.ticket);
+    slot.follows = false;
+    if (slot.times != nullptr) slot.times->start = now();
     all_reduce_pieces(members(next.group), next.buffer, next.op, next.ticket);
   }
 }
 
 bool MpiCommunicator::done(const Ticket& ticket) {
-  if (!ticket) return true;
-  Pending& asked = pending(ticket);
+  return !ticket || done(pending(ticket));
+}
+
+bool MpiCommunicator::done(Pending& asked) {
   if (asked.follows) return false;
   return std::all_of(asked.parts.begin(), asked.parts.end(), [&](Part& part) {
     int done = 0;
@@ -135,6 +162,7 @@ void MpiCommunicator::progress() {
   if (free_.size() == pending_.size()) return;  // nothing is under way
   start_followers();
   drive_mpi();
+  look_at_watched();
 }
 
 }  // namespace plumbline

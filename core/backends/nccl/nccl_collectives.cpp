@@ -194,8 +194,10 @@ void NcclCommunicator::start_followers() {
     next.prepare();
     Ticket started = start(*next.lane, "ncclAllReduce", all_reduce_call(next.buffer, next.op));
     // The caller holds a ticket already.
-    pending_[static_cast<std::size_t>(next.ticket.id)] =
-        std::move(pending_[static_cast<std::size_t>(started.id)]);
+    Pending& slot = pending_[static_cast<std::size_t>(next.ticket.id)];
+    TicketTimes* times = slot.times;
+    slot = std::move(pending_[static_cast<std::size_t>(started.id)]);
+    if (times != nullptr) watch(next.ticket, *times);
     close(started);
   }
 }

@@ -193,6 +193,17 @@ void NcclCommunicator::wait(Ticket& ticket) {
   close(ticket);
 }
 
+void NcclCommunicator::watch(const Ticket& ticket, TicketTimes& times) {
+  if (!ticket) return;
+  times = {now(), {}};
+  Pending& slot = pending_[static_cast<std::size_t>(ticket.id)];
+  if (slot.end) {
+    watched_.emplace_back(slot.end, &times);
+  } else {
+    slot.times = &times;  // a follower: it has not been started
+  }
+}
+
 void NcclCommunicator::close(Ticket& ticket) {
   pending_[static_cast<std::size_t>(ticket.id)] = {};
   free_.push_back(ticket.id);
@@ -201,6 +212,11 @@ void NcclCommunicator::close(Ticket& ticket) {
 
 void NcclCommunicator::progress() {
   start_followers();
+  std::erase_if(watched_, [this](const auto& watched) {
+    if (!watched.first->reached()) return false;
+    watched.second->end = now();
+    return true;
+  });
   watchdog_->check();
 }
 

@@ -76,6 +76,8 @@ class NcclCommunicator final : public Communicator {
   Ticket send(Matrix buffer, int to, int tag) override;
   Ticket receive(Matrix buffer, int from, int tag) override;
   void wait(Ticket& ticket) override;
+  /// Times of the host: it sees the end of what the device does when it comes by in progress().
+  void watch(const Ticket& ticket, TicketTimes& times) override;
   void progress() override;
   Seconds now() const override { return control_.now(); }
   Seconds clock_error() const override { return control_.clock_error(); }
@@ -99,6 +101,7 @@ class NcclCommunicator final : public Communicator {
     std::shared_ptr<EndEvent> end;
     Ticket control;        // a message of host memory
     bool follows = false;  // waits in followers_ for another ticket
+    TicketTimes* times = nullptr;
   };
   /// What start_all_reduce_after has put off.
   struct Follower {
@@ -157,6 +160,7 @@ class NcclCommunicator final : public Communicator {
   std::deque<Follower> followers_;
   std::vector<std::unique_ptr<TimedCollective>> timed_;
   std::size_t timed_in_use_ = 0;
+  std::vector<std::pair<std::shared_ptr<EndEvent>, TicketTimes*>> watched_;  // started, end not seen yet
   Traffic traffic_;
   std::unique_ptr<Watchdog> watchdog_;  // last: its thread uses the others
 };
