@@ -1,0 +1,50 @@
+// Causal grouped-query attention in double, the whole score matrix kept, with and without dropout, and how
+// large the terms of its sums are: what rounding errors are measured by.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "tests/kernels/operator_test.hpp"
+
+namespace plumbline::test {
+
+/// A result, and for every entry the sum of the sizes of what is added up for it.
+struct Summed {
+  Dense values;
+  Dense terms;
+};
+
+struct AttentionGradients {
+  Summed dq, dk, dv;
+};
+
+/// `floor` is added to every probability and score gradient in the terms: below it the type under test has a
+/// fixed step instead of a relative one (fp16: 2⁻¹⁴).
+class AttentionReference {
+ public:
+  AttentionReference(const AttentionShape& shape, const Dense& q, const Dense& k, const Dense& v,
+                     double floor = 0);
+
+  Summed forward(Dense* lse) const;
+  AttentionGradients backward(const Dense& dout) const;
+  /// The largest sum of sizes behind a score: Σ|q|·|k|/sqrt(head_dim).
+  double largest_score_terms() const;
+
+ private:
+  /// Scaled scores of a row, of the values or of their sizes.
+  std::vector<double> scores(std::int64_t sequence, std::int64_t head, std::int64_t i, bool sizes) const;
+  std::vector<double> probabilities(std::int64_t sequence, std::int64_t head, std::int64_t i,
+                                    double* lse) const;
+  /// mask/(1 - probability) of a row.
+  std::vector<double> weights(std::int64_t sequence, std::int64_t head, std::int64_t i) const;
+  std::int64_t kv_col(std::int64_t head) const { return head / (s_.heads / s_.kv_heads) * s_.head_dim; }
+  void each_row(const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& f) const;
+
+  AttentionShape s_;
+  const Dense &q_, &k_, &v_;
+  double scale_;
+  double floor_;
+};
+
+}  // namespace plumbline::test
