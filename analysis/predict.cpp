@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "analysis/flops.hpp"
 #include "analysis/simulator.hpp"
 
@@ -12,7 +14,7 @@ namespace {
 struct Shares {
   double tensor = 0;
   double data = 0;
-  double vocabulary = 0;
+  std::array<double, kVocabularyCalls> vocabulary{};
 };
 
 Shares communication_shares(const Schedule& schedule, const StageCostsPrediction& predicted) {
@@ -21,7 +23,7 @@ Shares communication_shares(const Schedule& schedule, const StageCostsPrediction
   const auto add = [&](const PassCommunication& part, Seconds cost) {
     waits.tensor += part.tensor;
     waits.data += part.data;
-    waits.vocabulary += part.vocabulary;
+    for (std::size_t i = 0; i < kVocabularyCalls; ++i) waits.vocabulary[i] += part.vocabulary[i];
     all += cost;
   };
   for (const auto& actions : schedule.actions) {
@@ -40,12 +42,15 @@ Shares communication_shares(const Schedule& schedule, const StageCostsPrediction
     }
   }
   for (const StageCosts& cost : predicted.costs.stages) add({{}, cost.last_backward, {}}, cost.last_backward);
-  return all.value > 0 ? Shares{waits.tensor / all, waits.data / all, waits.vocabulary / all} : Shares{};
+  if (all.value <= 0) return {};
+  Shares shares{waits.tensor / all, waits.data / all};
+  for (std::size_t i = 0; i < kVocabularyCalls; ++i) shares.vocabulary[i] = waits.vocabulary[i] / all;
+  return shares;
 }
 
 /// Adds to `vocabulary` what the actions themselves wait for its collectives.
 StepTime step_time(const Schedule& schedule, const Trace& trace, const StageCostsPrediction& predicted,
-                   VocabularyWaits& vocabulary) {
+                   VocabularyOverlap& vocabulary) {
   StepTime time;
   const Bubble bubble = bubble_of(trace);
   time.bubble_ratio = bubble.ratio;
@@ -54,12 +59,18 @@ StepTime step_time(const Schedule& schedule, const Trace& trace, const StageCost
   const Seconds busy = window * (1 - bubble.fraction);
   const Shares shares = communication_shares(schedule, predicted);
   time.exposed_tensor_s = busy * shares.tensor;
-  time.compute_s = busy * (1 - shares.tensor - shares.data - shares.vocabulary);
-  const Seconds waited = busy * shares.vocabulary;
+  Seconds waited;
+  for (std::size_t i = 0; i < kVocabularyCalls; ++i) {
+    const Seconds in_actions = busy * shares.vocabulary[i];
+    if (in_actions.value <= 0) continue;
+    vocabulary[i].time += in_actions;
+    vocabulary[i].exposed += in_actions;
+    vocabulary[i].waited += in_actions;
+    vocabulary[i].overlapped = 0;
+    waited += in_actions;
+  }
+  time.compute_s = busy * (1 - shares.tensor - shares.data) - waited;
   time.exposed_pipeline_s = window - busy + waited;
-  vocabulary.collectives_s += waited;
-  vocabulary.exposed_s += waited;
-  vocabulary.waited_s += waited;
   time.exposed_data_s = busy * shares.data +
                         mean_in(trace, window, {ActionType::reduce_gradients, ActionType::reduce_embedding});
   time.optimizer_s = mean_in(trace, window, {ActionType::optimizer});
@@ -106,9 +117,14 @@ Prediction predict(const RunConfig& config, const Schedule& schedule, const Hard
   prediction.memory = predict_memory(config, schedule);
   prediction.budget = config.memory_budget.value > 0 ? config.memory_budget : hardware.memory;
   prediction.fits = prediction.memory.fits(prediction.budget);
+  prediction.device = predict_device_memory(config.layout(), schedule, hardware.overhead, prediction.memory);
+  if (config.backend == Backend::cuda && config.memory_budget.value == 0 && prediction.device) {
+    prediction.budget = prediction.device->budget();
+    prediction.fits = prediction.device->fits();
+  }
   StageCostsPrediction predicted = stage_costs(config, schedule, hardware);
   prediction.trace = simulate(schedule, predicted.costs);
-  prediction.vocabulary = vocabulary_waits(schedule, predicted.costs);
+  prediction.vocabulary = vocabulary_overlap(prediction.trace);
   prediction.time = step_time(schedule, prediction.trace, predicted, prediction.vocabulary);
   prediction.throughput =
       throughput_of(config, hardware, prediction.time.step_s, schedule.stages_per_route());
@@ -117,9 +133,4 @@ Prediction predict(const RunConfig& config, const Schedule& schedule, const Hard
   return prediction;
 }
 
-  prediction.device = predict_device_memory(config.layout(), schedule, hardware.overhead, prediction.memory);
-  if (config.backend == Backend::cuda && config.memory_budget.value == 0 && prediction.device) {
-    prediction.budget = prediction.device->budget();
-    prediction.fits = prediction.device->fits();
-  }
 }  // namespace plumbline

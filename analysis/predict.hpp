@@ -10,7 +10,7 @@
 #include "analysis/hardware.hpp"
 #include "analysis/memory_model.hpp"
 #include "analysis/time_model.hpp"
-#include "analysis/vocabulary_time.hpp"
+#include "core/collective_overlap.hpp"
 #include "core/run_config.hpp"
 #include "core/schedule.hpp"
 #include "core/trace.hpp"
@@ -48,9 +48,11 @@ struct Prediction {
   std::optional<DeviceMemoryPrediction> device;  // nothing: the profile does not know
   StepTime time;
   Throughput throughput;
-  Costs costs;                  // the simulator's input
-  Trace trace;                  // its output
-  VocabularyWaits vocabulary;   // of a cut vocabulary; waits are part of time.exposed_pipeline_s
+  Costs costs;  // the simulator's input
+  Trace trace;  // its output
+  /// Of the collectives of a cut vocabulary; what is waited is part of time.exposed_pipeline_s. Where nothing
+  /// runs beside computation all of their time is exposed.
+  VocabularyOverlap vocabulary{};
   std::vector<CostLine> lines;  // where the time of each stage comes from
 };
 

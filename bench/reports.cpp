@@ -76,9 +76,15 @@ PredictionReport report_of(const Prediction& prediction) {
   report.fits = prediction.fits;
   report.memory = MemoryReport::of(std::move(ranks));
   const StepTime& time = prediction.time;
-  report.time = {time.step_s,         time.bubble_ratio,     time.bubble_fraction,
-                 time.compute_s,      time.exposed_tensor_s, time.exposed_pipeline_s,
-                 time.exposed_data_s, time.optimizer_s,      prediction.vocabulary.waited_s};
+  report.time = {time.step_s,
+                 time.bubble_ratio,
+                 time.bubble_fraction,
+                 time.compute_s,
+                 time.exposed_tensor_s,
+                 time.exposed_pipeline_s,
+                 time.exposed_data_s,
+                 time.optimizer_s,
+                 total_of(prediction.vocabulary, &CollectiveOverlap::waited)};
   const Throughput& throughput = prediction.throughput;
   report.throughput = {throughput.tokens_per_s,         throughput.tokens_per_s_per_gpu,
                        throughput.model_tflops_per_gpu, throughput.mfu,
@@ -89,14 +95,14 @@ PredictionReport report_of(const Prediction& prediction) {
 PredictionReport report_of(const Prediction& prediction, const RunConfig& config, const Schedule& schedule) {
   PredictionReport report = report_of(prediction);
   report.traffic = largest(predict_traffic(config, schedule));
+  if (prediction.device && config.backend == Backend::cuda)
+    report.device_memory = report_of(*prediction.device);
   return report;
 }
 
 MeasurementReport report_of(const training::TrainingResult& result, const RunConfig& config,
                             const Schedule& schedule, const std::vector<Traffic>& traffic,
                             const HardwareProfile& hardware) {
-  if (prediction.device && config.backend == Backend::cuda)
-    report.device_memory = report_of(*prediction.device);
   MeasurementReport report;
   report.traffic = largest(traffic);
   const Layout layout = config.layout();
