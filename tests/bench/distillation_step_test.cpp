@@ -118,6 +118,7 @@ TEST(DistillationStep, EveryScheduleGivesTheSingleRanksGradients) {
     const DType precision = i == 1 ? DType::bf16 : DType::fp32;
     const double tolerance = precision == DType::fp32 ? 5e-5 : 4e-2;
     RunConfig config = with(config_of(precision), kLosses[i]);
+    set_dropout(config, kDropouts[i / 2]);
     SoloCommunicator solo;
     const StepResult reference = one_step(config, solo);
     std::size_t shift = i;

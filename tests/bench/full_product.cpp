@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "analysis/memory_model.hpp"
 #include "analysis/traffic.hpp"
@@ -128,7 +129,7 @@ class Product {
   }
 
   void compare_gradients(const ProductCell& cell, const StepResult& step, Finding& finding) {
-    StepResult& reference = references_[cell.config.global_batch_size];
+    StepResult& reference = references_[{cell.config.global_batch_size, cell.config.hidden_dropout}];
     if (reference.gradients.empty()) {
       RunConfig alone = cell.config;
       set_layout(alone, Layout{});
@@ -166,7 +167,7 @@ class Product {
   Layout layout_;
   std::unique_ptr<MpiCommunicator> communicator_;
   std::unique_ptr<EmulatedCommunicator> emulated_;
-  std::map<std::int64_t, StepResult> references_;  // by global batch; on rank 0
+  std::map<std::pair<std::int64_t, double>, StepResult> references_;  // by global batch, dropout; on rank 0
 };
 
 /// "[####....] 120/1848, 4 min left": redrawn on a terminal, a line per tenth otherwise.

@@ -30,6 +30,8 @@ struct Case {
   std::int64_t micro_batch;
   const char* vocabulary = "none";
   bool empty_last_stage = false;  // its end of the model alone
+  Dropouts dropout = kDropouts[0];
+  AttentionBackend attention = AttentionBackend::fused;
 };
 
 constexpr Case kCases[] = {
@@ -50,6 +52,12 @@ constexpr Case kCases[] = {
      "v-half", 1, "vocab-1", true},
     {"last stage without layers, vocab-2", true, false, DType::bf16, GradDType::fp32, Optimizer::adam, "1f1b",
      2, "vocab-2", true},
+    {"qwen2 dropout", false, true, DType::bf16, GradDType::fp32, Optimizer::adam, "1f1b", 2, "none", false,
+     kDropouts[1], AttentionBackend::unfused},
+    {"gpt2 dropout", true, false, DType::fp32, GradDType::fp32, Optimizer::sgd, "zb-v", 1, "none", false,
+     kDropouts[1], AttentionBackend::unfused},
+    {"gpt2 dropout, vocab-2", true, true, DType::bf16, GradDType::fp32, Optimizer::adam, "v-half", 1,
+     "vocab-2", true, kDropouts[1]},
 };
 
 /// Layers of so many stages, none on the last; empty when there are too few.
@@ -75,6 +83,8 @@ TEST(MemoryAgreement, ToTheByteOnEveryRankInEveryCategory) {
     config.micro_batch_size = c.micro_batch;
     config.global_batch_size = 24;
     config.make_vocab_size_divisible_by = 8;
+    set_dropout(config, c.dropout);
+    config.attention_backend = c.attention;
     config.steps = 1;
     config.warmup_steps = 0;
     for (const Layout& layout : layouts_of(ranks)) {

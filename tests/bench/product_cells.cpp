@@ -36,7 +36,7 @@ constexpr std::size_t kZeroStages = 4;
 constexpr int kLargestSize = 4;
 constexpr int kMicrobatches = 8;  // enough for DualPipe on four ranks
 
-enum Column : std::size_t { kLayout, kSchedule, kSequence, kRecompute, kZero };
+enum Column : std::size_t { kLayout, kSchedule, kSequence, kRecompute, kZero, kDropout };
 
 std::vector<Layout> product_layouts(int ranks) {
   std::vector<Layout> layouts;
@@ -56,6 +56,7 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   config.model.layers = 9;  // stages of different lengths
   set_layout(config, layout);
   config.precision = DType::fp32;
+  set_dropout(config, kDropouts[row[kDropout]]);
   config.seq_length = 24;
   config.global_batch_size = kMicrobatches * layout.data;
   config.make_vocab_size_divisible_by = 8;
@@ -69,8 +70,9 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   config.recompute_granularity = recomputation.granularity;
   config.recompute_num_layers = recomputation.layers;
   config.zero_stage = static_cast<int>(row[kZero]);
-  cell.name = fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{}", cell.schedule, layout.tensor,
-                          layout.pipeline, layout.data, row[kSequence], recomputation.name, row[kZero]);
+  cell.name = fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{} {}", cell.schedule, layout.tensor,
+                          layout.pipeline, layout.data, row[kSequence], recomputation.name, row[kZero],
+                          kDropouts[row[kDropout]].name);
   if (const auto reason = why_invalid(config)) {
     cell.illegal = *reason;
   } else {
@@ -97,14 +99,20 @@ std::vector<ProductCell> product_cells(int ranks, bool covering) {
     const auto allowed = [](const Row& row) {
       return row[kSequence] == 0 || std::string(kSchedules[row[kSchedule]].vocabulary) == "none";
     };
-    rows = covering_rows(given, {2, std::size(kRecomputations), kZeroStages}, allowed);
+    rows = covering_rows(given, {2, std::size(kRecomputations), kZeroStages, std::size(kDropouts)}, allowed);
   } else {
     Row row{};
     for (row[kLayout] = 0; row[kLayout] < layouts.size(); ++row[kLayout])
       for (row[kSchedule] = 0; row[kSchedule] < std::size(kSchedules); ++row[kSchedule])
         for (row[kSequence] = 0; row[kSequence] < 2; ++row[kSequence])
           for (row[kRecompute] = 0; row[kRecompute] < std::size(kRecomputations); ++row[kRecompute])
-            for (row[kZero] = 0; row[kZero] < kZeroStages; ++row[kZero]) rows.push_back(row);
+            for (row[kZero] = 0; row[kZero] < kZeroStages; ++row[kZero]) {
+              // Every other cell drops: any two other settings meet with and without.
+              row[kDropout] =
+                  (row[kLayout] + row[kSchedule] + row[kSequence] + row[kRecompute] + row[kZero]) %
+                  std::size(kDropouts);
+              rows.push_back(row);
+            }
   }
   std::vector<ProductCell> cells;
   cells.reserve(rows.size());
