@@ -72,8 +72,12 @@ std::vector<double> AttentionReference::weights(std::int64_t sequence, std::int6
   return result;
 }
 
+Summed AttentionReference::nothing_summed(const Dense& like) const {
+  return {Dense(like.rows, like.cols), dense(like.rows, like.cols, [&](auto, auto) { return floor_; })};
+}
+
 Summed AttentionReference::forward(Dense* lse) const {
-  Summed out{Dense(q_.rows, q_.cols), Dense(q_.rows, q_.cols)};
+  Summed out = nothing_summed(q_);
   *lse = Dense(s_.batch * s_.heads, s_.seq);
   each_row([&](std::int64_t sequence, std::int64_t head, std::int64_t i) {
     const std::vector<double> p = probabilities(sequence, head, i, &(*lse)(sequence * s_.heads + head, i));
@@ -92,10 +96,7 @@ Summed AttentionReference::forward(Dense* lse) const {
 }
 
 AttentionGradients AttentionReference::backward(const Dense& dout) const {
-  const auto zeros = [](const Dense& like) {
-    return Summed{Dense(like.rows, like.cols), Dense(like.rows, like.cols)};
-  };
-  AttentionGradients g{zeros(q_), zeros(k_), zeros(v_)};
+  AttentionGradients g{nothing_summed(q_), nothing_summed(k_), nothing_summed(v_)};
   Dense unused;
   const Summed out = forward(&unused);
   each_row([&](std::int64_t sequence, std::int64_t head, std::int64_t i) {

@@ -19,8 +19,8 @@ struct AttentionGradients {
   Summed dq, dk, dv;
 };
 
-/// `floor` is added to every probability and score gradient in the terms: below it the type under test has a
-/// fixed step instead of a relative one (fp16: 2⁻¹⁴).
+/// `floor` is added to the terms of every result, and to every probability and score gradient in them: below
+/// it the type under test has a fixed step instead of a relative one (fp16: 2⁻¹⁴).
 class AttentionReference {
  public:
   AttentionReference(const AttentionShape& shape, const Dense& q, const Dense& k, const Dense& v,
@@ -38,6 +38,7 @@ class AttentionReference {
                                     double* lse) const;
   /// mask/(1 - probability) of a row.
   std::vector<double> weights(std::int64_t sequence, std::int64_t head, std::int64_t i) const;
+  Summed nothing_summed(const Dense& like) const;
   std::int64_t kv_col(std::int64_t head) const { return head / (s_.heads / s_.kv_heads) * s_.head_dim; }
   void each_row(const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& f) const;
 
