@@ -1,6 +1,7 @@
 #include "analysis/accelerator_time.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 namespace plumbline {
 namespace {
@@ -29,7 +30,7 @@ double gemm_seconds(const OperatorCall& call, const cluster::Device& device) {
 double attention_seconds(const OperatorCall& call, cluster::Device device) {
   if (call.type == DType::fp32) device.peak_16bit = device.peak_fp32;
   return cluster::flash_seconds(device, static_cast<double>(call.elements), static_cast<double>(call.tokens),
-                                static_cast<double>(call.out), call.backward, false);
+                                static_cast<double>(call.out), call.backward, call.dropout);
 }
 
 }  // namespace
@@ -38,7 +39,11 @@ Seconds accelerator_time(const OperatorCall& call, const cluster::Device& device
   if (call.kind == CallKind::gemm) return {gemm_seconds(call, device)};
   if (call.kind == CallKind::attention) return {attention_seconds(call, device)};
   if (call.kind != CallKind::memory_bound) return {0};
-  return {cluster::stream_seconds(device, static_cast<double>(call.elements) * call.bytes_per_element)};
+  const auto elements = static_cast<double>(call.elements);
+  const double streaming = cluster::stream_seconds(device, elements * call.bytes_per_element);
+  // A mask is one byte per number that is drawn: as a rule drawing takes longer than writing.
+  const bool draws = std::string_view(call.name) == "dropout_mask";
+  return {draws ? std::max(streaming, elements * device.random_s) : streaming};
 }
 
 cluster::Span span_of(Group group, int ranks, const Layout& layout, int gpus_per_node) {

@@ -62,8 +62,9 @@ double modern_activation_bytes(const ModernLayer& layer, Recompute recompute) {
   const double e = layer.element_bytes;
   const double rows = layer.tokens / (layer.sequence_parallel ? layer.tensor : 1);
   if (recompute == Recompute::full) return rows * e * layer.hidden;
-  // Two norm outputs, the middle and the output of the layer, and two fp32 statistics.
-  const double stream = rows * (4 * e * layer.hidden + 8);
+  // Two norm outputs, the middle and the output of the layer, two fp32 statistics and two masks.
+  const double masks = layer.hidden_dropout ? 2 * layer.hidden : 0;
+  const double stream = rows * (4 * e * layer.hidden + 8 + masks);
   const double attention = e * layer.query_width + 4 * layer.heads;
   const double kept_attention = recompute == Recompute::selective ? 0 : attention;
   const double qkv = e * (layer.query_width + 2 * layer.kv_width);

@@ -51,7 +51,7 @@ double classic_parameters(double layers, double hidden);
 /// 1 + (P-1)/(P·V) (arXiv:2205.05198, §4.2.3; 1F1B is V = 1, and one stage keeps 1).
 double first_stage_in_flight(double pipeline, double chunks);
 
-/// Sizes of the modern layer: RMSNorm, grouped-query attention without stored scores, SwiGLU, no dropout.
+/// Sizes of the modern layer: RMSNorm, grouped-query attention without stored scores, SwiGLU.
 struct ModernLayer {
   double tokens = 0;  // s·b
   double hidden = 0;
@@ -62,11 +62,13 @@ struct ModernLayer {
   double element_bytes = 2;
   double tensor = 1;
   bool sequence_parallel = false;
+  bool hidden_dropout = false;
 };
 /// Bytes one modern layer keeps, derived from bench/training/README.md for a layer that owns its output: with
-/// 16-bit storage 8h + 4·a·d + 4·k·d + 6F + 4a + 8 per token, 8 being the two fp32 norm statistics; 8h + 8 is
-/// cut over tensor ranks by sequence parallelism, the rest by tensor parallelism. Selective recomputation
-/// drops the attention's output and its log-sum-exp, full keeps the input.
+/// 16-bit storage 8h + 4·a·d + 4·k·d + 6F + 4a + 8 per token, 8 being the two fp32 norm statistics, and with
+/// dropout 2h for its masks. 8h, 8 and the masks are cut over tensor ranks by sequence parallelism, the rest
+/// by tensor parallelism. Selective recomputation drops the attention's output and its log-sum-exp, full
+/// keeps the input.
 double modern_activation_bytes(const ModernLayer& layer, Recompute recompute);
 
 }  // namespace plumbline

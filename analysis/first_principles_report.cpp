@@ -25,6 +25,7 @@ double formula_bytes(const RunConfig& config, const ActivationComparison& techni
   layer.element_bytes = real(size_of(config.precision));
   layer.tensor = real(config.tensor_model_parallel_size);
   layer.sequence_parallel = technique.sequence_parallel;
+  layer.hidden_dropout = config.hidden_dropout > 0;
   return modern_activation_bytes(layer, technique.recompute);
 }
 

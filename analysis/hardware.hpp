@@ -25,11 +25,13 @@ struct OperatorTimes {
   Bytes working_set;
   /// Keyed "<pass>.<dtype>"; axes: token rows, output width, input width.
   std::map<std::string, Grid> gemm;
-  /// Keyed "forward.<dtype>", "backward.<dtype>"; time of one query head of one sequence; axes: sequence
+  /// Keyed "forward.<dtype>", "backward.<dtype>", and with dropout "forward_dropout.<dtype>",
+  /// "backward_dropout.<dtype>" (missing: as without); time of one query head of one sequence; axes: sequence
   /// length, head size, query heads per key/value head.
   std::map<std::string, Grid> attention;
   /// Keyed "<operator>.<dtype>", operators named as in kernels/operators.hpp; size: elements of the
-  /// operator's largest matrix.
+  /// operator's largest matrix. Missing dropout_mask.uint8, dropout_add, dropout_backward: an `add` of as
+  /// many bytes.
   std::map<std::string, Curve> memory_bound;
 };
 
@@ -48,8 +50,6 @@ struct MessageTime {
   Curve seconds;  // size: bytes
 };
 
-struct HardwareProfile {
-  std::string name;
 /// What a CUDA process takes of its device beside tensors: `calibrate --backend cuda` measures it, the
 /// accelerators of clusters.json have estimates. device_memory.hpp says how often each counts.
 struct DeviceOverhead {
@@ -65,6 +65,8 @@ struct DeviceOverhead {
   friend bool operator==(const DeviceOverhead&, const DeviceOverhead&) = default;
 };
 
+struct HardwareProfile {
+  std::string name;
   std::string machine;  // what was calibrated, for people
   /// Processors that the ranks share; 0: every rank has its own (GPUs).
   int processors = 0;

@@ -32,6 +32,7 @@ struct OperatorCall {
   DType type = DType::bf16;  // storage type (collectives: of the buffer)
   GemmPass pass = GemmPass::forward;
   bool backward = false;         // attention
+  bool dropout = false;          // attention: of its probabilities
   Group group = Group::tensor;   // collectives
   int ranks = 1;                 // collectives: members of the group
   std::int64_t tokens = 0;       // gemm: token rows; attention: sequence length

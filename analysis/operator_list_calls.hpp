@@ -29,6 +29,7 @@ class CallList {
     call.label = is_backward ? "attention backward" : "attention forward";
     call.type = s_.type;
     call.backward = is_backward;
+    call.dropout = s_.attention_dropout;
     call.tokens = s_.seq;
     call.out = s_.head_dim;
     call.in = s_.heads / s_.kv_heads;
@@ -49,6 +50,29 @@ class CallList {
     call.elements = elements;
     call.bytes_per_element = traffic;
     return call;
+  }
+  /// The stream so far and what a block adds to it; with dropout what is left of that.
+  void residual_sum() {
+    const auto e = static_cast<double>(s_.e());
+    if (!s_.hidden_dropout) return memory("add", s_.rows * s_.hidden, 3 * e);
+    dropout_mask();
+    memory("dropout_add", s_.rows * s_.hidden, 3 * e + 1);
+  }
+  /// This and the two below: nothing without dropout of the stream (bench/training/dropout.md).
+  void dropout_mask() {
+    if (!s_.hidden_dropout) return;
+    memory("dropout_mask", s_.rows * s_.hidden, 1, DType::uint8);
+    allocations(1);
+  }
+  void drop_embedded() {
+    if (!s_.hidden_dropout) return;
+    dropout_mask();
+    memory("dropout_add", s_.rows * s_.hidden, 2 * static_cast<double>(s_.e()) + 1);
+  }
+  void dropout_backward(bool in_place) {
+    if (!s_.hidden_dropout) return;
+    memory("dropout_backward", s_.rows * s_.hidden, 2 * static_cast<double>(s_.e()) + 1);
+    if (!in_place) allocations(1);
   }
   /// Nothing for a group of one or an empty buffer.
   void collective(CallKind kind, const char* label, Group group, int ranks, std::int64_t elements,

@@ -30,7 +30,6 @@ void rotate(const StageShape& s, CallList& list) {
 
 /// One layer forward. When a group of layers is recomputed, its last layer stops at the activation output.
 void layer_forward(const StageShape& s, CallList& list, bool to_activation_only) {
-  const std::int64_t stream = s.rows * s.hidden;
   norm_forward(s, list);
   list.gathered("sequence all-gather forward");
   list.gemm("qkv", GemmPass::forward, s.q + 2 * s.k, s.hidden);
@@ -38,17 +37,17 @@ void layer_forward(const StageShape& s, CallList& list, bool to_activation_only)
   list.attention(false);
   list.gemm("projection", GemmPass::forward, s.hidden, s.q);
   list.sum_over_tensor_ranks("tensor all-reduce forward", "sequence reduce-scatter forward");
-  list.memory("add", stream, 3 * e(s));
+  list.residual_sum();
   norm_forward(s, list);
   list.gathered("sequence all-gather forward");
   list.gemm("fc1", GemmPass::forward, s.fc1, s.hidden);
   if (s.swiglu) list.memory("swiglu_forward", s.tokens * s.fc1, 1.5 * e(s));
   if (!s.swiglu) list.memory("gelu_forward", s.tokens * s.fc1, 2 * e(s));
   list.allocations(8 + 2 * s.norm_rows);
-  if (to_activation_only) return;
+  if (to_activation_only) return list.dropout_mask();
   list.gemm("fc2", GemmPass::forward, s.hidden, s.ffn);
   list.sum_over_tensor_ranks("tensor all-reduce forward", "sequence reduce-scatter forward");
-  list.memory("add", stream, 3 * e(s));
+  list.residual_sum();
   list.allocations(1);
 }
 
@@ -67,6 +66,7 @@ void layer_backward(const StageShape& s, CallList& list, Passes passes) {
     list.sum_over_tensor_ranks("tensor all-reduce backward", "sequence reduce-scatter backward");
   };
   const char* gather = "sequence all-gather backward";
+  if (passes.input) list.dropout_backward(false);
   list.gathered(gather);
   both("fc2", s.hidden, s.ffn);
   bias_backward(s, list, passes.weight && s.linear_bias, s.rows * s.hidden);
@@ -84,6 +84,7 @@ void layer_backward(const StageShape& s, CallList& list, Passes passes) {
   if (passes.input) {
     norm_backward(s, list);
     if (s.recompute == Recompute::selective) list.attention(false);
+    list.dropout_backward(false);
   }
   list.gathered(gather);
   both("projection", s.hidden, s.q);
@@ -226,7 +227,10 @@ void final_norm_backward(const StageShape& s, WorkBuilder& builder) {
 ActionWork forward_work(const StageShape& s, bool teacher) {
   WorkBuilder builder(s);
   copy_joint_input(s, builder);
-  if (s.first) (s.embeds() ? embedding_forward : position_forward)(s, builder);
+  if (s.first) {
+    (s.embeds() ? embedding_forward : position_forward)(s, builder);
+    builder.once({}, 0, [](CallList& list) { list.drop_embedded(); });
+  }
   const std::int64_t unit = padded_unit(s, layer_matrices(s));
   builder.run(builder.part({true, false}, unit, [&](CallList& list) { layer_forward(s, list, false); }),
               s.layers);
@@ -276,7 +280,10 @@ ActionWork backward_work(const StageShape& s, Passes passes) {
     builder.run(builder.part({false, true}, unit, [&](CallList& list) { layer_backward(s, list, passes); }),
                 s.layers);
   }
-  if (s.first && passes.input) (s.embeds() ? embedding_backward : position_backward)(s, builder);
+  if (s.first && passes.input) {
+    builder.once({}, 0, [](CallList& list) { list.dropout_backward(true); });
+    (s.embeds() ? embedding_backward : position_backward)(s, builder);
+  }
   if (passes.input) copy_joint_input(s, builder);
   return std::move(builder.work);
 }

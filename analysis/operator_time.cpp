@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <string_view>
 
 #include "analysis/accelerator_time.hpp"
 #include "analysis/time_model.hpp"
@@ -47,6 +48,26 @@ double measured_time(const HardwareProfile& hardware, const Load& load, const st
   return (1 - load.busy) * quiet + load.busy * crowded;
 }
 
+OperatorCall without_dropout(OperatorCall call) {
+  call.dropout = false;
+  return call;
+}
+
+/// Drawing a mask, dropping and its backward, on the stream.
+bool is_dropout(const OperatorCall& call) {
+  return std::string_view(call.name).substr(0, 8) == "dropout_";
+}
+
+/// The sum of two tensors that moves as many bytes. A mask has no storage type: it is taken for fp32.
+OperatorCall as_addition(OperatorCall call) {
+  const double bytes = static_cast<double>(call.elements) * call.bytes_per_element;
+  call.name = "add";
+  if (call.type == DType::uint8) call.type = DType::fp32;
+  call.bytes_per_element = 3 * static_cast<double>(size_of(call.type));
+  call.elements = std::max<std::int64_t>(1, std::llround(bytes / call.bytes_per_element));
+  return call;
+}
+
 /// By the profile's tables; negative where it has none for the call.
 double measured_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
   if (call.kind == CallKind::gemm) {
@@ -61,7 +82,8 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
         });
   }
   if (call.kind == CallKind::attention) {
-    const std::string key = fmt::format("{}.{}", call.backward ? "backward" : "forward", name_of(call.type));
+    const char* const pass = call.backward ? "backward" : "forward";
+    const std::string key = fmt::format("{}{}.{}", pass, call.dropout ? "_dropout" : "", name_of(call.type));
     const double per_head = measured_time(
         hardware, load, key, load.working_set,
         [](const OperatorTimes& t) -> const auto& { return t.attention; },
@@ -69,13 +91,16 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
           return grid.at(static_cast<double>(call.tokens), static_cast<double>(call.out),
                          static_cast<double>(call.in));
         });
+    if (per_head < 0 && call.dropout) return measured_time(without_dropout(call), hardware, load);
     return per_head * static_cast<double>(call.elements);
   }
   const std::string key = fmt::format("{}.{}", call.name, name_of(call.type));
-  return measured_time(
+  const double measured = measured_time(
       hardware, load, key, load.working_set,
       [](const OperatorTimes& t) -> const auto& { return t.memory_bound; },
       [&](const Curve& curve) { return curve.at(static_cast<double>(call.elements)); });
+  if (measured < 0 && is_dropout(call)) return measured_time(as_addition(call), hardware, load);
+  return measured;
 }
 
 /// Bytes that a call reads and writes at least.

@@ -23,7 +23,8 @@ OperatorCall operator_call(const EmulatedCall& call) {
     result.in = call.a_transposed || !call.b_transposed ? call.n : call.k;
   } else if (call.attention.seq > 0) {
     result.kind = CallKind::attention;
-    result.backward = call.name == "attention_backward";
+    result.backward = call.name.substr(0, 18) == "attention_backward";
+    result.dropout = call.attention.dropout.probability > 0;
     result.tokens = call.attention.seq;
     result.out = call.attention.head_dim;
     result.in = call.attention.heads / call.attention.kv_heads;

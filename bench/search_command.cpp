@@ -70,6 +70,8 @@ int run_search(const Options& options) {
   cluster::SearchRequest request;
   request.model = cluster::model_of(config.model);
   request.sequence = static_cast<double>(config.seq_length);
+  request.hidden_dropout = config.hidden_dropout > 0;
+  request.attention_dropout = config.attention_dropout > 0;
   request.global_batch = static_cast<int>(config.global_batch_size);
   request.accelerators = options.accelerators;
   request.memory_budget = config.memory_budget.value > 0

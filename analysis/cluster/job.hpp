@@ -40,6 +40,8 @@ struct Job {
   int zero = 0;
   bool half_gradients = false;  // gradients in 16 bit whatever the software's default
   Vocabulary vocabulary = Vocabulary::stages;
+  bool hidden_dropout = false;  // on top of a software that trains with dropout
+  bool attention_dropout = false;
   bool balanced = false;  // the last stage has fewer layers, for the output layer it holds
 };
 

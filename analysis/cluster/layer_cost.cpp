@@ -65,8 +65,9 @@ void attention_forward(const Machine& machine, const Software& sw, const Job& jo
                        Pass& pass) {
   const double batch = job.micro_batch * s.heads;
   if (sw.flash_attention) {
-    pass.seconds(flash_seconds(machine.device, batch, job.sequence, job.model.head, false, sw.dropout) /
-                 job.context);
+    pass.seconds(
+        flash_seconds(machine.device, batch, job.sequence, job.model.head, false, drops_attention(sw, job)) /
+        job.context);
     return;
   }
   pass.batched(batch, job.sequence, job.sequence, job.model.head);
@@ -75,7 +76,8 @@ void attention_forward(const Machine& machine, const Software& sw, const Job& jo
   } else {
     for (int kernel = 0; kernel < 6; ++kernel) pass.stream(3 * s.scores);
   }
-  if (sw.dropout) {  // read, write, mask of one byte; drawing the numbers takes longer than moving them
+  if (drops_attention(
+          sw, job)) {  // read, write, mask of one byte; drawing the numbers takes longer than moving them
     pass.seconds(
         std::max(stream_seconds(machine.device, 2.5 * s.scores), machine.device.random_s * s.scores / 2));
   }
@@ -87,14 +89,15 @@ void attention_backward(const Machine& machine, const Software& sw, const Job& j
                         Pass& pass) {
   const double batch = job.micro_batch * s.heads;
   if (sw.flash_attention) {
-    pass.seconds(flash_seconds(machine.device, batch, job.sequence, job.model.head, true, sw.dropout) /
-                 job.context);
+    pass.seconds(
+        flash_seconds(machine.device, batch, job.sequence, job.model.head, true, drops_attention(sw, job)) /
+        job.context);
     return;
   }
   pass.stream(4 * s.tokens * s.q);
   pass.batched(batch, job.sequence, job.sequence, job.model.head);  // dP
   pass.batched(batch, job.sequence, job.model.head, job.sequence);  // dV
-  if (sw.dropout) pass.stream(2.5 * s.scores);
+  if (drops_attention(sw, job)) pass.stream(2.5 * s.scores);
   if (softmax_is_fused(job)) {
     pass.stream(3 * s.scores);
   } else {
@@ -129,7 +132,7 @@ PartCost layer_cost(const Machine& machine, const Software& sw, const Job& job) 
   // Pointwise work of norms, residuals and dropout, in passes over one activation.
   const double norm = sw.norm_passes;
   const auto residual = [&](Pass& pass) {  // bias, dropout, residual sum
-    if (!sw.dropout) return pass.stream(3 * s.cut);
+    if (!drops_stream(sw, job)) return pass.stream(3 * s.cut);
     if (sw.fused_dropout) return pass.stream(3.5 * s.cut);
     pass.stream(2 * s.cut);
     pass.seconds(std::max(stream_seconds(d, 2.5 * s.cut), d.random_s * s.cut / 2));
@@ -181,13 +184,13 @@ PartCost layer_cost(const Machine& machine, const Software& sw, const Job& job) 
   }
 
   Pass b(d, cost.backward_input);
-  b.stream((sw.dropout ? 2.5 : 1) * s.cut);
+  b.stream((drops_stream(sw, job) ? 2.5 : 1) * s.cut);
   b.gemm(s.tokens, s.ffn, s.hidden, 2, e);
   b.stream((job.model.gated ? (sw.compiled ? 5 : 8) : 3) * ffn_bytes);
   b.gemm(s.tokens, s.hidden, up, 2, e);
   b.stream(5 * s.cut);  // norm
   b.stream(3 * s.cut);  // residual sum
-  b.stream((sw.dropout ? 2.5 : 1) * s.cut);
+  b.stream((drops_stream(sw, job) ? 2.5 : 1) * s.cut);
   b.gemm(s.tokens, s.q, s.hidden, 2, e);
   attention_backward(machine, sw, job, s, b);
   if (job.model.positions == 0) b.stream(4 * s.tokens * (s.q + s.kv) * (sw.compiled ? 1 : 3));
@@ -226,7 +229,7 @@ PartCost embedding_cost(const Machine& machine, const Software& sw, const Job& j
                               : all_reduce_seconds(machine.network, {job.tensor, 1}, s.unit);
   }
   if (job.model.positions > 0) f.stream(3 * s.unit);
-  if (sw.dropout) f.stream(2.5 * s.cut);
+  if (drops_stream(sw, job)) f.stream(2.5 * s.cut);
   cost.forward.host = 10 * sw.host_operator_s;
   Pass w(machine.device, cost.backward_weight);
   w.stream(3 * s.unit);

@@ -28,6 +28,14 @@ struct PartCost {
   PassTime backward_weight;
 };
 
+/// Whether the software or the job drops parts of the residual stream, or attention probabilities.
+inline bool drops_stream(const Software& software, const Job& job) {
+  return software.dropout || job.hidden_dropout;
+}
+inline bool drops_attention(const Software& software, const Job& job) {
+  return software.dropout || job.attention_dropout;
+}
+
 /// One transformer layer. Operator list and bytes: Korthikanti et al. (arXiv:2205.05198 §4) and the public
 /// Megatron-LM sources of the generation, call by call (see the .cpp).
 PartCost layer_cost(const Machine& machine, const Software& software, const Job& job);

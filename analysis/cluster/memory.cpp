@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "analysis/cluster/layer_cost.hpp"
+
 namespace plumbline::cluster {
 namespace {
 
@@ -23,22 +25,25 @@ double layer_activation_bytes(const Software& sw, const Job& job) {
   if (job.recomputation == Recomputation::full) return 2 * tokens * h / cut / job.recompute_layers;
   const double q = job.model.heads * job.model.head;
   const double kv = job.model.kv_heads * job.model.head;
+  const double masks = drops_stream(sw, job) ? 2 * h : 0;  // a byte per element, after attention and MLP
   double bytes = 0;
   if (job.model.gated) {
     // Norms keep their inputs (4h); query, key, value, attention output, its statistics; gate, up, product.
-    bytes = tokens * ((8 * h) / cut + (4 * q + 4 * kv + 6 * job.model.ffn + 4 * job.model.heads) / t);
+    bytes = tokens * ((8 * h + masks) / cut + (4 * q + 4 * kv + 6 * job.model.ffn + 4 * job.model.heads) / t);
     if (job.recomputation == Recomputation::selective) {
       // The layer's input; of its seven products every second result (query, value, gate, down); attention's
       // result and its statistics (torchtitan, parallelize_llama.py: operators that selective recomputation
       // saves).
-      bytes = tokens * ((4 * h) / cut + (4 * q + 2 * kv + 2 * job.model.ffn + 4 * job.model.heads) / t);
+      bytes =
+          tokens * ((4 * h + masks) / cut + (4 * q + 2 * kv + 2 * job.model.ffn + 4 * job.model.heads) / t);
     }
     return bytes;
   }
-  // 10 of the 34: inputs and masks of norms and residual dropout, not cut by tensor parallelism.
-  bytes = tokens * (10 * h / cut + (8 * h + 4 * job.model.ffn) / t);
+  // 10 of the 34: inputs of norms and masks of residual dropout, not cut by tensor parallelism.
+  bytes = tokens * ((8 * h + masks) / cut + (8 * h + 4 * job.model.ffn) / t);
   if (!sw.flash_attention && job.recomputation == Recomputation::none) {
-    bytes += 5 * tokens * job.sequence * job.model.heads / t;
+    // The softmax's result; with dropout also its mask and its own result.
+    bytes += (drops_attention(sw, job) ? 5 : 2) * tokens * job.sequence * job.model.heads / t;
   }
   if (sw.flash_attention) bytes += 4 * tokens * job.model.heads / t;
   return bytes;
@@ -119,7 +124,7 @@ std::vector<RankMemory> rank_memory(const Software& sw, const Job& job, const Pl
   const auto last = static_cast<std::size_t>(schedule.rank_of_stage.back());
   const double first_layers = std::max(placement.layers.front(), 1e-9);
   // The embedding's output is the first layer's input; its dropout keeps a mask.
-  if (!sw.flash_attention || sw.dropout) {
+  if (!sw.flash_attention || drops_stream(sw, job)) {
     ranks[first].activations += peaks[first] / first_layers * 1.5 * unit / cut * (first_layers > 0.5 ? 1 : 0);
   }
   if (!split) {

@@ -17,7 +17,8 @@ struct RankMemory {
 };
 
 /// Bytes one layer keeps for its backward, one micro-batch, one tensor rank: Korthikanti et al.
-/// (arXiv:2205.05198) equations 1-6 for the GPT layer; the same sum over kept inputs for gated layers.
+/// (arXiv:2205.05198) equations 1-6 for the GPT layer, less the masks without dropout; the same sum over
+/// kept inputs for gated layers.
 double layer_activation_bytes(const Software& software, const Job& job);
 /// Bytes of the model's states on a rank that holds `parameters` (ZeRO, arXiv:1910.02054 §5).
 double state_bytes(const Software& software, const Job& job, double parameters);

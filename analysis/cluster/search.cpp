@@ -63,6 +63,8 @@ class Worker {
     Job job;
     job.model = request_.model;
     job.sequence = request_.sequence;
+    job.hidden_dropout = request_.hidden_dropout;
+    job.attention_dropout = request_.attention_dropout;
     job.tensor = region.tensor;
     job.pipeline = region.pipeline;
     job.data = region.data;

@@ -22,6 +22,8 @@ struct SearchRequest {
   double sequence = 0;
   int global_batch = 1;
   int accelerators = 1;
+  bool hidden_dropout = false;
+  bool attention_dropout = false;
   double memory_budget = 0;  // bytes for tensors on one accelerator
   int top = 10;
   int threads = 1;

@@ -200,6 +200,8 @@ Job job_of(const RunConfig& config) {
   job.zero = config.effective_zero_stage();
   job.half_gradients = config.grad_dtype == GradDType::same;
   job.vocabulary = vocabulary_of(config.vocab_parallel);
+  job.hidden_dropout = config.hidden_dropout > 0;
+  job.attention_dropout = config.attention_dropout > 0;
   job.balanced = config.layer_distribution == "balanced";
   if (config.pipeline_schedule == "dualpipe")
     job.chunks = 1;  // a copy of the model each way, not two parts of one

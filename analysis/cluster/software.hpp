@@ -6,7 +6,7 @@ namespace plumbline::cluster {
 /// Described in analysis/hardware/software.json, with the source of every number.
 struct Software {
   bool flash_attention = false;
-  bool dropout = true;        // hidden and attention dropout are on
+  bool dropout = true;        // hidden and attention dropout are on, whatever the job says
   bool fused_dropout = true;  // bias, dropout and residual in one kernel
   bool compiled = false;      // torch.compile: chains of pointwise operators are one kernel
   bool fused_weight_gradient =

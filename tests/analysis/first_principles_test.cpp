@@ -173,6 +173,37 @@ TEST(ActivationFormula, ClassicLayer) {
   EXPECT_DOUBLE_EQ(classic_activation_bytes(layer, Recompute::full), sbh / 4);
 }
 
+/// What one more layer keeps of a micro-batch.
+double bytes_of_a_layer(const RunConfig& config) {
+  const StageShape shape = stage_shapes(config, 1)[0];
+  StageShape more = shape;
+  ++more.layers;
+  return static_cast<double>(action_profile(more, ActionType::forward).net[Category::activations].value -
+                             action_profile(shape, ActionType::forward).net[Category::activations].value);
+}
+
+// With dropout and probabilities that are kept, our layer is the paper's: 34·s·b·h + 5·a·s²·b, and beside it
+// the statistics of two norms, 16 bytes per token, and the log-sum-exp, 4 per token and head.
+TEST(ActivationFormula, ClassicLayerIsWhatTheMemoryModelKeepsWithDropout) {
+  for (const int tensor : {1, 2}) {
+    for (const bool sequence_parallel : {false, true}) {
+      RunConfig config = sample::tiny_gpt2();
+      config.model.ffn = 4 * config.model.hidden;
+      config.micro_batch_size = 3;
+      config.global_batch_size = 3;
+      config.precision = DType::bf16;
+      config.attention_backend = AttentionBackend::unfused;
+      config.hidden_dropout = config.attention_dropout = 0.1;
+      config.world_size = config.tensor_model_parallel_size = tensor;
+      config.sequence_parallel = sequence_parallel;
+      const bool cut = config.effective_sequence_parallel();
+      const ClassicLayer layer{4, 3, 8, 2, static_cast<double>(tensor), cut};
+      const double beside = 12.0 * 16 / (cut ? tensor : 1) + 12.0 * 4 * 2 / tensor;
+      EXPECT_DOUBLE_EQ(bytes_of_a_layer(config), classic_activation_bytes(layer, Recompute::none) + beside);
+    }
+  }
+}
+
 TEST(ActivationFormula, ModernLayerIsWhatTheMemoryModelKeeps) {
   for (const int tensor : {1, 2}) {
     for (const bool sequence_parallel : {false, true}) {
@@ -184,22 +215,20 @@ TEST(ActivationFormula, ModernLayerIsWhatTheMemoryModelKeeps) {
           config.sequence_parallel = sequence_parallel;
           config.precision = type;
           config.recompute_granularity = recompute;
-          const StageShape shape = stage_shapes(config, 1)[0];
-          StageShape more = shape;
-          ++more.layers;
-          const std::int64_t one_layer =
-              action_profile(more, ActionType::forward).net[Category::activations].value -
-              action_profile(shape, ActionType::forward).net[Category::activations].value;
-          const ModernLayer layer{4,
-                                  8,
-                                  8,
-                                  8,
-                                  16,
-                                  2,
-                                  static_cast<double>(size_of(type)),
-                                  static_cast<double>(tensor),
-                                  sequence_parallel && tensor > 1};
-          EXPECT_DOUBLE_EQ(static_cast<double>(one_layer), modern_activation_bytes(layer, recompute));
+          ModernLayer layer{4,
+                            8,
+                            8,
+                            8,
+                            16,
+                            2,
+                            static_cast<double>(size_of(type)),
+                            static_cast<double>(tensor),
+                            sequence_parallel && tensor > 1};
+          for (const bool dropout : {false, true}) {
+            config.hidden_dropout = dropout ? 0.1 : 0;
+            layer.hidden_dropout = dropout;
+            EXPECT_DOUBLE_EQ(bytes_of_a_layer(config), modern_activation_bytes(layer, recompute));
+          }
         }
       }
     }

@@ -20,6 +20,7 @@ struct Case {
   Recompute recompute;
   const char* schedule;
   double bound;  // of the relative difference, tensor-parallel communication left out
+  double dropout = 0;
 };
 
 // Shapes of arXiv:2205.05198 table 5, arXiv:2401.10241 table 4 and arXiv:2411.05288 table 5, a faster
@@ -39,6 +40,10 @@ constexpr Case kCases[] = {
      0.04},
     {"4B p8 32k", "a100-sxm-80gb", 32, 3072, 24, 2048, 32000, 1, 8, 1, 1, 1, 64, Recompute::none, "1f1b",
      0.04},
+    {"4B p8 32k dropout", "a100-sxm-80gb", 32, 3072, 24, 2048, 32000, 1, 8, 1, 1, 1, 64, Recompute::none,
+     "1f1b", 0.04, 0.1},
+    {"22B t8 dropout", "a100-sxm-80gb", 48, 6144, 64, 2048, 51200, 8, 1, 1, 1, 4, 1, Recompute::selective,
+     "1f1b", 0.04, 0.1},
     {"6B p4 d4", "h100-sxm-80gb", 32, 4096, 32, 2048, 51200, 1, 4, 4, 1, 2, 16, Recompute::none, "1f1b",
      0.04},
     {"13B t4 p2 d4", "a100-sxm-80gb", 40, 5120, 40, 2048, 51200, 4, 2, 4, 1, 1, 16, Recompute::none, "1f1b",
@@ -69,6 +74,7 @@ RunConfig config_of(const Case& c) {
   config.sequence_parallel = c.tensor > 1;
   config.recompute_granularity = c.recompute;
   config.pipeline_schedule = c.schedule;
+  config.hidden_dropout = config.attention_dropout = c.dropout;
   config.seq_length = c.seq;
   config.micro_batch_size = c.micro_batch;
   config.global_batch_size = c.micro_batch * c.microbatches * c.data;
