@@ -61,6 +61,27 @@ TEST(Dropout, MaskIsThatOfTheDefinition) {
   }
 }
 
+TEST(Dropout, ThresholdIsExact) {
+  EXPECT_EQ(dropout_threshold(0), 0U);
+  EXPECT_EQ(dropout_threshold(1e-9), 4U);
+  EXPECT_EQ(dropout_threshold(0.1), 429496729U);
+  EXPECT_EQ(dropout_threshold(0.5), 1U << 31);
+  EXPECT_EQ(dropout_threshold(std::nextafter(1.0, 0.0)), 0xffffffffU);
+  // An element stays with a number as large as the threshold, and goes when the threshold is one more.
+  Dropout dropout = random_dropout(0);
+  dropout.first_row = 7;
+  const auto words = philox_reference({0, 7, dropout.site, 0}, {dropout.seed, dropout.step});
+  for (std::size_t j = 0; j < 4; ++j) {
+    if (words[j] == 0xffffffffU) continue;  // never dropped
+    for (const bool dropped : {false, true}) {
+      dropout.probability = std::ldexp(words[j] + (dropped ? 1.0 : 0.0), -32);
+      const Guarded mask(1, 4, DType::uint8);
+      operators().dropout_mask(dropout, mask);
+      EXPECT_EQ(mask.read()(0, static_cast<std::int64_t>(j)), dropped ? 0 : 1) << words[j];
+    }
+  }
+}
+
 TEST(Dropout, RateIsTheProbability) {
   // The same numbers in every run, so that nothing here happens by chance; five standard deviations of a
   // binomial distribution is what numbers that mean nothing to each other stay within.
