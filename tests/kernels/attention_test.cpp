@@ -141,12 +141,12 @@ void check(const Case& c, DType type, std::int64_t gap) {
   const double bound = type == DType::fp32 ? tolerance(type) : 1e-4;
   // With one position the softmax is constant and its gradients are zero: bound what is left by the inputs.
   if (s.seq > 1) {
-    EXPECT_LE(normalised_error(slice(found, 0, q_cols), expected.dq), bound) << what << " dq";
-    EXPECT_LE(normalised_error(slice(found, q_cols, kv_cols), expected.dk), bound) << what << " dk";
+    expect_close(slice(found, 0, q_cols), expected.dq, bound, what + " dq");
+    expect_close(slice(found, q_cols, kv_cols), expected.dk, bound, what + " dk");
   } else {
-    for (std::int64_t j = 0; j < q_cols + kv_cols; ++j) EXPECT_NEAR(found(0, j), 0, 0.05) << what;
+    for (std::int64_t j = 0; j < q_cols + kv_cols; ++j) expect_within(found(0, j), 0, 0.05, what);
   }
-  EXPECT_LE(normalised_error(slice(found, q_cols + kv_cols, kv_cols), expected.dv), bound) << what << " dv";
+  expect_close(slice(found, q_cols + kv_cols, kv_cols), expected.dv, bound, what + " dv");
   EXPECT_TRUE(dqkv.intact()) << what;
   EXPECT_TRUE(scratch.intact()) << what << ": wrote past the scratch";
 }
@@ -181,9 +181,9 @@ TEST(Attention, ReferenceGradientsAgreeWithDifferences) {
   const auto by_q = [&](const Dense& x) { return Reference(s, x, k, v).forward(&lse); };
   const auto by_k = [&](const Dense& x) { return Reference(s, q, x, v).forward(&lse); };
   const auto by_v = [&](const Dense& x) { return Reference(s, q, k, x).forward(&lse); };
-  EXPECT_LE(normalised_error(g.dq, numerical_gradient(by_q, q, dout)), 1e-12);
-  EXPECT_LE(normalised_error(g.dk, numerical_gradient(by_k, k, dout)), 1e-12);
-  EXPECT_LE(normalised_error(g.dv, numerical_gradient(by_v, v, dout)), 1e-12);
+  expect_close(g.dq, numerical_gradient(by_q, q, dout), 1e-12, "dq");
+  expect_close(g.dk, numerical_gradient(by_k, k, dout), 1e-12, "dk");
+  expect_close(g.dv, numerical_gradient(by_v, v, dout), 1e-12, "dv");
 }
 
 TEST(Attention, SameBitsEveryTime) {

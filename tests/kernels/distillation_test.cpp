@@ -151,7 +151,7 @@ void check(std::int64_t vocabulary, std::int64_t shards, const Storage& storage,
     const double total =
         operators().distillation_gradient(part.student, part.teacher, part.valid, part.first, targets, loss,
                                           all.row_max, all.sums, all.divergence, kScale);
-    EXPECT_NEAR(total, expected.loss, 2e-5 * (1 + expected.loss)) << what;
+    expect_within(total, expected.loss, 2e-5 * (1 + expected.loss), what + " loss");
     EXPECT_EQ(part.teacher.bytes(), before) << what << ": the teacher was written";
     const Dense found = part.student.read();
     const Dense wanted = dense(kTokens, found.cols, [&](auto t, auto j) {
@@ -234,7 +234,7 @@ TEST(Distillation, InSeparatePasses) {
       const double sum = operators().divergence_terms(p, log_s, vocabulary, targets, terms);
       operators().log_softmax_backward(p, log_s, vocabulary, targets, -kScale / kTemperature, dx);
       const Expected expected = reference(student, teacher, ids, {kTemperature, false, 0}, kScale);
-      EXPECT_NEAR(sum, expected.loss, 1e-4) << what;
+      expect_within(sum, expected.loss, 1e-4, what);
       const auto padded = [&](auto f) {
         return dense(kTokens, width, [&](auto t, auto j) { return j < vocabulary ? f(t, j) : 0; });
       };

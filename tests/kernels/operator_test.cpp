@@ -195,31 +195,20 @@ double tolerance(DType type) {
   return type == DType::fp32 ? 1e-11 : 2e-5;  // a bf16 is off by up to 2⁻⁸ of itself
 }
 
-void expect_close(const Guarded& found, const Dense& expected, double bound, const std::string& what) {
-  ASSERT_EQ(found.matrix().rows, expected.rows) << what;
-  ASSERT_EQ(found.matrix().cols, expected.cols) << what;
-  const double error = normalised_error(found.read(), expected);
-  EXPECT_LE(error, bound) << what;
-  EXPECT_TRUE(found.intact()) << what << ": guard bytes were overwritten";
-  record(error, bound, what);
-}
-
-void expect_close(const Guarded& found, const Dense& expected, double bound, const Dense& terms,
-                  const std::string& what) {
-  expect_close(found.read(), expected, bound, terms, what);
-  EXPECT_TRUE(found.intact()) << what << ": guard bytes were overwritten";
-}
-
-void expect_close(const Dense& found, const Dense& expected, double bound, const Dense& terms,
-                  const std::string& what) {
-  for (const Dense* other : {&expected, &terms}) {
-    ASSERT_EQ(found.rows, other->rows) << what;
-    ASSERT_EQ(found.cols, other->cols) << what;
-  }
+void expect_close(const Dense& found, const Dense& expected, double bound, const std::string& what,
+                  const Dense& terms) {
+  ASSERT_EQ(found.rows, expected.rows) << what;
+  ASSERT_EQ(found.cols, expected.cols) << what;
   const double error = squared_distance(found, expected);
   const double allowed = bound * sum_of_squares(expected) + tolerance(DType::fp32) * sum_of_squares(terms);
   EXPECT_LE(error, allowed) << what;
   record(error, allowed, what);
+}
+
+void expect_close(const Guarded& found, const Dense& expected, double bound, const std::string& what,
+                  const Dense& terms) {
+  expect_close(found.read(), expected, bound, what, terms);
+  EXPECT_TRUE(found.intact()) << what << ": guard bytes were overwritten";
 }
 
 void expect_within(double found, double expected, double allowed, const std::string& what) {

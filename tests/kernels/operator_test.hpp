@@ -54,7 +54,8 @@ class Guarded {
   Matrix view_;
 };
 
-/// The random numbers of this process; PLUMBLINE_TEST_SEED repeats a run.
+/// The random numbers of the running test. They follow from a seed that is printed and from the test's name:
+/// PLUMBLINE_TEST_SEED repeats a run, also of one test alone.
 std::mt19937_64& random_engine();
 std::int64_t random_integer(std::int64_t lowest, std::int64_t highest);
 Guarded random_matrix(std::int64_t rows, std::int64_t cols, DType type, std::int64_t gap = 0,
@@ -65,8 +66,19 @@ Guarded random_matrix(std::int64_t rows, std::int64_t cols, DType type, std::int
 double normalised_error(const Dense& found, const Dense& expected);
 /// The bound for one rounding to `type` after fp32 arithmetic.
 double tolerance(DType type);
-/// Values and guard bytes.
-void expect_close(const Guarded& found, const Dense& expected, double bound, const std::string& what);
+/// Σ(found - expected)² <= bound·Σ expected². Where the values are sums whose terms may cancel, `terms` holds
+/// the size of the terms behind each entry: fp32 arithmetic rounds the terms, not their sum, and
+/// tolerance(fp32)·Σ terms² is allowed on top.
+void expect_close(const Dense& found, const Dense& expected, double bound, const std::string& what,
+                  const Dense& terms = {});
+/// The same, and the guard bytes.
+void expect_close(const Guarded& found, const Dense& expected, double bound, const std::string& what,
+                  const Dense& terms = {});
+/// |found - expected| <= allowed.
+void expect_within(double found, double expected, double allowed, const std::string& what);
+// The largest error of a test as a share of what was allowed is its property `largest_share_of_bound`
+// (--gtest_output=json). A bound that is derived from rounding leaves room: over many seeds no share comes
+// near 1.
 
 /// Gradient of Σ weights·f(x) towards x by central differences.
 Dense numerical_gradient(const std::function<Dense(const Dense&)>& f, const Dense& x, const Dense& weights);

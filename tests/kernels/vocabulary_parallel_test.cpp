@@ -114,7 +114,7 @@ void check(const Case& which, const Storage& storage) {
     const std::int64_t first = s * which.columns;
     const Guarded alpha(1, kTokens, DType::fp32);
     const double loss = operators().vocab_combine(gathered, targets, which.columns, s, alpha);
-    EXPECT_NEAR(loss, expected.loss, 1e-5 * (1 + expected.loss)) << what;
+    expect_within(loss, expected.loss, 1e-5 * (1 + expected.loss), what + ": loss");
     EXPECT_TRUE(alpha.intact());
 
     // The product before alpha was known, and with a row of the table for every token.
@@ -153,7 +153,8 @@ void check(const Case& which, const Storage& storage) {
     }
     for (std::int64_t k = 0; k < kHidden; ++k) EXPECT_EQ(part(2, k), 0) << what << ": masked";
   }
-  EXPECT_LE(normalised_error(input_gradient, expected.input_gradient), 4 * tolerance(storage.type)) << what;
+  expect_close(input_gradient, expected.input_gradient, 4 * tolerance(storage.type),
+               what + ": input gradient");
 }
 
 TEST(VocabularyParallel, ShardsGiveTheWhole) {
