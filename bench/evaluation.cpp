@@ -54,7 +54,7 @@ HardwareProfile hardware_of(const RunConfig& config, std::string& note) {
   return rough_guess();
 }
 
-Record start_record(const std::string& id, const RunConfig& config) {
+Record start_record(const std::string& id, const RunConfig& config, Asked asked) {
   Record record;
   record.id = id;
   record.config = describe(config);
@@ -63,7 +63,8 @@ Record start_record(const std::string& id, const RunConfig& config) {
   if (const auto reason = why_invalid(config)) {
     record.status = Status::invalid;
     record.reason = *reason;
-  } else if (const auto missing = why_unsupported(config)) {
+  } else if (const auto missing =
+                 asked == Asked::prediction ? why_unpredictable(config) : why_unsupported(config)) {
     record.status = Status::unsupported;
     record.reason = *missing;
   }

@@ -21,9 +21,11 @@ std::string default_profile_path();
 /// whatever the profile says about shared processors.
 HardwareProfile hardware_of(const RunConfig& config, std::string& note);
 
-/// A record with configuration, machine and model, and the prediction where the model covers the
-/// configuration; status `invalid` with the reason when the sizes do not divide.
-Record start_record(const std::string& id, const RunConfig& config);
+enum class Asked { prediction, measurement };
+
+/// A record with configuration, machine and model; status `invalid` with the reason when the sizes do not
+/// divide, `unsupported` when this build cannot do what is asked for.
+Record start_record(const std::string& id, const RunConfig& config, Asked asked);
 
 /// Whether this machine has what the configuration's backend needs to be measured. For backend cuda the
 /// record gets the devices, the libraries and the label of ranks that share a GPU, and without a device the

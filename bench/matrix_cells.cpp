@@ -14,7 +14,7 @@ namespace plumbline {
 namespace {
 
 void predict_cell(const MatrixCell& cell, const std::string& folder, std::string& note, Record& record) {
-  Record started = start_record(cell.id, cell.config);
+  Record started = start_record(cell.id, cell.config, Asked::measurement);
   record.config = std::move(started.config);
   record.model = started.model;
   record.status = started.status;

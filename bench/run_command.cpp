@@ -104,7 +104,7 @@ std::string timeline_text(const Schedule& schedule, const CellTimelines& timelin
 
 int launch_and_compare(const RunCommand& command, bool quiet) {
   const RunConfig config = command.config.load();
-  Record record = start_record("run", config);
+  Record record = start_record("run", config, Asked::measurement);
   if (record.status != Status::ok || !has_device(config, record)) throw InputError(record.reason);
   std::string note;
   const Schedule schedule = schedule_for(config);

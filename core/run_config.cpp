@@ -164,8 +164,16 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
   if (config.attention_backend == AttentionBackend::unfused && config.backend != Backend::emulated) {
     return only("attention_backend", "unfused", "fused on cpu and cuda, unfused on emulated");
   }
-  if (config.precision == DType::fp16) return only("precision", "fp16", "fp32 and bf16");
+  if (config.precision == DType::fp16 && config.backend != Backend::emulated) {
+    return only("precision", "fp16", "fp32 and bf16 on cpu and cuda, fp16 on emulated");
+  }
   return std::nullopt;
+}
+
+std::optional<std::string> why_unpredictable(const RunConfig& config) {
+  RunConfig anywhere = config;
+  if (!config.hardware.empty()) anywhere.backend = Backend::emulated;
+  return why_unsupported(anywhere);
 }
 
 std::vector<std::pair<std::string, std::string>> describe(const RunConfig& config) {

@@ -109,6 +109,10 @@ std::optional<std::string> why_invalid(const RunConfig& config);
 /// line that names the key.
 std::optional<std::string> why_unsupported(const RunConfig& config);
 
+/// Why a valid configuration cannot be predicted, or empty: on named hardware, which need not be here,
+/// whatever the emulated backend executes can be.
+std::optional<std::string> why_unpredictable(const RunConfig& config);
+
 using Overrides = std::vector<std::pair<std::string, std::string>>;  // key, value
 
 /// Reads a configuration file and applies `--set` overrides. Keys may be given in their short or dashed form

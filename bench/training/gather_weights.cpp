@@ -1,6 +1,5 @@
 // Puts a split model's tensors together on one rank.
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <string>
 #include <utility>
@@ -8,6 +7,7 @@
 
 #include "bench/training/views.hpp"
 #include "bench/training/weights.hpp"
+#include "core/half_floats.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -19,11 +19,10 @@ std::vector<float> download_as_float(Operators& operators, const Matrix& x) {
     operators.download(x, values.data());
     return values;
   }
-  // bf16 is the upper half of a float.
   std::vector<std::uint16_t> halves(count);
   operators.download(x, halves.data());
   std::transform(halves.begin(), halves.end(), values.begin(),
-                 [](std::uint16_t half) { return std::bit_cast<float>(std::uint32_t{half} << 16); });
+                 x.dtype == DType::bf16 ? from_bf16 : from_fp16);
   return values;
 }
 

@@ -1,13 +1,10 @@
 #include "bench/training/weights.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <bit>
-#include <cmath>
 
 #include "bench/training/views.hpp"
 #include "core/error.hpp"
+#include "core/half_floats.hpp"
 
 namespace plumbline::training {
 
@@ -34,21 +31,11 @@ std::vector<float> read_row(const StageEntry& stage, int unit, std::int64_t elem
   return row;
 }
 
-/// To the nearest bf16, ties to even; a NaN stays one.
-std::uint16_t nearest_bf16(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  if (std::isnan(value)) return static_cast<std::uint16_t>((bits >> 16) | 0x40U);
-  return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
-}
-
 /// Rounded on the host where the values have no fp32 master: a teacher's.
 void upload_rounded(Operators& operators, const float* from, const Matrix& to) {
   if (to.dtype == DType::fp32) return operators.upload(from, to);
-  if (to.dtype != DType::bf16) {
-    throw Error(fmt::format("weights: found type {}, expected fp32 or bf16", name_of(to.dtype)));
-  }
   std::vector<std::uint16_t> halves(static_cast<std::size_t>(to.elements()));
-  std::transform(from, from + to.elements(), halves.begin(), nearest_bf16);
+  std::transform(from, from + to.elements(), halves.begin(), to.dtype == DType::bf16 ? to_bf16 : to_fp16);
   operators.upload(halves.data(), to);
 }
 

@@ -331,6 +331,17 @@ TEST_F(ConfigFolder, WhyUnsupportedNamesTheKey) {
               HasSubstr("hardware: missing"));
 }
 
+TEST_F(ConfigFolder, WhatOnlyTheEmulatedBackendDoesIsPredictedOnNamedHardware) {
+  for (const std::string line : {"precision: fp16\n", "attention_backend: unfused\n"}) {
+    const std::string named = line + "hardware: v100-sxm-32gb\n";
+    EXPECT_TRUE(why_unsupported(load(kTiny + named))) << line;
+    EXPECT_EQ(why_unsupported(load(kTiny + named + "backend: emulated\n")), std::nullopt) << line;
+    EXPECT_EQ(why_unpredictable(load(kTiny + named)), std::nullopt) << line;
+    EXPECT_TRUE(why_unpredictable(load(kTiny + line))) << line;
+  }
+  EXPECT_TRUE(why_unpredictable(load(std::string(kTiny) + "context_parallel_size: 2\n")));
+}
+
 TEST_F(ConfigFolder, SplitVocabulariesAndLayerDistributions) {
   struct Case {
     const char* lines;
