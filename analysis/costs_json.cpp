@@ -78,10 +78,10 @@ class StageReader {
 Costs parse_costs_json(std::string_view text, const std::string& origin, const Schedule& schedule) {
   const Json json = parse_json_object(text, origin, 4);
   const JsonKeys keys(json, origin);
-  refuse_unknown(
-      json, origin,
-      {"stages", "p2p_us", "latency_us", "receive_busy_us", "reduce_gradients_us", "reduce_embedding_us",
-       "optimizer_us", "step_overhead_us", "overlap_factor", "processors", "processes_per_rank"});
+  refuse_unknown(json, origin,
+                 {"stages", "p2p_us", "latency_us", "receive_busy_us", "reduce_gradients_us",
+                  "reduce_embedding_us", "optimizer_us", "step_overhead_us", "overlap_factor", "processors",
+                  "processes_per_rank", "c0_us", "c1_us", "c2_us", "i1_us", "i2_us"});
   const Json* stages = keys.find("stages");
   const auto expected = static_cast<std::size_t>(schedule.stages);
   if (stages == nullptr || !stages->is_array() || (stages->size() != expected && stages->size() != 1)) {
@@ -106,6 +106,11 @@ Costs parse_costs_json(std::string_view text, const std::string& origin, const S
   costs.reduce_gradients = time("reduce_gradients_us");
   costs.reduce_embedding = time("reduce_embedding_us");
   costs.optimizer = time("optimizer_us");
+  for (const char* key : {"c0_us", "c1_us", "c2_us", "i1_us", "i2_us"}) {
+    if (schedule.vocab == VocabPasses::none && keys.find(key) != nullptr)
+      keys.fail(key, "the schedule has no vocabulary passes; leave it out");
+  }
+  costs.vocabulary = {time("c0_us"), time("c1_us"), time("c2_us"), time("i1_us"), time("i2_us")};
   costs.step_overhead = time("step_overhead_us");
   costs.overlap_factor = keys.number_or("overlap_factor", 0, 2, 1);
   constexpr std::int64_t kMaxProcesses = 1 << 20;

@@ -30,6 +30,8 @@ SimulationReport report_of(const Schedule& schedule, const Costs& costs, const T
       report.free_running_bubble = longest.value > 0 ? 1 - busy / longest : 0;
     }
   }
+  report.vocabulary_passes = !trace.collectives.empty();
+  report.vocabulary = vocabulary_overlap(trace);
   return report;
 }
 

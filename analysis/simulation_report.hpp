@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "analysis/costs.hpp"
+#include "core/collective_overlap.hpp"
 #include "core/schedule.hpp"
 #include "core/trace.hpp"
 
@@ -21,6 +22,8 @@ struct SimulationReport {
   double peak_in_flight = 0;
   int peak_rank = 0;
   std::vector<Rank> ranks;
+  bool vocabulary_passes = false;
+  VocabularyOverlap vocabulary{};  // of their collectives
 };
 
 SimulationReport report_of(const Schedule& schedule, const Costs& costs, const Trace& trace);

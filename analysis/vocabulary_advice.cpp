@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -112,6 +113,12 @@ std::string vocabulary_report(const RunConfig& config, const Schedule& schedule,
     text += fmt::format(
         "collectives of the vocabulary: {:.4g} s per step and rank, {:.4g} s of it exposed ({:.1f} %)\n",
         all.value, exposed.value, all.value > 0 ? exposed / all * 100 : 0);
+    for (const VocabularyCall call : {VocabularyCall::statistics, VocabularyCall::hidden_gradient}) {
+      const double overlapped = prediction.vocabulary[static_cast<std::size_t>(call)].overlapped;
+      if (std::isnan(overlapped)) continue;
+      text += fmt::format("  {}: in the steady state {:.1f} % of its time has computation beside it\n",
+                          name_of(call), 100 * overlapped);
+    }
   }
   if (schedule.ranks * config.microbatches() > kCheap) return text;
   const auto best = best_alternative(config, prediction, hardware, schedule_for);

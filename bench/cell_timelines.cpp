@@ -37,6 +37,13 @@ Timeline measured_timeline(const training::TrainingResult& result) {
       event.end = std::max(event.end, event.start);
     }
   }
+  for (auto& events : timeline.trace.collectives) {
+    for (CollectiveEvent& event : events) {
+      event.start = std::max(event.start, Seconds{0});
+      event.end = std::max(event.end, event.start);
+      event.waited_from = std::max(event.waited_from, Seconds{0});
+    }
+  }
   return timeline;
 }
 

@@ -11,6 +11,7 @@
 
 #include "bench/record_device.hpp"
 #include "core/arena.hpp"
+#include "core/collective_overlap.hpp"
 #include "core/communicator.hpp"
 #include "core/units.hpp"
 
@@ -59,6 +60,9 @@ struct TimeReport {
   Seconds optimizer;
   Seconds
       exposed_vocabulary{};  // waiting for the collectives of a cut vocabulary, part of the wait for others
+  /// The same by kind, with what they take and how much of it has computation beside it; nothing without a
+  /// cut vocabulary.
+  std::optional<VocabularyOverlap> vocabulary_collectives{};
 };
 
 struct ThroughputReport {

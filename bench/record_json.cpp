@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "bench/record.hpp"
+#include "bench/record_collectives.hpp"
 #include "bench/record_keys.hpp"
 #include "core/error.hpp"
 #include "core/text_input.hpp"
@@ -63,15 +64,17 @@ OrderedJson to_json(const MemoryReport& memory) {
 }
 
 OrderedJson to_json(const TimeReport& time) {
-  return {{"step_s", number(time.step.value)},
-          {"bubble_ratio", number(time.bubble_ratio)},
-          {"bubble_fraction", number(time.bubble_fraction)},
-          {"compute_s", number(time.compute.value)},
-          {"exposed_tensor_s", number(time.exposed_tensor.value)},
-          {"exposed_pipeline_s", number(time.exposed_pipeline.value)},
-          {"exposed_data_s", number(time.exposed_data.value)},
-          {"optimizer_s", number(time.optimizer.value)},
-          {"exposed_vocabulary_s", number(time.exposed_vocabulary.value)}};
+  OrderedJson json = {{"step_s", number(time.step.value)},
+                      {"bubble_ratio", number(time.bubble_ratio)},
+                      {"bubble_fraction", number(time.bubble_fraction)},
+                      {"compute_s", number(time.compute.value)},
+                      {"exposed_tensor_s", number(time.exposed_tensor.value)},
+                      {"exposed_pipeline_s", number(time.exposed_pipeline.value)},
+                      {"exposed_data_s", number(time.exposed_data.value)},
+                      {"optimizer_s", number(time.optimizer.value)},
+                      {"exposed_vocabulary_s", number(time.exposed_vocabulary.value)}};
+  if (time.vocabulary_collectives) json["vocabulary_collectives"] = to_json(*time.vocabulary_collectives);
+  return json;
 }
 
 OrderedJson to_json(const ThroughputReport& throughput) {
@@ -186,7 +189,8 @@ TimeReport time_of(const Keys& keys, Unknown unknown) {
           {read("exposed_data_s")},
           {read("optimizer_s")},
           // An older record knows no cut vocabularies.
-          {keys.find("exposed_vocabulary_s") == nullptr ? 0.0 : read("exposed_vocabulary_s")}};
+          {keys.find("exposed_vocabulary_s") == nullptr ? 0.0 : read("exposed_vocabulary_s")},
+          vocabulary_collectives_of(keys)};
 }
 
 ThroughputReport throughput_of(const Keys& keys, Unknown unknown) {

@@ -85,6 +85,7 @@ PredictionReport report_of(const Prediction& prediction) {
                  time.exposed_data_s,
                  time.optimizer_s,
                  total_of(prediction.vocabulary, &CollectiveOverlap::waited)};
+  if (!prediction.trace.collectives.empty()) report.time.vocabulary_collectives = prediction.vocabulary;
   const Throughput& throughput = prediction.throughput;
   report.throughput = {throughput.tokens_per_s,         throughput.tokens_per_s_per_gpu,
                        throughput.model_tflops_per_gpu, throughput.mfu,
@@ -133,6 +134,8 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
     report.time.bubble_fraction = 1 - busy / window;
     report.time.bubble_ratio = window / busy - 1;
   }
+  if (!result.trace.collectives.empty())
+    report.time.vocabulary_collectives = vocabulary_overlap(result.trace);
   report.time.exposed_tensor = result.tensor_communication;
   report.time.compute = busy - result.tensor_communication;
   report.time.exposed_pipeline = window - busy;

@@ -14,6 +14,12 @@ namespace {
 std::string as_number(double value) {
   return fmt::format("{:.4g}", value);
 }
+std::string as_percent(double value) {
+  return std::isnan(value) ? "-" : fmt::format("{:.1f} %", 100 * value);
+}
+std::string known_time(double value) {
+  return std::isnan(value) ? "-" : readable_time(value);
+}
 std::string as_fraction(double value) {
   return fmt::format("{:.4f}", value);
 }
@@ -46,6 +52,7 @@ class Sheet {
       measured = value(m.memory, m.time, m.throughput);
       line += fmt::format("{:>14}", std::isnan(measured) ? "-" : print(measured));
     }
+    if (std::isnan(predicted) && std::isnan(measured)) return;
     if (predicted == 0 && measured == 0) return;  // nothing of this kind in this configuration
     if (both()) line += fmt::format("{:>12}", difference(predicted, measured, relative));
     text_ += line + '\n';
@@ -69,7 +76,7 @@ class Sheet {
  private:
   bool both() const { return record_.prediction && record_.measurement; }
   static std::string difference(double predicted, double measured, bool relative) {
-    if (std::isnan(measured)) return "-";
+    if (std::isnan(measured) || std::isnan(predicted)) return "-";
     if (!relative) return fmt::format("{:+.4f}", predicted - measured);
     return measured == 0 ? "-" : fmt::format("{:+.1f} %", 100 * (predicted / measured - 1));
   }
@@ -161,6 +168,26 @@ void time_rows(Sheet& sheet, bool split_vocabulary) {
   rate("model TFLOP/s per rank", &ThroughputReport::model_tflops_per_gpu);
 }
 
+/// Each collective of a cut vocabulary: how long it runs in a step, how much of that a rank waits, and in the
+/// steady state how much of it runs beside computation.
+void collective_rows(Sheet& sheet) {
+  for (const VocabularyCall call : kAllVocabularyCalls) {
+    const auto of = [call](const TimeReport& time) {
+      return time.vocabulary_collectives ? (*time.vocabulary_collectives)[static_cast<std::size_t>(call)]
+                                         : CollectiveOverlap{{NAN}, {NAN}, {NAN}};
+    };
+    sheet.row(
+        std::string(name_of(call)), [=](auto&, const TimeReport& time, auto&) { return of(time).time.value; },
+        known_time);
+    sheet.row(
+        "  exposed", [=](auto&, const TimeReport& time, auto&) { return of(time).exposed.value; },
+        known_time);
+    sheet.row(
+        "  beside compute, steady", [=](auto&, const TimeReport& time, auto&) { return of(time).overlapped; },
+        as_percent, false);
+  }
+}
+
 /// What is known about the steps of a run; an emulated one may have neither times nor a loss.
 std::string steps_line(const MeasurementReport& m) {
   std::string line = fmt::format("{} timed step{}", m.samples, m.samples == 1 ? "" : "s");
@@ -213,6 +240,7 @@ std::string side_by_side(const Record& record) {
   const bool split_vocabulary = std::ranges::any_of(
       record.config, [](const auto& key) { return key.first == "vocab_parallel" && key.second != "none"; });
   time_rows(sheet, split_vocabulary);
+  if (split_vocabulary) collective_rows(sheet);
   const bool timed = record.measurement && !std::isnan(record.measurement->time.step.value);
   const ThroughputReport& throughput =
       timed || !record.prediction ? record.measurement->throughput : record.prediction->throughput;

@@ -47,6 +47,34 @@ void write_file(const std::string& path, const std::string& text) {
     throw InputError(fmt::format("{}: cannot be written, expected a path in a folder that exists", path));
 }
 
+/// How each collective of a cut vocabulary hides; nothing in a schedule without.
+nlohmann::ordered_json collectives_json(const VocabularyOverlap& overlap) {
+  nlohmann::ordered_json json;
+  for (const VocabularyCall call : kAllVocabularyCalls) {
+    const CollectiveOverlap& each = overlap[static_cast<std::size_t>(call)];
+    auto& row = json[std::string(short_name(call))];
+    row = {{"time_us", each.time.value * 1e6},
+           {"exposed_us", each.exposed.value * 1e6},
+           {"waited_us", each.waited.value * 1e6},
+           {"overlapped", nullptr}};
+    if (std::isfinite(each.overlapped)) row["overlapped"] = each.overlapped;
+  }
+  return json;
+}
+
+std::string collectives_text(const VocabularyOverlap& overlap) {
+  std::string text = fmt::format("\n{:<24} {:>10} {:>12} {:>12} {:>26}\n", "per rank and step", "time us",
+                                 "exposed us", "waited us", "beside compute, steady");
+  for (const VocabularyCall call : kAllVocabularyCalls) {
+    const CollectiveOverlap& each = overlap[static_cast<std::size_t>(call)];
+    text +=
+        fmt::format("{:<24} {:>10.1f} {:>12.1f} {:>12.1f} {:>26}\n", name_of(call), each.time.value * 1e6,
+                    each.exposed.value * 1e6, each.waited.value * 1e6,
+                    std::isfinite(each.overlapped) ? fmt::format("{:.1f} %", 100 * each.overlapped) : "-");
+  }
+  return text;
+}
+
 nlohmann::ordered_json json_of(const SimulationReport& report, const CriticalPath& path) {
   nlohmann::ordered_json json;
   json["makespan_us"] = report.makespan.value * 1e6;
@@ -60,6 +88,7 @@ nlohmann::ordered_json json_of(const SimulationReport& report, const CriticalPat
                      {"idle_us", rank.idle.value * 1e6},
                      {"peak_in_flight", rank.peak_in_flight}});
   }
+  if (report.vocabulary_passes) json["vocabulary_collectives"] = collectives_json(report.vocabulary);
   auto& critical = json["critical_path"];
   critical["transfers_us"] = path.transfers.value * 1e6;
   critical["saved_by_free_transfers_us"] = path.on_transfers.value * 1e6;
@@ -84,6 +113,7 @@ std::string text_of(const Schedule& schedule, const SimulationReport& report, co
     text += fmt::format("{:>5} {:>14.1f} {:>14.1f} {:>8.4g}\n", rank, report.ranks[rank].busy.value * 1e6,
                         report.ranks[rank].idle.value * 1e6, report.ranks[rank].peak_in_flight);
   }
+  if (report.vocabulary_passes) text += collectives_text(report.vocabulary);
   text += fmt::format(
       "\nlongest chain: transfers {:.1f} us; free transfers would save {:.1f} us, equal stages {:.1f} us "
       "(slowest: stage {})\n",

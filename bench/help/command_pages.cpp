@@ -150,7 +150,10 @@ std::vector<CommandPage> make_pages() {
         "rank holds, and the longest chain of actions that the makespan hangs on.",
         "A costs file names times in microseconds per stage: {\"stages\": [{\"forward_us\": 100, "
         "\"backward_us\": 200}], "
-        "\"p2p_us\": 5}; one entry stands for all stages."},
+        "\"p2p_us\": 5}; one entry stands for all stages. Schedules with vocabulary passes take the times of "
+        "their collectives as \"c0_us\" (broadcast of X), \"c1_us\" (all-gather of statistics), \"c2_us\" "
+        "(all-reduce of dX), \"i1_us\" (all-reduce of the embedded tokens) and \"i2_us\" (broadcast of their "
+        "gradient); how much of them runs beside computation in the steady state is said below the ranks."},
        {{"plumbline simulate --schedule zb-h1 --pp 4 --microbatches 8 --costs costs.json",
          "A schedule by name"},
         {"plumbline simulate mine.csv --costs costs.json --timeline",

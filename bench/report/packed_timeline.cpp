@@ -8,9 +8,12 @@
 #include <unordered_map>
 
 #include "bench/report/critical_chain.hpp"
+#include "core/trace_lanes.hpp"
 
 namespace plumbline {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 static_assert(std::endian::native == std::endian::little, "columns are written as they lie in memory");
 
@@ -112,6 +115,22 @@ PackedTimeline pack(const Timeline& timeline, const Timeline* other, bool with_m
                    {"ranks", std::move(counts)},
                    {"chain", chain.size()},
                    {"memory", changes.when.size()}};
+  if (!timeline.trace.collectives.empty()) {
+    Json ranks = Json::array();
+    for (const auto& events : timeline.trace.collectives) {
+      Json row = Json::array();
+      for (const CollectiveEvent& event : events) {
+        const auto [from, to] = wait_of(event);
+        const bool waits = to > from;
+        for (const std::uint32_t number :
+             {static_cast<std::uint32_t>(event.call), event.microbatch, ticks(event.start), ticks(event.end),
+              waits ? ticks(from) : 0, waits ? ticks(to) : 0})
+          row.push_back(number);
+      }
+      ranks.push_back(std::move(row));
+    }
+    packed.header["collectives"] = std::move(ranks);
+  }
   append(packed.bytes, changes.bytes);
   for (const std::vector<std::uint32_t>& column :
        {std::cref(start), std::cref(length), std::cref(microbatch), std::cref(partner), std::cref(chain),

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -24,6 +26,8 @@ constexpr std::size_t kMaxRanks = std::size_t{1} << 16;
 constexpr int kMaxDepth = 8;
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 56;
 constexpr double kMaxSeconds = 1e9;
+constexpr std::uint32_t kMaxMicrobatch = 1U << 30;
+constexpr const char* kCollectiveTimes[] = {"start_s", "end_s", "waited_from_s", "waited_s"};
 
 [[noreturn]] void fail(const std::string& where, const std::string& what) {
   throw InputError(where + ": " + what);
@@ -39,6 +43,17 @@ Json bytes_of(const std::vector<MemorySample>& samples, MemoryBreakdown MemorySa
   return rows;
 }
 
+Json collectives_to_json(const std::vector<CollectiveEvent>& events) {
+  Json json = {{"names", Json::array()}};
+  for (const char* key : kCollectiveTimes) json[key] = Json::array();
+  for (const CollectiveEvent& event : events) {
+    json["names"].push_back(fmt::format("{} {}", short_name(event.call), event.microbatch));
+    const Seconds times[] = {event.start, event.end, event.waited_from, event.waited};
+    for (std::size_t i = 0; i < std::size(times); ++i) json[kCollectiveTimes[i]].push_back(times[i].value);
+  }
+  return json;
+}
+
 Json to_json(const std::optional<Timeline>& timeline) {
   if (!timeline) return nullptr;
   Json ranks = Json::array();
@@ -49,6 +64,8 @@ Json to_json(const std::optional<Timeline>& timeline) {
       row["start_s"].push_back(event.start.value);
       row["end_s"].push_back(event.end.value);
     }
+    if (rank < timeline->trace.collectives.size())
+      row["collectives"] = collectives_to_json(timeline->trace.collectives[rank]);
     if (rank < timeline->memory.size() && !timeline->memory[rank].empty()) {
       row["peak_bytes"] = bytes_of(timeline->memory[rank], &MemorySample::peak);
       row["after_bytes"] = bytes_of(timeline->memory[rank], &MemorySample::after);
@@ -88,6 +105,43 @@ MemoryBreakdown breakdown_of(const Json& row, const std::string& where) {
   return bytes;
 }
 
+/// "C1 12".
+CollectiveEvent collective_of(const Json& name, const std::string& where) {
+  if (name.is_string()) {
+    const std::string_view text = name.get_ref<const std::string&>();
+    for (const VocabularyCall call : kAllVocabularyCalls) {
+      if (text.substr(0, 2) != short_name(call) || text.substr(2, 1) != " ") continue;
+      CollectiveEvent event;
+      event.call = call;
+      const char* end = text.data() + text.size();
+      const auto [stop, error] = std::from_chars(text.data() + 3, end, event.microbatch);
+      if (error == std::errc{} && stop == end && event.microbatch <= kMaxMicrobatch) return event;
+    }
+  }
+  fail(where, "expected one collective, such as \"C1 3\"");
+}
+
+/// Of one rank; nothing where it has none.
+std::vector<CollectiveEvent> collectives_of(const Json& row, const std::string& origin) {
+  std::vector<CollectiveEvent> events;
+  const auto found = row.find("collectives");
+  if (found == row.end()) return events;
+  const std::string where = origin + ", collectives";
+  if (!found->is_object()) fail(where, "expected a JSON object");
+  for (const Json& name : list_of(*found, "names", std::string::npos, where))
+    events.push_back(collective_of(name, where));
+  for (const char* key : kCollectiveTimes) list_of(*found, key, events.size(), where);
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    CollectiveEvent& event = events[i];
+    Seconds* const times[] = {&event.start, &event.end, &event.waited_from, &event.waited};
+    const std::string at = fmt::format("{} {}", where, i + 1);
+    for (std::size_t time = 0; time < std::size(times); ++time)
+      *times[time] = {time_of((*found)[kCollectiveTimes[time]][i], at)};
+    if (event.end < event.start) fail(at, "ends before it starts");
+  }
+  return events;
+}
+
 void add_rank(const Json& row, const std::string& where, Timeline& timeline) {
   if (!row.is_object()) fail(where, "expected a JSON object");
   const Json& actions = list_of(row, "actions", std::string::npos, where);
@@ -118,6 +172,11 @@ void add_rank(const Json& row, const std::string& where, Timeline& timeline) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return events[a].start < events[b].start; });
+  std::vector<CollectiveEvent> collectives = collectives_of(row, where);
+  if (!collectives.empty()) {
+    timeline.trace.collectives.resize(timeline.trace.ranks.size());
+    timeline.trace.collectives.push_back(std::move(collectives));
+  }
   auto& sorted = timeline.trace.ranks.emplace_back();
   auto& sorted_memory = timeline.memory.emplace_back();
   for (const std::size_t i : order) {

@@ -270,7 +270,21 @@ constexpr BrokenCosts kBrokenCosts[] = {
     {R"({"stages":[{"forward_us":1,"backward_us":1}],"p2p":3})", "unknown key"},
     {R"({"stages":[{"forward_us":1,"backward_us":1}],"p2p_us":-3})", "p2p_us"},
     {R"({"stages":[7]})", "expected an object"},
+    {R"({"stages":[{"forward_us":1,"backward_us":1}],"c1_us":3})", "no vocabulary passes"},
+    {R"({"stages":[{"forward_us":1,"backward_us":1}],"c3_us":3})", "unknown key"},
 };
+
+TEST(CostsJson, CollectivesOfACutVocabulary) {
+  const Schedule schedule = vocab_one_f_one_b(2, 4, VocabPasses::two_barriers);
+  const std::string stage =
+      R"({"stages":[{"forward_us":1,"backward_us":2,"vocab_forward_us":1,"vocab_backward_us":1,)"
+      R"("input_forward_us":1,"input_backward_us":1}])";
+  const Costs costs =
+      parse_costs_json(stage + R"(,"c0_us":5,"c1_us":4,"c2_us":3,"i1_us":2,"i2_us":1})", "c.json", schedule);
+  for (std::size_t call = 0; call < kVocabularyCalls; ++call)
+    EXPECT_DOUBLE_EQ(costs.vocabulary.all()[call].value, (5 - static_cast<double>(call)) * 1e-6);
+  EXPECT_THROW(parse_costs_json(stage + R"(,"c1_us":-4})", "c.json", schedule), InputError);
+}
 
 TEST(CostsJson, ReadsAndRefuses) {
   const Schedule schedule = one_f_one_b(2, 4);

@@ -179,12 +179,16 @@ struct Perfetto {
     }
     ASSERT_TRUE(tracks.contains(uuid)) << "an event on a track that was not described";
     if (type == 1) {
-      EXPECT_EQ(open_[uuid]++, 0) << "slices overlap on " << tracks[uuid];
+      // Only the wait for a collective lies within another slice.
+      EXPECT_EQ(open_[uuid]++, name == "waited for" ? 1 : 0) << "slices overlap on " << tracks[uuid];
       slices[uuid].push_back({name, timestamp, 0});
     } else if (type == 2) {
-      EXPECT_EQ(open_[uuid]--, 1);
-      slices[uuid].back().end = timestamp;
-      EXPECT_GE(timestamp, slices[uuid].back().begin);
+      const int open = open_[uuid]--;
+      ASSERT_GE(open, 1);
+      Slice* slice = &slices[uuid].back();
+      while (slice->end != 0) --slice;  // one within it has ended before
+      slice->end = timestamp;
+      EXPECT_GE(timestamp, slice->begin);
     } else {
       EXPECT_EQ(type, 4);
       counters[uuid].push_back(value);
@@ -230,6 +234,72 @@ TEST(Perfetto, TimesAreNanoseconds) {
       EXPECT_EQ(slice.end, 4'000'000'000U);
     }
   }
+}
+
+/// Two C0 under way together, a C1 that is waited for at its end, a C2 that nobody waits for.
+Sample with_collectives() {
+  Sample sample;
+  using enum VocabularyCall;
+  sample.trace.collectives = {{{hidden, 0, {1}, {2}, {0}, {0}},
+                               {hidden, 1, {1.5}, {2.5}, {0}, {0}},
+                               {statistics, 0, {2}, {3}, {2.75}, {0.5}},
+                               {hidden_gradient, 0, {3}, {4}, {5}, {0}}},
+                              {{hidden, 0, {0.5}, {2}, {1.5}, {0.5}}}};
+  return sample;
+}
+
+TEST(Perfetto, CollectivesHaveTracksOfTheirOwn) {
+  const Sample sample = with_collectives();
+  const Perfetto file(to_perfetto(sample.schedule, {{"predicted", sample.trace, nullptr}}));
+  std::map<std::string, std::vector<Slice>> found;
+  for (const auto& [uuid, slices] : file.slices) {
+    auto& all = found[file.tracks.at(uuid)];
+    all.insert(all.end(), slices.begin(), slices.end());
+  }
+  EXPECT_EQ(found.at("rank 0 C0 broadcast X").size(), 2U);
+  const std::vector<Slice>& gather = found.at("rank 0 C1 all-gather statistics");
+  ASSERT_EQ(gather.size(), 2U);
+  EXPECT_EQ(gather[0].name, "C1 0");
+  EXPECT_EQ(gather[1].name, "waited for");
+  EXPECT_EQ(gather[1].begin, 2'750'000'000U);
+  EXPECT_EQ(gather[1].end, 3'000'000'000U) << "no longer than the slice it lies in";
+  EXPECT_EQ(gather[0].end, 3'000'000'000U);
+  EXPECT_EQ(found.at("rank 0 C2 all-reduce dX").size(), 1U);
+  EXPECT_EQ(found.at("rank 1 C0 broadcast X").size(), 2U);
+  std::map<std::string, int> tracks;
+  for (const auto& [uuid, name] : file.tracks) ++tracks[name];
+  EXPECT_EQ(tracks.at("rank 0 C0 broadcast X"), 2) << "one each for what is under way together";
+}
+
+TEST(TraceJson, CollectivesHaveTracksOfTheirOwn) {
+  const Sample sample = with_collectives();
+  const auto json = nlohmann::json::parse(to_trace_json(sample.schedule, sample.trace));
+  std::map<std::uint64_t, std::string> tracks;
+  std::map<std::uint64_t, double> outer_end;
+  std::map<std::string, int> categories;
+  for (const auto& event : json["traceEvents"]) {
+    if (event["name"] == "thread_name") tracks[event["tid"]] = event["args"]["name"];
+    if (event["ph"] != "X") continue;
+    const std::string category = event["cat"];
+    ++categories[category];
+    const double begin = event["ts"];
+    const double end = begin + event["dur"].get<double>();
+    double& outer = outer_end[event["tid"]];
+    if (category == "exposed") {
+      EXPECT_LE(end, outer + 1e-6) << "a wait lies within its collective";
+    } else {
+      EXPECT_GE(begin, outer - 1e-6) << "slices overlap on " << tracks.at(event["tid"]);
+      outer = end;
+    }
+    if (category == "collective") {
+      EXPECT_NE(tracks.at(event["tid"]).find(event["name"].get<std::string>().substr(0, 2)),
+                std::string::npos);
+      EXPECT_TRUE(event["args"].contains("microbatch"));
+      EXPECT_TRUE(event["args"].contains("waited_us"));
+    }
+  }
+  EXPECT_EQ(categories.at("collective"), 5);
+  EXPECT_EQ(categories.at("exposed"), 2);
 }
 
 TEST(TraceJson, SlicesMessagesBytesAndRanks) {

@@ -32,6 +32,7 @@ function decodeTimeline(run, index) {
   timeline.stage = column(Uint16Array, count);
   timeline.type = column(Uint8Array, count);
   timeline.changeCategory = column(Uint8Array, header.memory);
+  timeline.collectives = header.collectives || [];
   let first = 0;
   for (const events of header.ranks) {
     timeline.ranks.push({first, end: first + events});

@@ -39,6 +39,13 @@ function compareTable(cell) {
   };
   row("Peak memory", "peak_bytes", p?.memory.peak_bytes, m?.memory.peak_bytes, bytes, "percent");
   for (const [name, key, write, kind] of timeRows) row(name, key, p?.time[key], m?.time[key], write, kind);
+  collectiveNames.forEach((name, i) => {
+    const call = ["C0", "C1", "C2", "I1", "I2"][i], of = (part) => part?.time.vocabulary_collectives?.[call];
+    if (!of(p) && !of(m)) return;
+    row(name, call + "_time_s", of(p)?.time_s, of(m)?.time_s, time, "percent");
+    row("exposed", call + "_exposed_s", of(p)?.exposed_s, of(m)?.exposed_s, time, "percent");
+    row("beside compute in the steady state", call + "_overlapped", of(p)?.overlapped, of(m)?.overlapped, share, "absolute");
+  });
   for (const [name, key, write, kind] of throughputRows) row(name, key, p?.throughput[key], m?.throughput[key], write, kind);
   const head = ["", "predicted", "measured", "difference"].map((text, i) => el("th", {scope: "col", class: i ? "num" : null}, text));
   return el("div", {class: "scroll compare", tabindex: "0", role: "region", "aria-label": "Predicted and measured figures"},

@@ -32,6 +32,9 @@ class Lanes {
     const lane = (timeline, rank, label) => {
       this.rows.push({timeline, rank, label, y, height: height - 2});
       y += height;
+      if (!timeline.collectives[rank]?.length) return;
+      this.rows.push({of: timeline, rank, label: "C0\u2013I2", y, height: collectivesHeight});
+      y += collectivesHeight + 4;
     };
     const title = (text, run) => {
       this.rows.push({title: text, run, y, height: 20});
@@ -85,11 +88,24 @@ class Lanes {
   /** {timeline, rank, event} under a point of the canvas, or null. */
   pick(x, y) {
     const inside = y + this.root.scrollTop;
-    const row = this.rows.find((each) => each.timeline && inside >= each.y && inside < each.y + each.height + 2);
+    const row = this.rows.find((each) => !each.title && inside >= each.y && inside < each.y + each.height + 2);
     if (!row || x < gutter || y < axisHeight) return null;
+    if (row.of) return this.pickCollective(row, x, inside);
     const ticks = this.timeAt(x) / row.timeline.tick;
     const event = eventAt(row.timeline, row.rank, ticks);
     return {timeline: row.timeline, rank: row.rank, event, ticks};
+  }
+
+  /** As pick(), of a lane of collectives: {timeline, rank, event: -1, collective} or null. */
+  pickCollective(row, x, y) {
+    const kind = Math.floor((y - row.y) / collectiveHeight);
+    const numbers = row.of.collectives[row.rank], ticks = this.timeAt(x) / row.of.tick;
+    for (let i = 0; i < numbers.length; i += 6) {
+      if (numbers[i] === kind && numbers[i + 2] <= ticks && ticks <= numbers[i + 3]) {
+        return {timeline: row.of, rank: row.rank, event: -1, ticks, collective: numbers.slice(i, i + 6)};
+      }
+    }
+    return null;
   }
 
   select(found, reveal) {
@@ -140,6 +156,7 @@ class Lanes {
     const boxes = new Map(), labels = [];
     const idle = (theme.lane.match(/[\d.]+/g) || [238, 240, 244]).slice(0, 3).map(Number);
     for (const row of rows) {
+      if (row.of) gatherCollectives(row, view, boxes, theme);
       if (!row.timeline) continue;
       const end = Math.min(view.width, view.x(secondsOf(row.timeline, row.timeline.pipelineEnd)));
       const from = Math.max(gutter, view.x(0));
@@ -173,7 +190,7 @@ class Lanes {
     context.textBaseline = "middle";
     for (const row of rows) {
       const middle = row.y + row.height / 2;
-      context.fillStyle = theme[row.title ? row.run : row.timeline.run];
+      context.fillStyle = theme[row.title ? row.run : (row.timeline || row.of).run];
       if (row.title) {
         context.font = "600 12px system-ui, sans-serif";
         context.fillText(row.title, 6, middle + 2);

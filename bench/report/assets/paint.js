@@ -15,6 +15,10 @@ const names = {
   ARE: "tied embedding reduction", OPT: "optimizer", SEND_TF: "send teacher activation",
   RECV_TF: "receive teacher activation",
 };
+const collectiveNames = ["C0 broadcast X", "C1 all-gather statistics", "C2 all-reduce dX", "I1 all-reduce embedded",
+  "I2 broadcast gradient"];
+const collectiveHeight = 4;
+const collectivesHeight = collectiveHeight * collectiveNames.length;
 const isTransfer = (name) => name.startsWith("SEND") || name.startsWith("RECV");
 const fillOf = data.types.map((name) => (isTransfer(name) ? fills.transfer : fills[name] || fills.transfer));
 
@@ -172,6 +176,22 @@ function gatherLane(lane, view, boxes, labels, idle) {
     if (h >= 10 && x1 - x0 > 15) addLabel(labels, kind, microbatch[i], (x0 + x1 - gap) / 2, top + h / 2, x1 - x0 - 4, h);
   }
   mixture.end();
+}
+
+/** The collectives of a cut vocabulary on one rank, a line per kind; what the rank waits in the colour of the path. */
+function gatherCollectives(row, view, boxes, theme) {
+  const numbers = row.of.collectives[row.rank], tick = row.of.tick;
+  const box = (fill, from, to, y) => {
+    const x0 = Math.max(gutter, view.x(from * tick)), x1 = Math.min(view.width, view.x(to * tick));
+    if (x1 >= gutter && x0 <= view.width && x1 >= x0) put(boxes, fill, x0, y, Math.max(x1 - x0, 0.5), collectiveHeight - 1);
+  };
+  for (const pass of [0, 1]) {
+    for (let i = 0; i < numbers.length; i += 6) {
+      const y = row.y + numbers[i] * collectiveHeight;
+      if (pass === 0) box(fills.transfer, numbers[i + 2], numbers[i + 3], y);
+      else if (numbers[i + 5] > numbers[i + 4]) box(theme.path, numbers[i + 4], numbers[i + 5], y);
+    }
+  }
 }
 
 function addLabel(labels, kind, microbatch, x, y, room, height) {

@@ -98,7 +98,9 @@ function legend(timelines) {
   const thin = el("i", {class: "swatch"});
   thin.style.background = fills.transfer;
   thin.style.height = "3px";
-  return el("ul", {class: "legend"}, items, el("li", {}, thin, "message, waiting included"),
+  const waits = timelines.some((timeline) => timeline.collectives.length)
+    ? el("li", {}, "thin lines: collectives of the split vocabulary, C0, C1, C2, I1, I2; coloured as the critical path where the rank waits") : null;
+  return el("ul", {class: "legend"}, items, el("li", {}, thin, "message, waiting included"), waits,
     el("li", {}, el("i", {class: "swatch hatch"}), "bubble: nothing to compute"), el("li", {}, line, "critical path"));
 }
 
@@ -128,6 +130,12 @@ function explanation(found, timelines) {
       "or focus the chart and use the arrow keys. Drag to move, Ctrl and wheel (or two fingers) to zoom.")];
   }
   const {timeline, rank, event} = found;
+  if (found.collective) {
+    const [kind, microbatch, start, end, from, to] = found.collective;
+    return [el("b", {}, collectiveNames[kind]), ` \u00b7 micro-batch ${microbatch}, rank ${rank}, ${timeline.run}`,
+      el("p", {class: "note"}, `from ${time(secondsOf(timeline, start))} to ${time(secondsOf(timeline, end))}; ` +
+        (to > from ? `the rank waits for it ${time(secondsOf(timeline, to - from))}` : "the rank does not wait for it"))];
+  }
   if (event < 0) {
     const after = found.ticks > timeline.pipelineEnd;
     return [el("b", {}, `Rank ${rank}, ${timeline.run}: ${after ? "the step is over" : "bubble"}`),
