@@ -1,5 +1,7 @@
 #include "bench/calibrate/assemble.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -46,6 +48,23 @@ void fill_from_smaller(Grid& grid) {
   }
 }
 
+/// Every unknown entry of attention that drops probabilities takes as many times as long as attention that
+/// does not, as it takes where both are known for fewer heads that share keys, else for a shorter sequence.
+void fill_from_undropped(Grid& dropping, Grid& plain) {
+  for (std::size_t x = 0; x < plain.x.size(); ++x) {
+    for (std::size_t y = 0; y < plain.y.size(); ++y) {
+      for (std::size_t z = 0; z < plain.z.size(); ++z) {
+        double& here = entry(dropping, x, y, z);
+        if (!std::isnan(here) || (x == 0 && z == 0)) continue;
+        const std::size_t known_x = z > 0 ? x : x - 1;
+        const std::size_t known_z = z > 0 ? z - 1 : z;
+        here =
+            entry(plain, x, y, z) * entry(dropping, known_x, y, known_z) / entry(plain, known_x, y, known_z);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<OperatorTimes> assemble(const std::vector<Cell>& cells, const std::vector<double>& seconds) {
@@ -64,6 +83,15 @@ std::vector<OperatorTimes> assemble(const std::vector<Cell>& cells, const std::v
     const GridAxes axes = gemm ? gemm_axes() : attention_axes();
     Grid& grid = grid_of(gemm ? table.gemm : table.attention, cell.key, axes);
     entry(grid, place(axes.x, cell.at[0]), place(axes.y, cell.at[1]), place(axes.z, cell.at[2])) = seconds[i];
+  }
+  for (OperatorTimes& table : tables) {
+    for (const char* pass : {"forward", "backward"}) {
+      for (const DType type : {DType::fp32, DType::bf16}) {
+        const auto dropping = table.attention.find(fmt::format("{}_dropout.{}", pass, name_of(type)));
+        if (dropping == table.attention.end()) continue;
+        fill_from_undropped(dropping->second, table.attention.at(fmt::format("{}.{}", pass, name_of(type))));
+      }
+    }
   }
   for (std::size_t set = tables.size(); set-- > 0;) {
     for (auto& [key, grid] : tables[set].gemm) {

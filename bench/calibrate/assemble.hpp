@@ -10,7 +10,8 @@ namespace plumbline::calibration {
 
 /// One table per working set. A GEMM that was left out because it takes too long gets the rate of the largest
 /// measured product with fewer tokens, else narrower, else shallower; one that does not fit the private
-/// cache, the time of the next working set. `cells` and `seconds` go together.
+/// cache, the time of the next working set. Attention that drops probabilities, where it was left out, takes
+/// as many times what it takes without as where it was measured. `cells` and `seconds` go together.
 std::vector<OperatorTimes> assemble(const std::vector<Cell>& cells, const std::vector<double>& seconds);
 
 /// Adds the tables of `more`, which has the same working sets (another storage type's).

@@ -102,54 +102,71 @@ std::vector<Cell> gemm_cells(DType storage) {
   return cells;
 }
 
+namespace {
+
+constexpr std::int64_t kHeads = 8;
+
+CellCall prepare_attention(Operators& op, Pools& pools, const AttentionShape& shape, bool backward) {
+  const std::int64_t q = shape.heads * shape.head_dim;
+  const std::int64_t k = shape.kv_heads * shape.head_dim;
+  const std::int64_t row = size_of(pools.storage()) * (2 * q + 2 * k);
+  pools.begin(kWorkingSets[1], {shape.seq * row * (backward ? 2 : 1)});
+  const Matrix scratch = pools.scratch(op.attention_scratch(shape, pools.storage()));
+  const Matrix lse = pools.scratch(shape.heads * shape.seq).reshaped(shape.heads, shape.seq);
+  const Rotation out = pools.output(shape.seq, q);
+  if (!backward) {
+    const Matrix qkv = pools.fresh(shape.seq, q + 2 * k);
+    return [=, &op](std::int64_t call) {
+      op.attention_forward(shape, qkv.columns(0, q), qkv.columns(q, k), qkv.columns(q + k, k), out.at(call),
+                           lse, scratch);
+    };
+  }
+  const Rotation qkv = pools.saved(shape.seq, q + 2 * k);
+  const Rotation dqkv = pools.output(shape.seq, q + 2 * k);
+  const Matrix dout = pools.fresh(shape.seq, q);
+  return [=, &op](std::int64_t call) {
+    const Matrix x = qkv.at(call);
+    const Matrix dx = dqkv.at(call);
+    op.attention_backward(shape, x.columns(0, q), x.columns(q, k), x.columns(q + k, k), out.at(call), lse,
+                          dout, dx.columns(0, q), dx.columns(q, k), dx.columns(q + k, k), scratch);
+  };
+}
+
+Cell attention_cell(DType storage, bool backward, const std::array<double, 3>& at, double probability) {
+  Cell cell;
+  cell.table = Table::attention;
+  cell.key = fmt::format("{}{}.{}", backward ? "backward" : "forward", probability > 0 ? "_dropout" : "",
+                         name_of(storage));
+  cell.at = at;
+  cell.working_set = 1;
+  cell.storage = storage;
+  cell.parts = kHeads;
+  AttentionShape shape;
+  shape.seq = static_cast<std::int64_t>(at[0]);
+  shape.heads = kHeads;
+  shape.kv_heads = kHeads / static_cast<std::int64_t>(at[2]);
+  shape.head_dim = static_cast<std::int64_t>(at[1]);
+  shape.dropout.probability = probability;
+  cell.prepare = [=](Operators& op, Pools& pools) { return prepare_attention(op, pools, shape, backward); };
+  return cell;
+}
+
+}  // namespace
+
 std::vector<Cell> attention_cells(DType storage) {
-  constexpr std::int64_t kHeads = 8;
+  constexpr double kProbability = 0.1;
+  // Drawing takes as long for every pair of query and key: the rest of the grid follows (assemble.hpp).
+  constexpr double kLongestDropping = 256;
   std::vector<Cell> cells;
   const GridAxes axes = attention_axes();
   for (const bool backward : {false, true}) {
     for (const double seq : axes.x) {
       for (const double head_dim : axes.y) {
         for (const double group : axes.z) {
-          Cell cell;
-          cell.table = Table::attention;
-          cell.key = fmt::format("{}.{}", backward ? "backward" : "forward", name_of(storage));
-          cell.at = {seq, head_dim, group};
-          cell.working_set = 1;
-          cell.storage = storage;
-          cell.parts = kHeads;
-          AttentionShape shape;
-          shape.seq = static_cast<std::int64_t>(seq);
-          shape.heads = kHeads;
-          shape.kv_heads = kHeads / static_cast<std::int64_t>(group);
-          shape.head_dim = static_cast<std::int64_t>(head_dim);
-          cell.prepare = [shape, backward](Operators& op, Pools& pools) -> CellCall {
-            const std::int64_t q = shape.heads * shape.head_dim;
-            const std::int64_t k = shape.kv_heads * shape.head_dim;
-            const std::int64_t row = size_of(pools.storage()) * (2 * q + 2 * k);
-            pools.begin(kWorkingSets[1], {shape.seq * row * (backward ? 2 : 1)});
-            const Matrix scratch = pools.scratch(op.attention_scratch(shape, pools.storage()));
-            const Matrix lse = pools.scratch(shape.heads * shape.seq).reshaped(shape.heads, shape.seq);
-            const Rotation out = pools.output(shape.seq, q);
-            if (!backward) {
-              const Matrix qkv = pools.fresh(shape.seq, q + 2 * k);
-              return [=, &op](std::int64_t call) {
-                op.attention_forward(shape, qkv.columns(0, q), qkv.columns(q, k), qkv.columns(q + k, k),
-                                     out.at(call), lse, scratch);
-              };
-            }
-            const Rotation qkv = pools.saved(shape.seq, q + 2 * k);
-            const Rotation dqkv = pools.output(shape.seq, q + 2 * k);
-            const Matrix dout = pools.fresh(shape.seq, q);
-            return [=, &op](std::int64_t call) {
-              const Matrix x = qkv.at(call);
-              const Matrix dx = dqkv.at(call);
-              op.attention_backward(shape, x.columns(0, q), x.columns(q, k), x.columns(q + k, k),
-                                    out.at(call), lse, dout, dx.columns(0, q), dx.columns(q, k),
-                                    dx.columns(q + k, k), scratch);
-            };
-          };
-          cells.push_back(std::move(cell));
+          cells.push_back(attention_cell(storage, backward, {seq, head_dim, group}, 0));
         }
+        if (seq > kLongestDropping) continue;
+        cells.push_back(attention_cell(storage, backward, {seq, head_dim, axes.z.front()}, kProbability));
       }
     }
   }

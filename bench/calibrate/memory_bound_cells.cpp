@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 
 #include "bench/calibrate/cells.hpp"
 
@@ -11,7 +12,8 @@ namespace {
 
 constexpr std::int64_t kHidden = 512;    // columns of the gradient stream
 constexpr std::int64_t kWide = 8192;     // columns of logits
-constexpr int kLargestLogits = 24;       // power of two: logits come from memory, other tensors do not
+constexpr int kLargest = 21;             // power of two: elements of a tensor
+constexpr int kLargestLogits = 24;       // logits come from memory, other tensors do not
 constexpr std::int64_t kSequence = 256;  // positions
 constexpr std::int64_t kHeadDim = 64;
 
@@ -22,7 +24,11 @@ class Cells {
   explicit Cells(DType storage) : storage_(storage) {}
 
   using Make = std::function<CellCall(Operators&, Pools&, std::int64_t rows, std::int64_t cols)>;
-  void add(const char* name, std::int64_t cols, double rotating, const Make& make, int largest = 21) {
+  void add(const char* name, std::int64_t cols, double rotating, const Make& make, int largest = kLargest) {
+    add_as(fmt::format("{}.{}", name, name_of(storage_)), cols, rotating, make, largest);
+  }
+  void add_as(const std::string& key, std::int64_t cols, double rotating, const Make& make,
+              int largest = kLargest) {
     for (int power = 12; power <= largest; power += 3) {
       const std::int64_t elements = std::int64_t{1} << power;
       const std::int64_t width = std::min(cols, elements);
@@ -31,7 +37,7 @@ class Cells {
         if (set == 0 && power >= 21) continue;  // never in the private cache
         Cell cell;
         cell.table = Table::memory_bound;
-        cell.key = fmt::format("{}.{}", name, name_of(storage_));
+        cell.key = key;
         cell.at = {static_cast<double>(elements), 1, 1};
         cell.working_set = set;
         cell.storage = storage_;
@@ -144,6 +150,36 @@ void add_elementwise(Cells& cells) {
   });
 }
 
+void add_dropout(Cells& cells, DType storage) {
+  constexpr double kProbability = 0.1;
+  // Masks are of one type whatever the storage type is: measured once.
+  if (storage == DType::fp32) {
+    cells.add_as("dropout_mask.uint8", kHidden, 1,
+                 [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+                   return [&op, mask = p.mask(r, c)](std::int64_t i) {
+                     op.dropout_mask({kProbability, 1, 1, 1, i}, mask.at(i));
+                   };
+                 });
+  }
+  // The mask has just been drawn, what is added to the residual stream just been computed.
+  cells.add("dropout_add", kHidden, cells.e(), [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+    const Matrix x = p.fresh(r, c);
+    const Matrix y = p.fresh(r, c);
+    const Matrix mask = p.fresh_mask(r, c);
+    op.dropout_mask({kProbability, 1, 1, 1, 0}, mask);
+    return [=, &op, residual = p.saved(r, c)](std::int64_t i) {
+      op.dropout_add(x, {}, residual.at(i), mask, kProbability, y);
+    };
+  });
+  cells.add("dropout_backward", kHidden, cells.e() + 1,
+            [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+              const Matrix dy = p.fresh(r, c);
+              return [=, &op, mask = p.mask(r, c), dx = p.output(r, c)](std::int64_t i) {
+                op.dropout_backward(dy, mask.at(i), kProbability, dx.at(i));
+              };
+            });
+}
+
 void add_lookups(Cells& cells) {
   // The table is as large as what rotates: each call reads rows of its own.
   cells.add("embedding_forward", kHidden, 2 * cells.e(),
@@ -253,6 +289,7 @@ std::vector<Cell> memory_bound_cells(DType storage) {
   Cells cells(storage);
   add_norms(cells);
   add_elementwise(cells);
+  add_dropout(cells, storage);
   add_lookups(cells);
   add_loss(cells);
   add_update(cells, storage);

@@ -116,11 +116,17 @@ void Pools::begin(Bytes working_set, Bytes bytes_per_call) {
   copies_ = std::max<std::int64_t>(1, working_set.value / std::max<std::int64_t>(1, bytes_per_call.value));
 }
 
-Matrix Pools::fresh(std::int64_t rows, std::int64_t cols) {
-  const std::int64_t bytes = rows * cols * size_of(storage_);
-  Pool& pool = bytes < kHugePage ? small_inputs_ : inputs_;
-  fresh_.emplace_back(pool.take(bytes), rows, cols, storage_);
+Matrix Pools::fresh(Pool& small, Pool& large, std::int64_t rows, std::int64_t cols, DType type) {
+  const std::int64_t bytes = rows * cols * size_of(type);
+  fresh_.emplace_back((bytes < kHugePage ? small : large).take(bytes), rows, cols, type);
   return fresh_.back();
+}
+
+Matrix Pools::fresh(std::int64_t rows, std::int64_t cols) {
+  return fresh(small_inputs_, inputs_, rows, cols, storage_);
+}
+Matrix Pools::fresh_mask(std::int64_t rows, std::int64_t cols) {
+  return fresh(small_outputs_, outputs_, rows, cols, DType::uint8);
 }
 
 void Pools::settle() {
@@ -139,17 +145,20 @@ Rotation Pools::rotate(Pool& pool, std::int64_t rows, std::int64_t cols, DType t
   return {Matrix(first, rows, cols, type), step, copies};
 }
 
-Rotation Pools::activation(Pool& small, Pool& large, std::int64_t rows, std::int64_t cols) {
-  const std::int64_t bytes = rows * cols * size_of(storage_);
+Rotation Pools::activation(Pool& small, Pool& large, std::int64_t rows, std::int64_t cols, DType type) {
+  const std::int64_t bytes = rows * cols * size_of(type);
   const std::int64_t copies = std::clamp<std::int64_t>(kActivations.value / stride_of(bytes), 1, copies_);
-  return rotate(bytes < kHugePage ? small : large, rows, cols, storage_, copies);
+  return rotate(bytes < kHugePage ? small : large, rows, cols, type, copies);
 }
 
 Rotation Pools::saved(std::int64_t rows, std::int64_t cols) {
-  return activation(small_inputs_, inputs_, rows, cols);
+  return activation(small_inputs_, inputs_, rows, cols, storage_);
 }
 Rotation Pools::output(std::int64_t rows, std::int64_t cols) {
-  return activation(small_outputs_, outputs_, rows, cols);
+  return activation(small_outputs_, outputs_, rows, cols, storage_);
+}
+Rotation Pools::mask(std::int64_t rows, std::int64_t cols) {
+  return activation(small_outputs_, outputs_, rows, cols, DType::uint8);
 }
 Rotation Pools::weights(std::int64_t rows, std::int64_t cols) {
   return rotate(inputs_, rows, cols, storage_, copies_);

@@ -77,6 +77,9 @@ class Pools {
   Rotation saved(std::int64_t rows, std::int64_t cols);
   /// An activation that is written.
   Rotation output(std::int64_t rows, std::int64_t cols);
+  /// A dropout mask as fresh() and as output().
+  Matrix fresh_mask(std::int64_t rows, std::int64_t cols);
+  Rotation mask(std::int64_t rows, std::int64_t cols);
   /// Parts of one large tensor: weights that are read, parameters that are updated.
   Rotation weights(std::int64_t rows, std::int64_t cols);
   Rotation updated(std::int64_t rows, std::int64_t cols);
@@ -89,8 +92,9 @@ class Pools {
   Matrix tokens(std::int64_t count, std::int64_t limit);
 
  private:
+  Matrix fresh(Pool& small, Pool& large, std::int64_t rows, std::int64_t cols, DType type);
   Rotation rotate(Pool& pool, std::int64_t rows, std::int64_t cols, DType type, std::int64_t copies);
-  Rotation activation(Pool& small, Pool& large, std::int64_t rows, std::int64_t cols);
+  Rotation activation(Pool& small, Pool& large, std::int64_t rows, std::int64_t cols, DType type);
 
   DType storage_;
   std::int64_t copies_ = 1;

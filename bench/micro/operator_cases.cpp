@@ -10,6 +10,7 @@ namespace plumbline {
 namespace {
 
 constexpr std::int64_t kAlignment = 64;
+constexpr Dropout kDropout{0.1, 1, 1, 1, 0};
 
 /// A matrix in new memory: numbers of about 1 in a fixed pseudo-random order.
 Matrix make(std::int64_t rows, std::int64_t cols, DType type, std::vector<std::vector<std::byte>>& memory) {
@@ -74,6 +75,13 @@ void add_norms(Collector& to, Operators& op, const OperatorShape& s) {
   to.add("layernorm_backward", {y, x, dx, dx},
          [=, &op] { op.layernorm_backward(y, x, w, mean, rstd, dx, dx, dw, db); });
   to.add("add", {x, y, dx}, [=, &op] { op.add(x, y, {}, dx); });
+  const Matrix mask = to.matrix(tokens, s.hidden, DType::uint8);
+  to.add("dropout_mask", {mask}, [=, &op] { op.dropout_mask(kDropout, mask); });
+  op.dropout_mask(kDropout, mask);
+  to.add("dropout_add", {x, y, mask, dx},
+         [=, &op] { op.dropout_add(x, {}, y, mask, kDropout.probability, dx); });
+  to.add("dropout_backward", {x, mask, dx},
+         [=, &op] { op.dropout_backward(x, mask, kDropout.probability, dx); });
   to.add("bias_backward", {x}, [=, &op] { op.bias_backward(x, dw); });
   to.add("copy", {x, y}, [=, &op] { op.copy(x, y); });
 }
@@ -99,15 +107,21 @@ void add_attention(Collector& to, Operators& op, const OperatorShape& s) {
   // Two products forward, five backward, over the lower triangle.
   const double product = 2.0 * static_cast<double>(tokens * q_cols) * static_cast<double>(s.seq + 1) / 2;
   to.add("rope", {q(qkv), q(qkv)}, [=, &op] { op.rope(q(qkv), cos, sin, s.head_dim, false); });
-  to.add("attention_forward", {qkv, out},
-         [=, &op] { op.attention_forward(shape, q(qkv), k(qkv), v(qkv), out, lse, scratch); }, {2 * product});
-  op.attention_forward(shape, q(qkv), k(qkv), v(qkv), out, lse, scratch);
-  to.add("attention_backward", {qkv, out, dout, dqkv},
-         [=, &op] {
-           op.attention_backward(shape, q(qkv), k(qkv), v(qkv), out, lse, dout, q(dqkv), k(dqkv), v(dqkv),
-                                 scratch);
-         },
-         {5 * product});
+  AttentionShape dropping = shape;
+  dropping.dropout = kDropout;
+  for (const AttentionShape& each : {shape, dropping}) {
+    const bool drops = each.dropout.probability > 0;
+    to.add(drops ? "attention_forward_dropout" : "attention_forward", {qkv, out},
+           [=, &op] { op.attention_forward(each, q(qkv), k(qkv), v(qkv), out, lse, scratch); },
+           {2 * product});
+    op.attention_forward(each, q(qkv), k(qkv), v(qkv), out, lse, scratch);
+    to.add(drops ? "attention_backward_dropout" : "attention_backward", {qkv, out, dout, dqkv},
+           [=, &op] {
+             op.attention_backward(each, q(qkv), k(qkv), v(qkv), out, lse, dout, q(dqkv), k(dqkv), v(dqkv),
+                                   scratch);
+           },
+           {5 * product});
+  }
 }
 
 void add_activations(Collector& to, Operators& op, const OperatorShape& s) {

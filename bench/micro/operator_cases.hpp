@@ -27,7 +27,7 @@ struct OperatorShape {
 };
 
 struct OperatorCase {
-  std::string name;  // the operator's
+  std::string name;  // the operator's; attention that drops probabilities: attention_forward_dropout, …
   Bytes bytes;       // every operand read or written once
   Flops flops;       // multiplications and additions of matrix products; 0 elsewhere
   std::function<void()> run;

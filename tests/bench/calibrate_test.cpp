@@ -30,6 +30,7 @@ StageShape shape_of(DType type, bool gpt2) {
   s.first = s.last = s.single = true;
   s.rotary = s.swiglu = !gpt2;
   s.layer_norm = s.linear_bias = s.qkv_bias = gpt2;
+  s.hidden_dropout = s.attention_dropout = gpt2;
   s.tensor = 2;
   s.type = type;
   s.grad_type = DType::fp32;
@@ -113,6 +114,29 @@ TEST(Assemble, HolesTakeTheirNeighboursRate) {
   EXPECT_EQ(best_gemm_rate(tables, DType::bf16).value, 0);
 }
 
+TEST(Assemble, DroppingAttentionFollowsAttention) {
+  // Dropping takes half as long again where it is measured, which is not everywhere.
+  const std::vector<Cell> cells = attention_cells(DType::bf16);
+  std::vector<double> seconds;
+  std::size_t dropping = 0;
+  for (const Cell& cell : cells) {
+    const bool drops = cell.key.find("_dropout") != std::string::npos;
+    dropping += drops ? 1 : 0;
+    seconds.push_back(1e-9 * cell.at[0] * cell.at[0] * cell.at[1] * (1 + cell.at[2]) * (drops ? 1.5 : 1));
+  }
+  EXPECT_GT(dropping, 0U);
+  EXPECT_LT(dropping, cells.size() / 2);
+  const auto tables = assemble(cells, seconds);
+  for (const std::string pass : {"forward", "backward"}) {
+    const Grid& plain = tables[1].attention.at(pass + ".bf16");
+    const Grid& drops = tables[1].attention.at(pass + "_dropout.bf16");
+    ASSERT_EQ(drops.seconds.size(), plain.seconds.size());
+    for (std::size_t i = 0; i < plain.seconds.size(); ++i) {
+      EXPECT_NEAR(drops.seconds[i] / plain.seconds[i], 1.5, 1e-9) << pass << " " << i;
+    }
+  }
+}
+
 TEST(Assemble, MergeKeepsBothTypes) {
   std::vector<OperatorTimes> tables;
   for (const DType type : {DType::fp32, DType::bf16}) {
@@ -121,6 +145,7 @@ TEST(Assemble, MergeKeepsBothTypes) {
   }
   EXPECT_EQ(tables[1].memory_bound.count("adam.fp32"), 1U);
   EXPECT_EQ(tables[1].memory_bound.count("adam.bf16"), 1U);
+  EXPECT_EQ(tables[1].memory_bound.count("dropout_mask.uint8"), 1U);
   const Curve& curve = tables[1].memory_bound.at("adam.bf16");
   EXPECT_EQ(curve.sizes.size(), curve.seconds.size());
   EXPECT_TRUE(std::is_sorted(curve.sizes.begin(), curve.sizes.end()));
