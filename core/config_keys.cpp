@@ -85,6 +85,7 @@ std::vector<ConfigKey> make_keys() {
       choice_key("attention_backend", &C::attention_backend, kAttentionBackends),
       number_key("hidden_dropout", &C::hidden_dropout, 0, kMaxDropout),
       number_key("attention_dropout", &C::attention_dropout, 0, kMaxDropout),
+      boolean_key("cross_entropy_loss_fusion", &C::cross_entropy_loss_fusion),
       integer_key("seq_length", "", &C::seq_length, 1, kMaxInt),
       integer_key("micro_batch_size", "mbs", &C::micro_batch_size, 1, kMaxInt),
       integer_key("global_batch_size", "gbs", &C::global_batch_size, 1, kMaxInt),

@@ -93,6 +93,11 @@ std::optional<std::string> why_distillation_invalid(const RunConfig& config) {
         "of distillation_schedule",
         schedule, config.virtual_pipeline_chunks);
   }
+  if (!config.cross_entropy_loss_fusion) {
+    return "cross_entropy_loss_fusion: found false beside a teacher, expected true; distillation_loss: "
+           "unfused "
+           "is what eager code does there";
+  }
   if (config.vocab_parallel != "none") {
     return fmt::format("vocab_parallel: found {} beside a teacher, expected none", config.vocab_parallel);
   }

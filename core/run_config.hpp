@@ -49,6 +49,8 @@ struct RunConfig {
   /// residual stream; of dropping an attention probability.
   double hidden_dropout = 0;
   double attention_dropout = 0;
+  /// Off: the loss works on an fp32 copy of 16-bit logits, as Megatron-LM's does by default.
+  bool cross_entropy_loss_fusion = true;
   std::int64_t seq_length = 1024;
   std::int64_t micro_batch_size = 1;
   std::int64_t global_batch_size = 1;
@@ -93,6 +95,8 @@ struct RunConfig {
   /// Sequence parallelism is in effect only beside tensor parallelism.
   bool effective_sequence_parallel() const { return sequence_parallel && tensor_model_parallel_size > 1; }
   DType grad_type() const { return grad_dtype == GradDType::fp32 ? DType::fp32 : precision; }
+  /// The loss keeps an fp32 copy of the logits: with 16-bit storage and without fusion.
+  bool loss_in_fp32() const { return !cross_entropy_loss_fusion && precision != DType::fp32; }
   bool splits_vocabulary() const { return vocab_parallel != "none"; }
   /// Ranks that the vocabulary is cut over.
   int vocab_shards() const {

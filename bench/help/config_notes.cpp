@@ -43,6 +43,8 @@ const std::vector<ConfigNote>& config_notes() {
       {"hidden_dropout", "Training step",
        "Probability of dropping what embedding, attention and MLP add to the residual stream"},
       {"attention_dropout", "Training step", "Probability of dropping an attention probability"},
+      {"cross_entropy_loss_fusion", "Training step",
+       "Whether the loss works on the logits themselves instead of an fp32 copy of 16-bit ones"},
       {"recompute_granularity", "Training step",
        "What the backward computes again instead of keeping it: attention (selective) or whole layers "
        "(full)"},
