@@ -45,7 +45,7 @@ void attention_forward(const Queue& queue, const AttentionShape& shape, Matrix q
                        Matrix out, Matrix lse) {
   if (q.empty()) return;
   const HeadShape s = head_shape(shape);
-  const AttentionArguments arguments{q, k, v, out, lse};
+  const AttentionArguments arguments{q, k, v, out, lse, shape.dropout, shape.first_head};
   if (tensor_attention_takes(s, arguments)) return tensor_attention_forward(queue, s, arguments);
   simple_attention_forward(queue, s, arguments);
 }
@@ -61,7 +61,7 @@ void attention_backward(const Queue& queue, const AttentionShape& shape, Matrix 
            {.x = static_cast<unsigned>((rows + kThreads / 32 - 1) / (kThreads / 32)), .threads = kThreads},
            dots_kernel<T>, s, View<const T>(out), View<const T>(dout), dots, rows);
   });
-  const AttentionArguments arguments{q, k, v, out, lse};
+  const AttentionArguments arguments{q, k, v, out, lse, shape.dropout, shape.first_head};
   const AttentionGradients gradients{dout, dq, dk, dv, dots};
   if (tensor_attention_takes(s, arguments, gradients)) {
     return tensor_attention_backward(queue, s, arguments, gradients);

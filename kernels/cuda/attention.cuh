@@ -17,6 +17,8 @@ struct HeadShape {
 
 struct AttentionArguments {
   Matrix q, k, v, out, lse;
+  Dropout dropout;
+  std::int64_t first_head;  // of the model's query heads
 };
 struct AttentionGradients {
   Matrix dout, dq, dk, dv;
@@ -35,6 +37,7 @@ struct Place {
   std::int64_t sequence_row;  // token row of the sequence's first position
   std::int64_t q_col, kv_col;
   std::int64_t lse_row;  // of the (first) query head
+  int head;              // that head
   int first, count;
   __device__ std::int64_t token(int position) const { return sequence_row + position; }
 };
@@ -49,6 +52,7 @@ __device__ inline Place place_of_queries(const HeadShape& s, int tile) {
           static_cast<std::int64_t>(head) * s.head_dim,
           static_cast<std::int64_t>(head / s.group) * s.head_dim,
           static_cast<std::int64_t>(block_y()),
+          head,
           first,
           min(tile, s.seq - first)};
 }
@@ -63,6 +67,7 @@ __device__ inline Place place_of_keys(const HeadShape& s, int tile) {
           head * s.head_dim,
           static_cast<std::int64_t>(kv_head) * s.head_dim,
           static_cast<std::int64_t>(sequence) * s.heads + head,
+          static_cast<int>(head),
           first,
           min(tile, s.seq - first)};
 }

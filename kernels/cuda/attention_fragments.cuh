@@ -2,7 +2,7 @@
 // of scores; what one product leaves in its result registers is what the next takes as its left operand.
 #pragma once
 
-#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/attention_dropout.cuh"
 
 namespace plumbline::cuda {
 
@@ -126,6 +126,54 @@ __device__ void write_rows(View<T> to, const Place& at, int warp_row, std::int64
       *reinterpret_cast<unsigned*>(out + e) =
           pack<T>(totals[j][2 * half] * factor, totals[j][2 * half + 1] * factor);
     }
+  }
+}
+
+/// Bit 8·j + i: key first_key + 8·j + lane_pair() + i of the query at `position`, for 32 keys.
+template <class Drop>
+__device__ Kept<Drop> kept_keys(const Drop& drop, const Place& at, int position, int first_key) {
+  const auto where = [&](int group) { return FourScores{at.token(position), first_key + 4 * group}; };
+  return draw_together<4, 1, 8>(drop, at.head, where).from(lane_pair());
+}
+
+/// Bit 8·j + 4·i: query first_query + 8·j + lane_pair() + i and the key at `position`, for 32 queries. Lanes
+/// whose groups are four neighbours draw together.
+template <class Drop>
+__device__ Kept<Drop> kept_queries(const Drop& drop, const Place& at, int head, int position,
+                                   int first_query) {
+  const int neighbour = lane_group() % 4;
+  const auto where = [&](int group) {
+    const int query = first_query + group / 2 * 8 + lane_pair() + group % 2;
+    return FourScores{at.token(query), position - neighbour};
+  };
+  return draw_together<4, 4, 8>(drop, at.head + head, where).from(neighbour);
+}
+
+/// Zero in place of what is dropped in 32 columns of a warp's scores, from block first_block of eight on.
+/// `kept` is of the rows lane_group() and lane_group() + 8; bits of neighbouring columns lie kApart apart.
+template <int kApart, int kBlocks, class Drop>
+__device__ void zero_dropped(float (&scores)[kBlocks][4], int first_block, const Kept<Drop> (&kept)[2]) {
+  if constexpr (Drop::kDrops) {  // a loop around nothing would change the code without dropout
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (!kept[i / 2][8 * j + kApart * (i % 2)]) scores[first_block + j][i] = 0;
+      }
+    }
+  }
+}
+
+/// Zero in place of what is dropped where rows are queries, the upper one of this thread at position `row`,
+/// and columns keys.
+template <int kCols, class Drop>
+__device__ void zero_dropped_keys(float (&scores)[kCols / 8][4], const Drop& drop, const Place& at, int row,
+                                  int first_key) {
+#pragma unroll
+  for (int col = 0; col < kCols; col += 32) {
+    const Kept<Drop> kept[2] = {kept_keys(drop, at, row, first_key + col),
+                                kept_keys(drop, at, row + 8, first_key + col)};
+    zero_dropped<1>(scores, col / 8, kept);
   }
 }
 

@@ -1,90 +1,18 @@
 // Causal grouped-query attention without tensor cores: every storage type, head sizes up to 256. For fp32,
 // and for shapes the tensor core kernels do not take.
 //
-// Blocks of 32 query rows by 32 keys in shared memory (Dao et al. 2022, arXiv:2205.14135). Eight threads
-// share a row. Forward keeps a running maximum and sum per row. Backward is two kernels so that nothing is
-// added up between blocks: one block per 32 query rows for dq, one per 32 keys and key/value head for dk and
-// dv, which goes over the query heads of the group in order.
-#include "kernels/cuda/attention.cuh"
+// Blocks of 32 query rows by 32 keys in shared memory (Dao et al. 2022, arXiv:2205.14135). Forward keeps a
+// running maximum and sum per row. Backward is two kernels so that nothing is added up between blocks: one
+// block per 32 query rows for dq, one per 32 keys and key/value head for dk and dv, which goes over the query
+// heads of the group in order.
+#include "kernels/cuda/attention_tiles.cuh"
 
 namespace plumbline::cuda {
 namespace {
 
-constexpr int kTile = 32;    // rows and columns of a block of scores
-constexpr int kSharers = 8;  // threads of a row
-constexpr int kPerThread = kTile / kSharers;
-constexpr unsigned kThreads = kTile * kSharers;
-
-/// Rows of one head in shared memory as fp32: kTile rows, one float of padding each.
-struct Tile {
-  float* data;
-  int stride;
-  __device__ float& at(int row, int col) const { return data[row * stride + col]; }
-};
-
-/// Row i of the tile is row first + i of `x` at column `col`, zero from row `limit` on. All threads call it.
-template <class T>
-__device__ void fill_tile(const Tile& tile, View<const T> x, std::int64_t first_row, std::int64_t col,
-                          int limit, int head_dim) {
-  for (int i = static_cast<int>(thread_x()); i < kTile * head_dim; i += static_cast<int>(kThreads)) {
-    const int row = i / head_dim;
-    const int e = i - row * head_dim;
-    tile.at(row, e) = row < limit ? to_float(x.row(first_row + row)[col + e]) : 0.0F;
-  }
-}
-
-__device__ float dot(const Tile& a, int row, const Tile& b, int other, int head_dim) {
-  float sum = 0;
-  for (int e = 0; e < head_dim; ++e) sum += a.at(row, e) * b.at(other, e);
-  return sum;
-}
-
-/// The combination over the eight threads of a row.
-template <class Combine>
-__device__ float row_reduce(float value, Combine combine) {
-#pragma unroll
-  for (int mask = kSharers / 2; mask > 0; mask /= 2) value = combine(value, shuffle_xor(value, mask));
-  return value;
-}
-
-/// This thread's share of row × tile: totals[j] += Σ_k row[k]·tile(k, sharer + 8j).
-template <int kShare>
-__device__ void add_product(float (&totals)[kShare], const Tile& weights, int row, const Tile& tile,
-                            int sharer, int head_dim) {
-  for (int k = 0; k < kTile; ++k) {
-    const float weight = weights.at(row, k);
-#pragma unroll
-    for (int j = 0; j < kShare; ++j) {
-      const int e = sharer + kSharers * j;
-      if (e < head_dim) totals[j] += weight * tile.at(k, e);
-    }
-  }
-}
-
-/// Writes this thread's share of a row of the result.
-template <int kShare, class T>
-__device__ void write_row(View<T> to, std::int64_t row, std::int64_t col, const float (&totals)[kShare],
-                          float factor, int sharer, int head_dim) {
-#pragma unroll
-  for (int j = 0; j < kShare; ++j) {
-    const int e = sharer + kSharers * j;
-    if (e < head_dim) to.row(row)[col + e] = from_float<T>(totals[j] * factor);
-  }
-}
-
-/// The tiles of a kernel, one after the other in dynamic shared memory.
-struct TileMaker {
-  float* next = reinterpret_cast<float*>(dynamic_shared());
-  __device__ Tile operator()(int cols) {
-    const Tile tile{next, cols + 1};
-    next += kTile * (cols + 1);
-    return tile;
-  }
-};
-
-template <class T, int kHead>
-__global__ void __launch_bounds__(kThreads)
-    forward_kernel(HeadShape s, Inputs<T> in, View<T> out, View<float> lse) {
+template <class T, int kHead, class Drop>
+__global__ void __launch_bounds__(kTileThreads)
+    forward_kernel(HeadShape s, Inputs<T> in, View<T> out, View<float> lse, Drop drop) {
   TileMaker make;
   const Tile queries = make(s.head_dim);
   const Tile keys = make(s.head_dim);
@@ -113,16 +41,17 @@ __global__ void __launch_bounds__(kThreads)
       score[j] = seen ? dot(queries, row, keys, key, s.head_dim) * s.scale : -INFINITY;
       best = Maximum()(score[j], best);
     }
-    best = row_reduce(best, Maximum());
+    best = sharers_reduce(best, Maximum());
+    const Kept<Drop> kept = kept_keys(drop, at, row, sharer, first_key);
     const float shrink = expf(top - best);  // 0 in the first round
     float part = 0;
 #pragma unroll
     for (int j = 0; j < kPerThread; ++j) {
       const float p = expf(score[j] - best);
-      scores.at(row, sharer + kSharers * j) = p;
+      scores.at(row, sharer + kSharers * j) = kept[kSharers * j] ? p : 0.0F;
       part += p;
     }
-    sum = sum * shrink + row_reduce(part, Sum());
+    sum = sum * shrink + sharers_reduce(part, Sum());
     top = best;
 #pragma unroll
     for (float& x : total) x *= shrink;
@@ -130,14 +59,14 @@ __global__ void __launch_bounds__(kThreads)
     add_product(total, scores, row, values, sharer, s.head_dim);
   }
   if (row >= at.count) return;
-  write_row(out, at.token(at.first + row), at.q_col, total, 1.0F / sum, sharer, s.head_dim);
+  write_row(out, at.token(at.first + row), at.q_col, total, drop.scale() / sum, sharer, s.head_dim);
   if (sharer == 0) lse.row(at.lse_row)[at.first + row] = top + logf(sum);
 }
 
-template <class T, int kHead>
-__global__ void __launch_bounds__(kThreads)
+template <class T, int kHead, class Drop>
+__global__ void __launch_bounds__(kTileThreads)
     query_gradient_kernel(HeadShape s, Inputs<T> in, View<const T> dout, View<const float> lse,
-                          const float* dots, View<T> dq) {
+                          const float* dots, View<T> dq, Drop drop) {
   TileMaker make;
   const Tile queries = make(s.head_dim);
   const Tile gradients = make(s.head_dim);
@@ -159,13 +88,15 @@ __global__ void __launch_bounds__(kThreads)
     fill_tile(keys, in.k, at.token(first_key), at.kv_col, key_count, s.head_dim);
     fill_tile(values, in.v, at.token(first_key), at.kv_col, key_count, s.head_dim);
     sync_block();
+    const Kept<Drop> kept = kept_keys(drop, at, row, sharer, first_key);
 #pragma unroll
     for (int j = 0; j < kPerThread; ++j) {
       const int key = sharer + kSharers * j;
       float ds = 0;
       if (exists && first_key + key <= at.first + row) {
         const float p = expf(dot(queries, row, keys, key, s.head_dim) * s.scale - own_lse);
-        ds = p * (dot(gradients, row, values, key, s.head_dim) - own_dot) * s.scale;
+        const float dp = kept[kSharers * j] ? dot(gradients, row, values, key, s.head_dim) : 0.0F;
+        ds = p * (dp * drop.scale() - own_dot) * s.scale;
       }
       dscores.at(row, key) = ds;
     }
@@ -175,10 +106,10 @@ __global__ void __launch_bounds__(kThreads)
   if (exists) write_row(dq, at.token(at.first + row), at.q_col, total, 1.0F, sharer, s.head_dim);
 }
 
-template <class T, int kHead>
-__global__ void __launch_bounds__(kThreads)
+template <class T, int kHead, class Drop>
+__global__ void __launch_bounds__(kTileThreads)
     key_gradient_kernel(HeadShape s, Inputs<T> in, View<const T> dout, View<const float> lse,
-                        const float* dots, View<T> dk, View<T> dv) {
+                        const float* dots, View<T> dk, View<T> dv, Drop drop) {
   TileMaker make;
   const Tile queries = make(s.head_dim);
   const Tile gradients = make(s.head_dim);
@@ -202,6 +133,7 @@ __global__ void __launch_bounds__(kThreads)
       fill_tile(queries, in.q, at.token(first_query), q_col, query_count, s.head_dim);
       fill_tile(gradients, dout, at.token(first_query), q_col, query_count, s.head_dim);
       sync_block();
+      const Kept<Drop> kept = kept_queries(drop, at, head, row, sharer, first_query);
 #pragma unroll
       for (int j = 0; j < kPerThread; ++j) {
         const int query = sharer + kSharers * j;
@@ -210,10 +142,10 @@ __global__ void __launch_bounds__(kThreads)
         if (query < query_count && at.first + row <= first_query + query) {
           const std::int64_t position = first_query + query;
           p = expf(dot(keys, row, queries, query, s.head_dim) * s.scale - lse.row(lse_row)[position]);
-          ds = p * (dot(values, row, gradients, query, s.head_dim) - dots[lse_row * s.seq + position]) *
-               s.scale;
+          const float dp = kept[4 * j] ? dot(values, row, gradients, query, s.head_dim) : 0.0F;
+          ds = p * (dp * drop.scale() - dots[lse_row * s.seq + position]) * s.scale;
         }
-        probabilities.at(row, query) = p;
+        probabilities.at(row, query) = kept[4 * j] ? p : 0.0F;
         dscores.at(row, query) = ds;
       }
       sync_block();
@@ -223,7 +155,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   if (row >= at.count) return;
   write_row(dk, at.token(at.first + row), at.kv_col, key_total, 1.0F, sharer, s.head_dim);
-  write_row(dv, at.token(at.first + row), at.kv_col, value_total, 1.0F, sharer, s.head_dim);
+  write_row(dv, at.token(at.first + row), at.kv_col, value_total, drop.scale(), sharer, s.head_dim);
 }
 
 std::size_t shared_bytes(int head_tiles, int score_tiles, int head_dim) {
@@ -245,12 +177,15 @@ void simple_attention_forward(const Queue& queue, const HeadShape& s, const Atte
   with_element(a.q.dtype, [&](auto type) {
     using T = decltype(type);
     with_head_bound(s.head_dim, [&](auto bound) {
-      launch(queue,
-             {.x = blocks_of(s.seq, kTile),
-              .y = static_cast<unsigned>(s.batch * s.heads),
-              .threads = kThreads,
-              .dynamic_shared = shared_bytes(3, 1, s.head_dim)},
-             forward_kernel<T, decltype(bound)::value>, s, Inputs<T>(a), View<T>(a.out), View<float>(a.lse));
+      with_dropout(a, [&](auto drop) {
+        launch(queue,
+               {.x = blocks_of(s.seq, kTile),
+                .y = static_cast<unsigned>(s.batch * s.heads),
+                .threads = kTileThreads,
+                .dynamic_shared = shared_bytes(3, 1, s.head_dim)},
+               forward_kernel<T, decltype(bound)::value, decltype(drop)>, s, Inputs<T>(a), View<T>(a.out),
+               View<float>(a.lse), drop);
+      });
     });
   });
 }
@@ -261,20 +196,23 @@ void simple_attention_backward(const Queue& queue, const HeadShape& s, const Att
     using T = decltype(type);
     with_head_bound(s.head_dim, [&](auto bound) {
       constexpr int kBound = decltype(bound)::value;
-      launch(queue,
-             {.x = blocks_of(s.seq, kTile),
-              .y = static_cast<unsigned>(s.batch * s.heads),
-              .threads = kThreads,
-              .dynamic_shared = shared_bytes(4, 1, s.head_dim)},
-             query_gradient_kernel<T, kBound>, s, Inputs<T>(a), View<const T>(g.dout),
-             View<const float>(a.lse), g.dots, View<T>(g.dq));
-      launch(queue,
-             {.x = blocks_of(s.seq, kTile),
-              .y = static_cast<unsigned>(s.batch * s.kv_heads),
-              .threads = kThreads,
-              .dynamic_shared = shared_bytes(4, 2, s.head_dim)},
-             key_gradient_kernel<T, kBound>, s, Inputs<T>(a), View<const T>(g.dout), View<const float>(a.lse),
-             g.dots, View<T>(g.dk), View<T>(g.dv));
+      with_dropout(a, [&](auto drop) {
+        using Drop = decltype(drop);
+        launch(queue,
+               {.x = blocks_of(s.seq, kTile),
+                .y = static_cast<unsigned>(s.batch * s.heads),
+                .threads = kTileThreads,
+                .dynamic_shared = shared_bytes(4, 1, s.head_dim)},
+               query_gradient_kernel<T, kBound, Drop>, s, Inputs<T>(a), View<const T>(g.dout),
+               View<const float>(a.lse), g.dots, View<T>(g.dq), drop);
+        launch(queue,
+               {.x = blocks_of(s.seq, kTile),
+                .y = static_cast<unsigned>(s.batch * s.kv_heads),
+                .threads = kTileThreads,
+                .dynamic_shared = shared_bytes(4, 2, s.head_dim)},
+               key_gradient_kernel<T, kBound, Drop>, s, Inputs<T>(a), View<const T>(g.dout),
+               View<const float>(a.lse), g.dots, View<T>(g.dk), View<T>(g.dv), drop);
+      });
     });
   });
 }

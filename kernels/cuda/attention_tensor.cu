@@ -15,9 +15,9 @@ constexpr unsigned kThreads = kTensorThreads;
 constexpr int kRows = 64;
 constexpr float kLog2E = 1.4426950408889634F;
 
-template <class T, int kHead>
+template <class T, int kHead, class Drop>
 __global__ void __launch_bounds__(kThreads)
-    forward_kernel(HeadShape s, Inputs<T> in, View<T> out, View<float> lse) {
+    forward_kernel(HeadShape s, Inputs<T> in, View<T> out, View<float> lse, Drop drop) {
   constexpr int kCols = 64;
   T* queries = reinterpret_cast<T*>(dynamic_shared());
   T* keys = queries + kRows * kStride<kHead>;
@@ -71,9 +71,11 @@ __global__ void __launch_bounds__(kThreads)
         total[j][2 * half + 1] *= shrink;
       }
     }
+    zero_dropped_keys<kCols>(scores, drop, at, row, first_key);
     add_product<T, kHead, kCols>(total, scores, values);
   }
-  write_rows<T, kHead>(out, at, warp_row, at.q_col, total, 1.0F / sum[0], 1.0F / sum[1], s.head_dim);
+  write_rows<T, kHead>(out, at, warp_row, at.q_col, total, drop.scale() / sum[0], drop.scale() / sum[1],
+                       s.head_dim);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int position = row + 8 * half;
@@ -83,10 +85,10 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <class T, int kHead>
+template <class T, int kHead, class Drop>
 __global__ void __launch_bounds__(kThreads)
     query_gradient_kernel(HeadShape s, Inputs<T> in, View<const T> dout, View<const float> lse,
-                          const float* dots, View<T> dq) {
+                          const float* dots, View<T> dq, Drop drop) {
   constexpr int kCols = 32;
   T* queries = reinterpret_cast<T*>(dynamic_shared());
   T* gradients = queries + kRows * kStride<kHead>;
@@ -117,6 +119,7 @@ __global__ void __launch_bounds__(kThreads)
     float dscores[kCols / 8][4];
     multiply_rows<T, kHead, kCols>(scores, queries + warp_row * kStride<kHead>, keys);
     multiply_rows<T, kHead, kCols>(dscores, gradients + warp_row * kStride<kHead>, values);
+    zero_dropped_keys<kCols>(dscores, drop, at, row, first_key);
 #pragma unroll
     for (int j = 0; j < kCols / 8; ++j) {
 #pragma unroll
@@ -124,7 +127,7 @@ __global__ void __launch_bounds__(kThreads)
         const int half = i / 2;
         const bool seen = first_key + j * 8 + lane_pair() + i % 2 <= row + 8 * half;
         const float p = seen ? exp2f((scores[j][i] * s.scale - own_lse[half]) * kLog2E) : 0.0F;
-        dscores[j][i] = p * (dscores[j][i] - own_dot[half]) * s.scale;
+        dscores[j][i] = p * (dscores[j][i] * drop.scale() - own_dot[half]) * s.scale;
       }
     }
     add_product<T, kHead, kCols>(total, dscores, keys);
@@ -133,10 +136,10 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// Rows are keys here, columns queries.
-template <class T, int kHead>
+template <class T, int kHead, class Drop>
 __global__ void __launch_bounds__(kThreads)
     key_gradient_kernel(HeadShape s, Inputs<T> in, View<const T> dout, View<const float> lse,
-                        const float* dots, View<T> dk, View<T> dv) {
+                        const float* dots, View<T> dk, View<T> dv, Drop drop) {
   constexpr int kCols = 32;
   __shared__ float query_lse[kCols];
   __shared__ float query_dot[kCols];
@@ -171,6 +174,9 @@ __global__ void __launch_bounds__(kThreads)
       float dscores[kCols / 8][4];
       multiply_rows<T, kHead, kCols>(scores, keys + warp_row * kStride<kHead>, queries);
       multiply_rows<T, kHead, kCols>(dscores, values + warp_row * kStride<kHead>, gradients);
+      const Kept<Drop> kept[2] = {kept_queries(drop, at, head, row, first_query),
+                                  kept_queries(drop, at, head, row + 8, first_query)};
+      zero_dropped<4>(dscores, 0, kept);
 #pragma unroll
       for (int j = 0; j < kCols / 8; ++j) {
 #pragma unroll
@@ -179,15 +185,16 @@ __global__ void __launch_bounds__(kThreads)
           const bool seen = row + 8 * (i / 2) <= first_query + query;
           const float p = seen ? exp2f((scores[j][i] * s.scale - query_lse[query]) * kLog2E) : 0.0F;
           scores[j][i] = p;
-          dscores[j][i] = p * (dscores[j][i] - query_dot[query]) * s.scale;
+          dscores[j][i] = p * (dscores[j][i] * drop.scale() - query_dot[query]) * s.scale;
         }
       }
+      zero_dropped<4>(scores, 0, kept);
       add_product<T, kHead, kCols>(value_total, scores, gradients);
       add_product<T, kHead, kCols>(key_total, dscores, queries);
     }
   }
   write_rows<T, kHead>(dk, at, warp_row, at.kv_col, key_total, 1.0F, 1.0F, s.head_dim);
-  write_rows<T, kHead>(dv, at, warp_row, at.kv_col, value_total, 1.0F, 1.0F, s.head_dim);
+  write_rows<T, kHead>(dv, at, warp_row, at.kv_col, value_total, drop.scale(), drop.scale(), s.head_dim);
 }
 
 /// f(type, integral constant) for the storage type and the smallest bound of head sizes that holds.
@@ -221,12 +228,15 @@ void tensor_attention_forward(const Queue& queue, const HeadShape& s, const Atte
   with_kernel(a.q.dtype, s.head_dim, [&](auto type, auto bound) {
     using T = decltype(type);
     constexpr int kHead = decltype(bound)::value;
-    launch(queue,
-           {.x = blocks_of(s.seq, kRows),
-            .y = static_cast<unsigned>(s.batch * s.heads),
-            .threads = kThreads,
-            .dynamic_shared = shared_bytes<kHead>(3 * 64)},
-           forward_kernel<T, kHead>, s, Inputs<T>(a), View<T>(a.out), View<float>(a.lse));
+    with_dropout(a, [&](auto drop) {
+      launch(queue,
+             {.x = blocks_of(s.seq, kRows),
+              .y = static_cast<unsigned>(s.batch * s.heads),
+              .threads = kThreads,
+              .dynamic_shared = shared_bytes<kHead>(3 * 64)},
+             forward_kernel<T, kHead, decltype(drop)>, s, Inputs<T>(a), View<T>(a.out), View<float>(a.lse),
+             drop);
+    });
   });
 }
 
@@ -236,20 +246,23 @@ void tensor_attention_backward(const Queue& queue, const HeadShape& s, const Att
     using T = decltype(type);
     constexpr int kHead = decltype(bound)::value;
     const std::size_t shared = shared_bytes<kHead>(2 * kRows + 2 * 32);
-    launch(queue,
-           {.x = blocks_of(s.seq, kRows),
-            .y = static_cast<unsigned>(s.batch * s.heads),
-            .threads = kThreads,
-            .dynamic_shared = shared},
-           query_gradient_kernel<T, kHead>, s, Inputs<T>(a), View<const T>(g.dout), View<const float>(a.lse),
-           g.dots, View<T>(g.dq));
-    launch(queue,
-           {.x = blocks_of(s.seq, kRows),
-            .y = static_cast<unsigned>(s.batch * s.kv_heads),
-            .threads = kThreads,
-            .dynamic_shared = shared},
-           key_gradient_kernel<T, kHead>, s, Inputs<T>(a), View<const T>(g.dout), View<const float>(a.lse),
-           g.dots, View<T>(g.dk), View<T>(g.dv));
+    with_dropout(a, [&](auto drop) {
+      using Drop = decltype(drop);
+      launch(queue,
+             {.x = blocks_of(s.seq, kRows),
+              .y = static_cast<unsigned>(s.batch * s.heads),
+              .threads = kThreads,
+              .dynamic_shared = shared},
+             query_gradient_kernel<T, kHead, Drop>, s, Inputs<T>(a), View<const T>(g.dout),
+             View<const float>(a.lse), g.dots, View<T>(g.dq), drop);
+      launch(queue,
+             {.x = blocks_of(s.seq, kRows),
+              .y = static_cast<unsigned>(s.batch * s.kv_heads),
+              .threads = kThreads,
+              .dynamic_shared = shared},
+             key_gradient_kernel<T, kHead, Drop>, s, Inputs<T>(a), View<const T>(g.dout),
+             View<const float>(a.lse), g.dots, View<T>(g.dk), View<T>(g.dv), drop);
+    });
   });
 }
 

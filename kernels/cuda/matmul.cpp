@@ -10,64 +10,20 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "kernels/cuda/matmul_plan.hpp"
 
 namespace plumbline {
 
 namespace cuda {
 namespace {
 
-/// What NVIDIA recommends for Hopper; older devices want 4 MiB.
-constexpr Bytes kWorkspace = kMiB * 32;
 constexpr int kCandidates = 16;
 constexpr int kTimedRuns = 5;
-
-#define PLUMBLINE_CUBLAS(call) ::plumbline::cuda::check((call), #call)
-
-cudaDataType_t data_type(DType type) {
-  return type == DType::fp32 ? CUDA_R_32F : type == DType::bf16 ? CUDA_R_16BF : CUDA_R_16F;
-}
 
 unsigned alignment_of(const void* data) {
   unsigned bytes = 16;
   while (reinterpret_cast<std::uintptr_t>(data) % bytes != 0) bytes /= 2;
   return bytes;
-}
-
-/// A cuBLASLt object that is destroyed with its owner.
-template <class T, cublasStatus_t (*kDestroy)(T)>
-class Handle {
- public:
-  Handle() = default;
-  ~Handle() {
-    if (value_ != nullptr) static_cast<void>(kDestroy(value_));
-  }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-  T* address() { return &value_; }
-  T get() const { return value_; }
-
- private:
-  T value_ = nullptr;
-};
-using Operation = Handle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
-using Layout = Handle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
-using Preference = Handle<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
-
-template <class V>
-void set(const Operation& operation, cublasLtMatmulDescAttributes_t attribute, const V& value) {
-  PLUMBLINE_CUBLAS(cublasLtMatmulDescSetAttribute(operation.get(), attribute, &value, sizeof value));
-}
-template <class V>
-void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute, const V& value) {
-  PLUMBLINE_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value));
-}
-
-/// Row-major memory of `rows` × `cols` as cuBLASLt sees it: its transpose, column by column.
-void describe(Layout& layout, const Matrix& x) {
-  const std::int64_t stride = x.rows == 1 ? x.cols : x.stride;
-  PLUMBLINE_CUBLAS(cublasLtMatrixLayoutCreate(layout.address(), data_type(x.dtype),
-                                              static_cast<std::uint64_t>(x.cols),
-                                              static_cast<std::uint64_t>(x.rows), stride));
 }
 
 /// Choices made by timing, shared by all objects of the process so that they compute the same bits.
@@ -86,34 +42,6 @@ std::string describe(const ProductKey& key) {
          (key.b_transposed ? " B transposed" : "") + " strides " + std::to_string(key.a_stride) + ", " +
          std::to_string(key.b_stride) + ", " + std::to_string(key.c_stride);
 }
-
-/// Two time stamps in a stream.
-class Stopwatch {
- public:
-  explicit Stopwatch(cudaStream_t stream) : stream_(stream) {
-    PLUMBLINE_CUDA(cudaEventCreate(&begin_));
-    PLUMBLINE_CUDA(cudaEventCreate(&end_));
-  }
-  ~Stopwatch() {
-    static_cast<void>(cudaEventDestroy(begin_));
-    static_cast<void>(cudaEventDestroy(end_));
-  }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-  void start() { PLUMBLINE_CUDA(cudaEventRecord(begin_, stream_)); }
-  double stop() {
-    float milliseconds = 0;
-    PLUMBLINE_CUDA(cudaEventRecord(end_, stream_));
-    PLUMBLINE_CUDA(cudaEventSynchronize(end_));
-    PLUMBLINE_CUDA(cudaEventElapsedTime(&milliseconds, begin_, end_));
-    return milliseconds * 1e-3;
-  }
-
- private:
-  cudaStream_t stream_;
-  cudaEvent_t begin_ = nullptr;
-  cudaEvent_t end_ = nullptr;
-};
 
 }  // namespace
 
@@ -134,13 +62,6 @@ std::size_t ProductKeyHash::operator()(const ProductKey& key) const {
       key.b_transposed << 9 | key.accumulate << 10 | key.bias << 11);
   return hash;
 }
-
-struct MatmulCache::Plan {
-  Operation operation;
-  Layout a, b, c;
-  float beta = 0;
-  cublasLtMatmulAlgo_t algorithm{};
-};
 
 MatmulCache::MatmulCache(cudaStream_t stream, int device, GemmChoice choice)
     : stream_(stream), device_(device), choice_(choice), workspace_(stream) {
@@ -248,24 +169,28 @@ cublasStatus_t MatmulCache::submit(const Plan& plan, const cublasLtMatmulAlgo_t&
                         static_cast<std::size_t>(kWorkspace.value), stream_);
 }
 
+ProductKey MatmulCache::key_of(const Gemm& gemm) const {
+  return {gemm.c.rows,
+          gemm.c.cols,
+          gemm.a_transposed ? gemm.a.rows : gemm.a.cols,
+          gemm.a.stride,
+          gemm.b.stride,
+          gemm.c.stride,
+          gemm.a.dtype,
+          gemm.c.dtype,
+          gemm.a_transposed,
+          gemm.b_transposed,
+          gemm.accumulate,
+          gemm.bias.data != nullptr,
+          alignment_of(gemm.a.data),
+          alignment_of(gemm.b.data),
+          alignment_of(gemm.c.data),
+          alignment_of(gemm.bias.data),
+          device_};
+}
+
 void MatmulCache::run(const Gemm& gemm) {
-  const ProductKey key{gemm.c.rows,
-                       gemm.c.cols,
-                       gemm.a_transposed ? gemm.a.rows : gemm.a.cols,
-                       gemm.a.stride,
-                       gemm.b.stride,
-                       gemm.c.stride,
-                       gemm.a.dtype,
-                       gemm.c.dtype,
-                       gemm.a_transposed,
-                       gemm.b_transposed,
-                       gemm.accumulate,
-                       gemm.bias.data != nullptr,
-                       alignment_of(gemm.a.data),
-                       alignment_of(gemm.b.data),
-                       alignment_of(gemm.c.data),
-                       alignment_of(gemm.bias.data),
-                       device_};
+  const ProductKey key = key_of(gemm);
   auto found = plans_.find(key);
   if (found == plans_.end()) found = plans_.emplace(key, make(key, gemm)).first;
   const Plan& plan = *found->second;

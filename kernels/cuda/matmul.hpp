@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/cuda_operators.hpp"
 #include "kernels/cuda/device_buffer.hpp"
+#include "kernels/cuda/gemm_search.hpp"
 
 namespace plumbline::cuda {
 
@@ -37,9 +38,13 @@ class MatmulCache {
 
   /// As Operators::gemm says; no side is empty, and a bias has C's type.
   void run(const Gemm& gemm);
+  /// As search_gemm() says; in gemm_search.cpp.
+  GemmSearchResult search(const Gemm& gemm, const GemmSearchLimits& limits,
+                          const GemmSearchProgress& progress);
 
  private:
   struct Plan;
+  ProductKey key_of(const Gemm& gemm) const;
   std::unique_ptr<Plan> make(const ProductKey& key, const Gemm& gemm);
   cublasLtMatmulAlgo_t choose(const Plan& plan, const ProductKey& key, const Gemm& gemm);
   /// Seconds of the fastest of a few runs into `target`, infinity when the algorithm refuses.
