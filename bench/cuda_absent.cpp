@@ -94,9 +94,8 @@ void become_cuda_program() {
   throw InputError(fmt::format("{} cannot be started: {}", program, std::strerror(errno)));
 }
 
-training::TrainingResult train_on_cuda(const RunConfig& /*config*/, const Schedule& /*schedule*/,
-                                       const RunFiles& /*files*/, MpiCommunicator& /*control*/,
-                                       const training::StepProgress& /*progress*/) {
+CudaRun train_on_cuda(const RunConfig& /*config*/, const Schedule& /*schedule*/, const RunFiles& /*files*/,
+                      MpiCommunicator& /*control*/, const training::StepProgress& /*progress*/) {
   throw Error("backend cuda runs in plumbline-cuda");
 }
 

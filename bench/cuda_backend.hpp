@@ -3,6 +3,7 @@
 #pragma once
 
 #include "bench/evaluation.hpp"
+#include "bench/record_device.hpp"
 #include "bench/training/trainer.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 
@@ -12,12 +13,16 @@ namespace plumbline {
 /// it is not there. In plumbline-cuda: returns.
 void become_cuda_program();
 
+struct CudaRun {
+  training::TrainingResult training;
+  DeviceMemoryReport device_memory;  // every rank's, the same on all of them
+};
+
 /// Trains on this rank's GPU; ranks of one host take its devices in turn, and share them where there are more
 /// ranks than devices. Where a trace is asked for, CUPTI records the last step's kernels, which go, tied to
 /// their actions and on one clock, beside the trace as FILE.kernels.json. To be called after MPI has been
 /// initialised and before any CUDA call. Throws InputError when there is no device. Collective.
-training::TrainingResult train_on_cuda(const RunConfig& config, const Schedule& schedule,
-                                       const RunFiles& files, MpiCommunicator& control,
-                                       const training::StepProgress& progress);
+CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const RunFiles& files,
+                      MpiCommunicator& control, const training::StepProgress& progress);
 
 }  // namespace plumbline

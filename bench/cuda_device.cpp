@@ -13,27 +13,43 @@
 
 namespace plumbline {
 
-DeviceChoice take_device(int world_rank) {
-  MpiComm host;
-  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, host.out()),
+DevicePlace::DevicePlace(int world_rank) {
+  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, host_.out()),
             "MPI_Comm_split_type");
   int local_rank = 0;
   int local_ranks = 1;
-  check_mpi(MPI_Comm_rank(host.get(), &local_rank), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(host.get(), &local_ranks), "MPI_Comm_size");
+  check_mpi(MPI_Comm_rank(host_.get(), &local_rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(host_.get(), &local_ranks), "MPI_Comm_size");
+  check_mpi(MPI_Allreduce(&world_rank, &host_rank_, 1, MPI_INT, MPI_MIN, host_.get()), "MPI_Allreduce");
   const int devices = cuda_devices();
   if (devices == 0) {
     throw InputError("backend: found cuda, but there is no usable GPU on this host; use cpu or emulated");
   }
-  const DeviceChoice choice = choose_device(local_rank, local_ranks, devices);
-  check_cuda(cudaSetDevice(choice.device), "cudaSetDevice");
-  if (choice.shared) {
-    for (const auto& [name, value] : shared_gpu_settings(world_rank, nccl_version_number())) {
-      ::setenv(name.c_str(), value.c_str(), name == "NCCL_HOSTID" ? 1 : 0);
-    }
-    if (world_rank == 0) fmt::print(stderr, "note: ranks share a GPU: times say nothing about its speed\n");
+  choice_ = choose_device(local_rank, local_ranks, devices);
+  turn_ = local_rank / devices;
+  turns_ = (local_ranks + devices - 1) / devices;
+  if (!choice_.shared) return;
+  for (const auto& [name, value] : shared_gpu_settings(world_rank, nccl_version_number())) {
+    ::setenv(name.c_str(), value.c_str(), name == "NCCL_HOSTID" ? 1 : 0);
   }
-  return choice;
+  if (world_rank == 0) fmt::print(stderr, "note: ranks share a GPU: times say nothing about its speed\n");
+}
+
+void DevicePlace::meet() const {
+  check_mpi(MPI_Barrier(host_.get()), "MPI_Barrier");
+}
+
+void DevicePlace::in_turn(const std::function<void()>& work) const {
+  for (int turn = 0; turn < turns_; ++turn) {
+    if (turn == turn_) work();
+    meet();
+  }
+}
+
+DeviceChoice take_device(int world_rank) {
+  const DevicePlace place(world_rank);
+  check_cuda(cudaSetDevice(place.device()), "cudaSetDevice");
+  return {place.device(), place.shared()};
 }
 
 }  // namespace plumbline

@@ -8,6 +8,8 @@
 #include "bench/cuda_backend.hpp"
 #include "bench/cuda_device.hpp"
 #include "bench/cuda_trace.hpp"
+#include "bench/device_memory_watch.hpp"
+#include "bench/training/host_values.hpp"
 #include "core/backends/nccl/channels.hpp"
 #include "core/backends/nccl/nccl_communicator.hpp"
 #include "core/error.hpp"
@@ -51,23 +53,33 @@ class ActionNote final : public StepObserver {
   Watchdog& watchdog_;
 };
 
+DeviceMemoryReport device_report(const DeviceMemoryWatch& watch, const training::TrainingResult& result,
+                                 MpiCommunicator& control) {
+  const auto readings = training::from_every_rank(control, watch.readings());
+  std::vector<Bytes> allocated;
+  for (const training::RankMemory& rank : result.memory) allocated.push_back(rank.at_peak.total());
+  return {"measured with " + watch.source(), watch.readings().device, account_device(readings, allocated)};
+}
+
 }  // namespace
 
 void become_cuda_program() {}
 
-training::TrainingResult train_on_cuda(const RunConfig& config, const Schedule& schedule,
-                                       const RunFiles& files, MpiCommunicator& control,
-                                       const training::StepProgress& progress) {
+CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const RunFiles& files,
+                      MpiCommunicator& control, const training::StepProgress& progress) {
   use_a_queue_per_stream();
   std::optional<CudaTrace> trace;
   if (!files.trace.empty()) trace.emplace(control);
-  const DeviceChoice choice = take_device(control.rank());
-  const auto operators = make_cuda_operators({.device = choice.device});
+  const DevicePlace place(control.rank());
+  DeviceMemoryWatch memory_watch(place);
+  const auto operators = memory_watch.open();
   NcclOptions options;
   options.compute = static_cast<cudaStream_t>(cuda_stream(*operators));
   options.channels = channels_of(schedule);
   options.watchdog = watchdog_options();
-  NcclCommunicator communicator(config.layout(), control, options);
+  std::optional<NcclCommunicator> made;
+  memory_watch.connect([&] { made.emplace(config.layout(), control, options); });
+  NcclCommunicator& communicator = *made;
 
   const int pipeline_rank = config.layout().coordinates(control.rank()).pipeline;
   NvtxActions ranges(schedule, pipeline_rank);
@@ -75,14 +87,19 @@ training::TrainingResult train_on_cuda(const RunConfig& config, const Schedule& 
   DeviceTimeline timeline(
       options.compute, [&] { return communicator.now(); }, [&] { return communicator.take_tensor_time(); });
   StepObservers observers;
+  observers.add(&memory_watch);  // outermost: reads when the others are done
   observers.add(&note);
   if (trace) observers.add(&*trace);
   observers.add(&ranges);
   observers.add(&timeline);  // innermost: its times are in the events before the trace keeps them
-  training::TrainingResult result = training::train(config, schedule, *operators, communicator, control,
-                                                    device_memory(*operators), progress, &observers);
+  std::unique_ptr<MemorySource> memory = device_memory(*operators);
+  memory_watch.tensors(*memory);
+  CudaRun run;
+  run.training = training::train(config, schedule, *operators, communicator, control, std::move(memory),
+                                 progress, &observers);
+  run.device_memory = device_report(memory_watch, run.training, control);
   if (trace) trace->write(schedule, files.trace + ".kernels.json");
-  return result;
+  return run;
 }
 
 }  // namespace plumbline

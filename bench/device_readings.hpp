@@ -2,6 +2,7 @@
 // taken by bench/cuda_session.cpp.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "bench/record_device.hpp"

@@ -85,12 +85,16 @@ int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char*
     const Schedule schedule = schedule_for(config);
     std::string note;
     const HardwareProfile hardware = hardware_of(config, note);
+    std::optional<DeviceMemoryReport> device_memory;
     const auto train = [&] {
       switch (config.backend) {
         case Backend::emulated:
           return train_emulated(config, schedule, hardware, communicator, progress);
-        case Backend::cuda:
-          return train_on_cuda(config, schedule, files, communicator, progress);
+        case Backend::cuda: {
+          CudaRun run = train_on_cuda(config, schedule, files, communicator, progress);
+          device_memory = std::move(run.device_memory);
+          return std::move(run.training);
+        }
         case Backend::cpu:
           break;
       }
@@ -99,7 +103,9 @@ int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char*
     const training::TrainingResult result = train();
     const std::vector<Traffic> traffic = training::from_every_rank(communicator, result.step_traffic);
     if (communicator.rank() == 0) {
-      write_measurement(report_of(result, config, schedule, traffic, hardware));
+      MeasurementReport measurement = report_of(result, config, schedule, traffic, hardware);
+      measurement.device_memory = std::move(device_memory);
+      write_measurement(measurement);
       write_files(files, config, schedule, hardware, result);
     }
     return static_cast<int>(ExitCode::done);
