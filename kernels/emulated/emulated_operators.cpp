@@ -67,6 +67,9 @@ void EmulatedOperators::take(const EmulatedCall& call) {
 
 void EmulatedOperators::pass_over(std::string_view name, DType type, std::initializer_list<Matrix> read,
                                   std::initializer_list<Matrix> written) {
+  // Ids and masks are no numbers: they are moved, never computed with.
+  const bool is_number = type != DType::int32 && type != DType::uint8;
+  require(is_number || name == "fill" || name == "copy" || name == "dropout_mask", name, read);
   if (!pace_.runs()) return;
   EmulatedCall call;
   call.name = name;

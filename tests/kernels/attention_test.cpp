@@ -4,95 +4,10 @@
 #include <cmath>
 
 #include "core/error.hpp"
-#include "tests/kernels/operator_test.hpp"
+#include "tests/kernels/attention_reference.hpp"
 
 namespace plumbline::test {
 namespace {
-
-struct Gradients {
-  Dense dq, dk, dv;
-};
-
-/// One head of one sequence at a time; `probabilities` is a row of softmax(q·kᵀ/sqrt(d)).
-class Reference {
- public:
-  Reference(const AttentionShape& shape, const Dense& q, const Dense& k, const Dense& v)
-      : s_(shape), q_(q), k_(k), v_(v), scale_(1 / std::sqrt(static_cast<double>(shape.head_dim))) {}
-
-  std::vector<double> row(std::int64_t sequence, std::int64_t head, std::int64_t i, double* lse) const {
-    std::vector<double> p(static_cast<std::size_t>(i + 1));
-    double total = 0;
-    for (std::int64_t j = 0; j <= i; ++j) {
-      double score = 0;
-      for (std::int64_t c = 0; c < s_.head_dim; ++c) {
-        score +=
-            q_(sequence * s_.seq + i, head * s_.head_dim + c) * k_(sequence * s_.seq + j, kv_col(head) + c);
-      }
-      p[static_cast<std::size_t>(j)] = std::exp(score * scale_);
-      total += p[static_cast<std::size_t>(j)];
-    }
-    for (double& value : p) value /= total;
-    *lse = std::log(total);
-    return p;
-  }
-
-  Dense forward(Dense* lse) const {
-    Dense out(q_.rows, q_.cols);
-    *lse = Dense(s_.batch * s_.heads, s_.seq);
-    each_row([&](std::int64_t sequence, std::int64_t head, std::int64_t i) {
-      const std::vector<double> p = row(sequence, head, i, &(*lse)(sequence * s_.heads + head, i));
-      for (std::int64_t j = 0; j <= i; ++j) {
-        for (std::int64_t c = 0; c < s_.head_dim; ++c) {
-          out(sequence * s_.seq + i, head * s_.head_dim + c) +=
-              p[static_cast<std::size_t>(j)] * v_(sequence * s_.seq + j, kv_col(head) + c);
-        }
-      }
-    });
-    return out;
-  }
-
-  Gradients backward(const Dense& dout) const {
-    Gradients g{Dense(q_.rows, q_.cols), Dense(k_.rows, k_.cols), Dense(v_.rows, v_.cols)};
-    each_row([&](std::int64_t sequence, std::int64_t head, std::int64_t i) {
-      double unused = 0;
-      const std::vector<double> p = row(sequence, head, i, &unused);
-      const std::int64_t t = sequence * s_.seq + i;
-      const std::int64_t col = head * s_.head_dim;
-      std::vector<double> dp(p.size());
-      double mean = 0;
-      for (std::size_t j = 0; j < p.size(); ++j) {
-        const std::int64_t u = sequence * s_.seq + static_cast<std::int64_t>(j);
-        for (std::int64_t c = 0; c < s_.head_dim; ++c) {
-          dp[j] += dout(t, col + c) * v_(u, kv_col(head) + c);
-          g.dv(u, kv_col(head) + c) += p[j] * dout(t, col + c);
-        }
-        mean += p[j] * dp[j];
-      }
-      for (std::size_t j = 0; j < p.size(); ++j) {
-        const std::int64_t u = sequence * s_.seq + static_cast<std::int64_t>(j);
-        const double ds = p[j] * (dp[j] - mean) * scale_;
-        for (std::int64_t c = 0; c < s_.head_dim; ++c) {
-          g.dq(t, col + c) += ds * k_(u, kv_col(head) + c);
-          g.dk(u, kv_col(head) + c) += ds * q_(t, col + c);
-        }
-      }
-    });
-    return g;
-  }
-
- private:
-  std::int64_t kv_col(std::int64_t head) const { return head / (s_.heads / s_.kv_heads) * s_.head_dim; }
-  void each_row(const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& f) const {
-    for (std::int64_t sequence = 0; sequence < s_.batch; ++sequence) {
-      for (std::int64_t head = 0; head < s_.heads; ++head) {
-        for (std::int64_t i = 0; i < s_.seq; ++i) f(sequence, head, i);
-      }
-    }
-  }
-  AttentionShape s_;
-  const Dense &q_, &k_, &v_;
-  double scale_;
-};
 
 struct Case {
   AttentionShape shape;
@@ -118,9 +33,9 @@ void check(const Case& c, DType type, std::int64_t gap) {
   const Dense q_values = slice(all, 0, q_cols);
   const Dense k_values = slice(all, q_cols, kv_cols);
   const Dense v_values = slice(all, q_cols + kv_cols, kv_cols);
-  const Reference reference(s, q_values, k_values, v_values);
+  const AttentionReference reference(s, q_values, k_values, v_values);
   Dense expected_lse;
-  const Dense expected_out = reference.forward(&expected_lse);
+  const Dense expected_out = reference.forward(&expected_lse).values;
 
   const Guarded scratch(1, operators().attention_scratch(s, type), DType::fp32);
   const Guarded out(tokens, q_cols, type, 2 * gap);
@@ -135,18 +50,18 @@ void check(const Case& c, DType type, std::int64_t gap) {
   operators().attention_backward(s, q, k, v, out, lse, dout, dqkv.matrix().columns(0, q_cols),
                                  dqkv.matrix().columns(q_cols, kv_cols),
                                  dqkv.matrix().columns(q_cols + kv_cols, kv_cols), scratch);
-  const Gradients expected = reference.backward(dout.read());
+  const AttentionGradients expected = reference.backward(dout.read());
   const Dense found = dqkv.read();
   // A 16-bit type rounds the probabilities, the score gradients and the stored output on the way.
   const double bound = type == DType::fp32 ? tolerance(type) : 1e-4;
   // With one position the softmax is constant and its gradients are zero: bound what is left by the inputs.
   if (s.seq > 1) {
-    expect_close(slice(found, 0, q_cols), expected.dq, bound, what + " dq");
-    expect_close(slice(found, q_cols, kv_cols), expected.dk, bound, what + " dk");
+    expect_close(slice(found, 0, q_cols), expected.dq.values, bound, what + " dq");
+    expect_close(slice(found, q_cols, kv_cols), expected.dk.values, bound, what + " dk");
   } else {
     for (std::int64_t j = 0; j < q_cols + kv_cols; ++j) expect_within(found(0, j), 0, 0.05, what);
   }
-  expect_close(slice(found, q_cols + kv_cols, kv_cols), expected.dv, bound, what + " dv");
+  expect_close(slice(found, q_cols + kv_cols, kv_cols), expected.dv.values, bound, what + " dv");
   EXPECT_TRUE(dqkv.intact()) << what;
   EXPECT_TRUE(scratch.intact()) << what << ": wrote past the scratch";
 }
@@ -176,14 +91,14 @@ TEST(Attention, ReferenceGradientsAgreeWithDifferences) {
   const Dense k = random_matrix(4, 3, DType::fp32).read();
   const Dense v = random_matrix(4, 3, DType::fp32).read();
   const Dense dout = random_matrix(4, 6, DType::fp32).read();
-  const Gradients g = Reference(s, q, k, v).backward(dout);
+  const AttentionGradients g = AttentionReference(s, q, k, v).backward(dout);
   Dense lse;
-  const auto by_q = [&](const Dense& x) { return Reference(s, x, k, v).forward(&lse); };
-  const auto by_k = [&](const Dense& x) { return Reference(s, q, x, v).forward(&lse); };
-  const auto by_v = [&](const Dense& x) { return Reference(s, q, k, x).forward(&lse); };
-  expect_close(g.dq, numerical_gradient(by_q, q, dout), 1e-12, "dq");
-  expect_close(g.dk, numerical_gradient(by_k, k, dout), 1e-12, "dk");
-  expect_close(g.dv, numerical_gradient(by_v, v, dout), 1e-12, "dv");
+  const auto by_q = [&](const Dense& x) { return AttentionReference(s, x, k, v).forward(&lse).values; };
+  const auto by_k = [&](const Dense& x) { return AttentionReference(s, q, x, v).forward(&lse).values; };
+  const auto by_v = [&](const Dense& x) { return AttentionReference(s, q, k, x).forward(&lse).values; };
+  expect_close(g.dq.values, numerical_gradient(by_q, q, dout), 1e-12, "dq");
+  expect_close(g.dk.values, numerical_gradient(by_k, k, dout), 1e-12, "dk");
+  expect_close(g.dv.values, numerical_gradient(by_v, v, dout), 1e-12, "dv");
 }
 
 TEST(Attention, SameBitsEveryTime) {

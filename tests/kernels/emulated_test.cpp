@@ -57,6 +57,7 @@ TEST(Emulated, CallsCarryWhatTheirTimeDependsOn) {
   const Matrix dw = nowhere(1, 512, DType::fp32);
   const Matrix rows = nowhere(1, t, DType::fp32);
   const Matrix ids = nowhere(1, t, DType::int32);
+  const Matrix mask = nowhere(t, 512, DType::uint8);
   const Matrix table = nowhere(50'000, 512);
   const Matrix p = nowhere(1, 512 * 512);
   const Matrix f = nowhere(1, 512 * 512, DType::fp32);
@@ -74,6 +75,14 @@ TEST(Emulated, CallsCarryWhatTheirTimeDependsOn) {
       {"gelu_forward", [&] { ops.gelu_forward(x, x); }, n, 4},
       {"gelu_backward", [&] { ops.gelu_backward(x, x, x); }, n, 6},
       {"add", [&] { ops.add(x, x, w, x); }, n, 6},
+      {"dropout_mask",
+       [&] {
+         ops.dropout_mask({0.1, 1, 1, 1, 0}, mask);
+       },
+       n, 1},
+      {"dropout_add", [&] { ops.dropout_add(x, w, x, mask, 0.1, x); }, n, 7},
+      {"dropout_add", [&] { ops.dropout_add(x, {}, {}, mask, 0.1, x); }, n, 5},
+      {"dropout_backward", [&] { ops.dropout_backward(x, mask, 0.1, x); }, n, 5},
       {"bias_backward", [&] { ops.bias_backward(x, dw); }, n, 2},
       {"embedding_forward", [&] { ops.embedding_forward(ids, table, 0, x); }, n, 4},
       {"embedding_backward", [&] { ops.embedding_backward(ids, x, 0, nowhere(50'000, 512, DType::fp32)); }, n,
@@ -112,6 +121,28 @@ TEST(Emulated, CallsCarryWhatTheirTimeDependsOn) {
   EXPECT_GE((r.pace.position() - before).value, 1e3);
 }
 
+TEST(Emulated, AttentionThatDropsHasANameOfItsOwn) {
+  Recorder r;
+  const Matrix x = nowhere(8, 16);
+  const Matrix k = nowhere(8, 8);
+  const Matrix lse = nowhere(4, 4, DType::fp32);
+  AttentionShape shape{2, 4, 2, 1, 8};
+  const Matrix scratch = nowhere(1, r.operators->attention_scratch(shape, DType::bf16), DType::fp32);
+  for (const double p : {0.0, 0.1}) {
+    shape.dropout.probability = p;
+    for (const std::uint32_t step : {1U, 2U}) {  // of the same time
+      shape.dropout.step = step;
+      r.operators->attention_forward(shape, x, k, k, x, lse, scratch);
+      r.operators->attention_backward(shape, x, k, k, x, lse, x, x, k, k, scratch);
+    }
+  }
+  std::vector<std::string_view> names;
+  for (const EmulatedCall& call : r.calls) names.push_back(call.name);
+  EXPECT_THAT(names, testing::ElementsAre("attention_forward", "attention_backward",
+                                          "attention_forward_dropout", "attention_backward_dropout"));
+  EXPECT_EQ(r.last().attention.seq, 4);
+}
+
 TEST(Emulated, RefusesShapesThatDisagree) {
   Pace pace(0);
   const auto ops = make_emulated_operators(pace, {});
@@ -122,6 +153,7 @@ TEST(Emulated, RefusesShapesThatDisagree) {
       ThrowsMessage<Error>(HasSubstr("gemm: shapes or types disagree: found 4x5 bf16, 6x7 bf16")));
   const Matrix x = nowhere(8, 16);
   const Matrix other = nowhere(8, 15);
+  const Matrix mask = nowhere(8, 16, DType::uint8);
   const Matrix rows = nowhere(1, 8, DType::fp32);
   EXPECT_THROW(ops->rmsnorm_forward(x, nowhere(1, 16), other, rows, 1e-5), Error);
   EXPECT_THROW(ops->rmsnorm_forward(x, nowhere(1, 16), x, nowhere(1, 8), 1e-5), Error);
@@ -135,7 +167,15 @@ TEST(Emulated, RefusesShapesThatDisagree) {
   EXPECT_THROW(ops->vocab_gradient(x, 16, 0, rows, rows, 1), Error);
   EXPECT_THROW(ops->vocab_input_gradient(x, x, 0, nowhere(1, 8, DType::int32), rows, 1), Error);
   EXPECT_THROW(ops->copy(x, other), Error);
+  EXPECT_THROW(ops->add(mask, mask, {}, mask), Error);
+  EXPECT_THROW(ops->gelu_forward(mask, mask), Error);
   EXPECT_THROW(ops->adam(x, nowhere(8, 16, DType::fp32), {}, x, x, {}), Error);
+  EXPECT_THROW(ops->dropout_mask({0.1, 1, 1, 1, 0}, x), Error);
+  EXPECT_THROW(ops->dropout_mask({1, 1, 1, 1, 0}, mask), Error);
+  EXPECT_THROW(ops->dropout_add(x, {}, x, other, 0.1, x), Error);
+  EXPECT_THROW(ops->dropout_add(x, {}, other, mask, 0.1, x), Error);
+  EXPECT_THROW(ops->dropout_backward(x, x, 0.1, x), Error);
+  EXPECT_THROW(ops->dropout_backward(x, mask, -1, x), Error);
   const AttentionShape shape{2, 4, 2, 1, 8};
   const Matrix k = nowhere(8, 8);
   const Matrix lse = nowhere(4, 4, DType::fp32);
@@ -144,6 +184,10 @@ TEST(Emulated, RefusesShapesThatDisagree) {
   EXPECT_THROW(ops->attention_forward(shape, x, x, k, x, lse, scratch), Error);
   EXPECT_THROW(ops->attention_forward(shape, x, k, k, x, lse, nowhere(1, scratch.cols - 1, DType::fp32)),
                Error);
+  AttentionShape always = shape;
+  always.dropout.probability = 1;
+  EXPECT_THROW(ops->attention_forward(always, x, k, k, x, lse, scratch), Error);
+  EXPECT_THROW(ops->attention_backward(always, x, k, k, x, lse, x, x, k, k, scratch), Error);
 }
 
 TEST(Emulated, WantsTheScratchOfTheCpu) {
