@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "bench/training/fp32_logits.hpp"
 #include "bench/training/norm.hpp"
 #include "bench/training/views.hpp"
 
@@ -86,9 +87,23 @@ double cross_entropy(const RankResources& rank, const VocabularyColumns& columns
   return ops.cross_entropy_gradient(logits, columns.valid, columns.first, targets, row_max, sums, scale);
 }
 
-Tensor OutputEnd::norm_gradient(std::uint32_t microbatch, const OutputActivations& saved) const {
+double OutputEnd::loss(std::uint32_t microbatch, OutputActivations& saved) const {
+  const double per_token = rank_.per_token();
+  if (!rank_.context.config.loss_in_fp32()) {
+    return cross_entropy(rank_, columns_, microbatch, saved.logits, per_token);
+  }
+  // The 16-bit logits live until the loss is there, as in eager code.
+  Tensor wide = fp32_copy(rank_.context, saved.logits);
+  const double sum = cross_entropy(rank_, columns_, microbatch, wide, per_token);
+  saved.logits = std::move(wide);
+  return sum;
+}
+
+/// The gradient towards the final norm's output, from that of the logits, which is rounded before if need be.
+Tensor OutputEnd::norm_gradient(std::uint32_t microbatch, OutputActivations& saved) const {
   if (shard_ != nullptr) return shard_->hidden_gradient(microbatch);
   const TrainingContext& context = rank_.context;
+  if (context.config.loss_in_fp32()) round_logits_gradient(context, saved.logits);
   Tensor gradient = context.make_stream(Category::workspace, "gradient of final norm");
   context.gemm_over_tensor_ranks(
       {.a = saved.logits, .b = view_of(*weight_, rank_.values.begin()), .c = gradient});

@@ -11,7 +11,7 @@
 namespace plumbline::training {
 
 /// What the forward of one micro-batch leaves for its backward. The loss turns the logits into their
-/// gradient.
+/// gradient, or, where it works in fp32, gives them up for a gradient in fp32.
 struct OutputActivations {
   Tensor input, norm, stats, logits;
 };
@@ -41,6 +41,8 @@ class OutputEnd {
   /// The two halves of forward: the final norm, and the output layer's product (T, v) of `type`.
   void normalise(OutputActivations& saved) const;
   Tensor project(const Matrix& norm, Category category, DType type) const;
+  /// The loss of the logits, summed over the tokens; leaves their gradient.
+  double loss(std::uint32_t microbatch, OutputActivations& saved) const;
   /// Says, right before it is written, where the gradient of the last layer's output goes.
   using Place = std::function<Matrix()>;
   /// Input and weight gradients; frees all of `saved`.
@@ -50,7 +52,7 @@ class OutputEnd {
   void backward_weight(OutputActivations& saved) const;
 
  private:
-  Tensor norm_gradient(std::uint32_t microbatch, const OutputActivations& saved) const;
+  Tensor norm_gradient(std::uint32_t microbatch, OutputActivations& saved) const;
   void weight_gradient(OutputActivations& saved) const;
   void stream_gradient(const OutputActivations& saved, const Matrix& norm_gradient,
                        const Matrix& gradient) const;

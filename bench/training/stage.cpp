@@ -139,7 +139,7 @@ void ModelStage::forward(std::uint32_t microbatch) {
   if (!output_) return;
   output_->forward(microbatch, state.output);
   if (!context.config.teacher && vocabulary_ == nullptr) {
-    loss_sum_ += cross_entropy(rank_, output_->columns(), microbatch, state.output.logits, rank_.per_token());
+    loss_sum_ += output_->loss(microbatch, state.output);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "bench/training/fp32_logits.hpp"
 #include "bench/training/views.hpp"
 
 namespace plumbline::training {
@@ -28,6 +29,7 @@ VocabularyShard::VocabularyShard(RankResources& rank, ExposedWaits& waits)
       unit_(stage_.unit_of(weight_)),
       uses_{unit_},
       one_barrier_(rank.context.config.vocab_parallel == "vocab-2"),
+      loss_in_fp32_(rank.context.config.loss_in_fp32()),
       last_(rank.placement.same_rank(rank.placement.stages() - 1, stage_.part.stage)),
       root_(rank.rank_of_stage(rank.placement.stages() - 1)),
       shards_(rank.context.config.vocab_shards()),
@@ -75,6 +77,7 @@ void VocabularyShard::forward(std::uint32_t microbatch) {
   ops.gemm({.a = here.hidden, .b = table, .c = here.logits, .b_transposed = true});
   context.communicator.progress();  // these products take longer than a layer where the vocabulary is large
   if (!one_barrier_) rank_.values.end();
+  if (loss_in_fp32_) here.logits = fp32_copy(context, here.logits);
 
   here.statistics = context.make_fp32(Category::workspace, "vocabulary statistics",
                                       kRowsPerShard * shards_ + 1, shape.tokens);
@@ -89,7 +92,7 @@ void VocabularyShard::forward(std::uint32_t microbatch) {
   if (one_barrier_) {
     here.hidden_gradient =
         context.make_fp32(Category::workspace, "gradient of hidden states", shape.tokens, shape.hidden);
-    ops.gemm({.a = here.logits, .b = table, .c = here.hidden_gradient});
+    hidden_gradient_product(here, table);
     if (rank_.memory.values.cut) {
       here.target_rows = context.make(Category::workspace, "target rows", shape.tokens, shape.hidden);
       ops.embedding_forward(targets, table, first_token_, here.target_rows);
@@ -99,6 +102,16 @@ void VocabularyShard::forward(std::uint32_t microbatch) {
   }
   start_statistics(microbatch, table);
   if (microbatch + 1 < microbatches_.size()) join_hidden(microbatch + 1);
+}
+
+/// One barrier: dX from the shard's own softmax.
+void VocabularyShard::hidden_gradient_product(const Microbatch& here, const Matrix& table) {
+  Tensor rounded;
+  if (loss_in_fp32_) {
+    rounded = rounded_logits(rank_.context, Category::workspace, "rounded softmax", here.logits);
+  }
+  rank_.context.operators.gemm(
+      {.a = loss_in_fp32_ ? rounded : here.logits, .b = table, .c = here.hidden_gradient});
 }
 
 /// C1, and with one barrier what follows it.
@@ -162,6 +175,7 @@ void VocabularyShard::backward(std::uint32_t microbatch) {
   }
   ops.vocab_gradient(here.logits, valid_, first_token_, rank_.target_tokens(microbatch),
                      alpha(here.statistics), rank_.per_token());
+  if (loss_in_fp32_) round_logits_gradient(context, here.logits);
   context.communicator.progress();
   if (!one_barrier_) {
     const Matrix gradient = gradient_place(microbatch);

@@ -48,6 +48,7 @@ class VocabularyShard {
   Matrix alpha(const Matrix& statistics) const;
   void start_statistics(std::uint32_t microbatch, const Matrix& table);
   void combine(std::uint32_t microbatch);
+  void hidden_gradient_product(const Microbatch& here, const Matrix& table);
   /// Two barriers: what the gradient of the hidden states is computed into.
   Matrix gradient_place(std::uint32_t microbatch);
 
@@ -58,8 +59,9 @@ class VocabularyShard {
   const int unit_;
   const std::vector<int> uses_;  // of the unit's values, in S and in T
   const bool one_barrier_;
-  const bool last_;  // this rank has the last stage
-  const int root_;   // world rank of the one that has
+  const bool loss_in_fp32_;  // on a copy of 16-bit logits
+  const bool last_;          // this rank has the last stage
+  const int root_;           // world rank of the one that has
   const int shards_;
   const std::int64_t first_token_;
   const std::int64_t valid_;  // columns that are no padding
