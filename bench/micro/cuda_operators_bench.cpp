@@ -1,7 +1,9 @@
 // Every CUDA operator on the first GPU: bytes and FLOPs per second, beside what the device reached in the
 // same run: a large copy, and the fastest matrix product of the list. One JSON object a line on stdout; exit
-// code 0 with a message where there is no GPU.
-//   micro_cuda_operators [TOKENS]
+// code 0 with a message where there is no GPU. Matrix products stand beside the fastest algorithm that an
+// exhaustive search of cuBLASLt's configurations finds (kernels/cuda/gemm_search.hpp).
+//   micro_cuda_operators [TOKENS [SEARCH_SECONDS]]
+// SEARCH_SECONDS bounds the search of each product (10; 0: none). Progress goes to stderr.
 // Operands are larger than the device's cache from 32768 tokens on, the default. Times are medians between
 // two events of the stream, so an operator that returns a number to the host counts the way there.
 #include <cuda_runtime_api.h>
@@ -15,6 +17,7 @@
 #include "core/error.hpp"
 #include "kernels/cuda/cuda_operators.hpp"
 #include "kernels/cuda/error.hpp"
+#include "kernels/cuda/gemm_search.hpp"
 
 namespace plumbline {
 namespace {
@@ -77,24 +80,53 @@ struct Product {
   ProductShape shape;
   double seconds;
   double flops;
+  GemmSearchResult search;  // no configuration: not searched
 };
 
-std::vector<Product> products(Clock& clock, Operators& operators, MemorySource& memory, std::int64_t tokens) {
+GemmSearchResult search(const Product& product, Operators& operators, const Gemm& gemm, double seconds) {
+  fmt::print(stderr, "[search] {}: up to {:.0f} s\n", product.name, seconds);
+  const auto progress = [&](const GemmSearchResult& so_far) {
+    if (so_far.timed % 1000 == 0) {
+      fmt::print(stderr, "[search] {}: {} configurations timed, {} checked\n", product.name, so_far.timed,
+                 so_far.configurations);
+    }
+  };
+  GemmSearchLimits limits;
+  limits.time = {seconds};
+  return search_gemm(operators, gemm, limits, progress);
+}
+
+/// What the search found, as further keys of a line.
+std::string search_keys(const GemmSearchResult& found) {
+  if (found.configurations == 0) return "";
+  return fmt::format(
+      ", \"share_of_exhaustive\": {:.4f}, \"chosen_seconds\": {:.4e}, \"exhaustive_seconds\": {:.4e}, "
+      "\"exhaustive_configuration\": \"{}\", \"configurations_checked\": {}, \"configurations_accepted\": "
+      "{}, "
+      "\"configurations_timed\": {}, \"exhaustive\": {}",
+      found.share(), found.chosen.value, found.best.value, found.best_configuration, found.configurations,
+      found.accepted, found.timed, found.complete);
+}
+
+std::vector<Product> products(Clock& clock, Operators& operators, MemorySource& memory, std::int64_t tokens,
+                              double search_seconds) {
   const auto layer = [&](const char* name, std::int64_t outputs, std::int64_t inputs) {
     const DType type = DType::bf16;
     return std::vector<Product>{
-        {std::string("forward ") + name, {tokens, outputs, inputs, type, type, false, true, false}, 0, 0},
+        {std::string("forward ") + name, {tokens, outputs, inputs, type, type, false, true, false}, 0, 0, {}},
         {std::string("input gradient ") + name,
          {tokens, inputs, outputs, type, type, false, false, false},
          0,
-         0},
+         0,
+         {}},
         {std::string("weight gradient ") + name,
          {outputs, inputs, tokens, type, DType::fp32, true, false, true},
          0,
-         0}};
+         0,
+         {}}};
   };
   std::vector<Product> all{
-      {"square", {8192, 8192, 8192, DType::bf16, DType::bf16, false, true, false}, 0, 0}};
+      {"square", {8192, 8192, 8192, DType::bf16, DType::bf16, false, true, false}, 0, 0, {}}};
   for (const auto& rows : {layer("qkv", 2048, kHidden), layer("projection", kHidden, kHidden),
                            layer("gate and up", 17920, kHidden), layer("down", kHidden, 8960)}) {
     all.insert(all.end(), rows.begin(), rows.end());
@@ -109,12 +141,13 @@ std::vector<Product> products(Clock& clock, Operators& operators, MemorySource& 
     product.flops = 2.0 * static_cast<double>(product.shape.m) * static_cast<double>(product.shape.n) *
                     static_cast<double>(product.shape.k);
     operators.synchronize();
+    if (search_seconds > 0) product.search = search(product, operators, gemm, search_seconds);
     for (const Matrix& x : {gemm.a, gemm.b, gemm.c}) memory.release(x.data, x.bytes());
   }
   return all;
 }
 
-int run(std::int64_t tokens) {
+int run(std::int64_t tokens, double search_seconds) {
   if (cuda_devices() == 0) {
     fmt::print("no CUDA device: nothing was measured\n");
     return 0;
@@ -123,7 +156,7 @@ int run(std::int64_t tokens) {
   const std::unique_ptr<MemorySource> memory = device_memory(*operators);
   Clock clock(static_cast<cudaStream_t>(cuda_stream(*operators)));
   const double copied = copy_rate(clock, *operators, *memory);
-  const std::vector<Product> gemms = products(clock, *operators, *memory, tokens);
+  const std::vector<Product> gemms = products(clock, *operators, *memory, tokens, search_seconds);
   double best = 0;
   for (const Product& product : gemms) best = std::max(best, product.flops / product.seconds);
   fmt::print("{{\"device\": \"{}\", \"copy_gb_per_s\": {:.1f}, \"best_gemm_tflops\": {:.1f}}}\n",
@@ -133,9 +166,9 @@ int run(std::int64_t tokens) {
     fmt::print(
         "{{\"operator\": \"gemm {}\", \"type\": \"bf16\", \"m\": {}, \"n\": {}, \"k\": {}, \"seconds\": "
         "{:.4e}, "
-        "\"tflops\": {:.1f}, \"share_of_best_gemm\": {:.3f}}}\n",
+        "\"tflops\": {:.1f}, \"share_of_best_gemm\": {:.3f}{}}}\n",
         product.name, product.shape.m, product.shape.n, product.shape.k, product.seconds, rate * 1e-12,
-        rate / best);
+        rate / best, search_keys(product.search));
   }
   for (const DType type : {DType::bf16, DType::fp32}) {
     OperatorShape shape;
@@ -167,7 +200,7 @@ int run(std::int64_t tokens) {
 
 int main(int argc, char** argv) {
   try {
-    return plumbline::run(argc > 1 ? std::atoll(argv[1]) : 32768);
+    return plumbline::run(argc > 1 ? std::atoll(argv[1]) : 32768, argc > 2 ? std::atof(argv[2]) : 10);
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 1;

@@ -4,12 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
-#include "core/error.hpp"
-#include "kernels/cuda/cuda_backend.hpp"
+#include "kernels/cuda/cuda_operators.hpp"
 #include "kernels/cuda/matmul_plan.hpp"
 
 namespace plumbline {
@@ -254,9 +253,9 @@ GemmSearchResult MatmulCache::search(const Gemm& gemm, const GemmSearchLimits& l
 
 GemmSearchResult search_gemm(Operators& operators, const Gemm& gemm, const GemmSearchLimits& limits,
                              const GemmSearchProgress& progress) {
-  auto* own = dynamic_cast<cuda::CudaOperators*>(&operators);
-  if (own == nullptr) throw Error("search_gemm: these operators were not made by make_cuda_operators()");
-  cuda::MatmulCache cache(own->stream(), own->device(), GemmChoice::timed);
+  int device = 0;
+  PLUMBLINE_CUDA(cudaGetDevice(&device));
+  cuda::MatmulCache cache(static_cast<cudaStream_t>(cuda_stream(operators)), device, GemmChoice::timed);
   return cache.search(gemm, limits, progress);
 }
 
