@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Several ranks on one GPU through NCCL, against a single rank: tests/gpu.sh runs it on a machine with a GPU.
+"""Several ranks on one GPU through NCCL, against a single rank, and training steps with dropout against the CPU:
+tests/gpu.sh runs it on a machine with a GPU.
 
     tests/gpu_ranks.py PLUMBLINE OUT.jsonl
 
@@ -25,6 +26,15 @@ SPLITS = [  # tensor, pipeline, data, more settings
     (1, 2, 1, {"pipeline_schedule": "zb-h1"}), (1, 1, 2, {"zero_stage": "3"}),
     (1, 2, 1, {"vocab_parallel": "vocab-1"}), (1, 2, 1, {"vocab_parallel": "vocab-2", "pipeline_schedule": "v-half"}),
     (2, 2, 1, {"vocab_parallel": "vocab-2"}), (1, 2, 2, {"vocab_parallel": "vocab-2", "zero_stage": "3"}),
+]
+
+
+DROPOUT = {"hidden_dropout": "0.1", "attention_dropout": "0.1"}
+# Head size 64: attention on tensor cores in bf16, without in fp32.
+DROPOUT_SPLITS = [
+    (1, 1, 1, {}), (1, 1, 1, {"recompute_granularity": "full", "recompute_num_layers": "1"}),
+    (2, 1, 1, {"sequence_parallel": "true"}), (1, 2, 1, {"pipeline_schedule": "zb-h1"}), (1, 1, 2, {"zero_stage": "3"}),
+    (1, 2, 1, {"vocab_parallel": "vocab-2"}),
 ]
 
 
@@ -65,6 +75,30 @@ def check_splits(plumbline, config, out):
                 failures.append(f"{name}: loss {loss}, a single rank has {reference}")
             if again["measurement"]["loss"] != loss:
                 failures.append(f"{name}: loss {loss}, and {again['measurement']['loss']} the second time")
+    return failures
+
+
+def check_dropout(plumbline, config, out):
+    """The same draws on every backend and in every split: the loss of a CPU in the last step, which the gradients of
+    those before decide, too."""
+    failures = []
+    for precision, tolerance in (("fp32", 1e-4), ("bf16", 3e-2)):
+        settings = {**settings_of(1, 1, 1, {}, precision), **DROPOUT}
+        record, problem = run(plumbline, config, {**settings, "backend": "cpu"})
+        if record is None:
+            failures.append(f"{precision} dropout on the CPU: {problem}")
+            continue
+        reference = record["measurement"]["loss"]
+        for tensor, pipeline, data, more in DROPOUT_SPLITS:
+            name = f"{precision} dropout tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
+            record, problem = run(plumbline, config, {**settings_of(tensor, pipeline, data, more, precision), **DROPOUT})
+            if record is None:
+                failures.append(f"{name}: {problem}")
+                continue
+            loss = record["measurement"]["loss"]
+            out.write(json.dumps({"check": name, "loss": loss, "loss_of_cpu": reference}) + "\n")
+            if abs(loss - reference) > tolerance * abs(reference):
+                failures.append(f"{name}: loss {loss}, a CPU has {reference}")
     return failures
 
 
@@ -133,7 +167,7 @@ def main():
             json.dump({"model": MODEL, "backend": "cuda", "hardware": "h100-sxm-80gb", "seq_length": 128,
                        "micro_batch_size": 1, "global_batch_size": 8, "warmup_steps": 1, "steps": 2}, file)
         failures = []
-        for check in (check_splits, check_watchdog, check_budget):
+        for check in (check_splits, check_dropout, check_watchdog, check_budget):
             failures += check(plumbline, config, out)
     for failure in failures:
         print(failure)

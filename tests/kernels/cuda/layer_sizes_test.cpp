@@ -124,6 +124,18 @@ void check_rows(DType type, std::int64_t h) {
   activations.operands.push_back(random_matrix(kRows, 2 * h, type));
   activations.operands.push_back(x());
   compare(activations, type);
+  Call dropout = call("dropout", [](Operators& op, const Operands& m) {
+    op.dropout_mask({0.1, 1234, 5, 7, std::int64_t{1} << 33}, m[2]);
+    op.dropout_add(m[0], m[1], m[0], m[2], 0.1, m[3]);
+    op.dropout_add(m[0], {}, m[3], m[2], 0.1, m[3]);
+    op.dropout_backward(m[3], m[2], 0.1, m[0]);
+    return 0.0;
+  });
+  dropout.operands.push_back(x());
+  dropout.operands.push_back(row(type));
+  dropout.operands.push_back(Guarded(kRows, h, DType::uint8));
+  dropout.operands.push_back(x());
+  compare(dropout, type);
   Call embedding = call("embedding", [](Operators& op, const Operands& m) {
     op.embedding_forward(m[0], m[1], 100, m[2]);
     op.embedding_backward(m[0], m[2], 100, m[3]);
@@ -153,7 +165,10 @@ void check_loss(DType type, std::int64_t columns, std::int64_t valid) {
   compare(loss, type);
 }
 
-void check_attention(DType type, const AttentionShape& s) {
+/// Without dropout, or with it: the same draws on both sides.
+void check_attention(DType type, AttentionShape s, double probability) {
+  s.dropout = {probability, 1234, 5, 6, 999};
+  s.first_head = 3;
   const std::int64_t q_cols = s.heads * s.head_dim;
   const std::int64_t kv_cols = s.kv_heads * s.head_dim;
   const std::int64_t rows = s.batch * s.seq;
@@ -190,10 +205,12 @@ TEST(LayerSizes, CrossEntropyAgreesWithTheCpu) {
 
 TEST(LayerSizes, AttentionAgreesWithTheCpu) {
   for (const DType type : {DType::fp32, DType::bf16}) {
-    check_attention(type, {2, 333, 6, 2, 64});
-    check_attention(type, {1, 1024, 4, 2, 128});
-    check_attention(type, {1, 257, 2, 1, 40});
-    check_attention(type, {1, 130, 2, 2, 160});
+    for (const double probability : {0.0, 0.1}) {
+      check_attention(type, {2, 333, 6, 2, 64}, probability);
+      check_attention(type, {1, 1024, 4, 2, 128}, probability);
+      check_attention(type, {1, 257, 2, 1, 40}, probability);
+      check_attention(type, {1, 130, 2, 2, 160}, probability);
+    }
   }
 }
 
