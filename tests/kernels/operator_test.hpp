@@ -64,16 +64,20 @@ Guarded random_matrix(std::int64_t rows, std::int64_t cols, DType type, std::int
 /// Σ(found - expected)² ÷ Σ expected²; Σ(found)² where everything expected is zero. NaN counts as infinitely
 /// far.
 double normalised_error(const Dense& found, const Dense& expected);
-/// The bound for one rounding to `type` after fp32 arithmetic.
+/// The bound for one rounding to `type` after fp32 arithmetic: an error of twice that rounding for a 16-bit
+/// type, of fifty roundings for fp32.
 double tolerance(DType type);
 /// Σ(found - expected)² <= bound·Σ expected². Where the values are sums whose terms may cancel, `terms` holds
 /// the size of the terms behind each entry: fp32 arithmetic rounds the terms, not their sum, and
 /// tolerance(fp32)·Σ terms² is allowed on top.
 void expect_close(const Dense& found, const Dense& expected, double bound, const std::string& what,
                   const Dense& terms = {});
-/// The same, and the guard bytes.
+/// The same, and the guard bytes; fp16 may be off by twice the rounding of its smallest numbers besides.
 void expect_close(const Guarded& found, const Dense& expected, double bound, const std::string& what,
                   const Dense& terms = {});
+/// A size to add to terms that fp32 may lose at its lower end: fifty roundings of it are its smallest
+/// numbers.
+constexpr double kUnderflow = 1e-32;
 /// |found - expected| <= allowed.
 void expect_within(double found, double expected, double allowed, const std::string& what);
 // The largest error of a test as a share of what was allowed is its property `largest_share_of_bound`

@@ -32,12 +32,16 @@ struct Case {
 /// The whole thing in doubles.
 struct Reference {
   Dense gradient;        // of the logits
+  Dense terms;           // the probability, stored and off by the size of its exponent, and the one it loses
   Dense input_gradient;  // of the output layer's input
+  Dense input_terms;
   double loss = 0;
 };
 
-Reference reference_of(const Dense& logits, const Dense& table, const Dense& ids) {
-  Reference result{Dense(logits.rows, logits.cols), Dense(logits.rows, table.cols)};
+/// `rounding` is that of a stored probability in the unit of fp32's.
+Reference reference_of(const Dense& logits, const Dense& table, const Dense& ids, double rounding) {
+  const Dense empty(logits.rows, logits.cols);
+  Reference result{empty, empty, Dense(logits.rows, table.cols), Dense(logits.rows, table.cols)};
   for (std::int64_t t = 0; t < logits.rows; ++t) {
     if (ids(0, t) == -100) continue;
     const auto target = static_cast<std::int64_t>(ids(0, t));
@@ -47,9 +51,15 @@ Reference reference_of(const Dense& logits, const Dense& table, const Dense& ids
     for (std::int64_t j = 0; j < logits.cols; ++j) total += std::exp(logits(t, j) - top);
     result.loss += std::log(total) - (logits(t, target) - top);
     for (std::int64_t j = 0; j < logits.cols; ++j) {
-      const double gradient = (std::exp(logits(t, j) - top) / total - (j == target ? 1 : 0)) * kScale;
-      result.gradient(t, j) = gradient;
-      for (std::int64_t k = 0; k < table.cols; ++k) result.input_gradient(t, k) += gradient * table(j, k);
+      const double probability = std::exp(logits(t, j) - top) / total * kScale;
+      const double one = j == target ? kScale : 0;
+      const double terms = probability * (rounding + top - logits(t, j)) + one + kUnderflow;
+      result.gradient(t, j) = probability - one;
+      result.terms(t, j) = terms;
+      for (std::int64_t k = 0; k < table.cols; ++k) {
+        result.input_gradient(t, k) += (probability - one) * table(j, k);
+        result.input_terms(t, k) += terms * std::abs(table(j, k));
+      }
     }
   }
   return result;
@@ -73,7 +83,8 @@ void check(const Case& which, const Storage& storage) {
   const Dense table = random_matrix(which.real, kHidden, storage.type).read();
   const Guarded targets = targets_of(which);
   const Dense ids = targets.read();
-  const Reference expected = reference_of(logits, table, ids);
+  const double rounding = std::sqrt(tolerance(storage.type) / tolerance(DType::fp32));
+  const Reference expected = reference_of(logits, table, ids, rounding);
 
   std::vector<Shard> shards;
   const Guarded gathered(3 * which.shards, kTokens, DType::fp32);
@@ -98,13 +109,15 @@ void check(const Case& which, const Storage& storage) {
       EXPECT_EQ(found(3 * s + 2, t), 0) << what;
     }
     operators().vocab_softmax(shard.logits, valid, row_max, rows.row_range(3 * s + 1, 1));
-    expect_close(
-        shard.logits,
-        dense(kTokens, which.columns,
-              [&](auto t, auto j) {
-                return j < valid ? std::exp(logits(t, first + j) - found(3 * s, t)) / found(3 * s + 1, t) : 0;
-              }),
-        tolerance(storage.type), what + ": softmax");
+    // One shard's probabilities, and how far their exponents may put them off.
+    const auto own = [&](std::int64_t t, std::int64_t j, double off) {
+      if (j >= valid) return 0.0;
+      const double exponent = logits(t, first + j) - found(3 * s, t);
+      return std::exp(exponent) / found(3 * s + 1, t) * (1 - off * exponent) + off * kUnderflow;
+    };
+    expect_close(shard.logits, dense(kTokens, which.columns, [&](auto t, auto j) { return own(t, j, 0); }),
+                 tolerance(storage.type), what + ": softmax",
+                 dense(kTokens, which.columns, [&](auto t, auto j) { return own(t, j, 1); }));
     shards.push_back(std::move(shard));
   }
 
@@ -139,11 +152,12 @@ void check(const Case& which, const Storage& storage) {
     for (std::size_t i = 0; i < part.values.size(); ++i) input_gradient.values[i] += part.values[i];
 
     operators().vocab_gradient(shard.logits, shard.valid, first, targets, alpha, kScale);
-    // Two roundings to the storage type: of the softmax, and of the gradient.
-    expect_close(shard.logits,
-                 dense(kTokens, which.columns,
-                       [&](auto t, auto j) { return j < shard.valid ? expected.gradient(t, first + j) : 0; }),
-                 4 * tolerance(storage.type), what + ": gradient");
+    const auto columns = [&](const Dense& all) {
+      return dense(kTokens, which.columns,
+                   [&](auto t, auto j) { return j < shard.valid ? all(t, first + j) : 0; });
+    };
+    expect_close(shard.logits, columns(expected.gradient), tolerance(storage.type), what + ": gradient",
+                 columns(expected.terms));
     const Dense found = shard.logits.read();
     for (std::int64_t t = 0; t < kTokens; ++t) {
       for (std::int64_t j = 0; j < which.columns; ++j) {
@@ -153,8 +167,8 @@ void check(const Case& which, const Storage& storage) {
     }
     for (std::int64_t k = 0; k < kHidden; ++k) EXPECT_EQ(part(2, k), 0) << what << ": masked";
   }
-  expect_close(input_gradient, expected.input_gradient, 4 * tolerance(storage.type),
-               what + ": input gradient");
+  expect_close(input_gradient, expected.input_gradient, tolerance(DType::fp32), what + ": input gradient",
+               expected.input_terms);
 }
 
 TEST(VocabularyParallel, ShardsGiveTheWhole) {
