@@ -82,7 +82,8 @@ def check_dropout(plumbline, config, out):
     """The same draws on every backend and in every split: the loss of a CPU in the last step, which the gradients of
     those before decide, too."""
     failures = []
-    for precision, tolerance in (("fp32", 1e-4), ("bf16", 3e-2)):
+    # Other draws change this loss by 1e-4 and more, which fp32 tells; in bf16 cuda_operators_test does, entry by entry.
+    for precision, tolerance in (("fp32", 1e-5), ("bf16", 3e-2)):
         settings = {**settings_of(1, 1, 1, {}, precision), **DROPOUT}
         record, problem = run(plumbline, config, {**settings, "backend": "cpu"})
         if record is None:
