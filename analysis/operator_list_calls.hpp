@@ -74,6 +74,17 @@ class CallList {
     memory("dropout_backward", s_.rows * s_.hidden, 2 * static_cast<double>(s_.e()) + 1);
     if (!in_place) allocations(1);
   }
+  /// The loss goes over the logits or their fp32 copy; `times`: how often it reads or writes an element.
+  void loss_pass(const char* name, double times) {
+    const DType type = s_.loss_in_fp32 ? DType::fp32 : s_.type;
+    memory(name, s_.tokens * s_.vocab, times * static_cast<double>(size_of(type)), type);
+  }
+  /// Into their fp32 copy, or back from it, in a new tensor; nothing without one.
+  void convert_logits() {
+    if (!s_.loss_in_fp32) return;
+    memory("copy", s_.tokens * s_.vocab, 4 + static_cast<double>(s_.e()));
+    allocations(1);
+  }
   /// Nothing for a group of one or an empty buffer.
   void collective(CallKind kind, const char* label, Group group, int ranks, std::int64_t elements,
                   DType type) {

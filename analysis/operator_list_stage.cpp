@@ -174,11 +174,12 @@ void output_forward(const StageShape& s, WorkBuilder& builder) {
       list.allocations(2 + s.norm_rows);
       return;
     }
-    list.memory("cross_entropy_max", s.tokens * s.vocab, e(s));
+    list.convert_logits();
+    list.loss_pass("cross_entropy_max", 1);
     list.tensor_all_reduce("loss all-reduce", s.tokens, DType::fp32);
-    list.memory("cross_entropy_sums", s.tokens * s.vocab, e(s));
+    list.loss_pass("cross_entropy_sums", 1);
     list.tensor_all_reduce("loss all-reduce", 2 * s.tokens, DType::fp32);
-    list.memory("cross_entropy_gradient", s.tokens * s.vocab, 2 * e(s));
+    list.loss_pass("cross_entropy_gradient", 2);
     list.allocations(3 + s.norm_rows);
   });
 }
@@ -186,6 +187,7 @@ void output_forward(const StageShape& s, WorkBuilder& builder) {
 void output_backward(const StageShape& s, WorkBuilder& builder, Passes passes) {
   builder.once({passes.input, passes.weight}, padded_vocabulary_unit(s), [&](CallList& list) {
     if (passes.input) {
+      list.convert_logits();
       list.gemm("output layer", GemmPass::input_gradient, s.vocab, s.hidden);
       list.sum_over_tensor_ranks("output layer all-reduce", "output layer reduce-scatter");
       list.allocations(2);

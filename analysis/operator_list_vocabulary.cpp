@@ -8,13 +8,14 @@ namespace {
 
 void scores(const StageShape& s, CallList& list) {
   const auto e = static_cast<double>(s.e());
-  const std::int64_t logits = s.tokens * s.vocab;
   list.gemm("output layer", GemmPass::forward, s.vocab, s.hidden);
-  list.memory("cross_entropy_max", logits, e);
-  list.memory("cross_entropy_sums", logits, e);
-  list.memory("cross_entropy_gradient", logits, 2 * e);  // the shard's softmax
+  list.convert_logits();
+  list.loss_pass("cross_entropy_max", 1);
+  list.loss_pass("cross_entropy_sums", 1);
+  list.loss_pass("cross_entropy_gradient", 2);  // the shard's softmax
   list.allocations(2 + (s.vocabulary.last_rank ? 0 : 1));
   if (s.vocabulary.two_barriers) return;
+  list.convert_logits();  // the softmax
   list.gemm("output layer", GemmPass::input_gradient, s.vocab, s.hidden);
   list.allocations(1);
   if (s.zero >= 3) {
@@ -25,7 +26,8 @@ void scores(const StageShape& s, CallList& list) {
 }
 
 void gradient(const StageShape& s, CallList& list) {
-  list.memory("cross_entropy_gradient", s.tokens * s.vocab, 2 * static_cast<double>(s.e()));
+  list.loss_pass("cross_entropy_gradient", 2);
+  list.convert_logits();
   if (s.vocabulary.two_barriers) {
     list.gemm("output layer", GemmPass::input_gradient, s.vocab, s.hidden);
     list.allocations(s.vocabulary.last_rank ? 1 : 0);

@@ -55,6 +55,7 @@ StageShape common_shape(const RunConfig& config) {
   shape.unfused_attention = config.attention_backend == AttentionBackend::unfused;
   shape.hidden_dropout = config.hidden_dropout > 0;
   shape.attention_dropout = config.attention_dropout > 0;
+  shape.loss_in_fp32 = config.loss_in_fp32();
   shape.tensor = t;
   shape.type = config.precision;
   shape.grad_type = config.grad_type();

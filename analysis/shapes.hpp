@@ -70,6 +70,7 @@ struct StageShape {
   bool unfused_attention = false;
   bool hidden_dropout = false;     // p_h > 0: masks are kept (bench/training/dropout.md)
   bool attention_dropout = false;  // p_a > 0
+  bool loss_in_fp32 = false;       // the loss works on an fp32 copy of 16-bit logits
   int stage = 0;                   // of the schedule, all routes counted
   int route = 0;
   int tensor = 1;  // t

@@ -130,8 +130,7 @@ void StageReplay::forward(bool loss) {
     values_.end_use();
     release_gathered();
     if (!s_.distillation.on) {
-      take(kWorkspace, bytes_.loss);
-      give(kWorkspace, bytes_.loss);
+      cross_entropy();
     } else if (loss) {
       distillation_loss();
     }
@@ -269,6 +268,7 @@ void StageReplay::backward() {
   }
   if (s_.scores()) {
     values_.begin_use();
+    round_logits_gradient();
     take(kWorkspace, bytes_.stream);  // dnorm
     sum_over_tensor_ranks();
     values_.end_use();

@@ -24,6 +24,7 @@ struct TensorBytes {
   std::int64_t fc1;
   std::int64_t activation;  // T·F
   std::int64_t logits;
+  std::int64_t fp32_logits;       // the copy that the loss works on; 0 where it works on the logits
   std::int64_t loss;              // statistics of the loss
   std::int64_t joint;             // message of teacher and student
   std::int64_t teacher_stream;    // R·h_T
@@ -66,6 +67,9 @@ class StageReplay {
 
   bool joint_before() const;
   bool joint_after() const;
+  void cross_entropy();
+  void widen_logits();
+  void round_logits_gradient();
   void distillation_loss();
   void layer_forward();
   void layer_output(bool into_send_buffer = false);

@@ -59,6 +59,7 @@ void StageReplay::backward_input() {
   if (s_.last) {
     if (s_.scores()) {
       values_.begin_use();
+      round_logits_gradient();
       take(kWorkspace, bytes_.stream);  // dnorm
       sum_over_tensor_ranks();
       values_.end_use();

@@ -20,9 +20,14 @@ void StageReplay::vocabulary_forward(bool another_follows) {
   values_.begin_use();
   take(Category::logits, bytes_.logits);
   if (s_.vocabulary.two_barriers) values_.end_use();
+  widen_logits();
   take(kWorkspace, bytes_.shard_statistics);
   if (!s_.vocabulary.two_barriers) {
     take(kWorkspace, bytes_.output_gradient);
+    if (s_.loss_in_fp32) {
+      take(kWorkspace, bytes_.logits);  // the softmax, rounded for the product
+      give(kWorkspace, bytes_.logits);
+    }
     take(kWorkspace, bytes_.target_rows);
     values_.end_use();
   }
@@ -33,7 +38,9 @@ void StageReplay::vocabulary_backward() {
   if (!s_.vocabulary.two_barriers) {
     give(kWorkspace, bytes_.target_rows);
     if (!s_.vocabulary.last_rank) give(kWorkspace, bytes_.output_gradient);
-  } else {
+  }
+  round_logits_gradient();
+  if (s_.vocabulary.two_barriers) {
     values_.begin_use();
     if (s_.vocabulary.last_rank) take(kWorkspace, bytes_.output_gradient);
     values_.end_use();

@@ -34,6 +34,7 @@ TensorBytes::TensorBytes(const StageShape& s)
       fc1(s.tokens * s.fc1 * s.e()),
       activation(s.tokens * s.ffn * s.e()),
       logits(s.tokens * s.vocab * s.e()),
+      fp32_logits(s.loss_in_fp32 ? s.tokens * s.vocab * 4 : 0),
       loss(3 * s.tokens * 4),
       joint(s.rows * (s.distillation.teacher_hidden + s.distillation.student_hidden) * s.e()),
       teacher_stream(s.rows * s.distillation.teacher_hidden * s.e()),

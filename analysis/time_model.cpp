@@ -51,7 +51,7 @@ Bytes bytes_per_microbatch(const StageShape& shape, double turns) {
   const std::int64_t layer =
       masks + shape.e() * (4 * shape.hidden + 2 * shape.q + 2 * shape.k + shape.fc1 + shape.ffn);
   const bool scores = shape.scores() || shape.vocabulary.carries;
-  const std::int64_t logits = scores ? shape.e() * shape.vocab : 0;
+  const std::int64_t logits = scores ? (shape.loss_in_fp32 ? 4 : shape.e()) * shape.vocab : 0;
   const auto bytes = static_cast<double>(parameters + shape.tokens * (shape.layers * layer + logits));
   return {static_cast<std::int64_t>(bytes * turns)};
 }
