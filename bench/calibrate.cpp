@@ -202,6 +202,14 @@ std::string machine_name() {
 
 }  // namespace
 
+void write_profile(const HardwareProfile& profile, const std::string& path) {
+  if (path.empty()) {
+    fmt::print("{}", to_json(profile));
+  } else {
+    write_file(path, to_json(profile));
+  }
+}
+
 int calibrate(const CalibrateOptions& options) {
   if (!options.part.empty()) return run_part(options);
   if (!options.out.empty()) check_writable(options.out);
@@ -235,12 +243,7 @@ int calibrate(const CalibrateOptions& options) {
   profile.link_bandwidth.value =
       profile.messages.front().seconds.sizes.back() / profile.messages.front().seconds.seconds.back();
 
-  const std::string text = to_json(profile);
-  if (options.out.empty()) {
-    fmt::print("{}", text);
-  } else {
-    write_file(options.out, text);
-  }
+  write_profile(profile, options.out);
   return 0;
 }
 

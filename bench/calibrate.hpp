@@ -8,12 +8,16 @@
 namespace plumbline {
 
 struct CalibrateOptions {
-  std::string out;     // profile file; empty: the profile goes to stdout
-  bool quiet = false;  // no progress on stderr
+  std::string out;       // profile file; empty: the profile goes to stdout
+  bool quiet = false;    // no progress on stderr
+  std::string hardware;  // backend cuda: the accelerator or profile whose constants are kept
   /// Set on the ranks that calibration starts under mpirun, by the hidden option --part: "operators" (all
   /// ranks run the same operators at once) or "messages". The command line passes it through.
   std::string part;
 };
+
+/// Writes a profile whole or not at all; to stdout when `path` is empty. Throws InputError.
+void write_profile(const HardwareProfile& profile, const std::string& path);
 
 /// Runs micro-benchmarks for about half a minute, at most 60 s, and writes the profile. Operators are timed
 /// alone and with every processor busy (processor time, median of repetitions, averaged over two sweeps as

@@ -99,4 +99,8 @@ CudaRun train_on_cuda(const RunConfig& /*config*/, const Schedule& /*schedule*/,
   throw Error("backend cuda runs in plumbline-cuda");
 }
 
+DeviceOverhead measure_device_overhead(int /*world_rank*/) {
+  throw Error("backend cuda runs in plumbline-cuda");
+}
+
 }  // namespace plumbline

@@ -25,4 +25,9 @@ struct CudaRun {
 CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const RunFiles& files,
                       MpiCommunicator& control, const training::StepProgress& progress);
 
+/// What this process takes of its device beside tensors; every rank's own figures, communicators shared out
+/// evenly. Collective over MPI_COMM_WORLD, with two ranks or more; before any CUDA call. Throws InputError
+/// without a device, Error where the context's size cannot be had.
+DeviceOverhead measure_device_overhead(int world_rank);
+
 }  // namespace plumbline

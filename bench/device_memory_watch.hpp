@@ -31,12 +31,12 @@ class DeviceMemoryWatch final : public StepObserver {
   /// Reads again: the last step stays.
   void step_ends(Seconds origin, std::vector<Event>& events, Seconds& tensor_communication) override;
 
+  /// The device now.
+  DeviceReading read() const;
   const DeviceReadings& readings() const { return readings_; }
   std::string source() const { return meter_.source(); }
 
  private:
-  DeviceReading read() const;
-
   const DevicePlace& place_;
   DeviceMeter meter_;
   const MemorySource* tensors_ = nullptr;

@@ -40,14 +40,20 @@ std::string default_profile_path() {
   return (folder / "plumbline" / "profile.json").string();
 }
 
+std::string default_cuda_profile_path() {
+  return (std::filesystem::path(default_profile_path()).parent_path() / "profile-cuda.json").string();
+}
+
 HardwareProfile hardware_of(const RunConfig& config, std::string& note) {
   if (!config.hardware.empty()) {
     HardwareProfile hardware = load_hardware(config.hardware);
     if (config.backend == Backend::emulated) hardware.processors = 0;
     return hardware;
   }
-  const std::string path = default_profile_path();
   std::error_code error;
+  const std::string of_gpu = default_cuda_profile_path();
+  if (config.backend == Backend::cuda && std::filesystem::exists(of_gpu, error)) return load_hardware(of_gpu);
+  const std::string path = default_profile_path();
   if (std::filesystem::exists(path, error)) return load_hardware(path);
   note =
       "this machine is not calibrated: predicted times are rough guesses until you run `plumbline calibrate`";

@@ -83,10 +83,23 @@ grep '^{' "$out/micro.log" >"$out/operators.jsonl" 2>/dev/null  # without the pr
 # A rank per GPU; several on one where there is but one: then only the results are of interest.
 gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
 step "collectives" "$bin/micro_cuda_collectives" $((gpus > 1 ? gpus : 2))
+# What a process takes of the device beside tensors, into a profile of this accelerator.
+step "device memory" "$plumbline" calibrate --backend cuda --out "$out/profile.json"
 # Several ranks on the one GPU through NCCL: right results, the watchdog, the memory budget.
 step "ranks" tests/gpu_ranks.py "$plumbline" "$out/ranks.jsonl"
 # The tests of other folders under the label.
 [ -d "$bundle" ] || step "all gpu tests" ctest --test-dir "$build" -L gpu --output-on-failure --no-tests=error
+
+python3 - "$out/profile.json" "$out/ranks.jsonl" <<'PY' || true
+import json, os, sys
+if os.path.exists(sys.argv[1]):
+    memory = json.load(open(sys.argv[1]))["device_memory"]
+    print("device memory: " + ", ".join(f"{key[:-6]} {memory[key] / 2**20:.0f} MiB" for key in memory if key.endswith("_bytes")))
+for line in open(sys.argv[2]) if os.path.exists(sys.argv[2]) else []:
+    row = json.loads(line)
+    if row["check"].startswith("device memory"):
+        print(f'{row["check"]}: {row["total_bytes"] / 2**20:.0f} MiB, predicted {row["predicted_bytes"] / 2**20:.0f} MiB')
+PY
 
 echo
 column -t -s, "$out/machine.txt" | head -4

@@ -153,6 +153,36 @@ def check_watchdog(plumbline, config, out):
     return [] if named else [f"watchdog: rank 1 was not named: {output[-500:]}"]
 
 
+def check_device_memory(plumbline, config, out):
+    """What the ranks say they take, against what the device says all processes take."""
+    profile = os.path.join(os.path.dirname(out.name) or ".", "profile.json")
+    failures = []
+    for tensor, pipeline, data in ((1, 1, 1), (2, 1, 1), (1, 2, 1)):
+        settings = settings_of(tensor, pipeline, data, {}, "bf16")
+        if os.path.exists(profile):
+            settings["hardware"] = profile
+        record, problem = run(plumbline, config, settings)
+        name = f"device memory tp{tensor} pp{pipeline}"
+        if record is None:
+            failures.append(f"{name}: {problem}")
+            continue
+        memory = record["measurement"]["device_memory"]
+        predicted = record["prediction"].get("device_memory", {"ranks": [{"total_bytes": 0}]})
+        row = max(memory["ranks"], key=lambda rank: rank["total_bytes"])
+        out.write(json.dumps({"check": name, "source": memory["source"], "device_bytes": memory["device_bytes"],
+                              "predicted_bytes": max(rank["total_bytes"] for rank in predicted["ranks"]),
+                              **row}) + "\n")
+        if not row["allocated_bytes"] <= row["reserved_bytes"] <= row["total_bytes"] <= memory["device_bytes"]:
+            failures.append(f"{name}: expected allocated <= reserved <= total <= the device, found {row}")
+        if row["context_bytes"] is None:
+            failures.append(f"{name}: the context's size is missing: {memory['source']}")
+        ranks = memory["ranks"] if row["ranks_on_device"] > 1 else [row]
+        together = sum(rank["total_bytes"] for rank in ranks)
+        if together > row["device_used_bytes"]:
+            failures.append(f"{name}: ranks take {together} bytes, all processes {row['device_used_bytes']}")
+    return failures
+
+
 def check_budget(plumbline, config, out):
     settings = {**settings_of(1, 1, 1, {}, "fp32"), "memory_budget": "1MiB"}
     done = subprocess.run(command(plumbline, config, settings), capture_output=True, text=True, timeout=300)
@@ -168,7 +198,7 @@ def main():
             json.dump({"model": MODEL, "backend": "cuda", "hardware": "h100-sxm-80gb", "seq_length": 128,
                        "micro_batch_size": 1, "global_batch_size": 8, "warmup_steps": 1, "steps": 2}, file)
         failures = []
-        for check in (check_splits, check_dropout, check_watchdog, check_budget):
+        for check in (check_splits, check_dropout, check_device_memory, check_watchdog, check_budget):
             failures += check(plumbline, config, out)
     for failure in failures:
         print(failure)
