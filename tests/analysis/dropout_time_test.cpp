@@ -37,9 +37,9 @@ struct CallCase {
   ActionType type;
   Recompute recompute;
   bool first;
-  std::int64_t masks;
-  std::int64_t sums;
-  std::int64_t gradients;
+  int masks;
+  int sums;
+  int gradients;
 };
 constexpr CallCase kCallCases[] = {
     {"forward", forward, Recompute::none, false, 2, 2, 0},

@@ -33,6 +33,9 @@ RunConfig random_config() {
   config.recompute_granularity = *rc::gen::element(Recompute::none, Recompute::selective, Recompute::full);
   config.recompute_num_layers = *rc::gen::inRange(1, 4);
   config.precision = *rc::gen::element(DType::fp32, DType::bf16);
+  config.attention_backend = *rc::gen::element(AttentionBackend::fused, AttentionBackend::unfused);
+  config.hidden_dropout = *rc::gen::element(0.0, 0.1);
+  config.attention_dropout = *rc::gen::element(0.0, 0.1);
   return config;
 }
 
