@@ -1,15 +1,23 @@
-// How the ranks of a run load a machine whose processors they share.
+// How the ranks of a run load a machine: processors that ranks share, or that collectives hold.
 #include <algorithm>
 
+#include "analysis/cluster/profiles.hpp"
 #include "analysis/simulator.hpp"
 #include "analysis/time_model.hpp"
 #include "core/trace.hpp"
 
 namespace plumbline {
 
+double beside_collectives(const RunConfig& config, const HardwareProfile& hardware) {
+  if (hardware.accelerator.empty() || !config.splits_vocabulary()) return 1;
+  const cluster::Software& stack = cluster::built_in_profiles().generation("plumbline");
+  return config.vocab_parallel == "interlaced" ? stack.interlaced_slowdown : stack.collective_slowdown;
+}
+
 Load load_of(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware) {
   Load load;
   const Layout& layout = load.layout = config.layout();
+  load.beside_collectives = beside_collectives(config, hardware);
   const int processors = hardware.processors;
   if (processors == 0) return load;
   const int beside = layout.tensor * layout.data;  // ranks of one pipeline coordinate

@@ -130,7 +130,9 @@ double roofline(OperatorCall call, const HardwareProfile& hardware) {
 double compute_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
   const double measured = measured_time(call, hardware, load);
   if (measured >= 0) return measured;
-  if (!hardware.accelerator.empty()) return accelerator_time(call, hardware.constants.device).value;
+  if (!hardware.accelerator.empty()) {
+    return accelerator_time(call, hardware.constants.device).value * load.beside_collectives;
+  }
   return roofline(call, hardware);
 }
 

@@ -63,8 +63,10 @@ OperatorCall collective_call(const EmulatedCollective& call) {
 
 }  // namespace
 
-CallTime emulated_call_time(const HardwareProfile& hardware) {
-  return [hardware](const EmulatedCall& call) { return time_of(operator_call(call), hardware, Load{}); };
+CallTime emulated_call_time(const RunConfig& config, const HardwareProfile& hardware) {
+  Load load;
+  load.beside_collectives = beside_collectives(config, hardware);
+  return [hardware, load](const EmulatedCall& call) { return time_of(operator_call(call), hardware, load); };
 }
 
 EmulatedLinks emulated_links(const HardwareProfile& hardware, const Layout& layout) {

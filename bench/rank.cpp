@@ -51,7 +51,7 @@ training::TrainingResult train_emulated(const RunConfig& config, const Schedule&
                                         const training::StepProgress& progress) {
   Pace pace(config.emulated_time_factor, control.clock_offset());
   EmulatedCommunicator communicator(config.layout(), pace, emulated_links(hardware, config.layout()));
-  const auto operators = make_emulated_operators(pace, emulated_call_time(hardware));
+  const auto operators = make_emulated_operators(pace, emulated_call_time(config, hardware));
   return training::train(on_emulated_device(config, hardware), schedule, *operators, communicator, control,
                          untouched_memory(), progress);
 }
