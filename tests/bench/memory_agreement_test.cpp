@@ -32,6 +32,8 @@ struct Case {
   bool empty_last_stage = false;  // its end of the model alone
   Dropouts dropout = kDropouts[0];
   AttentionBackend attention = AttentionBackend::fused;
+  bool loss_fusion = true;
+  int zero_stage = 0;
 };
 
 constexpr Case kCases[] = {
@@ -58,6 +60,22 @@ constexpr Case kCases[] = {
      kDropouts[1], AttentionBackend::unfused},
     {"gpt2 dropout, vocab-2", true, true, DType::bf16, GradDType::fp32, Optimizer::adam, "v-half", 1,
      "vocab-2", true, kDropouts[1]},
+    {"qwen2 loss in fp32", false, true, DType::bf16, GradDType::fp32, Optimizer::adam, "1f1b", 2, "none",
+     false, kDropouts[0], AttentionBackend::fused, false, 2},
+    {"gpt2 loss in fp32", true, false, DType::bf16, GradDType::same, Optimizer::sgd, "zb-h1", 1, "none",
+     false, kDropouts[0], AttentionBackend::fused, false, 3},
+    {"last stage without layers, loss in fp32", false, false, DType::bf16, GradDType::fp32, Optimizer::adam,
+     "zb-v", 1, "none", true, kDropouts[0], AttentionBackend::fused, false, 3},
+    {"gpt2 loss in fp32, vocab-1", true, true, DType::bf16, GradDType::fp32, Optimizer::adam, "1f1b", 2,
+     "vocab-1", false, kDropouts[0], AttentionBackend::fused, false, 3},
+    {"qwen2 loss in fp32, vocab-1", false, false, DType::bf16, GradDType::fp32, Optimizer::adam, "v-half", 1,
+     "vocab-1", false, kDropouts[0], AttentionBackend::fused, false},
+    {"qwen2 loss in fp32, vocab-2", false, false, DType::bf16, GradDType::fp32, Optimizer::adam, "1f1b", 2,
+     "vocab-2", false, kDropouts[0], AttentionBackend::fused, false, 3},
+    {"gpt2 loss in fp32, vocab-2", true, false, DType::bf16, GradDType::same, Optimizer::sgd, "v-half", 1,
+     "vocab-2", false, kDropouts[1], AttentionBackend::fused, false, 1},
+    {"qwen2 fp32, loss unfused", false, true, DType::fp32, GradDType::fp32, Optimizer::adam, "1f1b", 1,
+     "none", false, kDropouts[0], AttentionBackend::fused, false},
 };
 
 /// Layers of so many stages, none on the last; empty when there are too few.
@@ -85,6 +103,8 @@ TEST(MemoryAgreement, ToTheByteOnEveryRankInEveryCategory) {
     config.make_vocab_size_divisible_by = 8;
     set_dropout(config, c.dropout);
     config.attention_backend = c.attention;
+    config.cross_entropy_loss_fusion = c.loss_fusion;
+    config.zero_stage = c.zero_stage;
     config.steps = 1;
     config.warmup_steps = 0;
     for (const Layout& layout : layouts_of(ranks)) {
