@@ -267,8 +267,8 @@ void StageReplay::backward() {
     give(kCommunication, bytes_.joint);
   }
   if (s_.scores()) {
-    values_.begin_use();
     round_logits_gradient();
+    values_.begin_use();
     take(kWorkspace, bytes_.stream);  // dnorm
     sum_over_tensor_ranks();
     values_.end_use();

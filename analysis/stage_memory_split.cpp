@@ -58,8 +58,8 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
 void StageReplay::backward_input() {
   if (s_.last) {
     if (s_.scores()) {
-      values_.begin_use();
       round_logits_gradient();
+      values_.begin_use();
       take(kWorkspace, bytes_.stream);  // dnorm
       sum_over_tensor_ranks();
       values_.end_use();

@@ -82,8 +82,10 @@ std::vector<MemoryCase> whole_cases() {
        // 1280 for the layer, 512 for the output layer while the layer is used
        bytes({{kParameters, 1280 + 512}, {kActivations, 832 + 64}}),
        bytes({{kActivations, forward_keeps}, {kLogits, 512}})},
-      {"I, ZeRO 3: rounded once the output layer is in use and the layer's values are coming", whole, 1,
-       backward_input, true, 3, bytes({{kParameters, 512 + 1280}, {kLogits, 256}}),
+      {"I, ZeRO 3: rounded beside the output layer; the layer's values come afterwards", whole, 1,
+       backward_input, true, 3,
+       // 512 + 256, then with dnorm 64
+       bytes({{kParameters, 512 + 1280}, {kLogits, 256 - 512}, {kWorkspace, 64}}),
        bytes({{kActivations, 64 - 80 - 32 - 32 - 64}, {kLogits, 256 - 512}})},
   };
 }
