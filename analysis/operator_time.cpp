@@ -88,8 +88,9 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
         hardware, load, key, load.working_set,
         [](const OperatorTimes& t) -> const auto& { return t.attention; },
         [&](const Grid& grid) {
-          return grid.at(static_cast<double>(call.tokens), static_cast<double>(call.out),
-                         static_cast<double>(call.in));
+          // The time of one query head: more of them at a key/value head do not make each of them longer.
+          const double group = grid.z.empty() ? 1 : std::min(static_cast<double>(call.in), grid.z.back());
+          return grid.at(static_cast<double>(call.tokens), static_cast<double>(call.out), group);
         });
     if (per_head < 0 && call.dropout) return measured_time(without_dropout(call), hardware, load);
     return per_head * static_cast<double>(call.elements);

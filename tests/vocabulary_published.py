@@ -11,8 +11,7 @@ import csv
 import json
 import sys
 
-METHODS = {("none", "even"): "Baseline", ("none", "balanced"): "Redis", ("vocab-1", "even"): "Vocab-1",
-           ("vocab-2", "even"): "Vocab-2", ("interlaced", "even"): "Interlaced"}
+METHODS = {"vocab-1": "Vocab-1", "vocab-2": "Vocab-2", "interlaced": "Interlaced"}
 SIZES = {32000: "32k", 64000: "64k", 128000: "128k", 256000: "256k"}
 
 
@@ -21,10 +20,15 @@ def model_of(record):
     return json.loads(model) if isinstance(model, str) else model
 
 
+def method_of(config):
+    unsplit = "Baseline" if config["layer_distribution"] == "even" else "Redis"
+    return METHODS.get(config["vocab_parallel"], unsplit)
+
+
 def key_of(record):
     config, model = record["config"], model_of(record)
     return (str(config["pipeline_model_parallel_size"]), str(model["n_layer"]), str(model["n_embd"]),
-            str(config["seq_length"]), METHODS[config["vocab_parallel"], config["layer_distribution"]],
+            str(config["seq_length"]), method_of(config),
             SIZES[model["vocab_size"]])
 
 

@@ -240,6 +240,21 @@ TEST(TimeModel, LoadOfAMachine) {
   }
 }
 
+TEST(OperatorTime, QueryHeadsBeyondTheMeasuredGroupTakeAsLongEach) {
+  HardwareProfile hardware;
+  hardware.alone.emplace_back();
+  hardware.alone[0].attention["forward.fp32"] = {{64}, {64}, {1, 4}, {1e-5, 8e-6}};
+  OperatorCall call;
+  call.kind = CallKind::attention;
+  call.type = DType::fp32;
+  call.tokens = call.out = 64;
+  call.elements = 14;
+  for (const auto& [group, each] : {std::pair{1, 1e-5}, {4, 8e-6}, {7, 8e-6}, {32, 8e-6}}) {
+    call.in = group;
+    EXPECT_NEAR(time_of(call, hardware, Load{}).value, 14 * each, 1e-12) << group;
+  }
+}
+
 OperatorCall collective(CallKind kind, Group group, int ranks, DType type, std::int64_t bytes) {
   OperatorCall call;
   call.kind = kind;
