@@ -34,7 +34,7 @@ EmulatedLinks slow_links() {
 }
 
 constexpr double kEarly = 1.5e-3;  // lateness that a pace may make up for
-constexpr double kLate = 50e-3;    // of a crowded machine
+constexpr double kLate = 10;       // what would hang; a crowded machine may be late by seconds
 
 /// Rank 0's clock, so that spans between ranks can be measured.
 Seconds common_start(EmulatedCommunicator& communicator) {

@@ -145,7 +145,7 @@ TEST(MpiCommunicator, ProgressGoesOnBesideAnUnexpectedMessage) {
     const auto start = std::chrono::steady_clock::now();
     while (::access(done.c_str(), F_OK) != 0) {
       communicator.progress();
-      ASSERT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+      ASSERT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(300));
     }
     std::remove(done.c_str());
     message = communicator.receive(early.matrix(), 1, 9);

@@ -68,7 +68,7 @@ std::string failure_within(const Watchdog& watchdog, double seconds) {
 TEST(Watchdog, NamesTheRankThatHasNotCome) {
   WaitBoard board(MPI_COMM_WORLD);
   Pretended pretended;
-  Watchdog watchdog(world_rank(), board, pretended.transport(), {Seconds{0.3}, Seconds{0.01}});
+  Watchdog watchdog(world_rank(), board, pretended.transport(), {Seconds{1}, Seconds{0.01}});
   const int lane = watchdog.add_lane("the data group", world_ranks());
   auto first = std::make_shared<Flag>(true);
   watchdog.started(lane, "ncclAllReduce", first);
@@ -81,10 +81,9 @@ TEST(Watchdog, NamesTheRankThatHasNotCome) {
     MPI_Barrier(MPI_COMM_WORLD);
     watchdog.begin_action({ActionType::reduce_gradients, false, 0, 0});
     watchdog.started(lane, "ncclAllReduce", std::make_shared<Flag>(false));
-    const std::string failure = failure_within(watchdog, 5);
-    EXPECT_THAT(failure, HasSubstr("rank " + std::to_string(world_rank()) +
-                                   " has waited 0.3 s for "
-                                   "ncclAllReduce of the data group (number 2) in action 0ARG0"));
+    const std::string failure = failure_within(watchdog, 100);
+    EXPECT_THAT(failure, HasSubstr("rank " + std::to_string(world_rank()) + " has waited "));
+    EXPECT_THAT(failure, HasSubstr(" s for ncclAllReduce of the data group (number 2) in action 0ARG0"));
     EXPECT_THAT(failure, HasSubstr("rank 1 has not come to it (in action 1F3, nothing new from it for"));
     EXPECT_THAT(failure, Not(HasSubstr("rank 2 has not")));
     EXPECT_TRUE(pretended.aborted);
@@ -96,14 +95,14 @@ TEST(Watchdog, NamesTheRankThatHasNotCome) {
 TEST(Watchdog, WhatABlockedLaneHoldsBackIsNotBlamed) {
   WaitBoard board(MPI_COMM_WORLD);
   Pretended pretended;
-  Watchdog watchdog(world_rank(), board, pretended.transport(), {Seconds{0.3}, Seconds{0.01}});
+  Watchdog watchdog(world_rank(), board, pretended.transport(), {Seconds{1}, Seconds{0.01}});
   const int messages = watchdog.add_lane("messages", world_ranks());
   const int data = watchdog.add_lane("the data group", world_ranks());
   // Everybody has come to the all-reduce, but rank 0 alone to the message.
   watchdog.started(data, "ncclAllReduce", std::make_shared<Flag>(false));
   if (world_rank() == 0) watchdog.started(messages, "ncclRecv", std::make_shared<Flag>(false));
   MPI_Barrier(MPI_COMM_WORLD);
-  const std::string failure = failure_within(watchdog, 5);
+  const std::string failure = failure_within(watchdog, 100);
   if (world_rank() == 0) {
     EXPECT_THAT(failure, HasSubstr("for ncclRecv of messages (number 1): rank 1 has not come to it"));
     EXPECT_THAT(failure, Not(HasSubstr("AllReduce")));
@@ -117,7 +116,7 @@ TEST(Watchdog, WhatABlockedLaneHoldsBackIsNotBlamed) {
 TEST(Watchdog, SlowIsNotStuck) {
   WaitBoard board(MPI_COMM_WORLD);
   Pretended pretended;
-  Watchdog watchdog(world_rank(), board, pretended.transport(), {Seconds{0.4}, Seconds{0.01}});
+  Watchdog watchdog(world_rank(), board, pretended.transport(), {Seconds{1.2}, Seconds{0.01}});
   const int lane = watchdog.add_lane("the tensor group", world_ranks());
   std::vector<std::shared_ptr<Flag>> operations;
   for (int i = 0; i < 5; ++i) {
@@ -126,7 +125,7 @@ TEST(Watchdog, SlowIsNotStuck) {
   }
   // In all longer than the timeout, but something ends all the time.
   for (const auto& operation : operations) {
-    pause_for(0.15);
+    pause_for(0.3);
     *operation = true;
   }
   EXPECT_EQ(failure_within(watchdog, 0.5), "");
@@ -142,7 +141,7 @@ TEST(Watchdog, ErrorsInTheBackgroundAreReportedAtOnce) {
   watchdog.add_lane("the tensor group", world_ranks());
   EXPECT_EQ(failure_within(watchdog, 0.1), "");
   pretended.broken = true;
-  EXPECT_EQ(failure_within(watchdog, 5), "rank " + std::to_string(world_rank()) + ": the network is gone");
+  EXPECT_EQ(failure_within(watchdog, 100), "rank " + std::to_string(world_rank()) + ": the network is gone");
   EXPECT_TRUE(pretended.aborted);
   MPI_Barrier(MPI_COMM_WORLD);
 }
