@@ -127,6 +127,7 @@ std::vector<std::vector<CollectiveEvent>> collective_events(const Schedule& sche
     clock[rank] = ready[i];
   }
   std::vector<std::vector<CollectiveEvent>> events;
+  events.reserve(all.size());
   for (RankCollectives& rank : all) events.push_back(rank.take());
   return events;
 }
