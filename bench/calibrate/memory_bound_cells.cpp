@@ -174,7 +174,7 @@ void add_dropout(Cells& cells, DType storage) {
   cells.add("dropout_backward", kHidden, cells.e() + 1,
             [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
               const Matrix dy = p.fresh(r, c);
-              return [=, &op, mask = p.mask(r, c), dx = p.output(r, c)](std::int64_t i) {
+              return [=, &op, mask = p.saved_mask(r, c), dx = p.output(r, c)](std::int64_t i) {
                 op.dropout_backward(dy, mask.at(i), kProbability, dx.at(i));
               };
             });

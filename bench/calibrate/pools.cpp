@@ -157,6 +157,9 @@ Rotation Pools::saved(std::int64_t rows, std::int64_t cols) {
 Rotation Pools::output(std::int64_t rows, std::int64_t cols) {
   return activation(small_outputs_, outputs_, rows, cols, storage_);
 }
+Rotation Pools::saved_mask(std::int64_t rows, std::int64_t cols) {
+  return activation(small_inputs_, inputs_, rows, cols, DType::uint8);
+}
 Rotation Pools::mask(std::int64_t rows, std::int64_t cols) {
   return activation(small_outputs_, outputs_, rows, cols, DType::uint8);
 }

@@ -77,8 +77,9 @@ class Pools {
   Rotation saved(std::int64_t rows, std::int64_t cols);
   /// An activation that is written.
   Rotation output(std::int64_t rows, std::int64_t cols);
-  /// A dropout mask as fresh() and as output().
+  /// A dropout mask as fresh(), as saved() and as output(). What a saved one drops is random.
   Matrix fresh_mask(std::int64_t rows, std::int64_t cols);
+  Rotation saved_mask(std::int64_t rows, std::int64_t cols);
   Rotation mask(std::int64_t rows, std::int64_t cols);
   /// Parts of one large tensor: weights that are read, parameters that are updated.
   Rotation weights(std::int64_t rows, std::int64_t cols);

@@ -10,6 +10,7 @@
 #include "bench/calibrate/cells.hpp"
 #include "bench/calibrate/pools.hpp"
 #include "core/error.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
 
 namespace plumbline::calibration {
 namespace {
@@ -58,6 +59,19 @@ TEST(Cells, CoverEveryOperatorOfATrainingStep) {
             call.kind == CallKind::gemm ? std::string(plumbline::name_of(call.pass)) : call.name;
         if (call.kind != CallKind::gemm && call.kind != CallKind::memory_bound) continue;
         EXPECT_EQ(known.count(name + "." + std::string(name_of(call.type))), 1U) << call.label;
+      }
+    }
+  }
+}
+
+TEST(Cells, EveryOneFindsItsOperands) {
+  const auto operators = make_cpu_operators();
+  for (const DType type : {DType::fp32, DType::bf16}) {
+    Pools pools(type);
+    for (const auto& cells : {gemm_cells(type), attention_cells(type), memory_bound_cells(type)}) {
+      for (const Cell& cell : cells) {
+        EXPECT_NO_THROW(cell.prepare(*operators, pools))
+            << cell.key << " " << cell.at[0] << " working set " << cell.working_set;
       }
     }
   }
