@@ -255,6 +255,25 @@ TEST(OperatorTime, QueryHeadsBeyondTheMeasuredGroupTakeAsLongEach) {
   }
 }
 
+TEST(TimeModel, CollectivesOfACutVocabularyHoldProcessorsOfAnAccelerator) {
+  const HardwareProfile accelerator = load_hardware("a100-sxm-80gb");
+  RunConfig config = sample::tiny_gpt2();
+  EXPECT_EQ(beside_collectives(config, accelerator), 1);
+  config.vocab_parallel = "vocab-1";
+  EXPECT_EQ(beside_collectives(config, HardwareProfile{}), 1) << "a machine that was measured";
+  const double passes = beside_collectives(config, accelerator);
+  config.vocab_parallel = "interlaced";
+  EXPECT_GT(beside_collectives(config, accelerator), 1);
+  EXPECT_GT(passes, beside_collectives(config, accelerator));
+  OperatorCall call;
+  call.kind = CallKind::gemm;
+  call.tokens = call.out = call.in = 1024;
+  Load load;
+  const double alone = time_of(call, accelerator, load).value;
+  load.beside_collectives = passes;
+  EXPECT_DOUBLE_EQ(time_of(call, accelerator, load).value, alone * passes);
+}
+
 OperatorCall collective(CallKind kind, Group group, int ranks, DType type, std::int64_t bytes) {
   OperatorCall call;
   call.kind = kind;

@@ -114,8 +114,16 @@ RunConfig config_of(const Task& task, const DataFiles& files) {
   return config;
 }
 
+/// Number formats of a cell; what the loss works on changes nothing that a single rank is to compute.
+struct Numbers {
+  const char* name;
+  std::size_t precision;
+  bool loss_fusion;
+};
+constexpr Numbers kNumbers[] = {{"fp32", 0, true}, {"bf16", 1, true}, {"bf16, loss in fp32", 1, false}};
+
 /// Columns of the covering selection.
-enum Factor : std::size_t { kLayout, kMethod, kModel, kPrecision, kVocabulary, kRecompute, kZero, kDropout };
+enum Factor : std::size_t { kLayout, kMethod, kModel, kFormat, kVocabulary, kRecompute, kZero, kDropout };
 
 struct Cell {
   std::string name;
@@ -131,8 +139,10 @@ std::optional<Cell> cell_of(const std::vector<Layout>& layouts, const DataFiles&
   const Recomputation& recomputation = kRecomputations[row[kRecompute]];
   const Method& method = kMethods[row[kMethod]];
   Cell cell;
-  cell.task = {row[kModel], row[kPrecision], row[kVocabulary], row[kDropout]};
+  const Numbers& numbers = kNumbers[row[kFormat]];
+  cell.task = {row[kModel], numbers.precision, row[kVocabulary], row[kDropout]};
   cell.config = config_of(cell.task, files);
+  cell.config.cross_entropy_loss_fusion = numbers.loss_fusion;
   set_layout(cell.config, layout);
   cell.config.pipeline_schedule = method.schedule;
   cell.config.vocab_parallel = method.vocabulary;
@@ -142,12 +152,12 @@ std::optional<Cell> cell_of(const std::vector<Layout>& layouts, const DataFiles&
   RunConfig unmasked = cell.config;  // a mask is configured with a teacher only
   unmasked.loss_mask.clear();
   if (why_invalid(unmasked)) return {};
-  cell.tolerance = row[kPrecision] == 0 ? 1e-5 : 4e-2;  // few ids: small gradients
-  cell.name = fmt::format("{} {} tp{} pp{} dp{} {} {} {} ids{} recompute {} zero{} {}", method.schedule,
-                          method.vocabulary, layout.tensor, layout.pipeline, layout.data,
-                          kModels[row[kModel]], name_of(cell.config.precision), cell.config.model.vocab,
-                          cell.config.loss_mask.empty() ? "" : " masked", recomputation.name, row[kZero],
-                          kDropouts[row[kDropout]].name);
+  cell.tolerance = numbers.precision == 0 ? 1e-5 : 4e-2;  // few ids: small gradients
+  cell.name =
+      fmt::format("{} {} tp{} pp{} dp{} {} {} {} ids{} recompute {} zero{} {}", method.schedule,
+                  method.vocabulary, layout.tensor, layout.pipeline, layout.data, kModels[row[kModel]],
+                  numbers.name, cell.config.model.vocab, cell.config.loss_mask.empty() ? "" : " masked",
+                  recomputation.name, row[kZero], kDropouts[row[kDropout]].name);
   return cell;
 }
 
@@ -170,8 +180,9 @@ std::vector<Cell> cells_of(int ranks, const DataFiles& files) {
       if (cell && makes_a_schedule(cell->config)) legal.emplace_back(layout, method);
     }
   }
-  const std::vector<std::size_t> settings = {std::size(kModels),         2, std::size(kVocabularies),
-                                             std::size(kRecomputations), 4, std::size(kDropouts)};
+  const std::vector<std::size_t> settings = {
+      std::size(kModels),  std::size(kNumbers), std::size(kVocabularies), std::size(kRecomputations), 4,
+      std::size(kDropouts)};
   std::vector<Cell> cells;
   for (const Row& row : covering_rows(legal, settings, [&](const Row& candidate) {
          return cell_of(layouts, files, candidate).has_value();
