@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs what plumbline builds with, where it is missing. Sourced by run.sh and tests/run.sh; needs no network when
 # everything is there. On a system without apt it prints the list and goes on.
+# libdnnl-dev finds its OpenCL only with ocl-icd-opencl-dev, which Debian merely recommends with it.
 plumbline_packages=(
   g++ cmake ninja-build ccache
   libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev
-  libdnnl-dev libopenmpi-dev openmpi-bin librandom123-dev libprotozero-dev
+  libdnnl-dev ocl-icd-opencl-dev libopenmpi-dev openmpi-bin librandom123-dev libprotozero-dev
   libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
   python3
 )
