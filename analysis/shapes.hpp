@@ -71,6 +71,8 @@ struct StageShape {
   bool hidden_dropout = false;     // p_h > 0: masks are kept (bench/training/dropout.md)
   bool attention_dropout = false;  // p_a > 0
   bool loss_in_fp32 = false;       // the loss works on an fp32 copy of 16-bit logits
+  bool fp8 = false;                // linear layers in eight bits (bench/training/fp8.md)
+  bool fp8_tensorwise = false;     // scales belong to tensors, no history is kept
   int stage = 0;                   // of the schedule, all routes counted
   int route = 0;
   int tensor = 1;  // t
@@ -78,6 +80,7 @@ struct StageShape {
   int zero = 0;    // Z: the ZeRO stage in effect, 0 when D = 1
   Recompute recompute = Recompute::none;
   std::int64_t recompute_layers = 1;  // full recomputation: layers of a group
+  std::int64_t fp8_history = 0;       // largest values kept of every slot; 0 without delayed scaling
   DType type = DType::bf16;           // storage type
   DType grad_type = DType::fp32;
   DistillationShape distillation;
