@@ -41,10 +41,11 @@ ConfigKey integer_key(const std::string& name, const std::string& alias, T RunCo
 ConfigKey number_key(const std::string& name, double RunConfig::*member, double min, double max);
 ConfigKey boolean_key(const std::string& name, bool RunConfig::*member);
 
-/// One of `names`, stored as the enumerator (or text) of the same place.
+/// One of `names`, stored as the enumerator (or text) of the same place; `advice` ends what is expected.
 template <class T, std::size_t N>
-ConfigKey choice_key(const std::string& name, T RunConfig::*member, const KeyNames<N>& names) {
-  const std::string expected = fmt::format("one of {}", fmt::join(names, ", "));
+ConfigKey choice_key(const std::string& name, T RunConfig::*member, const KeyNames<N>& names,
+                     const std::string& advice = "") {
+  const std::string expected = fmt::format("one of {}{}", fmt::join(names, ", "), advice);
   return {name, "", expected,
           [=](ConfigDraft& draft, const ConfigText& value) {
             const auto found = std::find(names.begin(), names.end(), value.text);

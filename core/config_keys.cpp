@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::int64_t kMaxSize = 1 << 20;  // of a parallel dimension
 constexpr double kMaxDropout = 0.99;
+constexpr std::int64_t kMaxFp8Margin = 15;  // what E5M2 has above 1
 constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
 
 constexpr KeyNames<3> kRecompute = {"none", "selective", "full"};
@@ -23,6 +24,8 @@ constexpr KeyNames<2> kAttentionBackends = {"fused", "unfused"};
 constexpr KeyNames<2> kOptimizers = {"adam", "sgd"};
 constexpr KeyNames<2> kGradDTypes = {"fp32", "same"};
 constexpr KeyNames<3> kPrecisions = {"fp32", "bf16", "fp16"};
+constexpr KeyNames<3> kFp8Formats = {"none", "e4m3", "hybrid"};
+constexpr KeyNames<2> kFp8Recipes = {"delayed", "tensorwise"};
 constexpr KeyNames<4> kVocabParallel = {"none", "vocab-1", "vocab-2", "interlaced"};
 
 ConfigKey memory_budget_key() {
@@ -89,7 +92,11 @@ std::vector<ConfigKey> make_keys() {
       integer_key("seq_length", "", &C::seq_length, 1, kMaxInt),
       integer_key("micro_batch_size", "mbs", &C::micro_batch_size, 1, kMaxInt),
       integer_key("global_batch_size", "gbs", &C::global_batch_size, 1, kMaxInt),
-      choice_key("precision", &C::precision, kPrecisions),
+      choice_key("precision", &C::precision, kPrecisions, "; for 8-bit linear layers set fp8_format"),
+      choice_key("fp8_format", &C::fp8_format, kFp8Formats),
+      choice_key("fp8_recipe", &C::fp8_recipe, kFp8Recipes),
+      integer_key("fp8_margin", "", &C::fp8_margin, 0, kMaxFp8Margin),
+      integer_key("fp8_amax_history_len", "", &C::fp8_amax_history_len, 1, kMaxSize),
       choice_key("grad_dtype", &C::grad_dtype, kGradDTypes),
       choice_key("optimizer", &C::optimizer, kOptimizers),
       number_key("learning_rate", &C::learning_rate, 0, 1e6),

@@ -46,6 +46,30 @@ std::optional<std::string> why_model_does_not_split(const RunConfig& config) {
   return std::nullopt;
 }
 
+/// What linear layers in eight bits ask of the sizes on a rank.
+std::optional<std::string> why_not_in_eight_bits(const RunConfig& config) {
+  constexpr std::int64_t kMultiple = 16;  // of both extents of every product: the matrix units' condition
+  if (!config.fp8()) return std::nullopt;
+  const ModelConfig& model = config.model;
+  const std::int64_t t = config.tensor_model_parallel_size;
+  const std::int64_t query = model.heads / t * model.head_dim;
+  const std::int64_t key = std::max<std::int64_t>(1, model.kv_heads / t) * model.head_dim;
+  const std::int64_t ffn = model.ffn / t;
+  const std::pair<const char*, std::int64_t> sizes[] = {
+      {"micro_batch_size x seq_length", config.micro_batch_size * config.seq_length},
+      {"hidden columns", model.hidden},
+      {"query, key and value columns per tensor rank", query + 2 * key},
+      {"query columns per tensor rank", query},
+      {"feed-forward columns per tensor rank", ffn},
+  };
+  for (const auto& [what, size] : sizes) {
+    if (size % kMultiple == 0) continue;
+    return fmt::format("fp8_format: found {} with {} = {}, expected a multiple of {}",
+                       config.fp8_format == Fp8Format::e4m3 ? "e4m3" : "hybrid", what, size, kMultiple);
+  }
+  return std::nullopt;
+}
+
 /// Vocabulary parallelism's part of why_invalid.
 std::optional<std::string> why_vocabulary_does_not_split(const RunConfig& config) {
   const std::string& schedule = config.pipeline_schedule;
@@ -140,6 +164,7 @@ std::optional<std::string> why_invalid(const RunConfig& config) {
     return fmt::format("micro_batch_size: found {} with seq_length {}, expected at most {} tokens together",
                        config.micro_batch_size, config.seq_length, kMaxTokens);
   }
+  if (auto reason = why_not_in_eight_bits(config)) return reason;
   if (auto reason = why_layer_distribution_invalid(config)) return reason;
   if (auto reason = why_vocabulary_does_not_split(config)) return reason;
   if (!config.loss_mask.empty() && config.data.empty()) {

@@ -20,6 +20,8 @@ enum class Backend { cpu, cuda, emulated };
 enum class AttentionBackend { fused, unfused };  // unfused: keeps the probabilities of every head
 enum class Optimizer { adam, sgd };
 enum class GradDType { fp32, same };
+enum class Fp8Format { none, e4m3, hybrid };       // hybrid: gradients in E5M2, all else in E4M3
+enum class Fp8Recipe { delayed, tensorwise };      // scales from earlier steps, or from the tensor itself
 enum class DistillationKl { forward, reverse };    // KL(teacher ‖ student), KL(student ‖ teacher)
 enum class DistillationLoss { fused, unfused };    // in place, or separate fp32 tensors
 enum class DistillationCache { logits, hidden };   // what is kept of a teacher's output until the loss
@@ -55,6 +57,11 @@ struct RunConfig {
   std::int64_t micro_batch_size = 1;
   std::int64_t global_batch_size = 1;
   DType precision = DType::bf16;
+  /// Linear layers in eight bits, beside `precision` (bench/training/fp8.md).
+  Fp8Format fp8_format = Fp8Format::none;
+  Fp8Recipe fp8_recipe = Fp8Recipe::delayed;
+  int fp8_margin = 0;                        // scales leave room for so many doublings
+  std::int64_t fp8_amax_history_len = 1024;  // steps that a delayed scale looks back on
   GradDType grad_dtype = GradDType::fp32;
   Optimizer optimizer = Optimizer::adam;
   double learning_rate = 1e-4;
@@ -97,6 +104,7 @@ struct RunConfig {
   DType grad_type() const { return grad_dtype == GradDType::fp32 ? DType::fp32 : precision; }
   /// The loss keeps an fp32 copy of the logits: with 16-bit storage and without fusion.
   bool loss_in_fp32() const { return !cross_entropy_loss_fusion && precision != DType::fp32; }
+  bool fp8() const { return fp8_format != Fp8Format::none; }
   bool splits_vocabulary() const { return vocab_parallel != "none"; }
   /// Ranks that the vocabulary is cut over.
   int vocab_shards() const {

@@ -37,6 +37,12 @@ const std::vector<ConfigNote>& config_notes() {
 
       {"precision", "Training step",
        "Of weights in use and activations; the optimizer keeps fp32 beside 16 bit"},
+      {"fp8_format", "Training step",
+       "Linear layers in eight bits: inputs and weights in E4M3, gradients in E4M3 (e4m3) or E5M2 (hybrid)"},
+      {"fp8_recipe", "Training step",
+       "Where their scales come from: the largest values of earlier steps (delayed) or of the tensor itself"},
+      {"fp8_margin", "Training step", "The scales leave room for so many doublings"},
+      {"fp8_amax_history_len", "Training step", "Steps that a delayed scale looks back on"},
       {"grad_dtype", "Training step", "Of accumulated gradients: fp32, or the same as `precision`"},
       {"attention_backend", "Training step",
        "Unfused attention keeps the probabilities of every head for the backward"},

@@ -131,6 +131,7 @@ TEST_F(ConfigFolder, WhatIsWrittenReadsBackTheSame) {
           "sequence_parallel: true\nvocab_parallel: vocab-2\npipeline_schedule: gpipe\nzero_stage: 3\n"
           "recompute_granularity: selective\nseq_length: 77\nmbs: 3\ngbs: 36\nprecision: fp32\ngrad_dtype: "
           "same\n"
+          "fp8_format: hybrid\nfp8_recipe: tensorwise\nfp8_margin: 2\nfp8_amax_history_len: 17\n"
           "optimizer: sgd\nlearning_rate: 3.1e-5\nweight_decay: 0.013\nclip_grad: 0\n"
           "make_vocab_size_divisible_by: 8\nddp_bucket_size: 12345\nmemory_budget: 1.5GiB\nsteps: 4\n"
           "warmup_steps: 2\ntimeout_s: 12.5\nseed: 18446744073709551615\nweights: \"a \\\"b\\\"\"\ndata: d: "
@@ -172,7 +173,11 @@ TEST_F(ConfigFolder, RefusesWithFileLineKeyFoundAndExpected) {
       {model + "tp: -2\n", {"tensor_model_parallel_size", "-2"}},
       {model + "tp: 2\ntensor_model_parallel_size: 2\n", {"run.yaml:3: ", "given twice"}},
       {model + "sequence_parallel: 1\n", {"sequence_parallel", "true or false"}},
-      {model + "precision: fp8\n", {"precision", "\"fp8\"", "fp32, bf16, fp16"}},
+      {model + "precision: fp8\n", {"precision", "\"fp8\"", "fp32, bf16, fp16", "set fp8_format"}},
+      {model + "fp8_format: e5m2\n", {"fp8_format", "\"e5m2\"", "none, e4m3, hybrid"}},
+      {model + "fp8_recipe: mxfp8\n", {"fp8_recipe", "\"mxfp8\"", "delayed, tensorwise"}},
+      {model + "fp8_margin: 16\n", {"fp8_margin", "\"16\"", "from 0 to 15"}},
+      {model + "fp8_amax_history_len: 0\n", {"fp8_amax_history_len", "\"0\"", "from 1"}},
       {model + "learning_rate: nan\n", {"learning_rate", "\"nan\""}},
       {model + "learning_rate: -1\n", {"learning_rate", "-1"}},
       {model + "memory_budget: 5 potatoes\n", {"run.yaml:2: memory_budget: ", "potatoes", "2GiB"}},
@@ -264,6 +269,49 @@ TEST_F(ConfigFolder, WhyInvalidNamesTheKey) {
               HasSubstr("found 6, expected a divisor or a multiple of the 4 key"));
   const RunConfig long_gpt = load("model: gpt2-124m\nseq_length: 1025\n");
   EXPECT_THAT(why_invalid(long_gpt).value_or(""), HasSubstr("1024 learned positions"));
+}
+
+TEST_F(ConfigFolder, EightBitProductsWantMultiplesOfSixteen) {
+  struct Case {
+    const char* text;
+    const char* fragment;  // empty: valid
+  };
+  constexpr Case kCases[] = {
+      {"seq_length: 32\n", ""},
+      {"seq_length: 32\ntp: 2\n", ""},
+      {"seq_length: 8\nmbs: 2\ngbs: 2\n", ""},
+      {"seq_length: 24\n", "found hybrid with micro_batch_size x seq_length = 24, expected a multiple of 16"},
+      {"seq_length: 32\nfp8_format: e4m3\ntp: 4\n",
+       "found e4m3 with feed-forward columns per tensor rank = 24"},
+      {"seq_length: 24\nfp8_format: none\n", ""},
+      {"seq_length: 32\nmodel: {model_type: llama, hidden_size: 40, intermediate_size: 96, "
+       "num_hidden_layers: 4, "
+       "vocab_size: 100, num_attention_heads: 4, head_dim: 16, max_position_embeddings: 32}\n",
+       "hidden columns = 40"},
+      {"seq_length: 32\nmodel: {model_type: llama, hidden_size: 32, intermediate_size: 96, "
+       "num_hidden_layers: 4, "
+       "vocab_size: 100, num_attention_heads: 4, num_key_value_heads: 1, max_position_embeddings: 32}\ntp: "
+       "4\n",
+       "query, key and value columns per tensor rank = 24"},
+      {"seq_length: 32\nmodel: {model_type: llama, hidden_size: 32, intermediate_size: 96, "
+       "num_hidden_layers: 4, "
+       "vocab_size: 100, num_attention_heads: 2, num_key_value_heads: 2, head_dim: 8, "
+       "max_position_embeddings: 32}\n"
+       "tp: 2\n",
+       "query, key and value columns per tensor rank = 24"},
+  };
+  for (const Case& c : kCases) {
+    std::string text = c.text;
+    if (text.find("fp8_format") == std::string::npos) text += "fp8_format: hybrid\n";
+    if (text.find("model:") == std::string::npos) text += kTiny;
+    const std::string reason = why_invalid(load(text)).value_or("");
+    if (*c.fragment == '\0') {
+      EXPECT_EQ(reason, "") << c.text;
+    } else {
+      EXPECT_THAT(reason, HasSubstr("fp8_format: found")) << c.text;
+      EXPECT_THAT(reason, HasSubstr(c.fragment)) << c.text;
+    }
+  }
 }
 
 TEST_F(ConfigFolder, ATeacherMustFitTheStudent) {
