@@ -1,4 +1,4 @@
-// The error message of arguments that do not fit together.
+// Arguments that do not fit together: how they are told, and the checks that all backends share.
 #include "kernels/checks.hpp"
 
 #include <fmt/format.h>
@@ -22,6 +22,89 @@ void throw_disagreement(const char* op, const char* expected, std::initializer_l
 
 void throw_bad_probability(const char* op, double probability) {
   throw Error(fmt::format("{}: dropout probability {}; expected 0 <= p < 1", op, probability));
+}
+
+namespace {
+
+bool is_number(const Matrix& x) {
+  return has_shape(x, 1, 1, DType::fp32) && x.data != nullptr;
+}
+
+/// A, B, C and the bias of a product whose operands are in eight bits.
+bool fp8_product_agrees(const Gemm& gemm) {
+  const Matrix& bias = gemm.bias;
+  return is_fp8(gemm.a.dtype) && is_fp8(gemm.b.dtype) &&
+         (gemm.a.dtype == DType::fp8_e4m3 || gemm.b.dtype == DType::fp8_e4m3) && !gemm.a_transposed &&
+         gemm.b_transposed && is_storage(gemm.c) && is_number(gemm.a_inverse_scale) &&
+         is_number(gemm.b_inverse_scale) &&
+         (bias.data == nullptr || bias.dtype == gemm.c.dtype ||
+          (gemm.c.dtype == DType::fp32 && is_storage(bias)));
+}
+
+bool storage_product_agrees(const Gemm& gemm) {
+  return is_storage(gemm.a) && gemm.a.dtype == gemm.b.dtype &&
+         (gemm.c.dtype == gemm.a.dtype || gemm.c.dtype == DType::fp32) &&
+         (gemm.bias.data == nullptr || gemm.bias.dtype == gemm.a.dtype) &&
+         gemm.a_inverse_scale.data == nullptr && gemm.b_inverse_scale.data == nullptr;
+}
+
+}  // namespace
+
+void require_product(const Gemm& gemm) {
+  const Matrix& a = gemm.a;
+  const Matrix& b = gemm.b;
+  const Matrix& c = gemm.c;
+  const std::int64_t k = gemm.a_transposed ? a.rows : a.cols;
+  const bool shapes_agree = (gemm.a_transposed ? a.cols : a.rows) == c.rows &&
+                            (gemm.b_transposed ? b.cols : b.rows) == k &&
+                            (gemm.b_transposed ? b.rows : b.cols) == c.cols &&
+                            (gemm.bias.data == nullptr || has_shape(gemm.bias, 1, c.cols));
+  const char* op = gemm.a_transposed   ? "gemm (A transposed)"
+                   : gemm.b_transposed ? "gemm (B transposed)"
+                                       : "gemm";
+  if (is_fp8(a.dtype) || is_fp8(b.dtype)) {
+    return require(shapes_agree && fp8_product_agrees(gemm), op,
+                   "A (m,k), B (n,k) transposed, one of them or both fp8_e4m3, the other fp8_e5m2, C (m,n) "
+                   "floating point, bias (1,n) of C's type or empty, inverse scales (1,1) fp32",
+                   {{"A", a},
+                    {"B", b},
+                    {"C", c},
+                    {"bias", gemm.bias},
+                    {"A's inverse scale", gemm.a_inverse_scale},
+                    {"B's", gemm.b_inverse_scale}});
+  }
+  require(shapes_agree && storage_product_agrees(gemm), op,
+          "op(A) (m,k), op(B) (k,n) of one floating point type, C (m,n) of that type or fp32, bias (1,n) or "
+          "empty, no scales",
+          {{"A", a}, {"B", b}, {"C", c}, {"bias", gemm.bias}});
+}
+
+void require_fp8_amax(const Matrix& x, const Matrix& amax) {
+  require(is_storage(x) && is_number(amax), "fp8_amax", "x floating point, amax (1,1) fp32",
+          {{"x", x}, {"amax", amax}});
+}
+
+void require_fp8_scales(const Matrix& amaxes, double largest, int margin, const Matrix& scales) {
+  require(amaxes.rows > 0 && amaxes.dtype == DType::fp32 && has_shape(scales, 2, amaxes.cols, DType::fp32),
+          "fp8_scales", "amaxes (H,n), scales (2,n) fp32", {{"amaxes", amaxes}, {"scales", scales}});
+  if (!(largest > 0) || margin < 0) {
+    throw Error(fmt::format("fp8_scales: largest {}, margin {}; expected one above 0, the other not negative",
+                            largest, margin));
+  }
+}
+
+void require_fp8_quantize(const Matrix& x, const Matrix& scales, const Matrix& amax, const Matrix& y) {
+  require(is_storage(x) && has_shape(scales, 2, 1, DType::fp32) &&
+              (amax.data == nullptr || is_number(amax)) && same_shape(x, y) && is_fp8(y.dtype) &&
+              y.contiguous(),
+          "fp8_quantize",
+          "x floating point, scales (2,1) fp32, amax (1,1) fp32 or empty, y of x's shape, 8-bit, contiguous",
+          {{"x", x}, {"scales", scales}, {"amax", amax}, {"y", y}});
+}
+
+void require_fp8_transpose(const Matrix& x, const Matrix& y) {
+  require(is_fp8(x.dtype) && has_shape(y, x.cols, x.rows, x.dtype) && x.contiguous() && y.contiguous(),
+          "fp8_transpose", "x (r,c), y (c,r) contiguous, of one 8-bit type", {{"x", x}, {"y", y}});
 }
 
 }  // namespace plumbline

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "core/matrix.hpp"
+#include "kernels/operators.hpp"
 
 namespace plumbline {
 
@@ -43,5 +43,16 @@ inline bool same_shape(const Matrix& x, const Matrix& y) {
 inline bool alike(const Matrix& x, const Matrix& y) {
   return has_shape(x, y.rows, y.cols, y.dtype);
 }
+/// Of a storage type: not ids, not masks, not quantized.
+inline bool is_storage(const Matrix& x) {
+  return x.dtype == DType::fp32 || x.dtype == DType::bf16 || x.dtype == DType::fp16;
+}
+
+// What all backends ask of an operator's arguments; a backend may lack a type or size besides.
+void require_product(const Gemm& gemm);
+void require_fp8_amax(const Matrix& x, const Matrix& amax);
+void require_fp8_scales(const Matrix& amaxes, double largest, int margin, const Matrix& scales);
+void require_fp8_quantize(const Matrix& x, const Matrix& scales, const Matrix& amax, const Matrix& y);
+void require_fp8_transpose(const Matrix& x, const Matrix& y);
 
 }  // namespace plumbline

@@ -14,14 +14,21 @@
 namespace plumbline {
 
 /// C = op(A)·op(B) [+ C] [+ bias], op(X) = X or Xᵀ. A and B have one storage type; C has it too, or fp32.
+///
+/// A and B may instead be of 8-bit floating point types, not both E5M2: then C = A·Bᵀ·a_inverse_scale·
+/// b_inverse_scale [+ C] [+ bias], A as it is and B transposed, both contiguous along what is summed over
+/// (the only form that matrix units take before Blackwell; NVIDIA's cuBLASLt documentation), C of any storage
+/// type, rounded once. CUDA wants m, n and k to be multiples of 16, and operands without gaps.
 struct Gemm {
   Matrix a;  // (m, k), or (k, m) when a_transposed
   Matrix b;  // (k, n), or (n, k) when b_transposed
   Matrix c;  // (m, n)
   bool a_transposed = false;
   bool b_transposed = false;
-  bool accumulate = false;  // C is added to instead of overwritten
-  Matrix bias{};            // (1, n) of the storage type, or empty
+  bool accumulate = false;   // C is added to instead of overwritten
+  Matrix bias{};             // (1, n) of the storage type, or empty
+  Matrix a_inverse_scale{};  // (1, 1) fp32, given exactly when A and B are 8-bit: what makes A of its codes
+  Matrix b_inverse_scale{};  // likewise
 };
 
 /// Where elements are dropped: which random numbers decide (dropout.hpp), the same ones whenever the same

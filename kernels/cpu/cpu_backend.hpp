@@ -26,6 +26,9 @@ class CpuOperators final : public Operators {
   /// A bf16 product on a CPU whose oneDNN has none: fp32 copies of the operands, multiplied, rounded once.
   void widened_gemm(const Gemm& gemm);
 
+  /// A product of 8-bit operands: wider copies of them, which are exact, multiplied, scaled and rounded once.
+  void fp8_gemm(const Gemm& gemm);
+
   MatmulCache matmul_;
   std::vector<float> column_sums_;
   std::array<std::vector<float>, 4> widened_;  // A, B, C and bias of widened_gemm

@@ -21,25 +21,6 @@ dnnl::memory::desc view(std::int64_t rows, std::int64_t cols, std::int64_t strid
   return {{rows, cols}, onednn_type(type), strides};
 }
 
-void check(const Gemm& gemm) {
-  const Matrix& a = gemm.a;
-  const Matrix& b = gemm.b;
-  const Matrix& c = gemm.c;
-  const std::int64_t k = gemm.a_transposed ? a.rows : a.cols;
-  const bool agrees = (gemm.a_transposed ? a.cols : a.rows) == c.rows &&
-                      (gemm.b_transposed ? b.cols : b.rows) == k &&
-                      (gemm.b_transposed ? b.rows : b.cols) == c.cols && a.dtype == b.dtype &&
-                      (c.dtype == a.dtype || c.dtype == DType::fp32) &&
-                      (gemm.bias.data == nullptr || has_shape(gemm.bias, 1, c.cols, a.dtype));
-  require(agrees,
-          gemm.a_transposed   ? "gemm (A transposed)"
-          : gemm.b_transposed ? "gemm (B transposed)"
-                              : "gemm",
-          "op(A) (m,k), op(B) (k,n) of one type, C (m,n) of that type or fp32, bias (1,n) or empty",
-          {{"A", a}, {"B", b}, {"C", c}, {"bias", gemm.bias}});
-  if (a.dtype != DType::fp32 && a.dtype != DType::bf16) throw_unsupported("gemm", a.dtype);
-}
-
 /// A one-row matrix has no stride; giving each its tightest keeps them on oneDNN's fast path.
 std::int64_t row_stride(const Matrix& x) {
   return x.rows == 1 ? x.cols : x.stride;
@@ -122,13 +103,16 @@ bool MatmulCache::has_bf16() {
 }
 
 void CpuOperators::gemm(const Gemm& gemm) {
-  check(gemm);
+  require_product(gemm);
+  const DType type = is_fp8(gemm.a.dtype) ? gemm.c.dtype : gemm.a.dtype;
+  if (type != DType::fp32 && type != DType::bf16) throw_unsupported("gemm", type);
   if (gemm.c.empty()) return;
   if (gemm.a.empty()) {  // k = 0: an empty sum
     require(gemm.bias.data == nullptr, "gemm", "no bias when k is 0", {{"A", gemm.a}, {"bias", gemm.bias}});
     if (!gemm.accumulate) fill(gemm.c, 0);
     return;
   }
+  if (is_fp8(gemm.a.dtype)) return fp8_gemm(gemm);
   if (gemm.a.dtype == DType::bf16 && !matmul_.has_bf16()) return widened_gemm(gemm);
   matmul_.run(gemm);
 }

@@ -84,6 +84,8 @@ struct Buffer {
       case DType::int32:
         return as<std::int32_t>(i);
       case DType::uint8:
+      case DType::fp8_e4m3:  // as bytes
+      case DType::fp8_e5m2:
         return as<std::uint8_t>(i);
       case DType::bf16:
         return value_of(as<std::uint16_t>(i));
@@ -101,6 +103,8 @@ struct Buffer {
         as<std::int32_t>(i) = static_cast<std::int32_t>(value);
         break;
       case DType::uint8:
+      case DType::fp8_e4m3:  // as bytes
+      case DType::fp8_e5m2:
         as<std::uint8_t>(i) = static_cast<std::uint8_t>(value);
         break;
       case DType::bf16:

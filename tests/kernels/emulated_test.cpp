@@ -150,7 +150,7 @@ TEST(Emulated, RefusesShapesThatDisagree) {
       [&] {
         ops->gemm({nowhere(4, 5), nowhere(6, 7), nowhere(4, 6), false, true});
       },
-      ThrowsMessage<Error>(HasSubstr("gemm: shapes or types disagree: found 4x5 bf16, 6x7 bf16")));
+      ThrowsMessage<Error>(HasSubstr("gemm (B transposed): shapes or types disagree: A 4x5 bf16, B 6x7 bf16")));
   const Matrix x = nowhere(8, 16);
   const Matrix other = nowhere(8, 15);
   const Matrix mask = nowhere(8, 16, DType::uint8);

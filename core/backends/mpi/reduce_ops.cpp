@@ -62,6 +62,8 @@ MPI_Datatype mpi_type(DType type) {
     case DType::int32:
       return MPI_INT32_T;
     case DType::uint8:
+    case DType::fp8_e4m3:  // moved, never reduced
+    case DType::fp8_e5m2:
       return MPI_UINT8_T;
     case DType::bf16:
     case DType::fp16:
@@ -86,6 +88,8 @@ MPI_Op ReduceOps::get(DType type, ReduceOp op) const {
     case DType::fp32:
     case DType::int32:
     case DType::uint8:
+    case DType::fp8_e4m3:
+    case DType::fp8_e5m2:
       break;
   }
   return sum ? MPI_SUM : MPI_MAX;

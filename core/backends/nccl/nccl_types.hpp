@@ -18,6 +18,8 @@ inline ncclDataType_t nccl_type(DType type) {
     case DType::int32:
       return ncclInt32;
     case DType::uint8:
+    case DType::fp8_e4m3:  // moved, never reduced
+    case DType::fp8_e5m2:
       return ncclUint8;
   }
   return ncclNumTypes;  // NCCL refuses it

@@ -49,7 +49,10 @@ class Call {
 
   Gemm operator()(const Gemm& gemm) {
     Gemm staged = gemm;
-    for (Matrix* x : {&staged.a, &staged.b, &staged.c, &staged.bias}) *x = (*this)(*x);
+    for (Matrix* x :
+         {&staged.a, &staged.b, &staged.c, &staged.bias, &staged.a_inverse_scale, &staged.b_inverse_scale}) {
+      *x = (*this)(*x);
+    }
     return staged;
   }
   template <class T>

@@ -1,0 +1,28 @@
+// Quantization to 8-bit floating point types on CUDA.
+#include "core/error.hpp"
+#include "kernels/checks.hpp"
+#include "kernels/cuda/cuda_backend.hpp"
+
+namespace plumbline::cuda {
+
+void CudaOperators::fp8_amax(Matrix x, Matrix amax) {
+  require_fp8_amax(x, amax);
+  throw Error("fp8_amax: not there yet on CUDA");
+}
+
+void CudaOperators::fp8_scales(Matrix amaxes, double largest, int margin, Matrix scales) {
+  require_fp8_scales(amaxes, largest, margin, scales);
+  throw Error("fp8_scales: not there yet on CUDA");
+}
+
+void CudaOperators::fp8_quantize(Matrix x, Matrix scales, Matrix amax, Matrix y) {
+  require_fp8_quantize(x, scales, amax, y);
+  throw Error("fp8_quantize: not there yet on CUDA");
+}
+
+void CudaOperators::fp8_transpose(Matrix x, Matrix y) {
+  require_fp8_transpose(x, y);
+  throw Error("fp8_transpose: not there yet on CUDA");
+}
+
+}  // namespace plumbline::cuda
