@@ -6,6 +6,27 @@
 
 namespace plumbline {
 
+namespace {
+
+/// Bytes that linear layers in eight bits take for the whole run (bench/training/fp8.md); 0 without.
+struct HeldQuantized {
+  std::int64_t weights = 0;  // and their transposes; ZeRO 3 quantizes them when they are used
+  std::int64_t scales = 0;   // of all slots, with their largest values
+};
+
+HeldQuantized held_quantized(std::span<const StageShape> stages) {
+  HeldQuantized held;
+  for (const StageShape& s : stages) {
+    if (!s.fp8) continue;
+    const std::int64_t slots = 12 * s.layers;
+    if (s.zero < 3) held.weights += 2 * s.layers * layer_matrices(s);
+    held.scales += (2 + 1 + s.fp8_history) * slots * 4;  // scale, 1/scale, largest value
+  }
+  return held;
+}
+
+}  // namespace
+
 std::int64_t attention_scratch_elements(const StageShape& s) {
   const std::int64_t rows = std::min<std::int64_t>(128, s.seq);
   return 2 * rows * s.seq + 4 * s.seq * s.head_dim + 3 * rows * s.head_dim + rows;
@@ -36,7 +57,8 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
     last = last || s.last;
   }
   const StageShape& any = stages.front();
-  held[Category::parameters].value = (any.zero >= 3 ? owned : whole) * any.e();
+  const HeldQuantized quantized = held_quantized(stages);
+  held[Category::parameters].value = (any.zero >= 3 ? owned : whole) * any.e() + quantized.weights;
   held[Category::gradients].value = (any.zero >= 2 ? owned : whole) * any.g();
   const std::int64_t moments = config.optimizer == Optimizer::adam ? 2 : 0;
   const std::int64_t master = any.type == DType::fp32 ? 0 : 1;
@@ -62,7 +84,7 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
     }
   }
   token_ids *= config.microbatches() * any.tokens;
-  held[Category::workspace].value = 4 * (rotary + token_ids + scratch);
+  held[Category::workspace].value = 4 * (rotary + token_ids + scratch) + quantized.scales;
   return held;
 }
 

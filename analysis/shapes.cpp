@@ -56,6 +56,9 @@ StageShape common_shape(const RunConfig& config) {
   shape.hidden_dropout = config.hidden_dropout > 0;
   shape.attention_dropout = config.attention_dropout > 0;
   shape.loss_in_fp32 = config.loss_in_fp32();
+  shape.fp8 = config.fp8();
+  shape.fp8_tensorwise = shape.fp8 && config.fp8_recipe == Fp8Recipe::tensorwise;
+  shape.fp8_history = shape.fp8 && !shape.fp8_tensorwise ? config.fp8_amax_history_len : 0;
   shape.tensor = t;
   shape.type = config.precision;
   shape.grad_type = config.grad_type();
@@ -154,6 +157,7 @@ std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& 
   teacher.zero_stage = 0;
   teacher.recompute_granularity = Recompute::none;
   teacher.hidden_dropout = teacher.attention_dropout = 0;
+  teacher.fp8_format = Fp8Format::none;
   std::vector<StageShape> shapes = stage_shapes(teacher, schedule);
   for (StageShape& shape : shapes) {
     shape.distillation = distillation_shape(config, schedule.joint_teacher);

@@ -99,8 +99,8 @@ struct StageShape {
 
 /// Shapes of all stages of the schedule, every route of it, by stage number.
 std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule);
-/// Shapes of the teacher's stages, as evaluated forward only: neither ZeRO nor recomputation nor dropout.
-/// Empty without one.
+/// Shapes of the teacher's stages, as evaluated forward only: neither ZeRO nor recomputation, dropout or
+/// eight bits. Empty without one.
 std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& schedule);
 /// Shapes of a model cut into `stages`, each on a rank of its own; the vocabulary is not cut over them.
 std::vector<StageShape> stage_shapes(const RunConfig& config, int stages);

@@ -45,48 +45,8 @@ void StageReplay::sum_over_tensor_ranks() {
   give(kWorkspace, bytes_.partial);
 }
 
-void StageReplay::passing_scores() {
-  take(kWorkspace, bytes_.scores);
-  give(kWorkspace, bytes_.scores);
-}
-
 Category StageReplay::stage_gradient() const {
   return s_.last ? kWorkspace : kCommunication;
-}
-
-/// From the first norm to the activation output.
-void StageReplay::layer_forward() {
-  take(kept_, bytes_.stream);  // first norm
-  take(kept_, bytes_.statistics);
-  gather_stream();
-  take(kept_, bytes_.qkv);
-  release_gathered();
-  take(kept_, bytes_.attention);
-  take(kept_, bytes_.lse);
-  passing_scores();
-  take(kept_, bytes_.stream);  // x2
-  sum_over_tensor_ranks();
-  take(kept_, bytes_.mask);
-  if (s_.recompute == Recompute::selective) give(kept_, bytes_.attention + bytes_.lse);
-  take(kept_, bytes_.stream);  // second norm
-  take(kept_, bytes_.statistics);
-  gather_stream();
-  take(kept_, bytes_.fc1);
-  release_gathered();
-  take(kept_, bytes_.activation);
-}
-
-/// y, in a tensor of its own or in the send buffer.
-void StageReplay::layer_output(bool into_send_buffer) {
-  if (!into_send_buffer) take(kept_, bytes_.stream);
-  sum_over_tensor_ranks();
-  take(kept_, bytes_.mask);
-}
-
-/// All that a layer's forward allocates but y.
-std::int64_t StageReplay::kept_by_layer() const {
-  return 3 * bytes_.stream + 2 * bytes_.statistics + bytes_.qkv + bytes_.attention + bytes_.lse + bytes_.fc1 +
-         bytes_.activation + 2 * bytes_.mask;
 }
 
 void StageReplay::forward(bool loss) {
@@ -182,12 +142,6 @@ void StageReplay::output_layer_weight() {
   give(Category::logits, bytes_.logits);
 }
 
-/// Of what was dropped, from the gradient of what it became.
-void StageReplay::drop_gradient(Category category) {
-  take(category, bytes_.dropped);
-  give(kActivations, bytes_.mask);
-}
-
 void StageReplay::embedding_backward() {
   gather_stream();
   first_gradient_of(vocabulary_unit_);
@@ -200,56 +154,6 @@ void StageReplay::position_backward() {
   if (s_.positions == 0) return;
   first_gradient_of(position_unit_);
   gradient_done(position_unit_, final_.positions);
-}
-
-void StageReplay::layer_backward(std::int64_t layer) {
-  drop_gradient(kWorkspace);
-  gather_stream();
-  take(kWorkspace, bytes_.activation);  // dact
-  first_gradient_of(layer_unit_);
-  release_gathered();
-  give(kWorkspace, bytes_.dropped);
-  give(kActivations, bytes_.activation);
-  if (s_.swiglu) {
-    take(kWorkspace, bytes_.fc1);  // dfc1; with GELU dact becomes dfc1, which is as large
-    give(kWorkspace, bytes_.activation);
-  }
-  give(kActivations, bytes_.fc1);
-  take(kWorkspace, bytes_.stream);  // dn
-  sum_over_tensor_ranks();
-  gather_stream();
-  release_gathered();
-  give(kWorkspace, bytes_.fc1);
-  give(kActivations, bytes_.stream);  // second norm output
-  give(kWorkspace, bytes_.stream);
-  give(kActivations, bytes_.stream + bytes_.statistics);  // x2 and the second norm's statistics
-  if (s_.recompute == Recompute::selective) {
-    take(kActivations, bytes_.attention);
-    take(kActivations, bytes_.lse);
-    passing_scores();
-  }
-  drop_gradient(kWorkspace);
-  gather_stream();
-  take(kWorkspace, bytes_.attention);  // dattn
-  release_gathered();
-  give(kWorkspace, bytes_.dropped);
-  take(kWorkspace, bytes_.qkv);  // dqkv
-  passing_scores();              // their gradient
-  give(kWorkspace, bytes_.attention);
-  give(kActivations, bytes_.attention + bytes_.lse + bytes_.qkv);
-  take(kWorkspace, bytes_.stream);  // dn
-  sum_over_tensor_ranks();
-  gather_stream();
-  release_gathered();
-  give(kWorkspace, bytes_.qkv);
-  give(kActivations, bytes_.stream);                                        // first norm output
-  if (layer == 0 && s_.previous_here) take(kCommunication, bytes_.stream);  // the previous stage's G
-  if (layer == 0 && joint_before()) {  // a tensor of its own, copied into the message
-    take(kWorkspace, bytes_.stream);
-    give(kWorkspace, bytes_.stream);
-  }
-  give(kWorkspace, bytes_.stream);
-  give(kActivations, bytes_.stream + bytes_.statistics);  // x and the first norm's statistics
 }
 
 /// G of a last stage. Without layers it is what the stage hands on.

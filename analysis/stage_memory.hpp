@@ -10,6 +10,13 @@
 
 namespace plumbline {
 
+/// Bytes that one product of a layer takes beside its operands in eight bits (bench/training/fp8.md); 0 in
+/// the storage type.
+struct ProductBytes {
+  std::int64_t weight;      // ZeRO 3: its quantized weights, or their transpose; else they are held
+  std::int64_t transposed;  // gradient of its output and its input, for the weight gradient
+};
+
 /// Bytes of the tensors that the description names, for one micro-batch.
 struct TensorBytes {
   std::int64_t stream;      // R·h: block inputs, norm outputs, gradients of them
@@ -35,6 +42,21 @@ struct TensorBytes {
   std::int64_t shard_statistics;  // cut vocabulary: three rows of every shard, and the factors of this one
   std::int64_t output_gradient;   // cut vocabulary: dX, fp32
   std::int64_t target_rows;       // cut vocabulary, one barrier: kept where ZeRO 3 drops the shard; else 0
+  // What the products of a layer read: in the storage type, or quantized, with its scale.
+  std::int64_t norm_output;
+  std::int64_t activation_output;
+  std::int64_t operand;  // norm output or gradient of the stream, gathered; 0 without sequence parallelism
+  // Quantized tensors and what they are made from; 0 without eight bits.
+  std::int64_t wide_norm_output;
+  std::int64_t wide_activation_output;
+  std::int64_t quantized_stream;
+  std::int64_t quantized_attention;
+  std::int64_t quantized_fc1;
+  std::int64_t quantized_qkv;
+  ProductBytes qkv_product;
+  ProductBytes projection_product;
+  ProductBytes fc1_product;
+  ProductBytes fc2_product;
 
   explicit TensorBytes(const StageShape& s);
 };
@@ -64,6 +86,16 @@ class StageReplay {
   void release_gathered();
   void sum_over_tensor_ranks();
   void passing_scores();
+  void gather_operand() { take(Category::workspace, bytes_.operand); }
+  void release_operand() { give(Category::workspace, bytes_.operand); }
+  void take_stream_gradient();
+  void give_stream_gradient();
+  void use_weight(const ProductBytes& product);
+  void sum_over_tensor_ranks(const ProductBytes& product);
+  void transpose_weight(const ProductBytes& product);
+  void input_gradient(const ProductBytes& product);
+  void summed_input_gradient(const ProductBytes& product);
+  void weight_gradient(const ProductBytes& product);
 
   bool joint_before() const;
   bool joint_after() const;
@@ -71,6 +103,7 @@ class StageReplay {
   void widen_logits();
   void round_logits_gradient();
   void distillation_loss();
+  void layer_norm();
   void layer_forward();
   void layer_output(bool into_send_buffer = false);
   std::int64_t kept_by_layer() const;

@@ -14,16 +14,19 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
   // With dropout the weights' gradients want what it left of dy and dmid, which then go themselves.
   const bool received = layer == s_.layers - 1 && !s_.last;
   drop_gradient(kActivations);
-  gather_stream();
+  take_stream_gradient();
   take(s_.swiglu ? kWorkspace : kActivations, bytes_.activation);  // dact
-  release_gathered();
+  input_gradient(bytes_.fc2_product);
+  give_stream_gradient();
   if (s_.swiglu) {
     take(kActivations, bytes_.fc1);  // dfc1
     give(kWorkspace, bytes_.activation);
   }
   give(kActivations, bytes_.fc1);
+  take(kWorkspace, bytes_.quantized_fc1);
   take(kWorkspace, bytes_.stream);  // dn
-  sum_over_tensor_ranks();
+  summed_input_gradient(bytes_.fc1_product);
+  give(kWorkspace, bytes_.quantized_fc1);
   take(kActivations, bytes_.stream);  // dmid
   give(kWorkspace, bytes_.stream);
   give(kActivations, bytes_.stream + bytes_.statistics);           // x2 and the second norm's statistics
@@ -34,15 +37,18 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
     passing_scores();
   }
   drop_gradient(kActivations);
-  gather_stream();
+  take_stream_gradient();
   take(kWorkspace, bytes_.attention);  // dattn
-  release_gathered();
+  input_gradient(bytes_.projection_product);
+  give_stream_gradient();
   take(kActivations, bytes_.qkv);  // dqkv
   passing_scores();                // their gradient
   give(kWorkspace, bytes_.attention);
   give(kActivations, bytes_.lse + bytes_.qkv);
+  take(kWorkspace, bytes_.quantized_qkv);
   take(kWorkspace, bytes_.stream);  // dn
-  sum_over_tensor_ranks();
+  summed_input_gradient(bytes_.qkv_product);
+  give(kWorkspace, bytes_.quantized_qkv);
   if (layer > 0) {  // dx; a first layer behind another rank writes into the send buffer
     take(kActivations, bytes_.stream);
   } else if (s_.previous_here) {
@@ -83,20 +89,30 @@ void StageReplay::backward_input() {
 
 void StageReplay::layer_backward_weight(std::int64_t layer) {
   const bool received = layer == s_.layers - 1 && !s_.last && !s_.hidden_dropout;
-  gather_stream();
+  take_stream_gradient();
   first_gradient_of(layer_unit_);
-  release_gathered();
-  give(kActivations, bytes_.activation);
+  weight_gradient(bytes_.fc2_product);
+  give_stream_gradient();
+  give(kActivations, bytes_.activation_output);
   give(received ? kCommunication : kActivations, bytes_.stream);  // dy, or dropped
-  gather_stream();
-  release_gathered();
-  give(kActivations, bytes_.fc1 + bytes_.stream);  // dfc1, second norm output
-  gather_stream();
-  release_gathered();
+  take(kWorkspace, bytes_.quantized_fc1);
+  gather_operand();
+  weight_gradient(bytes_.fc1_product);
+  release_operand();
+  give(kWorkspace, bytes_.quantized_fc1);
+  give(kActivations, bytes_.fc1 + bytes_.norm_output);  // dfc1, second norm output
+  take_stream_gradient();
+  take(kWorkspace, bytes_.quantized_attention);
+  weight_gradient(bytes_.projection_product);
+  give(kWorkspace, bytes_.quantized_attention);
+  give_stream_gradient();
   give(kActivations, bytes_.attention + bytes_.stream);  // attention output, dmid or dropped
-  gather_stream();
-  release_gathered();
-  give(kActivations, bytes_.qkv + bytes_.stream);  // dqkv, first norm output
+  take(kWorkspace, bytes_.quantized_qkv);
+  gather_operand();
+  weight_gradient(bytes_.qkv_product);
+  release_operand();
+  give(kWorkspace, bytes_.quantized_qkv);
+  give(kActivations, bytes_.qkv + bytes_.norm_output);  // dqkv, first norm output
   gradient_done(layer_unit_, final_.layers);
 }
 
