@@ -5,7 +5,6 @@
 #include "analysis/parameter_units.hpp"
 
 namespace plumbline {
-
 namespace {
 
 /// Bytes that linear layers in eight bits take for the whole run (bench/training/fp8.md); 0 without.

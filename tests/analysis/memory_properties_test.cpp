@@ -36,6 +36,8 @@ RunConfig random_config() {
   config.attention_backend = *rc::gen::element(AttentionBackend::fused, AttentionBackend::unfused);
   config.hidden_dropout = *rc::gen::element(0.0, 0.1);
   config.attention_dropout = *rc::gen::element(0.0, 0.1);
+  config.fp8_format = *rc::gen::element(Fp8Format::none, Fp8Format::hybrid);
+  config.fp8_recipe = *rc::gen::element(Fp8Recipe::delayed, Fp8Recipe::tensorwise);
   return config;
 }
 

@@ -44,6 +44,20 @@ inline RunConfig tiny_gpt2() {
   return config;
 }
 
+/// Linear layers in eight bits, all sizes multiples of 16: T = h = q = k = 16, F = 32. A layer's matrices
+/// have 48·16 + 16·16 + 64·16 + 16·32 = 2560 elements.
+inline RunConfig tiny_hybrid() {
+  RunConfig config = tiny_qwen2();
+  config.model.hidden = 16;
+  config.model.kv_heads = 2;
+  config.model.head_dim = 8;
+  config.model.ffn = 32;
+  config.seq_length = 16;
+  config.precision = DType::bf16;
+  config.fp8_format = Fp8Format::hybrid;
+  return config;
+}
+
 /// One rank: F B per micro-batch, then the end of the step.
 inline Schedule one_rank(int microbatches) {
   Schedule schedule;
