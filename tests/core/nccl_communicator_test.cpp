@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "core/error.hpp"
+#include "tests/core/pretended_gpu/streams.hpp"
 
 namespace plumbline {
 namespace {
@@ -62,12 +63,16 @@ std::vector<Channel> ring(int ranks) {
   return channels;
 }
 
+constexpr int kDevice = 1;  // not the one that threads begin with
+
 /// A communicator whose compute stream is the host: what is asked of it is done at once.
 struct Rank {
-  explicit Rank(const Layout& layout, Seconds timeout = Seconds{300})
-      : control(layout), nccl(layout, control, options(layout, timeout)) {}
-  static NcclOptions options(const Layout& layout, Seconds timeout) {
+  explicit Rank(const Layout& layout, Seconds timeout = Seconds{300}, cudaStream_t compute = nullptr)
+      : control(layout), nccl(layout, control, options(layout, timeout, compute)) {}
+  static NcclOptions options(const Layout& layout, Seconds timeout, cudaStream_t compute) {
+    check_cuda(cudaSetDevice(kDevice), "cudaSetDevice");
     NcclOptions options;
+    options.compute = compute;
     options.channels = ring(layout.pipeline);
     options.watchdog = {timeout, Seconds{0.01}};
     return options;
@@ -92,6 +97,10 @@ TEST(NcclCommunicator, CollectivesOfEveryGroup) {
     rank.nccl.all_reduce(group, sum.matrix(), ReduceOp::sum);
     EXPECT_EQ(sum[kMany - 1], static_cast<float>(std::accumulate(members.begin(), members.end(), 0) + count));
 
+    float norm = static_cast<float>(me + 1);  // of the host: not a kernel's to read
+    rank.nccl.all_reduce(group, Matrix(&norm, 1, 1, DType::fp32), ReduceOp::sum);
+    EXPECT_EQ(norm, sum[0]);
+
     OnDevice<int> most(3, me);
     Ticket ticket = rank.nccl.start_all_reduce(group, most.matrix(), ReduceOp::max);
     rank.nccl.wait(ticket);
@@ -115,8 +124,8 @@ TEST(NcclCommunicator, CollectivesOfEveryGroup) {
 
     const GroupTraffic& now = rank.nccl.traffic().of(group);
     const std::int64_t moves = count > 1 ? 1 : 0;
-    EXPECT_EQ(now.calls - before.of(group).calls, 5 * moves);
-    EXPECT_EQ(now.all_reduced.value, moves * static_cast<std::int64_t>(kMany * 4 + 12));
+    EXPECT_EQ(now.calls - before.of(group).calls, 6 * moves);
+    EXPECT_EQ(now.all_reduced.value, moves * static_cast<std::int64_t>(kMany * 4 + 4 + 12));
     EXPECT_EQ(now.all_gathered.value, moves * count * static_cast<std::int64_t>(kMany) * 4);
     EXPECT_EQ(now.reduce_scattered.value, moves * count * static_cast<std::int64_t>(kMany) * 4);
     EXPECT_EQ(now.broadcast.value, moves * 20);
@@ -238,6 +247,31 @@ TEST(NcclCommunicator, ARankThatStopsIsNamed) {
     EXPECT_THAT(said,
                 HasSubstr("ncclAllReduce of the world group (number 1) in action 0OPT0: rank 1 has not come "
                           "to it"));
+  }
+  EXPECT_THAT(pretended::devices_asked(), testing::Each(kDevice));
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+// What waits behind it belongs to communicators that cannot be aborted before its own is.
+TEST(NcclCommunicator, AMessageThatNeverComesHoldsNothingBackForEver) {
+  if (world() < 2) GTEST_SKIP() << "needs two ranks";
+  const Layout layout = two_by(1, world());
+  const DeviceStream compute;
+  Rank rank(layout, Seconds{2}, compute.get());
+  rank.nccl.barrier(Group::world);
+  if (rank.nccl.rank() != 1) {
+    OnDevice<int> word(1);
+    OnDevice<float> norm(1, 1.0F);
+    Ticket message = rank.nccl.receive(word.matrix(), 1, 0);
+    rank.nccl.wait(message);
+    Ticket sum = rank.nccl.start_all_reduce(Group::world, norm.matrix(), ReduceOp::sum);
+    rank.nccl.wait(sum);
+    try {
+      rank.nccl.barrier(Group::world);
+      ADD_FAILURE() << "went on";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("ncclRecv of messages from rank 1"));
+    }
   }
   MPI_Barrier(MPI_COMM_WORLD);
 }

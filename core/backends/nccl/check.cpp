@@ -26,4 +26,10 @@ void check_nccl(ncclResult_t code, const char* call, ncclComm_t comm) {
   throw Error(fmt::format("{}: {}", call, nccl_words(code, comm)));
 }
 
+bool on_device(const void* data) {
+  cudaPointerAttributes found{};
+  check_cuda(cudaPointerGetAttributes(&found, data), "cudaPointerGetAttributes");
+  return found.type == cudaMemoryTypeDevice || found.type == cudaMemoryTypeManaged;
+}
+
 }  // namespace plumbline

@@ -18,4 +18,7 @@ std::string nccl_words(ncclResult_t code, ncclComm_t comm);
 /// Throws Error unless `code` is ncclSuccess.
 void check_nccl(ncclResult_t code, const char* call, ncclComm_t comm = nullptr);
 
+/// Whether kernels can use `data`: device or managed memory. Throws Error (CUDA).
+bool on_device(const void* data);
+
 }  // namespace plumbline

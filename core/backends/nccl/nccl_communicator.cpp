@@ -80,6 +80,8 @@ NcclCommunicator::NcclCommunicator(const Layout& layout, MpiCommunicator& contro
   transport.asynchronous_error = [this] { return asynchronous_error(); };
   transport.abort = [this] { abort(); };
   transport.give_up = end_process;
+  // A new thread is on device 0, and its first call there would make a context of hundreds of megabytes.
+  transport.begins = [this] { (void)cudaSetDevice(device_); };
   watchdog_ = std::make_unique<Watchdog>(rank(), board_, std::move(transport), options.watchdog);
   for (const auto& lane : lanes_) lane->number = watchdog_->add_lane(lane->comm->name(), lane->members);
 }
@@ -247,8 +249,10 @@ std::string NcclCommunicator::asynchronous_error() {
 }
 
 void NcclCommunicator::abort() {
-  (void)cudaSetDevice(device_);  // this is the watchdog's thread
+  // Together: aborting one waits for what it has on the device, which may wait for what another one has.
+  (void)ncclGroupStart();
   for (const auto& lane : lanes_) lane->comm->abort();
+  (void)ncclGroupEnd();
 }
 
 }  // namespace plumbline

@@ -47,7 +47,7 @@ int nccl_version_number();
 /// the n-th send of a channel meets its n-th receive, which channels_of() has checked. Calls that block
 /// (all_reduce, …) go into the compute stream; what is started goes into the stream of its group, after what
 /// the compute stream holds at that moment, and wait() makes the compute stream wait: the host never does.
-/// Host memory is taken by send and receive only, and goes over MPI.
+/// Host memory is taken by all_reduce (the gradient norm), send and receive only, and goes over MPI.
 ///
 /// now() is the host's clock: the device may be behind it.
 class NcclCommunicator final : public Communicator {

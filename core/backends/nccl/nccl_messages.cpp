@@ -6,15 +6,6 @@
 #include "core/error.hpp"
 
 namespace plumbline {
-namespace {
-
-bool on_device(const void* data) {
-  cudaPointerAttributes found{};
-  check_cuda(cudaPointerGetAttributes(&found, data), "cudaPointerGetAttributes");
-  return found.type == cudaMemoryTypeDevice || found.type == cudaMemoryTypeManaged;
-}
-
-}  // namespace
 
 Ticket NcclCommunicator::message(Matrix buffer, bool sends, int peer, int tag) {
   const char* name = sends ? "send" : "receive";

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <utility>
 
@@ -15,12 +16,20 @@ namespace {
 
 constexpr double kFinalizeSeconds = 30;
 
+/// NCCL connects an algorithm (ring, tree, …) when a call takes it first, and the call returns when all
+/// members have come to it: schedules in which ranks start calls of different communicators in different
+/// orders would hang. So everything is connected when a communicator is made.
+void connect_at_once() {
+  ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
+}
+
 }  // namespace
 
 NonblockingComm::NonblockingComm(const ncclUniqueId& id, int ranks, int rank, std::string name, int max_ctas,
                                  Seconds timeout)
     : name_(std::move(name)), timeout_(timeout) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  connect_at_once();
   config.blocking = 0;
   config.commName = name_.c_str();
   if (max_ctas > 0) config.maxCTAs = max_ctas;

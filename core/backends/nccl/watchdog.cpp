@@ -163,6 +163,7 @@ void Watchdog::fail(const std::string& line) {
 }
 
 void Watchdog::watch() {
+  transport_.begins();
   double last_progress = monotonic_seconds();
   double failed_at = 0;
   std::unique_lock lock(mutex_);

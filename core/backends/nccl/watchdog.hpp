@@ -31,6 +31,8 @@ struct WatchedTransport {
   std::function<void()> abort;
   /// Called when the rank's own thread has not noticed a while after abort(): end the process.
   std::function<void(const std::string& failure)> give_up;
+  /// Called first, on the watchdog's thread.
+  std::function<void()> begins = [] {};
 };
 
 /// Operations enter in the order in which they were started in their lane (a communicator), and leave it in

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "tests/core/pretended_gpu/streams.hpp"
 
@@ -18,6 +19,9 @@ using plumbline::pretended::submit;
 
 std::mutex memory_mutex;
 std::map<const char*, std::size_t> memory;  // start, bytes
+thread_local int current_device = 0;
+std::mutex asked_mutex;
+std::set<int> asked;
 
 Stream* of(cudaStream_t stream) {
   return reinterpret_cast<Stream*>(stream);
@@ -28,13 +32,19 @@ Event& of(cudaEvent_t event) {
 
 }  // namespace
 
+std::set<int> plumbline::pretended::devices_asked() {
+  const std::lock_guard lock(asked_mutex);
+  return asked;
+}
+
 extern "C" {
 
 cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = current_device;
   return cudaSuccess;
 }
-cudaError_t cudaSetDevice(int /*device*/) {
+cudaError_t cudaSetDevice(int device) {
+  current_device = device;
   return cudaSuccess;
 }
 const char* cudaGetErrorString(cudaError_t /*error*/) {
@@ -104,6 +114,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  {
+    const std::lock_guard lock(asked_mutex);
+    asked.insert(current_device);
+  }
   if (!of(event).place) return cudaSuccess;
   const std::lock_guard lock(of(event).place->mutex);
   return of(event).place->reached ? cudaSuccess : cudaErrorNotReady;

@@ -4,8 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "tests/core/pretended_gpu/shared_comm.hpp"
 #include "tests/core/pretended_gpu/streams.hpp"
@@ -50,9 +55,31 @@ void reduce(const Meeting& all, int members, std::size_t count, ncclDataType_t t
   }
 }
 
-ncclResult_t enqueue(ncclComm_t comm, cudaStream_t stream, std::function<void(SharedComm&)> work) {
-  submit(of(stream), [comm, work = std::move(work)] { work(*of(comm)); });
+bool on_device(const void* data) {
+  cudaPointerAttributes found{};
+  (void)cudaPointerGetAttributes(&found, data);
+  return found.type == cudaMemoryTypeDevice;
+}
+
+/// Refuses host memory, which NCCL's kernels cannot use.
+ncclResult_t enqueue(ncclComm_t comm, cudaStream_t stream, const void* from, const void* to,
+                     std::function<void(SharedComm&)> work) {
+  if (!on_device(from) || !on_device(to)) return ncclInvalidArgument;
+  ++of(comm)->under_way;
+  submit(of(stream), [comm, work = std::move(work)] {
+    work(*of(comm));
+    --of(comm)->under_way;
+  });
   return ncclInProgress;
+}
+
+/// What the thread's open group aborts.
+thread_local bool group_is_open = false;
+thread_local std::vector<ncclComm_t> aborted_in_group;
+
+/// Waits for what is still in streams, as NCCL does before it frees a communicator.
+void reclaim(ncclComm_t comm) {
+  while (of(comm)->under_way > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 std::byte* bytes(void* data) {
@@ -77,7 +104,9 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int members, ncclUniqueId id, int member,
                                     ncclConfig_t* config) {
-  if (config->blocking != 0) return ncclInvalidArgument;
+  // Unless told otherwise, NCCL connects at the first call of a kind, where members would wait for each
+  // other.
+  if (config->blocking != 0 || std::getenv("NCCL_RUNTIME_CONNECT") == nullptr) return ncclInvalidArgument;
   *comm = reinterpret_cast<ncclComm_t>(new SharedComm(id.internal, members, member));
   return ncclInProgress;
 }
@@ -94,6 +123,20 @@ ncclResult_t ncclCommDestroy(ncclComm_t /*comm*/) {
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   of(comm)->abort();
+  if (group_is_open) {
+    aborted_in_group.push_back(comm);
+  } else {
+    reclaim(comm);
+  }
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupStart() {
+  group_is_open = true;
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+  group_is_open = false;
+  for (const ncclComm_t comm : std::exchange(aborted_in_group, {})) reclaim(comm);
   return ncclSuccess;
 }
 const char* ncclGetErrorString(ncclResult_t /*result*/) {
@@ -105,7 +148,7 @@ const char* ncclGetLastError(ncclComm_t /*comm*/) {
 
 ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream) {
-  return enqueue(comm, stream, [=](SharedComm& shared) {
+  return enqueue(comm, stream, from, to, [=](SharedComm& shared) {
     shared.exchange(
         count * size_of(type),
         [&](std::byte* mine, std::size_t at, std::size_t n) { std::memcpy(mine, bytes(from) + at, n); },
@@ -118,7 +161,7 @@ ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDa
 ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream) {
   const std::size_t size = count * size_of(type);
-  return enqueue(comm, stream, [=](SharedComm& shared) {
+  return enqueue(comm, stream, from, to, [=](SharedComm& shared) {
     shared.exchange(
         size, [&](std::byte* mine, std::size_t at, std::size_t n) { std::memcpy(mine, bytes(from) + at, n); },
         [&](const Meeting& all, std::size_t at, std::size_t n) {
@@ -132,7 +175,7 @@ ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDa
 ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   const std::size_t size = count * size_of(type);
-  return enqueue(comm, stream, [=](SharedComm& shared) {
+  return enqueue(comm, stream, from, to, [=](SharedComm& shared) {
     for (int owner = 0; owner < shared.members(); ++owner) {
       const std::byte* piece = bytes(from) + static_cast<std::size_t>(owner) * size;
       shared.exchange(
@@ -146,7 +189,7 @@ ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, nc
 
 ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream) {
-  return enqueue(comm, stream, [=](SharedComm& shared) {
+  return enqueue(comm, stream, from, to, [=](SharedComm& shared) {
     shared.exchange(
         count * size_of(type),
         [&](std::byte* mine, std::size_t at, std::size_t n) {
@@ -160,7 +203,7 @@ ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDa
 
 ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int /*peer*/, ncclComm_t comm,
                       cudaStream_t stream) {
-  return enqueue(comm, stream, [=](SharedComm& shared) {
+  return enqueue(comm, stream, from, from, [=](SharedComm& shared) {
     shared.exchange(
         count * size_of(type),
         [&](std::byte* mine, std::size_t at, std::size_t n) { std::memcpy(mine, bytes(from) + at, n); },
@@ -170,7 +213,7 @@ ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, 
 
 ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  return enqueue(comm, stream, [=](SharedComm& shared) {
+  return enqueue(comm, stream, to, to, [=](SharedComm& shared) {
     shared.exchange(
         count * size_of(type), [](std::byte*, std::size_t, std::size_t) {},
         [&](const Meeting& all, std::size_t at, std::size_t n) {

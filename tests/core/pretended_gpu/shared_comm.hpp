@@ -35,6 +35,8 @@ class SharedComm {
   int member() const { return member_; }
   /// Ends this member's waiting, as ncclCommAbort does: the others go on waiting until they abort too.
   void abort() { aborted_ = true; }
+  /// Operations that are in a stream and have not ended.
+  std::atomic<int> under_way{0};
 
   /// In rounds of a chunk: everybody lays down what `fill` gives, then `take` reads what the members have
   /// laid down. Stops early when aborted.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 
 namespace plumbline::pretended {
@@ -43,6 +44,10 @@ class Stream {
 struct Event {
   std::shared_ptr<Place> place;
 };
+
+/// Devices that were current in a thread when it asked for the state of an event: on each of them the real
+/// runtime makes a context.
+std::set<int> devices_asked();
 
 /// Runs `task` in the stream; a null stream is the host itself, which does it now.
 void submit(Stream* stream, std::function<void()> task);
