@@ -21,7 +21,7 @@ AllRows TrainingContext::gather_rows(const Matrix& rows) const {
   AllRows all;
   all.rows = rows;
   if (!sequence_parallel) return all;
-  all.held = make(Category::workspace, "gathered sequence", shape.tokens, shape.hidden);
+  all.held = arena.allocate(Category::workspace, "gathered sequence", shape.tokens, shape.hidden, rows.dtype);
   all.rows = all.held;
   const Seconds start = communicator.now();
   communicator.all_gather(Group::tensor, rows, all.rows);
@@ -56,6 +56,7 @@ RunConfig teacher_config(const RunConfig& config) {
   RunConfig teacher = config;
   teacher.model = *config.teacher;
   teacher.teacher.reset();
+  teacher.fp8_format = Fp8Format::none;
   teacher.hidden_dropout = teacher.attention_dropout = 0;
   teacher.zero_stage = 0;
   teacher.recompute_granularity = Recompute::none;

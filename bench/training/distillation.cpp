@@ -31,6 +31,7 @@ DistillationStage::DistillationStage(RankResources& student, Seconds& tensor_com
           .placement = student.placement,
           .parameters = teacher_parameters(config_, student),
           .memory = ParameterMemory(teacher_.context, teacher_.parameters),
+          .fp8 = Fp8Layers(teacher_.context, teacher_.parameters, teacher_.memory),
           .attention_scratch = {},
           .shared = make_shared_buffers(teacher_.context),
           .values = UnitValues(teacher_.context, teacher_.memory),

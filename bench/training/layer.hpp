@@ -6,6 +6,8 @@
 
 #include <array>
 
+#include "bench/training/fp8_layers.hpp"
+#include "bench/training/linear.hpp"
 #include "bench/training/microbatch_dropout.hpp"
 #include "bench/training/parameter_memory.hpp"
 #include "bench/training/unit_gradients.hpp"
@@ -21,16 +23,23 @@ struct LayerVectors {
 struct LayerMatrices {
   Matrix qkv, proj, fc1, fc2;
 };
+/// The same matrices on their way into products.
+struct LayerWeights {
+  LinearWeight qkv, proj, fc1, fc2;
+};
 
 /// One layer's parameters on this rank.
 class Layer {
  public:
-  Layer(const ParameterMemory& memory, const StageEntry& stage, std::int64_t layer);
+  Layer(const ParameterMemory& memory, const StageEntry& stage, std::int64_t layer, const Fp8Layer& fp8 = {});
 
   LayerVectors values;
   LayerVectors gradients;
   std::int64_t index;  // in the model
   int unit;
+  Fp8Layer fp8;  // what is quantized, and the weights that are
+  /// The unit's values in products of this layer, which outlives them.
+  LayerWeights weights(const Matrix& unit_row) const;
   /// Views into the unit's values or gradients.
   LayerMatrices matrices(const Matrix& unit_row) const;
 
@@ -43,19 +52,22 @@ class Layer {
 };
 
 /// What the forward of one micro-batch leaves for its backward, and, with a split backward, the input
-/// gradient for the weight gradient.
+/// gradient for the weight gradient. What linear layers alone read is quantized where they work in eight
+/// bits.
 struct LayerActivations {
   Tensor input;
-  Tensor norm1, norm1_stats;
+  LinearOperand norm1;
+  Tensor norm1_stats;
   Tensor qkv;
   Tensor attention, log_sum_exp;
   Tensor probabilities, repeated;                  // of unfused attention
   Tensor probability_mask, dropped_probabilities;  // likewise, with dropout
   Tensor middle;                                   // after the attention block's residual
   Tensor middle_mask;                              // what attention's addition to it lost
-  Tensor norm2, norm2_stats;
+  LinearOperand norm2;
+  Tensor norm2_stats;
   Tensor fc1;
-  Tensor activation;
+  LinearOperand activation;
   Tensor output_mask;  // what the MLP's addition to the output lost
 
   Tensor output_gradient;  // with dropout, once it is no longer needed whole: of what was dropped
@@ -81,11 +93,11 @@ struct QueryKeyValue {
 
 /// Reads saved.input and fills the rest of `saved` up to the activation output.
 void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
-                   const MicrobatchDropout& dropout, const Layer& layer, const LayerMatrices& weights,
+                   const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
                    LayerActivations& saved);
 /// The rest of the forward: overwrites `output` (R, h).
 void layer_output(const TrainingContext& context, const MicrobatchDropout& dropout, const Layer& layer,
-                  const LayerMatrices& weights, LayerActivations& saved, const Matrix& output);
+                  const LayerWeights& weights, LayerActivations& saved, const Matrix& output);
 /// Attention proper, from qkv to attention output and log-sum-exp: all that selective recomputation repeats.
 void layer_attention(const TrainingContext& context, const SharedBuffers& shared,
                      const MicrobatchDropout& dropout, const Layer& layer, LayerActivations& saved);
@@ -96,13 +108,13 @@ Tensor make_scores(const TrainingContext& context, Category category, const char
 /// the matrices and frees `saved` as it goes. Returns the gradient of the first norm's output, with which
 /// layer_input_gradient ends the layer's backward.
 Tensor layer_backward(const TrainingContext& context, const SharedBuffers& shared,
-                      const MicrobatchDropout& dropout, const Layer& layer, const LayerMatrices& weights,
+                      const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
                       UnitGradients& gradients, LayerActivations& saved, const Matrix& stream);
 /// The same without the gradients of matrices and their biases: keeps in `saved` what layer_backward_weight
 /// needs. The gradient of the output is saved.output_gradient.
 Tensor layer_backward_input(const TrainingContext& context, const SharedBuffers& shared,
-                            const MicrobatchDropout& dropout, const Layer& layer,
-                            const LayerMatrices& weights, LayerActivations& saved);
+                            const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
+                            LayerActivations& saved);
 /// Overwrites `to` with the gradient of the layer's input; `middle_gradient` may be the same memory.
 void layer_input_gradient(const TrainingContext& context, const Layer& layer, LayerActivations& saved,
                           Tensor norm_gradient, const Matrix& middle_gradient, const Matrix& to);

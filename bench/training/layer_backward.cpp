@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "bench/training/layer.hpp"
-#include "bench/training/linear.hpp"
 #include "bench/training/norm.hpp"
 
 namespace plumbline::training {
@@ -12,19 +11,21 @@ namespace {
 constexpr Category kPassing = Category::workspace;
 
 void feed_forward_backward(const TrainingContext& context, const MicrobatchDropout& dropout,
-                           const Layer& layer, const LayerMatrices& weights, UnitGradients& gradients,
+                           const Layer& layer, const LayerWeights& weights, UnitGradients& gradients,
                            LayerActivations& saved, const Matrix& stream) {
   Operators& ops = context.operators;
   const StageShape& shape = context.shape;
   Tensor dropped = dropout.backward(stream, saved.output_mask, kPassing);
   const Matrix added = dropped ? dropped.matrix() : stream;
-  AllRows dy = context.gather_rows(added);
+  LinearOperand own_dy = layer.fp8.fc2.gradient.read(added, "quantized gradient of MLP");
+  LinearOperand dy = gather_rows(context, own_dy);
   Tensor dact = context.make(kPassing, "gradient of activation", shape.tokens, shape.ffn);
   linear_input_gradient(context, dy, weights.fc2, dact);
   const LayerMatrices dweights = layer.matrices(gradients.open(layer.unit));
   linear_weight_gradient(context, dy, saved.activation, dweights.fc2);
   bias_gradient(context, added, layer.gradients.fc2_bias);
   dy.reset();
+  own_dy.reset();
   dropped.reset();
   saved.activation.reset();
   Tensor dfc1;
@@ -37,13 +38,15 @@ void feed_forward_backward(const TrainingContext& context, const MicrobatchDropo
     dfc1 = std::move(dact);
   }
   saved.fc1.reset();
+  LinearOperand linear_dfc1 = layer.fp8.fc1.gradient.read(dfc1, "quantized gradient of fc1");
   const Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
-  context.gemm_over_tensor_ranks({.a = dfc1, .b = weights.fc1, .c = dnorm});
+  linear_input_gradient_over_tensor_ranks(context, linear_dfc1, weights.fc1, dnorm);
   {
-    const AllRows norm2 = context.gather_rows(saved.norm2);
-    linear_weight_gradient(context, dfc1, norm2, dweights.fc1);
+    const LinearOperand norm2 = gather_rows(context, saved.norm2);
+    linear_weight_gradient(context, linear_dfc1, norm2, dweights.fc1);
     bias_gradient(context, dfc1, layer.gradients.fc1_bias);
   }
+  linear_dfc1.reset();
   dfc1.reset();
   saved.norm2.reset();
   norm_backward(context, dnorm, saved.middle, layer.values.norm2, saved.norm2_stats, stream, stream,
@@ -53,19 +56,24 @@ void feed_forward_backward(const TrainingContext& context, const MicrobatchDropo
 }
 
 Tensor attention_backward(const TrainingContext& context, const SharedBuffers& shared,
-                          const MicrobatchDropout& dropout, const Layer& layer, const LayerMatrices& weights,
+                          const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
                           UnitGradients& gradients, LayerActivations& saved, const Matrix& stream) {
   Operators& ops = context.operators;
   const StageShape& shape = context.shape;
   const LayerMatrices dweights = layer.matrices(gradients.open(layer.unit));
   Tensor dropped = dropout.backward(stream, saved.middle_mask, kPassing);
   const Matrix added = dropped ? dropped.matrix() : stream;
-  AllRows dy = context.gather_rows(added);
+  LinearOperand own_dy = layer.fp8.proj.gradient.read(added, "quantized gradient of attention block");
+  LinearOperand dy = gather_rows(context, own_dy);
   Tensor dattention = context.make(kPassing, "gradient of attention", shape.tokens, shape.query);
   linear_input_gradient(context, dy, weights.proj, dattention);
-  linear_weight_gradient(context, dy, saved.attention, dweights.proj);
+  {
+    const LinearOperand attention = layer.fp8.proj.input.read(saved.attention, "quantized attention");
+    linear_weight_gradient(context, dy, attention, dweights.proj);
+  }
   bias_gradient(context, added, layer.gradients.proj_bias);
   dy.reset();
+  own_dy.reset();
   dropped.reset();
   Tensor dqkv = context.make(kPassing, "gradient of qkv", shape.tokens, shape.qkv);
   const QueryKeyValue in(shape, saved.qkv);
@@ -82,13 +90,15 @@ Tensor attention_backward(const TrainingContext& context, const SharedBuffers& s
     ops.rope(out.q, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, true);
     ops.rope(out.k, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, true);
   }
+  LinearOperand linear_dqkv = layer.fp8.qkv.gradient.read(dqkv, "quantized gradient of qkv");
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm1");
-  context.gemm_over_tensor_ranks({.a = dqkv, .b = weights.qkv, .c = dnorm});
+  linear_input_gradient_over_tensor_ranks(context, linear_dqkv, weights.qkv, dnorm);
   {
-    const AllRows norm1 = context.gather_rows(saved.norm1);
-    linear_weight_gradient(context, dqkv, norm1, dweights.qkv);
+    const LinearOperand norm1 = gather_rows(context, saved.norm1);
+    linear_weight_gradient(context, linear_dqkv, norm1, dweights.qkv);
     bias_gradient(context, dqkv, layer.gradients.qkv_bias);
   }
+  linear_dqkv.reset();
   dqkv.reset();
   saved.norm1.reset();
   return dnorm;
@@ -97,7 +107,7 @@ Tensor attention_backward(const TrainingContext& context, const SharedBuffers& s
 }  // namespace
 
 Tensor layer_backward(const TrainingContext& context, const SharedBuffers& shared,
-                      const MicrobatchDropout& dropout, const Layer& layer, const LayerMatrices& weights,
+                      const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
                       UnitGradients& gradients, LayerActivations& saved, const Matrix& stream) {
   feed_forward_backward(context, dropout, layer, weights, gradients, saved, stream);
   if (!saved.attention) layer_attention(context, shared, dropout, layer, saved);  // selective recomputation

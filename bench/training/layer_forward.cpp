@@ -1,6 +1,5 @@
 // Forward of a decoder layer. README.md in this folder lists what is allocated when.
 #include "bench/training/layer.hpp"
-#include "bench/training/linear.hpp"
 #include "bench/training/norm.hpp"
 
 namespace plumbline::training {
@@ -37,19 +36,22 @@ void layer_attention(const TrainingContext& context, const SharedBuffers& shared
 }
 
 void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
-                   const MicrobatchDropout& dropout, const Layer& layer, const LayerMatrices& weights,
+                   const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
                    LayerActivations& saved) {
   Operators& ops = context.operators;
   const StageShape& shape = context.shape;
   const LayerVectors& vectors = layer.values;
+  // In eight bits the quantized copy of what linear layers read is kept instead.
+  const Category read = context.config.fp8() ? Category::workspace : context.kept;
 
-  saved.norm1 = context.make_stream(context.kept, "layer norm1");
+  Tensor norm1 = context.make_stream(read, "layer norm1");
   saved.norm1_stats = context.make_fp32(context.kept, "layer norm1 statistics", shape.norm_stats, shape.rows);
-  norm_forward(context, saved.input, vectors.norm1, vectors.norm1_bias, saved.norm1, saved.norm1_stats);
+  norm_forward(context, saved.input, vectors.norm1, vectors.norm1_bias, norm1, saved.norm1_stats);
+  saved.norm1 = layer.fp8.qkv.input.keep(std::move(norm1), context.kept, "layer norm1");
   {
-    const AllRows norm1 = context.gather_rows(saved.norm1);
+    const LinearOperand rows = gather_rows(context, saved.norm1);
     saved.qkv = context.make(context.kept, "layer qkv", shape.tokens, shape.qkv);
-    linear(context, norm1, weights.qkv, vectors.qkv_bias, saved.qkv);
+    linear(context, rows, weights.qkv, vectors.qkv_bias, saved.qkv);
     if (shared.rope_cos) {
       const QueryKeyValue in(shape, saved.qkv);
       ops.rope(in.q, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, false);
@@ -58,8 +60,10 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
   }
   layer_attention(context, shared, dropout, layer, saved);
   saved.middle = context.make_stream(context.kept, "layer middle");
-  context.gemm_over_tensor_ranks(
-      {.a = saved.attention, .b = weights.proj, .c = saved.middle, .b_transposed = true});
+  {
+    const LinearOperand attention = layer.fp8.proj.input.read(saved.attention, "quantized attention");
+    linear_over_tensor_ranks(context, attention, weights.proj, saved.middle);
+  }
   saved.middle_mask =
       dropout.add(dropout_site::after_attention(layer.index), saved.middle, vectors.proj_bias, saved.input);
   if (context.config.recompute_granularity == Recompute::selective) {
@@ -67,26 +71,27 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
     saved.drop_attention_state();
   }
 
-  saved.norm2 = context.make_stream(context.kept, "layer norm2");
+  Tensor norm2 = context.make_stream(read, "layer norm2");
   saved.norm2_stats = context.make_fp32(context.kept, "layer norm2 statistics", shape.norm_stats, shape.rows);
-  norm_forward(context, saved.middle, vectors.norm2, vectors.norm2_bias, saved.norm2, saved.norm2_stats);
+  norm_forward(context, saved.middle, vectors.norm2, vectors.norm2_bias, norm2, saved.norm2_stats);
+  saved.norm2 = layer.fp8.fc1.input.keep(std::move(norm2), context.kept, "layer norm2");
   {
-    const AllRows norm2 = context.gather_rows(saved.norm2);
+    const LinearOperand rows = gather_rows(context, saved.norm2);
     saved.fc1 = context.make(context.kept, "layer fc1", shape.tokens, shape.fc1);
-    linear(context, norm2, weights.fc1, vectors.fc1_bias, saved.fc1);
+    linear(context, rows, weights.fc1, vectors.fc1_bias, saved.fc1);
   }
-  saved.activation = context.make(context.kept, "layer activation", shape.tokens, shape.ffn);
+  Tensor activation = context.make(read, "layer activation", shape.tokens, shape.ffn);
   if (context.model().activation == Activation::swiglu) {
-    ops.swiglu_forward(saved.fc1, saved.activation);
+    ops.swiglu_forward(saved.fc1, activation);
   } else {
-    ops.gelu_forward(saved.fc1, saved.activation);
+    ops.gelu_forward(saved.fc1, activation);
   }
+  saved.activation = layer.fp8.fc2.input.keep(std::move(activation), context.kept, "layer activation");
 }
 
 void layer_output(const TrainingContext& context, const MicrobatchDropout& dropout, const Layer& layer,
-                  const LayerMatrices& weights, LayerActivations& saved, const Matrix& output) {
-  context.gemm_over_tensor_ranks(
-      {.a = saved.activation, .b = weights.fc2, .c = output, .b_transposed = true});
+                  const LayerWeights& weights, LayerActivations& saved, const Matrix& output) {
+  linear_over_tensor_ranks(context, saved.activation, weights.fc2, output);
   saved.output_mask =
       dropout.add(dropout_site::after_mlp(layer.index), output, layer.values.fc2_bias, saved.middle);
 }

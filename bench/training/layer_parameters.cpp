@@ -28,11 +28,12 @@ LayerVectors vectors_of(const StageEntry& stage, std::int64_t layer, const Matri
 
 }  // namespace
 
-Layer::Layer(const ParameterMemory& memory, const StageEntry& stage, std::int64_t layer)
+Layer::Layer(const ParameterMemory& memory, const StageEntry& stage, std::int64_t layer, const Fp8Layer& fp8_)
     : values(vectors_of(stage, layer, memory.values.vectors)),
       gradients(vectors_of(stage, layer, memory.gradients.vectors)),
       index(layer),
-      unit(stage.unit_of(stage.parameters.find("qkv.weight", layer))) {
+      unit(stage.unit_of(stage.parameters.find("qkv.weight", layer))),
+      fp8(fp8_) {
   std::size_t next = 0;
   for (const char* role : {"qkv.weight", "proj.weight", "fc1.weight", "fc2.weight"}) {
     const Parameter& p = stage.parameters.find(role, layer);
@@ -45,6 +46,11 @@ LayerMatrices Layer::matrices(const Matrix& unit_row) const {
     return Matrix(unit_row.at(0, place.offset), place.rows, place.cols, unit_row.dtype);
   };
   return {view(places_[0]), view(places_[1]), view(places_[2]), view(places_[3])};
+}
+
+LayerWeights Layer::weights(const Matrix& unit_row) const {
+  const LayerMatrices all = matrices(unit_row);
+  return {{all.qkv, fp8.qkv}, {all.proj, fp8.proj}, {all.fc1, fp8.fc1}, {all.fc2, fp8.fc2}};
 }
 
 void LayerActivations::drop_attention_state() {

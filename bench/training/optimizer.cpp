@@ -75,6 +75,7 @@ void StepEnd::update() {
   const RunConfig& config = rank_.context.config;
   reduce_shared_kv_heads();
   reduce_replicated_vectors();
+  rank_.fp8.end_step(rank_.placement.routes);
   gradient_norm_ = global_gradient_norm();
   ++updates_;
   const bool clips = config.clip_grad > 0 && gradient_norm_ > config.clip_grad;
@@ -90,6 +91,7 @@ void StepEnd::update() {
            owned(memory.moment2), config.weight_decay, scale);
   }
   gather_values();
+  rank_.fp8.quantize_weights();
 }
 
 void StepEnd::update(const Matrix& values, const Matrix& gradients, const Matrix& master,

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "bench/training/context.hpp"
+#include "bench/training/fp8_layers.hpp"
 #include "bench/training/microbatch_dropout.hpp"
 #include "bench/training/parameter_memory.hpp"
 #include "bench/training/unit_gradients.hpp"
@@ -17,6 +18,7 @@ struct RankResources {
   const Placement placement;
   const RankParameters parameters;
   ParameterMemory memory;
+  Fp8Layers fp8;
   Tensor attention_scratch;
   SharedBuffers shared;
   UnitValues values;

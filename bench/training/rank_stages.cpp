@@ -39,6 +39,7 @@ RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operat
             .placement = Placement(schedule),
             .parameters = own_parameters(config_, rank_.placement, communicator),
             .memory = ParameterMemory(rank_.context, rank_.parameters),
+            .fp8 = Fp8Layers(rank_.context, rank_.parameters, rank_.memory),
             .attention_scratch = make_attention_scratch(rank_.context),
             .shared = make_shared_buffers(rank_.context),
             .values = UnitValues(rank_.context, rank_.memory),
@@ -99,7 +100,7 @@ void RankStages::clear_gradients() {
 }
 
 void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted) {
-  ++rank_.step;
+  if (++rank_.step == 1) rank_.fp8.quantize_weights();
   rank_.counted_tokens = counted;
   if (rank_.inputs && inputs != nullptr) rank_.context.operators.upload(inputs, rank_.inputs);
   if (rank_.targets && targets != nullptr) rank_.context.operators.upload(targets, rank_.targets);

@@ -18,7 +18,7 @@ ModelStage::ModelStage(RankResources& rank, const StageEntry& entry, bool joint,
   const TrainingContext& context = rank.context;
   const int microbatches = rank.placement.microbatches / rank.placement.routes;
   for (std::int64_t i = 0; i < part_.layers; ++i) {
-    layers_.emplace_back(rank.memory, entry, part_.first_layer + i);
+    layers_.emplace_back(rank.memory, entry, part_.first_layer + i, rank.fp8.layer(entry, i));
     rank.gradients.expect(layers_.back().unit, microbatches);
   }
   if (part_.first()) {
@@ -117,7 +117,7 @@ void ModelStage::forward(std::uint32_t microbatch) {
   for (const Group& group : groups_) {
     for (std::size_t i = group.first; i < group.end; ++i) {
       LayerActivations& saved = state.layers[i];
-      const LayerMatrices weights = layers_[i].matrices(rank_.values.begin());
+      const LayerWeights weights = layers_[i].weights(rank_.values.begin());
       layer_forward(context, rank_.shared, dropout, layers_[i], weights, saved);
       Matrix output;
       if (i + 1 == layers_.size()) {
@@ -154,7 +154,7 @@ Matrix ModelStage::logits(std::uint32_t microbatch) {
 void ModelStage::recompute(const Group& group, const MicrobatchDropout& dropout, MicrobatchState& state) {
   const TrainingContext& context = rank_.context;
   for (std::size_t i = group.first; i < group.end; ++i) {
-    const LayerMatrices weights = layers_[i].matrices(rank_.values.begin());
+    const LayerWeights weights = layers_[i].weights(rank_.values.begin());
     layer_forward(context, rank_.shared, dropout, layers_[i], weights, state.layers[i]);
     if (i + 1 < group.end) {
       Tensor& next = state.layers[i + 1].input;
@@ -210,7 +210,7 @@ void ModelStage::layer_backward_step(std::size_t i, const MicrobatchDropout& dro
   const TrainingContext& context = rank_.context;
   const Layer& layer = layers_[i];
   const Matrix& stream = state.output_gradient;
-  const LayerMatrices weights = layer.matrices(rank_.values.begin());
+  const LayerWeights weights = layer.weights(rank_.values.begin());
   Tensor dnorm = layer_backward(context, rank_.shared, dropout, layer, weights, rank_.gradients,
                                 state.layers[i], stream);
   const Matrix to = i > 0 ? stream : input_gradient_place(microbatch, stream);
@@ -248,7 +248,7 @@ void ModelStage::layer_input_step(std::size_t i, const MicrobatchDropout& dropou
   const TrainingContext& context = rank_.context;
   const Layer& layer = layers_[i];
   LayerActivations& saved = state.layers[i];
-  const LayerMatrices weights = layer.matrices(rank_.values.begin());
+  const LayerWeights weights = layer.weights(rank_.values.begin());
   Tensor dnorm = layer_backward_input(context, rank_.shared, dropout, layer, weights, saved);
   Matrix to;
   if (i > 0) {

@@ -43,7 +43,7 @@ void TeacherStage::forward(std::uint32_t microbatch, const Matrix& tokens) {
   for (const Layer& layer : layers_) {
     LayerActivations saved;
     saved.input = std::move(stream);
-    const LayerMatrices weights = layer.matrices(rank_.values.begin());
+    const LayerWeights weights = layer.weights(rank_.values.begin());
     layer_forward(context, rank_.shared, dropout, layer, weights, saved);
     const bool sends = &layer == &layers_.back() && send_;
     stream = sends ? Tensor() : context.make_stream(context.kept, "layer input");
