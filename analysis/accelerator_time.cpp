@@ -11,9 +11,12 @@ double gemm_seconds(const OperatorCall& call, const cluster::Device& device) {
   const auto out = static_cast<double>(call.out);
   const auto in = static_cast<double>(call.in);
   const auto element = static_cast<double>(size_of(call.type));
-  const double peak = call.type == DType::fp32 ? device.peak_fp32 : device.peak_16bit;
+  const double operand = call.fp8 ? 1 : element;
+  const double flops_per_s =
+      call.fp8 ? device.peak_8bit * device.gemm_share_8bit
+               : device.gemm_share * (call.type == DType::fp32 ? device.peak_fp32 : device.peak_16bit);
   const auto product = [&](double m, double n, double k, double output_bytes) {
-    return cluster::product_seconds(device, peak * device.gemm_share, element, m, n, k, 1, output_bytes);
+    return cluster::product_seconds(device, flops_per_s, operand, m, n, k, 1, output_bytes);
   };
   switch (call.pass) {
     case GemmPass::forward:

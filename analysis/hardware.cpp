@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/error.hpp"
 #include "core/text_input.hpp"
 
@@ -17,6 +19,12 @@ std::string_view name_of(GemmPass pass) {
       return "weight_gradient";
   }
   return "?";
+}
+
+bool HardwareProfile::measured_fp8() const {
+  return alone.empty() || std::any_of(alone.begin(), alone.end(), [](const OperatorTimes& times) {
+           return times.gemm.count("forward.fp8") > 0;
+         });
 }
 
 HardwareProfile load_hardware(const std::string& preset_or_path) {

@@ -23,15 +23,17 @@ std::string_view name_of(GemmPass pass);
 /// to the accelerator's constants, or else to the roofline.
 struct OperatorTimes {
   Bytes working_set;
-  /// Keyed "<pass>.<dtype>"; axes: token rows, output width, input width.
+  /// Keyed "<pass>.<dtype>"; axes: token rows, output width, input width. "forward.fp8": products of operands
+  /// in eight bits, of which all three passes have the form of a forward, so that the axes are m, n and k of
+  /// C (m × n) = A·Bᵀ (missing: as in the storage type).
   std::map<std::string, Grid> gemm;
   /// Keyed "forward.<dtype>", "backward.<dtype>", and with dropout "forward_dropout.<dtype>",
   /// "backward_dropout.<dtype>" (missing: as without); time of one query head of one sequence; axes: sequence
   /// length, head size, query heads per key/value head.
   std::map<std::string, Grid> attention;
   /// Keyed "<operator>.<dtype>", operators named as in kernels/operators.hpp; size: elements of the
-  /// operator's largest matrix. Missing dropout_mask.uint8, dropout_add, dropout_backward: an `add` of as
-  /// many bytes.
+  /// operator's largest matrix; both 8-bit types are called fp8. Missing dropout_mask.uint8, dropout_add,
+  /// dropout_backward, fp8_quantize, fp8_amax, fp8_transpose.fp8, fp8_scales: an `add` of as many bytes.
   std::map<std::string, Curve> memory_bound;
 };
 
@@ -100,6 +102,10 @@ struct HardwareProfile {
   Seconds action_overhead;  // executor, per action
 
   FlopsPerSecond peak(DType type) const { return type == DType::fp32 ? peak_fp32 : peak_16bit; }
+  /// False: an accelerator whose matrix units know no 8-bit types. Everything else can compute with them.
+  bool multiplies_fp8() const { return accelerator.empty() || constants.device.peak_8bit > 0; }
+  /// False: measured, but without products in eight bits; those of the storage type are taken for them.
+  bool measured_fp8() const;
 };
 
 /// The machines of analysis/hardware/clusters.json by name; nullptr when there is none.

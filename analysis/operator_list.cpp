@@ -10,7 +10,9 @@ bool is_collective(CallKind kind) {
 }
 
 std::string label_of(const OperatorCall& call) {
-  if (call.kind == CallKind::gemm) return fmt::format("{} {}", call.label, name_of(call.pass));
+  if (call.kind == CallKind::gemm) {
+    return fmt::format("{} {}{}", call.label, name_of(call.pass), call.fp8 ? ", fp8" : "");
+  }
   return call.label;
 }
 

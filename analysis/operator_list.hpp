@@ -31,6 +31,7 @@ struct OperatorCall {
   const char* name = "";     // memory_bound: the operator's name in kernels/operators.hpp
   DType type = DType::bf16;  // storage type (collectives: of the buffer)
   GemmPass pass = GemmPass::forward;
+  bool fp8 = false;              // gemm: of operands in eight bits; the result is of the storage type
   bool backward = false;         // attention
   bool dropout = false;          // attention: of its probabilities
   Group group = Group::tensor;   // collectives
@@ -46,7 +47,7 @@ struct OperatorCall {
 
   Bytes bytes() const { return {elements * size_of(type)}; }
 };
-/// "qkv forward", "fc2 weight_gradient", "rope".
+/// "qkv forward", "fc2 weight_gradient, fp8", "rope".
 std::string label_of(const OperatorCall& call);
 
 /// Part of an action between two points where the data group is asked for parameters or given gradients.
@@ -110,6 +111,11 @@ std::vector<GradientBucket> gradient_buckets(const StageShape& shape, std::int64
 /// Z = 1: copying the reduced piece of a bucket into the gradient.
 OperatorCall piece_copy(const StageShape& shape, const GradientBucket& bucket);
 
+/// Linear layers in eight bits (bench/training/fp8.md): quantizing a stage's weights again after an update,
+/// for both forms in which products read them. Empty without them, and with ZeRO-3, which quantizes at every
+/// use.
+std::vector<OperatorCall> fp8_weight_calls(const StageShape& shape);
+
 /// What a pipeline rank holds, and with whom.
 struct RankStages {
   std::vector<StageShape> held;  // ascending stage numbers
@@ -126,6 +132,9 @@ std::vector<OperatorCall> reduce_gradients_calls(const RankStages& rank, const R
 std::vector<OperatorCall> late_reduction_calls(const RankStages& rank);
 /// ARE: the embedding's gradient, when the rank holds one of two copies.
 std::vector<OperatorCall> reduce_embedding_calls(const RankStages& rank);
+/// Delayed scaling, part of OPT: the largest values of all slots go round, then history and scales. Else
+/// empty.
+std::vector<OperatorCall> fp8_scale_calls(const RankStages& rank);
 /// OPT on data-parallel rank `data_rank` (which decides whose piece holds key and value rows).
 std::vector<OperatorCall> optimizer_calls(const RankStages& rank, const RunConfig& config, int data_rank);
 

@@ -149,6 +149,7 @@ std::vector<OperatorCall> optimizer_calls(const RankStages& rank, const RunConfi
     list.collective(CallKind::all_reduce, "replicated vector all-reduce", Group::tensor, s.tensor,
                     vectors_of(s).replicated, s.grad_type);
   }
+  append(fp8_scale_calls(rank));
   const bool clip = config.clip_grad > 0;
   const StageShape& any = rank.held.front();
   if (clip) {
@@ -165,6 +166,7 @@ std::vector<OperatorCall> optimizer_calls(const RankStages& rank, const RunConfi
     }
   }
   for (const StageShape& s : rank.held) append(clear_calls(s));
+  for (const StageShape& s : rank.held) append(fp8_weight_calls(s));
   return std::move(list.calls);
 }
 

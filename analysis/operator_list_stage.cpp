@@ -31,21 +31,25 @@ void rotate(const StageShape& s, CallList& list) {
 /// One layer forward. When a group of layers is recomputed, its last layer stops at the activation output.
 void layer_forward(const StageShape& s, CallList& list, bool to_activation_only) {
   norm_forward(s, list);
-  list.gathered("sequence all-gather forward");
-  list.gemm("qkv", GemmPass::forward, s.q + 2 * s.k, s.hidden);
+  list.quantize_stream();
+  list.gathered_operand("sequence all-gather forward");
+  list.linear("qkv", GemmPass::forward, s.q + 2 * s.k, s.hidden);
   rotate(s, list);
   list.attention(false);
-  list.gemm("projection", GemmPass::forward, s.hidden, s.q);
+  list.quantize(s.tokens * s.q);
+  list.linear("projection", GemmPass::forward, s.hidden, s.q);
   list.sum_over_tensor_ranks("tensor all-reduce forward", "sequence reduce-scatter forward");
   list.residual_sum();
   norm_forward(s, list);
-  list.gathered("sequence all-gather forward");
-  list.gemm("fc1", GemmPass::forward, s.fc1, s.hidden);
+  list.quantize_stream();
+  list.gathered_operand("sequence all-gather forward");
+  list.linear("fc1", GemmPass::forward, s.fc1, s.hidden);
   if (s.swiglu) list.memory("swiglu_forward", s.tokens * s.fc1, 1.5 * e(s));
   if (!s.swiglu) list.memory("gelu_forward", s.tokens * s.fc1, 2 * e(s));
+  list.quantize(s.tokens * s.ffn);
   list.allocations(8 + 2 * s.norm_rows);
   if (to_activation_only) return list.dropout_mask();
-  list.gemm("fc2", GemmPass::forward, s.hidden, s.ffn);
+  list.linear("fc2", GemmPass::forward, s.hidden, s.ffn);
   list.sum_over_tensor_ranks("tensor all-reduce forward", "sequence reduce-scatter forward");
   list.residual_sum();
   list.allocations(1);
@@ -59,26 +63,30 @@ struct Passes {
 
 void layer_backward(const StageShape& s, CallList& list, Passes passes) {
   const auto both = [&](const char* label, std::int64_t out, std::int64_t in) {
-    if (passes.input) list.gemm(label, GemmPass::input_gradient, out, in);
-    if (passes.weight) list.gemm(label, GemmPass::weight_gradient, out, in);
+    if (passes.input) list.linear(label, GemmPass::input_gradient, out, in);
+    if (passes.weight) list.linear(label, GemmPass::weight_gradient, out, in);
   };
   const auto sum = [&] {
     list.sum_over_tensor_ranks("tensor all-reduce backward", "sequence reduce-scatter backward");
   };
   const char* gather = "sequence all-gather backward";
   if (passes.input) list.dropout_backward(false);
-  list.gathered(gather);
+  list.quantize_stream();
+  list.gathered_operand(gather);
   both("fc2", s.hidden, s.ffn);
   bias_backward(s, list, passes.weight && s.linear_bias, s.rows * s.hidden);
   if (passes.input) {
     if (s.swiglu) list.memory("swiglu_backward", s.tokens * s.fc1, 2.5 * e(s));
     if (!s.swiglu) list.memory("gelu_backward", s.tokens * s.fc1, 3 * e(s));
-    list.gemm("fc1", GemmPass::input_gradient, s.fc1, s.hidden);
+  }
+  list.quantize(s.tokens * s.fc1);
+  if (passes.input) {
+    list.linear("fc1", GemmPass::input_gradient, s.fc1, s.hidden);
     sum();
   }
   if (passes.weight) {
-    list.gathered(gather);
-    list.gemm("fc1", GemmPass::weight_gradient, s.fc1, s.hidden);
+    list.gathered_operand(gather);
+    list.linear("fc1", GemmPass::weight_gradient, s.fc1, s.hidden);
     bias_backward(s, list, s.linear_bias, s.tokens * s.fc1);
   }
   if (passes.input) {
@@ -86,18 +94,23 @@ void layer_backward(const StageShape& s, CallList& list, Passes passes) {
     if (s.recompute == Recompute::selective) list.attention(false);
     list.dropout_backward(false);
   }
-  list.gathered(gather);
+  list.quantize_stream();
+  list.gathered_operand(gather);
+  if (passes.weight) list.quantize(s.tokens * s.q);
   both("projection", s.hidden, s.q);
   bias_backward(s, list, passes.weight && s.linear_bias, s.rows * s.hidden);
   if (passes.input) {
     list.attention(true);
     rotate(s, list);
-    list.gemm("qkv", GemmPass::input_gradient, s.q + 2 * s.k, s.hidden);
+  }
+  list.quantize(s.tokens * (s.q + 2 * s.k));
+  if (passes.input) {
+    list.linear("qkv", GemmPass::input_gradient, s.q + 2 * s.k, s.hidden);
     sum();
   }
   if (passes.weight) {
-    list.gathered(gather);
-    list.gemm("qkv", GemmPass::weight_gradient, s.q + 2 * s.k, s.hidden);
+    list.gathered_operand(gather);
+    list.linear("qkv", GemmPass::weight_gradient, s.q + 2 * s.k, s.hidden);
     bias_backward(s, list, s.qkv_bias, s.tokens * (s.q + 2 * s.k));
   }
   if (passes.input) {

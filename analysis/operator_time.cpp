@@ -53,33 +53,57 @@ OperatorCall without_dropout(OperatorCall call) {
   return call;
 }
 
-/// Drawing a mask, dropping and its backward, on the stream.
-bool is_dropout(const OperatorCall& call) {
-  return std::string_view(call.name).substr(0, 8) == "dropout_";
+/// A product of operands of the storage type.
+OperatorCall without_fp8(OperatorCall call) {
+  call.fp8 = false;
+  return call;
 }
 
-/// The sum of two tensors that moves as many bytes. A mask has no storage type: it is taken for fp32.
+/// Operators that a profile may be too old to have: of dropout on the stream, and of quantization.
+bool may_be_missing(const OperatorCall& call) {
+  const std::string_view name = call.name;
+  return name.substr(0, 8) == "dropout_" || name.substr(0, 4) == "fp8_";
+}
+
+/// The sum of two tensors that moves as many bytes. What has a byte per element has no storage type: it is
+/// taken for fp32.
 OperatorCall as_addition(OperatorCall call) {
   const double bytes = static_cast<double>(call.elements) * call.bytes_per_element;
   call.name = "add";
-  if (call.type == DType::uint8) call.type = DType::fp32;
+  if (size_of(call.type) == 1) call.type = DType::fp32;
   call.bytes_per_element = 3 * static_cast<double>(size_of(call.type));
   call.elements = std::max<std::int64_t>(1, std::llround(bytes / call.bytes_per_element));
   return call;
 }
 
+/// Where the time of a product stands: in eight bits all three have the form of a forward.
+struct GemmEntry {
+  std::string key;
+  std::int64_t tokens, out, in;
+};
+GemmEntry gemm_entry(const OperatorCall& call) {
+  if (!call.fp8) {
+    return {fmt::format("{}.{}", name_of(call.pass), name_of(call.type)), call.tokens, call.out, call.in};
+  }
+  const std::string key = "forward.fp8";
+  if (call.pass == GemmPass::forward) return {key, call.tokens, call.out, call.in};
+  if (call.pass == GemmPass::input_gradient) return {key, call.tokens, call.in, call.out};
+  return {key, call.out, call.in, call.tokens};
+}
+
 /// By the profile's tables; negative where it has none for the call.
 double measured_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
   if (call.kind == CallKind::gemm) {
-    const std::string key = fmt::format("{}.{}", name_of(call.pass), name_of(call.type));
+    const GemmEntry entry = gemm_entry(call);
     const bool gradient = call.pass == GemmPass::weight_gradient;
-    return measured_time(
-        hardware, load, key, gradient ? load.gradient_working_set : load.working_set,
+    const double measured = measured_time(
+        hardware, load, entry.key, gradient ? load.gradient_working_set : load.working_set,
         [](const OperatorTimes& t) -> const auto& { return t.gemm; },
         [&](const Grid& grid) {
-          return grid.at(static_cast<double>(call.tokens), static_cast<double>(call.out),
-                         static_cast<double>(call.in));
+          return grid.at(static_cast<double>(entry.tokens), static_cast<double>(entry.out),
+                         static_cast<double>(entry.in));
         });
+    return measured < 0 && call.fp8 ? measured_time(without_fp8(call), hardware, load) : measured;
   }
   if (call.kind == CallKind::attention) {
     const char* const pass = call.backward ? "backward" : "forward";
@@ -95,12 +119,12 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
     if (per_head < 0 && call.dropout) return measured_time(without_dropout(call), hardware, load);
     return per_head * static_cast<double>(call.elements);
   }
-  const std::string key = fmt::format("{}.{}", call.name, name_of(call.type));
+  const std::string key = fmt::format("{}.{}", call.name, is_fp8(call.type) ? "fp8" : name_of(call.type));
   const double measured = measured_time(
       hardware, load, key, load.working_set,
       [](const OperatorTimes& t) -> const auto& { return t.memory_bound; },
       [&](const Curve& curve) { return curve.at(static_cast<double>(call.elements)); });
-  if (measured < 0 && is_dropout(call)) return measured_time(as_addition(call), hardware, load);
+  if (measured < 0 && may_be_missing(call)) return measured_time(as_addition(call), hardware, load);
   return measured;
 }
 
@@ -114,8 +138,11 @@ double bytes_of(const OperatorCall& call) {
     return (call.backward ? 8 : 4) * e * static_cast<double>(call.elements) * tokens * out;
   }
   if (call.kind == CallKind::memory_bound) return static_cast<double>(call.elements) * call.bytes_per_element;
+  const double operand = call.fp8 ? 1 : e;
   // A weight gradient is read and written in fp32.
-  return e * tokens * (out + in) + (call.pass == GemmPass::weight_gradient ? 8 : e) * out * in;
+  if (call.pass == GemmPass::weight_gradient) return operand * tokens * (out + in) + 8 * out * in;
+  const bool forward = call.pass == GemmPass::forward;
+  return operand * (tokens * (forward ? in : out) + out * in) + e * tokens * (forward ? out : in);
 }
 
 double roofline(OperatorCall call, const HardwareProfile& hardware) {
@@ -171,7 +198,8 @@ const CollectiveTime* nearest_all_reduce(const HardwareProfile& hardware, int wo
   const CollectiveTime* nearest = nullptr;
   double nearest_distance = 0;
   for (const CollectiveTime& time : hardware.all_reduce) {
-    if (size_of(time.dtype) != size_of(type)) continue;
+    // What has a byte per element is only moved: as much of another type takes as long.
+    if (size_of(time.dtype) != std::max<std::int64_t>(size_of(type), 2)) continue;
     // Another group size is further away than another world, another way of waiting nearest of all.
     const double d =
         4 * distance(time.ranks, ranks) + distance(time.world, world) + (time.started == started ? 0 : 0.5);

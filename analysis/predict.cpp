@@ -6,6 +6,7 @@
 
 #include "analysis/flops.hpp"
 #include "analysis/simulator.hpp"
+#include "core/error.hpp"
 
 namespace plumbline {
 namespace {
@@ -100,19 +101,34 @@ std::string explain_throughput(const RunConfig& config, const Throughput& throug
   if (stages == 0) stages = config.pipeline_model_parallel_size * config.virtual_pipeline_chunks;
   return fmt::format(
       "MFU = (6·N + 6·L·a·d·s) FLOP/token × tokens/s ÷ (ranks × peak)\n"
-      "    = {:.4g} × {:.4g} ÷ ({} × {:.4g} TFLOP/s, dense, {}) = {:.4f}\n"
+      "    = {:.4g} × {:.4g} ÷ ({} × {:.4g} TFLOP/s, dense, {}) = {:.4f}\n{}"
       "    N = {} weights in matrix products (output layer included, look-ups not); attention counts the\n"
       "    causal half (the full square would be 12·L·a·d·s){}\n"
       "HFU = executed FLOP/token × tokens/s ÷ (ranks × peak), recomputation and padding included\n"
       "    = {:.4g} × {:.4g} ÷ ({} × {:.4g} TFLOP/s) = {:.4f}\n",
       model_flops_per_token(config).value, throughput.tokens_per_s, config.layout().world(),
-      throughput.peak_tflops, name_of(config.precision), throughput.mfu, matmul_parameters(config.model),
+      throughput.peak_tflops, name_of(config.precision), throughput.mfu,
+      config.fp8() ? "    relative to the storage type's peak, although linear layers are in eight bits\n"
+                   : "",
+      matmul_parameters(config.model),
       config.teacher ? "; plus a third of the same for the teacher's forward" : "",
       executed_flops_per_token(config, stages).value, throughput.tokens_per_s, config.layout().world(),
       throughput.peak_tflops, throughput.hfu);
 }
 
+std::optional<std::string> why_unpredictable(const RunConfig& config, const HardwareProfile& hardware) {
+  if (!config.fp8() || hardware.multiplies_fp8()) return std::nullopt;
+  std::vector<std::string> able;
+  for (const std::string& name : hardware_preset_names()) {
+    if (find_hardware_preset(name)->multiplies_fp8()) able.push_back(name);
+  }
+  return fmt::format(
+      "fp8_format: found {} on {}, which has no 8-bit products; expected none, or hardware: {}",
+      config.fp8_format == Fp8Format::e4m3 ? "e4m3" : "hybrid", hardware.accelerator, fmt::join(able, ", "));
+}
+
 Prediction predict(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware) {
+  if (const auto reason = why_unpredictable(config, hardware)) throw InputError(*reason);
   Prediction prediction;
   prediction.memory = predict_memory(config, schedule);
   prediction.budget = config.memory_budget.value > 0 ? config.memory_budget : hardware.memory;

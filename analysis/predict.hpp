@@ -56,6 +56,10 @@ struct Prediction {
   std::vector<CostLine> lines;  // where the time of each stage comes from
 };
 
+/// What of the configuration the hardware cannot do, in one line: what was found, what to change.
+std::optional<std::string> why_unpredictable(const RunConfig& config, const HardwareProfile& hardware);
+
+/// Throws InputError when why_unpredictable has a reason.
 Prediction predict(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware);
 
 /// Throughput of `config` when a step takes `step`; a measurement uses the same definition. `stages`: in how

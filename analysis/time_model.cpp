@@ -7,6 +7,7 @@
 
 #include "analysis/gradient_overlap.hpp"
 #include "analysis/held_memory.hpp"
+#include "analysis/parameter_units.hpp"
 #include "analysis/simulator.hpp"
 #include "analysis/time_phases.hpp"
 
@@ -46,10 +47,13 @@ double crowd(const HardwareProfile& hardware, int world) {
 /// that cycle. Weights and activations are touched on the way forward and on the way back, so between two
 /// touches lies anything from nothing to the whole cycle, half of it on average.
 Bytes bytes_per_microbatch(const StageShape& shape, double turns) {
-  const std::int64_t parameters = parameters_of(shape).total() * (shape.e() + shape.g());
+  const bool quantized = shape.fp8 && shape.zero < 3;  // weights, in both forms that products read
+  const std::int64_t parameters = parameters_of(shape).total() * (shape.e() + shape.g()) +
+                                  (quantized ? 2 * shape.layers * layer_matrices(shape) : 0);
   const std::int64_t masks = shape.hidden_dropout ? 2 * shape.hidden : 0;
-  const std::int64_t layer =
-      masks + shape.e() * (4 * shape.hidden + 2 * shape.q + 2 * shape.k + shape.fc1 + shape.ffn);
+  const std::int64_t operand = shape.fp8 ? 1 : shape.e();  // bytes of norm outputs and activation output
+  const std::int64_t layer = masks + shape.e() * (2 * shape.hidden + 2 * shape.q + 2 * shape.k + shape.fc1) +
+                             operand * (2 * shape.hidden + shape.ffn);
   const bool scores = shape.scores() || shape.vocabulary.carries;
   const std::int64_t logits = scores ? (shape.loss_in_fp32 ? 4 : shape.e()) * shape.vocab : 0;
   const auto bytes = static_cast<double>(parameters + shape.tokens * (shape.layers * layer + logits));
