@@ -175,15 +175,16 @@ GemmSearchResult MatmulCache::search(const Gemm& gemm, const GemmSearchLimits& l
   const ProductKey key = key_of(gemm);
   const std::unique_ptr<Plan> plan = make(key, gemm);
   const Beside target(gemm.c, key.c_alignment, stream_);
-  const cudaDataType_t type = data_type(gemm.a.dtype);
+  const cudaDataType_t a_type = data_type(gemm.b.dtype);  // cuBLASLt's first operand is our B
+  const cudaDataType_t b_type = data_type(gemm.a.dtype);
   const cudaDataType_t c_type = data_type(gemm.c.dtype);
 
   std::array<int, kMostAlgorithms> ids{};
   int count = 0;
-  PLUMBLINE_CUBLAS(cublasLtMatmulAlgoGetIds(handle_, CUBLAS_COMPUTE_32F, CUDA_R_32F, type, type, c_type,
+  PLUMBLINE_CUBLAS(cublasLtMatmulAlgoGetIds(handle_, CUBLAS_COMPUTE_32F, CUDA_R_32F, a_type, b_type, c_type,
                                             c_type, kMostAlgorithms, ids.data(), &count));
   const auto init = [&](int id, cublasLtMatmulAlgo_t& algorithm) {
-    return cublasLtMatmulAlgoInit(handle_, CUBLAS_COMPUTE_32F, CUDA_R_32F, type, type, c_type, c_type, id,
+    return cublasLtMatmulAlgoInit(handle_, CUBLAS_COMPUTE_32F, CUDA_R_32F, a_type, b_type, c_type, c_type, id,
                                   &algorithm) == CUBLAS_STATUS_SUCCESS;
   };
   std::vector<Configuration> all;

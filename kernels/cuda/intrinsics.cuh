@@ -57,6 +57,15 @@ template <class V>
 __device__ __forceinline__ V shuffle_xor(V value, int mask) {
   return __shfl_xor_sync(0xffffffffU, value, mask);
 }
+/// *to = the larger of itself and `value`, whichever blocks do so at once.
+__device__ __forceinline__ void atomic_larger(unsigned* to, unsigned value) {
+  atomicMax(to, value);
+}
+/// Four of the bytes of low (0 to 3) and high (4 to 7), as the four lower hexadecimal digits of `selector`
+/// number them from the lowest.
+__device__ __forceinline__ unsigned choose_bytes(unsigned low, unsigned high, unsigned selector) {
+  return __byte_perm(low, high, selector);
+}
 /// The block's dynamic shared memory, 16-byte aligned.
 __device__ __forceinline__ unsigned char* dynamic_shared() {
   extern __shared__ __align__(16) unsigned char plumbline_dynamic_shared[];

@@ -89,6 +89,14 @@ void divergence_terms(const Queue& queue, Matrix p, Matrix log_s, std::int64_t v
 void log_softmax_backward(const Queue& queue, Matrix dy, Matrix log_s, std::int64_t valid, Matrix targets,
                           float factor, Matrix dx);
 
+// fp8.cu
+void fp8_amax(const Queue& queue, Matrix x, Matrix amax);
+void fp8_scales(const Queue& queue, Matrix amaxes, double largest, int margin, Matrix scales);
+void fp8_quantize(const Queue& queue, Matrix x, Matrix scales, Matrix amax, Matrix y);
+
+// fp8_transpose.cu
+void fp8_transpose(const Queue& queue, Matrix x, Matrix y);
+
 // optimizer.cu
 void adam(const Queue& queue, Matrix parameter, Matrix gradient, Matrix master, Matrix moment1,
           Matrix moment2, const AdamFactors& factors);

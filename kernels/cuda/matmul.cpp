@@ -38,9 +38,28 @@ TimedChoices& timed_choices() {
 
 std::string describe(const ProductKey& key) {
   return std::to_string(key.m) + "x" + std::to_string(key.n) + "x" + std::to_string(key.k) + " " +
-         std::string(name_of(key.type)) + (key.a_transposed ? " A transposed" : "") +
+         std::string(name_of(key.a_type)) + " by " + std::string(name_of(key.b_type)) + " to " +
+         std::string(name_of(key.c_type)) + (key.a_transposed ? " A transposed" : "") +
          (key.b_transposed ? " B transposed" : "") + " strides " + std::to_string(key.a_stride) + ", " +
          std::to_string(key.b_stride) + ", " + std::to_string(key.c_stride);
+}
+
+/// Where bias and scales lie in this call. cuBLASLt's first operand is our B. A scale, one for the whole
+/// tensor by default, is a device address of what the operand is multiplied with: 1/s of quantizing.
+void point_at(const Operation& operation, const Gemm& gemm) {
+  const auto at = [](const Matrix& x) { return static_cast<const void*>(x.data); };
+  if (gemm.bias.data != nullptr) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, at(gemm.bias));
+  if (!is_fp8(gemm.a.dtype)) return;
+  set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, at(gemm.b_inverse_scale));
+  set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, at(gemm.a_inverse_scale));
+}
+
+/// Whether Hopper's matrix units may keep the sums of 8-bit products to themselves, with about 14 bits
+/// (DeepSeek-AI 2024, arXiv:2412.19437 §3.3.2), instead of adding them to fp32 every few steps. As in
+/// Transformer Engine: in the forward, not for gradients, which are E5M2 or accumulated. An input gradient
+/// all in E4M3 looks like a forward and is done like one.
+bool fast_accumulation(const ProductKey& key) {
+  return key.a_type == DType::fp8_e4m3 && key.b_type == DType::fp8_e4m3 && !key.accumulate;
 }
 
 }  // namespace
@@ -58,8 +77,8 @@ std::size_t ProductKeyHash::operator()(const ProductKey& key) const {
     hash ^= hash >> 29;
   };
   for (const std::int64_t value : {key.m, key.n, key.k, key.a_stride, key.b_stride, key.c_stride}) mix(value);
-  mix(static_cast<int>(key.type) | static_cast<int>(key.c_type) << 4 | key.a_transposed << 8 |
-      key.b_transposed << 9 | key.accumulate << 10 | key.bias << 11);
+  mix(static_cast<int>(key.a_type) | static_cast<int>(key.b_type) << 4 | static_cast<int>(key.c_type) << 8 |
+      key.a_transposed << 12 | key.b_transposed << 13 | key.accumulate << 14 | key.bias << 15);
   return hash;
 }
 
@@ -85,8 +104,11 @@ std::unique_ptr<MatmulCache::Plan> MatmulCache::make(const ProductKey& key, cons
     set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
         static_cast<std::int32_t>(data_type(gemm.bias.dtype)));
-    set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(gemm.bias.data));
   }
+  if (is_fp8(key.a_type)) {
+    set(plan->operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(fast_accumulation(key)));
+  }
+  point_at(plan->operation, gemm);
   describe(plan->a, gemm.a);
   describe(plan->b, gemm.b);
   describe(plan->c, gemm.c);
@@ -177,6 +199,7 @@ ProductKey MatmulCache::key_of(const Gemm& gemm) const {
           gemm.b.stride,
           gemm.c.stride,
           gemm.a.dtype,
+          gemm.b.dtype,
           gemm.c.dtype,
           gemm.a_transposed,
           gemm.b_transposed,
@@ -194,9 +217,7 @@ void MatmulCache::run(const Gemm& gemm) {
   auto found = plans_.find(key);
   if (found == plans_.end()) found = plans_.emplace(key, make(key, gemm)).first;
   const Plan& plan = *found->second;
-  if (key.bias) {
-    set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(gemm.bias.data));
-  }
+  point_at(plan.operation, gemm);
   PLUMBLINE_CUBLAS(submit(plan, plan.algorithm, gemm, gemm.c.data));
 }
 

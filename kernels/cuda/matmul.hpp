@@ -16,10 +16,10 @@ namespace plumbline::cuda {
 void check(cublasStatus_t status, const char* call);
 
 /// Everything cuBLASLt chooses an algorithm by. Its matrices are column-major, so a row-major C = op(A)·op(B)
-/// is asked for as Cᵀ = op(B)ᵀ·op(A)ᵀ: the memory is the same.
+/// is asked for as Cᵀ = op(B)ᵀ·op(A)ᵀ: the memory is the same. Where bias and scales lie is not part of it.
 struct ProductKey {
   std::int64_t m, n, k, a_stride, b_stride, c_stride;
-  DType type, c_type;
+  DType a_type, b_type, c_type;
   bool a_transposed, b_transposed, accumulate, bias;
   unsigned a_alignment, b_alignment, c_alignment, bias_alignment;  // bytes, at most 16
   int device;

@@ -11,7 +11,18 @@ constexpr Bytes kWorkspace = kMiB * 32;
 #define PLUMBLINE_CUBLAS(call) ::plumbline::cuda::check((call), #call)
 
 inline cudaDataType_t data_type(DType type) {
-  return type == DType::fp32 ? CUDA_R_32F : type == DType::bf16 ? CUDA_R_16BF : CUDA_R_16F;
+  switch (type) {
+    case DType::fp32:
+      return CUDA_R_32F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::fp8_e4m3:
+      return CUDA_R_8F_E4M3;
+    case DType::fp8_e5m2:
+      return CUDA_R_8F_E5M2;
+    default:
+      return CUDA_R_16F;
+  }
 }
 
 /// A cuBLASLt object that is destroyed with its owner.

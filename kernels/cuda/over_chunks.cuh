@@ -33,17 +33,22 @@ inline Matrix flattened(const Matrix& x) {
   return x.contiguous() ? x.reshaped(1, x.elements()) : x;
 }
 
-template <class Body>
-void over_chunks(const Queue& queue, std::int64_t rows, std::int64_t cols, bool aligned, const Body& body) {
-  if (rows == 0 || cols == 0) return;
+/// The chunks of all rows, as many in each. Throws Error where a kernel could not count them.
+inline unsigned chunks_of(std::int64_t rows, std::int64_t cols) {
   const std::int64_t per_row = (cols + kChunk - 1) / kChunk;
   if (rows * per_row >= std::int64_t{1} << 30) {
     throw Error("an elementwise operator of " + std::to_string(rows) + "x" + std::to_string(cols) +
                 " elements; at most 2^33 are supported");
   }
-  const auto chunks = static_cast<unsigned>(rows * per_row);
+  return static_cast<unsigned>(rows * per_row);
+}
+
+template <class Body>
+void over_chunks(const Queue& queue, std::int64_t rows, std::int64_t cols, bool aligned, const Body& body) {
+  if (rows == 0 || cols == 0) return;
+  const unsigned chunks = chunks_of(rows, cols);
   launch(queue, {.x = blocks_for(queue, chunks, 256), .threads = 256}, over_chunks_kernel<Body>, chunks,
-         FastDivide(static_cast<unsigned>(per_row)), cols, aligned, body);
+         FastDivide(chunks / static_cast<unsigned>(rows)), cols, aligned, body);
 }
 
 }  // namespace plumbline::cuda

@@ -65,6 +65,17 @@ V shuffle_xor(V value, int mask) {
   std::memcpy(&value, host::shown_across(mask), sizeof value);
   return value;
 }
+inline void atomic_larger(unsigned* to, unsigned value) {
+  *to = std::max(*to, value);
+}
+inline unsigned choose_bytes(unsigned low, unsigned high, unsigned selector) {
+  const std::uint64_t bytes = std::uint64_t{high} << 32 | low;
+  unsigned chosen = 0;
+  for (unsigned i = 0; i < 4; ++i) {
+    chosen |= static_cast<unsigned>(bytes >> (8 * (selector >> (4 * i) & 7)) & 0xFF) << (8 * i);
+  }
+  return chosen;
+}
 inline unsigned char* dynamic_shared() {
   return host::dynamic_shared();
 }

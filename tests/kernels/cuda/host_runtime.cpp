@@ -1,5 +1,7 @@
 // The few calls of the CUDA runtime and of cuBLASLt that CudaOperators makes, on host memory: so that all of
 // it but the matrix products themselves runs, and is compared with references, where there is no GPU.
+#include <cuda_fp8.h>
+
 #include <cstdlib>
 #include <cstring>
 
@@ -21,8 +23,11 @@ cudaError_t cudaStreamDestroy(cudaStream_t /*stream*/) {
 cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) {
   return cudaSuccess;
 }
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr /*attribute*/, int /*device*/) {
-  *value = 3;  // few, so that blocks take more than one row each
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*device*/) {
+  if (attribute == cudaDevAttrComputeCapabilityMajor) *value = 9;
+  if (attribute == cudaDevAttrComputeCapabilityMinor) *value = 0;
+  // Few, so that blocks take more than one row each.
+  if (attribute == cudaDevAttrMultiProcessorCount) *value = 3;
   return cudaSuccess;
 }
 cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t /*stream*/) {
@@ -68,6 +73,10 @@ namespace {
 float element(const Matrix& x, std::int64_t row, std::int64_t col) {
   const void* at = x.at(row, col);
   if (x.dtype == DType::fp32) return *static_cast<const float*>(at);
+  if (is_fp8(x.dtype)) {
+    const auto type = x.dtype == DType::fp8_e4m3 ? __NV_E4M3 : __NV_E5M2;
+    return __half2float(__nv_cvt_fp8_to_halfraw(*static_cast<const __nv_fp8_storage_t*>(at), type));
+  }
   std::uint16_t bits;
   std::memcpy(&bits, at, sizeof bits);
   return x.dtype == DType::bf16 ? __bfloat162float(__ushort_as_bfloat16(bits))
@@ -94,14 +103,19 @@ MatmulCache::~MatmulCache() = default;
 
 void MatmulCache::run(const Gemm& g) {
   const std::int64_t k = g.a_transposed ? g.a.rows : g.a.cols;
+  const double scale = is_fp8(g.a.dtype) ? static_cast<double>(element(g.a_inverse_scale, 0, 0)) *
+                                               element(g.b_inverse_scale, 0, 0)
+                                         : 1;
   for (std::int64_t i = 0; i < g.c.rows; ++i) {
     for (std::int64_t j = 0; j < g.c.cols; ++j) {
-      double sum = g.accumulate ? element(g.c, i, j) : 0;
-      if (g.bias.data != nullptr) sum += element(g.bias, 0, j);
+      double sum = 0;
       for (std::int64_t l = 0; l < k; ++l) {
         sum += static_cast<double>(g.a_transposed ? element(g.a, l, i) : element(g.a, i, l)) *
                (g.b_transposed ? element(g.b, j, l) : element(g.b, l, j));
       }
+      sum *= scale;
+      if (g.accumulate) sum += element(g.c, i, j);
+      if (g.bias.data != nullptr) sum += element(g.bias, 0, j);
       write(g.c, i, j, sum);
     }
   }
