@@ -29,9 +29,12 @@ class CpuOperators final : public Operators {
   /// A product of 8-bit operands: wider copies of them, which are exact, multiplied, scaled and rounded once.
   void fp8_gemm(const Gemm& gemm);
 
+  /// Memory of buffers_[slot], for the next call to use again; contents irrelevant.
+  Matrix buffer(std::size_t slot, std::int64_t rows, std::int64_t cols, DType type);
+
   MatmulCache matmul_;
   std::vector<float> column_sums_;
-  std::array<std::vector<float>, 4> widened_;  // A, B, C and bias of widened_gemm
+  std::array<std::vector<float>, 4> buffers_;  // A, B, C and bias of widened_gemm and fp8_gemm
 };
 
 }  // namespace plumbline::cpu

@@ -1,32 +1,150 @@
-// Quantization to 8-bit floating point types, and products of what is quantized.
-#include "core/error.hpp"
+// Quantization to 8-bit floating point types.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
+#include "kernels/cpu/fp8_lanes.hpp"
 
 namespace plumbline::cpu {
+namespace {
+
+// Absolute values are compared by their bits: as integers they have the order of the numbers, and NaN comes
+// last.
+constexpr std::uint32_t kMagnitude = 0x7FFFFFFF;
+
+PLUMBLINE_INLINE LaneBits larger(LaneBits magnitudes, Lanes v) {
+  const LaneBits other = (LaneBits)v & kMagnitude;
+  return other > magnitudes ? other : magnitudes;
+}
+
+void accumulate_amax(const Matrix& amax, const std::uint32_t (&magnitudes)[kLanes]) {
+  float& noted = *amax.as<float>();
+  const std::uint32_t found = *std::max_element(std::begin(magnitudes), std::end(magnitudes));
+  noted = std::bit_cast<float>(std::max(std::bit_cast<std::uint32_t>(noted) & kMagnitude, found));
+}
+
+template <class T>
+PLUMBLINE_MULTIVERSION void find_amax(Matrix x, std::uint32_t (&magnitudes)[kLanes]) {
+  LaneBits largest{};
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    const T* in = row_of<T>(x, row);
+    for_lanes(x.cols, [&] PLUMBLINE_LANES { largest = larger(largest, load(in + i, part)); });
+  }
+  std::memcpy(magnitudes, &largest, sizeof largest);
+}
+
+/// y = what is nearest to x·scale, and the magnitudes of x, whether asked for or not: memory is what takes
+/// the time.
+template <class T, class F>
+PLUMBLINE_MULTIVERSION void quantize(Matrix x, float scale, Matrix y, std::uint32_t (&magnitudes)[kLanes]) {
+  const Lanes limit = splat(static_cast<float>(largest_finite(F::kType)));
+  LaneBits largest{};
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    const T* in = row_of<T>(x, row);
+    F* out = row_of<F>(y, row);
+    for_lanes(x.cols, [&] PLUMBLINE_LANES {
+      const Lanes value = load(in + i, part);
+      largest = larger(largest, value);
+      const Lanes scaled = value * scale;
+      const Lanes below = scaled > limit ? limit : scaled;  // a NaN is neither above nor below
+      store(out + i, below < -limit ? -limit : below, part);
+    });
+  }
+  std::memcpy(magnitudes, &largest, sizeof largest);
+}
+
+// Bytes are transposed in squares of sixteen: interleaving rows i and i + 8 four times over sends the byte at
+// (row, column) to (column, row).
+constexpr std::int64_t kSquare = 16;
+using ByteRow = std::uint8_t __attribute__((vector_size(kSquare)));
+
+PLUMBLINE_INLINE void transpose_square(const std::uint8_t* x, std::int64_t x_stride, std::uint8_t* y,
+                                       std::int64_t y_stride) {
+  ByteRow rows[kSquare];
+  for (int i = 0; i < kSquare; ++i) std::memcpy(&rows[i], x + i * x_stride, kSquare);
+  for (int pass = 0; pass < 4; ++pass) {
+    ByteRow mixed[kSquare];
+    for (int i = 0; i < kSquare / 2; ++i) {
+      mixed[2 * i] = __builtin_shufflevector(rows[i], rows[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21,
+                                             6, 22, 7, 23);
+      mixed[2 * i + 1] = __builtin_shufflevector(rows[i], rows[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28,
+                                                 13, 29, 14, 30, 15, 31);
+    }
+    std::memcpy(rows, mixed, sizeof rows);
+  }
+  for (int i = 0; i < kSquare; ++i) std::memcpy(y + i * y_stride, &rows[i], kSquare);
+}
+
+/// One tile, small enough for the cache to keep every line of it until all squares are done.
+void transpose_tile(const Matrix& x, std::int64_t first_row, std::int64_t rows, std::int64_t first_col,
+                    std::int64_t cols, const Matrix& y) {
+  const auto* from = static_cast<const std::uint8_t*>(x.at(first_row, first_col));
+  auto* to = static_cast<std::uint8_t*>(y.at(first_col, first_row));
+  const std::int64_t whole_rows = rows / kSquare * kSquare;
+  const std::int64_t whole_cols = cols / kSquare * kSquare;
+  for (std::int64_t col = 0; col < whole_cols; col += kSquare) {
+    for (std::int64_t row = 0; row < whole_rows; row += kSquare) {
+      transpose_square(from + row * x.cols + col, x.cols, to + col * y.cols + row, y.cols);
+    }
+  }
+  for (std::int64_t col = 0; col < cols; ++col) {
+    for (std::int64_t row = col < whole_cols ? whole_rows : 0; row < rows; ++row) {
+      to[col * y.cols + row] = from[row * x.cols + col];
+    }
+  }
+}
+
+}  // namespace
 
 void CpuOperators::fp8_amax(Matrix x, Matrix amax) {
   require_fp8_amax(x, amax);
-  throw Error("fp8_amax: not there yet on the CPU");
+  with_type("fp8_amax", x.dtype, [&](auto type) {
+    std::uint32_t magnitudes[kLanes];
+    find_amax<decltype(type)>(flattened(x), magnitudes);
+    accumulate_amax(amax, magnitudes);
+  });
 }
 
 void CpuOperators::fp8_scales(Matrix amaxes, double largest, int margin, Matrix scales) {
   require_fp8_scales(amaxes, largest, margin, scales);
-  throw Error("fp8_scales: not there yet on the CPU");
+  const auto target = static_cast<float>(std::ldexp(largest, -margin));
+  for (std::int64_t col = 0; col < amaxes.cols; ++col) {
+    std::uint32_t found = 0;
+    for (std::int64_t row = 0; row < amaxes.rows; ++row) {
+      found = std::max(found, std::bit_cast<std::uint32_t>(row_of<float>(amaxes, row)[col]) & kMagnitude);
+    }
+    const auto amax = std::bit_cast<float>(found);
+    if (amax == 0 || !std::isfinite(amax)) continue;
+    const float scale = std::min(target / amax, std::numeric_limits<float>::max());
+    row_of<float>(scales, 0)[col] = scale;
+    row_of<float>(scales, 1)[col] = 1 / scale;
+  }
 }
 
 void CpuOperators::fp8_quantize(Matrix x, Matrix scales, Matrix amax, Matrix y) {
   require_fp8_quantize(x, scales, amax, y);
-  throw Error("fp8_quantize: not there yet on the CPU");
+  const Matrix from = x.contiguous() ? flattened(x) : x;
+  const Matrix to = x.contiguous() ? flattened(y) : y;
+  with_type("fp8_quantize", x.dtype, [&](auto type) {
+    with_fp8_type(y.dtype, [&](auto fp8_type) {
+      std::uint32_t magnitudes[kLanes];
+      quantize<decltype(type), decltype(fp8_type)>(from, *scales.as<float>(), to, magnitudes);
+      if (amax.data != nullptr) accumulate_amax(amax, magnitudes);
+    });
+  });
 }
 
 void CpuOperators::fp8_transpose(Matrix x, Matrix y) {
   require_fp8_transpose(x, y);
-  throw Error("fp8_transpose: not there yet on the CPU");
-}
-
-void CpuOperators::fp8_gemm(const Gemm& /*gemm*/) {
-  throw Error("gemm: 8-bit operands are not there yet on the CPU");
+  constexpr std::int64_t kTile = 64;
+  for (std::int64_t row = 0; row < x.rows; row += kTile) {
+    for (std::int64_t col = 0; col < x.cols; col += kTile) {
+      transpose_tile(x, row, std::min(kTile, x.rows - row), col, std::min(kTile, x.cols - col), y);
+    }
+  }
 }
 
 }  // namespace plumbline::cpu

@@ -117,11 +117,16 @@ void CpuOperators::gemm(const Gemm& gemm) {
   matmul_.run(gemm);
 }
 
+Matrix CpuOperators::buffer(std::size_t slot, std::int64_t rows, std::int64_t cols, DType type) {
+  const auto floats = static_cast<std::size_t>((rows * cols * size_of(type) + 3) / 4);
+  if (buffers_[slot].size() < floats) buffers_[slot].resize(floats);
+  return {buffers_[slot].data(), rows, cols, type};
+}
+
 void CpuOperators::widened_gemm(const Gemm& gemm) {
   const auto widened = [&](std::size_t slot, const Matrix& x, bool filled) {
     if (x.data == nullptr || x.dtype == DType::fp32) return x;
-    widened_[slot].resize(static_cast<std::size_t>(x.elements()));
-    const Matrix wide(widened_[slot].data(), x.rows, x.cols, DType::fp32);
+    const Matrix wide = buffer(slot, x.rows, x.cols, DType::fp32);
     if (filled) copy(x, wide);
     return wide;
   };

@@ -45,6 +45,16 @@ TEST(Emulated, CallsCarryWhatTheirTimeDependsOn) {
   EXPECT_EQ(r.last().n, 512);
   EXPECT_EQ(r.last().k, t);
   EXPECT_TRUE(r.last().a_transposed);
+  const Matrix one = nowhere(1, 1, DType::fp32);
+  const Matrix x8 = nowhere(t, 512, DType::fp8_e4m3);
+  ops.gemm({.a = x8,
+            .b = nowhere(2048, 512, DType::fp8_e5m2),
+            .c = nowhere(t, 2048),
+            .b_transposed = true,
+            .a_inverse_scale = one,
+            .b_inverse_scale = one});
+  EXPECT_EQ(r.last().type, DType::fp8_e4m3);
+  EXPECT_EQ(r.last().k, 512);
 
   struct Case {
     const char* name;
@@ -97,6 +107,12 @@ TEST(Emulated, CallsCarryWhatTheirTimeDependsOn) {
       {"cross_entropy_gradient", [&] { ops.vocab_softmax(nowhere(t, 256), 250, rows, rows); }, n / 2, 4},
       {"cross_entropy_gradient", [&] { ops.vocab_gradient(nowhere(t, 128), 99, 0, ids, rows, 1); }, n / 4, 4},
       {"add", [&] { ops.vocab_input_gradient(nowhere(t, 512, DType::fp32), table, 0, ids, rows, 1); }, n, 12},
+      {"fp8_amax", [&] { ops.fp8_amax(x, one); }, n, 2},
+      {"fp8_scales",
+       [&] { ops.fp8_scales(nowhere(1024, 6, DType::fp32), 448, 0, nowhere(2, 6, DType::fp32)); }, 1024 * 6,
+       4 + 2 * 4 / 1024.0},
+      {"fp8_quantize", [&] { ops.fp8_quantize(x, nowhere(2, 1, DType::fp32), one, x8); }, n, 3},
+      {"fp8_transpose", [&] { ops.fp8_transpose(x8, nowhere(512, t, DType::fp8_e4m3)); }, n, 2},
       {"adam", [&] { ops.adam(p, f, f, f, f, {}); }, 512 * 512, 2 * 2 + 4 + 3 * 8},
       {"adam", [&] { ops.adam(f, f, {}, f, f, {}); }, 512 * 512, 2 * 4 + 4 + 2 * 8},
       {"sgd", [&] { ops.sgd(p, f, f, 1, 1); }, 512 * 512, 2 * 2 + 4 + 8},
@@ -150,7 +166,8 @@ TEST(Emulated, RefusesShapesThatDisagree) {
       [&] {
         ops->gemm({nowhere(4, 5), nowhere(6, 7), nowhere(4, 6), false, true});
       },
-      ThrowsMessage<Error>(HasSubstr("gemm (B transposed): shapes or types disagree: A 4x5 bf16, B 6x7 bf16")));
+      ThrowsMessage<Error>(
+          HasSubstr("gemm (B transposed): shapes or types disagree: A 4x5 bf16, B 6x7 bf16")));
   const Matrix x = nowhere(8, 16);
   const Matrix other = nowhere(8, 15);
   const Matrix mask = nowhere(8, 16, DType::uint8);
@@ -168,6 +185,14 @@ TEST(Emulated, RefusesShapesThatDisagree) {
   EXPECT_THROW(ops->vocab_input_gradient(x, x, 0, nowhere(1, 8, DType::int32), rows, 1), Error);
   EXPECT_THROW(ops->copy(x, other), Error);
   EXPECT_THROW(ops->add(mask, mask, {}, mask), Error);
+  const Matrix x8 = nowhere(8, 16, DType::fp8_e4m3);
+  const Matrix one = nowhere(1, 1, DType::fp32);
+  EXPECT_THROW(ops->add(x8, x8, {}, x8), Error);
+  EXPECT_THROW(ops->gemm({.a = x8, .b = x8, .c = nowhere(8, 8), .b_transposed = true}), Error);
+  EXPECT_THROW(ops->fp8_amax(x8, one), Error);
+  EXPECT_THROW(ops->fp8_scales(rows, 448, 0, one), Error);
+  EXPECT_THROW(ops->fp8_quantize(x, one, {}, x8), Error);
+  EXPECT_THROW(ops->fp8_transpose(x8, x8), Error);
   EXPECT_THROW(ops->gelu_forward(mask, mask), Error);
   EXPECT_THROW(ops->adam(x, nowhere(8, 16, DType::fp32), {}, x, x, {}), Error);
   EXPECT_THROW(ops->dropout_mask({0.1, 1, 1, 1, 0}, x), Error);

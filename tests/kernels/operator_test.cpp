@@ -10,6 +10,8 @@
 #include <iostream>
 #include <limits>
 
+#include "tests/kernels/fp8_reference.hpp"
+
 namespace plumbline::test {
 namespace {
 
@@ -32,7 +34,8 @@ std::uint16_t to_bf16(double value) {
   const auto above = static_cast<std::uint16_t>(below + 1);
   const double down = std::fabs(value - from_bf16(below));
   const double up = std::fabs(value - from_bf16(above));
-  if (down != up) return down < up ? below : above;
+  if (std::isinf(value) || down < up) return below;
+  if (down > up) return above;
   return below % 2 == 0 ? below : above;
 }
 
@@ -119,6 +122,8 @@ void Guarded::write(const Dense& values) {
         std::memcpy(at, &value, sizeof value);
       } else if (view_.dtype == DType::uint8) {
         *static_cast<std::uint8_t*>(at) = static_cast<std::uint8_t>(values(i, j));
+      } else if (is_fp8(view_.dtype)) {
+        *static_cast<std::uint8_t*>(at) = fp8_code(view_.dtype, values(i, j));
       } else {
         const std::uint16_t value =
             view_.dtype == DType::bf16 ? to_bf16(values(i, j)) : to_fp16(values(i, j));
@@ -142,6 +147,7 @@ Dense Guarded::read() const {
       return value;
     }
     if (view_.dtype == DType::uint8) return *static_cast<const std::uint8_t*>(at);
+    if (is_fp8(view_.dtype)) return fp8_value(view_.dtype, *static_cast<const std::uint8_t*>(at));
     std::uint16_t value;
     std::memcpy(&value, at, sizeof value);
     return view_.dtype == DType::bf16 ? from_bf16(value) : from_fp16(value);

@@ -92,6 +92,8 @@ Dense numerical_gradient(const std::function<Dense(const Dense&)>& f, const Dens
 std::unique_ptr<Operators> make_operators();
 /// The floating point types it has.
 std::vector<DType> element_types();
+/// What m, n and k of products of 8-bit operands are multiples of; 0 where it has no such products.
+std::int64_t fp8_size_step();
 
 /// One set of operators for all tests of the process, as a rank has.
 Operators& operators();

@@ -26,4 +26,8 @@ std::vector<DType> element_types() {
   return {DType::fp32, DType::bf16, DType::fp16};
 }
 
+std::int64_t fp8_size_step() {
+  return 16;
+}
+
 }  // namespace plumbline::test
