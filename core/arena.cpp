@@ -101,9 +101,7 @@ Arena::Arena(Bytes budget, std::unique_ptr<MemorySource> source)
     : budget_(budget), source_(std::move(source)) {}
 
 Arena::~Arena() {
-  for (const auto& [bytes, blocks] : free_blocks_) {
-    for (void* block : blocks) source_->release(block, bytes);
-  }
+  give_back_free_blocks();
 }
 
 Tensor Arena::allocate(Category category, const char* holder, std::int64_t rows, std::int64_t cols,
@@ -148,9 +146,25 @@ void* Arena::take(Bytes bytes) {
     found->second.pop_back();
     return data;
   }
-  void* data = source_->allocate(bytes);
+  void* data = nullptr;
+  try {
+    data = source_->allocate(bytes);
+  } catch (const std::bad_alloc&) {  // blocks of other sizes may be all that is in the way
+    give_back_free_blocks();
+    data = source_->allocate(bytes);
+  }
   reserved_ += bytes;
   return data;
+}
+
+void Arena::give_back_free_blocks() noexcept {
+  for (const auto& [bytes, blocks] : free_blocks_) {
+    for (void* block : blocks) {
+      source_->release(block, bytes);
+      reserved_ -= bytes;
+    }
+  }
+  free_blocks_.clear();
 }
 
 void Arena::release(const Matrix& matrix, Category category, const char* holder) noexcept {

@@ -92,7 +92,7 @@ class Tensor {
 
 /// Tensor memory of one rank. *Allocated* bytes are exactly the elements of the live tensors, what a closed
 /// form can predict; *reserved* bytes are what was taken from the source, rounding and cached free blocks
-/// included. Not thread-safe: a rank is one thread.
+/// included; these go back when the source has nothing left. Not thread-safe: a rank is one thread.
 class Arena {
  public:
   /// `budget` bounds the allocated bytes; 0 means no bound.
@@ -132,6 +132,7 @@ class Arena {
   static std::vector<HolderBytes> sorted(const Holders& holders);
   void release(const Matrix& matrix, Category category, const char* holder) noexcept;
   void* take(Bytes bytes);
+  void give_back_free_blocks() noexcept;
 
   Bytes budget_;
   std::unique_ptr<MemorySource> source_;

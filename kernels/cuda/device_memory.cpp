@@ -37,8 +37,15 @@ class DeviceMemory final : public MemorySource {
 
   void* allocate(Bytes bytes) override {
     void* data = nullptr;
-    const cudaError_t status =
-        cudaMallocFromPoolAsync(&data, static_cast<std::size_t>(bytes.value), pool_, stream_);
+    const auto take = [&] {
+      return cudaMallocFromPoolAsync(&data, static_cast<std::size_t>(bytes.value), pool_, stream_);
+    };
+    cudaError_t status = take();
+    if (status == cudaErrorMemoryAllocation) {  // what was released may lie in pieces: the device mends that
+      static_cast<void>(cudaStreamSynchronize(stream_));
+      static_cast<void>(cudaMemPoolTrimTo(pool_, 0));
+      status = take();
+    }
     if (status == cudaErrorMemoryAllocation) {
       static_cast<void>(cudaGetLastError());  // it was handled: the next call must not report it
       throw std::bad_alloc();

@@ -9,7 +9,10 @@ namespace plumbline::cuda {
 
 void check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
-  throw Error(std::string(call) + ": " + cudaGetErrorName(status) + ": " + cudaGetErrorString(status));
+  const std::string line =
+      std::string(call) + ": " + cudaGetErrorName(status) + ": " + cudaGetErrorString(status);
+  if (status == cudaErrorMemoryAllocation) throw OutOfMemory(line);
+  throw Error(line);
 }
 
 }  // namespace plumbline::cuda

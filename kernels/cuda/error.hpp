@@ -5,7 +5,8 @@
 
 namespace plumbline::cuda {
 
-/// Throws Error "cudaMallocAsync(...): cudaErrorMemoryAllocation: out of memory" unless `status` is success.
+/// Throws Error "cudaMallocAsync(...): cudaErrorMemoryAllocation: out of memory" unless `status` is success;
+/// OutOfMemory when the device has no memory left.
 void check(cudaError_t status, const char* call);
 
 }  // namespace plumbline::cuda

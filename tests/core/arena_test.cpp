@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <new>
 
 #include "core/error.hpp"
 
@@ -48,6 +50,35 @@ TEST(Arena, ReusesFreedBlocks) {
   }
   const Tensor b = arena.allocate(Category::workspace, "b", 100, 1, DType::fp32);
   EXPECT_EQ(b.matrix().data, first);
+}
+
+/// Has only so much.
+class SmallMemory final : public MemorySource {
+ public:
+  explicit SmallMemory(Bytes left) : left_(left) {}
+  void* allocate(Bytes bytes) override {
+    if (bytes > left_) throw std::bad_alloc();
+    left_ -= bytes;
+    return host_->allocate(bytes);
+  }
+  void release(void* data, Bytes bytes) noexcept override {
+    left_ += bytes;
+    host_->release(data, bytes);
+  }
+
+ private:
+  Bytes left_;
+  std::unique_ptr<MemorySource> host_ = host_memory();
+};
+
+TEST(Arena, FreedBlocksOfOtherSizesMakeRoom) {
+  Arena arena({}, std::make_unique<SmallMemory>(Bytes{1024}));
+  { const Tensor freed = arena.allocate(Category::logits, "freed", 1, 128, DType::fp32); }
+  const Tensor kept = arena.allocate(Category::activations, "kept", 1, 64, DType::fp32);
+  const Tensor larger = arena.allocate(Category::logits, "larger", 1, 192, DType::fp32);
+  EXPECT_EQ(arena.reserved().value, 1024);
+  EXPECT_THROW(arena.allocate(Category::workspace, "last straw", 1, 1, DType::fp32), OutOfMemory);
+  EXPECT_EQ(arena.allocated_total().value, 1024);
 }
 
 TEST(Arena, OverBudgetNamesTheLargestHolders) {
