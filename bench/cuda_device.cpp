@@ -3,7 +3,10 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "core/backends/mpi/check.hpp"
 #include "core/backends/mpi/handle.hpp"
@@ -12,6 +15,23 @@
 #include "kernels/cuda/cuda_operators.hpp"
 
 namespace plumbline {
+namespace {
+
+/// The devices of the host's ranks by their place on the bus: numbers depend on what a rank is shown.
+std::vector<std::string> devices_of(MPI_Comm host, int ranks, int device) {
+  using Name = std::array<char, 32>;
+  Name own{};
+  check_cuda(cudaDeviceGetPCIBusId(own.data(), static_cast<int>(own.size()), device),
+             "cudaDeviceGetPCIBusId");
+  std::vector<Name> all(static_cast<std::size_t>(ranks));
+  check_mpi(MPI_Allgather(own.data(), sizeof own, MPI_CHAR, all.data(), sizeof own, MPI_CHAR, host),
+            "MPI_Allgather");
+  std::vector<std::string> names;
+  for (const Name& name : all) names.emplace_back(name.data());
+  return names;
+}
+
+}  // namespace
 
 DevicePlace::DevicePlace(int world_rank) {
   check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, host_.out()),
@@ -25,10 +45,9 @@ DevicePlace::DevicePlace(int world_rank) {
   if (devices == 0) {
     throw InputError("backend: found cuda, but there is no usable GPU on this host; use cpu or emulated");
   }
-  choice_ = choose_device(local_rank, local_ranks, devices);
-  turn_ = local_rank / devices;
-  turns_ = (local_ranks + devices - 1) / devices;
-  if (!choice_.shared) return;
+  device_ = local_rank % devices;
+  sharing_ = sharing_of(devices_of(host_.get(), local_ranks, device_), local_rank);
+  if (sharing_.turns == 1) return;  // all ranks of the host need the same settings
   for (const auto& [name, value] : shared_gpu_settings(world_rank, nccl_version_number())) {
     ::setenv(name.c_str(), value.c_str(), name == "NCCL_HOSTID" ? 1 : 0);
   }
@@ -40,16 +59,16 @@ void DevicePlace::meet() const {
 }
 
 void DevicePlace::in_turn(const std::function<void()>& work) const {
-  for (int turn = 0; turn < turns_; ++turn) {
-    if (turn == turn_) work();
+  for (int turn = 0; turn < sharing_.turns; ++turn) {
+    if (turn == sharing_.turn) work();
     meet();
   }
 }
 
-DeviceChoice take_device(int world_rank) {
+int take_device(int world_rank) {
   const DevicePlace place(world_rank);
   check_cuda(cudaSetDevice(place.device()), "cudaSetDevice");
-  return {place.device(), place.shared()};
+  return place.device();
 }
 
 }  // namespace plumbline

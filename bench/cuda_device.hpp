@@ -11,13 +11,16 @@ namespace plumbline {
 /// A rank's place on its host.
 class DevicePlace {
  public:
-  /// Chooses the device: the host's are dealt out to its ranks in turn. Where ranks share one, the
-  /// environment is made such that NCCL accepts it, and rank 0 notes it on stderr. Makes no CUDA context.
-  /// Collective over MPI_COMM_WORLD; before the first call of NCCL. Throws InputError without a usable GPU.
+  /// Chooses the device: those the rank sees are dealt out to the host's ranks in turn; a launcher may show
+  /// each rank its own only. Where ranks share one, the environment of all of the host is made such that NCCL
+  /// accepts it, and rank 0 notes it on stderr. Makes no CUDA context. Collective over MPI_COMM_WORLD; before
+  /// the first call of NCCL. Throws InputError without a usable GPU.
   explicit DevicePlace(int world_rank);
 
-  int device() const { return choice_.device; }
-  bool shared() const { return choice_.shared; }
+  int device() const { return device_; }
+  bool shared() const { return sharing_.ranks > 1; }
+  /// A number for the device that the ranks of the host agree on.
+  int number() const { return sharing_.first; }
   /// The smallest world rank of the host: a name for it.
   int host() const { return host_rank_; }
   /// Waits for all ranks of the host.
@@ -27,13 +30,12 @@ class DevicePlace {
 
  private:
   MpiComm host_;
-  DeviceChoice choice_;
-  int turn_ = 0;
-  int turns_ = 1;
+  int device_ = 0;
+  DeviceSharing sharing_;
   int host_rank_ = 0;
 };
 
-/// Chooses a device and makes it the current one.
-DeviceChoice take_device(int world_rank);
+/// Chooses a device, makes it the current one and returns it.
+int take_device(int world_rank);
 
 }  // namespace plumbline

@@ -16,7 +16,7 @@ DeviceReading DeviceMemoryWatch::read() const {
 
 std::unique_ptr<Operators> DeviceMemoryWatch::open() {
   readings_.host = place_.host();
-  readings_.number = place_.device();
+  readings_.number = place_.number();
   std::unique_ptr<Operators> operators;
   place_.in_turn([&] {
     if (const auto before = meter_.used_before_context()) readings_.before = *before;

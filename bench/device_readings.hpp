@@ -32,7 +32,7 @@ struct DeviceReadings {
   Bytes most_library_pool;
   Bytes device;             // memory of the device
   std::int32_t host = 0;    // of the ranks with the same host and device, all share one
-  std::int32_t number = 0;  // the device's
+  std::int32_t number = 0;  // the device's among those of the host
 };
 
 /// One row per rank, in the order of `ranks`. What is read of a device as a whole (communicators; what

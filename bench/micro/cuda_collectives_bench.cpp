@@ -9,7 +9,7 @@ int main(int argc, char** argv) {
   return collectives_main(argc, argv, [](const MpiSession& session, const CollectiveSizes& sizes) {
     const Layout layout{1, 1, session.ranks()};
     MpiCommunicator control(layout);
-    const auto operators = make_cuda_operators({.device = take_device(session.rank()).device});
+    const auto operators = make_cuda_operators({.device = take_device(session.rank())});
     NcclOptions options;
     options.compute = static_cast<cudaStream_t>(cuda_stream(*operators));
     NcclCommunicator communicator(layout, control, options);

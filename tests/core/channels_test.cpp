@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "core/backends/nccl/shared_gpu.hpp"
 #include "core/error.hpp"
 #include "schedules/make_schedule.hpp"
@@ -72,17 +74,14 @@ TEST(Channels, AMessageThatNobodyTakesIsRefused) {
   EXPECT_THROW(channels_of(schedule), InputError);
 }
 
-TEST(SharedGpu, DevicesAreDealtOut) {
-  EXPECT_EQ(choose_device(0, 1, 1).device, 0);
-  EXPECT_FALSE(choose_device(0, 1, 1).shared);
-  EXPECT_TRUE(choose_device(0, 2, 1).shared);
-  EXPECT_EQ(choose_device(3, 4, 4).device, 3);
-  EXPECT_FALSE(choose_device(3, 4, 4).shared);
-  // Five ranks on four devices: the first device has two of them.
-  EXPECT_EQ(choose_device(4, 5, 4).device, 0);
-  EXPECT_TRUE(choose_device(4, 5, 4).shared);
-  EXPECT_TRUE(choose_device(0, 5, 4).shared);
-  EXPECT_FALSE(choose_device(1, 5, 4).shared);
+TEST(SharedGpu, RanksOfOneDeviceTakeTurns) {
+  const auto as_list = [](const DeviceSharing& s) { return std::array{s.first, s.turn, s.ranks, s.turns}; };
+  const std::vector<std::string> own = {"a", "b"};
+  EXPECT_EQ(as_list(sharing_of(own, 1)), (std::array{1, 0, 1, 1}));
+  const std::vector<std::string> five_on_two = {"a", "b", "a", "b", "a"};
+  EXPECT_EQ(as_list(sharing_of(five_on_two, 0)), (std::array{0, 0, 3, 3}));
+  EXPECT_EQ(as_list(sharing_of(five_on_two, 3)), (std::array{1, 1, 2, 3}));
+  EXPECT_EQ(as_list(sharing_of(five_on_two, 4)), (std::array{0, 2, 3, 3}));
 }
 
 TEST(SharedGpu, EveryRankHasAHostOfItsOwn) {

@@ -1,5 +1,7 @@
 #include "core/backends/nccl/shared_gpu.hpp"
 
+#include <algorithm>
+
 namespace plumbline {
 namespace {
 
@@ -7,10 +9,18 @@ constexpr int kAllowsSharing = 23000;  // NCCL 2.30.0
 
 }  // namespace
 
-DeviceChoice choose_device(int local_rank, int local_ranks, int devices) {
-  const int device = local_rank % devices;
-  // Ranks device, device + devices, … use it.
-  return {device, device + devices < local_ranks};
+DeviceSharing sharing_of(const std::vector<std::string>& devices, int local_rank) {
+  const auto begin = devices.begin();
+  const auto own = begin + local_rank;
+  const auto ranks_of = [&](const std::string& device) {
+    return static_cast<int>(std::count(begin, devices.end(), device));
+  };
+  DeviceSharing sharing;
+  sharing.first = static_cast<int>(std::find(begin, devices.end(), *own) - begin);
+  sharing.turn = static_cast<int>(std::count(begin, own, *own));
+  sharing.ranks = ranks_of(*own);
+  for (const std::string& device : devices) sharing.turns = std::max(sharing.turns, ranks_of(device));
+  return sharing;
 }
 
 std::vector<std::pair<std::string, std::string>> shared_gpu_settings(int world_rank,

@@ -8,14 +8,16 @@
 
 namespace plumbline {
 
-/// Which device a rank uses.
-struct DeviceChoice {
-  int device = 0;
-  bool shared = false;  // somebody else on this host uses it, too
+/// How the ranks of a host share its devices, as one of them sees it.
+struct DeviceSharing {
+  int first = 0;  // local rank of the first on this rank's device: a name for the device
+  int turn = 0;   // ranks before this one on its device
+  int ranks = 1;  // on its device
+  int turns = 1;  // the most ranks that any device of the host has
 };
 
-/// Devices are dealt out in turn: rank `local_rank` of `local_ranks` on its host. `devices` must be positive.
-DeviceChoice choose_device(int local_rank, int local_ranks, int devices);
+/// `devices` names the device of each local rank.
+DeviceSharing sharing_of(const std::vector<std::string>& devices, int local_rank);
 
 /// Environment variables that make NCCL accept ranks that share a GPU; they must be set before its first call
 /// in the process.
