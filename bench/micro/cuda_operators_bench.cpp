@@ -1,7 +1,8 @@
 // Every CUDA operator on the first GPU: bytes and FLOPs per second, beside what the device reached in the
 // same run: a large copy, and the fastest matrix product of the list. One JSON object a line on stdout; exit
 // code 0 with a message where there is no GPU. Matrix products stand beside the fastest algorithm that an
-// exhaustive search of cuBLASLt's configurations finds (kernels/cuda/gemm_search.hpp).
+// exhaustive search of cuBLASLt's configurations finds (kernels/cuda/gemm_search.hpp); those of 8-bit
+// operands, with E5M2 gradients and E4M3 weights and inputs, are compared among themselves.
 //   micro_cuda_operators [TOKENS [SEARCH_SECONDS]]
 // SEARCH_SECONDS bounds the search of each product (10; 0: none). Progress goes to stderr.
 // Operands are larger than the device's cache from 32768 tokens on, the default. Times are medians between
@@ -12,6 +13,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bench/micro/operator_cases.hpp"
 #include "core/error.hpp"
@@ -108,8 +111,8 @@ std::string search_keys(const GemmSearchResult& found) {
       found.accepted, found.timed, found.complete);
 }
 
-std::vector<Product> products(Clock& clock, Operators& operators, MemorySource& memory, std::int64_t tokens,
-                              double search_seconds) {
+/// The products of a layer's forward and backward, and a square one.
+std::vector<Product> products_in_bf16(std::int64_t tokens) {
   const auto layer = [&](const char* name, std::int64_t outputs, std::int64_t inputs) {
     const DType type = DType::bf16;
     return std::vector<Product>{
@@ -131,20 +134,61 @@ std::vector<Product> products(Clock& clock, Operators& operators, MemorySource& 
                            layer("gate and up", 17920, kHidden), layer("down", kHidden, 8960)}) {
     all.insert(all.end(), rows.begin(), rows.end());
   }
+  return all;
+}
+
+/// The same with 8-bit operands: in the one form these have, gradients first.
+std::vector<Product> products_in_fp8(std::int64_t tokens) {
+  std::vector<Product> all = products_in_bf16(tokens);
+  for (Product& product : all) {
+    ProductShape& shape = product.shape;
+    const bool of_gradient = !shape.b_transposed;
+    shape.type = of_gradient ? DType::fp8_e5m2 : DType::fp8_e4m3;
+    shape.b_type = DType::fp8_e4m3;
+    shape.a_transposed = false;
+    shape.b_transposed = true;
+  }
+  return all;
+}
+
+std::vector<Product> measured(std::vector<Product> all, Clock& clock, Operators& operators,
+                              MemorySource& memory, double search_seconds) {
   for (Product& product : all) {
     std::vector<std::vector<std::byte>> host;
     Gemm gemm = product_operands(product.shape, host);
-    gemm.a = on_device(gemm.a, operators, memory);
-    gemm.b = on_device(gemm.b, operators, memory);
-    gemm.c = on_device(gemm.c, operators, memory);
+    std::vector<Matrix> placed;
+    for (Matrix* x : {&gemm.a, &gemm.b, &gemm.c, &gemm.a_inverse_scale, &gemm.b_inverse_scale}) {
+      if (x->data == nullptr) continue;
+      *x = on_device(*x, operators, memory);
+      placed.push_back(*x);
+    }
     product.seconds = clock.median([&] { operators.gemm(gemm); });
     product.flops = 2.0 * static_cast<double>(product.shape.m) * static_cast<double>(product.shape.n) *
                     static_cast<double>(product.shape.k);
     operators.synchronize();
     if (search_seconds > 0) product.search = search(product, operators, gemm, search_seconds);
-    for (const Matrix& x : {gemm.a, gemm.b, gemm.c}) memory.release(x.data, x.bytes());
+    for (const Matrix& x : placed) memory.release(x.data, x.bytes());
   }
   return all;
+}
+
+double best_rate(const std::vector<Product>& gemms) {
+  double best = 0;
+  for (const Product& product : gemms) best = std::max(best, product.flops / product.seconds);
+  return best;
+}
+
+void print(const std::vector<Product>& gemms) {
+  const double best = best_rate(gemms);
+  for (const Product& product : gemms) {
+    const ProductShape& shape = product.shape;
+    const double rate = product.flops / product.seconds;
+    fmt::print(
+        "{{\"operator\": \"gemm {}\", \"type\": \"{}\", \"b_type\": \"{}\", \"m\": {}, \"n\": {}, \"k\": {}, "
+        "\"seconds\": {:.4e}, \"tflops\": {:.1f}, \"share_of_best_gemm\": {:.3f}{}}}\n",
+        product.name, name_of(shape.type), name_of(shape.b_type.value_or(shape.type)), shape.m, shape.n,
+        shape.k, product.seconds, rate * 1e-12, rate / best, search_keys(product.search));
+  }
 }
 
 int run(std::int64_t tokens, double search_seconds) {
@@ -156,20 +200,19 @@ int run(std::int64_t tokens, double search_seconds) {
   const std::unique_ptr<MemorySource> memory = device_memory(*operators);
   Clock clock(static_cast<cudaStream_t>(cuda_stream(*operators)));
   const double copied = copy_rate(clock, *operators, *memory);
-  const std::vector<Product> gemms = products(clock, *operators, *memory, tokens, search_seconds);
-  double best = 0;
-  for (const Product& product : gemms) best = std::max(best, product.flops / product.seconds);
-  fmt::print("{{\"device\": \"{}\", \"copy_gb_per_s\": {:.1f}, \"best_gemm_tflops\": {:.1f}}}\n",
-             cuda_device_name(0), copied * 1e-9, best * 1e-12);
-  for (const Product& product : gemms) {
-    const double rate = product.flops / product.seconds;
-    fmt::print(
-        "{{\"operator\": \"gemm {}\", \"type\": \"bf16\", \"m\": {}, \"n\": {}, \"k\": {}, \"seconds\": "
-        "{:.4e}, "
-        "\"tflops\": {:.1f}, \"share_of_best_gemm\": {:.3f}{}}}\n",
-        product.name, product.shape.m, product.shape.n, product.shape.k, product.seconds, rate * 1e-12,
-        rate / best, search_keys(product.search));
-  }
+  const auto measure = [&](std::vector<Product> all) {
+    return measured(std::move(all), clock, *operators, *memory, search_seconds);
+  };
+  const std::vector<Product> gemms = measure(products_in_bf16(tokens));
+  const std::vector<Product> in_fp8 =
+      cuda_has_fp8(0) ? measure(products_in_fp8(tokens)) : std::vector<Product>{};
+  const double best = best_rate(gemms);
+  fmt::print(
+      "{{\"device\": \"{}\", \"copy_gb_per_s\": {:.1f}, \"best_gemm_tflops\": {:.1f}, "
+      "\"best_fp8_gemm_tflops\": {:.1f}}}\n",
+      cuda_device_name(0), copied * 1e-9, best * 1e-12, best_rate(in_fp8) * 1e-12);
+  print(gemms);
+  print(in_fp8);
   for (const DType type : {DType::bf16, DType::fp32}) {
     OperatorShape shape;
     shape.seq = 1024;

@@ -29,6 +29,8 @@ Matrix make(std::int64_t rows, std::int64_t cols, DType type, std::vector<std::v
     if (type == DType::bf16) std::memcpy(data + 2 * i, &half, sizeof half);
     const auto id = static_cast<std::int32_t>((state >> 8) % 4096);
     if (type == DType::int32) std::memcpy(data + 4 * i, &id, sizeof id);
+    // Exponents around that of 1 in both 8-bit types.
+    if (is_fp8(type)) data[i] = static_cast<std::byte>((state >> 24 & 0x8F) | 0x30);
   }
   return {data, rows, cols, type};
 }
@@ -182,6 +184,20 @@ void add_optimizer(Collector& to, Operators& op, const OperatorShape& s) {
   to.add("fill", {gradient}, [=, &op] { op.fill(gradient, 0); });
 }
 
+void add_fp8(Collector& to, Operators& op, const OperatorShape& s) {
+  const std::int64_t tokens = s.batch * s.seq;
+  const Matrix x = to.matrix(tokens, s.ffn, s.type);
+  const Matrix y = to.matrix(tokens, s.ffn, DType::fp8_e4m3);
+  const Matrix turned = to.matrix(s.ffn, tokens, DType::fp8_e4m3);
+  const Matrix scales = to.matrix(2, 1, DType::fp32);
+  const Matrix amax = to.matrix(1, 1, DType::fp32);
+  op.fill(scales, 1);
+  op.fill(amax, 0);
+  to.add("fp8_amax", {x}, [=, &op] { op.fp8_amax(x, amax); });
+  to.add("fp8_quantize", {x, y}, [=, &op] { op.fp8_quantize(x, scales, amax, y); });
+  to.add("fp8_transpose", {y, turned}, [=, &op] { op.fp8_transpose(y, turned); });
+}
+
 }  // namespace
 
 Matrix on_device(const Matrix& host, Operators& operators, MemorySource& device) {
@@ -199,20 +215,26 @@ std::vector<OperatorCase> operator_cases(Operators& operators, const OperatorSha
   add_activations(collector, operators, shape);
   add_vocabulary(collector, operators, shape);
   add_optimizer(collector, operators, shape);
+  add_fp8(collector, operators, shape);
   return collector.take();
 }
 
 Gemm product_operands(const ProductShape& s, std::vector<std::vector<std::byte>>& memory) {
-  const auto oriented = [&](std::int64_t rows, std::int64_t cols, bool transposed) {
-    return transposed ? make(cols, rows, s.type, memory) : make(rows, cols, s.type, memory);
+  const auto oriented = [&](std::int64_t rows, std::int64_t cols, bool transposed, DType type) {
+    return transposed ? make(cols, rows, type, memory) : make(rows, cols, type, memory);
   };
-  return {.a = oriented(s.m, s.k, s.a_transposed),
-          .b = oriented(s.k, s.n, s.b_transposed),
-          .c = make(s.m, s.n, s.c_type, memory),
-          .a_transposed = s.a_transposed,
-          .b_transposed = s.b_transposed,
-          .accumulate = s.accumulate,
-          .bias = {}};
+  Gemm gemm{.a = oriented(s.m, s.k, s.a_transposed, s.type),
+            .b = oriented(s.k, s.n, s.b_transposed, s.b_type.value_or(s.type)),
+            .c = make(s.m, s.n, s.c_type, memory),
+            .a_transposed = s.a_transposed,
+            .b_transposed = s.b_transposed,
+            .accumulate = s.accumulate};
+  if (!is_fp8(s.type)) return gemm;
+  for (Matrix* scale : {&gemm.a_inverse_scale, &gemm.b_inverse_scale}) {
+    *scale = make(1, 1, DType::fp32, memory);
+    *scale->as<float>() = 1;
+  }
+  return gemm;
 }
 
 }  // namespace plumbline

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,8 +50,9 @@ struct ProductShape {
   bool a_transposed = false;
   bool b_transposed = false;
   bool accumulate = false;
+  std::optional<DType> b_type{};  // of B, where it is not `type`
 };
-/// Matrices for a product, random numbers in them.
+/// Matrices for a product, random numbers in them; the scales of 8-bit ones are 1.
 Gemm product_operands(const ProductShape& shape, std::vector<std::vector<std::byte>>& memory);
 /// A copy of a matrix without gaps in memory of `device`.
 Matrix on_device(const Matrix& host, Operators& operators, MemorySource& device);

@@ -24,11 +24,6 @@ CudaOperators::CudaOperators(const CudaOptions& options)
       matmul_(stream_.get(), options.device, options.gemm_choice) {
   PLUMBLINE_CUDA(
       cudaDeviceGetAttribute(&queue_.multiprocessors, cudaDevAttrMultiProcessorCount, options.device));
-  int major = 0;
-  int minor = 0;
-  PLUMBLINE_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, options.device));
-  PLUMBLINE_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, options.device));
-  capability_ = 10 * major + minor;
 }
 
 double CudaOperators::fetch(const double* from) {

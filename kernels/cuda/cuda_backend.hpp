@@ -39,15 +39,12 @@ class CudaOperators final : public Operators {
   std::int64_t attention_scratch(const AttentionShape& shape, DType type) const override;
 
  private:
-  /// Throws Error naming `op` on a device without FP8.
-  void require_fp8_units(const char* op) const;
   /// One double of device memory, fetched once everything before is done.
   double fetch(const double* from);
   void norm_backward(Matrix dy, Matrix x, Matrix w, Matrix mean, Matrix rstd, Matrix residual, Matrix dx,
                      Matrix dw, Matrix db);
 
   int device_;
-  int capability_ = 0;  // ten times the major number plus the minor one
   Stream stream_;
   Queue queue_;
   DeviceBuffer partials_;

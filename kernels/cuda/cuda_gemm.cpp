@@ -1,14 +1,34 @@
 // Operators::gemm on CUDA: checks, the cases without a product, and a bias that cuBLASLt's epilogue cannot
 // add.
+#include "core/error.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/cuda_backend.hpp"
 
-namespace plumbline::cuda {
+namespace plumbline {
+namespace cuda {
 namespace {
 
 bool rows_on_16_bytes(const Matrix& x) {
   return reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 &&
          (x.rows == 1 || x.stride * size_of(x.dtype) % 16 == 0);
+}
+
+constexpr int kFirstWithFp8 = 89;  // Ada; 90 is Hopper
+
+int compute_capability(int device) {
+  int major = 0;
+  int minor = 0;
+  PLUMBLINE_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  PLUMBLINE_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  return 10 * major + minor;
+}
+
+void require_fp8_units(int device) {
+  const int found = compute_capability(device);
+  if (found >= kFirstWithFp8) return;
+  throw Error("gemm: 8-bit operands need a GPU of compute capability 8.9 or later, device " +
+              std::to_string(device) + " has " + std::to_string(found / 10) + "." +
+              std::to_string(found % 10) + "; set fp8_format to none");
 }
 
 /// What cuBLASLt asks of 8-bit products beyond their form (its documentation, "cublasLtMatmul()" and "Tensor
@@ -32,7 +52,7 @@ bool bias_in_epilogue(const Gemm& gemm) {
 void CudaOperators::gemm(const Gemm& gemm) {
   require_product(gemm);
   if (is_fp8(gemm.a.dtype)) {
-    require_fp8_units("gemm");
+    require_fp8_units(device_);
     require_fp8_alignment(gemm);
   }
   if (gemm.c.empty()) return;
@@ -52,4 +72,10 @@ void CudaOperators::gemm(const Gemm& gemm) {
   cuda::add(queue_, gemm.c, repeated, {}, gemm.c);
 }
 
-}  // namespace plumbline::cuda
+}  // namespace cuda
+
+bool cuda_has_fp8(int device) {
+  return cuda::compute_capability(device) >= cuda::kFirstWithFp8;
+}
+
+}  // namespace plumbline

@@ -28,6 +28,9 @@ int cuda_devices();
 /// "NVIDIA H200, compute capability 9.0, 132 multiprocessors".
 std::string cuda_device_name(int device);
 
+/// Whether the device multiplies 8-bit floating point numbers: compute capability 8.9 or later.
+bool cuda_has_fp8(int device);
+
 /// Operators over device memory in fp32, bf16 and fp16, submitted to one stream of their own in the order of
 /// the calls; only squared_norm, cross_entropy_gradient, upload, download and synchronize wait for the
 /// device. Outside the arena they keep a fixed workspace for cuBLASLt (cuda_workspace()) and a scratch that
