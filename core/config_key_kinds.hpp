@@ -41,11 +41,10 @@ ConfigKey integer_key(const std::string& name, const std::string& alias, T RunCo
 ConfigKey number_key(const std::string& name, double RunConfig::*member, double min, double max);
 ConfigKey boolean_key(const std::string& name, bool RunConfig::*member);
 
-/// One of `names`, stored as the enumerator (or text) of the same place; `advice` ends what is expected.
+/// One of `names`, stored as the enumerator (or text) of the same place.
 template <class T, std::size_t N>
-ConfigKey choice_key(const std::string& name, T RunConfig::*member, const KeyNames<N>& names,
-                     const std::string& advice = "") {
-  const std::string expected = fmt::format("one of {}{}", fmt::join(names, ", "), advice);
+ConfigKey choice_key(const std::string& name, T RunConfig::*member, const KeyNames<N>& names) {
+  const std::string expected = fmt::format("one of {}", fmt::join(names, ", "));
   return {name, "", expected,
           [=](ConfigDraft& draft, const ConfigText& value) {
             const auto found = std::find(names.begin(), names.end(), value.text);

@@ -28,6 +28,26 @@ constexpr KeyNames<3> kFp8Formats = {"none", "e4m3", "hybrid"};
 constexpr KeyNames<2> kFp8Recipes = {"delayed", "tensorwise"};
 constexpr KeyNames<4> kVocabParallel = {"none", "vocab-1", "vocab-2", "interlaced"};
 
+/// fp8 is short for what everybody means by it: 16-bit storage, and linear layers in the usual 8-bit formats
+/// unless fp8_format has named others before.
+ConfigKey precision_key() {
+  ConfigKey key = choice_key("precision", &RunConfig::precision, kPrecisions);
+  key.expected += ", or fp8: bf16 with fp8_format hybrid";
+  key.parse = [expected = key.expected](ConfigDraft& draft, const ConfigText& value) {
+    RunConfig& config = draft.config;
+    const auto found = std::find(kPrecisions.begin(), kPrecisions.end(), value.text);
+    if (found != kPrecisions.end()) {
+      config.precision = static_cast<DType>(found - kPrecisions.begin());
+    } else if (value.text == "fp8") {
+      config.precision = DType::bf16;
+      if (config.fp8_format == Fp8Format::none) config.fp8_format = Fp8Format::hybrid;
+    } else {
+      refuse_value(value, "precision", expected);
+    }
+  };
+  return key;
+}
+
 ConfigKey memory_budget_key() {
   return {"memory_budget", "", "bytes such as 2GiB, or 0 for no bound",
           [](ConfigDraft& draft, const ConfigText& value) {
@@ -92,7 +112,7 @@ std::vector<ConfigKey> make_keys() {
       integer_key("seq_length", "", &C::seq_length, 1, kMaxInt),
       integer_key("micro_batch_size", "mbs", &C::micro_batch_size, 1, kMaxInt),
       integer_key("global_batch_size", "gbs", &C::global_batch_size, 1, kMaxInt),
-      choice_key("precision", &C::precision, kPrecisions, "; for 8-bit linear layers set fp8_format"),
+      precision_key(),
       choice_key("fp8_format", &C::fp8_format, kFp8Formats),
       choice_key("fp8_recipe", &C::fp8_recipe, kFp8Recipes),
       integer_key("fp8_margin", "", &C::fp8_margin, 0, kMaxFp8Margin),

@@ -36,7 +36,8 @@ const std::vector<ConfigNote>& config_notes() {
       {"global_batch_size", "Batch", "Sequences per step, over all replicas"},
 
       {"precision", "Training step",
-       "Of weights in use and activations; the optimizer keeps fp32 beside 16 bit"},
+       "Of weights in use and activations; the optimizer keeps fp32 beside 16 bit. fp8: linear layers in 8 "
+       "bits"},
       {"fp8_format", "Training step",
        "Linear layers in eight bits: inputs and weights in E4M3, gradients in E4M3 (e4m3) or E5M2 (hybrid)"},
       {"fp8_recipe", "Training step",

@@ -173,7 +173,7 @@ TEST_F(ConfigFolder, RefusesWithFileLineKeyFoundAndExpected) {
       {model + "tp: -2\n", {"tensor_model_parallel_size", "-2"}},
       {model + "tp: 2\ntensor_model_parallel_size: 2\n", {"run.yaml:3: ", "given twice"}},
       {model + "sequence_parallel: 1\n", {"sequence_parallel", "true or false"}},
-      {model + "precision: fp8\n", {"precision", "\"fp8\"", "fp32, bf16, fp16", "set fp8_format"}},
+      {model + "precision: int8\n", {"precision", "\"int8\"", "fp32, bf16, fp16, or fp8"}},
       {model + "fp8_format: e5m2\n", {"fp8_format", "\"e5m2\"", "none, e4m3, hybrid"}},
       {model + "fp8_recipe: mxfp8\n", {"fp8_recipe", "\"mxfp8\"", "delayed, tensorwise"}},
       {model + "fp8_margin: 16\n", {"fp8_margin", "\"16\"", "from 0 to 15"}},
@@ -311,6 +311,26 @@ TEST_F(ConfigFolder, EightBitProductsWantMultiplesOfSixteen) {
       EXPECT_THAT(reason, HasSubstr("fp8_format: found")) << c.text;
       EXPECT_THAT(reason, HasSubstr(c.fragment)) << c.text;
     }
+  }
+}
+
+TEST_F(ConfigFolder, PrecisionFp8IsShortForItsUsualMeaning) {
+  struct Case {
+    const char* text;
+    Fp8Format format;
+    DType precision;
+  };
+  constexpr Case kCases[] = {
+      {"precision: fp8\n", Fp8Format::hybrid, DType::bf16},
+      {"precision: fp8\nfp8_format: e4m3\n", Fp8Format::e4m3, DType::bf16},
+      {"fp8_format: e4m3\nprecision: fp8\n", Fp8Format::e4m3, DType::bf16},
+      {"precision: fp32\nfp8_format: hybrid\n", Fp8Format::hybrid, DType::fp32},
+      {"precision: bf16\n", Fp8Format::none, DType::bf16},
+  };
+  for (const Case& c : kCases) {
+    const RunConfig config = load(std::string(c.text) + kTiny);
+    EXPECT_EQ(config.fp8_format, c.format) << c.text;
+    EXPECT_EQ(config.precision, c.precision) << c.text;
   }
 }
 
