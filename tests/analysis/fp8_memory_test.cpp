@@ -72,6 +72,13 @@ StageShape wide_keys() {
   return shape;
 }
 
+// h = 64, q = k = 16, GELU with F = 16. Keeps 2·1088 + 1536 + 640 + 2048 + 512 + 256 = 7168.
+StageShape narrow() {
+  StageShape shape = wide_keys();
+  shape.k = 16;
+  return shape;
+}
+
 StageShape tensorwise(StageShape shape) {
   shape.fp8_tensorwise = true;
   shape.fp8_history = 0;
@@ -84,6 +91,10 @@ StageShape with(StageShape shape, Recompute recompute) {
 StageShape with_zero(StageShape shape, int zero) {
   shape.zero = zero;
   shape.data = 2;
+  return shape;
+}
+StageShape with_ffn(StageShape shape, std::int64_t width) {
+  shape.ffn = shape.fc1 = width;
   return shape;
 }
 StageShape dropping(StageShape shape) {
@@ -135,6 +146,14 @@ std::vector<ActionCase> forward_cases() {
       {"ZeRO 3, sequence parallel: those of fc2 while it is summed", with_zero(sequence_parallel(), 3),
        forward, bytes({{kParameters, 2560}, {kActivations, 2944}, {kWorkspace, 256 + 1536}}),
        bytes({{kActivations, 2944}})},
+      {"ZeRO 3: those of the projection, 32·128", with_zero(wide_queries(), 3), forward,
+       // gathered 144·32 + 4096 + 2·1024 elements
+       bytes({{kParameters, 21504}, {kActivations, 10432}, {kWorkspace, 2048 + 4096}}),
+       bytes({{kActivations, 12544}})},
+      {"ZeRO 3: those of qkv, 272·64", with_zero(wide_keys(), 3), forward,
+       // norm 1088, qkv 8704; gathered 17408 + 3·1024 elements
+       bytes({{kParameters, 40960}, {kActivations, 9792}, {kWorkspace, 17408}}),
+       bytes({{kActivations, 14336}})},
       {"tensorwise: three scales of 12 bytes", tensorwise(swiglu()), forward,
        bytes({{kActivations, 5888 + 36}, {kWorkspace, 1024}}), bytes({{kActivations, 5888 + 36}})},
       {"tensorwise: a quantized attention output has one too",
@@ -161,6 +180,9 @@ std::vector<ActionCase> backward_cases() {
        // activation output 256, fc1 512, norm 1024, x2 2112, attention 640, qkv 8704 gone
        backward, bytes({{kActivations, -13248}, {kWorkspace, 20480}}),
        bytes({{kActivations, -14336 - 2048}, {kCommunication, -2048}})},
+      {"fc1 weight gradient: dfc1 512, quantized 256, dn 2048, transposed 16·(16 + 64)", narrow(), backward,
+       bytes({{kActivations, -256 - 512}, {kWorkspace, 4096}}),
+       bytes({{kActivations, -7168 - 2048}, {kCommunication, -2048}})},
       {"dropout: from dropped 512, beside its quantized form", dropping(gelu()), backward,
        bytes({{kActivations, -256}, {kWorkspace, 512 + 2048}}),
        bytes({{kActivations, -4864 - 512 - 512}, {kCommunication, -512}})},
@@ -180,6 +202,17 @@ std::vector<ActionCase> backward_cases() {
        bytes(
            {{kParameters, 2560}, {kGradients, 5120}, {kActivations, -1280}, {kWorkspace, 1792 + 512 + 1536}}),
        bytes({{kActivations, -2944 - 256}, {kCommunication, -256}})},
+      {"ZeRO 3: the projection's", with_zero(wide_queries(), 3), backward,
+       // gradient 512, dattn 4096
+       bytes(
+           {{kParameters, 21504}, {kGradients, 43008}, {kActivations, -3136}, {kWorkspace, 4608 + 2 * 4096}}),
+       bytes({{kActivations, -12544 - 1024}, {kCommunication, -1024}})},
+      {"ZeRO 3: qkv's", with_zero(wide_keys(), 3), backward,
+       bytes({{kParameters, 40960},
+              {kGradients, 81920},
+              {kActivations, -13248},
+              {kWorkspace, 15104 + 2 * 17408}}),
+       bytes({{kActivations, -14336 - 2048}, {kCommunication, -2048}})},
       {"tensorwise: transposed tensors have no scale", tensorwise(gelu()), backward,
        bytes({{kWorkspace, 2048 + 12}}), bytes({{kActivations, -4864 - 36 - 512}, {kCommunication, -512}})},
   };
@@ -197,6 +230,20 @@ std::vector<ActionCase> split_cases() {
        with_zero(wide_stream(), 3), backward_input,
        bytes({{kParameters, 20480}, {kWorkspace, 3072 + 2 * 4096}}),
        bytes({{kActivations, -64 - 64 - 128 - 2048}})},
+      {"I, ZeRO 3: fc2's, with F = 128", with_zero(with_ffn(gelu(), 128), 3), backward_input,
+       // dact 4096, which becomes dfc1; gathered 768 + 256 + 2·2048 elements
+       bytes({{kParameters, 10240}, {kActivations, 4096}, {kWorkspace, 256 + 2 * 2048}}),
+       bytes({{kActivations, -768}})},
+      {"I, ZeRO 3: the projection's", with_zero(wide_queries(), 3), backward_input,
+       bytes({{kParameters, 21504}, {kActivations, -64}, {kWorkspace, 4608 + 2 * 4096}}),
+       bytes({{kActivations, -64 - 64 - 128 - 1024}})},
+      {"I, ZeRO 3: qkv's", with_zero(wide_keys(), 3), backward_input,
+       // quantized gradient 4352, dn 2048
+       bytes({{kParameters, 40960}, {kActivations, -64 - 128}, {kWorkspace, 6400 + 2 * 17408}}),
+       bytes({{kActivations, -64 - 64 - 128 - 2048}})},
+      {"W: fc2 weight gradient 1024 + 16·(64 + 16)", narrow(), backward_weight, bytes({{kWorkspace, 2304}}),
+       // 256 + 512 + 1024 + 512 + 2048 + 1536 + 1024
+       bytes({{kActivations, -6912}, {kCommunication, -2048}})},
       {"W: fc1 weight gradient 1024 + 16·(64 + 16)", swiglu(), backward_weight,
        bytes({{kActivations, -512}, {kCommunication, -512}, {kWorkspace, 2304}}),
        bytes({{kActivations, -5632}, {kCommunication, -512}})},
