@@ -107,7 +107,7 @@ TEST(Fp8, QuantizeRoundsEveryCornerCase) {
 }
 
 TEST(Fp8, QuantizeRandomNumbersOfSlices) {
-  constexpr std::int64_t kSizes[][2] = {{1, 1}, {3, 37}, {5, 16}, {16, 64}, {33, 130}};
+  constexpr std::int64_t kSizes[][2] = {{1, 1}, {3, 37}, {5, 16}, {16, 64}, {33, 130}, {130, 336}};
   std::uniform_real_distribution<double> exponent(-22, 20);
   std::uniform_real_distribution<double> mantissa(-1, 1);
   const auto wild = [&](auto, auto) {
@@ -206,9 +206,9 @@ TEST(Fp8, ScalesFollowTheLargestOfTheHistory) {
 }
 
 TEST(Fp8, TransposeOfAnySize) {
-  constexpr std::int64_t kSizes[][2] = {{1, 1},    {16, 16},  {17, 33},  {64, 128}, {130, 70},
-                                        {1, 100},  {200, 3},  {15, 16},  {16, 15},  {65, 64},
-                                        {256, 48}, {5, 1000}, {77, 129}, {0, 5}};
+  constexpr std::int64_t kSizes[][2] = {{1, 1},    {16, 16}, {17, 33},   {64, 128}, {130, 70}, {1, 100},
+                                        {200, 3},  {15, 16}, {16, 15},   {65, 64},  {256, 48}, {5, 1000},
+                                        {77, 129}, {0, 5},   {256, 384}, {261, 300}};
   for (const DType type : kFp8Types) {
     for (const auto& size : kSizes) {
       const Guarded x(size[0], size[1], type);

@@ -6,23 +6,10 @@
 #include "core/error.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "kernels/cuda/cuda_operators.hpp"
-#include "tests/kernels/operator_test.hpp"
+#include "tests/kernels/cuda/layer_sizes.hpp"
 
 namespace plumbline::test {
 namespace {
-
-using Operands = std::vector<Matrix>;
-
-/// One call over operands in a fixed order; what it returns is compared, too.
-struct Call {
-  const char* name;
-  std::vector<Guarded> operands;
-  std::function<double(Operators&, const Operands&)> run;
-};
-
-Call call(const char* name, std::function<double(Operators&, const Operands&)> run) {
-  return {name, {}, std::move(run)};
-}
 
 struct Outcome {
   std::vector<Guarded> operands;
@@ -42,6 +29,8 @@ Outcome outcome(const Call& c, Operators& op) {
   return result;
 }
 
+}  // namespace
+
 void compare(const Call& c, DType type) {
   static const std::unique_ptr<Operators> cpu = make_cpu_operators();
   const std::string what = fmt::format("{} {}", c.name, name_of(type));
@@ -58,6 +47,8 @@ void compare(const Call& c, DType type) {
     EXPECT_EQ(found.operands[i].bytes(), again.operands[i].bytes()) << what << " operand " << i << " twice";
   }
 }
+
+namespace {
 
 Guarded tokens(std::int64_t count, std::int64_t vocabulary) {
   Guarded ids(1, count, DType::int32);

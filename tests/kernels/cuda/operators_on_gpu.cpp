@@ -27,7 +27,11 @@ std::vector<DType> element_types() {
 }
 
 std::int64_t fp8_size_step() {
-  return 16;
+  return cuda_has_fp8(0) ? 16 : 0;
+}
+
+double fp8_sum_rounding() {
+  return 0x1p-12;  // Hopper's matrix units sum with about 14 bits (arXiv:2412.19437 §3.3.2)
 }
 
 }  // namespace plumbline::test

@@ -1,0 +1,78 @@
+// What cuBLASLt is told of products of 8-bit operands, on a pretended cuBLASLt: no GPU.
+#include "kernels/cuda/matmul.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/kernels/cuda/pretended_cublaslt.hpp"
+
+namespace plumbline {
+namespace {
+
+test::PretendedCublas& cublas = test::PretendedCublas::instance();
+
+/// A product of 8-bit operands, of which only addresses and types matter here.
+struct Fp8Product {
+  std::vector<unsigned char> a = std::vector<unsigned char>(256), b = std::vector<unsigned char>(256);
+  std::vector<float> c = std::vector<float>(256);
+  float scales[4] = {1, 2, 3, 4};
+  Gemm gemm(DType a_dtype, DType b_dtype) {
+    Gemm gemm;
+    gemm.a = Matrix(a.data(), 16, 16, a_dtype);
+    gemm.b = Matrix(b.data(), 16, 16, b_dtype);
+    gemm.c = Matrix(c.data(), 16, 16, DType::fp32);
+    gemm.b_transposed = true;
+    gemm.a_inverse_scale = Matrix(&scales[0], 1, 1, DType::fp32);
+    gemm.b_inverse_scale = Matrix(&scales[1], 1, 1, DType::fp32);
+    return gemm;
+  }
+};
+
+TEST(Fp8Products, AreTransposedThenNotAndHaveTheScalesOfTheCall) {
+  Fp8Product product;
+  cuda::MatmulCache cache(nullptr, 0, GemmChoice::first);
+  Gemm gemm = product.gemm(DType::fp8_e5m2, DType::fp8_e4m3);
+  for (int call = 0; call < 2; ++call) {  // the second finds its plan and has other scales
+    cache.run(gemm);
+    // cuBLASLt's first operand is our second.
+    EXPECT_EQ(cublas.attribute<cublasOperation_t>(CUBLASLT_MATMUL_DESC_TRANSA), CUBLAS_OP_T);
+    EXPECT_EQ(cublas.attribute<cublasOperation_t>(CUBLASLT_MATMUL_DESC_TRANSB), CUBLAS_OP_N);
+    EXPECT_EQ(cublas.attribute<void*>(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER), gemm.b_inverse_scale.data);
+    EXPECT_EQ(cublas.attribute<void*>(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER), gemm.a_inverse_scale.data);
+    gemm.a_inverse_scale.data = &product.scales[2];
+    gemm.b_inverse_scale.data = &product.scales[3];
+  }
+  cache.search(gemm, {}, {});
+  EXPECT_EQ(cublas.a_type, CUDA_R_8F_E4M3);
+  EXPECT_EQ(cublas.b_type, CUDA_R_8F_E5M2);
+}
+
+TEST(Fp8Products, SumFastInTheForwardOnly) {
+  struct Case {
+    const char* name;
+    DType a, b;
+    bool accumulate, fast;
+  };
+  constexpr DType kE4m3 = DType::fp8_e4m3;
+  constexpr DType kE5m2 = DType::fp8_e5m2;
+  const Case cases[] = {{"forward", kE4m3, kE4m3, false, true},
+                        {"input gradient", kE5m2, kE4m3, false, false},
+                        {"weight gradient", kE5m2, kE4m3, true, false},
+                        {"weight gradient in E4M3", kE4m3, kE4m3, true, false}};
+  Fp8Product product;
+  cuda::MatmulCache cache(nullptr, 0, GemmChoice::first);
+  for (const Case& c : cases) {
+    Gemm gemm = product.gemm(c.a, c.b);
+    gemm.accumulate = c.accumulate;
+    cache.run(gemm);
+    EXPECT_EQ(cublas.attribute<std::int8_t>(CUBLASLT_MATMUL_DESC_FAST_ACCUM), c.fast ? 1 : 0) << c.name;
+  }
+  std::vector<float> wide(64);
+  const Matrix square(wide.data(), 8, 8, DType::fp32);
+  cache.run({.a = square, .b = square, .c = Matrix(product.c.data(), 8, 8, DType::fp32)});
+  EXPECT_EQ(cublas.attributes_of_product.count(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER), 0U);
+}
+
+}  // namespace
+}  // namespace plumbline
