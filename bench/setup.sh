@@ -39,10 +39,34 @@ plumbline_setup() {
     >/dev/null
 }
 
+# The headers of NVIDIA's cudnn-frontend, which no Debian package has, into build/third_party: only where a CUDA toolkit
+# brings cudnn.h, and without them attention on a GPU is left to own kernels. One wheel of PyPI, whatever the host's
+# Python is, for it is the headers in it that count.
+plumbline_cudnn_frontend() {
+  local version=1.32.0 folder=build/third_party/cudnn-frontend wheel nvcc
+  local hash=c6006556017a4d1c914c52a556c71b1267f2d6a0500f742e7b4edef539878df0
+  [ -e "$folder/$version" ] && return 0
+  nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+  [ -e "$(dirname "$(dirname "$(readlink -f "$nvcc")")")/include/cudnn.h" ] || [ -e /usr/include/cudnn.h ] || return 0
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  wheel=$folder/wheel
+  if echo "nvidia-cudnn-frontend==$version --hash=sha256:$hash" >"$folder/requirements.txt" &&
+    python3 -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: \
+      --python-version 3.11 --platform manylinux_2_28_x86_64 -d "$wheel" -r "$folder/requirements.txt" >/dev/null 2>&1 &&
+    python3 -m zipfile -e "$wheel"/*.whl "$wheel" && mv "$wheel/include" "$folder/"; then
+    touch "$folder/$version"
+  else
+    echo "cudnn-frontend $version could not be fetched from PyPI: attention on a GPU is left to own kernels" >&2
+  fi
+  rm -rf "$wheel"
+}
+
 # plumbline_build PRESET [TARGET ...]
 plumbline_build() {
   local preset=$1
   shift
+  plumbline_cudnn_frontend
   cmake --preset "$preset" >/dev/null
   cmake --build --preset "$preset" ${1:+--target "$@"} -- --quiet
 }

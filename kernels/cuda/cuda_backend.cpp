@@ -21,7 +21,8 @@ CudaOperators::CudaOperators(const CudaOptions& options)
       stream_(options.device),
       queue_{stream_.get(), 1},
       partials_(stream_.get()),
-      matmul_(stream_.get(), options.device, options.gemm_choice) {
+      matmul_(stream_.get(), options.device, options.gemm_choice),
+      cudnn_(options.device, stream_.get(), options.cudnn_attention) {
   PLUMBLINE_CUDA(
       cudaDeviceGetAttribute(&queue_.multiprocessors, cudaDevAttrMultiProcessorCount, options.device));
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/cuda_operators.hpp"
+#include "kernels/cuda/cudnn_attention.hpp"
 #include "kernels/cuda/device_buffer.hpp"
 #include "kernels/cuda/kernels.hpp"
 #include "kernels/cuda/matmul.hpp"
@@ -35,7 +36,7 @@ class CudaOperators final : public Operators {
 
 #define PLUMBLINE_OPERATOR(type, name, parameters, arguments) type name parameters override;
 #include "kernels/operator_list.inc"
-  /// One number per row of scores, whatever the type: Σ dout·out.
+  /// The formula of cudnn_slices.hpp, whether cuDNN is there or not.
   std::int64_t attention_scratch(const AttentionShape& shape, DType type) const override;
 
  private:
@@ -49,6 +50,7 @@ class CudaOperators final : public Operators {
   Queue queue_;
   DeviceBuffer partials_;
   MatmulCache matmul_;
+  CudnnAttention cudnn_;
 };
 
 }  // namespace plumbline::cuda

@@ -1,6 +1,7 @@
 // The members of CudaOperators for layers: norms, rotary embedding, attention, activations, sums, dropout.
 #include "kernels/checks.hpp"
 #include "kernels/cuda/cuda_backend.hpp"
+#include "kernels/cuda/cudnn_slices.hpp"
 
 namespace plumbline::cuda {
 namespace {
@@ -96,8 +97,8 @@ void CudaOperators::rope(Matrix x, Matrix cos, Matrix sin, std::int64_t head_dim
   cuda::rope(queue_, x, cos, sin, head_dim, inverse);
 }
 
-std::int64_t CudaOperators::attention_scratch(const AttentionShape& shape, DType /*type*/) const {
-  return shape.batch * shape.heads * shape.seq;
+std::int64_t CudaOperators::attention_scratch(const AttentionShape& shape, DType type) const {
+  return attention_scratch_elements(shape, type);
 }
 
 void CudaOperators::attention_forward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v, Matrix out,
@@ -105,6 +106,7 @@ void CudaOperators::attention_forward(const AttentionShape& shape, Matrix q, Mat
   require_probability("attention_forward", shape.dropout.probability);
   require(agrees(shape, q, k, v, out, lse, scratch, attention_scratch(shape, q.dtype)), "attention_forward",
           kAttention, {{"q", q}, {"k", k}, {"v", v}, {"out", out}, {"lse", lse}, {"scratch", scratch}});
+  if (cudnn_.forward(shape, q, k, v, out, lse, scratch)) return;
   cuda::attention_forward(queue_, shape, q, k, v, out, lse);
 }
 
@@ -125,6 +127,7 @@ void CudaOperators::attention_backward(const AttentionShape& shape, Matrix q, Ma
            {"dk", dk},
            {"dv", dv},
            {"scratch", scratch}});
+  if (cudnn_.backward(shape, q, k, v, out, lse, dout, dq, dk, dv, scratch)) return;
   cuda::attention_backward(queue_, shape, q, k, v, out, lse, dout, dq, dk, dv, scratch.as<float>());
 }
 

@@ -20,6 +20,7 @@ enum class GemmChoice {
 struct CudaOptions {
   int device = 0;
   GemmChoice gemm_choice = GemmChoice::timed;
+  bool cudnn_attention = true;  // false: own kernels for every shape
 };
 
 /// GPUs this process can use; 0 also where there is no driver.

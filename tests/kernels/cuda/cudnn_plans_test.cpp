@@ -1,0 +1,98 @@
+// cuDNN's own word on the attention graphs, without a GPU: every graph is checked, compiled and measured by
+// the real library for devices that are only described, beside a pretended driver.
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "kernels/cuda/cudnn_plan.hpp"
+#include "kernels/cuda/cudnn_slices.hpp"
+
+namespace plumbline::cuda {
+namespace {
+
+struct Device {
+  int compute_capability, multiprocessors, shared_bytes, clock_khz, memory_clock_khz, cache_bytes;
+  const char* name;
+};
+// cudaDeviceGetAttribute of both cards.
+constexpr Device kDevices[] = {{90, 132, 232448, 1980000, 2619000, 52428800, "NVIDIA H100 80GB HBM3"},
+                               {80, 108, 166912, 1410000, 1593000, 41943040, "NVIDIA A100-SXM4-80GB"}};
+
+std::string json_of(const Device& d) {
+  return fmt::format(
+      R"({{"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)"
+      R"("multiProcessorCount":{},"warpSize":32,"maxSharedMemoryPerBlock":49152,)"
+      R"("maxSharedMemoryPerBlockOptin":{},"reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,)"
+      R"("maxCtasPerSM":32,"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,)"
+      R"("supportCoopLaunch":1,"totalGlobalMem":85000000000,"smClockRateKHz":{},"memClockRateKHz":{},)"
+      R"("l2CacheSize":{},"deviceName":"{}","cudaDeviceId":0,"deviceVer":{},"driverVer":13000}})",
+      d.multiprocessors, d.shared_bytes, d.clock_khz, d.memory_clock_khz, d.cache_bytes, d.name,
+      10 * d.compute_capability);
+}
+
+/// Of the slice's graph in one (T, q + 2k) matrix, and outputs in one like it.
+CudnnGraph graph_of(const AttentionShape& s, const AttentionSlice& slice, DType type, bool backward) {
+  CudnnGraph graph;
+  graph.backward = backward;
+  graph.type = type;
+  graph.sequences = slice.sequences;
+  graph.seq = s.seq;
+  graph.heads = slice.kv_heads * (s.heads / s.kv_heads);
+  graph.kv_heads = slice.kv_heads;
+  graph.head_dim = s.head_dim;
+  graph.strides.fill((s.heads + 2 * s.kv_heads) * s.head_dim);
+  graph.strides[kOut] = graph.strides[kDout] = s.heads * s.head_dim;
+  return graph;
+}
+
+struct Case {
+  AttentionShape shape;
+  DType type;
+};
+constexpr Case kCases[] = {
+    {{2, 333, 6, 2, 64}, DType::fp16},     // odd length
+    {{1, 4096, 32, 8, 128}, DType::bf16},  // Llama 3 8B, in slices
+    {{4, 1024, 12, 12, 64}, DType::bf16},  // GPT-2
+    {{1, 8192, 14, 2, 64}, DType::bf16},   // Qwen2.5-0.5B: one key/value head at a time
+    {{1, 97, 3, 1, 72}, DType::bf16},      // odd sizes
+    {{3, 2, 2, 1, 8}, DType::fp16},        // the smallest
+    {{1, 512, 4, 2, 256}, DType::bf16},    // Gemma's heads
+};
+
+TEST(CudnnPlans, ShapesOfTheRuleHavePlansWhoseWorkspaceFitsTheScratch) {
+  ASSERT_NE(dlopen(PLUMBLINE_PRETENDED_DRIVER, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
+  for (const Device& device : kDevices) {
+    std::string why;
+    const std::unique_ptr<Cudnn> library = describe_cudnn(json_of(device), device.compute_capability, &why);
+    if (library == nullptr) GTEST_SKIP() << "no cuDNN: " << why;
+    for (const auto& [shape, type] : kCases) {
+      const std::string what = fmt::format("{} batch {} seq {} heads {}/{} of {}", device.name, shape.batch,
+                                           shape.seq, shape.heads, shape.kv_heads, shape.head_dim);
+      ASSERT_TRUE(cudnn_takes(shape, type)) << what;
+      const AttentionSlice slice = backward_slice(shape, type);
+      ASSERT_FALSE(slice.empty()) << what;
+      // A workspace starts at the next multiple of 256.
+      const std::int64_t room = 4 * attention_scratch_elements(shape, type) - 256;
+      const auto forward = library->plan(graph_of(shape, {shape.batch, shape.kv_heads}, type, false), &why);
+      if (forward == nullptr && why.find("RUNTIME_PREREQUISITE_MISSING") != std::string::npos) {
+        GTEST_SKIP() << "this cuDNN wants more of a driver than is pretended: " << why;
+      }
+      ASSERT_NE(forward, nullptr) << what << " forward: " << why;
+      EXPECT_LE(forward->workspace(), room) << what << " forward";
+      const auto backward = library->plan(graph_of(shape, slice, type, true), &why);
+      if (shape.head_dim > 128 && device.compute_capability < 90) {
+        EXPECT_EQ(backward, nullptr) << what << ": cuDNN has learned this; say so in kernels/README.md";
+        continue;
+      }
+      ASSERT_NE(backward, nullptr) << what << " backward: " << why;
+      EXPECT_LE(backward->workspace(), room) << what << " backward";
+      // And the formula is no guess: at least nine tenths of what does not depend on rounding is used.
+      if (device.compute_capability == 90) {
+        EXPECT_GE(backward->workspace() + 2048, (room - 256) * 9 / 10) << what;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::cuda

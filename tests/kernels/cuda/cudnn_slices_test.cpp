@@ -1,0 +1,239 @@
+// What is asked of cuDNN, piece by piece, with the library pretended: its plans here compute sums that only
+// come out right when every operand of every slice begins where it should.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
+
+#include "kernels/cuda/cudnn_attention.hpp"
+#include "kernels/cuda/cudnn_slices.hpp"
+
+namespace plumbline::cuda {
+namespace {
+
+int plans_made = 0;
+int runs = 0;
+std::int64_t workspace_wanted = 256;
+
+/// Integers instead of 16-bit floats. out = q + k of the head's group and lse = the head's sum of q; dq = q +
+/// dout + out, dk = k + Σ dout of its heads, dv = v + Σ lse of its heads.
+class PretendedPlan final : public CudnnPlan {
+ public:
+  explicit PretendedPlan(const CudnnGraph& graph) : g_(graph) { ++plans_made; }
+  std::int64_t workspace() const override { return workspace_wanted; }
+  void run(const std::array<void*, kOperands>& at, void* workspace) override {
+    ++runs;
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(workspace) % 256, 0U);
+    const auto element = [&](Operand which, std::int64_t token, std::int64_t head,
+                             std::int64_t e) -> std::uint16_t& {
+      return static_cast<std::uint16_t*>(at[which])[token * g_.strides[which] + head * g_.head_dim + e];
+    };
+    const std::int64_t group = g_.heads / g_.kv_heads;
+    for (std::int64_t token = 0; token < g_.sequences * g_.seq; ++token) {
+      for (std::int64_t head = 0; head < g_.heads; ++head) {
+        const std::int64_t kv = head / group;
+        float& lse =
+            static_cast<float*>(at[kLse])[(token / g_.seq * g_.heads + head) * g_.seq + token % g_.seq];
+        if (!g_.backward) lse = 0;
+        for (std::int64_t e = 0; e < g_.head_dim; ++e) {
+          const std::uint16_t q = element(kQ, token, head, e);
+          if (!g_.backward) {
+            element(kOut, token, head, e) = q + element(kK, token, kv, e);
+            lse += q;
+            continue;
+          }
+          const std::uint16_t dout = element(kDout, token, head, e);
+          element(kDq, token, head, e) = q + dout + element(kOut, token, head, e);
+          if (head % group == 0) {
+            element(kDk, token, kv, e) = element(kK, token, kv, e);
+            element(kDv, token, kv, e) = element(kV, token, kv, e);
+          }
+          element(kDk, token, kv, e) += dout;
+          element(kDv, token, kv, e) += static_cast<std::uint16_t>(static_cast<int>(lse));
+        }
+      }
+    }
+  }
+
+ private:
+  CudnnGraph g_;
+};
+
+class PretendedCudnn final : public Cudnn {
+ public:
+  std::unique_ptr<CudnnPlan> plan(const CudnnGraph& graph, std::string* /*why*/) override {
+    if (graph.head_dim == 248) return nullptr;  // refused
+    return std::make_unique<PretendedPlan>(graph);
+  }
+  std::string version() const override { return "pretended"; }
+};
+
+/// One attention with q, k, v in one matrix whose rows are `gap` elements wider than they need to be.
+struct Attention {
+  AttentionShape s;
+  std::int64_t q_cols = s.heads * s.head_dim, kv_cols = s.kv_heads * s.head_dim;
+  std::int64_t width, tokens = s.batch * s.seq;
+  std::vector<std::uint16_t> qkv_data, dqkv_data, out_data, dout_data;
+  std::vector<float> lse_data, scratch_data;
+
+  Attention(const AttentionShape& shape, std::int64_t gap)
+      : s(shape), width(q_cols + 2 * kv_cols + gap), lse_data(s.batch * s.heads * s.seq) {
+    std::mt19937 random(7);
+    for (auto* data : {&qkv_data, &dqkv_data}) data->resize(tokens * width + 8);
+    for (auto* data : {&out_data, &dout_data}) data->resize(tokens * q_cols + 8);
+    for (auto* data : {&qkv_data, &dout_data}) {
+      for (std::uint16_t& x : *data) x = random() % 16;
+    }
+    scratch_data.resize(attention_scratch_elements(s, DType::bf16));
+  }
+  Matrix part(std::vector<std::uint16_t>& data, int i) const {
+    const Matrix all(aligned(data), tokens, width - (width - q_cols - 2 * kv_cols), width, DType::bf16);
+    return i == 0 ? all.columns(0, q_cols) : all.columns(q_cols + (i - 1) * kv_cols, kv_cols);
+  }
+  Matrix rows(std::vector<std::uint16_t>& data) const { return {aligned(data), tokens, q_cols, DType::bf16}; }
+  Matrix lse() { return {lse_data.data(), s.batch * s.heads, s.seq, DType::fp32}; }
+  Matrix scratch() {
+    return {scratch_data.data(), 1, static_cast<std::int64_t>(scratch_data.size()), DType::fp32};
+  }
+  static void* aligned(std::vector<std::uint16_t>& data) {
+    return reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(data.data()) + 15) / 16 * 16);
+  }
+  bool forward(CudnnAttention& by) {
+    return by.forward(s, part(qkv_data, 0), part(qkv_data, 1), part(qkv_data, 2), rows(out_data), lse(),
+                      scratch());
+  }
+  bool backward(CudnnAttention& by) {
+    return by.backward(s, part(qkv_data, 0), part(qkv_data, 1), part(qkv_data, 2), rows(out_data), lse(),
+                       rows(dout_data), part(dqkv_data, 0), part(dqkv_data, 1), part(dqkv_data, 2),
+                       scratch());
+  }
+};
+
+std::uint16_t value(const Matrix& x, std::int64_t row, std::int64_t col) {
+  return *static_cast<std::uint16_t*>(x.at(row, col));
+}
+
+void check_values(Attention& a, const std::string& what) {
+  const AttentionShape& s = a.s;
+  const std::int64_t group = s.heads / s.kv_heads;
+  for (std::int64_t token = 0; token < a.tokens; token += 61) {
+    for (std::int64_t kv = 0; kv < s.kv_heads; ++kv) {
+      std::uint16_t lses = 0;
+      for (std::int64_t head = kv * group; head < (kv + 1) * group; ++head) {
+        std::uint16_t sum = 0;
+        for (std::int64_t e = 0; e < s.head_dim; ++e) {
+          sum += value(a.part(a.qkv_data, 0), token, head * s.head_dim + e);
+        }
+        ASSERT_EQ(a.lse_data[(token / s.seq * s.heads + head) * s.seq + token % s.seq], sum) << what;
+        lses += sum;
+      }
+      for (std::int64_t e = 0; e < s.head_dim; ++e) {
+        const std::int64_t kv_col = kv * s.head_dim + e;
+        const std::uint16_t k = value(a.part(a.qkv_data, 1), token, kv_col);
+        std::uint16_t dk = k;
+        for (std::int64_t head = kv * group; head < (kv + 1) * group; ++head) {
+          const std::int64_t col = head * s.head_dim + e;
+          const std::uint16_t q = value(a.part(a.qkv_data, 0), token, col);
+          const std::uint16_t dout = value(a.rows(a.dout_data), token, col);
+          ASSERT_EQ(value(a.rows(a.out_data), token, col), q + k) << what;
+          ASSERT_EQ(value(a.part(a.dqkv_data, 0), token, col), q + dout + q + k) << what;
+          dk += dout;
+        }
+        ASSERT_EQ(value(a.part(a.dqkv_data, 1), token, kv_col), dk) << what;
+        ASSERT_EQ(value(a.part(a.dqkv_data, 2), token, kv_col),
+                  static_cast<std::uint16_t>(value(a.part(a.qkv_data, 2), token, kv_col) + lses))
+            << what;
+      }
+    }
+  }
+}
+
+struct Case {
+  AttentionShape shape;
+  AttentionSlice slice;
+  int calls;
+};
+constexpr Case kCases[] = {
+    {{3, 37, 4, 2, 8}, {3, 2}, 1},       // everything at once
+    {{4, 2048, 24, 24, 8}, {1, 24}, 4},  // 8 MiB a head: 32 of 96
+    {{6, 2048, 8, 4, 8}, {3, 4}, 2},  // 16 MiB a key/value head: 16 of 24, four sequences would not divide 6
+    {{2, 4096, 12, 12, 8}, {1, 6}, 4},  // 32 MiB a head
+    {{1, 8192, 8, 2, 8}, {1, 1}, 2},    // 512 MiB a key/value head: more than is comfortable
+};
+
+TEST(CudnnSlices, CoverEveryHeadOnce) {
+  for (const auto& [shape, slice, calls] : kCases) {
+    const std::string what = fmt::format("batch {} seq {} heads {}", shape.batch, shape.seq, shape.heads);
+    EXPECT_EQ(backward_slice(shape, DType::bf16), slice) << what;
+    for (const std::int64_t gap : {0, 16}) {
+      Attention attention(shape, gap);
+      CudnnAttention by(0, nullptr, true);
+      plans_made = runs = 0;
+      ASSERT_TRUE(attention.forward(by)) << what;
+      EXPECT_EQ(runs, 1) << what;
+      ASSERT_TRUE(attention.backward(by)) << what;
+      EXPECT_EQ(runs, 1 + calls) << what;
+      check_values(attention, what);
+      ASSERT_TRUE(attention.forward(by));
+      EXPECT_EQ(plans_made, 2) << what << ": plans are kept";
+    }
+  }
+}
+
+TEST(CudnnSlices, OwnKernelsDoTheRest) {
+  const AttentionShape good{2, 33, 4, 2, 16};
+  const auto refused = [](Attention attention, bool wanted = true) {
+    CudnnAttention by(0, nullptr, wanted);
+    return !attention.forward(by) && !attention.backward(by);
+  };
+  EXPECT_FALSE(refused(Attention(good, 0)));
+  EXPECT_TRUE(refused(Attention(good, 0), false));
+  EXPECT_TRUE(refused(Attention(good, 4))) << "rows off 16-byte boundaries";
+  EXPECT_TRUE(refused(Attention({2, 33, 4, 2, 12}, 0))) << "head size";
+  EXPECT_TRUE(refused(Attention({2, 33, 4, 2, 248}, 0))) << "no plan";
+  EXPECT_TRUE(refused(Attention({2, 1, 4, 2, 16}, 0))) << "one token";
+  AttentionShape drops = good;
+  drops.dropout.probability = 0.1;
+  EXPECT_TRUE(refused(Attention(drops, 0)));
+  EXPECT_FALSE(cudnn_takes(good, DType::fp32));
+  workspace_wanted = 1 << 20;
+  EXPECT_TRUE(refused(Attention(good, 0))) << "a workspace larger than the scratch";
+  workspace_wanted = 256;
+  EXPECT_TRUE(backward_slice({1, 16384, 4, 1, 128}, DType::bf16).empty()) << "2 GiB of dP";
+  EXPECT_TRUE(cudnn_takes({1, 16384, 4, 1, 128}, DType::bf16)) << "forward all the same";
+}
+
+TEST(CudnnSlices, ScratchIsTheFormula) {
+  struct Row {
+    AttentionShape shape;
+    DType type;
+    std::int64_t elements;
+  };
+  const Row rows[] = {
+      {{2, 100, 4, 2, 64}, DType::fp32, 2 * 4 * 100},
+      {{2, 100, 4, 2, 12}, DType::bf16, 2 * 4 * 100},
+      // Eight heads of 128·128 scores, their sums, keys and values of eight heads.
+      {{2, 100, 4, 2, 64}, DType::bf16, (2 * 8 * 128 * 128 + 4 * 8 * 100 + 4 * 8 * 100 * 64 + 2048) / 4},
+      {{2, 130, 4, 4, 64}, DType::fp16, (2 * 8 * 192 * 256 + 4 * 8 * 130 + 2048) / 4},
+      // Two of eight key/value heads, eight of 32 heads.
+      {{1, 4096, 32, 8, 128},
+       DType::bf16,
+       (std::int64_t{2} * 8 * 4096 * 4096 + 4 * 8 * 4096 + 4 * 8 * 4096 * 128 + 2048) / 4},
+      {{1, 16384, 4, 1, 128}, DType::bf16, 4 * 16384},
+  };
+  for (const auto& [shape, type, elements] : rows) {
+    EXPECT_EQ(attention_scratch_elements(shape, type), elements) << shape.seq << " " << shape.head_dim;
+    AttentionShape drops = shape;
+    drops.dropout.probability = 0.5;
+    EXPECT_EQ(attention_scratch_elements(drops, type), elements);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Cudnn> open_cudnn(int /*device*/, void* /*stream*/, std::string* /*why*/) {
+  return std::make_unique<PretendedCudnn>();
+}
+
+}  // namespace plumbline::cuda
