@@ -73,10 +73,10 @@ step "operators" "$tests"
 step "operators again" env PLUMBLINE_TEST_SEED=1 "$tests"
 if [ -z "${SKIP_SANITIZER:-}" ] && command -v compute-sanitizer >/dev/null; then
   quick='Attention.F*:AttentionDropout.F*:Dropout.*:Norms.*:Embedding.*:CrossEntropy.L*:VocabularyParallel.*'
-  quick+=':Activations.*:Rope.*:Optimizer.*'
+  quick+=':Activations.*:Rope.*:Optimizer.*:Fp8.*'
   step "memcheck" timeout 240 compute-sanitizer --tool memcheck --error-exitcode 9 "$tests" --gtest_filter="$quick"
   step "racecheck" timeout 240 compute-sanitizer --tool racecheck --error-exitcode 9 "$tests" \
-    --gtest_filter='Attention.F*:AttentionDropout.F*:Norms.F*:Embedding.*'
+    --gtest_filter='Attention.F*:AttentionDropout.F*:Norms.F*:Embedding.*:Fp8.*'
 fi
 step "micro" "$bin/micro_cuda_operators"
 grep '^{' "$out/micro.log" >"$out/operators.jsonl" 2>/dev/null  # without the progress of the search
@@ -108,12 +108,13 @@ import json, sys
 for line in open(sys.argv[1]):
     row = json.loads(line)
     if "device" in row:
-        print(f'{row["device"]}: copy {row["copy_gb_per_s"]} GB/s, best gemm {row["best_gemm_tflops"]} TFLOP/s')
+        print(f'{row["device"]}: copy {row["copy_gb_per_s"]} GB/s, best gemm {row["best_gemm_tflops"]} TFLOP/s, '
+              f'in eight bits {row["best_fp8_gemm_tflops"]}')
     elif "gb_per_s" in row and not row.get("tflops"):
-        print(f'{row["operator"]:<28} {row["type"]:<5} {row["gb_per_s"]:>8} GB/s {row["share_of_copy"]:>6.0%} of copy')
+        print(f'{row["operator"]:<28} {row["type"]:<8} {row["gb_per_s"]:>8} GB/s {row["share_of_copy"]:>6.0%} of copy')
     else:
         searched = row.get("share_of_exhaustive")
-        print(f'{row["operator"]:<28} {row["type"]:<5} {row["tflops"]:>8} TFLOP/s {row["share_of_best_gemm"]:>6.0%} of best'
+        print(f'{row["operator"]:<28} {row["type"]:<8} {row["tflops"]:>8} TFLOP/s {row["share_of_best_gemm"]:>6.0%} of best'
               + ("" if searched is None else f', {searched:.1%} of the exhaustive search'
                  + ("" if row["exhaustive"] else f' (first {row["configurations_timed"]} configurations)')))
 PY

@@ -4,7 +4,8 @@ tests/gpu.sh runs it on a machine with a GPU.
 
     tests/gpu_ranks.py PLUMBLINE OUT.jsonl
 
-Every split of the work gives the single rank's loss (fp32 to 1e-4, bf16 to 3e-2), twice the same bits; a rank that
+Every split of the work gives the single rank's loss (fp32 to 1e-4, bf16 to 3e-2), twice the same bits; with linear
+layers in eight bits that of a single rank in bf16 (to 5e-2), twice the same bits, on a GPU that has FP8; a rank that
 stops is named within the watchdog's time; a rank over its memory budget says so. Ends with 1 when one does not.
 """
 import json
@@ -35,6 +36,16 @@ DROPOUT_SPLITS = [
     (1, 1, 1, {}), (1, 1, 1, {"recompute_granularity": "full", "recompute_num_layers": "1"}),
     (2, 1, 1, {"sequence_parallel": "true"}), (1, 2, 1, {"pipeline_schedule": "zb-h1"}), (1, 1, 2, {"zero_stage": "3"}),
     (1, 2, 1, {"vocab_parallel": "vocab-2"}),
+]
+
+
+FP8 = {"fp8_format": "hybrid"}
+FP8_SPLITS = [
+    (1, 1, 1, {}), (1, 1, 1, {"recompute_granularity": "full", "recompute_num_layers": "1"}), (2, 1, 1, {}),
+    (2, 1, 1, {"sequence_parallel": "true"}), (1, 2, 1, {}), (1, 2, 1, {"pipeline_schedule": "zb-h1"}),
+    (1, 2, 1, {"pipeline_schedule": "interleaved", "virtual_pipeline_chunks": "2"}), (1, 1, 2, {}),
+    (1, 1, 2, {"zero_stage": "1"}), (1, 1, 2, {"zero_stage": "3"}), (2, 1, 2, {"sequence_parallel": "true"}),
+    (1, 1, 1, {"fp8_format": "e4m3"}),
 ]
 
 
@@ -73,6 +84,33 @@ def check_splits(plumbline, config, out):
             out.write(json.dumps({"check": name, "loss": loss, "gpu": record["machine"]["gpu"]}) + "\n")
             if abs(loss - reference) > tolerance * abs(reference):
                 failures.append(f"{name}: loss {loss}, a single rank has {reference}")
+            if again["measurement"]["loss"] != loss:
+                failures.append(f"{name}: loss {loss}, and {again['measurement']['loss']} the second time")
+    return failures
+
+
+def check_fp8(plumbline, config, out):
+    failures = []
+    record, problem = run(plumbline, config, settings_of(1, 1, 1, {}, "bf16"))
+    if record is None:
+        return [f"a single rank in bf16: {problem}"]
+    reference = record["measurement"]["loss"]
+    for recipe in ("delayed", "tensorwise"):
+        for tensor, pipeline, data, more in FP8_SPLITS:
+            name = f"fp8 {recipe} tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
+            settings = settings_of(tensor, pipeline, data, {**FP8, "fp8_recipe": recipe, **more}, "bf16")
+            record, problem = run(plumbline, config, settings)
+            if record is None and "compute capability 8.9" in problem:
+                out.write(json.dumps({"check": "fp8", "skipped": problem}) + "\n")
+                return failures
+            again, _ = run(plumbline, config, settings)
+            if record is None or again is None:
+                failures.append(f"{name}: {problem}")
+                continue
+            loss = record["measurement"]["loss"]
+            out.write(json.dumps({"check": name, "loss": loss, "loss_in_bf16": reference}) + "\n")
+            if not abs(loss - reference) <= 5e-2 * abs(reference):
+                failures.append(f"{name}: loss {loss}, a single rank in bf16 has {reference}")
             if again["measurement"]["loss"] != loss:
                 failures.append(f"{name}: loss {loss}, and {again['measurement']['loss']} the second time")
     return failures
@@ -122,7 +160,8 @@ def rank_process(mark, rank):
 def check_watchdog(plumbline, config, out):
     mark = f"PLUMBLINE_TEST_MARK={os.getpid()}"
     environment = {**os.environ, "PLUMBLINE_NCCL_TIMEOUT": "5", "PLUMBLINE_TEST_MARK": str(os.getpid())}
-    settings = {**settings_of(1, 1, 2, {}, "fp32"), "steps": 100000}
+    # Tensor parallelism: nearly all of a step stands between two collectives.
+    settings = {**settings_of(2, 1, 1, {}, "fp32"), "steps": 100000}
     with subprocess.Popen(command(plumbline, config, settings), env=environment, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         pid = None
@@ -148,7 +187,7 @@ def check_watchdog(plumbline, config, out):
             except ProcessLookupError:
                 pass
     seconds = time.monotonic() - begin
-    named = "rank 1 has not come to it" in output
+    named = "rank 1 has not come to it" in output or "rank 1 has started it, but its process has not run" in output
     out.write(json.dumps({"check": "watchdog", "named": named, "seconds": round(seconds, 1)}) + "\n")
     return [] if named else [f"watchdog: rank 1 was not named: {output[-500:]}"]
 
@@ -198,7 +237,7 @@ def main():
             json.dump({"model": MODEL, "backend": "cuda", "hardware": "h100-sxm-80gb", "seq_length": 128,
                        "micro_batch_size": 1, "global_batch_size": 8, "warmup_steps": 1, "steps": 2}, file)
         failures = []
-        for check in (check_splits, check_dropout, check_device_memory, check_watchdog, check_budget):
+        for check in (check_splits, check_fp8, check_dropout, check_device_memory, check_watchdog, check_budget):
             failures += check(plumbline, config, out)
     for failure in failures:
         print(failure)
