@@ -7,7 +7,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <numeric>
+#include <thread>
 
 #include "core/error.hpp"
 #include "tests/core/pretended_gpu/streams.hpp"
@@ -245,10 +247,25 @@ TEST(NcclCommunicator, ARankThatStopsIsNamed) {
       said = error.what();
     }
     EXPECT_THAT(said,
-                HasSubstr("ncclAllReduce of the world group (number 1) in action 0OPT0: rank 1 has not come "
+                HasSubstr("ncclAllReduce of the world group (number 2) in action 0OPT0: rank 1 has not come "
                           "to it"));
   }
   EXPECT_THAT(pretended::devices_asked(), testing::Each(kDevice));
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+TEST(NcclCommunicator, ARankThatIsLateAtABarrierIsNamed) {
+  if (world() < 2) GTEST_SKIP() << "needs two ranks";
+  Rank rank(two_by(1, world()), Seconds{1});
+  rank.nccl.barrier(Group::world);
+  if (rank.nccl.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(3));
+  try {
+    rank.nccl.barrier(Group::world);
+    rank.nccl.progress();
+    EXPECT_EQ(rank.nccl.rank(), 1);
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("barrier of the world group (number 2): rank 1 has not come to it"));
+  }
   MPI_Barrier(MPI_COMM_WORLD);
 }
 

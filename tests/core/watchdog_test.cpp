@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <thread>
 
 #include "core/backends/mpi/mpi_header.hpp"
@@ -109,6 +110,25 @@ TEST(Watchdog, WhatABlockedLaneHoldsBackIsNotBlamed) {
   } else {
     EXPECT_THAT(failure,
                 HasSubstr("ncclAllReduce of the data group (number 1): all members have started it"));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+TEST(Watchdog, AProcessThatStopsInTheMiddleIsNamed) {
+  WaitBoard board(MPI_COMM_WORLD);
+  Pretended pretended;
+  auto watchdog = std::make_unique<Watchdog>(world_rank(), board, pretended.transport(),
+                                             WatchdogOptions{Seconds{3}, Seconds{0.01}});
+  const int lane = watchdog->add_lane("the data group", world_ranks());
+  watchdog->started(lane, "ncclAllReduce", std::make_shared<Flag>(false));
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (world_rank() == 1) {
+    watchdog.reset();  // as all threads of a stopped process
+  } else {
+    EXPECT_THAT(
+        failure_within(*watchdog, 100),
+        HasSubstr("ncclAllReduce of the data group (number 1): rank 1 has started it, but its process "
+                  "has not run for "));
   }
   MPI_Barrier(MPI_COMM_WORLD);
 }

@@ -85,7 +85,9 @@ void NcclCommunicator::all_reduce(Group group, Matrix buffer, ReduceOp op) {
   Lane* lane = lane_of(group);
   count(group, &GroupTraffic::all_reduced, buffer.bytes());
   if (lane == nullptr || buffer.empty()) return;
-  if (!on_device(buffer.data)) return control_.all_reduce(group, buffer, op);
+  if (!on_device(buffer.data)) {
+    return on_host(group, "all-reduce of host memory", [&] { control_.all_reduce(group, buffer, op); });
+  }
   on_compute_stream(group, *lane, "ncclAllReduce", all_reduce_call(buffer, op));
 }
 

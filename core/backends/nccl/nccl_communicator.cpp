@@ -224,8 +224,15 @@ void NcclCommunicator::progress() {
 
 void NcclCommunicator::barrier(Group group) {
   check_cuda(cudaStreamSynchronize(compute_), "cudaStreamSynchronize");
+  on_host(group, "barrier", [&] { control_.barrier(group); });
+}
+
+void NcclCommunicator::on_host(Group group, const char* name, const std::function<void()>& call) {
   watchdog_->check();
-  control_.barrier(group);
+  std::shared_ptr<EndEvent> end = ends_.take();
+  if (const Lane* lane = lane_of(group)) watchdog_->started(lane->number, name, end);
+  call();
+  end->record(compute_);
 }
 
 Seconds NcclCommunicator::take_tensor_time() {

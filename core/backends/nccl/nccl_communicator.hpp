@@ -71,7 +71,7 @@ class NcclCommunicator final : public Communicator {
   /// anything.
   Ticket start_all_reduce_after(Ticket before, std::function<void()> prepare, Group group, Matrix buffer,
                                 ReduceOp op) override;
-  /// Waits until the compute stream has finished, then for the others.
+  /// Waits until the compute stream has finished, then for the others, over MPI.
   void barrier(Group group) override;
   Ticket send(Matrix buffer, int to, int tag) override;
   Ticket receive(Matrix buffer, int from, int tag) override;
@@ -130,6 +130,8 @@ class NcclCommunicator final : public Communicator {
   /// Puts `call` into a stream of the lane; its end is recorded and watched.
   std::shared_ptr<EndEvent> enqueue(Lane& lane, cudaStream_t stream, const char* name, const Call& call);
   void on_compute_stream(Group group, Lane& lane, const char* name, const Call& call);
+  /// Makes a call of MPI under the eyes of the watchdog.
+  void on_host(Group group, const char* name, const std::function<void()>& call);
   /// Puts `call` into the lane's own stream, after what the compute stream holds now.
   Ticket start(Lane& lane, const char* name, const Call& call);
   Ticket open(Pending pending);

@@ -30,6 +30,7 @@ WaitBoard::WaitBoard(MPI_Comm world) {
             "MPI_Win_allocate_shared");
   mine_ = new (memory) BoardEntry();
   beat();
+  alive();
   int host_size = 0;
   check_mpi(MPI_Comm_size(host_, &host_size), "MPI_Comm_size");
   std::vector<int> world_ranks(static_cast<std::size_t>(host_size));
@@ -70,6 +71,10 @@ void WaitBoard::set_action(std::string_view action) {
 
 void WaitBoard::beat() {
   mine_->heartbeat_ns.store(monotonic_ns(), std::memory_order_relaxed);
+}
+
+void WaitBoard::alive() {
+  mine_->alive_ns.store(monotonic_ns(), std::memory_order_relaxed);
 }
 
 std::string action_of(const BoardEntry& entry) {

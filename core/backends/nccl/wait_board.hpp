@@ -19,6 +19,7 @@ constexpr int kBoardLanes = 64;
 /// One rank's lines. Plain atomics: written by one process, read by the others.
 struct BoardEntry {
   std::atomic<std::int64_t> heartbeat_ns{0};  // CLOCK_MONOTONIC when it last did anything
+  std::atomic<std::int64_t> alive_ns{0};      // when its watchdog last ran: stops with the process
   /// Identity of the lane's communicator (same number on all members), 0 = not in use; and operations that
   /// the rank has started in it.
   std::array<std::atomic<std::uint64_t>, kBoardLanes> lane{};
@@ -43,6 +44,7 @@ class WaitBoard {
 
   void set_action(std::string_view action);
   void beat();
+  void alive();
 
  private:
   MPI_Win window_ = MPI_WIN_NULL;

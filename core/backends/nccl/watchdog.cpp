@@ -15,11 +15,16 @@ namespace plumbline {
 namespace {
 
 constexpr double kGracePeriod = 10;  // seconds between abort() and give_up()
+constexpr double kSilence = 2;  // seconds without its watchdog after which a process is taken for stopped
 
 double monotonic_seconds() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+double seconds_since(const std::atomic<std::int64_t>& monotonic_ns) {
+  return monotonic_seconds() - static_cast<double>(monotonic_ns.load(std::memory_order_relaxed)) * 1e-9;
 }
 
 /// FNV-1a, so that all members number a lane alike without asking each other. Never 0.
@@ -117,7 +122,7 @@ bool Watchdog::drop_ended() {
   return any;
 }
 
-std::string Watchdog::describe(const Operation& operation) const {
+std::string Watchdog::describe(const Operation& operation, bool& explained) const {
   const Lane& lane = lanes_[static_cast<std::size_t>(operation.lane)];
   std::string text = fmt::format("{} of {} (number {})", operation.call, lane.name, operation.number);
   if (!operation.action.empty()) text += fmt::format(" in action {}", operation.action);
@@ -131,15 +136,20 @@ std::string Watchdog::describe(const Operation& operation) const {
       all_known = false;
       continue;
     }
-    if (reached->load(std::memory_order_acquire) >= operation.number) continue;
-    const std::string action = action_of(*entry);
-    const double quiet =
-        monotonic_seconds() - static_cast<double>(entry->heartbeat_ns.load(std::memory_order_relaxed)) * 1e-9;
-    late += fmt::format("{}rank {} has not come to it ({}, nothing new from it for {:.1f} s)",
-                        late.empty() ? "" : ", ", member,
-                        action.empty() ? "outside of any action" : "in action " + action, quiet);
+    const char* separator = late.empty() ? "" : ", ";
+    const double silent = seconds_since(entry->alive_ns);
+    if (reached->load(std::memory_order_acquire) < operation.number) {
+      const std::string action = action_of(*entry);
+      late += fmt::format("{}rank {} has not come to it ({}, nothing new from it for {:.1f} s)", separator,
+                          member, action.empty() ? "outside of any action" : "in action " + action,
+                          seconds_since(entry->heartbeat_ns));
+    } else if (silent > kSilence) {
+      late += fmt::format("{}rank {} has started it, but its process has not run for {:.1f} s", separator,
+                          member, silent);
+    }
   }
-  if (!late.empty()) return text + ": " + late;
+  explained = !late.empty();
+  if (explained) return text + ": " + late;
   return text + (all_known ? ": all members have started it" : ": its members on other hosts are not known");
 }
 
@@ -150,8 +160,9 @@ std::string Watchdog::stuck(double waited) const {
   std::set<int> seen;
   for (const Operation& operation : operations_) {
     if (!seen.insert(operation.lane).second) continue;
-    const std::string text = describe(operation);
-    std::string& list = text.find("has not come") != std::string::npos ? named : others;
+    bool explained = false;
+    const std::string text = describe(operation, explained);
+    std::string& list = explained ? named : others;
     list += (list.empty() ? "" : "; ") + text;
   }
   return fmt::format("rank {} has waited {:.1f} s for {}", rank_, waited, named.empty() ? others : named);
@@ -170,6 +181,7 @@ void Watchdog::watch() {
   while (!stop_) {
     wake_.wait_for(lock, std::chrono::duration<double>(options_.poll.value), [this] { return stop_; });
     if (stop_) return;
+    board_.alive();
     const double now = monotonic_seconds();
     if (!failure_.empty()) {
       if (noticed_ || now - failed_at < kGracePeriod) continue;

@@ -37,8 +37,8 @@ struct WatchedTransport {
 
 /// Operations enter in the order in which they were started in their lane (a communicator), and leave it in
 /// that order. When nothing has ended for the timeout although something is under way, or when the transport
-/// reports an error, the watchdog writes down which rank waits in which action for what and for whom, aborts
-/// the transport, and lets check() throw.
+/// reports an error, the watchdog writes down which rank waits in which action for what and for whom (who has
+/// not come to it, or whose process is stopped or gone), aborts the transport, and lets check() throw.
 class Watchdog {
  public:
   /// `board` must outlive it.
@@ -78,7 +78,8 @@ class Watchdog {
   void watch();
   /// Drops what has ended; true when anything has.
   bool drop_ended();
-  std::string describe(const Operation& operation) const;
+  /// The operation and whom it waits for; `explained` when somebody is to blame.
+  std::string describe(const Operation& operation, bool& explained) const;
   std::string stuck(double waited) const;
   void fail(const std::string& line);
 
