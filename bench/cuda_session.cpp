@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <optional>
+#include <string_view>
 
 #include "bench/cuda_backend.hpp"
 #include "bench/cuda_device.hpp"
@@ -34,6 +35,17 @@ WatchdogOptions watchdog_options() {
     throw InputError(fmt::format("{}: found \"{}\", expected seconds", kTimeoutVariable, text));
   }
   return options;
+}
+
+/// "first": matrix products take cuBLASLt's first choice, and a run gives the same bits as the one before;
+/// otherwise what is fastest here.
+constexpr const char* kGemmVariable = "PLUMBLINE_GEMM_CHOICE";
+
+GemmChoice gemm_choice() {
+  const char* text = std::getenv(kGemmVariable);
+  if (text == nullptr || std::string_view(text) == "timed") return GemmChoice::timed;
+  if (std::string_view(text) == "first") return GemmChoice::first;
+  throw InputError(fmt::format("{}: found \"{}\", expected first or timed", kGemmVariable, text));
 }
 
 /// Hardware queues of a process. Every message channel has a stream; streams that share a queue wait for one
@@ -72,7 +84,7 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   if (!files.trace.empty()) trace.emplace(control);
   const DevicePlace place(control.rank());
   DeviceMemoryWatch memory_watch(place);
-  const auto operators = memory_watch.open();
+  const auto operators = memory_watch.open(gemm_choice());
   NcclOptions options;
   options.compute = static_cast<cudaStream_t>(cuda_stream(*operators));
   options.channels = channels_of(schedule);

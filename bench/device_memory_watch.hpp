@@ -23,7 +23,7 @@ class DeviceMemoryWatch final : public StepObserver {
 
   /// Makes the context, then the operators, in turns with the ranks of the same device. Collective over the
   /// host.
-  std::unique_ptr<Operators> open();
+  std::unique_ptr<Operators> open(GemmChoice gemm_choice = GemmChoice::timed);
   /// `connect` makes the communicators and uses each. Collective over the host.
   void connect(const std::function<void()>& connect);
   /// The pool of the tensors, which is asked as long as steps are taken.
