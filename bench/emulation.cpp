@@ -8,12 +8,21 @@ namespace plumbline {
 namespace {
 
 /// The call in the terms of the time model. A GEMM is told by what is transposed: Y = X·Wᵀ, dX = dY·W and
-/// dW = dYᵀ·X with the token rows of X, Y and their gradients.
-OperatorCall operator_call(const EmulatedCall& call) {
+/// dW = dYᵀ·X with the token rows of X, Y and their gradients. In eight bits all are A·Bᵀ, and a weight's
+/// gradient is what accumulates.
+OperatorCall operator_call(const EmulatedCall& call, DType storage) {
   OperatorCall result;
   result.type = call.type;
   result.name = call.name.data();  // a literal of the operator list
-  if (call.name == "gemm") {
+  if (call.name == "gemm" && is_fp8(call.type)) {
+    result.kind = CallKind::gemm;
+    result.fp8 = true;
+    result.type = storage;
+    result.pass = call.accumulate ? GemmPass::weight_gradient : GemmPass::forward;
+    result.tokens = call.accumulate ? call.k : call.m;
+    result.out = call.accumulate ? call.m : call.n;
+    result.in = call.accumulate ? call.n : call.k;
+  } else if (call.name == "gemm") {
     result.kind = CallKind::gemm;
     result.pass = call.a_transposed   ? GemmPass::weight_gradient
                   : call.b_transposed ? GemmPass::forward
@@ -66,7 +75,9 @@ OperatorCall collective_call(const EmulatedCollective& call) {
 CallTime emulated_call_time(const RunConfig& config, const HardwareProfile& hardware) {
   Load load;
   load.beside_collectives = beside_collectives(config, hardware);
-  return [hardware, load](const EmulatedCall& call) { return time_of(operator_call(call), hardware, load); };
+  return [hardware, load, storage = config.precision](const EmulatedCall& call) {
+    return time_of(operator_call(call, storage), hardware, load);
+  };
 }
 
 EmulatedLinks emulated_links(const HardwareProfile& hardware, const Layout& layout) {

@@ -44,7 +44,9 @@ std::string default_cuda_profile_path() {
   return (std::filesystem::path(default_profile_path()).parent_path() / "profile-cuda.json").string();
 }
 
-HardwareProfile hardware_of(const RunConfig& config, std::string& note) {
+namespace {
+
+HardwareProfile chosen_hardware(const RunConfig& config, std::string& note) {
   if (!config.hardware.empty()) {
     HardwareProfile hardware = load_hardware(config.hardware);
     if (config.backend == Backend::emulated) hardware.processors = 0;
@@ -60,6 +62,18 @@ HardwareProfile hardware_of(const RunConfig& config, std::string& note) {
   return rough_guess();
 }
 
+}  // namespace
+
+HardwareProfile hardware_of(const RunConfig& config, std::string& note) {
+  HardwareProfile hardware = chosen_hardware(config, note);
+  if (config.fp8() && !hardware.measured_fp8()) {
+    note =
+        "the hardware profile has no times of 8-bit products, those of the storage type are taken: run "
+        "`plumbline calibrate` again";
+  }
+  return hardware;
+}
+
 Record start_record(const std::string& id, const RunConfig& config, Asked asked) {
   Record record;
   record.id = id;
@@ -73,6 +87,12 @@ Record start_record(const std::string& id, const RunConfig& config, Asked asked)
                  asked == Asked::prediction ? why_unpredictable(config) : why_unsupported(config)) {
     record.status = Status::unsupported;
     record.reason = *missing;
+  } else if (config.fp8()) {
+    std::string note;
+    if (const auto lacking = why_unpredictable(config, hardware_of(config, note))) {
+      record.status = Status::unsupported;
+      record.reason = *lacking;
+    }
   }
   return record;
 }

@@ -213,14 +213,25 @@ void peak_lines(Sheet& sheet, const Record& record, std::size_t rank) {
   }
 }
 
-/// MFU and HFU with the numbers they come from.
-void utilisation_lines(Sheet& sheet, const ThroughputReport& throughput, const char* who) {
+/// With linear layers in eight bits: whose peak utilisation is relative to.
+std::string of_storage_type(const Record& record) {
+  const auto value = [&](std::string_view name) {
+    const auto found = std::ranges::find(record.config, name, [](const auto& key) { return key.first; });
+    return found == record.config.end() ? std::string() : found->second;
+  };
+  const std::string format = value("fp8_format");
+  return format.empty() || format == "none" ? "" : fmt::format(" of {}", value("precision"));
+}
+
+/// MFU and HFU with the numbers they come from. `of`: behind the peak.
+void utilisation_lines(Sheet& sheet, const ThroughputReport& throughput, const char* who,
+                       const std::string& of) {
   const auto say = [&](const char* name, const char* what, double share) {
     if (std::isnan(share) || throughput.tokens_per_s_per_gpu <= 0) return;
     const double per_token = share * throughput.peak_tflops * 1e12 / throughput.tokens_per_s_per_gpu;
     sheet.say(fmt::format(
-        "{} {:.1f} % = {:.4g} {} FLOP/token x {:.4g} tokens/s per rank / {:.4g} TFLOP/s ({})", name,
-        100 * share, per_token, what, throughput.tokens_per_s_per_gpu, throughput.peak_tflops, who));
+        "{} {:.1f} % = {:.4g} {} FLOP/token x {:.4g} tokens/s per rank / {:.4g} TFLOP/s{} ({})", name,
+        100 * share, per_token, what, throughput.tokens_per_s_per_gpu, throughput.peak_tflops, of, who));
   };
   say("MFU", "model", throughput.mfu);
   say("HFU", "executed", throughput.hfu);
@@ -244,7 +255,7 @@ std::string side_by_side(const Record& record) {
   const bool timed = record.measurement && !std::isnan(record.measurement->time.step.value);
   const ThroughputReport& throughput =
       timed || !record.prediction ? record.measurement->throughput : record.prediction->throughput;
-  utilisation_lines(sheet, throughput, timed ? "measured" : "predicted");
+  utilisation_lines(sheet, throughput, timed ? "measured" : "predicted", of_storage_type(record));
   if (record.measurement) sheet.say(steps_line(*record.measurement));
   if (record.prediction && !record.prediction->fits) sheet.say("predicted not to fit the memory budget");
   if (record.status != Status::ok) sheet.say(fmt::format("{}: {}", name_of(record.status), record.reason));

@@ -26,7 +26,7 @@ bool operator==(const EmulatedCall& a, const EmulatedCall& b) {
                                         c.bytes};
   };
   return a.name == b.name && a.type == b.type && a.a_transposed == b.a_transposed &&
-         a.b_transposed == b.b_transposed && numbers(a) == numbers(b);
+         a.b_transposed == b.b_transposed && a.accumulate == b.accumulate && numbers(a) == numbers(b);
 }
 
 std::unique_ptr<Operators> make_emulated_operators(Pace& pace, CallTime time) {
@@ -49,7 +49,8 @@ void EmulatedOperators::synchronize() {
 }
 
 std::size_t EmulatedOperators::Hash::operator()(const EmulatedCall& call) const {
-  std::uint64_t hash = call.name.size() + (call.a_transposed ? 64 : 0) + (call.b_transposed ? 128 : 0);
+  std::uint64_t hash = call.name.size() + (call.a_transposed ? 64 : 0) + (call.b_transposed ? 128 : 0) +
+                       (call.accumulate ? 256 : 0);
   for (const std::int64_t value :
        {call.m, call.n, call.k, call.attention.seq, call.attention.heads, call.elements, call.bytes}) {
     hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15U;
@@ -96,6 +97,7 @@ void EmulatedOperators::gemm(const Gemm& gemm) {
   call.k = gemm.a_transposed ? a.rows : a.cols;
   call.a_transposed = gemm.a_transposed;
   call.b_transposed = gemm.b_transposed;
+  call.accumulate = gemm.accumulate;
   take(call);
 }
 

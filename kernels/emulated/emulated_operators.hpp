@@ -24,6 +24,7 @@ struct EmulatedCall {
   std::int64_t k = 0;
   bool a_transposed = false;
   bool b_transposed = false;
+  bool accumulate = false;
   AttentionShape attention{0, 0, 0, 0, 0};  // attention_forward, attention_backward
   std::int64_t elements = 0;                // everything else: of the largest matrix
   std::int64_t bytes = 0;                   // everything else: read and written
