@@ -6,54 +6,50 @@
 
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
-#include "kernels/cpu/fp8_lanes.hpp"
+#include "kernels/cpu/fp8_floats.hpp"
 
 namespace plumbline::cpu {
 namespace {
 
-// Absolute values are compared by their bits: as integers they have the order of the numbers, and NaN comes
-// last.
-constexpr std::uint32_t kMagnitude = 0x7FFFFFFF;
-
-PLUMBLINE_INLINE LaneBits larger(LaneBits magnitudes, Lanes v) {
-  const LaneBits other = (LaneBits)v & kMagnitude;
-  return other > magnitudes ? other : magnitudes;
+/// As an integer an absolute value has the order of the numbers, and NaN comes last.
+PLUMBLINE_INLINE std::int32_t magnitude_of(float value) {
+  return std::bit_cast<std::int32_t>(value) & 0x7FFFFFFF;
 }
 
-void accumulate_amax(const Matrix& amax, const std::uint32_t (&magnitudes)[kLanes]) {
+void accumulate_amax(const Matrix& amax, std::int32_t magnitude) {
   float& noted = *amax.as<float>();
-  const std::uint32_t found = *std::max_element(std::begin(magnitudes), std::end(magnitudes));
-  noted = std::bit_cast<float>(std::max(std::bit_cast<std::uint32_t>(noted) & kMagnitude, found));
+  noted = std::bit_cast<float>(std::max(magnitude_of(noted), magnitude));
 }
 
+/// The magnitude that is largest in x.
 template <class T>
-PLUMBLINE_MULTIVERSION void find_amax(Matrix x, std::uint32_t (&magnitudes)[kLanes]) {
-  LaneBits largest{};
+PLUMBLINE_MULTIVERSION std::int32_t find_amax(Matrix x) {
+  std::int32_t largest = 0;
   for (std::int64_t row = 0; row < x.rows; ++row) {
     const T* in = row_of<T>(x, row);
-    for_lanes(x.cols, [&] PLUMBLINE_LANES { largest = larger(largest, load(in + i, part)); });
+    for (std::int64_t i = 0; i < x.cols; ++i) largest = std::max(largest, magnitude_of(to_float(in[i])));
   }
-  std::memcpy(magnitudes, &largest, sizeof largest);
+  return largest;
 }
 
-/// y = what is nearest to x·scale, and the magnitudes of x, whether asked for or not: memory is what takes
-/// the time.
+/// y = what is nearest to x·scale. Returns the largest magnitude of x, whether asked for or not: memory is
+/// what takes the time.
 template <class T, class F>
-PLUMBLINE_MULTIVERSION void quantize(Matrix x, float scale, Matrix y, std::uint32_t (&magnitudes)[kLanes]) {
-  const Lanes limit = splat(static_cast<float>(largest_finite(F::kType)));
-  LaneBits largest{};
+PLUMBLINE_MULTIVERSION std::int32_t quantize(Matrix x, float scale, Matrix y) {
+  constexpr auto kLimit = static_cast<float>(largest_finite(F::kType));
+  std::int32_t largest = 0;
   for (std::int64_t row = 0; row < x.rows; ++row) {
-    const T* in = row_of<T>(x, row);
-    F* out = row_of<F>(y, row);
-    for_lanes(x.cols, [&] PLUMBLINE_LANES {
-      const Lanes value = load(in + i, part);
-      largest = larger(largest, value);
-      const Lanes scaled = value * scale;
-      const Lanes below = scaled > limit ? limit : scaled;  // a NaN is neither above nor below
-      store(out + i, below < -limit ? -limit : below, part);
-    });
+    const T* __restrict in = row_of<T>(x, row);
+    F* __restrict out = row_of<F>(y, row);
+    for (std::int64_t i = 0; i < x.cols; ++i) {
+      const float value = to_float(in[i]);
+      largest = std::max(largest, magnitude_of(value));
+      const float scaled = value * scale;
+      const float below = scaled > kLimit ? kLimit : scaled;  // a NaN is neither above nor below
+      out[i] = to_fp8<F>(below < -kLimit ? -kLimit : below);
+    }
   }
-  std::memcpy(magnitudes, &largest, sizeof largest);
+  return largest;
 }
 
 // Bytes are transposed in squares of sixteen: interleaving rows i and i + 8 four times over sends the byte at
@@ -101,20 +97,17 @@ void transpose_tile(const Matrix& x, std::int64_t first_row, std::int64_t rows, 
 
 void CpuOperators::fp8_amax(Matrix x, Matrix amax) {
   require_fp8_amax(x, amax);
-  with_type("fp8_amax", x.dtype, [&](auto type) {
-    std::uint32_t magnitudes[kLanes];
-    find_amax<decltype(type)>(flattened(x), magnitudes);
-    accumulate_amax(amax, magnitudes);
-  });
+  with_type("fp8_amax", x.dtype,
+            [&](auto type) { accumulate_amax(amax, find_amax<decltype(type)>(flattened(x))); });
 }
 
 void CpuOperators::fp8_scales(Matrix amaxes, double largest, int margin, Matrix scales) {
   require_fp8_scales(amaxes, largest, margin, scales);
   const auto target = static_cast<float>(std::ldexp(largest, -margin));
   for (std::int64_t col = 0; col < amaxes.cols; ++col) {
-    std::uint32_t found = 0;
+    std::int32_t found = 0;
     for (std::int64_t row = 0; row < amaxes.rows; ++row) {
-      found = std::max(found, std::bit_cast<std::uint32_t>(row_of<float>(amaxes, row)[col]) & kMagnitude);
+      found = std::max(found, magnitude_of(row_of<float>(amaxes, row)[col]));
     }
     const auto amax = std::bit_cast<float>(found);
     if (amax == 0 || !std::isfinite(amax)) continue;
@@ -130,9 +123,9 @@ void CpuOperators::fp8_quantize(Matrix x, Matrix scales, Matrix amax, Matrix y) 
   const Matrix to = x.contiguous() ? flattened(y) : y;
   with_type("fp8_quantize", x.dtype, [&](auto type) {
     with_fp8_type(y.dtype, [&](auto fp8_type) {
-      std::uint32_t magnitudes[kLanes];
-      quantize<decltype(type), decltype(fp8_type)>(from, *scales.as<float>(), to, magnitudes);
-      if (amax.data != nullptr) accumulate_amax(amax, magnitudes);
+      const std::int32_t largest =
+          quantize<decltype(type), decltype(fp8_type)>(from, *scales.as<float>(), to);
+      if (amax.data != nullptr) accumulate_amax(amax, largest);
     });
   });
 }

@@ -1,17 +1,24 @@
 // Products of 8-bit operands: both types are exact in bf16, whose products oneDNN has.
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
-#include "kernels/cpu/fp8_lanes.hpp"
+#include "kernels/cpu/fp8_floats.hpp"
 
 namespace plumbline::cpu {
 namespace {
 
+PLUMBLINE_INLINE void put(float value, float* to) {
+  *to = value;
+}
+PLUMBLINE_INLINE void put(float value, Bf16* to) {
+  to->bits = to_bf16(value);
+}
+
 template <class F, class T>
 PLUMBLINE_MULTIVERSION void widen(Matrix x, Matrix wide) {
   for (std::int64_t row = 0; row < x.rows; ++row) {
-    const F* in = row_of<F>(x, row);
-    T* out = row_of<T>(wide, row);
-    for_lanes(x.cols, [&] PLUMBLINE_LANES { store(out + i, load(in + i, part), part); });
+    const F* __restrict in = row_of<F>(x, row);
+    T* __restrict out = row_of<T>(wide, row);
+    for (std::int64_t i = 0; i < x.cols; ++i) put(to_float(in[i]), out + i);
   }
 }
 
