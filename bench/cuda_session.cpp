@@ -110,7 +110,7 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   run.training = training::train(config, schedule, *operators, communicator, control, std::move(memory),
                                  progress, &observers);
   run.device_memory = device_report(memory_watch, run.training, control);
-  if (trace) trace->write(schedule, files.trace + ".kernels.json");
+  if (trace) trace->write(schedule, files.trace + ".kernels.json", timeline.error());
   return run;
 }
 

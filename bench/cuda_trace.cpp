@@ -70,13 +70,15 @@ void CudaTrace::step_ends(Seconds origin, std::vector<Event>& events, Seconds& t
   events_ = events;
 }
 
-void CudaTrace::write(const Schedule& schedule, const std::string& path) {
+void CudaTrace::write(const Schedule& schedule, const std::string& path, Seconds device_error) {
   const Layout& layout = control_.layout();
   const Coordinates at = layout.coordinates(control_.rank());
   RankActivities mine;
   mine.pipeline_rank = at.pipeline;
   mine.first = first_;
   mine.last = read_clock();
+  mine.first.error += device_error;
+  mine.last.error += device_error;
   // The events' times are since the origin, on the common clock.
   const AlignedClock clock(mine.first, mine.last);
   const Seconds to_own = origin_ - (clock.to_common(mine.last.at) - mine.last.at);

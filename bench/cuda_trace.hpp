@@ -26,9 +26,9 @@ class CudaTrace final : public StepObserver {
   void step_ends(Seconds origin, std::vector<Event>& events, Seconds& tensor_communication) override;
 
   /// Writes the last step of every pipeline rank (tensor and data coordinate 0) as Chrome trace events, on
-  /// world rank 0. Throws Error when the ranks' times cannot be put on one clock, or records were lost.
-  /// Collective.
-  void write(const Schedule& schedule, const std::string& path);
+  /// world rank 0. `device_error` bounds the error of this rank's device times against its host's clock.
+  /// Throws Error when the ranks' times cannot be put on one clock, or records were lost. Collective.
+  void write(const Schedule& schedule, const std::string& path, Seconds device_error);
 
  private:
   ClockReading read_clock() const;

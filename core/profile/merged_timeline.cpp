@@ -43,7 +43,7 @@ void check_order(const MergedTimeline& timeline) {
       const auto found = sends.find(message_of(event.action));
       if (found == sends.end()) continue;
       const auto& [send, sender] = found->second;
-      if (event.end >= send->start) continue;
+      if (event.end + timeline.error >= send->start) continue;
       throw Error(fmt::format(
           "timelines cannot be merged: {} on rank {} ends {:.1f} us before {} on rank {} begins, and the "
           "clocks' error bound is {:.1f} us",

@@ -12,7 +12,7 @@ namespace plumbline {
 struct ClockReading {
   Seconds at;      // the rank's clock
   Seconds offset;  // common = own + offset
-  Seconds error;   // bound of the offset's error
+  Seconds error;   // bound of the error of times read off this clock, the offset's included
 };
 
 /// A rank's clock between two readings: the offset drifts linearly.
@@ -44,8 +44,9 @@ struct MergedTimeline {
   Seconds error;                      // bound of the difference between two ranks' times
 };
 
-/// Puts the ranks on the common clock. Throws Error when a receive ends before its send begins: then the
-/// clocks are not aligned, whatever their readings say, and the timeline would be wrong.
+/// Puts the ranks on the common clock. Throws Error when a receive ends before its send begins by more than
+/// the clocks' error: then they are not aligned, whatever their readings say, and the timeline would be
+/// wrong.
 MergedTimeline merge(std::vector<RankActivities> ranks, const Schedule& schedule);
 
 /// The timeline as Chrome trace events (chrome://tracing, Perfetto): a process per rank, a track for its

@@ -128,6 +128,10 @@ TEST(Merge, AReceiveBeforeItsSendIsRefused) {
   }
 }
 
+TEST(Merge, AReceiveMayEndBeforeItsSendByTheErrorOfTheClocks) {
+  EXPECT_NO_THROW(merge(two_ranks(2 - 4e-6, 40), two_stages()));
+}
+
 TEST(Merge, EveryRankMustBeThere) {
   std::vector<RankActivities> ranks = two_ranks(2.2, 0);
   ranks.pop_back();
