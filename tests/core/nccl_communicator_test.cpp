@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "core/error.hpp"
+#include "tests/core/pretended_gpu/shared_comm.hpp"
 #include "tests/core/pretended_gpu/streams.hpp"
 
 namespace plumbline {
@@ -177,6 +178,14 @@ TEST(NcclCommunicator, AReductionFollowsAGatherByItself) {
   rank.nccl.wait(broadcast);
   rank.nccl.barrier(Group::world);
   EXPECT_EQ(rank.nccl.traffic().of(Group::vocab_gradient).calls, n > 1 ? 1 : 0);
+  if (n == 1) return;
+  // They wait on the device beside the computation.
+  const auto& most = pretended::most_blocks();
+  EXPECT_EQ(most.at("the vocab_hidden group"), NcclOptions().message_ctas);
+  const std::string next = std::to_string((me + 1) % n);
+  EXPECT_EQ(most.at("messages from rank " + std::to_string(me) + " to rank " + next),
+            NcclOptions().message_ctas);
+  EXPECT_EQ(most.at("the world group"), NCCL_CONFIG_UNDEF_INT);
 }
 
 TEST(NcclCommunicator, MessagesCrossAndKeepTheirOrder) {

@@ -113,8 +113,8 @@ void NcclCommunicator::make_groups() {
       group_lanes_[static_cast<std::size_t>(i)] = same->get();
       continue;
     }
-    Lane& lane =
-        add_lane(shared_id(in.comm.get(), 0), fmt::format("the {} group", name_of(group)), in.ranks, 0);
+    Lane& lane = add_lane(shared_id(in.comm.get(), 0), fmt::format("the {} group", name_of(group)), in.ranks,
+                          group < Group::vocab_hidden ? 0 : message_ctas_);
     group_lanes_[static_cast<std::size_t>(i)] = &lane;
     lane.comm->run("ncclAllReduce", [&](ncclComm_t comm) {
       return ncclAllReduce(word.data(), word.data(), 1, ncclInt32, ncclSum, comm, lane.stream.get());

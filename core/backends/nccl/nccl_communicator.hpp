@@ -27,8 +27,9 @@ struct NcclOptions {
   cudaStream_t compute = nullptr;  // what the rank's operators work in
   std::vector<Channel> channels;   // between pipeline ranks, as channels_of() gives them; the same everywhere
   WatchdogOptions watchdog;
-  /// Thread blocks of one message. Several messages wait on the device at the same time, and all that wait
-  /// must fit beside the collectives.
+  /// Thread blocks of one message, and of one collective of a split vocabulary. Several of them wait on the
+  /// device at the same time, each block on a multiprocessor: all must fit beside the other collectives, and
+  /// should leave room for computation.
   int message_ctas = 8;
 };
 

@@ -6,12 +6,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 
 namespace plumbline::pretended {
 
 constexpr int kMostMembers = 8;
 constexpr std::size_t kChunk = std::size_t{64} << 10;
+
+/// The most thread blocks of this process's communicators, by name; NCCL_CONFIG_UNDEF_INT: as many as NCCL
+/// likes.
+std::map<std::string, int>& most_blocks();
 
 /// The shared memory of one communicator.
 struct Meeting {
