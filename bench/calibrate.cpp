@@ -63,7 +63,8 @@ class CalibrateProgress {
 
 std::vector<Cell> all_cells(DType type) {
   std::vector<Cell> cells = calibration::gemm_cells(type);
-  for (auto* more : {&calibration::attention_cells, &calibration::memory_bound_cells}) {
+  for (auto* more :
+       {&calibration::attention_cells, &calibration::memory_bound_cells, &calibration::fp8_cells}) {
     for (Cell& cell : (*more)(type)) cells.push_back(std::move(cell));
   }
   return cells;

@@ -80,7 +80,7 @@ std::vector<OperatorTimes> assemble(const std::vector<Cell>& cells, const std::v
       continue;
     }
     const bool gemm = cell.table == Table::gemm;
-    const GridAxes axes = gemm ? gemm_axes() : attention_axes();
+    const GridAxes axes = !gemm ? attention_axes() : cell.key == kFp8Products ? fp8_gemm_axes() : gemm_axes();
     Grid& grid = grid_of(gemm ? table.gemm : table.attention, cell.key, axes);
     entry(grid, place(axes.x, cell.at[0]), place(axes.y, cell.at[1]), place(axes.z, cell.at[2])) = seconds[i];
   }

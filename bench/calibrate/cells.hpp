@@ -36,11 +36,16 @@ struct GridAxes {
 };
 GridAxes gemm_axes();
 GridAxes attention_axes();
+GridAxes fp8_gemm_axes();
+/// The key of products in eight bits, with axes of their own.
+constexpr const char* kFp8Products = "forward.fp8";
 
 /// Cells whose operands fit the working set and the time that calibration has; the holes are filled from
 /// their neighbours (assemble.hpp).
 std::vector<Cell> gemm_cells(DType storage);
 std::vector<Cell> attention_cells(DType storage);
 std::vector<Cell> memory_bound_cells(DType storage);
+/// Of linear layers in eight bits, beside this storage type; none for the smallest working set.
+std::vector<Cell> fp8_cells(DType storage);
 
 }  // namespace plumbline::calibration

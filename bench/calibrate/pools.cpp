@@ -176,6 +176,16 @@ Rotation Pools::updated_fp32(std::int64_t rows, std::int64_t cols) {
   return rotate(outputs_, rows, cols, DType::fp32, copies_);
 }
 
+Matrix Pools::fresh_quantized(std::int64_t rows, std::int64_t cols) {
+  return fresh(small_inputs_, inputs_, rows, cols, DType::fp8_e4m3);
+}
+Rotation Pools::weights_quantized(std::int64_t rows, std::int64_t cols) {
+  return rotate(inputs_, rows, cols, DType::fp8_e4m3, copies_);
+}
+Rotation Pools::output_quantized(std::int64_t rows, std::int64_t cols) {
+  return activation(small_outputs_, outputs_, rows, cols, DType::fp8_e4m3);
+}
+
 Matrix Pools::scratch(std::int64_t elements) {
   return {small_outputs_.take(elements * 4), 1, elements, DType::fp32};
 }

@@ -81,6 +81,10 @@ class Pools {
   Matrix fresh_mask(std::int64_t rows, std::int64_t cols);
   Rotation saved_mask(std::int64_t rows, std::int64_t cols);
   Rotation mask(std::int64_t rows, std::int64_t cols);
+  /// In eight bits: as fresh(), as weights() and as output().
+  Matrix fresh_quantized(std::int64_t rows, std::int64_t cols);
+  Rotation weights_quantized(std::int64_t rows, std::int64_t cols);
+  Rotation output_quantized(std::int64_t rows, std::int64_t cols);
   /// Parts of one large tensor: weights that are read, parameters that are updated.
   Rotation weights(std::int64_t rows, std::int64_t cols);
   Rotation updated(std::int64_t rows, std::int64_t cols);

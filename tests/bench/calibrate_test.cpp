@@ -1,5 +1,6 @@
 // The parts of calibration that need no measuring: which cells there are, where their operands lie, how times
 // become tables.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -41,24 +42,29 @@ StageShape shape_of(DType type, bool gpt2) {
 TEST(Cells, CoverEveryOperatorOfATrainingStep) {
   std::set<std::string> known;
   for (const DType type : {DType::fp32, DType::bf16}) {
-    for (const auto& cells : {gemm_cells(type), attention_cells(type), memory_bound_cells(type)}) {
+    for (const auto& cells :
+         {gemm_cells(type), attention_cells(type), memory_bound_cells(type), fp8_cells(type)}) {
       for (const Cell& cell : cells) known.insert(cell.key);
     }
   }
-  for (const DType type : {DType::fp32, DType::bf16}) {
+  for (const DType storage : {DType::fp32, DType::bf16}) {
     for (const bool gpt2 : {false, true}) {
-      const StageShape shape = shape_of(type, gpt2);
+      StageShape shape = shape_of(storage, gpt2);
+      shape.fp8 = gpt2;
+      shape.fp8_tensorwise = gpt2;
       std::vector<OperatorCall> calls = forward_calls(shape);
       for (const auto& more :
            {backward_calls(shape), clear_calls(shape), update_calls(shape, Optimizer::adam, true),
-            update_calls(shape, Optimizer::sgd, true)}) {
+            update_calls(shape, Optimizer::sgd, true), fp8_weight_calls(shape)}) {
         calls.insert(calls.end(), more.begin(), more.end());
       }
       for (const OperatorCall& call : calls) {
-        const std::string name =
-            call.kind == CallKind::gemm ? std::string(plumbline::name_of(call.pass)) : call.name;
         if (call.kind != CallKind::gemm && call.kind != CallKind::memory_bound) continue;
-        EXPECT_EQ(known.count(name + "." + std::string(name_of(call.type))), 1U) << call.label;
+        if (call.name == std::string("fp8_scales")) continue;  // a few numbers
+        const std::string_view type = is_fp8(call.type) ? "fp8" : name_of(call.type);
+        const std::string name = fmt::format(
+            "{}.{}", call.kind == CallKind::gemm ? plumbline::name_of(call.pass) : call.name, type);
+        EXPECT_EQ(known.count(call.fp8 ? kFp8Products : name), 1U) << call.label;
       }
     }
   }
@@ -68,7 +74,8 @@ TEST(Cells, EveryOneFindsItsOperands) {
   const auto operators = make_cpu_operators();
   for (const DType type : {DType::fp32, DType::bf16}) {
     Pools pools(type);
-    for (const auto& cells : {gemm_cells(type), attention_cells(type), memory_bound_cells(type)}) {
+    for (const auto& cells :
+         {gemm_cells(type), attention_cells(type), memory_bound_cells(type), fp8_cells(type)}) {
       for (const Cell& cell : cells) {
         EXPECT_NO_THROW(cell.prepare(*operators, pools))
             << cell.key << " " << cell.at[0] << " working set " << cell.working_set;
@@ -149,6 +156,25 @@ TEST(Assemble, DroppingAttentionFollowsAttention) {
       EXPECT_NEAR(drops.seconds[i] / plain.seconds[i], 1.5, 1e-9) << pass << " " << i;
     }
   }
+}
+
+// 1 ms per 2^30 products in memory, half of that in the shared cache: a grid of its own, nowhere a hole.
+TEST(Assemble, EightBitProductsHaveAGridOfTheirOwn) {
+  const std::vector<Cell> cells = fp8_cells(DType::bf16);
+  std::vector<double> seconds;
+  for (const Cell& cell : cells) {
+    seconds.push_back(cell.at[0] * cell.at[1] * cell.at[2] * 1e-12 * static_cast<double>(cell.working_set));
+  }
+  const auto tables = assemble(cells, seconds);
+  EXPECT_EQ(tables[0].gemm.count(kFp8Products), 0U);
+  for (const std::size_t set : {1U, 2U}) {
+    const Grid& grid = tables[set].gemm.at(kFp8Products);
+    EXPECT_NEAR(grid.at(256, 1024, 64).value, 256.0 * 1024 * 64 * 1e-12 * set, 1e-15);
+    for (const double time : grid.seconds) EXPECT_FALSE(std::isnan(time));
+    EXPECT_EQ(tables[set].memory_bound.count("fp8_transpose.fp8"), 1U);
+  }
+  EXPECT_EQ(best_gemm_rate(tables, DType::bf16).value, 0) << "the peak is the storage type's";
+  EXPECT_EQ(fp8_cells(DType::fp32).size(), 2U * 4 * 2) << "quantizing and largest values only";
 }
 
 TEST(Assemble, MergeKeepsBothTypes) {
