@@ -42,6 +42,10 @@ void DeviceMemoryWatch::connect(const std::function<void()>& connect) {
   place_.meet();
 }
 
+void DeviceMemoryWatch::step_begins(int /*index*/) {
+  forget_library_pool_peak(place_.device());
+}
+
 void DeviceMemoryWatch::step_ends(Seconds /*origin*/, std::vector<Event>& /*events*/,
                                   Seconds& /*tensor_communication*/) {
   readings_.last = read();

@@ -28,8 +28,8 @@ struct DeviceReadings {
   DeviceReading alone;      // everybody has come so far
   DeviceReading connected;  // everybody's communicators are made and have been used
   DeviceReading last;       // after the last step; everybody has done it
-  Bytes most_tensor_pool;   // the largest each pool ever was
-  Bytes most_library_pool;
+  Bytes most_tensor_pool;   // the largest it ever was
+  Bytes most_library_pool;  // the largest it was in the last step
   Bytes device;             // memory of the device
   std::int32_t host = 0;    // of the ranks with the same host and device, all share one
   std::int32_t number = 0;  // the device's among those of the host

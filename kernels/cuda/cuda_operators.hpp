@@ -59,6 +59,8 @@ struct DevicePoolUse {
 DevicePoolUse device_pool_use(const MemorySource& memory);
 /// The device's default pool, which the workspace of cuBLASLt and the operators' scratch come from.
 DevicePoolUse library_pool_use(int device);
+/// From now on its most_reserved counts anew.
+void forget_library_pool_peak(int device);
 
 /// What the device says of its memory, all processes together.
 struct DeviceMemoryUse {

@@ -83,6 +83,13 @@ DevicePoolUse library_pool_use(int device) {
   return use_of(pool);
 }
 
+void forget_library_pool_peak(int device) {
+  cudaMemPool_t pool = nullptr;
+  PLUMBLINE_CUDA(cudaDeviceGetDefaultMemPool(&pool, device));
+  std::uint64_t none = 0;
+  PLUMBLINE_CUDA(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReservedMemHigh, &none));
+}
+
 int cuda_devices() {
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
