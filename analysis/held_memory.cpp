@@ -26,7 +26,39 @@ HeldQuantized held_quantized(std::span<const StageShape> stages) {
 
 }  // namespace
 
+namespace {
+
+std::int64_t padded(std::int64_t x, std::int64_t multiple) {
+  return (x + multiple - 1) / multiple * multiple;
+}
+
+/// The largest divisor of `whole` that is at most `bound`, or 1.
+std::int64_t divisor_below(std::int64_t whole, std::int64_t bound) {
+  for (std::int64_t part = std::min(whole, bound); part > 1; --part) {
+    if (whole % part == 0) return part;
+  }
+  return 1;
+}
+
+/// Of the CUDA operators: kernels/README.md.
+std::int64_t cuda_attention_scratch(const StageShape& s) {
+  const std::int64_t statistics = s.batch * s.heads * s.seq;
+  if (s.type == DType::fp32 || s.seq == 1 || s.head_dim % 8 != 0 || s.head_dim > 256) return statistics;
+  const std::int64_t shared_by = s.heads / s.kv_heads;
+  const std::int64_t of_group = shared_by * 2 * padded(s.seq, 64) * padded(s.seq, 128);
+  if (of_group > kGiB.value) return std::max<std::int64_t>(statistics, 512);
+  const std::int64_t groups = (kMiB * 256).value / of_group;
+  std::int64_t in_slice = divisor_below(s.kv_heads, groups);
+  if (in_slice == s.kv_heads) in_slice *= divisor_below(s.batch, groups / s.kv_heads);
+  const std::int64_t rows = in_slice * shared_by * s.seq;
+  const std::int64_t whole_heads = shared_by > 1 ? 4 * rows * s.head_dim : 0;
+  return std::max(statistics, (in_slice * of_group + 4 * rows + whole_heads + 2048) / 4);
+}
+
+}  // namespace
+
 std::int64_t attention_scratch_elements(const StageShape& s) {
+  if (s.cuda) return cuda_attention_scratch(s);
   const std::int64_t rows = std::min<std::int64_t>(128, s.seq);
   return 2 * rows * s.seq + 4 * s.seq * s.head_dim + 3 * rows * s.head_dim + rows;
 }

@@ -53,6 +53,7 @@ StageShape common_shape(const RunConfig& config) {
   shape.linear_bias = model.linear_bias;
   shape.shared_kv = model.kv_heads < t;
   shape.unfused_attention = config.attention_backend == AttentionBackend::unfused;
+  shape.cuda = config.backend == Backend::cuda;
   shape.hidden_dropout = config.hidden_dropout > 0;
   shape.attention_dropout = config.attention_dropout > 0;
   shape.loss_in_fp32 = config.loss_in_fp32();

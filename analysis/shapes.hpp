@@ -68,6 +68,7 @@ struct StageShape {
   bool shared_kv = false;          // fewer key/value heads than tensor ranks
   bool sequence_parallel = false;  // in effect: t > 1
   bool unfused_attention = false;
+  bool cuda = false;               // backend cuda, whose attention has a scratch of another size
   bool hidden_dropout = false;     // p_h > 0: masks are kept (bench/training/dropout.md)
   bool attention_dropout = false;  // p_a > 0
   bool loss_in_fp32 = false;       // the loss works on an fp32 copy of 16-bit logits

@@ -7,7 +7,7 @@
 #
 # --build           where the program was built (default: build/release)
 # --program=FILE    also pack this program of the build, named below its folder
-# --cuda-libraries  also pack CUDA's run time, cuBLASLt, NCCL and CUPTI (some 900 MB). Without, the bundle looks for
+# --cuda-libraries  also pack CUDA's run time, cuBLASLt, cuDNN, NCCL and CUPTI (some 1.5 GB). Without, the bundle looks for
 #                   them on the host: in $PLUMBLINE_CUDA_LIBRARIES (folders separated by colons), where the loader
 #                   finds them, in /usr/local/cuda, and in the packages of the host's python3 (nvidia-*).
 # --tar             also write the folder as an archive
@@ -74,6 +74,14 @@ for program in "${programs[@]}"; do
   cp "$build/$program" "$out/bin/"
   pack_libraries_of "$build/$program"
 done
+
+# cuDNN is loaded by name, and so are its parts and NVRTC: ldd sees none of them. They lie beside cuBLASLt.
+if $cuda_libraries && [ -x "$build/bench/plumbline-cuda" ]; then
+  cublas=$(needs "$build/bench/plumbline-cuda" | awk '$1 ~ /^libcublasLt/ { print $2 }')
+  for path in "$(dirname "${cublas:-/}")"/lib{cudnn*.so.9,nvrtc.so.*,nvrtc-builtins.so.*}; do
+    [ -e "$path" ] && cp -L "$path" "$out/lib/"
+  done
+fi
 
 # Open MPI: the launcher under both its names, the daemon, the texts of its messages, and those plugins that do not
 # drag in a network's own libraries (the program asks for shared memory and sockets).

@@ -8,13 +8,15 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+source bench/setup.sh
 bundle=build/gpu-bundle
 build=build/gpu
 programs=(tests/kernels/cuda/cuda_operators_test bench/micro/micro_cuda_operators
-  bench/micro/micro_cuda_collectives)
+  bench/micro/micro_cuda_attention bench/micro/micro_cuda_collectives)
 
 if [ "${1:-}" = --pack ]; then
   set -e
+  plumbline_cudnn_frontend
   cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
   cmake --build "$build" --target plumbline plumbline_cuda_program "${programs[@]##*/}"
   exec bench/bundle.sh "$bundle" --build "$build" "${programs[@]/#/--program=}"
@@ -52,12 +54,17 @@ step() {
 } >"$out/machine.txt" 2>&1
 
 if [ -d "$bundle" ]; then
-  cublas=$(find /usr/local /opt /usr/lib -name 'libcublasLt.so.13' 2>/dev/null | head -1)
-  export LD_LIBRARY_PATH=$PWD/$bundle/lib:$(dirname "${cublas:-/usr/local/cuda/lib64/x}"):${LD_LIBRARY_PATH:-}
+  host=''
+  for library in libcublasLt.so.13 libcudnn.so.9; do
+    found=$(find /usr/local /opt /usr/lib -name "$library" 2>/dev/null | head -1)
+    host+=:$(dirname "${found:-/usr/local/cuda/lib64/x}")
+  done
+  export LD_LIBRARY_PATH=$PWD/$bundle/lib$host:${LD_LIBRARY_PATH:-}
   export OPAL_PREFIX=$PWD/$bundle PMIX_PREFIX=$PWD/$bundle/pmix PATH=$PWD/$bundle/bin:$PATH
   bin=$bundle/bin
   plumbline=$bundle/plumbline
 else
+  plumbline_cudnn_frontend
   step "configure" cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CUDA_ARCHITECTURES=90
   [ ${#failed[@]} -eq 0 ] || exit 1
   step "build" cmake --build "$build"
@@ -80,6 +87,7 @@ if [ -z "${SKIP_SANITIZER:-}" ] && command -v compute-sanitizer >/dev/null; then
 fi
 step "micro" "$bin/micro_cuda_operators"
 grep '^{' "$out/micro.log" >"$out/operators.jsonl" 2>/dev/null  # without the progress of the search
+step "attention" "$bin/micro_cuda_attention"  # cuDNN's kernels beside the own
 # A rank per GPU; several on one where there is but one: then only the results are of interest.
 gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
 step "collectives" "$bin/micro_cuda_collectives" $((gpus > 1 ? gpus : 2))

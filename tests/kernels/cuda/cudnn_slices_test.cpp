@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 
+#include "analysis/held_memory.hpp"
 #include "kernels/cuda/cudnn_attention.hpp"
 #include "kernels/cuda/cudnn_slices.hpp"
 
@@ -227,6 +228,27 @@ TEST(CudnnSlices, ScratchIsTheFormula) {
     AttentionShape drops = shape;
     drops.dropout.probability = 0.5;
     EXPECT_EQ(attention_scratch_elements(drops, type), elements);
+  }
+}
+
+TEST(CudnnSlices, ScratchIsWhatThePredictionSays) {
+  std::mt19937 random(11);
+  const auto pick = [&](std::initializer_list<std::int64_t> of) {
+    return *(of.begin() + random() % of.size());
+  };
+  for (int i = 0; i < 300; ++i) {
+    StageShape predicted;
+    predicted.cuda = true;
+    predicted.type = i % 5 == 0 ? DType::fp32 : i % 5 == 1 ? DType::fp16 : DType::bf16;
+    predicted.batch = pick({1, 2, 3, 6, 8});
+    predicted.seq = pick({1, 2, 100, 1000, 1024, 4096, 8192, 16384, 32768});
+    predicted.kv_heads = pick({1, 2, 3, 8, 12});
+    predicted.heads = predicted.kv_heads * pick({1, 2, 4, 7});
+    predicted.head_dim = pick({8, 20, 64, 128, 256, 264});
+    const AttentionShape shape{predicted.batch, predicted.seq, predicted.heads, predicted.kv_heads,
+                               predicted.head_dim};
+    EXPECT_EQ(attention_scratch_elements(shape, predicted.type), attention_scratch_elements(predicted))
+        << shape.batch << " x " << shape.seq << ", heads " << shape.heads << "/" << shape.kv_heads;
   }
 }
 

@@ -1,0 +1,116 @@
+// Attention on the first GPU by cuDNN and by the own kernels, at shapes of real layers: FLOPs per second, and
+// the share of cuDNN's rate that the own kernels reach. One JSON object a line on stdout; exit code 0 with a
+// message where there is no GPU. Times are medians between two events of the stream. Where cuDNN does not
+// take a shape, both rows are the own kernels'.
+//   micro_cuda_attention
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "bench/micro/operator_cases.hpp"
+#include "core/error.hpp"
+#include "kernels/cuda/cuda_operators.hpp"
+#include "kernels/cuda/cudnn_plan.hpp"
+#include "kernels/cuda/matmul_plan.hpp"
+
+namespace plumbline {
+namespace {
+
+struct Layer {
+  const char* model;
+  std::int64_t batch, seq, heads, kv_heads, head_dim;
+};
+constexpr Layer kLayers[] = {
+    {"gpt2", 16, 1024, 12, 12, 64},         {"qwen2.5-0.5b", 8, 4096, 14, 2, 64},
+    {"llama-3.1-8b", 16, 1024, 32, 8, 128}, {"llama-3.1-8b", 4, 4096, 32, 8, 128},
+    {"llama-3.1-8b", 2, 8192, 32, 8, 128},
+};
+constexpr std::array<const char*, 2> kCalls = {"attention_forward", "attention_backward"};
+
+double median_seconds(cuda::Stopwatch& watch, const std::function<void()>& call) {
+  for (int i = 0; i < 3; ++i) call();
+  std::vector<double> times(20);
+  for (double& time : times) {
+    watch.start();
+    call();
+    time = watch.stop();
+  }
+  std::nth_element(times.begin(), times.begin() + 10, times.end());
+  return times[10];
+}
+
+/// Seconds of forward and backward, and their FLOPs.
+struct Rates {
+  std::array<double, 2> seconds{};
+  std::array<double, 2> flops{};
+};
+
+Rates measure(const Layer& layer, bool cudnn) {
+  CudaOptions options;
+  options.cudnn_attention = cudnn;
+  const std::unique_ptr<Operators> operators = make_cuda_operators(options);
+  const std::unique_ptr<MemorySource> memory = device_memory(*operators);
+  cuda::Stopwatch watch(static_cast<cudaStream_t>(cuda_stream(*operators)));
+  OperatorShape shape;
+  shape.batch = layer.batch;
+  shape.seq = layer.seq;
+  shape.heads = layer.heads;
+  shape.kv_heads = layer.kv_heads;
+  shape.head_dim = layer.head_dim;
+  shape.hidden = shape.ffn = shape.vocab = 64;  // of operators that are not measured here
+  shape.parameters = 1024;
+  shape.type = DType::bf16;
+  Rates rates;
+  for (const OperatorCase& operation : operator_cases(*operators, shape, memory.get())) {
+    const auto* call = std::find(kCalls.begin(), kCalls.end(), operation.name);
+    if (call == kCalls.end()) continue;
+    const auto i = static_cast<std::size_t>(call - kCalls.begin());
+    rates.seconds[i] = median_seconds(watch, operation.run);
+    rates.flops[i] = operation.flops.value;
+  }
+  return rates;
+}
+
+int run() {
+  if (cuda_devices() == 0) {
+    fmt::print("no CUDA device: nothing was measured\n");
+    return 0;
+  }
+  std::string why;
+  const std::unique_ptr<cuda::Cudnn> library = cuda::open_cudnn(0, nullptr, &why);
+  fmt::print("{{\"device\": \"{}\", \"cudnn\": \"{}\"}}\n", cuda_device_name(0),
+             library == nullptr ? "no" : library->version());
+  if (library == nullptr) fmt::print(stderr, "no cuDNN: {}\n", why);
+  for (const Layer& layer : kLayers) {
+    const Rates cudnn = measure(layer, true);
+    const Rates own = measure(layer, false);
+    for (std::size_t i = 0; i < kCalls.size(); ++i) {
+      for (const Rates* by : {&cudnn, &own}) {
+        fmt::print(
+            "{{\"operator\": \"{}\", \"by\": \"{}\", \"model\": \"{}\", \"type\": \"bf16\", \"batch\": {}, "
+            "\"seq\": {}, \"heads\": {}, \"kv_heads\": {}, \"head_dim\": {}, \"seconds\": {:.4e}, "
+            "\"tflops\": {:.1f}, \"share_of_cudnn\": {:.3f}}}\n",
+            kCalls[i], by == &own ? "own" : "cudnn", layer.model, layer.batch, layer.seq, layer.heads,
+            layer.kv_heads, layer.head_dim, by->seconds[i], by->flops[i] / by->seconds[i] * 1e-12,
+            cudnn.seconds[i] / by->seconds[i]);
+      }
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace plumbline
+
+int main() {
+  try {
+    return plumbline::run();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}

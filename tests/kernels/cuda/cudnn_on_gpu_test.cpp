@@ -1,0 +1,84 @@
+// On a GPU: attention by cuDNN against the own kernels and the CPU, the same bits every time.
+#include <fmt/format.h>
+
+#include "kernels/cpu/cpu_operators.hpp"
+#include "kernels/cuda/cuda_operators.hpp"
+#include "kernels/cuda/cudnn_plan.hpp"
+#include "kernels/cuda/cudnn_slices.hpp"
+#include "tests/kernels/cuda/staged_operators.hpp"
+#include "tests/kernels/operator_test.hpp"
+
+namespace plumbline::test {
+namespace {
+
+struct Results {
+  Guarded out, lse, dqkv;
+};
+
+/// Forward and backward over slices of one (T, q + 2k) matrix.
+Results attend(Operators& op, const AttentionShape& s, const Guarded& qkv, const Guarded& dout) {
+  const DType type = qkv.matrix().dtype;
+  const std::int64_t q = s.heads * s.head_dim;
+  const std::int64_t k = s.kv_heads * s.head_dim;
+  Results r{Guarded(s.batch * s.seq, q, type), Guarded(s.batch * s.heads, s.seq, DType::fp32),
+            Guarded(s.batch * s.seq, q + 2 * k, type, 8)};
+  const Guarded scratch = random_matrix(1, op.attention_scratch(s, type), DType::fp32);
+  const auto part = [&](const Guarded& x, int i) {
+    return i == 0 ? x.matrix().columns(0, q) : x.matrix().columns(q + (i - 1) * k, k);
+  };
+  op.attention_forward(s, part(qkv, 0), part(qkv, 1), part(qkv, 2), r.out, r.lse, scratch);
+  op.attention_backward(s, part(qkv, 0), part(qkv, 1), part(qkv, 2), r.out, r.lse, dout, part(r.dqkv, 0),
+                        part(r.dqkv, 1), part(r.dqkv, 2), scratch);
+  EXPECT_TRUE(r.out.intact() && r.lse.intact() && r.dqkv.intact() && scratch.intact());
+  return r;
+}
+
+std::unique_ptr<Operators> own_kernels() {
+  CudaOptions options;
+  options.cudnn_attention = false;
+  std::unique_ptr<Operators> device = make_cuda_operators(options);
+  std::unique_ptr<MemorySource> memory = device_memory(*device);
+  return stage(std::move(device), std::move(memory));
+}
+
+TEST(CudnnOnGpu, AgreesWithTheOwnKernelsAndTheCpu) {
+  std::string why;
+  const std::unique_ptr<cuda::Cudnn> library = cuda::open_cudnn(0, nullptr, &why);
+  if (library == nullptr) GTEST_SKIP() << "no cuDNN: " << why;
+  const std::unique_ptr<Operators> own = own_kernels();
+  const std::unique_ptr<Operators> cpu = make_cpu_operators();
+  constexpr AttentionShape kShapes[] = {
+      {2, 333, 6, 2, 64}, {1, 1024, 4, 2, 128}, {3, 2, 2, 1, 8},       {1, 97, 3, 1, 72},
+      {2, 257, 4, 4, 40}, {1, 129, 2, 1, 128},  {2, 2048, 24, 24, 64},  // in slices
+  };
+  for (const DType type : {DType::bf16, DType::fp16}) {
+    for (const AttentionShape& s : kShapes) {
+      const std::string what = fmt::format("{} batch {} seq {} heads {}/{} of {}", name_of(type), s.batch,
+                                           s.seq, s.heads, s.kv_heads, s.head_dim);
+      cuda::CudnnGraph graph{false, type, s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, {}};
+      graph.strides.fill((s.heads + 2 * s.kv_heads) * s.head_dim);
+      graph.strides[cuda::kOut] = s.heads * s.head_dim;
+      ASSERT_NE(library->plan(graph, &why), nullptr) << what << ": " << why;
+      const Guarded qkv = random_matrix(s.batch * s.seq, (s.heads + 2 * s.kv_heads) * s.head_dim, type);
+      const Guarded dout = random_matrix(s.batch * s.seq, s.heads * s.head_dim, type);
+      const Results found = attend(operators(), s, qkv, dout);
+      const Results again = attend(operators(), s, qkv, dout);
+      EXPECT_EQ(found.out.bytes(), again.out.bytes()) << what << " out twice";
+      EXPECT_EQ(found.lse.bytes(), again.lse.bytes()) << what << " lse twice";
+      EXPECT_EQ(found.dqkv.bytes(), again.dqkv.bytes()) << what << " gradients twice";
+      const bool quick = s.seq < 2048;
+      for (Operators* other : {own.get(), quick ? cpu.get() : nullptr}) {
+        if (other == nullptr) continue;
+        const Results expected = attend(*other, s, qkv, dout);
+        const std::string against = what + (other == own.get() ? " own" : " cpu");
+        // Both sides round to the storage type, some on the way, too.
+        expect_close(found.out, expected.out.read(), 2e-4, against + " out");
+        expect_close(found.lse, expected.lse.read(), 1e-9, against + " lse");
+        expect_close(found.dqkv, expected.dqkv.read(), 2e-4, against + " gradients");
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::test
