@@ -302,5 +302,24 @@ TEST(NcclCommunicator, AMessageThatNeverComesHoldsNothingBackForEver) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
+TEST(NcclCommunicator, AnErrorDoesNotWaitForWhatNeverComes) {
+  if (world() < 2) GTEST_SKIP() << "needs two ranks";
+  const DeviceStream compute;
+  OnDevice<int> word(1);
+  OnDevice<float> norm(1, 1.0F);
+  const auto fail = [&] {
+    Rank rank(two_by(1, world()), Seconds{300}, compute.get());
+    rank.nccl.barrier(Group::world);
+    if (rank.nccl.rank() != 1) {
+      Ticket message = rank.nccl.receive(word.matrix(), 1, 0);
+      rank.nccl.wait(message);
+      rank.nccl.start_all_reduce(Group::world, norm.matrix(), ReduceOp::sum);
+    }
+    throw OutOfMemory("in the middle");
+  };
+  EXPECT_THROW(fail(), OutOfMemory);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 }  // namespace
 }  // namespace plumbline

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <thread>
 #include <utility>
 
@@ -86,7 +87,9 @@ NcclCommunicator::NcclCommunicator(const Layout& layout, MpiCommunicator& contro
   for (const auto& lane : lanes_) lane->number = watchdog_->add_lane(lane->comm->name(), lane->members);
 }
 
-NcclCommunicator::~NcclCommunicator() = default;
+NcclCommunicator::~NcclCommunicator() {
+  if (std::uncaught_exceptions() > 0) abort();
+}
 
 NcclCommunicator::Lane& NcclCommunicator::add_lane(const ncclUniqueId& id, const std::string& name,
                                                    const std::vector<int>& members, int max_ctas) {
