@@ -64,11 +64,12 @@ double modern_activation_bytes(const ModernLayer& layer, Recompute recompute) {
   if (recompute == Recompute::full) return rows * e * layer.hidden;
   // Two norm outputs, the middle and the output of the layer, two fp32 statistics and two masks.
   const double masks = layer.hidden_dropout ? 2 * layer.hidden : 0;
-  const double stream = rows * (4 * e * layer.hidden + 8 + masks);
+  const double read = layer.fp8 ? 1 : e;  // bytes of an element that a product reads
+  const double stream = rows * (2 * (e + read) * layer.hidden + 8 + masks);
   const double attention = e * layer.query_width + 4 * layer.heads;
   const double kept_attention = recompute == Recompute::selective ? 0 : attention;
   const double qkv = e * (layer.query_width + 2 * layer.kv_width);
-  return stream + layer.tokens * (qkv + kept_attention + e * 3 * layer.ffn) / layer.tensor;
+  return stream + layer.tokens * (qkv + kept_attention + (2 * e + read) * layer.ffn) / layer.tensor;
 }
 
 }  // namespace plumbline

@@ -63,12 +63,14 @@ struct ModernLayer {
   double tensor = 1;
   bool sequence_parallel = false;
   bool hidden_dropout = false;
+  bool fp8 = false;
 };
 /// Bytes one modern layer keeps, derived from bench/training/README.md for a layer that owns its output: with
 /// 16-bit storage 8h + 4·a·d + 4·k·d + 6F + 4a + 8 per token, 8 being the two fp32 norm statistics, and with
 /// dropout 2h for its masks. 8h, 8 and the masks are cut over tensor ranks by sequence parallelism, the rest
 /// by tensor parallelism. Selective recomputation drops the attention's output and its log-sum-exp, full
-/// keeps the input.
+/// keeps the input. With fp8 the norms' and the activation's outputs have one byte per element: 6h + … + 5F
+/// (bench/training/fp8.md; the 36 bytes of tensorwise scales are left out).
 double modern_activation_bytes(const ModernLayer& layer, Recompute recompute);
 
 }  // namespace plumbline

@@ -26,6 +26,7 @@ double formula_bytes(const RunConfig& config, const ActivationComparison& techni
   layer.tensor = real(config.tensor_model_parallel_size);
   layer.sequence_parallel = technique.sequence_parallel;
   layer.hidden_dropout = config.hidden_dropout > 0;
+  layer.fp8 = config.fp8();
   return modern_activation_bytes(layer, technique.recompute);
 }
 

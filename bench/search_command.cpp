@@ -64,6 +64,12 @@ int run_search(const Options& options) {
         "one configuration to `predict`",
         printable(config.teacher->name)));
   }
+  if (config.fp8()) {
+    throw InputError(fmt::format(
+        "search: fp8_format: found {}; expected none, linear layers in eight bits are not searched; remove "
+        "the key (precision: fp8 stands for it too), or give one configuration to `predict`",
+        config.fp8_format == Fp8Format::e4m3 ? "e4m3" : "hybrid"));
+  }
   const cluster::Profiles& profiles = cluster::built_in_profiles();
   const cluster::Machine& machine = profiles.machine(config.hardware);
   const cluster::Software& software = profiles.generation("plumbline");

@@ -227,7 +227,11 @@ TEST(ActivationFormula, ModernLayerIsWhatTheMemoryModelKeeps) {
           for (const bool dropout : {false, true}) {
             config.hidden_dropout = dropout ? 0.1 : 0;
             layer.hidden_dropout = dropout;
-            EXPECT_DOUBLE_EQ(bytes_of_a_layer(config), modern_activation_bytes(layer, recompute));
+            for (const Fp8Format format : {Fp8Format::none, Fp8Format::hybrid}) {
+              config.fp8_format = format;
+              layer.fp8 = config.fp8();
+              EXPECT_DOUBLE_EQ(bytes_of_a_layer(config), modern_activation_bytes(layer, recompute));
+            }
           }
         }
       }
