@@ -46,6 +46,10 @@ void add_report(const std::string& prefix, const Report* report, Fields& fields)
   add("tokens_per_s", [](const Report& r) { return field(r.throughput.tokens_per_s); });
   add("mfu", [](const Report& r) { return field(r.throughput.mfu); });
   add("hfu", [](const Report& r) { return field(r.throughput.hfu); });
+  add("device_bytes", [](const Report& r) -> std::string {
+    const DeviceMemoryRow* most = r.device_memory ? r.device_memory->fullest() : nullptr;
+    return most == nullptr ? "" : fmt::format("{}", most->total.value);
+  });
 }
 
 Fields figures_of(const Record& record) {

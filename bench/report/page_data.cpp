@@ -53,11 +53,17 @@ Json memory_rows(const MemoryReport& memory) {
   return rows;
 }
 
-/// A part of a record with its memory in short form.
+/// A part of a record with its memory in short form, of its device memory the fullest rank.
 template <class Report>
 Json short_form(const Report& report) {
   Json json = to_json(report);
   json["memory"]["ranks"] = memory_rows(report.memory);
+  if (report.device_memory) {
+    DeviceMemoryReport device = *report.device_memory;
+    if (const DeviceMemoryRow* most = device.fullest(); most != nullptr)
+      device.ranks = {DeviceMemoryRow(*most)};
+    json["device_memory"] = to_json(device);
+  }
   return json;
 }
 

@@ -63,6 +63,18 @@ Figure error(double ErrorReport::*member) {
   };
 }
 
+bool knows_device(const Record& record) {
+  return (record.prediction && record.prediction->device_memory) ||
+         (record.measurement && record.measurement->device_memory);
+}
+
+/// What the fullest rank takes of its GPU.
+template <class Report>
+double device_bytes(const Report& report) {
+  const DeviceMemoryRow* most = report.device_memory ? report.device_memory->fullest() : nullptr;
+  return most == nullptr ? NAN : static_cast<double>(most->total.value);
+}
+
 std::vector<Column> columns_of(const std::vector<Record>& records) {
   const auto peak = [](const auto& report) { return static_cast<double>(report.memory.peak.value); };
   const auto step = [](const auto& report) { return report.time.step.value; };
@@ -72,10 +84,17 @@ std::vector<Column> columns_of(const std::vector<Record>& records) {
   const std::string memory_group = fmt::format("Peak memory, {}", memory.unit);
   const std::string time_group = fmt::format("Step time, {}", time.unit);
   const Scale percent{100, "%", 1};
-  return {
+  std::vector<Column> columns = {
       {memory_group, "predicted", predicted(peak), memory},
       {memory_group, "measured", measured(peak), memory},
-      {memory_group, "error %", error(&ErrorReport::peak_memory), {100, "%", 2}, true},
+      {memory_group, "error %", error(&ErrorReport::peak_memory), {100, "%", 2}, true}};
+  if (std::any_of(records.begin(), records.end(), knows_device)) {
+    const auto device = [](const auto& report) { return device_bytes(report); };
+    const std::string group = fmt::format("Device memory, {}", memory.unit);
+    columns.push_back({group, "predicted", predicted(device), memory});
+    columns.push_back({group, "measured", measured(device), memory});
+  }
+  const std::vector<Column> rest = {
       {time_group, "predicted", predicted(step), time},
       {time_group, "measured", measured(step), time},
       {time_group, "error %", error(&ErrorReport::step_time), percent, true},
@@ -87,6 +106,8 @@ std::vector<Column> columns_of(const std::vector<Record>& records) {
        measured([](const auto& r) { return r.throughput.tokens_per_s; }),
        {1, "", 0}},
       {"Measured throughput", "MFU %", measured([](const auto& r) { return r.throughput.mfu; }), percent}};
+  columns.insert(columns.end(), rest.begin(), rest.end());
+  return columns;
 }
 
 /// How far off an error is: the class of its cell's shade.

@@ -84,6 +84,8 @@ TEST(Csv, QuotesAndKeepsItsShape) {
       csv.substr(header.size() + 2, csv.find("\r\n", header.size() + 2) - header.size() - 2);
   EXPECT_EQ(std::count(first.begin(), first.end(), ','), std::count(header.begin(), header.end(), ','));
   EXPECT_THAT(first, HasSubstr("a,qwen2.5-0.5b,2,1,1,false,0.0001,ok,,36360000,0,0.55,"));
+  EXPECT_THAT(header, HasSubstr(",measured_hfu,measured_device_bytes,"));
+  EXPECT_THAT(first, HasSubstr(",0.25,40432100,"));
 }
 
 TEST(JsonArray, HoldsTheRecords) {

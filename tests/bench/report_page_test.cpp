@@ -92,6 +92,21 @@ TEST(Page, RanksWithEqualMemoryShareARow) {
   EXPECT_EQ(rows[1]["bytes"][4], 7);
 }
 
+TEST(Page, DeviceMemoryIsThatOfTheFullestRank) {
+  Record record = sample_record("a");
+  record.measurement->device_memory->ranks[1].total = {76543210};
+  const std::string page = html_report(input_of({record}));
+  EXPECT_THAT(page, HasSubstr(">Device memory, MiB</th>"));
+  EXPECT_THAT(page, HasSubstr("data-v=\"76543210\""));
+  EXPECT_THAT(page, HasSubstr("data-v=\"40432100\""));
+  const auto ranks = data_of(page)["cells"][0]["measurement"]["device_memory"]["ranks"];
+  ASSERT_EQ(ranks.size(), 1U);
+  EXPECT_EQ(ranks[0]["rank"], 1);
+  record.prediction->device_memory.reset();
+  record.measurement->device_memory.reset();
+  EXPECT_THAT(html_report(input_of({record})), Not(HasSubstr(">Device memory, MiB</th>")));
+}
+
 TEST(Page, HostileTextStaysText) {
   const std::string attack = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'";
   Record record = sample_record(attack);

@@ -21,6 +21,15 @@ const throughputRows = [
   ["MFU", "mfu", share, "percent"],
   ["HFU", "hfu", share, "percent"],
 ];
+// What the process of the fullest rank takes of its GPU.
+const deviceRows = [
+  ["tensors, allocated", "allocated_bytes"],
+  ["tensors, reserved by the pool", "reserved_bytes"],
+  ["context", "context_bytes"],
+  ["libraries and scratch", "libraries_bytes"],
+  ["communicators", "nccl_bytes"],
+  ["kernels and others", "other_bytes"],
+];
 
 function difference(predicted, measured, kind) {
   if (!known(predicted) || !known(measured)) return dash;
@@ -38,6 +47,12 @@ function compareTable(cell) {
       el("td", {class: "num"}, difference(predicted, measured, kind))));
   };
   row("Peak memory", "peak_bytes", p?.memory.peak_bytes, m?.memory.peak_bytes, bytes, "percent");
+  const onDevice = [p, m].map((part) => part?.device_memory?.ranks[0]);
+  if (onDevice.some(Boolean)) {
+    const both = (key) => onDevice.map((rank) => rank?.[key]);
+    row("Device memory, fullest rank", "device_total_bytes", ...both("total_bytes"), bytes, "percent");
+    for (const [name, key] of deviceRows) row(name, "device_" + key, ...both(key), bytes, "percent");
+  }
   for (const [name, key, write, kind] of timeRows) row(name, key, p?.time[key], m?.time[key], write, kind);
   collectiveNames.forEach((name, i) => {
     const call = ["C0", "C1", "C2", "I1", "I2"][i], of = (part) => part?.time.vocabulary_collectives?.[call];
