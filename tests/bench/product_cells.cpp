@@ -36,7 +36,17 @@ constexpr std::size_t kZeroStages = 4;
 constexpr int kLargestSize = 4;
 constexpr int kMicrobatches = 8;  // enough for DualPipe on four ranks
 
-enum Column : std::size_t { kLayout, kSchedule, kSequence, kRecompute, kZero, kDropout };
+/// What linear layers work in.
+struct LinearLayers {
+  const char* name;
+  Fp8Format format;
+  Fp8Recipe recipe;
+};
+constexpr LinearLayers kLinearLayers[] = {{"", Fp8Format::none, Fp8Recipe::delayed},
+                                          {" fp8 delayed", Fp8Format::hybrid, Fp8Recipe::delayed},
+                                          {" fp8 tensorwise", Fp8Format::e4m3, Fp8Recipe::tensorwise}};
+
+enum Column : std::size_t { kLayout, kSchedule, kSequence, kRecompute, kZero, kDropout, kLinear };
 
 std::vector<Layout> product_layouts(int ranks) {
   std::vector<Layout> layouts;
@@ -57,7 +67,13 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   set_layout(config, layout);
   config.precision = DType::fp32;
   set_dropout(config, kDropouts[row[kDropout]]);
-  config.seq_length = 24;
+  const LinearLayers& linear = kLinearLayers[row[kLinear]];
+  config.fp8_format = linear.format;
+  config.fp8_recipe = linear.recipe;
+  // A multiple of 16 for eight bits, and a feed-forward layer that four tensor ranks cut into such.
+  config.seq_length = 32;
+  config.model.ffn = 192;
+  config.fp8_amax_history_len = 3;
   config.global_batch_size = kMicrobatches * layout.data;
   config.make_vocab_size_divisible_by = 8;
   config.ddp_bucket_size = 20'000;  // several buckets even here
@@ -70,9 +86,9 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   config.recompute_granularity = recomputation.granularity;
   config.recompute_num_layers = recomputation.layers;
   config.zero_stage = static_cast<int>(row[kZero]);
-  cell.name = fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{} {}", cell.schedule, layout.tensor,
+  cell.name = fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{} {}{}", cell.schedule, layout.tensor,
                           layout.pipeline, layout.data, row[kSequence], recomputation.name, row[kZero],
-                          kDropouts[row[kDropout]].name);
+                          kDropouts[row[kDropout]].name, linear.name);
   if (const auto reason = why_invalid(config)) {
     cell.illegal = *reason;
   } else {
@@ -99,7 +115,9 @@ std::vector<ProductCell> product_cells(int ranks, bool covering) {
     const auto allowed = [](const Row& row) {
       return row[kSequence] == 0 || std::string(kSchedules[row[kSchedule]].vocabulary) == "none";
     };
-    rows = covering_rows(given, {2, std::size(kRecomputations), kZeroStages, std::size(kDropouts)}, allowed);
+    rows = covering_rows(
+        given, {2, std::size(kRecomputations), kZeroStages, std::size(kDropouts), std::size(kLinearLayers)},
+        allowed);
   } else {
     Row row{};
     for (row[kLayout] = 0; row[kLayout] < layouts.size(); ++row[kLayout])
@@ -111,6 +129,8 @@ std::vector<ProductCell> product_cells(int ranks, bool covering) {
               row[kDropout] =
                   (row[kLayout] + row[kSchedule] + row[kSequence] + row[kRecompute] + row[kZero]) %
                   std::size(kDropouts);
+              // Every third cell works in eight bits, by one recipe and the other in turn.
+              row[kLinear] = rows.size() % 3 == 2 ? 1 + rows.size() / 3 % 2 : 0;
               rows.push_back(row);
             }
   }

@@ -17,8 +17,8 @@ struct ProductCell {
 
 /// {sequence parallelism} × {recomputation} × {ZeRO 0–3} × {all schedules of F, B, I and W, and those with a
 /// split vocabulary} × {every split of so many ranks into tensor, pipeline and data sizes of at most 4};
-/// every other cell with dropout. With `covering`, a selection in which every layout meets every schedule,
-/// and every two other settings each other.
+/// every other cell with dropout, every third with linear layers in eight bits. With `covering`, a selection
+/// in which every layout meets every schedule, and every two other settings each other.
 std::vector<ProductCell> product_cells(int ranks, bool covering);
 
 }  // namespace plumbline::training

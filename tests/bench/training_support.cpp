@@ -86,7 +86,8 @@ StepResult one_step(const RunConfig& config, Communicator& communicator) {
   return one_step(config, schedule_for(config), communicator);
 }
 
-StepResult one_step(const RunConfig& config, const Schedule& schedule, Communicator& communicator) {
+StepResult last_step(const RunConfig& config, const Schedule& schedule, int steps,
+                     Communicator& communicator) {
   const auto operators = make_cpu_operators();
   Arena arena(config.memory_budget, host_memory());
   RankStages stages(config, schedule, *operators, communicator, arena);
@@ -96,16 +97,17 @@ StepResult one_step(const RunConfig& config, const Schedule& schedule, Communica
     load_teacher_weights(stages, config.teacher_weights.empty() ? lively_weights(config.seed + 1)
                                                                 : checkpoint_weights(config.teacher_weights));
   }
-  stages.keep_gradients(true);
   const Coordinates at = communicator.layout().coordinates(communicator.rank());
   const StepData data(config, at.data);
-  const StepTokens tokens = data.step(0);
-  stages.start_step(tokens.inputs.data(), tokens.targets.data(), tokens.counted);
-  const Traffic before = communicator.traffic();
-  execute(schedule, stages, communicator, communicator.now());
-
   StepResult result;
-  result.traffic = difference(communicator.traffic(), before);
+  for (int step = 0; step < steps; ++step) {
+    stages.keep_gradients(step + 1 == steps);
+    const StepTokens tokens = data.step(step);
+    stages.start_step(tokens.inputs.data(), tokens.targets.data(), tokens.counted);
+    const Traffic before = communicator.traffic();
+    execute(schedule, stages, communicator, communicator.now());
+    result.traffic = difference(communicator.traffic(), before);
+  }
   for (const double share : from_every_rank(communicator, at.tensor == 0 ? stages.loss() : 0)) {
     result.loss += share;
   }
@@ -115,6 +117,14 @@ StepResult one_step(const RunConfig& config, const Schedule& schedule, Communica
   result.memory = from_every_rank(communicator, RankMemory{arena.at_peak(), arena.reserved()});
   result.samples = gather_samples(schedule, stages.samples(), communicator);
   return result;
+}
+
+StepResult one_step(const RunConfig& config, const Schedule& schedule, Communicator& communicator) {
+  return last_step(config, schedule, 1, communicator);
+}
+
+StepResult last_step(const RunConfig& config, int steps, Communicator& communicator) {
+  return last_step(config, schedule_for(config), steps, communicator);
 }
 
 double largest_error(const std::map<std::string, std::vector<float>>& reference,

@@ -53,6 +53,10 @@ struct StepResult {
 /// biases and norms are random too. Collective over the world.
 StepResult one_step(const RunConfig& config, Communicator& communicator);
 StepResult one_step(const RunConfig& config, const Schedule& schedule, Communicator& communicator);
+/// The last of so many steps.
+StepResult last_step(const RunConfig& config, const Schedule& schedule, int steps,
+                     Communicator& communicator);
+StepResult last_step(const RunConfig& config, int steps, Communicator& communicator);
 
 /// Largest difference of any element, over the tensor's largest reference entry; the worst tensor's name in
 /// `worst`.
