@@ -30,6 +30,8 @@ std::string json_of(const Device& d) {
       10 * d.compute_capability);
 }
 
+constexpr const char* kKnown = "cuDNN 9.19.0";  // what it wants of a driver is pretended
+
 /// Of the slice's graph in one (T, q + 2k) matrix, and outputs in one like it.
 CudnnGraph graph_of(const AttentionShape& s, const AttentionSlice& slice, DType type, bool backward) {
   CudnnGraph graph;
@@ -74,7 +76,8 @@ TEST(CudnnPlans, ShapesOfTheRuleHavePlansWhoseWorkspaceFitsTheScratch) {
       // A workspace starts at the next multiple of 256.
       const std::int64_t room = 4 * attention_scratch_elements(shape, type) - 256;
       const auto forward = library->plan(graph_of(shape, {shape.batch, shape.kv_heads}, type, false), &why);
-      if (forward == nullptr && why.find("RUNTIME_PREREQUISITE_MISSING") != std::string::npos) {
+      if (library->version() != kKnown && forward == nullptr &&
+          why.find("RUNTIME_PREREQUISITE_MISSING") != std::string::npos) {
         GTEST_SKIP() << "this cuDNN wants more of a driver than is pretended: " << why;
       }
       ASSERT_NE(forward, nullptr) << what << " forward: " << why;
