@@ -23,9 +23,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t /*stream*/) {
 cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) {
   return cudaSuccess;
 }
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*device*/) {
-  if (attribute == cudaDevAttrComputeCapabilityMajor) *value = 9;
-  if (attribute == cudaDevAttrComputeCapabilityMinor) *value = 0;
+/// Device 0 is of compute capability 9.0, device 80 of 8.0.
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  if (attribute == cudaDevAttrComputeCapabilityMajor) *value = device == 0 ? 9 : device / 10;
+  if (attribute == cudaDevAttrComputeCapabilityMinor) *value = device % 10;
   // Few, so that blocks take more than one row each.
   if (attribute == cudaDevAttrMultiProcessorCount) *value = 3;
   return cudaSuccess;

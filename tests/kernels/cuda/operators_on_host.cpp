@@ -1,4 +1,5 @@
 // The CUDA operators, run on the host, as the backend under test.
+#include "core/error.hpp"
 #include "kernels/cuda/cuda_backend.hpp"
 #include "tests/kernels/operator_test.hpp"
 
@@ -20,4 +21,27 @@ double fp8_sum_rounding() {
   return 0;
 }
 
+namespace {
+
+TEST(Fp8Units, DevicesWithoutThemRefuseTheProductsAndSayWhatToDo) {
+  cuda::CudaOperators older(CudaOptions{.device = 80});
+  const Guarded x(16, 16, DType::fp8_e4m3);
+  const Guarded c(16, 16, DType::bf16);
+  const Guarded one(1, 1, DType::fp32);
+  const Gemm gemm{
+      .a = x, .b = x, .c = c, .b_transposed = true, .a_inverse_scale = one, .b_inverse_scale = one};
+  try {
+    older.gemm(gemm);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "gemm: 8-bit operands need a GPU of compute capability 8.9 or later, device 80 has 8.0; set "
+                 "fp8_format to none");
+  }
+  older.fp8_transpose(x, Guarded(16, 16, DType::fp8_e4m3));  // no product
+  EXPECT_TRUE(cuda_has_fp8(0));
+  EXPECT_FALSE(cuda_has_fp8(80));
+}
+
+}  // namespace
 }  // namespace plumbline::test
