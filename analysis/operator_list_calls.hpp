@@ -173,6 +173,7 @@ class CallList {
   void quantize_whole_or_cut(std::int64_t elements, bool cut_by_rows) {
     const auto e = static_cast<double>(s_.e());
     if (s_.fp8_tensorwise) {
+      memory("fill", 1, 4, DType::fp32);
       memory("fp8_amax", elements, e);
       if (cut_by_rows) tensor_all_reduce("fp8 scale all-reduce", 1, DType::fp32);
       memory("fp8_scales", 2, 6, DType::fp32);
