@@ -4,7 +4,6 @@
 
 #include <cfloat>
 #include <cmath>
-#include <type_traits>
 
 #include "kernels/cuda/block.cuh"
 #include "kernels/cuda/kernels.hpp"
