@@ -120,9 +120,8 @@ double overall_error(const StepResult& reference, const StepResult& found) {
 /// the tight comparison is with the same layout, and that with the single rank is loose. A split vocabulary
 /// has only this.
 template <class Step>
-void compare(const Way& way, const char* recipe, const Step& step) {
+void compare(const Way& way, const char* recipe, double loose, const Step& step) {
   constexpr double kTight = 1e-5;
-  constexpr double kRounding = 0.06;  // half of a step of E5M2 at most: 2^-3; of E4M3 2^-4
   const std::string name = way.name(recipe);
   SoloCommunicator solo;
   const StepResult alone = step(way.alone(), solo);
@@ -139,8 +138,8 @@ void compare(const Way& way, const char* recipe, const Step& step) {
     EXPECT_NEAR(found.loss / reference.loss, 1, kTight) << name;
     EXPECT_LE(tight, kTight) << name << ": " << worst;
   }
-  EXPECT_NEAR(found.loss / alone.loss, 1, 1e-3) << name;
-  EXPECT_LE(rounding, kRounding) << name;
+  EXPECT_NEAR(found.loss / alone.loss, 1, loose) << name;
+  EXPECT_LE(rounding, loose) << name;
 }
 
 std::vector<Way> ways_here() {
@@ -157,7 +156,7 @@ std::vector<Way> ways_here() {
 // backward.
 TEST(Fp8Step, DelayedScalesSettleToTheSingleRanks) {
   for (const Way& way : ways_here()) {
-    compare(way, "delayed", [&](RunConfig config, Communicator& communicator) {
+    compare(way, "delayed", 1e-2, [&](RunConfig config, Communicator& communicator) {
       config.fp8_amax_history_len = 1;
       config.learning_rate = 0;
       return last_step(config, 2 + 8 * way.layers(), communicator);
@@ -165,9 +164,12 @@ TEST(Fp8Step, DelayedScalesSettleToTheSingleRanks) {
   }
 }
 
+// Tensor ranks that cut a tensor have scales of their own, so that its numbers are rounded anew: those of
+// E5M2 by 2^-3/sqrt(3) of themselves, root mean square, those of E4M3 by half of that, in every product on
+// the way, here and on the single rank.
 TEST(Fp8Step, ScalesOfTheTensorItselfAreTheSingleRanks) {
   for (const Way& way : ways_here()) {
-    compare(way, "tensorwise", [&](RunConfig config, Communicator& communicator) {
+    compare(way, "tensorwise", 0.25, [&](RunConfig config, Communicator& communicator) {
       config.fp8_recipe = Fp8Recipe::tensorwise;
       return one_step(config, communicator);
     });
