@@ -1,11 +1,32 @@
 // Gradient norm, clipping and the parameter update.
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <utility>
+#include <vector>
 
 #include "bench/training/step_end.hpp"
 #include "bench/training/views.hpp"
 
 namespace plumbline::training {
+namespace {
+
+/// Of all rows together. Neighbours in memory are summed at once: on a device every sum is waited for.
+double squared_norm(Operators& operators, std::vector<Matrix> rows) {
+  std::sort(rows.begin(), rows.end(),
+            [](const Matrix& a, const Matrix& b) { return std::less<>()(a.data, b.data); });
+  double sum = 0;
+  for (std::size_t i = 0; i < rows.size();) {
+    Matrix joined = rows[i++];
+    for (; i < rows.size() && rows[i].data == joined.at(0, joined.cols); ++i) {
+      joined = Matrix(joined.data, 1, joined.cols + rows[i].cols, joined.dtype);
+    }
+    sum += operators.squared_norm(joined);
+  }
+  return sum;
+}
+
+}  // namespace
 
 StepEnd::StepEnd(RankResources& rank) : rank_(rank) {}
 
@@ -35,7 +56,7 @@ double StepEnd::squared_sum_of_unit(const StageEntry& stage, int unit_of_stage) 
   const int unit = stage.first_unit + unit_of_stage;
   const Matrix owned = rank_.memory.owned(rank_.memory.gradients, unit);
   const std::int64_t owned_from = rank_.memory.owned_from(unit);
-  double sum = 0;
+  std::vector<Matrix> counted;
   for (const Parameter& parameter : stage.parameters.list) {
     if (parameter.unit != unit_of_stage || parameter.tied_copy) continue;
     if (parameter.replicated && tensor_rank != 0) continue;
@@ -45,23 +66,23 @@ double StepEnd::squared_sum_of_unit(const StageEntry& stage, int unit_of_stage) 
     }
     const std::int64_t first = std::max(parameter.offset, owned_from) - owned_from;
     const std::int64_t last = std::min(end, owned_from + owned.cols) - owned_from;
-    if (first < last) sum += context.operators.squared_norm(owned.columns(first, last - first));
+    if (first < last) counted.push_back(owned.columns(first, last - first));
   }
-  return sum;
+  return squared_norm(context.operators, std::move(counted));
 }
 
 double StepEnd::squared_sum_of_vectors(const StageEntry& stage) const {
   const TrainingContext& context = rank_.context;
   const int tensor_rank = stage.part.tensor_rank;
   const bool owns_kv = tensor_rank % context.communicator.layout().kv_sharing == 0;
-  double sum = 0;
+  std::vector<Matrix> counted;
   for (const Parameter& parameter : stage.parameters.list) {
     if (parameter.unit >= 0 || (parameter.replicated && tensor_rank != 0)) continue;
     Matrix gradient = vector_of(stage, parameter, rank_.memory.gradients);
     if (parameter.role == "qkv.bias" && !owns_kv) gradient = gradient.columns(0, context.shape.query);
-    sum += context.operators.squared_norm(gradient);
+    counted.push_back(gradient);
   }
-  return sum;
+  return squared_norm(context.operators, std::move(counted));
 }
 
 double StepEnd::global_gradient_norm() const {
