@@ -34,7 +34,7 @@ PLUMBLINE_INLINE void draw_mask(const Dropout& dropout, std::int64_t first, std:
 PLUMBLINE_INLINE Lanes masked(Lanes v, const std::uint8_t* mask, All /*part*/) {
   LaneBits stays;
   for (int i = 0; i < kLanes; ++i) stays[i] = mask[i];  // becomes one widening load
-  return stays != 0 ? v : Lanes{};
+  return (Lanes)((LaneBits)v & (0U - stays));
 }
 PLUMBLINE_INLINE Lanes masked(Lanes v, const std::uint8_t* mask, First part) {
   std::uint8_t buffer[kLanes] = {};

@@ -25,6 +25,21 @@ struct Bf16 {
 constexpr std::int64_t kLanes = 16;
 using Lanes = float __attribute__((vector_size(64)));
 using LaneBits = std::uint32_t __attribute__((vector_size(64)));
+using LaneInts = std::int32_t __attribute__((vector_size(64)));
+
+// Lanes are chosen by bits, not by comparing: where registers are narrower than sixteen lanes, GCC takes a
+// comparison apart lane by lane (two to five times the time of the function with AVX2), but not a shift.
+
+/// All bits of a lane whose sign bit is set, none of another.
+PLUMBLINE_INLINE LaneBits sign_mask(LaneBits bits) {
+  return (LaneBits)((LaneInts)bits >> 31);
+}
+PLUMBLINE_INLINE LaneBits nan_mask(Lanes v) {
+  return sign_mask(0x7f800000U - ((LaneBits)v & 0x7fffffffU));
+}
+PLUMBLINE_INLINE LaneBits choose(LaneBits mask, LaneBits yes, LaneBits no) {
+  return no ^ ((yes ^ no) & mask);
+}
 
 /// How many of sixteen elements are there: all, the first `count` at the end of a row, or the first `count`
 /// with the others readable and writable but meaningless.
@@ -93,7 +108,7 @@ PLUMBLINE_INLINE void store(Bf16* p, Lanes v, All /*part*/) {
   const LaneBits bits = (LaneBits)v;
   const LaneBits rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
   const LaneBits quiet = (bits >> 16) | 0x40U;
-  const LaneBits result = v == v ? rounded : quiet;
+  const LaneBits result = choose(nan_mask(v), quiet, rounded);
   for (int i = 0; i < kLanes; ++i) p[i].bits = static_cast<std::uint16_t>(result[i]);  // one narrowing store
 }
 template <class T>
@@ -118,8 +133,9 @@ PLUMBLINE_INLINE Lanes keep(Lanes v, Lanes other, Some part) {
   return index < static_cast<std::uint32_t>(part.count) ? v : other;
 }
 
+/// Neither is NaN.
 PLUMBLINE_INLINE Lanes maximum(Lanes a, Lanes b) {
-  return a > b ? a : b;
+  return (Lanes)choose(sign_mask((LaneBits)(a - b)), (LaneBits)b, (LaneBits)a);
 }
 PLUMBLINE_INLINE float sum(Lanes v) {
   float lane[kLanes];
@@ -154,9 +170,11 @@ PLUMBLINE_INLINE Lanes exp(Lanes x) {
   p = p * r + 1.6666665459e-1F;
   p = p * r + 5.0000001201e-1F;
   p = p * r * r + r + 1.0F;
-  const Lanes y = (Lanes)((LaneBits)p + ((LaneBits)shifted << 23));
-  const Lanes bounded = x <= kHighest ? y : x + __builtin_inff();
-  return x < kLowest ? Lanes{} : bounded;
+  const LaneBits y = (LaneBits)p + ((LaneBits)shifted << 23);
+  const LaneBits number = ~nan_mask(x);  // the difference of a NaN has any sign
+  const LaneBits below = sign_mask((LaneBits)(x - kLowest)) & number;
+  const LaneBits within = ~sign_mask((LaneBits)(kHighest - x)) & number;
+  return (Lanes)(choose(within, y, (LaneBits)(x + __builtin_inff())) & ~below);
 }
 
 /// 1/(1 + e^-x).

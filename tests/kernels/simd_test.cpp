@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 namespace plumbline::test {
@@ -37,6 +39,38 @@ TEST(Simd, ExponentialOutsideItsRange) {
   EXPECT_EQ(exp_of(kInfinity), kInfinity);
   EXPECT_TRUE(std::isnan(exp_of(std::nanf("1"))));
   EXPECT_TRUE(std::isnan(exp_of(-std::nanf("0x7fffff"))));
+}
+
+TEST(Simd, RoundsToTheNearestBf16TiesToEven) {
+  struct Case {
+    std::uint32_t fp32;
+    std::uint16_t bf16;
+  };
+  constexpr Case kCases[] = {
+      {0x3f800000, 0x3f80},                        // 1
+      {0x3f808000, 0x3f80}, {0x3f818000, 0x3f82},  // ties
+      {0x3f808001, 0x3f81}, {0xbf807fff, 0xbf80}, {0xbf818000, 0xbf82},
+      {0x00000001, 0x0000}, {0x00018000, 0x0002},  // subnormal
+      {0x7f7fffff, 0x7f80},                        // beyond the largest
+      {0x7f800000, 0x7f80}, {0xff800000, 0xff80},  // infinite
+      {0x7f800001, 0x7fc0}, {0xffffffff, 0xffff},  // NaN
+  };
+  for (const Case& c : kCases) {
+    cpu::Bf16 rounded[cpu::kLanes];
+    cpu::store(rounded, cpu::splat(0) + std::bit_cast<float>(c.fp32), cpu::All{});
+    // An arithmetic operation on the way may quieten a NaN, which changes no other bit that is kept.
+    EXPECT_EQ(rounded[5].bits, c.bf16) << std::hex << c.fp32;
+  }
+}
+
+TEST(Simd, TheLargerOfTwo) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kValues[] = {-kInfinity, -3e38F, -2, -1e-40F, 0, 1e-45F, 1, 3e38F, kInfinity};
+  for (const float a : kValues) {
+    for (const float b : kValues) {
+      EXPECT_EQ(cpu::maximum(cpu::splat(a), cpu::splat(b))[9], std::max(a, b)) << a << ", " << b;
+    }
+  }
 }
 
 }  // namespace
