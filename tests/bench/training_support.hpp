@@ -58,8 +58,8 @@ StepResult last_step(const RunConfig& config, const Schedule& schedule, int step
                      Communicator& communicator);
 StepResult last_step(const RunConfig& config, int steps, Communicator& communicator);
 
-/// Largest difference of any element, over the tensor's largest reference entry; the worst tensor's name in
-/// `worst`.
+/// Largest difference of any element, over the tensor's largest reference entry (a bias of keys: or that of
+/// its queries); the worst tensor's name in `worst`.
 double largest_error(const std::map<std::string, std::vector<float>>& reference,
                      const std::map<std::string, std::vector<float>>& found, std::string& worst);
 
