@@ -27,6 +27,7 @@ std::vector<std::string> devices_of(MPI_Comm host, int ranks, int device) {
   check_mpi(MPI_Allgather(own.data(), sizeof own, MPI_CHAR, all.data(), sizeof own, MPI_CHAR, host),
             "MPI_Allgather");
   std::vector<std::string> names;
+  names.reserve(all.size());
   for (const Name& name : all) names.emplace_back(name.data());
   return names;
 }

@@ -63,7 +63,7 @@ PLUMBLINE_INLINE void transpose_square(const std::uint8_t* x, std::int64_t x_str
   for (int i = 0; i < kSquare; ++i) std::memcpy(&rows[i], x + i * x_stride, kSquare);
   for (int pass = 0; pass < 4; ++pass) {
     ByteRow mixed[kSquare];
-    for (int i = 0; i < kSquare / 2; ++i) {
+    for (std::int64_t i = 0; i < kSquare / 2; ++i) {
       mixed[2 * i] = __builtin_shufflevector(rows[i], rows[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21,
                                              6, 22, 7, 23);
       mixed[2 * i + 1] = __builtin_shufflevector(rows[i], rows[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28,
