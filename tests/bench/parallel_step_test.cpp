@@ -7,8 +7,10 @@
 
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -118,12 +120,20 @@ TEST(ParallelStep, EveryWayGivesTheSingleRanksGradients) {
       covering_rows(legal, settings, [&](const Row& row) { return cell_of(layouts, row).has_value(); });
 
   std::map<std::size_t, StepResult> references;
+  std::map<std::size_t, std::map<std::string, double>> roundings;
+  std::map<std::tuple<std::size_t, bool, int>, StepResult> plain;  // of a reference, by loss and tensor ranks
   for (const Row& row : rows) {
     const Cell cell = *cell_of(layouts, row);
+    const bool rounds = cell.config.precision != DType::fp32;
     StepResult& reference = references[cell.reference];
     if (reference.memory.empty()) {
       SoloCommunicator solo;
       reference = one_step(config_of(row[kModel], cell.config.precision, row[kDropout]), solo);
+      if (rounds) {
+        roundings[cell.reference] =
+            errors_of(one_step(config_of(row[kModel], DType::fp32, row[kDropout]), solo).gradients,
+                      reference.gradients);
+      }
     }
     MpiCommunicator communicator(cell.config.layout());
     const StepResult split = one_step(cell.config, communicator);
@@ -134,10 +144,26 @@ TEST(ParallelStep, EveryWayGivesTheSingleRanksGradients) {
     EXPECT_EQ(split.loss, again.loss) << cell.name << ": two runs differ";
     EXPECT_EQ(split.gradient_norm, again.gradient_norm) << cell.name << ": two runs differ";
     EXPECT_TRUE(split.samples == again.samples) << cell.name << ": two runs differ in memory";
+    const int tensor = cell.config.tensor_model_parallel_size;
+    StepResult& like = plain[{cell.reference, cell.config.cross_entropy_loss_fusion, tensor}];
+    if (rounds && like.memory.empty()) {
+      RunConfig config = config_of(row[kModel], cell.config.precision, row[kDropout]);
+      config.cross_entropy_loss_fusion = cell.config.cross_entropy_loss_fusion;
+      config.tensor_model_parallel_size = tensor;
+      config.world_size = ranks_started();
+      MpiCommunicator replicas(config.layout());
+      like = one_step(config, replicas);
+    }
     if (communicator.rank() != 0) continue;
     std::string worst;
-    const double error = largest_error(reference.gradients, split.gradients, worst);
-    EXPECT_LE(error, cell.tolerance) << cell.name << ": " << worst;
+    EXPECT_LE(
+        largest_share(reference.gradients, split.gradients, cell.tolerance, roundings[cell.reference], worst),
+        1)
+        << cell.name << ": " << worst;
+    // Tensor ranks add up partial sums in an order of their own; nothing else may round otherwise.
+    if (rounds) {
+      EXPECT_LE(largest_error(like.gradients, split.gradients, worst), 1e-5) << cell.name << ": " << worst;
+    }
     EXPECT_TRUE(split.gradients == again.gradients) << cell.name << ": two runs differ";
   }
   fmt::print("{} cells\n", rows.size());

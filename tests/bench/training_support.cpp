@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 
 #include "bench/plan.hpp"
 #include "bench/training/host_values.hpp"
@@ -128,55 +127,45 @@ StepResult last_step(const RunConfig& config, int steps, Communicator& communica
   return last_step(config, schedule_for(config), steps, communicator);
 }
 
-namespace {
-
-double largest_of(const std::vector<float>& values) {
-  double largest = 0;
-  for (const float value : values) largest = std::max(largest, std::abs(static_cast<double>(value)));
-  return largest;
-}
-
-/// What a tensor's errors are measured by. A bias of the keys adds the same to all scores of a query but for
-/// the rotation: the terms of its gradient, as large as those of the queries' bias, cancel nearly all, and
-/// what rounding leaves of them does not.
-double size_of_terms(const std::map<std::string, std::vector<float>>& reference, const std::string& name) {
-  constexpr std::string_view kKeys = "k_proj.bias";
-  double size = largest_of(reference.at(name));
-  if (name.ends_with(kKeys)) {
-    std::string queries = name;
-    queries[name.size() - kKeys.size()] = 'q';
-    if (const auto at = reference.find(queries); at != reference.end()) {
-      size = std::max(size, largest_of(at->second));
+std::map<std::string, double> errors_of(const std::map<std::string, std::vector<float>>& reference,
+                                        const std::map<std::string, std::vector<float>>& found) {
+  std::map<std::string, double> errors;
+  if (reference.size() != found.size()) errors["(other tensors)"] = INFINITY;
+  for (const auto& [name, expected] : reference) {
+    double& error = errors[name] = INFINITY;
+    const auto at = found.find(name);
+    if (at == found.end() || at->second.size() != expected.size()) continue;
+    double largest = 0;
+    double difference = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      largest = std::max(largest, std::abs(static_cast<double>(expected[i])));
+      const double here = std::abs(static_cast<double>(expected[i]) - at->second[i]);
+      difference = std::isnan(here) ? INFINITY : std::max(difference, here);
     }
+    error = difference == 0 ? 0 : difference / largest;
   }
-  return size;
+  return errors;
 }
-
-}  // namespace
 
 double largest_error(const std::map<std::string, std::vector<float>>& reference,
                      const std::map<std::string, std::vector<float>>& found, std::string& worst) {
-  double error = reference.size() == found.size() ? 0 : INFINITY;
-  worst = reference.size() == found.size() ? "" : "(other tensors)";
-  for (const auto& [name, expected] : reference) {
-    const auto at = found.find(name);
-    if (at == found.end() || at->second.size() != expected.size()) {
-      worst = name;
-      return INFINITY;
-    }
-    double difference = 0;
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      const double here = std::abs(static_cast<double>(expected[i]) - at->second[i]);
-      if (std::isnan(here)) return INFINITY;
-      difference = std::max(difference, here);
-    }
-    const double size = size_of_terms(reference, name);
-    if (difference > error * size) {
-      error = difference / size;
+  return largest_share(reference, found, 1, {}, worst);
+}
+
+double largest_share(const std::map<std::string, std::vector<float>>& reference,
+                     const std::map<std::string, std::vector<float>>& found, double tolerance,
+                     const std::map<std::string, double>& rounding, std::string& worst) {
+  double largest = 0;
+  worst = "";
+  for (const auto& [name, error] : errors_of(reference, found)) {
+    const auto own = rounding.find(name);
+    const double share = error / (own == rounding.end() ? tolerance : std::max(tolerance, own->second));
+    if (share > largest) {
+      largest = share;
       worst = name;
     }
   }
-  return error;
+  return largest;
 }
 
 bool same(const Traffic& a, const Traffic& b) {

@@ -58,10 +58,17 @@ StepResult last_step(const RunConfig& config, const Schedule& schedule, int step
                      Communicator& communicator);
 StepResult last_step(const RunConfig& config, int steps, Communicator& communicator);
 
-/// Largest difference of any element, over the tensor's largest reference entry (a bias of keys: or that of
-/// its queries); the worst tensor's name in `worst`.
+/// Of every tensor: the largest difference of any element over the reference's largest entry.
+std::map<std::string, double> errors_of(const std::map<std::string, std::vector<float>>& reference,
+                                        const std::map<std::string, std::vector<float>>& found);
+/// The largest of these; the worst tensor's name in `worst`.
 double largest_error(const std::map<std::string, std::vector<float>>& reference,
                      const std::map<std::string, std::vector<float>>& found, std::string& worst);
+/// The same in shares of a tensor's bound: `tolerance`, or `rounding`, by how much the reference's own 16-bit
+/// numbers put that tensor off its fp32 value, where that is more.
+double largest_share(const std::map<std::string, std::vector<float>>& reference,
+                     const std::map<std::string, std::vector<float>>& found, double tolerance,
+                     const std::map<std::string, double>& rounding, std::string& worst);
 
 /// No figure of any group differs.
 bool same(const Traffic& a, const Traffic& b);

@@ -220,6 +220,7 @@ TEST(VocabularyStep, EveryWayGivesTheSingleRanksGradients) {
   const DataFiles files;
   const std::vector<Cell> cells = cells_of(ranks_started(), files);
   std::map<Task, StepResult> references;
+  std::map<Task, std::map<std::string, double>> roundings;
   for (const Cell& cell : cells) {
     SCOPED_TRACE(cell.name);
     const Schedule schedule = schedule_for(cell.config);
@@ -238,12 +239,18 @@ TEST(VocabularyStep, EveryWayGivesTheSingleRanksGradients) {
     if (reference.memory.empty()) {
       SoloCommunicator solo;
       reference = one_step(config_of(cell.task, files), solo);
+      if (cell.config.precision != DType::fp32) {
+        RunConfig exact = config_of(cell.task, files);
+        exact.precision = DType::fp32;
+        roundings[cell.task] = errors_of(one_step(exact, solo).gradients, reference.gradients);
+      }
     }
     EXPECT_NEAR(split.loss / reference.loss, 1, cell.tolerance);
     EXPECT_NEAR(split.gradient_norm / reference.gradient_norm, 1, cell.tolerance);
     std::string worst;
-    const double error = largest_error(reference.gradients, split.gradients, worst);
-    EXPECT_LE(error, cell.tolerance) << worst;
+    EXPECT_LE(
+        largest_share(reference.gradients, split.gradients, cell.tolerance, roundings[cell.task], worst), 1)
+        << worst;
     EXPECT_TRUE(split.gradients == again.gradients) << "two runs differ";
   }
   if (DataFiles::rank() == 0) fmt::print("{} cells\n", cells.size());
