@@ -24,10 +24,6 @@ HeldQuantized held_quantized(std::span<const StageShape> stages) {
   return held;
 }
 
-}  // namespace
-
-namespace {
-
 std::int64_t padded(std::int64_t x, std::int64_t multiple) {
   return (x + multiple - 1) / multiple * multiple;
 }

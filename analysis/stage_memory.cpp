@@ -6,13 +6,6 @@
 #include "analysis/parameter_units.hpp"
 
 namespace plumbline {
-namespace {
-
-constexpr Category kActivations = Category::activations;
-constexpr Category kWorkspace = Category::workspace;
-constexpr Category kCommunication = Category::communication;
-
-}  // namespace
 
 StageReplay::StageReplay(const StageShape& shape, ActionType type, const FinalUnits& final_units,
                          ReductionUnderWay& under_way, Replay& replay)

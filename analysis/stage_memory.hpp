@@ -113,6 +113,7 @@ class StageReplay {
   void layer_backward_input(std::int64_t layer);
   void layer_backward_weight(std::int64_t layer);
   void output_layer_weight();
+  void attention_again();
   void drop_gradient(Category category);
   void embedding_backward();
   void position_backward();
@@ -125,6 +126,12 @@ class StageReplay {
   void first_gradient_of(std::int64_t unit);
   void gradient_done(std::int64_t unit, bool is_final);
   void end_of_action();
+
+  static constexpr Category kActivations = Category::activations;
+  static constexpr Category kLogits = Category::logits;
+  static constexpr Category kTeacher = Category::teacher;
+  static constexpr Category kCommunication = Category::communication;
+  static constexpr Category kWorkspace = Category::workspace;
 
   const StageShape& s_;
   const TensorBytes bytes_;

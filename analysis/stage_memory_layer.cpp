@@ -3,17 +3,18 @@
 #include "analysis/stage_memory.hpp"
 
 namespace plumbline {
-namespace {
-
-constexpr Category kActivations = Category::activations;
-constexpr Category kWorkspace = Category::workspace;
-constexpr Category kCommunication = Category::communication;
-
-}  // namespace
 
 void StageReplay::passing_scores() {
   take(kWorkspace, bytes_.scores);
   give(kWorkspace, bytes_.scores);
+}
+
+/// What selective recomputation repeats.
+void StageReplay::attention_again() {
+  if (s_.recompute != Recompute::selective) return;
+  take(kActivations, bytes_.attention);
+  take(kActivations, bytes_.lse);
+  passing_scores();
 }
 
 /// Of what was dropped, from the gradient of what it became.
@@ -140,11 +141,7 @@ void StageReplay::layer_backward(std::int64_t layer) {
   give(kActivations, bytes_.norm_output);  // of the second norm
   give(kWorkspace, bytes_.stream);
   give(kActivations, bytes_.stream + bytes_.statistics);  // x2 and the second norm's statistics
-  if (s_.recompute == Recompute::selective) {
-    take(kActivations, bytes_.attention);
-    take(kActivations, bytes_.lse);
-    passing_scores();
-  }
+  attention_again();
   drop_gradient(kWorkspace);
   take_stream_gradient();
   take(kWorkspace, bytes_.attention);  // dattn

@@ -2,12 +2,6 @@
 #include "analysis/stage_memory.hpp"
 
 namespace plumbline {
-namespace {
-
-constexpr Category kLogits = Category::logits;
-constexpr Category kWorkspace = Category::workspace;
-
-}  // namespace
 
 /// Leaves the gradient in place of what it worked on.
 void StageReplay::cross_entropy() {

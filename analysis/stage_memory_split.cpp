@@ -2,13 +2,6 @@
 #include "analysis/stage_memory.hpp"
 
 namespace plumbline {
-namespace {
-
-constexpr Category kActivations = Category::activations;
-constexpr Category kWorkspace = Category::workspace;
-constexpr Category kCommunication = Category::communication;
-
-}  // namespace
 
 void StageReplay::layer_backward_input(std::int64_t layer) {
   // With dropout the weights' gradients want what it left of dy and dmid, which then go themselves.
@@ -31,11 +24,7 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
   give(kWorkspace, bytes_.stream);
   give(kActivations, bytes_.stream + bytes_.statistics);           // x2 and the second norm's statistics
   give(received ? kCommunication : kActivations, bytes_.dropped);  // dy
-  if (s_.recompute == Recompute::selective) {
-    take(kActivations, bytes_.attention);
-    take(kActivations, bytes_.lse);
-    passing_scores();
-  }
+  attention_again();
   drop_gradient(kActivations);
   take_stream_gradient();
   take(kWorkspace, bytes_.attention);  // dattn

@@ -2,12 +2,6 @@
 #include "analysis/stage_memory.hpp"
 
 namespace plumbline {
-namespace {
-
-constexpr Category kTeacher = Category::teacher;
-constexpr Category kWorkspace = Category::workspace;
-
-}  // namespace
 
 /// The stage's input came in a joint message.
 bool StageReplay::joint_before() const {

@@ -2,12 +2,6 @@
 #include "analysis/stage_memory.hpp"
 
 namespace plumbline {
-namespace {
-
-constexpr Category kActivations = Category::activations;
-constexpr Category kWorkspace = Category::workspace;
-
-}  // namespace
 
 void StageReplay::input_forward(bool first_microbatch) {
   if (first_microbatch && !s_.vocabulary.last_rank) take(kActivations, bytes_.stream);  // X(0)

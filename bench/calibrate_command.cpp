@@ -12,7 +12,7 @@ namespace plumbline {
 
 void add_calibrate_command(CLI::App& app, CommandAction& action) {
   CLI::App* command =
-      app.add_subcommand("calibrate", "Measure this machine's operators and messages, at most 60 s");
+      app.add_subcommand("calibrate", "Measure this machine's operators and messages, about a minute");
   const auto options = std::make_shared<CalibrateOptions>();
   options->out = default_profile_path();
   command->add_option("--out", options->out, "Profile to write (default: ~/.cache/plumbline/profile.json)")

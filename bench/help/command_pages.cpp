@@ -191,7 +191,7 @@ std::vector<CommandPage> make_pages() {
       {"calibrate",
        {"Measures the operators and messages of this machine and writes a hardware profile, so that "
         "predicted times are "
-        "those of this machine. Takes at most 60 s; nothing else should run meanwhile.",
+        "those of this machine. Takes about a minute; nothing else should run meanwhile.",
         "With --backend cuda: what a process takes of its GPU beside tensors (context, cuBLASLt, kernels, "
         "NCCL), "
         "put into the profile of the accelerator, ~/.cache/plumbline/profile-cuda.json; backend cuda uses it "
