@@ -5,9 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <exception>
 
-#include "bench/application.hpp"
-#include "bench/launch.hpp"
-#include "core/error.hpp"
+#include "bench/commands/application.hpp"
+#include "bench/launch/launch.hpp"
+#include "core/base/error.hpp"
 
 int main(int argc, char** argv) {
   using namespace plumbline;

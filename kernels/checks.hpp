@@ -43,6 +43,10 @@ inline bool same_shape(const Matrix& x, const Matrix& y) {
 inline bool alike(const Matrix& x, const Matrix& y) {
   return has_shape(x, y.rows, y.cols, y.dtype);
 }
+/// One value of `type` for each row of `of`: (1, of.rows).
+inline bool is_row(const Matrix& x, const Matrix& of, DType type) {
+  return has_shape(x, 1, of.rows, type);
+}
 /// Of a storage type: not ids, not masks, not quantized.
 inline bool is_storage(const Matrix& x) {
   return x.dtype == DType::fp32 || x.dtype == DType::bf16 || x.dtype == DType::fp16;

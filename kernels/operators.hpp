@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "core/matrix.hpp"
+#include "core/tensor/matrix.hpp"
 
 namespace plumbline {
 

@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "core/action_index.hpp"
-#include "core/dependency_walk.hpp"
-#include "core/error.hpp"
+#include "core/base/error.hpp"
+#include "core/schedule/action_index.hpp"
+#include "core/schedule/dependency_walk.hpp"
 
 namespace plumbline {
 

@@ -18,7 +18,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "schedules/generators.hpp"
 #include "schedules/layouts.hpp"
 #include "schedules/teacher_ahead.hpp"

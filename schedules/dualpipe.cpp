@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "schedules/generators.hpp"
 #include "schedules/layouts.hpp"
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/schedule.hpp"
-#include "core/units.hpp"
+#include "core/base/units.hpp"
+#include "core/schedule/schedule.hpp"
 
 namespace plumbline {
 

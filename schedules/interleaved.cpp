@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "schedules/generators.hpp"
 #include "schedules/layouts.hpp"
 

@@ -6,8 +6,8 @@
 #include <array>
 #include <functional>
 
-#include "core/error.hpp"
-#include "core/text_input.hpp"
+#include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
 
 namespace plumbline {
 namespace {

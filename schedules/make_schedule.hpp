@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/schedule.hpp"
+#include "core/schedule/schedule.hpp"
 #include "schedules/generators.hpp"
 #include "schedules/vocabulary.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/schedule.hpp"
+#include "core/schedule/schedule.hpp"
 
 namespace plumbline {
 
@@ -19,7 +19,7 @@ enum class TransferOrder : std::uint8_t {
   sends_first,
   /// Every SEND right after its producer and every RECV right before its consumer, sends first where they
   /// meet: for executors with one send buffer per stage and direction whose sends return at once (posted),
-  /// and with a channel of its own for each direction between two ranks, as core/executor.hpp and the
+  /// and with a channel of its own for each direction between two ranks, as core/run/executor.hpp and the
   /// communicators have. The n-th message of a channel is the n-th that is received. Where the schedule's
   /// order does not allow this, as sends_first.
   posted,

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/schedule.hpp"
+#include "core/schedule/schedule.hpp"
 #include "schedules/generators.hpp"
 
 namespace plumbline {

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/blocked_cycle.hpp"
-#include "core/deadlock.hpp"
-#include "core/dependency_walk.hpp"
-#include "core/error.hpp"
+#include "core/base/error.hpp"
+#include "core/schedule/dependency_walk.hpp"
+#include "core/validate/blocked_cycle.hpp"
+#include "core/validate/deadlock.hpp"
 #include "schedules/passes.hpp"
 
 namespace plumbline {

@@ -1,7 +1,7 @@
 // The run that decides where the passes of a split vocabulary go in a schedule.
 #pragma once
 
-#include "core/schedule.hpp"
+#include "core/schedule/schedule.hpp"
 #include "schedules/vocabulary.hpp"
 
 namespace plumbline {

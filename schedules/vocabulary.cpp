@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/dependency_walk.hpp"
-#include "core/error.hpp"
+#include "core/base/error.hpp"
+#include "core/schedule/dependency_walk.hpp"
 #include "schedules/generators.hpp"
 #include "schedules/layouts.hpp"
 #include "schedules/vocab_insertion.hpp"

@@ -2,8 +2,8 @@
 // schedule.
 #pragma once
 
-#include "core/schedule.hpp"
-#include "core/units.hpp"
+#include "core/base/units.hpp"
+#include "core/schedule/schedule.hpp"
 
 namespace plumbline {
 

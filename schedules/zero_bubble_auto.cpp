@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "schedules/generators.hpp"
 #include "schedules/layouts.hpp"
 

@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "schedules/generators.hpp"
 #include "schedules/layouts.hpp"
 

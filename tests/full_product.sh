@@ -11,7 +11,7 @@ plumbline_build release full_product
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1
 failed=0
 for ranks in 1 2 4 8; do
-  mpirun -n "$ranks" --oversubscribe --bind-to none build/release/tests/bench/full_product "$@" \
+  mpirun -n "$ranks" --oversubscribe --bind-to none build/release/tests/bench/training/full_product "$@" \
     || failed=1
 done
 exit "$failed"

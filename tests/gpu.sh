@@ -17,7 +17,7 @@ programs=(tests/kernels/cuda/cuda_operators_test bench/micro/micro_cuda_operator
 if [ "${1:-}" = --pack ]; then
   set -e
   plumbline_cudnn_frontend
-  cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
+  cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CUDA_ARCHITECTURES="80-real;90" >/dev/null
   cmake --build "$build" --target plumbline plumbline_cuda_program "${programs[@]##*/}"
   exec bench/bundle.sh "$bundle" --build "$build" "${programs[@]/#/--program=}"
 fi
@@ -65,7 +65,7 @@ if [ -d "$bundle" ]; then
   plumbline=$bundle/plumbline
 else
   plumbline_cudnn_frontend
-  step "configure" cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CUDA_ARCHITECTURES=90
+  step "configure" cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release
   [ ${#failed[@]} -eq 0 ] || exit 1
   step "build" cmake --build "$build"
   [ ${#failed[@]} -eq 0 ] || exit 1

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "analysis/simulation_plan.hpp"
+#include "analysis/simulate/simulation_plan.hpp"
 
 namespace plumbline::cluster {
 

@@ -53,7 +53,7 @@ struct StageLayers {
   bool operator==(const StageLayers&) const = default;
 };
 /// Even: earlier stages take what is left over. Balanced: as layer_distribution in
-/// core/layer_distribution.hpp, the stage with the most FLOPs has as few as possible.
+/// core/config/layer_distribution.hpp, the stage with the most FLOPs has as few as possible.
 StageLayers stage_layers(const Job& job);
 
 }  // namespace plumbline::cluster

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "analysis/cluster/job.hpp"
-#include "analysis/cluster/machine.hpp"
-#include "analysis/cluster/software.hpp"
+#include "analysis/hardware/machine.hpp"
+#include "analysis/hardware/software.hpp"
 
 namespace plumbline::cluster {
 

@@ -12,7 +12,7 @@
 
 #include "analysis/cluster/fused_plan.hpp"
 #include "analysis/cluster/step.hpp"
-#include "analysis/simulation_plan.hpp"
+#include "analysis/simulate/simulation_plan.hpp"
 
 namespace plumbline::cluster {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "analysis/cluster/layer_cost.hpp"
-#include "analysis/costs.hpp"
+#include "analysis/simulate/costs.hpp"
 
 namespace plumbline::cluster {
 

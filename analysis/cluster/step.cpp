@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "analysis/cluster/stage_cost.hpp"
-#include "analysis/simulator.hpp"
+#include "analysis/simulate/simulator.hpp"
 
 namespace plumbline::cluster {
 Placement even_placement(double layers, int stages) {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "analysis/cluster/layer_cost.hpp"
-#include "analysis/costs.hpp"
-#include "core/schedule.hpp"
+#include "analysis/simulate/costs.hpp"
+#include "core/schedule/schedule.hpp"
 
 namespace plumbline::cluster {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "analysis/hardware.hpp"
+#include "analysis/hardware/hardware.hpp"
 #include "bench/calibrate/cells.hpp"
 
 namespace plumbline::calibration {

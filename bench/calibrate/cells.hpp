@@ -21,7 +21,7 @@ using CellCall = std::function<void(std::int64_t call)>;
 
 struct Cell {
   Table table = Table::gemm;
-  std::string key;              // "forward.bf16", "forward_dropout.bf16", see analysis/hardware.hpp
+  std::string key;              // "forward.bf16", "forward_dropout.bf16", see analysis/hardware/hardware.hpp
   std::array<double, 3> at{};   // the table's axes; memory_bound uses the first
   std::size_t working_set = 0;  // index into kWorkingSets
   DType storage = DType::fp32;

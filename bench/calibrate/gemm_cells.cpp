@@ -2,7 +2,7 @@
 // operator before it, its weights, gradients and outputs were last touched a whole micro-batch ago.
 #include <fmt/format.h>
 
-#include "analysis/hardware.hpp"
+#include "analysis/hardware/hardware.hpp"
 #include "bench/calibrate/cells.hpp"
 
 namespace plumbline::calibration {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kHidden = 512;    // columns of the gradient stream
 constexpr std::int64_t kWide = 8192;     // columns of logits
-constexpr int kLargest = 21;             // power of two: elements of a tensor
+constexpr int kLargestTensor = 21;       // power of two: elements of a tensor
 constexpr int kLargestLogits = 24;       // logits come from memory, other tensors do not
 constexpr std::int64_t kSequence = 256;  // positions
 constexpr std::int64_t kHeadDim = 64;
@@ -24,11 +24,12 @@ class Cells {
   explicit Cells(DType storage) : storage_(storage) {}
 
   using Make = std::function<CellCall(Operators&, Pools&, std::int64_t rows, std::int64_t cols)>;
-  void add(const char* name, std::int64_t cols, double rotating, const Make& make, int largest = kLargest) {
+  void add(const char* name, std::int64_t cols, double rotating, const Make& make,
+           int largest = kLargestTensor) {
     add_as(fmt::format("{}.{}", name, name_of(storage_)), cols, rotating, make, largest);
   }
   void add_as(const std::string& key, std::int64_t cols, double rotating, const Make& make,
-              int largest = kLargest) {
+              int largest = kLargestTensor) {
     for (int power = 12; power <= largest; power += 3) {
       const std::int64_t elements = std::int64_t{1} << power;
       const std::int64_t width = std::min(cols, elements);

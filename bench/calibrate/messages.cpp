@@ -16,7 +16,7 @@
 namespace plumbline::calibration {
 namespace {
 
-constexpr std::int64_t kLargest = std::int64_t{1} << 25;  // bytes
+constexpr std::int64_t kLargestMessage = std::int64_t{1} << 25;  // bytes
 
 /// The smallest mean of three consecutive thirds: waiting ranks sleep, so long calls belong to the time, but
 /// not a disturbance from outside.
@@ -62,9 +62,9 @@ double repeat_together(const char* name, std::int64_t bytes, const std::function
 Curve all_reduce_curve(Communicator& communicator, DType type, bool started, std::byte* buffer) {
   Curve curve;
   for (const std::int64_t bytes : {std::int64_t{8}, std::int64_t{1} << 12, std::int64_t{1} << 15,
-                                   std::int64_t{1} << 18, std::int64_t{1} << 21, kLargest}) {
-    if (!started && bytes == kLargest) continue;  // tensor-parallel messages are smaller
-    if (started && bytes < (1 << 15)) continue;   // gradient buckets are larger
+                                   std::int64_t{1} << 18, std::int64_t{1} << 21, kLargestMessage}) {
+    if (!started && bytes == kLargestMessage) continue;  // tensor-parallel messages are smaller
+    if (started && bytes < (1 << 15)) continue;          // gradient buckets are larger
     const Matrix matrix(buffer, 1, bytes / size_of(type), type);
     const double seconds = repeat_together("all_reduce", bytes, [&] {
       if (started) {
@@ -87,7 +87,7 @@ Curve message_curve(Communicator& communicator, std::byte* buffer) {
   for (const std::int64_t bytes : {std::int64_t{4}, std::int64_t{1} << 12, std::int64_t{1} << 15,
                                    std::int64_t{1} << 18, std::int64_t{1} << 20, std::int64_t{1} << 22}) {
     const Matrix out(buffer, 1, bytes / 4, DType::fp32);
-    const Matrix in(buffer + kLargest, 1, bytes / 4, DType::fp32);
+    const Matrix in(buffer + kLargestMessage, 1, bytes / 4, DType::fp32);
     const auto send = [&] {
       Ticket ticket = communicator.send(out, peer, 1);
       communicator.wait(ticket);
@@ -116,7 +116,7 @@ Curve message_curve(Communicator& communicator, std::byte* buffer) {
 MessageTimes measure_messages() {
   int world = 1;
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &world), "MPI_Comm_size");
-  std::vector<std::byte> buffer(2 * kLargest);
+  std::vector<std::byte> buffer(2 * kLargestMessage);
   MessageTimes times;
   for (int ranks = 2; ranks <= world; ranks *= 2) {
     if (world % ranks != 0) continue;

@@ -12,7 +12,7 @@
 #include <new>
 #include <random>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace plumbline::calibration {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/matrix.hpp"
-#include "core/units.hpp"
+#include "core/base/units.hpp"
+#include "core/tensor/matrix.hpp"
 
 namespace plumbline::calibration {
 

@@ -11,10 +11,6 @@ namespace {
 bool takes_value(const CLI::Option& option) {
   return option.get_items_expected_max() > 0;
 }
-bool hidden(const CLI::Option& option) {
-  return option.get_group().empty();
-}
-
 const CLI::Option* find_option(const CLI::App& app, std::string_view name) {
   for (const CLI::App* at = &app; at != nullptr; at = at->get_parent()) {
     for (const CLI::Option* option : at->get_options()) {

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "bench/help/completion.hpp"
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace plumbline {
 namespace {

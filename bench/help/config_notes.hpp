@@ -1,5 +1,5 @@
-// What each configuration key means, in the words of the manual. core/config_keys.hpp knows how a key is
-// spelled and what values it takes; this table says what for.
+// What each configuration key means, in the words of the manual. core/config/config_keys.hpp knows how a key
+// is spelled and what values it takes; this table says what for.
 #pragma once
 
 #include <string_view>

@@ -14,12 +14,6 @@ std::string page_name(std::string name) {
   return name;
 }
 
-std::string upper(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return text;
-}
-
 /// A tagged paragraph: the tag on a line of its own, the words below.
 std::string tagged(const std::string& tag, std::string_view words) {
   return fmt::format(".TP\n{}\n{}\n", tag, troff_escaped(words));

@@ -10,16 +10,6 @@ constexpr const char* kArguments = "Arguments";
 constexpr const char* kShared = "Every command";
 constexpr std::size_t kLongestChoices = 48;
 
-bool hidden(const CLI::Option& option) {
-  return option.get_group().empty();
-}
-
-std::string upper(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return text;
-}
-
 /// "FILE"; "text|csv"; CLI11's own names of types become words.
 std::string value_name(const CLI::Option& option) {
   if (option.get_items_expected_max() == 0) return "";
@@ -97,6 +87,16 @@ void add_options(const CLI::App& app, std::vector<PageGroup>& groups, std::vecto
 }
 
 }  // namespace
+
+bool hidden(const CLI::Option& option) {
+  return option.get_group().empty();
+}
+
+std::string upper(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
 
 std::vector<std::string> choices_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();

@@ -42,4 +42,8 @@ Page page_of(const CLI::App& app);
 /// The values that an option takes when they are a fixed set, else nothing.
 std::vector<std::string> choices_of(const CLI::Option& option);
 
+/// Options that the manual and completion leave out.
+bool hidden(const CLI::Option& option);
+std::string upper(std::string text);
+
 }  // namespace plumbline

@@ -6,7 +6,7 @@
 #include <cctype>
 
 #include "bench/help/wrap.hpp"
-#include "bench/tables.hpp"
+#include "bench/text/record_tables.hpp"
 
 namespace plumbline {
 namespace {

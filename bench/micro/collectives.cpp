@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/launch.hpp"
+#include "bench/launch/launch.hpp"
 #include "core/backends/mpi/check.hpp"
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace plumbline {
 namespace {

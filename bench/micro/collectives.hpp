@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <functional>
 
-#include "core/arena.hpp"
 #include "core/backends/mpi/session.hpp"
-#include "core/communicator.hpp"
+#include "core/run/communicator.hpp"
+#include "core/tensor/arena.hpp"
 #include "kernels/operators.hpp"
 
 namespace plumbline {

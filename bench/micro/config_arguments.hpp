@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "core/config_keys.hpp"
-#include "core/error.hpp"
+#include "core/base/error.hpp"
+#include "core/config/config_keys.hpp"
 
 namespace plumbline {
 

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "bench/micro/operator_cases.hpp"
-#include "core/error.hpp"
+#include "bench/calibrate/operator_cases.hpp"
+#include "core/base/error.hpp"
+#include "kernels/cuda/attention/cudnn_plan.hpp"
 #include "kernels/cuda/cuda_operators.hpp"
-#include "kernels/cuda/cudnn_plan.hpp"
-#include "kernels/cuda/matmul_plan.hpp"
+#include "kernels/cuda/gemm/matmul_plan.hpp"
 
 namespace plumbline {
 namespace {

@@ -1,5 +1,5 @@
 // Collectives of the communicator over NCCL, in device memory.
-#include "bench/cuda_device.hpp"
+#include "bench/cuda/cuda_device.hpp"
 #include "bench/micro/collectives.hpp"
 #include "core/backends/nccl/nccl_communicator.hpp"
 #include "kernels/cuda/cuda_operators.hpp"

@@ -1,7 +1,7 @@
 // Every CUDA operator on the first GPU: bytes and FLOPs per second, beside what the device reached in the
 // same run: a large copy, and the fastest matrix product of the list. One JSON object a line on stdout; exit
 // code 0 with a message where there is no GPU. Matrix products stand beside the fastest algorithm that an
-// exhaustive search of cuBLASLt's configurations finds (kernels/cuda/gemm_search.hpp); those of 8-bit
+// exhaustive search of cuBLASLt's configurations finds (kernels/cuda/gemm/gemm_search.hpp); those of 8-bit
 // operands, with E5M2 gradients and E4M3 weights and inputs, are compared among themselves.
 //   micro_cuda_operators [TOKENS [SEARCH_SECONDS]]
 // SEARCH_SECONDS bounds the search of each product (10; 0: none). Progress goes to stderr.
@@ -16,11 +16,11 @@
 #include <utility>
 #include <vector>
 
-#include "bench/micro/operator_cases.hpp"
-#include "core/error.hpp"
+#include "bench/calibrate/operator_cases.hpp"
+#include "core/base/error.hpp"
 #include "kernels/cuda/cuda_operators.hpp"
-#include "kernels/cuda/error.hpp"
-#include "kernels/cuda/gemm_search.hpp"
+#include "kernels/cuda/device/error.hpp"
+#include "kernels/cuda/gemm/gemm_search.hpp"
 
 namespace plumbline {
 namespace {

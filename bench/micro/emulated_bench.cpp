@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
+#include "bench/evaluate/plan.hpp"
 #include "bench/micro/config_arguments.hpp"
-#include "bench/plan.hpp"
-#include "bench/training/trainer.hpp"
+#include "bench/training/trainer/trainer.hpp"
 #include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/backends/mpi/session.hpp"

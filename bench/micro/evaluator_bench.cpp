@@ -4,10 +4,10 @@
 
 #include <string>
 
-#include "analysis/cluster/profiles.hpp"
-#include "analysis/cluster/search.hpp"
-#include "analysis/cluster/sensitivity.hpp"
-#include "bench/schedule_maker.hpp"
+#include "analysis/hardware/profiles.hpp"
+#include "analysis/search/search.hpp"
+#include "analysis/search/sensitivity.hpp"
+#include "bench/evaluate/cluster_schedule.hpp"
 
 namespace plumbline {
 namespace {

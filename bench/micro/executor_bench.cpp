@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "core/executor.hpp"
-#include "core/solo_communicator.hpp"
+#include "core/run/executor.hpp"
+#include "core/run/solo_communicator.hpp"
 
 namespace plumbline {
 namespace {

@@ -7,7 +7,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 
-#include "bench/micro/operator_cases.hpp"
+#include "bench/calibrate/operator_cases.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 
 namespace plumbline {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "bench/launch.hpp"
+#include "bench/launch/launch.hpp"
 #include "core/backends/mpi/check.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/backends/mpi/session.hpp"

@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "bench/evaluate/plan.hpp"
 #include "bench/micro/config_arguments.hpp"
-#include "bench/plan.hpp"
-#include "bench/training/rank_stages.hpp"
-#include "bench/training/step_data.hpp"
-#include "bench/training/weights.hpp"
+#include "bench/training/stage/rank_stages.hpp"
+#include "bench/training/trainer/step_data.hpp"
+#include "bench/training/weights/weights.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/backends/mpi/session.hpp"
-#include "core/executor.hpp"
+#include "core/run/executor.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 
 namespace plumbline {

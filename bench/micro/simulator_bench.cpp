@@ -6,10 +6,10 @@
 #include <cstdio>
 #include <random>
 
-#include "analysis/simulation_plan.hpp"
-#include "analysis/simulator.hpp"
-#include "core/deadlock.hpp"
-#include "core/validate.hpp"
+#include "analysis/simulate/simulation_plan.hpp"
+#include "analysis/simulate/simulator.hpp"
+#include "core/validate/deadlock.hpp"
+#include "core/validate/validate.hpp"
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
 

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "bench/evaluate/plan.hpp"
 #include "bench/micro/config_arguments.hpp"
-#include "bench/plan.hpp"
-#include "bench/training/step_data.hpp"
-#include "bench/training/timed_operators.hpp"
-#include "bench/training/weights.hpp"
-#include "core/error.hpp"
-#include "core/solo_communicator.hpp"
+#include "bench/training/trainer/step_data.hpp"
+#include "bench/training/trainer/timed_operators.hpp"
+#include "bench/training/weights/weights.hpp"
+#include "core/base/error.hpp"
+#include "core/run/solo_communicator.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 
 namespace plumbline {

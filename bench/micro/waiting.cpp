@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "bench/launch.hpp"
+#include "bench/launch/launch.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/backends/mpi/session.hpp"
-#include "core/processors.hpp"
+#include "core/run/processors.hpp"
 
 namespace plumbline {
 namespace {

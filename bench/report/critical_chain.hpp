@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "core/trace.hpp"
+#include "core/trace/trace.hpp"
 
 namespace plumbline {
 

@@ -1,5 +1,7 @@
 #include "bench/report/exports.hpp"
 
+#include "bench/text/csv.hpp"
+
 #include <fmt/format.h>
 
 #include <charconv>
@@ -28,17 +30,6 @@ std::optional<std::int64_t> number_in(const Record& record, const char* key) {
 }
 
 /// RFC 4180.
-std::string quoted(const std::string& field) {
-  if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
-  std::string out = "\"";
-  for (const char c : field) {
-    if (c == '"') out += '"';
-    out += c;
-  }
-  out += '"';
-  return out;
-}
-
 std::string figure(double value) {
   return std::isfinite(value) ? fmt::format("{}", value) : "";
 }
@@ -113,7 +104,7 @@ std::string to_megatron_bridge_csv(const std::vector<Record>& records) {
         predicted == nullptr ? "" : fmt::format("{}", predicted->memory.peak.value)};
     for (std::size_t i = 0; i < fields.size(); ++i) {
       if (i > 0) csv += ',';
-      csv += quoted(fields[i]);
+      csv += csv_field(fields[i]);
     }
     csv += "\r\n";
   }

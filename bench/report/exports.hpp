@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/record.hpp"
+#include "bench/record/record.hpp"
 
 namespace plumbline {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "bench/record_store.hpp"
+#include "bench/record/record_store.hpp"
 #include "bench/report/assets.hpp"
 #include "bench/report/escape.hpp"
 #include "bench/report/page_parts.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/record.hpp"
+#include "bench/record/record.hpp"
 #include "bench/report/timelines.hpp"
 
 namespace plumbline {

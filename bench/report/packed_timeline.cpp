@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "bench/report/critical_chain.hpp"
-#include "core/trace_lanes.hpp"
+#include "core/trace/trace_lanes.hpp"
 
 namespace plumbline {
 namespace {

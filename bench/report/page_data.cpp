@@ -8,8 +8,8 @@
 #include "bench/report/escape.hpp"
 #include "bench/report/packed_timeline.hpp"
 #include "bench/report/page_parts.hpp"
-#include "bench/tables.hpp"
-#include "core/error.hpp"
+#include "bench/text/record_tables.hpp"
+#include "core/base/error.hpp"
 
 namespace plumbline {
 namespace {

@@ -6,10 +6,10 @@
 #include <set>
 
 #include "bench/report/escape.hpp"
-#include "bench/report/figures.hpp"
 #include "bench/report/page_parts.hpp"
-#include "bench/tables.hpp"
-#include "core/text_input.hpp"
+#include "bench/text/figures.hpp"
+#include "bench/text/record_tables.hpp"
+#include "core/base/text_input.hpp"
 
 namespace plumbline {
 namespace {

@@ -8,7 +8,8 @@
 
 #include "bench/report/escape.hpp"
 #include "bench/report/page_parts.hpp"
-#include "bench/tables.hpp"
+#include "bench/text/figures.hpp"
+#include "bench/text/record_tables.hpp"
 
 namespace plumbline {
 namespace {
@@ -39,15 +40,6 @@ struct Axis {
   double x(double value) const { return kLeft + place(value); }
   double y(double value) const { return kTop + kSide - place(value); }
 };
-
-/// 1, 2 or 5 times a power of ten, at least `least`.
-double round_step(double least) {
-  const double power = std::pow(10, std::floor(std::log10(least)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power >= least * (1 - 1e-9)) return factor * power;
-  }
-  return 10 * power;
-}
 
 Axis axis_for(const std::vector<Point>& points) {
   double low = INFINITY;

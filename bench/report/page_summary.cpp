@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "bench/report/page_parts.hpp"
-#include "bench/tables.hpp"
-#include "core/text_input.hpp"
+#include "bench/text/record_tables.hpp"
+#include "core/base/text_input.hpp"
 
 namespace plumbline {
 namespace {

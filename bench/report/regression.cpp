@@ -7,9 +7,9 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "bench/report/figures.hpp"
-#include "core/error.hpp"
-#include "core/text_input.hpp"
+#include "bench/text/figures.hpp"
+#include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
 
 namespace plumbline {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/record.hpp"
+#include "bench/record/record.hpp"
 
 namespace plumbline {
 

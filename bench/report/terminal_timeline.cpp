@@ -7,7 +7,7 @@
 #include <cctype>
 #include <cmath>
 
-#include "bench/report/figures.hpp"
+#include "bench/text/figures.hpp"
 
 namespace plumbline {
 namespace {
@@ -102,15 +102,6 @@ std::string line_of(const std::vector<Event>& events, const std::vector<int>& ch
     from = to;
   }
   return line;
-}
-
-/// The least of 1, 2, 5, 10, 20, ... times a power of ten that is not below `least`.
-double round_step(double least) {
-  const double power = std::pow(10, std::floor(std::log10(least)));
-  for (const double digit : {1.0, 2.0, 5.0}) {
-    if (digit * power >= least) return digit * power;
-  }
-  return 10 * power;
 }
 
 /// Round times below the lines, as many as have room.

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "core/schedule.hpp"
-#include "core/trace.hpp"
-#include "core/trace_files.hpp"
+#include "core/schedule/schedule.hpp"
+#include "core/trace/trace.hpp"
+#include "core/trace/trace_files.hpp"
 
 namespace plumbline {
 

@@ -11,9 +11,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "core/error.hpp"
-#include "core/schedule_cells.hpp"
-#include "core/text_input.hpp"
+#include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
+#include "core/schedule_text/schedule_cells.hpp"
 
 namespace plumbline {
 namespace {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/arena.hpp"
-#include "core/trace.hpp"
+#include "core/tensor/arena.hpp"
+#include "core/trace/trace.hpp"
 
 namespace plumbline {
 

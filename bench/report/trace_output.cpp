@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "core/perfetto_trace.hpp"
+#include "core/trace/perfetto_trace.hpp"
 
 namespace plumbline {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "core/schedule.hpp"
-#include "core/trace_files.hpp"
+#include "core/schedule/schedule.hpp"
+#include "core/trace/trace_files.hpp"
 
 namespace plumbline {
 

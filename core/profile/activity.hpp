@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "core/schedule.hpp"
-#include "core/trace.hpp"
-#include "core/units.hpp"
+#include "core/base/units.hpp"
+#include "core/schedule/schedule.hpp"
+#include "core/trace/trace.hpp"
 
 namespace plumbline {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/profile/activity.hpp"
-#include "core/step_observer.hpp"
+#include "core/run/step_observer.hpp"
 
 namespace plumbline {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/backends/nccl/device_events.hpp"
-#include "core/step_observer.hpp"
+#include "core/run/step_observer.hpp"
 
 namespace plumbline {
 

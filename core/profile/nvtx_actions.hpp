@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "core/step_observer.hpp"
+#include "core/run/step_observer.hpp"
 
 namespace plumbline {
 

@@ -4,12 +4,12 @@
 
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
+#include "kernels/ignored_target.hpp"
 
 namespace plumbline::cpu {
 namespace {
 
-constexpr std::int32_t kIgnored = -100;
-constexpr const char* kShapes =
+constexpr const char* kCrossEntropyShapes =
     "logits (T,n) with valid <= n, targets (1,T) int32, row_max (1,T) fp32, sums (2,T) fp32";
 
 template <class T>
@@ -41,12 +41,13 @@ PLUMBLINE_MULTIVERSION void row_sums(Matrix logits, std::int64_t valid, std::int
 }
 
 template <class T>
-PLUMBLINE_MULTIVERSION void gradient_in_place(Matrix logits, std::int64_t valid, std::int64_t first_token,
-                                              const std::int32_t* targets, const float* row_max,
-                                              const float* exponentials, float scale) {
+PLUMBLINE_MULTIVERSION void loss_gradient_in_place(Matrix logits, std::int64_t valid,
+                                                   std::int64_t first_token, const std::int32_t* targets,
+                                                   const float* row_max, const float* exponentials,
+                                                   float scale) {
   for (std::int64_t t = 0; t < logits.rows; ++t) {
     T* row = row_of<T>(logits, t);
-    if (targets[t] == kIgnored) {
+    if (targets[t] == kIgnoredTarget) {
       std::memset(row, 0, static_cast<std::size_t>(logits.cols) * sizeof(T));
       continue;
     }
@@ -62,9 +63,6 @@ PLUMBLINE_MULTIVERSION void gradient_in_place(Matrix logits, std::int64_t valid,
   }
 }
 
-bool is_row(const Matrix& x, const Matrix& logits, DType type) {
-  return has_shape(x, 1, logits.rows, type);
-}
 bool is_valid(std::int64_t valid, const Matrix& logits) {
   return valid >= 0 && valid <= logits.cols;
 }
@@ -72,8 +70,8 @@ bool is_valid(std::int64_t valid, const Matrix& logits) {
 }  // namespace
 
 void CpuOperators::cross_entropy_max(Matrix logits, std::int64_t valid, Matrix row_max) {
-  require(is_valid(valid, logits) && is_row(row_max, logits, DType::fp32), "cross_entropy_max", kShapes,
-          {{"logits", logits}, {"row_max", row_max}});
+  require(is_valid(valid, logits) && is_row(row_max, logits, DType::fp32), "cross_entropy_max",
+          kCrossEntropyShapes, {{"logits", logits}, {"row_max", row_max}});
   with_type("cross_entropy_max", logits.dtype,
             [&](auto type) { row_maxima<decltype(type)>(logits, valid, row_max.as<float>()); });
 }
@@ -82,7 +80,7 @@ void CpuOperators::cross_entropy_sums(Matrix logits, std::int64_t valid, std::in
                                       Matrix targets, Matrix row_max, Matrix sums) {
   require(is_valid(valid, logits) && is_row(row_max, logits, DType::fp32) &&
               is_row(targets, logits, DType::int32) && has_shape(sums, 2, logits.rows, DType::fp32),
-          "cross_entropy_sums", kShapes,
+          "cross_entropy_sums", kCrossEntropyShapes,
           {{"logits", logits}, {"targets", targets}, {"row_max", row_max}, {"sums", sums}});
   with_type("cross_entropy_sums", logits.dtype, [&](auto type) {
     row_sums<decltype(type)>(logits, valid, first_token, targets.as<std::int32_t>(), row_max.as<float>(),
@@ -94,18 +92,18 @@ double CpuOperators::cross_entropy_gradient(Matrix logits, std::int64_t valid, s
                                             Matrix targets, Matrix row_max, Matrix sums, double scale) {
   require(is_valid(valid, logits) && is_row(row_max, logits, DType::fp32) &&
               is_row(targets, logits, DType::int32) && has_shape(sums, 2, logits.rows, DType::fp32),
-          "cross_entropy_gradient", kShapes,
+          "cross_entropy_gradient", kCrossEntropyShapes,
           {{"logits", logits}, {"targets", targets}, {"row_max", row_max}, {"sums", sums}});
   const auto* target = targets.as<std::int32_t>();
   const auto* exponentials = row_of<float>(sums, 0);
   const auto* at_target = row_of<float>(sums, 1);
   double loss = 0;
   for (std::int64_t t = 0; t < logits.rows; ++t) {
-    if (target[t] != kIgnored) loss += std::log(static_cast<double>(exponentials[t])) - at_target[t];
+    if (target[t] != kIgnoredTarget) loss += std::log(static_cast<double>(exponentials[t])) - at_target[t];
   }
   with_type("cross_entropy_gradient", logits.dtype, [&](auto type) {
-    gradient_in_place<decltype(type)>(logits, valid, first_token, target, row_max.as<float>(), exponentials,
-                                      static_cast<float>(scale));
+    loss_gradient_in_place<decltype(type)>(logits, valid, first_token, target, row_max.as<float>(),
+                                           exponentials, static_cast<float>(scale));
   });
   return loss;
 }

@@ -1,7 +1,7 @@
 // The step from a run-time element type to a compile-time one.
 #pragma once
 
-#include "core/matrix.hpp"
+#include "core/tensor/matrix.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cpu/simd.hpp"
 

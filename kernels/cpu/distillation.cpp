@@ -4,12 +4,12 @@
 
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
+#include "kernels/ignored_target.hpp"
 
 namespace plumbline::cpu {
 namespace {
 
-constexpr std::int32_t kIgnored = -100;
-constexpr const char* kShapes =
+constexpr const char* kDistillationShapes =
     "student and teacher (T,n) with valid <= n, temperature > 0, targets (1,T) int32, row_max (2,T), sums "
     "(4,T), divergence (1,T) fp32";
 
@@ -90,7 +90,7 @@ PLUMBLINE_MULTIVERSION void gradient_in_place(Matrix student, Matrix teacher, st
   for (std::int64_t t = 0; t < student.rows; ++t) {
     S* z = row_of<S>(student, t);
     const P* zt = row_of<P>(teacher, t);
-    if (targets[t] == kIgnored) {
+    if (targets[t] == kIgnoredTarget) {
       std::memset(z, 0, static_cast<std::size_t>(student.cols) * sizeof(S));
       continue;
     }
@@ -134,7 +134,7 @@ void CpuOperators::distillation_sums(Matrix student, Matrix teacher, std::int64_
                                      Matrix row_max, Matrix sums) {
   require(agree(student, teacher, valid, temperature, row_max, sums) &&
               has_shape(targets, 1, student.rows, DType::int32),
-          "distillation_sums", kShapes,
+          "distillation_sums", kDistillationShapes,
           {{"student", student},
            {"teacher", teacher},
            {"targets", targets},
@@ -151,7 +151,7 @@ void CpuOperators::distillation_divergence(Matrix student, Matrix teacher, std::
                                            Matrix divergence) {
   require(agree(student, teacher, valid, loss.temperature, row_max, sums) &&
               has_shape(divergence, 1, student.rows, DType::fp32),
-          "distillation_divergence", kShapes,
+          "distillation_divergence", kDistillationShapes,
           {{"student", student},
            {"teacher", teacher},
            {"row_max", row_max},
@@ -169,7 +169,7 @@ double CpuOperators::distillation_gradient(Matrix student, Matrix teacher, std::
   require(agree(student, teacher, valid, loss.temperature, row_max, sums) &&
               has_shape(targets, 1, student.rows, DType::int32) &&
               has_shape(divergence, 1, student.rows, DType::fp32),
-          "distillation_gradient", kShapes,
+          "distillation_gradient", kDistillationShapes,
           {{"student", student},
            {"teacher", teacher},
            {"targets", targets},
@@ -179,7 +179,7 @@ double CpuOperators::distillation_gradient(Matrix student, Matrix teacher, std::
   const auto* target = targets.as<std::int32_t>();
   double total = 0;
   for (std::int64_t t = 0; t < student.rows; ++t) {
-    if (target[t] == kIgnored) continue;
+    if (target[t] == kIgnoredTarget) continue;
     const double cross_entropy =
         std::log(static_cast<double>(row_of<float>(sums, 2)[t])) - row_of<float>(sums, 3)[t];
     total += (1 - loss.lm_weight) * divergence.as<float>()[t] + loss.lm_weight * cross_entropy;

@@ -4,12 +4,12 @@
 
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
+#include "kernels/ignored_target.hpp"
 
 namespace plumbline::cpu {
 namespace {
 
-constexpr std::int32_t kIgnored = -100;
-constexpr const char* kShapes = "matrices (T,n) fp32 with valid <= n, targets (1,T) int32";
+constexpr const char* kDivergenceShapes = "matrices (T,n) fp32 with valid <= n, targets (1,T) int32";
 
 PLUMBLINE_MULTIVERSION void softmax_rows(Matrix x, std::int64_t valid, bool logarithm, Matrix y) {
   const Lanes lowest = splat(-__builtin_inff());
@@ -35,7 +35,7 @@ double terms_of_rows(Matrix p, Matrix log_s, std::int64_t valid, const std::int3
   for (std::int64_t t = 0; t < p.rows; ++t) {
     float* out = row_of<float>(terms, t);
     std::fill(out, out + terms.cols, 0.0F);
-    if (targets[t] == kIgnored) continue;
+    if (targets[t] == kIgnoredTarget) continue;
     const float* probability = row_of<float>(p, t);
     const float* logarithm = row_of<float>(log_s, t);
     for (std::int64_t j = 0; j < valid; ++j) {
@@ -53,7 +53,7 @@ PLUMBLINE_MULTIVERSION void backward_rows(Matrix dy, Matrix log_s, std::int64_t 
     const float* gradient = row_of<float>(dy, t);
     const float* logarithm = row_of<float>(log_s, t);
     float* out = row_of<float>(dx, t);
-    if (targets[t] == kIgnored) {
+    if (targets[t] == kIgnoredTarget) {
       std::fill(out, out + dx.cols, 0.0F);
       continue;
     }
@@ -74,21 +74,21 @@ bool agree(const Matrix& a, const Matrix& b, const Matrix& c, std::int64_t valid
 }  // namespace
 
 void CpuOperators::softmax(Matrix x, std::int64_t valid, bool logarithm, Matrix y) {
-  require(agree(x, y, y, valid), "softmax", kShapes, {{"x", x}, {"y", y}});
+  require(agree(x, y, y, valid), "softmax", kDivergenceShapes, {{"x", x}, {"y", y}});
   softmax_rows(x, valid, logarithm, y);
 }
 
 double CpuOperators::divergence_terms(Matrix p, Matrix log_s, std::int64_t valid, Matrix targets,
                                       Matrix terms) {
   require(agree(p, log_s, terms, valid) && has_shape(targets, 1, p.rows, DType::int32), "divergence_terms",
-          kShapes, {{"p", p}, {"log_s", log_s}, {"targets", targets}, {"terms", terms}});
+          kDivergenceShapes, {{"p", p}, {"log_s", log_s}, {"targets", targets}, {"terms", terms}});
   return terms_of_rows(p, log_s, valid, targets.as<std::int32_t>(), terms);
 }
 
 void CpuOperators::log_softmax_backward(Matrix dy, Matrix log_s, std::int64_t valid, Matrix targets,
                                         double factor, Matrix dx) {
   require(agree(dy, log_s, dx, valid) && has_shape(targets, 1, dy.rows, DType::int32), "log_softmax_backward",
-          kShapes, {{"dy", dy}, {"log_s", log_s}, {"targets", targets}, {"dx", dx}});
+          kDivergenceShapes, {{"dy", dy}, {"log_s", log_s}, {"targets", targets}, {"dx", dx}});
   backward_rows(dy, log_s, valid, targets.as<std::int32_t>(), static_cast<float>(factor), dx);
 }
 

@@ -4,8 +4,8 @@
 
 #include <bit>
 
-#include "core/dtype.hpp"
-#include "core/half_floats.hpp"
+#include "core/tensor/dtype.hpp"
+#include "core/tensor/half_floats.hpp"
 #include "kernels/cpu/simd.hpp"
 
 namespace plumbline::cpu {

@@ -1,7 +1,7 @@
 // Operators::gemm and the cache of oneDNN primitives behind it.
 #include <fmt/format.h>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
 #include "kernels/cpu/matmul.hpp"

@@ -5,11 +5,11 @@
 
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
+#include "kernels/ignored_target.hpp"
 
 namespace plumbline::cpu {
 namespace {
 
-constexpr std::int32_t kIgnored = -100;
 constexpr std::int64_t kRowsPerShard = 3;  // maximum, sum, target's logit
 
 template <class T>
@@ -34,11 +34,12 @@ PLUMBLINE_MULTIVERSION void softmax_in_place(Matrix logits, std::int64_t valid, 
 }
 
 template <class T>
-PLUMBLINE_MULTIVERSION void gradient_in_place(Matrix softmax, std::int64_t valid, std::int64_t first_token,
-                                              const std::int32_t* targets, const float* alpha, float scale) {
+PLUMBLINE_MULTIVERSION void softmax_gradient_in_place(Matrix softmax, std::int64_t valid,
+                                                      std::int64_t first_token, const std::int32_t* targets,
+                                                      const float* alpha, float scale) {
   for (std::int64_t t = 0; t < softmax.rows; ++t) {
     T* row = row_of<T>(softmax, t);
-    if (targets[t] == kIgnored) {
+    if (targets[t] == kIgnoredTarget) {
       clear(row, 0, softmax.cols);
       continue;
     }
@@ -58,7 +59,7 @@ PLUMBLINE_MULTIVERSION void input_gradient(Matrix product, Matrix table, std::in
                                            const std::int32_t* targets, const float* alpha, float scale) {
   for (std::int64_t t = 0; t < product.rows; ++t) {
     float* row = row_of<float>(product, t);
-    if (targets[t] == kIgnored) {
+    if (targets[t] == kIgnoredTarget) {
       clear(row, 0, product.cols);
       continue;
     }
@@ -73,10 +74,6 @@ PLUMBLINE_MULTIVERSION void input_gradient(Matrix product, Matrix table, std::in
       store(row + i, load(row + i, part) * factor - load(target + i, part) * scale, part);
     });
   }
-}
-
-bool is_row(const Matrix& x, const Matrix& of, DType type) {
-  return has_shape(x, 1, of.rows, type);
 }
 
 }  // namespace
@@ -111,7 +108,7 @@ double CpuOperators::vocab_combine(Matrix gathered, Matrix targets, std::int64_t
     for (std::int64_t i = 0; i < shards; ++i) total += at(i, 1, t) * std::exp(at(i, 0, t) - top);
     alpha.as<float>()[t] = static_cast<float>(at(own, 1, t) * std::exp(at(own, 0, t) - top) / total);
     const std::int32_t target = targets.as<std::int32_t>()[t];
-    if (target == kIgnored) continue;
+    if (target == kIgnoredTarget) continue;
     loss += std::log(total);
     const std::int64_t owner = target / columns;
     if (target >= 0 && owner < shards) loss -= at(owner, 2, t) + at(owner, 0, t) - top;
@@ -126,8 +123,8 @@ void CpuOperators::vocab_gradient(Matrix softmax, std::int64_t valid, std::int64
           "vocab_gradient", "softmax (T,n) with valid <= n, targets (1,T) int32, alpha (1,T) fp32",
           {{"softmax", softmax}, {"targets", targets}, {"alpha", alpha}});
   with_type("vocab_gradient", softmax.dtype, [&](auto type) {
-    gradient_in_place<decltype(type)>(softmax, valid, first_token, targets.as<std::int32_t>(),
-                                      alpha.as<float>(), static_cast<float>(scale));
+    softmax_gradient_in_place<decltype(type)>(softmax, valid, first_token, targets.as<std::int32_t>(),
+                                              alpha.as<float>(), static_cast<float>(scale));
   });
 }
 

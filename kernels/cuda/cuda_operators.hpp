@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "core/arena.hpp"
+#include "core/tensor/arena.hpp"
 #include "kernels/operators.hpp"
 
 namespace plumbline {

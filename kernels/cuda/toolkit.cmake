@@ -1,6 +1,6 @@
 # Finds a CUDA toolkit. Sets PLUMBLINE_CUDA ON when there is one whose compiler works and that brings cuBLASLt.
-# Machine code for compute capabilities 8.0 and 9.0, and PTX that drivers compile for anything later. Toolkit 13 no
-# longer knows 7.0 (V100).
+# Machine code for the GPU at hand, where there is none for compute capability 9.0, with PTX that drivers compile for
+# anything later; -DCMAKE_CUDA_ARCHITECTURES="80-real;90" asks for more. Toolkit 13 no longer knows 7.0 (V100).
 if(NOT CMAKE_CUDA_COMPILER)
   find_program(PLUMBLINE_NVCC nvcc PATHS /usr/local/cuda/bin)
   if(PLUMBLINE_NVCC)
@@ -8,7 +8,13 @@ if(NOT CMAKE_CUDA_COMPILER)
   endif()
 endif()
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader OUTPUT_VARIABLE capabilities
+    ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(capabilities MATCHES "^([0-9]+)[.]([0-9]+)")
+    set(CMAKE_CUDA_ARCHITECTURES ${CMAKE_MATCH_1}${CMAKE_MATCH_2})
+  else()
+    set(CMAKE_CUDA_ARCHITECTURES 90)
+  endif()
 endif()
 include(CheckLanguage)
 check_language(CUDA)

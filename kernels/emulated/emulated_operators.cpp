@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "kernels/emulated/checks.hpp"
 #include "kernels/emulated/emulated_backend.hpp"
 

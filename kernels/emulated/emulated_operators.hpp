@@ -7,7 +7,7 @@
 #include <memory>
 #include <string_view>
 
-#include "core/pace.hpp"
+#include "core/run/emulated_clock.hpp"
 #include "kernels/operators.hpp"
 
 namespace plumbline {

@@ -1,8 +1,8 @@
 // Small configurations and hand-written schedules that the tests of analysis/ share.
 #pragma once
 
-#include "core/run_config.hpp"
-#include "core/schedule.hpp"
+#include "core/config/run_config.hpp"
+#include "core/schedule/schedule.hpp"
 
 namespace plumbline::sample {
 

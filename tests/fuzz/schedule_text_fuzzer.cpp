@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "core/deadlock.hpp"
-#include "core/error.hpp"
-#include "core/schedule_text.hpp"
-#include "core/validate.hpp"
+#include "core/base/error.hpp"
+#include "core/schedule_text/schedule_text.hpp"
+#include "core/validate/deadlock.hpp"
+#include "core/validate/validate.hpp"
 #include "schedules/passes.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -13,7 +13,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "tests/kernels/attention_reference.hpp"
 #include "tests/kernels/philox_reference.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "tests/kernels/attention_reference.hpp"
 
 namespace plumbline::test {

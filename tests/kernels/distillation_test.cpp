@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "tests/kernels/operator_test.hpp"
 
 namespace plumbline::test {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "kernels/dropout.hpp"
 #include "tests/kernels/philox_reference.hpp"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <iterator>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "tests/kernels/operator_test.hpp"
 
 namespace plumbline::test {

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 
 namespace plumbline {

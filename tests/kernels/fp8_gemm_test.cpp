@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "tests/kernels/fp8_reference.hpp"
 #include "tests/kernels/operator_test.hpp"
 

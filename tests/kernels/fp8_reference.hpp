@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/dtype.hpp"
+#include "core/tensor/dtype.hpp"
 
 namespace plumbline::test {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "tests/kernels/fp8_reference.hpp"
 #include "tests/kernels/operator_test.hpp"
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "analysis/simulator.hpp"
-#include "core/deadlock.hpp"
-#include "core/error.hpp"
-#include "core/validate.hpp"
+#include "analysis/simulate/simulator.hpp"
+#include "core/base/error.hpp"
+#include "core/validate/deadlock.hpp"
+#include "core/validate/validate.hpp"
 #include "schedules/generators.hpp"
 #include "schedules/passes.hpp"
 

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <string>
 
-#include "analysis/simulator.hpp"
-#include "core/error.hpp"
-#include "core/validate.hpp"
+#include "analysis/simulate/simulator.hpp"
+#include "core/base/error.hpp"
+#include "core/validate/validate.hpp"
 #include "schedules/make_schedule.hpp"
 
 namespace plumbline {

@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "analysis/simulator.hpp"
-#include "core/error.hpp"
-#include "core/schedule_text.hpp"
-#include "core/trace_files.hpp"
-#include "core/validate.hpp"
+#include "analysis/simulate/simulator.hpp"
+#include "core/base/error.hpp"
+#include "core/schedule_text/schedule_text.hpp"
+#include "core/trace/trace_files.hpp"
+#include "core/validate/validate.hpp"
 #include "schedules/make_schedule.hpp"
 
 namespace plumbline {

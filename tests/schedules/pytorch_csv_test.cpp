@@ -10,8 +10,8 @@
 #include <fstream>
 #include <string>
 
-#include "core/schedule_text.hpp"
-#include "core/validate.hpp"
+#include "core/schedule_text/schedule_text.hpp"
+#include "core/validate/validate.hpp"
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
 

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <string>
 
-#include "analysis/closed_forms.hpp"
-#include "analysis/simulator.hpp"
-#include "core/deadlock.hpp"
-#include "core/error.hpp"
-#include "core/validate.hpp"
+#include "analysis/simulate/closed_forms.hpp"
+#include "analysis/simulate/simulator.hpp"
+#include "core/base/error.hpp"
+#include "core/validate/deadlock.hpp"
+#include "core/validate/validate.hpp"
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/backends/mpi/mpi_header.hpp"
-#include "core/units.hpp"
+#include "core/base/units.hpp"
 
 namespace plumbline {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/backends/mpi/check.hpp"
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace plumbline {
 namespace {
@@ -15,10 +15,6 @@ constexpr int kMeetingNumbers = 3;
 /// Ranks that wait wake up to look; all of them together should leave the processors to those that work.
 Seconds longest_sleep(int ranks) {
   return {std::clamp(8e-6 * ranks, 50e-6, 500e-6)};
-}
-
-void expect(bool good, const char* call, const char* what) {
-  if (!good) throw Error(fmt::format("{}: {}", call, what));
 }
 
 std::size_t index(Group group) {
@@ -54,9 +50,9 @@ Ticket EmulatedCommunicator::open(Kind kind) {
 }
 
 Ticket EmulatedCommunicator::send(Matrix buffer, int to, int tag) {
-  expect(buffer.contiguous(), "send", "the matrix must be contiguous");
-  expect(to != rank() && to >= 0 && to < layout().world(), "send",
-         "the receiver must be another rank of the world");
+  expect_argument(buffer.contiguous(), "send", "the matrix must be contiguous");
+  expect_argument(to != rank() && to >= 0 && to < layout().world(), "send",
+                  "the receiver must be another rank of the world");
   traffic_.messages_sent += 1;
   traffic_.point_to_point_sent += buffer.bytes();
   const Ticket ticket = open(Kind::send);
@@ -76,9 +72,9 @@ Ticket EmulatedCommunicator::send(Matrix buffer, int to, int tag) {
 }
 
 Ticket EmulatedCommunicator::receive(Matrix buffer, int from, int tag) {
-  expect(buffer.contiguous(), "receive", "the matrix must be contiguous");
-  expect(from != rank() && from >= 0 && from < layout().world(), "receive",
-         "the sender must be another rank of the world");
+  expect_argument(buffer.contiguous(), "receive", "the matrix must be contiguous");
+  expect_argument(from != rank() && from >= 0 && from < layout().world(), "receive",
+                  "the sender must be another rank of the world");
   const Ticket ticket = open(Kind::receive);
   Pending& slot = pending(ticket);
   slot.expected_bytes = buffer.bytes().value;
@@ -91,7 +87,7 @@ Ticket EmulatedCommunicator::receive(Matrix buffer, int from, int tag) {
 Ticket EmulatedCommunicator::start(CollectiveKind kind, Bytes GroupTraffic::*counted, Group group,
                                    const Matrix& whole, bool started) {
   const MpiGroup& in = groups_.of(group);
-  expect(whole.contiguous(), "collective", "the matrices must be contiguous");
+  expect_argument(whole.contiguous(), "collective", "the matrices must be contiguous");
   if (!in.comm || whole.empty()) return {};
   if (counted != nullptr) traffic_.of(group).add(counted, whole.bytes());
   const Ticket ticket = open(Kind::collective);
@@ -187,30 +183,30 @@ Ticket EmulatedCommunicator::start_all_reduce(Group group, Matrix buffer, Reduce
   return start(CollectiveKind::all_reduce, &GroupTraffic::all_reduced, group, buffer, true);
 }
 void EmulatedCommunicator::all_gather(Group group, Matrix input, Matrix output) {
-  expect(input.elements() * std::ssize(groups_.of(group).ranks) == output.elements(), "all_gather",
-         "the output must have members x the elements of the input");
+  expect_argument(input.elements() * std::ssize(groups_.of(group).ranks) == output.elements(), "all_gather",
+                  "the output must have members x the elements of the input");
   finish(start(CollectiveKind::all_gather, &GroupTraffic::all_gathered, group, output, false));
 }
 Ticket EmulatedCommunicator::start_all_gather(Group group, Matrix input, Matrix output) {
-  expect(input.elements() * std::ssize(groups_.of(group).ranks) == output.elements(), "start_all_gather",
-         "the output must have members x the elements of the input");
+  expect_argument(input.elements() * std::ssize(groups_.of(group).ranks) == output.elements(),
+                  "start_all_gather", "the output must have members x the elements of the input");
   return start(CollectiveKind::all_gather, &GroupTraffic::all_gathered, group, output, true);
 }
 void EmulatedCommunicator::reduce_scatter(Group group, Matrix input, Matrix output) {
-  expect(output.elements() * std::ssize(groups_.of(group).ranks) == input.elements(), "reduce_scatter",
-         "the input must have members x the elements of the output");
+  expect_argument(output.elements() * std::ssize(groups_.of(group).ranks) == input.elements(),
+                  "reduce_scatter", "the input must have members x the elements of the output");
   finish(start(CollectiveKind::reduce_scatter, &GroupTraffic::reduce_scattered, group, input, false));
 }
 Ticket EmulatedCommunicator::start_reduce_scatter(Group group, Matrix input, Matrix output) {
-  expect(output.elements() * std::ssize(groups_.of(group).ranks) == input.elements(), "start_reduce_scatter",
-         "the input must have members x the elements of the output");
+  expect_argument(output.elements() * std::ssize(groups_.of(group).ranks) == input.elements(),
+                  "start_reduce_scatter", "the input must have members x the elements of the output");
   return start(CollectiveKind::reduce_scatter, &GroupTraffic::reduce_scattered, group, input, true);
 }
 
 void EmulatedCommunicator::expect_root(Group group, int root_world_rank) const {
   const std::vector<int>& ranks = groups_.of(group).ranks;
-  expect(std::find(ranks.begin(), ranks.end(), root_world_rank) != ranks.end(), "broadcast",
-         "the root must be in the group");
+  expect_argument(std::find(ranks.begin(), ranks.end(), root_world_rank) != ranks.end(), "broadcast",
+                  "the root must be in the group");
 }
 
 Ticket EmulatedCommunicator::start_broadcast(Group group, int root_world_rank, Matrix buffer) {

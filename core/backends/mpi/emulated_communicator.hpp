@@ -11,8 +11,8 @@
 #include "core/backends/mpi/clock.hpp"
 #include "core/backends/mpi/groups.hpp"
 #include "core/backends/mpi/waiter.hpp"
-#include "core/communicator.hpp"
-#include "core/pace.hpp"
+#include "core/run/communicator.hpp"
+#include "core/run/emulated_clock.hpp"
 
 namespace plumbline {
 

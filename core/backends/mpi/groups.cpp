@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/backends/mpi/check.hpp"
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace plumbline {
 

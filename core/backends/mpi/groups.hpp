@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/backends/mpi/handle.hpp"
-#include "core/layout.hpp"
+#include "core/parallel/layout.hpp"
 
 namespace plumbline {
 

@@ -5,14 +5,10 @@
 
 #include "core/backends/mpi/check.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace plumbline {
 namespace {
-
-void expect(bool good, const char* call, const char* what) {
-  if (!good) throw Error(std::string(call) + ": " + what);
-}
 
 bool overlap(const Matrix& a, const Matrix& b) {
   const auto* first = static_cast<const std::byte*>(a.data);
@@ -22,10 +18,10 @@ bool overlap(const Matrix& a, const Matrix& b) {
 
 /// Checks an all-gather (part, whole) or reduce-scatter (whole, part) pair; `whole` is members × `part`.
 void expect_pair(const Matrix& part, const Matrix& whole, std::size_t members, const char* call) {
-  expect(part.contiguous() && whole.contiguous(), call, "the matrices must be contiguous");
-  expect(part.dtype == whole.dtype, call, "input and output must have one element type");
-  expect(whole.elements() == part.elements() * static_cast<std::int64_t>(members), call,
-         "the larger matrix must have members x the elements of the smaller one");
+  expect_argument(part.contiguous() && whole.contiguous(), call, "the matrices must be contiguous");
+  expect_argument(part.dtype == whole.dtype, call, "input and output must have one element type");
+  expect_argument(whole.elements() == part.elements() * static_cast<std::int64_t>(members), call,
+                  "the larger matrix must have members x the elements of the smaller one");
 }
 
 /// The place of member `member` in `whole`, which is cut in pieces of `count` elements.
@@ -37,8 +33,8 @@ Matrix place(const Matrix& whole, std::size_t member, std::int64_t count) {
 /// Whether `input` is this rank's own place in `output`; throws when it overlaps it otherwise.
 bool in_place(const Matrix& input, const Matrix& output, const Matrix& own, const char* call) {
   if (own.data == input.data) return true;
-  expect(!overlap(input, output), call,
-         "the input must lie outside the output or in this rank's own place of it");
+  expect_argument(!overlap(input, output), call,
+                  "the input must lie outside the output or in this rank's own place of it");
   return false;
 }
 
@@ -55,7 +51,7 @@ void MpiCommunicator::all_reduce(Group group, Matrix buffer, ReduceOp op) {
     wait(ticket);
     return;
   }
-  expect(buffer.contiguous(), "all_reduce", "the matrix must be contiguous");
+  expect_argument(buffer.contiguous(), "all_reduce", "the matrix must be contiguous");
   count(group, &GroupTraffic::all_reduced, buffer.bytes());
   for_pieces(buffer, [&](void* data, int elements) {
     check_mpi(MPI_Allreduce(MPI_IN_PLACE, data, elements, mpi_type(buffer.dtype), ops_.get(buffer.dtype, op),
@@ -66,7 +62,7 @@ void MpiCommunicator::all_reduce(Group group, Matrix buffer, ReduceOp op) {
 
 Ticket MpiCommunicator::start_all_reduce(Group group, Matrix buffer, ReduceOp op) {
   const Members& in = members(group);
-  expect(buffer.contiguous(), "start_all_reduce", "the matrix must be contiguous");
+  expect_argument(buffer.contiguous(), "start_all_reduce", "the matrix must be contiguous");
   count(group, &GroupTraffic::all_reduced, buffer.bytes());
   if (!in.comm || buffer.empty()) return {};
   const Ticket ticket = open("MPI_Iallreduce");
@@ -136,7 +132,7 @@ void MpiCommunicator::reduce_scatter(Group group, Matrix input, Matrix output) {
     return;
   }
   expect_pair(output, input, in.ranks.size(), "reduce_scatter");
-  expect(!overlap(input, output), "reduce_scatter", "the output must lie outside the input");
+  expect_argument(!overlap(input, output), "reduce_scatter", "the output must lie outside the input");
   count(group, &GroupTraffic::reduce_scattered, input.bytes());
   check_mpi(
       MPI_Reduce_scatter_block(input.data, output.data, static_cast<int>(output.elements()),
@@ -153,7 +149,7 @@ Ticket MpiCommunicator::start_reduce_scatter(Group group, Matrix input, Matrix o
     copy_bytes(input, output);
     return {};
   }
-  expect(!overlap(input, output), "start_reduce_scatter", "the output must lie outside the input");
+  expect_argument(!overlap(input, output), "start_reduce_scatter", "the output must lie outside the input");
   const std::int64_t elements = output.elements();
   const MPI_Datatype type = mpi_type(input.dtype);
   const MPI_Op sum = ops_.get(input.dtype, ReduceOp::sum);
@@ -187,13 +183,13 @@ void MpiCommunicator::broadcast_pieces(const Members& group, int root, const Mat
 
 int MpiCommunicator::root_of(const Members& group, int root_world_rank) {
   const auto found = std::find(group.ranks.begin(), group.ranks.end(), root_world_rank);
-  expect(found != group.ranks.end(), "broadcast", "the root must be in the group");
+  expect_argument(found != group.ranks.end(), "broadcast", "the root must be in the group");
   return static_cast<int>(found - group.ranks.begin());
 }
 
 Ticket MpiCommunicator::start_broadcast(Group group, int root_world_rank, Matrix buffer) {
   const Members& in = members(group);
-  expect(buffer.contiguous(), "start_broadcast", "the matrix must be contiguous");
+  expect_argument(buffer.contiguous(), "start_broadcast", "the matrix must be contiguous");
   const int root = root_of(in, root_world_rank);
   count(group, &GroupTraffic::broadcast, buffer.bytes());
   if (!in.comm || buffer.empty()) return {};
@@ -209,7 +205,7 @@ void MpiCommunicator::broadcast(Group group, int root_world_rank, Matrix buffer)
     return;
   }
   const Members& in = members(group);
-  expect(buffer.contiguous(), "broadcast", "the matrix must be contiguous");
+  expect_argument(buffer.contiguous(), "broadcast", "the matrix must be contiguous");
   const int root = root_of(in, root_world_rank);
   count(group, &GroupTraffic::broadcast, buffer.bytes());
   if (!in.comm) return;

@@ -12,7 +12,7 @@
 #include "core/backends/mpi/groups.hpp"
 #include "core/backends/mpi/reduce_ops.hpp"
 #include "core/backends/mpi/waiter.hpp"
-#include "core/communicator.hpp"
+#include "core/run/communicator.hpp"
 
 namespace plumbline {
 

@@ -6,22 +6,16 @@
 
 #include "core/backends/mpi/check.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace plumbline {
-namespace {
-
-void expect(bool good, const char* call, const char* what) {
-  if (!good) throw Error(fmt::format("{}: {}", call, what));
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Ticket MpiCommunicator::send(Matrix buffer, int to, int tag) {
   const Members& world = members(Group::world);
-  expect(buffer.contiguous(), "send", "the matrix must be contiguous");
-  expect(to != rank() && to >= 0 && to < layout().world(), "send",
-         "the receiver must be another rank of the world");
+  expect_argument(buffer.contiguous(), "send", "the matrix must be contiguous");
+  expect_argument(to != rank() && to >= 0 && to < layout().world(), "send",
+                  "the receiver must be another rank of the world");
   traffic_.messages_sent += 1;
   traffic_.point_to_point_sent += buffer.bytes();
   const Ticket ticket = open("MPI_Isend");
@@ -35,9 +29,9 @@ Ticket MpiCommunicator::send(Matrix buffer, int to, int tag) {
 
 Ticket MpiCommunicator::receive(Matrix buffer, int from, int tag) {
   const Members& world = members(Group::world);
-  expect(buffer.contiguous(), "receive", "the matrix must be contiguous");
-  expect(from != rank() && from >= 0 && from < layout().world(), "receive",
-         "the sender must be another rank of the world");
+  expect_argument(buffer.contiguous(), "receive", "the matrix must be contiguous");
+  expect_argument(from != rank() && from >= 0 && from < layout().world(), "receive",
+                  "the sender must be another rank of the world");
   const Ticket ticket = open("MPI_Irecv");
   for_pieces(buffer, [&](void* data, int count) {
     Part& part = pending(ticket).parts.emplace_back();
@@ -118,7 +112,7 @@ void MpiCommunicator::close(Ticket& ticket) {
 Ticket MpiCommunicator::start_all_reduce_after(Ticket before, std::function<void()> prepare, Group group,
                                                Matrix buffer, ReduceOp op) {
   const Members& in = members(group);
-  expect(buffer.contiguous(), "start_all_reduce_after", "the matrix must be contiguous");
+  expect_argument(buffer.contiguous(), "start_all_reduce_after", "the matrix must be contiguous");
   count(group, &GroupTraffic::all_reduced, buffer.bytes());
   if (!in.comm || buffer.empty()) {
     wait(before);

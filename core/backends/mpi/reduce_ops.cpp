@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/backends/mpi/check.hpp"
-#include "core/half_floats.hpp"
+#include "core/tensor/half_floats.hpp"
 
 // One binary serves old and new x86 processors: the loader picks the widest version. Sanitizers do not go
 // together with that mechanism.

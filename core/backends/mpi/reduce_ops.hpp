@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "core/backends/mpi/handle.hpp"
-#include "core/communicator.hpp"
-#include "core/dtype.hpp"
+#include "core/run/communicator.hpp"
+#include "core/tensor/dtype.hpp"
 
 namespace plumbline {
 

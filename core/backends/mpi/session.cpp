@@ -9,7 +9,7 @@
 #include <string>
 
 #include "core/backends/mpi/check.hpp"
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace plumbline {
 namespace {

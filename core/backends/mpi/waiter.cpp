@@ -8,7 +8,7 @@
 
 #include "core/backends/mpi/check.hpp"
 #include "core/backends/mpi/handle.hpp"
-#include "core/processors.hpp"
+#include "core/run/processors.hpp"
 
 namespace plumbline {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "core/backends/mpi/mpi_header.hpp"
-#include "core/units.hpp"
+#include "core/base/units.hpp"
 
 namespace plumbline {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace plumbline {
 namespace {

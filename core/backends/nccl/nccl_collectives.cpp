@@ -7,25 +7,21 @@
 
 #include "core/backends/nccl/nccl_communicator.hpp"
 #include "core/backends/nccl/nccl_types.hpp"
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace plumbline {
 namespace {
 
-void expect(bool good, const char* call, const char* what) {
-  if (!good) throw Error(std::string(call) + ": " + what);
-}
-
 void expect_buffer(const Matrix& buffer, const char* call) {
-  expect(buffer.contiguous(), call, "the matrix must be contiguous");
+  expect_argument(buffer.contiguous(), call, "the matrix must be contiguous");
 }
 
 /// Checks an all-gather (part, whole) or reduce-scatter (whole, part) pair; `whole` is members × `part`.
 void expect_pair(const Matrix& part, const Matrix& whole, std::size_t members, const char* call) {
-  expect(part.contiguous() && whole.contiguous(), call, "the matrices must be contiguous");
-  expect(part.dtype == whole.dtype, call, "input and output must have one element type");
-  expect(whole.elements() == part.elements() * static_cast<std::int64_t>(members), call,
-         "the larger matrix must have members x the elements of the smaller one");
+  expect_argument(part.contiguous() && whole.contiguous(), call, "the matrices must be contiguous");
+  expect_argument(part.dtype == whole.dtype, call, "input and output must have one element type");
+  expect_argument(whole.elements() == part.elements() * static_cast<std::int64_t>(members), call,
+                  "the larger matrix must have members x the elements of the smaller one");
 }
 
 auto all_reduce_call(const Matrix& buffer, ReduceOp op) {
@@ -144,7 +140,7 @@ Ticket NcclCommunicator::start_reduce_scatter(Group group, Matrix input, Matrix 
 int NcclCommunicator::root_of(Group group, int root_world_rank, const char* call) const {
   const std::vector<int>& ranks = groups_.of(group).ranks;
   const auto found = std::find(ranks.begin(), ranks.end(), root_world_rank);
-  expect(found != ranks.end(), call, "the root must be in the group");
+  expect_argument(found != ranks.end(), call, "the root must be in the group");
   return static_cast<int>(found - ranks.begin());
 }
 

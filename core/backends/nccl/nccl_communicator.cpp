@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "core/backends/mpi/check.hpp"
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace plumbline {
 namespace {

@@ -19,7 +19,7 @@
 #include "core/backends/nccl/device_events.hpp"
 #include "core/backends/nccl/nonblocking_comm.hpp"
 #include "core/backends/nccl/watchdog.hpp"
-#include "core/communicator.hpp"
+#include "core/run/communicator.hpp"
 
 namespace plumbline {
 

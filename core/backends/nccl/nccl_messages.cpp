@@ -3,7 +3,7 @@
 
 #include "core/backends/nccl/nccl_communicator.hpp"
 #include "core/backends/nccl/nccl_types.hpp"
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace plumbline {
 

@@ -3,7 +3,7 @@
 
 #include <nccl.h>
 
-#include "core/communicator.hpp"
+#include "core/run/communicator.hpp"
 
 namespace plumbline {
 

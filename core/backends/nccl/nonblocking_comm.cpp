@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/backends/nccl/check.hpp"
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace plumbline {
 namespace {

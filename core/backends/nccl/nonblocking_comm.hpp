@@ -8,7 +8,7 @@
 #include <mutex>
 #include <string>
 
-#include "core/units.hpp"
+#include "core/base/units.hpp"
 
 namespace plumbline {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/backends/nccl/wait_board.hpp"
-#include "core/schedule.hpp"
-#include "core/units.hpp"
+#include "core/base/units.hpp"
+#include "core/schedule/schedule.hpp"
 
 namespace plumbline {
 

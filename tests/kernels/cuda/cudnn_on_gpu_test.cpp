@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include "kernels/cpu/cpu_operators.hpp"
+#include "kernels/cuda/attention/cudnn_plan.hpp"
+#include "kernels/cuda/attention/cudnn_slices.hpp"
 #include "kernels/cuda/cuda_operators.hpp"
-#include "kernels/cuda/cudnn_plan.hpp"
-#include "kernels/cuda/cudnn_slices.hpp"
 #include "tests/kernels/cuda/staged_operators.hpp"
 #include "tests/kernels/operator_test.hpp"
 

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "kernels/cuda/cudnn_plan.hpp"
-#include "kernels/cuda/cudnn_slices.hpp"
+#include "kernels/cuda/attention/cudnn_plan.hpp"
+#include "kernels/cuda/attention/cudnn_slices.hpp"
 
 namespace plumbline::cuda {
 namespace {

@@ -6,9 +6,9 @@
 #include <numeric>
 #include <random>
 
-#include "analysis/held_memory.hpp"
-#include "kernels/cuda/cudnn_attention.hpp"
-#include "kernels/cuda/cudnn_slices.hpp"
+#include "analysis/memory/persistent_memory.hpp"
+#include "kernels/cuda/attention/cudnn_attention.hpp"
+#include "kernels/cuda/attention/cudnn_slices.hpp"
 
 namespace plumbline::cuda {
 namespace {

@@ -1,11 +1,11 @@
 // The search over cuBLASLt's configurations, on a pretended cuBLASLt: no GPU.
-#include "kernels/cuda/gemm_search.hpp"
+#include "kernels/cuda/gemm/gemm_search.hpp"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "kernels/cuda/matmul.hpp"
+#include "kernels/cuda/gemm/matmul.hpp"
 #include "tests/kernels/cuda/pretended_cublaslt.hpp"
 
 namespace plumbline {

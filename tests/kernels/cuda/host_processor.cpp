@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "kernels/cuda/intrinsics.cuh"
+#include "kernels/cuda/device/intrinsics.cuh"
 
 namespace plumbline::cuda::host {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "kernels/cpu/cpu_operators.hpp"
-#include "kernels/cuda/matmul.hpp"
+#include "kernels/cuda/gemm/matmul.hpp"
 
 extern "C" {
 

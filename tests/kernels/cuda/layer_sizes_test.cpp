@@ -2,8 +2,8 @@
 // round, against the CPU operator; twice, for the same bits; and the arena over device memory.
 #include <fmt/format.h>
 
-#include "core/arena.hpp"
-#include "core/error.hpp"
+#include "core/base/error.hpp"
+#include "core/tensor/arena.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "kernels/cuda/cuda_operators.hpp"
 #include "tests/kernels/cuda/layer_sizes.hpp"

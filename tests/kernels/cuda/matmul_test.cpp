@@ -1,5 +1,5 @@
 // What cuBLASLt is told of products of 8-bit operands, on a pretended cuBLASLt: no GPU.
-#include "kernels/cuda/matmul.hpp"
+#include "kernels/cuda/gemm/matmul.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The CUDA operators, run on the host, as the backend under test.
-#include "core/error.hpp"
-#include "kernels/cuda/cuda_backend.hpp"
+#include "core/base/error.hpp"
+#include "kernels/cuda/backend/cuda_backend.hpp"
 #include "tests/kernels/operator_test.hpp"
 
 namespace plumbline::test {

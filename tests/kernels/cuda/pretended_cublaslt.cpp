@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "kernels/cuda/matmul.hpp"
+#include "kernels/cuda/gemm/matmul.hpp"
 
 namespace plumbline {
 

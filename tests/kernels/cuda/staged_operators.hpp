@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "core/arena.hpp"
+#include "core/tensor/arena.hpp"
 #include "kernels/operators.hpp"
 
 namespace plumbline::test {

@@ -1,0 +1,92 @@
+// One accelerator: what a matrix product, an attention call or a memory-bound operator takes on it, from a
+// few physical constants.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+namespace plumbline::cluster {
+
+/// SI units throughout; every constant's source stands in analysis/hardware/*.json.
+struct Device {
+  double memory_bytes = 0;
+  double reserved_bytes = 0;  // context and libraries: not for tensors
+  // The same in parts, for a process of backend cuda (analysis/memory/device_memory.hpp).
+  double context_bytes = 0;
+  double library_bytes = 0;
+  double kernel_bytes = 0;
+  double nccl_group_bytes = 0;
+  double nccl_channel_bytes = 0;
+  double peak_16bit = 0;  // dense FLOP/s, fp16 and bf16
+  double peak_8bit = 0;   // dense FLOP/s, fp8; 0: none
+  double peak_fp32 = 0;
+  double bandwidth = 0;   // of device memory, bytes/s
+  double processors = 0;  // streaming multiprocessors
+  double gemm_share = 0;  // of the peak: main loop of the largest tile, all processors busy, sustained clock
+  double gemm_share_8bit = 0;
+  double wave_share =
+      0.5;  // of an empty place in the last wave that is lost: idle processors leave power to the rest
+  double tile_s = 0;           // filling a tile's operand pipeline
+  double cache_bandwidth = 0;  // of the second-level cache, bytes/s: where epilogues write
+  double stream_share = 0;     // of the bandwidth that a long memory-bound kernel reaches
+  double random_s = 0;         // per element of a dropout kernel that draws its own numbers (Philox 4x32-10)
+  double kernel_s = 0;         // ramp-up, drain and gap of one kernel on the device
+  double flash_forward = 0;    // share of the peak, head size 128, long sequences, FLOPs of the causal half
+  double flash_backward = 0;
+};
+
+/// Reads or writes of `bytes` in one kernel.
+inline double stream_seconds(const Device& d, double bytes) {
+  return d.kernel_s + bytes / (d.bandwidth * d.stream_share);
+}
+
+/// `batch` products m×n×k: the best of four tile shapes. A wave of tiles takes a main loop over k and an
+/// epilogue that writes the tile; a last wave that fills only part of the processors takes as long as a full
+/// one (NVIDIA, "Matrix Multiplication Background User's Guide"). Never faster than the memory.
+/// `flops_per_s`: of the large tile's main loop on all processors; `operand_bytes` per element of both
+/// operands; `output_bytes` per element: its size, or twice that where the result is added to what is there.
+inline double product_seconds(const Device& d, double flops_per_s, double operand_bytes, double m, double n,
+                              double k, double batch, double output_bytes) {
+  struct Tile {
+    double m, n, share;
+  };
+  // Smaller tiles load more operand bytes per FLOP from shared memory: shares of the large tile's rate.
+  constexpr Tile kTiles[] = {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.93}, {64, 64, 0.65}};
+  const double per_processor = flops_per_s / d.processors;
+  const double cache_per_processor = d.cache_bandwidth / d.processors;
+  double best = 1e30;
+  for (const Tile& tile : kTiles) {
+    const double tiles = std::ceil(m / tile.m) * std::ceil(n / tile.n) * batch;
+    const double full = tiles / d.processors;
+    const double waves = full <= 1 ? 1 : full + d.wave_share * (std::ceil(full) - full);
+    const double loop = 2 * tile.m * tile.n * k / (per_processor * tile.share);
+    const double epilogue = d.tile_s + tile.m * tile.n * output_bytes / cache_per_processor;
+    best = std::min(best, waves * (loop + epilogue));
+  }
+  const double memory =
+      batch * (operand_bytes * (m * k + k * n) + output_bytes * m * n) / (d.bandwidth * d.stream_share);
+  return d.kernel_s + std::max(best, memory);
+}
+
+/// The same with 16-bit (or 8-bit) operands. `output_bytes`: 2, or 4 and more when the result is accumulated
+/// in fp32.
+inline double gemm_seconds(const Device& d, double m, double n, double k, double batch = 1,
+                           double output_bytes = 2, bool eight_bit = false) {
+  const double flops_per_s = eight_bit ? d.peak_8bit * d.gemm_share_8bit : d.peak_16bit * d.gemm_share;
+  return product_seconds(d, flops_per_s, eight_bit ? 1.0 : 2.0, m, n, k, batch, output_bytes);
+}
+
+/// Flash attention over `batch` sequences × heads, causal. Blocks on the diagonal are computed whole, and the
+/// softmax between the two products weighs more the smaller the head.
+inline double flash_seconds(const Device& d, double batch, double sequence, double head, bool backward,
+                            bool dropout) {
+  const double causal = 0.5 * (1 + 256 / sequence);
+  const double flops = (backward ? 10.0 : 4.0) * batch * sequence * sequence * head * causal;
+  const double share =
+      (backward ? d.flash_backward : d.flash_forward) * head / (head + 16.0) * (144.0 / 128.0);
+  // Dropout draws a number per score inside the kernel, 16 per Philox call instead of 4.
+  const double random = dropout ? batch * sequence * sequence * causal * d.random_s / 4 : 0;
+  return d.kernel_s + flops / (d.peak_16bit * share) + random;
+}
+
+}  // namespace plumbline::cluster

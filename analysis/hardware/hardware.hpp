@@ -1,0 +1,121 @@
+// What the time model knows about a machine: the constants of an accelerator and its network, or the times
+// `calibrate` measured.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/hardware/machine.hpp"
+#include "analysis/hardware/measured_times.hpp"
+#include "core/base/units.hpp"
+#include "core/tensor/dtype.hpp"
+
+namespace plumbline {
+
+/// The three GEMMs of a linear layer: Y = X·Wᵀ, dX = dY·W, dW += dYᵀ·X (fp32 or storage-type result).
+enum class GemmPass { forward, input_gradient, weight_gradient };
+std::string_view name_of(GemmPass pass);
+
+/// Times of single operators by size, of one process that touches `working_set` bytes before it comes back to
+/// the same weights: what is in which cache decides as much as the arithmetic. What no table has falls back
+/// to the accelerator's constants, or else to the roofline.
+struct OperatorTimes {
+  Bytes working_set;
+  /// Keyed "<pass>.<dtype>"; axes: token rows, output width, input width. "forward.fp8": products of operands
+  /// in eight bits, of which all three passes have the form of a forward, so that the axes are m, n and k of
+  /// C (m × n) = A·Bᵀ (missing: as in the storage type).
+  std::map<std::string, Grid> gemm;
+  /// Keyed "forward.<dtype>", "backward.<dtype>", and with dropout "forward_dropout.<dtype>",
+  /// "backward_dropout.<dtype>" (missing: as without); time of one query head of one sequence; axes: sequence
+  /// length, head size, query heads per key/value head.
+  std::map<std::string, Grid> attention;
+  /// Keyed "<operator>.<dtype>", operators named as in kernels/operators.hpp; size: elements of the
+  /// operator's largest matrix; both 8-bit types are called fp8. Missing dropout_mask.uint8, dropout_add,
+  /// dropout_backward, fp8_quantize, fp8_amax, fp8_transpose.fp8, fp8_scales: an `add` of as many bytes.
+  std::map<std::string, Curve> memory_bound;
+};
+
+/// All-reduce of a group of `ranks` while `world` ranks run on the machine (all groups at once).
+struct CollectiveTime {
+  int ranks = 2;
+  int world = 2;
+  DType dtype = DType::fp32;
+  bool started = false;  // start_all_reduce and wait (gradients) instead of all_reduce (tensor parallel)
+  Curve seconds;         // size: bytes of the reduced buffer
+};
+
+/// One-way message of a pair while `world` ranks run (all pairs at once).
+struct MessageTime {
+  int world = 2;
+  Curve seconds;  // size: bytes
+};
+
+/// What a CUDA process takes of its device beside tensors: `calibrate --backend cuda` measures it, the
+/// accelerators of clusters.json have estimates. device_memory.hpp says how often each counts.
+struct DeviceOverhead {
+  Bytes device;        // memory of the device, all of it; 0: nothing is known
+  Bytes context;       // an empty CUDA context
+  Bytes libraries;     // cuBLASLt's handle and workspace
+  Bytes kernels;       // code that is loaded at its first launch
+  Bytes nccl_first;    // once per process that communicates
+  Bytes nccl_group;    // each communicator of a group
+  Bytes nccl_channel;  // each communicator between two ranks, one direction
+  bool measured = false;
+  bool known() const { return device.value > 0; }
+  friend bool operator==(const DeviceOverhead&, const DeviceOverhead&) = default;
+};
+
+struct HardwareProfile {
+  std::string name;
+  std::string machine;  // what was calibrated, for people
+  /// Processors that the ranks share; 0: every rank has its own (GPUs).
+  int processors = 0;
+  Bytes memory;  // of one device, for tensors; 0: unknown
+  DeviceOverhead overhead;
+  FlopsPerSecond peak_fp32;
+  FlopsPerSecond peak_16bit;
+  BytesPerSecond memory_bandwidth;
+
+  /// Machine of analysis/hardware/clusters.json whose constants these are; empty: none, and they mean
+  /// nothing.
+  std::string accelerator;
+  cluster::Machine constants;
+
+  // Roofline, used where a table has no entry and there is no accelerator.
+  double gemm_efficiency = 0.75;       // share of the peak that a large GEMM reaches
+  double attention_efficiency = 0.4;   // the same for attention
+  double bandwidth_efficiency = 0.85;  // share of the bandwidth that a memory-bound operator reaches
+  Seconds launch_overhead;             // of every operator
+
+  // Links, used where there are no measured messages or collectives and no accelerator.
+  Seconds link_latency;
+  BytesPerSecond link_bandwidth;  // one direction, one rank
+
+  // Ascending working sets. Between two, times are interpolated in the logarithms.
+  std::vector<OperatorTimes> alone;  // nothing else runs
+  std::vector<OperatorTimes> busy;   // every processor runs the same operator; empty: as alone
+  std::vector<CollectiveTime> all_reduce;
+  std::vector<MessageTime> messages;
+  Seconds allocation;       // one tensor taken from and returned to the arena
+  Seconds action_overhead;  // executor, per action
+
+  FlopsPerSecond peak(DType type) const { return type == DType::fp32 ? peak_fp32 : peak_16bit; }
+  /// False: an accelerator whose matrix units know no 8-bit types. Everything else can compute with them.
+  bool multiplies_fp8() const { return accelerator.empty() || constants.device.peak_8bit > 0; }
+  /// False: measured, but without products in eight bits; those of the storage type are taken for them.
+  bool measured_fp8() const;
+};
+
+/// The machines of analysis/hardware/clusters.json by name; nullptr when there is none.
+const HardwareProfile* find_hardware_preset(std::string_view name);
+std::vector<std::string> hardware_preset_names();
+
+/// A preset, or a profile file written by `calibrate`. Throws InputError: file, key, what was expected.
+HardwareProfile load_hardware(const std::string& preset_or_path);
+/// Parses a profile as if hostile: types, sizes, order, sign and range of every number are checked.
+HardwareProfile parse_hardware(std::string_view json, const std::string& origin);
+std::string to_json(const HardwareProfile& profile);
+
+}  // namespace plumbline

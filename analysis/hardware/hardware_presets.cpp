@@ -1,0 +1,60 @@
+// The accelerators of analysis/hardware/clusters.json as hardware profiles.
+#include "analysis/hardware/hardware.hpp"
+#include "analysis/hardware/profiles.hpp"
+
+namespace plumbline {
+namespace {
+
+HardwareProfile profile_of(const std::string& name, const cluster::Machine& machine) {
+  const cluster::Device& device = machine.device;
+  HardwareProfile p;
+  p.name = p.accelerator = name;
+  p.machine = "constants of clusters.json";
+  p.constants = machine;
+  p.memory.value = static_cast<std::int64_t>(device.memory_bytes - device.reserved_bytes);
+  const auto bytes = [](double count) { return Bytes{static_cast<std::int64_t>(count)}; };
+  p.overhead = {bytes(device.memory_bytes),
+                bytes(device.context_bytes),
+                bytes(device.library_bytes),
+                bytes(device.kernel_bytes),
+                {},
+                bytes(device.nccl_group_bytes),
+                bytes(device.nccl_channel_bytes),
+                false};
+  p.peak_fp32.value = device.peak_fp32;
+  p.peak_16bit.value = device.peak_16bit;
+  p.memory_bandwidth.value = device.bandwidth;
+  p.link_latency.value = machine.network.node_base_s;
+  p.link_bandwidth.value = machine.network.message_bandwidth;
+  return p;
+}
+
+std::vector<HardwareProfile> make_presets() {
+  std::vector<HardwareProfile> presets;
+  for (const auto& [name, machine] : cluster::built_in_profiles().machines) {
+    presets.push_back(profile_of(name, machine));
+  }
+  return presets;
+}
+
+const std::vector<HardwareProfile>& presets() {
+  static const std::vector<HardwareProfile> kPresets = make_presets();
+  return kPresets;
+}
+
+}  // namespace
+
+const HardwareProfile* find_hardware_preset(std::string_view name) {
+  for (const HardwareProfile& preset : presets()) {
+    if (preset.name == name) return &preset;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> hardware_preset_names() {
+  std::vector<std::string> names;
+  for (const HardwareProfile& preset : presets()) names.push_back(preset.name);
+  return names;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,32 @@
+// Tables of measured times and how they are read between and beyond their points.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/base/units.hpp"
+
+namespace plumbline {
+
+/// Time as a function of one size. Between points: linear in the logarithms of both. Below the first point:
+/// the first time (what is left of a small call is its overhead). Above the last: in proportion to the size.
+struct Curve {
+  std::vector<double> sizes;    // ascending, positive
+  std::vector<double> seconds;  // as many, positive
+  bool empty() const { return sizes.empty(); }
+  Seconds at(double size) const;
+};
+
+/// The curve latency + size / rate, sampled densely enough that reading it back is exact within 1 %.
+Curve affine_curve(double latency_s, double size_per_s);
+
+/// Times on a grid of up to three sizes. Between points: multilinear in the logarithms. Outside the grid the
+/// *rate* (product of the sizes ÷ time) of the nearest point is kept: time stays proportional to work.
+struct Grid {
+  std::vector<double> x, y, z;  // ascending, positive; an axis of one point is constant
+  std::vector<double> seconds;  // x.size()·y.size()·z.size(), z fastest
+  bool empty() const { return seconds.empty(); }
+  Seconds at(double x_size, double y_size, double z_size) const;
+};
+
+}  // namespace plumbline

@@ -1,0 +1,30 @@
+// What every action of a schedule allocates and frees on its stage, from bench/training/README.md.
+#pragma once
+
+#include "analysis/memory/memory_replay.hpp"
+#include "analysis/work/shapes.hpp"
+#include "core/schedule/schedule.hpp"
+
+namespace plumbline {
+
+/// The units of a stage whose gradient is complete after an action: no later one of the step adds to it.
+struct FinalUnits {
+  bool embedding = false;
+  bool positions = false;
+  bool layers = false;
+  bool output = false;  // the output layer, or the embedding that stands for it
+};
+
+/// The profile of `type` on this stage, as long as no gradient becomes final in it or ZeRO is not at stage 1.
+/// `shape` is the teacher's stage for TF, SEND_TF and RECV_TF. `with_extra`: whether it does what only some
+/// actions of its type do: with a teacher, F or TF of the last stage computes the loss (the later one of its
+/// micro-batch); IF gets ready for the scores of the first micro-batch (its own), S for those of the next
+/// (all but the last). Throws InputError for an action that the description does not cover.
+ActionProfile action_profile(const StageShape& shape, ActionType type, bool with_extra = true);
+
+/// The same with ZeRO 1, where every unit that becomes final starts its reduce-scatter. `under_way` is that
+/// of the rank: what earlier actions started, and afterwards what is left for later ones. ARG finishes it.
+ActionProfile action_profile(const StageShape& shape, ActionType type, const FinalUnits& final_units,
+                             ReductionUnderWay& under_way);
+
+}  // namespace plumbline

@@ -1,0 +1,83 @@
+#include "analysis/memory/device_memory.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace plumbline {
+namespace {
+
+/// Groups with the same members share a communicator, but for those of a cut vocabulary, which keep orders of
+/// their own.
+int group_communicators(const Layout& layout, int rank) {
+  std::set<std::vector<int>> shared;
+  int own = 0;
+  for (int i = 0; i < kGroups; ++i) {
+    const auto group = static_cast<Group>(i);
+    std::vector<int> members = layout.members(group, rank);
+    if (members.size() < 2) continue;
+    if (group < Group::vocab_hidden) {
+      shared.insert(std::move(members));
+    } else {
+      ++own;
+    }
+  }
+  return static_cast<int>(shared.size()) + own;
+}
+
+/// By pipeline rank: ends of channels, a channel being all messages from one rank to another.
+std::vector<int> channel_ends(const Schedule& schedule) {
+  std::set<std::pair<int, int>> channels;
+  for (const auto& actions : schedule.actions) {
+    for (const Action& action : actions) {
+      if (!is_send(action.type)) continue;
+      const int to_stage = action.type == ActionType::send_backward ? action.stage - 1 : action.stage + 1;
+      channels.emplace(schedule.rank_of_stage.at(action.stage),
+                       schedule.rank_of_stage.at(static_cast<std::size_t>(to_stage)));
+    }
+  }
+  std::vector<int> ends(static_cast<std::size_t>(schedule.ranks));
+  for (const auto& [from, to] : channels) {
+    ++ends.at(static_cast<std::size_t>(from));
+    ++ends.at(static_cast<std::size_t>(to));
+  }
+  return ends;
+}
+
+}  // namespace
+
+const RankDeviceMemory& DeviceMemoryPrediction::fullest() const {
+  return *std::max_element(ranks.begin(), ranks.end(),
+                           [](const auto& a, const auto& b) { return a.total() < b.total(); });
+}
+
+Bytes DeviceMemoryPrediction::budget() const {
+  return std::max(device - fullest().beside(), Bytes{1});
+}
+
+std::optional<DeviceMemoryPrediction> predict_device_memory(const Layout& layout, const Schedule& schedule,
+                                                            const DeviceOverhead& overhead,
+                                                            const MemoryPrediction& memory) {
+  if (!overhead.known() || memory.ranks.empty()) return std::nullopt;
+  DeviceMemoryPrediction prediction;
+  prediction.device = overhead.device;
+  prediction.measured = overhead.measured;
+  const std::vector<int> ends = channel_ends(schedule);
+  for (const RankMemory& row : memory.ranks) {
+    RankDeviceMemory rank;
+    rank.tensors = row.peak.total();
+    rank.context = overhead.context;
+    rank.libraries = overhead.libraries;
+    rank.kernels = overhead.kernels;
+    rank.groups = group_communicators(layout, row.rank);
+    rank.channels = ends.at(static_cast<std::size_t>(row.pipeline_rank));
+    if (rank.groups + rank.channels > 0) {
+      rank.nccl =
+          overhead.nccl_first + overhead.nccl_group * rank.groups + overhead.nccl_channel * rank.channels;
+    }
+    prediction.ranks.push_back(rank);
+  }
+  return prediction;
+}
+
+}  // namespace plumbline

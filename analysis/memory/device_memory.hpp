@@ -1,0 +1,47 @@
+// What a rank's process takes of its GPU: its tensors, and the context, libraries and communicators beside
+// them.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "analysis/hardware/hardware.hpp"
+#include "analysis/memory/memory_model.hpp"
+#include "core/parallel/layout.hpp"
+#include "core/schedule/schedule.hpp"
+
+namespace plumbline {
+
+struct RankDeviceMemory {
+  Bytes tensors;  // allocated at the rank's peak
+  Bytes context;
+  Bytes libraries;
+  Bytes kernels;
+  Bytes nccl;        // nccl_first + groups · nccl_group + channels · nccl_channel; 0 for a rank on its own
+  int groups = 0;    // communicators of groups
+  int channels = 0;  // communicators to and from other pipeline ranks, one per direction
+  Bytes beside() const { return context + libraries + kernels + nccl; }
+  Bytes total() const { return tensors + beside(); }
+};
+
+struct DeviceMemoryPrediction {
+  Bytes device;                         // memory of one device
+  bool measured = false;                // the figures beside the tensors come from `calibrate`
+  std::vector<RankDeviceMemory> ranks;  // every world rank, ascending
+
+  /// The first rank with the largest total.
+  const RankDeviceMemory& fullest() const;
+  bool fits() const { return fullest().total() <= device; }
+  /// What the device has left for tensors of that rank; at least 1 byte, for 0 means no bound elsewhere.
+  Bytes budget() const;
+};
+
+/// The sum of a rank's tensors and of what the profile says about a process, with one communicator for every
+/// group of two or more members and one per direction for every pair of pipeline ranks that the schedule's
+/// transfers connect, as core/backends/nccl/nccl_communicator.hpp describes it. What an allocator reserves
+/// beyond the tensors is not in it. Nothing when the profile knows no device. A device holds one rank.
+std::optional<DeviceMemoryPrediction> predict_device_memory(const Layout& layout, const Schedule& schedule,
+                                                            const DeviceOverhead& overhead,
+                                                            const MemoryPrediction& memory);
+
+}  // namespace plumbline

@@ -1,0 +1,95 @@
+#include "analysis/memory/first_principles_report.hpp"
+
+#include "analysis/memory/action_memory.hpp"
+#include "analysis/work/shapes.hpp"
+
+namespace plumbline {
+namespace {
+
+double formula_bytes(const RunConfig& config, const ActivationComparison& technique) {
+  const ModelConfig& m = config.model;
+  const auto real = [](auto size) { return static_cast<double>(size); };
+  if (m.activation == Activation::gelu) {
+    const ClassicLayer layer{
+        real(config.seq_length), real(config.micro_batch_size),           real(m.hidden),
+        real(m.heads),           real(config.tensor_model_parallel_size), technique.sequence_parallel};
+    return classic_activation_bytes(layer, technique.recompute);
+  }
+  ModernLayer layer;
+  layer.tokens = real(config.seq_length * config.micro_batch_size);
+  layer.hidden = real(m.hidden);
+  layer.query_width = real(m.heads * m.head_dim);
+  layer.kv_width = real(m.kv_heads * m.head_dim);
+  layer.ffn = real(m.ffn);
+  layer.heads = real(m.heads);
+  layer.element_bytes = real(size_of(config.precision));
+  layer.tensor = real(config.tensor_model_parallel_size);
+  layer.sequence_parallel = technique.sequence_parallel;
+  layer.hidden_dropout = config.hidden_dropout > 0;
+  layer.fp8 = config.fp8();
+  return modern_activation_bytes(layer, technique.recompute);
+}
+
+/// What a forward keeps more with another group of recomputed layers, per layer.
+double exact_bytes(RunConfig config, const ActivationComparison& technique) {
+  config.sequence_parallel = technique.sequence_parallel;
+  config.recompute_granularity = technique.recompute;
+  StageShape shape = stage_shapes(config, 1).front();
+  const std::int64_t group = technique.recompute == Recompute::full ? shape.recompute_layers : 1;
+  const auto kept = [&](std::int64_t layers) {
+    shape.layers = layers;
+    return action_profile(shape, ActionType::forward).net[Category::activations].value;
+  };
+  return static_cast<double>(kept(2 * group) - kept(group)) / static_cast<double>(group);
+}
+
+std::vector<ActivationComparison> compare_activations(const RunConfig& config) {
+  std::vector<ActivationComparison> rows;
+  for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+    for (const bool sequence_parallel : {false, true}) {
+      if (sequence_parallel && config.tensor_model_parallel_size == 1) continue;
+      ActivationComparison row;
+      row.sequence_parallel = sequence_parallel;
+      row.recompute = recompute;
+      row.configured = recompute == config.recompute_granularity &&
+                       sequence_parallel == config.effective_sequence_parallel();
+      row.formula = formula_bytes(config, row);
+      row.exact = exact_bytes(config, row);
+      rows.push_back(row);
+    }
+  }
+  for (ActivationComparison& row : rows) {
+    row.formula_percent = 100 * row.formula / rows.front().formula;
+    row.exact_percent = 100 * row.exact / rows.front().exact;
+  }
+  return rows;
+}
+
+}  // namespace
+
+FormulaReport compare_with_formulas(const RunConfig& config, const Schedule& schedule,
+                                    const MemoryPrediction& memory) {
+  FormulaReport report;
+  report.zero_stage = config.effective_zero_stage();
+  report.data_parallel = config.data_parallel_size();
+  report.bytes = state_bytes(config.precision, config.grad_dtype, config.optimizer);
+  report.states.resize(static_cast<std::size_t>(schedule.ranks));
+  for (const StageShape& shape : stage_shapes(config, schedule)) {
+    const int rank = schedule.rank_of_stage[static_cast<std::size_t>(shape.stage)];
+    report.states[static_cast<std::size_t>(rank)].parameters += parameters_of(shape).total();
+  }
+  for (const RankMemory& rank : memory.ranks) {
+    StateComparison& row = report.states[static_cast<std::size_t>(rank.pipeline_rank)];
+    row.pipeline_rank = rank.pipeline_rank;
+    row.exact =
+        rank.held[Category::parameters] + rank.held[Category::gradients] + rank.held[Category::optimizer];
+    row.formula = zero_model_states(static_cast<double>(row.parameters), report.zero_stage,
+                                    report.data_parallel, report.bytes)
+                      .total();
+  }
+  report.classic = config.model.activation == Activation::gelu;
+  report.activations = compare_activations(config);
+  return report;
+}
+
+}  // namespace plumbline

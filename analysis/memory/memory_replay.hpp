@@ -1,0 +1,83 @@
+// Replays the allocations of one action in order: what it changes, and the first moment of its largest total.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "core/tensor/arena.hpp"
+
+namespace plumbline {
+
+/// What one action allocates and frees, reduced to what a walk over the schedule needs.
+struct ActionProfile {
+  MemoryBreakdown net;   // after the action, relative to before
+  MemoryBreakdown peak;  // at the first moment of its largest total, relative to before; 0 if never above
+};
+
+class Replay {
+ public:
+  void take(Category category, std::int64_t bytes) {
+    now_[category].value += bytes;
+    total_ += bytes;
+    if (total_ > peak_total_) {
+      peak_total_ = total_;
+      peak_ = now_;
+    }
+  }
+  void give(Category category, std::int64_t bytes) {
+    now_[category].value -= bytes;
+    total_ -= bytes;
+  }
+  ActionProfile profile() const { return {now_, peak_}; }
+
+ private:
+  MemoryBreakdown now_;
+  MemoryBreakdown peak_;
+  std::int64_t total_ = 0;
+  std::int64_t peak_total_ = 0;
+};
+
+/// Values of units that an action gathers one ahead of their use (ZeRO 3). Without any, every call is void.
+class GatheredUnits {
+ public:
+  GatheredUnits(Replay& replay, std::vector<std::int64_t> bytes_in_order_of_use)
+      : replay_(replay), bytes_(std::move(bytes_in_order_of_use)) {
+    gather();
+  }
+  void begin_use() { gather(); }
+  void end_use() {
+    if (used_ < bytes_.size()) replay_.give(Category::parameters, bytes_[used_++]);
+  }
+
+ private:
+  void gather() {
+    if (gathered_ < bytes_.size()) replay_.take(Category::parameters, bytes_[gathered_++]);
+  }
+
+  Replay& replay_;
+  std::vector<std::int64_t> bytes_;
+  std::size_t gathered_ = 0;
+  std::size_t used_ = 0;
+};
+
+/// The one reduce-scatter of a rank that may be under way, and what it keeps until it is finished.
+struct ReductionUnderWay {
+  std::int64_t full = 0;   // bytes of the unit's whole gradient (ZeRO 2 and 3)
+  std::int64_t piece = 0;  // bytes of the owned piece that is received
+
+  void start(Replay& replay, std::int64_t full_bytes, std::int64_t piece_bytes) {
+    finish(replay);
+    replay.take(Category::gradients, piece_bytes);
+    full = full_bytes;
+    piece = piece_bytes;
+  }
+  void finish(Replay& replay) {
+    replay.give(Category::gradients, piece);
+    replay.give(Category::gradients, full);
+    full = piece = 0;
+  }
+};
+
+}  // namespace plumbline

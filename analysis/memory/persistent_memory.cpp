@@ -1,0 +1,122 @@
+#include "analysis/memory/persistent_memory.hpp"
+
+#include <algorithm>
+
+#include "analysis/work/parameter_units.hpp"
+
+namespace plumbline {
+namespace {
+
+/// Bytes that linear layers in eight bits take for the whole run (bench/training/fp8.md); 0 without.
+struct HeldQuantized {
+  std::int64_t weights = 0;  // and their transposes; ZeRO 3 quantizes them when they are used
+  std::int64_t scales = 0;   // of all slots, with their largest values
+};
+
+HeldQuantized held_quantized(std::span<const StageShape> stages) {
+  HeldQuantized held;
+  for (const StageShape& s : stages) {
+    if (!s.fp8) continue;
+    const std::int64_t slots = 12 * s.layers;
+    if (s.zero < 3) held.weights += 2 * s.layers * layer_matrices(s);
+    held.scales += (2 + 1 + s.fp8_history) * slots * 4;  // scale, 1/scale, largest value
+  }
+  return held;
+}
+
+std::int64_t padded(std::int64_t x, std::int64_t multiple) {
+  return (x + multiple - 1) / multiple * multiple;
+}
+
+/// The largest divisor of `whole` that is at most `bound`, or 1.
+std::int64_t divisor_below(std::int64_t whole, std::int64_t bound) {
+  for (std::int64_t part = std::min(whole, bound); part > 1; --part) {
+    if (whole % part == 0) return part;
+  }
+  return 1;
+}
+
+/// Of the CUDA operators: kernels/README.md.
+std::int64_t cuda_attention_scratch(const StageShape& s) {
+  const std::int64_t statistics = s.batch * s.heads * s.seq;
+  if (s.type == DType::fp32 || s.seq == 1 || s.head_dim % 8 != 0 || s.head_dim > 256) return statistics;
+  const std::int64_t shared_by = s.heads / s.kv_heads;
+  const std::int64_t of_group = shared_by * 2 * padded(s.seq, 64) * padded(s.seq, 128);
+  if (of_group > kGiB.value) return std::max<std::int64_t>(statistics, 512);
+  const std::int64_t groups = (kMiB * 256).value / of_group;
+  std::int64_t in_slice = divisor_below(s.kv_heads, groups);
+  if (in_slice == s.kv_heads) in_slice *= divisor_below(s.batch, groups / s.kv_heads);
+  const std::int64_t rows = in_slice * shared_by * s.seq;
+  const std::int64_t whole_heads = shared_by > 1 ? 4 * rows * s.head_dim : 0;
+  return std::max(statistics, (in_slice * of_group + 4 * rows + whole_heads + 2048) / 4);
+}
+
+}  // namespace
+
+std::int64_t attention_scratch_elements(const StageShape& s) {
+  if (s.cuda) return cuda_attention_scratch(s);
+  const std::int64_t rows = std::min<std::int64_t>(128, s.seq);
+  return 2 * rows * s.seq + 4 * s.seq * s.head_dim + 3 * rows * s.head_dim + rows;
+}
+
+MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& config,
+                           std::span<const StageShape> teachers) {
+  MemoryBreakdown held;
+  if (stages.empty()) return held;
+  std::int64_t whole = 0;  // elements, padding included
+  std::int64_t owned = 0;  // of them by this data-parallel rank
+  std::int64_t buffers = 0;
+  bool first = false;
+  bool last = false;
+  for (const StageShape& s : stages) {
+    const StageElements elements = elements_of(s);
+    whole += elements.whole();
+    owned += elements.owned(s.data);
+    const bool sends_forward = !s.last && !s.next_here;
+    const bool sends_backward = !s.first && !s.previous_here;
+    const std::int64_t here = (sends_forward ? 1 : 0) + (sends_backward ? 1 : 0);
+    const std::int64_t width = s.hidden + (s.distillation.joint ? s.distillation.teacher_hidden : 0);
+    buffers += here * s.rows * width;
+    if (s.distillation.on && !s.distillation.joint && sends_forward) {
+      buffers += s.rows * s.distillation.teacher_hidden;
+    }
+    first = first || s.first;
+    last = last || s.last;
+  }
+  const StageShape& any = stages.front();
+  const HeldQuantized quantized = held_quantized(stages);
+  held[Category::parameters].value = (any.zero >= 3 ? owned : whole) * any.e() + quantized.weights;
+  held[Category::gradients].value = (any.zero >= 2 ? owned : whole) * any.g();
+  const std::int64_t moments = config.optimizer == Optimizer::adam ? 2 : 0;
+  const std::int64_t master = any.type == DType::fp32 ? 0 : 1;
+  held[Category::optimizer].value = (any.zero >= 1 ? owned : whole) * (moments + master) * 4;
+  std::int64_t token_ids = (first ? 1 : 0) + (last ? 1 : 0);  // inputs, targets
+  held[Category::communication].value = buffers * any.e();
+  if (any.vocabulary.split) {
+    token_ids = 2;
+    const std::int64_t stream = any.tokens * any.hidden;
+    std::int64_t bytes = any.vocabulary.first_rank ? 0 : 2 * stream * any.e();
+    if (any.vocabulary.two_barriers && !any.vocabulary.last_rank) bytes += 2 * stream * 4;  // dX
+    held[Category::communication].value += bytes;
+  }
+
+  const auto rotary_tables = [](const StageShape& s) { return s.rotary ? 2 * s.seq * (s.head_dim / 2) : 0; };
+  std::int64_t rotary = rotary_tables(any);
+  std::int64_t scratch = attention_scratch_elements(any);
+  if (!teachers.empty()) {
+    rotary += rotary_tables(teachers.front());
+    scratch = std::max(scratch, attention_scratch_elements(teachers.front()));
+    for (const StageShape& teacher : teachers) {
+      held[Category::teacher].value += parameters_of(teacher).total() * teacher.e();
+    }
+  }
+  token_ids *= config.microbatches() * any.tokens;
+  held[Category::workspace].value = 4 * (rotary + token_ids + scratch) + quantized.scales;
+  return held;
+}
+
+MemoryBreakdown held_bytes(const StageShape& shape, const RunConfig& config) {
+  return held_bytes(std::span<const StageShape>(&shape, 1), config);
+}
+
+}  // namespace plumbline

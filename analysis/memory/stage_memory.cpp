@@ -1,0 +1,194 @@
+#include "analysis/memory/stage_memory.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "analysis/work/parameter_units.hpp"
+
+namespace plumbline {
+
+StageReplay::StageReplay(const StageShape& shape, ActionType type, const FinalUnits& final_units,
+                         ReductionUnderWay& under_way, Replay& replay)
+    : s_(shape),
+      bytes_(shape),
+      final_(final_units),
+      kept_(type == ActionType::teacher_forward ? Category::teacher : kActivations),
+      layer_unit_(padded_unit(shape, layer_matrices(shape))),
+      vocabulary_unit_(padded_vocabulary_unit(shape)),
+      position_unit_(padded_unit(shape, shape.positions * shape.hidden)),
+      under_way_(under_way),
+      replay_(replay),
+      values_(replay, units_in_order_of_use(type)) {}
+
+std::int64_t StageReplay::group_size() const {
+  return s_.recompute == Recompute::full ? s_.recompute_layers : 1;
+}
+
+void StageReplay::gather_stream() {
+  take(kWorkspace, bytes_.gathered);
+}
+void StageReplay::release_gathered() {
+  give(kWorkspace, bytes_.gathered);
+}
+
+void StageReplay::sum_over_tensor_ranks() {
+  take(kWorkspace, bytes_.partial);
+  take(kWorkspace, bytes_.piece);
+  give(kWorkspace, bytes_.piece);
+  give(kWorkspace, bytes_.partial);
+}
+
+Category StageReplay::stage_gradient() const {
+  return s_.last ? kWorkspace : kCommunication;
+}
+
+void StageReplay::forward(bool loss) {
+  if (joint_before()) {
+    take(kActivations, bytes_.stream);  // x, copied out of the message
+    give(kCommunication, bytes_.joint);
+  }
+  if (s_.first) {
+    if (s_.embeds()) {
+      values_.begin_use();
+      take(kActivations, bytes_.stream);
+      gather_stream();  // the whole look-up, before it is reduced and scattered
+      values_.end_use();
+    }
+    if (s_.positions > 0) {
+      values_.begin_use();
+      values_.end_use();
+    }
+    if (s_.embeds()) release_gathered();
+    take(kActivations, bytes_.mask);
+  }
+  for (std::int64_t layer = 0; layer < s_.layers; ++layer) {
+    values_.begin_use();
+    layer_forward();
+    const bool leaves = layer == s_.layers - 1 && !s_.last && !s_.next_here;
+    layer_output(leaves && !s_.distillation.joint);
+    if (s_.recompute == Recompute::full) {
+      give(kActivations, kept_by_layer());
+      if (layer % group_size() != 0) give(kActivations, bytes_.stream);  // x
+    }
+    values_.end_use();
+  }
+  if (s_.last) {
+    take(kActivations, bytes_.stream);  // final norm
+    take(kActivations, bytes_.statistics);
+  }
+  if (s_.scores()) {
+    values_.begin_use();
+    gather_stream();
+    take(Category::logits, bytes_.logits);
+    values_.end_use();
+    release_gathered();
+    if (!s_.distillation.on) {
+      cross_entropy();
+    } else if (loss) {
+      distillation_loss();
+    }
+  }
+  if (joint_after()) {  // y and the teacher's go into the send buffer
+    give(kActivations, bytes_.stream);
+    give(Category::teacher, bytes_.teacher_stream);
+  }
+}
+
+/// The forward of the group's layers again; the last one's values stay in use for its backward.
+void StageReplay::recompute(std::int64_t begin, std::int64_t end) {
+  for (std::int64_t layer = begin; layer < end; ++layer) {
+    values_.begin_use();
+    layer_forward();
+    if (layer == end - 1) {
+      take(kept_, bytes_.mask);  // of the MLP, whose result is not wanted
+      return;
+    }
+    layer_output();
+    values_.end_use();
+  }
+}
+
+/// All layers of a B (`weights`) or an I, group by group where they are recomputed.
+void StageReplay::layers_backward(bool weights) {
+  const bool full = s_.recompute == Recompute::full;
+  const std::int64_t size = group_size();
+  for (std::int64_t begin = (s_.layers - 1) / size * size; begin >= 0; begin -= size) {
+    const std::int64_t end = std::min(begin + size, s_.layers);
+    if (full) recompute(begin, end);
+    for (std::int64_t layer = end - 1; layer >= begin; --layer) {
+      if (!full || layer < end - 1) values_.begin_use();
+      if (weights) {
+        layer_backward(layer);
+      } else {
+        layer_backward_input(layer);
+      }
+      values_.end_use();
+      if (weights) gradient_done(layer_unit_, final_.layers);
+    }
+  }
+}
+
+void StageReplay::output_layer_weight() {
+  gather_stream();
+  first_gradient_of(vocabulary_unit_);
+  release_gathered();
+  give(Category::logits, bytes_.logits);
+}
+
+void StageReplay::embedding_backward() {
+  gather_stream();
+  first_gradient_of(vocabulary_unit_);
+  gradient_done(vocabulary_unit_, final_.embedding);
+  position_backward();
+  release_gathered();
+}
+
+void StageReplay::position_backward() {
+  if (s_.positions == 0) return;
+  first_gradient_of(position_unit_);
+  gradient_done(position_unit_, final_.positions);
+}
+
+/// G of a last stage. Without layers it is what the stage hands on.
+void StageReplay::take_stage_gradient(Category category) {
+  if (s_.layers > 0) {
+    take(category, bytes_.stream);
+  } else if (s_.previous_here) {
+    take(kCommunication, bytes_.stream);
+  }
+}
+
+void StageReplay::backward() {
+  if (joint_after()) {
+    take(kCommunication, bytes_.stream);  // G, copied out of the message
+    give(kCommunication, bytes_.joint);
+  }
+  if (s_.scores()) {
+    round_logits_gradient();
+    values_.begin_use();
+    take(kWorkspace, bytes_.stream);  // dnorm
+    sum_over_tensor_ranks();
+    values_.end_use();
+    output_layer_weight();
+    gradient_done(vocabulary_unit_, final_.output);
+    take_stage_gradient(kWorkspace);
+    give(kWorkspace, bytes_.stream);
+    give(kActivations, 2 * bytes_.stream + bytes_.statistics);  // final norm output, input, statistics
+  } else if (s_.last) {
+    take_output_gradient();
+    take_stage_gradient(kWorkspace);
+    give(kWorkspace, bytes_.stream);
+    give(kActivations, bytes_.stream + bytes_.statistics);  // final input
+  }
+  layers_backward(true);
+  if (s_.first) give(kActivations, bytes_.mask);  // G is dropped in place
+  if (s_.first && s_.vocabulary.split) {
+    position_backward();  // G is kept for IB
+  } else {
+    if (s_.first) embedding_backward();
+    if (s_.layers > 0) give(stage_gradient(), bytes_.stream);
+  }
+  end_of_action();
+}
+
+}  // namespace plumbline

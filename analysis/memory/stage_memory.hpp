@@ -1,0 +1,148 @@
+// The tensors of one stage and micro-batch, and what its forward and backward do with them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analysis/memory/action_memory.hpp"
+#include "analysis/memory/memory_replay.hpp"
+#include "analysis/work/shapes.hpp"
+
+namespace plumbline {
+
+/// Bytes that one product of a layer takes beside its operands in eight bits (bench/training/fp8.md); 0 in
+/// the storage type.
+struct ProductBytes {
+  std::int64_t weight;      // ZeRO 3: its quantized weights, or their transpose; else they are held
+  std::int64_t transposed;  // gradient of its output and its input, for the weight gradient
+};
+
+/// Bytes of the tensors that the description names, for one micro-batch.
+struct TensorBytes {
+  std::int64_t stream;      // R·h: block inputs, norm outputs, gradients of them
+  std::int64_t mask;        // R·h bytes: where dropout left the stream; 0 without
+  std::int64_t dropped;     // gradient of what was dropped, as large as the stream; 0 without dropout
+  std::int64_t gathered;    // T·h of a stream tensor over the tensor ranks; 0 without sequence parallelism
+  std::int64_t statistics;  // of one norm
+  std::int64_t qkv;
+  std::int64_t attention;  // T·q
+  std::int64_t lse;        // with what unfused attention and its dropout keep beside it
+  std::int64_t scores;     // of unfused attention, as long as they or their gradient are needed; else 0
+  std::int64_t fc1;
+  std::int64_t activation;  // T·F
+  std::int64_t logits;
+  std::int64_t fp32_logits;       // the copy that the loss works on; 0 where it works on the logits
+  std::int64_t loss;              // statistics of the loss
+  std::int64_t joint;             // message of teacher and student
+  std::int64_t teacher_stream;    // R·h_T
+  std::int64_t teacher_gathered;  // T·h_T; 0 without sequence parallelism
+  std::int64_t teacher_logits;    // kept until the loss
+  std::int64_t partial;           // fp32, of a product that is summed over tensor ranks
+  std::int64_t piece;             // its share after a reduce-scatter, before it is rounded
+  std::int64_t shard_statistics;  // cut vocabulary: three rows of every shard, and the factors of this one
+  std::int64_t output_gradient;   // cut vocabulary: dX, fp32
+  std::int64_t target_rows;       // cut vocabulary, one barrier: kept where ZeRO 3 drops the shard; else 0
+  // What the products of a layer read: in the storage type, or quantized, with its scale.
+  std::int64_t norm_output;
+  std::int64_t activation_output;
+  std::int64_t operand;  // norm output or gradient of the stream, gathered; 0 without sequence parallelism
+  // Quantized tensors and what they are made from; 0 without eight bits.
+  std::int64_t wide_norm_output;
+  std::int64_t wide_activation_output;
+  std::int64_t quantized_stream;
+  std::int64_t quantized_attention;
+  std::int64_t quantized_fc1;
+  std::int64_t quantized_qkv;
+  ProductBytes qkv_product;
+  ProductBytes projection_product;
+  ProductBytes fc1_product;
+  ProductBytes fc2_product;
+
+  explicit TensorBytes(const StageShape& s);
+};
+
+/// One action's replay: the steps of the description in its order.
+class StageReplay {
+ public:
+  StageReplay(const StageShape& shape, ActionType type, const FinalUnits& final_units,
+              ReductionUnderWay& under_way, Replay& replay);
+
+  /// `loss`: with a teacher, whether the loss is computed in this one.
+  void forward(bool loss = true);
+  void teacher_forward(bool loss);
+  void backward();
+  void backward_input();
+  void backward_weight();
+  void input_forward(bool first_microbatch);
+  /// `another_follows`: it is not the last micro-batch.
+  void vocabulary_forward(bool another_follows);
+  void vocabulary_backward();
+  void input_backward();
+
+ private:
+  void take(Category category, std::int64_t bytes) { replay_.take(category, bytes); }
+  void give(Category category, std::int64_t bytes) { replay_.give(category, bytes); }
+  void gather_stream();
+  void release_gathered();
+  void sum_over_tensor_ranks();
+  void passing_scores();
+  void gather_operand() { take(Category::workspace, bytes_.operand); }
+  void release_operand() { give(Category::workspace, bytes_.operand); }
+  void take_stream_gradient();
+  void give_stream_gradient();
+  void use_weight(const ProductBytes& product);
+  void sum_over_tensor_ranks(const ProductBytes& product);
+  void transpose_weight(const ProductBytes& product);
+  void input_gradient(const ProductBytes& product);
+  void summed_input_gradient(const ProductBytes& product);
+  void weight_gradient(const ProductBytes& product);
+
+  bool joint_before() const;
+  bool joint_after() const;
+  void cross_entropy();
+  void widen_logits();
+  void round_logits_gradient();
+  void distillation_loss();
+  void layer_norm();
+  void layer_forward();
+  void layer_output(bool into_send_buffer = false);
+  std::int64_t kept_by_layer() const;
+  void recompute(std::int64_t begin, std::int64_t end);
+  void layers_backward(bool weights);
+  void layer_backward(std::int64_t layer);
+  void layer_backward_input(std::int64_t layer);
+  void layer_backward_weight(std::int64_t layer);
+  void output_layer_weight();
+  void attention_again();
+  void drop_gradient(Category category);
+  void embedding_backward();
+  void position_backward();
+  void take_output_gradient();
+
+  void take_stage_gradient(Category category);
+  Category stage_gradient() const;
+  std::int64_t group_size() const;
+  std::vector<std::int64_t> units_in_order_of_use(ActionType type) const;
+  void first_gradient_of(std::int64_t unit);
+  void gradient_done(std::int64_t unit, bool is_final);
+  void end_of_action();
+
+  static constexpr Category kActivations = Category::activations;
+  static constexpr Category kLogits = Category::logits;
+  static constexpr Category kTeacher = Category::teacher;
+  static constexpr Category kCommunication = Category::communication;
+  static constexpr Category kWorkspace = Category::workspace;
+
+  const StageShape& s_;
+  const TensorBytes bytes_;
+  const FinalUnits final_;
+  const Category kept_;            // of what a forward allocates for later
+  const std::int64_t layer_unit_;  // elements, padded
+  const std::int64_t vocabulary_unit_;
+  const std::int64_t position_unit_;
+  ReductionUnderWay& under_way_;
+  Replay& replay_;
+  GatheredUnits values_;
+};
+
+}  // namespace plumbline

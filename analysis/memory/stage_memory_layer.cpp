@@ -1,0 +1,175 @@
+// A layer's forward and backward. In eight bits (bench/training/fp8.md) what the products read is quantized
+// where it is made; in the storage type the tensors of that have no bytes.
+#include "analysis/memory/stage_memory.hpp"
+
+namespace plumbline {
+
+void StageReplay::passing_scores() {
+  take(kWorkspace, bytes_.scores);
+  give(kWorkspace, bytes_.scores);
+}
+
+/// What selective recomputation repeats.
+void StageReplay::attention_again() {
+  if (s_.recompute != Recompute::selective) return;
+  take(kActivations, bytes_.attention);
+  take(kActivations, bytes_.lse);
+  passing_scores();
+}
+
+/// Of what was dropped, from the gradient of what it became.
+void StageReplay::drop_gradient(Category category) {
+  take(category, bytes_.dropped);
+  give(kActivations, bytes_.mask);
+}
+
+/// As the products read it: quantized, then gathered.
+void StageReplay::take_stream_gradient() {
+  take(kWorkspace, bytes_.quantized_stream);
+  gather_operand();
+}
+void StageReplay::give_stream_gradient() {
+  release_operand();
+  give(kWorkspace, bytes_.quantized_stream);
+}
+
+/// A forward product.
+void StageReplay::use_weight(const ProductBytes& product) {
+  take(kWorkspace, product.weight);
+  give(kWorkspace, product.weight);
+}
+
+/// A forward product whose tensor ranks hold partial sums.
+void StageReplay::sum_over_tensor_ranks(const ProductBytes& product) {
+  take(kWorkspace, product.weight);
+  sum_over_tensor_ranks();
+  give(kWorkspace, product.weight);
+}
+
+/// Leaves the transpose, which an input gradient reads.
+void StageReplay::transpose_weight(const ProductBytes& product) {
+  take(kWorkspace, product.weight);
+  take(kWorkspace, product.weight);
+  give(kWorkspace, product.weight);
+}
+
+void StageReplay::input_gradient(const ProductBytes& product) {
+  transpose_weight(product);
+  give(kWorkspace, product.weight);
+}
+
+void StageReplay::summed_input_gradient(const ProductBytes& product) {
+  transpose_weight(product);
+  sum_over_tensor_ranks();
+  give(kWorkspace, product.weight);
+}
+
+void StageReplay::weight_gradient(const ProductBytes& product) {
+  take(kWorkspace, product.transposed);
+  give(kWorkspace, product.transposed);
+}
+
+/// A norm and what is kept of its output.
+void StageReplay::layer_norm() {
+  take(kWorkspace, bytes_.wide_norm_output);
+  take(kept_, bytes_.statistics);
+  take(kept_, bytes_.norm_output);
+  give(kWorkspace, bytes_.wide_norm_output);
+}
+
+/// From the first norm to the activation output.
+void StageReplay::layer_forward() {
+  layer_norm();
+  gather_operand();
+  take(kept_, bytes_.qkv);
+  use_weight(bytes_.qkv_product);
+  release_operand();
+  take(kept_, bytes_.attention);
+  take(kept_, bytes_.lse);
+  passing_scores();
+  take(kept_, bytes_.stream);  // x2
+  take(kWorkspace, bytes_.quantized_attention);
+  sum_over_tensor_ranks(bytes_.projection_product);
+  give(kWorkspace, bytes_.quantized_attention);
+  take(kept_, bytes_.mask);
+  if (s_.recompute == Recompute::selective) give(kept_, bytes_.attention + bytes_.lse);
+  layer_norm();
+  gather_operand();
+  take(kept_, bytes_.fc1);
+  use_weight(bytes_.fc1_product);
+  release_operand();
+  take(kWorkspace, bytes_.wide_activation_output);
+  take(kept_, bytes_.activation_output);
+  give(kWorkspace, bytes_.wide_activation_output);
+}
+
+/// y, in a tensor of its own or in the send buffer.
+void StageReplay::layer_output(bool into_send_buffer) {
+  if (!into_send_buffer) take(kept_, bytes_.stream);
+  sum_over_tensor_ranks(bytes_.fc2_product);
+  take(kept_, bytes_.mask);
+}
+
+/// All that a layer's forward allocates but y.
+std::int64_t StageReplay::kept_by_layer() const {
+  return bytes_.stream + 2 * (bytes_.norm_output + bytes_.statistics + bytes_.mask) + bytes_.qkv +
+         bytes_.attention + bytes_.lse + bytes_.fc1 + bytes_.activation_output;
+}
+
+void StageReplay::layer_backward(std::int64_t layer) {
+  drop_gradient(kWorkspace);
+  take_stream_gradient();
+  take(kWorkspace, bytes_.activation);  // dact
+  input_gradient(bytes_.fc2_product);
+  first_gradient_of(layer_unit_);
+  weight_gradient(bytes_.fc2_product);
+  give_stream_gradient();
+  give(kWorkspace, bytes_.dropped);
+  give(kActivations, bytes_.activation_output);
+  if (s_.swiglu) {
+    take(kWorkspace, bytes_.fc1);  // dfc1; with GELU dact becomes dfc1, which is as large
+    give(kWorkspace, bytes_.activation);
+  }
+  give(kActivations, bytes_.fc1);
+  take(kWorkspace, bytes_.quantized_fc1);
+  take(kWorkspace, bytes_.stream);  // dn
+  summed_input_gradient(bytes_.fc1_product);
+  gather_operand();
+  weight_gradient(bytes_.fc1_product);
+  release_operand();
+  give(kWorkspace, bytes_.quantized_fc1 + bytes_.fc1);
+  give(kActivations, bytes_.norm_output);  // of the second norm
+  give(kWorkspace, bytes_.stream);
+  give(kActivations, bytes_.stream + bytes_.statistics);  // x2 and the second norm's statistics
+  attention_again();
+  drop_gradient(kWorkspace);
+  take_stream_gradient();
+  take(kWorkspace, bytes_.attention);  // dattn
+  input_gradient(bytes_.projection_product);
+  take(kWorkspace, bytes_.quantized_attention);
+  weight_gradient(bytes_.projection_product);
+  give(kWorkspace, bytes_.quantized_attention);
+  give_stream_gradient();
+  give(kWorkspace, bytes_.dropped);
+  take(kWorkspace, bytes_.qkv);  // dqkv
+  passing_scores();              // their gradient
+  give(kWorkspace, bytes_.attention);
+  give(kActivations, bytes_.attention + bytes_.lse + bytes_.qkv);
+  take(kWorkspace, bytes_.quantized_qkv);
+  take(kWorkspace, bytes_.stream);  // dn
+  summed_input_gradient(bytes_.qkv_product);
+  gather_operand();
+  weight_gradient(bytes_.qkv_product);
+  release_operand();
+  give(kWorkspace, bytes_.quantized_qkv + bytes_.qkv);
+  give(kActivations, bytes_.norm_output);                                   // of the first norm
+  if (layer == 0 && s_.previous_here) take(kCommunication, bytes_.stream);  // the previous stage's G
+  if (layer == 0 && joint_before()) {  // a tensor of its own, copied into the message
+    take(kWorkspace, bytes_.stream);
+    give(kWorkspace, bytes_.stream);
+  }
+  give(kWorkspace, bytes_.stream);
+  give(kActivations, bytes_.stream + bytes_.statistics);  // x and the first norm's statistics
+}
+
+}  // namespace plumbline

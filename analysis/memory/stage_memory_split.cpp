@@ -1,0 +1,118 @@
+// The backward in two parts: input gradients now, weight gradients later (I and W).
+#include "analysis/memory/stage_memory.hpp"
+
+namespace plumbline {
+
+void StageReplay::layer_backward_input(std::int64_t layer) {
+  // With dropout the weights' gradients want what it left of dy and dmid, which then go themselves.
+  const bool received = layer == s_.layers - 1 && !s_.last;
+  drop_gradient(kActivations);
+  take_stream_gradient();
+  take(s_.swiglu ? kWorkspace : kActivations, bytes_.activation);  // dact
+  input_gradient(bytes_.fc2_product);
+  give_stream_gradient();
+  if (s_.swiglu) {
+    take(kActivations, bytes_.fc1);  // dfc1
+    give(kWorkspace, bytes_.activation);
+  }
+  give(kActivations, bytes_.fc1);
+  take(kWorkspace, bytes_.quantized_fc1);
+  take(kWorkspace, bytes_.stream);  // dn
+  summed_input_gradient(bytes_.fc1_product);
+  give(kWorkspace, bytes_.quantized_fc1);
+  take(kActivations, bytes_.stream);  // dmid
+  give(kWorkspace, bytes_.stream);
+  give(kActivations, bytes_.stream + bytes_.statistics);           // x2 and the second norm's statistics
+  give(received ? kCommunication : kActivations, bytes_.dropped);  // dy
+  attention_again();
+  drop_gradient(kActivations);
+  take_stream_gradient();
+  take(kWorkspace, bytes_.attention);  // dattn
+  input_gradient(bytes_.projection_product);
+  give_stream_gradient();
+  take(kActivations, bytes_.qkv);  // dqkv
+  passing_scores();                // their gradient
+  give(kWorkspace, bytes_.attention);
+  give(kActivations, bytes_.lse + bytes_.qkv);
+  take(kWorkspace, bytes_.quantized_qkv);
+  take(kWorkspace, bytes_.stream);  // dn
+  summed_input_gradient(bytes_.qkv_product);
+  give(kWorkspace, bytes_.quantized_qkv);
+  if (layer > 0) {  // dx; a first layer behind another rank writes into the send buffer
+    take(kActivations, bytes_.stream);
+  } else if (s_.previous_here) {
+    take(kCommunication, bytes_.stream);
+  } else if (s_.first) {
+    take(kWorkspace, bytes_.stream);
+  }
+  give(kWorkspace, bytes_.stream);
+  give(kActivations, bytes_.stream + bytes_.statistics);  // x and the first norm's statistics
+  give(kActivations, bytes_.dropped);                     // dmid
+}
+
+void StageReplay::backward_input() {
+  if (s_.last) {
+    if (s_.scores()) {
+      round_logits_gradient();
+      values_.begin_use();
+      take(kWorkspace, bytes_.stream);  // dnorm
+      sum_over_tensor_ranks();
+      values_.end_use();
+    } else {
+      take_output_gradient();
+    }
+    take_stage_gradient(kActivations);
+    give(kWorkspace, bytes_.stream);
+    give(kActivations, bytes_.statistics + bytes_.stream);  // final input
+  }
+  layers_backward(false);
+  if (s_.first) give(kActivations, bytes_.mask);  // dx is dropped in place
+  if (s_.embeds()) {
+    embedding_backward();
+    give(kWorkspace, bytes_.stream);  // dx
+  } else if (s_.first) {
+    position_backward();  // dx is kept for IB
+  }
+  end_of_action();
+}
+
+void StageReplay::layer_backward_weight(std::int64_t layer) {
+  const bool received = layer == s_.layers - 1 && !s_.last && !s_.hidden_dropout;
+  take_stream_gradient();
+  first_gradient_of(layer_unit_);
+  weight_gradient(bytes_.fc2_product);
+  give_stream_gradient();
+  give(kActivations, bytes_.activation_output);
+  give(received ? kCommunication : kActivations, bytes_.stream);  // dy, or dropped
+  take(kWorkspace, bytes_.quantized_fc1);
+  gather_operand();
+  weight_gradient(bytes_.fc1_product);
+  release_operand();
+  give(kWorkspace, bytes_.quantized_fc1);
+  give(kActivations, bytes_.fc1 + bytes_.norm_output);  // dfc1, second norm output
+  take_stream_gradient();
+  take(kWorkspace, bytes_.quantized_attention);
+  weight_gradient(bytes_.projection_product);
+  give(kWorkspace, bytes_.quantized_attention);
+  give_stream_gradient();
+  give(kActivations, bytes_.attention + bytes_.stream);  // attention output, dmid or dropped
+  take(kWorkspace, bytes_.quantized_qkv);
+  gather_operand();
+  weight_gradient(bytes_.qkv_product);
+  release_operand();
+  give(kWorkspace, bytes_.quantized_qkv);
+  give(kActivations, bytes_.qkv + bytes_.norm_output);  // dqkv, first norm output
+  gradient_done(layer_unit_, final_.layers);
+}
+
+void StageReplay::backward_weight() {
+  if (s_.scores()) {
+    output_layer_weight();
+    give(kActivations, bytes_.stream);  // final norm output
+    gradient_done(vocabulary_unit_, final_.output);
+  }
+  for (std::int64_t layer = s_.layers - 1; layer >= 0; --layer) layer_backward_weight(layer);
+  end_of_action();
+}
+
+}  // namespace plumbline

@@ -1,0 +1,69 @@
+// The teacher's forward and the loss that compares it with the student (bench/training/distillation.md).
+#include "analysis/memory/stage_memory.hpp"
+
+namespace plumbline {
+
+/// The stage's input came in a joint message.
+bool StageReplay::joint_before() const {
+  return s_.distillation.joint && !s_.first && !s_.previous_here;
+}
+
+/// The stage's output goes away in a joint message.
+bool StageReplay::joint_after() const {
+  return s_.distillation.joint && !s_.last && !s_.next_here;
+}
+
+void StageReplay::teacher_forward(bool loss) {
+  if (s_.first || joint_before()) take(kTeacher, bytes_.stream);  // x
+  if (s_.first) {
+    gather_stream();  // the whole look-up, before it is reduced and scattered
+    release_gathered();
+  }
+  for (std::int64_t layer = 0; layer < s_.layers; ++layer) {
+    layer_forward();
+    const bool leaves = layer == s_.layers - 1 && !s_.last && !s_.next_here;
+    layer_output(leaves && !s_.distillation.joint);
+    give(kTeacher, kept_by_layer());
+    give(kTeacher, bytes_.stream);  // x
+  }
+  if (!s_.last) return;
+  take(kTeacher, bytes_.stream);  // final norm
+  take(kTeacher, bytes_.statistics);
+  if (!s_.distillation.hidden) {
+    gather_stream();
+    take(kTeacher, bytes_.teacher_logits);
+    release_gathered();
+    give(kTeacher, bytes_.stream);
+  }
+  give(kTeacher, bytes_.statistics + bytes_.stream);  // and the final input
+  if (loss) distillation_loss();
+}
+
+void StageReplay::distillation_loss() {
+  std::int64_t teacher_logits = bytes_.teacher_logits;
+  if (s_.distillation.hidden) {
+    take(kWorkspace, bytes_.teacher_gathered);
+    take(kTeacher, bytes_.logits);
+    give(kWorkspace, bytes_.teacher_gathered);
+    give(kTeacher, bytes_.teacher_stream);  // the kept final norm output
+    teacher_logits = bytes_.logits;
+  }
+  if (s_.distillation.unfused) {
+    const std::int64_t fp32 = s_.tokens * s_.vocab * 4;
+    take(kWorkspace, 7 * fp32);  // both outputs, log-softmax, softmax, the three of the divergence
+    give(kWorkspace, 3 * fp32);
+    take(kWorkspace, 2 * fp32);  // gradients of log-softmax's output and input
+    give(kWorkspace, 6 * fp32);
+    if (s_.distillation.language_model) {
+      take(kWorkspace, bytes_.loss);
+      give(kWorkspace, bytes_.loss);
+    }
+  } else {
+    const std::int64_t statistics = 7 * s_.tokens * 4;
+    take(kWorkspace, statistics);
+    give(kWorkspace, statistics);
+  }
+  give(kTeacher, teacher_logits);
+}
+
+}  // namespace plumbline

@@ -1,0 +1,53 @@
+// The units of parameters that an action gathers, and those whose gradients it reduces.
+#include <algorithm>
+#include <vector>
+
+#include "analysis/memory/stage_memory.hpp"
+
+namespace plumbline {
+
+std::vector<std::int64_t> StageReplay::units_in_order_of_use(ActionType type) const {
+  std::vector<std::int64_t> units;
+  if (s_.zero < 3 || type == ActionType::backward_weight) return units;
+  const auto use = [&](std::int64_t elements) { units.push_back(elements * s_.e()); };
+  if (type == ActionType::forward) {
+    if (s_.embeds()) use(vocabulary_unit_);
+    if (s_.first && s_.positions > 0) use(position_unit_);
+    for (std::int64_t layer = 0; layer < s_.layers; ++layer) use(layer_unit_);
+    if (s_.scores()) use(vocabulary_unit_);
+    return units;
+  }
+  if (type == ActionType::input_forward || type == ActionType::vocab_forward ||
+      (type == ActionType::vocab_backward && s_.vocabulary.two_barriers)) {
+    use(vocabulary_unit_);
+    return units;
+  }
+  if (type == ActionType::vocab_backward || type == ActionType::input_backward) return units;
+  if (s_.scores()) use(vocabulary_unit_);
+  // The last layer of a recomputed group is used once, for both ways: an immediate repeat.
+  const std::int64_t size = group_size();
+  for (std::int64_t begin = (s_.layers - 1) / size * size; begin >= 0; begin -= size) {
+    const std::int64_t layers = std::min(size, s_.layers - begin);
+    for (std::int64_t i = 0; i < 2 * layers - 1; ++i) use(layer_unit_);
+  }
+  return units;
+}
+
+void StageReplay::first_gradient_of(std::int64_t unit) {
+  if (s_.zero >= 2) take(Category::gradients, unit * s_.g());
+}
+
+void StageReplay::gradient_done(std::int64_t unit, bool is_final) {
+  const std::int64_t piece = unit / s_.data * s_.g();
+  if (s_.zero >= 2) {
+    under_way_.start(replay_, unit * s_.g(), piece);
+  } else if (s_.zero == 1 && is_final) {
+    under_way_.start(replay_, 0, piece);
+  }
+}
+
+void StageReplay::end_of_action() {
+  if (s_.zero >= 2) under_way_.finish(replay_);
+}
+
+}  // namespace plumbline

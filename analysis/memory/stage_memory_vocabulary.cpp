@@ -1,0 +1,66 @@
+// The passes of embedding and output layer that are cut over all ranks (bench/training/vocabulary.md).
+#include "analysis/memory/stage_memory.hpp"
+
+namespace plumbline {
+
+void StageReplay::input_forward(bool first_microbatch) {
+  if (first_microbatch && !s_.vocabulary.last_rank) take(kActivations, bytes_.stream);  // X(0)
+  if (s_.vocabulary.first_rank) take(kActivations, bytes_.stream);                      // x(m)
+  values_.begin_use();
+  values_.end_use();
+}
+
+void StageReplay::vocabulary_forward(bool another_follows) {
+  values_.begin_use();
+  take(Category::logits, bytes_.logits);
+  if (s_.vocabulary.two_barriers) values_.end_use();
+  widen_logits();
+  take(kWorkspace, bytes_.shard_statistics);
+  if (!s_.vocabulary.two_barriers) {
+    take(kWorkspace, bytes_.output_gradient);
+    if (s_.loss_in_fp32) {
+      take(kWorkspace, bytes_.logits);  // the softmax, rounded for the product
+      give(kWorkspace, bytes_.logits);
+    }
+    take(kWorkspace, bytes_.target_rows);
+    values_.end_use();
+  }
+  if (another_follows && !s_.vocabulary.last_rank) take(kActivations, bytes_.stream);  // X(m+1)
+}
+
+void StageReplay::vocabulary_backward() {
+  if (!s_.vocabulary.two_barriers) {
+    give(kWorkspace, bytes_.target_rows);
+    if (!s_.vocabulary.last_rank) give(kWorkspace, bytes_.output_gradient);
+  }
+  round_logits_gradient();
+  if (s_.vocabulary.two_barriers) {
+    values_.begin_use();
+    if (s_.vocabulary.last_rank) take(kWorkspace, bytes_.output_gradient);
+    values_.end_use();
+  }
+  first_gradient_of(vocabulary_unit_);
+  give(Category::logits, bytes_.logits);
+  give(kWorkspace, bytes_.shard_statistics);
+  give(kActivations, bytes_.stream);  // X(m), on the last rank the final norm output
+  gradient_done(vocabulary_unit_, final_.output);
+  end_of_action();
+}
+
+/// On the last stage: dX, summed over all ranks, becomes dnorm.
+void StageReplay::take_output_gradient() {
+  if (s_.e() == 4) return;  // they are one
+  take(kWorkspace, bytes_.stream);
+  give(kWorkspace, bytes_.output_gradient);
+}
+
+void StageReplay::input_backward() {
+  first_gradient_of(vocabulary_unit_);
+  gradient_done(vocabulary_unit_, final_.embedding);
+  if (s_.vocabulary.first_rank) {
+    give(s_.vocabulary.split_backward ? kWorkspace : stage_gradient(), bytes_.stream);  // G
+  }
+  end_of_action();
+}
+
+}  // namespace plumbline

@@ -1,0 +1,73 @@
+// Bytes of the tensors that the description names.
+#include "analysis/memory/stage_memory.hpp"
+
+namespace plumbline {
+namespace {
+
+/// Pairs of tokens, once per query head; 0 for fused attention.
+std::int64_t pairs_of_tokens(const StageShape& s) {
+  return s.unfused_attention ? s.heads * s.tokens * s.seq : 0;
+}
+
+/// The probabilities; with dropout also its mask and what it left of them.
+std::int64_t probabilities(const StageShape& s) {
+  return pairs_of_tokens(s) * (s.attention_dropout ? 2 * s.e() + 1 : s.e());
+}
+
+/// Keys and values repeated for every query head.
+std::int64_t repeated(const StageShape& s) {
+  return s.unfused_attention ? 2 * s.tokens * (s.q - s.k) * s.e() : 0;
+}
+
+/// A tensor of one byte per element, with the scale that belongs to it.
+std::int64_t quantized(const StageShape& s, std::int64_t elements) {
+  const std::int64_t scale = s.fp8_tensorwise ? 3 * 4 : 0;  // scale, 1/scale, largest value
+  return s.fp8 ? elements + scale : 0;
+}
+
+ProductBytes product(const StageShape& s, std::int64_t out, std::int64_t in) {
+  if (!s.fp8) return {};
+  return {s.zero >= 3 ? out * in : 0, s.tokens * (out + in)};
+}
+
+}  // namespace
+
+TensorBytes::TensorBytes(const StageShape& s)
+    : stream(s.rows * s.hidden * s.e()),
+      mask(s.hidden_dropout ? s.rows * s.hidden : 0),
+      dropped(s.hidden_dropout ? stream : 0),
+      gathered(s.sequence_parallel ? s.tokens * s.hidden * s.e() : 0),
+      statistics(s.norm_rows * s.rows * 4),
+      qkv(s.tokens * (s.q + 2 * s.k) * s.e()),
+      attention(s.tokens * s.q * s.e()),
+      lse(s.heads * s.tokens * 4 + probabilities(s) + repeated(s)),
+      scores(pairs_of_tokens(s) * s.e()),
+      fc1(s.tokens * s.fc1 * s.e()),
+      activation(s.tokens * s.ffn * s.e()),
+      logits(s.tokens * s.vocab * s.e()),
+      fp32_logits(s.loss_in_fp32 ? s.tokens * s.vocab * 4 : 0),
+      loss(3 * s.tokens * 4),
+      joint(s.rows * (s.distillation.teacher_hidden + s.distillation.student_hidden) * s.e()),
+      teacher_stream(s.rows * s.distillation.teacher_hidden * s.e()),
+      teacher_gathered(s.sequence_parallel ? s.tokens * s.distillation.teacher_hidden * s.e() : 0),
+      teacher_logits(s.tokens * s.vocab * s.distillation.cached_size),
+      partial(s.tensor > 1 && (s.sequence_parallel || s.e() < 4) ? s.tokens * s.hidden * 4 : 0),
+      piece(s.sequence_parallel && s.e() < 4 ? s.rows * s.hidden * 4 : 0),
+      shard_statistics((3 * s.vocabulary.shards + 1) * s.tokens * 4),
+      output_gradient(s.tokens * s.hidden * 4),
+      target_rows(s.zero >= 3 ? s.tokens * s.hidden * s.e() : 0),
+      norm_output(s.fp8 ? quantized(s, s.rows * s.hidden) : stream),
+      activation_output(s.fp8 ? quantized(s, s.tokens * s.ffn) : activation),
+      operand(s.sequence_parallel ? s.tokens * s.hidden * (s.fp8 ? 1 : s.e()) : 0),
+      wide_norm_output(s.fp8 ? stream : 0),
+      wide_activation_output(s.fp8 ? activation : 0),
+      quantized_stream(quantized(s, s.rows * s.hidden)),
+      quantized_attention(quantized(s, s.tokens * s.q)),
+      quantized_fc1(quantized(s, s.tokens * s.fc1)),
+      quantized_qkv(quantized(s, s.tokens * (s.q + 2 * s.k))),
+      qkv_product(product(s, s.q + 2 * s.k, s.hidden)),
+      projection_product(product(s, s.hidden, s.q)),
+      fc1_product(product(s, s.fc1, s.hidden)),
+      fc2_product(product(s, s.hidden, s.ffn)) {}
+
+}  // namespace plumbline

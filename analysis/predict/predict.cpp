@@ -1,0 +1,152 @@
+#include "analysis/predict/predict.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "analysis/simulate/simulator.hpp"
+#include "analysis/work/flops.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+/// How much of the time in a step's actions is communication.
+struct Shares {
+  double tensor = 0;
+  double data = 0;
+  std::array<double, kVocabularyCalls> vocabulary{};
+};
+
+Shares communication_shares(const Schedule& schedule, const StageCostsPrediction& predicted) {
+  PassCommunication waits;
+  Seconds all;
+  const auto add = [&](const PassCommunication& part, Seconds cost) {
+    waits.tensor += part.tensor;
+    waits.data += part.data;
+    for (std::size_t i = 0; i < kVocabularyCalls; ++i) waits.vocabulary[i] += part.vocabulary[i];
+    all += cost;
+  };
+  for (const auto& actions : schedule.actions) {
+    for (const Action& action : actions) {
+      const StageCommunication& part = predicted.communication[action.stage];
+      const StageCosts& cost = predicted.costs.stages[action.stage];
+      if (action.type == ActionType::forward) add(part.forward, cost.forward);
+      if (action.type == ActionType::backward) add(part.backward, cost.backward);
+      if (action.type == ActionType::backward_input) add(part.backward_input, cost.backward_input);
+      if (action.type == ActionType::backward_weight) add(part.backward_weight, cost.backward_weight);
+      if (action.type == ActionType::teacher_forward) add(part.teacher_forward, cost.teacher_forward);
+      if (action.type == ActionType::vocab_forward) add(part.vocab_forward, cost.vocab_forward);
+      if (action.type == ActionType::vocab_backward) add(part.vocab_backward, cost.vocab_backward);
+      if (action.type == ActionType::input_forward) add(part.input_forward, cost.input_forward);
+      if (action.type == ActionType::input_backward) add(part.input_backward, cost.input_backward);
+    }
+  }
+  for (const StageCosts& cost : predicted.costs.stages) add({{}, cost.last_backward, {}}, cost.last_backward);
+  if (all.value <= 0) return {};
+  Shares shares{waits.tensor / all, waits.data / all};
+  for (std::size_t i = 0; i < kVocabularyCalls; ++i) shares.vocabulary[i] = waits.vocabulary[i] / all;
+  return shares;
+}
+
+/// Adds to `vocabulary` what the actions themselves wait for its collectives.
+StepTime step_time(const Schedule& schedule, const Trace& trace, const StageCostsPrediction& predicted,
+                   VocabularyOverlap& vocabulary) {
+  StepTime time;
+  const Bubble bubble = bubble_of(trace);
+  time.bubble_ratio = bubble.ratio;
+  time.bubble_fraction = bubble.fraction;
+  const Seconds window = trace.pipeline_end();
+  const Seconds busy = window * (1 - bubble.fraction);
+  const Shares shares = communication_shares(schedule, predicted);
+  time.exposed_tensor_s = busy * shares.tensor;
+  Seconds waited;
+  for (std::size_t i = 0; i < kVocabularyCalls; ++i) {
+    const Seconds in_actions = busy * shares.vocabulary[i];
+    if (in_actions.value <= 0) continue;
+    vocabulary[i].time += in_actions;
+    vocabulary[i].exposed += in_actions;
+    vocabulary[i].waited += in_actions;
+    vocabulary[i].overlapped = 0;
+    waited += in_actions;
+  }
+  time.compute_s = busy * (1 - shares.tensor - shares.data) - waited;
+  time.exposed_pipeline_s = window - busy + waited;
+  time.exposed_data_s = busy * shares.data +
+                        mean_in(trace, window, {ActionType::reduce_gradients, ActionType::reduce_embedding});
+  time.optimizer_s = mean_in(trace, window, {ActionType::optimizer});
+  time.step_s = trace.makespan() + predicted.costs.step_overhead;
+  return time;
+}
+
+}  // namespace
+
+Throughput throughput_of(const RunConfig& config, const HardwareProfile& hardware, Seconds step, int stages) {
+  Throughput throughput;
+  throughput.peak_tflops = hardware.peak(config.precision).value / 1e12;
+  if (step.value <= 0) return throughput;
+  const double tokens = static_cast<double>(config.global_batch_size * config.seq_length);
+  throughput.tokens_per_s = tokens / step.value;
+  throughput.tokens_per_s_per_gpu = throughput.tokens_per_s / config.layout().world();
+  const double flops_per_token = model_flops_per_token(config).value;
+  throughput.model_tflops_per_gpu = throughput.tokens_per_s_per_gpu * flops_per_token / 1e12;
+  throughput.mfu = throughput.model_tflops_per_gpu / throughput.peak_tflops;
+  if (stages == 0) stages = config.pipeline_model_parallel_size * config.virtual_pipeline_chunks;
+  const double executed = executed_flops_per_token(config, stages).value;
+  throughput.hfu = throughput.tokens_per_s_per_gpu * executed / 1e12 / throughput.peak_tflops;
+  return throughput;
+}
+
+std::string explain_throughput(const RunConfig& config, const Throughput& throughput, int stages) {
+  if (stages == 0) stages = config.pipeline_model_parallel_size * config.virtual_pipeline_chunks;
+  return fmt::format(
+      "MFU = (6·N + 6·L·a·d·s) FLOP/token × tokens/s ÷ (ranks × peak)\n"
+      "    = {:.4g} × {:.4g} ÷ ({} × {:.4g} TFLOP/s, dense, {}) = {:.4f}\n{}"
+      "    N = {} weights in matrix products (output layer included, look-ups not); attention counts the\n"
+      "    causal half (the full square would be 12·L·a·d·s){}\n"
+      "HFU = executed FLOP/token × tokens/s ÷ (ranks × peak), recomputation and padding included\n"
+      "    = {:.4g} × {:.4g} ÷ ({} × {:.4g} TFLOP/s) = {:.4f}\n",
+      model_flops_per_token(config).value, throughput.tokens_per_s, config.layout().world(),
+      throughput.peak_tflops, name_of(config.precision), throughput.mfu,
+      config.fp8() ? "    relative to the storage type's peak, although linear layers are in eight bits\n"
+                   : "",
+      matmul_parameters(config.model),
+      config.teacher ? "; plus a third of the same for the teacher's forward" : "",
+      executed_flops_per_token(config, stages).value, throughput.tokens_per_s, config.layout().world(),
+      throughput.peak_tflops, throughput.hfu);
+}
+
+std::optional<std::string> why_unpredictable(const RunConfig& config, const HardwareProfile& hardware) {
+  if (!config.fp8() || hardware.multiplies_fp8()) return std::nullopt;
+  std::vector<std::string> able;
+  for (const std::string& name : hardware_preset_names()) {
+    if (find_hardware_preset(name)->multiplies_fp8()) able.push_back(name);
+  }
+  return fmt::format(
+      "fp8_format: found {} on {}, which has no 8-bit products; expected none, or hardware: {}",
+      config.fp8_format == Fp8Format::e4m3 ? "e4m3" : "hybrid", hardware.accelerator, fmt::join(able, ", "));
+}
+
+Prediction predict(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware) {
+  if (const auto reason = why_unpredictable(config, hardware)) throw InputError(*reason);
+  Prediction prediction;
+  prediction.memory = predict_memory(config, schedule);
+  prediction.budget = config.memory_budget.value > 0 ? config.memory_budget : hardware.memory;
+  prediction.fits = prediction.memory.fits(prediction.budget);
+  prediction.device = predict_device_memory(config.layout(), schedule, hardware.overhead, prediction.memory);
+  if (config.backend == Backend::cuda && config.memory_budget.value == 0 && prediction.device) {
+    prediction.budget = prediction.device->budget();
+    prediction.fits = prediction.device->fits();
+  }
+  StageCostsPrediction predicted = stage_costs(config, schedule, hardware);
+  prediction.trace = simulate(schedule, predicted.costs);
+  prediction.vocabulary = vocabulary_overlap(prediction.trace);
+  prediction.time = step_time(schedule, prediction.trace, predicted, prediction.vocabulary);
+  prediction.throughput =
+      throughput_of(config, hardware, prediction.time.step_s, schedule.stages_per_route());
+  prediction.costs = std::move(predicted.costs);
+  prediction.lines = std::move(predicted.lines);
+  return prediction;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,17 @@
+// Published tables that are not step times of whole runs: memory formulas, one layer, simulator oracles.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "analysis/published/published.hpp"
+#include "analysis/published/published_row.hpp"
+
+namespace plumbline::cluster {
+
+using FormulaReader = void (*)(const PublishedRow&, const Profiles&, const ScheduleMaker&,
+                               std::vector<ComparedRow>&);
+/// nullptr when the table is not one of them.
+FormulaReader formula_reader(std::string_view table);
+
+}  // namespace plumbline::cluster

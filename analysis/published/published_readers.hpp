@@ -1,0 +1,21 @@
+// Readers of tables that are not step times of whole runs, in the files that hold them.
+#pragma once
+
+#include <vector>
+
+#include "analysis/published/published.hpp"
+#include "analysis/published/published_row.hpp"
+
+namespace plumbline::cluster {
+
+/// DualPipe's, zero-bubble's and VocabularyParallelism's formulas of bubble and activations, at one size.
+void schedule_formulas(const PublishedRow& row, const Profiles& profiles, const ScheduleMaker& make,
+                       std::vector<ComparedRow>& rows);
+/// arXiv:2401.10241 table 5: bubble rates of ZB-H1 and ZB-H2 under the times of its table 4.
+void handcrafted_bubbles(const PublishedRow& row, const Profiles& profiles, const ScheduleMaker& make,
+                         std::vector<ComparedRow>& rows);
+/// arXiv:2411.05288 table 3: how the vocabulary layers scale over the pipeline.
+void vocabulary_scaling(const PublishedRow& row, const Profiles& profiles, const ScheduleMaker& make,
+                        std::vector<ComparedRow>& rows);
+
+}  // namespace plumbline::cluster

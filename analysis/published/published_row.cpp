@@ -1,0 +1,64 @@
+#include "analysis/published/published_row.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
+
+namespace plumbline::cluster {
+namespace {
+
+const std::string kNothing;
+
+}  // namespace
+
+const std::string& PublishedRow::text(std::string_view column) const {
+  for (std::size_t i = 0; i < table_.columns.size(); ++i) {
+    if (table_.columns[i] == column) return table_.rows[row_][i];
+  }
+  return kNothing;
+}
+
+const std::string& PublishedRow::repeated(std::string_view column) const {
+  for (std::size_t row = row_ + 1; row-- > 0;) {
+    const std::string& cell = PublishedRow(table_, row).text(column);
+    if (!cell.empty()) return cell;
+  }
+  return kNothing;
+}
+
+std::string PublishedRow::techniques(std::string_view group, std::string_view column) const {
+  const std::string& mine = repeated(column);
+  if (!mine.empty() && mine.front() != '+' && mine.find("lbs") != std::string::npos) return mine;
+  for (std::size_t row = 0; row < row_; ++row) {
+    const PublishedRow other(table_, row);
+    if (other.repeated(group) == repeated(group)) return other.text(column) + " " + mine;
+  }
+  return mine;
+}
+
+double PublishedRow::number(std::string_view column, double most) const {
+  const std::string& cell = repeated(column);
+  double value = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  if (error != std::errc() || end != cell.data() + cell.size() || !(value > 0 && value <= most)) {
+    fail(column, fmt::format("a number above 0, at most {:g}", most));
+  }
+  return value;
+}
+
+int PublishedRow::integer(std::string_view column, int most) const {
+  const double value = number(column, most);
+  if (value != std::floor(value)) fail(column, "a whole number");
+  return static_cast<int>(value);
+}
+
+void PublishedRow::fail(std::string_view column, const std::string& expected) const {
+  throw InputError(fmt::format("{}.csv: row {}, column \"{}\": expected {}, found \"{}\"; correct the table",
+                               table_.name, row_ + 1, column, expected, printable(repeated(column))));
+}
+
+}  // namespace plumbline::cluster

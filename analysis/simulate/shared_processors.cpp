@@ -1,0 +1,240 @@
+#include "analysis/simulate/shared_processors.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <queue>
+#include <utility>
+#include <vector>
+
+namespace plumbline {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// Which processor every process is on, as a scheduler with one queue per processor places them: a process
+/// that starts goes to the least loaded processor, its last one if that is among them; an imbalance of two or
+/// more, which is what an idle processor sees, is evened out.
+class Cores {
+ public:
+  Cores(int processors, int processes_per_rank)
+      : load_(static_cast<std::size_t>(processors)),
+        processes_per_rank_(static_cast<std::size_t>(processes_per_rank)) {}
+
+  void start(int rank) {
+    for (Process& process : processes_of(rank)) {
+      const auto least = std::min_element(load_.begin(), load_.end());
+      if (load_[process.core] > *least) process.core = static_cast<std::size_t>(least - load_.begin());
+      ++load_[process.core];
+      process.runs = true;
+    }
+  }
+
+  void stop(int rank) {
+    for (Process& process : processes_of(rank)) {
+      --load_[process.core];
+      process.runs = false;
+    }
+    while (balance()) {
+    }
+  }
+
+  /// Of a rank whose processes work in step: that of its slowest process.
+  double speed(int rank) {
+    int most = 1;
+    for (const Process& process : processes_of(rank)) most = std::max(most, load_[process.core]);
+    return 1.0 / most;
+  }
+
+ private:
+  struct Process {
+    std::size_t core = 0;
+    bool runs = false;
+  };
+
+  std::vector<Process>& processes_of(int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    while (ranks_.size() <= r) {
+      std::vector<Process> processes(processes_per_rank_);
+      for (std::size_t i = 0; i < processes.size(); ++i) {
+        processes[i].core = (ranks_.size() * processes_per_rank_ + i) % load_.size();
+      }
+      ranks_.push_back(std::move(processes));
+    }
+    return ranks_[r];
+  }
+
+  bool balance() {
+    const auto [least, most] = std::minmax_element(load_.begin(), load_.end());
+    if (*most - *least < 2) return false;
+    const auto from = static_cast<std::size_t>(most - load_.begin());
+    for (auto& processes : ranks_) {
+      for (Process& process : processes) {
+        if (!process.runs || process.core != from) continue;
+        process.core = static_cast<std::size_t>(least - load_.begin());
+        --*most;
+        ++*least;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  std::vector<int> load_;  // running processes of every processor
+  std::size_t processes_per_rank_;
+  std::vector<std::vector<Process>> ranks_;
+};
+
+class SharedSimulation {
+ public:
+  SharedSimulation(const SimulationPlan& plan, const std::vector<SimulationPlan::Price>& prices,
+                   int processors, int processes_per_rank)
+      : plan_(plan),
+        prices_(prices),
+        cores_(processors, processes_per_rank),
+        lanes_(static_cast<std::size_t>(plan.lanes())),
+        next_waiter_(lanes_.size(), -1),
+        first_waiter_(plan.nodes().size(), -1) {
+    times_.ready.assign(plan.nodes().size(), kNever);
+    times_.start.assign(plan.nodes().size(), 0);
+    times_.ready[0] = 0;
+    for (std::size_t i = 1; i < plan.nodes().size(); ++i) {
+      lanes_[static_cast<std::size_t>(plan.nodes()[i].lane)].nodes.push_back(static_cast<std::int32_t>(i));
+    }
+  }
+
+  SharedTimes run() {
+    for (std::size_t lane = 0; lane < lanes_.size(); ++lane) start_lane(static_cast<int>(lane));
+    while (!working_.empty() || !timed_.empty()) {
+      auto first = working_.end();
+      double next_work = kNever;
+      for (auto work = working_.begin(); work != working_.end(); ++work) {
+        const double done = now_ + work->left / work->speed;
+        if (done < next_work) {
+          next_work = done;
+          first = work;
+        }
+      }
+      if (!timed_.empty() && timed_.top().at <= next_work) {
+        const Timed event = timed_.top();
+        timed_.pop();
+        advance(event.at);
+        if (event.frees_lane) {
+          free_lane(event.node);
+        } else {
+          wake(event.node);
+        }
+      } else {
+        const std::int32_t node = first->node;
+        advance(next_work);
+        cores_.stop(lane_of(node));
+        working_.erase(first);
+        set_speeds();
+        times_.ready[static_cast<std::size_t>(node)] = now_;
+        wake(node);
+        free_lane(node);
+      }
+    }
+    return std::move(times_);
+  }
+
+ private:
+  struct Lane {
+    std::vector<std::int32_t> nodes;
+    std::size_t next = 0;
+    bool running = false;
+  };
+  struct Timed {
+    double at;
+    std::int32_t node;
+    bool frees_lane;
+    bool operator>(const Timed& other) const { return at > other.at; }
+  };
+
+  struct Work {
+    std::int32_t node;
+    double left;  // seconds of an own processor
+    double speed = 1;
+  };
+
+  int lane_of(std::int32_t node) const { return plan_.nodes()[static_cast<std::size_t>(node)].lane; }
+
+  void advance(double to) {
+    for (Work& work : working_) work.left = std::max(0.0, work.left - (to - now_) * work.speed);
+    now_ = to;
+  }
+
+  void set_speeds() {
+    for (Work& work : working_) work.speed = cores_.speed(lane_of(work.node));
+  }
+
+  void free_lane(std::int32_t node) {
+    const int lane = lane_of(node);
+    lanes_[static_cast<std::size_t>(lane)].running = false;
+    start_lane(lane);
+  }
+
+  void wake(std::int32_t node) {
+    std::int32_t lane = std::exchange(first_waiter_[static_cast<std::size_t>(node)], -1);
+    while (lane >= 0) {
+      const std::int32_t next = std::exchange(next_waiter_[static_cast<std::size_t>(lane)], -1);
+      start_lane(lane);
+      lane = next;
+    }
+  }
+
+  /// Starts what can start on a lane; what takes no time is done at once.
+  void start_lane(int lane_index) {
+    Lane& lane = lanes_[static_cast<std::size_t>(lane_index)];
+    while (!lane.running && lane.next < lane.nodes.size()) {
+      const std::int32_t node = lane.nodes[lane.next];
+      const auto n = static_cast<std::size_t>(node);
+      const std::int32_t dependency = plan_.nodes()[n].dependency;
+      if (times_.ready[static_cast<std::size_t>(dependency)] > now_) {
+        next_waiter_[static_cast<std::size_t>(lane_index)] =
+            std::exchange(first_waiter_[static_cast<std::size_t>(dependency)], lane_index);
+        return;
+      }
+      ++lane.next;
+      times_.start[n] = now_;
+      const std::uint32_t price_index = plan_.nodes()[n].price;
+      const SimulationPlan::Price price = prices_[price_index];
+      if (plan_.occupies_processor(price_index) && price.cost > 0) {
+        lane.running = true;
+        cores_.start(lane_index);
+        working_.push_back({node, price.cost});
+        set_speeds();
+        continue;
+      }
+      times_.ready[n] = now_ + price.cost + price.delay;
+      if (times_.ready[n] > now_) {
+        timed_.push({times_.ready[n], node, false});
+      } else {
+        wake(node);
+      }
+      if (price.cost > 0) {
+        lane.running = true;
+        timed_.push({now_ + price.cost, node, true});
+      }
+    }
+  }
+
+  const SimulationPlan& plan_;
+  const std::vector<SimulationPlan::Price>& prices_;
+  Cores cores_;
+  double now_ = 0;
+  std::vector<Lane> lanes_;
+  std::vector<std::int32_t> next_waiter_;   // by lane
+  std::vector<std::int32_t> first_waiter_;  // by node
+  std::vector<Work> working_;               // at most one per rank
+  std::priority_queue<Timed, std::vector<Timed>, std::greater<>> timed_;
+  SharedTimes times_;
+};
+
+}  // namespace
+
+SharedTimes share_processors(const SimulationPlan& plan, const std::vector<SimulationPlan::Price>& prices,
+                             int processors, int processes_per_rank) {
+  return SharedSimulation(plan, prices, processors, processes_per_rank).run();
+}
+
+}  // namespace plumbline

@@ -1,0 +1,75 @@
+#include "analysis/time/accelerator_time.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+namespace plumbline {
+namespace {
+
+double gemm_seconds(const OperatorCall& call, const cluster::Device& device) {
+  const auto tokens = static_cast<double>(call.tokens);
+  const auto out = static_cast<double>(call.out);
+  const auto in = static_cast<double>(call.in);
+  const auto element = static_cast<double>(size_of(call.type));
+  const double operand = call.fp8 ? 1 : element;
+  const double flops_per_s =
+      call.fp8 ? device.peak_8bit * device.gemm_share_8bit
+               : device.gemm_share * (call.type == DType::fp32 ? device.peak_fp32 : device.peak_16bit);
+  const auto product = [&](double m, double n, double k, double output_bytes) {
+    return cluster::product_seconds(device, flops_per_s, operand, m, n, k, 1, output_bytes);
+  };
+  switch (call.pass) {
+    case GemmPass::forward:
+      return product(tokens, out, in, element);
+    case GemmPass::input_gradient:
+      return product(tokens, in, out, element);
+    case GemmPass::weight_gradient:
+      break;
+  }
+  // A weight gradient is read and written in fp32.
+  return product(out, in, tokens, 8);
+}
+
+double attention_seconds(const OperatorCall& call, cluster::Device device) {
+  if (call.type == DType::fp32) device.peak_16bit = device.peak_fp32;
+  return cluster::flash_seconds(device, static_cast<double>(call.elements), static_cast<double>(call.tokens),
+                                static_cast<double>(call.out), call.backward, call.dropout);
+}
+
+}  // namespace
+
+Seconds accelerator_time(const OperatorCall& call, const cluster::Device& device) {
+  if (call.kind == CallKind::gemm) return {gemm_seconds(call, device)};
+  if (call.kind == CallKind::attention) return {attention_seconds(call, device)};
+  if (call.kind != CallKind::memory_bound) return {0};
+  const auto elements = static_cast<double>(call.elements);
+  const double streaming = cluster::stream_seconds(device, elements * call.bytes_per_element);
+  // A mask is one byte per number that is drawn: as a rule drawing takes longer than writing.
+  const bool draws = std::string_view(call.name) == "dropout_mask";
+  return {draws ? std::max(streaming, elements * device.random_s) : streaming};
+}
+
+cluster::Span span_of(Group group, int ranks, const Layout& layout, int gpus_per_node) {
+  const auto up = [](int a, int b) { return (a + b - 1) / b; };
+  // Ranks far from the first node change nothing: a world that is hardly larger has the same first node.
+  Layout near = layout;
+  near.data = std::min(layout.data, up(gpus_per_node, layout.tensor));
+  near.pipeline = std::min(layout.pipeline, up(gpus_per_node, near.tensor * near.data) + 1);
+  const std::vector<int> members = near.members(group, 0);
+  const auto outside = [&](int rank) { return rank >= gpus_per_node; };
+  const auto local = std::find_if(members.begin(), members.end(), outside) - members.begin();
+  return {ranks, gpus_per_node / std::max(static_cast<int>(local), 1)};
+}
+
+Seconds accelerator_collective_time(const OperatorCall& call, const cluster::Network& network,
+                                    const Layout& layout) {
+  const cluster::Span span = span_of(call.group, call.ranks, layout, network.gpus_per_node);
+  const auto bytes = static_cast<double>(call.bytes().value);
+  if (call.kind == CallKind::all_reduce) return {all_reduce_seconds(network, span, bytes)};
+  // A broadcast passes the whole buffer on.
+  const double n = call.ranks;
+  const double passed_on = call.kind == CallKind::broadcast ? bytes * n / (n - 1) : bytes;
+  return {scatter_seconds(network, span, passed_on)};
+}
+
+}  // namespace plumbline

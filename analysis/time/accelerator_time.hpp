@@ -1,0 +1,24 @@
+// One operator, collective or message on an accelerator with the constants of
+// analysis/hardware/clusters.json: the device and network model of analysis/cluster/ for the operators of
+// bench/training/README.md.
+#pragma once
+
+#include "analysis/hardware/machine.hpp"
+#include "analysis/work/operator_list.hpp"
+
+namespace plumbline {
+
+/// One GEMM, attention or memory-bound call, ignoring its count. Storage in 16 bits runs on the tensor cores;
+/// fp32 at the plain fp32 peak, with the same shares of it; products in eight bits at their own peak and
+/// share, whatever the storage type is (infinite on a device without them). 0 for collectives and
+/// allocations.
+Seconds accelerator_time(const OperatorCall& call, const cluster::Device& device);
+
+/// One collective call, ignoring its count: a ring over the ranks of its group.
+Seconds accelerator_collective_time(const OperatorCall& call, const cluster::Network& network,
+                                    const Layout& layout);
+
+/// The group of world rank 0 with as many members on its node as the layout puts there.
+cluster::Span span_of(Group group, int ranks, const Layout& layout, int gpus_per_node);
+
+}  // namespace plumbline

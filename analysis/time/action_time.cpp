@@ -1,0 +1,112 @@
+#include "analysis/time/action_time.hpp"
+
+#include <algorithm>
+
+namespace plumbline {
+namespace {
+
+/// Seconds of one part of the action.
+struct Part {
+  double calls = 0;
+  double tensor = 0;
+  double gather = 0;
+  double scatter = 0;
+  double accumulate = 0;
+};
+
+class Timeline {
+ public:
+  Timeline(std::vector<Part> parts, bool beside) : parts_(std::move(parts)), beside_(beside) {}
+
+  ActionTime run(const ActionWork& work) {
+    next_gather(work, 0, 0);  // the first unit's gather starts the action
+    for (std::size_t i = 0; i < work.runs.size(); ++i) {
+      const ActionWork::Run& run = work.runs[i];
+      for (std::int64_t k = 0; k < run.repeat; ++k) step(work, i, k);
+    }
+    finish_scatter();
+    time_.all.value = now_;
+    return std::move(time_);
+  }
+
+ private:
+  void step(const ActionWork& work, std::size_t i, std::int64_t k) {
+    const UnitWork& unit = work.parts[work.runs[i].part];
+    const Part& part = parts_[work.runs[i].part];
+    if (unit.gather.elements > 0) {
+      wait(gathered_at_, time_.gathers);
+      next_gather(work, i, k + 1);
+    }
+    now_ += part.calls;
+    time_.tensor.value += part.tensor;
+    if (unit.final_gradient) time_.finals.push_back({now_});
+    if (unit.scatter.elements > 0) {
+      finish_scatter();
+      scattered_at_ = start(part.scatter, time_.scatters);
+      accumulate_ = part.accumulate;
+    }
+  }
+
+  /// Starts the gather of the first use from repetition `k` of run `i` on.
+  void next_gather(const ActionWork& work, std::size_t i, std::int64_t k) {
+    for (; i < work.runs.size(); ++i, k = 0) {
+      const ActionWork::Run& run = work.runs[i];
+      if (k >= run.repeat || work.parts[run.part].gather.elements == 0) continue;
+      gathered_at_ = start(parts_[run.part].gather, time_.gathers);
+      return;
+    }
+  }
+
+  /// Returns when a collective that starts now is done, after those before it.
+  double start(double seconds, Seconds& exposed) {
+    if (beside_) return lane_ = std::max(lane_, now_) + seconds;
+    now_ += seconds;
+    exposed.value += seconds;
+    return now_;
+  }
+
+  void wait(double moment, Seconds& exposed) {
+    exposed.value += std::max(0.0, moment - now_);
+    now_ = std::max(now_, moment);
+  }
+
+  void finish_scatter() {
+    if (scattered_at_ < 0) return;
+    wait(scattered_at_, time_.scatters);
+    now_ += accumulate_;
+    scattered_at_ = -1;
+  }
+
+  std::vector<Part> parts_;
+  bool beside_;
+  double now_ = 0;
+  double lane_ = 0;  // when the data group's last collective is done
+  double gathered_at_ = 0;
+  double scattered_at_ = -1;
+  double accumulate_ = 0;
+  ActionTime time_;
+};
+
+}  // namespace
+
+ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, const Load& load) {
+  std::vector<Part> parts;
+  parts.reserve(work.parts.size());
+  for (const UnitWork& unit : work.parts) {
+    Part part;
+    for (const OperatorCall& call : unit.calls) {
+      const double seconds = time_of(call, hardware, load).value;
+      part.calls += seconds;
+      if (is_collective(call.kind)) part.tensor += seconds;
+    }
+    if (unit.gather.elements > 0) part.gather = time_of(unit.gather, hardware, load).value;
+    if (unit.scatter.elements > 0) {
+      part.scatter = time_of(unit.scatter, hardware, load).value;
+      part.accumulate = time_of(unit.accumulate, hardware, load).value;
+    }
+    parts.push_back(part);
+  }
+  return Timeline(std::move(parts), hardware.processors == 0).run(work);
+}
+
+}  // namespace plumbline

@@ -1,0 +1,28 @@
+// How long one action lasts when collectives of the data group run beside its computation.
+#pragma once
+
+#include <vector>
+
+#include "analysis/time/time_model.hpp"
+
+namespace plumbline {
+
+struct ActionTime {
+  Seconds all;
+  Seconds tensor;    // part of it: tensor-parallel collectives
+  Seconds gathers;   // part of it: waiting for gathered parameters
+  Seconds scatters;  // part of it: waiting for scattered gradients
+  /// When each unit's gradient is final (before any reduction), from the start of the action, in order of
+  /// work: output layer, layers from the last, embedding, positions.
+  std::vector<Seconds> finals;
+};
+
+/// ZeRO-3: the first unit is gathered before anything else; the gather of the next unit starts at the start
+/// of each use and is waited for at the start of the next. ZeRO-2 and 3: a unit's reduce-scatter starts when
+/// its gradient is done, after the one before has been waited for and added; the last is waited for at the
+/// end. Collectives of the data group follow one another on a lane beside the computation. On shared
+/// processors
+/// (`hardware.processors` > 0) nothing runs beside computation: there every collective takes its time.
+ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, const Load& load);
+
+}  // namespace plumbline

@@ -1,0 +1,34 @@
+// How much of the data-parallel gradient reduction the last backwards hide, and what ARG still waits for.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <vector>
+
+#include "analysis/time/action_time.hpp"
+#include "core/trace/trace.hpp"
+
+namespace plumbline {
+
+/// The priced actions of a stage, by action type.
+using StageActions = std::array<ActionTime, kActionTypes>;
+
+/// What reductions add to the costs of a step.
+struct ReductionCosts {
+  std::vector<Seconds> last_backward;     // by stage: waiting within its last B or W
+  std::vector<Seconds> reduce_gradients;  // by stage: waiting within the ARG that names it
+};
+
+/// `trace` is a simulation in which last backwards already wait for `assumed.last_backward` (all 0 at first)
+/// and ARG costs nothing; `price` the wall time of a call on the data group. Z = 0: a bucket's all-reduce
+/// starts when the last gradient of its units is final, those that are left when ARG begins; ARG lasts until
+/// all are done. Z = 1: units one after another in the order in which they become final: the backward waits
+/// for the unit before, copies its piece and goes on; ARG waits for the last. Collectives of the data group
+/// follow one another on a lane beside the computation.
+ReductionCosts reduction_costs(const RunConfig& config, const Schedule& schedule,
+                               const std::vector<StageShape>& shapes,
+                               const std::vector<StageActions>& actions, const Trace& trace,
+                               const ReductionCosts& assumed,
+                               const std::function<Seconds(const OperatorCall&)>& price);
+
+}  // namespace plumbline

@@ -1,0 +1,258 @@
+// What one operator, collective or message takes on a machine: a measured table, or else an accelerator's
+// constants, or else a roofline.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <string_view>
+
+#include "analysis/time/accelerator_time.hpp"
+#include "analysis/time/time_model.hpp"
+
+namespace plumbline {
+namespace {
+
+/// The time under `key` in a list of tables by working set; negative when no table has it. `tables` chooses
+/// the map, `read` asks one table.
+template <class Tables, class Read>
+double at_working_set(const std::vector<OperatorTimes>& list, const std::string& key, Bytes working_set,
+                      Tables&& tables, Read&& read) {
+  double below = -1;
+  double below_set = 0;
+  const auto wanted = static_cast<double>(working_set.value);
+  for (const OperatorTimes& times : list) {
+    const auto found = tables(times).find(key);
+    if (found == tables(times).end()) continue;
+    const double here = read(found->second).value;
+    const auto here_set = static_cast<double>(times.working_set.value);
+    if (here_set >= wanted) {
+      if (below < 0) return here;
+      const double weight = std::log(wanted / below_set) / std::log(here_set / below_set);
+      return std::exp((1 - weight) * std::log(below) + weight * std::log(here));
+    }
+    below = here;
+    below_set = here_set;
+  }
+  return below;
+}
+
+/// The same, mixed between an idle and a busy machine.
+template <class Tables, class Read>
+double measured_time(const HardwareProfile& hardware, const Load& load, const std::string& key,
+                     Bytes working_set, Tables&& tables, Read&& read) {
+  const double quiet = at_working_set(hardware.alone, key, working_set, tables, read);
+  const double crowded = at_working_set(hardware.busy, key, working_set, tables, read);
+  if (quiet < 0) return crowded;
+  if (crowded < 0) return quiet;
+  return (1 - load.busy) * quiet + load.busy * crowded;
+}
+
+OperatorCall without_dropout(OperatorCall call) {
+  call.dropout = false;
+  return call;
+}
+
+/// A product of operands of the storage type.
+OperatorCall without_fp8(OperatorCall call) {
+  call.fp8 = false;
+  return call;
+}
+
+/// Operators that a profile may be too old to have: of dropout on the stream, and of quantization.
+bool may_be_missing(const OperatorCall& call) {
+  const std::string_view name = call.name;
+  return name.substr(0, 8) == "dropout_" || name.substr(0, 4) == "fp8_";
+}
+
+/// The sum of two tensors that moves as many bytes. What has a byte per element has no storage type: it is
+/// taken for fp32.
+OperatorCall as_addition(OperatorCall call) {
+  const double bytes = static_cast<double>(call.elements) * call.bytes_per_element;
+  call.name = "add";
+  if (size_of(call.type) == 1) call.type = DType::fp32;
+  call.bytes_per_element = 3 * static_cast<double>(size_of(call.type));
+  call.elements = std::max<std::int64_t>(1, std::llround(bytes / call.bytes_per_element));
+  return call;
+}
+
+/// Where the time of a product stands: in eight bits all three have the form of a forward.
+struct GemmEntry {
+  std::string key;
+  std::int64_t tokens, out, in;
+};
+GemmEntry gemm_entry(const OperatorCall& call) {
+  if (!call.fp8) {
+    return {fmt::format("{}.{}", name_of(call.pass), name_of(call.type)), call.tokens, call.out, call.in};
+  }
+  const std::string key = "forward.fp8";
+  if (call.pass == GemmPass::forward) return {key, call.tokens, call.out, call.in};
+  if (call.pass == GemmPass::input_gradient) return {key, call.tokens, call.in, call.out};
+  return {key, call.out, call.in, call.tokens};
+}
+
+/// By the profile's tables; negative where it has none for the call.
+double measured_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
+  if (call.kind == CallKind::gemm) {
+    const GemmEntry entry = gemm_entry(call);
+    const bool gradient = call.pass == GemmPass::weight_gradient;
+    const double measured = measured_time(
+        hardware, load, entry.key, gradient ? load.gradient_working_set : load.working_set,
+        [](const OperatorTimes& t) -> const auto& { return t.gemm; },
+        [&](const Grid& grid) {
+          return grid.at(static_cast<double>(entry.tokens), static_cast<double>(entry.out),
+                         static_cast<double>(entry.in));
+        });
+    return measured < 0 && call.fp8 ? measured_time(without_fp8(call), hardware, load) : measured;
+  }
+  if (call.kind == CallKind::attention) {
+    const char* const pass = call.backward ? "backward" : "forward";
+    const std::string key = fmt::format("{}{}.{}", pass, call.dropout ? "_dropout" : "", name_of(call.type));
+    const double per_head = measured_time(
+        hardware, load, key, load.working_set,
+        [](const OperatorTimes& t) -> const auto& { return t.attention; },
+        [&](const Grid& grid) {
+          // The time of one query head: more of them at a key/value head do not make each of them longer.
+          const double group = grid.z.empty() ? 1 : std::min(static_cast<double>(call.in), grid.z.back());
+          return grid.at(static_cast<double>(call.tokens), static_cast<double>(call.out), group);
+        });
+    if (per_head < 0 && call.dropout) return measured_time(without_dropout(call), hardware, load);
+    return per_head * static_cast<double>(call.elements);
+  }
+  const std::string key = fmt::format("{}.{}", call.name, is_fp8(call.type) ? "fp8" : name_of(call.type));
+  const double measured = measured_time(
+      hardware, load, key, load.working_set,
+      [](const OperatorTimes& t) -> const auto& { return t.memory_bound; },
+      [&](const Curve& curve) { return curve.at(static_cast<double>(call.elements)); });
+  if (measured < 0 && may_be_missing(call)) return measured_time(as_addition(call), hardware, load);
+  return measured;
+}
+
+/// Bytes that a call reads and writes at least.
+double bytes_of(const OperatorCall& call) {
+  const auto e = static_cast<double>(size_of(call.type));
+  const auto tokens = static_cast<double>(call.tokens);
+  const auto out = static_cast<double>(call.out);
+  const auto in = static_cast<double>(call.in);
+  if (call.kind == CallKind::attention) {
+    return (call.backward ? 8 : 4) * e * static_cast<double>(call.elements) * tokens * out;
+  }
+  if (call.kind == CallKind::memory_bound) return static_cast<double>(call.elements) * call.bytes_per_element;
+  const double operand = call.fp8 ? 1 : e;
+  // A weight gradient is read and written in fp32.
+  if (call.pass == GemmPass::weight_gradient) return operand * tokens * (out + in) + 8 * out * in;
+  const bool forward = call.pass == GemmPass::forward;
+  return operand * (tokens * (forward ? in : out) + out * in) + e * tokens * (forward ? out : in);
+}
+
+double roofline(OperatorCall call, const HardwareProfile& hardware) {
+  call.count = 1;
+  const double efficiency =
+      call.kind == CallKind::attention ? hardware.attention_efficiency : hardware.gemm_efficiency;
+  const double arithmetic = flops_of(call).value / (hardware.peak(call.type).value * efficiency);
+  const double memory = bytes_of(call) / (hardware.memory_bandwidth.value * hardware.bandwidth_efficiency);
+  return std::max(arithmetic, memory) + hardware.launch_overhead.value;
+}
+
+/// One call of an operator.
+double compute_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
+  const double measured = measured_time(call, hardware, load);
+  if (measured >= 0) return measured;
+  if (!hardware.accelerator.empty()) {
+    return accelerator_time(call, hardware.constants.device).value * load.beside_collectives;
+  }
+  return roofline(call, hardware);
+}
+
+/// How far apart two sizes are, in doublings.
+double distance(int a, int b) {
+  return std::abs(std::log2(static_cast<double>(a) / b));
+}
+
+}  // namespace
+
+Seconds message_time(const HardwareProfile& hardware, int world, Bytes bytes, bool between_nodes) {
+  const MessageTime* nearest = nullptr;
+  for (const MessageTime& time : hardware.messages) {
+    if (nearest == nullptr || distance(time.world, world) < distance(nearest->world, world)) nearest = &time;
+  }
+  const auto size = static_cast<double>(bytes.value);
+  if (nearest != nullptr) return nearest->seconds.at(size);
+  if (!hardware.accelerator.empty()) {
+    return {cluster::hop_seconds(hardware.constants.network, between_nodes, size)};
+  }
+  return hardware.link_latency + bytes / hardware.link_bandwidth;
+}
+
+int pipeline_ranks_per_node(const HardwareProfile& hardware, const Layout& layout) {
+  if (hardware.accelerator.empty()) return 0;
+  const int node = hardware.constants.network.gpus_per_node;
+  return layout.world() <= node ? 0 : std::max(node / (layout.tensor * layout.data), 1);
+}
+
+namespace {
+
+/// The measured all-reduce of the nearest group and world size; nullptr when there is none of this type.
+const CollectiveTime* nearest_all_reduce(const HardwareProfile& hardware, int world, int ranks, DType type,
+                                         bool started) {
+  const CollectiveTime* nearest = nullptr;
+  double nearest_distance = 0;
+  for (const CollectiveTime& time : hardware.all_reduce) {
+    // What has a byte per element is only moved: as much of another type takes as long.
+    if (size_of(time.dtype) != std::max<std::int64_t>(size_of(type), 2)) continue;
+    // Another group size is further away than another world, another way of waiting nearest of all.
+    const double d =
+        4 * distance(time.ranks, ranks) + distance(time.world, world) + (time.started == started ? 0 : 0.5);
+    if (nearest == nullptr || d < nearest_distance) {
+      nearest = &time;
+      nearest_distance = d;
+    }
+  }
+  return nearest;
+}
+
+}  // namespace
+
+Seconds collective_time(const OperatorCall& call, const HardwareProfile& hardware, const Layout& layout,
+                        bool started) {
+  if (call.ranks < 2) return {0};
+  // A ring all-reduce is a reduce-scatter followed by an all-gather of equal length.
+  const double halves = call.kind == CallKind::all_reduce ? 2 : 1;
+  const CollectiveTime* nearest =
+      nearest_all_reduce(hardware, layout.world(), call.ranks, call.type, started);
+  if (nearest != nullptr) {
+    return nearest->seconds.at(static_cast<double>(call.bytes().value)) * (halves / 2);
+  }
+  if (!hardware.accelerator.empty()) {
+    return accelerator_collective_time(call, hardware.constants.network, layout);
+  }
+  const double n = call.ranks;
+  const Seconds wire = call.bytes() / hardware.link_bandwidth;
+  if (call.kind == CallKind::broadcast) return hardware.link_latency + wire;
+  return hardware.link_latency * halves + wire * (halves * (n - 1) / n);
+}
+
+Seconds time_of(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
+  double once = 0;
+  switch (call.kind) {
+    case CallKind::gemm:
+    case CallKind::attention:
+    case CallKind::memory_bound:
+      once = compute_time(call, hardware, load);
+      break;
+    case CallKind::allocation:
+      once = hardware.allocation.value;
+      break;
+    case CallKind::all_reduce:
+    case CallKind::all_gather:
+    case CallKind::reduce_scatter:
+    case CallKind::broadcast: {
+      const bool started = call.group != Group::tensor && call.group != Group::model;
+      once = collective_time(call, hardware, load.layout, started).value / load.sharing;
+      break;
+    }
+  }
+  return {once * static_cast<double>(call.count)};
+}
+
+}  // namespace plumbline

@@ -1,0 +1,36 @@
+// How the ranks of a run load a machine: processors that ranks share, or that collectives hold.
+#include <algorithm>
+
+#include "analysis/hardware/profiles.hpp"
+#include "analysis/simulate/simulator.hpp"
+#include "analysis/time/time_model.hpp"
+#include "core/trace/trace.hpp"
+
+namespace plumbline {
+
+double beside_collectives(const RunConfig& config, const HardwareProfile& hardware) {
+  if (hardware.accelerator.empty() || !config.splits_vocabulary()) return 1;
+  const cluster::Software& stack = cluster::built_in_profiles().generation("plumbline");
+  return config.vocab_parallel == "interlaced" ? stack.interlaced_slowdown : stack.collective_slowdown;
+}
+
+Load load_of(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware) {
+  Load load;
+  const Layout& layout = load.layout = config.layout();
+  load.beside_collectives = beside_collectives(config, hardware);
+  const int processors = hardware.processors;
+  if (processors == 0) return load;
+  const int beside = layout.tensor * layout.data;  // ranks of one pipeline coordinate
+  StageCosts equal;
+  equal.forward = equal.backward_input = equal.backward_weight = {1};
+  equal.backward = {2};
+  equal.teacher_forward = {1};
+  const Bubble bubble = bubble_of(simulate(schedule, uniform_costs(schedule.stages, equal)));
+  const double together = std::max(0.0, 1 - bubble.ratio);
+  const double others = beside - 1 + together * beside * (layout.pipeline - 1);
+  load.busy = processors > 1 ? std::min(1.0, others / (processors - 1)) : 0;
+  load.sharing = std::max(1.0, (others + 1) / processors);
+  return load;
+}
+
+}  // namespace plumbline

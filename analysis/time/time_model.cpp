@@ -1,0 +1,307 @@
+#include "analysis/time/time_model.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "analysis/memory/persistent_memory.hpp"
+#include "analysis/simulate/simulator.hpp"
+#include "analysis/time/gradient_overlap.hpp"
+#include "analysis/time/time_phases.hpp"
+#include "analysis/work/parameter_units.hpp"
+
+namespace plumbline {
+namespace {
+
+/// The lines of one phase of a stage: one per label.
+class Lines {
+ public:
+  Lines(std::vector<CostLine>& lines, int stage, const char* phase)
+      : lines_(lines), first_(lines.size()), stage_(stage), phase_(phase) {}
+
+  void add(const OperatorCall& call, Seconds time) { add(label_of(call), call.count, time, flops_of(call)); }
+  void add(const std::string& label, std::int64_t count, Seconds time, Flops flops = {}) {
+    auto line = std::find_if(lines_.begin() + static_cast<std::ptrdiff_t>(first_), lines_.end(),
+                             [&](const CostLine& known) { return known.label == label; });
+    if (line == lines_.end()) line = lines_.insert(line, {stage_, phase_, label, 0, {}, {}});
+    line->count += count;
+    line->seconds += time;
+    line->flops += flops;
+  }
+
+ private:
+  std::vector<CostLine>& lines_;
+  std::size_t first_;
+  int stage_;
+  const char* phase_;
+};
+
+/// How many times slower than alone everybody is while every rank works.
+double crowd(const HardwareProfile& hardware, int world) {
+  return hardware.processors > 0 ? std::max(1.0, static_cast<double>(world) / hardware.processors) : 1;
+}
+
+/// Bytes one rank touches in a forward and backward: weights and gradients of its stage and the activations
+/// of a micro-batch. Ranks that take turns on a processor share its caches. A gradient is touched once in
+/// that cycle. Weights and activations are touched on the way forward and on the way back, so between two
+/// touches lies anything from nothing to the whole cycle, half of it on average.
+Bytes bytes_per_microbatch(const StageShape& shape, double turns) {
+  const bool quantized = shape.fp8 && shape.zero < 3;  // weights, in both forms that products read
+  const std::int64_t parameters = parameters_of(shape).total() * (shape.e() + shape.g()) +
+                                  (quantized ? 2 * shape.layers * layer_matrices(shape) : 0);
+  const std::int64_t masks = shape.hidden_dropout ? 2 * shape.hidden : 0;
+  const std::int64_t operand = shape.fp8 ? 1 : shape.e();  // bytes of norm outputs and activation output
+  const std::int64_t layer = masks + shape.e() * (2 * shape.hidden + 2 * shape.q + 2 * shape.k + shape.fc1) +
+                             operand * (2 * shape.hidden + shape.ffn);
+  const bool scores = shape.scores() || shape.vocabulary.carries;
+  const std::int64_t logits = scores ? (shape.loss_in_fp32 ? 4 : shape.e()) * shape.vocab : 0;
+  const auto bytes = static_cast<double>(parameters + shape.tokens * (shape.layers * layer + logits));
+  return {static_cast<std::int64_t>(bytes * turns)};
+}
+
+constexpr int kRounds = 6;         // of simulations that tell when gradients are final
+constexpr double kSettled = 1e-7;  // seconds
+
+std::array<bool, kActionTypes> types_in(const Schedule& schedule) {
+  std::array<bool, kActionTypes> present{};
+  for (const auto& actions : schedule.actions) {
+    for (const Action& action : actions) present[static_cast<std::size_t>(action.type)] = true;
+  }
+  return present;
+}
+
+/// Fills in costs, communication and lines.
+class StageCoster {
+ public:
+  StageCoster(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware)
+      : config_(config),
+        schedule_(schedule),
+        hardware_(hardware),
+        shapes_(stage_shapes(config, schedule)),
+        teachers_(teacher_shapes(config, schedule)),
+        present_(types_in(schedule)),
+        load_(load_of(config, schedule, hardware)),
+        crowded_(crowd(hardware, load_.layout.world())) {}
+
+  StageCostsPrediction run() {
+    for (const StageShape& shape : shapes_) passes(shape);
+    transfers();
+    collectives();
+    Costs& costs = prediction_.costs;
+    costs.one_send_buffer = true;
+    costs.processors = hardware_.processors;
+    const Layout layout = config_.layout();
+    costs.processes_per_rank = layout.tensor * layout.data;
+    for (int rank = 0; rank < schedule_.ranks; ++rank) step_end(rank);
+    if (has(ActionType::reduce_gradients) && hardware_.processors == 0 && !shapes_.empty() &&
+        shapes_.front().data > 1 && shapes_.front().zero <= 1) {
+      hide_reductions();
+    }
+    return std::move(prediction_);
+  }
+
+ private:
+  bool has(ActionType type) const { return present_[static_cast<std::size_t>(type)]; }
+
+  void passes(const StageShape& shape) {
+    Load load = load_;
+    load.gradient_working_set = bytes_per_microbatch(shape, crowded_);
+    load.working_set = {load.gradient_working_set.value / 2};
+    StageCosts costs;
+    StageCommunication communication;
+    StageActions& actions = actions_.emplace_back();
+    for (const Phase& phase : kPhases) {
+      const bool carried =
+          phase.type >= ActionType::vocab_forward && phase.type <= ActionType::input_backward;
+      if (!has(phase.type) || (carried && !shape.vocabulary.carries)) continue;
+      const ActionWork work = work_of(shape, phase.type);
+      ActionTime& time = actions[static_cast<std::size_t>(phase.type)];
+      time = time_action(work, hardware_, load);
+      const VocabularySeconds waited = pass_lines(shape, phase, work, time, load);
+      costs.*phase.cost = time.all + sum_of(waited) + hardware_.action_overhead;
+      communication.*phase.communication = {time.tensor, time.gathers + time.scatters, waited};
+    }
+    if (has(ActionType::teacher_forward) && !teachers_.empty()) {
+      const ActionWork work =
+          work_of(teachers_[static_cast<std::size_t>(shape.stage)], ActionType::teacher_forward);
+      const ActionTime time = time_action(work, hardware_, load);
+      costs.teacher_forward = time.all + hardware_.action_overhead;
+      communication.teacher_forward = {time.tensor, {}, {}};
+      const Phase phase{ActionType::teacher_forward, "teacher forward", &StageCosts::teacher_forward,
+                        &StageCommunication::teacher_forward};
+      pass_lines(shape, phase, work, time, load);
+    }
+    prediction_.costs.stages.push_back(costs);
+    prediction_.communication.push_back(communication);
+  }
+
+  /// Returns what the pass waits for collectives of a cut vocabulary on processors that are shared: nothing
+  /// runs beside computation there, and they take their time where the pass needs or starts them.
+  VocabularySeconds pass_lines(const StageShape& shape, const Phase& phase, const ActionWork& work,
+                               const ActionTime& time, const Load& load) {
+    Lines lines(prediction_.lines, shape.stage, phase.name);
+    bool gathers = false;
+    bool scatters = false;
+    for (const OperatorCall& call : calls_of(work)) {
+      if (call.group != Group::data) {
+        lines.add(call, time_of(call, hardware_, load));
+        continue;
+      }
+      // Beside computation: only the whole action's waiting is known, not each call's.
+      bool& counted = call.kind == CallKind::all_gather ? gathers : scatters;
+      const Seconds waited = call.kind == CallKind::all_gather ? time.gathers : time.scatters;
+      lines.add(call.label, call.count, counted ? Seconds{} : waited);
+      counted = true;
+    }
+    VocabularySeconds vocabulary{};
+    if (hardware_.processors == 0 || !shape.vocabulary.carries) return vocabulary;
+    for (const OperatorCall& call : vocabulary_calls_of(shape, phase.type, load_.layout)) {
+      const Seconds seconds = time_of(call, hardware_, load);
+      lines.add(call, seconds);
+      vocabulary[static_cast<std::size_t>(call_of(call.group))] += seconds;
+    }
+    return vocabulary;
+  }
+
+  static VocabularyCall call_of(Group group) {
+    switch (group) {
+      case Group::vocab_hidden:
+        return VocabularyCall::hidden;
+      case Group::vocab_statistics:
+        return VocabularyCall::statistics;
+      case Group::vocab_gradient:
+        return VocabularyCall::hidden_gradient;
+      case Group::embedding_output:
+        return VocabularyCall::embedding;
+      default:
+        return VocabularyCall::embedding_gradient;
+    }
+  }
+
+  /// Beside computation.
+  void collectives() {
+    const StageShape& any = shapes_.front();
+    if (!any.vocabulary.split || hardware_.processors > 0) return;
+    const VocabularyCollectives calls = vocabulary_collectives(any, load_.layout);
+    const auto time = [&](const OperatorCall& call) { return time_of(call, hardware_, load_); };
+    prediction_.costs.vocabulary = {time(calls.hidden), time(calls.statistics), time(calls.gradient),
+                                    time(calls.embedding), time(calls.embedding_gradient)};
+  }
+
+  /// The waits of one simulation move the actions of the next one; it settles in a few rounds, since an
+  /// action waits only for what began before it.
+  void hide_reductions() {
+    Costs& costs = prediction_.costs;
+    const Load load = end_load(0);
+    const auto price = [&](const OperatorCall& call) { return time_of(call, hardware_, load); };
+    ReductionCosts waits{std::vector<Seconds>(shapes_.size()), std::vector<Seconds>(shapes_.size())};
+    bool settled = false;
+    for (int round = 0; round < kRounds && !settled; ++round) {
+      Costs assumed = costs;
+      for (std::size_t i = 0; i < shapes_.size(); ++i) {
+        assumed.stages[i].reduce_gradients = {};
+        assumed.stages[i].last_backward = waits.last_backward[i];
+      }
+      ReductionCosts next =
+          reduction_costs(config_, schedule_, shapes_, actions_, simulate(schedule_, assumed), waits, price);
+      settled = true;
+      for (std::size_t i = 0; i < shapes_.size(); ++i) {
+        const double change = (next.last_backward[i] - waits.last_backward[i]).value;
+        settled = settled && std::abs(change) < kSettled;
+      }
+      waits = std::move(next);
+    }
+    for (std::size_t i = 0; i < shapes_.size(); ++i) {
+      costs.stages[i].last_backward = waits.last_backward[i];
+      costs.stages[i].reduce_gradients += waits.reduce_gradients[i];
+    }
+  }
+
+  /// The end of the step: every rank at once, over everything it holds.
+  Load end_load(std::int64_t held_bytes) const {
+    Load load = load_;
+    load.busy = load.layout.world() > 1 ? 1 : 0;
+    load.sharing = crowded_;
+    load.working_set = {static_cast<std::int64_t>(static_cast<double>(held_bytes) * crowded_)};
+    return load;
+  }
+
+  void step_end(int rank) {
+    const RankStages stages = stages_on_rank(config_, schedule_, shapes_, rank);
+    if (stages.held.empty()) return;
+    const Load load = end_load(held_bytes(stages.held, config_).total().value);
+    const int stage = stages.held.front().stage;
+    StageCosts& costs = prediction_.costs.stages[static_cast<std::size_t>(stage)];
+    Lines lines(prediction_.lines, stage, "step");
+    const auto total = [&](const std::vector<OperatorCall>& calls) {
+      Seconds sum;
+      for (const OperatorCall& call : calls) {
+        const Seconds time = time_of(call, hardware_, load);
+        lines.add(call, time);
+        sum += time;
+      }
+      return sum;
+    };
+    if (has(ActionType::reduce_gradients)) {
+      const Seconds all = total(reduce_gradients_calls(stages, config_));
+      // Beside a GPU's computation the buckets are hidden in part: hide_reductions adds what is left.
+      costs.reduce_gradients = all;
+      if (hardware_.processors == 0) {
+        costs.reduce_gradients = {};
+        for (const OperatorCall& call : late_reduction_calls(stages)) {
+          costs.reduce_gradients += time_of(call, hardware_, load);
+        }
+      }
+    }
+    if (has(ActionType::reduce_embedding)) costs.reduce_embedding = total(reduce_embedding_calls(stages));
+    if (has(ActionType::optimizer)) costs.optimizer = total(optimizer_calls(stages, config_, 0));
+  }
+
+  /// What a message of the student (with `joint` also the teacher's part) takes on one kind of hop.
+  Hop hop(bool between_nodes) const {
+    const int world = load_.layout.world();
+    const StageShape& any = shapes_.front();
+    const auto message = [&](std::int64_t width) {
+      return message_time(hardware_, world, {any.rows * width * any.e()}, between_nodes);
+    };
+    const std::int64_t joint = schedule_.joint_teacher ? any.distillation.teacher_hidden : 0;
+    const Seconds whole = message(any.hidden + joint);
+    Hop hop;
+    hop.latency = std::min(whole, message_time(hardware_, world, {1}, between_nodes));
+    hop.transfer = whole - hop.latency;
+    if (has(ActionType::send_teacher)) {
+      hop.teacher_transfer = std::max(message(any.distillation.teacher_hidden) - hop.latency, Seconds{0});
+    }
+    return hop;
+  }
+
+  void transfers() {
+    if (schedule_.ranks < 2) return;
+    Costs& costs = prediction_.costs;
+    static_cast<Hop&>(costs) = hop(false);
+    costs.receive_busy = hardware_.processors > 0 ? costs.transfer : Seconds{0};
+    costs.ranks_per_node = pipeline_ranks_per_node(hardware_, load_.layout);
+    if (costs.ranks_per_node > 0) costs.between_nodes = hop(true);
+  }
+
+  const RunConfig& config_;
+  const Schedule& schedule_;
+  const HardwareProfile& hardware_;
+  std::vector<StageShape> shapes_;
+  std::vector<StageShape> teachers_;
+  std::array<bool, kActionTypes> present_;
+  Load load_;  // during the pipeline's part of the step
+  double crowded_;
+  std::vector<StageActions> actions_;
+  StageCostsPrediction prediction_;
+};
+
+}  // namespace
+
+StageCostsPrediction stage_costs(const RunConfig& config, const Schedule& schedule,
+                                 const HardwareProfile& hardware) {
+  return StageCoster(config, schedule, hardware).run();
+}
+
+}  // namespace plumbline

@@ -1,0 +1,62 @@
+// Puts the work of an action together, part by part.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "analysis/work/operator_list_calls.hpp"
+
+namespace plumbline {
+
+/// Parts in the order in which they run.
+class WorkBuilder {
+ public:
+  explicit WorkBuilder(const StageShape& shape) : s_(shape) {}
+
+  /// A part that uses the values of a unit, or computes its weight gradient, or neither. `unit`: its padded
+  /// elements. Fills the calls by `write(list)`.
+  struct Kind {
+    bool values = false;
+    bool gradient = false;
+  };
+  template <class Write>
+  std::size_t part(Kind kind, std::int64_t unit, Write&& write) {
+    CallList list(s_);
+    if (kind.gradient && s_.zero >= 2) list.memory("fill", unit, static_cast<double>(s_.g()), s_.grad_type);
+    write(list);
+    UnitWork part;
+    part.calls = std::move(list.calls);
+    part.final_gradient = kind.gradient;
+    if (kind.values && s_.zero >= 3) {
+      part.gather = CallList::collective_call(CallKind::all_gather, "parameter all-gather", Group::data,
+                                              s_.data, unit, s_.type);
+    }
+    if (kind.gradient && s_.zero >= 2) {
+      part.scatter = CallList::collective_call(CallKind::reduce_scatter, "gradient reduce-scatter",
+                                               Group::data, s_.data, unit, s_.grad_type);
+      part.accumulate =
+          CallList::memory_call("add", unit / s_.data, 3 * static_cast<double>(s_.g()), s_.grad_type);
+    }
+    work.parts.push_back(std::move(part));
+    return work.parts.size() - 1;
+  }
+  void run(std::size_t part, std::int64_t repeat) {
+    if (repeat == 0) return;
+    if (!work.runs.empty() && work.runs.back().part == part) {
+      work.runs.back().repeat += repeat;
+    } else {
+      work.runs.push_back({part, repeat});
+    }
+  }
+  template <class Write>
+  void once(Kind kind, std::int64_t unit, Write&& write) {
+    run(part(kind, unit, write), 1);
+  }
+
+  ActionWork work;
+
+ private:
+  const StageShape& s_;
+};
+
+}  // namespace plumbline

@@ -1,0 +1,57 @@
+#include "analysis/work/flops.hpp"
+
+namespace plumbline {
+
+std::int64_t matmul_parameters(const ModelConfig& model) {
+  const std::int64_t q = model.heads * model.head_dim;
+  const std::int64_t k = model.kv_heads * model.head_dim;
+  const std::int64_t up = (model.activation == Activation::swiglu ? 2 : 1) * model.ffn;
+  const std::int64_t layer = model.hidden * (q + 2 * k + q + up + model.ffn);
+  return model.layers * layer + model.vocab * model.hidden;
+}
+
+Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length) {
+  const auto width = static_cast<double>(model.heads * model.head_dim);
+  const double attention = 6.0 * static_cast<double>(model.layers) * width * static_cast<double>(seq_length);
+  return {6.0 * static_cast<double>(matmul_parameters(model)) + attention};
+}
+
+Flops model_flops_per_token(const RunConfig& config) {
+  const Flops student = model_flops_per_token(config.model, config.seq_length);
+  if (!config.teacher) return student;
+  return student + model_flops_per_token(*config.teacher, config.seq_length) / 3.0;
+}
+
+StageFlops stage_flops(const StageShape& shape) {
+  StageFlops flops;
+  for (const OperatorCall& call : forward_calls(shape)) flops.forward += flops_of(call);
+  for (const OperatorCall& call : backward_calls(shape)) flops.backward += flops_of(call);
+  if (shape.vocabulary.carries) {
+    for (const OperatorCall& call : calls_of(work_of(shape, ActionType::vocab_forward))) {
+      flops.forward += flops_of(call);
+    }
+    for (const OperatorCall& call : calls_of(work_of(shape, ActionType::vocab_backward))) {
+      flops.backward += flops_of(call);
+    }
+  }
+  return flops;
+}
+
+Flops executed_flops_per_token(const RunConfig& config, int stages) {
+  Flops microbatch;
+  for (const StageShape& shape : stage_shapes(config, stages)) {
+    const StageFlops flops = stage_flops(shape);
+    microbatch += (flops.forward + flops.backward) * static_cast<double>(shape.tensor);
+  }
+  if (config.teacher) {
+    RunConfig evaluated = config;
+    evaluated.model = *config.teacher;
+    evaluated.teacher.reset();
+    for (const StageShape& shape : stage_shapes(evaluated, 1)) {
+      microbatch += stage_flops(shape).forward * static_cast<double>(shape.tensor);
+    }
+  }
+  return microbatch / static_cast<double>(config.micro_batch_size * config.seq_length);
+}
+
+}  // namespace plumbline

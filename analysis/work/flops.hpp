@@ -1,0 +1,36 @@
+// How much arithmetic a training step is: the model's own, and what the operators execute.
+#pragma once
+
+#include "analysis/work/operator_list.hpp"
+#include "core/config/run_config.hpp"
+
+namespace plumbline {
+
+/// Weights that take part in a matrix product: every linear layer and the output layer (whether or not it
+/// shares memory with the embedding), vocabulary not padded; no norms, biases or look-ups.
+std::int64_t matmul_parameters(const ModelConfig& model);
+
+/// FLOPs of the model per trained token, forward and backward, nothing recomputed:
+///   6·N + 6·L·(a·d)·s
+/// N = matmul_parameters, L layers, a query heads of size d, s sequence length. The second term is attention:
+/// two products of 2·s·a·d FLOPs per token, half of them above the causal diagonal, times three (backward is
+/// twice forward). PaLM (Chowdhery et al., arXiv:2204.02311, appendix B) counts the full square, 12·L·a·d·s.
+/// MFU = this × tokens/s ÷ (ranks × peak).
+Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length);
+/// The same of a run: with a teacher its forward, a third of that, is part of the training step.
+Flops model_flops_per_token(const RunConfig& config);
+
+/// FLOPs that one tensor rank executes for one micro-batch of a stage: attention's scores computed again in
+/// its backward, recomputed layers and the padding of the vocabulary included. I and W together are B. On a
+/// stage that carries shards of the vocabulary S counts as forward, T as backward.
+struct StageFlops {
+  Flops forward;
+  Flops backward;
+};
+StageFlops stage_flops(const StageShape& shape);
+
+/// FLOPs that all ranks together execute per trained token, the model cut into `stages`, a teacher's forward
+/// included. HFU = this × tokens/s ÷ (ranks × peak).
+Flops executed_flops_per_token(const RunConfig& config, int stages);
+
+}  // namespace plumbline

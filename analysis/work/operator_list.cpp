@@ -1,0 +1,82 @@
+#include "analysis/work/operator_list.hpp"
+
+#include <fmt/format.h>
+
+namespace plumbline {
+
+bool is_collective(CallKind kind) {
+  return kind == CallKind::all_reduce || kind == CallKind::all_gather || kind == CallKind::reduce_scatter ||
+         kind == CallKind::broadcast;
+}
+
+std::string label_of(const OperatorCall& call) {
+  if (call.kind == CallKind::gemm) {
+    return fmt::format("{} {}{}", call.label, name_of(call.pass), call.fp8 ? ", fp8" : "");
+  }
+  return call.label;
+}
+
+std::vector<OperatorCall> calls_of(const ActionWork& work) {
+  std::vector<std::int64_t> times(work.parts.size(), 0);
+  for (const ActionWork::Run& run : work.runs) times[run.part] += run.repeat;
+  std::vector<OperatorCall> calls;
+  const auto add = [&](OperatorCall call, std::int64_t count) {
+    call.count *= count;
+    if (call.count > 0) calls.push_back(call);
+  };
+  for (std::size_t i = 0; i < work.parts.size(); ++i) {
+    const UnitWork& part = work.parts[i];
+    if (part.gather.elements > 0) add(part.gather, times[i]);
+    for (const OperatorCall& call : part.calls) add(call, times[i]);
+    if (part.scatter.elements > 0) {
+      add(part.scatter, times[i]);
+      add(part.accumulate, times[i]);
+    }
+  }
+  return calls;
+}
+
+std::vector<OperatorCall> forward_calls(const StageShape& shape) {
+  return calls_of(work_of(shape, ActionType::forward));
+}
+std::vector<OperatorCall> backward_calls(const StageShape& shape) {
+  return calls_of(work_of(shape, ActionType::backward));
+}
+std::vector<OperatorCall> backward_input_calls(const StageShape& shape) {
+  return calls_of(work_of(shape, ActionType::backward_input));
+}
+std::vector<OperatorCall> backward_weight_calls(const StageShape& shape) {
+  return calls_of(work_of(shape, ActionType::backward_weight));
+}
+
+RankStages stages_on_rank(const RunConfig& config, const Schedule& schedule,
+                          const std::vector<StageShape>& shapes, int rank) {
+  RankStages on_rank;
+  on_rank.layout = config.layout();
+  for (std::size_t stage = 0; stage < shapes.size(); ++stage) {
+    if (schedule.rank_of_stage[stage] == rank) on_rank.held.push_back(shapes[stage]);
+  }
+  if (schedule.routes > 1 && rank != schedule.ranks - 1 - rank) on_rank.mirror = 2;
+  const int first = schedule.rank_of_stage.front();
+  const auto last = static_cast<std::size_t>(schedule.stages_per_route()) - 1;
+  const int other = schedule.rank_of_stage[last];
+  on_rank.embedding_copy = shapes.front().tied && !shapes.front().vocabulary.split && first != other &&
+                           !shapes[last].shared_output && (rank == first || rank == other);
+  return on_rank;
+}
+
+Flops flops_of(const OperatorCall& call) {
+  const auto count = static_cast<double>(call.count);
+  const auto tokens = static_cast<double>(call.tokens);
+  const auto out = static_cast<double>(call.out);
+  if (call.kind == CallKind::gemm) return {count * 2 * tokens * out * static_cast<double>(call.in)};
+  if (call.kind == CallKind::attention) {
+    // Scores and their product with the values, each 2·s²·d per head, half of it above the diagonal; the
+    // backward recomputes the scores and has four more products of that size: 2.5 times the forward.
+    const double forward = 2 * tokens * tokens * out;
+    return {count * static_cast<double>(call.elements) * forward * (call.backward ? 2.5 : 1)};
+  }
+  return {0};
+}
+
+}  // namespace plumbline

@@ -1,0 +1,144 @@
+// The operators and collectives of one training step, call by call, as bench/training/README.md describes
+// them. The time model prices them, predict_traffic adds up what they send.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/hardware/hardware.hpp"
+#include "analysis/work/shapes.hpp"
+#include "core/parallel/layout.hpp"
+
+namespace plumbline {
+
+enum class CallKind : std::uint8_t {
+  gemm,
+  attention,
+  memory_bound,
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  broadcast,
+  allocation
+};
+bool is_collective(CallKind kind);
+
+/// One operator call or collective (or `count` equal ones). Names are literals: a list is made often.
+struct OperatorCall {
+  CallKind kind = CallKind::memory_bound;
+  const char* label = "";    // what it is for, for people; label_of() adds the pass
+  const char* name = "";     // memory_bound: the operator's name in kernels/operators.hpp
+  DType type = DType::bf16;  // storage type (collectives: of the buffer)
+  GemmPass pass = GemmPass::forward;
+  bool fp8 = false;              // gemm: of operands in eight bits; the result is of the storage type
+  bool backward = false;         // attention
+  bool dropout = false;          // attention: of its probabilities
+  Group group = Group::tensor;   // collectives
+  int ranks = 1;                 // collectives: members of the group
+  std::int64_t tokens = 0;       // gemm: token rows; attention: sequence length
+  std::int64_t out = 0;          // gemm: output width; attention: head size
+  std::int64_t in = 0;           // gemm: input width; attention: query heads per key/value head
+  std::int64_t elements = 0;     // memory_bound: of the largest matrix; attention: heads · batch;
+                                 // collectives: of the reduced or broadcast buffer, the gathered output, the
+                                 // scattered input
+  double bytes_per_element = 0;  // memory_bound: read and written, for the roofline
+  std::int64_t count = 1;
+
+  Bytes bytes() const { return {elements * size_of(type)}; }
+};
+/// "qkv forward", "fc2 weight_gradient, fp8", "rope".
+std::string label_of(const OperatorCall& call);
+
+/// Part of an action between two points where the data group is asked for parameters or given gradients.
+struct UnitWork {
+  std::vector<OperatorCall> calls;
+  OperatorCall gather;      // ZeRO-3: of the unit's values, started when the use before begins; or 0 elements
+  OperatorCall scatter;     // ZeRO-2, 3: of the unit's gradient, started at the end; or 0 elements
+  OperatorCall accumulate;  // with it: adding the piece once it is there
+  bool final_gradient =
+      false;  // the unit's gradient is final at the end of this part of the last micro-batch
+};
+
+/// What an action does on a stage: `runs` names parts in order, each so many times in a row.
+struct ActionWork {
+  struct Run {
+    std::size_t part = 0;
+    std::int64_t repeat = 1;
+  };
+  std::vector<UnitWork> parts;
+  std::vector<Run> runs;
+};
+
+/// The work of F, B, I, W, TF (on the shape of the teacher's stage), IF, S, T or IB (on a stage that carries
+/// shards of the vocabulary) for one micro-batch. With a teacher, F of the last stage contains the loss. S
+/// contains all that its rank computes until C2 starts. Throws InputError for another type.
+ActionWork work_of(const StageShape& shape, ActionType type);
+/// Its calls without their order, everything that is started included.
+std::vector<OperatorCall> calls_of(const ActionWork& work);
+std::vector<OperatorCall> forward_calls(const StageShape& shape);
+std::vector<OperatorCall> backward_calls(const StageShape& shape);
+std::vector<OperatorCall> backward_input_calls(const StageShape& shape);
+std::vector<OperatorCall> backward_weight_calls(const StageShape& shape);
+
+/// The collectives of a cut vocabulary, once per micro-batch on every rank, beside whatever it computes. `s`:
+/// a stage that carries shards.
+struct VocabularyCollectives {
+  OperatorCall hidden;              // C0: from the last stage's F to S
+  OperatorCall statistics;          // C1: from all S to T, with one barrier to C2
+  OperatorCall gradient;            // C2: to the last stage's backward, with one barrier also to T
+  OperatorCall embedding;           // I1: from all IF to the first stage's F
+  OperatorCall embedding_gradient;  // I2: from the first stage's backward to IB
+};
+VocabularyCollectives vocabulary_collectives(const StageShape& s, const Layout& layout);
+/// Where nothing runs beside computation: which of them the rank of `s` spends time on in IF, S, T or IB.
+std::vector<OperatorCall> vocabulary_calls_of(const StageShape& s, ActionType type, const Layout& layout);
+
+/// Clearing of a stage's gradients for the next step.
+std::vector<OperatorCall> clear_calls(const StageShape& shape);
+/// Squared gradient norm (with clipping) and update of what a rank owns of a stage.
+std::vector<OperatorCall> update_calls(const StageShape& shape, Optimizer optimizer, bool clip);
+
+/// A gradient reduction over the data group that starts when the gradients of its units are final.
+struct GradientBucket {
+  std::vector<std::size_t> units;  // indices into units_of(shape), descending
+  OperatorCall reduce;             // Z = 0: all-reduce; Z = 1: reduce-scatter of one unit
+  bool at_end = false;             // started by ARG, not earlier
+};
+/// Empty when D = 1 or Z ≥ 2. `bucket_size` in elements.
+std::vector<GradientBucket> gradient_buckets(const StageShape& shape, std::int64_t bucket_size);
+
+/// Z = 1: copying the reduced piece of a bucket into the gradient.
+OperatorCall piece_copy(const StageShape& shape, const GradientBucket& bucket);
+
+/// Linear layers in eight bits (bench/training/fp8.md): quantizing a stage's weights again after an update,
+/// for both forms in which products read them. Empty without them, and with ZeRO-3, which quantizes at every
+/// use.
+std::vector<OperatorCall> fp8_weight_calls(const StageShape& shape);
+
+/// What a pipeline rank holds, and with whom.
+struct RankStages {
+  std::vector<StageShape> held;  // ascending stage numbers
+  Layout layout;
+  int mirror = 1;               // members of its mirror group; 1 without a second route
+  bool embedding_copy = false;  // one of two copies of a tied embedding that lie on two ranks
+};
+RankStages stages_on_rank(const RunConfig& config, const Schedule& schedule,
+                          const std::vector<StageShape>& shapes, int rank);
+
+/// ARG: everything that is reduced over the data and the mirror group, whenever it started.
+std::vector<OperatorCall> reduce_gradients_calls(const RankStages& rank, const RunConfig& config);
+/// What ARG itself does after the buckets: vectors, then the mirror group unit by unit.
+std::vector<OperatorCall> late_reduction_calls(const RankStages& rank);
+/// ARE: the embedding's gradient, when the rank holds one of two copies.
+std::vector<OperatorCall> reduce_embedding_calls(const RankStages& rank);
+/// Delayed scaling, part of OPT: the largest values of all slots go round, then history and scales. Else
+/// empty.
+std::vector<OperatorCall> fp8_scale_calls(const RankStages& rank);
+/// OPT on data-parallel rank `data_rank` (which decides whose piece holds key and value rows).
+std::vector<OperatorCall> optimizer_calls(const RankStages& rank, const RunConfig& config, int data_rank);
+
+/// FLOPs of one call times its count; 0 for anything but GEMM and attention.
+Flops flops_of(const OperatorCall& call);
+
+}  // namespace plumbline

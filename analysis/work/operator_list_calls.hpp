@@ -1,0 +1,193 @@
+// Appends operator calls with the types and sizes of one stage: how analysis/operator_list*.cpp write lists.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "analysis/work/operator_list.hpp"
+
+namespace plumbline {
+
+class CallList {
+ public:
+  explicit CallList(const StageShape& shape) : s_(shape) {}
+
+  void gemm(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
+    OperatorCall call;
+    call.kind = CallKind::gemm;
+    call.label = label;
+    call.type = s_.type;
+    call.pass = pass;
+    call.tokens = s_.tokens;
+    call.out = out;
+    call.in = in;
+    calls.push_back(call);
+  }
+  /// One of a layer's products. In eight bits with what its operands need before: transposing for a weight
+  /// gradient, quantizing the weights where ZeRO-3 keeps no quantized ones (bench/training/fp8.md).
+  void linear(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
+    if (s_.fp8) prepare_operands(pass, out, in);
+    gemm(label, pass, out, in);
+    calls.back().fp8 = s_.fp8;
+  }
+  /// A tensor that a layer's product reads, in eight bits; nothing where products are of the storage type.
+  void quantize(std::int64_t elements) { quantize_operand(elements, false); }
+  /// The same of a tensor of the stream, of which sequence parallelism leaves every tensor rank a part.
+  void quantize_stream() { quantize_operand(s_.rows * s_.hidden, s_.sequence_parallel); }
+  void quantize_weight(std::int64_t elements) { quantize_whole_or_cut(elements, false); }
+  void transpose(std::int64_t elements) { memory("fp8_transpose", elements, 2, DType::fp8_e4m3); }
+  void attention(bool is_backward) {
+    OperatorCall call;
+    call.kind = CallKind::attention;
+    call.label = is_backward ? "attention backward" : "attention forward";
+    call.type = s_.type;
+    call.backward = is_backward;
+    call.dropout = s_.attention_dropout;
+    call.tokens = s_.seq;
+    call.out = s_.head_dim;
+    call.in = s_.heads / s_.kv_heads;
+    call.elements = s_.heads * s_.batch;
+    calls.push_back(call);
+  }
+  /// `traffic`: bytes read and written per element of the largest matrix.
+  void memory(const char* name, std::int64_t elements, double traffic) {
+    memory(name, elements, traffic, s_.type);
+  }
+  void memory(const char* name, std::int64_t elements, double traffic, DType type) {
+    if (elements > 0) calls.push_back(memory_call(name, elements, traffic, type));
+  }
+  static OperatorCall memory_call(const char* name, std::int64_t elements, double traffic, DType type) {
+    OperatorCall call;
+    call.label = call.name = name;
+    call.type = type;
+    call.elements = elements;
+    call.bytes_per_element = traffic;
+    return call;
+  }
+  /// The stream so far and what a block adds to it; with dropout what is left of that.
+  void residual_sum() {
+    const auto e = static_cast<double>(s_.e());
+    if (!s_.hidden_dropout) return memory("add", s_.rows * s_.hidden, 3 * e);
+    dropout_mask();
+    memory("dropout_add", s_.rows * s_.hidden, 3 * e + 1);
+  }
+  /// This and the two below: nothing without dropout of the stream (bench/training/dropout.md).
+  void dropout_mask() {
+    if (!s_.hidden_dropout) return;
+    memory("dropout_mask", s_.rows * s_.hidden, 1, DType::uint8);
+    allocations(1);
+  }
+  void drop_embedded() {
+    if (!s_.hidden_dropout) return;
+    dropout_mask();
+    memory("dropout_add", s_.rows * s_.hidden, 2 * static_cast<double>(s_.e()) + 1);
+  }
+  void dropout_backward(bool in_place) {
+    if (!s_.hidden_dropout) return;
+    memory("dropout_backward", s_.rows * s_.hidden, 2 * static_cast<double>(s_.e()) + 1);
+    if (!in_place) allocations(1);
+  }
+  /// The loss goes over the logits or their fp32 copy; `times`: how often it reads or writes an element.
+  void loss_pass(const char* name, double times) {
+    const DType type = s_.loss_in_fp32 ? DType::fp32 : s_.type;
+    memory(name, s_.tokens * s_.vocab, times * static_cast<double>(size_of(type)), type);
+  }
+  /// Into their fp32 copy, or back from it, in a new tensor; nothing without one.
+  void convert_logits() {
+    if (!s_.loss_in_fp32) return;
+    memory("copy", s_.tokens * s_.vocab, 4 + static_cast<double>(s_.e()));
+    allocations(1);
+  }
+  /// Nothing for a group of one or an empty buffer.
+  void collective(CallKind kind, const char* label, Group group, int ranks, std::int64_t elements,
+                  DType type) {
+    if (ranks > 1 && elements > 0)
+      calls.push_back(collective_call(kind, label, group, ranks, elements, type));
+  }
+  static OperatorCall collective_call(CallKind kind, const char* label, Group group, int ranks,
+                                      std::int64_t elements, DType type) {
+    OperatorCall call;
+    call.kind = kind;
+    call.label = label;
+    call.group = group;
+    call.ranks = ranks;
+    call.elements = elements;
+    call.type = type;
+    return call;
+  }
+  void tensor_all_reduce(const char* label, std::int64_t elements, DType type) {
+    collective(CallKind::all_reduce, label, Group::tensor, s_.tensor, elements, type);
+  }
+  /// A product whose partial sums are summed over the tensor ranks in fp32 and rounded into their tensor.
+  void sum_over_tensor_ranks(const char* all_reduce, const char* reduce_scatter) {
+    if (s_.tensor == 1) return;
+    const std::int64_t whole = s_.tokens * s_.hidden;
+    const bool rounds = s_.e() < 4;
+    if (s_.sequence_parallel) {
+      collective(CallKind::reduce_scatter, reduce_scatter, Group::tensor, s_.tensor, whole, DType::fp32);
+    } else {
+      tensor_all_reduce(all_reduce, whole, DType::fp32);
+    }
+    if (rounds) memory("copy", s_.rows * s_.hidden, 4 + static_cast<double>(s_.e()));
+    allocations((s_.sequence_parallel ? 1 : 0) + (rounds ? 1 : 0));
+  }
+  /// The whole of a stream tensor of which sequence parallelism leaves every tensor rank a part.
+  void gathered(const char* label) { gathered(label, s_.type); }
+  /// The same of what a layer's product reads.
+  void gathered_operand(const char* label) { gathered(label, s_.fp8 ? DType::fp8_e4m3 : s_.type); }
+  void allocations(std::int64_t count) {
+    if (count == 0) return;
+    OperatorCall call;
+    call.kind = CallKind::allocation;
+    call.label = "tensor allocations";
+    call.count = count;
+    calls.push_back(call);
+  }
+
+  std::vector<OperatorCall> calls;
+
+ private:
+  void gathered(const char* label, DType type) {
+    if (!s_.sequence_parallel) return;
+    collective(CallKind::all_gather, label, Group::tensor, s_.tensor, s_.tokens * s_.hidden, type);
+    allocations(1);
+  }
+  void prepare_operands(GemmPass pass, std::int64_t out, std::int64_t in) {
+    if (pass == GemmPass::weight_gradient) {
+      transpose(s_.tokens * out);
+      transpose(s_.tokens * in);
+      return allocations(2);
+    }
+    if (s_.zero < 3) return;
+    quantize_weight(out * in);
+    if (pass == GemmPass::input_gradient) transpose(out * in);
+    allocations(pass == GemmPass::input_gradient ? 2 : 1);
+  }
+  void quantize_operand(std::int64_t elements, bool cut_by_rows) {
+    if (!s_.fp8) return;
+    quantize_whole_or_cut(elements, cut_by_rows);
+    allocations(s_.fp8_tensorwise ? 2 : 1);
+  }
+  /// Tensorwise the scale comes from the tensor's largest value, which has to be found first; delayed scales
+  /// are there already, and the largest value is noted on the way.
+  void quantize_whole_or_cut(std::int64_t elements, bool cut_by_rows) {
+    const auto e = static_cast<double>(s_.e());
+    if (s_.fp8_tensorwise) {
+      memory("fill", 1, 4, DType::fp32);
+      memory("fp8_amax", elements, e);
+      if (cut_by_rows) tensor_all_reduce("fp8 scale all-reduce", 1, DType::fp32);
+      memory("fp8_scales", 2, 6, DType::fp32);
+    }
+    memory("fp8_quantize", elements, e + 1);
+  }
+
+  const StageShape& s_;
+};
+
+/// IF, S, T and IB.
+ActionWork vocabulary_work(const StageShape& shape, ActionType type);
+
+/// What the last stage does with both models' outputs, from the teacher's logits or final norm output on.
+void distillation_loss(const StageShape& shape, CallList& list);
+
+}  // namespace plumbline

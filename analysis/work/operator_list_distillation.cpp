@@ -1,0 +1,55 @@
+// The loss between teacher and student (bench/training/distillation.md).
+#include "analysis/work/operator_list_calls.hpp"
+
+namespace plumbline {
+namespace {
+
+void fused_loss(const StageShape& s, CallList& list) {
+  const std::int64_t logits = s.tokens * s.vocab;
+  const auto e = static_cast<double>(s.e());
+  const double cached = s.distillation.hidden ? e : static_cast<double>(s.distillation.cached_size);
+  list.memory("cross_entropy_max", logits, e);
+  list.memory("cross_entropy_max", logits, cached);
+  list.tensor_all_reduce("loss all-reduce", 2 * s.tokens, DType::fp32);
+  list.memory("cross_entropy_sums", logits, e);
+  list.memory("cross_entropy_sums", logits, cached);
+  list.tensor_all_reduce("loss all-reduce", 4 * s.tokens, DType::fp32);
+  list.memory("cross_entropy_sums", logits, e + cached);  // the divergence
+  list.tensor_all_reduce("loss all-reduce", s.tokens, DType::fp32);
+  list.memory("cross_entropy_gradient", logits, 2 * e + cached);
+  list.allocations(1);
+}
+
+/// Six separate fp32 tensors, each read and written as eager code does.
+void unfused_loss(const StageShape& s, CallList& list) {
+  const std::int64_t logits = s.tokens * s.vocab;
+  const auto e = static_cast<double>(s.e());
+  list.memory("copy", logits, 2 * (e + 4), DType::fp32);           // both, in fp32 and divided
+  list.memory("cross_entropy_sums", logits, 2 * 12, DType::fp32);  // log-softmax, softmax
+  list.memory("cross_entropy_sums", logits, 12 + 4, DType::fp32);  // divergence and its sum
+  list.memory("cross_entropy_gradient", logits, 8 + 12, DType::fp32);
+  list.memory("copy", logits, 4 + e, DType::fp32);
+  if (s.distillation.language_model) list.memory("cross_entropy_gradient", logits, 4 * e);
+  list.allocations(7);
+}
+
+}  // namespace
+
+void distillation_loss(const StageShape& s, CallList& list) {
+  if (s.distillation.hidden) {
+    if (s.sequence_parallel) {
+      list.collective(CallKind::all_gather, "sequence all-gather forward", Group::tensor, s.tensor,
+                      s.tokens * s.distillation.teacher_hidden, s.type);
+      list.allocations(1);
+    }
+    list.gemm("teacher output layer", GemmPass::forward, s.vocab, s.distillation.teacher_hidden);
+    list.allocations(1);
+  }
+  if (s.distillation.unfused) {
+    unfused_loss(s, list);
+  } else {
+    fused_loss(s, list);
+  }
+}
+
+}  // namespace plumbline

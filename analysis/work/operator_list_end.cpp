@@ -1,0 +1,173 @@
+// ARG, ARE and OPT: reductions over replicas and copies, gradient norm, update.
+#include <algorithm>
+#include <utility>
+
+#include "analysis/work/operator_list_calls.hpp"
+#include "analysis/work/parameter_units.hpp"
+
+namespace plumbline {
+namespace {
+
+/// Elements of a stage that a rank holds gradients of, and updates.
+struct Owned {
+  std::int64_t vectors = 0;
+  std::int64_t matrices = 0;
+};
+
+Owned owned_of(const StageShape& s) {
+  const StageElements elements = elements_of(s);
+  return {elements.vectors, s.zero >= 1 ? elements.matrices / s.data : elements.matrices};
+}
+
+/// Of a layer's unit, how much of the key and value rows of qkv lies in the piece of one data rank.
+std::int64_t owned_key_value_rows(const StageShape& s, int data_rank) {
+  const std::int64_t from = s.q * s.hidden;
+  const std::int64_t to = (s.q + 2 * s.k) * s.hidden;
+  if (s.zero == 0) return to - from;
+  const std::int64_t piece = padded_unit(s, layer_matrices(s)) / s.data;
+  return std::max<std::int64_t>(0, std::min(to, (data_rank + 1) * piece) - std::max(from, data_rank * piece));
+}
+
+}  // namespace
+
+OperatorCall piece_copy(const StageShape& s, const GradientBucket& bucket) {
+  return CallList::memory_call("copy", bucket.reduce.elements / s.data, 2 * static_cast<double>(s.g()),
+                               s.grad_type);
+}
+
+std::vector<GradientBucket> gradient_buckets(const StageShape& s, std::int64_t bucket_size) {
+  std::vector<GradientBucket> buckets;
+  if (s.data == 1 || s.zero >= 2) return buckets;
+  const std::vector<ParameterUnit> units = units_of(s);
+  const bool whole = s.zero == 0;
+  const auto reduce = [&](std::int64_t elements) {
+    return CallList::collective_call(whole ? CallKind::all_reduce : CallKind::reduce_scatter,
+                                     whole ? "gradient all-reduce" : "gradient reduce-scatter", Group::data,
+                                     s.data, elements, s.grad_type);
+  };
+  GradientBucket open;
+  std::int64_t elements = 0;
+  for (std::size_t i = units.size(); i-- > 0;) {
+    open.units.push_back(i);
+    elements += units[i].padded;
+    if (whole && elements < bucket_size) continue;
+    open.reduce = reduce(elements);
+    buckets.push_back(std::exchange(open, {}));
+    elements = 0;
+  }
+  if (elements > 0) {
+    open.reduce = reduce(elements);
+    open.at_end = true;
+    buckets.push_back(std::move(open));
+  }
+  return buckets;
+}
+
+std::vector<OperatorCall> late_reduction_calls(const RankStages& rank) {
+  if (rank.held.empty()) return {};
+  const StageShape& any = rank.held.front();
+  CallList list(any);
+  std::int64_t vectors = 0;
+  for (const StageShape& s : rank.held) vectors += vectors_of(s).total();
+  list.collective(CallKind::all_reduce, "vector all-reduce", Group::data, any.data, vectors, any.grad_type);
+  for (const StageShape& s : rank.held) {
+    const auto mirror = [&](std::int64_t elements) {
+      list.collective(CallKind::all_reduce, "mirror all-reduce", Group::mirror, rank.mirror, elements,
+                      s.grad_type);
+    };
+    for (const ParameterUnit& unit : units_of(s)) mirror(s.zero >= 1 ? unit.padded / s.data : unit.padded);
+    mirror(vectors_of(s).total());
+  }
+  return std::move(list.calls);
+}
+
+std::vector<OperatorCall> reduce_gradients_calls(const RankStages& rank, const RunConfig& config) {
+  std::vector<OperatorCall> calls;
+  for (const StageShape& s : rank.held) {
+    for (const GradientBucket& bucket : gradient_buckets(s, config.ddp_bucket_size)) {
+      calls.push_back(bucket.reduce);
+      if (s.zero == 1) calls.push_back(piece_copy(s, bucket));
+    }
+  }
+  const std::vector<OperatorCall> late = late_reduction_calls(rank);
+  calls.insert(calls.end(), late.begin(), late.end());
+  return calls;
+}
+
+std::vector<OperatorCall> reduce_embedding_calls(const RankStages& rank) {
+  if (!rank.embedding_copy) return {};
+  const StageShape& s = rank.held.front();
+  CallList list(s);
+  const std::int64_t unit = padded_vocabulary_unit(s);
+  list.collective(CallKind::all_reduce, "tied embedding all-reduce", Group::embedding, 2,
+                  s.zero >= 1 ? unit / s.data : unit, s.grad_type);
+  return std::move(list.calls);
+}
+
+std::vector<OperatorCall> clear_calls(const StageShape& s) {
+  CallList list(s);
+  const StageElements elements = elements_of(s);
+  const std::int64_t held = s.zero >= 2 ? elements.owned(s.data) : elements.whole();
+  list.memory("fill", held, static_cast<double>(s.g()), s.grad_type);
+  return std::move(list.calls);
+}
+
+std::vector<OperatorCall> update_calls(const StageShape& s, Optimizer optimizer, bool clip) {
+  CallList list(s);
+  const Owned owned = owned_of(s);
+  const std::int64_t elements = owned.vectors + owned.matrices;
+  const auto e = static_cast<double>(s.e());
+  const auto g = static_cast<double>(s.g());
+  if (clip) list.memory("squared_norm", elements, g, s.grad_type);
+  const double master = s.type == DType::fp32 ? 0 : 8;
+  if (optimizer == Optimizer::adam) {
+    list.memory("adam", elements, 2 * e + g + 16 + master);
+  } else {
+    list.memory("sgd", elements, 2 * e + g + master);
+  }
+  return std::move(list.calls);
+}
+
+std::vector<OperatorCall> optimizer_calls(const RankStages& rank, const RunConfig& config, int data_rank) {
+  if (rank.held.empty()) return {};
+  CallList list(rank.held.front());
+  const auto append = [&](const std::vector<OperatorCall>& more) {
+    list.calls.insert(list.calls.end(), more.begin(), more.end());
+  };
+  for (const StageShape& s : rank.held) {
+    if (!s.shared_kv) continue;
+    const auto all_reduce = [&](std::int64_t elements) {
+      list.collective(CallKind::all_reduce, "shared key/value all-reduce", Group::shared_kv,
+                      rank.layout.kv_sharing, elements, s.grad_type);
+      if (!list.calls.empty() && elements > 0) list.calls.back().count = s.layers;
+    };
+    all_reduce(owned_key_value_rows(s, data_rank));
+    if (s.qkv_bias) all_reduce(2 * s.k);
+  }
+  for (const StageShape& s : rank.held) {
+    if (!s.sequence_parallel) continue;
+    list.collective(CallKind::all_reduce, "replicated vector all-reduce", Group::tensor, s.tensor,
+                    vectors_of(s).replicated, s.grad_type);
+  }
+  append(fp8_scale_calls(rank));
+  const bool clip = config.clip_grad > 0;
+  const StageShape& any = rank.held.front();
+  if (clip) {
+    const bool world = any.zero >= 1;
+    const int model = rank.layout.tensor * rank.layout.pipeline;
+    list.collective(CallKind::all_reduce, "gradient norm all-reduce", world ? Group::world : Group::model,
+                    world ? rank.layout.world() : model, 1, DType::fp32);
+  }
+  for (const StageShape& s : rank.held) append(update_calls(s, config.optimizer, clip));
+  for (const StageShape& s : rank.held) {
+    if (s.zero != 1 && s.zero != 2) continue;
+    for (const ParameterUnit& unit : units_of(s)) {
+      list.collective(CallKind::all_gather, "parameter all-gather", Group::data, s.data, unit.padded, s.type);
+    }
+  }
+  for (const StageShape& s : rank.held) append(clear_calls(s));
+  for (const StageShape& s : rank.held) append(fp8_weight_calls(s));
+  return std::move(list.calls);
+}
+
+}  // namespace plumbline

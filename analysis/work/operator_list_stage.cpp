@@ -1,0 +1,321 @@
+// F, B, I and W of a stage, in parts that each use one unit of parameters.
+#include <algorithm>
+
+#include "analysis/work/action_parts.hpp"
+#include "analysis/work/operator_list_calls.hpp"
+#include "analysis/work/parameter_units.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+double e(const StageShape& s) {
+  return static_cast<double>(s.e());
+}
+
+void norm_forward(const StageShape& s, CallList& list) {
+  list.memory(s.layer_norm ? "layernorm_forward" : "rmsnorm_forward", s.rows * s.hidden, 2 * e(s));
+}
+void norm_backward(const StageShape& s, CallList& list) {
+  list.memory(s.layer_norm ? "layernorm_backward" : "rmsnorm_backward", s.rows * s.hidden, 4 * e(s));
+}
+void bias_backward(const StageShape& s, CallList& list, bool has, std::int64_t elements) {
+  if (has) list.memory("bias_backward", elements, e(s));
+}
+void rotate(const StageShape& s, CallList& list) {
+  if (!s.rotary) return;
+  list.memory("rope", s.tokens * s.q, 2 * e(s));
+  list.memory("rope", s.tokens * s.k, 2 * e(s));
+}
+
+/// One layer forward. When a group of layers is recomputed, its last layer stops at the activation output.
+void layer_forward(const StageShape& s, CallList& list, bool to_activation_only) {
+  norm_forward(s, list);
+  list.quantize_stream();
+  list.gathered_operand("sequence all-gather forward");
+  list.linear("qkv", GemmPass::forward, s.q + 2 * s.k, s.hidden);
+  rotate(s, list);
+  list.attention(false);
+  list.quantize(s.tokens * s.q);
+  list.linear("projection", GemmPass::forward, s.hidden, s.q);
+  list.sum_over_tensor_ranks("tensor all-reduce forward", "sequence reduce-scatter forward");
+  list.residual_sum();
+  norm_forward(s, list);
+  list.quantize_stream();
+  list.gathered_operand("sequence all-gather forward");
+  list.linear("fc1", GemmPass::forward, s.fc1, s.hidden);
+  if (s.swiglu) list.memory("swiglu_forward", s.tokens * s.fc1, 1.5 * e(s));
+  if (!s.swiglu) list.memory("gelu_forward", s.tokens * s.fc1, 2 * e(s));
+  list.quantize(s.tokens * s.ffn);
+  list.allocations(8 + 2 * s.norm_rows);
+  if (to_activation_only) return list.dropout_mask();
+  list.linear("fc2", GemmPass::forward, s.hidden, s.ffn);
+  list.sum_over_tensor_ranks("tensor all-reduce forward", "sequence reduce-scatter forward");
+  list.residual_sum();
+  list.allocations(1);
+}
+
+/// Which gradients an action computes.
+struct Passes {
+  bool input = true;
+  bool weight = true;
+};
+
+void layer_backward(const StageShape& s, CallList& list, Passes passes) {
+  const auto both = [&](const char* label, std::int64_t out, std::int64_t in) {
+    if (passes.input) list.linear(label, GemmPass::input_gradient, out, in);
+    if (passes.weight) list.linear(label, GemmPass::weight_gradient, out, in);
+  };
+  const auto sum = [&] {
+    list.sum_over_tensor_ranks("tensor all-reduce backward", "sequence reduce-scatter backward");
+  };
+  const char* gather = "sequence all-gather backward";
+  if (passes.input) list.dropout_backward(false);
+  list.quantize_stream();
+  list.gathered_operand(gather);
+  both("fc2", s.hidden, s.ffn);
+  bias_backward(s, list, passes.weight && s.linear_bias, s.rows * s.hidden);
+  if (passes.input) {
+    if (s.swiglu) list.memory("swiglu_backward", s.tokens * s.fc1, 2.5 * e(s));
+    if (!s.swiglu) list.memory("gelu_backward", s.tokens * s.fc1, 3 * e(s));
+  }
+  list.quantize(s.tokens * s.fc1);
+  if (passes.input) {
+    list.linear("fc1", GemmPass::input_gradient, s.fc1, s.hidden);
+    sum();
+  }
+  if (passes.weight) {
+    list.gathered_operand(gather);
+    list.linear("fc1", GemmPass::weight_gradient, s.fc1, s.hidden);
+    bias_backward(s, list, s.linear_bias, s.tokens * s.fc1);
+  }
+  if (passes.input) {
+    norm_backward(s, list);
+    if (s.recompute == Recompute::selective) list.attention(false);
+    list.dropout_backward(false);
+  }
+  list.quantize_stream();
+  list.gathered_operand(gather);
+  if (passes.weight) list.quantize(s.tokens * s.q);
+  both("projection", s.hidden, s.q);
+  bias_backward(s, list, passes.weight && s.linear_bias, s.rows * s.hidden);
+  if (passes.input) {
+    list.attention(true);
+    rotate(s, list);
+  }
+  list.quantize(s.tokens * (s.q + 2 * s.k));
+  if (passes.input) {
+    list.linear("qkv", GemmPass::input_gradient, s.q + 2 * s.k, s.hidden);
+    sum();
+  }
+  if (passes.weight) {
+    list.gathered_operand(gather);
+    list.linear("qkv", GemmPass::weight_gradient, s.q + 2 * s.k, s.hidden);
+    bias_backward(s, list, s.qkv_bias, s.tokens * (s.q + 2 * s.k));
+  }
+  if (passes.input) {
+    norm_backward(s, list);
+    list.allocations((s.swiglu ? 6 : 5) + (passes.weight ? 0 : 2));
+  }
+}
+
+void scatter_embedded(const StageShape& s, CallList& list) {
+  list.collective(CallKind::reduce_scatter, "embedding reduce-scatter", Group::tensor, s.tensor,
+                  s.tokens * s.hidden, s.type);
+}
+
+void position_forward(const StageShape& s, WorkBuilder& builder) {
+  if (s.rotary) return;
+  builder.once({true, false}, padded_unit(s, s.positions * s.hidden), [&](CallList& list) {
+    list.memory("position_forward", s.tokens * s.hidden, 3 * e(s));
+    if (s.sequence_parallel) scatter_embedded(s, list);
+  });
+}
+
+void embedding_forward(const StageShape& s, WorkBuilder& builder) {
+  const std::int64_t full = s.tokens * s.hidden;
+  builder.once({true, false}, padded_vocabulary_unit(s), [&](CallList& list) {
+    list.memory("embedding_forward", full, 2 * e(s));
+    if (!s.sequence_parallel) list.tensor_all_reduce("embedding all-reduce", full, s.type);
+    if (s.sequence_parallel && s.rotary) scatter_embedded(s, list);
+    list.allocations(s.sequence_parallel ? 2 : 1);
+  });
+  position_forward(s, builder);
+}
+
+void copy_stream(const StageShape& s, CallList& list, std::int64_t width) {
+  list.memory("copy", s.rows * width, 2 * e(s));
+}
+/// Joint messages are taken apart and put together.
+void copy_joint_input(const StageShape& s, WorkBuilder& builder) {
+  if (!s.distillation.joint || s.first) return;
+  builder.once({}, 0, [&](CallList& list) { copy_stream(s, list, s.hidden); });
+}
+void copy_joint_output(const StageShape& s, WorkBuilder& builder) {
+  if (!s.distillation.joint || s.last) return;
+  builder.once({}, 0, [&](CallList& list) {
+    copy_stream(s, list, s.distillation.teacher_hidden);
+    copy_stream(s, list, s.distillation.student_hidden);
+  });
+}
+
+/// Without the output layer: a vocabulary cut over all ranks, or a teacher.
+void final_norm_forward(const StageShape& s, WorkBuilder& builder) {
+  builder.once({}, 0, [&](CallList& list) {
+    norm_forward(s, list);
+    list.allocations(1 + s.norm_rows);
+  });
+}
+
+void teacher_output(const StageShape& s, WorkBuilder& builder) {
+  final_norm_forward(s, builder);
+  if (s.distillation.hidden) return;
+  builder.once({}, 0, [&](CallList& list) {
+    list.gathered("sequence all-gather forward");
+    list.gemm("output layer", GemmPass::forward, s.vocab, s.hidden);
+    list.allocations(1);
+  });
+}
+
+void output_forward(const StageShape& s, WorkBuilder& builder) {
+  builder.once({true, false}, padded_vocabulary_unit(s), [&](CallList& list) {
+    norm_forward(s, list);
+    list.gathered("sequence all-gather forward");
+    list.gemm("output layer", GemmPass::forward, s.vocab, s.hidden);
+    if (s.distillation.on) {
+      distillation_loss(s, list);
+      list.allocations(2 + s.norm_rows);
+      return;
+    }
+    list.convert_logits();
+    list.loss_pass("cross_entropy_max", 1);
+    list.tensor_all_reduce("loss all-reduce", s.tokens, DType::fp32);
+    list.loss_pass("cross_entropy_sums", 1);
+    list.tensor_all_reduce("loss all-reduce", 2 * s.tokens, DType::fp32);
+    list.loss_pass("cross_entropy_gradient", 2);
+    list.allocations(3 + s.norm_rows);
+  });
+}
+
+void output_backward(const StageShape& s, WorkBuilder& builder, Passes passes) {
+  builder.once({passes.input, passes.weight}, padded_vocabulary_unit(s), [&](CallList& list) {
+    if (passes.input) {
+      list.convert_logits();
+      list.gemm("output layer", GemmPass::input_gradient, s.vocab, s.hidden);
+      list.sum_over_tensor_ranks("output layer all-reduce", "output layer reduce-scatter");
+      list.allocations(2);
+    }
+    if (passes.weight) {
+      list.gathered("sequence all-gather backward");
+      list.gemm("output layer", GemmPass::weight_gradient, s.vocab, s.hidden);
+    }
+  });
+  if (passes.input) builder.once({}, 0, [&](CallList& list) { norm_backward(s, list); });
+}
+
+void position_backward(const StageShape& s, WorkBuilder& builder) {
+  if (s.rotary) return;
+  builder.once({false, true}, padded_unit(s, s.positions * s.hidden), [&](CallList& list) {
+    list.memory("position_backward", s.tokens * s.hidden, e(s) + 2 * static_cast<double>(s.g()));
+  });
+}
+
+void embedding_backward(const StageShape& s, WorkBuilder& builder) {
+  const std::int64_t full = s.tokens * s.hidden;
+  const double traffic = e(s) + 2 * static_cast<double>(s.g());
+  builder.once({false, true}, padded_vocabulary_unit(s), [&](CallList& list) {
+    list.gathered("embedding all-gather");
+    list.memory("embedding_backward", full, traffic);
+  });
+  position_backward(s, builder);
+}
+
+/// The final norm where the output layer is cut over all ranks.
+void final_norm_backward(const StageShape& s, WorkBuilder& builder) {
+  builder.once({}, 0, [&](CallList& list) {
+    if (s.e() < 4) list.memory("copy", s.tokens * s.hidden, 4 + e(s));  // dX, rounded
+    norm_backward(s, list);
+    list.allocations(s.e() < 4 ? 2 : 1);
+  });
+}
+
+ActionWork forward_work(const StageShape& s, bool teacher) {
+  WorkBuilder builder(s);
+  copy_joint_input(s, builder);
+  if (s.first) {
+    (s.embeds() ? embedding_forward : position_forward)(s, builder);
+    builder.once({}, 0, [](CallList& list) { list.drop_embedded(); });
+  }
+  const std::int64_t unit = padded_unit(s, layer_matrices(s));
+  builder.run(builder.part({true, false}, unit, [&](CallList& list) { layer_forward(s, list, false); }),
+              s.layers);
+  if (s.last) (teacher ? teacher_output : s.scores() ? output_forward : final_norm_forward)(s, builder);
+  if (!teacher) copy_joint_output(s, builder);
+  return std::move(builder.work);
+}
+
+/// The layers of B or I, last to first. With full recomputation each group, last first, is run forward again
+/// before its layers' backward; its last layer's two uses are one.
+void backward_layers(const StageShape& s, WorkBuilder& builder, Passes passes) {
+  const std::int64_t unit = padded_unit(s, layer_matrices(s));
+  const WorkBuilder::Kind kind{passes.input, passes.weight};
+  const std::size_t plain =
+      builder.part(kind, unit, [&](CallList& list) { layer_backward(s, list, passes); });
+  if (s.recompute != Recompute::full) {
+    builder.run(plain, s.layers);
+    return;
+  }
+  const std::size_t again =
+      builder.part({true, false}, unit, [&](CallList& list) { layer_forward(s, list, false); });
+  const std::size_t turn = builder.part(kind, unit, [&](CallList& list) {
+    layer_forward(s, list, true);
+    layer_backward(s, list, passes);
+  });
+  const std::int64_t size = s.recompute_layers;
+  for (std::int64_t end = s.layers; end > 0;) {
+    const std::int64_t in_group = end % size == 0 ? size : end % size;
+    builder.run(again, in_group - 1);
+    builder.run(turn, 1);
+    builder.run(plain, in_group - 1);
+    end -= in_group;
+  }
+}
+
+ActionWork backward_work(const StageShape& s, Passes passes) {
+  WorkBuilder builder(s);
+  if (passes.input && s.distillation.joint && !s.last) {
+    builder.once({}, 0, [&](CallList& list) { copy_stream(s, list, s.hidden); });
+  }
+  if (s.scores()) output_backward(s, builder, passes);
+  if (s.last && !s.scores() && passes.input) final_norm_backward(s, builder);
+  if (passes.input) {
+    backward_layers(s, builder, passes);
+  } else {
+    const std::int64_t unit = padded_unit(s, layer_matrices(s));
+    builder.run(builder.part({false, true}, unit, [&](CallList& list) { layer_backward(s, list, passes); }),
+                s.layers);
+  }
+  if (s.first && passes.input) {
+    builder.once({}, 0, [](CallList& list) { list.dropout_backward(true); });
+    (s.embeds() ? embedding_backward : position_backward)(s, builder);
+  }
+  if (passes.input) copy_joint_input(s, builder);
+  return std::move(builder.work);
+}
+
+}  // namespace
+
+ActionWork work_of(const StageShape& shape, ActionType type) {
+  if (type == ActionType::forward) return forward_work(shape, false);
+  if (type == ActionType::teacher_forward) return forward_work(shape, true);
+  if (type == ActionType::backward) return backward_work(shape, {true, true});
+  if (type == ActionType::backward_input) return backward_work(shape, {true, false});
+  if (type == ActionType::backward_weight) return backward_work(shape, {false, true});
+  if (type >= ActionType::vocab_forward && type <= ActionType::input_backward) {
+    return vocabulary_work(shape, type);
+  }
+  throw InputError("operators: " + std::string(name_of(type)) +
+                   " is no pass of a stage; expected F, B, I, W, TF, IF, S, T or IB");
+}
+
+}  // namespace plumbline

@@ -1,0 +1,47 @@
+#include "analysis/work/parameter_units.hpp"
+
+namespace plumbline {
+
+std::int64_t padded_unit(const StageShape& s, std::int64_t elements) {
+  if (s.zero == 0) return elements;
+  const std::int64_t multiple = std::int64_t{64} * s.data;
+  return (elements + multiple - 1) / multiple * multiple;
+}
+
+std::int64_t padded_vocabulary_unit(const StageShape& s) {
+  return padded_unit(s, s.vocab * s.hidden);
+}
+
+std::int64_t layer_matrices(const StageShape& s) {
+  return (s.q + 2 * s.k) * s.hidden + s.hidden * s.q + s.fc1 * s.hidden + s.hidden * s.ffn;
+}
+
+std::vector<ParameterUnit> units_of(const StageShape& s) {
+  std::vector<ParameterUnit> units;
+  const auto add = [&](UnitKind kind, std::int64_t layer, std::int64_t elements) {
+    units.push_back({kind, layer, elements, padded_unit(s, elements)});
+  };
+  if (s.holds_embedding()) add(UnitKind::embedding, 0, s.vocab * s.hidden);
+  if (s.first && s.positions > 0) add(UnitKind::positions, 0, s.positions * s.hidden);
+  for (std::int64_t layer = 0; layer < s.layers; ++layer) add(UnitKind::layer, layer, layer_matrices(s));
+  if (s.holds_output()) add(UnitKind::output, 0, s.vocab * s.hidden);
+  return units;
+}
+
+StageVectors vectors_of(const StageShape& s) {
+  StageVectors vectors;
+  const std::int64_t biases = s.linear_bias ? 2 * s.hidden : 0;  // projection and fc2
+  vectors.replicated = s.layers * (2 * s.norm_vectors * s.hidden + biases);
+  if (s.last) vectors.replicated += s.norm_vectors * s.hidden;
+  vectors.split = s.layers * ((s.qkv_bias ? s.q + 2 * s.k : 0) + (s.linear_bias ? s.fc1 : 0));
+  return vectors;
+}
+
+StageElements elements_of(const StageShape& s) {
+  StageElements elements;
+  elements.vectors = vectors_of(s).total();
+  for (const ParameterUnit& unit : units_of(s)) elements.matrices += unit.padded;
+  return elements;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,51 @@
+// How the parameters of a stage are grouped: matrices in units that are padded, gathered and reduced
+// together, and vectors that every rank keeps whole (bench/training/README.md, "Parameters").
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analysis/work/shapes.hpp"
+
+namespace plumbline {
+
+enum class UnitKind : std::uint8_t { embedding, positions, layer, output };
+
+/// Elements of one unit on one tensor rank.
+struct ParameterUnit {
+  UnitKind kind = UnitKind::layer;
+  std::int64_t layer = 0;     // of the stage, for UnitKind::layer
+  std::int64_t elements = 0;  // of its matrices
+  std::int64_t padded = 0;    // with ZeRO a multiple of 64·D, else `elements`
+};
+
+/// The units of a stage in memory order: embedding, positions, layers, output layer, or the shards of the
+/// first and last on the stage that carries them. An output layer that is an embedding on the same rank is no
+/// unit.
+std::vector<ParameterUnit> units_of(const StageShape& shape);
+/// `elements` as a unit of this stage holds them: rounded up to a multiple of 64·D with ZeRO.
+std::int64_t padded_unit(const StageShape& shape, std::int64_t elements);
+/// Elements of the unit that holds the output layer's matrix, or the embedding's: v·h, padded.
+std::int64_t padded_vocabulary_unit(const StageShape& shape);
+
+/// Elements of a layer's matrices: qkv, projection, fc1, fc2.
+std::int64_t layer_matrices(const StageShape& shape);
+
+/// Elements of a stage's vectors.
+struct StageVectors {
+  std::int64_t replicated = 0;  // norms, projection and fc2 biases, final norm: alike on all tensor ranks
+  std::int64_t split = 0;       // qkv and fc1 biases
+  std::int64_t total() const { return replicated + split; }
+};
+StageVectors vectors_of(const StageShape& shape);
+
+/// Elements of a stage, padding included, and what one data-parallel rank owns of them.
+struct StageElements {
+  std::int64_t vectors = 0;   // c: never cut
+  std::int64_t matrices = 0;  // m: padding included
+  std::int64_t owned(int data) const { return vectors + matrices / data; }
+  std::int64_t whole() const { return vectors + matrices; }
+};
+StageElements elements_of(const StageShape& shape);
+
+}  // namespace plumbline

@@ -1,0 +1,188 @@
+#include "analysis/work/shapes.hpp"
+
+#include <algorithm>
+
+#include "core/config/layer_distribution.hpp"
+
+namespace plumbline {
+
+namespace {
+
+DistillationShape distillation_shape(const RunConfig& config, bool joint) {
+  DistillationShape shape;
+  if (!config.teacher) return shape;
+  shape.on = true;
+  shape.joint = joint;
+  shape.hidden = config.distillation_cache == DistillationCache::hidden;
+  shape.unfused = config.distillation_loss == DistillationLoss::unfused;
+  shape.language_model = config.distillation_lm_weight > 0;
+  shape.teacher_hidden = config.teacher->hidden;
+  shape.student_hidden = config.model.hidden;
+  const bool fp32 = config.distillation_cache_dtype == DistillationCacheDType::fp32;
+  shape.cached_size = size_of(fp32 ? DType::fp32 : config.precision);
+  return shape;
+}
+
+/// What every stage has in common.
+StageShape common_shape(const RunConfig& config) {
+  const ModelConfig& model = config.model;
+  const int t = config.tensor_model_parallel_size;
+  StageShape shape;
+  shape.batch = config.micro_batch_size;
+  shape.seq = config.seq_length;
+  shape.tokens = shape.batch * shape.seq;
+  shape.sequence_parallel = config.effective_sequence_parallel();
+  shape.rows = shape.sequence_parallel ? shape.tokens / t : shape.tokens;
+  shape.hidden = model.hidden;
+  shape.head_dim = model.head_dim;
+  shape.heads = model.heads / t;
+  shape.kv_heads = std::max<std::int64_t>(1, model.kv_heads / t);
+  shape.q = shape.heads * shape.head_dim;
+  shape.k = shape.kv_heads * shape.head_dim;
+  shape.ffn = model.ffn / t;
+  shape.swiglu = model.activation == Activation::swiglu;
+  shape.fc1 = shape.swiglu ? 2 * shape.ffn : shape.ffn;
+  shape.vocab = config.padded_vocab() / t;
+  shape.rotary = model.positions == Positions::rotary;
+  shape.positions = shape.rotary ? 0 : model.max_positions;
+  shape.layer_norm = model.norm == Norm::layer;
+  shape.norm_rows = shape.layer_norm ? 2 : 1;
+  shape.norm_vectors = shape.layer_norm ? 2 : 1;
+  shape.tied = model.tied_embeddings;
+  shape.qkv_bias = model.qkv_bias;
+  shape.linear_bias = model.linear_bias;
+  shape.shared_kv = model.kv_heads < t;
+  shape.unfused_attention = config.attention_backend == AttentionBackend::unfused;
+  shape.cuda = config.backend == Backend::cuda;
+  shape.hidden_dropout = config.hidden_dropout > 0;
+  shape.attention_dropout = config.attention_dropout > 0;
+  shape.loss_in_fp32 = config.loss_in_fp32();
+  shape.fp8 = config.fp8();
+  shape.fp8_tensorwise = shape.fp8 && config.fp8_recipe == Fp8Recipe::tensorwise;
+  shape.fp8_history = shape.fp8 && !shape.fp8_tensorwise ? config.fp8_amax_history_len : 0;
+  shape.tensor = t;
+  shape.type = config.precision;
+  shape.grad_type = config.grad_type();
+  shape.data = config.data_parallel_size();
+  shape.zero = config.effective_zero_stage();
+  shape.recompute = config.recompute_granularity;
+  shape.recompute_layers = std::max<std::int64_t>(1, config.recompute_num_layers);
+  return shape;
+}
+
+/// Layers and ends of the stages of one route; where the neighbours are is left to the caller.
+std::vector<StageShape> route_shapes(const RunConfig& config, int stages) {
+  const std::vector<int> layers = stages == 1 ? std::vector<int>{static_cast<int>(config.model.layers)}
+                                              : layers_per_stage(config, stages);
+  std::vector<StageShape> shapes(static_cast<std::size_t>(stages), common_shape(config));
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    shapes[i].layers = layers[i];
+    shapes[i].stage = static_cast<int>(i);
+  }
+  shapes.front().first = true;
+  shapes.back().last = true;
+  shapes.front().single = stages == 1;
+  return shapes;
+}
+
+bool splits_backward(const Schedule& schedule) {
+  for (const auto& actions : schedule.actions) {
+    for (const Action& action : actions) {
+      if (action.type == ActionType::backward_input && action.stage == 0) return true;
+    }
+  }
+  return false;
+}
+
+/// Moves embedding and output layer from the ends to the lowest stage of every rank.
+void split_vocabulary(const RunConfig& config, const Schedule& schedule, std::vector<StageShape>& shapes) {
+  VocabularyShape common;
+  common.split = true;
+  common.two_barriers = schedule.vocab != VocabPasses::one_barrier;
+  common.split_backward = splits_backward(schedule);
+  common.shards = config.vocab_shards();
+  const int first = schedule.rank_of_stage.front();
+  const int last = schedule.rank_of_stage.back();
+  std::vector<bool> carried(static_cast<std::size_t>(schedule.ranks));
+  for (StageShape& shape : shapes) {
+    const int rank = schedule.rank_of_stage[static_cast<std::size_t>(shape.stage)];
+    shape.vocab = config.padded_vocab() / common.shards;
+    shape.shared_output = false;
+    shape.vocabulary = common;
+    shape.vocabulary.carries = !carried[static_cast<std::size_t>(rank)];
+    shape.vocabulary.first_rank = rank == first;
+    shape.vocabulary.last_rank = rank == last;
+    carried[static_cast<std::size_t>(rank)] = true;
+  }
+}
+
+}  // namespace
+
+std::vector<StageShape> stage_shapes(const RunConfig& config, int stages) {
+  std::vector<StageShape> shapes = route_shapes(config, stages);
+  shapes.back().shared_output = config.model.tied_embeddings && stages == 1;
+  return shapes;
+}
+
+std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule) {
+  const int per_route = schedule.stages_per_route();
+  const std::vector<StageShape> route = route_shapes(config, per_route);
+  std::vector<StageShape> shapes;
+  shapes.reserve(static_cast<std::size_t>(schedule.stages));
+  std::vector<bool> has_embedding(static_cast<std::size_t>(schedule.ranks));
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    StageShape shape = route[static_cast<std::size_t>(stage % per_route)];
+    shape.distillation = distillation_shape(config, schedule.joint_teacher);
+    shape.stage = stage;
+    shape.route = stage / per_route;
+    shape.previous_here = !shape.first && !schedule.crosses_ranks(stage, stage - 1);
+    shape.next_here = !shape.last && !schedule.crosses_ranks(stage, stage + 1);
+    if (shape.first) {
+      const int rank = schedule.rank_of_stage[static_cast<std::size_t>(stage)];
+      has_embedding[static_cast<std::size_t>(rank)] = true;
+    }
+    shapes.push_back(shape);
+  }
+  for (StageShape& shape : shapes) {
+    const int rank = schedule.rank_of_stage[static_cast<std::size_t>(shape.stage)];
+    shape.shared_output = shape.last && shape.tied && has_embedding[static_cast<std::size_t>(rank)];
+  }
+  if (config.splits_vocabulary()) split_vocabulary(config, schedule, shapes);
+  return shapes;
+}
+
+std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& schedule) {
+  if (!config.teacher) return {};
+  RunConfig teacher = config;
+  teacher.model = *config.teacher;
+  teacher.zero_stage = 0;
+  teacher.recompute_granularity = Recompute::none;
+  teacher.hidden_dropout = teacher.attention_dropout = 0;
+  teacher.fp8_format = Fp8Format::none;
+  std::vector<StageShape> shapes = stage_shapes(teacher, schedule);
+  for (StageShape& shape : shapes) {
+    shape.distillation = distillation_shape(config, schedule.joint_teacher);
+  }
+  return shapes;
+}
+
+std::int64_t parameters_per_layer(const StageShape& s) {
+  const std::int64_t norms = 2 * s.norm_vectors * s.hidden;
+  const std::int64_t qkv = (s.q + 2 * s.k) * (s.hidden + (s.qkv_bias ? 1 : 0));
+  const std::int64_t projection = s.hidden * s.q + (s.linear_bias ? s.hidden : 0);
+  const std::int64_t fc1 = s.fc1 * (s.hidden + (s.linear_bias ? 1 : 0));
+  const std::int64_t fc2 = s.hidden * s.ffn + (s.linear_bias ? s.hidden : 0);
+  return norms + qkv + projection + fc1 + fc2;
+}
+
+StageParameters parameters_of(const StageShape& s) {
+  StageParameters parameters;
+  parameters.layers = s.layers * parameters_per_layer(s);
+  if (s.holds_embedding()) parameters.embedding = s.vocab * s.hidden;
+  if (s.first) parameters.positions = s.positions * s.hidden;
+  if (s.last) parameters.final_norm = s.norm_vectors * s.hidden;
+  if (s.holds_output()) parameters.output = s.vocab * s.hidden;
+  return parameters;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,121 @@
+// The sizes of one pipeline stage on one tensor rank, in the notation of bench/training/README.md.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/config/run_config.hpp"
+#include "core/schedule/schedule.hpp"
+
+namespace plumbline {
+
+/// What a stage has to do with the other model of a distillation (bench/training/distillation.md). The same
+/// on the student's and on the teacher's stage.
+struct DistillationShape {
+  bool on = false;      // there is a teacher
+  bool joint = false;   // teacher and student travel in one message per hop
+  bool hidden = false;  // the final norm output is kept until the loss instead of the logits
+  bool unfused = false;
+  bool language_model = false;      // its loss is part of the loss
+  std::int64_t teacher_hidden = 0;  // h_T
+  std::int64_t student_hidden = 0;  // h
+  std::int64_t cached_size = 0;     // bytes of one element of kept teacher logits
+};
+
+/// Embedding and output layer cut over all ranks of a model (bench/training/vocabulary.md). The ranks named
+/// here are the stage's own.
+struct VocabularyShape {
+  bool split = false;
+  bool two_barriers = false;    // dX is computed and summed in T; with one barrier in S
+  bool carries = false;         // the lowest stage of its rank: holds the shards, does IF, S, T and IB
+  bool first_rank = false;      // the rank has the first stage
+  bool last_rank = false;       // the rank has the last one
+  bool split_backward = false;  // the first stage has I and W instead of B
+  int shards = 1;               // N: ranks of a model
+};
+
+/// Widths are per tensor rank. Counts are elements unless said otherwise.
+struct StageShape {
+  std::int64_t tokens = 0;        // T = micro_batch_size · seq_length
+  std::int64_t rows = 0;          // R: rows of the residual stream, T or T/t with sequence parallelism
+  std::int64_t batch = 0;         // sequences of a micro-batch
+  std::int64_t seq = 0;           // tokens of a sequence
+  std::int64_t hidden = 0;        // h
+  std::int64_t head_dim = 0;      // d
+  std::int64_t heads = 0;         // query heads of this tensor rank
+  std::int64_t kv_heads = 0;      // key/value heads of this tensor rank, at least one
+  std::int64_t q = 0;             // heads · d
+  std::int64_t k = 0;             // kv_heads · d
+  std::int64_t ffn = 0;           // F
+  std::int64_t fc1 = 0;           // f: 2F for SwiGLU, F for GELU
+  std::int64_t vocab = 0;         // v: padded vocabulary of this tensor rank, or of its shard
+  std::int64_t positions = 0;     // rows of the learned position table, 0 for rotary models
+  std::int64_t layers = 0;        // of this stage
+  std::int64_t norm_rows = 1;     // n: fp32 statistics per token and norm
+  std::int64_t norm_vectors = 1;  // w: weight vectors per norm
+  bool first = false;             // of its route: holds the embedding
+  bool last = false;              // of its route: holds the final norm, the output layer and the loss
+  bool single = false;            // the only stage of its route
+  bool previous_here = false;     // the previous stage of the route is on the same rank
+  bool next_here = false;         // the next stage of the route is on the same rank
+  bool shared_output = false;     // the output layer is the embedding of a first stage on the same rank
+  bool tied = false;
+  bool qkv_bias = false;
+  bool linear_bias = false;
+  bool rotary = true;
+  bool swiglu = true;
+  bool layer_norm = false;
+  bool shared_kv = false;          // fewer key/value heads than tensor ranks
+  bool sequence_parallel = false;  // in effect: t > 1
+  bool unfused_attention = false;
+  bool cuda = false;               // backend cuda, whose attention has a scratch of another size
+  bool hidden_dropout = false;     // p_h > 0: masks are kept (bench/training/dropout.md)
+  bool attention_dropout = false;  // p_a > 0
+  bool loss_in_fp32 = false;       // the loss works on an fp32 copy of 16-bit logits
+  bool fp8 = false;                // linear layers in eight bits (bench/training/fp8.md)
+  bool fp8_tensorwise = false;     // scales belong to tensors, no history is kept
+  int stage = 0;                   // of the schedule, all routes counted
+  int route = 0;
+  int tensor = 1;  // t
+  int data = 1;    // D
+  int zero = 0;    // Z: the ZeRO stage in effect, 0 when D = 1
+  Recompute recompute = Recompute::none;
+  std::int64_t recompute_layers = 1;  // full recomputation: layers of a group
+  std::int64_t fp8_history = 0;       // largest values kept of every slot; 0 without delayed scaling
+  DType type = DType::bf16;           // storage type
+  DType grad_type = DType::fp32;
+  DistillationShape distillation;
+  VocabularyShape vocabulary;
+
+  /// Which parameters lie here, and whether the look-up is a part of F and the output layer of F and B.
+  bool holds_embedding() const { return vocabulary.split ? vocabulary.carries : first; }
+  bool holds_output() const {
+    return vocabulary.split ? vocabulary.carries && !tied : last && !shared_output;
+  }
+  bool embeds() const { return first && !vocabulary.split; }
+  bool scores() const { return last && !vocabulary.split; }
+  std::int64_t e() const { return size_of(type); }
+  std::int64_t g() const { return size_of(grad_type); }
+};
+
+/// Shapes of all stages of the schedule, every route of it, by stage number.
+std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule);
+/// Shapes of the teacher's stages, as evaluated forward only: neither ZeRO nor recomputation, dropout or
+/// eight bits. Empty without one.
+std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& schedule);
+/// Shapes of a model cut into `stages`, each on a rank of its own; the vocabulary is not cut over them.
+std::vector<StageShape> stage_shapes(const RunConfig& config, int stages);
+
+/// Parameters of a stage on one tensor rank, by owner, without the padding of ZeRO.
+struct StageParameters {
+  std::int64_t layers = 0;     // all layers together
+  std::int64_t embedding = 0;  // word embeddings
+  std::int64_t positions = 0;  // learned positions
+  std::int64_t final_norm = 0;
+  std::int64_t output = 0;  // output layer; 0 when it is the embedding itself
+  std::int64_t total() const { return layers + embedding + positions + final_norm + output; }
+};
+std::int64_t parameters_per_layer(const StageShape& shape);
+StageParameters parameters_of(const StageShape& shape);
+
+}  // namespace plumbline

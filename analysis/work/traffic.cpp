@@ -1,0 +1,160 @@
+#include "analysis/work/traffic.hpp"
+
+#include <array>
+
+#include "analysis/work/operator_list.hpp"
+#include "core/schedule/dependency_walk.hpp"
+
+namespace plumbline {
+namespace {
+
+void count(const std::vector<OperatorCall>& calls, Traffic& traffic) {
+  for (const OperatorCall& call : calls) {
+    if (!is_collective(call.kind)) continue;
+    GroupTraffic& group = traffic.of(call.group);
+    const Bytes bytes = call.bytes() * call.count;
+    group.calls += call.count;
+    if (call.kind == CallKind::all_reduce) group.all_reduced += bytes;
+    if (call.kind == CallKind::all_gather) group.all_gathered += bytes;
+    if (call.kind == CallKind::reduce_scatter) group.reduce_scattered += bytes;
+    if (call.kind == CallKind::broadcast) group.broadcast += bytes;
+  }
+}
+
+void add(const GroupTraffic& more, std::int64_t times, GroupTraffic& sum) {
+  sum.calls += more.calls * times;
+  sum.all_reduced += more.all_reduced * times;
+  sum.all_gathered += more.all_gathered * times;
+  sum.reduce_scattered += more.reduce_scattered * times;
+  sum.broadcast += more.broadcast * times;
+}
+
+/// Counts actions first, and prices each kind once.
+class RankCounter {
+ public:
+  RankCounter(const Schedule& schedule, const Layout& layout, const std::vector<StageShape>& shapes,
+              const std::vector<StageShape>& teachers)
+      : schedule_(schedule),
+        layout_(layout),
+        shapes_(shapes),
+        teachers_(teachers),
+        explicit_(has_transfers(schedule)) {}
+
+  /// The collectives of all passes and the messages of one pipeline rank.
+  Traffic passes(int rank) const {
+    using enum ActionType;
+    std::vector<std::array<std::int64_t, kActionTypes>> times(shapes_.size());
+    for (const Action& action : schedule_.actions[static_cast<std::size_t>(rank)]) {
+      ++times[action.stage][static_cast<std::size_t>(action.type)];
+    }
+    Traffic traffic;
+    for (std::size_t stage = 0; stage < shapes_.size(); ++stage) {
+      const StageShape& shape = shapes_[stage];
+      const auto of = [&](ActionType type) { return times[stage][static_cast<std::size_t>(type)]; };
+      for (const ActionType type : {forward, backward, backward_input, backward_weight, teacher_forward,
+                                    vocab_forward, vocab_backward, input_forward, input_backward}) {
+        if (of(type) == 0) continue;
+        Traffic once;
+        count(calls_of(work_of(type == teacher_forward ? teachers_.at(stage) : shape, type)), once);
+        for (std::size_t group = 0; group < once.groups.size(); ++group) {
+          add(once.groups[group], of(type), traffic.groups[group]);
+        }
+      }
+      if (shape.vocabulary.carries) count_vocabulary(shape, of(vocab_forward), of(input_forward), traffic);
+      const std::int64_t gradients = of(backward) + of(backward_input);
+      const bool on_forward = !shape.last && !shape.next_here;
+      const bool on_backward = !shape.first && !shape.previous_here;
+      std::int64_t messages = of(send_forward) + of(send_backward);
+      if (!explicit_) messages = (on_forward ? of(forward) : 0) + (on_backward ? gradients : 0);
+      traffic.messages_sent += messages;
+      std::int64_t teacher_messages = of(send_teacher);
+      if (!explicit_ && !schedule_.joint_teacher && on_forward) teacher_messages = of(teacher_forward);
+      traffic.messages_sent += teacher_messages;
+      const std::int64_t teacher = shape.distillation.teacher_hidden;
+      const std::int64_t width = shape.hidden + (schedule_.joint_teacher ? teacher : 0);
+      traffic.point_to_point_sent.value +=
+          (messages * width + teacher_messages * teacher) * shape.rows * shape.e();
+    }
+    return traffic;
+  }
+
+  void count_vocabulary(const StageShape& shape, std::int64_t scored, std::int64_t embedded,
+                        Traffic& traffic) const {
+    const VocabularyCollectives calls = vocabulary_collectives(shape, layout_);
+    const auto times = [&](OperatorCall call, std::int64_t n) {
+      call.count = n;
+      if (call.ranks > 1 && n > 0) count({call}, traffic);
+    };
+    times(calls.hidden, scored);
+    times(calls.statistics, scored);
+    times(calls.gradient, scored);
+    times(calls.embedding, embedded);
+    times(calls.embedding_gradient, embedded);
+  }
+
+  bool has(int rank, ActionType type) const {
+    for (const Action& action : schedule_.actions[static_cast<std::size_t>(rank)]) {
+      if (action.type == type) return true;
+    }
+    return false;
+  }
+
+ private:
+  const Schedule& schedule_;
+  const Layout& layout_;
+  const std::vector<StageShape>& shapes_;
+  const std::vector<StageShape>& teachers_;
+  bool explicit_;
+};
+
+double share(int members) {
+  return static_cast<double>(members - 1) / members;
+}
+
+}  // namespace
+
+std::vector<Traffic> predict_traffic(const RunConfig& config, const Schedule& schedule) {
+  const std::vector<StageShape> shapes = stage_shapes(config, schedule);
+  const Layout layout = config.layout();
+  const std::vector<StageShape> teachers = teacher_shapes(config, schedule);
+  const RankCounter counter(schedule, layout, shapes, teachers);
+  std::vector<Traffic> ranks(static_cast<std::size_t>(layout.world()));
+  for (int pipeline = 0; pipeline < schedule.ranks; ++pipeline) {
+    const RankStages on_rank = stages_on_rank(config, schedule, shapes, pipeline);
+    Traffic common = counter.passes(pipeline);
+    if (counter.has(pipeline, ActionType::reduce_gradients)) {
+      count(reduce_gradients_calls(on_rank, config), common);
+    }
+    if (counter.has(pipeline, ActionType::reduce_embedding)) count(reduce_embedding_calls(on_rank), common);
+    for (int data = 0; data < layout.data; ++data) {
+      Traffic traffic = common;
+      if (counter.has(pipeline, ActionType::optimizer))
+        count(optimizer_calls(on_rank, config, data), traffic);
+      for (int tensor = 0; tensor < layout.tensor; ++tensor) {
+        ranks[static_cast<std::size_t>(layout.rank_of({tensor, data, pipeline}))] = traffic;
+      }
+    }
+  }
+  return ranks;
+}
+
+double ring_bytes(const GroupTraffic& traffic, int members) {
+  const auto bytes = [](Bytes b) { return static_cast<double>(b.value); };
+  return share(members) * (2 * bytes(traffic.all_reduced) + bytes(traffic.all_gathered) +
+                           bytes(traffic.reduce_scattered)) +
+         bytes(traffic.broadcast);
+}
+
+double data_parallel_ring_elements(int zero_stage, double parameters, int data, int microbatches,
+                                   double gathers) {
+  double passes = 2;
+  if (zero_stage == 2) passes = microbatches + 1;
+  if (zero_stage == 3) passes = (gathers + 1) * microbatches;
+  return passes * parameters * share(data);
+}
+
+double tensor_parallel_ring_elements(bool sequence_parallel, double stream, int tensor) {
+  return (sequence_parallel ? 10 : 8) * stream * share(tensor);
+}
+
+}  // namespace plumbline

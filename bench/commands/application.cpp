@@ -1,0 +1,52 @@
+#include "bench/commands/application.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "bench/commands/help_command.hpp"
+
+namespace plumbline {
+namespace {
+
+struct Command {
+  std::string_view name;
+  void (*add)(CLI::App& app, CommandAction& action);
+};
+constexpr Command kCommands[] = {{"predict", add_predict_command},
+                                 {"run", add_run_command},
+                                 {"matrix", add_matrix_command},
+                                 {"compare", add_compare_command},
+                                 {"oom", add_oom_command},
+                                 {"schedule", add_schedule_command},
+                                 {"simulate", add_simulate_command},
+                                 {"search", add_search_command},
+                                 {"validate", add_validate_command},
+                                 {"calibrate", add_calibrate_command},
+                                 {"doctor", add_doctor_command},
+                                 {"help", add_help_command},
+                                 {"completion", add_completion_commands}};
+
+/// The manual and completion speak of all commands; another one that is named first is the only one needed,
+/// and describing the options of all of them takes longer than a prediction.
+bool needed(const Command& command, std::string_view first_argument) {
+  const auto* const named = std::find_if(std::begin(kCommands), std::end(kCommands),
+                                         [&](const Command& each) { return each.name == first_argument; });
+  const bool alone = named != std::end(kCommands) && named->add != add_help_command;
+  return !alone || named->name == command.name;
+}
+
+}  // namespace
+
+void add_commands(CLI::App& app, CommandAction& action, std::string_view first_argument) {
+  app.description("Predicts and measures what a parallel training configuration of a language model costs");
+  use_manual(app);
+  app.require_subcommand(1);
+  app.set_version_flag("--version", PLUMBLINE_VERSION, "Print the version and exit");
+  app.add_flag("--quiet")->description("No progress on standard error");
+  for (const Command& command : kCommands) {
+    if (needed(command, first_argument)) command.add(app, action);
+  }
+  for (CLI::App* command : app.get_subcommands({})) command->fallthrough();
+}
+
+}  // namespace plumbline

@@ -1,0 +1,54 @@
+// `plumbline calibrate`: measures this machine and writes a hardware profile.
+#include <filesystem>
+#include <memory>
+
+#include "bench/calibrate/calibrate.hpp"
+#include "bench/commands/commands.hpp"
+#include "bench/cuda/calibrate_cuda.hpp"
+#include "bench/evaluate/evaluation.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline {
+
+void add_calibrate_command(CLI::App& app, CommandAction& action) {
+  CLI::App* command =
+      app.add_subcommand("calibrate", "Measure this machine's operators and messages, about a minute");
+  const auto options = std::make_shared<CalibrateOptions>();
+  options->out = default_profile_path();
+  command->add_option("--out", options->out, "Profile to write (default: ~/.cache/plumbline/profile.json)")
+      ->type_name("PROFILE.json");
+  const auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "Print the profile instead of writing it");
+  const auto backend = std::make_shared<std::string>("cpu");
+  command
+      ->add_option(
+          "--backend", *backend,
+          "cpu: operators and messages of this machine. cuda: the memory that a process takes of its "
+          "GPU beside tensors, put into the profile of an accelerator")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  command
+      ->add_option(
+          "--hardware", options->hardware,
+          "With --backend cuda: the accelerator or profile whose other constants are kept (default: by "
+          "the device's name)")
+      ->type_name("NAME");
+  command->add_option("--part", options->part)->group("");  // the ranks that calibration starts
+  command->callback([=, &app, &action] {
+    action = [=, &app] {
+      options->quiet = is_quiet(app);
+      if (*backend == "cuda" && command->count("--out") == 0) options->out = default_cuda_profile_path();
+      if (*json) options->out.clear();
+      const std::filesystem::path folder = std::filesystem::path(options->out).parent_path();
+      std::error_code ignored;  // an unwritable place is reported by calibrate()
+      if (!options->out.empty() && !folder.empty()) std::filesystem::create_directories(folder, ignored);
+      if (*backend == "cuda") return calibrate_cuda(*options);
+      if (!options->hardware.empty()) {
+        throw InputError(
+            "calibrate: --hardware is for --backend cuda; leave it out, this machine is measured");
+      }
+      return calibrate(*options);
+    };
+  });
+}
+
+}  // namespace plumbline

@@ -1,0 +1,99 @@
+// `plumbline compare`: the records of a folder as a table, a page or a file for other programs; or two
+// folders against each other.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <map>
+#include <memory>
+
+#include "bench/commands/commands.hpp"
+#include "bench/record/record_store.hpp"
+#include "bench/report/exports.hpp"
+#include "bench/report/html_report.hpp"
+#include "bench/report/regression.hpp"
+#include "bench/text/progress.hpp"
+#include "bench/text/record_tables.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+struct CompareOptions {
+  std::string folder;
+  std::string other;
+  std::string format = "table";
+  std::string tolerance;
+  bool quiet = false;
+};
+
+std::string table_of(const std::vector<Record>& records) {
+  return fmt::format("{}\n{}\n", to_table(records, style_of_standard_output()), to_line(summarize(records)));
+}
+
+/// The formats of one folder.
+const std::map<std::string, std::string (*)(const std::vector<Record>&)>& formats() {
+  static const std::map<std::string, std::string (*)(const std::vector<Record>&)> table = {
+      {"table", table_of},
+      {"csv", to_csv},
+      {"json", [](const std::vector<Record>& records) { return to_json_array(records) + "\n"; }},
+      {"megatron-bridge", to_megatron_bridge_csv},
+      {"google-benchmark", to_google_benchmark_json}};
+  return table;
+}
+
+int compare(const CompareOptions& options) {
+  std::string text;
+  ExitCode code = ExitCode::done;
+  if (!options.other.empty()) {
+    if (options.format != "table")
+      throw InputError(
+          fmt::format("--format {}: two folders are compared as text only; name one folder", options.format));
+    const double tolerance = options.tolerance.empty() ? 0.05 : parse_tolerance(options.tolerance);
+    const Regression regression =
+        compare_records(load_records(options.folder), load_records(options.other), tolerance);
+    text = to_text(regression, tolerance);
+    if (regression.any_loss()) code = ExitCode::regressed;
+  } else if (!options.tolerance.empty()) {
+    throw InputError("--tolerance: compares two folders, expected BASE and NEW");
+  } else if (options.format == "html") {
+    Progress progress(1, 0, options.quiet ? nullptr : stderr);
+    text = html_report_of(options.folder, [&](int done, int all) { progress.update(done, all, "cells"); });
+  } else {
+    text = formats().at(options.format)(load_records(options.folder));
+  }
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app, CommandAction& action) {
+  CLI::App* command =
+      app.add_subcommand("compare", "Show the results of a matrix, or what has changed between two");
+  const auto options = std::make_shared<CompareOptions>();
+  command->add_option("dir", options->folder, "Folder that `matrix` wrote, or a .jsonl file")
+      ->required()
+      ->type_name("DIR");
+  command->add_option("new", options->other, "A later folder of the same matrix: compare DIR with it")
+      ->type_name("NEW");
+  command
+      ->add_option("--format", options->format,
+                   "A table for the terminal, CSV, JSON, one page with charts and timelines, CSV with "
+                   "Megatron-Bridge's "
+                   "columns, or JSON for Google Benchmark's compare.py")
+      ->check(CLI::IsMember({"table", "csv", "json", "html", "megatron-bridge", "google-benchmark"}));
+  command->add_flag_callback(
+      "--json", [options] { options->format = "json"; }, "The same as --format json");
+  command
+      ->add_option("--tolerance", options->tolerance,
+                   "How much a step or a peak may grow before it counts as a loss, default 5%")
+      ->type_name("PERCENT");
+  command->callback([options, &app, &action] {
+    action = [options, &app] {
+      options->quiet = is_quiet(app);
+      return compare(*options);
+    };
+  });
+}
+
+}  // namespace plumbline

@@ -1,0 +1,126 @@
+// `plumbline oom`: which cells of a matrix fit their memory budget, predicted and measured, beside what was
+// published.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "bench/commands/commands.hpp"
+#include "bench/commands/config_options.hpp"
+#include "bench/evaluate/evaluation.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "bench/matrix/matrix_cells.hpp"
+#include "bench/matrix/oom_table.hpp"
+#include "core/base/error.hpp"
+#include "core/config/config_keys.hpp"
+
+namespace plumbline {
+namespace {
+
+struct OomCommand {
+  ConfigOptions config;
+  std::string out;
+  bool predict_only = false;
+  bool retry = false;
+  bool json = false;
+  bool quiet = false;
+};
+
+/// What `fits` compares with: the configured budget, or else the device's memory.
+Bytes budget_of(const RunConfig& config) {
+  if (config.memory_budget.value > 0) return config.memory_budget;
+  std::string note;
+  return hardware_of(config, note).memory;
+}
+
+HypothesisRow test_hypothesis(const OomCommand& command, const OomMatrix& matrix,
+                              const Hypothesis& hypothesis) {
+  HypothesisRow row;
+  row.name = hypothesis.name;
+  Overrides overrides = hypothesis.settings;
+  for (const auto& setting : command.config.overrides()) overrides.push_back(setting);
+  for (const MatrixCell& cell : load_matrix(command.config.file, overrides)) {
+    const std::optional<Status> published = matrix.published_of(cell);
+    if (!published || !cell.invalid.empty()) continue;
+    const MemoryPrediction memory = predict_memory(cell.config, schedule_for(cell.config));
+    count_cell(row, *published, memory.peak, budget_of(cell.config));
+  }
+  return row;
+}
+
+/// Predicted peaks of cells of the matrix under other settings.
+PeakOf peaks_of(const OomCommand& command) {
+  return [&command](const auto& values, const Overrides& settings) {
+    Overrides overrides = settings;
+    for (const auto& setting : command.config.overrides()) overrides.push_back(setting);
+    for (const MatrixCell& cell : load_matrix(command.config.file, overrides)) {
+      if (cell.values != values) continue;
+      if (!cell.invalid.empty()) throw InputError(fmt::format("assumptions: {}", cell.invalid));
+      return predict_memory(cell.config, schedule_for(cell.config)).peak;
+    }
+    throw InputError("assumptions: without: found a key that the matrix varies, expected others");
+  };
+}
+
+/// The device of the matrix file, unless the command line asks for another budget.
+void check_device(OomMatrix& matrix, const std::vector<MatrixCell>& cells, const Overrides& overrides) {
+  for (const auto& [key, value] : overrides) {
+    if (get_config_key(key, key).name == "memory_budget") matrix.device.reset();
+  }
+  for (const MatrixCell& cell : cells) {
+    if (matrix.device && cell.invalid.empty()) check_device(*matrix.device, budget_of(cell.config));
+  }
+}
+
+const Record* find_record(const std::vector<Record>& records, const std::string& id) {
+  for (const Record& record : records) {
+    if (record.id == id) return &record;
+  }
+  return nullptr;
+}
+
+int run_command(const OomCommand& command) {
+  OomMatrix matrix = load_oom_matrix(command.config.file);
+  const std::vector<MatrixCell> cells = load_matrix(command.config.file, command.config.overrides());
+  check_device(matrix, cells, command.config.overrides());
+  const auto [records, stopped] = run_cells(cells, {results_folder(command.out, command.config.file),
+                                                    command.predict_only, command.retry, command.quiet});
+  OomTable table;
+  table.source = matrix.source;
+  bool failed = stopped;
+  for (const MatrixCell& cell : cells) {
+    const Record* record = find_record(records, cell.id);
+    if (record == nullptr) continue;  // not reached
+    const Bytes budget = cell.invalid.empty() ? budget_of(cell.config) : Bytes{};
+    table.rows.push_back(row_of(cell, *record, budget, matrix.published_of(cell), command.predict_only));
+    failed = failed || record->status == Status::failed || record->status == Status::timeout;
+  }
+  for (const Hypothesis& hypothesis : matrix.hypotheses) {
+    table.hypotheses.push_back(test_hypothesis(command, matrix, hypothesis));
+  }
+  table.edge = find_knife_edge(table.rows, records, matrix, peaks_of(command));
+  fmt::print("{}\n", command.json ? to_json(table) : to_text(table));
+  return static_cast<int>(failed ? ExitCode::rank_failed : ExitCode::done);
+}
+
+}  // namespace
+
+void add_oom_command(CLI::App& app, CommandAction& action) {
+  CLI::App* command = app.add_subcommand(
+      "oom",
+      "Which cells of a matrix fit their memory, predicted, measured and published; resumes by default");
+  const auto options = std::make_shared<OomCommand>();
+  add_config_options(*command, options->config, "MATRIX.yaml");
+  command->add_option("--out", options->out, "Folder of the results (default: MATRIX-results)")
+      ->type_name("DIR");
+  command->add_flag("--predict-only", options->predict_only, "Measure nothing");
+  command->add_flag("--retry", options->retry, "Run cells again that failed or timed out");
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([=, &app, &action] {
+    action = [=, &app] {
+      options->quiet = is_quiet(app);
+      return run_command(*options);
+    };
+  });
+}
+
+}  // namespace plumbline

@@ -1,0 +1,115 @@
+// `plumbline predict`: memory and time of one configuration from the analytical model and a simulation.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "analysis/predict/vocabulary_advice.hpp"
+#include "bench/commands/commands.hpp"
+#include "bench/commands/config_options.hpp"
+#include "bench/evaluate/evaluation.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "bench/evaluate/record_parts.hpp"
+#include "bench/evaluate/what_would_fit.hpp"
+#include "bench/views/predict_formulas.hpp"
+#include "bench/views/sensitivity_report.hpp"
+#include "bench/views/side_by_side.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+/// Where the predicted time of each stage comes from, one micro-batch (or the step's end), longest first.
+void explain(const Prediction& prediction) {
+  std::vector<CostLine> lines = prediction.lines;
+  std::stable_sort(lines.begin(), lines.end(), [](const CostLine& a, const CostLine& b) {
+    return a.stage != b.stage ? a.stage < b.stage : a.seconds > b.seconds;
+  });
+  fmt::print("\n{:<6} {:<9} {:<32} {:>6} {:>12} {:>12}\n", "stage", "phase", "operator", "calls", "us in all",
+             "GFLOP/s");
+  for (const CostLine& line : lines) {
+    const double rate = line.seconds.value > 0 ? line.flops.value / line.seconds.value / 1e9 : 0;
+    fmt::print("{:<6} {:<9} {:<32} {:>6} {:>12.1f} {:>12}\n", line.stage, line.phase, line.label, line.count,
+               line.seconds.value * 1e6, rate > 0 ? fmt::format("{:.1f}", rate) : "-");
+  }
+}
+
+struct PredictOptions {
+  ConfigOptions config;
+  std::string parameters;  // a number of parameters in place of a configuration
+  bool json = false;
+  bool explain = false;
+  bool what_limits = false;
+};
+
+int predict_one(const PredictOptions& options) {
+  const RunConfig config = options.config.load();
+  Record record = start_record("predict", config, Asked::prediction);
+  if (record.status != Status::ok) throw InputError(record.reason);
+  std::string note;
+  const Schedule schedule = schedule_for(config);
+  const HardwareProfile hardware = hardware_of(config, note);
+  const Prediction prediction = predict(config, schedule, hardware);
+  record.prediction = report_of(prediction, config, schedule);
+  // A question about an accelerator, whatever backend would run it here.
+  if (prediction.device) record.prediction->device_memory = report_of(*prediction.device);
+  if (!note.empty()) fmt::print(stderr, "note: {}\n", note);
+  const FormulaReport formulas = compare_with_formulas(config, schedule, prediction.memory);
+  if (options.json) {
+    OrderedJson json = to_json(record);
+    json["formulas"] = to_json(formulas);
+    if (options.what_limits) json["what_limits"] = OrderedJson::parse(what_limits_json(config));
+    fmt::print("{}\n", json.dump(2));
+  } else {
+    fmt::print("{}", side_by_side(record));
+    fmt::print("{}", vocabulary_report(config, schedule, prediction, hardware, schedule_for));
+    if (options.explain) {
+      explain(prediction);
+      fmt::print("{}", to_text(formulas));
+      fmt::print("\n{}\n", explain_throughput(config, prediction.throughput, schedule.stages_per_route()));
+    }
+    if (options.what_limits) fmt::print("\n{}", what_limits_text(config));
+  }
+  if (!prediction.fits) {
+    fmt::print(stderr, "plumbline: {}\n", what_would_fit(config, prediction.memory, prediction.budget));
+  }
+  return static_cast<int>(prediction.fits ? ExitCode::done : ExitCode::does_not_fit);
+}
+
+int predict_command(const PredictOptions& options) {
+  if (options.parameters.empty() == options.config.file.empty()) {
+    throw InputError(
+        "predict: expected either a CONFIG.yaml or --parameters N, for example --parameters 7.5e9 --dp 64");
+  }
+  if (options.parameters.empty()) return predict_one(options);
+  fmt::print("{}", print_model_states(options.parameters, options.config.overrides(), options.json));
+  return static_cast<int>(ExitCode::done);
+}
+
+}  // namespace
+
+void add_predict_command(CLI::App& app, CommandAction& action) {
+  CLI::App* command = app.add_subcommand("predict", "Predict memory and time of one configuration");
+  const auto options = std::make_shared<PredictOptions>();
+  add_config_options(*command, options->config);
+  command->get_option("config")->required(false);
+  command
+      ->add_option("--parameters", options->parameters,
+                   "Without CONFIG: model states of so many parameters under every ZeRO stage; takes --dp, "
+                   "--precision, --grad-dtype and --optimizer")
+      ->type_name("N");
+  command->add_flag("--json", options->json, "Print the record as JSON, with the literature's formulas");
+  command->add_flag("--explain", options->explain,
+                    "Also print the predicted time of every operator and the literature's memory formulas");
+  command->add_flag(
+      "--what-limits", options->what_limits,
+      "Also print what the step time depends on: every hardware constant, every single change of "
+      "the configuration (on the accelerators that `validate` knows)");
+  command->footer([] {
+    return fmt::format("Accelerators for --hardware: {}", fmt::join(hardware_preset_names(), ", "));
+  });
+  command->callback([=, &action] { action = [=] { return predict_command(*options); }; });
+}
+
+}  // namespace plumbline

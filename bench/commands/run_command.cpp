@@ -1,0 +1,175 @@
+// `plumbline run`: measures one configuration on ranks of its own and sets it beside the prediction.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "bench/commands/commands.hpp"
+#include "bench/commands/config_options.hpp"
+#include "bench/evaluate/budget_check.hpp"
+#include "bench/evaluate/evaluation.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "bench/evaluate/record_parts.hpp"
+#include "bench/launch/launch.hpp"
+#include "bench/rank/cell_timelines.hpp"
+#include "bench/report/terminal_timeline.hpp"
+#include "bench/report/timelines.hpp"
+#include "bench/text/progress.hpp"
+#include "bench/text/record_tables.hpp"
+#include "bench/views/side_by_side.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+ExitCode exit_code_of(Status status) {
+  switch (status) {
+    case Status::ok:
+      return ExitCode::done;
+    case Status::oom:
+      return ExitCode::does_not_fit;
+    case Status::invalid:
+    case Status::unsupported:
+      return ExitCode::bad_input;
+    case Status::failed:
+      return ExitCode::rank_failed;
+    case Status::timeout:
+      return ExitCode::timed_out;
+  }
+  return ExitCode::rank_failed;
+}
+
+/// A folder for the files of one run, gone at the end.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "plumbline-run-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) {
+      throw InputError(
+          fmt::format("cannot make a temporary folder like {}; set TMPDIR to a writable one", pattern));
+    }
+    path_ = pattern;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+struct RunCommand {
+  ConfigOptions config;
+  RunFiles files;
+  bool json = false;
+  bool timeline = false;
+};
+
+/// What the ranks say: "step 2 of 5" moves the progress on, everything else is shown.
+class Listener {
+ public:
+  explicit Listener(bool quiet) : quiet_(quiet), progress_(1, 0, quiet ? nullptr : stderr) {}
+  void hear(const OutputLine& line) {
+    if (line.rank < 0 || !line.error_stream) return;
+    int step = 0;
+    int steps = 0;
+    if (std::sscanf(line.text.c_str(), "step %d of %d", &step, &steps) == 2) {
+      progress_.update(step, steps, "steps");
+    } else if (quiet_) {
+      fmt::print(stderr, "{}\n", line.text);
+    } else {
+      progress_.say(line.text);
+    }
+  }
+
+ private:
+  bool quiet_;
+  Progress progress_;
+};
+
+/// The predicted and the measured timeline, one below the other.
+std::string timeline_text(const Schedule& schedule, const CellTimelines& timelines) {
+  std::vector<NamedTrace> traces;
+  if (timelines.predicted) traces.push_back({"predicted", timelines.predicted->trace, nullptr});
+  if (timelines.measured) traces.push_back({"measured", timelines.measured->trace, nullptr});
+  const TableStyle style = style_of_standard_output();
+  return terminal_timeline(schedule, traces, {style.width, style.color, false});
+}
+
+int launch_and_compare(const RunCommand& command, bool quiet) {
+  const RunConfig config = command.config.load();
+  Record record = start_record("run", config, Asked::measurement);
+  if (record.status != Status::ok || !has_device(config, record)) throw InputError(record.reason);
+  std::string note;
+  const Schedule schedule = schedule_for(config);
+  check_budget(config, schedule);
+  record.prediction = report_of(predict(config, schedule, hardware_of(config, note)), config, schedule);
+  if (!note.empty()) fmt::print(stderr, "note: {}\n", note);
+
+  const ScratchFolder scratch;
+  RunFiles files = command.files;
+  if (command.timeline) files.timelines = scratch.path() + "/timelines/run.json";
+  CellProgram program;
+  for (const auto& [option, file] :
+       {std::pair("--trace", files.trace), std::pair("--timelines", files.timelines)}) {
+    if (!file.empty()) {
+      program.command.insert(program.command.end(), {option, std::filesystem::absolute(file).string()});
+    }
+  }
+  {
+    Listener listener(quiet);
+    const auto hear = [&](const OutputLine& line) { listener.hear(line); };
+    measure_cell(config, program, {.folder = scratch.path(), .name = "run", .go_on = {}, .on_line = hear},
+                 record);
+  }
+  if (record.status == Status::invalid) throw InputError(record.reason);
+  fmt::print("{}", command.json ? to_json(record).dump(2) + "\n" : side_by_side(record));
+  if (command.timeline && record.status == Status::ok) {
+    const auto timelines = load_timelines(scratch.path(), "run");
+    fmt::print("\n{}", timelines ? timeline_text(schedule, *timelines)
+                                 : fmt::format("no timeline: {} actions are more than the {} that are kept; "
+                                               "--trace writes them all\n",
+                                               count_actions(schedule), kMostTimelineActions));
+  }
+  return static_cast<int>(exit_code_of(record.status));
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, CommandAction& action) {
+  CLI::App* command = app.add_subcommand(
+      "run", "Measure one configuration and compare with its prediction; starts mpirun itself");
+  const auto options = std::make_shared<RunCommand>();
+  add_config_options(*command, options->config);
+  auto* json = command->add_flag("--json", options->json, "Print the record as JSON");
+  command->add_flag("--timeline", options->timeline, "Also draw the timelines, predicted above measured")
+      ->excludes(json);
+  command
+      ->add_option("--trace", options->files.trace,
+                   "Write both timelines and the memory for ui.perfetto.dev: Perfetto's protobuf when FILE "
+                   "ends in .pftrace, Chrome's JSON otherwise")
+      ->type_name("FILE");
+  // What `matrix` asks its ranks for.
+  command->add_option("--timelines", options->files.timelines)->group("");
+  command->callback([=, &app, &action] {
+    action = [=, &app] {
+      if (already_launched_by() == nullptr) return launch_and_compare(*options, is_quiet(app));
+      if (options->timeline) {
+        throw InputError(
+            "--timeline: this process is a rank already; start `plumbline run` without mpirun, or use "
+            "--trace");
+      }
+      int argc = 0;
+      char** argv = nullptr;
+      return run_as_rank(options->config.load(), options->files, argc, argv);
+    };
+  });
+}
+
+}  // namespace plumbline

@@ -1,0 +1,35 @@
+// Where the commands `schedule` and `simulate` get their schedule from: a name with sizes, or a file.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "analysis/simulate/costs.hpp"
+#include "core/schedule/schedule.hpp"
+
+namespace plumbline {
+
+struct ScheduleSource {
+  std::string name_or_file;
+  int pp = 1;
+  int microbatches = 1;
+  int chunks = 0;
+  int group = 0;
+  double memory_limit = 0;  // zb-auto
+  bool transfers = false;
+
+  /// --pp, --microbatches, --chunks, --group, --memory-limit, --transfers
+  void add_options(CLI::App& command);
+  /// Throws InputError.
+  Schedule load() const;
+  /// The same schedule by another name, and for schedules that are made for given times, those times.
+  Schedule load(const std::string& name, const Costs* costs) const;
+};
+
+/// One unit of time for F, I and W of a rank each, two for B; stages take their share. Transfers are free.
+Costs unit_costs(const Schedule& schedule);
+
+/// Ends in .csv or .json.
+bool is_schedule_file(const std::string& name);
+
+}  // namespace plumbline

@@ -1,0 +1,94 @@
+// `plumbline validate`: what the cluster model predicts for runs that others measured and published.
+#include <fmt/format.h>
+
+#include <fstream>
+#include <memory>
+
+#include "analysis/published/leave_one_out.hpp"
+#include "analysis/published/published.hpp"
+#include "bench/commands/commands.hpp"
+#include "bench/evaluate/cluster_schedule.hpp"
+#include "bench/text/progress.hpp"
+#include "bench/views/validate_report.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+struct ValidateOptions {
+  std::string folder;
+  std::string plot;
+  std::string only;
+  bool json = false;
+  bool rows = false;
+  bool leave_one_out = false;
+  bool quiet = false;
+};
+
+int validate(const ValidateOptions& options) {
+  const std::vector<cluster::PublishedTable> tables =
+      options.folder.empty() ? cluster::built_in_tables() : cluster::read_tables(options.folder);
+  if (options.leave_one_out) {
+    std::vector<cluster::LeftOut> left;
+    {
+      Progress progress(1, 0, options.quiet ? nullptr : stderr);
+      left = cluster::leave_one_out(
+          tables, cluster::built_in_profiles(), make_cluster_schedule,
+          [&](int done, int all) { progress.update(done, all, "choices of constants"); });
+    }
+    fmt::print("{}", leave_one_out_text(left));
+    return static_cast<int>(ExitCode::done);
+  }
+  std::vector<cluster::ComparedTable> compared;
+  std::string names;
+  Progress progress(1, 0, options.quiet ? nullptr : stderr);
+  int done = 0;
+  for (const cluster::PublishedTable& table : tables) {
+    names += (names.empty() ? "" : ", ") + table.name;
+    progress.update(done++, static_cast<int>(tables.size()), "tables");
+    if (!options.only.empty() && table.name != options.only) continue;
+    compared.push_back(cluster::compare_table(table, cluster::built_in_profiles(), make_cluster_schedule));
+  }
+  if (compared.empty()) {
+    throw InputError(fmt::format("validate: no table is named {}; there are: {}", options.only, names));
+  }
+  if (!options.plot.empty()) {
+    std::ofstream file(options.plot, std::ios::binary);
+    file << validation_svg(compared);
+    file.close();
+    if (!file) {
+      throw InputError(
+          fmt::format("{}: cannot be written, expected a path in a folder that exists", options.plot));
+    }
+  }
+  fmt::print("{}", options.json ? validation_json(compared) : validation_text(compared, options.rows));
+  bool refused = false;
+  for (const cluster::ComparedTable& table : compared) {
+    for (const std::string& reason : table.refused) fmt::print(stderr, "plumbline: {}\n", reason);
+    refused = refused || !table.refused.empty();
+  }
+  return static_cast<int>(refused ? ExitCode::bad_input : ExitCode::done);
+}
+
+}  // namespace
+
+void add_validate_command(CLI::App& app, CommandAction& action) {
+  CLI::App* command = app.add_subcommand("validate", "Compare predictions with published measurements");
+  const auto options = std::make_shared<ValidateOptions>();
+  command->add_option("--tables", options->folder, "Folder of .csv tables instead of the built-in ones")
+      ->type_name("DIR");
+  command->add_option("--table", options->only, "Only the table of this name")->type_name("NAME");
+  command->add_option("--plot", options->plot, "Also write the errors as a picture")->type_name("FILE.svg");
+  command->add_flag("--json", options->json, "Print tables and rows as JSON");
+  command->add_flag("--leave-one-out", options->leave_one_out,
+                    "Choose constants on all tables but one, and show the error of that one");
+  command->add_flag("--rows", options->rows, "Print every row, not only the tables' figures");
+  command->callback([=, &app, &action] {
+    action = [=, &app] {
+      options->quiet = is_quiet(app);
+      return validate(*options);
+    };
+  });
+}
+
+}  // namespace plumbline

@@ -1,0 +1,71 @@
+#include "bench/cuda/calibrate_cuda.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "bench/cuda/cuda_backend.hpp"
+#include "bench/launch/launch.hpp"
+#include "bench/machine/accelerator_name.hpp"
+#include "bench/machine/cuda_facts.hpp"
+#include "core/backends/mpi/session.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+int run_rank(const CalibrateOptions& options) {
+  become_cuda_program();
+  int argc = 0;
+  char** argv = nullptr;
+  const MpiSession session(argc, argv);
+  return session.guard([&] {
+    HardwareProfile profile = load_hardware(options.hardware);
+    profile.overhead = measure_device_overhead(session.rank());
+    if (session.rank() == 0) write_profile(profile, options.out);
+    return 0;
+  });
+}
+
+}  // namespace
+
+int calibrate_cuda(const CalibrateOptions& options) {
+  if (options.part == "device") return run_rank(options);
+  const CudaFacts& facts = cuda_facts();
+  if (const auto reason = why_no_cuda(facts)) throw InputError(*reason);
+  const CudaDevice& device = facts.devices.front();
+  const std::string hardware =
+      options.hardware.empty() ? accelerator_of(device.name, device.memory) : options.hardware;
+  if (hardware.empty()) {
+    throw InputError(
+        fmt::format("calibrate: found the device {}, which no accelerator is known for; give --hardware one "
+                    "of {}, or a profile",
+                    device.name, fmt::join(hardware_preset_names(), ", ")));
+  }
+  HardwareProfile profile = load_hardware(hardware);
+
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / fmt::format("plumbline-calibrate-{}.json", getpid());
+  LaunchSpec spec;
+  spec.program = self_path();
+  spec.arguments = {"calibrate", "--backend",   "cuda",       "--part", "device",
+                    "--out",     file.string(), "--hardware", hardware};
+  spec.ranks = 2;
+  spec.timeout = {300};
+  if (!options.quiet) fmt::print(stderr, "[calibrate] device memory, 2 ranks on {}\n", device.name);
+  const LaunchResult result = launch(spec);
+  std::error_code ignored;
+  if (!result.ok()) {
+    std::filesystem::remove(file, ignored);
+    throw Error(fmt::format("calibrate: device memory on 2 ranks: {}", result.reason()));
+  }
+  profile.overhead = load_hardware(file.string()).overhead;
+  std::filesystem::remove(file, ignored);
+  profile.name = profile.name + ", memory calibrated";
+  profile.machine = facts.devices.size() > 1 ? device.name : device.name + ", shared-gpu: 2 ranks on 1 GPU";
+  write_profile(profile, options.out);
+  return 0;
+}
+
+}  // namespace plumbline

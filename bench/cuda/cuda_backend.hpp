@@ -1,0 +1,33 @@
+// Backend cuda, which lives in a program of its own, `plumbline-cuda` beside `plumbline`: CUDA's libraries
+// are hundreds of megabytes that no other backend's processes should load, and they may be missing.
+#pragma once
+
+#include "bench/evaluate/evaluation.hpp"
+#include "bench/record/record_device.hpp"
+#include "bench/training/trainer/trainer.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+
+namespace plumbline {
+
+/// In `plumbline`: replaces this process by plumbline-cuda with the same command line; throws InputError when
+/// it is not there. In plumbline-cuda: returns.
+void become_cuda_program();
+
+struct CudaRun {
+  training::TrainingResult training;
+  DeviceMemoryReport device_memory;  // every rank's, the same on all of them
+};
+
+/// Trains on this rank's GPU; ranks of one host take its devices in turn, and share them where there are more
+/// ranks than devices. Where a trace is asked for, CUPTI records the last step's kernels, which go, tied to
+/// their actions and on one clock, beside the trace as FILE.kernels.json. To be called after MPI has been
+/// initialised and before any CUDA call. Throws InputError when there is no device. Collective.
+CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const RunFiles& files,
+                      MpiCommunicator& control, const training::StepProgress& progress);
+
+/// What this process takes of its device beside tensors; every rank's own figures, communicators shared out
+/// evenly. Collective over MPI_COMM_WORLD, with two ranks or more; before any CUDA call. Throws InputError
+/// without a device, Error where the context's size cannot be had.
+DeviceOverhead measure_device_overhead(int world_rank);
+
+}  // namespace plumbline

@@ -1,0 +1,117 @@
+// One rank on its GPU: how NCCL is set up, and who looks on.
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+#include "bench/cuda/cuda_backend.hpp"
+#include "bench/cuda/cuda_device.hpp"
+#include "bench/cuda/cuda_trace.hpp"
+#include "bench/cuda/device_memory_watch.hpp"
+#include "bench/training/trainer/host_values.hpp"
+#include "core/backends/nccl/channels.hpp"
+#include "core/backends/nccl/nccl_communicator.hpp"
+#include "core/base/error.hpp"
+#include "core/profile/device_timeline.hpp"
+#include "core/profile/nvtx_actions.hpp"
+#include "kernels/cuda/cuda_operators.hpp"
+
+namespace plumbline {
+namespace {
+
+/// Seconds without any communication ending while some is under way, after which a rank says for whom it
+/// waits and ends. The runner's own timeout is for everything else.
+constexpr const char* kTimeoutVariable = "PLUMBLINE_NCCL_TIMEOUT";
+
+WatchdogOptions watchdog_options() {
+  WatchdogOptions options;
+  const char* text = std::getenv(kTimeoutVariable);
+  if (text == nullptr) return options;
+  char* end = nullptr;
+  options.timeout = {std::strtod(text, &end)};
+  if (end == text || *end != '\0' || !(options.timeout.value > 0)) {
+    throw InputError(fmt::format("{}: found \"{}\", expected seconds", kTimeoutVariable, text));
+  }
+  return options;
+}
+
+/// "first": matrix products take cuBLASLt's first choice, and a run gives the same bits as the one before;
+/// otherwise what is fastest here.
+constexpr const char* kGemmVariable = "PLUMBLINE_GEMM_CHOICE";
+
+GemmChoice gemm_choice() {
+  const char* text = std::getenv(kGemmVariable);
+  if (text == nullptr || std::string_view(text) == "timed") return GemmChoice::timed;
+  if (std::string_view(text) == "first") return GemmChoice::first;
+  throw InputError(fmt::format("{}: found \"{}\", expected first or timed", kGemmVariable, text));
+}
+
+/// Hardware queues of a process. Every message channel has a stream; streams that share a queue wait for one
+/// another, and a schedule that is right may then hang.
+void use_a_queue_per_stream() {
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+}
+
+/// Tells the watchdog which action its operations belong to.
+class ActionNote final : public StepObserver {
+ public:
+  explicit ActionNote(Watchdog& watchdog) : watchdog_(watchdog) {}
+  void action_begins(const Action& action, Bytes /*message*/) override { watchdog_.begin_action(action); }
+  void action_ends(const Action& /*action*/) override { watchdog_.end_action(); }
+
+ private:
+  Watchdog& watchdog_;
+};
+
+DeviceMemoryReport device_report(const DeviceMemoryWatch& watch, const training::TrainingResult& result,
+                                 MpiCommunicator& control) {
+  const auto readings = training::from_every_rank(control, watch.readings());
+  std::vector<Bytes> allocated;
+  for (const training::RankMemory& rank : result.memory) allocated.push_back(rank.at_peak.total());
+  return {"measured with " + watch.source(), watch.readings().device, account_device(readings, allocated)};
+}
+
+}  // namespace
+
+void become_cuda_program() {}
+
+CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const RunFiles& files,
+                      MpiCommunicator& control, const training::StepProgress& progress) {
+  use_a_queue_per_stream();
+  std::optional<CudaTrace> trace;
+  if (!files.trace.empty()) trace.emplace(control);
+  const DevicePlace place(control.rank());
+  DeviceMemoryWatch memory_watch(place);
+  const auto operators = memory_watch.open(gemm_choice());
+  NcclOptions options;
+  options.compute = static_cast<cudaStream_t>(cuda_stream(*operators));
+  options.channels = channels_of(schedule);
+  options.watchdog = watchdog_options();
+  std::optional<NcclCommunicator> made;
+  memory_watch.connect([&] { made.emplace(config.layout(), control, options); });
+  NcclCommunicator& communicator = *made;
+
+  const int pipeline_rank = config.layout().coordinates(control.rank()).pipeline;
+  NvtxActions ranges(schedule, pipeline_rank);
+  ActionNote note(communicator.watchdog());
+  DeviceTimeline timeline(
+      options.compute, [&] { return communicator.now(); }, [&] { return communicator.take_tensor_time(); });
+  StepObservers observers;
+  observers.add(&memory_watch);  // outermost: reads when the others are done
+  observers.add(&note);
+  if (trace) observers.add(&*trace);
+  observers.add(&ranges);
+  observers.add(&timeline);  // innermost: its times are in the events before the trace keeps them
+  std::unique_ptr<MemorySource> memory = device_memory(*operators);
+  memory_watch.tensors(*memory);
+  CudaRun run;
+  run.training = training::train(config, schedule, *operators, communicator, control, std::move(memory),
+                                 progress, &observers);
+  run.device_memory = device_report(memory_watch, run.training, control);
+  if (trace) trace->write(schedule, files.trace + ".kernels.json", timeline.error());
+  return run;
+}
+
+}  // namespace plumbline

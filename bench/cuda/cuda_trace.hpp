@@ -1,0 +1,43 @@
+// The last step of a CUDA run, kernel by kernel: kept on every rank, merged on the first.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/profile/cupti_collector.hpp"
+#include "core/profile/merged_timeline.hpp"
+#include "core/run/step_observer.hpp"
+
+namespace plumbline {
+
+/// Keeps each step's events and activities until the next.
+class CudaTrace final : public StepObserver {
+ public:
+  /// Must be made before the first CUDA call. Where CUPTI does not record, says why on stderr of world rank
+  /// 0, and the trace has actions without kernels. Collective over `control`'s world.
+  explicit CudaTrace(MpiCommunicator& control);
+
+  void step_begins(int index) override;
+  void action_begins(const Action& action, Bytes message) override;
+  void action_ends(const Action& action) override;
+  /// Must come after the observer that puts the device's times in.
+  void step_ends(Seconds origin, std::vector<Event>& events, Seconds& tensor_communication) override;
+
+  /// Writes the last step of every pipeline rank (tensor and data coordinate 0) as Chrome trace events, on
+  /// world rank 0. `device_error` bounds the error of this rank's device times against its host's clock.
+  /// Throws Error when the ranks' times cannot be put on one clock, or records were lost. Collective.
+  void write(const Schedule& schedule, const std::string& path, Seconds device_error);
+
+ private:
+  ClockReading read_clock() const;
+
+  MpiCommunicator& control_;
+  std::unique_ptr<CuptiCollector> collector_;
+  ClockReading first_;
+  Seconds origin_;
+  std::vector<Event> events_;
+};
+
+}  // namespace plumbline

@@ -1,0 +1,48 @@
+// Reads a rank's GPU at the moments that device_readings.hpp names.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/cuda/cuda_device.hpp"
+#include "bench/cuda/device_meter.hpp"
+#include "bench/cuda/device_readings.hpp"
+#include "core/run/step_observer.hpp"
+#include "kernels/cuda/cuda_operators.hpp"
+
+namespace plumbline {
+
+/// Used in this order: opens the device, connects, watches the steps. Kernels are loaded at their first
+/// launch (lazy loading, CUDA's default since 12.2): what the steps run has been loaded when the last of them
+/// is read, so nothing has to be forced, and what they do not run takes nothing.
+class DeviceMemoryWatch final : public StepObserver {
+ public:
+  explicit DeviceMemoryWatch(const DevicePlace& place) : place_(place), meter_(place.device()) {}
+
+  /// Makes the context, then the operators, in turns with the ranks of the same device. Collective over the
+  /// host.
+  std::unique_ptr<Operators> open(GemmChoice gemm_choice = GemmChoice::timed);
+  /// `connect` makes the communicators and uses each. Collective over the host.
+  void connect(const std::function<void()>& connect);
+  /// The pool of the tensors, which is asked as long as steps are taken.
+  void tensors(const MemorySource& memory) { tensors_ = &memory; }
+  /// Each step's scratch counts by itself: products that are timed in the first leave copies beside C.
+  void step_begins(int index) override;
+  /// Reads again: the last step stays.
+  void step_ends(Seconds origin, std::vector<Event>& events, Seconds& tensor_communication) override;
+
+  /// The device now.
+  DeviceReading read() const;
+  const DeviceReadings& readings() const { return readings_; }
+  std::string source() const { return meter_.source(); }
+
+ private:
+  const DevicePlace& place_;
+  DeviceMeter meter_;
+  const MemorySource* tensors_ = nullptr;
+  DeviceReadings readings_;
+};
+
+}  // namespace plumbline

@@ -1,0 +1,42 @@
+// How much of a GPU's memory is in use, by all processes together.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "core/base/units.hpp"
+
+namespace plumbline {
+
+/// Asks NVML where the driver's library is there, for it answers before this process has a CUDA context;
+/// cudaMemGetInfo otherwise, which makes a context to answer, so that the context's own size stays unknown.
+/// Both count what the driver has handed out, to the byte of its pages.
+class DeviceMeter {
+ public:
+  /// Creates no context.
+  explicit DeviceMeter(int device);
+  ~DeviceMeter();
+  DeviceMeter(const DeviceMeter&) = delete;
+  DeviceMeter& operator=(const DeviceMeter&) = delete;
+
+  /// Without touching CUDA; nothing where only CUDA can tell.
+  std::optional<Bytes> used_before_context() const;
+  /// To be called once this process has a context: leaves NVML alone where it speaks of another device than
+  /// CUDA does, as it does of the whole card when CUDA sees a slice of it (MIG).
+  void context_exists();
+  /// Throws Error when nobody can tell.
+  Bytes used() const;
+  /// Memory of the device, as CUDA says.
+  Bytes total() const;
+  /// "NVML", "cudaMemGetInfo".
+  std::string source() const;
+
+ private:
+  int device_;
+  void* library_ = nullptr;
+  void* handle_ = nullptr;  // of the device in NVML; nullptr: not used
+  int (*memory_info_)(void*, void*) = nullptr;
+  int (*shutdown_)() = nullptr;
+};
+
+}  // namespace plumbline

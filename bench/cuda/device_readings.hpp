@@ -1,0 +1,44 @@
+// From readings of a GPU's memory to what each rank's process takes of it. No CUDA in here: the readings are
+// taken by bench/cuda/cuda_session.cpp.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bench/record/record_device.hpp"
+#include "core/base/units.hpp"
+
+namespace plumbline {
+
+/// A device at one moment.
+struct DeviceReading {
+  Bytes used;          // of the device, by all processes
+  Bytes tensor_pool;   // of it, reserved by this process for tensors
+  Bytes library_pool;  // of it, reserved by this process's default pool
+  Bytes pools() const { return tensor_pool + library_pool; }
+};
+
+/// What one rank has read, in this order. Plain memory, so that it can travel. Ranks that share a device make
+/// their contexts and operators in turns, so these differences are a rank's own; communicators are made by
+/// all of them at once.
+struct DeviceReadings {
+  Bytes before{-1};         // `used` before this process had a context; -1: cannot be had
+  DeviceReading context;    // with a context
+  DeviceReading operators;  // with the library's handle
+  DeviceReading alone;      // everybody has come so far
+  DeviceReading connected;  // everybody's communicators are made and have been used
+  DeviceReading last;       // after the last step; everybody has done it
+  Bytes most_tensor_pool;   // the largest it ever was
+  Bytes most_library_pool;  // the largest it was in the last step
+  Bytes device;             // memory of the device
+  std::int32_t host = 0;    // of the ranks with the same host and device, all share one
+  std::int32_t number = 0;  // the device's among those of the host
+};
+
+/// One row per rank, in the order of `ranks`. What is read of a device as a whole (communicators; what
+/// appears later outside of all pools) is dealt out evenly to its ranks. `allocated` is each rank's peak of
+/// tensors.
+std::vector<DeviceMemoryRow> account_device(const std::vector<DeviceReadings>& ranks,
+                                            const std::vector<Bytes>& allocated);
+
+}  // namespace plumbline

@@ -1,0 +1,120 @@
+// The process of one cell.
+#include "bench/evaluate/cell_process.hpp"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
+
+namespace plumbline {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::size_t kLargestMeasurement = 64 << 20;
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << text;
+  out.close();
+  if (!out) throw InputError(fmt::format("{}: cannot be written; expected a folder that takes files", path));
+}
+
+void remove_file(const std::string& path) {
+  std::error_code ignored;
+  fs::remove(path, ignored);
+}
+
+void take_measurement(const std::string& path, Record& record) {
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    record.status = Status::failed;
+    record.reason = "the ranks ended without an error but wrote no measurement";
+    return;
+  }
+  try {
+    record.measurement = parse_measurement(read_text_file(path, kLargestMeasurement), "measurement");
+    record.status = Status::ok;
+    record.reason.clear();
+    if (record.prediction) record.error = compare(*record.prediction, *record.measurement);
+  } catch (const InputError& wrong) {
+    record.status = Status::failed;
+    record.reason = wrong.what();
+  }
+}
+
+}  // namespace
+
+std::pair<Status, std::string> meaning_of(const LaunchResult& result) {
+  const auto said = [&] {
+    if (result.complaint.empty()) return result.reason();
+    return result.rank >= 0 ? fmt::format("rank {}: {}", result.rank, result.complaint) : result.complaint;
+  };
+  switch (result.ending) {
+    case Ending::exited:
+      if (result.exit_code == static_cast<int>(ExitCode::does_not_fit)) return {Status::oom, said()};
+      if (result.exit_code == static_cast<int>(ExitCode::bad_input)) return {Status::invalid, said()};
+      return {Status::failed, result.reason()};
+    case Ending::signalled:
+      // Not "oom": who sent the signal is not known, and a rank over its budget says so itself.
+      if (result.signal == SIGKILL) {
+        return {Status::failed,
+                result.reason() + " from outside: the system when short of memory, or a person"};
+      }
+      return {Status::failed, result.reason()};
+    case Ending::timed_out:
+      return {Status::timeout, result.reason()};
+    case Ending::stopped:
+      return {Status::failed, result.reason()};
+  }
+  return {Status::failed, result.reason()};
+}
+
+bool measure_cell(const RunConfig& config, const CellProgram& program, const CellRun& run, Record& record) {
+  std::error_code error;
+  fs::create_directories(run.folder, error);
+  const std::string base = fs::absolute(run.folder).string() + "/" + run.name;
+  const std::string config_path = base + ".yaml";
+  const std::string log_path = base + ".log";
+  const std::string measurement_path = base + ".measurement";
+  write_file(config_path, to_yaml(config));
+  remove_file(measurement_path);
+  remove_file(log_path);
+
+  LaunchSpec spec;
+  spec.program = program.path;
+  spec.arguments = program.command;
+  spec.arguments.insert(spec.arguments.end(), {config_path, "--json"});
+  spec.ranks = config.layout().world();
+  spec.timeout = {config.timeout_s};
+  spec.environment = {{kRecordOutVariable, measurement_path}};
+  spec.on_tick = run.go_on;
+  spec.on_line = run.on_line;
+  const LaunchResult result = launch(spec);
+  if (result.ending == Ending::stopped) {
+    remove_file(config_path);
+    remove_file(measurement_path);
+    return false;
+  }
+  record.measurement.reset();
+  record.error.reset();
+  if (result.ok()) {
+    take_measurement(measurement_path, record);
+  } else {
+    std::tie(record.status, record.reason) = meaning_of(result);
+  }
+  remove_file(measurement_path);
+  if (record.status == Status::ok) {
+    remove_file(config_path);
+  } else {
+    write_file(log_path, fmt::format("{}: {}\n--- standard output\n{}--- standard error\n{}--- mpirun\n{}",
+                                     name_of(record.status), record.reason, result.standard_output,
+                                     result.standard_error, result.mpirun_output));
+  }
+  return true;
+}
+
+}  // namespace plumbline

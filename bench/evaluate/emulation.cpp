@@ -1,0 +1,106 @@
+#include "bench/evaluate/emulation.hpp"
+
+#include <algorithm>
+
+#include "analysis/time/time_model.hpp"
+
+namespace plumbline {
+namespace {
+
+/// The call in the terms of the time model. A GEMM is told by what is transposed: Y = X·Wᵀ, dX = dY·W and
+/// dW = dYᵀ·X with the token rows of X, Y and their gradients. In eight bits all are A·Bᵀ, and a weight's
+/// gradient is what accumulates.
+OperatorCall operator_call(const EmulatedCall& call, DType storage) {
+  OperatorCall result;
+  result.type = call.type;
+  result.name = call.name.data();  // a literal of the operator list
+  if (call.name == "gemm" && is_fp8(call.type)) {
+    result.kind = CallKind::gemm;
+    result.fp8 = true;
+    result.type = storage;
+    result.pass = call.accumulate ? GemmPass::weight_gradient : GemmPass::forward;
+    result.tokens = call.accumulate ? call.k : call.m;
+    result.out = call.accumulate ? call.m : call.n;
+    result.in = call.accumulate ? call.n : call.k;
+  } else if (call.name == "gemm") {
+    result.kind = CallKind::gemm;
+    result.pass = call.a_transposed   ? GemmPass::weight_gradient
+                  : call.b_transposed ? GemmPass::forward
+                                      : GemmPass::input_gradient;
+    result.tokens = call.a_transposed ? call.k : call.m;
+    result.out = call.a_transposed ? call.m : call.b_transposed ? call.n : call.k;
+    result.in = call.a_transposed || !call.b_transposed ? call.n : call.k;
+  } else if (call.attention.seq > 0) {
+    result.kind = CallKind::attention;
+    result.backward = call.name.substr(0, 18) == "attention_backward";
+    result.dropout = call.attention.dropout.probability > 0;
+    result.tokens = call.attention.seq;
+    result.out = call.attention.head_dim;
+    result.in = call.attention.heads / call.attention.kv_heads;
+    result.elements = call.attention.heads * call.attention.batch;
+  } else {
+    result.kind = CallKind::memory_bound;
+    result.elements = call.elements;
+    result.bytes_per_element = static_cast<double>(call.bytes) / static_cast<double>(call.elements);
+  }
+  return result;
+}
+
+CallKind kind_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_gather:
+      return CallKind::all_gather;
+    case CollectiveKind::reduce_scatter:
+      return CallKind::reduce_scatter;
+    case CollectiveKind::broadcast:
+      return CallKind::broadcast;
+    case CollectiveKind::all_reduce:
+      break;
+  }
+  return CallKind::all_reduce;
+}
+
+OperatorCall collective_call(const EmulatedCollective& call) {
+  OperatorCall result;
+  result.kind = kind_of(call.kind);
+  result.group = call.group;
+  result.ranks = call.ranks;
+  result.type = call.type;
+  result.elements = call.bytes.value / size_of(call.type);
+  return result;
+}
+
+}  // namespace
+
+CallTime emulated_call_time(const RunConfig& config, const HardwareProfile& hardware) {
+  Load load;
+  load.beside_collectives = beside_collectives(config, hardware);
+  return [hardware, load, storage = config.precision](const EmulatedCall& call) {
+    return time_of(operator_call(call, storage), hardware, load);
+  };
+}
+
+EmulatedLinks emulated_links(const HardwareProfile& hardware, const Layout& layout) {
+  EmulatedLinks links;
+  const int per_node = pipeline_ranks_per_node(hardware, layout);
+  links.message = [hardware, layout, per_node](Bytes bytes, int from, int to) {
+    const int world = layout.world();
+    const bool leaves = per_node > 0 && layout.coordinates(from).pipeline / per_node !=
+                                            layout.coordinates(to).pipeline / per_node;
+    const Seconds whole = message_time(hardware, world, bytes, leaves);
+    const Seconds latency = std::min(whole, message_time(hardware, world, {1}, leaves));
+    return EmulatedTransfer{whole - latency, latency};
+  };
+  links.collective = [hardware, layout](const EmulatedCollective& call) {
+    return collective_time(collective_call(call), hardware, layout, call.started);
+  };
+  return links;
+}
+
+RunConfig on_emulated_device(const RunConfig& config, const HardwareProfile& hardware) {
+  RunConfig sized = config;
+  if (sized.memory_budget.value == 0) sized.memory_budget = hardware.memory;
+  return sized;
+}
+
+}  // namespace plumbline

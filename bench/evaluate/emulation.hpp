@@ -1,0 +1,20 @@
+// The machine that the emulated backend stands for: a hardware profile as the times of calls and messages.
+#pragma once
+
+#include "analysis/hardware/hardware.hpp"
+#include "core/backends/mpi/emulated_communicator.hpp"
+#include "core/config/run_config.hpp"
+#include "kernels/emulated/emulated_operators.hpp"
+
+namespace plumbline {
+
+/// What an operator call of a run takes on a device of its own. The profile is copied.
+CallTime emulated_call_time(const RunConfig& config, const HardwareProfile& hardware);
+
+/// What messages and collectives of a run with this layout take. The profile is copied.
+EmulatedLinks emulated_links(const HardwareProfile& hardware, const Layout& layout);
+
+/// The configuration as the emulated ranks run it: without a memory budget they have the device's memory.
+RunConfig on_emulated_device(const RunConfig& config, const HardwareProfile& hardware);
+
+}  // namespace plumbline

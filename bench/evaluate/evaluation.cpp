@@ -1,0 +1,115 @@
+#include "bench/evaluate/evaluation.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "bench/evaluate/plan.hpp"
+#include "bench/evaluate/record_parts.hpp"
+#include "bench/machine/cuda_facts.hpp"
+#include "bench/machine/machine.hpp"
+#include "core/base/error.hpp"
+#include "core/run/processors.hpp"
+
+namespace plumbline {
+namespace {
+
+/// Orders of magnitude of a server core, so that a prediction is possible at all; `calibrate` replaces them.
+HardwareProfile rough_guess() {
+  HardwareProfile guess;
+  guess.name = "uncalibrated";
+  guess.processors = available_processors();
+  guess.peak_fp32 = {100e9};
+  guess.peak_16bit = {100e9};
+  guess.memory_bandwidth = {10e9};
+  guess.launch_overhead = {1e-6};
+  guess.link_latency = {2e-6};
+  guess.link_bandwidth = {5e9};
+  return guess;
+}
+
+}  // namespace
+
+std::string default_profile_path() {
+  namespace fs = std::filesystem;
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  const fs::path folder = cache != nullptr && *cache != '\0' ? fs::path(cache)
+                          : home != nullptr                  ? fs::path(home) / ".cache"
+                                                             : fs::temp_directory_path();
+  return (folder / "plumbline" / "profile.json").string();
+}
+
+std::string default_cuda_profile_path() {
+  return (std::filesystem::path(default_profile_path()).parent_path() / "profile-cuda.json").string();
+}
+
+namespace {
+
+HardwareProfile chosen_hardware(const RunConfig& config, std::string& note) {
+  if (!config.hardware.empty()) {
+    HardwareProfile hardware = load_hardware(config.hardware);
+    if (config.backend == Backend::emulated) hardware.processors = 0;
+    return hardware;
+  }
+  std::error_code error;
+  const std::string of_gpu = default_cuda_profile_path();
+  if (config.backend == Backend::cuda && std::filesystem::exists(of_gpu, error)) return load_hardware(of_gpu);
+  const std::string path = default_profile_path();
+  if (std::filesystem::exists(path, error)) return load_hardware(path);
+  note =
+      "this machine is not calibrated: predicted times are rough guesses until you run `plumbline calibrate`";
+  return rough_guess();
+}
+
+}  // namespace
+
+HardwareProfile hardware_of(const RunConfig& config, std::string& note) {
+  HardwareProfile hardware = chosen_hardware(config, note);
+  if (config.fp8() && !hardware.measured_fp8()) {
+    note =
+        "the hardware profile has no times of 8-bit products, those of the storage type are taken: run "
+        "`plumbline calibrate` again";
+  }
+  return hardware;
+}
+
+Record start_record(const std::string& id, const RunConfig& config, Asked asked) {
+  Record record;
+  record.id = id;
+  record.config = describe(config);
+  record.machine = this_machine();
+  record.model = model_report(config);
+  if (const auto reason = why_invalid(config)) {
+    record.status = Status::invalid;
+    record.reason = *reason;
+  } else if (const auto missing =
+                 asked == Asked::prediction ? why_unpredictable(config) : why_unsupported(config)) {
+    record.status = Status::unsupported;
+    record.reason = *missing;
+  } else if (config.fp8()) {
+    std::string note;
+    if (const auto lacking = why_unpredictable(config, hardware_of(config, note))) {
+      record.status = Status::unsupported;
+      record.reason = *lacking;
+    }
+  }
+  return record;
+}
+
+bool has_device(const RunConfig& config, Record& record) {
+  if (config.backend != Backend::cuda) return true;
+  add_cuda(cuda_facts(), config.world_size, record.machine);
+  const auto reason = why_no_cuda(cuda_facts());
+  if (!reason) return true;
+  record.status = Status::unsupported;
+  record.reason = *reason;
+  return false;
+}
+
+Prediction predict_config(const RunConfig& config, const HardwareProfile& hardware) {
+  return predict(config, schedule_for(config), hardware);
+}
+
+}  // namespace plumbline

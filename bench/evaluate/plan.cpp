@@ -1,0 +1,190 @@
+#include "bench/evaluate/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "analysis/simulate/simulator.hpp"
+#include "analysis/time/time_model.hpp"
+#include "bench/evaluate/distillation_plan.hpp"
+#include "core/base/error.hpp"
+#include "core/config/layer_distribution.hpp"
+#include "core/schedule_text/schedule_text.hpp"
+#include "core/validate/validate.hpp"
+#include "schedules/make_schedule.hpp"
+#include "schedules/passes.hpp"
+
+namespace plumbline {
+namespace {
+
+bool is_file(const std::string& schedule) {
+  return schedule.ends_with(".csv") || schedule.ends_with(".json");
+}
+
+Schedule load_for(const RunConfig& config) {
+  Schedule schedule = drop_transfers(load_schedule(config.pipeline_schedule));
+  const int ranks = config.pipeline_model_parallel_size;
+  if (schedule.ranks != ranks || schedule.microbatches != config.microbatches()) {
+    throw InputError(fmt::format("{}: found {} ranks and {} micro-batches, expected {} and {}",
+                                 config.pipeline_schedule, schedule.ranks, schedule.microbatches, ranks,
+                                 config.microbatches()));
+  }
+  for (const auto& actions : schedule.actions) {
+    for (const Action& action : actions) {
+      if (action.type == ActionType::forward || action.type == ActionType::backward ||
+          action.type == ActionType::backward_input || action.type == ActionType::backward_weight) {
+        continue;
+      }
+      throw InputError(fmt::format("{}: found action {}, expected only F, B, I and W besides transfers",
+                                   config.pipeline_schedule, to_string(action)));
+    }
+  }
+  return schedule;
+}
+
+/// FLOPs of a rank's passes as times: the order must not depend on the machine that it is made on. The input
+/// layer has none; its passes count as a hundredth of the output layer's, a collective as a tenth of a rank's
+/// forward.
+VocabTimes vocab_times(const RunConfig& config, const ScheduleRequest& request) {
+  const int chunks = std::max(request.chunks, default_chunks(request.name));
+  const double layers = static_cast<double>(config.model.layers) / (request.ranks * chunks);
+  const double product = output_layer_in_layers(config) / request.ranks;  // of a shard, once
+  const bool one_barrier = request.vocab == VocabPasses::one_barrier;
+  VocabTimes times;
+  times.forward = {layers};
+  times.backward = {2 * layers};
+  times.vocab_forward = {one_barrier ? 2 * product : product};
+  times.vocab_backward = {one_barrier ? product : 2 * product};
+  times.input_forward = times.input_backward = {product / 100};
+  const Seconds collective{layers * chunks / 10};
+  times.hidden = times.statistics = times.gradient = collective;
+  times.embedding = times.embedding_gradient = collective;
+  return times;
+}
+
+Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedule);
+
+/// What passes, messages and collectives take on a machine, as means over stages.
+VocabTimes priced(const Costs& costs, int ranks) {
+  VocabTimes times{{0}, {0}, {0}, {0}, {0}, {0}};
+  const double stages = static_cast<double>(costs.stages.size());
+  for (const StageCosts& stage : costs.stages) {
+    times.forward += stage.forward / stages;
+    times.backward += (stage.backward_input + stage.backward_weight) / stages;
+    times.backward_input += stage.backward_input / stages;
+    times.backward_weight += stage.backward_weight / stages;
+    // One stage of each rank carries them.
+    times.vocab_forward += stage.vocab_forward / ranks;
+    times.vocab_backward += stage.vocab_backward / ranks;
+    times.input_forward += stage.input_forward / ranks;
+    times.input_backward += stage.input_backward / ranks;
+  }
+  times.hidden = costs.vocabulary.hidden;
+  times.statistics = costs.vocabulary.statistics;
+  times.gradient = costs.vocabulary.gradient;
+  times.embedding = costs.vocabulary.embedding;
+  times.embedding_gradient = costs.vocabulary.embedding_gradient;
+  return times;
+}
+
+/// V-Half's passes meet all ranks in an order whose length small differences decide: the shortest of what
+/// different times lead to, on the named hardware.
+Schedule shortest_on_hardware(const RunConfig& config, ScheduleRequest request) {
+  HardwareProfile hardware = load_hardware(config.hardware);
+  if (config.backend == Backend::emulated) hardware.processors = 0;  // a device for every rank
+  Schedule best = make_schedule(request);
+  Schedule step = with_transfers_and_end(config, best);
+  const Costs costs = stage_costs(config, step, hardware).costs;
+  Seconds length = simulate_makespan(step, costs);
+  VocabTimes times = priced(costs, request.ranks);
+  for (const Seconds transfer : {Seconds{0}, costs.transfer + costs.latency}) {
+    times.transfer = transfer;
+    request.vocab_times = times;
+    Schedule schedule = make_schedule(request);
+    step = with_transfers_and_end(config, schedule);
+    const Seconds found = simulate_makespan(step, costs);
+    if (found.value < length.value) {
+      length = found;
+      best = std::move(schedule);
+    }
+  }
+  return best;
+}
+
+Schedule make_for(const RunConfig& config) {
+  ScheduleRequest request;
+  request.name = config.pipeline_schedule;
+  request.ranks = config.pipeline_model_parallel_size;
+  request.microbatches = config.microbatches();
+  if (config.virtual_pipeline_chunks > 1) request.chunks = config.virtual_pipeline_chunks;
+  request.vocab = parse_vocab_passes(config.vocab_parallel);
+  if (config.splits_vocabulary()) {
+    request.vocab_times = vocab_times(config, request);
+    if (!config.hardware.empty() && request.name == "v-half") return shortest_on_hardware(config, request);
+  }
+  return make_schedule(request);
+}
+
+Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedule) {
+  // Our executor's sends return at once. Where all ranks meet for a pass before they receive, a message that
+  // is received no earlier than needed would keep its sender waiting for room to send the next.
+  const bool meetings = schedule.vocab == VocabPasses::interlaced;
+  return add_step_end(add_transfers(schedule, meetings ? TransferOrder::sends_first : TransferOrder::posted),
+                      {.data_parallel = config.data_parallel_size() > 1,
+                       .tied_embedding = config.model.tied_embeddings && !config.splits_vocabulary()});
+}
+
+int rank_of(const Schedule& schedule, int stage) {
+  return schedule.rank_of_stage[static_cast<std::size_t>(stage)];
+}
+
+/// What the training step asks of a placement beyond what makes a schedule valid. Built-in schedules fulfil
+/// it, but for the number of stages.
+void check_placement(const RunConfig& config, const Schedule& schedule) {
+  const int stages = schedule.stages_per_route();
+  const auto fail = [&](const std::string& what) {
+    throw InputError(fmt::format("pipeline_schedule: {}: {}", config.pipeline_schedule, what));
+  };
+  if (stages > config.model.layers) {
+    fail(fmt::format("found {} stages, expected at most the {} layers of {}: every stage holds one", stages,
+                     config.model.layers, config.model.name));
+  }
+  if (config.virtual_pipeline_chunks > 1 && stages != schedule.ranks * config.virtual_pipeline_chunks) {
+    fail(fmt::format("found {} stages, expected pipeline size x virtual_pipeline_chunks = {} x {}", stages,
+                     schedule.ranks, config.virtual_pipeline_chunks));
+  }
+  const int last_rank = schedule.ranks - 1;
+  for (int stage = 0; schedule.routes == 2 && stage < stages; ++stage) {
+    // The two copies of a stage reduce their gradients in the mirror group.
+    if (rank_of(schedule, stage + stages) == last_rank - rank_of(schedule, stage)) continue;
+    fail(fmt::format("found stage {} on rank {} and its copy {} on rank {}, expected the copy on rank {}",
+                     stage, rank_of(schedule, stage), stage + stages, rank_of(schedule, stage + stages),
+                     last_rank - rank_of(schedule, stage)));
+  }
+  const int first = rank_of(schedule, 0);
+  const int last = rank_of(schedule, stages - 1);
+  const bool at_the_ends = (first == 0 && last == last_rank) || (first == last_rank && last == 0);
+  if (config.model.tied_embeddings && !config.splits_vocabulary() && schedule.routes == 1 && first != last &&
+      !at_the_ends) {
+    fail(
+        fmt::format("found the first stage on rank {} and the last on {}, expected them on one rank or on "
+                    "ranks 0 and {}, where tied embeddings are reduced",
+                    first, last, last_rank));
+  }
+}
+
+}  // namespace
+
+Schedule schedule_for(const RunConfig& config) {
+  const auto complete = [&](const Schedule& compute) { return with_transfers_and_end(config, compute); };
+  Schedule schedule = config.teacher                      ? distillation_schedule_for(config, complete)
+                      : is_file(config.pipeline_schedule) ? load_for(config)
+                                                          : make_for(config);
+  check_placement(config, schedule);
+  schedule = complete(schedule);
+  validate(schedule);
+  return schedule;
+}
+
+}  // namespace plumbline

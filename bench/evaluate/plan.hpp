@@ -1,0 +1,15 @@
+// The complete schedule of a configuration: what both the simulator and the executor read.
+#pragma once
+
+#include "core/config/run_config.hpp"
+#include "core/schedule/schedule.hpp"
+
+namespace plumbline {
+
+/// The configuration's pipeline schedule (a name, or the path of a .csv or .json; with a teacher the
+/// distillation schedule) with transfers and the end of the step. Throws InputError when the schedule does
+/// not allow the sizes, has more stages than the model layers, or places stages where the training step
+/// cannot have them.
+Schedule schedule_for(const RunConfig& config);
+
+}  // namespace plumbline

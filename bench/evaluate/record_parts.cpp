@@ -1,0 +1,163 @@
+#include "bench/evaluate/record_parts.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "analysis/work/flops.hpp"
+#include "analysis/work/traffic.hpp"
+
+namespace plumbline {
+namespace {
+
+Traffic largest(const std::vector<Traffic>& ranks) {
+  Traffic most;
+  for (const Traffic& rank : ranks) most = larger(most, rank);
+  return most;
+}
+
+/// The first action of the step in which the rank held as much as ever; empty when it was outside of any.
+std::string action_of_peak(const training::TrainingResult& result, const Schedule& schedule,
+                           int pipeline_rank, const training::RankMemory& memory) {
+  const auto rank = static_cast<std::size_t>(pipeline_rank);
+  for (std::size_t i = 0; rank < result.samples.size() && i < result.samples[rank].size(); ++i) {
+    if (result.samples[rank][i].peak.total() == memory.at_peak.total())
+      return to_string(schedule.actions[rank][i]);
+  }
+  return "";
+}
+
+/// An emulated run computes no loss, and without a time factor its times mean nothing.
+void forget_what_is_not_measured(const RunConfig& config, MeasurementReport& report) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  if (config.backend != Backend::emulated) return;
+  report.loss = kUnknown;
+  if (config.emulated_time_factor > 0) return;
+  report.time = {{kUnknown}, kUnknown,   kUnknown,   {kUnknown}, {kUnknown},
+                 {kUnknown}, {kUnknown}, {kUnknown}, {kUnknown}};
+  const double peak = report.throughput.peak_tflops;
+  report.throughput = {};
+  report.throughput.tokens_per_s = report.throughput.tokens_per_s_per_gpu = kUnknown;
+  report.throughput.model_tflops_per_gpu = report.throughput.mfu = report.throughput.hfu = kUnknown;
+  report.throughput.peak_tflops = peak;
+  report.step_min = report.step_max = {kUnknown};
+}
+
+Seconds median(std::vector<Seconds> times) {
+  std::sort(times.begin(), times.end());
+  return times[(times.size() - 1) / 2];
+}
+
+}  // namespace
+
+DeviceMemoryReport report_of(const DeviceMemoryPrediction& device) {
+  DeviceMemoryReport report;
+  report.source = device.measured ? "tensors predicted, the rest measured by calibrate"
+                                  : "tensors predicted, the rest estimated (analysis/hardware/clusters.json)";
+  report.device = device.device;
+  for (const RankDeviceMemory& rank : device.ranks) {
+    DeviceMemoryRow row;
+    row.rank = static_cast<int>(report.ranks.size());
+    row.allocated = rank.tensors;
+    row.context = rank.context;
+    row.libraries = rank.libraries;
+    row.nccl = rank.nccl;
+    row.other = rank.kernels;
+    row.total = row.sum();
+    report.ranks.push_back(row);
+  }
+  return report;
+}
+
+PredictionReport report_of(const Prediction& prediction) {
+  std::vector<RankMemoryReport> ranks;
+  for (const RankMemory& rank : prediction.memory.ranks)
+    ranks.push_back({rank.rank, rank.pipeline_rank, rank.peak, rank.at, {}});
+  PredictionReport report;
+  report.fits = prediction.fits;
+  report.memory = MemoryReport::of(std::move(ranks));
+  const StepTime& time = prediction.time;
+  report.time = {time.step_s,
+                 time.bubble_ratio,
+                 time.bubble_fraction,
+                 time.compute_s,
+                 time.exposed_tensor_s,
+                 time.exposed_pipeline_s,
+                 time.exposed_data_s,
+                 time.optimizer_s,
+                 total_of(prediction.vocabulary, &CollectiveOverlap::waited)};
+  if (!prediction.trace.collectives.empty()) report.time.vocabulary_collectives = prediction.vocabulary;
+  const Throughput& throughput = prediction.throughput;
+  report.throughput = {throughput.tokens_per_s,         throughput.tokens_per_s_per_gpu,
+                       throughput.model_tflops_per_gpu, throughput.mfu,
+                       throughput.peak_tflops,          throughput.hfu};
+  return report;
+}
+
+PredictionReport report_of(const Prediction& prediction, const RunConfig& config, const Schedule& schedule) {
+  PredictionReport report = report_of(prediction);
+  report.traffic = largest(predict_traffic(config, schedule));
+  if (prediction.device && config.backend == Backend::cuda)
+    report.device_memory = report_of(*prediction.device);
+  return report;
+}
+
+MeasurementReport report_of(const training::TrainingResult& result, const RunConfig& config,
+                            const Schedule& schedule, const std::vector<Traffic>& traffic,
+                            const HardwareProfile& hardware) {
+  MeasurementReport report;
+  report.traffic = largest(traffic);
+  const Layout layout = config.layout();
+  std::vector<RankMemoryReport> ranks;
+  for (int rank = 0; rank < layout.world(); ++rank) {
+    const training::RankMemory& memory = result.memory[static_cast<std::size_t>(rank)];
+    const Coordinates at = layout.coordinates(rank);
+    RankMemoryReport row{rank, at.pipeline, memory.at_peak, "", {}};
+    if (at.tensor == 0 && at.data == 0) row.at = action_of_peak(result, schedule, at.pipeline, memory);
+    for (const training::PeakHolder& holder : memory.largest) {
+      if (holder.bytes.value > 0)
+        row.holders.push_back({holder.name, holder.category, holder.bytes, holder.tensors});
+    }
+    ranks.push_back(std::move(row));
+    report.device_reserved = std::max(report.device_reserved, memory.reserved);
+  }
+  report.memory = MemoryReport::of(std::move(ranks));
+
+  const Bubble bubble = bubble_of(result.trace);
+  const Seconds window = result.trace.pipeline_end();
+  for (const Seconds wait : result.vocabulary_waits) report.time.exposed_vocabulary += wait;
+  // They lie within actions, but are waiting for other ranks all the same.
+  const Seconds busy = window * (1 - bubble.fraction) - report.time.exposed_vocabulary;
+  report.time.step = median(result.step_times);
+  report.time.bubble_ratio = bubble.ratio;
+  report.time.bubble_fraction = bubble.fraction;
+  if (report.time.exposed_vocabulary.value > 0) {
+    report.time.bubble_fraction = 1 - busy / window;
+    report.time.bubble_ratio = window / busy - 1;
+  }
+  if (!result.trace.collectives.empty())
+    report.time.vocabulary_collectives = vocabulary_overlap(result.trace);
+  report.time.exposed_tensor = result.tensor_communication;
+  report.time.compute = busy - result.tensor_communication;
+  report.time.exposed_pipeline = window - busy;
+  report.time.exposed_data =
+      mean_in(result.trace, window, {ActionType::reduce_gradients, ActionType::reduce_embedding});
+  report.time.optimizer = mean_in(result.trace, window, {ActionType::optimizer});
+
+  const Throughput throughput =
+      throughput_of(config, hardware, report.time.step, schedule.stages_per_route());
+  report.throughput = {throughput.tokens_per_s,         throughput.tokens_per_s_per_gpu,
+                       throughput.model_tflops_per_gpu, throughput.mfu,
+                       throughput.peak_tflops,          throughput.hfu};
+  report.samples = static_cast<int>(result.step_times.size());
+  report.step_min = *std::min_element(result.step_times.begin(), result.step_times.end());
+  report.step_max = *std::max_element(result.step_times.begin(), result.step_times.end());
+  report.loss = result.losses.back();
+  forget_what_is_not_measured(config, report);
+  return report;
+}
+
+ModelReport model_report(const RunConfig& config) {
+  return {config.model.parameters(), model_flops_per_token(config).value};
+}
+
+}  // namespace plumbline

@@ -1,0 +1,26 @@
+// Predictions and measurements as the parts of a record.
+#pragma once
+
+#include "analysis/hardware/hardware.hpp"
+#include "analysis/predict/predict.hpp"
+#include "bench/record/record.hpp"
+#include "bench/training/trainer/trainer.hpp"
+#include "core/config/run_config.hpp"
+
+namespace plumbline {
+
+PredictionReport report_of(const Prediction& prediction);
+DeviceMemoryReport report_of(const DeviceMemoryPrediction& device);
+/// The same with the traffic of a step, and on backend cuda the memory of the device.
+PredictionReport report_of(const Prediction& prediction, const RunConfig& config, const Schedule& schedule);
+
+/// `schedule` names the action of each peak; `traffic` is every rank's in one step; `hardware` gives the peak
+/// that the MFU divides by.
+MeasurementReport report_of(const training::TrainingResult& result, const RunConfig& config,
+                            const Schedule& schedule, const std::vector<Traffic>& traffic,
+                            const HardwareProfile& hardware);
+
+/// The model that is trained; its FLOPs include the forward of a teacher.
+ModelReport model_report(const RunConfig& config);
+
+}  // namespace plumbline

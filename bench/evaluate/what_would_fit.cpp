@@ -1,0 +1,177 @@
+#include "bench/evaluate/what_would_fit.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "bench/evaluate/plan.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+std::string readable(Bytes bytes) {
+  const auto size = static_cast<double>(bytes.value);
+  if (bytes < kGiB) return fmt::format("{:.2f} MiB", size / static_cast<double>(kMiB.value));
+  return fmt::format("{:.2f} GiB", size / static_cast<double>(kGiB.value));
+}
+
+/// The peak of a configuration, or nothing where it cannot be run.
+std::optional<Bytes> peak_of(const RunConfig& config) {
+  if (why_invalid(config) || why_unsupported(config)) return std::nullopt;
+  try {
+    return predict_memory(config, schedule_for(config)).peak;
+  } catch (const InputError&) {
+    return std::nullopt;  // a schedule that does not allow these sizes
+  }
+}
+
+struct Change {
+  std::string key;
+  std::string text;  // key and value
+  std::function<void(RunConfig&)> apply;
+};
+
+/// Single keys, those that cost least time first.
+std::vector<Change> single_changes(const RunConfig& config) {
+  std::vector<Change> changes;
+  const auto add = [&](const char* key, const auto& value, std::function<void(RunConfig&)> apply) {
+    changes.push_back({key, fmt::format("{} {}", key, value), std::move(apply)});
+  };
+  if (config.tensor_model_parallel_size > 1 && !config.sequence_parallel) {
+    add("sequence_parallel", true, [](RunConfig& c) { c.sequence_parallel = true; });
+  }
+  for (int zero = config.zero_stage + 1; zero <= 3 && config.data_parallel_size() > 1; ++zero) {
+    add("zero_stage", zero, [zero](RunConfig& c) { c.zero_stage = zero; });
+  }
+  for (std::int64_t size = config.micro_batch_size / 2; size >= 1; size /= 2) {
+    add("micro_batch_size", size, [size](RunConfig& c) { c.micro_batch_size = size; });
+  }
+  if (config.recompute_granularity == Recompute::none) {
+    add("recompute_granularity", "selective",
+        [](RunConfig& c) { c.recompute_granularity = Recompute::selective; });
+  }
+  if (config.recompute_granularity != Recompute::full) {
+    add("recompute_granularity", "full", [](RunConfig& c) { c.recompute_granularity = Recompute::full; });
+  }
+  for (int factor = 2; factor <= config.data_parallel_size(); factor *= 2) {
+    const int tensor = config.tensor_model_parallel_size * factor;
+    add("tensor_model_parallel_size", tensor,
+        [tensor](RunConfig& c) { c.tensor_model_parallel_size = tensor; });
+  }
+  for (int factor = 2; factor <= config.data_parallel_size(); factor *= 2) {
+    const int pipeline = config.pipeline_model_parallel_size * factor;
+    add("pipeline_model_parallel_size", pipeline,
+        [pipeline](RunConfig& c) { c.pipeline_model_parallel_size = pipeline; });
+  }
+  return changes;
+}
+
+struct Found {
+  std::string text;
+  Bytes peak;
+};
+
+/// Every saving at once, over tensor and pipeline sizes from the given ones on, on `world` ranks: the least
+/// memory.
+std::optional<Found> smallest_on(const RunConfig& given, int world) {
+  std::optional<Found> best;
+  RunConfig config = given;
+  config.world_size = world;
+  config.micro_batch_size = 1;
+  config.recompute_granularity = Recompute::full;
+  config.sequence_parallel = config.vocab_parallel == "none";
+  for (int tensor = given.tensor_model_parallel_size; tensor <= 8 && tensor <= world; tensor *= 2) {
+    for (int pipeline = given.pipeline_model_parallel_size; pipeline <= world / tensor; pipeline *= 2) {
+      if (world % (tensor * pipeline) != 0) continue;
+      config.tensor_model_parallel_size = tensor;
+      config.pipeline_model_parallel_size = pipeline;
+      config.zero_stage = world > tensor * pipeline ? 3 : 0;
+      const std::optional<Bytes> peak = peak_of(config);
+      if (!peak || (best && best->peak <= *peak)) continue;
+      best =
+          Found{fmt::format("world_size {}, tensor_model_parallel_size {}, pipeline_model_parallel_size {}, "
+                            "zero_stage {}, micro_batch_size 1, recompute_granularity full{}",
+                            world, tensor, pipeline, config.zero_stage,
+                            tensor > 1 && config.sequence_parallel ? ", sequence_parallel true" : ""),
+                *peak};
+    }
+  }
+  return best;
+}
+
+/// Up to three of what fits, as one clause; empty when nothing does.
+class Ways {
+ public:
+  explicit Ways(Bytes budget) : budget_(budget) {}
+  bool enough() const { return found_.size() == 3; }
+  bool consider(const std::string& text, const RunConfig& config) {
+    const std::optional<Bytes> peak = peak_of(config);
+    if (!peak || *peak > budget_) return false;
+    found_.push_back(fmt::format("{} ({})", text, readable(*peak)));
+    return true;
+  }
+  std::string clause() const {
+    return found_.empty() ? "" : fmt::format("it would fit with {}", fmt::join(found_, ", or with "));
+  }
+
+ private:
+  Bytes budget_;
+  std::vector<std::string> found_;
+};
+
+std::string one_or_two_keys(const RunConfig& config, Bytes budget) {
+  const std::vector<Change> changes = single_changes(config);
+  Ways ways(budget);
+  std::string enough;
+  for (const Change& change : changes) {
+    if (ways.enough()) break;
+    if (change.key == enough) continue;  // a smaller change of the same key is
+    RunConfig changed = config;
+    change.apply(changed);
+    if (ways.consider(change.text, changed)) enough = change.key;
+  }
+  if (!ways.clause().empty()) return ways.clause();
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    for (std::size_t j = i + 1; j < changes.size() && !ways.enough(); ++j) {
+      if (changes[i].key == changes[j].key) continue;
+      RunConfig changed = config;
+      changes[i].apply(changed);
+      changes[j].apply(changed);
+      ways.consider(changes[i].text + " and " + changes[j].text, changed);
+    }
+  }
+  return ways.clause();
+}
+
+std::string way_out(const RunConfig& config, Bytes budget) {
+  std::string keys = one_or_two_keys(config, budget);
+  if (!keys.empty()) return keys;
+  constexpr int kMostTimes = 1024;
+  constexpr int kMostRanks = 1 << 16;
+  std::optional<Found> least;
+  for (int times = 1; times <= kMostTimes && times <= kMostRanks / config.world_size; times *= 2) {
+    const std::optional<Found> found = smallest_on(config, config.world_size * times);
+    if (found && found->peak <= budget) {
+      return fmt::format("it would fit with {} ({})", found->text, readable(found->peak));
+    }
+    if (found && (!least || found->peak < least->peak)) least = found;
+    if (least && !found) break;  // no more ranks than micro-batches
+  }
+  if (!least) return "no other division of the model is possible; it takes a smaller model or more memory";
+  return fmt::format(
+      "the least found is {} with {}: it takes a device with that much, or a shorter seq_length",
+      readable(least->peak), least->text);
+}
+
+}  // namespace
+
+std::string what_would_fit(const RunConfig& config, const MemoryPrediction& memory, Bytes budget) {
+  return fmt::format("does not fit: rank {} needs {} of {}; {}", memory.peak_rank, readable(memory.peak),
+                     readable(budget), way_out(config, budget));
+}
+
+}  // namespace plumbline

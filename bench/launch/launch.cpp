@@ -1,0 +1,272 @@
+// The launching side: starts the supervisor, reads what the ranks say and how they ended.
+#include "bench/launch/launch.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "bench/launch/launch_environment.hpp"
+#include "bench/launch/launch_output.hpp"
+#include "bench/launch/launch_wire.hpp"
+#include "bench/launch/run_folder.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int kTickMs = 100;
+constexpr std::chrono::seconds kDrain{2};  // for output of ranks that outlive a killed supervisor by a moment
+
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() { reset(); }
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  void reset() {
+    if (fd_ >= 0) close(fd_);
+    fd_ = -1;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+struct Pipe {
+  Descriptor read;
+  Descriptor write;
+};
+
+[[noreturn]] void fail(const char* call, int error) {
+  throw Error(fmt::format("cannot start mpirun: {}: {}", call, std::strerror(error)));
+}
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) fail("pipe2", errno);
+  Descriptor low_read(ends[0]);
+  Descriptor low_write(ends[1]);
+  // Above the numbers that the supervisor gets, so that placing one cannot overwrite another.
+  Pipe made{Descriptor(fcntl(ends[0], F_DUPFD_CLOEXEC, 10)), Descriptor(fcntl(ends[1], F_DUPFD_CLOEXEC, 10))};
+  if (!made.read || !made.write) fail("fcntl", errno);
+  return made;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& strings) {
+  std::vector<char*> result;
+  result.reserve(strings.size() + 1);
+  for (std::string& text : strings) result.push_back(text.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+std::vector<std::string> merged_environment(const LaunchSpec& spec) {
+  std::vector<std::string> merged;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string_view name = text.substr(0, text.find('='));
+    bool replaced = false;
+    for (const auto& added : spec.environment) replaced = replaced || added.first == name;
+    if (!replaced) merged.emplace_back(text);
+  }
+  for (const auto& [name, value] : spec.environment) merged.push_back(fmt::format("{}={}", name, value));
+  return merged;
+}
+
+struct Streams {
+  Pipe control;
+  Pipe result;
+  Pipe output;
+  Pipe error;
+};
+
+pid_t spawn_supervisor(const LaunchSpec& spec, const Streams& streams) {
+  std::vector<std::string> arguments = {spec.program, kSuperviseArgument, std::to_string(spec.ranks),
+                                        std::to_string(spec.threads_per_rank),
+                                        std::to_string(static_cast<long long>(spec.timeout.value * 1e3))};
+  for (std::string& word : mpirun_command(spec.ranks, spec.program, spec.arguments))
+    arguments.push_back(std::move(word));
+  std::vector<std::string> environment = merged_environment(spec);
+
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, streams.output.write.get(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, streams.error.write.get(), STDERR_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, streams.control.read.get(), kControlDescriptor);
+  posix_spawn_file_actions_adddup2(&actions, streams.result.write.get(), kResultDescriptor);
+  // A session of its own: neither Ctrl-C nor a kill of the caller's process group reaches it.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  sigset_t all;
+  sigfillset(&all);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+
+  pid_t pid = -1;
+  const int error = posix_spawn(&pid, spec.program.c_str(), &actions, &attributes, pointers(arguments).data(),
+                                pointers(environment).data());
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) fail(spec.program.c_str(), error);
+  return pid;
+}
+
+/// Reads what is there; false at the end of the stream.
+bool read_some(int fd, std::string& into) {
+  std::array<char, 16384> bytes{};
+  const ssize_t got = read(fd, bytes.data(), bytes.size());
+  if (got < 0) return errno == EINTR || errno == EAGAIN;
+  into.append(bytes.data(), static_cast<std::size_t>(got));
+  return got > 0;
+}
+
+/// Collects lines into the result's texts.
+class Collector {
+ public:
+  explicit Collector(const LaunchSpec& spec)
+      : spec_(spec), output_(spec.kept_output), error_(spec.kept_output), mpirun_(spec.kept_output) {}
+  void take(const OutputLine& line) {
+    if (line.rank < 0) {
+      mpirun_.append(line.text + "\n");
+    } else if (!line.error_stream) {
+      output_.append(line.text + "\n");
+    } else {
+      const std::string introduction = fmt::format("[rank {}] ", line.rank);
+      const bool says_who = line.text.starts_with(introduction);
+      if (says_who && complaint_.text.empty()) {
+        complaint_ = {line.rank, true, line.text.substr(introduction.size())};
+      }
+      error_.append((says_who ? "" : introduction) + line.text + "\n");
+    }
+    if (spec_.on_line) spec_.on_line(line);
+  }
+  void store(LaunchResult& result) const {
+    result.standard_output = output_.text();
+    result.standard_error = error_.text();
+    result.mpirun_output = mpirun_.text();
+    result.complaint = complaint_.text;
+    result.rank = complaint_.rank;
+  }
+
+ private:
+  const LaunchSpec& spec_;
+  BoundedText output_;
+  BoundedText error_;
+  BoundedText mpirun_;
+  OutputLine complaint_;
+};
+
+}  // namespace
+
+std::string self_path() {
+  return std::filesystem::read_symlink("/proc/self/exe");
+}
+
+LaunchResult launch(const LaunchSpec& spec) {
+  if (const char* launcher = already_launched_by()) {
+    throw InputError(fmt::format(
+        "this process was started by {} as one of several ranks and cannot start ranks", launcher));
+  }
+  const auto started = Clock::now();
+  Streams streams{make_pipe(), make_pipe(), make_pipe(), make_pipe()};
+  const pid_t supervisor = spawn_supervisor(spec, streams);
+  streams.control.read.reset();
+  streams.result.write.reset();
+  streams.output.write.reset();
+  streams.error.write.reset();
+
+  Collector collector(spec);
+  const auto sink = [&](const OutputLine& line) { collector.take(line); };
+  LineSplitter output(false, sink);
+  LineSplitter error(true, sink);
+  std::string report_bytes;
+  bool stop_asked = false;
+  std::optional<Clock::time_point> supervisor_ended;
+  while (streams.result.read || streams.output.read || streams.error.read) {
+    std::array<pollfd, 3> watched{{{streams.result.read.get(), POLLIN, 0},
+                                   {streams.output.read.get(), POLLIN, 0},
+                                   {streams.error.read.get(), POLLIN, 0}}};
+    poll(watched.data(), watched.size(), kTickMs);
+    if (watched[0].revents != 0 && !read_some(streams.result.read.get(), report_bytes)) {
+      streams.result.read.reset();
+      supervisor_ended = Clock::now();
+    }
+    std::string bytes;
+    if (watched[1].revents != 0 && !read_some(streams.output.read.get(), bytes)) streams.output.read.reset();
+    output.feed(bytes);
+    bytes.clear();
+    if (watched[2].revents != 0 && !read_some(streams.error.read.get(), bytes)) streams.error.read.reset();
+    error.feed(bytes);
+    if (!stop_asked && spec.on_tick && !spec.on_tick()) {
+      stop_asked = true;
+      streams.control.write.reset();
+    }
+    if (supervisor_ended && Clock::now() - *supervisor_ended > kDrain) break;
+  }
+  output.finish();
+  error.finish();
+  int supervisor_status = 0;
+  while (waitpid(supervisor, &supervisor_status, 0) < 0 && errno == EINTR) {
+  }
+
+  LaunchResult result;
+  collector.store(result);
+  result.duration = {std::chrono::duration<double>(Clock::now() - started).count()};
+  LaunchReport report;
+  if (report_bytes.size() != sizeof report) {
+    remove_stale_run_folders();
+    result.ending = Ending::signalled;
+    result.signal = WIFSIGNALED(supervisor_status) ? WTERMSIG(supervisor_status) : SIGKILL;
+    return result;
+  }
+  std::memcpy(&report, report_bytes.data(), sizeof report);
+  switch (report.kind) {
+    case ReportKind::not_started:
+      throw Error(fmt::format("cannot start mpirun: {}{}", std::strerror(report.value),
+                              report.value == ENOENT ? "; install Open MPI (Debian: openmpi-bin)" : ""));
+    case ReportKind::ended:
+      decode_ending(report.value, result);
+      break;
+    case ReportKind::timed_out:
+      result.ending = Ending::timed_out;
+      break;
+    case ReportKind::stopped:
+      result.ending = Ending::stopped;
+      break;
+  }
+  return result;
+}
+
+const char* already_launched_by() {
+  const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
+  if (is_set("OMPI_COMM_WORLD_RANK")) return "mpirun";
+  if (is_set("PMIX_RANK")) return "PMIx";
+  if (is_set("PMI_RANK")) return "PMI";
+  if (is_set("TORCHELASTIC_RUN_ID")) return "torchrun";
+  if (is_set("RANK") && is_set("WORLD_SIZE") && is_set("MASTER_ADDR")) return "torchrun";
+  return nullptr;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,70 @@
+// Starts a program as N MPI ranks under mpirun and brings back how it ended, leaving nothing behind.
+//
+// Between the caller and mpirun stands a supervisor: the same executable in a session of its own, which holds
+// one end of a pipe. When the caller dies, however it dies, the pipe closes and the supervisor kills mpirun,
+// the ranks and whatever they started (it is their subreaper), and removes the run's folder with the shared
+// memory in it. Should the supervisor be killed as well, mpirun and the ranks die with their parents, and the
+// next launch removes the folder.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/units.hpp"
+
+namespace plumbline {
+
+/// Must be the first thing in main of a program that is given to launch(): acts as supervisor when asked to
+/// (returns its exit code), and ties a launched rank's life to mpirun's. Otherwise does nothing.
+std::optional<int> launch_entry(int argc, char** argv);
+
+/// Path of the running executable.
+std::string self_path();
+
+/// One line of output. `rank` is -1 for mpirun's own words.
+struct OutputLine {
+  int rank = -1;
+  bool error_stream = false;
+  std::string text;
+};
+
+struct LaunchSpec {
+  std::string program;  // calls launch_entry(); usually self_path()
+  std::vector<std::string> arguments;
+  int ranks = 1;
+  Seconds timeout{300};
+  std::vector<std::pair<std::string, std::string>> environment;  // added to the caller's own
+  int threads_per_rank = 1;                                      // OMP_NUM_THREADS
+  std::size_t kept_output = 131072;                // bytes per stream; of longer output the middle is dropped
+  std::function<void(const OutputLine&)> on_line;  // optional, called as lines come
+  std::function<bool()> on_tick;  // optional, called several times a second; false stops the run
+};
+
+enum class Ending { exited, signalled, timed_out, stopped };
+
+struct LaunchResult {
+  Ending ending = Ending::exited;
+  int exit_code = 0;  // of the first rank that failed, or of mpirun
+  int signal = 0;     // when signalled
+  int rank = -1;      // who failed, -1 when unknown
+  Seconds duration;
+  std::string standard_output;
+  std::string standard_error;  // ranks' lines only, each "[rank 3] text" unless it already says so
+  std::string mpirun_output;   // mpirun's own words
+  std::string complaint;       // what the first rank that ended itself with MpiSession::guard() said
+  bool ok() const { return ending == Ending::exited && exit_code == 0; }
+  /// One line for people: what happened, to which rank, and the last thing that rank (or any) said.
+  std::string reason() const;
+};
+
+/// Runs to the end, to the timeout or until on_tick says stop. Throws InputError when this process is a rank
+/// itself, and Error when mpirun cannot be started at all.
+LaunchResult launch(const LaunchSpec& spec);
+
+/// What started this process as one of several ranks ("mpirun", "PMIx", "PMI", "torchrun"), nullptr when it
+/// runs alone. Reads environment variables only.
+const char* already_launched_by();
+
+}  // namespace plumbline

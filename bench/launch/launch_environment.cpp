@@ -1,0 +1,68 @@
+// Open MPI settings for one machine.
+#include "bench/launch/launch_environment.hpp"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/run/processors.hpp"
+
+namespace plumbline {
+
+std::vector<std::string> mpirun_command(int ranks, const std::string& program,
+                                        const std::vector<std::string>& arguments) {
+  // Binding helps when every rank has a core; with more ranks it would pile them up.
+  const bool bind = ranks <= available_cores();
+  std::vector<std::string> command = {"mpirun",          "-n",        std::to_string(ranks),
+                                      "--oversubscribe", "--bind-to", bind ? "core" : "none",
+                                      "--tag-output",    program};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
+}
+
+std::vector<std::pair<std::string, std::string>> mpirun_environment(const std::string& folder, int ranks,
+                                                                    int threads_per_rank) {
+  std::vector<std::pair<std::string, std::string>> settings = {
+      {"OMPI_ALLOW_RUN_AS_ROOT", "1"},  // containers run as root
+      {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+      {"TMPDIR", folder},
+      {"OMPI_MCA_btl_vader_backing_directory", folder},
+      // One machine: shared memory, and sockets where that is not to be had. Probing for fabrics takes time.
+      {"OMPI_MCA_pml", "ob1"},
+      {"OMPI_MCA_btl", "self,vader,tcp"},
+      // Containers may forbid memory policies; that is no reason to say so on every start.
+      {"OMPI_MCA_hwloc_base_mem_bind_failure_action", "silent"},
+      {"OMP_NUM_THREADS", std::to_string(threads_per_rank)},
+  };
+  if (ranks > available_processors()) settings.emplace_back("OMPI_MCA_mpi_yield_when_idle", "1");
+  if (!single_copy_works()) settings.emplace_back("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+  return settings;
+}
+
+bool single_copy_works() {
+  // Two siblings, as ranks are: a parent may be allowed what a sibling is not (Yama).
+  static volatile int value = 4711;
+  const pid_t read_from = fork();
+  if (read_from == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) pause();
+  }
+  if (read_from < 0) return false;
+  const pid_t reader = fork();
+  if (reader == 0) {
+    int copy = 0;
+    iovec local{&copy, sizeof copy};
+    iovec remote{const_cast<int*>(&value), sizeof value};
+    const ssize_t got = process_vm_readv(read_from, &local, 1, &remote, 1, 0);
+    _exit(got == static_cast<ssize_t>(sizeof copy) && copy == value ? 0 : 1);
+  }
+  int status = 1;
+  if (reader > 0) waitpid(reader, &status, 0);
+  kill(read_from, SIGKILL);
+  waitpid(read_from, nullptr, 0);
+  return status == 0;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,46 @@
+// Output of mpirun and its ranks: cut into lines, told apart by rank, kept within bounds.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "bench/launch/launch.hpp"
+
+namespace plumbline {
+
+/// Text of bounded size: keeps the beginning and the end, and says how much lies between.
+class BoundedText {
+ public:
+  explicit BoundedText(std::size_t limit) : limit_(limit / 2) {}
+  void append(std::string_view text);
+  std::string text() const;
+
+ private:
+  std::size_t limit_;  // of each half
+  std::string head_;
+  std::string tail_;
+  std::size_t dropped_ = 0;
+};
+
+/// Splits a stream of `mpirun --tag-output` ("[1,3]<stderr>:text") into lines.
+class LineSplitter {
+ public:
+  LineSplitter(bool error_stream, std::function<void(const OutputLine&)> sink)
+      : error_stream_(error_stream), sink_(std::move(sink)) {}
+  void feed(std::string_view bytes);
+  /// Passes on a last line without a line end.
+  void finish();
+
+ private:
+  void emit(std::string_view line) const;
+  bool error_stream_;
+  std::function<void(const OutputLine&)> sink_;
+  std::string partial_;
+};
+
+/// Fills ending, exit code, signal and rank from mpirun's wait status and its words in
+/// `result.mpirun_output`.
+void decode_ending(int wait_status, LaunchResult& result);
+
+}  // namespace plumbline

@@ -1,0 +1,194 @@
+// The supervisor between a launching process and mpirun, and what a launched rank does first.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "bench/launch/launch.hpp"
+#include "bench/launch/launch_environment.hpp"
+#include "bench/launch/launch_wire.hpp"
+#include "bench/launch/run_folder.hpp"
+
+namespace plumbline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kGrace{3000};  // between TERM and KILL of a run that timed out
+
+/// Parent of a process from /proc, or -1.
+pid_t parent_of(const std::string& process) {
+  FILE* file = std::fopen(("/proc/" + process + "/stat").c_str(), "re");
+  if (file == nullptr) return -1;
+  std::array<char, 512> text{};
+  const std::size_t length = std::fread(text.data(), 1, text.size() - 1, file);
+  std::fclose(file);
+  // "pid (name) state ppid": the name may hold anything, so look behind its last parenthesis.
+  const std::string_view line(text.data(), length);
+  const auto close_at = line.rfind(')');
+  if (close_at == std::string_view::npos || close_at + 4 >= line.size()) return -1;
+  return static_cast<pid_t>(std::strtol(text.data() + close_at + 4, nullptr, 10));
+}
+
+/// Sends SIGKILL to every child of this process, the adopted ones included.
+void kill_children() {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry("/proc", error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (parent_of(name) == getpid())
+      kill(static_cast<pid_t>(std::strtol(name.c_str(), nullptr, 10)), SIGKILL);
+  }
+}
+
+class Supervisor {
+ public:
+  LaunchReport run(char** command, int ranks, int threads_per_rank, std::chrono::milliseconds timeout) {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    sigset_t watched;
+    sigemptyset(&watched);
+    for (int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&watched, signal);
+    sigprocmask(SIG_BLOCK, &watched, &previous_mask_);
+    signals_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+    for (const auto& [name, value] : mpirun_environment(folder_.path(), ranks, threads_per_rank))
+      setenv(name.c_str(), value.c_str(), 1);
+    if (const int error = start(command); error != 0) return {ReportKind::not_started, error};
+    const LaunchReport report = watch(Clock::now() + timeout);
+    while (reap()) {
+      kill_children();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return {report.kind, status_};
+  }
+
+ private:
+  /// Starts mpirun; returns errno of exec, 0 when it runs.
+  int start(char** command) {
+    std::array<int, 2> failure{};
+    if (pipe2(failure.data(), O_CLOEXEC) != 0) return errno;
+    const pid_t parent = getpid();
+    mpirun_ = fork();
+    if (mpirun_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != parent) _exit(1);
+      setpgid(0, 0);
+      sigprocmask(SIG_SETMASK, &previous_mask_, nullptr);
+      setenv(kLauncherVariable, std::to_string(getpid()).c_str(), 1);
+      execvp(command[0], command);
+      const int error = errno;
+      if (write(failure[1], &error, sizeof error) < 0) _exit(126);
+      _exit(127);
+    }
+    close(failure[1]);
+    int error = mpirun_ < 0 ? errno : 0;
+    if (mpirun_ > 0 && read(failure[0], &error, sizeof error) != static_cast<ssize_t>(sizeof error))
+      error = 0;
+    close(failure[0]);
+    return error;
+  }
+
+  /// Waits for mpirun's end, the caller's end or the timeout.
+  LaunchReport watch(Clock::time_point deadline) {
+    LaunchReport report{ReportKind::ended, 0};
+    bool asked_to_end = false;
+    while (reap() && !ended_) {
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+      if (left <= 0) {
+        if (asked_to_end) return report;
+        asked_to_end = true;
+        report.kind = ReportKind::timed_out;
+        kill(mpirun_, SIGTERM);
+        deadline = Clock::now() + kGrace;
+        continue;
+      }
+      std::array<pollfd, 2> watched{{{kControlDescriptor, POLLIN, 0}, {signals_, POLLIN, 0}}};
+      poll(watched.data(), watched.size(), static_cast<int>(std::min<long long>(left, 60'000)));
+      const bool caller_gone = watched[0].revents != 0;
+      if (caller_gone || told_to_stop()) return {ReportKind::stopped, 0};
+    }
+    return report;
+  }
+
+  /// Takes what ended; false when there is no child left.
+  bool reap() {
+    for (;;) {
+      int status = 0;
+      const pid_t ended = waitpid(-1, &status, WNOHANG);
+      if (ended == 0) return true;
+      if (ended < 0) return errno != ECHILD;
+      if (ended == mpirun_) {
+        status_ = status;
+        ended_ = true;
+      }
+    }
+  }
+
+  bool told_to_stop() const {
+    bool stop = false;
+    signalfd_siginfo info{};
+    while (read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info))
+      stop = stop || info.ssi_signo != SIGCHLD;
+    return stop;
+  }
+
+  RunFolder folder_;
+  sigset_t previous_mask_{};
+  int signals_ = -1;
+  pid_t mpirun_ = -1;
+  bool ended_ = false;
+  int status_ = 0;
+};
+
+int supervise(int argc, char** argv) {
+  // argv: program, kSuperviseArgument, ranks, threads per rank, timeout in ms, command …
+  if (argc < 6) return 2;
+  signal(SIGPIPE, SIG_IGN);
+  fcntl(kControlDescriptor, F_SETFD, FD_CLOEXEC);
+  fcntl(kResultDescriptor, F_SETFD, FD_CLOEXEC);
+  LaunchReport report{ReportKind::not_started, EIO};
+  try {
+    report = Supervisor().run(argv + 5, std::atoi(argv[2]), std::atoi(argv[3]),
+                              std::chrono::milliseconds(std::atoll(argv[4])));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+  }
+  return write(kResultDescriptor, &report, sizeof report) == static_cast<ssize_t>(sizeof report) ? 0 : 1;
+}
+
+/// A rank dies with mpirun, and is the first that a system short of memory takes.
+void tie_to(pid_t launcher) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != launcher && kill(launcher, 0) != 0) _exit(1);  // it died before the line above
+  if (FILE* file = std::fopen("/proc/self/oom_score_adj", "we")) {
+    std::fputs("500", file);
+    std::fclose(file);
+  }
+}
+
+}  // namespace
+
+std::optional<int> launch_entry(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], kSuperviseArgument) == 0) return supervise(argc, argv);
+  if (const char* launcher = std::getenv(kLauncherVariable)) {
+    tie_to(static_cast<pid_t>(std::strtol(launcher, nullptr, 10)));
+  }
+  return std::nullopt;
+}
+
+}  // namespace plumbline

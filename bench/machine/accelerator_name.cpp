@@ -1,0 +1,30 @@
+#include "bench/machine/accelerator_name.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <tuple>
+
+#include "analysis/hardware/hardware.hpp"
+
+namespace plumbline {
+
+std::string accelerator_of(const std::string& device_name, Bytes memory) {
+  std::string device = device_name;
+  std::transform(device.begin(), device.end(), device.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  std::string best;
+  std::tuple<bool, std::int64_t> least;  // the other form factor, difference of memory
+  for (const std::string& name : hardware_preset_names()) {
+    if (device.find(name.substr(0, name.find('-'))) == std::string::npos) continue;
+    const bool pcie = device.find("pcie") != std::string::npos;
+    const std::tuple distance(pcie != (name.find("pcie") != std::string::npos),
+                              std::abs((find_hardware_preset(name)->overhead.device - memory).value));
+    if (!best.empty() && distance >= least) continue;
+    best = name;
+    least = distance;
+  }
+  return best;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,44 @@
+// What a machine has for backend cuda: devices, driver and libraries.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bench/record/record.hpp"
+#include "core/config/run_config.hpp"
+
+namespace plumbline {
+
+struct CudaDevice {
+  std::string name;        // "NVIDIA H200"
+  std::string capability;  // "9.0"
+  Bytes memory;
+  Bytes free;
+};
+
+struct CudaFacts {
+  bool built = false;   // this program came with its CUDA part
+  std::string problem;  // why no device can be used; empty: one can
+  std::vector<CudaDevice> devices;
+  std::vector<std::pair<std::string, std::string>> versions;  // driver, cuda, nccl, cudnn, …; "" = not there
+};
+
+/// Asked once per process. Without the CUDA part, only `problem` is set.
+const CudaFacts& cuda_facts();
+
+OrderedJson to_json(const CudaFacts& facts);
+/// Throws InputError for anything but what to_json writes.
+CudaFacts parse_cuda_facts(std::string_view text);
+
+/// One line for a configuration with backend cuda that cannot run here, or nothing.
+std::optional<std::string> why_no_cuda(const CudaFacts& facts);
+
+/// Adds the versions to a record's machine, and what several ranks per GPU change: the label "shared-gpu"
+/// behind the GPU's name and NCCL's settings. Results with that label say nothing about speed.
+void add_cuda(const CudaFacts& facts, int ranks, MachineReport& machine);
+
+}  // namespace plumbline

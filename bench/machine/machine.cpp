@@ -1,0 +1,46 @@
+#include "bench/machine/machine.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <dnnl.hpp>
+
+#include <algorithm>
+#include <string_view>
+
+#include "bench/machine/machine_facts.hpp"
+
+namespace plumbline {
+namespace {
+
+/// Variables of these families change what is measured.
+bool changes_results(std::string_view variable) {
+  constexpr std::string_view kPrefixes[] = {"OMP_",    "OMPI_", "PMIX_MCA_", "DNNL_", "ONEDNN_",
+                                            "MALLOC_", "NCCL_", "CUDA_",     "GOMP_"};
+  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                     [&](std::string_view prefix) { return variable.starts_with(prefix); });
+}
+
+}  // namespace
+
+MachineReport this_machine() {
+  MachineReport machine;
+  char host[256] = {};
+  if (::gethostname(host, sizeof host - 1) == 0) machine.host = host;
+  machine.cpu = processor_name();
+  machine.gpu = gpu_name();
+  const dnnl_version_t* onednn = dnnl::version();
+  machine.versions = {{"plumbline", PLUMBLINE_VERSION},
+                      {"compiler", __VERSION__},
+                      {"onednn", fmt::format("{}.{}.{}", onednn->major, onednn->minor, onednn->patch)},
+                      {"mpi", mpi_library_version()}};
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos || !changes_results(text)) continue;
+    machine.environment.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  std::sort(machine.environment.begin(), machine.environment.end());
+  return machine;
+}
+
+}  // namespace plumbline

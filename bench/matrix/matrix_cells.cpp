@@ -1,0 +1,75 @@
+#include "bench/matrix/matrix_cells.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "bench/evaluate/evaluation.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "bench/evaluate/record_parts.hpp"
+#include "bench/machine/machine.hpp"
+#include "bench/matrix/matrix_runner.hpp"
+#include "bench/rank/cell_timelines.hpp"
+
+namespace plumbline {
+namespace {
+
+void predict_cell(const MatrixCell& cell, const std::string& folder, std::string& note, Record& record) {
+  Record started = start_record(cell.id, cell.config, Asked::measurement);
+  record.config = std::move(started.config);
+  record.model = started.model;
+  record.status = started.status;
+  record.reason = started.reason;
+  if (record.status != Status::ok) return;
+  const Schedule schedule = schedule_for(cell.config);
+  const Prediction prediction = predict(cell.config, schedule, hardware_of(cell.config, note));
+  record.prediction = report_of(prediction, cell.config, schedule);
+  const auto path = timeline_path(folder, cell.id);
+  if (!path || count_actions(schedule) > kMostTimelineActions) return;
+  CellTimelines timelines;
+  timelines.predicted = predicted_timeline(cell.config, schedule, prediction);
+  write_timelines(*path, std::move(timelines));  // a cell that is measured writes it again with both
+}
+
+}  // namespace
+
+std::string results_folder(const std::string& out, const std::string& matrix_file) {
+  return out.empty() ? std::filesystem::path(matrix_file).stem().string() + "-results" : out;
+}
+
+CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& request) {
+  const std::string& folder = request.folder;
+  RecordStore store(folder, request.predict_only ? kPredictionsFile : kResultsFile);
+  std::string note;
+  MatrixHooks hooks;
+  hooks.machine = this_machine();
+  hooks.predict = [&](const MatrixCell& cell, Record& record) { predict_cell(cell, folder, note, record); };
+  if (!request.predict_only) {
+    hooks.measure = [&](const MatrixCell& cell, const std::function<bool()>& go_on, Record& record) {
+      if (!has_device(cell.config, record)) return true;
+      CellProgram program;
+      if (const auto path = timeline_path(folder, cell.id)) {
+        program.command.insert(program.command.end(),
+                               {"--timelines", std::filesystem::absolute(*path).string()});
+      }
+      return measure_cell(cell.config, program,
+                          {.folder = folder + "/cells", .name = cell.id, .go_on = go_on, .on_line = {}},
+                          record);
+    };
+  }
+  int done_before = 0;
+  const MatrixOptions options{request.retry};
+  for (const MatrixCell& cell : cells) done_before += is_done(cell, store, options) ? 1 : 0;
+  CellsResult result;
+  {
+    Progress progress(static_cast<int>(cells.size()), done_before, request.quiet ? nullptr : stderr);
+    result.stopped = run_matrix(cells, store, hooks, options, progress).stopped;
+  }
+  if (!note.empty()) fmt::print(stderr, "note: {}\n", note);
+  for (const MatrixCell& cell : cells) {
+    if (const Record* record = store.records().find(cell.id)) result.records.push_back(*record);
+  }
+  return result;
+}
+
+}  // namespace plumbline

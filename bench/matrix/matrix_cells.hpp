@@ -1,0 +1,31 @@
+// Predicts and measures the cells of a matrix into a results folder: what `matrix` and `oom` share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/record/record.hpp"
+#include "core/config/run_config.hpp"
+
+namespace plumbline {
+
+struct CellsRequest {
+  std::string folder;  // results go there
+  bool predict_only = false;
+  bool retry = false;  // cells again that failed or timed out
+  bool quiet = false;  // no progress
+};
+
+struct CellsResult {
+  std::vector<Record> records;  // of these cells, in their order; a cell that was not reached has none
+  bool stopped = false;         // by Ctrl-C or a signal
+};
+
+/// Runs what the folder does not have yet. Progress and notes go to standard error. Throws InputError when
+/// the folder cannot be used or nothing can be measured here.
+CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& request);
+
+/// DIR, or what a matrix file's results are put in without it: its name with "-results".
+std::string results_folder(const std::string& out, const std::string& matrix_file);
+
+}  // namespace plumbline

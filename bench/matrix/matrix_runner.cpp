@@ -1,0 +1,138 @@
+// The loop over cells.
+#include "bench/matrix/matrix_runner.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "bench/launch/interrupts.hpp"
+#include "core/base/error.hpp"
+#include "core/config/config_keys.hpp"
+
+namespace plumbline {
+namespace {
+
+/// Every key of the configuration; an invalid cell has at least those that the matrix gave it.
+std::vector<std::pair<std::string, std::string>> config_of(const MatrixCell& cell) {
+  auto config = describe(cell.config);
+  for (const auto& given : cell.values) {
+    const auto known = std::find_if(config.begin(), config.end(),
+                                    [&](const auto& pair) { return pair.first == given.first; });
+    if (known == config.end()) {
+      config.push_back(given);
+    } else if (!cell.invalid.empty()) {
+      known->second = given.second;
+    }
+  }
+  return config;
+}
+
+void predict(const MatrixCell& cell, const MatrixHooks& hooks, Record& record) {
+  try {
+    hooks.predict(cell, record);
+  } catch (const InputError& error) {
+    record.status = Status::invalid;
+    record.reason = error.what();
+  } catch (const std::exception& error) {
+    record.status = Status::failed;
+    record.reason = fmt::format("prediction: {}", error.what());
+  }
+}
+
+/// False when the run was stopped.
+bool measure(const MatrixCell& cell, const MatrixHooks& hooks, const std::function<bool()>& go_on,
+             Record& record) {
+  if (!hooks.measure) {
+    if (record.prediction && !record.prediction->fits) {
+      record.status = Status::oom;
+      record.reason = "predicted not to fit the memory budget";
+    }
+    return true;
+  }
+  if (const auto why = why_unsupported(cell.config)) {
+    record.status = Status::unsupported;
+    record.reason = *why;
+    return true;
+  }
+  try {
+    return hooks.measure(cell, go_on, record);
+  } catch (const InputError&) {
+    throw;
+  } catch (const std::exception& error) {
+    record.status = Status::failed;
+    record.reason = error.what();
+    return true;
+  }
+}
+
+/// "tp 2, pp 1": what tells this cell from the others.
+std::string label_of(const MatrixCell& cell) {
+  std::vector<std::string> parts;
+  for (const auto& [name, value] : cell.values) {
+    const ConfigKey* key = find_config_key(name);
+    parts.push_back(fmt::format("{} {}", key == nullptr || key->alias.empty() ? name : key->alias, value));
+  }
+  return parts.empty() ? cell.id : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string outcome_of(const Record& record) {
+  return record.reason.empty() ? std::string(name_of(record.status))
+                               : fmt::format("{}: {}", name_of(record.status), record.reason);
+}
+
+}  // namespace
+
+bool is_done(const MatrixCell& cell, const RecordStore& store, const MatrixOptions& options) {
+  const Record* record = store.records().find(cell.id);
+  if (record == nullptr) return false;
+  return !(options.retry && (record->status == Status::failed || record->status == Status::timeout));
+}
+
+MatrixOutcome run_matrix(const std::vector<MatrixCell>& cells, RecordStore& store, const MatrixHooks& hooks,
+                         const MatrixOptions& options, Progress& progress) {
+  const Interrupts interrupts;
+  MatrixOutcome outcome;
+  outcome.cells = static_cast<int>(cells.size());
+  std::vector<const MatrixCell*> missing;
+  for (const MatrixCell& cell : cells) {
+    if (is_done(cell, store, options)) {
+      ++outcome.done_before;
+    } else {
+      missing.push_back(&cell);
+    }
+  }
+  const auto go_on = [&] {
+    progress.tick();
+    return !Interrupts::requested();
+  };
+  const auto stopped = [&] {
+    outcome.stopped = true;
+    progress.say(fmt::format("stopped: {} of {} cells are done; the same command does the rest",
+                             outcome.done_before + outcome.done_now, outcome.cells));
+    return outcome;
+  };
+  for (const MatrixCell* cell : missing) {
+    if (!go_on()) return stopped();
+    progress.begin(label_of(*cell));
+    Record record;
+    record.id = cell->id;
+    record.config = config_of(*cell);
+    record.machine = hooks.machine;
+    if (cell->invalid.empty()) {
+      predict(*cell, hooks, record);
+    } else {
+      record.status = Status::invalid;
+      record.reason = cell->invalid;
+    }
+    if (record.status == Status::ok && !measure(*cell, hooks, go_on, record)) return stopped();
+    store.append(record);
+    ++outcome.done_now;
+    progress.end(outcome_of(record));
+  }
+  return outcome;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,44 @@
+// Runs the missing cells of a matrix, each on its own, and records every one of them whatever happens.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "bench/record/record.hpp"
+#include "bench/record/record_store.hpp"
+#include "bench/text/progress.hpp"
+#include "core/config/run_config.hpp"
+
+namespace plumbline {
+
+/// What the runner cannot know: how to predict and how to measure.
+struct MatrixHooks {
+  /// Fills machine, model and prediction. What it throws makes the cell invalid (InputError) or failed.
+  std::function<void(const MatrixCell&, Record&)> predict;
+  /// Fills status, reason, measurement and error; false when `go_on` said stop. Empty: predict only. What it
+  /// throws makes the cell failed, but InputError ends the matrix: then nothing can be measured.
+  std::function<bool(const MatrixCell&, const std::function<bool()>& go_on, Record&)> measure;
+  /// Goes into every record, the invalid ones included.
+  MachineReport machine;
+};
+
+struct MatrixOptions {
+  bool retry = false;  // run cells again that ended failed or timeout
+};
+
+struct MatrixOutcome {
+  int cells = 0;
+  int done_before = 0;  // found in the store
+  int done_now = 0;
+  bool stopped = false;  // by Ctrl-C or a signal
+};
+
+/// Whether the store already has what a run of this cell would give.
+bool is_done(const MatrixCell& cell, const RecordStore& store, const MatrixOptions& options);
+
+/// Runs what is not done in order and appends each record as soon as it is known. SIGINT and SIGTERM stop the
+/// running cell, which is not recorded, say how to go on, and return.
+MatrixOutcome run_matrix(const std::vector<MatrixCell>& cells, RecordStore& store, const MatrixHooks& hooks,
+                         const MatrixOptions& options, Progress& progress);
+
+}  // namespace plumbline

@@ -1,0 +1,83 @@
+// The table of `plumbline oom`: which cells fit, what decides, and how well hypotheses explain published
+// outcomes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/matrix/oom_matrix.hpp"
+#include "bench/matrix/tightest_cell.hpp"
+#include "bench/record/record.hpp"
+#include "core/base/units.hpp"
+#include "core/config/run_config.hpp"
+
+namespace plumbline {
+
+/// One outcome: predicted or measured.
+struct FitVerdict {
+  Status status = Status::ok;  // ok: fits; oom: does not; else it is not known, see the record's reason
+  std::optional<Bytes> peak;   // a measured run that went over its budget has none
+  int rank = 0;                // whose peak it is
+  Category category = Category::workspace;  // that holds most at that peak
+  Bytes category_bytes;
+};
+
+struct OomRow {
+  MatrixCell cell;
+  Bytes budget;  // per rank; 0: no bound
+  std::optional<Status> published;
+  std::optional<FitVerdict> predicted;
+  std::optional<FitVerdict> measured;  // absent when nothing was measured
+  std::string reason;                  // of a cell that did not end well
+};
+
+/// How a hypothesis accounts for the published outcomes.
+struct HypothesisRow {
+  std::string name;
+  Bytes budget;  // the smallest of its cells
+  int right = 0;
+  int wrong = 0;
+  /// The published outcomes follow from every budget from `fitting` on that is below `missing`, if any.
+  std::optional<Bytes> fitting;  // largest peak of a cell that was published to run
+  std::optional<Bytes> missing;  // smallest peak of one that was published to be out of memory
+  bool explains() const { return wrong == 0 && right > 0; }
+};
+
+struct OomTable {
+  std::string source;
+  std::vector<OomRow> rows;
+  std::vector<HypothesisRow> hypotheses;
+  std::optional<KnifeEdge> edge;
+};
+
+/// Row of one cell from its record. `budget` as the prediction used it.
+OomRow row_of(const MatrixCell& cell, const Record& record, Bytes budget, std::optional<Status> published,
+              bool predicted_only);
+
+/// Counts a cell for a hypothesis.
+void count_cell(HypothesisRow& row, Status published, Bytes peak, Bytes budget);
+
+/// How often outcomes and peaks are the same.
+struct OomAgreement {
+  int measured = 0;     // cells with an outcome that is fits or out of memory, predicted and measured
+  int same_status = 0;  // of them
+  int peaks = 0;        // cells with a predicted and a measured peak
+  int same_peak = 0;    // of them, to the byte
+  int published = 0;    // cells with a published and a predicted outcome
+  int same_as_published = 0;
+};
+OomAgreement agreement_of(const std::vector<OomRow>& rows);
+
+/// For people: one line per cell, what differs between prediction and measurement, the hypotheses with the
+/// margins on both sides of the published threshold, the knife edge.
+std::string to_text(const OomTable& table);
+/// {"source", "cells": [{"id", "values", "budget_bytes", "published", "predicted": {"status", "peak_bytes",
+/// "margin_bytes", "rank", "category", "category_bytes"}, "measured": {…}, "reason"}], "agreement":
+/// {"measured_cells", "same_status", "measured_peaks", "same_peak", "published_cells", "same_as_published"},
+/// "hypotheses":
+/// [{"name", "budget_bytes", "right", "wrong", "explains", "fitting_peak_bytes", "missing_peak_bytes"}],
+/// "knife_edge": see knife_edge.hpp, or null}
+std::string to_json(const OomTable& table);
+
+}  // namespace plumbline

@@ -1,0 +1,69 @@
+#include "bench/rank/cell_timelines.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "core/base/error.hpp"
+
+namespace plumbline {
+
+std::size_t count_actions(const Schedule& schedule) {
+  std::size_t count = 0;
+  for (const auto& actions : schedule.actions) count += actions.size();
+  return count;
+}
+
+Timeline predicted_timeline(const RunConfig& config, const Schedule& schedule, const Prediction& prediction) {
+  Timeline timeline{prediction.trace, {}};
+  const MemoryPrediction memory = predict_memory(config, schedule, MemoryDetail::timeline);
+  const Layout layout = config.layout();
+  for (int pipeline_rank = 0; pipeline_rank < layout.pipeline; ++pipeline_rank) {
+    const int rank = layout.rank_of({0, 0, pipeline_rank});
+    timeline.memory.push_back(memory.ranks[static_cast<std::size_t>(rank)].timeline);
+  }
+  return timeline;
+}
+
+Timeline measured_timeline(const training::TrainingResult& result) {
+  Timeline timeline{result.trace, result.samples};
+  // The origin is rank 0's clock when it left the barrier; a clock that is a little behind reads less than 0.
+  for (auto& events : timeline.trace.ranks) {
+    for (Event& event : events) {
+      event.start = std::max(event.start, Seconds{0});
+      event.end = std::max(event.end, event.start);
+    }
+  }
+  for (auto& events : timeline.trace.collectives) {
+    for (CollectiveEvent& event : events) {
+      event.start = std::max(event.start, Seconds{0});
+      event.end = std::max(event.end, event.start);
+      event.waited_from = std::max(event.waited_from, Seconds{0});
+    }
+  }
+  return timeline;
+}
+
+void write_timelines(const std::string& path, CellTimelines timelines) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  fs::create_directories(fs::path(path).parent_path(), failed);
+  timelines.id = fs::path(path).stem().string();
+  const std::string beside = fmt::format("{}.{}.tmp", path, getpid());
+  {
+    std::ofstream file(beside, std::ios::binary | std::ios::trunc);
+    file << to_timeline_json(timelines);
+    file.close();
+    if (file) fs::rename(beside, path, failed);
+    if (!file || failed) {
+      std::error_code ignored;
+      fs::remove(beside, ignored);
+      throw Error(fmt::format("{}: cannot be written; expected a path in a writable folder", path));
+    }
+  }
+}
+
+}  // namespace plumbline

@@ -1,0 +1,25 @@
+// The timelines of one cell: what the simulator and the memory model say, and what a run measured.
+#pragma once
+
+#include <string>
+
+#include "analysis/predict/predict.hpp"
+#include "bench/report/timelines.hpp"
+#include "bench/training/trainer/trainer.hpp"
+#include "core/config/run_config.hpp"
+#include "core/schedule/schedule.hpp"
+
+namespace plumbline {
+
+/// A step with more actions has no timeline file: nobody looks at so many, and it would be too large.
+constexpr std::size_t kMostTimelineActions = 50'000;
+std::size_t count_actions(const Schedule& schedule);
+
+/// Of every pipeline rank at tensor and data coordinate 0, with the memory during and after every action.
+Timeline predicted_timeline(const RunConfig& config, const Schedule& schedule, const Prediction& prediction);
+Timeline measured_timeline(const training::TrainingResult& result);
+
+/// Writes the file whole or not at all; its stem is the id. Makes the folder. Throws Error.
+void write_timelines(const std::string& path, CellTimelines timelines);
+
+}  // namespace plumbline

@@ -1,0 +1,115 @@
+// One rank of `plumbline run`.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "bench/cuda/cuda_backend.hpp"
+#include "bench/evaluate/emulation.hpp"
+#include "bench/evaluate/evaluation.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "bench/evaluate/record_parts.hpp"
+#include "bench/rank/cell_timelines.hpp"
+#include "bench/report/trace_output.hpp"
+#include "bench/training/trainer/host_values.hpp"
+#include "core/backends/mpi/emulated_communicator.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/backends/mpi/session.hpp"
+#include "core/base/error.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+#include "kernels/emulated/emulated_operators.hpp"
+
+namespace plumbline {
+namespace {
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << text;
+  out.close();
+  if (!out) throw Error(fmt::format("{}: cannot be written; expected a path in a writable folder", path));
+}
+
+void write_measurement(const MeasurementReport& measurement) {
+  OrderedJson fragment;
+  fragment["measurement"] = to_json(measurement);
+  const char* path = std::getenv(kRecordOutVariable);
+  if (path == nullptr) {
+    fmt::print("{}\n", fragment.dump(2));
+    return;
+  }
+  write_file(path, fragment.dump() + '\n');
+}
+
+training::TrainingResult train_on_cpu(const RunConfig& config, const Schedule& schedule,
+                                      MpiCommunicator& communicator, const training::StepProgress& progress) {
+  const auto operators = make_cpu_operators();
+  return training::train(config, schedule, *operators, communicator, communicator, host_memory(), progress);
+}
+
+training::TrainingResult train_emulated(const RunConfig& config, const Schedule& schedule,
+                                        const HardwareProfile& hardware, MpiCommunicator& control,
+                                        const training::StepProgress& progress) {
+  Pace pace(config.emulated_time_factor, control.clock_offset());
+  EmulatedCommunicator communicator(config.layout(), pace, emulated_links(hardware, config.layout()));
+  const auto operators = make_emulated_operators(pace, emulated_call_time(config, hardware));
+  return training::train(on_emulated_device(config, hardware), schedule, *operators, communicator, control,
+                         untouched_memory(), progress);
+}
+
+void write_files(const RunFiles& files, const RunConfig& config, const Schedule& schedule,
+                 const HardwareProfile& hardware, const training::TrainingResult& result) {
+  const bool short_enough = count_actions(schedule) <= kMostTimelineActions;
+  if (files.trace.empty() && (files.timelines.empty() || !short_enough)) return;
+  CellTimelines timelines;
+  timelines.predicted = predicted_timeline(config, schedule, predict(config, schedule, hardware));
+  timelines.measured = measured_timeline(result);
+  if (!files.trace.empty()) {
+    write_file(files.trace,
+               trace_file(files.trace, schedule,
+                          {{"predicted", timelines.predicted->trace, &timelines.predicted->memory},
+                           {"measured", timelines.measured->trace, &timelines.measured->memory}}));
+  }
+  if (!files.timelines.empty() && short_enough) write_timelines(files.timelines, std::move(timelines));
+}
+
+}  // namespace
+
+int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char**& argv) {
+  if (config.backend == Backend::cuda) become_cuda_program();
+  const MpiSession session(argc, argv);
+  return session.guard([&] {
+    if (const auto reason = why_invalid(config)) throw InputError(*reason);
+    if (const auto reason = why_unsupported(config)) throw InputError(*reason);
+    MpiCommunicator communicator(config.layout());
+    const auto progress = [](int done, int all) { fmt::print(stderr, "step {} of {}\n", done, all); };
+    const Schedule schedule = schedule_for(config);
+    std::string note;
+    const HardwareProfile hardware = hardware_of(config, note);
+    std::optional<DeviceMemoryReport> device_memory;
+    const auto train = [&] {
+      switch (config.backend) {
+        case Backend::emulated:
+          return train_emulated(config, schedule, hardware, communicator, progress);
+        case Backend::cuda: {
+          CudaRun run = train_on_cuda(config, schedule, files, communicator, progress);
+          device_memory = std::move(run.device_memory);
+          return std::move(run.training);
+        }
+        case Backend::cpu:
+          break;
+      }
+      return train_on_cpu(config, schedule, communicator, progress);
+    };
+    const training::TrainingResult result = train();
+    const std::vector<Traffic> traffic = training::from_every_rank(communicator, result.step_traffic);
+    if (communicator.rank() == 0) {
+      MeasurementReport measurement = report_of(result, config, schedule, traffic, hardware);
+      measurement.device_memory = std::move(device_memory);
+      write_measurement(measurement);
+      write_files(files, config, schedule, hardware, result);
+    }
+    return static_cast<int>(ExitCode::done);
+  });
+}
+
+}  // namespace plumbline

@@ -1,0 +1,57 @@
+// Names, totals and errors of records.
+#include "bench/record/record.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace plumbline {
+
+std::string_view name_of(Status status) {
+  static constexpr std::array<std::string_view, 6> kNames = {"ok",     "oom",     "invalid",
+                                                             "failed", "timeout", "unsupported"};
+  return kNames[static_cast<std::size_t>(status)];
+}
+
+MemoryReport MemoryReport::of(std::vector<RankMemoryReport> ranks) {
+  MemoryReport report;
+  report.ranks = std::move(ranks);
+  for (const RankMemoryReport& rank : report.ranks) {
+    const Bytes total = rank.bytes.total();
+    if (total > report.peak) {
+      report.peak = total;
+      report.peak_rank = rank.rank;
+    }
+  }
+  return report;
+}
+
+Traffic larger(const Traffic& a, const Traffic& b) {
+  Traffic most;
+  most.messages_sent = std::max(a.messages_sent, b.messages_sent);
+  most.point_to_point_sent = std::max(a.point_to_point_sent, b.point_to_point_sent);
+  for (std::size_t i = 0; i < most.groups.size(); ++i) {
+    const GroupTraffic& x = a.groups[i];
+    const GroupTraffic& y = b.groups[i];
+    most.groups[i] = {std::max(x.calls, y.calls), std::max(x.all_reduced, y.all_reduced),
+                      std::max(x.all_gathered, y.all_gathered),
+                      std::max(x.reduce_scattered, y.reduce_scattered), std::max(x.broadcast, y.broadcast)};
+  }
+  return most;
+}
+
+ErrorReport compare(const PredictionReport& predicted, const MeasurementReport& measured) {
+  ErrorReport error;
+  if (measured.memory.peak.value > 0) {
+    error.peak_memory =
+        static_cast<double>(predicted.memory.peak.value) / static_cast<double>(measured.memory.peak.value) -
+        1;
+  }
+  const double step = measured.time.step.value;
+  if (std::isnan(step)) error.step_time = NAN;
+  if (step > 0) error.step_time = predicted.time.step / measured.time.step - 1;
+  error.bubble_fraction = predicted.time.bubble_fraction - measured.time.bubble_fraction;
+  return error;
+}
+
+}  // namespace plumbline

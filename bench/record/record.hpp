@@ -1,0 +1,150 @@
+// The record of one cell: its configuration, what was predicted, what was measured, and how far apart they
+// are. Format: results/README.md. Units in memory are types; in JSON bytes, seconds and plain numbers.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bench/record/record_device.hpp"
+#include "core/base/units.hpp"
+#include "core/run/communicator.hpp"
+#include "core/tensor/arena.hpp"
+#include "core/trace/collective_overlap.hpp"
+
+namespace plumbline {
+
+constexpr int kRecordSchema = 1;
+
+enum class Status { ok, oom, invalid, failed, timeout, unsupported };
+std::string_view name_of(Status status);
+
+/// What all live tensors of one name and category took together.
+struct HolderReport {
+  std::string holder;
+  Category category = Category::workspace;
+  Bytes bytes;
+  std::int64_t tensors = 0;
+};
+
+struct RankMemoryReport {
+  int rank = 0;                       // world rank
+  int pipeline_rank = 0;              // its pipeline coordinate
+  MemoryBreakdown bytes;              // at the rank's peak; its total is the peak
+  std::string at;                     // the action of the peak, "3F7"; empty: outside of any, or not known
+  std::vector<HolderReport> holders;  // largest at the peak, biggest first; measured only
+};
+
+struct MemoryReport {
+  Bytes peak;  // of the rank that needs most
+  int peak_rank = 0;
+  std::vector<RankMemoryReport> ranks;
+
+  /// Peak and peak rank from the rows: the first rank with the largest total.
+  static MemoryReport of(std::vector<RankMemoryReport> ranks);
+};
+
+/// Times of one step, each the mean over pipeline ranks. NaN: not measured (an emulated run without times);
+/// null in JSON.
+struct TimeReport {
+  Seconds step;
+  double bubble_ratio = 0;     // idle ÷ compute
+  double bubble_fraction = 0;  // idle ÷ (idle + compute)
+  Seconds compute;
+  Seconds exposed_tensor;
+  Seconds exposed_pipeline;
+  Seconds exposed_data;
+  Seconds optimizer;
+  Seconds
+      exposed_vocabulary{};  // waiting for the collectives of a cut vocabulary, part of the wait for others
+  /// The same by kind, with what they take and how much of it has computation beside it; nothing without a
+  /// cut vocabulary.
+  std::optional<VocabularyOverlap> vocabulary_collectives{};
+};
+
+struct ThroughputReport {
+  double tokens_per_s = 0;
+  double tokens_per_s_per_gpu = 0;
+  double model_tflops_per_gpu = 0;
+  double mfu = 0;
+  double peak_tflops = 0;
+  double hfu = 0;  // as mfu with the FLOPs that are executed; NaN: an older record lacks it
+};
+
+struct PredictionReport {
+  bool fits = true;
+  MemoryReport memory;
+  TimeReport time;
+  ThroughputReport throughput;
+  std::optional<Traffic> traffic;                   // of one step; of each figure the largest of any rank
+  std::optional<DeviceMemoryReport> device_memory;  // nothing: the hardware profile knows none
+};
+
+struct MeasurementReport {
+  MemoryReport memory;
+  TimeReport time;  // of the median step
+  ThroughputReport throughput;
+  int samples = 0;  // timed steps
+  Seconds step_min;
+  Seconds step_max;
+  double loss = 0;        // of the last step; NaN is written as null
+  Bytes device_reserved;  // largest of any rank, as the memory source counts it
+  std::optional<Traffic> traffic;
+  std::optional<DeviceMemoryReport> device_memory;  // backend cuda
+};
+
+/// Prediction against measurement: positive when too much was predicted.
+struct ErrorReport {
+  double peak_memory = 0;      // predicted ÷ measured - 1
+  double step_time = 0;        // predicted ÷ measured - 1
+  double bubble_fraction = 0;  // predicted - measured
+};
+/// Of each figure the larger one.
+Traffic larger(const Traffic& a, const Traffic& b);
+ErrorReport compare(const PredictionReport& predicted, const MeasurementReport& measured);
+
+struct MachineReport {
+  std::string host;
+  std::string cpu;
+  std::string gpu;  // empty: none
+  std::vector<std::pair<std::string, std::string>> versions;
+  std::vector<std::pair<std::string, std::string>> environment;  // variables that change results
+};
+
+struct ModelReport {
+  std::int64_t parameters = 0;
+  double flops_per_token = 0;  // model FLOPs, forward and backward
+};
+
+struct Record {
+  std::string id;
+  std::vector<std::pair<std::string, std::string>> config;  // every key in documentation order
+  MachineReport machine;
+  Status status = Status::ok;
+  std::string reason;  // empty when ok
+  ModelReport model;
+  std::optional<PredictionReport> prediction;
+  std::optional<MeasurementReport> measurement;
+  std::optional<ErrorReport> error;
+};
+
+using OrderedJson = nlohmann::ordered_json;
+
+OrderedJson to_json(const Record& record);
+OrderedJson to_json(const MeasurementReport& measurement);
+OrderedJson to_json(const PredictionReport& prediction);
+OrderedJson to_json(const MachineReport& machine);
+
+/// One line without line ends inside, invalid UTF-8 replaced.
+std::string to_line(const Record& record);
+
+/// Strict on what it finds, since anybody may have written it: missing keys, wrong types, negative sizes,
+/// non-finite numbers and unknown schemas throw InputError naming `origin` and key. Unknown keys are ignored.
+Record parse_record(std::string_view line, const std::string& origin);
+/// What a rank program hands to the runner: {"measurement": {...}}.
+MeasurementReport parse_measurement(std::string_view text, const std::string& origin);
+
+}  // namespace plumbline

@@ -1,0 +1,56 @@
+// The results of a matrix in a folder: one record per line, written so that a kill loses no finished cell.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "bench/record/record.hpp"
+
+namespace plumbline {
+
+inline constexpr const char* kResultsFile = "results.jsonl";
+inline constexpr const char* kPredictionsFile = "predictions.jsonl";  // of a matrix that is predicted only
+
+/// The latest record of every id, in the order in which the ids first came.
+class LatestRecords {
+ public:
+  void put(Record record);
+  /// nullptr when there is none.
+  const Record* find(const std::string& id) const;
+  const std::vector<Record>& all() const { return records_; }
+
+ private:
+  std::vector<Record> records_;
+  std::unordered_map<std::string, std::size_t> places_;
+};
+
+/// Append-only access for one runner at a time.
+class RecordStore {
+ public:
+  /// Opens or makes `folder`/`file`, locks it, cuts off a last line that a kill left unfinished and reads the
+  /// rest. Throws InputError when the folder cannot be written, another process holds it, or a whole line is
+  /// not a record.
+  explicit RecordStore(const std::string& folder, const std::string& file = kResultsFile);
+  ~RecordStore();
+  RecordStore(const RecordStore&) = delete;
+  RecordStore& operator=(const RecordStore&) = delete;
+
+  /// Writes one line and waits until it is on the disk. Throws Error, with the file as it was, when that
+  /// fails.
+  void append(const Record& record);
+  const LatestRecords& records() const { return records_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  int file_ = -1;
+  LatestRecords records_;
+};
+
+/// The records of a folder (results, or else predictions) or of a .jsonl file, without locking or changing
+/// it; an unfinished last line is left out. Throws InputError.
+std::vector<Record> load_records(const std::string& folder_or_file);
+
+}  // namespace plumbline

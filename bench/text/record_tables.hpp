@@ -1,0 +1,60 @@
+// Records for people and for other programs: an aligned table of predicted next to measured, CSV, JSON, and a
+// summary of the errors.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/record/record.hpp"
+
+namespace plumbline {
+
+/// The configuration keys that tables show: the parallel sizes, and every other key in which two records
+/// differ.
+std::vector<std::string> keys_to_show(const std::vector<Record>& records);
+/// A configuration value for people, "-" when the record does not have the key.
+std::string value_of(const Record& record, const std::string& key);
+/// A key's short name, "tp", where it has one.
+std::string title_of(const std::string& key);
+
+struct TableStyle {
+  int width = 0;  // columns of the terminal; 0: no limit
+  bool color = false;
+};
+
+/// Width of the terminal behind standard output; color when it is one and NO_COLOR is not set.
+TableStyle style_of_standard_output();
+
+/// One row per record: the configuration keys in which records differ, then memory, step time and bubble,
+/// each predicted, measured and their difference. Where the width is short the least important columns go.
+/// Reasons of cells that are not ok follow below.
+std::string to_table(const std::vector<Record>& records, const TableStyle& style);
+
+/// RFC 4180; one column per configuration key that any record has, then status, reason and all figures in SI
+/// units. A figure that is not known is an empty field.
+std::string to_csv(const std::vector<Record>& records);
+
+/// A JSON array of the records.
+std::string to_json_array(const std::vector<Record>& records);
+
+/// Absolute errors over the cells that were measured and predicted.
+struct ErrorSummary {
+  double median = 0;
+  double worst = 0;
+};
+
+struct Summary {
+  int cells = 0;
+  std::array<int, 6> by_status{};  // indexed by Status
+  std::optional<ErrorSummary> peak_memory;
+  std::optional<ErrorSummary> step_time;
+  std::optional<ErrorSummary> bubble_fraction;
+};
+
+Summary summarize(const std::vector<Record>& records);
+/// "12 cells: 10 ok, 1 oom, 1 invalid; |error| median/worst: memory 0.1/0.3 %, ..."
+std::string to_line(const Summary& summary);
+
+}  // namespace plumbline

@@ -1,0 +1,139 @@
+// Records as CSV and JSON, and the summary of their errors.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "bench/text/csv.hpp"
+#include "bench/text/record_tables.hpp"
+
+namespace plumbline {
+namespace {
+
+/// A figure with its name in the CSV.
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+std::string field(double value) {
+  return std::isfinite(value) ? fmt::format("{}", value) : "";
+}
+
+template <class Report>
+void add_report(const std::string& prefix, const Report* report, Fields& fields) {
+  const auto add = [&](const char* name, auto get) {
+    fields.emplace_back(prefix + name, report == nullptr ? "" : get(*report));
+  };
+  add("peak_bytes", [](const Report& r) { return fmt::format("{}", r.memory.peak.value); });
+  add("peak_rank", [](const Report& r) { return fmt::format("{}", r.memory.peak_rank); });
+  add("step_s", [](const Report& r) { return field(r.time.step.value); });
+  add("bubble_ratio", [](const Report& r) { return field(r.time.bubble_ratio); });
+  add("bubble_fraction", [](const Report& r) { return field(r.time.bubble_fraction); });
+  add("compute_s", [](const Report& r) { return field(r.time.compute.value); });
+  add("exposed_tensor_s", [](const Report& r) { return field(r.time.exposed_tensor.value); });
+  add("exposed_pipeline_s", [](const Report& r) { return field(r.time.exposed_pipeline.value); });
+  add("exposed_data_s", [](const Report& r) { return field(r.time.exposed_data.value); });
+  add("optimizer_s", [](const Report& r) { return field(r.time.optimizer.value); });
+  add("exposed_vocabulary_s", [](const Report& r) { return field(r.time.exposed_vocabulary.value); });
+  add("tokens_per_s", [](const Report& r) { return field(r.throughput.tokens_per_s); });
+  add("mfu", [](const Report& r) { return field(r.throughput.mfu); });
+  add("hfu", [](const Report& r) { return field(r.throughput.hfu); });
+  add("device_bytes", [](const Report& r) -> std::string {
+    const DeviceMemoryRow* most = r.device_memory ? r.device_memory->fullest() : nullptr;
+    return most == nullptr ? "" : fmt::format("{}", most->total.value);
+  });
+}
+
+Fields figures_of(const Record& record) {
+  Fields fields = {{"status", std::string(name_of(record.status))}, {"reason", record.reason}};
+  add_report("predicted_", record.prediction ? &*record.prediction : nullptr, fields);
+  add_report("measured_", record.measurement ? &*record.measurement : nullptr, fields);
+  const auto add_error = [&](const char* name, double ErrorReport::*member) {
+    fields.emplace_back(name, record.error ? field((*record.error).*member) : "");
+  };
+  add_error("error_peak_memory", &ErrorReport::peak_memory);
+  add_error("error_step_time", &ErrorReport::step_time);
+  add_error("error_bubble_fraction", &ErrorReport::bubble_fraction);
+  return fields;
+}
+
+std::string line_of(const std::vector<std::string>& fields) {
+  std::vector<std::string> escaped;
+  escaped.reserve(fields.size());
+  for (const std::string& text : fields) escaped.push_back(csv_field(text));
+  return fmt::format("{}\r\n", fmt::join(escaped, ","));
+}
+
+std::optional<ErrorSummary> summary_of(const std::vector<Record>& records, double ErrorReport::*member) {
+  std::vector<double> errors;
+  for (const Record& record : records) {
+    if (record.error && !std::isnan((*record.error).*member)) {
+      errors.push_back(std::abs((*record.error).*member));
+    }
+  }
+  if (errors.empty()) return std::nullopt;
+  std::sort(errors.begin(), errors.end());
+  const std::size_t half = errors.size() / 2;
+  const double median = errors.size() % 2 == 1 ? errors[half] : (errors[half - 1] + errors[half]) / 2;
+  return ErrorSummary{median, errors.back()};
+}
+
+}  // namespace
+
+std::string to_csv(const std::vector<Record>& records) {
+  std::vector<std::string> keys;
+  for (const Record& record : records) {
+    for (const auto& pair : record.config) {
+      if (std::find(keys.begin(), keys.end(), pair.first) == keys.end()) keys.push_back(pair.first);
+    }
+  }
+  std::vector<std::string> header = {"id"};
+  header.insert(header.end(), keys.begin(), keys.end());
+  for (const auto& pair : figures_of(Record{})) header.push_back(pair.first);
+  std::string csv = line_of(header);
+  for (const Record& record : records) {
+    std::vector<std::string> row = {record.id};
+    for (const std::string& key : keys) {
+      const auto found = std::find_if(record.config.begin(), record.config.end(),
+                                      [&](const auto& pair) { return pair.first == key; });
+      row.push_back(found == record.config.end() ? "" : found->second);
+    }
+    for (auto& pair : figures_of(record)) row.push_back(std::move(pair.second));
+    csv += line_of(row);
+  }
+  return csv;
+}
+
+std::string to_json_array(const std::vector<Record>& records) {
+  std::string text = "[";
+  for (const Record& record : records) text += (text.size() > 1 ? ",\n" : "\n") + to_line(record);
+  return text + (records.empty() ? "]\n" : "\n]\n");
+}
+
+Summary summarize(const std::vector<Record>& records) {
+  Summary summary;
+  summary.cells = static_cast<int>(records.size());
+  for (const Record& record : records) ++summary.by_status[static_cast<std::size_t>(record.status)];
+  summary.peak_memory = summary_of(records, &ErrorReport::peak_memory);
+  summary.step_time = summary_of(records, &ErrorReport::step_time);
+  summary.bubble_fraction = summary_of(records, &ErrorReport::bubble_fraction);
+  return summary;
+}
+
+std::string to_line(const Summary& summary) {
+  std::vector<std::string> counts;
+  for (std::size_t i = 0; i < summary.by_status.size(); ++i) {
+    if (summary.by_status[i] > 0)
+      counts.push_back(fmt::format("{} {}", summary.by_status[i], name_of(static_cast<Status>(i))));
+  }
+  std::string line = fmt::format("{} cell{}", summary.cells, summary.cells == 1 ? "" : "s");
+  if (!counts.empty()) line += fmt::format(": {}", fmt::join(counts, ", "));
+  if (!summary.peak_memory) return line;
+  line += fmt::format("; |error| median/worst: memory {:.2f}/{:.2f} %", summary.peak_memory->median * 100,
+                      summary.peak_memory->worst * 100);
+  if (!summary.step_time || !summary.bubble_fraction) return line;
+  return line + fmt::format(", step time {:.1f}/{:.1f} %, bubble {:.3f}/{:.3f}",
+                            summary.step_time->median * 100, summary.step_time->worst * 100,
+                            summary.bubble_fraction->median, summary.bubble_fraction->worst);
+}
+
+}  // namespace plumbline

@@ -1,0 +1,75 @@
+#include "bench/training/ends/input_end.hpp"
+
+#include <utility>
+
+#include "bench/training/parameters/views.hpp"
+
+namespace plumbline::training {
+
+InputEnd::InputEnd(RankResources& rank, const StageEntry& stage, EmbeddingShard* shard)
+    : rank_(rank),
+      shard_(shard),
+      tensor_rank_(stage.part.tensor_rank),
+      first_token_(tensor_rank_ * rank.context.shape.vocab) {
+  if (shard == nullptr) {
+    embedding_ = &stage.parameters.find("embedding.weight");
+    embedding_unit_ = stage.unit_of(*embedding_);
+    units_.push_back(embedding_unit_);
+  }
+  if (rank.context.model().positions == Positions::learned) {
+    positions_ = &stage.parameters.find("positions.weight");
+    positions_unit_ = stage.unit_of(*positions_);
+    units_.push_back(positions_unit_);
+  }
+}
+
+void InputEnd::forward(const Matrix& tokens, const Matrix& x) const {
+  const TrainingContext& context = rank_.context;
+  const StageShape& shape = context.shape;
+  Tensor full;
+  if (context.sequence_parallel) {
+    full = context.make(Category::workspace, "embedded sequence", shape.tokens, shape.hidden);
+  }
+  const Matrix all = full ? full.matrix() : x;
+  context.operators.embedding_forward(tokens, view_of(*embedding_, rank_.values.begin()), first_token_, all);
+  rank_.values.end();
+  if (!full) context.reduce_over_tensor_ranks(all, ReduceOp::sum);
+  add_positions(all);
+  if (full) context.scatter_over_tensor_ranks(all, x);
+}
+
+void InputEnd::add_positions(const Matrix& x) const {
+  if (positions_ == nullptr) return;
+  const TrainingContext& context = rank_.context;
+  const Matrix table = view_of(*positions_, rank_.values.begin());
+  // Before a sum over the ranks they count once.
+  const bool counts = !context.sequence_parallel || tensor_rank_ == 0;
+  if (counts) context.operators.position_forward(x, table, context.config.seq_length);
+  rank_.values.end();
+}
+
+void InputEnd::finish_forward(std::uint32_t microbatch, const Matrix& x) const {
+  shard_->finish_forward(microbatch);
+  add_positions(x);
+}
+
+void InputEnd::backward(std::uint32_t microbatch, Tensor& gradient) const {
+  const TrainingContext& context = rank_.context;
+  {
+    const AllRows all = context.gather_rows(gradient);
+    if (shard_ == nullptr) {
+      context.operators.embedding_backward(rank_.input_tokens(microbatch), all, first_token_,
+                                           view_of(*embedding_, rank_.gradients.open(embedding_unit_)));
+      rank_.gradients.done(embedding_unit_);
+    }
+    if (positions_ != nullptr) {
+      context.operators.position_backward(all, view_of(*positions_, rank_.gradients.open(positions_unit_)),
+                                          context.config.seq_length);
+      rank_.gradients.done(positions_unit_);
+    }
+  }
+  if (shard_ != nullptr) return shard_->start_backward(microbatch, std::move(gradient));
+  gradient.reset();
+}
+
+}  // namespace plumbline::training

@@ -1,0 +1,40 @@
+// The input end of the model: token embedding and learned positions.
+#pragma once
+
+#include <cstdint>
+
+#include "bench/training/ends/embedding_shard.hpp"
+#include "bench/training/ends/rank_resources.hpp"
+
+namespace plumbline::training {
+
+/// Of a first stage. The vocabulary is cut over the tensor ranks (Megatron-LM, arXiv:1909.08053 §3), or over
+/// all ranks of the model: then the look-up is its shards' work.
+class InputEnd {
+ public:
+  InputEnd(RankResources& rank, const StageEntry& stage, EmbeddingShard* shard = nullptr);
+
+  /// In order of use.
+  const std::vector<int>& units() const { return units_; }
+  /// tokens (1, T). Overwrites x (R, h).
+  void forward(const Matrix& tokens, const Matrix& x) const;
+  /// Split vocabulary: waits for the embedded tokens in x and adds positions.
+  void finish_forward(std::uint32_t microbatch, const Matrix& x) const;
+  /// Frees the gradient, or with a split vocabulary hands it to the shards.
+  void backward(std::uint32_t microbatch, Tensor& gradient) const;
+
+ private:
+  void add_positions(const Matrix& x) const;
+
+  RankResources& rank_;
+  EmbeddingShard* shard_;                 // null unless the vocabulary is split
+  const Parameter* embedding_ = nullptr;  // null if it is
+  const Parameter* positions_ = nullptr;  // null for rotary models
+  std::vector<int> units_;
+  int embedding_unit_ = -1;
+  int positions_unit_ = -1;
+  const int tensor_rank_;
+  std::int64_t first_token_;
+};
+
+}  // namespace plumbline::training

@@ -1,0 +1,158 @@
+#include "bench/training/ends/output_end.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "bench/training/ends/fp32_logits.hpp"
+#include "bench/training/layer/norm.hpp"
+#include "bench/training/parameters/views.hpp"
+
+namespace plumbline::training {
+namespace {
+
+/// The stage whose embedding or output.weight is the output layer of `stage`.
+const StageEntry& holder_of(const RankResources& rank, const StageEntry& stage) {
+  if (!stage.part.shares_embedding) return stage;
+  return *std::find_if(rank.parameters.stages.begin(), rank.parameters.stages.end(),
+                       [](const StageEntry& other) { return other.part.first(); });
+}
+
+const Parameter& output_weight(const StageEntry& stage, const StageEntry& holder) {
+  return holder.parameters.find(stage.part.shares_embedding ? "embedding.weight" : "output.weight");
+}
+
+VocabularyColumns columns_of(const TrainingContext& context, const StagePart& part) {
+  const std::int64_t width = context.shape.vocab;
+  const std::int64_t first = part.tensor_rank * width;
+  return {first, std::clamp<std::int64_t>(context.model().vocab - first, 0, width)};
+}
+
+}  // namespace
+
+OutputEnd::OutputEnd(RankResources& rank, const StageEntry& stage, VocabularyShard* shard)
+    : rank_(rank), shard_(shard), columns_(columns_of(rank.context, stage.part)) {
+  if (shard == nullptr) {
+    const StageEntry& holder = holder_of(rank, stage);
+    weight_ = &output_weight(stage, holder);
+    units_ = {holder.unit_of(*weight_)};
+  }
+  const auto vector = [&](const char* role, const ParameterSet& set) {
+    return vector_of(stage, stage.parameters.find(role), set);
+  };
+  norm_weight_ = vector("final_norm.weight", rank.memory.values);
+  norm_weight_gradient_ = vector("final_norm.weight", rank.memory.gradients);
+  if (rank.context.model().norm == Norm::layer) {
+    norm_bias_ = vector("final_norm.bias", rank.memory.values);
+    norm_bias_gradient_ = vector("final_norm.bias", rank.memory.gradients);
+  }
+}
+
+void OutputEnd::forward(std::uint32_t microbatch, OutputActivations& saved) const {
+  normalise(saved);
+  if (shard_ != nullptr) return shard_->start_hidden(microbatch, std::move(saved.norm));
+  saved.logits = project(saved.norm, Category::logits, rank_.context.config.precision);
+}
+
+void OutputEnd::normalise(OutputActivations& saved) const {
+  const TrainingContext& context = rank_.context;
+  const StageShape& shape = context.shape;
+  saved.norm = context.make_stream(context.kept, "final norm");
+  saved.stats = context.make_fp32(context.kept, "final norm statistics", shape.norm_stats, shape.rows);
+  norm_forward(context, saved.input, norm_weight_, norm_bias_, saved.norm, saved.stats);
+}
+
+Tensor OutputEnd::project(const Matrix& norm, Category category, DType type) const {
+  const TrainingContext& context = rank_.context;
+  const AllRows rows = context.gather_rows(norm);
+  Tensor logits = context.arena.allocate(category, "logits", context.shape.tokens, context.shape.vocab, type);
+  const Matrix weight = view_of(*weight_, rank_.values.begin());
+  context.operators.gemm({.a = rows, .b = weight, .c = logits, .b_transposed = true});
+  rank_.values.end();
+  return logits;
+}
+
+double cross_entropy(const RankResources& rank, const VocabularyColumns& columns, std::uint32_t microbatch,
+                     const Matrix& logits, double scale) {
+  const TrainingContext& context = rank.context;
+  Operators& ops = context.operators;
+  const Tensor statistics =
+      context.make_fp32(Category::workspace, "loss statistics", 3, context.shape.tokens);
+  const Matrix row_max = statistics.matrix().row_range(0, 1);
+  const Matrix sums = statistics.matrix().row_range(1, 2);
+  const Matrix targets = rank.target_tokens(microbatch);
+  ops.cross_entropy_max(logits, columns.valid, row_max);
+  context.reduce_over_tensor_ranks(row_max, ReduceOp::max);
+  ops.cross_entropy_sums(logits, columns.valid, columns.first, targets, row_max, sums);
+  context.reduce_over_tensor_ranks(sums, ReduceOp::sum);
+  return ops.cross_entropy_gradient(logits, columns.valid, columns.first, targets, row_max, sums, scale);
+}
+
+double OutputEnd::loss(std::uint32_t microbatch, OutputActivations& saved) const {
+  const double per_token = rank_.per_token();
+  if (!rank_.context.config.loss_in_fp32()) {
+    return cross_entropy(rank_, columns_, microbatch, saved.logits, per_token);
+  }
+  // The 16-bit logits live until the loss is there, as in eager code.
+  Tensor wide = fp32_copy(rank_.context, saved.logits);
+  const double sum = cross_entropy(rank_, columns_, microbatch, wide, per_token);
+  saved.logits = std::move(wide);
+  return sum;
+}
+
+/// The gradient towards the final norm's output, from that of the logits, which is rounded before if need be.
+Tensor OutputEnd::norm_gradient(std::uint32_t microbatch, OutputActivations& saved) const {
+  if (shard_ != nullptr) return shard_->hidden_gradient(microbatch);
+  const TrainingContext& context = rank_.context;
+  if (context.config.loss_in_fp32()) round_logits_gradient(context, saved.logits);
+  Tensor gradient = context.make_stream(Category::workspace, "gradient of final norm");
+  context.gemm_over_tensor_ranks(
+      {.a = saved.logits, .b = view_of(*weight_, rank_.values.begin()), .c = gradient});
+  rank_.values.end();
+  return gradient;
+}
+
+void OutputEnd::weight_gradient(OutputActivations& saved) const {
+  const TrainingContext& context = rank_.context;
+  {
+    const Matrix dweight = view_of(*weight_, rank_.gradients.open(units_.front()));
+    const AllRows norm = context.gather_rows(saved.norm);
+    context.operators.gemm(
+        {.a = saved.logits, .b = norm, .c = dweight, .a_transposed = true, .accumulate = true});
+  }
+  saved.logits.reset();
+}
+
+void OutputEnd::stream_gradient(const OutputActivations& saved, const Matrix& norm_gradient,
+                                const Matrix& gradient) const {
+  norm_backward(rank_.context, norm_gradient, saved.input, norm_weight_, saved.stats, {}, gradient,
+                norm_weight_gradient_, norm_bias_gradient_);
+}
+
+void OutputEnd::backward(std::uint32_t microbatch, OutputActivations& saved, const Place& gradient) const {
+  const Tensor dnorm = norm_gradient(microbatch, saved);
+  if (shard_ == nullptr) {
+    weight_gradient(saved);
+    rank_.gradients.done(units_.front());
+  }
+  stream_gradient(saved, dnorm, gradient());
+  saved.norm.reset();
+  saved.stats.reset();
+  saved.input.reset();
+}
+
+void OutputEnd::backward_input(std::uint32_t microbatch, OutputActivations& saved,
+                               const Place& gradient) const {
+  const Tensor dnorm = norm_gradient(microbatch, saved);
+  stream_gradient(saved, dnorm, gradient());
+  saved.stats.reset();
+  saved.input.reset();
+}
+
+void OutputEnd::backward_weight(OutputActivations& saved) const {
+  if (shard_ != nullptr) return;  // the shards' work
+  weight_gradient(saved);
+  saved.norm.reset();
+  rank_.gradients.done(units_.front());
+}
+
+}  // namespace plumbline::training

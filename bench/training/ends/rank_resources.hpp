@@ -1,0 +1,44 @@
+// Everything the stages of one rank share: memory, shapes, token ids, units under way.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "bench/training/layer/fp8_layers.hpp"
+#include "bench/training/layer/microbatch_dropout.hpp"
+#include "bench/training/parameters/context.hpp"
+#include "bench/training/parameters/parameter_memory.hpp"
+#include "bench/training/parameters/unit_gradients.hpp"
+#include "bench/training/parameters/unit_values.hpp"
+
+namespace plumbline::training {
+
+struct RankResources {
+  TrainingContext context;
+  const Placement placement;
+  const RankParameters parameters;
+  ParameterMemory memory;
+  Fp8Layers fp8;
+  Tensor attention_scratch;
+  SharedBuffers shared;
+  UnitValues values;
+  UnitGradients gradients;
+  Tensor inputs, targets;           // (M, T) token ids, where a first or last stage or a shard needs them
+  std::int64_t step = 0;            // of training, the first is 1: decides what is dropped
+  std::int64_t counted_tokens = 0;  // of the global batch, in this step: those with a target
+
+  /// World rank of the one that holds the stage in this rank's own tensor and data coordinates.
+  int rank_of_stage(int stage) const {
+    const Layout& layout = context.communicator.layout();
+    Coordinates at = layout.coordinates(context.communicator.rank());
+    at.pipeline = placement.rank_of_stage[static_cast<std::size_t>(stage)];
+    return layout.rank_of(at);
+  }
+  MicrobatchDropout dropout(std::uint32_t microbatch) const { return {context, step, microbatch}; }
+  Matrix input_tokens(std::uint32_t microbatch) const { return inputs.matrix().row_range(microbatch, 1); }
+  /// Of the mean loss that a token with a target makes up.
+  double per_token() const { return 1.0 / static_cast<double>(std::max<std::int64_t>(counted_tokens, 1)); }
+  Matrix target_tokens(std::uint32_t microbatch) const { return targets.matrix().row_range(microbatch, 1); }
+};
+
+}  // namespace plumbline::training

@@ -1,0 +1,73 @@
+// The output layer of a vocabulary that is cut over all ranks of the model: the passes S and T.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "bench/training/ends/exposed_waits.hpp"
+#include "bench/training/ends/rank_resources.hpp"
+
+namespace plumbline::training {
+
+/// One rank's columns of logits and loss (Yeung et al. 2024, arXiv:2411.05288 §3-4): with one barrier
+/// (Algorithm 2) the gradient of the hidden states is computed before the shards have met, and put right
+/// afterwards; with two (Algorithm 1) after they have met. vocabulary.md in this folder lists what is
+/// allocated, sent and waited for when.
+class VocabularyShard {
+ public:
+  /// Allocates what is held for the whole run.
+  VocabularyShard(RankResources& rank, ExposedWaits& waits);
+
+  void start_step() { loss_sum_ = 0; }
+  /// On the last rank, in F: the final norm's output is there for all.
+  void start_hidden(std::uint32_t microbatch, Tensor norm);
+  /// On the others: it will come. Nothing on the last rank.
+  void join_hidden(std::uint32_t microbatch);
+  /// S
+  void forward(std::uint32_t microbatch);
+  /// T
+  void backward(std::uint32_t microbatch);
+  /// On the last rank, in B or I: the gradient of the final norm's output.
+  Tensor hidden_gradient(std::uint32_t microbatch);
+  /// Waits for what is still under way.
+  void finish_step();
+
+  /// Of the token losses of this step; 0 but on the last rank.
+  double loss_sum() const { return loss_sum_; }
+
+ private:
+  /// What lives from S to T (on the last rank the hidden states from F and their gradient to B or I).
+  struct Microbatch {
+    Tensor hidden, logits, statistics, hidden_gradient;
+    Tensor target_rows;  // where the table is gone when it is needed
+    Ticket hidden_ready, statistics_ready, gradient_ready;
+  };
+  Microbatch& at(std::uint32_t microbatch) { return microbatches_[microbatch]; }
+  Matrix own_statistics(const Matrix& statistics, std::int64_t row, std::int64_t rows) const;
+  Matrix alpha(const Matrix& statistics) const;
+  void start_statistics(std::uint32_t microbatch, const Matrix& table);
+  void combine(std::uint32_t microbatch);
+  void hidden_gradient_product(const Microbatch& here, const Matrix& table);
+  /// Two barriers: what the gradient of the hidden states is computed into.
+  Matrix gradient_place(std::uint32_t microbatch);
+
+  RankResources& rank_;
+  ExposedWaits& waits_;
+  const StageEntry& stage_;  // the rank's lowest: it has the shard
+  const Parameter& weight_;
+  const int unit_;
+  const std::vector<int> uses_;  // of the unit's values, in S and in T
+  const bool one_barrier_;
+  const bool loss_in_fp32_;  // on a copy of 16-bit logits
+  const bool last_;          // this rank has the last stage
+  const int root_;           // world rank of the one that has
+  const int shards_;
+  const std::int64_t first_token_;
+  const std::int64_t valid_;  // columns that are no padding
+  std::vector<Microbatch> microbatches_;
+  std::array<Tensor, 2> held_gradients_;  // two barriers: of even and odd micro-batches; not on the last rank
+  double loss_sum_ = 0;
+};
+
+}  // namespace plumbline::training

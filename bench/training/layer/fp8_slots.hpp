@@ -1,0 +1,64 @@
+// The slots of a rank: the places of its layers that are quantized, with their scales. fp8.md in this folder
+// says what a slot is, how its scale comes about and what is held.
+#pragma once
+
+#include <vector>
+
+#include "bench/training/layer/linear_operand.hpp"
+#include "bench/training/parameters/context.hpp"
+#include "bench/training/parameters/rank_parameters.hpp"
+
+namespace plumbline::training {
+
+/// In the order of the slots.
+enum class LinearLayer { qkv, proj, fc1, fc2 };
+enum class SlotKind { input, weight, gradient };
+
+/// Of all layers on the rank, which count from 0 in the order of its stages. Without eight bits in the
+/// configuration it holds nothing.
+class Fp8Slots {
+ public:
+  Fp8Slots(const TrainingContext& context, const RankParameters& parameters);
+  Fp8Slots(const Fp8Slots&) = delete;
+  Fp8Slots& operator=(const Fp8Slots&) = delete;
+
+  struct Place {
+    std::int64_t layer = 0;  // on the rank
+    LinearLayer linear = LinearLayer::qkv;
+    SlotKind kind = SlotKind::input;
+  };
+  /// Q(x) in memory of its own, contiguous. Collective over the tensor group where a scale is found for a
+  /// tensor that is cut by rows.
+  LinearOperand quantized(const Place& place, Category category, const char* holder, const Matrix& x);
+  /// Q(x) into y, with the slot's own scale: what a tensor has whose scale outlives it.
+  void quantize_in_place(const Place& place, const Matrix& x, const Matrix& y);
+  /// Of the slot, (1, 1).
+  Matrix inverse_scale(const Place& place) const {
+    return {scales_.matrix().at(1, index(place)), 1, 1, DType::fp32};
+  }
+
+  /// OPT, delayed scaling: the ranks agree on the largest values of the step, which enter the history and
+  /// make the scales of the next one. Collective over the tensor, data and (bidirectional schedules) mirror
+  /// groups.
+  void end_step(int routes);
+
+ private:
+  std::int64_t index(const Place& place) const;
+  DType type_of(SlotKind kind) const;
+  bool cut_by_rows(const Place& place) const;
+  void quantize(const Place& place, const Matrix& x, const Matrix& scales, const Matrix& largest,
+                const Matrix& y);
+  void reduce_between_copies() const;
+
+  const TrainingContext& context_;
+  const RankParameters& parameters_;
+  const bool delayed_;
+  std::int64_t layers_ = 0;
+  Tensor scales_;             // (2, n) fp32: scale, 1/scale
+  Tensor largest_;            // (1, n) fp32: absolute values; delayed: met in this step so far
+  Tensor history_;            // delayed: (fp8_amax_history_len, n) fp32, largest values of earlier steps
+  std::vector<bool> scaled_;  // delayed, by slot: it has its scale of this step
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace plumbline::training

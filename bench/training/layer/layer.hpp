@@ -1,0 +1,127 @@
+// One decoder layer: pre-norm attention and feed-forward blocks with residuals, tensor-parallel in Megatron's
+// way (arXiv:1909.08053 §3): qkv and fc1 cut by output, proj and fc2 by input, one reduction after each of
+// the latter; with sequence parallelism (Korthikanti et al. 2022, arXiv:2205.05198 §4.2.2) norms and
+// residuals work on R = T/t rows.
+#pragma once
+
+#include <array>
+
+#include "bench/training/layer/fp8_layers.hpp"
+#include "bench/training/layer/linear.hpp"
+#include "bench/training/layer/microbatch_dropout.hpp"
+#include "bench/training/parameters/parameter_memory.hpp"
+#include "bench/training/parameters/unit_gradients.hpp"
+
+namespace plumbline::training {
+
+/// What a backward needs only until it is through.
+inline constexpr Category kPassing = Category::workspace;
+
+/// Views into the rank's values, or, with the same shapes, into its gradients. Biases that the model lacks
+/// are empty.
+struct LayerVectors {
+  Matrix norm1, norm1_bias, norm2, norm2_bias;
+  Matrix qkv_bias, proj_bias, fc1_bias, fc2_bias;
+};
+struct LayerMatrices {
+  Matrix qkv, proj, fc1, fc2;
+};
+/// The same matrices on their way into products.
+struct LayerWeights {
+  LinearWeight qkv, proj, fc1, fc2;
+};
+
+/// One layer's parameters on this rank.
+class Layer {
+ public:
+  Layer(const ParameterMemory& memory, const StageEntry& stage, std::int64_t layer, const Fp8Layer& fp8 = {});
+
+  LayerVectors values;
+  LayerVectors gradients;
+  std::int64_t index;  // in the model
+  int unit;
+  Fp8Layer fp8;  // what is quantized, and the weights that are
+  /// The unit's values in products of this layer, which outlives them.
+  LayerWeights weights(const Matrix& unit_row) const;
+  /// Views into the unit's values or gradients.
+  LayerMatrices matrices(const Matrix& unit_row) const;
+
+ private:
+  /// Of qkv, proj, fc1, fc2 within the unit.
+  struct Place {
+    std::int64_t offset, rows, cols;
+  };
+  std::array<Place, 4> places_;
+};
+
+/// What the forward of one micro-batch leaves for its backward, and, with a split backward, the input
+/// gradient for the weight gradient. What linear layers alone read is quantized where they work in eight
+/// bits.
+struct LayerActivations {
+  Tensor input;
+  LinearOperand norm1;
+  Tensor norm1_stats;
+  Tensor qkv;
+  Tensor attention, log_sum_exp;
+  Tensor probabilities, repeated;                  // of unfused attention
+  Tensor probability_mask, dropped_probabilities;  // likewise, with dropout
+  Tensor middle;                                   // after the attention block's residual
+  Tensor middle_mask;                              // what attention's addition to it lost
+  LinearOperand norm2;
+  Tensor norm2_stats;
+  Tensor fc1;
+  LinearOperand activation;
+  Tensor output_mask;  // what the MLP's addition to the output lost
+
+  Tensor output_gradient;  // with dropout, once it is no longer needed whole: of what was dropped
+  Tensor fc1_gradient;
+  Tensor middle_gradient;          // likewise
+  Tensor dropped_middle_gradient;  // until then
+  Tensor qkv_gradient;
+
+  /// Forgets what only attention's backward reads besides qkv and its output.
+  void drop_attention_state();
+  /// Full recomputation: forgets all but the input.
+  void keep_input_only();
+};
+
+/// Views of q, k and v in a tensor of qkv's shape.
+struct QueryKeyValue {
+  QueryKeyValue(const StageShape& shape, const Matrix& qkv)
+      : q(qkv.columns(0, shape.query)),
+        k(qkv.columns(shape.query, shape.key)),
+        v(qkv.columns(shape.query + shape.key, shape.key)) {}
+  Matrix q, k, v;
+};
+
+/// Reads saved.input and fills the rest of `saved` up to the activation output.
+void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
+                   const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
+                   LayerActivations& saved);
+/// The rest of the forward: overwrites `output` (R, h).
+void layer_output(const TrainingContext& context, const MicrobatchDropout& dropout, const Layer& layer,
+                  const LayerWeights& weights, LayerActivations& saved, const Matrix& output);
+/// Attention proper, from qkv to attention output and log-sum-exp: all that selective recomputation repeats.
+void layer_attention(const TrainingContext& context, const SharedBuffers& shared,
+                     const MicrobatchDropout& dropout, const Layer& layer, LayerActivations& saved);
+/// Unfused attention: one number for every pair of tokens and query head. Empty otherwise.
+Tensor make_scores(const TrainingContext& context, Category category, const char* holder);
+
+/// Takes the gradient of the output in `stream`, leaves that of the middle there, adds to the gradients of
+/// the matrices and frees `saved` as it goes. Returns the gradient of the first norm's output, with which
+/// layer_input_gradient ends the layer's backward.
+Tensor layer_backward(const TrainingContext& context, const SharedBuffers& shared,
+                      const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
+                      UnitGradients& gradients, LayerActivations& saved, const Matrix& stream);
+/// The same without the gradients of matrices and their biases: keeps in `saved` what layer_backward_weight
+/// needs. The gradient of the output is saved.output_gradient.
+Tensor layer_backward_input(const TrainingContext& context, const SharedBuffers& shared,
+                            const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
+                            LayerActivations& saved);
+/// Overwrites `to` with the gradient of the layer's input; `middle_gradient` may be the same memory.
+void layer_input_gradient(const TrainingContext& context, const Layer& layer, LayerActivations& saved,
+                          Tensor norm_gradient, const Matrix& middle_gradient, const Matrix& to);
+void layer_backward_weight(const TrainingContext& context, const Layer& layer, UnitGradients& gradients,
+                           LayerActivations& saved);
+
+}  // namespace plumbline::training

@@ -1,0 +1,125 @@
+// Backward of a decoder layer, input and weight gradients together. README.md in this folder lists what is
+// allocated when.
+#include <utility>
+
+#include "bench/training/layer/layer.hpp"
+#include "bench/training/layer/norm.hpp"
+
+namespace plumbline::training {
+namespace {
+
+void feed_forward_backward(const TrainingContext& context, const MicrobatchDropout& dropout,
+                           const Layer& layer, const LayerWeights& weights, UnitGradients& gradients,
+                           LayerActivations& saved, const Matrix& stream) {
+  Operators& ops = context.operators;
+  const StageShape& shape = context.shape;
+  Tensor dropped = dropout.backward(stream, saved.output_mask, kPassing);
+  const Matrix added = dropped ? dropped.matrix() : stream;
+  LinearOperand own_dy = layer.fp8.fc2.gradient.read(added, "quantized gradient of MLP");
+  LinearOperand dy = gather_rows(context, own_dy);
+  Tensor dact = context.make(kPassing, "gradient of activation", shape.tokens, shape.ffn);
+  linear_input_gradient(context, dy, weights.fc2, dact);
+  const LayerMatrices dweights = layer.matrices(gradients.open(layer.unit));
+  linear_weight_gradient(context, dy, saved.activation, dweights.fc2);
+  bias_gradient(context, added, layer.gradients.fc2_bias);
+  dy.reset();
+  own_dy.reset();
+  dropped.reset();
+  saved.activation.reset();
+  Tensor dfc1;
+  if (context.model().activation == Activation::swiglu) {
+    dfc1 = context.make(kPassing, "gradient of fc1", shape.tokens, shape.fc1);
+    ops.swiglu_backward(dact, saved.fc1, dfc1);
+    dact.reset();
+  } else {
+    ops.gelu_backward(dact, saved.fc1, dact);
+    dfc1 = std::move(dact);
+  }
+  saved.fc1.reset();
+  LinearOperand linear_dfc1 = layer.fp8.fc1.gradient.read(dfc1, "quantized gradient of fc1");
+  const Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
+  linear_input_gradient_over_tensor_ranks(context, linear_dfc1, weights.fc1, dnorm);
+  {
+    const LinearOperand norm2 = gather_rows(context, saved.norm2);
+    linear_weight_gradient(context, linear_dfc1, norm2, dweights.fc1);
+    bias_gradient(context, dfc1, layer.gradients.fc1_bias);
+  }
+  linear_dfc1.reset();
+  dfc1.reset();
+  saved.norm2.reset();
+  norm_backward(context, dnorm, saved.middle, layer.values.norm2, saved.norm2_stats, stream, stream,
+                layer.gradients.norm2, layer.gradients.norm2_bias);
+  saved.middle.reset();
+  saved.norm2_stats.reset();
+}
+
+Tensor attention_backward(const TrainingContext& context, const SharedBuffers& shared,
+                          const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
+                          UnitGradients& gradients, LayerActivations& saved, const Matrix& stream) {
+  Operators& ops = context.operators;
+  const StageShape& shape = context.shape;
+  const LayerMatrices dweights = layer.matrices(gradients.open(layer.unit));
+  Tensor dropped = dropout.backward(stream, saved.middle_mask, kPassing);
+  const Matrix added = dropped ? dropped.matrix() : stream;
+  LinearOperand own_dy = layer.fp8.proj.gradient.read(added, "quantized gradient of attention block");
+  LinearOperand dy = gather_rows(context, own_dy);
+  Tensor dattention = context.make(kPassing, "gradient of attention", shape.tokens, shape.query);
+  linear_input_gradient(context, dy, weights.proj, dattention);
+  {
+    const LinearOperand attention = layer.fp8.proj.input.read(saved.attention, "quantized attention");
+    linear_weight_gradient(context, dy, attention, dweights.proj);
+  }
+  bias_gradient(context, added, layer.gradients.proj_bias);
+  dy.reset();
+  own_dy.reset();
+  dropped.reset();
+  Tensor dqkv = context.make(kPassing, "gradient of qkv", shape.tokens, shape.qkv);
+  const QueryKeyValue in(shape, saved.qkv);
+  const QueryKeyValue out(shape, dqkv);
+  Tensor dscores = make_scores(context, kPassing, "gradient of attention scores");
+  ops.attention_backward(dropout.attention(layer.index), in.q, in.k, in.v, saved.attention, saved.log_sum_exp,
+                         dattention, out.q, out.k, out.v, shared.attention_scratch);
+  dscores.reset();
+  dattention.reset();
+  saved.attention.reset();
+  saved.drop_attention_state();
+  saved.qkv.reset();
+  if (shared.rope_cos) {
+    ops.rope(out.q, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, true);
+    ops.rope(out.k, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, true);
+  }
+  LinearOperand linear_dqkv = layer.fp8.qkv.gradient.read(dqkv, "quantized gradient of qkv");
+  Tensor dnorm = context.make_stream(kPassing, "gradient of norm1");
+  linear_input_gradient_over_tensor_ranks(context, linear_dqkv, weights.qkv, dnorm);
+  {
+    const LinearOperand norm1 = gather_rows(context, saved.norm1);
+    linear_weight_gradient(context, linear_dqkv, norm1, dweights.qkv);
+    bias_gradient(context, dqkv, layer.gradients.qkv_bias);
+  }
+  linear_dqkv.reset();
+  dqkv.reset();
+  saved.norm1.reset();
+  return dnorm;
+}
+
+}  // namespace
+
+Tensor layer_backward(const TrainingContext& context, const SharedBuffers& shared,
+                      const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
+                      UnitGradients& gradients, LayerActivations& saved, const Matrix& stream) {
+  feed_forward_backward(context, dropout, layer, weights, gradients, saved, stream);
+  if (!saved.attention) layer_attention(context, shared, dropout, layer, saved);  // selective recomputation
+  return attention_backward(context, shared, dropout, layer, weights, gradients, saved, stream);
+}
+
+void layer_input_gradient(const TrainingContext& context, const Layer& layer, LayerActivations& saved,
+                          Tensor norm_gradient, const Matrix& middle_gradient, const Matrix& to) {
+  norm_backward(context, norm_gradient, saved.input, layer.values.norm1, saved.norm1_stats, middle_gradient,
+                to, layer.gradients.norm1, layer.gradients.norm1_bias);
+  norm_gradient.reset();
+  saved.input.reset();
+  saved.norm1_stats.reset();
+  if (saved.dropped_middle_gradient) saved.middle_gradient = std::move(saved.dropped_middle_gradient);
+}
+
+}  // namespace plumbline::training

@@ -1,0 +1,99 @@
+// Forward of a decoder layer. README.md in this folder lists what is allocated when.
+#include "bench/training/layer/layer.hpp"
+#include "bench/training/layer/norm.hpp"
+
+namespace plumbline::training {
+
+Tensor make_scores(const TrainingContext& context, Category category, const char* holder) {
+  if (context.config.attention_backend == AttentionBackend::fused) return {};
+  const AttentionShape& shape = context.shape.attention;
+  return context.make(category, holder, shape.batch * shape.heads * shape.seq, shape.seq);
+}
+
+void layer_attention(const TrainingContext& context, const SharedBuffers& shared,
+                     const MicrobatchDropout& dropout, const Layer& layer, LayerActivations& saved) {
+  const StageShape& shape = context.shape;
+  const AttentionShape attention = dropout.attention(layer.index);
+  saved.attention = context.make(context.kept, "layer attention", shape.tokens, shape.query);
+  saved.log_sum_exp =
+      context.make_fp32(context.kept, "layer log-sum-exp", attention.batch * attention.heads, attention.seq);
+  Tensor scores;
+  if (context.config.attention_backend == AttentionBackend::unfused) {
+    saved.probabilities = make_scores(context, context.kept, "layer attention probabilities");
+    if (attention.dropout.probability > 0) {
+      const Matrix& whole = saved.probabilities;
+      saved.probability_mask = context.arena.allocate(context.kept, "layer attention dropout mask",
+                                                      whole.rows, whole.cols, DType::uint8);
+      saved.dropped_probabilities = make_scores(context, context.kept, "layer dropped probabilities");
+    }
+    saved.repeated = context.make(context.kept, "layer keys and values per head", shape.tokens,
+                                  2 * (shape.query - shape.key));
+    scores = make_scores(context, Category::workspace, "attention scores");
+  }
+  const QueryKeyValue in(shape, saved.qkv);
+  context.operators.attention_forward(attention, in.q, in.k, in.v, saved.attention, saved.log_sum_exp,
+                                      shared.attention_scratch);
+}
+
+void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
+                   const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
+                   LayerActivations& saved) {
+  Operators& ops = context.operators;
+  const StageShape& shape = context.shape;
+  const LayerVectors& vectors = layer.values;
+  // In eight bits the quantized copy of what linear layers read is kept instead.
+  const Category read = context.config.fp8() ? Category::workspace : context.kept;
+
+  Tensor norm1 = context.make_stream(read, "layer norm1");
+  saved.norm1_stats = context.make_fp32(context.kept, "layer norm1 statistics", shape.norm_stats, shape.rows);
+  norm_forward(context, saved.input, vectors.norm1, vectors.norm1_bias, norm1, saved.norm1_stats);
+  saved.norm1 = layer.fp8.qkv.input.keep(std::move(norm1), context.kept, "layer norm1");
+  {
+    const LinearOperand rows = gather_rows(context, saved.norm1);
+    saved.qkv = context.make(context.kept, "layer qkv", shape.tokens, shape.qkv);
+    linear(context, rows, weights.qkv, vectors.qkv_bias, saved.qkv);
+    if (shared.rope_cos) {
+      const QueryKeyValue in(shape, saved.qkv);
+      ops.rope(in.q, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, false);
+      ops.rope(in.k, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, false);
+    }
+  }
+  layer_attention(context, shared, dropout, layer, saved);
+  saved.middle = context.make_stream(context.kept, "layer middle");
+  {
+    const LinearOperand attention = layer.fp8.proj.input.read(saved.attention, "quantized attention");
+    linear_over_tensor_ranks(context, attention, weights.proj, saved.middle);
+  }
+  saved.middle_mask =
+      dropout.add(dropout_site::after_attention(layer.index), saved.middle, vectors.proj_bias, saved.input);
+  if (context.config.recompute_granularity == Recompute::selective) {
+    saved.attention.reset();
+    saved.drop_attention_state();
+  }
+
+  Tensor norm2 = context.make_stream(read, "layer norm2");
+  saved.norm2_stats = context.make_fp32(context.kept, "layer norm2 statistics", shape.norm_stats, shape.rows);
+  norm_forward(context, saved.middle, vectors.norm2, vectors.norm2_bias, norm2, saved.norm2_stats);
+  saved.norm2 = layer.fp8.fc1.input.keep(std::move(norm2), context.kept, "layer norm2");
+  {
+    const LinearOperand rows = gather_rows(context, saved.norm2);
+    saved.fc1 = context.make(context.kept, "layer fc1", shape.tokens, shape.fc1);
+    linear(context, rows, weights.fc1, vectors.fc1_bias, saved.fc1);
+  }
+  Tensor activation = context.make(read, "layer activation", shape.tokens, shape.ffn);
+  if (context.model().activation == Activation::swiglu) {
+    ops.swiglu_forward(saved.fc1, activation);
+  } else {
+    ops.gelu_forward(saved.fc1, activation);
+  }
+  saved.activation = layer.fp8.fc2.input.keep(std::move(activation), context.kept, "layer activation");
+}
+
+void layer_output(const TrainingContext& context, const MicrobatchDropout& dropout, const Layer& layer,
+                  const LayerWeights& weights, LayerActivations& saved, const Matrix& output) {
+  linear_over_tensor_ranks(context, saved.activation, weights.fc2, output);
+  saved.output_mask =
+      dropout.add(dropout_site::after_mlp(layer.index), output, layer.values.fc2_bias, saved.middle);
+}
+
+}  // namespace plumbline::training

@@ -1,0 +1,132 @@
+// Backward of a decoder layer in two parts: input gradient and weight gradient (Qi et al. 2023,
+// arXiv:2401.10241 §2). README.md in this folder lists what is allocated when.
+#include <utility>
+
+#include "bench/training/layer/layer.hpp"
+#include "bench/training/layer/norm.hpp"
+
+namespace plumbline::training {
+namespace {
+
+constexpr Category kKept = Category::activations;
+
+void feed_forward_input_gradient(const TrainingContext& context, const MicrobatchDropout& dropout,
+                                 const Layer& layer, const LayerWeights& weights, LayerActivations& saved) {
+  Operators& ops = context.operators;
+  const StageShape& shape = context.shape;
+  const bool swiglu = context.model().activation == Activation::swiglu;
+  Tensor dropped = dropout.backward(saved.output_gradient, saved.output_mask, kKept);
+  LinearOperand own_dy =
+      layer.fp8.fc2.gradient.read(dropped ? dropped : saved.output_gradient, "quantized gradient of MLP");
+  LinearOperand dy = gather_rows(context, own_dy);
+  Tensor dact = context.make(swiglu ? kPassing : kKept, "gradient of activation", shape.tokens, shape.ffn);
+  linear_input_gradient(context, dy, weights.fc2, dact);
+  dy.reset();
+  own_dy.reset();
+  if (swiglu) {
+    saved.fc1_gradient = context.make(kKept, "gradient of fc1", shape.tokens, shape.fc1);
+    ops.swiglu_backward(dact, saved.fc1, saved.fc1_gradient);
+    dact.reset();
+  } else {
+    ops.gelu_backward(dact, saved.fc1, dact);
+    saved.fc1_gradient = std::move(dact);
+  }
+  saved.fc1.reset();
+  LinearOperand dfc1 = layer.fp8.fc1.gradient.read(saved.fc1_gradient, "quantized gradient of fc1");
+  const Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
+  linear_input_gradient_over_tensor_ranks(context, dfc1, weights.fc1, dnorm);
+  dfc1.reset();
+  saved.middle_gradient = context.make_stream(kKept, "gradient of middle");
+  norm_backward(context, dnorm, saved.middle, layer.values.norm2, saved.norm2_stats, saved.output_gradient,
+                saved.middle_gradient, layer.gradients.norm2, layer.gradients.norm2_bias);
+  saved.middle.reset();
+  saved.norm2_stats.reset();
+  if (dropped) saved.output_gradient = std::move(dropped);
+}
+
+Tensor attention_input_gradient(const TrainingContext& context, const SharedBuffers& shared,
+                                const MicrobatchDropout& dropout, const Layer& layer,
+                                const LayerWeights& weights, LayerActivations& saved) {
+  Operators& ops = context.operators;
+  const StageShape& shape = context.shape;
+  Tensor& dropped = saved.dropped_middle_gradient;
+  dropped = dropout.backward(saved.middle_gradient, saved.middle_mask, kKept);
+  LinearOperand own_dy = layer.fp8.proj.gradient.read(dropped ? dropped : saved.middle_gradient,
+                                                      "quantized gradient of attention block");
+  LinearOperand dy = gather_rows(context, own_dy);
+  Tensor dattention = context.make(kPassing, "gradient of attention", shape.tokens, shape.query);
+  linear_input_gradient(context, dy, weights.proj, dattention);
+  dy.reset();
+  own_dy.reset();
+  saved.qkv_gradient = context.make(kKept, "gradient of qkv", shape.tokens, shape.qkv);
+  const QueryKeyValue in(shape, saved.qkv);
+  const QueryKeyValue out(shape, saved.qkv_gradient);
+  Tensor dscores = make_scores(context, kPassing, "gradient of attention scores");
+  ops.attention_backward(dropout.attention(layer.index), in.q, in.k, in.v, saved.attention, saved.log_sum_exp,
+                         dattention, out.q, out.k, out.v, shared.attention_scratch);
+  dscores.reset();
+  dattention.reset();
+  saved.drop_attention_state();
+  saved.qkv.reset();
+  if (shared.rope_cos) {
+    ops.rope(out.q, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, true);
+    ops.rope(out.k, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, true);
+  }
+  const LinearOperand dqkv = layer.fp8.qkv.gradient.read(saved.qkv_gradient, "quantized gradient of qkv");
+  Tensor dnorm = context.make_stream(kPassing, "gradient of norm1");
+  linear_input_gradient_over_tensor_ranks(context, dqkv, weights.qkv, dnorm);
+  return dnorm;
+}
+
+}  // namespace
+
+Tensor layer_backward_input(const TrainingContext& context, const SharedBuffers& shared,
+                            const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
+                            LayerActivations& saved) {
+  feed_forward_input_gradient(context, dropout, layer, weights, saved);
+  if (!saved.attention) layer_attention(context, shared, dropout, layer, saved);  // selective recomputation
+  return attention_input_gradient(context, shared, dropout, layer, weights, saved);
+}
+
+void layer_backward_weight(const TrainingContext& context, const Layer& layer, UnitGradients& gradients,
+                           LayerActivations& saved) {
+  const LayerMatrices dweights = layer.matrices(gradients.open(layer.unit));
+  {
+    const Tensor& gradient = saved.output_gradient;
+    const LinearOperand own_dy = layer.fp8.fc2.gradient.read(gradient, "quantized gradient of MLP");
+    const LinearOperand dy = gather_rows(context, own_dy);
+    linear_weight_gradient(context, dy, saved.activation, dweights.fc2);
+    bias_gradient(context, gradient, layer.gradients.fc2_bias);
+  }
+  saved.activation.reset();
+  saved.output_gradient.reset();
+  {
+    const LinearOperand dfc1 = layer.fp8.fc1.gradient.read(saved.fc1_gradient, "quantized gradient of fc1");
+    const LinearOperand norm2 = gather_rows(context, saved.norm2);
+    linear_weight_gradient(context, dfc1, norm2, dweights.fc1);
+    bias_gradient(context, saved.fc1_gradient, layer.gradients.fc1_bias);
+  }
+  saved.fc1_gradient.reset();
+  saved.norm2.reset();
+  {
+    const Tensor& gradient = saved.middle_gradient;
+    const LinearOperand own_dy =
+        layer.fp8.proj.gradient.read(gradient, "quantized gradient of attention block");
+    const LinearOperand dy = gather_rows(context, own_dy);
+    const LinearOperand attention = layer.fp8.proj.input.read(saved.attention, "quantized attention");
+    linear_weight_gradient(context, dy, attention, dweights.proj);
+    bias_gradient(context, gradient, layer.gradients.proj_bias);
+  }
+  saved.attention.reset();
+  saved.middle_gradient.reset();
+  {
+    const LinearOperand dqkv = layer.fp8.qkv.gradient.read(saved.qkv_gradient, "quantized gradient of qkv");
+    const LinearOperand norm1 = gather_rows(context, saved.norm1);
+    linear_weight_gradient(context, dqkv, norm1, dweights.qkv);
+    bias_gradient(context, saved.qkv_gradient, layer.gradients.qkv_bias);
+  }
+  saved.qkv_gradient.reset();
+  saved.norm1.reset();
+}
+
+}  // namespace plumbline::training

@@ -1,0 +1,43 @@
+// The three products of a linear layer y = x·Wᵀ + b, in the storage type or in eight bits (fp8.md in this
+// folder).
+#pragma once
+
+#include "bench/training/layer/fp8_layers.hpp"
+#include "bench/training/parameters/context.hpp"
+
+namespace plumbline::training {
+
+/// A weight (out, in) on its way into products.
+struct LinearWeight {
+  Matrix values;  // of the storage type
+  const Fp8Linear& fp8;
+};
+
+/// All T rows of x, as TrainingContext::gather_rows; x must outlive them.
+LinearOperand gather_rows(const TrainingContext& context, const LinearOperand& x);
+
+/// y = x·Wᵀ [+ bias].
+void linear(const TrainingContext& context, const LinearOperand& x, const LinearWeight& weight,
+            const Matrix& bias, const Matrix& y);
+/// y = x·Wᵀ where tensor ranks hold partial sums (TrainingContext::gemm_over_tensor_ranks).
+void linear_over_tensor_ranks(const TrainingContext& context, const LinearOperand& x,
+                              const LinearWeight& weight, const Matrix& y);
+
+/// dx = dy·W.
+void linear_input_gradient(const TrainingContext& context, const LinearOperand& dy,
+                           const LinearWeight& weight, const Matrix& dx);
+/// The same where tensor ranks hold partial sums.
+void linear_input_gradient_over_tensor_ranks(const TrainingContext& context, const LinearOperand& dy,
+                                             const LinearWeight& weight, const Matrix& dx);
+
+/// dW += dyᵀ·x.
+void linear_weight_gradient(const TrainingContext& context, const LinearOperand& dy, const LinearOperand& x,
+                            const Matrix& dweight);
+
+/// dbias += column sums of dy. The bias of a reduced product is the same on all tensor ranks: its dy are this
+/// rank's rows only, and the sum over the ranks comes at the end of the step.
+inline void bias_gradient(const TrainingContext& context, const Matrix& dy, const Matrix& dbias) {
+  if (!dbias.empty()) context.operators.bias_backward(dy, dbias);
+}
+
+}  // namespace plumbline::training

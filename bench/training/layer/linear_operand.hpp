@@ -1,0 +1,41 @@
+// What the products of a linear layer read.
+#pragma once
+
+#include <utility>
+
+#include "core/tensor/arena.hpp"
+
+namespace plumbline::training {
+
+/// A tensor of the storage type, or a quantized one with the 1/scale that makes numbers of its codes. Holds
+/// the memory, or is a view of somebody else's, who outlives it.
+class LinearOperand {
+ public:
+  LinearOperand() = default;
+  /// A view.
+  explicit LinearOperand(const Matrix& values, const Matrix& inverse_scale = {})
+      : values_(values), inverse_scale_(inverse_scale) {}
+  explicit LinearOperand(Tensor values, const Matrix& inverse_scale = {})
+      : held_(std::move(values)), values_(held_), inverse_scale_(inverse_scale) {}
+  /// `scale` is the tensor's own and goes with it; inverse_scale lies in there.
+  LinearOperand(Tensor values, Tensor scale, const Matrix& inverse_scale)
+      : scale_(std::move(scale)), held_(std::move(values)), values_(held_), inverse_scale_(inverse_scale) {}
+
+  const Matrix& values() const { return values_; }
+  /// (1, 1) fp32; empty when the values are of the storage type.
+  const Matrix& inverse_scale() const { return inverse_scale_; }
+  bool quantized() const { return is_fp8(values_.dtype); }
+  void reset() {
+    held_.reset();
+    scale_.reset();
+    values_ = inverse_scale_ = {};
+  }
+
+ private:
+  Tensor scale_;
+  Tensor held_;
+  Matrix values_;
+  Matrix inverse_scale_;
+};
+
+}  // namespace plumbline::training

@@ -1,0 +1,58 @@
+// What one micro-batch drops on one rank: which random numbers decide, and the masks between the passes.
+// dropout.md in this folder says what is drawn, allocated and freed when.
+#pragma once
+
+#include <cstdint>
+
+#include "bench/training/parameters/context.hpp"
+
+namespace plumbline::training {
+
+/// The places in a model where elements are dropped; layers count from 0 over the whole model.
+namespace dropout_site {
+constexpr std::int64_t kEmbedding = 0;
+constexpr std::int64_t after_attention(std::int64_t layer) {
+  return 3 * layer + 1;
+}
+constexpr std::int64_t after_mlp(std::int64_t layer) {
+  return 3 * layer + 2;
+}
+constexpr std::int64_t attention_probabilities(std::int64_t layer) {
+  return 3 * layer + 3;
+}
+}  // namespace dropout_site
+
+/// In one step, numbered from 1. Without dropout in the configuration it computes what a model without one
+/// does, and holds nothing.
+class MicrobatchDropout {
+ public:
+  MicrobatchDropout(const TrainingContext& context, std::int64_t step, std::uint32_t microbatch);
+
+  /// Elements of the residual stream are dropped.
+  bool drops_hidden() const { return context_.config.hidden_dropout > 0; }
+  /// Attention with what its probabilities lose in the layer.
+  AttentionShape attention(std::int64_t layer) const;
+
+  /// The mask (R, h) of a place in the stream; empty without dropout.
+  Tensor mask(std::int64_t site) const;
+  /// x, in place. Returns the mask.
+  Tensor drop(std::int64_t site, const Matrix& x) const;
+  /// y = residual + dropped(y + bias). Returns the mask.
+  Tensor add(std::int64_t site, const Matrix& y, const Matrix& bias, const Matrix& residual) const;
+
+  /// The gradient of what was dropped, from that of the result: in memory of its own, or nothing without
+  /// dropout, where they are the same. Frees the mask.
+  Tensor backward(const Matrix& gradient, Tensor& mask, Category category) const;
+  /// The same in place.
+  void backward_in_place(const Matrix& gradient, Tensor& mask) const;
+
+ private:
+  Dropout at(std::int64_t site, double probability, std::int64_t first_row) const;
+
+  const TrainingContext& context_;
+  std::int64_t step_;
+  Coordinates rank_;
+  std::int64_t first_row_;  // of the micro-batch, in the global batch
+};
+
+}  // namespace plumbline::training

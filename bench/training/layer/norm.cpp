@@ -1,0 +1,27 @@
+#include "bench/training/layer/norm.hpp"
+
+namespace plumbline::training {
+
+void norm_forward(const TrainingContext& context, const Matrix& x, const Matrix& weight, const Matrix& bias,
+                  const Matrix& y, const Matrix& stats) {
+  const double epsilon = context.model().norm_epsilon;
+  if (context.model().norm == Norm::rms) {
+    context.operators.rmsnorm_forward(x, weight, y, stats, epsilon);
+  } else {
+    context.operators.layernorm_forward(x, weight, bias, y, stats.row_range(0, 1), stats.row_range(1, 1),
+                                        epsilon);
+  }
+}
+
+void norm_backward(const TrainingContext& context, const Matrix& dy, const Matrix& x, const Matrix& weight,
+                   const Matrix& stats, const Matrix& residual, const Matrix& dx, const Matrix& dweight,
+                   const Matrix& dbias) {
+  if (context.model().norm == Norm::rms) {
+    context.operators.rmsnorm_backward(dy, x, weight, stats, residual, dx, dweight);
+  } else {
+    context.operators.layernorm_backward(dy, x, weight, stats.row_range(0, 1), stats.row_range(1, 1),
+                                         residual, dx, dweight, dbias);
+  }
+}
+
+}  // namespace plumbline::training

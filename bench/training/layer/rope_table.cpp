@@ -1,0 +1,59 @@
+// Rotary tables: cos and sin of position × frequency, with Llama 3.1's frequency scaling.
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "bench/training/parameters/context.hpp"
+
+namespace plumbline::training {
+namespace {
+
+/// Frequency of pair `i` of a head (Su et al. 2021, arXiv:2104.09864, eq. 15), scaled as in Llama 3.1: long
+/// wavelengths are divided by the factor, short ones kept, those in between interpolated.
+double frequency(const ModelConfig& model, std::int64_t i) {
+  const double base =
+      std::pow(model.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(model.head_dim));
+  const RopeScaling& scaling = model.rope_scaling;
+  if (scaling.factor == 1) return base;
+  const double wavelength = 2 * std::numbers::pi / base;
+  const double original = static_cast<double>(scaling.original_max_positions);
+  if (wavelength > original / scaling.low_freq_factor) return base / scaling.factor;
+  if (wavelength < original / scaling.high_freq_factor) return base;
+  const double smooth = (original / wavelength - scaling.low_freq_factor) /
+                        (scaling.high_freq_factor - scaling.low_freq_factor);
+  return (1 - smooth) * base / scaling.factor + smooth * base;
+}
+
+void upload_tables(const TrainingContext& context, const Matrix& cos_table, const Matrix& sin_table) {
+  const std::int64_t half = cos_table.cols;
+  std::vector<float> cos(static_cast<std::size_t>(cos_table.elements()));
+  std::vector<float> sin(cos.size());
+  for (std::int64_t i = 0; i < half; ++i) {
+    const double step = frequency(context.model(), i);
+    for (std::int64_t position = 0; position < cos_table.rows; ++position) {
+      const double angle = static_cast<double>(position) * step;
+      cos[static_cast<std::size_t>(position * half + i)] = static_cast<float>(std::cos(angle));
+      sin[static_cast<std::size_t>(position * half + i)] = static_cast<float>(std::sin(angle));
+    }
+  }
+  context.operators.upload(cos.data(), cos_table);
+  context.operators.upload(sin.data(), sin_table);
+}
+
+}  // namespace
+
+SharedBuffers make_shared_buffers(const TrainingContext& context) {
+  SharedBuffers shared;
+  const ModelConfig& model = context.model();
+  if (model.positions == Positions::rotary) {
+    const std::int64_t seq = context.config.seq_length;
+    const std::int64_t half = model.head_dim / 2;
+    shared.rope_cos = context.make_fp32(Category::workspace, "rotary table", seq, half);
+    shared.rope_sin = context.make_fp32(Category::workspace, "rotary table", seq, half);
+    // The emulated backend reads no memory.
+    if (context.config.backend != Backend::emulated) upload_tables(context, shared.rope_cos, shared.rope_sin);
+  }
+  return shared;
+}
+
+}  // namespace plumbline::training

@@ -1,0 +1,77 @@
+#include "bench/training/parameters/context.hpp"
+
+#include <algorithm>
+
+namespace plumbline::training {
+
+void TrainingContext::reduce_over_tensor_ranks(const Matrix& x, ReduceOp op) const {
+  if (tensor_size() == 1) return;
+  const Seconds start = communicator.now();
+  communicator.all_reduce(Group::tensor, x, op);
+  tensor_communication += communicator.now() - start;
+}
+
+void TrainingContext::scatter_over_tensor_ranks(const Matrix& all, const Matrix& rows) const {
+  const Seconds start = communicator.now();
+  communicator.reduce_scatter(Group::tensor, all, rows);
+  tensor_communication += communicator.now() - start;
+}
+
+AllRows TrainingContext::gather_rows(const Matrix& rows) const {
+  AllRows all;
+  all.rows = rows;
+  if (!sequence_parallel) return all;
+  all.held = arena.allocate(Category::workspace, "gathered sequence", shape.tokens, shape.hidden, rows.dtype);
+  all.rows = all.held;
+  const Seconds start = communicator.now();
+  communicator.all_gather(Group::tensor, rows, all.rows);
+  tensor_communication += communicator.now() - start;
+  return all;
+}
+
+void TrainingContext::gemm_over_tensor_ranks(Gemm gemm) const {
+  const Matrix result = gemm.c;
+  if (!sequence_parallel && (tensor_size() == 1 || result.dtype == DType::fp32)) {
+    operators.gemm(gemm);
+    reduce_over_tensor_ranks(result, ReduceOp::sum);
+    return;
+  }
+  const Tensor partial =
+      make_fp32(Category::workspace, "tensor-parallel partial sums", shape.tokens, result.cols);
+  gemm.c = partial;
+  operators.gemm(gemm);
+  if (!sequence_parallel) {
+    reduce_over_tensor_ranks(partial, ReduceOp::sum);
+    operators.copy(partial, result);
+  } else if (result.dtype == DType::fp32) {
+    scatter_over_tensor_ranks(partial, result);
+  } else {
+    const Tensor piece = make_fp32(Category::workspace, "tensor-parallel sums", result.rows, result.cols);
+    scatter_over_tensor_ranks(partial, piece);
+    operators.copy(piece, result);
+  }
+}
+
+RunConfig teacher_config(const RunConfig& config) {
+  RunConfig teacher = config;
+  teacher.model = *config.teacher;
+  teacher.teacher.reset();
+  teacher.fp8_format = Fp8Format::none;
+  teacher.hidden_dropout = teacher.attention_dropout = 0;
+  teacher.zero_stage = 0;
+  teacher.recompute_granularity = Recompute::none;
+  return teacher;
+}
+
+Tensor make_attention_scratch(const TrainingContext& context) {
+  const auto wanted = [&](const AttentionShape& shape) {
+    return context.operators.attention_scratch(shape, context.config.precision);
+  };
+  std::int64_t elements = wanted(context.shape.attention);
+  if (context.config.teacher) {
+    elements = std::max(elements, wanted(StageShape(teacher_config(context.config)).attention));
+  }
+  return context.make_fp32(Category::workspace, "attention scratch", 1, elements);
+}
+
+}  // namespace plumbline::training

@@ -1,0 +1,71 @@
+// What every part of a training step works with on one rank.
+#pragma once
+
+#include "bench/training/parameters/shape.hpp"
+#include "core/config/run_config.hpp"
+#include "core/run/communicator.hpp"
+#include "core/tensor/arena.hpp"
+#include "kernels/operators.hpp"
+
+namespace plumbline::training {
+
+/// All T rows of a tensor of the residual stream: gathered into memory of their own with sequence
+/// parallelism, else the tensor itself.
+struct AllRows {
+  Tensor held;
+  Matrix rows;
+  operator const Matrix&() const { return rows; }  // NOLINT: passed where a view is wanted
+  void reset() { held.reset(); }
+};
+
+/// References only; whoever makes it keeps them alive.
+struct TrainingContext {
+  const RunConfig& config;
+  const StageShape shape;
+  Operators& operators;
+  Communicator& communicator;
+  Arena& arena;
+  Seconds& tensor_communication;                // time spent in collectives over the tensor group so far
+  const Category kept = Category::activations;  // of what a forward leaves: a teacher's is its own
+  const bool sequence_parallel = config.effective_sequence_parallel();
+
+  const ModelConfig& model() const { return config.model; }
+  int tensor_size() const { return config.tensor_model_parallel_size; }
+  /// A tensor of the storage type.
+  Tensor make(Category category, const char* holder, std::int64_t rows, std::int64_t cols) const {
+    return arena.allocate(category, holder, rows, cols, config.precision);
+  }
+  Tensor make_fp32(Category category, const char* holder, std::int64_t rows, std::int64_t cols) const {
+    return arena.allocate(category, holder, rows, cols, DType::fp32);
+  }
+  /// A tensor of the residual stream: (R, h) of the storage type.
+  Tensor make_stream(Category category, const char* holder) const {
+    return make(category, holder, shape.rows, shape.hidden);
+  }
+  /// Sum or maximum over the tensor-parallel group, in place.
+  void reduce_over_tensor_ranks(const Matrix& x, ReduceOp op) const;
+  /// With sequence parallelism: the sum over the group of its rows of `all` (T, h).
+  void scatter_over_tensor_ranks(const Matrix& all, const Matrix& rows) const;
+  AllRows gather_rows(const Matrix& rows) const;
+  /// A product whose tensor ranks hold partial sums: gemm.c (R, h) becomes its rows of the sum over the
+  /// group, rounded to its type once. 16-bit partial sums would round once per rank and hop, and the ranks'
+  /// split would show in the gradients.
+  void gemm_over_tensor_ranks(Gemm gemm) const;
+};
+
+/// Rotary tables, attention scratch: what the layers of a model share on a rank.
+struct SharedBuffers {
+  Tensor rope_cos;  // (seq, head_dim/2) fp32; empty for learned positions
+  Tensor rope_sin;
+  Matrix attention_scratch;
+};
+/// The rotary tables; the scratch is for its owner to put in, since a teacher uses the student's.
+SharedBuffers make_shared_buffers(const TrainingContext& context);
+/// Enough for the layers of the model, and of the teacher where there is one.
+Tensor make_attention_scratch(const TrainingContext& context);
+
+/// The configuration of a distillation's teacher as a model of its own: whole on every data rank, nothing
+/// recomputed, dropped or in eight bits, no teacher.
+RunConfig teacher_config(const RunConfig& config);
+
+}  // namespace plumbline::training

@@ -1,0 +1,60 @@
+#include "bench/training/parameters/parameter_memory.hpp"
+
+namespace plumbline::training {
+namespace {
+
+ParameterSet allocate(const TrainingContext& context, const RankParameters& parameters, Category category,
+                      const char* holder, DType type, bool cut) {
+  const std::int64_t pieces = cut ? pieces_of(context.config) : 1;
+  ParameterSet set;
+  set.vectors = context.arena.allocate(category, holder, 1, parameters.vectors, type);
+  set.matrices = context.arena.allocate(category, holder, 1, parameters.matrices / pieces, type);
+  set.cut = cut;
+  return set;
+}
+
+void clear(Operators& operators, const ParameterSet& set) {
+  operators.fill(set.vectors, 0);
+  operators.fill(set.matrices, 0);
+}
+
+}  // namespace
+
+ParameterMemory::ParameterMemory(const TrainingContext& context, const RankParameters& parameters)
+    : parameters_(parameters),
+      pieces_(pieces_of(context.config)),
+      piece_(pieces_ > 1 ? context.communicator.layout().coordinates(context.communicator.rank()).data : 0) {
+  const RunConfig& config = context.config;
+  const int zero = config.effective_zero_stage();
+  if (context.kept == Category::teacher) {
+    values = allocate(context, parameters, Category::teacher, "teacher parameters", config.precision, false);
+    return;
+  }
+  values = allocate(context, parameters, Category::parameters, "parameters", config.precision, zero >= 3);
+  gradients = allocate(context, parameters, Category::gradients, "gradients", config.grad_type(), zero >= 2);
+  const auto state = [&](const char* holder) {
+    return allocate(context, parameters, Category::optimizer, holder, DType::fp32, zero >= 1);
+  };
+  if (config.precision != DType::fp32) master = state("master weights");
+  if (config.optimizer == Optimizer::adam) {
+    moment1 = state("Adam first moment");
+    moment2 = state("Adam second moment");
+    clear(context.operators, moment1);
+    clear(context.operators, moment2);
+  }
+}
+
+Matrix ParameterMemory::whole(const ParameterSet& set, int unit) const {
+  const Unit& place = this->unit(unit);
+  const Matrix& all = set.matrices;
+  return {all.at(0, place.offset), 1, place.padded, all.dtype};
+}
+
+Matrix ParameterMemory::owned(const ParameterSet& set, int unit) const {
+  const std::int64_t first =
+      set.cut ? this->unit(unit).offset / pieces_ : this->unit(unit).offset + owned_from(unit);
+  const Matrix& all = set.matrices;
+  return {all.at(0, first), 1, owned_elements(unit), all.dtype};
+}
+
+}  // namespace plumbline::training

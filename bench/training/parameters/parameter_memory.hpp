@@ -1,0 +1,45 @@
+// The memories that hold a rank's parameters, gradients and optimizer state for the whole run, cut over the
+// data ranks as the ZeRO stage says (Rajbhandari et al. 2020, arXiv:1910.02054 §5).
+#pragma once
+
+#include "bench/training/parameters/context.hpp"
+#include "bench/training/parameters/rank_parameters.hpp"
+
+namespace plumbline::training {
+
+/// One value for every parameter of the rank: all vectors, and of the matrices all units whole, or this data
+/// rank's piece of each.
+struct ParameterSet {
+  Tensor vectors;
+  Tensor matrices;
+  bool cut = false;
+  explicit operator bool() const { return static_cast<bool>(vectors); }
+};
+
+class ParameterMemory {
+ public:
+  /// Contents of the values are undefined until loaded. A teacher has values only, of its own category.
+  ParameterMemory(const TrainingContext& context, const RankParameters& parameters);
+
+  ParameterSet values;
+  ParameterSet gradients;
+  ParameterSet master;            // empty when the values are fp32
+  ParameterSet moment1, moment2;  // empty for SGD
+
+  /// All of a unit, padding included, as one row; the set must not be cut.
+  Matrix whole(const ParameterSet& set, int unit) const;
+  /// What this data rank owns of a unit, as one row: all of it without ZeRO.
+  Matrix owned(const ParameterSet& set, int unit) const;
+  /// First element of the owned piece within its unit.
+  std::int64_t owned_from(int unit) const { return piece_ * owned_elements(unit); }
+  std::int64_t owned_elements(int unit) const { return this->unit(unit).padded / pieces_; }
+  const Unit& unit(int index) const { return parameters_.units[static_cast<std::size_t>(index)]; }
+  int units() const { return static_cast<int>(parameters_.units.size()); }
+
+ private:
+  const RankParameters& parameters_;
+  const std::int64_t pieces_;
+  const std::int64_t piece_;
+};
+
+}  // namespace plumbline::training

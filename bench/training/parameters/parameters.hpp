@@ -1,0 +1,65 @@
+// The parameters a rank holds and where each of their elements lies in the tensors of a Hugging Face
+// checkpoint. Pure data: any rank can list what any other rank holds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/training/parameters/placement.hpp"
+#include "bench/training/parameters/shape.hpp"
+
+namespace plumbline::training {
+
+/// A rectangle of a checkpoint tensor inside a local matrix. Row and column count in the orientation of the
+/// local matrix, (out, in); `transposed` says that the checkpoint stores (in, out), as GPT-2 does.
+struct Slice {
+  std::string tensor;
+  std::int64_t tensor_rows = 0;  // whole tensor, in (out, in) orientation; a vector has one row
+  std::int64_t tensor_cols = 0;
+  bool vector = false;  // one-dimensional in the checkpoint
+  bool transposed = false;
+  std::int64_t row = 0;
+  std::int64_t col = 0;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t local_row = 0;
+  std::int64_t local_col = 0;
+};
+
+/// How a fresh parameter is filled.
+enum class Fill { normal, ones, zeros };
+
+struct Parameter {
+  std::string role;         // "qkv.weight", …: unique within its layer
+  std::int64_t layer = -1;  // global index; -1 outside the layers
+  std::int64_t rows = 0;    // a vector has one row
+  std::int64_t cols = 0;
+  int unit = -1;            // of the stage's units; -1: a vector
+  std::int64_t offset = 0;  // first element in its unit, or in the stage's vectors
+  Fill fill = Fill::normal;
+  bool replicated = false;  // the same on every tensor rank
+  bool tied_copy = false;   // the last stage's copy of the embedding
+  std::vector<Slice> slices;
+
+  std::int64_t elements() const { return rows * cols; }
+  std::int64_t end() const { return offset + elements(); }
+};
+
+/// Everything a stage holds. Its matrices form units, which are cut, gathered and reduced as a whole:
+/// embedding, positions, each layer, output layer. Its vectors lie together, the replicated ones first.
+struct StageParameters {
+  std::vector<Parameter> list;              // in model order
+  std::vector<std::int64_t> unit_elements;  // of each unit
+  std::int64_t vectors = 0;                 // elements
+  std::int64_t replicated_vectors = 0;      // of these
+
+  /// Throws Error when there is none.
+  const Parameter& find(std::string_view role, std::int64_t layer = -1) const;
+};
+
+/// Padding rows of the vocabulary belong to no slice.
+StageParameters stage_parameters(const RunConfig& config, const StagePart& part);
+
+}  // namespace plumbline::training

@@ -1,0 +1,52 @@
+// Where the stages of a schedule lie, and which part of the model each of them is.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/config/run_config.hpp"
+#include "core/schedule/schedule.hpp"
+
+namespace plumbline::training {
+
+/// Stage s of a schedule belongs to route s / parts and is part s % parts of the model; every route is a copy
+/// of the whole model.
+struct Placement {
+  explicit Placement(const Schedule& schedule);
+
+  int routes;
+  int parts;         // stages of one route
+  int microbatches;  // of all routes, per step
+  std::vector<int> rank_of_stage;
+
+  int stages() const { return routes * parts; }
+  /// Ascending.
+  std::vector<int> stages_of(int pipeline_rank) const;
+  bool same_rank(int stage, int other) const {
+    return rank_of_stage[static_cast<std::size_t>(stage)] == rank_of_stage[static_cast<std::size_t>(other)];
+  }
+};
+
+/// One stage on one tensor rank.
+struct StagePart {
+  int stage = 0;  // of the schedule
+  int route = 0;
+  int index = 0;  // which part of the model
+  int parts = 1;
+  std::int64_t first_layer = 0;
+  std::int64_t layers = 0;
+  int tensor_rank = 0;
+  int tensor_size = 1;
+  bool previous_is_here = false;  // the previous stage of the route is on the same rank
+  bool next_is_here = false;
+  int shard = 0;                  // which part of the vocabulary its embedding and output layer are
+  bool has_embedding = false;     // the first stage; with a split vocabulary the lowest stage of every rank
+  bool has_output = false;        // the last stage; likewise
+  bool shares_embedding = false;  // has_output, tied: the output layer is an embedding on the same rank
+
+  bool first() const { return index == 0; }
+  bool last() const { return index == parts - 1; }
+};
+StagePart part_of(const RunConfig& config, const Placement& placement, int stage, int tensor_rank);
+
+}  // namespace plumbline::training

@@ -1,0 +1,41 @@
+// How the parameters of all stages of a rank lie in its two memories, vectors and matrices.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bench/training/parameters/parameters.hpp"
+
+namespace plumbline::training {
+
+/// A unit's place in the rank's matrix memory.
+struct Unit {
+  std::int64_t offset = 0;
+  std::int64_t elements = 0;
+  std::int64_t padded = 0;  // with ZeRO a multiple of 64 per data rank
+};
+
+/// One stage's share.
+struct StageEntry {
+  StagePart part;
+  StageParameters parameters;
+  std::int64_t vector_offset = 0;  // in the rank's vector memory
+  int first_unit = 0;              // its units are neighbours
+
+  int unit_of(const Parameter& parameter) const { return first_unit + parameter.unit; }
+};
+
+/// Pure data: any rank can list what any other rank holds.
+struct RankParameters {
+  std::vector<StageEntry> stages;  // ascending
+  std::vector<Unit> units;
+  std::int64_t vectors = 0;   // elements
+  std::int64_t matrices = 0;  // elements, padding included
+};
+RankParameters rank_parameters(const RunConfig& config, const Placement& placement, int pipeline_rank,
+                               int tensor_rank);
+
+/// In how many pieces, one per data rank, units are cut: 1 without ZeRO.
+int pieces_of(const RunConfig& config);
+
+}  // namespace plumbline::training

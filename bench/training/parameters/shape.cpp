@@ -1,0 +1,24 @@
+#include "bench/training/parameters/shape.hpp"
+
+#include <algorithm>
+
+namespace plumbline::training {
+
+StageShape::StageShape(const RunConfig& config) {
+  const ModelConfig& model = config.model;
+  const std::int64_t t = config.tensor_model_parallel_size;
+  const std::int64_t kv_heads = std::max<std::int64_t>(1, model.kv_heads / t);
+  tokens = config.micro_batch_size * config.seq_length;
+  rows = config.effective_sequence_parallel() ? tokens / t : tokens;
+  hidden = model.hidden;
+  query = model.heads / t * model.head_dim;
+  key = kv_heads * model.head_dim;
+  qkv = query + 2 * key;
+  ffn = model.ffn / t;
+  fc1 = model.activation == Activation::swiglu ? 2 * ffn : ffn;
+  vocab = config.padded_vocab() / config.vocab_shards();
+  norm_stats = model.norm == Norm::rms ? 1 : 2;
+  attention = {config.micro_batch_size, config.seq_length, model.heads / t, kv_heads, model.head_dim};
+}
+
+}  // namespace plumbline::training

@@ -1,0 +1,28 @@
+// Sizes of one rank's share of a transformer layer, in elements.
+#pragma once
+
+#include <cstdint>
+
+#include "core/config/run_config.hpp"
+#include "kernels/operators.hpp"
+
+namespace plumbline::training {
+
+/// Widths of the rank's slices (see README.md in this folder for the letters).
+struct StageShape {
+  explicit StageShape(const RunConfig& config);
+
+  std::int64_t tokens;      // T: token rows of one micro-batch
+  std::int64_t rows;        // R: rows of the residual stream on this rank
+  std::int64_t hidden;      // h
+  std::int64_t query;       // q
+  std::int64_t key;         // k
+  std::int64_t qkv;         // q + 2k
+  std::int64_t ffn;         // F
+  std::int64_t fc1;         // f
+  std::int64_t vocab;       // v: padded vocabulary columns of this rank
+  std::int64_t norm_stats;  // n
+  AttentionShape attention;
+};
+
+}  // namespace plumbline::training

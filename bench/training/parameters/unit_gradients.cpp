@@ -1,0 +1,119 @@
+#include "bench/training/parameters/unit_gradients.hpp"
+
+namespace plumbline::training {
+
+UnitGradients::UnitGradients(const TrainingContext& context, const RankParameters& parameters,
+                             const ParameterMemory& memory)
+    : context_(context),
+      memory_(memory),
+      zero_stage_(context.config.effective_zero_stage()),
+      reduces_(context.communicator.layout().data > 1),
+      contributions_(parameters.units.size(), 0),
+      outstanding_(parameters.units.size(), 0),
+      full_(parameters.units.size()) {
+  if (reduces_ && zero_stage_ == 0) make_buckets(parameters);
+}
+
+void UnitGradients::make_buckets(const RankParameters& parameters) {
+  bucket_of_unit_.resize(parameters.units.size());
+  for (const StageEntry& stage : parameters.stages) {
+    const std::size_t first = static_cast<std::size_t>(stage.first_unit);
+    bool opens = true;
+    for (std::size_t unit = first + stage.parameters.unit_elements.size(); unit-- > first;) {
+      if (opens) {
+        buckets_.emplace_back();
+        buckets_.back().waits_for_end = true;  // until it is full
+      }
+      Bucket& bucket = buckets_.back();
+      bucket.first = parameters.units[unit].offset;
+      bucket.elements += parameters.units[unit].padded;
+      ++bucket.units;
+      bucket_of_unit_[unit] = buckets_.size() - 1;
+      opens = bucket.elements >= context_.config.ddp_bucket_size;
+      if (opens) bucket.waits_for_end = false;
+    }
+  }
+}
+
+void UnitGradients::expect(int unit, int contributions) {
+  contributions_[static_cast<std::size_t>(unit)] += contributions;
+}
+
+void UnitGradients::start_step() {
+  outstanding_ = contributions_;
+  for (Bucket& bucket : buckets_) {
+    bucket.open_units = bucket.units;
+    bucket.started = false;
+  }
+}
+
+Matrix UnitGradients::open(int unit) {
+  if (zero_stage_ < 2) return memory_.whole(memory_.gradients, unit);
+  if (under_way_.unit == unit) finish_scatter();
+  Tensor& full = full_[static_cast<std::size_t>(unit)];
+  if (!full) {
+    full = context_.arena.allocate(Category::gradients, "unit gradient", 1, memory_.unit(unit).padded,
+                                   context_.config.grad_type());
+    context_.operators.fill(full, 0);
+  }
+  return full;
+}
+
+void UnitGradients::done(int unit) {
+  if (!reduces_) return;
+  const bool is_final = --outstanding_[static_cast<std::size_t>(unit)] == 0;
+  if (zero_stage_ >= 2 || (zero_stage_ == 1 && is_final)) {
+    start_scatter(unit);
+  } else if (is_final) {
+    Bucket& bucket = buckets_[bucket_of_unit_[static_cast<std::size_t>(unit)]];
+    if (--bucket.open_units == 0 && !bucket.waits_for_end) start(bucket);
+  }
+  context_.communicator.progress();
+}
+
+void UnitGradients::end_action() {
+  if (zero_stage_ >= 2) finish_scatter();
+}
+
+void UnitGradients::finish_step() {
+  if (!reduces_) return;
+  finish_scatter();
+  for (Bucket& bucket : buckets_) {
+    if (!bucket.started) start(bucket);
+  }
+  for (Bucket& bucket : buckets_) context_.communicator.wait(bucket.ticket);
+  context_.communicator.all_reduce(Group::data, memory_.gradients.vectors, ReduceOp::sum);
+}
+
+void UnitGradients::start(Bucket& bucket) {
+  const Matrix& all = memory_.gradients.matrices;
+  bucket.ticket = context_.communicator.start_all_reduce(
+      Group::data, Matrix(all.at(0, bucket.first), 1, bucket.elements, all.dtype), ReduceOp::sum);
+  bucket.started = true;
+}
+
+void UnitGradients::start_scatter(int unit) {
+  finish_scatter();
+  const Matrix whole = zero_stage_ >= 2 ? full_[static_cast<std::size_t>(unit)].matrix()
+                                        : memory_.whole(memory_.gradients, unit);
+  under_way_.unit = unit;
+  under_way_.piece = context_.arena.allocate(Category::gradients, "reduced gradient piece", 1,
+                                             memory_.owned_elements(unit), whole.dtype);
+  under_way_.ticket = context_.communicator.start_reduce_scatter(Group::data, whole, under_way_.piece);
+}
+
+void UnitGradients::finish_scatter() {
+  if (under_way_.unit < 0) return;
+  context_.communicator.wait(under_way_.ticket);
+  const Matrix owned = memory_.owned(memory_.gradients, under_way_.unit);
+  if (zero_stage_ >= 2) {
+    context_.operators.add(owned, under_way_.piece, {}, owned);
+  } else {
+    context_.operators.copy(under_way_.piece, owned);
+  }
+  under_way_.piece.reset();
+  full_[static_cast<std::size_t>(under_way_.unit)].reset();
+  under_way_.unit = -1;
+}
+
+}  // namespace plumbline::training

@@ -1,0 +1,64 @@
+// The gradients of units from their first weight gradient to their sum over the data ranks.
+#pragma once
+
+#include <vector>
+
+#include "bench/training/parameters/parameter_memory.hpp"
+
+namespace plumbline::training {
+
+/// Reduction over the data group while the backward still runs. Without ZeRO: buckets of neighbouring units,
+/// each all-reduced once its gradients are final (Li et al. 2020, PyTorch DDP, arXiv:2006.15704 §3.2). ZeRO
+/// 1: each unit is reduce-scattered once it is final. ZeRO 2 and 3: each unit's gradient lives within one
+/// action only and is reduce-scattered at its end. Never two reduce-scatters are under way.
+class UnitGradients {
+ public:
+  UnitGradients(const TrainingContext& context, const RankParameters& parameters,
+                const ParameterMemory& memory);
+
+  /// The unit gets so many more done() calls per step.
+  void expect(int unit, int contributions);
+  void start_step();
+
+  /// Where to add weight gradients of the unit, as one row.
+  Matrix open(int unit);
+  /// The action has made all its weight gradients of the unit.
+  void done(int unit);
+  void end_action();
+  /// Reduces what is left, vectors included, and waits for all of it.
+  void finish_step();
+
+ private:
+  struct Bucket {
+    std::int64_t first = 0;  // element in the matrix memory
+    std::int64_t elements = 0;
+    int units = 0;
+    int open_units = 0;  // not final yet
+    bool waits_for_end = false;
+    Ticket ticket;
+    bool started = false;
+  };
+  struct Scatter {
+    int unit = -1;
+    Tensor piece;
+    Ticket ticket;
+  };
+
+  void make_buckets(const RankParameters& parameters);
+  void start(Bucket& bucket);
+  void start_scatter(int unit);
+  void finish_scatter();
+
+  const TrainingContext& context_;
+  const ParameterMemory& memory_;
+  const int zero_stage_;
+  const bool reduces_;              // there is more than one data rank
+  std::vector<int> contributions_;  // per unit and step
+  std::vector<int> outstanding_;    // of these, in this step
+  std::vector<Tensor> full_;        // ZeRO 2, 3: alive within an action
+  std::vector<Bucket> buckets_;     // without ZeRO
+  std::vector<std::size_t> bucket_of_unit_;
+  Scatter under_way_;
+};
+
+}  // namespace plumbline::training

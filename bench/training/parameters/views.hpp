@@ -1,0 +1,26 @@
+// Views of single parameters in the rows that hold them.
+#pragma once
+
+#include "bench/training/parameters/parameter_memory.hpp"
+
+namespace plumbline::training {
+
+/// A matrix in its unit's values or gradients.
+inline Matrix view_of(const Parameter& parameter, const Matrix& unit_row) {
+  return {unit_row.at(0, parameter.offset), parameter.rows, parameter.cols, unit_row.dtype};
+}
+
+/// A vector in the rank's vectors; empty where there are none, as of a teacher's gradients.
+inline Matrix vector_of(const StageEntry& stage, const Parameter& parameter, const ParameterSet& set) {
+  if (!set) return {};
+  const Matrix& all = set.vectors;
+  return {all.at(0, stage.vector_offset + parameter.offset), parameter.rows, parameter.cols, all.dtype};
+}
+
+/// All vectors of a stage, as one row.
+inline Matrix stage_vectors(const ParameterSet& set, const StageEntry& stage) {
+  const Matrix& all = set.vectors;
+  return {all.at(0, stage.vector_offset), 1, stage.parameters.vectors, all.dtype};
+}
+
+}  // namespace plumbline::training

@@ -1,0 +1,143 @@
+// Gradient norm, clipping and the parameter update.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "bench/training/parameters/views.hpp"
+#include "bench/training/stage/step_end.hpp"
+
+namespace plumbline::training {
+namespace {
+
+/// Of all rows together. Neighbours in memory are summed at once: on a device every sum is waited for.
+double squared_norm(Operators& operators, std::vector<Matrix> rows) {
+  std::sort(rows.begin(), rows.end(),
+            [](const Matrix& a, const Matrix& b) { return std::less<>()(a.data, b.data); });
+  double sum = 0;
+  for (std::size_t i = 0; i < rows.size();) {
+    Matrix joined = rows[i++];
+    for (; i < rows.size() && rows[i].data == joined.at(0, joined.cols); ++i) {
+      joined = Matrix(joined.data, 1, joined.cols + rows[i].cols, joined.dtype);
+    }
+    sum += operators.squared_norm(joined);
+  }
+  return sum;
+}
+
+}  // namespace
+
+StepEnd::StepEnd(RankResources& rank) : rank_(rank) {}
+
+// Every element of the model counts once: replicated parameters on tensor rank 0, vectors on data rank 0
+// where the sum runs over data ranks, shared KV heads on their first holder, the tied embedding on the first
+// stage, the two copies of a bidirectional schedule in the first.
+double StepEnd::squared_sum() const {
+  const TrainingContext& context = rank_.context;
+  const Layout& layout = context.communicator.layout();
+  const bool counts_vectors =
+      context.config.effective_zero_stage() == 0 || layout.coordinates(context.communicator.rank()).data == 0;
+  double sum = 0;
+  for (const StageEntry& stage : rank_.parameters.stages) {
+    if (stage.part.route != 0) continue;
+    for (std::size_t i = 0; i < stage.parameters.unit_elements.size(); ++i) {
+      sum += squared_sum_of_unit(stage, static_cast<int>(i));
+    }
+    if (counts_vectors) sum += squared_sum_of_vectors(stage);
+  }
+  return sum;
+}
+
+double StepEnd::squared_sum_of_unit(const StageEntry& stage, int unit_of_stage) const {
+  const TrainingContext& context = rank_.context;
+  const int tensor_rank = stage.part.tensor_rank;
+  const bool owns_kv = tensor_rank % context.communicator.layout().kv_sharing == 0;
+  const int unit = stage.first_unit + unit_of_stage;
+  const Matrix owned = rank_.memory.owned(rank_.memory.gradients, unit);
+  const std::int64_t owned_from = rank_.memory.owned_from(unit);
+  std::vector<Matrix> counted;
+  for (const Parameter& parameter : stage.parameters.list) {
+    if (parameter.unit != unit_of_stage || parameter.tied_copy) continue;
+    if (parameter.replicated && tensor_rank != 0) continue;
+    std::int64_t end = parameter.end();
+    if (parameter.role == "qkv.weight" && !owns_kv) {
+      end = parameter.offset + context.shape.query * parameter.cols;
+    }
+    const std::int64_t first = std::max(parameter.offset, owned_from) - owned_from;
+    const std::int64_t last = std::min(end, owned_from + owned.cols) - owned_from;
+    if (first < last) counted.push_back(owned.columns(first, last - first));
+  }
+  return squared_norm(context.operators, std::move(counted));
+}
+
+double StepEnd::squared_sum_of_vectors(const StageEntry& stage) const {
+  const TrainingContext& context = rank_.context;
+  const int tensor_rank = stage.part.tensor_rank;
+  const bool owns_kv = tensor_rank % context.communicator.layout().kv_sharing == 0;
+  std::vector<Matrix> counted;
+  for (const Parameter& parameter : stage.parameters.list) {
+    if (parameter.unit >= 0 || (parameter.replicated && tensor_rank != 0)) continue;
+    Matrix gradient = vector_of(stage, parameter, rank_.memory.gradients);
+    if (parameter.role == "qkv.bias" && !owns_kv) gradient = gradient.columns(0, context.shape.query);
+    counted.push_back(gradient);
+  }
+  return squared_norm(context.operators, std::move(counted));
+}
+
+double StepEnd::global_gradient_norm() const {
+  auto total = static_cast<float>(squared_sum());
+  const Group group = rank_.context.config.effective_zero_stage() == 0 ? Group::model : Group::world;
+  rank_.context.communicator.all_reduce(group, Matrix(&total, 1, 1, DType::fp32), ReduceOp::sum);
+  return std::sqrt(static_cast<double>(total));
+}
+
+void StepEnd::update() {
+  const RunConfig& config = rank_.context.config;
+  reduce_shared_kv_heads();
+  reduce_replicated_vectors();
+  rank_.fp8.end_step(rank_.placement.routes);
+  gradient_norm_ = global_gradient_norm();
+  ++updates_;
+  const bool clips = config.clip_grad > 0 && gradient_norm_ > config.clip_grad;
+  const double scale = clips ? config.clip_grad / gradient_norm_ : 1;
+
+  const ParameterMemory& memory = rank_.memory;
+  const auto vectors = [](const ParameterSet& set) { return set ? set.vectors.matrix() : Matrix(); };
+  update(memory.values.vectors, memory.gradients.vectors, vectors(memory.master), vectors(memory.moment1),
+         vectors(memory.moment2), 0, scale);
+  for (int unit = 0; unit < memory.units(); ++unit) {
+    const auto owned = [&](const ParameterSet& set) { return set ? memory.owned(set, unit) : Matrix(); };
+    update(owned(memory.values), owned(memory.gradients), owned(memory.master), owned(memory.moment1),
+           owned(memory.moment2), config.weight_decay, scale);
+  }
+  gather_values();
+  rank_.fp8.quantize_weights();
+}
+
+void StepEnd::update(const Matrix& values, const Matrix& gradients, const Matrix& master,
+                     const Matrix& moment1, const Matrix& moment2, double weight_decay,
+                     double gradient_scale) const {
+  const RunConfig& config = rank_.context.config;
+  if (config.optimizer == Optimizer::sgd) {
+    rank_.context.operators.sgd(values, gradients, master, config.learning_rate, gradient_scale);
+    return;
+  }
+  AdamStep step;
+  step.learning_rate = config.learning_rate;
+  step.weight_decay = weight_decay;
+  step.gradient_scale = gradient_scale;
+  step.step = updates_;
+  rank_.context.operators.adam(values, gradients, master, moment1, moment2, step);
+}
+
+void StepEnd::gather_values() const {
+  const int zero = rank_.context.config.effective_zero_stage();
+  if (zero != 1 && zero != 2) return;
+  for (int unit = 0; unit < rank_.memory.units(); ++unit) {
+    rank_.context.communicator.all_gather(Group::data, rank_.memory.owned(rank_.memory.values, unit),
+                                          rank_.memory.whole(rank_.memory.values, unit));
+  }
+}
+
+}  // namespace plumbline::training

@@ -1,0 +1,216 @@
+#include "bench/training/stage/rank_stages.hpp"
+
+#include <fmt/format.h>
+
+#include "core/base/error.hpp"
+
+namespace plumbline::training {
+namespace {
+
+/// What the groups were made for must be what the configuration says.
+void check_layout(const Layout& found, const Layout& expected) {
+  if (found.tensor == expected.tensor && found.pipeline == expected.pipeline && found.data == expected.data &&
+      found.kv_sharing == expected.kv_sharing && found.vocab_parallel == expected.vocab_parallel)
+    return;
+  throw Error(fmt::format(
+      "communicator: found the layout tp{} pp{} dp{} kv{} split vocabulary {}, expected tp{} pp{} dp{} kv{} "
+      "split vocabulary {}",
+      found.tensor, found.pipeline, found.data, found.kv_sharing, found.vocab_parallel, expected.tensor,
+      expected.pipeline, expected.data, expected.kv_sharing, expected.vocab_parallel));
+}
+
+bool is_vocabulary_pass(ActionType type) {
+  return type == ActionType::input_forward || type == ActionType::input_backward ||
+         type == ActionType::vocab_forward || type == ActionType::vocab_backward;
+}
+
+RankParameters own_parameters(const RunConfig& config, const Placement& placement,
+                              const Communicator& communicator) {
+  const Coordinates at = communicator.layout().coordinates(communicator.rank());
+  return rank_parameters(config, placement, at.pipeline, at.tensor);
+}
+
+}  // namespace
+
+RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operators& operators,
+                       Communicator& communicator, Arena& arena)
+    : config_(config),
+      rank_{.context = {config_, StageShape(config_), operators, communicator, arena, tensor_communication_},
+            .placement = Placement(schedule),
+            .parameters = own_parameters(config_, rank_.placement, communicator),
+            .memory = ParameterMemory(rank_.context, rank_.parameters),
+            .fp8 = Fp8Layers(rank_.context, rank_.parameters, rank_.memory),
+            .attention_scratch = make_attention_scratch(rank_.context),
+            .shared = make_shared_buffers(rank_.context),
+            .values = UnitValues(rank_.context, rank_.memory),
+            .gradients = UnitGradients(rank_.context, rank_.parameters, rank_.memory),
+            .inputs = {},
+            .targets = {}},
+      stages_(static_cast<std::size_t>(schedule.stages)),
+      end_(rank_) {
+  rank_.shared.attention_scratch = rank_.attention_scratch;
+  check_layout(communicator.layout(), config_.layout());
+  const std::int64_t microbatches = rank_.placement.microbatches;
+  for (const StageEntry& entry : rank_.parameters.stages) {
+    const auto make_tokens = [&](const char* holder) {
+      return arena.allocate(Category::workspace, holder, microbatches, rank_.context.shape.tokens,
+                            DType::int32);
+    };
+    if ((entry.part.first() || config_.splits_vocabulary()) && !rank_.inputs)
+      rank_.inputs = make_tokens("input tokens");
+    if ((entry.part.last() || config_.splits_vocabulary()) && !rank_.targets)
+      rank_.targets = make_tokens("target tokens");
+    for (const StageEntry& other : rank_.parameters.stages) {
+      if (other.part.index != entry.part.index || other.part.stage <= entry.part.stage) continue;
+      throw Error(
+          fmt::format("schedule {}: found both copies of part {} (stages {} and {}) on one rank, "
+                      "expected them on two",
+                      schedule.name, entry.part.index, entry.part.stage, other.part.stage));
+    }
+  }
+  if (config_.splits_vocabulary()) vocabulary_ = std::make_unique<VocabularyEnds>(rank_);
+  for (const StageEntry& entry : rank_.parameters.stages) {
+    ModelStage*& stage = stages_[static_cast<std::size_t>(entry.part.stage)];
+    if (config_.teacher) {
+      distillation_ =
+          std::make_unique<DistillationStage>(rank_, tensor_communication_, schedule.joint_teacher);
+      stage = &distillation_->student();
+    } else {
+      own_stages_.push_back(std::make_unique<ModelStage>(rank_, entry, false, vocabulary_.get()));
+      stage = own_stages_.back().get();
+    }
+  }
+  for (const StageEntry& entry : rank_.parameters.stages) {
+    const auto here = static_cast<std::size_t>(entry.part.stage);
+    stages_[here]->link(entry.part.previous_is_here ? stages_[here - 1] : nullptr,
+                        entry.part.next_is_here ? stages_[here + 1] : nullptr);
+  }
+}
+
+ModelStage& RankStages::stage(const Action& action) {
+  if (action.stage >= stages_.size() || stages_[action.stage] == nullptr) {
+    throw Error(fmt::format("action {}: stage {} is not on this rank", to_string(action), action.stage));
+  }
+  return *stages_[action.stage];
+}
+
+void RankStages::clear_gradients() {
+  rank_.context.operators.fill(rank_.memory.gradients.vectors, 0);
+  rank_.context.operators.fill(rank_.memory.gradients.matrices, 0);
+}
+
+void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted) {
+  if (++rank_.step == 1) rank_.fp8.quantize_weights();
+  rank_.counted_tokens = counted;
+  if (rank_.inputs && inputs != nullptr) rank_.context.operators.upload(inputs, rank_.inputs);
+  if (rank_.targets && targets != nullptr) rank_.context.operators.upload(targets, rank_.targets);
+  if (!gradients_clear_) clear_gradients();
+  gradients_clear_ = false;
+  tensor_communication_ = {};
+  rank_.gradients.start_step();
+  for (ModelStage* stage : stages_) {
+    if (stage != nullptr) stage->start_step();
+  }
+  if (vocabulary_) vocabulary_->start_step();
+  samples_.clear();
+  rank_.context.arena.sample();
+}
+
+void RankStages::run_compute(const Action& action) {
+  ModelStage& here = stage(action);
+  if (distillation_ && action.type != ActionType::backward_weight) {
+    distillation_->run(action);
+  } else if (action.type == ActionType::forward) {
+    here.forward(action.microbatch);
+  } else if (action.type == ActionType::backward) {
+    here.backward(action.microbatch);
+  } else if (action.type == ActionType::backward_input) {
+    here.backward_input(action.microbatch);
+  } else {
+    here.backward_weight(action.microbatch);
+  }
+}
+
+void RankStages::run_vocabulary(const Action& action) {
+  const std::uint32_t microbatch = action.microbatch;
+  if (action.type == ActionType::input_forward) {
+    if (microbatch == 0) vocabulary_->output.join_hidden(microbatch);
+    const bool first = stages_.front() != nullptr;
+    vocabulary_->input.forward(microbatch, first ? stages_.front()->receive_forward(microbatch) : Matrix());
+  } else if (action.type == ActionType::input_backward) {
+    vocabulary_->input.backward(microbatch);
+  } else if (action.type == ActionType::vocab_forward) {
+    vocabulary_->output.forward(microbatch);
+  } else {
+    vocabulary_->output.backward(microbatch);
+  }
+}
+
+void RankStages::run(const Action& action) {
+  const bool teacher = action.type == ActionType::teacher_forward && distillation_;
+  if (vocabulary_) rank_.context.communicator.progress();
+  if (vocabulary_ && is_vocabulary_pass(action.type)) {
+    run_vocabulary(action);
+    finish();
+    return;
+  }
+  switch (teacher ? ActionType::forward : action.type) {
+    case ActionType::forward:
+    case ActionType::backward:
+    case ActionType::backward_input:
+    case ActionType::backward_weight:
+      run_compute(action);
+      break;
+    case ActionType::reduce_gradients:
+      end_.reduce_gradients();
+      break;
+    case ActionType::reduce_embedding:
+      end_.reduce_embedding();
+      break;
+    case ActionType::optimizer:
+      if (vocabulary_) vocabulary_->finish_step();
+      end_.update();
+      if (!keep_gradients_) clear_gradients();
+      gradients_clear_ = !keep_gradients_;
+      break;
+    default:
+      throw Error(
+          fmt::format("action {} is not executable: found type {}, expected F, B, I, W, TF beside a teacher, "
+                      "S, T, IF and "
+                      "IB with a split vocabulary, their transfers, ARG, ARE or OPT",
+                      to_string(action), name_of(action.type)));
+  }
+  finish();
+}
+
+/// An emulated rank sleeps through its computation here; its communicator lets collectives go on meanwhile.
+void RankStages::finish() {
+  if (vocabulary_) rank_.context.communicator.now();
+  rank_.context.operators.synchronize();
+}
+
+Matrix RankStages::send_buffer(const Action& action) {
+  if (distillation_) return distillation_->send_buffer(action);
+  return action.type == ActionType::send_forward ? stage(action).send_forward_buffer()
+                                                 : stage(action).send_backward_buffer();
+}
+
+Matrix RankStages::receive_buffer(const Action& action) {
+  if (distillation_) return distillation_->receive_buffer(action);
+  return action.type == ActionType::receive_forward ? stage(action).receive_forward(action.microbatch)
+                                                    : stage(action).receive_backward(action.microbatch);
+}
+
+void RankStages::finished(const Action& /*action*/) {
+  samples_.push_back(rank_.context.arena.sample());
+}
+
+double RankStages::loss() const {
+  double sum = vocabulary_ ? vocabulary_->output.loss_sum() : 0;
+  for (const ModelStage* stage : stages_) {
+    if (stage != nullptr) sum += stage->loss_sum();
+  }
+  return sum * rank_.per_token();
+}
+
+}  // namespace plumbline::training

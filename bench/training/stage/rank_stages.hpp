@@ -1,0 +1,88 @@
+// All stages that one rank holds: what the executor runs a schedule on.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "bench/training/ends/rank_resources.hpp"
+#include "bench/training/stage/distillation.hpp"
+#include "bench/training/stage/stage.hpp"
+#include "bench/training/stage/step_end.hpp"
+#include "core/run/executor.hpp"
+
+namespace plumbline::training {
+
+/// Gradients and loss follow from `start_step` and then the schedule's actions. The gradient is of the mean
+/// loss over all tokens of the global batch.
+class RankStages final : public StageProgram {
+ public:
+  /// Allocates everything held for the whole run. Contents of the parameters are undefined until loaded.
+  /// Throws Error when the schedule holds both copies of a stage on this rank.
+  RankStages(const RunConfig& config, const Schedule& schedule, Operators& operators,
+             Communicator& communicator, Arena& arena);
+  RankStages(const RankStages&) = delete;
+  RankStages& operator=(const RankStages&) = delete;
+
+  /// Token ids of this replica's micro-batches, (microbatches, T) each: inputs (used on a first stage) and
+  /// targets (used on a last one, -100 for none); null for the emulated backend. `counted` tokens of the
+  /// global batch have a target. Starts from zero gradients and loss.
+  void start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted);
+  /// All tokens have one.
+  void start_step(const std::int32_t* inputs, const std::int32_t* targets) {
+    start_step(inputs, targets, config_.global_batch_size * config_.seq_length);
+  }
+
+  /// Throws Error for a stage that is not here, for vocabulary passes unless the vocabulary is split, and for
+  /// actions of a teacher when the configuration has none.
+  void run(const Action& action) override;
+  Matrix send_buffer(const Action& action) override;
+  Matrix receive_buffer(const Action& action) override;
+  void finished(const Action& action) override;
+
+  /// Sum of the token losses of this step's forwards on this rank divided by the counted tokens of the batch;
+  /// 0 unless it holds a last stage. Add over data and pipeline ranks for the mean loss.
+  double loss() const;
+  double gradient_norm() const { return end_.gradient_norm(); }
+  /// Time in collectives over the tensor group since start_step.
+  Seconds tensor_communication() const { return tensor_communication_; }
+  /// Time since start_step in which this rank waited for the collectives of a split vocabulary.
+  VocabularySeconds vocabulary_waits() const {
+    return vocabulary_ ? vocabulary_->waits.so_far() : VocabularySeconds{};
+  }
+  /// Those collectives since start_step, on a clock that was 0 at `origin`.
+  std::vector<CollectiveEvent> collectives(Seconds origin) {
+    return vocabulary_ ? vocabulary_->waits.events(origin) : std::vector<CollectiveEvent>();
+  }
+  /// Memory during and after each action since start_step.
+  const std::vector<MemorySample>& samples() const { return samples_; }
+  /// The optimizer action ends by clearing the gradients for the next step; not so when they are to be read.
+  void keep_gradients(bool keep) { keep_gradients_ = keep; }
+
+  const TrainingContext& context() const { return rank_.context; }
+  const Placement& placement() const { return rank_.placement; }
+  const RankParameters& parameters() const { return rank_.parameters; }
+  const ParameterMemory& memory() const { return rank_.memory; }
+  /// Null without one.
+  const RankResources* teacher() const { return distillation_ ? &distillation_->teacher() : nullptr; }
+
+ private:
+  ModelStage& stage(const Action& action);
+  void run_compute(const Action& action);
+  void run_vocabulary(const Action& action);
+  void finish();
+  void clear_gradients();
+
+  const RunConfig config_;
+  Seconds tensor_communication_;
+  RankResources rank_;
+  std::unique_ptr<VocabularyEnds> vocabulary_;       // with a split vocabulary
+  std::unique_ptr<DistillationStage> distillation_;  // with a teacher: has the rank's only stage
+  std::vector<std::unique_ptr<ModelStage>> own_stages_;
+  std::vector<ModelStage*> stages_;  // by stage of the schedule; null where not here
+  StepEnd end_;
+  std::vector<MemorySample> samples_;
+  bool keep_gradients_ = false;
+  bool gradients_clear_ = false;
+};
+
+}  // namespace plumbline::training

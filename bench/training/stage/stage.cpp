@@ -1,0 +1,279 @@
+#include "bench/training/stage/stage.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.hpp"
+
+namespace plumbline::training {
+
+ModelStage::ModelStage(RankResources& rank, const StageEntry& entry, bool joint, VocabularyEnds* vocabulary)
+    : rank_(rank),
+      part_(entry.part),
+      joint_(joint),
+      vocabulary_(vocabulary),
+      in_flight_(rank.placement.microbatches, entry.part.layers) {
+  const TrainingContext& context = rank.context;
+  const int microbatches = rank.placement.microbatches / rank.placement.routes;
+  for (std::int64_t i = 0; i < part_.layers; ++i) {
+    layers_.emplace_back(rank.memory, entry, part_.first_layer + i, rank.fp8.layer(entry, i));
+    rank.gradients.expect(layers_.back().unit, microbatches);
+  }
+  if (part_.first()) {
+    input_.emplace(rank, entry, vocabulary != nullptr ? &vocabulary->input : nullptr);
+    for (const int unit : input_->units()) rank.gradients.expect(unit, microbatches);
+  }
+  if (part_.last()) {
+    output_.emplace(rank, entry, vocabulary != nullptr ? &vocabulary->output : nullptr);
+    for (const int unit : output_->units()) rank.gradients.expect(unit, microbatches);
+  }
+  const auto together =
+      recomputes_all() ? static_cast<std::size_t>(context.config.recompute_num_layers) : layers_.size();
+  for (std::size_t first = 0; first < layers_.size(); first += together) {
+    groups_.push_back({first, std::min(first + together, layers_.size())});
+  }
+  make_uses();
+  if (joint_) return;
+  if (!part_.last() && !part_.next_is_here) {
+    send_forward_ = context.make_stream(Category::communication, "send-forward buffer");
+  }
+  if (!part_.first() && !part_.previous_is_here) {
+    send_backward_ = context.make_stream(Category::communication, "send-backward buffer");
+  }
+}
+
+bool ModelStage::recomputes_all() const {
+  return rank_.context.config.recompute_granularity == Recompute::full;
+}
+
+void ModelStage::link(ModelStage* previous, ModelStage* next) {
+  previous_ = previous;
+  next_ = next;
+}
+
+void ModelStage::make_uses() {
+  if (input_) forward_uses_ = input_->units();
+  for (const Layer& layer : layers_) forward_uses_.push_back(layer.unit);
+  if (output_) {
+    for (const int unit : output_->units()) forward_uses_.push_back(unit);
+    backward_uses_ = output_->units();
+  }
+  for (std::size_t g = groups_.size(); g-- > 0;) {
+    const Group& group = groups_[g];
+    for (std::size_t i = group.first; recomputes_all() && i < group.end; ++i) {
+      backward_uses_.push_back(layers_[i].unit);
+    }
+    for (std::size_t i = group.end; i-- > group.first;) backward_uses_.push_back(layers_[i].unit);
+  }
+}
+
+MicrobatchState& ModelStage::held(std::uint32_t microbatch, const char* action) {
+  if (!in_flight_.holds(microbatch)) {
+    throw Error(fmt::format("{}{}{}: the micro-batch has not been forward on this stage, or is already done",
+                            part_.stage, action, microbatch));
+  }
+  return in_flight_.at(microbatch);
+}
+
+Matrix ModelStage::receive_forward(std::uint32_t microbatch) {
+  MicrobatchState& state = in_flight_.at(microbatch);
+  Tensor& input = layers_.empty() ? state.output.input : state.layers.front().input;
+  input = rank_.context.make_stream(Category::activations, "layer input");
+  return input;
+}
+
+Matrix ModelStage::receive_backward(std::uint32_t microbatch) {
+  Tensor& gradient = in_flight_.at(microbatch).output_gradient;
+  gradient = rank_.context.make_stream(Category::communication, "gradient of the stage's output");
+  return gradient;
+}
+
+Matrix ModelStage::stage_output(std::uint32_t microbatch, MicrobatchState& state) {
+  if (part_.last()) {
+    state.output.input = rank_.context.make_stream(Category::activations, "layer input");
+    return state.output.input;
+  }
+  if (joint_) {
+    joint_output_ = rank_.context.make_stream(Category::activations, "stage output");
+    return joint_output_;
+  }
+  return next_ != nullptr ? next_->receive_forward(microbatch) : send_forward_.matrix();
+}
+
+void ModelStage::forward(std::uint32_t microbatch) {
+  const TrainingContext& context = rank_.context;
+  const bool begins = part_.first() && vocabulary_ == nullptr;
+  MicrobatchState& state = begins ? in_flight_.at(microbatch) : held(microbatch, "F");
+  const MicrobatchDropout dropout = rank_.dropout(microbatch);
+  rank_.values.begin_action(forward_uses_);
+  if (begins) {
+    input_->forward(rank_.input_tokens(microbatch), receive_forward(microbatch));
+  } else if (input_) {
+    input_->finish_forward(microbatch, state.layers.front().input);
+  }
+  if (input_) state.input_mask = dropout.drop(dropout_site::kEmbedding, state.layers.front().input);
+  for (const Group& group : groups_) {
+    for (std::size_t i = group.first; i < group.end; ++i) {
+      LayerActivations& saved = state.layers[i];
+      const LayerWeights weights = layers_[i].weights(rank_.values.begin());
+      layer_forward(context, rank_.shared, dropout, layers_[i], weights, saved);
+      Matrix output;
+      if (i + 1 == layers_.size()) {
+        output = stage_output(microbatch, state);
+      } else {
+        Tensor& next = state.layers[i + 1].input;
+        next = context.make_stream(Category::activations, "layer input");
+        output = next;
+      }
+      layer_output(context, dropout, layers_[i], weights, saved, output);
+      if (recomputes_all()) {
+        saved.keep_input_only();
+        if (i != group.first) saved.input.reset();
+      }
+      rank_.values.end();
+      progress();
+    }
+  }
+  if (!output_) return;
+  output_->forward(microbatch, state.output);
+  if (!context.config.teacher && vocabulary_ == nullptr) {
+    loss_sum_ += output_->loss(microbatch, state.output);
+  }
+}
+
+void ModelStage::progress() const {
+  if (vocabulary_ != nullptr) rank_.context.communicator.progress();
+}
+
+Matrix ModelStage::logits(std::uint32_t microbatch) {
+  return in_flight_.holds(microbatch) ? in_flight_.at(microbatch).output.logits.matrix() : Matrix();
+}
+
+void ModelStage::recompute(const Group& group, const MicrobatchDropout& dropout, MicrobatchState& state) {
+  const TrainingContext& context = rank_.context;
+  for (std::size_t i = group.first; i < group.end; ++i) {
+    const LayerWeights weights = layers_[i].weights(rank_.values.begin());
+    layer_forward(context, rank_.shared, dropout, layers_[i], weights, state.layers[i]);
+    if (i + 1 < group.end) {
+      Tensor& next = state.layers[i + 1].input;
+      next = context.make_stream(Category::activations, "layer input");
+      layer_output(context, dropout, layers_[i], weights, state.layers[i], next);
+    } else {
+      state.layers[i].output_mask = dropout.mask(dropout_site::after_mlp(layers_[i].index));
+    }
+    rank_.values.end();
+  }
+}
+
+Matrix ModelStage::input_gradient_place(std::uint32_t microbatch, const Matrix& own) {
+  if (part_.first()) return own;
+  if (joint_) {
+    joint_gradient_ = rank_.context.make_stream(Category::workspace, "gradient of the stage's input");
+    return joint_gradient_;
+  }
+  return previous_ != nullptr ? previous_->receive_backward(microbatch) : send_backward_.matrix();
+}
+
+Matrix ModelStage::output_gradient_place(std::uint32_t microbatch, MicrobatchState& state,
+                                         Category category) {
+  if (layers_.empty()) return input_gradient_place(microbatch, {});
+  state.output_gradient = rank_.context.make_stream(category, "gradient of the last layer");
+  return state.output_gradient;
+}
+
+void ModelStage::backward(std::uint32_t microbatch) {
+  MicrobatchState& state = held(microbatch, "B");
+  const MicrobatchDropout dropout = rank_.dropout(microbatch);
+  rank_.values.begin_action(backward_uses_);
+  if (output_) {
+    output_->backward(microbatch, state.output,
+                      [&] { return output_gradient_place(microbatch, state, Category::workspace); });
+  }
+  for (std::size_t g = groups_.size(); g-- > 0;) {
+    if (recomputes_all()) recompute(groups_[g], dropout, state);
+    for (std::size_t i = groups_[g].end; i-- > groups_[g].first;)
+      layer_backward_step(i, dropout, state, microbatch);
+  }
+  if (input_) {
+    dropout.backward_in_place(state.output_gradient, state.input_mask);
+    input_->backward(microbatch, state.output_gradient);
+  }
+  state.output_gradient.reset();
+  rank_.gradients.end_action();
+  in_flight_.release(microbatch);
+}
+
+void ModelStage::layer_backward_step(std::size_t i, const MicrobatchDropout& dropout, MicrobatchState& state,
+                                     std::uint32_t microbatch) {
+  const TrainingContext& context = rank_.context;
+  const Layer& layer = layers_[i];
+  const Matrix& stream = state.output_gradient;
+  const LayerWeights weights = layer.weights(rank_.values.begin());
+  Tensor dnorm = layer_backward(context, rank_.shared, dropout, layer, weights, rank_.gradients,
+                                state.layers[i], stream);
+  const Matrix to = i > 0 ? stream : input_gradient_place(microbatch, stream);
+  layer_input_gradient(context, layer, state.layers[i], std::move(dnorm), stream, to);
+  rank_.values.end();
+  rank_.gradients.done(layer.unit);
+  progress();
+}
+
+void ModelStage::backward_input(std::uint32_t microbatch) {
+  MicrobatchState& state = held(microbatch, "I");
+  const MicrobatchDropout dropout = rank_.dropout(microbatch);
+  rank_.values.begin_action(backward_uses_);
+  if (output_) {
+    output_->backward_input(microbatch, state.output,
+                            [&] { return output_gradient_place(microbatch, state, Category::activations); });
+  }
+  if (!layers_.empty()) state.layers.back().output_gradient = std::move(state.output_gradient);
+  Tensor input_gradient;  // a first stage has nobody to hand it to
+  for (std::size_t g = groups_.size(); g-- > 0;) {
+    if (recomputes_all()) recompute(groups_[g], dropout, state);
+    for (std::size_t i = groups_[g].end; i-- > groups_[g].first;) {
+      layer_input_step(i, dropout, state, microbatch, input_gradient);
+    }
+  }
+  if (input_) {
+    dropout.backward_in_place(input_gradient, state.input_mask);
+    input_->backward(microbatch, input_gradient);
+  }
+  rank_.gradients.end_action();
+}
+
+void ModelStage::layer_input_step(std::size_t i, const MicrobatchDropout& dropout, MicrobatchState& state,
+                                  std::uint32_t microbatch, Tensor& input_gradient) {
+  const TrainingContext& context = rank_.context;
+  const Layer& layer = layers_[i];
+  LayerActivations& saved = state.layers[i];
+  const LayerWeights weights = layer.weights(rank_.values.begin());
+  Tensor dnorm = layer_backward_input(context, rank_.shared, dropout, layer, weights, saved);
+  Matrix to;
+  if (i > 0) {
+    Tensor& below = state.layers[i - 1].output_gradient;
+    below = context.make_stream(Category::activations, "gradient of layer input");
+    to = below;
+  } else {
+    if (part_.first()) input_gradient = context.make_stream(Category::workspace, "gradient of layer input");
+    to = input_gradient_place(microbatch, input_gradient);
+  }
+  layer_input_gradient(context, layer, saved, std::move(dnorm), saved.middle_gradient, to);
+  rank_.values.end();
+  progress();
+}
+
+void ModelStage::backward_weight(std::uint32_t microbatch) {
+  MicrobatchState& state = held(microbatch, "W");
+  if (output_) output_->backward_weight(state.output);
+  for (std::size_t i = layers_.size(); i-- > 0;) {
+    layer_backward_weight(rank_.context, layers_[i], rank_.gradients, state.layers[i]);
+    rank_.gradients.done(layers_[i].unit);
+    progress();
+  }
+  rank_.gradients.end_action();
+  in_flight_.release(microbatch);
+}
+
+}  // namespace plumbline::training

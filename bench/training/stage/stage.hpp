@@ -1,0 +1,96 @@
+// One stage of the schedule: some layers of the model, with its input or output end where it has one.
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "bench/training/ends/input_end.hpp"
+#include "bench/training/ends/output_end.hpp"
+#include "bench/training/ends/vocabulary_ends.hpp"
+#include "bench/training/layer/layer.hpp"
+#include "bench/training/stage/in_flight.hpp"
+
+namespace plumbline::training {
+
+/// Forward and backward of micro-batches. A last stage may be without layers. README.md in this folder lists
+/// what is allocated when.
+class ModelStage {
+ public:
+  /// `joint`: somebody else packs and unpacks this stage's messages and owns their buffers. With a teacher in
+  /// the configuration, somebody else computes the loss. `vocabulary`: of a rank that has a share of both
+  /// ends of the model; null where they are those of the first and the last stage.
+  ModelStage(RankResources& rank, const StageEntry& entry, bool joint = false,
+             VocabularyEnds* vocabulary = nullptr);
+  ModelStage(const ModelStage&) = delete;
+  ModelStage& operator=(const ModelStage&) = delete;
+
+  /// The neighbours in the route that are on this rank, or null: what they hand over needs no message.
+  void link(ModelStage* previous, ModelStage* next);
+  void start_step() { loss_sum_ = 0; }
+
+  void forward(std::uint32_t microbatch);
+  void backward(std::uint32_t microbatch);
+  void backward_input(std::uint32_t microbatch);
+  void backward_weight(std::uint32_t microbatch);
+
+  const Matrix& send_forward_buffer() const { return send_forward_; }
+  const Matrix& send_backward_buffer() const { return send_backward_; }
+  /// Allocates what the previous stage's output (the next stage's gradient) is received into.
+  Matrix receive_forward(std::uint32_t microbatch);
+  Matrix receive_backward(std::uint32_t microbatch);
+
+  /// With joint messages: the result of the last F (of a stage that is not last), and of the last B or I (of
+  /// one that is not first).
+  Tensor take_output() { return std::move(joint_output_); }
+  Tensor take_input_gradient() { return std::move(joint_gradient_); }
+
+  const OutputEnd& output_end() const { return *output_; }
+  /// Of a last stage; empty before F.
+  Matrix logits(std::uint32_t microbatch);
+  void add_loss(double sum) { loss_sum_ += sum; }
+  /// Of the token losses of this step's forwards.
+  double loss_sum() const { return loss_sum_; }
+
+ private:
+  /// Layers [first, end) that are recomputed together.
+  struct Group {
+    std::size_t first, end;
+  };
+
+  void make_uses();
+  MicrobatchState& held(std::uint32_t microbatch, const char* action);
+  Matrix stage_output(std::uint32_t microbatch, MicrobatchState& state);
+  /// Lets collectives beside the computation go on, where there are any.
+  void progress() const;
+  void recompute(const Group& group, const MicrobatchDropout& dropout, MicrobatchState& state);
+  void layer_backward_step(std::size_t i, const MicrobatchDropout& dropout, MicrobatchState& state,
+                           std::uint32_t microbatch);
+  void layer_input_step(std::size_t i, const MicrobatchDropout& dropout, MicrobatchState& state,
+                        std::uint32_t microbatch, Tensor& input_gradient);
+  /// Where the gradient of the stage's input goes; `own` on a first stage.
+  Matrix input_gradient_place(std::uint32_t microbatch, const Matrix& own);
+  /// Of a last stage: where the gradient of its last layer's output goes, or of its input when it has no
+  /// layer.
+  Matrix output_gradient_place(std::uint32_t microbatch, MicrobatchState& state, Category category);
+  bool recomputes_all() const;
+
+  RankResources& rank_;
+  const StagePart part_;
+  const bool joint_;
+  VocabularyEnds* vocabulary_;
+  std::vector<Layer> layers_;
+  std::vector<Group> groups_;
+  std::optional<InputEnd> input_;
+  std::optional<OutputEnd> output_;
+  std::vector<int> forward_uses_;  // of units' values, in order
+  std::vector<int> backward_uses_;
+  Tensor send_forward_, send_backward_;
+  Tensor joint_output_, joint_gradient_;
+  ModelStage* previous_ = nullptr;
+  ModelStage* next_ = nullptr;
+  InFlight in_flight_;
+  double loss_sum_ = 0;
+};
+
+}  // namespace plumbline::training

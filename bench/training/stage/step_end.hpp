@@ -1,0 +1,39 @@
+// The end of a step: what is left of the reductions, gradient clipping, the parameter update.
+#pragma once
+
+#include "bench/training/ends/rank_resources.hpp"
+
+namespace plumbline::training {
+
+class StepEnd {
+ public:
+  explicit StepEnd(RankResources& rank);
+
+  /// ARG: over the data ranks, and over the two copies of bidirectional schedules.
+  void reduce_gradients();
+  /// ARE: tied embeddings whose copies are on two ranks.
+  void reduce_embedding();
+  /// OPT: the gradients are read only.
+  void update();
+  /// Of the last update, before clipping, over the whole model.
+  double gradient_norm() const { return gradient_norm_; }
+
+ private:
+  void reduce_between_copies();
+  void reduce_shared_kv_heads();
+  void reduce_replicated_vectors();
+  double squared_sum() const;
+  double squared_sum_of_unit(const StageEntry& stage, int unit) const;
+  double squared_sum_of_vectors(const StageEntry& stage) const;
+  double global_gradient_norm() const;
+  void update(const Matrix& values, const Matrix& gradients, const Matrix& master, const Matrix& moment1,
+              const Matrix& moment2, double weight_decay, double gradient_scale) const;
+  void gather_values() const;
+  Matrix stage_vectors(const StageEntry& stage, std::int64_t count) const;
+
+  RankResources& rank_;
+  std::int64_t updates_ = 0;
+  double gradient_norm_ = 0;
+};
+
+}  // namespace plumbline::training

@@ -1,0 +1,77 @@
+#include "bench/training/stage/teacher.hpp"
+
+#include <utility>
+
+namespace plumbline::training {
+
+TeacherStage::TeacherStage(RankResources& teacher, const StageEntry& entry, bool joint)
+    : rank_(teacher),
+      part_(entry.part),
+      joint_(joint),
+      keeps_hidden_(teacher.context.config.distillation_cache == DistillationCache::hidden),
+      inputs_(static_cast<std::size_t>(teacher.placement.microbatches)),
+      outputs_(inputs_.size()) {
+  for (std::int64_t i = 0; i < part_.layers; ++i) {
+    layers_.emplace_back(teacher.memory, entry, part_.first_layer + i);
+  }
+  if (part_.first()) {
+    input_.emplace(teacher, entry);
+    uses_ = input_->units();
+  }
+  for (const Layer& layer : layers_) uses_.push_back(layer.unit);
+  if (part_.last()) {
+    output_.emplace(teacher, entry);
+    output_use_ = output_->units();
+    if (!keeps_hidden_) uses_.push_back(output_->units().front());
+  } else if (!joint_) {
+    send_ = teacher.context.make_stream(Category::communication, "send-teacher buffer");
+  }
+}
+
+Matrix TeacherStage::receive(std::uint32_t microbatch) {
+  Tensor& input = inputs_[microbatch];
+  input = rank_.context.make_stream(rank_.context.kept, "layer input");
+  return input;
+}
+
+void TeacherStage::forward(std::uint32_t microbatch, const Matrix& tokens) {
+  const TrainingContext& context = rank_.context;
+  const MicrobatchDropout dropout = rank_.dropout(microbatch);  // a teacher has none
+  rank_.values.begin_action(uses_);
+  if (input_) input_->forward(tokens, receive(microbatch));
+  Tensor stream = std::move(inputs_[microbatch]);
+  for (const Layer& layer : layers_) {
+    LayerActivations saved;
+    saved.input = std::move(stream);
+    const LayerWeights weights = layer.weights(rank_.values.begin());
+    layer_forward(context, rank_.shared, dropout, layer, weights, saved);
+    const bool sends = &layer == &layers_.back() && send_;
+    stream = sends ? Tensor() : context.make_stream(context.kept, "layer input");
+    layer_output(context, dropout, layer, weights, saved, sends ? send_ : stream);
+    rank_.values.end();
+  }
+  if (part_.last()) {
+    outputs_[microbatch] = output_of(std::move(stream));
+  } else if (joint_) {
+    outputs_[microbatch] = std::move(stream);
+  }
+}
+
+Tensor TeacherStage::output_of(Tensor input) {
+  const TrainingContext& context = rank_.context;
+  OutputActivations saved;
+  saved.input = std::move(input);
+  output_->normalise(saved);
+  if (keeps_hidden_) return std::move(saved.norm);
+  const bool fp32 = context.config.distillation_cache_dtype == DistillationCacheDType::fp32;
+  return output_->project(saved.norm, context.kept, fp32 ? DType::fp32 : context.config.precision);
+}
+
+Tensor TeacherStage::take_logits(std::uint32_t microbatch) {
+  Tensor output = take_output(microbatch);
+  if (!keeps_hidden_) return output;
+  rank_.values.begin_action(output_use_);
+  return output_->project(output, rank_.context.kept, rank_.context.config.precision);
+}
+
+}  // namespace plumbline::training

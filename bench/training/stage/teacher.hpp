@@ -1,0 +1,51 @@
+// One stage of a distillation's teacher: forward only, nothing kept but its output.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "bench/training/ends/input_end.hpp"
+#include "bench/training/ends/output_end.hpp"
+#include "bench/training/layer/layer.hpp"
+
+namespace plumbline::training {
+
+/// distillation.md in this folder lists what is allocated when.
+class TeacherStage {
+ public:
+  /// `joint`: activations travel in the student's messages, so there is no send buffer.
+  TeacherStage(RankResources& teacher, const StageEntry& entry, bool joint);
+  TeacherStage(const TeacherStage&) = delete;
+  TeacherStage& operator=(const TeacherStage&) = delete;
+
+  /// tokens (1, T): used by a first stage.
+  void forward(std::uint32_t microbatch, const Matrix& tokens);
+  /// Allocates what the previous stage's output goes into.
+  Matrix receive(std::uint32_t microbatch);
+  const Matrix& send_buffer() const { return send_; }
+
+  /// What the forward has kept: on a last stage logits or the final norm's output, with joint messages the
+  /// stage's output.
+  bool has_output(std::uint32_t microbatch) const { return static_cast<bool>(outputs_[microbatch]); }
+  Tensor take_output(std::uint32_t microbatch) { return std::move(outputs_[microbatch]); }
+  /// Of a last stage: the output as logits, (T, v).
+  Tensor take_logits(std::uint32_t microbatch);
+
+ private:
+  Tensor output_of(Tensor input);
+
+  RankResources& rank_;
+  const StagePart part_;
+  const bool joint_;
+  const bool keeps_hidden_;
+  std::vector<Layer> layers_;
+  std::optional<InputEnd> input_;
+  std::optional<OutputEnd> output_;
+  std::vector<int> uses_;  // of units' values, in order
+  std::vector<int> output_use_;
+  Tensor send_;
+  std::vector<Tensor> inputs_;   // by micro-batch, received
+  std::vector<Tensor> outputs_;  // by micro-batch
+};
+
+}  // namespace plumbline::training

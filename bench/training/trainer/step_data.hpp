@@ -1,0 +1,35 @@
+// Which token ids a data-parallel replica trains on in each step.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bench/training/trainer/loss_mask.hpp"
+#include "core/config/run_config.hpp"
+#include "core/files/token_data.hpp"
+
+namespace plumbline::training {
+
+/// (microbatches, micro_batch_size × seq_length) ids each; a target is the id after its input.
+struct StepTokens {
+  std::vector<std::int32_t> inputs;
+  std::vector<std::int32_t> targets;  // -100 where the loss mask has 0
+  std::int64_t counted = 0;           // tokens of the whole global batch, all replicas, that have a target
+};
+
+/// Step s takes the samples [s·B, (s+1)·B) of the source, B = global batch size; micro-batch m of replica d
+/// takes the samples (m·D + d)·b … of these, so that a step's samples do not depend on the parallel split.
+class StepData {
+ public:
+  StepData(const RunConfig& config, int data_rank);
+  /// Throws InputError when the loss mask does not belong to the data.
+  StepTokens step(std::int64_t index) const;
+
+ private:
+  const RunConfig& config_;
+  int data_rank_;
+  TokenSource source_;
+  LossMask mask_;
+};
+
+}  // namespace plumbline::training

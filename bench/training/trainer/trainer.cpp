@@ -1,0 +1,218 @@
+#include "bench/training/trainer/trainer.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "bench/training/trainer/host_values.hpp"
+#include "bench/training/trainer/step_data.hpp"
+#include "bench/training/weights/weight_files.hpp"
+#include "bench/training/weights/weights.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline::training {
+namespace {
+
+/// Mean loss of the step on every rank: only last stages have a share, and every tensor rank has the same
+/// one.
+double mean_loss(Communicator& control, const RankStages& stages) {
+  const std::vector<double> shares = from_every_rank(control, stages.loss());
+  double sum = 0;
+  for (int rank = 0; rank < control.layout().world(); ++rank) {
+    if (control.layout().coordinates(rank).tensor == 0) sum += shares[static_cast<std::size_t>(rank)];
+  }
+  return sum;
+}
+
+struct StepMeasurement {
+  Seconds time;
+  Seconds tensor_communication;
+  VocabularySeconds vocabulary_waits{};
+  std::vector<Event> events;
+  std::vector<CollectiveEvent> collectives;
+};
+
+std::size_t median_index(const std::vector<Seconds>& times) {
+  std::vector<std::size_t> order(times.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
+  return order[(order.size() - 1) / 2];
+}
+
+/// One rank's run: stages, data, and the measurement of each step.
+class Run {
+ public:
+  Run(const RunConfig& config, const Schedule& schedule, Operators& operators, Communicator& communicator,
+      Communicator& control, Arena& arena, StepObserver* observer)
+      : schedule_(schedule),
+        operators_(operators),
+        communicator_(communicator),
+        control_(control),
+        stages_(config, schedule, operators, communicator, arena) {
+    observers_.add(observer);
+    if (config.backend == Backend::emulated) return;
+    load_weights(stages_, config.weights.empty() ? random_weights(config.seed, config.model.init_std)
+                                                 : checkpoint_weights(config.weights));
+    // Other numbers than the student's: models of one shape would have nothing to learn from each other.
+    if (config.teacher) {
+      load_teacher_weights(stages_, config.teacher_weights.empty()
+                                        ? random_weights(config.seed + 1, config.teacher->init_std)
+                                        : checkpoint_weights(config.teacher_weights));
+    }
+    data_.emplace(config, communicator.layout().coordinates(communicator.rank()).data);
+  }
+
+  StepMeasurement step(int index) {
+    const StepTokens tokens = data_ ? data_->step(index) : StepTokens();
+    if (data_) {
+      stages_.start_step(tokens.inputs.data(), tokens.targets.data(), tokens.counted);
+    } else {
+      stages_.start_step(nullptr, nullptr);
+    }
+    operators_.synchronize();
+    observers_.step_begins(index);
+    communicator_.barrier(Group::world);
+    const Seconds origin = from_first_rank(control_, communicator_.now());
+    const Traffic before = communicator_.traffic();
+    StepMeasurement step;
+    ObservedProgram program(stages_, observers_);
+    step.events = execute(schedule_, program, communicator_, origin);
+    operators_.synchronize();
+    traffic_ = difference(communicator_.traffic(), before);
+    const std::vector<double> ends = from_every_rank(control_, (communicator_.now() - origin).value);
+    step.tensor_communication = stages_.tensor_communication();
+    step.vocabulary_waits = stages_.vocabulary_waits();
+    step.collectives = stages_.collectives(origin);
+    step.time = {*std::max_element(ends.begin(), ends.end())};
+    observers_.step_ends(origin, step.events, step.tensor_communication);
+    return step;
+  }
+
+  RankStages& stages() { return stages_; }
+  const Traffic& traffic() const { return traffic_; }
+
+ private:
+  const Schedule& schedule_;
+  Operators& operators_;
+  Communicator& communicator_;
+  Communicator& control_;
+  RankStages stages_;
+  StepObservers observers_;
+  std::optional<StepData> data_;
+  Traffic traffic_;
+};
+
+/// Those of every pipeline rank (tensor and data coordinate 0), on all ranks; nothing without any.
+std::vector<std::vector<CollectiveEvent>> gather_collectives(const Schedule& schedule,
+                                                             const std::vector<CollectiveEvent>& mine,
+                                                             Communicator& control) {
+  std::vector<std::vector<CollectiveEvent>> all;
+  if (mine.empty()) return all;  // every rank has as many
+  for (int pipeline_rank = 0; pipeline_rank < schedule.ranks; ++pipeline_rank) {
+    std::vector<CollectiveEvent>& events = all.emplace_back(mine);
+    broadcast_values(control, control.layout().rank_of({0, 0, pipeline_rank}), events);
+  }
+  return all;
+}
+
+std::array<PeakHolder, kPeakHolders> largest_holders(const Arena& arena) {
+  std::array<PeakHolder, kPeakHolders> largest{};
+  const std::vector<HolderBytes> holders = arena.holders_at_peak();
+  for (std::size_t i = 0; i < std::min(largest.size(), holders.size()); ++i) {
+    std::strncpy(largest[i].name, holders[i].holder, sizeof largest[i].name - 1);
+    largest[i].category = holders[i].category;
+    largest[i].bytes = holders[i].bytes;
+    largest[i].tensors = holders[i].tensors;
+  }
+  return largest;
+}
+
+void check_backend(const RunConfig& config) {
+  if (config.backend != Backend::emulated || (config.save_gradients.empty() && config.save_weights.empty()))
+    return;
+  throw InputError(
+      "save_gradients, save_weights: the emulated backend computes no values; leave them out or use cpu");
+}
+
+}  // namespace
+
+Traffic difference(const Traffic& later, const Traffic& earlier) {
+  Traffic result = later;
+  result.messages_sent -= earlier.messages_sent;
+  result.point_to_point_sent -= earlier.point_to_point_sent;
+  for (std::size_t i = 0; i < result.groups.size(); ++i) {
+    GroupTraffic& group = result.groups[i];
+    const GroupTraffic& before = earlier.groups[i];
+    group.calls -= before.calls;
+    group.all_reduced -= before.all_reduced;
+    group.all_gathered -= before.all_gathered;
+    group.reduce_scattered -= before.reduce_scattered;
+    group.broadcast -= before.broadcast;
+  }
+  return result;
+}
+
+std::vector<std::vector<MemorySample>> gather_samples(const Schedule& schedule,
+                                                      const std::vector<MemorySample>& mine,
+                                                      Communicator& control) {
+  std::vector<std::vector<MemorySample>> all;
+  for (int pipeline_rank = 0; pipeline_rank < schedule.ranks; ++pipeline_rank) {
+    const int source = control.layout().rank_of({0, 0, pipeline_rank});
+    std::vector<MemorySample> samples(schedule.actions[static_cast<std::size_t>(pipeline_rank)].size());
+    if (control.rank() == source) samples = mine;
+    broadcast_values(control, source, samples);
+    all.push_back(std::move(samples));
+  }
+  return all;
+}
+
+TrainingResult train(const RunConfig& config, const Schedule& schedule, Operators& operators,
+                     Communicator& communicator, Communicator& control, std::unique_ptr<MemorySource> memory,
+                     const StepProgress& progress, StepObserver* observer) {
+  check_backend(config);
+  check_outputs(config);
+  Arena arena(config.memory_budget, std::move(memory));
+  Run run(config, schedule, operators, communicator, control, arena, observer);
+  RankStages& stages = run.stages();
+
+  TrainingResult result;
+  std::vector<StepMeasurement> timed;
+  const int all_steps = config.warmup_steps + config.steps;
+  for (int step = 0; step < all_steps; ++step) {
+    stages.keep_gradients(step == 0 && !config.save_gradients.empty());
+    StepMeasurement measured = run.step(step);
+    result.losses.push_back(mean_loss(control, stages));
+    if (step >= config.warmup_steps) {
+      result.step_times.push_back(measured.time);
+      timed.push_back(std::move(measured));
+    }
+    if (step == 0 && !config.save_gradients.empty()) save_gradients(stages, config.save_gradients);
+    if (control.rank() == 0 && progress) progress(step + 1, all_steps);
+  }
+  if (!config.save_weights.empty()) save_weights(stages, config.save_weights);
+
+  result.gradient_norm = stages.gradient_norm();
+  if (!timed.empty()) {
+    const StepMeasurement& median = timed[median_index(result.step_times)];
+    result.trace = gather_trace(schedule, median.events, control);
+    result.trace.collectives = gather_collectives(schedule, median.collectives, control);
+    result.samples = gather_samples(schedule, stages.samples(), control);
+    for (const double seconds : from_every_rank(control, median.tensor_communication.value)) {
+      result.tensor_communication += {seconds / control.layout().world()};
+    }
+    for (const VocabularySeconds& waits : from_every_rank(control, median.vocabulary_waits)) {
+      for (std::size_t call = 0; call < waits.size(); ++call) {
+        result.vocabulary_waits[call] += waits[call] * (1.0 / control.layout().world());
+      }
+    }
+  }
+  result.memory =
+      from_every_rank(control, RankMemory{arena.at_peak(), arena.reserved(), largest_holders(arena)});
+  result.traffic = communicator.traffic();
+  result.step_traffic = run.traffic();
+  return result;
+}
+
+}  // namespace plumbline::training

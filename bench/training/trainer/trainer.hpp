@@ -1,0 +1,68 @@
+// Runs training steps of one configuration on one rank and reports what was measured.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "bench/training/stage/rank_stages.hpp"
+#include "core/run/step_observer.hpp"
+#include "core/trace/trace.hpp"
+
+namespace plumbline::training {
+
+/// What the tensors of one name took together; no bytes: there is none. Plain memory, so that it can travel.
+struct PeakHolder {
+  char name[40] = {};
+  Category category = Category::workspace;
+  Bytes bytes;
+  std::int64_t tensors = 0;
+};
+constexpr std::size_t kPeakHolders = 6;
+
+/// Memory of one rank at its peak.
+struct RankMemory {
+  MemoryBreakdown at_peak;
+  Bytes reserved;                                  // taken from the system by the arena
+  std::array<PeakHolder, kPeakHolders> largest{};  // at the peak, biggest first
+};
+
+struct TrainingResult {
+  std::vector<Seconds> step_times;       // timed steps, barrier to barrier
+  std::vector<double> losses;            // of every step, warm-up included
+  double gradient_norm = 0;              // of the last step, before clipping
+  Trace trace;                           // of the timed step with the median time
+  Seconds tensor_communication;          // in that step, mean over ranks
+  VocabularySeconds vocabulary_waits{};  // likewise, for the collectives of a cut vocabulary
+  std::vector<RankMemory> memory;        // by world rank, peak over all steps
+  /// Memory during and after each action of the last step, by pipeline rank (tensor and data coordinate 0),
+  /// in the order of schedule.actions.
+  std::vector<std::vector<MemorySample>> samples;
+  Traffic traffic;       // of this rank, everything
+  Traffic step_traffic;  // of this rank, the actions of the last step
+};
+
+/// Called on world rank 0 after each step: steps done, steps in all, warm-up included.
+using StepProgress = std::function<void(int done, int all)>;
+
+/// Builds the rank's stages, loads weights and data as the configuration says and runs warmup_steps + steps
+/// steps of `schedule` (with transfers and step end). `communicator` is what the steps use; `control`, which
+/// may be the same, carries what is measured. The emulated backend gets neither weights
+/// nor data, and its memory is never touched. Collective over the world; every rank gets the same result
+/// except for the traffic. `observer` sees every step. Throws OutOfMemory, InputError (weights, data,
+/// outputs), Error.
+TrainingResult train(const RunConfig& config, const Schedule& schedule, Operators& operators,
+                     Communicator& communicator, Communicator& control, std::unique_ptr<MemorySource> memory,
+                     const StepProgress& progress, StepObserver* observer = nullptr);
+
+/// What was handed to the transport between two looks at one rank's traffic.
+Traffic difference(const Traffic& later, const Traffic& earlier);
+
+/// The samples of the rank at tensor and data coordinate 0 of every pipeline rank, on all ranks. Collective.
+std::vector<std::vector<MemorySample>> gather_samples(const Schedule& schedule,
+                                                      const std::vector<MemorySample>& mine,
+                                                      Communicator& control);
+
+}  // namespace plumbline::training

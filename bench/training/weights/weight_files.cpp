@@ -1,0 +1,111 @@
+// Checkpoints: safetensors files in, safetensors files out.
+#include "bench/training/weights/weight_files.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <set>
+#include <system_error>
+
+#include "bench/training/weights/weights.hpp"
+#include "core/base/error.hpp"
+#include "core/files/safetensors.hpp"
+
+namespace plumbline::training {
+namespace {
+
+/// GPT-2 checkpoints are published with and without the "transformer." prefix.
+const StoredTensor& find_tensor(const TensorFile& file, const std::string& name) {
+  constexpr std::string_view kPrefix = "transformer.";
+  if (file.find(name) == nullptr && name.starts_with(kPrefix)) {
+    if (const StoredTensor* bare = file.find(name.substr(kPrefix.size()))) return *bare;
+  }
+  return file.get(name);
+}
+
+std::vector<TensorFileWriter::Entry> checkpoint_entries(const RunConfig& config, const Placement& placement) {
+  std::vector<TensorFileWriter::Entry> entries;
+  std::set<std::string> known;  // GPT-2's c_attn comes in three slices, a split vocabulary in shards
+  for (int stage = 0; stage < placement.parts; ++stage) {
+    for (const Parameter& parameter : stage_parameters(config, part_of(config, placement, stage, 0)).list) {
+      if (parameter.tied_copy) continue;
+      for (const Slice& slice : parameter.slices) {
+        if (known.insert(slice.tensor).second)
+          entries.push_back({slice.tensor, StoredType::fp32, checkpoint_shape(slice)});
+      }
+    }
+  }
+  return entries;
+}
+
+void save(RankStages& stages, Gathered what, const std::string& file) {
+  std::optional<TensorFileWriter> writer;
+  if (stages.context().communicator.rank() == 0)
+    writer.emplace(file, checkpoint_entries(stages.context().config, stages.placement()));
+  gather_weights(stages, what, [&](NamedTensor&& whole) {
+    writer->write(whole.name, std::as_bytes(std::span(whole.values)));
+  });
+  if (writer) writer->finish();
+}
+
+}  // namespace
+
+SliceReader checkpoint_weights(const std::string& path) {
+  const auto file = std::make_shared<TensorFile>(path);
+  return [file](const Parameter& /*parameter*/, const Slice& slice, float* out, std::int64_t stride) {
+    const StoredTensor& tensor = find_tensor(*file, slice.tensor);
+    const std::vector<std::int64_t> expected = checkpoint_shape(slice);
+    if (tensor.shape != expected) {
+      throw InputError(fmt::format("{}: tensor {} has shape [{}], the model configuration expects [{}]",
+                                   file->path(), slice.tensor, fmt::join(tensor.shape, ", "),
+                                   fmt::join(expected, ", ")));
+    }
+    for (std::int64_t row = 0; row < slice.rows; ++row) {
+      const std::int64_t at_row = slice.row + row;
+      for (std::int64_t col = 0; col < slice.cols; ++col) {
+        const std::int64_t at_col = slice.col + col;
+        out[row * stride + col] = tensor.at(slice.transposed ? at_col * slice.tensor_rows + at_row
+                                                             : at_row * slice.tensor_cols + at_col);
+      }
+    }
+  };
+}
+
+void check_outputs(const RunConfig& config) {
+  namespace fs = std::filesystem;
+  const auto need_writable = [](const char* key, const fs::path& folder) {
+    if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
+    throw InputError(
+        fmt::format("{}: {} is not a writable folder; make it or name another", key, folder.string()));
+  };
+  if (!config.save_gradients.empty()) {
+    need_writable("save_gradients", fs::absolute(config.save_gradients).parent_path());
+  }
+  if (!config.save_weights.empty()) {
+    std::error_code failure;
+    const fs::path folder = fs::absolute(config.save_weights);
+    need_writable("save_weights", fs::exists(folder, failure) ? folder : folder.parent_path());
+  }
+}
+
+void save_gradients(RankStages& stages, const std::string& file) {
+  save(stages, Gathered::gradients, file);
+}
+
+void save_weights(RankStages& stages, const std::string& folder) {
+  if (stages.context().communicator.rank() == 0) {
+    std::error_code failure;
+    std::filesystem::create_directories(folder, failure);
+    if (failure) {
+      throw InputError(
+          fmt::format("cannot make the folder {} of save_weights: {}", folder, failure.message()));
+    }
+  }
+  save(stages, Gathered::values, (std::filesystem::path(folder) / "model.safetensors").string());
+}
+
+}  // namespace plumbline::training

@@ -1,0 +1,48 @@
+// Moves parameters between a rank's memory and whole tensors under Hugging Face names: fresh random values,
+// loading a checkpoint into any split, and gathering a split model again.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/training/stage/rank_stages.hpp"
+
+namespace plumbline::training {
+
+/// Writes the elements of one slice to `out`, rows `stride` apart, in (out, in) orientation.
+using SliceReader =
+    std::function<void(const Parameter& parameter, const Slice& slice, float* out, std::int64_t stride)>;
+
+/// Normal weights of standard deviation `std_dev`, norms 1, biases 0. An element's value depends on the seed,
+/// its tensor's name and its place in that tensor only, so every split of a model starts equal. Counter-based
+/// random numbers: Philox 4x32 (Salmon et al. 2011, doi:10.1145/2063384.2063405) through Random123.
+SliceReader random_weights(std::uint64_t seed, double std_dev);
+
+/// A checkpoint folder or file. Throws InputError when a tensor is missing or has another shape.
+SliceReader checkpoint_weights(const std::string& path);
+
+/// Fills the parameters (and master weights); padding is zero. Collective over the data ranks.
+void load_weights(RankStages& stages, const SliceReader& reader);
+/// The same for the teacher, which must be there.
+void load_teacher_weights(RankStages& stages, const SliceReader& reader);
+
+/// A whole tensor under its Hugging Face name, row-major in the checkpoint's own orientation.
+struct NamedTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::vector<float> values;
+};
+
+/// Shape of the slice's whole tensor as the checkpoint stores it.
+std::vector<std::int64_t> checkpoint_shape(const Slice& slice);
+
+enum class Gathered { values, gradients };
+
+/// Puts the slices and pieces of one copy of the model together, tensor by tensor in model order (the parts
+/// of a vocabulary that is split over all ranks first), and hands each to `sink` on world rank 0. Collective
+/// over the world; the other ranks' sinks are not called.
+void gather_weights(RankStages& stages, Gathered what, const std::function<void(NamedTensor&&)>& sink);
+
+}  // namespace plumbline::training

@@ -1,0 +1,24 @@
+// What a search found, as text and JSON.
+#pragma once
+
+#include <string>
+
+#include "analysis/search/search.hpp"
+#include "core/config/run_config.hpp"
+
+namespace plumbline {
+
+struct SearchContext {
+  std::string machine;
+  double memory_budget = 0;
+  double seconds = 0;  // the search took
+};
+
+/// "tp 2, pp 16, dp 2, v-half, ...": only what is not the default.
+std::string describe_candidate(const cluster::Candidate& candidate);
+/// Why the second is slower than the first: what differs, and the part of the step that grew most.
+std::string why_second(const cluster::Candidate& first, const cluster::Candidate& second);
+std::string search_text(const cluster::SearchResult& result, const SearchContext& context);
+std::string search_json(const cluster::SearchResult& result, const SearchContext& context);
+
+}  // namespace plumbline

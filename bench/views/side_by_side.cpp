@@ -1,0 +1,265 @@
+#include "bench/views/side_by_side.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "bench/text/figures.hpp"
+
+namespace plumbline {
+namespace {
+
+std::string as_number(double value) {
+  return fmt::format("{:.4g}", value);
+}
+std::string as_percent(double value) {
+  return std::isnan(value) ? "-" : fmt::format("{:.1f} %", 100 * value);
+}
+std::string known_time(double value) {
+  return std::isnan(value) ? "-" : readable_time(value);
+}
+std::string as_fraction(double value) {
+  return fmt::format("{:.4f}", value);
+}
+
+/// Rows of up to three columns; a part of the record that is missing leaves its column out.
+class Sheet {
+ public:
+  explicit Sheet(const Record& record) : record_(record) {
+    text_ += fmt::format("{:<28}", "");
+    if (record.prediction) text_ += fmt::format("{:>14}", "predicted");
+    if (record.measurement) text_ += fmt::format("{:>14}", "measured");
+    if (both()) text_ += fmt::format("{:>12}", "difference");
+    text_ += '\n';
+  }
+
+  using Value = std::function<double(const MemoryReport&, const TimeReport&, const ThroughputReport&)>;
+  using Print = std::string (*)(double);
+
+  void row(const std::string& name, const Value& value, Print print, bool relative = true) {
+    double predicted = 0;
+    double measured = 0;
+    std::string line = fmt::format("{:<28}", name);
+    if (record_.prediction) {
+      const PredictionReport& p = *record_.prediction;
+      predicted = value(p.memory, p.time, p.throughput);
+      line += fmt::format("{:>14}", print(predicted));
+    }
+    if (record_.measurement) {
+      const MeasurementReport& m = *record_.measurement;
+      measured = value(m.memory, m.time, m.throughput);
+      line += fmt::format("{:>14}", std::isnan(measured) ? "-" : print(measured));
+    }
+    if (std::isnan(predicted) && std::isnan(measured)) return;
+    if (predicted == 0 && measured == 0) return;  // nothing of this kind in this configuration
+    if (both()) line += fmt::format("{:>12}", difference(predicted, measured, relative));
+    text_ += line + '\n';
+  }
+
+  /// The same for two numbers; NaN: not known.
+  void pair(const std::string& name, double predicted, double measured, Print print) {
+    if (std::isnan(predicted) && std::isnan(measured)) return;
+    if (predicted == 0 && !(measured > 0)) return;
+    const auto cell = [&](double value) { return std::isnan(value) ? std::string("-") : print(value); };
+    std::string line = fmt::format("{:<28}", name);
+    if (record_.prediction) line += fmt::format("{:>14}", cell(predicted));
+    if (record_.measurement) line += fmt::format("{:>14}", cell(measured));
+    if (both() && !std::isnan(predicted))
+      line += fmt::format("{:>12}", difference(predicted, measured, true));
+    text_ += line + '\n';
+  }
+  void say(const std::string& line) { text_ += line + '\n'; }
+  std::string take() { return std::move(text_); }
+
+ private:
+  bool both() const { return record_.prediction && record_.measurement; }
+  static std::string difference(double predicted, double measured, bool relative) {
+    if (std::isnan(measured) || std::isnan(predicted)) return "-";
+    if (!relative) return fmt::format("{:+.4f}", predicted - measured);
+    return measured == 0 ? "-" : fmt::format("{:+.1f} %", 100 * (predicted / measured - 1));
+  }
+
+  const Record& record_;
+  std::string text_;
+};
+
+void memory_rows(Sheet& sheet, int rank) {
+  const auto of_rank = [rank](const MemoryReport& memory) -> const MemoryBreakdown& {
+    return memory.ranks[static_cast<std::size_t>(rank)].bytes;
+  };
+  sheet.row(
+      fmt::format("peak memory, rank {}", rank),
+      [=](const MemoryReport& m, auto&, auto&) { return static_cast<double>(of_rank(m).total().value); },
+      readable_bytes);
+  for (int i = 0; i < kCategories; ++i) {
+    const auto category = static_cast<Category>(i);
+    sheet.row(
+        fmt::format("  {}", name_of(category)),
+        [=](const MemoryReport& m, auto&, auto&) { return static_cast<double>(of_rank(m)[category].value); },
+        readable_bytes);
+  }
+}
+
+/// The device of the rank that is fullest: its tensors, and what lies beside them.
+void device_rows(Sheet& sheet, const Record& record) {
+  const auto of = [](const auto& part) -> const DeviceMemoryReport* {
+    return part && part->device_memory ? &*part->device_memory : nullptr;
+  };
+  const DeviceMemoryReport* predicted = of(record.prediction);
+  const DeviceMemoryReport* measured = of(record.measurement);
+  const DeviceMemoryReport* shown = measured != nullptr ? measured : predicted;
+  if (shown == nullptr || shown->fullest() == nullptr) return;
+  const int rank = shown->fullest()->rank;
+  const auto row_of = [rank](const DeviceMemoryReport* report) -> const DeviceMemoryRow* {
+    const auto at = static_cast<std::size_t>(rank);
+    return report != nullptr && at < report->ranks.size() ? &report->ranks[at] : nullptr;
+  };
+  const DeviceMemoryRow* p = row_of(predicted);
+  const DeviceMemoryRow* m = row_of(measured);
+  const auto add = [&](const std::string& name,
+                       const std::function<std::optional<Bytes>(const DeviceMemoryRow&)>& value) {
+    const auto number = [&](const DeviceMemoryRow* row) {
+      const std::optional<Bytes> bytes = row == nullptr ? std::nullopt : value(*row);
+      return bytes ? static_cast<double>(bytes->value) : NAN;
+    };
+    sheet.pair(name, number(p), number(m), readable_bytes);
+  };
+  add(fmt::format("device memory, rank {}", rank), [](const DeviceMemoryRow& r) { return r.total; });
+  add("  tensors (allocated)", [](const DeviceMemoryRow& r) { return r.allocated; });
+  add("  tensors (reserved)", [](const DeviceMemoryRow& r) { return r.reserved; });
+  add("  CUDA context", [](const DeviceMemoryRow& r) { return r.context; });
+  add("  cuBLASLt and scratch", [](const DeviceMemoryRow& r) { return r.libraries; });
+  add("  NCCL communicators", [](const DeviceMemoryRow& r) { return r.nccl; });
+  add("  kernels and others", [](const DeviceMemoryRow& r) { return r.other; });
+  add("  all processes on the device", [](const DeviceMemoryRow& r) { return r.device_used; });
+  sheet.say(fmt::format("device: {} ({})", readable_bytes(static_cast<double>(shown->device.value)),
+                        shown->source));
+  const int sharing = m != nullptr ? m->ranks_on_device : 1;
+  if (sharing > 1)
+    sheet.say(fmt::format("{} ranks share it: NCCL and others are an even share of what was read", sharing));
+}
+
+void time_rows(Sheet& sheet, bool split_vocabulary) {
+  const auto seconds = [&](const char* name, Seconds TimeReport::*member) {
+    sheet.row(
+        name, [=](auto&, const TimeReport& time, auto&) { return (time.*member).value; }, readable_time);
+  };
+  seconds("step time", &TimeReport::step);
+  seconds("  compute", &TimeReport::compute);
+  seconds("  exposed tensor messages", &TimeReport::exposed_tensor);
+  seconds("  exposed pipeline wait", &TimeReport::exposed_pipeline);
+  if (split_vocabulary) seconds("    of it vocabulary collectives", &TimeReport::exposed_vocabulary);
+  seconds("  exposed data reduction", &TimeReport::exposed_data);
+  seconds("  optimizer", &TimeReport::optimizer);
+  sheet.row(
+      "bubble fraction, idle/step", [](auto&, const TimeReport& time, auto&) { return time.bubble_fraction; },
+      as_fraction, false);
+  sheet.row(
+      "bubble ratio, idle/compute", [](auto&, const TimeReport& time, auto&) { return time.bubble_ratio; },
+      as_fraction, false);
+  const auto rate = [&](const char* name, double ThroughputReport::*member) {
+    sheet.row(
+        name, [=](auto&, auto&, const ThroughputReport& t) { return t.*member; }, as_number);
+  };
+  rate("tokens/s", &ThroughputReport::tokens_per_s);
+  rate("tokens/s per rank", &ThroughputReport::tokens_per_s_per_gpu);
+  rate("model TFLOP/s per rank", &ThroughputReport::model_tflops_per_gpu);
+}
+
+/// Each collective of a cut vocabulary: how long it runs in a step, how much of that a rank waits, and in the
+/// steady state how much of it runs beside computation.
+void collective_rows(Sheet& sheet) {
+  for (const VocabularyCall call : kAllVocabularyCalls) {
+    const auto of = [call](const TimeReport& time) {
+      return time.vocabulary_collectives ? (*time.vocabulary_collectives)[static_cast<std::size_t>(call)]
+                                         : CollectiveOverlap{{NAN}, {NAN}, {NAN}};
+    };
+    sheet.row(
+        std::string(name_of(call)), [=](auto&, const TimeReport& time, auto&) { return of(time).time.value; },
+        known_time);
+    sheet.row(
+        "  exposed", [=](auto&, const TimeReport& time, auto&) { return of(time).exposed.value; },
+        known_time);
+    sheet.row(
+        "  beside compute, steady", [=](auto&, const TimeReport& time, auto&) { return of(time).overlapped; },
+        as_percent, false);
+  }
+}
+
+/// What is known about the steps of a run; an emulated one may have neither times nor a loss.
+std::string steps_line(const MeasurementReport& m) {
+  std::string line = fmt::format("{} timed step{}", m.samples, m.samples == 1 ? "" : "s");
+  if (std::isnan(m.step_min.value))
+    return fmt::format("{} step{}, times not measured", m.samples, m.samples == 1 ? "" : "s");
+  line += fmt::format(", {} to {}", readable_time(m.step_min.value), readable_time(m.step_max.value));
+  return std::isnan(m.loss) ? line : line + fmt::format("; loss {:.6f}", m.loss);
+}
+
+/// The action of the peak and who held most.
+void peak_lines(Sheet& sheet, const Record& record, std::size_t rank) {
+  const auto says = [&](const char* who, const MemoryReport& memory) {
+    const RankMemoryReport& row = memory.ranks[rank];
+    if (!row.at.empty()) sheet.say(fmt::format("peak at {} ({})", row.at, who));
+  };
+  if (record.prediction) says("predicted", record.prediction->memory);
+  if (!record.measurement) return;
+  says("measured", record.measurement->memory);
+  for (const HolderReport& holder : record.measurement->memory.ranks[rank].holders) {
+    sheet.say(fmt::format("  {:<26} {:>13}  {}, {} tensor{}", holder.holder,
+                          readable_bytes(static_cast<double>(holder.bytes.value)), name_of(holder.category),
+                          holder.tensors, holder.tensors == 1 ? "" : "s"));
+  }
+}
+
+/// With linear layers in eight bits: whose peak utilisation is relative to.
+std::string of_storage_type(const Record& record) {
+  const auto value = [&](std::string_view name) {
+    const auto found = std::ranges::find(record.config, name, [](const auto& key) { return key.first; });
+    return found == record.config.end() ? std::string() : found->second;
+  };
+  const std::string format = value("fp8_format");
+  return format.empty() || format == "none" ? "" : fmt::format(" of {}", value("precision"));
+}
+
+/// MFU and HFU with the numbers they come from. `of`: behind the peak.
+void utilisation_lines(Sheet& sheet, const ThroughputReport& throughput, const char* who,
+                       const std::string& of) {
+  const auto say = [&](const char* name, const char* what, double share) {
+    if (std::isnan(share) || throughput.tokens_per_s_per_gpu <= 0) return;
+    const double per_token = share * throughput.peak_tflops * 1e12 / throughput.tokens_per_s_per_gpu;
+    sheet.say(fmt::format(
+        "{} {:.1f} % = {:.4g} {} FLOP/token x {:.4g} tokens/s per rank / {:.4g} TFLOP/s{} ({})", name,
+        100 * share, per_token, what, throughput.tokens_per_s_per_gpu, throughput.peak_tflops, of, who));
+  };
+  say("MFU", "model", throughput.mfu);
+  say("HFU", "executed", throughput.hfu);
+}
+
+}  // namespace
+
+std::string side_by_side(const Record& record) {
+  if (!record.prediction && !record.measurement) {
+    return fmt::format("{}: {}\n", name_of(record.status), record.reason);
+  }
+  Sheet sheet(record);
+  const MemoryReport& memory = record.measurement ? record.measurement->memory : record.prediction->memory;
+  memory_rows(sheet, memory.peak_rank);
+  peak_lines(sheet, record, static_cast<std::size_t>(memory.peak_rank));
+  device_rows(sheet, record);
+  const bool split_vocabulary = std::ranges::any_of(
+      record.config, [](const auto& key) { return key.first == "vocab_parallel" && key.second != "none"; });
+  time_rows(sheet, split_vocabulary);
+  if (split_vocabulary) collective_rows(sheet);
+  const bool timed = record.measurement && !std::isnan(record.measurement->time.step.value);
+  const ThroughputReport& throughput =
+      timed || !record.prediction ? record.measurement->throughput : record.prediction->throughput;
+  utilisation_lines(sheet, throughput, timed ? "measured" : "predicted", of_storage_type(record));
+  if (record.measurement) sheet.say(steps_line(*record.measurement));
+  if (record.prediction && !record.prediction->fits) sheet.say("predicted not to fit the memory budget");
+  if (record.status != Status::ok) sheet.say(fmt::format("{}: {}", name_of(record.status), record.reason));
+  return sheet.take();
+}
+
+}  // namespace plumbline

@@ -1,0 +1,23 @@
+// Predicted against published, as text, JSON and a plot.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/published/leave_one_out.hpp"
+#include "analysis/published/published.hpp"
+
+namespace plumbline {
+
+/// One line per table and quantity; with `rows` also every row.
+std::string validation_text(const std::vector<cluster::ComparedTable>& tables, bool rows);
+/// {"tables": [{"name", "rows", "mape", "bias", "p90", "worst", "regret", "quantities", "comparisons"}]}. The
+/// figures of a table are those of its step times, or of its only quantity.
+std::string validation_json(const std::vector<cluster::ComparedTable>& tables);
+/// Predicted ÷ published of every row, one strip per table, as an SVG picture.
+std::string validation_svg(const std::vector<cluster::ComparedTable>& tables);
+
+/// One line per table left out: its error with the shipped constants and with those the others choose.
+std::string leave_one_out_text(const std::vector<cluster::LeftOut>& list);
+
+}  // namespace plumbline

@@ -1,0 +1,80 @@
+#include "core/base/text_input.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "core/base/error.hpp"
+
+namespace plumbline {
+
+std::string read_text_file(const std::string& path, std::size_t max_bytes) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) {
+    throw InputError(fmt::format("{}: no such file; expected a readable file", printable(path, 400)));
+  }
+  if (!std::filesystem::is_regular_file(status)) {
+    throw InputError(fmt::format("{}: not a regular file; expected a text file", printable(path, 400)));
+  }
+  std::ifstream in(path, std::ios::binary);
+  if (!in) {
+    throw InputError(fmt::format("{}: cannot be read: {}", printable(path, 400), std::strerror(errno)));
+  }
+  // Piece by piece: the limit may be far above what most files hold.
+  constexpr std::size_t kPiece = std::size_t{1} << 16;
+  std::string text;
+  while (in && text.size() <= max_bytes) {
+    const std::size_t begin = text.size();
+    text.resize(begin + std::min(kPiece, max_bytes + 1 - begin));
+    in.read(text.data() + begin, static_cast<std::streamsize>(text.size() - begin));
+    text.resize(begin + static_cast<std::size_t>(in.gcount()));
+  }
+  if (text.size() > max_bytes) {
+    throw InputError(
+        fmt::format("{}: larger than {} bytes, the limit of such a file", printable(path, 400), max_bytes));
+  }
+  return text;
+}
+
+std::string_view nearest_name(std::string_view name, const std::vector<std::string_view>& known) {
+  constexpr std::size_t kLongest = 128;  // the distance takes time in proportion to the length
+  name = name.substr(0, kLongest);
+  std::string_view best;
+  std::size_t best_distance = std::string_view::npos;
+  std::vector<std::size_t> row;
+  for (const std::string_view candidate : known) {
+    row.resize(candidate.size() + 1);
+    for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
+    for (std::size_t i = 0; i < name.size(); ++i) {
+      std::size_t diagonal = row[0];
+      row[0] = i + 1;
+      for (std::size_t j = 0; j < candidate.size(); ++j) {
+        const std::size_t replaced = diagonal + (name[i] == candidate[j] ? 0 : 1);
+        diagonal = row[j + 1];
+        row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+      }
+    }
+    if (row.back() < best_distance) {
+      best_distance = row.back();
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::string printable(std::string_view text, std::size_t max_length) {
+  std::string out;
+  for (const char c : text.substr(0, max_length)) {
+    out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  }
+  if (text.size() > max_length) out += "...";
+  return out;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,105 @@
+#include "core/config/config_key_kinds.hpp"
+
+#include <charconv>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
+
+namespace plumbline {
+namespace {
+
+/// The whole text as a number of type T; empty when it is not one or has trailing characters.
+template <class T>
+std::optional<T> whole_number(const std::string& text) {
+  T number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+void refuse_value(const ConfigText& value, const std::string& key, const std::string& expected) {
+  throw InputError(
+      fmt::format("{}: {}: found \"{}\", expected {}", value.origin, key, printable(value.text), expected));
+}
+
+ConfigKey integer_key(const std::string& name, std::string alias, std::int64_t min, std::int64_t max,
+                      const std::function<void(ConfigDraft&, std::int64_t)>& set,
+                      const std::function<std::int64_t(const RunConfig&)>& get) {
+  const std::string expected = fmt::format("a whole number from {} to {}", min, max);
+  return {name, std::move(alias), expected,
+          [=](ConfigDraft& draft, const ConfigText& value) {
+            const auto number = whole_number<std::int64_t>(value.text);
+            if (!number || *number < min || *number > max) refuse_value(value, name, expected);
+            set(draft, *number);
+          },
+          [=](const RunConfig& config) { return fmt::format("{}", get(config)); }};
+}
+
+ConfigKey number_key(const std::string& name, double RunConfig::*member, double min, double max) {
+  const std::string expected = fmt::format("a number from {} to {}", min, max);
+  return {name, "", expected,
+          [=](ConfigDraft& draft, const ConfigText& value) {
+            const auto number = whole_number<double>(value.text);
+            if (!number || !(*number >= min && *number <= max)) refuse_value(value, name, expected);
+            draft.config.*member = *number;
+          },
+          [=](const RunConfig& config) { return fmt::format("{}", config.*member); }};
+}
+
+ConfigKey boolean_key(const std::string& name, bool RunConfig::*member) {
+  return {name, "", "true or false",
+          [=](ConfigDraft& draft, const ConfigText& value) {
+            if (value.text != "true" && value.text != "false") refuse_value(value, name, "true or false");
+            draft.config.*member = value.text == "true";
+          },
+          [=](const RunConfig& config) { return config.*member ? "true" : "false"; }};
+}
+
+std::string absolute_path(const ConfigText& value) {
+  return std::filesystem::absolute(std::filesystem::path(value.folder) / value.text)
+      .lexically_normal()
+      .string();
+}
+
+ConfigKey text_key(const std::string& name, std::string RunConfig::*member, PathOr kind,
+                   const std::string& expected) {
+  return {name, "", expected,
+          [=](ConfigDraft& draft, const ConfigText& value) {
+            const bool plain = std::none_of(value.text.begin(), value.text.end(),
+                                            [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+            if (!plain) refuse_value(value, name, expected + " without control characters");
+            const bool is_path = kind == PathOr::path || value.text.find('/') != std::string::npos ||
+                                 value.text.ends_with(".json") || value.text.ends_with(".csv");
+            draft.config.*member = is_path && !value.text.empty() ? absolute_path(value) : value.text;
+          },
+          [=](const RunConfig& config) { return config.*member; }};
+}
+
+ModelConfig model_value(const ConfigText& value, const std::string& key) {
+  if (value.text.starts_with('{')) {
+    const std::string origin = fmt::format("{}: {}", value.origin, key);
+    ModelConfig model = parse_model_config(value.text, origin);
+    if (model.name == origin) model.name = "inline";
+    return model;
+  }
+  if (const ModelConfig* preset = find_preset(value.text)) return *preset;
+  ConfigText path = value;
+  std::error_code error;
+  if (!value.text.empty() && std::filesystem::exists(absolute_path(value), error)) {
+    path.text = absolute_path(value);
+  }
+  try {
+    ModelConfig model = resolve_model(path.text);
+    model.name = value.text;
+    return model;
+  } catch (const InputError& complaint) {
+    throw InputError(fmt::format("{}: {}", value.origin, complaint.what()));
+  }
+}
+
+}  // namespace plumbline

@@ -1,0 +1,85 @@
+// Kinds of configuration keys: whole numbers, numbers, switches, choices and texts that are members of
+// RunConfig.
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "core/config/config_keys.hpp"
+
+namespace plumbline {
+
+template <std::size_t N>
+using KeyNames = std::array<std::string_view, N>;
+
+/// Throws InputError: origin, key, found, expected.
+[[noreturn]] void refuse_value(const ConfigText& value, const std::string& key, const std::string& expected);
+
+/// A whole number in [min, max], stored by `set`.
+ConfigKey integer_key(const std::string& name, std::string alias, std::int64_t min, std::int64_t max,
+                      const std::function<void(ConfigDraft&, std::int64_t)>& set,
+                      const std::function<std::int64_t(const RunConfig&)>& get);
+
+template <class T>
+ConfigKey integer_key(const std::string& name, const std::string& alias, T RunConfig::*member,
+                      std::int64_t min, std::int64_t max) {
+  return integer_key(
+      name, alias, min, max,
+      [=](ConfigDraft& draft, std::int64_t number) { draft.config.*member = static_cast<T>(number); },
+      [=](const RunConfig& config) { return static_cast<std::int64_t>(config.*member); });
+}
+
+ConfigKey number_key(const std::string& name, double RunConfig::*member, double min, double max);
+ConfigKey boolean_key(const std::string& name, bool RunConfig::*member);
+
+/// One of `names`, stored as the enumerator (or text) of the same place.
+template <class T, std::size_t N>
+ConfigKey choice_key(const std::string& name, T RunConfig::*member, const KeyNames<N>& names) {
+  const std::string expected = fmt::format("one of {}", fmt::join(names, ", "));
+  return {name, "", expected,
+          [=](ConfigDraft& draft, const ConfigText& value) {
+            const auto found = std::find(names.begin(), names.end(), value.text);
+            if (found == names.end()) refuse_value(value, name, expected);
+            if constexpr (std::is_same_v<T, std::string>) {
+              draft.config.*member = value.text;
+            } else {
+              draft.config.*member = static_cast<T>(found - names.begin());
+            }
+          },
+          [=](const RunConfig& config) {
+            if constexpr (std::is_same_v<T, std::string>) {
+              return config.*member;
+            } else {
+              return std::string(names[static_cast<std::size_t>(config.*member)]);
+            }
+          }};
+}
+
+enum class PathOr { path, name };  // always a path, or a name unless it looks like a path
+
+/// A text without control characters; a relative path becomes an absolute one.
+ConfigKey text_key(const std::string& name, std::string RunConfig::*member, PathOr kind,
+                   const std::string& expected);
+
+/// The path that a value names, relative to the folder of the file it stands in.
+std::string absolute_path(const ConfigText& value);
+
+/// What `model` and `teacher` expect.
+constexpr const char* kModelExpected =
+    "a preset, the path of a Hugging Face config.json, or an inline mapping";
+/// The value of the keys `model` and `teacher`. Throws InputError.
+ModelConfig model_value(const ConfigText& value, const std::string& key);
+
+/// The keys about a teacher, in the order of the documentation (distillation_keys.cpp).
+std::vector<ConfigKey> distillation_keys();
+
+}  // namespace plumbline

@@ -1,0 +1,193 @@
+#include "core/config/config_keys.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
+#include "core/config/config_key_kinds.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr std::int64_t kMaxSize = 1 << 20;  // of a parallel dimension
+constexpr double kMaxDropout = 0.99;
+constexpr std::int64_t kMaxFp8Margin = 15;  // what E5M2 has above 1
+constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
+
+constexpr KeyNames<3> kRecompute = {"none", "selective", "full"};
+constexpr KeyNames<3> kBackends = {"cpu", "cuda", "emulated"};
+constexpr KeyNames<2> kAttentionBackends = {"fused", "unfused"};
+constexpr KeyNames<2> kOptimizers = {"adam", "sgd"};
+constexpr KeyNames<2> kGradDTypes = {"fp32", "same"};
+constexpr KeyNames<3> kPrecisions = {"fp32", "bf16", "fp16"};
+constexpr KeyNames<3> kFp8Formats = {"none", "e4m3", "hybrid"};
+constexpr KeyNames<2> kFp8Recipes = {"delayed", "tensorwise"};
+constexpr KeyNames<4> kVocabParallel = {"none", "vocab-1", "vocab-2", "interlaced"};
+
+/// fp8 is short for what everybody means by it: 16-bit storage, and linear layers in the usual 8-bit formats
+/// unless fp8_format has named others before.
+ConfigKey precision_key() {
+  ConfigKey key = choice_key("precision", &RunConfig::precision, kPrecisions);
+  key.expected += ", or fp8: bf16 with fp8_format hybrid";
+  key.parse = [expected = key.expected](ConfigDraft& draft, const ConfigText& value) {
+    RunConfig& config = draft.config;
+    const auto found = std::find(kPrecisions.begin(), kPrecisions.end(), value.text);
+    if (found != kPrecisions.end()) {
+      config.precision = static_cast<DType>(found - kPrecisions.begin());
+    } else if (value.text == "fp8") {
+      config.precision = DType::bf16;
+      if (config.fp8_format == Fp8Format::none) config.fp8_format = Fp8Format::hybrid;
+    } else {
+      refuse_value(value, "precision", expected);
+    }
+  };
+  return key;
+}
+
+ConfigKey memory_budget_key() {
+  return {"memory_budget", "", "bytes such as 2GiB, or 0 for no bound",
+          [](ConfigDraft& draft, const ConfigText& value) {
+            try {
+              draft.config.memory_budget = parse_bytes(value.text, "memory_budget");
+            } catch (const InputError& complaint) {
+              throw InputError(fmt::format("{}: {}", value.origin, complaint.what()));
+            }
+          },
+          [](const RunConfig& config) { return fmt::format("{}", config.memory_budget.value); }};
+}
+
+ConfigKey seed_key() {
+  const char* const expected = "a whole number from 0 to 18446744073709551615";
+  return {"seed", "", expected,
+          [=](ConfigDraft& draft, const ConfigText& value) {
+            std::uint64_t number{};
+            const char* const stop = value.text.data() + value.text.size();
+            const auto [end, error] = std::from_chars(value.text.data(), stop, number);
+            if (error != std::errc() || end != stop) refuse_value(value, "seed", expected);
+            draft.config.seed = number;
+          },
+          [](const RunConfig& config) { return fmt::format("{}", config.seed); }};
+}
+
+std::vector<ConfigKey> make_keys() {
+  using C = RunConfig;
+  std::vector<ConfigKey> keys = {
+      {"model", "", kModelExpected,
+       [](ConfigDraft& draft, const ConfigText& value) { draft.config.model = model_value(value, "model"); },
+       // A record stands alone: a model that has no name elsewhere is written out.
+       [](const RunConfig& config) {
+         return config.model.name == "inline" ? to_config_json(config.model) : config.model.name;
+       }},
+      text_key("hardware", &C::hardware, PathOr::name, "a hardware preset or the path of a profile"),
+      choice_key("backend", &C::backend, kBackends),
+      integer_key(
+          "world_size", "", 1, kMaxSize, [](ConfigDraft& draft, std::int64_t n) { draft.world_size = n; },
+          [](const RunConfig& config) { return config.world_size; }),
+      integer_key("tensor_model_parallel_size", "tp", &C::tensor_model_parallel_size, 1, kMaxSize),
+      integer_key("pipeline_model_parallel_size", "pp", &C::pipeline_model_parallel_size, 1, kMaxSize),
+      integer_key(
+          "data_parallel_size", "dp", 1, kMaxSize,
+          [](ConfigDraft& draft, std::int64_t n) { draft.data_parallel_size = n; },
+          [](const RunConfig& config) { return config.data_parallel_size(); }),
+      integer_key("virtual_pipeline_chunks", "", &C::virtual_pipeline_chunks, 1, kMaxSize),
+      integer_key("context_parallel_size", "cp", &C::context_parallel_size, 1, kMaxSize),
+      integer_key("expert_model_parallel_size", "ep", &C::expert_model_parallel_size, 1, kMaxSize),
+      boolean_key("sequence_parallel", &C::sequence_parallel),
+      choice_key("vocab_parallel", &C::vocab_parallel, kVocabParallel),
+      text_key("layer_distribution", &C::layer_distribution, PathOr::name,
+               "even, balanced, or the layers of every stage such as 9,9,8,6"),
+      text_key("pipeline_schedule", &C::pipeline_schedule, PathOr::name,
+               "the name of a schedule or the path of a .csv"),
+      integer_key("zero_stage", "", &C::zero_stage, 0, 3),
+      choice_key("recompute_granularity", &C::recompute_granularity, kRecompute),
+      integer_key("recompute_num_layers", "", &C::recompute_num_layers, 1, kMaxSize),
+      choice_key("attention_backend", &C::attention_backend, kAttentionBackends),
+      number_key("hidden_dropout", &C::hidden_dropout, 0, kMaxDropout),
+      number_key("attention_dropout", &C::attention_dropout, 0, kMaxDropout),
+      boolean_key("cross_entropy_loss_fusion", &C::cross_entropy_loss_fusion),
+      integer_key("seq_length", "", &C::seq_length, 1, kMaxInt),
+      integer_key("micro_batch_size", "mbs", &C::micro_batch_size, 1, kMaxInt),
+      integer_key("global_batch_size", "gbs", &C::global_batch_size, 1, kMaxInt),
+      precision_key(),
+      choice_key("fp8_format", &C::fp8_format, kFp8Formats),
+      choice_key("fp8_recipe", &C::fp8_recipe, kFp8Recipes),
+      integer_key("fp8_margin", "", &C::fp8_margin, 0, kMaxFp8Margin),
+      integer_key("fp8_amax_history_len", "", &C::fp8_amax_history_len, 1, kMaxSize),
+      choice_key("grad_dtype", &C::grad_dtype, kGradDTypes),
+      choice_key("optimizer", &C::optimizer, kOptimizers),
+      number_key("learning_rate", &C::learning_rate, 0, 1e6),
+      number_key("weight_decay", &C::weight_decay, 0, 1e6),
+      number_key("clip_grad", &C::clip_grad, 0, 1e30),
+      integer_key("make_vocab_size_divisible_by", "", &C::make_vocab_size_divisible_by, 1, kMaxSize),
+      integer_key("ddp_bucket_size", "", &C::ddp_bucket_size, 1, std::int64_t{1} << 40),
+      memory_budget_key(),
+      integer_key("steps", "", &C::steps, 1, kMaxSize),
+      integer_key("warmup_steps", "", &C::warmup_steps, 0, kMaxSize),
+      number_key("timeout_s", &C::timeout_s, 0.001, 1e9),
+      number_key("emulated_time_factor", &C::emulated_time_factor, 0, 1e6),
+      seed_key(),
+      text_key("weights", &C::weights, PathOr::path, "the folder of a Hugging Face checkpoint"),
+      text_key("data", &C::data, PathOr::path, "a file of token ids, .npy or raw int32"),
+      text_key("save_gradients", &C::save_gradients, PathOr::path, "the path of a file to write"),
+      text_key("save_weights", &C::save_weights, PathOr::path, "the path of a folder to write"),
+  };
+  for (ConfigKey& key : distillation_keys()) keys.push_back(std::move(key));
+  return keys;
+}
+
+}  // namespace
+
+std::string ConfigKey::flag() const {
+  std::string dashed = name;
+  std::replace(dashed.begin(), dashed.end(), '_', '-');
+  return dashed;
+}
+
+const std::vector<ConfigKey>& config_keys() {
+  static const std::vector<ConfigKey> kKeys = make_keys();
+  return kKeys;
+}
+
+const ConfigKey* find_config_key(std::string_view name) {
+  for (const ConfigKey& key : config_keys()) {
+    if (name == key.name || (!key.alias.empty() && name == key.alias) || name == key.flag()) return &key;
+  }
+  return nullptr;
+}
+
+const ConfigKey& get_config_key(std::string_view name, const std::string& origin) {
+  if (const ConfigKey* key = find_config_key(name)) return *key;
+  std::vector<std::string_view> known;
+  for (const ConfigKey& key : config_keys()) {
+    known.push_back(key.name);
+    if (!key.alias.empty()) known.push_back(key.alias);
+  }
+  throw InputError(fmt::format("{}: unknown key \"{}\"; the nearest known key is {}", origin, printable(name),
+                               nearest_name(name, known)));
+}
+
+std::optional<std::string> settle_sizes(ConfigDraft& draft) {
+  RunConfig& config = draft.config;
+  const std::int64_t model_ranks = std::int64_t{config.tensor_model_parallel_size} *
+                                   config.pipeline_model_parallel_size * config.context_parallel_size;
+  if (draft.world_size && draft.data_parallel_size &&
+      (model_ranks > *draft.world_size || *draft.world_size != model_ranks * *draft.data_parallel_size)) {
+    return fmt::format(
+        "world_size: found {}, expected tensor x pipeline x context x data parallel size = {} x {} x {} x {}",
+        *draft.world_size, config.tensor_model_parallel_size, config.pipeline_model_parallel_size,
+        config.context_parallel_size, *draft.data_parallel_size);
+  }
+  const std::int64_t replicas = draft.data_parallel_size.value_or(1);
+  if (!draft.world_size && (model_ranks > kMaxSize || model_ranks * replicas > kMaxSize)) {
+    return fmt::format("world_size: the parallel sizes multiply to more than the {} ranks that are supported",
+                       kMaxSize);
+  }
+  config.world_size = static_cast<int>(draft.world_size.value_or(model_ranks * replicas));
+  return std::nullopt;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,100 @@
+#include "core/config/layer_distribution.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+#include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr const char* kExpected = "even, balanced, or the layers of every stage such as 9,9,8,6";
+
+/// The numbers of "9,9,8,6"; empty for any other text.
+std::vector<int> numbers(const std::string& text) {
+  std::vector<int> found;
+  const char* at = text.data();
+  const char* const end = text.data() + text.size();
+  while (true) {
+    int number = 0;
+    const auto [stop, error] = std::from_chars(at, end, number);
+    if (error != std::errc() || number < 0) return {};
+    found.push_back(number);
+    if (stop == end) return found;
+    if (*stop != ',' || number == 0) return {};
+    at = stop + 1;
+  }
+}
+
+std::vector<int> balanced_layers(const RunConfig& config, int stages) {
+  const auto layers = static_cast<int>(config.model.layers);
+  if (stages == 1 || config.splits_vocabulary()) return even_layers(layers, stages);
+  const double output = output_layer_in_layers(config);
+  const auto longest = [&](int last) {
+    const int rest = layers - last;
+    const int most = (rest + stages - 2) / (stages - 1);  // of the others
+    return std::max<double>(most, last + output);
+  };
+  int last = layers / stages;
+  for (int fewer = last - 1; fewer >= 0; --fewer) {
+    if (longest(fewer) < longest(last)) last = fewer;
+  }
+  std::vector<int> counts = even_layers(layers - last, stages - 1);
+  std::reverse(counts.begin(), counts.end());
+  counts.push_back(last);
+  return counts;
+}
+
+}  // namespace
+
+std::vector<int> even_layers(std::int64_t layers, int stages) {
+  std::vector<int> counts(static_cast<std::size_t>(stages), static_cast<int>(layers / stages));
+  for (std::int64_t i = 0; i < layers % stages; ++i) ++counts[static_cast<std::size_t>(i)];
+  return counts;
+}
+
+double output_layer_in_layers(const RunConfig& config) {
+  const ModelConfig& model = config.model;
+  const auto h = static_cast<double>(model.hidden);
+  const auto q = static_cast<double>(model.heads * model.head_dim);
+  const auto k = static_cast<double>(model.kv_heads * model.head_dim);
+  const double up = (model.activation == Activation::swiglu ? 2.0 : 1.0) * static_cast<double>(model.ffn);
+  const double matrices = 2 * h * (2 * q + 2 * k + up + static_cast<double>(model.ffn));
+  const double attention = 2 * q * static_cast<double>(config.seq_length);  // scores and values, causal half
+  return 2 * h * static_cast<double>(config.padded_vocab()) / (matrices + attention);
+}
+
+std::vector<int> layers_per_stage(const RunConfig& config, int stages) {
+  if (config.layer_distribution == "even") return even_layers(config.model.layers, stages);
+  if (config.layer_distribution == "balanced") return balanced_layers(config, stages);
+  std::vector<int> layers = numbers(config.layer_distribution);
+  if (std::ssize(layers) != stages) {
+    throw InputError(
+        fmt::format("layer_distribution: found {} numbers, expected one for each of the {} stages",
+                    layers.size(), stages));
+  }
+  return layers;
+}
+
+std::optional<std::string> why_layer_distribution_invalid(const RunConfig& config) {
+  const std::string& text = config.layer_distribution;
+  if (text == "even") return std::nullopt;
+  if (config.teacher) return "layer_distribution: found another than even beside a teacher, expected even";
+  if (text == "balanced") return std::nullopt;
+  const std::vector<int> layers = numbers(text);
+  if (layers.empty()) {
+    return fmt::format("layer_distribution: found \"{}\", expected {}", printable(text), kExpected);
+  }
+  const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
+  if (sum != config.model.layers) {
+    return fmt::format("layer_distribution: found {} layers in all, expected the {} of {}", sum,
+                       config.model.layers, config.model.name);
+  }
+  return std::nullopt;
+}
+
+}  // namespace plumbline

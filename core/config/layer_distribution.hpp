@@ -1,0 +1,31 @@
+// How a model's layers are laid on the stages of a pipeline.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/config/run_config.hpp"
+
+namespace plumbline {
+
+/// As even as possible, earlier stages take the remainder; nothing is moved for embeddings or the output
+/// layer.
+std::vector<int> even_layers(std::int64_t layers, int stages);
+
+/// Layers of each stage of one route, first to last, as `layer_distribution` says: `even`, the given numbers,
+/// or `balanced`: the last stage, which also has the output layer, has so few layers that the stage with the
+/// most FLOPs has as few as possible, and the others share the rest evenly, later ones take the remainder:
+/// the first holds the embedding (the "Redis" baseline of Yeung et al., arXiv:2411.05288 §6). Only the last
+/// of several stages may have none. With a cut vocabulary `balanced` is even. Throws InputError when the
+/// given numbers are not `stages` many.
+std::vector<int> layers_per_stage(const RunConfig& config, int stages);
+
+/// FLOPs of the output layer's forward, in forwards of one transformer layer.
+double output_layer_in_layers(const RunConfig& config);
+
+/// Why `layer_distribution` cannot be, or empty. One line: key, found, expected. Part of why_invalid.
+std::optional<std::string> why_layer_distribution_invalid(const RunConfig& config);
+
+}  // namespace plumbline

@@ -1,0 +1,226 @@
+// Expands a matrix file to its cells: Cartesian product, exclude, include, as the matrix of a GitHub Actions
+// workflow (https://docs.github.com/actions, "matrix strategies").
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
+#include "core/config/config_file.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr std::size_t kMaxCells = 100'000;
+
+/// One list of the matrix: what each of its items sets.
+using Axis = std::vector<Settings>;
+
+bool same_values(const Settings& cell, const Settings& pattern) {
+  return std::all_of(pattern.begin(), pattern.end(), [&](const auto& entry) {
+    const auto found = cell.find(entry.first);
+    return found != cell.end() && found->second.text == entry.second.text;
+  });
+}
+
+class MatrixFile {
+ public:
+  explicit MatrixFile(const std::string& path) : file_(path) {}
+
+  Settings base() const {
+    return file_.settings(file_.root(), {"matrix", "include", "exclude", "published", "hypotheses"});
+  }
+
+  std::vector<Settings> cells() const {
+    std::set<std::string> varied;
+    std::vector<Settings> cells = product(varied);
+    exclude(cells, varied);
+    const std::vector<Settings> more = entries("include");
+    if (varied.empty() && !more.empty()) cells.clear();  // no lists: the entries are the cells
+    const std::size_t originals = cells.size();
+    for (const Settings& entry : more) {
+      bool joined = false;
+      Settings pattern;
+      for (const auto& [key, value] : entry) {
+        if (varied.contains(key)) pattern.emplace(key, value);
+      }
+      for (std::size_t i = 0; i < originals; ++i) {
+        if (!same_values(cells[i], pattern)) continue;
+        merge(cells[i], entry);
+        joined = true;
+      }
+      if (!joined) cells.push_back(entry);
+    }
+    return cells;
+  }
+
+ private:
+  /// The items of one list. A mapping under a configuration key is that key's value (an inline model); under
+  /// any other name its entries are keys of their own.
+  Axis axis(const YAML::Node& name, const YAML::Node& list) const {
+    if (!name.IsScalar() || !list.IsSequence() || list.size() == 0) {
+      throw InputError(fmt::format("{}: {}: expected a list of values", file_.origin(name),
+                                   name.IsScalar() ? printable(name.Scalar()) : "matrix"));
+    }
+    const bool groups = find_config_key(name.Scalar()) == nullptr &&
+                        std::all_of(list.begin(), list.end(), [](const auto& item) { return item.IsMap(); });
+    Axis items;
+    for (const auto& item : list) {
+      if (groups) {
+        items.push_back(file_.settings(item));
+      } else {
+        const ConfigKey& key = get_config_key(name.Scalar(), file_.origin(name));
+        ConfigText value = file_.value(name, item);
+        value.origin = file_.origin(item);
+        items.push_back({{key.name, value}});
+      }
+    }
+    return items;
+  }
+
+  std::vector<Settings> product(std::set<std::string>& varied) const {
+    std::vector<Settings> cells(1);
+    const YAML::Node matrix = file_.root()["matrix"];
+    if (!matrix) return cells;
+    if (!matrix.IsMap()) {
+      throw InputError(fmt::format("{}: matrix: expected a mapping of keys to lists", file_.origin(matrix)));
+    }
+    for (const auto& entry : matrix) {
+      if (entry.first.IsScalar() &&
+          (entry.first.Scalar() == "include" || entry.first.Scalar() == "exclude")) {
+        continue;
+      }
+      const Axis items = axis(entry.first, entry.second);
+      std::set<std::string> keys;
+      for (const Settings& item : items) {
+        for (const auto& [key, value] : item) keys.insert(key);
+      }
+      for (const std::string& key : keys) {
+        if (!varied.insert(key).second) {
+          throw InputError(fmt::format("{}: {}: varied by two lists of the matrix; expected one",
+                                       file_.origin(entry.first), key));
+        }
+      }
+      if (cells.size() > kMaxCells / items.size()) {
+        throw InputError(fmt::format("{}: the matrix has more than {} cells; shorten its lists",
+                                     file_.origin(matrix), kMaxCells));
+      }
+      std::vector<Settings> longer;
+      longer.reserve(cells.size() * items.size());
+      for (const Settings& cell : cells) {
+        for (const Settings& item : items) {
+          longer.push_back(cell);
+          merge(longer.back(), item);
+        }
+      }
+      cells = std::move(longer);
+    }
+    return cells;
+  }
+
+  void exclude(std::vector<Settings>& cells, const std::set<std::string>& varied) const {
+    for (const Settings& entry : entries("exclude")) {
+      for (const auto& [key, value] : entry) {
+        if (varied.contains(key)) continue;
+        throw InputError(
+            fmt::format("{}: {}: exclude names a key that no list of the matrix varies", value.origin, key));
+      }
+      std::erase_if(cells, [&](const Settings& cell) { return same_values(cell, entry); });
+    }
+  }
+
+  /// The mappings of `include` or `exclude`, beside `matrix` or under it.
+  std::vector<Settings> entries(const std::string& name) const {
+    std::vector<Settings> found;
+    const YAML::Node matrix = file_.root()["matrix"];
+    for (const YAML::Node& parent : {file_.root(), matrix}) {
+      if (!parent || !parent.IsMap() || !parent[name]) continue;
+      const YAML::Node list = parent[name];
+      const auto refuse = [&](const YAML::Node& at) {
+        throw InputError(fmt::format("{}: {}: expected a list of mappings", file_.origin(at), name));
+      };
+      if (!list.IsSequence()) refuse(list);
+      for (const auto& item : list) {
+        if (!item.IsMap() || item.size() == 0) refuse(item);
+        found.push_back(file_.settings(item));
+        if (found.size() > kMaxCells) refuse(list);
+      }
+    }
+    return found;
+  }
+
+  ConfigFile file_;
+};
+
+/// FNV-1a over the text as written: the same on every machine, for an untouched file.
+std::uint64_t hash_of(const Settings& settings) {
+  std::uint64_t hash = 14695981039346656037ULL;
+  const auto add = [&](const std::string& text) {
+    for (const char c : text + '\n') hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  };
+  for (const auto& [key, value] : settings) {
+    add(key);
+    add(value.text);
+  }
+  return hash;
+}
+
+/// "tp2_pp1_precision.bf16-1c0ffee5": what the cell varies, then a hash of all that was set. Fit for a file
+/// name.
+std::string id_of(const Settings& varied, const Settings& all) {
+  constexpr std::size_t kMaxReadable = 100;
+  std::string id;
+  for (const ConfigKey& key : config_keys()) {
+    const auto found = varied.find(key.name);
+    if (found == varied.end()) continue;
+    const bool is_mapping = found->second.text.starts_with('{');
+    id += id.empty() ? "" : "_";
+    id += key.alias.empty() ? key.name + "." : key.alias;
+    for (const char c : is_mapping ? std::string("inline") : found->second.text) {
+      const bool safe =
+          (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.';
+      id += safe ? c : '-';
+    }
+  }
+  if (id.empty()) id = "cell";
+  return fmt::format("{}-{:016x}", id.substr(0, kMaxReadable), hash_of(all));
+}
+
+}  // namespace
+
+std::vector<MatrixCell> load_matrix(const std::string& path, const Overrides& overrides) {
+  const MatrixFile file(path);
+  const Settings base = file.base();
+  const Settings forced = settings_of(overrides);
+  std::vector<MatrixCell> cells;
+  std::set<std::string> ids;
+  for (Settings varied : file.cells()) {
+    for (auto& [key, value] : varied) {
+      if (const auto found = forced.find(key); found != forced.end()) value = found->second;
+    }
+    Settings all = base;
+    merge(all, varied);
+    merge(all, forced);
+    MatrixCell cell;
+    cell.id = id_of(varied, all);
+    if (!ids.insert(cell.id).second) continue;  // an override, or a value listed twice, makes cells equal
+    if (!all.contains("model")) {
+      throw InputError(
+          fmt::format("{}: model: missing; expected {}", path, find_config_key("model")->expected));
+    }
+    cell.config = config_from(all, cell.invalid);
+    if (cell.invalid.empty()) cell.invalid = why_invalid(cell.config).value_or("");
+    for (const ConfigKey& key : config_keys()) {
+      const auto found = varied.find(key.name);
+      if (found == varied.end()) continue;
+      const bool is_mapping = found->second.text.starts_with('{');
+      cell.values.emplace_back(key.name, is_mapping ? key.print(cell.config) : found->second.text);
+    }
+    cells.push_back(std::move(cell));
+  }
+  return cells;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,215 @@
+#include "core/files/safetensors.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "core/base/error.hpp"
+#include "core/base/json_keys.hpp"
+#include "core/base/text_input.hpp"
+#include "core/files/safetensors_header.hpp"
+
+namespace plumbline {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "tensor files are little-endian");
+
+constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
+constexpr std::size_t kMaxIndexBytes = std::size_t{16} << 20;
+
+template <class T>
+T load(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof(T));
+  return value;
+}
+
+float half_to_float(std::uint16_t half) {
+  const int exponent = half >> 10 & 0x1f;
+  const int fraction = half & 0x3ff;
+  float value = 0;
+  if (exponent == 0x1f) {
+    value = fraction == 0 ? INFINITY : NAN;
+  } else if (exponent == 0) {
+    value = std::ldexp(static_cast<float>(fraction), -24);
+  } else {
+    value = std::ldexp(static_cast<float>(fraction + 0x400), exponent - 25);
+  }
+  return (half & 0x8000) != 0 ? -value : value;
+}
+
+/// A shard's name is a plain file name: it cannot lead out of the folder.
+bool is_plain_file_name(const std::string& name) {
+  return !name.empty() && name.front() != '.' && name.find_first_of("/\\") == std::string::npos &&
+         name.find('\0') == std::string::npos && name.ends_with(".safetensors");
+}
+
+}  // namespace
+
+std::int64_t size_of(StoredType type) {
+  switch (type) {
+    case StoredType::bf16:
+    case StoredType::fp16:
+      return 2;
+    case StoredType::fp32:
+    case StoredType::int32:
+      return 4;
+    case StoredType::int64:
+      return 8;
+  }
+  return 0;
+}
+
+std::string_view name_of(StoredType type) {
+  switch (type) {
+    case StoredType::fp32:
+      return "F32";
+    case StoredType::bf16:
+      return "BF16";
+    case StoredType::fp16:
+      return "F16";
+    case StoredType::int32:
+      return "I32";
+    case StoredType::int64:
+      return "I64";
+  }
+  return "?";
+}
+
+std::int64_t StoredTensor::elements() const {
+  return elements_of(shape);
+}
+
+float StoredTensor::at(std::int64_t index) const {
+  const std::byte* const place = bytes.data() + index * size_of(type);
+  switch (type) {
+    case StoredType::fp32:
+      return load<float>(place);
+    case StoredType::bf16:
+      return std::bit_cast<float>(static_cast<std::uint32_t>(load<std::uint16_t>(place)) << 16);
+    case StoredType::fp16:
+      return half_to_float(load<std::uint16_t>(place));
+    case StoredType::int32:
+      return static_cast<float>(load<std::int32_t>(place));
+    case StoredType::int64:
+      return static_cast<float>(load<std::int64_t>(place));
+  }
+  return 0;
+}
+
+TensorFile::TensorFile(const std::string& file_or_folder) : path_(file_or_folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::is_directory(file_or_folder, error)) {
+    add_file(file_or_folder);
+    return;
+  }
+  const fs::path folder(file_or_folder);
+  const fs::path single = folder / "model.safetensors";
+  const fs::path index = folder / "model.safetensors.index.json";
+  if (fs::exists(single, error)) {
+    add_file(single.string());
+  } else if (fs::exists(index, error)) {
+    add_shards(file_or_folder, index.string());
+  } else {
+    throw InputError(
+        fmt::format("{}: holds neither model.safetensors nor model.safetensors.index.json; expected a "
+                    "Hugging Face checkpoint",
+                    printable(file_or_folder, 400)));
+  }
+}
+
+void TensorFile::add_file(const std::string& file) {
+  MappedFile mapped(file);
+  const std::span<const std::byte> bytes = mapped.bytes();
+  constexpr std::size_t kLengthBytes = 8;
+  if (bytes.size() < kLengthBytes) {
+    throw InputError(fmt::format("{}: {} bytes long, expected the 8 bytes of a header length at least", file,
+                                 bytes.size()));
+  }
+  const auto header_bytes = load<std::uint64_t>(bytes.data());
+  const std::uint64_t rest = bytes.size() - kLengthBytes;
+  if (header_bytes > kMaxHeaderBytes || header_bytes > rest) {
+    throw InputError(fmt::format(
+        "{}: header length {}, expected at most {} and no more than the {} bytes that follow; the "
+        "file is truncated or no safetensors file",
+        file, header_bytes, kMaxHeaderBytes, rest));
+  }
+  const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes,
+                                static_cast<std::size_t>(header_bytes));
+  const std::span<const std::byte> data = bytes.subspan(kLengthBytes + header.size());
+  for (HeaderEntry& entry : parse_safetensors_header(header, static_cast<std::int64_t>(data.size()), file)) {
+    StoredTensor tensor{entry.type, std::move(entry.shape),
+                        data.subspan(static_cast<std::size_t>(entry.begin),
+                                     static_cast<std::size_t>(entry.end - entry.begin))};
+    if (!tensors_.emplace(entry.name, std::move(tensor)).second) {
+      throw InputError(
+          fmt::format("{}: tensor \"{}\": given by another shard too", file, printable(entry.name)));
+    }
+  }
+  files_.push_back(std::move(mapped));
+}
+
+void TensorFile::add_shards(const std::string& folder, const std::string& index_file) {
+  const Json index = parse_json_object(read_text_file(index_file, kMaxIndexBytes), index_file, 4);
+  const auto map = index.find("weight_map");
+  if (map == index.end() || !map->is_object()) {
+    throw InputError(fmt::format("{}: weight_map: expected a mapping of tensors to files", index_file));
+  }
+  std::set<std::string> shards;
+  for (const auto& [tensor, shard] : map->items()) {
+    if (!shard.is_string() || !is_plain_file_name(shard.get<std::string>())) {
+      throw InputError(
+          fmt::format("{}: weight_map: tensor \"{}\": found {}, expected the name of a .safetensors file in "
+                      "the same folder",
+                      index_file, printable(tensor), JsonKeys::shown(shard)));
+    }
+    shards.insert(shard.get<std::string>());
+  }
+  for (const std::string& shard : shards) {
+    const std::string file = (std::filesystem::path(folder) / shard).string();
+    std::set<std::string> before;
+    for (const auto& [name, tensor] : tensors_) before.insert(name);
+    add_file(file);
+    for (const auto& [name, tensor] : tensors_) {
+      if (before.contains(name)) continue;
+      const auto mapped = map->find(name);
+      if (mapped == map->end() || mapped->get<std::string>() != shard) {
+        throw InputError(fmt::format("{}: tensor \"{}\": weight_map of {} does not put it there", file,
+                                     printable(name), index_file));
+      }
+    }
+  }
+  for (const auto& [tensor, shard] : map->items()) {
+    if (!tensors_.contains(tensor)) {
+      throw InputError(fmt::format("{}: weight_map: tensor \"{}\" is not in {}", index_file,
+                                   printable(tensor), JsonKeys::shown(shard)));
+    }
+  }
+}
+
+std::vector<std::string> TensorFile::names() const {
+  std::vector<std::string> names;
+  names.reserve(tensors_.size());
+  for (const auto& [name, tensor] : tensors_) names.push_back(name);
+  return names;
+}
+
+const StoredTensor* TensorFile::find(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  return found == tensors_.end() ? nullptr : &found->second;
+}
+
+const StoredTensor& TensorFile::get(const std::string& name) const {
+  if (const StoredTensor* tensor = find(name)) return *tensor;
+  std::vector<std::string_view> known;
+  for (const auto& [existing, tensor] : tensors_) known.push_back(existing);
+  throw InputError(fmt::format("{}: tensor \"{}\": missing; the nearest name is \"{}\"", path_,
+                               printable(name), printable(nearest_name(name, known))));
+}
+
+}  // namespace plumbline

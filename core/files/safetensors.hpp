@@ -1,0 +1,95 @@
+// Tensor files in the safetensors format (https://github.com/huggingface/safetensors): a strict reader of one
+// file or a sharded folder, and a writer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/mapped_file.hpp"
+
+namespace plumbline {
+
+/// Element types that can be read. fp32, bf16 and fp16 are what models are made of.
+enum class StoredType : std::uint8_t { fp32, bf16, fp16, int32, int64 };
+std::int64_t size_of(StoredType type);
+std::string_view name_of(StoredType type);  // "F32", "BF16", "F16", "I32", "I64"
+
+/// A tensor in a mapped file: row-major, little-endian, not necessarily aligned to its element size.
+struct StoredTensor {
+  StoredType type = StoredType::fp32;
+  std::vector<std::int64_t> shape;
+  std::span<const std::byte> bytes;
+
+  std::int64_t elements() const;
+  /// Element `index` as a float; int64 is rounded. No bounds check.
+  float at(std::int64_t index) const;
+};
+
+/// All tensors of a file or of a Hugging Face folder (model.safetensors, or model.safetensors.index.json and
+/// its shards), mapped, not copied. The whole header is checked before anything is handed out: header length,
+/// types, shapes, offsets without overlap or hole, file length, names given once.
+class TensorFile {
+ public:
+  /// Throws InputError naming the file, the tensor and what is wrong.
+  explicit TensorFile(const std::string& file_or_folder);
+  TensorFile(TensorFile&&) noexcept = default;
+  TensorFile& operator=(TensorFile&&) noexcept = default;
+  ~TensorFile() = default;
+
+  /// Ascending.
+  std::vector<std::string> names() const;
+  /// nullptr when there is none of that name. Valid as long as this object.
+  const StoredTensor* find(const std::string& name) const;
+  /// Throws InputError, naming the nearest tensor, when there is none.
+  const StoredTensor& get(const std::string& name) const;
+  const std::string& path() const { return path_; }
+
+ private:
+  void add_file(const std::string& file);
+  void add_shards(const std::string& folder, const std::string& index_file);
+
+  std::string path_;
+  std::vector<MappedFile> files_;
+  std::map<std::string, StoredTensor> tensors_;
+};
+
+/// Writes one file, tensor by tensor. Nothing is under the final name until finish(): a failure or a kill
+/// leaves no half-written file there.
+class TensorFileWriter {
+ public:
+  struct Entry {
+    std::string name;
+    StoredType type = StoredType::fp32;
+    std::vector<std::int64_t> shape;
+  };
+  /// Throws InputError when the folder is not writable or a name is given twice.
+  TensorFileWriter(std::string path, std::vector<Entry> entries);
+  /// Removes what was written when finish() was not reached.
+  ~TensorFileWriter();
+  TensorFileWriter(const TensorFileWriter&) = delete;
+  TensorFileWriter& operator=(const TensorFileWriter&) = delete;
+
+  /// Puts a whole tensor, in any order. Throws Error when the name is unknown, the size differs from the
+  /// entry's or the disk is full.
+  void write(const std::string& name, std::span<const std::byte> bytes);
+  /// Checks that every tensor was written and moves the file to its name.
+  void finish();
+
+ private:
+  struct Slot {
+    std::int64_t offset = 0;
+    std::int64_t bytes = 0;
+    bool written = false;
+  };
+  std::string path_;
+  std::string temporary_;
+  int file_ = -1;
+  std::map<std::string, Slot> slots_;
+};
+
+}  // namespace plumbline

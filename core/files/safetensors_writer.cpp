@@ -1,0 +1,117 @@
+// Writes safetensors files: all sizes are known before the first byte, so tensors may come in any order.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
+#include "core/files/safetensors.hpp"
+#include "core/files/safetensors_header.hpp"
+
+namespace plumbline {
+namespace {
+
+void write_at(int file, const void* data, std::size_t bytes, std::int64_t offset, const std::string& path) {
+  constexpr std::size_t kChunk = std::size_t{1} << 30;  // a single call writes less than 2 GiB
+  const char* from = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::pwrite(file, from, std::min(bytes, kChunk), offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) {
+      throw Error(fmt::format("{}: cannot be written at byte {}: {}", path, offset, std::strerror(errno)));
+    }
+    from += written;
+    bytes -= static_cast<std::size_t>(written);
+    offset += written;
+  }
+}
+
+}  // namespace
+
+TensorFileWriter::TensorFileWriter(std::string path, std::vector<Entry> entries)
+    : path_(std::move(path)), temporary_(fmt::format("{}.{}.partial", path_, ::getpid())) {
+  // Widest elements first keeps every tensor aligned to its element size.
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const Entry& a, const Entry& b) { return size_of(a.type) > size_of(b.type); });
+  std::string header = "{";
+  std::int64_t offset = 0;
+  for (const Entry& entry : entries) {
+    const std::int64_t elements = elements_of(entry.shape);
+    std::int64_t bytes = 0;
+    std::int64_t end = 0;
+    if (elements < 0 || __builtin_mul_overflow(elements, size_of(entry.type), &bytes) ||
+        __builtin_add_overflow(offset, bytes, &end)) {
+      throw InputError(fmt::format("{}: tensor \"{}\": shape [{}] overflows", path_, printable(entry.name),
+                                   fmt::join(entry.shape, ", ")));
+    }
+    if (!slots_.emplace(entry.name, Slot{offset, bytes}).second) {
+      throw InputError(fmt::format("{}: tensor \"{}\": given twice", path_, printable(entry.name)));
+    }
+    header += fmt::format(R"({}{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
+                          header.size() > 1 ? "," : "", nlohmann::json(entry.name).dump(),
+                          name_of(entry.type), fmt::join(entry.shape, ","), offset, end);
+    offset = end;
+  }
+  header += "}";
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+
+  file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file_ < 0) {
+    throw InputError(fmt::format("{}: cannot be written: {}; expected a path in a writable folder", path_,
+                                 std::strerror(errno)));
+  }
+  try {
+    const std::uint64_t length = header.size();
+    write_at(file_, &length, sizeof length, 0, path_);
+    write_at(file_, header.data(), header.size(), sizeof length, path_);
+  } catch (...) {
+    ::close(file_);
+    ::unlink(temporary_.c_str());
+    throw;
+  }
+  for (auto& [name, slot] : slots_)
+    slot.offset += static_cast<std::int64_t>(sizeof(std::uint64_t) + header.size());
+}
+
+TensorFileWriter::~TensorFileWriter() {
+  if (file_ < 0) return;
+  ::close(file_);
+  ::unlink(temporary_.c_str());
+}
+
+void TensorFileWriter::write(const std::string& name, std::span<const std::byte> bytes) {
+  const auto found = slots_.find(name);
+  if (found == slots_.end() || file_ < 0) {
+    throw Error(fmt::format("{}: tensor \"{}\" was not announced", path_, printable(name)));
+  }
+  if (static_cast<std::int64_t>(bytes.size()) != found->second.bytes) {
+    throw Error(fmt::format("{}: tensor \"{}\": found {} bytes, announced were {}", path_, printable(name),
+                            bytes.size(), found->second.bytes));
+  }
+  write_at(file_, bytes.data(), bytes.size(), found->second.offset, path_);
+  found->second.written = true;
+}
+
+void TensorFileWriter::finish() {
+  for (const auto& [name, slot] : slots_) {
+    if (!slot.written) throw Error(fmt::format("{}: tensor \"{}\" was not written", path_, printable(name)));
+  }
+  if (file_ < 0) throw Error(fmt::format("{}: already finished", path_));
+  const bool synced = ::fsync(file_) == 0;
+  const bool closed = ::close(file_) == 0;
+  file_ = -1;
+  if (!synced || !closed || std::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(temporary_.c_str());
+    throw Error(fmt::format("{}: cannot be written: {}", path_, std::strerror(error)));
+  }
+}
+
+}  // namespace plumbline

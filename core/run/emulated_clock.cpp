@@ -1,0 +1,62 @@
+#include "core/run/emulated_clock.hpp"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+
+namespace plumbline {
+namespace {
+
+constexpr double kSlice = 1e-3;                 // of real time, between two calls of `meanwhile`
+constexpr unsigned long kTimerSlackNs = 1'000;  // the kernel's default of 50 us would lengthen every sleep
+
+double monotonic() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+void sleep_until(double moment) {
+  const double whole = std::floor(moment);
+  const timespec until{static_cast<time_t>(whole), static_cast<long>((moment - whole) * 1e9)};
+  clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
+}
+
+}  // namespace
+
+Pace::Pace(double factor, Seconds clock_offset) : factor_(factor), clock_offset_(clock_offset) {
+  if (runs()) prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
+}
+
+Seconds Pace::now() const {
+  const Seconds real = Seconds{monotonic()} + clock_offset_;
+  return runs() ? real / factor_ : real;
+}
+
+Seconds Pace::position() const {
+  if (!runs()) return {0};
+  return std::max(busy_until_, now() - kLateness / factor_);
+}
+
+void Pace::advance(Seconds work) {
+  if (runs()) busy_until_ = position() + work;
+}
+
+void Pace::advance_to(Seconds moment) {
+  if (runs()) busy_until_ = std::max(busy_until_, moment);
+}
+
+void Pace::catch_up(const std::function<void()>& meanwhile) const {
+  if (!runs()) return;
+  const double end = (busy_until_ * factor_ - clock_offset_).value;
+  while (true) {
+    const double real = monotonic();
+    if (real >= end) return;
+    sleep_until(meanwhile ? std::min(end, real + kSlice) : end);
+    if (meanwhile) meanwhile();
+  }
+}
+
+}  // namespace plumbline

@@ -1,0 +1,41 @@
+// The clock of an emulated rank: work takes the time it is said to take, and no processor while it lasts.
+#pragma once
+
+#include <functional>
+
+#include "core/base/units.hpp"
+
+namespace plumbline {
+
+/// Keeps the moment up to which an emulated rank is busy, on a clock on which one second lasts `factor`
+/// seconds. All times here are of that clock. Work is added without waiting; the rank sleeps when it catches
+/// up. A rank that wakes up late is not behind: it starts the next work where it should have been, as long as
+/// that is at most kLateness of real time ago, so that the system's late wake-ups do not add up.
+class Pace {
+ public:
+  static constexpr Seconds kLateness{1e-3};
+
+  /// `clock_offset` is added to CLOCK_MONOTONIC, so that all ranks have one clock. With a factor of 0 nothing
+  /// takes time: nothing here does anything, and now() is the unscaled clock.
+  explicit Pace(double factor, Seconds clock_offset = {});
+
+  bool runs() const { return factor_ > 0; }
+  double factor() const { return factor_; }
+  /// The time, without catching up.
+  Seconds now() const;
+  /// Up to when the rank is busy; the present when it is idle.
+  Seconds position() const;
+  /// Adds work that begins at position().
+  void advance(Seconds work);
+  /// Nothing else begins before `moment`.
+  void advance_to(Seconds moment);
+  /// Sleeps until position(). `meanwhile`, when given, is called about once per millisecond.
+  void catch_up(const std::function<void()>& meanwhile = {}) const;
+
+ private:
+  double factor_;
+  Seconds clock_offset_;
+  Seconds busy_until_;
+};
+
+}  // namespace plumbline

@@ -1,0 +1,45 @@
+// What actions wait for, and how transfers behave: the vocabulary of core/schedule/dependency_walk.hpp.
+#pragma once
+
+#include <cstdint>
+
+namespace plumbline {
+
+/// What an action may wait for besides its predecessor on the rank. The first group holds one entry per
+/// (stage, micro-batch), the second one per micro-batch, the third one per step.
+enum class Signal : std::uint8_t {
+  activation,      // F done
+  gradient,        // B or I done
+  teacher,         // TF done
+  taken_forward,   // RECV_F done
+  taken_backward,  // RECV_B done
+  sent_forward,    // SEND_F issued; or, unless posted, both sides have come to it
+  sent_backward,   // the same for SEND_B
+  sent_teacher,    // the same for SEND_TF
+  vocab_scores,    // S done on every rank
+  vocab_gradient,  // T done on every rank
+  vocab_meet_s,    // every rank has come to S (interlaced)
+  vocab_meet_t,    // every rank has come to T (interlaced)
+  input,           // IF done on every rank
+  input_gradient,  // IB done on every rank
+  embedding_meet,  // first and last rank have come to ARE
+  end_meet,        // every rank has come to OPT
+};
+constexpr int kSignals = 16;
+
+/// How a rank passes a SEND or RECV.
+enum class TransferSemantics : std::uint8_t {
+  posted,       // SEND returns at once, RECV waits for the SEND
+  synchronous,  // both wait until the other side has come to its half
+  grouped,      // neighbouring transfers of a rank start together; the group waits for all of them
+};
+
+struct WalkOptions {
+  TransferSemantics transfers = TransferSemantics::posted;
+  /// A compute action waits until the receiver has taken what the same stage sent before in the same
+  /// direction: one send buffer per stage and direction, as in core/run/executor.hpp. Needs explicit
+  /// transfers.
+  bool one_send_buffer = false;
+};
+
+}  // namespace plumbline

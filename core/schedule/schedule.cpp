@@ -1,0 +1,44 @@
+#include "core/schedule/schedule.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace plumbline {
+
+std::string_view name_of(ActionType type) {
+  static constexpr std::array<std::string_view, kActionTypes> kNames = {
+      "F", "B", "I",  "W",  "SEND_F", "RECV_F", "SEND_B", "RECV_B",  "TF",
+      "S", "T", "IF", "IB", "ARG",    "ARE",    "OPT",    "SEND_TF", "RECV_TF"};
+  return kNames[static_cast<std::size_t>(type)];
+}
+
+bool is_send(ActionType type) {
+  return type == ActionType::send_forward || type == ActionType::send_backward ||
+         type == ActionType::send_teacher;
+}
+
+bool is_receive(ActionType type) {
+  return type == ActionType::receive_forward || type == ActionType::receive_backward ||
+         type == ActionType::receive_teacher;
+}
+
+bool is_compute(ActionType type) {
+  return !is_send(type) && !is_receive(type) && type != ActionType::reduce_gradients &&
+         type != ActionType::reduce_embedding && type != ActionType::optimizer;
+}
+
+double peak_in_flight(const Schedule& schedule, int rank) {
+  int held = 0;
+  int most = 0;
+  for (const Action& action : schedule.actions[static_cast<std::size_t>(rank)]) {
+    if (action.type == ActionType::forward) most = std::max(most, ++held);
+    if (action.type == ActionType::backward || action.type == ActionType::backward_weight) --held;
+  }
+  return static_cast<double>(most) * schedule.ranks / schedule.stages_per_route();
+}
+
+std::string to_string(const Action& action) {
+  return std::to_string(action.stage) + std::string(name_of(action.type)) + std::to_string(action.microbatch);
+}
+
+}  // namespace plumbline

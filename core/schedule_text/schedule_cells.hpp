@@ -1,0 +1,26 @@
+// The cells of a schedule's text forms.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/schedule/schedule.hpp"
+
+namespace plumbline {
+
+/// Reads one cell, `<stage><TYPE><micro-batch>` or `(a;b)OVERLAP_F_B`, and returns how many actions it holds:
+/// 0 for cells of PyTorch's lowered form that say nothing about the order of work. Throws InputError, `where`
+/// first.
+int parse_cell(std::string_view cell, Action (&actions)[2], const std::string& where);
+
+/// Appends cells, overlapped pairs as one.
+void append_cells(const std::vector<Action>& actions, char separator, std::string& text);
+
+/// Without blanks, tabs and carriage returns at both ends.
+std::string_view trimmed(std::string_view text);
+
+/// Throws InputError: where, the cell, why.
+[[noreturn]] void malformed_cell(const std::string& where, std::string_view cell, const std::string& why);
+
+}  // namespace plumbline

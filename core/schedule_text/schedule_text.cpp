@@ -1,0 +1,37 @@
+#include "core/schedule_text/schedule_text.hpp"
+
+#include <array>
+
+#include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
+#include "core/schedule_text/schedule_cells.hpp"
+#include "core/validate/validate.hpp"
+
+namespace plumbline {
+
+std::string_view name_of(VocabPasses passes) {
+  static constexpr std::array<std::string_view, 4> kNames = {"none", "two_barriers", "one_barrier",
+                                                             "interlaced"};
+  return kNames[static_cast<std::size_t>(passes)];
+}
+
+std::string to_text(const Schedule& schedule) {
+  std::string text;
+  for (std::size_t rank = 0; rank < schedule.actions.size(); ++rank) {
+    text += "rank " + std::to_string(rank) + ": ";
+    append_cells(schedule.actions[rank], ' ', text);
+    text += '\n';
+  }
+  return text;
+}
+
+Schedule load_schedule(const std::string& path) {
+  constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
+  const std::string text = read_text_file(path, kMaxBytes);
+  const bool json = path.size() >= 5 && path.compare(path.size() - 5, 5, ".json") == 0;
+  Schedule schedule = json ? parse_schedule_json(text, path) : parse_schedule_csv(text, path);
+  validate(schedule);
+  return schedule;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,32 @@
+// A Trace as a picture and as a file for trace viewers; predicted and measured traces alike.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/schedule/schedule.hpp"
+#include "core/tensor/arena.hpp"
+#include "core/trace/trace.hpp"
+
+namespace plumbline {
+
+/// An SVG grid: one row per rank, time to the right, each action a box with its micro-batch; colour says the
+/// kind of action, shade the model chunk. Transfers are left out.
+std::string to_svg(const Schedule& schedule, const Trace& trace);
+
+/// Chrome's trace event JSON, which Perfetto (ui.perfetto.dev) and chrome://tracing open: one track per rank,
+/// one slice per action with its stage, micro-batch and kind, messages on a track of their own, an arrow from
+/// each to the action that uses it; `distributedInfo` as in PyTorch's traces, its ranks being pipeline ranks.
+std::string to_trace_json(const Schedule& schedule, const Trace& trace);
+
+struct NamedTrace {
+  std::string name;  // "predicted", "measured"
+  const Trace& trace;
+  /// One sample per event of every rank, or nothing.
+  const std::vector<std::vector<MemorySample>>* memory = nullptr;
+};
+/// Several traces of one schedule in one file, one process each, on one time axis. Memory becomes one counter
+/// track per rank, bytes by category: an action's peak from its begin on, what is left from its end on.
+std::string to_trace_json(const Schedule& schedule, const std::vector<NamedTrace>& traces);
+
+}  // namespace plumbline

@@ -1,0 +1,121 @@
+#include "core/trace/trace_lanes.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+
+namespace plumbline {
+namespace {
+
+bool is_transfer(ActionType type) {
+  return is_send(type) || is_receive(type);
+}
+
+/// The first lane, from `first` on, whose last slice has ended.
+int free_lane(std::vector<Seconds>& ends, const Event& event) {
+  for (std::size_t lane = 0; lane < ends.size(); ++lane) {
+    if (ends[lane] <= event.start) {
+      ends[lane] = event.end;
+      return static_cast<int>(lane);
+    }
+  }
+  ends.push_back(event.end);
+  return static_cast<int>(ends.size()) - 1;
+}
+
+std::uint64_t key(ActionType type, int stage, std::uint32_t microbatch) {
+  return static_cast<std::uint64_t>(type) << 48 | static_cast<std::uint64_t>(stage) << 32 | microbatch;
+}
+
+struct Place {
+  std::size_t rank = 0;
+  std::size_t event = 0;
+};
+using Places = std::unordered_map<std::uint64_t, Place>;
+
+std::optional<Place> first_of(const Places& places, std::initializer_list<ActionType> types, int stage,
+                              std::uint32_t microbatch) {
+  if (stage < 0) return std::nullopt;
+  for (const ActionType type : types) {
+    const auto found = places.find(key(type, stage, microbatch));
+    if (found != places.end()) return found->second;
+  }
+  return std::nullopt;
+}
+
+/// Where what `action` uses was sent or made.
+std::optional<Place> source_of(const Places& places, const Action& action) {
+  using enum ActionType;
+  const int stage = action.stage;
+  switch (action.type) {
+    case forward:
+      return first_of(places, {send_forward, forward}, stage - 1, action.microbatch);
+    case teacher_forward:
+      return first_of(places, {send_teacher, teacher_forward}, stage - 1, action.microbatch);
+    case backward:
+    case backward_input:
+      return first_of(places, {send_backward, backward, backward_input}, stage + 1, action.microbatch);
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+RankLanes lanes_of(const std::vector<Event>& events) {
+  RankLanes lanes;
+  lanes.lane_of_event.resize(events.size());
+  std::vector<Seconds> work_ends(1);
+  std::vector<Seconds> message_ends;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    auto& ends = is_transfer(events[i].action.type) ? message_ends : work_ends;
+    lanes.lane_of_event[i] = free_lane(ends, events[i]);
+  }
+  lanes.first_message_lane = static_cast<int>(work_ends.size());
+  lanes.lanes = lanes.first_message_lane + static_cast<int>(message_ends.size());
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (is_transfer(events[i].action.type)) lanes.lane_of_event[i] += lanes.first_message_lane;
+  }
+  return lanes;
+}
+
+CollectiveLanes lanes_of(const std::vector<CollectiveEvent>& events) {
+  CollectiveLanes lanes;
+  lanes.lane_of_event.resize(events.size());
+  for (const VocabularyCall call : kAllVocabularyCalls) {
+    const auto first = static_cast<int>(lanes.call_of_lane.size());
+    std::vector<Seconds> ends;
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if (events[i].call != call) continue;
+      lanes.lane_of_event[i] = first + free_lane(ends, {{}, events[i].start, events[i].end});
+    }
+    lanes.call_of_lane.resize(lanes.call_of_lane.size() + ends.size(), call);
+  }
+  return lanes;
+}
+
+WaitSlice wait_of(const CollectiveEvent& event) {
+  const Seconds start = std::clamp(event.waited_from, event.start, std::max(event.start, event.end));
+  return {start, std::clamp(event.waited_from + event.waited, start, std::max(start, event.end))};
+}
+
+std::vector<Message> messages_of(const Trace& trace) {
+  Places places;
+  for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank) {
+    for (std::size_t i = 0; i < trace.ranks[rank].size(); ++i) {
+      const Action& action = trace.ranks[rank][i].action;
+      places.try_emplace(key(action.type, action.stage, action.microbatch), Place{rank, i});
+    }
+  }
+  std::vector<Message> messages;
+  for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank) {
+    for (std::size_t i = 0; i < trace.ranks[rank].size(); ++i) {
+      const auto source = source_of(places, trace.ranks[rank][i].action);
+      if (source && source->rank != rank) messages.push_back({source->rank, source->event, rank, i});
+    }
+  }
+  return messages;
+}
+
+}  // namespace plumbline

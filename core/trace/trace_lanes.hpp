@@ -1,0 +1,46 @@
+// How a trace is laid out for trace viewers: what may share a track, and which message goes where.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "core/trace/trace.hpp"
+
+namespace plumbline {
+
+/// Slices of a viewer's track must not overlap. Lane 0 of a rank holds its actions, further lanes what runs
+/// together with them, and the lanes from `first_message_lane` on its messages.
+struct RankLanes {
+  std::vector<int> lane_of_event;
+  int first_message_lane = 1;
+  int lanes = 1;
+};
+RankLanes lanes_of(const std::vector<Event>& events);
+
+/// Where the collectives of a cut vocabulary go, on tracks of their own: one per kind, more where those of a
+/// kind are under way together.
+struct CollectiveLanes {
+  std::vector<int> lane_of_event;
+  std::vector<VocabularyCall> call_of_lane;
+};
+CollectiveLanes lanes_of(const std::vector<CollectiveEvent>& events);
+
+/// The part of `event`'s slice in which the rank waits for it; empty (no length): none.
+struct WaitSlice {
+  Seconds start;
+  Seconds end;
+};
+WaitSlice wait_of(const CollectiveEvent& event);
+
+/// A result that one rank hands to another, from the SEND (or, in a schedule without explicit transfers, from
+/// the action that made it) to the action that uses it.
+struct Message {
+  std::size_t from_rank = 0;
+  std::size_t from_event = 0;
+  std::size_t to_rank = 0;
+  std::size_t to_event = 0;
+};
+/// In order of the receiving rank and event.
+std::vector<Message> messages_of(const Trace& trace);
+
+}  // namespace plumbline

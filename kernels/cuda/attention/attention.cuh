@@ -1,0 +1,94 @@
+// What the attention kernels share: the shape in ints, the arguments, and which rows and columns a block
+// works on.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/cuda/device/block.cuh"
+#include "kernels/cuda/device/elements.cuh"
+#include "kernels/operators.hpp"
+
+namespace plumbline::cuda {
+
+struct HeadShape {
+  int batch, seq, heads, kv_heads, group, head_dim;
+  float scale;  // 1 ÷ sqrt(head_dim)
+};
+
+struct AttentionArguments {
+  Matrix q, k, v, out, lse;
+  Dropout dropout;
+  std::int64_t first_head;  // of the model's query heads
+};
+struct AttentionGradients {
+  Matrix dout, dq, dk, dv;
+  float* dots;  // (batch·heads, seq): Σ dout·out of each row
+};
+
+template <class T>
+struct Inputs {
+  View<const T> q, k, v;
+  explicit Inputs(const AttentionArguments& a) : q(a.q), k(a.k), v(a.v) {}
+};
+
+/// Where a block works: rows [first, first + count) of one sequence, queries or keys, and the columns of its
+/// heads.
+struct Place {
+  std::int64_t sequence_row;  // token row of the sequence's first position
+  std::int64_t q_col, kv_col;
+  std::int64_t lse_row;  // of the (first) query head
+  int head;              // that head
+  int first, count;
+  __device__ std::int64_t token(int position) const { return sequence_row + position; }
+};
+
+/// Block y is a query head of a sequence; block x counts query tiles from the last, which has the most keys,
+/// so that the longest blocks start first.
+__device__ inline Place place_of_queries(const HeadShape& s, int tile) {
+  const int sequence = static_cast<int>(block_y()) / s.heads;
+  const int head = static_cast<int>(block_y()) - sequence * s.heads;
+  const int first = static_cast<int>(grid_x() - 1 - block_x()) * tile;
+  return {static_cast<std::int64_t>(sequence) * s.seq,
+          static_cast<std::int64_t>(head) * s.head_dim,
+          static_cast<std::int64_t>(head / s.group) * s.head_dim,
+          static_cast<std::int64_t>(block_y()),
+          head,
+          first,
+          min(tile, s.seq - first)};
+}
+
+/// Block y is a key/value head of a sequence, block x a tile of keys; the first has the most queries.
+__device__ inline Place place_of_keys(const HeadShape& s, int tile) {
+  const int sequence = static_cast<int>(block_y()) / s.kv_heads;
+  const int kv_head = static_cast<int>(block_y()) - sequence * s.kv_heads;
+  const int first = static_cast<int>(block_x()) * tile;
+  const std::int64_t head = static_cast<std::int64_t>(kv_head) * s.group;
+  return {static_cast<std::int64_t>(sequence) * s.seq,
+          head * s.head_dim,
+          static_cast<std::int64_t>(kv_head) * s.head_dim,
+          static_cast<std::int64_t>(sequence) * s.heads + head,
+          static_cast<int>(head),
+          first,
+          min(tile, s.seq - first)};
+}
+
+inline unsigned blocks_of(int count, int tile) {
+  return static_cast<unsigned>((count + tile - 1) / tile);
+}
+
+// attention_simple.cu
+void simple_attention_forward(const Queue& queue, const HeadShape& shape,
+                              const AttentionArguments& arguments);
+void simple_attention_backward(const Queue& queue, const HeadShape& shape,
+                               const AttentionArguments& arguments, const AttentionGradients& gradients);
+
+// attention_tensor.cu: bf16 and fp16 whose rows and heads start at 16-byte boundaries, head sizes up to 128.
+bool tensor_attention_takes(const HeadShape& shape, const AttentionArguments& arguments);
+bool tensor_attention_takes(const HeadShape& shape, const AttentionArguments& arguments,
+                            const AttentionGradients& gradients);
+void tensor_attention_forward(const Queue& queue, const HeadShape& shape,
+                              const AttentionArguments& arguments);
+void tensor_attention_backward(const Queue& queue, const HeadShape& shape,
+                               const AttentionArguments& arguments, const AttentionGradients& gradients);
+
+}  // namespace plumbline::cuda

@@ -1,0 +1,84 @@
+// Which probabilities of attention are dropped: drawn in the forward and again in the backward, never kept in
+// memory. One Philox call decides about four neighbouring keys of a query (kernels/dropout.hpp), but in no
+// arrangement of scores over lanes does a lane have four neighbours. So the lanes that share a row, or in the
+// kernels with keys as rows four neighbouring rows, draw for each other and exchange bits: a call for every
+// four scores, as few as there can be, and two or three shuffles for every eight (of 32 bits). Scores above
+// the diagonal in a block that crosses it are drawn for nothing.
+#pragma once
+
+#include "kernels/cuda/attention/attention.cuh"
+#include "kernels/dropout.hpp"
+
+namespace plumbline::cuda {
+
+/// Attention without dropout: kernels become what they would be if there were none.
+struct Undropped {
+  static constexpr bool kDrops = false;
+  __device__ static constexpr float scale() { return 1.0F; }
+};
+
+struct Dropped {
+  static constexpr bool kDrops = true;
+  Dropout dropout;
+  std::uint32_t first_head;  // of the model's query heads
+  std::uint32_t threshold;
+  float factor;
+  explicit Dropped(const AttentionArguments& a)
+      : dropout(a.dropout),
+        first_head(static_cast<std::uint32_t>(a.first_head)),
+        threshold(dropout_threshold(a.dropout.probability)),
+        factor(dropout_scale(a.dropout.probability)) {}
+  /// What stays is multiplied with it.
+  __device__ float scale() const { return factor; }
+};
+
+/// Four neighbouring keys of one query.
+struct FourScores {
+  std::int64_t query_row;  // token row
+  int first_key;           // position in the sequence, divisible by four
+};
+
+/// Bits of scores that stay.
+template <class Drop>
+struct Kept {
+  unsigned bits = 0;
+  __device__ bool operator[](int bit) const {
+    if constexpr (Drop::kDrops) return (bits >> bit & 1U) != 0;
+    return true;
+  }
+  /// Bit i is what bit i + count was.
+  __device__ Kept from(int count) const { return {bits >> count}; }
+};
+
+/// Bits [4·group, 4·group + 4) of the result are the scores where(group), for groups up to kGroups, eight at
+/// most. kLanes lanes, kApart from each other, call it for the same groups and draw for each other; head is
+/// the query head of this rank.
+template <int kLanes, int kApart, int kGroups, class Drop, class Where>
+__device__ Kept<Drop> draw_together(const Drop& drop, int head, Where where) {
+  Kept<Drop> kept;
+  if constexpr (Drop::kDrops) {
+    const int own = static_cast<int>(thread_x()) / kApart % kLanes;
+#pragma unroll
+    for (int first = 0; first < kGroups; first += kLanes) {
+      const int group = first + own;
+      const FourScores four = where(group);
+      const DropoutWords words =
+          dropout_words(drop.dropout, static_cast<std::uint32_t>(four.first_key) / 4, four.query_row,
+                        1 + drop.first_head + static_cast<std::uint32_t>(head));
+#pragma unroll
+      for (int i = 0; i < 4; ++i) kept.bits |= (words.word[i] < drop.threshold ? 0U : 1U) << (4 * group + i);
+    }
+#pragma unroll
+    for (int mask = kApart; mask < kApart * kLanes; mask *= 2) kept.bits |= shuffle_xor(kept.bits, mask);
+  }
+  return kept;
+}
+
+/// f(Undropped) or f(Dropped).
+template <class F>
+void with_dropout(const AttentionArguments& a, F&& f) {
+  if (a.dropout.probability == 0) return f(Undropped{});
+  f(Dropped(a));
+}
+
+}  // namespace plumbline::cuda

@@ -1,0 +1,220 @@
+// Causal grouped-query attention without tensor cores: every storage type, head sizes up to 256. For fp32,
+// and for shapes the tensor core kernels do not take.
+//
+// Blocks of 32 query rows by 32 keys in shared memory (Dao et al. 2022, arXiv:2205.14135). Forward keeps a
+// running maximum and sum per row. Backward is two kernels so that nothing is added up between blocks: one
+// block per 32 query rows for dq, one per 32 keys and key/value head for dk and dv, which goes over the query
+// heads of the group in order.
+#include "kernels/cuda/attention/attention_tiles.cuh"
+
+namespace plumbline::cuda {
+namespace {
+
+template <class T, int kHead, class Drop>
+__global__ void __launch_bounds__(kTileThreads)
+    forward_kernel(HeadShape s, Inputs<T> in, View<T> out, View<float> lse, Drop drop) {
+  TileMaker make;
+  const Tile queries = make(s.head_dim);
+  const Tile keys = make(s.head_dim);
+  const Tile values = make(s.head_dim);
+  const Tile scores = make(kTile);
+  const int row = static_cast<int>(thread_x()) / kSharers;
+  const int sharer = static_cast<int>(thread_x()) % kSharers;
+  const Place at = place_of_queries(s, kTile);
+  fill_tile(queries, in.q, at.token(at.first), at.q_col, at.count, s.head_dim);
+  float total[kHead / kSharers] = {};
+  float top = -INFINITY;
+  float sum = 0;
+  for (int first_key = 0; first_key < at.first + at.count; first_key += kTile) {
+    const int key_count = min(kTile, s.seq - first_key);
+    sync_block();
+    fill_tile(keys, in.k, at.token(first_key), at.kv_col, key_count, s.head_dim);
+    fill_tile(values, in.v, at.token(first_key), at.kv_col, key_count, s.head_dim);
+    sync_block();
+    float score[kPerThread];
+    float best = top;
+#pragma unroll
+    for (int j = 0; j < kPerThread; ++j) {
+      const int key = sharer + kSharers * j;
+      const bool seen =
+          first_key + key <= at.first + row;  // keys past the sequence are later than every query
+      score[j] = seen ? dot(queries, row, keys, key, s.head_dim) * s.scale : -INFINITY;
+      best = Maximum()(score[j], best);
+    }
+    best = sharers_reduce(best, Maximum());
+    const Kept<Drop> kept = kept_keys(drop, at, row, sharer, first_key);
+    const float shrink = expf(top - best);  // 0 in the first round
+    float part = 0;
+#pragma unroll
+    for (int j = 0; j < kPerThread; ++j) {
+      const float p = expf(score[j] - best);
+      scores.at(row, sharer + kSharers * j) = kept[kSharers * j] ? p : 0.0F;
+      part += p;
+    }
+    sum = sum * shrink + sharers_reduce(part, Sum());
+    top = best;
+#pragma unroll
+    for (float& x : total) x *= shrink;
+    sync_block();
+    add_product(total, scores, row, values, sharer, s.head_dim);
+  }
+  if (row >= at.count) return;
+  write_row(out, at.token(at.first + row), at.q_col, total, drop.scale() / sum, sharer, s.head_dim);
+  if (sharer == 0) lse.row(at.lse_row)[at.first + row] = top + logf(sum);
+}
+
+template <class T, int kHead, class Drop>
+__global__ void __launch_bounds__(kTileThreads)
+    query_gradient_kernel(HeadShape s, Inputs<T> in, View<const T> dout, View<const float> lse,
+                          const float* dots, View<T> dq, Drop drop) {
+  TileMaker make;
+  const Tile queries = make(s.head_dim);
+  const Tile gradients = make(s.head_dim);
+  const Tile keys = make(s.head_dim);
+  const Tile values = make(s.head_dim);
+  const Tile dscores = make(kTile);
+  const int row = static_cast<int>(thread_x()) / kSharers;
+  const int sharer = static_cast<int>(thread_x()) % kSharers;
+  const Place at = place_of_queries(s, kTile);
+  fill_tile(queries, in.q, at.token(at.first), at.q_col, at.count, s.head_dim);
+  fill_tile(gradients, dout, at.token(at.first), at.q_col, at.count, s.head_dim);
+  const bool exists = row < at.count;
+  const float own_lse = exists ? lse.row(at.lse_row)[at.first + row] : 0.0F;
+  const float own_dot = exists ? dots[at.lse_row * s.seq + at.first + row] : 0.0F;
+  float total[kHead / kSharers] = {};
+  for (int first_key = 0; first_key < at.first + at.count; first_key += kTile) {
+    const int key_count = min(kTile, s.seq - first_key);
+    sync_block();
+    fill_tile(keys, in.k, at.token(first_key), at.kv_col, key_count, s.head_dim);
+    fill_tile(values, in.v, at.token(first_key), at.kv_col, key_count, s.head_dim);
+    sync_block();
+    const Kept<Drop> kept = kept_keys(drop, at, row, sharer, first_key);
+#pragma unroll
+    for (int j = 0; j < kPerThread; ++j) {
+      const int key = sharer + kSharers * j;
+      float ds = 0;
+      if (exists && first_key + key <= at.first + row) {
+        const float p = expf(dot(queries, row, keys, key, s.head_dim) * s.scale - own_lse);
+        const float dp = kept[kSharers * j] ? dot(gradients, row, values, key, s.head_dim) : 0.0F;
+        ds = p * (dp * drop.scale() - own_dot) * s.scale;
+      }
+      dscores.at(row, key) = ds;
+    }
+    sync_block();
+    add_product(total, dscores, row, keys, sharer, s.head_dim);
+  }
+  if (exists) write_row(dq, at.token(at.first + row), at.q_col, total, 1.0F, sharer, s.head_dim);
+}
+
+template <class T, int kHead, class Drop>
+__global__ void __launch_bounds__(kTileThreads)
+    key_gradient_kernel(HeadShape s, Inputs<T> in, View<const T> dout, View<const float> lse,
+                        const float* dots, View<T> dk, View<T> dv, Drop drop) {
+  TileMaker make;
+  const Tile queries = make(s.head_dim);
+  const Tile gradients = make(s.head_dim);
+  const Tile keys = make(s.head_dim);
+  const Tile values = make(s.head_dim);
+  const Tile probabilities = make(kTile);
+  const Tile dscores = make(kTile);
+  const int row = static_cast<int>(thread_x()) / kSharers;  // the key's
+  const int sharer = static_cast<int>(thread_x()) % kSharers;
+  const Place at = place_of_keys(s, kTile);
+  fill_tile(keys, in.k, at.token(at.first), at.kv_col, at.count, s.head_dim);
+  fill_tile(values, in.v, at.token(at.first), at.kv_col, at.count, s.head_dim);
+  float key_total[kHead / kSharers] = {};
+  float value_total[kHead / kSharers] = {};
+  for (int head = 0; head < s.group; ++head) {
+    const std::int64_t q_col = at.q_col + static_cast<std::int64_t>(head) * s.head_dim;
+    const std::int64_t lse_row = at.lse_row + head;
+    for (int first_query = at.first; first_query < s.seq; first_query += kTile) {
+      const int query_count = min(kTile, s.seq - first_query);
+      sync_block();
+      fill_tile(queries, in.q, at.token(first_query), q_col, query_count, s.head_dim);
+      fill_tile(gradients, dout, at.token(first_query), q_col, query_count, s.head_dim);
+      sync_block();
+      const Kept<Drop> kept = kept_queries(drop, at, head, row, sharer, first_query);
+#pragma unroll
+      for (int j = 0; j < kPerThread; ++j) {
+        const int query = sharer + kSharers * j;
+        float p = 0;
+        float ds = 0;
+        if (query < query_count && at.first + row <= first_query + query) {
+          const std::int64_t position = first_query + query;
+          p = expf(dot(keys, row, queries, query, s.head_dim) * s.scale - lse.row(lse_row)[position]);
+          const float dp = kept[4 * j] ? dot(values, row, gradients, query, s.head_dim) : 0.0F;
+          ds = p * (dp * drop.scale() - dots[lse_row * s.seq + position]) * s.scale;
+        }
+        probabilities.at(row, query) = kept[4 * j] ? p : 0.0F;
+        dscores.at(row, query) = ds;
+      }
+      sync_block();
+      add_product(value_total, probabilities, row, gradients, sharer, s.head_dim);
+      add_product(key_total, dscores, row, queries, sharer, s.head_dim);
+    }
+  }
+  if (row >= at.count) return;
+  write_row(dk, at.token(at.first + row), at.kv_col, key_total, 1.0F, sharer, s.head_dim);
+  write_row(dv, at.token(at.first + row), at.kv_col, value_total, drop.scale(), sharer, s.head_dim);
+}
+
+std::size_t shared_bytes(int head_tiles, int score_tiles, int head_dim) {
+  return static_cast<std::size_t>(kTile * (head_tiles * (head_dim + 1) + score_tiles * (kTile + 1))) *
+         sizeof(float);
+}
+
+/// f(integral constant) with the smallest bound of head sizes that holds.
+template <class F>
+void with_head_bound(int head_dim, F&& f) {
+  if (head_dim <= 64) return f(std::integral_constant<int, 64>());
+  if (head_dim <= 128) return f(std::integral_constant<int, 128>());
+  return f(std::integral_constant<int, 256>());
+}
+
+}  // namespace
+
+void simple_attention_forward(const Queue& queue, const HeadShape& s, const AttentionArguments& a) {
+  with_element(a.q.dtype, [&](auto type) {
+    using T = decltype(type);
+    with_head_bound(s.head_dim, [&](auto bound) {
+      with_dropout(a, [&](auto drop) {
+        launch(queue,
+               {.x = blocks_of(s.seq, kTile),
+                .y = static_cast<unsigned>(s.batch * s.heads),
+                .threads = kTileThreads,
+                .dynamic_shared = shared_bytes(3, 1, s.head_dim)},
+               forward_kernel<T, decltype(bound)::value, decltype(drop)>, s, Inputs<T>(a), View<T>(a.out),
+               View<float>(a.lse), drop);
+      });
+    });
+  });
+}
+
+void simple_attention_backward(const Queue& queue, const HeadShape& s, const AttentionArguments& a,
+                               const AttentionGradients& g) {
+  with_element(a.q.dtype, [&](auto type) {
+    using T = decltype(type);
+    with_head_bound(s.head_dim, [&](auto bound) {
+      constexpr int kBound = decltype(bound)::value;
+      with_dropout(a, [&](auto drop) {
+        using Drop = decltype(drop);
+        launch(queue,
+               {.x = blocks_of(s.seq, kTile),
+                .y = static_cast<unsigned>(s.batch * s.heads),
+                .threads = kTileThreads,
+                .dynamic_shared = shared_bytes(4, 1, s.head_dim)},
+               query_gradient_kernel<T, kBound, Drop>, s, Inputs<T>(a), View<const T>(g.dout),
+               View<const float>(a.lse), g.dots, View<T>(g.dq), drop);
+        launch(queue,
+               {.x = blocks_of(s.seq, kTile),
+                .y = static_cast<unsigned>(s.batch * s.kv_heads),
+                .threads = kTileThreads,
+                .dynamic_shared = shared_bytes(4, 2, s.head_dim)},
+               key_gradient_kernel<T, kBound, Drop>, s, Inputs<T>(a), View<const T>(g.dout),
+               View<const float>(a.lse), g.dots, View<T>(g.dk), View<T>(g.dv), drop);
+      });
+    });
+  });
+}
+
+}  // namespace plumbline::cuda

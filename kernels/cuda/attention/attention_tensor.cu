@@ -1,0 +1,269 @@
+// Causal grouped-query attention on tensor cores (mma.m16n8k16, fp32 sums) for bf16 and fp16 (Dao 2023,
+// arXiv:2307.08691).
+//
+// Four warps, each with 16 of a block's 64 rows; scores never leave registers: what one product leaves in its
+// result registers is what the next takes as its left operand. Backward is two kernels, so that nothing is
+// added up between blocks: one over query rows for dq, one over keys, which works on transposed scores, for
+// dk and dv. Floors, in products of the lower triangle: forward two; backward five, of which the two kernels
+// do seven.
+#include "kernels/cuda/attention/attention_fragments.cuh"
+
+namespace plumbline::cuda {
+namespace {
+
+constexpr unsigned kThreads = kTensorThreads;
+constexpr int kRows = 64;
+constexpr float kLog2E = 1.4426950408889634F;
+
+template <class T, int kHead, class Drop>
+__global__ void __launch_bounds__(kThreads)
+    forward_kernel(HeadShape s, Inputs<T> in, View<T> out, View<float> lse, Drop drop) {
+  constexpr int kCols = 64;
+  T* queries = reinterpret_cast<T*>(dynamic_shared());
+  T* keys = queries + kRows * kStride<kHead>;
+  T* values = keys + kCols * kStride<kHead>;
+  const int warp_row = static_cast<int>(thread_x() / 32) * 16;
+  const Place at = place_of_queries(s, kRows);
+  const int row = at.first + warp_row + lane_group();  // this thread's upper row; the lower is 8 further
+  const float scale = s.scale * kLog2E;
+  fill_tile<T, kHead, kRows>(queries, in.q, at.token(at.first), at.q_col, at.count, s.head_dim);
+  float total[kHead / 8][4] = {};
+  float top[2] = {-INFINITY, -INFINITY};  // of the unscaled scores
+  float sum[2] = {};
+  for (int first_key = 0; first_key < at.first + at.count; first_key += kCols) {
+    const int key_count = min(kCols, s.seq - first_key);
+    sync_block();
+    fill_tile<T, kHead, kCols>(keys, in.k, at.token(first_key), at.kv_col, key_count, s.head_dim);
+    fill_tile<T, kHead, kCols>(values, in.v, at.token(first_key), at.kv_col, key_count, s.head_dim);
+    sync_block();
+    float scores[kCols / 8][4];
+    multiply_rows<T, kHead, kCols>(scores, queries + warp_row * kStride<kHead>, keys);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float best = top[half];
+#pragma unroll
+      for (int j = 0; j < kCols / 8; ++j) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          float& score = scores[j][2 * half + i];
+          if (first_key + j * 8 + lane_pair() + i > row + 8 * half) score = -INFINITY;
+          best = Maximum()(score, best);
+        }
+      }
+      best =
+          row_reduce(best, Maximum());  // a number: the first block of keys has key 0, which every row sees
+      const float shrink = exp2f((top[half] - best) * scale);
+      top[half] = best;
+      float part = 0;
+#pragma unroll
+      for (int j = 0; j < kCols / 8; ++j) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          float& score = scores[j][2 * half + i];
+          score = exp2f((score - best) * scale);
+          part += score;
+        }
+      }
+      sum[half] = sum[half] * shrink + row_reduce(part, Sum());
+#pragma unroll
+      for (int j = 0; j < kHead / 8; ++j) {
+        total[j][2 * half] *= shrink;
+        total[j][2 * half + 1] *= shrink;
+      }
+    }
+    zero_dropped_keys<kCols>(scores, drop, at, row, first_key);
+    add_product<T, kHead, kCols>(total, scores, values);
+  }
+  write_rows<T, kHead>(out, at, warp_row, at.q_col, total, drop.scale() / sum[0], drop.scale() / sum[1],
+                       s.head_dim);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int position = row + 8 * half;
+    if (lane_pair() == 0 && position < s.seq) {
+      lse.row(at.lse_row)[position] = top[half] * s.scale + logf(sum[half]);
+    }
+  }
+}
+
+template <class T, int kHead, class Drop>
+__global__ void __launch_bounds__(kThreads)
+    query_gradient_kernel(HeadShape s, Inputs<T> in, View<const T> dout, View<const float> lse,
+                          const float* dots, View<T> dq, Drop drop) {
+  constexpr int kCols = 32;
+  T* queries = reinterpret_cast<T*>(dynamic_shared());
+  T* gradients = queries + kRows * kStride<kHead>;
+  T* keys = gradients + kRows * kStride<kHead>;
+  T* values = keys + kCols * kStride<kHead>;
+  const int warp_row = static_cast<int>(thread_x() / 32) * 16;
+  const Place at = place_of_queries(s, kRows);
+  const int row = at.first + warp_row + lane_group();
+  fill_tile<T, kHead, kRows>(queries, in.q, at.token(at.first), at.q_col, at.count, s.head_dim);
+  fill_tile<T, kHead, kRows>(gradients, dout, at.token(at.first), at.q_col, at.count, s.head_dim);
+  float own_lse[2];
+  float own_dot[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int position = row + 8 * half;
+    const bool exists = position < s.seq;
+    own_lse[half] = exists ? lse.row(at.lse_row)[position] : INFINITY;  // probabilities of zero
+    own_dot[half] = exists ? dots[at.lse_row * s.seq + position] : 0.0F;
+  }
+  float total[kHead / 8][4] = {};
+  for (int first_key = 0; first_key < at.first + at.count; first_key += kCols) {
+    const int key_count = min(kCols, s.seq - first_key);
+    sync_block();
+    fill_tile<T, kHead, kCols>(keys, in.k, at.token(first_key), at.kv_col, key_count, s.head_dim);
+    fill_tile<T, kHead, kCols>(values, in.v, at.token(first_key), at.kv_col, key_count, s.head_dim);
+    sync_block();
+    float scores[kCols / 8][4];
+    float dscores[kCols / 8][4];
+    multiply_rows<T, kHead, kCols>(scores, queries + warp_row * kStride<kHead>, keys);
+    multiply_rows<T, kHead, kCols>(dscores, gradients + warp_row * kStride<kHead>, values);
+    zero_dropped_keys<kCols>(dscores, drop, at, row, first_key);
+#pragma unroll
+    for (int j = 0; j < kCols / 8; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int half = i / 2;
+        const bool seen = first_key + j * 8 + lane_pair() + i % 2 <= row + 8 * half;
+        const float p = seen ? exp2f((scores[j][i] * s.scale - own_lse[half]) * kLog2E) : 0.0F;
+        dscores[j][i] = p * (dscores[j][i] * drop.scale() - own_dot[half]) * s.scale;
+      }
+    }
+    add_product<T, kHead, kCols>(total, dscores, keys);
+  }
+  write_rows<T, kHead>(dq, at, warp_row, at.q_col, total, 1.0F, 1.0F, s.head_dim);
+}
+
+/// Rows are keys here, columns queries.
+template <class T, int kHead, class Drop>
+__global__ void __launch_bounds__(kThreads)
+    key_gradient_kernel(HeadShape s, Inputs<T> in, View<const T> dout, View<const float> lse,
+                        const float* dots, View<T> dk, View<T> dv, Drop drop) {
+  constexpr int kCols = 32;
+  __shared__ float query_lse[kCols];
+  __shared__ float query_dot[kCols];
+  T* keys = reinterpret_cast<T*>(dynamic_shared());
+  T* values = keys + kRows * kStride<kHead>;
+  T* queries = values + kRows * kStride<kHead>;
+  T* gradients = queries + kCols * kStride<kHead>;
+  const int warp_row = static_cast<int>(thread_x() / 32) * 16;
+  const Place at = place_of_keys(s, kRows);
+  const int row = at.first + warp_row + lane_group();
+  fill_tile<T, kHead, kRows>(keys, in.k, at.token(at.first), at.kv_col, at.count, s.head_dim);
+  fill_tile<T, kHead, kRows>(values, in.v, at.token(at.first), at.kv_col, at.count, s.head_dim);
+  float key_total[kHead / 8][4] = {};
+  float value_total[kHead / 8][4] = {};
+  for (int head = 0; head < s.group; ++head) {
+    const std::int64_t q_col = at.q_col + static_cast<std::int64_t>(head) * s.head_dim;
+    const std::int64_t lse_row = at.lse_row + head;
+    for (int first_query = at.first; first_query < s.seq; first_query += kCols) {
+      const int query_count = min(kCols, s.seq - first_query);
+      sync_block();
+      fill_tile<T, kHead, kCols>(queries, in.q, at.token(first_query), q_col, query_count, s.head_dim);
+      fill_tile<T, kHead, kCols>(gradients, dout, at.token(first_query), q_col, query_count, s.head_dim);
+      if (thread_x() < kCols) {
+        const int query = static_cast<int>(thread_x());
+        const bool exists = query < query_count;
+        query_lse[query] =
+            exists ? lse.row(lse_row)[first_query + query] : INFINITY;  // probabilities of zero
+        query_dot[query] = exists ? dots[lse_row * s.seq + first_query + query] : 0.0F;
+      }
+      sync_block();
+      float scores[kCols / 8][4];
+      float dscores[kCols / 8][4];
+      multiply_rows<T, kHead, kCols>(scores, keys + warp_row * kStride<kHead>, queries);
+      multiply_rows<T, kHead, kCols>(dscores, values + warp_row * kStride<kHead>, gradients);
+      const Kept<Drop> kept[2] = {kept_queries(drop, at, head, row, first_query),
+                                  kept_queries(drop, at, head, row + 8, first_query)};
+      zero_dropped<4>(dscores, 0, kept);
+#pragma unroll
+      for (int j = 0; j < kCols / 8; ++j) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int query = j * 8 + lane_pair() + i % 2;
+          const bool seen = row + 8 * (i / 2) <= first_query + query;
+          const float p = seen ? exp2f((scores[j][i] * s.scale - query_lse[query]) * kLog2E) : 0.0F;
+          scores[j][i] = p;
+          dscores[j][i] = p * (dscores[j][i] * drop.scale() - query_dot[query]) * s.scale;
+        }
+      }
+      zero_dropped<4>(scores, 0, kept);
+      add_product<T, kHead, kCols>(value_total, scores, gradients);
+      add_product<T, kHead, kCols>(key_total, dscores, queries);
+    }
+  }
+  write_rows<T, kHead>(dk, at, warp_row, at.kv_col, key_total, 1.0F, 1.0F, s.head_dim);
+  write_rows<T, kHead>(dv, at, warp_row, at.kv_col, value_total, drop.scale(), drop.scale(), s.head_dim);
+}
+
+/// f(type, integral constant) for the storage type and the smallest bound of head sizes that holds.
+template <class F>
+void with_kernel(DType type, int head_dim, F&& f) {
+  const auto with_bound = [&](auto element) {
+    if (head_dim <= 64) return f(element, std::integral_constant<int, 64>());
+    f(element, std::integral_constant<int, 128>());
+  };
+  if (type == DType::bf16) return with_bound(Bf16{});
+  with_bound(Fp16{});
+}
+
+template <int kHead>
+constexpr std::size_t shared_bytes(int rows) {
+  return static_cast<std::size_t>(rows) * kStride<kHead> * 2;
+}
+
+}  // namespace
+
+bool tensor_attention_takes(const HeadShape& s, const AttentionArguments& a) {
+  return a.q.dtype != DType::fp32 && s.head_dim <= 128 && s.head_dim % kChunk == 0 &&
+         all_aligned(a.q, a.k, a.v, a.out);
+}
+
+bool tensor_attention_takes(const HeadShape& s, const AttentionArguments& a, const AttentionGradients& g) {
+  return tensor_attention_takes(s, a) && all_aligned(g.dout, g.dq, g.dk, g.dv);
+}
+
+void tensor_attention_forward(const Queue& queue, const HeadShape& s, const AttentionArguments& a) {
+  with_kernel(a.q.dtype, s.head_dim, [&](auto type, auto bound) {
+    using T = decltype(type);
+    constexpr int kHead = decltype(bound)::value;
+    with_dropout(a, [&](auto drop) {
+      launch(queue,
+             {.x = blocks_of(s.seq, kRows),
+              .y = static_cast<unsigned>(s.batch * s.heads),
+              .threads = kThreads,
+              .dynamic_shared = shared_bytes<kHead>(3 * 64)},
+             forward_kernel<T, kHead, decltype(drop)>, s, Inputs<T>(a), View<T>(a.out), View<float>(a.lse),
+             drop);
+    });
+  });
+}
+
+void tensor_attention_backward(const Queue& queue, const HeadShape& s, const AttentionArguments& a,
+                               const AttentionGradients& g) {
+  with_kernel(a.q.dtype, s.head_dim, [&](auto type, auto bound) {
+    using T = decltype(type);
+    constexpr int kHead = decltype(bound)::value;
+    const std::size_t shared = shared_bytes<kHead>(2 * kRows + 2 * 32);
+    with_dropout(a, [&](auto drop) {
+      using Drop = decltype(drop);
+      launch(queue,
+             {.x = blocks_of(s.seq, kRows),
+              .y = static_cast<unsigned>(s.batch * s.heads),
+              .threads = kThreads,
+              .dynamic_shared = shared},
+             query_gradient_kernel<T, kHead, Drop>, s, Inputs<T>(a), View<const T>(g.dout),
+             View<const float>(a.lse), g.dots, View<T>(g.dq), drop);
+      launch(queue,
+             {.x = blocks_of(s.seq, kRows),
+              .y = static_cast<unsigned>(s.batch * s.kv_heads),
+              .threads = kThreads,
+              .dynamic_shared = shared},
+             key_gradient_kernel<T, kHead, Drop>, s, Inputs<T>(a), View<const T>(g.dout),
+             View<const float>(a.lse), g.dots, View<T>(g.dk), View<T>(g.dv), drop);
+    });
+  });
+}
+
+}  // namespace plumbline::cuda

@@ -1,0 +1,56 @@
+#include "kernels/cuda/attention/cudnn_slices.hpp"
+
+#include <algorithm>
+
+#include "core/base/units.hpp"
+
+namespace plumbline::cuda {
+namespace {
+
+constexpr Bytes kComfortable = kMiB * 256;
+constexpr Bytes kMost = kMiB * 1024;
+
+std::int64_t round_up(std::int64_t x, std::int64_t multiple) {
+  return (x + multiple - 1) / multiple * multiple;
+}
+
+std::int64_t largest_divisor(std::int64_t whole, std::int64_t most) {
+  std::int64_t part = std::clamp<std::int64_t>(most, 1, whole);
+  while (whole % part != 0) --part;
+  return part;
+}
+
+/// Bytes of dP of one query head of one sequence.
+std::int64_t score_gradient_bytes(const AttentionShape& s) {
+  return 2 * round_up(s.seq, 64) * round_up(s.seq, 128);
+}
+
+}  // namespace
+
+bool cudnn_takes(const AttentionShape& s, DType type) {
+  return (type == DType::bf16 || type == DType::fp16) && s.batch > 0 && s.seq > 1 && s.head_dim % 8 == 0 &&
+         s.head_dim <= 256 && s.dropout.probability == 0;
+}
+
+AttentionSlice backward_slice(const AttentionShape& s, DType type) {
+  if (!cudnn_takes(s, type)) return {};
+  const std::int64_t group = s.heads / s.kv_heads * score_gradient_bytes(s);  // of one key/value head
+  if (group > kMost.value) return {};
+  const std::int64_t kv_heads = largest_divisor(s.kv_heads, kComfortable.value / group);
+  if (kv_heads < s.kv_heads) return {1, kv_heads};
+  return {largest_divisor(s.batch, kComfortable.value / (group * kv_heads)), kv_heads};
+}
+
+std::int64_t attention_scratch_elements(const AttentionShape& shape, DType type) {
+  const std::int64_t own = shape.batch * shape.heads * shape.seq;
+  AttentionShape s = shape;
+  s.dropout = {};
+  const AttentionSlice slice = backward_slice(s, type);
+  if (slice.empty()) return cudnn_takes(s, type) ? std::max<std::int64_t>(own, 512) : own;
+  const std::int64_t heads = slice.sequences * slice.kv_heads * (s.heads / s.kv_heads);
+  const std::int64_t shared = s.heads > s.kv_heads ? 4 * heads * s.seq * s.head_dim : 0;
+  const std::int64_t bytes = heads * score_gradient_bytes(s) + 4 * heads * s.seq + shared + 2048;
+  return std::max(own, bytes / 4);
+}
+
+}  // namespace plumbline::cuda

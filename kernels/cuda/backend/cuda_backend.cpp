@@ -1,0 +1,90 @@
+// Construction of the CUDA operators, copies, and the questions about devices.
+#include "kernels/cuda/backend/cuda_backend.hpp"
+
+#include "core/base/error.hpp"
+#include "kernels/checks.hpp"
+
+namespace plumbline {
+namespace cuda {
+
+Stream::Stream(int device) {
+  PLUMBLINE_CUDA(cudaSetDevice(device));
+  PLUMBLINE_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+}
+
+Stream::~Stream() {
+  static_cast<void>(cudaStreamDestroy(stream_));
+}
+
+CudaOperators::CudaOperators(const CudaOptions& options)
+    : device_(options.device),
+      stream_(options.device),
+      queue_{stream_.get(), 1},
+      partials_(stream_.get()),
+      matmul_(stream_.get(), options.device, options.gemm_choice),
+      cudnn_(options.device, stream_.get(), options.cudnn_attention) {
+  PLUMBLINE_CUDA(
+      cudaDeviceGetAttribute(&queue_.multiprocessors, cudaDevAttrMultiProcessorCount, options.device));
+}
+
+double CudaOperators::fetch(const double* from) {
+  double value = 0;
+  PLUMBLINE_CUDA(cudaMemcpyAsync(&value, from, sizeof value, cudaMemcpyDeviceToHost, queue_.stream));
+  PLUMBLINE_CUDA(cudaStreamSynchronize(queue_.stream));
+  return value;
+}
+
+void CudaOperators::copy(Matrix from, Matrix to) {
+  require(same_shape(from, to), "copy", "two matrices of one shape", {{"from", from}, {"to", to}});
+  if (from.empty()) return;
+  if (from.dtype != to.dtype) {
+    require(is_storage(from) && is_storage(to), "copy", "one type, or two floating point types",
+            {{"from", from}, {"to", to}});
+    return convert(queue_, from, to);
+  }
+  const std::int64_t size = size_of(from.dtype);
+  if (from.contiguous() && to.contiguous()) {
+    PLUMBLINE_CUDA(cudaMemcpyAsync(to.data, from.data, static_cast<std::size_t>(from.bytes().value),
+                                   cudaMemcpyDeviceToDevice, queue_.stream));
+    return;
+  }
+  PLUMBLINE_CUDA(cudaMemcpy2DAsync(
+      to.data, static_cast<std::size_t>(to.stride * size), from.data,
+      static_cast<std::size_t>(from.stride * size), static_cast<std::size_t>(from.cols * size),
+      static_cast<std::size_t>(from.rows), cudaMemcpyDeviceToDevice, queue_.stream));
+}
+
+void CudaOperators::upload(const void* host, Matrix x) {
+  require(x.contiguous(), "upload", "a contiguous matrix", {{"x", x}});
+  if (x.empty()) return;
+  PLUMBLINE_CUDA(cudaMemcpyAsync(x.data, host, static_cast<std::size_t>(x.bytes().value),
+                                 cudaMemcpyHostToDevice, queue_.stream));
+  synchronize();
+}
+
+void CudaOperators::download(Matrix x, void* host) {
+  require(x.contiguous(), "download", "a contiguous matrix", {{"x", x}});
+  if (!x.empty()) {
+    PLUMBLINE_CUDA(cudaMemcpyAsync(host, x.data, static_cast<std::size_t>(x.bytes().value),
+                                   cudaMemcpyDeviceToHost, queue_.stream));
+  }
+  synchronize();
+}
+
+void CudaOperators::synchronize() {
+  PLUMBLINE_CUDA(cudaStreamSynchronize(queue_.stream));
+}
+
+}  // namespace cuda
+
+std::unique_ptr<Operators> make_cuda_operators(const CudaOptions& options) {
+  return std::make_unique<cuda::CudaOperators>(options);
+}
+
+void* cuda_stream(Operators& operators) {
+  auto* own = dynamic_cast<cuda::CudaOperators*>(&operators);
+  if (own == nullptr) throw Error("cuda_stream: these operators were not made by make_cuda_operators()");
+  return own->stream();
+}
+
+}  // namespace plumbline

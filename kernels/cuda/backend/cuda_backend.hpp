@@ -1,0 +1,56 @@
+// The class behind make_cuda_operators(): checks of shapes and types, then one call of kernels.hpp each.
+#pragma once
+
+#include "kernels/checks.hpp"
+#include "kernels/cuda/attention/cudnn_attention.hpp"
+#include "kernels/cuda/cuda_operators.hpp"
+#include "kernels/cuda/device/device_buffer.hpp"
+#include "kernels/cuda/gemm/matmul.hpp"
+#include "kernels/cuda/kernels/kernels.hpp"
+
+namespace plumbline::cuda {
+
+inline bool is_logits(const Matrix& logits, std::int64_t valid) {
+  return is_storage(logits) && valid >= 0 && valid <= logits.cols;
+}
+
+/// A stream that is destroyed with its owner.
+class Stream {
+ public:
+  explicit Stream(int device);
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  cudaStream_t get() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+class CudaOperators final : public Operators {
+ public:
+  explicit CudaOperators(const CudaOptions& options);
+
+  cudaStream_t stream() const { return stream_.get(); }
+  int device() const { return device_; }
+
+#define PLUMBLINE_OPERATOR(type, name, parameters, arguments) type name parameters override;
+#include "kernels/operator_list.inc"
+  /// The formula of cudnn_slices.hpp, whether cuDNN is there or not.
+  std::int64_t attention_scratch(const AttentionShape& shape, DType type) const override;
+
+ private:
+  /// One double of device memory, fetched once everything before is done.
+  double fetch(const double* from);
+  void norm_backward(Matrix dy, Matrix x, Matrix w, Matrix mean, Matrix rstd, Matrix residual, Matrix dx,
+                     Matrix dw, Matrix db);
+
+  int device_;
+  Stream stream_;
+  Queue queue_;
+  DeviceBuffer partials_;
+  MatmulCache matmul_;
+  CudnnAttention cudnn_;
+};
+
+}  // namespace plumbline::cuda

@@ -1,0 +1,81 @@
+// Operators::gemm on CUDA: checks, the cases without a product, and a bias that cuBLASLt's epilogue cannot
+// add.
+#include "core/base/error.hpp"
+#include "kernels/checks.hpp"
+#include "kernels/cuda/backend/cuda_backend.hpp"
+
+namespace plumbline {
+namespace cuda {
+namespace {
+
+bool rows_on_16_bytes(const Matrix& x) {
+  return reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 &&
+         (x.rows == 1 || x.stride * size_of(x.dtype) % 16 == 0);
+}
+
+constexpr int kFirstWithFp8 = 89;  // Ada; 90 is Hopper
+
+int compute_capability(int device) {
+  int major = 0;
+  int minor = 0;
+  PLUMBLINE_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  PLUMBLINE_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  return 10 * major + minor;
+}
+
+void require_fp8_units(int device) {
+  const int found = compute_capability(device);
+  if (found >= kFirstWithFp8) return;
+  throw Error("gemm: 8-bit operands need a GPU of compute capability 8.9 or later, device " +
+              std::to_string(device) + " has " + std::to_string(found / 10) + "." +
+              std::to_string(found % 10) + "; set fp8_format to none");
+}
+
+/// What cuBLASLt asks of 8-bit products beyond their form (its documentation, "cublasLtMatmul()" and "Tensor
+/// Core Usage").
+void require_fp8_alignment(const Gemm& gemm) {
+  const bool agrees = gemm.a.rows % 16 == 0 && gemm.a.cols % 16 == 0 && gemm.b.rows % 16 == 0 &&
+                      gemm.a.contiguous() && gemm.b.contiguous() && rows_on_16_bytes(gemm.a) &&
+                      rows_on_16_bytes(gemm.b) && rows_on_16_bytes(gemm.c);
+  require(agrees, "gemm",
+          "m, n and k multiples of 16, 8-bit operands without gaps, rows at 16-byte boundaries",
+          {{"A", gemm.a}, {"B", gemm.b}, {"C", gemm.c}});
+}
+
+/// The epilogue wants a bias of C's type, and beside 8-bit operands takes none in fp32.
+bool bias_in_epilogue(const Gemm& gemm) {
+  return gemm.bias.dtype == gemm.c.dtype && !(is_fp8(gemm.a.dtype) && gemm.c.dtype == DType::fp32);
+}
+
+}  // namespace
+
+void CudaOperators::gemm(const Gemm& gemm) {
+  require_product(gemm);
+  if (is_fp8(gemm.a.dtype)) {
+    require_fp8_units(device_);
+    require_fp8_alignment(gemm);
+  }
+  if (gemm.c.empty()) return;
+  if (gemm.a.empty()) {  // k = 0: an empty sum
+    require(gemm.bias.data == nullptr, "gemm", "no bias when k is 0", {{"A", gemm.a}, {"bias", gemm.bias}});
+    if (!gemm.accumulate) fill(gemm.c, 0);
+    return;
+  }
+  if (gemm.bias.data == nullptr || bias_in_epilogue(gemm)) return matmul_.run(gemm);
+  // Added afterwards, as a matrix whose rows are all the same memory.
+  Gemm product = gemm;
+  product.bias = Matrix();
+  matmul_.run(product);
+  const Matrix widened(partials_.at_least<float>(gemm.c.cols), 1, gemm.c.cols, DType::fp32);
+  copy(gemm.bias, widened);
+  const Matrix repeated(widened.data, gemm.c.rows, gemm.c.cols, 0, DType::fp32);
+  cuda::add(queue_, gemm.c, repeated, {}, gemm.c);
+}
+
+}  // namespace cuda
+
+bool cuda_has_fp8(int device) {
+  return cuda::compute_capability(device) >= cuda::kFirstWithFp8;
+}
+
+}  // namespace plumbline

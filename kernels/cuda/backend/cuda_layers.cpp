@@ -1,0 +1,201 @@
+// The members of CudaOperators for layers: norms, rotary embedding, attention, activations, sums, dropout.
+#include "kernels/checks.hpp"
+#include "kernels/cuda/attention/cudnn_slices.hpp"
+#include "kernels/cuda/backend/cuda_backend.hpp"
+
+namespace plumbline::cuda {
+namespace {
+
+bool is_statistic(const Matrix& statistic, const Matrix& x) {
+  return has_shape(statistic, 1, x.rows, DType::fp32);
+}
+bool absent_or_alike(const Matrix& x, const Matrix& y) {
+  return x.data == nullptr || alike(x, y);
+}
+
+constexpr const char* kNormForward =
+    "x, y (T,h), w, b (1,h) of one floating point type, mean, rstd (1,T) fp32";
+constexpr const char* kNormBackward =
+    "dy, x, dx, residual or empty (T,h), w (1,h) of one floating point type, mean, rstd (1,T) fp32, dw, db "
+    "(1,h) "
+    "of one";
+constexpr const char* kAttention =
+    "q, out (T, heads*head_dim), k, v (T, kv_heads*head_dim) of one floating point type, gradients alike, T "
+    "= "
+    "batch*seq below 2^31, heads a multiple of kv_heads, batch*heads at most 65535, head_dim at most 256, "
+    "lse "
+    "(batch*heads, seq) fp32, scratch fp32 of at least attention_scratch elements";
+
+bool is_consistent(const AttentionShape& s) {
+  return s.batch >= 0 && s.seq > 0 && s.heads > 0 && s.kv_heads > 0 && s.head_dim > 0 && s.head_dim <= 256 &&
+         s.heads % s.kv_heads == 0 && s.batch * s.heads <= 65535 && s.seq < std::int64_t{1} << 31;
+}
+bool agrees(const AttentionShape& s, const Matrix& q, const Matrix& k, const Matrix& v, const Matrix& out,
+            const Matrix& lse, const Matrix& scratch, std::int64_t wanted) {
+  return is_consistent(s) && is_storage(q) && has_shape(q, s.batch * s.seq, s.heads * s.head_dim) &&
+         has_shape(k, q.rows, s.kv_heads * s.head_dim, q.dtype) && alike(v, k) && alike(out, q) &&
+         has_shape(lse, s.batch * s.heads, s.seq, DType::fp32) && scratch.dtype == DType::fp32 &&
+         scratch.contiguous() && scratch.elements() >= wanted;
+}
+
+}  // namespace
+
+void CudaOperators::rmsnorm_forward(Matrix x, Matrix w, Matrix y, Matrix rstd, double epsilon) {
+  require(is_storage(x) && has_shape(w, 1, x.cols, x.dtype) && alike(x, y) && is_statistic(rstd, x),
+          "rmsnorm_forward", kNormForward, {{"x", x}, {"w", w}, {"y", y}, {"rstd", rstd}});
+  norm_forward(queue_, x, w, {}, y, {}, rstd, epsilon);
+}
+
+void CudaOperators::rmsnorm_backward(Matrix dy, Matrix x, Matrix w, Matrix rstd, Matrix residual, Matrix dx,
+                                     Matrix dw) {
+  require(is_storage(x) && alike(dy, x) && has_shape(w, 1, x.cols, x.dtype) && is_statistic(rstd, x) &&
+              absent_or_alike(residual, x) && alike(dx, x) && is_storage(dw) && has_shape(dw, 1, x.cols),
+          "rmsnorm_backward", kNormBackward,
+          {{"dy", dy}, {"x", x}, {"w", w}, {"rstd", rstd}, {"residual", residual}, {"dx", dx}, {"dw", dw}});
+  norm_backward(dy, x, w, {}, rstd, residual, dx, dw, {});
+}
+
+void CudaOperators::layernorm_forward(Matrix x, Matrix w, Matrix b, Matrix y, Matrix mean, Matrix rstd,
+                                      double epsilon) {
+  require(is_storage(x) && has_shape(w, 1, x.cols, x.dtype) && has_shape(b, 1, x.cols, x.dtype) &&
+              alike(x, y) && is_statistic(mean, x) && is_statistic(rstd, x),
+          "layernorm_forward", kNormForward,
+          {{"x", x}, {"w", w}, {"b", b}, {"y", y}, {"mean", mean}, {"rstd", rstd}});
+  norm_forward(queue_, x, w, b, y, mean, rstd, epsilon);
+}
+
+void CudaOperators::layernorm_backward(Matrix dy, Matrix x, Matrix w, Matrix mean, Matrix rstd,
+                                       Matrix residual, Matrix dx, Matrix dw, Matrix db) {
+  require(is_storage(x) && alike(dy, x) && has_shape(w, 1, x.cols, x.dtype) && is_statistic(mean, x) &&
+              is_statistic(rstd, x) && absent_or_alike(residual, x) && alike(dx, x) && is_storage(dw) &&
+              has_shape(dw, 1, x.cols) && alike(db, dw),
+          "layernorm_backward", kNormBackward,
+          {{"dy", dy},
+           {"x", x},
+           {"w", w},
+           {"mean", mean},
+           {"rstd", rstd},
+           {"residual", residual},
+           {"dx", dx},
+           {"dw", dw},
+           {"db", db}});
+  norm_backward(dy, x, w, mean, rstd, residual, dx, dw, db);
+}
+
+void CudaOperators::norm_backward(Matrix dy, Matrix x, Matrix w, Matrix mean, Matrix rstd, Matrix residual,
+                                  Matrix dx, Matrix dw, Matrix db) {
+  const std::int64_t count = norm_partials(queue_, x.rows);
+  auto* partials = partials_.at_least<float>(count * x.cols * (mean.data == nullptr ? 1 : 2));
+  cuda::norm_backward(queue_, dy, x, w, mean, rstd, residual, dx, dw, db, partials, count);
+}
+
+void CudaOperators::rope(Matrix x, Matrix cos, Matrix sin, std::int64_t head_dim, bool inverse) {
+  require(is_storage(x) && head_dim > 0 && head_dim % 2 == 0 && x.cols % head_dim == 0 && cos.rows > 0 &&
+              cos.cols == head_dim / 2 && cos.dtype == DType::fp32 && alike(cos, sin),
+          "rope", "x (T, heads*head_dim), cos, sin (seq, head_dim/2) fp32, head_dim even",
+          {{"x", x}, {"cos", cos}, {"sin", sin}});
+  cuda::rope(queue_, x, cos, sin, head_dim, inverse);
+}
+
+std::int64_t CudaOperators::attention_scratch(const AttentionShape& shape, DType type) const {
+  return attention_scratch_elements(shape, type);
+}
+
+void CudaOperators::attention_forward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v, Matrix out,
+                                      Matrix lse, Matrix scratch) {
+  require_probability("attention_forward", shape.dropout.probability);
+  require(agrees(shape, q, k, v, out, lse, scratch, attention_scratch(shape, q.dtype)), "attention_forward",
+          kAttention, {{"q", q}, {"k", k}, {"v", v}, {"out", out}, {"lse", lse}, {"scratch", scratch}});
+  if (cudnn_.forward(shape, q, k, v, out, lse, scratch)) return;
+  cuda::attention_forward(queue_, shape, q, k, v, out, lse);
+}
+
+void CudaOperators::attention_backward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v, Matrix out,
+                                       Matrix lse, Matrix dout, Matrix dq, Matrix dk, Matrix dv,
+                                       Matrix scratch) {
+  require_probability("attention_backward", shape.dropout.probability);
+  require(agrees(shape, q, k, v, out, lse, scratch, attention_scratch(shape, q.dtype)) && alike(dout, q) &&
+              alike(dq, q) && alike(dk, k) && alike(dv, v),
+          "attention_backward", kAttention,
+          {{"q", q},
+           {"k", k},
+           {"v", v},
+           {"out", out},
+           {"lse", lse},
+           {"dout", dout},
+           {"dq", dq},
+           {"dk", dk},
+           {"dv", dv},
+           {"scratch", scratch}});
+  if (cudnn_.backward(shape, q, k, v, out, lse, dout, dq, dk, dv, scratch)) return;
+  cuda::attention_backward(queue_, shape, q, k, v, out, lse, dout, dq, dk, dv, scratch.as<float>());
+}
+
+void CudaOperators::swiglu_forward(Matrix gate_up, Matrix y) {
+  require(is_storage(y) && has_shape(gate_up, y.rows, 2 * y.cols, y.dtype), "swiglu_forward",
+          "gate_up (T,2F), y (T,F) of one floating point type", {{"gate_up", gate_up}, {"y", y}});
+  cuda::swiglu_forward(queue_, gate_up, y);
+}
+
+void CudaOperators::swiglu_backward(Matrix dy, Matrix gate_up, Matrix dgate_up) {
+  require(is_storage(dy) && has_shape(gate_up, dy.rows, 2 * dy.cols, dy.dtype) && alike(gate_up, dgate_up),
+          "swiglu_backward", "dy (T,F), gate_up, dgate_up (T,2F) of one floating point type",
+          {{"dy", dy}, {"gate_up", gate_up}, {"dgate_up", dgate_up}});
+  cuda::swiglu_backward(queue_, dy, gate_up, dgate_up);
+}
+
+void CudaOperators::gelu_forward(Matrix x, Matrix y) {
+  require(is_storage(x) && alike(x, y), "gelu_forward", "x, y (T,F) of one floating point type",
+          {{"x", x}, {"y", y}});
+  cuda::gelu_forward(queue_, x, y);
+}
+
+void CudaOperators::gelu_backward(Matrix dy, Matrix x, Matrix dx) {
+  require(is_storage(x) && alike(x, dy) && alike(x, dx), "gelu_backward",
+          "dy, x, dx (T,F) of one floating point type", {{"dy", dy}, {"x", x}, {"dx", dx}});
+  cuda::gelu_backward(queue_, dy, x, dx);
+}
+
+void CudaOperators::add(Matrix a, Matrix b, Matrix bias, Matrix y) {
+  require(is_storage(y) && alike(a, y) && alike(b, y) &&
+              (bias.data == nullptr || has_shape(bias, 1, y.cols, y.dtype)),
+          "add", "a, b, y (T,h), bias (1,h) or empty, of one floating point type",
+          {{"a", a}, {"b", b}, {"bias", bias}, {"y", y}});
+  cuda::add(queue_, a, b, bias, y);
+}
+
+void CudaOperators::dropout_mask(const Dropout& dropout, Matrix mask) {
+  require_probability("dropout_mask", dropout.probability);
+  require(mask.dtype == DType::uint8, "dropout_mask", "mask (T,h) uint8", {{"mask", mask}});
+  cuda::dropout_mask(queue_, dropout, mask);
+}
+
+void CudaOperators::dropout_add(Matrix x, Matrix bias, Matrix residual, Matrix mask, double probability,
+                                Matrix y) {
+  require_probability("dropout_add", probability);
+  require(is_storage(y) && alike(x, y) && absent_or_alike(residual, y) &&
+              has_shape(mask, y.rows, y.cols, DType::uint8) &&
+              (bias.data == nullptr || has_shape(bias, 1, y.cols, y.dtype)),
+          "dropout_add",
+          "x, y, residual or empty (T,h), bias (1,h) or empty, of one floating point type, mask (T,h) uint8",
+          {{"x", x}, {"bias", bias}, {"residual", residual}, {"mask", mask}, {"y", y}});
+  cuda::dropout_add(queue_, x, bias, residual, mask, probability, y);
+}
+
+void CudaOperators::dropout_backward(Matrix dy, Matrix mask, double probability, Matrix dx) {
+  require_probability("dropout_backward", probability);
+  require(is_storage(dx) && alike(dy, dx) && has_shape(mask, dx.rows, dx.cols, DType::uint8),
+          "dropout_backward", "dy, dx (T,h) of one floating point type, mask (T,h) uint8",
+          {{"dy", dy}, {"mask", mask}, {"dx", dx}});
+  cuda::dropout_add(queue_, dy, {}, {}, mask, probability, dx);
+}
+
+void CudaOperators::bias_backward(Matrix dy, Matrix dbias) {
+  require(is_storage(dy) && is_storage(dbias) && has_shape(dbias, 1, dy.cols), "bias_backward",
+          "dy (T,n), dbias (1,n) of floating point types", {{"dy", dy}, {"dbias", dbias}});
+  if (dy.empty()) return;
+  const std::int64_t count = bias_partials(queue_, dy.rows, dy.cols);
+  cuda::bias_backward(queue_, dy, dbias, partials_.at_least<float>(count * dy.cols), count);
+}
+
+}  // namespace plumbline::cuda

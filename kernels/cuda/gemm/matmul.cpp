@@ -1,0 +1,230 @@
+// Plans of matrix products: cuBLASLt descriptors, and an algorithm that is the heuristic's first or the
+// fastest of its best.
+#include "kernels/cuda/gemm/matmul.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "kernels/cuda/gemm/matmul_plan.hpp"
+
+namespace plumbline {
+
+namespace cuda {
+namespace {
+
+constexpr int kCandidates = 16;
+constexpr int kTimedRuns = 5;
+
+unsigned alignment_of(const void* data) {
+  unsigned bytes = 16;
+  while (reinterpret_cast<std::uintptr_t>(data) % bytes != 0) bytes /= 2;
+  return bytes;
+}
+
+/// Choices made by timing, shared by all objects of the process so that they compute the same bits.
+struct TimedChoices {
+  std::mutex mutex;
+  std::unordered_map<ProductKey, cublasLtMatmulAlgo_t, ProductKeyHash> algorithms;
+};
+TimedChoices& timed_choices() {
+  static TimedChoices choices;
+  return choices;
+}
+
+std::string describe(const ProductKey& key) {
+  return std::to_string(key.m) + "x" + std::to_string(key.n) + "x" + std::to_string(key.k) + " " +
+         std::string(name_of(key.a_type)) + " by " + std::string(name_of(key.b_type)) + " to " +
+         std::string(name_of(key.c_type)) + (key.a_transposed ? " A transposed" : "") +
+         (key.b_transposed ? " B transposed" : "") + " strides " + std::to_string(key.a_stride) + ", " +
+         std::to_string(key.b_stride) + ", " + std::to_string(key.c_stride);
+}
+
+/// Where bias and scales lie in this call. cuBLASLt's first operand is our B. A scale, one for the whole
+/// tensor by default, is a device address of what the operand is multiplied with: 1/s of quantizing.
+void point_at(const Operation& operation, const Gemm& gemm) {
+  const auto at = [](const Matrix& x) { return static_cast<const void*>(x.data); };
+  if (gemm.bias.data != nullptr) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, at(gemm.bias));
+  if (!is_fp8(gemm.a.dtype)) return;
+  set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, at(gemm.b_inverse_scale));
+  set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, at(gemm.a_inverse_scale));
+}
+
+/// Whether Hopper's matrix units may keep the sums of 8-bit products to themselves, with about 14 bits
+/// (DeepSeek-AI 2024, arXiv:2412.19437 §3.3.2), instead of adding them to fp32 every few steps. As in
+/// Transformer Engine: in the forward, not for gradients, which are E5M2 or accumulated. An input gradient
+/// all in E4M3 looks like a forward and is done like one.
+bool fast_accumulation(const ProductKey& key) {
+  return key.a_type == DType::fp8_e4m3 && key.b_type == DType::fp8_e4m3 && !key.accumulate;
+}
+
+}  // namespace
+
+void check(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw Error(std::string(call) + ": " + cublasLtGetStatusName(status) + ": " +
+              cublasLtGetStatusString(status));
+}
+
+std::size_t ProductKeyHash::operator()(const ProductKey& key) const {
+  std::uint64_t hash = 0;
+  const auto mix = [&hash](std::int64_t value) {
+    hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15U;
+    hash ^= hash >> 29;
+  };
+  for (const std::int64_t value : {key.m, key.n, key.k, key.a_stride, key.b_stride, key.c_stride}) mix(value);
+  mix(static_cast<int>(key.a_type) | static_cast<int>(key.b_type) << 4 | static_cast<int>(key.c_type) << 8 |
+      key.a_transposed << 12 | key.b_transposed << 13 | key.accumulate << 14 | key.bias << 15);
+  return hash;
+}
+
+MatmulCache::MatmulCache(cudaStream_t stream, int device, GemmChoice choice)
+    : stream_(stream), device_(device), choice_(choice), workspace_(stream) {
+  PLUMBLINE_CUBLAS(cublasLtCreate(&handle_));
+}
+
+MatmulCache::~MatmulCache() {
+  plans_.clear();
+  static_cast<void>(cublasLtDestroy(handle_));
+}
+
+std::unique_ptr<MatmulCache::Plan> MatmulCache::make(const ProductKey& key, const Gemm& gemm) {
+  auto plan = std::make_unique<Plan>();
+  PLUMBLINE_CUBLAS(cublasLtMatmulDescCreate(plan->operation.address(), CUBLAS_COMPUTE_32F, CUDA_R_32F));
+  // cuBLASLt's first operand is our B. Both lie transposed in its column-major eyes, so what is not
+  // transposed here is not transposed there either.
+  set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, key.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, key.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (key.bias) {
+    // The bias runs along the rows of cuBLASLt's result: our columns.
+    set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+        static_cast<std::int32_t>(data_type(gemm.bias.dtype)));
+  }
+  if (is_fp8(key.a_type)) {
+    set(plan->operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(fast_accumulation(key)));
+  }
+  point_at(plan->operation, gemm);
+  describe(plan->a, gemm.a);
+  describe(plan->b, gemm.b);
+  describe(plan->c, gemm.c);
+  plan->beta = key.accumulate ? 1.0F : 0.0F;
+  plan->algorithm = choose(*plan, key, gemm);
+  return plan;
+}
+
+cublasLtMatmulAlgo_t MatmulCache::choose(const Plan& plan, const ProductKey& key, const Gemm& gemm) {
+  const std::scoped_lock lock(timed_choices().mutex);
+  if (choice_ == GemmChoice::timed) {
+    const auto known = timed_choices().algorithms.find(key);
+    if (known != timed_choices().algorithms.end()) return known->second;
+  }
+  Preference preference;
+  PLUMBLINE_CUBLAS(cublasLtMatmulPreferenceCreate(preference.address()));
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kWorkspace.value));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(key.b_alignment));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<std::uint32_t>(key.a_alignment));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<std::uint32_t>(key.c_alignment));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<std::uint32_t>(key.c_alignment));
+  std::vector<cublasLtMatmulHeuristicResult_t> found(kCandidates);
+  int count = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle_, plan.operation.get(), plan.b.get(), plan.a.get(), plan.c.get(), plan.c.get(), preference.get(),
+      choice_ == GemmChoice::timed ? kCandidates : 1, found.data(), &count);
+  if (status != CUBLAS_STATUS_SUCCESS || count == 0) {
+    throw Error("gemm: cuBLASLt has no algorithm for " + describe(key) + ": " +
+                cublasLtGetStatusString(status));
+  }
+  if (choice_ == GemmChoice::first || count == 1) return found[0].algo;
+
+  // Timed runs write next to C, never into it: what is to be accumulated into must not change.
+  void* target = nullptr;
+  const Matrix& c = gemm.c;
+  const auto bytes = static_cast<std::size_t>(((c.rows - 1) * c.stride + c.cols) * size_of(c.dtype) + 16);
+  if (cudaMallocAsync(&target, bytes, stream_) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());  // no room to try things: the heuristic knows best
+    return found[0].algo;
+  }
+  // As aligned as C, and no better.
+  void* aligned = static_cast<std::byte*>(target) + (key.c_alignment < 16 ? key.c_alignment : 0);
+  int best = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < count; ++i) {
+    if (found[static_cast<std::size_t>(i)].state != CUBLAS_STATUS_SUCCESS) continue;
+    const double seconds = time(plan, found[static_cast<std::size_t>(i)].algo, gemm, aligned);
+    if (seconds < least) {
+      least = seconds;
+      best = i;
+    }
+  }
+  PLUMBLINE_CUDA(cudaFreeAsync(target, stream_));
+  const cublasLtMatmulAlgo_t algorithm = found[static_cast<std::size_t>(best)].algo;
+  timed_choices().algorithms.emplace(key, algorithm);
+  return algorithm;
+}
+
+double MatmulCache::time(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm,
+                         void* target) {
+  if (submit(plan, algorithm, gemm, target) != CUBLAS_STATUS_SUCCESS) {  // this run also warms up
+    return std::numeric_limits<double>::infinity();
+  }
+  Stopwatch watch(stream_);
+  double least = std::numeric_limits<double>::infinity();
+  for (int run = 0; run < kTimedRuns; ++run) {
+    watch.start();
+    PLUMBLINE_CUBLAS(submit(plan, algorithm, gemm, target));
+    least = std::min(least, watch.stop());
+  }
+  return least;
+}
+
+cublasStatus_t MatmulCache::submit(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm,
+                                   void* target) {
+  const float alpha = 1;
+  return cublasLtMatmul(handle_, plan.operation.get(), &alpha, gemm.b.data, plan.b.get(), gemm.a.data,
+                        plan.a.get(), &plan.beta, gemm.c.data, plan.c.get(), target, plan.c.get(), &algorithm,
+                        workspace_.at_least<std::byte>(kWorkspace.value),
+                        static_cast<std::size_t>(kWorkspace.value), stream_);
+}
+
+ProductKey MatmulCache::key_of(const Gemm& gemm) const {
+  return {gemm.c.rows,
+          gemm.c.cols,
+          gemm.a_transposed ? gemm.a.rows : gemm.a.cols,
+          gemm.a.stride,
+          gemm.b.stride,
+          gemm.c.stride,
+          gemm.a.dtype,
+          gemm.b.dtype,
+          gemm.c.dtype,
+          gemm.a_transposed,
+          gemm.b_transposed,
+          gemm.accumulate,
+          gemm.bias.data != nullptr,
+          alignment_of(gemm.a.data),
+          alignment_of(gemm.b.data),
+          alignment_of(gemm.c.data),
+          alignment_of(gemm.bias.data),
+          device_};
+}
+
+void MatmulCache::run(const Gemm& gemm) {
+  const ProductKey key = key_of(gemm);
+  auto found = plans_.find(key);
+  if (found == plans_.end()) found = plans_.emplace(key, make(key, gemm)).first;
+  const Plan& plan = *found->second;
+  point_at(plan.operation, gemm);
+  PLUMBLINE_CUBLAS(submit(plan, plan.algorithm, gemm, gemm.c.data));
+}
+
+}  // namespace cuda
+
+Bytes cuda_workspace() {
+  return cuda::kWorkspace;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,63 @@
+// Matrix products through cuBLASLt, the algorithm of each shape chosen once and kept.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <memory>
+#include <unordered_map>
+
+#include "kernels/cuda/cuda_operators.hpp"
+#include "kernels/cuda/device/device_buffer.hpp"
+#include "kernels/cuda/gemm/gemm_search.hpp"
+
+namespace plumbline::cuda {
+
+/// Throws Error naming the call and cuBLAS's words unless `status` is success.
+void check(cublasStatus_t status, const char* call);
+
+/// Everything cuBLASLt chooses an algorithm by. Its matrices are column-major, so a row-major C = op(A)·op(B)
+/// is asked for as Cᵀ = op(B)ᵀ·op(A)ᵀ: the memory is the same. Where bias and scales lie is not part of it.
+struct ProductKey {
+  std::int64_t m, n, k, a_stride, b_stride, c_stride;
+  DType a_type, b_type, c_type;
+  bool a_transposed, b_transposed, accumulate, bias;
+  unsigned a_alignment, b_alignment, c_alignment, bias_alignment;  // bytes, at most 16
+  int device;
+  friend bool operator==(const ProductKey&, const ProductKey&) = default;
+};
+struct ProductKeyHash {
+  std::size_t operator()(const ProductKey& key) const;
+};
+
+class MatmulCache {
+ public:
+  MatmulCache(cudaStream_t stream, int device, GemmChoice choice);
+  ~MatmulCache();
+  MatmulCache(const MatmulCache&) = delete;
+  MatmulCache& operator=(const MatmulCache&) = delete;
+
+  /// As Operators::gemm says; no side is empty, and a bias has C's type.
+  void run(const Gemm& gemm);
+  /// As search_gemm() says; in gemm_search.cpp.
+  GemmSearchResult search(const Gemm& gemm, const GemmSearchLimits& limits,
+                          const GemmSearchProgress& progress);
+
+ private:
+  struct Plan;
+  ProductKey key_of(const Gemm& gemm) const;
+  std::unique_ptr<Plan> make(const ProductKey& key, const Gemm& gemm);
+  cublasLtMatmulAlgo_t choose(const Plan& plan, const ProductKey& key, const Gemm& gemm);
+  /// Seconds of the fastest of a few runs into `target`, infinity when the algorithm refuses.
+  double time(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm, void* target);
+  cublasStatus_t submit(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm,
+                        void* target);
+
+  cudaStream_t stream_;
+  int device_;
+  GemmChoice choice_;
+  cublasLtHandle_t handle_ = nullptr;
+  DeviceBuffer workspace_;
+  std::unordered_map<ProductKey, std::unique_ptr<Plan>, ProductKeyHash> plans_;
+};
+
+}  // namespace plumbline::cuda

@@ -1,0 +1,101 @@
+// What a product's plan is made of: cuBLASLt's descriptors, an algorithm, and the clock that compares two.
+#pragma once
+
+#include "kernels/cuda/gemm/matmul.hpp"
+
+namespace plumbline::cuda {
+
+/// What NVIDIA recommends for Hopper; older devices want 4 MiB.
+constexpr Bytes kWorkspace = kMiB * 32;
+
+#define PLUMBLINE_CUBLAS(call) ::plumbline::cuda::check((call), #call)
+
+inline cudaDataType_t data_type(DType type) {
+  switch (type) {
+    case DType::fp32:
+      return CUDA_R_32F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::fp8_e4m3:
+      return CUDA_R_8F_E4M3;
+    case DType::fp8_e5m2:
+      return CUDA_R_8F_E5M2;
+    default:
+      return CUDA_R_16F;
+  }
+}
+
+/// A cuBLASLt object that is destroyed with its owner.
+template <class T, cublasStatus_t (*kDestroy)(T)>
+class Handle {
+ public:
+  Handle() = default;
+  ~Handle() {
+    if (value_ != nullptr) static_cast<void>(kDestroy(value_));
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  T* address() { return &value_; }
+  T get() const { return value_; }
+
+ private:
+  T value_ = nullptr;
+};
+using Operation = Handle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using Layout = Handle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using Preference = Handle<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+template <class V>
+inline void set(const Operation& operation, cublasLtMatmulDescAttributes_t attribute, const V& value) {
+  PLUMBLINE_CUBLAS(cublasLtMatmulDescSetAttribute(operation.get(), attribute, &value, sizeof value));
+}
+template <class V>
+inline void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute,
+                const V& value) {
+  PLUMBLINE_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value));
+}
+
+/// Row-major memory of `rows` × `cols` as cuBLASLt sees it: its transpose, column by column.
+inline void describe(Layout& layout, const Matrix& x) {
+  const std::int64_t stride = x.rows == 1 ? x.cols : x.stride;
+  PLUMBLINE_CUBLAS(cublasLtMatrixLayoutCreate(layout.address(), data_type(x.dtype),
+                                              static_cast<std::uint64_t>(x.cols),
+                                              static_cast<std::uint64_t>(x.rows), stride));
+}
+
+/// Two time stamps in a stream.
+class Stopwatch {
+ public:
+  explicit Stopwatch(cudaStream_t stream) : stream_(stream) {
+    PLUMBLINE_CUDA(cudaEventCreate(&begin_));
+    PLUMBLINE_CUDA(cudaEventCreate(&end_));
+  }
+  ~Stopwatch() {
+    static_cast<void>(cudaEventDestroy(begin_));
+    static_cast<void>(cudaEventDestroy(end_));
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  void start() { PLUMBLINE_CUDA(cudaEventRecord(begin_, stream_)); }
+  double stop() {
+    float milliseconds = 0;
+    PLUMBLINE_CUDA(cudaEventRecord(end_, stream_));
+    PLUMBLINE_CUDA(cudaEventSynchronize(end_));
+    PLUMBLINE_CUDA(cudaEventElapsedTime(&milliseconds, begin_, end_));
+    return milliseconds * 1e-3;
+  }
+
+ private:
+  cudaStream_t stream_;
+  cudaEvent_t begin_ = nullptr;
+  cudaEvent_t end_ = nullptr;
+};
+
+struct MatmulCache::Plan {
+  Operation operation;
+  Layout a, b, c;
+  float beta = 0;
+  cublasLtMatmulAlgo_t algorithm{};
+};
+
+}  // namespace plumbline::cuda

@@ -1,0 +1,115 @@
+// The kernels behind CudaOperators as host functions: each starts its work on the queue and returns. Shapes
+// and types have been checked; matrices lie in device memory. What is computed is said in
+// kernels/operators.hpp.
+#pragma once
+
+#include "kernels/cuda/device/element_math.cuh"
+#include "kernels/cuda/device/queue.hpp"
+#include "kernels/operators.hpp"
+
+namespace plumbline::cuda {
+
+// elementwise.cu
+void add(const Queue& queue, Matrix a, Matrix b, Matrix bias, Matrix y);
+void convert(const Queue& queue, Matrix from, Matrix to);  // types differ
+void scale(const Queue& queue, Matrix x, float factor);
+void fill(const Queue& queue, Matrix x, double value);
+
+// dropout.cu
+void dropout_mask(const Queue& queue, const Dropout& dropout, Matrix mask);
+/// Backward is the same without bias and residual.
+void dropout_add(const Queue& queue, Matrix x, Matrix bias, Matrix residual, Matrix mask, double probability,
+                 Matrix y);
+
+// activations.cu
+void swiglu_forward(const Queue& queue, Matrix gate_up, Matrix y);
+void swiglu_backward(const Queue& queue, Matrix dy, Matrix gate_up, Matrix dgate_up);
+void gelu_forward(const Queue& queue, Matrix x, Matrix y);
+void gelu_backward(const Queue& queue, Matrix dy, Matrix x, Matrix dx);
+void rope(const Queue& queue, Matrix x, Matrix cos, Matrix sin, std::int64_t head_dim, bool inverse);
+
+// column_sums.cu. Sums over rows are taken in two stages through fp32 partial sums in scratch.
+/// Rows of partial sums, each as wide as the matrix, that bias_backward wants.
+std::int64_t bias_partials(const Queue& queue, std::int64_t rows, std::int64_t cols);
+void bias_backward(const Queue& queue, Matrix dy, Matrix dbias, float* partials, std::int64_t count);
+/// to (1, n) += the sum over `count` rows of partials, row i starting `stride` floats after row i - 1.
+void add_partials(const Queue& queue, const float* partials, std::int64_t count, std::int64_t stride,
+                  Matrix to);
+
+// norms.cu. LayerNorm where mean has data, RMSNorm where it has none.
+void norm_forward(const Queue& queue, Matrix x, Matrix w, Matrix b, Matrix y, Matrix mean, Matrix rstd,
+                  double epsilon);
+/// Rows of partial weight gradients; LayerNorm's are twice as wide: dw, then db.
+std::int64_t norm_partials(const Queue& queue, std::int64_t rows);
+void norm_backward(const Queue& queue, Matrix dy, Matrix x, Matrix w, Matrix mean, Matrix rstd,
+                   Matrix residual, Matrix dx, Matrix dw, Matrix db, float* partials, std::int64_t count);
+
+// embedding.cu
+void embedding_forward(const Queue& queue, Matrix tokens, Matrix table, std::int64_t first_token, Matrix y);
+/// order: 1 int per token of scratch.
+void embedding_backward(const Queue& queue, Matrix tokens, Matrix dy, std::int64_t first_token, Matrix dtable,
+                        std::int32_t* order);
+void position_forward(const Queue& queue, Matrix x, Matrix table, std::int64_t seq);
+void position_backward(const Queue& queue, Matrix dy, Matrix dtable, std::int64_t seq);
+
+// cross_entropy.cu
+void cross_entropy_max(const Queue& queue, Matrix logits, std::int64_t valid, Matrix row_max);
+void cross_entropy_sums(const Queue& queue, Matrix logits, std::int64_t valid, std::int64_t first_token,
+                        Matrix targets, Matrix row_max, Matrix sums);
+/// *loss (device memory) = the loss summed over rows.
+void cross_entropy_gradient(const Queue& queue, Matrix logits, std::int64_t valid, std::int64_t first_token,
+                            Matrix targets, Matrix row_max, Matrix sums, float scale, double* loss);
+
+// vocabulary.cu
+void vocab_softmax(const Queue& queue, Matrix logits, std::int64_t valid, Matrix row_max, Matrix row_sum);
+/// losses: T doubles of scratch. *result (device memory) = the loss summed over tokens.
+void vocab_combine(const Queue& queue, Matrix gathered, Matrix targets, std::int64_t columns,
+                   std::int64_t own, Matrix alpha, double* losses, double* result);
+void vocab_gradient(const Queue& queue, Matrix softmax, std::int64_t valid, std::int64_t first_token,
+                    Matrix targets, Matrix alpha, float scale);
+void vocab_input_gradient(const Queue& queue, Matrix product, Matrix table, std::int64_t first_token,
+                          Matrix targets, Matrix alpha, float scale);
+
+// distillation.cu
+void distillation_sums(const Queue& queue, Matrix student, Matrix teacher, std::int64_t valid,
+                       std::int64_t first_token, Matrix targets, double temperature, Matrix row_max,
+                       Matrix sums);
+void distillation_divergence(const Queue& queue, Matrix student, Matrix teacher, std::int64_t valid,
+                             const Distillation& loss, Matrix row_max, Matrix sums, Matrix divergence);
+/// *total (device memory) = the loss summed over rows.
+void distillation_gradient(const Queue& queue, Matrix student, Matrix teacher, std::int64_t valid,
+                           std::int64_t first_token, Matrix targets, const Distillation& loss, Matrix row_max,
+                           Matrix sums, Matrix divergence, double scale, double* total);
+
+// eager_divergence.cu
+void softmax(const Queue& queue, Matrix x, std::int64_t valid, bool logarithm, Matrix y);
+/// row_sums: T doubles of scratch. *result (device memory) = the sum of the terms.
+void divergence_terms(const Queue& queue, Matrix p, Matrix log_s, std::int64_t valid, Matrix targets,
+                      Matrix terms, double* row_sums, double* result);
+void log_softmax_backward(const Queue& queue, Matrix dy, Matrix log_s, std::int64_t valid, Matrix targets,
+                          float factor, Matrix dx);
+
+// fp8.cu
+void fp8_amax(const Queue& queue, Matrix x, Matrix amax);
+void fp8_scales(const Queue& queue, Matrix amaxes, double largest, int margin, Matrix scales);
+void fp8_quantize(const Queue& queue, Matrix x, Matrix scales, Matrix amax, Matrix y);
+
+// fp8_transpose.cu
+void fp8_transpose(const Queue& queue, Matrix x, Matrix y);
+
+// optimizer.cu
+void adam(const Queue& queue, Matrix parameter, Matrix gradient, Matrix master, Matrix moment1,
+          Matrix moment2, const AdamFactors& factors);
+void sgd(const Queue& queue, Matrix parameter, Matrix gradient, Matrix master, float factor);
+/// Partial sums that squared_norm wants.
+std::int64_t norm_sums(const Queue& queue, Matrix x);
+/// *result (device memory) = Σ x².
+void squared_norm(const Queue& queue, Matrix x, double* partials, std::int64_t count, double* result);
+
+// attention.cu. dots: (batch·heads, seq) fp32 of scratch.
+void attention_forward(const Queue& queue, const AttentionShape& shape, Matrix q, Matrix k, Matrix v,
+                       Matrix out, Matrix lse);
+void attention_backward(const Queue& queue, const AttentionShape& shape, Matrix q, Matrix k, Matrix v,
+                        Matrix out, Matrix lse, Matrix dout, Matrix dq, Matrix dk, Matrix dv, float* dots);
+
+}  // namespace plumbline::cuda

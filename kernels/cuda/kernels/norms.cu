@@ -1,0 +1,207 @@
+// RMSNorm and LayerNorm: a block takes one row after the other. Floors, in elements per element of x: forward
+// 2, backward 3 (4 with a residual); the second look at a row within a kernel finds it in cache. Weight
+// gradients: each block sums its rows in shared memory into a row of partial sums, which are added up in
+// order.
+#include <type_traits>
+
+#include "kernels/cuda/device/block.cuh"
+#include "kernels/cuda/device/over_chunks.cuh"
+#include "kernels/cuda/kernels/kernels.hpp"
+
+namespace plumbline::cuda {
+namespace {
+
+template <class T, bool kCentered>
+__global__ void __launch_bounds__(256)
+    norm_forward_kernel(View<const T> x, const T* w, const T* b, View<T> y, float* mean, float* rstd,
+                        std::int64_t rows, std::int64_t cols, float epsilon, bool aligned) {
+  const std::int64_t step = static_cast<std::int64_t>(block_threads()) * kChunk;
+  const std::int64_t first = static_cast<std::int64_t>(thread_x()) * kChunk;
+  for (std::int64_t row = block_x(); row < rows; row += grid_x()) {
+    const T* in = x.row(row);
+    float center = 0;
+    if constexpr (kCentered) {
+      float total = 0;
+      for (std::int64_t col = first; col < cols; col += step) {
+        float values[kChunk];
+        load(in + col, part_at(col, cols, aligned), values);
+#pragma unroll
+        for (int i = 0; i < kChunk; ++i) total += values[i];
+      }
+      center = block_reduce(total, Sum()) / static_cast<float>(cols);
+    }
+    float squares = 0;
+    for (std::int64_t col = first; col < cols; col += step) {
+      float values[kChunk];
+      const Part part = part_at(col, cols, aligned);
+      load(in + col, part, values);
+#pragma unroll
+      for (int i = 0; i < kChunk; ++i) {
+        const float distance = i < part.count ? values[i] - center : 0.0F;
+        squares += distance * distance;
+      }
+    }
+    const float r = 1.0F / sqrtf(block_reduce(squares, Sum()) / static_cast<float>(cols) + epsilon);
+    if (thread_x() == 0) {
+      rstd[row] = r;
+      if constexpr (kCentered) mean[row] = center;
+    }
+    T* out = y.row(row);
+    for (std::int64_t col = first; col < cols; col += step) {
+      float values[kChunk];
+      float weight[kChunk];
+      const Part part = part_at(col, cols, aligned);
+      load(in + col, part, values);
+      load(w + col, part, weight);
+#pragma unroll
+      for (int i = 0; i < kChunk; ++i) values[i] = (values[i] - center) * r * weight[i];
+      if constexpr (kCentered) {
+        load(b + col, part, weight);
+#pragma unroll
+        for (int i = 0; i < kChunk; ++i) values[i] += weight[i];
+      }
+      store(out + col, part, values);
+    }
+  }
+}
+
+/// With n = (x - mean)·r (mean 0 for RMSNorm) and g = dy·w:
+/// RMSNorm dx = residual + r·(g - n·mean(g·n)), LayerNorm dx = residual + r·(g - mean(g) - n·mean(g·n)),
+/// dw = Σ dy·n, db = Σ dy. A thread owns the columns it sums: no barrier is needed between rows.
+template <class T, bool kCentered>
+__global__ void __launch_bounds__(256)
+    norm_backward_kernel(View<const T> dy, View<const T> x, const T* w, const float* mean, const float* rstd,
+                         View<const T> residual, View<T> dx, std::int64_t rows, std::int64_t cols,
+                         bool aligned, float* partials) {
+  // The sums of column col + i lie at col - first + i·threads of the thread's own: neighbouring threads touch
+  // neighbouring banks.
+  const std::int64_t step = static_cast<std::int64_t>(block_threads()) * kChunk;
+  const std::int64_t first = static_cast<std::int64_t>(thread_x()) * kChunk;
+  float* dw = reinterpret_cast<float*>(dynamic_shared()) + thread_x() - first;
+  float* db = dw + (cols + step - 1) / step * step;
+  const auto slot = [](int i) { return i * static_cast<std::int64_t>(block_threads()); };
+  for (std::int64_t col = first; col < cols; col += step) {
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) {
+      dw[col + slot(i)] = 0;
+      if constexpr (kCentered) db[col + slot(i)] = 0;
+    }
+  }
+  for (std::int64_t row = block_x(); row < rows; row += grid_x()) {
+    const T* gradient = dy.row(row);
+    const T* in = x.row(row);
+    const float r = rstd[row];
+    float center = 0;
+    if constexpr (kCentered) center = mean[row];
+    Two sums{0, 0};
+    for (std::int64_t col = first; col < cols; col += step) {
+      float d[kChunk];
+      float normal[kChunk];
+      float weight[kChunk];
+      const Part part = part_at(col, cols, aligned);
+      load(gradient + col, part, d);
+      load(in + col, part, normal);
+      load(w + col, part, weight);
+#pragma unroll
+      for (int i = 0; i < kChunk; ++i) {
+        if (i >= part.count) continue;
+        const float n = (normal[i] - center) * r;
+        dw[col + slot(i)] += d[i] * n;
+        if constexpr (kCentered) db[col + slot(i)] += d[i];
+        sums.a += d[i] * weight[i] * n;
+        sums.b += d[i] * weight[i];
+      }
+    }
+    sums = block_reduce(sums, Sum());
+    const float product_mean = sums.a / static_cast<float>(cols);
+    const float gradient_mean = kCentered ? sums.b / static_cast<float>(cols) : 0.0F;
+    T* out = dx.row(row);
+    for (std::int64_t col = first; col < cols; col += step) {
+      float d[kChunk];
+      float normal[kChunk];
+      float weight[kChunk];
+      const Part part = part_at(col, cols, aligned);
+      load(gradient + col, part, d);
+      load(in + col, part, normal);
+      load(w + col, part, weight);
+#pragma unroll
+      for (int i = 0; i < kChunk; ++i) {
+        const float n = (normal[i] - center) * r;
+        d[i] = (d[i] * weight[i] - gradient_mean - n * product_mean) * r;
+      }
+      if (residual.data != nullptr) {
+        load(residual.row(row) + col, part, normal);
+#pragma unroll
+        for (int i = 0; i < kChunk; ++i) d[i] += normal[i];
+      }
+      store(out + col, part, d);
+    }
+  }
+  float* own = partials + block_x() * (kCentered ? 2 : 1) * cols;
+  for (std::int64_t col = first; col < cols; col += step) {
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) {
+      if (col + i >= cols) continue;
+      own[col + i] = dw[col + slot(i)];
+      if constexpr (kCentered) own[cols + col + i] = db[col + slot(i)];
+    }
+  }
+}
+
+/// Threads that give each at least one chunk of a row, a whole number of warps.
+unsigned threads_for(std::int64_t cols) {
+  const std::int64_t chunks = (cols + kChunk - 1) / kChunk;
+  return static_cast<unsigned>(std::clamp<std::int64_t>((chunks + 31) / 32 * 32, 32, 256));
+}
+
+template <class F>
+void with_centering(bool centered, F&& f) {
+  if (centered) return f(std::true_type());
+  return f(std::false_type());
+}
+
+}  // namespace
+
+void norm_forward(const Queue& queue, Matrix x, Matrix w, Matrix b, Matrix y, Matrix mean, Matrix rstd,
+                  double epsilon) {
+  if (x.empty()) return;
+  const unsigned threads = threads_for(x.cols);
+  with_element(x.dtype, [&](auto type) {
+    using T = decltype(type);
+    with_centering(mean.data != nullptr, [&](auto centered) {
+      launch(queue, {.x = blocks_for(queue, x.rows, 1), .threads = threads},
+             norm_forward_kernel<T, decltype(centered)::value>, View<const T>(x), w.as<const T>(),
+             b.as<const T>(), View<T>(y), mean.as<float>(), rstd.as<float>(), x.rows, x.cols,
+             static_cast<float>(epsilon), all_aligned(x, w, b, y));
+    });
+  });
+}
+
+std::int64_t norm_partials(const Queue& queue, std::int64_t rows) {
+  constexpr std::int64_t kBlocksPerProcessor = 8;
+  return std::clamp<std::int64_t>(rows / 4, 1, queue.multiprocessors * kBlocksPerProcessor);
+}
+
+void norm_backward(const Queue& queue, Matrix dy, Matrix x, Matrix w, Matrix mean, Matrix rstd,
+                   Matrix residual, Matrix dx, Matrix dw, Matrix db, float* partials, std::int64_t count) {
+  if (x.empty()) return;
+  const bool is_centered = mean.data != nullptr;
+  const std::int64_t sums = is_centered ? 2 : 1;
+  const std::int64_t width = sums * x.cols;
+  const unsigned threads = threads_for(x.cols);
+  const std::int64_t step = static_cast<std::int64_t>(threads) * kChunk;
+  const auto shared = static_cast<std::size_t>(sums * ((x.cols + step - 1) / step * step)) * sizeof(float);
+  with_element(x.dtype, [&](auto type) {
+    using T = decltype(type);
+    with_centering(is_centered, [&](auto centered) {
+      launch(queue, {.x = static_cast<unsigned>(count), .threads = threads, .dynamic_shared = shared},
+             norm_backward_kernel<T, decltype(centered)::value>, View<const T>(dy), View<const T>(x),
+             w.as<const T>(), mean.as<const float>(), rstd.as<const float>(), View<const T>(residual),
+             View<T>(dx), x.rows, x.cols, all_aligned(dy, x, w, residual, dx), partials);
+    });
+  });
+  add_partials(queue, partials, count, width, dw);
+  if (is_centered) add_partials(queue, partials + x.cols, count, width, db);
+}
+
+}  // namespace plumbline::cuda

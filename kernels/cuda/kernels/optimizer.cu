@@ -1,0 +1,153 @@
+// AdamW, gradient descent and the gradient norm. Floors per parameter in bf16 with fp32 state and gradients:
+// adam 4 (gradient) + 24 (master and moments, read and written) + 2 (parameter) bytes; squared_norm reads
+// once.
+#include "kernels/cuda/device/block.cuh"
+#include "kernels/cuda/device/over_chunks.cuh"
+#include "kernels/cuda/kernels/kernels.hpp"
+
+namespace plumbline::cuda {
+namespace {
+
+template <class P, class G>
+struct AdamBody {
+  P* parameter;
+  const G* gradient;
+  float *master, *moment1, *moment2;
+  AdamFactors factors;
+  __device__ void operator()(unsigned /*row*/, std::int64_t col, Part part) const {
+    float g[kChunk];
+    float m[kChunk];
+    float v[kChunk];
+    float value[kChunk];
+    load(gradient + col, part, g);
+    load(moment1 + col, part, m);
+    load(moment2 + col, part, v);
+    if (master != nullptr) {
+      load(master + col, part, value);
+    } else {
+      load(parameter + col, part, value);
+    }
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) adam_update(factors, g[i], m[i], v[i], value[i]);
+    store(moment1 + col, part, m);
+    store(moment2 + col, part, v);
+    store(parameter + col, part, value);
+    if (master != nullptr) store(master + col, part, value);
+  }
+};
+
+template <class P, class G>
+struct SgdBody {
+  P* parameter;
+  const G* gradient;
+  float* master;
+  float factor;
+  __device__ void operator()(unsigned /*row*/, std::int64_t col, Part part) const {
+    float g[kChunk];
+    float value[kChunk];
+    load(gradient + col, part, g);
+    if (master != nullptr) {
+      load(master + col, part, value);
+    } else {
+      load(parameter + col, part, value);
+    }
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) value[i] -= g[i] * factor;
+    store(parameter + col, part, value);
+    if (master != nullptr) store(master + col, part, value);
+  }
+};
+
+template <class T>
+__global__ void __launch_bounds__(256)
+    squares_kernel(View<const T> x, unsigned chunks, FastDivide chunks_per_row, std::int64_t cols,
+                   bool aligned, double* partials) {
+  double total = 0;
+  for (unsigned i = block_x() * block_threads() + thread_x(); i < chunks; i += grid_x() * block_threads()) {
+    const unsigned row = chunks_per_row.quotient(i);
+    const std::int64_t col = static_cast<std::int64_t>(i - row * chunks_per_row.divisor()) * kChunk;
+    float values[kChunk];
+    load(x.row(row) + col, part_at(col, cols, aligned), values);
+#pragma unroll
+    for (int k = 0; k < kChunk; ++k) total += static_cast<double>(values[k]) * values[k];
+  }
+  total = block_reduce(total, Sum());
+  if (thread_x() == 0) partials[block_x()] = total;
+}
+
+__global__ void __launch_bounds__(256)
+    total_kernel(const double* partials, std::int64_t count, double* result) {
+  double total = 0;
+  for (std::int64_t i = thread_x(); i < count; i += block_threads()) total += partials[i];
+  total = block_reduce(total, Sum());
+  if (thread_x() == 0) *result = total;
+}
+
+template <class F>
+void with_elements(DType parameter, DType gradient, F&& f) {
+  with_element(parameter, [&](auto p) { with_element(gradient, [&](auto g) { f(p, g); }); });
+}
+
+/// A matrix without gaps in rows of 2^30 elements at most, which one launch can count.
+template <class F>
+void in_pieces(std::int64_t elements, F&& f) {
+  constexpr std::int64_t kPiece = std::int64_t{1} << 30;
+  for (std::int64_t first = 0; first < elements; first += kPiece)
+    f(first, std::min(kPiece, elements - first));
+}
+
+}  // namespace
+
+void adam(const Queue& queue, Matrix parameter, Matrix gradient, Matrix master, Matrix moment1,
+          Matrix moment2, const AdamFactors& factors) {
+  const bool aligned = all_aligned(flattened(parameter), flattened(gradient), flattened(master),
+                                   flattened(moment1), flattened(moment2));
+  with_elements(parameter.dtype, gradient.dtype, [&](auto p, auto g) {
+    using P = decltype(p);
+    using G = decltype(g);
+    in_pieces(parameter.elements(), [&](std::int64_t first, std::int64_t count) {
+      over_chunks(queue, 1, count, aligned,
+                  AdamBody<P, G>{parameter.as<P>() + first, gradient.as<const G>() + first,
+                                 master.data == nullptr ? nullptr : master.as<float>() + first,
+                                 moment1.as<float>() + first, moment2.as<float>() + first, factors});
+    });
+  });
+}
+
+void sgd(const Queue& queue, Matrix parameter, Matrix gradient, Matrix master, float factor) {
+  const bool aligned = all_aligned(flattened(parameter), flattened(gradient), flattened(master));
+  with_elements(parameter.dtype, gradient.dtype, [&](auto p, auto g) {
+    using P = decltype(p);
+    using G = decltype(g);
+    in_pieces(parameter.elements(), [&](std::int64_t first, std::int64_t count) {
+      over_chunks(queue, 1, count, aligned,
+                  SgdBody<P, G>{parameter.as<P>() + first, gradient.as<const G>() + first,
+                                master.data == nullptr ? nullptr : master.as<float>() + first, factor});
+    });
+  });
+}
+
+std::int64_t norm_sums(const Queue& queue, Matrix x) {
+  constexpr std::int64_t kBlocksPerProcessor = 8;
+  constexpr std::int64_t kElementsPerBlock = 256 * kChunk;
+  return std::clamp<std::int64_t>(x.elements() / kElementsPerBlock, 1,
+                                  queue.multiprocessors * kBlocksPerProcessor);
+}
+
+void squared_norm(const Queue& queue, Matrix x, double* partials, std::int64_t count, double* result) {
+  x = flattened(x);
+  const std::int64_t per_row = (x.cols + kChunk - 1) / kChunk;
+  if (x.rows * per_row >= std::int64_t{1} << 30) {
+    throw Error("squared_norm: " + std::to_string(x.elements()) + " elements; at most 2^33 are supported");
+  }
+  with_element(x.dtype, [&](auto type) {
+    using T = decltype(type);
+    launch(queue, {.x = static_cast<unsigned>(count), .threads = 256}, squares_kernel<T>, View<const T>(x),
+           static_cast<unsigned>(x.rows * per_row),
+           FastDivide(static_cast<unsigned>(std::max<std::int64_t>(per_row, 1))), x.cols, all_aligned(x),
+           partials);
+  });
+  launch(queue, {.x = 1, .threads = 256}, total_kernel, partials, count, result);
+}
+
+}  // namespace plumbline::cuda

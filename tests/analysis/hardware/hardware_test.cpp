@@ -1,0 +1,161 @@
+// Tables, presets and profile files: reading between points, round trip, hostile text.
+#include "analysis/hardware/hardware.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Curve, InterpolatesInLogarithmsAndExtrapolates) {
+  const Curve curve{{10, 1000}, {1, 100}};
+  struct Case {
+    const char* name;
+    double size, seconds;
+  };
+  constexpr Case kCases[] = {
+      {"on a point", 10, 1},
+      {"between, log-log", 100, 10},
+      {"below: the overhead stays", 1, 1},
+      {"above: in proportion", 5000, 500},
+      {"nothing to do", 0, 0},
+  };
+  for (const Case& c : kCases) EXPECT_NEAR(curve.at(c.size).value, c.seconds, 1e-9) << c.name;
+}
+
+TEST(Curve, AffineIsReadBackWithinOnePercent) {
+  const Curve curve = affine_curve(1e-5, 1e9);
+  for (const double size : {1.0, 700.0, 12345.0, 1e6, 3e9}) {
+    const double exact = 1e-5 + size / 1e9;
+    EXPECT_NEAR(curve.at(size).value / exact, 1, 0.01) << size;
+  }
+}
+
+TEST(Grid, KeepsARateOutsideAndInterpolatesInside) {
+  // Time = x·y·z / 100: any point, inside or outside, must give that back.
+  Grid grid{{1, 4, 16}, {2, 8}, {10}, {}};
+  for (const double x : grid.x) {
+    for (const double y : grid.y) grid.seconds.push_back(x * y * 10 / 100);
+  }
+  struct Case {
+    double x, y, z;
+  };
+  for (const Case& c :
+       {Case{1, 2, 10}, Case{16, 8, 10}, Case{3, 5, 10}, Case{100, 5, 10}, Case{0.5, 1, 40}}) {
+    EXPECT_NEAR(grid.at(c.x, c.y, c.z).value, c.x * c.y * c.z / 100, 1e-9) << c.x << " " << c.y;
+  }
+  EXPECT_EQ(grid.at(0, 2, 10).value, 0);
+}
+
+TEST(Presets, AreUsableAndNamed) {
+  for (const std::string& name : hardware_preset_names()) {
+    const HardwareProfile profile = load_hardware(name);
+    EXPECT_EQ(profile.name, name);
+    EXPECT_GT(profile.peak_16bit.value, profile.peak_fp32.value);
+    EXPECT_GE(profile.memory, kGiB * 14);  // of a 16 GiB device, without what is reserved
+    EXPECT_EQ(profile.processors, 0);
+    EXPECT_EQ(profile.accelerator, name);
+    EXPECT_GT(profile.constants.network.nic_bandwidth, 0);
+  }
+  EXPECT_EQ(load_hardware("a100-sxm-80gb").peak(DType::bf16).value, 312e12);
+  EXPECT_EQ(load_hardware("h200-sxm-141gb").memory.value, 148'800'000'000);
+}
+
+HardwareProfile sample() {
+  HardwareProfile p = *find_hardware_preset("v100-sxm-32gb");
+  p.name = "here";
+  p.processors = 2;
+  p.alone.resize(2);
+  p.alone[0].working_set = kMiB;
+  p.alone[1].working_set = kMiB * 2;
+  p.busy.resize(1);
+  p.busy[0].working_set = kMiB;
+  p.alone[1].gemm["forward.fp32"] = {{1, 2}, {3}, {4, 5}, {1e-6, 2e-6, 3e-6, 4e-6}};
+  p.alone[0].attention["backward.bf16"] = {{64}, {64}, {1}, {1e-5}};
+  p.busy[0].memory_bound["adam.bf16"] = {{1000, 2000}, {1e-6, 2e-6}};
+  p.all_reduce.push_back({2, 4, DType::bf16, true, {{8}, {1e-5}}});
+  p.messages.push_back({2, {{8, 16}, {1e-5, 2e-5}}});
+  return p;
+}
+
+TEST(Profile, RoundTrip) {
+  const HardwareProfile p = sample();
+  const std::string text = to_json(p);
+  const HardwareProfile again = parse_hardware(text, "p.json");
+  EXPECT_EQ(to_json(again), text);
+  EXPECT_EQ(again.alone[1].gemm.at("forward.fp32").seconds, p.alone[1].gemm.at("forward.fp32").seconds);
+  EXPECT_EQ(again.all_reduce[0].dtype, DType::bf16);
+  EXPECT_EQ(again.constants.device.peak_16bit, 125e12);  // by the accelerator's name
+  EXPECT_DOUBLE_EQ(again.messages[0].seconds.at(16).value, 2e-5);
+}
+
+TEST(Profile, HostileTextIsOneClearLine) {
+  const std::string good = to_json(sample());
+  struct Case {
+    const char* name;
+    const char* from;  // replaced in the good text
+    const char* to;
+    const char* message;
+  };
+  constexpr Case kCases[] = {
+      {"not JSON", "{", "[[", "not JSON"},
+      {"another schema", "\"schema\": 1", "\"schema\": 7", "schema"},
+      {"negative peak", "\"peak_fp32_flops\": 1", "\"peak_fp32_flops\": -1", "peak_fp32_flops"},
+      {"infinite", "\"peak_fp32_flops\": 15700000000000.0", "\"peak_fp32_flops\": 1e999", "p.json"},
+      {"text for a number", "\"processors\": 2", "\"processors\": \"two\"", "processors"},
+      {"fraction of a processor", "\"processors\": 2", "\"processors\": 2.5", "whole number"},
+      {"absurd processors", "\"processors\": 2", "\"processors\": 1e15", "processors"},
+      {"zero ranks", "\"ranks\": 2", "\"ranks\": 0", "ranks"},
+      {"unknown type", "\"dtype\": \"bf16\"", "\"dtype\": \"fp7\"", "dtype"},
+      {"unknown accelerator", "\"accelerator\": \"v", "\"accelerator\": \"w", "a100-pcie-80gb"},
+      {"unknown key", "\"schema\"", "\"colour\": 1, \"schema\"", "unknown key colour"},
+      {"grid with a missing cell", "3e-06,", "", "4 numbers"},
+      {"negative time", "3e-06,", "-3e-06,", "seconds"},
+      {"axis not ascending", "2000.0", "10.0", "ascending"},
+      {"working sets not ascending", "2097152", "1048576", "ascending"},
+      {"list instead of object", "\"messages\": [", "\"messages\": [7,", "messages[0]"},
+  };
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.name);
+    std::string text = good;
+    const std::size_t at = text.find(c.from);
+    ASSERT_NE(at, std::string::npos);
+    text.replace(at, std::string(c.from).size(), c.to);
+    try {
+      parse_hardware(text, "p.json");
+      FAIL() << "accepted";
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(c.message));
+      EXPECT_THAT(error.what(), HasSubstr("p.json"));
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    }
+  }
+}
+
+TEST(Profile, EveryTruncationIsAnError) {
+  const std::string good = to_json(sample());
+  for (std::size_t length = 0; length + 2 < good.size(); length += 7) {
+    EXPECT_THROW(parse_hardware(good.substr(0, length), "p.json"), InputError) << length;
+  }
+}
+
+TEST(Profile, UnknownNamesAndFiles) {
+  EXPECT_THROW(load_hardware("a100-sxm-81gb"), InputError);
+  EXPECT_THROW(load_hardware("/nonexistent/profile.json"), InputError);
+  try {
+    load_hardware("h100-sxm-80");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("did you mean h100-sxm-80gb"));
+    EXPECT_THAT(error.what(), HasSubstr("a100-pcie-80gb"));
+  }
+}
+
+}  // namespace
+}  // namespace plumbline

@@ -1,0 +1,145 @@
+// What must hold for the memory of every schedule and every way to split a model.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "analysis/memory/memory_model.hpp"
+#include "core/base/error.hpp"
+#include "schedules/make_schedule.hpp"
+#include "schedules/passes.hpp"
+#include "tests/analysis/sample_configs.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr const char* kSchedules[] = {"gpipe", "1f1b",   "interleaved", "zb-h1",    "zb-h2",    "zb-auto",
+                                      "zb-v",  "v-half", "v-min",       "dualpipe", "dualpipev"};
+
+RunConfig random_config() {
+  RunConfig config = *rc::gen::arbitrary<bool>() ? sample::tiny_gpt2() : sample::tiny_qwen2();
+  config.model.layers = *rc::gen::inRange(16, 20);
+  config.model.tied_embeddings = *rc::gen::arbitrary<bool>();
+  config.tensor_model_parallel_size = *rc::gen::element(1, 2);
+  config.pipeline_model_parallel_size = *rc::gen::element(1, 2, 4);
+  const int data = *rc::gen::element(1, 2, 4);
+  config.world_size = config.tensor_model_parallel_size * config.pipeline_model_parallel_size * data;
+  config.global_batch_size = std::int64_t{*rc::gen::element(8, 12, 16)} * data;
+  config.pipeline_schedule =
+      *rc::gen::elementOf(std::vector<std::string>(std::begin(kSchedules), std::end(kSchedules)));
+  config.sequence_parallel = *rc::gen::arbitrary<bool>();
+  config.zero_stage = *rc::gen::inRange(0, 4);
+  config.recompute_granularity = *rc::gen::element(Recompute::none, Recompute::selective, Recompute::full);
+  config.recompute_num_layers = *rc::gen::inRange(1, 4);
+  config.precision = *rc::gen::element(DType::fp32, DType::bf16);
+  config.attention_backend = *rc::gen::element(AttentionBackend::fused, AttentionBackend::unfused);
+  config.hidden_dropout = *rc::gen::element(0.0, 0.1);
+  config.attention_dropout = *rc::gen::element(0.0, 0.1);
+  config.fp8_format = *rc::gen::element(Fp8Format::none, Fp8Format::hybrid);
+  config.fp8_recipe = *rc::gen::element(Fp8Recipe::delayed, Fp8Recipe::tensorwise);
+  return config;
+}
+
+/// The whole schedule of a configuration; discards sizes that the schedule does not take.
+Schedule schedule_of(const RunConfig& config) {
+  Schedule schedule;
+  try {
+    ScheduleRequest request;
+    request.name = config.pipeline_schedule;
+    request.ranks = config.pipeline_model_parallel_size;
+    request.microbatches = config.microbatches();
+    schedule = add_transfers(make_schedule(request), TransferOrder::sends_first);
+  } catch (const InputError&) {
+    RC_DISCARD("sizes that the schedule refuses");
+  }
+  return add_step_end(schedule, {.data_parallel = config.data_parallel_size() > 1 || schedule.routes > 1,
+                                 .tied_embedding = config.model.tied_embeddings});
+}
+
+RC_GTEST_PROP(MemoryProperties, EveryStepEndsWhereItBegan, ()) {
+  const RunConfig config = random_config();
+  const MemoryPrediction prediction = predict_memory(config, schedule_of(config), MemoryDetail::timeline);
+  for (const RankMemory& rank : prediction.ranks) {
+    RC_ASSERT(rank.timeline.back().after == rank.held);
+    Bytes highest = rank.held.total();
+    MemoryBreakdown before = rank.held;
+    for (const MemorySample& sample : rank.timeline) {
+      for (int c = 0; c < kCategories; ++c) {
+        const auto category = static_cast<Category>(c);
+        RC_ASSERT(sample.after[category].value >= 0);
+        RC_ASSERT(sample.peak[category].value >= 0);
+        // Parameters and optimizer states never shrink below what is held; a gradient's G may leave early.
+        if (category != Category::communication) {
+          RC_ASSERT(sample.after[category] >= rank.held[category] || category == Category::workspace);
+        }
+      }
+      RC_ASSERT(sample.peak.total() >= before.total());
+      RC_ASSERT(sample.peak.total() >= sample.after.total());
+      highest = std::max(highest, sample.peak.total());
+      before = sample.after;
+    }
+    RC_ASSERT(rank.peak.total() == highest);
+    RC_ASSERT(prediction.peak >= highest);
+  }
+}
+
+RC_GTEST_PROP(MemoryProperties, ATimelineDoesNotChangeThePeaks, ()) {
+  const RunConfig config = random_config();
+  const Schedule schedule = schedule_of(config);
+  const MemoryPrediction with = predict_memory(config, schedule, MemoryDetail::timeline);
+  const MemoryPrediction without = predict_memory(config, schedule);
+  for (std::size_t i = 0; i < with.ranks.size(); ++i) {
+    RC_ASSERT(without.ranks[i].timeline.empty());
+    RC_ASSERT(with.ranks[i].peak == without.ranks[i].peak);
+    RC_ASSERT(with.ranks[i].at == without.ranks[i].at);
+  }
+}
+
+RC_GTEST_PROP(MemoryProperties, ZeroHoldsLessWithEveryStage, ()) {
+  RunConfig config = random_config();
+  const Schedule schedule = schedule_of(config);
+  Bytes before{INT64_MAX};
+  for (int zero = 1; zero <= 3; ++zero) {
+    config.zero_stage = zero;
+    const Bytes held = predict_memory(config, schedule).ranks.front().held.total();
+    RC_ASSERT(held <= before);
+    before = held;
+  }
+}
+
+// Without tensor parallelism: with it, recomputed partial sums may stand beside a gradient.
+RC_GTEST_PROP(MemoryProperties, RecomputationNeverNeedsMore, ()) {
+  RunConfig config = random_config();
+  config.world_size /= config.tensor_model_parallel_size;
+  config.tensor_model_parallel_size = 1;
+  config.zero_stage = 0;
+  const Schedule schedule = schedule_of(config);
+  config.recompute_granularity = Recompute::none;
+  const MemoryPrediction none = predict_memory(config, schedule);
+  for (const Recompute recompute : {Recompute::selective, Recompute::full}) {
+    config.recompute_granularity = recompute;
+    const MemoryPrediction less = predict_memory(config, schedule);
+    for (std::size_t i = 0; i < none.ranks.size(); ++i) {
+      RC_ASSERT(less.ranks[i].peak.total() <= none.ranks[i].peak.total());
+    }
+  }
+}
+
+// A split backward that runs its two parts back to back frees what the whole one frees.
+RC_GTEST_PROP(MemoryProperties, SplitBackwardFreesTheSame, ()) {
+  const RunConfig config = random_config();
+  const Schedule schedule = schedule_of(config);
+  for (const StageShape& shape : stage_shapes(config, schedule)) {
+    const MemoryBreakdown whole = action_profile(shape, ActionType::backward).net;
+    const MemoryBreakdown input = action_profile(shape, ActionType::backward_input).net;
+    const MemoryBreakdown weight = action_profile(shape, ActionType::backward_weight).net;
+    for (int c = 0; c < kCategories; ++c) {
+      const auto category = static_cast<Category>(c);
+      RC_ASSERT(whole[category] == input[category] + weight[category]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline

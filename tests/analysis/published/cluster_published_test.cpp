@@ -1,0 +1,155 @@
+// Published tables: reading them, damaged ones included, and how close the model comes to those shipped.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "analysis/published/published.hpp"
+#include "bench/evaluate/cluster_schedule.hpp"
+#include "bench/views/validate_report.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline::cluster {
+namespace {
+
+const std::vector<ComparedTable>& shipped() {
+  static const std::vector<ComparedTable> kTables = [] {
+    std::vector<ComparedTable> tables;
+    for (const PublishedTable& table : built_in_tables()) {
+      tables.push_back(compare_table(table, built_in_profiles(), make_cluster_schedule));
+    }
+    return tables;
+  }();
+  return kTables;
+}
+
+struct Goal {
+  const char* table;
+  const char* quantity;
+  double mape;
+};
+
+TEST(Published, MeanErrorsAreWithinTheirGoals) {
+  const Goal goals[] = {
+      {"megatron_sc21_table1", "step_s", 0.07},
+      {"megatron_sc21_table2", "step_s", 0.07},
+      {"korthikanti_table5", "step_s", 0.04},
+      {"vocab_parallel_table5_1f1b", "step_s", 0.05},
+      {"vocab_parallel_table6_vhalf", "step_s", 0.05},
+      {"zero_bubble_table4", "step_s", 0.05},
+      {"torchtitan_llama31_h100", "step_s", 0.10},
+      {"vocab_parallel_table5_1f1b", "peak_bytes", 0.05},
+      {"vocab_parallel_table6_vhalf", "peak_bytes", 0.05},
+      {"zero_bubble_table4", "peak_bytes", 0.05},
+      {"zero_bubble_table5", "bubble_rate", 0.001},
+      {"schedule_formulas", "step_of_formula", 0.01},
+      {"schedule_formulas", "microbatches_held", 0.02},
+      {"vocab_parallel_table3_scaling", "output_percent", 0.10},
+      {"korthikanti_fig1_memory_gib", "state_bytes", 1e-6},
+      {"korthikanti_fig1_memory_gib", "activation_bytes", 1e-6},
+      {"korthikanti_fig7_activation_percent", "activation_percent", 0.01},
+  };
+  std::map<std::string, const ComparedTable*> by_name;
+  for (const ComparedTable& table : shipped()) by_name[table.name] = &table;
+  for (const Goal& goal : goals) {
+    ASSERT_EQ(by_name.count(goal.table), 1u) << goal.table;
+    const Errors errors = errors_of(by_name[goal.table]->rows, goal.quantity);
+    EXPECT_GT(errors.rows, 0) << goal.table;
+    EXPECT_LE(errors.mape, goal.mape) << goal.table << ' ' << goal.quantity;
+  }
+}
+
+TEST(Published, ZeroTableIsExactToItsPrintedDigits) {
+  for (const ComparedTable& table : shipped()) {
+    if (table.name != "zero_table1_memory_gb") continue;
+    EXPECT_EQ(table.rows.size(), 54u);
+    for (const ComparedRow& row : table.rows) {
+      // Printed with two to five digits; the last one may be cut or rounded.
+      const double unit = row.published >= 1e11 ? 1e9 : (row.published >= 2e9 ? 1e8 : 1e7);
+      EXPECT_NEAR(row.predicted, row.published, unit) << row.label;
+    }
+  }
+}
+
+TEST(Published, JsonHasTheContractsKeys) {
+  const nlohmann::json json = nlohmann::json::parse(validation_json(shipped()));
+  for (const nlohmann::json& table : json.at("tables")) {
+    for (const char* key : {"name", "rows", "mape", "bias", "p90", "worst", "regret"}) {
+      EXPECT_TRUE(table.contains(key)) << key;
+    }
+  }
+  EXPECT_THAT(validation_svg(shipped()), testing::StartsWith("<svg"));
+  EXPECT_THAT(validation_text(shipped(), true), testing::HasSubstr("korthikanti_table5"));
+}
+
+TEST(Published, RegretIsWhatTheChoiceCosts) {
+  const std::string columns =
+      "# GPUs,global batch,micro batch,hidden size,attention heads,# layers,sequence length,tensor "
+      "parallelism,"
+      "data parallelism,pipeline parallelism,iteration time (ms)\n";
+  // The model thinks that data parallelism is best here; the table says that it takes twice the best time.
+  const std::string text = columns +
+                           "8,32,1,1024,16,16,1024,8,1,1,500\n8,32,4,1024,16,16,1024,1,8,1,1000\n"
+                           "8,32,1,1024,16,16,1024,4,2,1,700\n";
+  const PublishedTable table = parse_published(text, "vtrain_ground_truth_single", "test");
+  const ComparedTable compared = compare_table(table, built_in_profiles(), make_cluster_schedule);
+  ASSERT_TRUE(compared.regret);
+  EXPECT_EQ(compared.sweeps, 1);
+  EXPECT_DOUBLE_EQ(*compared.regret, 1.0);
+}
+
+TEST(Published, DamagedTablesAreRefusedInOneLine) {
+  const std::string header =
+      "params_B,heads,hidden,layers,seq,vocab,tp,pp,dp,global_batch,micro_batch,vpp_chunks\n";
+  const std::string damaged[] = {
+      header + "1,24,2304,24,2048,51200,1,1,32,512,nan,1\n",
+      header + "1,24,2304,24,2048,51200,1,1,32,512,0,1\n",
+      header + "1,24,2304,24,2048,51200,1,1,32,512,-4,1\n",
+      header + "1,24,2304,24,2048,51200,1,1,32,512,7,1\n",
+      header + "1,24,2304,24,2048,51200,1,9999,32,512,16,1\n",
+      header + "1,24,2304,24,2048,51200,1,1,32,512,1e99,1\n",
+      header + "1,24,2304,24,2048,51200,1,1,,,,\n",
+      header + "1,24,2304,2,2048,51200,1,64,1,512,1,1\n",
+      header + "1,24,2304,24.5,2048,51200,1,1,32,512,16,1\n",
+  };
+  for (const std::string& text : damaged) {
+    const PublishedTable table = parse_published(text, "megatron_sc21_table1", "test");
+    const ComparedTable compared = compare_table(table, built_in_profiles(), make_cluster_schedule);
+    ASSERT_EQ(compared.refused.size(), 1u) << text;
+    EXPECT_TRUE(compared.rows.empty());
+    EXPECT_THAT(compared.refused.front(), testing::HasSubstr("row 1"));
+    EXPECT_THAT(compared.refused.front(), testing::Not(testing::HasSubstr("\n")));
+  }
+  EXPECT_THROW(parse_published("", "t", "t"), InputError);
+  EXPECT_THROW(parse_published("a,b\n1,2,3\n", "t", "t"), InputError);
+  EXPECT_THROW(parse_published(std::string(1000, ','), "t", "t"), InputError);
+  EXPECT_THROW(read_tables("/nowhere/at/all"), InputError);
+  const auto refused = [](const std::string& text, const char* name) {
+    return compare_table(parse_published(text, name, "t"), built_in_profiles(), make_cluster_schedule)
+        .refused;
+  };
+  const std::string formulas = "method,bubble,params,activation,source\n";
+  EXPECT_EQ(refused(formulas + "1F1B,(PP-1)(F+B),1x,PP,x\n", "schedule_formulas").size(), 0u);
+  EXPECT_EQ(refused(formulas + "1F1B,system(1),1x,PP,x\n", "schedule_formulas").size(), 1u);
+  EXPECT_EQ(refused(formulas + "1F1B,0,1x,PP*PP,x\n", "schedule_formulas").size(), 1u);
+  EXPECT_EQ(refused(formulas + "2F2B,0,1x,PP,x\n", "schedule_formulas").size(), 1u);
+  const std::string bubbles = "model,pp,num_microbatches,bubble_ZB_H1,bubble_ZB_H2\n";
+  EXPECT_EQ(refused(bubbles + "ZB-H1/H2 1.5B,8,24,nan,\n", "zero_bubble_table5").size(), 1u);
+  EXPECT_EQ(refused(bubbles + "ZB-H1/H2 1.5B,9999,24,0.1,\n", "zero_bubble_table5").size(), 1u);
+  EXPECT_EQ(refused("seq,layer,8gpu_pct\n2048,attention,10\n", "vocab_parallel_table3_scaling").size(), 1u);
+  EXPECT_EQ(refused("scheme,model_parallel_size,global_batch,gpus,micro_batch,tflops_per_gpu\nPTD-P,100,1536,"
+                    "384,1,153\n",
+                    "megatron_sc21_table2")
+                .size(),
+            1u);
+  EXPECT_EQ(
+      compare_table(parse_published("a\n1\n", "unknown", "t"), built_in_profiles(), make_cluster_schedule)
+          .skipped,
+      "no reader for this table");
+}
+
+}  // namespace
+}  // namespace plumbline::cluster

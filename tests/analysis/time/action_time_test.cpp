@@ -1,0 +1,273 @@
+// The time of actions and of the step's end on a machine where every operator takes one second and only the
+// latency of collectives counts, so that everything can be counted by hand.
+#include "analysis/time/action_time.hpp"
+
+#include <gtest/gtest.h>
+
+#include "analysis/predict/predict.hpp"
+#include "core/base/error.hpp"
+#include "schedules/make_schedule.hpp"
+#include "schedules/passes.hpp"
+#include "tests/analysis/sample_configs.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr double kHuge = 1e30;
+
+/// An all-gather or reduce-scatter takes `latency`, an all-reduce two of it.
+HardwareProfile counting_machine(double latency) {
+  HardwareProfile p;
+  p.peak_fp32 = p.peak_16bit = {kHuge};
+  p.memory_bandwidth = p.link_bandwidth = {kHuge};
+  p.launch_overhead = {1};
+  p.link_latency = {latency};
+  return p;
+}
+
+RunConfig with(RunConfig config, int tensor, int data) {
+  config.tensor_model_parallel_size = tensor;
+  config.world_size = tensor * data;
+  config.global_batch_size = std::int64_t{2} * data;
+  config.make_vocab_size_divisible_by = 32 / tensor;
+  return config;
+}
+
+// Operators of tiny_qwen2: embedding 1; layer forward 12 (two norms, four products, two rotations, attention,
+// two additions, activation); output layer 5 (norm, product, three of the loss). Backward: output layer 3;
+// layer 15 (eight products, attention, two rotations, bias, activation, two norms); embedding 1.
+struct Case {
+  const char* name;
+  ActionType type;
+  int tensor;
+  bool sequence_parallel;
+  Recompute recompute;
+  std::int64_t group;
+  double operators;
+  double latencies;
+};
+using enum ActionType;
+using enum Recompute;
+constexpr Case kCases[] = {
+    {"F", forward, 1, false, none, 1, 1 + 2 * 12 + 5, 0},
+    {"B", backward, 1, false, none, 1, 3 + 2 * 15 + 1, 0},
+    {"I", backward_input, 1, false, none, 1, 2 + 2 * 10 + 1, 0},
+    {"W", backward_weight, 1, false, none, 1, 1 + 2 * 5, 0},
+    {"F as usual when something is recomputed", forward, 1, false, full, 1, 30, 0},
+    {"attention again", backward, 1, false, selective, 1, 34 + 2, 0},
+    {"attention again in I", backward_input, 1, false, selective, 1, 23 + 2, 0},
+    {"layers again, without fc2 and its addition", backward, 1, false, full, 1, 34 + 2 * 10, 0},
+    {"a group of two again: only its last stops early", backward, 1, false, full, 2, 34 + 12 + 10, 0},
+    {"nothing again in W", backward_weight, 1, false, full, 1, 11, 0},
+    // Embedding, two per layer, loss twice; output layer, two per layer.
+    {"F, tensor parallel", forward, 2, false, none, 1, 30, 2 * (1 + 4 + 2)},
+    {"B, tensor parallel", backward, 2, false, none, 1, 34, 2 * (1 + 4)},
+    {"B, layers again in twos", backward, 2, false, full, 2, 34 + 22, 2 * (1 + 4 + 3)},
+    // One scatter and 2 + 2 per layer, final norm; loss 2 · 2.
+    {"F, sequence parallel", forward, 2, true, none, 1, 30, 1 + 8 + 1 + 4},
+    // Output layer 1 + 1, four gathers and two scatters per layer, embedding.
+    {"B, sequence parallel", backward, 2, true, none, 1, 34, 2 + 12 + 1},
+    {"I, sequence parallel", backward_input, 2, true, none, 1, 23, 1 + 8 + 1},
+    {"W, sequence parallel", backward_weight, 2, true, none, 1, 11, 1 + 8},
+};
+
+TEST(ActionTime, CountsEveryOperatorAndCollective) {
+  constexpr double kLatency = 100;
+  const HardwareProfile machine = counting_machine(kLatency);
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.name);
+    RunConfig config = with(sample::tiny_qwen2(), c.tensor, 1);
+    config.sequence_parallel = c.sequence_parallel;
+    config.recompute_granularity = c.recompute;
+    config.recompute_num_layers = c.group;
+    const StageShape shape = stage_shapes(config, 1)[0];
+    const ActionTime time = time_action(work_of(shape, c.type), machine, {});
+    EXPECT_NEAR(time.all.value, c.operators + kLatency * c.latencies, 1e-9);
+    EXPECT_NEAR(time.tensor.value, kLatency * c.latencies, 1e-9);
+    EXPECT_EQ(time.gathers.value + time.scatters.value, 0);
+  }
+}
+
+TEST(ActionTime, SixteenBitSumsAreRounded) {
+  RunConfig config = with(sample::tiny_qwen2(), 2, 1);
+  config.precision = DType::bf16;
+  const StageShape shape = stage_shapes(config, 1)[0];
+  const HardwareProfile machine = counting_machine(0);
+  EXPECT_NEAR(time_action(work_of(shape, forward), machine, {}).all.value, 30 + 4, 1e-9);
+  EXPECT_NEAR(time_action(work_of(shape, backward), machine, {}).all.value, 34 + 5, 1e-9);
+}
+
+TEST(ActionTime, LearnedPositionsAndBiases) {
+  const StageShape shape = stage_shapes(with(sample::tiny_gpt2(), 1, 1), 1)[0];
+  const HardwareProfile machine = counting_machine(0);
+  // No rotations, positions once; the backward has four biases per layer instead of one.
+  EXPECT_NEAR(time_action(work_of(shape, forward), machine, {}).all.value, 2 + 2 * 10 + 5, 1e-9);
+  EXPECT_NEAR(time_action(work_of(shape, backward), machine, {}).all.value, 3 + 2 * 16 + 2, 1e-9);
+  EXPECT_NEAR(time_action(work_of(shape, backward_weight), machine, {}).all.value, 1 + 2 * 8, 1e-9);
+}
+
+struct ZeroCase {
+  const char* name;
+  ActionType type;
+  int zero;
+  double latency;
+  int processors;
+  double all, gathers, scatters;
+};
+constexpr ZeroCase kZeroCases[] = {
+    // Units of F: embedding 1 s, two layers of 12 s, the embedding again as output layer 5 s.
+    // The first gather waits; the second runs beside 1 s of it; the others are hidden.
+    {"ZeRO-3 F, quick gathers", forward, 3, 5, 0, 30 + 5 + 4, 9, 0},
+    // Gathers are done at 20, 40, 60, 80: layers at 40, 60; output layer at 80.
+    {"ZeRO-3 F, slow gathers", forward, 3, 20, 0, 85, 20 + 19 + 8 + 8, 0},
+    {"ZeRO-3 F, shared processors: nothing is hidden", forward, 3, 5, 2, 30 + 4 * 5, 20, 0},
+    {"ZeRO-2 F gathers nothing", forward, 2, 5, 0, 30, 0, 0},
+    // Gradients are cleared (4 times 1 s) and pieces added (4 times 1 s). Output layer done at 3, its scatter
+    // until 8; first layer from 4 to 20, +1 for the addition, scatter until 26; second until 37, 38, scatter
+    // until 43; embedding until 40, waits until 43, 44, scatter until 49, 50.
+    {"ZeRO-2 B", backward, 2, 5, 0, 50, 0, 3 + 5},
+    // As above with gathers on the same lane: output layer's at 5, first layer's at 10 (waits 1), second's
+    // after the output layer's scatter at 20.
+    {"ZeRO-3 B", backward, 3, 5, 0, 56, 6, 8},
+    // One lane: gathers until 20, 40, the output layer's scatter until 60, gather until 80, scatter until
+    // 100;
+    // the last two from 101 to 121 and 122 to 142.
+    {"ZeRO-3 B, gathers and scatters behind one another", backward, 3, 20, 0, 143, 20 + 16 + 19,
+     4 + 4 + 18 + 20},
+    {"ZeRO-3 W gathers nothing: 3 scatters", backward_weight, 3, 5, 0, 11 + 3 + 3 + 5, 0, 5},
+    {"ZeRO-3 I: three gathers, the embedding's scatter", backward_input, 3, 5, 0, 23 + 2 + 5 + 3 + 5, 8, 5},
+};
+
+TEST(ActionTime, GathersAndScattersBesideComputation) {
+  for (const ZeroCase& c : kZeroCases) {
+    SCOPED_TRACE(c.name);
+    RunConfig config = with(sample::tiny_qwen2(), 1, 2);
+    config.zero_stage = c.zero;
+    HardwareProfile machine = counting_machine(c.latency);
+    machine.processors = c.processors;
+    const StageShape shape = stage_shapes(config, 1)[0];
+    const ActionTime time = time_action(work_of(shape, c.type), machine, {});
+    EXPECT_NEAR(time.all.value, c.all, 1e-9);
+    EXPECT_NEAR(time.gathers.value, c.gathers, 1e-9);
+    EXPECT_NEAR(time.scatters.value, c.scatters, 1e-9);
+  }
+}
+
+TEST(ActionTime, OtherActionsAreNoPassesOfAStage) {
+  const StageShape shape = stage_shapes(sample::tiny_qwen2(), 1)[0];
+  EXPECT_THROW(work_of(shape, optimizer), InputError);
+}
+
+struct EndCase {
+  const char* name;
+  int zero;
+  double latency;
+  std::int64_t bucket;
+  double last_backward, reduce_gradients, optimizer;
+};
+// The last B computes the gradients of the second layer until 18, of the first until 33, of the embedding
+// until 34. OPT: norm, update, clearing; with ZeRO the norm's all-reduce, and three units to gather.
+constexpr EndCase kEndCases[] = {
+    {"one bucket at ARG, then the vectors", 0, 5, 10'000'000, 0, 10 + 10, 3},
+    {"layers 18 to 20 and 33 to 35, the embedding behind them to 37", 0, 1, 500, 0, 3 + 2, 3},
+    {"both layers in one bucket: 33 to 43, 53", 0, 5, 600, 0, 19 + 10, 3},
+    // Scatters 18 to 23, copy at 33, 34 to 39, copy, 40 to 45, copy.
+    {"ZeRO-1", 1, 5, 500, 1 + 5, 6 + 10, 3 + 10 + 3 * 5},
+    {"ZeRO-2: only the vectors are left", 2, 5, 500, 0, 10, 3 + 10 + 3 * 5},
+    {"ZeRO-3: no values to gather", 3, 5, 500, 0, 10, 3 + 10},
+};
+
+TEST(StepEnd, ReductionsUnderTheLastBackward) {
+  for (const EndCase& c : kEndCases) {
+    SCOPED_TRACE(c.name);
+    RunConfig config = with(sample::tiny_qwen2(), 1, 2);
+    config.zero_stage = c.zero;
+    config.ddp_bucket_size = c.bucket;
+    const StageCosts costs =
+        stage_costs(config, sample::one_rank(2), counting_machine(c.latency)).costs.stages.at(0);
+    EXPECT_NEAR(costs.last_backward.value, c.last_backward, 1e-9);
+    EXPECT_NEAR(costs.reduce_gradients.value, c.reduce_gradients, 1e-9);
+    EXPECT_NEAR(costs.optimizer.value, c.optimizer, 1e-9);
+  }
+}
+
+TEST(StepEnd, SharedProcessorsHideNothing) {
+  RunConfig config = with(sample::tiny_qwen2(), 1, 2);
+  config.zero_stage = 1;
+  HardwareProfile machine = counting_machine(5);
+  machine.processors = 2;
+  const StageCosts costs = stage_costs(config, sample::one_rank(2), machine).costs.stages.at(0);
+  EXPECT_EQ(costs.last_backward.value, 0);
+  EXPECT_NEAR(costs.reduce_gradients.value, 3 * (5 + 1) + 10, 1e-9);
+}
+
+TEST(StepEnd, TensorRanksSumSharedVectorsAndHeads) {
+  RunConfig config = with(sample::tiny_qwen2(), 2, 1);
+  config.sequence_parallel = true;
+  // Rows and biases of keys and values in two layers, replicated vectors, norm: six all-reduces.
+  EXPECT_NEAR(
+      stage_costs(config, sample::one_rank(2), counting_machine(5)).costs.stages.at(0).optimizer.value,
+      3 + 6 * 10, 1e-9);
+}
+
+Schedule named(const char* name, int ranks, int microbatches, bool data_parallel) {
+  ScheduleRequest request;
+  request.name = name;
+  request.ranks = ranks;
+  request.microbatches = microbatches;
+  const Schedule plain = make_schedule(request);
+  return add_step_end(add_transfers(plain), {data_parallel || plain.routes > 1, false});
+}
+
+TEST(StageCosts, EveryStageOfEverySchedule) {
+  // A middle layer: F 12, B 15, I 10, W 5; embedding 1, 1, 1, 0; output layer 5, 3, 2, 1.
+  for (const char* name : {"1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe", "dualpipev"}) {
+    SCOPED_TRACE(name);
+    RunConfig config = sample::tiny_qwen2();
+    config.model.layers = 8;
+    config.pipeline_model_parallel_size = config.world_size = 2;
+    config.global_batch_size = 4;
+    const Schedule schedule = named(name, 2, 4, false);
+    const StageCostsPrediction predicted = stage_costs(config, schedule, counting_machine(3));
+    ASSERT_EQ(predicted.costs.stages.size(), static_cast<std::size_t>(schedule.stages));
+    const bool splits =
+        std::string_view(name).starts_with("zb") || std::string_view(name).starts_with("dual");
+    for (int stage = 0; stage < schedule.stages; ++stage) {
+      const StageCosts& costs = predicted.costs.stages[static_cast<std::size_t>(stage)];
+      const int layers = 8 / schedule.stages_per_route();
+      const int first = schedule.first_of_route(stage) ? 1 : 0;
+      const int last = schedule.last_of_route(stage) ? 1 : 0;
+      EXPECT_NEAR(costs.forward.value, 12 * layers + first + 5 * last, 1e-9);
+      if (splits) {
+        EXPECT_NEAR(costs.backward_input.value, 10 * layers + first + 2 * last, 1e-9);
+        EXPECT_NEAR(costs.backward_weight.value, 5 * layers + last, 1e-9);
+      } else {
+        EXPECT_NEAR(costs.backward.value, 15 * layers + first + 3 * last, 1e-9);
+        EXPECT_EQ(costs.backward_input.value, 0);
+      }
+    }
+    // Both stages of two routes: eight layers, embedding (also the output layer), vectors of two stages.
+    const bool mirrored = schedule.routes == 2;
+    EXPECT_NEAR(predicted.costs.stages[0].reduce_gradients.value, mirrored ? 6 * (8 + 1 + 2) : 0, 1e-9);
+  }
+}
+
+TEST(Predict, WaitingForReplicasIsExposedDataTime) {
+  RunConfig config = with(sample::tiny_qwen2(), 1, 2);
+  config.zero_stage = 3;
+  const Prediction p = predict(config, sample::one_rank(2), counting_machine(5));
+  // F 39 and B 56 as above, twice; ARG 10; OPT 13.
+  EXPECT_NEAR(p.time.step_s.value, 2 * (39 + 56) + 10 + 13, 1e-9);
+  EXPECT_NEAR(p.time.exposed_data_s.value, 2 * (9 + 14) + 10, 1e-9);
+  EXPECT_NEAR(p.time.compute_s.value, 2 * (30 + 42), 1e-9);
+  EXPECT_NEAR(p.time.optimizer_s.value, 13, 1e-9);
+  EXPECT_NEAR(p.time.bubble_fraction, 0, 1e-12);
+  double lines = 0;
+  for (const CostLine& line : p.lines) {
+    if (line.phase != "step") lines += line.seconds.value;
+  }
+  EXPECT_NEAR(lines, 39 + 56, 1e-9);
+}
+
+}  // namespace
+}  // namespace plumbline

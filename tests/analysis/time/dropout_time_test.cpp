@@ -1,0 +1,197 @@
+// Which operators dropout adds to a step, what they take on a measured machine and on an accelerator, and
+// what the fast model makes of it.
+#include <gtest/gtest.h>
+
+#include <string_view>
+#include <vector>
+
+#include "analysis/cluster/memory.hpp"
+#include "analysis/cluster/stage_cost.hpp"
+#include "analysis/hardware/profiles.hpp"
+#include "analysis/search/sensitivity.hpp"
+#include "analysis/time/accelerator_time.hpp"
+#include "analysis/time/time_model.hpp"
+#include "tests/analysis/sample_configs.hpp"
+
+namespace plumbline {
+namespace {
+
+using enum ActionType;
+
+RunConfig dropping(RunConfig config = sample::tiny_qwen2()) {
+  config.precision = DType::bf16;
+  config.hidden_dropout = config.attention_dropout = 0.1;
+  return config;
+}
+
+std::int64_t times(const std::vector<OperatorCall>& calls, std::string_view name) {
+  std::int64_t count = 0;
+  for (const OperatorCall& call : calls) count += call.name == name ? call.count : 0;
+  return count;
+}
+
+// A stage of one layer: masks, sums with what was dropped, gradients of what was dropped. The first stage has
+// the embedding's too.
+struct CallCase {
+  const char* name;
+  ActionType type;
+  Recompute recompute;
+  bool first;
+  int masks;
+  int sums;
+  int gradients;
+};
+constexpr CallCase kCallCases[] = {
+    {"forward", forward, Recompute::none, false, 2, 2, 0},
+    {"forward of the first stage", forward, Recompute::none, true, 3, 3, 0},
+    {"backward", backward, Recompute::none, false, 0, 0, 2},
+    {"backward of the first stage", backward, Recompute::none, true, 0, 0, 3},
+    {"full recomputation draws the mask of the MLP, whose sum is not wanted", backward, Recompute::full,
+     false, 2, 1, 2},
+    {"selective recomputation draws none", backward, Recompute::selective, false, 0, 0, 2},
+    {"input gradients", backward_input, Recompute::none, false, 0, 0, 2},
+    {"weight gradients", backward_weight, Recompute::none, false, 0, 0, 0},
+};
+
+TEST(DropoutCalls, OfALayer) {
+  for (const CallCase& c : kCallCases) {
+    SCOPED_TRACE(c.name);
+    RunConfig config = dropping();
+    config.recompute_granularity = c.recompute;
+    StageShape shape = stage_shapes(config, 2)[0];
+    shape.first = c.first;
+    const std::vector<OperatorCall> calls = calls_of(work_of(shape, c.type));
+    EXPECT_EQ(times(calls, "dropout_mask"), c.masks);
+    EXPECT_EQ(times(calls, "dropout_add"), c.sums);
+    EXPECT_EQ(times(calls, "dropout_backward"), c.gradients);
+    EXPECT_EQ(times(calls, "add"), 0);
+    for (const OperatorCall& call : calls) EXPECT_EQ(call.dropout, call.kind == CallKind::attention);
+    shape.hidden_dropout = shape.attention_dropout = false;
+    const std::vector<OperatorCall> without = calls_of(work_of(shape, c.type));
+    EXPECT_EQ(times(without, "add"), c.sums - (c.first && c.type == forward ? 1 : 0));
+    EXPECT_EQ(times(without, "dropout_mask") + times(without, "dropout_add"), 0);
+    for (const OperatorCall& call : without) EXPECT_FALSE(call.dropout);
+  }
+}
+
+// 4·8 elements, with sequence parallelism 2·8: 3·2 + 1 bytes for the sum, 2·2 + 1 where there is no residual.
+TEST(DropoutCalls, Sizes) {
+  RunConfig config = dropping();
+  for (const int tensor : {1, 2}) {
+    config.world_size = config.tensor_model_parallel_size = tensor;
+    config.sequence_parallel = true;
+    const StageShape shape = stage_shapes(config, 1)[0];
+    double added = 0;
+    std::vector<OperatorCall> calls = forward_calls(shape);
+    const std::vector<OperatorCall> back = backward_calls(shape);
+    calls.insert(calls.end(), back.begin(), back.end());
+    for (const OperatorCall& call : calls) {
+      const std::string_view name = call.name;
+      if (name.substr(0, 8) != "dropout_") continue;
+      EXPECT_EQ(call.elements, 32 / tensor);
+      EXPECT_EQ(call.type, name == "dropout_mask" ? DType::uint8 : DType::bf16);
+      if (name == "dropout_mask") {
+        EXPECT_EQ(call.bytes_per_element, 1);
+      } else if (name == "dropout_backward") {
+        EXPECT_EQ(call.bytes_per_element, 5);
+      } else {
+        added += call.bytes_per_element * static_cast<double>(call.count);
+      }
+    }
+    EXPECT_EQ(added, 2 * 2 * 7 + 5);
+  }
+}
+
+OperatorCall call_of(const char* name, DType type, std::int64_t elements, double bytes) {
+  OperatorCall call;
+  call.name = name;
+  call.type = type;
+  call.elements = elements;
+  call.bytes_per_element = bytes;
+  return call;
+}
+
+// add: 1 ns per element in fp32 (12 bytes), 0.3 ns in 16 bits (6 bytes). A time of its own is preferred.
+TEST(DropoutTime, OnAMeasuredMachine) {
+  HardwareProfile hardware;
+  hardware.alone.resize(1);
+  OperatorTimes& times = hardware.alone[0];
+  times.working_set.value = 1;
+  times.memory_bound["add.fp32"] = {{1000}, {1e-6}};
+  times.memory_bound["add.bf16"] = {{1000}, {3e-7}};
+  times.attention["forward.bf16"] = {{64}, {8}, {1}, {2e-6}};
+  const auto seconds = [&](const OperatorCall& call) { return time_of(call, hardware, Load{}).value; };
+  EXPECT_NEAR(seconds(call_of("dropout_mask", DType::uint8, 12000, 1)), 1e-6, 1e-12);
+  EXPECT_NEAR(seconds(call_of("dropout_add", DType::bf16, 6000, 7)), 7 * 3e-7, 1e-12);
+  EXPECT_NEAR(seconds(call_of("dropout_backward", DType::bf16, 6000, 5)), 5 * 3e-7, 1e-12);
+  OperatorCall attention;
+  attention.kind = CallKind::attention;
+  attention.type = DType::bf16;
+  attention.tokens = 64;
+  attention.out = 8;
+  attention.in = 1;
+  attention.elements = 3;
+  attention.dropout = true;
+  EXPECT_NEAR(seconds(attention), 6e-6, 1e-12);
+  times.memory_bound["dropout_mask.uint8"] = {{1000}, {5e-6}};
+  times.attention["forward_dropout.bf16"] = {{64}, {8}, {1}, {3e-6}};
+  EXPECT_NEAR(seconds(call_of("dropout_mask", DType::uint8, 1000, 1)), 5e-6, 1e-12);
+  EXPECT_NEAR(seconds(attention), 9e-6, 1e-12);
+  attention.dropout = false;
+  EXPECT_NEAR(seconds(attention), 6e-6, 1e-12);
+}
+
+TEST(DropoutTime, OnAnAccelerator) {
+  cluster::Device device = find_hardware_preset("a100-sxm-80gb")->constants.device;
+  const auto seconds = [&](const OperatorCall& call) { return accelerator_time(call, device).value; };
+  constexpr std::int64_t kElements = 1 << 24;
+  const OperatorCall mask = call_of("dropout_mask", DType::uint8, kElements, 1);
+  EXPECT_DOUBLE_EQ(seconds(mask), kElements * device.random_s);
+  EXPECT_DOUBLE_EQ(seconds(call_of("dropout_add", DType::bf16, kElements, 7)),
+                   cluster::stream_seconds(device, 7.0 * kElements));
+  OperatorCall attention;
+  attention.kind = CallKind::attention;
+  attention.type = DType::bf16;
+  attention.tokens = 2048;
+  attention.out = 128;
+  attention.elements = 24;
+  const double without = seconds(attention);
+  attention.dropout = true;
+  // A number for every pair up to the query, blocks on the diagonal whole; four times as cheap as a mask's.
+  const double pairs = 24 * 0.5 * 2048 * (2048 + 256);
+  EXPECT_NEAR(seconds(attention) - without, pairs * device.random_s / 4, 1e-12);
+  device.random_s = 0;
+  EXPECT_DOUBLE_EQ(seconds(mask), cluster::stream_seconds(device, kElements));
+}
+
+// Two bytes per token and hidden element more in a layer, cut by sequence parallelism; time for every mask.
+TEST(DropoutFastModel, FollowsTheConfiguration) {
+  const cluster::Profiles& profiles = cluster::built_in_profiles();
+  const cluster::Software& software = profiles.generation("plumbline");
+  const cluster::Machine& machine = profiles.machine("a100-sxm-80gb");
+  for (const bool gpt2 : {false, true}) {
+    RunConfig config = gpt2 ? sample::tiny_gpt2() : sample::tiny_qwen2();
+    for (const int tensor : {1, 2}) {
+      config.world_size = config.tensor_model_parallel_size = tensor;
+      config.sequence_parallel = true;
+      const cluster::Job plain = cluster::job_of(config);
+      const cluster::Job dropped = cluster::job_of(dropping(config));
+      EXPECT_DOUBLE_EQ(cluster::layer_activation_bytes(software, dropped) -
+                           cluster::layer_activation_bytes(software, plain),
+                       2.0 * 4 * 8 / tensor);
+      const cluster::PartCost fast = cluster::layer_cost(machine, software, plain);
+      const cluster::PartCost slow = cluster::layer_cost(machine, software, dropped);
+      EXPECT_GT(slow.forward.device, fast.forward.device);
+      EXPECT_GT(slow.backward_input.device, fast.backward_input.device);
+      EXPECT_DOUBLE_EQ(slow.backward_weight.device, fast.backward_weight.device);
+    }
+  }
+  RunConfig config = sample::tiny_qwen2();
+  config.attention_dropout = 0.1;
+  const cluster::Job attention = cluster::job_of(config);
+  EXPECT_TRUE(cluster::drops_attention(software, attention));
+  EXPECT_FALSE(cluster::drops_stream(software, attention));
+}
+
+}  // namespace
+}  // namespace plumbline

@@ -1,0 +1,459 @@
+// FLOPs against closed forms, the time model's sanity, and a whole prediction.
+#include "analysis/time/time_model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "analysis/predict/predict.hpp"
+#include "analysis/time/accelerator_time.hpp"
+#include "analysis/work/flops.hpp"
+#include "core/config/model_config.hpp"
+#include "schedules/generators.hpp"
+#include "tests/analysis/sample_configs.hpp"
+
+namespace plumbline {
+namespace {
+
+TEST(Flops, ModelFlopsPerToken) {
+  ModelConfig m = sample::tiny_qwen2().model;
+  // Layer: qkv 8·16, projection 64, fc1 8·32, fc2 128 = 576; output 8·32.
+  EXPECT_EQ(matmul_parameters(m), 2 * 576 + 256);
+  EXPECT_DOUBLE_EQ(model_flops_per_token(m, 4).value, 6 * (2 * 576 + 256) + 6 * 2 * 8 * 4);
+  // GPT-3 175B: 6·N within 3 % at s = 2048 (Narayanan et al. 2021 print 1 + s/6h + v/16Lh around 1).
+  const ModelConfig* gpt3 = find_preset("gpt3-175b");
+  if (gpt3 != nullptr) {
+    EXPECT_NEAR(model_flops_per_token(*gpt3, 2048).value / (6 * 175e9), 1, 0.03);
+  }
+}
+
+TEST(Flops, StageCallsAddUpToTheModel) {
+  for (const bool gpt2 : {false, true}) {
+    const RunConfig config = gpt2 ? sample::tiny_gpt2() : sample::tiny_qwen2();
+    const auto tokens = static_cast<double>(config.seq_length * config.micro_batch_size);
+    for (const int stages : {1, 2}) {
+      double executed = 0;
+      for (const StageShape& shape : stage_shapes(config, stages)) {
+        const StageFlops flops = stage_flops(shape);
+        executed += flops.forward.value + flops.backward.value;
+      }
+      // Hardware FLOPs have the scores once more: 2.5 instead of 2 times the forward of attention.
+      const double scores = 0.5 * 2 * tokens * tokens * 8 * 2;
+      EXPECT_DOUBLE_EQ(executed - scores,
+                       model_flops_per_token(config.model, config.seq_length).value * tokens);
+    }
+  }
+}
+
+struct ExecutedCase {
+  const char* name;
+  Recompute recompute;
+  std::int64_t group;
+  int stages;
+  double again;  // FLOPs of one micro-batch beyond a plain B
+};
+// Four tokens: a layer's products forward are 2·4·576 without fc2's 2·4·128, attention 2·4·4·4·2.
+constexpr double kScores = 2 * 4 * 4 * 4 * 2;
+constexpr double kLayer = 2 * 4 * 576 + kScores;
+constexpr double kWithoutFc2 = kLayer - 2 * 4 * 128;
+constexpr ExecutedCase kExecutedCases[] = {
+    {"selective: attention", Recompute::selective, 1, 1, 2 * kScores},
+    {"full, layer by layer", Recompute::full, 1, 1, 2 * kWithoutFc2},
+    {"full, both layers at once", Recompute::full, 2, 1, kLayer + kWithoutFc2},
+    {"full, groups end with the stage", Recompute::full, 2, 2, 2 * kWithoutFc2},
+};
+
+TEST(Flops, ExecutedWithRecomputation) {
+  RunConfig config = sample::tiny_qwen2();
+  const double plain = executed_flops_per_token(config, 1).value * 4;
+  EXPECT_DOUBLE_EQ(plain, model_flops_per_token(config.model, 4).value * 4 + 0.5 * 2 * kScores);
+  for (const ExecutedCase& c : kExecutedCases) {
+    SCOPED_TRACE(c.name);
+    config.recompute_granularity = c.recompute;
+    config.recompute_num_layers = c.group;
+    EXPECT_DOUBLE_EQ(executed_flops_per_token(config, c.stages).value * 4, plain + c.again);
+    const Throughput throughput =
+        throughput_of(config, *find_hardware_preset("a100-sxm-80gb"), {1}, c.stages);
+    EXPECT_DOUBLE_EQ(throughput.hfu / throughput.mfu,
+                     (plain + c.again) / (model_flops_per_token(config.model, 4).value * 4));
+  }
+}
+
+TEST(Flops, ATeacherAddsItsForward) {
+  RunConfig config = sample::tiny_qwen2();
+  const double model = model_flops_per_token(config).value;
+  const double executed = executed_flops_per_token(config, 1).value;
+  EXPECT_DOUBLE_EQ(model, model_flops_per_token(config.model, 4).value);
+  config.recompute_granularity = Recompute::full;  // of the student only
+  const double again = executed_flops_per_token(config, 1).value - executed;
+  config.teacher = config.model;
+  config.teacher->layers = 4;
+  const double forward = model_flops_per_token(*config.teacher, 4).value / 3;
+  EXPECT_DOUBLE_EQ(model_flops_per_token(config).value, model + forward);
+  EXPECT_DOUBLE_EQ(executed_flops_per_token(config, 2).value, executed + again + forward);
+}
+
+TEST(Flops, SplitBackwardIsTheWhole) {
+  RunConfig config = sample::tiny_gpt2();
+  config.recompute_granularity = Recompute::full;
+  const StageShape shape = stage_shapes(config, 1)[0];
+  Flops parts;
+  for (const OperatorCall& call : backward_input_calls(shape)) parts += flops_of(call);
+  for (const OperatorCall& call : backward_weight_calls(shape)) parts += flops_of(call);
+  EXPECT_DOUBLE_EQ(parts.value, stage_flops(shape).backward.value);
+}
+
+TEST(Flops, TensorRanksShareTheWork) {
+  RunConfig config = sample::tiny_gpt2();
+  const double whole = stage_flops(stage_shapes(config, 1)[0]).forward.value;
+  config.tensor_model_parallel_size = 2;
+  config.world_size = 2;
+  config.make_vocab_size_divisible_by = 16;
+  EXPECT_DOUBLE_EQ(stage_flops(stage_shapes(config, 1)[0]).forward.value * 2, whole);
+}
+
+const HardwareProfile& a100() {
+  return *find_hardware_preset("a100-sxm-80gb");
+}
+
+RunConfig real_model() {
+  RunConfig config = sample::tiny_qwen2();
+  config.model.layers = 8;
+  config.model.hidden = 2048;
+  config.model.heads = 16;
+  config.model.kv_heads = 8;
+  config.model.head_dim = 128;
+  config.model.ffn = 8192;
+  config.model.vocab = 32000;
+  config.seq_length = 2048;
+  config.precision = DType::bf16;
+  config.make_vocab_size_divisible_by = 128;
+  return config;
+}
+
+Costs costs_of(const RunConfig& config, const HardwareProfile& hardware) {
+  return stage_costs(config, sample::one_rank(config.microbatches()), hardware).costs;
+}
+
+TEST(TimeModel, MoreWorkTakesLonger) {
+  const RunConfig base = real_model();
+  const double forward = costs_of(base, a100()).stages[0].forward.value;
+  EXPECT_GT(forward, 0);
+  struct Case {
+    const char* name;
+    void (*change)(RunConfig&);
+  };
+  const Case kCases[] = {
+      {"longer sequence", [](RunConfig& c) { c.seq_length *= 2; }},
+      {"larger micro-batch", [](RunConfig& c) { c.micro_batch_size *= 2; }},
+      {"more layers", [](RunConfig& c) { c.model.layers += 1; }},
+      {"wider feed-forward", [](RunConfig& c) { c.model.ffn += 512; }},
+      {"larger vocabulary", [](RunConfig& c) { c.model.vocab *= 2; }},
+      {"fp32", [](RunConfig& c) { c.precision = DType::fp32; }},
+  };
+  for (const Case& c : kCases) {
+    RunConfig config = base;
+    c.change(config);
+    const Costs costs = costs_of(config, a100());
+    EXPECT_GT(costs.stages[0].forward.value, forward) << c.name;
+    EXPECT_GT(costs.stages[0].backward.value, 1.8 * costs.stages[0].forward.value) << c.name;
+  }
+}
+
+TEST(TimeModel, FasterMachinesAreFaster) {
+  const RunConfig config = real_model();
+  double before = 1e9;
+  for (const char* name : {"v100-sxm-32gb", "a100-sxm-80gb", "h100-sxm-80gb"}) {
+    const double now = costs_of(config, *find_hardware_preset(name)).stages[0].backward.value;
+    EXPECT_LT(now, before) << name;
+    before = now;
+  }
+}
+
+/// A profile with one table: every forward GEMM takes 1 s alone and 2 s busy, or 10 times that when the
+/// working set is large.
+HardwareProfile table_machine() {
+  HardwareProfile p = a100();
+  p.processors = 2;
+  for (std::vector<OperatorTimes>* list : {&p.alone, &p.busy}) {
+    for (const std::int64_t mib : {1, 100}) {
+      OperatorTimes& times = list->emplace_back();
+      times.working_set = kMiB * mib;
+      const double seconds = (list == &p.busy ? 2.0 : 1.0) * (mib == 1 ? 1 : 10);
+      times.gemm["forward.bf16"] = {{1, 1e9}, {1}, {1}, {seconds, seconds}};
+    }
+  }
+  return p;
+}
+
+TEST(TimeModel, MixesTables) {
+  const HardwareProfile p = table_machine();
+  OperatorCall call;
+  call.kind = CallKind::gemm;
+  call.tokens = 100;
+  call.out = call.in = 1;
+  struct Case {
+    const char* name;
+    double busy;
+    Bytes working_set;
+    double seconds;
+  };
+  const Case kCases[] = {
+      {"alone, small", 0, kMiB, 1},
+      {"busy, small", 1, kMiB, 2},
+      {"half busy", 0.5, kMiB, 1.5},
+      {"between working sets: geometric", 0, kMiB * 10, std::sqrt(10.0)},
+      {"beyond the largest", 0, kMiB * 1000, 10},
+      {"below the smallest", 0, kKiB, 1},
+  };
+  for (const Case& c : kCases) {
+    Load load;
+    load.busy = c.busy;
+    load.working_set = c.working_set;
+    EXPECT_NEAR(time_of(call, p, load).value, c.seconds, 1e-9) << c.name;
+  }
+}
+
+TEST(TimeModel, LoadOfAMachine) {
+  struct Case {
+    int tensor, pipeline, world, processors;
+    double busy, sharing;
+  };
+  constexpr Case kCases[] = {
+      {1, 1, 1, 2, 0, 1},      // alone on two cores
+      {2, 1, 2, 2, 1, 1},      // both busy all the time
+      {1, 2, 2, 2, 0.875, 1},  // 1 - 1/8 of the time
+      {4, 1, 4, 2, 1, 2},      // two ranks per core
+      {8, 1, 8, 0, 0, 1},      // GPUs share nothing
+  };
+  for (const Case& c : kCases) {
+    RunConfig config = sample::tiny_gpt2();
+    config.tensor_model_parallel_size = c.tensor;
+    config.pipeline_model_parallel_size = c.pipeline;
+    config.world_size = c.world;
+    config.global_batch_size = 8;
+    HardwareProfile hardware = a100();
+    hardware.processors = c.processors;
+    const Load load = load_of(config, one_f_one_b(c.pipeline, config.microbatches()), hardware);
+    EXPECT_DOUBLE_EQ(load.busy, c.busy) << c.tensor << c.pipeline;
+    EXPECT_DOUBLE_EQ(load.sharing, c.sharing) << c.tensor << c.pipeline;
+  }
+}
+
+TEST(OperatorTime, QueryHeadsBeyondTheMeasuredGroupTakeAsLongEach) {
+  HardwareProfile hardware;
+  hardware.alone.emplace_back();
+  hardware.alone[0].attention["forward.fp32"] = {{64}, {64}, {1, 4}, {1e-5, 8e-6}};
+  OperatorCall call;
+  call.kind = CallKind::attention;
+  call.type = DType::fp32;
+  call.tokens = call.out = 64;
+  call.elements = 14;
+  for (const auto& [group, each] : {std::pair{1, 1e-5}, {4, 8e-6}, {7, 8e-6}, {32, 8e-6}}) {
+    call.in = group;
+    EXPECT_NEAR(time_of(call, hardware, Load{}).value, 14 * each, 1e-12) << group;
+  }
+}
+
+TEST(TimeModel, CollectivesOfACutVocabularyHoldProcessorsOfAnAccelerator) {
+  const HardwareProfile accelerator = load_hardware("a100-sxm-80gb");
+  RunConfig config = sample::tiny_gpt2();
+  EXPECT_EQ(beside_collectives(config, accelerator), 1);
+  config.vocab_parallel = "vocab-1";
+  EXPECT_EQ(beside_collectives(config, HardwareProfile{}), 1) << "a machine that was measured";
+  const double passes = beside_collectives(config, accelerator);
+  config.vocab_parallel = "interlaced";
+  EXPECT_GT(beside_collectives(config, accelerator), 1);
+  EXPECT_GT(passes, beside_collectives(config, accelerator));
+  OperatorCall call;
+  call.kind = CallKind::gemm;
+  call.tokens = call.out = call.in = 1024;
+  Load load;
+  const double alone = time_of(call, accelerator, load).value;
+  load.beside_collectives = passes;
+  EXPECT_DOUBLE_EQ(time_of(call, accelerator, load).value, alone * passes);
+}
+
+OperatorCall collective(CallKind kind, Group group, int ranks, DType type, std::int64_t bytes) {
+  OperatorCall call;
+  call.kind = kind;
+  call.group = group;
+  call.ranks = ranks;
+  call.type = type;
+  call.elements = bytes / size_of(type);
+  return call;
+}
+
+TEST(TimeModel, CollectivesTakeTheNearestMeasurement) {
+  HardwareProfile p = a100();
+  p.all_reduce.push_back({2, 2, DType::fp32, false, {{100}, {1}}});
+  p.all_reduce.push_back({2, 8, DType::fp32, false, {{100}, {2}}});
+  p.all_reduce.push_back({4, 4, DType::fp32, false, {{100}, {3}}});
+  p.all_reduce.push_back({4, 4, DType::bf16, false, {{100}, {4}}});
+  p.all_reduce.push_back({2, 2, DType::fp32, true, {{100}, {5}}});
+  struct Measured {
+    const char* name;
+    CallKind kind;
+    int world, ranks;
+    DType type;
+    std::int64_t bytes;
+    bool started;
+    double seconds;
+  };
+  using enum CallKind;
+  constexpr Measured kCases[] = {
+      {"exact", all_reduce, 2, 2, DType::fp32, 100, false, 1},
+      {"begun early", all_reduce, 2, 2, DType::fp32, 100, true, 5},
+      {"none begun early", all_reduce, 4, 4, DType::fp32, 100, true, 3},
+      {"larger world", all_reduce, 16, 2, DType::fp32, 100, false, 2},
+      {"group before world", all_reduce, 8, 4, DType::fp32, 100, false, 3},
+      {"beyond the table", all_reduce, 8, 8, DType::bf16, 200, false, 8},
+      {"alone", all_reduce, 8, 1, DType::fp32, 100, false, 0},
+      {"a gather is half", all_gather, 2, 2, DType::fp32, 100, false, 0.5},
+      {"a scatter is half", reduce_scatter, 2, 2, DType::fp32, 100, false, 0.5},
+      {"gather alone", all_gather, 2, 1, DType::fp32, 100, false, 0},
+  };
+  for (const Measured& c : kCases) {
+    const OperatorCall call = collective(c.kind, Group::tensor, c.ranks, c.type, c.bytes);
+    EXPECT_DOUBLE_EQ(collective_time(call, p, {c.world, 1, 1}, c.started).value, c.seconds) << c.name;
+  }
+}
+
+TEST(TimeModel, WithoutMeasurementsOrAcceleratorALinkIsARing) {
+  HardwareProfile p;
+  p.link_latency.value = 1;
+  p.link_bandwidth.value = 100;
+  const auto time = [&](CallKind kind) {
+    return collective_time(collective(kind, Group::tensor, 4, DType::fp32, 400), p, {4, 1, 1}).value;
+  };
+  EXPECT_DOUBLE_EQ(time(CallKind::all_reduce), 2 + 2 * 0.75 * 4);
+  EXPECT_DOUBLE_EQ(time(CallKind::all_gather), 1 + 0.75 * 4);
+  EXPECT_DOUBLE_EQ(message_time(p, 2, {400}).value, 5);
+  EXPECT_EQ(pipeline_ranks_per_node(p, {4, 64, 1}), 0);
+}
+
+TEST(TimeModel, GroupsMeetTheTierTheySpan) {
+  const cluster::Network& net = a100().constants.network;
+  ASSERT_EQ(net.gpus_per_node, 8);
+  constexpr std::int64_t kBytes = 1'000'000'000;
+  const double inside = 1.0 / net.node_bandwidth;  // seconds per byte of bus traffic
+  const double one_card = 1.0 / net.nic_bandwidth;
+  struct Placed {
+    const char* name;
+    Layout layout;
+    Group group;
+    int ranks;
+    double per_byte;
+  };
+  const Placed kCases[] = {
+      {"tensor in a node", {8, 8, 2}, Group::tensor, 8, inside},
+      {"data in a node", {1, 4, 8}, Group::data, 8, inside},
+      {"data over nodes, a card each", {8, 1, 4}, Group::data, 4, one_card},
+      {"data, two ranks of a group per node", {4, 1, 4}, Group::data, 4, one_card / 2},
+      {"pipeline in a node", {2, 4, 1}, Group::pipeline, 4, inside},
+      {"pipeline over nodes", {8, 4, 1}, Group::pipeline, 4, one_card},
+      {"embedding in a node", {1, 4, 1}, Group::embedding, 2, inside},
+      {"embedding over nodes", {4, 4, 1}, Group::embedding, 2, one_card},
+      {"mirror over nodes", {4, 4, 1}, Group::mirror, 2, one_card},
+      {"model in a node", {4, 2, 1}, Group::model, 8, inside},
+      {"world over nodes", {8, 2, 1}, Group::world, 16, one_card / 8},
+  };
+  for (const Placed& c : kCases) {
+    const double n = c.ranks;
+    const auto time = [&](CallKind kind) {
+      return collective_time(collective(kind, c.group, c.ranks, DType::bf16, kBytes), a100(), c.layout).value;
+    };
+    EXPECT_NEAR(time(CallKind::all_reduce) / (2 * (n - 1) / n * kBytes * c.per_byte), 1, 0.02) << c.name;
+    EXPECT_NEAR(time(CallKind::all_gather) / ((n - 1) / n * kBytes * c.per_byte), 1, 0.02) << c.name;
+  }
+}
+
+TEST(TimeModel, AGroupsShareOfTheFirstNodeIsThatOfTheWholeLayout) {
+  constexpr int kNode = 8;
+  for (const int tensor : {1, 2, 4, 8, 16}) {
+    for (const int pipeline : {1, 2, 3, 8, 16}) {
+      for (const int data : {1, 2, 3, 4, 32}) {
+        const Layout layout{tensor, pipeline, data};
+        for (const Group group : {Group::world, Group::tensor, Group::data, Group::pipeline, Group::model,
+                                  Group::embedding, Group::mirror}) {
+          int local = 0;
+          for (const int rank : layout.members(group, 0)) local += rank < kNode ? 1 : 0;
+          EXPECT_EQ(span_of(group, 2, layout, kNode).stride, kNode / local)
+              << name_of(group) << " " << tensor << " " << pipeline << " " << data;
+        }
+      }
+    }
+  }
+}
+
+TEST(TimeModel, MessagesBetweenNodesAreSlower) {
+  struct Placed {
+    const char* name;
+    Layout layout;
+    int ranks_per_node;
+  };
+  constexpr Placed kCases[] = {
+      {"one node", {2, 4, 1}, 0},
+      {"every hop", {8, 4, 1}, 1},
+      {"every hop, replicas between", {4, 4, 4}, 1},
+      {"every second hop", {4, 4, 1}, 2},
+  };
+  for (const Placed& c : kCases) {
+    EXPECT_EQ(pipeline_ranks_per_node(a100(), c.layout), c.ranks_per_node) << c.name;
+  }
+  EXPECT_GT(message_time(a100(), 16, kMiB, true).value, 2 * message_time(a100(), 16, kMiB, false).value);
+
+  RunConfig config = real_model();
+  config.pipeline_model_parallel_size = 2;
+  config.tensor_model_parallel_size = 8;
+  config.world_size = 16;
+  const Costs costs = stage_costs(config, sample::two_ranks(), a100()).costs;
+  EXPECT_EQ(costs.ranks_per_node, 1);
+  EXPECT_GT(costs.between_nodes.transfer.value, 2 * costs.transfer.value);
+}
+
+TEST(TimeModel, AnAcceleratorComputesInTiles) {
+  OperatorCall call;
+  call.kind = CallKind::gemm;
+  call.tokens = call.out = call.in = 4096;
+  const auto rate = [&] { return flops_of(call).value / time_of(call, a100(), Load{}).value; };
+  const double sustained = 312e12 * a100().constants.device.gemm_share;
+  EXPECT_NEAR(rate() / sustained, 0.9, 0.1);
+  const double whole = time_of(call, a100(), Load{}).value;
+  call.type = DType::fp32;
+  EXPECT_NEAR(time_of(call, a100(), Load{}).value / whole, 312 / 19.5, 2);
+  call.type = DType::bf16;
+  call.tokens = 128;  // few tiles: processors idle, operands come from memory
+  EXPECT_LT(rate() / sustained, 0.7);
+  // The weight gradient of few tokens moves the fp32 gradient twice.
+  call.pass = GemmPass::weight_gradient;
+  EXPECT_GT(time_of(call, a100(), Load{}).value, 8 * 4096.0 * 4096 / 2039e9);
+}
+
+TEST(Predict, PartsAddUpToTheStep) {
+  RunConfig config = real_model();
+  config.world_size = 4;
+  config.tensor_model_parallel_size = 2;
+  config.pipeline_model_parallel_size = 2;
+  const Prediction p = predict(config, sample::two_ranks(), a100());
+  const StepTime& t = p.time;
+  const double parts = t.compute_s.value + t.exposed_tensor_s.value + t.exposed_pipeline_s.value +
+                       t.exposed_data_s.value + t.optimizer_s.value + p.costs.step_overhead.value;
+  EXPECT_NEAR(parts / t.step_s.value, 1, 0.02);
+  EXPECT_GT(t.exposed_tensor_s.value, 0);
+  // Two stages, two micro-batches: at least the ideal (P-1)/(M+P-1), less than half.
+  EXPECT_GT(t.bubble_fraction, 0.2);
+  EXPECT_LT(t.bubble_fraction, 0.5);
+  EXPECT_TRUE(p.fits);
+  EXPECT_EQ(p.budget, a100().memory);
+  EXPECT_EQ(p.memory.ranks.size(), 4U);
+  EXPECT_DOUBLE_EQ(p.throughput.tokens_per_s, 2 * 2048 / t.step_s.value);
+  EXPECT_GT(p.throughput.mfu, 0.01);
+  EXPECT_LT(p.throughput.mfu, 0.75);
+  EXPECT_GT(p.throughput.hfu, p.throughput.mfu);  // scores are computed twice
+  config.memory_budget = kMiB;
+  EXPECT_FALSE(predict(config, sample::two_ranks(), a100()).fits);
+}
+
+}  // namespace
+}  // namespace plumbline

@@ -1,0 +1,294 @@
+// What a step sends, multiplied out by hand, and against the closed forms of the papers.
+#include "analysis/work/traffic.hpp"
+
+#include <gtest/gtest.h>
+
+#include <ostream>
+
+#include "analysis/work/parameter_units.hpp"
+#include "schedules/make_schedule.hpp"
+#include "schedules/passes.hpp"
+#include "tests/analysis/memory/vocabulary_configs.hpp"
+#include "tests/analysis/sample_configs.hpp"
+
+namespace plumbline {
+
+bool operator==(const GroupTraffic& a, const GroupTraffic& b) {
+  return a.calls == b.calls && a.all_reduced == b.all_reduced && a.all_gathered == b.all_gathered &&
+         a.reduce_scattered == b.reduce_scattered && a.broadcast == b.broadcast;
+}
+void PrintTo(const GroupTraffic& t, std::ostream* out) {
+  *out << t.calls << " calls, all-reduced " << t.all_reduced.value << ", all-gathered "
+       << t.all_gathered.value << ", reduce-scattered " << t.reduce_scattered.value;
+}
+
+namespace {
+
+Schedule schedule_of(const RunConfig& config, const std::string& name) {
+  ScheduleRequest request;
+  request.name = name;
+  request.ranks = config.pipeline_model_parallel_size;
+  request.microbatches = config.microbatches();
+  const Schedule plain = make_schedule(request);
+  const bool tied = config.model.tied_embeddings && plain.routes == 1;
+  return add_step_end(add_transfers(plain), {config.data_parallel_size() > 1 || plain.routes > 1, tied});
+}
+
+RunConfig with(RunConfig config, int tensor, int pipeline, int data, int microbatches) {
+  config.tensor_model_parallel_size = tensor;
+  config.pipeline_model_parallel_size = pipeline;
+  config.world_size = tensor * pipeline * data;
+  config.global_batch_size = static_cast<std::int64_t>(data) * microbatches;
+  config.make_vocab_size_divisible_by = 32 / tensor;
+  return config;
+}
+
+// tiny_qwen2: T·h = 32 elements, fp32. A layer's matrices: qkv 16·8, projection 64, fc1 32·8, fc2 128 = 576
+// elements; embedding 32·8 = 256; vectors: norms 2·2·8 + 8, qkv biases 2·16 = 72.
+constexpr std::int64_t kStream = std::int64_t{32} * 4;
+constexpr std::int64_t kLoss = std::int64_t{3} * 4 * 4;
+
+struct Case {
+  const char* name;
+  int tensor, data, zero;
+  bool sequence_parallel;
+  Recompute recompute;
+  std::int64_t group_layers;
+  Group group;
+  GroupTraffic expected;  // per step of two micro-batches
+};
+
+std::vector<Case> cases() {
+  using enum Recompute;
+  const auto bytes = [](std::int64_t n) { return Bytes{n}; };
+  // Two micro-batches; per micro-batch tensor-parallel: embedding, two per layer forward, output layer, two
+  // per layer backward; loss twice.
+  const GroupTraffic all_reduces{2 * 12, bytes(2 * (10 * kStream + kLoss)), {}, {}, {}};
+  // Gathers: 2 per layer forward, final norm, 4 per layer backward, final norm, embedding's gradient = 15.
+  // Scatters: embedding, 2 per layer forward, output layer, 2 per layer backward = 10. OPT: 40 norm weights.
+  const GroupTraffic sequence{
+      2 * 27 + 1, bytes(2 * kLoss + 160), bytes(2 * 15 * kStream), bytes(2 * 10 * kStream), {}};
+  // Layers again: 2 gathers and 1 scatter per layer, in groups of two one scatter more.
+  const GroupTraffic again{
+      2 * 33 + 1, bytes(2 * kLoss + 160), bytes(2 * 19 * kStream), bytes(2 * 12 * kStream), {}};
+  const GroupTraffic again_in_twos{
+      2 * 34 + 1, bytes(2 * kLoss + 160), bytes(2 * 19 * kStream), bytes(2 * 13 * kStream), {}};
+  // Units padded to multiples of 128: 256, 640, 640. The embedding is used, and reduced, twice.
+  const std::int64_t units = 4 * (256 + 2 * 640);
+  const std::int64_t uses = units + 4 * 256;
+  const Bytes vectors{4 * 72};
+  const GroupTraffic norm{1, bytes(4), {}, {}, {}};
+  const GroupTraffic heads{4, bytes(2 * 4 * (8 * 8 + 8)), {}, {}, {}};
+  const GroupTraffic bucket{2, bytes(4 * (256 + 2 * 576) + vectors.value), {}, {}, {}};
+  const GroupTraffic zero1{3 + 3 + 1, vectors, bytes(units), bytes(units), {}};
+  const GroupTraffic zero2{2 * 4 + 3 + 1, vectors, bytes(units), bytes(2 * uses), {}};
+  const GroupTraffic zero3{2 * (4 + 3 + 4) + 1, vectors, bytes(2 * (uses + units)), bytes(2 * uses), {}};
+  GroupTraffic once_more = zero3;
+  once_more.calls += 2;
+  once_more.all_gathered.value += std::int64_t{2} * 4 * 640;
+  return {
+      {"tensor parallel", 2, 1, 0, false, none, 1, Group::tensor, all_reduces},
+      {"selective recomputation sends nothing", 2, 1, 0, false, selective, 1, Group::tensor, all_reduces},
+      {"sequence parallel", 2, 1, 0, true, none, 1, Group::tensor, sequence},
+      {"sequence parallel, layers again", 2, 1, 0, true, full, 1, Group::tensor, again},
+      {"sequence parallel, two layers again", 2, 1, 0, true, full, 2, Group::tensor, again_in_twos},
+      {"gradient norm", 2, 1, 0, false, none, 1, Group::model, norm},
+      {"key and value rows of both layers, and biases", 2, 1, 0, false, none, 1, Group::shared_kv, heads},
+      {"a group of one is not counted", 2, 1, 0, false, none, 1, Group::data, {}},
+      {"one bucket and the vectors", 1, 2, 0, false, none, 1, Group::data, bucket},
+      {"ZeRO-1", 1, 2, 1, false, none, 1, Group::data, zero1},
+      {"ZeRO-1: the norm goes to everybody", 1, 2, 1, false, none, 1, Group::world, norm},
+      {"ZeRO-2 reduces each micro-batch", 1, 2, 2, false, none, 1, Group::data, zero2},
+      {"ZeRO-3 gathers forward and backward", 1, 2, 3, false, none, 1, Group::data, zero3},
+      {"ZeRO-3, layer by layer again: two uses are one", 1, 2, 3, false, full, 1, Group::data, zero3},
+      {"ZeRO-3, two layers again: one gather more", 1, 2, 3, false, full, 2, Group::data, once_more},
+  };
+}
+
+TEST(Traffic, CollectivesByHand) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    RunConfig config = with(sample::tiny_qwen2(), c.tensor, 1, c.data, 2);
+    config.zero_stage = c.zero;
+    config.sequence_parallel = c.sequence_parallel;
+    config.recompute_granularity = c.recompute;
+    config.recompute_num_layers = c.group_layers;
+    const auto ranks = predict_traffic(config, schedule_of(config, "1f1b"));
+    ASSERT_EQ(ranks.size(), static_cast<std::size_t>(c.tensor * c.data));
+    for (const Traffic& traffic : ranks) {
+      EXPECT_EQ(traffic.of(c.group), c.expected);
+      EXPECT_EQ(traffic.messages_sent, 0);
+    }
+  }
+}
+
+TEST(Traffic, KeyValueRowsFollowTheirOwner) {
+  // t = 2, D = 2, Z = 1: per tensor rank the layer's unit is qkv (4+2·4)·8, projection 32, fc1 128, fc2 64 =
+  // 320 elements padded to 384: pieces of 192. Key and value rows are elements 32 to 96: all of the first
+  // piece.
+  RunConfig config = with(sample::tiny_qwen2(), 2, 1, 2, 1);
+  config.zero_stage = 1;
+  const auto ranks = predict_traffic(config, schedule_of(config, "1f1b"));
+  const Layout layout = config.layout();
+  for (int rank = 0; rank < layout.world(); ++rank) {
+    const bool owner = layout.coordinates(rank).data == 0;
+    const GroupTraffic expected{owner ? 4 : 2, {2 * 4 * (owner ? 72 : 8)}, {}, {}, {}};
+    EXPECT_EQ(ranks[static_cast<std::size_t>(rank)].of(Group::shared_kv), expected) << rank;
+  }
+}
+
+struct PipelineCase {
+  const char* schedule;
+  int pipeline, microbatches, stages;
+  std::int64_t messages;  // of all ranks; every hop between ranks once per micro-batch and direction
+};
+constexpr PipelineCase kPipelineCases[] = {
+    {"1f1b", 2, 4, 2, 2 * 4 * 1},      {"gpipe", 4, 4, 4, 2 * 4 * 3},    {"interleaved", 2, 4, 4, 2 * 4 * 3},
+    {"zb-h1", 4, 8, 4, 2 * 8 * 3},     {"zb-v", 2, 4, 4, 2 * 4 * 2},  // stages 1 and 2 are on one rank
+    {"dualpipev", 2, 4, 4, 2 * 4 * 2}, {"dualpipe", 4, 8, 8, 2 * 8 * 3},
+};
+
+TEST(Traffic, Messages) {
+  for (const PipelineCase& c : kPipelineCases) {
+    SCOPED_TRACE(c.schedule);
+    RunConfig config = sample::tiny_qwen2();
+    config.model.layers = 8;
+    config = with(config, 2, c.pipeline, 1, c.microbatches);
+    for (const bool sequence : {false, true}) {
+      config.sequence_parallel = sequence;
+      const Schedule schedule = schedule_of(config, c.schedule);
+      ASSERT_EQ(schedule.stages, c.stages);
+      const std::int64_t size = sequence ? kStream / 2 : kStream;
+      std::int64_t messages = 0;
+      std::int64_t bytes = 0;
+      for (const Traffic& traffic : predict_traffic(config, schedule)) {
+        messages += traffic.messages_sent;
+        bytes += traffic.point_to_point_sent.value;
+      }
+      EXPECT_EQ(messages, 2 * c.messages);  // both tensor ranks
+      EXPECT_EQ(bytes, 2 * c.messages * size);
+      // The same without explicit transfers.
+      std::int64_t implied = 0;
+      for (const Traffic& traffic : predict_traffic(config, drop_transfers(schedule))) {
+        implied += traffic.messages_sent;
+      }
+      EXPECT_EQ(implied, messages);
+    }
+  }
+}
+
+TEST(Traffic, CopiesOfTheEmbeddingAndOfTheModel) {
+  RunConfig config = with(sample::tiny_qwen2(), 1, 2, 1, 4);
+  for (const Traffic& traffic : predict_traffic(config, schedule_of(config, "1f1b"))) {
+    EXPECT_EQ(traffic.of(Group::embedding), (GroupTraffic{1, {4 * 256}, {}, {}, {}}));
+    EXPECT_EQ(traffic.of(Group::mirror), GroupTraffic{});
+  }
+  // Two routes over two ranks: each holds both stages, three units of 2·576 + 256
+  // elements and 72 elements of vectors in two calls.
+  for (const Traffic& traffic : predict_traffic(config, schedule_of(config, "dualpipe"))) {
+    EXPECT_EQ(traffic.of(Group::embedding), GroupTraffic{});
+    EXPECT_EQ(traffic.of(Group::mirror), (GroupTraffic{5, {4 * (2 * 576 + 256 + 72)}, {}, {}, {}}));
+  }
+}
+
+TEST(Traffic, SplitBackwardSendsTwoGathersMore) {
+  // I and W together gather each of dy and dmid twice (six per layer instead of four).
+  RunConfig config = with(sample::tiny_qwen2(), 2, 2, 1, 4);
+  config.sequence_parallel = true;
+  config.model.tied_embeddings = false;
+  const auto whole = predict_traffic(config, schedule_of(config, "1f1b"));
+  const auto split = predict_traffic(config, split_backward(schedule_of(config, "1f1b")));
+  for (std::size_t rank = 0; rank < whole.size(); ++rank) {
+    GroupTraffic expected = whole[rank].of(Group::tensor);
+    expected.calls += 4 * 2;
+    expected.all_gathered.value += 4 * 2 * kStream;
+    EXPECT_EQ(split[rank].of(Group::tensor), expected);
+  }
+}
+
+/// An untied model whose units need no padding at D ≤ 4.
+RunConfig without_padding(int data, int microbatches) {
+  RunConfig config = sample::tiny_qwen2();
+  config.model.tied_embeddings = false;
+  config.model.hidden = 32;
+  config.model.heads = config.model.kv_heads = 8;
+  return with(config, 1, 1, data, microbatches);
+}
+
+TEST(Traffic, DataParallelClosedForms) {
+  constexpr int kMicrobatches = 3;
+  for (const int data : {2, 4}) {
+    for (const int zero : {0, 1, 2, 3}) {
+      SCOPED_TRACE(testing::Message() << "D = " << data << ", Z = " << zero);
+      RunConfig config = without_padding(data, kMicrobatches);
+      config.zero_stage = zero;
+      const auto shapes = stage_shapes(config, 1);
+      std::int64_t matrices = 0;
+      for (const ParameterUnit& unit : units_of(shapes[0])) {
+        ASSERT_EQ(unit.padded, unit.elements);
+        matrices += unit.elements;
+      }
+      const double share = static_cast<double>(data - 1) / data;
+      const auto vectors = static_cast<double>(vectors_of(shapes[0]).total());
+      const auto embedding = static_cast<double>(config.padded_vocab() * config.model.hidden);
+      double expected = data_parallel_ring_elements(zero, static_cast<double>(matrices), data, kMicrobatches);
+      expected += 2 * vectors * share;                               // all-reduced whole
+      if (zero == 3) expected -= kMicrobatches * embedding * share;  // no use in the backward
+      const Traffic traffic = predict_traffic(config, schedule_of(config, "1f1b")).front();
+      EXPECT_DOUBLE_EQ(ring_bytes(traffic.of(Group::data), data) / 4, expected);
+    }
+  }
+}
+
+TEST(Traffic, TensorParallelClosedForms) {
+  // Two models that differ by one layer differ by the closed form.
+  for (const int tensor : {2, 4}) {
+    for (const bool sequence : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "t = " << tensor << ", SP " << sequence);
+      double bytes[2];
+      for (const std::int64_t layers : {2, 3}) {
+        RunConfig config = sample::tiny_gpt2();
+        config.model.heads = config.model.kv_heads = 4;
+        config.model.layers = layers;
+        config = with(config, tensor, 1, 1, 1);
+        config.sequence_parallel = sequence;
+        Schedule schedule = schedule_of(config, "1f1b");
+        schedule.actions[0].pop_back();  // OPT
+        bytes[layers - 2] = ring_bytes(predict_traffic(config, schedule)[0].of(Group::tensor), tensor);
+      }
+      EXPECT_DOUBLE_EQ((bytes[1] - bytes[0]) / 4, tensor_parallel_ring_elements(sequence, 32, tensor));
+    }
+  }
+}
+
+// Two tensor and two pipeline ranks, one layer each, two micro-batches, whole buffers: C0, C2, I1 and I2 move
+// T·h, C1 three rows of T for each of the four shards. Nothing of embedding, output layer or loss is left for
+// the tensor group: two all-reduces per layer and direction.
+TEST(Traffic, SplitVocabulary) {
+  for (const char* method : {"vocab-1", "vocab-2"}) {
+    for (const bool tied : {false, true}) {
+      RunConfig config = sample::vocabulary_config(method, 2, 2, 1, 2);
+      config.model.tied_embeddings = tied;
+      const std::vector<Traffic> ranks = predict_traffic(config, sample::vocabulary_schedule(config));
+      ASSERT_EQ(ranks.size(), 4U);
+      const Bytes twice{2 * kStream};
+      for (const Traffic& rank : ranks) {
+        EXPECT_EQ(rank.of(Group::vocab_hidden), (GroupTraffic{2, {}, {}, {}, twice}));
+        EXPECT_EQ(rank.of(Group::vocab_statistics), (GroupTraffic{2, {}, {2 * 4 * kLoss}, {}, {}}));
+        EXPECT_EQ(rank.of(Group::vocab_gradient), (GroupTraffic{2, twice, {}, {}, {}}));
+        EXPECT_EQ(rank.of(Group::embedding_output), (GroupTraffic{2, twice, {}, {}, {}}));
+        EXPECT_EQ(rank.of(Group::embedding_gradient), (GroupTraffic{2, {}, {}, {}, twice}));
+        EXPECT_EQ(rank.of(Group::tensor), (GroupTraffic{2 * 4, {2 * 4 * kStream}, {}, {}, {}}));
+        EXPECT_EQ(rank.of(Group::embedding), GroupTraffic{});
+        EXPECT_EQ(rank.messages_sent, 2);
+      }
+    }
+  }
+  // One rank moves nothing.
+  const RunConfig alone = sample::vocabulary_config("vocab-1", 1, 1, 1, 2);
+  const std::vector<Traffic> one = predict_traffic(alone, sample::vocabulary_schedule(alone));
+  for (const GroupTraffic& group : one.front().groups) EXPECT_EQ(group.calls, 0);
+}
+
+}  // namespace
+}  // namespace plumbline

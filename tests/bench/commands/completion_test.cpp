@@ -1,0 +1,123 @@
+// Completion: what the program answers, and what bash makes of it.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "bench/help/completion.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Not;
+using testing::UnorderedElementsAre;
+
+/// A folder of the test's own with a few files to complete.
+class Completion : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "plumbline-completion-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    for (const char* name : {"run.yaml", "demo.yaml", "costs.json", "notes.txt"})
+      std::ofstream(folder_ / name) << "\n";
+    fs::create_directory(folder_ / "results");
+    fs::create_directory(folder_ / "bin");
+    fs::create_symlink(PLUMBLINE_PROGRAM, folder_ / "bin/plumbline");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::vector<std::string> lines_of(const std::string& command) const {
+    const std::string whole =
+        fmt::format("cd {0} && PATH={0}/bin:$PATH {1} >out.txt 2>err.txt", folder_.string(), command);
+    const int status = std::system(whole.c_str());
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << command;
+    std::ifstream file(folder_ / "out.txt");
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    return lines;
+  }
+
+  /// What the program answers, without descriptions.
+  std::vector<std::string> asked(const std::string& words) const {
+    std::vector<std::string> lines = lines_of("plumbline complete -- " + words);
+    for (std::string& line : lines) line = line.substr(0, line.find('\t'));
+    return lines;
+  }
+
+  /// What bash offers when Tab is pressed at the end of `line`.
+  std::vector<std::string> offered(const std::string& line) const {
+    std::ofstream(folder_ / "tab.sh")
+        << "eval \"$(plumbline completion bash)\"\n"
+        << "complete -p plumbline >/dev/null || exit 1\n"
+        << "COMP_LINE='" << line << "'\nCOMP_POINT=${#COMP_LINE}\n"
+        << "_plumbline\nfor each in \"${COMPREPLY[@]}\"; do echo \"$each\"; done\n";
+    return lines_of("bash --norc tab.sh");
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(Completion, KnowsCommandsOptionsAndValues) {
+  EXPECT_THAT(asked("''"), Contains("predict"));
+  EXPECT_THAT(asked("''"), Not(Contains("complete")));
+  EXPECT_THAT(asked("sch"), ElementsAre("schedule"));
+  EXPECT_THAT(asked("run --tensor"), ElementsAre("--tensor-model-parallel-size"));
+  EXPECT_THAT(asked("run run.yaml --time"), UnorderedElementsAre("--timeline", "--timeout-s"));
+  EXPECT_THAT(asked("run --timelines"), IsEmpty());  // hidden
+  EXPECT_THAT(asked("matrix x.yaml --qu"), ElementsAre("--quiet"));
+  EXPECT_THAT(asked("compare dir --format m"), ElementsAre("megatron-bridge"));
+  EXPECT_THAT(asked("compare dir --format=c"), ElementsAre("--format=csv"));
+  EXPECT_THAT(asked("predict --model qwen2.5-0"), Contains("qwen2.5-0.5b"));
+  EXPECT_THAT(asked("predict --hardware h100"), Contains("h100-sxm-80gb"));
+  EXPECT_THAT(asked("predict --recompute-granularity ''"), ElementsAre("none", "selective", "full"));
+  EXPECT_THAT(asked("predict --sequence-parallel ''"), ElementsAre("true", "false"));
+  EXPECT_THAT(asked("schedule zb-"),
+              UnorderedElementsAre("zb-h1", "zb-h2", "zb-auto", "zb-v", ":files csv json"));
+  EXPECT_THAT(asked("schedule 1f1b --compare gpipe,zb-h"),
+              UnorderedElementsAre("gpipe,zb-h1", "gpipe,zb-h2"));
+  EXPECT_THAT(asked("run run.yaml --set zero"), ElementsAre("zero_stage="));
+  EXPECT_THAT(asked("run run.yaml --set backend=e"), ElementsAre("backend=emulated"));
+  EXPECT_THAT(asked("matrix ''"), ElementsAre(":files yaml yml"));
+  EXPECT_THAT(asked("compare ''"), ElementsAre(":folders"));
+  EXPECT_THAT(asked("completion ''"), ElementsAre("bash", "zsh", "fish"));
+  EXPECT_THAT(asked("help sea"), ElementsAre("search"));
+  EXPECT_THAT(asked("validate --table zero"), Contains("zero_bubble_table5"));
+  EXPECT_THAT(asked("nonsense --x"), IsEmpty());
+}
+
+TEST_F(Completion, BashOffersThem) {
+  EXPECT_THAT(offered("plumbline pre"), ElementsAre("predict"));
+  EXPECT_THAT(offered("plumbline run --tensor"), ElementsAre("--tensor-model-parallel-size"));
+  EXPECT_THAT(offered("plumbline schedule dualpipe"), UnorderedElementsAre("dualpipe", "dualpipev"));
+  EXPECT_THAT(offered("plumbline predict --hardware a100"), Contains("a100-sxm-80gb"));
+  EXPECT_THAT(offered("plumbline matrix "), UnorderedElementsAre("run.yaml", "demo.yaml", "results", "bin"));
+  EXPECT_THAT(offered("plumbline matrix de"), ElementsAre("demo.yaml"));
+  EXPECT_THAT(offered("plumbline compare "), UnorderedElementsAre("results", "bin"));
+  EXPECT_THAT(offered("plumbline simulate --costs c"), ElementsAre("costs.json"));
+  // bash replaces what follows "=" only.
+  EXPECT_THAT(offered("plumbline run run.yaml --set backend=e"), ElementsAre("emulated"));
+  EXPECT_THAT(offered("plumbline compare x --format=ht"), ElementsAre("html"));
+}
+
+TEST_F(Completion, ScriptsForEveryShell) {
+  for (const char* shell : {"bash", "zsh", "fish"})
+    EXPECT_NE(completion_script(shell).find("complete -- "), std::string::npos);
+  EXPECT_THROW(completion_script("csh"), InputError);
+}
+
+}  // namespace
+}  // namespace plumbline

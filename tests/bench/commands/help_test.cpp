@@ -1,0 +1,220 @@
+// The manual: complete, true to the command line's definition, and readable at any width.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <sstream>
+
+#include "bench/commands/application.hpp"
+#include "bench/help/command_pages.hpp"
+#include "bench/help/config_notes.hpp"
+#include "bench/help/glossary.hpp"
+#include "bench/help/man_page.hpp"
+#include "bench/help/text_page.hpp"
+#include "bench/help/wrap.hpp"
+#include "core/config/config_keys.hpp"
+
+namespace plumbline {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+/// The command line, whole.
+struct Program {
+  CLI::App app{"", "plumbline"};
+  CommandAction action;
+  Program() { add_commands(app, action); }
+
+  std::vector<const CLI::App*> commands() const {
+    return static_cast<const CLI::App&>(app).get_subcommands(
+        [](const CLI::App* command) { return !command->get_group().empty(); });
+  }
+  std::vector<Page> pages() const {
+    std::vector<Page> all = {page_of(app)};
+    for (const CLI::App* command : commands()) all.push_back(page_of(*command));
+    return all;
+  }
+};
+
+std::vector<std::string> words_of(std::string_view text) {
+  std::istringstream stream{std::string(text)};
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+/// Words parted by single blanks: what is left of a page when its layout is taken away.
+std::string squeezed(std::string_view text) {
+  std::string all;
+  for (const std::string& word : words_of(text)) all += (all.empty() ? "" : " ") + word;
+  return all;
+}
+
+TEST(Manual, EveryCommandHasAPageWithEverythingAReaderLooksFor) {
+  const Program program;
+  EXPECT_EQ(program.commands().size(),
+            command_pages().size() - 2);  // the program and the configuration beside them
+  for (const Page& page : program.pages()) {
+    SCOPED_TRACE(page.name);
+    EXPECT_GT(page.summary.size(), 10U);
+    EXPECT_NE(page.summary.back(), '.');
+    ASSERT_NE(page.prose, nullptr);
+    EXPECT_FALSE(page.prose->paragraphs.empty());
+    EXPECT_FALSE(page.prose->examples.empty());
+    EXPECT_FALSE(page.prose->exit_codes.empty());
+    EXPECT_FALSE(page.prose->see_also.empty());
+    const std::string text = squeezed(text_page(page, {}));
+    for (const char* heading :
+         {"NAME ", " SYNOPSIS ", " DESCRIPTION ", " EXAMPLES ", " EXIT CODES ", " SEE ALSO "})
+      EXPECT_THAT(text, HasSubstr(heading));
+    EXPECT_THAT(text, HasSubstr(squeezed(page.synopsis)));
+  }
+}
+
+TEST(Manual, EveryOptionIsShownWithADescription) {
+  const Program program;
+  int options = 0;
+  std::vector<const CLI::App*> apps = program.commands();
+  apps.push_back(&program.app);
+  for (const CLI::App* command : apps) {
+    const std::string text = squeezed(text_page(page_of(*command), {}));
+    const std::string man = man_page(page_of(*command), "1");
+    for (const CLI::Option* option : command->get_options()) {
+      if (option->get_group().empty()) continue;
+      SCOPED_TRACE(command->get_name() + " " + option->get_name());
+      ++options;
+      EXPECT_GT(option->get_description().size(), 5U);
+      EXPECT_THAT(text, HasSubstr(squeezed(option->get_description())));
+      EXPECT_THAT(man, HasSubstr(troff_escaped(option->get_description())));
+      for (const std::string& name : option->get_lnames()) {
+        EXPECT_THAT(text, HasSubstr("--" + name));
+        EXPECT_THAT(man, HasSubstr("\\fB\\-\\-" + troff_escaped(name)));
+      }
+    }
+  }
+  EXPECT_GT(options, 250);
+}
+
+TEST(Manual, EveryExampleIsACommandLineThatParses) {
+  for (const CommandPage& page : command_pages()) {
+    for (const Example& example : page.examples) {
+      SCOPED_TRACE(example.command);
+      std::vector<std::string> words = words_of(example.command);
+      ASSERT_EQ(words.front(), "plumbline");
+      if (!page.name.empty() && page.name != "configuration") {
+        EXPECT_EQ(words[1], page.name);
+      }
+      words.erase(words.begin());
+      std::reverse(words.begin(), words.end());  // as CLI11 wants a vector
+      Program program;
+      EXPECT_NO_THROW(program.app.parse(words));
+      EXPECT_TRUE(program.action != nullptr);
+    }
+  }
+}
+
+TEST(Manual, WhatAPageNamesExists) {
+  const Program program;
+  for (const CommandPage& page : command_pages()) {
+    for (const std::string_view topic : page.see_also) {
+      const bool known =
+          topic == "glossary" || find_command_page(topic) != nullptr || !find_terms(topic).empty();
+      EXPECT_TRUE(known) << page.name << ": " << topic;
+    }
+  }
+}
+
+TEST(Manual, EveryConfigurationKeyHasANoteAndEveryNoteAKey) {
+  for (const ConfigKey& key : config_keys()) EXPECT_NE(find_config_note(key.name), nullptr) << key.name;
+  for (const ConfigNote& note : config_notes()) EXPECT_NE(find_config_key(note.key), nullptr) << note.key;
+}
+
+TEST(Manual, FitsTheWidth) {
+  const Program program;
+  for (const std::size_t width : {40U, 80U, 100U}) {
+    for (const Page& page : program.pages()) {
+      std::istringstream lines(text_page(page, {width, false}));
+      for (std::string line; std::getline(lines, line);) {
+        // What cannot be broken: an example, a name with its values on a line of its own, a long path.
+        const bool one_piece =
+            line.starts_with("  plumbline ") || line.starts_with("  -") || words_of(line).size() == 1;
+        EXPECT_TRUE(one_piece || columns_of(line) <= width) << page.name << ", " << width << ": " << line;
+      }
+    }
+  }
+  EXPECT_EQ(wrapped("one two three", 9, 2), "  one two\n  three\n");
+  EXPECT_EQ(wrapped("incomprehensible", 5, 2), "  incomprehensible\n");
+}
+
+TEST(Manual, TroffTakesNothingForARequest) {
+  EXPECT_EQ(troff_escaped(".x\n'y\\z-"), "\\&.x\n\\&'y\\ez\\-");
+  const std::set<std::string> requests = {".TH", ".SH", ".TP", ".PP", ".BR"};
+  const Program program;
+  for (const Page& page : program.pages()) {
+    std::istringstream lines(man_page(page, "1.2.3"));
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with(".")) {
+        EXPECT_THAT(requests, Contains(line.substr(0, 3))) << line;
+      }
+      EXPECT_FALSE(line.starts_with("'")) << line;
+    }
+  }
+}
+
+TEST(Manual, ColourOnlyWhereItIsAskedFor) {
+  const Program program;
+  EXPECT_THAT(text_page(page_of(program.app), {80, false}), Not(HasSubstr("\033")));
+  EXPECT_THAT(text_page(page_of(program.app), {80, true}), HasSubstr("\033[1mNAME\033[0m"));
+}
+
+TEST(Glossary, ExplainsTheWordsOfTheOutput) {
+  EXPECT_GT(glossary().size(), 60U);
+  for (const Term& term : glossary()) {
+    EXPECT_FALSE(term.section.empty()) << term.name;
+    EXPECT_GT(term.meaning.size(), 20U) << term.name;
+    EXPECT_EQ(term.meaning.back(), '.') << term.name;
+    EXPECT_THAT(term.meaning, Not(HasSubstr("**"))) << term.name;
+  }
+  for (const char* word : {"bubble ratio",
+                           "bubble fraction",
+                           "MFU",
+                           "HFU",
+                           "micro-batch",
+                           "ZeRO stage",
+                           "SP",
+                           "TP",
+                           "PP",
+                           "DP",
+                           "CP",
+                           "EP",
+                           "mbs",
+                           "gbs",
+                           "recomputation",
+                           "logits",
+                           "workspace",
+                           "optimizer",
+                           "activations",
+                           "exposed",
+                           "in flight",
+                           "regret",
+                           "MAPE",
+                           "GiB",
+                           "peak",
+                           "critical path",
+                           "cell",
+                           "OOM",
+                           "teacher",
+                           "rank",
+                           "stage",
+                           "chunk"})
+    EXPECT_EQ(find_terms(word).size(), 1U) << word;
+  EXPECT_EQ(find_terms("zero_stage").front().name, "ZeRO stage");
+  EXPECT_EQ(find_terms("Micro Batch").front().name, "micro-batch");
+  EXPECT_GT(find_terms("parallelism").size(), 5U);
+  EXPECT_TRUE(find_terms("nonsense").empty());
+  EXPECT_THAT(to_text(find_terms("micro-batch"), {}), HasSubstr("  micro-batch\n      The sequences that"));
+}
+
+}  // namespace
+}  // namespace plumbline

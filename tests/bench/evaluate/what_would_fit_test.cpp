@@ -1,0 +1,78 @@
+// What is advised where a configuration does not fit: single keys first, then all savings, then more ranks.
+#include "bench/evaluate/what_would_fit.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bench/evaluate/plan.hpp"
+#include "core/config/model_config.hpp"
+
+namespace plumbline {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+std::string advice(const RunConfig& config) {
+  return what_would_fit(config, predict_memory(config, schedule_for(config)), config.memory_budget);
+}
+
+RunConfig config_of(const char* model, int world, int tensor, int pipeline, std::int64_t gib) {
+  RunConfig config;
+  config.model = *find_preset(model);
+  config.world_size = world;
+  config.tensor_model_parallel_size = tensor;
+  config.pipeline_model_parallel_size = pipeline;
+  config.micro_batch_size = 2;
+  config.global_batch_size = 64;
+  config.seq_length = 2048;
+  config.memory_budget = kGiB * gib;
+  return config;
+}
+
+struct Case {
+  const char* name;
+  RunConfig config;
+  std::vector<const char*> says;
+  const char* silent;
+};
+
+TEST(WhatWouldFit, NamesTheCheapestWayOut) {
+  const Case kCases[] = {
+      {"one key is enough",
+       config_of("llama-3.1-8b", 16, 2, 2, 40),
+       {"needs", "of 40.00 GiB", "it would fit with zero_stage 1 (", "or with"},
+       "zero_stage 2"},
+      {"all savings on the same ranks",
+       config_of("llama-3.1-70b", 16, 1, 1, 78),
+       {"it would fit with world_size 16,", "recompute_granularity full"},
+       "or with"},
+      {"more ranks",
+       config_of("llama-3.1-405b", 16, 2, 2, 78),
+       {"it would fit with world_size ", "tensor_model_parallel_size"},
+       "world_size 16,"},
+      {"nowhere",
+       config_of("llama-3.1-8b", 1, 1, 1, 0),
+       {"of 1.00 MiB", "the least found is", "it takes a device"},
+       "would fit"},
+  };
+  for (Case c : kCases) {
+    SCOPED_TRACE(c.name);
+    if (c.config.memory_budget.value == 0) c.config.memory_budget = kMiB;
+    const std::string line = advice(c.config);
+    for (const char* part : c.says) EXPECT_THAT(line, HasSubstr(part));
+    EXPECT_THAT(line, Not(HasSubstr(c.silent)));
+    EXPECT_THAT(line, Not(HasSubstr("\n")));
+  }
+}
+
+TEST(WhatWouldFit, TheAdviceFits) {
+  RunConfig config = config_of("llama-3.1-8b", 16, 2, 2, 40);
+  ASSERT_FALSE(predict_memory(config, schedule_for(config)).fits(config.memory_budget));
+  ASSERT_THAT(advice(config), HasSubstr("zero_stage 1 ("));
+  config.zero_stage = 1;
+  EXPECT_TRUE(predict_memory(config, schedule_for(config)).fits(config.memory_budget));
+}
+
+}  // namespace
+}  // namespace plumbline

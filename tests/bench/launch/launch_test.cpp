@@ -1,0 +1,302 @@
+// The launcher: how endings are told apart, and that nothing is left behind, whoever is killed when.
+#include "bench/launch/launch.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include "bench/launch/launch_environment.hpp"
+#include "bench/launch/launch_output.hpp"
+#include "bench/launch/run_folder.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+LaunchSpec fake(std::vector<std::string> arguments, double timeout_s = 300) {
+  LaunchSpec spec;
+  spec.program = FAKE_RANKS;
+  spec.arguments = std::move(arguments);
+  spec.ranks = 2;
+  spec.timeout = {timeout_s};
+  return spec;
+}
+
+struct Case {
+  const char* name;
+  std::vector<std::string> arguments;
+  Ending ending;
+  int exit_code;
+  int signal;
+  int rank;
+  const char* reason;
+};
+
+class Endings : public ::testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(
+    Ways, Endings,
+    ::testing::Values(
+        Case{"good", {"good"}, Ending::exited, 0, 0, -1, ""},
+        Case{"exit_code", {"exit", "7"}, Ending::exited, 7, 0, 1, "rank 1 ended with exit code 7"},
+        Case{"leaves_early", {"exit", "0"}, Ending::exited, 1, 0, 1, "rank 1 ended with exit code 1"},
+        Case{"throws",
+             {"throw"},
+             Ending::exited,
+             3,
+             0,
+             1,
+             "rank 1 ended with exit code 3: no room for 7 bytes"},
+        Case{"aborts",
+             {"abort"},
+             Ending::signalled,
+             134,
+             SIGABRT,
+             1,
+             "rank 1 was killed by signal 6 (Aborted)"},
+        Case{"crashes", {"segfault"}, Ending::signalled, 139, SIGSEGV, 1, "rank 1 was killed by signal 11"},
+        Case{"is_killed", {"killed"}, Ending::signalled, 137, SIGKILL, 1, "rank 1 was killed by signal 9"}),
+    [](const auto& param) { return param.param.name; });
+
+TEST_P(Endings, AreToldApart) {
+  const Case& c = GetParam();
+  const LaunchResult result = launch(fake(c.arguments));
+  EXPECT_EQ(result.ending, c.ending);
+  EXPECT_EQ(result.exit_code, c.exit_code);
+  EXPECT_EQ(result.signal, c.signal);
+  EXPECT_EQ(result.rank, c.rank) << result.mpirun_output << result.standard_error;
+  EXPECT_THAT(result.reason(), HasSubstr(c.reason));
+}
+
+TEST(Launch, TellsRanksApart) {
+  std::vector<OutputLine> lines;
+  LaunchSpec spec = fake({"say"});
+  spec.on_line = [&](const OutputLine& line) { lines.push_back(line); };
+  const LaunchResult result = launch(spec);
+  EXPECT_TRUE(result.ok());
+  EXPECT_THAT(result.standard_output, HasSubstr("rank 0 of 2\n"));
+  EXPECT_THAT(result.standard_output, HasSubstr("rank 1 of 2\n"));
+  EXPECT_THAT(result.standard_error, HasSubstr("[rank 1] threads 1\n"));
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
+                          [](const OutputLine& l) { return l.rank == 1 && l.text == "rank 1 of 2"; }),
+            1);
+}
+
+TEST(Launch, KeepsBoundedOutput) {
+  LaunchSpec spec = fake({"chatter"});
+  spec.kept_output = 10'000;
+  const LaunchResult result = launch(spec);
+  EXPECT_TRUE(result.ok());
+  EXPECT_LT(result.standard_output.size(), 20'000U);
+  EXPECT_THAT(result.standard_output, HasSubstr("line 0 of rank"));
+  EXPECT_THAT(result.standard_output, HasSubstr("line 19999 of rank"));
+  EXPECT_THAT(result.standard_output, HasSubstr("bytes dropped"));
+}
+
+TEST(Launch, EndsWhatHangs) {
+  // As long as it takes this machine to start two ranks: one that is stopped before has not said anything.
+  LaunchResult result;
+  for (double timeout_s = 1; timeout_s < 200; timeout_s *= 4) {
+    result = launch(fake({"hang", "with a daemon"}, timeout_s));
+    EXPECT_EQ(result.ending, Ending::timed_out);
+    if (!result.standard_error.empty()) break;
+  }
+  EXPECT_THAT(result.reason(), HasSubstr("stopped: about to hang"));
+}
+
+TEST(Launch, StopsWhenAsked) {
+  LaunchSpec spec = fake({"hang"});
+  int ticks = 0;
+  spec.on_tick = [&] { return ++ticks < 3; };
+  const LaunchResult result = launch(spec);
+  EXPECT_EQ(result.ending, Ending::stopped);
+  EXPECT_EQ(ticks, 3);
+}
+
+TEST(Launch, SaysWhatCannotBeStarted) {
+  LaunchSpec spec = fake({"say"});
+  spec.program = "/nonexistent/program";
+  EXPECT_THROW(launch(spec), Error);
+  const char* path = std::getenv("PATH");
+  const std::string saved = path != nullptr ? path : "";
+  setenv("PATH", "/nonexistent", 1);
+  EXPECT_THAT([] { launch(fake({"say"})); }, ::testing::ThrowsMessage<Error>(HasSubstr("install Open MPI")));
+  setenv("PATH", saved.c_str(), 1);
+  setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+  EXPECT_THAT([] { launch(fake({"say"})); }, ::testing::ThrowsMessage<InputError>(HasSubstr("mpirun")));
+  unsetenv("OMPI_COMM_WORLD_RANK");
+}
+
+TEST(Launch, PassesOnWhatMpirunSays) {
+  LaunchResult result;
+  result.exit_code = 1;
+  result.mpirun_output =
+      "[vm:1] noise\n-----\nThe listener thread failed to start. We cannot\ncontinue.\n-----\nmore\n";
+  EXPECT_EQ(result.reason(),
+            "mpirun ended with exit code 1: The listener thread failed to start. We cannot continue.");
+  result.standard_error = "[rank 1] first\n[rank 1] [vm:7] trace\n[rank 0] other\n";
+  EXPECT_EQ(result.reason(), "mpirun ended with exit code 1: other");
+  result.rank = 1;
+  EXPECT_EQ(result.reason(), "rank 1 ended with exit code 1: first");
+}
+
+/// Processes that inherited `token` through their environment, with the words of their command lines.
+std::vector<std::pair<pid_t, std::string>> processes_with(const std::string& token) {
+  std::vector<std::pair<pid_t, std::string>> found;
+  std::error_code error;
+  for (fs::directory_iterator entry("/proc", error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    // Into a stream, which takes it for the end when the process goes meanwhile; an iterator throws.
+    std::ostringstream text;
+    text << std::ifstream(entry->path() / "environ").rdbuf();
+    if (text.str().find(token) == std::string::npos) continue;
+    std::ostringstream command;
+    command << std::ifstream(entry->path() / "cmdline").rdbuf();
+    found.emplace_back(std::stoi(name), command.str());
+  }
+  return found;
+}
+
+bool gone_within(const std::string& token, std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (!processes_with(token).empty()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(5ms);
+  }
+  return true;
+}
+
+enum class Victim { runner, runner_and_supervisor, supervisor, mpirun };
+
+/// Starts a runner whose ranks hang, kills somebody after a while, and waits until all
+/// are gone.
+void kill_after(std::chrono::milliseconds delay, Victim victim, int round) {
+  const std::string token =
+      "PLUMBLINE_TEST_TOKEN=" + std::to_string(getpid()) + "-" + std::to_string(round) + ";";
+  const pid_t runner = fork();
+  if (runner == 0) {
+    const int null = open("/dev/null", O_RDWR);
+    dup2(null, 1);
+    dup2(null, 2);
+    putenv(const_cast<char*>(token.c_str()));
+    // Only a living supervisor finds processes that cut all ties.
+    const bool supervised = victim == Victim::runner || victim == Victim::mpirun;
+    execl(FAKE_RANKS, FAKE_RANKS, "runner", "hang", supervised ? "with a daemon" : "", nullptr);
+    _exit(127);
+  }
+  std::this_thread::sleep_for(delay);
+  if (victim == Victim::runner || victim == Victim::runner_and_supervisor) kill(runner, SIGKILL);
+  bool found = victim == Victim::runner;
+  if (victim != Victim::runner) {
+    for (const auto& [pid, command] : processes_with(token)) {
+      const bool supervisor = command.find("--plumbline-supervise") != std::string::npos;
+      const bool mpirun = command.rfind("mpirun", 0) == 0;
+      if (victim == Victim::mpirun ? mpirun : supervisor) {
+        kill(pid, SIGKILL);
+        found = true;
+      }
+    }
+    // Too early to find anybody: the runner goes, and the rest follows.
+    if (!found) kill(runner, SIGKILL);
+  }
+  waitpid(runner, nullptr, 0);
+  EXPECT_TRUE(gone_within(token, 60s))
+      << "after " << delay.count() << " ms, victim " << static_cast<int>(victim);
+  for (const auto& [pid, command] : processes_with(token)) {
+    ADD_FAILURE() << pid << " " << command;
+    kill(pid, SIGKILL);
+  }
+  // Who kills the supervisor leaves its folder to the next start.
+  if (victim == Victim::runner || victim == Victim::mpirun) {
+    EXPECT_EQ(remove_stale_run_folders(), 0);
+  }
+}
+
+TEST(Launch, AKillAtAnyInstantLeavesNothing) {
+  std::mt19937 random(7);
+  const char* asked = std::getenv("PLUMBLINE_KILL_ROUNDS");
+  const int rounds = asked != nullptr ? std::atoi(asked) : 12;
+  for (int round = 0; round < rounds && !::testing::Test::HasFailure(); ++round)
+    kill_after(std::chrono::milliseconds(random() % 300), Victim::runner, round);
+}
+
+TEST(Launch, AKillOfAnyLinkOfTheChainLeavesNoProcess) {
+  int round = 1000;
+  for (Victim victim : {Victim::supervisor, Victim::runner_and_supervisor, Victim::mpirun}) {
+    for (auto delay : {60ms, 120ms, 400ms}) kill_after(delay, victim, round++);
+  }
+  remove_stale_run_folders();
+}
+
+TEST(RunFolder, IsRemovedByItsOwnerOrAfterItsOwnersDeath) {
+  std::string path;
+  {
+    const RunFolder folder;
+    path = folder.path();
+    std::ofstream(path + "/segment") << "x";
+    fs::create_directory(path + "/session");
+    remove_stale_run_folders();
+    EXPECT_TRUE(fs::exists(path + "/segment")) << "a live owner's folder was taken";
+  }
+  EXPECT_FALSE(fs::exists(path));
+  const pid_t owner = fork();
+  if (owner == 0) {
+    const RunFolder folder;
+    std::ofstream(folder.path() + "/segment") << "x";
+    _exit(0);  // no destructor
+  }
+  waitpid(owner, nullptr, 0);
+  EXPECT_GE(remove_stale_run_folders(), 1);
+  EXPECT_EQ(remove_stale_run_folders(), 0);
+}
+
+TEST(LineSplitter, TakesTagsAndLinesApart) {
+  struct Line {
+    const char* name;
+    const char* text;
+    int rank;
+    const char* expected;
+  };
+  constexpr Line kLines[] = {
+      {"tagged", "[1,3]<stderr>:hello", 3, "hello"},
+      {"empty", "[1,0]<stdout>:", 0, ""},
+      {"mpirun's own", "mpirun noticed that", -1, "mpirun noticed that"},
+      {"almost a tag", "[1,x]<stdout>:a", -1, "[1,x]<stdout>:a"},
+      {"rank out of range", "[1,99999999999]<stdout>:a", -1, "[1,99999999999]<stdout>:a"},
+      {"bracket only", "[", -1, "["},
+  };
+  for (const Line& line : kLines) {
+    std::vector<OutputLine> seen;
+    LineSplitter splitter(false, [&](const OutputLine& out) { seen.push_back(out); });
+    for (const char* c = line.text; *c != 0; ++c) splitter.feed(std::string_view(c, 1));
+    splitter.finish();
+    if (seen.empty()) seen.emplace_back();
+    EXPECT_EQ(seen.size(), 1U) << line.name;
+    EXPECT_EQ(seen.front().rank, line.rank) << line.name;
+    EXPECT_EQ(seen.front().text, line.expected) << line.name;
+  }
+}
+
+TEST(SingleCopy, CanBeAskedTwice) {
+  EXPECT_EQ(single_copy_works(), single_copy_works());
+}
+
+}  // namespace
+}  // namespace plumbline

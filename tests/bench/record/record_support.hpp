@@ -1,0 +1,61 @@
+// A record with every field set, for tests.
+#pragma once
+
+#include <cstdint>
+
+#include "bench/record/record.hpp"
+
+namespace plumbline {
+
+inline TimeReport sample_time(double step) {
+  return {{step}, 0.25, 0.2, {step / 2}, {0.01}, {0.02}, {0.03}, {0.04}};
+}
+
+/// Predicted 10 % too much time and 1 % too much memory.
+inline Record sample_record(const std::string& id) {
+  Record record;
+  record.id = id;
+  record.config = {
+      {"model", "qwen2.5-0.5b"},   {"tensor_model_parallel_size", "2"}, {"pipeline_model_parallel_size", "1"},
+      {"data_parallel_size", "1"}, {"sequence_parallel", "false"},      {"learning_rate", "0.0001"}};
+  record.machine = {"host", "a CPU", "", {{"plumbline", "0.1.0"}}, {{"OMP_NUM_THREADS", "1"}}};
+  record.model = {494'032'768, 3.1e9};
+  RankMemoryReport rank;
+  for (int i = 0; i < kCategories; ++i)
+    rank.bytes[static_cast<Category>(i)] = {std::int64_t{1'000'000} * (i + 1)};
+  MeasurementReport measured;
+  measured.memory = MemoryReport::of({rank, rank});
+  measured.memory.ranks[1].rank = 1;
+  measured.memory.ranks[1].at = "1F7";
+  measured.memory.ranks[1].holders = {{"qkv", Category::activations, {4'000'000}, 8}};
+  Traffic traffic;
+  traffic.messages_sent = 16;
+  traffic.point_to_point_sent = {1 << 20};
+  traffic.of(Group::data) = {3, {1000}, {2000}, {4000}, {8}};
+  measured.traffic = traffic;
+  measured.time = sample_time(0.5);
+  measured.throughput = {1000, 500, 0.1, 0.2, 0.5, 0.25};
+  measured.samples = 3;
+  measured.step_min = {0.45};
+  measured.step_max = {0.6};
+  measured.loss = 9.5;
+  measured.device_reserved = {40'000'000};
+  DeviceMemoryRow row{0, {36'000'000}, Bytes{40'000'000}, Bytes{400'000}, {30'000}, {2'000}, {100}, {}, {},
+                      2};
+  row.total = row.sum();
+  row.device_used = row.total * 2;
+  measured.device_memory = DeviceMemoryReport{"nvml", {80'000'000}, {row, row}};
+  measured.device_memory->ranks[1].rank = 1;
+  measured.device_memory->ranks[1].context.reset();  // it cannot be had everywhere
+  record.measurement = measured;
+  PredictionReport predicted{true,    measured.memory,       sample_time(0.55), measured.throughput,
+                             traffic, measured.device_memory};
+  predicted.device_memory->ranks[0].reserved.reset();
+  predicted.memory.peak.value += predicted.memory.peak.value / 100;
+  predicted.time.bubble_fraction = 0.23;
+  record.prediction = predicted;
+  record.error = compare(predicted, measured);
+  return record;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,278 @@
+// Records: the round trip through JSON, hostile lines, and a store that survives kills.
+#include "bench/record/record.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <thread>
+
+#include "bench/record/record_store.hpp"
+#include "core/base/error.hpp"
+#include "tests/bench/record/record_support.hpp"
+
+namespace plumbline {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+class Folder {
+ public:
+  Folder() { path_ = mkdtemp(path_.data()); }
+  ~Folder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = (fs::temp_directory_path() / "record_test_XXXXXX").string();
+};
+
+std::string contents(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(Record, ComesBackFromJsonAsItWas) {
+  const Record record = sample_record("a");
+  const std::string line = to_line(record);
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  const Record back = parse_record(line, "here");
+  EXPECT_EQ(to_line(back), line);
+  EXPECT_EQ(back.config, record.config);
+  EXPECT_EQ(back.measurement->memory.ranks[1].bytes.total().value, 36'000'000);
+  EXPECT_EQ(back.measurement->memory.ranks[1].at, "1F7");
+  EXPECT_EQ(back.measurement->memory.ranks[1].holders.at(0).holder, "qkv");
+  EXPECT_EQ(back.measurement->traffic->of(Group::data).reduce_scattered.value, 4000);
+  EXPECT_EQ(back.prediction->traffic->messages_sent, 16);
+  EXPECT_NEAR(back.error->step_time, 0.1, 1e-12);
+  EXPECT_NEAR(back.error->peak_memory, 0.01, 1e-12);
+  EXPECT_NEAR(back.error->bubble_fraction, 0.03, 1e-12);
+}
+
+TEST(Record, HasTheKeysThatScriptsRelyOn) {
+  const OrderedJson json = to_json(sample_record("a"));
+  for (const char* pointer : {"/schema",
+                              "/id",
+                              "/config/model",
+                              "/machine/host",
+                              "/machine/cpu",
+                              "/machine/gpu",
+                              "/machine/versions/plumbline",
+                              "/machine/environment/OMP_NUM_THREADS",
+                              "/status",
+                              "/reason",
+                              "/model/parameters",
+                              "/model/flops_per_token",
+                              "/prediction/fits",
+                              "/prediction/memory/peak_bytes",
+                              "/prediction/memory/peak_rank",
+                              "/prediction/memory/ranks/0/rank",
+                              "/prediction/memory/ranks/0/pipeline_rank",
+                              "/prediction/memory/ranks/0/parameters_bytes",
+                              "/prediction/memory/ranks/0/gradients_bytes",
+                              "/prediction/memory/ranks/0/optimizer_bytes",
+                              "/prediction/memory/ranks/0/activations_bytes",
+                              "/prediction/memory/ranks/0/logits_bytes",
+                              "/prediction/memory/ranks/0/teacher_bytes",
+                              "/prediction/memory/ranks/0/communication_bytes",
+                              "/prediction/memory/ranks/0/workspace_bytes",
+                              "/prediction/memory/ranks/0/total_bytes",
+                              "/prediction/time/step_s",
+                              "/prediction/time/bubble_ratio",
+                              "/prediction/time/bubble_fraction",
+                              "/prediction/time/compute_s",
+                              "/prediction/time/exposed_tensor_s",
+                              "/prediction/time/exposed_pipeline_s",
+                              "/prediction/time/exposed_data_s",
+                              "/prediction/time/optimizer_s",
+                              "/prediction/throughput/tokens_per_s",
+                              "/prediction/throughput/tokens_per_s_per_gpu",
+                              "/prediction/throughput/model_tflops_per_gpu",
+                              "/prediction/throughput/mfu",
+                              "/prediction/throughput/hfu",
+                              "/prediction/throughput/peak_tflops",
+                              "/measurement/time/step_s",
+                              "/measurement/samples",
+                              "/measurement/step_s_min",
+                              "/measurement/step_s_max",
+                              "/measurement/loss",
+                              "/measurement/device_reserved_bytes",
+                              "/error/peak_memory",
+                              "/error/step_time",
+                              "/error/bubble_fraction"}) {
+    EXPECT_TRUE(json.contains(OrderedJson::json_pointer(pointer))) << pointer;
+  }
+  EXPECT_TRUE(json["config"]["tensor_model_parallel_size"].is_number_integer());
+  EXPECT_TRUE(json["config"]["sequence_parallel"].is_boolean());
+}
+
+TEST(Record, MayLackFiguresAndLoss) {
+  Record record;
+  record.id = "b";
+  record.status = Status::invalid;
+  record.reason = "line\nend and a bad byte \xff";
+  const Record back = parse_record(to_line(record), "here");
+  EXPECT_EQ(back.status, Status::invalid);
+  EXPECT_FALSE(back.prediction || back.measurement || back.error);
+  record = sample_record("c");
+  record.measurement->loss = NAN;
+  record.measurement->time = {{NAN}, NAN, NAN, {NAN}, {NAN}, {NAN}, {NAN}, {NAN}};
+  record.measurement->throughput = {NAN, NAN, NAN, NAN, 0.5, NAN};
+  record.measurement->step_min = record.measurement->step_max = {NAN};
+  record.measurement->traffic.reset();
+  record.error = compare(*record.prediction, *record.measurement);
+  EXPECT_NEAR(record.error->peak_memory, 0.01, 1e-12);
+  const Record without_times = parse_record(to_line(record), "here");
+  EXPECT_EQ(to_line(without_times), to_line(record));
+  EXPECT_TRUE(std::isnan(without_times.measurement->time.bubble_fraction));
+  EXPECT_TRUE(std::isnan(without_times.error->step_time));
+  EXPECT_TRUE(std::isnan(parse_record(to_line(record), "here").measurement->loss));
+}
+
+TEST(Record, RefusesWhatIsNoRecord) {
+  struct Change {
+    const char* pointer;
+    OrderedJson value;
+    const char* complaint;
+  };
+  const Change kChanges[] = {
+      {"/schema", 2, "schema: found 2, this program reads 1"},
+      {"/schema", "1", "schema"},
+      {"/id", 7, "id: expected a text"},
+      {"/status", "fine", "status: found \"fine\""},
+      {"/config", "x", "config: expected a JSON object"},
+      {"/config/model", OrderedJson::array(), "config: expected plain values"},
+      {"/prediction/fits", 1, "fits: expected true or false"},
+      {"/prediction/memory/peak_bytes", -1, "peak_bytes: expected a whole number"},
+      {"/prediction/memory/peak_bytes", 1.5, "peak_bytes"},
+      {"/prediction/memory/peak_bytes", 18446744073709551615ULL, "peak_bytes"},
+      {"/prediction/memory/ranks", 3, "ranks: expected a list"},
+      {"/prediction/memory/ranks/0", 3, "ranks: expected a JSON object"},
+      {"/prediction/memory/ranks/0/rank", 1e300, "rank"},
+      {"/prediction/time/step_s", -0.5, "step_s: expected a number that is not negative"},
+      {"/prediction/time/step_s", nullptr, "step_s: is missing"},
+      {"/measurement/memory/ranks/1/holders", 3, "holders: expected a list"},
+      {"/measurement/memory/ranks/1/holders/0/category", "love", "category: found \"love\""},
+      {"/measurement/memory/ranks/1/at", 7, "at: expected a text"},
+      {"/measurement/traffic/groups/data/calls", -3, "calls: expected a whole number"},
+      {"/prediction/traffic/groups", 1, "groups: expected a JSON object"},
+      {"/measurement/loss", "nan", "loss: expected a number"},
+      {"/measurement/throughput", nullptr, "throughput: is missing"},
+  };
+  for (const Change& change : kChanges) {
+    OrderedJson json = to_json(sample_record("a"));
+    json[OrderedJson::json_pointer(change.pointer)] = change.value;
+    EXPECT_THAT([&] { parse_record(json.dump(), "here"); },
+                ThrowsMessage<InputError>(::testing::AllOf(HasSubstr("here"), HasSubstr(change.complaint))))
+        << change.pointer;
+  }
+  for (const std::string& text :
+       {std::string(), std::string("{"), std::string("[]"), std::string("null"), std::string(100'000, '['),
+        std::string("{\"a\":") + std::string(1000, '{'), std::string("\xff\xfe"),
+        std::string("{\"schema\":1e999}"), to_line(sample_record("a")).substr(0, 500)}) {
+    EXPECT_THROW(parse_record(text, "here"), InputError) << text.substr(0, 40);
+  }
+}
+
+TEST(RecordStore, KeepsTheLatestRecordOfAnId) {
+  const Folder folder;
+  {
+    RecordStore store(folder / "deep/inside");
+    EXPECT_EQ(store.records().find("a"), nullptr);
+    store.append(sample_record("a"));
+    store.append(sample_record("b"));
+    Record again = sample_record("a");
+    again.status = Status::failed;
+    store.append(again);
+  }
+  const RecordStore store(folder / "deep/inside");
+  ASSERT_EQ(store.records().all().size(), 2U);
+  EXPECT_EQ(store.records().all()[0].id, "a");
+  EXPECT_EQ(store.records().find("a")->status, Status::failed);
+  EXPECT_EQ(load_records(folder / "deep/inside").size(), 2U);
+}
+
+TEST(RecordStore, RepairsATornLastLineAtEveryLength) {
+  const Folder folder;
+  std::string whole;
+  {
+    RecordStore store(folder.path());
+    store.append(sample_record("a"));
+    whole = contents(store.path());
+  }
+  const std::string second = to_line(sample_record("b")) + "\n";
+  for (std::size_t cut = 0; cut <= second.size(); cut += cut + 40 < second.size() ? 37 : 1) {
+    std::ofstream(folder / kResultsFile, std::ios::trunc) << whole << second.substr(0, cut);
+    EXPECT_EQ(load_records(folder.path()).size(), cut == second.size() ? 2U : 1U);
+    RecordStore store(folder.path());
+    EXPECT_EQ(store.records().all().size(), cut == second.size() ? 2U : 1U) << cut;
+    EXPECT_EQ(contents(store.path()), cut == second.size() ? whole + second : whole);
+  }
+}
+
+TEST(RecordStore, IsForOneRunnerAtATime) {
+  const Folder folder;
+  {
+    const RecordStore first(folder.path());
+    EXPECT_THAT([&] { RecordStore second(folder.path()); }, ThrowsMessage<InputError>(HasSubstr("in use")));
+    EXPECT_NO_THROW(load_records(folder.path()));
+  }
+  EXPECT_NO_THROW(RecordStore(folder.path()));
+}
+
+TEST(RecordStore, SaysWhichLineIsNoRecord) {
+  const Folder folder;
+  std::ofstream(folder / kResultsFile) << to_line(sample_record("a")) << "\n{\"schema\":1}\n";
+  EXPECT_THAT([&] { RecordStore store(folder.path()); },
+              ThrowsMessage<InputError>(HasSubstr("results.jsonl:2: id: is missing")));
+}
+
+TEST(RecordStore, RefusesAFolderThatCannotBeWritten) {
+  const Folder folder;
+  std::ofstream(folder / "file") << "x";
+  EXPECT_THROW(RecordStore(folder / "file"), InputError);
+  EXPECT_THROW(RecordStore(folder / "file/below"), InputError);
+  EXPECT_THROW(RecordStore("/proc/nowhere"), InputError);
+  fs::create_directory(folder / kResultsFile);
+  EXPECT_THROW(RecordStore(folder.path()), InputError);
+  EXPECT_THROW(load_records(folder.path()), InputError);
+  EXPECT_THROW(load_records(folder / "missing"), InputError);
+  EXPECT_EQ(contents(folder / "file"), "x");
+}
+
+TEST(RecordStore, LosesNothingWhenItsWriterIsKilled) {
+  const Folder folder;
+  std::mt19937 random(11);
+  std::size_t known = 0;
+  for (int round = 0; round < 20; ++round) {
+    const pid_t writer = fork();
+    if (writer == 0) {
+      RecordStore store(folder.path());
+      for (int i = 0;; ++i) store.append(sample_record(std::to_string(round) + "-" + std::to_string(i)));
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(500 + random() % 15'000));
+    kill(writer, SIGKILL);
+    waitpid(writer, nullptr, 0);
+    const RecordStore store(folder.path());
+    EXPECT_GE(store.records().all().size(), known);
+    known = store.records().all().size();
+    const std::string text = contents(store.path());
+    EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')), known);
+  }
+  EXPECT_GT(known, 0U);
+}
+
+}  // namespace
+}  // namespace plumbline

@@ -1,0 +1,189 @@
+// The page without a browser: what must be in the file whatever the records say.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/report/assets.hpp"
+#include "bench/report/escape.hpp"
+#include "bench/report/html_report.hpp"
+#include "core/base/error.hpp"
+#include "tests/bench/record/record_support.hpp"
+
+namespace plumbline {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(Escape, MarkupBecomesText) {
+  EXPECT_EQ(html_escaped("<a href=\"x\" b='y'>&amp;"), "&lt;a href=&quot;x&quot; b=&#39;y&#39;&gt;&amp;amp;");
+  EXPECT_EQ(html_escaped(std::string("a\x01\xff") + "b"),
+            "a\xef\xbf\xbd\xef\xbf\xbd"
+            "b");
+  EXPECT_EQ(json_for_script("[\"</script><!--\"]"), "[\"\\u003c/script>\\u003c!--\"]");
+}
+
+TEST(Escape, Base64) {
+  const auto of = [](std::string_view text) {
+    return base64({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+  };
+  EXPECT_EQ(of(""), "");
+  EXPECT_EQ(of("f"), "Zg==");
+  EXPECT_EQ(of("fo"), "Zm8=");
+  EXPECT_EQ(of("foo"), "Zm9v");
+  EXPECT_EQ(of("\xff\xfe\xfd\xfc"), "//79/A==");
+}
+
+ReportInput input_of(std::vector<Record> records) {
+  ReportInput input;
+  input.title = "a matrix";
+  input.records = std::move(records);
+  return input;
+}
+
+nlohmann::json data_of(const std::string& page) {
+  const std::string begin = "<script type=\"application/json\" id=\"data\">";
+  const std::size_t from = page.find(begin) + begin.size();
+  return nlohmann::json::parse(page.substr(from, page.find("</script>", from) - from));
+}
+
+TEST(Page, LoadsNothingAndRunsNothingElse) {
+  const std::string page = html_report(input_of({sample_record("a")}));
+  for (const char* address :
+       {"http://", "https://", " src=", "<link", "@import", "url(http", "onclick", "style=\""})
+    EXPECT_THAT(page, Not(HasSubstr(address)));
+  EXPECT_THAT(page, HasSubstr("default-src 'none'"));
+  EXPECT_THAT(page, HasSubstr("script-src 'sha256-" + base64(report_script().sha256) + "'"));
+  EXPECT_THAT(page, Not(HasSubstr("unsafe-inline")));
+  EXPECT_THAT(page, HasSubstr(report_script().text));
+}
+
+TEST(Page, FiguresAreTheRecords) {
+  Record record = sample_record("a");
+  record.measurement->time.step = {0.123456789};
+  record.prediction->memory.peak = {987654321};
+  record.error = compare(*record.prediction, *record.measurement);
+  const std::string page = html_report(input_of({record, sample_record("b")}));
+  EXPECT_THAT(page, HasSubstr("data-v=\"0.123456789\""));
+  EXPECT_THAT(page, HasSubstr("data-v=\"987654321\""));
+  EXPECT_THAT(page, HasSubstr(fmt::format("data-v=\"{}\"", record.error->step_time)));
+  const nlohmann::json data = data_of(page);
+  ASSERT_EQ(data["cells"].size(), 2U);
+  EXPECT_EQ(data["cells"][0]["measurement"]["time"]["step_s"], 0.123456789);
+  EXPECT_EQ(data["cells"][0]["prediction"]["memory"]["peak_bytes"], 987654321);
+  EXPECT_EQ(data["common"]["model"], "qwen2.5-0.5b");
+}
+
+TEST(Page, RanksWithEqualMemoryShareARow) {
+  Record record = sample_record("a");
+  RankMemoryReport rank = record.measurement->memory.ranks[0];
+  record.measurement->memory.ranks.clear();
+  for (int i = 0; i < 6; ++i) {
+    rank.rank = i;
+    rank.bytes[Category::logits] = {i == 3 ? 7 : 8};
+    record.measurement->memory.ranks.push_back(rank);
+  }
+  const auto rows = data_of(html_report(input_of({record})))["cells"][0]["measurement"]["memory"]["ranks"];
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0]["ranks"], (std::vector<int>{0, 2, 4, 5}));
+  EXPECT_EQ(rows[1]["ranks"], (std::vector<int>{3, 3}));
+  EXPECT_EQ(rows[1]["bytes"][4], 7);
+}
+
+TEST(Page, DeviceMemoryIsThatOfTheFullestRank) {
+  Record record = sample_record("a");
+  record.measurement->device_memory->ranks[1].total = {76543210};
+  const std::string page = html_report(input_of({record}));
+  EXPECT_THAT(page, HasSubstr(">Device memory, MiB</th>"));
+  EXPECT_THAT(page, HasSubstr("data-v=\"76543210\""));
+  EXPECT_THAT(page, HasSubstr("data-v=\"40432100\""));
+  const auto ranks = data_of(page)["cells"][0]["measurement"]["device_memory"]["ranks"];
+  ASSERT_EQ(ranks.size(), 1U);
+  EXPECT_EQ(ranks[0]["rank"], 1);
+  record.prediction->device_memory.reset();
+  record.measurement->device_memory.reset();
+  EXPECT_THAT(html_report(input_of({record})), Not(HasSubstr(">Device memory, MiB</th>")));
+}
+
+TEST(Page, HostileTextStaysText) {
+  const std::string attack = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'";
+  Record record = sample_record(attack);
+  record.reason = attack;
+  record.status = Status::oom;
+  record.machine.cpu = attack;
+  record.config.emplace_back(attack, attack);
+  record.config.emplace_back("memory_budget", "5");
+  Record other = sample_record("b");
+  other.config.emplace_back(attack, "else");
+  ReportInput input = input_of({record, other});
+  input.title = attack;
+  input.timelines = [&](const std::string&) -> std::optional<CellTimelines> { throw InputError(attack); };
+  const std::string page = html_report(input);
+  EXPECT_THAT(page, Not(HasSubstr("<img")));
+  EXPECT_THAT(page, Not(HasSubstr("<script>alert")));
+  std::size_t scripts = 0;
+  for (std::size_t at = 0; (at = page.find("<script", at)) != std::string::npos; ++at) ++scripts;
+  EXPECT_EQ(scripts, 2U);  // the data and the program
+}
+
+TEST(Page, WithoutRecordsOrMeasurements) {
+  EXPECT_THAT(html_report(input_of({})), HasSubstr("nothing was measured"));
+  Record record = sample_record("a");
+  record.measurement.reset();
+  record.error.reset();
+  EXPECT_THAT(html_report(input_of({record})), HasSubstr("No cell was both predicted and measured"));
+  record = sample_record("a");
+  record.measurement->time.step = {NAN};
+  record.measurement->loss = NAN;
+  EXPECT_THAT(html_report(input_of({record})), Not(HasSubstr("nan")));
+}
+
+TEST(Page, TimelinesThatDoNotFitAreLeftOutAndSaidSo) {
+  ReportInput input = input_of({sample_record("a"), sample_record("b")});
+  input.timelines = [](const std::string& id) -> std::optional<CellTimelines> {
+    CellTimelines timelines{id, Timeline{}, std::nullopt};
+    timelines.predicted->trace.ranks.emplace_back(1000, Event{{}, {0}, {1}});
+    timelines.predicted->memory.emplace_back(1000);
+    for (std::size_t i = 0; i < 1000; ++i)
+      timelines.predicted->memory[0][i].peak[Category::logits] = {static_cast<std::int64_t>(i)};
+    return timelines;
+  };
+  const auto note = [&](std::size_t budget, std::size_t cell) {
+    input.timeline_budget = budget;
+    const std::string page = html_report(input);
+    EXPECT_LT(page.size(), budget + 200'000);
+    return data_of(page)["cells"][cell].value("timeline_note", "");
+  };
+  EXPECT_EQ(note(1 << 20, 1), "");
+  EXPECT_THAT(note(100'000, 1), HasSubstr("Memory over time is left out"));
+  EXPECT_THAT(note(40'000, 1), HasSubstr("timelines are left out"));
+}
+
+TEST(Page, WhatFitsIsATableOverTheBatchSize) {
+  std::vector<Record> records;
+  for (const char* batch : {"8", "16", "128"}) {
+    Record record = sample_record(batch);
+    record.config.emplace_back("global_batch_size", batch);
+    record.config.emplace_back("memory_budget", "1000000");
+    records.push_back(record);
+  }
+  records[2].prediction->fits = false;
+  records[2].status = Status::oom;
+  records[2].measurement.reset();
+  records[1].prediction->fits = false;
+  const std::string page = html_report(input_of(records));
+  const std::size_t fit = page.find("<table class=\"fit\"");
+  ASSERT_NE(fit, std::string::npos);
+  const std::string table = page.substr(fit, page.find("</table>", fit) - fit);
+  EXPECT_LT(table.find("<th scope=\"col\">8<"), table.find("<th scope=\"col\">16<"));
+  EXPECT_LT(table.find("<th scope=\"col\">16<"), table.find("<th scope=\"col\">128<"));
+  EXPECT_THAT(table, HasSubstr("predicted OOM"));
+  EXPECT_THAT(table, HasSubstr("measured OOM"));
+  EXPECT_THAT(table, HasSubstr("prediction wrong"));
+  EXPECT_THAT(html_report(input_of({sample_record("a")})), Not(HasSubstr("class=\"fit\"")));
+}
+
+}  // namespace
+}  // namespace plumbline

@@ -1,0 +1,108 @@
+// Tables, CSV, JSON and the summary of records.
+#include "bench/text/record_tables.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "tests/bench/record/record_support.hpp"
+
+namespace plumbline {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::vector<Record> three_records() {
+  std::vector<Record> records = {sample_record("a"), sample_record("b"), sample_record("c")};
+  records[1].config[1].second = "1";
+  records[1].measurement->time.step = {0.4};
+  records[1].error = compare(*records[1].prediction, *records[1].measurement);
+  records[2].config[4].second = "true";
+  records[2].status = Status::oom;
+  records[2].reason = "rank 1: no room, \"really\"\nsecond line";
+  records[2].measurement.reset();
+  records[2].error.reset();
+  return records;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(Table, PutsPredictedNextToMeasured) {
+  const auto lines = lines_of(to_table(three_records(), {}));
+  ASSERT_EQ(lines.size(), 5U);
+  EXPECT_EQ(
+      lines[0],
+      "#  tp  pp  dp  sequence_parallel  mem GiB pred   meas  err %  step ms pred   meas  err %  bubble "
+      "pred   meas    diff  tokens/s  status");
+  EXPECT_EQ(lines[1],
+            "1   2   1   1              false         0.034  0.034  +1.00         550.0  500.0  +10.0        "
+            "0.230  0.200  +0.030      1000  ok");
+  EXPECT_EQ(lines[3],
+            "3   2   1   1               true         0.034      -      -         550.0      -      -        "
+            "0.230      -       -         -  oom");
+  EXPECT_EQ(lines[4], "#3 oom: rank 1: no room, \"really\"?second line");
+}
+
+TEST(Table, ShowsFewerColumnsOnANarrowTerminal) {
+  for (int width : {150, 120, 100, 80, 60, 40, 1}) {
+    const auto lines = lines_of(to_table(three_records(), {width, false}));
+    EXPECT_THAT(lines[0], HasSubstr("status"));
+    EXPECT_THAT(lines[0], HasSubstr("tp"));
+    if (width < 40) continue;
+    EXPECT_LE(lines[0].size(), static_cast<std::size_t>(width));
+    EXPECT_LE(lines[1].size(), static_cast<std::size_t>(width));
+  }
+  EXPECT_THAT(to_table(three_records(), {100, false}), HasSubstr("step ms pred"));
+}
+
+TEST(Table, UsesColorsOnlyWhenAsked) {
+  EXPECT_THAT(to_table(three_records(), {0, false}), Not(HasSubstr("\033")));
+  EXPECT_THAT(to_table(three_records(), {0, true}), HasSubstr("\033[32mok\033[0m"));
+}
+
+TEST(Table, TakesNoRecords) {
+  EXPECT_EQ(to_table({}, {}), "no records\n");
+  EXPECT_EQ(to_json_array({}), "[]\n");
+  EXPECT_EQ(to_line(summarize({})), "0 cells");
+}
+
+TEST(Csv, QuotesAndKeepsItsShape) {
+  const std::string csv = to_csv(three_records());
+  EXPECT_THAT(csv, HasSubstr("\"rank 1: no room, \"\"really\"\"\nsecond line\""));
+  const std::string header = csv.substr(0, csv.find("\r\n"));
+  EXPECT_THAT(header, HasSubstr("id,model,tensor_model_parallel_size"));
+  EXPECT_THAT(header, HasSubstr("predicted_step_s"));
+  const std::string first =
+      csv.substr(header.size() + 2, csv.find("\r\n", header.size() + 2) - header.size() - 2);
+  EXPECT_EQ(std::count(first.begin(), first.end(), ','), std::count(header.begin(), header.end(), ','));
+  EXPECT_THAT(first, HasSubstr("a,qwen2.5-0.5b,2,1,1,false,0.0001,ok,,36360000,0,0.55,"));
+  EXPECT_THAT(header, HasSubstr(",measured_hfu,measured_device_bytes,"));
+  EXPECT_THAT(first, HasSubstr(",0.25,40432100,"));
+}
+
+TEST(JsonArray, HoldsTheRecords) {
+  const auto json = OrderedJson::parse(to_json_array(three_records()));
+  ASSERT_EQ(json.size(), 3U);
+  EXPECT_EQ(json[1]["id"], "b");
+}
+
+TEST(Summary, GivesMedianAndWorstErrors) {
+  const Summary summary = summarize(three_records());
+  EXPECT_EQ(summary.cells, 3);
+  EXPECT_NEAR(summary.step_time->worst, 0.375, 1e-12);
+  EXPECT_NEAR(summary.step_time->median, (0.375 + 0.1) / 2, 1e-12);
+  EXPECT_EQ(to_line(summary),
+            "3 cells: 2 ok, 1 oom; |error| median/worst: memory 1.00/1.00 %, step time 23.8/37.5 %, bubble "
+            "0.030/0.030");
+}
+
+}  // namespace
+}  // namespace plumbline

@@ -1,0 +1,184 @@
+// Distillation: every schedule in every split gives the loss and the student's gradients of one rank, and
+// those of PyTorch (tests/golden).
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "analysis/memory/memory_model.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/files/safetensors.hpp"
+#include "core/run/solo_communicator.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+constexpr const char* kSchedules[] = {"nemo-2504", "abeja", "nemo-13065", "bubble-fill"};
+
+int ranks_started() {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  return ranks;
+}
+
+/// Of 8 ranks only 2 x 2 x 2: fewer ranks show the other splits in less time.
+std::vector<Layout> splits() {
+  std::vector<Layout> all = layouts_of(ranks_started());
+  if (ranks_started() < 8) return all;
+  std::erase_if(all, [](const Layout& at) { return at.tensor > 2 || at.pipeline > 2 || at.data > 2; });
+  return all;
+}
+
+/// A wider, deeper teacher of another family over the student's vocabulary.
+RunConfig config_of(DType precision) {
+  RunConfig config;
+  config.model = small_qwen2();
+  config.teacher = small_gpt2();
+  config.teacher->tied_embeddings = false;
+  config.teacher->layers = 9;
+  config.teacher->hidden = 96;
+  config.teacher->head_dim = 12;
+  config.teacher->ffn = 4 * 96;
+  config.precision = precision;
+  config.seq_length = 24;
+  config.micro_batch_size = 2;
+  config.global_batch_size = 16;
+  config.make_vocab_size_divisible_by = 8;
+  config.ddp_bucket_size = 20'000;
+  return config;
+}
+
+/// A way to learn from the teacher that changes the result.
+struct Loss {
+  double temperature;
+  DistillationKl kl;
+  double lm_weight;
+};
+constexpr Loss kLosses[] = {{1, DistillationKl::forward, 0},
+                            {2.5, DistillationKl::forward, 0.3},
+                            {0.8, DistillationKl::reverse, 0},
+                            {3, DistillationKl::reverse, 0.6}};
+
+RunConfig with(RunConfig config, const Loss& loss) {
+  config.distillation_temperature = loss.temperature;
+  config.distillation_kl = loss.kl;
+  config.distillation_lm_weight = loss.lm_weight;
+  return config;
+}
+
+/// Ways to run it that do not: what is kept of the teacher, sequence parallelism, what is done to the
+/// student.
+RunConfig with_way(RunConfig config, int way) {
+  config.distillation_cache = way % 2 == 1 ? DistillationCache::hidden : DistillationCache::logits;
+  if (way >= 2) config.distillation_cache_dtype = DistillationCacheDType::fp32;
+  config.sequence_parallel = way % 2 == 1;
+  config.recompute_granularity = way == 2   ? Recompute::full
+                                 : way == 3 ? Recompute::selective
+                                            : Recompute::none;
+  config.zero_stage = config.data_parallel_size() > 1 ? way : 0;
+  config.distillation_cache_limit = way + 1;
+  if (way % 2 == 0) config.attention_backend = AttentionBackend::unfused;  // memory only
+  const bool may_be_unfused =
+      config.tensor_model_parallel_size == 1 && config.distillation_kl == DistillationKl::forward;
+  if (way >= 2 && may_be_unfused) config.distillation_loss = DistillationLoss::unfused;
+  return config;
+}
+
+void expect_alike(const StepResult& reference, const StepResult& found, double tolerance, bool gradients,
+                  const std::string& name) {
+  EXPECT_NEAR(found.loss / reference.loss, 1, tolerance) << name;
+  EXPECT_NEAR(found.gradient_norm / reference.gradient_norm, 1, tolerance) << name;
+  if (!gradients) return;
+  std::string worst;
+  EXPECT_LE(largest_error(reference.gradients, found.gradients, worst), tolerance) << name << ": " << worst;
+}
+
+/// To the byte, at every rank's peak.
+void expect_predicted_memory(const RunConfig& config, const StepResult& found, const std::string& name) {
+  const MemoryPrediction prediction = predict_memory(config, schedule_for(config));
+  ASSERT_EQ(prediction.ranks.size(), found.memory.size());
+  for (std::size_t rank = 0; rank < found.memory.size(); ++rank) {
+    for (int i = 0; i < kCategories; ++i) {
+      const auto category = static_cast<Category>(i);
+      EXPECT_EQ(prediction.ranks[rank].peak[category].value, found.memory[rank].at_peak[category].value)
+          << name << " rank " << rank << " " << name_of(category);
+    }
+  }
+}
+
+TEST(DistillationStep, EveryScheduleGivesTheSingleRanksGradients) {
+  for (std::size_t i = 0; i < std::size(kLosses); ++i) {
+    const DType precision = i == 1 ? DType::bf16 : DType::fp32;
+    const double tolerance = precision == DType::fp32 ? 5e-5 : 4e-2;
+    RunConfig config = with(config_of(precision), kLosses[i]);
+    set_dropout(config, kDropouts[i / 2]);
+    SoloCommunicator solo;
+    const StepResult reference = one_step(config, solo);
+    std::size_t shift = i;
+    for (const Layout& layout : splits()) {
+      set_layout(config, layout);
+      MpiCommunicator communicator(config.layout());
+      ++shift;
+      for (std::size_t at = 0; at < std::size(kSchedules); ++at) {
+        const char* schedule = kSchedules[at];
+        const int way = static_cast<int>((at + shift) % 4);  // in another layout or loss another way
+        RunConfig split = with_way(config, way);
+        split.distillation_schedule = schedule;
+        ASSERT_FALSE(why_invalid(split)) << *why_invalid(split);
+        const std::string name = fmt::format("{} loss {} way {} tp{} pp{} dp{}", schedule, i, way,
+                                             layout.tensor, layout.pipeline, layout.data);
+        const StepResult found = one_step(split, communicator);
+        expect_alike(reference, found, tolerance, communicator.rank() == 0, name);
+        if (communicator.rank() == 0) expect_predicted_memory(split, found, name);
+      }
+    }
+  }
+}
+
+std::map<std::string, std::vector<float>> load_tensors(const std::string& path) {
+  const TensorFile file(path);
+  std::map<std::string, std::vector<float>> tensors;
+  for (const std::string& name : file.names()) {
+    const StoredTensor& tensor = file.get(name);
+    std::vector<float>& values = tensors[name];
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) values.push_back(tensor.at(i));
+  }
+  return tensors;
+}
+
+class GoldenDistillation : public testing::TestWithParam<const char*> {};
+
+TEST_P(GoldenDistillation, LossAndGradientsEqualPyTorchs) {
+  const std::string folder = fmt::format("{}/tests/golden/distillation", PLUMBLINE_SOURCE_DIR);
+  std::ifstream expected_file(folder + "/expected.json");
+  const double loss = nlohmann::json::parse(expected_file)[GetParam()].get<double>();
+  const auto gradients = load_tensors(fmt::format("{}/{}.safetensors", folder, GetParam()));
+  RunConfig config = load_run_config(fmt::format("{}/{}.yaml", folder, GetParam()), {});
+  for (const Layout& layout : splits()) {
+    set_layout(config, layout);
+    if (why_invalid(config)) continue;  // two layers do not make four stages
+    MpiCommunicator communicator(config.layout());
+    for (const char* schedule : kSchedules) {
+      config.distillation_schedule = schedule;
+      const std::string name = fmt::format("{} {} tp{} pp{} dp{}", GetParam(), schedule, layout.tensor,
+                                           layout.pipeline, layout.data);
+      const StepResult found = one_step(config, communicator);
+      EXPECT_NEAR(found.loss / loss, 1, 1e-5) << name;
+      if (communicator.rank() != 0) continue;
+      std::string worst;
+      EXPECT_LE(largest_error(gradients, found.gradients, worst), 1e-4) << name << ": " << worst;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Losses, GoldenDistillation, testing::Values("forward", "reverse"));
+
+}  // namespace
+}  // namespace plumbline::training

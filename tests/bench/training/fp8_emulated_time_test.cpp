@@ -1,0 +1,129 @@
+// Linear layers in eight bits on emulated H100s: the operators that the real training code calls in a step
+// take as long together as predicted. No clock is read.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <memory>
+#include <utility>
+
+#include "analysis/predict/predict.hpp"
+#include "bench/evaluate/emulation.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "core/backends/mpi/emulated_communicator.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "kernels/emulated/emulated_operators.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+struct Case {
+  const char* name;
+  Layout layout;
+  Fp8Recipe recipe;
+  int zero;
+  const char* schedule;
+};
+constexpr auto kDelayed = Fp8Recipe::delayed;
+constexpr auto kTensorwise = Fp8Recipe::tensorwise;
+const Case kCases[] = {
+    {"one rank", {1, 1, 1}, kDelayed, 0, "1f1b"},
+    {"one rank, scales of tensors", {1, 1, 1}, kTensorwise, 0, "1f1b"},
+    {"sequence parallel", {2, 1, 1}, kDelayed, 0, "1f1b"},
+    {"sequence parallel, scales of tensors", {2, 1, 1}, kTensorwise, 0, "1f1b"},
+    {"weights at every use", {1, 1, 2}, kTensorwise, 3, "1f1b"},
+    {"input and weight gradients apart", {1, 1, 1}, kDelayed, 0, "zb-h1"},
+};
+
+RunConfig config_of(const Case& c) {
+  RunConfig config;
+  config.model = small_qwen2();
+  config.model.layers = 2;
+  config.model.hidden = 4096;
+  config.model.heads = config.model.kv_heads = 32;
+  config.model.head_dim = 128;
+  config.model.ffn = 8192;
+  config.seq_length = 4096;
+  config.model.max_positions = 4096;
+  config.precision = DType::bf16;
+  config.fp8_format = Fp8Format::hybrid;
+  config.fp8_recipe = c.recipe;
+  config.backend = Backend::emulated;
+  config.hardware = "h100-sxm-80gb";
+  config.sequence_parallel = true;
+  config.zero_stage = c.zero;
+  config.pipeline_schedule = c.schedule;
+  config.global_batch_size = 2;
+  config.warmup_steps = 1;
+  config.steps = 1;
+  set_layout(config, c.layout);
+  return config;
+}
+
+/// Sums up what every call takes, which lets none of them take any time.
+class SummedOperators final : public Operators {
+ public:
+  SummedOperators(Pace& pace, CallTime time) : pace_(pace), time_(std::move(time)) {}
+  Seconds sum() const { return sum_; }
+#define PLUMBLINE_OPERATOR(type, name, parameters, arguments) \
+  type name parameters override {                             \
+    return one()->name arguments;                             \
+  }
+#include "kernels/operator_list.inc"
+  std::int64_t attention_scratch(const AttentionShape& shape, DType type) const override {
+    return make_emulated_operators(pace_, time_)->attention_scratch(shape, type);
+  }
+
+ private:
+  /// Asks for the time of its first call, as operators do that know none yet.
+  std::unique_ptr<Operators> one() {
+    return make_emulated_operators(pace_, [this](const EmulatedCall& call) {
+      sum_ += time_(call);
+      return Seconds{};
+    });
+  }
+  Pace& pace_;
+  CallTime time_;
+  Seconds sum_;
+};
+
+Seconds sum_of_steps(RunConfig config, int steps, const HardwareProfile& hardware) {
+  config.steps = steps;
+  MpiCommunicator control(config.layout());
+  Pace pace(1, control.clock_offset());
+  EmulatedLinks links;
+  links.message = [](Bytes, int, int) { return EmulatedTransfer{}; };
+  links.collective = [](const EmulatedCollective&) { return Seconds{}; };
+  EmulatedCommunicator communicator(config.layout(), pace, links);
+  SummedOperators operators(pace, emulated_call_time(config, hardware));
+  train(config, schedule_for(config), operators, communicator, control, untouched_memory(), {});
+  return operators.sum();
+}
+
+/// Collectives within a node take no time.
+void make_free(cluster::Network& network) {
+  network.node_bandwidth = network.message_bandwidth = 1e30;
+  network.node_base_s = network.node_step_s = 0;
+}
+
+TEST(Fp8OnEmulatedDevices, TakesAsLongAsPredicted) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  for (const Case& c : kCases) {
+    if (c.layout.world() != ranks) continue;
+    SCOPED_TRACE(c.name);
+    const RunConfig config = config_of(c);
+    HardwareProfile hardware = load_hardware(config.hardware);
+    make_free(hardware.constants.network);
+    const Seconds predicted = predict(config, schedule_for(config), hardware).time.step_s;
+    // The first step differs: it finds the first scales.
+    const Seconds called = sum_of_steps(config, 2, hardware) - sum_of_steps(config, 1, hardware);
+    EXPECT_NEAR(called / predicted, 1, 0.01)
+        << fmt::format("predicted {:.1f} us, called {:.1f} us", 1e6 * predicted.value, 1e6 * called.value);
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::training

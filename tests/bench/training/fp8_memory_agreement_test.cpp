@@ -1,0 +1,192 @@
+// Linear layers in eight bits: predicted and measured memory agree to the byte, in every action and category.
+// The prediction knows only the description in bench/training/fp8.md and the pages beside it.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/memory/memory_model.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/base/error.hpp"
+#include "tests/bench/training/covering.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+constexpr const char* kSchedules[] = {"1f1b", "zb-h1", "interleaved", "v-half", "dualpipe"};
+constexpr Fp8Recipe kRecipes[] = {Fp8Recipe::delayed, Fp8Recipe::tensorwise};
+constexpr std::size_t kZeroStages = 4;
+enum Column : std::size_t { kLayout, kSchedule, kSequence, kRecompute, kZero, kDropout, kRecipe };
+
+struct Cell {
+  std::string name;
+  RunConfig config;
+};
+
+/// Sizes that stay multiples of 16 on eight tensor ranks.
+RunConfig base(const Layout& layout) {
+  RunConfig config;
+  config.model = small_qwen2();
+  config.model.head_dim = 16;
+  config.model.ffn = 128;
+  set_layout(config, layout);
+  config.precision = DType::bf16;
+  config.fp8_format = Fp8Format::hybrid;
+  config.fp8_amax_history_len = 3;
+  config.seq_length = 32;
+  config.global_batch_size = std::int64_t{8} * layout.data;
+  config.make_vocab_size_divisible_by = 8;
+  config.steps = 1;
+  config.warmup_steps = 0;
+  return config;
+}
+
+/// Every layout with every schedule; any two of the other settings meet.
+std::vector<Cell> covering_cells(const std::vector<Layout>& layouts) {
+  std::vector<std::pair<std::size_t, std::size_t>> given;
+  for (std::size_t layout = 0; layout < layouts.size(); ++layout) {
+    for (std::size_t schedule = 0; schedule < std::size(kSchedules); ++schedule) {
+      given.emplace_back(layout, schedule);
+    }
+  }
+  const auto all = [](const Row&) { return true; };
+  const std::vector<Row> rows = covering_rows(
+      given, {2, std::size(kRecomputations), kZeroStages, std::size(kDropouts), std::size(kRecipes)}, all);
+  std::vector<Cell> cells;
+  for (const Row& row : rows) {
+    const Layout& layout = layouts[row[kLayout]];
+    const Recomputation& recomputation = kRecomputations[row[kRecompute]];
+    Cell cell{
+        fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{} {} {}", kSchedules[row[kSchedule]],
+                    layout.tensor, layout.pipeline, layout.data, row[kSequence], recomputation.name,
+                    row[kZero], kDropouts[row[kDropout]].name, row[kRecipe] == 0 ? "delayed" : "tensorwise"),
+        base(layout)};
+    cell.config.pipeline_schedule = kSchedules[row[kSchedule]];
+    cell.config.sequence_parallel = row[kSequence] == 1;
+    cell.config.recompute_granularity = recomputation.granularity;
+    cell.config.recompute_num_layers = recomputation.layers;
+    cell.config.zero_stage = static_cast<int>(row[kZero]);
+    set_dropout(cell.config, kDropouts[row[kDropout]]);
+    cell.config.fp8_recipe = kRecipes[row[kRecipe]];
+    cells.push_back(std::move(cell));
+  }
+  return cells;
+}
+
+/// Of 8 ranks only 2 x 2 x 2: fewer ranks show the other splits in less time.
+std::vector<Layout> splits(int ranks) {
+  std::vector<Layout> all = layouts_of(ranks);
+  if (ranks < 8) return all;
+  std::erase_if(all, [](const Layout& at) { return at.tensor > 2 || at.pipeline > 2 || at.data > 2; });
+  return all;
+}
+
+/// What is not in the covering.
+std::vector<Cell> further_cells(const Layout& layout) {
+  std::vector<Cell> cells;
+  const auto add = [&](const char* name, auto change) {
+    Cell cell{fmt::format("{} tp{} pp{} dp{}", name, layout.tensor, layout.pipeline, layout.data),
+              base(layout)};
+    change(cell.config);
+    cells.push_back(std::move(cell));
+  };
+  add("gpt2 fp32 e4m3", [](RunConfig& config) {
+    config.model = small_gpt2();
+    config.model.head_dim = 16;
+    config.precision = DType::fp32;
+    config.fp8_format = Fp8Format::e4m3;
+    config.fp8_recipe = Fp8Recipe::tensorwise;
+    config.zero_stage = 3;
+  });
+  add("gpt2 zb-h1", [](RunConfig& config) {
+    config.model = small_gpt2();
+    config.model.head_dim = 16;
+    config.pipeline_schedule = "zb-h1";
+    config.sequence_parallel = true;
+  });
+  add("unfused attention with dropout", [](RunConfig& config) {
+    config.attention_backend = AttentionBackend::unfused;
+    config.recompute_granularity = Recompute::selective;
+    set_dropout(config, kDropouts[1]);
+  });
+  add("vocab-1", [](RunConfig& config) { config.vocab_parallel = "vocab-1"; });
+  add("v-half vocab-2", [](RunConfig& config) {
+    config.pipeline_schedule = "v-half";
+    config.vocab_parallel = "vocab-2";
+  });
+  add("loss in fp32", [](RunConfig& config) { config.cross_entropy_loss_fusion = false; });
+  add("a teacher in the storage type", [](RunConfig& config) {
+    config.teacher = small_gpt2();
+    config.model.max_positions = config.teacher->max_positions;
+    config.distillation_schedule = "abeja";
+  });
+  return cells;
+}
+
+bool legal(const RunConfig& config) {
+  if (why_invalid(config)) return false;
+  try {
+    schedule_for(config);
+  } catch (const InputError&) {
+    return false;
+  }
+  return true;
+}
+
+void expect_same(const MemoryBreakdown& predicted, const MemoryBreakdown& measured,
+                 const std::string& where) {
+  for (int i = 0; i < kCategories; ++i) {
+    const auto category = static_cast<Category>(i);
+    EXPECT_EQ(predicted[category].value, measured[category].value) << where << ", " << name_of(category);
+  }
+}
+
+void compare(const Cell& cell, const StepResult& step) {
+  const Schedule schedule = schedule_for(cell.config);
+  const MemoryPrediction prediction = predict_memory(cell.config, schedule, MemoryDetail::timeline);
+  const Layout layout = cell.config.layout();
+  for (int rank = 0; rank < layout.world(); ++rank) {
+    const auto& predicted = prediction.ranks[static_cast<std::size_t>(rank)];
+    expect_same(predicted.peak, step.memory[static_cast<std::size_t>(rank)].at_peak,
+                fmt::format("rank {}", rank));
+    const Coordinates at = layout.coordinates(rank);
+    if (at.tensor != 0 || at.data != 0) continue;
+    const auto& actions = schedule.actions[static_cast<std::size_t>(at.pipeline)];
+    const auto& samples = step.samples[static_cast<std::size_t>(at.pipeline)];
+    ASSERT_EQ(predicted.timeline.size(), samples.size());
+    for (std::size_t i = 0; i < samples.size() && !testing::Test::HasFailure(); ++i) {
+      const std::string where = fmt::format("rank {} {}", rank, to_string(actions[i]));
+      expect_same(predicted.timeline[i].peak, samples[i].peak, where + " peak");
+      expect_same(predicted.timeline[i].after, samples[i].after, where + " after");
+    }
+  }
+}
+
+TEST(Fp8MemoryAgreement, ToTheByteInEveryAction) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const std::vector<Layout> layouts = splits(ranks);
+  std::vector<Cell> cells = covering_cells(layouts);
+  for (const Layout& layout : layouts) {
+    for (Cell& cell : further_cells(layout)) cells.push_back(std::move(cell));
+  }
+  int compared = 0;
+  for (const Cell& cell : cells) {
+    if (!legal(cell.config)) continue;
+    SCOPED_TRACE(cell.name);
+    MpiCommunicator communicator(cell.config.layout());
+    const StepResult step = one_step(cell.config, communicator);
+    if (communicator.rank() == 0) compare(cell, step);
+    ++compared;
+  }
+  EXPECT_GE(compared, 2 * static_cast<int>(layouts.size()));
+}
+
+}  // namespace
+}  // namespace plumbline::training

@@ -1,0 +1,155 @@
+// Scales of the places that are quantized: where they come from, how long values count, and that all ranks
+// that hold a place agree.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "bench/evaluate/plan.hpp"
+#include "bench/training/layer/fp8_slots.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+using Place = Fp8Slots::Place;
+
+int ranks_started() {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  return ranks;
+}
+
+RunConfig config_of(const Layout& layout, const char* schedule) {
+  RunConfig config;
+  config.model = small_qwen2();
+  config.model.layers = 5;  // parts of different lengths
+  set_layout(config, layout);
+  config.pipeline_schedule = schedule;
+  config.precision = DType::fp32;
+  config.fp8_format = Fp8Format::hybrid;
+  config.fp8_margin = 1;
+  config.fp8_amax_history_len = 2;
+  config.seq_length = 16;
+  config.global_batch_size = 8 * layout.data;
+  return config;
+}
+
+/// The slots of one rank and what they need.
+struct Rank {
+  explicit Rank(const RunConfig& config_)
+      : config(config_),
+        communicator(config.layout()),
+        placement(schedule_for(config)),
+        at(config.layout().coordinates(communicator.rank())),
+        parameters(rank_parameters(config, placement, at.pipeline, at.tensor)) {}
+
+  /// Quantizes a matrix whose largest absolute value is `largest` and returns the scale it was given.
+  double quantize(const Place& place, double largest) {
+    std::vector<float> values(8, 0.0F);
+    values[3] = -static_cast<float>(largest);
+    const LinearOperand y =
+        slots.quantized(place, Category::workspace, "test", Matrix(values.data(), 2, 4, DType::fp32));
+    return 1.0 / *y.inverse_scale().as<float>();
+  }
+  double scale(const Place& place) const { return 1.0 / *slots.inverse_scale(place).as<float>(); }
+
+  RunConfig config;
+  MpiCommunicator communicator;
+  Placement placement;
+  Coordinates at;
+  RankParameters parameters;
+  std::unique_ptr<Operators> operators = make_cpu_operators();
+  Arena arena{{}, host_memory()};
+  Seconds tensor_communication;
+  TrainingContext context{config, StageShape(config), *operators, communicator, arena, tensor_communication};
+  Fp8Slots slots{context, parameters};
+};
+
+constexpr double kRounding = 1e-6;   // fp32 divisions
+constexpr double kE4m3 = 448.0 / 2;  // with a margin of 1
+constexpr double kE5m2 = 57344.0 / 2;
+
+TEST(Fp8Slots, DelayedScalesLookBackAsFarAsTheHistory) {
+  if (ranks_started() > 1) GTEST_SKIP() << "one rank is enough";
+  Rank rank(config_of({}, "1f1b"));
+  const Place input{3, LinearLayer::fc1, SlotKind::input};
+  const Place gradient{3, LinearLayer::fc1, SlotKind::gradient};
+  const Place zero{1, LinearLayer::proj, SlotKind::weight};
+  const Place odd{4, LinearLayer::fc2, SlotKind::gradient};
+  EXPECT_NEAR(rank.quantize(input, 8) / (kE4m3 / 8), 1, kRounding);
+  EXPECT_NEAR(rank.quantize(input, 16) / (kE4m3 / 8), 1, kRounding) << "a step has one scale";
+  EXPECT_NEAR(rank.quantize(gradient, 1e-3) / (kE5m2 / 1e-3), 1, kRounding);
+  EXPECT_EQ(rank.quantize(zero, 0), 1);
+  EXPECT_NEAR(rank.quantize(odd, 5) / (kE5m2 / 5), 1, kRounding);
+  EXPECT_NEAR(rank.quantize(odd, std::numeric_limits<double>::infinity()) / (kE5m2 / 5), 1, kRounding);
+  rank.slots.end_step(1);
+  EXPECT_NEAR(rank.scale(input) / (kE4m3 / 16), 1, kRounding);
+  EXPECT_NEAR(rank.scale(gradient) / (kE5m2 / 1e-3), 1, kRounding);
+  EXPECT_EQ(rank.scale(zero), 1);
+  EXPECT_NEAR(rank.scale(odd) / (kE5m2 / 5), 1, kRounding) << "infinite: stays what it was";
+  EXPECT_NEAR(rank.quantize(input, 2) / (kE4m3 / 16), 1, kRounding);
+  rank.slots.end_step(1);
+  EXPECT_NEAR(rank.scale(input) / (kE4m3 / 16), 1, kRounding) << "the history has 16 and 2";
+  rank.quantize(input, 4);
+  rank.slots.end_step(1);
+  EXPECT_NEAR(rank.scale(input) / (kE4m3 / 4), 1, kRounding) << "the history has 2 and 4";
+  rank.quantize(odd, 3);
+  rank.slots.end_step(1);
+  rank.slots.end_step(1);
+  EXPECT_NEAR(rank.scale(odd) / (kE5m2 / 3), 1, kRounding) << "the infinite value is forgotten";
+}
+
+/// A value of a place in a part of the model, as a rank meets it.
+double value_of(int world_rank, int part, std::int64_t layer, std::int64_t slot) {
+  return 1 + static_cast<double>((world_rank * 37 + part * 11 + layer * 5 + slot * 3) % 23);
+}
+
+TEST(Fp8Slots, RanksThatHoldAPlaceAgree) {
+  for (const Layout& layout : layouts_of(ranks_started())) {
+    for (const char* schedule : {"1f1b", "dualpipe"}) {
+      const RunConfig config = config_of(layout, schedule);
+      if (layout.pipeline > 4 || (schedule == std::string("dualpipe") && layout.pipeline % 2 != 0)) continue;
+      Rank rank(config);
+      const int routes = rank.placement.routes;
+      const auto for_all_places = [&](const auto& visit) {
+        std::int64_t on_rank = 0;
+        for (const StageEntry& stage : rank.parameters.stages) {
+          for (std::int64_t layer = 0; layer < stage.part.layers; ++layer, ++on_rank) {
+            for (int slot = 0; slot < 12; ++slot) {
+              const Place place{on_rank, static_cast<LinearLayer>(slot % 4), static_cast<SlotKind>(slot / 4)};
+              visit(place, stage.part.index, layer, slot);
+            }
+          }
+        }
+      };
+      for_all_places([&](const Place& place, int part, std::int64_t layer, int slot) {
+        rank.quantize(place, value_of(rank.communicator.rank(), part, layer, slot));
+      });
+      rank.slots.end_step(routes);
+      for_all_places([&](const Place& place, int part, std::int64_t layer, int slot) {
+        double largest = 0;
+        for (int other = 0; other < layout.world(); ++other) {
+          const int pipeline = rank.communicator.layout().coordinates(other).pipeline;
+          const bool holds = pipeline == rank.at.pipeline ||
+                             (routes > 1 && pipeline == layout.pipeline - 1 - rank.at.pipeline);
+          if (holds) largest = std::max(largest, value_of(other, part, layer, slot));
+        }
+        const double expected = (slot >= 8 ? kE5m2 : kE4m3) / largest;
+        EXPECT_NEAR(rank.scale(place) / expected, 1, kRounding)
+            << fmt::format("tp{} pp{} dp{} {}, part {}, layer {}, slot {}", layout.tensor, layout.pipeline,
+                           layout.data, schedule, part, layer, slot);
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::training

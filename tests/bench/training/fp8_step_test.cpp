@@ -1,0 +1,212 @@
+// Linear layers in eight bits: every split and every way to run the step give the single rank's loss and
+// gradients, and training goes as in 16 bits.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "bench/evaluate/plan.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/run/solo_communicator.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+int ranks_started() {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  return ranks;
+}
+
+RunConfig config_of(bool gpt2, int layers, int microbatches) {
+  RunConfig config;
+  config.model = gpt2 ? small_gpt2() : small_qwen2();
+  config.model.layers = layers;
+  config.precision = DType::fp32;
+  config.fp8_format = Fp8Format::hybrid;
+  config.optimizer = Optimizer::sgd;
+  config.seq_length = 16;
+  config.global_batch_size = microbatches;
+  config.make_vocab_size_divisible_by = 8;
+  return config;
+}
+
+/// A way to run the step, beside a layout.
+struct Way {
+  Layout layout;
+  const char* schedule = "1f1b";
+  bool sequence_parallel = false;
+  Recompute recompute = Recompute::none;
+  int zero = 0;
+  bool dropout = false;
+  bool gpt2 = false;
+  const char* vocab = "none";
+  Fp8Format format = Fp8Format::hybrid;
+
+  std::string name(const char* recipe) const {
+    return fmt::format("{} tp{} pp{} dp{} {} sp{:d} recompute{} zero{} dropout{:d} gpt2 {:d} {} {}", recipe,
+                       layout.tensor, layout.pipeline, layout.data, schedule, sequence_parallel,
+                       static_cast<int>(recompute), zero, dropout, gpt2, vocab,
+                       format == Fp8Format::hybrid ? "hybrid" : "e4m3");
+  }
+  /// As few as the schedule takes: ranks that share a processor wait for each other.
+  int layers() const { return layout.pipeline > 2 || schedule == std::string("zb-v") ? 4 : 2; }
+  /// The same numbers on one rank.
+  RunConfig alone() const {
+    RunConfig config = config_of(gpt2, layers(), layout.pipeline > 2 ? 8 : 4);
+    config.fp8_format = format;
+    set_dropout(config, kDropouts[dropout ? 1 : 0]);
+    return config;
+  }
+  /// The same layout without anything else.
+  RunConfig plain() const {
+    RunConfig config = alone();
+    set_layout(config, layout);
+    return config;
+  }
+  RunConfig config() const {
+    RunConfig config = plain();
+    config.pipeline_schedule = schedule;
+    config.sequence_parallel = sequence_parallel;
+    config.recompute_granularity = recompute;
+    config.zero_stage = zero;
+    config.vocab_parallel = vocab;
+    return config;
+  }
+};
+
+const std::vector<Way> kWays = {
+    {.layout = {1, 1, 1}, .recompute = Recompute::full},
+    {.layout = {1, 1, 1}, .recompute = Recompute::selective, .gpt2 = true, .format = Fp8Format::e4m3},
+    {.layout = {1, 1, 1}, .schedule = "zb-h1", .recompute = Recompute::full, .dropout = true},
+    {.layout = {2, 1, 1}, .recompute = Recompute::full},
+    {.layout = {2, 1, 1}, .sequence_parallel = true, .dropout = true},
+    {.layout = {2, 1, 1}, .schedule = "zb-h1", .sequence_parallel = true, .gpt2 = true},
+    {.layout = {1, 2, 1}, .recompute = Recompute::full, .gpt2 = true},
+    {.layout = {1, 2, 1}, .schedule = "zb-v", .dropout = true, .format = Fp8Format::e4m3},
+    {.layout = {1, 2, 1}, .vocab = "vocab-2"},
+    {.layout = {1, 1, 2}, .gpt2 = true},
+    {.layout = {1, 1, 2}, .zero = 1, .dropout = true},
+    {.layout = {1, 1, 2}, .recompute = Recompute::full, .zero = 2},
+    {.layout = {1, 1, 2}, .schedule = "zb-h1", .recompute = Recompute::selective, .zero = 3},
+    {.layout = {1, 4, 1}, .schedule = "dualpipe", .dropout = true},
+    {.layout = {2, 2, 1}, .schedule = "zb-h1", .sequence_parallel = true, .recompute = Recompute::full},
+    {.layout = {2, 1, 2}, .sequence_parallel = true, .zero = 3, .gpt2 = true},
+    {.layout = {1, 2, 2}, .schedule = "zb-h1", .zero = 2},
+};
+
+/// Of all gradients together: the root mean square of the differences, over that of the reference.
+double overall_error(const StepResult& reference, const StepResult& found) {
+  double squares = 0;
+  double differences = 0;
+  for (const auto& [name, expected] : reference.gradients) {
+    const std::vector<float>& values = found.gradients.at(name);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      squares += std::pow(static_cast<double>(expected[i]), 2);
+      differences += std::pow(static_cast<double>(expected[i]) - values[i], 2);
+    }
+  }
+  return std::sqrt(differences / squares);
+}
+
+/// Compares a way with the single rank. Where products are cut and their sums come in another order, a number
+/// next to where rounding changes comes out one step of its type away, and what follows from it moves: there
+/// the tight comparison is with the same layout, and that with the single rank is loose. A split vocabulary
+/// has only this.
+template <class Step>
+void compare(const Way& way, const char* recipe, double loose, const Step& step) {
+  constexpr double kTight = 1e-5;
+  const std::string name = way.name(recipe);
+  SoloCommunicator solo;
+  const StepResult alone = step(way.alone(), solo);
+  MpiCommunicator communicator(way.config().layout());
+  const StepResult found = step(way.config(), communicator);
+  const bool same_layout = way.layout.tensor > 1;
+  const StepResult reference = same_layout ? step(way.plain(), communicator) : alone;
+  if (communicator.rank() != 0) return;
+  std::string worst;
+  const double tight = largest_error(reference.gradients, found.gradients, worst);
+  const double rounding = overall_error(alone, found);
+  fmt::print("{}: gradients {:.1e}, from one rank's {:.1e}\n", name, tight, rounding);
+  if (!way.config().splits_vocabulary()) {
+    EXPECT_NEAR(found.loss / reference.loss, 1, kTight) << name;
+    EXPECT_LE(tight, kTight) << name << ": " << worst;
+  }
+  EXPECT_NEAR(found.loss / alone.loss, 1, loose) << name;
+  EXPECT_LE(rounding, loose) << name;
+}
+
+std::vector<Way> ways_here() {
+  std::vector<Way> here;
+  for (const Way& way : kWays) {
+    if (way.layout.world() == ranks_started()) here.push_back(way);
+  }
+  return here;
+}
+
+// In the first step scales come from whatever tensor a rank sees first, which depends on the split. From then
+// on a slot has the same scale in every split once the tensors before it had, a step earlier: with a history
+// of one step and weights that stay, agreement spreads by one slot a step, down the forward and up the
+// backward.
+TEST(Fp8Step, DelayedScalesSettleToTheSingleRanks) {
+  for (const Way& way : ways_here()) {
+    compare(way, "delayed", 1e-2, [&](RunConfig config, Communicator& communicator) {
+      config.fp8_amax_history_len = 1;
+      config.learning_rate = 0;
+      return last_step(config, 2 + 8 * way.layers(), communicator);
+    });
+  }
+}
+
+// Tensor ranks that cut a tensor have scales of their own, so that its numbers are rounded anew: those of
+// E5M2 by 2^-3/sqrt(3) of themselves, root mean square, those of E4M3 by half of that, in every product on
+// the way, here and on the single rank.
+TEST(Fp8Step, ScalesOfTheTensorItselfAreTheSingleRanks) {
+  for (const Way& way : ways_here()) {
+    compare(way, "tensorwise", 0.25, [&](RunConfig config, Communicator& communicator) {
+      config.fp8_recipe = Fp8Recipe::tensorwise;
+      return one_step(config, communicator);
+    });
+  }
+}
+
+TEST(Fp8Step, TrainsAsInSixteenBits) {
+  if (ranks_started() > 1) GTEST_SKIP() << "one rank is enough";
+  const auto losses = [](Fp8Format format, Fp8Recipe recipe) {
+    RunConfig config = config_of(false, 2, 8);
+    config.model.init_std = 0.08;
+    config.precision = DType::bf16;
+    config.data =
+        fmt::format("{}/tests/golden/qwen2/tokens.npy", PLUMBLINE_SOURCE_DIR);  // every step the same
+    config.fp8_format = format;
+    config.fp8_recipe = recipe;
+    config.fp8_amax_history_len = 4;
+    config.optimizer = Optimizer::adam;
+    config.learning_rate = 3e-3;
+    config.steps = 40;
+    config.warmup_steps = 0;
+    SoloCommunicator solo;
+    const auto operators = make_cpu_operators();
+    return train(config, schedule_for(config), *operators, solo, solo, host_memory(), {}).losses;
+  };
+  const std::vector<double> sixteen = losses(Fp8Format::none, Fp8Recipe::delayed);
+  ASSERT_LT(sixteen.back(), 0.6 * sixteen.front());
+  for (const Fp8Recipe recipe : {Fp8Recipe::delayed, Fp8Recipe::tensorwise}) {
+    const std::vector<double> eight = losses(Fp8Format::hybrid, recipe);
+    const std::vector<double> e4m3 = losses(Fp8Format::e4m3, recipe);
+    fmt::print("bf16 {:.4f}, hybrid {:.4f}, e4m3 {:.4f}\n", sixteen.back(), eight.back(), e4m3.back());
+    for (std::size_t step = 0; step < sixteen.size(); ++step) {
+      EXPECT_NEAR(eight[step] / sixteen[step], 1, 0.05) << "hybrid, step " << step;
+      EXPECT_NEAR(e4m3[step] / sixteen[step], 1, 0.05) << "e4m3, step " << step;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::training

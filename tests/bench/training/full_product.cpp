@@ -1,0 +1,282 @@
+// The whole product of schedules, parallelism and memory savings on as many ranks as were started: gradients
+// against one rank, memory of both backends against the prediction to the byte (every rank, category and
+// action), traffic of both against the formulas.
+//   mpirun -n 8 full_product [--cover]
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "analysis/memory/memory_model.hpp"
+#include "analysis/work/traffic.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "bench/training/trainer/host_values.hpp"
+#include "core/backends/mpi/emulated_communicator.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/backends/mpi/session.hpp"
+#include "core/run/solo_communicator.hpp"
+#include "kernels/emulated/emulated_operators.hpp"
+#include "tests/bench/training/product_cells.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+constexpr double kGradientTolerance = 1e-5;  // of a tensor's largest entry, fp32
+constexpr double kLossTolerance = 1e-6;
+
+/// What was found in one cell; on rank 0.
+struct Finding {
+  double gradient_error = 0;
+  std::string failures;  // one line each
+  std::int64_t bytes_compared = 0;
+};
+
+/// What one backend measured.
+struct Measured {
+  const char* backend;
+  const std::vector<RankMemory>& memory;
+  const std::vector<std::vector<MemorySample>>& samples;
+  std::vector<Traffic> traffic;
+};
+
+void compare_bytes(const MemoryBreakdown& predicted, const MemoryBreakdown& measured,
+                   const std::string& where, Finding& finding) {
+  for (int i = 0; i < kCategories; ++i) {
+    const auto category = static_cast<Category>(i);
+    ++finding.bytes_compared;
+    if (predicted[category] == measured[category]) continue;
+    finding.failures += fmt::format("    {}, {}: predicted {}, measured {}\n", where, name_of(category),
+                                    predicted[category].value, measured[category].value);
+    return;  // one line per place
+  }
+}
+
+void compare_with_prediction(const RunConfig& config, const Schedule& schedule, const Measured& measured,
+                             Finding& finding) {
+  const MemoryPrediction predicted = predict_memory(config, schedule, MemoryDetail::timeline);
+  const Layout layout = config.layout();
+  for (int rank = 0; rank < layout.world(); ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    compare_bytes(predicted.ranks[r].peak, measured.memory[r].at_peak,
+                  fmt::format("{} memory, rank {}", measured.backend, rank), finding);
+    const Coordinates at = layout.coordinates(rank);
+    if (at.tensor != 0 || at.data != 0) continue;
+    const auto& samples = measured.samples[static_cast<std::size_t>(at.pipeline)];
+    const auto& timeline = predicted.ranks[r].timeline;
+    if (samples.size() != timeline.size()) finding.failures += "    other number of actions\n";
+    for (std::size_t i = 0; i < std::min(samples.size(), timeline.size()); ++i) {
+      if (samples[i] == timeline[i]) {
+        finding.bytes_compared += std::int64_t{2} * kCategories;
+        continue;
+      }
+      const std::string where =
+          fmt::format("{} timeline, rank {}, {}", measured.backend, rank,
+                      to_string(schedule.actions[static_cast<std::size_t>(at.pipeline)][i]));
+      compare_bytes(timeline[i].peak, samples[i].peak, where + " peak", finding);
+      compare_bytes(timeline[i].after, samples[i].after, where + " after", finding);
+      break;
+    }
+  }
+  const std::vector<Traffic> traffic = predict_traffic(config, schedule);
+  for (std::size_t rank = 0; rank < traffic.size(); ++rank) {
+    if (same(traffic[rank], measured.traffic[rank])) continue;
+    finding.failures +=
+        fmt::format("    {} traffic of rank {} is not as the formulas say\n", measured.backend, rank);
+    break;
+  }
+}
+
+/// Everything that all cells of this run share.
+class Product {
+ public:
+  explicit Product(int rank) : rank_(rank) {}
+
+  Finding run(const ProductCell& cell) {
+    const Schedule schedule = schedule_for(cell.config);
+    MpiCommunicator& communicator = communicator_for(cell.config.layout());
+    Finding finding;
+    // Delayed scaling is told from the second step on: the first finds its scales.
+    const bool delayed = cell.config.fp8() && cell.config.fp8_recipe == Fp8Recipe::delayed;
+    const StepResult step = last_step(cell.config, schedule, delayed ? 2 : 1, communicator);
+    const Measured on_cpu{"cpu", step.memory, step.samples, from_every_rank(communicator, step.traffic)};
+    if (rank_ == 0) {
+      if (has_one_result(cell.config)) compare_gradients(cell, step, finding);
+      compare_with_prediction(cell.config, schedule, on_cpu, finding);
+    }
+    for (const DType precision : {DType::fp32, DType::bf16}) {
+      RunConfig config = cell.config;
+      config.backend = Backend::emulated;
+      config.precision = precision;
+      config.warmup_steps = delayed ? 1 : 0;
+      emulate(config, schedule, communicator, finding);
+    }
+    return finding;
+  }
+
+ private:
+  /// In eight bits a number next to where rounding changes comes out a step away where sums come in another
+  /// order, and delayed scales depend on what a rank sees first: fp8_step_test compares those gradients.
+  static bool has_one_result(const RunConfig& config) {
+    return !config.fp8() || (config.fp8_recipe == Fp8Recipe::tensorwise &&
+                             config.tensor_model_parallel_size == 1 && !config.splits_vocabulary());
+  }
+
+  MpiCommunicator& communicator_for(const Layout& layout) {
+    if (!communicator_ || layout.tensor != layout_.tensor || layout.pipeline != layout_.pipeline ||
+        layout.vocab_parallel != layout_.vocab_parallel) {
+      emulated_.reset();
+      communicator_.reset();
+      communicator_ = std::make_unique<MpiCommunicator>(layout);
+      emulated_ = std::make_unique<EmulatedCommunicator>(layout, pace_, EmulatedLinks{});
+      layout_ = layout;
+    }
+    return *communicator_;
+  }
+
+  void compare_gradients(const ProductCell& cell, const StepResult& step, Finding& finding) {
+    StepResult& reference =
+        references_[{cell.config.global_batch_size, cell.config.hidden_dropout, cell.config.fp8()}];
+    if (reference.gradients.empty()) {
+      RunConfig alone = cell.config;
+      set_layout(alone, Layout{});
+      alone.pipeline_schedule = "1f1b";
+      alone.vocab_parallel = "none";
+      alone.sequence_parallel = false;
+      alone.recompute_granularity = Recompute::none;
+      alone.zero_stage = 0;
+      SoloCommunicator solo;
+      reference = one_step(alone, solo);
+    }
+    std::string worst;
+    finding.gradient_error = largest_error(reference.gradients, step.gradients, worst);
+    if (!(finding.gradient_error <= kGradientTolerance)) {
+      finding.failures +=
+          fmt::format("    gradient of {} differs by {:.2e}\n", worst, finding.gradient_error);
+    }
+    if (!(std::abs(step.loss - reference.loss) <= kLossTolerance * std::abs(reference.loss))) {
+      finding.failures += fmt::format("    loss {} instead of {}\n", step.loss, reference.loss);
+    }
+  }
+
+  void emulate(const RunConfig& config, const Schedule& schedule, MpiCommunicator& control,
+               Finding& finding) {
+    const auto operators = make_emulated_operators(pace_, {});
+    const TrainingResult result =
+        train(config, schedule, *operators, *emulated_, control, untouched_memory(), {});
+    const Measured emulated{config.precision == DType::fp32 ? "emulated fp32" : "emulated bf16",
+                            result.memory, result.samples, from_every_rank(control, result.step_traffic)};
+    if (rank_ == 0) compare_with_prediction(config, schedule, emulated, finding);
+  }
+
+  int rank_;
+  Pace pace_{0};
+  Layout layout_;
+  std::unique_ptr<MpiCommunicator> communicator_;
+  std::unique_ptr<EmulatedCommunicator> emulated_;
+  /// By global batch, dropout and eight bits; on rank 0.
+  std::map<std::tuple<std::int64_t, double, bool>, StepResult> references_;
+};
+
+/// "[####....] 120/1848, 4 min left": redrawn on a terminal, a line per tenth otherwise.
+class Bar {
+ public:
+  Bar(std::size_t total, bool shown) : total_(total), shown_(shown), terminal_(isatty(STDERR_FILENO) != 0) {}
+  void step(const std::string& cell) {
+    ++done_;
+    const std::size_t tenth = done_ * 10 / total_;
+    if (!shown_ || (!terminal_ && tenth == tenth_)) return;
+    tenth_ = tenth;
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
+    const double left = elapsed.count() / static_cast<double>(done_) * static_cast<double>(total_ - done_);
+    fmt::print(stderr, "{}[{:#<{}}{:.<{}}] {}/{}, {:.0f} s left, {}{}", terminal_ ? "\r\033[K" : "", "",
+               done_ * 20 / total_, "", 20 - done_ * 20 / total_, done_, total_, left, cell,
+               terminal_ && done_ < total_ ? "" : "\n");
+    std::fflush(stderr);
+  }
+
+ private:
+  std::size_t total_;
+  bool shown_;
+  bool terminal_;
+  std::size_t done_ = 0;
+  std::size_t tenth_ = 0;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+struct Line {
+  int run = 0;
+  int illegal = 0;
+  int failed = 0;
+  double gradient_error = 0;
+  std::int64_t bytes_compared = 0;
+  void add(const Line& other) {
+    run += other.run;
+    illegal += other.illegal;
+    failed += other.failed;
+    gradient_error = std::max(gradient_error, other.gradient_error);
+    bytes_compared += other.bytes_compared;
+  }
+};
+
+int run_product(int rank, int ranks, bool covering) {
+  const std::vector<ProductCell> cells = product_cells(ranks, covering);
+  Product product(rank);
+  Bar bar(cells.size(), rank == 0);
+  std::map<std::string, Line> lines;
+  std::map<std::string, std::pair<int, std::string>> reasons;  // of illegal cells, with an example
+  std::string failing;
+  for (const ProductCell& cell : cells) {
+    Line& line = lines[cell.schedule];
+    if (!cell.illegal.empty()) {
+      ++line.illegal;
+      auto& [count, example] = reasons[cell.illegal];
+      if (count++ == 0) example = cell.name;
+    } else {
+      const Finding finding = product.run(cell);
+      line.add({1, 0, finding.failures.empty() ? 0 : 1, finding.gradient_error, finding.bytes_compared});
+      if (!finding.failures.empty()) failing += fmt::format("  {}\n{}", cell.name, finding.failures);
+    }
+    bar.step(cell.name);
+  }
+  if (rank != 0) return 0;
+  Line all;
+  fmt::print("{} rank{}\n{:<18}{:>7}{:>9}{:>8}{:>18}{:>18}\n", ranks, ranks == 1 ? "" : "s", "schedule",
+             "cells", "illegal", "failed", "gradient error", "figures equal");
+  const auto print = [](const std::string& name, const Line& line) {
+    fmt::print("{:<18}{:>7}{:>9}{:>8}{:>18.2e}{:>18}\n", name, line.run, line.illegal, line.failed,
+               line.gradient_error, line.bytes_compared);
+  };
+  for (const auto& [name, line] : lines) {
+    print(name, line);
+    all.add(line);
+  }
+  print("all", all);
+  for (const auto& [reason, seen] : reasons)
+    fmt::print("illegal, {} cells such as {}: {}\n", seen.first, seen.second, reason);
+  if (!failing.empty()) fmt::print("failing cells:\n{}", failing);
+  std::fflush(stdout);
+  return all.failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace plumbline::training
+
+int main(int argc, char** argv) {
+  bool covering = false;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--cover") != 0) {
+      fmt::print(stderr, "found {}, expected --cover or nothing\n", argv[i]);
+      return 2;
+    }
+    covering = true;
+  }
+  const plumbline::MpiSession session(argc, argv);
+  return session.guard(
+      [&] { return plumbline::training::run_product(session.rank(), session.ranks(), covering); });
+}

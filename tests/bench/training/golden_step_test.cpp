@@ -1,0 +1,123 @@
+// Loss and gradients of real checkpoints against PyTorch and transformers (tests/golden), in every split.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "bench/evaluate/plan.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/files/safetensors.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+std::map<std::string, std::vector<float>> load_tensors(const std::string& path) {
+  const TensorFile file(path);
+  std::map<std::string, std::vector<float>> tensors;
+  for (const std::string& name : file.names()) {
+    const StoredTensor& tensor = file.get(name);
+    std::vector<float>& values = tensors[name];
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) values.push_back(tensor.at(i));
+  }
+  return tensors;
+}
+
+class GoldenStep : public testing::TestWithParam<const char*> {};
+
+TEST_P(GoldenStep, LossAndGradientsEqualPyTorchs) {
+  const std::string folder = fmt::format("{}/tests/golden/{}", PLUMBLINE_SOURCE_DIR, GetParam());
+  std::ifstream expected_file(folder + "/expected.json");
+  const nlohmann::json expected = nlohmann::json::parse(expected_file);
+  const auto gradients = load_tensors(folder + "/gradients.safetensors");
+  RunConfig config = load_run_config(folder + "/run.yaml", {});
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  for (const Layout& layout : layouts_of(ranks)) {
+    set_layout(config, layout);
+    if (why_invalid(config)) continue;  // three layers do not make four stages
+    const std::string name =
+        fmt::format("{} tp{} pp{} dp{}", GetParam(), layout.tensor, layout.pipeline, layout.data);
+    MpiCommunicator communicator(config.layout());
+    const StepResult found = one_step(config, communicator);
+    EXPECT_NEAR(found.loss / expected["loss"].get<double>(), 1, 1e-5) << name;
+    if (communicator.rank() != 0) continue;
+    std::string worst;
+    const double error = largest_error(gradients, found.gradients, worst);
+    EXPECT_LE(error, 1e-4) << name << ": " << worst;
+    fmt::print("{}: largest error {:.2e} ({})\n", name, error, worst);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GoldenStep,
+                         testing::Values("qwen2", "llama", "gpt2", "dropout/qwen2", "dropout/gpt2"));
+
+// A number next to where rounding to eight bits changes may go the other way where the last digits of a sum
+// differ, and what follows moves with it, more with every update: 1.6e-4 and 1.4e-3 were seen. A product that
+// is not in eight bits changes the first gradients by some per cent, weights that are not quantized anew the
+// later losses by 20.
+TEST(GoldenFp8, LossesAndFirstGradientsEqualPyTorchs) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks > 1) GTEST_SKIP() << "scales of a first step depend on the split: fp8_step_test compares splits";
+  for (const char* recipe : {"delayed", "tensorwise"}) {
+    const std::string folder = fmt::format("{}/tests/golden/fp8/{}", PLUMBLINE_SOURCE_DIR, recipe);
+    std::ifstream expected_file(folder + "/expected.json");
+    const nlohmann::json expected = nlohmann::json::parse(expected_file)["losses"];
+    const RunConfig config = load_run_config(folder + "/run.yaml", {});
+    MpiCommunicator communicator(config.layout());
+    const auto operators = make_cpu_operators();
+    const TrainingResult result =
+        train(config, schedule_for(config), *operators, communicator, communicator, host_memory(), {});
+    ASSERT_EQ(result.losses.size(), expected.size());
+    for (std::size_t step = 0; step < expected.size(); ++step) {
+      const double ratio = result.losses[step] / expected[step].get<double>();
+      EXPECT_NEAR(ratio, 1, step == 0 ? 1e-4 : 1e-2) << recipe << " step " << step;
+      fmt::print("fp8 {} step {}: loss {:.1e}\n", recipe, step, ratio - 1);
+    }
+    const StepResult first = one_step(config, communicator);
+    std::string worst;
+    const double error =
+        largest_error(load_tensors(folder + "/gradients.safetensors"), first.gradients, worst);
+    EXPECT_LE(error, 5e-3) << recipe << ": " << worst;
+    fmt::print("fp8 {}: largest error {:.2e} ({})\n", recipe, error, worst);
+  }
+}
+
+TEST(GoldenDropout, EveryStepAndSeedDropsOthers) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  for (const char* model : {"qwen2", "gpt2"}) {
+    const std::string folder = fmt::format("{}/tests/golden/dropout/{}", PLUMBLINE_SOURCE_DIR, model);
+    std::ifstream expected_file(folder + "/expected.json");
+    const nlohmann::json expected = nlohmann::json::parse(expected_file)["losses"];
+    RunConfig config = load_run_config(folder + "/run.yaml", {});
+    set_layout(config, {1, 1, ranks});
+    config.warmup_steps = 1;  // steps like the others
+    config.steps = 2;
+    config.learning_rate = 0;
+    MpiCommunicator communicator(config.layout());
+    const auto operators = make_cpu_operators();
+    const TrainingResult result =
+        train(config, schedule_for(config), *operators, communicator, communicator, host_memory(), {});
+    ASSERT_EQ(result.losses.size(), expected.size());
+    for (std::size_t step = 0; step < expected.size(); ++step) {
+      EXPECT_NEAR(result.losses[step] / expected[step].get<double>(), 1, 1e-5) << model << " step " << step;
+    }
+    const double loss = one_step(config, communicator).loss;
+    config.seed += std::uint64_t{1} << 32;
+    EXPECT_EQ(one_step(config, communicator).loss, loss) << model << ": the seed counts modulo 2^32";
+    config.seed += 1;
+    EXPECT_GT(std::abs(one_step(config, communicator).loss / loss - 1), 1e-3) << model << ": another seed";
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::training

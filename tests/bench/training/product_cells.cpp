@@ -1,0 +1,143 @@
+#include "tests/bench/training/product_cells.hpp"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "bench/evaluate/plan.hpp"
+#include "core/base/error.hpp"
+#include "tests/bench/training/covering.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+struct Pipeline {
+  const char* schedule;
+  const char* vocabulary = "none";
+};
+constexpr Pipeline kSchedules[] = {{"gpipe"},
+                                   {"1f1b"},
+                                   {"interleaved"},
+                                   {"zb-h1"},
+                                   {"zb-h2"},
+                                   {"zb-auto"},
+                                   {"zb-v"},
+                                   {"v-half"},
+                                   {"v-min"},
+                                   {"dualpipe"},
+                                   {"dualpipev"},
+                                   {"1f1b", "vocab-1"},
+                                   {"1f1b", "vocab-2"},
+                                   {"1f1b", "interlaced"},
+                                   {"v-half", "vocab-1"},
+                                   {"v-half", "vocab-2"}};
+constexpr std::size_t kZeroStages = 4;
+constexpr int kLargestSize = 4;
+constexpr int kMicrobatches = 8;  // enough for DualPipe on four ranks
+
+/// What linear layers work in.
+struct LinearLayers {
+  const char* name;
+  Fp8Format format;
+  Fp8Recipe recipe;
+};
+constexpr LinearLayers kLinearLayers[] = {{"", Fp8Format::none, Fp8Recipe::delayed},
+                                          {" fp8 delayed", Fp8Format::hybrid, Fp8Recipe::delayed},
+                                          {" fp8 tensorwise", Fp8Format::e4m3, Fp8Recipe::tensorwise}};
+
+enum Column : std::size_t { kLayout, kSchedule, kSequence, kRecompute, kZero, kDropout, kLinear };
+
+std::vector<Layout> product_layouts(int ranks) {
+  std::vector<Layout> layouts;
+  for (const Layout& layout : layouts_of(ranks)) {
+    if (layout.tensor <= kLargestSize && layout.pipeline <= kLargestSize && layout.data <= kLargestSize)
+      layouts.push_back(layout);
+  }
+  return layouts;
+}
+
+ProductCell cell_of(const Layout& layout, const Row& row) {
+  const Recomputation& recomputation = kRecomputations[row[kRecompute]];
+  const Pipeline& pipeline = kSchedules[row[kSchedule]];
+  ProductCell cell;
+  RunConfig& config = cell.config;
+  config.model = small_qwen2();
+  config.model.layers = 9;  // stages of different lengths
+  set_layout(config, layout);
+  config.precision = DType::fp32;
+  set_dropout(config, kDropouts[row[kDropout]]);
+  const LinearLayers& linear = kLinearLayers[row[kLinear]];
+  config.fp8_format = linear.format;
+  config.fp8_recipe = linear.recipe;
+  // A multiple of 16 for eight bits, and a feed-forward layer that four tensor ranks cut into such.
+  config.seq_length = 32;
+  config.model.ffn = 192;
+  config.fp8_amax_history_len = 3;
+  config.global_batch_size = kMicrobatches * layout.data;
+  config.make_vocab_size_divisible_by = 8;
+  config.ddp_bucket_size = 20'000;  // several buckets even here
+  config.steps = 1;
+  config.warmup_steps = 0;
+  config.pipeline_schedule = cell.schedule = pipeline.schedule;
+  config.vocab_parallel = pipeline.vocabulary;
+  if (config.splits_vocabulary()) cell.schedule += fmt::format(" {}", pipeline.vocabulary);
+  config.sequence_parallel = row[kSequence] == 1;
+  config.recompute_granularity = recomputation.granularity;
+  config.recompute_num_layers = recomputation.layers;
+  config.zero_stage = static_cast<int>(row[kZero]);
+  cell.name = fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{} {}{}", cell.schedule, layout.tensor,
+                          layout.pipeline, layout.data, row[kSequence], recomputation.name, row[kZero],
+                          kDropouts[row[kDropout]].name, linear.name);
+  if (const auto reason = why_invalid(config)) {
+    cell.illegal = *reason;
+  } else {
+    try {
+      schedule_for(config);
+    } catch (const InputError& error) {
+      cell.illegal = error.what();
+    }
+  }
+  return cell;
+}
+
+}  // namespace
+
+std::vector<ProductCell> product_cells(int ranks, bool covering) {
+  const std::vector<Layout> layouts = product_layouts(ranks);
+  std::vector<Row> rows;
+  if (covering) {
+    std::vector<std::pair<std::size_t, std::size_t>> given;
+    for (std::size_t layout = 0; layout < layouts.size(); ++layout) {
+      for (std::size_t schedule = 0; schedule < std::size(kSchedules); ++schedule)
+        given.emplace_back(layout, schedule);
+    }
+    const auto allowed = [](const Row& row) {
+      return row[kSequence] == 0 || std::string(kSchedules[row[kSchedule]].vocabulary) == "none";
+    };
+    rows = covering_rows(
+        given, {2, std::size(kRecomputations), kZeroStages, std::size(kDropouts), std::size(kLinearLayers)},
+        allowed);
+  } else {
+    Row row{};
+    for (row[kLayout] = 0; row[kLayout] < layouts.size(); ++row[kLayout])
+      for (row[kSchedule] = 0; row[kSchedule] < std::size(kSchedules); ++row[kSchedule])
+        for (row[kSequence] = 0; row[kSequence] < 2; ++row[kSequence])
+          for (row[kRecompute] = 0; row[kRecompute] < std::size(kRecomputations); ++row[kRecompute])
+            for (row[kZero] = 0; row[kZero] < kZeroStages; ++row[kZero]) {
+              // Every other cell drops: any two other settings meet with and without.
+              row[kDropout] =
+                  (row[kLayout] + row[kSchedule] + row[kSequence] + row[kRecompute] + row[kZero]) %
+                  std::size(kDropouts);
+              // Every third cell works in eight bits, by one recipe and the other in turn.
+              row[kLinear] = rows.size() % 3 == 2 ? 1 + rows.size() / 3 % 2 : 0;
+              rows.push_back(row);
+            }
+  }
+  std::vector<ProductCell> cells;
+  cells.reserve(rows.size());
+  for (const Row& row : rows) cells.push_back(cell_of(layouts[row[kLayout]], row));
+  return cells;
+}
+
+}  // namespace plumbline::training

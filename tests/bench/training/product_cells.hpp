@@ -1,0 +1,24 @@
+// The product of everything a training step can be cut and saved by, as configurations of a small model.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/config/run_config.hpp"
+
+namespace plumbline::training {
+
+struct ProductCell {
+  std::string name;      // "v-half tp2 pp2 dp2 sp1 recompute full/2 zero3 dropout"
+  std::string schedule;  // for the table; with the kind of split vocabulary
+  RunConfig config;      // cpu, fp32: gradients are compared with those of one rank
+  std::string illegal;   // why the sizes do not allow it; empty when they do
+};
+
+/// {sequence parallelism} × {recomputation} × {ZeRO 0–3} × {all schedules of F, B, I and W, and those with a
+/// split vocabulary} × {every split of so many ranks into tensor, pipeline and data sizes of at most 4};
+/// every other cell with dropout, every third with linear layers in eight bits. With `covering`, a selection
+/// in which every layout meets every schedule, and every two other settings each other.
+std::vector<ProductCell> product_cells(int ranks, bool covering);
+
+}  // namespace plumbline::training

@@ -1,0 +1,181 @@
+#include "tests/bench/training/training_support.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "bench/evaluate/plan.hpp"
+#include "bench/training/trainer/host_values.hpp"
+#include "bench/training/trainer/step_data.hpp"
+#include "bench/training/weights/weights.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+
+namespace plumbline::training {
+namespace {
+
+/// Random weights in which biases are not 0 and norms not 1, so that a mix-up shows.
+SliceReader lively_weights(std::uint64_t seed) {
+  const SliceReader normal = random_weights(seed, 0.08);
+  return [normal](const Parameter& parameter, const Slice& slice, float* out, std::int64_t stride) {
+    Parameter as_normal = parameter;
+    as_normal.fill = Fill::normal;
+    normal(as_normal, slice, out, stride);
+    if (parameter.fill != Fill::ones) return;
+    for (std::int64_t row = 0; row < slice.rows; ++row) {
+      for (std::int64_t col = 0; col < slice.cols; ++col) out[row * stride + col] += 1.0F;
+    }
+  };
+}
+
+}  // namespace
+
+std::vector<Layout> layouts_of(int ranks) {
+  std::vector<Layout> all;
+  for (int tensor = 1; tensor <= ranks; tensor *= 2) {
+    for (int pipeline = 1; tensor * pipeline <= ranks; pipeline *= 2) {
+      if (ranks % (tensor * pipeline) == 0) all.push_back({tensor, pipeline, ranks / (tensor * pipeline)});
+    }
+  }
+  return all;
+}
+
+void set_layout(RunConfig& config, const Layout& layout) {
+  config.world_size = layout.world();
+  config.tensor_model_parallel_size = layout.tensor;
+  config.pipeline_model_parallel_size = layout.pipeline;
+}
+
+void set_dropout(RunConfig& config, const Dropouts& dropout) {
+  config.hidden_dropout = dropout.hidden;
+  config.attention_dropout = dropout.attention;
+}
+
+ModelConfig small_qwen2() {
+  ModelConfig model;
+  model.name = "small-qwen2";
+  model.architecture = "qwen2";
+  model.layers = 8;
+  model.hidden = 64;
+  model.heads = 8;
+  model.kv_heads = 2;
+  model.head_dim = 8;
+  model.ffn = 96;
+  model.vocab = 203;
+  model.max_positions = 64;
+  model.norm_epsilon = 1e-6;
+  model.rope_theta = 10000;
+  model.qkv_bias = true;
+  model.tied_embeddings = true;
+  return model;
+}
+
+ModelConfig small_gpt2() {
+  ModelConfig model = small_qwen2();
+  model.name = "small-gpt2";
+  model.architecture = "gpt2";
+  model.kv_heads = model.heads;
+  model.ffn = 4 * model.hidden;
+  model.norm = Norm::layer;
+  model.norm_epsilon = 1e-5;
+  model.activation = Activation::gelu;
+  model.positions = Positions::learned;
+  model.linear_bias = true;
+  return model;
+}
+
+StepResult one_step(const RunConfig& config, Communicator& communicator) {
+  return one_step(config, schedule_for(config), communicator);
+}
+
+StepResult last_step(const RunConfig& config, const Schedule& schedule, int steps,
+                     Communicator& communicator) {
+  const auto operators = make_cpu_operators();
+  Arena arena(config.memory_budget, host_memory());
+  RankStages stages(config, schedule, *operators, communicator, arena);
+  load_weights(stages,
+               config.weights.empty() ? lively_weights(config.seed) : checkpoint_weights(config.weights));
+  if (config.teacher) {
+    load_teacher_weights(stages, config.teacher_weights.empty() ? lively_weights(config.seed + 1)
+                                                                : checkpoint_weights(config.teacher_weights));
+  }
+  const Coordinates at = communicator.layout().coordinates(communicator.rank());
+  const StepData data(config, at.data);
+  StepResult result;
+  for (int step = 0; step < steps; ++step) {
+    stages.keep_gradients(step + 1 == steps);
+    const StepTokens tokens = data.step(step);
+    stages.start_step(tokens.inputs.data(), tokens.targets.data(), tokens.counted);
+    const Traffic before = communicator.traffic();
+    execute(schedule, stages, communicator, communicator.now());
+    result.traffic = difference(communicator.traffic(), before);
+  }
+  for (const double share : from_every_rank(communicator, at.tensor == 0 ? stages.loss() : 0)) {
+    result.loss += share;
+  }
+  result.gradient_norm = stages.gradient_norm();
+  gather_weights(stages, Gathered::gradients,
+                 [&](NamedTensor&& whole) { result.gradients[whole.name] = std::move(whole.values); });
+  result.memory = from_every_rank(communicator, RankMemory{arena.at_peak(), arena.reserved()});
+  result.samples = gather_samples(schedule, stages.samples(), communicator);
+  return result;
+}
+
+StepResult one_step(const RunConfig& config, const Schedule& schedule, Communicator& communicator) {
+  return last_step(config, schedule, 1, communicator);
+}
+
+StepResult last_step(const RunConfig& config, int steps, Communicator& communicator) {
+  return last_step(config, schedule_for(config), steps, communicator);
+}
+
+std::map<std::string, double> errors_of(const std::map<std::string, std::vector<float>>& reference,
+                                        const std::map<std::string, std::vector<float>>& found) {
+  std::map<std::string, double> errors;
+  if (reference.size() != found.size()) errors["(other tensors)"] = INFINITY;
+  for (const auto& [name, expected] : reference) {
+    double& error = errors[name] = INFINITY;
+    const auto at = found.find(name);
+    if (at == found.end() || at->second.size() != expected.size()) continue;
+    double largest = 0;
+    double difference = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      largest = std::max(largest, std::abs(static_cast<double>(expected[i])));
+      const double here = std::abs(static_cast<double>(expected[i]) - at->second[i]);
+      difference = std::isnan(here) ? INFINITY : std::max(difference, here);
+    }
+    error = difference == 0 ? 0 : difference / largest;
+  }
+  return errors;
+}
+
+double largest_error(const std::map<std::string, std::vector<float>>& reference,
+                     const std::map<std::string, std::vector<float>>& found, std::string& worst) {
+  return largest_share(reference, found, 1, {}, worst);
+}
+
+double largest_share(const std::map<std::string, std::vector<float>>& reference,
+                     const std::map<std::string, std::vector<float>>& found, double tolerance,
+                     const std::map<std::string, double>& rounding, std::string& worst) {
+  double largest = 0;
+  worst = "";
+  for (const auto& [name, error] : errors_of(reference, found)) {
+    const auto own = rounding.find(name);
+    const double share = error / (own == rounding.end() ? tolerance : std::max(tolerance, own->second));
+    if (share > largest) {
+      largest = share;
+      worst = name;
+    }
+  }
+  return largest;
+}
+
+bool same(const Traffic& a, const Traffic& b) {
+  const Traffic d = difference(a, b);
+  bool zero = d.messages_sent == 0 && d.point_to_point_sent.value == 0;
+  for (const GroupTraffic& g : d.groups) {
+    zero = zero && g.calls == 0 && g.all_reduced.value == 0 && g.all_gathered.value == 0 &&
+           g.reduce_scattered.value == 0 && g.broadcast.value == 0;
+  }
+  return zero;
+}
+
+}  // namespace plumbline::training

@@ -1,0 +1,76 @@
+// Small models and one gathered training step: what the tests of the training step share.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bench/training/trainer/trainer.hpp"
+#include "core/config/run_config.hpp"
+#include "core/run/communicator.hpp"
+
+namespace plumbline::training {
+
+/// A Qwen2-type model: RMSNorm, SwiGLU, rotary, grouped queries, QKV bias, tied embeddings.
+ModelConfig small_qwen2();
+/// A GPT-2-type model: LayerNorm, GELU, learned positions, biases everywhere, tied embeddings.
+ModelConfig small_gpt2();
+
+/// Every way of recomputing that the tests go through.
+struct Recomputation {
+  const char* name;
+  Recompute granularity;
+  std::int64_t layers;
+};
+constexpr Recomputation kRecomputations[] = {{"none", Recompute::none, 1},
+                                             {"selective", Recompute::selective, 1},
+                                             {"full/1", Recompute::full, 1},
+                                             {"full/2", Recompute::full, 2}};
+
+/// Of the hidden state and of attention.
+struct Dropouts {
+  const char* name;
+  double hidden, attention;
+};
+constexpr Dropouts kDropouts[] = {{"no dropout", 0, 0}, {"dropout", 0.1, 0.1}};
+void set_dropout(RunConfig& config, const Dropouts& dropout);
+
+/// Every tensor × pipeline × data split of so many ranks into powers of two.
+std::vector<Layout> layouts_of(int ranks);
+void set_layout(RunConfig& config, const Layout& layout);
+
+struct StepResult {
+  double loss = 0;
+  double gradient_norm = 0;
+  std::map<std::string, std::vector<float>> gradients;  // whole tensors; on world rank 0 only
+  std::vector<RankMemory> memory;                       // by world rank, at its peak; on all ranks
+  std::vector<std::vector<MemorySample>> samples;       // by pipeline rank and action; on all ranks
+  Traffic traffic;                                      // of this rank, in the step's actions
+};
+
+/// One step of the configuration's schedule on the CPU, with its checkpoint or else with random weights whose
+/// biases and norms are random too. Collective over the world.
+StepResult one_step(const RunConfig& config, Communicator& communicator);
+StepResult one_step(const RunConfig& config, const Schedule& schedule, Communicator& communicator);
+/// The last of so many steps.
+StepResult last_step(const RunConfig& config, const Schedule& schedule, int steps,
+                     Communicator& communicator);
+StepResult last_step(const RunConfig& config, int steps, Communicator& communicator);
+
+/// Of every tensor: the largest difference of any element over the reference's largest entry.
+std::map<std::string, double> errors_of(const std::map<std::string, std::vector<float>>& reference,
+                                        const std::map<std::string, std::vector<float>>& found);
+/// The largest of these; the worst tensor's name in `worst`.
+double largest_error(const std::map<std::string, std::vector<float>>& reference,
+                     const std::map<std::string, std::vector<float>>& found, std::string& worst);
+/// The same in shares of a tensor's bound: `tolerance`, or `rounding`, by how much the reference's own 16-bit
+/// numbers put that tensor off its fp32 value, where that is more.
+double largest_share(const std::map<std::string, std::vector<float>>& reference,
+                     const std::map<std::string, std::vector<float>>& found, double tolerance,
+                     const std::map<std::string, double>& rounding, std::string& worst);
+
+/// No figure of any group differs.
+bool same(const Traffic& a, const Traffic& b);
+
+}  // namespace plumbline::training

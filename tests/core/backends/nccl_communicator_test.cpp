@@ -1,0 +1,325 @@
+// The NCCL communicator over a pretended NCCL and CUDA runtime, whose streams are threads and whose messages
+// wait for their receivers: order, matching, traffic and what happens when a rank stops, on machines without
+// a GPU.
+#include "core/backends/nccl/nccl_communicator.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <numeric>
+#include <thread>
+
+#include "core/base/error.hpp"
+#include "tests/core/backends/pretended_gpu/shared_comm.hpp"
+#include "tests/core/backends/pretended_gpu/streams.hpp"
+
+namespace plumbline {
+namespace {
+
+using testing::HasSubstr;
+
+/// Device memory of `count` floats or ints.
+template <class T>
+class OnDevice {
+ public:
+  explicit OnDevice(std::size_t count, T value = T{}) : count_(count) {
+    check_cuda(cudaMalloc(&data_, count * sizeof(T)), "cudaMalloc");
+    std::fill_n(static_cast<T*>(data_), count, value);
+  }
+  ~OnDevice() { (void)cudaFree(data_); }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+  Matrix matrix() const {
+    constexpr DType type = std::is_same_v<T, float> ? DType::fp32 : DType::int32;
+    return {data_, 1, static_cast<std::int64_t>(count_), type};
+  }
+  T& operator[](std::size_t i) { return static_cast<T*>(data_)[i]; }
+
+ private:
+  std::size_t count_;
+  void* data_ = nullptr;
+};
+
+int world() {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size;
+}
+
+Layout two_by(int tensor, int pipeline) {
+  Layout layout;
+  layout.tensor = tensor;
+  layout.pipeline = pipeline;
+  layout.data = world() / (tensor * pipeline);
+  return layout;
+}
+
+std::vector<Channel> ring(int ranks) {
+  std::vector<Channel> channels;
+  for (int from = 0; from < ranks; ++from) {
+    for (int to = 0; to < ranks; ++to) {
+      if (from != to) channels.push_back({from, to});
+    }
+  }
+  return channels;
+}
+
+constexpr int kDevice = 1;  // not the one that threads begin with
+
+/// A communicator whose compute stream is the host: what is asked of it is done at once.
+struct Rank {
+  explicit Rank(const Layout& layout, Seconds timeout = Seconds{300}, cudaStream_t compute = nullptr)
+      : control(layout), nccl(layout, control, options(layout, timeout, compute)) {}
+  static NcclOptions options(const Layout& layout, Seconds timeout, cudaStream_t compute) {
+    check_cuda(cudaSetDevice(kDevice), "cudaSetDevice");
+    NcclOptions options;
+    options.compute = compute;
+    options.channels = ring(layout.pipeline);
+    options.watchdog = {timeout, Seconds{0.01}};
+    return options;
+  }
+  MpiCommunicator control;
+  NcclCommunicator nccl;
+};
+
+constexpr std::size_t kMany = 100'000;  // several chunks, the last one short
+
+TEST(NcclCommunicator, CollectivesOfEveryGroup) {
+  const Layout layout = two_by(world() >= 2 ? 2 : 1, 1);
+  Rank rank(layout);
+  const int me = rank.nccl.rank();
+  for (const Group group : {Group::world, Group::tensor, Group::data, Group::model, Group::pipeline}) {
+    SCOPED_TRACE(name_of(group));
+    const std::vector<int> members = layout.members(group, me);
+    const auto count = static_cast<std::int64_t>(members.size());
+    const Traffic before = rank.nccl.traffic();
+
+    OnDevice<float> sum(kMany, static_cast<float>(me + 1));
+    rank.nccl.all_reduce(group, sum.matrix(), ReduceOp::sum);
+    EXPECT_EQ(sum[kMany - 1], static_cast<float>(std::accumulate(members.begin(), members.end(), 0) + count));
+
+    float norm = static_cast<float>(me + 1);  // of the host: not a kernel's to read
+    rank.nccl.all_reduce(group, Matrix(&norm, 1, 1, DType::fp32), ReduceOp::sum);
+    EXPECT_EQ(norm, sum[0]);
+
+    OnDevice<int> most(3, me);
+    Ticket ticket = rank.nccl.start_all_reduce(group, most.matrix(), ReduceOp::max);
+    rank.nccl.wait(ticket);
+    EXPECT_EQ(most[2], members.back());
+
+    OnDevice<float> piece(kMany, static_cast<float>(me));
+    OnDevice<float> all(kMany * members.size());
+    rank.nccl.all_gather(group, piece.matrix(), all.matrix());
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      EXPECT_EQ(all[i * kMany + kMany / 2], static_cast<float>(members[i]));
+    }
+
+    OnDevice<float> scattered(kMany);
+    Ticket scatter = rank.nccl.start_reduce_scatter(group, all.matrix(), scattered.matrix());
+    rank.nccl.wait(scatter);
+    EXPECT_EQ(scattered[0], static_cast<float>(me) * static_cast<float>(count));
+
+    OnDevice<int> told(5, me);
+    rank.nccl.broadcast(group, members.back(), told.matrix());
+    EXPECT_EQ(told[4], members.back());
+
+    const GroupTraffic& now = rank.nccl.traffic().of(group);
+    const std::int64_t moves = count > 1 ? 1 : 0;
+    EXPECT_EQ(now.calls - before.of(group).calls, 6 * moves);
+    EXPECT_EQ(now.all_reduced.value, moves * static_cast<std::int64_t>(kMany * 4 + 4 + 12));
+    EXPECT_EQ(now.all_gathered.value, moves * count * static_cast<std::int64_t>(kMany) * 4);
+    EXPECT_EQ(now.reduce_scattered.value, moves * count * static_cast<std::int64_t>(kMany) * 4);
+    EXPECT_EQ(now.broadcast.value, moves * 20);
+  }
+  rank.nccl.barrier(Group::world);
+  EXPECT_GE(rank.nccl.take_tensor_time().value, 0);
+  EXPECT_EQ(rank.nccl.take_tensor_time().value, 0);
+}
+
+TEST(NcclCommunicator, AReductionFollowsAGatherByItself) {
+  Layout layout = two_by(1, world());
+  layout.vocab_parallel = true;
+  Rank rank(layout);
+  const int n = world();
+  const int me = rank.nccl.rank();
+  OnDevice<float> gathered(static_cast<std::size_t>(n), static_cast<float>(me));
+  OnDevice<float> reduced(kMany);
+  const Matrix mine(gathered.matrix().at(0, me), 1, 1, DType::fp32);
+  const Ticket gather = rank.nccl.start_all_gather(Group::vocab_statistics, mine, gathered.matrix());
+  bool prepared = false;
+  Ticket reduction = rank.nccl.start_all_reduce_after(
+      gather,
+      [&] {
+        prepared = true;
+        float sum = 0;
+        for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) sum += gathered[i];
+        for (std::size_t i = 0; i < kMany; ++i) reduced[i] = sum;
+      },
+      Group::vocab_gradient, reduced.matrix(), ReduceOp::sum);
+  OnDevice<int> told(5, me);
+  if (me == 0) {
+    // Its messages leave when the reduction is done: those who wait for them start their part meanwhile.
+    rank.nccl.wait(reduction);
+    EXPECT_TRUE(prepared);
+    for (int to = 1; to < n; ++to) {
+      Ticket send = rank.nccl.send(told.matrix(), to, 0);
+      rank.nccl.wait(send);
+    }
+  } else {
+    Ticket receive = rank.nccl.receive(told.matrix(), 0, 0);
+    rank.nccl.wait(receive);
+    rank.nccl.wait(reduction);
+    EXPECT_EQ(told[4], 0);
+  }
+  EXPECT_EQ(reduced[kMany - 1], static_cast<float>(n * n * (n - 1) / 2));
+  Ticket broadcast = rank.nccl.start_broadcast(Group::vocab_hidden, n - 1, told.matrix());
+  rank.nccl.wait(broadcast);
+  rank.nccl.barrier(Group::world);
+  EXPECT_EQ(rank.nccl.traffic().of(Group::vocab_gradient).calls, n > 1 ? 1 : 0);
+  if (n == 1) return;
+  // They wait on the device beside the computation.
+  const auto& most = pretended::most_blocks();
+  EXPECT_EQ(most.at("the vocab_hidden group"), NcclOptions().message_ctas);
+  const std::string next = std::to_string((me + 1) % n);
+  EXPECT_EQ(most.at("messages from rank " + std::to_string(me) + " to rank " + next),
+            NcclOptions().message_ctas);
+  EXPECT_EQ(most.at("the world group"), NCCL_CONFIG_UNDEF_INT);
+}
+
+TEST(NcclCommunicator, MessagesCrossAndKeepTheirOrder) {
+  const Layout layout = two_by(1, world());
+  Rank rank(layout);
+  if (world() > 1) {
+    const int me = rank.nccl.rank();
+    const int next = (me + 1) % world();
+    const int previous = (me + world() - 1) % world();
+    constexpr int kMessages = 5;
+    // Everybody sends everything first: nobody has come to receive yet.
+    std::vector<std::unique_ptr<OnDevice<int>>> sent;
+    std::vector<Ticket> sends;
+    for (int i = 0; i < kMessages; ++i) {
+      sent.push_back(std::make_unique<OnDevice<int>>(kMany, me * 100 + i));
+      sends.push_back(rank.nccl.send(sent.back()->matrix(), next, i));
+    }
+    for (int i = 0; i < kMessages; ++i) {
+      OnDevice<int> got(kMany);
+      Ticket ticket = rank.nccl.receive(got.matrix(), previous, i);
+      rank.nccl.wait(ticket);
+      EXPECT_EQ(got[kMany - 1], previous * 100 + i);
+    }
+    for (Ticket& ticket : sends) rank.nccl.wait(ticket);
+    EXPECT_EQ(rank.nccl.traffic().messages_sent, kMessages);
+    EXPECT_EQ(rank.nccl.traffic().point_to_point_sent.value,
+              kMessages * static_cast<std::int64_t>(kMany) * 4);
+    // Host memory goes over MPI, where tags count.
+    int word = me;
+    int heard = -1;
+    Ticket out = rank.nccl.send(Matrix(&word, 1, 1, DType::int32), next, 77);
+    Ticket in = rank.nccl.receive(Matrix(&heard, 1, 1, DType::int32), previous, 77);
+    rank.nccl.wait(in);
+    rank.nccl.wait(out);
+    EXPECT_EQ(heard, previous);
+  }
+  rank.nccl.barrier(Group::world);
+}
+
+TEST(NcclCommunicator, AMessageThatTheScheduleDoesNotHaveIsRefused) {
+  if (world() < 2) GTEST_SKIP() << "needs two ranks";
+  const Layout layout = two_by(2, 1);
+  Rank rank(layout);
+  OnDevice<int> word(1);
+  try {
+    rank.nccl.send(word.matrix(), (rank.nccl.rank() + 1) % world(), 0);
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the schedule has no messages from rank"));
+  }
+  rank.nccl.barrier(Group::world);
+}
+
+TEST(NcclCommunicator, ARankThatStopsIsNamed) {
+  if (world() < 2) GTEST_SKIP() << "needs two ranks";
+  const Layout layout = two_by(1, world());
+  Rank rank(layout, Seconds{2});
+  rank.nccl.barrier(Group::world);
+  std::string said;
+  if (rank.nccl.rank() != 1) {
+    rank.nccl.watchdog().begin_action({ActionType::optimizer, false, 0, 0});
+    OnDevice<float> norm(1, 1.0F);
+    try {
+      Ticket ticket = rank.nccl.start_all_reduce(Group::world, norm.matrix(), ReduceOp::sum);
+      rank.nccl.wait(ticket);  // until the watchdog has aborted it
+      rank.nccl.barrier(Group::world);
+    } catch (const Error& error) {
+      said = error.what();
+    }
+    EXPECT_THAT(said,
+                HasSubstr("ncclAllReduce of the world group (number 2) in action 0OPT0: rank 1 has not come "
+                          "to it"));
+  }
+  EXPECT_THAT(pretended::devices_asked(), testing::Each(kDevice));
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+TEST(NcclCommunicator, ARankThatIsLateAtABarrierIsNamed) {
+  if (world() < 2) GTEST_SKIP() << "needs two ranks";
+  Rank rank(two_by(1, world()), Seconds{1});
+  rank.nccl.barrier(Group::world);
+  if (rank.nccl.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(3));
+  try {
+    rank.nccl.barrier(Group::world);
+    rank.nccl.progress();
+    EXPECT_EQ(rank.nccl.rank(), 1);
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("barrier of the world group (number 2): rank 1 has not come to it"));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+// What waits behind it belongs to communicators that cannot be aborted before its own is.
+TEST(NcclCommunicator, AMessageThatNeverComesHoldsNothingBackForEver) {
+  if (world() < 2) GTEST_SKIP() << "needs two ranks";
+  const Layout layout = two_by(1, world());
+  const DeviceStream compute;
+  Rank rank(layout, Seconds{2}, compute.get());
+  rank.nccl.barrier(Group::world);
+  if (rank.nccl.rank() != 1) {
+    OnDevice<int> word(1);
+    OnDevice<float> norm(1, 1.0F);
+    Ticket message = rank.nccl.receive(word.matrix(), 1, 0);
+    rank.nccl.wait(message);
+    Ticket sum = rank.nccl.start_all_reduce(Group::world, norm.matrix(), ReduceOp::sum);
+    rank.nccl.wait(sum);
+    try {
+      rank.nccl.barrier(Group::world);
+      ADD_FAILURE() << "went on";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("ncclRecv of messages from rank 1"));
+    }
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+TEST(NcclCommunicator, AnErrorDoesNotWaitForWhatNeverComes) {
+  if (world() < 2) GTEST_SKIP() << "needs two ranks";
+  const DeviceStream compute;
+  OnDevice<int> word(1);
+  OnDevice<float> norm(1, 1.0F);
+  const auto fail = [&] {
+    Rank rank(two_by(1, world()), Seconds{300}, compute.get());
+    rank.nccl.barrier(Group::world);
+    if (rank.nccl.rank() != 1) {
+      Ticket message = rank.nccl.receive(word.matrix(), 1, 0);
+      rank.nccl.wait(message);
+      rank.nccl.start_all_reduce(Group::world, norm.matrix(), ReduceOp::sum);
+    }
+    throw OutOfMemory("in the middle");
+  };
+  EXPECT_THROW(fail(), OutOfMemory);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+}  // namespace
+}  // namespace plumbline

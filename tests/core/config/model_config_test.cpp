@@ -1,0 +1,248 @@
+// Presets have the published parameter counts; config.json files good and bad.
+#include "core/config/model_config.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(Presets, HaveThePublishedParameterCounts) {
+  struct Case {
+    const char* name;
+    std::int64_t parameters;
+  };
+  constexpr Case kCases[] = {
+      {"qwen2.5-0.5b", 494'032'768},
+      {"qwen2.5-1.5b", 1'543'714'304},
+      {"qwen2.5-7b", 7'615'616'512},
+      {"llama-3.1-8b", 8'030'261'248},
+      {"llama-3.1-70b", 70'553'706'496},
+      {"llama-3.1-405b", 405'853'388'800},
+      {"gpt2-124m", 124'439'808},
+      {"gpt2-1558m", 1'557'611'200},
+      {"gpt3-175b", 96 * (12 * 12288LL * 12288 + 13 * 12288) + (2 + 50257 + 2048) * 12288LL},
+  };
+  std::vector<std::string> names;
+  for (const Case& c : kCases) {
+    const ModelConfig* preset = find_preset(c.name);
+    ASSERT_NE(preset, nullptr) << c.name;
+    EXPECT_EQ(preset->parameters(), c.parameters) << c.name;
+    EXPECT_EQ(preset->hidden, preset->heads * preset->head_dim) << c.name;
+    names.push_back(c.name);
+  }
+  EXPECT_EQ(preset_names(), names);
+  EXPECT_EQ(find_preset("Qwen2.5-0.5B"), find_preset("qwen2.5-0.5b"));
+  EXPECT_EQ(find_preset("qwen2.5"), nullptr);
+}
+
+json llama() {
+  return {{"model_type", "llama"},    {"hidden_size", 64},    {"intermediate_size", 96},
+          {"num_hidden_layers", 2},   {"vocab_size", 100},    {"num_attention_heads", 4},
+          {"num_key_value_heads", 2}, {"hidden_act", "silu"}, {"max_position_embeddings", 32},
+          {"rms_norm_eps", 1e-5}};
+}
+json with(json base, const json& changes) {
+  base.update(changes);
+  return base;
+}
+json without(json base, const char* key) {
+  base.erase(key);
+  return base;
+}
+json mistral() {
+  return with(llama(), {{"model_type", "mistral"}, {"sliding_window", nullptr}});
+}
+json qwen() {
+  return with(llama(),
+              {{"model_type", "qwen2"}, {"use_sliding_window", false}, {"tie_word_embeddings", true}});
+}
+json gpt2() {
+  return {{"model_type", "gpt2"}, {"n_embd", 48},      {"n_layer", 3},
+          {"n_head", 4},          {"n_positions", 32}, {"vocab_size", 100}};
+}
+ModelConfig parse(const json& config) {
+  return parse_model_config(config.dump(), "config.json");
+}
+std::string complaint(const std::string& text) {
+  try {
+    parse_model_config(text, "config.json");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(ModelConfig, ReadsTheFourArchitectures) {
+  const ModelConfig a = parse(llama());
+  EXPECT_EQ(a.architecture, "llama");
+  EXPECT_EQ(a.name, "config.json");
+  EXPECT_EQ(a.head_dim, 16);
+  EXPECT_EQ(a.norm, Norm::rms);
+  EXPECT_EQ(a.norm_epsilon, 1e-5);
+  EXPECT_FALSE(a.qkv_bias || a.linear_bias || a.tied_embeddings);
+  EXPECT_EQ(a.rope_theta, 10000);
+  // Per layer 2 norms, q, k, v, o, gate, up, down; final norm; embedding and output layer.
+  EXPECT_EQ(a.parameters(), 2 * (2 * 64 + 64 * 64 + 2 * 64 * 32 + 64 * 64 + 3 * 64 * 96) + 64 + 2 * 6400);
+
+  const ModelConfig biased = parse(with(llama(), {{"attention_bias", true}, {"mlp_bias", true}}));
+  EXPECT_TRUE(biased.qkv_bias && biased.linear_bias);
+  EXPECT_EQ(biased.parameters() - a.parameters(), 2 * (64 + 2 * 32 + 64 + 2 * 96 + 64));
+
+  EXPECT_EQ(parse(without(llama(), "num_key_value_heads")).kv_heads, 4);
+  EXPECT_EQ(parse(with(llama(), {{"head_dim", 32}})).head_dim, 32);
+  EXPECT_EQ(parse(with(llama(), {{"model_type", nullptr}, {"architectures", {"LlamaForCausalLM"}}})).hidden,
+            64);
+
+  EXPECT_EQ(parse(mistral()).architecture, "mistral");
+  EXPECT_EQ(parse(with(mistral(), {{"sliding_window", 32}})).max_positions, 32);
+
+  const ModelConfig q = parse(qwen());
+  EXPECT_TRUE(q.qkv_bias && q.tied_embeddings && !q.linear_bias);
+
+  const ModelConfig g = parse(gpt2());
+  EXPECT_EQ(g.ffn, 4 * 48);
+  EXPECT_EQ(g.kv_heads, 4);
+  EXPECT_EQ(g.norm, Norm::layer);
+  EXPECT_EQ(g.activation, Activation::gelu);
+  EXPECT_EQ(g.positions, Positions::learned);
+  EXPECT_TRUE(g.qkv_bias && g.linear_bias && g.tied_embeddings);
+  EXPECT_EQ(parse(with(gpt2(), {{"n_inner", 100}})).ffn, 100);
+}
+
+TEST(ModelConfig, ReadsRotaryScalingInBothForms) {
+  const json scaling = {{"rope_type", "llama3"},
+                        {"factor", 8.0},
+                        {"low_freq_factor", 1.0},
+                        {"high_freq_factor", 4.0},
+                        {"original_max_position_embeddings", 16}};
+  const ModelConfig old_form = parse(with(llama(), {{"rope_theta", 500000.0}, {"rope_scaling", scaling}}));
+  const ModelConfig new_form =
+      parse(with(llama(), {{"rope_parameters", with(scaling, {{"rope_theta", 500000.0}})}}));
+  for (const ModelConfig& config : {old_form, new_form}) {
+    EXPECT_EQ(config.rope_theta, 500000);
+    EXPECT_EQ(config.rope_scaling.factor, 8);
+    EXPECT_EQ(config.rope_scaling.original_max_positions, 16);
+  }
+  EXPECT_EQ(parse(with(llama(), {{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 77.0}}}}))
+                .rope_theta,
+            77);
+}
+
+TEST(ModelConfig, WhatIsWrittenReadsBackTheSame) {
+  for (const std::string& name : preset_names()) {
+    const ModelConfig& preset = *find_preset(name);
+    const std::string text = to_config_json(preset);
+    const ModelConfig back = parse_model_config(text, "x");
+    EXPECT_EQ(to_config_json(back), text);
+    EXPECT_EQ(back.name, name);
+    EXPECT_EQ(back.parameters(), preset.parameters());
+    EXPECT_EQ(back.rope_theta, preset.rope_theta);
+    EXPECT_EQ(back.rope_scaling.factor, preset.rope_scaling.factor);
+    EXPECT_EQ(back.norm_epsilon, preset.norm_epsilon);
+    EXPECT_EQ(back.max_positions, preset.max_positions);
+  }
+  const ModelConfig biased = parse(with(llama(), {{"attention_bias", true}, {"mlp_bias", true}}));
+  EXPECT_TRUE(parse_model_config(to_config_json(biased), "x").linear_bias);
+}
+
+TEST(ModelConfig, RefusesWithFileKeyFoundAndExpected) {
+  struct Case {
+    json config;
+    std::vector<const char*> fragments;
+  };
+  const std::vector<Case> cases = {
+      {with(llama(), {{"model_type", "bloom"}}), {"model_type", "\"bloom\"", "llama, mistral, qwen2, gpt2"}},
+      {without(llama(), "model_type"), {"model_type", "missing", "gpt2"}},
+      {with(without(llama(), "model_type"), {{"architectures", {"BertModel"}}}),
+       {"architectures", "BertModel", "Qwen2ForCausalLM"}},
+      {with(llama(), {{"model_type", 3}}), {"model_type", "found 3", "text"}},
+      {without(llama(), "hidden_size"), {"hidden_size", "missing"}},
+      {without(llama(), "vocab_size"), {"vocab_size", "missing"}},
+      {without(qwen(), "num_key_value_heads"), {"num_key_value_heads", "missing"}},
+      {without(gpt2(), "n_embd"), {"n_embd", "missing"}},
+      {with(llama(), {{"hidden_size", -64}}), {"hidden_size", "-64", "from 1"}},
+      {with(llama(), {{"hidden_size", 0}}), {"hidden_size", "found 0"}},
+      {with(llama(), {{"hidden_size", 64.5}}), {"hidden_size", "64.5", "whole number"}},
+      {with(llama(), {{"hidden_size", "64"}}), {"hidden_size", "\"64\"", "whole number"}},
+      {with(llama(), {{"hidden_size", {64}}}), {"hidden_size", "[64]"}},
+      {with(llama(), {{"hidden_size", 18446744073709551615ULL}}), {"hidden_size", "18446744073709551615"}},
+      {with(llama(), {{"num_hidden_layers", 2000000000}}), {"num_hidden_layers", "2000000000", "10000"}},
+      {with(llama(), {{"num_attention_heads", 5}}), {"num_attention_heads", "found 5", "hidden_size 64"}},
+      {with(llama(), {{"num_key_value_heads", 3}}), {"num_key_value_heads", "found 3", "divisor"}},
+      {with(llama(), {{"num_key_value_heads", 8}}), {"num_key_value_heads", "found 8"}},
+      {with(llama(), {{"head_dim", 15}}), {"head_dim", "found 15", "even"}},
+      {with(llama(), {{"hidden_act", "relu"}}), {"hidden_act", "relu", "silu"}},
+      {with(llama(), {{"rms_norm_eps", -1}}), {"rms_norm_eps", "-1"}},
+      {with(llama(), {{"rope_theta", 0}}), {"rope_theta", "found 0"}},
+      {with(llama(), {{"rope_theta", true}}), {"rope_theta", "true", "a number"}},
+      {with(llama(), {{"tie_word_embeddings", 1}}), {"tie_word_embeddings", "true or false"}},
+      {with(llama(), {{"attention_bias", true}}), {"mlp_bias", "both or neither"}},
+      {with(llama(), {{"rope_scaling", {{"type", "yarn"}, {"factor", 4}}}}),
+       {"rope_scaling", "yarn", "llama3"}},
+      {with(llama(), {{"rope_scaling", {{"rope_type", "llama3"}, {"factor", 4}}}}),
+       {"low_freq_factor", "missing"}},
+      {with(llama(), {{"rope_scaling", 8}}), {"rope_scaling", "found 8"}},
+      {with(llama(), {{"partial_rotary_factor", 0.5}}), {"partial_rotary_factor", "0.5"}},
+      {with(mistral(), {{"sliding_window", 16}}),
+       {"sliding_window", "found 16", "max_position_embeddings 32", "v0.2"}},
+      {with(qwen(), {{"use_sliding_window", true}}), {"use_sliding_window", "true"}},
+      {with(gpt2(), {{"activation_function", "relu"}}), {"activation_function", "relu", "gelu_new"}},
+      {with(gpt2(), {{"n_head", 5}}), {"n_head", "found 5", "n_embd 48"}},
+      {with(gpt2(), {{"scale_attn_by_inverse_layer_idx", true}}), {"scale_attn_by_inverse_layer_idx"}},
+      {with(llama(), {{"num_hidden_layers", 10000},
+                      {"hidden_size", 1 << 20},
+                      {"intermediate_size", 1 << 22},
+                      {"num_attention_heads", 1 << 14},
+                      {"num_key_value_heads", 1 << 14},
+                      {"head_dim", 4096}}),
+       {"parameters", "at most"}},
+  };
+  for (const Case& c : cases) {
+    const std::string message = complaint(c.config.dump());
+    EXPECT_THAT(message, HasSubstr("config.json: "));
+    EXPECT_THAT(message, Not(HasSubstr("\n")));
+    for (const char* fragment : c.fragments) EXPECT_THAT(message, HasSubstr(fragment));
+  }
+}
+
+TEST(ModelConfig, RefusesTextThatIsNoJsonObject) {
+  EXPECT_THAT(complaint(""), HasSubstr("not valid JSON"));
+  EXPECT_THAT(complaint("{\"model_type\": \"llama\""), HasSubstr("not valid JSON"));
+  EXPECT_THAT(complaint("[1, 2]"), HasSubstr("expected a JSON object"));
+  EXPECT_THAT(complaint("{\"hidden_size\": 1e999}"), HasSubstr("not valid JSON"));
+  EXPECT_THAT(complaint("{\"a\":" + std::string(100'000, '[')), HasSubstr("nested deeper"));
+  EXPECT_THAT(complaint("{\"model_type\": \"\xff\xfe\"}"), HasSubstr("not valid JSON"));
+}
+
+TEST(ResolveModel, TakesPresetFileOrFolder) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("plumbline_resolve_model." + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "config.json") << gpt2().dump();
+  EXPECT_EQ(resolve_model("gpt2-124m").hidden, 768);
+  EXPECT_EQ(resolve_model(folder.string()).hidden, 48);
+  EXPECT_EQ(resolve_model((folder / "config.json").string()).name, (folder / "config.json").string());
+  try {
+    resolve_model("qwen2.5-05b");
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("did you mean qwen2.5-0.5b?"));
+  }
+  EXPECT_THROW(load_model_config(folder.string()), InputError);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace plumbline

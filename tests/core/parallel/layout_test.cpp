@@ -1,0 +1,49 @@
+// Rank order and groups: tensor fastest, then data, pipeline slowest.
+#include "core/parallel/layout.hpp"
+
+#include <gtest/gtest.h>
+
+namespace plumbline {
+namespace {
+
+struct Case {
+  Layout layout;
+  Group group;
+  int rank;
+  std::vector<int> members;
+};
+
+TEST(Layout, GroupsFollowMegatronsOrder) {
+  const Layout l{.tensor = 2, .pipeline = 3, .data = 2};
+  const std::vector<Case> cases = {
+      {l, Group::tensor, 0, {0, 1}},
+      {l, Group::tensor, 7, {6, 7}},
+      {l, Group::data, 0, {0, 2}},
+      {l, Group::data, 5, {5, 7}},
+      {l, Group::pipeline, 3, {3, 7, 11}},
+      {l, Group::model, 2, {2, 3, 6, 7, 10, 11}},
+      {l, Group::embedding, 1, {1, 9}},
+      {l, Group::embedding, 9, {1, 9}},
+      {l, Group::embedding, 5, {}},
+      {{2, 1, 2}, Group::embedding, 3, {3}},
+      {{1, 1, 1}, Group::world, 0, {0}},
+      {l, Group::mirror, 0, {0, 8}},
+      {l, Group::mirror, 9, {1, 9}},
+      {l, Group::mirror, 5, {5}},
+      {l, Group::shared_kv, 5, {5}},
+      {{4, 2, 1, 2}, Group::shared_kv, 3, {2, 3}},
+      {{4, 2, 1, 4}, Group::shared_kv, 6, {4, 5, 6, 7}},
+  };
+  for (const Case& c : cases) {
+    EXPECT_EQ(c.layout.members(c.group, c.rank), c.members) << name_of(c.group) << " of rank " << c.rank;
+  }
+}
+
+TEST(Layout, CoordinatesAndRanksAreInverse) {
+  const Layout l{.tensor = 3, .pipeline = 2, .data = 4};
+  for (int rank = 0; rank < l.world(); ++rank) EXPECT_EQ(l.rank_of(l.coordinates(rank)), rank);
+  EXPECT_EQ(l.rank_of({.tensor = 2, .data = 1, .pipeline = 1}), 2 + 3 * 1 + 12 * 1);
+}
+
+}  // namespace
+}  // namespace plumbline

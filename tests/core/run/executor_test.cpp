@@ -1,0 +1,99 @@
+// The executor against a recording program and a single-rank transport that checks the order of waits.
+#include "core/run/executor.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace plumbline {
+namespace {
+
+using testing::ElementsAre;
+
+using Log = std::vector<std::string>;
+
+/// Completes everything at once and writes down what was asked.
+class RecordingCommunicator final : public Communicator {
+ public:
+  RecordingCommunicator(Layout layout, int rank, Log& log) : layout_(layout), rank_(rank), log_(log) {}
+  const Layout& layout() const override { return layout_; }
+  int rank() const override { return rank_; }
+  void all_reduce(Group, Matrix, ReduceOp) override {}
+  Ticket start_all_reduce(Group, Matrix, ReduceOp) override { return {}; }
+  void all_gather(Group, Matrix, Matrix) override {}
+  Ticket start_all_gather(Group, Matrix, Matrix) override { return {}; }
+  void reduce_scatter(Group, Matrix, Matrix) override {}
+  Ticket start_reduce_scatter(Group, Matrix, Matrix) override { return {}; }
+  void broadcast(Group, int, Matrix) override {}
+  Ticket start_broadcast(Group, int, Matrix) override { return {}; }
+  Ticket start_all_reduce_after(Ticket, std::function<void()>, Group, Matrix, ReduceOp) override {
+    return {};
+  }
+  void barrier(Group) override {}
+  Ticket send(Matrix, int to, int tag) override {
+    log_.push_back("send to " + std::to_string(to) + " tag " + std::to_string(tag));
+    return {next_++};
+  }
+  Ticket receive(Matrix, int from, int tag) override {
+    log_.push_back("receive from " + std::to_string(from) + " tag " + std::to_string(tag));
+    return {next_++};
+  }
+  void wait(Ticket& ticket) override {
+    if (ticket) log_.push_back("wait " + std::to_string(ticket.id));
+    ticket = {};
+  }
+  void progress() override {}
+  Seconds now() const override { return {static_cast<double>(ticks_++)}; }
+  Seconds clock_error() const override { return {}; }
+  const Traffic& traffic() const override { return traffic_; }
+
+ private:
+  Layout layout_;
+  int rank_;
+  Log& log_;
+  Traffic traffic_;
+  std::int64_t next_ = 0;
+  mutable int ticks_ = 0;
+};
+
+class RecordingProgram final : public StageProgram {
+ public:
+  explicit RecordingProgram(Log& log) : log_(log) {}
+  void run(const Action& action) override { log_.push_back(to_string(action)); }
+  Matrix send_buffer(const Action&) override { return {}; }
+  Matrix receive_buffer(const Action&) override { return {}; }
+
+ private:
+  Log& log_;
+};
+
+TEST(Executor, WaitsForASendOnlyBeforeItsBufferIsWrittenAgain) {
+  using enum ActionType;
+  Schedule schedule;
+  schedule.ranks = schedule.stages = 3;
+  schedule.microbatches = 2;
+  schedule.rank_of_stage = {0, 1, 2};
+  schedule.actions.resize(3);
+  schedule.actions[1] = {{receive_forward, false, 1, 0}, {forward, false, 1, 0},
+                         {send_forward, false, 1, 0},    {receive_backward, false, 1, 0},
+                         {backward, false, 1, 0},        {send_backward, false, 1, 0},
+                         {receive_forward, false, 1, 1}, {forward, false, 1, 1},
+                         {send_forward, false, 1, 1},    {optimizer, false, 1, 0}};
+  Log log;
+  // Tensor 2 × data 1 × pipeline 3: rank 3 is tensor rank 1 of pipeline rank 1.
+  RecordingCommunicator communicator({.tensor = 2, .pipeline = 3, .data = 1}, 3, log);
+  RecordingProgram program(log);
+  const std::vector<Event> events = execute(schedule, program, communicator, {0});
+  EXPECT_THAT(log, ElementsAre("receive from 1 tag 0", "wait 0", "1F0", "send to 5 tag 3",  //
+                               "receive from 5 tag 7", "wait 2", "1B0", "send to 1 tag 4",  //
+                               "receive from 1 tag 0", "wait 4", "wait 1", "1F1", "send to 5 tag 3", "1OPT0",
+                               "wait 5", "wait 3"));
+  ASSERT_EQ(events.size(), 10U);
+  EXPECT_EQ(events[1].action, (Action{forward, false, 1, 0}));
+  for (const Event& event : events) EXPECT_LT(event.start, event.end);
+}
+
+}  // namespace
+}  // namespace plumbline

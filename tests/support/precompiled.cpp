@@ -1,0 +1,1 @@
+// The source that tests/support/precompiled.hpp is parsed for.
