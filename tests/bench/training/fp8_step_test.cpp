@@ -6,6 +6,8 @@
 #include <mpi.h>
 
 #include <cmath>
+#include <cstdint>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -176,10 +178,16 @@ TEST(Fp8Step, ScalesOfTheTensorItselfAreTheSingleRanks) {
   }
 }
 
-TEST(Fp8Step, TrainsAsInSixteenBits) {
+// Forty steps of training amplify every rounding: how far one curve is from bf16's at its worst step is
+// chance, and differs between processors (2 to 6 % over eight seeds). Averaged over seeds each step agrees,
+// and over steps more so.
+TEST(Fp8Step, TrainsLikeBf16) {
   if (ranks_started() > 1) GTEST_SKIP() << "one rank is enough";
-  const auto losses = [](Fp8Format format, Fp8Recipe recipe) {
+  constexpr std::uint64_t kSeeds = 4;
+  constexpr std::size_t kSteps = 40;
+  const auto losses = [](std::uint64_t seed, Fp8Format format, Fp8Recipe recipe) {
     RunConfig config = config_of(false, 2, 8);
+    config.seed = seed;
     config.model.init_std = 0.08;
     config.precision = DType::bf16;
     config.data =
@@ -189,21 +197,30 @@ TEST(Fp8Step, TrainsAsInSixteenBits) {
     config.fp8_amax_history_len = 4;
     config.optimizer = Optimizer::adam;
     config.learning_rate = 3e-3;
-    config.steps = 40;
+    config.steps = static_cast<int>(kSteps);
     config.warmup_steps = 0;
     SoloCommunicator solo;
     const auto operators = make_cpu_operators();
     return train(config, schedule_for(config), *operators, solo, solo, host_memory(), {}).losses;
   };
-  const std::vector<double> sixteen = losses(Fp8Format::none, Fp8Recipe::delayed);
-  ASSERT_LT(sixteen.back(), 0.6 * sixteen.front());
-  for (const Fp8Recipe recipe : {Fp8Recipe::delayed, Fp8Recipe::tensorwise}) {
-    const std::vector<double> eight = losses(Fp8Format::hybrid, recipe);
-    const std::vector<double> e4m3 = losses(Fp8Format::e4m3, recipe);
-    fmt::print("bf16 {:.4f}, hybrid {:.4f}, e4m3 {:.4f}\n", sixteen.back(), eight.back(), e4m3.back());
-    for (std::size_t step = 0; step < sixteen.size(); ++step) {
-      EXPECT_NEAR(eight[step] / sixteen[step], 1, 0.05) << "hybrid, step " << step;
-      EXPECT_NEAR(e4m3[step] / sixteen[step], 1, 0.05) << "e4m3, step " << step;
+  for (const Fp8Format format : {Fp8Format::hybrid, Fp8Format::e4m3}) {
+    for (const Fp8Recipe recipe : {Fp8Recipe::delayed, Fp8Recipe::tensorwise}) {
+      std::vector<double> difference(kSteps, 0);  // of the logarithms, mean over seeds
+      for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+        const std::vector<double> bf16 = losses(seed, Fp8Format::none, recipe);
+        const std::vector<double> fp8 = losses(seed, format, recipe);
+        ASSERT_EQ(fp8.size(), kSteps);
+        ASSERT_LT(bf16.back(), 0.6 * bf16.front());
+        for (std::size_t step = 0; step < kSteps; ++step) {
+          difference[step] += std::log(fp8[step] / bf16[step]) / kSeeds;
+        }
+      }
+      const double mean = std::accumulate(difference.begin(), difference.end(), 0.0) / kSteps;
+      fmt::print("{} {}: mean {:+.4f}, last {:+.4f}\n", format == Fp8Format::hybrid ? "hybrid" : "e4m3",
+                 recipe == Fp8Recipe::delayed ? "delayed" : "tensorwise", mean, difference.back());
+      EXPECT_NEAR(mean, 0, 0.025);
+      for (std::size_t step = 0; step < kSteps; ++step)
+        EXPECT_NEAR(difference[step], 0, 0.05) << "step " << step;
     }
   }
 }
