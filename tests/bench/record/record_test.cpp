@@ -6,12 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <system_error>
 #include <thread>
 
 #include "bench/record/record_store.hpp"
@@ -256,13 +258,22 @@ TEST(RecordStore, LosesNothingWhenItsWriterIsKilled) {
   const Folder folder;
   std::mt19937 random(11);
   std::size_t known = 0;
+  const auto size = [&] {
+    std::error_code absent;
+    const auto bytes = std::filesystem::file_size(folder.path() + "/" + kResultsFile, absent);
+    return absent ? 0 : bytes;
+  };
   for (int round = 0; round < 20; ++round) {
+    const auto before = size();
     const pid_t writer = fork();
     if (writer == 0) {
       RecordStore store(folder.path());
       for (int i = 0;; ++i) store.append(sample_record(std::to_string(round) + "-" + std::to_string(i)));
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(500 + random() % 15'000));
+    // Killed somewhere in its writing, however slowly the machine lets it begin.
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (size() == before && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 15'000));
     kill(writer, SIGKILL);
     waitpid(writer, nullptr, 0);
     const RecordStore store(folder.path());
