@@ -1,16 +1,13 @@
-// Data files that are part of the program: it works from any folder.
+// Data files that are part of the program: machines and software generations, and published tables.
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
+#include <span>
 
-namespace plumbline::cluster {
+#include "core/base/embedded_file.hpp"
 
-/// Name and text of every embedded file, by name.
-const std::vector<std::pair<std::string_view, std::string>>& embedded_files();
-/// One of them; empty when there is none of that name.
-std::string_view embedded_file(std::string_view name);
+namespace plumbline {
 
-}  // namespace plumbline::cluster
+/// hardware/clusters.json and every .csv of results/published/.
+std::span<const EmbeddedFile> analysis_files();
+
+}  // namespace plumbline

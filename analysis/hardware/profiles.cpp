@@ -204,7 +204,8 @@ Profiles parse_profiles(std::string_view text, const std::string& origin) {
 }
 
 const Profiles& built_in_profiles() {
-  static const Profiles kProfiles = parse_profiles(embedded_file("clusters.json"), "clusters.json");
+  static const Profiles kProfiles =
+      parse_profiles(embedded_text(analysis_files(), "clusters.json"), "clusters.json");
   return kProfiles;
 }
 

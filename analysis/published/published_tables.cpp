@@ -74,10 +74,10 @@ PublishedTable parse_published(const std::string& text, const std::string& name,
 std::vector<PublishedTable> built_in_tables() {
   std::vector<PublishedTable> tables;
   constexpr std::string_view kEnding = ".csv";
-  for (const auto& [name, text] : embedded_files()) {
-    if (!name.ends_with(kEnding)) continue;
-    const std::string stem(name.substr(0, name.size() - kEnding.size()));
-    tables.push_back(parse_published(text, stem, std::string(name)));
+  for (const EmbeddedFile& file : analysis_files()) {
+    if (!file.name.ends_with(kEnding)) continue;
+    const std::string stem(file.name.substr(0, file.name.size() - kEnding.size()));
+    tables.push_back(parse_published(std::string(file.text), stem, std::string(file.name)));
   }
   return tables;
 }

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "bench/commands/help_command.hpp"
+#include "bench/machine/version.hpp"
 
 namespace plumbline {
 namespace {
@@ -41,7 +42,7 @@ void add_commands(CLI::App& app, CommandAction& action, std::string_view first_a
   app.description("Predicts and measures what a parallel training configuration of a language model costs");
   use_manual(app);
   app.require_subcommand(1);
-  app.set_version_flag("--version", PLUMBLINE_VERSION, "Print the version and exit");
+  app.set_version_flag("--version", plumbline_version(), "Print the version and exit");
   app.add_flag("--quiet")->description("No progress on standard error");
   for (const Command& command : kCommands) {
     if (needed(command, first_argument)) command.add(app, action);

@@ -10,13 +10,13 @@ namespace plumbline {
 namespace {
 
 std::string description_of(const ConfigKey& key) {
-  const ConfigNote* note = find_config_note(key.name);
+  const Described* note = find_config_note(key.name);
   return note == nullptr ? key.expected : fmt::format("{} ({})", note->meaning, key.expected);
 }
 
 std::string group_of(const ConfigKey& key) {
-  const ConfigNote* note = find_config_note(key.name);
-  return note == nullptr ? "Other configuration keys" : std::string(note->group);
+  const Described* note = find_config_note(key.name);
+  return note == nullptr ? "Other configuration keys" : note->section;
 }
 
 }  // namespace

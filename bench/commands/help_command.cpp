@@ -10,6 +10,7 @@
 #include "bench/help/glossary.hpp"
 #include "bench/help/man_page.hpp"
 #include "bench/help/text_page.hpp"
+#include "bench/machine/version.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
@@ -47,7 +48,7 @@ int print_help(const CLI::App& app, const HelpOptions& options) {
   for (const std::string& word : options.topic) topic += (topic.empty() ? "" : " ") + word;
   const TextStyle style = text_style_of_standard_output();
   const auto print = [&](const Page& page) {
-    fmt::print("{}", options.format == "man" ? man_page(page, PLUMBLINE_VERSION) : text_page(page, style));
+    fmt::print("{}", options.format == "man" ? man_page(page, plumbline_version()) : text_page(page, style));
     return static_cast<int>(ExitCode::done);
   };
   if (topic.empty()) return print(page_of(app));

@@ -1,32 +1,34 @@
-// What the manual says about each command beyond its options: prose and examples. The options themselves are
-// read from the command line's definition (page.hpp), so that they cannot differ from it.
+// What the manual says about each command beyond its options: prose and examples, from pages/*.md. The
+// options themselves are read from the command line's definition (page.hpp), so that they cannot differ from
+// it.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "bench/help/described.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
 
 struct Example {
-  std::string_view command;  // a whole line, starting with "plumbline"
-  std::string_view what;     // what it does, without a full stop
-};
-
-struct Described {
-  std::string_view name;
-  std::string_view what;
+  std::string command;  // a whole line, starting with "plumbline"
+  std::string what;     // what it does, without a full stop
 };
 
 struct CommandPage {
-  std::string_view name;  // "predict"; empty: the program itself
-  std::vector<std::string_view> paragraphs;
+  std::string name;  // "predict"; empty: the program itself
+  std::vector<std::string> paragraphs;
   std::vector<Example> examples;  // each is parsed by a test
   std::vector<Described> files;
   std::vector<ExitCode> exit_codes;
-  std::vector<std::string_view> see_also;  // other commands and topics
+  std::vector<std::string> see_also;  // other commands and topics
 };
+
+/// A page as its file says it (bench/help/README.md has the form); throws std::logic_error, naming the line,
+/// for what is not understood.
+CommandPage read_command_page(std::string_view markdown);
 
 /// One page per command, the program's own first.
 const std::vector<CommandPage>& command_pages();

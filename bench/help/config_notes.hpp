@@ -1,21 +1,18 @@
-// What each configuration key means, in the words of the manual. core/config/config_keys.hpp knows how a key
-// is spelled and what values it takes; this table says what for.
+// What each configuration key means, in the words of the manual (keys.md). core/config/config_keys.hpp knows
+// how a key is spelled and what values it takes.
 #pragma once
 
 #include <string_view>
 #include <vector>
 
+#include "bench/help/described.hpp"
+
 namespace plumbline {
 
-struct ConfigNote {
-  std::string_view key;
-  std::string_view group;    // heading in the manual
-  std::string_view meaning;  // without a full stop
-};
-
-/// In the order of the manual; a test holds that every key of config_keys() has a note.
-const std::vector<ConfigNote>& config_notes();
+/// The name is the key, the section the heading in the manual; the meaning is without a full stop. A test
+/// holds that every key of config_keys() has a note.
+const std::vector<Described>& config_notes();
 /// nullptr when there is none.
-const ConfigNote* find_config_note(std::string_view key);
+const Described* find_config_note(std::string_view key);
 
 }  // namespace plumbline

@@ -3,28 +3,14 @@
 #include <algorithm>
 #include <cctype>
 
-#include "bench/help/glossary_text.hpp"
+#include "bench/help/help_files.hpp"
 #include "bench/help/wrap.hpp"
 
 namespace plumbline {
 namespace {
 
-std::vector<Term> parse(std::string_view markdown) {
-  std::vector<Term> terms;
-  std::string section;
-  while (!markdown.empty()) {
-    const std::size_t end = std::min(markdown.find('\n'), markdown.size());
-    const std::string_view line = markdown.substr(0, end);
-    markdown.remove_prefix(std::min(end + 1, markdown.size()));
-    const std::size_t close = line.find("**: ");
-    if (line.starts_with("## ")) {
-      section = line.substr(3);
-    } else if (line.starts_with("- **") && close != std::string_view::npos) {
-      terms.push_back({section, std::string(line.substr(4, close - 4)), std::string(line.substr(close + 4))});
-    } else if (line.starts_with("  ") && !terms.empty()) {
-      terms.back().meaning += line.substr(1);  // goes on: one of the two blanks parts the words
-    }
-  }
+std::vector<Term> read_terms() {
+  std::vector<Term> terms = read_described(embedded_text(help_files(), "glossary.md"));
   for (Term& term : terms) std::erase(term.meaning, '`');
   return terms;
 }
@@ -46,7 +32,7 @@ bool abbreviates(const Term& term, const std::string& words) {
 }  // namespace
 
 const std::vector<Term>& glossary() {
-  static const std::vector<Term> kTerms = parse(glossary_markdown());
+  static const std::vector<Term> kTerms = read_terms();
   return kTerms;
 }
 

@@ -5,15 +5,12 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/help/described.hpp"
 #include "bench/help/text_page.hpp"
 
 namespace plumbline {
 
-struct Term {
-  std::string section;
-  std::string name;     // "bubble fraction"
-  std::string meaning;  // one paragraph, without markup
-};
+using Term = Described;  // its meaning is one paragraph, without markup
 
 /// All terms in the order of the file.
 const std::vector<Term>& glossary();

@@ -39,7 +39,7 @@ std::string prose_of(const CommandPage& prose) {
     text += tagged(bold(fmt::format("{}", static_cast<int>(code))), meaning_of(code));
   if (!prose.files.empty()) text += ".SH FILES\n";
   for (const Described& file : prose.files)
-    text += tagged("\\fI" + troff_escaped(file.name) + "\\fR", file.what);
+    text += tagged("\\fI" + troff_escaped(file.name) + "\\fR", file.meaning);
   text += ".SH SEE ALSO\n";
   for (std::size_t i = 0; i < prose.see_also.size(); ++i) {
     const bool topic = find_command_page(prose.see_also[i]) == nullptr;

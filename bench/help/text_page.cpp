@@ -68,10 +68,10 @@ void write_prose(Writer& writer, const CommandPage& prose) {
   for (const ExitCode code : prose.exit_codes)
     writer.entry(fmt::format("{}", static_cast<int>(code)), meaning_of(code));
   if (!prose.files.empty()) writer.heading("Files");
-  for (const Described& file : prose.files) writer.entry(std::string(file.name), file.what);
+  for (const Described& file : prose.files) writer.entry(file.name, file.meaning);
   writer.heading("See also");
   std::string list;
-  for (const std::string_view topic : prose.see_also)
+  for (const std::string& topic : prose.see_also)
     list += fmt::format("{}plumbline help {}", list.empty() ? "" : ", ", topic);
   writer.paragraph(list);
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "bench/machine/machine_facts.hpp"
+#include "bench/machine/version.hpp"
 
 namespace plumbline {
 namespace {
@@ -29,7 +30,7 @@ MachineReport this_machine() {
   machine.cpu = processor_name();
   machine.gpu = gpu_name();
   const dnnl_version_t* onednn = dnnl::version();
-  machine.versions = {{"plumbline", PLUMBLINE_VERSION},
+  machine.versions = {{"plumbline", plumbline_version()},
                       {"compiler", __VERSION__},
                       {"onednn", fmt::format("{}.{}.{}", onednn->major, onednn->minor, onednn->patch)},
                       {"mpi", mpi_library_version()}};

@@ -1,18 +1,20 @@
-// The style sheet and the script of the report page, built into the program (assets/, embed.cmake).
+// The style sheet and the script of the report page, built into the program from assets/.
 #pragma once
 
-#include <cstdint>
 #include <span>
-#include <string_view>
+
+#include "core/base/embedded_file.hpp"
 
 namespace plumbline {
 
-struct Asset {
-  std::string_view text;
-  std::span<const std::uint8_t> sha256;  // of the text, for the page's content policy
-};
+/// The style sheet, then the script; their SHA-256 is for the page's content policy.
+std::span<const EmbeddedFile> report_assets();
 
-Asset report_style();
-Asset report_script();
+inline const EmbeddedFile& report_style() {
+  return report_assets()[0];
+}
+inline const EmbeddedFile& report_script() {
+  return report_assets()[1];
+}
 
 }  // namespace plumbline

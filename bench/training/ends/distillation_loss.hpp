@@ -5,7 +5,7 @@
 
 namespace plumbline::training {
 
-/// distillation.md in this folder has the formulas. The student's logits (T, v) become their gradient, the
+/// bench/training/distillation.md has the formulas. The student's logits (T, v) become their gradient, the
 /// teacher's, maybe of another type, are read. Returns the loss summed over the micro-batch's tokens that
 /// have a target. Collective over the tensor group.
 double distillation_loss(const RankResources& student, const VocabularyColumns& columns,

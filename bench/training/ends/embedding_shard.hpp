@@ -10,7 +10,7 @@
 namespace plumbline::training {
 
 /// One rank's rows of the table. The ranks' parts of the embedded tokens are added up for the first rank; the
-/// gradient goes to all from there. vocabulary.md in this folder lists what is allocated, sent and waited for
+/// gradient goes to all from there. bench/training/vocabulary.md lists what is allocated, sent and waited for
 /// when.
 class EmbeddingShard {
  public:

@@ -12,7 +12,7 @@ namespace plumbline::training {
 
 /// One rank's columns of logits and loss (Yeung et al. 2024, arXiv:2411.05288 §3-4): with one barrier
 /// (Algorithm 2) the gradient of the hidden states is computed before the shards have met, and put right
-/// afterwards; with two (Algorithm 1) after they have met. vocabulary.md in this folder lists what is
+/// afterwards; with two (Algorithm 1) after they have met. bench/training/vocabulary.md lists what is
 /// allocated, sent and waited for when.
 class VocabularyShard {
  public:

@@ -1,4 +1,4 @@
-// The slots of a rank: the places of its layers that are quantized, with their scales. fp8.md in this folder
+// The slots of a rank: the places of its layers that are quantized, with their scales. bench/training/fp8.md
 // says what a slot is, how its scale comes about and what is held.
 #pragma once
 

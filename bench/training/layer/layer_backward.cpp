@@ -1,4 +1,4 @@
-// Backward of a decoder layer, input and weight gradients together. README.md in this folder lists what is
+// Backward of a decoder layer, input and weight gradients together. bench/training/README.md lists what is
 // allocated when.
 #include <utility>
 

@@ -1,4 +1,4 @@
-// Forward of a decoder layer. README.md in this folder lists what is allocated when.
+// Forward of a decoder layer. bench/training/README.md lists what is allocated when.
 #include "bench/training/layer/layer.hpp"
 #include "bench/training/layer/norm.hpp"
 

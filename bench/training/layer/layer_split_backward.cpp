@@ -1,5 +1,5 @@
 // Backward of a decoder layer in two parts: input gradient and weight gradient (Qi et al. 2023,
-// arXiv:2401.10241 §2). README.md in this folder lists what is allocated when.
+// arXiv:2401.10241 §2). bench/training/README.md lists what is allocated when.
 #include <utility>
 
 #include "bench/training/layer/layer.hpp"

@@ -1,5 +1,4 @@
-// The three products of a linear layer y = x·Wᵀ + b, in the storage type or in eight bits (fp8.md in this
-// folder).
+// The three products of a linear layer y = x·Wᵀ + b, in the storage type or FP8 (bench/training/fp8.md).
 #pragma once
 
 #include "bench/training/layer/fp8_layers.hpp"

@@ -1,5 +1,5 @@
 // What one micro-batch drops on one rank: which random numbers decide, and the masks between the passes.
-// dropout.md in this folder says what is drawn, allocated and freed when.
+// bench/training/dropout.md says what is drawn, allocated and freed when.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 
 namespace plumbline::training {
 
-/// Widths of the rank's slices (see README.md in this folder for the letters).
+/// Widths of the rank's slices (see bench/training/README.md for the letters).
 struct StageShape {
   explicit StageShape(const RunConfig& config);
 

@@ -13,7 +13,7 @@
 
 namespace plumbline::training {
 
-/// Forward and backward of micro-batches. A last stage may be without layers. README.md in this folder lists
+/// Forward and backward of micro-batches. A last stage may be without layers. bench/training/README.md lists
 /// what is allocated when.
 class ModelStage {
  public:

@@ -10,7 +10,7 @@
 
 namespace plumbline::training {
 
-/// distillation.md in this folder lists what is allocated when.
+/// bench/training/distillation.md lists what is allocated when.
 class TeacherStage {
  public:
   /// `joint`: activations travel in the student's messages, so there is no send buffer.

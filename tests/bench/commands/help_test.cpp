@@ -114,10 +114,44 @@ TEST(Manual, EveryExampleIsACommandLineThatParses) {
   }
 }
 
+TEST(Manual, APageIsReadAsItsFileSaysIt) {
+  const CommandPage page = read_command_page(
+      "# plumbline run\n\nOne paragraph\nin two lines.\n\nAnother.\n\n## Examples\n- `plumbline run a.yaml`: "
+      "What it does\n\n"
+      "## Files\n- CONFIG.yaml\n\n## Exit codes\n0, 4\n\n## See also\npredict, glossary\n");
+  EXPECT_EQ(page.name, "run");
+  EXPECT_EQ(page.paragraphs, (std::vector<std::string>{"One paragraph in two lines.", "Another."}));
+  ASSERT_EQ(page.examples.size(), 1U);
+  EXPECT_EQ(page.examples[0].command, "plumbline run a.yaml");
+  EXPECT_EQ(page.examples[0].what, "What it does");
+  ASSERT_EQ(page.files.size(), 1U);
+  EXPECT_THAT(page.files[0].meaning, HasSubstr("Megatron-LM's names"));
+  EXPECT_EQ(page.exit_codes, (std::vector<ExitCode>{ExitCode::done, ExitCode::rank_failed}));
+  EXPECT_EQ(page.see_also, (std::vector<std::string>{"predict", "glossary"}));
+}
+
+TEST(Manual, WhatAPageFileMayNotSayIsRefused) {
+  for (const char* wrong : {"plumbline run\n", "# plumbline run\n## Examples\nplumbline run\n",
+                            "# plumbline run\n## Files\n- NOTHING\n", "# plumbline run\n## Exit codes\n17\n",
+                            "# plumbline run\n## Bugs\nnone\n"}) {
+    EXPECT_THROW(read_command_page(wrong), std::logic_error) << wrong;
+  }
+}
+
+TEST(Manual, ADescribedListIsReadInOrder) {
+  const std::vector<Described> list = read_described(
+      "# Title\n\nWords.\n\n## First\n- **a b**: one\n  more\n- **c**: two\n## Second\n- **d**: x **y**: "
+      "z\n");
+  ASSERT_EQ(list.size(), 3U);
+  EXPECT_EQ(list[0].section + "|" + list[0].name + "|" + list[0].meaning, "First|a b|one more");
+  EXPECT_EQ(list[1].section + "|" + list[1].name + "|" + list[1].meaning, "First|c|two");
+  EXPECT_EQ(list[2].section + "|" + list[2].name + "|" + list[2].meaning, "Second|d|x **y**: z");
+}
+
 TEST(Manual, WhatAPageNamesExists) {
   const Program program;
   for (const CommandPage& page : command_pages()) {
-    for (const std::string_view topic : page.see_also) {
+    for (const std::string& topic : page.see_also) {
       const bool known =
           topic == "glossary" || find_command_page(topic) != nullptr || !find_terms(topic).empty();
       EXPECT_TRUE(known) << page.name << ": " << topic;
@@ -127,7 +161,7 @@ TEST(Manual, WhatAPageNamesExists) {
 
 TEST(Manual, EveryConfigurationKeyHasANoteAndEveryNoteAKey) {
   for (const ConfigKey& key : config_keys()) EXPECT_NE(find_config_note(key.name), nullptr) << key.name;
-  for (const ConfigNote& note : config_notes()) EXPECT_NE(find_config_key(note.key), nullptr) << note.key;
+  for (const Described& note : config_notes()) EXPECT_NE(find_config_key(note.name), nullptr) << note.name;
 }
 
 TEST(Manual, FitsTheWidth) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the commands of README.md's tour and compares what they print with what README shows.
+"""Runs the commands of the tour (bench/tour/README.md) and compares what they print with what the page shows.
 
-    run_tour.py README.md FOLDER_OF_THE_PROGRAM [--update]
+    run_tour.py bench/tour/README.md FOLDER_OF_THE_PROGRAM [--update]
 
 A block of the tour is fenced as ```console and follows a line `<!-- tour: exact -->` or `<!-- tour: measured -->`. A line
 that begins with "$ " is a command, the lines below it are its standard output. `exact`: every character counts.
@@ -15,7 +15,7 @@ that begins with "$ " is a command, the lines below it are its standard output. 
     which rank ran out of memory first, and with what        -> WHO
     the unit of a table's step times, runs of blanks         -> one blank
 
---update writes the present output into README.md instead, with times predicted from the profile that `calibrate` left in
+--update writes the present output into the page instead, with times predicted from the profile that `calibrate` left in
 the home folder: do it on a quiet machine. Exit code 0: all is as shown; 1: something differs.
 """
 
@@ -28,6 +28,7 @@ import tempfile
 import time
 
 LONGEST_S = 120
+SOURCES = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))  # where the commands are at home
 
 MASKS = [
     (re.compile(r"^(rank +\d+ )\S+ +[\d.]+ %$"), r"\1BARS"),
@@ -92,16 +93,16 @@ def main():
     arguments = [each for each in sys.argv[1:] if each != "--update"]
     if len(arguments) != 2:
         sys.exit(__doc__)
-    readme, program = os.path.abspath(arguments[0]), os.path.abspath(arguments[1])
-    with open(readme, encoding="utf-8") as file:
+    page, program = os.path.abspath(arguments[0]), os.path.abspath(arguments[1])
+    with open(page, encoding="utf-8") as file:
         lines, blocks = blocks_of(file.read())
     if not blocks:
-        sys.exit(readme + ": no tour")
+        sys.exit(page + ": no tour")
     wrong = 0
     written = lines[:]
     with tempfile.TemporaryDirectory(prefix="plumbline-tour-") as folder:
         for name in ("bench", "results"):
-            os.symlink(os.path.join(os.path.dirname(readme), name), os.path.join(folder, name))
+            os.symlink(os.path.join(SOURCES, name), os.path.join(folder, name))
         for kind, begin, end in blocks:
             output = []
             for command, shown in steps_of(lines[begin:end]):
@@ -109,7 +110,7 @@ def main():
                 output += ["$ " + command] + [line.rstrip() for line in printed]
                 same = (lambda line: line.rstrip()) if kind == "exact" else masked
                 difference = list(difflib.unified_diff([same(line) for line in shown], [same(line) for line in printed],
-                                                       "README", "printed", lineterm="", n=1))
+                                                       "shown", "printed", lineterm="", n=1))
                 if difference:
                     wrong += 1
                     print("DIFFERENT (%s): %s\n%s" % (kind, command, "\n".join(difference)), flush=True)
@@ -118,11 +119,11 @@ def main():
         flat = []
         for line in written:
             flat += line if isinstance(line, list) else [] if line is None else [line]
-        with open(readme, "w", encoding="utf-8") as file:
+        with open(page, "w", encoding="utf-8") as file:
             file.write("\n".join(flat))
         print("%d outputs written" % wrong)
         return 0
-    print("all commands print what README shows" if not wrong else "%d outputs differ; --update writes them" % wrong)
+    print("all commands print what the page shows" if not wrong else "%d outputs differ; --update writes them" % wrong)
     return 1 if wrong else 0
 
 

@@ -1,0 +1,37 @@
+# cmake -DBUILD=... -DSOURCE=... -DSCRATCH=... -DCOMPILER=... -P install_consumer.cmake
+set(prefix ${SCRATCH}/prefix)
+set(configuration ${SOURCE}/bench/tour/small.yaml)
+file(REMOVE_RECURSE ${SCRATCH})
+
+function(run out)
+  execute_process(COMMAND ${ARGN} OUTPUT_VARIABLE printed ERROR_VARIABLE said RESULT_VARIABLE failed)
+  if(failed)
+    message(FATAL_ERROR "${ARGN}\nended with ${failed}:\n${printed}\n${said}")
+  endif()
+  set(${out} "${printed}" PARENT_SCOPE)
+endfunction()
+
+run(_ ${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
+foreach(page plumbline plumbline-run plumbline-configuration)
+  file(READ ${prefix}/share/man/man1/${page}.1 text)
+  if(NOT text MATCHES "^.TH ")
+    message(FATAL_ERROR "${page}.1 is not a manual page")
+  endif()
+endforeach()
+run(installed ${prefix}/bin/plumbline --version)
+run(built ${BUILD}/bench/plumbline --version)
+if(NOT installed STREQUAL built)
+  message(FATAL_ERROR "installed is ${installed}, built ${built}")
+endif()
+
+run(_ ${CMAKE_COMMAND} -S ${SOURCE}/tests/install/consumer -B ${SCRATCH}/consumer -G Ninja
+  -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_CXX_COMPILER=${COMPILER})
+run(_ ${CMAKE_COMMAND} --build ${SCRATCH}/consumer)
+run(printed ${SCRATCH}/consumer/consumer ${configuration})
+
+run(json ${prefix}/bin/plumbline predict ${configuration} --pp 2 --hardware h100-sxm-80gb --json)
+string(JSON bytes GET "${json}" prediction memory peak_bytes)
+if(NOT printed MATCHES "^${bytes} bytes, [0-9.]+ ms")
+  message(FATAL_ERROR "the consumer printed ${printed}, the program predicts ${bytes} bytes")
+endif()
+message(STATUS "${printed}")
