@@ -1,20 +1,18 @@
 // Hardware profiles as JSON: written whole, read as if hostile.
 #include <fmt/format.h>
 
-#include <array>
-#include <cmath>
+#include <algorithm>
+#include <functional>
 #include <limits>
-#include <nlohmann/json.hpp>
-#include <set>
 
 #include "analysis/hardware/hardware.hpp"
 #include "core/base/error.hpp"
+#include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
 
 namespace plumbline {
 namespace {
 
-using Json = nlohmann::json;
 constexpr int kSchema = 1;
 constexpr std::size_t kMaxPoints = 100'000;  // of one table
 
@@ -41,144 +39,69 @@ Json to_json(const std::vector<OperatorTimes>& list) {
   return json;
 }
 
-/// Reads one JSON object; every failure names origin and key, and keys nobody asked for are errors.
-class Reader {
- public:
-  Reader(const Json& json, std::string origin, std::string path)
-      : json_(json), origin_(std::move(origin)), path_(std::move(path)) {
-    if (!json_.is_object()) fail("", "an object");
-  }
+constexpr double kHuge = 1e24;
 
-  double number(const char* key, double low, double high, double otherwise) {
-    const Json* value = find(key);
-    if (value == nullptr) return otherwise;
-    return checked(*value, key, low, high);
-  }
-  int integer(const char* key, int low, int high, int otherwise) {
-    const double value = number(key, low, high, otherwise);
-    if (value != std::floor(value)) fail(key, "a whole number");
-    return static_cast<int>(value);
-  }
-  std::string text(const char* key, const std::string& otherwise) {
-    const Json* value = find(key);
-    if (value == nullptr) return otherwise;
-    if (!value->is_string()) fail(key, "a string");
-    return printable(value->get<std::string>(), 200);
-  }
-  bool flag(const char* key, bool otherwise) {
-    const Json* value = find(key);
-    if (value == nullptr) return otherwise;
-    if (!value->is_boolean()) fail(key, "true or false");
-    return value->get<bool>();
-  }
-  std::vector<double> numbers(const char* key, bool ascending) {
-    const Json* value = find(key);
-    if (value == nullptr || !value->is_array() || value->empty() || value->size() > kMaxPoints) {
-      fail(key, fmt::format("a list of 1 to {} numbers", kMaxPoints));
-    }
-    std::vector<double> list;
-    for (const Json& entry : *value) {
-      list.push_back(checked(entry, key, std::numeric_limits<double>::min(), 1e30));
-      if (ascending && list.size() > 1 && list.back() <= list[list.size() - 2]) {
-        fail(key, "ascending numbers");
-      }
-    }
-    return list;
-  }
-  /// Calls `read(reader, key)` for every member of the object `key`.
-  template <class Read>
-  void members(const char* key, Read&& read) {
-    const Json* value = find(key);
-    if (value == nullptr) return;
-    if (!value->is_object()) fail(key, "an object");
-    for (const auto& [name, member] : value->items()) {
-      Reader reader(member, origin_, path_ + key + "." + printable(name) + ".");
-      read(reader, name);
-      reader.finish();
-    }
-  }
-  /// Calls `read(reader)` for the object `key`, if there is one.
-  template <class Read>
-  void object(const char* key, Read&& read) {
-    const Json* value = find(key);
-    if (value == nullptr) return;
-    Reader reader(*value, origin_, path_ + key + ".");
-    read(reader);
-    reader.finish();
-  }
-  /// Calls `read(reader)` for every entry of the list `key`.
-  template <class Read>
-  void entries(const char* key, Read&& read) {
-    const Json* value = find(key);
-    if (value == nullptr) return;
-    if (!value->is_array() || value->size() > kMaxPoints) fail(key, "a list of objects");
-    for (std::size_t i = 0; i < value->size(); ++i) {
-      Reader reader((*value)[i], origin_, fmt::format("{}{}[{}].", path_, key, i));
-      read(reader);
-      reader.finish();
-    }
-  }
-  void finish() const {
-    for (const auto& [name, value] : json_.items()) {
-      if (asked_.count(name) == 0) {
-        throw InputError(fmt::format("{}: unknown key {}{}; remove it, or run calibrate again", origin_,
-                                     path_, printable(name)));
-      }
-    }
-  }
-  [[noreturn]] void fail(const std::string& key, const std::string& expected) const {
-    const auto found = json_.is_object() && json_.contains(key) ? json_[key] : (key.empty() ? json_ : Json());
-    throw InputError(fmt::format("{}: {}{}: expected {}, found {}; fix the file or run calibrate again",
-                                 origin_, path_, key, expected,
-                                 printable(found.dump(-1, ' ', true, Json::error_handler_t::replace))));
-  }
+/// From 1 to kMaxPoints numbers above 0.
+std::vector<double> numbers(const JsonKeys& keys, const char* key) {
+  std::vector<double> list = keys.numbers(key, std::numeric_limits<double>::min(), 1e30, kMaxPoints);
+  if (list.empty()) keys.refuse(key, fmt::format("a list of 1 to {} numbers", kMaxPoints));
+  return list;
+}
 
- private:
-  const Json* find(const char* key) {
-    asked_.insert(key);
-    const auto found = json_.find(key);
-    return found == json_.end() ? nullptr : &*found;
-  }
-  double checked(const Json& value, const char* key, double low, double high) const {
-    const double number = value.is_number() ? value.get<double>() : std::nan("");
-    if (!(number >= low && number <= high)) {
-      fail(key, fmt::format("a number from {:g} to {:g}", low, high));
-    }
-    return number;
-  }
+std::vector<double> axis(const JsonKeys& keys, const char* key) {
+  std::vector<double> list = numbers(keys, key);
+  if (std::adjacent_find(list.begin(), list.end(), std::greater_equal<>()) != list.end())
+    keys.refuse(key, "ascending numbers");
+  return list;
+}
 
-  const Json& json_;
-  std::string origin_;
-  std::string path_;
-  std::set<std::string> asked_;
-};
-
-Curve read_curve(Reader& reader) {
-  Curve curve{reader.numbers("sizes", true), reader.numbers("seconds", false)};
+Curve read_curve(const JsonKeys& keys) {
+  Curve curve{axis(keys, "sizes"), numbers(keys, "seconds")};
   if (curve.sizes.size() != curve.seconds.size()) {
-    reader.fail("seconds", fmt::format("{} numbers, one per size", curve.sizes.size()));
+    keys.refuse("seconds", fmt::format("{} numbers, one per size", curve.sizes.size()));
   }
   return curve;
 }
 
-Grid read_grid(Reader& reader) {
-  Grid grid{reader.numbers("x", true), reader.numbers("y", true), reader.numbers("z", true),
-            reader.numbers("seconds", false)};
+Grid read_grid(const JsonKeys& keys) {
+  Grid grid{axis(keys, "x"), axis(keys, "y"), axis(keys, "z"), numbers(keys, "seconds")};
   // Each axis is at most kMaxPoints long, so the product fits in 64 bits.
   const std::size_t cells = grid.x.size() * grid.y.size() * grid.z.size();
-  if (cells != grid.seconds.size()) reader.fail("seconds", fmt::format("{} numbers, x·y·z", cells));
+  if (cells != grid.seconds.size()) keys.refuse("seconds", fmt::format("{} numbers, x·y·z", cells));
   return grid;
 }
 
-OperatorTimes read_times(Reader& reader) {
-  OperatorTimes times;
-  times.working_set.value = static_cast<std::int64_t>(reader.number("working_set_bytes", 1, 1e15, 1));
-  reader.members("gemm", [&](Reader& r, const std::string& name) { times.gemm[name] = read_grid(r); });
-  reader.members("attention",
-                 [&](Reader& r, const std::string& name) { times.attention[name] = read_grid(r); });
-  reader.members("memory_bound",
-                 [&](Reader& r, const std::string& name) { times.memory_bound[name] = read_curve(r); });
-  return times;
+/// Every member of the object `key`, if there is one.
+template <class Table>
+void read_tables(const JsonKeys& keys, const char* key, Table (*read)(const JsonKeys&),
+                 std::map<std::string, Table>& tables) {
+  if (keys.find(key) == nullptr) return;
+  for (const auto& [name, table] : keys.members(key)) {
+    tables[name] = read(table);
+    table.refuse_unknown();
+  }
+}
+
+/// Calls `read` for every entry of the list `key`, if there is one.
+template <class Read>
+void read_entries(const JsonKeys& keys, const char* key, Read&& read) {
+  if (keys.find(key) == nullptr) return;
+  for (const JsonKeys& entry : keys.objects(key, kMaxPoints)) {
+    read(entry);
+    entry.refuse_unknown();
+  }
+}
+
+void read_times(const JsonKeys& keys, const char* key, std::vector<OperatorTimes>& list) {
+  read_entries(keys, key, [&](const JsonKeys& entry) {
+    OperatorTimes& times = list.emplace_back();
+    times.working_set.value = static_cast<std::int64_t>(entry.number_or("working_set_bytes", 1, 1e15, 1));
+    read_tables(entry, "gemm", read_grid, times.gemm);
+    read_tables(entry, "attention", read_grid, times.attention);
+    read_tables(entry, "memory_bound", read_curve, times.memory_bound);
+    if (list.size() > 1 && times.working_set <= list[list.size() - 2].working_set)
+      entry.refuse("working_set_bytes", "ascending working sets");
+  });
 }
 
 struct OverheadKey {
@@ -199,22 +122,72 @@ Json to_json(const DeviceOverhead& overhead) {
   return json;
 }
 
-DeviceOverhead read_overhead(Reader& reader) {
+DeviceOverhead read_overhead(const JsonKeys& keys) {
   DeviceOverhead overhead;
-  for (const OverheadKey& key : kOverhead) {
-    (overhead.*key.member).value = static_cast<std::int64_t>(reader.number(key.key, 0, 1e15, 0));
-  }
-  if (!overhead.known()) reader.fail("device_bytes", "the memory of the device in bytes");
-  overhead.measured = reader.flag("measured", false);
+  for (const OverheadKey& key : kOverhead)
+    (overhead.*key.member).value = static_cast<std::int64_t>(keys.number_or(key.key, 0, 1e15, 0));
+  if (!overhead.known()) keys.refuse("device_bytes", "the memory of the device in bytes");
+  overhead.measured = keys.boolean_or("measured", false);
+  keys.refuse_unknown();
   return overhead;
 }
 
-DType read_dtype(Reader& reader) {
-  const std::string name = reader.text("dtype", "fp32");
+DType read_dtype(const JsonKeys& keys) {
+  const std::string name = keys.string_or("dtype", "fp32");
   for (const DType type : {DType::fp32, DType::bf16, DType::fp16}) {
     if (name == name_of(type)) return type;
   }
-  reader.fail("dtype", "fp32, bf16 or fp16");
+  keys.refuse("dtype", "fp32, bf16 or fp16");
+}
+
+std::string text_or(const JsonKeys& keys, const char* key, const std::string& otherwise) {
+  return keys.find(key) == nullptr ? otherwise : printable(keys.string(key), 200);
+}
+
+int small(const JsonKeys& keys, const char* key, int min, int otherwise) {
+  return static_cast<int>(keys.integer_or(key, min, 1 << 20, otherwise));
+}
+
+void read_accelerator(const JsonKeys& keys, HardwareProfile& p) {
+  p.accelerator = text_or(keys, "accelerator", "");
+  if (p.accelerator.empty()) return;
+  const HardwareProfile* preset = find_hardware_preset(p.accelerator);
+  if (preset == nullptr)
+    keys.refuse("accelerator", fmt::format("one of {}", fmt::join(hardware_preset_names(), ", ")));
+  p.constants = preset->constants;
+}
+
+HardwareProfile profile_of(const JsonKeys& keys) {
+  if (keys.integer_or("schema", 0, 1 << 20, 0) != kSchema) keys.refuse("schema", fmt::format("{}", kSchema));
+  HardwareProfile p;
+  p.name = text_or(keys, "name", keys.origin());
+  p.machine = text_or(keys, "machine", "");
+  p.processors = small(keys, "processors", 0, 0);
+  p.memory.value = static_cast<std::int64_t>(keys.number_or("memory_bytes", 0, 1e18, 0));
+  p.peak_fp32.value = keys.number("peak_fp32_flops", 1, kHuge);
+  p.peak_16bit.value = keys.number("peak_16bit_flops", 1, kHuge);
+  p.memory_bandwidth.value = keys.number("memory_bytes_per_s", 1, kHuge);
+  p.gemm_efficiency = keys.number_or("gemm_efficiency", 1e-6, 1, p.gemm_efficiency);
+  p.attention_efficiency = keys.number_or("attention_efficiency", 1e-6, 1, p.attention_efficiency);
+  p.bandwidth_efficiency = keys.number_or("bandwidth_efficiency", 1e-6, 1, p.bandwidth_efficiency);
+  p.launch_overhead.value = keys.number_or("launch_overhead_s", 0, 1, 0);
+  p.link_latency.value = keys.number_or("link_latency_s", 0, 1e3, 0);
+  p.link_bandwidth.value = keys.number_or("link_bytes_per_s", 1, kHuge, 1e9);
+  p.allocation.value = keys.number_or("allocation_s", 0, 1, 0);
+  p.action_overhead.value = keys.number_or("action_overhead_s", 0, 1, 0);
+  read_accelerator(keys, p);
+  if (keys.find("device_memory") != nullptr) p.overhead = read_overhead(keys.object("device_memory"));
+  read_times(keys, "alone", p.alone);
+  read_times(keys, "busy", p.busy);
+  read_entries(keys, "all_reduce", [&](const JsonKeys& entry) {
+    p.all_reduce.push_back({small(entry, "ranks", 2, 2), small(entry, "world", 2, 2), read_dtype(entry),
+                            entry.boolean_or("started", false), read_curve(entry)});
+  });
+  read_entries(keys, "messages", [&](const JsonKeys& entry) {
+    p.messages.push_back({small(entry, "world", 2, 2), read_curve(entry)});
+  });
+  keys.refuse_unknown();
+  return p;
 }
 
 }  // namespace
@@ -259,71 +232,12 @@ std::string to_json(const HardwareProfile& p) {
 }
 
 HardwareProfile parse_hardware(std::string_view text, const std::string& origin) {
-  const Json json = Json::parse(text.begin(), text.end(), nullptr, false);
-  if (json.is_discarded()) {
-    throw InputError(fmt::format(
-        "{}: not JSON; expected a hardware profile as calibrate writes it, run calibrate again", origin));
+  try {
+    const Json json = parse_json_object(text, origin);
+    return profile_of(JsonKeys(json, origin, JsonNull::refused));
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}; fix the file or run calibrate again", error.what()));
   }
-  Reader reader(json, origin, "");
-  if (reader.integer("schema", 0, 1 << 20, 0) != kSchema) {
-    reader.fail("schema", fmt::format("{}", kSchema));
-  }
-  constexpr double kHuge = 1e24;
-  HardwareProfile p;
-  p.name = reader.text("name", origin);
-  p.machine = reader.text("machine", "");
-  p.processors = reader.integer("processors", 0, 1 << 20, 0);
-  p.memory.value = static_cast<std::int64_t>(reader.number("memory_bytes", 0, 1e18, 0));
-  p.peak_fp32.value = reader.number("peak_fp32_flops", 1, kHuge, 0);
-  p.peak_16bit.value = reader.number("peak_16bit_flops", 1, kHuge, 0);
-  p.memory_bandwidth.value = reader.number("memory_bytes_per_s", 1, kHuge, 0);
-  if (p.peak_fp32.value <= 0) reader.fail("peak_fp32_flops", "a number");
-  if (p.peak_16bit.value <= 0) reader.fail("peak_16bit_flops", "a number");
-  if (p.memory_bandwidth.value <= 0) reader.fail("memory_bytes_per_s", "a number");
-  p.gemm_efficiency = reader.number("gemm_efficiency", 1e-6, 1, p.gemm_efficiency);
-  p.attention_efficiency = reader.number("attention_efficiency", 1e-6, 1, p.attention_efficiency);
-  p.bandwidth_efficiency = reader.number("bandwidth_efficiency", 1e-6, 1, p.bandwidth_efficiency);
-  p.launch_overhead.value = reader.number("launch_overhead_s", 0, 1, 0);
-  p.link_latency.value = reader.number("link_latency_s", 0, 1e3, 0);
-  p.link_bandwidth.value = reader.number("link_bytes_per_s", 1, kHuge, 1e9);
-  p.allocation.value = reader.number("allocation_s", 0, 1, 0);
-  p.action_overhead.value = reader.number("action_overhead_s", 0, 1, 0);
-  p.accelerator = reader.text("accelerator", "");
-  if (!p.accelerator.empty()) {
-    const HardwareProfile* preset = find_hardware_preset(p.accelerator);
-    if (preset == nullptr) {
-      reader.fail("accelerator", fmt::format("one of {}", fmt::join(hardware_preset_names(), ", ")));
-    }
-    p.constants = preset->constants;
-  }
-  reader.object("device_memory", [&](Reader& r) { p.overhead = read_overhead(r); });
-  const auto read_list = [&](const char* key, std::vector<OperatorTimes>& list) {
-    reader.entries(key, [&](Reader& r) {
-      list.push_back(read_times(r));
-      if (list.size() > 1 && list.back().working_set <= list[list.size() - 2].working_set) {
-        r.fail("working_set_bytes", "ascending working sets");
-      }
-    });
-  };
-  read_list("alone", p.alone);
-  read_list("busy", p.busy);
-  reader.entries("all_reduce", [&](Reader& r) {
-    CollectiveTime time;
-    time.ranks = r.integer("ranks", 2, 1 << 20, 2);
-    time.world = r.integer("world", 2, 1 << 20, 2);
-    time.dtype = read_dtype(r);
-    time.started = r.flag("started", false);
-    time.seconds = read_curve(r);
-    p.all_reduce.push_back(std::move(time));
-  });
-  reader.entries("messages", [&](Reader& r) {
-    MessageTime time;
-    time.world = r.integer("world", 2, 1 << 20, 2);
-    time.seconds = read_curve(r);
-    p.messages.push_back(std::move(time));
-  });
-  reader.finish();
-  return p;
 }
 
 }  // namespace plumbline

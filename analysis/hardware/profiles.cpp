@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "analysis/hardware/embedded.hpp"
 #include "core/base/error.hpp"
+#include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
 
 namespace plumbline::cluster {
 namespace {
-
-using Json = nlohmann::json;
 
 template <class T, class Member>
 struct Field {
@@ -83,71 +80,47 @@ constexpr Field<Software, bool> kSwitches[] = {
     {"eight_bit", &Software::eight_bit},
 };
 
-[[noreturn]] void fail(const std::string& origin, const std::string& where, const std::string& expected) {
-  throw InputError(fmt::format("{}: {}: expected {}; fix the file", origin, where, expected));
-}
-
-/// The value of one constant: {"value": …, "source": "…"}.
-const Json& value_of(const Json& entry, const std::string& origin, const std::string& where) {
-  if (!entry.is_object() || !entry.contains("value") || !entry.contains("source") ||
-      !entry["source"].is_string() || entry["source"].get_ref<const std::string&>().empty()) {
-    fail(origin, where, R"(an object with "value" and a "source" that is not empty)");
-  }
-  return entry["value"];
-}
-
+/// Sets the member that the constant's name stands for; false when none of the list has that name.
 template <class Target, class Member, std::size_t N>
-bool set(const Field<Target, Member> (&fields)[N], Target& target, const std::string& name, const Json& value,
-         const std::string& origin, const std::string& where) {
+bool set(const Field<Target, Member> (&fields)[N], Target& target, const std::string& name,
+         const JsonKeys& constant) {
   for (const auto& field : fields) {
     if (name != field.name) continue;
     if constexpr (std::is_same_v<Member, bool>) {
-      if (!value.is_boolean()) fail(origin, where, "true or false");
-      target.*field.member = value.get<bool>();
+      target.*field.member = constant.boolean("value");
     } else {
-      const double number = value.is_number() ? value.get<double>() : -1;
-      if (!(number >= 0 && number <= 1e18)) fail(origin, where, "a number from 0 to 1e18");
-      target.*field.member = static_cast<Member>(number);
+      target.*field.member = constant.number("value", 0, 1e18);
     }
     return true;
   }
   return false;
 }
 
-const Json& section(const Json& root, const char* name, const std::string& origin) {
-  if (!root.is_object() || !root.contains(name) || !root[name].is_object()) fail(origin, name, "an object");
-  return root[name];
-}
-
-/// Profiles may continue another one of the file: `like` names it.
+/// The profiles of one kind. One may continue another of its kind: `like` names it. Every constant is
+/// {"value": …, "source": "…"}.
 template <class T, class Set>
-void read(const Json& list, std::map<std::string, T, std::less<>>& into, const std::string& origin,
+void read(const JsonKeys& file, const char* kind, std::map<std::string, T, std::less<>>& into,
           Set&& set_one) {
-  if (list.size() > 1000) fail(origin, "profiles", "at most 1000 of a kind");
-  for (int round = 0; into.size() < list.size(); ++round) {
+  const auto profiles = file.members(kind);
+  if (profiles.size() > 1000) file.fail(kind, "expected 1000 profiles at most");
+  while (into.size() < profiles.size()) {
     const std::size_t before = into.size();
-    for (const auto& [name, entry] : list.items()) {
-      const std::string where = printable(name);
+    for (const auto& [name, entry] : profiles) {
       if (into.count(name) != 0) continue;
-      if (!entry.is_object()) fail(origin, where, "an object");
       T profile;
-      if (entry.contains("like")) {
-        if (!entry["like"].is_string()) fail(origin, where + ".like", "a name");
-        const auto base = into.find(entry["like"].template get<std::string>());
+      if (entry.find("like") != nullptr) {
+        const auto base = into.find(entry.string("like"));
         if (base == into.end()) continue;
         profile = base->second;
       }
-      if (!entry.contains("constants") || !entry["constants"].is_object())
-        fail(origin, where, "\"constants\"");
-      for (const auto& [key, constant] : entry["constants"].items()) {
-        const std::string place = where + "." + printable(key);
-        if (!set_one(profile, key, value_of(constant, origin, place), place)) {
-          fail(origin, place, "a known constant");
-        }
+      for (const auto& [key, constant] : entry.members("constants")) {
+        if (constant.string("source").empty()) constant.refuse("source", "a text that is not empty");
+        if (!set_one(profile, key, constant)) constant.fail("", "expected a known constant");
       }
       into.emplace(name, std::move(profile));
     }
-    if (into.size() == before) fail(origin, "like", "names of this file, without circles");
+    if (into.size() == before)
+      file.fail(kind, "expected every \"like\" to name a profile of this file, without a cycle");
   }
 }
 
@@ -172,18 +145,16 @@ const Software& Profiles::generation(std::string_view name) const {
 }
 
 Profiles parse_profiles(std::string_view text, const std::string& origin) {
-  const Json root = Json::parse(text.begin(), text.end(), nullptr, false);
-  if (root.is_discarded()) fail(origin, "file", "JSON");
+  const Json root = parse_json_object(text, origin);
+  const JsonKeys file(root, origin, JsonNull::refused);
   Profiles profiles;
-  read(section(root, "machines", origin), profiles.machines, origin,
-       [&](Machine& machine, const std::string& key, const Json& value, const std::string& where) {
+  read(file, "machines", profiles.machines,
+       [](Machine& machine, const std::string& key, const JsonKeys& constant) {
          if (key == "gpus_per_node") {
-           if (!value.is_number_integer() || value < 1 || value > 1024) fail(origin, where, "1 to 1024");
-           machine.network.gpus_per_node = value.get<int>();
+           machine.network.gpus_per_node = static_cast<int>(constant.integer("value", 1024));
            return true;
          }
-         return set(kDevice, machine.device, key, value, origin, where) ||
-                set(kNetwork, machine.network, key, value, origin, where);
+         return set(kDevice, machine.device, key, constant) || set(kNetwork, machine.network, key, constant);
        });
   for (const auto& [name, machine] : profiles.machines) {
     const Device& d = machine.device;
@@ -193,12 +164,12 @@ Profiles parse_profiles(std::string_view text, const std::string& origin) {
                         d.flash_forward > 0 && d.flash_backward > 0 && n.node_bandwidth > 0 &&
                         n.message_bandwidth > 0 && n.nic_bandwidth > 0 && n.nic_step_s > 0 &&
                         n.switch_reduction > 0;
-    if (!usable) fail(origin, printable(name), "rates, shares and bandwidths greater than 0");
+    if (!usable)
+      file.fail("machines." + printable(name), "expected rates, shares and bandwidths greater than 0");
   }
-  read(section(root, "software", origin), profiles.software, origin,
-       [&](Software& software, const std::string& key, const Json& value, const std::string& where) {
-         return set(kSoftware, software, key, value, origin, where) ||
-                set(kSwitches, software, key, value, origin, where);
+  read(file, "software", profiles.software,
+       [](Software& software, const std::string& key, const JsonKeys& constant) {
+         return set(kSoftware, software, key, constant) || set(kSwitches, software, key, constant);
        });
   return profiles;
 }

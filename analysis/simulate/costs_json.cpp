@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <set>
 
 #include "core/base/error.hpp"
@@ -21,81 +20,57 @@ std::set<ActionType> types_of(const Schedule& schedule) {
   return types;
 }
 
-void refuse_unknown(const Json& object, const std::string& origin, const std::set<std::string>& known) {
-  for (const auto& [key, value] : object.items()) {
-    if (!known.contains(key)) {
-      throw InputError(fmt::format("{}: unknown key \"{}\"", origin, JsonKeys::shown(key)));
-    }
-  }
-}
-
-class StageReader {
- public:
-  StageReader(const Json& object, const std::string& origin, const std::set<ActionType>& used)
-      : keys_(object, origin), used_(used) {
-    refuse_unknown(
-        object, origin,
-        {"forward_us", "backward_us", "backward_input_us", "backward_weight_us", "teacher_forward_us",
-         "vocab_forward_us", "vocab_backward_us", "input_forward_us", "input_backward_us"});
-  }
-
-  StageCosts read() const {
-    StageCosts costs;
-    costs.forward = get("forward_us", ActionType::forward);
-    costs.teacher_forward = get("teacher_forward_us", ActionType::teacher_forward);
-    costs.vocab_forward = get("vocab_forward_us", ActionType::vocab_forward);
-    costs.vocab_backward = get("vocab_backward_us", ActionType::vocab_backward);
-    costs.input_forward = get("input_forward_us", ActionType::input_forward);
-    costs.input_backward = get("input_backward_us", ActionType::input_backward);
-    const bool whole = keys_.find("backward_us") != nullptr;
-    const bool parts =
-        keys_.find("backward_input_us") != nullptr && keys_.find("backward_weight_us") != nullptr;
-    if (whole || !parts) costs.backward = get("backward_us", ActionType::backward);
-    if (parts || !whole) {
-      costs.backward_input = get("backward_input_us", ActionType::backward_input);
-      costs.backward_weight = get("backward_weight_us", ActionType::backward_weight);
-    } else {
-      costs.backward_input = costs.backward_weight = costs.backward / 2;
-    }
-    if (!whole && parts) costs.backward = costs.backward_input + costs.backward_weight;
-    return costs;
-  }
-
- private:
-  Seconds get(const std::string& key, ActionType type) const {
-    if (keys_.find(key) == nullptr && used_.contains(type)) {
-      keys_.fail(key, fmt::format("missing, the schedule has {} actions", name_of(type)));
-    }
-    return Seconds{keys_.number_or(key, 0, kMaxMicroseconds, 0)} * 1e-6;
-  }
-
-  JsonKeys keys_;
-  const std::set<ActionType>& used_;
+struct StageKey {
+  const char* key;
+  ActionType type;
+  Seconds StageCosts::*member;
 };
+constexpr StageKey kStageKeys[] = {
+    {"forward_us", ActionType::forward, &StageCosts::forward},
+    {"backward_us", ActionType::backward, &StageCosts::backward},
+    {"backward_input_us", ActionType::backward_input, &StageCosts::backward_input},
+    {"backward_weight_us", ActionType::backward_weight, &StageCosts::backward_weight},
+    {"teacher_forward_us", ActionType::teacher_forward, &StageCosts::teacher_forward},
+    {"vocab_forward_us", ActionType::vocab_forward, &StageCosts::vocab_forward},
+    {"vocab_backward_us", ActionType::vocab_backward, &StageCosts::vocab_backward},
+    {"input_forward_us", ActionType::input_forward, &StageCosts::input_forward},
+    {"input_backward_us", ActionType::input_backward, &StageCosts::input_backward},
+};
+
+/// A whole backward says what its two parts take, and the two parts what it takes.
+StageCosts read_stage(const JsonKeys& keys, const std::set<ActionType>& used) {
+  StageCosts costs;
+  for (const StageKey& each : kStageKeys)
+    costs.*each.member = Seconds{keys.number_or(each.key, 0, kMaxMicroseconds, 0)} * 1e-6;
+  keys.refuse_unknown();
+  const bool whole = keys.find("backward_us") != nullptr;
+  const bool parts = keys.find("backward_input_us") != nullptr && keys.find("backward_weight_us") != nullptr;
+  for (const StageKey& each : kStageKeys) {
+    const bool follows =
+        each.type == ActionType::backward
+            ? parts
+            : whole && (each.type == ActionType::backward_input || each.type == ActionType::backward_weight);
+    if (!follows && used.contains(each.type) && keys.find(each.key) == nullptr)
+      keys.fail(each.key, fmt::format("missing, the schedule has {} actions", name_of(each.type)));
+  }
+  if (whole && !parts) costs.backward_input = costs.backward_weight = costs.backward / 2;
+  if (parts && !whole) costs.backward = costs.backward_input + costs.backward_weight;
+  return costs;
+}
 
 }  // namespace
 
 Costs parse_costs_json(std::string_view text, const std::string& origin, const Schedule& schedule) {
   const Json json = parse_json_object(text, origin, 4);
   const JsonKeys keys(json, origin);
-  refuse_unknown(json, origin,
-                 {"stages", "p2p_us", "latency_us", "receive_busy_us", "reduce_gradients_us",
-                  "reduce_embedding_us", "optimizer_us", "step_overhead_us", "overlap_factor", "processors",
-                  "processes_per_rank", "c0_us", "c1_us", "c2_us", "i1_us", "i2_us"});
-  const Json* stages = keys.find("stages");
   const auto expected = static_cast<std::size_t>(schedule.stages);
+  const Json* stages = keys.find("stages");
   if (stages == nullptr || !stages->is_array() || (stages->size() != expected && stages->size() != 1)) {
-    keys.fail("stages",
-              fmt::format("expected a list with one entry per stage ({}) or a single one", expected));
+    keys.refuse("stages", fmt::format("a list with one entry per stage ({}) or a single one", expected));
   }
   const std::set<ActionType> used = types_of(schedule);
   Costs costs;
-  for (std::size_t i = 0; i < stages->size(); ++i) {
-    const Json& entry = (*stages)[i];
-    const std::string where = fmt::format("{}: stages[{}]", origin, i);
-    if (!entry.is_object()) throw InputError(fmt::format("{}: expected an object of times", where));
-    costs.stages.push_back(StageReader(entry, where, used).read());
-  }
+  for (const JsonKeys& stage : keys.objects("stages")) costs.stages.push_back(read_stage(stage, used));
   if (costs.stages.size() != expected) costs.stages.resize(expected, costs.stages.front());
   const auto time = [&](const std::string& key) {
     return Seconds{keys.number_or(key, 0, kMaxMicroseconds, 0)} * 1e-6;
@@ -116,6 +91,7 @@ Costs parse_costs_json(std::string_view text, const std::string& origin, const S
   constexpr std::int64_t kMaxProcesses = 1 << 20;
   costs.processors = static_cast<int>(keys.integer_or("processors", kMaxProcesses, 0));
   costs.processes_per_rank = static_cast<int>(keys.integer_or("processes_per_rank", kMaxProcesses, 1));
+  keys.refuse_unknown();
   return costs;
 }
 

@@ -16,6 +16,7 @@
 #include "bench/text/progress.hpp"
 #include "core/backends/mpi/clock.hpp"
 #include "core/backends/mpi/session.hpp"
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/run/processors.hpp"
 #include "core/tensor/arena.hpp"
@@ -80,28 +81,6 @@ HardwareProfile part_profile() {
   return profile;
 }
 
-void write_file(const std::string& path, const std::string& text) {
-  // Written beside and renamed: a profile is whole or not there.
-  const std::string beside = fmt::format("{}.{}.tmp", path, getpid());
-  {
-    std::ofstream file(beside, std::ios::binary);
-    file << text;
-    file.close();
-    if (!file) {
-      std::error_code ignored;
-      std::filesystem::remove(beside, ignored);
-      throw InputError(
-          fmt::format("calibrate: cannot write {}; give --out a path in a writable folder", path));
-    }
-  }
-  std::error_code failed;
-  std::filesystem::rename(beside, path, failed);
-  if (failed) {
-    std::filesystem::remove(beside, failed);
-    throw InputError(fmt::format("calibrate: cannot replace {}; give --out the path of a file", path));
-  }
-}
-
 void check_writable(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
   if (!std::filesystem::is_directory(folder) || access(folder.c_str(), W_OK) != 0) {
@@ -140,7 +119,7 @@ int run_part(const CalibrateOptions& options) {
     } else {
       throw InputError(fmt::format("calibrate: --part is {}, expected operators or messages", options.part));
     }
-    if (session.rank() == 0) write_file(options.out, to_json(profile));
+    if (session.rank() == 0) write_whole_file(options.out, to_json(profile));
     return 0;
   });
 }
@@ -207,7 +186,7 @@ void write_profile(const HardwareProfile& profile, const std::string& path) {
   if (path.empty()) {
     fmt::print("{}", to_json(profile));
   } else {
-    write_file(path, to_json(profile));
+    write_whole_file(path, to_json(profile));
   }
 }
 

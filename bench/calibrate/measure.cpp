@@ -10,6 +10,7 @@
 #include "core/backends/mpi/check.hpp"
 #include "core/backends/mpi/clock.hpp"
 #include "core/backends/mpi/mpi_header.hpp"
+#include "core/base/statistics.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 
 namespace plumbline::calibration {
@@ -30,12 +31,6 @@ double processor_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-double median(std::vector<double> samples) {
-  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
-  std::nth_element(samples.begin(), middle, samples.end());
-  return *middle;
 }
 
 /// Reads the median of each cell as Google Benchmark reports it.
@@ -97,7 +92,7 @@ class CellBenchmark {
       if (samples_.size() < kMaxSamples) samples_.push_back(seconds);
     }
     state.counters["cell"] = static_cast<double>(index);
-    state.counters["median"] = median(samples_) / cells_[index].parts;
+    state.counters["median"] = upper_median(samples_) / cells_[index].parts;
   }
 
  private:

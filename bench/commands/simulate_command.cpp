@@ -1,7 +1,6 @@
 // `plumbline simulate`: what a schedule takes under given costs.
 #include <fmt/format.h>
 
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -16,6 +15,7 @@
 #include "bench/report/terminal_timeline.hpp"
 #include "bench/report/trace_output.hpp"
 #include "bench/text/record_tables.hpp"
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/validate/validate.hpp"
@@ -37,15 +37,6 @@ struct SimulateOptions {
   bool timeline = false;
   std::vector<std::string> compare;
 };
-
-void write_file(const std::string& path, const std::string& text) {
-  if (path.empty()) return;
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file)
-    throw InputError(fmt::format("{}: cannot be written, expected a path in a folder that exists", path));
-}
 
 /// How each collective of a cut vocabulary hides; nothing in a schedule without.
 nlohmann::ordered_json collectives_json(const VocabularyOverlap& overlap) {
@@ -147,8 +138,10 @@ int simulate_schedule(SimulateOptions options) {
   const Trace trace = simulate(schedule, costs);
   const SimulationReport report = report_of(schedule, costs, trace);
   const CriticalPath path = critical_path(schedule, costs);
-  write_file(options.svg, to_svg(schedule, trace));
-  write_file(options.trace, trace_file(options.trace, schedule, {{"simulated", trace, nullptr}}));
+  if (!options.svg.empty()) write_whole_file(options.svg, to_svg(schedule, trace));
+  if (!options.trace.empty()) {
+    write_whole_file(options.trace, trace_file(options.trace, schedule, {{"simulated", trace, nullptr}}));
+  }
   fmt::print("{}", options.json ? json_of(report, path).dump(2) + "\n" : text_of(schedule, report, path));
   if (options.timeline) {
     const TableStyle style = style_of_standard_output();

@@ -1,7 +1,6 @@
 // `plumbline validate`: what the cluster model predicts for runs that others measured and published.
 #include <fmt/format.h>
 
-#include <fstream>
 #include <memory>
 
 #include "analysis/published/leave_one_out.hpp"
@@ -10,6 +9,7 @@
 #include "bench/evaluate/cluster_schedule.hpp"
 #include "bench/text/progress.hpp"
 #include "bench/views/validate_report.hpp"
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
@@ -52,15 +52,7 @@ int validate(const ValidateOptions& options) {
   if (compared.empty()) {
     throw InputError(fmt::format("validate: no table is named {}; there are: {}", options.only, names));
   }
-  if (!options.plot.empty()) {
-    std::ofstream file(options.plot, std::ios::binary);
-    file << validation_svg(compared);
-    file.close();
-    if (!file) {
-      throw InputError(
-          fmt::format("{}: cannot be written, expected a path in a folder that exists", options.plot));
-    }
-  }
+  if (!options.plot.empty()) write_whole_file(options.plot, validation_svg(compared));
   fmt::print("{}", options.json ? validation_json(compared) : validation_text(compared, options.rows));
   bool refused = false;
   for (const cluster::ComparedTable& table : compared) {

@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-
 #include "core/backends/mpi/clock.hpp"
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/profile/activity_message.hpp"
 
@@ -103,10 +102,7 @@ void CudaTrace::write(const Schedule& schedule, const std::string& path, Seconds
     ranks.push_back(rank_activities(receive(control_, layout.rank_of({0, 0, pipeline_rank}))));
   }
   const MergedTimeline merged = merge(std::move(ranks), schedule);
-  std::ofstream out(path, std::ios::trunc);
-  out << to_trace_events(merged) << '\n';
-  out.close();
-  if (!out) throw Error(fmt::format("{}: cannot be written; expected a path in a writable folder", path));
+  write_whole_file(path, to_trace_events(merged) + '\n', ExitCode::rank_failed);
 }
 
 }  // namespace plumbline

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "analysis/memory/memory_model.hpp"
-#include "bench/text/signed_bytes.hpp"
+#include "core/base/byte_text.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
@@ -17,7 +17,7 @@ void check_budget(const RunConfig& config, const Schedule& schedule) {
     if (worst == nullptr || rank.held.total() > worst->held.total()) worst = &rank;
   }
   if (worst == nullptr || worst->held.total() <= budget) return;
-  const ByteUnit unit = unit_for(worst->held.total());
+  const ByteUnit unit = column_unit(worst->held.total());
   std::string parts;
   for (const Category category : {Category::parameters, Category::gradients, Category::optimizer,
                                   Category::teacher, Category::communication, Category::workspace}) {

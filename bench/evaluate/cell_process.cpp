@@ -5,8 +5,8 @@
 
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 
@@ -15,13 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::size_t kLargestMeasurement = 64 << 20;
-
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.close();
-  if (!out) throw InputError(fmt::format("{}: cannot be written; expected a folder that takes files", path));
-}
 
 void remove_file(const std::string& path) {
   std::error_code ignored;
@@ -80,7 +73,7 @@ bool measure_cell(const RunConfig& config, const CellProgram& program, const Cel
   const std::string config_path = base + ".yaml";
   const std::string log_path = base + ".log";
   const std::string measurement_path = base + ".measurement";
-  write_file(config_path, to_yaml(config));
+  write_whole_file(config_path, to_yaml(config));
   remove_file(measurement_path);
   remove_file(log_path);
 
@@ -110,9 +103,10 @@ bool measure_cell(const RunConfig& config, const CellProgram& program, const Cel
   if (record.status == Status::ok) {
     remove_file(config_path);
   } else {
-    write_file(log_path, fmt::format("{}: {}\n--- standard output\n{}--- standard error\n{}--- mpirun\n{}",
-                                     name_of(record.status), record.reason, result.standard_output,
-                                     result.standard_error, result.mpirun_output));
+    write_whole_file(log_path,
+                     fmt::format("{}: {}\n--- standard output\n{}--- standard error\n{}--- mpirun\n{}",
+                                 name_of(record.status), record.reason, result.standard_output,
+                                 result.standard_error, result.mpirun_output));
   }
   return true;
 }

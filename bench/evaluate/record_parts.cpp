@@ -5,6 +5,7 @@
 
 #include "analysis/work/flops.hpp"
 #include "analysis/work/traffic.hpp"
+#include "core/base/statistics.hpp"
 
 namespace plumbline {
 namespace {
@@ -40,11 +41,6 @@ void forget_what_is_not_measured(const RunConfig& config, MeasurementReport& rep
   report.throughput.model_tflops_per_gpu = report.throughput.mfu = report.throughput.hfu = kUnknown;
   report.throughput.peak_tflops = peak;
   report.step_min = report.step_max = {kUnknown};
-}
-
-Seconds median(std::vector<Seconds> times) {
-  std::sort(times.begin(), times.end());
-  return times[(times.size() - 1) / 2];
 }
 
 }  // namespace
@@ -127,7 +123,7 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
   for (const Seconds wait : result.vocabulary_waits) report.time.exposed_vocabulary += wait;
   // They lie within actions, but are waiting for other ranks all the same.
   const Seconds busy = window * (1 - bubble.fraction) - report.time.exposed_vocabulary;
-  report.time.step = median(result.step_times);
+  report.time.step = lower_median(result.step_times);
   report.time.bubble_ratio = bubble.ratio;
   report.time.bubble_fraction = bubble.fraction;
   if (report.time.exposed_vocabulary.value > 0) {

@@ -8,16 +8,11 @@
 #include <vector>
 
 #include "bench/evaluate/plan.hpp"
+#include "core/base/byte_text.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
 namespace {
-
-std::string readable(Bytes bytes) {
-  const auto size = static_cast<double>(bytes.value);
-  if (bytes < kGiB) return fmt::format("{:.2f} MiB", size / static_cast<double>(kMiB.value));
-  return fmt::format("{:.2f} GiB", size / static_cast<double>(kGiB.value));
-}
 
 /// The peak of a configuration, or nothing where it cannot be run.
 std::optional<Bytes> peak_of(const RunConfig& config) {
@@ -111,7 +106,7 @@ class Ways {
   bool consider(const std::string& text, const RunConfig& config) {
     const std::optional<Bytes> peak = peak_of(config);
     if (!peak || *peak > budget_) return false;
-    found_.push_back(fmt::format("{} ({})", text, readable(*peak)));
+    found_.push_back(fmt::format("{} ({})", text, brief_bytes(*peak)));
     return true;
   }
   std::string clause() const {
@@ -156,7 +151,7 @@ std::string way_out(const RunConfig& config, Bytes budget) {
   for (int times = 1; times <= kMostTimes && times <= kMostRanks / config.world_size; times *= 2) {
     const std::optional<Found> found = smallest_on(config, config.world_size * times);
     if (found && found->peak <= budget) {
-      return fmt::format("it would fit with {} ({})", found->text, readable(found->peak));
+      return fmt::format("it would fit with {} ({})", found->text, brief_bytes(found->peak));
     }
     if (found && (!least || found->peak < least->peak)) least = found;
     if (least && !found) break;  // no more ranks than micro-batches
@@ -164,14 +159,14 @@ std::string way_out(const RunConfig& config, Bytes budget) {
   if (!least) return "no other division of the model is possible; it takes a smaller model or more memory";
   return fmt::format(
       "the least found is {} with {}: it takes a device with that much, or a shorter seq_length",
-      readable(least->peak), least->text);
+      brief_bytes(least->peak), least->text);
 }
 
 }  // namespace
 
 std::string what_would_fit(const RunConfig& config, const MemoryPrediction& memory, Bytes budget) {
-  return fmt::format("does not fit: rank {} needs {} of {}; {}", memory.peak_rank, readable(memory.peak),
-                     readable(budget), way_out(config, budget));
+  return fmt::format("does not fit: rank {} needs {} of {}; {}", memory.peak_rank, brief_bytes(memory.peak),
+                     brief_bytes(budget), way_out(config, budget));
 }
 
 }  // namespace plumbline

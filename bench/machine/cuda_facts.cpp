@@ -6,6 +6,7 @@
 
 #include "core/backends/nccl/shared_gpu.hpp"
 #include "core/base/error.hpp"
+#include "core/base/json_keys.hpp"
 
 namespace plumbline {
 namespace {
@@ -35,23 +36,21 @@ OrderedJson to_json(const CudaFacts& facts) {
 }
 
 CudaFacts parse_cuda_facts(std::string_view text) {
+  const std::string origin = "what the CUDA program says about itself";
+  const auto json = parse_json_object<OrderedJson>(text, origin);
+  const OrderedJsonKeys keys(json, origin);
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
   CudaFacts facts;
-  try {
-    const OrderedJson json = OrderedJson::parse(text);
-    facts.built = true;
-    facts.problem = json.at("problem").get<std::string>();
-    for (const OrderedJson& device : json.at("devices")) {
-      facts.devices.push_back({device.at("name").get<std::string>(),
-                               device.at("capability").get<std::string>(),
-                               Bytes{device.at("memory_bytes").get<std::int64_t>()},
-                               Bytes{device.at("free_bytes").get<std::int64_t>()}});
-    }
-    for (const auto& [name, version] : json.at("versions").items()) {
-      facts.versions.emplace_back(name, version.get<std::string>());
-    }
-  } catch (const nlohmann::json::exception& error) {
-    throw InputError(fmt::format("what the CUDA program says about itself cannot be read: {}", error.what()));
+  facts.built = true;
+  facts.problem = keys.string("problem");
+  for (const OrderedJsonKeys& device : keys.objects("devices")) {
+    facts.devices.push_back({device.string("name"), device.string("capability"),
+                             Bytes{device.integer("memory_bytes", 0, kMostBytes)},
+                             Bytes{device.integer("free_bytes", 0, kMostBytes)}});
   }
+  const OrderedJsonKeys versions = keys.object("versions");
+  for (const auto& [name, value] : json["versions"].items())
+    facts.versions.emplace_back(name, versions.string(name));
   return facts;
 }
 

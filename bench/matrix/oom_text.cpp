@@ -6,7 +6,7 @@
 #include "bench/matrix/oom_table.hpp"
 #include "bench/matrix/tightest_cell.hpp"
 #include "bench/text/record_tables.hpp"
-#include "bench/text/signed_bytes.hpp"
+#include "core/base/byte_text.hpp"
 
 namespace plumbline {
 namespace {
@@ -60,7 +60,8 @@ std::string cells_text(const std::vector<OomRow>& rows, const ByteUnit& unit) {
     line.push_back(row.predicted ? word_of(row.predicted->status) : "-");
     line.push_back(peak_of(row.predicted, unit));
     const bool known = row.predicted && row.predicted->peak;
-    line.push_back(known && row.budget.value > 0 ? digits((row.budget - *row.predicted->peak).value) : "-");
+    line.push_back(known && row.budget.value > 0 ? signed_digits((row.budget - *row.predicted->peak).value)
+                                                 : "-");
     line.push_back(known ? fmt::format("rank {}: {} {} {}", row.predicted->rank,
                                        name_of(row.predicted->category),
                                        unit.of(row.predicted->category_bytes), unit.name)
@@ -68,7 +69,7 @@ std::string cells_text(const std::vector<OomRow>& rows, const ByteUnit& unit) {
     line.push_back(row.measured ? word_of(row.measured->status) : "-");
     line.push_back(peak_of(row.measured, unit));
     line.push_back(known && row.measured && row.measured->peak
-                       ? digits((*row.predicted->peak - *row.measured->peak).value)
+                       ? signed_digits((*row.predicted->peak - *row.measured->peak).value)
                        : "-");
     grid.add(std::move(line));
   }
@@ -102,7 +103,7 @@ std::string hypotheses_text(const std::vector<HypothesisRow>& rows, const ByteUn
                   : "none";
     }
     const auto margin = [&](const std::optional<Bytes>& peak) {
-      return peak && row.budget.value > 0 ? digits((row.budget - *peak).value) : "-";
+      return peak && row.budget.value > 0 ? signed_digits((row.budget - *peak).value) : "-";
     };
     grid.add({row.name, row.budget.value > 0 ? unit.of(row.budget) : "none", std::to_string(row.right),
               std::to_string(row.wrong), range, margin(row.fitting), margin(row.missing),
@@ -120,7 +121,7 @@ ByteUnit unit_of(const OomTable& table) {
       largest = std::max(largest, *row.predicted->peak);
     }
   }
-  return unit_for(largest);
+  return column_unit(largest);
 }
 
 }  // namespace

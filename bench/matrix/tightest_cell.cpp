@@ -4,7 +4,7 @@
 
 #include "bench/matrix/oom_table.hpp"
 #include "bench/text/record_tables.hpp"
-#include "bench/text/signed_bytes.hpp"
+#include "core/base/byte_text.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
@@ -35,7 +35,8 @@ std::string device_text(const KnifeEdge& edge, const ByteUnit& unit) {
                         : high < 0            ? "out of memory whatever of these is true"
                                               : "fits whatever of these is true";
   return text + fmt::format("\n    so {} to {} {}, margin {} to {} bytes: {}\n", unit.of(device.least()),
-                            unit.of(device.most()), unit.name, digits(low), digits(high), verdict);
+                            unit.of(device.most()), unit.name, signed_digits(low), signed_digits(high),
+                            verdict);
 }
 
 }  // namespace
@@ -75,12 +76,12 @@ std::string to_text(const KnifeEdge& edge) {
   for (const auto& [key, value] : edge.cell) {
     cell += fmt::format("{}{} {}", cell.empty() ? "" : ", ", title_of(key), value);
   }
-  const ByteUnit unit = unit_for(edge.budget);
+  const ByteUnit unit = column_unit(edge.budget);
   std::string text = fmt::format(
       "knife edge: {}, published to be out of memory, needs the least of those: {} {}, margin {} bytes of "
       "{} {}\n  rank {}:",
-      cell, unit.of(edge.peak), unit.name, digits((edge.budget - edge.peak).value), unit.of(edge.budget),
-      unit.name, edge.rank);
+      cell, unit.of(edge.peak), unit.name, signed_digits((edge.budget - edge.peak).value),
+      unit.of(edge.budget), unit.name, edge.rank);
   for (int c = 0; c < kCategories; ++c) {
     const auto category = static_cast<Category>(c);
     text += fmt::format("{} {} {}", c == 0 ? "" : ",", name_of(category), unit.of(edge.bytes[category]));
@@ -88,8 +89,8 @@ std::string to_text(const KnifeEdge& edge) {
   text += fmt::format(" {}\n", unit.name);
   for (const EdgeLine& line : edge.without) {
     text += fmt::format("  without {}: {} bytes, margin {} ({})\n", line.name,
-                        digits((line.peak - edge.peak).value), digits((edge.budget - line.peak).value),
-                        line.source);
+                        signed_digits((line.peak - edge.peak).value),
+                        signed_digits((edge.budget - line.peak).value), line.source);
   }
   if (edge.device) text += device_text(edge, unit);
   return text;

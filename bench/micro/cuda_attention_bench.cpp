@@ -13,6 +13,7 @@
 
 #include "bench/calibrate/operator_cases.hpp"
 #include "core/base/error.hpp"
+#include "core/base/statistics.hpp"
 #include "kernels/cuda/attention/cudnn_plan.hpp"
 #include "kernels/cuda/cuda_operators.hpp"
 #include "kernels/cuda/gemm/matmul_plan.hpp"
@@ -39,8 +40,7 @@ double median_seconds(cuda::Stopwatch& watch, const std::function<void()>& call)
     call();
     time = watch.stop();
   }
-  std::nth_element(times.begin(), times.begin() + 10, times.end());
-  return times[10];
+  return upper_median(std::move(times));
 }
 
 /// Seconds of forward and backward, and their FLOPs.

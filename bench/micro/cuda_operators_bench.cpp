@@ -18,6 +18,7 @@
 
 #include "bench/calibrate/operator_cases.hpp"
 #include "core/base/error.hpp"
+#include "core/base/statistics.hpp"
 #include "kernels/cuda/cuda_operators.hpp"
 #include "kernels/cuda/device/error.hpp"
 #include "kernels/cuda/gemm/gemm_search.hpp"
@@ -55,9 +56,7 @@ class Clock {
       PLUMBLINE_CUDA(cudaEventElapsedTime(&milliseconds, begin_, end_));
       times.push_back(milliseconds * 1e-3);
     }
-    const auto middle = times.begin() + kRuns / 2;
-    std::nth_element(times.begin(), middle, times.end());
-    return *middle;
+    return upper_median(std::move(times));
   }
 
  private:

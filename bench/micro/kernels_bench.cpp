@@ -2,12 +2,12 @@
 // beside bare oneDNN at the same shape, timed in turns so that a noisy machine disturbs both.
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
 #include <chrono>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 
 #include "bench/calibrate/operator_cases.hpp"
+#include "core/base/statistics.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 
 namespace plumbline {
@@ -64,12 +64,6 @@ double seconds_of(F&& f) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 void product_beside_onednn(benchmark::State& state, const ProductShape& shape) {
   Operators& op = operators();
   std::vector<std::vector<std::byte>> memory;
@@ -86,9 +80,9 @@ void product_beside_onednn(benchmark::State& state, const ProductShape& shape) {
   }
   const double flops =
       2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
-  state.counters["GFLOP/s"] = flops / median(ours) * 1e-9;
-  state.counters["oneDNN_GFLOP/s"] = flops / median(theirs) * 1e-9;
-  state.counters["ratio"] = median(theirs) / median(ours);
+  state.counters["GFLOP/s"] = flops / upper_median(ours) * 1e-9;
+  state.counters["oneDNN_GFLOP/s"] = flops / upper_median(theirs) * 1e-9;
+  state.counters["ratio"] = upper_median(theirs) / upper_median(ours);
   state.SetLabel(bare.implementation());
 }
 

@@ -11,18 +11,13 @@
 #include "core/backends/mpi/check.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/backends/mpi/session.hpp"
+#include "core/base/statistics.hpp"
 
 namespace plumbline {
 namespace {
 
 constexpr int kBlocks = 15;
 constexpr double kBlockSeconds = 0.01;
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
-                   values.end());
-  return values[values.size() / 2];
-}
 
 void bare_round_trip(std::vector<std::byte>& buffer, int rank) {
   const int bytes = static_cast<int>(buffer.size());
@@ -74,9 +69,9 @@ int measure(const MpiSession& session) {
       ratios.push_back(our_us.back() / bare_us.back());
     }
     if (!speaks) continue;
-    const double time = median(our_us);
-    fmt::print("{:>10}  {:>11.2f}  {:>15.2f}  {:>5.2f}  {:>6.2f}\n", bytes, median(bare_us), time,
-               median(ratios), static_cast<double>(bytes) / time * 1e-3);
+    const double time = upper_median(our_us);
+    fmt::print("{:>10}  {:>11.2f}  {:>15.2f}  {:>5.2f}  {:>6.2f}\n", bytes, upper_median(bare_us), time,
+               upper_median(ratios), static_cast<double>(bytes) / time * 1e-3);
   }
   return 0;
 }

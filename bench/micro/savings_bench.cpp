@@ -4,7 +4,6 @@
 // Default: three layers of Qwen2.5-0.5B's width, bf16, all ranks data parallel. Rounds = key `steps`.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "bench/training/weights/weights.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/backends/mpi/session.hpp"
+#include "core/base/statistics.hpp"
 #include "core/run/executor.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 
@@ -41,11 +41,6 @@ struct Variant {
   std::vector<double> steps;
   std::vector<double> forwards;  // time in F of a step
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 void run_step(Variant& variant, const StepTokens& tokens, Communicator& communicator) {
   variant.stages.start_step(tokens.inputs.data(), tokens.targets.data());
@@ -100,9 +95,9 @@ int run(int argc, char** argv, const MpiSession& session) {
     }
   }
   if (session.rank() != 0) return 0;
-  const double plain = median(variants.front()->steps);
+  const double plain = upper_median(variants.front()->steps);
   fmt::print("{} ranks, median of {} rounds; plain: forward is {:.2f} % of the step\n", session.ranks(),
-             config.steps, 100 * median(variants.front()->forwards) / plain);
+             config.steps, 100 * upper_median(variants.front()->forwards) / plain);
   for (const auto& variant : variants) {
     std::vector<double> ratios;  // round by round, so that slow minutes of the machine cancel
     std::vector<double> beyond;
@@ -111,10 +106,10 @@ int run(int argc, char** argv, const MpiSession& session) {
       beyond.push_back((variant->steps[i] - variants.front()->steps[i] - variants.front()->forwards[i]) /
                        variants.front()->steps[i]);
     }
-    fmt::print("{:<26}{:>10.2f} ms{:>9.2f} % of plain", variant->name, 1e3 * median(variant->steps),
-               100 * median(ratios));
+    fmt::print("{:<26}{:>10.2f} ms{:>9.2f} % of plain", variant->name, 1e3 * upper_median(variant->steps),
+               100 * upper_median(ratios));
     if (variant->config.recompute_granularity == Recompute::full)
-      fmt::print(", {:+.2f} % beyond one more forward", 100 * median(beyond));
+      fmt::print(", {:+.2f} % beyond one more forward", 100 * upper_median(beyond));
     fmt::print("\n");
   }
   return 0;

@@ -1,13 +1,9 @@
 #include "bench/rank/cell_timelines.hpp"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
-#include "core/base/error.hpp"
+#include "core/base/atomic_file.hpp"
 
 namespace plumbline {
 
@@ -52,18 +48,7 @@ void write_timelines(const std::string& path, CellTimelines timelines) {
   std::error_code failed;
   fs::create_directories(fs::path(path).parent_path(), failed);
   timelines.id = fs::path(path).stem().string();
-  const std::string beside = fmt::format("{}.{}.tmp", path, getpid());
-  {
-    std::ofstream file(beside, std::ios::binary | std::ios::trunc);
-    file << to_timeline_json(timelines);
-    file.close();
-    if (file) fs::rename(beside, path, failed);
-    if (!file || failed) {
-      std::error_code ignored;
-      fs::remove(beside, ignored);
-      throw Error(fmt::format("{}: cannot be written; expected a path in a writable folder", path));
-    }
-  }
+  write_whole_file(path, to_timeline_json(timelines), ExitCode::rank_failed);
 }
 
 }  // namespace plumbline

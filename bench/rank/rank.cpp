@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <fstream>
 
 #include "bench/cuda/cuda_backend.hpp"
 #include "bench/evaluate/emulation.hpp"
@@ -15,19 +14,13 @@
 #include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/backends/mpi/session.hpp"
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
 
 namespace plumbline {
 namespace {
-
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.close();
-  if (!out) throw Error(fmt::format("{}: cannot be written; expected a path in a writable folder", path));
-}
 
 void write_measurement(const MeasurementReport& measurement) {
   OrderedJson fragment;
@@ -37,7 +30,7 @@ void write_measurement(const MeasurementReport& measurement) {
     fmt::print("{}\n", fragment.dump(2));
     return;
   }
-  write_file(path, fragment.dump() + '\n');
+  write_whole_file(path, fragment.dump() + '\n', ExitCode::rank_failed);
 }
 
 training::TrainingResult train_on_cpu(const RunConfig& config, const Schedule& schedule,
@@ -64,10 +57,11 @@ void write_files(const RunFiles& files, const RunConfig& config, const Schedule&
   timelines.predicted = predicted_timeline(config, schedule, predict(config, schedule, hardware));
   timelines.measured = measured_timeline(result);
   if (!files.trace.empty()) {
-    write_file(files.trace,
-               trace_file(files.trace, schedule,
-                          {{"predicted", timelines.predicted->trace, &timelines.predicted->memory},
-                           {"measured", timelines.measured->trace, &timelines.measured->memory}}));
+    const std::string trace =
+        trace_file(files.trace, schedule,
+                   {{"predicted", timelines.predicted->trace, &timelines.predicted->memory},
+                    {"measured", timelines.measured->trace, &timelines.measured->memory}});
+    write_whole_file(files.trace, trace, ExitCode::rank_failed);
   }
   if (!files.timelines.empty() && short_enough) write_timelines(files.timelines, std::move(timelines));
 }

@@ -2,7 +2,6 @@
 // are. Format: results/README.md. Units in memory are types; in JSON bytes, seconds and plain numbers.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "bench/record/record_device.hpp"
+#include "core/base/json_keys.hpp"
 #include "core/base/units.hpp"
 #include "core/run/communicator.hpp"
 #include "core/tensor/arena.hpp"
@@ -130,8 +130,6 @@ struct Record {
   std::optional<MeasurementReport> measurement;
   std::optional<ErrorReport> error;
 };
-
-using OrderedJson = nlohmann::ordered_json;
 
 OrderedJson to_json(const Record& record);
 OrderedJson to_json(const MeasurementReport& measurement);

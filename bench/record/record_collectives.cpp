@@ -18,16 +18,16 @@ OrderedJson to_json(const VocabularyOverlap& overlap) {
   return json;
 }
 
-std::optional<VocabularyOverlap> vocabulary_collectives_of(const Keys& time) {
+std::optional<VocabularyOverlap> vocabulary_collectives_of(const OrderedJsonKeys& time) {
   if (time.find("vocabulary_collectives") == nullptr) return std::nullopt;
-  const Keys rows = time.object("vocabulary_collectives");
+  const OrderedJsonKeys rows = time.object("vocabulary_collectives");
   VocabularyOverlap overlap{};
   for (const VocabularyCall call : kAllVocabularyCalls) {
-    const Keys row = rows.object(std::string(short_name(call)).c_str());
-    overlap[static_cast<std::size_t>(call)] = {{row.at_least_0("time_s")},
-                                               {row.at_least_0("exposed_s")},
-                                               {row.at_least_0("waited_s")},
-                                               row.at_least_0_or_unknown("overlapped")};
+    const OrderedJsonKeys row = rows.object(std::string(short_name(call)));
+    overlap[static_cast<std::size_t>(call)] = {{row.number("time_s", 0)},
+                                               {row.number("exposed_s", 0)},
+                                               {row.number("waited_s", 0)},
+                                               row.number_or_null("overlapped", 0)};
   }
   return overlap;
 }

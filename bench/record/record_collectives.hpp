@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "bench/record/record.hpp"
-#include "bench/record/record_keys.hpp"
+#include "core/base/json_keys.hpp"
 #include "core/trace/collective_overlap.hpp"
 
 namespace plumbline {
@@ -14,6 +14,6 @@ namespace plumbline {
 OrderedJson to_json(const VocabularyOverlap& overlap);
 
 /// What `time` has under "vocabulary_collectives"; nothing in records without.
-std::optional<VocabularyOverlap> vocabulary_collectives_of(const Keys& time);
+std::optional<VocabularyOverlap> vocabulary_collectives_of(const OrderedJsonKeys& time);
 
 }  // namespace plumbline

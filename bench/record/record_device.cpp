@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "bench/record/record_keys.hpp"
-
 namespace plumbline {
 namespace {
 
@@ -23,9 +21,9 @@ OrderedJson value_of(const std::optional<Bytes>& bytes) {
   return bytes ? OrderedJson(bytes->value) : OrderedJson(nullptr);
 }
 
-std::optional<Bytes> optional_bytes(const Keys& keys, const char* key) {
+std::optional<Bytes> optional_bytes(const OrderedJsonKeys& keys, const char* key) {
   if (keys.find(key) == nullptr) return std::nullopt;
-  return Bytes{keys.whole(key, kMost)};
+  return Bytes{keys.integer(key, 0, kMost)};
 }
 
 }  // namespace
@@ -55,24 +53,21 @@ OrderedJson to_json(const DeviceMemoryReport& report) {
   return {{"source", report.source}, {"device_bytes", report.device.value}, {"ranks", std::move(ranks)}};
 }
 
-std::optional<DeviceMemoryReport> device_memory_of(const Keys& keys) {
+std::optional<DeviceMemoryReport> device_memory_of(const OrderedJsonKeys& keys) {
   if (keys.find("device_memory") == nullptr) return std::nullopt;
-  const Keys object = keys.object("device_memory");
+  const OrderedJsonKeys object = keys.object("device_memory");
   DeviceMemoryReport report;
-  report.source = object.text("source");
-  report.device = {object.whole("device_bytes", kMost)};
-  const OrderedJson& rows = object.get("ranks");
-  if (!rows.is_array()) object.fail("ranks", "expected a list");
-  for (const OrderedJson& json : rows) {
-    const Keys cells(json, object.origin() + ": ranks");
+  report.source = object.string("source");
+  report.device = {object.integer("device_bytes", 0, kMost)};
+  for (const OrderedJsonKeys& cells : object.objects("ranks")) {
     DeviceMemoryRow row;
-    row.rank = static_cast<int>(cells.whole("rank", kMostRanks));
-    row.allocated = {cells.whole("allocated_bytes", kMost)};
+    row.rank = static_cast<int>(cells.integer("rank", 0, kMostRanks));
+    row.allocated = {cells.integer("allocated_bytes", 0, kMost)};
     row.reserved = optional_bytes(cells, "reserved_bytes");
     row.context = optional_bytes(cells, "context_bytes");
-    for (const RowKey& key : kSure) row.*key.member = {cells.whole(key.key, kMost)};
+    for (const RowKey& key : kSure) row.*key.member = {cells.integer(key.key, 0, kMost)};
     row.device_used = optional_bytes(cells, "device_used_bytes");
-    row.ranks_on_device = static_cast<int>(cells.whole("ranks_on_device", kMostRanks));
+    row.ranks_on_device = static_cast<int>(cells.integer("ranks_on_device", 0, kMostRanks));
     report.ranks.push_back(row);
   }
   return report;

@@ -1,16 +1,14 @@
 // The part of a record that says what a rank's process takes of its GPU, beside the tensors too.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/base/json_keys.hpp"
 #include "core/base/units.hpp"
 
 namespace plumbline {
-
-class Keys;
 
 /// One rank. What is not known or not predicted is empty.
 struct DeviceMemoryRow {
@@ -38,8 +36,8 @@ struct DeviceMemoryReport {
   const DeviceMemoryRow* fullest() const;
 };
 
-nlohmann::ordered_json to_json(const DeviceMemoryReport& report);
+OrderedJson to_json(const DeviceMemoryReport& report);
 /// The object device_memory of `keys`, or nothing; throws InputError as parse_record does.
-std::optional<DeviceMemoryReport> device_memory_of(const Keys& keys);
+std::optional<DeviceMemoryReport> device_memory_of(const OrderedJsonKeys& keys);
 
 }  // namespace plumbline

@@ -7,9 +7,8 @@
 
 #include "bench/record/record.hpp"
 #include "bench/record/record_collectives.hpp"
-#include "bench/record/record_keys.hpp"
 #include "core/base/error.hpp"
-#include "core/base/text_input.hpp"
+#include "core/base/json_keys.hpp"
 
 namespace plumbline {
 namespace {
@@ -110,63 +109,57 @@ OrderedJson to_json(const Traffic& traffic) {
           {"groups", std::move(groups)}};
 }
 
-std::optional<Traffic> traffic_of(const Keys& keys) {
+std::optional<Traffic> traffic_of(const OrderedJsonKeys& keys) {
   if (keys.find("traffic") == nullptr) return std::nullopt;
-  const Keys row = keys.object("traffic");
+  const OrderedJsonKeys row = keys.object("traffic");
   Traffic traffic;
-  traffic.messages_sent = row.whole("messages", kMaxBytes);
-  traffic.point_to_point_sent = {row.whole("message_bytes", kMaxBytes)};
-  const Keys groups = row.object("groups");
+  traffic.messages_sent = row.integer("messages", 0, kMaxBytes);
+  traffic.point_to_point_sent = {row.integer("message_bytes", 0, kMaxBytes)};
+  const OrderedJsonKeys groups = row.object("groups");
   for (int i = 0; i < kGroups; ++i) {
     const std::string name(name_of(static_cast<Group>(i)));
-    if (groups.find(name.c_str()) == nullptr) continue;
-    const Keys cells = groups.object(name.c_str());
+    if (groups.find(name) == nullptr) continue;
+    const OrderedJsonKeys cells = groups.object(name);
     GroupTraffic& group = traffic.of(static_cast<Group>(i));
-    group.calls = cells.whole("calls", kMaxBytes);
-    for (const TrafficKey& key : kTrafficKeys) group.*key.member = {cells.whole(key.key, kMaxBytes)};
+    group.calls = cells.integer("calls", 0, kMaxBytes);
+    for (const TrafficKey& key : kTrafficKeys) group.*key.member = {cells.integer(key.key, 0, kMaxBytes)};
   }
   return traffic;
 }
 
-Category category_of(const Keys& keys, const char* key) {
-  const std::string name = keys.text(key);
+Category category_of(const OrderedJsonKeys& keys, const char* key) {
+  const std::string name = keys.string(key);
   for (int i = 0; i < kCategories; ++i) {
     if (name == name_of(static_cast<Category>(i))) return static_cast<Category>(i);
   }
-  keys.fail(key, fmt::format("found \"{}\", expected a category of memory", printable(name)));
+  keys.refuse(key, "a category of memory");
 }
 
-std::vector<HolderReport> holders_of(const Keys& keys) {
+std::vector<HolderReport> holders_of(const OrderedJsonKeys& keys) {
   std::vector<HolderReport> holders;
-  const OrderedJson* rows = keys.find("holders");
-  if (rows == nullptr) return holders;
-  if (!rows->is_array()) keys.fail("holders", "expected a list");
-  for (const OrderedJson& row : *rows) {
-    const Keys cells(row, keys.origin() + ": holders");
-    holders.push_back({cells.text("name"),
+  if (keys.find("holders") == nullptr) return holders;
+  for (const OrderedJsonKeys& cells : keys.objects("holders")) {
+    holders.push_back({cells.string("name"),
                        category_of(cells, "category"),
-                       {cells.whole("bytes", kMaxBytes)},
-                       cells.whole("tensors", kMaxBytes)});
+                       {cells.integer("bytes", 0, kMaxBytes)},
+                       cells.integer("tensors", 0, kMaxBytes)});
   }
   return holders;
 }
 
-MemoryReport memory_of(const Keys& keys) {
+MemoryReport memory_of(const OrderedJsonKeys& keys) {
   MemoryReport memory;
-  memory.peak = {keys.whole("peak_bytes", kMaxBytes)};
-  memory.peak_rank = static_cast<int>(keys.whole("peak_rank", kMaxRank));
-  const OrderedJson& rows = keys.get("ranks");
-  if (!rows.is_array()) keys.fail("ranks", "expected a list");
-  for (const OrderedJson& row : rows) {
-    const Keys cells(row, keys.origin() + ": ranks");
+  memory.peak = {keys.integer("peak_bytes", 0, kMaxBytes)};
+  memory.peak_rank = static_cast<int>(keys.integer("peak_rank", 0, kMaxRank));
+  for (const OrderedJsonKeys& cells : keys.objects("ranks")) {
     RankMemoryReport rank;
-    rank.rank = static_cast<int>(cells.whole("rank", kMaxRank));
-    rank.pipeline_rank = static_cast<int>(cells.whole("pipeline_rank", kMaxRank));
+    rank.rank = static_cast<int>(cells.integer("rank", 0, kMaxRank));
+    rank.pipeline_rank = static_cast<int>(cells.integer("pipeline_rank", 0, kMaxRank));
     for (int i = 0; i < kCategories; ++i) {
       const auto category = static_cast<Category>(i);
-      rank.bytes[category] = {cells.whole(key_of(category).c_str(), kMaxBytes / kCategories)};
+      rank.bytes[category] = {cells.integer(key_of(category), 0, kMaxBytes / kCategories)};
     }
-    if (cells.find("at") != nullptr) rank.at = cells.text("at");
+    if (cells.find("at") != nullptr) rank.at = cells.string("at");
     rank.holders = holders_of(cells);
     memory.ranks.push_back(std::move(rank));
   }
@@ -176,9 +169,9 @@ MemoryReport memory_of(const Keys& keys) {
 /// A measurement may lack times, a prediction never does.
 enum class Unknown { refused, allowed };
 
-TimeReport time_of(const Keys& keys, Unknown unknown) {
+TimeReport time_of(const OrderedJsonKeys& keys, Unknown unknown) {
   const auto read = [&](const char* key) {
-    return unknown == Unknown::allowed ? keys.at_least_0_or_unknown(key) : keys.at_least_0(key);
+    return unknown == Unknown::allowed ? keys.number_or_null(key, 0) : keys.number(key, 0);
   };
   return {{read("step_s")},
           read("bubble_ratio"),
@@ -193,50 +186,36 @@ TimeReport time_of(const Keys& keys, Unknown unknown) {
           vocabulary_collectives_of(keys)};
 }
 
-ThroughputReport throughput_of(const Keys& keys, Unknown unknown) {
+ThroughputReport throughput_of(const OrderedJsonKeys& keys, Unknown unknown) {
   const auto read = [&](const char* key) {
-    return unknown == Unknown::allowed ? keys.at_least_0_or_unknown(key) : keys.at_least_0(key);
+    return unknown == Unknown::allowed ? keys.number_or_null(key, 0) : keys.number(key, 0);
   };
-  return {read("tokens_per_s"),           read("tokens_per_s_per_gpu"),
-          read("model_tflops_per_gpu"),   read("mfu"),
-          keys.at_least_0("peak_tflops"), keys.find("hfu") == nullptr ? NAN : keys.at_least_0("hfu")};
+  return {read("tokens_per_s"),          read("tokens_per_s_per_gpu"),
+          read("model_tflops_per_gpu"),  read("mfu"),
+          keys.number("peak_tflops", 0), keys.find("hfu") == nullptr ? NAN : keys.number("hfu", 0)};
 }
 
-MeasurementReport measurement_of(const Keys& keys) {
+MeasurementReport measurement_of(const OrderedJsonKeys& keys) {
   MeasurementReport measurement;
   measurement.memory = memory_of(keys.object("memory"));
   measurement.time = time_of(keys.object("time"), Unknown::allowed);
   measurement.throughput = throughput_of(keys.object("throughput"), Unknown::allowed);
-  measurement.samples = static_cast<int>(keys.whole("samples", std::numeric_limits<int>::max()));
-  measurement.step_min = {keys.at_least_0_or_unknown("step_s_min")};
-  measurement.step_max = {keys.at_least_0_or_unknown("step_s_max")};
-  measurement.loss = keys.find("loss") != nullptr ? keys.real("loss") : NAN;
-  measurement.device_reserved = {keys.whole("device_reserved_bytes", kMaxBytes)};
+  measurement.samples = static_cast<int>(keys.integer("samples", 0, std::numeric_limits<int>::max()));
+  measurement.step_min = {keys.number_or_null("step_s_min", 0)};
+  measurement.step_max = {keys.number_or_null("step_s_max", 0)};
+  measurement.loss = keys.find("loss") != nullptr ? keys.number("loss") : NAN;
+  measurement.device_reserved = {keys.integer("device_reserved_bytes", 0, kMaxBytes)};
   measurement.traffic = traffic_of(keys);
   measurement.device_memory = device_memory_of(keys);
   return measurement;
 }
 
-Status status_of(const Keys& keys) {
-  const std::string name = keys.text("status");
+Status status_of(const OrderedJsonKeys& keys) {
+  const std::string name = keys.string("status");
   for (int i = 0; i <= static_cast<int>(Status::unsupported); ++i) {
     if (name == name_of(static_cast<Status>(i))) return static_cast<Status>(i);
   }
-  keys.fail("status", fmt::format("found \"{}\", expected ok, oom, invalid, failed, timeout or unsupported",
-                                  printable(name)));
-}
-
-OrderedJson parse_object(std::string_view text, const std::string& origin) {
-  const auto shallow = [&](int depth, OrderedJson::parse_event_t /*event*/, OrderedJson& /*value*/) {
-    if (depth > kMaxDepth)
-      throw InputError(fmt::format("{}: nested deeper than {} levels", origin, kMaxDepth));
-    return true;
-  };
-  try {
-    return OrderedJson::parse(text, shallow);
-  } catch (const OrderedJson::exception& error) {
-    throw InputError(fmt::format("{}: not valid JSON: {}", origin, printable(error.what(), 200)));
-  }
+  keys.refuse("status", "ok, oom, invalid, failed, timeout or unsupported");
 }
 
 }  // namespace
@@ -303,23 +282,24 @@ std::string to_line(const Record& record) {
 }
 
 Record parse_record(std::string_view line, const std::string& origin) {
-  const OrderedJson json = parse_object(line, origin);
-  const Keys keys(json, origin);
-  if (const auto schema = keys.whole("schema", std::numeric_limits<int>::max()); schema != kRecordSchema) {
+  const auto json = parse_json_object<OrderedJson>(line, origin, kMaxDepth);
+  const OrderedJsonKeys keys(json, origin);
+  if (const auto schema = keys.integer("schema", 0, std::numeric_limits<int>::max());
+      schema != kRecordSchema) {
     keys.fail("schema", fmt::format("found {}, this program reads {}", schema, kRecordSchema));
   }
   Record record;
-  record.id = keys.text("id");
+  record.id = keys.string("id");
   record.config = keys.texts("config");
-  const Keys machine = keys.object("machine");
-  record.machine = {machine.text("host"), machine.text("cpu"), machine.text("gpu"), machine.texts("versions"),
-                    machine.texts("environment")};
+  const OrderedJsonKeys machine = keys.object("machine");
+  record.machine = {machine.string("host"), machine.string("cpu"), machine.string("gpu"),
+                    machine.texts("versions"), machine.texts("environment")};
   record.status = status_of(keys);
-  record.reason = keys.text("reason");
-  const Keys model = keys.object("model");
-  record.model = {model.whole("parameters", kMaxBytes), model.at_least_0("flops_per_token")};
+  record.reason = keys.string("reason");
+  const OrderedJsonKeys model = keys.object("model");
+  record.model = {model.integer("parameters", 0, kMaxBytes), model.number("flops_per_token", 0)};
   if (keys.find("prediction") != nullptr) {
-    const Keys prediction = keys.object("prediction");
+    const OrderedJsonKeys prediction = keys.object("prediction");
     record.prediction = PredictionReport{prediction.boolean("fits"),
                                          memory_of(prediction.object("memory")),
                                          time_of(prediction.object("time"), Unknown::refused),
@@ -329,16 +309,16 @@ Record parse_record(std::string_view line, const std::string& origin) {
   }
   if (keys.find("measurement") != nullptr) record.measurement = measurement_of(keys.object("measurement"));
   if (keys.find("error") != nullptr) {
-    const Keys error = keys.object("error");
-    const auto read = [&](const char* key) { return error.find(key) == nullptr ? NAN : error.real(key); };
-    record.error = {error.real("peak_memory"), read("step_time"), read("bubble_fraction")};
+    const OrderedJsonKeys error = keys.object("error");
+    const auto read = [&](const char* key) { return error.find(key) == nullptr ? NAN : error.number(key); };
+    record.error = {error.number("peak_memory"), read("step_time"), read("bubble_fraction")};
   }
   return record;
 }
 
 MeasurementReport parse_measurement(std::string_view text, const std::string& origin) {
-  const OrderedJson json = parse_object(text, origin);
-  return measurement_of(Keys(json, origin).object("measurement"));
+  const auto json = parse_json_object<OrderedJson>(text, origin, kMaxDepth);
+  return measurement_of(OrderedJsonKeys(json, origin).object("measurement"));
 }
 
 }  // namespace plumbline

@@ -12,8 +12,6 @@
 namespace plumbline {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 std::string value_in(const Record& record, const char* key) {
   for (const auto& [name, value] : record.config) {
     if (name == key) return value;
@@ -45,7 +43,7 @@ std::string accumulations(const Record& record) {
 }
 
 template <class Report>
-void add_counters(const Report& report, Json& benchmark) {
+void add_counters(const Report& report, OrderedJson& benchmark) {
   const auto add = [&](const char* name, double value) {
     if (std::isfinite(value)) benchmark[name] = value;
   };
@@ -56,12 +54,12 @@ void add_counters(const Report& report, Json& benchmark) {
 }
 
 template <class Report>
-Json benchmark_of(const std::string& name, const Report& report, int samples) {
+OrderedJson benchmark_of(const std::string& name, const Report& report, int samples) {
   const double milliseconds = report.time.step.value * 1e3;
-  Json benchmark = {{"name", name},          {"run_name", name},          {"run_type", "iteration"},
-                    {"repetitions", 1},      {"repetition_index", 0},     {"threads", 1},
-                    {"iterations", samples}, {"real_time", milliseconds}, {"cpu_time", milliseconds},
-                    {"time_unit", "ms"}};
+  OrderedJson benchmark = {{"name", name},          {"run_name", name},          {"run_type", "iteration"},
+                           {"repetitions", 1},      {"repetition_index", 0},     {"threads", 1},
+                           {"iterations", samples}, {"real_time", milliseconds}, {"cpu_time", milliseconds},
+                           {"time_unit", "ms"}};
   add_counters(report, benchmark);
   return benchmark;
 }
@@ -112,7 +110,7 @@ std::string to_megatron_bridge_csv(const std::vector<Record>& records) {
 }
 
 std::string to_google_benchmark_json(const std::vector<Record>& records) {
-  Json benchmarks = Json::array();
+  OrderedJson benchmarks = OrderedJson::array();
   for (const Record& record : records) {
     if (record.measurement && std::isfinite(record.measurement->time.step.value)) {
       benchmarks.push_back(benchmark_of(fmt::format("measured/{}", record.id), *record.measurement,
@@ -121,15 +119,15 @@ std::string to_google_benchmark_json(const std::vector<Record>& records) {
     if (record.prediction && std::isfinite(record.prediction->time.step.value))
       benchmarks.push_back(benchmark_of(fmt::format("predicted/{}", record.id), *record.prediction, 1));
   }
-  Json context = {{"executable", "plumbline"}};
+  OrderedJson context = {{"executable", "plumbline"}};
   if (!records.empty()) {
     const MachineReport& machine = records.front().machine;
     context["host_name"] = machine.host;
     context["cpu"] = machine.cpu;
     for (const auto& [name, version] : machine.versions) context[name] = version;
   }
-  const Json json = {{"context", std::move(context)}, {"benchmarks", std::move(benchmarks)}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  const OrderedJson json = {{"context", std::move(context)}, {"benchmarks", std::move(benchmarks)}};
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
 }
 
 }  // namespace plumbline

@@ -13,8 +13,6 @@
 namespace plumbline {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 static_assert(std::endian::native == std::endian::little, "columns are written as they lie in memory");
 
 constexpr std::uint32_t kNoPartner = std::numeric_limits<std::uint32_t>::max();
@@ -91,7 +89,7 @@ PackedTimeline pack(const Timeline& timeline, const Timeline* other, bool with_m
   std::vector<std::uint16_t> stage;
   std::vector<std::uint8_t> type;
   std::vector<std::uint32_t> first_of_rank;
-  nlohmann::ordered_json counts = nlohmann::ordered_json::array();
+  OrderedJson counts = OrderedJson::array();
   for (const auto& events : timeline.trace.ranks) {
     first_of_rank.push_back(static_cast<std::uint32_t>(start.size()));
     counts.push_back(events.size());
@@ -116,9 +114,9 @@ PackedTimeline pack(const Timeline& timeline, const Timeline* other, bool with_m
                    {"chain", chain.size()},
                    {"memory", changes.when.size()}};
   if (!timeline.trace.collectives.empty()) {
-    Json ranks = Json::array();
+    OrderedJson ranks = OrderedJson::array();
     for (const auto& events : timeline.trace.collectives) {
-      Json row = Json::array();
+      OrderedJson row = OrderedJson::array();
       for (const CollectiveEvent& event : events) {
         const auto [from, to] = wait_of(event);
         const bool waits = to > from;

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "bench/report/timelines.hpp"
+#include "core/base/json_keys.hpp"
 
 namespace plumbline {
 
@@ -17,7 +17,7 @@ namespace plumbline {
 /// vocabulary it has "collectives": for each rank [kind, micro-batch, start, end, begin and end of the wait]
 /// of each as one flat list, times in ticks, 0 and 0 for no wait.
 struct PackedTimeline {
-  nlohmann::ordered_json header;
+  OrderedJson header;
   std::vector<std::uint8_t> bytes;
 };
 

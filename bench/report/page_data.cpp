@@ -14,11 +14,9 @@
 namespace plumbline {
 namespace {
 
-using Json = OrderedJson;
-
 /// The tensors that took most at the peak of a rank.
-Json holders_of(const RankMemoryReport& rank) {
-  Json holders = Json::array();
+OrderedJson holders_of(const RankMemoryReport& rank) {
+  OrderedJson holders = OrderedJson::array();
   for (const HolderReport& holder : rank.holders)
     holders.push_back({{"name", holder.holder},
                        {"category", name_of(holder.category)},
@@ -29,20 +27,20 @@ Json holders_of(const RankMemoryReport& rank) {
 
 /// Ranks with equal bytes at the same action in one row: {"ranks": [first, last, first, last, …],
 /// "pipeline_rank", "bytes", "at", "holders" (of its first rank)}.
-Json memory_rows(const MemoryReport& memory) {
-  Json rows = Json::array();
+OrderedJson memory_rows(const MemoryReport& memory) {
+  OrderedJson rows = OrderedJson::array();
   std::map<std::tuple<int, std::string, std::array<std::int64_t, kCategories>>, std::size_t> places;
   for (const RankMemoryReport& rank : memory.ranks) {
     std::array<std::int64_t, kCategories> bytes{};
     for (std::size_t i = 0; i < kCategories; ++i) bytes[i] = rank.bytes.categories[i].value;
     const auto [place, fresh] = places.try_emplace({rank.pipeline_rank, rank.at, bytes}, rows.size());
     if (fresh)
-      rows.push_back({{"ranks", Json::array()},
+      rows.push_back({{"ranks", OrderedJson::array()},
                       {"pipeline_rank", rank.pipeline_rank},
                       {"bytes", bytes},
                       {"at", rank.at},
                       {"holders", holders_of(rank)}});
-    Json& ranks = rows[place->second]["ranks"];
+    OrderedJson& ranks = rows[place->second]["ranks"];
     if (!ranks.empty() && ranks.back() == rank.rank - 1) {
       ranks.back() = rank.rank;
     } else {
@@ -55,8 +53,8 @@ Json memory_rows(const MemoryReport& memory) {
 
 /// A part of a record with its memory in short form, of its device memory the fullest rank.
 template <class Report>
-Json short_form(const Report& report) {
-  Json json = to_json(report);
+OrderedJson short_form(const Report& report) {
+  OrderedJson json = to_json(report);
   json["memory"]["ranks"] = memory_rows(report.memory);
   if (report.device_memory) {
     DeviceMemoryReport device = *report.device_memory;
@@ -68,7 +66,7 @@ Json short_form(const Report& report) {
 }
 
 /// What all records have, and what each has of its own.
-Json common_config(const std::vector<Record>& records) {
+OrderedJson common_config(const std::vector<Record>& records) {
   std::map<std::string, std::pair<std::string, std::size_t>> seen;
   for (const Record& record : records) {
     for (const auto& [key, value] : record.config) {
@@ -76,7 +74,7 @@ Json common_config(const std::vector<Record>& records) {
       if (first == value) ++count;
     }
   }
-  Json common = Json::object();
+  OrderedJson common = OrderedJson::object();
   if (records.empty()) return common;
   for (const auto& [key, value] : records.front().config) {
     if (seen[key].second == records.size()) common[key] = value;
@@ -84,12 +82,12 @@ Json common_config(const std::vector<Record>& records) {
   return common;
 }
 
-Json cell_json(const Record& record, const Json& common, const std::vector<std::string>& keys) {
-  Json config = Json::object();
+OrderedJson cell_json(const Record& record, const OrderedJson& common, const std::vector<std::string>& keys) {
+  OrderedJson config = OrderedJson::object();
   for (const auto& [key, value] : record.config) {
     if (!common.contains(key)) config[key] = value;
   }
-  Json cell = {
+  OrderedJson cell = {
       {"id", record.id},         {"label", label_of(record, keys)}, {"status", name_of(record.status)},
       {"reason", record.reason}, {"config", std::move(config)},     {"parameters", record.model.parameters},
       {"prediction", nullptr},   {"measurement", nullptr},          {"error", nullptr}};
@@ -104,7 +102,7 @@ class TimelineWriter {
  public:
   explicit TimelineWriter(const ReportInput& input) : input_(input) {}
 
-  void add(std::size_t index, Json& cell) {
+  void add(std::size_t index, OrderedJson& cell) {
     if (!input_.timelines) return;
     std::optional<CellTimelines> timelines;
     try {
@@ -131,11 +129,11 @@ class TimelineWriter {
 
  private:
   /// False, without a trace of it, when it does not fit.
-  bool add(std::size_t index, const CellTimelines& timelines, bool with_memory, Json& cell) {
+  bool add(std::size_t index, const CellTimelines& timelines, bool with_memory, OrderedJson& cell) {
     const Timeline* predicted = timelines.predicted ? &*timelines.predicted : nullptr;
     const Timeline* measured = timelines.measured ? &*timelines.measured : nullptr;
     std::string html;
-    Json headers = Json::object();
+    OrderedJson headers = OrderedJson::object();
     const auto put = [&](const char* name, const Timeline* timeline, const Timeline* other) {
       if (timeline == nullptr) return;
       PackedTimeline packed = pack(*timeline, other, with_memory);
@@ -160,24 +158,24 @@ class TimelineWriter {
 std::string data_html(const ReportInput& input) {
   const std::vector<std::string> keys = keys_to_show(input.records);
   TimelineWriter timelines(input);
-  Json data = {{"common", common_config(input.records)},
-               {"categories", Json::array()},
-               {"types", Json::array()},
-               {"compute", Json::array()},
-               {"cells", Json::array()}};
+  OrderedJson data = {{"common", common_config(input.records)},
+                      {"categories", OrderedJson::array()},
+                      {"types", OrderedJson::array()},
+                      {"compute", OrderedJson::array()},
+                      {"cells", OrderedJson::array()}};
   for (int i = 0; i < kCategories; ++i) data["categories"].push_back(name_of(static_cast<Category>(i)));
   for (int i = 0; i < kActionTypes; ++i) {
     data["types"].push_back(name_of(static_cast<ActionType>(i)));
     data["compute"].push_back(is_compute(static_cast<ActionType>(i)));
   }
   for (std::size_t i = 0; i < input.records.size(); ++i) {
-    Json cell = cell_json(input.records[i], data["common"], keys);
+    OrderedJson cell = cell_json(input.records[i], data["common"], keys);
     if (input.progress) input.progress(static_cast<int>(i), static_cast<int>(input.records.size()));
     timelines.add(i, cell);
     data["cells"].push_back(std::move(cell));
   }
   return fmt::format("<script type=\"application/json\" id=\"data\">{}</script>\n{}",
-                     json_for_script(data.dump(-1, ' ', false, Json::error_handler_t::replace)),
+                     json_for_script(data.dump(-1, ' ', false, OrderedJson::error_handler_t::replace)),
                      timelines.take());
 }
 

@@ -7,8 +7,8 @@
 
 #include "bench/report/escape.hpp"
 #include "bench/report/page_parts.hpp"
-#include "bench/text/figures.hpp"
 #include "bench/text/record_tables.hpp"
+#include "core/base/byte_text.hpp"
 #include "core/base/text_input.hpp"
 
 namespace plumbline {

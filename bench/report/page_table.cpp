@@ -10,6 +10,8 @@
 #include "bench/report/escape.hpp"
 #include "bench/report/page_parts.hpp"
 #include "bench/text/record_tables.hpp"
+#include "core/base/byte_text.hpp"
+#include "core/base/statistics.hpp"
 #include "core/base/text_input.hpp"
 
 namespace plumbline {
@@ -28,21 +30,15 @@ struct Column {
   bool is_error = false;
 };
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
+/// Of predictions and measurements; 0 where there are none.
 template <class Get>
-double median_of(const std::vector<Record>& records, Get get) {
+double typical_of(const std::vector<Record>& records, Get get) {
   std::vector<double> values;
   for (const Record& record : records) {
     if (record.prediction) values.push_back(get(*record.prediction));
     if (record.measurement) values.push_back(get(*record.measurement));
   }
-  return median(std::move(values));
+  return values.empty() ? 0 : upper_median(std::move(values));
 }
 
 template <class Get>
@@ -208,13 +204,13 @@ std::string filters_html(const std::vector<Record>& records, const std::vector<s
 
 Scale memory_scale(const std::vector<Record>& records) {
   const double typical =
-      median_of(records, [](const auto& r) { return static_cast<double>(r.memory.peak.value); });
-  if (typical < static_cast<double>(kGiB.value)) return {1.0 / static_cast<double>(kMiB.value), "MiB", 2};
-  return {1.0 / static_cast<double>(kGiB.value), "GiB", 3};
+      typical_of(records, [](const auto& r) { return static_cast<double>(r.memory.peak.value); });
+  const ByteUnit unit = readable_unit(typical);
+  return {1.0 / static_cast<double>(unit.size.value), unit.name, unit.digits};
 }
 
 Scale time_scale(const std::vector<Record>& records) {
-  const double typical = median_of(records, [](const auto& r) { return r.time.step.value; });
+  const double typical = typical_of(records, [](const auto& r) { return r.time.step.value; });
   return typical < 1 ? Scale{1e3, "ms", 1} : Scale{1, "s", 3};
 }
 

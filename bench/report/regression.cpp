@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "bench/text/figures.hpp"
+#include "core/base/byte_text.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 

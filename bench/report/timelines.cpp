@@ -5,20 +5,16 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <filesystem>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "core/base/error.hpp"
+#include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
 #include "core/schedule_text/schedule_cells.hpp"
 
 namespace plumbline {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr int kTimelineSchema = 1;
 constexpr std::size_t kMaxFile = std::size_t{1} << 29;
@@ -28,10 +24,6 @@ constexpr std::int64_t kMaxBytes = std::int64_t{1} << 56;
 constexpr double kMaxSeconds = 1e9;
 constexpr std::uint32_t kMaxMicrobatch = 1U << 30;
 constexpr const char* kCollectiveTimes[] = {"start_s", "end_s", "waited_from_s", "waited_s"};
-
-[[noreturn]] void fail(const std::string& where, const std::string& what) {
-  throw InputError(where + ": " + what);
-}
 
 Json bytes_of(const std::vector<MemorySample>& samples, MemoryBreakdown MemorySample::*member) {
   Json rows = Json::array();
@@ -75,104 +67,114 @@ Json to_json(const std::optional<Timeline>& timeline) {
   return {{"ranks", std::move(ranks)}};
 }
 
-const Json& list_of(const Json& row, const char* key, std::size_t size, const std::string& where) {
-  const auto found = row.find(key);
-  if (found == row.end() || !found->is_array()) fail(where, fmt::format("{}: expected a list", key));
-  if (size != std::string::npos && found->size() != size) {
-    fail(where, fmt::format("{}: found {} elements, expected one per action, {}", key, found->size(), size));
-  }
-  return *found;
+/// There is one entry for each of `size` actions or collectives.
+void check_size(const JsonKeys& keys, const char* key, std::size_t found, std::size_t size) {
+  if (found == size) return;
+  keys.fail(key, fmt::format("found {} elements, expected one per action, {}", found, size));
 }
 
-double time_of(const Json& value, const std::string& where) {
-  const double seconds = value.is_number() ? value.get<double>() : NAN;
-  if (!(seconds >= 0 && seconds <= kMaxSeconds)) fail(where, "expected a time in seconds, 0 or more");
-  return seconds;
+std::vector<double> times_of(const JsonKeys& keys, const char* key, std::size_t size) {
+  std::vector<double> times = keys.numbers(key, 0, kMaxSeconds);
+  check_size(keys, key, times.size(), size);
+  return times;
 }
 
-MemoryBreakdown breakdown_of(const Json& row, const std::string& where) {
-  if (!row.is_array() || row.size() != kCategories) {
-    fail(where, fmt::format("expected {} numbers of bytes, one per category", kCategories));
-  }
-  MemoryBreakdown bytes;
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    const bool in_range = row[i].is_number_unsigned()  ? row[i].get<std::uint64_t>() <= kMaxBytes
-                          : row[i].is_number_integer() ? row[i].get<std::int64_t>() >= 0
-                                                       : false;
-    if (!in_range) fail(where, "expected a whole number of bytes, 0 or more");
-    bytes.categories[i] = {row[i].get<std::int64_t>()};
-  }
-  return bytes;
-}
-
-/// "C1 12".
-CollectiveEvent collective_of(const Json& name, const std::string& where) {
-  if (name.is_string()) {
-    const std::string_view text = name.get_ref<const std::string&>();
-    for (const VocabularyCall call : kAllVocabularyCalls) {
-      if (text.substr(0, 2) != short_name(call) || text.substr(2, 1) != " ") continue;
-      CollectiveEvent event;
-      event.call = call;
-      const char* end = text.data() + text.size();
-      const auto [stop, error] = std::from_chars(text.data() + 3, end, event.microbatch);
-      if (error == std::errc{} && stop == end && event.microbatch <= kMaxMicrobatch) return event;
+/// One list of bytes per action, of one number per category.
+std::vector<MemoryBreakdown> breakdowns_of(const JsonKeys& keys, const char* key, std::size_t size) {
+  const Json& rows = keys.list(key);
+  check_size(keys, key, rows.size(), size);
+  std::vector<MemoryBreakdown> breakdowns;
+  for (const Json& row : rows) {
+    const auto refuse = [&] {
+      keys.fail(fmt::format("{}[{}]", key, breakdowns.size()),
+                fmt::format("found {}, expected {} numbers of bytes, one per category, whole and 0 or more",
+                            JsonKeys::shown(row), kCategories));
+    };
+    if (!row.is_array() || row.size() != kCategories) refuse();
+    MemoryBreakdown bytes;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::optional<std::int64_t> found = JsonKeys::integer_in(row[i], 0, kMaxBytes);
+      if (!found) refuse();
+      bytes.categories[i] = {*found};
     }
+    breakdowns.push_back(bytes);
   }
-  fail(where, "expected one collective, such as \"C1 3\"");
+  return breakdowns;
+}
+
+/// "C1 12"; nothing when the text is none.
+std::optional<CollectiveEvent> collective_of(const std::string& text) {
+  const std::string_view view = text;
+  for (const VocabularyCall call : kAllVocabularyCalls) {
+    if (view.substr(0, 2) != short_name(call) || view.substr(2, 1) != " ") continue;
+    CollectiveEvent event;
+    event.call = call;
+    const char* end = view.data() + view.size();
+    const auto [stop, error] = std::from_chars(view.data() + 3, end, event.microbatch);
+    if (error == std::errc{} && stop == end && event.microbatch <= kMaxMicrobatch) return event;
+  }
+  return std::nullopt;
 }
 
 /// Of one rank; nothing where it has none.
-std::vector<CollectiveEvent> collectives_of(const Json& row, const std::string& origin) {
+std::vector<CollectiveEvent> collectives_of(const JsonKeys& rank) {
   std::vector<CollectiveEvent> events;
-  const auto found = row.find("collectives");
-  if (found == row.end()) return events;
-  const std::string where = origin + ", collectives";
-  if (!found->is_object()) fail(where, "expected a JSON object");
-  for (const Json& name : list_of(*found, "names", std::string::npos, where))
-    events.push_back(collective_of(name, where));
-  for (const char* key : kCollectiveTimes) list_of(*found, key, events.size(), where);
+  if (rank.find("collectives") == nullptr) return events;
+  const JsonKeys keys = rank.object("collectives");
+  for (const std::string& name : keys.strings("names")) {
+    const std::optional<CollectiveEvent> event = collective_of(name);
+    if (!event) {
+      keys.fail(fmt::format("names[{}]", events.size()),
+                fmt::format("found \"{}\", expected one collective, such as \"C1 3\"", printable(name)));
+    }
+    events.push_back(*event);
+  }
+  constexpr Seconds CollectiveEvent::*kMembers[] = {&CollectiveEvent::start, &CollectiveEvent::end,
+                                                    &CollectiveEvent::waited_from, &CollectiveEvent::waited};
+  for (std::size_t key = 0; key < std::size(kMembers); ++key) {
+    const std::vector<double> times = times_of(keys, kCollectiveTimes[key], events.size());
+    for (std::size_t i = 0; i < events.size(); ++i) events[i].*kMembers[key] = {times[i]};
+  }
   for (std::size_t i = 0; i < events.size(); ++i) {
-    CollectiveEvent& event = events[i];
-    Seconds* const times[] = {&event.start, &event.end, &event.waited_from, &event.waited};
-    const std::string at = fmt::format("{} {}", where, i + 1);
-    for (std::size_t time = 0; time < std::size(times); ++time)
-      *times[time] = {time_of((*found)[kCollectiveTimes[time]][i], at)};
-    if (event.end < event.start) fail(at, "ends before it starts");
+    if (events[i].end < events[i].start) keys.fail(fmt::format("end_s[{}]", i), "ends before it starts");
   }
   return events;
 }
 
-void add_rank(const Json& row, const std::string& where, Timeline& timeline) {
-  if (!row.is_object()) fail(where, "expected a JSON object");
-  const Json& actions = list_of(row, "actions", std::string::npos, where);
-  const std::size_t size = actions.size();
-  const Json& starts = list_of(row, "start_s", size, where);
-  const Json& ends = list_of(row, "end_s", size, where);
-  std::vector<Event> events(size);
-  for (std::size_t i = 0; i < size; ++i) {
-    const std::string at = fmt::format("{}, action {}", where, i + 1);
-    if (!actions[i].is_string()) fail(at, "expected a text such as \"0F3\"");
+std::vector<Event> events_of(const JsonKeys& keys) {
+  const std::vector<std::string> actions = keys.strings("actions");
+  const std::vector<double> starts = times_of(keys, "start_s", actions.size());
+  const std::vector<double> ends = times_of(keys, "end_s", actions.size());
+  std::vector<Event> events(actions.size());
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const std::string key = fmt::format("actions[{}]", i);
     Action parsed[2];
-    if (parse_cell(actions[i].get_ref<const std::string&>(), parsed, at) != 1)
-      fail(at, "expected one action, such as \"0F3\"");
-    events[i] = {parsed[0], {time_of(starts[i], at)}, {time_of(ends[i], at)}};
-    if (events[i].end < events[i].start) fail(at, "ends before it starts");
+    if (parse_cell(actions[i], parsed, keys.place(key)) != 1)
+      keys.fail(key, "expected one action, such as \"0F3\"");
+    events[i] = {parsed[0], {starts[i]}, {ends[i]}};
+    if (events[i].end < events[i].start) keys.fail(key, "ends before it starts");
   }
+  return events;
+}
+
+std::vector<MemorySample> memory_of(const JsonKeys& keys, std::size_t size) {
   std::vector<MemorySample> memory;
-  if (row.contains("peak_bytes") || row.contains("after_bytes")) {
-    const Json& peak = list_of(row, "peak_bytes", size, where);
-    const Json& after = list_of(row, "after_bytes", size, where);
-    for (std::size_t i = 0; i < size; ++i) {
-      const std::string at = fmt::format("{}, action {}, bytes", where, i + 1);
-      memory.push_back({breakdown_of(peak[i], at), breakdown_of(after[i], at)});
-    }
-  }
+  if (keys.find("peak_bytes") == nullptr && keys.find("after_bytes") == nullptr) return memory;
+  const std::vector<MemoryBreakdown> peak = breakdowns_of(keys, "peak_bytes", size);
+  const std::vector<MemoryBreakdown> after = breakdowns_of(keys, "after_bytes", size);
+  for (std::size_t i = 0; i < size; ++i) memory.push_back({peak[i], after[i]});
+  return memory;
+}
+
+void add_rank(const JsonKeys& keys, Timeline& timeline) {
+  const std::vector<Event> events = events_of(keys);
+  const std::vector<MemorySample> memory = memory_of(keys, events.size());
   // A stable order of start: what the file had in order stays as it was.
-  std::vector<std::size_t> order(size);
+  std::vector<std::size_t> order(events.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return events[a].start < events[b].start; });
-  std::vector<CollectiveEvent> collectives = collectives_of(row, where);
+  std::vector<CollectiveEvent> collectives = collectives_of(keys);
   if (!collectives.empty()) {
     timeline.trace.collectives.resize(timeline.trace.ranks.size());
     timeline.trace.collectives.push_back(std::move(collectives));
@@ -185,17 +187,10 @@ void add_rank(const Json& row, const std::string& where, Timeline& timeline) {
   }
 }
 
-std::optional<Timeline> timeline_of(const Json& json, const char* key, const std::string& origin) {
-  const auto found = json.find(key);
-  if (found == json.end() || found->is_null()) return std::nullopt;
-  if (!found->is_object()) fail(origin, fmt::format("{}: expected a JSON object or null", key));
-  const std::string where = fmt::format("{}: {}", origin, key);
-  const Json& ranks = list_of(*found, "ranks", std::string::npos, where);
-  if (ranks.size() > kMaxRanks)
-    fail(where, fmt::format("found {} ranks, expected at most {}", ranks.size(), kMaxRanks));
+std::optional<Timeline> timeline_of(const JsonKeys& file, const char* key) {
+  if (file.find(key) == nullptr) return std::nullopt;
   Timeline timeline;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
-    add_rank(ranks[rank], fmt::format("{}: rank {}", where, rank), timeline);
+  for (const JsonKeys& rank : file.object(key).objects("ranks", kMaxRanks)) add_rank(rank, timeline);
   return timeline;
 }
 
@@ -210,27 +205,11 @@ std::string to_timeline_json(const CellTimelines& timelines) {
 }
 
 CellTimelines parse_timeline_json(std::string_view text, const std::string& origin) {
-  Json json;
-  const auto shallow = [&](int depth, Json::parse_event_t /*event*/, Json& /*value*/) {
-    if (depth > kMaxDepth) fail(origin, fmt::format("nested deeper than {} levels", kMaxDepth));
-    return true;
-  };
-  try {
-    json = Json::parse(text, shallow);
-  } catch (const Json::exception& error) {
-    fail(origin, fmt::format("not valid JSON: {}", printable(error.what(), 200)));
-  }
-  if (!json.is_object()) fail(origin, "expected a JSON object");
-  const auto schema = json.find("schema");
-  if (schema == json.end() || *schema != kTimelineSchema)
-    fail(origin, fmt::format("schema: this program reads {}", kTimelineSchema));
-  CellTimelines timelines;
-  const auto id = json.find("id");
-  if (id == json.end() || !id->is_string()) fail(origin, "id: expected a text");
-  timelines.id = id->get<std::string>();
-  timelines.predicted = timeline_of(json, "predicted", origin);
-  timelines.measured = timeline_of(json, "measured", origin);
-  return timelines;
+  const Json json = parse_json_object(text, origin, kMaxDepth);
+  const JsonKeys keys(json, origin);
+  if (keys.integer("schema", 0, 1 << 20) != kTimelineSchema)
+    keys.fail("schema", fmt::format("this program reads {}", kTimelineSchema));
+  return {keys.string("id"), timeline_of(keys, "predicted"), timeline_of(keys, "measured")};
 }
 
 std::optional<std::string> timeline_path(const std::string& folder, const std::string& id) {

@@ -1,12 +1,10 @@
-// Bytes, times and ratios as people read them.
+// Times and ratios as people read them; bytes: core/base/byte_text.hpp.
 #pragma once
 
 #include <string>
 
 namespace plumbline {
 
-/// "12.50 MiB" below a GiB, "1.234 GiB" above.
-std::string readable_bytes(double bytes);
 /// "12.5 us", "3.42 ms", "1.702 s".
 std::string readable_time(double seconds);
 /// A relative difference: "+1.3 %".

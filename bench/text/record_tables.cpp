@@ -11,6 +11,8 @@
 #include <map>
 
 #include "bench/text/progress.hpp"
+#include "core/base/byte_text.hpp"
+#include "core/base/statistics.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/config_keys.hpp"
 
@@ -37,7 +39,7 @@ struct Column {
 std::string budget_text(const std::string& bytes) {
   const std::int64_t value = std::strtoll(bytes.c_str(), nullptr, 10);
   if (value == 0) return "none";
-  return fmt::format("{:.4g} MiB", static_cast<double>(value) / static_cast<double>(kMiB.value));
+  return mebibytes({value});
 }
 
 }  // namespace
@@ -94,9 +96,7 @@ bool in_seconds(const std::vector<Record>& records) {
     }
     if (record.prediction) steps.push_back(record.prediction->time.step.value);
   }
-  if (steps.empty()) return false;
-  std::nth_element(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2), steps.end());
-  return steps[steps.size() / 2] >= 1;
+  return !steps.empty() && upper_median(std::move(steps)) >= 1;
 }
 
 std::vector<Column> columns_of(const std::vector<Record>& records) {
@@ -111,7 +111,6 @@ std::vector<Column> columns_of(const std::vector<Record>& records) {
     }
     columns.push_back(std::move(column));
   }
-  const double gib = static_cast<double>(kGiB.value);
   const bool seconds = in_seconds(records);
   const double scale = seconds ? 1 : 1e3;
   const std::string unit = seconds ? "s" : "ms";
@@ -129,8 +128,8 @@ std::vector<Column> columns_of(const std::vector<Record>& records) {
   const auto error = [](auto get) -> Figure {
     return [get](const Record& r) { return r.error ? std::optional<double>(get(*r.error)) : std::nullopt; };
   };
-  const auto memory = [gib](const auto& report) {
-    return static_cast<double>(report.memory.peak.value) / gib;
+  const auto memory = [](const auto& report) {
+    return static_cast<double>(report.memory.peak.value) / kBytesPerGiB;
   };
   const auto step = [scale](const auto& report) { return report.time.step.value * scale; };
   const auto bubble = [](const auto& report) { return report.time.bubble_fraction; };

@@ -7,6 +7,7 @@
 
 #include "bench/text/csv.hpp"
 #include "bench/text/record_tables.hpp"
+#include "core/base/statistics.hpp"
 
 namespace plumbline {
 namespace {
@@ -71,10 +72,7 @@ std::optional<ErrorSummary> summary_of(const std::vector<Record>& records, doubl
     }
   }
   if (errors.empty()) return std::nullopt;
-  std::sort(errors.begin(), errors.end());
-  const std::size_t half = errors.size() / 2;
-  const double median = errors.size() % 2 == 1 ? errors[half] : (errors[half - 1] + errors[half]) / 2;
-  return ErrorSummary{median, errors.back()};
+  return ErrorSummary{median(errors), *std::max_element(errors.begin(), errors.end())};
 }
 
 }  // namespace

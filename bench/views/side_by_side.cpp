@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "bench/text/figures.hpp"
+#include "core/base/byte_text.hpp"
 
 namespace plumbline {
 namespace {

@@ -3,15 +3,37 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 
 namespace plumbline {
+namespace {
 
-Json parse_json_object(std::string_view text, const std::string& origin, int max_depth) {
-  const auto shallow = [&](int depth, Json::parse_event_t /*event*/, Json& /*value*/) {
+constexpr std::size_t kLongestKey = 200;
+
+std::string range_text(double min, double max) {
+  if (!std::isinf(max)) return fmt::format("a number from {} to {}", min, max);
+  if (std::isinf(min)) return "a number";
+  return min == 0 ? "a number that is not negative" : fmt::format("a number of at least {}", min);
+}
+
+std::string list_text(std::size_t most, const char* of) {
+  return most == JsonKeys::kAnyNumber ? fmt::format("a list{}", of)
+                                      : fmt::format("a list{}, {} at most", of, most);
+}
+
+std::string entry_of(const std::string& key, std::size_t index) {
+  return fmt::format("{}[{}]", key, index);
+}
+
+}  // namespace
+
+template <class Value>
+Value parse_json_object(std::string_view text, const std::string& origin, int max_depth) {
+  const auto shallow = [&](int depth, typename Value::parse_event_t /*event*/, Value& /*value*/) {
     if (depth > max_depth) {
       throw InputError(fmt::format("{}: JSON nested deeper than the {} levels that are expected at most",
                                    origin, max_depth));
@@ -19,78 +41,242 @@ Json parse_json_object(std::string_view text, const std::string& origin, int max
     return true;
   };
   try {
-    Json object = Json::parse(text, shallow);
+    Value object = Value::parse(text, shallow);
     if (object.is_object()) return object;
-  } catch (const Json::exception& error) {
+  } catch (const typename Value::exception& error) {
     throw InputError(fmt::format("{}: not valid JSON: {}", origin, printable(error.what(), 200)));
   }
   throw InputError(fmt::format("{}: expected a JSON object", origin));
 }
 
-void JsonKeys::fail(const std::string& key, const std::string& what) const {
-  throw InputError(fmt::format("{}: {}: {}", origin_, key, what));
+template <class Value>
+BasicJsonKeys<Value>::BasicJsonKeys(const Value& object, std::string origin, JsonNull null, std::string path)
+    : object_(&object), origin_(std::move(origin)), null_(null), path_(std::move(path)) {
+  if (!object.is_object()) fail("", fmt::format("found {}, expected a JSON object", shown(object)));
 }
 
-const Json* JsonKeys::find(const std::string& key) const {
-  const auto found = object_.find(key);
-  return found == object_.end() || found->is_null() ? nullptr : &*found;
+template <class Value>
+std::string BasicJsonKeys<Value>::path_of(const std::string& key) const {
+  return path_ + (path_.empty() || key.empty() ? "" : ".") + printable(key, kLongestKey);
 }
 
-std::int64_t JsonKeys::integer(const std::string& key, std::int64_t max) const {
-  const Json* value = find(key);
-  if (value == nullptr) fail(key, fmt::format("missing; expected a whole number from 1 to {}", max));
-  const bool too_large =
-      value->is_number_unsigned() && value->get<std::uint64_t>() > static_cast<std::uint64_t>(max);
-  if (!value->is_number_integer() || too_large || value->get<std::int64_t>() < 1) {
-    fail(key, fmt::format("found {}, expected a whole number from 1 to {}", shown(*value), max));
+template <class Value>
+std::string BasicJsonKeys<Value>::place(const std::string& key) const {
+  const std::string path = path_of(key);
+  return path.empty() ? origin_ : origin_ + ": " + path;
+}
+
+template <class Value>
+void BasicJsonKeys<Value>::fail(const std::string& key, const std::string& what) const {
+  throw InputError(fmt::format("{}: {}", place(key), what));
+}
+
+template <class Value>
+void BasicJsonKeys<Value>::refuse(const std::string& key, const std::string& expected) const {
+  if (key.empty()) fail(key, fmt::format("found {}, expected {}", shown(*object_), expected));
+  const auto found = object_->find(key);
+  const bool missing = found == object_->end() || (null_ == JsonNull::missing && found->is_null());
+  fail(key, missing ? fmt::format("missing; expected {}", expected)
+                    : fmt::format("found {}, expected {}", shown(*found), expected));
+}
+
+template <class Value>
+void BasicJsonKeys<Value>::refuse_unknown() const {
+  for (auto member = object_->begin(); member != object_->end(); ++member) {
+    if (std::find(asked_.begin(), asked_.end(), &*member) == asked_.end())
+      throw InputError(fmt::format("{}: unknown key {}", origin_, path_of(member.key())));
   }
-  return value->get<std::int64_t>();
 }
 
-std::int64_t JsonKeys::integer_or(const std::string& key, std::int64_t max, std::int64_t otherwise) const {
-  return find(key) == nullptr ? otherwise : integer(key, max);
+template <class Value>
+const Value* BasicJsonKeys<Value>::find(const std::string& key) const {
+  const auto found = object_->find(key);
+  if (found == object_->end()) return nullptr;
+  asked_.push_back(&*found);
+  return found->is_null() && null_ == JsonNull::missing ? nullptr : &*found;
 }
 
-double JsonKeys::number_or(const std::string& key, double min, double max, double otherwise) const {
-  const Json* value = find(key);
-  if (value == nullptr) return otherwise;
-  const double number = value->is_number() ? value->get<double>() : NAN;
-  if (!(number >= min && number <= max)) {
-    fail(key, fmt::format("found {}, expected a number from {} to {}", shown(*value), min, max));
-  }
-  return number;
+template <class Value>
+const Value& BasicJsonKeys<Value>::get(const std::string& key, const std::string& expected) const {
+  const Value* value = find(key);
+  if (value == nullptr) refuse(key, expected);
+  return *value;
 }
 
-bool JsonKeys::boolean_or(const std::string& key, bool otherwise) const {
-  const Json* value = find(key);
-  if (value == nullptr) return otherwise;
-  if (!value->is_boolean()) fail(key, fmt::format("found {}, expected true or false", shown(*value)));
-  return value->get<bool>();
+template <class Value>
+std::optional<std::int64_t> BasicJsonKeys<Value>::integer_in(const Value& value, std::int64_t min,
+                                                             std::int64_t max) {
+  if (!value.is_number_integer()) return std::nullopt;
+  if (value.is_number_unsigned() &&
+      value.template get<std::uint64_t>() > static_cast<std::uint64_t>(std::max<std::int64_t>(max, 0)))
+    return std::nullopt;
+  const auto number = value.template get<std::int64_t>();
+  return number >= min && number <= max ? std::optional(number) : std::nullopt;
 }
 
-std::string JsonKeys::string_or(const std::string& key, const std::string& otherwise) const {
-  const Json* value = find(key);
-  if (value == nullptr) return otherwise;
-  if (!value->is_string()) fail(key, fmt::format("found {}, expected a text", shown(*value)));
-  return value->get<std::string>();
+template <class Value>
+std::optional<double> BasicJsonKeys<Value>::number_in(const Value& value, double min, double max) {
+  const double number = value.is_number() ? value.template get<double>() : NAN;
+  return number >= min && number <= max ? std::optional(number) : std::nullopt;
 }
 
-void JsonKeys::must_be(const std::string& key, bool supported, bool otherwise) const {
+template <class Value>
+std::int64_t BasicJsonKeys<Value>::integer(const std::string& key, std::int64_t min, std::int64_t max) const {
+  const Value* value = find(key);
+  const std::optional<std::int64_t> number = value == nullptr ? std::nullopt : integer_in(*value, min, max);
+  if (!number) refuse(key, fmt::format("a whole number from {} to {}", min, max));
+  return *number;
+}
+
+template <class Value>
+std::int64_t BasicJsonKeys<Value>::integer_or(const std::string& key, std::int64_t min, std::int64_t max,
+                                              std::int64_t otherwise) const {
+  return find(key) == nullptr ? otherwise : integer(key, min, max);
+}
+
+template <class Value>
+std::int64_t BasicJsonKeys<Value>::integer_or(const std::string& key, std::int64_t max,
+                                              std::int64_t otherwise) const {
+  return integer_or(key, 1, max, otherwise);
+}
+
+template <class Value>
+double BasicJsonKeys<Value>::number(const std::string& key, double min, double max) const {
+  const Value* value = find(key);
+  const std::optional<double> number = value == nullptr ? std::nullopt : number_in(*value, min, max);
+  if (!number) refuse(key, range_text(min, max));
+  return *number;
+}
+
+template <class Value>
+double BasicJsonKeys<Value>::number_or(const std::string& key, double min, double max,
+                                       double otherwise) const {
+  return find(key) == nullptr ? otherwise : number(key, min, max);
+}
+
+template <class Value>
+double BasicJsonKeys<Value>::number_or_null(const std::string& key, double min, double max) const {
+  const auto found = object_->find(key);
+  return found != object_->end() && found->is_null() ? NAN : number(key, min, max);
+}
+
+template <class Value>
+bool BasicJsonKeys<Value>::boolean(const std::string& key) const {
+  const Value& value = get(key, "true or false");
+  if (!value.is_boolean()) refuse(key, "true or false");
+  return value.template get<bool>();
+}
+
+template <class Value>
+bool BasicJsonKeys<Value>::boolean_or(const std::string& key, bool otherwise) const {
+  return find(key) == nullptr ? otherwise : boolean(key);
+}
+
+template <class Value>
+std::string BasicJsonKeys<Value>::string(const std::string& key) const {
+  const Value& value = get(key, "a text");
+  if (!value.is_string()) refuse(key, "a text");
+  return value.template get<std::string>();
+}
+
+template <class Value>
+std::string BasicJsonKeys<Value>::string_or(const std::string& key, const std::string& otherwise) const {
+  return find(key) == nullptr ? otherwise : string(key);
+}
+
+template <class Value>
+void BasicJsonKeys<Value>::must_be(const std::string& key, bool supported, bool otherwise) const {
   if (boolean_or(key, otherwise) != supported) {
     fail(key, fmt::format("found {}, supported is {} only", !supported, supported));
   }
 }
 
-void JsonKeys::must_be_one_of(const std::string& key, const std::vector<std::string>& supported) const {
+template <class Value>
+void BasicJsonKeys<Value>::must_be_one_of(const std::string& key,
+                                          const std::vector<std::string>& supported) const {
   const std::string found = string_or(key, supported.front());
-  for (const std::string& name : supported) {
-    if (found == name) return;
-  }
+  if (std::find(supported.begin(), supported.end(), found) != supported.end()) return;
   fail(key, fmt::format("found \"{}\", supported: {}", printable(found), fmt::join(supported, ", ")));
 }
 
-std::string JsonKeys::shown(const Json& value) {
-  return printable(value.dump(-1, ' ', true, Json::error_handler_t::replace));
+template <class Value>
+BasicJsonKeys<Value> BasicJsonKeys<Value>::object(const std::string& key) const {
+  return {get(key, "a JSON object"), origin_, null_, path_of(key)};
 }
+
+template <class Value>
+const Value& BasicJsonKeys<Value>::list(const std::string& key, std::size_t most) const {
+  const Value& value = get(key, list_text(most, ""));
+  if (!value.is_array() || value.size() > most) refuse(key, list_text(most, ""));
+  return value;
+}
+
+template <class Value>
+std::vector<double> BasicJsonKeys<Value>::numbers(const std::string& key, double min, double max,
+                                                  std::size_t most) const {
+  std::vector<double> numbers;
+  for (const Value& entry : list(key, most)) {
+    const std::optional<double> number = number_in(entry, min, max);
+    if (!number) {
+      fail(entry_of(key, numbers.size()),
+           fmt::format("found {}, expected {}", shown(entry), range_text(min, max)));
+    }
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+template <class Value>
+std::vector<std::string> BasicJsonKeys<Value>::strings(const std::string& key, std::size_t most) const {
+  std::vector<std::string> texts;
+  for (const Value& entry : list(key, most)) {
+    if (!entry.is_string())
+      fail(entry_of(key, texts.size()), fmt::format("found {}, expected a text", shown(entry)));
+    texts.push_back(entry.template get<std::string>());
+  }
+  return texts;
+}
+
+template <class Value>
+std::vector<BasicJsonKeys<Value>> BasicJsonKeys<Value>::objects(const std::string& key,
+                                                                std::size_t most) const {
+  std::vector<BasicJsonKeys> objects;
+  for (const Value& entry : list(key, most))
+    objects.emplace_back(entry, origin_, null_, path_of(entry_of(key, objects.size())));
+  return objects;
+}
+
+template <class Value>
+std::vector<std::pair<std::string, BasicJsonKeys<Value>>> BasicJsonKeys<Value>::members(
+    const std::string& key) const {
+  const BasicJsonKeys parent = object(key);
+  std::vector<std::pair<std::string, BasicJsonKeys>> members;
+  for (auto member = parent.object_->begin(); member != parent.object_->end(); ++member) {
+    members.emplace_back(member.key(), BasicJsonKeys(*member, origin_, null_, parent.path_of(member.key())));
+  }
+  return members;
+}
+
+template <class Value>
+std::vector<std::pair<std::string, std::string>> BasicJsonKeys<Value>::texts(const std::string& key) const {
+  const BasicJsonKeys parent = object(key);
+  std::vector<std::pair<std::string, std::string>> texts;
+  for (auto member = parent.object_->begin(); member != parent.object_->end(); ++member) {
+    if (member->is_structured()) parent.refuse(member.key(), "a plain value");
+    texts.emplace_back(member.key(),
+                       member->is_string() ? member->template get<std::string>() : member->dump());
+  }
+  return texts;
+}
+
+template <class Value>
+std::string BasicJsonKeys<Value>::shown(const Value& value) {
+  return printable(value.dump(-1, ' ', true, Value::error_handler_t::replace));
+}
+
+template Json parse_json_object<Json>(std::string_view, const std::string&, int);
+template OrderedJson parse_json_object<OrderedJson>(std::string_view, const std::string&, int);
+template class BasicJsonKeys<Json>;
+template class BasicJsonKeys<OrderedJson>;
 
 }  // namespace plumbline

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/base/error.hpp"
+#include "core/base/hash.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/config_file.hpp"
 
@@ -154,16 +155,10 @@ class MatrixFile {
   ConfigFile file_;
 };
 
-/// FNV-1a over the text as written: the same on every machine, for an untouched file.
+/// Over the text as written: the same on every machine, for an untouched file.
 std::uint64_t hash_of(const Settings& settings) {
-  std::uint64_t hash = 14695981039346656037ULL;
-  const auto add = [&](const std::string& text) {
-    for (const char c : text + '\n') hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  };
-  for (const auto& [key, value] : settings) {
-    add(key);
-    add(value.text);
-  }
+  std::uint64_t hash = kFnvBasis;
+  for (const auto& [key, value] : settings) hash = fnv1a(key + '\n' + value.text + '\n', hash);
   return hash;
 }
 

@@ -50,17 +50,13 @@ std::string architecture_of(const JsonKeys& keys) {
                                          JsonKeys::shown(*classes)));
 }
 
-void read_rope(const JsonKeys& keys, const Json& object, ModelConfig& config) {
+void read_rope(const JsonKeys& keys, ModelConfig& config) {
   constexpr double kMaxTheta = 1e15;
   config.rope_theta = keys.number_or("rope_theta", 1, kMaxTheta, config.rope_theta);
   // transformers 5 keeps theta and scaling together under rope_parameters, older ones apart.
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
-    const Json* value = keys.find(name);
-    if (value == nullptr) continue;
-    if (!value->is_object()) {
-      keys.fail(name, fmt::format("found {}, expected null or a mapping", JsonKeys::shown(*value)));
-    }
-    const JsonKeys rope(object.at(name), fmt::format("{}: {}", keys.origin(), name));
+    if (keys.find(name) == nullptr) continue;
+    const JsonKeys rope = keys.object(name);
     config.rope_theta = rope.number_or("rope_theta", 1, kMaxTheta, config.rope_theta);
     const std::string type = rope.string_or("rope_type", rope.string_or("type", "default"));
     if (type == "default") continue;
@@ -104,7 +100,7 @@ void read_sliding_window(const JsonKeys& keys, const ModelConfig& config) {
 }
 
 /// llama, mistral and qwen2: one family, the same keys.
-void read_llama_family(const JsonKeys& keys, const Json& object, ModelConfig& config) {
+void read_llama_family(const JsonKeys& keys, ModelConfig& config) {
   config.layers = keys.integer("num_hidden_layers", kMaxLayers);
   config.hidden = keys.integer("hidden_size", kMaxHidden);
   config.heads = keys.integer("num_attention_heads", kMaxHeads);
@@ -119,7 +115,7 @@ void read_llama_family(const JsonKeys& keys, const Json& object, ModelConfig& co
   config.norm_epsilon = keys.number_or("rms_norm_eps", 0, 1, 1e-6);
   config.tied_embeddings = keys.boolean_or("tie_word_embeddings", false);
   keys.must_be_one_of("hidden_act", {"silu", "swish"});
-  read_rope(keys, object, config);
+  read_rope(keys, config);
   read_sliding_window(keys, config);
   config.qkv_bias = config.architecture == "qwen2";
   if (config.architecture == "llama") {
@@ -211,7 +207,7 @@ ModelConfig parse_model_config(std::string_view json, const std::string& origin)
   if (config.architecture == "gpt2") {
     read_gpt2(keys, config);
   } else {
-    read_llama_family(keys, object, config);
+    read_llama_family(keys, config);
   }
   check_heads(keys, config);
   const double count = count_parameters<double>(config);

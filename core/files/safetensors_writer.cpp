@@ -10,6 +10,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/files/safetensors.hpp"
@@ -36,7 +37,7 @@ void write_at(int file, const void* data, std::size_t bytes, std::int64_t offset
 }  // namespace
 
 TensorFileWriter::TensorFileWriter(std::string path, std::vector<Entry> entries)
-    : path_(std::move(path)), temporary_(fmt::format("{}.{}.partial", path_, ::getpid())) {
+    : path_(std::move(path)), temporary_(temporary_name(path_)) {
   // Widest elements first keeps every tensor aligned to its element size.
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry& a, const Entry& b) { return size_of(a.type) > size_of(b.type); });

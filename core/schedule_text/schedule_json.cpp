@@ -19,13 +19,7 @@ VocabPasses vocab_of(const JsonKeys& keys) {
        {VocabPasses::none, VocabPasses::two_barriers, VocabPasses::one_barrier, VocabPasses::interlaced}) {
     if (name_of(passes) == name) return passes;
   }
-  keys.fail("vocab", "expected none, two_barriers, one_barrier or interlaced");
-}
-
-const Json& array_of(const Json& object, const JsonKeys& keys, const std::string& key) {
-  const Json* value = keys.find(key);
-  if (value == nullptr || !value->is_array()) keys.fail(key, "expected a list");
-  return object[key];
+  keys.refuse("vocab", "none, two_barriers, one_barrier or interlaced");
 }
 
 }  // namespace
@@ -71,16 +65,15 @@ Schedule parse_schedule_json(std::string_view text, const std::string& origin) {
   schedule.barrier_at_end = keys.boolean_or("barrier_at_end", true);
   schedule.joint_teacher = keys.boolean_or("joint_teacher", false);
   schedule.vocab = vocab_of(keys);
-  for (const Json& rank : array_of(json, keys, "rank_of_stage")) {
-    if (!rank.is_number_integer() || rank.get<std::int64_t>() < 0 ||
-        rank.get<std::int64_t>() >= schedule.ranks) {
+  for (const Json& rank : keys.list("rank_of_stage")) {
+    if (!JsonKeys::integer_in(rank, 0, schedule.ranks - 1)) {
       keys.fail("rank_of_stage",
                 fmt::format("{} is not a rank, expected 0 to {}", JsonKeys::shown(rank), schedule.ranks - 1));
     }
     schedule.rank_of_stage.push_back(rank.get<int>());
   }
   std::size_t cells = 0;
-  for (const Json& row : array_of(json, keys, "actions")) {
+  for (const Json& row : keys.list("actions")) {
     if (!row.is_array())
       keys.fail("actions", fmt::format("row {}: expected a list", schedule.actions.size() + 1));
     std::vector<Action>& actions = schedule.actions.emplace_back();

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/hash.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
 #include "kernels/cpu/matmul.hpp"
@@ -30,10 +31,7 @@ std::int64_t row_stride(const Matrix& x) {
 
 std::size_t MatmulCache::KeyHash::operator()(const Key& key) const {
   std::uint64_t hash = 0;
-  const auto mix = [&hash](std::int64_t value) {
-    hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15U;
-    hash ^= hash >> 29;
-  };
+  const auto mix = [&hash](std::int64_t value) { hash = mix_word(hash, static_cast<std::uint64_t>(value)); };
   for (const std::int64_t value : {key.m, key.n, key.k, key.a_stride, key.b_stride, key.c_stride}) mix(value);
   mix(static_cast<int>(key.type) | static_cast<int>(key.c_type) << 4 | key.a_transposed << 8 |
       key.b_transposed << 9 | key.accumulate << 10 | key.bias << 11);

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "core/base/error.hpp"
+#include "core/base/hash.hpp"
 #include "kernels/emulated/checks.hpp"
 #include "kernels/emulated/emulated_backend.hpp"
 
@@ -53,8 +54,7 @@ std::size_t EmulatedOperators::Hash::operator()(const EmulatedCall& call) const 
                        (call.accumulate ? 256 : 0);
   for (const std::int64_t value :
        {call.m, call.n, call.k, call.attention.seq, call.attention.heads, call.elements, call.bytes}) {
-    hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15U;
-    hash ^= hash >> 29;
+    hash = mix_word(hash, static_cast<std::uint64_t>(value));
   }
   return hash;
 }

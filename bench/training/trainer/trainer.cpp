@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "bench/training/weights/weight_files.hpp"
 #include "bench/training/weights/weights.hpp"
 #include "core/base/error.hpp"
+#include "core/base/statistics.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -33,13 +33,6 @@ struct StepMeasurement {
   std::vector<Event> events;
   std::vector<CollectiveEvent> collectives;
 };
-
-std::size_t median_index(const std::vector<Seconds>& times) {
-  std::vector<std::size_t> order(times.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
-  return order[(order.size() - 1) / 2];
-}
 
 /// One rank's run: stages, data, and the measurement of each step.
 class Run {
@@ -195,7 +188,7 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
 
   result.gradient_norm = stages.gradient_norm();
   if (!timed.empty()) {
-    const StepMeasurement& median = timed[median_index(result.step_times)];
+    const StepMeasurement& median = timed[lower_median_index(result.step_times)];
     result.trace = gather_trace(schedule, median.events, control);
     result.trace.collectives = gather_collectives(schedule, median.collectives, control);
     result.samples = gather_samples(schedule, stages.samples(), control);

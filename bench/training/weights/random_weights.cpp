@@ -5,16 +5,10 @@
 #include <cstddef>
 
 #include "bench/training/weights/weights.hpp"
+#include "core/base/hash.hpp"
 
 namespace plumbline::training {
 namespace {
-
-/// FNV-1a: a stable number for a tensor's name (std::hash may differ between libraries).
-std::uint64_t number_of(const std::string& name) {
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  return hash;
-}
 
 /// The four normal numbers of one counter.
 void normal4(std::uint64_t seed, std::uint64_t tensor, std::uint64_t block, float (&out)[4]) {
@@ -36,7 +30,7 @@ void normal4(std::uint64_t seed, std::uint64_t tensor, std::uint64_t block, floa
 
 SliceReader random_weights(std::uint64_t seed, double std_dev) {
   return [seed, std_dev](const Parameter& parameter, const Slice& slice, float* out, std::int64_t stride) {
-    const std::uint64_t tensor = number_of(slice.tensor);
+    const std::uint64_t tensor = fnv1a(slice.tensor);
     const float scale = static_cast<float>(std_dev);
     for (std::int64_t row = 0; row < slice.rows; ++row) {
       float* to = out + row * stride;

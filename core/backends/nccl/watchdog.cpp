@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/base/error.hpp"
+#include "core/base/hash.hpp"
 
 namespace plumbline {
 namespace {
@@ -27,12 +28,10 @@ double seconds_since(const std::atomic<std::int64_t>& monotonic_ns) {
   return monotonic_seconds() - static_cast<double>(monotonic_ns.load(std::memory_order_relaxed)) * 1e-9;
 }
 
-/// FNV-1a, so that all members number a lane alike without asking each other. Never 0.
+/// A fixed hash, so that all members number a lane alike without asking each other. Never 0.
 std::uint64_t identity_of(std::string_view name, const std::vector<int>& members) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  const auto mix = [&hash](std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3U; };
-  for (const char c : name) mix(static_cast<unsigned char>(c));
-  for (const int member : members) mix(static_cast<std::uint64_t>(member) + 256);
+  std::uint64_t hash = fnv1a(name);
+  for (const int member : members) hash = fnv1a_step(hash, static_cast<std::uint64_t>(member) + 256);
   return hash == 0 ? 1 : hash;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/hash.hpp"
 #include "kernels/cuda/gemm/matmul_plan.hpp"
 
 namespace plumbline {
@@ -72,10 +73,7 @@ void check(cublasStatus_t status, const char* call) {
 
 std::size_t ProductKeyHash::operator()(const ProductKey& key) const {
   std::uint64_t hash = 0;
-  const auto mix = [&hash](std::int64_t value) {
-    hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15U;
-    hash ^= hash >> 29;
-  };
+  const auto mix = [&hash](std::int64_t value) { hash = mix_word(hash, static_cast<std::uint64_t>(value)); };
   for (const std::int64_t value : {key.m, key.n, key.k, key.a_stride, key.b_stride, key.c_stride}) mix(value);
   mix(static_cast<int>(key.a_type) | static_cast<int>(key.b_type) << 4 | static_cast<int>(key.c_type) << 8 |
       key.a_transposed << 12 | key.b_transposed << 13 | key.accumulate << 14 | key.bias << 15);

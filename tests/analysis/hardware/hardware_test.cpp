@@ -104,7 +104,7 @@ TEST(Profile, HostileTextIsOneClearLine) {
     const char* message;
   };
   constexpr Case kCases[] = {
-      {"not JSON", "{", "[[", "not JSON"},
+      {"not JSON", "{", "[[", "not valid JSON"},
       {"another schema", "\"schema\": 1", "\"schema\": 7", "schema"},
       {"negative peak", "\"peak_fp32_flops\": 1", "\"peak_fp32_flops\": -1", "peak_fp32_flops"},
       {"infinite", "\"peak_fp32_flops\": 15700000000000.0", "\"peak_fp32_flops\": 1e999", "p.json"},

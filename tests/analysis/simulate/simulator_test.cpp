@@ -263,15 +263,15 @@ constexpr BrokenCosts kBrokenCosts[] = {
     {"[]", "object"},
     {"{}", "stages"},
     {R"({"stages":[]})", "one entry per stage (2)"},
-    {R"({"stages":[{"forward_us":1},{"forward_us":1}]})", "backward_us"},
+    {R"({"stages":[{"forward_us":1},{"forward_us":1}]})", "stages[0].backward_us: missing"},
     {R"({"stages":[{"forward_us":-1,"backward_us":1}]})", "forward_us"},
     {R"({"stages":[{"forward_us":"a","backward_us":1}]})", "forward_us"},
-    {R"({"stages":[{"forwards_us":1,"backward_us":1}]})", "unknown key"},
-    {R"({"stages":[{"forward_us":1,"backward_us":1}],"p2p":3})", "unknown key"},
+    {R"({"stages":[{"forwards_us":1,"backward_us":1}]})", "unknown key stages[0].forwards_us"},
+    {R"({"stages":[{"forward_us":1,"backward_us":1}],"p2p":3})", "unknown key p2p"},
     {R"({"stages":[{"forward_us":1,"backward_us":1}],"p2p_us":-3})", "p2p_us"},
-    {R"({"stages":[7]})", "expected an object"},
+    {R"({"stages":[7]})", "c.json: stages[0]: found 7, expected a JSON object"},
     {R"({"stages":[{"forward_us":1,"backward_us":1}],"c1_us":3})", "no vocabulary passes"},
-    {R"({"stages":[{"forward_us":1,"backward_us":1}],"c3_us":3})", "unknown key"},
+    {R"({"stages":[{"forward_us":1,"backward_us":1}],"c3_us":3})", "unknown key c3_us"},
 };
 
 TEST(CostsJson, CollectivesOfACutVocabulary) {

@@ -152,26 +152,29 @@ TEST(Record, RefusesWhatIsNoRecord) {
   const Change kChanges[] = {
       {"/schema", 2, "schema: found 2, this program reads 1"},
       {"/schema", "1", "schema"},
-      {"/id", 7, "id: expected a text"},
+      {"/id", 7, "id: found 7, expected a text"},
       {"/status", "fine", "status: found \"fine\""},
-      {"/config", "x", "config: expected a JSON object"},
-      {"/config/model", OrderedJson::array(), "config: expected plain values"},
-      {"/prediction/fits", 1, "fits: expected true or false"},
-      {"/prediction/memory/peak_bytes", -1, "peak_bytes: expected a whole number"},
+      {"/config", "x", "config: found \"x\", expected a JSON object"},
+      {"/config/model", OrderedJson::array(), "config.model: found [], expected a plain value"},
+      {"/prediction/fits", 1, "prediction.fits: found 1, expected true or false"},
+      {"/prediction/memory/peak_bytes", -1,
+       "prediction.memory.peak_bytes: found -1, expected a whole number"},
       {"/prediction/memory/peak_bytes", 1.5, "peak_bytes"},
       {"/prediction/memory/peak_bytes", 18446744073709551615ULL, "peak_bytes"},
-      {"/prediction/memory/ranks", 3, "ranks: expected a list"},
-      {"/prediction/memory/ranks/0", 3, "ranks: expected a JSON object"},
+      {"/prediction/memory/ranks", 3, "prediction.memory.ranks: found 3, expected a list"},
+      {"/prediction/memory/ranks/0", 3, "prediction.memory.ranks[0]: found 3, expected a JSON object"},
       {"/prediction/memory/ranks/0/rank", 1e300, "rank"},
-      {"/prediction/time/step_s", -0.5, "step_s: expected a number that is not negative"},
-      {"/prediction/time/step_s", nullptr, "step_s: is missing"},
-      {"/measurement/memory/ranks/1/holders", 3, "holders: expected a list"},
-      {"/measurement/memory/ranks/1/holders/0/category", "love", "category: found \"love\""},
-      {"/measurement/memory/ranks/1/at", 7, "at: expected a text"},
-      {"/measurement/traffic/groups/data/calls", -3, "calls: expected a whole number"},
-      {"/prediction/traffic/groups", 1, "groups: expected a JSON object"},
-      {"/measurement/loss", "nan", "loss: expected a number"},
-      {"/measurement/throughput", nullptr, "throughput: is missing"},
+      {"/prediction/time/step_s", -0.5, "time.step_s: found -0.5, expected a number that is not negative"},
+      {"/prediction/time/step_s", nullptr, "time.step_s: missing; expected a number"},
+      {"/measurement/memory/ranks/1/holders", 3, "memory.ranks[1].holders: found 3, expected a list"},
+      {"/measurement/memory/ranks/1/holders/0/category", "love",
+       "holders[0].category: found \"love\", expected a category of memory"},
+      {"/measurement/memory/ranks/1/at", 7, "ranks[1].at: found 7, expected a text"},
+      {"/measurement/traffic/groups/data/calls", -3,
+       "measurement.traffic.groups.data.calls: found -3, expected a whole number"},
+      {"/prediction/traffic/groups", 1, "prediction.traffic.groups: found 1, expected a JSON object"},
+      {"/measurement/loss", "nan", "loss: found \"nan\", expected a number"},
+      {"/measurement/throughput", nullptr, "measurement.throughput: missing; expected a JSON object"},
   };
   for (const Change& change : kChanges) {
     OrderedJson json = to_json(sample_record("a"));
@@ -238,7 +241,7 @@ TEST(RecordStore, SaysWhichLineIsNoRecord) {
   const Folder folder;
   std::ofstream(folder / kResultsFile) << to_line(sample_record("a")) << "\n{\"schema\":1}\n";
   EXPECT_THAT([&] { RecordStore store(folder.path()); },
-              ThrowsMessage<InputError>(HasSubstr("results.jsonl:2: id: is missing")));
+              ThrowsMessage<InputError>(HasSubstr("results.jsonl:2: id: missing; expected a text")));
 }
 
 TEST(RecordStore, RefusesAFolderThatCannotBeWritten) {

@@ -1,0 +1,64 @@
+#include "core/base/atomic_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "core/base/text_input.hpp"
+
+namespace plumbline {
+namespace {
+
+/// 0, or errno of what failed. Closing counts: some file systems report a full disk only then.
+int write_and_close(const std::string& path, std::string_view bytes) {
+  constexpr std::size_t kChunk = std::size_t{1} << 30;  // a single call writes less than 2 GiB
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0) return errno;
+  int error = 0;
+  while (!bytes.empty() && error == 0) {
+    const ssize_t written = ::write(file, bytes.data(), std::min(bytes.size(), kChunk));
+    if (written > 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(written));
+    } else if (written == 0 || errno != EINTR) {
+      error = written == 0 ? ENOSPC : errno;
+    }
+  }
+  if (::close(file) != 0 && error == 0) error = errno;
+  return error;
+}
+
+/// 0, or errno of what failed.
+int write_and_rename(const std::string& path, std::string_view bytes) {
+  const std::string temporary = temporary_name(path);
+  int error = write_and_close(temporary, bytes);
+  if (error == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error != 0) ::unlink(temporary.c_str());
+  return error;
+}
+
+}  // namespace
+
+std::string temporary_name(const std::string& path) {
+  return fmt::format("{}.{}.partial", path, ::getpid());
+}
+
+void write_whole_file(const std::string& path, std::string_view bytes, ExitCode code) {
+  std::error_code unknown;
+  const auto status = std::filesystem::symlink_status(path, unknown);
+  const bool in_place = std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+  const int error = in_place ? write_and_close(path, bytes) : write_and_rename(path, bytes);
+  if (error == 0) return;
+  const std::string line = fmt::format("{}: cannot be written: {}; expected a path in a writable folder",
+                                       printable(path, 400), std::strerror(error));
+  if (code == ExitCode::bad_input) throw InputError(line);
+  throw Error(line, code);
+}
+
+}  // namespace plumbline

@@ -1,0 +1,52 @@
+// Medians. For an even count there are two middle values; the name says what becomes of them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.hpp"
+
+namespace plumbline {
+
+/// The value that `place` others are not above. Throws Error when there are not that many.
+template <class T>
+T value_at(std::vector<T> values, std::size_t place) {
+  if (place >= values.size()) throw Error("a median of no values was asked for");
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(place);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+/// The middle value, the smaller one of two: always one of `values`. Throws Error when there are none.
+template <class T>
+T lower_median(std::vector<T> values) {
+  const std::size_t place = values.empty() ? 0 : (values.size() - 1) / 2;
+  return value_at(std::move(values), place);
+}
+
+/// The middle value, the larger one of two: always one of `values`. Throws Error when there are none.
+template <class T>
+T upper_median(std::vector<T> values) {
+  const std::size_t place = values.size() / 2;
+  return value_at(std::move(values), place);
+}
+
+/// The middle value, or the mean of the two. Throws Error when there are none.
+inline double median(const std::vector<double>& values) {
+  return values.size() % 2 == 1 ? upper_median(values) : (lower_median(values) + upper_median(values)) / 2;
+}
+
+/// Where the lower median stands. Throws Error when there are no values.
+template <class T>
+std::size_t lower_median_index(const std::vector<T>& values) {
+  if (values.empty()) throw Error("a median of no values was asked for");
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+  return order[(order.size() - 1) / 2];
+}
+
+}  // namespace plumbline
