@@ -259,7 +259,7 @@ class StageCoster {
   }
 
   /// What a message of the student (with `joint` also the teacher's part) takes on one kind of hop.
-  Hop hop(bool between_nodes) const {
+  LinkCosts hop(bool between_nodes) const {
     const int world = load_.layout.world();
     const StageShape& any = shapes_.front();
     const auto message = [&](std::int64_t width) {
@@ -267,7 +267,7 @@ class StageCoster {
     };
     const std::int64_t joint = schedule_.joint_teacher ? any.distillation.teacher_hidden : 0;
     const Seconds whole = message(any.hidden + joint);
-    Hop hop;
+    LinkCosts hop;
     hop.latency = std::min(whole, message_time(hardware_, world, {1}, between_nodes));
     hop.transfer = whole - hop.latency;
     if (has(ActionType::send_teacher)) {
@@ -279,7 +279,7 @@ class StageCoster {
   void transfers() {
     if (schedule_.ranks < 2) return;
     Costs& costs = prediction_.costs;
-    static_cast<Hop&>(costs) = hop(false);
+    static_cast<LinkCosts&>(costs) = hop(false);
     costs.receive_busy = hardware_.processors > 0 ? costs.transfer : Seconds{0};
     costs.ranks_per_node = pipeline_ranks_per_node(hardware_, load_.layout);
     if (costs.ranks_per_node > 0) costs.between_nodes = hop(true);

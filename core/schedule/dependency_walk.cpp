@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "core/base/error.hpp"
 
@@ -13,16 +15,6 @@ namespace {
                          const std::string& why) {
   throw InputError(
       fmt::format("schedule: rank {}, column {}: {}: {}", rank, position + 1, to_string(action), why));
-}
-
-bool needs_next_stage(ActionType type) {
-  return type == ActionType::send_forward || type == ActionType::receive_backward ||
-         type == ActionType::send_teacher;
-}
-
-bool needs_previous_stage(ActionType type) {
-  return type == ActionType::receive_forward || type == ActionType::send_backward ||
-         type == ActionType::receive_teacher;
 }
 
 void check_shape(const Schedule& schedule) {
@@ -91,8 +83,8 @@ void check_ranges(const Schedule& schedule) {
       if (owner != static_cast<int>(rank)) {
         reject(rank, i, action, fmt::format("stage {} belongs to rank {}", action.stage, owner));
       }
-      if ((needs_next_stage(action.type) && last[action.stage] != 0) ||
-          (needs_previous_stage(action.type) && first[action.stage] != 0)) {
+      const std::optional<Hop> hop = hop_of(action);
+      if (hop && (std::max(hop->from, hop->to()) == action.stage ? first : last)[action.stage] != 0) {
         reject(rank, i, action, "there is no such neighbouring stage to exchange with");
       }
       if (action.overlaps_next && i + 1 == actions.size()) {
@@ -105,7 +97,7 @@ void check_ranges(const Schedule& schedule) {
 bool has_transfers(const Schedule& schedule) {
   for (const auto& actions : schedule.actions) {
     for (const Action& action : actions) {
-      if (is_send(action.type) || is_receive(action.type)) return true;
+      if (is_transfer(action.type)) return true;
     }
   }
   return false;

@@ -43,11 +43,11 @@ class DependencyWalk {
   bool run(Visitor& visitor);
 
   /// Unless transfers are posted: is the other side of this SEND or RECV still to come?
-  bool half_open(const Action& half) { return entry(hop_of(half)) < 0; }
+  bool half_open(const Action& half) { return entry(need_of(*hop_of(half))) < 0; }
   /// Lets a waiting SEND or RECV happen as if the other side had come to it; run() may then go on.
   template <class Visitor>
   void meet_now(Visitor& visitor, const Action& half) {
-    arrive(visitor, hop_of(half), kAbsent);
+    arrive(visitor, need_of(*hop_of(half)), kAbsent);
   }
 
   /// Where each rank stopped: the position of the first action that was not visited.
@@ -82,8 +82,7 @@ class DependencyWalk {
     return table_[offset_[static_cast<std::size_t>(need.signal)] + static_cast<std::size_t>(need.index)];
   }
   bool blocking() const { return options_.transfers != TransferSemantics::posted; }
-  static bool is_transfer(ActionType type) { return is_send(type) || is_receive(type); }
-  Need hop_of(const Action& action) const;
+  Need need_of(const Hop& hop) const { return {signal_of(hop.payload), at(hop.from, hop.microbatch)}; }
   /// Last position of what runs together with the action at `first`: an overlapped pair or a group of
   /// transfers.
   std::uint32_t span_end(const std::vector<Action>& actions, std::uint32_t first) const;

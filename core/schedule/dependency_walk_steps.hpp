@@ -11,26 +11,6 @@ inline int DependencyWalk::members(Signal signal) const {
   return schedule_.crosses_ranks(0, schedule_.stages_per_route() - 1) ? 2 : 1;
 }
 
-/// The transfer that a SEND or RECV is one half of, under the sending stage.
-inline DependencyWalk::Need DependencyWalk::hop_of(const Action& action) const {
-  const int stage = action.stage;
-  const std::uint32_t m = action.microbatch;
-  switch (action.type) {
-    case ActionType::send_forward:
-      return {Signal::sent_forward, at(stage, m)};
-    case ActionType::receive_forward:
-      return {Signal::sent_forward, at(stage - 1, m)};
-    case ActionType::send_backward:
-      return {Signal::sent_backward, at(stage, m)};
-    case ActionType::receive_backward:
-      return {Signal::sent_backward, at(stage + 1, m)};
-    case ActionType::send_teacher:
-      return {Signal::sent_teacher, at(stage, m)};
-    default:
-      return {Signal::sent_teacher, at(stage - 1, m)};
-  }
-}
-
 inline DependencyWalk::Needs DependencyWalk::needs_of(const Action& action) const {
   Needs needs;
   const int stage = action.stage;
@@ -62,12 +42,12 @@ inline DependencyWalk::Needs DependencyWalk::needs_of(const Action& action) cons
     case ActionType::receive_forward:
     case ActionType::receive_backward:
     case ActionType::receive_teacher:
-      needs.list[static_cast<std::size_t>(needs.count++)] = hop_of(action);
+      needs.list[static_cast<std::size_t>(needs.count++)] = need_of(*hop_of(action));
       break;
     case ActionType::send_forward:
     case ActionType::send_backward:
     case ActionType::send_teacher:
-      if (blocking()) needs.list[static_cast<std::size_t>(needs.count++)] = hop_of(action);
+      if (blocking()) needs.list[static_cast<std::size_t>(needs.count++)] = need_of(*hop_of(action));
       break;
     case ActionType::vocab_forward: {
       const int last = (schedule_.route_of(m) + 1) * schedule_.stages_per_route() - 1;
@@ -113,7 +93,7 @@ inline bool DependencyWalk::meeting_of(const Action& action, Need& need) const {
   } else if (schedule_.vocab == VocabPasses::interlaced && action.type == ActionType::vocab_backward) {
     need = {Signal::vocab_meet_t, index};
   } else if (blocking() && is_transfer(action.type)) {
-    need = hop_of(action);
+    need = need_of(*hop_of(action));
   } else {
     return false;
   }
@@ -163,7 +143,7 @@ void DependencyWalk::announce(Visitor& visitor, const Action& action, std::int32
     case ActionType::send_forward:
     case ActionType::send_backward:
     case ActionType::send_teacher:
-      if (!blocking()) publish(hop_of(action), node);
+      if (!blocking()) publish(need_of(*hop_of(action)), node);
       if (options_.one_send_buffer && action.type != ActionType::send_teacher) {
         const bool forward = action.type == ActionType::send_forward;
         last_sent_[static_cast<std::size_t>(stage) * 2 + (forward ? 0 : 1)] = index + 1;

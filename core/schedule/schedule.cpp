@@ -12,21 +12,6 @@ std::string_view name_of(ActionType type) {
   return kNames[static_cast<std::size_t>(type)];
 }
 
-bool is_send(ActionType type) {
-  return type == ActionType::send_forward || type == ActionType::send_backward ||
-         type == ActionType::send_teacher;
-}
-
-bool is_receive(ActionType type) {
-  return type == ActionType::receive_forward || type == ActionType::receive_backward ||
-         type == ActionType::receive_teacher;
-}
-
-bool is_compute(ActionType type) {
-  return !is_send(type) && !is_receive(type) && type != ActionType::reduce_gradients &&
-         type != ActionType::reduce_embedding && type != ActionType::optimizer;
-}
-
 double peak_in_flight(const Schedule& schedule, int rank) {
   int held = 0;
   int most = 0;

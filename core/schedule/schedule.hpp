@@ -37,10 +37,23 @@ enum class VocabPasses : std::uint8_t { none, two_barriers, one_barrier, interla
 
 /// The letters of the text form: "F", "SEND_F", …
 std::string_view name_of(ActionType type);
+constexpr bool is_send(ActionType type) {
+  return type == ActionType::send_forward || type == ActionType::send_backward ||
+         type == ActionType::send_teacher;
+}
+constexpr bool is_receive(ActionType type) {
+  return type == ActionType::receive_forward || type == ActionType::receive_backward ||
+         type == ActionType::receive_teacher;
+}
+/// One half of a message (core/schedule/hop.hpp).
+constexpr bool is_transfer(ActionType type) {
+  return is_send(type) || is_receive(type);
+}
 /// Computes on the rank's processor for one micro-batch (not a transfer, reduction or optimizer step).
-bool is_compute(ActionType type);
-bool is_send(ActionType type);
-bool is_receive(ActionType type);
+constexpr bool is_compute(ActionType type) {
+  return !is_transfer(type) && type != ActionType::reduce_gradients && type != ActionType::reduce_embedding &&
+         type != ActionType::optimizer;
+}
 
 /// One thing a rank does. Dependencies follow from (type, stage, microbatch). 8 bytes.
 struct Action {

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+
+#include "core/schedule/hop.hpp"
 
 namespace plumbline {
 namespace {
@@ -57,11 +60,6 @@ bool raises(ActionType type, Signal signal) {
   return false;
 }
 
-ActionType receive_of(Signal signal) {
-  if (signal == Signal::sent_forward) return ActionType::receive_forward;
-  return signal == Signal::sent_backward ? ActionType::receive_backward : ActionType::receive_teacher;
-}
-
 /// A rank other than `rank` that still has to raise the signal, or -1.
 int rank_that_owes(const Schedule& schedule, const DependencyWalk& walk, int rank, DependencyWalk::Need need,
                    bool blocking) {
@@ -70,8 +68,9 @@ int rank_that_owes(const Schedule& schedule, const DependencyWalk& walk, int ran
   const auto microbatch = static_cast<std::uint32_t>(need.index % schedule.microbatches);
   const int stage = per_stage ? need.index / schedule.microbatches : 0;
   // A transfer that blocks needs both ranks.
-  const bool meeting = blocking && need.signal >= Signal::sent_forward && need.signal <= Signal::sent_teacher;
-  const int other_stage = need.signal == Signal::sent_backward ? stage - 1 : stage + 1;
+  const std::optional<Payload> payload = message_of(need.signal);
+  const bool meeting = blocking && payload.has_value();
+  const Hop hop{stage, payload.value_or(Payload::activation), microbatch};
   for (int r = 0; r < schedule.ranks; ++r) {
     if (r == rank && (!per_stage || meeting)) continue;
     const auto& actions = schedule.actions[static_cast<std::size_t>(r)];
@@ -82,10 +81,7 @@ int rank_that_owes(const Schedule& schedule, const DependencyWalk& walk, int ran
                          (!per_stage || action.stage == stage)) {
         return r;
       }
-      if (meeting && action.microbatch == microbatch && action.stage == other_stage &&
-          action.type == receive_of(need.signal)) {
-        return r;
-      }
+      if (meeting && is_receive(action.type) && *hop_of(action) == hop) return r;
     }
   }
   return -1;
