@@ -87,12 +87,9 @@ constexpr std::array<Entry, 20> kEntries = {{
 /// 1f1b and v-half have names of their own with vocabulary passes.
 std::string with_vocab(const ScheduleRequest& request) {
   if (request.vocab == VocabPasses::none) return request.name;
-  const char* passes = request.vocab == VocabPasses::two_barriers  ? "vocab-1"
-                       : request.vocab == VocabPasses::one_barrier ? "vocab-2"
-                                                                   : "interlaced";
+  const std::string passes(vocab_parallel_name(request.vocab));
   if (request.name == "1f1b") return passes;
-  if (request.name == "v-half" && request.vocab != VocabPasses::interlaced)
-    return std::string("v-half-") + passes;
+  if (request.name == "v-half" && request.vocab != VocabPasses::interlaced) return "v-half-" + passes;
   throw InputError(
       fmt::format("schedule {}: no vocabulary passes \"{}\" for it; 1f1b takes vocab-1, vocab-2 and "
                   "interlaced, v-half takes vocab-1 and vocab-2",
@@ -136,15 +133,6 @@ Schedule make_schedule(const ScheduleRequest& request) {
         fmt::format("schedule {}: {} chunks per rank; expected {}", name, filled.chunks, entry->chunks));
   }
   return entry->make(filled);
-}
-
-VocabPasses parse_vocab_passes(std::string_view name) {
-  if (name == "none") return VocabPasses::none;
-  if (name == "vocab-1") return VocabPasses::two_barriers;
-  if (name == "vocab-2") return VocabPasses::one_barrier;
-  if (name == "interlaced") return VocabPasses::interlaced;
-  throw InputError(
-      fmt::format("vocab_parallel: \"{}\"; expected none, vocab-1, vocab-2 or interlaced", printable(name)));
 }
 
 }  // namespace plumbline

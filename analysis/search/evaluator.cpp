@@ -30,7 +30,7 @@ RankParameters rank_parameters_of(const Job& job, const StageLayers& layers, con
   const double body = layers.middle * held.chunks * layer;
   RankParameters p{body + (layers.first - layers.middle) * layer, body,
                    body + (layers.last - layers.middle) * layer};
-  if (job.vocabulary != Vocabulary::stages) {
+  if (job.vocabulary != VocabPasses::none) {
     const double share = 2 * table / job.pipeline;
     return {p.first + share, p.middle + share, p.last + share};
   }
@@ -54,7 +54,7 @@ StageLayers stage_layers(const Job& job) {
   const double layers = job.model.layers;
   const double even_last = std::floor(layers / stages);
   const StageLayers even{std::ceil(layers / stages), std::ceil(layers / stages), even_last};
-  if (!job.balanced || stages < 2 || job.vocabulary != Vocabulary::stages) return even;
+  if (!job.balanced || stages < 2 || job.vocabulary != VocabPasses::none) return even;
   const Model& model = job.model;
   const double q = model.heads * model.head;
   const double output =
@@ -124,7 +124,7 @@ bool Evaluator::set_schedule(std::uint8_t schedule) {
   need.vocabulary = job_.vocabulary;
   entry_ = &plans_.find(need, stages_.message > 0);
   if (!entry_->refused.empty()) return false;
-  const bool split = job_.vocabulary != Vocabulary::stages;
+  const bool split = job_.vocabulary != VocabPasses::none;
   const std::optional<double> exact =
       split ? std::nullopt : exact_pipeline_seconds(need.name, job_.pipeline, job_.microbatches, stages_);
   if (exact) {
@@ -145,7 +145,7 @@ double Evaluator::memory(const Job& job) const {
   const double t = job.tensor;
   const double cut = job.sequence_parallel ? t : 1;
   const double unit = 2 * tokens * job.model.hidden;
-  const bool split = job.vocabulary != Vocabulary::stages;
+  const bool split = job.vocabulary != VocabPasses::none;
   const double vocab = job.model.vocab / t / (split ? job.pipeline : 1);
   // What weight gradients wait for: about 32 of the bytes per token and hidden unit (memory.cpp).
   const double held_share =
@@ -231,7 +231,7 @@ Candidate Evaluator::evaluate(int zero, bool half_gradients) const {
   candidate.parts.tensor = std::min(tensor, busy);
   candidate.parts.compute = busy - candidate.parts.tensor;
   candidate.parts.pipeline = pipeline_s_ - busy;
-  if (job_.model.tied && job_.pipeline > 1 && job_.vocabulary == Vocabulary::stages) {
+  if (job_.model.tied && job_.pipeline > 1 && job_.vocabulary == VocabPasses::none) {
     const Span ends{2, job_.tensor * job_.data * job_.context * (job_.pipeline - 1)};
     candidate.parts.data +=
         all_reduce_seconds(machine_.network, ends,

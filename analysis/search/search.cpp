@@ -103,9 +103,9 @@ class Worker {
   }
 
   void vocabularies(Job job) {
-    using enum Vocabulary;
-    for (const Vocabulary vocabulary : {stages, two_barriers, one_barrier, interlaced}) {
-      if (vocabulary != stages && (job.pipeline == 1 || job.chunks != 1)) continue;
+    using enum VocabPasses;
+    for (const VocabPasses vocabulary : {none, two_barriers, one_barrier, interlaced}) {
+      if (vocabulary != none && (job.pipeline == 1 || job.chunks != 1)) continue;
       job.vocabulary = vocabulary;
       placements(job);
     }
@@ -129,7 +129,7 @@ class Worker {
     const bool v_shaped = name == "zb-v" || name == "v-half" || name == "v-min" || name == "dualpipev";
     if (name == "interleaved" ? job.chunks < 2 : (v_shaped ? job.chunks != 2 : job.chunks != 1)) return;
     if (job.pipeline == 1 && name != "1f1b") return;
-    if (job.vocabulary != Vocabulary::stages && name != "1f1b") return;
+    if (job.vocabulary != VocabPasses::none && name != "1f1b") return;
     if (name == "interleaved" && job.microbatches % job.pipeline != 0) return;
     if (!evaluator_.set_schedule(schedule)) return;
     // How many layers share a kept input changes what is held, not what is computed.

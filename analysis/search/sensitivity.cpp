@@ -75,7 +75,7 @@ class Variants {
     job.microbatches = batch_ / per_step;
     if (std::fmod(job.model.heads, job.tensor) != 0 || std::fmod(job.model.ffn, job.tensor) != 0) return;
     if (job.pipeline * job.chunks > job.model.layers) return;
-    if (job.pipeline == 1 && (job.chunks > 1 || job.vocabulary != Vocabulary::stages)) return;
+    if (job.pipeline == 1 && (job.chunks > 1 || job.vocabulary != VocabPasses::none)) return;
     list.push_back({what, job, schedule});
   }
 
@@ -138,18 +138,17 @@ class Variants {
                        name == "dualpipev";
       job.chunks = two ? 2 : 1;
       if (job.pipeline == 1 || (i == schedule_ && job.chunks == job_.chunks)) continue;
-      if (job.vocabulary != Vocabulary::stages && name != "1f1b") continue;
+      if (job.vocabulary != VocabPasses::none && name != "1f1b") continue;
       if (name == "interleaved" && job.microbatches % job.pipeline != 0) continue;
       add("pipeline_schedule " + name, job, static_cast<std::uint8_t>(i));
     }
     if (search_schedules()[schedule_] != "1f1b") return;
-    for (const auto& [vocabulary, name] : {std::pair{Vocabulary::stages, "none"},
-                                           {Vocabulary::two_barriers, "vocab-1"},
-                                           {Vocabulary::one_barrier, "vocab-2"}}) {
+    for (const VocabPasses vocabulary :
+         {VocabPasses::none, VocabPasses::two_barriers, VocabPasses::one_barrier}) {
       Job job = job_;
       if (job.vocabulary == vocabulary) continue;
       job.vocabulary = vocabulary;
-      add(std::string("vocab_parallel ") + name, job);
+      add(fmt::format("vocab_parallel {}", vocab_parallel_name(vocabulary)), job);
     }
     Job job = job_;
     job.balanced = !job.balanced;
@@ -161,13 +160,6 @@ class Variants {
   std::uint8_t schedule_;
   int batch_ = 1;
 };
-
-Vocabulary vocabulary_of(const std::string& name) {
-  if (name == "vocab-1") return Vocabulary::two_barriers;
-  if (name == "vocab-2") return Vocabulary::one_barrier;
-  if (name == "interlaced") return Vocabulary::interlaced;
-  return Vocabulary::stages;
-}
 
 }  // namespace
 
@@ -199,7 +191,7 @@ Job job_of(const RunConfig& config) {
   job.sequence_parallel = config.effective_sequence_parallel();
   job.zero = config.effective_zero_stage();
   job.half_gradients = config.grad_dtype == GradDType::same;
-  job.vocabulary = vocabulary_of(config.vocab_parallel);
+  job.vocabulary = config.vocab_parallel;
   job.hidden_dropout = config.hidden_dropout > 0;
   job.attention_dropout = config.attention_dropout > 0;
   job.balanced = config.layer_distribution == "balanced";

@@ -118,7 +118,7 @@ Schedule make_for(const RunConfig& config) {
   request.ranks = config.pipeline_model_parallel_size;
   request.microbatches = config.microbatches();
   if (config.virtual_pipeline_chunks > 1) request.chunks = config.virtual_pipeline_chunks;
-  request.vocab = parse_vocab_passes(config.vocab_parallel);
+  request.vocab = config.vocab_parallel;
   if (config.splits_vocabulary()) {
     request.vocab_times = vocab_times(config, request);
     if (!config.hardware.empty() && request.name == "v-half") return shortest_on_hardware(config, request);

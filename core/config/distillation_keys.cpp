@@ -98,8 +98,9 @@ std::optional<std::string> why_distillation_invalid(const RunConfig& config) {
            "unfused "
            "is what eager code does there";
   }
-  if (config.vocab_parallel != "none") {
-    return fmt::format("vocab_parallel: found {} beside a teacher, expected none", config.vocab_parallel);
+  if (config.splits_vocabulary()) {
+    return fmt::format("vocab_parallel: found {} beside a teacher, expected none",
+                       vocab_parallel_name(config.vocab_parallel));
   }
   if (auto reason = why_tensor_split_invalid(teacher, t)) return reason;
   if (teacher.positions == Positions::learned && config.seq_length > teacher.max_positions) {

@@ -80,10 +80,11 @@ std::optional<std::string> why_vocabulary_does_not_split(const RunConfig& config
                        v_half ? "v-half" : "1f1b", v_half ? schedule.substr(7) : schedule);
   }
   if (!config.splits_vocabulary()) return std::nullopt;
-  const std::string found = fmt::format("vocab_parallel: found {} with", config.vocab_parallel);
-  if (schedule != "1f1b" && (schedule != "v-half" || config.vocab_parallel == "interlaced")) {
+  const std::string found =
+      fmt::format("vocab_parallel: found {} with", vocab_parallel_name(config.vocab_parallel));
+  if (schedule != "1f1b" && (schedule != "v-half" || config.vocab_parallel == VocabPasses::interlaced)) {
     return fmt::format("{} pipeline_schedule {}, expected 1f1b{}", found, schedule,
-                       config.vocab_parallel == "interlaced" ? "" : " or v-half");
+                       config.vocab_parallel == VocabPasses::interlaced ? "" : " or v-half");
   }
   if (config.effective_sequence_parallel()) return found + " sequence_parallel, expected it off";
   if (config.model.vocab < config.vocab_shards()) {

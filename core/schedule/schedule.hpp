@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/schedule/vocab_passes.hpp"
+
 namespace plumbline {
 
 enum class ActionType : std::uint8_t {
@@ -30,10 +32,6 @@ enum class ActionType : std::uint8_t {
   receive_teacher,   // RECV_TF: teacher activation of the previous stage
 };
 constexpr int kActionTypes = 18;
-
-/// How S and T passes of all ranks hang together (arXiv:2411.05288): with two barriers the last stage's
-/// backward needs every T, with one only every S; interlaced, every S and T is a step all ranks do together.
-enum class VocabPasses : std::uint8_t { none, two_barriers, one_barrier, interlaced };
 
 /// The letters of the text form: "F", "SEND_F", …
 std::string_view name_of(ActionType type);
