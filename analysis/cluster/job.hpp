@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "core/schedule/vocab_passes.hpp"
+
 namespace plumbline::cluster {
 
 struct Model {

@@ -30,6 +30,13 @@ enum class Signal : std::uint8_t {
 };
 constexpr int kSignals = 16;
 
+constexpr bool per_stage(Signal signal) {
+  return signal <= Signal::sent_teacher;
+}
+constexpr bool per_step(Signal signal) {
+  return signal >= Signal::embedding_meet;
+}
+
 /// The signal that a message of this kind has been sent, and what the message of a signal carries.
 constexpr Signal signal_of(Payload payload) {
   return static_cast<Signal>(static_cast<int>(Signal::sent_forward) + static_cast<int>(payload));

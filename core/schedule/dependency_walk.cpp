@@ -105,10 +105,9 @@ bool has_transfers(const Schedule& schedule) {
 
 DependencyWalk::DependencyWalk(const Schedule& schedule, WalkOptions options)
     : schedule_(schedule), options_(options) {
-  for (const auto& actions : schedule.actions) {
-    for (const Action& action : actions) present_[static_cast<std::size_t>(action.type)] = true;
-  }
-  const auto has = [&](ActionType type) { return present_[static_cast<std::size_t>(type)]; };
+  const ActionTypes present = types_in(schedule);
+  rules_ = dependency_rules(schedule, present, options);
+  const auto has = [&](ActionType type) { return present[static_cast<std::size_t>(type)]; };
   const bool forward = has(ActionType::send_forward) || has(ActionType::receive_forward);
   const bool backward = has(ActionType::send_backward) || has(ActionType::receive_backward);
   const bool teacher = has(ActionType::send_teacher) || has(ActionType::receive_teacher);
@@ -161,7 +160,7 @@ DependencyWalk::DependencyWalk(const Schedule& schedule, WalkOptions options)
   next_waiter_.assign(ranks, kAbsent);
   cursor_.assign(ranks, 0);
   progress_.assign(ranks, 0);
-  if (options.one_send_buffer) last_sent_.assign(static_cast<std::size_t>(schedule.stages) * 2, 0);
+  if (options.one_send_buffer) last_sent_.assign(static_cast<std::size_t>(schedule.stages) * kPayloads, 0);
   queue_.resize(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) queue_[rank] = static_cast<std::int32_t>(rank);
   queued_ = ranks;
@@ -181,15 +180,10 @@ DependencyWalk::Need DependencyWalk::unmet(int rank) {
   return {Signal::end_meet, 0};
 }
 
-void DependencyWalk::add_send_buffer_needs(const Action& action, Needs& needs) const {
-  const int stage = action.stage;
-  if (action.type == ActionType::forward) {
-    const std::int32_t sent = last_sent_[static_cast<std::size_t>(stage) * 2];
-    if (sent > 0) needs.add(Signal::taken_forward, at(stage + 1, static_cast<std::uint32_t>(sent - 1)));
-  } else if (action.type == ActionType::backward || action.type == ActionType::backward_input) {
-    const std::int32_t sent = last_sent_[static_cast<std::size_t>(stage) * 2 + 1];
-    if (sent > 0) needs.add(Signal::taken_backward, at(stage - 1, static_cast<std::uint32_t>(sent - 1)));
-  }
+std::int32_t DependencyWalk::last_sent(int stage, Payload payload) const {
+  const Hop hop{stage, payload, 0};
+  const std::int32_t sent = last_sent_[static_cast<std::size_t>(tag_of(hop))];
+  return sent > 0 ? at(hop.to(), static_cast<std::uint32_t>(sent - 1)) : kAbsent;
 }
 
 }  // namespace plumbline
