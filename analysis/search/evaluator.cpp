@@ -40,13 +40,6 @@ RankParameters rank_parameters_of(const Job& job, const StageLayers& layers, con
   return p;
 }
 
-/// A bidirectional pipeline holds two copies of the model: a stage of each on every rank, not two of one.
-constexpr std::string_view kBidirectional = "dualpipe";
-
-int generator_chunks(std::string_view schedule, int chunks) {
-  return schedule == kBidirectional ? 2 : chunks;
-}
-
 }  // namespace
 
 StageLayers stage_layers(const Job& job) {
@@ -117,10 +110,11 @@ InterleavedCosts Evaluator::interleaved_costs() const {
 bool Evaluator::set_schedule(std::uint8_t schedule) {
   schedule_ = schedule;
   ScheduleNeed need;
-  need.name = search_schedules()[schedule];
+  const ScheduleTraits& traits = search_traits(schedule);
+  need.name = traits.name;
   need.pipeline = job_.pipeline;
   need.microbatches = job_.microbatches;
-  need.chunks = generator_chunks(need.name, job_.chunks);
+  need.chunks = traits.bidirectional() ? traits.chunks() : job_.chunks;
   need.vocabulary = job_.vocabulary;
   entry_ = &plans_.find(need, stages_.message > 0);
   if (!entry_->refused.empty()) return false;
@@ -132,7 +126,7 @@ bool Evaluator::set_schedule(std::uint8_t schedule) {
     return true;
   }
   ++simulated_;
-  if (need.name == "interleaved" && job_.microbatches % job_.pipeline == 0) {
+  if (traits.any_chunks() && job_.microbatches % job_.pipeline == 0) {
     pipeline_s_ = interleaved_.seconds({job_.pipeline, job_.microbatches, job_.chunks}, interleaved_costs());
   } else {
     pipeline_s_ = pipeline_seconds(*entry_, job_.microbatches, stages_, scratch_, times_);
@@ -190,7 +184,7 @@ void Evaluator::data_parallel(const Job& job, Candidate& candidate) const {
   candidate.parts.optimizer =
       parameters * software_.optimizer_bytes / (job.zero > 0 ? replicas : 1) / bandwidth + software_.step_s;
   const double gradients = parameters * (job.half_gradients ? 2 : software_.gradient_bytes);
-  if (search_schedules()[schedule_] == kBidirectional) {
+  if (search_traits(schedule_).bidirectional()) {
     // The two copies of a stage add their gradients, from one end of the pipeline to the other.
     const Span mirror{2, job.tensor * replicas * (job.pipeline - 1)};
     candidate.parts.data += all_reduce_seconds(machine_.network, mirror, gradients);

@@ -63,14 +63,6 @@ Bytes bytes_per_microbatch(const StageShape& shape, double turns) {
 constexpr int kRounds = 6;         // of simulations that tell when gradients are final
 constexpr double kSettled = 1e-7;  // seconds
 
-std::array<bool, kActionTypes> types_in(const Schedule& schedule) {
-  std::array<bool, kActionTypes> present{};
-  for (const auto& actions : schedule.actions) {
-    for (const Action& action : actions) present[static_cast<std::size_t>(action.type)] = true;
-  }
-  return present;
-}
-
 /// Fills in costs, communication and lines.
 class StageCoster {
  public:
@@ -290,7 +282,7 @@ class StageCoster {
   const HardwareProfile& hardware_;
   std::vector<StageShape> shapes_;
   std::vector<StageShape> teachers_;
-  std::array<bool, kActionTypes> present_;
+  ActionTypes present_;
   Load load_;  // during the pipeline's part of the step
   double crowded_;
   std::vector<StageActions> actions_;

@@ -1,5 +1,6 @@
 #include "bench/evaluate/cluster_schedule.hpp"
 
+#include "core/schedule/schedule_traits.hpp"
 #include "schedules/make_schedule.hpp"
 
 namespace plumbline {
@@ -31,7 +32,7 @@ Schedule make_cluster_schedule(const cluster::ScheduleNeed& need, const Costs& c
   request.chunks = need.chunks;
   request.vocab = need.vocabulary;
   if (request.vocab != VocabPasses::none) request.vocab_times = mean_times(costs);
-  if (need.name == "zb-auto") {
+  if (schedule_traits(need.name).order == OrderFrom::zero_bubble_times) {
     ZeroBubbleCosts measured;
     for (const StageCosts& stage : costs.stages) {
       measured.forward.push_back(stage.forward);

@@ -134,14 +134,6 @@ constexpr GiftRow kGifts[] = {
 }  // namespace
 }  // namespace dependency_table
 
-ActionTypes types_in(const Schedule& schedule) {
-  ActionTypes present{};
-  for (const auto& actions : schedule.actions) {
-    for (const Action& action : actions) present[static_cast<std::size_t>(action.type)] = true;
-  }
-  return present;
-}
-
 std::array<ActionRules, kActionTypes> dependency_rules(const Schedule& schedule, const ActionTypes& present,
                                                        const WalkOptions& options) {
   using namespace dependency_table;

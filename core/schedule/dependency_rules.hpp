@@ -45,10 +45,6 @@ struct ActionRules {
   std::optional<SignalRef> when_all_done;  // given when all ranks have done theirs
 };
 
-/// Which types of action a schedule has.
-using ActionTypes = std::array<bool, kActionTypes>;
-ActionTypes types_in(const Schedule& schedule);
-
 /// The rows of the table that hold for a schedule, by type of action.
 std::array<ActionRules, kActionTypes> dependency_rules(const Schedule& schedule, const ActionTypes& present,
                                                        const WalkOptions& options);

@@ -12,6 +12,14 @@ std::string_view name_of(ActionType type) {
   return kNames[static_cast<std::size_t>(type)];
 }
 
+ActionTypes types_in(const Schedule& schedule) {
+  ActionTypes present{};
+  for (const auto& actions : schedule.actions) {
+    for (const Action& action : actions) present[static_cast<std::size_t>(action.type)] = true;
+  }
+  return present;
+}
+
 double peak_in_flight(const Schedule& schedule, int rank) {
   int held = 0;
   int most = 0;

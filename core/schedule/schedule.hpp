@@ -2,6 +2,7 @@
 // simulator and by the executor alike.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -99,6 +100,10 @@ struct Schedule {
     return rank_of_stage[static_cast<std::size_t>(stage)] != rank_of_stage[static_cast<std::size_t>(other)];
   }
 };
+
+/// Which types of action a schedule has.
+using ActionTypes = std::array<bool, kActionTypes>;
+ActionTypes types_in(const Schedule& schedule);
 
 /// Most activations that a rank holds at once, in full-stage micro-batches: from F until B, or until W where
 /// the backward is split. A stage counts for the share of a rank's layers that it holds.
