@@ -8,6 +8,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
+#include "core/schedule/schedule_traits.hpp"
 
 namespace plumbline {
 namespace {
@@ -16,7 +17,6 @@ using Maker = Schedule (*)(const ScheduleRequest&);
 
 struct Entry {
   std::string_view name;
-  int chunks;
   Maker make;
 };
 
@@ -62,41 +62,38 @@ Schedule plain(const ScheduleRequest& r) {
 }
 
 constexpr std::array<Entry, 20> kEntries = {{
-    {"gpipe", 1, plain<gpipe>},
-    {"1f1b", 1, plain<one_f_one_b>},
-    {"interleaved", 2, make_interleaved},
-    {"zb-h1", 1, plain<zb_h1>},
-    {"zb-h2", 1, plain<zb_h2>},
-    {"zb-auto", 1, make_zb_auto},
-    {"zb-v", 2, plain<zb_v>},
-    {"v-half", 2, plain<v_half>},
-    {"v-min", 2, plain<v_min>},
-    {"dualpipe", 2, plain<dualpipe>},
-    {"dualpipev", 2, plain<dualpipe_v>},
-    {"vocab-1", 1, make_vocab<VocabPasses::two_barriers>},
-    {"vocab-2", 1, make_vocab<VocabPasses::one_barrier>},
-    {"interlaced", 1, make_vocab<VocabPasses::interlaced>},
-    {"v-half-vocab-1", 2, make_vocab_v_half<VocabPasses::two_barriers>},
-    {"v-half-vocab-2", 2, make_vocab_v_half<VocabPasses::one_barrier>},
-    {"nemo-2504", 1, plain<distillation_nemo_2504>},
-    {"abeja", 1, plain<distillation_abeja>},
-    {"nemo-13065", 1, plain<distillation_nemo_13065>},
-    {"bubble-fill", 1, make_bubble_fill},
+    {"gpipe", plain<gpipe>},
+    {"1f1b", plain<one_f_one_b>},
+    {"interleaved", make_interleaved},
+    {"zb-h1", plain<zb_h1>},
+    {"zb-h2", plain<zb_h2>},
+    {"zb-auto", make_zb_auto},
+    {"zb-v", plain<zb_v>},
+    {"v-half", plain<v_half>},
+    {"v-min", plain<v_min>},
+    {"dualpipe", plain<dualpipe>},
+    {"dualpipev", plain<dualpipe_v>},
+    {"vocab-1", make_vocab<VocabPasses::two_barriers>},
+    {"vocab-2", make_vocab<VocabPasses::one_barrier>},
+    {"interlaced", make_vocab<VocabPasses::interlaced>},
+    {"v-half-vocab-1", make_vocab_v_half<VocabPasses::two_barriers>},
+    {"v-half-vocab-2", make_vocab_v_half<VocabPasses::one_barrier>},
+    {"nemo-2504", plain<distillation_nemo_2504>},
+    {"abeja", plain<distillation_abeja>},
+    {"nemo-13065", plain<distillation_nemo_13065>},
+    {"bubble-fill", make_bubble_fill},
 }};
 
-/// 1f1b and v-half have names of their own with vocabulary passes.
+/// What has vocabulary passes has a name of its own.
 std::string with_vocab(const ScheduleRequest& request) {
   if (request.vocab == VocabPasses::none) return request.name;
-  const char* passes = request.vocab == VocabPasses::two_barriers  ? "vocab-1"
-                       : request.vocab == VocabPasses::one_barrier ? "vocab-2"
-                                                                   : "interlaced";
-  if (request.name == "1f1b") return passes;
-  if (request.name == "v-half" && request.vocab != VocabPasses::interlaced)
-    return std::string("v-half-") + passes;
+  if (const ScheduleTraits* traits = find_with_passes(request.name, request.vocab)) {
+    return std::string(traits->name);
+  }
   throw InputError(
       fmt::format("schedule {}: no vocabulary passes \"{}\" for it; 1f1b takes vocab-1, vocab-2 and "
                   "interlaced, v-half takes vocab-1 and vocab-2",
-                  request.name, passes));
+                  request.name, vocab_parallel_name(request.vocab)));
 }
 
 const Entry* find(std::string_view name) {
@@ -118,8 +115,8 @@ const std::vector<std::string_view>& schedule_names() {
 }
 
 int default_chunks(std::string_view name) {
-  const Entry* entry = find(name);
-  return entry == nullptr ? 0 : entry->chunks;
+  const ScheduleTraits* traits = find_schedule_traits(name);
+  return traits == nullptr ? 0 : traits->chunks();
 }
 
 Schedule make_schedule(const ScheduleRequest& request) {
@@ -130,21 +127,13 @@ Schedule make_schedule(const ScheduleRequest& request) {
                                  nearest_name(name, schedule_names())));
   }
   ScheduleRequest filled = request;
-  if (filled.chunks == 0) filled.chunks = entry->chunks;
-  if (filled.chunks != entry->chunks && entry->name != "interleaved") {
+  const ScheduleTraits& traits = *find_schedule_traits(name);
+  if (filled.chunks == 0) filled.chunks = traits.chunks();
+  if (filled.chunks != traits.chunks() && !traits.any_chunks()) {
     throw InputError(
-        fmt::format("schedule {}: {} chunks per rank; expected {}", name, filled.chunks, entry->chunks));
+        fmt::format("schedule {}: {} chunks per rank; expected {}", name, filled.chunks, traits.chunks()));
   }
   return entry->make(filled);
-}
-
-VocabPasses parse_vocab_passes(std::string_view name) {
-  if (name == "none") return VocabPasses::none;
-  if (name == "vocab-1") return VocabPasses::two_barriers;
-  if (name == "vocab-2") return VocabPasses::one_barrier;
-  if (name == "interlaced") return VocabPasses::interlaced;
-  throw InputError(
-      fmt::format("vocab_parallel: \"{}\"; expected none, vocab-1, vocab-2 or interlaced", printable(name)));
 }
 
 }  // namespace plumbline

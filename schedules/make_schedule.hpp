@@ -44,7 +44,4 @@ Schedule make_schedule(const ScheduleRequest& request);
 /// Chunks per rank that the named schedule uses by itself; 0 for an unknown name.
 int default_chunks(std::string_view name);
 
-/// "none", "vocab-1", "vocab-2", "interlaced" as in configurations. Throws InputError.
-VocabPasses parse_vocab_passes(std::string_view name);
-
 }  // namespace plumbline

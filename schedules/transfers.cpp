@@ -7,21 +7,19 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "core/base/error.hpp"
 #include "core/schedule/dependency_walk.hpp"
+#include "core/schedule/hop.hpp"
 #include "core/validate/blocked_cycle.hpp"
 #include "core/validate/deadlock.hpp"
 #include "schedules/passes.hpp"
 
 namespace plumbline {
 namespace {
-
-bool is_transfer(ActionType type) {
-  return is_send(type) || is_receive(type);
-}
 
 /// Appends what `action` receives before it runs, or sends after.
 class Inserter {
@@ -33,40 +31,22 @@ class Inserter {
   }
 
   void before(const Action& action, std::vector<Action>& out) const {
-    if (consumes_activation(action.type) && receives(action.stage, action.stage - 1)) {
-      out.push_back({ActionType::receive_forward, false, action.stage, action.microbatch});
-    } else if (action.type == ActionType::teacher_forward && !schedule_.joint_teacher &&
-               receives(action.stage, action.stage - 1)) {
-      out.push_back({ActionType::receive_teacher, false, action.stage, action.microbatch});
-    } else if (is_backward(action.type) && receives(action.stage, action.stage + 1)) {
-      out.push_back({ActionType::receive_backward, false, action.stage, action.microbatch});
-    }
+    const std::optional<Payload> payload = taken_by(action.type);
+    if (!payload) return;
+    const auto hop = hop_to(schedule_, action.stage, *payload, action.microbatch);
+    if (hop) out.push_back(receive_of(*hop));
   }
 
   void after(const Action& action, std::vector<Action>& out) const {
-    if (action.type == ActionType::forward && receives(action.stage + 1, action.stage)) {
-      out.push_back({ActionType::send_forward, false, action.stage, action.microbatch});
-    } else if (action.type == ActionType::teacher_forward && !schedule_.joint_teacher &&
-               receives(action.stage + 1, action.stage)) {
-      out.push_back({ActionType::send_teacher, false, action.stage, action.microbatch});
-    } else if (is_backward(action.type) && receives(action.stage - 1, action.stage)) {
-      out.push_back({ActionType::send_backward, false, action.stage, action.microbatch});
-    }
+    if (const auto hop = hop_after(schedule_, action)) out.push_back(send_of(*hop));
   }
 
  private:
   /// A joint message is received before the teacher's part, which comes first on every rank.
-  bool consumes_activation(ActionType type) const {
-    const bool joint = schedule_.joint_teacher && teacher_;
-    return type == (joint ? ActionType::teacher_forward : ActionType::forward);
-  }
-  static bool is_backward(ActionType type) {
-    return type == ActionType::backward || type == ActionType::backward_input;
-  }
-  bool receives(int stage, int from) const {
-    if (stage < 0 || from < 0 || stage >= schedule_.stages || from >= schedule_.stages) return false;
-    if (stage / schedule_.stages_per_route() != from / schedule_.stages_per_route()) return false;
-    return schedule_.crosses_ranks(stage, from);
+  std::optional<Payload> taken_by(ActionType type) const {
+    if (!schedule_.joint_teacher || !teacher_) return payload_of(type);
+    if (type == ActionType::teacher_forward) return Payload::activation;
+    return type == ActionType::forward ? std::nullopt : payload_of(type);
   }
 
   const Schedule& schedule_;
@@ -113,52 +93,29 @@ class Recorder {
     return {0, 0};
   }
   std::int32_t join(Signal signal, std::int32_t index, std::int32_t /*node*/) {
-    if (signal < Signal::sent_forward || signal > Signal::sent_teacher) return 0;
-    const auto kind = static_cast<std::size_t>(signal) - static_cast<std::size_t>(Signal::sent_forward);
+    const std::optional<Payload> payload = message_of(signal);
     // The second arrival; a third comes when a message was received early.
-    if (++half_[kind][static_cast<std::size_t>(index)] == 2) meet(kind, index);
+    if (payload && ++half_[static_cast<std::size_t>(*payload)][static_cast<std::size_t>(index)] == 2) {
+      meet({index / microbatches_, *payload, static_cast<std::uint32_t>(index % microbatches_)});
+    }
     return 0;
   }
 
   std::vector<std::vector<Action>> take() { return std::move(out_); }
 
  private:
-  void meet(std::size_t kind, std::int32_t index) {
-    static constexpr std::array<std::pair<ActionType, ActionType>, 3> kTypes = {
-        {{ActionType::send_forward, ActionType::receive_forward},
-         {ActionType::send_backward, ActionType::receive_backward},
-         {ActionType::send_teacher, ActionType::receive_teacher}}};
-    const int from = index / microbatches_;
-    const int to = kind == 1 ? from - 1 : from + 1;
-    add(kTypes[kind].first, from, index % microbatches_);
-    add(kTypes[kind].second, to, index % microbatches_);
-  }
-  void add(ActionType type, int stage, int microbatch) {
-    const auto rank = static_cast<std::size_t>(schedule_.rank_of_stage[static_cast<std::size_t>(stage)]);
-    out_[rank].push_back(
-        {type, false, static_cast<std::uint16_t>(stage), static_cast<std::uint32_t>(microbatch)});
+  void meet(const Hop& hop) {
+    const auto [from, to] = channel_of(schedule_, hop);
+    out_[static_cast<std::size_t>(from)].push_back(send_of(hop));
+    out_[static_cast<std::size_t>(to)].push_back(receive_of(hop));
   }
 
   const Schedule& schedule_;
   int microbatches_;
   std::vector<std::vector<Action>> out_;
-  std::array<std::vector<std::uint8_t>, 3>
-      half_;  // by kind, sending stage and micro-batch: how many have come
+  std::array<std::vector<std::uint8_t>, kPayloads>
+      half_;  // by payload, sending stage and micro-batch: how many have come
 };
-
-Action receive_of(const Action& send) {
-  switch (send.type) {
-    case ActionType::send_forward:
-      return {ActionType::receive_forward, false, static_cast<std::uint16_t>(send.stage + 1),
-              send.microbatch};
-    case ActionType::send_backward:
-      return {ActionType::receive_backward, false, static_cast<std::uint16_t>(send.stage - 1),
-              send.microbatch};
-    default:
-      return {ActionType::receive_teacher, false, static_cast<std::uint16_t>(send.stage + 1),
-              send.microbatch};
-  }
-}
 
 /// All ranks wait: the SEND whose receiver is nearest to its turn, or nothing.
 const Action* nearest_waiting_send(const Schedule& schedule, DependencyWalk& walk) {
@@ -168,7 +125,7 @@ const Action* nearest_waiting_send(const Schedule& schedule, DependencyWalk& wal
     const auto& actions = schedule.actions[r];
     for (std::size_t i = walk.stopped_at()[r]; i < actions.size() && is_transfer(actions[i].type); ++i) {
       if (!is_send(actions[i].type) || !walk.half_open(actions[i])) continue;
-      const Action receive = receive_of(actions[i]);
+      const Action receive = receive_of(*hop_of(actions[i]));
       const auto receiver = static_cast<std::size_t>(schedule.rank_of_stage[receive.stage]);
       const auto& program = schedule.actions[receiver];
       const std::size_t from = walk.stopped_at()[receiver];
@@ -213,20 +170,14 @@ void put_sends_first(std::vector<Action>& actions) {
 /// Whether posted sends, each in the order of its channel, bring the schedule to its end as it stands.
 bool runs_posted(const Schedule& schedule) {
   const int ranks = schedule.ranks;
-  std::vector<std::vector<Action>> sent(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks));
-  std::vector<std::vector<Action>> received = sent;
-  const auto rank_of = [&](int stage) { return schedule.rank_of_stage[static_cast<std::size_t>(stage)]; };
+  std::vector<std::vector<Hop>> sent(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks));
+  std::vector<std::vector<Hop>> received = sent;
   for (const auto& actions : schedule.actions) {
     for (const Action& action : actions) {
-      if (!is_transfer(action.type)) continue;
-      const bool back =
-          action.type == ActionType::send_backward || action.type == ActionType::receive_backward;
-      const int step = is_send(action.type) == back ? -1 : 1;  // to the other end
-      const int here = rank_of(action.stage);
-      const int there = rank_of(action.stage + step);
-      const int channel = is_send(action.type) ? here * ranks + there : there * ranks + here;
-      (is_send(action.type) ? sent : received)[static_cast<std::size_t>(channel)].push_back(
-          is_send(action.type) ? receive_of(action) : action);
+      const std::optional<Hop> hop = hop_of(action);
+      if (!hop) continue;
+      const auto [from, to] = channel_of(schedule, *hop);
+      (is_send(action.type) ? sent : received)[static_cast<std::size_t>(from * ranks + to)].push_back(*hop);
     }
   }
   if (sent != received) return false;

@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "core/schedule/vocab_passes.hpp"
+
 namespace plumbline::cluster {
 
 struct Model {
@@ -22,13 +24,6 @@ struct Model {
 };
 
 enum class Recomputation { none, selective, full };
-enum class Vocabulary {
-  stages,
-  two_barriers,
-  one_barrier,
-  interlaced
-};  // none, vocab-1, vocab-2, interlaced
-
 struct Job {
   Model model;
   double sequence = 0;
@@ -39,7 +34,7 @@ struct Job {
   double recompute_layers = 1;  // full: layers per kept input
   int zero = 0;
   bool half_gradients = false;  // gradients in 16 bit whatever the software's default
-  Vocabulary vocabulary = Vocabulary::stages;
+  VocabPasses vocabulary = VocabPasses::none;
   bool hidden_dropout = false;  // on top of a software that trains with dropout
   bool attention_dropout = false;
   bool balanced = false;  // the last stage has fewer layers, for the output layer it holds

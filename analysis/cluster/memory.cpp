@@ -87,7 +87,7 @@ std::vector<RankMemory> rank_memory(const Software& sw, const Job& job, const Pl
   const double unit = 2 * tokens * job.model.hidden;
   const double held = std::min(1.0, kHeldForWeights * tokens * job.model.hidden / t / layer);
   const std::vector<double> peaks = peak_layers(schedule, placement, held);
-  const bool split = job.vocabulary != Vocabulary::stages;
+  const bool split = job.vocabulary != VocabPasses::none;
   const double vocab = job.model.vocab / t / (split ? job.pipeline : 1);
   const auto stages = static_cast<int>(placement.layers.size());
   std::vector<double> parameters(static_cast<std::size_t>(job.pipeline), 0.0);

@@ -55,14 +55,14 @@ void add_vocabulary_passes(const JobCosts& costs, StageCosts& cost) {
   const double scores = slow * seconds_of(costs.output.forward);
   const double input_gradient = slow * seconds_of(costs.output.backward_input);
   const double weight_gradient = slow * seconds_of(costs.output.backward_weight);
-  const bool one = costs.vocabulary == Vocabulary::one_barrier;
+  const bool one = costs.vocabulary == VocabPasses::one_barrier;
   const double pass = costs.vocabulary_pass;
   cost.vocab_forward.value = scores + (one ? input_gradient : 0) + pass;
   cost.vocab_backward.value = (one ? 0 : input_gradient) + weight_gradient + pass;
   cost.input_forward.value = seconds_of(costs.embedding.forward) + pass;
   cost.input_backward.value = seconds_of(costs.embedding.forward) / 2 +
                               seconds_of(costs.embedding.backward_weight) / costs.pipeline + pass;
-  if (costs.vocabulary == Vocabulary::interlaced) {
+  if (costs.vocabulary == VocabPasses::interlaced) {
     cost.vocab_forward.value += costs.broadcast;
     cost.vocab_backward.value += costs.statistics + costs.all_reduce;
     cost.input_forward.value += costs.all_reduce;
@@ -93,7 +93,7 @@ double seconds_of(const PassTime& pass) {
 
 JobCosts job_costs(const Machine& machine, const Software& software, const Job& job) {
   JobCosts costs;
-  const bool split = job.vocabulary != Vocabulary::stages;
+  const bool split = job.vocabulary != VocabPasses::none;
   costs.layer = layer_cost(machine, software, job);
   costs.embedding = embedding_cost(machine, software, job);
   costs.output = output_cost(machine, software, job, split ? job.pipeline : 1);
@@ -107,9 +107,9 @@ JobCosts job_costs(const Machine& machine, const Software& software, const Job& 
     costs.statistics = 3 * all_reduce_seconds(machine.network, pipe, 4 * job.sequence * job.micro_batch);
   }
   costs.vocabulary = job.vocabulary;
-  costs.slowdown = !split                                     ? 1
-                   : job.vocabulary == Vocabulary::interlaced ? software.interlaced_slowdown
-                                                              : software.collective_slowdown;
+  costs.slowdown = !split                                      ? 1
+                   : job.vocabulary == VocabPasses::interlaced ? software.interlaced_slowdown
+                                                               : software.collective_slowdown;
   costs.vocabulary_pass = software.vocabulary_pass_s;
   costs.host_per_pass = software.micro_batch_s / 2;
   costs.pipeline = job.pipeline;
@@ -130,7 +130,7 @@ StageCosts stage_cost(const JobCosts& costs, double layers, bool first, bool las
   cost.backward.value = costs.slowdown * seconds_of(sum(input, weight));
   cost.backward_input.value = costs.slowdown * seconds_of(input);
   cost.backward_weight.value = costs.slowdown * seconds_of(weight);
-  if (costs.vocabulary != Vocabulary::stages) {
+  if (costs.vocabulary != VocabPasses::none) {
     add_vocabulary_passes(costs, cost);
     return cost;
   }

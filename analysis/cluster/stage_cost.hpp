@@ -22,7 +22,7 @@ struct JobCosts {
   double host_per_pass = 0;
   double pipeline = 1;
   double chunks = 1;
-  Vocabulary vocabulary = Vocabulary::stages;
+  VocabPasses vocabulary = VocabPasses::none;
 };
 
 JobCosts job_costs(const Machine& machine, const Software& software, const Job& job);

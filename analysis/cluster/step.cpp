@@ -51,7 +51,7 @@ double rank_parameters(const Job& job, const Placement& placement, int first_sta
   for (int stage = first_stage; stage < stages; stage += stage_step) {
     parameters += placement.layers[static_cast<std::size_t>(stage)] * job.model.layer_parameters();
     const double table = job.model.vocab * job.model.hidden;
-    if (job.vocabulary != Vocabulary::stages) {
+    if (job.vocabulary != VocabPasses::none) {
       parameters += 2 * table / stages;
       continue;
     }
@@ -82,7 +82,7 @@ StepTimes step_times(const Machine& machine, const Software& software, const Job
                                               scatter_seconds(machine.network, data, 2 * parameters);
     }
   }
-  if (job.model.tied && job.pipeline > 1 && job.vocabulary == Vocabulary::stages) {
+  if (job.model.tied && job.pipeline > 1 && job.vocabulary == VocabPasses::none) {
     const Span ends{2, job.tensor * replicas * (job.pipeline - 1)};
     times.reduction_s += all_reduce_seconds(
         machine.network, ends, job.model.vocab * job.model.hidden / job.tensor * software.gradient_bytes);

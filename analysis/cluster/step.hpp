@@ -17,7 +17,7 @@ struct ScheduleNeed {
   int pipeline = 1;
   int microbatches = 1;
   int chunks = 1;
-  Vocabulary vocabulary = Vocabulary::stages;
+  VocabPasses vocabulary = VocabPasses::none;
   double memory_limit = 0;  // zb-auto: activations in micro-batches
 };
 /// Makes the schedule; the costs are for schedules that depend on them (zb-auto, vocabulary passes).

@@ -27,13 +27,10 @@ int group_communicators(const Layout& layout, int rank) {
 
 /// By pipeline rank: ends of channels, a channel being all messages from one rank to another.
 std::vector<int> channel_ends(const Schedule& schedule) {
-  std::set<std::pair<int, int>> channels;
+  std::set<Channel> channels;
   for (const auto& actions : schedule.actions) {
     for (const Action& action : actions) {
-      if (!is_send(action.type)) continue;
-      const int to_stage = action.type == ActionType::send_backward ? action.stage - 1 : action.stage + 1;
-      channels.emplace(schedule.rank_of_stage.at(action.stage),
-                       schedule.rank_of_stage.at(static_cast<std::size_t>(to_stage)));
+      if (is_send(action.type)) channels.insert(channel_of(schedule, *hop_of(action)));
     }
   }
   std::vector<int> ends(static_cast<std::size_t>(schedule.ranks));

@@ -7,6 +7,7 @@
 
 #include "analysis/memory/memory_walk.hpp"
 #include "core/base/error.hpp"
+#include "core/schedule/hop.hpp"
 
 namespace plumbline {
 namespace {
@@ -47,10 +48,7 @@ class Profiles {
     std::array<bool, kEntries> has{};
   };
   const StageShape& shape_of(const Action& action) const {
-    const bool teacher = action.type == ActionType::teacher_forward ||
-                         action.type == ActionType::send_teacher ||
-                         action.type == ActionType::receive_teacher;
-    if (!teacher) return shapes_[action.stage];
+    if (payload_of(action.type) != Payload::teacher) return shapes_[action.stage];
     if (teachers_.empty()) {
       throw InputError(
           fmt::format("schedule: found action {} without a teacher, expected teacher: in the "

@@ -27,15 +27,17 @@ std::pair<double, int> heaviest(const std::vector<double>& loads) {
 }
 
 struct Placement {
-  const char* vocabulary;
+  VocabPasses vocabulary;
   const char* layers;
 };
-constexpr Placement kPlacements[] = {
-    {"vocab-2", "even"}, {"vocab-1", "even"}, {"none", "balanced"}, {"none", "even"}};
+constexpr Placement kPlacements[] = {{VocabPasses::one_barrier, "even"},
+                                     {VocabPasses::two_barriers, "even"},
+                                     {VocabPasses::none, "balanced"},
+                                     {VocabPasses::none, "even"}};
 
 std::string name_of(const RunConfig& config) {
   return config.splits_vocabulary()
-             ? fmt::format("vocab_parallel: {}", config.vocab_parallel)
+             ? fmt::format("vocab_parallel: {}", vocab_parallel_name(config.vocab_parallel))
              : fmt::format("layer_distribution: {}{}", config.layer_distribution, " without vocab_parallel");
 }
 

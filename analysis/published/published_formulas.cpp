@@ -154,9 +154,7 @@ void stage_times(const PublishedRow& row, const Profiles& profiles, const Schedu
   need.name = "1f1b";
   need.pipeline = row.integer("pp", 256);
   need.microbatches = row.integer("num_microbatches", 10'000);
-  if (method == "Vocab-1") need.vocabulary = Vocabulary::two_barriers;
-  if (method == "Vocab-2") need.vocabulary = Vocabulary::one_barrier;
-  if (method == "Interlaced") need.vocabulary = Vocabulary::interlaced;
+  need.vocabulary = passes_named(method);
   const std::vector<double> forward = numbers("F_us_per_stage");
   const std::vector<double> backward = numbers("B_us_per_stage");
   const std::vector<double> output = numbers("S_us_per_stage(inferred label)");
@@ -178,9 +176,9 @@ void stage_times(const PublishedRow& row, const Profiles& profiles, const Schedu
   const Software& software = profiles.generation("megatron-vocabulary");
   const Placement placement = even_placement(job.model.layers, need.pipeline);
   Costs costs = stage_costs(machine, software, job, placement);
-  const bool split = need.vocabulary != Vocabulary::stages;
+  const bool split = need.vocabulary != VocabPasses::none;
   // Of the three products of the output layer one is in S with two barriers, two with one barrier.
-  const double scores = need.vocabulary == Vocabulary::one_barrier ? 2.0 / 3 : 1.0 / 3;
+  const double scores = need.vocabulary == VocabPasses::one_barrier ? 2.0 / 3 : 1.0 / 3;
   for (std::size_t stage = 0; stage < stages; ++stage) {
     StageCosts& cost = costs.stages[stage];
     cost.forward.value = forward[stage];

@@ -140,17 +140,14 @@ std::vector<PublishedRun> vocabulary_table(const PublishedRow& row, bool v_shape
     job.chunks = v_shaped ? 2 : 1;
     job.micro_batch = row.integer("micro_batch", 100'000);
     job.microbatches = row.integer("num_microbatches", 100'000);
-    if (method == "Vocab-1") job.vocabulary = Vocabulary::two_barriers;
-    if (method == "Vocab-2") job.vocabulary = Vocabulary::one_barrier;
-    if (method == "Interlaced") job.vocabulary = Vocabulary::interlaced;
+    job.vocabulary = passes_named(method);
     check_run(row, run);
     const int stages = job.pipeline * job.chunks;
     run.placement = method == "Redis" ? redistributed(job.model, job.sequence, stages)
                                       : even_placement(job.model.layers, stages);
     run.label = fmt::format("{} p{} s{} {}", method, job.pipeline, job.sequence, size);
     finish_schedule(run, v_shaped ? "v-half" : "1f1b");
-    if (v_shaped)
-      run.schedule.vocabulary = Vocabulary::stages;  // its passes are part of the block (step.cpp)
+    if (v_shaped) run.schedule.vocabulary = VocabPasses::none;  // its passes are part of the block (step.cpp)
     const std::string mfu = std::string("mfu_") + size;
     const std::string peak = std::string("peak_gb_") + size;
     if (row.has(mfu)) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 
@@ -59,6 +61,12 @@ int PublishedRow::integer(std::string_view column, int most) const {
 void PublishedRow::fail(std::string_view column, const std::string& expected) const {
   throw InputError(fmt::format("{}.csv: row {}, column \"{}\": expected {}, found \"{}\"; correct the table",
                                table_.name, row_ + 1, column, expected, printable(repeated(column))));
+}
+
+VocabPasses passes_named(std::string method) {
+  std::transform(method.begin(), method.end(), method.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  return find_vocab_parallel(method).value_or(VocabPasses::none);
 }
 
 }  // namespace plumbline::cluster

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "analysis/published/published.hpp"
+#include "core/schedule/vocab_passes.hpp"
 
 namespace plumbline::cluster {
 
@@ -29,5 +30,9 @@ class PublishedRow {
   const PublishedTable& table_;
   std::size_t row_;
 };
+
+/// The vocabulary passes of a method as the papers write it: "Vocab-1", "Vocab-2", "Interlaced"; none for
+/// others.
+VocabPasses passes_named(std::string method);
 
 }  // namespace plumbline::cluster

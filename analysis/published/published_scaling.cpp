@@ -43,7 +43,7 @@ void vocabulary_scaling(const PublishedRow& row, const Profiles& profiles, const
     } else {
       whole = both_directions(output_cost(machine, software, job, 1));
     }
-    job.vocabulary = one_barrier ? Vocabulary::one_barrier : Vocabulary::two_barriers;
+    job.vocabulary = one_barrier ? VocabPasses::one_barrier : VocabPasses::two_barriers;
     JobCosts costs = job_costs(machine, software, job);
     costs.slowdown = 1;  // measured by themselves
     const StageCosts stage = stage_cost(costs, 0, false, false);

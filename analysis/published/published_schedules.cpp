@@ -54,7 +54,7 @@ struct Method {
   const char* schedule;
   int chunks;  // stages on a rank
   int shares;  // into which a copy of the model's part is cut there: a second copy is not a share
-  Vocabulary vocabulary = Vocabulary::stages;
+  VocabPasses vocabulary = VocabPasses::none;
 };
 
 constexpr std::array<Method, 11> kMethods = {{
@@ -66,9 +66,9 @@ constexpr std::array<Method, 11> kMethods = {{
     {"V-Min", "v-min", 2, 2},
     {"DualPipe", "dualpipe", 2, 1},
     {"DualPipeV", "dualpipev", 2, 2},
-    {"Vocab-1", "1f1b", 1, 1, Vocabulary::two_barriers},
-    {"Vocab-2", "1f1b", 1, 1, Vocabulary::one_barrier},
-    {"Interlaced", "1f1b", 1, 1, Vocabulary::interlaced},
+    {"Vocab-1", "1f1b", 1, 1, VocabPasses::two_barriers},
+    {"Vocab-2", "1f1b", 1, 1, VocabPasses::one_barrier},
+    {"Interlaced", "1f1b", 1, 1, VocabPasses::interlaced},
 }};
 
 // The formulas are compared where a rank's forward, input gradient and weight gradient take one second each.
@@ -119,13 +119,13 @@ void schedule_formulas(const PublishedRow& row, const Profiles&, const ScheduleM
   const ScheduleNeed need{method->schedule, kRanks, kMicrobatches, method->chunks, method->vocabulary, 0};
   StageCosts rank{{1}, {2}, {1}, {1}, {}, {}, {}, {}, {}};
   double work = 3.0 * kMicrobatches;
-  if (method->vocabulary != Vocabulary::stages) {
+  if (method->vocabulary != VocabPasses::none) {
     // The formulas do not say how long vocabulary passes are: short ones.
     rank.vocab_forward = rank.vocab_backward = rank.input_forward = rank.input_backward = Seconds{0.01};
     work += 4 * 0.01 * kMicrobatches;
   }
   const Schedule schedule = make(
-      need, uniform_costs(kRanks * (method->vocabulary == Vocabulary::stages ? method->chunks : 1), rank));
+      need, uniform_costs(kRanks * (method->vocabulary == VocabPasses::none ? method->chunks : 1), rank));
   const std::string label = fmt::format("{} ({})", name, row.text("source"));
   // As whole steps: several bubbles are zero.
   rows.push_back({label, "step_of_formula",
@@ -156,7 +156,7 @@ void handcrafted_bubbles(const PublishedRow& row, const Profiles&, const Schedul
     const double w = times.number("T_W_ms");
     for (const auto& [column, name] : {std::pair{"bubble_ZB_H1", "zb-h1"}, {"bubble_ZB_H2", "zb-h2"}}) {
       if (!row.has(column)) continue;
-      const Schedule schedule = make({name, ranks, microbatches, 1, Vocabulary::stages, 0}, {});
+      const Schedule schedule = make({name, ranks, microbatches, 1, VocabPasses::none, 0}, {});
       Costs costs = equal_stages(schedule, {{f}, {b + w}, {b}, {w}}, 1);
       costs.latency.value = times.number("T_comm_ms");
       const double rate = 1 - microbatches * (f + b + w) / longest_rank(schedule, costs);

@@ -81,12 +81,8 @@ std::vector<PublishedRun> torchtitan_runs(const PublishedRow& row) {
   job.chunks = interleaved ? 2 : 1;
   run.placement = even_placement(job.model.layers, job.pipeline * job.chunks);
   run.label = fmt::format("{} {}, {}", row.repeated("model"), layout, techniques);
-  run.schedule = {interleaved ? "interleaved" : "1f1b",
-                  job.pipeline,
-                  job.microbatches,
-                  job.chunks,
-                  Vocabulary::stages,
-                  0};
+  run.schedule = {
+      interleaved ? "interleaved" : "1f1b", job.pipeline, job.microbatches, job.chunks, VocabPasses::none, 0};
   const char* rate = "tokens_per_s_per_gpu";
   if (row.has(rate)) {
     const double tokens = job.sequence * batch * job.data;

@@ -30,7 +30,7 @@ RankParameters rank_parameters_of(const Job& job, const StageLayers& layers, con
   const double body = layers.middle * held.chunks * layer;
   RankParameters p{body + (layers.first - layers.middle) * layer, body,
                    body + (layers.last - layers.middle) * layer};
-  if (job.vocabulary != Vocabulary::stages) {
+  if (job.vocabulary != VocabPasses::none) {
     const double share = 2 * table / job.pipeline;
     return {p.first + share, p.middle + share, p.last + share};
   }
@@ -40,13 +40,6 @@ RankParameters rank_parameters_of(const Job& job, const StageLayers& layers, con
   return p;
 }
 
-/// A bidirectional pipeline holds two copies of the model: a stage of each on every rank, not two of one.
-constexpr std::string_view kBidirectional = "dualpipe";
-
-int generator_chunks(std::string_view schedule, int chunks) {
-  return schedule == kBidirectional ? 2 : chunks;
-}
-
 }  // namespace
 
 StageLayers stage_layers(const Job& job) {
@@ -54,7 +47,7 @@ StageLayers stage_layers(const Job& job) {
   const double layers = job.model.layers;
   const double even_last = std::floor(layers / stages);
   const StageLayers even{std::ceil(layers / stages), std::ceil(layers / stages), even_last};
-  if (!job.balanced || stages < 2 || job.vocabulary != Vocabulary::stages) return even;
+  if (!job.balanced || stages < 2 || job.vocabulary != VocabPasses::none) return even;
   const Model& model = job.model;
   const double q = model.heads * model.head;
   const double output =
@@ -117,14 +110,15 @@ InterleavedCosts Evaluator::interleaved_costs() const {
 bool Evaluator::set_schedule(std::uint8_t schedule) {
   schedule_ = schedule;
   ScheduleNeed need;
-  need.name = search_schedules()[schedule];
+  const ScheduleTraits& traits = search_traits(schedule);
+  need.name = traits.name;
   need.pipeline = job_.pipeline;
   need.microbatches = job_.microbatches;
-  need.chunks = generator_chunks(need.name, job_.chunks);
+  need.chunks = traits.bidirectional() ? traits.chunks() : job_.chunks;
   need.vocabulary = job_.vocabulary;
   entry_ = &plans_.find(need, stages_.message > 0);
   if (!entry_->refused.empty()) return false;
-  const bool split = job_.vocabulary != Vocabulary::stages;
+  const bool split = job_.vocabulary != VocabPasses::none;
   const std::optional<double> exact =
       split ? std::nullopt : exact_pipeline_seconds(need.name, job_.pipeline, job_.microbatches, stages_);
   if (exact) {
@@ -132,7 +126,7 @@ bool Evaluator::set_schedule(std::uint8_t schedule) {
     return true;
   }
   ++simulated_;
-  if (need.name == "interleaved" && job_.microbatches % job_.pipeline == 0) {
+  if (traits.any_chunks() && job_.microbatches % job_.pipeline == 0) {
     pipeline_s_ = interleaved_.seconds({job_.pipeline, job_.microbatches, job_.chunks}, interleaved_costs());
   } else {
     pipeline_s_ = pipeline_seconds(*entry_, job_.microbatches, stages_, scratch_, times_);
@@ -145,7 +139,7 @@ double Evaluator::memory(const Job& job) const {
   const double t = job.tensor;
   const double cut = job.sequence_parallel ? t : 1;
   const double unit = 2 * tokens * job.model.hidden;
-  const bool split = job.vocabulary != Vocabulary::stages;
+  const bool split = job.vocabulary != VocabPasses::none;
   const double vocab = job.model.vocab / t / (split ? job.pipeline : 1);
   // What weight gradients wait for: about 32 of the bytes per token and hidden unit (memory.cpp).
   const double held_share =
@@ -190,7 +184,7 @@ void Evaluator::data_parallel(const Job& job, Candidate& candidate) const {
   candidate.parts.optimizer =
       parameters * software_.optimizer_bytes / (job.zero > 0 ? replicas : 1) / bandwidth + software_.step_s;
   const double gradients = parameters * (job.half_gradients ? 2 : software_.gradient_bytes);
-  if (search_schedules()[schedule_] == kBidirectional) {
+  if (search_traits(schedule_).bidirectional()) {
     // The two copies of a stage add their gradients, from one end of the pipeline to the other.
     const Span mirror{2, job.tensor * replicas * (job.pipeline - 1)};
     candidate.parts.data += all_reduce_seconds(machine_.network, mirror, gradients);
@@ -231,7 +225,7 @@ Candidate Evaluator::evaluate(int zero, bool half_gradients) const {
   candidate.parts.tensor = std::min(tensor, busy);
   candidate.parts.compute = busy - candidate.parts.tensor;
   candidate.parts.pipeline = pipeline_s_ - busy;
-  if (job_.model.tied && job_.pipeline > 1 && job_.vocabulary == Vocabulary::stages) {
+  if (job_.model.tied && job_.pipeline > 1 && job_.vocabulary == VocabPasses::none) {
     const Span ends{2, job_.tensor * job_.data * job_.context * (job_.pipeline - 1)};
     candidate.parts.data +=
         all_reduce_seconds(machine_.network, ends,

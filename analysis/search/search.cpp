@@ -103,9 +103,9 @@ class Worker {
   }
 
   void vocabularies(Job job) {
-    using enum Vocabulary;
-    for (const Vocabulary vocabulary : {stages, two_barriers, one_barrier, interlaced}) {
-      if (vocabulary != stages && (job.pipeline == 1 || job.chunks != 1)) continue;
+    using enum VocabPasses;
+    for (const VocabPasses vocabulary : {none, two_barriers, one_barrier, interlaced}) {
+      if (vocabulary != none && (job.pipeline == 1 || job.chunks != 1)) continue;
       job.vocabulary = vocabulary;
       placements(job);
     }
@@ -125,12 +125,11 @@ class Worker {
   }
 
   void schedules(const Job& job, std::uint8_t schedule) {
-    const std::string& name = search_schedules()[schedule];
-    const bool v_shaped = name == "zb-v" || name == "v-half" || name == "v-min" || name == "dualpipev";
-    if (name == "interleaved" ? job.chunks < 2 : (v_shaped ? job.chunks != 2 : job.chunks != 1)) return;
-    if (job.pipeline == 1 && name != "1f1b") return;
-    if (job.vocabulary != Vocabulary::stages && name != "1f1b") return;
-    if (name == "interleaved" && job.microbatches % job.pipeline != 0) return;
+    const ScheduleTraits& traits = search_traits(schedule);
+    if (traits.any_chunks() ? job.chunks < 2 : job.chunks != traits.parts()) return;
+    if (job.pipeline == 1 && schedule != 0) return;
+    if (find_with_passes(traits.name, job.vocabulary) == nullptr) return;
+    if (traits.whole_groups && job.microbatches % job.pipeline != 0) return;
     if (!evaluator_.set_schedule(schedule)) return;
     // How many layers share a kept input changes what is held, not what is computed.
     const StageLayers placed = stage_layers(job);
@@ -182,6 +181,15 @@ const std::vector<std::string>& search_schedules() {
   static const std::vector<std::string> kNames = {"1f1b", "gpipe",  "interleaved", "zb-h1",    "zb-h2",
                                                   "zb-v", "v-half", "v-min",       "dualpipe", "dualpipev"};
   return kNames;
+}
+
+const ScheduleTraits& search_traits(std::size_t schedule) {
+  static const std::vector<ScheduleTraits> kTraits = [] {
+    std::vector<ScheduleTraits> list;
+    for (const std::string& name : search_schedules()) list.push_back(*find_schedule_traits(name));
+    return list;
+  }();
+  return kTraits[schedule];
 }
 
 Model model_of(const ModelConfig& config) {

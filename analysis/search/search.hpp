@@ -12,6 +12,7 @@
 #include "analysis/cluster/pipeline_time.hpp"
 #include "analysis/cluster/stage_cost.hpp"
 #include "core/config/model_config.hpp"
+#include "core/schedule/schedule_traits.hpp"
 
 namespace plumbline::cluster {
 
@@ -49,6 +50,8 @@ struct Candidate {
 
 /// Names of the schedules that are tried.
 const std::vector<std::string>& search_schedules();
+/// Traits of one of them. The first stands for all where there is one rank.
+const ScheduleTraits& search_traits(std::size_t schedule);
 
 struct SearchResult {
   std::vector<Candidate> best;   // fits the budget, fastest first

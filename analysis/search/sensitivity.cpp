@@ -75,7 +75,7 @@ class Variants {
     job.microbatches = batch_ / per_step;
     if (std::fmod(job.model.heads, job.tensor) != 0 || std::fmod(job.model.ffn, job.tensor) != 0) return;
     if (job.pipeline * job.chunks > job.model.layers) return;
-    if (job.pipeline == 1 && (job.chunks > 1 || job.vocabulary != Vocabulary::stages)) return;
+    if (job.pipeline == 1 && (job.chunks > 1 || job.vocabulary != VocabPasses::none)) return;
     list.push_back({what, job, schedule});
   }
 
@@ -130,26 +130,29 @@ class Variants {
     add(job.half_gradients ? "grad_dtype same" : "grad_dtype fp32", job);
   }
 
+  /// The cluster model knows vocabulary passes where a rank holds one stage.
+  static bool takes_passes(const ScheduleTraits& traits) {
+    return traits.parts() == 1 && find_with_passes(traits.name, VocabPasses::two_barriers) != nullptr;
+  }
+
   void schedules() {
     for (std::size_t i = 0; i < search_schedules().size(); ++i) {
       const std::string& name = search_schedules()[i];
       Job job = job_;
-      const bool two = name == "interleaved" || name == "zb-v" || name == "v-half" || name == "v-min" ||
-                       name == "dualpipev";
-      job.chunks = two ? 2 : 1;
+      const ScheduleTraits& traits = search_traits(i);
+      job.chunks = traits.parts();
       if (job.pipeline == 1 || (i == schedule_ && job.chunks == job_.chunks)) continue;
-      if (job.vocabulary != Vocabulary::stages && name != "1f1b") continue;
-      if (name == "interleaved" && job.microbatches % job.pipeline != 0) continue;
+      if (job.vocabulary != VocabPasses::none && !takes_passes(traits)) continue;
+      if (traits.whole_groups && job.microbatches % job.pipeline != 0) continue;
       add("pipeline_schedule " + name, job, static_cast<std::uint8_t>(i));
     }
-    if (search_schedules()[schedule_] != "1f1b") return;
-    for (const auto& [vocabulary, name] : {std::pair{Vocabulary::stages, "none"},
-                                           {Vocabulary::two_barriers, "vocab-1"},
-                                           {Vocabulary::one_barrier, "vocab-2"}}) {
+    if (!takes_passes(search_traits(schedule_))) return;
+    for (const VocabPasses vocabulary :
+         {VocabPasses::none, VocabPasses::two_barriers, VocabPasses::one_barrier}) {
       Job job = job_;
       if (job.vocabulary == vocabulary) continue;
       job.vocabulary = vocabulary;
-      add(std::string("vocab_parallel ") + name, job);
+      add(fmt::format("vocab_parallel {}", vocab_parallel_name(vocabulary)), job);
     }
     Job job = job_;
     job.balanced = !job.balanced;
@@ -161,13 +164,6 @@ class Variants {
   std::uint8_t schedule_;
   int batch_ = 1;
 };
-
-Vocabulary vocabulary_of(const std::string& name) {
-  if (name == "vocab-1") return Vocabulary::two_barriers;
-  if (name == "vocab-2") return Vocabulary::one_barrier;
-  if (name == "interlaced") return Vocabulary::interlaced;
-  return Vocabulary::stages;
-}
 
 }  // namespace
 
@@ -199,12 +195,12 @@ Job job_of(const RunConfig& config) {
   job.sequence_parallel = config.effective_sequence_parallel();
   job.zero = config.effective_zero_stage();
   job.half_gradients = config.grad_dtype == GradDType::same;
-  job.vocabulary = vocabulary_of(config.vocab_parallel);
+  job.vocabulary = config.vocab_parallel;
   job.hidden_dropout = config.hidden_dropout > 0;
   job.attention_dropout = config.attention_dropout > 0;
   job.balanced = config.layer_distribution == "balanced";
-  if (config.pipeline_schedule == "dualpipe")
-    job.chunks = 1;  // a copy of the model each way, not two parts of one
+  const ScheduleTraits traits = schedule_traits(config.pipeline_schedule);
+  if (traits.bidirectional()) job.chunks = traits.parts();
   job.recompute_layers = static_cast<double>(config.recompute_num_layers);
   if (config.recompute_granularity == Recompute::selective) job.recomputation = Recomputation::selective;
   if (config.recompute_granularity == Recompute::full) job.recomputation = Recomputation::full;
@@ -212,7 +208,8 @@ Job job_of(const RunConfig& config) {
 }
 
 std::uint8_t schedule_index(const std::string& name, int chunks) {
-  const std::string& wanted = name == "1f1b" && chunks > 1 ? "interleaved" : name;
+  const std::string_view chunked = schedule_traits(name).chunked;
+  const std::string_view wanted = chunks > 1 && !chunked.empty() ? chunked : name;
   for (std::size_t i = 0; i < search_schedules().size(); ++i) {
     if (search_schedules()[i] == wanted) return static_cast<std::uint8_t>(i);
   }

@@ -31,7 +31,7 @@ struct StageCosts {
 
 /// A transfer between two ranks: it occupies the link for `transfer` and arrives `latency` after that.
 /// Between stages of one rank it is free.
-struct Hop {
+struct LinkCosts {
   Seconds transfer{};
   Seconds latency{};
   /// The same for a teacher's activations where they travel by themselves; empty: as `transfer`.
@@ -52,12 +52,12 @@ struct VocabularyCollectiveTimes {
   VocabularySeconds all() const { return {hidden, statistics, gradient, embedding, embedding_gradient}; }
 };
 
-/// The Hop it is holds between ranks of one node.
-struct Costs : Hop {
+/// The LinkCosts it is hold between ranks of one node.
+struct Costs : LinkCosts {
   std::vector<StageCosts> stages;  // one per stage of the schedule
   /// So many neighbouring pipeline ranks share a node; 0: all of them. Between nodes `between_nodes` holds.
   int ranks_per_node = 0;
-  Hop between_nodes{};
+  LinkCosts between_nodes{};
   /// Part of a transfer that also occupies the receiving rank's processor (a CPU copies; a GPU does not).
   Seconds receive_busy{};
   VocabularyCollectiveTimes vocabulary;

@@ -56,7 +56,7 @@ Costs balanced(const Costs& costs) {
 }
 
 Costs with_free_transfers(Costs costs) {
-  static_cast<Hop&>(costs) = costs.between_nodes = {};
+  static_cast<LinkCosts&>(costs) = costs.between_nodes = {};
   costs.receive_busy = {};
   costs.vocabulary = {};
   return costs;

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "analysis/simulate/simulation_prices.hpp"
 #include "core/base/error.hpp"
 #include "core/schedule/dependency_walk.hpp"
+#include "core/schedule/hop.hpp"
 #include "core/validate/blocked_cycle.hpp"
 
 namespace plumbline {
@@ -17,7 +19,9 @@ namespace plumbline {
 PlanOptions plan_options(const Costs& costs) {
   PlanOptions options;
   options.receive_busy = costs.receive_busy.value > 0;
-  const auto takes_time = [](const Hop& hop) { return hop.transfer.value > 0 || hop.latency.value > 0; };
+  const auto takes_time = [](const LinkCosts& hop) {
+    return hop.transfer.value > 0 || hop.latency.value > 0;
+  };
   options.ranks_per_node = costs.ranks_per_node;
   options.links = takes_time(costs) || options.receive_busy ||
                   (costs.ranks_per_node > 0 && takes_time(costs.between_nodes));
@@ -139,12 +143,12 @@ class PlanBuilder {
   /// A lane for every ordered pair of ranks between which something flows.
   void place_links() {
     lanes_ = schedule_.ranks;
-    forward_lane_.assign(static_cast<std::size_t>(schedule_.stages), -1);
-    backward_lane_ = forward_lane_;
+    link_lane_.assign(static_cast<std::size_t>(schedule_.stages) * kPayloads, -1);
     if (!options_.links) return;
-    std::map<std::pair<int, int>, int> lanes;
-    const auto lane = [&](int from, int to) {
-      const auto [entry, fresh] = lanes.try_emplace({from, to}, lanes_);
+    std::map<Channel, int> lanes;
+    const auto lane = [&](const Channel& channel) {
+      const auto [from, to] = channel;
+      const auto [entry, fresh] = lanes.try_emplace(channel, lanes_);
       if (fresh) {
         ++lanes_;
         const int size = options_.ranks_per_node;
@@ -154,22 +158,18 @@ class PlanBuilder {
     };
     for (int stage = 0; stage + 1 < schedule_.stages; ++stage) {
       if (schedule_.last_of_route(stage) || !schedule_.crosses_ranks(stage, stage + 1)) continue;
-      const auto s = static_cast<std::size_t>(stage);
-      const int here = schedule_.rank_of_stage[s];
-      const int there = schedule_.rank_of_stage[s + 1];
-      forward_lane_[s] = lane(here, there);
-      backward_lane_[s + 1] = lane(there, here);
+      for (const Payload payload : kAllPayloads) {
+        const Hop hop{step_of(payload) > 0 ? stage : stage + 1, payload, 0};
+        link_lane_[static_cast<std::size_t>(tag_of(hop))] = lane(channel_of(schedule_, hop));
+      }
     }
   }
 
   /// Without explicit receives the copy is done just before the action that needs it.
   void receive_copy(int rank, const Action& action, std::int32_t& node) {
     if (!options_.receive_busy || explicit_transfers_ || node < 0) return;
-    const int stage = action.stage;
-    const bool forward = action.type == ActionType::forward || action.type == ActionType::teacher_forward;
-    const bool backward = action.type == ActionType::backward || action.type == ActionType::backward_input;
-    if ((forward && !schedule_.first_of_route(stage) && schedule_.crosses_ranks(stage, stage - 1)) ||
-        (backward && !schedule_.last_of_route(stage) && schedule_.crosses_ranks(stage, stage + 1))) {
+    const std::optional<Payload> payload = payload_of(action.type);
+    if (payload && hop_to(schedule_, action.stage, *payload, action.microbatch)) {
       add(rank, node, kReceiveCopy);
       node = -1;
     }
@@ -218,19 +218,13 @@ class PlanBuilder {
         return collective(VocabularyCall::embedding_gradient, action.microbatch, node);
     }
     if (!options_.links) return node;
-    int lane = -1;
-    if (explicit_transfers_) {
-      if (action.type == send_forward || action.type == send_teacher) lane = forward_lane_[action.stage];
-      if (action.type == send_backward) lane = backward_lane_[action.stage];
-    } else {
-      if (action.type == forward || (action.type == teacher_forward && !schedule_.joint_teacher)) {
-        lane = forward_lane_[action.stage];
-      }
-      if (action.type == backward || action.type == backward_input) lane = backward_lane_[action.stage];
-    }
+    const std::optional<Payload> payload = payload_of(action.type);
+    if (!payload || (explicit_transfers_ ? !is_send(action.type) : !is_compute(action.type))) return node;
+    const bool teacher = *payload == Payload::teacher;
+    if (teacher && !explicit_transfers_ && schedule_.joint_teacher) return node;
+    const int lane = link_lane_[static_cast<std::size_t>(tag_of({action.stage, *payload, 0}))];
     if (lane < 0) return node;
     const std::int32_t message = add(lane, node, 0);
-    const bool teacher = action.type == (explicit_transfers_ ? send_teacher : teacher_forward);
     const bool far = between_nodes_[static_cast<std::size_t>(lane - schedule_.ranks)];
     link_nodes_.emplace_back(message, (far ? kBetweenNodes : 0) + (teacher ? kTeacher : 0));
     return message;
@@ -243,8 +237,7 @@ class PlanBuilder {
   int lanes_ = 0;
   std::vector<std::size_t> first_action_;
   std::vector<int> last_position_;  // by stage: of its last backward on its rank
-  std::vector<int> forward_lane_;   // by sending stage
-  std::vector<int> backward_lane_;  // by sending stage
+  std::vector<int> link_lane_;      // by tag of the message
   int first_collective_lane_ = 0;
   std::array<int, kSignals> meeting_lane_{};
   std::array<std::vector<int>, kSignals> arrived_;  // by micro-batch

@@ -39,7 +39,7 @@ std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) co
   }
   // The receiver's part of a transfer is done by the receiver when it comes to it, not by the link.
   for (const std::uint32_t kind : {0U, kBetweenNodes}) {
-    const Hop& hop = kind == 0 ? costs : costs.between_nodes;
+    const LinkCosts& hop = kind == 0 ? costs : costs.between_nodes;
     const auto link = [&](Seconds transfer, Seconds receive) {
       const double copied = std::min(receive.value, (transfer + hop.latency).value);
       return Price{transfer.value, hop.latency.value - copied};

@@ -40,7 +40,7 @@ void check_costs(const Costs& costs) {
     check(stage.reduce_embedding.value, "reduce_embedding");
     check(stage.optimizer.value, "optimizer");
   }
-  for (const Hop& hop : {static_cast<const Hop&>(costs), costs.between_nodes}) {
+  for (const LinkCosts& hop : {static_cast<const LinkCosts&>(costs), costs.between_nodes}) {
     check(hop.transfer.value, "transfer");
     check(hop.latency.value, "latency");
   }

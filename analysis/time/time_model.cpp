@@ -63,14 +63,6 @@ Bytes bytes_per_microbatch(const StageShape& shape, double turns) {
 constexpr int kRounds = 6;         // of simulations that tell when gradients are final
 constexpr double kSettled = 1e-7;  // seconds
 
-std::array<bool, kActionTypes> types_in(const Schedule& schedule) {
-  std::array<bool, kActionTypes> present{};
-  for (const auto& actions : schedule.actions) {
-    for (const Action& action : actions) present[static_cast<std::size_t>(action.type)] = true;
-  }
-  return present;
-}
-
 /// Fills in costs, communication and lines.
 class StageCoster {
  public:
@@ -259,7 +251,7 @@ class StageCoster {
   }
 
   /// What a message of the student (with `joint` also the teacher's part) takes on one kind of hop.
-  Hop hop(bool between_nodes) const {
+  LinkCosts hop(bool between_nodes) const {
     const int world = load_.layout.world();
     const StageShape& any = shapes_.front();
     const auto message = [&](std::int64_t width) {
@@ -267,7 +259,7 @@ class StageCoster {
     };
     const std::int64_t joint = schedule_.joint_teacher ? any.distillation.teacher_hidden : 0;
     const Seconds whole = message(any.hidden + joint);
-    Hop hop;
+    LinkCosts hop;
     hop.latency = std::min(whole, message_time(hardware_, world, {1}, between_nodes));
     hop.transfer = whole - hop.latency;
     if (has(ActionType::send_teacher)) {
@@ -279,7 +271,7 @@ class StageCoster {
   void transfers() {
     if (schedule_.ranks < 2) return;
     Costs& costs = prediction_.costs;
-    static_cast<Hop&>(costs) = hop(false);
+    static_cast<LinkCosts&>(costs) = hop(false);
     costs.receive_busy = hardware_.processors > 0 ? costs.transfer : Seconds{0};
     costs.ranks_per_node = pipeline_ranks_per_node(hardware_, load_.layout);
     if (costs.ranks_per_node > 0) costs.between_nodes = hop(true);
@@ -290,7 +282,7 @@ class StageCoster {
   const HardwareProfile& hardware_;
   std::vector<StageShape> shapes_;
   std::vector<StageShape> teachers_;
-  std::array<bool, kActionTypes> present_;
+  ActionTypes present_;
   Load load_;  // during the pipeline's part of the step
   double crowded_;
   std::vector<StageActions> actions_;

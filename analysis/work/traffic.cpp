@@ -1,9 +1,11 @@
 #include "analysis/work/traffic.hpp"
 
 #include <array>
+#include <optional>
 
 #include "analysis/work/operator_list.hpp"
 #include "core/schedule/dependency_walk.hpp"
+#include "core/schedule/hop.hpp"
 
 namespace plumbline {
 namespace {
@@ -44,8 +46,11 @@ class RankCounter {
   Traffic passes(int rank) const {
     using enum ActionType;
     std::vector<std::array<std::int64_t, kActionTypes>> times(shapes_.size());
+    std::vector<std::array<std::int64_t, kPayloads>> sent(shapes_.size());
     for (const Action& action : schedule_.actions[static_cast<std::size_t>(rank)]) {
       ++times[action.stage][static_cast<std::size_t>(action.type)];
+      const std::optional<Hop> hop = explicit_ ? hop_of(action) : hop_after(schedule_, action);
+      if (hop && !is_receive(action.type)) ++sent[action.stage][static_cast<std::size_t>(hop->payload)];
     }
     Traffic traffic;
     for (std::size_t stage = 0; stage < shapes_.size(); ++stage) {
@@ -61,15 +66,10 @@ class RankCounter {
         }
       }
       if (shape.vocabulary.carries) count_vocabulary(shape, of(vocab_forward), of(input_forward), traffic);
-      const std::int64_t gradients = of(backward) + of(backward_input);
-      const bool on_forward = !shape.last && !shape.next_here;
-      const bool on_backward = !shape.first && !shape.previous_here;
-      std::int64_t messages = of(send_forward) + of(send_backward);
-      if (!explicit_) messages = (on_forward ? of(forward) : 0) + (on_backward ? gradients : 0);
-      traffic.messages_sent += messages;
-      std::int64_t teacher_messages = of(send_teacher);
-      if (!explicit_ && !schedule_.joint_teacher && on_forward) teacher_messages = of(teacher_forward);
-      traffic.messages_sent += teacher_messages;
+      const auto sent_here = [&](Payload payload) { return sent[stage][static_cast<std::size_t>(payload)]; };
+      const std::int64_t messages = sent_here(Payload::activation) + sent_here(Payload::gradient);
+      const std::int64_t teacher_messages = sent_here(Payload::teacher);
+      traffic.messages_sent += messages + teacher_messages;
       const std::int64_t teacher = shape.distillation.teacher_hidden;
       const std::int64_t width = shape.hidden + (schedule_.joint_teacher ? teacher : 0);
       traffic.point_to_point_sent.value +=

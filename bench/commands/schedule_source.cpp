@@ -1,6 +1,7 @@
 #include "bench/commands/schedule_source.hpp"
 
 #include "analysis/simulate/simulator.hpp"
+#include "core/schedule/schedule_traits.hpp"
 #include "core/schedule_text/schedule_text.hpp"
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
@@ -85,11 +86,14 @@ Schedule ScheduleSource::load(const std::string& name, const Costs* costs) const
   request.name = name;
   request.ranks = pp;
   request.microbatches = microbatches;
-  request.chunks = name == "interleaved" ? chunks : (name == name_or_file ? chunks : 0);
+  const ScheduleTraits traits = schedule_traits(name);
+  request.chunks = traits.any_chunks() || name == name_or_file ? chunks : 0;
   request.group = group;
   const bool fitting = costs != nullptr && costs->stages.size() == static_cast<std::size_t>(pp);
-  if (fitting && name == "zb-auto") request.zero_bubble = zero_bubble_costs(*costs);
-  if (fitting && name == "bubble-fill") request.distillation = distillation_times(*costs);
+  if (fitting && traits.order == OrderFrom::zero_bubble_times)
+    request.zero_bubble = zero_bubble_costs(*costs);
+  if (fitting && traits.order == OrderFrom::distillation_times)
+    request.distillation = distillation_times(*costs);
   if (costs != nullptr && default_chunks(name) > 0 && vocab_times(*costs).vocab_forward.value > 0) {
     request.vocab_times = vocab_times(*costs);
   }

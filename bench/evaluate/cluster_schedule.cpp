@@ -1,5 +1,6 @@
 #include "bench/evaluate/cluster_schedule.hpp"
 
+#include "core/schedule/schedule_traits.hpp"
 #include "schedules/make_schedule.hpp"
 
 namespace plumbline {
@@ -21,20 +22,6 @@ VocabTimes mean_times(const Costs& costs) {
   return mean;
 }
 
-VocabPasses passes_of(cluster::Vocabulary vocabulary) {
-  switch (vocabulary) {
-    case cluster::Vocabulary::stages:
-      return VocabPasses::none;
-    case cluster::Vocabulary::two_barriers:
-      return VocabPasses::two_barriers;
-    case cluster::Vocabulary::one_barrier:
-      return VocabPasses::one_barrier;
-    case cluster::Vocabulary::interlaced:
-      return VocabPasses::interlaced;
-  }
-  return VocabPasses::none;
-}
-
 }  // namespace
 
 Schedule make_cluster_schedule(const cluster::ScheduleNeed& need, const Costs& costs) {
@@ -43,9 +30,9 @@ Schedule make_cluster_schedule(const cluster::ScheduleNeed& need, const Costs& c
   request.ranks = need.pipeline;
   request.microbatches = need.microbatches;
   request.chunks = need.chunks;
-  request.vocab = passes_of(need.vocabulary);
+  request.vocab = need.vocabulary;
   if (request.vocab != VocabPasses::none) request.vocab_times = mean_times(costs);
-  if (need.name == "zb-auto") {
+  if (schedule_traits(need.name).order == OrderFrom::zero_bubble_times) {
     ZeroBubbleCosts measured;
     for (const StageCosts& stage : costs.stages) {
       measured.forward.push_back(stage.forward);

@@ -9,6 +9,7 @@
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/time/time_model.hpp"
 #include "analysis/work/shapes.hpp"
+#include "core/schedule/schedule_traits.hpp"
 #include "schedules/generators.hpp"
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
@@ -86,7 +87,7 @@ class FillWithinMemory {
  public:
   FillWithinMemory(const RunConfig& config, const CompleteStep& complete)
       : config_(config), complete_(complete), ranks_(config.pipeline_model_parallel_size) {
-    request_.name = "bubble-fill";
+    request_.name = config.distillation_schedule;
     request_.ranks = ranks_;
     request_.microbatches = config.microbatches();
     std::int64_t budget = config.memory_budget.value;
@@ -185,7 +186,8 @@ class FillWithinMemory {
 }  // namespace
 
 Schedule distillation_schedule_for(const RunConfig& config, const CompleteStep& complete) {
-  if (config.distillation_schedule == "bubble-fill") return FillWithinMemory(config, complete).run();
+  if (schedule_traits(config.distillation_schedule).order == OrderFrom::distillation_times)
+    return FillWithinMemory(config, complete).run();
   ScheduleRequest request;
   request.name = config.distillation_schedule;
   request.ranks = config.pipeline_model_parallel_size;

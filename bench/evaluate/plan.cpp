@@ -10,6 +10,7 @@
 #include "bench/evaluate/distillation_plan.hpp"
 #include "core/base/error.hpp"
 #include "core/config/layer_distribution.hpp"
+#include "core/schedule/schedule_traits.hpp"
 #include "core/schedule_text/schedule_text.hpp"
 #include "core/validate/validate.hpp"
 #include "schedules/make_schedule.hpp"
@@ -118,10 +119,11 @@ Schedule make_for(const RunConfig& config) {
   request.ranks = config.pipeline_model_parallel_size;
   request.microbatches = config.microbatches();
   if (config.virtual_pipeline_chunks > 1) request.chunks = config.virtual_pipeline_chunks;
-  request.vocab = parse_vocab_passes(config.vocab_parallel);
+  request.vocab = config.vocab_parallel;
   if (config.splits_vocabulary()) {
     request.vocab_times = vocab_times(config, request);
-    if (!config.hardware.empty() && request.name == "v-half") return shortest_on_hardware(config, request);
+    if (!config.hardware.empty() && schedule_traits(request.name).v_shaped())
+      return shortest_on_hardware(config, request);
   }
   return make_schedule(request);
 }

@@ -78,7 +78,7 @@ std::optional<Found> smallest_on(const RunConfig& given, int world) {
   config.world_size = world;
   config.micro_batch_size = 1;
   config.recompute_granularity = Recompute::full;
-  config.sequence_parallel = config.vocab_parallel == "none";
+  config.sequence_parallel = !config.splits_vocabulary();
   for (int tensor = given.tensor_model_parallel_size; tensor <= 8 && tensor <= world; tensor *= 2) {
     for (int pipeline = given.pipeline_model_parallel_size; pipeline <= world / tensor; pipeline *= 2) {
       if (world % (tensor * pipeline) != 0) continue;

@@ -5,6 +5,8 @@
 #include <optional>
 #include <unordered_map>
 
+#include "core/schedule/hop.hpp"
+
 namespace plumbline {
 namespace {
 
@@ -120,30 +122,34 @@ std::vector<std::optional<EventAt>> producers(const Events& events, const Action
   using enum ActionType;
   const int stage = action.stage;
   const std::uint32_t m = action.microbatch;
+  std::vector<std::optional<EventAt>> found;
+  if (const auto payload = payload_of(action.type); payload && !is_send(action.type)) {
+    const int from = stage - step_of(*payload);
+    if (is_receive(action.type)) found.push_back(events.find(sending(*payload), from, m));
+    for (const ActionType type : computing(*payload)) found.push_back(events.find(type, from, m));
+  }
   switch (action.type) {
     case forward:
-      return {events.find(forward, stage - 1, m), events.find(teacher_forward, stage, m)};
+      found.push_back(events.find(teacher_forward, stage, m));
+      break;
     case teacher_forward:
-      return {events.find(teacher_forward, stage - 1, m), events.find(forward, stage - 1, m)};
-    case receive_forward:
-      return {events.find(send_forward, stage - 1, m), events.find(forward, stage - 1, m)};
-    case receive_teacher:
-      return {events.find(send_teacher, stage - 1, m), events.find(teacher_forward, stage - 1, m)};
-    case receive_backward:
-      return {events.find(send_backward, stage + 1, m), events.find(backward, stage + 1, m),
-              events.find(backward_input, stage + 1, m)};
+      found.push_back(events.find(forward, stage - 1, m));
+      break;
     case backward:
     case backward_input:
-      return {events.find(backward, stage + 1, m), events.find(backward_input, stage + 1, m),
-              events.find(forward, stage, m), events.last_pass(vocab_backward, m),
-              events.last_pass(vocab_forward, m)};
+      found.insert(found.end(), {events.find(forward, stage, m), events.last_pass(vocab_backward, m),
+                                 events.last_pass(vocab_forward, m)});
+      break;
     case vocab_forward:
-      return {events.last_pass(forward, m), events.before_pass(action)};
+      found.insert(found.end(), {events.last_pass(forward, m), events.before_pass(action)});
+      break;
     case vocab_backward:
-      return {events.last_pass(vocab_forward, m), events.before_pass(action)};
+      found.insert(found.end(), {events.last_pass(vocab_forward, m), events.before_pass(action)});
+      break;
     default:
-      return {};
+      break;
   }
+  return found;
 }
 
 }  // namespace

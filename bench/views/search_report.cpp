@@ -14,7 +14,6 @@ namespace {
 using cluster::Candidate;
 using cluster::Job;
 using cluster::Recomputation;
-using cluster::Vocabulary;
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::array<const char*, 2> kNotSearched = {"context_parallel_size", "expert_model_parallel_size"};
@@ -27,20 +26,6 @@ std::string_view name_of(Recomputation recomputation) {
       return "selective";
     case Recomputation::full:
       return "full";
-  }
-  return "none";
-}
-
-std::string_view name_of(Vocabulary vocabulary) {
-  switch (vocabulary) {
-    case Vocabulary::stages:
-      return "none";
-    case Vocabulary::two_barriers:
-      return "vocab-1";
-    case Vocabulary::one_barrier:
-      return "vocab-2";
-    case Vocabulary::interlaced:
-      return "interlaced";
   }
   return "none";
 }
@@ -59,7 +44,7 @@ Settings settings_of(const Candidate& c) {
       {"recompute_granularity", std::string(name_of(job.recomputation))},
       {"recompute_num_layers", fmt::format("{:.0f}", job.recompute_layers)},
       {"zero_stage", std::to_string(job.zero)},
-      {"vocab_parallel", std::string(name_of(job.vocabulary))},
+      {"vocab_parallel", std::string(vocab_parallel_name(job.vocabulary))},
       {"layer_distribution", job.balanced ? "balanced" : "even"},
       {"grad_dtype", job.half_gradients ? "same" : "fp32"},
   };
@@ -111,7 +96,7 @@ std::string describe_candidate(const Candidate& c) {
     text += fmt::format(" recompute {}", name_of(job.recomputation));
   if (job.recomputation == Recomputation::full) text += fmt::format("/{:.0f}", job.recompute_layers);
   if (job.zero > 0) text += fmt::format(" zero {}", job.zero);
-  if (job.vocabulary != Vocabulary::stages) text += fmt::format(" {}", name_of(job.vocabulary));
+  if (job.vocabulary != VocabPasses::none) text += fmt::format(" {}", vocab_parallel_name(job.vocabulary));
   if (job.balanced) text += " balanced";
   if (job.half_gradients) text += " grad same";
   return text;

@@ -26,7 +26,6 @@ constexpr KeyNames<2> kGradDTypes = {"fp32", "same"};
 constexpr KeyNames<3> kPrecisions = {"fp32", "bf16", "fp16"};
 constexpr KeyNames<3> kFp8Formats = {"none", "e4m3", "hybrid"};
 constexpr KeyNames<2> kFp8Recipes = {"delayed", "tensorwise"};
-constexpr KeyNames<4> kVocabParallel = {"none", "vocab-1", "vocab-2", "interlaced"};
 
 /// fp8 is short for what everybody means by it: 16-bit storage, and linear layers in the usual 8-bit formats
 /// unless fp8_format has named others before.
@@ -97,7 +96,7 @@ std::vector<ConfigKey> make_keys() {
       integer_key("context_parallel_size", "cp", &C::context_parallel_size, 1, kMaxSize),
       integer_key("expert_model_parallel_size", "ep", &C::expert_model_parallel_size, 1, kMaxSize),
       boolean_key("sequence_parallel", &C::sequence_parallel),
-      choice_key("vocab_parallel", &C::vocab_parallel, kVocabParallel),
+      choice_key("vocab_parallel", &C::vocab_parallel, kVocabParallelNames),
       text_key("layer_distribution", &C::layer_distribution, PathOr::name,
                "even, balanced, or the layers of every stage such as 9,9,8,6"),
       text_key("pipeline_schedule", &C::pipeline_schedule, PathOr::name,

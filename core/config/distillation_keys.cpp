@@ -4,11 +4,20 @@
 #include "core/base/error.hpp"
 #include "core/config/config_key_kinds.hpp"
 #include "core/config/distillation_config.hpp"
+#include "core/schedule/schedule_traits.hpp"
 
 namespace plumbline {
 namespace {
 
-constexpr KeyNames<4> kSchedules = {"nemo-2504", "abeja", "nemo-13065", "bubble-fill"};
+/// The schedules that run a teacher's forwards.
+constexpr KeyNames<4> kSchedules = [] {
+  KeyNames<4> names;
+  std::size_t count = 0;
+  for (const ScheduleTraits& traits : kScheduleTraits) {
+    if (traits.teacher) names.at(count++) = traits.name;
+  }
+  return names;
+}();
 constexpr KeyNames<2> kDivergences = {"forward", "reverse"};
 constexpr KeyNames<2> kLosses = {"fused", "unfused"};
 constexpr KeyNames<2> kCaches = {"logits", "hidden"};
@@ -63,8 +72,7 @@ std::vector<ConfigKey> distillation_keys() {
 std::optional<std::string> why_distillation_invalid(const RunConfig& config) {
   const std::string& schedule = config.pipeline_schedule;
   if (!config.teacher) {
-    for (const std::string_view name : kSchedules) {
-      if (schedule != name) continue;
+    if (schedule_traits(schedule).teacher) {
       return fmt::format(
           "pipeline_schedule: found {}, which orders a teacher; expected teacher: and distillation_schedule: "
           "{}",
@@ -86,7 +94,7 @@ std::optional<std::string> why_distillation_invalid(const RunConfig& config) {
         "stage holds one",
         config.pipeline_model_parallel_size, teacher.layers, teacher.name);
   }
-  if (schedule != "1f1b" || config.virtual_pipeline_chunks != 1) {
+  if (schedule != RunConfig{}.pipeline_schedule || config.virtual_pipeline_chunks != 1) {
     return fmt::format(
         "pipeline_schedule: found {} with {} chunks beside a teacher, expected 1f1b with 1: the order is "
         "that "
@@ -98,8 +106,9 @@ std::optional<std::string> why_distillation_invalid(const RunConfig& config) {
            "unfused "
            "is what eager code does there";
   }
-  if (config.vocab_parallel != "none") {
-    return fmt::format("vocab_parallel: found {} beside a teacher, expected none", config.vocab_parallel);
+  if (config.splits_vocabulary()) {
+    return fmt::format("vocab_parallel: found {} beside a teacher, expected none",
+                       vocab_parallel_name(config.vocab_parallel));
   }
   if (auto reason = why_tensor_split_invalid(teacher, t)) return reason;
   if (teacher.positions == Positions::learned && config.seq_length > teacher.max_positions) {

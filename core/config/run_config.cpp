@@ -1,6 +1,7 @@
 #include "core/config/run_config.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -12,6 +13,7 @@
 #include "core/config/config_keys.hpp"
 #include "core/config/distillation_config.hpp"
 #include "core/config/layer_distribution.hpp"
+#include "core/schedule/schedule_traits.hpp"
 
 namespace plumbline {
 namespace {
@@ -73,17 +75,19 @@ std::optional<std::string> why_not_in_eight_bits(const RunConfig& config) {
 /// Vocabulary parallelism's part of why_invalid.
 std::optional<std::string> why_vocabulary_does_not_split(const RunConfig& config) {
   const std::string& schedule = config.pipeline_schedule;
-  for (const char* passes : {"vocab-1", "vocab-2", "interlaced", "v-half-vocab-1", "v-half-vocab-2"}) {
-    if (schedule != passes) continue;
-    const bool v_half = schedule.starts_with("v-half-");
+  if (const ScheduleTraits traits = schedule_traits(schedule); !traits.base.empty()) {
     return fmt::format("pipeline_schedule: found {}, expected {} with vocab_parallel: {}", schedule,
-                       v_half ? "v-half" : "1f1b", v_half ? schedule.substr(7) : schedule);
+                       traits.base, vocab_parallel_name(traits.vocab));
   }
   if (!config.splits_vocabulary()) return std::nullopt;
-  const std::string found = fmt::format("vocab_parallel: found {} with", config.vocab_parallel);
-  if (schedule != "1f1b" && (schedule != "v-half" || config.vocab_parallel == "interlaced")) {
-    return fmt::format("{} pipeline_schedule {}, expected 1f1b{}", found, schedule,
-                       config.vocab_parallel == "interlaced" ? "" : " or v-half");
+  const std::string found =
+      fmt::format("vocab_parallel: found {} with", vocab_parallel_name(config.vocab_parallel));
+  if (find_with_passes(schedule, config.vocab_parallel) == nullptr) {
+    std::vector<std::string_view> bases;
+    for (const ScheduleTraits& traits : kScheduleTraits) {
+      if (traits.vocab == config.vocab_parallel) bases.push_back(traits.base);
+    }
+    return fmt::format("{} pipeline_schedule {}, expected {}", found, schedule, fmt::join(bases, " or "));
   }
   if (config.effective_sequence_parallel()) return found + " sequence_parallel, expected it off";
   if (config.model.vocab < config.vocab_shards()) {

@@ -11,6 +11,7 @@
 #include "core/base/units.hpp"
 #include "core/config/model_config.hpp"
 #include "core/parallel/layout.hpp"
+#include "core/schedule/vocab_passes.hpp"
 #include "core/tensor/dtype.hpp"
 
 namespace plumbline {
@@ -39,7 +40,7 @@ struct RunConfig {
   int expert_model_parallel_size = 1;
   bool sequence_parallel = false;
   /// none; vocab-1, vocab-2, interlaced: embedding and output layer are cut over all ranks of the model.
-  std::string vocab_parallel = "none";
+  VocabPasses vocab_parallel = VocabPasses::none;
   std::string layer_distribution = "even";  // see core/config/layer_distribution.hpp
   std::string pipeline_schedule = "1f1b";
   int zero_stage = 0;
@@ -105,7 +106,7 @@ struct RunConfig {
   /// The loss keeps an fp32 copy of the logits: with 16-bit storage and without fusion.
   bool loss_in_fp32() const { return !cross_entropy_loss_fusion && precision != DType::fp32; }
   bool fp8() const { return fp8_format != Fp8Format::none; }
-  bool splits_vocabulary() const { return vocab_parallel != "none"; }
+  bool splits_vocabulary() const { return vocab_parallel != VocabPasses::none; }
   /// Ranks that the vocabulary is cut over.
   int vocab_shards() const {
     return tensor_model_parallel_size * (splits_vocabulary() ? pipeline_model_parallel_size : 1);

@@ -6,41 +6,25 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <tuple>
 #include <utility>
 
 #include "core/base/error.hpp"
+#include "core/schedule/hop.hpp"
 
 namespace plumbline {
 namespace {
 
-/// Sending stage, kind of message and micro-batch: the same for both ends.
-using Message = std::tuple<int, ActionType, std::uint32_t>;
-
-Message message_of(const Action& action) {
-  switch (action.type) {
-    case ActionType::receive_forward:
-      return {action.stage - 1, ActionType::send_forward, action.microbatch};
-    case ActionType::receive_backward:
-      return {action.stage + 1, ActionType::send_backward, action.microbatch};
-    case ActionType::receive_teacher:
-      return {action.stage - 1, ActionType::send_teacher, action.microbatch};
-    default:
-      return {action.stage, action.type, action.microbatch};
-  }
-}
-
 void check_order(const MergedTimeline& timeline) {
-  std::map<Message, std::pair<const Event*, int>> sends;
+  std::map<Hop, std::pair<const Event*, int>> sends;
   for (const RankActivities& rank : timeline.ranks) {
     for (const Event& event : rank.actions) {
-      if (is_send(event.action.type)) sends[message_of(event.action)] = {&event, rank.pipeline_rank};
+      if (is_send(event.action.type)) sends[*hop_of(event.action)] = {&event, rank.pipeline_rank};
     }
   }
   for (const RankActivities& rank : timeline.ranks) {
     for (const Event& event : rank.actions) {
       if (!is_receive(event.action.type)) continue;
-      const auto found = sends.find(message_of(event.action));
+      const auto found = sends.find(*hop_of(event.action));
       if (found == sends.end()) continue;
       const auto& [send, sender] = found->second;
       if (event.end + timeline.error >= send->start) continue;

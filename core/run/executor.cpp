@@ -5,69 +5,33 @@
 #include <utility>
 
 #include "core/base/error.hpp"
+#include "core/schedule/hop.hpp"
 
 namespace plumbline {
 namespace {
-
-/// What a message carries.
-enum class Payload : std::uint8_t { activation, gradient, teacher };
-constexpr int kPayloads = 3;
-
-/// Tells a stage's messages apart.
-int tag_of(int sending_stage, Payload payload) {
-  return sending_stage * kPayloads + static_cast<int>(payload);
-}
 
 /// Sends under way, one slot per (stage, payload): a stage has one send buffer for each.
 class PendingSends {
  public:
   explicit PendingSends(int stages) : tickets_(static_cast<std::size_t>(stages) * kPayloads) {}
-  Ticket& slot(int stage, Payload payload) {
-    return tickets_[static_cast<std::size_t>(tag_of(stage, payload))];
-  }
+  Ticket& slot(const Hop& hop) { return tickets_[static_cast<std::size_t>(tag_of(hop))]; }
   std::vector<Ticket>& all() { return tickets_; }
 
  private:
   std::vector<Ticket> tickets_;
 };
 
-/// Whose send buffer a compute action of the stage writes.
-std::optional<Payload> written_by(ActionType type) {
-  switch (type) {
-    case ActionType::forward:
-      return Payload::activation;
-    case ActionType::backward:
-    case ActionType::backward_input:
-      return Payload::gradient;
-    case ActionType::teacher_forward:
-      return Payload::teacher;
-    default:
-      return {};
-  }
+/// The messages whose send buffer a compute action writes.
+std::optional<Hop> send_buffer_of(const Action& action) {
+  const std::optional<Payload> payload = payload_of(action.type);
+  if (!payload || is_transfer(action.type)) return std::nullopt;
+  return Hop{action.stage, *payload, action.microbatch};
 }
 
-/// What a transfer carries, and how far on the receiving stage is.
-struct Route {
-  Payload payload;
-  int step;
-};
-Route route_of(ActionType transfer) {
-  switch (transfer) {
-    case ActionType::send_backward:
-    case ActionType::receive_backward:
-      return {Payload::gradient, -1};
-    case ActionType::send_teacher:
-    case ActionType::receive_teacher:
-      return {Payload::teacher, 1};
-    default:
-      return {Payload::activation, 1};
-  }
-}
-
-/// World rank of the pipeline rank that holds `stage`, in this rank's own tensor and data coordinates.
-int peer_of(const Schedule& schedule, const Layout& layout, int rank, int stage) {
+/// World rank of a pipeline rank, in the tensor and data coordinates of `rank`.
+int world_rank(const Layout& layout, int rank, int pipeline_rank) {
   Coordinates at = layout.coordinates(rank);
-  at.pipeline = schedule.rank_of_stage[static_cast<std::size_t>(stage)];
+  at.pipeline = pipeline_rank;
   return layout.rank_of(at);
 }
 
@@ -83,20 +47,18 @@ std::vector<Event> execute(const Schedule& schedule, StageProgram& program, Comm
   events.reserve(actions.size());
 
   for (const Action& action : actions) {
-    const int stage = action.stage;
-    if (const auto payload = written_by(action.type)) communicator.wait(pending.slot(stage, *payload));
+    if (const auto written = send_buffer_of(action)) communicator.wait(pending.slot(*written));
     const Seconds start = communicator.now() - origin;
-    if (is_send(action.type)) {
-      const auto [payload, step] = route_of(action.type);
-      const int to = peer_of(schedule, layout, rank, stage + step);
-      pending.slot(stage, payload) =
-          communicator.send(program.send_buffer(action), to, tag_of(stage, payload));
-    } else if (is_receive(action.type)) {
-      const auto [payload, step] = route_of(action.type);
-      const int from = peer_of(schedule, layout, rank, stage - step);
-      Ticket ticket =
-          communicator.receive(program.receive_buffer(action), from, tag_of(stage - step, payload));
-      communicator.wait(ticket);
+    if (const auto hop = hop_of(action)) {
+      const Channel channel = channel_of(schedule, *hop);
+      if (is_send(action.type)) {
+        const int to = world_rank(layout, rank, channel.to);
+        pending.slot(*hop) = communicator.send(program.send_buffer(action), to, tag_of(*hop));
+      } else {
+        const int from = world_rank(layout, rank, channel.from);
+        Ticket ticket = communicator.receive(program.receive_buffer(action), from, tag_of(*hop));
+        communicator.wait(ticket);
+      }
     } else {
       program.run(action);
     }

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+
+#include "core/schedule/hop.hpp"
 
 namespace plumbline {
 
@@ -26,6 +29,22 @@ enum class Signal : std::uint8_t {
   end_meet,        // every rank has come to OPT
 };
 constexpr int kSignals = 16;
+
+constexpr bool per_stage(Signal signal) {
+  return signal <= Signal::sent_teacher;
+}
+constexpr bool per_step(Signal signal) {
+  return signal >= Signal::embedding_meet;
+}
+
+/// The signal that a message of this kind has been sent, and what the message of a signal carries.
+constexpr Signal signal_of(Payload payload) {
+  return static_cast<Signal>(static_cast<int>(Signal::sent_forward) + static_cast<int>(payload));
+}
+constexpr std::optional<Payload> message_of(Signal signal) {
+  if (signal < Signal::sent_forward || signal > Signal::sent_teacher) return std::nullopt;
+  return static_cast<Payload>(static_cast<int>(signal) - static_cast<int>(Signal::sent_forward));
+}
 
 /// How a rank passes a SEND or RECV.
 enum class TransferSemantics : std::uint8_t {

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "core/base/error.hpp"
 
@@ -13,16 +15,6 @@ namespace {
                          const std::string& why) {
   throw InputError(
       fmt::format("schedule: rank {}, column {}: {}: {}", rank, position + 1, to_string(action), why));
-}
-
-bool needs_next_stage(ActionType type) {
-  return type == ActionType::send_forward || type == ActionType::receive_backward ||
-         type == ActionType::send_teacher;
-}
-
-bool needs_previous_stage(ActionType type) {
-  return type == ActionType::receive_forward || type == ActionType::send_backward ||
-         type == ActionType::receive_teacher;
 }
 
 void check_shape(const Schedule& schedule) {
@@ -91,8 +83,8 @@ void check_ranges(const Schedule& schedule) {
       if (owner != static_cast<int>(rank)) {
         reject(rank, i, action, fmt::format("stage {} belongs to rank {}", action.stage, owner));
       }
-      if ((needs_next_stage(action.type) && last[action.stage] != 0) ||
-          (needs_previous_stage(action.type) && first[action.stage] != 0)) {
+      const std::optional<Hop> hop = hop_of(action);
+      if (hop && (std::max(hop->from, hop->to()) == action.stage ? first : last)[action.stage] != 0) {
         reject(rank, i, action, "there is no such neighbouring stage to exchange with");
       }
       if (action.overlaps_next && i + 1 == actions.size()) {
@@ -105,7 +97,7 @@ void check_ranges(const Schedule& schedule) {
 bool has_transfers(const Schedule& schedule) {
   for (const auto& actions : schedule.actions) {
     for (const Action& action : actions) {
-      if (is_send(action.type) || is_receive(action.type)) return true;
+      if (is_transfer(action.type)) return true;
     }
   }
   return false;
@@ -113,10 +105,9 @@ bool has_transfers(const Schedule& schedule) {
 
 DependencyWalk::DependencyWalk(const Schedule& schedule, WalkOptions options)
     : schedule_(schedule), options_(options) {
-  for (const auto& actions : schedule.actions) {
-    for (const Action& action : actions) present_[static_cast<std::size_t>(action.type)] = true;
-  }
-  const auto has = [&](ActionType type) { return present_[static_cast<std::size_t>(type)]; };
+  const ActionTypes present = types_in(schedule);
+  rules_ = dependency_rules(schedule, present, options);
+  const auto has = [&](ActionType type) { return present[static_cast<std::size_t>(type)]; };
   const bool forward = has(ActionType::send_forward) || has(ActionType::receive_forward);
   const bool backward = has(ActionType::send_backward) || has(ActionType::receive_backward);
   const bool teacher = has(ActionType::send_teacher) || has(ActionType::receive_teacher);
@@ -169,7 +160,7 @@ DependencyWalk::DependencyWalk(const Schedule& schedule, WalkOptions options)
   next_waiter_.assign(ranks, kAbsent);
   cursor_.assign(ranks, 0);
   progress_.assign(ranks, 0);
-  if (options.one_send_buffer) last_sent_.assign(static_cast<std::size_t>(schedule.stages) * 2, 0);
+  if (options.one_send_buffer) last_sent_.assign(static_cast<std::size_t>(schedule.stages) * kPayloads, 0);
   queue_.resize(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) queue_[rank] = static_cast<std::int32_t>(rank);
   queued_ = ranks;
@@ -189,15 +180,10 @@ DependencyWalk::Need DependencyWalk::unmet(int rank) {
   return {Signal::end_meet, 0};
 }
 
-void DependencyWalk::add_send_buffer_needs(const Action& action, Needs& needs) const {
-  const int stage = action.stage;
-  if (action.type == ActionType::forward) {
-    const std::int32_t sent = last_sent_[static_cast<std::size_t>(stage) * 2];
-    if (sent > 0) needs.add(Signal::taken_forward, at(stage + 1, static_cast<std::uint32_t>(sent - 1)));
-  } else if (action.type == ActionType::backward || action.type == ActionType::backward_input) {
-    const std::int32_t sent = last_sent_[static_cast<std::size_t>(stage) * 2 + 1];
-    if (sent > 0) needs.add(Signal::taken_backward, at(stage - 1, static_cast<std::uint32_t>(sent - 1)));
-  }
+std::int32_t DependencyWalk::last_sent(int stage, Payload payload) const {
+  const Hop hop{stage, payload, 0};
+  const std::int32_t sent = last_sent_[static_cast<std::size_t>(tag_of(hop))];
+  return sent > 0 ? at(hop.to(), static_cast<std::uint32_t>(sent - 1)) : kAbsent;
 }
 
 }  // namespace plumbline

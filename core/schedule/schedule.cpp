@@ -12,19 +12,12 @@ std::string_view name_of(ActionType type) {
   return kNames[static_cast<std::size_t>(type)];
 }
 
-bool is_send(ActionType type) {
-  return type == ActionType::send_forward || type == ActionType::send_backward ||
-         type == ActionType::send_teacher;
-}
-
-bool is_receive(ActionType type) {
-  return type == ActionType::receive_forward || type == ActionType::receive_backward ||
-         type == ActionType::receive_teacher;
-}
-
-bool is_compute(ActionType type) {
-  return !is_send(type) && !is_receive(type) && type != ActionType::reduce_gradients &&
-         type != ActionType::reduce_embedding && type != ActionType::optimizer;
+ActionTypes types_in(const Schedule& schedule) {
+  ActionTypes present{};
+  for (const auto& actions : schedule.actions) {
+    for (const Action& action : actions) present[static_cast<std::size_t>(action.type)] = true;
+  }
+  return present;
 }
 
 double peak_in_flight(const Schedule& schedule, int rank) {

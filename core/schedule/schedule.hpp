@@ -2,10 +2,13 @@
 // simulator and by the executor alike.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "core/schedule/vocab_passes.hpp"
 
 namespace plumbline {
 
@@ -31,16 +34,25 @@ enum class ActionType : std::uint8_t {
 };
 constexpr int kActionTypes = 18;
 
-/// How S and T passes of all ranks hang together (arXiv:2411.05288): with two barriers the last stage's
-/// backward needs every T, with one only every S; interlaced, every S and T is a step all ranks do together.
-enum class VocabPasses : std::uint8_t { none, two_barriers, one_barrier, interlaced };
-
 /// The letters of the text form: "F", "SEND_F", …
 std::string_view name_of(ActionType type);
+constexpr bool is_send(ActionType type) {
+  return type == ActionType::send_forward || type == ActionType::send_backward ||
+         type == ActionType::send_teacher;
+}
+constexpr bool is_receive(ActionType type) {
+  return type == ActionType::receive_forward || type == ActionType::receive_backward ||
+         type == ActionType::receive_teacher;
+}
+/// One half of a message (core/schedule/hop.hpp).
+constexpr bool is_transfer(ActionType type) {
+  return is_send(type) || is_receive(type);
+}
 /// Computes on the rank's processor for one micro-batch (not a transfer, reduction or optimizer step).
-bool is_compute(ActionType type);
-bool is_send(ActionType type);
-bool is_receive(ActionType type);
+constexpr bool is_compute(ActionType type) {
+  return !is_transfer(type) && type != ActionType::reduce_gradients && type != ActionType::reduce_embedding &&
+         type != ActionType::optimizer;
+}
 
 /// One thing a rank does. Dependencies follow from (type, stage, microbatch). 8 bytes.
 struct Action {
@@ -88,6 +100,10 @@ struct Schedule {
     return rank_of_stage[static_cast<std::size_t>(stage)] != rank_of_stage[static_cast<std::size_t>(other)];
   }
 };
+
+/// Which types of action a schedule has.
+using ActionTypes = std::array<bool, kActionTypes>;
+ActionTypes types_in(const Schedule& schedule);
 
 /// Most activations that a rank holds at once, in full-stage micro-batches: from F until B, or until W where
 /// the backward is split. A stage counts for the share of a rank's layers that it holds.

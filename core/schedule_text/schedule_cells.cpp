@@ -58,7 +58,7 @@ std::optional<Action> parse_action(std::string_view cell, const std::string& whe
                           printable(name, 20)));
   }
   std::uint32_t microbatch = 0;
-  const bool end_of_step = !is_compute(*type) && !is_send(*type) && !is_receive(*type);
+  const bool end_of_step = !is_compute(*type) && !is_transfer(*type);
   if (!(type_end == end && end_of_step)) {
     const auto microbatch_end = std::from_chars(type_end, end, microbatch);
     if (microbatch_end.ec == std::errc::result_out_of_range || microbatch >= kMaxMicrobatches) {

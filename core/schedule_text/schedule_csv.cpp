@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,14 @@
 namespace plumbline {
 namespace {
 
+/// `vocab=two_barriers` and so on; a schedule without such passes says nothing.
+std::optional<VocabPasses> vocab_of(std::string_view word) {
+  constexpr std::string_view kKey = "vocab=";
+  if (!word.starts_with(kKey)) return std::nullopt;
+  const std::optional<VocabPasses> passes = find_vocab_passes(word.substr(kKey.size()));
+  return passes == VocabPasses::none ? std::nullopt : passes;
+}
+
 /// What a `# key=value` line may say.
 void parse_attributes(std::string_view line, const std::string& origin, Schedule& schedule) {
   line.remove_prefix(1);
@@ -24,12 +33,8 @@ void parse_attributes(std::string_view line, const std::string& origin, Schedule
       schedule.barrier_at_end = false;
     } else if (word == "joint_teacher=true") {
       schedule.joint_teacher = true;
-    } else if (word == "vocab=two_barriers") {
-      schedule.vocab = VocabPasses::two_barriers;
-    } else if (word == "vocab=one_barrier") {
-      schedule.vocab = VocabPasses::one_barrier;
-    } else if (word == "vocab=interlaced") {
-      schedule.vocab = VocabPasses::interlaced;
+    } else if (const auto passes = vocab_of(word)) {
+      schedule.vocab = *passes;
     } else {
       malformed_cell(
           origin, word,

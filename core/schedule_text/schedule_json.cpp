@@ -15,10 +15,7 @@ namespace {
 
 VocabPasses vocab_of(const JsonKeys& keys) {
   const std::string name = keys.string_or("vocab", "none");
-  for (const VocabPasses passes :
-       {VocabPasses::none, VocabPasses::two_barriers, VocabPasses::one_barrier, VocabPasses::interlaced}) {
-    if (name_of(passes) == name) return passes;
-  }
+  if (const auto passes = find_vocab_passes(name)) return *passes;
   keys.refuse("vocab", "none, two_barriers, one_barrier or interlaced");
 }
 

@@ -9,12 +9,6 @@
 
 namespace plumbline {
 
-std::string_view name_of(VocabPasses passes) {
-  static constexpr std::array<std::string_view, 4> kNames = {"none", "two_barriers", "one_barrier",
-                                                             "interlaced"};
-  return kNames[static_cast<std::size_t>(passes)];
-}
-
 std::string to_text(const Schedule& schedule) {
   std::string text;
   for (std::size_t rank = 0; rank < schedule.actions.size(); ++rank) {

@@ -38,6 +38,4 @@ Schedule parse_schedule_json(std::string_view text, const std::string& origin);
 /// Reads a .csv or .json file and validates it. Throws InputError.
 Schedule load_schedule(const std::string& path);
 
-std::string_view name_of(VocabPasses passes);
-
 }  // namespace plumbline

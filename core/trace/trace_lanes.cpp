@@ -5,12 +5,10 @@
 #include <optional>
 #include <unordered_map>
 
+#include "core/schedule/hop.hpp"
+
 namespace plumbline {
 namespace {
-
-bool is_transfer(ActionType type) {
-  return is_send(type) || is_receive(type);
-}
 
 /// The first lane, from `first` on, whose last slice has ended.
 int free_lane(std::vector<Seconds>& ends, const Event& event) {
@@ -34,31 +32,19 @@ struct Place {
 };
 using Places = std::unordered_map<std::uint64_t, Place>;
 
-std::optional<Place> first_of(const Places& places, std::initializer_list<ActionType> types, int stage,
-                              std::uint32_t microbatch) {
-  if (stage < 0) return std::nullopt;
-  for (const ActionType type : types) {
-    const auto found = places.find(key(type, stage, microbatch));
-    if (found != places.end()) return found->second;
-  }
-  return std::nullopt;
-}
-
 /// Where what `action` uses was sent or made.
 std::optional<Place> source_of(const Places& places, const Action& action) {
-  using enum ActionType;
-  const int stage = action.stage;
-  switch (action.type) {
-    case forward:
-      return first_of(places, {send_forward, forward}, stage - 1, action.microbatch);
-    case teacher_forward:
-      return first_of(places, {send_teacher, teacher_forward}, stage - 1, action.microbatch);
-    case backward:
-    case backward_input:
-      return first_of(places, {send_backward, backward, backward_input}, stage + 1, action.microbatch);
-    default:
-      return std::nullopt;
+  const std::optional<Payload> payload = payload_of(action.type);
+  if (!payload || !is_compute(action.type)) return std::nullopt;
+  const int from = action.stage - step_of(*payload);
+  if (from < 0) return std::nullopt;
+  const auto sent = places.find(key(sending(*payload), from, action.microbatch));
+  if (sent != places.end()) return sent->second;
+  for (const ActionType type : computing(*payload)) {
+    const auto made = places.find(key(type, from, action.microbatch));
+    if (made != places.end()) return made->second;
   }
+  return std::nullopt;
 }
 
 }  // namespace

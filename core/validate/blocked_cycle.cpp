@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+
+#include "core/schedule/hop.hpp"
 
 namespace plumbline {
 namespace {
@@ -19,73 +22,28 @@ struct Counting {
   std::int32_t join(Signal, std::int32_t, std::int32_t) { return next++; }
 };
 
-/// The types of action that raise a signal.
-bool raises(ActionType type, Signal signal) {
-  using enum ActionType;
-  switch (signal) {
-    case Signal::activation:
-      return type == forward;
-    case Signal::gradient:
-      return type == backward || type == backward_input;
-    case Signal::teacher:
-      return type == teacher_forward;
-    case Signal::sent_forward:
-      return type == send_forward;
-    case Signal::sent_backward:
-      return type == send_backward;
-    case Signal::sent_teacher:
-      return type == send_teacher;
-    case Signal::taken_forward:
-      return type == receive_forward;
-    case Signal::taken_backward:
-      return type == receive_backward;
-    case Signal::vocab_scores:
-    case Signal::vocab_meet_s:
-      return type == vocab_forward;
-    case Signal::vocab_gradient:
-    case Signal::vocab_meet_t:
-      return type == vocab_backward;
-    case Signal::input:
-      return type == input_forward;
-    case Signal::input_gradient:
-      return type == input_backward;
-    case Signal::embedding_meet:
-      return type == reduce_embedding;
-    case Signal::end_meet:
-      return type == optimizer;
-  }
-  return false;
+/// Is it for this action, too, that a rank waits for `need`?
+bool owes(const Schedule& schedule, const Action& action, DependencyWalk::Need need, bool blocking) {
+  if (per_step(need.signal)) return gives(action.type, need.signal);
+  const auto microbatch = static_cast<std::uint32_t>(need.index % schedule.microbatches);
+  if (action.microbatch != microbatch || !gives(action.type, need.signal)) return false;
+  if (!per_stage(need.signal)) return true;
+  const int stage = need.index / schedule.microbatches;
+  const std::optional<Hop> hop = hop_of(action);
+  if (!hop || !message_of(need.signal)) return action.stage == stage;
+  // A transfer that blocks needs both ranks.
+  return hop->from == stage && (blocking || is_send(action.type));
 }
 
-ActionType receive_of(Signal signal) {
-  if (signal == Signal::sent_forward) return ActionType::receive_forward;
-  return signal == Signal::sent_backward ? ActionType::receive_backward : ActionType::receive_teacher;
-}
-
-/// A rank other than `rank` that still has to raise the signal, or -1.
+/// A rank other than `rank` that still has to give the signal, or -1.
 int rank_that_owes(const Schedule& schedule, const DependencyWalk& walk, int rank, DependencyWalk::Need need,
                    bool blocking) {
-  const bool per_stage = need.signal <= Signal::sent_teacher;
-  const bool per_step = need.signal >= Signal::embedding_meet;
-  const auto microbatch = static_cast<std::uint32_t>(need.index % schedule.microbatches);
-  const int stage = per_stage ? need.index / schedule.microbatches : 0;
-  // A transfer that blocks needs both ranks.
-  const bool meeting = blocking && need.signal >= Signal::sent_forward && need.signal <= Signal::sent_teacher;
-  const int other_stage = need.signal == Signal::sent_backward ? stage - 1 : stage + 1;
+  const bool meeting = blocking && message_of(need.signal);
   for (int r = 0; r < schedule.ranks; ++r) {
-    if (r == rank && (!per_stage || meeting)) continue;
+    if (r == rank && (!per_stage(need.signal) || meeting)) continue;
     const auto& actions = schedule.actions[static_cast<std::size_t>(r)];
     for (std::size_t i = walk.stopped_at()[static_cast<std::size_t>(r)]; i < actions.size(); ++i) {
-      const Action& action = actions[i];
-      if (per_step ? raises(action.type, need.signal)
-                   : action.microbatch == microbatch && raises(action.type, need.signal) &&
-                         (!per_stage || action.stage == stage)) {
-        return r;
-      }
-      if (meeting && action.microbatch == microbatch && action.stage == other_stage &&
-          action.type == receive_of(need.signal)) {
-        return r;
-      }
+      if (owes(schedule, actions[i], need, blocking)) return r;
     }
   }
   return -1;

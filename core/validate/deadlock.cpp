@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
+#include <optional>
 #include <vector>
 
 #include "core/base/error.hpp"
 #include "core/schedule/dependency_walk.hpp"
+#include "core/schedule/hop.hpp"
 #include "core/validate/blocked_cycle.hpp"
 #include "core/validate/lazy_connection_deadlock.hpp"
 #include "core/validate/validate.hpp"
@@ -19,19 +20,10 @@ namespace {
 /// One half of a message and where it stands.
 struct Half {
   Action action;
+  Hop hop;
   int rank;
   int position;
 };
-
-int kind_of(ActionType type) {
-  if (type == ActionType::send_forward || type == ActionType::receive_forward) return 0;
-  return type == ActionType::send_backward || type == ActionType::receive_backward ? 1 : 2;
-}
-
-int sending_stage(const Action& action) {
-  if (is_send(action.type)) return action.stage;
-  return action.type == ActionType::receive_backward ? action.stage + 1 : action.stage - 1;
-}
 
 /// Messages travel in channels that keep their order. Every receive must stand where the message it expects
 /// stands among the sends of its channel. Without tags all messages between two ranks share a channel; with
@@ -45,10 +37,10 @@ class ChannelOrder {
     for (int rank = 0; rank < schedule.ranks; ++rank) {
       const auto& actions = schedule.actions[static_cast<std::size_t>(rank)];
       for (std::size_t i = 0; i < actions.size(); ++i) {
-        const bool send = is_send(actions[i].type);
-        if (!send && !is_receive(actions[i].type)) continue;
-        const std::size_t channel = channel_of(actions[i]);
-        (send ? sends_ : receives_)[channel].push_back({actions[i], rank, static_cast<int>(i)});
+        const std::optional<Hop> hop = hop_of(actions[i]);
+        if (!hop) continue;
+        (is_send(actions[i].type) ? sends_ : receives_)[channels_[static_cast<std::size_t>(tag_of(*hop))]]
+            .push_back({actions[i], *hop, rank, static_cast<int>(i)});
       }
     }
   }
@@ -64,7 +56,7 @@ class ChannelOrder {
                   fmt::format("{} (rank {}, column {}) has no counterpart", to_string(alone.action),
                               alone.rank, alone.position + 1)};
         }
-        if (same_message(sends[i].action, receives[i].action)) continue;
+        if (sends[i].hop == receives[i].hop) continue;
         return {true, receives[i].rank, receives[i].position,
                 fmt::format(
                     "{} (rank {}, column {}) gets the message of {} (rank {}, column {}): both are number "
@@ -77,40 +69,28 @@ class ChannelOrder {
   }
 
  private:
-  static constexpr std::size_t kKinds = 3;
-
-  /// One number per (sending stage, kind), the same for those that share a channel.
+  /// One number per tag, the same for those that share a channel.
   void number_channels(bool tags) {
-    const auto stages = static_cast<std::size_t>(schedule_.stages);
-    channels_.assign(stages * kKinds, 0);
+    channels_.assign(static_cast<std::size_t>(schedule_.stages) * kPayloads, 0);
     if (tags) {
       for (std::size_t i = 0; i < channels_.size(); ++i) channels_[i] = i;
       count_ = channels_.size();
       return;
     }
-    std::map<std::pair<int, int>, std::size_t> pairs;
-    for (std::size_t stage = 0; stage < stages; ++stage) {
-      for (std::size_t kind = 0; kind < kKinds; ++kind) {
-        const std::size_t to = kind == 1 ? stage - 1 : stage + 1;  // wraps below zero, out of range as well
-        if (to >= stages) continue;
-        const std::pair<int, int> pair{schedule_.rank_of_stage[stage], schedule_.rank_of_stage[to]};
-        channels_[stage * kKinds + kind] = pairs.try_emplace(pair, pairs.size()).first->second;
+    std::map<Channel, std::size_t> pairs;
+    for (int stage = 0; stage < schedule_.stages; ++stage) {
+      for (const Payload payload : kAllPayloads) {
+        const Hop hop{stage, payload, 0};
+        if (hop.to() < 0 || hop.to() >= schedule_.stages) continue;
+        channels_[static_cast<std::size_t>(tag_of(hop))] =
+            pairs.try_emplace(channel_of(schedule_, hop), pairs.size()).first->second;
       }
     }
     count_ = pairs.size();
   }
-  std::size_t channel_of(const Action& action) const {
-    return channels_[static_cast<std::size_t>(sending_stage(action)) * kKinds +
-                     static_cast<std::size_t>(kind_of(action.type))];
-  }
-  static bool same_message(const Action& a, const Action& b) {
-    return kind_of(a.type) == kind_of(b.type) && sending_stage(a) == sending_stage(b) &&
-           a.microbatch == b.microbatch;
-  }
-
   const Schedule& schedule_;
   std::size_t count_ = 0;
-  std::vector<std::size_t> channels_;
+  std::vector<std::size_t> channels_;  // by tag
   std::vector<std::vector<Half>> sends_;
   std::vector<std::vector<Half>> receives_;
 };

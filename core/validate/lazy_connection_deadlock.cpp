@@ -1,9 +1,12 @@
 #include "core/validate/lazy_connection_deadlock.hpp"
 
 #include <algorithm>
-#include <cstdint>
+#include <cstddef>
+#include <optional>
 #include <set>
 #include <utility>
+
+#include "core/schedule/hop.hpp"
 
 namespace plumbline {
 namespace {
@@ -25,54 +28,39 @@ class LazyPairs {
   }
 
  private:
-  using Message = std::pair<std::int64_t, std::uint32_t>;  // sending stage and direction; micro-batch
-
   const Action* next(int rank) const {
     const auto& actions = schedule_.actions[static_cast<std::size_t>(rank)];
     const std::size_t at = cursor_[static_cast<std::size_t>(rank)];
     return at < actions.size() ? &actions[at] : nullptr;
   }
 
-  int peer_stage(const Action& action) const {
-    const bool up = action.type == ActionType::send_forward || action.type == ActionType::send_teacher ||
-                    action.type == ActionType::receive_backward;
-    return up ? action.stage + 1 : action.stage - 1;
+  /// The rank at the other end of a message.
+  int peer(int rank, const Hop& hop) const {
+    const Channel channel = channel_of(schedule_, hop);
+    return channel.from == rank ? channel.to : channel.from;
   }
-  int peer(const Action& action) const {
-    return schedule_.rank_of_stage[static_cast<std::size_t>(peer_stage(action))];
-  }
-
-  Message message(const Action& action) const {
-    const int from = is_send(action.type) ? action.stage : peer_stage(action);
-    const bool backward =
-        action.type == ActionType::send_backward || action.type == ActionType::receive_backward;
-    const bool teacher =
-        action.type == ActionType::send_teacher || action.type == ActionType::receive_teacher;
-    return {static_cast<std::int64_t>(from) * 3 + (backward ? 1 : teacher ? 2 : 0), action.microbatch};
-  }
-
-  static bool is_transfer(ActionType type) { return is_send(type) || is_receive(type); }
 
   /// Lets the rank do its next action, if it can.
   bool step(int rank) {
     const Action* action = next(rank);
     if (action == nullptr) return false;
     const auto r = static_cast<std::size_t>(rank);
-    if (is_transfer(action->type)) {
-      const int other = peer(*action);
+    if (const auto hop = hop_of(*action)) {
+      const int other = peer(rank, *hop);
       const std::pair<int, int> pair = std::minmax(rank, other);
       if (!connected_.contains(pair)) {
         const Action* theirs = next(other);
-        if (theirs == nullptr || !is_transfer(theirs->type) || peer(*theirs) != rank) {
+        const auto their_hop = theirs == nullptr ? std::nullopt : hop_of(*theirs);
+        if (!their_hop || peer(other, *their_hop) != rank) {
           waits_for_[r] = other;
           return false;
         }
         connected_.insert(pair);
       }
       if (is_send(action->type)) {
-        sent_.insert(message(*action));
+        sent_.insert(*hop);
       } else {
-        expected_.insert({rank, {message(*action), other}});
+        expected_.insert({rank, {*hop, other}});
       }
     } else {
       // Compute waits for all that the rank asked for before.
@@ -117,8 +105,8 @@ class LazyPairs {
   std::vector<std::size_t> cursor_;
   std::vector<int> waits_for_;
   std::set<std::pair<int, int>> connected_;
-  std::set<Message> sent_;
-  std::set<std::pair<int, std::pair<Message, int>>> expected_;  // rank, (message, its sender)
+  std::set<Hop> sent_;
+  std::set<std::pair<int, std::pair<Hop, int>>> expected_;  // rank, (message, its sender)
 };
 
 }  // namespace

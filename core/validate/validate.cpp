@@ -61,7 +61,7 @@ class Rules {
       const auto& actions = schedule_.actions[static_cast<std::size_t>(rank)];
       for (std::size_t i = 0; i < actions.size(); ++i) {
         const Action& a = actions[i];
-        const bool every_route = !is_compute(a.type) && !is_send(a.type) && !is_receive(a.type);
+        const bool every_route = !is_compute(a.type) && !is_transfer(a.type);
         if (!every_route && !on_route(a.stage, a.microbatch)) {
           return fail(rank, static_cast<std::int32_t>(i),
                       fmt::format("{}: micro-batch {} takes route {}, stage {} is on route {}", to_string(a),
@@ -187,8 +187,7 @@ class Rules {
         std::int32_t seen = ActionIndex::kAbsent;
         for (std::size_t i = 0; i < actions.size(); ++i) {
           const auto at = static_cast<std::int32_t>(i);
-          const bool work =
-              is_compute(actions[i].type) || is_send(actions[i].type) || is_receive(actions[i].type);
+          const bool work = is_compute(actions[i].type) || is_transfer(actions[i].type);
           if (work && seen != ActionIndex::kAbsent) {
             return fail(rank, at,
                         fmt::format("{} comes after {}", to_string(actions[i]),

@@ -4,17 +4,10 @@
 
 #include <vector>
 
+#include "core/schedule/hop.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace plumbline {
-
-/// Messages from one pipeline rank to another.
-struct Channel {
-  int from = 0;
-  int to = 0;
-  friend bool operator==(const Channel&, const Channel&) = default;
-  friend auto operator<=>(const Channel&, const Channel&) = default;  // NOLINT(modernize-use-nullptr)
-};
 
 /// The channels that the schedule's transfers use, in ascending order; the same list on every rank.
 ///

@@ -13,7 +13,7 @@ namespace plumbline::sample {
 inline RunConfig vocabulary_config(const std::string& method, int tensor, int pipeline, int data,
                                    int microbatches) {
   RunConfig config = tiny_qwen2();
-  config.vocab_parallel = method;
+  config.vocab_parallel = parse_vocab_parallel(method);
   config.tensor_model_parallel_size = tensor;
   config.pipeline_model_parallel_size = pipeline;
   config.world_size = tensor * pipeline * data;
@@ -28,7 +28,7 @@ inline Schedule vocabulary_schedule(const RunConfig& config) {
   request.name = config.pipeline_schedule;
   request.ranks = config.pipeline_model_parallel_size;
   request.microbatches = config.microbatches();
-  request.vocab = parse_vocab_passes(config.vocab_parallel);
+  request.vocab = config.vocab_parallel;
   const bool cut = request.vocab != VocabPasses::none;
   return add_step_end(add_transfers(make_schedule(request)),
                       {config.data_parallel_size() > 1, config.model.tied_embeddings && !cut});

@@ -235,7 +235,7 @@ TEST(VocabularyMemory, LastStageWithoutLayersByHand) {
   expect_equal(action_profile(last, backward_input).net, bytes({{kActivations, -144}, {kCommunication, 128}}),
                "I beside the previous stage");
   for (const char* method : {"none", "vocab-1", "vocab-2"}) {
-    config.vocab_parallel = method;
+    config.vocab_parallel = parse_vocab_parallel(method);
     for (const RankMemory& rank :
          predict_memory(config, vocabulary_schedule(config), MemoryDetail::timeline).ranks) {
       expect_equal(rank.timeline.back().after, rank.held, method);

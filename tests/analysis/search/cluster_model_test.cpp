@@ -97,7 +97,7 @@ TEST(Pipeline, ClosedFormIsTheSimulatorsTime) {
     costs.stages.assign(static_cast<std::size_t>(c.ranks), stages.middle);
     costs.stages.back() = stages.last;
     costs.transfer.value = c.message;
-    ScheduleNeed need{c.schedule, c.ranks, c.microbatches, 1, Vocabulary::stages, 0};
+    ScheduleNeed need{c.schedule, c.ranks, c.microbatches, 1, VocabPasses::none, 0};
     EXPECT_NEAR(*exact, simulate_makespan(make_cluster_schedule(need, costs), costs).value, 1e-9)
         << c.schedule << " P " << c.ranks << " M " << c.microbatches << " last " << c.last << " c "
         << c.message;
@@ -113,7 +113,7 @@ TEST(Pipeline, LongSchedulesAreContinuedExactly) {
   stages.message = 0.03;
   for (const auto& [name, chunks] :
        {std::pair{"1f1b", 1}, {"gpipe", 1}, {"interleaved", 2}, {"zb-h1", 1}, {"zb-h2", 1}}) {
-    const ScheduleNeed need{name, 4, 100, chunks, Vocabulary::stages, 0};
+    const ScheduleNeed need{name, 4, 100, chunks, VocabPasses::none, 0};
     const PipelinePlans::Entry& entry = plans.find(need, true);
     ASSERT_TRUE(entry.refused.empty()) << entry.refused;
     Costs costs;
@@ -160,7 +160,7 @@ TEST(Pipeline, InterleavedRecurrenceIsTheSimulatorsTime) {
   for (const int ranks : {2, 3, 4, 8, 11}) {
     for (const int chunks : {2, 3, 5}) {
       for (const int groups : {1, 2, 3, 7}) {
-        const ScheduleNeed need{"interleaved", ranks, ranks * groups, chunks, Vocabulary::stages, 0};
+        const ScheduleNeed need{"interleaved", ranks, ranks * groups, chunks, VocabPasses::none, 0};
         const Schedule schedule = make_cluster_schedule(need, {});
         for (const double message : {0.0, 0.02, 0.4, 1.5, 5.0}) {
           const StageKinds stages = random_stages(random, message);
@@ -186,7 +186,7 @@ TEST(Pipeline, PreparedPlansGiveTheSimulatorsTime) {
     for (const int ranks : {2, 4, 6}) {
       const bool two =
           name == "interleaved" || name == "zb-v" || name.starts_with("v-") || name.starts_with("dualpipe");
-      const ScheduleNeed need{name, ranks, 4 * ranks, two ? 2 : 1, Vocabulary::stages, 0};
+      const ScheduleNeed need{name, ranks, 4 * ranks, two ? 2 : 1, VocabPasses::none, 0};
       const Schedule schedule = make_cluster_schedule(need, {});
       const PipelinePlan plan(schedule, true);
       // Longer than some passes: links are waited for.
@@ -312,7 +312,7 @@ TEST(Search, AVocabularyMadeLargeMovesLayersOrIsCut) {
   double other = 0;
   for (const Candidate& c : result.best) {
     if (c.job.pipeline < 4 || c.schedule != 0) continue;
-    const bool moved = c.job.balanced || c.job.vocabulary != Vocabulary::stages;
+    const bool moved = c.job.balanced || c.job.vocabulary != VocabPasses::none;
     placements.insert(c.job.balanced ? "balanced" : std::to_string(static_cast<int>(c.job.vocabulary)));
     double& best = moved ? other : even;
     if (best == 0) best = c.step_s;

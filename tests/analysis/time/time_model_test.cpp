@@ -259,10 +259,10 @@ TEST(TimeModel, CollectivesOfACutVocabularyHoldProcessorsOfAnAccelerator) {
   const HardwareProfile accelerator = load_hardware("a100-sxm-80gb");
   RunConfig config = sample::tiny_gpt2();
   EXPECT_EQ(beside_collectives(config, accelerator), 1);
-  config.vocab_parallel = "vocab-1";
+  config.vocab_parallel = VocabPasses::two_barriers;
   EXPECT_EQ(beside_collectives(config, HardwareProfile{}), 1) << "a machine that was measured";
   const double passes = beside_collectives(config, accelerator);
-  config.vocab_parallel = "interlaced";
+  config.vocab_parallel = VocabPasses::interlaced;
   EXPECT_GT(beside_collectives(config, accelerator), 1);
   EXPECT_GT(passes, beside_collectives(config, accelerator));
   OperatorCall call;

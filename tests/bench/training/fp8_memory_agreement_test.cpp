@@ -115,10 +115,10 @@ std::vector<Cell> further_cells(const Layout& layout) {
     config.recompute_granularity = Recompute::selective;
     set_dropout(config, kDropouts[1]);
   });
-  add("vocab-1", [](RunConfig& config) { config.vocab_parallel = "vocab-1"; });
+  add("vocab-1", [](RunConfig& config) { config.vocab_parallel = VocabPasses::two_barriers; });
   add("v-half vocab-2", [](RunConfig& config) {
     config.pipeline_schedule = "v-half";
-    config.vocab_parallel = "vocab-2";
+    config.vocab_parallel = VocabPasses::one_barrier;
   });
   add("loss in fp32", [](RunConfig& config) { config.cross_entropy_loss_fusion = false; });
   add("a teacher in the storage type", [](RunConfig& config) {

@@ -78,7 +78,7 @@ struct Way {
     config.sequence_parallel = sequence_parallel;
     config.recompute_granularity = recompute;
     config.zero_stage = zero;
-    config.vocab_parallel = vocab;
+    config.vocab_parallel = parse_vocab_parallel(vocab);
     return config;
   }
 };

@@ -146,7 +146,7 @@ class Product {
       RunConfig alone = cell.config;
       set_layout(alone, Layout{});
       alone.pipeline_schedule = "1f1b";
-      alone.vocab_parallel = "none";
+      alone.vocab_parallel = VocabPasses::none;
       alone.sequence_parallel = false;
       alone.recompute_granularity = Recompute::none;
       alone.zero_stage = 0;

@@ -114,7 +114,7 @@ TEST(MemoryAgreement, ToTheByteOnEveryRankInEveryCategory) {
     config.warmup_steps = 0;
     for (const Layout& layout : layouts_of(ranks)) {
       set_layout(config, layout);
-      config.vocab_parallel = c.vocabulary;
+      config.vocab_parallel = parse_vocab_parallel(c.vocabulary);
       const int stages = layout.pipeline * default_chunks(c.schedule);
       if (stages > config.model.layers) continue;
       if (c.empty_last_stage) {

@@ -80,7 +80,7 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   config.steps = 1;
   config.warmup_steps = 0;
   config.pipeline_schedule = cell.schedule = pipeline.schedule;
-  config.vocab_parallel = pipeline.vocabulary;
+  config.vocab_parallel = parse_vocab_parallel(pipeline.vocabulary);
   if (config.splits_vocabulary()) cell.schedule += fmt::format(" {}", pipeline.vocabulary);
   config.sequence_parallel = row[kSequence] == 1;
   config.recompute_granularity = recomputation.granularity;

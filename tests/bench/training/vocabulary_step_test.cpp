@@ -145,7 +145,7 @@ std::optional<Cell> cell_of(const std::vector<Layout>& layouts, const DataFiles&
   cell.config.cross_entropy_loss_fusion = numbers.loss_fusion;
   set_layout(cell.config, layout);
   cell.config.pipeline_schedule = method.schedule;
-  cell.config.vocab_parallel = method.vocabulary;
+  cell.config.vocab_parallel = parse_vocab_parallel(method.vocabulary);
   cell.config.recompute_granularity = recomputation.granularity;
   cell.config.recompute_num_layers = recomputation.layers;
   cell.config.zero_stage = static_cast<int>(row[kZero]);
@@ -282,7 +282,7 @@ TEST(VocabularyStep, ALastStageMayBeWithoutLayers) {
       cell.config = config_of(task, files);
       set_layout(cell.config, layout);
       cell.config.pipeline_schedule = method.schedule;
-      cell.config.vocab_parallel = method.vocabulary;
+      cell.config.vocab_parallel = parse_vocab_parallel(method.vocabulary);
       cell.config.layer_distribution = none_on_the_last(stages);
       cell.config.recompute_granularity = kRecomputations[variant % 3].granularity;
       cell.config.zero_stage = layout.data > 1 ? static_cast<int>(variant % 4) : 0;
@@ -332,7 +332,7 @@ TEST(VocabularyStep, TrainsLikeOneRank) {
         RunConfig split = config;
         set_layout(split, layout);
         split.pipeline_schedule = method.schedule;
-        split.vocab_parallel = method.vocabulary;
+        split.vocab_parallel = parse_vocab_parallel(method.vocabulary);
         split.zero_stage = model == 0 ? 1 : 3;
         MpiCommunicator communicator(split.layout());
         VocabularySeconds waits{};
@@ -361,7 +361,7 @@ TEST(VocabularyStep, SavedFilesAreThoseOfOneRank) {
   RunConfig split = config_of({1, 0, 2, 0}, files);
   set_layout(split, {1, ranks > 4 ? 4 : ranks, ranks > 4 ? 2 : 1});
   split.pipeline_schedule = "v-half";
-  split.vocab_parallel = "vocab-2";
+  split.vocab_parallel = VocabPasses::one_barrier;
   split.save_weights = folder;
   MpiCommunicator communicator(split.layout());
   losses_of(split, 1e-2, communicator);

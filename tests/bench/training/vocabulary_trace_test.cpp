@@ -35,7 +35,7 @@ RunConfig config_of(const char* schedule, const char* vocabulary) {
   config.steps = 1;
   set_layout(config, {1, ranks, 1});
   config.pipeline_schedule = schedule;
-  config.vocab_parallel = vocabulary;
+  config.vocab_parallel = parse_vocab_parallel(vocabulary);
   return config;
 }
 

@@ -442,7 +442,7 @@ TEST_F(ConfigFolder, SplitVocabulariesAndLayerDistributions) {
   few.model = *find_preset("gpt2-124m");
   few.model.vocab = 5;
   few.pipeline_model_parallel_size = few.world_size = 6;
-  few.vocab_parallel = "vocab-1";
+  few.vocab_parallel = VocabPasses::two_barriers;
   few.seq_length = 16;
   EXPECT_THAT(why_invalid(few).value_or(""), HasSubstr("at least one token id for each of the 6 ranks"));
 }
@@ -457,7 +457,7 @@ TEST(RunConfig, DerivedSizes) {
   EXPECT_EQ(c.padded_vocab(), 50260);
   c.pipeline_model_parallel_size = 2;
   EXPECT_EQ(c.vocab_shards(), 4);
-  c.vocab_parallel = "vocab-1";
+  c.vocab_parallel = VocabPasses::two_barriers;
   EXPECT_EQ(c.vocab_shards(), 8);
   EXPECT_EQ(c.padded_vocab(), 50264);
   EXPECT_TRUE(c.layout().vocab_parallel);
@@ -480,7 +480,7 @@ TEST(LayerDistribution, EvenBalancedAndGiven) {
   EXPECT_EQ(layers_per_stage(c, 5), (std::vector<int>{2, 2, 3, 3, 2}));
   c.seq_length = 1024;
   c.pipeline_model_parallel_size = 2;
-  c.vocab_parallel = "vocab-2";
+  c.vocab_parallel = VocabPasses::one_barrier;
   EXPECT_EQ(layers_per_stage(c, 2), (std::vector<int>{6, 6}));
   c.layer_distribution = "7,5";
   EXPECT_EQ(layers_per_stage(c, 2), (std::vector<int>{7, 5}));

@@ -55,8 +55,7 @@ TEST(TraceLanes, SlicesOfALaneDoNotOverlap) {
         if (lanes.lane_of_event[i] != lane) continue;
         EXPECT_GE(events[i].start, end);
         end = events[i].end;
-        EXPECT_EQ(lane >= lanes.first_message_lane,
-                  is_send(events[i].action.type) || is_receive(events[i].action.type));
+        EXPECT_EQ(lane >= lanes.first_message_lane, is_transfer(events[i].action.type));
       }
     }
   }

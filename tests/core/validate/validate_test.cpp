@@ -105,7 +105,7 @@ TEST(Validate, EveryWrongNumberIsFound) {
         for (const bool change_stage : {false, true}) {
           Schedule broken = schedule;
           Action& action = broken.actions[static_cast<std::size_t>(rank)][i];
-          const bool per_rank = !is_compute(action.type) && !is_send(action.type) && !is_receive(action.type);
+          const bool per_rank = !is_compute(action.type) && !is_transfer(action.type);
           if (per_rank) continue;  // such actions carry no number of interest
           if (change_stage) {
             action.stage = static_cast<std::uint16_t>((action.stage + 1) % schedule.stages);
@@ -127,7 +127,7 @@ TEST(Validate, SwappedTransfersAreFound) {
     for (int rank = 0; rank < schedule.ranks; ++rank) {
       const auto& actions = schedule.actions[static_cast<std::size_t>(rank)];
       for (std::size_t i = 0; i < actions.size(); ++i) {
-        if (!is_send(actions[i].type) && !is_receive(actions[i].type)) continue;
+        if (!is_transfer(actions[i].type)) continue;
         for (std::size_t j = i + 1; j < actions.size(); ++j) {
           if (actions[j].type != actions[i].type || actions[j].stage != actions[i].stage) continue;
           Schedule broken = schedule;
