@@ -7,7 +7,7 @@
 #include <map>
 #include <utility>
 
-#include "analysis/simulate/simulation_prices.hpp"
+#include "analysis/simulate/price_layout.hpp"
 #include "core/base/error.hpp"
 #include "core/schedule/dependency_walk.hpp"
 #include "core/validate/blocked_cycle.hpp"

@@ -9,6 +9,7 @@
 
 #include "bench/evaluate/plan.hpp"
 #include "core/base/error.hpp"
+#include "core/config/config_checks.hpp"
 
 namespace plumbline {
 namespace {

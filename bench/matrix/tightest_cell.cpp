@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "bench/matrix/oom_table.hpp"
 #include "bench/text/record_tables.hpp"
 #include "bench/text/signed_bytes.hpp"
 #include "core/base/error.hpp"

@@ -1,7 +1,5 @@
 #include "bench/record/record_device.hpp"
 
-#include <algorithm>
-
 #include "bench/record/record_keys.hpp"
 
 namespace plumbline {
@@ -29,16 +27,6 @@ std::optional<Bytes> optional_bytes(const Keys& keys, const char* key) {
 }
 
 }  // namespace
-
-Bytes DeviceMemoryRow::sum() const {
-  return reserved.value_or(allocated) + context.value_or(Bytes{}) + libraries + nccl + other;
-}
-
-const DeviceMemoryRow* DeviceMemoryReport::fullest() const {
-  const auto most = std::max_element(ranks.begin(), ranks.end(),
-                                     [](const auto& a, const auto& b) { return a.total < b.total; });
-  return most == ranks.end() ? nullptr : &*most;
-}
 
 OrderedJson to_json(const DeviceMemoryReport& report) {
   OrderedJson ranks = OrderedJson::array();

@@ -286,4 +286,20 @@ ModelConfig resolve_model(const std::string& preset_or_path) {
       printable(preset_or_path, 200), nearest, fmt::join(names, ", ")));
 }
 
+std::optional<std::string> why_tensor_split_invalid(const ModelConfig& model, std::int64_t t) {
+  const auto tensor = [&](const char* what, std::int64_t count) {
+    return fmt::format("tensor_model_parallel_size: found {}, expected a divisor of the {} {} of {}", t,
+                       count, what, model.name);
+  };
+  if (model.heads % t != 0) return tensor("attention heads", model.heads);
+  if (model.kv_heads % t != 0 && t % model.kv_heads != 0) {
+    return fmt::format(
+        "tensor_model_parallel_size: found {}, expected a divisor or a multiple of the {} key/value heads of "
+        "{}",
+        t, model.kv_heads, model.name);
+  }
+  if (model.ffn % t != 0) return tensor("feed-forward columns", model.ffn);
+  return std::nullopt;
+}
+
 }  // namespace plumbline
