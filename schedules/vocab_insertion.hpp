@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/schedule/schedule.hpp"
-#include "schedules/vocabulary.hpp"
+#include "schedules/vocab_times.hpp"
 
 namespace plumbline {
 

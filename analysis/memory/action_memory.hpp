@@ -1,19 +1,12 @@
 // What every action of a schedule allocates and frees on its stage, from bench/training/README.md.
 #pragma once
 
+#include "analysis/memory/final_units.hpp"
 #include "analysis/memory/memory_replay.hpp"
 #include "analysis/work/shapes.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace plumbline {
-
-/// The units of a stage whose gradient is complete after an action: no later one of the step adds to it.
-struct FinalUnits {
-  bool embedding = false;
-  bool positions = false;
-  bool layers = false;
-  bool output = false;  // the output layer, or the embedding that stands for it
-};
 
 /// The profile of `type` on this stage, as long as no gradient becomes final in it or ZeRO is not at stage 1.
 /// `shape` is the teacher's stage for TF, SEND_TF and RECV_TF. `with_extra`: whether it does what only some

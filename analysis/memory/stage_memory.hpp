@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "analysis/memory/action_memory.hpp"
+#include "analysis/memory/final_units.hpp"
 #include "analysis/memory/memory_replay.hpp"
 #include "analysis/work/shapes.hpp"
+#include "core/schedule/schedule.hpp"
 
 namespace plumbline {
 

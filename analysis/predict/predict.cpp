@@ -59,7 +59,7 @@ StepTime step_time(const Schedule& schedule, const Trace& trace, const StageCost
   const Seconds window = trace.pipeline_end();
   const Seconds busy = window * (1 - bubble.fraction);
   const Shares shares = communication_shares(schedule, predicted);
-  time.exposed_tensor_s = busy * shares.tensor;
+  time.exposed_tensor = busy * shares.tensor;
   Seconds waited;
   for (std::size_t i = 0; i < kVocabularyCalls; ++i) {
     const Seconds in_actions = busy * shares.vocabulary[i];
@@ -70,12 +70,12 @@ StepTime step_time(const Schedule& schedule, const Trace& trace, const StageCost
     vocabulary[i].overlapped = 0;
     waited += in_actions;
   }
-  time.compute_s = busy * (1 - shares.tensor - shares.data) - waited;
-  time.exposed_pipeline_s = window - busy + waited;
-  time.exposed_data_s = busy * shares.data +
-                        mean_in(trace, window, {ActionType::reduce_gradients, ActionType::reduce_embedding});
-  time.optimizer_s = mean_in(trace, window, {ActionType::optimizer});
-  time.step_s = trace.makespan() + predicted.costs.step_overhead;
+  time.compute = busy * (1 - shares.tensor - shares.data) - waited;
+  time.exposed_pipeline = window - busy + waited;
+  time.exposed_data = busy * shares.data +
+                      mean_in(trace, window, {ActionType::reduce_gradients, ActionType::reduce_embedding});
+  time.optimizer = mean_in(trace, window, {ActionType::optimizer});
+  time.step = trace.makespan() + predicted.costs.step_overhead;
   return time;
 }
 
@@ -142,8 +142,9 @@ Prediction predict(const RunConfig& config, const Schedule& schedule, const Hard
   prediction.trace = simulate(schedule, predicted.costs);
   prediction.vocabulary = vocabulary_overlap(prediction.trace);
   prediction.time = step_time(schedule, prediction.trace, predicted, prediction.vocabulary);
-  prediction.throughput =
-      throughput_of(config, hardware, prediction.time.step_s, schedule.stages_per_route());
+  prediction.time.exposed_vocabulary = total_of(prediction.vocabulary, &CollectiveOverlap::waited);
+  if (!prediction.trace.collectives.empty()) prediction.time.vocabulary_collectives = prediction.vocabulary;
+  prediction.throughput = throughput_of(config, hardware, prediction.time.step, schedule.stages_per_route());
   prediction.costs = std::move(predicted.costs);
   prediction.lines = std::move(predicted.lines);
   return prediction;

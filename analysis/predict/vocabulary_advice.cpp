@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/config/config_checks.hpp"
 
 namespace plumbline {
 namespace {
@@ -48,7 +49,7 @@ struct Alternative {
 
 bool better(const Prediction& a, const Prediction& b) {
   if (a.fits != b.fits) return a.fits;
-  return a.time.step_s < b.time.step_s * kWorthSaying;
+  return a.time.step < b.time.step * kWorthSaying;
 }
 
 /// The best other placement that is better than the given one.
@@ -128,8 +129,8 @@ std::string vocabulary_report(const RunConfig& config, const Schedule& schedule,
   const Prediction& other = best->prediction;
   text += fmt::format(
       "better: {}: {:.4g} s per step instead of {:.4g} ({:+.1f} %), peak {:.2f} GiB instead of {:.2f}\n",
-      name_of(best->config), other.time.step_s.value, prediction.time.step_s.value,
-      (other.time.step_s / prediction.time.step_s - 1) * 100, gib(other.memory.peak),
+      name_of(best->config), other.time.step.value, prediction.time.step.value,
+      (other.time.step / prediction.time.step - 1) * 100, gib(other.memory.peak),
       gib(prediction.memory.peak));
   return text;
 }

@@ -1,39 +1,16 @@
 // Published measurements and what the model predicts for them, row by row.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "analysis/cluster/step.hpp"
 #include "analysis/hardware/profiles.hpp"
+#include "analysis/published/compared_row.hpp"
+#include "analysis/published/published_tables.hpp"
 
 namespace plumbline::cluster {
-
-/// A table as read: cells as text, by column name. Empty cells stay empty.
-struct PublishedTable {
-  std::string name;  // file name without .csv
-  std::vector<std::string> columns;
-  std::vector<std::vector<std::string>> rows;
-};
-
-/// Parses a table as if hostile: sizes, widths and characters are checked. Throws InputError naming the file
-/// and line.
-PublishedTable parse_published(const std::string& text, const std::string& name, const std::string& origin);
-/// The tables that are part of the program.
-std::vector<PublishedTable> built_in_tables();
-/// Every *.csv of a folder, in the order of their names. Throws InputError when the folder cannot be read.
-std::vector<PublishedTable> read_tables(const std::string& folder);
-
-struct ComparedRow {
-  std::string label;
-  std::string quantity;  // step_s, peak_bytes, layer_s, ...
-  double predicted = 0;
-  double published = 0;
-  std::string sweep;  // rows of one sweep train the same model with the same batch on as many GPUs
-  double error() const { return predicted / published - 1; }
-};
 
 struct Errors {
   int rows = 0;

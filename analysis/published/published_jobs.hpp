@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/published/published.hpp"
+#include "analysis/cluster/step.hpp"
 #include "analysis/published/published_row.hpp"
 
 namespace plumbline::cluster {

@@ -3,7 +3,9 @@
 
 #include <vector>
 
-#include "analysis/published/published.hpp"
+#include "analysis/cluster/step.hpp"
+#include "analysis/hardware/profiles.hpp"
+#include "analysis/published/compared_row.hpp"
 #include "analysis/published/published_row.hpp"
 
 namespace plumbline::cluster {

@@ -1,4 +1,5 @@
-// Reading published tables: comma-separated cells without quotes, the first line names the columns.
+#include "analysis/published/published_tables.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,7 +7,6 @@
 #include <fstream>
 
 #include "analysis/hardware/embedded.hpp"
-#include "analysis/published/published.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 

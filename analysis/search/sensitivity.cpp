@@ -10,6 +10,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
+#include "core/config/config_checks.hpp"
 
 namespace plumbline::cluster {
 namespace {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "analysis/simulate/simulation_prices.hpp"
+#include "analysis/simulate/price_layout.hpp"
 #include "core/base/error.hpp"
 #include "core/schedule/dependency_walk.hpp"
 #include "core/schedule/hop.hpp"

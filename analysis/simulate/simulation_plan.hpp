@@ -85,9 +85,6 @@ class SimulationPlan {
   std::uint32_t first_collective_price_ = 0;
 };
 
-/// Seconds by stage × kActionTypes + type.
-std::vector<double> action_prices(const Costs& costs);
-
 /// End times of a sweep.
 struct SweepTimes {
   std::vector<double> ready;  // per node: when its result is there for others

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "analysis/simulate/price_layout.hpp"
 #include "analysis/simulate/simulation_plan.hpp"
 #include "core/base/error.hpp"
 

@@ -1,25 +1,13 @@
-// Where the prices of a plan's nodes lie; for the two files of analysis/simulate/simulation_plan.hpp only.
+// What the actions of a schedule cost under given costs.
 #pragma once
 
-#include <cstdint>
+#include <vector>
 
-#include "core/schedule/schedule.hpp"
+#include "analysis/simulate/costs.hpp"
 
 namespace plumbline {
 
-// Price layout: two fixed entries, per stage one entry per action type, per stage one for its last backward
-// if asked for, then overlapped pairs, then four for the links: within and between nodes, each without and
-// with a teacher's payload, then the collectives of a cut vocabulary by VocabularyCall.
-constexpr std::uint32_t kTypes = kActionTypes;
-constexpr std::uint32_t kFree = 0;         // takes no time
-constexpr std::uint32_t kReceiveCopy = 1;  // an implicit receive's work on the receiving rank
-constexpr std::uint32_t kFixed = 2;
-constexpr std::uint32_t kTeacher = 1;
-constexpr std::uint32_t kBetweenNodes = 2;
-constexpr std::uint32_t kLinkPrices = 4;
-
-inline std::uint32_t price_of(int stage, ActionType type) {
-  return kFixed + static_cast<std::uint32_t>(stage) * kTypes + static_cast<std::uint32_t>(type);
-}
+/// Seconds by stage × kActionTypes + type.
+std::vector<double> action_prices(const Costs& costs);
 
 }  // namespace plumbline

@@ -11,6 +11,7 @@
 #include "analysis/simulate/collective_events.hpp"
 #include "analysis/simulate/shared_processors.hpp"
 #include "analysis/simulate/simulation_plan.hpp"
+#include "analysis/simulate/simulation_prices.hpp"
 #include "core/base/error.hpp"
 #include "core/schedule/dependency_walk.hpp"
 #include "core/validate/blocked_cycle.hpp"

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "analysis/time/time_model.hpp"
+#include "analysis/time/operator_time.hpp"
 
 namespace plumbline {
 

@@ -1,5 +1,5 @@
-// What one operator, collective or message takes on a machine: a measured table, or else an accelerator's
-// constants, or else a roofline.
+#include "analysis/time/operator_time.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "analysis/time/accelerator_time.hpp"
-#include "analysis/time/time_model.hpp"
 
 namespace plumbline {
 namespace {

@@ -1,9 +1,9 @@
-// How the ranks of a run load a machine: processors that ranks share, or that collectives hold.
+#include "analysis/time/processor_contention.hpp"
+
 #include <algorithm>
 
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/simulate/simulator.hpp"
-#include "analysis/time/time_model.hpp"
 #include "core/trace/trace.hpp"
 
 namespace plumbline {

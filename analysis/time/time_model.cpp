@@ -8,7 +8,7 @@
 #include "analysis/memory/persistent_memory.hpp"
 #include "analysis/simulate/simulator.hpp"
 #include "analysis/time/gradient_overlap.hpp"
-#include "analysis/time/time_phases.hpp"
+#include "analysis/time/operator_time.hpp"
 #include "analysis/work/parameter_units.hpp"
 
 namespace plumbline {

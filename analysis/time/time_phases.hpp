@@ -1,9 +1,29 @@
-// Where the time model puts what it finds out about each kind of action; for time_model.cpp only.
+// The kinds of actions that compute on a stage, and where the time model puts what it finds out about each.
 #pragma once
 
-#include "analysis/time/time_model.hpp"
+#include "analysis/simulate/costs.hpp"
+#include "core/schedule/schedule.hpp"
 
 namespace plumbline {
+
+/// Communication that a stage's actions wait for, part of their cost.
+struct PassCommunication {
+  Seconds tensor;  // collectives of the tensor group
+  Seconds data;    // ZeRO-2 and 3: gathers and scatters that computation does not hide
+  /// Those of a cut vocabulary, where nothing runs beside computation; elsewhere see costs.vocabulary.
+  VocabularySeconds vocabulary{};
+};
+struct StageCommunication {
+  PassCommunication forward;
+  PassCommunication backward;
+  PassCommunication backward_input;
+  PassCommunication backward_weight;
+  PassCommunication teacher_forward;
+  PassCommunication vocab_forward;
+  PassCommunication vocab_backward;
+  PassCommunication input_forward;
+  PassCommunication input_backward;
+};
 
 /// A kind of action that computes on a stage.
 struct Phase {

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "core/config/load_config.hpp"
 #include "core/config/run_config.hpp"
 
 namespace plumbline {

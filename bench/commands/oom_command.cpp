@@ -12,6 +12,7 @@
 #include "bench/matrix/oom_table.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_keys.hpp"
+#include "core/config/matrix_config.hpp"
 
 namespace plumbline {
 namespace {

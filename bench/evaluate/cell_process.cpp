@@ -9,6 +9,7 @@
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
+#include "core/config/config_listing.hpp"
 
 namespace plumbline {
 namespace {

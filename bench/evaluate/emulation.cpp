@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/time/operator_time.hpp"
 #include "analysis/time/time_model.hpp"
 
 namespace plumbline {

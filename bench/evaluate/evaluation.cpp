@@ -10,6 +10,8 @@
 #include "bench/machine/cuda_facts.hpp"
 #include "bench/machine/machine.hpp"
 #include "core/base/error.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/config/config_listing.hpp"
 #include "core/run/processors.hpp"
 
 namespace plumbline {

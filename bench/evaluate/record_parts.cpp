@@ -33,13 +33,11 @@ void forget_what_is_not_measured(const RunConfig& config, MeasurementReport& rep
   if (config.backend != Backend::emulated) return;
   report.loss = kUnknown;
   if (config.emulated_time_factor > 0) return;
-  report.time = {{kUnknown}, kUnknown,   kUnknown,   {kUnknown}, {kUnknown},
-                 {kUnknown}, {kUnknown}, {kUnknown}, {kUnknown}};
-  const double peak = report.throughput.peak_tflops;
-  report.throughput = {};
-  report.throughput.tokens_per_s = report.throughput.tokens_per_s_per_gpu = kUnknown;
-  report.throughput.model_tflops_per_gpu = report.throughput.mfu = report.throughput.hfu = kUnknown;
-  report.throughput.peak_tflops = peak;
+  for (const auto& figure : kTimeFigures) figure.set(report.time, kUnknown);
+  for (const auto& figure : kThroughputFigures) {
+    if (figure.timed) figure.set(report.throughput, kUnknown);
+  }
+  report.time.vocabulary_collectives.reset();
   report.step_min = report.step_max = {kUnknown};
 }
 
@@ -71,21 +69,8 @@ PredictionReport report_of(const Prediction& prediction) {
   PredictionReport report;
   report.fits = prediction.fits;
   report.memory = MemoryReport::of(std::move(ranks));
-  const StepTime& time = prediction.time;
-  report.time = {time.step_s,
-                 time.bubble_ratio,
-                 time.bubble_fraction,
-                 time.compute_s,
-                 time.exposed_tensor_s,
-                 time.exposed_pipeline_s,
-                 time.exposed_data_s,
-                 time.optimizer_s,
-                 total_of(prediction.vocabulary, &CollectiveOverlap::waited)};
-  if (!prediction.trace.collectives.empty()) report.time.vocabulary_collectives = prediction.vocabulary;
-  const Throughput& throughput = prediction.throughput;
-  report.throughput = {throughput.tokens_per_s,         throughput.tokens_per_s_per_gpu,
-                       throughput.model_tflops_per_gpu, throughput.mfu,
-                       throughput.peak_tflops,          throughput.hfu};
+  report.time = prediction.time;
+  report.throughput = prediction.throughput;
   return report;
 }
 
@@ -139,11 +124,7 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
       mean_in(result.trace, window, {ActionType::reduce_gradients, ActionType::reduce_embedding});
   report.time.optimizer = mean_in(result.trace, window, {ActionType::optimizer});
 
-  const Throughput throughput =
-      throughput_of(config, hardware, report.time.step, schedule.stages_per_route());
-  report.throughput = {throughput.tokens_per_s,         throughput.tokens_per_s_per_gpu,
-                       throughput.model_tflops_per_gpu, throughput.mfu,
-                       throughput.peak_tflops,          throughput.hfu};
+  report.throughput = throughput_of(config, hardware, report.time.step, schedule.stages_per_route());
   report.samples = static_cast<int>(result.step_times.size());
   report.step_min = *std::min_element(result.step_times.begin(), result.step_times.end());
   report.step_max = *std::max_element(result.step_times.begin(), result.step_times.end());

@@ -10,6 +10,7 @@
 #include "bench/evaluate/plan.hpp"
 #include "core/base/byte_text.hpp"
 #include "core/base/error.hpp"
+#include "core/config/config_checks.hpp"
 
 namespace plumbline {
 namespace {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/launch/launch_result.hpp"
 #include "core/base/units.hpp"
 
 namespace plumbline {
@@ -23,13 +24,6 @@ std::optional<int> launch_entry(int argc, char** argv);
 /// Path of the running executable.
 std::string self_path();
 
-/// One line of output. `rank` is -1 for mpirun's own words.
-struct OutputLine {
-  int rank = -1;
-  bool error_stream = false;
-  std::string text;
-};
-
 struct LaunchSpec {
   std::string program;  // calls launch_entry(); usually self_path()
   std::vector<std::string> arguments;
@@ -40,23 +34,6 @@ struct LaunchSpec {
   std::size_t kept_output = 131072;                // bytes per stream; of longer output the middle is dropped
   std::function<void(const OutputLine&)> on_line;  // optional, called as lines come
   std::function<bool()> on_tick;  // optional, called several times a second; false stops the run
-};
-
-enum class Ending { exited, signalled, timed_out, stopped };
-
-struct LaunchResult {
-  Ending ending = Ending::exited;
-  int exit_code = 0;  // of the first rank that failed, or of mpirun
-  int signal = 0;     // when signalled
-  int rank = -1;      // who failed, -1 when unknown
-  Seconds duration;
-  std::string standard_output;
-  std::string standard_error;  // ranks' lines only, each "[rank 3] text" unless it already says so
-  std::string mpirun_output;   // mpirun's own words
-  std::string complaint;       // what the first rank that ended itself with MpiSession::guard() said
-  bool ok() const { return ending == Ending::exited && exit_code == 0; }
-  /// One line for people: what happened, to which rank, and the last thing that rank (or any) said.
-  std::string reason() const;
 };
 
 /// Runs to the end, to the timeout or until on_tick says stop. Throws InputError when this process is a rank

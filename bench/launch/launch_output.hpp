@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "bench/launch/launch.hpp"
+#include "bench/launch/launch_result.hpp"
 
 namespace plumbline {
 

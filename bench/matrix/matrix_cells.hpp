@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bench/record/record.hpp"
+#include "core/config/matrix_config.hpp"
 #include "core/config/run_config.hpp"
 
 namespace plumbline {

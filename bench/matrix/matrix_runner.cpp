@@ -10,7 +10,9 @@
 
 #include "bench/launch/interrupts.hpp"
 #include "core/base/error.hpp"
+#include "core/config/config_checks.hpp"
 #include "core/config/config_keys.hpp"
+#include "core/config/config_listing.hpp"
 
 namespace plumbline {
 namespace {

@@ -8,6 +8,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/config_file.hpp"
+#include "core/config/config_keys.hpp"
 
 namespace plumbline {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "bench/matrix/oom_table.hpp"
 #include "bench/text/record_tables.hpp"
 #include "core/base/byte_text.hpp"
 #include "core/base/error.hpp"

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "bench/matrix/oom_matrix.hpp"
+#include "bench/matrix/oom_row.hpp"
 #include "bench/record/record.hpp"
+#include "core/config/load_config.hpp"
 
 namespace plumbline {
-
-struct OomRow;
 
 /// The cell without one assumption.
 struct EdgeLine {

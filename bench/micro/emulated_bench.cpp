@@ -12,6 +12,7 @@
 #include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/backends/mpi/session.hpp"
+#include "core/config/config_checks.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
 
 namespace plumbline {

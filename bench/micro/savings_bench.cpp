@@ -16,6 +16,7 @@
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/backends/mpi/session.hpp"
 #include "core/base/statistics.hpp"
+#include "core/config/config_checks.hpp"
 #include "core/run/executor.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 

@@ -16,6 +16,7 @@
 #include "core/backends/mpi/session.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
+#include "core/config/config_checks.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
 

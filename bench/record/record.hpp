@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "bench/record/record_device.hpp"
+#include "bench/record/device_memory_report.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/units.hpp"
 #include "core/run/communicator.hpp"
 #include "core/tensor/arena.hpp"
-#include "core/trace/collective_overlap.hpp"
+#include "core/trace/step_figures.hpp"
 
 namespace plumbline {
 
@@ -47,46 +47,19 @@ struct MemoryReport {
   static MemoryReport of(std::vector<RankMemoryReport> ranks);
 };
 
-/// Times of one step, each the mean over pipeline ranks. NaN: not measured (an emulated run without times);
-/// null in JSON.
-struct TimeReport {
-  Seconds step;
-  double bubble_ratio = 0;     // idle ÷ compute
-  double bubble_fraction = 0;  // idle ÷ (idle + compute)
-  Seconds compute;
-  Seconds exposed_tensor;
-  Seconds exposed_pipeline;
-  Seconds exposed_data;
-  Seconds optimizer;
-  Seconds
-      exposed_vocabulary{};  // waiting for the collectives of a cut vocabulary, part of the wait for others
-  /// The same by kind, with what they take and how much of it has computation beside it; nothing without a
-  /// cut vocabulary.
-  std::optional<VocabularyOverlap> vocabulary_collectives{};
-};
-
-struct ThroughputReport {
-  double tokens_per_s = 0;
-  double tokens_per_s_per_gpu = 0;
-  double model_tflops_per_gpu = 0;
-  double mfu = 0;
-  double peak_tflops = 0;
-  double hfu = 0;  // as mfu with the FLOPs that are executed; NaN: an older record lacks it
-};
-
 struct PredictionReport {
   bool fits = true;
   MemoryReport memory;
-  TimeReport time;
-  ThroughputReport throughput;
+  StepTime time;
+  Throughput throughput;
   std::optional<Traffic> traffic;                   // of one step; of each figure the largest of any rank
   std::optional<DeviceMemoryReport> device_memory;  // nothing: the hardware profile knows none
 };
 
 struct MeasurementReport {
   MemoryReport memory;
-  TimeReport time;  // of the median step
-  ThroughputReport throughput;
+  StepTime time;  // of the median step
+  Throughput throughput;
   int samples = 0;  // timed steps
   Seconds step_min;
   Seconds step_max;

@@ -28,16 +28,6 @@ std::optional<Bytes> optional_bytes(const OrderedJsonKeys& keys, const char* key
 
 }  // namespace
 
-Bytes DeviceMemoryRow::sum() const {
-  return reserved.value_or(allocated) + context.value_or(Bytes{}) + libraries + nccl + other;
-}
-
-const DeviceMemoryRow* DeviceMemoryReport::fullest() const {
-  const auto most = std::max_element(ranks.begin(), ranks.end(),
-                                     [](const auto& a, const auto& b) { return a.total < b.total; });
-  return most == ranks.end() ? nullptr : &*most;
-}
-
 OrderedJson to_json(const DeviceMemoryReport& report) {
   OrderedJson ranks = OrderedJson::array();
   for (const DeviceMemoryRow& row : report.ranks) {

@@ -7,6 +7,7 @@
 
 #include "bench/record/record.hpp"
 #include "bench/record/record_collectives.hpp"
+#include "bench/record/record_device.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 
@@ -62,27 +63,21 @@ OrderedJson to_json(const MemoryReport& memory) {
   return {{"peak_bytes", memory.peak.value}, {"peak_rank", memory.peak_rank}, {"ranks", std::move(ranks)}};
 }
 
-OrderedJson to_json(const TimeReport& time) {
-  OrderedJson json = {{"step_s", number(time.step.value)},
-                      {"bubble_ratio", number(time.bubble_ratio)},
-                      {"bubble_fraction", number(time.bubble_fraction)},
-                      {"compute_s", number(time.compute.value)},
-                      {"exposed_tensor_s", number(time.exposed_tensor.value)},
-                      {"exposed_pipeline_s", number(time.exposed_pipeline.value)},
-                      {"exposed_data_s", number(time.exposed_data.value)},
-                      {"optimizer_s", number(time.optimizer.value)},
-                      {"exposed_vocabulary_s", number(time.exposed_vocabulary.value)}};
+template <class Owner, std::size_t N>
+OrderedJson to_json(const Owner& owner, const Figure<Owner> (&figures)[N]) {
+  OrderedJson json = OrderedJson::object();
+  for (const auto& figure : figures) json[std::string(figure.key)] = number(figure.of(owner));
+  return json;
+}
+
+OrderedJson to_json(const StepTime& time) {
+  OrderedJson json = to_json(time, kTimeFigures);
   if (time.vocabulary_collectives) json["vocabulary_collectives"] = to_json(*time.vocabulary_collectives);
   return json;
 }
 
-OrderedJson to_json(const ThroughputReport& throughput) {
-  return {{"tokens_per_s", number(throughput.tokens_per_s)},
-          {"tokens_per_s_per_gpu", number(throughput.tokens_per_s_per_gpu)},
-          {"model_tflops_per_gpu", number(throughput.model_tflops_per_gpu)},
-          {"mfu", number(throughput.mfu)},
-          {"hfu", number(throughput.hfu)},
-          {"peak_tflops", number(throughput.peak_tflops)}};
+OrderedJson to_json(const Throughput& throughput) {
+  return to_json(throughput, kThroughputFigures);
 }
 
 struct TrafficKey {
@@ -169,30 +164,30 @@ MemoryReport memory_of(const OrderedJsonKeys& keys) {
 /// A measurement may lack times, a prediction never does.
 enum class Unknown { refused, allowed };
 
-TimeReport time_of(const OrderedJsonKeys& keys, Unknown unknown) {
-  const auto read = [&](const char* key) {
-    return unknown == Unknown::allowed ? keys.number_or_null(key, 0) : keys.number(key, 0);
-  };
-  return {{read("step_s")},
-          read("bubble_ratio"),
-          read("bubble_fraction"),
-          {read("compute_s")},
-          {read("exposed_tensor_s")},
-          {read("exposed_pipeline_s")},
-          {read("exposed_data_s")},
-          {read("optimizer_s")},
-          // An older record knows no cut vocabularies.
-          {keys.find("exposed_vocabulary_s") == nullptr ? 0.0 : read("exposed_vocabulary_s")},
-          vocabulary_collectives_of(keys)};
+template <class Owner, std::size_t N>
+Owner figures_of(const OrderedJsonKeys& keys, const Figure<Owner> (&figures)[N], Unknown unknown) {
+  Owner owner;
+  for (const auto& figure : figures) {
+    const char* const key = figure.key.data();
+    if (figure.when_lacking && keys.find(key) == nullptr) {
+      figure.set(owner, *figure.when_lacking);
+    } else if (unknown == Unknown::allowed && figure.timed) {
+      figure.set(owner, keys.number_or_null(key, 0));
+    } else {
+      figure.set(owner, keys.number(key, 0));
+    }
+  }
+  return owner;
 }
 
-ThroughputReport throughput_of(const OrderedJsonKeys& keys, Unknown unknown) {
-  const auto read = [&](const char* key) {
-    return unknown == Unknown::allowed ? keys.number_or_null(key, 0) : keys.number(key, 0);
-  };
-  return {read("tokens_per_s"),          read("tokens_per_s_per_gpu"),
-          read("model_tflops_per_gpu"),  read("mfu"),
-          keys.number("peak_tflops", 0), keys.find("hfu") == nullptr ? NAN : keys.number("hfu", 0)};
+StepTime time_of(const OrderedJsonKeys& keys, Unknown unknown) {
+  StepTime time = figures_of(keys, kTimeFigures, unknown);
+  time.vocabulary_collectives = vocabulary_collectives_of(keys);
+  return time;
+}
+
+Throughput throughput_of(const OrderedJsonKeys& keys, Unknown unknown) {
+  return figures_of(keys, kThroughputFigures, unknown);
 }
 
 MeasurementReport measurement_of(const OrderedJsonKeys& keys) {

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "bench/record/record_device.hpp"
 #include "bench/report/escape.hpp"
 #include "bench/report/packed_timeline.hpp"
 #include "bench/report/page_parts.hpp"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bench/record/record.hpp"
-#include "bench/report/html_report.hpp"
+#include "bench/report/report_input.hpp"
 
 namespace plumbline {
 

@@ -112,7 +112,7 @@ struct Chart {
   Scale scale;
   bool relative;
   double ErrorReport::*error;
-  std::function<double(const MemoryReport&, const TimeReport&)> value;
+  std::function<double(const MemoryReport&, const StepTime&)> value;
 };
 
 std::string figure_html(const std::vector<Record>& records, const std::vector<std::string>& labels,
@@ -165,15 +165,15 @@ std::string scatter_html(const std::vector<Record>& records) {
   for (const Record& record : records) labels.push_back(label_of(record, keys));
   const std::array<Chart, 3> charts = {{
       {"clip-time", "Step time", time_scale(records), true, &ErrorReport::step_time,
-       [](const MemoryReport&, const TimeReport& time) { return time.step.value; }},
+       [](const MemoryReport&, const StepTime& time) { return time.step.value; }},
       {"clip-memory", "Peak memory", memory_scale(records), true, &ErrorReport::peak_memory,
-       [](const MemoryReport& memory, const TimeReport&) { return static_cast<double>(memory.peak.value); }},
+       [](const MemoryReport& memory, const StepTime&) { return static_cast<double>(memory.peak.value); }},
       {"clip-bubble",
        "Bubble fraction",
        {1, "", 3},
        false,
        &ErrorReport::bubble_fraction,
-       [](const MemoryReport&, const TimeReport& time) { return time.bubble_fraction; }},
+       [](const MemoryReport&, const StepTime& time) { return time.bubble_fraction; }},
   }};
   std::string figures;
   for (const Chart& chart : charts) figures += figure_html(records, labels, chart);

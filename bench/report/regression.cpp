@@ -18,13 +18,13 @@ namespace {
 struct Metric {
   const char* what;
   std::string (*print)(double);
-  double (*of)(const MemoryReport&, const TimeReport&);
+  double (*of)(const MemoryReport&, const StepTime&);
 };
 
 const Metric kMetrics[] = {
-    {"step time", readable_time, [](const MemoryReport&, const TimeReport& time) { return time.step.value; }},
+    {"step time", readable_time, [](const MemoryReport&, const StepTime& time) { return time.step.value; }},
     {"peak memory", readable_bytes,
-     [](const MemoryReport& memory, const TimeReport&) { return static_cast<double>(memory.peak.value); }},
+     [](const MemoryReport& memory, const StepTime&) { return static_cast<double>(memory.peak.value); }},
 };
 
 /// How much smaller the new prediction is, as a fraction of the old one; 0 without predictions.

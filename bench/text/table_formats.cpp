@@ -21,23 +21,17 @@ std::string field(double value) {
 
 template <class Report>
 void add_report(const std::string& prefix, const Report* report, Fields& fields) {
-  const auto add = [&](const char* name, auto get) {
-    fields.emplace_back(prefix + name, report == nullptr ? "" : get(*report));
+  const auto add = [&](std::string_view name, auto get) {
+    fields.emplace_back(prefix + std::string(name), report == nullptr ? "" : get(*report));
   };
   add("peak_bytes", [](const Report& r) { return fmt::format("{}", r.memory.peak.value); });
   add("peak_rank", [](const Report& r) { return fmt::format("{}", r.memory.peak_rank); });
-  add("step_s", [](const Report& r) { return field(r.time.step.value); });
-  add("bubble_ratio", [](const Report& r) { return field(r.time.bubble_ratio); });
-  add("bubble_fraction", [](const Report& r) { return field(r.time.bubble_fraction); });
-  add("compute_s", [](const Report& r) { return field(r.time.compute.value); });
-  add("exposed_tensor_s", [](const Report& r) { return field(r.time.exposed_tensor.value); });
-  add("exposed_pipeline_s", [](const Report& r) { return field(r.time.exposed_pipeline.value); });
-  add("exposed_data_s", [](const Report& r) { return field(r.time.exposed_data.value); });
-  add("optimizer_s", [](const Report& r) { return field(r.time.optimizer.value); });
-  add("exposed_vocabulary_s", [](const Report& r) { return field(r.time.exposed_vocabulary.value); });
-  add("tokens_per_s", [](const Report& r) { return field(r.throughput.tokens_per_s); });
-  add("mfu", [](const Report& r) { return field(r.throughput.mfu); });
-  add("hfu", [](const Report& r) { return field(r.throughput.hfu); });
+  for (const auto& figure : kTimeFigures) {
+    if (figure.in_csv) add(figure.key, [&](const Report& r) { return field(figure.of(r.time)); });
+  }
+  for (const auto& figure : kThroughputFigures) {
+    if (figure.in_csv) add(figure.key, [&](const Report& r) { return field(figure.of(r.throughput)); });
+  }
   add("device_bytes", [](const Report& r) -> std::string {
     const DeviceMemoryRow* most = r.device_memory ? r.device_memory->fullest() : nullptr;
     return most == nullptr ? "" : fmt::format("{}", most->total.value);

@@ -36,7 +36,7 @@ class Sheet {
     text_ += '\n';
   }
 
-  using Value = std::function<double(const MemoryReport&, const TimeReport&, const ThroughputReport&)>;
+  using Value = std::function<double(const MemoryReport&, const StepTime&, const Throughput&)>;
   using Print = std::string (*)(double);
 
   void row(const std::string& name, const Value& value, Print print, bool relative = true) {
@@ -143,48 +143,44 @@ void device_rows(Sheet& sheet, const Record& record) {
 }
 
 void time_rows(Sheet& sheet, bool split_vocabulary) {
-  const auto seconds = [&](const char* name, Seconds TimeReport::*member) {
+  const auto time = [&](const char* indent, const Figure<StepTime>& figure) {
     sheet.row(
-        name, [=](auto&, const TimeReport& time, auto&) { return (time.*member).value; }, readable_time);
+        indent + std::string(figure.title),
+        [&](auto&, const StepTime& times, auto&) { return figure.of(times); },
+        figure.unit == FigureUnit::seconds ? readable_time : as_fraction, figure.unit == FigureUnit::seconds);
   };
-  seconds("step time", &TimeReport::step);
-  seconds("  compute", &TimeReport::compute);
-  seconds("  exposed tensor messages", &TimeReport::exposed_tensor);
-  seconds("  exposed pipeline wait", &TimeReport::exposed_pipeline);
-  if (split_vocabulary) seconds("    of it vocabulary collectives", &TimeReport::exposed_vocabulary);
-  seconds("  exposed data reduction", &TimeReport::exposed_data);
-  seconds("  optimizer", &TimeReport::optimizer);
-  sheet.row(
-      "bubble fraction, idle/step", [](auto&, const TimeReport& time, auto&) { return time.bubble_fraction; },
-      as_fraction, false);
-  sheet.row(
-      "bubble ratio, idle/compute", [](auto&, const TimeReport& time, auto&) { return time.bubble_ratio; },
-      as_fraction, false);
-  const auto rate = [&](const char* name, double ThroughputReport::*member) {
+  time("", time_figure("step_s"));
+  time("  ", time_figure("compute_s"));
+  time("  ", time_figure("exposed_tensor_s"));
+  time("  ", time_figure("exposed_pipeline_s"));
+  if (split_vocabulary) time("    ", time_figure("exposed_vocabulary_s"));
+  time("  ", time_figure("exposed_data_s"));
+  time("  ", time_figure("optimizer_s"));
+  time("", time_figure("bubble_fraction"));
+  time("", time_figure("bubble_ratio"));
+  for (const Figure<Throughput>* rate :
+       {&throughput_figure("tokens_per_s"), &throughput_figure("tokens_per_s_per_gpu"),
+        &throughput_figure("model_tflops_per_gpu")}) {
     sheet.row(
-        name, [=](auto&, auto&, const ThroughputReport& t) { return t.*member; }, as_number);
-  };
-  rate("tokens/s", &ThroughputReport::tokens_per_s);
-  rate("tokens/s per rank", &ThroughputReport::tokens_per_s_per_gpu);
-  rate("model TFLOP/s per rank", &ThroughputReport::model_tflops_per_gpu);
+        std::string(rate->title), [=](auto&, auto&, const Throughput& t) { return rate->of(t); }, as_number);
+  }
 }
 
 /// Each collective of a cut vocabulary: how long it runs in a step, how much of that a rank waits, and in the
 /// steady state how much of it runs beside computation.
 void collective_rows(Sheet& sheet) {
   for (const VocabularyCall call : kAllVocabularyCalls) {
-    const auto of = [call](const TimeReport& time) {
+    const auto of = [call](const StepTime& time) {
       return time.vocabulary_collectives ? (*time.vocabulary_collectives)[static_cast<std::size_t>(call)]
                                          : CollectiveOverlap{{NAN}, {NAN}, {NAN}};
     };
     sheet.row(
-        std::string(name_of(call)), [=](auto&, const TimeReport& time, auto&) { return of(time).time.value; },
+        std::string(name_of(call)), [=](auto&, const StepTime& time, auto&) { return of(time).time.value; },
         known_time);
     sheet.row(
-        "  exposed", [=](auto&, const TimeReport& time, auto&) { return of(time).exposed.value; },
-        known_time);
+        "  exposed", [=](auto&, const StepTime& time, auto&) { return of(time).exposed.value; }, known_time);
     sheet.row(
-        "  beside compute, steady", [=](auto&, const TimeReport& time, auto&) { return of(time).overlapped; },
+        "  beside compute, steady", [=](auto&, const StepTime& time, auto&) { return of(time).overlapped; },
         as_percent, false);
   }
 }
@@ -225,8 +221,7 @@ std::string of_storage_type(const Record& record) {
 }
 
 /// MFU and HFU with the numbers they come from. `of`: behind the peak.
-void utilisation_lines(Sheet& sheet, const ThroughputReport& throughput, const char* who,
-                       const std::string& of) {
+void utilisation_lines(Sheet& sheet, const Throughput& throughput, const char* who, const std::string& of) {
   const auto say = [&](const char* name, const char* what, double share) {
     if (std::isnan(share) || throughput.tokens_per_s_per_gpu <= 0) return;
     const double per_token = share * throughput.peak_tflops * 1e12 / throughput.tokens_per_s_per_gpu;
@@ -254,7 +249,7 @@ std::string side_by_side(const Record& record) {
   time_rows(sheet, split_vocabulary);
   if (split_vocabulary) collective_rows(sheet);
   const bool timed = record.measurement && !std::isnan(record.measurement->time.step.value);
-  const ThroughputReport& throughput =
+  const Throughput& throughput =
       timed || !record.prediction ? record.measurement->throughput : record.prediction->throughput;
   utilisation_lines(sheet, throughput, timed ? "measured" : "predicted", of_storage_type(record));
   if (record.measurement) sheet.say(steps_line(*record.measurement));

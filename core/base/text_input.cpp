@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
+#include <utility>
 
 #include "core/base/error.hpp"
 
@@ -75,6 +78,24 @@ std::string printable(std::string_view text, std::size_t max_length) {
   }
   if (text.size() > max_length) out += "...";
   return out;
+}
+
+Bytes parse_bytes(const std::string& text, const std::string& key) {
+  static constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"", 1},     {"B", 1},    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+      {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},
+  };
+  double number = NAN;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && std::isfinite(number) && number >= 0) {
+    std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+    while (unit.starts_with(' ')) unit.remove_prefix(1);
+    for (const auto& [name, factor] : kUnits) {
+      if (unit == name && number * factor < 0x1p60) return {std::llround(number * factor)};
+    }
+  }
+  throw InputError(fmt::format("{}: found \"{}\", expected bytes such as 512MiB, 2GiB, 80GB or 1e9", key,
+                               printable(text)));
 }
 
 }  // namespace plumbline

@@ -1,10 +1,13 @@
-// Small text inputs: a whole file under a size cap, and the nearest known name for a misspelled one.
+// Small text inputs: a whole file under a size cap, the nearest known name for a misspelled one, bytes with a
+// unit.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "core/base/units.hpp"
 
 namespace plumbline {
 
@@ -18,5 +21,8 @@ std::string_view nearest_name(std::string_view name, const std::vector<std::stri
 /// Text of a hostile input made fit for one line of an error message: control characters replaced, cut at
 /// `max_length` characters.
 std::string printable(std::string_view text, std::size_t max_length = 60);
+
+/// "2GiB", "512 MiB", "1e9" → bytes. Throws InputError naming `key`.
+Bytes parse_bytes(const std::string& text, const std::string& key);
 
 }  // namespace plumbline

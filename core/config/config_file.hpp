@@ -1,4 +1,4 @@
-// A YAML configuration file as a flat list of settings, before any of them has a type.
+// Configuration files: YAML as a flat list of settings, and the configuration that they make.
 #pragma once
 
 #include <map>
@@ -6,7 +6,8 @@
 #include <set>
 #include <string>
 
-#include "core/config/config_keys.hpp"
+#include "core/config/config_key.hpp"
+#include "core/config/overrides.hpp"
 
 namespace YAML {
 class Node;

@@ -12,9 +12,8 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <vector>
 
-#include "core/config/config_keys.hpp"
+#include "core/config/config_key.hpp"
 
 namespace plumbline {
 
@@ -78,8 +77,5 @@ constexpr const char* kModelExpected =
     "a preset, the path of a Hugging Face config.json, or an inline mapping";
 /// The value of the keys `model` and `teacher`. Throws InputError.
 ModelConfig model_value(const ConfigText& value, const std::string& key);
-
-/// The keys about a teacher, in the order of the documentation (distillation_keys.cpp).
-std::vector<ConfigKey> distillation_keys();
 
 }  // namespace plumbline

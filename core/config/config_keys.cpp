@@ -9,6 +9,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/config_key_kinds.hpp"
+#include "core/config/distillation_keys.hpp"
 
 namespace plumbline {
 namespace {
@@ -140,12 +141,6 @@ std::vector<ConfigKey> make_keys() {
 
 }  // namespace
 
-std::string ConfigKey::flag() const {
-  std::string dashed = name;
-  std::replace(dashed.begin(), dashed.end(), '_', '-');
-  return dashed;
-}
-
 const std::vector<ConfigKey>& config_keys() {
   static const std::vector<ConfigKey> kKeys = make_keys();
   return kKeys;
@@ -171,8 +166,7 @@ const ConfigKey& get_config_key(std::string_view name, const std::string& origin
 
 std::optional<std::string> settle_sizes(ConfigDraft& draft) {
   RunConfig& config = draft.config;
-  const std::int64_t model_ranks = std::int64_t{config.tensor_model_parallel_size} *
-                                   config.pipeline_model_parallel_size * config.context_parallel_size;
+  const std::int64_t model_ranks = config.model_ranks();
   if (draft.world_size && draft.data_parallel_size &&
       (model_ranks > *draft.world_size || *draft.world_size != model_ranks * *draft.data_parallel_size)) {
     return fmt::format(

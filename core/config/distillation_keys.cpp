@@ -1,9 +1,9 @@
-// The configuration keys about a teacher, and what they ask of each other.
+#include "core/config/distillation_keys.hpp"
+
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
 #include "core/config/config_key_kinds.hpp"
-#include "core/config/distillation_config.hpp"
 #include "core/schedule/schedule_traits.hpp"
 
 namespace plumbline {

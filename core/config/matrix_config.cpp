@@ -1,5 +1,7 @@
-// Expands a matrix file to its cells: Cartesian product, exclude, include, as the matrix of a GitHub Actions
-// workflow (https://docs.github.com/actions, "matrix strategies").
+// Cartesian product, exclude, include, as the matrix of a GitHub Actions workflow
+// (https://docs.github.com/actions, "matrix strategies").
+#include "core/config/matrix_config.hpp"
+
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
@@ -9,7 +11,9 @@
 #include "core/base/error.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/text_input.hpp"
+#include "core/config/config_checks.hpp"
 #include "core/config/config_file.hpp"
+#include "core/config/config_keys.hpp"
 
 namespace plumbline {
 namespace {

@@ -13,7 +13,7 @@
 namespace plumbline {
 namespace {
 
-constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxModelFileBytes = std::size_t{1} << 20;
 constexpr double kMaxParameters = 1e15;
 
 constexpr std::int64_t kMaxLayers = 10'000;
@@ -219,7 +219,7 @@ ModelConfig parse_model_config(std::string_view json, const std::string& origin)
 }
 
 ModelConfig load_model_config(const std::string& path) {
-  ModelConfig config = parse_model_config(read_text_file(path, kMaxFileBytes), path);
+  ModelConfig config = parse_model_config(read_text_file(path, kMaxModelFileBytes), path);
   config.name = path;  // a file's own idea of its name is often another machine's path
   return config;
 }
@@ -280,6 +280,22 @@ ModelConfig resolve_model(const std::string& preset_or_path) {
       "model: \"{}\" is neither a preset nor a file (did you mean {}?); expected one of {}, or the path of a "
       "Hugging Face config.json",
       printable(preset_or_path, 200), nearest, fmt::join(names, ", ")));
+}
+
+std::optional<std::string> why_tensor_split_invalid(const ModelConfig& model, std::int64_t t) {
+  const auto tensor = [&](const char* what, std::int64_t count) {
+    return fmt::format("tensor_model_parallel_size: found {}, expected a divisor of the {} {} of {}", t,
+                       count, what, model.name);
+  };
+  if (model.heads % t != 0) return tensor("attention heads", model.heads);
+  if (model.kv_heads % t != 0 && t % model.kv_heads != 0) {
+    return fmt::format(
+        "tensor_model_parallel_size: found {}, expected a divisor or a multiple of the {} key/value heads of "
+        "{}",
+        t, model.kv_heads, model.name);
+  }
+  if (model.ffn % t != 0) return tensor("feed-forward columns", model.ffn);
+  return std::nullopt;
 }
 
 }  // namespace plumbline

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,5 +60,8 @@ const ModelConfig* find_preset(std::string_view name);
 std::vector<std::string> preset_names();
 /// A preset name (in any case), or else the path of a config.json (or of a folder that holds one).
 ModelConfig resolve_model(const std::string& preset_or_path);
+
+/// Why the heads or feed-forward columns of a model do not divide among `tensor` ranks, or empty.
+std::optional<std::string> why_tensor_split_invalid(const ModelConfig& model, std::int64_t tensor);
 
 }  // namespace plumbline

@@ -1,12 +1,9 @@
-// One configuration of a training run, and the files that describe one or a matrix of them. Key names are
-// Megatron-LM's with underscores.
+// One configuration of a training run. Key names are Megatron-LM's with underscores.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "core/base/units.hpp"
 #include "core/config/model_config.hpp"
@@ -95,6 +92,8 @@ struct RunConfig {
   std::string loss_mask;  // one byte 0 or 1 per token of `data`; empty: every token counts
 
   Layout layout() const;
+  /// Ranks that share one copy of the model: tensor × pipeline × context parallel size.
+  std::int64_t model_ranks() const;
   int data_parallel_size() const;
   /// Micro-batches per data-parallel replica and step.
   int microbatches() const;
@@ -114,48 +113,5 @@ struct RunConfig {
   /// The vocabulary padded to a multiple of make_vocab_size_divisible_by × vocab_shards().
   std::int64_t padded_vocab() const;
 };
-
-/// Why a configuration cannot run (sizes that do not divide, …), or empty. One line: key, found, expected.
-std::optional<std::string> why_invalid(const RunConfig& config);
-
-/// Why a valid configuration cannot be executed by this build (prediction may still know it), or empty. One
-/// line that names the key.
-std::optional<std::string> why_unsupported(const RunConfig& config);
-
-/// Why a valid configuration cannot be predicted, or empty: on named hardware, which need not be here,
-/// whatever the emulated backend executes can be.
-std::optional<std::string> why_unpredictable(const RunConfig& config);
-
-using Overrides = std::vector<std::pair<std::string, std::string>>;  // key, value
-
-/// Reads a configuration file and applies `--set` overrides. Keys may be given in their short or dashed form
-/// (config_keys.hpp). A relative path in the file is relative to the file, one in an override to the current
-/// folder. Throws InputError: file, line, key, what was found and expected. Whether the sizes divide is left
-/// to why_invalid, but for a world_size that contradicts the parallel sizes.
-RunConfig load_run_config(const std::string& path, const Overrides& overrides);
-
-/// One cell of a matrix: its configuration, or why there is none.
-struct MatrixCell {
-  std::string id;  // stable: the same keys and values give the same id
-  std::vector<std::pair<std::string, std::string>> values;  // the matrix keys of this cell, for tables
-  RunConfig config;
-  std::string invalid;  // reason, empty when the cell can run
-};
-
-/// Cartesian product of the lists under `matrix:`, minus `exclude:`, plus `include:` (GitHub Actions' rules;
-/// both may stand under `matrix:` or beside it). A list may also hold mappings of several keys under any
-/// name. An override applies to every cell. Cells whose sizes do not divide carry the reason. Throws
-/// InputError as load_run_config does, and when there are more than 100,000 cells.
-std::vector<MatrixCell> load_matrix(const std::string& path, const Overrides& overrides);
-
-/// Every configuration key with its value, as text, in the order of the documentation.
-std::vector<std::pair<std::string, std::string>> describe(const RunConfig& config);
-
-/// A configuration file that load_run_config reads back to the same configuration, wherever it lies: the
-/// model is inline, paths are absolute.
-std::string to_yaml(const RunConfig& config);
-
-/// "2GiB", "512 MiB", "1e9" → bytes. Throws InputError naming `key`.
-Bytes parse_bytes(const std::string& text, const std::string& key);
 
 }  // namespace plumbline

@@ -11,13 +11,9 @@
 #include <vector>
 
 #include "core/base/mapped_file.hpp"
+#include "core/files/stored_type.hpp"
 
 namespace plumbline {
-
-/// Element types that can be read. fp32, bf16 and fp16 are what models are made of.
-enum class StoredType : std::uint8_t { fp32, bf16, fp16, int32, int64 };
-std::int64_t size_of(StoredType type);
-std::string_view name_of(StoredType type);  // "F32", "BF16", "F16", "I32", "I64"
 
 /// A tensor in a mapped file: row-major, little-endian, not necessarily aligned to its element size.
 struct StoredTensor {

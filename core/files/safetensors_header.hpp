@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/files/safetensors.hpp"
+#include "core/files/stored_type.hpp"
 
 namespace plumbline {
 

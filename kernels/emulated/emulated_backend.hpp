@@ -3,8 +3,10 @@
 
 #include <initializer_list>
 #include <unordered_map>
+#include <utility>
 
-#include "kernels/emulated/emulated_operators.hpp"
+#include "core/run/emulated_clock.hpp"
+#include "kernels/emulated/emulated_call.hpp"
 
 namespace plumbline::emulated {
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/cuda/cuda_operators.hpp"
+#include "kernels/cuda/gemm/matmul.hpp"
 #include "kernels/cuda/gemm/matmul_plan.hpp"
 
 namespace plumbline {
@@ -173,7 +174,7 @@ class Beside {
 GemmSearchResult MatmulCache::search(const Gemm& gemm, const GemmSearchLimits& limits,
                                      const GemmSearchProgress& progress) {
   const ProductKey key = key_of(gemm);
-  const std::unique_ptr<Plan> plan = make(key, gemm);
+  const std::unique_ptr<MatmulPlan> plan = make(key, gemm);
   const Beside target(gemm.c, key.c_alignment, stream_);
   const cudaDataType_t a_type = data_type(gemm.b.dtype);  // cuBLASLt's first operand is our B
   const cudaDataType_t b_type = data_type(gemm.a.dtype);

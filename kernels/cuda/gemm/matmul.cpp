@@ -65,12 +65,6 @@ bool fast_accumulation(const ProductKey& key) {
 
 }  // namespace
 
-void check(cublasStatus_t status, const char* call) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw Error(std::string(call) + ": " + cublasLtGetStatusName(status) + ": " +
-              cublasLtGetStatusString(status));
-}
-
 std::size_t ProductKeyHash::operator()(const ProductKey& key) const {
   std::uint64_t hash = 0;
   const auto mix = [&hash](std::int64_t value) { hash = mix_word(hash, static_cast<std::uint64_t>(value)); };
@@ -90,8 +84,8 @@ MatmulCache::~MatmulCache() {
   static_cast<void>(cublasLtDestroy(handle_));
 }
 
-std::unique_ptr<MatmulCache::Plan> MatmulCache::make(const ProductKey& key, const Gemm& gemm) {
-  auto plan = std::make_unique<Plan>();
+std::unique_ptr<MatmulPlan> MatmulCache::make(const ProductKey& key, const Gemm& gemm) {
+  auto plan = std::make_unique<MatmulPlan>();
   PLUMBLINE_CUBLAS(cublasLtMatmulDescCreate(plan->operation.address(), CUBLAS_COMPUTE_32F, CUDA_R_32F));
   // cuBLASLt's first operand is our B. Both lie transposed in its column-major eyes, so what is not
   // transposed here is not transposed there either.
@@ -115,7 +109,7 @@ std::unique_ptr<MatmulCache::Plan> MatmulCache::make(const ProductKey& key, cons
   return plan;
 }
 
-cublasLtMatmulAlgo_t MatmulCache::choose(const Plan& plan, const ProductKey& key, const Gemm& gemm) {
+cublasLtMatmulAlgo_t MatmulCache::choose(const MatmulPlan& plan, const ProductKey& key, const Gemm& gemm) {
   const std::scoped_lock lock(timed_choices().mutex);
   if (choice_ == GemmChoice::timed) {
     const auto known = timed_choices().algorithms.find(key);
@@ -165,7 +159,7 @@ cublasLtMatmulAlgo_t MatmulCache::choose(const Plan& plan, const ProductKey& key
   return algorithm;
 }
 
-double MatmulCache::time(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm,
+double MatmulCache::time(const MatmulPlan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm,
                          void* target) {
   if (submit(plan, algorithm, gemm, target) != CUBLAS_STATUS_SUCCESS) {  // this run also warms up
     return std::numeric_limits<double>::infinity();
@@ -180,8 +174,8 @@ double MatmulCache::time(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm
   return least;
 }
 
-cublasStatus_t MatmulCache::submit(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm,
-                                   void* target) {
+cublasStatus_t MatmulCache::submit(const MatmulPlan& plan, const cublasLtMatmulAlgo_t& algorithm,
+                                   const Gemm& gemm, void* target) {
   const float alpha = 1;
   return cublasLtMatmul(handle_, plan.operation.get(), &alpha, gemm.b.data, plan.b.get(), gemm.a.data,
                         plan.a.get(), &plan.beta, gemm.c.data, plan.c.get(), target, plan.c.get(), &algorithm,
@@ -214,7 +208,7 @@ void MatmulCache::run(const Gemm& gemm) {
   const ProductKey key = key_of(gemm);
   auto found = plans_.find(key);
   if (found == plans_.end()) found = plans_.emplace(key, make(key, gemm)).first;
-  const Plan& plan = *found->second;
+  const MatmulPlan& plan = *found->second;
   point_at(plan.operation, gemm);
   PLUMBLINE_CUBLAS(submit(plan, plan.algorithm, gemm, gemm.c.data));
 }

@@ -8,12 +8,9 @@
 
 #include "kernels/cuda/cuda_operators.hpp"
 #include "kernels/cuda/device/device_buffer.hpp"
-#include "kernels/cuda/gemm/gemm_search.hpp"
+#include "kernels/cuda/gemm/gemm_search_result.hpp"
 
 namespace plumbline::cuda {
-
-/// Throws Error naming the call and cuBLAS's words unless `status` is success.
-void check(cublasStatus_t status, const char* call);
 
 /// Everything cuBLASLt chooses an algorithm by. Its matrices are column-major, so a row-major C = op(A)·op(B)
 /// is asked for as Cᵀ = op(B)ᵀ·op(A)ᵀ: the memory is the same. Where bias and scales lie is not part of it.
@@ -29,6 +26,8 @@ struct ProductKeyHash {
   std::size_t operator()(const ProductKey& key) const;
 };
 
+struct MatmulPlan;  // matmul_plan.hpp
+
 class MatmulCache {
  public:
   MatmulCache(cudaStream_t stream, int device, GemmChoice choice);
@@ -43,13 +42,12 @@ class MatmulCache {
                           const GemmSearchProgress& progress);
 
  private:
-  struct Plan;
   ProductKey key_of(const Gemm& gemm) const;
-  std::unique_ptr<Plan> make(const ProductKey& key, const Gemm& gemm);
-  cublasLtMatmulAlgo_t choose(const Plan& plan, const ProductKey& key, const Gemm& gemm);
+  std::unique_ptr<MatmulPlan> make(const ProductKey& key, const Gemm& gemm);
+  cublasLtMatmulAlgo_t choose(const MatmulPlan& plan, const ProductKey& key, const Gemm& gemm);
   /// Seconds of the fastest of a few runs into `target`, infinity when the algorithm refuses.
-  double time(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm, void* target);
-  cublasStatus_t submit(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm,
+  double time(const MatmulPlan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm, void* target);
+  cublasStatus_t submit(const MatmulPlan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm,
                         void* target);
 
   cudaStream_t stream_;
@@ -57,7 +55,7 @@ class MatmulCache {
   GemmChoice choice_;
   cublasLtHandle_t handle_ = nullptr;
   DeviceBuffer workspace_;
-  std::unordered_map<ProductKey, std::unique_ptr<Plan>, ProductKeyHash> plans_;
+  std::unordered_map<ProductKey, std::unique_ptr<MatmulPlan>, ProductKeyHash> plans_;
 };
 
 }  // namespace plumbline::cuda

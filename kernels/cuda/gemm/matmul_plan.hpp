@@ -1,12 +1,18 @@
 // What a product's plan is made of: cuBLASLt's descriptors, an algorithm, and the clock that compares two.
 #pragma once
 
-#include "kernels/cuda/gemm/matmul.hpp"
+#include <cublasLt.h>
+
+#include "kernels/cuda/device/error.hpp"
+#include "kernels/operators.hpp"
 
 namespace plumbline::cuda {
 
 /// What NVIDIA recommends for Hopper; older devices want 4 MiB.
 constexpr Bytes kWorkspace = kMiB * 32;
+
+/// Throws Error naming the call and cuBLAS's words unless `status` is success.
+void check(cublasStatus_t status, const char* call);
 
 #define PLUMBLINE_CUBLAS(call) ::plumbline::cuda::check((call), #call)
 
@@ -91,7 +97,8 @@ class Stopwatch {
   cudaEvent_t end_ = nullptr;
 };
 
-struct MatmulCache::Plan {
+/// One product, ready to run.
+struct MatmulPlan {
   Operation operation;
   Layout a, b, c;
   float beta = 0;

@@ -91,16 +91,16 @@ TEST(ModelsOfAStep, Agree) {
         cluster::job_of(config), cluster::schedule_index(config.pipeline_schedule, c.chunks),
         profiles.machine(c.machine), profiles.generation("plumbline"), plans);
     SCOPED_TRACE(c.name);
-    const double exact_tensor = exact.time.exposed_tensor_s.value;
+    const double exact_tensor = exact.time.exposed_tensor.value;
     const double fast_tensor = limits.now.parts.tensor;
-    const double exact_rest = exact.time.step_s.value - exact_tensor;
+    const double exact_rest = exact.time.step.value - exact_tensor;
     EXPECT_NEAR(exact_rest / (limits.now.step_s - fast_tensor), 1, c.bound);
     // Our partial sums travel in fp32, the fast model's in 16 bits; gathers are the same.
     if (c.tensor > 1) {
       EXPECT_GT(exact_tensor / fast_tensor, 1.4);
       EXPECT_LT(exact_tensor / fast_tensor, 2.0);
     }
-    EXPECT_NEAR(exact.time.step_s.value / limits.now.step_s, 1, 0.13);
+    EXPECT_NEAR(exact.time.step.value / limits.now.step_s, 1, 0.13);
   }
 }
 

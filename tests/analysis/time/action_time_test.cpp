@@ -257,10 +257,10 @@ TEST(Predict, WaitingForReplicasIsExposedDataTime) {
   config.zero_stage = 3;
   const Prediction p = predict(config, sample::one_rank(2), counting_machine(5));
   // F 39 and B 56 as above, twice; ARG 10; OPT 13.
-  EXPECT_NEAR(p.time.step_s.value, 2 * (39 + 56) + 10 + 13, 1e-9);
-  EXPECT_NEAR(p.time.exposed_data_s.value, 2 * (9 + 14) + 10, 1e-9);
-  EXPECT_NEAR(p.time.compute_s.value, 2 * (30 + 42), 1e-9);
-  EXPECT_NEAR(p.time.optimizer_s.value, 13, 1e-9);
+  EXPECT_NEAR(p.time.step.value, 2 * (39 + 56) + 10 + 13, 1e-9);
+  EXPECT_NEAR(p.time.exposed_data.value, 2 * (9 + 14) + 10, 1e-9);
+  EXPECT_NEAR(p.time.compute.value, 2 * (30 + 42), 1e-9);
+  EXPECT_NEAR(p.time.optimizer.value, 13, 1e-9);
   EXPECT_NEAR(p.time.bubble_fraction, 0, 1e-12);
   double lines = 0;
   for (const CostLine& line : p.lines) {

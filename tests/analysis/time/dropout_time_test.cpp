@@ -10,6 +10,7 @@
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/search/sensitivity.hpp"
 #include "analysis/time/accelerator_time.hpp"
+#include "analysis/time/operator_time.hpp"
 #include "analysis/time/time_model.hpp"
 #include "tests/analysis/sample_configs.hpp"
 

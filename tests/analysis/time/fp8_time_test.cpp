@@ -9,9 +9,11 @@
 
 #include "analysis/predict/predict.hpp"
 #include "analysis/time/accelerator_time.hpp"
+#include "analysis/time/operator_time.hpp"
 #include "analysis/work/flops.hpp"
 #include "analysis/work/traffic.hpp"
 #include "core/base/error.hpp"
+#include "core/config/config_checks.hpp"
 #include "core/config/model_config.hpp"
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
@@ -310,7 +312,7 @@ TEST(Fp8Time, HardwareWithoutItIsRefusedInOneLine) {
     const bool hopper = name[0] == 'h';
     EXPECT_EQ(reason.has_value(), !hopper) << name;
     if (hopper) {
-      EXPECT_TRUE(std::isfinite(predict(config, schedule, hardware).time.step_s.value)) << name;
+      EXPECT_TRUE(std::isfinite(predict(config, schedule, hardware).time.step.value)) << name;
       continue;
     }
     EXPECT_EQ(reason->find("fp8_format: found hybrid on " + name), 0U) << *reason;
@@ -350,13 +352,13 @@ TEST(Fp8Published, Float8GainsWhatTorchtitanMeasured) {
         config.fp8_format = format;
         return predict(config, sample::one_rank(1), *find_hardware_preset(name));
       };
-      const double plain = step(Fp8Format::none).time.step_s.value;
+      const double plain = step(Fp8Format::none).time.step.value;
       const Prediction eight = step(Fp8Format::hybrid);
       double unfused = 0;
       for (const CostLine& line : eight.lines) {
         if (line.label == "fp8_amax" || line.label == "fp8_transpose") unfused += line.seconds.value;
       }
-      const double predicted = eight.time.step_s.value;
+      const double predicted = eight.time.step.value;
       EXPECT_NEAR(plain / predicted / published, 1, 0.08);
       EXPECT_LT(plain / predicted, published);
       EXPECT_NEAR(plain / (predicted - unfused) / published, 1, 0.04);

@@ -7,6 +7,7 @@
 
 #include "analysis/predict/predict.hpp"
 #include "analysis/time/accelerator_time.hpp"
+#include "analysis/time/operator_time.hpp"
 #include "analysis/work/flops.hpp"
 #include "core/config/model_config.hpp"
 #include "schedules/generators.hpp"
@@ -437,17 +438,17 @@ TEST(Predict, PartsAddUpToTheStep) {
   config.pipeline_model_parallel_size = 2;
   const Prediction p = predict(config, sample::two_ranks(), a100());
   const StepTime& t = p.time;
-  const double parts = t.compute_s.value + t.exposed_tensor_s.value + t.exposed_pipeline_s.value +
-                       t.exposed_data_s.value + t.optimizer_s.value + p.costs.step_overhead.value;
-  EXPECT_NEAR(parts / t.step_s.value, 1, 0.02);
-  EXPECT_GT(t.exposed_tensor_s.value, 0);
+  const double parts = t.compute.value + t.exposed_tensor.value + t.exposed_pipeline.value +
+                       t.exposed_data.value + t.optimizer.value + p.costs.step_overhead.value;
+  EXPECT_NEAR(parts / t.step.value, 1, 0.02);
+  EXPECT_GT(t.exposed_tensor.value, 0);
   // Two stages, two micro-batches: at least the ideal (P-1)/(M+P-1), less than half.
   EXPECT_GT(t.bubble_fraction, 0.2);
   EXPECT_LT(t.bubble_fraction, 0.5);
   EXPECT_TRUE(p.fits);
   EXPECT_EQ(p.budget, a100().memory);
   EXPECT_EQ(p.memory.ranks.size(), 4U);
-  EXPECT_DOUBLE_EQ(p.throughput.tokens_per_s, 2 * 2048 / t.step_s.value);
+  EXPECT_DOUBLE_EQ(p.throughput.tokens_per_s, 2 * 2048 / t.step.value);
   EXPECT_GT(p.throughput.mfu, 0.01);
   EXPECT_LT(p.throughput.mfu, 0.75);
   EXPECT_GT(p.throughput.hfu, p.throughput.mfu);  // scores are computed twice

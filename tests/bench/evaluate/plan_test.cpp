@@ -13,6 +13,7 @@
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/predict/predict.hpp"
 #include "core/base/error.hpp"
+#include "core/config/matrix_config.hpp"
 #include "core/validate/validate.hpp"
 
 namespace plumbline {

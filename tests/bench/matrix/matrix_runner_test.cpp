@@ -16,6 +16,7 @@
 
 #include "bench/evaluate/cell_process.hpp"
 #include "core/base/error.hpp"
+#include "core/config/matrix_config.hpp"
 #include "tests/bench/record/record_support.hpp"
 
 namespace plumbline {

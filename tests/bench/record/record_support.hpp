@@ -7,7 +7,7 @@
 
 namespace plumbline {
 
-inline TimeReport sample_time(double step) {
+inline StepTime sample_time(double step) {
   return {{step}, 0.25, 0.2, {step / 2}, {0.01}, {0.02}, {0.03}, {0.04}};
 }
 

@@ -13,6 +13,8 @@
 #include "analysis/memory/memory_model.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/config/load_config.hpp"
 #include "core/files/safetensors.hpp"
 #include "core/run/solo_communicator.hpp"
 #include "tests/bench/training/training_support.hpp"

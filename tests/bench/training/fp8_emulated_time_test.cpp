@@ -117,7 +117,7 @@ TEST(Fp8OnEmulatedDevices, TakesAsLongAsPredicted) {
     const RunConfig config = config_of(c);
     HardwareProfile hardware = load_hardware(config.hardware);
     make_free(hardware.constants.network);
-    const Seconds predicted = predict(config, schedule_for(config), hardware).time.step_s;
+    const Seconds predicted = predict(config, schedule_for(config), hardware).time.step;
     // The first step differs: it finds the first scales.
     const Seconds called = sum_of_steps(config, 2, hardware) - sum_of_steps(config, 1, hardware);
     EXPECT_NEAR(called / predicted, 1, 0.01)

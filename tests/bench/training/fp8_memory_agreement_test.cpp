@@ -13,6 +13,7 @@
 #include "bench/evaluate/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/base/error.hpp"
+#include "core/config/config_checks.hpp"
 #include "tests/bench/training/covering.hpp"
 #include "tests/bench/training/training_support.hpp"
 

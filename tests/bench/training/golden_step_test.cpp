@@ -12,6 +12,8 @@
 
 #include "bench/evaluate/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/config/load_config.hpp"
 #include "core/files/safetensors.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/training_support.hpp"

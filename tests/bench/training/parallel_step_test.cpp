@@ -17,6 +17,7 @@
 #include "bench/evaluate/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/base/error.hpp"
+#include "core/config/config_checks.hpp"
 #include "core/files/safetensors.hpp"
 #include "core/run/solo_communicator.hpp"
 #include "kernels/cpu/cpu_operators.hpp"

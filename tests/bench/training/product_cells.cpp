@@ -6,6 +6,7 @@
 
 #include "bench/evaluate/plan.hpp"
 #include "core/base/error.hpp"
+#include "core/config/config_checks.hpp"
 #include "tests/bench/training/covering.hpp"
 #include "tests/bench/training/training_support.hpp"
 

@@ -20,6 +20,7 @@
 #include "bench/training/trainer/host_values.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/base/error.hpp"
+#include "core/config/config_checks.hpp"
 #include "core/run/solo_communicator.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/covering.hpp"

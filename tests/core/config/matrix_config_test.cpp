@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/base/error.hpp"
+#include "core/config/matrix_config.hpp"
 #include "core/config/run_config.hpp"
 
 namespace plumbline {

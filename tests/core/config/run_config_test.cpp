@@ -10,8 +10,12 @@
 #include <fstream>
 
 #include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
+#include "core/config/config_checks.hpp"
 #include "core/config/config_keys.hpp"
+#include "core/config/config_listing.hpp"
 #include "core/config/layer_distribution.hpp"
+#include "core/config/load_config.hpp"
 
 namespace plumbline {
 namespace {

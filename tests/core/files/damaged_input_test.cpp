@@ -9,6 +9,10 @@
 #include <random>
 
 #include "core/base/error.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/config/config_listing.hpp"
+#include "core/config/load_config.hpp"
+#include "core/config/matrix_config.hpp"
 #include "core/config/model_config.hpp"
 #include "core/config/run_config.hpp"
 #include "core/files/safetensors.hpp"

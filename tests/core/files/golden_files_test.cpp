@@ -5,6 +5,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/config/config_checks.hpp"
+#include "core/config/load_config.hpp"
 #include "core/config/run_config.hpp"
 #include "core/files/safetensors.hpp"
 #include "core/files/token_data.hpp"

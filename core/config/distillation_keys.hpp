@@ -1,19 +1,19 @@
-// What a configuration with a teacher must fulfil.
+// The configuration keys about a teacher, and what they ask of each other.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "core/config/run_config.hpp"
+#include "core/config/config_key.hpp"
 
 namespace plumbline {
+
+/// In the order of the documentation.
+std::vector<ConfigKey> distillation_keys();
 
 /// Why the keys about a teacher contradict the rest or each other, or empty. One line: key, found, expected.
 /// Part of why_invalid.
 std::optional<std::string> why_distillation_invalid(const RunConfig& config);
-
-/// Why the heads or feed-forward columns of a model do not divide among `tensor` ranks, or empty.
-std::optional<std::string> why_tensor_split_invalid(const ModelConfig& model, std::int64_t tensor);
 
 }  // namespace plumbline

@@ -1,0 +1,35 @@
+// How the ranks of a run load a machine: processors that ranks share, or that collectives hold.
+#pragma once
+
+#include "analysis/hardware/hardware.hpp"
+#include "core/base/units.hpp"
+#include "core/config/run_config.hpp"
+#include "core/parallel/layout.hpp"
+#include "core/schedule/schedule.hpp"
+
+namespace plumbline {
+
+/// How the ranks of a run load the machine.
+struct Load {
+  Layout layout;
+  /// 0: a rank computes while the other processors idle; 1: while all of them compute. Operator times are
+  /// mixed from the profile's `alone` and `busy` tables in this proportion.
+  double busy = 0;
+  /// Bytes a process touches before it comes back to the same weights or activations, and to the same
+  /// gradients.
+  Bytes working_set;
+  Bytes gradient_working_set;
+  /// How much slower a rank runs because ranks share processors, on average; 1: each has its own.
+  double sharing = 1;
+  /// How much slower the operators of an accelerator run because collectives beside them hold some of its
+  /// processors; 1: there are none.
+  double beside_collectives = 1;
+};
+/// Of a configuration that splits the vocabulary, on an accelerator of clusters.json.
+double beside_collectives(const RunConfig& config, const HardwareProfile& hardware);
+/// Everything but the working sets. While a rank computes, its tensor and data-parallel neighbours do too,
+/// and a rank of another pipeline coordinate does for 1 - (idle ÷ compute) of the time, with equal stages:
+/// for 1F1B that is 1 - (P-1)/M.
+Load load_of(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware);
+
+}  // namespace plumbline

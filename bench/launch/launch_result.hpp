@@ -1,0 +1,34 @@
+// What a launched program said, and how it ended.
+#pragma once
+
+#include <string>
+
+#include "core/base/units.hpp"
+
+namespace plumbline {
+
+/// One line of output. `rank` is -1 for mpirun's own words.
+struct OutputLine {
+  int rank = -1;
+  bool error_stream = false;
+  std::string text;
+};
+
+enum class Ending { exited, signalled, timed_out, stopped };
+
+struct LaunchResult {
+  Ending ending = Ending::exited;
+  int exit_code = 0;  // of the first rank that failed, or of mpirun
+  int signal = 0;     // when signalled
+  int rank = -1;      // who failed, -1 when unknown
+  Seconds duration;
+  std::string standard_output;
+  std::string standard_error;  // ranks' lines only, each "[rank 3] text" unless it already says so
+  std::string mpirun_output;   // mpirun's own words
+  std::string complaint;       // what the first rank that ended itself with MpiSession::guard() said
+  bool ok() const { return ending == Ending::exited && exit_code == 0; }
+  /// One line for people: what happened, to which rank, and the last thing that rank (or any) said.
+  std::string reason() const;
+};
+
+}  // namespace plumbline

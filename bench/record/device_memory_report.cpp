@@ -1,0 +1,17 @@
+#include "bench/record/device_memory_report.hpp"
+
+#include <algorithm>
+
+namespace plumbline {
+
+Bytes DeviceMemoryRow::sum() const {
+  return reserved.value_or(allocated) + context.value_or(Bytes{}) + libraries + nccl + other;
+}
+
+const DeviceMemoryRow* DeviceMemoryReport::fullest() const {
+  const auto most = std::max_element(ranks.begin(), ranks.end(),
+                                     [](const auto& a, const auto& b) { return a.total < b.total; });
+  return most == ranks.end() ? nullptr : &*most;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,38 @@
+// What every rank's process takes of its GPU, its tensors and the rest.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/units.hpp"
+
+namespace plumbline {
+
+/// One rank. What is not known or not predicted is empty.
+struct DeviceMemoryRow {
+  int rank = 0;                      // world rank
+  Bytes allocated;                   // its tensors at their peak
+  std::optional<Bytes> reserved;     // what the pool of the tensors took at most; measured only
+  std::optional<Bytes> context;      // an empty CUDA context
+  Bytes libraries;                   // cuBLASLt's handle and workspace, the operators' scratch
+  Bytes nccl;                        // communicators, connected
+  Bytes other;                       // kernels, loaded at their first launch, and whatever else appeared
+  Bytes total;                       // reserved (else allocated) and the rest of the above
+  std::optional<Bytes> device_used;  // of the device by all processes after the last step; measured only
+  int ranks_on_device = 1;
+
+  /// What `total` is by definition.
+  Bytes sum() const;
+};
+
+struct DeviceMemoryReport {
+  std::string source;  // where the figures come from, for people
+  Bytes device;        // memory of one device
+  std::vector<DeviceMemoryRow> ranks;
+
+  /// The first row with the largest total; nullptr without rows.
+  const DeviceMemoryRow* fullest() const;
+};
+
+}  // namespace plumbline

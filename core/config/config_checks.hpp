@@ -1,0 +1,22 @@
+// Whether a configuration can be: sizes that divide, keys that go together, what this build executes.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "core/config/run_config.hpp"
+
+namespace plumbline {
+
+/// Why a configuration cannot run (sizes that do not divide, …), or empty. One line: key, found, expected.
+std::optional<std::string> why_invalid(const RunConfig& config);
+
+/// Why a valid configuration cannot be executed by this build (prediction may still know it), or empty. One
+/// line that names the key.
+std::optional<std::string> why_unsupported(const RunConfig& config);
+
+/// Why a valid configuration cannot be predicted, or empty: on named hardware, which need not be here,
+/// whatever the emulated backend executes can be.
+std::optional<std::string> why_unpredictable(const RunConfig& config);
+
+}  // namespace plumbline

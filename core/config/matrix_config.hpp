@@ -1,0 +1,27 @@
+// A matrix file: many configurations from lists of values.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/config/overrides.hpp"
+#include "core/config/run_config.hpp"
+
+namespace plumbline {
+
+/// One cell of a matrix: its configuration, or why there is none.
+struct MatrixCell {
+  std::string id;  // stable: the same keys and values give the same id
+  std::vector<std::pair<std::string, std::string>> values;  // the matrix keys of this cell, for tables
+  RunConfig config;
+  std::string invalid;  // reason, empty when the cell can run
+};
+
+/// Cartesian product of the lists under `matrix:`, minus `exclude:`, plus `include:` (GitHub Actions' rules;
+/// both may stand under `matrix:` or alongside it). A list may also hold mappings of several keys under any
+/// name. An override applies to every cell. Cells whose sizes do not divide carry the reason. Throws
+/// InputError as load_run_config does, and when there are more than 100,000 cells.
+std::vector<MatrixCell> load_matrix(const std::string& path, const Overrides& overrides);
+
+}  // namespace plumbline
