@@ -27,11 +27,11 @@ std::pair<double, int> heaviest(const std::vector<double>& loads) {
   return {*most * static_cast<double>(loads.size()) / sum, static_cast<int>(most - loads.begin())};
 }
 
-struct Placement {
+struct VocabularyPlacement {
   const char* vocabulary;
   const char* layers;
 };
-constexpr Placement kPlacements[] = {
+constexpr VocabularyPlacement kPlacements[] = {
     {"vocab-2", "even"}, {"vocab-1", "even"}, {"none", "balanced"}, {"none", "even"}};
 
 std::string name_of(const RunConfig& config) {
@@ -55,7 +55,7 @@ std::optional<Alternative> best_alternative(const RunConfig& config, const Predi
                                             const HardwareProfile& hardware,
                                             const ScheduleMaker& schedule_for) {
   std::optional<Alternative> best;
-  for (const Placement& placement : kPlacements) {
+  for (const VocabularyPlacement& placement : kPlacements) {
     Alternative other{config, {}};
     other.config.vocab_parallel = placement.vocabulary;
     other.config.layer_distribution = placement.layers;
