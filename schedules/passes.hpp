@@ -35,13 +35,13 @@ Schedule add_transfers(const Schedule& schedule, TransferOrder order = TransferO
 /// Removes all transfers.
 Schedule drop_transfers(const Schedule& schedule);
 
-struct StepEnd {
+struct StepEndActions {
   bool data_parallel = false;   // more than one replica: gradients are reduced (ARG)
   bool tied_embedding = false;  // first and last stage hold copies: ARE on both when they are on two ranks
 };
 /// Appends ARG, ARE (first and last rank) and OPT (every rank). With two routes ARG is always there, since
 /// the routes are replicas of each other, and ARE never: a rank with a first stage also holds a last one.
-Schedule add_step_end(Schedule schedule, StepEnd end);
+Schedule add_step_end(Schedule schedule, StepEndActions end);
 
 /// Every B becomes I and W; the W follows the sends of the gradient that I made, and an overlapped pair.
 Schedule split_backward(const Schedule& schedule);

@@ -3,7 +3,7 @@
 
 namespace plumbline {
 
-Schedule add_step_end(Schedule schedule, StepEnd end) {
+Schedule add_step_end(Schedule schedule, StepEndActions end) {
   const int first = schedule.rank_of_stage.front();
   const int last = schedule.rank_of_stage[static_cast<std::size_t>(schedule.stages_per_route()) - 1];
   // These actions belong to the rank; they carry its lowest stage.

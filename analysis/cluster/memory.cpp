@@ -78,8 +78,8 @@ std::vector<double> peak_layers(const Schedule& schedule, const Placement& place
   return peaks;
 }
 
-std::vector<RankMemory> rank_memory(const Software& sw, const Job& job, const Placement& placement,
-                                    const Schedule& schedule) {
+std::vector<RankBytes> rank_memory(const Software& sw, const Job& job, const Placement& placement,
+                                   const Schedule& schedule) {
   const double layer = layer_activation_bytes(sw, job);
   const double tokens = tokens_of(job);
   const double t = job.tensor;
@@ -91,7 +91,7 @@ std::vector<RankMemory> rank_memory(const Software& sw, const Job& job, const Pl
   const double vocab = job.model.vocab / t / (split ? job.pipeline : 1);
   const auto stages = static_cast<int>(placement.layers.size());
   std::vector<double> parameters(static_cast<std::size_t>(job.pipeline), 0.0);
-  std::vector<RankMemory> ranks(parameters.size());
+  std::vector<RankBytes> ranks(parameters.size());
   for (int stage = 0; stage < stages; ++stage) {
     Placement one;
     one.layers.assign(placement.layers.size(), 0.0);
@@ -111,7 +111,7 @@ std::vector<RankMemory> rank_memory(const Software& sw, const Job& job, const Pl
                                      (job.recomputation == Recomputation::full ? job.recompute_layers : 1) -
                                  layer;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    RankMemory& memory = ranks[rank];
+    RankBytes& memory = ranks[rank];
     memory.states = state_bytes(sw, job, parameters[rank]);
     memory.activations = peaks[rank] * layer;
     // Gradients of one layer's widest activations, and of the scores where they exist.
@@ -137,9 +137,9 @@ std::vector<RankMemory> rank_memory(const Software& sw, const Job& job, const Pl
   return ranks;
 }
 
-double peak_memory(const std::vector<RankMemory>& ranks) {
+double peak_memory(const std::vector<RankBytes>& ranks) {
   double peak = 0;
-  for (const RankMemory& rank : ranks) peak = std::max(peak, rank.total());
+  for (const RankBytes& rank : ranks) peak = std::max(peak, rank.total());
   return peak;
 }
 

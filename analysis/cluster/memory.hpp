@@ -8,7 +8,7 @@
 
 namespace plumbline::cluster {
 
-struct RankMemory {
+struct RankBytes {
   double states = 0;       // parameters, gradients, optimizer
   double activations = 0;  // kept for the backward
   double logits = 0;       // output layer and its loss
@@ -29,9 +29,9 @@ std::vector<double> peak_layers(const Schedule& schedule, const Placement& place
                                 double held_after_input);
 
 /// Allocated bytes (tensors), not what the allocator reserves.
-std::vector<RankMemory> rank_memory(const Software& software, const Job& job, const Placement& placement,
-                                    const Schedule& schedule);
+std::vector<RankBytes> rank_memory(const Software& software, const Job& job, const Placement& placement,
+                                   const Schedule& schedule);
 /// The fullest rank's total.
-double peak_memory(const std::vector<RankMemory>& ranks);
+double peak_memory(const std::vector<RankBytes>& ranks);
 
 }  // namespace plumbline::cluster

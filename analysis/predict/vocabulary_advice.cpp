@@ -27,11 +27,11 @@ std::pair<double, int> heaviest(const std::vector<double>& loads) {
   return {*most * static_cast<double>(loads.size()) / sum, static_cast<int>(most - loads.begin())};
 }
 
-struct Placement {
+struct VocabularyPlacement {
   VocabPasses vocabulary;
   const char* layers;
 };
-constexpr Placement kPlacements[] = {{VocabPasses::one_barrier, "even"},
+constexpr VocabularyPlacement kPlacements[] = {{VocabPasses::one_barrier, "even"},
                                      {VocabPasses::two_barriers, "even"},
                                      {VocabPasses::none, "balanced"},
                                      {VocabPasses::none, "even"}};
@@ -57,7 +57,7 @@ std::optional<Alternative> best_alternative(const RunConfig& config, const Predi
                                             const HardwareProfile& hardware,
                                             const ScheduleMaker& schedule_for) {
   std::optional<Alternative> best;
-  for (const Placement& placement : kPlacements) {
+  for (const VocabularyPlacement& placement : kPlacements) {
     Alternative other{config, {}};
     other.config.vocab_parallel = placement.vocabulary;
     other.config.layer_distribution = placement.layers;

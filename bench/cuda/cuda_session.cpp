@@ -69,7 +69,7 @@ DeviceMemoryReport device_report(const DeviceMemoryWatch& watch, const training:
                                  MpiCommunicator& control) {
   const auto readings = training::from_every_rank(control, watch.readings());
   std::vector<Bytes> allocated;
-  for (const training::RankMemory& rank : result.memory) allocated.push_back(rank.at_peak.total());
+  for (const training::MeasuredMemory& rank : result.memory) allocated.push_back(rank.at_peak.total());
   return {"measured with " + watch.source(), watch.readings().device, account_device(readings, allocated)};
 }
 

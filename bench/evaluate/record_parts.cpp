@@ -18,7 +18,7 @@ Traffic largest(const std::vector<Traffic>& ranks) {
 
 /// The first action of the step in which the rank held as much as ever; empty when it was outside of any.
 std::string action_of_peak(const training::TrainingResult& result, const Schedule& schedule,
-                           int pipeline_rank, const training::RankMemory& memory) {
+                           int pipeline_rank, const training::MeasuredMemory& memory) {
   const auto rank = static_cast<std::size_t>(pipeline_rank);
   for (std::size_t i = 0; rank < result.samples.size() && i < result.samples[rank].size(); ++i) {
     if (result.samples[rank][i].peak.total() == memory.at_peak.total())
@@ -90,7 +90,7 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
   const Layout layout = config.layout();
   std::vector<RankMemoryReport> ranks;
   for (int rank = 0; rank < layout.world(); ++rank) {
-    const training::RankMemory& memory = result.memory[static_cast<std::size_t>(rank)];
+    const training::MeasuredMemory& memory = result.memory[static_cast<std::size_t>(rank)];
     const Coordinates at = layout.coordinates(rank);
     RankMemoryReport row{rank, at.pipeline, memory.at_peak, "", {}};
     if (at.tensor == 0 && at.data == 0) row.at = action_of_peak(result, schedule, at.pipeline, memory);

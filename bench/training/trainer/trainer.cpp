@@ -202,7 +202,7 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
     }
   }
   result.memory =
-      from_every_rank(control, RankMemory{arena.at_peak(), arena.reserved(), largest_holders(arena)});
+      from_every_rank(control, MeasuredMemory{arena.at_peak(), arena.reserved(), largest_holders(arena)});
   result.traffic = communicator.traffic();
   result.step_traffic = run.traffic();
   return result;

@@ -23,7 +23,7 @@ struct PeakHolder {
 constexpr std::size_t kPeakHolders = 6;
 
 /// Memory of one rank at its peak.
-struct RankMemory {
+struct MeasuredMemory {
   MemoryBreakdown at_peak;
   Bytes reserved;                                  // taken from the system by the arena
   std::array<PeakHolder, kPeakHolders> largest{};  // at the peak, biggest first
@@ -36,7 +36,7 @@ struct TrainingResult {
   Trace trace;                           // of the timed step with the median time
   Seconds tensor_communication;          // in that step, mean over ranks
   VocabularySeconds vocabulary_waits{};  // likewise, for the collectives of a cut vocabulary
-  std::vector<RankMemory> memory;        // by world rank, peak over all steps
+  std::vector<MeasuredMemory> memory;    // by world rank, peak over all steps
   /// Memory during and after each action of the last step, by pipeline rank (tensor and data coordinate 0),
   /// in the order of schedule.actions.
   std::vector<std::vector<MemorySample>> samples;

@@ -40,7 +40,7 @@ struct Finding {
 /// What one backend measured.
 struct Measured {
   const char* backend;
-  const std::vector<RankMemory>& memory;
+  const std::vector<MeasuredMemory>& memory;
   const std::vector<std::vector<MemorySample>>& samples;
   std::vector<Traffic> traffic;
 };

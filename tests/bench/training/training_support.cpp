@@ -114,7 +114,7 @@ StepResult last_step(const RunConfig& config, const Schedule& schedule, int step
   result.gradient_norm = stages.gradient_norm();
   gather_weights(stages, Gathered::gradients,
                  [&](NamedTensor&& whole) { result.gradients[whole.name] = std::move(whole.values); });
-  result.memory = from_every_rank(communicator, RankMemory{arena.at_peak(), arena.reserved()});
+  result.memory = from_every_rank(communicator, MeasuredMemory{arena.at_peak(), arena.reserved()});
   result.samples = gather_samples(schedule, stages.samples(), communicator);
   return result;
 }

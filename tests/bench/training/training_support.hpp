@@ -44,7 +44,7 @@ struct StepResult {
   double loss = 0;
   double gradient_norm = 0;
   std::map<std::string, std::vector<float>> gradients;  // whole tensors; on world rank 0 only
-  std::vector<RankMemory> memory;                       // by world rank, at its peak; on all ranks
+  std::vector<MeasuredMemory> memory;                   // by world rank, at its peak; on all ranks
   std::vector<std::vector<MemorySample>> samples;       // by pipeline rank and action; on all ranks
   Traffic traffic;                                      // of this rank, in the step's actions
 };

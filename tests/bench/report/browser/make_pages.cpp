@@ -35,7 +35,7 @@ Schedule schedule_of(const std::string& name, int ranks, int microbatches) {
   request.name = name;
   request.ranks = ranks;
   request.microbatches = microbatches;
-  StepEnd end;
+  StepEndActions end;
   end.tied_embedding = true;
   return add_step_end(add_transfers(make_schedule(request), TransferOrder::sends_first), end);
 }
