@@ -11,7 +11,7 @@
 
 #include "bench/record/record_device.hpp"
 #include "core/base/units.hpp"
-#include "core/run/communicator.hpp"
+#include "core/run/traffic.hpp"
 #include "core/tensor/arena.hpp"
 #include "core/trace/collective_overlap.hpp"
 
