@@ -39,10 +39,10 @@ struct EmulatedLinks {
 
 /// One emulated rank's end. Order and pairing are real, so a program that would hang or mix up its buffers
 /// does so here: a send is done when the receiver has taken it and it has arrived; a collective begins when
-/// its last member comes to it. Messages of a pair of ranks in one direction follow each other on one link,
-/// collectives of a group on one lane beside the computation. Members that disagree about a collective or a
-/// message's size get an Error. Waiting for others gives the processor away, and now() first waits until the
-/// emulated work is done, so times read from it are those of the emulated machine.
+/// its last member arrives. Messages of a pair of ranks in one direction follow each other on one link,
+/// collectives of a group on one lane alongside the computation. Members that disagree about a collective or
+/// a message's size get an Error. Waiting for others gives the processor away, and now() first waits until
+/// the emulated work is done, so times read from it are those of the emulated machine.
 class EmulatedCommunicator final : public Communicator {
  public:
   /// Collective over MPI_COMM_WORLD. `pace` must outlive it. Throws InputError as MpiCommunicator does.

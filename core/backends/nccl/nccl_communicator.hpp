@@ -28,9 +28,9 @@ struct NcclOptions {
   cudaStream_t compute = nullptr;  // what the rank's operators work in
   std::vector<Channel> channels;   // between pipeline ranks, as channels_of() gives them; the same everywhere
   WatchdogOptions watchdog;
-  /// Thread blocks of one message, and of one collective of a split vocabulary. Several of them wait on the
-  /// device at the same time, each block on a multiprocessor: all must fit beside the other collectives, and
-  /// should leave room for computation.
+  /// Thread blocks of one message, and of one vocabulary-parallel collective. Several of them wait on the
+  /// device at the same time, each block on a multiprocessor: all must fit alongside the other collectives,
+  /// and should leave room for computation.
   int message_ctas = 8;
 };
 
@@ -62,7 +62,7 @@ class NcclCommunicator final : public Communicator {
 
   /// Waits until the compute stream has finished, then for the others, over MPI.
   void barrier(Group group) override;
-  /// Times of the host: it sees the end of what the device does when it comes by in progress().
+  /// Times of the host: it sees the end of what the device does in progress().
   void watch(const Ticket& ticket, TicketTimes& times) override;
   void progress() override;
   Seconds now() const override { return control_.now(); }
@@ -100,8 +100,8 @@ class NcclCommunicator final : public Communicator {
 
   Ticket begin(const Collective& call) override;
   Ticket begin(const PointToPoint& message) override;
-  /// The host asks whether the call before has ended whenever it comes by here, and as long as it waits for
-  /// anything.
+  /// The host asks whether the call before has ended in every progress() and wait(), for as long as that
+  /// waits for anything.
   Ticket begin(Follower follower) override;
   void finish(Ticket& ticket) override;
   void copy(const Collective& call) override;
