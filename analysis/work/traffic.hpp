@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "core/config/run_config.hpp"
-#include "core/run/communicator.hpp"
+#include "core/run/traffic.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace plumbline {
 
-/// What each world rank's communicator counts (core/run/communicator.hpp, Traffic) in one training step:
+/// What each world rank's communicator counts (core/run/traffic.hpp) in one training step:
 /// messages between stages on different ranks, and the collectives of every group as whole buffers; a group
 /// of one is not counted. The trainer's own control traffic (losses, barriers, clocks) is not part of it. A
 /// schedule without explicit transfers sends after every F, and after every B and I.

@@ -29,7 +29,7 @@ struct Buffers {
   Matrix output;
 };
 
-struct Collective {
+struct BenchedCollective {
   std::string_view name;
   bool in_place;
   bool reduces;
@@ -52,8 +52,8 @@ int sum(int ranks, std::int64_t i) {
   return total;
 }
 
-const std::vector<Collective>& collectives() {
-  static const std::vector<Collective> all = {
+const std::vector<BenchedCollective>& collectives() {
+  static const std::vector<BenchedCollective> all = {
       {"all_reduce", true, true, false, false, false, [](double n) { return 2 * (n - 1) / n; },
        [](Communicator& c, const Buffers& b) { c.all_reduce(Group::world, b.output, ReduceOp::sum); },
        [](int, int ranks, std::int64_t i, std::int64_t) { return sum(ranks, i); }},
@@ -112,7 +112,7 @@ class Bench {
   Bench(Communicator& communicator, Operators& operators, const CollectiveSizes& sizes)
       : communicator_(communicator), operators_(operators), sizes_(sizes) {}
 
-  std::int64_t run(const Collective& collective, DType type, std::byte* memory) {
+  std::int64_t run(const BenchedCollective& collective, DType type, std::byte* memory) {
     const int ranks = communicator_.layout().world();
     title(collective, type);
     std::int64_t wrong = 0;
@@ -142,7 +142,7 @@ class Bench {
   }
 
  private:
-  void title(const Collective& collective, DType type) const {
+  void title(const BenchedCollective& collective, DType type) const {
     if (communicator_.rank() != 0) return;
     fmt::print("# {}, {}, {} ranks, {}\n#{:>11}  {:>12}  {:>8}  {:>6}  {:>4}  {:>10}  {:>8}  {:>8}  {:>6}\n",
                collective.name, name_of(type), communicator_.layout().world(),
@@ -151,7 +151,7 @@ class Bench {
   }
 
   /// Elements of all ranks that are not what they should be.
-  std::int64_t check(const Collective& collective, const Buffers& buffers, std::int64_t piece) {
+  std::int64_t check(const BenchedCollective& collective, const Buffers& buffers, std::int64_t piece) {
     const int rank = communicator_.rank();
     const DType type = buffers.input.dtype;
     operators_.fill(buffers.output, -1);
@@ -176,14 +176,14 @@ class Bench {
   }
 
   /// Seconds of one call, mean over calls and ranks.
-  double time(const Collective& collective, const Buffers& buffers) {
+  double time(const BenchedCollective& collective, const Buffers& buffers) {
     operators_.fill(buffers.input, 0);  // sums of sums stay finite
     double first = mean_time(collective, buffers, kWarmUp);
     check_mpi(MPI_Bcast(&first, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD), "MPI_Bcast");
     return mean_time(collective, buffers, std::clamp(static_cast<int>(kBlockSeconds / first), 5, 10'000));
   }
 
-  double mean_time(const Collective& collective, const Buffers& buffers, int calls) {
+  double mean_time(const BenchedCollective& collective, const Buffers& buffers, int calls) {
     operators_.synchronize();
     communicator_.barrier(Group::world);
     const Seconds start = communicator_.now();
@@ -235,7 +235,7 @@ std::int64_t measure_collectives(Communicator& communicator, Operators& operator
   void* data = memory.allocate(bytes);
   Bench bench(communicator, operators, sizes);
   std::int64_t wrong = 0;
-  for (const Collective& collective : collectives()) {
+  for (const BenchedCollective& collective : collectives()) {
     for (const DType type : {DType::fp32, DType::bf16}) {
       wrong += bench.run(collective, type, static_cast<std::byte*>(data));
     }

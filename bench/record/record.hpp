@@ -11,7 +11,7 @@
 #include "bench/record/device_memory_report.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/units.hpp"
-#include "core/run/communicator.hpp"
+#include "core/run/traffic.hpp"
 #include "core/tensor/arena.hpp"
 #include "core/trace/step_figures.hpp"
 

@@ -24,92 +24,87 @@ std::size_t index(Group group) {
 }  // namespace
 
 EmulatedCommunicator::EmulatedCommunicator(const Layout& layout, Pace& pace, EmulatedLinks links)
-    : groups_(layout),
+    : Communicator(layout, started_rank(layout)),
+      groups_(split_groups(layout, rank())),
       pace_(pace),
       links_(std::move(links)),
-      waiter_(pace.runs() || host_is_crowded(MPI_COMM_WORLD), longest_sleep(layout.world())),
-      clock_error_(common_clock(MPI_COMM_WORLD).error) {
+      waiter_(pace.runs() || host_is_crowded(MPI_COMM_WORLD), longest_sleep(layout.world())) {
   if (layout.world() == 1) return;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, world_.out()), "MPI_Comm_dup");
   check_mpi(MPI_Comm_set_errhandler(world_.get(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 
 Ticket EmulatedCommunicator::open(Kind kind) {
-  std::int64_t id = 0;
-  if (free_.empty()) {
-    id = static_cast<std::int64_t>(pending_.size());
-    pending_.emplace_back();
-  } else {
-    id = free_.back();
-    free_.pop_back();
-  }
-  Pending& slot = pending_[static_cast<std::size_t>(id)];
-  slot = {};
-  slot.kind = kind;
-  return {id};
+  const Ticket ticket = pending_.open();
+  pending_[ticket] = {};
+  pending_[ticket].kind = kind;
+  return ticket;
 }
 
-Ticket EmulatedCommunicator::send(Matrix buffer, int to, int tag) {
-  expect_argument(buffer.contiguous(), "send", "the matrix must be contiguous");
-  expect_argument(to != rank() && to >= 0 && to < layout().world(), "send",
-                  "the receiver must be another rank of the world");
-  traffic_.messages_sent += 1;
-  traffic_.point_to_point_sent += buffer.bytes();
+Ticket EmulatedCommunicator::begin(const PointToPoint& message) {
+  const Bytes bytes = message.buffer.bytes();
+  const int peer = message.peer;
+  if (message.kind == PointToPoint::Kind::receive) {
+    const Ticket ticket = open(Kind::receive);
+    Pending& slot = pending_[ticket];
+    slot.expected_bytes = bytes.value;
+    slot.peer = peer;
+    check_mpi(
+        MPI_Irecv(&slot.message, sizeof(Note), MPI_BYTE, peer, message.tag, world_.get(), &slot.request),
+        "MPI_Irecv");
+    return ticket;
+  }
   const Ticket ticket = open(Kind::send);
-  Pending& slot = pending(ticket);
-  slot.message.bytes = buffer.bytes().value;
+  Pending& slot = pending_[ticket];
+  slot.message.bytes = bytes.value;
   if (pace_.runs()) {
-    const EmulatedTransfer transfer = links_.message(buffer.bytes(), rank(), to);
-    Seconds& link = link_free_[to];
+    const EmulatedTransfer transfer = links_.message(bytes, rank(), peer);
+    Seconds& link = link_free_[peer];
     link = std::max(pace_.position(), link) + transfer.occupied;
     slot.end = link + transfer.latency;
     slot.message.arrival = slot.end.value;
   }
   // Synchronous: the request is done only when the receiver has come for the message.
-  check_mpi(MPI_Issend(&slot.message, sizeof(Message), MPI_BYTE, to, tag, world_.get(), &slot.request),
+  check_mpi(MPI_Issend(&slot.message, sizeof(Note), MPI_BYTE, peer, message.tag, world_.get(), &slot.request),
             "MPI_Issend");
   return ticket;
 }
 
-Ticket EmulatedCommunicator::receive(Matrix buffer, int from, int tag) {
-  expect_argument(buffer.contiguous(), "receive", "the matrix must be contiguous");
-  expect_argument(from != rank() && from >= 0 && from < layout().world(), "receive",
-                  "the sender must be another rank of the world");
-  const Ticket ticket = open(Kind::receive);
-  Pending& slot = pending(ticket);
-  slot.expected_bytes = buffer.bytes().value;
-  slot.peer = from;
-  check_mpi(MPI_Irecv(&slot.message, sizeof(Message), MPI_BYTE, from, tag, world_.get(), &slot.request),
-            "MPI_Irecv");
+Ticket EmulatedCommunicator::begin(const Collective& call) {
+  const Matrix& whole = call.whole();
+  Seconds cost;
+  if (pace_.runs()) {
+    const auto ranks = static_cast<int>(members(call.group).size());
+    cost = links_.collective({call.kind, call.group, ranks, whole.dtype, whole.bytes(), !call.awaited});
+  }
+  return begin_meeting(call.kind, call.group, whole.bytes(), cost);
+}
+
+Ticket EmulatedCommunicator::begin(Follower follower) {
+  follower.prepare();
+  const Ticket ticket = begin(follower.call);
+  pending_[ticket].before = follower.before;
   return ticket;
 }
 
-Ticket EmulatedCommunicator::start(CollectiveKind kind, Bytes GroupTraffic::*counted, Group group,
-                                   const Matrix& whole, bool started) {
-  const MpiGroup& in = groups_.of(group);
-  expect_argument(whole.contiguous(), "collective", "the matrices must be contiguous");
-  if (!in.comm || whole.empty()) return {};
-  if (counted != nullptr) traffic_.of(group).add(counted, whole.bytes());
+Ticket EmulatedCommunicator::begin_meeting(CollectiveKind kind, Group group, Bytes bytes, Seconds cost) {
   const Ticket ticket = open(Kind::collective);
-  Pending& slot = pending(ticket);
+  Pending& slot = pending_[ticket];
   slot.group = group;
-  if (pace_.runs() && counted != nullptr) {
-    slot.cost = links_.collective(
-        {kind, group, static_cast<int>(in.ranks.size()), whole.dtype, whole.bytes(), started});
-  }
-  const double call = static_cast<double>(whole.bytes().value) * 4 + static_cast<int>(kind);
+  slot.cost = cost;
+  const double call = static_cast<double>(bytes.value) * 4 + static_cast<int>(kind);
   slot.mine = {pace_.position().value, call, -call};
-  check_mpi(MPI_Iallreduce(&slot.mine, &slot.all, kMeetingNumbers, MPI_DOUBLE, MPI_MAX, in.comm.get(),
-                           &slot.request),
+  check_mpi(MPI_Iallreduce(&slot.mine, &slot.all, kMeetingNumbers, MPI_DOUBLE, MPI_MAX,
+                           groups_[index(group)].get(), &slot.request),
             "MPI_Iallreduce");
-  under_way_[index(group)].push_back(ticket.id);
+  under_way_[index(group)].push_back(ticket);
   return ticket;
 }
 
 void EmulatedCommunicator::meet(const Pending& last) {
-  std::deque<std::int64_t>& queue = under_way_[index(last.group)];
+  std::deque<Ticket>& queue = under_way_[index(last.group)];
   while (!last.met) {
-    Pending& next = pending_[static_cast<std::size_t>(queue.front())];
+    Pending& next = pending_[queue.front()];
     waiter_.wait(next.request, MPI_STATUS_IGNORE, "MPI_Iallreduce");
     if (next.all.call != next.mine.call || next.all.negative_call != next.mine.negative_call) {
       throw Error(
@@ -121,8 +116,8 @@ void EmulatedCommunicator::meet(const Pending& last) {
     Seconds begin{next.all.start};
     Seconds begin_here;
     if (next.before) {
-      meet(pending(next.before));
-      begin_here = pending(next.before).end;
+      meet(pending_[next.before]);
+      begin_here = pending_[next.before].end;
       begin = std::max(begin, begin_here);
       close(next.before);
     }
@@ -138,9 +133,8 @@ void EmulatedCommunicator::meet(const Pending& last) {
   }
 }
 
-void EmulatedCommunicator::wait(Ticket& ticket) {
-  if (!ticket) return;
-  Pending& slot = pending(ticket);
+void EmulatedCommunicator::finish(Ticket& ticket) {
+  Pending& slot = pending_[ticket];
   switch (slot.kind) {
     case Kind::collective:
       meet(slot);
@@ -165,85 +159,31 @@ void EmulatedCommunicator::wait(Ticket& ticket) {
 
 void EmulatedCommunicator::watch(const Ticket& ticket, TicketTimes& times) {
   if (!ticket) return;
-  Pending& slot = pending(ticket);
+  Pending& slot = pending_[ticket];
   times = {pace_.runs() ? Seconds{slot.mine.start} : pace_.now(), {}};
   slot.times = &times;
 }
 
 void EmulatedCommunicator::close(Ticket& ticket) {
-  pending(ticket).kind = Kind::idle;
-  free_.push_back(ticket.id);
-  ticket = {};
-}
-
-void EmulatedCommunicator::all_reduce(Group group, Matrix buffer, ReduceOp /*op*/) {
-  finish(start(CollectiveKind::all_reduce, &GroupTraffic::all_reduced, group, buffer, false));
-}
-Ticket EmulatedCommunicator::start_all_reduce(Group group, Matrix buffer, ReduceOp /*op*/) {
-  return start(CollectiveKind::all_reduce, &GroupTraffic::all_reduced, group, buffer, true);
-}
-void EmulatedCommunicator::all_gather(Group group, Matrix input, Matrix output) {
-  expect_argument(input.elements() * std::ssize(groups_.of(group).ranks) == output.elements(), "all_gather",
-                  "the output must have members x the elements of the input");
-  finish(start(CollectiveKind::all_gather, &GroupTraffic::all_gathered, group, output, false));
-}
-Ticket EmulatedCommunicator::start_all_gather(Group group, Matrix input, Matrix output) {
-  expect_argument(input.elements() * std::ssize(groups_.of(group).ranks) == output.elements(),
-                  "start_all_gather", "the output must have members x the elements of the input");
-  return start(CollectiveKind::all_gather, &GroupTraffic::all_gathered, group, output, true);
-}
-void EmulatedCommunicator::reduce_scatter(Group group, Matrix input, Matrix output) {
-  expect_argument(output.elements() * std::ssize(groups_.of(group).ranks) == input.elements(),
-                  "reduce_scatter", "the input must have members x the elements of the output");
-  finish(start(CollectiveKind::reduce_scatter, &GroupTraffic::reduce_scattered, group, input, false));
-}
-Ticket EmulatedCommunicator::start_reduce_scatter(Group group, Matrix input, Matrix output) {
-  expect_argument(output.elements() * std::ssize(groups_.of(group).ranks) == input.elements(),
-                  "start_reduce_scatter", "the input must have members x the elements of the output");
-  return start(CollectiveKind::reduce_scatter, &GroupTraffic::reduce_scattered, group, input, true);
-}
-
-void EmulatedCommunicator::expect_root(Group group, int root_world_rank) const {
-  const std::vector<int>& ranks = groups_.of(group).ranks;
-  expect_argument(std::find(ranks.begin(), ranks.end(), root_world_rank) != ranks.end(), "broadcast",
-                  "the root must be in the group");
-}
-
-Ticket EmulatedCommunicator::start_broadcast(Group group, int root_world_rank, Matrix buffer) {
-  expect_root(group, root_world_rank);
-  return start(CollectiveKind::broadcast, &GroupTraffic::broadcast, group, buffer, true);
-}
-
-Ticket EmulatedCommunicator::start_all_reduce_after(Ticket before, std::function<void()> prepare, Group group,
-                                                    Matrix buffer, ReduceOp /*op*/) {
-  prepare();
-  const Ticket ticket = start(CollectiveKind::all_reduce, &GroupTraffic::all_reduced, group, buffer, true);
-  if (ticket) {
-    pending(ticket).before = before;
-  } else {
-    wait(before);
-  }
-  return ticket;
-}
-
-void EmulatedCommunicator::broadcast(Group group, int root_world_rank, Matrix buffer) {
-  expect_root(group, root_world_rank);
-  finish(start(CollectiveKind::broadcast, &GroupTraffic::broadcast, group, buffer, false));
+  pending_[ticket].kind = Kind::idle;
+  pending_.close(ticket);
 }
 
 void EmulatedCommunicator::barrier(Group group) {
-  std::int32_t word = 0;
-  finish(start(CollectiveKind::all_reduce, nullptr, group, Matrix(&word, 1, 1, DType::int32), false));
+  if (members(group).size() > 1) {
+    Ticket ticket = begin_meeting(CollectiveKind::all_reduce, group, {sizeof(std::int32_t)}, {});
+    wait(ticket);
+  }
   // What follows begins now: nobody may make up for being late to a barrier.
   pace_.advance_to(pace_.now());
 }
 
 void EmulatedCommunicator::progress() {
-  if (free_.size() != pending_.size()) drive_mpi();
+  if (!pending_.idle()) drive_mpi();
 }
 
 Seconds EmulatedCommunicator::now() const {
-  if (free_.size() == pending_.size()) {
+  if (pending_.idle()) {
     pace_.catch_up();
   } else {
     // Others may wait for what this rank has started.

@@ -1,7 +1,7 @@
-// Collectives of the MPI communicator: each is started with a ticket; blocking calls use MPI's blocking form
-// where it is quicker, which is when every rank has a processor to spin on.
-#include <algorithm>
+// Collectives of the MPI communicator: each is started with a ticket; one that is awaited uses MPI's blocking
+// form where it is quicker, which is when every rank has a processor to spin on.
 #include <cstring>
+#include <string>
 
 #include "core/backends/mpi/check.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
@@ -16,25 +16,23 @@ bool overlap(const Matrix& a, const Matrix& b) {
   return first < second + b.bytes().value && second < first + a.bytes().value;
 }
 
-/// Checks an all-gather (part, whole) or reduce-scatter (whole, part) pair; `whole` is members × `part`.
-void expect_pair(const Matrix& part, const Matrix& whole, std::size_t members, const char* call) {
-  expect_argument(part.contiguous() && whole.contiguous(), call, "the matrices must be contiguous");
-  expect_argument(part.dtype == whole.dtype, call, "input and output must have one element type");
-  expect_argument(whole.elements() == part.elements() * static_cast<std::int64_t>(members), call,
-                  "the larger matrix must have members x the elements of the smaller one");
-}
-
 /// The place of member `member` in `whole`, which is cut in pieces of `count` elements.
-Matrix place(const Matrix& whole, std::size_t member, std::int64_t count) {
+Matrix place(const Matrix& whole, int member, std::int64_t count) {
   const Matrix line(whole.data, 1, whole.elements(), whole.dtype);
-  return {line.at(0, static_cast<std::int64_t>(member) * count), 1, count, whole.dtype};
+  return {line.at(0, member * count), 1, count, whole.dtype};
 }
 
-/// Whether `input` is this rank's own place in `output`; throws when it overlaps it otherwise.
-bool in_place(const Matrix& input, const Matrix& output, const Matrix& own, const char* call) {
-  if (own.data == input.data) return true;
-  expect_argument(!overlap(input, output), call,
-                  "the input must lie outside the output or in this rank's own place of it");
+/// Throws Error when input and output of a collective overlap.
+void expect_apart(const Collective& call, const char* what) {
+  if (!overlap(call.input, call.output)) return;
+  throw Error(std::string(call.awaited ? "" : "start_").append(name_of(call.kind)).append(": ").append(what));
+}
+
+/// Whether the input of an all-gather is member `mine`'s own place in the output; throws Error when they
+/// overlap otherwise.
+bool in_place(const Collective& call, int mine) {
+  if (place(call.output, mine, call.input.elements()).data == call.input.data) return true;
+  expect_apart(call, "the input must lie outside the output or in this rank's own place of it");
   return false;
 }
 
@@ -42,187 +40,145 @@ void copy_bytes(const Matrix& from, const Matrix& to) {
   std::memmove(to.data, from.data, static_cast<std::size_t>(from.bytes().value));
 }
 
+constexpr const char* kOutputOutside = "the output must lie outside the input";
+
 }  // namespace
 
-void MpiCommunicator::all_reduce(Group group, Matrix buffer, ReduceOp op) {
-  const Members& in = members(group);
-  if (waiter_.crowded() || !in.comm) {
-    Ticket ticket = start_all_reduce(group, buffer, op);
-    wait(ticket);
-    return;
+Ticket MpiCommunicator::begin(const Collective& call) {
+  const bool cuttable = call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast;
+  if (call.awaited && !waiter_.crowded() && (cuttable || call.part().elements() <= longest_call_)) {
+    run_now(call);
+    return {};
   }
-  expect_argument(buffer.contiguous(), "all_reduce", "the matrix must be contiguous");
-  count(group, &GroupTraffic::all_reduced, buffer.bytes());
-  for_pieces(buffer, [&](void* data, int elements) {
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, data, elements, mpi_type(buffer.dtype), ops_.get(buffer.dtype, op),
-                            in.comm.get()),
-              "MPI_Allreduce");
-  });
-}
-
-Ticket MpiCommunicator::start_all_reduce(Group group, Matrix buffer, ReduceOp op) {
-  const Members& in = members(group);
-  expect_argument(buffer.contiguous(), "start_all_reduce", "the matrix must be contiguous");
-  count(group, &GroupTraffic::all_reduced, buffer.bytes());
-  if (!in.comm || buffer.empty()) return {};
+  switch (call.kind) {
+    case CollectiveKind::all_gather:
+      return begin_all_gather(call);
+    case CollectiveKind::reduce_scatter:
+      return begin_reduce_scatter(call);
+    case CollectiveKind::broadcast: {
+      const Ticket ticket = open("MPI_Ibcast");
+      add_broadcast(call.group, place_in(call.group, call.root), call.input, ticket);
+      return ticket;
+    }
+    case CollectiveKind::all_reduce:
+      break;
+  }
   const Ticket ticket = open("MPI_Iallreduce");
-  all_reduce_pieces(in, buffer, op, ticket);
+  add_all_reduce(call, ticket);
   return ticket;
 }
 
-void MpiCommunicator::all_reduce_pieces(const Members& group, const Matrix& buffer, ReduceOp op,
-                                        const Ticket& ticket) {
-  for_pieces(buffer, [&](void* data, int elements) {
-    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, data, elements, mpi_type(buffer.dtype), ops_.get(buffer.dtype, op),
-                             group.comm.get(), new_request(ticket)),
+void MpiCommunicator::run_now(const Collective& call) {
+  const MPI_Comm group = comm(call.group);
+  const MPI_Datatype type = mpi_type(call.input.dtype);
+  switch (call.kind) {
+    case CollectiveKind::all_reduce: {
+      const MPI_Op op = ops_.get(call.input.dtype, call.op);
+      for_pieces(call.input, [&](void* data, int elements) {
+        check_mpi(MPI_Allreduce(MPI_IN_PLACE, data, elements, type, op, group), "MPI_Allreduce");
+      });
+      return;
+    }
+    case CollectiveKind::all_gather: {
+      const void* from = in_place(call, place_in(call.group, rank())) ? MPI_IN_PLACE : call.input.data;
+      const auto elements = static_cast<int>(call.input.elements());
+      check_mpi(MPI_Allgather(from, elements, type, call.output.data, elements, type, group),
+                "MPI_Allgather");
+      return;
+    }
+    case CollectiveKind::reduce_scatter:
+      expect_apart(call, kOutputOutside);
+      check_mpi(MPI_Reduce_scatter_block(call.input.data, call.output.data,
+                                         static_cast<int>(call.output.elements()), type,
+                                         ops_.get(call.input.dtype, ReduceOp::sum), group),
+                "MPI_Reduce_scatter_block");
+      return;
+    case CollectiveKind::broadcast: {
+      const int root = place_in(call.group, call.root);
+      for_pieces(call.input, [&](void* data, int elements) {
+        check_mpi(MPI_Bcast(data, elements, type, root, group), "MPI_Bcast");
+      });
+      return;
+    }
+  }
+}
+
+void MpiCommunicator::add_all_reduce(const Collective& call, const Ticket& ticket) {
+  const MPI_Datatype type = mpi_type(call.input.dtype);
+  const MPI_Op op = ops_.get(call.input.dtype, call.op);
+  for_pieces(call.input, [&](void* data, int elements) {
+    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, data, elements, type, op, comm(call.group), new_request(ticket)),
               "MPI_Iallreduce");
   });
 }
 
-void MpiCommunicator::all_gather(Group group, Matrix input, Matrix output) {
-  const Members& in = members(group);
-  const std::int64_t elements = input.elements();
-  if (waiter_.crowded() || !in.comm || elements > longest_call_ || input.empty()) {
-    Ticket ticket = start_all_gather(group, input, output);
-    wait(ticket);
-    return;
-  }
-  expect_pair(input, output, in.ranks.size(), "all_gather");
-  const Matrix own = place(output, static_cast<std::size_t>(in.mine), elements);
-  const void* from = in_place(input, output, own, "all_gather") ? MPI_IN_PLACE : input.data;
-  count(group, &GroupTraffic::all_gathered, output.bytes());
-  const MPI_Datatype type = mpi_type(input.dtype);
-  check_mpi(MPI_Allgather(from, static_cast<int>(elements), type, output.data, static_cast<int>(elements),
-                          type, in.comm.get()),
-            "MPI_Allgather");
+void MpiCommunicator::add_broadcast(Group group, int root, const Matrix& buffer, const Ticket& ticket) {
+  for_pieces(buffer, [&](void* data, int elements) {
+    check_mpi(MPI_Ibcast(data, elements, mpi_type(buffer.dtype), root, comm(group), new_request(ticket)),
+              "MPI_Ibcast");
+  });
 }
 
-Ticket MpiCommunicator::start_all_gather(Group group, Matrix input, Matrix output) {
-  const Members& in = members(group);
-  expect_pair(input, output, in.ranks.size(), "start_all_gather");
-  if (input.empty()) return {};
-  const std::int64_t elements = input.elements();
-  const Matrix own = place(output, static_cast<std::size_t>(in.mine), elements);
-  const bool already_there = in_place(input, output, own, "start_all_gather");
-  count(group, &GroupTraffic::all_gathered, output.bytes());
-  if (!in.comm) {
-    if (!already_there) copy_bytes(input, own);
-    return {};
-  }
+Ticket MpiCommunicator::begin_all_gather(const Collective& call) {
+  const int mine = place_in(call.group, rank());
+  const bool already_there = in_place(call, mine);
+  const std::int64_t elements = call.input.elements();
   const Ticket ticket = open("MPI_Iallgather");
   if (elements > longest_call_) {
-    if (!already_there) copy_bytes(input, own);
-    for (std::size_t root = 0; root < in.ranks.size(); ++root) {
-      broadcast_pieces(in, static_cast<int>(root), place(output, root, elements), ticket);
+    if (!already_there) copy_bytes(call.input, place(call.output, mine, elements));
+    const auto ranks = static_cast<int>(members(call.group).size());
+    for (int root = 0; root < ranks; ++root) {
+      add_broadcast(call.group, root, place(call.output, root, elements), ticket);
     }
     return ticket;
   }
-  const MPI_Datatype type = mpi_type(input.dtype);
-  check_mpi(MPI_Iallgather(already_there ? MPI_IN_PLACE : input.data, static_cast<int>(elements), type,
-                           output.data, static_cast<int>(elements), type, in.comm.get(), new_request(ticket)),
+  const MPI_Datatype type = mpi_type(call.input.dtype);
+  check_mpi(MPI_Iallgather(already_there ? MPI_IN_PLACE : call.input.data, static_cast<int>(elements), type,
+                           call.output.data, static_cast<int>(elements), type, comm(call.group),
+                           new_request(ticket)),
             "MPI_Iallgather");
   return ticket;
 }
 
-void MpiCommunicator::reduce_scatter(Group group, Matrix input, Matrix output) {
-  const Members& in = members(group);
-  if (waiter_.crowded() || !in.comm || output.elements() > longest_call_ || input.empty()) {
-    Ticket ticket = start_reduce_scatter(group, input, output);
-    wait(ticket);
-    return;
-  }
-  expect_pair(output, input, in.ranks.size(), "reduce_scatter");
-  expect_argument(!overlap(input, output), "reduce_scatter", "the output must lie outside the input");
-  count(group, &GroupTraffic::reduce_scattered, input.bytes());
-  check_mpi(
-      MPI_Reduce_scatter_block(input.data, output.data, static_cast<int>(output.elements()),
-                               mpi_type(input.dtype), ops_.get(input.dtype, ReduceOp::sum), in.comm.get()),
-      "MPI_Reduce_scatter_block");
-}
-
-Ticket MpiCommunicator::start_reduce_scatter(Group group, Matrix input, Matrix output) {
-  const Members& in = members(group);
-  expect_pair(output, input, in.ranks.size(), "start_reduce_scatter");
-  if (input.empty()) return {};
-  count(group, &GroupTraffic::reduce_scattered, input.bytes());
-  if (!in.comm) {
-    copy_bytes(input, output);
-    return {};
-  }
-  expect_argument(!overlap(input, output), "start_reduce_scatter", "the output must lie outside the input");
-  const std::int64_t elements = output.elements();
-  const MPI_Datatype type = mpi_type(input.dtype);
-  const MPI_Op sum = ops_.get(input.dtype, ReduceOp::sum);
+Ticket MpiCommunicator::begin_reduce_scatter(const Collective& call) {
+  expect_apart(call, kOutputOutside);
+  const std::int64_t elements = call.output.elements();
+  const MPI_Datatype type = mpi_type(call.input.dtype);
+  const MPI_Op sum = ops_.get(call.input.dtype, ReduceOp::sum);
   if (elements > longest_call_) {
     const Ticket ticket = open("MPI_Ireduce");
-    for (std::size_t root = 0; root < in.ranks.size(); ++root) {
-      const Matrix piece = place(input, root, elements);
+    const auto ranks = static_cast<int>(members(call.group).size());
+    for (int root = 0; root < ranks; ++root) {
+      const Matrix piece = place(call.input, root, elements);
       for_pieces(piece, [&](void* data, int length) {
         const std::ptrdiff_t offset = static_cast<std::byte*>(data) - static_cast<std::byte*>(piece.data);
-        check_mpi(MPI_Ireduce(data, static_cast<std::byte*>(output.data) + offset, length, type, sum,
-                              static_cast<int>(root), in.comm.get(), new_request(ticket)),
+        check_mpi(MPI_Ireduce(data, static_cast<std::byte*>(call.output.data) + offset, length, type, sum,
+                              root, comm(call.group), new_request(ticket)),
                   "MPI_Ireduce");
       });
     }
     return ticket;
   }
   const Ticket ticket = open("MPI_Ireduce_scatter_block");
-  check_mpi(MPI_Ireduce_scatter_block(input.data, output.data, static_cast<int>(elements), type, sum,
-                                      in.comm.get(), new_request(ticket)),
+  check_mpi(MPI_Ireduce_scatter_block(call.input.data, call.output.data, static_cast<int>(elements), type,
+                                      sum, comm(call.group), new_request(ticket)),
             "MPI_Ireduce_scatter_block");
   return ticket;
 }
 
-void MpiCommunicator::broadcast_pieces(const Members& group, int root, const Matrix& buffer,
-                                       const Ticket& ticket) {
-  for_pieces(buffer, [&](void* data, int elements) {
-    check_mpi(MPI_Ibcast(data, elements, mpi_type(buffer.dtype), root, group.comm.get(), new_request(ticket)),
-              "MPI_Ibcast");
-  });
-}
-
-int MpiCommunicator::root_of(const Members& group, int root_world_rank) {
-  const auto found = std::find(group.ranks.begin(), group.ranks.end(), root_world_rank);
-  expect_argument(found != group.ranks.end(), "broadcast", "the root must be in the group");
-  return static_cast<int>(found - group.ranks.begin());
-}
-
-Ticket MpiCommunicator::start_broadcast(Group group, int root_world_rank, Matrix buffer) {
-  const Members& in = members(group);
-  expect_argument(buffer.contiguous(), "start_broadcast", "the matrix must be contiguous");
-  const int root = root_of(in, root_world_rank);
-  count(group, &GroupTraffic::broadcast, buffer.bytes());
-  if (!in.comm || buffer.empty()) return {};
-  const Ticket ticket = open("MPI_Ibcast");
-  broadcast_pieces(in, root, buffer, ticket);
-  return ticket;
-}
-
-void MpiCommunicator::broadcast(Group group, int root_world_rank, Matrix buffer) {
-  if (waiter_.crowded()) {
-    Ticket ticket = start_broadcast(group, root_world_rank, buffer);
-    wait(ticket);
-    return;
-  }
-  const Members& in = members(group);
-  expect_argument(buffer.contiguous(), "broadcast", "the matrix must be contiguous");
-  const int root = root_of(in, root_world_rank);
-  count(group, &GroupTraffic::broadcast, buffer.bytes());
-  if (!in.comm) return;
-  for_pieces(buffer, [&](void* data, int elements) {
-    check_mpi(MPI_Bcast(data, elements, mpi_type(buffer.dtype), root, in.comm.get()), "MPI_Bcast");
-  });
+void MpiCommunicator::copy(const Collective& call) {
+  if (call.kind == CollectiveKind::all_gather) (void)in_place(call, 0);
+  copy_bytes(call.input, call.output);
 }
 
 void MpiCommunicator::barrier(Group group) {
-  const Members& in = members(group);
-  if (!in.comm) return;
+  if (members(group).size() == 1) return;
   if (!waiter_.crowded()) {
-    check_mpi(MPI_Barrier(in.comm.get()), "MPI_Barrier");
+    check_mpi(MPI_Barrier(comm(group)), "MPI_Barrier");
     return;
   }
   Ticket ticket = open("MPI_Ibarrier");
-  check_mpi(MPI_Ibarrier(in.comm.get(), new_request(ticket)), "MPI_Ibarrier");
+  check_mpi(MPI_Ibarrier(comm(group), new_request(ticket)), "MPI_Ibarrier");
   wait(ticket);
 }
 

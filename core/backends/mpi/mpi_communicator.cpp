@@ -1,16 +1,13 @@
-// Construction and counting of the MPI communicator.
+// Construction of the MPI communicator.
 #include "core/backends/mpi/mpi_communicator.hpp"
 
 namespace plumbline {
 
 MpiCommunicator::MpiCommunicator(const Layout& layout, const MpiOptions& options)
-    : groups_(layout),
+    : Communicator(layout, started_rank(layout)),
+      groups_(split_groups(layout, rank())),
       longest_call_(options.longest_call),
       waiter_(options.crowded ? *options.crowded : host_is_crowded(MPI_COMM_WORLD)),
       clock_(common_clock(MPI_COMM_WORLD)) {}
-
-void MpiCommunicator::count(Group group, Bytes GroupTraffic::*kind, Bytes bytes) {
-  if (members(group).comm) traffic_.of(group).add(kind, bytes);
-}
 
 }  // namespace plumbline

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <optional>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "core/backends/mpi/reduce_ops.hpp"
 #include "core/backends/mpi/waiter.hpp"
 #include "core/run/communicator.hpp"
+#include "core/run/ticket_slots.hpp"
 
 namespace plumbline {
 
@@ -32,35 +32,18 @@ class MpiCommunicator final : public Communicator {
   /// layout's size is not the number of ranks that were started.
   explicit MpiCommunicator(const Layout& layout, const MpiOptions& options = {});
 
-  const Layout& layout() const override { return groups_.layout(); }
-  int rank() const override { return groups_.rank(); }
-  void all_reduce(Group group, Matrix buffer, ReduceOp op) override;
-  Ticket start_all_reduce(Group group, Matrix buffer, ReduceOp op) override;
-  void all_gather(Group group, Matrix input, Matrix output) override;
-  Ticket start_all_gather(Group group, Matrix input, Matrix output) override;
-  void reduce_scatter(Group group, Matrix input, Matrix output) override;
-  Ticket start_reduce_scatter(Group group, Matrix input, Matrix output) override;
-  void broadcast(Group group, int root_world_rank, Matrix buffer) override;
-  Ticket start_broadcast(Group group, int root_world_rank, Matrix buffer) override;
-  Ticket start_all_reduce_after(Ticket before, std::function<void()> prepare, Group group, Matrix buffer,
-                                ReduceOp op) override;
   void barrier(Group group) override;
-  Ticket send(Matrix buffer, int to, int tag) override;
-  Ticket receive(Matrix buffer, int from, int tag) override;
-  void wait(Ticket& ticket) override;
   void watch(const Ticket& ticket, TicketTimes& times) override;
   void progress() override;
+  /// Seconds on a clock common to all ranks (error bound: clock_error()).
   Seconds now() const override { return monotonic_now() + clock_.offset; }
-  Seconds clock_error() const override { return clock_.error; }
-  const Traffic& traffic() const override { return traffic_; }
-
+  Seconds clock_error() const { return clock_.error; }
   /// What now() adds to this host's CLOCK_MONOTONIC.
   Seconds clock_offset() const { return clock_.offset; }
   /// Whether waiting gives the processor away.
   bool crowded() const { return waiter_.crowded(); }
 
  private:
-  using Members = MpiGroup;
   /// One MPI request of a ticket; a message expects so many elements.
   struct Part {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -73,19 +56,23 @@ class MpiCommunicator final : public Communicator {
     bool follows = false;  // waits in followers_ for another ticket
     TicketTimes* times = nullptr;
   };
-  /// What start_all_reduce_after has put off.
-  struct Follower {
-    Ticket before;
-    std::function<void()> prepare;
-    Group group;
-    Matrix buffer;
-    ReduceOp op;
+  /// What start_all_reduce_after has put off, and the ticket its caller holds.
+  struct PutOff {
+    Follower follower;
     Ticket ticket;
   };
 
-  const Members& members(Group group) const { return groups_.of(group); }
+  Ticket begin(const Collective& call) override;
+  Ticket begin(const PointToPoint& message) override;
+  Ticket begin(Follower follower) override;
+  void finish(Ticket& ticket) override;
+  void copy(const Collective& call) override;
+
+  MPI_Comm comm(Group group) const { return groups_[static_cast<std::size_t>(group)].get(); }
+  /// The collective in MPI's blocking form.
+  void run_now(const Collective& call);
   Ticket open(const char* call);
-  Pending& pending(const Ticket& ticket) { return pending_[static_cast<std::size_t>(ticket.id)]; }
+  void close(Ticket& ticket);
   /// call(data, count) for pieces of `buffer` that fit one MPI call.
   template <class Call>
   void for_pieces(const Matrix& buffer, Call call) const {
@@ -94,11 +81,12 @@ class MpiCommunicator final : public Communicator {
       call(buffer.reshaped(1, buffer.elements()).at(0, first), static_cast<int>(count));
     }
   }
-  /// Adds an MPI_Ibcast of each piece of `buffer` to the ticket.
-  void broadcast_pieces(const Members& group, int root, const Matrix& buffer, const Ticket& ticket);
-  void all_reduce_pieces(const Members& group, const Matrix& buffer, ReduceOp op, const Ticket& ticket);
-  /// Rank within the group; throws Error for a rank outside.
-  static int root_of(const Members& group, int root_world_rank);
+  Ticket begin_all_gather(const Collective& call);
+  Ticket begin_reduce_scatter(const Collective& call);
+  /// These add a collective to the ticket, in as many calls of MPI as it takes.
+  void add_all_reduce(const Collective& call, const Ticket& ticket);
+  /// `root` is a rank of the group.
+  void add_broadcast(Group group, int root, const Matrix& buffer, const Ticket& ticket);
   /// Whether all of a collective is done; its ticket still has to be closed.
   bool done(const Ticket& ticket);
   static bool done(Pending& asked);
@@ -106,24 +94,19 @@ class MpiCommunicator final : public Communicator {
   void note_end(Pending& slot);
   /// Starts the followers whose predecessor is done, in their order.
   void start_followers();
-  void close(Ticket& ticket);
   /// Asks after everything whose times are wanted.
   void look_at_watched();
   /// The request of a new part of the ticket.
-  MPI_Request* new_request(const Ticket& ticket) { return &pending(ticket).parts.emplace_back().request; }
-  /// Adds to what the group has moved; a group of one moves nothing.
-  void count(Group group, Bytes GroupTraffic::*kind, Bytes bytes);
+  MPI_Request* new_request(const Ticket& ticket) { return &pending_[ticket].parts.emplace_back().request; }
 
   MpiGroups groups_;
   std::int64_t longest_call_;
   Waiter waiter_;
   ClockOffset clock_;
   ReduceOps ops_;
-  std::vector<Pending> pending_;
-  std::vector<std::int64_t> free_;  // slots of pending_ that are not in use
-  std::deque<Follower> followers_;
+  TicketSlots<Pending> pending_;
+  std::deque<PutOff> followers_;
   int watched_ = 0;  // tickets whose end is wanted and not known
-  Traffic traffic_;
 };
 
 }  // namespace plumbline

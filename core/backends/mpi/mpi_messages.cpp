@@ -9,63 +9,42 @@
 #include "core/base/error.hpp"
 
 namespace plumbline {
-namespace {}  // namespace
 
-Ticket MpiCommunicator::send(Matrix buffer, int to, int tag) {
-  const Members& world = members(Group::world);
-  expect_argument(buffer.contiguous(), "send", "the matrix must be contiguous");
-  expect_argument(to != rank() && to >= 0 && to < layout().world(), "send",
-                  "the receiver must be another rank of the world");
-  traffic_.messages_sent += 1;
-  traffic_.point_to_point_sent += buffer.bytes();
-  const Ticket ticket = open("MPI_Isend");
-  for_pieces(buffer, [&](void* data, int count) {
-    Part& part = pending(ticket).parts.emplace_back();
-    check_mpi(MPI_Isend(data, count, mpi_type(buffer.dtype), to, tag, world.comm.get(), &part.request),
-              "MPI_Isend");
-  });
-  return ticket;
-}
-
-Ticket MpiCommunicator::receive(Matrix buffer, int from, int tag) {
-  const Members& world = members(Group::world);
-  expect_argument(buffer.contiguous(), "receive", "the matrix must be contiguous");
-  expect_argument(from != rank() && from >= 0 && from < layout().world(), "receive",
-                  "the sender must be another rank of the world");
-  const Ticket ticket = open("MPI_Irecv");
-  for_pieces(buffer, [&](void* data, int count) {
-    Part& part = pending(ticket).parts.emplace_back();
+Ticket MpiCommunicator::begin(const PointToPoint& message) {
+  const bool sends = message.kind == PointToPoint::Kind::send;
+  const MPI_Datatype type = mpi_type(message.buffer.dtype);
+  const Ticket ticket = open(sends ? "MPI_Isend" : "MPI_Irecv");
+  for_pieces(message.buffer, [&](void* data, int count) {
+    Part& part = pending_[ticket].parts.emplace_back();
+    if (sends) {
+      check_mpi(MPI_Isend(data, count, type, message.peer, message.tag, comm(Group::world), &part.request),
+                "MPI_Isend");
+      return;
+    }
     part.expected = count;
-    part.type = mpi_type(buffer.dtype);
-    check_mpi(MPI_Irecv(data, count, part.type, from, tag, world.comm.get(), &part.request), "MPI_Irecv");
+    part.type = type;
+    check_mpi(MPI_Irecv(data, count, type, message.peer, message.tag, comm(Group::world), &part.request),
+              "MPI_Irecv");
   });
   return ticket;
 }
 
 Ticket MpiCommunicator::open(const char* call) {
-  std::int64_t id = 0;
-  if (free_.empty()) {
-    id = static_cast<std::int64_t>(pending_.size());
-    pending_.emplace_back();
-  } else {
-    id = free_.back();
-    free_.pop_back();
-  }
-  pending_[static_cast<std::size_t>(id)].call = call;
-  return {id};
+  const Ticket ticket = pending_.open();
+  pending_[ticket].call = call;
+  return ticket;
 }
 
-void MpiCommunicator::wait(Ticket& ticket) {
-  if (!ticket) return;
-  if (pending(ticket).follows) {
+void MpiCommunicator::finish(Ticket& ticket) {
+  if (pending_[ticket].follows) {
     waiter_.until([&] {
       start_followers();
-      return !pending(ticket).follows;
+      return !pending_[ticket].follows;
     });
   }
   std::function<void()> meanwhile;
   if (!followers_.empty()) meanwhile = [this] { start_followers(); };
-  Pending& waiting = pending(ticket);
+  Pending& waiting = pending_[ticket];
   for (Part& part : waiting.parts) {
     MPI_Status status{};
     waiter_.wait(part.request, part.expected >= 0 ? &status : MPI_STATUS_IGNORE, waiting.call, meanwhile);
@@ -83,7 +62,7 @@ void MpiCommunicator::wait(Ticket& ticket) {
 void MpiCommunicator::watch(const Ticket& ticket, TicketTimes& times) {
   if (!ticket) return;
   times = {now(), {}};
-  pending(ticket).times = &times;
+  pending_[ticket].times = &times;
   ++watched_;
 }
 
@@ -96,51 +75,41 @@ void MpiCommunicator::note_end(Pending& slot) {
 
 void MpiCommunicator::look_at_watched() {
   if (watched_ == 0) return;
-  for (Pending& slot : pending_) {
+  for (Pending& slot : pending_.all()) {
     if (slot.times != nullptr && done(slot)) note_end(slot);
   }
 }
 
 void MpiCommunicator::close(Ticket& ticket) {
-  Pending& slot = pending(ticket);
+  Pending& slot = pending_[ticket];
   slot.parts.clear();
   note_end(slot);
-  free_.push_back(ticket.id);
-  ticket = {};
+  pending_.close(ticket);
 }
 
-Ticket MpiCommunicator::start_all_reduce_after(Ticket before, std::function<void()> prepare, Group group,
-                                               Matrix buffer, ReduceOp op) {
-  const Members& in = members(group);
-  expect_argument(buffer.contiguous(), "start_all_reduce_after", "the matrix must be contiguous");
-  count(group, &GroupTraffic::all_reduced, buffer.bytes());
-  if (!in.comm || buffer.empty()) {
-    wait(before);
-    prepare();
-    return {};
-  }
+Ticket MpiCommunicator::begin(Follower follower) {
   const Ticket ticket = open("MPI_Iallreduce");
-  pending(ticket).follows = true;
-  followers_.push_back({before, std::move(prepare), group, buffer, op, ticket});
+  pending_[ticket].follows = true;
+  followers_.push_back({std::move(follower), ticket});
   start_followers();
   return ticket;
 }
 
 void MpiCommunicator::start_followers() {
-  while (!followers_.empty() && done(followers_.front().before)) {
-    Follower next = std::move(followers_.front());
+  while (!followers_.empty() && done(followers_.front().follower.before)) {
+    PutOff next = std::move(followers_.front());
     followers_.pop_front();
-    if (next.before) close(next.before);
-    next.prepare();
-    Pending& slot = pending(next.ticket);
+    if (next.follower.before) close(next.follower.before);
+    next.follower.prepare();
+    Pending& slot = pending_[next.ticket];
     slot.follows = false;
     if (slot.times != nullptr) slot.times->start = now();
-    all_reduce_pieces(members(next.group), next.buffer, next.op, next.ticket);
+    add_all_reduce(next.follower.call, next.ticket);
   }
 }
 
 bool MpiCommunicator::done(const Ticket& ticket) {
-  return !ticket || done(pending(ticket));
+  return !ticket || done(pending_[ticket]);
 }
 
 bool MpiCommunicator::done(Pending& asked) {
@@ -153,7 +122,7 @@ bool MpiCommunicator::done(Pending& asked) {
 }
 
 void MpiCommunicator::progress() {
-  if (free_.size() == pending_.size()) return;  // nothing is under way
+  if (pending_.idle()) return;  // nothing is under way
   start_followers();
   drive_mpi();
   look_at_watched();

@@ -65,15 +65,16 @@ std::string nccl_version() {
 }
 
 NcclCommunicator::NcclCommunicator(const Layout& layout, MpiCommunicator& control, const NcclOptions& options)
-    : groups_(layout),
+    : Communicator(layout, started_rank(layout)),
       control_(control),
       compute_(options.compute),
       timeout_(options.watchdog.timeout),
       board_(MPI_COMM_WORLD),
       message_ctas_(options.message_ctas) {
   check_cuda(cudaGetDevice(&device_), "cudaGetDevice");
-  make_groups();
-  make_channels(options.channels);
+  const MpiGroups groups = split_groups(layout, rank());
+  make_groups(groups);
+  make_channels(groups, options.channels);
   WatchedTransport transport;
   transport.ended = [](const std::shared_ptr<void>& token) {
     return std::static_pointer_cast<EndEvent>(token)->reached();
@@ -103,38 +104,40 @@ NcclCommunicator::Lane& NcclCommunicator::add_lane(const ncclUniqueId& id, const
   return *lanes_.back();
 }
 
-void NcclCommunicator::make_groups() {
+void NcclCommunicator::make_groups(const MpiGroups& groups) {
   DeviceWord word;
   for (int i = 0; i < kGroups; ++i) {
     const auto group = static_cast<Group>(i);
-    if (layout().members(group, rank()).size() < 2) continue;
-    const MpiGroup& in = groups_.of(group);
+    const MpiComm& comm = groups[static_cast<std::size_t>(i)];
+    if (!comm) continue;
+    const std::vector<int>& in = members(group);
     // All members find the same group with the same members, or none does.
-    const auto same = std::find_if(lanes_.begin(), lanes_.end(),
-                                   [&](const auto& lane) { return lane->members == in.ranks; });
+    const auto same =
+        std::find_if(lanes_.begin(), lanes_.end(), [&](const auto& lane) { return lane->members == in; });
     if (same != lanes_.end() && group < Group::vocab_hidden) {
       group_lanes_[static_cast<std::size_t>(i)] = same->get();
       continue;
     }
-    Lane& lane = add_lane(shared_id(in.comm.get(), 0), fmt::format("the {} group", name_of(group)), in.ranks,
+    Lane& lane = add_lane(shared_id(comm.get(), 0), fmt::format("the {} group", name_of(group)), in,
                           group < Group::vocab_hidden ? 0 : message_ctas_);
     group_lanes_[static_cast<std::size_t>(i)] = &lane;
-    lane.comm->run("ncclAllReduce", [&](ncclComm_t comm) {
-      return ncclAllReduce(word.data(), word.data(), 1, ncclInt32, ncclSum, comm, lane.stream.get());
+    lane.comm->run("ncclAllReduce", [&](ncclComm_t connected) {
+      return ncclAllReduce(word.data(), word.data(), 1, ncclInt32, ncclSum, connected, lane.stream.get());
     });
     check_cuda(cudaStreamSynchronize(lane.stream.get()), "cudaStreamSynchronize");
   }
 }
 
-void NcclCommunicator::make_channels(const std::vector<Channel>& channels) {
+void NcclCommunicator::make_channels(const MpiGroups& groups, const std::vector<Channel>& channels) {
   if (channels.empty() || layout().pipeline == 1) return;
   DeviceWord word;
-  const MpiGroup& pipeline = groups_.of(Group::pipeline);
+  const MPI_Comm via = groups[static_cast<std::size_t>(Group::pipeline)].get();
+  const std::vector<int>& pipeline = members(Group::pipeline);
   for (const Channel& channel : channels) {
     // The pipeline group is in ascending order of the pipeline coordinate.
-    const ncclUniqueId id = shared_id(pipeline.comm.get(), channel.from);
-    const int from = pipeline.ranks.at(static_cast<std::size_t>(channel.from));
-    const int to = pipeline.ranks.at(static_cast<std::size_t>(channel.to));
+    const ncclUniqueId id = shared_id(via, channel.from);
+    const int from = pipeline.at(static_cast<std::size_t>(channel.from));
+    const int to = pipeline.at(static_cast<std::size_t>(channel.to));
     if (rank() != from && rank() != to) continue;
     Lane& lane =
         add_lane(id, fmt::format("messages from rank {} to rank {}", from, to), {from, to}, message_ctas_);
@@ -163,45 +166,39 @@ std::shared_ptr<EndEvent> NcclCommunicator::enqueue(Lane& lane, cudaStream_t str
   return end;
 }
 
-Ticket NcclCommunicator::start(Lane& lane, const char* name, const Call& call) {
+Ticket NcclCommunicator::begin_in_lane(Lane& lane, const char* name, const Call& call) {
   check_cuda(cudaEventRecord(lane.before.get(), compute_), "cudaEventRecord");
   check_cuda(cudaStreamWaitEvent(lane.stream.get(), lane.before.get(), 0), "cudaStreamWaitEvent");
-  return open({enqueue(lane, lane.stream.get(), name, call), {}});
+  Pending pending;
+  pending.end = enqueue(lane, lane.stream.get(), name, call);
+  return open(std::move(pending));
 }
 
 Ticket NcclCommunicator::open(Pending pending) {
-  std::int64_t id = 0;
-  if (free_.empty()) {
-    id = static_cast<std::int64_t>(pending_.size());
-    pending_.emplace_back();
-  } else {
-    id = free_.back();
-    free_.pop_back();
-  }
-  pending_[static_cast<std::size_t>(id)] = std::move(pending);
-  return {id};
+  const Ticket ticket = pending_.open();
+  pending_[ticket] = std::move(pending);
+  return ticket;
 }
 
-void NcclCommunicator::wait(Ticket& ticket) {
-  if (!ticket) return;
-  const auto slot = [&]() -> Pending& { return pending_[static_cast<std::size_t>(ticket.id)]; };
+void NcclCommunicator::finish(Ticket& ticket) {
+  Pending& slot = pending_[ticket];
   // Others may wait for a follower of this rank, so the host must not fall asleep before it has started.
-  while (!followers_.empty() && (slot().follows || (slot().end && !slot().end->reached()))) {
+  while (!followers_.empty() && (slot.follows || (slot.end && !slot.end->reached()))) {
     start_followers();
     watchdog_->check();
     std::this_thread::yield();
   }
-  if (slot().end) {
-    check_cuda(cudaStreamWaitEvent(compute_, slot().end->event.get(), 0), "cudaStreamWaitEvent");
+  if (slot.end) {
+    check_cuda(cudaStreamWaitEvent(compute_, slot.end->event.get(), 0), "cudaStreamWaitEvent");
   }
-  control_.wait(slot().control);
+  control_.wait(slot.control);
   close(ticket);
 }
 
 void NcclCommunicator::watch(const Ticket& ticket, TicketTimes& times) {
   if (!ticket) return;
   times = {now(), {}};
-  Pending& slot = pending_[static_cast<std::size_t>(ticket.id)];
+  Pending& slot = pending_[ticket];
   if (slot.end) {
     watched_.emplace_back(slot.end, &times);
   } else {
@@ -210,9 +207,8 @@ void NcclCommunicator::watch(const Ticket& ticket, TicketTimes& times) {
 }
 
 void NcclCommunicator::close(Ticket& ticket) {
-  pending_[static_cast<std::size_t>(ticket.id)] = {};
-  free_.push_back(ticket.id);
-  ticket = {};
+  pending_[ticket] = {};
+  pending_.close(ticket);
 }
 
 void NcclCommunicator::progress() {
@@ -223,31 +219,6 @@ void NcclCommunicator::progress() {
     return true;
   });
   watchdog_->check();
-}
-
-void NcclCommunicator::barrier(Group group) {
-  check_cuda(cudaStreamSynchronize(compute_), "cudaStreamSynchronize");
-  on_host(group, "barrier", [&] { control_.barrier(group); });
-}
-
-void NcclCommunicator::on_host(Group group, const char* name, const std::function<void()>& call) {
-  watchdog_->check();
-  std::shared_ptr<EndEvent> end = ends_.take();
-  if (const Lane* lane = lane_of(group)) watchdog_->started(lane->number, name, end);
-  call();
-  end->record(compute_);
-}
-
-Seconds NcclCommunicator::take_tensor_time() {
-  Seconds total;
-  for (std::size_t i = 0; i < timed_in_use_; ++i) {
-    float milliseconds = 0;
-    check_cuda(cudaEventElapsedTime(&milliseconds, timed_[i]->begin.get(), timed_[i]->end.get()),
-               "cudaEventElapsedTime");
-    total += {static_cast<double>(milliseconds) * 1e-3};
-  }
-  timed_in_use_ = 0;
-  return total;
 }
 
 std::string NcclCommunicator::asynchronous_error() {

@@ -20,6 +20,7 @@
 #include "core/backends/nccl/nonblocking_comm.hpp"
 #include "core/backends/nccl/watchdog.hpp"
 #include "core/run/communicator.hpp"
+#include "core/run/ticket_slots.hpp"
 
 namespace plumbline {
 
@@ -27,9 +28,9 @@ struct NcclOptions {
   cudaStream_t compute = nullptr;  // what the rank's operators work in
   std::vector<Channel> channels;   // between pipeline ranks, as channels_of() gives them; the same everywhere
   WatchdogOptions watchdog;
-  /// Thread blocks of one message, and of one collective of a split vocabulary. Several of them wait on the
-  /// device at the same time, each block on a multiprocessor: all must fit beside the other collectives, and
-  /// should leave room for computation.
+  /// Thread blocks of one message, and of one vocabulary-parallel collective. Several of them wait on the
+  /// device at the same time, each block on a multiprocessor: all must fit alongside the other collectives,
+  /// and should leave room for computation.
   int message_ctas = 8;
 };
 
@@ -59,31 +60,12 @@ class NcclCommunicator final : public Communicator {
   /// Waits for what is under way; aborts it when an exception is on its way.
   ~NcclCommunicator() override;
 
-  const Layout& layout() const override { return groups_.layout(); }
-  int rank() const override { return groups_.rank(); }
-  void all_reduce(Group group, Matrix buffer, ReduceOp op) override;
-  Ticket start_all_reduce(Group group, Matrix buffer, ReduceOp op) override;
-  void all_gather(Group group, Matrix input, Matrix output) override;
-  Ticket start_all_gather(Group group, Matrix input, Matrix output) override;
-  void reduce_scatter(Group group, Matrix input, Matrix output) override;
-  Ticket start_reduce_scatter(Group group, Matrix input, Matrix output) override;
-  void broadcast(Group group, int root_world_rank, Matrix buffer) override;
-  Ticket start_broadcast(Group group, int root_world_rank, Matrix buffer) override;
-  /// The host asks whether `before` has ended whenever it comes by here, and as long as it waits for
-  /// anything.
-  Ticket start_all_reduce_after(Ticket before, std::function<void()> prepare, Group group, Matrix buffer,
-                                ReduceOp op) override;
   /// Waits until the compute stream has finished, then for the others, over MPI.
   void barrier(Group group) override;
-  Ticket send(Matrix buffer, int to, int tag) override;
-  Ticket receive(Matrix buffer, int from, int tag) override;
-  void wait(Ticket& ticket) override;
-  /// Times of the host: it sees the end of what the device does when it comes by in progress().
+  /// Times of the host: it sees the end of what the device does in progress().
   void watch(const Ticket& ticket, TicketTimes& times) override;
   void progress() override;
   Seconds now() const override { return control_.now(); }
-  Seconds clock_error() const override { return control_.clock_error(); }
-  const Traffic& traffic() const override { return traffic_; }
 
   Watchdog& watchdog() { return *watchdog_; }
   /// Time that the compute stream has spent in blocking collectives over the tensor group since the last
@@ -105,13 +87,9 @@ class NcclCommunicator final : public Communicator {
     bool follows = false;  // waits in followers_ for another ticket
     TicketTimes* times = nullptr;
   };
-  /// What start_all_reduce_after has put off.
-  struct Follower {
-    Ticket before;
-    std::function<void()> prepare;
-    Lane* lane;
-    Matrix buffer;
-    ReduceOp op;
+  /// What start_all_reduce_after has put off, and the ticket its caller holds.
+  struct PutOff {
+    Follower follower;
     Ticket ticket;
   };
   struct TimedCollective {
@@ -120,13 +98,21 @@ class NcclCommunicator final : public Communicator {
   };
   using Call = std::function<ncclResult_t(ncclComm_t, cudaStream_t)>;
 
+  Ticket begin(const Collective& call) override;
+  Ticket begin(const PointToPoint& message) override;
+  /// The host asks whether the call before has ended in every progress() and wait(), for as long as that
+  /// waits for anything.
+  Ticket begin(Follower follower) override;
+  void finish(Ticket& ticket) override;
+  void copy(const Collective& call) override;
+
   Lane& add_lane(const ncclUniqueId& id, const std::string& name, const std::vector<int>& members,
                  int max_ctas);
-  void make_groups();
-  void make_channels(const std::vector<Channel>& channels);
+  void make_groups(const MpiGroups& groups);
+  void make_channels(const MpiGroups& groups, const std::vector<Channel>& channels);
   /// Null for a group of one. Throws Error when this rank is not in the group.
   Lane* lane_of(Group group) const {
-    (void)groups_.of(group);
+    (void)members(group);
     return group_lanes_[static_cast<std::size_t>(group)];
   }
   /// Puts `call` into a stream of the lane; its end is recorded and watched.
@@ -135,20 +121,14 @@ class NcclCommunicator final : public Communicator {
   /// Makes a call of MPI under the eyes of the watchdog.
   void on_host(Group group, const char* name, const std::function<void()>& call);
   /// Puts `call` into the lane's own stream, after what the compute stream holds now.
-  Ticket start(Lane& lane, const char* name, const Call& call);
+  Ticket begin_in_lane(Lane& lane, const char* name, const Call& call);
   Ticket open(Pending pending);
   void close(Ticket& ticket);
   /// Starts the followers whose predecessor has ended, in their order.
   void start_followers();
-  int root_of(Group group, int root_world_rank, const char* call) const;
-  Ticket message(Matrix buffer, bool sends, int peer, int tag);
-  /// A group of one: output = input.
-  void copy(const Matrix& input, const Matrix& output) const;
-  void count(Group group, Bytes GroupTraffic::*kind, Bytes bytes);
   std::string asynchronous_error();
   void abort();
 
-  MpiGroups groups_;
   MpiCommunicator& control_;
   cudaStream_t compute_;
   Seconds timeout_;
@@ -159,13 +139,11 @@ class NcclCommunicator final : public Communicator {
   std::array<Lane*, kGroups> group_lanes_{};       // null for a group of one
   std::map<std::pair<int, int>, Lane*> channels_;  // by world ranks from, to
   int message_ctas_;
-  std::vector<Pending> pending_;
-  std::vector<std::int64_t> free_;
-  std::deque<Follower> followers_;
+  TicketSlots<Pending> pending_;
+  std::deque<PutOff> followers_;
   std::vector<std::unique_ptr<TimedCollective>> timed_;
   std::size_t timed_in_use_ = 0;
   std::vector<std::pair<std::shared_ptr<EndEvent>, TicketTimes*>> watched_;  // started, end not seen yet
-  Traffic traffic_;
   std::unique_ptr<Watchdog> watchdog_;  // last: its thread uses the others
 };
 

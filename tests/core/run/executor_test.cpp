@@ -17,43 +17,25 @@ using Log = std::vector<std::string>;
 /// Completes everything at once and writes down what was asked.
 class RecordingCommunicator final : public Communicator {
  public:
-  RecordingCommunicator(Layout layout, int rank, Log& log) : layout_(layout), rank_(rank), log_(log) {}
-  const Layout& layout() const override { return layout_; }
-  int rank() const override { return rank_; }
-  void all_reduce(Group, Matrix, ReduceOp) override {}
-  Ticket start_all_reduce(Group, Matrix, ReduceOp) override { return {}; }
-  void all_gather(Group, Matrix, Matrix) override {}
-  Ticket start_all_gather(Group, Matrix, Matrix) override { return {}; }
-  void reduce_scatter(Group, Matrix, Matrix) override {}
-  Ticket start_reduce_scatter(Group, Matrix, Matrix) override { return {}; }
-  void broadcast(Group, int, Matrix) override {}
-  Ticket start_broadcast(Group, int, Matrix) override { return {}; }
-  Ticket start_all_reduce_after(Ticket, std::function<void()>, Group, Matrix, ReduceOp) override {
-    return {};
-  }
+  RecordingCommunicator(const Layout& layout, int rank, Log& log) : Communicator(layout, rank), log_(log) {}
   void barrier(Group) override {}
-  Ticket send(Matrix, int to, int tag) override {
-    log_.push_back("send to " + std::to_string(to) + " tag " + std::to_string(tag));
-    return {next_++};
-  }
-  Ticket receive(Matrix, int from, int tag) override {
-    log_.push_back("receive from " + std::to_string(from) + " tag " + std::to_string(tag));
-    return {next_++};
-  }
-  void wait(Ticket& ticket) override {
-    if (ticket) log_.push_back("wait " + std::to_string(ticket.id));
-    ticket = {};
-  }
-  void progress() override {}
   Seconds now() const override { return {static_cast<double>(ticks_++)}; }
-  Seconds clock_error() const override { return {}; }
-  const Traffic& traffic() const override { return traffic_; }
 
  private:
-  Layout layout_;
-  int rank_;
+  Ticket begin(const Collective&) override { return {}; }
+  Ticket begin(const PointToPoint& message) override {
+    log_.push_back((message.kind == PointToPoint::Kind::send ? "send to " : "receive from ") +
+                   std::to_string(message.peer) + " tag " + std::to_string(message.tag));
+    return {next_++};
+  }
+  Ticket begin(Follower) override { return {}; }
+  void finish(Ticket& ticket) override {
+    log_.push_back("wait " + std::to_string(ticket.id));
+    ticket = {};
+  }
+  void copy(const Collective&) override {}
+
   Log& log_;
-  Traffic traffic_;
   std::int64_t next_ = 0;
   mutable int ticks_ = 0;
 };

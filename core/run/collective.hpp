@@ -1,0 +1,73 @@
+// What a rank can ask of a transport, as plain data: a collective, a message, a collective that follows.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "core/base/error.hpp"
+#include "core/base/units.hpp"
+#include "core/parallel/layout.hpp"
+#include "core/tensor/matrix.hpp"
+
+namespace plumbline {
+
+/// What is asked of a communicator must hold: throws Error "all_reduce: the matrix must be contiguous".
+inline void expect_argument(bool good, std::string_view call, std::string_view what) {
+  if (!good) throw Error(std::string(call).append(": ").append(what));
+}
+
+/// A message or collective under way. Default-constructed: nothing to wait for.
+struct Ticket {
+  std::int64_t id = -1;
+  explicit operator bool() const { return id >= 0; }
+};
+
+/// When what a ticket stands for was started on this rank and when it was done, on now()'s clock; end 0: not
+/// known yet.
+struct TicketTimes {
+  Seconds start;
+  Seconds end;
+};
+
+enum class ReduceOp { sum, max };
+
+/// NCCL's names; what each does is said at Communicator's call of that name.
+enum class CollectiveKind { all_reduce, all_gather, reduce_scatter, broadcast };
+/// "all_reduce".
+std::string_view name_of(CollectiveKind kind);
+
+/// One collective over a group. An all-reduce and a broadcast work in place: input and output are the same.
+struct Collective {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  Group group = Group::world;
+  Matrix input;
+  Matrix output;
+  ReduceOp op = ReduceOp::sum;
+  int root = -1;         // of a broadcast: world rank
+  bool awaited = false;  // the rank goes on when it is done; else it is started, and wait() finishes it
+
+  /// The buffer that Traffic counts: the larger of the two.
+  const Matrix& whole() const { return kind == CollectiveKind::all_gather ? output : input; }
+  /// One member's share of it; of an all-reduce and a broadcast all of it.
+  const Matrix& part() const { return kind == CollectiveKind::all_gather ? input : output; }
+};
+
+/// One end of a message.
+struct PointToPoint {
+  enum class Kind { send, receive };
+  Kind kind = Kind::send;
+  Matrix buffer;
+  int peer = -1;  // world rank of the other end
+  int tag = 0;
+};
+
+/// A collective that starts by itself: once `before` is done and `prepare` has run.
+struct Follower {
+  Ticket before;
+  std::function<void()> prepare;
+  Collective call;
+};
+
+}  // namespace plumbline

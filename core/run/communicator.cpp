@@ -1,0 +1,118 @@
+// What every transport has in common: arguments are checked, traffic is counted, groups of one are done here.
+#include "core/run/communicator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+Bytes GroupTraffic::*counter_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+      return &GroupTraffic::all_reduced;
+    case CollectiveKind::all_gather:
+      return &GroupTraffic::all_gathered;
+    case CollectiveKind::reduce_scatter:
+      return &GroupTraffic::reduce_scattered;
+    case CollectiveKind::broadcast:
+      break;
+  }
+  return &GroupTraffic::broadcast;
+}
+
+/// What cannot be right about a collective over `ranks`, or nullptr.
+const char* complaint_about(const Collective& call, const std::vector<int>& ranks) {
+  if (call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast) {
+    if (!call.input.contiguous()) return "the matrix must be contiguous";
+    if (call.kind == CollectiveKind::broadcast &&
+        std::find(ranks.begin(), ranks.end(), call.root) == ranks.end()) {
+      return "the root must be in the group";
+    }
+    return nullptr;
+  }
+  if (!call.input.contiguous() || !call.output.contiguous()) return "the matrices must be contiguous";
+  if (call.input.dtype != call.output.dtype) return "input and output must have one element type";
+  if (call.whole().elements() != call.part().elements() * static_cast<std::int64_t>(ranks.size())) {
+    return "the larger matrix must have members x the elements of the smaller one";
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string_view name_of(CollectiveKind kind) {
+  static constexpr std::array<std::string_view, 4> kNames = {"all_reduce", "all_gather", "reduce_scatter",
+                                                             "broadcast"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+Communicator::Communicator(const Layout& layout, int rank) : layout_(layout), rank_(rank) {
+  for (int i = 0; i < kGroups; ++i) {
+    members_[static_cast<std::size_t>(i)] = layout.members(static_cast<Group>(i), rank);
+  }
+}
+
+const std::vector<int>& Communicator::members(Group group) const {
+  const std::vector<int>& ranks = members_[static_cast<std::size_t>(group)];
+  if (ranks.empty()) throw Error(fmt::format("rank {} is not in the {} group", rank_, name_of(group)));
+  return ranks;
+}
+
+int Communicator::place_in(Group group, int world_rank) const {
+  const std::vector<int>& ranks = members(group);
+  return static_cast<int>(std::find(ranks.begin(), ranks.end(), world_rank) - ranks.begin());
+}
+
+bool Communicator::admit(const Collective& call, std::string_view before_name, std::string_view after_name) {
+  const std::vector<int>& ranks = members(call.group);
+  if (const char* complaint = complaint_about(call, ranks)) {
+    throw Error(fmt::format("{}{}{}: {}", before_name, name_of(call.kind), after_name, complaint));
+  }
+  if (call.whole().empty()) return false;
+  if (ranks.size() == 1) {
+    if (call.output.data != call.input.data) copy(call);
+    return false;
+  }
+  traffic_.of(call.group).add(counter_of(call.kind), call.whole().bytes());
+  return true;
+}
+
+void Communicator::run(Collective call) {
+  call.awaited = true;
+  Ticket ticket = start(call);
+  wait(ticket);
+}
+
+Ticket Communicator::start(const Collective& call) {
+  return admit(call, call.awaited ? "" : "start_", "") ? begin(call) : Ticket{};
+}
+
+Ticket Communicator::start_all_reduce_after(Ticket before, std::function<void()> prepare, Group group,
+                                            const Matrix& buffer, ReduceOp op) {
+  const Collective call{CollectiveKind::all_reduce, group, buffer, buffer, op};
+  if (admit(call, "start_", "_after")) return begin(Follower{before, std::move(prepare), call});
+  wait(before);
+  prepare();
+  return {};
+}
+
+Ticket Communicator::start(const PointToPoint& message) {
+  const bool sends = message.kind == PointToPoint::Kind::send;
+  const std::string_view name = sends ? "send" : "receive";
+  expect_argument(message.buffer.contiguous(), name, "the matrix must be contiguous");
+  expect_argument(message.peer != rank() && message.peer >= 0 && message.peer < layout().world(), name,
+                  sends ? "the receiver must be another rank of the world"
+                        : "the sender must be another rank of the world");
+  if (sends) {
+    traffic_.messages_sent += 1;
+    traffic_.point_to_point_sent += message.buffer.bytes();
+  }
+  return begin(message);
+}
+
+}  // namespace plumbline
