@@ -32,9 +32,9 @@ struct VocabularyPlacement {
   const char* layers;
 };
 constexpr VocabularyPlacement kPlacements[] = {{VocabPasses::one_barrier, "even"},
-                                     {VocabPasses::two_barriers, "even"},
-                                     {VocabPasses::none, "balanced"},
-                                     {VocabPasses::none, "even"}};
+                                               {VocabPasses::two_barriers, "even"},
+                                               {VocabPasses::none, "balanced"},
+                                               {VocabPasses::none, "even"}};
 
 std::string name_of(const RunConfig& config) {
   return config.splits_vocabulary()
