@@ -3,7 +3,7 @@
 
 #include "core/schedule/action_index.hpp"
 #include "core/schedule/schedule.hpp"
-#include "core/validate/validate.hpp"
+#include "core/validate/fault.hpp"
 
 namespace plumbline {
 
