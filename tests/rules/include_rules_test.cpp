@@ -37,8 +37,8 @@ constexpr Room kRooms[] = {
     {"analysis/predict",
      "analysis/hardware analysis/memory analysis/simulate analysis/time analysis/work "
      "core/base core/config core/schedule core/trace"},
-    {"analysis/published", "analysis/cluster analysis/hardware analysis/simulate core/base"},
-    {"analysis/search", "analysis/cluster core/base core/config"},
+    {"analysis/published", "analysis/cluster analysis/hardware analysis/simulate core/base core/schedule"},
+    {"analysis/search", "analysis/cluster core/base core/config core/schedule"},
     {"analysis/simulate", "core/base core/schedule core/trace core/validate"},
     {"analysis/time",
      "analysis/hardware analysis/memory analysis/simulate analysis/work core/base "
@@ -61,7 +61,7 @@ constexpr Room kRooms[] = {
     {"bench/evaluate",
      "analysis/cluster analysis/hardware analysis/memory analysis/predict "
      "analysis/simulate analysis/time analysis/work bench/launch bench/machine "
-     "bench/record bench/text bench/training/trainer core/backends/mpi core/base "
+     "bench/record bench/training/trainer core/backends/mpi core/base "
      "core/config core/run core/schedule core/schedule_text core/validate kernels/emulated "
      "schedules"},
     {"bench/help", "bench/text core/base"},
@@ -103,7 +103,7 @@ constexpr Room kRooms[] = {
      "bench/record bench/report bench/text core/base core/config"},
     {"core/backends/mpi", "core/base core/parallel core/run core/tensor <mpi>"},
     {"core/backends/nccl", "core/backends/mpi core/base core/run core/schedule <cuda> <nccl>"},
-    {"core/config", "core/base core/parallel core/tensor"},
+    {"core/config", "core/base core/parallel core/schedule core/tensor"},
     {"core/files", "core/base"},
     {"core/profile", "core/backends/nccl core/base core/run core/schedule core/trace <cuda> <cupti> <nvtx>"},
     {"core/run", "core/base core/parallel core/schedule core/tensor core/trace"},

@@ -67,7 +67,7 @@ const char* cudaGetErrorString(cudaError_t /*status*/) {
 namespace plumbline::cuda {
 
 // Products by plain loops in fp32 over elements read as doubles would be read: through the type's bits.
-struct MatmulCache::Plan {};
+struct MatmulPlan {};
 
 namespace {
 
