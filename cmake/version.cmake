@@ -55,4 +55,5 @@ function(plumbline_add_version_library name)
       -P ${PLUMBLINE_VERSION_SCRIPT}
     DEPENDS ${PLUMBLINE_VERSION_SCRIPT} ${changes_with} VERBATIM)
   plumbline_add_library(${name} SOURCES ${out})
+  set_target_properties(plumbline_${name} PROPERTIES UNITY_BUILD OFF)  # nothing to batch
 endfunction()
