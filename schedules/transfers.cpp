@@ -169,15 +169,16 @@ void put_sends_first(std::vector<Action>& actions) {
 
 /// Whether posted sends, each in the order of its channel, bring the schedule to its end as it stands.
 bool runs_posted(const Schedule& schedule) {
-  const int ranks = schedule.ranks;
-  std::vector<std::vector<Hop>> sent(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks));
+  const auto ranks = static_cast<std::size_t>(schedule.ranks);
+  std::vector<std::vector<Hop>> sent(ranks * ranks);
   std::vector<std::vector<Hop>> received = sent;
   for (const auto& actions : schedule.actions) {
     for (const Action& action : actions) {
       const std::optional<Hop> hop = hop_of(action);
       if (!hop) continue;
       const auto [from, to] = channel_of(schedule, *hop);
-      (is_send(action.type) ? sent : received)[static_cast<std::size_t>(from * ranks + to)].push_back(*hop);
+      auto& halves = is_send(action.type) ? sent : received;
+      halves[static_cast<std::size_t>(from) * ranks + static_cast<std::size_t>(to)].push_back(*hop);
     }
   }
   if (sent != received) return false;
