@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "core/schedule/hop.hpp"
+
 namespace plumbline {
 namespace {
 

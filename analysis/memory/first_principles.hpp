@@ -4,7 +4,8 @@
 
 #include <string>
 
-#include "core/config/run_config.hpp"
+#include "core/base/units.hpp"
+#include "core/config/numerics_config.hpp"
 
 namespace plumbline {
 

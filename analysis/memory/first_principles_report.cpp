@@ -11,29 +11,29 @@ double formula_bytes(const RunConfig& config, const ActivationComparison& techni
   const auto real = [](auto size) { return static_cast<double>(size); };
   if (m.activation == Activation::gelu) {
     const ClassicLayer layer{
-        real(config.seq_length), real(config.micro_batch_size),           real(m.hidden),
-        real(m.heads),           real(config.tensor_model_parallel_size), technique.sequence_parallel};
+        real(config.batch.seq_length), real(config.batch.micro_batch_size), real(m.hidden), real(m.heads),
+        real(config.parallel.tensor),  technique.sequence_parallel};
     return classic_activation_bytes(layer, technique.recompute);
   }
   ModernLayer layer;
-  layer.tokens = real(config.seq_length * config.micro_batch_size);
+  layer.tokens = real(config.batch.seq_length * config.batch.micro_batch_size);
   layer.hidden = real(m.hidden);
   layer.query_width = real(m.heads * m.head_dim);
   layer.kv_width = real(m.kv_heads * m.head_dim);
   layer.ffn = real(m.ffn);
   layer.heads = real(m.heads);
-  layer.element_bytes = real(size_of(config.precision));
-  layer.tensor = real(config.tensor_model_parallel_size);
+  layer.element_bytes = real(size_of(config.numerics.precision));
+  layer.tensor = real(config.parallel.tensor);
   layer.sequence_parallel = technique.sequence_parallel;
-  layer.hidden_dropout = config.hidden_dropout > 0;
-  layer.fp8 = config.fp8();
+  layer.hidden_dropout = config.numerics.hidden_dropout > 0;
+  layer.fp8 = config.numerics.fp8.on();
   return modern_activation_bytes(layer, technique.recompute);
 }
 
 /// What a forward keeps more with another group of recomputed layers, per layer.
 double exact_bytes(RunConfig config, const ActivationComparison& technique) {
-  config.sequence_parallel = technique.sequence_parallel;
-  config.recompute_granularity = technique.recompute;
+  config.parallel.sequence_parallel = technique.sequence_parallel;
+  config.recompute.granularity = technique.recompute;
   StageShape shape = stage_shapes(config, 1).front();
   const std::int64_t group = technique.recompute == Recompute::full ? shape.recompute_layers : 1;
   const auto kept = [&](std::int64_t layers) {
@@ -47,12 +47,12 @@ std::vector<ActivationComparison> compare_activations(const RunConfig& config) {
   std::vector<ActivationComparison> rows;
   for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
     for (const bool sequence_parallel : {false, true}) {
-      if (sequence_parallel && config.tensor_model_parallel_size == 1) continue;
+      if (sequence_parallel && config.parallel.tensor == 1) continue;
       ActivationComparison row;
       row.sequence_parallel = sequence_parallel;
       row.recompute = recompute;
-      row.configured = recompute == config.recompute_granularity &&
-                       sequence_parallel == config.effective_sequence_parallel();
+      row.configured = recompute == config.recompute.granularity &&
+                       sequence_parallel == config.parallel.effective_sequence_parallel();
       row.formula = formula_bytes(config, row);
       row.exact = exact_bytes(config, row);
       rows.push_back(row);
@@ -70,9 +70,9 @@ std::vector<ActivationComparison> compare_activations(const RunConfig& config) {
 FormulaReport compare_with_formulas(const RunConfig& config, const Schedule& schedule,
                                     const MemoryPrediction& memory) {
   FormulaReport report;
-  report.zero_stage = config.effective_zero_stage();
-  report.data_parallel = config.data_parallel_size();
-  report.bytes = state_bytes(config.precision, config.grad_dtype, config.optimizer);
+  report.zero_stage = config.parallel.effective_zero_stage();
+  report.data_parallel = config.parallel.data();
+  report.bytes = state_bytes(config.numerics.precision, config.numerics.grad_dtype, config.optimizer.kind);
   report.states.resize(static_cast<std::size_t>(schedule.ranks));
   for (const StageShape& shape : stage_shapes(config, schedule)) {
     const int rank = schedule.rank_of_stage[static_cast<std::size_t>(shape.stage)];

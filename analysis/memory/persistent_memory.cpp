@@ -87,7 +87,7 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
   const HeldQuantized quantized = held_quantized(stages);
   held[Category::parameters].value = (any.zero >= 3 ? owned : whole) * any.e() + quantized.weights;
   held[Category::gradients].value = (any.zero >= 2 ? owned : whole) * any.g();
-  const std::int64_t moments = config.optimizer == Optimizer::adam ? 2 : 0;
+  const std::int64_t moments = config.optimizer.kind == Optimizer::adam ? 2 : 0;
   const std::int64_t master = any.type == DType::fp32 ? 0 : 1;
   held[Category::optimizer].value = (any.zero >= 1 ? owned : whole) * (moments + master) * 4;
   std::int64_t token_ids = (first ? 1 : 0) + (last ? 1 : 0);  // inputs, targets

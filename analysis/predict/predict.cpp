@@ -83,22 +83,22 @@ StepTime step_time(const Schedule& schedule, const Trace& trace, const StageCost
 
 Throughput throughput_of(const RunConfig& config, const HardwareProfile& hardware, Seconds step, int stages) {
   Throughput throughput;
-  throughput.peak_tflops = hardware.peak(config.precision).value / 1e12;
+  throughput.peak_tflops = hardware.peak(config.numerics.precision).value / 1e12;
   if (step.value <= 0) return throughput;
-  const double tokens = static_cast<double>(config.global_batch_size * config.seq_length);
+  const double tokens = static_cast<double>(config.batch.global_batch_size * config.batch.seq_length);
   throughput.tokens_per_s = tokens / step.value;
   throughput.tokens_per_s_per_gpu = throughput.tokens_per_s / config.layout().world();
   const double flops_per_token = model_flops_per_token(config).value;
   throughput.model_tflops_per_gpu = throughput.tokens_per_s_per_gpu * flops_per_token / 1e12;
   throughput.mfu = throughput.model_tflops_per_gpu / throughput.peak_tflops;
-  if (stages == 0) stages = config.pipeline_model_parallel_size * config.virtual_pipeline_chunks;
+  if (stages == 0) stages = config.parallel.pipeline * config.parallel.virtual_chunks;
   const double executed = executed_flops_per_token(config, stages).value;
   throughput.hfu = throughput.tokens_per_s_per_gpu * executed / 1e12 / throughput.peak_tflops;
   return throughput;
 }
 
 std::string explain_throughput(const RunConfig& config, const Throughput& throughput, int stages) {
-  if (stages == 0) stages = config.pipeline_model_parallel_size * config.virtual_pipeline_chunks;
+  if (stages == 0) stages = config.parallel.pipeline * config.parallel.virtual_chunks;
   return fmt::format(
       "MFU = (6·N + 6·L·a·d·s) FLOP/token × tokens/s ÷ (ranks × peak)\n"
       "    = {:.4g} × {:.4g} ÷ ({} × {:.4g} TFLOP/s, dense, {}) = {:.4f}\n{}"
@@ -107,34 +107,37 @@ std::string explain_throughput(const RunConfig& config, const Throughput& throug
       "HFU = executed FLOP/token × tokens/s ÷ (ranks × peak), recomputation and padding included\n"
       "    = {:.4g} × {:.4g} ÷ ({} × {:.4g} TFLOP/s) = {:.4f}\n",
       model_flops_per_token(config).value, throughput.tokens_per_s, config.layout().world(),
-      throughput.peak_tflops, name_of(config.precision), throughput.mfu,
-      config.fp8() ? "    relative to the storage type's peak, although linear layers are in eight bits\n"
-                   : "",
+      throughput.peak_tflops, name_of(config.numerics.precision), throughput.mfu,
+      config.numerics.fp8.on()
+          ? "    relative to the storage type's peak, although linear layers are in eight bits\n"
+          : "",
       matmul_parameters(config.model),
-      config.teacher ? "; plus a third of the same for the teacher's forward" : "",
+      config.distillation.teacher ? "; plus a third of the same for the teacher's forward" : "",
       executed_flops_per_token(config, stages).value, throughput.tokens_per_s, config.layout().world(),
       throughput.peak_tflops, throughput.hfu);
 }
 
 std::optional<std::string> why_unpredictable(const RunConfig& config, const HardwareProfile& hardware) {
-  if (!config.fp8() || hardware.multiplies_fp8()) return std::nullopt;
+  if (!config.numerics.fp8.on() || hardware.multiplies_fp8()) return std::nullopt;
   std::vector<std::string> able;
   for (const std::string& name : hardware_preset_names()) {
     if (find_hardware_preset(name)->multiplies_fp8()) able.push_back(name);
   }
   return fmt::format(
       "fp8_format: found {} on {}, which has no 8-bit products; expected none, or hardware: {}",
-      config.fp8_format == Fp8Format::e4m3 ? "e4m3" : "hybrid", hardware.accelerator, fmt::join(able, ", "));
+      config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid", hardware.accelerator,
+      fmt::join(able, ", "));
 }
 
 Prediction predict(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware) {
   if (const auto reason = why_unpredictable(config, hardware)) throw InputError(*reason);
   Prediction prediction;
   prediction.memory = predict_memory(config, schedule);
-  prediction.budget = config.memory_budget.value > 0 ? config.memory_budget : hardware.memory;
+  prediction.budget = config.machine.memory_budget.value > 0 ? config.machine.memory_budget : hardware.memory;
   prediction.fits = prediction.memory.fits(prediction.budget);
   prediction.device = predict_device_memory(config.layout(), schedule, hardware.overhead, prediction.memory);
-  if (config.backend == Backend::cuda && config.memory_budget.value == 0 && prediction.device) {
+  if (config.machine.backend == Backend::cuda && config.machine.memory_budget.value == 0 &&
+      prediction.device) {
     prediction.budget = prediction.device->budget();
     prediction.fits = prediction.device->fits();
   }

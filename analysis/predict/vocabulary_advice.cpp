@@ -37,9 +37,10 @@ constexpr VocabularyPlacement kPlacements[] = {{VocabPasses::one_barrier, "even"
                                                {VocabPasses::none, "even"}};
 
 std::string name_of(const RunConfig& config) {
-  return config.splits_vocabulary()
-             ? fmt::format("vocab_parallel: {}", vocab_parallel_name(config.vocab_parallel))
-             : fmt::format("layer_distribution: {}{}", config.layer_distribution, " without vocab_parallel");
+  return config.parallel.splits_vocabulary()
+             ? fmt::format("vocab_parallel: {}", vocab_parallel_name(config.parallel.vocab_parallel))
+             : fmt::format("layer_distribution: {}{}", config.parallel.layer_distribution,
+                           " without vocab_parallel");
 }
 
 struct Alternative {
@@ -59,10 +60,11 @@ std::optional<Alternative> best_alternative(const RunConfig& config, const Predi
   std::optional<Alternative> best;
   for (const VocabularyPlacement& placement : kPlacements) {
     Alternative other{config, {}};
-    other.config.vocab_parallel = placement.vocabulary;
-    other.config.layer_distribution = placement.layers;
-    if (other.config.vocab_parallel == config.vocab_parallel &&
-        (config.splits_vocabulary() || other.config.layer_distribution == config.layer_distribution)) {
+    other.config.parallel.vocab_parallel = placement.vocabulary;
+    other.config.parallel.layer_distribution = placement.layers;
+    if (other.config.parallel.vocab_parallel == config.parallel.vocab_parallel &&
+        (config.parallel.splits_vocabulary() ||
+         other.config.parallel.layer_distribution == config.parallel.layer_distribution)) {
       continue;
     }
     if (why_invalid(other.config)) continue;
@@ -103,14 +105,14 @@ PipelineImbalance pipeline_imbalance(const Schedule& schedule, const Prediction&
 
 std::string vocabulary_report(const RunConfig& config, const Schedule& schedule, const Prediction& prediction,
                               const HardwareProfile& hardware, const ScheduleMaker& schedule_for) {
-  if (schedule.ranks < 2 || config.teacher) return "";
+  if (schedule.ranks < 2 || config.distillation.teacher) return "";
   const PipelineImbalance imbalance = pipeline_imbalance(schedule, prediction);
   std::string text = fmt::format(
       "imbalance over pipeline ranks: time of rank {} is {:.2f} × the mean, peak bytes of rank {} {:.2f} × "
       "the "
       "mean\n",
       imbalance.slowest_rank, imbalance.time, imbalance.fullest_rank, imbalance.bytes);
-  if (config.splits_vocabulary()) {
+  if (config.parallel.splits_vocabulary()) {
     const Seconds all = total_of(prediction.vocabulary, &CollectiveOverlap::time);
     const Seconds exposed = total_of(prediction.vocabulary, &CollectiveOverlap::exposed);
     text += fmt::format(

@@ -170,41 +170,41 @@ class Variants {
 
 Job job_of(const RunConfig& config) {
   if (const auto reason = why_invalid(config)) throw InputError(*reason);
-  if (config.teacher) {
+  if (config.distillation.teacher) {
     throw InputError(
         fmt::format("teacher: found {}; expected none, the cluster model knows no distillation; remove "
                     "the key or --what-limits",
-                    printable(config.teacher->name)));
+                    printable(config.distillation.teacher->name)));
   }
-  if (config.layer_distribution != "even" && config.layer_distribution != "balanced") {
+  if (config.parallel.layer_distribution != "even" && config.parallel.layer_distribution != "balanced") {
     throw InputError(
         fmt::format("layer_distribution: found {}; expected even or balanced, the cluster model knows no "
                     "others; change the key or remove --what-limits",
-                    printable(config.layer_distribution)));
+                    printable(config.parallel.layer_distribution)));
   }
   Job job;
   job.model = model_of(config.model);
   job.model.vocab = static_cast<double>(config.padded_vocab());
-  job.sequence = static_cast<double>(config.seq_length);
-  job.tensor = config.tensor_model_parallel_size;
-  job.pipeline = config.pipeline_model_parallel_size;
-  job.data = config.data_parallel_size();
-  job.context = config.context_parallel_size;
-  job.chunks = config.virtual_pipeline_chunks;
-  job.micro_batch = static_cast<int>(config.micro_batch_size);
+  job.sequence = static_cast<double>(config.batch.seq_length);
+  job.tensor = config.parallel.tensor;
+  job.pipeline = config.parallel.pipeline;
+  job.data = config.parallel.data();
+  job.context = config.parallel.context;
+  job.chunks = config.parallel.virtual_chunks;
+  job.micro_batch = static_cast<int>(config.batch.micro_batch_size);
   job.microbatches = config.microbatches();
-  job.sequence_parallel = config.effective_sequence_parallel();
-  job.zero = config.effective_zero_stage();
-  job.half_gradients = config.grad_dtype == GradDType::same;
-  job.vocabulary = config.vocab_parallel;
-  job.hidden_dropout = config.hidden_dropout > 0;
-  job.attention_dropout = config.attention_dropout > 0;
-  job.balanced = config.layer_distribution == "balanced";
-  const ScheduleTraits traits = schedule_traits(config.pipeline_schedule);
+  job.sequence_parallel = config.parallel.effective_sequence_parallel();
+  job.zero = config.parallel.effective_zero_stage();
+  job.half_gradients = config.numerics.grad_dtype == GradDType::same;
+  job.vocabulary = config.parallel.vocab_parallel;
+  job.hidden_dropout = config.numerics.hidden_dropout > 0;
+  job.attention_dropout = config.numerics.attention_dropout > 0;
+  job.balanced = config.parallel.layer_distribution == "balanced";
+  const ScheduleTraits traits = schedule_traits(config.parallel.schedule);
   if (traits.bidirectional()) job.chunks = traits.parts();
-  job.recompute_layers = static_cast<double>(config.recompute_num_layers);
-  if (config.recompute_granularity == Recompute::selective) job.recomputation = Recomputation::selective;
-  if (config.recompute_granularity == Recompute::full) job.recomputation = Recomputation::full;
+  job.recompute_layers = static_cast<double>(config.recompute.num_layers);
+  if (config.recompute.granularity == Recompute::selective) job.recomputation = Recomputation::selective;
+  if (config.recompute.granularity == Recompute::full) job.recomputation = Recomputation::full;
   return job;
 }
 

@@ -176,7 +176,7 @@ ReductionCosts reduction_costs(const RunConfig& config, const Schedule& schedule
     for (std::size_t stage = 0; stage < shapes.size(); ++stage) {
       if (schedule.rank_of_stage[stage] != static_cast<int>(rank)) continue;
       scatters = shapes[stage].zero == 1;
-      for (const GradientBucket& bucket : gradient_buckets(shapes[stage], config.ddp_bucket_size)) {
+      for (const GradientBucket& bucket : gradient_buckets(shapes[stage], config.parallel.ddp_bucket_size)) {
         double ready = bucket.at_end ? begin : 0;
         for (const std::size_t unit : bucket.units) ready = std::max(ready, finals.of(stage)[unit]);
         const double copy = scatters ? price(piece_copy(shapes[stage], bucket)).value : 0;

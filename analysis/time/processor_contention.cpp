@@ -9,10 +9,10 @@
 namespace plumbline {
 
 double beside_collectives(const RunConfig& config, const HardwareProfile& hardware) {
-  if (hardware.accelerator.empty() || !config.splits_vocabulary()) return 1;
+  if (hardware.accelerator.empty() || !config.parallel.splits_vocabulary()) return 1;
   const cluster::Software& stack = cluster::built_in_profiles().generation("plumbline");
-  return config.vocab_parallel == VocabPasses::interlaced ? stack.interlaced_slowdown
-                                                          : stack.collective_slowdown;
+  return config.parallel.vocab_parallel == VocabPasses::interlaced ? stack.interlaced_slowdown
+                                                                   : stack.collective_slowdown;
 }
 
 Load load_of(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware) {

@@ -220,7 +220,7 @@ class StageCoster {
   }
 
   void step_end(int rank) {
-    const RankStages stages = stages_on_rank(config_, schedule_, shapes_, rank);
+    const HeldStages stages = stages_on_rank(config_, schedule_, shapes_, rank);
     if (stages.held.empty()) return;
     const Load load = end_load(held_bytes(stages.held, config_).total().value);
     const int stage = stages.held.front().stage;

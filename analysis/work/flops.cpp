@@ -17,9 +17,9 @@ Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length) {
 }
 
 Flops model_flops_per_token(const RunConfig& config) {
-  const Flops student = model_flops_per_token(config.model, config.seq_length);
-  if (!config.teacher) return student;
-  return student + model_flops_per_token(*config.teacher, config.seq_length) / 3.0;
+  const Flops student = model_flops_per_token(config.model, config.batch.seq_length);
+  if (!config.distillation.teacher) return student;
+  return student + model_flops_per_token(*config.distillation.teacher, config.batch.seq_length) / 3.0;
 }
 
 StageFlops stage_flops(const StageShape& shape) {
@@ -43,15 +43,15 @@ Flops executed_flops_per_token(const RunConfig& config, int stages) {
     const StageFlops flops = stage_flops(shape);
     microbatch += (flops.forward + flops.backward) * static_cast<double>(shape.tensor);
   }
-  if (config.teacher) {
+  if (config.distillation.teacher) {
     RunConfig evaluated = config;
-    evaluated.model = *config.teacher;
-    evaluated.teacher.reset();
+    evaluated.model = *config.distillation.teacher;
+    evaluated.distillation.teacher.reset();
     for (const StageShape& shape : stage_shapes(evaluated, 1)) {
       microbatch += stage_flops(shape).forward * static_cast<double>(shape.tensor);
     }
   }
-  return microbatch / static_cast<double>(config.micro_batch_size * config.seq_length);
+  return microbatch / static_cast<double>(config.batch.micro_batch_size * config.batch.seq_length);
 }
 
 }  // namespace plumbline

@@ -49,9 +49,9 @@ std::vector<OperatorCall> backward_weight_calls(const StageShape& shape) {
   return calls_of(work_of(shape, ActionType::backward_weight));
 }
 
-RankStages stages_on_rank(const RunConfig& config, const Schedule& schedule,
+HeldStages stages_on_rank(const RunConfig& config, const Schedule& schedule,
                           const std::vector<StageShape>& shapes, int rank) {
-  RankStages on_rank;
+  HeldStages on_rank;
   on_rank.layout = config.layout();
   for (std::size_t stage = 0; stage < shapes.size(); ++stage) {
     if (schedule.rank_of_stage[stage] == rank) on_rank.held.push_back(shapes[stage]);

@@ -117,26 +117,26 @@ OperatorCall piece_copy(const StageShape& shape, const GradientBucket& bucket);
 std::vector<OperatorCall> fp8_weight_calls(const StageShape& shape);
 
 /// What a pipeline rank holds, and with whom.
-struct RankStages {
+struct HeldStages {
   std::vector<StageShape> held;  // ascending stage numbers
   Layout layout;
   int mirror = 1;               // members of its mirror group; 1 without a second route
   bool embedding_copy = false;  // one of two copies of a tied embedding that lie on two ranks
 };
-RankStages stages_on_rank(const RunConfig& config, const Schedule& schedule,
+HeldStages stages_on_rank(const RunConfig& config, const Schedule& schedule,
                           const std::vector<StageShape>& shapes, int rank);
 
 /// ARG: everything that is reduced over the data and the mirror group, whenever it started.
-std::vector<OperatorCall> reduce_gradients_calls(const RankStages& rank, const RunConfig& config);
+std::vector<OperatorCall> reduce_gradients_calls(const HeldStages& rank, const RunConfig& config);
 /// What ARG itself does after the buckets: vectors, then the mirror group unit by unit.
-std::vector<OperatorCall> late_reduction_calls(const RankStages& rank);
+std::vector<OperatorCall> late_reduction_calls(const HeldStages& rank);
 /// ARE: the embedding's gradient, when the rank holds one of two copies.
-std::vector<OperatorCall> reduce_embedding_calls(const RankStages& rank);
+std::vector<OperatorCall> reduce_embedding_calls(const HeldStages& rank);
 /// Delayed scaling, part of OPT: the largest values of all slots go round, then history and scales. Else
 /// empty.
-std::vector<OperatorCall> fp8_scale_calls(const RankStages& rank);
+std::vector<OperatorCall> fp8_scale_calls(const HeldStages& rank);
 /// OPT on data-parallel rank `data_rank` (which decides whose piece holds key and value rows).
-std::vector<OperatorCall> optimizer_calls(const RankStages& rank, const RunConfig& config, int data_rank);
+std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfig& config, int data_rank);
 
 /// FLOPs of one call times its count; 0 for anything but GEMM and attention.
 Flops flops_of(const OperatorCall& call);

@@ -63,7 +63,7 @@ std::vector<GradientBucket> gradient_buckets(const StageShape& s, std::int64_t b
   return buckets;
 }
 
-std::vector<OperatorCall> late_reduction_calls(const RankStages& rank) {
+std::vector<OperatorCall> late_reduction_calls(const HeldStages& rank) {
   if (rank.held.empty()) return {};
   const StageShape& any = rank.held.front();
   CallList list(any);
@@ -81,10 +81,10 @@ std::vector<OperatorCall> late_reduction_calls(const RankStages& rank) {
   return std::move(list.calls);
 }
 
-std::vector<OperatorCall> reduce_gradients_calls(const RankStages& rank, const RunConfig& config) {
+std::vector<OperatorCall> reduce_gradients_calls(const HeldStages& rank, const RunConfig& config) {
   std::vector<OperatorCall> calls;
   for (const StageShape& s : rank.held) {
-    for (const GradientBucket& bucket : gradient_buckets(s, config.ddp_bucket_size)) {
+    for (const GradientBucket& bucket : gradient_buckets(s, config.parallel.ddp_bucket_size)) {
       calls.push_back(bucket.reduce);
       if (s.zero == 1) calls.push_back(piece_copy(s, bucket));
     }
@@ -94,7 +94,7 @@ std::vector<OperatorCall> reduce_gradients_calls(const RankStages& rank, const R
   return calls;
 }
 
-std::vector<OperatorCall> reduce_embedding_calls(const RankStages& rank) {
+std::vector<OperatorCall> reduce_embedding_calls(const HeldStages& rank) {
   if (!rank.embedding_copy) return {};
   const StageShape& s = rank.held.front();
   CallList list(s);
@@ -128,7 +128,7 @@ std::vector<OperatorCall> update_calls(const StageShape& s, Optimizer optimizer,
   return std::move(list.calls);
 }
 
-std::vector<OperatorCall> optimizer_calls(const RankStages& rank, const RunConfig& config, int data_rank) {
+std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfig& config, int data_rank) {
   if (rank.held.empty()) return {};
   CallList list(rank.held.front());
   const auto append = [&](const std::vector<OperatorCall>& more) {
@@ -150,7 +150,7 @@ std::vector<OperatorCall> optimizer_calls(const RankStages& rank, const RunConfi
                     vectors_of(s).replicated, s.grad_type);
   }
   append(fp8_scale_calls(rank));
-  const bool clip = config.clip_grad > 0;
+  const bool clip = config.optimizer.clip_grad > 0;
   const StageShape& any = rank.held.front();
   if (clip) {
     const bool world = any.zero >= 1;
@@ -158,7 +158,7 @@ std::vector<OperatorCall> optimizer_calls(const RankStages& rank, const RunConfi
     list.collective(CallKind::all_reduce, "gradient norm all-reduce", world ? Group::world : Group::model,
                     world ? rank.layout.world() : model, 1, DType::fp32);
   }
-  for (const StageShape& s : rank.held) append(update_calls(s, config.optimizer, clip));
+  for (const StageShape& s : rank.held) append(update_calls(s, config.optimizer.kind, clip));
   for (const StageShape& s : rank.held) {
     if (s.zero != 1 && s.zero != 2) continue;
     for (const ParameterUnit& unit : units_of(s)) {

@@ -24,7 +24,7 @@ std::vector<OperatorCall> fp8_weight_calls(const StageShape& s) {
   return std::move(list.calls);
 }
 
-std::vector<OperatorCall> fp8_scale_calls(const RankStages& rank) {
+std::vector<OperatorCall> fp8_scale_calls(const HeldStages& rank) {
   const StageShape& any = rank.held.front();
   if (!any.fp8 || any.fp8_tensorwise) return {};
   CallList list(any);

@@ -10,28 +10,28 @@ namespace {
 
 DistillationShape distillation_shape(const RunConfig& config, bool joint) {
   DistillationShape shape;
-  if (!config.teacher) return shape;
+  if (!config.distillation.teacher) return shape;
   shape.on = true;
   shape.joint = joint;
-  shape.hidden = config.distillation_cache == DistillationCache::hidden;
-  shape.unfused = config.distillation_loss == DistillationLoss::unfused;
-  shape.language_model = config.distillation_lm_weight > 0;
-  shape.teacher_hidden = config.teacher->hidden;
+  shape.hidden = config.distillation.cache == DistillationCache::hidden;
+  shape.unfused = config.distillation.loss == DistillationLoss::unfused;
+  shape.language_model = config.distillation.lm_weight > 0;
+  shape.teacher_hidden = config.distillation.teacher->hidden;
   shape.student_hidden = config.model.hidden;
-  const bool fp32 = config.distillation_cache_dtype == DistillationCacheDType::fp32;
-  shape.cached_size = size_of(fp32 ? DType::fp32 : config.precision);
+  const bool fp32 = config.distillation.cache_dtype == DistillationCacheDType::fp32;
+  shape.cached_size = size_of(fp32 ? DType::fp32 : config.numerics.precision);
   return shape;
 }
 
 /// What every stage has in common.
 StageShape common_shape(const RunConfig& config) {
   const ModelConfig& model = config.model;
-  const int t = config.tensor_model_parallel_size;
+  const int t = config.parallel.tensor;
   StageShape shape;
-  shape.batch = config.micro_batch_size;
-  shape.seq = config.seq_length;
+  shape.batch = config.batch.micro_batch_size;
+  shape.seq = config.batch.seq_length;
   shape.tokens = shape.batch * shape.seq;
-  shape.sequence_parallel = config.effective_sequence_parallel();
+  shape.sequence_parallel = config.parallel.effective_sequence_parallel();
   shape.rows = shape.sequence_parallel ? shape.tokens / t : shape.tokens;
   shape.hidden = model.hidden;
   shape.head_dim = model.head_dim;
@@ -52,21 +52,21 @@ StageShape common_shape(const RunConfig& config) {
   shape.qkv_bias = model.qkv_bias;
   shape.linear_bias = model.linear_bias;
   shape.shared_kv = model.kv_heads < t;
-  shape.unfused_attention = config.attention_backend == AttentionBackend::unfused;
-  shape.cuda = config.backend == Backend::cuda;
-  shape.hidden_dropout = config.hidden_dropout > 0;
-  shape.attention_dropout = config.attention_dropout > 0;
-  shape.loss_in_fp32 = config.loss_in_fp32();
-  shape.fp8 = config.fp8();
-  shape.fp8_tensorwise = shape.fp8 && config.fp8_recipe == Fp8Recipe::tensorwise;
-  shape.fp8_history = shape.fp8 && !shape.fp8_tensorwise ? config.fp8_amax_history_len : 0;
+  shape.unfused_attention = config.numerics.attention_backend == AttentionBackend::unfused;
+  shape.cuda = config.machine.backend == Backend::cuda;
+  shape.hidden_dropout = config.numerics.hidden_dropout > 0;
+  shape.attention_dropout = config.numerics.attention_dropout > 0;
+  shape.loss_in_fp32 = config.numerics.loss_in_fp32();
+  shape.fp8 = config.numerics.fp8.on();
+  shape.fp8_tensorwise = shape.fp8 && config.numerics.fp8.recipe == Fp8Recipe::tensorwise;
+  shape.fp8_history = shape.fp8 && !shape.fp8_tensorwise ? config.numerics.fp8.amax_history_len : 0;
   shape.tensor = t;
-  shape.type = config.precision;
-  shape.grad_type = config.grad_type();
-  shape.data = config.data_parallel_size();
-  shape.zero = config.effective_zero_stage();
-  shape.recompute = config.recompute_granularity;
-  shape.recompute_layers = std::max<std::int64_t>(1, config.recompute_num_layers);
+  shape.type = config.numerics.precision;
+  shape.grad_type = config.numerics.grad_type();
+  shape.data = config.parallel.data();
+  shape.zero = config.parallel.effective_zero_stage();
+  shape.recompute = config.recompute.granularity;
+  shape.recompute_layers = std::max<std::int64_t>(1, config.recompute.num_layers);
   return shape;
 }
 
@@ -100,7 +100,7 @@ void split_vocabulary(const RunConfig& config, const Schedule& schedule, std::ve
   common.split = true;
   common.two_barriers = schedule.vocab != VocabPasses::one_barrier;
   common.split_backward = splits_backward(schedule);
-  common.shards = config.vocab_shards();
+  common.shards = config.parallel.vocab_shards();
   const int first = schedule.rank_of_stage.front();
   const int last = schedule.rank_of_stage.back();
   std::vector<bool> carried(static_cast<std::size_t>(schedule.ranks));
@@ -147,18 +147,18 @@ std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& sc
     const int rank = schedule.rank_of_stage[static_cast<std::size_t>(shape.stage)];
     shape.shared_output = shape.last && shape.tied && has_embedding[static_cast<std::size_t>(rank)];
   }
-  if (config.splits_vocabulary()) split_vocabulary(config, schedule, shapes);
+  if (config.parallel.splits_vocabulary()) split_vocabulary(config, schedule, shapes);
   return shapes;
 }
 
 std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& schedule) {
-  if (!config.teacher) return {};
+  if (!config.distillation.teacher) return {};
   RunConfig teacher = config;
-  teacher.model = *config.teacher;
-  teacher.zero_stage = 0;
-  teacher.recompute_granularity = Recompute::none;
-  teacher.hidden_dropout = teacher.attention_dropout = 0;
-  teacher.fp8_format = Fp8Format::none;
+  teacher.model = *config.distillation.teacher;
+  teacher.parallel.zero_stage = 0;
+  teacher.recompute.granularity = Recompute::none;
+  teacher.numerics.hidden_dropout = teacher.numerics.attention_dropout = 0;
+  teacher.numerics.fp8.format = Fp8Format::none;
   std::vector<StageShape> shapes = stage_shapes(teacher, schedule);
   for (StageShape& shape : shapes) {
     shape.distillation = distillation_shape(config, schedule.joint_teacher);

@@ -120,7 +120,7 @@ std::vector<Traffic> predict_traffic(const RunConfig& config, const Schedule& sc
   const RankCounter counter(schedule, layout, shapes, teachers);
   std::vector<Traffic> ranks(static_cast<std::size_t>(layout.world()));
   for (int pipeline = 0; pipeline < schedule.ranks; ++pipeline) {
-    const RankStages on_rank = stages_on_rank(config, schedule, shapes, pipeline);
+    const HeldStages on_rank = stages_on_rank(config, schedule, shapes, pipeline);
     Traffic common = counter.passes(pipeline);
     if (counter.has(pipeline, ActionType::reduce_gradients)) {
       count(reduce_gradients_calls(on_rank, config), common);

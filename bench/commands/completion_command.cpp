@@ -10,8 +10,8 @@
 #include "analysis/published/published.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/help/completion.hpp"
-#include "core/config/config_keys.hpp"
 #include "core/config/model_config.hpp"
+#include "core/config_text/config_keys.hpp"
 #include "schedules/make_schedule.hpp"
 
 namespace plumbline {

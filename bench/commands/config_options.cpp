@@ -4,7 +4,7 @@
 
 #include "bench/help/config_notes.hpp"
 #include "core/base/error.hpp"
-#include "core/config/config_keys.hpp"
+#include "core/config_text/config_keys.hpp"
 
 namespace plumbline {
 namespace {

@@ -4,8 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "core/config/load_config.hpp"
 #include "core/config/run_config.hpp"
+#include "core/config_text/load_config.hpp"
 
 namespace plumbline {
 

@@ -8,7 +8,7 @@
 #include "bench/matrix/matrix_cells.hpp"
 #include "bench/text/record_tables.hpp"
 #include "core/base/error.hpp"
-#include "core/config/matrix_config.hpp"
+#include "core/config_text/matrix_config.hpp"
 
 namespace plumbline {
 namespace {

@@ -11,8 +11,8 @@
 #include "bench/matrix/matrix_cells.hpp"
 #include "bench/matrix/oom_table.hpp"
 #include "core/base/error.hpp"
-#include "core/config/config_keys.hpp"
-#include "core/config/matrix_config.hpp"
+#include "core/config_text/config_keys.hpp"
+#include "core/config_text/matrix_config.hpp"
 
 namespace plumbline {
 namespace {
@@ -28,7 +28,7 @@ struct OomCommand {
 
 /// What `fits` compares with: the configured budget, or else the device's memory.
 Bytes budget_of(const RunConfig& config) {
-  if (config.memory_budget.value > 0) return config.memory_budget;
+  if (config.machine.memory_budget.value > 0) return config.machine.memory_budget;
   std::string note;
   return hardware_of(config, note).memory;
 }

@@ -57,30 +57,30 @@ int run_search(const SearchOptions& options) {
     throw InputError(fmt::format("search: --top {}: expected 1 to 10000", options.top));
   }
   const RunConfig config = options.config.load();
-  if (config.teacher) {
+  if (config.distillation.teacher) {
     throw InputError(fmt::format(
         "search: teacher: found {}; expected none, distillation is not searched; remove the key, or give "
         "one configuration to `predict`",
-        printable(config.teacher->name)));
+        printable(config.distillation.teacher->name)));
   }
-  if (config.fp8()) {
+  if (config.numerics.fp8.on()) {
     throw InputError(fmt::format(
         "search: fp8_format: found {}; expected none, linear layers in eight bits are not searched; remove "
         "the key (precision: fp8 stands for it too), or give one configuration to `predict`",
-        config.fp8_format == Fp8Format::e4m3 ? "e4m3" : "hybrid"));
+        config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid"));
   }
   const cluster::Profiles& profiles = cluster::built_in_profiles();
-  const cluster::Machine& machine = profiles.machine(config.hardware);
+  const cluster::Machine& machine = profiles.machine(config.machine.hardware);
   const cluster::Software& software = profiles.generation("plumbline");
   cluster::SearchRequest request;
   request.model = cluster::model_of(config.model);
-  request.sequence = static_cast<double>(config.seq_length);
-  request.hidden_dropout = config.hidden_dropout > 0;
-  request.attention_dropout = config.attention_dropout > 0;
-  request.global_batch = static_cast<int>(config.global_batch_size);
+  request.sequence = static_cast<double>(config.batch.seq_length);
+  request.hidden_dropout = config.numerics.hidden_dropout > 0;
+  request.attention_dropout = config.numerics.attention_dropout > 0;
+  request.global_batch = static_cast<int>(config.batch.global_batch_size);
   request.accelerators = options.accelerators;
-  request.memory_budget = config.memory_budget.value > 0
-                              ? static_cast<double>(config.memory_budget.value)
+  request.memory_budget = config.machine.memory_budget.value > 0
+                              ? static_cast<double>(config.machine.memory_budget.value)
                               : machine.device.memory_bytes - machine.device.reserved_bytes;
   request.top = options.top;
   request.threads = options.threads > 0 ? std::min(options.threads, 256)
@@ -91,7 +91,7 @@ int run_search(const SearchOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   const cluster::SearchResult result = search(request, machine, software, plans, show);
   const SearchContext context{
-      config.hardware, request.memory_budget,
+      config.machine.hardware, request.memory_budget,
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
   if (result.best.empty()) {
     const std::string smallest = result.front.empty()

@@ -9,7 +9,7 @@
 namespace plumbline {
 
 void check_budget(const RunConfig& config, const Schedule& schedule) {
-  const Bytes budget = config.memory_budget;
+  const Bytes budget = config.machine.memory_budget;
   if (budget.value == 0) return;
   const MemoryPrediction memory = predict_memory(config, schedule);
   const RankMemory* worst = nullptr;

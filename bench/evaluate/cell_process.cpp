@@ -9,7 +9,7 @@
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
-#include "core/config/config_listing.hpp"
+#include "core/config_text/config_listing.hpp"
 
 namespace plumbline {
 namespace {
@@ -83,7 +83,7 @@ bool measure_cell(const RunConfig& config, const CellProgram& program, const Cel
   spec.arguments = program.command;
   spec.arguments.insert(spec.arguments.end(), {config_path, "--json"});
   spec.ranks = config.layout().world();
-  spec.timeout = {config.timeout_s};
+  spec.timeout = {config.measure.timeout_s};
   spec.environment = {{kRecordOutVariable, measurement_path}};
   spec.on_tick = run.go_on;
   spec.on_line = run.on_line;

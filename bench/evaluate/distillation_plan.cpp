@@ -25,7 +25,7 @@ Seconds flops_as_time(const std::vector<OperatorCall>& calls) {
 }
 
 DistillationTimes times_by_flops(const RunConfig& config) {
-  const Schedule placement = distillation_abeja(config.pipeline_model_parallel_size, 1);
+  const Schedule placement = distillation_abeja(config.parallel.pipeline, 1);
   DistillationTimes times;
   for (const StageShape& shape : stage_shapes(config, placement)) {
     times.forward.push_back(flops_as_time(forward_calls(shape)));
@@ -41,7 +41,7 @@ DistillationTimes times_by_flops(const RunConfig& config) {
 
 DistillationTimes times_by_hardware(const RunConfig& config, const HardwareProfile& hardware,
                                     const CompleteStep& complete) {
-  const Schedule whole = distillation_abeja(config.pipeline_model_parallel_size, config.microbatches());
+  const Schedule whole = distillation_abeja(config.parallel.pipeline, config.microbatches());
   const Costs costs = stage_costs(config, complete(whole), hardware).costs;
   const Costs split = stage_costs(config, complete(split_backward(whole)), hardware).costs;
   DistillationTimes times;
@@ -87,16 +87,16 @@ std::vector<std::int64_t> peaks_of(const RunConfig& config, const Schedule& step
 class FillWithinMemory {
  public:
   FillWithinMemory(const RunConfig& config, const CompleteStep& complete)
-      : config_(config), complete_(complete), ranks_(config.pipeline_model_parallel_size) {
-    request_.name = config.distillation_schedule;
+      : config_(config), complete_(complete), ranks_(config.parallel.pipeline) {
+    request_.name = config.distillation.schedule;
     request_.ranks = ranks_;
     request_.microbatches = config.microbatches();
-    std::int64_t budget = config.memory_budget.value;
-    if (config.hardware.empty()) {
+    std::int64_t budget = config.machine.memory_budget.value;
+    if (config.machine.hardware.empty()) {
       request_.distillation = times_by_flops(config);
     } else {
-      HardwareProfile hardware = load_hardware(config.hardware);
-      if (config.backend == Backend::emulated) hardware.processors = 0;  // a device for every rank
+      HardwareProfile hardware = load_hardware(config.machine.hardware);
+      if (config.machine.backend == Backend::emulated) hardware.processors = 0;  // a device for every rank
       if (budget == 0) budget = hardware.memory.value;
       request_.distillation = times_by_hardware(config, hardware, complete);
     }
@@ -121,7 +121,7 @@ class FillWithinMemory {
     const Schedule abeja = distillation_abeja(ranks_, request_.microbatches);
     peaks_ = peaks_of(config_, complete_(abeja));
     const std::int64_t output = output_bytes(teacher_shapes(config_, abeja).back());
-    std::int64_t cached = config_.distillation_cache_limit;
+    std::int64_t cached = config_.distillation.cache_limit;
     if (cached == 0) {
       // More than two per rank are no use to the order.
       cached = std::min<std::int64_t>(request_.microbatches, 2 * std::int64_t{ranks_});
@@ -187,11 +187,11 @@ class FillWithinMemory {
 }  // namespace
 
 Schedule distillation_schedule_for(const RunConfig& config, const CompleteStep& complete) {
-  if (schedule_traits(config.distillation_schedule).order == OrderFrom::distillation_times)
+  if (schedule_traits(config.distillation.schedule).order == OrderFrom::distillation_times)
     return FillWithinMemory(config, complete).run();
   ScheduleRequest request;
-  request.name = config.distillation_schedule;
-  request.ranks = config.pipeline_model_parallel_size;
+  request.name = config.distillation.schedule;
+  request.ranks = config.parallel.pipeline;
   request.microbatches = config.microbatches();
   return make_schedule(request);
 }

@@ -76,7 +76,7 @@ OperatorCall collective_call(const EmulatedCollective& call) {
 CallTime emulated_call_time(const RunConfig& config, const HardwareProfile& hardware) {
   Load load;
   load.beside_collectives = beside_collectives(config, hardware);
-  return [hardware, load, storage = config.precision](const EmulatedCall& call) {
+  return [hardware, load, storage = config.numerics.precision](const EmulatedCall& call) {
     return time_of(operator_call(call, storage), hardware, load);
   };
 }
@@ -100,7 +100,7 @@ EmulatedLinks emulated_links(const HardwareProfile& hardware, const Layout& layo
 
 RunConfig on_emulated_device(const RunConfig& config, const HardwareProfile& hardware) {
   RunConfig sized = config;
-  if (sized.memory_budget.value == 0) sized.memory_budget = hardware.memory;
+  if (sized.machine.memory_budget.value == 0) sized.machine.memory_budget = hardware.memory;
   return sized;
 }
 

@@ -11,7 +11,7 @@
 #include "bench/machine/machine.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
-#include "core/config/config_listing.hpp"
+#include "core/config_text/config_listing.hpp"
 #include "core/run/processors.hpp"
 
 namespace plumbline {
@@ -50,14 +50,15 @@ std::string default_cuda_profile_path() {
 namespace {
 
 HardwareProfile chosen_hardware(const RunConfig& config, std::string& note) {
-  if (!config.hardware.empty()) {
-    HardwareProfile hardware = load_hardware(config.hardware);
-    if (config.backend == Backend::emulated) hardware.processors = 0;
+  if (!config.machine.hardware.empty()) {
+    HardwareProfile hardware = load_hardware(config.machine.hardware);
+    if (config.machine.backend == Backend::emulated) hardware.processors = 0;
     return hardware;
   }
   std::error_code error;
   const std::string of_gpu = default_cuda_profile_path();
-  if (config.backend == Backend::cuda && std::filesystem::exists(of_gpu, error)) return load_hardware(of_gpu);
+  if (config.machine.backend == Backend::cuda && std::filesystem::exists(of_gpu, error))
+    return load_hardware(of_gpu);
   const std::string path = default_profile_path();
   if (std::filesystem::exists(path, error)) return load_hardware(path);
   note =
@@ -69,7 +70,7 @@ HardwareProfile chosen_hardware(const RunConfig& config, std::string& note) {
 
 HardwareProfile hardware_of(const RunConfig& config, std::string& note) {
   HardwareProfile hardware = chosen_hardware(config, note);
-  if (config.fp8() && !hardware.measured_fp8()) {
+  if (config.numerics.fp8.on() && !hardware.measured_fp8()) {
     note =
         "the hardware profile has no times of 8-bit products, those of the storage type are taken: run "
         "`plumbline calibrate` again";
@@ -90,7 +91,7 @@ Record start_record(const std::string& id, const RunConfig& config, Asked asked)
                  asked == Asked::prediction ? why_unpredictable(config) : why_unsupported(config)) {
     record.status = Status::unsupported;
     record.reason = *missing;
-  } else if (config.fp8()) {
+  } else if (config.numerics.fp8.on()) {
     std::string note;
     if (const auto lacking = why_unpredictable(config, hardware_of(config, note))) {
       record.status = Status::unsupported;
@@ -101,8 +102,8 @@ Record start_record(const std::string& id, const RunConfig& config, Asked asked)
 }
 
 bool has_device(const RunConfig& config, Record& record) {
-  if (config.backend != Backend::cuda) return true;
-  add_cuda(cuda_facts(), config.world_size, record.machine);
+  if (config.machine.backend != Backend::cuda) return true;
+  add_cuda(cuda_facts(), config.parallel.world_size, record.machine);
   const auto reason = why_no_cuda(cuda_facts());
   if (!reason) return true;
   record.status = Status::unsupported;

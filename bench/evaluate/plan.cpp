@@ -24,11 +24,11 @@ bool is_file(const std::string& schedule) {
 }
 
 Schedule load_for(const RunConfig& config) {
-  Schedule schedule = drop_transfers(load_schedule(config.pipeline_schedule));
-  const int ranks = config.pipeline_model_parallel_size;
+  Schedule schedule = drop_transfers(load_schedule(config.parallel.schedule));
+  const int ranks = config.parallel.pipeline;
   if (schedule.ranks != ranks || schedule.microbatches != config.microbatches()) {
     throw InputError(fmt::format("{}: found {} ranks and {} micro-batches, expected {} and {}",
-                                 config.pipeline_schedule, schedule.ranks, schedule.microbatches, ranks,
+                                 config.parallel.schedule, schedule.ranks, schedule.microbatches, ranks,
                                  config.microbatches()));
   }
   for (const auto& actions : schedule.actions) {
@@ -38,7 +38,7 @@ Schedule load_for(const RunConfig& config) {
         continue;
       }
       throw InputError(fmt::format("{}: found action {}, expected only F, B, I and W besides transfers",
-                                   config.pipeline_schedule, to_string(action)));
+                                   config.parallel.schedule, to_string(action)));
     }
   }
   return schedule;
@@ -92,8 +92,8 @@ VocabTimes priced(const Costs& costs, int ranks) {
 /// V-Half's passes meet all ranks in an order whose length small differences decide: the shortest of what
 /// different times lead to, on the named hardware.
 Schedule shortest_on_hardware(const RunConfig& config, ScheduleRequest request) {
-  HardwareProfile hardware = load_hardware(config.hardware);
-  if (config.backend == Backend::emulated) hardware.processors = 0;  // a device for every rank
+  HardwareProfile hardware = load_hardware(config.machine.hardware);
+  if (config.machine.backend == Backend::emulated) hardware.processors = 0;  // a device for every rank
   Schedule best = make_schedule(request);
   Schedule step = with_transfers_and_end(config, best);
   const Costs costs = stage_costs(config, step, hardware).costs;
@@ -115,14 +115,14 @@ Schedule shortest_on_hardware(const RunConfig& config, ScheduleRequest request) 
 
 Schedule make_for(const RunConfig& config) {
   ScheduleRequest request;
-  request.name = config.pipeline_schedule;
-  request.ranks = config.pipeline_model_parallel_size;
+  request.name = config.parallel.schedule;
+  request.ranks = config.parallel.pipeline;
   request.microbatches = config.microbatches();
-  if (config.virtual_pipeline_chunks > 1) request.chunks = config.virtual_pipeline_chunks;
-  request.vocab = config.vocab_parallel;
-  if (config.splits_vocabulary()) {
+  if (config.parallel.virtual_chunks > 1) request.chunks = config.parallel.virtual_chunks;
+  request.vocab = config.parallel.vocab_parallel;
+  if (config.parallel.splits_vocabulary()) {
     request.vocab_times = vocab_times(config, request);
-    if (!config.hardware.empty() && schedule_traits(request.name).v_shaped())
+    if (!config.machine.hardware.empty() && schedule_traits(request.name).v_shaped())
       return shortest_on_hardware(config, request);
   }
   return make_schedule(request);
@@ -132,9 +132,10 @@ Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedul
   // Our executor's sends return at once. Where all ranks meet for a pass before they receive, a message that
   // is received no earlier than needed would keep its sender waiting for room to send the next.
   const bool meetings = schedule.vocab == VocabPasses::interlaced;
-  return add_step_end(add_transfers(schedule, meetings ? TransferOrder::sends_first : TransferOrder::posted),
-                      {.data_parallel = config.data_parallel_size() > 1,
-                       .tied_embedding = config.model.tied_embeddings && !config.splits_vocabulary()});
+  return add_step_end(
+      add_transfers(schedule, meetings ? TransferOrder::sends_first : TransferOrder::posted),
+      {.data_parallel = config.parallel.data() > 1,
+       .tied_embedding = config.model.tied_embeddings && !config.parallel.splits_vocabulary()});
 }
 
 int rank_of(const Schedule& schedule, int stage) {
@@ -146,15 +147,15 @@ int rank_of(const Schedule& schedule, int stage) {
 void check_placement(const RunConfig& config, const Schedule& schedule) {
   const int stages = schedule.stages_per_route();
   const auto fail = [&](const std::string& what) {
-    throw InputError(fmt::format("pipeline_schedule: {}: {}", config.pipeline_schedule, what));
+    throw InputError(fmt::format("pipeline_schedule: {}: {}", config.parallel.schedule, what));
   };
   if (stages > config.model.layers) {
     fail(fmt::format("found {} stages, expected at most the {} layers of {}: every stage holds one", stages,
                      config.model.layers, config.model.name));
   }
-  if (config.virtual_pipeline_chunks > 1 && stages != schedule.ranks * config.virtual_pipeline_chunks) {
+  if (config.parallel.virtual_chunks > 1 && stages != schedule.ranks * config.parallel.virtual_chunks) {
     fail(fmt::format("found {} stages, expected pipeline size x virtual_pipeline_chunks = {} x {}", stages,
-                     schedule.ranks, config.virtual_pipeline_chunks));
+                     schedule.ranks, config.parallel.virtual_chunks));
   }
   const int last_rank = schedule.ranks - 1;
   for (int stage = 0; schedule.routes == 2 && stage < stages; ++stage) {
@@ -167,8 +168,8 @@ void check_placement(const RunConfig& config, const Schedule& schedule) {
   const int first = rank_of(schedule, 0);
   const int last = rank_of(schedule, stages - 1);
   const bool at_the_ends = (first == 0 && last == last_rank) || (first == last_rank && last == 0);
-  if (config.model.tied_embeddings && !config.splits_vocabulary() && schedule.routes == 1 && first != last &&
-      !at_the_ends) {
+  if (config.model.tied_embeddings && !config.parallel.splits_vocabulary() && schedule.routes == 1 &&
+      first != last && !at_the_ends) {
     fail(
         fmt::format("found the first stage on rank {} and the last on {}, expected them on one rank or on "
                     "ranks 0 and {}, where tied embeddings are reduced",
@@ -180,8 +181,8 @@ void check_placement(const RunConfig& config, const Schedule& schedule) {
 
 Schedule schedule_for(const RunConfig& config) {
   const auto complete = [&](const Schedule& compute) { return with_transfers_and_end(config, compute); };
-  Schedule schedule = config.teacher                      ? distillation_schedule_for(config, complete)
-                      : is_file(config.pipeline_schedule) ? load_for(config)
+  Schedule schedule = config.distillation.teacher         ? distillation_schedule_for(config, complete)
+                      : is_file(config.parallel.schedule) ? load_for(config)
                                                           : make_for(config);
   check_placement(config, schedule);
   schedule = complete(schedule);

@@ -30,9 +30,9 @@ std::string action_of_peak(const training::TrainingResult& result, const Schedul
 /// An emulated run computes no loss, and without a time factor its times mean nothing.
 void forget_what_is_not_measured(const RunConfig& config, MeasurementReport& report) {
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-  if (config.backend != Backend::emulated) return;
+  if (config.machine.backend != Backend::emulated) return;
   report.loss = kUnknown;
-  if (config.emulated_time_factor > 0) return;
+  if (config.machine.emulated_time_factor > 0) return;
   for (const auto& figure : kTimeFigures) figure.set(report.time, kUnknown);
   for (const auto& figure : kThroughputFigures) {
     if (figure.timed) figure.set(report.throughput, kUnknown);
@@ -77,7 +77,7 @@ PredictionReport report_of(const Prediction& prediction) {
 PredictionReport report_of(const Prediction& prediction, const RunConfig& config, const Schedule& schedule) {
   PredictionReport report = report_of(prediction);
   report.traffic = largest(predict_traffic(config, schedule));
-  if (prediction.device && config.backend == Backend::cuda)
+  if (prediction.device && config.machine.backend == Backend::cuda)
     report.device_memory = report_of(*prediction.device);
   return report;
 }

@@ -37,31 +37,30 @@ std::vector<Change> single_changes(const RunConfig& config) {
   const auto add = [&](const char* key, const auto& value, std::function<void(RunConfig&)> apply) {
     changes.push_back({key, fmt::format("{} {}", key, value), std::move(apply)});
   };
-  if (config.tensor_model_parallel_size > 1 && !config.sequence_parallel) {
-    add("sequence_parallel", true, [](RunConfig& c) { c.sequence_parallel = true; });
+  if (config.parallel.tensor > 1 && !config.parallel.sequence_parallel) {
+    add("sequence_parallel", true, [](RunConfig& c) { c.parallel.sequence_parallel = true; });
   }
-  for (int zero = config.zero_stage + 1; zero <= 3 && config.data_parallel_size() > 1; ++zero) {
-    add("zero_stage", zero, [zero](RunConfig& c) { c.zero_stage = zero; });
+  for (int zero = config.parallel.zero_stage + 1; zero <= 3 && config.parallel.data() > 1; ++zero) {
+    add("zero_stage", zero, [zero](RunConfig& c) { c.parallel.zero_stage = zero; });
   }
-  for (std::int64_t size = config.micro_batch_size / 2; size >= 1; size /= 2) {
-    add("micro_batch_size", size, [size](RunConfig& c) { c.micro_batch_size = size; });
+  for (std::int64_t size = config.batch.micro_batch_size / 2; size >= 1; size /= 2) {
+    add("micro_batch_size", size, [size](RunConfig& c) { c.batch.micro_batch_size = size; });
   }
-  if (config.recompute_granularity == Recompute::none) {
+  if (config.recompute.granularity == Recompute::none) {
     add("recompute_granularity", "selective",
-        [](RunConfig& c) { c.recompute_granularity = Recompute::selective; });
+        [](RunConfig& c) { c.recompute.granularity = Recompute::selective; });
   }
-  if (config.recompute_granularity != Recompute::full) {
-    add("recompute_granularity", "full", [](RunConfig& c) { c.recompute_granularity = Recompute::full; });
+  if (config.recompute.granularity != Recompute::full) {
+    add("recompute_granularity", "full", [](RunConfig& c) { c.recompute.granularity = Recompute::full; });
   }
-  for (int factor = 2; factor <= config.data_parallel_size(); factor *= 2) {
-    const int tensor = config.tensor_model_parallel_size * factor;
-    add("tensor_model_parallel_size", tensor,
-        [tensor](RunConfig& c) { c.tensor_model_parallel_size = tensor; });
+  for (int factor = 2; factor <= config.parallel.data(); factor *= 2) {
+    const int tensor = config.parallel.tensor * factor;
+    add("tensor_model_parallel_size", tensor, [tensor](RunConfig& c) { c.parallel.tensor = tensor; });
   }
-  for (int factor = 2; factor <= config.data_parallel_size(); factor *= 2) {
-    const int pipeline = config.pipeline_model_parallel_size * factor;
+  for (int factor = 2; factor <= config.parallel.data(); factor *= 2) {
+    const int pipeline = config.parallel.pipeline * factor;
     add("pipeline_model_parallel_size", pipeline,
-        [pipeline](RunConfig& c) { c.pipeline_model_parallel_size = pipeline; });
+        [pipeline](RunConfig& c) { c.parallel.pipeline = pipeline; });
   }
   return changes;
 }
@@ -76,24 +75,24 @@ struct Found {
 std::optional<Found> smallest_on(const RunConfig& given, int world) {
   std::optional<Found> best;
   RunConfig config = given;
-  config.world_size = world;
-  config.micro_batch_size = 1;
-  config.recompute_granularity = Recompute::full;
-  config.sequence_parallel = !config.splits_vocabulary();
-  for (int tensor = given.tensor_model_parallel_size; tensor <= 8 && tensor <= world; tensor *= 2) {
-    for (int pipeline = given.pipeline_model_parallel_size; pipeline <= world / tensor; pipeline *= 2) {
+  config.parallel.world_size = world;
+  config.batch.micro_batch_size = 1;
+  config.recompute.granularity = Recompute::full;
+  config.parallel.sequence_parallel = !config.parallel.splits_vocabulary();
+  for (int tensor = given.parallel.tensor; tensor <= 8 && tensor <= world; tensor *= 2) {
+    for (int pipeline = given.parallel.pipeline; pipeline <= world / tensor; pipeline *= 2) {
       if (world % (tensor * pipeline) != 0) continue;
-      config.tensor_model_parallel_size = tensor;
-      config.pipeline_model_parallel_size = pipeline;
-      config.zero_stage = world > tensor * pipeline ? 3 : 0;
+      config.parallel.tensor = tensor;
+      config.parallel.pipeline = pipeline;
+      config.parallel.zero_stage = world > tensor * pipeline ? 3 : 0;
       const std::optional<Bytes> peak = peak_of(config);
       if (!peak || (best && best->peak <= *peak)) continue;
-      best =
-          Found{fmt::format("world_size {}, tensor_model_parallel_size {}, pipeline_model_parallel_size {}, "
-                            "zero_stage {}, micro_batch_size 1, recompute_granularity full{}",
-                            world, tensor, pipeline, config.zero_stage,
-                            tensor > 1 && config.sequence_parallel ? ", sequence_parallel true" : ""),
-                *peak};
+      best = Found{
+          fmt::format("world_size {}, tensor_model_parallel_size {}, pipeline_model_parallel_size {}, "
+                      "zero_stage {}, micro_batch_size 1, recompute_granularity full{}",
+                      world, tensor, pipeline, config.parallel.zero_stage,
+                      tensor > 1 && config.parallel.sequence_parallel ? ", sequence_parallel true" : ""),
+          *peak};
     }
   }
   return best;
@@ -149,8 +148,8 @@ std::string way_out(const RunConfig& config, Bytes budget) {
   constexpr int kMostTimes = 1024;
   constexpr int kMostRanks = 1 << 16;
   std::optional<Found> least;
-  for (int times = 1; times <= kMostTimes && times <= kMostRanks / config.world_size; times *= 2) {
-    const std::optional<Found> found = smallest_on(config, config.world_size * times);
+  for (int times = 1; times <= kMostTimes && times <= kMostRanks / config.parallel.world_size; times *= 2) {
+    const std::optional<Found> found = smallest_on(config, config.parallel.world_size * times);
     if (found && found->peak <= budget) {
       return fmt::format("it would fit with {} ({})", found->text, brief_bytes(found->peak));
     }

@@ -1,4 +1,4 @@
-// What each configuration key means, in the words of the manual (keys.md). core/config/config_keys.hpp knows
+// What each configuration key means, in the words of the manual (keys.md). core/config_text/config_keys.hpp knows
 // how a key is spelled and what values it takes.
 #pragma once
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "bench/record/record.hpp"
-#include "core/config/run_config.hpp"
 
 namespace plumbline {
 

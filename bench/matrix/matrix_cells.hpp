@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "bench/record/record.hpp"
-#include "core/config/matrix_config.hpp"
-#include "core/config/run_config.hpp"
+#include "core/config_text/matrix_config.hpp"
 
 namespace plumbline {
 

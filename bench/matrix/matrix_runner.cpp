@@ -11,8 +11,8 @@
 #include "bench/launch/interrupts.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
-#include "core/config/config_keys.hpp"
-#include "core/config/config_listing.hpp"
+#include "core/config_text/config_keys.hpp"
+#include "core/config_text/config_listing.hpp"
 
 namespace plumbline {
 namespace {

@@ -7,8 +7,7 @@
 #include "bench/record/record.hpp"
 #include "bench/record/record_store.hpp"
 #include "bench/text/progress.hpp"
-#include "core/config/matrix_config.hpp"
-#include "core/config/run_config.hpp"
+#include "core/config_text/matrix_config.hpp"
 
 namespace plumbline {
 

@@ -10,8 +10,7 @@
 #include "bench/matrix/tightest_cell.hpp"
 #include "bench/record/record.hpp"
 #include "core/base/units.hpp"
-#include "core/config/matrix_config.hpp"
-#include "core/config/run_config.hpp"
+#include "core/config_text/matrix_config.hpp"
 
 namespace plumbline {
 

@@ -11,7 +11,7 @@
 #include "bench/matrix/oom_matrix.hpp"
 #include "bench/matrix/oom_row.hpp"
 #include "bench/record/record.hpp"
-#include "core/config/load_config.hpp"
+#include "core/config_text/load_config.hpp"
 
 namespace plumbline {
 

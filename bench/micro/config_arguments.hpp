@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/base/error.hpp"
-#include "core/config/config_keys.hpp"
+#include "core/config_text/config_keys.hpp"
 
 namespace plumbline {
 

@@ -22,12 +22,12 @@ int run(int argc, char** argv, const MpiSession& session) {
   ConfigDraft draft;
   draft.config.model = *find_preset("llama-3.1-8b");
   draft.config.model.layers = session.ranks();
-  draft.config.backend = Backend::emulated;
-  draft.config.hardware = "h100-sxm-80gb";
-  draft.config.emulated_time_factor = 0;
-  draft.config.pipeline_model_parallel_size = session.ranks();
-  draft.config.seq_length = 4096;
-  draft.config.global_batch_size = 2000;
+  draft.config.machine.backend = Backend::emulated;
+  draft.config.machine.hardware = "h100-sxm-80gb";
+  draft.config.machine.emulated_time_factor = 0;
+  draft.config.parallel.pipeline = session.ranks();
+  draft.config.batch.seq_length = 4096;
+  draft.config.batch.global_batch_size = 2000;
   const RunConfig config = config_from_arguments(draft, argc, argv);
   if (const auto reason = why_invalid(config)) throw InputError(*reason);
   const Schedule schedule = schedule_for(config);

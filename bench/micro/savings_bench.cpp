@@ -32,7 +32,7 @@ struct Variant {
         config(settings),
         schedule(schedule_for(config)),
         stages(config, schedule, operators, communicator, arena) {
-    load_weights(stages, random_weights(config.seed, config.model.init_std));
+    load_weights(stages, random_weights(config.measure.seed, config.model.init_std));
   }
   std::string name;
   RunConfig config;
@@ -62,10 +62,10 @@ int run(int argc, char** argv, const MpiSession& session) {
   draft.config.model = *find_preset("qwen2.5-0.5b");
   draft.config.model.layers = 3;
   draft.config.model.vocab = 4096;
-  draft.config.seq_length = 256;
-  draft.config.global_batch_size = std::int64_t{2} * session.ranks();
+  draft.config.batch.seq_length = 256;
+  draft.config.batch.global_batch_size = std::int64_t{2} * session.ranks();
   draft.data_parallel_size = session.ranks();
-  draft.config.steps = 9;
+  draft.config.measure.steps = 9;
   const RunConfig config = config_from_arguments(draft, argc, argv);
   if (const auto reason = why_invalid(config)) throw InputError(*reason);
   MpiCommunicator communicator(config.layout());
@@ -73,20 +73,20 @@ int run(int argc, char** argv, const MpiSession& session) {
   std::vector<std::unique_ptr<Variant>> variants;
   const auto add = [&](const char* name, Recompute recompute, int zero) {
     RunConfig changed = config;
-    changed.recompute_granularity = recompute;
-    changed.zero_stage = zero;
+    changed.recompute.granularity = recompute;
+    changed.parallel.zero_stage = zero;
     variants.push_back(std::make_unique<Variant>(name, changed, *operators, communicator));
   };
   add("plain", Recompute::none, 0);
   add("selective recomputation", Recompute::selective, 0);
   add("full recomputation", Recompute::full, 0);
-  if (config.data_parallel_size() > 1) {
+  if (config.parallel.data() > 1) {
     add("ZeRO-1", Recompute::none, 1);
     add("ZeRO-2", Recompute::none, 2);
     add("ZeRO-3", Recompute::none, 3);
   }
   const StepData data(config, communicator.layout().coordinates(communicator.rank()).data);
-  for (int round = 0; round <= config.steps; ++round) {
+  for (int round = 0; round <= config.measure.steps; ++round) {
     const StepTokens tokens = data.step(round);
     for (auto& variant : variants) run_step(*variant, tokens, communicator);
     if (round > 0) continue;
@@ -98,7 +98,7 @@ int run(int argc, char** argv, const MpiSession& session) {
   if (session.rank() != 0) return 0;
   const double plain = upper_median(variants.front()->steps);
   fmt::print("{} ranks, median of {} rounds; plain: forward is {:.2f} % of the step\n", session.ranks(),
-             config.steps, 100 * upper_median(variants.front()->forwards) / plain);
+             config.measure.steps, 100 * upper_median(variants.front()->forwards) / plain);
   for (const auto& variant : variants) {
     std::vector<double> ratios;  // round by round, so that slow minutes of the machine cancel
     std::vector<double> beyond;
@@ -109,7 +109,7 @@ int run(int argc, char** argv, const MpiSession& session) {
     }
     fmt::print("{:<26}{:>10.2f} ms{:>9.2f} % of plain", variant->name, 1e3 * upper_median(variant->steps),
                100 * upper_median(ratios));
-    if (variant->config.recompute_granularity == Recompute::full)
+    if (variant->config.recompute.granularity == Recompute::full)
       fmt::print(", {:+.2f} % beyond one more forward", 100 * upper_median(beyond));
     fmt::print("\n");
   }

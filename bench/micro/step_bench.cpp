@@ -22,8 +22,8 @@ int run(int argc, char** argv) {
   using namespace training;
   ConfigDraft draft;
   draft.config.model = *find_preset("qwen2.5-0.5b");
-  draft.config.seq_length = 256;
-  draft.config.global_batch_size = 2;
+  draft.config.batch.seq_length = 256;
+  draft.config.batch.global_batch_size = 2;
   const RunConfig config = config_from_arguments(draft, argc, argv);
   const auto operators = make_cpu_operators();
   TimedOperators timed(*operators);
@@ -31,11 +31,11 @@ int run(int argc, char** argv) {
   Arena arena({}, host_memory());
   const Schedule schedule = schedule_for(config);
   RankStages stage(config, schedule, timed, communicator, arena);
-  load_weights(stage, random_weights(config.seed, config.model.init_std));
+  load_weights(stage, random_weights(config.measure.seed, config.model.init_std));
   const StepData data(config, 0);
   Seconds step;
-  for (int i = 0; i < config.warmup_steps + config.steps; ++i) {
-    if (i == config.warmup_steps) {
+  for (int i = 0; i < config.measure.warmup_steps + config.measure.steps; ++i) {
+    if (i == config.measure.warmup_steps) {
       timed.clear();
       step = {};
     }
@@ -53,14 +53,14 @@ int run(int argc, char** argv) {
   fmt::print("{:<26} {:>8} {:>12} {:>12} {:>8}\n", "operator", "calls", "ms per step", "us per call",
              "share %");
   for (const auto& [name, time] : sorted) {
-    fmt::print("{:<26} {:>8} {:>12.3f} {:>12.2f} {:>8.2f}\n", name, time.calls / config.steps,
-               1e3 * time.seconds.value / config.steps,
+    fmt::print("{:<26} {:>8} {:>12.3f} {:>12.2f} {:>8.2f}\n", name, time.calls / config.measure.steps,
+               1e3 * time.seconds.value / config.measure.steps,
                1e6 * time.seconds.value / static_cast<double>(time.calls), 100 * (time.seconds / step));
     if (name.starts_with("gemm")) gemms += time.seconds;
     all += time.seconds;
   }
   fmt::print("step {:.3f} ms, GEMMs outside attention {:.1f} %, outside operators {:.1f} %\n",
-             1e3 * step.value / config.steps, 100 * (gemms / step), 100 * (1 - all / step));
+             1e3 * step.value / config.measure.steps, 100 * (gemms / step), 100 * (1 - all / step));
   return 0;
 }
 

@@ -43,7 +43,7 @@ training::TrainingResult train_on_cpu(const RunConfig& config, const Schedule& s
 training::TrainingResult train_emulated(const RunConfig& config, const Schedule& schedule,
                                         const HardwareProfile& hardware, MpiCommunicator& control,
                                         const training::StepProgress& progress) {
-  Pace pace(config.emulated_time_factor, control.clock_offset());
+  Pace pace(config.machine.emulated_time_factor, control.clock_offset());
   EmulatedCommunicator communicator(config.layout(), pace, emulated_links(hardware, config.layout()));
   const auto operators = make_emulated_operators(pace, emulated_call_time(config, hardware));
   return training::train(on_emulated_device(config, hardware), schedule, *operators, communicator, control,
@@ -70,7 +70,7 @@ void write_files(const RunFiles& files, const RunConfig& config, const Schedule&
 }  // namespace
 
 int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char**& argv) {
-  if (config.backend == Backend::cuda) become_cuda_program();
+  if (config.machine.backend == Backend::cuda) become_cuda_program();
   const MpiSession session(argc, argv);
   return session.guard([&] {
     if (const auto reason = why_invalid(config)) throw InputError(*reason);
@@ -82,7 +82,7 @@ int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char*
     const HardwareProfile hardware = hardware_of(config, note);
     std::optional<DeviceMemoryReport> device_memory;
     const auto train = [&] {
-      switch (config.backend) {
+      switch (config.machine.backend) {
         case Backend::emulated:
           return train_emulated(config, schedule, hardware, communicator, progress);
         case Backend::cuda: {

@@ -14,7 +14,7 @@
 #include "core/base/byte_text.hpp"
 #include "core/base/statistics.hpp"
 #include "core/base/text_input.hpp"
-#include "core/config/config_keys.hpp"
+#include "core/config_text/config_keys.hpp"
 
 namespace plumbline {
 namespace {

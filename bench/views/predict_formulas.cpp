@@ -9,7 +9,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
-#include "core/config/config_keys.hpp"
+#include "core/config_text/config_keys.hpp"
 
 namespace plumbline {
 namespace {
@@ -55,10 +55,10 @@ StatesQuestion parse_question(const std::string& parameters, const Overrides& ke
     key.parse(draft, {value, "command line", ""});
   }
   question.data_parallel = static_cast<double>(draft.data_parallel_size.value_or(1));
-  question.precision = draft.config.precision;
-  question.optimizer = draft.config.optimizer;
+  question.precision = draft.config.numerics.precision;
+  question.optimizer = draft.config.optimizer.kind;
   if (gradients_given || question.precision == DType::fp32) {
-    question.gradients = {draft.config.grad_dtype};
+    question.gradients = {draft.config.numerics.grad_dtype};
   } else {
     question.gradients = {GradDType::same, GradDType::fp32};
   }

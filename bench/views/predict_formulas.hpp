@@ -6,8 +6,7 @@
 
 #include "analysis/memory/first_principles_report.hpp"
 #include "bench/record/record.hpp"
-#include "core/config/load_config.hpp"
-#include "core/config/run_config.hpp"
+#include "core/config_text/load_config.hpp"
 
 namespace plumbline {
 

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "analysis/search/search.hpp"
-#include "core/config/run_config.hpp"
 
 namespace plumbline {
 

@@ -13,11 +13,11 @@ namespace {
 
 cluster::Limits limits_of(const RunConfig& config) {
   const cluster::Profiles& profiles = cluster::built_in_profiles();
-  const cluster::Machine& machine = profiles.machine(config.hardware);
+  const cluster::Machine& machine = profiles.machine(config.machine.hardware);
   cluster::PipelinePlans plans(make_cluster_schedule);
   return cluster::what_limits(
       cluster::job_of(config),
-      cluster::schedule_index(config.pipeline_schedule, config.virtual_pipeline_chunks), machine,
+      cluster::schedule_index(config.parallel.schedule, config.parallel.virtual_chunks), machine,
       profiles.generation("plumbline"), plans);
 }
 
@@ -28,7 +28,7 @@ std::string what_limits_text(const RunConfig& config) {
   std::string text = fmt::format(
       "what limits it (cluster model of {}, step {:.4f} s)\n\none percent more of a constant changes the "
       "step by\n",
-      config.hardware, limits.now.step_s);
+      config.machine.hardware, limits.now.step_s);
   for (const cluster::Elasticity& e : limits.hardware) {
     if (std::abs(e.elasticity) < 5e-4) continue;
     text += fmt::format("  {:>+8.3f} %  {} ({:g})\n", e.elasticity, e.constant, e.value);

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/config/distillation_keys.hpp"
 #include "core/config/layer_distribution.hpp"
 #include "core/schedule/schedule_traits.hpp"
 
@@ -16,39 +15,38 @@ namespace {
 /// The model's part of why_invalid.
 std::optional<std::string> why_model_does_not_split(const RunConfig& config) {
   const ModelConfig& model = config.model;
-  const std::int64_t t = config.tensor_model_parallel_size;
+  const std::int64_t t = config.parallel.tensor;
   if (auto reason = why_tensor_split_invalid(model, t)) return reason;
-  const std::int64_t stages =
-      std::int64_t{config.pipeline_model_parallel_size} * config.virtual_pipeline_chunks;
+  const std::int64_t stages = std::int64_t{config.parallel.pipeline} * config.parallel.virtual_chunks;
   if (model.layers < stages) {
     return fmt::format(
         "pipeline_model_parallel_size: {} stages, expected at most the {} layers of {}: every stage holds "
         "one",
         stages, model.layers, model.name);
   }
-  if (config.effective_sequence_parallel() && config.seq_length % t != 0) {
+  if (config.parallel.effective_sequence_parallel() && config.batch.seq_length % t != 0) {
     return fmt::format(
         "sequence_parallel: found true with seq_length {}, expected one that {} tensor ranks divide",
-        config.seq_length, t);
+        config.batch.seq_length, t);
   }
-  if (model.positions == Positions::learned && config.seq_length > model.max_positions) {
+  if (model.positions == Positions::learned && config.batch.seq_length > model.max_positions) {
     return fmt::format("seq_length: found {}, expected at most the {} learned positions of {}",
-                       config.seq_length, model.max_positions, model.name);
+                       config.batch.seq_length, model.max_positions, model.name);
   }
   return std::nullopt;
 }
 
 /// What linear layers in eight bits ask of the sizes on a rank.
-std::optional<std::string> why_not_in_eight_bits(const RunConfig& config) {
+std::optional<std::string> why_fp8_does_not_fit(const RunConfig& config) {
   constexpr std::int64_t kMultiple = 16;  // of both extents of every product: the matrix units' condition
-  if (!config.fp8()) return std::nullopt;
+  if (!config.numerics.fp8.on()) return std::nullopt;
   const ModelConfig& model = config.model;
-  const std::int64_t t = config.tensor_model_parallel_size;
+  const std::int64_t t = config.parallel.tensor;
   const std::int64_t query = model.heads / t * model.head_dim;
   const std::int64_t key = std::max<std::int64_t>(1, model.kv_heads / t) * model.head_dim;
   const std::int64_t ffn = model.ffn / t;
   const std::pair<const char*, std::int64_t> sizes[] = {
-      {"micro_batch_size x seq_length", config.micro_batch_size * config.seq_length},
+      {"micro_batch_size x seq_length", config.batch.micro_batch_size * config.batch.seq_length},
       {"hidden columns", model.hidden},
       {"query, key and value columns per tensor rank", query + 2 * key},
       {"query columns per tensor rank", query},
@@ -57,34 +55,35 @@ std::optional<std::string> why_not_in_eight_bits(const RunConfig& config) {
   for (const auto& [what, size] : sizes) {
     if (size % kMultiple == 0) continue;
     return fmt::format("fp8_format: found {} with {} = {}, expected a multiple of {}",
-                       config.fp8_format == Fp8Format::e4m3 ? "e4m3" : "hybrid", what, size, kMultiple);
+                       config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid", what, size,
+                       kMultiple);
   }
   return std::nullopt;
 }
 
 /// Vocabulary parallelism's part of why_invalid.
 std::optional<std::string> why_vocabulary_does_not_split(const RunConfig& config) {
-  const std::string& schedule = config.pipeline_schedule;
+  const std::string& schedule = config.parallel.schedule;
   if (const ScheduleTraits traits = schedule_traits(schedule); !traits.base.empty()) {
     return fmt::format("pipeline_schedule: found {}, expected {} with vocab_parallel: {}", schedule,
                        traits.base, vocab_parallel_name(traits.vocab));
   }
-  if (!config.splits_vocabulary()) return std::nullopt;
+  if (!config.parallel.splits_vocabulary()) return std::nullopt;
   const std::string found =
-      fmt::format("vocab_parallel: found {} with", vocab_parallel_name(config.vocab_parallel));
-  if (find_with_passes(schedule, config.vocab_parallel) == nullptr) {
+      fmt::format("vocab_parallel: found {} with", vocab_parallel_name(config.parallel.vocab_parallel));
+  if (find_with_passes(schedule, config.parallel.vocab_parallel) == nullptr) {
     std::vector<std::string_view> bases;
     for (const ScheduleTraits& traits : kScheduleTraits) {
-      if (traits.vocab == config.vocab_parallel) bases.push_back(traits.base);
+      if (traits.vocab == config.parallel.vocab_parallel) bases.push_back(traits.base);
     }
     return fmt::format("{} pipeline_schedule {}, expected {}", found, schedule, fmt::join(bases, " or "));
   }
-  if (config.effective_sequence_parallel()) return found + " sequence_parallel, expected it off";
-  if (config.model.vocab < config.vocab_shards()) {
+  if (config.parallel.effective_sequence_parallel()) return found + " sequence_parallel, expected it off";
+  if (config.model.vocab < config.parallel.vocab_shards()) {
     return fmt::format(
         "{} a vocabulary of {}, expected at least one token id for each of the {} ranks it is "
         "cut over (pipeline x tensor)",
-        found, config.model.vocab, config.vocab_shards());
+        found, config.model.vocab, config.parallel.vocab_shards());
   }
   return std::nullopt;
 }
@@ -94,33 +93,34 @@ std::optional<std::string> why_vocabulary_does_not_split(const RunConfig& config
 std::optional<std::string> why_invalid(const RunConfig& config) {
   constexpr std::int64_t kMostMicrobatches = 1'000'000;  // a schedule lists every one
   constexpr std::int64_t kMaxTokens = std::int64_t{1} << 30;
-  if (config.world_size % config.model_ranks() != 0) {
+  if (config.parallel.world_size % config.parallel.model_ranks() != 0) {
     return fmt::format(
         "world_size: found {}, expected a multiple of tensor x pipeline x context parallel size = {} x {} x "
         "{}",
-        config.world_size, config.tensor_model_parallel_size, config.pipeline_model_parallel_size,
-        config.context_parallel_size);
+        config.parallel.world_size, config.parallel.tensor, config.parallel.pipeline,
+        config.parallel.context);
   }
   if (auto reason = why_model_does_not_split(config)) return reason;
-  const std::int64_t replicas = config.data_parallel_size();
-  const std::int64_t samples = config.micro_batch_size * replicas;
-  if (config.global_batch_size % samples != 0) {
+  const std::int64_t replicas = config.parallel.data();
+  const std::int64_t samples = config.batch.micro_batch_size * replicas;
+  if (config.batch.global_batch_size % samples != 0) {
     return fmt::format(
         "global_batch_size: found {}, expected a multiple of micro_batch_size x data parallel size = {} x {}",
-        config.global_batch_size, config.micro_batch_size, replicas);
+        config.batch.global_batch_size, config.batch.micro_batch_size, replicas);
   }
-  if (config.global_batch_size / samples > kMostMicrobatches) {
+  if (config.batch.global_batch_size / samples > kMostMicrobatches) {
     return fmt::format("global_batch_size: found {}, which makes {} micro-batches; expected at most {}",
-                       config.global_batch_size, config.global_batch_size / samples, kMostMicrobatches);
+                       config.batch.global_batch_size, config.batch.global_batch_size / samples,
+                       kMostMicrobatches);
   }
-  if (config.micro_batch_size > kMaxTokens / config.seq_length) {
+  if (config.batch.micro_batch_size > kMaxTokens / config.batch.seq_length) {
     return fmt::format("micro_batch_size: found {} with seq_length {}, expected at most {} tokens together",
-                       config.micro_batch_size, config.seq_length, kMaxTokens);
+                       config.batch.micro_batch_size, config.batch.seq_length, kMaxTokens);
   }
-  if (auto reason = why_not_in_eight_bits(config)) return reason;
+  if (auto reason = why_fp8_does_not_fit(config)) return reason;
   if (auto reason = why_layer_distribution_invalid(config)) return reason;
   if (auto reason = why_vocabulary_does_not_split(config)) return reason;
-  if (!config.loss_mask.empty() && config.data.empty()) {
+  if (!config.files.loss_mask.empty() && config.files.data.empty()) {
     return "loss_mask: found without data, expected the token ids that it belongs to";
   }
   return why_distillation_invalid(config);
@@ -130,19 +130,20 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
   const auto only = [](const char* key, const auto& found, const char* supported) {
     return fmt::format("{}: found {}, this build executes {}", key, found, supported);
   };
-  if (config.backend == Backend::emulated && config.hardware.empty()) {
+  if (config.machine.backend == Backend::emulated && config.machine.hardware.empty()) {
     return "hardware: missing, the emulated backend needs a preset such as h100-sxm-80gb or a profile file";
   }
-  if (config.context_parallel_size != 1) {
-    return only("context_parallel_size", config.context_parallel_size, "1 only");
+  if (config.parallel.context != 1) {
+    return only("context_parallel_size", config.parallel.context, "1 only");
   }
-  if (config.expert_model_parallel_size != 1) {
-    return only("expert_model_parallel_size", config.expert_model_parallel_size, "1 only");
+  if (config.parallel.expert != 1) {
+    return only("expert_model_parallel_size", config.parallel.expert, "1 only");
   }
-  if (config.attention_backend == AttentionBackend::unfused && config.backend != Backend::emulated) {
+  if (config.numerics.attention_backend == AttentionBackend::unfused &&
+      config.machine.backend != Backend::emulated) {
     return only("attention_backend", "unfused", "fused on cpu and cuda, unfused on emulated");
   }
-  if (config.precision == DType::fp16 && config.backend != Backend::emulated) {
+  if (config.numerics.precision == DType::fp16 && config.machine.backend != Backend::emulated) {
     return only("precision", "fp16", "fp32 and bf16 on cpu and cuda, fp16 on emulated");
   }
   return std::nullopt;
@@ -150,7 +151,7 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
 
 std::optional<std::string> why_unpredictable(const RunConfig& config) {
   RunConfig anywhere = config;
-  if (!config.hardware.empty()) anywhere.backend = Backend::emulated;
+  if (!config.machine.hardware.empty()) anywhere.machine.backend = Backend::emulated;
   return why_unsupported(anywhere);
 }
 

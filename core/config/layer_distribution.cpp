@@ -32,7 +32,7 @@ std::vector<int> numbers(const std::string& text) {
 
 std::vector<int> balanced_layers(const RunConfig& config, int stages) {
   const auto layers = static_cast<int>(config.model.layers);
-  if (stages == 1 || config.splits_vocabulary()) return even_layers(layers, stages);
+  if (stages == 1 || config.parallel.splits_vocabulary()) return even_layers(layers, stages);
   const double output = output_layer_in_layers(config);
   const auto longest = [&](int last) {
     const int rest = layers - last;
@@ -64,14 +64,15 @@ double output_layer_in_layers(const RunConfig& config) {
   const auto k = static_cast<double>(model.kv_heads * model.head_dim);
   const double up = (model.activation == Activation::swiglu ? 2.0 : 1.0) * static_cast<double>(model.ffn);
   const double matrices = 2 * h * (2 * q + 2 * k + up + static_cast<double>(model.ffn));
-  const double attention = 2 * q * static_cast<double>(config.seq_length);  // scores and values, causal half
+  const double attention =
+      2 * q * static_cast<double>(config.batch.seq_length);  // scores and values, causal half
   return 2 * h * static_cast<double>(config.padded_vocab()) / (matrices + attention);
 }
 
 std::vector<int> layers_per_stage(const RunConfig& config, int stages) {
-  if (config.layer_distribution == "even") return even_layers(config.model.layers, stages);
-  if (config.layer_distribution == "balanced") return balanced_layers(config, stages);
-  std::vector<int> layers = numbers(config.layer_distribution);
+  if (config.parallel.layer_distribution == "even") return even_layers(config.model.layers, stages);
+  if (config.parallel.layer_distribution == "balanced") return balanced_layers(config, stages);
+  std::vector<int> layers = numbers(config.parallel.layer_distribution);
   if (std::ssize(layers) != stages) {
     throw InputError(
         fmt::format("layer_distribution: found {} numbers, expected one for each of the {} stages",
@@ -81,9 +82,10 @@ std::vector<int> layers_per_stage(const RunConfig& config, int stages) {
 }
 
 std::optional<std::string> why_layer_distribution_invalid(const RunConfig& config) {
-  const std::string& text = config.layer_distribution;
+  const std::string& text = config.parallel.layer_distribution;
   if (text == "even") return std::nullopt;
-  if (config.teacher) return "layer_distribution: found another than even beside a teacher, expected even";
+  if (config.distillation.teacher)
+    return "layer_distribution: found another than even beside a teacher, expected even";
   if (text == "balanced") return std::nullopt;
   const std::vector<int> layers = numbers(text);
   if (layers.empty()) {

@@ -22,11 +22,11 @@ inline RunConfig tiny_qwen2() {
   m.max_positions = 64;
   m.qkv_bias = true;
   m.tied_embeddings = true;
-  config.seq_length = 4;
-  config.micro_batch_size = 1;
-  config.global_batch_size = 2;
-  config.precision = DType::fp32;
-  config.make_vocab_size_divisible_by = 32;
+  config.batch.seq_length = 4;
+  config.batch.micro_batch_size = 1;
+  config.batch.global_batch_size = 2;
+  config.numerics.precision = DType::fp32;
+  config.parallel.make_vocab_size_divisible_by = 32;
   return config;
 }
 
@@ -52,9 +52,9 @@ inline RunConfig tiny_hybrid() {
   config.model.kv_heads = 2;
   config.model.head_dim = 8;
   config.model.ffn = 32;
-  config.seq_length = 16;
-  config.precision = DType::bf16;
-  config.fp8_format = Fp8Format::hybrid;
+  config.batch.seq_length = 16;
+  config.numerics.precision = DType::bf16;
+  config.numerics.fp8.format = Fp8Format::hybrid;
   return config;
 }
 

@@ -32,78 +32,71 @@ constexpr Room kRooms[] = {
     {"analysis/cluster", "analysis/hardware analysis/simulate core/base core/schedule"},
     {"analysis/hardware", "core/base core/tensor"},
     {"analysis/memory",
-     "analysis/hardware analysis/work core/base core/config core/parallel core/schedule "
-     "core/tensor"},
+     "analysis/hardware analysis/work core/base core/config core/parallel core/schedule core/tensor"},
     {"analysis/predict",
-     "analysis/hardware analysis/memory analysis/simulate analysis/time analysis/work "
-     "core/base core/config core/schedule core/trace"},
+     "analysis/hardware analysis/memory analysis/simulate analysis/time analysis/work core/base core/config "
+     "core/schedule core/trace"},
     {"analysis/published", "analysis/cluster analysis/hardware analysis/simulate core/base core/schedule"},
     {"analysis/search", "analysis/cluster core/base core/config core/schedule"},
     {"analysis/simulate", "core/base core/schedule core/trace core/validate"},
     {"analysis/time",
-     "analysis/hardware analysis/memory analysis/simulate analysis/work core/base "
-     "core/config core/parallel core/schedule core/trace"},
+     "analysis/hardware analysis/memory analysis/simulate analysis/work core/base core/config core/parallel "
+     "core/schedule core/trace"},
     {"analysis/work", "analysis/hardware core/base core/config core/parallel core/run core/schedule"},
     {"bench", "bench/commands bench/launch core/base"},
     {"bench/calibrate",
-     "analysis/hardware bench/launch bench/text core/backends/mpi core/base core/run "
-     "core/tensor kernels kernels/cpu"},
+     "analysis/hardware bench/launch bench/text core/backends/mpi core/base core/run core/tensor kernels "
+     "kernels/cpu"},
     {"bench/commands",
-     "analysis/hardware analysis/predict analysis/published analysis/search "
-     "analysis/simulate bench/calibrate bench/cuda bench/evaluate bench/help bench/launch "
-     "bench/machine bench/matrix bench/rank bench/record bench/report bench/text "
-     "bench/views core/base core/config core/run core/schedule core/schedule_text "
-     "core/trace core/validate schedules <onednn>"},
+     "analysis/hardware analysis/predict analysis/published analysis/search analysis/simulate "
+     "bench/calibrate bench/cuda bench/evaluate bench/help bench/launch bench/machine bench/matrix "
+     "bench/rank bench/record bench/report bench/text bench/views core/base core/config core/config_text "
+     "core/run core/schedule core/schedule_text core/trace core/validate schedules <onednn>"},
     {"bench/cuda",
-     "bench/calibrate bench/evaluate bench/launch bench/machine bench/record "
-     "bench/training/trainer core/backends/mpi core/backends/nccl core/base core/profile "
-     "core/run kernels/cuda <cublas> <cuda>"},
+     "bench/calibrate bench/evaluate bench/launch bench/machine bench/record bench/training/trainer "
+     "core/backends/mpi core/backends/nccl core/base core/profile core/run kernels/cuda <cublas> <cuda>"},
     {"bench/evaluate",
-     "analysis/cluster analysis/hardware analysis/memory analysis/predict "
-     "analysis/simulate analysis/time analysis/work bench/launch bench/machine "
-     "bench/record bench/training/trainer core/backends/mpi core/base "
-     "core/config core/run core/schedule core/schedule_text core/validate kernels/emulated "
-     "schedules"},
+     "analysis/cluster analysis/hardware analysis/memory analysis/predict analysis/simulate analysis/time "
+     "analysis/work bench/launch bench/machine bench/record bench/training/trainer core/backends/mpi "
+     "core/base core/config core/config_text core/run core/schedule core/schedule_text core/validate "
+     "kernels/emulated schedules"},
     {"bench/help", "bench/text core/base"},
     {"bench/launch", "core/base core/run"},
     {"bench/machine",
-     "analysis/hardware bench/record core/backends/mpi core/backends/nccl core/base "
-     "core/config <onednn>"},
+     "analysis/hardware bench/record core/backends/mpi core/backends/nccl core/base core/config <onednn>"},
     {"bench/matrix",
-     "bench/evaluate bench/launch bench/machine bench/rank bench/record bench/text "
-     "core/base core/config core/tensor"},
+     "bench/evaluate bench/launch bench/machine bench/rank bench/record bench/text core/base core/config "
+     "core/config_text core/tensor"},
     {"bench/micro",
-     "analysis/hardware analysis/search analysis/simulate bench/calibrate bench/cuda "
-     "bench/evaluate bench/launch bench/training/stage bench/training/trainer "
-     "bench/training/weights core/backends/mpi core/backends/nccl core/base core/config "
-     "core/run core/tensor core/validate kernels kernels/cpu kernels/cuda "
-     "kernels/cuda/attention kernels/cuda/device kernels/cuda/gemm kernels/emulated "
+     "analysis/hardware analysis/search analysis/simulate bench/calibrate bench/cuda bench/evaluate "
+     "bench/launch bench/training/stage bench/training/trainer bench/training/weights core/backends/mpi "
+     "core/backends/nccl core/base core/config core/config_text core/run core/tensor core/validate kernels "
+     "kernels/cpu kernels/cuda kernels/cuda/attention kernels/cuda/device kernels/cuda/gemm kernels/emulated "
      "schedules <cuda> <onednn>"},
     {"bench/rank",
-     "analysis/predict bench/cuda bench/evaluate bench/report bench/training/trainer "
-     "core/backends/mpi core/base core/config core/schedule kernels/cpu kernels/emulated"},
+     "analysis/predict bench/cuda bench/evaluate bench/report bench/training/trainer core/backends/mpi "
+     "core/base core/config core/schedule kernels/cpu kernels/emulated"},
     {"bench/record", "core/base core/run core/tensor core/trace"},
     {"bench/report",
-     "bench/record bench/text core/base core/schedule core/schedule_text core/tensor "
-     "core/trace"},
-    {"bench/text", "bench/record core/base core/config"},
+     "bench/record bench/text core/base core/schedule core/schedule_text core/tensor core/trace"},
+    {"bench/text", "bench/record core/base core/config_text"},
     {"bench/training/ends", "bench/training/layer bench/training/parameters core/run core/trace"},
     {"bench/training/layer", "bench/training/parameters core/tensor"},
     {"bench/training/parameters", "core/base core/config core/run core/schedule core/tensor kernels"},
     {"bench/training/stage",
-     "bench/training/ends bench/training/layer bench/training/parameters core/base "
-     "core/run"},
+     "bench/training/ends bench/training/layer bench/training/parameters core/base core/run"},
     {"bench/training/trainer",
-     "bench/training/stage bench/training/weights core/base core/config core/files "
-     "core/run core/trace kernels"},
+     "bench/training/stage bench/training/weights core/base core/config core/files core/run core/trace "
+     "kernels"},
     {"bench/training/weights",
      "bench/training/parameters bench/training/stage core/base core/files core/tensor"},
     {"bench/views",
-     "analysis/hardware analysis/memory analysis/published analysis/search bench/evaluate "
-     "bench/record bench/report bench/text core/base core/config"},
+     "analysis/hardware analysis/memory analysis/published analysis/search bench/evaluate bench/record "
+     "bench/report bench/text core/base core/config core/config_text"},
     {"core/backends/mpi", "core/base core/parallel core/run core/tensor <mpi>"},
     {"core/backends/nccl", "core/backends/mpi core/base core/run core/schedule <cuda> <nccl>"},
     {"core/config", "core/base core/parallel core/schedule core/tensor"},
+    {"core/config_text", "core/base core/config core/schedule"},
     {"core/files", "core/base"},
     {"core/profile", "core/backends/nccl core/base core/run core/schedule core/trace <cuda> <cupti> <nvtx>"},
     {"core/run", "core/base core/parallel core/schedule core/tensor core/trace"},
@@ -116,11 +109,10 @@ constexpr Room kRooms[] = {
     {"kernels/cpu", "core/base core/tensor kernels <onednn>"},
     {"kernels/cuda", "core/tensor kernels"},
     {"kernels/cuda/attention",
-     "core/base core/tensor kernels kernels/cuda/device kernels/cuda/kernels <cuda> "
-     "<cudnn>"},
+     "core/base core/tensor kernels kernels/cuda/device kernels/cuda/kernels <cuda> <cudnn>"},
     {"kernels/cuda/backend",
-     "core/base kernels kernels/cuda kernels/cuda/attention kernels/cuda/device "
-     "kernels/cuda/gemm kernels/cuda/kernels"},
+     "core/base kernels kernels/cuda kernels/cuda/attention kernels/cuda/device kernels/cuda/gemm "
+     "kernels/cuda/kernels"},
     {"kernels/cuda/device", "core/base core/tensor <cuda>"},
     {"kernels/cuda/gemm", "core/base kernels kernels/cuda kernels/cuda/device <cublas>"},
     {"kernels/cuda/kernels", "kernels kernels/cuda/device <cuda>"},

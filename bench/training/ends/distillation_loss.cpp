@@ -9,9 +9,9 @@ double fused_loss(const RankResources& student, const VocabularyColumns& columns
                   const Matrix& logits, const Matrix& teacher) {
   const TrainingContext& context = student.context;
   Operators& ops = context.operators;
-  const Distillation loss{.temperature = context.config.distillation_temperature,
-                          .reverse = context.config.distillation_kl == DistillationKl::reverse,
-                          .lm_weight = context.config.distillation_lm_weight};
+  const Distillation loss{.temperature = context.config.distillation.temperature,
+                          .reverse = context.config.distillation.kl == DistillationKl::reverse,
+                          .lm_weight = context.config.distillation.lm_weight};
   const Tensor statistics =
       context.make_fp32(Category::workspace, "loss statistics", 7, context.shape.tokens);
   const Matrix row_max = statistics.matrix().row_range(0, 2);
@@ -35,8 +35,8 @@ double unfused_loss(const RankResources& student, const VocabularyColumns& colum
                     const Matrix& logits, const Matrix& teacher) {
   const TrainingContext& context = student.context;
   Operators& ops = context.operators;
-  const double temperature = context.config.distillation_temperature;
-  const double lm_weight = context.config.distillation_lm_weight;
+  const double temperature = context.config.distillation.temperature;
+  const double lm_weight = context.config.distillation.lm_weight;
   const Matrix targets = student.target_tokens(microbatch);
   const auto make = [&](const char* holder) {
     return context.make_fp32(Category::workspace, holder, logits.rows, logits.cols);
@@ -84,7 +84,7 @@ double unfused_loss(const RankResources& student, const VocabularyColumns& colum
 
 double distillation_loss(const RankResources& student, const VocabularyColumns& columns,
                          std::uint32_t microbatch, const Matrix& logits, const Matrix& teacher) {
-  const bool fused = student.context.config.distillation_loss == DistillationLoss::fused;
+  const bool fused = student.context.config.distillation.loss == DistillationLoss::fused;
   return (fused ? fused_loss : unfused_loss)(student, columns, microbatch, logits, teacher);
 }
 

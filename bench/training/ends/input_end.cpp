@@ -25,7 +25,7 @@ InputEnd::InputEnd(RankResources& rank, const StageEntry& stage, EmbeddingShard*
 
 void InputEnd::forward(const Matrix& tokens, const Matrix& x) const {
   const TrainingContext& context = rank_.context;
-  const StageShape& shape = context.shape;
+  const LayerWidths& shape = context.shape;
   Tensor full;
   if (context.sequence_parallel) {
     full = context.make(Category::workspace, "embedded sequence", shape.tokens, shape.hidden);
@@ -44,7 +44,7 @@ void InputEnd::add_positions(const Matrix& x) const {
   const Matrix table = view_of(*positions_, rank_.values.begin());
   // Before a sum over the ranks they count once.
   const bool counts = !context.sequence_parallel || tensor_rank_ == 0;
-  if (counts) context.operators.position_forward(x, table, context.config.seq_length);
+  if (counts) context.operators.position_forward(x, table, context.config.batch.seq_length);
   rank_.values.end();
 }
 
@@ -64,7 +64,7 @@ void InputEnd::backward(std::uint32_t microbatch, Tensor& gradient) const {
     }
     if (positions_ != nullptr) {
       context.operators.position_backward(all, view_of(*positions_, rank_.gradients.open(positions_unit_)),
-                                          context.config.seq_length);
+                                          context.config.batch.seq_length);
       rank_.gradients.done(positions_unit_);
     }
   }

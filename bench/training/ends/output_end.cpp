@@ -50,12 +50,12 @@ OutputEnd::OutputEnd(RankResources& rank, const StageEntry& stage, VocabularySha
 void OutputEnd::forward(std::uint32_t microbatch, OutputActivations& saved) const {
   normalise(saved);
   if (shard_ != nullptr) return shard_->start_hidden(microbatch, std::move(saved.norm));
-  saved.logits = project(saved.norm, Category::logits, rank_.context.config.precision);
+  saved.logits = project(saved.norm, Category::logits, rank_.context.config.numerics.precision);
 }
 
 void OutputEnd::normalise(OutputActivations& saved) const {
   const TrainingContext& context = rank_.context;
-  const StageShape& shape = context.shape;
+  const LayerWidths& shape = context.shape;
   saved.norm = context.make_stream(context.kept, "final norm");
   saved.stats = context.make_fp32(context.kept, "final norm statistics", shape.norm_stats, shape.rows);
   norm_forward(context, saved.input, norm_weight_, norm_bias_, saved.norm, saved.stats);
@@ -89,7 +89,7 @@ double cross_entropy(const RankResources& rank, const VocabularyColumns& columns
 
 double OutputEnd::loss(std::uint32_t microbatch, OutputActivations& saved) const {
   const double per_token = rank_.per_token();
-  if (!rank_.context.config.loss_in_fp32()) {
+  if (!rank_.context.config.numerics.loss_in_fp32()) {
     return cross_entropy(rank_, columns_, microbatch, saved.logits, per_token);
   }
   // The 16-bit logits live until the loss is there, as in eager code.
@@ -103,7 +103,7 @@ double OutputEnd::loss(std::uint32_t microbatch, OutputActivations& saved) const
 Tensor OutputEnd::norm_gradient(std::uint32_t microbatch, OutputActivations& saved) const {
   if (shard_ != nullptr) return shard_->hidden_gradient(microbatch);
   const TrainingContext& context = rank_.context;
-  if (context.config.loss_in_fp32()) round_logits_gradient(context, saved.logits);
+  if (context.config.numerics.loss_in_fp32()) round_logits_gradient(context, saved.logits);
   Tensor gradient = context.make_stream(Category::workspace, "gradient of final norm");
   context.gemm_over_tensor_ranks(
       {.a = saved.logits, .b = view_of(*weight_, rank_.values.begin()), .c = gradient});

@@ -15,7 +15,7 @@ namespace plumbline::training {
 
 struct RankResources {
   TrainingContext context;
-  const Placement placement;
+  const StageMap placement;
   const RankParameters parameters;
   ParameterMemory memory;
   Fp8Layers fp8;

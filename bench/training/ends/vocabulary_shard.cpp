@@ -28,17 +28,17 @@ VocabularyShard::VocabularyShard(RankResources& rank, ExposedWaits& waits)
       weight_(output_weight(stage_)),
       unit_(stage_.unit_of(weight_)),
       uses_{unit_},
-      one_barrier_(rank.context.config.vocab_parallel == VocabPasses::one_barrier),
-      loss_in_fp32_(rank.context.config.loss_in_fp32()),
+      one_barrier_(rank.context.config.parallel.vocab_parallel == VocabPasses::one_barrier),
+      loss_in_fp32_(rank.context.config.numerics.loss_in_fp32()),
       last_(rank.placement.same_rank(rank.placement.stages() - 1, stage_.part.stage)),
       root_(rank.rank_of_stage(rank.placement.stages() - 1)),
-      shards_(rank.context.config.vocab_shards()),
+      shards_(rank.context.config.parallel.vocab_shards()),
       first_token_(stage_.part.shard * rank.context.shape.vocab),
       valid_(real_columns(rank.context, first_token_)),
       microbatches_(static_cast<std::size_t>(rank.placement.microbatches)) {
   rank.gradients.expect(unit_, rank.placement.microbatches);
   if (one_barrier_ || last_) return;
-  const StageShape& shape = rank.context.shape;
+  const LayerWidths& shape = rank.context.shape;
   for (Tensor& held : held_gradients_) {
     held = rank.context.make_fp32(Category::communication, "gradient of hidden states", shape.tokens,
                                   shape.hidden);
@@ -67,7 +67,7 @@ Matrix VocabularyShard::alpha(const Matrix& statistics) const {
 
 void VocabularyShard::forward(std::uint32_t microbatch) {
   const TrainingContext& context = rank_.context;
-  const StageShape& shape = context.shape;
+  const LayerWidths& shape = context.shape;
   Operators& ops = context.operators;
   Microbatch& here = at(microbatch);
   rank_.values.begin_action(uses_);
@@ -148,7 +148,7 @@ void VocabularyShard::combine(std::uint32_t microbatch) {
 }
 
 Matrix VocabularyShard::gradient_place(std::uint32_t microbatch) {
-  const StageShape& shape = rank_.context.shape;
+  const LayerWidths& shape = rank_.context.shape;
   if (last_) {
     Tensor& own = at(microbatch).hidden_gradient;
     own =
@@ -203,7 +203,7 @@ Tensor VocabularyShard::hidden_gradient(std::uint32_t microbatch) {
   const TrainingContext& context = rank_.context;
   Microbatch& here = at(microbatch);
   waits_.wait(VocabularyCall::hidden_gradient, microbatch, here.gradient_ready);
-  if (context.config.precision == DType::fp32) return std::move(here.hidden_gradient);
+  if (context.config.numerics.precision == DType::fp32) return std::move(here.hidden_gradient);
   Tensor rounded = context.make_stream(Category::workspace, "gradient of final norm");
   context.operators.copy(here.hidden_gradient, rounded);
   here.hidden_gradient.reset();

@@ -42,7 +42,7 @@ std::int64_t layers_before(const RankParameters& parameters, const StageEntry& s
 Fp8Layers::Fp8Layers(const TrainingContext& context, const RankParameters& parameters,
                      const ParameterMemory& memory)
     : context_(context), parameters_(parameters), memory_(memory), slots_(context, parameters) {
-  if (!context.config.fp8() || memory.values.cut) return;
+  if (!context.config.numerics.fp8.on() || memory.values.cut) return;
   std::int64_t layers = 0;
   for (const StageEntry& stage : parameters.stages) layers += stage.part.layers;
   const auto make = [&](const char* holder) {
@@ -54,7 +54,7 @@ Fp8Layers::Fp8Layers(const TrainingContext& context, const RankParameters& param
 }
 
 Fp8Layer Fp8Layers::layer(const StageEntry& stage, std::int64_t layer) {
-  if (!context_.config.fp8()) return {};
+  if (!context_.config.numerics.fp8.on()) return {};
   const std::int64_t on_rank = layers_before(parameters_, stage) + layer;
   std::int64_t offset = on_rank * elements_of_layer(parameters_);
   Fp8Layer result;

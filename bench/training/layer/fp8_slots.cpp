@@ -12,8 +12,10 @@ constexpr std::int64_t kGradient = 4;  // the gradient of its output
 }  // namespace
 
 Fp8Slots::Fp8Slots(const TrainingContext& context, const RankParameters& parameters)
-    : context_(context), parameters_(parameters), delayed_(context.config.fp8_recipe == Fp8Recipe::delayed) {
-  if (!context.config.fp8()) return;
+    : context_(context),
+      parameters_(parameters),
+      delayed_(context.config.numerics.fp8.recipe == Fp8Recipe::delayed) {
+  if (!context.config.numerics.fp8.on()) return;
   for (const StageEntry& stage : parameters.stages) layers_ += stage.part.layers;
   const std::int64_t slots = (kForward + kGradient) * layers_;
   if (slots == 0) return;
@@ -24,7 +26,7 @@ Fp8Slots::Fp8Slots(const TrainingContext& context, const RankParameters& paramet
   };
   scales_ = make("scales", 2, 1);
   largest_ = make("largest values", 1, 0);
-  if (delayed_) history_ = make("history of largest values", context.config.fp8_amax_history_len, 0);
+  if (delayed_) history_ = make("history of largest values", context.config.numerics.fp8.amax_history_len, 0);
   scaled_.resize(static_cast<std::size_t>(slots), false);
 }
 
@@ -35,7 +37,7 @@ std::int64_t Fp8Slots::index(const Place& place) const {
 }
 
 DType Fp8Slots::type_of(SlotKind kind) const {
-  const bool hybrid = context_.config.fp8_format == Fp8Format::hybrid;
+  const bool hybrid = context_.config.numerics.fp8.format == Fp8Format::hybrid;
   return kind == SlotKind::gradient && hybrid ? DType::fp8_e5m2 : DType::fp8_e4m3;
 }
 
@@ -80,7 +82,7 @@ void Fp8Slots::quantize(const Place& place, const Matrix& x, const Matrix& scale
   if (!delayed_) operators.fill(largest, 0);
   operators.fp8_amax(x, largest);
   if (cut_by_rows(place)) context_.reduce_over_tensor_ranks(largest, ReduceOp::max);
-  operators.fp8_scales(largest, largest_finite(y.dtype), context_.config.fp8_margin, scales);
+  operators.fp8_scales(largest, largest_finite(y.dtype), context_.config.numerics.fp8.margin, scales);
   operators.fp8_quantize(x, scales, {}, y);
   scaled_[slot] = true;
 }
@@ -96,7 +98,7 @@ void Fp8Slots::end_step(int routes) {
   operators.fill(largest_, 0);
   const auto rescale = [&](SlotKind kind, std::int64_t first, std::int64_t count) {
     operators.fp8_scales(history.columns(first, count), largest_finite(type_of(kind)),
-                         context_.config.fp8_margin, scales_.matrix().columns(first, count));
+                         context_.config.numerics.fp8.margin, scales_.matrix().columns(first, count));
   };
   rescale(SlotKind::input, 0, kForward * layers_);
   rescale(SlotKind::gradient, kForward * layers_, kGradient * layers_);

@@ -87,7 +87,7 @@ struct LayerActivations {
 
 /// Views of q, k and v in a tensor of qkv's shape.
 struct QueryKeyValue {
-  QueryKeyValue(const StageShape& shape, const Matrix& qkv)
+  QueryKeyValue(const LayerWidths& shape, const Matrix& qkv)
       : q(qkv.columns(0, shape.query)),
         k(qkv.columns(shape.query, shape.key)),
         v(qkv.columns(shape.query + shape.key, shape.key)) {}

@@ -12,7 +12,7 @@ void feed_forward_backward(const TrainingContext& context, const MicrobatchDropo
                            const Layer& layer, const LayerWeights& weights, UnitGradients& gradients,
                            LayerActivations& saved, const Matrix& stream) {
   Operators& ops = context.operators;
-  const StageShape& shape = context.shape;
+  const LayerWidths& shape = context.shape;
   Tensor dropped = dropout.backward(stream, saved.output_mask, kPassing);
   const Matrix added = dropped ? dropped.matrix() : stream;
   LinearOperand own_dy = layer.fp8.fc2.gradient.read(added, "quantized gradient of MLP");
@@ -57,7 +57,7 @@ Tensor attention_backward(const TrainingContext& context, const SharedBuffers& s
                           const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
                           UnitGradients& gradients, LayerActivations& saved, const Matrix& stream) {
   Operators& ops = context.operators;
-  const StageShape& shape = context.shape;
+  const LayerWidths& shape = context.shape;
   const LayerMatrices dweights = layer.matrices(gradients.open(layer.unit));
   Tensor dropped = dropout.backward(stream, saved.middle_mask, kPassing);
   const Matrix added = dropped ? dropped.matrix() : stream;

@@ -5,20 +5,20 @@
 namespace plumbline::training {
 
 Tensor make_scores(const TrainingContext& context, Category category, const char* holder) {
-  if (context.config.attention_backend == AttentionBackend::fused) return {};
+  if (context.config.numerics.attention_backend == AttentionBackend::fused) return {};
   const AttentionShape& shape = context.shape.attention;
   return context.make(category, holder, shape.batch * shape.heads * shape.seq, shape.seq);
 }
 
 void layer_attention(const TrainingContext& context, const SharedBuffers& shared,
                      const MicrobatchDropout& dropout, const Layer& layer, LayerActivations& saved) {
-  const StageShape& shape = context.shape;
+  const LayerWidths& shape = context.shape;
   const AttentionShape attention = dropout.attention(layer.index);
   saved.attention = context.make(context.kept, "layer attention", shape.tokens, shape.query);
   saved.log_sum_exp =
       context.make_fp32(context.kept, "layer log-sum-exp", attention.batch * attention.heads, attention.seq);
   Tensor scores;
-  if (context.config.attention_backend == AttentionBackend::unfused) {
+  if (context.config.numerics.attention_backend == AttentionBackend::unfused) {
     saved.probabilities = make_scores(context, context.kept, "layer attention probabilities");
     if (attention.dropout.probability > 0) {
       const Matrix& whole = saved.probabilities;
@@ -39,10 +39,10 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
                    const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
                    LayerActivations& saved) {
   Operators& ops = context.operators;
-  const StageShape& shape = context.shape;
+  const LayerWidths& shape = context.shape;
   const LayerVectors& vectors = layer.values;
   // In eight bits the quantized copy of what linear layers read is kept instead.
-  const Category read = context.config.fp8() ? Category::workspace : context.kept;
+  const Category read = context.config.numerics.fp8.on() ? Category::workspace : context.kept;
 
   Tensor norm1 = context.make_stream(read, "layer norm1");
   saved.norm1_stats = context.make_fp32(context.kept, "layer norm1 statistics", shape.norm_stats, shape.rows);
@@ -66,7 +66,7 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
   }
   saved.middle_mask =
       dropout.add(dropout_site::after_attention(layer.index), saved.middle, vectors.proj_bias, saved.input);
-  if (context.config.recompute_granularity == Recompute::selective) {
+  if (context.config.recompute.granularity == Recompute::selective) {
     saved.attention.reset();
     saved.drop_attention_state();
   }

@@ -13,7 +13,7 @@ constexpr Category kKept = Category::activations;
 void feed_forward_input_gradient(const TrainingContext& context, const MicrobatchDropout& dropout,
                                  const Layer& layer, const LayerWeights& weights, LayerActivations& saved) {
   Operators& ops = context.operators;
-  const StageShape& shape = context.shape;
+  const LayerWidths& shape = context.shape;
   const bool swiglu = context.model().activation == Activation::swiglu;
   Tensor dropped = dropout.backward(saved.output_gradient, saved.output_mask, kKept);
   LinearOperand own_dy =
@@ -48,7 +48,7 @@ Tensor attention_input_gradient(const TrainingContext& context, const SharedBuff
                                 const MicrobatchDropout& dropout, const Layer& layer,
                                 const LayerWeights& weights, LayerActivations& saved) {
   Operators& ops = context.operators;
-  const StageShape& shape = context.shape;
+  const LayerWidths& shape = context.shape;
   Tensor& dropped = saved.dropped_middle_gradient;
   dropped = dropout.backward(saved.middle_gradient, saved.middle_mask, kKept);
   LinearOperand own_dy = layer.fp8.proj.gradient.read(dropped ? dropped : saved.middle_gradient,

@@ -7,12 +7,12 @@ MicrobatchDropout::MicrobatchDropout(const TrainingContext& context, std::int64_
     : context_(context),
       step_(step),
       rank_(context.communicator.layout().coordinates(context.communicator.rank())),
-      first_row_((std::int64_t{microbatch} * context.config.data_parallel_size() + rank_.data) *
+      first_row_((std::int64_t{microbatch} * context.config.parallel.data() + rank_.data) *
                  context.shape.tokens) {}
 
 Dropout MicrobatchDropout::at(std::int64_t site, double probability, std::int64_t first_row) const {
   return {.probability = probability,
-          .seed = static_cast<std::uint32_t>(context_.config.seed),
+          .seed = static_cast<std::uint32_t>(context_.config.measure.seed),
           .step = static_cast<std::uint32_t>(step_),
           .site = static_cast<std::uint32_t>(site),
           .first_row = first_row};
@@ -20,25 +20,26 @@ Dropout MicrobatchDropout::at(std::int64_t site, double probability, std::int64_
 
 AttentionShape MicrobatchDropout::attention(std::int64_t layer) const {
   AttentionShape shape = context_.shape.attention;
-  shape.dropout =
-      at(dropout_site::attention_probabilities(layer), context_.config.attention_dropout, first_row_);
+  shape.dropout = at(dropout_site::attention_probabilities(layer), context_.config.numerics.attention_dropout,
+                     first_row_);
   shape.first_head = rank_.tensor * shape.heads;
   return shape;
 }
 
 Tensor MicrobatchDropout::mask(std::int64_t site) const {
   if (!drops_hidden()) return {};
-  const StageShape& shape = context_.shape;
+  const LayerWidths& shape = context_.shape;
   const std::int64_t own_rows = context_.sequence_parallel ? rank_.tensor * shape.rows : 0;
   Tensor mask =
       context_.arena.allocate(context_.kept, "dropout mask", shape.rows, shape.hidden, DType::uint8);
-  context_.operators.dropout_mask(at(site, context_.config.hidden_dropout, first_row_ + own_rows), mask);
+  context_.operators.dropout_mask(at(site, context_.config.numerics.hidden_dropout, first_row_ + own_rows),
+                                  mask);
   return mask;
 }
 
 Tensor MicrobatchDropout::drop(std::int64_t site, const Matrix& x) const {
   Tensor drawn = mask(site);
-  if (drawn) context_.operators.dropout_add(x, {}, {}, drawn, context_.config.hidden_dropout, x);
+  if (drawn) context_.operators.dropout_add(x, {}, {}, drawn, context_.config.numerics.hidden_dropout, x);
   return drawn;
 }
 
@@ -46,7 +47,7 @@ Tensor MicrobatchDropout::add(std::int64_t site, const Matrix& y, const Matrix& 
                               const Matrix& residual) const {
   Tensor drawn = mask(site);
   if (drawn) {
-    context_.operators.dropout_add(y, bias, residual, drawn, context_.config.hidden_dropout, y);
+    context_.operators.dropout_add(y, bias, residual, drawn, context_.config.numerics.hidden_dropout, y);
   } else {
     context_.operators.add(y, residual, bias, y);
   }
@@ -56,14 +57,14 @@ Tensor MicrobatchDropout::add(std::int64_t site, const Matrix& y, const Matrix& 
 Tensor MicrobatchDropout::backward(const Matrix& gradient, Tensor& mask, Category category) const {
   if (!mask) return {};
   Tensor dropped = context_.make_stream(category, "gradient of what was dropped");
-  context_.operators.dropout_backward(gradient, mask, context_.config.hidden_dropout, dropped);
+  context_.operators.dropout_backward(gradient, mask, context_.config.numerics.hidden_dropout, dropped);
   mask.reset();
   return dropped;
 }
 
 void MicrobatchDropout::backward_in_place(const Matrix& gradient, Tensor& mask) const {
   if (!mask) return;
-  context_.operators.dropout_backward(gradient, mask, context_.config.hidden_dropout, gradient);
+  context_.operators.dropout_backward(gradient, mask, context_.config.numerics.hidden_dropout, gradient);
   mask.reset();
 }
 

@@ -29,7 +29,7 @@ class MicrobatchDropout {
   MicrobatchDropout(const TrainingContext& context, std::int64_t step, std::uint32_t microbatch);
 
   /// Elements of the residual stream are dropped.
-  bool drops_hidden() const { return context_.config.hidden_dropout > 0; }
+  bool drops_hidden() const { return context_.config.numerics.hidden_dropout > 0; }
   /// Attention with what its probabilities lose in the layer.
   AttentionShape attention(std::int64_t layer) const;
 

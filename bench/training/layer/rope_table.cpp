@@ -46,12 +46,13 @@ SharedBuffers make_shared_buffers(const TrainingContext& context) {
   SharedBuffers shared;
   const ModelConfig& model = context.model();
   if (model.positions == Positions::rotary) {
-    const std::int64_t seq = context.config.seq_length;
+    const std::int64_t seq = context.config.batch.seq_length;
     const std::int64_t half = model.head_dim / 2;
     shared.rope_cos = context.make_fp32(Category::workspace, "rotary table", seq, half);
     shared.rope_sin = context.make_fp32(Category::workspace, "rotary table", seq, half);
     // The emulated backend reads no memory.
-    if (context.config.backend != Backend::emulated) upload_tables(context, shared.rope_cos, shared.rope_sin);
+    if (context.config.machine.backend != Backend::emulated)
+      upload_tables(context, shared.rope_cos, shared.rope_sin);
   }
   return shared;
 }

@@ -54,22 +54,22 @@ void TrainingContext::gemm_over_tensor_ranks(Gemm gemm) const {
 
 RunConfig teacher_config(const RunConfig& config) {
   RunConfig teacher = config;
-  teacher.model = *config.teacher;
-  teacher.teacher.reset();
-  teacher.fp8_format = Fp8Format::none;
-  teacher.hidden_dropout = teacher.attention_dropout = 0;
-  teacher.zero_stage = 0;
-  teacher.recompute_granularity = Recompute::none;
+  teacher.model = *config.distillation.teacher;
+  teacher.distillation.teacher.reset();
+  teacher.numerics.fp8.format = Fp8Format::none;
+  teacher.numerics.hidden_dropout = teacher.numerics.attention_dropout = 0;
+  teacher.parallel.zero_stage = 0;
+  teacher.recompute.granularity = Recompute::none;
   return teacher;
 }
 
 Tensor make_attention_scratch(const TrainingContext& context) {
   const auto wanted = [&](const AttentionShape& shape) {
-    return context.operators.attention_scratch(shape, context.config.precision);
+    return context.operators.attention_scratch(shape, context.config.numerics.precision);
   };
   std::int64_t elements = wanted(context.shape.attention);
-  if (context.config.teacher) {
-    elements = std::max(elements, wanted(StageShape(teacher_config(context.config)).attention));
+  if (context.config.distillation.teacher) {
+    elements = std::max(elements, wanted(LayerWidths(teacher_config(context.config)).attention));
   }
   return context.make_fp32(Category::workspace, "attention scratch", 1, elements);
 }

@@ -1,7 +1,7 @@
 // What every part of a training step works with on one rank.
 #pragma once
 
-#include "bench/training/parameters/shape.hpp"
+#include "bench/training/parameters/layer_widths.hpp"
 #include "core/config/run_config.hpp"
 #include "core/run/communicator.hpp"
 #include "core/tensor/arena.hpp"
@@ -21,19 +21,19 @@ struct AllRows {
 /// References only; whoever makes it keeps them alive.
 struct TrainingContext {
   const RunConfig& config;
-  const StageShape shape;
+  const LayerWidths shape;
   Operators& operators;
   Communicator& communicator;
   Arena& arena;
   Seconds& tensor_communication;                // time spent in collectives over the tensor group so far
   const Category kept = Category::activations;  // of what a forward leaves: a teacher's is its own
-  const bool sequence_parallel = config.effective_sequence_parallel();
+  const bool sequence_parallel = config.parallel.effective_sequence_parallel();
 
   const ModelConfig& model() const { return config.model; }
-  int tensor_size() const { return config.tensor_model_parallel_size; }
+  int tensor_size() const { return config.parallel.tensor; }
   /// A tensor of the storage type.
   Tensor make(Category category, const char* holder, std::int64_t rows, std::int64_t cols) const {
-    return arena.allocate(category, holder, rows, cols, config.precision);
+    return arena.allocate(category, holder, rows, cols, config.numerics.precision);
   }
   Tensor make_fp32(Category category, const char* holder, std::int64_t rows, std::int64_t cols) const {
     return arena.allocate(category, holder, rows, cols, DType::fp32);

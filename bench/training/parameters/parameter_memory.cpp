@@ -25,18 +25,21 @@ ParameterMemory::ParameterMemory(const TrainingContext& context, const RankParam
       pieces_(pieces_of(context.config)),
       piece_(pieces_ > 1 ? context.communicator.layout().coordinates(context.communicator.rank()).data : 0) {
   const RunConfig& config = context.config;
-  const int zero = config.effective_zero_stage();
+  const int zero = config.parallel.effective_zero_stage();
   if (context.kept == Category::teacher) {
-    values = allocate(context, parameters, Category::teacher, "teacher parameters", config.precision, false);
+    values = allocate(context, parameters, Category::teacher, "teacher parameters", config.numerics.precision,
+                      false);
     return;
   }
-  values = allocate(context, parameters, Category::parameters, "parameters", config.precision, zero >= 3);
-  gradients = allocate(context, parameters, Category::gradients, "gradients", config.grad_type(), zero >= 2);
+  values =
+      allocate(context, parameters, Category::parameters, "parameters", config.numerics.precision, zero >= 3);
+  gradients =
+      allocate(context, parameters, Category::gradients, "gradients", config.numerics.grad_type(), zero >= 2);
   const auto state = [&](const char* holder) {
     return allocate(context, parameters, Category::optimizer, holder, DType::fp32, zero >= 1);
   };
-  if (config.precision != DType::fp32) master = state("master weights");
-  if (config.optimizer == Optimizer::adam) {
+  if (config.numerics.precision != DType::fp32) master = state("master weights");
+  if (config.optimizer.kind == Optimizer::adam) {
     moment1 = state("Adam first moment");
     moment2 = state("Adam second moment");
     clear(context.operators, moment1);

@@ -30,7 +30,7 @@ class Builder {
     names_.gpt2 = model_.architecture == "gpt2";
   }
 
-  StageParameters build() {
+  ParameterLayout build() {
     if (part_.has_embedding) add_vocabulary("embedding.weight", names_.embedding(), false);
     if (part_.first() && model_.positions == Positions::learned) {
       Parameter& p = add_matrix("positions.weight", -1, model_.max_positions, shape_.hidden, new_unit());
@@ -229,21 +229,21 @@ class Builder {
 
   const ModelConfig& model_;
   const StagePart& part_;
-  StageShape shape_;
+  LayerWidths shape_;
   Names names_;
-  StageParameters stage_;
+  ParameterLayout stage_;
 };
 
 }  // namespace
 
-const Parameter& StageParameters::find(std::string_view role, std::int64_t layer) const {
+const Parameter& ParameterLayout::find(std::string_view role, std::int64_t layer) const {
   for (const Parameter& parameter : list) {
     if (parameter.layer == layer && parameter.role == role) return parameter;
   }
   throw Error(fmt::format("no parameter {} of layer {} in this stage", role, layer));
 }
 
-StageParameters stage_parameters(const RunConfig& config, const StagePart& part) {
+ParameterLayout stage_parameters(const RunConfig& config, const StagePart& part) {
   return Builder(config, part).build();
 }
 

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/training/parameters/placement.hpp"
-#include "bench/training/parameters/shape.hpp"
+#include "bench/training/parameters/layer_widths.hpp"
+#include "bench/training/parameters/stage_map.hpp"
 
 namespace plumbline::training {
 
@@ -49,7 +49,7 @@ struct Parameter {
 
 /// Everything a stage holds. Its matrices form units, which are cut, gathered and reduced as a whole:
 /// embedding, positions, each layer, output layer. Its vectors lie together, the replicated ones first.
-struct StageParameters {
+struct ParameterLayout {
   std::vector<Parameter> list;              // in model order
   std::vector<std::int64_t> unit_elements;  // of each unit
   std::int64_t vectors = 0;                 // elements
@@ -60,6 +60,6 @@ struct StageParameters {
 };
 
 /// Padding rows of the vocabulary belong to no slice.
-StageParameters stage_parameters(const RunConfig& config, const StagePart& part);
+ParameterLayout stage_parameters(const RunConfig& config, const StagePart& part);
 
 }  // namespace plumbline::training

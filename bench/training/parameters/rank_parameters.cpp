@@ -5,12 +5,13 @@
 namespace plumbline::training {
 
 int pieces_of(const RunConfig& config) {
-  return config.effective_zero_stage() > 0 ? config.data_parallel_size() : 1;
+  return config.parallel.effective_zero_stage() > 0 ? config.parallel.data() : 1;
 }
 
-RankParameters rank_parameters(const RunConfig& config, const Placement& placement, int pipeline_rank,
+RankParameters rank_parameters(const RunConfig& config, const StageMap& placement, int pipeline_rank,
                                int tensor_rank) {
-  const std::int64_t multiple = config.effective_zero_stage() > 0 ? std::int64_t{64} * pieces_of(config) : 1;
+  const std::int64_t multiple =
+      config.parallel.effective_zero_stage() > 0 ? std::int64_t{64} * pieces_of(config) : 1;
   RankParameters rank;
   for (const int stage : placement.stages_of(pipeline_rank)) {
     StageEntry entry;

@@ -18,7 +18,7 @@ struct Unit {
 /// One stage's share.
 struct StageEntry {
   StagePart part;
-  StageParameters parameters;
+  ParameterLayout parameters;
   std::int64_t vector_offset = 0;  // in the rank's vector memory
   int first_unit = 0;              // its units are neighbours
 
@@ -32,7 +32,7 @@ struct RankParameters {
   std::int64_t vectors = 0;   // elements
   std::int64_t matrices = 0;  // elements, padding included
 };
-RankParameters rank_parameters(const RunConfig& config, const Placement& placement, int pipeline_rank,
+RankParameters rank_parameters(const RunConfig& config, const StageMap& placement, int pipeline_rank,
                                int tensor_rank);
 
 /// In how many pieces, one per data rank, units are cut: 1 without ZeRO.

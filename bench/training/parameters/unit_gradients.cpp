@@ -6,7 +6,7 @@ UnitGradients::UnitGradients(const TrainingContext& context, const RankParameter
                              const ParameterMemory& memory)
     : context_(context),
       memory_(memory),
-      zero_stage_(context.config.effective_zero_stage()),
+      zero_stage_(context.config.parallel.effective_zero_stage()),
       reduces_(context.communicator.layout().data > 1),
       contributions_(parameters.units.size(), 0),
       outstanding_(parameters.units.size(), 0),
@@ -29,7 +29,7 @@ void UnitGradients::make_buckets(const RankParameters& parameters) {
       bucket.elements += parameters.units[unit].padded;
       ++bucket.units;
       bucket_of_unit_[unit] = buckets_.size() - 1;
-      opens = bucket.elements >= context_.config.ddp_bucket_size;
+      opens = bucket.elements >= context_.config.parallel.ddp_bucket_size;
       if (opens) bucket.waits_for_end = false;
     }
   }
@@ -53,7 +53,7 @@ Matrix UnitGradients::open(int unit) {
   Tensor& full = full_[static_cast<std::size_t>(unit)];
   if (!full) {
     full = context_.arena.allocate(Category::gradients, "unit gradient", 1, memory_.unit(unit).padded,
-                                   context_.config.grad_type());
+                                   context_.config.numerics.grad_type());
     context_.operators.fill(full, 0);
   }
   return full;

@@ -26,7 +26,7 @@ DistillationStage::DistillationStage(RankResources& student, Seconds& tensor_com
       entry_(only_stage(student.parameters)),
       config_(teacher_config(student.context.config)),
       teacher_{
-          .context = {config_, StageShape(config_), student.context.operators, student.context.communicator,
+          .context = {config_, LayerWidths(config_), student.context.operators, student.context.communicator,
                       student.context.arena, tensor_communication, Category::teacher},
           .placement = student.placement,
           .parameters = teacher_parameters(config_, student),

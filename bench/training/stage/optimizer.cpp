@@ -36,8 +36,8 @@ StepEnd::StepEnd(RankResources& rank) : rank_(rank) {}
 double StepEnd::squared_sum() const {
   const TrainingContext& context = rank_.context;
   const Layout& layout = context.communicator.layout();
-  const bool counts_vectors =
-      context.config.effective_zero_stage() == 0 || layout.coordinates(context.communicator.rank()).data == 0;
+  const bool counts_vectors = context.config.parallel.effective_zero_stage() == 0 ||
+                              layout.coordinates(context.communicator.rank()).data == 0;
   double sum = 0;
   for (const StageEntry& stage : rank_.parameters.stages) {
     if (stage.part.route != 0) continue;
@@ -87,7 +87,7 @@ double StepEnd::squared_sum_of_vectors(const StageEntry& stage) const {
 
 double StepEnd::global_gradient_norm() const {
   auto total = static_cast<float>(squared_sum());
-  const Group group = rank_.context.config.effective_zero_stage() == 0 ? Group::model : Group::world;
+  const Group group = rank_.context.config.parallel.effective_zero_stage() == 0 ? Group::model : Group::world;
   rank_.context.communicator.all_reduce(group, Matrix(&total, 1, 1, DType::fp32), ReduceOp::sum);
   return std::sqrt(static_cast<double>(total));
 }
@@ -99,8 +99,8 @@ void StepEnd::update() {
   rank_.fp8.end_step(rank_.placement.routes);
   gradient_norm_ = global_gradient_norm();
   ++updates_;
-  const bool clips = config.clip_grad > 0 && gradient_norm_ > config.clip_grad;
-  const double scale = clips ? config.clip_grad / gradient_norm_ : 1;
+  const bool clips = config.optimizer.clip_grad > 0 && gradient_norm_ > config.optimizer.clip_grad;
+  const double scale = clips ? config.optimizer.clip_grad / gradient_norm_ : 1;
 
   const ParameterMemory& memory = rank_.memory;
   const auto vectors = [](const ParameterSet& set) { return set ? set.vectors.matrix() : Matrix(); };
@@ -109,7 +109,7 @@ void StepEnd::update() {
   for (int unit = 0; unit < memory.units(); ++unit) {
     const auto owned = [&](const ParameterSet& set) { return set ? memory.owned(set, unit) : Matrix(); };
     update(owned(memory.values), owned(memory.gradients), owned(memory.master), owned(memory.moment1),
-           owned(memory.moment2), config.weight_decay, scale);
+           owned(memory.moment2), config.optimizer.weight_decay, scale);
   }
   gather_values();
   rank_.fp8.quantize_weights();
@@ -119,12 +119,12 @@ void StepEnd::update(const Matrix& values, const Matrix& gradients, const Matrix
                      const Matrix& moment1, const Matrix& moment2, double weight_decay,
                      double gradient_scale) const {
   const RunConfig& config = rank_.context.config;
-  if (config.optimizer == Optimizer::sgd) {
-    rank_.context.operators.sgd(values, gradients, master, config.learning_rate, gradient_scale);
+  if (config.optimizer.kind == Optimizer::sgd) {
+    rank_.context.operators.sgd(values, gradients, master, config.optimizer.learning_rate, gradient_scale);
     return;
   }
   AdamStep step;
-  step.learning_rate = config.learning_rate;
+  step.learning_rate = config.optimizer.learning_rate;
   step.weight_decay = weight_decay;
   step.gradient_scale = gradient_scale;
   step.step = updates_;
@@ -132,7 +132,7 @@ void StepEnd::update(const Matrix& values, const Matrix& gradients, const Matrix
 }
 
 void StepEnd::gather_values() const {
-  const int zero = rank_.context.config.effective_zero_stage();
+  const int zero = rank_.context.config.parallel.effective_zero_stage();
   if (zero != 1 && zero != 2) return;
   for (int unit = 0; unit < rank_.memory.units(); ++unit) {
     rank_.context.communicator.all_gather(Group::data, rank_.memory.owned(rank_.memory.values, unit),

@@ -24,7 +24,7 @@ bool is_vocabulary_pass(ActionType type) {
          type == ActionType::vocab_forward || type == ActionType::vocab_backward;
 }
 
-RankParameters own_parameters(const RunConfig& config, const Placement& placement,
+RankParameters own_parameters(const RunConfig& config, const StageMap& placement,
                               const Communicator& communicator) {
   const Coordinates at = communicator.layout().coordinates(communicator.rank());
   return rank_parameters(config, placement, at.pipeline, at.tensor);
@@ -35,8 +35,8 @@ RankParameters own_parameters(const RunConfig& config, const Placement& placemen
 RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operators& operators,
                        Communicator& communicator, Arena& arena)
     : config_(config),
-      rank_{.context = {config_, StageShape(config_), operators, communicator, arena, tensor_communication_},
-            .placement = Placement(schedule),
+      rank_{.context = {config_, LayerWidths(config_), operators, communicator, arena, tensor_communication_},
+            .placement = StageMap(schedule),
             .parameters = own_parameters(config_, rank_.placement, communicator),
             .memory = ParameterMemory(rank_.context, rank_.parameters),
             .fp8 = Fp8Layers(rank_.context, rank_.parameters, rank_.memory),
@@ -56,9 +56,9 @@ RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operat
       return arena.allocate(Category::workspace, holder, microbatches, rank_.context.shape.tokens,
                             DType::int32);
     };
-    if ((entry.part.first() || config_.splits_vocabulary()) && !rank_.inputs)
+    if ((entry.part.first() || config_.parallel.splits_vocabulary()) && !rank_.inputs)
       rank_.inputs = make_tokens("input tokens");
-    if ((entry.part.last() || config_.splits_vocabulary()) && !rank_.targets)
+    if ((entry.part.last() || config_.parallel.splits_vocabulary()) && !rank_.targets)
       rank_.targets = make_tokens("target tokens");
     for (const StageEntry& other : rank_.parameters.stages) {
       if (other.part.index != entry.part.index || other.part.stage <= entry.part.stage) continue;
@@ -68,10 +68,10 @@ RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operat
                       schedule.name, entry.part.index, entry.part.stage, other.part.stage));
     }
   }
-  if (config_.splits_vocabulary()) vocabulary_ = std::make_unique<VocabularyEnds>(rank_);
+  if (config_.parallel.splits_vocabulary()) vocabulary_ = std::make_unique<VocabularyEnds>(rank_);
   for (const StageEntry& entry : rank_.parameters.stages) {
     ModelStage*& stage = stages_[static_cast<std::size_t>(entry.part.stage)];
-    if (config_.teacher) {
+    if (config_.distillation.teacher) {
       distillation_ =
           std::make_unique<DistillationStage>(rank_, tensor_communication_, schedule.joint_teacher);
       stage = &distillation_->student();

@@ -29,7 +29,7 @@ class RankStages final : public StageProgram {
   void start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted);
   /// All tokens have one.
   void start_step(const std::int32_t* inputs, const std::int32_t* targets) {
-    start_step(inputs, targets, config_.global_batch_size * config_.seq_length);
+    start_step(inputs, targets, config_.batch.global_batch_size * config_.batch.seq_length);
   }
 
   /// Throws Error for a stage that is not here, for vocabulary passes unless the vocabulary is split, and for
@@ -59,7 +59,7 @@ class RankStages final : public StageProgram {
   void keep_gradients(bool keep) { keep_gradients_ = keep; }
 
   const TrainingContext& context() const { return rank_.context; }
-  const Placement& placement() const { return rank_.placement; }
+  const StageMap& placement() const { return rank_.placement; }
   const RankParameters& parameters() const { return rank_.parameters; }
   const ParameterMemory& memory() const { return rank_.memory; }
   /// Null without one.

@@ -30,7 +30,7 @@ ModelStage::ModelStage(RankResources& rank, const StageEntry& entry, bool joint,
     for (const int unit : output_->units()) rank.gradients.expect(unit, microbatches);
   }
   const auto together =
-      recomputes_all() ? static_cast<std::size_t>(context.config.recompute_num_layers) : layers_.size();
+      recomputes_all() ? static_cast<std::size_t>(context.config.recompute.num_layers) : layers_.size();
   for (std::size_t first = 0; first < layers_.size(); first += together) {
     groups_.push_back({first, std::min(first + together, layers_.size())});
   }
@@ -45,7 +45,7 @@ ModelStage::ModelStage(RankResources& rank, const StageEntry& entry, bool joint,
 }
 
 bool ModelStage::recomputes_all() const {
-  return rank_.context.config.recompute_granularity == Recompute::full;
+  return rank_.context.config.recompute.granularity == Recompute::full;
 }
 
 void ModelStage::link(ModelStage* previous, ModelStage* next) {
@@ -138,7 +138,7 @@ void ModelStage::forward(std::uint32_t microbatch) {
   }
   if (!output_) return;
   output_->forward(microbatch, state.output);
-  if (!context.config.teacher && vocabulary_ == nullptr) {
+  if (!context.config.distillation.teacher && vocabulary_ == nullptr) {
     loss_sum_ += output_->loss(microbatch, state.output);
   }
 }

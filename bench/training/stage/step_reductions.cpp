@@ -41,7 +41,7 @@ void StepEnd::reduce_embedding() {
 void StepEnd::reduce_shared_kv_heads() {
   const TrainingContext& context = rank_.context;
   if (context.model().kv_heads >= context.tensor_size()) return;
-  const StageShape& shape = context.shape;
+  const LayerWidths& shape = context.shape;
   for (const StageEntry& stage : rank_.parameters.stages) {
     for (const Parameter& parameter : stage.parameters.list) {
       if (parameter.role == "qkv.weight") {

@@ -8,7 +8,7 @@ TeacherStage::TeacherStage(RankResources& teacher, const StageEntry& entry, bool
     : rank_(teacher),
       part_(entry.part),
       joint_(joint),
-      keeps_hidden_(teacher.context.config.distillation_cache == DistillationCache::hidden),
+      keeps_hidden_(teacher.context.config.distillation.cache == DistillationCache::hidden),
       inputs_(static_cast<std::size_t>(teacher.placement.microbatches)),
       outputs_(inputs_.size()) {
   for (std::int64_t i = 0; i < part_.layers; ++i) {
@@ -63,15 +63,15 @@ Tensor TeacherStage::output_of(Tensor input) {
   saved.input = std::move(input);
   output_->normalise(saved);
   if (keeps_hidden_) return std::move(saved.norm);
-  const bool fp32 = context.config.distillation_cache_dtype == DistillationCacheDType::fp32;
-  return output_->project(saved.norm, context.kept, fp32 ? DType::fp32 : context.config.precision);
+  const bool fp32 = context.config.distillation.cache_dtype == DistillationCacheDType::fp32;
+  return output_->project(saved.norm, context.kept, fp32 ? DType::fp32 : context.config.numerics.precision);
 }
 
 Tensor TeacherStage::take_logits(std::uint32_t microbatch) {
   Tensor output = take_output(microbatch);
   if (!keeps_hidden_) return output;
   rank_.values.begin_action(output_use_);
-  return output_->project(output, rank_.context.kept, rank_.context.config.precision);
+  return output_->project(output, rank_.context.kept, rank_.context.config.numerics.precision);
 }
 
 }  // namespace plumbline::training

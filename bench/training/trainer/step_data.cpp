@@ -9,16 +9,16 @@ namespace {}  // namespace
 StepData::StepData(const RunConfig& config, int data_rank)
     : config_(config),
       data_rank_(data_rank),
-      source_(config.data, config.model.vocab, config.seq_length, config.seed),
-      mask_(config.loss_mask, source_.tokens(), config.seq_length) {}
+      source_(config.files.data, config.model.vocab, config.batch.seq_length, config.measure.seed),
+      mask_(config.files.loss_mask, source_.tokens(), config.batch.seq_length) {}
 
 StepTokens StepData::step(std::int64_t index) const {
-  const std::int64_t seq = config_.seq_length;
-  const std::int64_t per_microbatch = config_.micro_batch_size;
-  const std::int64_t replicas = config_.data_parallel_size();
+  const std::int64_t seq = config_.batch.seq_length;
+  const std::int64_t per_microbatch = config_.batch.micro_batch_size;
+  const std::int64_t replicas = config_.parallel.data();
   StepTokens tokens;
-  const std::int64_t first_sample = index * config_.global_batch_size;
-  for (std::int64_t i = 0; i < config_.global_batch_size; ++i)
+  const std::int64_t first_sample = index * config_.batch.global_batch_size;
+  for (std::int64_t i = 0; i < config_.batch.global_batch_size; ++i)
     tokens.counted += mask_.counted(first_sample + i);
   for (std::int64_t microbatch = 0; microbatch < config_.microbatches(); ++microbatch) {
     for (std::int64_t i = 0; i < per_microbatch; ++i) {

@@ -45,14 +45,16 @@ class Run {
         control_(control),
         stages_(config, schedule, operators, communicator, arena) {
     observers_.add(observer);
-    if (config.backend == Backend::emulated) return;
-    load_weights(stages_, config.weights.empty() ? random_weights(config.seed, config.model.init_std)
-                                                 : checkpoint_weights(config.weights));
+    if (config.machine.backend == Backend::emulated) return;
+    load_weights(stages_, config.files.weights.empty()
+                              ? random_weights(config.measure.seed, config.model.init_std)
+                              : checkpoint_weights(config.files.weights));
     // Other numbers than the student's: models of one shape would have nothing to learn from each other.
-    if (config.teacher) {
-      load_teacher_weights(stages_, config.teacher_weights.empty()
-                                        ? random_weights(config.seed + 1, config.teacher->init_std)
-                                        : checkpoint_weights(config.teacher_weights));
+    if (config.distillation.teacher) {
+      load_teacher_weights(
+          stages_, config.distillation.teacher_weights.empty()
+                       ? random_weights(config.measure.seed + 1, config.distillation.teacher->init_std)
+                       : checkpoint_weights(config.distillation.teacher_weights));
     }
     data_.emplace(config, communicator.layout().coordinates(communicator.rank()).data);
   }
@@ -123,7 +125,8 @@ std::array<PeakHolder, kPeakHolders> largest_holders(const Arena& arena) {
 }
 
 void check_backend(const RunConfig& config) {
-  if (config.backend != Backend::emulated || (config.save_gradients.empty() && config.save_weights.empty()))
+  if (config.machine.backend != Backend::emulated ||
+      (config.files.save_gradients.empty() && config.files.save_weights.empty()))
     return;
   throw InputError(
       "save_gradients, save_weights: the emulated backend computes no values; leave them out or use cpu");
@@ -166,25 +169,26 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
                      const StepProgress& progress, StepObserver* observer) {
   check_backend(config);
   check_outputs(config);
-  Arena arena(config.memory_budget, std::move(memory));
+  Arena arena(config.machine.memory_budget, std::move(memory));
   Run run(config, schedule, operators, communicator, control, arena, observer);
   RankStages& stages = run.stages();
 
   TrainingResult result;
   std::vector<StepMeasurement> timed;
-  const int all_steps = config.warmup_steps + config.steps;
+  const int all_steps = config.measure.warmup_steps + config.measure.steps;
   for (int step = 0; step < all_steps; ++step) {
-    stages.keep_gradients(step == 0 && !config.save_gradients.empty());
+    stages.keep_gradients(step == 0 && !config.files.save_gradients.empty());
     StepMeasurement measured = run.step(step);
     result.losses.push_back(mean_loss(control, stages));
-    if (step >= config.warmup_steps) {
+    if (step >= config.measure.warmup_steps) {
       result.step_times.push_back(measured.time);
       timed.push_back(std::move(measured));
     }
-    if (step == 0 && !config.save_gradients.empty()) save_gradients(stages, config.save_gradients);
+    if (step == 0 && !config.files.save_gradients.empty())
+      save_gradients(stages, config.files.save_gradients);
     if (control.rank() == 0 && progress) progress(step + 1, all_steps);
   }
-  if (!config.save_weights.empty()) save_weights(stages, config.save_weights);
+  if (!config.files.save_weights.empty()) save_weights(stages, config.files.save_weights);
 
   result.gradient_norm = stages.gradient_norm();
   if (!timed.empty()) {

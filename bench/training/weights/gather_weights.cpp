@@ -110,7 +110,7 @@ struct Holder {
   int unit;          // of the stage; -1: the vectors
   int tensor, pipeline;
 
-  const StageParameters& parameters() const { return layout->stages[slot].parameters; }
+  const ParameterLayout& parameters() const { return layout->stages[slot].parameters; }
 };
 
 /// All parameters of one unit (or with -1 the vectors), over all ranks that have a part.
@@ -139,7 +139,7 @@ void gather_unit(Collector& collector, const std::vector<Holder>& holders, bool 
 }
 
 /// The unit of a stage's shard of the vocabulary; -2 where it has none of that role.
-int shard_unit(const StageParameters& parameters, const std::string& role) {
+int shard_unit(const ParameterLayout& parameters, const std::string& role) {
   for (const Parameter& parameter : parameters.list) {
     if (parameter.role == role) return parameter.unit;
   }
@@ -150,7 +150,7 @@ int shard_unit(const StageParameters& parameters, const std::string& role) {
 
 void gather_weights(RankStages& stages, Gathered what, const std::function<void(NamedTensor&&)>& sink) {
   const TrainingContext& context = stages.context();
-  const Placement& placement = stages.placement();
+  const StageMap& placement = stages.placement();
   const Layout& layout = context.communicator.layout();
   const bool receives = context.communicator.rank() == 0;
   Collector collector(stages, what);
@@ -167,7 +167,7 @@ void gather_weights(RankStages& stages, Gathered what, const std::function<void(
                   static_cast<std::size_t>(t)];
   };
   std::vector<std::string> shards;  // roles that every rank has a part of
-  if (context.config.splits_vocabulary()) shards = {"embedding.weight", "output.weight"};
+  if (context.config.parallel.splits_vocabulary()) shards = {"embedding.weight", "output.weight"};
   for (const std::string& role : shards) {
     std::vector<Holder> holders;
     for (int pipeline = 0; pipeline < layout.pipeline; ++pipeline) {
@@ -187,7 +187,7 @@ void gather_weights(RankStages& stages, Gathered what, const std::function<void(
         std::find_if(entries.begin(), entries.end(),
                      [&](const StageEntry& entry) { return entry.part.stage == stage; }) -
         entries.begin());
-    const StageParameters& parameters = entries[slot].parameters;
+    const ParameterLayout& parameters = entries[slot].parameters;
     const auto units = static_cast<int>(parameters.unit_elements.size());
     for (int unit = -1; unit < units; ++unit) {
       if (std::any_of(shards.begin(), shards.end(),

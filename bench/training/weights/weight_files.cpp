@@ -27,7 +27,7 @@ const StoredTensor& find_tensor(const TensorFile& file, const std::string& name)
   return file.get(name);
 }
 
-std::vector<TensorFileWriter::Entry> checkpoint_entries(const RunConfig& config, const Placement& placement) {
+std::vector<TensorFileWriter::Entry> checkpoint_entries(const RunConfig& config, const StageMap& placement) {
   std::vector<TensorFileWriter::Entry> entries;
   std::set<std::string> known;  // GPT-2's c_attn comes in three slices, a split vocabulary in shards
   for (int stage = 0; stage < placement.parts; ++stage) {
@@ -82,12 +82,12 @@ void check_outputs(const RunConfig& config) {
     throw InputError(
         fmt::format("{}: {} is not a writable folder; make it or name another", key, folder.string()));
   };
-  if (!config.save_gradients.empty()) {
-    need_writable("save_gradients", fs::absolute(config.save_gradients).parent_path());
+  if (!config.files.save_gradients.empty()) {
+    need_writable("save_gradients", fs::absolute(config.files.save_gradients).parent_path());
   }
-  if (!config.save_weights.empty()) {
+  if (!config.files.save_weights.empty()) {
     std::error_code failure;
-    const fs::path folder = fs::absolute(config.save_weights);
+    const fs::path folder = fs::absolute(config.files.save_weights);
     need_writable("save_weights", fs::exists(folder, failure) ? folder : folder.parent_path());
   }
 }

@@ -30,9 +30,9 @@ StageShape middle(std::int64_t layers) {
 // The same with two tensor ranks: q = k = 4, F = 8, f = 16.
 StageShape middle_of_two(std::int64_t layers, DType type) {
   RunConfig config = sample::tiny_qwen2();
-  config.world_size = config.tensor_model_parallel_size = 2;
-  config.sequence_parallel = true;
-  config.precision = type;
+  config.parallel.world_size = config.parallel.tensor = 2;
+  config.parallel.sequence_parallel = true;
+  config.numerics.precision = type;
   StageShape shape = stage_shapes(config, 2)[0];
   shape.first = false;
   shape.layers = layers;
@@ -260,8 +260,8 @@ TEST(ActionMemory, ByHand) {
 
 TEST(ActionMemory, DropoutIsTheStudents) {
   RunConfig config = sample::tiny_qwen2();
-  config.teacher = config.model;
-  config.hidden_dropout = config.attention_dropout = 0.1;
+  config.distillation.teacher = config.model;
+  config.numerics.hidden_dropout = config.numerics.attention_dropout = 0.1;
   const Schedule schedule = sample::one_rank(1);
   EXPECT_TRUE(stage_shapes(config, schedule)[0].hidden_dropout);
   EXPECT_TRUE(stage_shapes(config, schedule)[0].attention_dropout);

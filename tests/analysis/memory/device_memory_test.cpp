@@ -104,14 +104,14 @@ TEST(DeviceMemory, DecidesWhatFitsOnBackendCudaOnly) {
   hardware.overhead.device = hardware.memory;
   EXPECT_TRUE(predict(config, schedule, hardware).fits);
 
-  config.backend = Backend::cuda;
+  config.machine.backend = Backend::cuda;
   const Prediction on_cuda = predict(config, schedule, hardware);
   EXPECT_FALSE(on_cuda.fits);
   EXPECT_EQ(on_cuda.budget, hardware.memory - Bytes{1'110'000});
   hardware.overhead.device += kMiB;
   EXPECT_TRUE(predict(config, schedule, hardware).fits);
 
-  config.memory_budget = tensors;  // the user's word counts
+  config.machine.memory_budget = tensors;  // the user's word counts
   hardware.overhead.device = kMiB;
   EXPECT_TRUE(predict(config, schedule, hardware).fits);
 }

@@ -19,14 +19,14 @@ using enum ActionType;
 /// h 8 and h_T 12, T 4, v 32, fp32; a layer for each of two stages.
 RunConfig tiny_pair() {
   RunConfig config = sample::tiny_qwen2();
-  config.teacher = config.model;
-  ModelConfig& teacher = *config.teacher;
+  config.distillation.teacher = config.model;
+  ModelConfig& teacher = *config.distillation.teacher;
   teacher.name = "tiny-teacher";
   teacher.hidden = 12;
   teacher.heads = 3;
   teacher.ffn = 20;
-  config.pipeline_model_parallel_size = 2;
-  config.world_size = 2;
+  config.parallel.pipeline = 2;
+  config.parallel.world_size = 2;
   return config;
 }
 
@@ -46,7 +46,7 @@ Schedule made(const std::string& name, int ranks, int microbatches, std::int64_t
 }
 
 Schedule complete(const std::string& name, const RunConfig& config, std::int64_t cached = 0) {
-  const Schedule schedule = made(name, config.pipeline_model_parallel_size, config.microbatches(), cached);
+  const Schedule schedule = made(name, config.parallel.pipeline, config.microbatches(), cached);
   return add_step_end(add_transfers(schedule, TransferOrder::sends_first), {false, true});
 }
 
@@ -71,12 +71,12 @@ TEST(DistillationMemory, TeacherForwardByHand) {
   // Loss in TF, when F came first: the outputs are gone at its end.
   EXPECT_EQ(net(action_profile(stages[1], teacher_forward, true), Category::teacher), -192);
 
-  config.distillation_cache = DistillationCache::hidden;
+  config.distillation.cache = DistillationCache::hidden;
   stages = teacher_shapes(config, made("abeja", 2, 2));
   EXPECT_EQ(net(action_profile(stages[1], teacher_forward, false), Category::teacher), 0);
-  config.distillation_cache = DistillationCache::logits;
-  config.precision = DType::bf16;
-  config.distillation_cache_dtype = DistillationCacheDType::fp32;
+  config.distillation.cache = DistillationCache::logits;
+  config.numerics.precision = DType::bf16;
+  config.distillation.cache_dtype = DistillationCacheDType::fp32;
   stages = teacher_shapes(config, made("abeja", 2, 2));
   EXPECT_EQ(net(action_profile(stages[1], teacher_forward, false), Category::teacher), 4 * 32 * 4 - 96);
 }
@@ -88,10 +88,10 @@ TEST(DistillationMemory, LossByHand) {
   };
   EXPECT_EQ(net(forward_of_last(), Category::teacher), -4 * 32 * 4);
   EXPECT_EQ(net(forward_of_last(), Category::workspace), 0);
-  config.distillation_loss = DistillationLoss::unfused;
+  config.distillation.loss = DistillationLoss::unfused;
   EXPECT_EQ(forward_of_last().peak[Category::workspace].value, 7 * 4 * 32 * 4);
   EXPECT_EQ(net(forward_of_last(), Category::teacher), -4 * 32 * 4);
-  config.distillation_cache = DistillationCache::hidden;  // the kept stream goes, the logits come and go
+  config.distillation.cache = DistillationCache::hidden;  // the kept stream goes, the logits come and go
   EXPECT_EQ(forward_of_last().peak[Category::teacher].value, 4 * 32 * 4 - 192);
   EXPECT_EQ(net(forward_of_last(), Category::teacher), -192);
 }
@@ -108,7 +108,7 @@ TEST(DistillationMemory, UnfusedAttentionByHand) {
   };
   const ActionProfile fused_forward = profile(forward);
   const ActionProfile fused_backward = profile(backward);
-  config.attention_backend = AttentionBackend::unfused;
+  config.numerics.attention_backend = AttentionBackend::unfused;
   EXPECT_EQ(net(profile(forward), Category::activations),
             net(fused_forward, Category::activations) + scores + repeated);
   EXPECT_EQ(net(profile(backward), Category::activations),
@@ -153,7 +153,7 @@ TEST(DistillationMemory, HeldByHand) {
 TEST(DistillationMemory, WhatIsCachedDecides) {
   RunConfig config = tiny_pair();
   const auto peak = [&](const char* name, int batch, std::int64_t cached = 0) {
-    config.global_batch_size = batch;
+    config.batch.global_batch_size = batch;
     const MemoryPrediction memory = predict_memory(config, complete(name, config, cached));
     return memory.ranks[1].peak.total().value;
   };

@@ -189,14 +189,14 @@ TEST(ActivationFormula, ClassicLayerIsWhatTheMemoryModelKeepsWithDropout) {
     for (const bool sequence_parallel : {false, true}) {
       RunConfig config = sample::tiny_gpt2();
       config.model.ffn = 4 * config.model.hidden;
-      config.micro_batch_size = 3;
-      config.global_batch_size = 3;
-      config.precision = DType::bf16;
-      config.attention_backend = AttentionBackend::unfused;
-      config.hidden_dropout = config.attention_dropout = 0.1;
-      config.world_size = config.tensor_model_parallel_size = tensor;
-      config.sequence_parallel = sequence_parallel;
-      const bool cut = config.effective_sequence_parallel();
+      config.batch.micro_batch_size = 3;
+      config.batch.global_batch_size = 3;
+      config.numerics.precision = DType::bf16;
+      config.numerics.attention_backend = AttentionBackend::unfused;
+      config.numerics.hidden_dropout = config.numerics.attention_dropout = 0.1;
+      config.parallel.world_size = config.parallel.tensor = tensor;
+      config.parallel.sequence_parallel = sequence_parallel;
+      const bool cut = config.parallel.effective_sequence_parallel();
       const ClassicLayer layer{4, 3, 8, 2, static_cast<double>(tensor), cut};
       const double beside = 12.0 * 16 / (cut ? tensor : 1) + 12.0 * 4 * 2 / tensor;
       EXPECT_DOUBLE_EQ(bytes_of_a_layer(config), classic_activation_bytes(layer, Recompute::none) + beside);
@@ -211,10 +211,10 @@ TEST(ActivationFormula, ModernLayerIsWhatTheMemoryModelKeeps) {
         for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
           RunConfig config = sample::tiny_qwen2();
           config.model.kv_heads = 2;
-          config.world_size = config.tensor_model_parallel_size = tensor;
-          config.sequence_parallel = sequence_parallel;
-          config.precision = type;
-          config.recompute_granularity = recompute;
+          config.parallel.world_size = config.parallel.tensor = tensor;
+          config.parallel.sequence_parallel = sequence_parallel;
+          config.numerics.precision = type;
+          config.recompute.granularity = recompute;
           ModernLayer layer{4,
                             8,
                             8,
@@ -225,11 +225,11 @@ TEST(ActivationFormula, ModernLayerIsWhatTheMemoryModelKeeps) {
                             static_cast<double>(tensor),
                             sequence_parallel && tensor > 1};
           for (const bool dropout : {false, true}) {
-            config.hidden_dropout = dropout ? 0.1 : 0;
+            config.numerics.hidden_dropout = dropout ? 0.1 : 0;
             layer.hidden_dropout = dropout;
             for (const Fp8Format format : {Fp8Format::none, Fp8Format::hybrid}) {
-              config.fp8_format = format;
-              layer.fp8 = config.fp8();
+              config.numerics.fp8.format = format;
+              layer.fp8 = config.numerics.fp8.on();
               EXPECT_DOUBLE_EQ(bytes_of_a_layer(config), modern_activation_bytes(layer, recompute));
             }
           }

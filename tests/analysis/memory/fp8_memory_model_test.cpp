@@ -34,12 +34,12 @@ TEST(Fp8MemoryModel, HeldForTheWholeRun) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.name);
     RunConfig config = sample::tiny_hybrid();
-    config.world_size = 2;
-    config.zero_stage = c.zero;
-    config.fp8_recipe = c.recipe;
-    config.fp8_amax_history_len = c.history;
+    config.parallel.world_size = 2;
+    config.parallel.zero_stage = c.zero;
+    config.numerics.fp8.recipe = c.recipe;
+    config.numerics.fp8.amax_history_len = c.history;
     RunConfig storage = config;
-    storage.fp8_format = Fp8Format::none;
+    storage.numerics.fp8.format = Fp8Format::none;
     MemoryBreakdown expected = held_bytes(stage_shapes(storage, 1)[0], storage);
     expected[kParameters].value += c.parameters;
     expected[kWorkspace].value += c.workspace;
@@ -51,15 +51,15 @@ TEST(Fp8MemoryModel, HeldForTheWholeRun) {
 TEST(Fp8MemoryModel, EveryStageOfARankCounts) {
   RunConfig config = sample::tiny_hybrid();
   config.model.layers = 4;
-  config.world_size = config.pipeline_model_parallel_size = 2;
-  config.fp8_amax_history_len = 1;
+  config.parallel.world_size = config.parallel.pipeline = 2;
+  config.numerics.fp8.amax_history_len = 1;
   Schedule schedule;
   schedule.ranks = 2;
   schedule.stages = 4;
   schedule.rank_of_stage = {0, 1, 1, 0};
   schedule.actions.resize(2);
   const MemoryPrediction hybrid = predict_memory(config, schedule);
-  config.fp8_format = Fp8Format::none;
+  config.numerics.fp8.format = Fp8Format::none;
   const MemoryPrediction none = predict_memory(config, schedule);
   for (std::size_t rank = 0; rank < 2; ++rank) {
     MemoryBreakdown expected = none.ranks[rank].held;
@@ -71,9 +71,9 @@ TEST(Fp8MemoryModel, EveryStageOfARankCounts) {
 
 TEST(Fp8MemoryModel, ATeacherStaysInTheStorageType) {
   RunConfig config = sample::tiny_hybrid();
-  config.teacher = config.model;
+  config.distillation.teacher = config.model;
   RunConfig storage = config;
-  storage.fp8_format = Fp8Format::none;
+  storage.numerics.fp8.format = Fp8Format::none;
   const Schedule schedule = sample::one_rank(1);
   const std::vector<StageShape> teacher = teacher_shapes(config, schedule);
   const std::vector<StageShape> same = teacher_shapes(storage, schedule);
@@ -88,7 +88,7 @@ TEST(Fp8MemoryModel, ATeacherStaysInTheStorageType) {
 TEST(Fp8MemoryModel, AgainstBf16) {
   RunConfig config = sample::tiny_hybrid();
   const auto kept = [&](Fp8Format format) {
-    config.fp8_format = format;
+    config.numerics.fp8.format = format;
     return action_profile(stage_shapes(config, 2)[1], forward).net[kActivations].value;
   };
   EXPECT_EQ(kept(Fp8Format::none) - kept(Fp8Format::hybrid), 256 + 256 + 512);

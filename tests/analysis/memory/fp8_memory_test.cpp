@@ -43,8 +43,8 @@ StageShape gelu() {
 // 1024, their piece 512. Keeps 2·160 + 768 + 320 + 256 + 1024 + 256 = 2944. Matrices 1280 elements.
 StageShape sequence_parallel() {
   RunConfig config = sample::tiny_hybrid();
-  config.world_size = config.tensor_model_parallel_size = 2;
-  config.sequence_parallel = true;
+  config.parallel.world_size = config.parallel.tensor = 2;
+  config.parallel.sequence_parallel = true;
   return middle(config);
 }
 // h = 64: stream 2048, quantized 1024; matrices qkv 3072, projection 1024, fc1 4096, fc2 2048 elements.

@@ -38,10 +38,10 @@ TEST(Shapes, ParametersOfAStage) {
   for (const ParameterCase& c : kParameterCases) {
     SCOPED_TRACE(c.name);
     RunConfig config = c.gpt2 ? sample::tiny_gpt2() : sample::tiny_qwen2();
-    config.tensor_model_parallel_size = c.tensor;
-    config.world_size = c.tensor * c.stages;
-    config.pipeline_model_parallel_size = c.stages;
-    config.make_vocab_size_divisible_by = 32 / c.tensor;
+    config.parallel.tensor = c.tensor;
+    config.parallel.world_size = c.tensor * c.stages;
+    config.parallel.pipeline = c.stages;
+    config.parallel.make_vocab_size_divisible_by = 32 / c.tensor;
     const auto shapes = stage_shapes(config, c.stages);
     EXPECT_EQ(parameters_of(shapes[static_cast<std::size_t>(c.stage)]).total(), c.parameters);
   }
@@ -81,9 +81,9 @@ TEST(MemoryModel, WideFeedForwardMovesThePeakIntoALayer) {
 
 TEST(MemoryModel, PipelineByHand) {
   RunConfig config = sample::tiny_gpt2();
-  config.world_size = 2;
-  config.pipeline_model_parallel_size = 2;
-  config.precision = DType::bf16;
+  config.parallel.world_size = 2;
+  config.parallel.pipeline = 2;
+  config.numerics.precision = DType::bf16;
   const MemoryPrediction prediction = predict_memory(config, sample::two_ranks());
   ASSERT_EQ(prediction.ranks.size(), 2U);
   const RankMemory& first = prediction.ranks[0];
@@ -113,10 +113,10 @@ TEST(MemoryModel, PipelineByHand) {
 
 TEST(MemoryModel, EveryWorldRankIsListedInMegatronOrder) {
   RunConfig config = sample::tiny_qwen2();
-  config.world_size = 8;
-  config.tensor_model_parallel_size = 2;
-  config.pipeline_model_parallel_size = 2;
-  config.global_batch_size = 4;
+  config.parallel.world_size = 8;
+  config.parallel.tensor = 2;
+  config.parallel.pipeline = 2;
+  config.batch.global_batch_size = 4;
   const MemoryPrediction prediction = predict_memory(config, sample::two_ranks());
   ASSERT_EQ(prediction.ranks.size(), 8U);
   for (int rank = 0; rank < 8; ++rank) {
@@ -137,16 +137,16 @@ TEST(MemoryModel, ZeroHoldsPaddedUnitsAndWholeVectors) {
   constexpr Case kCases[] = {
       {0, 1480, 1480, 1480}, {1, 1608, 1608, 840}, {2, 1608, 840, 840}, {3, 840, 840, 840}};
   RunConfig config = sample::tiny_qwen2();
-  config.world_size = 2;
-  config.global_batch_size = 4;
+  config.parallel.world_size = 2;
+  config.batch.global_batch_size = 4;
   for (const Case& c : kCases) {
-    config.zero_stage = c.zero;
+    config.parallel.zero_stage = c.zero;
     const RankMemory rank = predict_memory(config, sample::one_rank(2)).ranks[1];
     EXPECT_EQ(at(rank.held, kParameters), c.parameters * 4) << c.zero;
     EXPECT_EQ(at(rank.held, kGradients), c.gradients * 4) << c.zero;
     EXPECT_EQ(at(rank.held, Category::optimizer), c.optimizer * 8) << c.zero;
   }
-  config.world_size = 1;
+  config.parallel.world_size = 1;
   EXPECT_EQ(at(predict_memory(config, sample::one_rank(2)).ranks[0].held, kParameters), 1480 * 4)
       << "one replica has nothing to cut";
 }
@@ -155,9 +155,9 @@ TEST(MemoryModel, ZeroHoldsPaddedUnitsAndWholeVectors) {
 // 640/2·4 = 1280, embedding 256/2·4 = 512; never two at once, the last one until ARG.
 TEST(MemoryModel, ZeroOnePiecesComeWithTheLastMicroBatch) {
   RunConfig config = sample::tiny_qwen2();
-  config.world_size = 2;
-  config.global_batch_size = 4;
-  config.zero_stage = 1;
+  config.parallel.world_size = 2;
+  config.batch.global_batch_size = 4;
+  config.parallel.zero_stage = 1;
   const RankMemory rank = predict_memory(config, sample::one_rank(2), MemoryDetail::timeline).ranks[0];
   ASSERT_EQ(rank.timeline.size(), 6U);  // F B F B ARG OPT
   EXPECT_EQ(rank.timeline[1].after, rank.held);
@@ -190,7 +190,7 @@ TEST(MemoryModel, SeveralStagesOnARank) {
     RunConfig config = sample::tiny_qwen2();
     config.model.layers = c.layers;
     config.model.tied_embeddings = c.tied;
-    config.world_size = config.pipeline_model_parallel_size = 2;
+    config.parallel.world_size = config.parallel.pipeline = 2;
     Schedule schedule;
     schedule.ranks = 2;
     schedule.stages = 4;
@@ -236,8 +236,8 @@ TEST(MemoryModel, ASharedEmbeddingIsFinalAfterItsLaterUse) {
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
     RunConfig config = sample::tiny_qwen2();
-    config.world_size = 2;
-    config.zero_stage = 1;
+    config.parallel.world_size = 2;
+    config.parallel.zero_stage = 1;
     Schedule schedule;
     schedule.stages = 2;
     schedule.rank_of_stage = {0, 0};
@@ -255,7 +255,7 @@ TEST(MemoryModel, ASharedEmbeddingIsFinalAfterItsLaterUse) {
 
 TEST(MemoryModel, LongScheduleIsALinearWalk) {
   RunConfig config = sample::tiny_qwen2();
-  config.global_batch_size = 200'000;
+  config.batch.global_batch_size = 200'000;
   const MemoryPrediction prediction = predict_memory(config, sample::one_rank(200'000));
   EXPECT_GT(prediction.peak.value, 0);
 }

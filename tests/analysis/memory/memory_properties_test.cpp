@@ -21,23 +21,23 @@ RunConfig random_config() {
   RunConfig config = *rc::gen::arbitrary<bool>() ? sample::tiny_gpt2() : sample::tiny_qwen2();
   config.model.layers = *rc::gen::inRange(16, 20);
   config.model.tied_embeddings = *rc::gen::arbitrary<bool>();
-  config.tensor_model_parallel_size = *rc::gen::element(1, 2);
-  config.pipeline_model_parallel_size = *rc::gen::element(1, 2, 4);
+  config.parallel.tensor = *rc::gen::element(1, 2);
+  config.parallel.pipeline = *rc::gen::element(1, 2, 4);
   const int data = *rc::gen::element(1, 2, 4);
-  config.world_size = config.tensor_model_parallel_size * config.pipeline_model_parallel_size * data;
-  config.global_batch_size = std::int64_t{*rc::gen::element(8, 12, 16)} * data;
-  config.pipeline_schedule =
+  config.parallel.world_size = config.parallel.tensor * config.parallel.pipeline * data;
+  config.batch.global_batch_size = std::int64_t{*rc::gen::element(8, 12, 16)} * data;
+  config.parallel.schedule =
       *rc::gen::elementOf(std::vector<std::string>(std::begin(kSchedules), std::end(kSchedules)));
-  config.sequence_parallel = *rc::gen::arbitrary<bool>();
-  config.zero_stage = *rc::gen::inRange(0, 4);
-  config.recompute_granularity = *rc::gen::element(Recompute::none, Recompute::selective, Recompute::full);
-  config.recompute_num_layers = *rc::gen::inRange(1, 4);
-  config.precision = *rc::gen::element(DType::fp32, DType::bf16);
-  config.attention_backend = *rc::gen::element(AttentionBackend::fused, AttentionBackend::unfused);
-  config.hidden_dropout = *rc::gen::element(0.0, 0.1);
-  config.attention_dropout = *rc::gen::element(0.0, 0.1);
-  config.fp8_format = *rc::gen::element(Fp8Format::none, Fp8Format::hybrid);
-  config.fp8_recipe = *rc::gen::element(Fp8Recipe::delayed, Fp8Recipe::tensorwise);
+  config.parallel.sequence_parallel = *rc::gen::arbitrary<bool>();
+  config.parallel.zero_stage = *rc::gen::inRange(0, 4);
+  config.recompute.granularity = *rc::gen::element(Recompute::none, Recompute::selective, Recompute::full);
+  config.recompute.num_layers = *rc::gen::inRange(1, 4);
+  config.numerics.precision = *rc::gen::element(DType::fp32, DType::bf16);
+  config.numerics.attention_backend = *rc::gen::element(AttentionBackend::fused, AttentionBackend::unfused);
+  config.numerics.hidden_dropout = *rc::gen::element(0.0, 0.1);
+  config.numerics.attention_dropout = *rc::gen::element(0.0, 0.1);
+  config.numerics.fp8.format = *rc::gen::element(Fp8Format::none, Fp8Format::hybrid);
+  config.numerics.fp8.recipe = *rc::gen::element(Fp8Recipe::delayed, Fp8Recipe::tensorwise);
   return config;
 }
 
@@ -46,14 +46,14 @@ Schedule schedule_of(const RunConfig& config) {
   Schedule schedule;
   try {
     ScheduleRequest request;
-    request.name = config.pipeline_schedule;
-    request.ranks = config.pipeline_model_parallel_size;
+    request.name = config.parallel.schedule;
+    request.ranks = config.parallel.pipeline;
     request.microbatches = config.microbatches();
     schedule = add_transfers(make_schedule(request), TransferOrder::sends_first);
   } catch (const InputError&) {
     RC_DISCARD("sizes that the schedule refuses");
   }
-  return add_step_end(schedule, {.data_parallel = config.data_parallel_size() > 1 || schedule.routes > 1,
+  return add_step_end(schedule, {.data_parallel = config.parallel.data() > 1 || schedule.routes > 1,
                                  .tied_embedding = config.model.tied_embeddings});
 }
 
@@ -101,7 +101,7 @@ RC_GTEST_PROP(MemoryProperties, ZeroHoldsLessWithEveryStage, ()) {
   const Schedule schedule = schedule_of(config);
   Bytes before{INT64_MAX};
   for (int zero = 1; zero <= 3; ++zero) {
-    config.zero_stage = zero;
+    config.parallel.zero_stage = zero;
     const Bytes held = predict_memory(config, schedule).ranks.front().held.total();
     RC_ASSERT(held <= before);
     before = held;
@@ -111,14 +111,14 @@ RC_GTEST_PROP(MemoryProperties, ZeroHoldsLessWithEveryStage, ()) {
 // Without tensor parallelism: with it, recomputed partial sums may stand beside a gradient.
 RC_GTEST_PROP(MemoryProperties, RecomputationNeverNeedsMore, ()) {
   RunConfig config = random_config();
-  config.world_size /= config.tensor_model_parallel_size;
-  config.tensor_model_parallel_size = 1;
-  config.zero_stage = 0;
+  config.parallel.world_size /= config.parallel.tensor;
+  config.parallel.tensor = 1;
+  config.parallel.zero_stage = 0;
   const Schedule schedule = schedule_of(config);
-  config.recompute_granularity = Recompute::none;
+  config.recompute.granularity = Recompute::none;
   const MemoryPrediction none = predict_memory(config, schedule);
   for (const Recompute recompute : {Recompute::selective, Recompute::full}) {
-    config.recompute_granularity = recompute;
+    config.recompute.granularity = recompute;
     const MemoryPrediction less = predict_memory(config, schedule);
     for (std::size_t i = 0; i < none.ranks.size(); ++i) {
       RC_ASSERT(less.ranks[i].peak.total() <= none.ranks[i].peak.total());

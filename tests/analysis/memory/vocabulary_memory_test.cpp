@@ -138,8 +138,8 @@ TEST(VocabularyMemory, ActionsByHand) {
     SCOPED_TRACE(fmt::format("{}, {}", c.method, c.name));
     RunConfig config = vocabulary_config(c.method, 1, 2, 2, 2);
     config.model.tied_embeddings = false;
-    config.precision = c.precision;
-    config.zero_stage = c.zero;
+    config.numerics.precision = c.precision;
+    config.parallel.zero_stage = c.zero;
     const auto shapes = stage_shapes(config, vocabulary_schedule(config));
     const ActionProfile profile =
         action_profile(shapes[static_cast<std::size_t>(c.stage)], c.type, c.with_extra);
@@ -150,7 +150,7 @@ TEST(VocabularyMemory, ActionsByHand) {
 
 TEST(VocabularyMemory, VShapedPlacementKeepsTheInputGradientInTheWorkspace) {
   RunConfig config = vocabulary_config("vocab-1", 1, 2, 1, 4);
-  config.pipeline_schedule = "v-half";
+  config.parallel.schedule = "v-half";
   config.model.layers = 4;
   const auto shapes = stage_shapes(config, vocabulary_schedule(config));
   EXPECT_TRUE(shapes[0].vocabulary.first_rank && shapes[0].vocabulary.last_rank);
@@ -180,7 +180,7 @@ TEST(VocabularyMemory, HeldByHand) {
   for (const Case& c : cases) {
     SCOPED_TRACE(fmt::format("{} rank {}", c.method, c.rank));
     RunConfig config = vocabulary_config(c.method, 1, 2, 1, 3);
-    config.precision = DType::bf16;
+    config.numerics.precision = DType::bf16;
     config.model.tied_embeddings = c.tied;
     const auto shapes = stage_shapes(config, vocabulary_schedule(config));
     const MemoryBreakdown held = held_bytes(shapes[static_cast<std::size_t>(c.rank)], config);
@@ -207,7 +207,7 @@ TEST(VocabularyMemory, ShardsTogetherAreTheModel) {
     config.model.layers = 8;
     config.model.vocab = 30;
     const std::int64_t layers_and_norm = 8 * (576 + 32) + 8;
-    config.make_vocab_size_divisible_by = method == std::string("none") ? 32 : 8;
+    config.parallel.make_vocab_size_divisible_by = method == std::string("none") ? 32 : 8;
     for (const bool tied : {false, true}) {
       config.model.tied_embeddings = tied;
       // Uncut, tied embeddings lie on two ranks.
@@ -221,7 +221,7 @@ TEST(VocabularyMemory, ShardsTogetherAreTheModel) {
 TEST(VocabularyMemory, LastStageWithoutLayersByHand) {
   RunConfig config = vocabulary_config("none", 1, 2, 1, 2);
   config.model.tied_embeddings = false;
-  config.layer_distribution = "2,0";
+  config.parallel.layer_distribution = "2,0";
   const Schedule schedule = vocabulary_schedule(config);
   StageShape last = stage_shapes(config, schedule)[1];
   // Final norm output 128, its input 128, statistics 16, logits 4·32·4.
@@ -235,7 +235,7 @@ TEST(VocabularyMemory, LastStageWithoutLayersByHand) {
   expect_equal(action_profile(last, backward_input).net, bytes({{kActivations, -144}, {kCommunication, 128}}),
                "I beside the previous stage");
   for (const char* method : {"none", "vocab-1", "vocab-2"}) {
-    config.vocab_parallel = parse_vocab_parallel(method);
+    config.parallel.vocab_parallel = parse_vocab_parallel(method);
     for (const RankMemory& rank :
          predict_memory(config, vocabulary_schedule(config), MemoryDetail::timeline).ranks) {
       expect_equal(rank.timeline.back().after, rank.held, method);
@@ -262,11 +262,11 @@ TEST(VocabularyMemory, AStepEndsAsItBegan) {
         for (const int zero : {0, 1, 2, 3}) {
           for (const bool tied : {false, true}) {
             RunConfig config = vocabulary_config(walked.method, 2, pipeline, 2, microbatches);
-            config.pipeline_schedule = walked.schedule;
+            config.parallel.schedule = walked.schedule;
             config.model.layers = 8;
             config.model.tied_embeddings = tied;
-            config.zero_stage = zero;
-            config.precision = zero % 2 == 0 ? DType::bf16 : DType::fp32;
+            config.parallel.zero_stage = zero;
+            config.numerics.precision = zero % 2 == 0 ? DType::bf16 : DType::fp32;
             const MemoryPrediction memory =
                 predict_memory(config, vocabulary_schedule(config), MemoryDetail::timeline);
             for (const RankMemory& rank : memory.ranks) {
@@ -308,14 +308,14 @@ TEST(VocabularyMemory, FlatWhereTheBaselineIsNot) {
     model.head_dim = 16;
     model.ffn = 256;
     model.vocab = 65536;
-    config.seq_length = 64;
+    config.batch.seq_length = 64;
     return config;
   };
   EXPECT_GT(spread(large("none")), 5);
   EXPECT_LT(spread(large("vocab-1")), 1.1);  // what is left: 1F1B has fewer micro-batches on later ranks
   EXPECT_LT(spread(large("vocab-2")), 1.1);
   RunConfig v_half = large("vocab-2");
-  v_half.pipeline_schedule = "v-half";
+  v_half.parallel.schedule = "v-half";
   EXPECT_LT(spread(v_half), 1.05);
 }
 

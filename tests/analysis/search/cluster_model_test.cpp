@@ -237,10 +237,10 @@ TEST(Placement, BalancedLayersAreThoseOfARun) {
   for (const char* preset : {"gpt2-1558m", "qwen2.5-0.5b", "llama-3.1-8b"}) {
     RunConfig config;
     config.model = *find_preset(preset);
-    config.seq_length = 1024;
+    config.batch.seq_length = 1024;
     for (const int stages : {2, 3, 4, 8}) {
       for (const bool balanced : {false, true}) {
-        config.layer_distribution = balanced ? "balanced" : "even";
+        config.parallel.layer_distribution = balanced ? "balanced" : "even";
         const std::vector<int> counts = layers_per_stage(config, stages);
         Job job;
         job.model = model_of(config.model);

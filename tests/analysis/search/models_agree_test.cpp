@@ -66,18 +66,18 @@ RunConfig config_of(const Case& c) {
   m.activation = Activation::gelu;
   m.positions = Positions::learned;
   m.linear_bias = m.qkv_bias = true;
-  config.hardware = c.machine;
-  config.tensor_model_parallel_size = c.tensor;
-  config.pipeline_model_parallel_size = c.pipeline;
-  config.virtual_pipeline_chunks = c.chunks;
-  config.world_size = c.tensor * c.pipeline * c.data;
-  config.sequence_parallel = c.tensor > 1;
-  config.recompute_granularity = c.recompute;
-  config.pipeline_schedule = c.schedule;
-  config.hidden_dropout = config.attention_dropout = c.dropout;
-  config.seq_length = c.seq;
-  config.micro_batch_size = c.micro_batch;
-  config.global_batch_size = c.micro_batch * c.microbatches * c.data;
+  config.machine.hardware = c.machine;
+  config.parallel.tensor = c.tensor;
+  config.parallel.pipeline = c.pipeline;
+  config.parallel.virtual_chunks = c.chunks;
+  config.parallel.world_size = c.tensor * c.pipeline * c.data;
+  config.parallel.sequence_parallel = c.tensor > 1;
+  config.recompute.granularity = c.recompute;
+  config.parallel.schedule = c.schedule;
+  config.numerics.hidden_dropout = config.numerics.attention_dropout = c.dropout;
+  config.batch.seq_length = c.seq;
+  config.batch.micro_batch_size = c.micro_batch;
+  config.batch.global_batch_size = c.micro_batch * c.microbatches * c.data;
   return config;
 }
 
@@ -88,7 +88,7 @@ TEST(ModelsOfAStep, Agree) {
     const Prediction exact = predict(config, schedule_for(config), *find_hardware_preset(c.machine));
     cluster::PipelinePlans plans(make_cluster_schedule);
     const cluster::Limits limits = cluster::what_limits(
-        cluster::job_of(config), cluster::schedule_index(config.pipeline_schedule, c.chunks),
+        cluster::job_of(config), cluster::schedule_index(config.parallel.schedule, c.chunks),
         profiles.machine(c.machine), profiles.generation("plumbline"), plans);
     SCOPED_TRACE(c.name);
     const double exact_tensor = exact.time.exposed_tensor.value;

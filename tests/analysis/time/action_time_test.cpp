@@ -26,10 +26,10 @@ HardwareProfile counting_machine(double latency) {
 }
 
 RunConfig with(RunConfig config, int tensor, int data) {
-  config.tensor_model_parallel_size = tensor;
-  config.world_size = tensor * data;
-  config.global_batch_size = std::int64_t{2} * data;
-  config.make_vocab_size_divisible_by = 32 / tensor;
+  config.parallel.tensor = tensor;
+  config.parallel.world_size = tensor * data;
+  config.batch.global_batch_size = std::int64_t{2} * data;
+  config.parallel.make_vocab_size_divisible_by = 32 / tensor;
   return config;
 }
 
@@ -77,9 +77,9 @@ TEST(ActionTime, CountsEveryOperatorAndCollective) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.name);
     RunConfig config = with(sample::tiny_qwen2(), c.tensor, 1);
-    config.sequence_parallel = c.sequence_parallel;
-    config.recompute_granularity = c.recompute;
-    config.recompute_num_layers = c.group;
+    config.parallel.sequence_parallel = c.sequence_parallel;
+    config.recompute.granularity = c.recompute;
+    config.recompute.num_layers = c.group;
     const StageShape shape = stage_shapes(config, 1)[0];
     const ActionTime time = time_action(work_of(shape, c.type), machine, {});
     EXPECT_NEAR(time.all.value, c.operators + kLatency * c.latencies, 1e-9);
@@ -90,7 +90,7 @@ TEST(ActionTime, CountsEveryOperatorAndCollective) {
 
 TEST(ActionTime, SixteenBitSumsAreRounded) {
   RunConfig config = with(sample::tiny_qwen2(), 2, 1);
-  config.precision = DType::bf16;
+  config.numerics.precision = DType::bf16;
   const StageShape shape = stage_shapes(config, 1)[0];
   const HardwareProfile machine = counting_machine(0);
   EXPECT_NEAR(time_action(work_of(shape, forward), machine, {}).all.value, 30 + 4, 1e-9);
@@ -142,7 +142,7 @@ TEST(ActionTime, GathersAndScattersBesideComputation) {
   for (const ZeroCase& c : kZeroCases) {
     SCOPED_TRACE(c.name);
     RunConfig config = with(sample::tiny_qwen2(), 1, 2);
-    config.zero_stage = c.zero;
+    config.parallel.zero_stage = c.zero;
     HardwareProfile machine = counting_machine(c.latency);
     machine.processors = c.processors;
     const StageShape shape = stage_shapes(config, 1)[0];
@@ -181,8 +181,8 @@ TEST(StepEnd, ReductionsUnderTheLastBackward) {
   for (const EndCase& c : kEndCases) {
     SCOPED_TRACE(c.name);
     RunConfig config = with(sample::tiny_qwen2(), 1, 2);
-    config.zero_stage = c.zero;
-    config.ddp_bucket_size = c.bucket;
+    config.parallel.zero_stage = c.zero;
+    config.parallel.ddp_bucket_size = c.bucket;
     const StageCosts costs =
         stage_costs(config, sample::one_rank(2), counting_machine(c.latency)).costs.stages.at(0);
     EXPECT_NEAR(costs.last_backward.value, c.last_backward, 1e-9);
@@ -193,7 +193,7 @@ TEST(StepEnd, ReductionsUnderTheLastBackward) {
 
 TEST(StepEnd, SharedProcessorsHideNothing) {
   RunConfig config = with(sample::tiny_qwen2(), 1, 2);
-  config.zero_stage = 1;
+  config.parallel.zero_stage = 1;
   HardwareProfile machine = counting_machine(5);
   machine.processors = 2;
   const StageCosts costs = stage_costs(config, sample::one_rank(2), machine).costs.stages.at(0);
@@ -203,7 +203,7 @@ TEST(StepEnd, SharedProcessorsHideNothing) {
 
 TEST(StepEnd, TensorRanksSumSharedVectorsAndHeads) {
   RunConfig config = with(sample::tiny_qwen2(), 2, 1);
-  config.sequence_parallel = true;
+  config.parallel.sequence_parallel = true;
   // Rows and biases of keys and values in two layers, replicated vectors, norm: six all-reduces.
   EXPECT_NEAR(
       stage_costs(config, sample::one_rank(2), counting_machine(5)).costs.stages.at(0).optimizer.value,
@@ -225,8 +225,8 @@ TEST(StageCosts, EveryStageOfEverySchedule) {
     SCOPED_TRACE(name);
     RunConfig config = sample::tiny_qwen2();
     config.model.layers = 8;
-    config.pipeline_model_parallel_size = config.world_size = 2;
-    config.global_batch_size = 4;
+    config.parallel.pipeline = config.parallel.world_size = 2;
+    config.batch.global_batch_size = 4;
     const Schedule schedule = named(name, 2, 4, false);
     const StageCostsPrediction predicted = stage_costs(config, schedule, counting_machine(3));
     ASSERT_EQ(predicted.costs.stages.size(), static_cast<std::size_t>(schedule.stages));
@@ -254,7 +254,7 @@ TEST(StageCosts, EveryStageOfEverySchedule) {
 
 TEST(Predict, WaitingForReplicasIsExposedDataTime) {
   RunConfig config = with(sample::tiny_qwen2(), 1, 2);
-  config.zero_stage = 3;
+  config.parallel.zero_stage = 3;
   const Prediction p = predict(config, sample::one_rank(2), counting_machine(5));
   // F 39 and B 56 as above, twice; ARG 10; OPT 13.
   EXPECT_NEAR(p.time.step.value, 2 * (39 + 56) + 10 + 13, 1e-9);

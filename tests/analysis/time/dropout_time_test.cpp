@@ -20,8 +20,8 @@ namespace {
 using enum ActionType;
 
 RunConfig dropping(RunConfig config = sample::tiny_qwen2()) {
-  config.precision = DType::bf16;
-  config.hidden_dropout = config.attention_dropout = 0.1;
+  config.numerics.precision = DType::bf16;
+  config.numerics.hidden_dropout = config.numerics.attention_dropout = 0.1;
   return config;
 }
 
@@ -58,7 +58,7 @@ TEST(DropoutCalls, OfALayer) {
   for (const CallCase& c : kCallCases) {
     SCOPED_TRACE(c.name);
     RunConfig config = dropping();
-    config.recompute_granularity = c.recompute;
+    config.recompute.granularity = c.recompute;
     StageShape shape = stage_shapes(config, 2)[0];
     shape.first = c.first;
     const std::vector<OperatorCall> calls = calls_of(work_of(shape, c.type));
@@ -79,8 +79,8 @@ TEST(DropoutCalls, OfALayer) {
 TEST(DropoutCalls, Sizes) {
   RunConfig config = dropping();
   for (const int tensor : {1, 2}) {
-    config.world_size = config.tensor_model_parallel_size = tensor;
-    config.sequence_parallel = true;
+    config.parallel.world_size = config.parallel.tensor = tensor;
+    config.parallel.sequence_parallel = true;
     const StageShape shape = stage_shapes(config, 1)[0];
     double added = 0;
     std::vector<OperatorCall> calls = forward_calls(shape);
@@ -173,8 +173,8 @@ TEST(DropoutFastModel, FollowsTheConfiguration) {
   for (const bool gpt2 : {false, true}) {
     RunConfig config = gpt2 ? sample::tiny_gpt2() : sample::tiny_qwen2();
     for (const int tensor : {1, 2}) {
-      config.world_size = config.tensor_model_parallel_size = tensor;
-      config.sequence_parallel = true;
+      config.parallel.world_size = config.parallel.tensor = tensor;
+      config.parallel.sequence_parallel = true;
       const cluster::Job plain = cluster::job_of(config);
       const cluster::Job dropped = cluster::job_of(dropping(config));
       EXPECT_DOUBLE_EQ(cluster::layer_activation_bytes(software, dropped) -
@@ -188,7 +188,7 @@ TEST(DropoutFastModel, FollowsTheConfiguration) {
     }
   }
   RunConfig config = sample::tiny_qwen2();
-  config.attention_dropout = 0.1;
+  config.numerics.attention_dropout = 0.1;
   const cluster::Job attention = cluster::job_of(config);
   EXPECT_TRUE(cluster::drops_attention(software, attention));
   EXPECT_FALSE(cluster::drops_stream(software, attention));

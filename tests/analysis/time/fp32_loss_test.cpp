@@ -31,9 +31,9 @@ MemoryBreakdown bytes(std::initializer_list<std::pair<Category, std::int64_t>> p
 RunConfig config_of(const char* method, int zero) {
   RunConfig config = sample::vocabulary_config(method, 1, 2, 2, 2);
   config.model.tied_embeddings = false;
-  config.precision = DType::bf16;
-  config.cross_entropy_loss_fusion = false;
-  config.zero_stage = zero;
+  config.numerics.precision = DType::bf16;
+  config.numerics.cross_entropy_loss_fusion = false;
+  config.parallel.zero_stage = zero;
   return config;
 }
 
@@ -153,13 +153,13 @@ TEST(Fp32Loss, EveryStepEndsWhereItBegan) {
         if (method == std::string("interlaced") && schedule_name != std::string("1f1b")) continue;
         SCOPED_TRACE(fmt::format("{} {} ZeRO {}", method, schedule_name, zero));
         RunConfig config = config_of(method, zero);
-        config.pipeline_schedule = schedule_name;
+        config.parallel.schedule = schedule_name;
         config.model.layers = 4;
-        config.global_batch_size = 8;
+        config.batch.global_batch_size = 8;
         const Schedule schedule = sample::vocabulary_schedule(config);
         const MemoryPrediction prediction = predict_memory(config, schedule, MemoryDetail::timeline);
         for (const RankMemory& rank : prediction.ranks) EXPECT_EQ(rank.timeline.back().after, rank.held);
-        config.cross_entropy_loss_fusion = true;
+        config.numerics.cross_entropy_loss_fusion = true;
         EXPECT_LE(predict_memory(config, schedule).peak, prediction.peak);
       }
     }
@@ -169,10 +169,10 @@ TEST(Fp32Loss, EveryStepEndsWhereItBegan) {
 TEST(Fp32Loss, IsNothingBeside32BitLogits) {
   for (const char* method : {"none", "vocab-1", "vocab-2"}) {
     RunConfig config = config_of(method, 0);
-    config.precision = DType::fp32;
+    config.numerics.precision = DType::fp32;
     const Schedule schedule = sample::vocabulary_schedule(config);
     const MemoryPrediction unfused = predict_memory(config, schedule);
-    config.cross_entropy_loss_fusion = true;
+    config.numerics.cross_entropy_loss_fusion = true;
     EXPECT_EQ(unfused.peak, predict_memory(config, schedule).peak) << method;
     EXPECT_FALSE(shapes_of(config)[1].loss_in_fp32);
   }

@@ -26,10 +26,10 @@ using enum ActionType;
 
 RunConfig eight_bits(Fp8Recipe recipe = Fp8Recipe::delayed) {
   RunConfig config = sample::tiny_qwen2();
-  config.precision = DType::bf16;
-  config.fp8_format = Fp8Format::hybrid;
-  config.fp8_recipe = recipe;
-  config.fp8_amax_history_len = 16;
+  config.numerics.precision = DType::bf16;
+  config.numerics.fp8.format = Fp8Format::hybrid;
+  config.numerics.fp8.recipe = recipe;
+  config.numerics.fp8.amax_history_len = 16;
   return config;
 }
 
@@ -93,11 +93,11 @@ TEST(Fp8Calls, OfALayer) {
       SCOPED_TRACE(c.name);
       const bool tensorwise = recipe == Fp8Recipe::tensorwise;
       RunConfig config = eight_bits(recipe);
-      config.tensor_model_parallel_size = c.tensor;
-      config.sequence_parallel = true;
-      config.zero_stage = c.zero;
-      config.world_size = c.tensor * (c.zero > 0 ? 2 : 1);
-      config.recompute_granularity = c.recompute;
+      config.parallel.tensor = c.tensor;
+      config.parallel.sequence_parallel = true;
+      config.parallel.zero_stage = c.zero;
+      config.parallel.world_size = c.tensor * (c.zero > 0 ? 2 : 1);
+      config.recompute.granularity = c.recompute;
       StageShape shape = stage_shapes(config, 2)[0];
       shape.first = false;
       const std::vector<OperatorCall> calls = calls_of(work_of(shape, c.type));
@@ -109,7 +109,7 @@ TEST(Fp8Calls, OfALayer) {
       EXPECT_EQ(gathered.value, c.gathered);
       EXPECT_EQ(sent(calls, CallKind::all_reduce, "fp8 scale all-reduce").value, tensorwise ? 4 * c.cut : 0);
       // The same arithmetic, all of it in eight bits; residual sums, norms, rounding as they were.
-      config.fp8_format = Fp8Format::none;
+      config.numerics.fp8.format = Fp8Format::none;
       shape.fp8 = shape.fp8_tensorwise = false;
       const std::vector<OperatorCall> plain = calls_of(work_of(shape, c.type));
       Flops with;
@@ -143,7 +143,7 @@ TEST(Fp8Calls, OutputLayerAndTeacherStayInTheStorageType) {
   }
   EXPECT_TRUE(fp8_weight_calls(shape).empty());
   config = eight_bits();
-  config.teacher = config.model;
+  config.distillation.teacher = config.model;
   const StageShape teacher = teacher_shapes(config, sample::one_rank(2))[0];
   for (const OperatorCall& call : calls_of(work_of(teacher, teacher_forward))) EXPECT_FALSE(call.fp8);
 }
@@ -168,12 +168,12 @@ TEST(Fp8Calls, EndOfTheStep) {
   for (const EndCase& c : kEndCases) {
     SCOPED_TRACE(c.name);
     RunConfig config = eight_bits(c.recipe);
-    config.tensor_model_parallel_size = c.tensor;
-    config.world_size = c.tensor * c.data;
-    config.global_batch_size = c.data;
-    config.zero_stage = c.zero;
+    config.parallel.tensor = c.tensor;
+    config.parallel.world_size = c.tensor * c.data;
+    config.batch.global_batch_size = c.data;
+    config.parallel.zero_stage = c.zero;
     const Schedule schedule = sample::one_rank(1);
-    const RankStages rank = stages_on_rank(config, schedule, stage_shapes(config, schedule), 0);
+    const HeldStages rank = stages_on_rank(config, schedule, stage_shapes(config, schedule), 0);
     const std::vector<OperatorCall> calls = optimizer_calls(rank, config, 0);
     std::int64_t of_tensor = 0;
     std::int64_t of_data = 0;
@@ -199,9 +199,9 @@ TEST(Fp8Calls, EndOfTheStep) {
 TEST(Fp8Traffic, SequenceParallelByHand) {
   for (const Fp8Recipe recipe : {Fp8Recipe::delayed, Fp8Recipe::tensorwise}) {
     RunConfig config = eight_bits(recipe);
-    config.world_size = config.tensor_model_parallel_size = 2;
-    config.make_vocab_size_divisible_by = 16;
-    config.sequence_parallel = true;
+    config.parallel.world_size = config.parallel.tensor = 2;
+    config.parallel.make_vocab_size_divisible_by = 16;
+    config.parallel.sequence_parallel = true;
     const Traffic traffic = predict_traffic(config, sample::one_rank(2))[0];
     const GroupTraffic& group = traffic.of(Group::tensor);
     const bool tensorwise = recipe == Fp8Recipe::tensorwise;
@@ -217,16 +217,16 @@ TEST(Fp8Traffic, SequenceParallelByHand) {
 // Every rank of a bidirectional schedule has two stages of one layer: 8 and 4 slots of each go to the mirror.
 TEST(Fp8Traffic, MirrorStageByStage) {
   RunConfig config = eight_bits();
-  config.world_size = config.pipeline_model_parallel_size = 2;
-  config.global_batch_size = 4;
-  config.pipeline_schedule = "dualpipe";
+  config.parallel.world_size = config.parallel.pipeline = 2;
+  config.batch.global_batch_size = 4;
+  config.parallel.schedule = "dualpipe";
   ScheduleRequest request;
   request.name = "dualpipe";
   request.ranks = 2;
   request.microbatches = 4;
   const Schedule schedule = add_step_end(add_transfers(make_schedule(request)), {true, false});
   const GroupTraffic with = predict_traffic(config, schedule)[0].of(Group::mirror);
-  config.fp8_format = Fp8Format::none;
+  config.numerics.fp8.format = Fp8Format::none;
   const GroupTraffic without = predict_traffic(config, schedule)[0].of(Group::mirror);
   EXPECT_EQ(with.calls - without.calls, 2 * 2);
   EXPECT_EQ((with.all_reduced - without.all_reduced).value, 2 * 4 * (8 + 4));
@@ -320,7 +320,7 @@ TEST(Fp8Time, HardwareWithoutItIsRefusedInOneLine) {
     EXPECT_EQ(reason->find('\n'), std::string::npos);
     EXPECT_THROW(predict(config, schedule, hardware), InputError);
   }
-  config.fp8_format = Fp8Format::none;
+  config.numerics.fp8.format = Fp8Format::none;
   EXPECT_EQ(why_unpredictable(config, *find_hardware_preset("a100-sxm-80gb")), std::nullopt);
   EXPECT_EQ(why_unpredictable(eight_bits(), HardwareProfile{}), std::nullopt) << "a processor converts";
 }
@@ -339,17 +339,17 @@ TEST(Fp8Published, Float8GainsWhatTorchtitanMeasured) {
     const double published = row.float8 / row.plain;
     RunConfig config;
     config.model = *find_preset("llama-3.1-8b");
-    config.world_size = row.gpus;
-    config.zero_stage = 3;
-    config.seq_length = 8192;
-    config.micro_batch_size = 2;
-    config.global_batch_size = std::int64_t{2} * row.gpus;
-    config.recompute_granularity = Recompute::selective;
-    config.fp8_recipe = Fp8Recipe::tensorwise;
+    config.parallel.world_size = row.gpus;
+    config.parallel.zero_stage = 3;
+    config.batch.seq_length = 8192;
+    config.batch.micro_batch_size = 2;
+    config.batch.global_batch_size = std::int64_t{2} * row.gpus;
+    config.recompute.granularity = Recompute::selective;
+    config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
     for (const char* name : {"h100-sxm-80gb", "h100-grand-teton-96gb"}) {
       SCOPED_TRACE(testing::Message() << row.gpus << " " << name);
       const auto step = [&](Fp8Format format) {
-        config.fp8_format = format;
+        config.numerics.fp8.format = format;
         return predict(config, sample::one_rank(1), *find_hardware_preset(name));
       };
       const double plain = step(Fp8Format::none).time.step.value;

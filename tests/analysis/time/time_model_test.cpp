@@ -31,7 +31,7 @@ TEST(Flops, ModelFlopsPerToken) {
 TEST(Flops, StageCallsAddUpToTheModel) {
   for (const bool gpt2 : {false, true}) {
     const RunConfig config = gpt2 ? sample::tiny_gpt2() : sample::tiny_qwen2();
-    const auto tokens = static_cast<double>(config.seq_length * config.micro_batch_size);
+    const auto tokens = static_cast<double>(config.batch.seq_length * config.batch.micro_batch_size);
     for (const int stages : {1, 2}) {
       double executed = 0;
       for (const StageShape& shape : stage_shapes(config, stages)) {
@@ -41,7 +41,7 @@ TEST(Flops, StageCallsAddUpToTheModel) {
       // Hardware FLOPs have the scores once more: 2.5 instead of 2 times the forward of attention.
       const double scores = 0.5 * 2 * tokens * tokens * 8 * 2;
       EXPECT_DOUBLE_EQ(executed - scores,
-                       model_flops_per_token(config.model, config.seq_length).value * tokens);
+                       model_flops_per_token(config.model, config.batch.seq_length).value * tokens);
     }
   }
 }
@@ -70,8 +70,8 @@ TEST(Flops, ExecutedWithRecomputation) {
   EXPECT_DOUBLE_EQ(plain, model_flops_per_token(config.model, 4).value * 4 + 0.5 * 2 * kScores);
   for (const ExecutedCase& c : kExecutedCases) {
     SCOPED_TRACE(c.name);
-    config.recompute_granularity = c.recompute;
-    config.recompute_num_layers = c.group;
+    config.recompute.granularity = c.recompute;
+    config.recompute.num_layers = c.group;
     EXPECT_DOUBLE_EQ(executed_flops_per_token(config, c.stages).value * 4, plain + c.again);
     const Throughput throughput =
         throughput_of(config, *find_hardware_preset("a100-sxm-80gb"), {1}, c.stages);
@@ -85,18 +85,18 @@ TEST(Flops, ATeacherAddsItsForward) {
   const double model = model_flops_per_token(config).value;
   const double executed = executed_flops_per_token(config, 1).value;
   EXPECT_DOUBLE_EQ(model, model_flops_per_token(config.model, 4).value);
-  config.recompute_granularity = Recompute::full;  // of the student only
+  config.recompute.granularity = Recompute::full;  // of the student only
   const double again = executed_flops_per_token(config, 1).value - executed;
-  config.teacher = config.model;
-  config.teacher->layers = 4;
-  const double forward = model_flops_per_token(*config.teacher, 4).value / 3;
+  config.distillation.teacher = config.model;
+  config.distillation.teacher->layers = 4;
+  const double forward = model_flops_per_token(*config.distillation.teacher, 4).value / 3;
   EXPECT_DOUBLE_EQ(model_flops_per_token(config).value, model + forward);
   EXPECT_DOUBLE_EQ(executed_flops_per_token(config, 2).value, executed + again + forward);
 }
 
 TEST(Flops, SplitBackwardIsTheWhole) {
   RunConfig config = sample::tiny_gpt2();
-  config.recompute_granularity = Recompute::full;
+  config.recompute.granularity = Recompute::full;
   const StageShape shape = stage_shapes(config, 1)[0];
   Flops parts;
   for (const OperatorCall& call : backward_input_calls(shape)) parts += flops_of(call);
@@ -107,9 +107,9 @@ TEST(Flops, SplitBackwardIsTheWhole) {
 TEST(Flops, TensorRanksShareTheWork) {
   RunConfig config = sample::tiny_gpt2();
   const double whole = stage_flops(stage_shapes(config, 1)[0]).forward.value;
-  config.tensor_model_parallel_size = 2;
-  config.world_size = 2;
-  config.make_vocab_size_divisible_by = 16;
+  config.parallel.tensor = 2;
+  config.parallel.world_size = 2;
+  config.parallel.make_vocab_size_divisible_by = 16;
   EXPECT_DOUBLE_EQ(stage_flops(stage_shapes(config, 1)[0]).forward.value * 2, whole);
 }
 
@@ -126,9 +126,9 @@ RunConfig real_model() {
   config.model.head_dim = 128;
   config.model.ffn = 8192;
   config.model.vocab = 32000;
-  config.seq_length = 2048;
-  config.precision = DType::bf16;
-  config.make_vocab_size_divisible_by = 128;
+  config.batch.seq_length = 2048;
+  config.numerics.precision = DType::bf16;
+  config.parallel.make_vocab_size_divisible_by = 128;
   return config;
 }
 
@@ -145,12 +145,12 @@ TEST(TimeModel, MoreWorkTakesLonger) {
     void (*change)(RunConfig&);
   };
   const Case kCases[] = {
-      {"longer sequence", [](RunConfig& c) { c.seq_length *= 2; }},
-      {"larger micro-batch", [](RunConfig& c) { c.micro_batch_size *= 2; }},
+      {"longer sequence", [](RunConfig& c) { c.batch.seq_length *= 2; }},
+      {"larger micro-batch", [](RunConfig& c) { c.batch.micro_batch_size *= 2; }},
       {"more layers", [](RunConfig& c) { c.model.layers += 1; }},
       {"wider feed-forward", [](RunConfig& c) { c.model.ffn += 512; }},
       {"larger vocabulary", [](RunConfig& c) { c.model.vocab *= 2; }},
-      {"fp32", [](RunConfig& c) { c.precision = DType::fp32; }},
+      {"fp32", [](RunConfig& c) { c.numerics.precision = DType::fp32; }},
   };
   for (const Case& c : kCases) {
     RunConfig config = base;
@@ -229,10 +229,10 @@ TEST(TimeModel, LoadOfAMachine) {
   };
   for (const Case& c : kCases) {
     RunConfig config = sample::tiny_gpt2();
-    config.tensor_model_parallel_size = c.tensor;
-    config.pipeline_model_parallel_size = c.pipeline;
-    config.world_size = c.world;
-    config.global_batch_size = 8;
+    config.parallel.tensor = c.tensor;
+    config.parallel.pipeline = c.pipeline;
+    config.parallel.world_size = c.world;
+    config.batch.global_batch_size = 8;
     HardwareProfile hardware = a100();
     hardware.processors = c.processors;
     const Load load = load_of(config, one_f_one_b(c.pipeline, config.microbatches()), hardware);
@@ -260,10 +260,10 @@ TEST(TimeModel, CollectivesOfACutVocabularyHoldProcessorsOfAnAccelerator) {
   const HardwareProfile accelerator = load_hardware("a100-sxm-80gb");
   RunConfig config = sample::tiny_gpt2();
   EXPECT_EQ(beside_collectives(config, accelerator), 1);
-  config.vocab_parallel = VocabPasses::two_barriers;
+  config.parallel.vocab_parallel = VocabPasses::two_barriers;
   EXPECT_EQ(beside_collectives(config, HardwareProfile{}), 1) << "a machine that was measured";
   const double passes = beside_collectives(config, accelerator);
-  config.vocab_parallel = VocabPasses::interlaced;
+  config.parallel.vocab_parallel = VocabPasses::interlaced;
   EXPECT_GT(beside_collectives(config, accelerator), 1);
   EXPECT_GT(passes, beside_collectives(config, accelerator));
   OperatorCall call;
@@ -405,9 +405,9 @@ TEST(TimeModel, MessagesBetweenNodesAreSlower) {
   EXPECT_GT(message_time(a100(), 16, kMiB, true).value, 2 * message_time(a100(), 16, kMiB, false).value);
 
   RunConfig config = real_model();
-  config.pipeline_model_parallel_size = 2;
-  config.tensor_model_parallel_size = 8;
-  config.world_size = 16;
+  config.parallel.pipeline = 2;
+  config.parallel.tensor = 8;
+  config.parallel.world_size = 16;
   const Costs costs = stage_costs(config, sample::two_ranks(), a100()).costs;
   EXPECT_EQ(costs.ranks_per_node, 1);
   EXPECT_GT(costs.between_nodes.transfer.value, 2 * costs.transfer.value);
@@ -433,9 +433,9 @@ TEST(TimeModel, AnAcceleratorComputesInTiles) {
 
 TEST(Predict, PartsAddUpToTheStep) {
   RunConfig config = real_model();
-  config.world_size = 4;
-  config.tensor_model_parallel_size = 2;
-  config.pipeline_model_parallel_size = 2;
+  config.parallel.world_size = 4;
+  config.parallel.tensor = 2;
+  config.parallel.pipeline = 2;
   const Prediction p = predict(config, sample::two_ranks(), a100());
   const StepTime& t = p.time;
   const double parts = t.compute.value + t.exposed_tensor.value + t.exposed_pipeline.value +
@@ -452,7 +452,7 @@ TEST(Predict, PartsAddUpToTheStep) {
   EXPECT_GT(p.throughput.mfu, 0.01);
   EXPECT_LT(p.throughput.mfu, 0.75);
   EXPECT_GT(p.throughput.hfu, p.throughput.mfu);  // scores are computed twice
-  config.memory_budget = kMiB;
+  config.machine.memory_budget = kMiB;
   EXPECT_FALSE(predict(config, sample::two_ranks(), a100()).fits);
 }
 

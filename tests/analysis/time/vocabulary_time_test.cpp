@@ -249,8 +249,8 @@ RunConfig with_large_vocabulary(const char* method) {
   model.ffn = 4096;
   model.vocab = 128 * 1024;
   model.tied_embeddings = false;
-  config.precision = DType::bf16;
-  config.seq_length = 1024;
+  config.numerics.precision = DType::bf16;
+  config.batch.seq_length = 1024;
   return config;
 }
 
@@ -278,9 +278,9 @@ TEST(VocabularyTime, AdviceSaysWhatIsBetter) {
   config.model.vocab = 32;  // nothing to gain
   EXPECT_EQ(report(config).find("better:"), std::string::npos) << report(config);
   config = with_large_vocabulary("none");
-  config.global_batch_size = 512;  // too many to look at others
+  config.batch.global_batch_size = 512;  // too many to look at others
   EXPECT_EQ(report(config).find("better:"), std::string::npos);
-  config.pipeline_model_parallel_size = config.world_size = 1;
+  config.parallel.pipeline = config.parallel.world_size = 1;
   EXPECT_EQ(report(config), "");
 }
 
@@ -290,8 +290,8 @@ TEST(VocabularyTime, GradientReductionsFollowThePasses) {
     for (const int zero : {0, 1, 2, 3}) {
       RunConfig config = sample::vocabulary_config("vocab-1", 1, 2, 2, 4);
       config.model.tied_embeddings = tied;
-      config.zero_stage = zero;
-      config.ddp_bucket_size = 100;
+      config.parallel.zero_stage = zero;
+      config.parallel.ddp_bucket_size = 100;
       const Prediction p =
           predict(config, sample::vocabulary_schedule(config), *find_hardware_preset("a100-sxm-80gb"));
       EXPECT_GT(p.time.step.value, 0);

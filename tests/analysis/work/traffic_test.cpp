@@ -27,19 +27,19 @@ namespace {
 Schedule schedule_of(const RunConfig& config, const std::string& name) {
   ScheduleRequest request;
   request.name = name;
-  request.ranks = config.pipeline_model_parallel_size;
+  request.ranks = config.parallel.pipeline;
   request.microbatches = config.microbatches();
   const Schedule plain = make_schedule(request);
   const bool tied = config.model.tied_embeddings && plain.routes == 1;
-  return add_step_end(add_transfers(plain), {config.data_parallel_size() > 1 || plain.routes > 1, tied});
+  return add_step_end(add_transfers(plain), {config.parallel.data() > 1 || plain.routes > 1, tied});
 }
 
 RunConfig with(RunConfig config, int tensor, int pipeline, int data, int microbatches) {
-  config.tensor_model_parallel_size = tensor;
-  config.pipeline_model_parallel_size = pipeline;
-  config.world_size = tensor * pipeline * data;
-  config.global_batch_size = static_cast<std::int64_t>(data) * microbatches;
-  config.make_vocab_size_divisible_by = 32 / tensor;
+  config.parallel.tensor = tensor;
+  config.parallel.pipeline = pipeline;
+  config.parallel.world_size = tensor * pipeline * data;
+  config.batch.global_batch_size = static_cast<std::int64_t>(data) * microbatches;
+  config.parallel.make_vocab_size_divisible_by = 32 / tensor;
   return config;
 }
 
@@ -109,10 +109,10 @@ TEST(Traffic, CollectivesByHand) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
     RunConfig config = with(sample::tiny_qwen2(), c.tensor, 1, c.data, 2);
-    config.zero_stage = c.zero;
-    config.sequence_parallel = c.sequence_parallel;
-    config.recompute_granularity = c.recompute;
-    config.recompute_num_layers = c.group_layers;
+    config.parallel.zero_stage = c.zero;
+    config.parallel.sequence_parallel = c.sequence_parallel;
+    config.recompute.granularity = c.recompute;
+    config.recompute.num_layers = c.group_layers;
     const auto ranks = predict_traffic(config, schedule_of(config, "1f1b"));
     ASSERT_EQ(ranks.size(), static_cast<std::size_t>(c.tensor * c.data));
     for (const Traffic& traffic : ranks) {
@@ -127,7 +127,7 @@ TEST(Traffic, KeyValueRowsFollowTheirOwner) {
   // 320 elements padded to 384: pieces of 192. Key and value rows are elements 32 to 96: all of the first
   // piece.
   RunConfig config = with(sample::tiny_qwen2(), 2, 1, 2, 1);
-  config.zero_stage = 1;
+  config.parallel.zero_stage = 1;
   const auto ranks = predict_traffic(config, schedule_of(config, "1f1b"));
   const Layout layout = config.layout();
   for (int rank = 0; rank < layout.world(); ++rank) {
@@ -155,7 +155,7 @@ TEST(Traffic, Messages) {
     config.model.layers = 8;
     config = with(config, 2, c.pipeline, 1, c.microbatches);
     for (const bool sequence : {false, true}) {
-      config.sequence_parallel = sequence;
+      config.parallel.sequence_parallel = sequence;
       const Schedule schedule = schedule_of(config, c.schedule);
       ASSERT_EQ(schedule.stages, c.stages);
       const std::int64_t size = sequence ? kStream / 2 : kStream;
@@ -194,7 +194,7 @@ TEST(Traffic, CopiesOfTheEmbeddingAndOfTheModel) {
 TEST(Traffic, SplitBackwardSendsTwoGathersMore) {
   // I and W together gather each of dy and dmid twice (six per layer instead of four).
   RunConfig config = with(sample::tiny_qwen2(), 2, 2, 1, 4);
-  config.sequence_parallel = true;
+  config.parallel.sequence_parallel = true;
   config.model.tied_embeddings = false;
   const auto whole = predict_traffic(config, schedule_of(config, "1f1b"));
   const auto split = predict_traffic(config, split_backward(schedule_of(config, "1f1b")));
@@ -221,7 +221,7 @@ TEST(Traffic, DataParallelClosedForms) {
     for (const int zero : {0, 1, 2, 3}) {
       SCOPED_TRACE(testing::Message() << "D = " << data << ", Z = " << zero);
       RunConfig config = without_padding(data, kMicrobatches);
-      config.zero_stage = zero;
+      config.parallel.zero_stage = zero;
       const auto shapes = stage_shapes(config, 1);
       std::int64_t matrices = 0;
       for (const ParameterUnit& unit : units_of(shapes[0])) {
@@ -251,7 +251,7 @@ TEST(Traffic, TensorParallelClosedForms) {
         config.model.heads = config.model.kv_heads = 4;
         config.model.layers = layers;
         config = with(config, tensor, 1, 1, 1);
-        config.sequence_parallel = sequence;
+        config.parallel.sequence_parallel = sequence;
         Schedule schedule = schedule_of(config, "1f1b");
         schedule.actions[0].pop_back();  // OPT
         bytes[layers - 2] = ring_bytes(predict_traffic(config, schedule)[0].of(Group::tensor), tensor);

@@ -13,7 +13,7 @@
 #include "bench/help/man_page.hpp"
 #include "bench/help/text_page.hpp"
 #include "bench/help/wrap.hpp"
-#include "core/config/config_keys.hpp"
+#include "core/config_text/config_keys.hpp"
 
 namespace plumbline {
 namespace {

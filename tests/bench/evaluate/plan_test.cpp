@@ -13,7 +13,7 @@
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/predict/predict.hpp"
 #include "core/base/error.hpp"
-#include "core/config/matrix_config.hpp"
+#include "core/config_text/matrix_config.hpp"
 #include "core/validate/validate.hpp"
 
 namespace plumbline {
@@ -24,9 +24,9 @@ using testing::HasSubstr;
 RunConfig config_of(const char* schedule, int ranks, int microbatches) {
   RunConfig config;
   config.model = *find_preset("gpt2-124m");
-  config.pipeline_schedule = schedule;
-  config.world_size = config.pipeline_model_parallel_size = ranks;
-  config.global_batch_size = microbatches;
+  config.parallel.schedule = schedule;
+  config.parallel.world_size = config.parallel.pipeline = ranks;
+  config.batch.global_batch_size = microbatches;
   return config;
 }
 
@@ -60,15 +60,15 @@ TEST(Plan, EverySchedulesStagesAndStepEnd) {
   };
   for (const Case& c : kCases) {
     RunConfig config = config_of(c.name, 4, 12);
-    config.virtual_pipeline_chunks = c.chunks;
+    config.parallel.virtual_chunks = c.chunks;
     const Schedule schedule = schedule_for(config);
     EXPECT_EQ(schedule.stages, c.stages) << c.name;
     EXPECT_EQ(schedule.routes, c.routes) << c.name;
     EXPECT_EQ(count(schedule, ActionType::reduce_gradients), c.reductions) << c.name;
     EXPECT_EQ(count(schedule, ActionType::reduce_embedding), c.tied_reductions) << c.name;
     EXPECT_EQ(count(schedule, ActionType::optimizer), 4) << c.name;
-    config.world_size = 8;
-    config.global_batch_size = 24;
+    config.parallel.world_size = 8;
+    config.batch.global_batch_size = 24;
     EXPECT_EQ(count(schedule_for(config), ActionType::reduce_gradients), 4) << c.name;
   }
 }
@@ -76,7 +76,7 @@ TEST(Plan, EverySchedulesStagesAndStepEnd) {
 TEST(Plan, SaysWhatDoesNotFit) {
   EXPECT_THAT(complaint(config_of("interleaved", 8, 8)), HasSubstr("at most the 12 layers"));
   RunConfig config = config_of("1f1b", 2, 4);
-  config.virtual_pipeline_chunks = 2;
+  config.parallel.virtual_chunks = 2;
   EXPECT_NE(complaint(config), "accepted");
   EXPECT_THAT(complaint(config_of("nonsense", 2, 4)), HasSubstr("nonsense"));
 }
@@ -102,8 +102,8 @@ TEST(Plan, FilesMayHoldSeveralStagesAndSplitBackwards) {
 
 TEST(Plan, ATeacherTakesTheDistillationScheduleWithinTheBudget) {
   RunConfig config = config_of("1f1b", 2, 8);
-  config.seq_length = 64;
-  config.teacher = *find_preset("gpt2-1558m");
+  config.batch.seq_length = 64;
+  config.distillation.teacher = *find_preset("gpt2-1558m");
   const auto most_cached = [](const Schedule& schedule) {
     int now = 0;
     int most = 0;
@@ -114,17 +114,17 @@ TEST(Plan, ATeacherTakesTheDistillationScheduleWithinTheBudget) {
     return most;
   };
   for (const char* name : {"nemo-2504", "abeja", "nemo-13065", "bubble-fill"}) {
-    config.distillation_schedule = name;
+    config.distillation.schedule = name;
     const Schedule schedule = schedule_for(config);
     EXPECT_EQ(schedule.name, name);
     EXPECT_EQ(schedule.joint_teacher, std::string(name) == "nemo-13065");
     EXPECT_EQ(most_cached(schedule), std::string(name) == "nemo-2504" ? 8 : 1) << name;
   }
-  config.distillation_schedule = "bubble-fill";
-  config.distillation_cache_limit = 3;
+  config.distillation.schedule = "bubble-fill";
+  config.distillation.cache_limit = 3;
   EXPECT_LE(most_cached(schedule_for(config)), 3);
-  config.distillation_cache_limit = 0;
-  config.memory_budget = {1};  // too small for anything: one output, and the run says what is missing
+  config.distillation.cache_limit = 0;
+  config.machine.memory_budget = {1};  // too small for anything: one output, and the run says what is missing
   EXPECT_EQ(most_cached(schedule_for(config)), 1);
 }
 
@@ -133,16 +133,16 @@ TEST(Plan, BubbleFillSplitsBackwardsWithinAbejasMemoryAndTheKeptOutputs) {
     for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
       for (const char* hardware : {"", "a100-sxm-80gb"}) {
         RunConfig config = config_of("1f1b", ranks, 12);
-        config.seq_length = 128;
-        config.teacher = *find_preset("gpt2-1558m");
-        config.recompute_granularity = recompute;
-        config.hardware = hardware;
-        config.distillation_cache_limit = 2;
+        config.batch.seq_length = 128;
+        config.distillation.teacher = *find_preset("gpt2-1558m");
+        config.recompute.granularity = recompute;
+        config.machine.hardware = hardware;
+        config.distillation.cache_limit = 2;
         SCOPED_TRACE(testing::Message()
                      << ranks << " ranks, recompute " << static_cast<int>(recompute) << " " << hardware);
-        config.distillation_schedule = "abeja";
+        config.distillation.schedule = "abeja";
         const std::int64_t abeja = predict_memory(config, schedule_for(config)).peak.value;
-        config.distillation_schedule = "bubble-fill";
+        config.distillation.schedule = "bubble-fill";
         const Schedule schedule = schedule_for(config);
         const std::int64_t output = 128 * config.padded_vocab() * 2;
         EXPECT_LE(predict_memory(config, schedule).peak.value, abeja + 2 * output);
@@ -160,11 +160,12 @@ TEST(Plan, DistillationFollowsTheFormulasAndBubbleFillIsShorter) {
   std::map<int, std::map<std::string, double>> formula;
   for (const MatrixCell& cell : load_matrix(matrix, {})) {
     const RunConfig& config = cell.config;
-    const Prediction prediction = predict(config, schedule_for(config), load_hardware(config.hardware));
-    const int ranks = config.pipeline_model_parallel_size;
-    step[ranks][config.distillation_schedule] = prediction.trace.pipeline_end().value;
-    if (config.distillation_schedule == "bubble-fill") continue;
-    const bool sweep = config.distillation_schedule == "nemo-2504";
+    const Prediction prediction =
+        predict(config, schedule_for(config), load_hardware(config.machine.hardware));
+    const int ranks = config.parallel.pipeline;
+    step[ranks][config.distillation.schedule] = prediction.trace.pipeline_end().value;
+    if (config.distillation.schedule == "bubble-fill") continue;
+    const bool sweep = config.distillation.schedule == "nemo-2504";
     double slowest = 0;
     double once_of_slowest = 0;
     double once = 0;
@@ -176,7 +177,7 @@ TEST(Plan, DistillationFollowsTheFormulasAndBubbleFillIsShorter) {
       if (work > slowest) once_of_slowest = here;
       slowest = std::max(slowest, work);
     }
-    formula[ranks][config.distillation_schedule] = config.microbatches() * slowest + once - once_of_slowest;
+    formula[ranks][config.distillation.schedule] = config.microbatches() * slowest + once - once_of_slowest;
   }
   ASSERT_EQ(step.size(), 2);
   for (auto& [ranks, found] : step) {

@@ -14,19 +14,19 @@ using testing::HasSubstr;
 using testing::Not;
 
 std::string advice(const RunConfig& config) {
-  return what_would_fit(config, predict_memory(config, schedule_for(config)), config.memory_budget);
+  return what_would_fit(config, predict_memory(config, schedule_for(config)), config.machine.memory_budget);
 }
 
 RunConfig config_of(const char* model, int world, int tensor, int pipeline, std::int64_t gib) {
   RunConfig config;
   config.model = *find_preset(model);
-  config.world_size = world;
-  config.tensor_model_parallel_size = tensor;
-  config.pipeline_model_parallel_size = pipeline;
-  config.micro_batch_size = 2;
-  config.global_batch_size = 64;
-  config.seq_length = 2048;
-  config.memory_budget = kGiB * gib;
+  config.parallel.world_size = world;
+  config.parallel.tensor = tensor;
+  config.parallel.pipeline = pipeline;
+  config.batch.micro_batch_size = 2;
+  config.batch.global_batch_size = 64;
+  config.batch.seq_length = 2048;
+  config.machine.memory_budget = kGiB * gib;
   return config;
 }
 
@@ -58,7 +58,7 @@ TEST(WhatWouldFit, NamesTheCheapestWayOut) {
   };
   for (Case c : kCases) {
     SCOPED_TRACE(c.name);
-    if (c.config.memory_budget.value == 0) c.config.memory_budget = kMiB;
+    if (c.config.machine.memory_budget.value == 0) c.config.machine.memory_budget = kMiB;
     const std::string line = advice(c.config);
     for (const char* part : c.says) EXPECT_THAT(line, HasSubstr(part));
     EXPECT_THAT(line, Not(HasSubstr(c.silent)));
@@ -68,10 +68,10 @@ TEST(WhatWouldFit, NamesTheCheapestWayOut) {
 
 TEST(WhatWouldFit, TheAdviceFits) {
   RunConfig config = config_of("llama-3.1-8b", 16, 2, 2, 40);
-  ASSERT_FALSE(predict_memory(config, schedule_for(config)).fits(config.memory_budget));
+  ASSERT_FALSE(predict_memory(config, schedule_for(config)).fits(config.machine.memory_budget));
   ASSERT_THAT(advice(config), HasSubstr("zero_stage 1 ("));
-  config.zero_stage = 1;
-  EXPECT_TRUE(predict_memory(config, schedule_for(config)).fits(config.memory_budget));
+  config.parallel.zero_stage = 1;
+  EXPECT_TRUE(predict_memory(config, schedule_for(config)).fits(config.machine.memory_budget));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 
 #include "bench/evaluate/cell_process.hpp"
 #include "core/base/error.hpp"
-#include "core/config/matrix_config.hpp"
+#include "core/config_text/matrix_config.hpp"
 #include "tests/bench/record/record_support.hpp"
 
 namespace plumbline {
@@ -40,9 +40,9 @@ class MatrixRunner : public ::testing::Test {
     made.id = id;
     made.values = {{"seed", id}};
     made.config.model = *find_preset(preset_names().front());
-    made.config.world_size = 2;
-    made.config.tensor_model_parallel_size = 2;
-    made.config.timeout_s = 300;
+    made.config.parallel.world_size = 2;
+    made.config.parallel.tensor = 2;
+    made.config.measure.timeout_s = 300;
     return made;
   }
   static std::string good_measurement() {
@@ -123,8 +123,8 @@ TEST_F(MatrixRunner, MakesARowOfEveryEnding) {
   for (const Case& c : cases) {
     behaviour[c.id] = c.behaviour;
     cells.push_back(cell(c.id));
-    if (c.status == Status::timeout) cells.back().config.timeout_s = 0.5;
-    if (c.status == Status::unsupported) cells.back().config.precision = DType::fp16;
+    if (c.status == Status::timeout) cells.back().config.measure.timeout_s = 0.5;
+    if (c.status == Status::unsupported) cells.back().config.numerics.precision = DType::fp16;
     if (cells.back().id == "indivisible") cells.back().invalid = "3 does not divide 4";
   }
   const MatrixOutcome outcome = run(cells, hooks(behaviour));

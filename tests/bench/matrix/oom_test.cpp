@@ -21,7 +21,7 @@
 #include "bench/matrix/oom_matrix.hpp"
 #include "bench/matrix/oom_table.hpp"
 #include "core/base/error.hpp"
-#include "core/config/matrix_config.hpp"
+#include "core/config_text/matrix_config.hpp"
 
 namespace plumbline {
 namespace {

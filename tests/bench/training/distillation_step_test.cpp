@@ -14,7 +14,7 @@
 #include "bench/evaluate/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
-#include "core/config/load_config.hpp"
+#include "core/config_text/load_config.hpp"
 #include "core/files/safetensors.hpp"
 #include "core/run/solo_communicator.hpp"
 #include "tests/bench/training/training_support.hpp"
@@ -42,18 +42,18 @@ std::vector<Layout> splits() {
 RunConfig config_of(DType precision) {
   RunConfig config;
   config.model = small_qwen2();
-  config.teacher = small_gpt2();
-  config.teacher->tied_embeddings = false;
-  config.teacher->layers = 9;
-  config.teacher->hidden = 96;
-  config.teacher->head_dim = 12;
-  config.teacher->ffn = 4 * 96;
-  config.precision = precision;
-  config.seq_length = 24;
-  config.micro_batch_size = 2;
-  config.global_batch_size = 16;
-  config.make_vocab_size_divisible_by = 8;
-  config.ddp_bucket_size = 20'000;
+  config.distillation.teacher = small_gpt2();
+  config.distillation.teacher->tied_embeddings = false;
+  config.distillation.teacher->layers = 9;
+  config.distillation.teacher->hidden = 96;
+  config.distillation.teacher->head_dim = 12;
+  config.distillation.teacher->ffn = 4 * 96;
+  config.numerics.precision = precision;
+  config.batch.seq_length = 24;
+  config.batch.micro_batch_size = 2;
+  config.batch.global_batch_size = 16;
+  config.parallel.make_vocab_size_divisible_by = 8;
+  config.parallel.ddp_bucket_size = 20'000;
   return config;
 }
 
@@ -69,27 +69,27 @@ constexpr Loss kLosses[] = {{1, DistillationKl::forward, 0},
                             {3, DistillationKl::reverse, 0.6}};
 
 RunConfig with(RunConfig config, const Loss& loss) {
-  config.distillation_temperature = loss.temperature;
-  config.distillation_kl = loss.kl;
-  config.distillation_lm_weight = loss.lm_weight;
+  config.distillation.temperature = loss.temperature;
+  config.distillation.kl = loss.kl;
+  config.distillation.lm_weight = loss.lm_weight;
   return config;
 }
 
 /// Ways to run it that do not: what is kept of the teacher, sequence parallelism, what is done to the
 /// student.
 RunConfig with_way(RunConfig config, int way) {
-  config.distillation_cache = way % 2 == 1 ? DistillationCache::hidden : DistillationCache::logits;
-  if (way >= 2) config.distillation_cache_dtype = DistillationCacheDType::fp32;
-  config.sequence_parallel = way % 2 == 1;
-  config.recompute_granularity = way == 2   ? Recompute::full
+  config.distillation.cache = way % 2 == 1 ? DistillationCache::hidden : DistillationCache::logits;
+  if (way >= 2) config.distillation.cache_dtype = DistillationCacheDType::fp32;
+  config.parallel.sequence_parallel = way % 2 == 1;
+  config.recompute.granularity = way == 2   ? Recompute::full
                                  : way == 3 ? Recompute::selective
                                             : Recompute::none;
-  config.zero_stage = config.data_parallel_size() > 1 ? way : 0;
-  config.distillation_cache_limit = way + 1;
-  if (way % 2 == 0) config.attention_backend = AttentionBackend::unfused;  // memory only
+  config.parallel.zero_stage = config.parallel.data() > 1 ? way : 0;
+  config.distillation.cache_limit = way + 1;
+  if (way % 2 == 0) config.numerics.attention_backend = AttentionBackend::unfused;  // memory only
   const bool may_be_unfused =
-      config.tensor_model_parallel_size == 1 && config.distillation_kl == DistillationKl::forward;
-  if (way >= 2 && may_be_unfused) config.distillation_loss = DistillationLoss::unfused;
+      config.parallel.tensor == 1 && config.distillation.kl == DistillationKl::forward;
+  if (way >= 2 && may_be_unfused) config.distillation.loss = DistillationLoss::unfused;
   return config;
 }
 
@@ -132,7 +132,7 @@ TEST(DistillationStep, EveryScheduleGivesTheSingleRanksGradients) {
         const char* schedule = kSchedules[at];
         const int way = static_cast<int>((at + shift) % 4);  // in another layout or loss another way
         RunConfig split = with_way(config, way);
-        split.distillation_schedule = schedule;
+        split.distillation.schedule = schedule;
         ASSERT_FALSE(why_invalid(split)) << *why_invalid(split);
         const std::string name = fmt::format("{} loss {} way {} tp{} pp{} dp{}", schedule, i, way,
                                              layout.tensor, layout.pipeline, layout.data);
@@ -168,7 +168,7 @@ TEST_P(GoldenDistillation, LossAndGradientsEqualPyTorchs) {
     if (why_invalid(config)) continue;  // two layers do not make four stages
     MpiCommunicator communicator(config.layout());
     for (const char* schedule : kSchedules) {
-      config.distillation_schedule = schedule;
+      config.distillation.schedule = schedule;
       const std::string name = fmt::format("{} {} tp{} pp{} dp{}", GetParam(), schedule, layout.tensor,
                                            layout.pipeline, layout.data);
       const StepResult found = one_step(config, communicator);

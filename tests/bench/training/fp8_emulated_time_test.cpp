@@ -45,19 +45,19 @@ RunConfig config_of(const Case& c) {
   config.model.heads = config.model.kv_heads = 32;
   config.model.head_dim = 128;
   config.model.ffn = 8192;
-  config.seq_length = 4096;
+  config.batch.seq_length = 4096;
   config.model.max_positions = 4096;
-  config.precision = DType::bf16;
-  config.fp8_format = Fp8Format::hybrid;
-  config.fp8_recipe = c.recipe;
-  config.backend = Backend::emulated;
-  config.hardware = "h100-sxm-80gb";
-  config.sequence_parallel = true;
-  config.zero_stage = c.zero;
-  config.pipeline_schedule = c.schedule;
-  config.global_batch_size = 2;
-  config.warmup_steps = 1;
-  config.steps = 1;
+  config.numerics.precision = DType::bf16;
+  config.numerics.fp8.format = Fp8Format::hybrid;
+  config.numerics.fp8.recipe = c.recipe;
+  config.machine.backend = Backend::emulated;
+  config.machine.hardware = "h100-sxm-80gb";
+  config.parallel.sequence_parallel = true;
+  config.parallel.zero_stage = c.zero;
+  config.parallel.schedule = c.schedule;
+  config.batch.global_batch_size = 2;
+  config.measure.warmup_steps = 1;
+  config.measure.steps = 1;
   set_layout(config, c.layout);
   return config;
 }
@@ -90,7 +90,7 @@ class SummedOperators final : public Operators {
 };
 
 Seconds sum_of_steps(RunConfig config, int steps, const HardwareProfile& hardware) {
-  config.steps = steps;
+  config.measure.steps = steps;
   MpiCommunicator control(config.layout());
   Pace pace(1, control.clock_offset());
   EmulatedLinks links;
@@ -115,7 +115,7 @@ TEST(Fp8OnEmulatedDevices, TakesAsLongAsPredicted) {
     if (c.layout.world() != ranks) continue;
     SCOPED_TRACE(c.name);
     const RunConfig config = config_of(c);
-    HardwareProfile hardware = load_hardware(config.hardware);
+    HardwareProfile hardware = load_hardware(config.machine.hardware);
     make_free(hardware.constants.network);
     const Seconds predicted = predict(config, schedule_for(config), hardware).time.step;
     // The first step differs: it finds the first scales.

@@ -37,14 +37,14 @@ RunConfig base(const Layout& layout) {
   config.model.head_dim = 16;
   config.model.ffn = 128;
   set_layout(config, layout);
-  config.precision = DType::bf16;
-  config.fp8_format = Fp8Format::hybrid;
-  config.fp8_amax_history_len = 3;
-  config.seq_length = 32;
-  config.global_batch_size = std::int64_t{8} * layout.data;
-  config.make_vocab_size_divisible_by = 8;
-  config.steps = 1;
-  config.warmup_steps = 0;
+  config.numerics.precision = DType::bf16;
+  config.numerics.fp8.format = Fp8Format::hybrid;
+  config.numerics.fp8.amax_history_len = 3;
+  config.batch.seq_length = 32;
+  config.batch.global_batch_size = std::int64_t{8} * layout.data;
+  config.parallel.make_vocab_size_divisible_by = 8;
+  config.measure.steps = 1;
+  config.measure.warmup_steps = 0;
   return config;
 }
 
@@ -68,13 +68,13 @@ std::vector<Cell> covering_cells(const std::vector<Layout>& layouts) {
                     layout.tensor, layout.pipeline, layout.data, row[kSequence], recomputation.name,
                     row[kZero], kDropouts[row[kDropout]].name, row[kRecipe] == 0 ? "delayed" : "tensorwise"),
         base(layout)};
-    cell.config.pipeline_schedule = kSchedules[row[kSchedule]];
-    cell.config.sequence_parallel = row[kSequence] == 1;
-    cell.config.recompute_granularity = recomputation.granularity;
-    cell.config.recompute_num_layers = recomputation.layers;
-    cell.config.zero_stage = static_cast<int>(row[kZero]);
+    cell.config.parallel.schedule = kSchedules[row[kSchedule]];
+    cell.config.parallel.sequence_parallel = row[kSequence] == 1;
+    cell.config.recompute.granularity = recomputation.granularity;
+    cell.config.recompute.num_layers = recomputation.layers;
+    cell.config.parallel.zero_stage = static_cast<int>(row[kZero]);
     set_dropout(cell.config, kDropouts[row[kDropout]]);
-    cell.config.fp8_recipe = kRecipes[row[kRecipe]];
+    cell.config.numerics.fp8.recipe = kRecipes[row[kRecipe]];
     cells.push_back(std::move(cell));
   }
   return cells;
@@ -100,32 +100,32 @@ std::vector<Cell> further_cells(const Layout& layout) {
   add("gpt2 fp32 e4m3", [](RunConfig& config) {
     config.model = small_gpt2();
     config.model.head_dim = 16;
-    config.precision = DType::fp32;
-    config.fp8_format = Fp8Format::e4m3;
-    config.fp8_recipe = Fp8Recipe::tensorwise;
-    config.zero_stage = 3;
+    config.numerics.precision = DType::fp32;
+    config.numerics.fp8.format = Fp8Format::e4m3;
+    config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
+    config.parallel.zero_stage = 3;
   });
   add("gpt2 zb-h1", [](RunConfig& config) {
     config.model = small_gpt2();
     config.model.head_dim = 16;
-    config.pipeline_schedule = "zb-h1";
-    config.sequence_parallel = true;
+    config.parallel.schedule = "zb-h1";
+    config.parallel.sequence_parallel = true;
   });
   add("unfused attention with dropout", [](RunConfig& config) {
-    config.attention_backend = AttentionBackend::unfused;
-    config.recompute_granularity = Recompute::selective;
+    config.numerics.attention_backend = AttentionBackend::unfused;
+    config.recompute.granularity = Recompute::selective;
     set_dropout(config, kDropouts[1]);
   });
-  add("vocab-1", [](RunConfig& config) { config.vocab_parallel = VocabPasses::two_barriers; });
+  add("vocab-1", [](RunConfig& config) { config.parallel.vocab_parallel = VocabPasses::two_barriers; });
   add("v-half vocab-2", [](RunConfig& config) {
-    config.pipeline_schedule = "v-half";
-    config.vocab_parallel = VocabPasses::one_barrier;
+    config.parallel.schedule = "v-half";
+    config.parallel.vocab_parallel = VocabPasses::one_barrier;
   });
-  add("loss in fp32", [](RunConfig& config) { config.cross_entropy_loss_fusion = false; });
+  add("loss in fp32", [](RunConfig& config) { config.numerics.cross_entropy_loss_fusion = false; });
   add("a teacher in the storage type", [](RunConfig& config) {
-    config.teacher = small_gpt2();
-    config.model.max_positions = config.teacher->max_positions;
-    config.distillation_schedule = "abeja";
+    config.distillation.teacher = small_gpt2();
+    config.model.max_positions = config.distillation.teacher->max_positions;
+    config.distillation.schedule = "abeja";
   });
   return cells;
 }

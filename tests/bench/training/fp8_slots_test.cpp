@@ -32,13 +32,13 @@ RunConfig config_of(const Layout& layout, const char* schedule) {
   config.model = small_qwen2();
   config.model.layers = 5;  // parts of different lengths
   set_layout(config, layout);
-  config.pipeline_schedule = schedule;
-  config.precision = DType::fp32;
-  config.fp8_format = Fp8Format::hybrid;
-  config.fp8_margin = 1;
-  config.fp8_amax_history_len = 2;
-  config.seq_length = 16;
-  config.global_batch_size = 8 * layout.data;
+  config.parallel.schedule = schedule;
+  config.numerics.precision = DType::fp32;
+  config.numerics.fp8.format = Fp8Format::hybrid;
+  config.numerics.fp8.margin = 1;
+  config.numerics.fp8.amax_history_len = 2;
+  config.batch.seq_length = 16;
+  config.batch.global_batch_size = 8 * layout.data;
   return config;
 }
 
@@ -63,13 +63,13 @@ struct Rank {
 
   RunConfig config;
   MpiCommunicator communicator;
-  Placement placement;
+  StageMap placement;
   Coordinates at;
   RankParameters parameters;
   std::unique_ptr<Operators> operators = make_cpu_operators();
   Arena arena{{}, host_memory()};
   Seconds tensor_communication;
-  TrainingContext context{config, StageShape(config), *operators, communicator, arena, tensor_communication};
+  TrainingContext context{config, LayerWidths(config), *operators, communicator, arena, tensor_communication};
   Fp8Slots slots{context, parameters};
 };
 

@@ -30,12 +30,12 @@ RunConfig config_of(bool gpt2, int layers, int microbatches) {
   RunConfig config;
   config.model = gpt2 ? small_gpt2() : small_qwen2();
   config.model.layers = layers;
-  config.precision = DType::fp32;
-  config.fp8_format = Fp8Format::hybrid;
-  config.optimizer = Optimizer::sgd;
-  config.seq_length = 16;
-  config.global_batch_size = microbatches;
-  config.make_vocab_size_divisible_by = 8;
+  config.numerics.precision = DType::fp32;
+  config.numerics.fp8.format = Fp8Format::hybrid;
+  config.optimizer.kind = Optimizer::sgd;
+  config.batch.seq_length = 16;
+  config.batch.global_batch_size = microbatches;
+  config.parallel.make_vocab_size_divisible_by = 8;
   return config;
 }
 
@@ -62,7 +62,7 @@ struct Way {
   /// The same numbers on one rank.
   RunConfig alone() const {
     RunConfig config = config_of(gpt2, layers(), layout.pipeline > 2 ? 8 : 4);
-    config.fp8_format = format;
+    config.numerics.fp8.format = format;
     set_dropout(config, kDropouts[dropout ? 1 : 0]);
     return config;
   }
@@ -74,11 +74,11 @@ struct Way {
   }
   RunConfig config() const {
     RunConfig config = plain();
-    config.pipeline_schedule = schedule;
-    config.sequence_parallel = sequence_parallel;
-    config.recompute_granularity = recompute;
-    config.zero_stage = zero;
-    config.vocab_parallel = parse_vocab_parallel(vocab);
+    config.parallel.schedule = schedule;
+    config.parallel.sequence_parallel = sequence_parallel;
+    config.recompute.granularity = recompute;
+    config.parallel.zero_stage = zero;
+    config.parallel.vocab_parallel = parse_vocab_parallel(vocab);
     return config;
   }
 };
@@ -136,7 +136,7 @@ void compare(const Way& way, const char* recipe, double loose, const Step& step)
   const double tight = largest_error(reference.gradients, found.gradients, worst);
   const double rounding = overall_error(alone, found);
   fmt::print("{}: gradients {:.1e}, from one rank's {:.1e}\n", name, tight, rounding);
-  if (!way.config().splits_vocabulary()) {
+  if (!way.config().parallel.splits_vocabulary()) {
     EXPECT_NEAR(found.loss / reference.loss, 1, kTight) << name;
     EXPECT_LE(tight, kTight) << name << ": " << worst;
   }
@@ -159,8 +159,8 @@ std::vector<Way> ways_here() {
 TEST(Fp8Step, DelayedScalesSettleToTheSingleRanks) {
   for (const Way& way : ways_here()) {
     compare(way, "delayed", 1e-2, [&](RunConfig config, Communicator& communicator) {
-      config.fp8_amax_history_len = 1;
-      config.learning_rate = 0;
+      config.numerics.fp8.amax_history_len = 1;
+      config.optimizer.learning_rate = 0;
       return last_step(config, 2 + 8 * way.layers(), communicator);
     });
   }
@@ -172,7 +172,7 @@ TEST(Fp8Step, DelayedScalesSettleToTheSingleRanks) {
 TEST(Fp8Step, ScalesOfTheTensorItselfAreTheSingleRanks) {
   for (const Way& way : ways_here()) {
     compare(way, "tensorwise", 0.25, [&](RunConfig config, Communicator& communicator) {
-      config.fp8_recipe = Fp8Recipe::tensorwise;
+      config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
       return one_step(config, communicator);
     });
   }
@@ -187,18 +187,18 @@ TEST(Fp8Step, TrainsLikeBf16) {
   constexpr std::size_t kSteps = 40;
   const auto losses = [](std::uint64_t seed, Fp8Format format, Fp8Recipe recipe) {
     RunConfig config = config_of(false, 2, 8);
-    config.seed = seed;
+    config.measure.seed = seed;
     config.model.init_std = 0.08;
-    config.precision = DType::bf16;
-    config.data =
+    config.numerics.precision = DType::bf16;
+    config.files.data =
         fmt::format("{}/tests/golden/qwen2/tokens.npy", PLUMBLINE_SOURCE_DIR);  // every step the same
-    config.fp8_format = format;
-    config.fp8_recipe = recipe;
-    config.fp8_amax_history_len = 4;
-    config.optimizer = Optimizer::adam;
-    config.learning_rate = 3e-3;
-    config.steps = static_cast<int>(kSteps);
-    config.warmup_steps = 0;
+    config.numerics.fp8.format = format;
+    config.numerics.fp8.recipe = recipe;
+    config.numerics.fp8.amax_history_len = 4;
+    config.optimizer.kind = Optimizer::adam;
+    config.optimizer.learning_rate = 3e-3;
+    config.measure.steps = static_cast<int>(kSteps);
+    config.measure.warmup_steps = 0;
     SoloCommunicator solo;
     const auto operators = make_cpu_operators();
     return train(config, schedule_for(config), *operators, solo, solo, host_memory(), {}).losses;

@@ -102,7 +102,8 @@ class Product {
     MpiCommunicator& communicator = communicator_for(cell.config.layout());
     Finding finding;
     // Delayed scaling is told from the second step on: the first finds its scales.
-    const bool delayed = cell.config.fp8() && cell.config.fp8_recipe == Fp8Recipe::delayed;
+    const bool delayed =
+        cell.config.numerics.fp8.on() && cell.config.numerics.fp8.recipe == Fp8Recipe::delayed;
     const StepResult step = last_step(cell.config, schedule, delayed ? 2 : 1, communicator);
     const Measured on_cpu{"cpu", step.memory, step.samples, from_every_rank(communicator, step.traffic)};
     if (rank_ == 0) {
@@ -111,9 +112,9 @@ class Product {
     }
     for (const DType precision : {DType::fp32, DType::bf16}) {
       RunConfig config = cell.config;
-      config.backend = Backend::emulated;
-      config.precision = precision;
-      config.warmup_steps = delayed ? 1 : 0;
+      config.machine.backend = Backend::emulated;
+      config.numerics.precision = precision;
+      config.measure.warmup_steps = delayed ? 1 : 0;
       emulate(config, schedule, communicator, finding);
     }
     return finding;
@@ -123,8 +124,8 @@ class Product {
   /// In eight bits a number next to where rounding changes comes out a step away where sums come in another
   /// order, and delayed scales depend on what a rank sees first: fp8_step_test compares those gradients.
   static bool has_one_result(const RunConfig& config) {
-    return !config.fp8() || (config.fp8_recipe == Fp8Recipe::tensorwise &&
-                             config.tensor_model_parallel_size == 1 && !config.splits_vocabulary());
+    return !config.numerics.fp8.on() || (config.numerics.fp8.recipe == Fp8Recipe::tensorwise &&
+                                         config.parallel.tensor == 1 && !config.parallel.splits_vocabulary());
   }
 
   MpiCommunicator& communicator_for(const Layout& layout) {
@@ -140,16 +141,16 @@ class Product {
   }
 
   void compare_gradients(const ProductCell& cell, const StepResult& step, Finding& finding) {
-    StepResult& reference =
-        references_[{cell.config.global_batch_size, cell.config.hidden_dropout, cell.config.fp8()}];
+    StepResult& reference = references_[{cell.config.batch.global_batch_size,
+                                         cell.config.numerics.hidden_dropout, cell.config.numerics.fp8.on()}];
     if (reference.gradients.empty()) {
       RunConfig alone = cell.config;
       set_layout(alone, Layout{});
-      alone.pipeline_schedule = "1f1b";
-      alone.vocab_parallel = VocabPasses::none;
-      alone.sequence_parallel = false;
-      alone.recompute_granularity = Recompute::none;
-      alone.zero_stage = 0;
+      alone.parallel.schedule = "1f1b";
+      alone.parallel.vocab_parallel = VocabPasses::none;
+      alone.parallel.sequence_parallel = false;
+      alone.recompute.granularity = Recompute::none;
+      alone.parallel.zero_stage = 0;
       SoloCommunicator solo;
       reference = one_step(alone, solo);
     }
@@ -169,7 +170,7 @@ class Product {
     const auto operators = make_emulated_operators(pace_, {});
     const TrainingResult result =
         train(config, schedule, *operators, *emulated_, control, untouched_memory(), {});
-    const Measured emulated{config.precision == DType::fp32 ? "emulated fp32" : "emulated bf16",
+    const Measured emulated{config.numerics.precision == DType::fp32 ? "emulated fp32" : "emulated bf16",
                             result.memory, result.samples, from_every_rank(control, result.step_traffic)};
     if (rank_ == 0) compare_with_prediction(config, schedule, emulated, finding);
   }

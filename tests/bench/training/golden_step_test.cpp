@@ -13,7 +13,7 @@
 #include "bench/evaluate/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
-#include "core/config/load_config.hpp"
+#include "core/config_text/load_config.hpp"
 #include "core/files/safetensors.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/training_support.hpp"
@@ -102,9 +102,9 @@ TEST(GoldenDropout, EveryStepAndSeedDropsOthers) {
     const nlohmann::json expected = nlohmann::json::parse(expected_file)["losses"];
     RunConfig config = load_run_config(folder + "/run.yaml", {});
     set_layout(config, {1, 1, ranks});
-    config.warmup_steps = 1;  // steps like the others
-    config.steps = 2;
-    config.learning_rate = 0;
+    config.measure.warmup_steps = 1;  // steps like the others
+    config.measure.steps = 2;
+    config.optimizer.learning_rate = 0;
     MpiCommunicator communicator(config.layout());
     const auto operators = make_cpu_operators();
     const TrainingResult result =
@@ -114,9 +114,9 @@ TEST(GoldenDropout, EveryStepAndSeedDropsOthers) {
       EXPECT_NEAR(result.losses[step] / expected[step].get<double>(), 1, 1e-5) << model << " step " << step;
     }
     const double loss = one_step(config, communicator).loss;
-    config.seed += std::uint64_t{1} << 32;
+    config.measure.seed += std::uint64_t{1} << 32;
     EXPECT_EQ(one_step(config, communicator).loss, loss) << model << ": the seed counts modulo 2^32";
-    config.seed += 1;
+    config.measure.seed += 1;
     EXPECT_GT(std::abs(one_step(config, communicator).loss / loss - 1), 1e-3) << model << ": another seed";
   }
 }

@@ -48,18 +48,19 @@ class LossMaskTest : public testing::Test {
   RunConfig config_with(const std::string& mask, std::int64_t batch) const {
     RunConfig config;
     config.model = small_qwen2();
-    config.teacher = small_gpt2();
-    config.precision = DType::fp32;
-    config.seq_length = kSeq;
-    config.global_batch_size = batch;
-    config.make_vocab_size_divisible_by = 8;
-    config.distillation_temperature = 1.5;
+    config.distillation.teacher = small_gpt2();
+    config.numerics.precision = DType::fp32;
+    config.batch.seq_length = kSeq;
+    config.batch.global_batch_size = batch;
+    config.parallel.make_vocab_size_divisible_by = 8;
+    config.distillation.temperature = 1.5;
     std::vector<std::int32_t> tokens;
     for (std::int64_t i = 0; i < kTokens; ++i) {
       tokens.push_back(static_cast<std::int32_t>(i * 37 % config.model.vocab));
     }
-    config.data = write("tokens.bin", {reinterpret_cast<const char*>(tokens.data()), tokens.size() * 4});
-    config.loss_mask = mask;
+    config.files.data =
+        write("tokens.bin", {reinterpret_cast<const char*>(tokens.data()), tokens.size() * 4});
+    config.files.loss_mask = mask;
     return config;
   }
 
@@ -106,9 +107,9 @@ constexpr Loss kLosses[] = {
 };
 
 RunConfig with(RunConfig config, const Loss& loss) {
-  config.distillation_loss = loss.loss;
-  config.distillation_kl = loss.kl;
-  config.distillation_lm_weight = loss.lm_weight;
+  config.distillation.loss = loss.loss;
+  config.distillation.kl = loss.kl;
+  config.distillation.lm_weight = loss.lm_weight;
   return config;
 }
 
@@ -119,7 +120,7 @@ TEST_F(LossMaskTest, AMaskedMicrobatchIsAsIfItWereNotThere) {
     SoloCommunicator communicator;
     const StepResult found = one_step(with(masked, loss), communicator);
     RunConfig without = with(masked, loss);
-    without.global_batch_size = kSamples - 1;
+    without.batch.global_batch_size = kSamples - 1;
     SoloCommunicator other;
     const StepResult reference = one_step(without, other);
     EXPECT_GT(reference.loss, 0);

@@ -93,33 +93,33 @@ TEST(MemoryAgreement, ToTheByteOnEveryRankInEveryCategory) {
     RunConfig config;
     config.model = c.gpt2 ? small_gpt2() : small_qwen2();
     config.model.tied_embeddings = c.tied;
-    config.precision = c.precision;
-    config.grad_dtype = c.gradients;
-    config.optimizer = c.optimizer;
-    config.pipeline_schedule = c.schedule;
-    config.seq_length = 30;
-    config.micro_batch_size = c.micro_batch;
-    config.global_batch_size = 24;
-    config.make_vocab_size_divisible_by = 8;
+    config.numerics.precision = c.precision;
+    config.numerics.grad_dtype = c.gradients;
+    config.optimizer.kind = c.optimizer;
+    config.parallel.schedule = c.schedule;
+    config.batch.seq_length = 30;
+    config.batch.micro_batch_size = c.micro_batch;
+    config.batch.global_batch_size = 24;
+    config.parallel.make_vocab_size_divisible_by = 8;
     set_dropout(config, c.dropout);
-    config.attention_backend = c.attention;
-    config.cross_entropy_loss_fusion = c.loss_fusion;
+    config.numerics.attention_backend = c.attention;
+    config.numerics.cross_entropy_loss_fusion = c.loss_fusion;
     if (!c.loss_fusion) {  // the peak is at the logits
       config.model.vocab = 4000;
-      config.seq_length = 8;
-      config.global_batch_size = 16;
+      config.batch.seq_length = 8;
+      config.batch.global_batch_size = 16;
     }
-    config.zero_stage = c.zero_stage;
-    config.steps = 1;
-    config.warmup_steps = 0;
+    config.parallel.zero_stage = c.zero_stage;
+    config.measure.steps = 1;
+    config.measure.warmup_steps = 0;
     for (const Layout& layout : layouts_of(ranks)) {
       set_layout(config, layout);
-      config.vocab_parallel = parse_vocab_parallel(c.vocabulary);
+      config.parallel.vocab_parallel = parse_vocab_parallel(c.vocabulary);
       const int stages = layout.pipeline * default_chunks(c.schedule);
       if (stages > config.model.layers) continue;
       if (c.empty_last_stage) {
-        config.layer_distribution = without_layers_at_the_end(config.model.layers, stages);
-        if (config.layer_distribution.empty()) continue;
+        config.parallel.layer_distribution = without_layers_at_the_end(config.model.layers, stages);
+        if (config.parallel.layer_distribution.empty()) continue;
       }
       const Schedule schedule = schedule_for(config);
       const MemoryPrediction prediction = predict_memory(config, schedule);

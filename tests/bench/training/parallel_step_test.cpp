@@ -42,13 +42,13 @@ RunConfig config_of(std::size_t model, DType precision, std::size_t dropout = 0)
   config.model = model < 2 ? small_qwen2() : small_gpt2();
   config.model.tied_embeddings = model % 2 == 0;
   config.model.layers = 9;  // stages of different lengths
-  config.precision = precision;
+  config.numerics.precision = precision;
   set_dropout(config, kDropouts[dropout]);
-  config.seq_length = 24;
-  config.micro_batch_size = 2;
-  config.global_batch_size = 32;  // enough micro-batches for DualPipe in every split of 8 ranks
-  config.make_vocab_size_divisible_by = 8;
-  config.ddp_bucket_size = 20'000;  // several buckets even here
+  config.batch.seq_length = 24;
+  config.batch.micro_batch_size = 2;
+  config.batch.global_batch_size = 32;  // enough micro-batches for DualPipe in every split of 8 ranks
+  config.parallel.make_vocab_size_divisible_by = 8;
+  config.parallel.ddp_bucket_size = 20'000;  // several buckets even here
   return config;
 }
 
@@ -80,13 +80,13 @@ std::optional<Cell> cell_of(const std::vector<Layout>& layouts, const Row& row) 
   const Recomputation& recomputation = kRecomputations[row[kRecompute]];
   Cell cell;
   cell.config = config_of(row[kModel], precision, row[kDropout]);
-  cell.config.cross_entropy_loss_fusion = numbers.loss_fusion;
+  cell.config.numerics.cross_entropy_loss_fusion = numbers.loss_fusion;
   set_layout(cell.config, layout);
-  cell.config.pipeline_schedule = kSchedules[row[kSchedule]];
-  cell.config.sequence_parallel = row[kSequence] == 1;
-  cell.config.recompute_granularity = recomputation.granularity;
-  cell.config.recompute_num_layers = recomputation.layers;
-  cell.config.zero_stage = static_cast<int>(row[kZero]);
+  cell.config.parallel.schedule = kSchedules[row[kSchedule]];
+  cell.config.parallel.sequence_parallel = row[kSequence] == 1;
+  cell.config.recompute.granularity = recomputation.granularity;
+  cell.config.recompute.num_layers = recomputation.layers;
+  cell.config.parallel.zero_stage = static_cast<int>(row[kZero]);
   if (why_invalid(cell.config)) return {};
   cell.tolerance = precision == DType::fp32 ? 1e-5 : 2e-2;
   cell.reference =
@@ -125,11 +125,11 @@ TEST(ParallelStep, EveryWayGivesTheSingleRanksGradients) {
   std::map<std::tuple<std::size_t, bool, int>, StepResult> plain;  // of a reference, by loss and tensor ranks
   for (const Row& row : rows) {
     const Cell cell = *cell_of(layouts, row);
-    const bool rounds = cell.config.precision != DType::fp32;
+    const bool rounds = cell.config.numerics.precision != DType::fp32;
     StepResult& reference = references[cell.reference];
     if (reference.memory.empty()) {
       SoloCommunicator solo;
-      reference = one_step(config_of(row[kModel], cell.config.precision, row[kDropout]), solo);
+      reference = one_step(config_of(row[kModel], cell.config.numerics.precision, row[kDropout]), solo);
       if (rounds) {
         roundings[cell.reference] =
             errors_of(one_step(config_of(row[kModel], DType::fp32, row[kDropout]), solo).gradients,
@@ -145,13 +145,13 @@ TEST(ParallelStep, EveryWayGivesTheSingleRanksGradients) {
     EXPECT_EQ(split.loss, again.loss) << cell.name << ": two runs differ";
     EXPECT_EQ(split.gradient_norm, again.gradient_norm) << cell.name << ": two runs differ";
     EXPECT_TRUE(split.samples == again.samples) << cell.name << ": two runs differ in memory";
-    const int tensor = cell.config.tensor_model_parallel_size;
-    StepResult& like = plain[{cell.reference, cell.config.cross_entropy_loss_fusion, tensor}];
+    const int tensor = cell.config.parallel.tensor;
+    StepResult& like = plain[{cell.reference, cell.config.numerics.cross_entropy_loss_fusion, tensor}];
     if (rounds && like.memory.empty()) {
-      RunConfig config = config_of(row[kModel], cell.config.precision, row[kDropout]);
-      config.cross_entropy_loss_fusion = cell.config.cross_entropy_loss_fusion;
-      config.tensor_model_parallel_size = tensor;
-      config.world_size = ranks_started();
+      RunConfig config = config_of(row[kModel], cell.config.numerics.precision, row[kDropout]);
+      config.numerics.cross_entropy_loss_fusion = cell.config.numerics.cross_entropy_loss_fusion;
+      config.parallel.tensor = tensor;
+      config.parallel.world_size = ranks_started();
       MpiCommunicator replicas(config.layout());
       like = one_step(config, replicas);
     }
@@ -171,9 +171,9 @@ TEST(ParallelStep, EveryWayGivesTheSingleRanksGradients) {
 }
 
 std::vector<double> losses_of(RunConfig config, double learning_rate, Communicator& communicator) {
-  config.steps = 3;
-  config.warmup_steps = 0;
-  config.learning_rate = learning_rate;
+  config.measure.steps = 3;
+  config.measure.warmup_steps = 0;
+  config.optimizer.learning_rate = learning_rate;
   const auto operators = make_cpu_operators();
   const TrainingResult result =
       train(config, schedule_for(config), *operators, communicator, communicator, host_memory(), {});
@@ -184,7 +184,7 @@ TEST(ParallelStep, EveryZeroStageTrainsLikeOneRank) {
   for (const auto& [optimizer, precision] :
        {std::pair(Optimizer::adam, DType::fp32), std::pair(Optimizer::sgd, DType::bf16)}) {
     RunConfig config = config_of(0, precision, optimizer == Optimizer::adam ? 1 : 0);
-    config.optimizer = optimizer;
+    config.optimizer.kind = optimizer;
     const double rate = optimizer == Optimizer::adam ? 1e-2 : 10.0;
     const double tolerance = precision == DType::fp32 ? 1e-5 : 1e-3;
     SoloCommunicator solo;
@@ -197,7 +197,7 @@ TEST(ParallelStep, EveryZeroStageTrainsLikeOneRank) {
       for (int zero = 0; zero <= (layout.data > 1 ? 3 : 0); ++zero) {
         if (ranks_started() == 8 && (layout.data == 8 || zero == 0)) continue;  // enough in fewer ranks
         set_layout(config, layout);
-        config.zero_stage = zero;
+        config.parallel.zero_stage = zero;
         MpiCommunicator communicator(config.layout());
         const std::vector<double> found = losses_of(config, rate, communicator);
         for (std::size_t step = 0; step < expected.size(); ++step) {
@@ -221,10 +221,10 @@ std::map<std::string, std::vector<float>> tensors_of(const std::string& path) {
 
 /// Saves the weights after a step under `folder` and the step's gradients beside them.
 void train_and_save(RunConfig config, const std::string& folder, Communicator& communicator) {
-  config.save_weights = folder;
-  config.save_gradients = folder + ".safetensors";
+  config.files.save_weights = folder;
+  config.files.save_gradients = folder + ".safetensors";
   // In bf16 a step is chaotic: a small one shows where each value goes just as well.
-  losses_of(config, config.precision == DType::fp32 ? 1.0 : 1e-3, communicator);
+  losses_of(config, config.numerics.precision == DType::fp32 ? 1.0 : 1e-3, communicator);
 }
 
 TEST(ParallelStep, SavedFilesAreThoseOfOneRank) {
@@ -232,28 +232,28 @@ TEST(ParallelStep, SavedFilesAreThoseOfOneRank) {
   const std::string folder = fmt::format("{}/plumbline-saved-{}", testing::TempDir(), ranks);
   for (const DType precision : {DType::fp32, DType::bf16}) {
     RunConfig config = config_of(0, precision);
-    config.optimizer = Optimizer::sgd;
+    config.optimizer.kind = Optimizer::sgd;
     const double tolerance = precision == DType::fp32 ? 1e-5 : 0.1;  // fresh biases are all noise
     for (const Layout& layout : layouts_of(ranks)) {
       if (layout.pipeline > 4 || (ranks == 8 && precision == DType::bf16)) continue;
       RunConfig split = config;
       set_layout(split, layout);
-      split.zero_stage = 3;
-      split.sequence_parallel = true;
-      split.pipeline_schedule = layout.pipeline % 2 == 0 ? "dualpipe" : "zb-h1";
+      split.parallel.zero_stage = 3;
+      split.parallel.sequence_parallel = true;
+      split.parallel.schedule = layout.pipeline % 2 == 0 ? "dualpipe" : "zb-h1";
       MpiCommunicator communicator(split.layout());
       train_and_save(split, folder, communicator);
       // The saved weights loaded into this split again and into one rank give the same gradients.
-      split.weights = folder;
+      split.files.weights = folder;
       const StepResult reloaded = one_step(split, communicator);
-      config.weights = communicator.rank() == 0 ? folder : "";
+      config.files.weights = communicator.rank() == 0 ? folder : "";
       if (communicator.rank() != 0) {
         communicator.barrier(Group::world);
         continue;
       }
       SoloCommunicator solo;
       const StepResult alone = one_step(config, solo);
-      config.weights.clear();
+      config.files.weights.clear();
       train_and_save(config, folder + "-alone", solo);
       const std::string name =
           fmt::format("tp{} pp{} dp{} {}", layout.tensor, layout.pipeline, layout.data, name_of(precision));

@@ -66,27 +66,27 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   config.model = small_qwen2();
   config.model.layers = 9;  // stages of different lengths
   set_layout(config, layout);
-  config.precision = DType::fp32;
+  config.numerics.precision = DType::fp32;
   set_dropout(config, kDropouts[row[kDropout]]);
   const LinearLayers& linear = kLinearLayers[row[kLinear]];
-  config.fp8_format = linear.format;
-  config.fp8_recipe = linear.recipe;
+  config.numerics.fp8.format = linear.format;
+  config.numerics.fp8.recipe = linear.recipe;
   // A multiple of 16 for eight bits, and a feed-forward layer that four tensor ranks cut into such.
-  config.seq_length = 32;
+  config.batch.seq_length = 32;
   config.model.ffn = 192;
-  config.fp8_amax_history_len = 3;
-  config.global_batch_size = kMicrobatches * layout.data;
-  config.make_vocab_size_divisible_by = 8;
-  config.ddp_bucket_size = 20'000;  // several buckets even here
-  config.steps = 1;
-  config.warmup_steps = 0;
-  config.pipeline_schedule = cell.schedule = pipeline.schedule;
-  config.vocab_parallel = parse_vocab_parallel(pipeline.vocabulary);
-  if (config.splits_vocabulary()) cell.schedule += fmt::format(" {}", pipeline.vocabulary);
-  config.sequence_parallel = row[kSequence] == 1;
-  config.recompute_granularity = recomputation.granularity;
-  config.recompute_num_layers = recomputation.layers;
-  config.zero_stage = static_cast<int>(row[kZero]);
+  config.numerics.fp8.amax_history_len = 3;
+  config.batch.global_batch_size = kMicrobatches * layout.data;
+  config.parallel.make_vocab_size_divisible_by = 8;
+  config.parallel.ddp_bucket_size = 20'000;  // several buckets even here
+  config.measure.steps = 1;
+  config.measure.warmup_steps = 0;
+  config.parallel.schedule = cell.schedule = pipeline.schedule;
+  config.parallel.vocab_parallel = parse_vocab_parallel(pipeline.vocabulary);
+  if (config.parallel.splits_vocabulary()) cell.schedule += fmt::format(" {}", pipeline.vocabulary);
+  config.parallel.sequence_parallel = row[kSequence] == 1;
+  config.recompute.granularity = recomputation.granularity;
+  config.recompute.num_layers = recomputation.layers;
+  config.parallel.zero_stage = static_cast<int>(row[kZero]);
   cell.name = fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{} {}{}", cell.schedule, layout.tensor,
                           layout.pipeline, layout.data, row[kSequence], recomputation.name, row[kZero],
                           kDropouts[row[kDropout]].name, linear.name);

@@ -39,14 +39,14 @@ std::vector<Layout> layouts_of(int ranks) {
 }
 
 void set_layout(RunConfig& config, const Layout& layout) {
-  config.world_size = layout.world();
-  config.tensor_model_parallel_size = layout.tensor;
-  config.pipeline_model_parallel_size = layout.pipeline;
+  config.parallel.world_size = layout.world();
+  config.parallel.tensor = layout.tensor;
+  config.parallel.pipeline = layout.pipeline;
 }
 
 void set_dropout(RunConfig& config, const Dropouts& dropout) {
-  config.hidden_dropout = dropout.hidden;
-  config.attention_dropout = dropout.attention;
+  config.numerics.hidden_dropout = dropout.hidden;
+  config.numerics.attention_dropout = dropout.attention;
 }
 
 ModelConfig small_qwen2() {
@@ -89,13 +89,14 @@ StepResult one_step(const RunConfig& config, Communicator& communicator) {
 StepResult last_step(const RunConfig& config, const Schedule& schedule, int steps,
                      Communicator& communicator) {
   const auto operators = make_cpu_operators();
-  Arena arena(config.memory_budget, host_memory());
+  Arena arena(config.machine.memory_budget, host_memory());
   RankStages stages(config, schedule, *operators, communicator, arena);
-  load_weights(stages,
-               config.weights.empty() ? lively_weights(config.seed) : checkpoint_weights(config.weights));
-  if (config.teacher) {
-    load_teacher_weights(stages, config.teacher_weights.empty() ? lively_weights(config.seed + 1)
-                                                                : checkpoint_weights(config.teacher_weights));
+  load_weights(stages, config.files.weights.empty() ? lively_weights(config.measure.seed)
+                                                    : checkpoint_weights(config.files.weights));
+  if (config.distillation.teacher) {
+    load_teacher_weights(stages, config.distillation.teacher_weights.empty()
+                                     ? lively_weights(config.measure.seed + 1)
+                                     : checkpoint_weights(config.distillation.teacher_weights));
   }
   const Coordinates at = communicator.layout().coordinates(communicator.rank());
   const StepData data(config, at.data);

@@ -102,15 +102,15 @@ RunConfig config_of(const Task& task, const DataFiles& files) {
   config.model.layers = 9;  // stages of different lengths
   const Vocabulary& vocabulary = kVocabularies[task.vocabulary];
   config.model.vocab = vocabulary.ids;
-  config.make_vocab_size_divisible_by = vocabulary.divisible_by;
-  config.precision = task.precision == 0 ? DType::fp32 : DType::bf16;
+  config.parallel.make_vocab_size_divisible_by = vocabulary.divisible_by;
+  config.numerics.precision = task.precision == 0 ? DType::fp32 : DType::bf16;
   set_dropout(config, kDropouts[task.dropout]);
-  config.seq_length = 24;
-  config.global_batch_size = 16;
-  config.ddp_bucket_size = 20'000;  // several buckets even here
+  config.batch.seq_length = 24;
+  config.batch.global_batch_size = 16;
+  config.parallel.ddp_bucket_size = 20'000;  // several buckets even here
   if (vocabulary.masked) {
-    config.data = files.tokens;
-    config.loss_mask = files.mask;
+    config.files.data = files.tokens;
+    config.files.loss_mask = files.mask;
   }
   return config;
 }
@@ -143,21 +143,21 @@ std::optional<Cell> cell_of(const std::vector<Layout>& layouts, const DataFiles&
   const Numbers& numbers = kNumbers[row[kFormat]];
   cell.task = {row[kModel], numbers.precision, row[kVocabulary], row[kDropout]};
   cell.config = config_of(cell.task, files);
-  cell.config.cross_entropy_loss_fusion = numbers.loss_fusion;
+  cell.config.numerics.cross_entropy_loss_fusion = numbers.loss_fusion;
   set_layout(cell.config, layout);
-  cell.config.pipeline_schedule = method.schedule;
-  cell.config.vocab_parallel = parse_vocab_parallel(method.vocabulary);
-  cell.config.recompute_granularity = recomputation.granularity;
-  cell.config.recompute_num_layers = recomputation.layers;
-  cell.config.zero_stage = static_cast<int>(row[kZero]);
+  cell.config.parallel.schedule = method.schedule;
+  cell.config.parallel.vocab_parallel = parse_vocab_parallel(method.vocabulary);
+  cell.config.recompute.granularity = recomputation.granularity;
+  cell.config.recompute.num_layers = recomputation.layers;
+  cell.config.parallel.zero_stage = static_cast<int>(row[kZero]);
   RunConfig unmasked = cell.config;  // a mask is configured with a teacher only
-  unmasked.loss_mask.clear();
+  unmasked.files.loss_mask.clear();
   if (why_invalid(unmasked)) return {};
   cell.tolerance = numbers.precision == 0 ? 1e-5 : 4e-2;  // few ids: small gradients
   cell.name =
       fmt::format("{} {} tp{} pp{} dp{} {} {} {} ids{} recompute {} zero{} {}", method.schedule,
                   method.vocabulary, layout.tensor, layout.pipeline, layout.data, kModels[row[kModel]],
-                  numbers.name, cell.config.model.vocab, cell.config.loss_mask.empty() ? "" : " masked",
+                  numbers.name, cell.config.model.vocab, cell.config.files.loss_mask.empty() ? "" : " masked",
                   recomputation.name, row[kZero], kDropouts[row[kDropout]].name);
   return cell;
 }
@@ -240,9 +240,9 @@ TEST(VocabularyStep, EveryWayGivesTheSingleRanksGradients) {
     if (reference.memory.empty()) {
       SoloCommunicator solo;
       reference = one_step(config_of(cell.task, files), solo);
-      if (cell.config.precision != DType::fp32) {
+      if (cell.config.numerics.precision != DType::fp32) {
         RunConfig exact = config_of(cell.task, files);
-        exact.precision = DType::fp32;
+        exact.numerics.precision = DType::fp32;
         roundings[cell.task] = errors_of(one_step(exact, solo).gradients, reference.gradients);
       }
     }
@@ -282,15 +282,15 @@ TEST(VocabularyStep, ALastStageMayBeWithoutLayers) {
       Cell cell;
       cell.config = config_of(task, files);
       set_layout(cell.config, layout);
-      cell.config.pipeline_schedule = method.schedule;
-      cell.config.vocab_parallel = parse_vocab_parallel(method.vocabulary);
-      cell.config.layer_distribution = none_on_the_last(stages);
-      cell.config.recompute_granularity = kRecomputations[variant % 3].granularity;
-      cell.config.zero_stage = layout.data > 1 ? static_cast<int>(variant % 4) : 0;
+      cell.config.parallel.schedule = method.schedule;
+      cell.config.parallel.vocab_parallel = parse_vocab_parallel(method.vocabulary);
+      cell.config.parallel.layer_distribution = none_on_the_last(stages);
+      cell.config.recompute.granularity = kRecomputations[variant % 3].granularity;
+      cell.config.parallel.zero_stage = layout.data > 1 ? static_cast<int>(variant % 4) : 0;
       cell.name =
           fmt::format("{} {} tp{} pp{} dp{} layers {} model {} zero{} {}", method.schedule, method.vocabulary,
-                      layout.tensor, layout.pipeline, layout.data, cell.config.layer_distribution, task.model,
-                      cell.config.zero_stage, kDropouts[task.dropout].name);
+                      layout.tensor, layout.pipeline, layout.data, cell.config.parallel.layer_distribution,
+                      task.model, cell.config.parallel.zero_stage, kDropouts[task.dropout].name);
       SCOPED_TRACE(cell.name);
       ASSERT_FALSE(why_invalid(cell.config)) << *why_invalid(cell.config);
       const Schedule schedule = schedule_for(cell.config);
@@ -309,9 +309,9 @@ TEST(VocabularyStep, ALastStageMayBeWithoutLayers) {
 
 std::vector<double> losses_of(RunConfig config, double learning_rate, Communicator& communicator,
                               VocabularySeconds* waits = nullptr) {
-  config.steps = 3;
-  config.warmup_steps = 0;
-  config.learning_rate = learning_rate;
+  config.measure.steps = 3;
+  config.measure.warmup_steps = 0;
+  config.optimizer.learning_rate = learning_rate;
   const auto operators = make_cpu_operators();
   const TrainingResult result =
       train(config, schedule_for(config), *operators, communicator, communicator, host_memory(), {});
@@ -332,9 +332,9 @@ TEST(VocabularyStep, TrainsLikeOneRank) {
         if (ranks_started() == 8 && (layout.data == 1 || model == 0)) continue;  // enough in fewer ranks
         RunConfig split = config;
         set_layout(split, layout);
-        split.pipeline_schedule = method.schedule;
-        split.vocab_parallel = parse_vocab_parallel(method.vocabulary);
-        split.zero_stage = model == 0 ? 1 : 3;
+        split.parallel.schedule = method.schedule;
+        split.parallel.vocab_parallel = parse_vocab_parallel(method.vocabulary);
+        split.parallel.zero_stage = model == 0 ? 1 : 3;
         MpiCommunicator communicator(split.layout());
         VocabularySeconds waits{};
         const std::vector<double> found = losses_of(split, 1e-2, communicator, &waits);
@@ -361,16 +361,16 @@ TEST(VocabularyStep, SavedFilesAreThoseOfOneRank) {
   const std::string folder = fmt::format("{}/plumbline-vocabulary-saved-{}", testing::TempDir(), ranks);
   RunConfig split = config_of({1, 0, 2, 0}, files);
   set_layout(split, {1, ranks > 4 ? 4 : ranks, ranks > 4 ? 2 : 1});
-  split.pipeline_schedule = "v-half";
-  split.vocab_parallel = VocabPasses::one_barrier;
-  split.save_weights = folder;
+  split.parallel.schedule = "v-half";
+  split.parallel.vocab_parallel = VocabPasses::one_barrier;
+  split.files.save_weights = folder;
   MpiCommunicator communicator(split.layout());
   losses_of(split, 1e-2, communicator);
-  split.weights = folder;
+  split.files.weights = folder;
   const StepResult reloaded = one_step(split, communicator);
   if (communicator.rank() == 0) {
     RunConfig alone = config_of({1, 0, 2, 0}, files);
-    alone.weights = folder;
+    alone.files.weights = folder;
     SoloCommunicator solo;
     std::string worst;
     EXPECT_LE(largest_error(one_step(alone, solo).gradients, reloaded.gradients, worst), 1e-5) << worst;

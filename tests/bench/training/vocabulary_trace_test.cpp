@@ -29,13 +29,13 @@ RunConfig config_of(const char* schedule, const char* vocabulary) {
   RunConfig config;
   config.model = small_qwen2();
   config.model.layers = 8;
-  config.seq_length = 24;
-  config.global_batch_size = kMicrobatches;
-  config.warmup_steps = 1;
-  config.steps = 1;
+  config.batch.seq_length = 24;
+  config.batch.global_batch_size = kMicrobatches;
+  config.measure.warmup_steps = 1;
+  config.measure.steps = 1;
   set_layout(config, {1, ranks, 1});
-  config.pipeline_schedule = schedule;
-  config.vocab_parallel = parse_vocab_parallel(vocabulary);
+  config.parallel.schedule = schedule;
+  config.parallel.vocab_parallel = parse_vocab_parallel(vocabulary);
   return config;
 }
 
@@ -49,7 +49,7 @@ constexpr Seconds kCollective{200e-6};
 
 /// Every operator takes a twentieth of a millisecond, every collective a fifth.
 TrainingResult on_emulated(RunConfig config, const Schedule& schedule) {
-  config.backend = Backend::emulated;
+  config.machine.backend = Backend::emulated;
   MpiCommunicator control(config.layout());
   Pace pace(1, control.clock_offset());
   EmulatedLinks links;

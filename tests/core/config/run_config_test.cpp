@@ -12,10 +12,10 @@
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/config_checks.hpp"
-#include "core/config/config_keys.hpp"
-#include "core/config/config_listing.hpp"
 #include "core/config/layer_distribution.hpp"
-#include "core/config/load_config.hpp"
+#include "core/config_text/config_keys.hpp"
+#include "core/config_text/config_listing.hpp"
+#include "core/config_text/load_config.hpp"
 
 namespace plumbline {
 namespace {
@@ -80,15 +80,15 @@ teacher: qwen2.5-1.5b
 distillation_schedule: abeja
 )");
   EXPECT_EQ(c.model.hidden, 896);
-  EXPECT_EQ(c.hardware, "a100-sxm-80gb");
-  EXPECT_EQ(c.world_size, 8);
-  EXPECT_EQ(c.data_parallel_size(), 2);
+  EXPECT_EQ(c.machine.hardware, "a100-sxm-80gb");
+  EXPECT_EQ(c.parallel.world_size, 8);
+  EXPECT_EQ(c.parallel.data(), 2);
   EXPECT_EQ(c.microbatches(), 32);
   EXPECT_EQ(c.layout().world(), 8);
-  EXPECT_EQ(c.memory_budget, 32 * kGiB);
-  EXPECT_EQ(c.precision, DType::bf16);
-  ASSERT_TRUE(c.teacher.has_value());
-  EXPECT_EQ(c.teacher->layers, 28);
+  EXPECT_EQ(c.machine.memory_budget, 32 * kGiB);
+  EXPECT_EQ(c.numerics.precision, DType::bf16);
+  ASSERT_TRUE(c.distillation.teacher.has_value());
+  EXPECT_EQ(c.distillation.teacher->layers, 28);
   EXPECT_EQ(why_invalid(c), std::nullopt);
 }
 
@@ -96,15 +96,15 @@ TEST_F(ConfigFolder, ShortAndDashedNamesAndOverrides) {
   const RunConfig c =
       load("model: gpt2-124m\ntp: 2\npipeline-model-parallel-size: 3\ndp: 2\nmbs: 2\ngbs: 8\n",
            {{"pp", "2"}, {"seq-length", "128"}, {"pp", "6"}, {"precision", "fp32"}});
-  EXPECT_EQ(c.tensor_model_parallel_size, 2);
-  EXPECT_EQ(c.pipeline_model_parallel_size, 6);
-  EXPECT_EQ(c.world_size, 24);
-  EXPECT_EQ(c.data_parallel_size(), 2);
+  EXPECT_EQ(c.parallel.tensor, 2);
+  EXPECT_EQ(c.parallel.pipeline, 6);
+  EXPECT_EQ(c.parallel.world_size, 24);
+  EXPECT_EQ(c.parallel.data(), 2);
   EXPECT_EQ(c.microbatches(), 2);
-  EXPECT_EQ(c.seq_length, 128);
-  EXPECT_EQ(c.precision, DType::fp32);
-  EXPECT_EQ(load("model: gpt2-124m\n").world_size, 1);
-  EXPECT_EQ(load("model: gpt2-124m\ntp: 2\nworld_size: 4\ndp: 2\n").world_size, 4);
+  EXPECT_EQ(c.batch.seq_length, 128);
+  EXPECT_EQ(c.numerics.precision, DType::fp32);
+  EXPECT_EQ(load("model: gpt2-124m\n").parallel.world_size, 1);
+  EXPECT_EQ(load("model: gpt2-124m\ntp: 2\nworld_size: 4\ndp: 2\n").parallel.world_size, 4);
 }
 
 TEST_F(ConfigFolder, PathsAreRelativeToTheFileAndTheModelMayBeInline) {
@@ -115,12 +115,12 @@ TEST_F(ConfigFolder, PathsAreRelativeToTheFileAndTheModelMayBeInline) {
       load("model: config.json\nweights: ckpt\nhardware: p.json\npipeline_schedule: ./s.csv\n");
   EXPECT_EQ(c.model.hidden, 48);
   EXPECT_EQ(c.model.name, "config.json");
-  EXPECT_EQ(c.weights, (folder_ / "ckpt").string());
-  EXPECT_EQ(c.hardware, (folder_ / "p.json").string());
-  EXPECT_EQ(c.pipeline_schedule, (folder_ / "s.csv").string());
+  EXPECT_EQ(c.files.weights, (folder_ / "ckpt").string());
+  EXPECT_EQ(c.machine.hardware, (folder_ / "p.json").string());
+  EXPECT_EQ(c.parallel.schedule, (folder_ / "s.csv").string());
   EXPECT_EQ(load("model: .\n").model.hidden, 48);
   EXPECT_EQ(load(kTiny).model.name, "inline");
-  EXPECT_EQ(load(kTiny, {{"data", "x.npy"}}).data, (fs::current_path() / "x.npy").string());
+  EXPECT_EQ(load(kTiny, {{"data", "x.npy"}}).files.data, (fs::current_path() / "x.npy").string());
 }
 
 TEST_F(ConfigFolder, WhatIsWrittenReadsBackTheSame) {
@@ -152,9 +152,9 @@ TEST_F(ConfigFolder, WhatIsWrittenReadsBackTheSame) {
     EXPECT_EQ(describe(back), describe(c));
     EXPECT_EQ(to_yaml(back), written);
     EXPECT_EQ(to_config_json(back.model), to_config_json(c.model));
-    EXPECT_EQ(back.memory_budget, c.memory_budget);
-    EXPECT_EQ(back.learning_rate, c.learning_rate);
-    EXPECT_EQ(back.seed, c.seed);
+    EXPECT_EQ(back.machine.memory_budget, c.machine.memory_budget);
+    EXPECT_EQ(back.optimizer.learning_rate, c.optimizer.learning_rate);
+    EXPECT_EQ(back.measure.seed, c.measure.seed);
   }
 }
 
@@ -333,8 +333,8 @@ TEST_F(ConfigFolder, PrecisionFp8IsShortForItsUsualMeaning) {
   };
   for (const Case& c : kCases) {
     const RunConfig config = load(std::string(c.text) + kTiny);
-    EXPECT_EQ(config.fp8_format, c.format) << c.text;
-    EXPECT_EQ(config.precision, c.precision) << c.text;
+    EXPECT_EQ(config.numerics.fp8.format, c.format) << c.text;
+    EXPECT_EQ(config.numerics.precision, c.precision) << c.text;
   }
 }
 
@@ -445,9 +445,9 @@ TEST_F(ConfigFolder, SplitVocabulariesAndLayerDistributions) {
   RunConfig few;
   few.model = *find_preset("gpt2-124m");
   few.model.vocab = 5;
-  few.pipeline_model_parallel_size = few.world_size = 6;
-  few.vocab_parallel = VocabPasses::two_barriers;
-  few.seq_length = 16;
+  few.parallel.pipeline = few.parallel.world_size = 6;
+  few.parallel.vocab_parallel = VocabPasses::two_barriers;
+  few.batch.seq_length = 16;
   EXPECT_THAT(why_invalid(few).value_or(""), HasSubstr("at least one token id for each of the 6 ranks"));
 }
 
@@ -455,14 +455,14 @@ TEST(RunConfig, DerivedSizes) {
   RunConfig c;
   c.model = *find_preset("gpt2-124m");
   EXPECT_EQ(c.padded_vocab(), 50304);
-  c.tensor_model_parallel_size = 4;
+  c.parallel.tensor = 4;
   EXPECT_EQ(c.padded_vocab(), 50688);
-  c.make_vocab_size_divisible_by = 1;
+  c.parallel.make_vocab_size_divisible_by = 1;
   EXPECT_EQ(c.padded_vocab(), 50260);
-  c.pipeline_model_parallel_size = 2;
-  EXPECT_EQ(c.vocab_shards(), 4);
-  c.vocab_parallel = VocabPasses::two_barriers;
-  EXPECT_EQ(c.vocab_shards(), 8);
+  c.parallel.pipeline = 2;
+  EXPECT_EQ(c.parallel.vocab_shards(), 4);
+  c.parallel.vocab_parallel = VocabPasses::two_barriers;
+  EXPECT_EQ(c.parallel.vocab_shards(), 8);
   EXPECT_EQ(c.padded_vocab(), 50264);
   EXPECT_TRUE(c.layout().vocab_parallel);
 }
@@ -473,20 +473,20 @@ TEST(LayerDistribution, EvenBalancedAndGiven) {
   EXPECT_EQ(even_layers(3, 3), (std::vector<int>{1, 1, 1}));
   RunConfig c;
   c.model = *find_preset("gpt2-124m");  // 12 layers of 2·h·12h + 2·h·s, output layer 2·h·v
-  c.seq_length = 1024;
+  c.batch.seq_length = 1024;
   EXPECT_NEAR(output_layer_in_layers(c), 50304 / (12.0 * 768 + 1024), 1e-12);  // 4.9 layers
   EXPECT_EQ(layers_per_stage(c, 2), (std::vector<int>{6, 6}));
-  c.layer_distribution = "balanced";
+  c.parallel.layer_distribution = "balanced";
   EXPECT_EQ(layers_per_stage(c, 2), (std::vector<int>{8, 4}));        // 8 against 8.9; 9 against 7.9
   EXPECT_EQ(layers_per_stage(c, 4), (std::vector<int>{4, 4, 4, 0}));  // 4.9; with one layer there 5.9
   EXPECT_EQ(layers_per_stage(c, 5), (std::vector<int>{3, 3, 3, 3, 0}));
-  c.seq_length = 1 << 20;  // the output layer is next to nothing
+  c.batch.seq_length = 1 << 20;  // the output layer is next to nothing
   EXPECT_EQ(layers_per_stage(c, 5), (std::vector<int>{2, 2, 3, 3, 2}));
-  c.seq_length = 1024;
-  c.pipeline_model_parallel_size = 2;
-  c.vocab_parallel = VocabPasses::one_barrier;
+  c.batch.seq_length = 1024;
+  c.parallel.pipeline = 2;
+  c.parallel.vocab_parallel = VocabPasses::one_barrier;
   EXPECT_EQ(layers_per_stage(c, 2), (std::vector<int>{6, 6}));
-  c.layer_distribution = "7,5";
+  c.parallel.layer_distribution = "7,5";
   EXPECT_EQ(layers_per_stage(c, 2), (std::vector<int>{7, 5}));
   EXPECT_THAT([&] { layers_per_stage(c, 3); },
               testing::ThrowsMessage<InputError>(HasSubstr("found 2 numbers")));

@@ -10,11 +10,11 @@
 
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
-#include "core/config/config_listing.hpp"
-#include "core/config/load_config.hpp"
-#include "core/config/matrix_config.hpp"
 #include "core/config/model_config.hpp"
 #include "core/config/run_config.hpp"
+#include "core/config_text/config_listing.hpp"
+#include "core/config_text/load_config.hpp"
+#include "core/config_text/matrix_config.hpp"
 #include "core/files/safetensors.hpp"
 #include "core/files/token_data.hpp"
 

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/config/config_checks.hpp"
-#include "core/config/load_config.hpp"
 #include "core/config/run_config.hpp"
+#include "core/config_text/load_config.hpp"
 #include "core/files/safetensors.hpp"
 #include "core/files/token_data.hpp"
 
@@ -23,12 +23,12 @@ TEST_P(GoldenFiles, AgreeWithEachOther) {
   const nlohmann::json expected = nlohmann::json::parse(in);
   EXPECT_EQ(config.model.architecture, GetParam());
   EXPECT_EQ(config.model.parameters(), expected.at("parameters").get<std::int64_t>());
-  EXPECT_EQ(config.seq_length, expected.at("seq_length").get<std::int64_t>());
-  EXPECT_EQ(config.global_batch_size, expected.at("global_batch_size").get<std::int64_t>());
+  EXPECT_EQ(config.batch.seq_length, expected.at("seq_length").get<std::int64_t>());
+  EXPECT_EQ(config.batch.global_batch_size, expected.at("global_batch_size").get<std::int64_t>());
   EXPECT_EQ(why_invalid(config), std::nullopt);
   EXPECT_EQ(why_unsupported(config), std::nullopt);
 
-  const TensorFile weights(config.weights);
+  const TensorFile weights(config.files.weights);
   const TensorFile gradients(folder + "/gradients.safetensors");
   EXPECT_EQ(weights.names(), gradients.names());
   std::int64_t elements = 0;
@@ -43,8 +43,9 @@ TEST_P(GoldenFiles, AgreeWithEachOther) {
   EXPECT_EQ(elements, config.model.parameters());
   EXPECT_NEAR(std::sqrt(squares), expected.at("gradient_norm").get<double>(), 1e-9);
 
-  const TokenSource tokens(config.data, config.model.vocab, config.seq_length, config.seed);
-  EXPECT_EQ(tokens.tokens(), config.global_batch_size * config.seq_length + 1);
+  const TokenSource tokens(config.files.data, config.model.vocab, config.batch.seq_length,
+                           config.measure.seed);
+  EXPECT_EQ(tokens.tokens(), config.batch.global_batch_size * config.batch.seq_length + 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenFiles, testing::Values("qwen2", "llama", "gpt2"),

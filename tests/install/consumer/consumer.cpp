@@ -3,7 +3,7 @@
 
 #include "analysis/predict/predict.hpp"
 #include "bench/evaluate/plan.hpp"
-#include "core/config/load_config.hpp"
+#include "core/config_text/load_config.hpp"
 
 int main(int count, char** arguments) {
   using namespace plumbline;

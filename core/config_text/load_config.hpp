@@ -3,13 +3,13 @@
 
 #include <string>
 
-#include "core/config/overrides.hpp"
 #include "core/config/run_config.hpp"
+#include "core/config_text/overrides.hpp"
 
 namespace plumbline {
 
 /// Reads a configuration file and applies `--set` overrides. Keys may be given in their short or dashed form
-/// (core/config/config_keys.hpp). A relative path in the file is relative to the file, one in an override to
+/// (core/config_text/config_keys.hpp). A relative path in the file is relative to the file, one in an override to
 /// the current folder. Throws InputError: file, line, key, what was found and expected. Whether the sizes
 /// divide is left to why_invalid, but for a world_size that contradicts the parallel sizes.
 RunConfig load_run_config(const std::string& path, const Overrides& overrides);

@@ -11,8 +11,8 @@ namespace plumbline::training {
 
 /// Stage s of a schedule belongs to route s / parts and is part s % parts of the model; every route is a copy
 /// of the whole model.
-struct Placement {
-  explicit Placement(const Schedule& schedule);
+struct StageMap {
+  explicit StageMap(const Schedule& schedule);
 
   int routes;
   int parts;         // stages of one route
@@ -47,6 +47,6 @@ struct StagePart {
   bool first() const { return index == 0; }
   bool last() const { return index == parts - 1; }
 };
-StagePart part_of(const RunConfig& config, const Placement& placement, int stage, int tensor_rank);
+StagePart part_of(const RunConfig& config, const StageMap& placement, int stage, int tensor_rank);
 
 }  // namespace plumbline::training

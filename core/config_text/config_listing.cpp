@@ -1,10 +1,10 @@
-#include "core/config/config_listing.hpp"
+#include "core/config_text/config_listing.hpp"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "core/config/config_keys.hpp"
+#include "core/config_text/config_keys.hpp"
 
 namespace plumbline {
 
@@ -20,8 +20,8 @@ std::string to_yaml(const RunConfig& config) {
   for (const auto& [key, value] : describe(config)) {
     if (key == "model") {
       text += fmt::format("{}: {}\n", key, to_config_json(config.model));
-    } else if (key == "teacher" && config.teacher) {
-      text += fmt::format("{}: {}\n", key, to_config_json(*config.teacher));
+    } else if (key == "teacher" && config.distillation.teacher) {
+      text += fmt::format("{}: {}\n", key, to_config_json(*config.distillation.teacher));
     } else {
       const nlohmann::json quoted = value;
       text +=

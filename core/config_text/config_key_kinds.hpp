@@ -1,4 +1,4 @@
-// Kinds of configuration keys: whole numbers, numbers, switches, choices and texts that are members of
+// Kinds of configuration keys: whole numbers, numbers, switches, choices and texts that stand in
 // RunConfig.
 #pragma once
 
@@ -12,8 +12,9 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
-#include "core/config/config_key.hpp"
+#include "core/config_text/config_key.hpp"
 
 namespace plumbline {
 
@@ -28,37 +29,53 @@ ConfigKey integer_key(const std::string& name, std::string alias, std::int64_t m
                       const std::function<void(ConfigDraft&, std::int64_t)>& set,
                       const std::function<std::int64_t(const RunConfig&)>& get);
 
+/// A value of RunConfig, wherever it stands.
 template <class T>
-ConfigKey integer_key(const std::string& name, const std::string& alias, T RunConfig::*member,
+struct Field {
+  using Value = T;
+  std::function<void(RunConfig&, T)> set;
+  std::function<T(const RunConfig&)> get;
+};
+
+/// The field that a path of members leads to: at(&RunConfig::batch, &BatchConfig::seq_length).
+template <class... Members>
+auto at(Members... members) {
+  using T = std::remove_cvref_t<decltype((std::declval<RunConfig&>().*....*members))>;
+  return Field<T>{[=](RunConfig& config, T value) { (config.*....*members) = std::move(value); },
+                  [=](const RunConfig& config) { return (config.*....*members); }};
+}
+
+template <class T>
+ConfigKey integer_key(const std::string& name, const std::string& alias, const Field<T>& field,
                       std::int64_t min, std::int64_t max) {
   return integer_key(
       name, alias, min, max,
-      [=](ConfigDraft& draft, std::int64_t number) { draft.config.*member = static_cast<T>(number); },
-      [=](const RunConfig& config) { return static_cast<std::int64_t>(config.*member); });
+      [=](ConfigDraft& draft, std::int64_t number) { field.set(draft.config, static_cast<T>(number)); },
+      [=](const RunConfig& config) { return static_cast<std::int64_t>(field.get(config)); });
 }
 
-ConfigKey number_key(const std::string& name, double RunConfig::*member, double min, double max);
-ConfigKey boolean_key(const std::string& name, bool RunConfig::*member);
+ConfigKey number_key(const std::string& name, const Field<double>& field, double min, double max);
+ConfigKey boolean_key(const std::string& name, const Field<bool>& field);
 
 /// One of `names`, stored as the enumerator (or text) of the same place.
 template <class T, std::size_t N>
-ConfigKey choice_key(const std::string& name, T RunConfig::*member, const KeyNames<N>& names) {
+ConfigKey choice_key(const std::string& name, const Field<T>& field, const KeyNames<N>& names) {
   const std::string expected = fmt::format("one of {}", fmt::join(names, ", "));
   return {name, "", expected,
           [=](ConfigDraft& draft, const ConfigText& value) {
             const auto found = std::find(names.begin(), names.end(), value.text);
             if (found == names.end()) refuse_value(value, name, expected);
             if constexpr (std::is_same_v<T, std::string>) {
-              draft.config.*member = value.text;
+              field.set(draft.config, value.text);
             } else {
-              draft.config.*member = static_cast<T>(found - names.begin());
+              field.set(draft.config, static_cast<T>(found - names.begin()));
             }
           },
           [=](const RunConfig& config) {
             if constexpr (std::is_same_v<T, std::string>) {
-              return config.*member;
+              return field.get(config);
             } else {
-              return std::string(names[static_cast<std::size_t>(config.*member)]);
+              return std::string(names[static_cast<std::size_t>(field.get(config))]);
             }
           }};
 }
@@ -66,7 +83,7 @@ ConfigKey choice_key(const std::string& name, T RunConfig::*member, const KeyNam
 enum class PathOr { path, name };  // always a path, or a name unless it looks like a path
 
 /// A text without control characters; a relative path becomes an absolute one.
-ConfigKey text_key(const std::string& name, std::string RunConfig::*member, PathOr kind,
+ConfigKey text_key(const std::string& name, const Field<std::string>& field, PathOr kind,
                    const std::string& expected);
 
 /// The path that a value names, relative to the folder of the file it stands in.

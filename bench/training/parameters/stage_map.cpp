@@ -1,4 +1,4 @@
-#include "bench/training/parameters/placement.hpp"
+#include "bench/training/parameters/stage_map.hpp"
 
 #include <numeric>
 
@@ -6,13 +6,13 @@
 
 namespace plumbline::training {
 
-Placement::Placement(const Schedule& schedule)
+StageMap::StageMap(const Schedule& schedule)
     : routes(schedule.routes),
       parts(schedule.stages_per_route()),
       microbatches(schedule.microbatches),
       rank_of_stage(schedule.rank_of_stage) {}
 
-std::vector<int> Placement::stages_of(int pipeline_rank) const {
+std::vector<int> StageMap::stages_of(int pipeline_rank) const {
   std::vector<int> found;
   for (int stage = 0; stage < stages(); ++stage) {
     if (rank_of_stage[static_cast<std::size_t>(stage)] == pipeline_rank) found.push_back(stage);
@@ -20,7 +20,7 @@ std::vector<int> Placement::stages_of(int pipeline_rank) const {
   return found;
 }
 
-StagePart part_of(const RunConfig& config, const Placement& placement, int stage, int tensor_rank) {
+StagePart part_of(const RunConfig& config, const StageMap& placement, int stage, int tensor_rank) {
   const std::vector<int> layers = layers_per_stage(config, placement.parts);
   StagePart part;
   part.stage = stage;
@@ -30,13 +30,13 @@ StagePart part_of(const RunConfig& config, const Placement& placement, int stage
   part.first_layer = std::accumulate(layers.begin(), layers.begin() + part.index, std::int64_t{0});
   part.layers = layers[static_cast<std::size_t>(part.index)];
   part.tensor_rank = tensor_rank;
-  part.tensor_size = config.tensor_model_parallel_size;
+  part.tensor_size = config.parallel.tensor;
   part.previous_is_here = !part.first() && placement.same_rank(stage - 1, stage);
   part.next_is_here = !part.last() && placement.same_rank(stage + 1, stage);
   part.shard = tensor_rank;
   part.has_embedding = part.first();
   part.has_output = part.last();
-  if (config.splits_vocabulary()) {
+  if (config.parallel.splits_vocabulary()) {
     const int rank = placement.rank_of_stage[static_cast<std::size_t>(stage)];
     part.shard += rank * part.tensor_size;
     part.has_embedding = part.has_output = placement.stages_of(rank).front() == stage;

@@ -1,4 +1,4 @@
-#include "core/config/config_key_kinds.hpp"
+#include "core/config_text/config_key_kinds.hpp"
 
 #include <charconv>
 #include <filesystem>
@@ -40,24 +40,24 @@ ConfigKey integer_key(const std::string& name, std::string alias, std::int64_t m
           [=](const RunConfig& config) { return fmt::format("{}", get(config)); }};
 }
 
-ConfigKey number_key(const std::string& name, double RunConfig::*member, double min, double max) {
+ConfigKey number_key(const std::string& name, const Field<double>& field, double min, double max) {
   const std::string expected = fmt::format("a number from {} to {}", min, max);
   return {name, "", expected,
           [=](ConfigDraft& draft, const ConfigText& value) {
             const auto number = whole_number<double>(value.text);
             if (!number || !(*number >= min && *number <= max)) refuse_value(value, name, expected);
-            draft.config.*member = *number;
+            field.set(draft.config, *number);
           },
-          [=](const RunConfig& config) { return fmt::format("{}", config.*member); }};
+          [=](const RunConfig& config) { return fmt::format("{}", field.get(config)); }};
 }
 
-ConfigKey boolean_key(const std::string& name, bool RunConfig::*member) {
+ConfigKey boolean_key(const std::string& name, const Field<bool>& field) {
   return {name, "", "true or false",
           [=](ConfigDraft& draft, const ConfigText& value) {
             if (value.text != "true" && value.text != "false") refuse_value(value, name, "true or false");
-            draft.config.*member = value.text == "true";
+            field.set(draft.config, value.text == "true");
           },
-          [=](const RunConfig& config) { return config.*member ? "true" : "false"; }};
+          [=](const RunConfig& config) { return field.get(config) ? "true" : "false"; }};
 }
 
 std::string absolute_path(const ConfigText& value) {
@@ -66,7 +66,7 @@ std::string absolute_path(const ConfigText& value) {
       .string();
 }
 
-ConfigKey text_key(const std::string& name, std::string RunConfig::*member, PathOr kind,
+ConfigKey text_key(const std::string& name, const Field<std::string>& field, PathOr kind,
                    const std::string& expected) {
   return {name, "", expected,
           [=](ConfigDraft& draft, const ConfigText& value) {
@@ -75,9 +75,9 @@ ConfigKey text_key(const std::string& name, std::string RunConfig::*member, Path
             if (!plain) refuse_value(value, name, expected + " without control characters");
             const bool is_path = kind == PathOr::path || value.text.find('/') != std::string::npos ||
                                  value.text.ends_with(".json") || value.text.ends_with(".csv");
-            draft.config.*member = is_path && !value.text.empty() ? absolute_path(value) : value.text;
+            field.set(draft.config, is_path && !value.text.empty() ? absolute_path(value) : value.text);
           },
-          [=](const RunConfig& config) { return config.*member; }};
+          [=](const RunConfig& config) { return field.get(config); }};
 }
 
 ModelConfig model_value(const ConfigText& value, const std::string& key) {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/config/config_key.hpp"
+#include "core/config_text/config_key.hpp"
 
 namespace plumbline {
 

@@ -6,8 +6,8 @@
 #include <set>
 #include <string>
 
-#include "core/config/config_key.hpp"
-#include "core/config/overrides.hpp"
+#include "core/config_text/config_key.hpp"
+#include "core/config_text/overrides.hpp"
 
 namespace YAML {
 class Node;

@@ -9,8 +9,8 @@
 namespace plumbline::training {
 
 /// Widths of the rank's slices (see bench/training/README.md for the letters).
-struct StageShape {
-  explicit StageShape(const RunConfig& config);
+struct LayerWidths {
+  explicit LayerWidths(const RunConfig& config);
 
   std::int64_t tokens;      // T: token rows of one micro-batch
   std::int64_t rows;        // R: rows of the residual stream on this rank

@@ -1,11 +1,11 @@
-#include "core/config/load_config.hpp"
+#include "core/config_text/load_config.hpp"
 
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
 #include "core/base/error.hpp"
-#include "core/config/config_file.hpp"
-#include "core/config/config_keys.hpp"
+#include "core/config_text/config_file.hpp"
+#include "core/config_text/config_keys.hpp"
 
 namespace plumbline {
 

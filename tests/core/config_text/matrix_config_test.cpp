@@ -8,8 +8,8 @@
 #include <set>
 
 #include "core/base/error.hpp"
-#include "core/config/matrix_config.hpp"
 #include "core/config/run_config.hpp"
+#include "core/config_text/matrix_config.hpp"
 
 namespace plumbline {
 namespace {
@@ -56,8 +56,8 @@ TEST(Matrix, IsTheProductOfItsLists) {
       cells(std::string(kBase) + "matrix:\n  tp: [1, 2]\n  pipeline_model_parallel_size: [1, 2, 4]\n");
   ASSERT_EQ(list.size(), 6U);
   EXPECT_EQ(values(list)[1], "tensor_model_parallel_size=1 pipeline_model_parallel_size=2");
-  EXPECT_EQ(list[5].config.world_size, 8);
-  EXPECT_EQ(list[5].config.global_batch_size, 8);
+  EXPECT_EQ(list[5].config.parallel.world_size, 8);
+  EXPECT_EQ(list[5].config.batch.global_batch_size, 8);
   std::set<std::string> ids;
   for (const MatrixCell& cell : list) {
     EXPECT_EQ(cell.invalid, "");
@@ -83,7 +83,7 @@ TEST(Matrix, CellsWhoseSizesDoNotDivideKeepTheReason) {
   const auto list = cells(std::string(kBase) + "world_size: 4\nmatrix:\n  tp: [1, 2, 3]\n  pp: [1, 4]\n");
   ASSERT_EQ(list.size(), 6U);
   EXPECT_EQ(list[0].invalid, "");
-  EXPECT_EQ(list[0].config.data_parallel_size(), 4);
+  EXPECT_EQ(list[0].config.parallel.data(), 4);
   EXPECT_THAT(list[3].invalid, HasSubstr("world_size"));  // tp 2 x pp 4 > 4
   EXPECT_THAT(list[4].invalid, HasSubstr("world_size"));
   EXPECT_THAT(cells(std::string(kBase) + "world_size: 4\nmatrix:\n  dp: [3, 4]\n")[0].invalid,
@@ -123,8 +123,8 @@ TEST(Matrix, ListsOfMappingsAndOfModels) {
       "  model:\n    - gpt2-124m\n    - {model_type: gpt2, n_embd: 48, n_layer: 3, n_head: 4, "
       "n_positions: 1024, vocab_size: 9, _name_or_path: tiny}\n");
   ASSERT_EQ(list.size(), 4U);
-  EXPECT_EQ(list[0].config.data_parallel_size(), 2);
-  EXPECT_EQ(list[3].config.tensor_model_parallel_size, 2);
+  EXPECT_EQ(list[0].config.parallel.data(), 2);
+  EXPECT_EQ(list[3].config.parallel.tensor, 2);
   EXPECT_EQ(list[3].config.model.hidden, 48);
   EXPECT_EQ(list[3].values[0].second, "tiny");
   EXPECT_NE(list[0].id, list[1].id);
@@ -133,7 +133,7 @@ TEST(Matrix, ListsOfMappingsAndOfModels) {
 TEST(Matrix, AnOverrideAppliesToEveryCell) {
   const auto list = cells(std::string(kBase) + "matrix:\n  tp: [1, 2]\n  pp: [1, 2]\n", {{"tp", "2"}});
   ASSERT_EQ(list.size(), 2U);
-  EXPECT_EQ(list[0].config.tensor_model_parallel_size, 2);
+  EXPECT_EQ(list[0].config.parallel.tensor, 2);
 }
 
 TEST(Matrix, RefusesWithFileLineAndKey) {

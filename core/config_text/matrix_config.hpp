@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/config/overrides.hpp"
 #include "core/config/run_config.hpp"
+#include "core/config_text/overrides.hpp"
 
 namespace plumbline {
 

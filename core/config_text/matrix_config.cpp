@@ -1,6 +1,6 @@
 // Cartesian product, exclude, include, as the matrix of a GitHub Actions workflow
 // (https://docs.github.com/actions, "matrix strategies").
-#include "core/config/matrix_config.hpp"
+#include "core/config_text/matrix_config.hpp"
 
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
@@ -12,8 +12,8 @@
 #include "core/base/hash.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/config_checks.hpp"
-#include "core/config/config_file.hpp"
-#include "core/config/config_keys.hpp"
+#include "core/config_text/config_file.hpp"
+#include "core/config_text/config_keys.hpp"
 
 namespace plumbline {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/config/config_file.hpp"
+#include "core/config_text/config_file.hpp"
 
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
@@ -11,7 +11,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
-#include "core/config/config_keys.hpp"
+#include "core/config_text/config_keys.hpp"
 
 namespace plumbline {
 namespace {

@@ -1,0 +1,25 @@
+#include "bench/training/parameters/layer_widths.hpp"
+
+#include <algorithm>
+
+namespace plumbline::training {
+
+LayerWidths::LayerWidths(const RunConfig& config) {
+  const ModelConfig& model = config.model;
+  const std::int64_t t = config.parallel.tensor;
+  const std::int64_t kv_heads = std::max<std::int64_t>(1, model.kv_heads / t);
+  tokens = config.batch.micro_batch_size * config.batch.seq_length;
+  rows = config.parallel.effective_sequence_parallel() ? tokens / t : tokens;
+  hidden = model.hidden;
+  query = model.heads / t * model.head_dim;
+  key = kv_heads * model.head_dim;
+  qkv = query + 2 * key;
+  ffn = model.ffn / t;
+  fc1 = model.activation == Activation::swiglu ? 2 * ffn : ffn;
+  vocab = config.padded_vocab() / config.parallel.vocab_shards();
+  norm_stats = model.norm == Norm::rms ? 1 : 2;
+  attention = {config.batch.micro_batch_size, config.batch.seq_length, model.heads / t, kv_heads,
+               model.head_dim};
+}
+
+}  // namespace plumbline::training

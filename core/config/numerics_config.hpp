@@ -1,0 +1,57 @@
+// What a training step computes with: number formats, attention, dropout, recomputation, optimizer.
+#pragma once
+
+#include <cstdint>
+
+#include "core/tensor/dtype.hpp"
+
+namespace plumbline {
+
+enum class Fp8Format { none, e4m3, hybrid };     // hybrid: gradients in E5M2, all else in E4M3
+enum class Fp8Recipe { delayed, tensorwise };    // scales from earlier steps, or from the tensor itself
+enum class AttentionBackend { fused, unfused };  // unfused: keeps the probabilities of every head
+enum class GradDType { fp32, same };
+enum class Recompute { none, selective, full };
+enum class Optimizer { adam, sgd };
+
+/// Linear layers in FP8; everything else stays in the precision of the run (bench/training/fp8.md).
+struct Fp8Config {
+  Fp8Format format = Fp8Format::none;
+  Fp8Recipe recipe = Fp8Recipe::delayed;
+  int margin = 0;                        // scales leave room for this many doublings
+  std::int64_t amax_history_len = 1024;  // steps that a delayed scale looks back on
+
+  bool on() const { return format != Fp8Format::none; }
+};
+
+struct NumericsConfig {
+  DType precision = DType::bf16;
+  Fp8Config fp8;
+  GradDType grad_dtype = GradDType::fp32;
+  AttentionBackend attention_backend = AttentionBackend::fused;
+  /// Probability of dropping an element of the embedding's output and of what attention and MLP add to the
+  /// residual stream; of dropping an attention probability.
+  double hidden_dropout = 0;
+  double attention_dropout = 0;
+  /// Off: the loss works on an fp32 copy of 16-bit logits, as Megatron-LM's does by default.
+  bool cross_entropy_loss_fusion = true;
+
+  DType grad_type() const { return grad_dtype == GradDType::fp32 ? DType::fp32 : precision; }
+  /// The loss keeps an fp32 copy of the logits: with 16-bit storage and without fusion.
+  bool loss_in_fp32() const { return !cross_entropy_loss_fusion && precision != DType::fp32; }
+};
+
+struct RecomputeConfig {
+  Recompute granularity = Recompute::none;
+  /// Full recomputation: layers that are recomputed together; only the input of the first is kept.
+  std::int64_t num_layers = 1;
+};
+
+struct OptimizerConfig {
+  Optimizer kind = Optimizer::adam;
+  double learning_rate = 1e-4;
+  double weight_decay = 0.1;
+  double clip_grad = 1.0;  // global norm; 0: off
+};
+
+}  // namespace plumbline

@@ -1,0 +1,42 @@
+// How a training step is spread over ranks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/schedule/vocab_passes.hpp"
+
+namespace plumbline {
+
+/// Sizes of the parallel dimensions in ranks, and what is split over them. Names are Megatron-LM's, without
+/// "_model_parallel_size".
+struct ParallelConfig {
+  int world_size = 1;
+  int tensor = 1;
+  int pipeline = 1;
+  int virtual_chunks = 1;  // per pipeline rank; 1: as many as the schedule has by itself
+  int context = 1;
+  int expert = 1;
+  bool sequence_parallel = false;
+  /// vocab-1, vocab-2, interlaced: embedding and output layer are split over all ranks of the model.
+  VocabPasses vocab_parallel = VocabPasses::none;
+  std::int64_t make_vocab_size_divisible_by = 128;
+  std::string layer_distribution = "even";  // see core/config/layer_distribution.hpp
+  std::string schedule = "1f1b";            // of the pipeline: a name, or the path of a .csv file
+  int zero_stage = 0;
+  std::int64_t ddp_bucket_size = 10'000'000;  // elements
+
+  /// Ranks that share one copy of the model: tensor × pipeline × context parallel size.
+  std::int64_t model_ranks() const { return std::int64_t{tensor} * pipeline * context; }
+  /// Data parallel size: copies of the model.
+  int data() const { return static_cast<int>(world_size / model_ranks()); }
+  /// The ZeRO stage that is in effect: a single replica has nothing to shard.
+  int effective_zero_stage() const { return data() > 1 ? zero_stage : 0; }
+  /// Sequence parallelism needs tensor parallelism to be in effect.
+  bool effective_sequence_parallel() const { return sequence_parallel && tensor > 1; }
+  bool splits_vocabulary() const { return vocab_parallel != VocabPasses::none; }
+  /// Ranks that the vocabulary is split over.
+  int vocab_shards() const { return tensor * (splits_vocabulary() ? pipeline : 1); }
+};
+
+}  // namespace plumbline

@@ -1,0 +1,198 @@
+#include "core/config_text/config_keys.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
+#include "core/config_text/config_key_kinds.hpp"
+#include "core/config_text/distillation_keys.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr std::int64_t kMaxSize = 1 << 20;  // of a parallel dimension
+constexpr double kMaxDropout = 0.99;
+constexpr std::int64_t kMaxFp8Margin = 15;  // what E5M2 has above 1
+constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
+
+constexpr KeyNames<3> kRecompute = {"none", "selective", "full"};
+constexpr KeyNames<3> kBackends = {"cpu", "cuda", "emulated"};
+constexpr KeyNames<2> kAttentionBackends = {"fused", "unfused"};
+constexpr KeyNames<2> kOptimizers = {"adam", "sgd"};
+constexpr KeyNames<2> kGradDTypes = {"fp32", "same"};
+constexpr KeyNames<3> kPrecisions = {"fp32", "bf16", "fp16"};
+constexpr KeyNames<3> kFp8Formats = {"none", "e4m3", "hybrid"};
+constexpr KeyNames<2> kFp8Recipes = {"delayed", "tensorwise"};
+
+/// fp8 is short for what everybody means by it: 16-bit storage, and linear layers in the usual 8-bit formats
+/// unless fp8_format has named others before.
+ConfigKey precision_key() {
+  ConfigKey key = choice_key("precision", at(&RunConfig::numerics, &NumericsConfig::precision), kPrecisions);
+  key.expected += ", or fp8: bf16 with fp8_format hybrid";
+  key.parse = [expected = key.expected](ConfigDraft& draft, const ConfigText& value) {
+    RunConfig& config = draft.config;
+    const auto found = std::find(kPrecisions.begin(), kPrecisions.end(), value.text);
+    if (found != kPrecisions.end()) {
+      config.numerics.precision = static_cast<DType>(found - kPrecisions.begin());
+    } else if (value.text == "fp8") {
+      config.numerics.precision = DType::bf16;
+      if (config.numerics.fp8.format == Fp8Format::none) config.numerics.fp8.format = Fp8Format::hybrid;
+    } else {
+      refuse_value(value, "precision", expected);
+    }
+  };
+  return key;
+}
+
+ConfigKey memory_budget_key() {
+  return {"memory_budget", "", "bytes such as 2GiB, or 0 for no bound",
+          [](ConfigDraft& draft, const ConfigText& value) {
+            try {
+              draft.config.machine.memory_budget = parse_bytes(value.text, "memory_budget");
+            } catch (const InputError& complaint) {
+              throw InputError(fmt::format("{}: {}", value.origin, complaint.what()));
+            }
+          },
+          [](const RunConfig& config) { return fmt::format("{}", config.machine.memory_budget.value); }};
+}
+
+ConfigKey seed_key() {
+  const char* const expected = "a whole number from 0 to 18446744073709551615";
+  return {"seed", "", expected,
+          [=](ConfigDraft& draft, const ConfigText& value) {
+            std::uint64_t number{};
+            const char* const stop = value.text.data() + value.text.size();
+            const auto [end, error] = std::from_chars(value.text.data(), stop, number);
+            if (error != std::errc() || end != stop) refuse_value(value, "seed", expected);
+            draft.config.measure.seed = number;
+          },
+          [](const RunConfig& config) { return fmt::format("{}", config.measure.seed); }};
+}
+
+std::vector<ConfigKey> make_keys() {
+  using C = RunConfig;
+  std::vector<ConfigKey> keys = {
+      {"model", "", kModelExpected,
+       [](ConfigDraft& draft, const ConfigText& value) { draft.config.model = model_value(value, "model"); },
+       // A record stands alone: a model that has no name elsewhere is written out.
+       [](const RunConfig& config) {
+         return config.model.name == "inline" ? to_config_json(config.model) : config.model.name;
+       }},
+      text_key("hardware", at(&C::machine, &MachineConfig::hardware), PathOr::name,
+               "a hardware preset or the path of a profile"),
+      choice_key("backend", at(&C::machine, &MachineConfig::backend), kBackends),
+      integer_key(
+          "world_size", "", 1, kMaxSize, [](ConfigDraft& draft, std::int64_t n) { draft.world_size = n; },
+          [](const RunConfig& config) { return config.parallel.world_size; }),
+      integer_key("tensor_model_parallel_size", "tp", at(&C::parallel, &ParallelConfig::tensor), 1, kMaxSize),
+      integer_key("pipeline_model_parallel_size", "pp", at(&C::parallel, &ParallelConfig::pipeline), 1,
+                  kMaxSize),
+      integer_key(
+          "data_parallel_size", "dp", 1, kMaxSize,
+          [](ConfigDraft& draft, std::int64_t n) { draft.data_parallel_size = n; },
+          [](const RunConfig& config) { return config.parallel.data(); }),
+      integer_key("virtual_pipeline_chunks", "", at(&C::parallel, &ParallelConfig::virtual_chunks), 1,
+                  kMaxSize),
+      integer_key("context_parallel_size", "cp", at(&C::parallel, &ParallelConfig::context), 1, kMaxSize),
+      integer_key("expert_model_parallel_size", "ep", at(&C::parallel, &ParallelConfig::expert), 1, kMaxSize),
+      boolean_key("sequence_parallel", at(&C::parallel, &ParallelConfig::sequence_parallel)),
+      choice_key("vocab_parallel", at(&C::parallel, &ParallelConfig::vocab_parallel), kVocabParallelNames),
+      text_key("layer_distribution", at(&C::parallel, &ParallelConfig::layer_distribution), PathOr::name,
+               "even, balanced, or the layers of every stage such as 9,9,8,6"),
+      text_key("pipeline_schedule", at(&C::parallel, &ParallelConfig::schedule), PathOr::name,
+               "the name of a schedule or the path of a .csv"),
+      integer_key("zero_stage", "", at(&C::parallel, &ParallelConfig::zero_stage), 0, 3),
+      choice_key("recompute_granularity", at(&C::recompute, &RecomputeConfig::granularity), kRecompute),
+      integer_key("recompute_num_layers", "", at(&C::recompute, &RecomputeConfig::num_layers), 1, kMaxSize),
+      choice_key("attention_backend", at(&C::numerics, &NumericsConfig::attention_backend),
+                 kAttentionBackends),
+      number_key("hidden_dropout", at(&C::numerics, &NumericsConfig::hidden_dropout), 0, kMaxDropout),
+      number_key("attention_dropout", at(&C::numerics, &NumericsConfig::attention_dropout), 0, kMaxDropout),
+      boolean_key("cross_entropy_loss_fusion", at(&C::numerics, &NumericsConfig::cross_entropy_loss_fusion)),
+      integer_key("seq_length", "", at(&C::batch, &BatchConfig::seq_length), 1, kMaxInt),
+      integer_key("micro_batch_size", "mbs", at(&C::batch, &BatchConfig::micro_batch_size), 1, kMaxInt),
+      integer_key("global_batch_size", "gbs", at(&C::batch, &BatchConfig::global_batch_size), 1, kMaxInt),
+      precision_key(),
+      choice_key("fp8_format", at(&C::numerics, &NumericsConfig::fp8, &Fp8Config::format), kFp8Formats),
+      choice_key("fp8_recipe", at(&C::numerics, &NumericsConfig::fp8, &Fp8Config::recipe), kFp8Recipes),
+      integer_key("fp8_margin", "", at(&C::numerics, &NumericsConfig::fp8, &Fp8Config::margin), 0,
+                  kMaxFp8Margin),
+      integer_key("fp8_amax_history_len", "",
+                  at(&C::numerics, &NumericsConfig::fp8, &Fp8Config::amax_history_len), 1, kMaxSize),
+      choice_key("grad_dtype", at(&C::numerics, &NumericsConfig::grad_dtype), kGradDTypes),
+      choice_key("optimizer", at(&C::optimizer, &OptimizerConfig::kind), kOptimizers),
+      number_key("learning_rate", at(&C::optimizer, &OptimizerConfig::learning_rate), 0, 1e6),
+      number_key("weight_decay", at(&C::optimizer, &OptimizerConfig::weight_decay), 0, 1e6),
+      number_key("clip_grad", at(&C::optimizer, &OptimizerConfig::clip_grad), 0, 1e30),
+      integer_key("make_vocab_size_divisible_by", "",
+                  at(&C::parallel, &ParallelConfig::make_vocab_size_divisible_by), 1, kMaxSize),
+      integer_key("ddp_bucket_size", "", at(&C::parallel, &ParallelConfig::ddp_bucket_size), 1,
+                  std::int64_t{1} << 40),
+      memory_budget_key(),
+      integer_key("steps", "", at(&C::measure, &MeasureConfig::steps), 1, kMaxSize),
+      integer_key("warmup_steps", "", at(&C::measure, &MeasureConfig::warmup_steps), 0, kMaxSize),
+      number_key("timeout_s", at(&C::measure, &MeasureConfig::timeout_s), 0.001, 1e9),
+      number_key("emulated_time_factor", at(&C::machine, &MachineConfig::emulated_time_factor), 0, 1e6),
+      seed_key(),
+      text_key("weights", at(&C::files, &FilesConfig::weights), PathOr::path,
+               "the folder of a Hugging Face checkpoint"),
+      text_key("data", at(&C::files, &FilesConfig::data), PathOr::path,
+               "a file of token ids, .npy or raw int32"),
+      text_key("save_gradients", at(&C::files, &FilesConfig::save_gradients), PathOr::path,
+               "the path of a file to write"),
+      text_key("save_weights", at(&C::files, &FilesConfig::save_weights), PathOr::path,
+               "the path of a folder to write"),
+  };
+  for (ConfigKey& key : distillation_keys()) keys.push_back(std::move(key));
+  return keys;
+}
+
+}  // namespace
+
+const std::vector<ConfigKey>& config_keys() {
+  static const std::vector<ConfigKey> kKeys = make_keys();
+  return kKeys;
+}
+
+const ConfigKey* find_config_key(std::string_view name) {
+  for (const ConfigKey& key : config_keys()) {
+    if (name == key.name || (!key.alias.empty() && name == key.alias) || name == key.flag()) return &key;
+  }
+  return nullptr;
+}
+
+const ConfigKey& get_config_key(std::string_view name, const std::string& origin) {
+  if (const ConfigKey* key = find_config_key(name)) return *key;
+  std::vector<std::string_view> known;
+  for (const ConfigKey& key : config_keys()) {
+    known.push_back(key.name);
+    if (!key.alias.empty()) known.push_back(key.alias);
+  }
+  throw InputError(fmt::format("{}: unknown key \"{}\"; the nearest known key is {}", origin, printable(name),
+                               nearest_name(name, known)));
+}
+
+std::optional<std::string> settle_sizes(ConfigDraft& draft) {
+  RunConfig& config = draft.config;
+  const std::int64_t model_ranks = config.parallel.model_ranks();
+  if (draft.world_size && draft.data_parallel_size &&
+      (model_ranks > *draft.world_size || *draft.world_size != model_ranks * *draft.data_parallel_size)) {
+    return fmt::format(
+        "world_size: found {}, expected tensor x pipeline x context x data parallel size = {} x {} x {} x {}",
+        *draft.world_size, config.parallel.tensor, config.parallel.pipeline, config.parallel.context,
+        *draft.data_parallel_size);
+  }
+  const std::int64_t replicas = draft.data_parallel_size.value_or(1);
+  if (!draft.world_size && (model_ranks > kMaxSize || model_ranks * replicas > kMaxSize)) {
+    return fmt::format("world_size: the parallel sizes multiply to more than the {} ranks that are supported",
+                       kMaxSize);
+  }
+  config.parallel.world_size = static_cast<int>(draft.world_size.value_or(model_ranks * replicas));
+  return std::nullopt;
+}
+
+}  // namespace plumbline
