@@ -63,7 +63,7 @@ constexpr Room kRooms[] = {
     {"bench/help", "bench/text core/base"},
     {"bench/launch", "core/base core/run"},
     {"bench/machine",
-     "analysis/hardware bench/record core/backends/mpi core/backends/nccl core/base core/config <onednn>"},
+     "analysis/hardware bench/record core/backends/mpi core/backends/nccl core/base <onednn>"},
     {"bench/matrix",
      "bench/evaluate bench/launch bench/machine bench/rank bench/record bench/text core/base core/config "
      "core/config_text core/tensor"},
