@@ -32,6 +32,7 @@ void forget_what_is_not_measured(const RunConfig& config, MeasurementReport& rep
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   if (config.machine.backend != Backend::emulated) return;
   report.loss = kUnknown;
+  report.losses.clear();
   if (config.machine.emulated_time_factor > 0) return;
   for (const auto& figure : kTimeFigures) figure.set(report.time, kUnknown);
   for (const auto& figure : kThroughputFigures) {
@@ -128,6 +129,7 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
   report.samples = static_cast<int>(result.step_times.size());
   report.step_min = *std::min_element(result.step_times.begin(), result.step_times.end());
   report.step_max = *std::max_element(result.step_times.begin(), result.step_times.end());
+  report.losses = result.losses;
   report.loss = result.losses.back();
   forget_what_is_not_measured(config, report);
   return report;

@@ -1,6 +1,7 @@
 // One rank of `plumbline run`.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdlib>
 
 #include "bench/cuda/cuda_backend.hpp"
@@ -76,7 +77,10 @@ int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char*
     if (const auto reason = why_invalid(config)) throw InputError(*reason);
     if (const auto reason = why_unsupported(config)) throw InputError(*reason);
     MpiCommunicator communicator(config.layout());
-    const auto progress = [](int done, int all) { fmt::print(stderr, "step {} of {}\n", done, all); };
+    const auto progress = [](int done, int all, double loss) {
+      fmt::print(stderr, "step {} of {}{}\n", done, all,
+                 std::isnan(loss) ? "" : fmt::format(", loss {:.6f}", loss));
+    };
     const Schedule schedule = schedule_for(config);
     std::string note;
     const HardwareProfile hardware = hardware_of(config, note);

@@ -199,6 +199,7 @@ MeasurementReport measurement_of(const OrderedJsonKeys& keys) {
   measurement.step_min = {keys.number_or_null("step_s_min", 0)};
   measurement.step_max = {keys.number_or_null("step_s_max", 0)};
   measurement.loss = keys.find("loss") != nullptr ? keys.number("loss") : NAN;
+  if (keys.find("losses") != nullptr) measurement.losses = keys.numbers("losses", -OrderedJsonKeys::kInfinite, OrderedJsonKeys::kInfinite);
   measurement.device_reserved = {keys.integer("device_reserved_bytes", 0, kMaxBytes)};
   measurement.traffic = traffic_of(keys);
   measurement.device_memory = device_memory_of(keys);
@@ -234,6 +235,7 @@ OrderedJson to_json(const MeasurementReport& measurement) {
                       {"step_s_max", number(measurement.step_max.value)},
                       {"loss", number(measurement.loss)},
                       {"device_reserved_bytes", measurement.device_reserved.value}};
+  for (const double loss : measurement.losses) json["losses"].push_back(number(loss));
   if (measurement.traffic) json["traffic"] = to_json(*measurement.traffic);
   if (measurement.device_memory) json["device_memory"] = to_json(*measurement.device_memory);
   return json;

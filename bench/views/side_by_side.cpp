@@ -194,6 +194,18 @@ std::string steps_line(const MeasurementReport& m) {
   return std::isnan(m.loss) ? line : line + fmt::format("; loss {:.6f}", m.loss);
 }
 
+/// The loss of every step, warm-up included; the middle of a long run is left to the record.
+std::string losses_line(const MeasurementReport& m) {
+  constexpr std::size_t kMostShown = 12;
+  std::string line = "loss by step, warm-up included:";
+  for (std::size_t step = 0; step < m.losses.size(); ++step) {
+    const bool hidden = m.losses.size() > kMostShown && step >= kMostShown / 2 && step + kMostShown / 2 < m.losses.size();
+    if (!hidden) line += fmt::format(" {:.6f}", m.losses[step]);
+    if (hidden && step == kMostShown / 2) line += " ...";
+  }
+  return line;
+}
+
 /// The action of the peak and who held most.
 void peak_lines(Sheet& sheet, const Record& record, std::size_t rank) {
   const auto says = [&](const char* who, const MemoryReport& memory) {

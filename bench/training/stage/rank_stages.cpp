@@ -147,6 +147,13 @@ void RankStages::run_vocabulary(const Action& action) {
 }
 
 void RankStages::run(const Action& action) {
+  const Seconds before = tensor_communication_;
+  run_action(action);
+  // The step's end has its own times; what it reduces over tensor ranks is no part of the stages' computation.
+  if (!is_compute(action.type)) tensor_communication_ = before;
+}
+
+void RankStages::run_action(const Action& action) {
   const bool teacher = action.type == ActionType::teacher_forward && distillation_;
   if (vocabulary_) rank_.context.communicator.progress();
   if (vocabulary_ && is_vocabulary_pass(action.type)) {

@@ -43,7 +43,7 @@ class RankStages final : public StageProgram {
   /// 0 unless it holds a last stage. Add over data and pipeline ranks for the mean loss.
   double loss() const;
   double gradient_norm() const { return end_.gradient_norm(); }
-  /// Time in collectives over the tensor group since start_step.
+  /// Time that compute actions since start_step spent in collectives over the tensor group.
   Seconds tensor_communication() const { return tensor_communication_; }
   /// Time since start_step in which this rank waited for the collectives of a split vocabulary.
   VocabularySeconds vocabulary_waits() const {
@@ -67,6 +67,7 @@ class RankStages final : public StageProgram {
 
  private:
   ModelStage& stage(const Action& action);
+  void run_action(const Action& action);
   void run_compute(const Action& action);
   void run_vocabulary(const Action& action);
   void finish();

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "bench/training/trainer/busy_share.hpp"
 #include "bench/training/trainer/host_values.hpp"
 #include "bench/training/trainer/step_data.hpp"
 #include "bench/training/weights/weight_files.hpp"
@@ -177,16 +178,16 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
   std::vector<StepMeasurement> timed;
   const int all_steps = config.measure.warmup_steps + config.measure.steps;
   for (int step = 0; step < all_steps; ++step) {
-    stages.keep_gradients(step == 0 && !config.files.save_gradients.empty());
+    const bool saves_gradients = step + 1 == all_steps && !config.files.save_gradients.empty();
+    stages.keep_gradients(saves_gradients);
     StepMeasurement measured = run.step(step);
     result.losses.push_back(mean_loss(control, stages));
     if (step >= config.measure.warmup_steps) {
       result.step_times.push_back(measured.time);
       timed.push_back(std::move(measured));
     }
-    if (step == 0 && !config.files.save_gradients.empty())
-      save_gradients(stages, config.files.save_gradients);
-    if (control.rank() == 0 && progress) progress(step + 1, all_steps);
+    if (saves_gradients) save_gradients(stages, config.files.save_gradients);
+    if (control.rank() == 0 && progress) progress(step + 1, all_steps, result.losses.back());
   }
   if (!config.files.save_weights.empty()) save_weights(stages, config.files.save_weights);
 
@@ -196,14 +197,10 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
     result.trace = gather_trace(schedule, median.events, control);
     result.trace.collectives = gather_collectives(schedule, median.collectives, control);
     result.samples = gather_samples(schedule, stages.samples(), control);
-    for (const double seconds : from_every_rank(control, median.tensor_communication.value)) {
-      result.tensor_communication += {seconds / control.layout().world()};
-    }
-    for (const VocabularySeconds& waits : from_every_rank(control, median.vocabulary_waits)) {
-      for (std::size_t call = 0; call < waits.size(); ++call) {
-        result.vocabulary_waits[call] += waits[call] * (1.0 / control.layout().world());
-      }
-    }
+    const BusyTime busy{Trace{{median.events}}.busy(0), median.tensor_communication, median.vocabulary_waits};
+    const BusyTime mean = mean_shares(from_every_rank(control, busy), mean_busy(result.trace));
+    result.tensor_communication = mean.tensor_communication;
+    result.vocabulary_waits = mean.vocabulary_waits;
   }
   result.memory =
       from_every_rank(control, MeasuredMemory{arena.at_peak(), arena.reserved(), largest_holders(arena)});

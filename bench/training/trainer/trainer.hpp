@@ -34,8 +34,9 @@ struct TrainingResult {
   std::vector<double> losses;            // of every step, warm-up included
   double gradient_norm = 0;              // of the last step, before clipping
   Trace trace;                           // of the timed step with the median time
-  Seconds tensor_communication;          // in that step, mean over ranks
-  VocabularySeconds vocabulary_waits{};  // likewise, for the collectives of vocabulary parallelism
+  /// In that step: shares of the busy time, mean over ranks, of the mean busy time in `trace`.
+  Seconds tensor_communication;
+  VocabularySeconds vocabulary_waits{};  // likewise, for the collectives of a split vocabulary
   std::vector<MeasuredMemory> memory;    // by world rank, peak over all steps
   /// Memory during and after each action of the last step, by pipeline rank (tensor and data coordinate 0),
   /// in the order of schedule.actions.
@@ -44,8 +45,8 @@ struct TrainingResult {
   Traffic step_traffic;  // of this rank, the actions of the last step
 };
 
-/// Called on world rank 0 after each step: steps done, steps in all, warm-up included.
-using StepProgress = std::function<void(int done, int all)>;
+/// Called on world rank 0 after each step: steps done, steps in all, warm-up included, and the step's mean loss.
+using StepProgress = std::function<void(int done, int all, double loss)>;
 
 /// Builds the rank's stages, loads weights and data as the configuration says and runs warmup_steps + steps
 /// steps of `schedule` (with transfers and step end). `communicator` is what the steps use; `control`, which

@@ -1,0 +1,24 @@
+#include "bench/training/trainer/busy_share.hpp"
+
+namespace plumbline::training {
+
+BusyTime mean_shares(const std::vector<BusyTime>& ranks, Seconds busy) {
+  BusyTime mean{busy, {}, {}};
+  for (const BusyTime& rank : ranks) {
+    if (rank.busy.value <= 0) continue;
+    const double weight = busy / rank.busy / static_cast<double>(ranks.size());
+    mean.tensor_communication += rank.tensor_communication * weight;
+    for (std::size_t call = 0; call < mean.vocabulary_waits.size(); ++call) {
+      mean.vocabulary_waits[call] += rank.vocabulary_waits[call] * weight;
+    }
+  }
+  return mean;
+}
+
+Seconds mean_busy(const Trace& trace) {
+  Seconds busy;
+  for (int rank = 0; rank < static_cast<int>(trace.ranks.size()); ++rank) busy += trace.busy(rank);
+  return trace.ranks.empty() ? busy : busy / static_cast<double>(trace.ranks.size());
+}
+
+}  // namespace plumbline::training

@@ -1,0 +1,24 @@
+// What part of the time in compute actions was waiting for other ranks.
+#pragma once
+
+#include <vector>
+
+#include "core/trace/trace.hpp"
+
+namespace plumbline::training {
+
+/// One rank's step, or the mean of ranks. What is part of `busy` lies inside compute actions.
+struct BusyTime {
+  Seconds busy;                          // in compute actions
+  Seconds tensor_communication;          // of it, in collectives over the tensor group
+  VocabularySeconds vocabulary_waits{};  // of it, waiting for collectives of a split vocabulary
+};
+
+/// The parts as mean shares of every rank's own busy time, times `busy`. Seconds of all ranks cannot be taken from the
+/// busy time of the few that are traced: under load some wait longer than others compute.
+BusyTime mean_shares(const std::vector<BusyTime>& ranks, Seconds busy);
+
+/// Busy time of the ranks of a trace, their mean.
+Seconds mean_busy(const Trace& trace);
+
+}  // namespace plumbline::training
