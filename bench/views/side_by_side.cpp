@@ -199,7 +199,8 @@ std::string losses_line(const MeasurementReport& m) {
   constexpr std::size_t kMostShown = 12;
   std::string line = "loss by step, warm-up included:";
   for (std::size_t step = 0; step < m.losses.size(); ++step) {
-    const bool hidden = m.losses.size() > kMostShown && step >= kMostShown / 2 && step + kMostShown / 2 < m.losses.size();
+    const bool hidden =
+        m.losses.size() > kMostShown && step >= kMostShown / 2 && step + kMostShown / 2 < m.losses.size();
     if (!hidden) line += fmt::format(" {:.6f}", m.losses[step]);
     if (hidden && step == kMostShown / 2) line += " ...";
   }
@@ -265,6 +266,8 @@ std::string side_by_side(const Record& record) {
       timed || !record.prediction ? record.measurement->throughput : record.prediction->throughput;
   utilisation_lines(sheet, throughput, timed ? "measured" : "predicted", of_storage_type(record));
   if (record.measurement) sheet.say(steps_line(*record.measurement));
+  if (record.measurement && record.measurement->losses.size() > 1)
+    sheet.say(losses_line(*record.measurement));
   if (record.prediction && !record.prediction->fits) sheet.say("predicted not to fit the memory budget");
   if (record.status != Status::ok) sheet.say(fmt::format("{}: {}", name_of(record.status), record.reason));
   return sheet.take();

@@ -98,6 +98,8 @@ void StepEnd::update() {
   reduce_replicated_vectors();
   rank_.fp8.end_step(rank_.placement.routes);
   gradient_norm_ = global_gradient_norm();
+  // The same on all ranks. The weights stay what they were, so that the step can be looked into.
+  if (!std::isfinite(gradient_norm_)) return;
   ++updates_;
   const bool clips = config.optimizer.clip_grad > 0 && gradient_norm_ > config.optimizer.clip_grad;
   const double scale = clips ? config.optimizer.clip_grad / gradient_norm_ : 1;

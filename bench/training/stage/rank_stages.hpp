@@ -27,6 +27,8 @@ class RankStages final : public StageProgram {
   /// targets (used on a last one, -100 for none); null for the emulated backend. `counted` tokens of the
   /// global batch have a target. Starts from zero gradients and loss.
   void start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted);
+  /// The next start_step begins the step just made once more: the same elements are dropped.
+  void repeat_step() { --rank_.step; }
   /// All tokens have one.
   void start_step(const std::int32_t* inputs, const std::int32_t* targets) {
     start_step(inputs, targets, config_.batch.global_batch_size * config_.batch.seq_length);

@@ -1,12 +1,14 @@
 #include "bench/training/trainer/trainer.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <utility>
 
 #include "bench/training/trainer/busy_share.hpp"
 #include "bench/training/trainer/host_values.hpp"
+#include "bench/training/trainer/not_finite.hpp"
 #include "bench/training/trainer/step_data.hpp"
 #include "bench/training/weights/weight_files.hpp"
 #include "bench/training/weights/weights.hpp"
@@ -61,13 +63,7 @@ class Run {
   }
 
   StepMeasurement step(int index) {
-    const StepTokens tokens = data_ ? data_->step(index) : StepTokens();
-    if (data_) {
-      stages_.start_step(tokens.inputs.data(), tokens.targets.data(), tokens.counted);
-    } else {
-      stages_.start_step(nullptr, nullptr);
-    }
-    operators_.synchronize();
+    start(index);
     observers_.step_begins(index);
     communicator_.barrier(Group::world);
     const Seconds origin = from_first_rank(control_, communicator_.now());
@@ -86,10 +82,30 @@ class Run {
     return step;
   }
 
+  /// Throws when the loss or the gradient norm of the step just made is not finite: Error with the first place.
+  void check_finite(int index, int steps, double loss) {
+    if (!data_ || (std::isfinite(loss) && std::isfinite(stages_.gradient_norm()))) return;
+    explain_not_finite(stages_, control_, loss, index + 1, steps, [&](StageProgram& program) {
+      stages_.repeat_step();
+      start(index);
+      execute(schedule_, program, communicator_, communicator_.now());
+    });
+  }
+
   RankStages& stages() { return stages_; }
   const Traffic& traffic() const { return traffic_; }
 
  private:
+  void start(int index) {
+    const StepTokens tokens = data_ ? data_->step(index) : StepTokens();
+    if (data_) {
+      stages_.start_step(tokens.inputs.data(), tokens.targets.data(), tokens.counted);
+    } else {
+      stages_.start_step(nullptr, nullptr);
+    }
+    operators_.synchronize();
+  }
+
   const Schedule& schedule_;
   Operators& operators_;
   Communicator& communicator_;
@@ -182,6 +198,7 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
     stages.keep_gradients(saves_gradients);
     StepMeasurement measured = run.step(step);
     result.losses.push_back(mean_loss(control, stages));
+    run.check_finite(step, all_steps, result.losses.back());
     if (step >= config.measure.warmup_steps) {
       result.step_times.push_back(measured.time);
       timed.push_back(std::move(measured));

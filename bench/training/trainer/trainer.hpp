@@ -30,10 +30,10 @@ struct MeasuredMemory {
 };
 
 struct TrainingResult {
-  std::vector<Seconds> step_times;       // timed steps, barrier to barrier
-  std::vector<double> losses;            // of every step, warm-up included
-  double gradient_norm = 0;              // of the last step, before clipping
-  Trace trace;                           // of the timed step with the median time
+  std::vector<Seconds> step_times;  // timed steps, barrier to barrier
+  std::vector<double> losses;       // of every step, warm-up included
+  double gradient_norm = 0;         // of the last step, before clipping
+  Trace trace;                      // of the timed step with the median time
   /// In that step: shares of the busy time, mean over ranks, of the mean busy time in `trace`.
   Seconds tensor_communication;
   VocabularySeconds vocabulary_waits{};  // likewise, for the collectives of a split vocabulary
@@ -53,7 +53,7 @@ using StepProgress = std::function<void(int done, int all, double loss)>;
 /// may be the same, carries what is measured. The emulated backend gets neither weights
 /// nor data, and its memory is never touched. Collective over the world; every rank gets the same result
 /// except for the traffic. `observer` sees every step. Throws OutOfMemory, InputError (weights, data,
-/// outputs), Error.
+/// outputs), Error (a loss or gradient norm that is not finite included).
 TrainingResult train(const RunConfig& config, const Schedule& schedule, Operators& operators,
                      Communicator& communicator, Communicator& control, std::unique_ptr<MemorySource> memory,
                      const StepProgress& progress, StepObserver* observer = nullptr);

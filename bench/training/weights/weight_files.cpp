@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -25,6 +26,13 @@ const StoredTensor& find_tensor(const TensorFile& file, const std::string& name)
     if (const StoredTensor* bare = file.find(name.substr(kPrefix.size()))) return *bare;
   }
   return file.get(name);
+}
+
+[[noreturn]] void refuse_value(const TensorFile& file, const Slice& slice, std::int64_t row, std::int64_t col,
+                               float value) {
+  throw InputError(
+      fmt::format("{}: tensor {} holds {} in row {}, column {} (as output x input), expected finite numbers",
+                  file.path(), slice.tensor, value, row, col));
 }
 
 std::vector<TensorFileWriter::Entry> checkpoint_entries(const RunConfig& config, const StageMap& placement) {
@@ -68,8 +76,10 @@ SliceReader checkpoint_weights(const std::string& path) {
       const std::int64_t at_row = slice.row + row;
       for (std::int64_t col = 0; col < slice.cols; ++col) {
         const std::int64_t at_col = slice.col + col;
-        out[row * stride + col] = tensor.at(slice.transposed ? at_col * slice.tensor_rows + at_row
-                                                             : at_row * slice.tensor_cols + at_col);
+        const float value = tensor.at(slice.transposed ? at_col * slice.tensor_rows + at_row
+                                                       : at_row * slice.tensor_cols + at_col);
+        if (!std::isfinite(value)) refuse_value(*file, slice, at_row, at_col, value);
+        out[row * stride + col] = value;
       }
     }
   };
