@@ -32,9 +32,9 @@ int run(int argc, char** argv, const MpiSession& session) {
   if (const auto reason = why_invalid(config)) throw InputError(*reason);
   const Schedule schedule = schedule_for(config);
   MpiCommunicator control(config.layout());
-  Pace pace(0);
-  EmulatedCommunicator communicator(config.layout(), pace, {});
-  const auto operators = make_emulated_operators(pace, {});
+  EmulatedClock clock(0);
+  EmulatedCommunicator communicator(config.layout(), clock, {});
+  const auto operators = make_emulated_operators(clock, {});
   const training::TrainingResult result =
       training::train(config, schedule, *operators, communicator, control, untouched_memory(), {});
   if (session.rank() != 0) return 0;

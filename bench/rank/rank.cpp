@@ -44,9 +44,9 @@ training::TrainingResult train_on_cpu(const RunConfig& config, const Schedule& s
 training::TrainingResult train_emulated(const RunConfig& config, const Schedule& schedule,
                                         const HardwareProfile& hardware, MpiCommunicator& control,
                                         const training::StepProgress& progress) {
-  Pace pace(config.machine.emulated_time_factor, control.clock_offset());
-  EmulatedCommunicator communicator(config.layout(), pace, emulated_links(hardware, config.layout()));
-  const auto operators = make_emulated_operators(pace, emulated_call_time(config, hardware));
+  EmulatedClock clock(config.machine.emulated_time_factor, control.clock_offset());
+  EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
+  const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
   return training::train(on_emulated_device(config, hardware), schedule, *operators, communicator, control,
                          untouched_memory(), progress);
 }

@@ -26,29 +26,30 @@ void sleep_until(double moment) {
 
 }  // namespace
 
-Pace::Pace(double factor, Seconds clock_offset) : factor_(factor), clock_offset_(clock_offset) {
+EmulatedClock::EmulatedClock(double factor, Seconds clock_offset)
+    : factor_(factor), clock_offset_(clock_offset) {
   if (runs()) prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
 }
 
-Seconds Pace::now() const {
+Seconds EmulatedClock::now() const {
   const Seconds real = Seconds{monotonic()} + clock_offset_;
   return runs() ? real / factor_ : real;
 }
 
-Seconds Pace::position() const {
+Seconds EmulatedClock::position() const {
   if (!runs()) return {0};
   return std::max(busy_until_, now() - kLateness / factor_);
 }
 
-void Pace::advance(Seconds work) {
+void EmulatedClock::advance(Seconds work) {
   if (runs()) busy_until_ = position() + work;
 }
 
-void Pace::advance_to(Seconds moment) {
+void EmulatedClock::advance_to(Seconds moment) {
   if (runs()) busy_until_ = std::max(busy_until_, moment);
 }
 
-void Pace::catch_up(const std::function<void()>& meanwhile) const {
+void EmulatedClock::catch_up(const std::function<void()>& meanwhile) const {
   if (!runs()) return;
   const double end = (busy_until_ * factor_ - clock_offset_).value;
   while (true) {

@@ -11,13 +11,13 @@ namespace plumbline {
 /// seconds. All times here are of that clock. Work is added without waiting; the rank sleeps when it catches
 /// up. A rank that wakes up late is not behind: it starts the next work where it should have been, as long as
 /// that is at most kLateness of real time ago, so that the system's late wake-ups do not add up.
-class Pace {
+class EmulatedClock {
  public:
   static constexpr Seconds kLateness{1e-3};
 
   /// `clock_offset` is added to CLOCK_MONOTONIC, so that all ranks have one clock. With a factor of 0 nothing
   /// takes time: nothing here does anything, and now() is the unscaled clock.
-  explicit Pace(double factor, Seconds clock_offset = {});
+  explicit EmulatedClock(double factor, Seconds clock_offset = {});
 
   bool runs() const { return factor_ > 0; }
   double factor() const { return factor_; }

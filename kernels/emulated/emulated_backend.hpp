@@ -12,7 +12,7 @@ namespace plumbline::emulated {
 
 class EmulatedOperators final : public Operators {
  public:
-  EmulatedOperators(Pace& pace, CallTime time) : pace_(pace), time_(std::move(time)) {}
+  EmulatedOperators(EmulatedClock& clock, CallTime time) : clock_(clock), time_(std::move(time)) {}
 
 #define PLUMBLINE_OPERATOR(type, name, parameters, arguments) type name parameters override;
 #include "kernels/operator_list.inc"
@@ -28,7 +28,7 @@ class EmulatedOperators final : public Operators {
   struct Hash {
     std::size_t operator()(const EmulatedCall& call) const;
   };
-  Pace& pace_;
+  EmulatedClock& clock_;
   CallTime time_;
   std::unordered_map<EmulatedCall, Seconds, Hash> known_;
 };

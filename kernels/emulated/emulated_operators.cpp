@@ -30,8 +30,8 @@ bool operator==(const EmulatedCall& a, const EmulatedCall& b) {
          a.b_transposed == b.b_transposed && a.accumulate == b.accumulate && numbers(a) == numbers(b);
 }
 
-std::unique_ptr<Operators> make_emulated_operators(Pace& pace, CallTime time) {
-  return std::make_unique<emulated::EmulatedOperators>(pace, std::move(time));
+std::unique_ptr<Operators> make_emulated_operators(EmulatedClock& clock, CallTime time) {
+  return std::make_unique<emulated::EmulatedOperators>(clock, std::move(time));
 }
 
 namespace emulated {
@@ -46,7 +46,7 @@ void throw_disagreement(std::string_view name, std::initializer_list<Matrix> arg
 }
 
 void EmulatedOperators::synchronize() {
-  pace_.catch_up();
+  clock_.catch_up();
 }
 
 std::size_t EmulatedOperators::Hash::operator()(const EmulatedCall& call) const {
@@ -60,10 +60,10 @@ std::size_t EmulatedOperators::Hash::operator()(const EmulatedCall& call) const 
 }
 
 void EmulatedOperators::take(const EmulatedCall& call) {
-  if (!pace_.runs()) return;
+  if (!clock_.runs()) return;
   auto found = known_.find(call);
   if (found == known_.end()) found = known_.emplace(call, time_(call)).first;
-  pace_.advance(found->second);
+  clock_.advance(found->second);
 }
 
 void EmulatedOperators::pass_over(std::string_view name, DType type, std::initializer_list<Matrix> read,
@@ -72,7 +72,7 @@ void EmulatedOperators::pass_over(std::string_view name, DType type, std::initia
   const bool is_number = type != DType::int32 && type != DType::uint8 && !is_fp8(type);
   require(is_number || name == "fill" || name == "copy" || name == "dropout_mask" || name == "fp8_transpose",
           name, read);
-  if (!pace_.runs()) return;
+  if (!clock_.runs()) return;
   EmulatedCall call;
   call.name = name;
   call.type = type;

@@ -10,9 +10,9 @@
 
 namespace plumbline {
 
-/// Operators that add each call's time to `pace`. Losses and norms are 0, downloads leave host memory as it
-/// is; attention needs the scratch of the cpu backend, so that both allocate the same bytes. `pace` must
+/// Operators that add each call's time to `clock`. Losses and norms are 0, downloads leave host memory as it
+/// is; attention needs the scratch of the cpu backend, so that both allocate the same bytes. `clock` must
 /// outlive them.
-std::unique_ptr<Operators> make_emulated_operators(Pace& pace, CallTime time);
+std::unique_ptr<Operators> make_emulated_operators(EmulatedClock& clock, CallTime time);
 
 }  // namespace plumbline

@@ -23,8 +23,8 @@ Matrix nowhere(std::int64_t rows, std::int64_t cols, DType type = DType::bf16) {
 /// Operators that write down what they were asked, each call costing a second on a clock that flies.
 struct Recorder {
   std::vector<EmulatedCall> calls;
-  Pace pace{1e-9};
-  std::unique_ptr<Operators> operators = make_emulated_operators(pace, [this](const EmulatedCall& call) {
+  EmulatedClock clock{1e-9};
+  std::unique_ptr<Operators> operators = make_emulated_operators(clock, [this](const EmulatedCall& call) {
     calls.push_back(call);
     return Seconds{1e3};
   });
@@ -130,11 +130,11 @@ TEST(Emulated, CallsCarryWhatTheirTimeDependsOn) {
     EXPECT_EQ(static_cast<double>(r.last().bytes), c.bytes_per_element * static_cast<double>(c.elements))
         << c.name;
   }
-  const Seconds before = r.pace.position();
+  const Seconds before = r.clock.position();
   const std::size_t asked = r.calls.size();
   ops.scale(p, 3);  // known: its time is not asked again, but taken again
   EXPECT_EQ(r.calls.size(), asked);
-  EXPECT_GE((r.pace.position() - before).value, 1e3);
+  EXPECT_GE((r.clock.position() - before).value, 1e3);
 }
 
 TEST(Emulated, AttentionThatDropsHasANameOfItsOwn) {
@@ -160,8 +160,8 @@ TEST(Emulated, AttentionThatDropsHasANameOfItsOwn) {
 }
 
 TEST(Emulated, RefusesShapesThatDisagree) {
-  Pace pace(0);
-  const auto ops = make_emulated_operators(pace, {});
+  EmulatedClock clock(0);
+  const auto ops = make_emulated_operators(clock, {});
   EXPECT_THAT(
       [&] {
         ops->gemm({nowhere(4, 5), nowhere(6, 7), nowhere(4, 6), false, true});
@@ -216,8 +216,8 @@ TEST(Emulated, RefusesShapesThatDisagree) {
 }
 
 TEST(Emulated, WantsTheScratchOfTheCpu) {
-  Pace pace(0);
-  const auto emulated = make_emulated_operators(pace, {});
+  EmulatedClock clock(0);
+  const auto emulated = make_emulated_operators(clock, {});
   const auto cpu = make_cpu_operators();
   for (const AttentionShape& shape :
        {AttentionShape{1, 1, 1, 1, 8}, AttentionShape{2, 127, 4, 2, 64}, AttentionShape{1, 128, 4, 4, 32},

@@ -23,12 +23,12 @@ std::size_t index(Group group) {
 
 }  // namespace
 
-EmulatedCommunicator::EmulatedCommunicator(const Layout& layout, Pace& pace, EmulatedLinks links)
+EmulatedCommunicator::EmulatedCommunicator(const Layout& layout, EmulatedClock& clock, EmulatedLinks links)
     : Communicator(layout, started_rank(layout)),
       groups_(split_groups(layout, rank())),
-      pace_(pace),
+      clock_(clock),
       links_(std::move(links)),
-      waiter_(pace.runs() || host_is_crowded(MPI_COMM_WORLD), longest_sleep(layout.world())) {
+      waiter_(clock.runs() || host_is_crowded(MPI_COMM_WORLD), longest_sleep(layout.world())) {
   if (layout.world() == 1) return;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, world_.out()), "MPI_Comm_dup");
   check_mpi(MPI_Comm_set_errhandler(world_.get(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -57,10 +57,10 @@ Ticket EmulatedCommunicator::begin(const PointToPoint& message) {
   const Ticket ticket = open(Kind::send);
   Pending& slot = pending_[ticket];
   slot.message.bytes = bytes.value;
-  if (pace_.runs()) {
+  if (clock_.runs()) {
     const EmulatedTransfer transfer = links_.message(bytes, rank(), peer);
     Seconds& link = link_free_[peer];
-    link = std::max(pace_.position(), link) + transfer.occupied;
+    link = std::max(clock_.position(), link) + transfer.occupied;
     slot.end = link + transfer.latency;
     slot.message.arrival = slot.end.value;
   }
@@ -73,7 +73,7 @@ Ticket EmulatedCommunicator::begin(const PointToPoint& message) {
 Ticket EmulatedCommunicator::begin(const Collective& call) {
   const Matrix& whole = call.whole();
   Seconds cost;
-  if (pace_.runs()) {
+  if (clock_.runs()) {
     const auto ranks = static_cast<int>(members(call.group).size());
     cost = links_.collective({call.kind, call.group, ranks, whole.dtype, whole.bytes(), !call.awaited});
   }
@@ -93,7 +93,7 @@ Ticket EmulatedCommunicator::begin_meeting(CollectiveKind kind, Group group, Byt
   slot.group = group;
   slot.cost = cost;
   const double call = static_cast<double>(bytes.value) * 4 + static_cast<int>(kind);
-  slot.mine = {pace_.position().value, call, -call};
+  slot.mine = {clock_.position().value, call, -call};
   check_mpi(MPI_Iallreduce(&slot.mine, &slot.all, kMeetingNumbers, MPI_DOUBLE, MPI_MAX,
                            groups_[index(group)].get(), &slot.request),
             "MPI_Iallreduce");
@@ -127,7 +127,7 @@ void EmulatedCommunicator::meet(const Pending& last) {
     next.met = true;
     if (next.times != nullptr) {
       next.times->start = std::max(next.times->start, begin_here);
-      next.times->end = pace_.runs() ? next.end : pace_.now();
+      next.times->end = clock_.runs() ? next.end : clock_.now();
     }
     queue.pop_front();
   }
@@ -153,14 +153,14 @@ void EmulatedCommunicator::finish(Ticket& ticket) {
     case Kind::idle:
       break;
   }
-  pace_.advance_to(slot.end);
+  clock_.advance_to(slot.end);
   close(ticket);
 }
 
 void EmulatedCommunicator::watch(const Ticket& ticket, TicketTimes& times) {
   if (!ticket) return;
   Pending& slot = pending_[ticket];
-  times = {pace_.runs() ? Seconds{slot.mine.start} : pace_.now(), {}};
+  times = {clock_.runs() ? Seconds{slot.mine.start} : clock_.now(), {}};
   slot.times = &times;
 }
 
@@ -175,7 +175,7 @@ void EmulatedCommunicator::barrier(Group group) {
     wait(ticket);
   }
   // What follows begins now: nobody may make up for being late to a barrier.
-  pace_.advance_to(pace_.now());
+  clock_.advance_to(clock_.now());
 }
 
 void EmulatedCommunicator::progress() {
@@ -184,12 +184,12 @@ void EmulatedCommunicator::progress() {
 
 Seconds EmulatedCommunicator::now() const {
   if (pending_.idle()) {
-    pace_.catch_up();
+    clock_.catch_up();
   } else {
     // Others may wait for what this rank has started.
-    pace_.catch_up(drive_mpi);
+    clock_.catch_up(drive_mpi);
   }
-  return pace_.now();
+  return clock_.now();
 }
 
 }  // namespace plumbline

@@ -45,8 +45,8 @@ struct EmulatedLinks {
 /// the emulated work is done, so times read from it are those of the emulated machine.
 class EmulatedCommunicator final : public Communicator {
  public:
-  /// Collective over MPI_COMM_WORLD. `pace` must outlive it. Throws InputError as MpiCommunicator does.
-  EmulatedCommunicator(const Layout& layout, Pace& pace, EmulatedLinks links);
+  /// Collective over MPI_COMM_WORLD. `clock` must outlive it. Throws InputError as MpiCommunicator does.
+  EmulatedCommunicator(const Layout& layout, EmulatedClock& clock, EmulatedLinks links);
 
   void barrier(Group group) override;
   void watch(const Ticket& ticket, TicketTimes& times) override;
@@ -98,7 +98,7 @@ class EmulatedCommunicator final : public Communicator {
   void meet(const Pending& last);
 
   MpiGroups groups_;
-  Pace& pace_;
+  EmulatedClock& clock_;
   EmulatedLinks links_;
   Waiter waiter_;
   MpiComm world_;                                      // messages; null for a world of one

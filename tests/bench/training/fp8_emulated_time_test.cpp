@@ -65,7 +65,7 @@ RunConfig config_of(const Case& c) {
 /// Sums up what every call takes, which lets none of them take any time.
 class SummedOperators final : public Operators {
  public:
-  SummedOperators(Pace& pace, CallTime time) : pace_(pace), time_(std::move(time)) {}
+  SummedOperators(EmulatedClock& clock, CallTime time) : clock_(clock), time_(std::move(time)) {}
   Seconds sum() const { return sum_; }
 #define PLUMBLINE_OPERATOR(type, name, parameters, arguments) \
   type name parameters override {                             \
@@ -73,18 +73,18 @@ class SummedOperators final : public Operators {
   }
 #include "kernels/operator_list.inc"
   std::int64_t attention_scratch(const AttentionShape& shape, DType type) const override {
-    return make_emulated_operators(pace_, time_)->attention_scratch(shape, type);
+    return make_emulated_operators(clock_, time_)->attention_scratch(shape, type);
   }
 
  private:
   /// Asks for the time of its first call, as operators do that know none yet.
   std::unique_ptr<Operators> one() {
-    return make_emulated_operators(pace_, [this](const EmulatedCall& call) {
+    return make_emulated_operators(clock_, [this](const EmulatedCall& call) {
       sum_ += time_(call);
       return Seconds{};
     });
   }
-  Pace& pace_;
+  EmulatedClock& clock_;
   CallTime time_;
   Seconds sum_;
 };
@@ -92,12 +92,12 @@ class SummedOperators final : public Operators {
 Seconds sum_of_steps(RunConfig config, int steps, const HardwareProfile& hardware) {
   config.measure.steps = steps;
   MpiCommunicator control(config.layout());
-  Pace pace(1, control.clock_offset());
+  EmulatedClock clock(1, control.clock_offset());
   EmulatedLinks links;
   links.message = [](Bytes, int, int) { return EmulatedTransfer{}; };
   links.collective = [](const EmulatedCollective&) { return Seconds{}; };
-  EmulatedCommunicator communicator(config.layout(), pace, links);
-  SummedOperators operators(pace, emulated_call_time(config, hardware));
+  EmulatedCommunicator communicator(config.layout(), clock, links);
+  SummedOperators operators(clock, emulated_call_time(config, hardware));
   train(config, schedule_for(config), operators, communicator, control, untouched_memory(), {});
   return operators.sum();
 }

@@ -134,7 +134,7 @@ class Product {
       emulated_.reset();
       communicator_.reset();
       communicator_ = std::make_unique<MpiCommunicator>(layout);
-      emulated_ = std::make_unique<EmulatedCommunicator>(layout, pace_, EmulatedLinks{});
+      emulated_ = std::make_unique<EmulatedCommunicator>(layout, clock_, EmulatedLinks{});
       layout_ = layout;
     }
     return *communicator_;
@@ -167,7 +167,7 @@ class Product {
 
   void emulate(const RunConfig& config, const Schedule& schedule, MpiCommunicator& control,
                Finding& finding) {
-    const auto operators = make_emulated_operators(pace_, {});
+    const auto operators = make_emulated_operators(clock_, {});
     const TrainingResult result =
         train(config, schedule, *operators, *emulated_, control, untouched_memory(), {});
     const Measured emulated{config.numerics.precision == DType::fp32 ? "emulated fp32" : "emulated bf16",
@@ -176,7 +176,7 @@ class Product {
   }
 
   int rank_;
-  Pace pace_{0};
+  EmulatedClock clock_{0};
   Layout layout_;
   std::unique_ptr<MpiCommunicator> communicator_;
   std::unique_ptr<EmulatedCommunicator> emulated_;

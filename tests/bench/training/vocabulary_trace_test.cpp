@@ -51,12 +51,12 @@ constexpr Seconds kCollective{200e-6};
 TrainingResult on_emulated(RunConfig config, const Schedule& schedule) {
   config.machine.backend = Backend::emulated;
   MpiCommunicator control(config.layout());
-  Pace pace(1, control.clock_offset());
+  EmulatedClock clock(1, control.clock_offset());
   EmulatedLinks links;
   links.message = [](Bytes, int, int) { return EmulatedTransfer{{20e-6}, {5e-6}}; };
   links.collective = [](const EmulatedCollective&) { return kCollective; };
-  EmulatedCommunicator communicator(config.layout(), pace, links);
-  const auto operators = make_emulated_operators(pace, [](const EmulatedCall&) { return Seconds{50e-6}; });
+  EmulatedCommunicator communicator(config.layout(), clock, links);
+  const auto operators = make_emulated_operators(clock, [](const EmulatedCall&) { return Seconds{50e-6}; });
   return train(config, schedule, *operators, communicator, control, untouched_memory(), {});
 }
 

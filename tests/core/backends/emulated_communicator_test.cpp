@@ -33,7 +33,7 @@ EmulatedLinks slow_links() {
       [](const EmulatedCollective& call) { return Seconds{10e-6 * static_cast<double>(call.bytes.value)}; }};
 }
 
-constexpr double kEarly = 1.5e-3;  // lateness that a pace may make up for
+constexpr double kEarly = 1.5e-3;  // lateness that a clock may make up for
 constexpr double kLate = 10;       // what would hang; a crowded machine may be late by seconds
 
 /// Rank 0's clock, so that spans between ranks can be measured.
@@ -47,8 +47,8 @@ Seconds common_start(EmulatedCommunicator& communicator) {
 TEST(EmulatedCommunicator, CountsTheTrafficOfTheRealOne) {
   const int n = world_size();
   for (const Layout& layout : {Layout{n, 1, 1}, Layout{1, n, 1}, Layout{1, 1, n}}) {
-    Pace pace(0);
-    EmulatedCommunicator emulated(layout, pace, {});
+    EmulatedClock clock(0);
+    EmulatedCommunicator emulated(layout, clock, {});
     MpiCommunicator real(layout);
     std::vector<float> host(64 * static_cast<std::size_t>(n));
     const auto exercise = [&](Communicator& communicator, bool memory) {
@@ -101,8 +101,8 @@ TEST(EmulatedCommunicator, CountsTheTrafficOfTheRealOne) {
 
 TEST(EmulatedCommunicator, MessagesFollowEachOtherOnTheirLink) {
   if (world_size() < 2) return;
-  Pace pace(1);
-  EmulatedCommunicator communicator({1, world_size(), 1}, pace, slow_links());
+  EmulatedClock clock(1);
+  EmulatedCommunicator communicator({1, world_size(), 1}, clock, slow_links());
   const Seconds start = common_start(communicator);
   if (communicator.rank() == 0) {
     Ticket first = communicator.send(nowhere(2500), 1, 0);  // 5 ms on the link
@@ -125,15 +125,15 @@ TEST(EmulatedCommunicator, MessagesFollowEachOtherOnTheirLink) {
 
 TEST(EmulatedCommunicator, ASendWaitsForItsReceiver) {
   if (world_size() < 2) return;
-  Pace pace(1);
-  EmulatedCommunicator communicator({1, world_size(), 1}, pace, slow_links());
+  EmulatedClock clock(1);
+  EmulatedCommunicator communicator({1, world_size(), 1}, clock, slow_links());
   const Seconds start = common_start(communicator);
   if (communicator.rank() == 0) {
     Ticket ticket = communicator.send(nowhere(1), 1, 0);
     communicator.wait(ticket);
     EXPECT_GE((communicator.now() - start).value, 20e-3 - kEarly);
   } else if (communicator.rank() == 1) {
-    pace.advance({20e-3});
+    clock.advance({20e-3});
     (void)communicator.now();
     Ticket ticket = communicator.receive(nowhere(1), 0, 0);
     communicator.wait(ticket);
@@ -144,17 +144,17 @@ TEST(EmulatedCommunicator, ASendWaitsForItsReceiver) {
 TEST(EmulatedCommunicator, CollectivesBeginWithTheirLastMemberAndRunBesideTheWork) {
   const int n = world_size();
   if (n < 2) return;
-  Pace pace(0.5);  // two emulated seconds per second
-  EmulatedCommunicator communicator({n, 1, 1}, pace, slow_links());
+  EmulatedClock clock(0.5);  // two emulated seconds per second
+  EmulatedCommunicator communicator({n, 1, 1}, clock, slow_links());
   const Seconds start = common_start(communicator);
-  if (communicator.rank() == n - 1) pace.advance({30e-3});
+  if (communicator.rank() == n - 1) clock.advance({30e-3});
   communicator.all_reduce(Group::tensor, nowhere(1000), ReduceOp::sum);  // 20 ms
   EXPECT_GE((communicator.now() - start).value, 50e-3 - 2 * kEarly);
   communicator.barrier(Group::world);
   const Seconds second = communicator.now();
   Ticket first = communicator.start_all_reduce(Group::tensor, nowhere(1000), ReduceOp::sum);
   Ticket next = communicator.start_all_reduce(Group::tensor, nowhere(1000), ReduceOp::sum);
-  pace.advance({35e-3});
+  clock.advance({35e-3});
   communicator.wait(next);  // out of order; both were in progress while the rank worked
   communicator.wait(first);
   const double elapsed = (communicator.now() - second).value;
@@ -164,10 +164,10 @@ TEST(EmulatedCommunicator, CollectivesBeginWithTheirLastMemberAndRunBesideTheWor
 
 TEST(EmulatedCommunicator, AReductionThatFollowsBeginsWhereTheFirstCallEnds) {
   if (world_size() < 2) return;
-  Pace pace(0);
+  EmulatedClock clock(0);
   Layout layout{1, world_size(), 1};
   layout.vocab_parallel = true;
-  EmulatedCommunicator communicator(layout, pace, slow_links());
+  EmulatedCommunicator communicator(layout, clock, slow_links());
   bool prepared = false;
   const Ticket gather = communicator.start_all_gather(Group::vocab_statistics, nowhere(100, DType::fp32),
                                                       nowhere(100 * world_size(), DType::fp32));
@@ -185,10 +185,10 @@ TEST(EmulatedCommunicator, AReductionThatFollowsBeginsWhereTheFirstCallEnds) {
 
 TEST(EmulatedCommunicator, TheTimesOfFollowersAddUp) {
   if (world_size() < 2) return;
-  Pace pace(1);
+  EmulatedClock clock(1);
   Layout layout{1, world_size(), 1};
   layout.vocab_parallel = true;
-  EmulatedCommunicator communicator(layout, pace, slow_links());
+  EmulatedCommunicator communicator(layout, clock, slow_links());
   const Seconds start = common_start(communicator);
   const Ticket gather = communicator.start_all_gather(Group::vocab_statistics, nowhere(500 / world_size()),
                                                       nowhere(500 / world_size() * world_size()));
@@ -203,8 +203,8 @@ TEST(EmulatedCommunicator, TheTimesOfFollowersAddUp) {
 TEST(EmulatedCommunicator, SaysWhenMembersDisagree) {
   const int n = world_size();
   if (n < 2) return;
-  Pace pace(0);
-  EmulatedCommunicator communicator({1, 1, n}, pace, {});
+  EmulatedClock clock(0);
+  EmulatedCommunicator communicator({1, 1, n}, clock, {});
   const std::int64_t mine = communicator.rank() == 0 ? 10 : 11;
   EXPECT_THAT([&] { communicator.all_reduce(Group::data, nowhere(mine), ReduceOp::sum); },
               ThrowsMessage<Error>(HasSubstr("disagree about a collective")));
@@ -219,10 +219,10 @@ TEST(EmulatedCommunicator, SaysWhenMembersDisagree) {
 }
 
 TEST(EmulatedCommunicator, RefusesWhatCannotBeRight) {
-  Pace pace(0);
+  EmulatedClock clock(0);
   const int n = world_size();
-  EXPECT_THROW(EmulatedCommunicator({1, 1, n + 1}, pace, {}), InputError);
-  EmulatedCommunicator communicator({1, 1, n}, pace, {});
+  EXPECT_THROW(EmulatedCommunicator({1, 1, n + 1}, clock, {}), InputError);
+  EmulatedCommunicator communicator({1, 1, n}, clock, {});
   EXPECT_THROW(communicator.send(nowhere(1), communicator.rank(), 0), Error);
   EXPECT_THROW(communicator.receive(nowhere(1), n, 0), Error);
   EXPECT_THROW(communicator.all_gather(Group::data, nowhere(3), nowhere(3 * n + 1)), Error);
