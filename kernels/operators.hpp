@@ -42,13 +42,14 @@ struct Dropout {
 };
 
 /// Causal grouped-query attention of `batch` sequences. Query head i reads key/value head i / (heads /
-/// kv_heads).
+/// kv_heads). With a window W the query at position i sees the keys j with i - W < j <= i.
 struct AttentionShape {
   std::int64_t batch = 1;
   std::int64_t seq = 1;
   std::int64_t heads = 1;
   std::int64_t kv_heads = 1;
   std::int64_t head_dim = 1;
+  std::int64_t window = 0;      // W, not negative; 0: a query sees all keys up to itself
   Dropout dropout{};            // of the probabilities, after the softmax
   std::int64_t first_head = 0;  // of the model's query heads; decides what is dropped
 };

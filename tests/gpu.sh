@@ -79,7 +79,7 @@ tests=$bin/cuda_operators_test
 step "operators" "$tests"
 step "operators again" env PLUMBLINE_TEST_SEED=1 "$tests"
 if [ -z "${SKIP_SANITIZER:-}" ] && command -v compute-sanitizer >/dev/null; then
-  quick='Attention.F*:AttentionDropout.F*:Dropout.*:Norms.*:Embedding.*:CrossEntropy.L*:VocabularyParallel.*'
+  quick='Attention.F*:Attention.W*:AttentionDropout.F*:Dropout.*:Norms.*:Embedding.*:CrossEntropy.L*:VocabularyParallel.*'
   quick+=':Activations.*:Rope.*:Optimizer.*:Fp8.*'
   step "memcheck" timeout 240 compute-sanitizer --tool memcheck --error-exitcode 9 "$tests" --gtest_filter="$quick"
   step "racecheck" timeout 240 compute-sanitizer --tool racecheck --error-exitcode 9 "$tests" \

@@ -1,6 +1,7 @@
 // What is trained and how it is laid out: the evaluator's input, plain numbers only.
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "core/schedule/vocab_passes.hpp"
@@ -12,11 +13,19 @@ struct Model {
   bool gated = false;  // SwiGLU: two projections into the feed-forward width
   bool tied = false;
   double positions = 0;  // learned positions; 0: rotary
+  double window = 0;     // of sliding-window attention: keys that a query sees, itself included
+  double windowed = 0;   // share of the layers that have it
   /// Weights of one layer's matrix products; norms and biases, a few parts in 10^4, are left out.
   double layer_parameters() const {
     const double q = heads * head;
     const double kv = kv_heads * head;
     return hidden * (q + 2 * kv) + q * hidden + (gated ? 3 : 2) * hidden * ffn;
+  }
+  /// Keys that a query sees, the mean over positions and layers: half of the sequence, or in a layer with a
+  /// window W shorter than it W - W²/(2·sequence).
+  double mean_keys(double sequence) const {
+    const double beyond = std::max(sequence - window, 0.0);
+    return sequence / 2 - windowed * beyond * beyond / (2 * sequence);
   }
   double parameters() const {
     return layers * layer_parameters() + vocab * hidden * (tied ? 1 : 2) + positions * hidden;

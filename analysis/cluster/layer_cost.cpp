@@ -61,13 +61,23 @@ bool softmax_is_fused(const Job& job) {
   return std::fmod(rows, 4.0) == 0 && job.sequence <= 2048;
 }
 
+/// One layer; windows are spread over all of them.
+double flash_attention(const Machine& machine, const Software& sw, const Job& job, double batch,
+                       bool backward) {
+  const auto with = [&](double window) {
+    return flash_seconds(machine.device, batch, job.sequence, job.model.head, backward,
+                         drops_attention(sw, job), window) /
+           job.context;
+  };
+  const double full = with(0);
+  return job.model.windowed > 0 ? full + job.model.windowed * (with(job.model.window) - full) : full;
+}
+
 void attention_forward(const Machine& machine, const Software& sw, const Job& job, const Sizes& s,
                        Pass& pass) {
   const double batch = job.micro_batch * s.heads;
   if (sw.flash_attention) {
-    pass.seconds(
-        flash_seconds(machine.device, batch, job.sequence, job.model.head, false, drops_attention(sw, job)) /
-        job.context);
+    pass.seconds(flash_attention(machine, sw, job, batch, false));
     return;
   }
   pass.batched(batch, job.sequence, job.sequence, job.model.head);
@@ -89,9 +99,7 @@ void attention_backward(const Machine& machine, const Software& sw, const Job& j
                         Pass& pass) {
   const double batch = job.micro_batch * s.heads;
   if (sw.flash_attention) {
-    pass.seconds(
-        flash_seconds(machine.device, batch, job.sequence, job.model.head, true, drops_attention(sw, job)) /
-        job.context);
+    pass.seconds(flash_attention(machine, sw, job, batch, true));
     return;
   }
   pass.stream(4 * s.tokens * s.q);

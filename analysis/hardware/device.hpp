@@ -76,16 +76,20 @@ inline double gemm_seconds(const Device& d, double m, double n, double k, double
   return product_seconds(d, flops_per_s, fp8 ? 1.0 : 2.0, m, n, k, batch, output_bytes);
 }
 
-/// Flash attention over `batch` sequences × heads, causal. Blocks on the diagonal are computed whole, and the
-/// softmax between the two products weighs more the smaller the head.
+/// Flash attention over `batch` sequences × heads, causal; `window`: keys that a query sees, itself included,
+/// 0 for all before it. Blocks on the diagonal are computed whole, and so are those on a window's other edge,
+/// which is as much shorter as the window is wide. The softmax between the two products weighs more the
+/// smaller the head.
 inline double flash_seconds(const Device& d, double batch, double sequence, double head, bool backward,
-                            bool dropout) {
-  const double causal = 0.5 * (1 + 256 / sequence);
-  const double flops = (backward ? 10.0 : 4.0) * batch * sequence * sequence * head * causal;
+                            bool dropout, double window) {
+  const double causal = 0.5 * (1 + 256 / sequence);  // of all pairs
+  const double hidden = window > 0 ? std::max(1 - window / sequence, 0.0) : 0;
+  const double computed = causal - std::max(0.5 * hidden * hidden - 128 / sequence * hidden, 0.0);
+  const double flops = (backward ? 10.0 : 4.0) * batch * sequence * sequence * head * computed;
   const double share =
       (backward ? d.flash_backward : d.flash_forward) * head / (head + 16.0) * (144.0 / 128.0);
   // Dropout draws a number per score inside the kernel, 16 per Philox call instead of 4.
-  const double random = dropout ? batch * sequence * sequence * causal * d.random_s / 4 : 0;
+  const double random = dropout ? batch * sequence * sequence * computed * d.random_s / 4 : 0;
   return d.kernel_s + flops / (d.peak_16bit * share) + random;
 }
 

@@ -99,19 +99,25 @@ Throughput throughput_of(const RunConfig& config, const HardwareProfile& hardwar
 
 std::string explain_throughput(const RunConfig& config, const Throughput& throughput, int stages) {
   if (stages == 0) stages = config.parallel.pipeline * config.parallel.virtual_chunks;
+  const std::int64_t window = config.model.sliding_window;
+  const bool windows = window > 0 && window < config.batch.seq_length;
   return fmt::format(
-      "MFU = (6·N + 6·L·a·d·s) FLOP/token × tokens/s ÷ (ranks × peak)\n"
+      "MFU = ({}) FLOP/token × tokens/s ÷ (ranks × peak)\n"
       "    = {:.4g} × {:.4g} ÷ ({} × {:.4g} TFLOP/s, dense, {}) = {:.4f}\n{}"
-      "    N = {} weights in matrix products (output layer included, lookups not); attention counts the\n"
-      "    causal half (the full square would be 12·L·a·d·s){}\n"
+      "    N = {} weights in matrix products (output layer included, lookups not); attention counts {}{}\n"
       "HFU = executed FLOP/token × tokens/s ÷ (ranks × peak), recomputation and padding included\n"
       "    = {:.4g} × {:.4g} ÷ ({} × {:.4g} TFLOP/s) = {:.4f}\n",
-      model_flops_per_token(config).value, throughput.tokens_per_s, config.layout().world(),
-      throughput.peak_tflops, name_of(config.numerics.precision), throughput.mfu,
+      windows ? "6·N + 12·L·a·d·n" : "6·N + 6·L·a·d·s", model_flops_per_token(config).value,
+      throughput.tokens_per_s, config.layout().world(), throughput.peak_tflops,
+      name_of(config.numerics.precision), throughput.mfu,
       config.numerics.fp8.on()
           ? "    relative to the storage type's peak, although linear layers are in FP8\n"
           : "",
       matmul_parameters(config.model),
+      windows ? fmt::format("the\n    {:.6g} keys n that a query sees on average over positions and layers "
+                            "(without windows s/2)",
+                            config.model.mean_keys(config.batch.seq_length))
+              : "the\n    causal half (the full square would be 12·L·a·d·s)",
       config.distillation.teacher ? "; plus a third of the same for the teacher's forward" : "",
       executed_flops_per_token(config, stages).value, throughput.tokens_per_s, config.layout().world(),
       throughput.peak_tflops, throughput.hfu);

@@ -51,7 +51,7 @@ StageLayers stage_layers(const Job& job) {
   const Model& model = job.model;
   const double q = model.heads * model.head;
   const double output =
-      2 * model.hidden * model.vocab / (2 * model.layer_parameters() + 2 * q * job.sequence);
+      2 * model.hidden * model.vocab / (2 * model.layer_parameters() + 4 * q * model.mean_keys(job.sequence));
   const auto longest = [&](int on_last) {
     return std::max(std::ceil((layers - on_last) / (stages - 1)), on_last + output);
   };

@@ -203,6 +203,12 @@ Model model_of(const ModelConfig& config) {
   model.vocab = static_cast<double>(config.vocab);
   model.gated = config.activation == Activation::swiglu;
   model.tied = config.tied_embeddings;
+  if (config.sliding_window > 0) {
+    const auto full =
+        static_cast<double>(std::count(config.full_attention.begin(), config.full_attention.end(), true));
+    model.window = static_cast<double>(config.sliding_window);
+    model.windowed = 1 - full / model.layers;
+  }
   model.positions = config.positions == Positions::learned ? static_cast<double>(config.max_positions) : 0;
   return model;
 }

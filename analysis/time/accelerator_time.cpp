@@ -33,7 +33,8 @@ double gemm_seconds(const OperatorCall& call, const cluster::Device& device) {
 double attention_seconds(const OperatorCall& call, cluster::Device device) {
   if (call.type == DType::fp32) device.peak_16bit = device.peak_fp32;
   return cluster::flash_seconds(device, static_cast<double>(call.elements), static_cast<double>(call.tokens),
-                                static_cast<double>(call.out), call.backward, call.dropout);
+                                static_cast<double>(call.out), call.backward, call.dropout,
+                                static_cast<double>(call.window));
 }
 
 }  // namespace

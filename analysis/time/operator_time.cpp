@@ -12,6 +12,28 @@
 namespace plumbline {
 namespace {
 
+/// Pairs of tokens for which one head computes scores: 128 queries at a time against all keys from the first
+/// that the first of them sees, rounded down to a multiple of 64, to the last query's own (kernels/README.md).
+double computed_pairs(std::int64_t seq, std::int64_t window) {
+  constexpr std::int64_t kQueries = 128;
+  constexpr std::int64_t kKeys = 64;
+  double pairs = 0;
+  for (std::int64_t first = 0; first < seq; first += kQueries) {
+    const std::int64_t end = std::min(first + kQueries, seq);
+    const std::int64_t begin =
+        window == 0 ? 0 : std::max<std::int64_t>(0, first + 1 - window) / kKeys * kKeys;
+    pairs += static_cast<double>((end - first) * (end - begin));
+  }
+  return pairs;
+}
+
+/// What a window leaves of the time of attention, of which profiles have what is measured without one: the
+/// part of the pairs that is still computed.
+double left_by_window(const OperatorCall& call) {
+  if (call.window == 0 || call.window >= call.tokens) return 1;
+  return computed_pairs(call.tokens, call.window) / computed_pairs(call.tokens, 0);
+}
+
 /// The time under `key` in a list of tables by working set; negative when no table has it. `tables` chooses
 /// the map, `read` asks one table.
 template <class Tables, class Read>
@@ -116,7 +138,7 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
           return grid.at(static_cast<double>(call.tokens), static_cast<double>(call.out), group);
         });
     if (per_head < 0 && call.dropout) return measured_time(without_dropout(call), hardware, load);
-    return per_head * static_cast<double>(call.elements);
+    return per_head * static_cast<double>(call.elements) * left_by_window(call);
   }
   const std::string key = fmt::format("{}.{}", call.name, is_fp8(call.type) ? "fp8" : name_of(call.type));
   const double measured = measured_time(

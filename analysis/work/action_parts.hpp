@@ -1,8 +1,10 @@
 // Puts the work of an action together, part by part.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "analysis/work/operator_list_calls.hpp"
 
@@ -57,6 +59,40 @@ class WorkBuilder {
 
  private:
   const StageShape& s_;
+};
+
+/// Parts of single layers, one for every window that layers of the stage have.
+class LayerParts {
+ public:
+  /// `make(window)` makes a part.
+  template <class Make>
+  LayerParts(const StageShape& s, Make&& make) : s_(s) {
+    if (s.windows.empty()) parts_.push_back({0, make(std::int64_t{0})});
+    for (const AlikeLayers& alike : s.windows) {
+      if (find(alike.window) == parts_.end()) parts_.push_back({alike.window, make(alike.window)});
+    }
+  }
+  /// Runs those of the layers [first, end), ascending.
+  void run(WorkBuilder& builder, std::int64_t first, std::int64_t end) const {
+    for (std::int64_t layer = first; layer < end; ++layer) builder.run(of(layer), 1);
+  }
+  void run_descending(WorkBuilder& builder, std::int64_t first, std::int64_t end) const {
+    for (std::int64_t layer = end; layer-- > first;) builder.run(of(layer), 1);
+  }
+
+ private:
+  struct Part {
+    std::int64_t window;
+    std::size_t part;
+  };
+  std::vector<Part>::const_iterator find(std::int64_t window) const {
+    return std::find_if(parts_.begin(), parts_.end(),
+                        [&](const Part& part) { return part.window == window; });
+  }
+  std::size_t of(std::int64_t layer) const { return find(s_.window_of(layer))->part; }
+
+  const StageShape& s_;
+  std::vector<Part> parts_;
 };
 
 }  // namespace plumbline

@@ -12,7 +12,7 @@ std::int64_t matmul_parameters(const ModelConfig& model) {
 
 Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length) {
   const auto width = static_cast<double>(model.heads * model.head_dim);
-  const double attention = 6.0 * static_cast<double>(model.layers) * width * static_cast<double>(seq_length);
+  const double attention = 12.0 * static_cast<double>(model.layers) * width * model.mean_keys(seq_length);
   return {6.0 * static_cast<double>(matmul_parameters(model)) + attention};
 }
 

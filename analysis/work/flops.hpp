@@ -11,10 +11,12 @@ namespace plumbline {
 std::int64_t matmul_parameters(const ModelConfig& model);
 
 /// FLOPs of the model per trained token, forward and backward, nothing recomputed:
-///   6·N + 6·L·(a·d)·s
-/// N = matmul_parameters, L layers, a query heads of size d, s sequence length. The second term is attention:
-/// two products of 2·s·a·d FLOPs per token, half of them above the causal diagonal, times three (backward is
-/// twice forward). PaLM (Chowdhery et al., arXiv:2204.02311, appendix B) counts the full square, 12·L·a·d·s.
+///   6·N + 12·Σ (a·d)·n
+/// N = matmul_parameters, a query heads of size d; n the keys that a query of a layer sees on average over a
+/// sequence of s tokens (keys_per_query), s/2 without a window: 6·L·(a·d)·s with L layers. The second term is
+/// attention: two products of 2·n·a·d FLOPs per token, times three (backward is twice forward). What a mask
+/// hides is no part of the model, the causal one or a window's, so a model with windows has fewer FLOPs and
+/// gains no MFU from skipping what it never had. PaLM (Chowdhery et al., arXiv:2204.02311, appendix B) counts the full square, 12·L·a·d·s.
 /// MFU = this × tokens/s ÷ (ranks × peak).
 Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length);
 /// The same of a run: with a teacher its forward, a third of that, is part of the training step.

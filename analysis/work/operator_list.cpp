@@ -71,9 +71,11 @@ Flops flops_of(const OperatorCall& call) {
   const auto out = static_cast<double>(call.out);
   if (call.kind == CallKind::gemm) return {count * 2 * tokens * out * static_cast<double>(call.in)};
   if (call.kind == CallKind::attention) {
-    // Scores and their product with the values, each 2·s²·d per head, half of it above the diagonal; the
-    // backward recomputes the scores and has four more products of that size: 2.5 times the forward.
-    const double forward = 2 * tokens * tokens * out;
+    // Scores and their product with the values, each 2·d per head and pair of tokens of which the query sees
+    // the key: half of all pairs, or those of a window, outside of which kernels skip what they skip above the
+    // diagonal. The backward recomputes the scores and has four more products of that size: 2.5 times the
+    // forward.
+    const double forward = 4 * tokens * keys_per_query(call.tokens, call.window) * out;
     return {count * static_cast<double>(call.elements) * forward * (call.backward ? 2.5 : 1)};
   }
   return {0};

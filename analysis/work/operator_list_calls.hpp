@@ -36,7 +36,7 @@ class CallList {
   void quantize_stream() { quantize_operand(s_.rows * s_.hidden, s_.sequence_parallel); }
   void quantize_weight(std::int64_t elements) { quantize_whole_or_split(elements, false); }
   void transpose(std::int64_t elements) { memory("fp8_transpose", elements, 2, DType::fp8_e4m3); }
-  void attention(bool is_backward) {
+  void attention(bool is_backward, std::int64_t window) {
     OperatorCall call;
     call.kind = CallKind::attention;
     call.label = is_backward ? "attention backward" : "attention forward";
@@ -44,6 +44,7 @@ class CallList {
     call.backward = is_backward;
     call.dropout = s_.attention_dropout;
     call.tokens = s_.seq;
+    call.window = window;
     call.out = s_.head_dim;
     call.in = s_.heads / s_.kv_heads;
     call.elements = s_.heads * s_.batch;

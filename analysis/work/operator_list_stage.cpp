@@ -29,13 +29,13 @@ void rotate(const StageShape& s, CallList& list) {
 }
 
 /// One layer forward. When a group of layers is recomputed, its last layer stops at the activation output.
-void layer_forward(const StageShape& s, CallList& list, bool to_activation_only) {
+void layer_forward(const StageShape& s, CallList& list, std::int64_t window, bool to_activation_only) {
   norm_forward(s, list);
   list.quantize_stream();
   list.gathered_operand("sequence all-gather forward");
   list.linear("qkv", GemmPass::forward, s.q + 2 * s.k, s.hidden);
   rotate(s, list);
-  list.attention(false);
+  list.attention(false, window);
   list.quantize(s.tokens * s.q);
   list.linear("projection", GemmPass::forward, s.hidden, s.q);
   list.sum_over_tensor_ranks("tensor all-reduce forward", "sequence reduce-scatter forward");
@@ -61,7 +61,7 @@ struct Passes {
   bool weight = true;
 };
 
-void layer_backward(const StageShape& s, CallList& list, Passes passes) {
+void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Passes passes) {
   const auto both = [&](const char* label, std::int64_t out, std::int64_t in) {
     if (passes.input) list.linear(label, GemmPass::input_gradient, out, in);
     if (passes.weight) list.linear(label, GemmPass::weight_gradient, out, in);
@@ -91,7 +91,7 @@ void layer_backward(const StageShape& s, CallList& list, Passes passes) {
   }
   if (passes.input) {
     norm_backward(s, list);
-    if (s.recompute == Recompute::selective) list.attention(false);
+    if (s.recompute == Recompute::selective) list.attention(false, window);
     list.dropout_backward(false);
   }
   list.quantize_stream();
@@ -100,7 +100,7 @@ void layer_backward(const StageShape& s, CallList& list, Passes passes) {
   both("projection", s.hidden, s.q);
   bias_backward(s, list, passes.weight && s.linear_bias, s.rows * s.hidden);
   if (passes.input) {
-    list.attention(true);
+    list.attention(true, window);
     rotate(s, list);
   }
   list.quantize(s.tokens * (s.q + 2 * s.k));
@@ -247,8 +247,10 @@ ActionWork forward_work(const StageShape& s, bool teacher) {
     builder.once({}, 0, [](CallList& list) { list.drop_embedded(); });
   }
   const std::int64_t unit = padded_unit(s, layer_matrices(s));
-  builder.run(builder.part({true, false}, unit, [&](CallList& list) { layer_forward(s, list, false); }),
-              s.layers);
+  const LayerParts layers(s, [&](std::int64_t window) {
+    return builder.part({true, false}, unit, [&](CallList& list) { layer_forward(s, list, window, false); });
+  });
+  layers.run(builder, 0, s.layers);
   if (s.last) (teacher ? teacher_output : s.scores() ? output_forward : final_norm_forward)(s, builder);
   if (!teacher) copy_joint_output(s, builder);
   return std::move(builder.work);
@@ -259,24 +261,26 @@ ActionWork forward_work(const StageShape& s, bool teacher) {
 void backward_layers(const StageShape& s, WorkBuilder& builder, Passes passes) {
   const std::int64_t unit = padded_unit(s, layer_matrices(s));
   const WorkBuilder::Kind kind{passes.input, passes.weight};
-  const std::size_t plain =
-      builder.part(kind, unit, [&](CallList& list) { layer_backward(s, list, passes); });
-  if (s.recompute != Recompute::full) {
-    builder.run(plain, s.layers);
-    return;
-  }
-  const std::size_t again =
-      builder.part({true, false}, unit, [&](CallList& list) { layer_forward(s, list, false); });
-  const std::size_t turn = builder.part(kind, unit, [&](CallList& list) {
-    layer_forward(s, list, true);
-    layer_backward(s, list, passes);
+  const LayerParts plain(s, [&](std::int64_t window) {
+    return builder.part(kind, unit, [&](CallList& list) { layer_backward(s, list, window, passes); });
+  });
+  if (s.recompute != Recompute::full) return plain.run_descending(builder, 0, s.layers);
+  const LayerParts again(s, [&](std::int64_t window) {
+    return builder.part({true, false}, unit, [&](CallList& list) { layer_forward(s, list, window, false); });
+  });
+  const LayerParts turn(s, [&](std::int64_t window) {
+    return builder.part(kind, unit, [&](CallList& list) {
+      layer_forward(s, list, window, true);
+      layer_backward(s, list, window, passes);
+    });
   });
   const std::int64_t size = s.recompute_layers;
   for (std::int64_t end = s.layers; end > 0;) {
     const std::int64_t in_group = end % size == 0 ? size : end % size;
-    builder.run(again, in_group - 1);
-    builder.run(turn, 1);
-    builder.run(plain, in_group - 1);
+    const std::int64_t first = end - in_group;
+    again.run(builder, first, end - 1);
+    turn.run(builder, end - 1, end);
+    plain.run_descending(builder, first, end - 1);
     end -= in_group;
   }
 }
@@ -292,8 +296,10 @@ ActionWork backward_work(const StageShape& s, Passes passes) {
     backward_layers(s, builder, passes);
   } else {
     const std::int64_t unit = padded_unit(s, layer_matrices(s));
-    builder.run(builder.part({false, true}, unit, [&](CallList& list) { layer_backward(s, list, passes); }),
-                s.layers);
+    // Weight gradients have no attention.
+    builder.run(
+        builder.part({false, true}, unit, [&](CallList& list) { layer_backward(s, list, 0, passes); }),
+        s.layers);
   }
   if (s.first && passes.input) {
     builder.once({}, 0, [](CallList& list) { list.dropout_backward(true); });

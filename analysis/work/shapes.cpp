@@ -70,13 +70,29 @@ StageShape common_shape(const RunConfig& config) {
   return shape;
 }
 
+/// Of the `count` layers from the model's layer `first` on. A window that holds the whole sequence is none.
+std::vector<AlikeLayers> windows_of(const RunConfig& config, std::int64_t first, std::int64_t count) {
+  std::vector<AlikeLayers> windows;
+  const ModelConfig& model = config.model;
+  if (model.sliding_window == 0 || model.sliding_window >= config.batch.seq_length) return windows;
+  for (std::int64_t layer = first; layer < first + count; ++layer) {
+    const std::int64_t window = model.window_of(layer);
+    if (windows.empty() || windows.back().window != window) windows.push_back({0, window});
+    ++windows.back().layers;
+  }
+  return windows;
+}
+
 /// Layers and ends of the stages of one route; where the neighbours are is left to the caller.
 std::vector<StageShape> route_shapes(const RunConfig& config, int stages) {
   const std::vector<int> layers = stages == 1 ? std::vector<int>{static_cast<int>(config.model.layers)}
                                               : layers_per_stage(config, stages);
   std::vector<StageShape> shapes(static_cast<std::size_t>(stages), common_shape(config));
+  std::int64_t first_layer = 0;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     shapes[i].layers = layers[i];
+    shapes[i].windows = windows_of(config, first_layer, layers[i]);
+    first_layer += layers[i];
     shapes[i].stage = static_cast<int>(i);
   }
   shapes.front().first = true;
@@ -117,6 +133,15 @@ void split_vocabulary(const RunConfig& config, const Schedule& schedule, std::ve
 }
 
 }  // namespace
+
+std::int64_t StageShape::window_of(std::int64_t layer) const {
+  std::int64_t end = 0;
+  for (const AlikeLayers& alike : windows) {
+    end += alike.layers;
+    if (layer < end) return alike.window;
+  }
+  return 0;
+}
 
 std::vector<StageShape> stage_shapes(const RunConfig& config, int stages) {
   std::vector<StageShape> shapes = route_shapes(config, stages);

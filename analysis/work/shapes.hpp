@@ -34,6 +34,12 @@ struct VocabularyShape {
   int shards = 1;               // N: ranks of a model
 };
 
+/// Neighbouring layers with the same attention.
+struct AlikeLayers {
+  std::int64_t layers = 0;
+  std::int64_t window = 0;  // keys that a query sees, less than a sequence has; 0: all up to itself
+};
+
 /// Widths are per tensor rank. Counts are elements unless said otherwise.
 struct StageShape {
   std::int64_t tokens = 0;        // T = micro_batch_size · seq_length
@@ -86,6 +92,7 @@ struct StageShape {
   DType grad_type = DType::fp32;
   DistillationShape distillation;
   VocabularyShape vocabulary;
+  std::vector<AlikeLayers> windows;  // of the stage's layers, in order; empty: no window anywhere
 
   /// Which parameters are here, and whether the lookup is a part of F and the output layer of F and B.
   bool holds_embedding() const { return vocabulary.split ? vocabulary.carries : first; }
@@ -94,6 +101,8 @@ struct StageShape {
   }
   bool embeds() const { return first && !vocabulary.split; }
   bool scores() const { return last && !vocabulary.split; }
+  /// Of the stage's layer `layer`, as in AlikeLayers.
+  std::int64_t window_of(std::int64_t layer) const;
   std::int64_t e() const { return size_of(type); }
   std::int64_t g() const { return size_of(grad_type); }
 };

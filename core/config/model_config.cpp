@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
+#include "core/config/sliding_window.hpp"
 
 namespace plumbline {
 namespace {
@@ -83,24 +85,8 @@ void read_rope(const JsonKeys& keys, ModelConfig& config) {
   if (partial != 1) keys.fail("partial_rotary_factor", fmt::format("found {}, supported is 1 only", partial));
 }
 
-void read_sliding_window(const JsonKeys& keys, const ModelConfig& config) {
-  if (config.architecture == "qwen2") {
-    keys.must_be("use_sliding_window", false, false);
-    return;
-  }
-  if (config.architecture != "mistral" || keys.find("sliding_window") == nullptr) return;
-  const std::int64_t window = keys.integer("sliding_window", kMaxPositions);
-  if (window < config.max_positions) {
-    keys.fail("sliding_window",
-              fmt::format("found {}, less than max_position_embeddings {}: sliding-window attention is not "
-                          "supported; use a model with sliding_window null (Mistral 7B v0.2 or later), or "
-                          "lower max_position_embeddings to {}",
-                          window, config.max_positions, window));
-  }
-}
-
 /// llama, mistral and qwen2: one family, the same keys.
-void read_llama_family(const JsonKeys& keys, ModelConfig& config) {
+void read_llama_family(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
   config.layers = keys.integer("num_hidden_layers", kMaxLayers);
   config.hidden = keys.integer("hidden_size", kMaxHidden);
   config.heads = keys.integer("num_attention_heads", kMaxHeads);
@@ -116,7 +102,9 @@ void read_llama_family(const JsonKeys& keys, ModelConfig& config) {
   config.tied_embeddings = keys.boolean_or("tie_word_embeddings", false);
   keys.must_be_one_of("hidden_act", {"silu", "swish"});
   read_rope(keys, config);
-  read_sliding_window(keys, config);
+  SlidingWindow windows = read_sliding_window(config.architecture, config.layers, keys, with_nulls);
+  config.sliding_window = windows.sliding_window;
+  config.full_attention = std::move(windows.full_attention);
   config.qkv_bias = config.architecture == "qwen2";
   if (config.architecture == "llama") {
     const bool attention = keys.boolean_or("attention_bias", false);
@@ -197,6 +185,26 @@ std::int64_t ModelConfig::parameters() const {
   return count_parameters<std::int64_t>(*this);
 }
 
+std::int64_t ModelConfig::window_of(std::int64_t layer) const {
+  const auto index = static_cast<std::size_t>(layer);
+  return index < full_attention.size() && full_attention[index] ? 0 : sliding_window;
+}
+
+double ModelConfig::mean_keys(std::int64_t seq_length) const {
+  const double full = keys_per_query(seq_length, 0);
+  if (sliding_window == 0 || sliding_window >= seq_length) return full;
+  const auto without = static_cast<double>(std::count(full_attention.begin(), full_attention.end(), true));
+  const double share = without / static_cast<double>(layers);
+  return share * full + (1 - share) * keys_per_query(seq_length, sliding_window);
+}
+
+double keys_per_query(std::int64_t seq_length, std::int64_t window) {
+  const auto s = static_cast<double>(seq_length);
+  if (window == 0 || window >= seq_length) return s / 2;
+  const auto w = static_cast<double>(window);
+  return w - w * w / (2 * s);
+}
+
 ModelConfig parse_model_config(std::string_view json, const std::string& origin) {
   const Json object = parse_json_object(json, origin);
   const JsonKeys keys(object, origin);
@@ -207,7 +215,7 @@ ModelConfig parse_model_config(std::string_view json, const std::string& origin)
   if (config.architecture == "gpt2") {
     read_gpt2(keys, config);
   } else {
-    read_llama_family(keys, config);
+    read_llama_family(keys, JsonKeys(object, origin, JsonNull::refused), config);
   }
   check_heads(keys, config);
   const double count = count_parameters<double>(config);
@@ -254,7 +262,7 @@ std::string to_config_json(const ModelConfig& config) {
       out["attention_bias"] = config.qkv_bias;
       out["mlp_bias"] = config.linear_bias;
     }
-    if (config.architecture == "mistral") out["sliding_window"] = nullptr;
+    write_sliding_window(config.architecture, {config.sliding_window, config.full_attention}, out);
     if (config.rope_scaling.factor != 1) {
       out["rope_scaling"] = {
           {"rope_type", "llama3"},

@@ -42,10 +42,23 @@ struct ModelConfig {
   bool linear_bias = false;  // attention output and feed-forward projections
   bool tied_embeddings = false;
   double init_std = 0.02;
+  /// W, keys that a query of a layer with sliding-window attention sees: at position i those at positions j
+  /// with i - W < j <= i. 0: no layer has one; larger than the sequence: it changes nothing.
+  std::int64_t sliding_window = 0;
+  std::vector<bool> full_attention;  // with a window, whether each layer sees all keys; empty: none does
 
   /// Trainable parameters as Hugging Face counts them: tied embeddings once, vocabulary not padded.
   std::int64_t parameters() const;
+  /// The window of a layer, 0: it has none.
+  std::int64_t window_of(std::int64_t layer) const;
+  /// keys_per_query, the mean over the layers.
+  double mean_keys(std::int64_t seq_length) const;
 };
+
+/// Keys that a query sees, the mean over the positions of a sequence: half of it. Pairs are counted as an
+/// area, so s²/2 of them lie below the diagonal. A window 0 < W < s hides the pairs with j <= i - W, a
+/// triangle of side s - W: (s² - (s-W)²)/2 = W·s - W²/2 pairs are left.
+double keys_per_query(std::int64_t seq_length, std::int64_t window);
 
 /// Reads a Hugging Face config.json (llama, mistral, qwen2, gpt2). Throws InputError naming file, key, what
 /// was found and what is supported.

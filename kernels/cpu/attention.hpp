@@ -3,7 +3,8 @@
 // a block of rows sees all its keys at once).
 //
 // For every query head and block of B = min(128, seq) query rows, scores are computed up to the block's last
-// row, so the products above the diagonal blocks are never done. Head slices are first copied without gaps,
+// row, so the products above the diagonal blocks are never done; with a window, from the first key that the
+// block's first row sees, rounded down to a multiple of 64. Head slices are first copied without gaps,
 // since oneDNN's fast kernels need that. Key and value gradients of the query heads that share a key/value
 // head are summed in fp32.
 //
@@ -15,6 +16,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/checks.hpp"
 #include "kernels/cpu/dropout_lanes.hpp"
@@ -25,12 +27,29 @@ namespace plumbline::cpu {
 inline constexpr std::int64_t kBlockRows = 128;
 inline constexpr const char* kAttentionShapes =
     "q, out (T, heads*head_dim), k, v (T, kv_heads*head_dim) of one type, gradients alike, T = batch*seq, "
-    "heads a multiple of kv_heads, lse (batch*heads, seq) fp32, scratch fp32 of at least attention_scratch "
+    "heads a multiple of kv_heads, window not negative, lse (batch*heads, seq) fp32, scratch fp32 of at "
+    "least attention_scratch "
     "elements";
 
 inline std::int64_t block_rows(const AttentionShape& shape) {
   return std::min(kBlockRows, shape.seq);
 }
+
+/// The key of the first column of the scores of a block whose first row is at position `first`.
+inline std::int64_t first_key(const AttentionShape& shape, std::int64_t first) {
+  if (shape.window == 0) return 0;
+  return std::max<std::int64_t>(0, first + 1 - shape.window) / kMaskChunk * kMaskChunk;
+}
+
+/// Which columns of a block's scores its rows see: row r those of [from(r), to(r)).
+struct SeenColumns {
+  std::int64_t diagonal;  // the column of row 0's own key
+  std::int64_t window;
+  PLUMBLINE_INLINE std::int64_t to(std::int64_t row) const { return diagonal + row + 1; }
+  PLUMBLINE_INLINE std::int64_t from(std::int64_t row) const {
+    return window == 0 ? 0 : std::max<std::int64_t>(0, to(row) - window);
+  }
+};
 
 /// The parts of the scratch.
 struct AttentionScratch {
@@ -60,9 +79,20 @@ struct AttentionScratch {
 // Loops over a block's rows turn fp32 scores into numbers of the storage type in the same memory: what is
 // written never passes what is still to be read, because an element is at most as wide as an fp32.
 
+/// Zero in the columns of a row of the storage type that it does not see. What is in front may be done before
+/// the row is computed, what is behind not: there its fp32 numbers may lie.
+template <class T>
+void zero_before(T* row, std::int64_t from) {
+  std::memset(row, 0, static_cast<std::size_t>(from) * sizeof(T));
+}
+template <class T>
+void zero_behind(T* row, std::int64_t to, std::int64_t cols) {
+  std::memset(row + to, 0, static_cast<std::size_t>(cols - to) * sizeof(T));
+}
+
 inline bool is_consistent(const AttentionShape& s) {
   return s.batch >= 0 && s.seq > 0 && s.heads > 0 && s.kv_heads > 0 && s.head_dim > 0 &&
-         s.heads % s.kv_heads == 0;
+         s.heads % s.kv_heads == 0 && s.window >= 0;
 }
 
 inline bool agrees(const AttentionShape& s, const Matrix& q, const Matrix& k, const Matrix& v,
@@ -85,7 +115,7 @@ struct HeadSlice {
 inline DrawnRows draws_of(const AttentionShape& shape, std::int64_t sequence, std::int64_t head,
                           std::int64_t first) {
   return {shape.dropout, sequence * shape.seq + first,
-          static_cast<std::uint32_t>(1 + shape.first_head + head)};
+          static_cast<std::uint32_t>(1 + shape.first_head + head), first_key(shape, first)};
 }
 
 }  // namespace plumbline::cpu

@@ -1,6 +1,5 @@
 // Backward of causal attention; attention.hpp says how it is split.
 #include <cmath>
-#include <cstring>
 
 #include "kernels/cpu/attention.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
@@ -10,34 +9,36 @@
 namespace plumbline::cpu {
 namespace {
 
-/// scores → probabilities exp(scale·score - lse), zero above the diagonal.
+/// scores → probabilities exp(scale·score - lse), zero where nothing is seen.
 template <class T>
 PLUMBLINE_MULTIVERSION void probability_rows(float* scores, std::int64_t rows, std::int64_t cols,
-                                             std::int64_t seen, float scale, const float* lse) {
+                                             const SeenColumns& seen, float scale, const float* lse) {
   for (std::int64_t r = 0; r < rows; ++r) {
-    const float* in = scores + r * cols;
+    const std::int64_t from = seen.from(r);
+    const float* in = scores + r * cols + from;
     T* out = reinterpret_cast<T*>(scores) + r * cols;
-    const std::int64_t valid = seen + r;
-    for_lanes(valid, cols,
-              [&] PLUMBLINE_LANES { store(out + i, exp(load(in + i, part) * scale - lse[r]), part); });
-    std::memset(out + valid, 0, static_cast<std::size_t>(cols - valid) * sizeof(T));
+    zero_before(out, from);
+    for_lanes(seen.to(r) - from, cols - from,
+              [&] PLUMBLINE_LANES { store(out + from + i, exp(load(in + i, part) * scale - lse[r]), part); });
+    zero_behind(out, seen.to(r), cols);
   }
 }
 
 /// Gradients of the probabilities → of the unscaled scores: p·(dp - Σ dout·out)·scale.
 template <class T>
 PLUMBLINE_MULTIVERSION void score_gradient_rows(float* gradients, const T* probabilities, std::int64_t rows,
-                                                std::int64_t cols, std::int64_t seen, float scale,
+                                                std::int64_t cols, const SeenColumns& seen, float scale,
                                                 const float* row_sums) {
   for (std::int64_t r = 0; r < rows; ++r) {
-    const float* in = gradients + r * cols;
-    const T* p = probabilities + r * cols;
+    const std::int64_t from = seen.from(r);
+    const float* in = gradients + r * cols + from;
+    const T* p = probabilities + r * cols + from;
     T* out = reinterpret_cast<T*>(gradients) + r * cols;
-    const std::int64_t valid = seen + r;
-    for_lanes(valid, cols, [&] PLUMBLINE_LANES {
-      store(out + i, load(p + i, part) * (load(in + i, part) - row_sums[r]) * scale, part);
+    zero_before(out, from);
+    for_lanes(seen.to(r) - from, cols - from, [&] PLUMBLINE_LANES {
+      store(out + from + i, load(p + i, part) * (load(in + i, part) - row_sums[r]) * scale, part);
     });
-    std::memset(out + valid, 0, static_cast<std::size_t>(cols - valid) * sizeof(T));
+    zero_behind(out, seen.to(r), cols);
   }
 }
 
@@ -46,21 +47,22 @@ PLUMBLINE_MULTIVERSION void score_gradient_rows(float* gradients, const T* proba
 /// is left to those who sum them.
 template <class T>
 PLUMBLINE_MULTIVERSION void dropped_gradient_rows(const DrawnRows& draws, float* gradients, T* probabilities,
-                                                  std::int64_t rows, std::int64_t cols, std::int64_t seen,
-                                                  float scale, const float* row_sums) {
+                                                  std::int64_t rows, std::int64_t cols,
+                                                  const SeenColumns& seen, float scale,
+                                                  const float* row_sums) {
   const float kept = dropout_scale(draws.dropout.probability);
   for (std::int64_t r = 0; r < rows; ++r) {
     const float* in = gradients + r * cols;
     T* p = probabilities + r * cols;
     T* out = reinterpret_cast<T*>(gradients) + r * cols;
-    const std::int64_t valid = seen + r;
-    over_masked_row(draws, r, valid, [&] PLUMBLINE_MASKED_LANES {
+    zero_before(out, seen.from(r));
+    over_masked_row(draws, r, seen.from(r), seen.to(r), [&] PLUMBLINE_MASKED_LANES {
       const Lanes probability = load(p + i, part);
       const Lanes gradient = masked(load(in + i, part) * kept, mask, part);
       store(out + i, probability * (gradient - row_sums[r]) * scale, part);
       store(p + i, masked(probability, mask, part), part);
     });
-    std::memset(out + valid, 0, static_cast<std::size_t>(cols - valid) * sizeof(T));
+    zero_behind(out, seen.to(r), cols);
   }
 }
 
@@ -116,7 +118,9 @@ void CpuOperators::attention_backward(const AttentionShape& shape, Matrix q, Mat
       const float* row_lse = row_of<float>(lse, sequence * shape.heads + head);
       for (std::int64_t first = 0; first < shape.seq; first += kBlockRows) {
         const std::int64_t rows = std::min(kBlockRows, shape.seq - first);
-        const std::int64_t cols = first + rows;
+        const std::int64_t begin = first_key(shape, first);
+        const std::int64_t cols = first + rows - begin;
+        const SeenColumns seen{first - begin, shape.window};
         const Matrix queries(parts.queries, rows, d, q.dtype);
         const Matrix output_gradients(parts.output_gradients, rows, d, q.dtype);
         const Matrix scores(parts.scores, rows, cols, DType::fp32);
@@ -124,8 +128,8 @@ void CpuOperators::attention_backward(const AttentionShape& shape, Matrix q, Mat
         const Matrix dprobabilities(parts.score_gradients, rows, cols, DType::fp32);
         const Matrix dscores(parts.score_gradients, rows, cols, q.dtype);
         const Matrix result(parts.result, rows, d, q.dtype);
-        const Matrix block_keys = keys.row_range(0, cols);
-        const Matrix block_values = values.row_range(0, cols);
+        const Matrix block_keys = keys.row_range(begin, cols);
+        const Matrix block_values = values.row_range(begin, cols);
         copy(slice.rows(q, first, rows), queries);
         copy(slice.rows(dout, first, rows), output_gradients);
         gemm({.a = queries, .b = block_keys, .c = scores, .b_transposed = true, .bias = {}});
@@ -137,24 +141,24 @@ void CpuOperators::attention_backward(const AttentionShape& shape, Matrix q, Mat
         with_type("attention_backward", q.dtype, [&](auto type) {
           using T = decltype(type);
           dot_rows<T>(output_gradients, slice.rows(out, first, rows), parts.per_row);
-          probability_rows<T>(parts.scores, rows, cols, first + 1, scale, row_lse + first);
+          probability_rows<T>(parts.scores, rows, cols, seen, scale, row_lse + first);
           if (dropping) {
             dropped_gradient_rows<T>(draws_of(shape, sequence, head, first), parts.score_gradients,
-                                     probabilities.as<T>(), rows, cols, first + 1, scale, parts.per_row);
+                                     probabilities.as<T>(), rows, cols, seen, scale, parts.per_row);
           } else {
-            score_gradient_rows<T>(parts.score_gradients, probabilities.as<T>(), rows, cols, first + 1, scale,
+            score_gradient_rows<T>(parts.score_gradients, probabilities.as<T>(), rows, cols, seen, scale,
                                    parts.per_row);
           }
         });
         gemm({.a = probabilities,
               .b = output_gradients,
-              .c = value_gradients.row_range(0, cols),
+              .c = value_gradients.row_range(begin, cols),
               .a_transposed = true,
               .accumulate = true,
               .bias = {}});
         gemm({.a = dscores,
               .b = queries,
-              .c = key_gradients.row_range(0, cols),
+              .c = key_gradients.row_range(begin, cols),
               .a_transposed = true,
               .accumulate = true,
               .bias = {}});

@@ -1,6 +1,5 @@
 // Forward of causal attention; attention.hpp says how it is split.
 #include <cmath>
-#include <cstring>
 
 #include "kernels/cpu/attention.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
@@ -10,27 +9,29 @@
 namespace plumbline::cpu {
 namespace {
 
-/// scores → exp(scale·score - row maximum), zero above the diagonal; sums (rows) and lse (rows) of each row.
-/// Row r sees the first `seen` + r columns.
+/// scores → exp(scale·score - row maximum), zero where nothing is seen; sums (rows) and lse (rows) of each
+/// row.
 template <class T>
 PLUMBLINE_MULTIVERSION void softmax_rows(float* scores, std::int64_t rows, std::int64_t cols,
-                                         std::int64_t seen, float scale, float* sums, float* lse) {
+                                         const SeenColumns& seen, float scale, float* sums, float* lse) {
   const Lanes lowest = splat(-__builtin_inff());
   for (std::int64_t r = 0; r < rows; ++r) {
-    const float* in = scores + r * cols;
+    const std::int64_t from = seen.from(r);
+    const std::int64_t to = seen.to(r);
+    const float* in = scores + r * cols + from;
     T* out = reinterpret_cast<T*>(scores) + r * cols;
-    const std::int64_t valid = seen + r;
     Lanes best = lowest;
-    for_lanes(valid, cols,
+    for_lanes(to - from, cols - from,
               [&] PLUMBLINE_LANES { best = maximum(keep(load(in + i, part), lowest, part), best); });
     const float top = largest(best) * scale;
     Lanes total{};
-    for_lanes(valid, cols, [&] PLUMBLINE_LANES {
+    zero_before(out, from);
+    for_lanes(to - from, cols - from, [&] PLUMBLINE_LANES {
       const Lanes p = keep(exp(load(in + i, part) * scale - top), Lanes{}, part);
       total += p;
-      store(out + i, p, part);
+      store(out + from + i, p, part);
     });
-    std::memset(out + valid, 0, static_cast<std::size_t>(cols - valid) * sizeof(T));
+    zero_behind(out, to, cols);
     sums[r] = sum(total);
     lse[r] = top + std::log(sums[r]);
   }
@@ -40,11 +41,11 @@ PLUMBLINE_MULTIVERSION void softmax_rows(float* scores, std::int64_t rows, std::
 /// part of what their row's result is divided by.
 template <class T>
 PLUMBLINE_MULTIVERSION void drop_rows(const DrawnRows& draws, T* exponentials, std::int64_t rows,
-                                      std::int64_t cols, std::int64_t seen, float* sums) {
+                                      std::int64_t cols, const SeenColumns& seen, float* sums) {
   const float kept = 1 / dropout_scale(draws.dropout.probability);
   for (std::int64_t r = 0; r < rows; ++r) {
     T* p = exponentials + r * cols;
-    over_masked_row(draws, r, seen + r, [&] PLUMBLINE_MASKED_LANES {
+    over_masked_row(draws, r, seen.from(r), seen.to(r), [&] PLUMBLINE_MASKED_LANES {
       store(p + i, masked(load(p + i, part), mask, part), part);
     });
     sums[r] *= kept;
@@ -91,22 +92,24 @@ void CpuOperators::attention_forward(const AttentionShape& shape, Matrix q, Matr
       float* row_lse = row_of<float>(lse, sequence * shape.heads + head);
       for (std::int64_t first = 0; first < shape.seq; first += kBlockRows) {
         const std::int64_t rows = std::min(kBlockRows, shape.seq - first);
-        const std::int64_t cols = first + rows;
+        const std::int64_t begin = first_key(shape, first);
+        const std::int64_t cols = first + rows - begin;
+        const SeenColumns seen{first - begin, shape.window};
         const Matrix queries(parts.queries, rows, d, q.dtype);
         const Matrix scores(parts.scores, rows, cols, DType::fp32);
         const Matrix probabilities(parts.scores, rows, cols, q.dtype);
         const Matrix result(parts.result, rows, d, DType::fp32);
         copy(slice.rows(q, first, rows), queries);
-        gemm({.a = queries, .b = keys.row_range(0, cols), .c = scores, .b_transposed = true, .bias = {}});
+        gemm({.a = queries, .b = keys.row_range(begin, cols), .c = scores, .b_transposed = true, .bias = {}});
         with_type("attention_forward", q.dtype, [&](auto type) {
           using T = decltype(type);
-          softmax_rows<T>(parts.scores, rows, cols, first + 1, scale, parts.per_row, row_lse + first);
+          softmax_rows<T>(parts.scores, rows, cols, seen, scale, parts.per_row, row_lse + first);
           if (shape.dropout.probability > 0) {
-            drop_rows<T>(draws_of(shape, sequence, head, first), probabilities.as<T>(), rows, cols, first + 1,
+            drop_rows<T>(draws_of(shape, sequence, head, first), probabilities.as<T>(), rows, cols, seen,
                          parts.per_row);
           }
         });
-        gemm({.a = probabilities, .b = values.row_range(0, cols), .c = result, .bias = {}});
+        gemm({.a = probabilities, .b = values.row_range(begin, cols), .c = result, .bias = {}});
         with_type("attention_forward", q.dtype, [&](auto type) {
           divide_rows<decltype(type)>(parts.result, parts.per_row, slice.rows(out, first, rows));
         });

@@ -42,21 +42,26 @@ PLUMBLINE_INLINE Lanes masked(Lanes v, const std::uint8_t* mask, First part) {
   return masked(v, buffer, All{});
 }
 
-/// The draws of consecutive rows of one head's probabilities; row 0 is token row `first_row` of the matrix.
+/// The draws of consecutive rows of one head's probabilities; row 0 is token row `first_row` of the matrix,
+/// column 0 key `first_key`, a multiple of kMaskChunk.
 struct DrawnRows {
   const Dropout& dropout;
   std::int64_t first_row;
   std::uint32_t head;
+  std::int64_t first_key;
 };
 
-/// Calls f(offset, All or First, mask) over the first `cols` columns of row `row`, in steps of sixteen;
-/// `mask` is that of the column at the offset and those after it.
+/// Calls f(offset, All or First, mask) over the columns [from, to) of row `row`, in steps of sixteen; `mask`
+/// is that of the column at the offset and those after it.
 template <class F>
-PLUMBLINE_INLINE void over_masked_row(const DrawnRows& draws, std::int64_t row, std::int64_t cols, F&& f) {
-  for (std::int64_t chunk = 0; chunk < cols; chunk += kMaskChunk) {
+PLUMBLINE_INLINE void over_masked_row(const DrawnRows& draws, std::int64_t row, std::int64_t from,
+                                      std::int64_t to, F&& f) {
+  for (std::int64_t chunk = from / kMaskChunk * kMaskChunk; chunk < to; chunk += kMaskChunk) {
     std::uint8_t mask[kMaskChunk];
-    draw_mask(draws.dropout, chunk, draws.first_row + row, draws.head, mask);
-    for_lanes(std::min(kMaskChunk, cols - chunk), [&] PLUMBLINE_LANES { f(chunk + i, part, mask + i); });
+    draw_mask(draws.dropout, draws.first_key + chunk, draws.first_row + row, draws.head, mask);
+    const std::int64_t first = std::max(chunk, from);
+    const std::uint8_t* own = mask + (first - chunk);
+    for_lanes(std::min(chunk + kMaskChunk, to) - first, [&] PLUMBLINE_LANES { f(first + i, part, own + i); });
   }
 }
 // A lambda body for over_masked_row.

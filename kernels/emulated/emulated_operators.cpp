@@ -15,7 +15,7 @@ namespace plumbline {
 
 bool operator==(const EmulatedCall& a, const EmulatedCall& b) {
   const auto numbers = [](const EmulatedCall& c) {
-    return std::array<std::int64_t, 10>{c.m,
+    return std::array<std::int64_t, 11>{c.m,
                                         c.n,
                                         c.k,
                                         c.attention.batch,
@@ -23,6 +23,7 @@ bool operator==(const EmulatedCall& a, const EmulatedCall& b) {
                                         c.attention.heads,
                                         c.attention.kv_heads,
                                         c.attention.head_dim,
+                                        c.attention.window,
                                         c.elements,
                                         c.bytes};
   };
@@ -52,8 +53,8 @@ void EmulatedOperators::synchronize() {
 std::size_t EmulatedOperators::Hash::operator()(const EmulatedCall& call) const {
   std::uint64_t hash = call.name.size() + (call.a_transposed ? 64 : 0) + (call.b_transposed ? 128 : 0) +
                        (call.accumulate ? 256 : 0);
-  for (const std::int64_t value :
-       {call.m, call.n, call.k, call.attention.seq, call.attention.heads, call.elements, call.bytes}) {
+  for (const std::int64_t value : {call.m, call.n, call.k, call.attention.seq, call.attention.heads,
+                                   call.attention.window, call.elements, call.bytes}) {
     hash = mix_word(hash, static_cast<std::uint64_t>(value));
   }
   return hash;
@@ -147,7 +148,7 @@ std::int64_t EmulatedOperators::attention_scratch(const AttentionShape& shape, D
 void EmulatedOperators::attention_forward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v,
                                           Matrix out, Matrix lse, Matrix scratch) {
   require_probability("attention_forward", shape.dropout.probability);
-  require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
+  require(shape.window >= 0 && shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
               has_shape(q, shape.batch * shape.seq, shape.heads * shape.head_dim) &&
               has_shape(k, q.rows, shape.kv_heads * shape.head_dim) && alike(v, k) && alike(out, q) &&
               statistics(lse, shape.batch * shape.heads, shape.seq) &&
@@ -164,7 +165,7 @@ void EmulatedOperators::attention_backward(const AttentionShape& shape, Matrix q
                                            Matrix out, Matrix lse, Matrix dout, Matrix dq, Matrix dk,
                                            Matrix dv, Matrix scratch) {
   require_probability("attention_backward", shape.dropout.probability);
-  require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
+  require(shape.window >= 0 && shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
               has_shape(q, shape.batch * shape.seq, shape.heads * shape.head_dim) &&
               has_shape(k, q.rows, shape.kv_heads * shape.head_dim) && alike(v, k) && alike(out, q) &&
               statistics(lse, shape.batch * shape.heads, shape.seq) && alike(dout, q) && alike(dq, q) &&

@@ -62,6 +62,29 @@ MODELS = {
         bos_token_id=None,
         eos_token_id=None,
     ),
+    # Every layer with a sliding window.
+    "mistral": transformers.MistralConfig(
+        **COMMON,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        sliding_window=5,
+        tie_word_embeddings=False,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e4},
+    ),
+    # Windows in some layers.
+    "qwen2_window": transformers.Qwen2Config(
+        **COMMON,
+        num_hidden_layers=3,
+        num_attention_heads=8,
+        num_key_value_heads=2,
+        use_sliding_window=True,
+        sliding_window=7,
+        max_window_layers=0,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        tie_word_embeddings=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e4},
+    ),
 }
 
 

@@ -117,6 +117,10 @@ constexpr Case kCases[] = {
     {{1, 33, 6, 1, 5}, "multi-query with odd sizes"},
     {{2, 65, 2, 1, 72}, "one key more than are drawn at once"},
     {{1, 97, 3, 1, 128}, "wide heads"},
+    {{2, 7, 4, 2, 8, 1}, "a window of the query's own key"},
+    {{1, 130, 2, 1, 16, 3}, "a window of three keys, whose draws begin within a chunk"},
+    {{1, 300, 2, 1, 16, 67}, "blocks whose first key is not the sequence's"},
+    {{1, 97, 3, 1, 128, 1000}, "a window larger than the sequence"},
 };
 
 TEST(AttentionDropout, ForwardAndBackward) {

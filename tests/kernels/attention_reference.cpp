@@ -25,6 +25,10 @@ void AttentionReference::each_row(
   }
 }
 
+std::size_t AttentionReference::first_seen(std::int64_t i) const {
+  return s_.window > 0 && i >= s_.window ? static_cast<std::size_t>(i - s_.window + 1) : 0;
+}
+
 std::vector<double> AttentionReference::scores(std::int64_t sequence, std::int64_t head, std::int64_t i,
                                                bool sizes) const {
   std::vector<double> result(static_cast<std::size_t>(i + 1));
@@ -51,9 +55,9 @@ std::vector<double> AttentionReference::probabilities(std::int64_t sequence, std
                                                       std::int64_t i, double* lse) const {
   std::vector<double> p = scores(sequence, head, i, false);
   double total = 0;
-  for (double& value : p) {
-    value = std::exp(value);
-    total += value;
+  for (std::size_t j = 0; j < p.size(); ++j) {
+    p[j] = j < first_seen(i) ? 0 : std::exp(p[j]);
+    total += p[j];
   }
   for (double& value : p) value /= total;
   *lse = std::log(total);
@@ -83,7 +87,7 @@ Summed AttentionReference::forward(Dense* lse) const {
     const std::vector<double> p = probabilities(sequence, head, i, &(*lse)(sequence * s_.heads + head, i));
     const std::vector<double> w = weights(sequence, head, i);
     const std::int64_t t = sequence * s_.seq + i;
-    for (std::size_t j = 0; j < p.size(); ++j) {
+    for (std::size_t j = first_seen(i); j < p.size(); ++j) {
       const std::int64_t u = sequence * s_.seq + static_cast<std::int64_t>(j);
       for (std::int64_t c = 0; c < s_.head_dim; ++c) {
         const double value = w[j] * v_(u, kv_col(head) + c);
@@ -112,7 +116,7 @@ AttentionGradients AttentionReference::backward(const Dense& dout) const {
       mean += dout(t, col + c) * out.values(t, col + c);
       mean_terms += std::fabs(dout(t, col + c)) * out.terms(t, col + c);
     }
-    for (std::size_t j = 0; j < p.size(); ++j) {
+    for (std::size_t j = first_seen(i); j < p.size(); ++j) {
       const std::int64_t u = sequence * s_.seq + static_cast<std::int64_t>(j);
       double dp = 0;
       double dp_terms = 0;

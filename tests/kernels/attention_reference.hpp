@@ -1,4 +1,4 @@
-// Causal grouped-query attention in double, the whole score matrix kept, with and without dropout, and how
+// Causal grouped-query attention in double, the whole score matrix kept, with and without windows and dropout, and how
 // large the terms of its sums are: what rounding errors are measured by.
 #pragma once
 
@@ -32,6 +32,8 @@ class AttentionReference {
   double largest_score_terms() const;
 
  private:
+  /// The first key that the query at position i sees.
+  std::size_t first_seen(std::int64_t i) const;
   /// Scaled scores of a row, of the values or of their sizes.
   std::vector<double> scores(std::int64_t sequence, std::int64_t head, std::int64_t i, bool sizes) const;
   std::vector<double> probabilities(std::int64_t sequence, std::int64_t head, std::int64_t i,

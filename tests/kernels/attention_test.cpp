@@ -84,6 +84,18 @@ constexpr Case kCases[] = {
     {{1, 33, 6, 1, 5}, "multi-query with odd sizes"},
     {{2, 65, 2, 1, 72}, "a head size between powers of two"},
     {{1, 97, 3, 1, 128}, "wide heads"},
+    {{1, 1, 1, 1, 2, 1}, "one position, its own window"},
+    {{2, 7, 4, 2, 8, 1}, "a window of the query's own key"},
+    {{2, 7, 4, 2, 8, 3}, "a window of three keys"},
+    {{2, 7, 4, 2, 8, 7}, "a window of the sequence"},
+    {{2, 65, 2, 1, 72, 8}, "a head size between powers of two in a window"},
+    {{1, 130, 2, 1, 16, 1000}, "a window larger than the sequence"},
+    {{1, 130, 2, 1, 16, 129}, "a window that hides one key"},
+    {{1, 300, 1, 1, 16, 3}, "three blocks, of each a few keys of the one before"},
+    {{1, 300, 2, 1, 16, 64}, "a window of half a block"},
+    {{1, 300, 2, 1, 64, 128}, "a window of a block"},
+    {{1, 291, 3, 1, 20, 161}, "an odd window over blocks"},
+    {{1, 97, 3, 1, 128, 33}, "wide heads in a window"},
 };
 
 TEST(Attention, ForwardAndBackward) {
@@ -94,8 +106,64 @@ TEST(Attention, ForwardAndBackward) {
   }
 }
 
-TEST(Attention, ReferenceGradientsAgreeWithDifferences) {
-  const AttentionShape s{1, 4, 2, 1, 3};
+/// W's meaning, whatever the reference says: the query at position i depends on keys and values at positions j
+/// with i - W < j <= i, and on no others.
+TEST(Attention, WindowsHoldTheKeysTheyShould) {
+  constexpr std::int64_t kSeq = 150;
+  for (const DType type : element_types()) {
+    for (const std::int64_t window : {1, 3, 64, 149, 150, 4096}) {
+      const AttentionShape s{1, kSeq, 1, 1, 8, window};
+      const Guarded q = random_matrix(kSeq, 8, type);
+      const Guarded k = random_matrix(kSeq, 8, type);
+      Guarded v = random_matrix(kSeq, 8, type);
+      const Guarded lse(1, kSeq, DType::fp32);
+      const Guarded scratch(1, operators().attention_scratch(s, type), DType::fp32);
+      const Guarded before(kSeq, 8, type);
+      operators().attention_forward(s, q, k, v, before, lse, scratch);
+      const std::int64_t j = random_integer(0, kSeq - 1);
+      Dense changed = v.read();
+      for (std::int64_t c = 0; c < 8; ++c) changed(j, c) += 1000;
+      v.write(changed);
+      const Guarded after(kSeq, 8, type);
+      operators().attention_forward(s, q, k, v, after, lse, scratch);
+      const Dense was = before.read();
+      const Dense is = after.read();
+      for (std::int64_t i = 0; i < kSeq; ++i) {
+        EXPECT_EQ(is(i, 0) != was(i, 0), i - window < j && j <= i)
+            << name_of(type) << " window " << window << " key " << j << " query " << i;
+      }
+    }
+  }
+}
+
+TEST(Attention, WindowsThatHideNothingAreNone) {
+  for (const DType type : element_types()) {
+    const Guarded q = random_matrix(140, 32, type);
+    const Guarded k = random_matrix(140, 16, type);
+    std::vector<std::vector<std::uint8_t>> runs[3];
+    const std::int64_t windows[] = {0, 140, std::int64_t{1} << 40};
+    for (std::size_t i = 0; i < 3; ++i) {
+      const AttentionShape s{1, 140, 2, 1, 16, windows[i]};
+      const Guarded scratch(1, operators().attention_scratch(s, type), DType::fp32);
+      const Guarded out(140, 32, type);
+      const Guarded lse(2, 140, DType::fp32);
+      const Guarded dq(140, 32, type);
+      const Guarded dk(140, 16, type);
+      const Guarded dv(140, 16, type);
+      operators().attention_forward(s, q, k, k, out, lse, scratch);
+      operators().attention_backward(s, q, k, k, out, lse, q, dq, dk, dv, scratch);
+      runs[i] = {out.bytes(), lse.bytes(), dq.bytes(), dk.bytes(), dv.bytes()};
+    }
+    EXPECT_EQ(runs[0], runs[1]) << name_of(type);
+    EXPECT_EQ(runs[0], runs[2]) << name_of(type);
+  }
+}
+
+class AttentionReferences : public testing::TestWithParam<std::int64_t> {};
+INSTANTIATE_TEST_SUITE_P(Windows, AttentionReferences, testing::Values(0, 1, 2, 9));
+
+TEST_P(AttentionReferences, GradientsAgreeWithDifferences) {
+  const AttentionShape s{1, 4, 2, 1, 3, GetParam()};
   const Dense q = random_matrix(4, 6, DType::fp32).read();
   const Dense k = random_matrix(4, 3, DType::fp32).read();
   const Dense v = random_matrix(4, 3, DType::fp32).read();
@@ -153,6 +221,9 @@ TEST(Attention, BadShapesAndSmallScratchThrow) {
   const Guarded scratch(1, operators().attention_scratch(s, DType::fp32), DType::fp32);
   EXPECT_THROW(operators().attention_forward(s, q, q, q, q, lse, scratch), Error);
   EXPECT_THROW(operators().attention_forward({1, 8, 4, 3, 4}, q, k, k, q, lse, scratch), Error);
+  EXPECT_THROW(operators().attention_forward({1, 8, 4, 2, 4, -1}, q, k, k, q, lse, scratch), Error);
+  EXPECT_THROW(operators().attention_backward({1, 8, 4, 2, 4, -1}, q, k, k, q, lse, q, q, k, k, scratch),
+               Error);
 }
 
 }  // namespace

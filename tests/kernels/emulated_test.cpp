@@ -159,6 +159,22 @@ TEST(Emulated, AttentionThatDropsHasANameOfItsOwn) {
   EXPECT_EQ(r.last().attention.seq, 4);
 }
 
+TEST(Emulated, EveryWindowIsAKindOfCallOfItsOwn) {
+  Recorder r;
+  const Matrix x = nowhere(8, 16);
+  const Matrix k = nowhere(8, 8);
+  const Matrix lse = nowhere(4, 4, DType::fp32);
+  AttentionShape shape{2, 4, 2, 1, 8};
+  const Matrix scratch = nowhere(1, r.operators->attention_scratch(shape, DType::bf16), DType::fp32);
+  for (const std::int64_t window : {0, 2, 3, 2, 0}) {
+    shape.window = window;
+    r.operators->attention_forward(shape, x, k, k, x, lse, scratch);
+  }
+  std::vector<std::int64_t> windows;
+  for (const EmulatedCall& call : r.calls) windows.push_back(call.attention.window);
+  EXPECT_THAT(windows, testing::ElementsAre(0, 2, 3));
+}
+
 TEST(Emulated, RefusesShapesThatDisagree) {
   EmulatedClock clock(0);
   const auto ops = make_emulated_operators(clock, {});
@@ -213,6 +229,10 @@ TEST(Emulated, RefusesShapesThatDisagree) {
   always.dropout.probability = 1;
   EXPECT_THROW(ops->attention_forward(always, x, k, k, x, lse, scratch), Error);
   EXPECT_THROW(ops->attention_backward(always, x, k, k, x, lse, x, x, k, k, scratch), Error);
+  AttentionShape negative = shape;
+  negative.window = -1;
+  EXPECT_THROW(ops->attention_forward(negative, x, k, k, x, lse, scratch), Error);
+  EXPECT_THROW(ops->attention_backward(negative, x, k, k, x, lse, x, x, k, k, scratch), Error);
 }
 
 TEST(Emulated, WantsTheScratchOfTheCpu) {

@@ -20,6 +20,7 @@ Dropout MicrobatchDropout::at(std::int64_t site, double probability, std::int64_
 
 AttentionShape MicrobatchDropout::attention(std::int64_t layer) const {
   AttentionShape shape = context_.shape.attention;
+  shape.window = context_.model().window_of(layer);
   shape.dropout = at(dropout_site::attention_probabilities(layer), context_.config.numerics.attention_dropout,
                      first_row_);
   shape.first_head = rank_.tensor * shape.heads;

@@ -30,7 +30,7 @@ class MicrobatchDropout {
 
   /// Elements of the residual stream are dropped.
   bool drops_hidden() const { return context_.config.numerics.hidden_dropout > 0; }
-  /// Attention with what its probabilities lose in the layer.
+  /// Attention of the layer: its window, and what its probabilities lose.
   AttentionShape attention(std::int64_t layer) const;
 
   /// The mask (R, h) of a place in the stream; empty without dropout.

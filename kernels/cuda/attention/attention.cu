@@ -36,7 +36,8 @@ HeadShape head_shape(const AttentionShape& s) {
           static_cast<int>(s.kv_heads),
           static_cast<int>(s.heads / s.kv_heads),
           static_cast<int>(s.head_dim),
-          static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim)))};
+          static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim))),
+          s.window < s.seq ? static_cast<int>(s.window) : 0};
 }
 
 }  // namespace

@@ -13,6 +13,28 @@ namespace plumbline::cuda {
 struct HeadShape {
   int batch, seq, heads, kv_heads, group, head_dim;
   float scale;  // 1 ÷ sqrt(head_dim)
+  int window;   // keys that a query sees, less than seq; 0: all up to itself
+};
+
+/// Attention without a window: kernels become what they would be if there were none.
+struct WholePast {
+  static constexpr bool kHides = false;
+  __device__ static constexpr bool hides(int /*key*/, int /*query*/) { return false; }
+  __device__ static constexpr int first_key(int /*query*/, int /*tile*/) { return 0; }
+  __device__ static constexpr int end_query(int /*end_key*/, int seq) { return seq; }
+};
+
+/// The query at position i sees the keys j with i - keys < j <= i.
+struct KeyWindow {
+  static constexpr bool kHides = true;
+  int keys;
+  __device__ bool hides(int key, int query) const { return key <= query - keys; }
+  /// Where the tiles of `tile` keys begin that the queries from `query` on see some of.
+  __device__ int first_key(int query, int tile) const {
+    return query < keys ? 0 : (query - keys + 1) / tile * tile;
+  }
+  /// One past the last query that sees a key before end_key.
+  __device__ int end_query(int end_key, int seq) const { return min(seq - keys, end_key - 1) + keys; }
 };
 
 struct AttentionArguments {

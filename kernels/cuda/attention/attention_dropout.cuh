@@ -74,11 +74,15 @@ __device__ Kept<Drop> draw_together(const Drop& drop, int head, Where where) {
   return kept;
 }
 
-/// f(Undropped) or f(Dropped).
+/// f(Undropped or Dropped, WholePast or KeyWindow).
 template <class F>
-void with_dropout(const AttentionArguments& a, F&& f) {
-  if (a.dropout.probability == 0) return f(Undropped{});
-  f(Dropped(a));
+void with_masks(const HeadShape& s, const AttentionArguments& a, F&& f) {
+  const auto with_window = [&](auto drop) {
+    if (s.window == 0) return f(drop, WholePast{});
+    f(drop, KeyWindow{s.window});
+  };
+  if (a.dropout.probability == 0) return with_window(Undropped{});
+  with_window(Dropped(a));
 }
 
 }  // namespace plumbline::cuda

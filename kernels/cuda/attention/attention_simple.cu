@@ -10,9 +10,9 @@
 namespace plumbline::cuda {
 namespace {
 
-template <class T, int kHead, class Drop>
+template <class T, int kHead, class Drop, class Window>
 __global__ void __launch_bounds__(kTileThreads)
-    forward_kernel(HeadShape s, Inputs<T> in, View<T> out, View<float> lse, Drop drop) {
+    forward_kernel(HeadShape s, Inputs<T> in, View<T> out, View<float> lse, Drop drop, Window window) {
   TileMaker make;
   const Tile queries = make(s.head_dim);
   const Tile keys = make(s.head_dim);
@@ -25,7 +25,8 @@ __global__ void __launch_bounds__(kTileThreads)
   float total[kHead / kSharers] = {};
   float top = -INFINITY;
   float sum = 0;
-  for (int first_key = 0; first_key < at.first + at.count; first_key += kTile) {
+  for (int first_key = window.first_key(at.first, kTile); first_key < at.first + at.count;
+       first_key += kTile) {
     const int key_count = min(kTile, s.seq - first_key);
     sync_block();
     fill_tile(keys, in.k, at.token(first_key), at.kv_col, key_count, s.head_dim);
@@ -36,18 +37,20 @@ __global__ void __launch_bounds__(kTileThreads)
 #pragma unroll
     for (int j = 0; j < kPerThread; ++j) {
       const int key = sharer + kSharers * j;
-      const bool seen =
-          first_key + key <= at.first + row;  // keys past the sequence are later than every query
+      // Keys past the sequence are later than every query.
+      const bool seen = first_key + key <= at.first + row && !window.hides(first_key + key, at.first + row);
       score[j] = seen ? dot(queries, row, keys, key, s.head_dim) * s.scale : -INFINITY;
       best = Maximum()(score[j], best);
     }
     best = sharers_reduce(best, Maximum());
     const Kept<Drop> kept = kept_keys(drop, at, row, sharer, first_key);
-    const float shrink = expf(top - best);  // 0 in the first round
+    // A row may see nothing of the first tiles of a window: its scores are -inf, and so is the largest.
+    const float base = Window::kHides && best == -INFINITY ? 0.0F : best;
+    const float shrink = expf(top - base);  // 0 in the first round
     float part = 0;
 #pragma unroll
     for (int j = 0; j < kPerThread; ++j) {
-      const float p = expf(score[j] - best);
+      const float p = expf(score[j] - base);
       scores.at(row, sharer + kSharers * j) = kept[kSharers * j] ? p : 0.0F;
       part += p;
     }
@@ -63,10 +66,10 @@ __global__ void __launch_bounds__(kTileThreads)
   if (sharer == 0) lse.row(at.lse_row)[at.first + row] = top + logf(sum);
 }
 
-template <class T, int kHead, class Drop>
+template <class T, int kHead, class Drop, class Window>
 __global__ void __launch_bounds__(kTileThreads)
     query_gradient_kernel(HeadShape s, Inputs<T> in, View<const T> dout, View<const float> lse,
-                          const float* dots, View<T> dq, Drop drop) {
+                          const float* dots, View<T> dq, Drop drop, Window window) {
   TileMaker make;
   const Tile queries = make(s.head_dim);
   const Tile gradients = make(s.head_dim);
@@ -82,7 +85,8 @@ __global__ void __launch_bounds__(kTileThreads)
   const float own_lse = exists ? lse.row(at.lse_row)[at.first + row] : 0.0F;
   const float own_dot = exists ? dots[at.lse_row * s.seq + at.first + row] : 0.0F;
   float total[kHead / kSharers] = {};
-  for (int first_key = 0; first_key < at.first + at.count; first_key += kTile) {
+  for (int first_key = window.first_key(at.first, kTile); first_key < at.first + at.count;
+       first_key += kTile) {
     const int key_count = min(kTile, s.seq - first_key);
     sync_block();
     fill_tile(keys, in.k, at.token(first_key), at.kv_col, key_count, s.head_dim);
@@ -93,7 +97,7 @@ __global__ void __launch_bounds__(kTileThreads)
     for (int j = 0; j < kPerThread; ++j) {
       const int key = sharer + kSharers * j;
       float ds = 0;
-      if (exists && first_key + key <= at.first + row) {
+      if (exists && first_key + key <= at.first + row && !window.hides(first_key + key, at.first + row)) {
         const float p = expf(dot(queries, row, keys, key, s.head_dim) * s.scale - own_lse);
         const float dp = kept[kSharers * j] ? dot(gradients, row, values, key, s.head_dim) : 0.0F;
         ds = p * (dp * drop.scale() - own_dot) * s.scale;
@@ -106,10 +110,10 @@ __global__ void __launch_bounds__(kTileThreads)
   if (exists) write_row(dq, at.token(at.first + row), at.q_col, total, 1.0F, sharer, s.head_dim);
 }
 
-template <class T, int kHead, class Drop>
+template <class T, int kHead, class Drop, class Window>
 __global__ void __launch_bounds__(kTileThreads)
     key_gradient_kernel(HeadShape s, Inputs<T> in, View<const T> dout, View<const float> lse,
-                        const float* dots, View<T> dk, View<T> dv, Drop drop) {
+                        const float* dots, View<T> dk, View<T> dv, Drop drop, Window window) {
   TileMaker make;
   const Tile queries = make(s.head_dim);
   const Tile gradients = make(s.head_dim);
@@ -124,10 +128,11 @@ __global__ void __launch_bounds__(kTileThreads)
   fill_tile(values, in.v, at.token(at.first), at.kv_col, at.count, s.head_dim);
   float key_total[kHead / kSharers] = {};
   float value_total[kHead / kSharers] = {};
+  const int end_query = window.end_query(at.first + at.count, s.seq);
   for (int head = 0; head < s.group; ++head) {
     const std::int64_t q_col = at.q_col + static_cast<std::int64_t>(head) * s.head_dim;
     const std::int64_t lse_row = at.lse_row + head;
-    for (int first_query = at.first; first_query < s.seq; first_query += kTile) {
+    for (int first_query = at.first; first_query < end_query; first_query += kTile) {
       const int query_count = min(kTile, s.seq - first_query);
       sync_block();
       fill_tile(queries, in.q, at.token(first_query), q_col, query_count, s.head_dim);
@@ -139,7 +144,8 @@ __global__ void __launch_bounds__(kTileThreads)
         const int query = sharer + kSharers * j;
         float p = 0;
         float ds = 0;
-        if (query < query_count && at.first + row <= first_query + query) {
+        if (query < query_count && at.first + row <= first_query + query &&
+            !window.hides(at.first + row, first_query + query)) {
           const std::int64_t position = first_query + query;
           p = expf(dot(keys, row, queries, query, s.head_dim) * s.scale - lse.row(lse_row)[position]);
           const float dp = kept[4 * j] ? dot(values, row, gradients, query, s.head_dim) : 0.0F;
@@ -177,14 +183,14 @@ void simple_attention_forward(const Queue& queue, const HeadShape& s, const Atte
   with_element(a.q.dtype, [&](auto type) {
     using T = decltype(type);
     with_head_bound(s.head_dim, [&](auto bound) {
-      with_dropout(a, [&](auto drop) {
+      with_masks(s, a, [&](auto drop, auto window) {
         launch(queue,
                {.x = blocks_of(s.seq, kTile),
                 .y = static_cast<unsigned>(s.batch * s.heads),
                 .threads = kTileThreads,
                 .dynamic_shared = shared_bytes(3, 1, s.head_dim)},
-               forward_kernel<T, decltype(bound)::value, decltype(drop)>, s, Inputs<T>(a), View<T>(a.out),
-               View<float>(a.lse), drop);
+               forward_kernel<T, decltype(bound)::value, decltype(drop), decltype(window)>, s, Inputs<T>(a),
+               View<T>(a.out), View<float>(a.lse), drop, window);
       });
     });
   });
@@ -196,22 +202,23 @@ void simple_attention_backward(const Queue& queue, const HeadShape& s, const Att
     using T = decltype(type);
     with_head_bound(s.head_dim, [&](auto bound) {
       constexpr int kBound = decltype(bound)::value;
-      with_dropout(a, [&](auto drop) {
+      with_masks(s, a, [&](auto drop, auto window) {
         using Drop = decltype(drop);
+        using Window = decltype(window);
         launch(queue,
                {.x = blocks_of(s.seq, kTile),
                 .y = static_cast<unsigned>(s.batch * s.heads),
                 .threads = kTileThreads,
                 .dynamic_shared = shared_bytes(4, 1, s.head_dim)},
-               query_gradient_kernel<T, kBound, Drop>, s, Inputs<T>(a), View<const T>(g.dout),
-               View<const float>(a.lse), g.dots, View<T>(g.dq), drop);
+               query_gradient_kernel<T, kBound, Drop, Window>, s, Inputs<T>(a), View<const T>(g.dout),
+               View<const float>(a.lse), g.dots, View<T>(g.dq), drop, window);
         launch(queue,
                {.x = blocks_of(s.seq, kTile),
                 .y = static_cast<unsigned>(s.batch * s.kv_heads),
                 .threads = kTileThreads,
                 .dynamic_shared = shared_bytes(4, 2, s.head_dim)},
-               key_gradient_kernel<T, kBound, Drop>, s, Inputs<T>(a), View<const T>(g.dout),
-               View<const float>(a.lse), g.dots, View<T>(g.dk), View<T>(g.dv), drop);
+               key_gradient_kernel<T, kBound, Drop, Window>, s, Inputs<T>(a), View<const T>(g.dout),
+               View<const float>(a.lse), g.dots, View<T>(g.dk), View<T>(g.dv), drop, window);
       });
     });
   });

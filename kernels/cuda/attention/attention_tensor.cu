@@ -15,9 +15,9 @@ constexpr unsigned kThreads = kTensorThreads;
 constexpr int kRows = 64;
 constexpr float kLog2E = 1.4426950408889634F;
 
-template <class T, int kHead, class Drop>
+template <class T, int kHead, class Drop, class Window>
 __global__ void __launch_bounds__(kThreads)
-    forward_kernel(HeadShape s, Inputs<T> in, View<T> out, View<float> lse, Drop drop) {
+    forward_kernel(HeadShape s, Inputs<T> in, View<T> out, View<float> lse, Drop drop, Window window) {
   constexpr int kCols = 64;
   T* queries = reinterpret_cast<T*>(dynamic_shared());
   T* keys = queries + kRows * kStride<kHead>;
@@ -30,7 +30,8 @@ __global__ void __launch_bounds__(kThreads)
   float total[kHead / 8][4] = {};
   float top[2] = {-INFINITY, -INFINITY};  // of the unscaled scores
   float sum[2] = {};
-  for (int first_key = 0; first_key < at.first + at.count; first_key += kCols) {
+  for (int first_key = window.first_key(at.first, kCols); first_key < at.first + at.count;
+       first_key += kCols) {
     const int key_count = min(kCols, s.seq - first_key);
     sync_block();
     fill_tile<T, kHead, kCols>(keys, in.k, at.token(first_key), at.kv_col, key_count, s.head_dim);
@@ -46,13 +47,16 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           float& score = scores[j][2 * half + i];
-          if (first_key + j * 8 + lane_pair() + i > row + 8 * half) score = -INFINITY;
+          const int key = first_key + j * 8 + lane_pair() + i;
+          if (key > row + 8 * half || window.hides(key, row + 8 * half)) score = -INFINITY;
           best = Maximum()(score, best);
         }
       }
-      best =
-          row_reduce(best, Maximum());  // a number: the first block of keys has key 0, which every row sees
-      const float shrink = exp2f((top[half] - best) * scale);
+      best = row_reduce(best, Maximum());
+      // A number: the first block of keys has key 0, which every row sees. Of the first blocks of a window a
+      // row may see nothing: its scores are -inf, and so is the largest.
+      const float base = Window::kHides && best == -INFINITY ? 0.0F : best;
+      const float shrink = exp2f((top[half] - base) * scale);
       top[half] = best;
       float part = 0;
 #pragma unroll
@@ -60,7 +64,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           float& score = scores[j][2 * half + i];
-          score = exp2f((score - best) * scale);
+          score = exp2f((score - base) * scale);
           part += score;
         }
       }
@@ -85,10 +89,10 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <class T, int kHead, class Drop>
+template <class T, int kHead, class Drop, class Window>
 __global__ void __launch_bounds__(kThreads)
     query_gradient_kernel(HeadShape s, Inputs<T> in, View<const T> dout, View<const float> lse,
-                          const float* dots, View<T> dq, Drop drop) {
+                          const float* dots, View<T> dq, Drop drop, Window window) {
   constexpr int kCols = 32;
   T* queries = reinterpret_cast<T*>(dynamic_shared());
   T* gradients = queries + kRows * kStride<kHead>;
@@ -109,7 +113,8 @@ __global__ void __launch_bounds__(kThreads)
     own_dot[half] = exists ? dots[at.lse_row * s.seq + position] : 0.0F;
   }
   float total[kHead / 8][4] = {};
-  for (int first_key = 0; first_key < at.first + at.count; first_key += kCols) {
+  for (int first_key = window.first_key(at.first, kCols); first_key < at.first + at.count;
+       first_key += kCols) {
     const int key_count = min(kCols, s.seq - first_key);
     sync_block();
     fill_tile<T, kHead, kCols>(keys, in.k, at.token(first_key), at.kv_col, key_count, s.head_dim);
@@ -125,7 +130,8 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int half = i / 2;
-        const bool seen = first_key + j * 8 + lane_pair() + i % 2 <= row + 8 * half;
+        const int key = first_key + j * 8 + lane_pair() + i % 2;
+        const bool seen = key <= row + 8 * half && !window.hides(key, row + 8 * half);
         const float p = seen ? exp2f((scores[j][i] * s.scale - own_lse[half]) * kLog2E) : 0.0F;
         dscores[j][i] = p * (dscores[j][i] * drop.scale() - own_dot[half]) * s.scale;
       }
@@ -136,10 +142,10 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// Rows are keys here, columns queries.
-template <class T, int kHead, class Drop>
+template <class T, int kHead, class Drop, class Window>
 __global__ void __launch_bounds__(kThreads)
     key_gradient_kernel(HeadShape s, Inputs<T> in, View<const T> dout, View<const float> lse,
-                        const float* dots, View<T> dk, View<T> dv, Drop drop) {
+                        const float* dots, View<T> dk, View<T> dv, Drop drop, Window window) {
   constexpr int kCols = 32;
   __shared__ float query_lse[kCols];
   __shared__ float query_dot[kCols];
@@ -154,10 +160,11 @@ __global__ void __launch_bounds__(kThreads)
   fill_tile<T, kHead, kRows>(values, in.v, at.token(at.first), at.kv_col, at.count, s.head_dim);
   float key_total[kHead / 8][4] = {};
   float value_total[kHead / 8][4] = {};
+  const int end_query = window.end_query(at.first + at.count, s.seq);
   for (int head = 0; head < s.group; ++head) {
     const std::int64_t q_col = at.q_col + static_cast<std::int64_t>(head) * s.head_dim;
     const std::int64_t lse_row = at.lse_row + head;
-    for (int first_query = at.first; first_query < s.seq; first_query += kCols) {
+    for (int first_query = at.first; first_query < end_query; first_query += kCols) {
       const int query_count = min(kCols, s.seq - first_query);
       sync_block();
       fill_tile<T, kHead, kCols>(queries, in.q, at.token(first_query), q_col, query_count, s.head_dim);
@@ -182,7 +189,8 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int query = j * 8 + lane_pair() + i % 2;
-          const bool seen = row + 8 * (i / 2) <= first_query + query;
+          const int key = row + 8 * (i / 2);
+          const bool seen = key <= first_query + query && !window.hides(key, first_query + query);
           const float p = seen ? exp2f((scores[j][i] * s.scale - query_lse[query]) * kLog2E) : 0.0F;
           scores[j][i] = p;
           dscores[j][i] = p * (dscores[j][i] * drop.scale() - query_dot[query]) * s.scale;
@@ -228,14 +236,14 @@ void tensor_attention_forward(const Queue& queue, const HeadShape& s, const Atte
   with_kernel(a.q.dtype, s.head_dim, [&](auto type, auto bound) {
     using T = decltype(type);
     constexpr int kHead = decltype(bound)::value;
-    with_dropout(a, [&](auto drop) {
+    with_masks(s, a, [&](auto drop, auto window) {
       launch(queue,
              {.x = blocks_of(s.seq, kRows),
               .y = static_cast<unsigned>(s.batch * s.heads),
               .threads = kThreads,
               .dynamic_shared = shared_bytes<kHead>(3 * 64)},
-             forward_kernel<T, kHead, decltype(drop)>, s, Inputs<T>(a), View<T>(a.out), View<float>(a.lse),
-             drop);
+             forward_kernel<T, kHead, decltype(drop), decltype(window)>, s, Inputs<T>(a), View<T>(a.out),
+             View<float>(a.lse), drop, window);
     });
   });
 }
@@ -246,22 +254,23 @@ void tensor_attention_backward(const Queue& queue, const HeadShape& s, const Att
     using T = decltype(type);
     constexpr int kHead = decltype(bound)::value;
     const std::size_t shared = shared_bytes<kHead>(2 * kRows + 2 * 32);
-    with_dropout(a, [&](auto drop) {
+    with_masks(s, a, [&](auto drop, auto window) {
       using Drop = decltype(drop);
+      using Window = decltype(window);
       launch(queue,
              {.x = blocks_of(s.seq, kRows),
               .y = static_cast<unsigned>(s.batch * s.heads),
               .threads = kThreads,
               .dynamic_shared = shared},
-             query_gradient_kernel<T, kHead, Drop>, s, Inputs<T>(a), View<const T>(g.dout),
-             View<const float>(a.lse), g.dots, View<T>(g.dq), drop);
+             query_gradient_kernel<T, kHead, Drop, Window>, s, Inputs<T>(a), View<const T>(g.dout),
+             View<const float>(a.lse), g.dots, View<T>(g.dq), drop, window);
       launch(queue,
              {.x = blocks_of(s.seq, kRows),
               .y = static_cast<unsigned>(s.batch * s.kv_heads),
               .threads = kThreads,
               .dynamic_shared = shared},
-             key_gradient_kernel<T, kHead, Drop>, s, Inputs<T>(a), View<const T>(g.dout),
-             View<const float>(a.lse), g.dots, View<T>(g.dk), View<T>(g.dv), drop);
+             key_gradient_kernel<T, kHead, Drop, Window>, s, Inputs<T>(a), View<const T>(g.dout),
+             View<const float>(a.lse), g.dots, View<T>(g.dk), View<T>(g.dv), drop, window);
     });
   });
 }

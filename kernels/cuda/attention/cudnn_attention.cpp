@@ -37,6 +37,7 @@ CudnnGraph graph_of(const AttentionShape& s, const AttentionSlice& slice, const 
   graph.heads = slice.kv_heads * (s.heads / s.kv_heads);
   graph.kv_heads = slice.kv_heads;
   graph.head_dim = s.head_dim;
+  graph.window = s.window < s.seq ? s.window : 0;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     graph.strides[i] = i == kLse ? 0 : operands[i].stride;
   }

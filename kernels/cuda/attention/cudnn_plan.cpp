@@ -55,6 +55,8 @@ class Builder {
     const auto masked = [&](auto options) {
       options.set_name("attention").set_attn_scale(scale);
       options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
+      // Aligned at the top left, a bound W on the left keeps the keys j with j + W > i.
+      if (wanted_.window > 0) options.set_diagonal_band_left_bound(static_cast<int>(wanted_.window));
       return options;
     };
     if (!wanted_.backward) {

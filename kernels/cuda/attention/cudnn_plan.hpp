@@ -25,6 +25,7 @@ struct CudnnGraph {
   bool backward = false;
   DType type = DType::bf16;
   std::int64_t sequences = 1, seq = 1, heads = 1, kv_heads = 1, head_dim = 8;
+  std::int64_t window = 0;  // keys that a query sees, itself included, less than seq; 0: all up to itself
   std::array<std::int64_t, kOperands> strides{};  // elements from a token row to the next; kLse: ignored
   friend bool operator==(const CudnnGraph&, const CudnnGraph&) = default;
 };

@@ -21,6 +21,7 @@ struct Case {
   const char* schedule;
   double bound;  // of the relative difference, tensor-parallel communication left out
   double dropout = 0;
+  std::int64_t window = 0;
 };
 
 // Shapes of arXiv:2205.05198 table 5, arXiv:2401.10241 table 4 and arXiv:2411.05288 table 5, a faster
@@ -46,6 +47,8 @@ constexpr Case kCases[] = {
      "1f1b", 0.04, 0.1},
     {"6B p4 d4", "h100-sxm-80gb", 32, 4096, 32, 2048, 51200, 1, 4, 4, 1, 2, 16, Recompute::none, "1f1b",
      0.04},
+    {"6B p4 d4 window", "h100-sxm-80gb", 32, 4096, 32, 8192, 51200, 1, 4, 4, 1, 2, 16, Recompute::none,
+     "1f1b", 0.04, 0, 1024},
     {"13B t4 p2 d4", "a100-sxm-80gb", 40, 5120, 40, 2048, 51200, 4, 2, 4, 1, 1, 16, Recompute::none, "1f1b",
      0.04},
 };

@@ -25,6 +25,7 @@ struct Case {
   Fp8Recipe recipe;
   int zero;
   const char* schedule;
+  std::int64_t window = 0;  // of the second layer
 };
 constexpr auto kDelayed = Fp8Recipe::delayed;
 constexpr auto kTensorwise = Fp8Recipe::tensorwise;
@@ -35,12 +36,16 @@ const Case kCases[] = {
     {"sequence parallel, scales of tensors", {2, 1, 1}, kTensorwise, 0, "1f1b"},
     {"weights at every use", {1, 1, 2}, kTensorwise, 3, "1f1b"},
     {"input and weight gradients apart", {1, 1, 1}, kDelayed, 0, "zb-h1"},
+    {"a sliding window", {1, 1, 1}, kDelayed, 0, "1f1b", 512},
+    {"a sliding window, sequence parallel", {2, 1, 1}, kDelayed, 0, "1f1b", 512},
 };
 
 RunConfig config_of(const Case& c) {
   RunConfig config;
   config.model = small_qwen2();
   config.model.layers = 2;
+  config.model.sliding_window = c.window;
+  if (c.window > 0) config.model.full_attention = {true, false};
   config.model.hidden = 4096;
   config.model.heads = config.model.kv_heads = 32;
   config.model.head_dim = 128;

@@ -59,7 +59,8 @@ TEST_P(GoldenStep, LossAndGradientsEqualPyTorchs) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenStep,
-                         testing::Values("qwen2", "llama", "gpt2", "dropout/qwen2", "dropout/gpt2"));
+                         testing::Values("qwen2", "llama", "gpt2", "mistral", "qwen2_window", "dropout/qwen2",
+                                         "dropout/gpt2"));
 
 // A number next to where rounding to FP8 changes may go the other way where the last digits of a sum
 // differ, and what follows moves with it, more with every update: 1.6e-4 and 1.4e-3 were seen. A product that

@@ -29,7 +29,7 @@ namespace {
 
 constexpr const char* kSchedules[] = {"gpipe", "1f1b",   "interleaved", "zb-h1",    "zb-h2",    "zb-auto",
                                       "zb-v",  "v-half", "v-min",       "dualpipe", "dualpipev"};
-constexpr const char* kModels[] = {"qwen2 tied", "qwen2", "gpt2 tied", "gpt2"};
+constexpr const char* kModels[] = {"qwen2 tied", "qwen2 with windows", "gpt2 tied", "gpt2"};
 
 int ranks_started() {
   int ranks = 1;
@@ -42,6 +42,10 @@ RunConfig config_of(std::size_t model, DType precision, std::size_t dropout = 0)
   config.model = model < 2 ? small_qwen2() : small_gpt2();
   config.model.tied_embeddings = model % 2 == 0;
   config.model.layers = 9;  // stages of different lengths
+  if (model == 1) {
+    config.model.sliding_window = 10;
+    config.model.full_attention = {true, false, false, true, true, false, true, false, true};
+  }
   config.numerics.precision = precision;
   set_dropout(config, kDropouts[dropout]);
   config.batch.seq_length = 24;

@@ -106,7 +106,6 @@ TEST(ModelConfig, ReadsTheFourArchitectures) {
             64);
 
   EXPECT_EQ(parse(mistral()).architecture, "mistral");
-  EXPECT_EQ(parse(with(mistral(), {{"sliding_window", 32}})).max_positions, 32);
 
   const ModelConfig q = parse(qwen());
   EXPECT_TRUE(q.qkv_bias && q.tied_embeddings && !q.linear_bias);
@@ -195,9 +194,6 @@ TEST(ModelConfig, RefusesWithFileKeyFoundAndExpected) {
        {"low_freq_factor", "missing"}},
       {with(llama(), {{"rope_scaling", 8}}), {"rope_scaling", "found 8"}},
       {with(llama(), {{"partial_rotary_factor", 0.5}}), {"partial_rotary_factor", "0.5"}},
-      {with(mistral(), {{"sliding_window", 16}}),
-       {"sliding_window", "found 16", "max_position_embeddings 32", "v0.2"}},
-      {with(qwen(), {{"use_sliding_window", true}}), {"use_sliding_window", "true"}},
       {with(gpt2(), {{"activation_function", "relu"}}), {"activation_function", "relu", "gelu_new"}},
       {with(gpt2(), {{"n_head", 5}}), {"n_head", "found 5", "n_embd 48"}},
       {with(gpt2(), {{"scale_attn_by_inverse_layer_idx", true}}), {"scale_attn_by_inverse_layer_idx"}},

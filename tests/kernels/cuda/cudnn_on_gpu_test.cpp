@@ -48,14 +48,15 @@ TEST(CudnnOnGpu, AgreesWithTheOwnKernelsAndTheCpu) {
   const std::unique_ptr<Operators> own = own_kernels();
   const std::unique_ptr<Operators> cpu = make_cpu_operators();
   constexpr AttentionShape kShapes[] = {
-      {2, 333, 6, 2, 64}, {1, 1024, 4, 2, 128}, {3, 2, 2, 1, 8},       {1, 97, 3, 1, 72},
-      {2, 257, 4, 4, 40}, {1, 129, 2, 1, 128},  {2, 2048, 24, 24, 64},  // in slices
+      {2, 333, 6, 2, 64},    {1, 1024, 4, 2, 128},      {3, 2, 2, 1, 8},       {1, 97, 3, 1, 72},
+      {2, 257, 4, 4, 40},    {1, 129, 2, 1, 128},       {2, 2048, 24, 24, 64},  // in slices
+      {2, 333, 6, 2, 64, 1}, {1, 1024, 4, 2, 128, 300}, {1, 97, 3, 1, 72, 3},  {2, 2048, 24, 24, 64, 1000},
   };
   for (const DType type : {DType::bf16, DType::fp16}) {
     for (const AttentionShape& s : kShapes) {
-      const std::string what = fmt::format("{} batch {} seq {} heads {}/{} of {}", name_of(type), s.batch,
-                                           s.seq, s.heads, s.kv_heads, s.head_dim);
-      cuda::CudnnGraph graph{false, type, s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, {}};
+      const std::string what = fmt::format("{} batch {} seq {} heads {}/{} of {} window {}", name_of(type),
+                                           s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window);
+      cuda::CudnnGraph graph{false, type, s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window, {}};
       graph.strides.fill((s.heads + 2 * s.kv_heads) * s.head_dim);
       graph.strides[cuda::kOut] = s.heads * s.head_dim;
       ASSERT_NE(library->plan(graph, &why), nullptr) << what << ": " << why;

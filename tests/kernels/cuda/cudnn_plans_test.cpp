@@ -42,6 +42,7 @@ CudnnGraph graph_of(const AttentionShape& s, const AttentionSlice& slice, DType 
   graph.heads = slice.kv_heads * (s.heads / s.kv_heads);
   graph.kv_heads = slice.kv_heads;
   graph.head_dim = s.head_dim;
+  graph.window = s.window;
   graph.strides.fill((s.heads + 2 * s.kv_heads) * s.head_dim);
   graph.strides[kOut] = graph.strides[kDout] = s.heads * s.head_dim;
   return graph;
@@ -52,13 +53,16 @@ struct Case {
   DType type;
 };
 constexpr Case kCases[] = {
-    {{2, 333, 6, 2, 64}, DType::fp16},     // odd length
-    {{1, 4096, 32, 8, 128}, DType::bf16},  // Llama 3 8B, in slices
-    {{4, 1024, 12, 12, 64}, DType::bf16},  // GPT-2
-    {{1, 8192, 14, 2, 64}, DType::bf16},   // Qwen2.5-0.5B: one key/value head at a time
-    {{1, 97, 3, 1, 72}, DType::bf16},      // odd sizes
-    {{3, 2, 2, 1, 8}, DType::fp16},        // the smallest
-    {{1, 512, 4, 2, 256}, DType::bf16},    // Gemma's heads
+    {{2, 333, 6, 2, 64}, DType::fp16},           // odd length
+    {{1, 4096, 32, 8, 128}, DType::bf16},        // Llama 3 8B, in slices
+    {{4, 1024, 12, 12, 64}, DType::bf16},        // GPT-2
+    {{1, 8192, 14, 2, 64}, DType::bf16},         // Qwen2.5-0.5B: one key/value head at a time
+    {{1, 97, 3, 1, 72}, DType::bf16},            // odd sizes
+    {{3, 2, 2, 1, 8}, DType::fp16},              // the smallest
+    {{1, 512, 4, 2, 256}, DType::bf16},          // Gemma's heads
+    {{1, 8192, 32, 8, 128, 4096}, DType::bf16},  // Mistral 7B v0.1
+    {{2, 333, 6, 2, 64, 1}, DType::fp16},        // a window of one key
+    {{1, 97, 3, 1, 72, 41}, DType::bf16},        // odd sizes in a window
 };
 
 TEST(CudnnPlans, ShapesOfTheRuleHavePlansWhoseWorkspaceFitsTheScratch) {
@@ -68,8 +72,9 @@ TEST(CudnnPlans, ShapesOfTheRuleHavePlansWhoseWorkspaceFitsTheScratch) {
     const std::unique_ptr<Cudnn> library = describe_cudnn(json_of(device), device.compute_capability, &why);
     if (library == nullptr) GTEST_SKIP() << "no cuDNN: " << why;
     for (const auto& [shape, type] : kCases) {
-      const std::string what = fmt::format("{} batch {} seq {} heads {}/{} of {}", device.name, shape.batch,
-                                           shape.seq, shape.heads, shape.kv_heads, shape.head_dim);
+      const std::string what =
+          fmt::format("{} batch {} seq {} heads {}/{} of {} window {}", device.name, shape.batch, shape.seq,
+                      shape.heads, shape.kv_heads, shape.head_dim, shape.window);
       ASSERT_TRUE(cudnn_takes(shape, type)) << what;
       const AttentionSlice slice = backward_slice(shape, type);
       ASSERT_FALSE(slice.empty()) << what;

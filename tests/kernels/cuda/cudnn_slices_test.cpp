@@ -16,6 +16,7 @@ namespace {
 int plans_made = 0;
 int runs = 0;
 std::int64_t workspace_wanted = 256;
+std::vector<std::int64_t> windows_wanted;
 
 /// Integers instead of 16-bit floats. out = q + k of the head's group and lse = the head's sum of q; dq = q +
 /// dout + out, dk = k + Σ dout of its heads, dv = v + Σ lse of its heads.
@@ -64,6 +65,7 @@ class PretendedPlan final : public CudnnPlan {
 class PretendedCudnn final : public Cudnn {
  public:
   std::unique_ptr<CudnnPlan> plan(const CudnnGraph& graph, std::string* /*why*/) override {
+    windows_wanted.push_back(graph.window);
     if (graph.head_dim == 248) return nullptr;  // refused
     return std::make_unique<PretendedPlan>(graph);
   }
@@ -203,6 +205,18 @@ TEST(CudnnSlices, OwnKernelsDoTheRest) {
   workspace_wanted = 256;
   EXPECT_TRUE(backward_slice({1, 16384, 4, 1, 128}, DType::bf16).empty()) << "2 GiB of dP";
   EXPECT_TRUE(cudnn_takes({1, 16384, 4, 1, 128}, DType::bf16)) << "forward all the same";
+}
+
+TEST(CudnnSlices, WindowsShorterThanTheSequenceReachTheLibrary) {
+  CudnnAttention by(0, nullptr, true);
+  windows_wanted.clear();
+  for (const std::int64_t window : {0, 20, 37, 1000, 3}) {
+    Attention attention({1, 37, 4, 2, 8, window}, 0);
+    EXPECT_TRUE(attention.forward(by) && attention.backward(by)) << window;
+    EXPECT_EQ(attention.scratch_data.size(), attention_scratch_elements({1, 37, 4, 2, 8}, DType::bf16));
+  }
+  EXPECT_EQ(windows_wanted, (std::vector<std::int64_t>{0, 0, 20, 20, 3, 3}))
+      << "forward and backward of each";
 }
 
 TEST(CudnnSlices, ScratchIsTheFormula) {

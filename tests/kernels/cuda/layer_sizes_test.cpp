@@ -201,6 +201,9 @@ TEST(LayerSizes, AttentionAgreesWithTheCpu) {
       check_attention(type, {1, 1024, 4, 2, 128}, probability);
       check_attention(type, {1, 257, 2, 1, 40}, probability);
       check_attention(type, {1, 130, 2, 2, 160}, probability);
+      check_attention(type, {2, 333, 6, 2, 64, 100}, probability);
+      check_attention(type, {1, 1024, 4, 2, 128, 3}, probability);
+      check_attention(type, {1, 257, 2, 1, 40, 256}, probability);
     }
   }
 }
