@@ -117,9 +117,8 @@ pid_t spawn_supervisor(const LaunchSpec& spec, const Streams& streams) {
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
+  const sigset_t watched = supervisor_signals();
+  posix_spawnattr_setsigmask(&attributes, &watched);  // until it watches for them: none may end it
   sigset_t all;
   sigfillset(&all);
   posix_spawnattr_setsigdefault(&attributes, &all);
@@ -237,12 +236,17 @@ LaunchResult launch(const LaunchSpec& spec) {
   LaunchReport report;
   if (report_bytes.size() != sizeof report) {
     remove_stale_run_folders();
+    result.supervisor_died = true;
     result.ending = Ending::signalled;
     result.signal = WIFSIGNALED(supervisor_status) ? WTERMSIG(supervisor_status) : SIGKILL;
     return result;
   }
   std::memcpy(&report, report_bytes.data(), sizeof report);
   switch (report.kind) {
+    case ReportKind::refused:
+      throw Error(result.mpirun_output.empty()
+                      ? "cannot start mpirun"
+                      : result.mpirun_output.substr(0, result.mpirun_output.find('\n')));
     case ReportKind::not_started:
       throw Error(fmt::format("cannot start mpirun: {}{}", std::strerror(report.value),
                               report.value == ENOENT ? "; install Open MPI (Debian: openmpi-bin)" : ""));

@@ -41,6 +41,12 @@ std::vector<std::pair<std::string, std::string>> mpirun_environment(const std::s
   return settings;
 }
 
+Bytes shared_memory_of(int ranks) {
+  // Of 4.1: btl_vader_segment_size, 4 MiB per rank, and less than 8 MiB for PMIx and the session folder.
+  constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+  return {(8 + 4 * std::int64_t{ranks}) * kMiB};
+}
+
 bool single_copy_works() {
   // Two siblings, as ranks are: a parent may be allowed what a sibling is not (Yama).
   static volatile int value = 4711;

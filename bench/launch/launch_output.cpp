@@ -2,6 +2,7 @@
 #include "bench/launch/launch_output.hpp"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -146,10 +147,19 @@ void decode_ending(int wait_status, LaunchResult& result) {
   } else if (const auto improper = number_after(words, "due to process rank")) {
     result.rank = *improper;
   }
+  // A shell's way to say it, and mpirun's when the notice is missing.
+  constexpr int kSignalled = 128;
+  if (result.ending == Ending::exited && result.exit_code > kSignalled &&
+      result.exit_code < kSignalled + NSIG) {
+    result.ending = Ending::signalled;
+    result.signal = result.exit_code - kSignalled;
+  }
 }
 
 std::string LaunchResult::reason() const {
-  const std::string who = rank >= 0 ? fmt::format("rank {}", rank) : "mpirun";
+  const std::string who = supervisor_died ? "the supervisor of mpirun"
+                          : rank >= 0     ? fmt::format("rank {}", rank)
+                                          : "mpirun";
   std::string text;
   switch (ending) {
     case Ending::exited:

@@ -18,9 +18,10 @@ enum class Ending { exited, signalled, timed_out, stopped };
 
 struct LaunchResult {
   Ending ending = Ending::exited;
-  int exit_code = 0;  // of the first rank that failed, or of mpirun
-  int signal = 0;     // when signalled
-  int rank = -1;      // who failed, -1 when unknown
+  int exit_code = 0;             // of the first rank that failed, or of mpirun
+  int signal = 0;                // when signalled
+  int rank = -1;                 // who failed, -1 when unknown
+  bool supervisor_died = false;  // not mpirun: the process that watches over it
   Seconds duration;
   std::string standard_output;
   std::string standard_error;  // ranks' lines only, each "[rank 3] text" unless it already says so

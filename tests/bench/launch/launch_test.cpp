@@ -174,6 +174,14 @@ std::vector<std::pair<pid_t, std::string>> processes_with(const std::string& tok
   return found;
 }
 
+pid_t parent_of(pid_t process) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string word; status >> word;) {
+    if (word == "PPid:" && status >> word) return std::stoi(word);
+  }
+  return -1;
+}
+
 bool gone_within(const std::string& token, std::chrono::milliseconds limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (!processes_with(token).empty()) {
@@ -245,10 +253,96 @@ TEST(Launch, AKillOfAnyLinkOfTheChainLeavesNoProcess) {
   remove_stale_run_folders();
 }
 
+TEST(Launch, SaysThatTheSupervisorDied) {
+  LaunchSpec spec = fake({"hang"});
+  int ticks = 0;
+  spec.on_tick = [&] {
+    if (++ticks != 5) return true;
+    for (const auto& [pid, command] : processes_with("PATH=")) {
+      if (command.find("--plumbline-supervise") != std::string::npos && parent_of(pid) == getpid())
+        kill(pid, SIGKILL);
+    }
+    return true;
+  };
+  const LaunchResult result = launch(spec);
+  EXPECT_EQ(result.ending, Ending::signalled);
+  EXPECT_TRUE(result.supervisor_died);
+  EXPECT_THAT(result.reason(), HasSubstr("the supervisor of mpirun was killed by signal 9 (Killed)"));
+  remove_stale_run_folders();
+}
+
+TEST(Launch, ARankIsNamedWithItsSignalHoweverMpirunSaysIt) {
+  struct Words {
+    const char* mpirun;
+    int exit_code;
+    int rank;
+    int signal;
+  };
+  constexpr Words kWords[] = {
+      {"mpirun noticed that process rank 1 with PID 0 on node vm exited on signal 9 (Killed).", 137, 1, 9},
+      {"The first process to do so was:\n\n  Process name: [[3,1],2]\n  Exit code:    137", 137, 2, 9},
+      {"", 139, -1, 11},
+      {"The first process to do so was:\n\n  Process name: [[3,1],2]\n  Exit code:    5", 5, 2, 0},
+  };
+  for (const Words& words : kWords) {
+    LaunchResult result;
+    result.mpirun_output = words.mpirun;
+    decode_ending(words.exit_code << 8, result);
+    EXPECT_EQ(result.rank, words.rank) << words.mpirun;
+    EXPECT_EQ(result.signal, words.signal) << words.mpirun;
+    EXPECT_EQ(result.ending, words.signal != 0 ? Ending::signalled : Ending::exited);
+    EXPECT_THAT(result.reason(), HasSubstr(words.signal != 0 ? "was killed by signal" : "exit code 5"));
+  }
+}
+
+TEST(Launch, AVariableOfTheUsersShellMeansNothing) {
+  // Of a process that lives and is nobody's parent here; of none; of no process; of a launch that is over.
+  for (const char* value : {"1", "999999999", "x", "999999999@/dev/shm/plumbline-run-0-gone"}) {
+    setenv("PLUMBLINE_LAUNCHER_PID", value, 1);
+    const pid_t runner = fork();
+    if (runner == 0) {
+      const int null = open("/dev/null", O_RDWR);
+      dup2(null, 1);
+      execl(FAKE_RANKS, FAKE_RANKS, "runner", "say", nullptr);
+      _exit(127);
+    }
+    int status = 0;
+    waitpid(runner, &status, 0);
+    EXPECT_EQ(status, 0) << value;
+  }
+  unsetenv("PLUMBLINE_LAUNCHER_PID");
+}
+
+TEST(RunFolder, IsMadeWhereThereIsRoom) {
+  const RunFolder memory(RunFolderUse::shared_memory, {1 << 20});
+  EXPECT_THAT(memory.path(), testing::StartsWith("/dev/shm/plumbline-run-"));
+  const std::string place = (fs::temp_directory_path() / "run_folder_test_XXXXXX").string();
+  std::string folder = place;
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const char* before = std::getenv("TMPDIR");
+  const std::string saved = before != nullptr ? before : "";
+  setenv("TMPDIR", folder.c_str(), 1);
+  {
+    const RunFolder files(RunFolderUse::files, {1 << 20});
+    EXPECT_THAT(files.path(), testing::StartsWith(folder + "/plumbline-run-"));
+  }
+  EXPECT_THAT([] { const RunFolder none(RunFolderUse::shared_memory, {std::int64_t{1} << 59}); },
+              ::testing::ThrowsMessage<InputError>(
+                  testing::AllOf(HasSubstr("no folder for the ranks' shared memory"), HasSubstr("/dev/shm ("),
+                                 HasSubstr("MiB free"), HasSubstr("set TMPDIR"))));
+  EXPECT_TRUE(fs::is_empty(folder));
+  if (before != nullptr) {
+    setenv("TMPDIR", saved.c_str(), 1);
+  } else {
+    unsetenv("TMPDIR");
+  }
+  fs::remove(folder);
+}
+
 TEST(RunFolder, IsRemovedByItsOwnerOrAfterItsOwnersDeath) {
   std::string path;
   {
-    const RunFolder folder;
+    const RunFolder folder(RunFolderUse::shared_memory);
     path = folder.path();
     std::ofstream(path + "/segment") << "x";
     fs::create_directory(path + "/session");
@@ -258,7 +352,7 @@ TEST(RunFolder, IsRemovedByItsOwnerOrAfterItsOwnersDeath) {
   EXPECT_FALSE(fs::exists(path));
   const pid_t owner = fork();
   if (owner == 0) {
-    const RunFolder folder;
+    const RunFolder folder(RunFolderUse::shared_memory);
     std::ofstream(folder.path() + "/segment") << "x";
     _exit(0);  // no destructor
   }
