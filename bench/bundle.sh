@@ -75,7 +75,7 @@ for program in "${programs[@]}"; do
   pack_libraries_of "$build/$program"
 done
 
-# cuDNN is loaded by name, and so are its parts and NVRTC: ldd sees none of them. They lie beside cuBLASLt.
+# cuDNN is loaded by name, and so are its parts and NVRTC: ldd sees none of them. They lie next to cuBLASLt.
 if $cuda_libraries && [ -x "$build/bench/plumbline-cuda" ]; then
   cublas=$(needs "$build/bench/plumbline-cuda" | awk '$1 ~ /^libcublasLt/ { print $2 }')
   for path in "$(dirname "${cublas:-/}")"/lib{cudnn*.so.9,nvrtc.so.*,nvrtc-builtins.so.*}; do
@@ -109,7 +109,7 @@ for plugin in "$plugins"/*.so; do
   cp "$plugin" "$out/${plugins#"$prefix"/}/"
   pack_libraries_of "$plugin"
 done
-# PMIx, through which launcher and ranks talk, has plugins of its own beside its library.
+# PMIx, through which launcher and ranks talk, has plugins of its own next to its library.
 pmix=$(needs "$plugins"/mca_pmix_ext3x.so | awk '$1 ~ /^libpmix/ { print $2 }')
 if [ -n "$pmix" ]; then
   pmix=$(dirname "$(readlink -f "$pmix")")

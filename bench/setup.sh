@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what plumbline builds with, where it is missing. Sourced by run.sh and tests/run.sh; needs no network when
-# everything is there. On a system without apt it prints the list and goes on.
+# everything is there. On a system without apt it prints the list and continues.
 # libdnnl-dev finds its OpenCL only with ocl-icd-opencl-dev, which Debian merely recommends with it.
 plumbline_packages=(
   g++ cmake ninja-build ccache
@@ -9,9 +9,9 @@ plumbline_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
   python3
 )
-# Only the tests and the checks of continuous integration want these.
+# Only the tests and the checks of continuous integration need these.
 plumbline_check_packages=(clang clang-format clang-tidy libclang-rt-14-dev)
-# Large, and only one check wants it: the report page in a real browser, which is skipped without.
+# Large, and only one check needs it: the report page in a real browser, which is skipped without.
 plumbline_browser_packages=(chromium)
 
 plumbline_setup() {

@@ -30,7 +30,7 @@ bool is_number(const Matrix& x) {
   return has_shape(x, 1, 1, DType::fp32) && x.data != nullptr;
 }
 
-/// A, B, C and the bias of a product whose operands are in eight bits.
+/// A, B, C and the bias of a product whose operands are FP8.
 bool fp8_product_agrees(const Gemm& gemm) {
   const Matrix& bias = gemm.bias;
   return is_fp8(gemm.a.dtype) && is_fp8(gemm.b.dtype) &&

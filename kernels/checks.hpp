@@ -1,4 +1,5 @@
-// Checks of an operator's arguments, before anything is written: what every backend asks of shapes and types.
+// Checks of an operator's arguments, before anything is written: what every backend requires of shapes and
+// types.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +53,7 @@ inline bool is_storage(const Matrix& x) {
   return x.dtype == DType::fp32 || x.dtype == DType::bf16 || x.dtype == DType::fp16;
 }
 
-// What all backends ask of an operator's arguments; a backend may lack a type or size besides.
+// What all backends require of an operator's arguments; a backend may lack a type or size besides.
 void require_product(const Gemm& gemm);
 void require_fp8_amax(const Matrix& x, const Matrix& amax);
 void require_fp8_scales(const Matrix& amaxes, double largest, int margin, const Matrix& scales);

@@ -18,7 +18,7 @@ namespace plumbline {
 /// A and B may instead be of 8-bit floating point types, not both E5M2: then C = A·Bᵀ·a_inverse_scale·
 /// b_inverse_scale [+ C] [+ bias], A as it is and B transposed, both contiguous along what is summed over
 /// (the only form that matrix units take before Blackwell; NVIDIA's cuBLASLt documentation), C of any storage
-/// type, rounded once. CUDA wants m, n and k to be multiples of 16, and operands without gaps.
+/// type, rounded once. CUDA needs m, n and k to be multiples of 16, and operands without gaps.
 struct Gemm {
   Matrix a;  // (m, k), or (k, m) when a_transposed
   Matrix b;  // (k, n), or (n, k) when b_transposed
@@ -82,7 +82,7 @@ class Operators {
 #define PLUMBLINE_OPERATOR(type, name, parameters, arguments) virtual type name parameters = 0;
 #include "kernels/operator_list.inc"
 
-  /// fp32 elements of scratch that attention (forward and backward) wants.
+  /// fp32 elements of scratch that attention (forward and backward) needs.
   virtual std::int64_t attention_scratch(const AttentionShape& shape, DType type) const = 0;
 };
 

@@ -9,7 +9,7 @@
 //
 // With equal stages, messages that take no time, M large enough and P activations per rank, the makespan is
 //   M(f_T + f_S + b + w) + (P-1)(max(f_T, f_S) + b - w)   for b >= w,
-// where nemo-2504 needs (P-1)(max(f_T, f_S) + b + w) beside the work of its M micro-batches; with
+// where nemo-2504 needs (P-1)(max(f_T, f_S) + b + w) besides the work of its M micro-batches; with
 // 1F1B's P-r activations on rank r it is (P-1)(max(f_T, f_S) + b). Without a split backward nemo-2504's time
 // is the least possible when every rank holds its first activation until its first B.
 #include <fmt/format.h>

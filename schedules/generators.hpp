@@ -1,6 +1,6 @@
 // Every schedule the library knows, one generator each. All return compute actions only; passes.hpp adds
 // transfers and the end of the step. They throw InputError with the constraint when the sizes do not allow
-// the schedule. Formulas and citations stand on top of the .cpp files.
+// the schedule. Formulas and citations are on top of the .cpp files.
 #pragma once
 
 #include <cstdint>

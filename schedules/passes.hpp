@@ -9,7 +9,7 @@ namespace plumbline {
 
 /// How the transfers that meet between two compute actions of a rank are ordered.
 enum class TransferOrder : std::uint8_t {
-  /// Runs to the end even if every SEND and RECV blocks until the other side has come to its half (MPI
+  /// Runs to the end even if every SEND and RECV blocks until the other side has reached its half (MPI
   /// synchronous
   /// sends), and if neighbouring transfers are one group per rank matched in order (NCCL).
   blocking,

@@ -69,7 +69,7 @@ std::vector<Action> with_transfers(const Inserter& inserter, const std::vector<A
 }
 
 /// Writes down what happens in a walk in which neighbouring transfers form groups: computing when it is done,
-/// transfers when both sides have come to them.
+/// transfers when both sides have reached them.
 class Recorder {
  public:
   explicit Recorder(const Schedule& schedule)

@@ -123,7 +123,7 @@ class Insertion {
       case ActionType::backward:
       case ActionType::backward_input:
         if (!source_.last_of_route(stage)) return gradient_end_[cell(stage + 1, m)] + hop(stage, stage + 1);
-        if (passes_ == VocabPasses::interlaced) return 0;  // S and T stand in the schedule already
+        if (passes_ == VocabPasses::interlaced) return 0;  // S and T are in the schedule already
         if (passes_ == VocabPasses::one_barrier) return end_of_others(kScores, m) + after_scores();
         return end_of_others(kGradient, m) + times_.gradient.value;
       case ActionType::vocab_forward:
@@ -134,7 +134,7 @@ class Insertion {
     }
   }
 
-  /// Interlaced passes begin when all ranks have come to them.
+  /// Interlaced passes begin when all ranks have reached them.
   double everybody_at(const Action& pass) const {
     double latest = 0;
     for (std::size_t r = 0; r < ranks_.size(); ++r) {

@@ -31,7 +31,7 @@ out=${1:-results/recorded/$name}
 mkdir -p "$out"
 failed=()
 
-# step TITLE COMMAND...: runs it with its output in a log, notes its failure, and goes on.
+# step TITLE COMMAND...: runs it with its output in a log, notes its failure, and continues.
 step() {
   local title=$1 log
   shift
@@ -87,11 +87,11 @@ if [ -z "${SKIP_SANITIZER:-}" ] && command -v compute-sanitizer >/dev/null; then
 fi
 step "micro" "$bin/micro_cuda_operators"
 grep '^{' "$out/micro.log" >"$out/operators.jsonl" 2>/dev/null  # without the progress of the search
-step "attention" "$bin/micro_cuda_attention"  # cuDNN's kernels beside the own
+step "attention" "$bin/micro_cuda_attention"  # cuDNN's kernels and the project's own
 # A rank per GPU; several on one where there is but one: then only the results are of interest.
 gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
 step "collectives" "$bin/micro_cuda_collectives" $((gpus > 1 ? gpus : 2))
-# What a process takes of the device beside tensors, into a profile of this accelerator.
+# Device memory that a process uses besides tensors, into a profile of this accelerator.
 step "device memory" "$plumbline" calibrate --backend cuda --out "$out/profile.json"
 # Several ranks on the one GPU through NCCL: right results, the watchdog, the memory budget.
 step "ranks" tests/gpu_ranks.py "$plumbline" "$out/ranks.jsonl"
@@ -117,7 +117,7 @@ for line in open(sys.argv[1]):
     row = json.loads(line)
     if "device" in row:
         print(f'{row["device"]}: copy {row["copy_gb_per_s"]} GB/s, best gemm {row["best_gemm_tflops"]} TFLOP/s, '
-              f'in eight bits {row["best_fp8_gemm_tflops"]}')
+              f'in FP8 {row["best_fp8_gemm_tflops"]}')
     elif "gb_per_s" in row and not row.get("tflops"):
         print(f'{row["operator"]:<28} {row["type"]:<8} {row["gb_per_s"]:>8} GB/s {row["share_of_copy"]:>6.0%} of copy')
     else:

@@ -5,7 +5,7 @@ tests/gpu.sh runs it on a machine with a GPU.
     tests/gpu_ranks.py PLUMBLINE OUT.jsonl
 
 Every split of the work gives the single rank's loss (fp32 to 1e-4, bf16 to 3e-2), twice the same bits; with linear
-layers in eight bits that of a single rank in bf16 (to 5e-2), twice the same bits, on a GPU that has FP8; a rank that
+layers in FP8 that of a single rank in bf16 (to 5e-2), twice the same bits, on a GPU that has FP8; a rank that
 stops is named within the watchdog's time; a rank over its memory budget says so. Ends with 1 when one does not.
 """
 import json
@@ -190,7 +190,7 @@ def check_watchdog(plumbline, config, out):
             except ProcessLookupError:
                 pass
     seconds = time.monotonic() - begin
-    named = "rank 1 has not come to it" in output or "rank 1 has started it, but its process has not run" in output
+    named = "rank 1 has not reached it" in output or "rank 1 has started it, but its process has not run" in output
     out.write(json.dumps({"check": "watchdog", "named": named, "seconds": round(seconds, 1)}) + "\n")
     return [] if named else [f"watchdog: rank 1 was not named: {output[-500:]}"]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sets a matrix of vocabulary placements beside tables 5 and 6 of arXiv:2411.05288.
+"""Compares a matrix of vocabulary placements with tables 5 and 6 of arXiv:2411.05288.
 
     vocabulary_published.py RECORDS.jsonl TABLE.csv
 

@@ -12,8 +12,8 @@ class Pass {
  public:
   Pass(const Device& device, PassTime& time) : device_(device), time_(time) {}
   void stream(double bytes) { time_.device += stream_seconds(device_, bytes); }
-  void gemm(double m, double n, double k, double output_bytes = 2, bool eight_bit = false) {
-    time_.device += gemm_seconds(device_, m, n, k, 1, output_bytes, eight_bit);
+  void gemm(double m, double n, double k, double output_bytes = 2, bool fp8 = false) {
+    time_.device += gemm_seconds(device_, m, n, k, 1, output_bytes, fp8);
   }
   void batched(double batch, double m, double n, double k) {
     time_.device += gemm_seconds(device_, m, n, k, batch);
@@ -26,7 +26,7 @@ class Pass {
 };
 
 struct Sizes {
-  double tokens, hidden, q, kv, qkv, ffn, heads, cut_tokens, unit, cut, scores;
+  double tokens, hidden, q, kv, qkv, ffn, heads, sp_tokens, unit, sp_unit, scores;
 };
 
 Sizes sizes_of(const Job& job) {
@@ -39,9 +39,9 @@ Sizes sizes_of(const Job& job) {
   s.qkv = s.q + 2 * s.kv;
   s.ffn = job.model.ffn / t;
   s.heads = job.model.heads / t;
-  s.cut_tokens = job.sequence_parallel ? s.tokens / t : s.tokens;
-  s.unit = 2 * s.tokens * s.hidden;     // bytes of one whole 16-bit activation
-  s.cut = 2 * s.cut_tokens * s.hidden;  // the same where sequence parallelism cuts it
+  s.sp_tokens = job.sequence_parallel ? s.tokens / t : s.tokens;
+  s.unit = 2 * s.tokens * s.hidden;        // bytes of one whole 16-bit activation
+  s.sp_unit = 2 * s.sp_tokens * s.hidden;  // the same where sequence parallelism splits it
   s.scores = 2 * job.micro_batch * s.heads * job.sequence * job.sequence;
   return s;
 }
@@ -126,17 +126,17 @@ PartCost layer_cost(const Machine& machine, const Software& sw, const Job& job) 
   const double t = job.tensor;
   const double up = (job.model.gated ? 2 : 1) * s.ffn;
   const double ffn_bytes = 2 * s.tokens * s.ffn;
-  const bool e = sw.eight_bit;
+  const bool e = sw.fp8;
   const double wide =
       sw.fused_weight_gradient ? 2 * sw.gradient_bytes : 2;  // read and written by the product
   // Pointwise work of norms, residuals and dropout, in passes over one activation.
   const double norm = sw.norm_passes;
   const auto residual = [&](Pass& pass) {  // bias, dropout, residual sum
-    if (!drops_stream(sw, job)) return pass.stream(3 * s.cut);
-    if (sw.fused_dropout) return pass.stream(3.5 * s.cut);
-    pass.stream(2 * s.cut);
-    pass.seconds(std::max(stream_seconds(d, 2.5 * s.cut), d.random_s * s.cut / 2));
-    pass.stream(3 * s.cut);
+    if (!drops_stream(sw, job)) return pass.stream(3 * s.sp_unit);
+    if (sw.fused_dropout) return pass.stream(3.5 * s.sp_unit);
+    pass.stream(2 * s.sp_unit);
+    pass.seconds(std::max(stream_seconds(d, 2.5 * s.sp_unit), d.random_s * s.sp_unit / 2));
+    pass.stream(3 * s.sp_unit);
   };
   PartCost cost;
 
@@ -144,14 +144,14 @@ PartCost layer_cost(const Machine& machine, const Software& sw, const Job& job) 
   PassTime core;  // attention between the QKV and the output projection
   Pass c(d, core);
   attention_forward(machine, sw, job, s, c);
-  f.stream(norm * s.cut);
+  f.stream(norm * s.sp_unit);
   f.gemm(s.tokens, s.qkv, s.hidden, 2, e);
   if (!job.model.gated) f.stream(4 * s.tokens * s.qkv);                                         // bias
   if (job.model.positions == 0) f.stream(4 * s.tokens * (s.q + s.kv) * (sw.compiled ? 1 : 3));  // rotary
   f.seconds(core.device);
   f.gemm(s.tokens, s.hidden, s.q, 2, e);
   residual(f);
-  f.stream(norm * s.cut);
+  f.stream(norm * s.sp_unit);
   f.gemm(s.tokens, up, s.hidden, 2, e);
   f.stream(job.model.gated ? (sw.compiled ? 3 : 5) * ffn_bytes : 2 * ffn_bytes);
   f.gemm(s.tokens, s.hidden, s.ffn, 2, e);
@@ -184,23 +184,23 @@ PartCost layer_cost(const Machine& machine, const Software& sw, const Job& job) 
   }
 
   Pass b(d, cost.backward_input);
-  b.stream((drops_stream(sw, job) ? 2.5 : 1) * s.cut);
+  b.stream((drops_stream(sw, job) ? 2.5 : 1) * s.sp_unit);
   b.gemm(s.tokens, s.ffn, s.hidden, 2, e);
   b.stream((job.model.gated ? (sw.compiled ? 5 : 8) : 3) * ffn_bytes);
   b.gemm(s.tokens, s.hidden, up, 2, e);
-  b.stream(5 * s.cut);  // norm
-  b.stream(3 * s.cut);  // residual sum
-  b.stream((drops_stream(sw, job) ? 2.5 : 1) * s.cut);
+  b.stream(5 * s.sp_unit);  // norm
+  b.stream(3 * s.sp_unit);  // residual sum
+  b.stream((drops_stream(sw, job) ? 2.5 : 1) * s.sp_unit);
   b.gemm(s.tokens, s.q, s.hidden, 2, e);
   attention_backward(machine, sw, job, s, b);
   if (job.model.positions == 0) b.stream(4 * s.tokens * (s.q + s.kv) * (sw.compiled ? 1 : 3));
   b.stream(4 * s.tokens * s.qkv);  // gradients of query, key and value side by side
   b.gemm(s.tokens, s.hidden, s.qkv, 2, e);
-  b.stream(5 * s.cut);
-  b.stream(3 * s.cut);
+  b.stream(5 * s.sp_unit);
+  b.stream(3 * s.sp_unit);
   if (e) b.stream(1.5 * (2 * s.unit + 2 * s.tokens * s.qkv + ffn_bytes));
-  if (!job.model.gated) b.stream(2 * s.cut + 2 * s.tokens * (s.qkv + s.ffn));  // bias gradients
-  // The two input gradients' collectives; with sequence parallelism the inputs are gathered once more, beside
+  if (!job.model.gated) b.stream(2 * s.sp_unit + 2 * s.tokens * (s.qkv + s.ffn));  // bias gradients
+  // The two input gradients' collectives; with sequence parallelism the inputs are gathered once more, during
   // the input-gradient product.
   cost.backward_input.tensor = edges * (sw.async_tensor ? kAsyncExposed : 1);
   cost.backward_input.host =
@@ -221,7 +221,7 @@ PartCost embedding_cost(const Machine& machine, const Software& sw, const Job& j
   const Sizes s = sizes_of(job);
   PartCost cost;
   Pass f(machine.device, cost.forward);
-  f.stream(2 * s.unit);  // look-up
+  f.stream(2 * s.unit);  // lookup
   if (job.tensor > 1) {
     f.stream(2 * s.unit);
     cost.forward.tensor = job.sequence_parallel
@@ -229,11 +229,11 @@ PartCost embedding_cost(const Machine& machine, const Software& sw, const Job& j
                               : all_reduce_seconds(machine.network, {job.tensor, 1}, s.unit);
   }
   if (job.model.positions > 0) f.stream(3 * s.unit);
-  if (drops_stream(sw, job)) f.stream(2.5 * s.cut);
+  if (drops_stream(sw, job)) f.stream(2.5 * s.sp_unit);
   cost.forward.host = 10 * sw.host_operator_s;
   Pass w(machine.device, cost.backward_weight);
   w.stream(3 * s.unit);
-  // The look-up's gradient is a dense tensor of the whole table: cleared, and added to the gradient.
+  // The lookup's gradient is a dense tensor of the whole table: cleared, and added to the gradient.
   const double table = job.model.vocab * job.model.hidden / job.tensor;
   w.stream(table * (4 + 2 * sw.gradient_bytes));
   cost.backward_weight.host = 8 * sw.host_operator_s;
@@ -246,7 +246,7 @@ PartCost output_cost(const Machine& machine, const Software& sw, const Job& job,
   const double logits = 4 * s.tokens * vocab;  // fp32
   PartCost cost;
   Pass f(machine.device, cost.forward);
-  f.stream(2 * s.cut);  // final norm
+  f.stream(2 * s.sp_unit);  // final norm
   f.gemm(s.tokens, vocab, s.hidden);
   f.stream(sw.loss_passes * logits);
   if (job.tensor > 1) {
@@ -258,7 +258,7 @@ PartCost output_cost(const Machine& machine, const Software& sw, const Job& job,
   Pass b(machine.device, cost.backward_input);
   b.stream(sw.loss_backward_passes * logits);
   b.gemm(s.tokens, s.hidden, vocab);
-  b.stream(5 * s.cut);
+  b.stream(5 * s.sp_unit);
   if (job.tensor > 1) {
     cost.backward_input.tensor = job.sequence_parallel
                                      ? scatter_seconds(machine.network, {job.tensor, 1}, s.unit)

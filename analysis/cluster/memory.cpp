@@ -21,26 +21,27 @@ double layer_activation_bytes(const Software& sw, const Job& job) {
   const double t = job.tensor;
   const double tokens = tokens_of(job);
   const double h = job.model.hidden;
-  const double cut = job.sequence_parallel ? t : 1;
-  if (job.recomputation == Recomputation::full) return 2 * tokens * h / cut / job.recompute_layers;
+  const double sp_size = job.sequence_parallel ? t : 1;
+  if (job.recomputation == Recomputation::full) return 2 * tokens * h / sp_size / job.recompute_layers;
   const double q = job.model.heads * job.model.head;
   const double kv = job.model.kv_heads * job.model.head;
   const double masks = drops_stream(sw, job) ? 2 * h : 0;  // a byte per element, after attention and MLP
   double bytes = 0;
   if (job.model.gated) {
     // Norms keep their inputs (4h); query, key, value, attention output, its statistics; gate, up, product.
-    bytes = tokens * ((8 * h + masks) / cut + (4 * q + 4 * kv + 6 * job.model.ffn + 4 * job.model.heads) / t);
+    bytes =
+        tokens * ((8 * h + masks) / sp_size + (4 * q + 4 * kv + 6 * job.model.ffn + 4 * job.model.heads) / t);
     if (job.recomputation == Recomputation::selective) {
       // The layer's input; of its seven products every second result (query, value, gate, down); attention's
       // result and its statistics (torchtitan, parallelize_llama.py: operators that selective recomputation
       // saves).
-      bytes =
-          tokens * ((4 * h + masks) / cut + (4 * q + 2 * kv + 2 * job.model.ffn + 4 * job.model.heads) / t);
+      bytes = tokens *
+              ((4 * h + masks) / sp_size + (4 * q + 2 * kv + 2 * job.model.ffn + 4 * job.model.heads) / t);
     }
     return bytes;
   }
-  // 10 of the 34: inputs of norms and masks of residual dropout, not cut by tensor parallelism.
-  bytes = tokens * ((8 * h + masks) / cut + (8 * h + 4 * job.model.ffn) / t);
+  // 10 of the 34: inputs of norms and masks of residual dropout, not split by tensor parallelism.
+  bytes = tokens * ((8 * h + masks) / sp_size + (8 * h + 4 * job.model.ffn) / t);
   if (!sw.flash_attention && job.recomputation == Recomputation::none) {
     // The softmax's result; with dropout also its mask and its own result.
     bytes += (drops_attention(sw, job) ? 5 : 2) * tokens * job.sequence * job.model.heads / t;
@@ -83,7 +84,7 @@ std::vector<RankBytes> rank_memory(const Software& sw, const Job& job, const Pla
   const double layer = layer_activation_bytes(sw, job);
   const double tokens = tokens_of(job);
   const double t = job.tensor;
-  const double cut = job.sequence_parallel ? t : 1;
+  const double sp_size = job.sequence_parallel ? t : 1;
   const double unit = 2 * tokens * job.model.hidden;
   const double held = std::min(1.0, kHeldForWeights * tokens * job.model.hidden / t / layer);
   const std::vector<double> peaks = peak_layers(schedule, placement, held);
@@ -116,7 +117,7 @@ std::vector<RankBytes> rank_memory(const Software& sw, const Job& job, const Pla
     memory.activations = peaks[rank] * layer;
     // Gradients of one layer's widest activations, and of the scores where they exist.
     memory.transient =
-        2 * 2 * tokens * job.model.ffn / t + 2 * unit / cut + 4 * kept_scores + std::max(again, 0.0);
+        2 * 2 * tokens * job.model.ffn / t + 2 * unit / sp_size + 4 * kept_scores + std::max(again, 0.0);
     if (sw.sharded) memory.transient += 2 * (2 + 4) * job.model.layer_parameters() / t;
     if (split) memory.logits = 8 * tokens * vocab + 5 * unit;
   }
@@ -125,7 +126,8 @@ std::vector<RankBytes> rank_memory(const Software& sw, const Job& job, const Pla
   const double first_layers = std::max(placement.layers.front(), 1e-9);
   // The embedding's output is the first layer's input; its dropout keeps a mask.
   if (!sw.flash_attention || drops_stream(sw, job)) {
-    ranks[first].activations += peaks[first] / first_layers * 1.5 * unit / cut * (first_layers > 0.5 ? 1 : 0);
+    ranks[first].activations +=
+        peaks[first] / first_layers * 1.5 * unit / sp_size * (first_layers > 0.5 ? 1 : 0);
   }
   if (!split) {
     // 16-bit output, its fp32 copy, the exponentials and the gradient, which cross_entropy of PyTorch (Llama)

@@ -21,7 +21,7 @@ struct StageKinds {
   StageCosts first;
   StageCosts middle;
   StageCosts last;
-  double message = 0;  // runs beside compute
+  double message = 0;  // overlaps with compute
 };
 
 /// Exact times of 1F1B and GPipe where the last stage is the slowest and never waits: it works without a

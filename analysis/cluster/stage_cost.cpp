@@ -32,8 +32,8 @@ double message(const Machine& machine, const Software& software, const Job& job)
   return time + software.message_s;
 }
 
-/// FSDP: the gather of a layer's parameters runs beside the layer before it, the reduce-scatter of its
-/// gradients beside the layer after it; what does not fit there shows.
+/// FSDP: the all-gather of a layer's parameters overlaps with the layer before it, the reduce-scatter of its
+/// gradients with the layer after it; the rest is exposed.
 void set_sharded(const Machine& machine, const Job& job, JobCosts& costs) {
   const Span group{job.data * job.context, job.tensor};
   const double parameters = job.model.layer_parameters() / job.tensor;
@@ -48,8 +48,8 @@ void set_sharded(const Machine& machine, const Job& job, JobCosts& costs) {
 }
 
 /// S, T and the input passes (arXiv:2411.05288 §4): S is the scores (with one barrier also its product with
-/// the weights), T the rest. What runs in step on all ranks (interlaced) shows its communication; the rest
-/// has it beside other passes.
+/// the weights), T the rest. With interlaced passes, in step on all ranks, communication is exposed;
+/// otherwise it overlaps with other passes.
 void add_vocabulary_passes(const JobCosts& costs, StageCosts& cost) {
   const double slow = costs.slowdown;
   const double scores = slow * seconds_of(costs.output.forward);

@@ -17,7 +17,7 @@ struct JobCosts {
   double broadcast = 0;   // vocabulary parallelism: the last stage's output to all
   double all_reduce = 0;  // of a micro-batch's activation over the pipeline
   double statistics = 0;  // maximum, sum and target logit over the pipeline
-  double slowdown = 1;    // of compute while collectives wait beside it
+  double slowdown = 1;    // of compute while collectives wait on the device
   double vocabulary_pass = 0;
   double host_per_pass = 0;
   double pipeline = 1;

@@ -87,8 +87,8 @@ StepTimes step_times(const Machine& machine, const Software& software, const Job
     times.reduction_s += all_reduce_seconds(
         machine.network, ends, job.model.vocab * job.model.hidden / job.tensor * software.gradient_bytes);
   }
-  const double cut = software.sharded || job.zero > 0 ? replicas : 1;
-  times.optimizer_s = parameters / cut * software.optimizer_bytes / bandwidth;
+  const double shards = software.sharded || job.zero > 0 ? replicas : 1;
+  times.optimizer_s = parameters / shards * software.optimizer_bytes / bandwidth;
   times.fixed_s = software.step_s;
   times.step_s = times.pipeline_s + times.reduction_s + times.optimizer_s + times.fixed_s;
   for (const StageCosts& stage : costs.stages) {

@@ -7,7 +7,7 @@
 
 namespace plumbline::cluster {
 
-/// SI units throughout; every constant's source stands in analysis/hardware/*.json.
+/// SI units throughout; every constant's source is in analysis/hardware/*.json.
 struct Device {
   double memory_bytes = 0;
   double reserved_bytes = 0;  // context and libraries: not for tensors
@@ -68,12 +68,12 @@ inline double product_seconds(const Device& d, double flops_per_s, double operan
   return d.kernel_s + std::max(best, memory);
 }
 
-/// The same with 16-bit (or 8-bit) operands. `output_bytes`: 2, or 4 and more when the result is accumulated
+/// The same with 16-bit (or FP8) operands. `output_bytes`: 2, or 4 and more when the result is accumulated
 /// in fp32.
 inline double gemm_seconds(const Device& d, double m, double n, double k, double batch = 1,
-                           double output_bytes = 2, bool eight_bit = false) {
-  const double flops_per_s = eight_bit ? d.peak_8bit * d.gemm_share_8bit : d.peak_16bit * d.gemm_share;
-  return product_seconds(d, flops_per_s, eight_bit ? 1.0 : 2.0, m, n, k, batch, output_bytes);
+                           double output_bytes = 2, bool fp8 = false) {
+  const double flops_per_s = fp8 ? d.peak_8bit * d.gemm_share_8bit : d.peak_16bit * d.gemm_share;
+  return product_seconds(d, flops_per_s, fp8 ? 1.0 : 2.0, m, n, k, batch, output_bytes);
 }
 
 /// Flash attention over `batch` sequences × heads, causal. Blocks on the diagonal are computed whole, and the

@@ -23,8 +23,8 @@ std::string_view name_of(GemmPass pass);
 /// to the accelerator's constants, or else to the roofline.
 struct OperatorTimes {
   Bytes working_set;
-  /// Keyed "<pass>.<dtype>"; axes: token rows, output width, input width. "forward.fp8": products of operands
-  /// in eight bits, of which all three passes have the form of a forward, so that the axes are m, n and k of
+  /// Keyed "<pass>.<dtype>"; axes: token rows, output width, input width. "forward.fp8": products of FP8
+  /// operands, of which all three passes have the form of a forward, so that the axes are m, n and k of
   /// C (m × n) = A·Bᵀ (missing: as in the storage type).
   std::map<std::string, Grid> gemm;
   /// Keyed "forward.<dtype>", "backward.<dtype>", and with dropout "forward_dropout.<dtype>",
@@ -52,7 +52,7 @@ struct MessageTime {
   Curve seconds;  // size: bytes
 };
 
-/// What a CUDA process takes of its device beside tensors: `calibrate --backend cuda` measures it, the
+/// Device memory that a CUDA process uses besides tensors: `calibrate --backend cuda` measures it, the
 /// accelerators of clusters.json have estimates. device_memory.hpp says how often each counts.
 struct DeviceOverhead {
   Bytes device;        // memory of the device, all of it; 0: nothing is known
@@ -102,9 +102,9 @@ struct HardwareProfile {
   Seconds action_overhead;  // executor, per action
 
   FlopsPerSecond peak(DType type) const { return type == DType::fp32 ? peak_fp32 : peak_16bit; }
-  /// False: an accelerator whose matrix units know no 8-bit types. Everything else can compute with them.
+  /// False: an accelerator whose matrix units have no FP8 types. Everything else can compute with them.
   bool multiplies_fp8() const { return accelerator.empty() || constants.device.peak_8bit > 0; }
-  /// False: measured, but without products in eight bits; those of the storage type are taken for them.
+  /// False: measured, but without FP8 products; those of the storage type are taken for them.
   bool measured_fp8() const;
 };
 
@@ -114,7 +114,7 @@ std::vector<std::string> hardware_preset_names();
 
 /// A preset, or a profile file written by `calibrate`. Throws InputError: file, key, what was expected.
 HardwareProfile load_hardware(const std::string& preset_or_path);
-/// Parses a profile as if hostile: types, sizes, order, sign and range of every number are checked.
+/// Parses a profile as untrusted input: types, sizes, order, sign and range of every number are checked.
 HardwareProfile parse_hardware(std::string_view json, const std::string& origin);
 std::string to_json(const HardwareProfile& profile);
 

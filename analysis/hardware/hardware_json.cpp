@@ -1,4 +1,4 @@
-// Hardware profiles as JSON: written whole, read as if hostile.
+// Hardware profiles as JSON: written whole, read as untrusted input.
 #include <fmt/format.h>
 
 #include <algorithm>

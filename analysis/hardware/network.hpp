@@ -73,8 +73,8 @@ inline double hop_seconds(const Network& net, bool leaves_node, double bytes) {
 }
 
 /// One message between pipeline neighbours `stride` world ranks apart, in a pipeline of `ranks`. The slowest
-/// hop sets the pace of a pipeline whose ranks wait for their messages; where messages run beside compute the
-/// mean hop counts.
+/// hop sets the pace of a pipeline whose ranks wait for their messages; where messages overlap with compute
+/// the mean hop counts.
 inline double message_seconds(const Network& net, int stride, int ranks, double bytes, bool slowest) {
   const double inside = hop_seconds(net, false, bytes);
   if (stride * ranks <= net.gpus_per_node) return inside;

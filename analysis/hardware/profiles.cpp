@@ -77,7 +77,7 @@ constexpr Field<Software, bool> kSwitches[] = {
     {"sharded", &Software::sharded},
     {"async_tensor", &Software::async_tensor},
     {"selective_operators", &Software::selective_operators},
-    {"eight_bit", &Software::eight_bit},
+    {"eight_bit", &Software::fp8},
 };
 
 /// Sets the member that the constant's name stands for; false when none of the list has that name.

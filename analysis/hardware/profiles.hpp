@@ -22,7 +22,7 @@ struct Profiles {
 
 /// What is compiled in from analysis/hardware/clusters.json.
 const Profiles& built_in_profiles();
-/// Parses such a file as if hostile; every constant must have a value and a source.
+/// Parses such a file as untrusted input; every constant must have a value and a source.
 Profiles parse_profiles(std::string_view json, const std::string& origin);
 
 }  // namespace plumbline::cluster

@@ -10,20 +10,20 @@ struct Software {
   bool fused_dropout = true;  // bias, dropout and residual in one kernel
   bool compiled = false;      // torch.compile: chains of pointwise operators are one kernel
   bool fused_weight_gradient =
-      false;                         // the weight-gradient product accumulates into the fp32 gradient itself
-  bool overlapped_messages = false;  // pipeline messages run beside compute
-  bool scattered_messages = false;  // a stage's message is cut over the tensor ranks (arXiv:2104.04473 §4.1)
-  bool overlapped_reduction = false;  // gradient reduction runs beside the backward
+      false;                          // the weight-gradient product accumulates into the fp32 gradient itself
+  bool overlapped_messages = false;   // pipeline messages overlap with compute
+  bool scattered_messages = false;    // a stage's message is split over tensor ranks (arXiv:2104.04473 §4.1)
+  bool overlapped_reduction = false;  // gradient reduction overlaps with the backward
   bool sharded = false;               // FSDP: parameters gathered layer by layer
-  bool async_tensor = false;          // tensor-parallel communication cut into pieces and hidden
+  bool async_tensor = false;          // tensor-parallel communication split into pieces and hidden
   bool selective_operators =
       false;                  // selective recomputation keeps every second product's result, not the rest
-  bool eight_bit = false;     // linear layers of the transformer in fp8
+  bool fp8 = false;           // linear layers of the transformer in FP8
   double gradient_bytes = 2;  // of a gradient element, held and reduced
   double weight_gradient_bytes = 0;    // moved per parameter and micro-batch to accumulate the gradient
   double optimizer_bytes = 0;          // moved per parameter and step
   double state_bytes = 0;              // held per parameter, unsharded: parameter, gradient, master, moments
-  double optimizer_state_bytes = 0;    // the part of it that ZeRO-1 cuts
+  double optimizer_state_bytes = 0;    // the part of it that ZeRO-1 shards
   double host_operator_s = 0;          // processor time to launch one operator
   double layer_forward_operators = 0;  // launched by one layer's forward
   double layer_backward_operators = 0;

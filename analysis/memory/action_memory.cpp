@@ -12,7 +12,7 @@ namespace {
 [[noreturn]] void refuse(ActionType type) {
   throw InputError(fmt::format(
       "schedule: action {} has no memory description here; expected F, B, I, W, transfers, ARG, ARE and OPT, "
-      "TF beside a teacher, and IF, S, T and IB with vocab_parallel; choose another schedule",
+      "TF with a teacher, and IF, S, T and IB with vocab_parallel; choose another schedule",
       name_of(type)));
 }
 

@@ -9,8 +9,8 @@
 namespace plumbline {
 namespace {
 
-/// Groups with the same members share a communicator, but for those of a cut vocabulary, which keep orders of
-/// their own.
+/// Groups with the same members share a communicator, but for those of vocabulary parallelism, which keep
+/// orders of their own.
 int group_communicators(const Layout& layout, int rank) {
   std::set<std::vector<int>> shared;
   int own = 0;
@@ -51,7 +51,7 @@ const RankDeviceMemory& DeviceMemoryPrediction::fullest() const {
 }
 
 Bytes DeviceMemoryPrediction::budget() const {
-  return std::max(device - fullest().beside(), Bytes{1});
+  return std::max(device - fullest().outside_tensors(), Bytes{1});
 }
 
 std::optional<DeviceMemoryPrediction> predict_device_memory(const Layout& layout, const Schedule& schedule,

@@ -1,5 +1,5 @@
-// What a rank's process takes of its GPU: its tensors, and the context, libraries and communicators beside
-// them.
+// GPU memory of a rank's process: its tensors, and the context, libraries and communicators
+// besides them.
 #pragma once
 
 #include <optional>
@@ -20,13 +20,13 @@ struct RankDeviceMemory {
   Bytes nccl;        // nccl_first + groups · nccl_group + channels · nccl_channel; 0 for a rank on its own
   int groups = 0;    // communicators of groups
   int channels = 0;  // communicators to and from other pipeline ranks, one per direction
-  Bytes beside() const { return context + libraries + kernels + nccl; }
-  Bytes total() const { return tensors + beside(); }
+  Bytes outside_tensors() const { return context + libraries + kernels + nccl; }
+  Bytes total() const { return tensors + outside_tensors(); }
 };
 
 struct DeviceMemoryPrediction {
   Bytes device;                         // memory of one device
-  bool measured = false;                // the figures beside the tensors come from `calibrate`
+  bool measured = false;                // the figures besides the tensors come from `calibrate`
   std::vector<RankDeviceMemory> ranks;  // every world rank, ascending
 
   /// The first rank with the largest total.

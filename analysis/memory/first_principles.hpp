@@ -15,7 +15,7 @@ struct StateBytes {
   double gradient = 2;
   double optimizer = 12;  // K: fp32 master weight and Adam's two moments
 };
-/// 16-bit storage: 2, 2 or 4, and a master weight beside the moments; fp32: 4, 4 and the moments alone.
+/// 16-bit storage: 2, 2 or 4, and a master weight besides the moments; fp32: 4, 4 and the moments alone.
 StateBytes state_bytes(DType precision, GradDType gradients, Optimizer optimizer);
 
 /// Bytes of model states on one rank.
@@ -26,7 +26,7 @@ struct ModelStates {
   double total() const { return parameters + gradients + optimizer; }
 };
 /// Model states of `count` parameters under ZeRO (Rajbhandari et al., arXiv:1910.02054, §5): optimizer states
-/// are cut over `data_parallel` ranks from stage 1 on, gradients from 2, parameters from 3.
+/// are sharded over `data_parallel` ranks from stage 1 on, gradients from 2, parameters from 3.
 ModelStates zero_model_states(double count, int zero_stage, double data_parallel, const StateBytes& bytes);
 /// The same per parameter.
 double zero_bytes_per_parameter(int zero_stage, double data_parallel, const StateBytes& bytes = {});
@@ -68,8 +68,8 @@ struct ModernLayer {
 };
 /// Bytes one modern layer keeps, derived from bench/training/README.md for a layer that owns its output: with
 /// 16-bit storage 8h + 4·a·d + 4·k·d + 6F + 4a + 8 per token, 8 being the two fp32 norm statistics, and with
-/// dropout 2h for its masks. 8h, 8 and the masks are cut over tensor ranks by sequence parallelism, the rest
-/// by tensor parallelism. Selective recomputation drops the attention's output and its log-sum-exp, full
+/// dropout 2h for its masks. 8h, 8 and the masks are split over tensor ranks by sequence parallelism, the
+/// rest by tensor parallelism. Selective recomputation drops the attention's output and its log-sum-exp, full
 /// keeps the input. With fp8 the norms' and the activation's outputs have one byte per element: 6h + … + 5F
 /// (bench/training/fp8.md; the 36 bytes of tensorwise scales are left out).
 double modern_activation_bytes(const ModernLayer& layer, Recompute recompute);

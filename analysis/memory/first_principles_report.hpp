@@ -1,4 +1,4 @@
-// The literature's formulas for a configuration, beside what the exact memory model says.
+// The literature's formulas for a configuration, next to what the exact memory model says.
 #pragma once
 
 #include <cstdint>

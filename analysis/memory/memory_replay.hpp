@@ -62,7 +62,7 @@ class GatheredUnits {
   std::size_t used_ = 0;
 };
 
-/// The one reduce-scatter of a rank that may be under way, and what it keeps until it is finished.
+/// The one reduce-scatter of a rank that may be in progress, and what it keeps until it is finished.
 struct ReductionUnderWay {
   std::int64_t full = 0;   // bytes of the unit's whole gradient (ZeRO 2 and 3)
   std::int64_t piece = 0;  // bytes of the owned piece that is received

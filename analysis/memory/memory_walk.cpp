@@ -8,7 +8,7 @@ namespace {
 
 /// Last positions of a stage's weight gradients.
 struct LastGradients {
-  std::size_t layers = 0;     // B or W; the output layer's, if uncut
+  std::size_t layers = 0;     // B or W; the output layer's, if not split
   std::size_t embedding = 0;  // B or I; positions
   std::size_t scores = 0;     // T
   std::size_t input = 0;      // IB

@@ -19,7 +19,7 @@ struct FinalAction {
 
 /// The final actions of one rank, by position. Weights of layers and the output layer get gradients in B and
 /// W, embedding and positions in B and I; an embedding that is also the output layer in both. A vocabulary
-/// that is cut over all ranks: the output layer in T, the embedding in IB.
+/// that is split over all ranks: the output layer in T, the embedding in IB.
 /// `stages`: shapes of all stages of the schedule.
 std::vector<FinalAction> final_actions(std::span<const StageShape> stages,
                                        const std::vector<Action>& actions);

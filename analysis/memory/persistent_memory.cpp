@@ -7,7 +7,7 @@
 namespace plumbline {
 namespace {
 
-/// Bytes that linear layers in eight bits take for the whole run (bench/training/fp8.md); 0 without.
+/// Bytes that linear layers in FP8 take for the whole run (bench/training/fp8.md); 0 without.
 struct HeldQuantized {
   std::int64_t weights = 0;  // and their transposes; ZeRO 3 quantizes them when they are used
   std::int64_t scales = 0;   // of all slots, with their largest values

@@ -10,7 +10,7 @@
 
 namespace plumbline {
 
-/// fp32 elements of scratch that the CPU's blocked attention wants, with B = min(128, s) query rows at a
+/// fp32 elements of scratch that the CPU's blocked attention needs, with B = min(128, s) query rows at a
 /// time: two B×s blocks of scores, four s×d copies of one head's keys, values and their gradients, three B×d
 /// blocks of one head's queries, output gradients and result, and one number per row.
 std::int64_t attention_scratch_elements(const StageShape& shape);

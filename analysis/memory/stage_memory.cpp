@@ -51,7 +51,7 @@ void StageReplay::forward(bool loss) {
     if (s_.embeds()) {
       values_.begin_use();
       take(kActivations, bytes_.stream);
-      gather_stream();  // the whole look-up, before it is reduced and scattered
+      gather_stream();  // the whole lookup, before it is reduced and scattered
       values_.end_use();
     }
     if (s_.positions > 0) {

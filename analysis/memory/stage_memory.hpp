@@ -11,7 +11,7 @@
 
 namespace plumbline {
 
-/// Bytes that one product of a layer takes beside its operands in eight bits (bench/training/fp8.md); 0 in
+/// Bytes that one product of a layer takes besides its operands in FP8 (bench/training/fp8.md); 0 in
 /// the storage type.
 struct ProductBytes {
   std::int64_t weight;      // ZeRO 3: its quantized weights, or their transpose; else they are held
@@ -27,7 +27,7 @@ struct TensorBytes {
   std::int64_t statistics;  // of one norm
   std::int64_t qkv;
   std::int64_t attention;  // T·q
-  std::int64_t lse;        // with what unfused attention and its dropout keep beside it
+  std::int64_t lse;        // with what unfused attention and its dropout keep with it
   std::int64_t scores;     // of unfused attention, as long as they or their gradient are needed; else 0
   std::int64_t fc1;
   std::int64_t activation;  // T·F
@@ -40,14 +40,14 @@ struct TensorBytes {
   std::int64_t teacher_logits;    // kept until the loss
   std::int64_t partial;           // fp32, of a product that is summed over tensor ranks
   std::int64_t piece;             // its share after a reduce-scatter, before it is rounded
-  std::int64_t shard_statistics;  // cut vocabulary: three rows of every shard, and the factors of this one
-  std::int64_t output_gradient;   // cut vocabulary: dX, fp32
-  std::int64_t target_rows;       // cut vocabulary, one barrier: kept where ZeRO 3 drops the shard; else 0
+  std::int64_t shard_statistics;  // vocab_parallel: three rows of every shard, and the factors of this one
+  std::int64_t output_gradient;   // vocab_parallel: dX, fp32
+  std::int64_t target_rows;       // vocab_parallel, one barrier: kept where ZeRO 3 drops the shard; else 0
   // What the products of a layer read: in the storage type, or quantized, with its scale.
   std::int64_t norm_output;
   std::int64_t activation_output;
   std::int64_t operand;  // norm output or gradient of the stream, gathered; 0 without sequence parallelism
-  // Quantized tensors and what they are made from; 0 without eight bits.
+  // Quantized tensors and what they are made from; 0 without FP8.
   std::int64_t wide_norm_output;
   std::int64_t wide_activation_output;
   std::int64_t quantized_stream;

@@ -1,4 +1,4 @@
-// A layer's forward and backward. In eight bits (bench/training/fp8.md) what the products read is quantized
+// A layer's forward and backward. In FP8 (bench/training/fp8.md) what the products read is quantized
 // where it is made; in the storage type the tensors of that have no bytes.
 #include "analysis/memory/stage_memory.hpp"
 

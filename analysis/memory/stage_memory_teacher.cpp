@@ -16,7 +16,7 @@ bool StageReplay::joint_after() const {
 void StageReplay::teacher_forward(bool loss) {
   if (s_.first || joint_before()) take(kTeacher, bytes_.stream);  // x
   if (s_.first) {
-    gather_stream();  // the whole look-up, before it is reduced and scattered
+    gather_stream();  // the whole lookup, before it is reduced and scattered
     release_gathered();
   }
   for (std::int64_t layer = 0; layer < s_.layers; ++layer) {

@@ -1,4 +1,4 @@
-// The passes of embedding and output layer that are cut over all ranks (bench/training/vocabulary.md).
+// The passes of embedding and output layer that are split over all ranks (bench/training/vocabulary.md).
 #include "analysis/memory/stage_memory.hpp"
 
 namespace plumbline {

@@ -102,14 +102,14 @@ std::string explain_throughput(const RunConfig& config, const Throughput& throug
   return fmt::format(
       "MFU = (6·N + 6·L·a·d·s) FLOP/token × tokens/s ÷ (ranks × peak)\n"
       "    = {:.4g} × {:.4g} ÷ ({} × {:.4g} TFLOP/s, dense, {}) = {:.4f}\n{}"
-      "    N = {} weights in matrix products (output layer included, look-ups not); attention counts the\n"
+      "    N = {} weights in matrix products (output layer included, lookups not); attention counts the\n"
       "    causal half (the full square would be 12·L·a·d·s){}\n"
       "HFU = executed FLOP/token × tokens/s ÷ (ranks × peak), recomputation and padding included\n"
       "    = {:.4g} × {:.4g} ÷ ({} × {:.4g} TFLOP/s) = {:.4f}\n",
       model_flops_per_token(config).value, throughput.tokens_per_s, config.layout().world(),
       throughput.peak_tflops, name_of(config.numerics.precision), throughput.mfu,
       config.numerics.fp8.on()
-          ? "    relative to the storage type's peak, although linear layers are in eight bits\n"
+          ? "    relative to the storage type's peak, although linear layers are in FP8\n"
           : "",
       matmul_parameters(config.model),
       config.distillation.teacher ? "; plus a third of the same for the teacher's forward" : "",
@@ -123,10 +123,9 @@ std::optional<std::string> why_unpredictable(const RunConfig& config, const Hard
   for (const std::string& name : hardware_preset_names()) {
     if (find_hardware_preset(name)->multiplies_fp8()) able.push_back(name);
   }
-  return fmt::format(
-      "fp8_format: found {} on {}, which has no 8-bit products; expected none, or hardware: {}",
-      config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid", hardware.accelerator,
-      fmt::join(able, ", "));
+  return fmt::format("fp8_format: found {} on {}, which has no FP8 products; expected none, or hardware: {}",
+                     config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid", hardware.accelerator,
+                     fmt::join(able, ", "));
 }
 
 Prediction predict(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware) {

@@ -28,8 +28,8 @@ struct Prediction {
   Throughput throughput;
   Costs costs;  // the simulator's input
   Trace trace;  // its output
-  /// Of the collectives of a cut vocabulary; what is waited is part of time.exposed_pipeline. Where nothing
-  /// runs beside computation all of their time is exposed.
+  /// Of the collectives of vocabulary parallelism; what is waited is part of time.exposed_pipeline. Where
+  /// nothing overlaps with computation all of their time is exposed.
   VocabularyOverlap vocabulary{};
   std::vector<CostLine> lines;  // where the time of each stage comes from
 };
@@ -41,7 +41,8 @@ std::optional<std::string> why_unpredictable(const RunConfig& config, const Hard
 Prediction predict(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware);
 
 /// Throughput of `config` when a step takes `step`; a measurement uses the same definition. `stages`: in how
-/// many the model is cut, which decides how many layers are recomputed together; 0: pipeline ranks × chunks.
+/// many the model is split, which decides how many layers are recomputed together; 0: pipeline ranks ×
+/// chunks.
 Throughput throughput_of(const RunConfig& config, const HardwareProfile& hardware, Seconds step,
                          int stages = 0);
 /// The formulas of MFU and HFU with the numbers put in and the peak that was used, some lines of text.

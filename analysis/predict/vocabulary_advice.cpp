@@ -121,7 +121,7 @@ std::string vocabulary_report(const RunConfig& config, const Schedule& schedule,
     for (const VocabularyCall call : {VocabularyCall::statistics, VocabularyCall::hidden_gradient}) {
       const double overlapped = prediction.vocabulary[static_cast<std::size_t>(call)].overlapped;
       if (std::isnan(overlapped)) continue;
-      text += fmt::format("  {}: in the steady state {:.1f} % of its time has computation beside it\n",
+      text += fmt::format("  {}: in the steady state {:.1f} % of its time overlaps with computation\n",
                           name_of(call), 100 * overlapped);
     }
   }

@@ -1,4 +1,4 @@
-// How unevenly embedding and output layer load the pipeline, and whether they would better lie elsewhere.
+// How unevenly embedding and output layer load the pipeline, and whether another placement is better.
 #pragma once
 
 #include <functional>
@@ -19,10 +19,10 @@ PipelineImbalance pipeline_imbalance(const Schedule& schedule, const Prediction&
 
 using ScheduleMaker = std::function<Schedule(const RunConfig&)>;
 
-/// Some lines for people: the imbalance; with a cut vocabulary how much of its collectives is exposed; and
-/// one line when another placement (vocab_parallel vocab-1, vocab-2 or none, layer_distribution balanced) is
-/// predicted to be at least 1 % faster, or to fit where this one does not. Other placements are predicted
-/// only for up to 1024 pipeline ranks × micro-batches, a few milliseconds. Empty without a pipeline or beside
+/// Some lines for people: the imbalance; with vocabulary parallelism how much of its collectives is exposed;
+/// and one line when another placement (vocab_parallel vocab-1, vocab-2 or none, layer_distribution balanced)
+/// is predicted to be at least 1 % faster, or to fit where this one does not. Other placements are predicted
+/// only for up to 1024 pipeline ranks × micro-batches, a few milliseconds. Empty without a pipeline or with
 /// a teacher.
 std::string vocabulary_report(const RunConfig& config, const Schedule& schedule, const Prediction& prediction,
                               const HardwareProfile& hardware, const ScheduleMaker& schedule_for);

@@ -50,7 +50,7 @@ Job with(Job job, bool sequence_parallel, Recomputation recomputation) {
 }
 
 /// Figure 7: activations per layer relative to plain tensor parallelism. "Full" recomputes everything but the
-/// layer's input, which it does not cut.
+/// layer's input, which it does not split.
 void activation_percent(const PublishedRow& row, const Profiles& profiles, const ScheduleMaker&, Rows& rows) {
   const Software& software = profiles.generation("megatron-2022");
   const Job job = korthikanti_model(row);

@@ -53,7 +53,7 @@ struct Method {
   const char* name;
   const char* schedule;
   int chunks;  // stages on a rank
-  int shares;  // into which a copy of the model's part is cut there: a second copy is not a share
+  int shares;  // into which a copy of the model's part is split there: a second copy is not a share
   VocabPasses vocabulary = VocabPasses::none;
 };
 
@@ -75,7 +75,8 @@ constexpr std::array<Method, 11> kMethods = {{
 constexpr int kRanks = 32;
 constexpr int kMicrobatches = 128;
 
-/// Seconds of bubble beside `work` seconds of every rank. DualPipeV's README counts stages, two to a rank.
+/// Seconds of bubble in addition to `work` seconds of every rank. DualPipeV's README counts stages, two to a
+/// rank.
 double bubble_of(const PublishedRow& row, const Method& method, double work) {
   const std::string& text = row.text("bubble");
   const double p = kRanks;

@@ -13,8 +13,8 @@ struct PublishedTable {
   std::vector<std::vector<std::string>> rows;
 };
 
-/// Parses a table as if hostile: sizes, widths and characters are checked. Throws InputError naming the file
-/// and line.
+/// Parses a table as untrusted input: sizes, widths and characters are checked. Throws InputError naming the
+/// file and line.
 PublishedTable parse_published(const std::string& text, const std::string& name, const std::string& origin);
 /// The tables that are part of the program.
 std::vector<PublishedTable> built_in_tables();

@@ -72,7 +72,7 @@ std::vector<PublishedRun> torchtitan_runs(const PublishedRow& row) {
   job.context = std::max(1, number_after(layout, "CP", 1));
   job.sequence_parallel = job.tensor > 1;
   const int batch = std::max(1, number_after(techniques, "lbs", 1));
-  // Pipelines cut the local batch into as many micro-batches as there are stages (the recipes' default).
+  // Pipelines split the local batch into as many micro-batches as there are stages (the recipes' default).
   job.microbatches = job.pipeline > 1 ? (batch % job.pipeline == 0 ? job.pipeline : batch) : 1;
   job.micro_batch = batch / job.microbatches;
   if (names(techniques, "full AC")) job.recomputation = Recomputation::full;

@@ -137,7 +137,7 @@ bool Evaluator::set_schedule(std::uint8_t schedule) {
 double Evaluator::memory(const Job& job) const {
   const double tokens = job.sequence * job.micro_batch / job.context;
   const double t = job.tensor;
-  const double cut = job.sequence_parallel ? t : 1;
+  const double sp_size = job.sequence_parallel ? t : 1;
   const double unit = 2 * tokens * job.model.hidden;
   const bool split = job.vocabulary != VocabPasses::none;
   const double vocab = job.model.vocab / t / (split ? job.pipeline : 1);
@@ -149,7 +149,7 @@ double Evaluator::memory(const Job& job) const {
     const double layers = job.recomputation == Recomputation::full ? job.recompute_layers : 1;
     again = std::max(0.0, whole_bytes_ * layers - activation_bytes_);
   }
-  double transient = 4 * tokens * job.model.ffn / t + 2 * unit / cut + again;
+  double transient = 4 * tokens * job.model.ffn / t + 2 * unit / sp_size + again;
   if (job.zero == 3)
     transient += 12 * job.model.layer_parameters() / t;  // two layers, gathered, and a gradient
   double peak = 0;
@@ -174,8 +174,8 @@ double Evaluator::memory(const Job& job) const {
   return peak;
 }
 
-/// Gradient reduction and, with ZeRO, parameter gathering. Without ZeRO-2 and -3 it runs once per step beside
-/// the last micro-batch's backward; with them, every micro-batch, beside that micro-batch.
+/// Gradient reduction and, with ZeRO, parameter gathering. Without ZeRO-2 and -3 it overlaps, once per step,
+/// with the last micro-batch's backward; with them, every micro-batch, with that micro-batch.
 void Evaluator::data_parallel(const Job& job, Candidate& candidate) const {
   const int replicas = job.data * job.context;
   const PipelinePlan::Held& held = entry_->memory_plan().held().front();

@@ -1,4 +1,4 @@
-// What every rank sees of the collectives of a cut vocabulary in a simulated step.
+// What every rank sees of the collectives of vocabulary parallelism in a simulated step.
 #pragma once
 
 #include <vector>

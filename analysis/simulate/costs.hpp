@@ -38,7 +38,7 @@ struct LinkCosts {
   std::optional<Seconds> teacher_transfer{};
 };
 
-/// What the collectives of a cut vocabulary take beside the computation, each on a lane of its own
+/// What the collectives of vocabulary parallelism take during the computation, each on a lane of its own
 /// (arXiv:2411.05288; bench/training/vocabulary.md). In the order in which a micro-batch meets them, but for
 /// the embedding's.
 struct VocabularyCollectiveTimes {
@@ -55,7 +55,7 @@ struct VocabularyCollectiveTimes {
 /// The LinkCosts it is hold between ranks of one node.
 struct Costs : LinkCosts {
   std::vector<StageCosts> stages;  // one per stage of the schedule
-  /// So many neighbouring pipeline ranks share a node; 0: all of them. Between nodes `between_nodes` holds.
+  /// Neighbouring pipeline ranks that share a node; 0: all of them. Between nodes `between_nodes` holds.
   int ranks_per_node = 0;
   LinkCosts between_nodes{};
   /// Part of a transfer that also occupies the receiving rank's processor (a CPU copies; a GPU does not).

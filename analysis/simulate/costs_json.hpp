@@ -13,7 +13,7 @@ namespace plumbline {
 /// "teacher_forward_us", "vocab_forward_us", "vocab_backward_us", "input_forward_us", "input_backward_us"},
 /// …], "p2p_us", "latency_us", "receive_busy_us", "reduce_gradients_us", "reduce_embedding_us",
 /// "optimizer_us", "step_overhead_us", "overlap_factor", "processors", "processes_per_rank", "c0_us",
-/// "c1_us", "c2_us", "i1_us", "i2_us"}; the last five are the collectives of a cut vocabulary
+/// "c1_us", "c2_us", "i1_us", "i2_us"}; the last five are the collectives of vocabulary parallelism
 /// (core/trace/collective_trace.hpp), of schedules with such passes only. One entry in
 /// "stages" stands for all stages. `backward_us` defaults to the sum of its parts, each part to half of
 /// `backward_us`. Throws InputError: file, key, what was expected; a key that `schedule` needs and that is

@@ -188,7 +188,7 @@ class PlanBuilder {
            schedule_.vocab != VocabPasses::interlaced && rank == schedule_.rank_of_stage.back();
   }
 
-  /// What follows the meeting of all ranks once the last one has come to it.
+  /// What follows the meeting of all ranks once the last one has reached it.
   std::int32_t after_meeting(Signal signal, std::int32_t index, std::int32_t node) {
     if (signal != Signal::vocab_scores && signal != Signal::vocab_gradient && signal != Signal::input) {
       return node;

@@ -16,7 +16,7 @@ struct PlanOptions {
   bool one_send_buffer = false;  // see Costs
   bool last_backward = false;    // the last B or W of a stage has a price of its own
   int ranks_per_node = 0;        // see Costs
-  bool collectives = false;      // those of a cut vocabulary take time
+  bool collectives = false;      // those of vocabulary parallelism take time
 };
 
 /// What a schedule needs of the plan's options under these costs.
@@ -51,7 +51,7 @@ class SimulationPlan {
   /// Which lanes' nodes of this price keep a processor busy (compute and receive copies).
   bool occupies_processor(std::uint32_t price) const { return price < first_link_price_; }
 
-  /// A collective of a cut vocabulary: the node after which it is done.
+  /// A collective of vocabulary parallelism: the node after which it is done.
   struct CollectiveNode {
     std::int32_t node;
     VocabularyCall call;
@@ -59,7 +59,7 @@ class SimulationPlan {
   };
   /// All of them, in order of their nodes.
   const std::vector<CollectiveNode>& collectives() const { return collectives_; }
-  /// Is it a collective of a cut vocabulary?
+  /// Is it a collective of vocabulary parallelism?
   bool is_collective(const Node& node) const { return node.price >= first_collective_price_; }
 
   /// The prices of all nodes in seconds.

@@ -38,7 +38,7 @@ std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) co
     prices[first_pair_price_ + i].cost =
         (prices[pairs_[i].first].cost + prices[pairs_[i].second].cost) * costs.overlap_factor;
   }
-  // The receiver's part of a transfer is done by the receiver when it comes to it, not by the link.
+  // The receiver's part of a transfer is done by the receiver when it reaches it, not by the link.
   for (const std::uint32_t kind : {0U, kBetweenNodes}) {
     const LinkCosts& hop = kind == 0 ? costs : costs.between_nodes;
     const auto link = [&](Seconds transfer, Seconds receive) {

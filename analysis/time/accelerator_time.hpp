@@ -9,7 +9,7 @@
 namespace plumbline {
 
 /// One GEMM, attention or memory-bound call, ignoring its count. Storage in 16 bits runs on the tensor cores;
-/// fp32 at the plain fp32 peak, with the same shares of it; products in eight bits at their own peak and
+/// fp32 at the plain fp32 peak, with the same shares of it; FP8 products at their own peak and
 /// share, whatever the storage type is (infinite on a device without them). 0 for collectives and
 /// allocations.
 Seconds accelerator_time(const OperatorCall& call, const cluster::Device& device);

@@ -16,7 +16,7 @@ struct Part {
 
 class Timeline {
  public:
-  Timeline(std::vector<Part> parts, bool beside) : parts_(std::move(parts)), beside_(beside) {}
+  Timeline(std::vector<Part> parts, bool overlapped) : parts_(std::move(parts)), overlapped_(overlapped) {}
 
   ActionTime run(const ActionWork& work) {
     next_gather(work, 0, 0);  // the first unit's gather starts the action
@@ -59,7 +59,7 @@ class Timeline {
 
   /// Returns when a collective that starts now is done, after those before it.
   double start(double seconds, Seconds& exposed) {
-    if (beside_) return lane_ = std::max(lane_, now_) + seconds;
+    if (overlapped_) return lane_ = std::max(lane_, now_) + seconds;
     now_ += seconds;
     exposed.value += seconds;
     return now_;
@@ -78,7 +78,7 @@ class Timeline {
   }
 
   std::vector<Part> parts_;
-  bool beside_;
+  bool overlapped_;
   double now_ = 0;
   double lane_ = 0;  // when the data group's last collective is done
   double gathered_at_ = 0;

@@ -1,4 +1,4 @@
-// How long one action lasts when collectives of the data group run beside its computation.
+// How long one action lasts when collectives of the data group overlap with its computation.
 #pragma once
 
 #include <vector>
@@ -20,9 +20,9 @@ struct ActionTime {
 /// ZeRO-3: the first unit is gathered before anything else; the gather of the next unit starts at the start
 /// of each use and is waited for at the start of the next. ZeRO-2 and 3: a unit's reduce-scatter starts when
 /// its gradient is done, after the one before has been waited for and added; the last is waited for at the
-/// end. Collectives of the data group follow one another on a lane beside the computation. On shared
-/// processors
-/// (`hardware.processors` > 0) nothing runs beside computation: there every collective takes its time.
+/// end. Collectives of the data group follow one another on a lane of their own during the computation. On
+/// shared processors (`hardware.processors` > 0) nothing overlaps with computation: there every collective
+/// takes its time.
 ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, const Load& load);
 
 }  // namespace plumbline

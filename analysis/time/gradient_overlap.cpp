@@ -12,8 +12,8 @@ namespace {
 struct LastEvents {
   std::vector<std::optional<Event>> weights;  // B or W
   std::vector<std::optional<Event>> inputs;   // B or I: embedding and positions
-  std::vector<std::optional<Event>> scores;   // T: output layer, cut over all ranks
-  std::vector<std::optional<Event>> look_up;  // IB: embedding, cut over all ranks
+  std::vector<std::optional<Event>> scores;   // T: output layer, split over all ranks
+  std::vector<std::optional<Event>> look_up;  // IB: embedding, split over all ranks
 };
 
 LastEvents last_events(const Trace& trace, std::size_t stages) {
@@ -122,7 +122,7 @@ bool earlier(const Reduction& a, const Reduction& b) {
   return a.ready < b.ready;
 }
 
-/// All under way at once, one after another on their lane. Returns what ARG, from `begin` on, waits for.
+/// All in progress at once, one after another on their lane. Returns what ARG, from `begin` on, waits for.
 double on_a_lane(std::vector<Reduction> reductions, double begin) {
   std::stable_sort(reductions.begin(), reductions.end(), earlier);
   double done = begin;
@@ -137,9 +137,9 @@ double on_a_lane(std::vector<Reduction> reductions, double begin) {
 /// One after another; each start waits for the one before. Returns what ARG, from `begin` on, waits for.
 double one_at_a_time(std::vector<Reduction> reductions, double begin, std::vector<Seconds>& last_backward) {
   std::stable_sort(reductions.begin(), reductions.end(), earlier);
-  double done = -1;  // of the one under way
+  double done = -1;  // of the one in progress
   double copy = 0;
-  double shift = 0;  // of the action that goes on
+  double shift = 0;  // of the action that continues
   const Reduction* before = nullptr;
   for (const Reduction& reduction : reductions) {
     if (before == nullptr || before->stage != reduction.stage) shift = 0;

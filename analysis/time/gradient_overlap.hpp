@@ -23,8 +23,8 @@ struct ReductionCosts {
 /// and ARG costs nothing; `price` the wall time of a call on the data group. Z = 0: a bucket's all-reduce
 /// starts when the last gradient of its units is final, those that are left when ARG begins; ARG lasts until
 /// all are done. Z = 1: units one after another in the order in which they become final: the backward waits
-/// for the unit before, copies its piece and goes on; ARG waits for the last. Collectives of the data group
-/// follow one another on a lane beside the computation.
+/// for the unit before, copies its piece and continues; ARG waits for the last. Collectives of the data group
+/// follow one another on a lane of their own during the computation.
 ReductionCosts reduction_costs(const RunConfig& config, const Schedule& schedule,
                                const std::vector<StageShape>& shapes,
                                const std::vector<StageActions>& actions, const Trace& trace,

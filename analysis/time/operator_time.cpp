@@ -75,7 +75,7 @@ OperatorCall as_addition(OperatorCall call) {
   return call;
 }
 
-/// Where the time of a product stands: in eight bits all three have the form of a forward.
+/// The table entry of a product: in FP8 all three have the form of a forward.
 struct GemmEntry {
   std::string key;
   std::int64_t tokens, out, in;
@@ -158,7 +158,7 @@ double compute_time(const OperatorCall& call, const HardwareProfile& hardware, c
   const double measured = measured_time(call, hardware, load);
   if (measured >= 0) return measured;
   if (!hardware.accelerator.empty()) {
-    return accelerator_time(call, hardware.constants.device).value * load.beside_collectives;
+    return accelerator_time(call, hardware.constants.device).value * load.collective_contention;
   }
   return roofline(call, hardware);
 }

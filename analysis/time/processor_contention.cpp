@@ -8,7 +8,7 @@
 
 namespace plumbline {
 
-double beside_collectives(const RunConfig& config, const HardwareProfile& hardware) {
+double collective_contention(const RunConfig& config, const HardwareProfile& hardware) {
   if (hardware.accelerator.empty() || !config.parallel.splits_vocabulary()) return 1;
   const cluster::Software& stack = cluster::built_in_profiles().generation("plumbline");
   return config.parallel.vocab_parallel == VocabPasses::interlaced ? stack.interlaced_slowdown
@@ -18,17 +18,17 @@ double beside_collectives(const RunConfig& config, const HardwareProfile& hardwa
 Load load_of(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware) {
   Load load;
   const Layout& layout = load.layout = config.layout();
-  load.beside_collectives = beside_collectives(config, hardware);
+  load.collective_contention = collective_contention(config, hardware);
   const int processors = hardware.processors;
   if (processors == 0) return load;
-  const int beside = layout.tensor * layout.data;  // ranks of one pipeline coordinate
+  const int peers = layout.tensor * layout.data;  // ranks of one pipeline coordinate
   StageCosts equal;
   equal.forward = equal.backward_input = equal.backward_weight = {1};
   equal.backward = {2};
   equal.teacher_forward = {1};
   const Bubble bubble = bubble_of(simulate(schedule, uniform_costs(schedule.stages, equal)));
   const double together = std::max(0.0, 1 - bubble.ratio);
-  const double others = beside - 1 + together * beside * (layout.pipeline - 1);
+  const double others = peers - 1 + together * peers * (layout.pipeline - 1);
   load.busy = processors > 1 ? std::min(1.0, others / (processors - 1)) : 0;
   load.sharing = std::max(1.0, (others + 1) / processors);
   return load;

@@ -21,12 +21,12 @@ struct Load {
   Bytes gradient_working_set;
   /// How much slower a rank runs because ranks share processors, on average; 1: each has its own.
   double sharing = 1;
-  /// How much slower the operators of an accelerator run because collectives beside them hold some of its
+  /// How much slower the operators of an accelerator run because concurrent collectives hold some of its
   /// processors; 1: there are none.
-  double beside_collectives = 1;
+  double collective_contention = 1;
 };
 /// Of a configuration that splits the vocabulary, on an accelerator of clusters.json.
-double beside_collectives(const RunConfig& config, const HardwareProfile& hardware);
+double collective_contention(const RunConfig& config, const HardwareProfile& hardware);
 /// Everything but the working sets. While a rank computes, its tensor and data-parallel neighbours do too,
 /// and a rank of another pipeline coordinate does for 1 - (idle ÷ compute) of the time, with equal stages:
 /// for 1F1B that is 1 - (P-1)/M.

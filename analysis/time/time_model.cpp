@@ -128,8 +128,8 @@ class StageCoster {
     prediction_.communication.push_back(communication);
   }
 
-  /// Returns what the pass waits for collectives of a cut vocabulary on processors that are shared: nothing
-  /// runs beside computation there, and they take their time where the pass needs or starts them.
+  /// Returns what the pass waits for collectives of vocabulary parallelism on processors that are shared:
+  /// nothing overlaps with computation there, and they take their time where the pass needs or starts them.
   VocabularySeconds pass_lines(const StageShape& shape, const Phase& phase, const ActionWork& work,
                                const ActionTime& time, const Load& load) {
     Lines lines(prediction_.lines, shape.stage, phase.name);
@@ -140,7 +140,7 @@ class StageCoster {
         lines.add(call, time_of(call, hardware_, load));
         continue;
       }
-      // Beside computation: only the whole action's waiting is known, not each call's.
+      // Overlapped with computation: only the whole action's waiting is known, not each call's.
       bool& counted = call.kind == CallKind::all_gather ? gathers : scatters;
       const Seconds waited = call.kind == CallKind::all_gather ? time.gathers : time.scatters;
       lines.add(call.label, call.count, counted ? Seconds{} : waited);
@@ -171,7 +171,7 @@ class StageCoster {
     }
   }
 
-  /// Beside computation.
+  /// Overlapped with computation.
   void collectives() {
     const StageShape& any = shapes_.front();
     if (!any.vocabulary.split || hardware_.processors > 0) return;
@@ -237,7 +237,7 @@ class StageCoster {
     };
     if (has(ActionType::reduce_gradients)) {
       const Seconds all = total(reduce_gradients_calls(stages, config_));
-      // Beside a GPU's computation the buckets are hidden in part: hide_reductions adds what is left.
+      // On a GPU computation hides the buckets in part: hide_reductions adds what is left.
       costs.reduce_gradients = all;
       if (hardware_.processors == 0) {
         costs.reduce_gradients = {};

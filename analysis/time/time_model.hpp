@@ -21,7 +21,7 @@ struct CostLine {
   std::string phase;
   std::string label;
   std::int64_t count = 0;
-  Seconds seconds;  // all `count` calls; of what runs beside computation, the part that is waited for
+  Seconds seconds;  // all `count` calls; of what overlaps with computation, the part that is waited for
   Flops flops;
 };
 
@@ -33,7 +33,7 @@ struct StageCostsPrediction {
 
 /// The simulator's input for `schedule` on `hardware`. The simulator stretches what ranks do while they share
 /// processors, so communication measured on a crowded machine is put in divided by that stretch. Costs of the
-/// end of the step stand at the lowest stage of each rank, which ARG, ARE and OPT name.
+/// end of the step are at the lowest stage of each rank, which ARG, ARE and OPT name.
 StageCostsPrediction stage_costs(const RunConfig& config, const Schedule& schedule,
                                  const HardwareProfile& hardware);
 

@@ -10,7 +10,8 @@ namespace plumbline {
 struct PassCommunication {
   Seconds tensor;  // collectives of the tensor group
   Seconds data;    // ZeRO-2 and 3: gathers and scatters that computation does not hide
-  /// Those of a cut vocabulary, where nothing runs beside computation; elsewhere see costs.vocabulary.
+  /// Those of vocabulary parallelism, where nothing overlaps with computation; elsewhere see
+  /// costs.vocabulary.
   VocabularySeconds vocabulary{};
 };
 struct StageCommunication {

@@ -7,7 +7,7 @@
 namespace plumbline {
 
 /// Weights that take part in a matrix product: every linear layer and the output layer (whether or not it
-/// shares memory with the embedding), vocabulary not padded; no norms, biases or look-ups.
+/// shares memory with the embedding), vocabulary not padded; no norms, biases or lookups.
 std::int64_t matmul_parameters(const ModelConfig& model);
 
 /// FLOPs of the model per trained token, forward and backward, nothing recomputed:
@@ -29,8 +29,8 @@ struct StageFlops {
 };
 StageFlops stage_flops(const StageShape& shape);
 
-/// FLOPs that all ranks together execute per trained token, the model cut into `stages`, a teacher's forward
-/// included. HFU = this × tokens/s ÷ (ranks × peak).
+/// FLOPs that all ranks together execute per trained token, the model split into `stages`, a teacher's
+/// forward included. HFU = this × tokens/s ÷ (ranks × peak).
 Flops executed_flops_per_token(const RunConfig& config, int stages);
 
 }  // namespace plumbline

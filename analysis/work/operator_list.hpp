@@ -31,7 +31,7 @@ struct OperatorCall {
   const char* name = "";     // memory_bound: the operator's name in kernels/operators.hpp
   DType type = DType::bf16;  // storage type (collectives: of the buffer)
   GemmPass pass = GemmPass::forward;
-  bool fp8 = false;              // gemm: of operands in eight bits; the result is of the storage type
+  bool fp8 = false;              // gemm: of FP8 operands; the result is of the storage type
   bool backward = false;         // attention
   bool dropout = false;          // attention: of its probabilities
   Group group = Group::tensor;   // collectives
@@ -60,7 +60,7 @@ struct UnitWork {
       false;  // the unit's gradient is final at the end of this part of the last micro-batch
 };
 
-/// What an action does on a stage: `runs` names parts in order, each so many times in a row.
+/// What an action does on a stage: `runs` names parts in order, each with its number of repetitions.
 struct ActionWork {
   struct Run {
     std::size_t part = 0;
@@ -81,8 +81,8 @@ std::vector<OperatorCall> backward_calls(const StageShape& shape);
 std::vector<OperatorCall> backward_input_calls(const StageShape& shape);
 std::vector<OperatorCall> backward_weight_calls(const StageShape& shape);
 
-/// The collectives of a cut vocabulary, once per micro-batch on every rank, beside whatever it computes. `s`:
-/// a stage that carries shards.
+/// The collectives of vocabulary parallelism, once per micro-batch on every rank, overlapped with what it
+/// computes. `s`: a stage that carries shards.
 struct VocabularyCollectives {
   OperatorCall hidden;              // C0: from the last stage's F to S
   OperatorCall statistics;          // C1: from all S to T, with one barrier to C2
@@ -91,7 +91,7 @@ struct VocabularyCollectives {
   OperatorCall embedding_gradient;  // I2: from the first stage's backward to IB
 };
 VocabularyCollectives vocabulary_collectives(const StageShape& s, const Layout& layout);
-/// Where nothing runs beside computation: which of them the rank of `s` spends time on in IF, S, T or IB.
+/// Where nothing overlaps with computation: which of them the rank of `s` spends time on in IF, S, T or IB.
 std::vector<OperatorCall> vocabulary_calls_of(const StageShape& s, ActionType type, const Layout& layout);
 
 /// Clearing of a stage's gradients for the next step.
@@ -111,7 +111,7 @@ std::vector<GradientBucket> gradient_buckets(const StageShape& shape, std::int64
 /// Z = 1: copying the reduced piece of a bucket into the gradient.
 OperatorCall piece_copy(const StageShape& shape, const GradientBucket& bucket);
 
-/// Linear layers in eight bits (bench/training/fp8.md): quantizing a stage's weights again after an update,
+/// Linear layers in FP8 (bench/training/fp8.md): quantizing a stage's weights again after an update,
 /// for both forms in which products read them. Empty without them, and with ZeRO-3, which quantizes at every
 /// use.
 std::vector<OperatorCall> fp8_weight_calls(const StageShape& shape);
@@ -121,7 +121,7 @@ struct HeldStages {
   std::vector<StageShape> held;  // ascending stage numbers
   Layout layout;
   int mirror = 1;               // members of its mirror group; 1 without a second route
-  bool embedding_copy = false;  // one of two copies of a tied embedding that lie on two ranks
+  bool embedding_copy = false;  // one of two copies of a tied embedding that are on two ranks
 };
 HeldStages stages_on_rank(const RunConfig& config, const Schedule& schedule,
                           const std::vector<StageShape>& shapes, int rank);

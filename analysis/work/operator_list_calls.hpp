@@ -23,18 +23,18 @@ class CallList {
     call.in = in;
     calls.push_back(call);
   }
-  /// One of a layer's products. In eight bits with what its operands need before: transposing for a weight
+  /// One of a layer's products. In FP8 with what its operands need before: transposing for a weight
   /// gradient, quantizing the weights where ZeRO-3 keeps no quantized ones (bench/training/fp8.md).
   void linear(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
     if (s_.fp8) prepare_operands(pass, out, in);
     gemm(label, pass, out, in);
     calls.back().fp8 = s_.fp8;
   }
-  /// A tensor that a layer's product reads, in eight bits; nothing where products are of the storage type.
+  /// A tensor that a layer's product reads, in FP8; nothing where products are of the storage type.
   void quantize(std::int64_t elements) { quantize_operand(elements, false); }
   /// The same of a tensor of the stream, of which sequence parallelism leaves every tensor rank a part.
   void quantize_stream() { quantize_operand(s_.rows * s_.hidden, s_.sequence_parallel); }
-  void quantize_weight(std::int64_t elements) { quantize_whole_or_cut(elements, false); }
+  void quantize_weight(std::int64_t elements) { quantize_whole_or_split(elements, false); }
   void transpose(std::int64_t elements) { memory("fp8_transpose", elements, 2, DType::fp8_e4m3); }
   void attention(bool is_backward) {
     OperatorCall call;
@@ -163,19 +163,19 @@ class CallList {
     if (pass == GemmPass::input_gradient) transpose(out * in);
     allocations(pass == GemmPass::input_gradient ? 2 : 1);
   }
-  void quantize_operand(std::int64_t elements, bool cut_by_rows) {
+  void quantize_operand(std::int64_t elements, bool split_by_rows) {
     if (!s_.fp8) return;
-    quantize_whole_or_cut(elements, cut_by_rows);
+    quantize_whole_or_split(elements, split_by_rows);
     allocations(s_.fp8_tensorwise ? 2 : 1);
   }
   /// Tensorwise the scale comes from the tensor's largest value, which has to be found first; delayed scales
   /// are there already, and the largest value is noted on the way.
-  void quantize_whole_or_cut(std::int64_t elements, bool cut_by_rows) {
+  void quantize_whole_or_split(std::int64_t elements, bool split_by_rows) {
     const auto e = static_cast<double>(s_.e());
     if (s_.fp8_tensorwise) {
       memory("fill", 1, 4, DType::fp32);
       memory("fp8_amax", elements, e);
-      if (cut_by_rows) tensor_all_reduce("fp8 scale all-reduce", 1, DType::fp32);
+      if (split_by_rows) tensor_all_reduce("fp8 scale all-reduce", 1, DType::fp32);
       memory("fp8_scales", 2, 6, DType::fp32);
     }
     memory("fp8_quantize", elements, e + 1);

@@ -19,7 +19,7 @@ Owned owned_of(const StageShape& s) {
   return {elements.vectors, s.zero >= 1 ? elements.matrices / s.data : elements.matrices};
 }
 
-/// Of a layer's unit, how much of the key and value rows of qkv lies in the piece of one data rank.
+/// Of a layer's unit, how much of the key and value rows of qkv is in the piece of one data rank.
 std::int64_t owned_key_value_rows(const StageShape& s, int data_rank) {
   const std::int64_t from = s.q * s.hidden;
   const std::int64_t to = (s.q + 2 * s.k) * s.hidden;

@@ -1,4 +1,4 @@
-// What linear layers in eight bits add to the end of a step (bench/training/fp8.md).
+// What linear layers in FP8 add to the end of a step (bench/training/fp8.md).
 #include <utility>
 
 #include "analysis/work/operator_list_calls.hpp"

@@ -159,7 +159,7 @@ void copy_joint_output(const StageShape& s, WorkBuilder& builder) {
   });
 }
 
-/// Without the output layer: a vocabulary cut over all ranks, or a teacher.
+/// Without the output layer: a vocabulary split over all ranks, or a teacher.
 void final_norm_forward(const StageShape& s, WorkBuilder& builder) {
   builder.once({}, 0, [&](CallList& list) {
     norm_forward(s, list);
@@ -230,7 +230,7 @@ void embedding_backward(const StageShape& s, WorkBuilder& builder) {
   position_backward(s, builder);
 }
 
-/// The final norm where the output layer is cut over all ranks.
+/// The final norm where the output layer is split over all ranks.
 void final_norm_backward(const StageShape& s, WorkBuilder& builder) {
   builder.once({}, 0, [&](CallList& list) {
     if (s.e() < 4) list.memory("copy", s.tokens * s.hidden, 4 + e(s));  // dX, rounded

@@ -41,7 +41,7 @@ StageVectors vectors_of(const StageShape& shape);
 
 /// Elements of a stage, padding included, and what one data-parallel rank owns of them.
 struct StageElements {
-  std::int64_t vectors = 0;   // c: never cut
+  std::int64_t vectors = 0;   // c: never sharded
   std::int64_t matrices = 0;  // m: padding included
   std::int64_t owned(int data) const { return vectors + matrices / data; }
   std::int64_t whole() const { return vectors + matrices; }

@@ -22,7 +22,7 @@ struct DistillationShape {
   std::int64_t cached_size = 0;     // bytes of one element of kept teacher logits
 };
 
-/// Embedding and output layer cut over all ranks of a model (bench/training/vocabulary.md). The ranks named
+/// Embedding and output layer split over all ranks of a model (bench/training/vocabulary.md). The ranks named
 /// here are the stage's own.
 struct VocabularyShape {
   bool split = false;
@@ -72,7 +72,7 @@ struct StageShape {
   bool hidden_dropout = false;     // p_h > 0: masks are kept (bench/training/dropout.md)
   bool attention_dropout = false;  // p_a > 0
   bool loss_in_fp32 = false;       // the loss works on an fp32 copy of 16-bit logits
-  bool fp8 = false;                // linear layers in eight bits (bench/training/fp8.md)
+  bool fp8 = false;                // linear layers in FP8 (bench/training/fp8.md)
   bool fp8_tensorwise = false;     // scales belong to tensors, no history is kept
   int stage = 0;                   // of the schedule, all routes counted
   int route = 0;
@@ -87,7 +87,7 @@ struct StageShape {
   DistillationShape distillation;
   VocabularyShape vocabulary;
 
-  /// Which parameters lie here, and whether the look-up is a part of F and the output layer of F and B.
+  /// Which parameters are here, and whether the lookup is a part of F and the output layer of F and B.
   bool holds_embedding() const { return vocabulary.split ? vocabulary.carries : first; }
   bool holds_output() const {
     return vocabulary.split ? vocabulary.carries && !tied : last && !shared_output;
@@ -101,9 +101,9 @@ struct StageShape {
 /// Shapes of all stages of the schedule, every route of it, by stage number.
 std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule);
 /// Shapes of the teacher's stages, as evaluated forward only: neither ZeRO nor recomputation, dropout or
-/// eight bits. Empty without one.
+/// FP8. Empty without one.
 std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& schedule);
-/// Shapes of a model cut into `stages`, each on a rank of its own; the vocabulary is not cut over them.
+/// Shapes of a model split into `stages`, each on a rank of its own; the vocabulary is not split over them.
 std::vector<StageShape> stage_shapes(const RunConfig& config, int stages);
 
 /// Parameters of a stage on one tensor rank, by owner, without the padding of ZeRO.

@@ -37,7 +37,7 @@ struct GridAxes {
 GridAxes gemm_axes();
 GridAxes attention_axes();
 GridAxes fp8_gemm_axes();
-/// The key of products in eight bits, with axes of their own.
+/// The key of FP8 products, with axes of their own.
 constexpr const char* kFp8Products = "forward.fp8";
 
 /// Cells whose operands fit the working set and the time that calibration has; the holes are filled from
@@ -45,7 +45,7 @@ constexpr const char* kFp8Products = "forward.fp8";
 std::vector<Cell> gemm_cells(DType storage);
 std::vector<Cell> attention_cells(DType storage);
 std::vector<Cell> memory_bound_cells(DType storage);
-/// Of linear layers in eight bits, beside this storage type; none for the smallest working set.
+/// Of linear layers in FP8, with this storage type; none for the smallest working set.
 std::vector<Cell> fp8_cells(DType storage);
 
 }  // namespace plumbline::calibration

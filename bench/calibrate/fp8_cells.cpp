@@ -1,4 +1,4 @@
-// Cells of linear layers in eight bits: quantizing what the operator before has just written, transposing,
+// Cells of linear layers in FP8: quantizing what the operator before has just written, transposing,
 // and products, of which all three passes have one form.
 #include <fmt/format.h>
 
@@ -95,7 +95,7 @@ std::vector<Cell> fp8_cells(DType storage) {
   std::vector<Cell> cells;
   add(cells, storage, fmt::format("fp8_quantize.{}", name_of(storage)), 1, quantize);
   add(cells, storage, fmt::format("fp8_amax.{}", name_of(storage)), 0, find_largest);
-  // The rest has 8-bit operands whatever the storage type is: measured once, beside the usual one.
+  // The rest has FP8 operands whatever the storage type is: measured once, with the usual one.
   if (storage != DType::bf16) return cells;
   add(cells, storage, "fp8_transpose.fp8", 1, transpose);
   const GridAxes axes = fp8_gemm_axes();

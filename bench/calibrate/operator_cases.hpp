@@ -52,7 +52,7 @@ struct ProductShape {
   bool accumulate = false;
   std::optional<DType> b_type{};  // of B, where it is not `type`
 };
-/// Matrices for a product, random numbers in them; the scales of 8-bit ones are 1.
+/// Matrices for a product, random numbers in them; the scales of FP8 ones are 1.
 Gemm product_operands(const ProductShape& shape, std::vector<std::vector<std::byte>>& memory);
 /// A copy of a matrix without gaps in memory of `device`.
 Matrix on_device(const Matrix& host, Operators& operators, MemorySource& device);

@@ -81,7 +81,7 @@ class Pools {
   Matrix fresh_mask(std::int64_t rows, std::int64_t cols);
   Rotation saved_mask(std::int64_t rows, std::int64_t cols);
   Rotation mask(std::int64_t rows, std::int64_t cols);
-  /// In eight bits: as fresh(), as weights() and as output().
+  /// In FP8: as fresh(), as weights() and as output().
   Matrix fresh_quantized(std::int64_t rows, std::int64_t cols);
   Rotation weights_quantized(std::int64_t rows, std::int64_t cols);
   Rotation output_quantized(std::int64_t rows, std::int64_t cols);

@@ -21,10 +21,9 @@ void add_calibrate_command(CLI::App& app, CommandAction& action) {
   command->add_flag("--json", *json, "Print the profile instead of writing it");
   const auto backend = std::make_shared<std::string>("cpu");
   command
-      ->add_option(
-          "--backend", *backend,
-          "cpu: operators and messages of this machine. cuda: the memory that a process takes of its "
-          "GPU beside tensors, put into the profile of an accelerator")
+      ->add_option("--backend", *backend,
+                   "cpu: operators and messages of this machine. cuda: the memory that a process uses on its "
+                   "GPU besides tensors, put into the profile of an accelerator")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   command
       ->add_option(

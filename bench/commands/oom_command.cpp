@@ -1,4 +1,4 @@
-// `plumbline oom`: which cells of a matrix fit their memory budget, predicted and measured, beside what was
+// `plumbline oom`: which cells of a matrix fit their memory budget, predicted and measured, next to what was
 // published.
 #include <fmt/format.h>
 

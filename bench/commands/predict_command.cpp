@@ -97,7 +97,7 @@ void add_predict_command(CLI::App& app, CommandAction& action) {
   command->get_option("config")->required(false);
   command
       ->add_option("--parameters", options->parameters,
-                   "Without CONFIG: model states of so many parameters under every ZeRO stage; takes --dp, "
+                   "Without CONFIG: model states of N parameters under every ZeRO stage; takes --dp, "
                    "--precision, --grad-dtype and --optimizer")
       ->type_name("N");
   command->add_flag("--json", options->json, "Print the record as JSON, with the literature's formulas");

@@ -1,4 +1,4 @@
-// `plumbline run`: measures one configuration on ranks of its own and sets it beside the prediction.
+// `plumbline run`: measures one configuration on ranks of its own and compares it with the prediction.
 #include <fmt/format.h>
 
 #include <cstdio>

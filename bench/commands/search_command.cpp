@@ -42,7 +42,7 @@ std::string what_would_fit(cluster::SearchRequest request, const cluster::Machin
                            describe_candidate(more.best[0]));
       }
     } catch (const InputError&) {
-      break;  // the batch or the heads do not allow so many
+      break;  // the batch or the heads do not allow this many
     }
   }
   return "use a smaller model, sequence or batch";
@@ -65,7 +65,7 @@ int run_search(const SearchOptions& options) {
   }
   if (config.numerics.fp8.on()) {
     throw InputError(fmt::format(
-        "search: fp8_format: found {}; expected none, linear layers in eight bits are not searched; remove "
+        "search: fp8_format: found {}; expected none, linear layers in FP8 are not searched; remove "
         "the key (precision: fp8 stands for it too), or give one configuration to `predict`",
         config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid"));
   }

@@ -38,7 +38,7 @@ struct SimulateOptions {
   std::vector<std::string> compare;
 };
 
-/// How each collective of a cut vocabulary hides; nothing in a schedule without.
+/// How each collective of vocabulary parallelism is hidden; nothing in a schedule without.
 nlohmann::ordered_json collectives_json(const VocabularyOverlap& overlap) {
   nlohmann::ordered_json json;
   for (const VocabularyCall call : kAllVocabularyCalls) {
@@ -55,7 +55,7 @@ nlohmann::ordered_json collectives_json(const VocabularyOverlap& overlap) {
 
 std::string collectives_text(const VocabularyOverlap& overlap) {
   std::string text = fmt::format("\n{:<24} {:>10} {:>12} {:>12} {:>26}\n", "per rank and step", "time us",
-                                 "exposed us", "waited us", "beside compute, steady");
+                                 "exposed us", "waited us", "overlapped, steady");
   for (const VocabularyCall call : kAllVocabularyCalls) {
     const CollectiveOverlap& each = overlap[static_cast<std::size_t>(call)];
     text +=

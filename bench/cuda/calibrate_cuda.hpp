@@ -1,4 +1,4 @@
-// `plumbline calibrate --backend cuda`: measures what a CUDA process takes of its GPU beside tensors.
+// `plumbline calibrate --backend cuda`: measures the GPU memory that a CUDA process uses besides tensors.
 #pragma once
 
 #include "bench/calibrate/calibrate.hpp"

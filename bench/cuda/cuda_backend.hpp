@@ -1,4 +1,4 @@
-// Backend cuda, which lives in a program of its own, `plumbline-cuda` beside `plumbline`: CUDA's libraries
+// Backend cuda, which lives in a program of its own, `plumbline-cuda` next to `plumbline`: CUDA's libraries
 // are hundreds of megabytes that no other backend's processes should load, and they may be missing.
 #pragma once
 
@@ -20,12 +20,12 @@ struct CudaRun {
 
 /// Trains on this rank's GPU; ranks of one host take its devices in turn, and share them where there are more
 /// ranks than devices. Where a trace is asked for, CUPTI records the last step's kernels, which go, tied to
-/// their actions and on one clock, beside the trace as FILE.kernels.json. To be called after MPI has been
+/// their actions and on one clock, next to the trace as FILE.kernels.json. To be called after MPI has been
 /// initialised and before any CUDA call. Throws InputError when there is no device. Collective.
 CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const RunFiles& files,
                       MpiCommunicator& control, const training::StepProgress& progress);
 
-/// What this process takes of its device beside tensors; every rank's own figures, communicators shared out
+/// Device memory that this process uses besides tensors; every rank's own figures, communicators shared out
 /// evenly. Collective over MPI_COMM_WORLD, with two ranks or more; before any CUDA call. Throws InputError
 /// without a device, Error where the context's size cannot be had.
 DeviceOverhead measure_device_overhead(int world_rank);

@@ -21,7 +21,7 @@
 namespace plumbline {
 namespace {
 
-/// Seconds without any communication ending while some is under way, after which a rank says for whom it
+/// Seconds without any communication ending while some is in progress, after which a rank says for whom it
 /// waits and ends. The runner's own timeout is for everything else.
 constexpr const char* kTimeoutVariable = "PLUMBLINE_NCCL_TIMEOUT";
 

@@ -28,7 +28,7 @@ class DeviceMemoryWatch final : public StepObserver {
   void connect(const std::function<void()>& connect);
   /// The pool of the tensors, which is asked as long as steps are taken.
   void tensors(const MemorySource& memory) { tensors_ = &memory; }
-  /// Each step's scratch counts by itself: products that are timed in the first leave copies beside C.
+  /// Each step's scratch counts by itself: products that are timed in the first leave copies of C.
   void step_begins(int index) override;
   /// Reads again: the last step stays.
   void step_ends(Seconds origin, std::vector<Event>& events, Seconds& tensor_communication) override;

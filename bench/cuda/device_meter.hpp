@@ -21,8 +21,8 @@ class DeviceMeter {
 
   /// Without touching CUDA; nothing where only CUDA can tell.
   std::optional<Bytes> used_before_context() const;
-  /// To be called once this process has a context: leaves NVML alone where it speaks of another device than
-  /// CUDA does, as it does of the whole card when CUDA sees a slice of it (MIG).
+  /// To be called once this process has a context: leaves NVML alone where it reports another device than
+  /// CUDA does, as it does for the whole card when CUDA sees a slice of it (MIG).
   void context_exists();
   /// Throws Error when nobody can tell.
   Bytes used() const;

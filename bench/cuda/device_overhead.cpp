@@ -1,4 +1,4 @@
-// What a CUDA process takes of its device beside tensors, measured part by part on two ranks.
+// Device memory that a CUDA process uses besides tensors, measured part by part on two ranks.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -85,8 +85,8 @@ DeviceOverhead measure_device_overhead(int rank) {
   const DeviceReadings& opened = watch.readings();
   if (opened.before.value < 0) {
     throw Error(
-        "calibrate: the context's size cannot be measured, for libnvidia-ml.so.1 is not there or speaks of "
-        "another device; expected NVML beside the driver");
+        "calibrate: the context's size cannot be measured, for libnvidia-ml.so.1 is missing or reports "
+        "another device; expected NVML with the driver");
   }
   overhead.context = growth(opened.before, opened.context.used);
   overhead.libraries = growth(opened.context.used, opened.operators.used - opened.operators.pools()) +

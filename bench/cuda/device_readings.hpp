@@ -1,4 +1,4 @@
-// From readings of a GPU's memory to what each rank's process takes of it. No CUDA in here: the readings are
+// From readings of a GPU's memory to what each rank's process uses. No CUDA in here: the readings are
 // taken by bench/cuda/cuda_session.cpp.
 #pragma once
 

@@ -28,7 +28,7 @@ void check_budget(const RunConfig& config, const Schedule& schedule) {
   throw InputError(fmt::format(
       "memory_budget: found {} {}, but rank {} needs {} {} before its first micro-batch ({}); expected more, "
       "or "
-      "a model cut further (tensor_model_parallel_size, pipeline_model_parallel_size, zero_stage)",
+      "a model split further (tensor_model_parallel_size, pipeline_model_parallel_size, zero_stage)",
       unit.of(budget), unit.name, worst->rank, unit.of(worst->held.total()), unit.name, parts));
 }
 

@@ -106,7 +106,7 @@ class FillWithinMemory {
   Schedule run() {
     make_room();
     Schedule schedule = make_schedule(request_);
-    // The room is counted in activations; what else lies beside them is only known of a whole schedule.
+    // The room is counted in activations; what else is held is only known of a whole schedule.
     while (tighten(peaks_of(config_, complete_(schedule)))) schedule = make_schedule(request_);
     return schedule;
   }
@@ -136,7 +136,7 @@ class FillWithinMemory {
     peaks_.back() += (cached - 1) * output;
   }
 
-  /// As many activations as fit beside the rest, P at most.
+  /// As many activations as fit with the rest, P at most.
   void make_room() {
     DistillationRoom room;
     for (const StageShape& shape : stage_shapes(config_, distillation_abeja(ranks_, 1))) {

@@ -9,7 +9,7 @@ namespace plumbline {
 namespace {
 
 /// The call in the terms of the time model. A GEMM is told by what is transposed: Y = X·Wᵀ, dX = dY·W and
-/// dW = dYᵀ·X with the token rows of X, Y and their gradients. In eight bits all are A·Bᵀ, and a weight's
+/// dW = dYᵀ·X with the token rows of X, Y and their gradients. In FP8 all are A·Bᵀ, and a weight's
 /// gradient is what accumulates.
 OperatorCall operator_call(const EmulatedCall& call, DType storage) {
   OperatorCall result;
@@ -75,7 +75,7 @@ OperatorCall collective_call(const EmulatedCollective& call) {
 
 CallTime emulated_call_time(const RunConfig& config, const HardwareProfile& hardware) {
   Load load;
-  load.beside_collectives = beside_collectives(config, hardware);
+  load.collective_contention = collective_contention(config, hardware);
   return [hardware, load, storage = config.numerics.precision](const EmulatedCall& call) {
     return time_of(operator_call(call, storage), hardware, load);
   };

@@ -72,7 +72,7 @@ HardwareProfile hardware_of(const RunConfig& config, std::string& note) {
   HardwareProfile hardware = chosen_hardware(config, note);
   if (config.numerics.fp8.on() && !hardware.measured_fp8()) {
     note =
-        "the hardware profile has no times of 8-bit products, those of the storage type are taken: run "
+        "the hardware profile has no times of FP8 products, those of the storage type are taken: run "
         "`plumbline calibrate` again";
   }
   return hardware;

@@ -15,7 +15,7 @@ namespace plumbline {
 /// Where `calibrate` writes and everything else looks when no hardware is named: profile.json in
 /// $XDG_CACHE_HOME/plumbline or ~/.cache/plumbline.
 std::string default_profile_path();
-/// The same for `calibrate --backend cuda`: profile-cuda.json beside it, read for backend cuda only.
+/// The same for `calibrate --backend cuda`: profile-cuda.json next to it, read for backend cuda only.
 std::string default_cuda_profile_path();
 
 /// The configuration's hardware, else this machine's calibrated profile, else a rough guess of this machine.

@@ -142,8 +142,8 @@ int rank_of(const Schedule& schedule, int stage) {
   return schedule.rank_of_stage[static_cast<std::size_t>(stage)];
 }
 
-/// What the training step asks of a placement beyond what makes a schedule valid. Built-in schedules fulfil
-/// it, but for the number of stages.
+/// What the training step requires of a placement beyond what makes a schedule valid. Built-in schedules
+/// fulfil it, but for the number of stages.
 void check_placement(const RunConfig& config, const Schedule& schedule) {
   const int stages = schedule.stages_per_route();
   const auto fail = [&](const std::string& what) {

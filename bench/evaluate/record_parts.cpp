@@ -106,7 +106,7 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
   const Bubble bubble = bubble_of(result.trace);
   const Seconds window = result.trace.pipeline_end();
   for (const Seconds wait : result.vocabulary_waits) report.time.exposed_vocabulary += wait;
-  // They lie within actions, but are waiting for other ranks all the same.
+  // They are within actions, but are waiting for other ranks all the same.
   const Seconds busy = window * (1 - bubble.fraction) - report.time.exposed_vocabulary;
   report.time.step = lower_median(result.step_times);
   report.time.bubble_ratio = bubble.ratio;

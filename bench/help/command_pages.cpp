@@ -80,7 +80,7 @@ CommandPage read_command_page(std::string_view markdown) {
     throw std::logic_error(fmt::format("a page of the manual begins with: {}", title));
   page.name = title.substr(std::min(kTitle.size() + 1, title.size()));
   std::string_view section;
-  bool within = false;  // a paragraph that goes on in the next line
+  bool within = false;  // a paragraph that continues in the next line
   while (!markdown.empty()) {
     const std::string_view line = take_line(markdown);
     if (line.starts_with("## ")) {

@@ -9,8 +9,8 @@
 namespace plumbline {
 namespace {
 
-// The words of bash are parted at "=" and ":" as well, and it replaces only what follows the last of them;
-// what plumbline understands are words parted by blanks.
+// The words of bash are separated at "=" and ":" as well, and it replaces only what follows the last of them;
+// what plumbline understands are words separated by blanks.
 constexpr const char* kBash = R"script(# bash completion of plumbline: eval "$(plumbline completion bash)"
 _plumbline() {
   local line=${COMP_LINE:0:COMP_POINT} words current path reply file extension

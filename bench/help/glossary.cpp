@@ -15,7 +15,7 @@ std::vector<Term> read_terms() {
   return terms;
 }
 
-/// Lower case, words parted by one blank.
+/// Lower case, words separated by one blank.
 std::string plain(std::string_view text) {
   std::string result;
   for (const char c : text) {

@@ -7,7 +7,7 @@
 
 namespace plumbline {
 
-/// In man(7)'s macros, section 1; `version` stands in the footer.
+/// In man(7)'s macros, section 1; `version` is printed in the footer.
 std::string man_page(const Page& page, const std::string& version);
 
 /// Text that troff prints as it is: backslashes, hyphens and lines that begin like a request are escaped.

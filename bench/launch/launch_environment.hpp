@@ -9,7 +9,7 @@
 
 namespace plumbline {
 
-/// mpirun, its options for so many ranks, and the program with its arguments.
+/// mpirun, its options for this many ranks, and the program with its arguments.
 std::vector<std::string> mpirun_command(int ranks, const std::string& program,
                                         const std::vector<std::string>& arguments);
 

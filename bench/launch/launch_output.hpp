@@ -1,4 +1,4 @@
-// Output of mpirun and its ranks: cut into lines, told apart by rank, kept within bounds.
+// Output of mpirun and its ranks: split into lines, labelled by rank, kept within bounds.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace plumbline {
 
-/// Text of bounded size: keeps the beginning and the end, and says how much lies between.
+/// Text of bounded size: keeps the beginning and the end, and says how much was left out.
 class BoundedText {
  public:
   explicit BoundedText(std::size_t limit) : limit_(limit / 2) {}

@@ -118,7 +118,7 @@ class Bench {
     std::int64_t wrong = 0;
     for (std::int64_t size = kSmallest; size <= sizes_.largest; size *= kFactor) {
       const std::int64_t piece = size / size_of(type) / ranks;
-      if (piece == 0) continue;  // too small to be cut
+      if (piece == 0) continue;  // too small to be split
       const std::int64_t whole = piece * ranks;
       Buffers buffers;
       buffers.output = Matrix(memory, 1, collective.output_is_piece ? piece : whole, type);

@@ -1,7 +1,7 @@
-// Every CUDA operator on the first GPU: bytes and FLOPs per second, beside what the device reached in the
+// Every CUDA operator on the first GPU: bytes and FLOPs per second, next to what the device reached in the
 // same run: a large copy, and the fastest matrix product of the list. One JSON object a line on stdout; exit
-// code 0 with a message where there is no GPU. Matrix products stand beside the fastest algorithm that an
-// exhaustive search of cuBLASLt's configurations finds (kernels/cuda/gemm/gemm_search.hpp); those of 8-bit
+// code 0 with a message where there is no GPU. Matrix products are compared with the fastest algorithm that
+// an exhaustive search of cuBLASLt's configurations finds (kernels/cuda/gemm/gemm_search.hpp); those of 8-bit
 // operands, with E5M2 gradients and E4M3 weights and inputs, are compared among themselves.
 //   micro_cuda_operators [TOKENS [SEARCH_SECONDS]]
 // SEARCH_SECONDS bounds the search of each product (10; 0: none). Progress goes to stderr.
@@ -136,7 +136,7 @@ std::vector<Product> products_in_bf16(std::int64_t tokens) {
   return all;
 }
 
-/// The same with 8-bit operands: in the one form these have, gradients first.
+/// The same with FP8 operands: in the one form these have, gradients first.
 std::vector<Product> products_in_fp8(std::int64_t tokens) {
   std::vector<Product> all = products_in_bf16(tokens);
   for (Product& product : all) {

@@ -1,5 +1,5 @@
 // Every CPU operator at the shapes of a Qwen2.5-0.5B layer: bytes and FLOPs per second; matrix products
-// beside bare oneDNN at the same shape, timed in turns so that a noisy machine disturbs both.
+// next to bare oneDNN at the same shape, timed in turns so that a noisy machine disturbs both.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -64,7 +64,7 @@ double seconds_of(F&& f) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-void product_beside_onednn(benchmark::State& state, const ProductShape& shape) {
+void product_vs_onednn(benchmark::State& state, const ProductShape& shape) {
   Operators& op = operators();
   std::vector<std::vector<std::byte>> memory;
   Gemm gemm = product_operands(shape, memory);
@@ -105,8 +105,7 @@ void register_linear(const std::string& layer, std::int64_t tokens, std::int64_t
     const std::string suffix = "/" + layer + "/" + std::to_string(tokens) + "x" + std::to_string(outputs) +
                                "x" + std::to_string(inputs) + "/" + std::string(name_of(type));
     const auto add = [&](const char* pass, const ProductShape& shape) {
-      benchmark::RegisterBenchmark((std::string("gemm_") + pass + suffix).c_str(), product_beside_onednn,
-                                   shape)
+      benchmark::RegisterBenchmark((std::string("gemm_") + pass + suffix).c_str(), product_vs_onednn, shape)
           ->UseManualTime()
           ->Unit(benchmark::kMicrosecond);
     };

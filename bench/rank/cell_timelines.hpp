@@ -11,7 +11,7 @@
 
 namespace plumbline {
 
-/// A step with more actions has no timeline file: nobody looks at so many, and it would be too large.
+/// A step with more actions has no timeline file: it would be too large to read.
 constexpr std::size_t kMostTimelineActions = 50'000;
 std::size_t count_actions(const Schedule& schedule);
 

@@ -1,4 +1,4 @@
-// What every rank's process takes of its GPU, its tensors and the rest.
+// GPU memory of every rank's process: its tensors and the rest.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The collectives of a cut vocabulary in a record.
+// The collectives of vocabulary parallelism in a record.
 #pragma once
 
 #include <optional>

@@ -29,7 +29,7 @@ class LatestRecords {
 /// Append-only access for one runner at a time.
 class RecordStore {
  public:
-  /// Opens or makes `folder`/`file`, locks it, cuts off a last line that a kill left unfinished and reads the
+  /// Opens or makes `folder`/`file`, locks it, drops a last line that a kill left unfinished and reads the
   /// rest. Throws InputError when the folder cannot be written, another process holds it, or a whole line is
   /// not a record.
   explicit RecordStore(const std::string& folder, const std::string& file = kResultsFile);

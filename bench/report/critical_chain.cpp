@@ -176,7 +176,7 @@ std::vector<EventAt> critical_chain(const Trace& trace) {
       if (events.at(*producer).start >= here.end) continue;
       if (!next || events.at(*producer).end > events.at(*next).end) next = producer;
     }
-    // Each step goes back in time; a file whose times go in a circle ends the chain here.
+    // Each step goes back in time; a file whose times form a cycle ends the chain here.
     if (chain.size() > 2 * events.count()) break;
     place = next;
   }

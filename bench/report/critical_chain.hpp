@@ -1,4 +1,4 @@
-// Which events of a trace, predicted or measured, its length hangs on.
+// Which events of a trace, predicted or measured, determine its length.
 #pragma once
 
 #include <cstddef>

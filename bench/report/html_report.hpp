@@ -1,4 +1,4 @@
-// The records of a matrix as one page: tables, charts and timelines, predicted beside measured. The file
+// The records of a matrix as one page: tables, charts and timelines, predicted next to measured. The file
 // needs no network and no other file; its content policy lets nothing run but its own script.
 #pragma once
 

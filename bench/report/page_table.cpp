@@ -64,7 +64,7 @@ bool knows_device(const Record& record) {
          (record.measurement && record.measurement->device_memory);
 }
 
-/// What the fullest rank takes of its GPU.
+/// GPU memory of the fullest rank.
 template <class Report>
 double device_bytes(const Report& report) {
   const DeviceMemoryRow* most = report.device_memory ? report.device_memory->fullest() : nullptr;

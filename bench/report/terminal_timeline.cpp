@@ -72,7 +72,7 @@ std::vector<int> events_of_columns(const std::vector<Event>& events, std::size_t
   return event_of;
 }
 
-/// "F3----" in so many columns.
+/// "F3----" in `width` columns.
 std::string box(const Action& action, std::size_t width, bool later_chunk) {
   std::string text(1, look_of(action.type)->letter);
   if (later_chunk) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));

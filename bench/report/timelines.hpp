@@ -1,5 +1,5 @@
 // The timelines of one cell, predicted and measured, and the file they travel in:
-// DIR/timelines/<id>.json beside a matrix's records.
+// DIR/timelines/<id>.json next to a matrix's records.
 #pragma once
 
 #include <optional>
@@ -28,9 +28,9 @@ struct CellTimelines {
 /// {"schema":1,"id":…,"predicted":…,"measured":…}; a timeline is {"ranks":[{"actions":["0F0",…],
 /// "start_s":[…],"end_s":[…],"peak_bytes":[[by category],…],"after_bytes":[…]},…]}: one entry per pipeline
 /// rank, one element per event, categories in the order of a record's memory keys. A timeline that does not
-/// exist is null; the bytes are left out where memory is not known. With a cut vocabulary a rank also has
-/// "collectives": {"names":["C0 0",…],"start_s":[…],"end_s":[…],"waited_from_s":[…],"waited_s":[…]}, kind and
-/// micro-batch of each.
+/// exist is null; the bytes are left out where memory is not known. With vocabulary parallelism a rank also
+/// has "collectives": {"names":["C0 0",…],"start_s":[…],"end_s":[…],"waited_from_s":[…],"waited_s":[…]}, kind
+/// and micro-batch of each.
 std::string to_timeline_json(const CellTimelines& timelines);
 
 /// Strict, since anybody may have written it: wrong types and lengths, negative bytes, times that are not

@@ -49,7 +49,7 @@ StatesQuestion parse_question(const std::string& parameters, const Overrides& ke
         key.name != "optimizer") {
       throw InputError(
           fmt::format("--parameters: found {}, expected only data_parallel_size, precision, grad_dtype and "
-                      "optimizer beside it; give a CONFIG.yaml for the rest",
+                      "optimizer with it; give a CONFIG.yaml for the rest",
                       key.name));
     }
     key.parse(draft, {value, "command line", ""});

@@ -1,5 +1,5 @@
-// The memory formulas of the literature on the command line: for a number of parameters alone, and beside the
-// exact prediction of a configuration.
+// The memory formulas of the literature on the command line: for a number of parameters alone, and next to
+// the exact prediction of a configuration.
 #pragma once
 
 #include <string>

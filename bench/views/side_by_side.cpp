@@ -103,7 +103,7 @@ void memory_rows(Sheet& sheet, int rank) {
   }
 }
 
-/// The device of the rank that is fullest: its tensors, and what lies beside them.
+/// The device of the rank that is fullest: its tensors, and the rest.
 void device_rows(Sheet& sheet, const Record& record) {
   const auto of = [](const auto& part) -> const DeviceMemoryReport* {
     return part && part->device_memory ? &*part->device_memory : nullptr;
@@ -166,8 +166,8 @@ void time_rows(Sheet& sheet, bool split_vocabulary) {
   }
 }
 
-/// Each collective of a cut vocabulary: how long it runs in a step, how much of that a rank waits, and in the
-/// steady state how much of it runs beside computation.
+/// Each collective of vocabulary parallelism: how long it runs in a step, how much of that a rank waits, and
+/// in the steady state how much of it overlaps with computation.
 void collective_rows(Sheet& sheet) {
   for (const VocabularyCall call : kAllVocabularyCalls) {
     const auto of = [call](const StepTime& time) {
@@ -180,7 +180,7 @@ void collective_rows(Sheet& sheet) {
     sheet.row(
         "  exposed", [=](auto&, const StepTime& time, auto&) { return of(time).exposed.value; }, known_time);
     sheet.row(
-        "  beside compute, steady", [=](auto&, const StepTime& time, auto&) { return of(time).overlapped; },
+        "  overlapped, steady", [=](auto&, const StepTime& time, auto&) { return of(time).overlapped; },
         as_percent, false);
   }
 }
@@ -210,7 +210,7 @@ void peak_lines(Sheet& sheet, const Record& record, std::size_t rank) {
   }
 }
 
-/// With linear layers in eight bits: whose peak utilisation is relative to.
+/// With linear layers in FP8: whose peak utilisation is relative to.
 std::string of_storage_type(const Record& record) {
   const auto value = [&](std::string_view name) {
     const auto found = std::ranges::find(record.config, name, [](const auto& key) { return key.first; });

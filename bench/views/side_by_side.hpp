@@ -1,4 +1,4 @@
-// One configuration for people: what was predicted beside what was measured.
+// One configuration for people: prediction and measurement side by side.
 #pragma once
 
 #include <string>

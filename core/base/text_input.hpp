@@ -18,8 +18,8 @@ std::string read_text_file(const std::string& path, std::size_t max_bytes);
 /// The entry of `known` with the smallest edit distance (Levenshtein) to `name`; empty when `known` is empty.
 std::string_view nearest_name(std::string_view name, const std::vector<std::string_view>& known);
 
-/// Text of a hostile input made fit for one line of an error message: control characters replaced, cut at
-/// `max_length` characters.
+/// Untrusted text made fit for one line of an error message: control characters replaced, truncated
+/// to `max_length` characters.
 std::string printable(std::string_view text, std::size_t max_length = 60);
 
 /// "2GiB", "512 MiB", "1e9" → bytes. Throws InputError naming `key`.

@@ -36,7 +36,7 @@ std::optional<std::string> why_model_does_not_split(const RunConfig& config) {
   return std::nullopt;
 }
 
-/// What linear layers in eight bits ask of the sizes on a rank.
+/// What linear layers in FP8 require of the sizes on a rank.
 std::optional<std::string> why_fp8_does_not_fit(const RunConfig& config) {
   constexpr std::int64_t kMultiple = 16;  // of both extents of every product: the matrix units' condition
   if (!config.numerics.fp8.on()) return std::nullopt;
@@ -82,7 +82,7 @@ std::optional<std::string> why_vocabulary_does_not_split(const RunConfig& config
   if (config.model.vocab < config.parallel.vocab_shards()) {
     return fmt::format(
         "{} a vocabulary of {}, expected at least one token id for each of the {} ranks it is "
-        "cut over (pipeline x tensor)",
+        "split over (pipeline x tensor)",
         found, config.model.vocab, config.parallel.vocab_shards());
   }
   return std::nullopt;

@@ -32,18 +32,18 @@ std::optional<std::string> why_distillation_invalid(const RunConfig& config) {
   }
   if (schedule != ParallelConfig{}.schedule || config.parallel.virtual_chunks != 1) {
     return fmt::format(
-        "pipeline_schedule: found {} with {} chunks beside a teacher, expected 1f1b with 1: the order is "
+        "pipeline_schedule: found {} with {} chunks and a teacher, expected 1f1b with 1: the order is "
         "that "
         "of distillation_schedule",
         schedule, config.parallel.virtual_chunks);
   }
   if (!config.numerics.cross_entropy_loss_fusion) {
-    return "cross_entropy_loss_fusion: found false beside a teacher, expected true; distillation_loss: "
+    return "cross_entropy_loss_fusion: found false with a teacher, expected true; distillation_loss: "
            "unfused "
            "is what eager code does there";
   }
   if (config.parallel.splits_vocabulary()) {
-    return fmt::format("vocab_parallel: found {} beside a teacher, expected none",
+    return fmt::format("vocab_parallel: found {} with a teacher, expected none",
                        vocab_parallel_name(config.parallel.vocab_parallel));
   }
   if (auto reason = why_tensor_split_invalid(teacher, t)) return reason;

@@ -18,8 +18,8 @@ std::vector<int> even_layers(std::int64_t layers, int stages);
 /// or `balanced`: the last stage, which also has the output layer, has so few layers that the stage with the
 /// most FLOPs has as few as possible, and the others share the rest evenly, later ones take the remainder:
 /// the first holds the embedding (the "Redis" baseline of Yeung et al., arXiv:2411.05288 §6). Only the last
-/// of several stages may have none. With a cut vocabulary `balanced` is even. Throws InputError when the
-/// given numbers are not `stages` many.
+/// of several stages may have none. With vocabulary parallelism `balanced` is even. Throws InputError unless
+/// `stages` numbers are given.
 std::vector<int> layers_per_stage(const RunConfig& config, int stages);
 
 /// FLOPs of the output layer's forward, in forwards of one transformer layer.

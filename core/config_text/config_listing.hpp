@@ -12,7 +12,7 @@ namespace plumbline {
 /// Every configuration key with its value, as text, in the order of the documentation.
 std::vector<std::pair<std::string, std::string>> describe(const RunConfig& config);
 
-/// A configuration file that load_run_config reads back to the same configuration, wherever it lies: the
+/// A configuration file that load_run_config reads back to the same configuration, wherever it is: the
 /// model is inline, paths are absolute.
 std::string to_yaml(const RunConfig& config);
 

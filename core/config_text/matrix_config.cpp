@@ -136,7 +136,7 @@ class MatrixFile {
     }
   }
 
-  /// The mappings of `include` or `exclude`, beside `matrix` or under it.
+  /// The mappings of `include` or `exclude`, next to `matrix` or under it.
   std::vector<Settings> entries(const std::string& name) const {
     std::vector<Settings> found;
     const YAML::Node matrix = file_.root()["matrix"];

@@ -11,7 +11,7 @@ namespace plumbline {
 /// first and last pipeline rank, where tied embeddings live twice; `mirror` holds pipeline ranks r and P-1-r,
 /// which keep the two copies of a stage in bidirectional schedules; `shared_kv` holds the tensor ranks that
 /// keep the same key/value head. The last five exist with vocabulary parallelism only, one for every kind of
-/// collective that runs beside computation, so that each kind keeps its own order
+/// collective that overlaps with computation, so that each kind keeps its own order
 /// (bench/training/vocabulary.md); vocab_hidden and embedding_gradient have the members of pipeline, the
 /// others those of model.
 enum class Group {
@@ -45,7 +45,7 @@ struct Layout {
   int pipeline = 1;
   int data = 1;
   int kv_sharing = 1;           // neighbouring tensor ranks that hold the same key/value head
-  bool vocab_parallel = false;  // embedding and output layer are cut over all ranks of `model`
+  bool vocab_parallel = false;  // embedding and output layer are split over all ranks of `model`
 
   int world() const { return tensor * pipeline * data; }
   Coordinates coordinates(int rank) const;

@@ -18,7 +18,7 @@ inline void expect_argument(bool good, std::string_view call, std::string_view w
   if (!good) throw Error(std::string(call).append(": ").append(what));
 }
 
-/// A message or collective under way. Default-constructed: nothing to wait for.
+/// A message or collective in progress. Default-constructed: nothing to wait for.
 struct Ticket {
   std::int64_t id = -1;
   explicit operator bool() const { return id >= 0; }
@@ -46,7 +46,7 @@ struct Collective {
   Matrix output;
   ReduceOp op = ReduceOp::sum;
   int root = -1;         // of a broadcast: world rank
-  bool awaited = false;  // the rank goes on when it is done; else it is started, and wait() finishes it
+  bool awaited = false;  // the rank continues when it is done; else it is started, and wait() finishes it
 
   /// The buffer that Traffic counts: the larger of the two.
   const Matrix& whole() const { return kind == CollectiveKind::all_gather ? output : input; }

@@ -47,8 +47,8 @@ class Communicator {
   Ticket start_all_gather(Group group, const Matrix& input, const Matrix& output) {
     return start({CollectiveKind::all_gather, group, input, output});
   }
-  /// input is cut in as many equal pieces as members; output is the sum of everybody's piece of this rank.
-  /// They must not overlap. `input` is left as it was.
+  /// input is split into as many equal pieces as members; output is the sum of everybody's piece of this
+  /// rank. They must not overlap. `input` is left as it was.
   void reduce_scatter(Group group, const Matrix& input, const Matrix& output) {
     run({CollectiveKind::reduce_scatter, group, input, output});
   }
@@ -91,7 +91,7 @@ class Communicator {
   /// until the ticket has been waited for and progress() was called after that. The end is when this rank
   /// sees it done, in progress() or a wait; an emulated rank's is exact. Nothing for an empty ticket.
   virtual void watch(const Ticket& /*ticket*/, TicketTimes& /*times*/) {}
-  /// Lets the transport make progress on what is under way; cheap.
+  /// Lets the transport make progress on pending operations; cheap.
   virtual void progress() {}
   /// Seconds on a clock common to all ranks.
   virtual Seconds now() const = 0;

@@ -10,7 +10,7 @@
 namespace plumbline {
 namespace {
 
-/// Sends under way, one slot per (stage, payload): a stage has one send buffer for each.
+/// Sends in progress, one slot per (stage, payload): a stage has one send buffer for each.
 class PendingSends {
  public:
   explicit PendingSends(int stages) : tickets_(static_cast<std::size_t>(stages) * kPayloads) {}

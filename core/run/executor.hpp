@@ -13,7 +13,7 @@ class StageProgram {
   virtual ~StageProgram() = default;
   /// Does a compute, reduction or optimizer action.
   virtual void run(const Action& action) = 0;
-  /// Where a send action's payload lies; it stays untouched until the executor has waited for the send.
+  /// Where a send action's payload is; it stays untouched until the executor has waited for the send.
   virtual Matrix send_buffer(const Action& action) = 0;
   /// Where a receive action's payload goes.
   virtual Matrix receive_buffer(const Action& action) = 0;
@@ -21,7 +21,7 @@ class StageProgram {
   virtual void finished(const Action& /*action*/) {}
 };
 
-/// Executes this rank's actions in order. A send is started and left under way: it is waited for before the
+/// Executes this rank's actions in order. A send is started and left in progress: it is waited for before the
 /// next compute action that would write its buffer (same stage, same direction) and at the end. Receives
 /// block. Returns this rank's events; times are communicator.now() minus `origin`.
 std::vector<Event> execute(const Schedule& schedule, StageProgram& program, Communicator& communicator,

@@ -10,7 +10,7 @@
 
 namespace plumbline {
 
-/// Collectives of one group, counted where they were asked for: whole buffers, before any algorithm cuts
+/// Collectives of one group, counted where they were asked for: whole buffers, before any algorithm splits
 /// them.
 struct GroupTraffic {
   std::int64_t calls = 0;

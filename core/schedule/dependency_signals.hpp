@@ -16,17 +16,17 @@ enum class Signal : std::uint8_t {
   teacher,         // TF done
   taken_forward,   // RECV_F done
   taken_backward,  // RECV_B done
-  sent_forward,    // SEND_F issued; or, unless posted, both sides have come to it
+  sent_forward,    // SEND_F issued; or, unless posted, both sides have reached it
   sent_backward,   // the same for SEND_B
   sent_teacher,    // the same for SEND_TF
   vocab_scores,    // S done on every rank
   vocab_gradient,  // T done on every rank
-  vocab_meet_s,    // every rank has come to S (interlaced)
-  vocab_meet_t,    // every rank has come to T (interlaced)
+  vocab_meet_s,    // every rank has reached S (interlaced)
+  vocab_meet_t,    // every rank has reached T (interlaced)
   input,           // IF done on every rank
   input_gradient,  // IB done on every rank
-  embedding_meet,  // first and last rank have come to ARE
-  end_meet,        // every rank has come to OPT
+  embedding_meet,  // first and last rank have reached ARE
+  end_meet,        // every rank has reached OPT
 };
 constexpr int kSignals = 16;
 
@@ -49,7 +49,7 @@ constexpr std::optional<Payload> message_of(Signal signal) {
 /// How a rank passes a SEND or RECV.
 enum class TransferSemantics : std::uint8_t {
   posted,       // SEND returns at once, RECV waits for the SEND
-  synchronous,  // both wait until the other side has come to its half
+  synchronous,  // both wait until the other side has reached its half
   grouped,      // neighbouring transfers of a rank start together; the group waits for all of them
 };
 

@@ -1,6 +1,6 @@
 // Visits the actions of a schedule in an order in which everything an action waits for comes before it. Who
-// waits for whom stands in core/schedule/dependency_rules.hpp; validation, transfers and the simulator share
-// this walk.
+// waits for whom is defined in core/schedule/dependency_rules.hpp; validation, transfers and the simulator
+// share this walk.
 #pragma once
 
 #include <array>
@@ -46,7 +46,7 @@ class DependencyWalk {
 
   /// Unless transfers are posted: is the other side of this SEND or RECV still to come?
   bool half_open(const Action& half) { return entry(need_of(*hop_of(half))) < 0; }
-  /// Lets a waiting SEND or RECV happen as if the other side had come to it; run() may then go on.
+  /// Lets a waiting SEND or RECV happen as if the other side had reached it; run() may then continue.
   template <class Visitor>
   void meet_now(Visitor& visitor, const Action& half) {
     arrive(visitor, need_of(*hop_of(half)), kAbsent);
@@ -119,13 +119,13 @@ class DependencyWalk {
   std::array<ActionRules, kActionTypes> rules_{};
   std::array<std::size_t, kSignals> offset_{};
   std::vector<std::int32_t> table_;     // node, kAbsent, or -2 - rank of the latest waiter
-  std::vector<std::int32_t> arrivals_;  // how many have come to each meeting; table_ from meetings_begin_ on
+  std::vector<std::int32_t> arrivals_;  // how many have reached each meeting; table_ from meetings_begin_ on
   std::size_t meetings_begin_ = 0;
   std::vector<std::int32_t> next_waiter_;
   std::vector<std::uint32_t> cursor_;
   std::vector<std::uint32_t> progress_;  // arrivals made and needs met at the cursor
   std::vector<std::int32_t> last_sent_;  // one_send_buffer: micro-batch + 1 by tag of the message
-  std::vector<std::int32_t> queue_;      // ranks that may go on; a ring
+  std::vector<std::int32_t> queue_;      // ranks that may continue; a ring
   std::size_t head_ = 0;
   std::size_t queued_ = 0;
 };
@@ -185,7 +185,7 @@ inline void DependencyWalk::publish(Need need, std::int32_t node) {
   wake(entry(need), node);
 }
 
-/// Fills a table entry and lets those who wait for it go on.
+/// Fills a table entry and lets those who wait for it continue.
 inline void DependencyWalk::wake(std::int32_t& slot, std::int32_t node) {
   std::int32_t waiter = -2 - slot;  // negative: nobody
   slot = node;

@@ -35,7 +35,7 @@ struct ScheduleTraits {
 
   /// Entries of a rank in rank_of_stage, where the number is not given.
   constexpr int chunks() const { return placement == StagePlacement::one ? 1 : 2; }
-  /// Parts into which a rank's share of one copy of the model is cut, where the number is not given.
+  /// Parts into which a rank's share of one copy of the model is split, where the number is not given.
   constexpr int parts() const { return bidirectional() ? 1 : chunks(); }
   constexpr bool any_chunks() const { return placement == StagePlacement::round_robin; }
   constexpr bool v_shaped() const { return placement == StagePlacement::v_shape; }

@@ -9,15 +9,15 @@
 namespace plumbline {
 
 struct CsvOptions {
-  /// PyTorch's "compute_comms" form also wants a WAIT_SEND_F or WAIT_SEND_B for every send; it is put before
+  /// PyTorch's "compute_comms" form also needs a WAIT_SEND_F or WAIT_SEND_B for every send; it is put before
   /// the next send of the same stage and direction, or at the end of the row.
   bool send_waits = false;
 };
 
 /// One line per rank, cells `<stage><TYPE><micro-batch>` separated by commas, overlapped pairs
 /// `(a;b)OVERLAP_F_B`. What the cells cannot say (vocabulary passes, no barrier, joint teacher messages)
-/// stands in a first line
-/// `# key=value …`, written only when needed: F, B, I, W and transfers alone are PyTorch's format.
+/// is in a first line `# key=value …`, written only when needed: F, B, I, W and transfers alone are PyTorch's
+/// format.
 std::string to_csv(const Schedule& schedule, CsvOptions options = {});
 
 /// "rank 3: 3F0 3B0 …", one line per rank.

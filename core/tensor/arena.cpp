@@ -109,7 +109,7 @@ Tensor Arena::allocate(Category category, const char* holder, std::int64_t rows,
   const Bytes wanted{rows * cols * size_of(dtype)};
   if (budget_.value > 0 && current_total_ + wanted > budget_) {
     throw OutOfMemory(fmt::format(
-        "out of memory: {} ({}) wants {} bytes, {} of the budget of {} bytes are allocated; largest holders: "
+        "out of memory: {} ({}) needs {} bytes, {} of the budget of {} bytes are allocated; largest holders: "
         "{}",
         holder, name_of(category), wanted.value, current_total_.value, budget_.value, largest_holders(5)));
   }

@@ -115,7 +115,7 @@ class Arena {
   Bytes budget() const { return budget_; }
   /// Who held how much at that moment, biggest first.
   std::vector<HolderBytes> holders_at_peak() const;
-  /// Forgets the peak: it becomes what is allocated now. Samples go on as they were.
+  /// Forgets the peak: it becomes what is allocated now. Samples continue as they were.
   void reset_peak();
   /// The stretch since the last sample, or since construction; its beginning counts, too.
   MemorySample sample();

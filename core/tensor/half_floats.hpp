@@ -15,7 +15,7 @@ inline float from_bf16(std::uint16_t bits) {
 inline std::uint16_t to_bf16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
-  // Rounding may carry a NaN's mantissa into infinity: a NaN is cut instead and made quiet.
+  // Rounding may carry a NaN's mantissa into infinity: a NaN is truncated instead and made quiet.
   const bool nan = (bits & 0x7fffffffU) > 0x7f800000U;
   return static_cast<std::uint16_t>(nan ? (bits >> 16) | 0x40U : rounded);
 }

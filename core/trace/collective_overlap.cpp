@@ -107,7 +107,7 @@ VocabularyOverlap vocabulary_overlap(const Trace& trace) {
   const Span window{steady.start.value, steady.end.value};
   const double share = 1 / static_cast<double>(trace.collectives.size());
   VocabularySeconds in_window{};
-  VocabularySeconds beside{};
+  VocabularySeconds overlapped_time{};
   for (std::size_t rank = 0; rank < trace.collectives.size(); ++rank) {
     const std::vector<CollectiveEvent>& events = trace.collectives[rank];
     const Spans busy = rank < trace.ranks.size() ? computing(trace.ranks[rank], events) : Spans{};
@@ -132,11 +132,11 @@ VocabularyOverlap vocabulary_overlap(const Trace& trace) {
       const Span steadily{std::max(running.from, window.from), std::min(running.to, window.to)};
       if (steadily.to <= steadily.from) continue;
       in_window[call].value += steadily.to - steadily.from;
-      beside[call].value += common(steadily, busy);
+      overlapped_time[call].value += common(steadily, busy);
     }
   }
   for (std::size_t call = 0; call < kVocabularyCalls; ++call) {
-    if (in_window[call].value > 0) overlap[call].overlapped = beside[call] / in_window[call];
+    if (in_window[call].value > 0) overlap[call].overlapped = overlapped_time[call] / in_window[call];
   }
   return overlap;
 }

@@ -1,4 +1,5 @@
-// How well the collectives of a cut vocabulary hide behind computation; predicted and measured traces alike.
+// How well the collectives of vocabulary parallelism hide behind computation; predicted and measured traces
+// alike.
 #pragma once
 
 #include <array>
@@ -10,9 +11,9 @@ namespace plumbline {
 
 /// All collectives of one kind in a step, the mean over pipeline ranks.
 struct CollectiveOverlap {
-  Seconds time;     // in which they run: from when the last rank has come to one until it is done
+  Seconds time;     // in which they run: from when the last rank has reached one until it is done
   Seconds exposed;  // of it, what a rank waits
-  Seconds waited;   // for them in all, also until the last rank has come to them
+  Seconds waited;   // for them in all, also until the last rank has reached them
   /// Share of their time in the steady state in which the rank computes; NaN where there is no steady state
   /// or nothing takes time.
   double overlapped = std::numeric_limits<double>::quiet_NaN();
@@ -29,7 +30,7 @@ struct SteadyState {
 };
 SteadyState steady_state(const Trace& trace);
 
-/// A collective runs on a rank from when all ranks have come to it and the rank's one before of its kind is
+/// A collective runs on a rank from when all ranks have reached it and the rank's one before of its kind is
 /// done. Exposed is what the rank waits for it in that time; with one barrier, where C2 follows C1 by itself,
 /// also what it waits for C2 while C1 runs. A rank computes in its compute actions where it does not wait for
 /// a collective. All 0 without collectives.

@@ -1,4 +1,4 @@
-// When the collectives of a cut vocabulary ran: the common part of a simulated and a measured trace.
+// When the collectives of vocabulary parallelism ran: the common part of a simulated and a measured trace.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 namespace plumbline {
 
 /// The five of Yeung et al. (arXiv:2411.05288), each once per micro-batch on every rank and on a lane of its
-/// own beside the computation (bench/training/vocabulary.md).
+/// own during the computation (bench/training/vocabulary.md).
 enum class VocabularyCall : std::uint32_t {
   hidden,              // C0
   statistics,          // C1
@@ -37,10 +37,10 @@ Seconds sum_of(const VocabularySeconds& seconds);
 struct CollectiveEvent {
   VocabularyCall call = VocabularyCall::hidden;
   std::uint32_t microbatch = 0;
-  Seconds start;        // the rank had come to it: it was started, or joined, here
+  Seconds start;        // the rank had reached it: it was started, or joined, here
   Seconds end;          // it was done, as far as this rank knows
   Seconds waited_from;  // from then on the rank waited for it
-  Seconds waited;       // for so long; 0: it did not wait
+  Seconds waited;       // how long; 0: it did not wait
 };
 
 }  // namespace plumbline

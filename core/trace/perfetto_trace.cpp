@@ -144,7 +144,8 @@ std::vector<Flows> flows_of(const Trace& trace, const Process& process) {
   return flows;
 }
 
-/// The collectives of a cut vocabulary on one rank; what the rank waits lies within as a slice of its own.
+/// The collectives of vocabulary parallelism on one rank; what the rank waits is a nested slice of its
+/// own.
 void write_collectives(Writer& writer, const std::vector<CollectiveEvent>& events, const Process& process,
                        std::size_t rank, int first_lane) {
   const CollectiveLanes lanes = lanes_of(events);

@@ -19,8 +19,8 @@ struct Event {
 /// Events of every pipeline rank in order of start, on one clock that is 0 at the start of the step.
 struct Trace {
   std::vector<std::vector<Event>> ranks;
-  /// Those of a cut vocabulary on every pipeline rank, by kind and then by micro-batch; empty: there are
-  /// none.
+  /// Those of vocabulary parallelism on every pipeline rank, by kind and then by micro-batch; empty: there
+  /// are none.
   std::vector<std::vector<CollectiveEvent>> collectives{};
 
   /// End of the last event of any rank.

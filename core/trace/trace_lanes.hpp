@@ -17,8 +17,8 @@ struct RankLanes {
 };
 RankLanes lanes_of(const std::vector<Event>& events);
 
-/// Where the collectives of a cut vocabulary go, on tracks of their own: one per kind, more where those of a
-/// kind are under way together.
+/// Where the collectives of vocabulary parallelism go, on tracks of their own: one per kind, more where those
+/// of a kind are in progress together.
 struct CollectiveLanes {
   std::vector<int> lane_of_event;
   std::vector<VocabularyCall> call_of_lane;

@@ -60,7 +60,7 @@ BlockedCycle find_blocked_cycle(const Schedule& schedule, WalkOptions options) {
          schedule.actions[static_cast<std::size_t>(rank)].size()) {
     ++rank;
   }
-  // Follow the waiting from rank to rank until one comes again: from there on it is a circle.
+  // Follow the waiting from rank to rank until one comes again: from there on it is a cycle.
   std::vector<int> path;
   while (true) {
     const auto seen = std::find(path.begin(), path.end(), rank);
@@ -97,7 +97,7 @@ std::string describe(const Schedule& schedule, const BlockedCycle& cycle) {
   for (std::size_t i = 1; i < std::min(cycle.cells.size(), kShown); ++i) {
     text += " waits for " + name(cycle.cells[i]);
   }
-  if (cycle.cells.size() > kShown) text += fmt::format(" … ({} in the circle)", cycle.cells.size());
+  if (cycle.cells.size() > kShown) text += fmt::format(" … ({} in the cycle)", cycle.cells.size());
   return text + " waits for the first";
 }
 

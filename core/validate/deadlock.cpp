@@ -95,7 +95,7 @@ class ChannelOrder {
   std::vector<std::vector<Half>> receives_;
 };
 
-Deadlock find_circle(const Schedule& schedule, WalkOptions options) {
+Deadlock find_cycle(const Schedule& schedule, WalkOptions options) {
   const BlockedCycle cycle = find_blocked_cycle(schedule, options);
   if (cycle.cells.empty()) return {};
   return {true, cycle.cells.front().first, cycle.cells.front().second, describe(schedule, cycle)};
@@ -130,7 +130,7 @@ Deadlock find_deadlock(const Schedule& schedule, Ordering ordering) {
   if (ordering == Ordering::synchronous) options.transfers = TransferSemantics::synchronous;
   if (ordering == Ordering::grouped) options.transfers = TransferSemantics::grouped;
   // A message that goes astray explains more than the waiting that follows from it.
-  return mixed.found ? mixed : find_circle(schedule, options);
+  return mixed.found ? mixed : find_cycle(schedule, options);
 }
 
 void check_deadlock_free(const Schedule& schedule) {

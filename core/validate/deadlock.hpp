@@ -11,36 +11,32 @@ namespace plumbline {
 
 /// The rules under which ranks exchange messages. All four are decided exactly: a rank follows one list of
 /// actions without choices, so whatever can run may run at once, and what is left waiting in the end waits
-/// for ever.
+/// forever.
 enum class Ordering : std::uint8_t {
-  /// MPI_Ssend and MPI_Recv one after another: each blocks until the other side has come to its half.
-  /// Messages of one
-  /// stage and direction arrive in order.
+  /// MPI_Ssend and MPI_Recv one after another: each blocks until the other side has reached its half.
+  /// Messages of one stage and direction arrive in order.
   synchronous,
   /// NCCL: neighbouring transfers of a rank are one group, started together, finished together. No tags: the
-  /// n-th send
-  /// to a peer meets the n-th receive from it.
+  /// n-th send to a peer meets the n-th receive from it.
   grouped,
   /// core/run/executor.hpp: sends return at once, a stage's next result in the same direction waits until the
-  /// one
-  /// before
-  /// has been received, receives block.
+  /// one before has been received, receives block.
   posted_sends,
   /// Transfers return at once, but the first one between two ranks creates their communicator, which blocks
-  /// both
-  /// (unbatched NCCL calls in PyTorch, Megatron-LM pull request 5240). Compute waits for what it received.
+  /// both (unbatched NCCL calls in PyTorch, Megatron-LM pull request 5240). Compute waits for what it
+  /// received.
   lazy_pairs,
 };
 std::string_view name_of(Ordering ordering);
 
 struct Deadlock {
   bool found = false;
-  int rank = -1;      // one of the ranks that wait for ever, or that gets the wrong message
+  int rank = -1;      // one of the ranks that wait forever, or that gets the wrong message
   int position = -1;  // where it stands
   std::string what;   // one line
 };
 
-/// Looks for a circle of waiting ranks, or messages that would reach the wrong receive. The schedule must
+/// Looks for a cycle of waiting ranks, or messages that would reach the wrong receive. The schedule must
 /// pass check_ranges(); it may be a part of a step.
 Deadlock find_deadlock(const Schedule& schedule, Ordering ordering);
 

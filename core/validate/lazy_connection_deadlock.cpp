@@ -24,7 +24,7 @@ class LazyPairs {
         while (step(rank)) moved = true;
       }
     }
-    return circle();
+    return waiting_cycle();
   }
 
  private:
@@ -77,7 +77,7 @@ class LazyPairs {
     return true;
   }
 
-  BlockedCycle circle() const {
+  BlockedCycle waiting_cycle() const {
     int rank = 0;
     while (rank < schedule_.ranks && next(rank) == nullptr) ++rank;
     if (rank == schedule_.ranks) return {};

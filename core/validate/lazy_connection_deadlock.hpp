@@ -6,7 +6,7 @@
 
 namespace plumbline {
 
-/// A circle of ranks that wait for one another under Ordering::lazy_pairs (core/validate/deadlock.hpp), or
+/// A cycle of ranks that wait for one another under Ordering::lazy_pairs (core/validate/deadlock.hpp), or
 /// nothing.
 BlockedCycle find_lazy_pair_cycle(const Schedule& schedule);
 

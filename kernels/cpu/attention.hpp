@@ -4,7 +4,7 @@
 //
 // For every query head and block of B = min(128, seq) query rows, scores are computed up to the block's last
 // row, so the products above the diagonal blocks are never done. Head slices are first copied without gaps,
-// since oneDNN's fast kernels want that. Key and value gradients of the query heads that share a key/value
+// since oneDNN's fast kernels need that. Key and value gradients of the query heads that share a key/value
 // head are summed in fp32.
 //
 //   attention_scratch(shape, type) = 2·B·seq + 4·seq·d + 3·B·d + B fp32 elements, whatever the type:

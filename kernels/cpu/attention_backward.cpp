@@ -1,4 +1,4 @@
-// Backward of causal attention; attention.hpp says how it is cut.
+// Backward of causal attention; attention.hpp says how it is split.
 #include <cmath>
 #include <cstring>
 

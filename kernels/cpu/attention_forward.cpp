@@ -1,4 +1,4 @@
-// Forward of causal attention; attention.hpp says how it is cut.
+// Forward of causal attention; attention.hpp says how it is split.
 #include <cmath>
 #include <cstring>
 

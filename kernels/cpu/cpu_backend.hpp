@@ -26,7 +26,7 @@ class CpuOperators final : public Operators {
   /// A bf16 product on a CPU whose oneDNN has none: fp32 copies of the operands, multiplied, rounded once.
   void widened_gemm(const Gemm& gemm);
 
-  /// A product of 8-bit operands: wider copies of them, which are exact, multiplied, scaled and rounded once.
+  /// A product of FP8 operands: wider copies of them, which are exact, multiplied, scaled and rounded once.
   void fp8_gemm(const Gemm& gemm);
 
   /// Memory of buffers_[slot], for the next call to use again; contents irrelevant.

@@ -1,4 +1,4 @@
-// Cross-entropy over a vocabulary cut by columns, in three steps.
+// Cross-entropy over a vocabulary split by columns, in three steps.
 #include <cmath>
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// The loss of distillation over a vocabulary cut by columns, in three steps.
+// The loss of distillation over a vocabulary split by columns, in three steps.
 #include <cmath>
 #include <cstring>
 

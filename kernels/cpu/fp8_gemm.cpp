@@ -1,4 +1,4 @@
-// Products of 8-bit operands: both types are exact in bf16, whose products oneDNN has.
+// Products of FP8 operands: both types are exact in bf16, whose products oneDNN has.
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
 #include "kernels/cpu/fp8_floats.hpp"

@@ -1,4 +1,4 @@
-// RMSNorm and LayerNorm: two passes over a row while it lies in cache; weight gradients summed in fp32.
+// RMSNorm and LayerNorm: two passes over a row while it is in cache; weight gradients summed in fp32.
 #include <cmath>
 
 #include "kernels/cpu/cpu_backend.hpp"

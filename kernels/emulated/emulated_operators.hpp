@@ -11,7 +11,7 @@
 namespace plumbline {
 
 /// Operators that add each call's time to `pace`. Losses and norms are 0, downloads leave host memory as it
-/// is; attention wants the scratch of the cpu backend, so that both allocate the same bytes. `pace` must
+/// is; attention needs the scratch of the cpu backend, so that both allocate the same bytes. `pace` must
 /// outlive them.
 std::unique_ptr<Operators> make_emulated_operators(Pace& pace, CallTime time);
 

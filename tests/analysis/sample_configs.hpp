@@ -44,7 +44,7 @@ inline RunConfig tiny_gpt2() {
   return config;
 }
 
-/// Linear layers in eight bits, all sizes multiples of 16: T = h = q = k = 16, F = 32. A layer's matrices
+/// Linear layers in FP8, all sizes multiples of 16: T = h = q = k = 16, F = 32. A layer's matrices
 /// have 48·16 + 16·16 + 64·16 + 16·32 = 2560 elements.
 inline RunConfig tiny_hybrid() {
   RunConfig config = tiny_qwen2();

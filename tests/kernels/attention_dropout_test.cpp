@@ -4,7 +4,7 @@
 // fp32 and r of the storage type, d the head size, n the keys of a row and S the largest Σ|q|·|k|/sqrt(d):
 //   a score, its maximum and its log-sum-exp are off by at most (d + 8)·u·S each, so a probability by three
 //   times that of itself, and by one r where it is stored;
-//   sums over n keys or d columns, and the factors beside them, add (n + d + 64)·u of their terms' sizes,
+//   sums over n keys or d columns, and their factors add (n + d + 64)·u of their terms' sizes,
 //   twice where a sum goes into a sum;
 //   the stored output, score gradients and the result add one r each of at most their terms.
 // Every entry is thus within E = 5·r + 3·(d + 8)·u·S + 2·(n + d + 64)·u of its terms' sum.

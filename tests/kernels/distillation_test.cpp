@@ -1,4 +1,4 @@
-// The loss of distillation, whole and cut into shards of the vocabulary, against double precision.
+// The loss of distillation, whole and split into shards of the vocabulary, against double precision.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,8 +27,8 @@ Guarded columns_of(const Dense& all, std::int64_t first, std::int64_t valid, std
   return columns;
 }
 
-std::vector<Shard> cut(const Dense& student, const Dense& teacher, std::int64_t shards,
-                       const Storage& storage, DType teacher_type) {
+std::vector<Shard> shards_of(const Dense& student, const Dense& teacher, std::int64_t shards,
+                             const Storage& storage, DType teacher_type) {
   const std::int64_t width = (student.cols + shards - 1) / shards;
   std::vector<Shard> parts;
   for (std::int64_t shard = 0; shard < shards; ++shard) {
@@ -171,7 +171,7 @@ void check(std::int64_t vocabulary, std::int64_t shards, const Storage& storage,
   targets.write(ids);
   const Expected expected = reference(student, teacher, ids, loss, kScale);
 
-  const std::vector<Shard> parts = cut(student, teacher, shards, storage, teacher_type);
+  const std::vector<Shard> parts = shards_of(student, teacher, shards, storage, teacher_type);
   Statistics all;
   take_statistics(parts, targets, loss, all);
   for (const Shard& part : parts) {

@@ -1,4 +1,4 @@
-// Products of 8-bit operands against plain double loops over the same codes.
+// Products of FP8 operands against plain double loops over the same codes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -74,7 +74,7 @@ void check(const Product& p, const Types& types, DType c_type, DType bias_type, 
 
 TEST(Fp8Gemm, EveryTypeAndMode) {
   const std::int64_t step = fp8_size_step();
-  if (step == 0) GTEST_SKIP() << "no products of 8-bit operands";
+  if (step == 0) GTEST_SKIP() << "no products of FP8 operands";
   constexpr std::int64_t kSizes[][3] = {{1, 1, 1}, {3, 5, 2}, {2, 1, 7}, {1, 9, 3}};
   for (const auto& size : kSizes) {
     for (const int unit : {16, step == 1 ? 11 : 32}) {
@@ -94,7 +94,7 @@ TEST(Fp8Gemm, EveryTypeAndMode) {
 
 TEST(Fp8Gemm, RandomShapes) {
   const std::int64_t step = fp8_size_step();
-  if (step == 0) GTEST_SKIP() << "no products of 8-bit operands";
+  if (step == 0) GTEST_SKIP() << "no products of FP8 operands";
   const std::int64_t most = 200 / step;
   for (int i = 0; i < 8; ++i) {
     const Product p{random_integer(1, most) * step, random_integer(1, most) * step,
@@ -104,7 +104,7 @@ TEST(Fp8Gemm, RandomShapes) {
 }
 
 TEST(Fp8Gemm, EveryCodeIsRead) {
-  if (fp8_size_step() == 0) GTEST_SKIP() << "no products of 8-bit operands";
+  if (fp8_size_step() == 0) GTEST_SKIP() << "no products of FP8 operands";
   for (const Types& types : kOperands) {
     for (const bool of_a : {true, false}) {
       // Each code once, in column row % 16, times one: nothing else is summed. NaN and infinities are left
@@ -138,7 +138,7 @@ TEST(Fp8Gemm, EveryCodeIsRead) {
 }
 
 TEST(Fp8Gemm, NanStaysNan) {
-  if (fp8_size_step() == 0) GTEST_SKIP() << "no products of 8-bit operands";
+  if (fp8_size_step() == 0) GTEST_SKIP() << "no products of FP8 operands";
   for (const Types& types : kOperands) {
     const Guarded a = random_matrix(16, 16, types.a);
     const Guarded b = random_matrix(16, 16, types.b);

@@ -92,9 +92,9 @@ Dense numerical_gradient(const std::function<Dense(const Dense&)>& f, const Dens
 std::unique_ptr<Operators> make_operators();
 /// The floating point types it has.
 std::vector<DType> element_types();
-/// What m, n and k of products of 8-bit operands are multiples of; 0 where it has no such products.
+/// What m, n and k of products of FP8 operands are multiples of; 0 where it has no such products.
 std::int64_t fp8_size_step();
-/// What a sum of 8-bit products may be off by, of the sum of its terms' sizes; 0: no more than in fp32.
+/// What a sum of FP8 products may be off by, of the sum of its terms' sizes; 0: no more than in fp32.
 double fp8_sum_rounding();
 
 /// One set of operators for all tests of the process, as a rank has.

@@ -1,4 +1,4 @@
-// Embeddings and cross-entropy, whole and cut into shards of the vocabulary.
+// Embeddings and cross-entropy, whole and split into shards of the vocabulary.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -64,14 +64,15 @@ TEST(Embedding, Positions) {
   }
 }
 
-/// The loss over a vocabulary whose columns are cut into `shards`, each padded at its end to `width` columns.
+/// The loss over a vocabulary whose columns are split into `shards`, each padded at its end to `width`
+/// columns.
 struct Sharded {
   std::vector<Guarded> logits;
   std::vector<std::int64_t> valid;
   std::int64_t width;
 };
 
-Sharded cut(const Dense& logits, std::int64_t shards, const Storage& storage) {
+Sharded sharded(const Dense& logits, std::int64_t shards, const Storage& storage) {
   Sharded result;
   result.width = (logits.cols + shards - 1) / shards;
   for (std::int64_t shard = 0; shard < shards; ++shard) {
@@ -97,7 +98,7 @@ void check_cross_entropy(std::int64_t vocabulary, std::int64_t shards, const Sto
   ids(0, 3) = static_cast<double>(vocabulary - 1);
   targets.write(ids);
 
-  Sharded parts = cut(logits, shards, storage);
+  Sharded parts = sharded(logits, shards, storage);
   Guarded row_max(1, kTokens, DType::fp32);
   Guarded sums(2, kTokens, DType::fp32);
   Dense all_max = dense(1, kTokens, [](auto, auto) { return -1e300; });

@@ -9,7 +9,7 @@
 
 namespace plumbline {
 
-/// Arrows between rooms that there must never be. Regular expressions of both names.
+/// Dependencies between folders that there must never be. Regular expressions of both names.
 struct Rule {
   std::string from;
   std::string to;

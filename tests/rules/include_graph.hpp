@@ -1,4 +1,5 @@
-// The #include lines of a source tree as a graph: between files, units (x.hpp and x.cpp) and rooms (folders).
+// The #include lines of a source tree as a graph: between files, units (x.hpp and x.cpp) and folders
+// ("rooms").
 #pragma once
 
 #include <map>
@@ -24,7 +25,7 @@ SourceTexts read_sources(const std::string& root, const std::vector<std::string>
 /// the root and then from the folder of the file.
 std::vector<Include> includes_of(const SourceTexts& sources);
 
-/// "<mpi>" for mpi.h: the libraries that not every room may use. Empty for any other header.
+/// "<mpi>" for mpi.h: the libraries that not every folder may use. Empty for any other header.
 std::string library_of(const std::string& header);
 /// "core/base/error" for core/base/error.hpp.
 std::string unit_of(const std::string& file);

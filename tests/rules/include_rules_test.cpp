@@ -1,4 +1,4 @@
-// Which room may include which, held over every #include line of the project. A room is a folder.
+// Which folder ("room") may include which, checked for every #include line of the project.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 const std::vector<std::string> kFolders = {"analysis", "bench", "core", "kernels", "schedules", "tests"};
 constexpr std::size_t kMostFiles = 30;  // of one folder: a folder with more holds more than one idea
 
-/// What a room may include: other rooms, and libraries that not everybody may use.
+/// What a folder may include: other folders, and libraries that not every folder may use.
 struct Room {
   std::string_view name;
   std::string_view may_include;  // separated by spaces
@@ -122,10 +122,10 @@ constexpr Room kRooms[] = {
 
 /// What no row of the table may hold.
 const std::vector<Rule> kRules = {
-    {"core(/.*)?", "(kernels|schedules|analysis|bench|tests)(/.*)?", "core knows nobody"},
+    {"core(/.*)?", "(kernels|schedules|analysis|bench|tests)(/.*)?", "core depends on no other folder"},
     {"core(/(?!backends/|profile).*)?", "<(mpi|nccl|cuda|cupti)>",
      "transports live in core/backends, profilers in core/profile"},
-    {"core/base", ".*", "core/base looks at nobody"},
+    {"core/base", ".*", "core/base depends on nothing"},
     {"schedules(/.*)?", "(analysis|kernels|bench|tests)(/.*)?", "schedules know only core"},
     {"schedules(/.*)?", "<.*>", "schedules know only core"},
     {"analysis(/.*)?", "(kernels|bench|schedules|tests)(/.*)?",
@@ -159,7 +159,7 @@ TEST_F(IncludeRules, EveryArrowIsInTheTableAndEveryRowIsUsed) {
   ASSERT_GT(sources_.size(), 500U) << "the rules look at next to nothing";
   EXPECT_THAT(not_allowed(includes_, table()), IsEmpty());
   EXPECT_THAT(unused(table(), arrows_of(includes_, room_of)), IsEmpty());
-  EXPECT_THAT(table().size(), std::size(kRooms)) << "a room has two rows, or one without an arrow";
+  EXPECT_THAT(table().size(), std::size(kRooms)) << "a folder has two rows, or one without an arrow";
 }
 
 TEST_F(IncludeRules, NoForbiddenArrow) {

@@ -56,7 +56,7 @@ TEST(Passes, TransfersAreReplacedAndDropped) {
 }
 
 TEST(Passes, ImpossibleOrderIsRefused) {
-  const Schedule schedule = parse_schedule_csv("0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n", "circle");
+  const Schedule schedule = parse_schedule_csv("0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n", "cycle");
   EXPECT_THROW(add_transfers(schedule), InputError);
 }
 

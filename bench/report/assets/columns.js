@@ -1,4 +1,4 @@
-// A timeline from its columns of numbers (bench/report/packed_timeline.hpp says how they lie).
+// A timeline from its columns of numbers (bench/report/packed_timeline.hpp defines the layout).
 
 const noPartner = 0xffffffff;
 

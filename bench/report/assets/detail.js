@@ -21,7 +21,7 @@ const throughputRows = [
   ["MFU", "mfu", share, "percent"],
   ["HFU", "hfu", share, "percent"],
 ];
-// What the process of the fullest rank takes of its GPU.
+// GPU memory of the process of the fullest rank.
 const deviceRows = [
   ["tensors, allocated", "allocated_bytes"],
   ["tensors, reserved by the pool", "reserved_bytes"],
@@ -59,7 +59,7 @@ function compareTable(cell) {
     if (!of(p) && !of(m)) return;
     row(name, call + "_time_s", of(p)?.time_s, of(m)?.time_s, time, "percent");
     row("exposed", call + "_exposed_s", of(p)?.exposed_s, of(m)?.exposed_s, time, "percent");
-    row("beside compute in the steady state", call + "_overlapped", of(p)?.overlapped, of(m)?.overlapped, share, "absolute");
+    row("overlapped in the steady state", call + "_overlapped", of(p)?.overlapped, of(m)?.overlapped, share, "absolute");
   });
   for (const [name, key, write, kind] of throughputRows) row(name, key, p?.throughput[key], m?.throughput[key], write, kind);
   const head = ["", "predicted", "measured", "difference"].map((text, i) => el("th", {scope: "col", class: i ? "num" : null}, text));

@@ -178,7 +178,7 @@ function gatherLane(lane, view, boxes, labels, idle) {
   mixture.end();
 }
 
-/** The collectives of a cut vocabulary on one rank, a line per kind; what the rank waits in the colour of the path. */
+/** The collectives of vocabulary parallelism on one rank, a line per kind; what the rank waits in the colour of the path. */
 function gatherCollectives(row, view, boxes, theme) {
   const numbers = row.of.collectives[row.rank], tick = row.of.tick;
   const box = (fill, from, to, y) => {

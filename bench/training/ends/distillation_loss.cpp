@@ -55,7 +55,7 @@ double unfused_loss(const RankResources& student, const VocabularyColumns& colum
   ops.softmax(teacher_fp32, columns.valid, false, p);
   double loss = 0;
   {
-    // Eager code makes the difference of two products; here one pass writes it, beside memory for the two.
+    // Eager code makes the difference of two products; here one pass writes it, with memory for the two.
     const Tensor entropy = make("softmax times its logarithm");
     const Tensor product = make("softmax times log-softmax");
     const Tensor terms = make("pointwise divergence");

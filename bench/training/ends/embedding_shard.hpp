@@ -1,4 +1,4 @@
-// The token embedding of a vocabulary that is cut over all ranks of the model: the passes IF and IB.
+// The token embedding of a vocabulary that is split over all ranks of the model: the passes IF and IB.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class EmbeddingShard {
   void start_backward(std::uint32_t microbatch, Tensor gradient);
   /// IB
   void backward(std::uint32_t microbatch);
-  /// Waits for what is still under way.
+  /// Waits for what is still in progress.
   void finish_step();
 
  private:

@@ -1,4 +1,4 @@
-// What a rank sees of the collectives of vocabulary parallelism, which should run beside computation: when
+// What a rank sees of the collectives of vocabulary parallelism, which should overlap with computation: when
 // they were started and done, and how long it waited for them.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace plumbline::training {
 /// itself, and what is waited for C1 counts there.
 class ExposedWaits {
  public:
-  /// Room for a step of so many micro-batches; nothing is allocated later.
+  /// Room for a step of `microbatches`; nothing is allocated later.
   ExposedWaits(Communicator& communicator, int microbatches)
       : communicator_(communicator),
         microbatches_(static_cast<std::size_t>(microbatches)),

@@ -1,4 +1,4 @@
-// The logits of a loss in fp32 beside 16-bit storage (`cross_entropy_loss_fusion: false`).
+// The logits of a loss in fp32 with 16-bit storage (`cross_entropy_loss_fusion: false`).
 #pragma once
 
 #include "bench/training/parameters/context.hpp"

@@ -8,8 +8,8 @@
 
 namespace plumbline::training {
 
-/// Of a first stage. The vocabulary is cut over the tensor ranks (Megatron-LM, arXiv:1909.08053 §3), or over
-/// all ranks of the model: then the look-up is its shards' work.
+/// Of a first stage. The vocabulary is split over the tensor ranks (Megatron-LM, arXiv:1909.08053 §3), or
+/// over all ranks of the model: then the lookup is its shards' work.
 class InputEnd {
  public:
   InputEnd(RankResources& rank, const StageEntry& stage, EmbeddingShard* shard = nullptr);

@@ -27,8 +27,8 @@ struct VocabularyColumns {
 double cross_entropy(const RankResources& rank, const VocabularyColumns& columns, std::uint32_t microbatch,
                      const Matrix& logits, double scale);
 
-/// Of a last stage. Logits and loss are cut over the vocabulary (Megatron-LM, arXiv:1909.08053 §3). Where the
-/// vocabulary is split over all ranks of the model, output layer and loss are its shards' work.
+/// Of a last stage. Logits and loss are split over the vocabulary (Megatron-LM, arXiv:1909.08053 §3). Where
+/// the vocabulary is split over all ranks of the model, output layer and loss are its shards' work.
 class OutputEnd {
  public:
   OutputEnd(RankResources& rank, const StageEntry& stage, VocabularyShard* shard = nullptr);

@@ -1,4 +1,4 @@
-// Everything the stages of one rank share: memory, shapes, token ids, units under way.
+// Everything the stages of one rank share: memory, shapes, token ids, units in progress.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A rank's share of both ends of a model whose vocabulary is cut over all ranks.
+// A rank's share of both ends of a model whose vocabulary is split over all ranks.
 #pragma once
 
 #include "bench/training/ends/embedding_shard.hpp"
@@ -18,7 +18,7 @@ struct VocabularyEnds {
     waits.clear();
     output.start_step();
   }
-  /// Waits for what is still under way.
+  /// Waits for what is still in progress.
   void finish_step() {
     input.finish_step();
     output.finish_step();

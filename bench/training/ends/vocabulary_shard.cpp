@@ -93,7 +93,7 @@ void VocabularyShard::forward(std::uint32_t microbatch) {
     here.hidden_gradient =
         context.make_fp32(Category::workspace, "gradient of hidden states", shape.tokens, shape.hidden);
     hidden_gradient_product(here, table);
-    if (rank_.memory.values.cut) {
+    if (rank_.memory.values.sharded) {
       here.target_rows = context.make(Category::workspace, "target rows", shape.tokens, shape.hidden);
       ops.embedding_forward(targets, table, first_token_, here.target_rows);
       table = here.target_rows;
@@ -131,7 +131,7 @@ void VocabularyShard::start_statistics(std::uint32_t microbatch, const Matrix& t
     combine(microbatch);
     const Microbatch& then = at(microbatch);
     rank_.context.operators.vocab_input_gradient(
-        then.hidden_gradient, table, rank_.memory.values.cut ? kRowPerToken : first_token_,
+        then.hidden_gradient, table, rank_.memory.values.sharded ? kRowPerToken : first_token_,
         rank_.target_tokens(microbatch), alpha(then.statistics), rank_.per_token());
   };
   here.gradient_ready = communicator.start_all_reduce_after(gathered, correct, Group::vocab_gradient,

@@ -1,4 +1,4 @@
-// The output layer of a vocabulary that is cut over all ranks of the model: the passes S and T.
+// The output layer of a vocabulary that is split over all ranks of the model: the passes S and T.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ class VocabularyShard {
   void backward(std::uint32_t microbatch);
   /// On the last rank, in B or I: the gradient of the final norm's output.
   Tensor hidden_gradient(std::uint32_t microbatch);
-  /// Waits for what is still under way.
+  /// Waits for what is still in progress.
   void finish_step();
 
   /// Of the token losses of this step; 0 but on the last rank.

@@ -42,7 +42,7 @@ std::int64_t layers_before(const RankParameters& parameters, const StageEntry& s
 Fp8Layers::Fp8Layers(const TrainingContext& context, const RankParameters& parameters,
                      const ParameterMemory& memory)
     : context_(context), parameters_(parameters), memory_(memory), slots_(context, parameters) {
-  if (!context.config.numerics.fp8.on() || memory.values.cut) return;
+  if (!context.config.numerics.fp8.on() || memory.values.sharded) return;
   std::int64_t layers = 0;
   for (const StageEntry& stage : parameters.stages) layers += stage.part.layers;
   const auto make = [&](const char* holder) {

@@ -1,4 +1,4 @@
-// The linear layers of a rank in eight bits: their slots and their quantized weights.
+// The linear layers of a rank in FP8: their slots and their quantized weights.
 #pragma once
 
 #include <cstdint>
@@ -41,12 +41,12 @@ struct Fp8Linear {
   Matrix transposed;  // (in, out), likewise
 };
 
-/// Those of a decoder layer; by default none is in eight bits.
+/// Those of a decoder layer; by default none is in FP8.
 struct Fp8Layer {
   Fp8Linear qkv, proj, fc1, fc2;
 };
 
-/// Without eight bits in the configuration it holds nothing and does nothing.
+/// Without FP8 in the configuration it holds nothing and does nothing.
 class Fp8Layers {
  public:
   Fp8Layers(const TrainingContext& context, const RankParameters& parameters, const ParameterMemory& memory);

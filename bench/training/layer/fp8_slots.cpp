@@ -42,7 +42,7 @@ DType Fp8Slots::type_of(SlotKind kind) const {
 }
 
 /// What has the shape of the residual stream, with sequence parallelism.
-bool Fp8Slots::cut_by_rows(const Place& place) const {
+bool Fp8Slots::split_by_rows(const Place& place) const {
   if (!context_.sequence_parallel || place.kind == SlotKind::weight) return false;
   const bool reads_stream = place.linear == LinearLayer::qkv || place.linear == LinearLayer::fc1;
   return reads_stream == (place.kind == SlotKind::input);
@@ -81,7 +81,7 @@ void Fp8Slots::quantize(const Place& place, const Matrix& x, const Matrix& scale
   }
   if (!delayed_) operators.fill(largest, 0);
   operators.fp8_amax(x, largest);
-  if (cut_by_rows(place)) context_.reduce_over_tensor_ranks(largest, ReduceOp::max);
+  if (split_by_rows(place)) context_.reduce_over_tensor_ranks(largest, ReduceOp::max);
   operators.fp8_scales(largest, largest_finite(y.dtype), context_.config.numerics.fp8.margin, scales);
   operators.fp8_quantize(x, scales, {}, y);
   scaled_[slot] = true;

@@ -14,7 +14,7 @@ namespace plumbline::training {
 enum class LinearLayer { qkv, proj, fc1, fc2 };
 enum class SlotKind { input, weight, gradient };
 
-/// Of all layers on the rank, which count from 0 in the order of its stages. Without eight bits in the
+/// Of all layers on the rank, which count from 0 in the order of its stages. Without FP8 in the
 /// configuration it holds nothing.
 class Fp8Slots {
  public:
@@ -28,7 +28,7 @@ class Fp8Slots {
     SlotKind kind = SlotKind::input;
   };
   /// Q(x) in memory of its own, contiguous. Collective over the tensor group where a scale is found for a
-  /// tensor that is cut by rows.
+  /// tensor that is split by rows.
   LinearOperand quantized(const Place& place, Category category, const char* holder, const Matrix& x);
   /// Q(x) into y, with the slot's own scale: what a tensor has whose scale outlives it.
   void quantize_in_place(const Place& place, const Matrix& x, const Matrix& y);
@@ -45,7 +45,7 @@ class Fp8Slots {
  private:
   std::int64_t index(const Place& place) const;
   DType type_of(SlotKind kind) const;
-  bool cut_by_rows(const Place& place) const;
+  bool split_by_rows(const Place& place) const;
   void quantize(const Place& place, const Matrix& x, const Matrix& scales, const Matrix& largest,
                 const Matrix& y);
   void reduce_between_copies() const;

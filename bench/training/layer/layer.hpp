@@ -1,6 +1,6 @@
 // One decoder layer: pre-norm attention and feed-forward blocks with residuals, tensor-parallel in Megatron's
-// way (arXiv:1909.08053 §3): qkv and fc1 cut by output, proj and fc2 by input, one reduction after each of
-// the latter; with sequence parallelism (Korthikanti et al. 2022, arXiv:2205.05198 §4.2.2) norms and
+// way (arXiv:1909.08053 §3): qkv and fc1 column-parallel, proj and fc2 row-parallel, one reduction after each
+// of the latter; with sequence parallelism (Korthikanti et al. 2022, arXiv:2205.05198 §4.2.2) norms and
 // residuals work on R = T/t rows.
 #pragma once
 
@@ -55,8 +55,8 @@ class Layer {
 };
 
 /// What the forward of one micro-batch leaves for its backward, and, with a split backward, the input
-/// gradient for the weight gradient. What linear layers alone read is quantized where they work in eight
-/// bits.
+/// gradient for the weight gradient. What linear layers alone read is quantized where they work in
+/// FP8.
 struct LayerActivations {
   Tensor input;
   LinearOperand norm1;

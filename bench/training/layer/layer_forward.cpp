@@ -41,7 +41,7 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
   Operators& ops = context.operators;
   const LayerWidths& shape = context.shape;
   const LayerVectors& vectors = layer.values;
-  // In eight bits the quantized copy of what linear layers read is kept instead.
+  // In FP8 the quantized copy of what linear layers read is kept instead.
   const Category read = context.config.numerics.fp8.on() ? Category::workspace : context.kept;
 
   Tensor norm1 = context.make_stream(read, "layer norm1");

@@ -1,4 +1,4 @@
-// Where a layer's parameters lie.
+// Where a layer's parameters are stored.
 #include "bench/training/layer/layer.hpp"
 
 namespace plumbline::training {

@@ -17,7 +17,7 @@ class LinearOperand {
       : values_(values), inverse_scale_(inverse_scale) {}
   explicit LinearOperand(Tensor values, const Matrix& inverse_scale = {})
       : held_(std::move(values)), values_(held_), inverse_scale_(inverse_scale) {}
-  /// `scale` is the tensor's own and goes with it; inverse_scale lies in there.
+  /// `scale` is the tensor's own and goes with it; inverse_scale is in there.
   LinearOperand(Tensor values, Tensor scale, const Matrix& inverse_scale)
       : scale_(std::move(scale)), held_(std::move(values)), values_(held_), inverse_scale_(inverse_scale) {}
 

@@ -4,12 +4,12 @@ namespace plumbline::training {
 namespace {
 
 ParameterSet allocate(const TrainingContext& context, const RankParameters& parameters, Category category,
-                      const char* holder, DType type, bool cut) {
-  const std::int64_t pieces = cut ? pieces_of(context.config) : 1;
+                      const char* holder, DType type, bool sharded) {
+  const std::int64_t pieces = sharded ? pieces_of(context.config) : 1;
   ParameterSet set;
   set.vectors = context.arena.allocate(category, holder, 1, parameters.vectors, type);
   set.matrices = context.arena.allocate(category, holder, 1, parameters.matrices / pieces, type);
-  set.cut = cut;
+  set.sharded = sharded;
   return set;
 }
 
@@ -55,7 +55,7 @@ Matrix ParameterMemory::whole(const ParameterSet& set, int unit) const {
 
 Matrix ParameterMemory::owned(const ParameterSet& set, int unit) const {
   const std::int64_t first =
-      set.cut ? this->unit(unit).offset / pieces_ : this->unit(unit).offset + owned_from(unit);
+      set.sharded ? this->unit(unit).offset / pieces_ : this->unit(unit).offset + owned_from(unit);
   const Matrix& all = set.matrices;
   return {all.at(0, first), 1, owned_elements(unit), all.dtype};
 }

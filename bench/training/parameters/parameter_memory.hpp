@@ -1,5 +1,5 @@
-// The memories that hold a rank's parameters, gradients and optimizer state for the whole run, cut over the
-// data ranks as the ZeRO stage says (Rajbhandari et al. 2020, arXiv:1910.02054 §5).
+// The memories that hold a rank's parameters, gradients and optimizer state for the whole run, sharded over
+// the data ranks as the ZeRO stage says (Rajbhandari et al. 2020, arXiv:1910.02054 §5).
 #pragma once
 
 #include "bench/training/parameters/context.hpp"
@@ -12,7 +12,7 @@ namespace plumbline::training {
 struct ParameterSet {
   Tensor vectors;
   Tensor matrices;
-  bool cut = false;
+  bool sharded = false;
   explicit operator bool() const { return static_cast<bool>(vectors); }
 };
 
@@ -26,7 +26,7 @@ class ParameterMemory {
   ParameterSet master;            // empty when the values are fp32
   ParameterSet moment1, moment2;  // empty for SGD
 
-  /// All of a unit, padding included, as one row; the set must not be cut.
+  /// All of a unit, padding included, as one row; the set must not be sharded.
   Matrix whole(const ParameterSet& set, int unit) const;
   /// What this data rank owns of a unit, as one row: all of it without ZeRO.
   Matrix owned(const ParameterSet& set, int unit) const;

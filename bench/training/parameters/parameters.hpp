@@ -1,4 +1,4 @@
-// The parameters a rank holds and where each of their elements lies in the tensors of a Hugging Face
+// The parameters a rank holds and where each of their elements is in the tensors of a Hugging Face
 // checkpoint. Pure data: any rank can list what any other rank holds.
 #pragma once
 
@@ -47,8 +47,8 @@ struct Parameter {
   std::int64_t end() const { return offset + elements(); }
 };
 
-/// Everything a stage holds. Its matrices form units, which are cut, gathered and reduced as a whole:
-/// embedding, positions, each layer, output layer. Its vectors lie together, the replicated ones first.
+/// Everything a stage holds. Its matrices form units, which are sharded, gathered and reduced as a whole:
+/// embedding, positions, each layer, output layer. Its vectors are contiguous, the replicated ones first.
 struct ParameterLayout {
   std::vector<Parameter> list;              // in model order
   std::vector<std::int64_t> unit_elements;  // of each unit

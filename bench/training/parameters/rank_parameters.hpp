@@ -1,4 +1,4 @@
-// How the parameters of all stages of a rank lie in its two memories, vectors and matrices.
+// Layout of the parameters of all stages of a rank in its two memories, vectors and matrices.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct RankParameters {
 RankParameters rank_parameters(const RunConfig& config, const StageMap& placement, int pipeline_rank,
                                int tensor_rank);
 
-/// In how many pieces, one per data rank, units are cut: 1 without ZeRO.
+/// In how many pieces, one per data rank, units are sharded: 1 without ZeRO.
 int pieces_of(const RunConfig& config);
 
 }  // namespace plumbline::training

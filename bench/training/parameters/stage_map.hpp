@@ -1,4 +1,4 @@
-// Where the stages of a schedule lie, and which part of the model each of them is.
+// Where the stages of a schedule are, and which part of the model each of them is.
 #pragma once
 
 #include <cstdint>

@@ -10,13 +10,13 @@ namespace plumbline::training {
 /// Reduction over the data group while the backward still runs. Without ZeRO: buckets of neighbouring units,
 /// each all-reduced once its gradients are final (Li et al. 2020, PyTorch DDP, arXiv:2006.15704 §3.2). ZeRO
 /// 1: each unit is reduce-scattered once it is final. ZeRO 2 and 3: each unit's gradient lives within one
-/// action only and is reduce-scattered at its end. Never two reduce-scatters are under way.
+/// action only and is reduce-scattered at its end. Never two reduce-scatters are in progress.
 class UnitGradients {
  public:
   UnitGradients(const TrainingContext& context, const RankParameters& parameters,
                 const ParameterMemory& memory);
 
-  /// The unit gets so many more done() calls per step.
+  /// The unit gets `contributions` more done() calls per step.
   void expect(int unit, int contributions);
   void start_step();
 

@@ -5,17 +5,17 @@
 namespace plumbline::training {
 
 UnitValues::UnitValues(const TrainingContext& context, const ParameterMemory& memory)
-    : context_(context), memory_(memory), cut_(memory.values.cut) {}
+    : context_(context), memory_(memory), sharded_(memory.values.sharded) {}
 
 void UnitValues::begin_action(std::span<const int> uses) {
   uses_ = uses;
   at_ = 0;
-  if (cut_ && !uses_.empty()) current_ = start(uses_.front());
+  if (sharded_ && !uses_.empty()) current_ = start(uses_.front());
 }
 
 Matrix UnitValues::begin() {
   const int unit = uses_[at_];
-  if (!cut_) return memory_.whole(memory_.values, unit);
+  if (!sharded_) return memory_.whole(memory_.values, unit);
   if (at_ == 0 || uses_[at_ - 1] != unit) {
     context_.communicator.wait(current_.ticket);
     std::size_t following = at_ + 1;
@@ -27,7 +27,7 @@ Matrix UnitValues::begin() {
 
 void UnitValues::end() {
   const int unit = uses_[at_++];
-  if (!cut_ || (at_ < uses_.size() && uses_[at_] == unit)) return;
+  if (!sharded_ || (at_ < uses_.size() && uses_[at_] == unit)) return;
   current_.values.reset();
   current_ = std::move(next_);
 }

@@ -28,7 +28,7 @@ class UnitValues {
 
   const TrainingContext& context_;
   const ParameterMemory& memory_;
-  const bool cut_;
+  const bool sharded_;
   std::span<const int> uses_;
   std::size_t at_ = 0;
   Gather current_;

@@ -1,4 +1,4 @@
-// A teacher beside the student's stage on one rank: its own memory, its forward, and the loss that compares
+// A teacher with the student's stage on one rank: its own memory, its forward, and the loss that compares
 // the two.
 #pragma once
 

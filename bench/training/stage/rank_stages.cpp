@@ -175,7 +175,7 @@ void RankStages::run(const Action& action) {
       break;
     default:
       throw Error(
-          fmt::format("action {} is not executable: found type {}, expected F, B, I, W, TF beside a teacher, "
+          fmt::format("action {} is not executable: found type {}, expected F, B, I, W, TF with a teacher, "
                       "S, T, IF and "
                       "IB with a split vocabulary, their transfers, ARG, ARE or OPT",
                       to_string(action), name_of(action.type)));
@@ -183,7 +183,8 @@ void RankStages::run(const Action& action) {
   finish();
 }
 
-/// An emulated rank sleeps through its computation here; its communicator lets collectives go on meanwhile.
+/// An emulated rank sleeps through its computation here; its communicator lets collectives continue
+/// meanwhile.
 void RankStages::finish() {
   if (vocabulary_) rank_.context.communicator.now();
   rank_.context.operators.synchronize();

@@ -61,7 +61,7 @@ class ModelStage {
   void make_uses();
   MicrobatchState& held(std::uint32_t microbatch, const char* action);
   Matrix stage_output(std::uint32_t microbatch, MicrobatchState& state);
-  /// Lets collectives beside the computation go on, where there are any.
+  /// Lets overlapped collectives progress, where there are any.
   void progress() const;
   void recompute(const Group& group, const MicrobatchDropout& dropout, MicrobatchState& state);
   void layer_backward_step(std::size_t i, const MicrobatchDropout& dropout, MicrobatchState& state,

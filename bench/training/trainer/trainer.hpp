@@ -35,7 +35,7 @@ struct TrainingResult {
   double gradient_norm = 0;              // of the last step, before clipping
   Trace trace;                           // of the timed step with the median time
   Seconds tensor_communication;          // in that step, mean over ranks
-  VocabularySeconds vocabulary_waits{};  // likewise, for the collectives of a cut vocabulary
+  VocabularySeconds vocabulary_waits{};  // likewise, for the collectives of vocabulary parallelism
   std::vector<MeasuredMemory> memory;    // by world rank, peak over all steps
   /// Memory during and after each action of the last step, by pipeline rank (tensor and data coordinate 0),
   /// in the order of schedule.actions.

@@ -43,16 +43,16 @@ void load_unit(const TrainingContext& context, const ParameterMemory& memory, in
                const std::vector<float>& row) {
   const float* owned = row.data() + memory.owned_from(unit);
   if (!memory.master) {
-    const bool cut = memory.values.cut;
-    upload_rounded(context.operators, cut ? owned : row.data(),
-                   cut ? memory.owned(memory.values, unit) : memory.whole(memory.values, unit));
+    const bool sharded = memory.values.sharded;
+    upload_rounded(context.operators, sharded ? owned : row.data(),
+                   sharded ? memory.owned(memory.values, unit) : memory.whole(memory.values, unit));
     return;
   }
   const Matrix master = memory.owned(memory.master, unit);
   const Matrix piece = memory.owned(memory.values, unit);
   context.operators.upload(owned, master);
   context.operators.copy(master, piece);
-  if (pieces_of(context.config) > 1 && !memory.values.cut) {
+  if (pieces_of(context.config) > 1 && !memory.values.sharded) {
     context.communicator.all_gather(Group::data, piece, memory.whole(memory.values, unit));
   }
 }

@@ -16,7 +16,7 @@ bool overlap(const Matrix& a, const Matrix& b) {
   return first < second + b.bytes().value && second < first + a.bytes().value;
 }
 
-/// The place of member `member` in `whole`, which is cut in pieces of `count` elements.
+/// The place of member `member` in `whole`, which is split into pieces of `count` elements.
 Matrix place(const Matrix& whole, int member, std::int64_t count) {
   const Matrix line(whole.data, 1, whole.elements(), whole.dtype);
   return {line.at(0, member * count), 1, count, whole.dtype};

@@ -44,7 +44,7 @@ class MpiCommunicator final : public Communicator {
   bool crowded() const { return waiter_.crowded(); }
 
  private:
-  /// One MPI request of a ticket; a message expects so many elements.
+  /// One MPI request of a ticket; `expected`: elements of a message.
   struct Part {
     MPI_Request request = MPI_REQUEST_NULL;
     int expected = -1;  // of a receive

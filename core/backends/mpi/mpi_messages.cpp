@@ -122,7 +122,7 @@ bool MpiCommunicator::done(Pending& asked) {
 }
 
 void MpiCommunicator::progress() {
-  if (pending_.idle()) return;  // nothing is under way
+  if (pending_.idle()) return;  // nothing is in progress
   start_followers();
   drive_mpi();
   look_at_watched();

@@ -17,7 +17,7 @@ class MpiSession {
   int ranks() const { return ranks_; }
 
   /// Runs `body` and returns what it returns. When it throws, prints "[rank 3] what()" to stderr and aborts
-  /// all ranks with the error's exit code (3 for std::bad_alloc), so that no peer waits for ever.
+  /// all ranks with the error's exit code (3 for std::bad_alloc), so that no peer waits forever.
   int guard(const std::function<int()>& body) const;
 
  private:

@@ -11,7 +11,7 @@ namespace plumbline {
 /// True when more ranks run on this host than it has processors for them. Collective over `world`.
 bool host_is_crowded(MPI_Comm world);
 
-/// One pass of MPI's progress engine, which drives everything that is under way.
+/// One pass of MPI's progress engine, which drives everything that is in progress.
 void drive_mpi();
 
 /// Waits for requests. A crowded rank tests a few times and then sleeps between tests, since a waiting rank

@@ -1,4 +1,4 @@
-// Which pipeline ranks send each other messages, read off a schedule before it runs: NCCL wants its
+// Which pipeline ranks send each other messages, read off a schedule before it runs: NCCL needs its
 // communicators built before the first message, and keeps no tags.
 #pragma once
 

@@ -52,7 +52,7 @@ struct EndEvent {
     check_cuda(cudaEventRecord(event.get(), stream), "cudaEventRecord");
     recorded.store(true, std::memory_order_release);
   }
-  /// False before record(), and while the device has not come to it.
+  /// False before record(), and while the device has not reached it.
   bool reached() const {
     return recorded.load(std::memory_order_acquire) && cudaEventQuery(event.get()) != cudaErrorNotReady;
   }

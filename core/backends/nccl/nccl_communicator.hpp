@@ -57,7 +57,7 @@ class NcclCommunicator final : public Communicator {
   /// Collective over MPI_COMM_WORLD; the current device must be set. `control` and the compute stream must
   /// outlive it. Throws Error (NCCL, CUDA), InputError as MpiCommunicator does.
   NcclCommunicator(const Layout& layout, MpiCommunicator& control, const NcclOptions& options);
-  /// Waits for what is under way; aborts it when an exception is on its way.
+  /// Waits for what is in progress; aborts it when an exception is on its way.
   ~NcclCommunicator() override;
 
   /// Waits until the compute stream has finished, then for the others, over MPI.

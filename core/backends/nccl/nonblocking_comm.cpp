@@ -17,7 +17,7 @@ namespace {
 constexpr double kFinalizeSeconds = 30;
 
 /// NCCL connects an algorithm (ring, tree, …) when a call takes it first, and the call returns when all
-/// members have come to it: schedules in which ranks start calls of different communicators in different
+/// members have reached it: schedules in which ranks start calls of different communicators in different
 /// orders would hang. So everything is connected when a communicator is made.
 void connect_at_once() {
   ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);

@@ -20,7 +20,7 @@ class NonblockingComm {
   /// made now, not by the first call. Throws Error when NCCL refuses or `timeout` passes.
   NonblockingComm(const ncclUniqueId& id, int ranks, int rank, std::string name, int max_ctas,
                   Seconds timeout);
-  /// Waits for what is under way and frees the communicator; aborts it when an exception is on its way.
+  /// Waits for what is in progress and frees the communicator; aborts it when an exception is on its way.
   ~NonblockingComm();
   NonblockingComm(const NonblockingComm&) = delete;
   NonblockingComm& operator=(const NonblockingComm&) = delete;
@@ -31,7 +31,7 @@ class NonblockingComm {
 
   /// What has gone wrong in the background, or "". Any thread.
   std::string asynchronous_error();
-  /// Ends whatever is under way, on the device too. Any thread; further calls do nothing.
+  /// Ends whatever is in progress, on the device too. Any thread; further calls do nothing.
   void abort();
 
   const std::string& name() const { return name_; }

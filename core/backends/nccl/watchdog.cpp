@@ -139,7 +139,7 @@ std::string Watchdog::describe(const Operation& operation, bool& explained) cons
     const double silent = seconds_since(entry->alive_ns);
     if (reached->load(std::memory_order_acquire) < operation.number) {
       const std::string action = action_of(*entry);
-      late += fmt::format("{}rank {} has not come to it ({}, nothing new from it for {:.1f} s)", separator,
+      late += fmt::format("{}rank {} has not reached it ({}, nothing new from it for {:.1f} s)", separator,
                           member, action.empty() ? "outside of any action" : "in action " + action,
                           seconds_since(entry->heartbeat_ns));
     } else if (silent > kSilence) {
@@ -153,7 +153,7 @@ std::string Watchdog::describe(const Operation& operation, bool& explained) cons
 }
 
 std::string Watchdog::stuck(double waited) const {
-  // The oldest operation of each lane; one that a member has not come to explains the others.
+  // The oldest operation of each lane; one that a member has not reached explains the others.
   std::string named;
   std::string others;
   std::set<int> seen;
@@ -195,7 +195,7 @@ void Watchdog::watch() {
     if (error.empty() && waited < options_.timeout.value) continue;
     fail(error.empty() ? stuck(waited)
                        : fmt::format("rank {}: {}{}", rank_, error,
-                                     operations_.empty() ? "" : "; under way: " + stuck(waited)));
+                                     operations_.empty() ? "" : "; in progress: " + stuck(waited)));
     failed_at = now;
     lock.unlock();
     transport_.abort();

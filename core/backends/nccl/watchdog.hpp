@@ -1,4 +1,4 @@
-// Notices when a rank waits for ever, and says for whom: a thread beside the one that trains.
+// Notices when a rank waits forever, and says for whom: a thread next to the one that trains.
 #pragma once
 
 #include <condition_variable>
@@ -17,7 +17,7 @@
 namespace plumbline {
 
 struct WatchdogOptions {
-  Seconds timeout{300};  // without any operation ending while one is under way
+  Seconds timeout{300};  // without any operation ending while one is in progress
   Seconds poll{0.05};
 };
 
@@ -27,7 +27,7 @@ struct WatchedTransport {
   std::function<bool(const std::shared_ptr<void>& token)> ended;
   /// What has gone wrong in the background, or "".
   std::function<std::string()> asynchronous_error;
-  /// Called once, on the watchdog's thread: end everything under way so that nobody waits any more.
+  /// Called once, on the watchdog's thread: end everything in progress so that nobody waits any more.
   std::function<void()> abort;
   /// Called when the rank's own thread has not noticed a while after abort(): end the process.
   std::function<void(const std::string& failure)> give_up;
@@ -36,9 +36,10 @@ struct WatchedTransport {
 };
 
 /// Operations enter in the order in which they were started in their lane (a communicator), and leave it in
-/// that order. When nothing has ended for the timeout although something is under way, or when the transport
-/// reports an error, the watchdog writes down which rank waits in which action for what and for whom (who has
-/// not come to it, or whose process is stopped or gone), aborts the transport, and lets check() throw.
+/// that order. When nothing has ended for the timeout although something is in progress, or when the
+/// transport reports an error, the watchdog writes down which rank waits in which action for what and for
+/// whom (who has not reached it, or whose process is stopped or gone), aborts the transport, and lets check()
+/// throw.
 class Watchdog {
  public:
   /// `board` must outlive it.
@@ -57,7 +58,7 @@ class Watchdog {
   void started(int lane, const char* call, std::shared_ptr<void> token);
   /// Throws Error with the watchdog's line once it has found a failure.
   void check() const;
-  /// Operations under way, as far as the watchdog has looked.
+  /// Operations in progress, as far as the watchdog has looked.
   std::size_t under_way() const;
 
  private:

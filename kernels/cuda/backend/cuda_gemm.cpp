@@ -26,23 +26,22 @@ int compute_capability(int device) {
 void require_fp8_units(int device) {
   const int found = compute_capability(device);
   if (found >= kFirstWithFp8) return;
-  throw Error("gemm: 8-bit operands need a GPU of compute capability 8.9 or later, device " +
+  throw Error("gemm: FP8 operands need a GPU of compute capability 8.9 or later, device " +
               std::to_string(device) + " has " + std::to_string(found / 10) + "." +
               std::to_string(found % 10) + "; set fp8_format to none");
 }
 
-/// What cuBLASLt asks of 8-bit products beyond their form (its documentation, "cublasLtMatmul()" and "Tensor
-/// Core Usage").
+/// What cuBLASLt requires of FP8 products beyond their form (its documentation, "cublasLtMatmul()" and
+/// "Tensor Core Usage").
 void require_fp8_alignment(const Gemm& gemm) {
   const bool agrees = gemm.a.rows % 16 == 0 && gemm.a.cols % 16 == 0 && gemm.b.rows % 16 == 0 &&
                       gemm.a.contiguous() && gemm.b.contiguous() && rows_on_16_bytes(gemm.a) &&
                       rows_on_16_bytes(gemm.b) && rows_on_16_bytes(gemm.c);
-  require(agrees, "gemm",
-          "m, n and k multiples of 16, 8-bit operands without gaps, rows at 16-byte boundaries",
+  require(agrees, "gemm", "m, n and k multiples of 16, FP8 operands without gaps, rows at 16-byte boundaries",
           {{"A", gemm.a}, {"B", gemm.b}, {"C", gemm.c}});
 }
 
-/// The epilogue wants a bias of C's type, and beside 8-bit operands takes none in fp32.
+/// The epilogue needs a bias of C's type, and supports none in fp32 with FP8 operands.
 bool bias_in_epilogue(const Gemm& gemm) {
   return gemm.bias.dtype == gemm.c.dtype && !(is_fp8(gemm.a.dtype) && gemm.c.dtype == DType::fp32);
 }

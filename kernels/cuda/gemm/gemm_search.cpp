@@ -150,17 +150,17 @@ void keep(std::vector<Timed>& finalists, const Timed& one) {
   if (finalists.size() > kFinalists) finalists.pop_back();
 }
 
-/// Device memory beside C, as aligned as C is.
-class Beside {
+/// Scratch memory for the result, as aligned as C is.
+class ScratchOutput {
  public:
-  Beside(const Matrix& c, unsigned alignment, cudaStream_t stream) : stream_(stream) {
+  ScratchOutput(const Matrix& c, unsigned alignment, cudaStream_t stream) : stream_(stream) {
     const auto bytes = static_cast<std::size_t>(((c.rows - 1) * c.stride + c.cols) * size_of(c.dtype) + 16);
     PLUMBLINE_CUDA(cudaMallocAsync(&data_, bytes, stream_));
     aligned_ = static_cast<std::byte*>(data_) + (alignment < 16 ? alignment : 0);
   }
-  ~Beside() { static_cast<void>(cudaFreeAsync(data_, stream_)); }
-  Beside(const Beside&) = delete;
-  Beside& operator=(const Beside&) = delete;
+  ~ScratchOutput() { static_cast<void>(cudaFreeAsync(data_, stream_)); }
+  ScratchOutput(const ScratchOutput&) = delete;
+  ScratchOutput& operator=(const ScratchOutput&) = delete;
   void* data() const { return aligned_; }
 
  private:
@@ -175,7 +175,7 @@ GemmSearchResult MatmulCache::search(const Gemm& gemm, const GemmSearchLimits& l
                                      const GemmSearchProgress& progress) {
   const ProductKey key = key_of(gemm);
   const std::unique_ptr<MatmulPlan> plan = make(key, gemm);
-  const Beside target(gemm.c, key.c_alignment, stream_);
+  const ScratchOutput target(gemm.c, key.c_alignment, stream_);
   const cudaDataType_t a_type = data_type(gemm.b.dtype);  // cuBLASLt's first operand is our B
   const cudaDataType_t b_type = data_type(gemm.a.dtype);
   const cudaDataType_t c_type = data_type(gemm.c.dtype);

@@ -45,7 +45,7 @@ std::string describe(const ProductKey& key) {
          std::to_string(key.b_stride) + ", " + std::to_string(key.c_stride);
 }
 
-/// Where bias and scales lie in this call. cuBLASLt's first operand is our B. A scale, one for the whole
+/// Addresses of bias and scales in this call. cuBLASLt's first operand is our B. A scale, one for the whole
 /// tensor by default, is a device address of what the operand is multiplied with: 1/s of quantizing.
 void point_at(const Operation& operation, const Gemm& gemm) {
   const auto at = [](const Matrix& x) { return static_cast<const void*>(x.data); };
@@ -55,7 +55,7 @@ void point_at(const Operation& operation, const Gemm& gemm) {
   set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, at(gemm.a_inverse_scale));
 }
 
-/// Whether Hopper's matrix units may keep the sums of 8-bit products to themselves, with about 14 bits
+/// Whether Hopper's matrix units may keep the sums of FP8 products to themselves, with about 14 bits
 /// (DeepSeek-AI 2024, arXiv:2412.19437 §3.3.2), instead of adding them to fp32 every few steps. As in
 /// Transformer Engine: in the forward, not for gradients, which are E5M2 or accumulated. An input gradient
 /// all in E4M3 looks like a forward and is done like one.

@@ -13,7 +13,7 @@
 namespace plumbline::cuda {
 
 /// Everything cuBLASLt chooses an algorithm by. Its matrices are column-major, so a row-major C = op(A)·op(B)
-/// is asked for as Cᵀ = op(B)ᵀ·op(A)ᵀ: the memory is the same. Where bias and scales lie is not part of it.
+/// is asked for as Cᵀ = op(B)ᵀ·op(A)ᵀ: the memory is the same. Bias and scale addresses are not part of it.
 struct ProductKey {
   std::int64_t m, n, k, a_stride, b_stride, c_stride;
   DType a_type, b_type, c_type;

@@ -107,7 +107,7 @@ struct RopeBody {
   }
 };
 
-/// Whether rows of `x` stay aligned when cut into pieces of `cols` columns.
+/// Whether rows of `x` stay aligned when split into pieces of `cols` columns.
 bool pieces_aligned(const Matrix& x, std::int64_t cols) {
   return rows_aligned(x) && cols * size_of(x.dtype) % 16 == 0;
 }

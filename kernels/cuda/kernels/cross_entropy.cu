@@ -1,4 +1,4 @@
-// Cross-entropy over a vocabulary cut by columns, one block per row. Floors, in elements per logit: max 1,
+// Cross-entropy over a vocabulary split by columns, one block per row. Floors, in elements per logit: max 1,
 // sums 1, gradient 2.
 #include <cmath>
 

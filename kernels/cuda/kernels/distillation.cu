@@ -1,5 +1,5 @@
-// The loss of distillation over a vocabulary cut by columns, one block per row. Floors, in elements per logit
-// of both models: sums 1, divergence 1, gradient 1 and the student's written.
+// The loss of distillation over a vocabulary split by columns, one block per row. Floors, in elements per
+// logit of both models: sums 1, divergence 1, gradient 1 and the student's written.
 #include <cmath>
 
 #include "kernels/cuda/device/block.cuh"

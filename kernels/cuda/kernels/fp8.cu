@@ -1,4 +1,4 @@
-// Quantizing to eight bits, and its scales. Floors: fp8_quantize reads x and writes a byte per element,
+// Quantizing to FP8, and its scales. Floors: fp8_quantize reads x and writes a byte per element,
 // fp8_amax reads x; fp8_scales is a handful of numbers.
 #include <cuda_fp8.h>
 
@@ -144,12 +144,12 @@ __global__ void __launch_bounds__(kThreads)
   scales.row(1)[col] = 1.0F / s;
 }
 
-/// run(Chunks of x, for the type of x) unless x is empty; chunks are whole where those of `beside`, of x's
+/// run(Chunks of x, for the type of x) unless x is empty; chunks are whole where those of `other`, of x's
 /// shape, are, too.
 template <class Run>
-void with_chunks(const Matrix& x, const Matrix& beside, const Run& run) {
+void with_chunks(const Matrix& x, const Matrix& other, const Run& run) {
   if (x.empty()) return;
-  const bool aligned = all_aligned(x, beside);
+  const bool aligned = all_aligned(x, other);
   const unsigned count = chunks_of(x.rows, x.cols);
   const FastDivide per_row(count / static_cast<unsigned>(x.rows));
   with_element(x.dtype, [&](auto type) {

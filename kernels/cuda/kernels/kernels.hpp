@@ -1,5 +1,5 @@
 // The kernels behind CudaOperators as host functions: each starts its work on the queue and returns. Shapes
-// and types have been checked; matrices lie in device memory. What is computed is said in
+// and types have been checked; matrices are in device memory. What is computed is said in
 // kernels/operators.hpp.
 #pragma once
 
@@ -29,7 +29,7 @@ void gelu_backward(const Queue& queue, Matrix dy, Matrix x, Matrix dx);
 void rope(const Queue& queue, Matrix x, Matrix cos, Matrix sin, std::int64_t head_dim, bool inverse);
 
 // column_sums.cu. Sums over rows are taken in two stages through fp32 partial sums in scratch.
-/// Rows of partial sums, each as wide as the matrix, that bias_backward wants.
+/// Rows of partial sums, each as wide as the matrix, that bias_backward needs.
 std::int64_t bias_partials(const Queue& queue, std::int64_t rows, std::int64_t cols);
 void bias_backward(const Queue& queue, Matrix dy, Matrix dbias, float* partials, std::int64_t count);
 /// to (1, n) += the sum over `count` rows of partials, row i starting `stride` floats after row i - 1.
@@ -101,7 +101,7 @@ void fp8_transpose(const Queue& queue, Matrix x, Matrix y);
 void adam(const Queue& queue, Matrix parameter, Matrix gradient, Matrix master, Matrix moment1,
           Matrix moment2, const AdamFactors& factors);
 void sgd(const Queue& queue, Matrix parameter, Matrix gradient, Matrix master, float factor);
-/// Partial sums that squared_norm wants.
+/// Partial sums that squared_norm needs.
 std::int64_t norm_sums(const Queue& queue, Matrix x);
 /// *result (device memory) = Σ x².
 void squared_norm(const Queue& queue, Matrix x, double* partials, std::int64_t count, double* result);

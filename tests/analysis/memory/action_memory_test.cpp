@@ -1,4 +1,4 @@
-// What single actions allocate and free, multiplied out by hand.
+// What single actions allocate and free, computed by hand.
 #include "analysis/memory/action_memory.hpp"
 
 #include <gtest/gtest.h>
@@ -90,10 +90,10 @@ std::vector<ActionCase> action_cases() {
       {"sequence parallel fp32: the peak is the reduction into the send buffer", sp32, forward,
        // 72 + 192 + 80 + 64 + 72 + 256 + 128
        bytes({{kActivations, 864}, {kWorkspace, 128}}), bytes({{kActivations, 864}})},
-      {"sequence parallel bf16: partial sums beside their piece", sp16, forward,
+      {"sequence parallel bf16: partial sums with their piece", sp16, forward,
        // 40 + 96 + 48 + 32 + 40 + 128 + 64
        bytes({{kActivations, 448}, {kWorkspace, 128 + 64}}), bytes({{kActivations, 448}})},
-      {"sequence parallel look-up of a first stage: the reduction at the end still is more",
+      {"sequence parallel lookup of a first stage: the reduction at the end still is more",
        with_ends(sp32, true, false), forward, bytes({{kActivations, 64 + 864}, {kWorkspace, 128}}),
        bytes({{kActivations, 64 + 864}})},
       {"selective: attention output and log-sum-exp are not kept", with(middle(1), Recompute::selective),
@@ -112,7 +112,7 @@ std::vector<ActionCase> action_cases() {
        with(middle(3), Recompute::full, 2), backward,
        bytes({{kActivations, -128 + 3328 - 256}, {kWorkspace, 768}}),
        bytes({{kActivations, -256}, {kCommunication, -128}})},
-      {"ZeRO 2 backward: layer 0's gradient beside the reduce-scatter of layer 1's",
+      {"ZeRO 2 backward: layer 0's gradient during the reduce-scatter of layer 1's",
        // 576 elements padded to 640: 2560 bytes, piece 1280; layer 1 has freed 1600 + 128
        with_zero(middle(2), 2), backward,
        bytes({{kGradients, 2560 + 1280 + 2560}, {kActivations, -1728 - 256}, {kWorkspace, 768}}),
@@ -169,7 +169,7 @@ StageShape with_vocabulary(StageShape shape, std::int64_t columns) {
   shape.vocab = columns;
   return shape;
 }
-StageShape with_cut_vocabulary(StageShape shape) {
+StageShape with_split_vocabulary(StageShape shape) {
   shape.vocabulary.split = true;
   return shape;
 }
@@ -186,11 +186,11 @@ std::vector<ActionCase> dropout_cases() {
       {"forward", one, forward, bytes({{kActivations, 1664}}), bytes({{kActivations, 1664}})},
       {"sequence parallel bf16: the mask of the MLP comes after the sum", sp16, forward,
        bytes({{kActivations, 448 + 16}, {kWorkspace, 128 + 64}}), bytes({{kActivations, 448 + 32}})},
-      {"first stage: the embedding's mask beside x", with_ends(sp32, true, false), forward,
+      {"first stage: the embedding's mask with x", with_ends(sp32, true, false), forward,
        bytes({{kActivations, 64 + 16 + 864 + 16}, {kWorkspace, 128}}),
        bytes({{kActivations, 64 + 16 + 864 + 32}})},
-      {"first stage, cut vocabulary: x is there", with_ends(with_cut_vocabulary(one), true, false), forward,
-       bytes({{kActivations, 32 + 1664}}), bytes({{kActivations, 32 + 1664}})},
+      {"first stage, split vocabulary: x is there", with_ends(with_split_vocabulary(one), true, false),
+       forward, bytes({{kActivations, 32 + 1664}}), bytes({{kActivations, 32 + 1664}})},
       {"selective: both masks are kept", with(one, Recompute::selective), forward,
        bytes({{kActivations, 1504}}), bytes({{kActivations, 1504}})},
       {"full, groups of 2 in 3 layers: no mask stays", with(dropping(middle(3)), Recompute::full, 2), forward,
@@ -213,11 +213,11 @@ std::vector<ActionCase> dropout_cases() {
        with_ends(with_zero(with_vocabulary(one, 64), 2), true, false), backward,
        bytes({{kGradients, 2560 + 1280 + 2048}, {kActivations, -1664 - 128 - 32}}),
        bytes({{kActivations, -1664 - 128 - 32}, {kCommunication, -128}})},
-      {"first stage, cut vocabulary: G is kept, the mask is not",
-       with_ends(with_cut_vocabulary(one), true, false), backward,
+      {"first stage, split vocabulary: G is kept, the mask is not",
+       with_ends(with_split_vocabulary(one), true, false), backward,
        bytes({{kActivations, -32 - 256}, {kWorkspace, 768}}), bytes({{kActivations, -1664 - 128 - 32}})},
       {"input gradient: dropped twice 128 stays, dy and dmid go with the masks",
-       // dropped 128, mask -32, dfc1 512 beside dact 256
+       // dropped 128, mask -32, dfc1 512 with dact 256
        one, backward_input, bytes({{kActivations, 608}, {kWorkspace, 256}}),
        bytes({{kActivations, -128}, {kCommunication, -128}})},
       {"input gradient, sequence parallel", sp32, backward_input,

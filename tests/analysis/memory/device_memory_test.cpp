@@ -1,4 +1,4 @@
-// What a CUDA process takes beside its tensors: which communicators are counted, and what then fits.
+// Device memory of a CUDA process besides its tensors: which communicators are counted, and what then fits.
 #include "analysis/memory/device_memory.hpp"
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST(DeviceMemory, CommunicatorsAreCountedOncePerSetOfMembersAndDirection) {
       {"middle of three", 1, 3, 1, true, false, 1, 1, 4},
       // world; tensor; pipeline, which is also embedding and mirror; no data group.
       {"tensor and pipeline", 2, 2, 1, true, false, 3, 3, 2},
-      // The five groups of a cut vocabulary have communicators of their own.
+      // The five groups of vocabulary parallelism have communicators of their own.
       {"vocabulary", 1, 2, 1, true, true, 0, 6, 2},
   };
   for (const Case& c : kCases) {
@@ -81,9 +81,9 @@ TEST(DeviceMemory, CommunicatorsAreCountedOncePerSetOfMembersAndDirection) {
     EXPECT_EQ(rank.groups, c.groups);
     EXPECT_EQ(rank.channels, c.channels);
     const bool talks = c.groups + c.channels > 0;
-    EXPECT_EQ(rank.beside().value, 1'110'000 + (talks ? 1'000 + 100 * c.groups + c.channels : 0));
+    EXPECT_EQ(rank.outside_tensors().value, 1'110'000 + (talks ? 1'000 + 100 * c.groups + c.channels : 0));
     EXPECT_EQ(found->fullest().tensors.value, 20'000'000);
-    EXPECT_EQ(found->budget(), found->device - found->ranks[0].beside());
+    EXPECT_EQ(found->budget(), found->device - found->ranks[0].outside_tensors());
     EXPECT_TRUE(found->fits());
   }
 }
@@ -93,7 +93,7 @@ TEST(DeviceMemory, NothingIsSaidWhereTheProfileKnowsNoDevice) {
   EXPECT_FALSE(predict_device_memory(layout, chain(1, false), DeviceOverhead{}, tensors_of(layout)));
 }
 
-/// A card with room for the tensors, but not for the context beside them.
+/// A card with room for the tensors, but not for the context as well.
 TEST(DeviceMemory, DecidesWhatFitsOnBackendCudaOnly) {
   RunConfig config = sample::tiny_qwen2();
   HardwareProfile hardware = load_hardware("h100-sxm-80gb");

@@ -1,4 +1,4 @@
-// A teacher beside the student: memory multiplied out by hand, and step times of the orders.
+// A teacher with the student: memory computed by hand, and step times of the orders.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

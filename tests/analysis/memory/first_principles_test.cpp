@@ -33,7 +33,7 @@ std::vector<Row> read_table(const std::string& name) {
   return rows;
 }
 
-/// `value` printed with as many decimals as `text` has, rounded or cut off: the paper does either.
+/// `value` printed with as many decimals as `text` has, rounded or truncated: the paper does either.
 testing::AssertionResult prints_as(double value, const std::string& text) {
   const std::size_t point = text.find('.');
   const double digits = point == std::string::npos ? 0 : static_cast<double>(text.size() - point - 1);
@@ -182,7 +182,7 @@ double bytes_of_a_layer(const RunConfig& config) {
                              action_profile(shape, ActionType::forward).net[Category::activations].value);
 }
 
-// With dropout and probabilities that are kept, our layer is the paper's: 34·s·b·h + 5·a·s²·b, and beside it
+// With dropout and probabilities that are kept, our layer is the paper's: 34·s·b·h + 5·a·s²·b, and besides it
 // the statistics of two norms, 16 bytes per token, and the log-sum-exp, 4 per token and head.
 TEST(ActivationFormula, ClassicLayerIsWhatTheMemoryModelKeepsWithDropout) {
   for (const int tensor : {1, 2}) {
@@ -196,10 +196,11 @@ TEST(ActivationFormula, ClassicLayerIsWhatTheMemoryModelKeepsWithDropout) {
       config.numerics.hidden_dropout = config.numerics.attention_dropout = 0.1;
       config.parallel.world_size = config.parallel.tensor = tensor;
       config.parallel.sequence_parallel = sequence_parallel;
-      const bool cut = config.parallel.effective_sequence_parallel();
-      const ClassicLayer layer{4, 3, 8, 2, static_cast<double>(tensor), cut};
-      const double beside = 12.0 * 16 / (cut ? tensor : 1) + 12.0 * 4 * 2 / tensor;
-      EXPECT_DOUBLE_EQ(bytes_of_a_layer(config), classic_activation_bytes(layer, Recompute::none) + beside);
+      const bool sequence_split = config.parallel.effective_sequence_parallel();
+      const ClassicLayer layer{4, 3, 8, 2, static_cast<double>(tensor), sequence_split};
+      const double statistics = 12.0 * 16 / (sequence_split ? tensor : 1) + 12.0 * 4 * 2 / tensor;
+      EXPECT_DOUBLE_EQ(bytes_of_a_layer(config),
+                       classic_activation_bytes(layer, Recompute::none) + statistics);
     }
   }
 }

@@ -1,4 +1,4 @@
-// Linear layers in eight bits (bench/training/fp8.md): what ranks hold, and beside 16 bits.
+// Linear layers in FP8 (bench/training/fp8.md): what ranks hold, compared with 16 bits.
 #include <gtest/gtest.h>
 
 #include <vector>

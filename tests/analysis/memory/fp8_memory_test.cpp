@@ -1,4 +1,4 @@
-// Linear layers in eight bits (bench/training/fp8.md): what actions allocate and free, multiplied out by
+// Linear layers in FP8 (bench/training/fp8.md): what actions allocate and free, multiplied out by
 // hand.
 #include <gtest/gtest.h>
 
@@ -134,7 +134,7 @@ std::vector<ActionCase> forward_cases() {
       {"last stage: y, final norm and logits 16·32·2 in the storage type, 3·16·4 for the loss",
        last(swiglu()), forward, bytes({{kActivations, 5888 + 512 + 576}, {kLogits, 1024}, {kWorkspace, 192}}),
        bytes({{kActivations, 5888 + 512 + 576}, {kLogits, 1024}})},
-      {"selective: quantized attention output beside it and x2", with(wide_queries(), Recompute::selective),
+      {"selective: quantized attention output with it and x2", with(wide_queries(), Recompute::selective),
        // 576 + 4608 + 4224 + 1024
        forward, bytes({{kActivations, 10432}, {kWorkspace, 2048}}), bytes({{kActivations, 12544 - 4224}})},
       {"sequence parallel: partial sums and their piece", sequence_parallel(), forward,
@@ -183,7 +183,7 @@ std::vector<ActionCase> backward_cases() {
       {"fc1 weight gradient: dfc1 512, quantized 256, dn 2048, transposed 16·(16 + 64)", narrow(), backward,
        bytes({{kActivations, -256 - 512}, {kWorkspace, 4096}}),
        bytes({{kActivations, -7168 - 2048}, {kCommunication, -2048}})},
-      {"dropout: from dropped 512, beside its quantized form", dropping(gelu()), backward,
+      {"dropout: from dropped 512, with its quantized form", dropping(gelu()), backward,
        bytes({{kActivations, -256}, {kWorkspace, 512 + 2048}}),
        bytes({{kActivations, -4864 - 512 - 512}, {kCommunication, -512}})},
       {"full recomputation: 5888 again", with(swiglu(), Recompute::full), backward,

@@ -1,4 +1,4 @@
-// The memory model against cases multiplied out by hand and against published closed forms.
+// The memory model against cases computed by hand and against published closed forms.
 #include "analysis/memory/memory_model.hpp"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ TEST(MemoryModel, OneRankByHand) {
   EXPECT_EQ(at(rank.held, Category::optimizer), 1480 * 8);
   EXPECT_EQ(at(rank.held, Category::communication), 0);
   EXPECT_EQ(at(rank.held, Category::workspace) - scratch, 4 * (2 * 4 * 2) + 2 * 4 * (2 * 4));
-  // The largest moment: the output layer's input gradient beside the logits.
+  // The largest moment: the output layer's input gradient with the logits.
   EXPECT_EQ(rank.at, "0B0");
   // x 128; per layer 144 + 256 + 160 + 128 + 144 + 512 + 256 + 128; final norm 144.
   EXPECT_EQ(at(rank.peak, Category::activations), 128 + 2 * 1728 + 144);
@@ -104,7 +104,7 @@ TEST(MemoryModel, PipelineByHand) {
   EXPECT_EQ(at(first.peak, Category::activations), 2 * (stream + layer));
   EXPECT_EQ(at(first.peak, Category::communication), 2 * stream);
   EXPECT_EQ(at(first.peak, Category::workspace) - at(first.held, Category::workspace), 128);
-  // Last stage: one in flight, received input included; the output gradient beside the logits.
+  // Last stage: one in flight, received input included; the output gradient with the logits.
   EXPECT_EQ(last.at, "1B0");
   EXPECT_EQ(at(last.peak, Category::activations), stream + layer + stream + 96);
   EXPECT_EQ(at(last.peak, Category::logits), 4 * 32 * 2);
@@ -148,7 +148,7 @@ TEST(MemoryModel, ZeroHoldsPaddedUnitsAndWholeVectors) {
   }
   config.parallel.world_size = 1;
   EXPECT_EQ(at(predict_memory(config, sample::one_rank(2)).ranks[0].held, kParameters), 1480 * 4)
-      << "one replica has nothing to cut";
+      << "one replica has nothing to shard";
 }
 
 // The embedding is the output layer: final where its own gradient is added, after the layers. Pieces: layer

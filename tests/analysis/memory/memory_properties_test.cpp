@@ -108,7 +108,7 @@ RC_GTEST_PROP(MemoryProperties, ZeroHoldsLessWithEveryStage, ()) {
   }
 }
 
-// Without tensor parallelism: with it, recomputed partial sums may stand beside a gradient.
+// Without tensor parallelism: with it, recomputed partial sums may be held together with a gradient.
 RC_GTEST_PROP(MemoryProperties, RecomputationNeverNeedsMore, ()) {
   RunConfig config = random_config();
   config.parallel.world_size /= config.parallel.tensor;

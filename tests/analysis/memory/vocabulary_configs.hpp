@@ -1,4 +1,4 @@
-// Configurations and schedules with a cut vocabulary that the tests of analysis/ share.
+// Configurations and schedules with vocabulary parallelism that the tests of analysis/ share.
 #pragma once
 
 #include <string>
@@ -29,9 +29,9 @@ inline Schedule vocabulary_schedule(const RunConfig& config) {
   request.ranks = config.parallel.pipeline;
   request.microbatches = config.microbatches();
   request.vocab = config.parallel.vocab_parallel;
-  const bool cut = request.vocab != VocabPasses::none;
+  const bool split = request.vocab != VocabPasses::none;
   return add_step_end(add_transfers(make_schedule(request)),
-                      {config.parallel.data() > 1, config.model.tied_embeddings && !cut});
+                      {config.parallel.data() > 1, config.model.tied_embeddings && !split});
 }
 
 }  // namespace plumbline::sample

@@ -1,4 +1,4 @@
-// What the passes of a cut vocabulary allocate and free, multiplied out by hand from
+// What the passes of a split vocabulary allocate and free, computed by hand from
 // bench/training/vocabulary.md, and what holds for every schedule that has them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -210,7 +210,7 @@ TEST(VocabularyMemory, ShardsTogetherAreTheModel) {
     config.parallel.make_vocab_size_divisible_by = method == std::string("none") ? 32 : 8;
     for (const bool tied : {false, true}) {
       config.model.tied_embeddings = tied;
-      // Uncut, tied embeddings lie on two ranks.
+      // Unsplit, tied embeddings lie on two ranks.
       const int tables = tied && method != std::string("none") ? 1 : 2;
       EXPECT_EQ(held_parameters(config), layers_and_norm + tables * 32 * 8) << method << tied;
     }
@@ -233,7 +233,7 @@ TEST(VocabularyMemory, LastStageWithoutLayersByHand) {
                "W");
   last.previous_here = true;
   expect_equal(action_profile(last, backward_input).net, bytes({{kActivations, -144}, {kCommunication, 128}}),
-               "I beside the previous stage");
+               "I with the previous stage");
   for (const char* method : {"none", "vocab-1", "vocab-2"}) {
     config.parallel.vocab_parallel = parse_vocab_parallel(method);
     for (const RankMemory& rank :
@@ -296,7 +296,8 @@ double spread(const RunConfig& config) {
   return static_cast<double>(memory.peak.value) / least;
 }
 
-// The claim of arXiv:2411.05288: with large vocabularies peaks differ by a factor, cut over the ranks hardly.
+// The claim of arXiv:2411.05288: with large vocabularies peaks differ by a factor, split over the ranks
+// hardly.
 TEST(VocabularyMemory, FlatWhereTheBaselineIsNot) {
   const auto large = [](const char* method) {
     RunConfig config = vocabulary_config(method, 1, 4, 1, 16);

@@ -67,7 +67,7 @@ TEST(Published, ZeroTableIsExactToItsPrintedDigits) {
     if (table.name != "zero_table1_memory_gb") continue;
     EXPECT_EQ(table.rows.size(), 54u);
     for (const ComparedRow& row : table.rows) {
-      // Printed with two to five digits; the last one may be cut or rounded.
+      // Printed with two to five digits; the last one may be truncated or rounded.
       const double unit = row.published >= 1e11 ? 1e9 : (row.published >= 2e9 ? 1e8 : 1e7);
       EXPECT_NEAR(row.predicted, row.published, unit) << row.label;
     }

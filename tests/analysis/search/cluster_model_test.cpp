@@ -62,7 +62,7 @@ TEST(Network, RingOfOneNodeIsTheTextbookFormula) {
 
 TEST(Network, GroupsThatLeaveTheNodeAreBoundByTheirCards) {
   const Network& net = a100().network;
-  // Data parallel beside tensor parallel 8: one rank per node, one card each.
+  // Data parallel with tensor parallel 8: one rank per node, one card each.
   EXPECT_GT(all_reduce_seconds(net, {16, 8}, 1e9), 2 * 15.0 / 16 * 1e9 / net.nic_bandwidth);
   // Without tensor parallelism all eight cards of a node carry the ring.
   EXPECT_LT(all_reduce_seconds(net, {16, 1}, 1e9), all_reduce_seconds(net, {16, 8}, 1e9) / 4);

@@ -1,4 +1,4 @@
-// The two models of a step beside each other: the exact one of our own training code, operator by operator,
+// The two models of a step compared: the exact one of our own training code, operator by operator,
 // and the fast one of the search, on the same machines of clusters.json.
 #include <gtest/gtest.h>
 

@@ -116,7 +116,7 @@ struct ZeroCase {
 };
 constexpr ZeroCase kZeroCases[] = {
     // Units of F: embedding 1 s, two layers of 12 s, the embedding again as output layer 5 s.
-    // The first gather waits; the second runs beside 1 s of it; the others are hidden.
+    // The first gather waits; the second overlaps with 1 s of it; the others are hidden.
     {"ZeRO-3 F, quick gathers", forward, 3, 5, 0, 30 + 5 + 4, 9, 0},
     // Gathers are done at 20, 40, 60, 80: layers at 40, 60; output layer at 80.
     {"ZeRO-3 F, slow gathers", forward, 3, 20, 0, 85, 20 + 19 + 8 + 8, 0},

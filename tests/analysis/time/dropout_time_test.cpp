@@ -165,7 +165,7 @@ TEST(DropoutTime, OnAnAccelerator) {
   EXPECT_DOUBLE_EQ(seconds(mask), cluster::stream_seconds(device, kElements));
 }
 
-// Two bytes per token and hidden element more in a layer, cut by sequence parallelism; time for every mask.
+// Two bytes per token and hidden element more in a layer, split by sequence parallelism; time for every mask.
 TEST(DropoutFastModel, FollowsTheConfiguration) {
   const cluster::Profiles& profiles = cluster::built_in_profiles();
   const cluster::Software& software = profiles.generation("plumbline");

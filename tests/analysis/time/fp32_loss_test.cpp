@@ -1,4 +1,4 @@
-// A loss on an fp32 copy of 16-bit logits: what it holds, multiplied out by hand, and what it computes more.
+// A loss on an fp32 copy of 16-bit logits: what it holds, computed by hand, and what it computes more.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -61,10 +61,10 @@ std::vector<MemoryCase> whole_cases() {
   return {
       {"F of a stage that is not last", whole, 0, forward, true, 0, bytes({{kActivations, 64 + 832}}),
        bytes({{kActivations, 64 + 832}})},
-      {"F: both logits beside the statistics, then the copy alone", whole, 1, forward, true, 0,
+      {"F: both logits with the statistics, then the copy alone", whole, 1, forward, true, 0,
        bytes({{kActivations, forward_keeps}, {kLogits, 256 + 512}, {kWorkspace, 48}}),
        bytes({{kActivations, forward_keeps}, {kLogits, 512}})},
-      {"B: the gradient beside the fp32 one", whole, 1, backward, true, 0, bytes({{kLogits, 256}}),
+      {"B: the gradient with the fp32 one", whole, 1, backward, true, 0, bytes({{kLogits, 256}}),
        bytes({{kActivations, -forward_keeps - 64}, {kLogits, -512}})},
       {"I leaves the gradient to W", whole, 1, backward_input, true, 0, bytes({{kLogits, 256}}),
        // G 64; final input and statistics 80; of the layer two norms' statistics, log-sum-exp 32, x
@@ -82,7 +82,7 @@ std::vector<MemoryCase> whole_cases() {
        // 1280 for the layer, 512 for the output layer while the layer is used
        bytes({{kParameters, 1280 + 512}, {kActivations, 832 + 64}}),
        bytes({{kActivations, forward_keeps}, {kLogits, 512}})},
-      {"I, ZeRO 3: rounded beside the output layer; the layer's values come afterwards", whole, 1,
+      {"I, ZeRO 3: rounded with the output layer; the layer's values come afterwards", whole, 1,
        backward_input, true, 3,
        // 512 + 256, then with dnorm 64
        bytes({{kParameters, 512 + 1280}, {kLogits, 256 - 512}, {kWorkspace, 64}}),
@@ -91,7 +91,7 @@ std::vector<MemoryCase> whole_cases() {
 }
 
 // Shards of v = 16: logits 128, their copy 256, statistics of the shards 112, dX 128, a shard 128 elements.
-std::vector<MemoryCase> cut_cases() {
+std::vector<MemoryCase> sharded_cases() {
   const char* const one = "vocab-2";
   const char* const two = "vocab-1";
   return {
@@ -100,18 +100,18 @@ std::vector<MemoryCase> cut_cases() {
       {"S, two barriers: X(m+1) comes last", two, 0, vocab_forward, true, 0,
        bytes({{kLogits, 256}, {kWorkspace, 112}, {kActivations, 64}}),
        bytes({{kLogits, 256}, {kWorkspace, 112}, {kActivations, 64}})},
-      {"S, one barrier: the rounded softmax beside dX", one, 1, vocab_forward, true, 0,
+      {"S, one barrier: the rounded softmax with dX", one, 1, vocab_forward, true, 0,
        bytes({{kLogits, 256}, {kWorkspace, 112 + 128 + 128}}),
        bytes({{kLogits, 256}, {kWorkspace, 112 + 128}})},
       {"S, one barrier, ZeRO 3: it has gone when the target rows come", one, 0, vocab_forward, true, 3,
        bytes({{kParameters, 256}, {kLogits, 256}, {kWorkspace, 112 + 128 + 128}}),
        bytes({{kLogits, 256}, {kWorkspace, 112 + 128 + 64}, {kActivations, 64}})},
-      {"T, two barriers: the gradient beside the fp32 one", two, 0, vocab_backward, true, 0,
+      {"T, two barriers: the gradient with the fp32 one", two, 0, vocab_backward, true, 0,
        bytes({{kLogits, 128}}), bytes({{kLogits, -256}, {kWorkspace, -112}, {kActivations, -64}})},
       {"T, two barriers, last rank: dX after the fp32 one has gone", two, 1, vocab_backward, true, 0,
        bytes({{kLogits, 128}}), bytes({{kLogits, -256}, {kWorkspace, 128 - 112}, {kActivations, -64}})},
-      {"T, two barriers, ZeRO 3: the shard's gradient beside the logits', dX", two, 1, vocab_backward, true,
-       3, bytes({{kGradients, 512}, {kLogits, 128 - 256}, {kWorkspace, 128}}),
+      {"T, two barriers, ZeRO 3: the shard's gradient with the logits', dX", two, 1, vocab_backward, true, 3,
+       bytes({{kGradients, 512}, {kLogits, 128 - 256}, {kWorkspace, 128}}),
        bytes({{kLogits, -256}, {kWorkspace, 128 - 112}, {kActivations, -64}})},
       {"T, one barrier: in place of dX, which is as large",
        one,
@@ -123,7 +123,7 @@ std::vector<MemoryCase> cut_cases() {
        bytes({{kLogits, -256}, {kWorkspace, -112 - 128}, {kActivations, -64}})},
       {"T, one barrier, last rank: dX stays", one, 1, vocab_backward, true, 0, bytes({{kLogits, 128}}),
        bytes({{kLogits, -256}, {kWorkspace, -112}, {kActivations, -64}})},
-      {"T, one barrier, ZeRO 2: the shard's gradient beside the logits'", one, 0, vocab_backward, true, 2,
+      {"T, one barrier, ZeRO 2: the shard's gradient with the logits'", one, 0, vocab_backward, true, 2,
        bytes({{kGradients, 512}, {kLogits, 128 - 256}, {kWorkspace, -128}}),
        bytes({{kLogits, -256}, {kWorkspace, -112 - 128}, {kActivations, -64}})},
   };
@@ -131,8 +131,8 @@ std::vector<MemoryCase> cut_cases() {
 
 TEST(Fp32Loss, MemoryByHand) {
   std::vector<MemoryCase> cases = whole_cases();
-  const std::vector<MemoryCase> cut = cut_cases();
-  cases.insert(cases.end(), cut.begin(), cut.end());
+  const std::vector<MemoryCase> sharded = sharded_cases();
+  cases.insert(cases.end(), sharded.begin(), sharded.end());
   for (const MemoryCase& c : cases) {
     SCOPED_TRACE(fmt::format("{}, {}", c.method, c.name));
     const auto shapes = shapes_of(config_of(c.method, c.zero));

@@ -1,4 +1,4 @@
-// What linear layers in eight bits add to a step: operators, bytes and messages by hand from
+// What linear layers in FP8 add to a step: operators, bytes and messages by hand from
 // bench/training/fp8.md, their times on measured machines and accelerators, what Float8 gained in public
 // runs.
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace {
 
 using enum ActionType;
 
-RunConfig eight_bits(Fp8Recipe recipe = Fp8Recipe::delayed) {
+RunConfig fp8_config(Fp8Recipe recipe = Fp8Recipe::delayed) {
   RunConfig config = sample::tiny_qwen2();
   config.numerics.precision = DType::bf16;
   config.numerics.fp8.format = Fp8Format::hybrid;
@@ -52,8 +52,8 @@ Bytes sent(const std::vector<OperatorCall>& calls, CallKind kind, std::string_vi
 }
 
 // One layer of tiny_qwen2, T·h = T·q = 32, T·(q+2k) = T·F = 64, T·f = 128; matrices 128 + 64 + 256 + 128 =
-// 576. On two tensor ranks T·h = 32, T·q = 16, T·(q+2k) = 48, T·F = 32, T·f = 64 and, cut by rows, R·h = 16;
-// matrices 96 + 32 + 128 + 64 = 320.
+// 576. On two tensor ranks T·h = 32, T·q = 16, T·(q+2k) = 48, T·F = 32, T·f = 64 and, split by rows, R·h =
+// 16; matrices 96 + 32 + 128 + 64 = 320.
 struct CallCase {
   const char* name;
   ActionType type;
@@ -61,7 +61,7 @@ struct CallCase {
   Recompute recompute;
   std::int64_t quantized, transposed;
   std::int64_t gathered;  // bytes
-  std::int64_t cut;       // quantized tensors that are cut by rows
+  std::int64_t split;     // quantized tensors that are split by rows
 };
 constexpr auto kNone = Recompute::none;
 constexpr CallCase kCallCases[] = {
@@ -79,12 +79,12 @@ constexpr CallCase kCallCases[] = {
     {"full: up to the activation, quantized", backward, 1, 0, Recompute::full, 288 + 160, 416, 0, 0},
     {"full, weights but fc2's once more", backward, 1, 3, Recompute::full, 288 + 160 + 576 + 448, 416 + 576,
      0, 0},
-    {"F, cut", forward, 2, 0, kNone, 16 + 16 + 16 + 32, 0, 2 * 32, 2},
-    {"B, cut", backward, 2, 0, kNone, 16 + 64 + 16 + 16 + 48, (32 + 32) + (64 + 32) + (32 + 16) + (48 + 32),
+    {"F, split", forward, 2, 0, kNone, 16 + 16 + 16 + 32, 0, 2 * 32, 2},
+    {"B, split", backward, 2, 0, kNone, 16 + 64 + 16 + 16 + 48, (32 + 32) + (64 + 32) + (32 + 16) + (48 + 32),
      4 * 32, 2},
-    {"I, cut", backward_input, 2, 0, kNone, 16 + 64 + 16 + 48, 0, 2 * 32, 2},
-    {"W, cut", backward_weight, 2, 0, kNone, 160, 288, 4 * 32, 2},
-    {"full, cut", backward, 2, 0, Recompute::full, 160 + 80, 288, 6 * 32, 4},
+    {"I, split", backward_input, 2, 0, kNone, 16 + 64 + 16 + 48, 0, 2 * 32, 2},
+    {"W, split", backward_weight, 2, 0, kNone, 160, 288, 4 * 32, 2},
+    {"full, split", backward, 2, 0, Recompute::full, 160 + 80, 288, 6 * 32, 4},
 };
 
 TEST(Fp8Calls, OfALayer) {
@@ -92,7 +92,7 @@ TEST(Fp8Calls, OfALayer) {
     for (const Fp8Recipe recipe : {Fp8Recipe::delayed, Fp8Recipe::tensorwise}) {
       SCOPED_TRACE(c.name);
       const bool tensorwise = recipe == Fp8Recipe::tensorwise;
-      RunConfig config = eight_bits(recipe);
+      RunConfig config = fp8_config(recipe);
       config.parallel.tensor = c.tensor;
       config.parallel.sequence_parallel = true;
       config.parallel.zero_stage = c.zero;
@@ -107,8 +107,9 @@ TEST(Fp8Calls, OfALayer) {
       const Bytes gathered = sent(calls, CallKind::all_gather, "sequence all-gather forward") +
                              sent(calls, CallKind::all_gather, "sequence all-gather backward");
       EXPECT_EQ(gathered.value, c.gathered);
-      EXPECT_EQ(sent(calls, CallKind::all_reduce, "fp8 scale all-reduce").value, tensorwise ? 4 * c.cut : 0);
-      // The same arithmetic, all of it in eight bits; residual sums, norms, rounding as they were.
+      EXPECT_EQ(sent(calls, CallKind::all_reduce, "fp8 scale all-reduce").value,
+                tensorwise ? 4 * c.split : 0);
+      // The same arithmetic, all of it in FP8; residual sums, norms, rounding as they were.
       config.numerics.fp8.format = Fp8Format::none;
       shape.fp8 = shape.fp8_tensorwise = false;
       const std::vector<OperatorCall> plain = calls_of(work_of(shape, c.type));
@@ -132,7 +133,7 @@ TEST(Fp8Calls, OfALayer) {
 }
 
 TEST(Fp8Calls, OutputLayerAndTeacherStayInTheStorageType) {
-  RunConfig config = eight_bits();
+  RunConfig config = fp8_config();
   config.model.layers = 0;
   StageShape shape = stage_shapes(config, 1)[0];
   for (const ActionType type : {forward, backward, backward_input, backward_weight}) {
@@ -142,7 +143,7 @@ TEST(Fp8Calls, OutputLayerAndTeacherStayInTheStorageType) {
     }
   }
   EXPECT_TRUE(fp8_weight_calls(shape).empty());
-  config = eight_bits();
+  config = fp8_config();
   config.distillation.teacher = config.model;
   const StageShape teacher = teacher_shapes(config, sample::one_rank(2))[0];
   for (const OperatorCall& call : calls_of(work_of(teacher, teacher_forward))) EXPECT_FALSE(call.fp8);
@@ -167,7 +168,7 @@ constexpr EndCase kEndCases[] = {
 TEST(Fp8Calls, EndOfTheStep) {
   for (const EndCase& c : kEndCases) {
     SCOPED_TRACE(c.name);
-    RunConfig config = eight_bits(c.recipe);
+    RunConfig config = fp8_config(c.recipe);
     config.parallel.tensor = c.tensor;
     config.parallel.world_size = c.tensor * c.data;
     config.batch.global_batch_size = c.data;
@@ -198,7 +199,7 @@ TEST(Fp8Calls, EndOfTheStep) {
 // embedding's gradient. In fp32: four scatters per layer and the output layer's; the embedding's in bf16.
 TEST(Fp8Traffic, SequenceParallelByHand) {
   for (const Fp8Recipe recipe : {Fp8Recipe::delayed, Fp8Recipe::tensorwise}) {
-    RunConfig config = eight_bits(recipe);
+    RunConfig config = fp8_config(recipe);
     config.parallel.world_size = config.parallel.tensor = 2;
     config.parallel.make_vocab_size_divisible_by = 16;
     config.parallel.sequence_parallel = true;
@@ -216,7 +217,7 @@ TEST(Fp8Traffic, SequenceParallelByHand) {
 
 // Every rank of a bidirectional schedule has two stages of one layer: 8 and 4 slots of each go to the mirror.
 TEST(Fp8Traffic, MirrorStageByStage) {
-  RunConfig config = eight_bits();
+  RunConfig config = fp8_config();
   config.parallel.world_size = config.parallel.pipeline = 2;
   config.batch.global_batch_size = 4;
   config.parallel.schedule = "dualpipe";
@@ -304,7 +305,7 @@ TEST(Fp8Time, OnAnAccelerator) {
 }
 
 TEST(Fp8Time, HardwareWithoutItIsRefusedInOneLine) {
-  RunConfig config = eight_bits();
+  RunConfig config = fp8_config();
   const Schedule schedule = sample::one_rank(config.microbatches());
   for (const std::string& name : hardware_preset_names()) {
     const HardwareProfile& hardware = *find_hardware_preset(name);
@@ -322,7 +323,7 @@ TEST(Fp8Time, HardwareWithoutItIsRefusedInOneLine) {
   }
   config.numerics.fp8.format = Fp8Format::none;
   EXPECT_EQ(why_unpredictable(config, *find_hardware_preset("a100-sxm-80gb")), std::nullopt);
-  EXPECT_EQ(why_unpredictable(eight_bits(), HardwareProfile{}), std::nullopt) << "a processor converts";
+  EXPECT_EQ(why_unpredictable(fp8_config(), HardwareProfile{}), std::nullopt) << "a processor converts";
 }
 
 // torchtitan's performance page (December 2024): Llama 3.1 8B, sequences of 8192, two at once, FSDP,

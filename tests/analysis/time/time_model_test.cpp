@@ -259,19 +259,19 @@ TEST(OperatorTime, QueryHeadsBeyondTheMeasuredGroupTakeAsLongEach) {
 TEST(TimeModel, CollectivesOfACutVocabularyHoldProcessorsOfAnAccelerator) {
   const HardwareProfile accelerator = load_hardware("a100-sxm-80gb");
   RunConfig config = sample::tiny_gpt2();
-  EXPECT_EQ(beside_collectives(config, accelerator), 1);
+  EXPECT_EQ(collective_contention(config, accelerator), 1);
   config.parallel.vocab_parallel = VocabPasses::two_barriers;
-  EXPECT_EQ(beside_collectives(config, HardwareProfile{}), 1) << "a machine that was measured";
-  const double passes = beside_collectives(config, accelerator);
+  EXPECT_EQ(collective_contention(config, HardwareProfile{}), 1) << "a machine that was measured";
+  const double passes = collective_contention(config, accelerator);
   config.parallel.vocab_parallel = VocabPasses::interlaced;
-  EXPECT_GT(beside_collectives(config, accelerator), 1);
-  EXPECT_GT(passes, beside_collectives(config, accelerator));
+  EXPECT_GT(collective_contention(config, accelerator), 1);
+  EXPECT_GT(passes, collective_contention(config, accelerator));
   OperatorCall call;
   call.kind = CallKind::gemm;
   call.tokens = call.out = call.in = 1024;
   Load load;
   const double alone = time_of(call, accelerator, load).value;
-  load.beside_collectives = passes;
+  load.collective_contention = passes;
   EXPECT_DOUBLE_EQ(time_of(call, accelerator, load).value, alone * passes);
 }
 

@@ -1,5 +1,5 @@
-// Passes and collectives of a cut vocabulary in time: the simulator against times worked out by hand, the
-// operators of each pass, and what a whole prediction says.
+// Passes and collectives of vocabulary parallelism in time: the simulator against times worked out by hand,
+// the operators of each pass, and what a whole prediction says.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -145,7 +145,7 @@ TEST(VocabularyTime, OverlapByHand) {
   trace.ranks = {{event(ActionType::backward, 0, 1, 3), event(ActionType::forward, 1, 5, 9)},
                  {event(ActionType::backward, 0, 2, 4), event(ActionType::forward, 1, 4, 10)}};
   // Micro-batch 0 runs from 1.5 to 3.5, of which 1.5 are steady. Rank 0 computes until 3; rank 1 waits from 3
-  // on, within its B. Micro-batch 1 runs from 4 to 6, on rank 1 all beside its F.
+  // on, within its B. Micro-batch 1 runs from 4 to 6, on rank 1 all during its F.
   trace.collectives = {{gather(0, 0.5, 3.5, 0, 0), gather(1, 4, 6, 0, 0)},
                        {gather(0, 1.5, 3.5, 3, 0.75), gather(1, 3.5, 6, 0, 0)}};
   const SteadyState steady = steady_state(trace);

@@ -1,4 +1,4 @@
-// What a step sends, multiplied out by hand, and against the closed forms of the papers.
+// What a step sends, computed by hand, and against the closed forms of the papers.
 #include "analysis/work/traffic.hpp"
 
 #include <gtest/gtest.h>

@@ -44,7 +44,7 @@ std::vector<std::string> words_of(std::string_view text) {
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
-/// Words parted by single blanks: what is left of a page when its layout is taken away.
+/// Words separated by single blanks: what is left of a page when its layout is taken away.
 std::string squeezed(std::string_view text) {
   std::string all;
   for (const std::string& word : words_of(text)) all += (all.empty() ? "" : " ") + word;
@@ -54,7 +54,7 @@ std::string squeezed(std::string_view text) {
 TEST(Manual, EveryCommandHasAPageWithEverythingAReaderLooksFor) {
   const Program program;
   EXPECT_EQ(program.commands().size(),
-            command_pages().size() - 2);  // the program and the configuration beside them
+            command_pages().size() - 2);  // also the program and the configuration
   for (const Page& page : program.pages()) {
     SCOPED_TRACE(page.name);
     EXPECT_GT(page.summary.size(), 10U);

@@ -112,7 +112,7 @@ TEST_F(ValidateSearch, ImpossibleRequestsSayWhatWouldHaveToChange) {
       {"search gpt.yaml --gpus -3", 2, "expected 1 to"},
       {"search gpt.yaml --gpus 8 --top 0", 2, "--top"},
       {"search gpt.yaml --gpus 8 --set teacher=gpt2-124m", 2, "distillation is not searched"},
-      {"search gpt.yaml --gpus 8 --set precision=fp8", 2, "eight bits are not searched"},
+      {"search gpt.yaml --gpus 8 --set precision=fp8", 2, "linear layers in FP8 are not searched"},
       {"search gpt.yaml --gpus 8 --set hardware=b300", 2, "a100-sxm-80gb"},
       {"search gpt.yaml --gpus 13", 2, "--gbs"},
       {"search gpt.yaml --gpus 1 --set memory_budget=1MiB", 3, "the smallest takes"},

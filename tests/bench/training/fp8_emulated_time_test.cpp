@@ -1,4 +1,4 @@
-// Linear layers in eight bits on emulated H100s: the operators that the real training code calls in a step
+// Linear layers in FP8 on emulated H100s: the operators that the real training code calls in a step
 // take as long together as predicted. No clock is read.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Linear layers in eight bits: predicted and measured memory agree to the byte, in every action and category.
-// The prediction knows only the description in bench/training/fp8.md and the pages beside it.
+// Linear layers in FP8: predicted and measured memory agree to the byte, in every action and category.
+// The prediction knows only the description in bench/training/fp8.md and the pages next to it.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1

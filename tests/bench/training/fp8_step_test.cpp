@@ -1,4 +1,4 @@
-// Linear layers in eight bits: every split and every way to run the step give the single rank's loss and
+// Linear layers in FP8: every split and every way to run the step give the single rank's loss and
 // gradients, and training goes as in 16 bits.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ RunConfig config_of(bool gpt2, int layers, int microbatches) {
   return config;
 }
 
-/// A way to run the step, beside a layout.
+/// A way to run the step: a layout and more.
 struct Way {
   Layout layout;
   const char* schedule = "1f1b";
@@ -117,10 +117,10 @@ double overall_error(const StepResult& reference, const StepResult& found) {
   return std::sqrt(differences / squares);
 }
 
-/// Compares a way with the single rank. Where products are cut and their sums come in another order, a number
-/// next to where rounding changes comes out one step of its type away, and what follows from it moves: there
-/// the tight comparison is with the same layout, and that with the single rank is loose. A split vocabulary
-/// has only this.
+/// Compares a way with the single rank. Where products are split and their sums come in another order, a
+/// number next to where rounding changes comes out one step of its type away, and what follows from it moves:
+/// there the tight comparison is with the same layout, and that with the single rank is loose. A split
+/// vocabulary has only this.
 template <class Step>
 void compare(const Way& way, const char* recipe, double loose, const Step& step) {
   constexpr double kTight = 1e-5;
@@ -166,7 +166,7 @@ TEST(Fp8Step, DelayedScalesSettleToTheSingleRanks) {
   }
 }
 
-// Tensor ranks that cut a tensor have scales of their own, so that its numbers are rounded anew: those of
+// Tensor ranks that split a tensor have scales of their own, so that its numbers are rounded anew: those of
 // E5M2 by 2^-3/sqrt(3) of themselves, root mean square, those of E4M3 by half of that, in every product on
 // the way, here and on the single rank.
 TEST(Fp8Step, ScalesOfTheTensorItselfAreTheSingleRanks) {

@@ -121,7 +121,7 @@ class Product {
   }
 
  private:
-  /// In eight bits a number next to where rounding changes comes out a step away where sums come in another
+  /// In FP8 a number next to where rounding changes comes out a step away where sums come in another
   /// order, and delayed scales depend on what a rank sees first: fp8_step_test compares those gradients.
   static bool has_one_result(const RunConfig& config) {
     return !config.numerics.fp8.on() || (config.numerics.fp8.recipe == Fp8Recipe::tensorwise &&
@@ -180,7 +180,7 @@ class Product {
   Layout layout_;
   std::unique_ptr<MpiCommunicator> communicator_;
   std::unique_ptr<EmulatedCommunicator> emulated_;
-  /// By global batch, dropout and eight bits; on rank 0.
+  /// By global batch, dropout and FP8; on rank 0.
   std::map<std::tuple<std::int64_t, double, bool>, StepResult> references_;
 };
 

@@ -78,7 +78,7 @@ constexpr Case kCases[] = {
      "none", false, kDropouts[0], AttentionBackend::fused, false},
 };
 
-/// Layers of so many stages, none on the last; empty when there are too few.
+/// Layers of `stages` stages, none on the last; empty when there are too few.
 std::string without_layers_at_the_end(std::int64_t layers, int stages) {
   if (stages < 2 || layers < stages - 1) return "";
   std::string text;

@@ -219,7 +219,7 @@ std::map<std::string, std::vector<float>> tensors_of(const std::string& path) {
   return tensors;
 }
 
-/// Saves the weights after a step under `folder` and the step's gradients beside them.
+/// Saves the weights after a step under `folder` and the step's gradients next to them.
 void train_and_save(RunConfig config, const std::string& folder, Communicator& communicator) {
   config.files.save_weights = folder;
   config.files.save_gradients = folder + ".safetensors";

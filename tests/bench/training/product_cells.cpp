@@ -71,7 +71,7 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   const LinearLayers& linear = kLinearLayers[row[kLinear]];
   config.numerics.fp8.format = linear.format;
   config.numerics.fp8.recipe = linear.recipe;
-  // A multiple of 16 for eight bits, and a feed-forward layer that four tensor ranks cut into such.
+  // A multiple of 16 for FP8, and a feed-forward layer that four tensor ranks split into such.
   config.batch.seq_length = 32;
   config.model.ffn = 192;
   config.numerics.fp8.amax_history_len = 3;
@@ -130,7 +130,7 @@ std::vector<ProductCell> product_cells(int ranks, bool covering) {
               row[kDropout] =
                   (row[kLayout] + row[kSchedule] + row[kSequence] + row[kRecompute] + row[kZero]) %
                   std::size(kDropouts);
-              // Every third cell works in eight bits, by one recipe and the other in turn.
+              // Every third cell works in FP8, by one recipe and the other in turn.
               row[kLinear] = rows.size() % 3 == 2 ? 1 + rows.size() / 3 % 2 : 0;
               rows.push_back(row);
             }

@@ -1,4 +1,4 @@
-// The product of everything a training step can be cut and saved by, as configurations of a small model.
+// The product of everything a training step can be split and saved by, as configurations of a small model.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ struct ProductCell {
 };
 
 /// {sequence parallelism} × {recomputation} × {ZeRO 0–3} × {all schedules of F, B, I and W, and those with a
-/// split vocabulary} × {every split of so many ranks into tensor, pipeline and data sizes of at most 4};
-/// every other cell with dropout, every third with linear layers in eight bits. With `covering`, a selection
+/// split vocabulary} × {every split of `ranks` into tensor, pipeline and data sizes of at most 4};
+/// every other cell with dropout, every third with linear layers in FP8. With `covering`, a selection
 /// in which every layout meets every schedule, and every two other settings each other.
 std::vector<ProductCell> product_cells(int ranks, bool covering);
 

@@ -36,7 +36,7 @@ struct Dropouts {
 constexpr Dropouts kDropouts[] = {{"no dropout", 0, 0}, {"dropout", 0.1, 0.1}};
 void set_dropout(RunConfig& config, const Dropouts& dropout);
 
-/// Every tensor × pipeline × data split of so many ranks into powers of two.
+/// Every tensor × pipeline × data split of this many ranks into powers of two.
 std::vector<Layout> layouts_of(int ranks);
 void set_layout(RunConfig& config, const Layout& layout);
 
@@ -53,7 +53,7 @@ struct StepResult {
 /// biases and norms are random too. Collective over the world.
 StepResult one_step(const RunConfig& config, Communicator& communicator);
 StepResult one_step(const RunConfig& config, const Schedule& schedule, Communicator& communicator);
-/// The last of so many steps.
+/// The last of this many steps.
 StepResult last_step(const RunConfig& config, const Schedule& schedule, int steps,
                      Communicator& communicator);
 StepResult last_step(const RunConfig& config, int steps, Communicator& communicator);

@@ -1,4 +1,4 @@
-// A vocabulary that is cut over all ranks of the model: every method and split gives the loss and the
+// A vocabulary that is split over all ranks of the model: every method and split gives the loss and the
 // gradients of one rank, twice the same bit for bit, and holds and sends what is predicted.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -155,7 +155,7 @@ TEST(EmulatedCommunicator, CollectivesBeginWithTheirLastMemberAndRunBesideTheWor
   Ticket first = communicator.start_all_reduce(Group::tensor, nowhere(1000), ReduceOp::sum);
   Ticket next = communicator.start_all_reduce(Group::tensor, nowhere(1000), ReduceOp::sum);
   pace.advance({35e-3});
-  communicator.wait(next);  // out of order; both were under way while the rank worked
+  communicator.wait(next);  // out of order; both were in progress while the rank worked
   communicator.wait(first);
   const double elapsed = (communicator.now() - second).value;
   EXPECT_GE(elapsed, 40e-3 - 4 * kEarly);

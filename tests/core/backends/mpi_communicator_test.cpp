@@ -1,4 +1,4 @@
-// Messages beside collectives, what is counted, and what is refused by the MPI communicator.
+// Messages with collectives, what is counted, and what is refused by the MPI communicator.
 #include <gmock/gmock.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// The NCCL communicator over a pretended NCCL and CUDA runtime, whose streams are threads and whose messages
+// The NCCL communicator over a fake NCCL and CUDA runtime, whose streams are threads and whose messages
 // wait for their receivers: order, matching, traffic and what happens when a rank stops, on machines without
 // a GPU.
 #include "core/backends/nccl/nccl_communicator.hpp"
@@ -179,7 +179,7 @@ TEST(NcclCommunicator, AReductionFollowsAGatherByItself) {
   rank.nccl.barrier(Group::world);
   EXPECT_EQ(rank.nccl.traffic().of(Group::vocab_gradient).calls, n > 1 ? 1 : 0);
   if (n == 1) return;
-  // They wait on the device beside the computation.
+  // They wait on the device during the computation.
   const auto& most = pretended::most_blocks();
   EXPECT_EQ(most.at("the vocab_hidden group"), NcclOptions().message_ctas);
   const std::string next = std::to_string((me + 1) % n);
@@ -273,7 +273,7 @@ TEST(NcclCommunicator, ARankThatIsLateAtABarrierIsNamed) {
     rank.nccl.progress();
     EXPECT_EQ(rank.nccl.rank(), 1);
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("barrier of the world group (number 2): rank 1 has not come to it"));
+    EXPECT_THAT(error.what(), HasSubstr("barrier of the world group (number 2): rank 1 has not reached it"));
   }
   MPI_Barrier(MPI_COMM_WORLD);
 }

@@ -1,4 +1,4 @@
-// The watchdog over a pretended transport: ranks that stop are named, those that are only slow are left
+// The watchdog over a fake transport: ranks that stop are named, those that are only slow are left
 // alone.
 #include "core/backends/nccl/watchdog.hpp"
 
@@ -85,7 +85,7 @@ TEST(Watchdog, NamesTheRankThatHasNotCome) {
     const std::string failure = failure_within(watchdog, 100);
     EXPECT_THAT(failure, HasSubstr("rank " + std::to_string(world_rank()) + " has waited "));
     EXPECT_THAT(failure, HasSubstr(" s for ncclAllReduce of the data group (number 2) in action 0ARG0"));
-    EXPECT_THAT(failure, HasSubstr("rank 1 has not come to it (in action 1F3, nothing new from it for"));
+    EXPECT_THAT(failure, HasSubstr("rank 1 has not reached it (in action 1F3, nothing new from it for"));
     EXPECT_THAT(failure, Not(HasSubstr("rank 2 has not")));
     EXPECT_TRUE(pretended.aborted);
     EXPECT_FALSE(pretended.gave_up);
@@ -99,13 +99,13 @@ TEST(Watchdog, WhatABlockedLaneHoldsBackIsNotBlamed) {
   Watchdog watchdog(world_rank(), board, pretended.transport(), {Seconds{1}, Seconds{0.01}});
   const int messages = watchdog.add_lane("messages", world_ranks());
   const int data = watchdog.add_lane("the data group", world_ranks());
-  // Everybody has come to the all-reduce, but rank 0 alone to the message.
+  // Every rank has reached the all-reduce, but rank 0 alone to the message.
   watchdog.started(data, "ncclAllReduce", std::make_shared<Flag>(false));
   if (world_rank() == 0) watchdog.started(messages, "ncclRecv", std::make_shared<Flag>(false));
   MPI_Barrier(MPI_COMM_WORLD);
   const std::string failure = failure_within(watchdog, 100);
   if (world_rank() == 0) {
-    EXPECT_THAT(failure, HasSubstr("for ncclRecv of messages (number 1): rank 1 has not come to it"));
+    EXPECT_THAT(failure, HasSubstr("for ncclRecv of messages (number 1): rank 1 has not reached it"));
     EXPECT_THAT(failure, Not(HasSubstr("AllReduce")));
   } else {
     EXPECT_THAT(failure,

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 constexpr int kRounds = 500;
 
 /// One to three random edits: a byte, a deletion, an insertion of something that means something to the
-/// format, a repetition, a cut.
+/// format, a repetition, a truncation.
 std::string damaged(const std::string& whole, std::mt19937& random) {
   static const std::vector<std::string> kPieces = {
       "{",    "}",       "[",   "]",  ",",         ":", "\"", "'",  "-",  "0",  "9",

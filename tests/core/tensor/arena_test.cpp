@@ -52,7 +52,7 @@ TEST(Arena, ReusesFreedBlocks) {
   EXPECT_EQ(b.matrix().data, first);
 }
 
-/// Has only so much.
+/// Has a limited amount.
 class SmallMemory final : public MemorySource {
  public:
   explicit SmallMemory(Bytes left) : left_(left) {}
@@ -90,7 +90,7 @@ TEST(Arena, OverBudgetNamesTheLargestHolders) {
     FAIL() << "fits in 1000 bytes?";
   } catch (const OutOfMemory& error) {
     EXPECT_EQ(error.code(), ExitCode::does_not_fit);
-    EXPECT_THAT(error.what(), HasSubstr("last straw (workspace) wants 200 bytes"));
+    EXPECT_THAT(error.what(), HasSubstr("last straw (workspace) needs 200 bytes"));
     EXPECT_THAT(error.what(), HasSubstr("largest holders: large thing (logits) 800 bytes in 1, small thing"));
   }
   EXPECT_EQ(arena.allocated_total().value, 880);  // the failed request left nothing behind

@@ -235,7 +235,7 @@ TEST(Perfetto, TimesAreNanoseconds) {
   }
 }
 
-/// Two C0 under way together, a C1 that is waited for at its end, a C2 that nobody waits for.
+/// Two C0 in progress together, a C1 that is waited for at its end, a C2 that nobody waits for.
 Sample with_collectives() {
   Sample sample;
   using enum VocabularyCall;
@@ -267,7 +267,7 @@ TEST(Perfetto, CollectivesHaveTracksOfTheirOwn) {
   EXPECT_EQ(found.at("rank 1 C0 broadcast X").size(), 2U);
   std::map<std::string, int> tracks;
   for (const auto& [uuid, name] : file.tracks) ++tracks[name];
-  EXPECT_EQ(tracks.at("rank 0 C0 broadcast X"), 2) << "one each for what is under way together";
+  EXPECT_EQ(tracks.at("rank 0 C0 broadcast X"), 2) << "one each for what is in progress together";
 }
 
 TEST(TraceJson, CollectivesHaveTracksOfTheirOwn) {

@@ -75,13 +75,13 @@ TEST(Deadlock, FixedOrderOfShapeExchange) {
 TEST(Deadlock, LazyCommunicatorsWithInterleaving) {
   // Megatron-LM pull request 5240, P=4 V=2: receives are posted ahead of what a rank sends, and the first
   // call between two ranks builds their communicator together. Each rank first turns to the one before it: a
-  // circle.
+  // cycle.
   const Schedule hang = part(
       "4RECV_F0,0F0,0SEND_F0\n1RECV_F0,1F0,1SEND_F0\n2RECV_F0,2F0,2SEND_F0\n3RECV_F0,3F0,3SEND_F0\n", 8, 1);
   const Deadlock deadlock = find_deadlock(hang, Ordering::lazy_pairs);
   ASSERT_TRUE(deadlock.found);
   EXPECT_THAT(deadlock.what, HasSubstr("4RECV_F0"));
-  // Repaired: rank 0 sends first. The library's own order has no such circle either.
+  // Repaired: rank 0 sends first. The library's own order has no such cycle either.
   const Schedule repaired = part(
       "0F0,0SEND_F0,4RECV_F0\n1RECV_F0,1F0,1SEND_F0\n2RECV_F0,2F0,2SEND_F0\n3RECV_F0,3F0,3SEND_F0\n", 8, 1);
   EXPECT_EQ(find_deadlock(repaired, Ordering::lazy_pairs).what, "");

@@ -1,5 +1,5 @@
 // cuDNN's own word on the attention graphs, without a GPU: every graph is checked, compiled and measured by
-// the real library for devices that are only described, beside a pretended driver.
+// the real library for devices that are only described, with a fake driver.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What is asked of cuDNN, piece by piece, with the library pretended: its plans here compute sums that only
+// What is asked of cuDNN, piece by piece, with a fake library: its plans here compute sums that only
 // come out right when every operand of every slice begins where it should.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

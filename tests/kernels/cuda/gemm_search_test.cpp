@@ -1,4 +1,4 @@
-// The search over cuBLASLt's configurations, on a pretended cuBLASLt: no GPU.
+// The search over cuBLASLt's configurations, on a fake cuBLASLt: no GPU.
 #include "kernels/cuda/gemm/gemm_search.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// On a GPU: quantization and products in eight bits at sizes of a real layer, against the CPU.
+// On a GPU: quantization and FP8 products at sizes of a real layer, against the CPU.
 #include "kernels/cuda/cuda_operators.hpp"
 #include "tests/kernels/cuda/layer_sizes.hpp"
 
@@ -35,7 +35,7 @@ TEST(LayerSizes, QuantizingAgreesWithTheCpu) {
 
 TEST(LayerSizes, Fp8ProductsAgreeWithTheCpu) {
   if (!cuda_has_fp8(0)) GTEST_SKIP() << "this GPU has no FP8";
-  Call products = call("linear in eight bits", [](Operators& op, const Operands& m) {
+  Call products = call("linear in FP8", [](Operators& op, const Operands& m) {
     const auto gemm = [&](const Matrix& a, const Matrix& b, const Matrix& c, bool accumulate,
                           const Matrix& bias) {
       op.gemm({.a = a,

@@ -1,4 +1,4 @@
-// What cuBLASLt is told of products of 8-bit operands, on a pretended cuBLASLt: no GPU.
+// What cuBLASLt is told of products of FP8 operands, on a fake cuBLASLt: no GPU.
 #include "kernels/cuda/gemm/matmul.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 test::PretendedCublas& cublas = test::PretendedCublas::instance();
 
-/// A product of 8-bit operands, of which only addresses and types matter here.
+/// A product of FP8 operands, of which only addresses and types matter here.
 struct Fp8Product {
   std::vector<unsigned char> a = std::vector<unsigned char>(256), b = std::vector<unsigned char>(256);
   std::vector<float> c = std::vector<float>(256);

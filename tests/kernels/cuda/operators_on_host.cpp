@@ -35,7 +35,7 @@ TEST(Fp8Units, DevicesWithoutThemRefuseTheProductsAndSayWhatToDo) {
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "gemm: 8-bit operands need a GPU of compute capability 8.9 or later, device 80 has 8.0; set "
+                 "gemm: FP8 operands need a GPU of compute capability 8.9 or later, device 80 has 8.0; set "
                  "fp8_format to none");
   }
   older.fp8_transpose(x, Guarded(16, 16, DType::fp8_e4m3));  // no product

@@ -25,7 +25,7 @@ struct Meeting {
   alignas(64) std::byte area[kMostMembers][kChunk];
 };
 
-/// One member's end. Operations block until all members have come to them, as on the device.
+/// One member's end. Operations block until all members have reached them, as on the device.
 class SharedComm {
  public:
   /// Makes the memory of a new communicator and returns its name.

@@ -1,4 +1,4 @@
-// Streams and events of a pretended device: each stream is a thread that does one thing after another.
+// Streams and events of a fake device: each stream is a thread that does one thing after another.
 #pragma once
 
 #include <condition_variable>
