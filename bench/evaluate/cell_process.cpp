@@ -71,8 +71,8 @@ std::pair<Status, std::string> meaning_of(const LaunchResult& result) {
 }
 
 bool measure_cell(const RunConfig& config, const CellProgram& program, const CellRun& run, Record& record) {
-  std::error_code error;
-  fs::create_directory(run.folder, error);  // and no more: what was removed meanwhile must not come back
+  std::error_code ignored;
+  fs::create_directory(run.folder, ignored);  // and no more: what was removed meanwhile must not come back
   const std::string base = fs::absolute(run.folder).string() + "/" + run.name;
   const std::string config_path = base + ".yaml";
   const std::string log_path = base + ".log";

@@ -43,8 +43,7 @@ std::vector<std::pair<std::string, std::string>> mpirun_environment(const std::s
 
 Bytes shared_memory_of(int ranks) {
   // Of 4.1: btl_vader_segment_size, 4 MiB per rank, and less than 8 MiB for PMIx and the session folder.
-  constexpr std::int64_t kMiB = std::int64_t{1} << 20;
-  return {(8 + 4 * std::int64_t{ranks}) * kMiB};
+  return kMiB * (8 + 4 * std::int64_t{ranks});
 }
 
 bool single_copy_works() {

@@ -90,6 +90,13 @@ class Bench:
                 pass
         return found
 
+    def variable(self, process, name):
+        """Whether a process has started with this variable."""
+        try:
+            return f"\0{name}=".encode() in b"\0" + Path(f"/proc/{process}/environ").read_bytes()
+        except OSError:
+            return False
+
     def command_line(self, process):
         try:
             return Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
@@ -161,8 +168,6 @@ class Bench:
         left = [str(path) for path in self.temporary.iterdir()]
         for path in Path("/dev/shm").glob("*"):
             if path.name.startswith(f"plumbline-run-{os.getuid()}-") and not is_locked(path):
-                left.append(str(path))
-            elif re.match(r"(vader_segment|psm|sm_segment)", path.name) and path.stat().st_uid == os.getuid():
                 left.append(str(path))
         return left
 

@@ -16,7 +16,7 @@ def is_a(bench, process, target):
         return b"--plumbline-supervise" in words
     if target == "mpirun":
         return words[0].endswith(b"mpirun")
-    return len(words) > 1 and words[0].endswith(b"plumbline") and words[1] == b"run"
+    return len(words) > 1 and words[0].endswith(b"plumbline") and bench.variable(process, "OMPI_COMM_WORLD_RANK")
 
 
 def find(bench, target, chance, until):

@@ -266,7 +266,7 @@ TEST(Launch, SaysThatTheSupervisorDied) {
   };
   const LaunchResult result = launch(spec);
   EXPECT_EQ(result.ending, Ending::signalled);
-  EXPECT_TRUE(result.supervisor_died);
+  EXPECT_EQ(result.culprit, Culprit::supervisor);
   EXPECT_THAT(result.reason(), HasSubstr("the supervisor of mpirun was killed by signal 9 (Killed)"));
   remove_stale_run_folders();
 }
@@ -282,6 +282,7 @@ TEST(Launch, ARankIsNamedWithItsSignalHoweverMpirunSaysIt) {
       {"mpirun noticed that process rank 1 with PID 0 on node vm exited on signal 9 (Killed).", 137, 1, 9},
       {"The first process to do so was:\n\n  Process name: [[3,1],2]\n  Exit code:    137", 137, 2, 9},
       {"", 139, -1, 11},
+      {"Primary job  terminated normally, but 1 process returned\na non-zero exit code.", 135, -1, 7},
       {"The first process to do so was:\n\n  Process name: [[3,1],2]\n  Exit code:    5", 5, 2, 0},
   };
   for (const Words& words : kWords) {
@@ -293,6 +294,24 @@ TEST(Launch, ARankIsNamedWithItsSignalHoweverMpirunSaysIt) {
     EXPECT_EQ(result.ending, words.signal != 0 ? Ending::signalled : Ending::exited);
     EXPECT_THAT(result.reason(), HasSubstr(words.signal != 0 ? "was killed by signal" : "exit code 5"));
   }
+}
+
+TEST(Launch, AnMpirunThatHangsAfterARankFailedIsStopped) {
+  std::string folder = (fs::temp_directory_path() / "launch_test_XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  std::ofstream(folder + "/mpirun") << "#!/bin/sh\n"
+                                       "echo 'Primary job  terminated normally, but 1 process returned' >&2\n"
+                                       "exec sleep 1000\n";
+  fs::permissions(folder + "/mpirun", fs::perms::owner_all);
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", (folder + ":" + path).c_str(), 1);
+  LaunchSpec spec = fake({"say"});
+  spec.abort_grace = {0.5};
+  const LaunchResult result = launch(spec);
+  setenv("PATH", path.c_str(), 1);
+  fs::remove_all(folder);
+  EXPECT_EQ(result.exit_code, kUnknownExitCode);
+  EXPECT_EQ(result.reason(), "a rank failed and mpirun hung, stopped");
 }
 
 TEST(Launch, AVariableOfTheUsersShellMeansNothing) {
