@@ -56,6 +56,7 @@ class Listener {
   explicit Listener(bool quiet) : quiet_(quiet), progress_(1, 0, quiet ? nullptr : stderr) {}
   void hear(const OutputLine& line) {
     if (line.rank < 0 || !line.error_stream) return;
+    if (line.text.starts_with(fmt::format("[rank {}] ", line.rank))) return;  // it ends, and is the reason
     int step = 0;
     int steps = 0;
     if (std::sscanf(line.text.c_str(), "step %d of %d", &step, &steps) == 2) {

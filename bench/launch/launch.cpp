@@ -66,7 +66,7 @@ Pipe make_pipe() {
   Descriptor low_write(ends[1]);
   // Above the numbers that the supervisor gets, so that placing one cannot overwrite another.
   Pipe made{Descriptor(fcntl(ends[0], F_DUPFD_CLOEXEC, 10)), Descriptor(fcntl(ends[1], F_DUPFD_CLOEXEC, 10))};
-  if (!made.read || !made.write) fail("fcntl", errno);
+  if (!made.read || !made.write) fail("fcntl", errno == EINVAL ? EMFILE : errno);
   return made;
 }
 

@@ -64,6 +64,7 @@ std::string mpirun_words(const std::string& output) {
     const std::size_t end = std::min(output.find('\n', begin), output.size());
     const std::string_view line(output.data() + begin, end - begin);
     begin = end + 1;
+    if (line.starts_with("mpirun: abort is already in progress")) continue;  // asked to end twice
     const bool words = !line.empty() && line.front() != '-' && line.front() != '[';
     if (!words && !found.empty()) break;
     if (words) found.append(found.empty() ? "" : " ").append(line);

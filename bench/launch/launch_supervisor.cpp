@@ -60,6 +60,7 @@ class Supervisor {
  public:
   Supervisor(int ranks, int threads_per_rank)
       : folder_(RunFolderUse::shared_memory, shared_memory_of(ranks)) {
+    require_open_files(ranks);
     for (const auto& [name, value] : mpirun_environment(folder_.path(), ranks, threads_per_rank))
       setenv(name.c_str(), value.c_str(), 1);
   }

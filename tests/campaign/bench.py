@@ -97,6 +97,12 @@ class Bench:
         except OSError:
             return False
 
+    def parent_of(self, process):
+        try:
+            return int(Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        except (OSError, ValueError, IndexError):
+            return -1
+
     def command_line(self, process):
         try:
             return Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
@@ -191,6 +197,6 @@ def one_line(text):
 
 
 def refusal_lines(stderr):
-    """Lines of stderr that are neither progress nor a note."""
+    """Lines of stderr that are neither progress, nor a note, nor the picture of a schedule."""
     lines = [line for line in stderr.replace("\r", "\n").splitlines() if line.strip()]
-    return [line for line in lines if not re.match(r"(note: |\[\d+/\d+\] |\[calibrate\]|stopped: |step \d)", line)]
+    return [line for line in lines if not re.match(r"(note: |\[\d+/\d+\] |\[calibrate\]|stopped: |step \d|rank +\d+ +\|)", line)]

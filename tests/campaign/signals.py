@@ -10,19 +10,19 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
 OF_RANKS = (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
 
 
-def is_a(bench, process, target):
+def is_a(bench, process, target, caller):
     words = bench.command_line(process)
-    if target == "supervisor":
-        return b"--plumbline-supervise" in words
+    if target == "supervisor":  # not what it forks, which has its words until it executes another program
+        return b"--plumbline-supervise" in words and bench.parent_of(process) == caller
     if target == "mpirun":
         return words[0].endswith(b"mpirun")
     return len(words) > 1 and words[0].endswith(b"plumbline") and bench.variable(process, "OMPI_COMM_WORLD_RANK")
 
 
-def find(bench, target, chance, until):
+def find(bench, target, chance, until, caller):
     """A process of that kind, waited for; None when the matrix is over."""
     while time.monotonic() < until:
-        found = [process for process in bench.processes() if is_a(bench, process, target)]
+        found = [process for process in bench.processes() if is_a(bench, process, target, caller)]
         if found:
             return chance.choice(found)
         time.sleep(0.002)
@@ -51,7 +51,7 @@ def inject(bench, chance):
         for process in bench.processes():
             kill(process, number)
     else:
-        victim = find(bench, target, chance, time.monotonic() + bench.matrix_s)
+        victim = find(bench, target, chance, time.monotonic() + bench.matrix_s, running.pid)
         hit = victim is not None and kill(victim, number)
     ended = bench.finish(running)
 

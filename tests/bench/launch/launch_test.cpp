@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -405,6 +406,35 @@ TEST(LineSplitter, TakesTagsAndLinesApart) {
     EXPECT_EQ(seen.front().rank, line.rank) << line.name;
     EXPECT_EQ(seen.front().text, line.expected) << line.name;
   }
+}
+
+TEST(OpenFiles, TooFewAreSaidBeforeAnythingStarts) {
+  struct rlimit before {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    // As far as it may be raised, it is.
+    struct rlimit limit {
+      20, 64
+    };
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) _exit(1);
+    require_open_files(2);
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < 36) _exit(2);
+    limit = {30, 30};
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) _exit(3);
+    try {
+      launch(fake({"say"}));
+    } catch (const Error& error) {
+      _exit(error.what() ==
+                    std::string("2 ranks need 36 open files, but the limit is 30; raise it (ulimit -n)")
+                ? 0
+                : 4);
+    }
+    _exit(5);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(SingleCopy, CanBeAskedTwice) {
