@@ -3,16 +3,52 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <exception>
+#include <system_error>
 
 #include "bench/commands/application.hpp"
 #include "bench/launch/launch.hpp"
+#include "bench/launch/run_folder.hpp"
 #include "core/base/error.hpp"
+#include "core/base/standard_streams.hpp"
 
-int main(int argc, char** argv) {
-  using namespace plumbline;
-  if (const std::optional<int> supervised = launch_entry(argc, argv)) return *supervised;
+namespace plumbline {
+namespace {
 
+int report(const char* line, ExitCode code) {
+  say(fmt::format("plumbline: {}\n", line));
+  return static_cast<int>(code);
+}
+
+/// Does the command that was chosen, and makes sure that all it printed is where it should be.
+int execute(const CommandAction& action) {
+  try {
+    if (already_launched_by() == nullptr) remove_stale_run_folders();
+    const int code = action();
+    finish_standard_output();
+    return code;
+  } catch (const Error& error) {
+    return report(error.what(), error.code());
+  } catch (const std::exception& error) {
+    return report(error.what(), ExitCode::rank_failed);
+  }
+}
+
+/// What printing threw in the middle of a command is told apart from the command's own failures.
+int execute_and_print(const CommandAction& action) {
+  return execute([&] {
+    try {
+      return action();
+    } catch (const std::system_error& error) {
+      if (std::ferror(stdout) == 0) throw;
+      finish_standard_output(error.code().value());
+      return static_cast<int>(ExitCode::done);  // whoever read has had enough
+    }
+  });
+}
+
+int run_program(int argc, char** argv) {
   CLI::App app("", "plumbline");
   CommandAction action;
   add_commands(app, action, argc > 1 ? argv[1] : "");
@@ -21,16 +57,19 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const bool asked =
         error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);  // --help, --version
-    app.exit(error);
-    return static_cast<int>(asked ? ExitCode::done : ExitCode::bad_input);
+    return execute([&] {
+      app.exit(error);
+      return static_cast<int>(asked ? ExitCode::done : ExitCode::bad_input);
+    });
   }
-  try {
-    return action();
-  } catch (const Error& error) {
-    fmt::print(stderr, "plumbline: {}\n", error.what());
-    return static_cast<int>(error.code());
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "plumbline: {}\n", error.what());
-    return static_cast<int>(ExitCode::rank_failed);
-  }
+  return execute_and_print(action);
+}
+
+}  // namespace
+}  // namespace plumbline
+
+int main(int argc, char** argv) {
+  plumbline::prepare_standard_streams();
+  if (const std::optional<int> supervised = plumbline::launch_entry(argc, argv)) return *supervised;
+  return plumbline::run_program(argc, argv);
 }

@@ -12,12 +12,15 @@
 #include "bench/calibrate/assemble.hpp"
 #include "bench/calibrate/measure.hpp"
 #include "bench/calibrate/messages.hpp"
+#include "bench/launch/interrupts.hpp"
 #include "bench/launch/launch.hpp"
+#include "bench/launch/run_folder.hpp"
 #include "bench/text/progress.hpp"
 #include "core/backends/mpi/clock.hpp"
 #include "core/backends/mpi/session.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
+#include "core/base/standard_streams.hpp"
 #include "core/run/processors.hpp"
 #include "core/tensor/arena.hpp"
 
@@ -41,8 +44,8 @@ class CalibrateProgress {
     }
     last_what_ = what;
     last_percent_ = percent;
-    fmt::print(stderr, "{}[calibrate] {:<24}{:>4} %{:<{}}{}", terminal_ ? "\r" : "", what, percent,
-               left(share), terminal_ ? 24 : 0, terminal_ && percent < 100 ? "" : "\n");
+    say(fmt::format("{}[calibrate] {:<24}{:>4} %{:<{}}{}", terminal_ ? "\r" : "", what, percent, left(share),
+                    terminal_ ? 24 : 0, terminal_ && percent < 100 ? "" : "\n"));
   }
 
  private:
@@ -126,27 +129,24 @@ int run_part(const CalibrateOptions& options) {
 
 /// Starts `ranks` ranks of a part and reads what they measured.
 HardwareProfile launch_part(const char* part, int ranks, bool quiet) {
-  const std::filesystem::path file =
-      std::filesystem::temp_directory_path() / fmt::format("plumbline-calibrate-{}.json", getpid());
+  const RunFolder scratch(RunFolderUse::files);
+  const std::string file = scratch.path() + "/profile.json";
   LaunchSpec spec;
   spec.program = self_path();
-  spec.arguments = {"calibrate", "--part", part, "--out", file.string()};
+  spec.arguments = {"calibrate", "--part", part, "--out", file};
   spec.ranks = ranks;
   spec.timeout = {120};
+  spec.on_tick = [] { return !Interrupts::requested(); };
   if (!quiet) {
     spec.on_line = [](const OutputLine& line) {
-      if (line.text.rfind("[calibrate]", 0) == 0) fmt::print(stderr, "{}\n", line.text);
+      if (line.text.rfind("[calibrate]", 0) == 0) say(line.text + "\n");
     };
   }
   const LaunchResult result = launch(spec);
   if (!result.ok()) {
-    std::error_code ignored;
-    std::filesystem::remove(file, ignored);
     throw Error(fmt::format("calibrate: {} on {} ranks: {}", part, ranks, result.reason()));
   }
-  HardwareProfile profile = load_hardware(file.string());
-  std::filesystem::remove(file);
-  return profile;
+  return load_hardware(file);
 }
 
 double seconds_of(int repetitions, const std::function<void()>& call) {
@@ -201,6 +201,7 @@ int calibrate(const CalibrateOptions& options) {
   profile.memory.value =
       static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGE_SIZE));
 
+  const Interrupts interrupts;
   CalibrateProgress progress(options.quiet);
   measure_overheads(profile);
   profile.alone = launch_part("operators", 1, options.quiet).alone;

@@ -16,6 +16,7 @@
 #include "bench/views/sensitivity_report.hpp"
 #include "bench/views/side_by_side.hpp"
 #include "core/base/error.hpp"
+#include "core/base/standard_streams.hpp"
 
 namespace plumbline {
 namespace {
@@ -54,7 +55,7 @@ int predict_one(const PredictOptions& options) {
   record.prediction = report_of(prediction, config, schedule);
   // A question about an accelerator, whatever backend would run it here.
   if (prediction.device) record.prediction->device_memory = report_of(*prediction.device);
-  if (!note.empty()) fmt::print(stderr, "note: {}\n", note);
+  if (!note.empty()) say(fmt::format("note: {}\n", note));
   const FormulaReport formulas = compare_with_formulas(config, schedule, prediction.memory);
   if (options.json) {
     OrderedJson json = to_json(record);
@@ -72,7 +73,7 @@ int predict_one(const PredictOptions& options) {
     if (options.what_limits) fmt::print("\n{}", what_limits_text(config));
   }
   if (!prediction.fits) {
-    fmt::print(stderr, "plumbline: {}\n", what_would_fit(config, prediction.memory, prediction.budget));
+    say(fmt::format("plumbline: {}\n", what_would_fit(config, prediction.memory, prediction.budget)));
   }
   return static_cast<int>(prediction.fits ? ExitCode::done : ExitCode::does_not_fit);
 }

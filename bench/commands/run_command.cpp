@@ -1,6 +1,5 @@
 // `plumbline run`: measures one configuration on ranks of its own and compares it with the prediction.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -12,7 +11,9 @@
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/evaluate/record_parts.hpp"
+#include "bench/launch/interrupts.hpp"
 #include "bench/launch/launch.hpp"
+#include "bench/launch/run_folder.hpp"
 #include "bench/rank/cell_timelines.hpp"
 #include "bench/report/terminal_timeline.hpp"
 #include "bench/report/timelines.hpp"
@@ -20,6 +21,7 @@
 #include "bench/text/record_tables.hpp"
 #include "bench/views/side_by_side.hpp"
 #include "core/base/error.hpp"
+#include "core/base/standard_streams.hpp"
 
 namespace plumbline {
 namespace {
@@ -41,29 +43,6 @@ ExitCode exit_code_of(Status status) {
   return ExitCode::rank_failed;
 }
 
-/// A folder for the files of one run, gone at the end.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "plumbline-run-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) {
-      throw InputError(
-          fmt::format("cannot make a temporary folder like {}; set TMPDIR to a writable one", pattern));
-    }
-    path_ = pattern;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 struct RunCommand {
   ConfigOptions config;
   RunFiles files;
@@ -77,12 +56,13 @@ class Listener {
   explicit Listener(bool quiet) : quiet_(quiet), progress_(1, 0, quiet ? nullptr : stderr) {}
   void hear(const OutputLine& line) {
     if (line.rank < 0 || !line.error_stream) return;
+    if (line.text.starts_with(fmt::format("[rank {}] ", line.rank))) return;  // it ends, and is the reason
     int step = 0;
     int steps = 0;
     if (std::sscanf(line.text.c_str(), "step %d of %d", &step, &steps) == 2) {
       progress_.update(step, steps, "steps");
     } else if (quiet_) {
-      fmt::print(stderr, "{}\n", line.text);
+      say(line.text + "\n");
     } else {
       progress_.say(line.text);
     }
@@ -110,9 +90,10 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   const Schedule schedule = schedule_for(config);
   check_budget(config, schedule);
   record.prediction = report_of(predict(config, schedule, hardware_of(config, note)), config, schedule);
-  if (!note.empty()) fmt::print(stderr, "note: {}\n", note);
+  if (!note.empty()) say(fmt::format("note: {}\n", note));
 
-  const ScratchFolder scratch;
+  const Interrupts interrupts;
+  const RunFolder scratch(RunFolderUse::files);
   RunFiles files = command.files;
   if (command.timeline) files.timelines = scratch.path() + "/timelines/run.json";
   CellProgram program;
@@ -122,21 +103,28 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
       program.command.insert(program.command.end(), {option, std::filesystem::absolute(file).string()});
     }
   }
-  {
+  std::string unsaved;
+  const auto measured = [&] {
     Listener listener(quiet);
-    const auto hear = [&](const OutputLine& line) { listener.hear(line); };
-    measure_cell(config, program, {.folder = scratch.path(), .name = "run", .go_on = {}, .on_line = hear},
-                 record);
-  }
+    return measure_cell(config, program,
+                        {.folder = scratch.path(),
+                         .name = "run",
+                         .go_on = [] { return !Interrupts::requested(); },
+                         .on_line = [&](const OutputLine& line) { listener.hear(line); },
+                         .on_unsaved = [&](const std::string& why) { unsaved = why; }},
+                        record);
+  };
+  if (!measured()) throw Error("stopped, nothing was measured");
   if (record.status == Status::invalid) throw InputError(record.reason);
   fmt::print("{}", command.json ? to_json(record).dump(2) + "\n" : side_by_side(record));
-  if (command.timeline && record.status == Status::ok) {
+  if (command.timeline && record.status == Status::ok && unsaved.empty()) {
     const auto timelines = load_timelines(scratch.path(), "run");
     fmt::print("\n{}", timelines ? timeline_text(schedule, *timelines)
                                  : fmt::format("no timeline: {} actions are more than the {} that are kept; "
                                                "--trace writes them all\n",
                                                count_actions(schedule), kMostTimelineActions));
   }
+  if (!unsaved.empty()) throw Error(unsaved);
   return static_cast<int>(exit_code_of(record.status));
 }
 

@@ -23,7 +23,7 @@
 namespace plumbline {
 namespace {
 
-constexpr std::size_t kMaxCostsBytes = std::size_t{1} << 28;
+constexpr std::size_t kMaxCostsBytes = std::size_t{1} << 25;
 constexpr std::size_t kShownShares = 8;
 
 struct SimulateOptions {

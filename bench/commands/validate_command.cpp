@@ -11,6 +11,7 @@
 #include "bench/views/validate_report.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
+#include "core/base/standard_streams.hpp"
 
 namespace plumbline {
 namespace {
@@ -56,7 +57,7 @@ int validate(const ValidateOptions& options) {
   fmt::print("{}", options.json ? validation_json(compared) : validation_text(compared, options.rows));
   bool refused = false;
   for (const cluster::ComparedTable& table : compared) {
-    for (const std::string& reason : table.refused) fmt::print(stderr, "plumbline: {}\n", reason);
+    for (const std::string& reason : table.refused) say(fmt::format("plumbline: {}\n", reason));
     refused = refused || !table.refused.empty();
   }
   return static_cast<int>(refused ? ExitCode::bad_input : ExitCode::done);

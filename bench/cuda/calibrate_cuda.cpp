@@ -1,16 +1,16 @@
 #include "bench/cuda/calibrate_cuda.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <filesystem>
 
 #include "bench/cuda/cuda_backend.hpp"
+#include "bench/launch/interrupts.hpp"
 #include "bench/launch/launch.hpp"
+#include "bench/launch/run_folder.hpp"
 #include "bench/machine/accelerator_name.hpp"
 #include "bench/machine/cuda_facts.hpp"
 #include "core/backends/mpi/session.hpp"
 #include "core/base/error.hpp"
+#include "core/base/standard_streams.hpp"
 
 namespace plumbline {
 namespace {
@@ -45,23 +45,22 @@ int calibrate_cuda(const CalibrateOptions& options) {
   }
   HardwareProfile profile = load_hardware(hardware);
 
-  const std::filesystem::path file =
-      std::filesystem::temp_directory_path() / fmt::format("plumbline-calibrate-{}.json", getpid());
+  const Interrupts interrupts;
+  const RunFolder scratch(RunFolderUse::files);
+  const std::string file = scratch.path() + "/profile.json";
   LaunchSpec spec;
   spec.program = self_path();
-  spec.arguments = {"calibrate", "--backend",   "cuda",       "--part", "device",
-                    "--out",     file.string(), "--hardware", hardware};
+  spec.arguments = {"calibrate", "--backend", "cuda",       "--part", "device",
+                    "--out",     file,        "--hardware", hardware};
   spec.ranks = 2;
   spec.timeout = {300};
-  if (!options.quiet) fmt::print(stderr, "[calibrate] device memory, 2 ranks on {}\n", device.name);
+  spec.on_tick = [] { return !Interrupts::requested(); };
+  if (!options.quiet) say(fmt::format("[calibrate] device memory, 2 ranks on {}\n", device.name));
   const LaunchResult result = launch(spec);
-  std::error_code ignored;
   if (!result.ok()) {
-    std::filesystem::remove(file, ignored);
     throw Error(fmt::format("calibrate: device memory on 2 ranks: {}", result.reason()));
   }
-  profile.overhead = load_hardware(file.string()).overhead;
-  std::filesystem::remove(file, ignored);
+  profile.overhead = load_hardware(file).overhead;
   profile.name = profile.name + ", memory calibrated";
   profile.machine = facts.devices.size() > 1 ? device.name : device.name + ", shared-gpu: 2 ranks on 1 GPU";
   write_profile(profile, options.out);

@@ -8,6 +8,7 @@
 
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
+#include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config_text/config_listing.hpp"
 
@@ -17,12 +18,11 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::size_t kLargestMeasurement = 64 << 20;
 
-void remove_file(const std::string& path) {
-  std::error_code ignored;
-  fs::remove(path, ignored);
+void tell(const CellRun& run, const std::string& unsaved) {
+  if (run.on_unsaved && !unsaved.empty()) run.on_unsaved(unsaved);
 }
 
-void take_measurement(const std::string& path, Record& record) {
+void take_measurement(const std::string& path, const CellRun& run, Record& record) {
   std::error_code error;
   if (!fs::exists(path, error)) {
     record.status = Status::failed;
@@ -30,7 +30,10 @@ void take_measurement(const std::string& path, Record& record) {
     return;
   }
   try {
-    record.measurement = parse_measurement(read_text_file(path, kLargestMeasurement), "measurement");
+    const std::string text = read_text_file(path, kLargestMeasurement);
+    record.measurement = parse_measurement(text, "measurement");
+    const auto file = parse_json_object<OrderedJson>(text, "measurement");
+    tell(run, OrderedJsonKeys(file, "measurement").string_or(kUnsavedKey, ""));
     record.status = Status::ok;
     record.reason.clear();
     if (record.prediction) record.error = compare(*record.prediction, *record.measurement);
@@ -68,15 +71,15 @@ std::pair<Status, std::string> meaning_of(const LaunchResult& result) {
 }
 
 bool measure_cell(const RunConfig& config, const CellProgram& program, const CellRun& run, Record& record) {
-  std::error_code error;
-  fs::create_directories(run.folder, error);
+  std::error_code ignored;
+  fs::create_directory(run.folder, ignored);  // and no more: what was removed meanwhile must not come back
   const std::string base = fs::absolute(run.folder).string() + "/" + run.name;
   const std::string config_path = base + ".yaml";
   const std::string log_path = base + ".log";
   const std::string measurement_path = base + ".measurement";
   write_whole_file(config_path, to_yaml(config));
-  remove_file(measurement_path);
-  remove_file(log_path);
+  remove_with_partial(measurement_path);
+  remove_with_partial(log_path);
 
   LaunchSpec spec;
   spec.program = program.path;
@@ -89,25 +92,31 @@ bool measure_cell(const RunConfig& config, const CellProgram& program, const Cel
   spec.on_line = run.on_line;
   const LaunchResult result = launch(spec);
   if (result.ending == Ending::stopped) {
-    remove_file(config_path);
-    remove_file(measurement_path);
+    remove_with_partial(config_path);
+    remove_with_partial(measurement_path);
     return false;
   }
   record.measurement.reset();
   record.error.reset();
   if (result.ok()) {
-    take_measurement(measurement_path, record);
+    take_measurement(measurement_path, run, record);
+  } else if (result.complaint.starts_with(measurement_path + ": cannot be written")) {
+    throw InputError(result.complaint);  // the cell is well, the disk is not
   } else {
     std::tie(record.status, record.reason) = meaning_of(result);
   }
-  remove_file(measurement_path);
+  remove_with_partial(measurement_path);
   if (record.status == Status::ok) {
-    remove_file(config_path);
-  } else {
+    remove_with_partial(config_path);
+    return true;
+  }
+  try {
     write_whole_file(log_path,
                      fmt::format("{}: {}\n--- standard output\n{}--- standard error\n{}--- mpirun\n{}",
                                  name_of(record.status), record.reason, result.standard_output,
                                  result.standard_error, result.mpirun_output));
+  } catch (const Error& error) {
+    tell(run, error.what());
   }
   return true;
 }

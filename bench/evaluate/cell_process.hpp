@@ -16,6 +16,8 @@
 namespace plumbline {
 
 inline constexpr const char* kRecordOutVariable = "PLUMBLINE_RECORD_OUT";
+/// Beside "measurement" in that file: why timelines or traces could not be stored, a text.
+inline constexpr const char* kUnsavedKey = "unsaved";
 
 /// The program whose ranks measure.
 struct CellProgram {
@@ -24,15 +26,17 @@ struct CellProgram {
 };
 
 struct CellRun {
-  std::string folder;  // takes NAME.yaml, and NAME.log when the cell does not end well
+  std::string folder;  // takes NAME.yaml, and NAME.log when the cell does not end well; its parent exists
   std::string name;
   std::function<bool()> go_on;                     // optional; false stops the run
   std::function<void(const OutputLine&)> on_line;  // optional
+  /// Optional; takes a line for every file beside the measurement (timelines, log) that could not be stored.
+  std::function<void(const std::string&)> on_unsaved = {};
 };
 
 /// Sets status, reason, measurement and, when there is a prediction, error. False when the run was stopped:
-/// then nothing is known. Throws InputError when the folder cannot be written, Error when mpirun cannot be
-/// started.
+/// then nothing is known. Throws InputError when configuration or measurement cannot be written to the folder,
+/// Error when mpirun cannot be started.
 bool measure_cell(const RunConfig& config, const CellProgram& program, const CellRun& run, Record& record);
 
 /// What an ending of the ranks means for a record: its status and reason. `result` is not ok().

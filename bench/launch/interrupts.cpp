@@ -27,7 +27,11 @@ Interrupts::Interrupts() {
   stop_requested = 0;
   struct sigaction handler {};
   handler.sa_handler = request_stop;  // without SA_RESTART: a wait ends at once
-  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &handler, &previous[i]);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    sigaction(kSignals[i], &handler, &previous[i]);
+    // nohup: the terminal may go
+    if (kSignals[i] == SIGHUP && previous[i].sa_handler == SIG_IGN) sigaction(SIGHUP, &previous[i], nullptr);
+  }
 }
 
 Interrupts::~Interrupts() {

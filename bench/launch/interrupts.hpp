@@ -4,7 +4,7 @@
 namespace plumbline {
 
 /// While one lives, SIGINT, SIGTERM and SIGHUP set a flag instead of ending the process; a second SIGINT ends
-/// it.
+/// it. SIGHUP stays ignored where it was (nohup).
 class Interrupts {
  public:
   Interrupts();

@@ -66,7 +66,7 @@ Pipe make_pipe() {
   Descriptor low_write(ends[1]);
   // Above the numbers that the supervisor gets, so that placing one cannot overwrite another.
   Pipe made{Descriptor(fcntl(ends[0], F_DUPFD_CLOEXEC, 10)), Descriptor(fcntl(ends[1], F_DUPFD_CLOEXEC, 10))};
-  if (!made.read || !made.write) fail("fcntl", errno);
+  if (!made.read || !made.write) fail("fcntl", errno == EINVAL ? EMFILE : errno);
   return made;
 }
 
@@ -89,6 +89,10 @@ std::vector<std::string> merged_environment(const LaunchSpec& spec) {
   }
   for (const auto& [name, value] : spec.environment) merged.push_back(fmt::format("{}={}", name, value));
   return merged;
+}
+
+std::chrono::duration<double> seconds_of(Seconds seconds) {
+  return std::chrono::duration<double>(seconds.value);
 }
 
 struct Streams {
@@ -117,9 +121,8 @@ pid_t spawn_supervisor(const LaunchSpec& spec, const Streams& streams) {
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
+  const sigset_t watched = supervisor_signals();
+  posix_spawnattr_setsigmask(&attributes, &watched);  // until it watches for them: none may end it
   sigset_t all;
   sigfillset(&all);
   posix_spawnattr_setsigdefault(&attributes, &all);
@@ -149,6 +152,7 @@ class Collector {
       : spec_(spec), output_(spec.kept_output), error_(spec.kept_output), mpirun_(spec.kept_output) {}
   void take(const OutputLine& line) {
     if (line.rank < 0) {
+      if (!gave_up_ && says_that_a_rank_failed(line.text)) gave_up_ = Clock::now();
       mpirun_.append(line.text + "\n");
     } else if (!line.error_stream) {
       output_.append(line.text + "\n");
@@ -162,6 +166,8 @@ class Collector {
     }
     if (spec_.on_line) spec_.on_line(line);
   }
+  /// When mpirun said that it ends the ranks because one has failed.
+  std::optional<Clock::time_point> gave_up() const { return gave_up_; }
   void store(LaunchResult& result) const {
     result.standard_output = output_.text();
     result.standard_error = error_.text();
@@ -176,6 +182,7 @@ class Collector {
   BoundedText error_;
   BoundedText mpirun_;
   OutputLine complaint_;
+  std::optional<Clock::time_point> gave_up_;
 };
 
 }  // namespace
@@ -203,6 +210,7 @@ LaunchResult launch(const LaunchSpec& spec) {
   LineSplitter error(true, sink);
   std::string report_bytes;
   bool stop_asked = false;
+  bool hung = false;  // a rank has failed, and mpirun does not end
   std::optional<Clock::time_point> supervisor_ended;
   while (streams.result.read || streams.output.read || streams.error.read) {
     std::array<pollfd, 3> watched{{{streams.result.read.get(), POLLIN, 0},
@@ -219,7 +227,9 @@ LaunchResult launch(const LaunchSpec& spec) {
     bytes.clear();
     if (watched[2].revents != 0 && !read_some(streams.error.read.get(), bytes)) streams.error.read.reset();
     error.feed(bytes);
-    if (!stop_asked && spec.on_tick && !spec.on_tick()) {
+    const auto gave_up = collector.gave_up();
+    hung = hung || (!stop_asked && gave_up && Clock::now() - *gave_up > seconds_of(spec.abort_grace));
+    if (!stop_asked && (hung || (spec.on_tick && !spec.on_tick()))) {
       stop_asked = true;
       streams.control.write.reset();
     }
@@ -237,12 +247,17 @@ LaunchResult launch(const LaunchSpec& spec) {
   LaunchReport report;
   if (report_bytes.size() != sizeof report) {
     remove_stale_run_folders();
+    result.culprit = Culprit::supervisor;
     result.ending = Ending::signalled;
     result.signal = WIFSIGNALED(supervisor_status) ? WTERMSIG(supervisor_status) : SIGKILL;
     return result;
   }
   std::memcpy(&report, report_bytes.data(), sizeof report);
   switch (report.kind) {
+    case ReportKind::refused:
+      throw Error(result.mpirun_output.empty()
+                      ? "cannot start mpirun"
+                      : result.mpirun_output.substr(0, result.mpirun_output.find('\n')));
     case ReportKind::not_started:
       throw Error(fmt::format("cannot start mpirun: {}{}", std::strerror(report.value),
                               report.value == ENOENT ? "; install Open MPI (Debian: openmpi-bin)" : ""));
@@ -253,7 +268,11 @@ LaunchResult launch(const LaunchSpec& spec) {
       result.ending = Ending::timed_out;
       break;
     case ReportKind::stopped:
-      result.ending = Ending::stopped;
+      if (hung) {
+        decode_hang(result);
+      } else {
+        result.ending = Ending::stopped;
+      }
       break;
   }
   return result;

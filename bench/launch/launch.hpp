@@ -29,6 +29,7 @@ struct LaunchSpec {
   std::vector<std::string> arguments;
   int ranks = 1;
   Seconds timeout{300};
+  Seconds abort_grace{20};  // for mpirun to end once it has said that a rank failed
   std::vector<std::pair<std::string, std::string>> environment;  // added to the caller's own
   int threads_per_rank = 1;                                      // OMP_NUM_THREADS
   std::size_t kept_output = 131072;                // bytes per stream; of longer output the middle is dropped

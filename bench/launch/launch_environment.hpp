@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/units.hpp"
+
 namespace plumbline {
 
 /// mpirun, its options for this many ranks, and the program with its arguments.
@@ -14,6 +16,13 @@ std::vector<std::string> mpirun_command(int ranks, const std::string& program,
 /// Environment variables for mpirun and its ranks. `folder` takes session folders and shared memory.
 std::vector<std::pair<std::string, std::string>> mpirun_environment(const std::string& folder, int ranks,
                                                                     int threads_per_rank);
+
+/// What the launch puts into its folder at most: Open MPI's segments and its daemon's tables.
+Bytes shared_memory_of(int ranks);
+
+/// Makes sure that mpirun and its ranks may open as many files as they need: with too few it does not fail, it
+/// hangs. Raises the limit of this process as far as that is allowed; throws InputError where it is not.
+void require_open_files(int ranks);
 
 /// Whether one process of this user may read another's memory (process_vm_readv between siblings), which
 /// Open MPI's single-copy transfers need and containers often forbid.

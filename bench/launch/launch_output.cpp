@@ -2,11 +2,13 @@
 #include "bench/launch/launch_output.hpp"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <iterator>
 #include <optional>
 
 namespace plumbline {
@@ -62,11 +64,43 @@ std::string mpirun_words(const std::string& output) {
     const std::size_t end = std::min(output.find('\n', begin), output.size());
     const std::string_view line(output.data() + begin, end - begin);
     begin = end + 1;
+    if (line.starts_with("mpirun: abort is already in progress")) continue;  // asked to end twice
     const bool words = !line.empty() && line.front() != '-' && line.front() != '[';
     if (!words && !found.empty()) break;
     if (words) found.append(found.empty() ? "" : " ").append(line);
   }
   return found;
+}
+
+/// Which rank failed, and by which signal, as far as mpirun says it.
+void find_rank(LaunchResult& result) {
+  const std::string_view words = result.mpirun_output;
+  if (const auto rank = number_after(words, "MPI_ABORT was invoked on rank")) {
+    result.rank = *rank;
+  } else if (const auto at = words.find("noticed that process rank"); at != std::string_view::npos) {
+    const std::string_view notice = words.substr(at);
+    if (const auto signal = number_after(notice, "exited on signal")) {
+      result.ending = Ending::signalled;
+      result.signal = *signal;
+    }
+    result.rank = number_after(notice, "process rank").value_or(-1);
+  } else if (const auto detected = words.find("Process name: [["); detected != std::string_view::npos) {
+    const std::string_view process = words.substr(detected);
+    const auto close = process.find("],");
+    if (close != std::string_view::npos) result.rank = number_after(process.substr(close), "],").value_or(-1);
+  } else if (const auto improper = number_after(words, "due to process rank")) {
+    result.rank = *improper;
+  }
+  // A rank that is killed while it starts has no number for mpirun.
+  const bool some_rank = words.find("Primary job  terminated") != std::string_view::npos;
+  if (result.rank >= 0 || some_rank) result.culprit = Culprit::rank;
+}
+
+/// Who ended badly, for people.
+std::string name_of_culprit(const LaunchResult& result) {
+  if (result.culprit == Culprit::supervisor) return "the supervisor of mpirun";
+  if (result.rank >= 0) return fmt::format("rank {}", result.rank);
+  return result.culprit == Culprit::rank ? "a rank" : "mpirun";
 }
 
 }  // namespace
@@ -120,8 +154,15 @@ void LineSplitter::emit(std::string_view line) const {
   sink_(out);
 }
 
+bool says_that_a_rank_failed(std::string_view line) {
+  constexpr std::string_view kBeginnings[] = {"Primary job  terminated", "mpirun noticed that process rank",
+                                              "mpirun has exited due to process rank",
+                                              "MPI_ABORT was invoked on rank"};
+  return std::any_of(std::begin(kBeginnings), std::end(kBeginnings),
+                     [&](std::string_view beginning) { return line.starts_with(beginning); });
+}
+
 void decode_ending(int wait_status, LaunchResult& result) {
-  const std::string_view words = result.mpirun_output;
   if (WIFSIGNALED(wait_status)) {
     result.ending = Ending::signalled;
     result.signal = WTERMSIG(wait_status);
@@ -129,32 +170,30 @@ void decode_ending(int wait_status, LaunchResult& result) {
   }
   result.ending = Ending::exited;
   result.exit_code = WEXITSTATUS(wait_status);
-  if (result.exit_code == 0) return;
-  if (const auto rank = number_after(words, "MPI_ABORT was invoked on rank")) {
-    result.rank = *rank;
-  } else if (const auto at = words.find("noticed that process rank"); at != std::string_view::npos) {
-    const std::string_view notice = words.substr(at);
-    if (const auto signal = number_after(notice, "exited on signal")) {
-      result.ending = Ending::signalled;
-      result.signal = *signal;
-    }
-    result.rank = number_after(notice, "process rank").value_or(-1);
-  } else if (const auto detected = words.find("Process name: [["); detected != std::string_view::npos) {
-    const std::string_view process = words.substr(detected);
-    const auto close = process.find("],");
-    if (close != std::string_view::npos) result.rank = number_after(process.substr(close), "],").value_or(-1);
-  } else if (const auto improper = number_after(words, "due to process rank")) {
-    result.rank = *improper;
+  if (result.exit_code != 0) find_rank(result);
+  // A shell's way to say it, and mpirun's when the notice is missing.
+  constexpr int kSignalled = 128;
+  if (result.ending == Ending::exited && result.exit_code > kSignalled &&
+      result.exit_code < kSignalled + NSIG) {
+    result.ending = Ending::signalled;
+    result.signal = result.exit_code - kSignalled;
   }
 }
 
+void decode_hang(LaunchResult& result) {
+  result.ending = Ending::exited;
+  result.exit_code = number_after(result.mpirun_output, "with errorcode").value_or(kUnknownExitCode);
+  find_rank(result);
+}
+
 std::string LaunchResult::reason() const {
-  const std::string who = rank >= 0 ? fmt::format("rank {}", rank) : "mpirun";
+  const std::string who = name_of_culprit(*this);
   std::string text;
   switch (ending) {
     case Ending::exited:
       if (exit_code == 0) return "";
-      text = fmt::format("{} ended with exit code {}", who, exit_code);
+      text = exit_code == kUnknownExitCode ? fmt::format("{} failed and mpirun hung, stopped", who)
+                                           : fmt::format("{} ended with exit code {}", who, exit_code);
       break;
     case Ending::signalled:
       text = fmt::format("{} was killed by signal {} ({})", who, signal, strsignal(signal));
@@ -166,7 +205,7 @@ std::string LaunchResult::reason() const {
       return "stopped from outside";
   }
   std::string words = complaint.empty() ? last_words(standard_error, rank) : complaint;
-  if (words.empty() && rank < 0) words = mpirun_words(mpirun_output);
+  if (words.empty() && rank < 0 && culprit != Culprit::rank) words = mpirun_words(mpirun_output);
   return words.empty() ? text : text + ": " + words;
 }
 

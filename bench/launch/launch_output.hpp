@@ -39,7 +39,13 @@ class LineSplitter {
   std::string partial_;
 };
 
-/// Fills ending, exit code, signal and rank from mpirun's wait status and its words in
+/// Whether a line of mpirun's own is how it starts to say that a rank failed and that it ends the others.
+bool says_that_a_rank_failed(std::string_view line);
+
+/// Fills what is known of a rank that failed when mpirun said so and then did not end by itself.
+void decode_hang(LaunchResult& result);
+
+/// Fills ending, exit code, signal, culprit and rank from mpirun's wait status and its words in
 /// `result.mpirun_output`.
 void decode_ending(int wait_status, LaunchResult& result);
 

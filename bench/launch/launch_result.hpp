@@ -16,11 +16,17 @@ struct OutputLine {
 
 enum class Ending { exited, signalled, timed_out, stopped };
 
+/// Who ended badly: mpirun also stands for what is not known.
+enum class Culprit { mpirun, rank, supervisor };
+
+inline constexpr int kUnknownExitCode = -1;
+
 struct LaunchResult {
   Ending ending = Ending::exited;
-  int exit_code = 0;  // of the first rank that failed, or of mpirun
+  int exit_code = 0;  // of the first rank that failed, or of mpirun; kUnknownExitCode when it hung after that
   int signal = 0;     // when signalled
-  int rank = -1;      // who failed, -1 when unknown
+  Culprit culprit = Culprit::mpirun;
+  int rank = -1;  // which one, -1 when unknown
   Seconds duration;
   std::string standard_output;
   std::string standard_error;  // ranks' lines only, each "[rank 3] text" unless it already says so

@@ -58,15 +58,19 @@ void kill_children() {
 
 class Supervisor {
  public:
-  LaunchReport run(char** command, int ranks, int threads_per_rank, std::chrono::milliseconds timeout) {
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
-    sigset_t watched;
-    sigemptyset(&watched);
-    for (int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&watched, signal);
-    sigprocmask(SIG_BLOCK, &watched, &previous_mask_);
-    signals_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+  Supervisor(int ranks, int threads_per_rank)
+      : folder_(RunFolderUse::shared_memory, shared_memory_of(ranks)) {
+    require_open_files(ranks);
     for (const auto& [name, value] : mpirun_environment(folder_.path(), ranks, threads_per_rank))
       setenv(name.c_str(), value.c_str(), 1);
+  }
+
+  LaunchReport run(char** command, std::chrono::milliseconds timeout) {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    const sigset_t watched = supervisor_signals();
+    sigprocmask(SIG_BLOCK, &watched, nullptr);  // as they are since the start
+    signals_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals_ < 0) return {ReportKind::not_started, errno};
     if (const int error = start(command); error != 0) return {ReportKind::not_started, error};
     const LaunchReport report = watch(Clock::now() + timeout);
     while (reap()) {
@@ -87,8 +91,10 @@ class Supervisor {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != parent) _exit(1);
       setpgid(0, 0);
-      sigprocmask(SIG_SETMASK, &previous_mask_, nullptr);
-      setenv(kLauncherVariable, std::to_string(getpid()).c_str(), 1);
+      sigset_t none;
+      sigemptyset(&none);
+      sigprocmask(SIG_SETMASK, &none, nullptr);
+      setenv(kLauncherVariable, (std::to_string(getpid()) + "@" + folder_.path()).c_str(), 1);
       execvp(command[0], command);
       const int error = errno;
       if (write(failure[1], &error, sizeof error) < 0) _exit(126);
@@ -148,27 +154,38 @@ class Supervisor {
   }
 
   RunFolder folder_;
-  sigset_t previous_mask_{};
   int signals_ = -1;
   pid_t mpirun_ = -1;
   bool ended_ = false;
   int status_ = 0;
 };
 
+/// argv: program, kSuperviseArgument, ranks, threads per rank, timeout in ms, command …
 int supervise(int argc, char** argv) {
-  // argv: program, kSuperviseArgument, ranks, threads per rank, timeout in ms, command …
   if (argc < 6) return 2;
   signal(SIGPIPE, SIG_IGN);
   fcntl(kControlDescriptor, F_SETFD, FD_CLOEXEC);
   fcntl(kResultDescriptor, F_SETFD, FD_CLOEXEC);
-  LaunchReport report{ReportKind::not_started, EIO};
+  LaunchReport report;
   try {
-    report = Supervisor().run(argv + 5, std::atoi(argv[2]), std::atoi(argv[3]),
-                              std::chrono::milliseconds(std::atoll(argv[4])));
+    Supervisor supervisor(std::atoi(argv[2]), std::atoi(argv[3]));
+    report = supervisor.run(argv + 5, std::chrono::milliseconds(std::atoll(argv[4])));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
   }
   return write(kResultDescriptor, &report, sizeof report) == static_cast<ssize_t>(sizeof report) ? 0 : 1;
+}
+
+/// mpirun's process id when a supervisor started it and this process is one of its ranks, else 0: the variable
+/// alone may come from anywhere.
+pid_t supervised_mpirun() {
+  const char* text = std::getenv(kLauncherVariable);
+  const char* folder = std::getenv("TMPDIR");
+  if (text == nullptr || folder == nullptr || already_launched_by() == nullptr) return 0;
+  char* end = nullptr;
+  const long process = std::strtol(text, &end, 10);
+  const bool whole = process > 1 && *end == '@' && std::strcmp(end + 1, folder) == 0;
+  return whole ? static_cast<pid_t>(process) : 0;
 }
 
 /// A rank dies with mpirun, and is the first that a system short of memory takes.
@@ -185,9 +202,7 @@ void tie_to(pid_t launcher) {
 
 std::optional<int> launch_entry(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], kSuperviseArgument) == 0) return supervise(argc, argv);
-  if (const char* launcher = std::getenv(kLauncherVariable)) {
-    tie_to(static_cast<pid_t>(std::strtol(launcher, nullptr, 10)));
-  }
+  if (const pid_t launcher = supervised_mpirun(); launcher != 0) tie_to(launcher);
   return std::nullopt;
 }
 

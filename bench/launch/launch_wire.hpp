@@ -1,24 +1,42 @@
 // What a launching process and its supervisor say to each other.
 #pragma once
 
+#include <signal.h>
+
 #include <cstdint>
 
 namespace plumbline {
 
 /// First argument of a process that is to supervise; then the numbers below, then the command.
 inline constexpr const char* kSuperviseArgument = "--plumbline-supervise";
-/// Set for mpirun and its ranks: mpirun's process id.
+/// Set for mpirun and its ranks: "PID@FOLDER", mpirun's process id and the run's folder, which is their TMPDIR.
+/// Both together say that the variable is not one that a user's shell happens to have.
 inline constexpr const char* kLauncherVariable = "PLUMBLINE_LAUNCHER_PID";
 
 /// The supervisor's descriptors, the same numbers in every supervisor.
 inline constexpr int kControlDescriptor = 3;  // readable, at its end when the caller is gone or wants a stop
 inline constexpr int kResultDescriptor = 4;   // takes one LaunchReport
 
-enum class ReportKind : std::int32_t { not_started, ended, timed_out, stopped };
+/// What the supervisor waits for. Blocked from its first instruction on, so that a request to end is never its
+/// death.
+inline sigset_t supervisor_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
+  return signals;
+}
+
+enum class ReportKind : std::int32_t {
+  refused,      // before mpirun; the supervisor has printed why
+  not_started,  // mpirun cannot be executed
+  ended,
+  timed_out,
+  stopped
+};
 
 /// The supervisor's one answer.
 struct LaunchReport {
-  ReportKind kind = ReportKind::not_started;
+  ReportKind kind = ReportKind::refused;
   std::int32_t value = 0;  // errno when not started, else the wait status of mpirun
 };
 

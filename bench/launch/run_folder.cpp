@@ -6,9 +6,13 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <vector>
 
@@ -23,12 +27,37 @@ std::string name_prefix() {
   return fmt::format("plumbline-run-{}-", getuid());
 }
 
-std::vector<std::string> places() {
-  std::vector<std::string> found{"/dev/shm"};
+std::vector<std::string> places(RunFolderUse use) {
+  std::vector<std::string> found;
   const char* temporary = std::getenv("TMPDIR");
   if (temporary != nullptr && *temporary == '/') found.emplace_back(temporary);
-  found.emplace_back("/tmp");
+  if (std::find(found.begin(), found.end(), "/tmp") == found.end()) found.emplace_back("/tmp");
+  const bool memory_first = use == RunFolderUse::shared_memory;
+  found.insert(memory_first ? found.begin() : found.end(), "/dev/shm");
   return found;
+}
+
+/// Bytes that may be written in a folder; nothing is free where it cannot be asked.
+Bytes free_in(const std::string& place) {
+  struct statvfs info {};
+  if (statvfs(place.c_str(), &info) != 0) return {0};
+  constexpr double kMost = 0x1p60;
+  if (info.f_blocks == 0) return {static_cast<std::int64_t>(kMost)};  // a file system without a size
+  return {static_cast<std::int64_t>(
+      std::min(kMost, static_cast<double>(info.f_bavail) * static_cast<double>(info.f_frsize)))};
+}
+
+/// "/dev/shm (0.1 MiB free), /tmp (Read-only file system)".
+std::string describe(const std::vector<std::string>& all) {
+  std::string text;
+  for (const std::string& place : all) {
+    text +=
+        fmt::format("{}{} ({})", text.empty() ? "" : ", ", place,
+                    access(place.c_str(), W_OK) == 0
+                        ? fmt::format("{:.1f} MiB free", static_cast<double>(free_in(place).value) / 0x1p20)
+                        : std::string(std::strerror(errno)));
+  }
+  return text;
 }
 
 int open_folder(const std::string& path) {
@@ -59,9 +88,10 @@ bool remove_if_stale(const std::string& path) {
 
 }  // namespace
 
-RunFolder::RunFolder() {
+RunFolder::RunFolder(RunFolderUse use, Bytes room) {
   remove_stale_run_folders();
-  for (const std::string& place : places()) {
+  for (const std::string& place : places(use)) {
+    if (free_in(place) < room) continue;
     // A concurrent clearing may take the folder between its making and its locking: then try again.
     for (int attempt = 0; attempt < 10; ++attempt) {
       std::string path = place + "/" + name_prefix() + "XXXXXX";
@@ -76,7 +106,9 @@ RunFolder::RunFolder() {
       close(fd);
     }
   }
-  throw Error("no folder for temporary files: neither /dev/shm nor TMPDIR nor /tmp is writable");
+  throw InputError(fmt::format("no folder for {} with {:.1f} MiB: found {}; set TMPDIR to one with more room",
+                               use == RunFolderUse::files ? "temporary files" : "the ranks' shared memory",
+                               static_cast<double>(room.value) / 0x1p20, describe(places(use))));
 }
 
 RunFolder::~RunFolder() {
@@ -88,7 +120,7 @@ RunFolder::~RunFolder() {
 int remove_stale_run_folders() {
   int removed = 0;
   const std::string prefix = name_prefix();
-  for (const std::string& place : places()) {
+  for (const std::string& place : places(RunFolderUse::files)) {
     DIR* folder = opendir(place.c_str());
     if (folder == nullptr) continue;
     std::vector<std::string> found;

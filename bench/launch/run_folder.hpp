@@ -1,16 +1,25 @@
-// A private folder for one launch: temporary files and shared-memory segments of its ranks.
+// Private folders of one command: temporary files, and shared-memory segments of its ranks.
 #pragma once
 
 #include <string>
 
+#include "core/base/units.hpp"
+
 namespace plumbline {
 
-/// Made in /dev/shm (where Open MPI would put its segments) or else in TMPDIR; removed with all contents at
-/// the end. A lock on the folder says that its owner lives: making one first removes those of dead owners.
+/// What a folder is for decides where it is looked for first.
+enum class RunFolderUse {
+  shared_memory,  // /dev/shm, where Open MPI would put its segments; TMPDIR; /tmp
+  files,          // TMPDIR; /tmp; /dev/shm
+};
+
+/// Removed with all contents at the end. A lock on the folder says that its owner lives: making one first
+/// removes those of dead owners.
 class RunFolder {
  public:
-  /// Throws Error when no place is writable.
-  RunFolder();
+  /// Made in the first place that can be written and has `room` bytes free. Throws InputError when there is
+  /// none.
+  explicit RunFolder(RunFolderUse use, Bytes room = {});
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -21,7 +30,8 @@ class RunFolder {
   int lock_ = -1;
 };
 
-/// Removes the folders of this user whose owners died; returns how many.
+/// Removes the folders of this user whose owners died; returns how many. Every command does so when it
+/// starts.
 int remove_stale_run_folders();
 
 }  // namespace plumbline

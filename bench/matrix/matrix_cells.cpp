@@ -10,11 +10,31 @@
 #include "bench/machine/machine.hpp"
 #include "bench/matrix/matrix_runner.hpp"
 #include "bench/rank/cell_timelines.hpp"
+#include "core/base/error.hpp"
+#include "core/base/standard_streams.hpp"
 
 namespace plumbline {
 namespace {
 
-void predict_cell(const MatrixCell& cell, const std::string& folder, std::string& note, Record& record) {
+/// Files beside the records that could not be stored: the cells are well without.
+class Unsaved {
+ public:
+  void add(const std::string& why) {
+    if (count_++ == 0) first_ = why;
+  }
+  void tell() const {
+    if (count_ == 0) return;
+    const std::string more = count_ == 1 ? "" : fmt::format(" (the first of {} files)", count_);
+    say(fmt::format("note: {}{}; the records are whole\n", first_, more));
+  }
+
+ private:
+  int count_ = 0;
+  std::string first_;
+};
+
+void predict_cell(const MatrixCell& cell, const std::string& folder, std::string& note, Unsaved& unsaved,
+                  Record& record) {
   Record started = start_record(cell.id, cell.config, Asked::measurement);
   record.config = std::move(started.config);
   record.model = started.model;
@@ -26,9 +46,13 @@ void predict_cell(const MatrixCell& cell, const std::string& folder, std::string
   record.prediction = report_of(prediction, cell.config, schedule);
   const auto path = timeline_path(folder, cell.id);
   if (!path || count_actions(schedule) > kMostTimelineActions) return;
-  CellTimelines timelines;
-  timelines.predicted = predicted_timeline(cell.config, schedule, prediction);
-  write_timelines(*path, std::move(timelines));  // a cell that is measured writes it again with both
+  try {
+    CellTimelines timelines;
+    timelines.predicted = predicted_timeline(cell.config, schedule, prediction);
+    write_timelines(*path, std::move(timelines));  // a cell that is measured writes it again with both
+  } catch (const Error& error) {
+    unsaved.add(error.what());
+  }
 }
 
 }  // namespace
@@ -41,9 +65,12 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
   const std::string& folder = request.folder;
   RecordStore store(folder, request.predict_only ? kPredictionsFile : kResultsFile);
   std::string note;
+  Unsaved unsaved;
   MatrixHooks hooks;
   hooks.machine = this_machine();
-  hooks.predict = [&](const MatrixCell& cell, Record& record) { predict_cell(cell, folder, note, record); };
+  hooks.predict = [&](const MatrixCell& cell, Record& record) {
+    predict_cell(cell, folder, note, unsaved, record);
+  };
   if (!request.predict_only) {
     hooks.measure = [&](const MatrixCell& cell, const std::function<bool()>& go_on, Record& record) {
       if (!has_device(cell.config, record)) return true;
@@ -53,7 +80,11 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
                                {"--timelines", std::filesystem::absolute(*path).string()});
       }
       return measure_cell(cell.config, program,
-                          {.folder = folder + "/cells", .name = cell.id, .go_on = go_on, .on_line = {}},
+                          {.folder = folder + "/cells",
+                           .name = cell.id,
+                           .go_on = go_on,
+                           .on_line = {},
+                           .on_unsaved = [&](const std::string& why) { unsaved.add(why); }},
                           record);
     };
   }
@@ -65,7 +96,8 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
     Progress progress(static_cast<int>(cells.size()), done_before, request.quiet ? nullptr : stderr);
     result.stopped = run_matrix(cells, store, hooks, options, progress).stopped;
   }
-  if (!note.empty()) fmt::print(stderr, "note: {}\n", note);
+  unsaved.tell();
+  if (!note.empty()) say(fmt::format("note: {}\n", note));
   for (const MatrixCell& cell : cells) {
     if (const Record* record = store.records().find(cell.id)) result.records.push_back(*record);
   }

@@ -129,7 +129,13 @@ MatrixOutcome run_matrix(const std::vector<MatrixCell>& cells, RecordStore& stor
       record.status = Status::invalid;
       record.reason = cell->invalid;
     }
-    if (record.status == Status::ok && !measure(*cell, hooks, go_on, record)) return stopped();
+    store.check_place();
+    try {
+      if (record.status == Status::ok && !measure(*cell, hooks, go_on, record)) return stopped();
+    } catch (const InputError&) {
+      store.check_place();  // which would be the reason
+      throw;
+    }
     store.append(record);
     ++outcome.done_now;
     progress.end(outcome_of(record));

@@ -37,7 +37,8 @@ struct MatrixOutcome {
 bool is_done(const MatrixCell& cell, const RecordStore& store, const MatrixOptions& options);
 
 /// Runs what is not done in order and appends each record as soon as it is known. SIGINT and SIGTERM stop the
-/// running cell, which is not recorded, say how to continue, and return.
+/// running cell, which is not recorded, say how to continue, and return. Throws Error when a record cannot be
+/// stored.
 MatrixOutcome run_matrix(const std::vector<MatrixCell>& cells, RecordStore& store, const MatrixHooks& hooks,
                          const MatrixOptions& options, Progress& progress);
 

@@ -46,7 +46,7 @@ Timeline measured_timeline(const training::TrainingResult& result) {
 void write_timelines(const std::string& path, CellTimelines timelines) {
   namespace fs = std::filesystem;
   std::error_code failed;
-  fs::create_directories(fs::path(path).parent_path(), failed);
+  fs::create_directory(fs::path(path).parent_path(), failed);  // writing says what is wrong
   timelines.id = fs::path(path).stem().string();
   write_whole_file(path, to_timeline_json(timelines), ExitCode::rank_failed);
 }

@@ -19,7 +19,7 @@ std::size_t count_actions(const Schedule& schedule);
 Timeline predicted_timeline(const RunConfig& config, const Schedule& schedule, const Prediction& prediction);
 Timeline measured_timeline(const training::TrainingResult& result);
 
-/// Writes the file whole or not at all; its stem is the id. Makes the folder. Throws Error.
+/// Writes the file whole or not at all; its stem is the id. Makes the folder, not those above it. Throws Error.
 void write_timelines(const std::string& path, CellTimelines timelines);
 
 }  // namespace plumbline

@@ -17,6 +17,7 @@
 #include "core/backends/mpi/session.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
+#include "core/base/standard_streams.hpp"
 #include "core/config/config_checks.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
@@ -24,15 +25,19 @@
 namespace plumbline {
 namespace {
 
-void write_measurement(const MeasurementReport& measurement) {
+/// `unsaved`: what was to be stored beside it and could not be; that is no reason to lose the measurement.
+void write_measurement(const MeasurementReport& measurement, const std::string& unsaved) {
   OrderedJson fragment;
   fragment["measurement"] = to_json(measurement);
   const char* path = std::getenv(kRecordOutVariable);
   if (path == nullptr) {
     fmt::print("{}\n", fragment.dump(2));
+    if (!unsaved.empty()) throw Error(unsaved);
     return;
   }
-  write_whole_file(path, fragment.dump() + '\n', ExitCode::rank_failed);
+  if (!unsaved.empty()) fragment[kUnsavedKey] = unsaved;
+  write_whole_file(path, fragment.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + '\n',
+                   ExitCode::rank_failed);
 }
 
 training::TrainingResult train_on_cpu(const RunConfig& config, const Schedule& schedule,
@@ -68,6 +73,17 @@ void write_files(const RunFiles& files, const RunConfig& config, const Schedule&
   if (!files.timelines.empty() && short_enough) write_timelines(files.timelines, std::move(timelines));
 }
 
+/// The same; returns why a file could not be written, nothing when all is well.
+std::string try_to_write_files(const RunFiles& files, const RunConfig& config, const Schedule& schedule,
+                               const HardwareProfile& hardware, const training::TrainingResult& result) {
+  try {
+    write_files(files, config, schedule, hardware, result);
+    return "";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
 }  // namespace
 
 int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char**& argv) {
@@ -78,8 +94,8 @@ int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char*
     if (const auto reason = why_unsupported(config)) throw InputError(*reason);
     MpiCommunicator communicator(config.layout());
     const auto progress = [](int done, int all, double loss) {
-      fmt::print(stderr, "step {} of {}{}\n", done, all,
-                 std::isnan(loss) ? "" : fmt::format(", loss {:.6f}", loss));
+      say(fmt::format("step {} of {}{}
+", done, all, std::isnan(loss) ? "" : fmt::format(", loss {:.6f}", loss)));
     };
     const Schedule schedule = schedule_for(config);
     std::string note;
@@ -104,8 +120,7 @@ int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char*
     if (communicator.rank() == 0) {
       MeasurementReport measurement = report_of(result, config, schedule, traffic, hardware);
       measurement.device_memory = std::move(device_memory);
-      write_measurement(measurement);
-      write_files(files, config, schedule, hardware, result);
+      write_measurement(measurement, try_to_write_files(files, config, schedule, hardware, result));
     }
     return static_cast<int>(ExitCode::done);
   });

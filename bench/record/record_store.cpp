@@ -106,7 +106,21 @@ void RecordStore::append(const Record& record) {
     if (before >= 0 && ftruncate(file_, before) != 0) throw Error(fmt::format("{}: {}", path_, error.what()));
     throw Error(fmt::format("{}: cannot write a record: {}", path_, error.what()));
   }
+  check_place();
   records_.put(record);
+}
+
+void RecordStore::check_place() const {
+  struct stat mine {};
+  struct stat there {};
+  if (fstat(file_, &mine) == 0 && stat(path_.c_str(), &there) == 0 && mine.st_ino == there.st_ino &&
+      mine.st_dev == there.st_dev) {
+    return;
+  }
+  throw Error(
+      fmt::format("{}: removed or moved while it is written, its {}; leave the folder where it is "
+                  "until the run has ended",
+                  path_, mine.st_nlink == 0 ? "records are gone" : "records are where it is now"));
 }
 
 void LatestRecords::put(Record record) {

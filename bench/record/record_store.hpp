@@ -38,8 +38,11 @@ class RecordStore {
   RecordStore& operator=(const RecordStore&) = delete;
 
   /// Writes one line and waits until it is on the disk. Throws Error, with the file as it was, when that
-  /// fails.
+  /// fails, or when check_place() does.
   void append(const Record& record);
+  /// Throws Error when the file is no longer the one at path(): somebody has removed or moved the folder, and
+  /// what is written goes where nobody looks.
+  void check_place() const;
   const LatestRecords& records() const { return records_; }
   const std::string& path() const { return path_; }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include "core/base/standard_streams.hpp"
 
 namespace plumbline {
 namespace {
@@ -83,8 +84,7 @@ void Progress::end(std::string_view outcome) {
 void Progress::say(std::string_view line) {
   if (out_ == nullptr) return;
   clear();
-  fmt::print(out_, "{}\n", line);
-  std::fflush(out_);
+  plumbline::say(fmt::format("{}\n", line), out_);
 }
 
 std::string Progress::left() const {
@@ -106,14 +106,12 @@ void Progress::draw() {
   const int width = terminal_width(out_);
   // One column stays free: a full line would wrap and could not be taken back.
   line.resize(std::min(line.size(), static_cast<std::size_t>((width > 0 ? width : kDefaultWidth) - 1)));
-  fmt::print(out_, "\r\033[K{}", line);
-  std::fflush(out_);
+  plumbline::say(fmt::format("\r\033[K{}", line), out_);
 }
 
 void Progress::clear() {
   if (!terminal_) return;
-  fmt::print(out_, "\r\033[K");
-  std::fflush(out_);
+  plumbline::say("\r\033[K", out_);
 }
 
 }  // namespace plumbline

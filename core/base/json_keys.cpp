@@ -33,15 +33,20 @@ std::string entry_of(const std::string& key, std::size_t index) {
 
 template <class Value>
 Value parse_json_object(std::string_view text, const std::string& origin, int max_depth) {
-  const auto shallow = [&](int depth, typename Value::parse_event_t /*event*/, Value& /*value*/) {
+  std::int64_t events = 0;  // two of an object or a list, one of a key or anything else
+  const auto bounded = [&](int depth, typename Value::parse_event_t /*event*/, Value& /*value*/) {
     if (depth > max_depth) {
       throw InputError(fmt::format("{}: JSON nested deeper than the {} levels that are expected at most",
                                    origin, max_depth));
     }
+    if (++events > 2 * kMaxJsonValues) {
+      throw InputError(fmt::format("{}: JSON of more than the {} values that are expected at most", origin,
+                                   kMaxJsonValues));
+    }
     return true;
   };
   try {
-    Value object = Value::parse(text, shallow);
+    Value object = Value::parse(text, bounded);
     if (object.is_object()) return object;
   } catch (const typename Value::exception& error) {
     throw InputError(fmt::format("{}: not valid JSON: {}", origin, printable(error.what(), 200)));

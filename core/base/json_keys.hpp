@@ -19,9 +19,12 @@ using Json = nlohmann::json;
 /// Keeps its keys as they were written; finding one takes time in proportion to their number.
 using OrderedJson = nlohmann::ordered_json;
 
-/// A JSON object from text. Throws InputError when it is not valid JSON, not an object, or nested deeper than
-/// `max_depth`; `origin` stands for the file in messages. The size is bounded by whoever read the text
-/// (read_text_file). Value: Json or OrderedJson.
+/// What a JSON text may hold at most: a value takes tens of bytes of memory, however short it is in the text.
+inline constexpr std::int64_t kMaxJsonValues = std::int64_t{1} << 23;
+
+/// A JSON object from text. Throws InputError when it is not valid JSON, not an object, nested deeper than
+/// `max_depth`, or of more than kMaxJsonValues values; `origin` stands for the file in messages. The size is
+/// bounded by whoever read the text (read_text_file). Value: Json or OrderedJson.
 template <class Value = Json>
 Value parse_json_object(std::string_view text, const std::string& origin, int max_depth = 32);
 

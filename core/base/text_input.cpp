@@ -25,11 +25,17 @@ std::string read_text_file(const std::string& path, std::size_t max_bytes) {
   if (!std::filesystem::is_regular_file(status)) {
     throw InputError(fmt::format("{}: not a regular file; expected a text file", printable(path, 400)));
   }
+  const auto too_large = [&] {
+    return InputError(
+        fmt::format("{}: larger than {} bytes, the limit of such a file", printable(path, 400), max_bytes));
+  };
+  if (const auto size = std::filesystem::file_size(path, error); !error && size > max_bytes)
+    throw too_large();
   std::ifstream in(path, std::ios::binary);
   if (!in) {
     throw InputError(fmt::format("{}: cannot be read: {}", printable(path, 400), std::strerror(errno)));
   }
-  // Piece by piece: the limit may be far above what most files hold.
+  // Piece by piece: the limit may be far above what most files hold, and some do not know their size (/proc).
   constexpr std::size_t kPiece = std::size_t{1} << 16;
   std::string text;
   while (in && text.size() <= max_bytes) {
@@ -38,10 +44,7 @@ std::string read_text_file(const std::string& path, std::size_t max_bytes) {
     in.read(text.data() + begin, static_cast<std::streamsize>(text.size() - begin));
     text.resize(begin + static_cast<std::size_t>(in.gcount()));
   }
-  if (text.size() > max_bytes) {
-    throw InputError(
-        fmt::format("{}: larger than {} bytes, the limit of such a file", printable(path, 400), max_bytes));
-  }
+  if (text.size() > max_bytes) throw too_large();
   return text;
 }
 

@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/base/atomic_file.hpp"
 #include "core/base/mapped_file.hpp"
 #include "core/files/stored_type.hpp"
 
@@ -55,7 +57,7 @@ class TensorFile {
 };
 
 /// Writes one file, tensor by tensor. Nothing is under the final name until finish(): a failure or a kill
-/// leaves no half-written file there.
+/// leaves no half-written file there, and what a kill leaves alongside goes with the next attempt.
 class TensorFileWriter {
  public:
   struct Entry {
@@ -66,7 +68,7 @@ class TensorFileWriter {
   /// Throws InputError when the folder is not writable or a name is given twice.
   TensorFileWriter(std::string path, std::vector<Entry> entries);
   /// Removes what was written when finish() was not reached.
-  ~TensorFileWriter();
+  ~TensorFileWriter() = default;
   TensorFileWriter(const TensorFileWriter&) = delete;
   TensorFileWriter& operator=(const TensorFileWriter&) = delete;
 
@@ -83,8 +85,7 @@ class TensorFileWriter {
     bool written = false;
   };
   std::string path_;
-  std::string temporary_;
-  int file_ = -1;
+  std::optional<PartialFile> partial_;  // until finish()
   std::map<std::string, Slot> slots_;
 };
 

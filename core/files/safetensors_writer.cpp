@@ -1,16 +1,14 @@
 // Writes safetensors files: all sizes are known before the first byte, so tensors may come in any order.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
-#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/files/safetensors.hpp"
@@ -36,8 +34,7 @@ void write_at(int file, const void* data, std::size_t bytes, std::int64_t offset
 
 }  // namespace
 
-TensorFileWriter::TensorFileWriter(std::string path, std::vector<Entry> entries)
-    : path_(std::move(path)), temporary_(temporary_name(path_)) {
+TensorFileWriter::TensorFileWriter(std::string path, std::vector<Entry> entries) : path_(std::move(path)) {
   // Widest elements first keeps every tensor aligned to its element size.
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry& a, const Entry& b) { return size_of(a.type) > size_of(b.type); });
@@ -63,40 +60,30 @@ TensorFileWriter::TensorFileWriter(std::string path, std::vector<Entry> entries)
   header += "}";
   header.resize((header.size() + 7) / 8 * 8, ' ');
 
-  file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file_ < 0) {
-    throw InputError(fmt::format("{}: cannot be written: {}; expected a path in a writable folder", path_,
-                                 std::strerror(errno)));
-  }
   try {
-    const std::uint64_t length = header.size();
-    write_at(file_, &length, sizeof length, 0, path_);
-    write_at(file_, header.data(), header.size(), sizeof length, path_);
-  } catch (...) {
-    ::close(file_);
-    ::unlink(temporary_.c_str());
-    throw;
+    partial_.emplace(path_);
+  } catch (const std::system_error& error) {
+    throw InputError(fmt::format("{}: cannot be written: {}; expected a path in a writable folder", path_,
+                                 std::strerror(error.code().value())));
   }
+  const int file = partial_->descriptor();
+  const std::uint64_t length = header.size();
+  write_at(file, &length, sizeof length, 0, path_);
+  write_at(file, header.data(), header.size(), sizeof length, path_);
   for (auto& [name, slot] : slots_)
     slot.offset += static_cast<std::int64_t>(sizeof(std::uint64_t) + header.size());
 }
 
-TensorFileWriter::~TensorFileWriter() {
-  if (file_ < 0) return;
-  ::close(file_);
-  ::unlink(temporary_.c_str());
-}
-
 void TensorFileWriter::write(const std::string& name, std::span<const std::byte> bytes) {
   const auto found = slots_.find(name);
-  if (found == slots_.end() || file_ < 0) {
+  if (found == slots_.end() || !partial_) {
     throw Error(fmt::format("{}: tensor \"{}\" was not announced", path_, printable(name)));
   }
   if (static_cast<std::int64_t>(bytes.size()) != found->second.bytes) {
     throw Error(fmt::format("{}: tensor \"{}\": found {} bytes, announced were {}", path_, printable(name),
                             bytes.size(), found->second.bytes));
   }
-  write_at(file_, bytes.data(), bytes.size(), found->second.offset, path_);
+  write_at(partial_->descriptor(), bytes.data(), bytes.size(), found->second.offset, path_);
   found->second.written = true;
 }
 
@@ -104,14 +91,14 @@ void TensorFileWriter::finish() {
   for (const auto& [name, slot] : slots_) {
     if (!slot.written) throw Error(fmt::format("{}: tensor \"{}\" was not written", path_, printable(name)));
   }
-  if (file_ < 0) throw Error(fmt::format("{}: already finished", path_));
-  const bool synced = ::fsync(file_) == 0;
-  const bool closed = ::close(file_) == 0;
-  file_ = -1;
-  if (!synced || !closed || std::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    const int error = errno;
-    ::unlink(temporary_.c_str());
-    throw Error(fmt::format("{}: cannot be written: {}", path_, std::strerror(error)));
+  if (!partial_) throw Error(fmt::format("{}: already finished", path_));
+  try {
+    if (::fsync(partial_->descriptor()) != 0) throw std::system_error(errno, std::generic_category());
+    partial_->commit();
+    partial_.reset();
+  } catch (const std::system_error& error) {
+    partial_.reset();
+    throw Error(fmt::format("{}: cannot be written: {}", path_, std::strerror(error.code().value())));
   }
 }
 

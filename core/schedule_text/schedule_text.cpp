@@ -20,7 +20,7 @@ std::string to_text(const Schedule& schedule) {
 }
 
 Schedule load_schedule(const std::string& path) {
-  constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
+  constexpr std::size_t kMaxBytes = std::size_t{1} << 28;
   const std::string text = read_text_file(path, kMaxBytes);
   const bool json = path.size() >= 5 && path.compare(path.size() - 5, 5, ".json") == 0;
   Schedule schedule = json ? parse_schedule_json(text, path) : parse_schedule_csv(text, path);

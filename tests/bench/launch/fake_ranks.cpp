@@ -39,6 +39,8 @@ int behave(const MpiSession& session, const std::string& mode, const std::string
     std::exit(std::stoi(argument));
   } else if (mode == "throw" && last) {
     throw OutOfMemory("no room for 7 bytes");
+  } else if (mode == "complain" && last) {
+    throw Error(argument);
   } else if (mode == "abort" && last) {
     std::abort();
   } else if (mode == "segfault" && last) {

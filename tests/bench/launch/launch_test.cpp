@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -174,6 +175,14 @@ std::vector<std::pair<pid_t, std::string>> processes_with(const std::string& tok
   return found;
 }
 
+pid_t parent_of(pid_t process) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string word; status >> word;) {
+    if (word == "PPid:" && status >> word) return std::stoi(word);
+  }
+  return -1;
+}
+
 bool gone_within(const std::string& token, std::chrono::milliseconds limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (!processes_with(token).empty()) {
@@ -245,10 +254,115 @@ TEST(Launch, AKillOfAnyLinkOfTheChainLeavesNoProcess) {
   remove_stale_run_folders();
 }
 
+TEST(Launch, SaysThatTheSupervisorDied) {
+  LaunchSpec spec = fake({"hang"});
+  int ticks = 0;
+  spec.on_tick = [&] {
+    if (++ticks != 5) return true;
+    for (const auto& [pid, command] : processes_with("PATH=")) {
+      if (command.find("--plumbline-supervise") != std::string::npos && parent_of(pid) == getpid())
+        kill(pid, SIGKILL);
+    }
+    return true;
+  };
+  const LaunchResult result = launch(spec);
+  EXPECT_EQ(result.ending, Ending::signalled);
+  EXPECT_EQ(result.culprit, Culprit::supervisor);
+  EXPECT_THAT(result.reason(), HasSubstr("the supervisor of mpirun was killed by signal 9 (Killed)"));
+  remove_stale_run_folders();
+}
+
+TEST(Launch, ARankIsNamedWithItsSignalHoweverMpirunSaysIt) {
+  struct Words {
+    const char* mpirun;
+    int exit_code;
+    int rank;
+    int signal;
+  };
+  constexpr Words kWords[] = {
+      {"mpirun noticed that process rank 1 with PID 0 on node vm exited on signal 9 (Killed).", 137, 1, 9},
+      {"The first process to do so was:\n\n  Process name: [[3,1],2]\n  Exit code:    137", 137, 2, 9},
+      {"", 139, -1, 11},
+      {"Primary job  terminated normally, but 1 process returned\na non-zero exit code.", 135, -1, 7},
+      {"The first process to do so was:\n\n  Process name: [[3,1],2]\n  Exit code:    5", 5, 2, 0},
+  };
+  for (const Words& words : kWords) {
+    LaunchResult result;
+    result.mpirun_output = words.mpirun;
+    decode_ending(words.exit_code << 8, result);
+    EXPECT_EQ(result.rank, words.rank) << words.mpirun;
+    EXPECT_EQ(result.signal, words.signal) << words.mpirun;
+    EXPECT_EQ(result.ending, words.signal != 0 ? Ending::signalled : Ending::exited);
+    EXPECT_THAT(result.reason(), HasSubstr(words.signal != 0 ? "was killed by signal" : "exit code 5"));
+  }
+}
+
+TEST(Launch, AnMpirunThatHangsAfterARankFailedIsStopped) {
+  std::string folder = (fs::temp_directory_path() / "launch_test_XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  std::ofstream(folder + "/mpirun") << "#!/bin/sh\n"
+                                       "echo 'Primary job  terminated normally, but 1 process returned' >&2\n"
+                                       "exec sleep 1000\n";
+  fs::permissions(folder + "/mpirun", fs::perms::owner_all);
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", (folder + ":" + path).c_str(), 1);
+  LaunchSpec spec = fake({"say"});
+  spec.abort_grace = {0.5};
+  const LaunchResult result = launch(spec);
+  setenv("PATH", path.c_str(), 1);
+  fs::remove_all(folder);
+  EXPECT_EQ(result.exit_code, kUnknownExitCode);
+  EXPECT_EQ(result.reason(), "a rank failed and mpirun hung, stopped");
+}
+
+TEST(Launch, AVariableOfTheUsersShellMeansNothing) {
+  // Of a process that lives and is nobody's parent here; of none; of no process; of a launch that is over.
+  for (const char* value : {"1", "999999999", "x", "999999999@/dev/shm/plumbline-run-0-gone"}) {
+    setenv("PLUMBLINE_LAUNCHER_PID", value, 1);
+    const pid_t runner = fork();
+    if (runner == 0) {
+      const int null = open("/dev/null", O_RDWR);
+      dup2(null, 1);
+      execl(FAKE_RANKS, FAKE_RANKS, "runner", "say", nullptr);
+      _exit(127);
+    }
+    int status = 0;
+    waitpid(runner, &status, 0);
+    EXPECT_EQ(status, 0) << value;
+  }
+  unsetenv("PLUMBLINE_LAUNCHER_PID");
+}
+
+TEST(RunFolder, IsMadeWhereThereIsRoom) {
+  const RunFolder memory(RunFolderUse::shared_memory, {1 << 20});
+  EXPECT_THAT(memory.path(), testing::StartsWith("/dev/shm/plumbline-run-"));
+  const std::string place = (fs::temp_directory_path() / "run_folder_test_XXXXXX").string();
+  std::string folder = place;
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const char* before = std::getenv("TMPDIR");
+  const std::string saved = before != nullptr ? before : "";
+  setenv("TMPDIR", folder.c_str(), 1);
+  {
+    const RunFolder files(RunFolderUse::files, {1 << 20});
+    EXPECT_THAT(files.path(), testing::StartsWith(folder + "/plumbline-run-"));
+  }
+  EXPECT_THAT([] { const RunFolder none(RunFolderUse::shared_memory, {std::int64_t{1} << 59}); },
+              ::testing::ThrowsMessage<InputError>(
+                  testing::AllOf(HasSubstr("no folder for the ranks' shared memory"), HasSubstr("/dev/shm ("),
+                                 HasSubstr("MiB free"), HasSubstr("set TMPDIR"))));
+  EXPECT_TRUE(fs::is_empty(folder));
+  if (before != nullptr) {
+    setenv("TMPDIR", saved.c_str(), 1);
+  } else {
+    unsetenv("TMPDIR");
+  }
+  fs::remove(folder);
+}
+
 TEST(RunFolder, IsRemovedByItsOwnerOrAfterItsOwnersDeath) {
   std::string path;
   {
-    const RunFolder folder;
+    const RunFolder folder(RunFolderUse::shared_memory);
     path = folder.path();
     std::ofstream(path + "/segment") << "x";
     fs::create_directory(path + "/session");
@@ -258,7 +372,7 @@ TEST(RunFolder, IsRemovedByItsOwnerOrAfterItsOwnersDeath) {
   EXPECT_FALSE(fs::exists(path));
   const pid_t owner = fork();
   if (owner == 0) {
-    const RunFolder folder;
+    const RunFolder folder(RunFolderUse::shared_memory);
     std::ofstream(folder.path() + "/segment") << "x";
     _exit(0);  // no destructor
   }
@@ -292,6 +406,35 @@ TEST(LineSplitter, TakesTagsAndLinesApart) {
     EXPECT_EQ(seen.front().rank, line.rank) << line.name;
     EXPECT_EQ(seen.front().text, line.expected) << line.name;
   }
+}
+
+TEST(OpenFiles, TooFewAreSaidBeforeAnythingStarts) {
+  struct rlimit before {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    // As far as it may be raised, it is.
+    struct rlimit limit {
+      20, 64
+    };
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) _exit(1);
+    require_open_files(2);
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < 36) _exit(2);
+    limit = {30, 30};
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) _exit(3);
+    try {
+      launch(fake({"say"}));
+    } catch (const Error& error) {
+      _exit(error.what() ==
+                    std::string("2 ranks need 36 open files, but the limit is 30; raise it (ulimit -n)")
+                ? 0
+                : 4);
+    }
+    _exit(5);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(SingleCopy, CanBeAskedTwice) {

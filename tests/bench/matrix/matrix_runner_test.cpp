@@ -9,9 +9,11 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <thread>
 
 #include "bench/evaluate/cell_process.hpp"
@@ -25,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 class MatrixRunner : public ::testing::Test {
  protected:
@@ -232,6 +235,98 @@ TEST_F(MatrixRunner, AKillLosesNoFinishedCell) {
   const MatrixOutcome outcome = run(cells, hooks(behaviour));
   EXPECT_EQ(outcome.done_before, static_cast<int>(known));
   EXPECT_EQ(load_records(folder_).size(), cells.size());
+}
+
+TEST_F(MatrixRunner, AFolderThatGoesAwayEndsTheMatrix) {
+  const std::map<std::string, std::vector<std::string>> behaviour = {{"a", {"write", good_measurement()}},
+                                                                     {"b", {"write", good_measurement()}}};
+  const std::string moved = folder_ + "-moved";
+  for (const bool before_it_ends : {true, false}) {
+    MatrixHooks hooks_here = hooks(behaviour);
+    const auto measure = hooks_here.measure;
+    hooks_here.measure = [&](const MatrixCell& at, const std::function<bool()>& go_on, Record& record) {
+      if (before_it_ends) fs::rename(folder_, moved);
+      const bool done = measure(at, go_on, record);
+      if (!before_it_ends) fs::rename(folder_, moved);
+      return done;
+    };
+    EXPECT_THAT(
+        [&] {
+          run({cell("a"), cell("b")}, hooks_here);
+        },
+        ThrowsMessage<Error>(HasSubstr("results.jsonl: removed or moved while it is written")));
+    EXPECT_FALSE(fs::exists(folder_)) << "made again, for nobody";
+    fs::remove_all(folder_);
+    fs::rename(moved, folder_);
+    EXPECT_EQ(load_records(folder_).size(), before_it_ends ? 0U : 1U);
+  }
+}
+
+TEST_F(MatrixRunner, WhatIsStoredBesideAMeasurementMayFail) {
+  OrderedJson file = OrderedJson::parse(good_measurement());
+  file[kUnsavedKey] = "timelines/a.json: cannot be written: No space left on device";
+  fs::create_directories(folder_ + "/cells/crashes.log");  // in the way of the log
+  std::vector<std::string> unsaved;
+  Record record;
+  CellRun beside{folder_ + "/cells", "a", {}, {}, [&](const std::string& why) { unsaved.push_back(why); }};
+  EXPECT_TRUE(measure_cell(cell("a").config, {FAKE_RANKS, {"write", file.dump()}}, beside, record));
+  EXPECT_EQ(record.status, Status::ok) << record.reason;
+  EXPECT_TRUE(record.measurement);
+  beside.name = "crashes";
+  EXPECT_TRUE(measure_cell(cell("a").config, {FAKE_RANKS, {"segfault"}}, beside, record));
+  EXPECT_EQ(record.status, Status::failed);
+  EXPECT_THAT(record.reason, HasSubstr("signal 11"));
+  ASSERT_EQ(unsaved.size(), 2U);
+  EXPECT_THAT(unsaved[0], HasSubstr("No space left"));
+  EXPECT_THAT(unsaved[1], HasSubstr("crashes.log: cannot be written: Is a directory"));
+}
+
+TEST_F(MatrixRunner, AMeasurementThatCannotBeStoredIsNoFailedCell) {
+  fs::create_directories(folder_ + "/cells");
+  const std::string path = fs::absolute(folder_).string() + "/cells/a.measurement";
+  Record record;
+  EXPECT_THAT(
+      [&] {
+        measure_cell(cell("a").config, {FAKE_RANKS, {"complain", path + ": cannot be written: disk full"}},
+                     {folder_ + "/cells", "a", {}, {}}, record);
+      },
+      ThrowsMessage<InputError>(HasSubstr("disk full")));
+}
+
+TEST_F(MatrixRunner, ASupervisorThatIsToldToEndEndsTheMatrix) {
+  std::map<std::string, std::vector<std::string>> behaviour = {{"a", {"hang"}}, {"b", {"hang"}}};
+  for (int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    MatrixHooks told = hooks(behaviour);
+    const auto measure = told.measure;
+    told.measure = [&](const MatrixCell& at, const std::function<bool()>& go_on, Record& record) {
+      int ticks = 0;
+      const auto tell = [&] {
+        std::error_code gone;
+        for (fs::directory_iterator entry("/proc", gone), end; !gone && entry != end; entry.increment(gone)) {
+          std::ostringstream status;
+          status << std::ifstream(entry->path() / "stat").rdbuf();
+          int process = 0;
+          char name[64] = "";
+          char state = 0;
+          int parent = 0;
+          if (std::sscanf(status.str().c_str(), "%d (%63[^)]) %c %d", &process, name, &state, &parent) == 4 &&
+              parent == getpid()) {
+            kill(process, signal);
+          }
+        }
+      };
+      return measure(
+          at,
+          [&] {
+            if (++ticks == 1 + signal) tell();
+            return go_on();
+          },
+          record);
+    };
+    const MatrixOutcome outcome = run({cell("a"), cell("b")}, told);
+    EXPECT_TRUE(outcome.stopped) << signal;
+    EXPECT_TRUE(load_records(folder_).empty());
+  }
 }
 
 TEST_F(MatrixRunner, DoesNotStartWhenNothingCanBeMeasured) {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <random>
 #include <system_error>
@@ -255,6 +257,58 @@ TEST(RecordStore, RefusesAFolderThatCannotBeWritten) {
   EXPECT_THROW(load_records(folder.path()), InputError);
   EXPECT_THROW(load_records(folder / "missing"), InputError);
   EXPECT_EQ(contents(folder / "file"), "x");
+}
+
+TEST(RecordStore, SaysThatItsFileHasGone) {
+  const Folder folder;
+  struct Case {
+    const char* name;
+    std::function<void(const std::string& results)> fate;
+    const char* says;
+  };
+  const Case cases[] = {
+      {"removed", [](const std::string& results) { fs::remove_all(results); }, "records are gone"},
+      {"moved", [](const std::string& results) { fs::rename(results, results + "-moved"); },
+       "records are where it is now"},
+      {"replaced",
+       [](const std::string& results) {
+         fs::remove(results + "/" + kResultsFile);
+         std::ofstream(results + "/" + kResultsFile) << "";
+       },
+       "records are gone"},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    const std::string results = folder / c.name;
+    RecordStore store(results);
+    store.append(sample_record("a"));
+    EXPECT_NO_THROW(store.check_place());
+    c.fate(results);
+    EXPECT_THAT([&] { store.check_place(); }, ThrowsMessage<Error>(HasSubstr(c.says)));
+    EXPECT_THAT([&] { store.append(sample_record("b")); },
+                ThrowsMessage<Error>(HasSubstr("removed or moved while it is written")));
+  }
+}
+
+TEST(RecordStore, AFullDiskLeavesTheRecordsAsTheyWere) {
+  const Folder folder;
+  RecordStore store(folder.path());
+  store.append(sample_record("a"));
+  const std::string before = contents(store.path());
+  struct rlimit unlimited {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
+  struct rlimit small = unlimited;
+  small.rlim_cur = before.size() + 10;
+  auto* const handler = std::signal(SIGXFSZ, SIG_IGN);  // what prepare_standard_streams() does
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  EXPECT_THAT([&] { store.append(sample_record("b")); },
+              ThrowsMessage<Error>(HasSubstr("cannot write a record: File too large")));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(contents(store.path()), before);
+  EXPECT_EQ(store.records().find("b"), nullptr);
+  store.append(sample_record("b"));
+  EXPECT_EQ(load_records(folder.path()).size(), 2U);
 }
 
 TEST(RecordStore, LosesNothingWhenItsWriterIsKilled) {

@@ -3,10 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -35,8 +38,11 @@ class AtomicFile : public testing::Test {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
   }
   static std::string complaint(const std::string& path, ExitCode code) {
+    return complaint(path, "text", code);
+  }
+  static std::string complaint(const std::string& path, const std::string& text, ExitCode code) {
     try {
-      write_whole_file(path, "text", code);
+      write_whole_file(path, text, code);
     } catch (const InputError& error) {
       return std::string("InputError ") + error.what();
     } catch (const Error& error) {
@@ -57,9 +63,60 @@ TEST_F(AtomicFile, IsWrittenAndReplacedWhole) {
   }
 }
 
-TEST_F(AtomicFile, TheTemporaryIsAlongside) {
-  EXPECT_THAT(temporary_name(at("file")), StartsWith(at("file.")));
-  EXPECT_EQ(fs::path(temporary_name(at("file"))).parent_path(), folder_);
+TEST_F(AtomicFile, ThePartialFileIsAlongsideUntilItIsWhole) {
+  {
+    PartialFile partial(at("file"));
+    EXPECT_EQ(partial.name(), at("file.partial"));
+    ASSERT_EQ(::write(partial.descriptor(), "text", 4), 4);
+    EXPECT_FALSE(fs::exists(at("file")));
+    partial.commit();
+    EXPECT_EQ(partial.descriptor(), -1);
+  }
+  EXPECT_EQ(read("file"), "text");
+  { const PartialFile abandoned(at("file")); }
+  EXPECT_EQ(read("file"), "text");
+  EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(AtomicFile, WhatAKilledWriterLeavesGoesWithTheNext) {
+  const auto die_writing = [&] {
+    const pid_t writer = ::fork();
+    if (writer == 0) {
+      const PartialFile partial(at("file"));
+      _exit(::write(partial.descriptor(), "half", 4) == 4 ? 0 : 1);  // no destructor
+    }
+    int status = 0;
+    ::waitpid(writer, &status, 0);
+    EXPECT_EQ(status, 0);
+    EXPECT_TRUE(fs::exists(at("file.partial")));
+  };
+  die_writing();
+  write_whole_file(at("file"), "whole");
+  EXPECT_EQ(read("file"), "whole");
+  EXPECT_EQ(files(), 1U);
+  die_writing();
+  remove_with_partial(at("file"));
+  EXPECT_EQ(files(), 0U);
+  remove_with_partial(at("file"));  // nothing to do
+}
+
+TEST_F(AtomicFile, TwoWritersAtOnceDoNotMeet) {
+  PartialFile slow(at("file"));
+  ASSERT_EQ(::write(slow.descriptor(), "slow", 4), 4);
+  write_whole_file(at("file"), "quick");
+  remove_with_partial(at("other"));
+  EXPECT_EQ(read("file"), "quick");
+  slow.commit();
+  EXPECT_EQ(read("file"), "slow");
+  EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(AtomicFile, WhatIsInTheWayIsNotFollowed) {
+  std::ofstream(at("precious")) << "kept";
+  fs::create_symlink(at("precious"), at("file.partial"));
+  write_whole_file(at("file"), "text");
+  EXPECT_EQ(read("file"), "text");
+  EXPECT_EQ(read("precious"), "kept");
 }
 
 TEST_F(AtomicFile, SaysWhatStandsInTheWay) {
@@ -107,7 +164,22 @@ TEST_F(AtomicFile, ADiskThatIsFullLeavesNothing) {
   if (!fs::is_character_file("/dev/full")) GTEST_SKIP() << "no /dev/full here";
   EXPECT_THAT(complaint("/dev/full", ExitCode::rank_failed), HasSubstr(std::strerror(ENOSPC)));
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
-  EXPECT_FALSE(fs::exists(temporary_name("/dev/full")));
+  EXPECT_FALSE(fs::exists("/dev/full.partial"));
+}
+
+TEST_F(AtomicFile, AFileThatWouldBeTooLargeLeavesNothing) {
+  struct rlimit before {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  struct rlimit small = before;
+  small.rlim_cur = 1000;
+  auto* const handler = std::signal(SIGXFSZ, SIG_IGN);  // what prepare_standard_streams() does
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  write_whole_file(at("small"), "text");
+  const std::string line = complaint(at("file"), std::string(5000, 'x'), ExitCode::bad_input);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_THAT(line, HasSubstr(std::strerror(EFBIG)));
+  EXPECT_EQ(files(), 1U);
 }
 
 TEST_F(AtomicFile, LinksAndPipesStayWhatTheyAre) {

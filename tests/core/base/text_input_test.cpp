@@ -1,0 +1,44 @@
+// Whole files under a limit: one that is too large is refused before it is read.
+#include "core/base/text_input.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(ReadTextFile, TakesTheLimitAndNoMore) {
+  const std::string path =
+      (fs::path(testing::TempDir()) / ("plumbline_text_input_test." + std::to_string(::getpid()))).string();
+  std::ofstream(path) << "12345";
+  EXPECT_EQ(read_text_file(path, 5), "12345");
+  EXPECT_THAT([&] { read_text_file(path, 4); }, ThrowsMessage<InputError>(HasSubstr("larger than 4 bytes")));
+  EXPECT_THAT(read_text_file("/proc/self/status", 1 << 16), HasSubstr("Pid:"));  // says that it has 0 bytes
+  fs::remove(path);
+}
+
+TEST(ReadTextFile, RefusesALargeFileBeforeReadingIt) {
+  const std::string path =
+      (fs::path(testing::TempDir()) / ("plumbline_text_input_large." + std::to_string(::getpid()))).string();
+  { const std::ofstream made(path); }
+  fs::resize_file(path, std::uintmax_t{1} << 36);  // a hole: nothing of it is on the disk
+  constexpr std::size_t kLimit = std::size_t{1} << 35;
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_THAT([&] { read_text_file(path, kLimit); }, ThrowsMessage<InputError>(HasSubstr("larger than")));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(1));
+  fs::remove(path);
+}
+
+}  // namespace
+}  // namespace plumbline
