@@ -6,8 +6,10 @@
 #include <exception>
 
 #include "bench/commands/application.hpp"
+#include "bench/commands/usage_errors.hpp"
 #include "bench/launch/launch.hpp"
 #include "core/base/error.hpp"
+#include "core/base/one_line.hpp"
 
 int main(int argc, char** argv) {
   using namespace plumbline;
@@ -21,16 +23,20 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const bool asked =
         error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);  // --help, --version
-    app.exit(error);
+    if (asked) {
+      app.exit(error);
+    } else {
+      fmt::print(stderr, "plumbline: {}\n", usage_error(app, error));
+    }
     return static_cast<int>(asked ? ExitCode::done : ExitCode::bad_input);
   }
   try {
     return action();
   } catch (const Error& error) {
-    fmt::print(stderr, "plumbline: {}\n", error.what());
+    fmt::print(stderr, "plumbline: {}\n{}", error.what(), error.drawing());
     return static_cast<int>(error.code());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "plumbline: {}\n", error.what());
+    fmt::print(stderr, "plumbline: {}\n", one_line(error.what()));
     return static_cast<int>(ExitCode::rank_failed);
   }
 }

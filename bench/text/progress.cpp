@@ -8,11 +8,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/one_line.hpp"
+
 namespace plumbline {
 namespace {
 
 constexpr int kBarWidth = 24;
 constexpr int kDefaultWidth = 80;
+constexpr std::size_t kLongestCell = 300;
 constexpr std::chrono::milliseconds kRedraw{200};
 constexpr std::chrono::seconds kPatience{1};
 constexpr std::chrono::seconds kBetweenLines{10};
@@ -47,7 +50,7 @@ Progress::~Progress() {
 }
 
 void Progress::begin(const std::string& cell) {
-  cell_ = cell;
+  cell_ = printable(cell, kLongestCell);
   cell_started_ = Clock::now();
   draw();
 }
@@ -83,7 +86,7 @@ void Progress::end(std::string_view outcome) {
 void Progress::say(std::string_view line) {
   if (out_ == nullptr) return;
   clear();
-  fmt::print(out_, "{}\n", line);
+  fmt::print(out_, "{}\n", one_line(line));
   std::fflush(out_);
 }
 

@@ -16,6 +16,8 @@
 namespace plumbline {
 namespace {
 
+constexpr std::size_t kLongestShown = 400;
+
 /// 0, or errno of what failed. Closing counts: some file systems report a full disk only then.
 int write_and_close(const std::string& path, std::string_view bytes) {
   constexpr std::size_t kChunk = std::size_t{1} << 30;  // a single call writes less than 2 GiB
@@ -56,9 +58,34 @@ void write_whole_file(const std::string& path, std::string_view bytes, ExitCode 
   const int error = in_place ? write_and_close(path, bytes) : write_and_rename(path, bytes);
   if (error == 0) return;
   const std::string line = fmt::format("{}: cannot be written: {}; expected a path in a writable folder",
-                                       printable(path, 400), std::strerror(error));
+                                       printable(path, kLongestShown), std::strerror(error));
   if (code == ExitCode::bad_input) throw InputError(line);
   throw Error(line, code);
+}
+
+void check_can_fill(const std::string& folder, const std::string& what) {
+  std::error_code unknown;
+  std::filesystem::path place = std::filesystem::absolute(folder).lexically_normal();
+  if (!place.has_filename()) place = place.parent_path();  // "folder/"
+  if (!std::filesystem::exists(place, unknown)) place = place.parent_path();
+  if (std::filesystem::is_directory(place, unknown) && ::access(place.c_str(), W_OK | X_OK) == 0) return;
+  throw InputError(fmt::format("{}: {} is not a writable folder; make it or name another", what,
+                               printable(place.string(), kLongestShown)));
+}
+
+void check_can_write(const std::string& path, const std::string& what) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown)) {
+    throw InputError(
+        fmt::format("{}: {} is a folder, expected a file to write", what, printable(path, kLongestShown)));
+  }
+  const bool in_place =
+      std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path, unknown);
+  if (in_place && ::access(path.c_str(), W_OK) == 0) return;
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  if (std::filesystem::is_directory(folder, unknown) && ::access(folder.c_str(), W_OK | X_OK) == 0) return;
+  throw InputError(fmt::format("{}: {} is not a writable folder; make it or name another", what,
+                               printable(folder.string(), kLongestShown)));
 }
 
 }  // namespace plumbline

@@ -17,4 +17,10 @@ std::string temporary_name(const std::string& path);
 /// InputError for ExitCode::bad_input (the user chose the path), else Error with that code.
 void write_whole_file(const std::string& path, std::string_view bytes, ExitCode code = ExitCode::bad_input);
 
+/// For files that are written at the end of long work: throws InputError, beginning with `what`, when `path` is a
+/// folder, or its folder is not there or not writable.
+void check_can_write(const std::string& path, const std::string& what);
+/// The same for a folder that is made when it is missing.
+void check_can_fill(const std::string& folder, const std::string& what);
+
 }  // namespace plumbline
