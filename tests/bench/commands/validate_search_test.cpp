@@ -17,6 +17,7 @@ namespace plumbline {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 struct Outcome {
@@ -80,6 +81,10 @@ TEST_F(ValidateSearch, ValidateRefusesBadTables) {
   const Outcome outcome = plumbline("validate --tables tables");
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("korthikanti_table5"));
+  EXPECT_THAT(outcome.out, ContainsRegex("korthikanti_table5 +- +0 +- +- +- +- +-\n"));
+  const Outcome chosen = plumbline("validate --tables tables --leave-one-out");
+  EXPECT_EQ(chosen.exit_code, 2);
+  EXPECT_THAT(chosen.err, HasSubstr("found 0 tables with step times, expected at least two"));
 }
 
 TEST_F(ValidateSearch, UnknownTablesAreNamedAndLeftOut) {
