@@ -1,10 +1,12 @@
 // `plumbline search`: all legal configurations of a model on N accelerators, best first.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <memory>
 #include <thread>
 
+#include "analysis/hardware/hardware.hpp"
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/search/search.hpp"
 #include "bench/commands/commands.hpp"
@@ -65,6 +67,11 @@ int run_search(const SearchOptions& options) {
         "search: fp8_format: found {}; expected none, linear layers in FP8 are not searched; remove "
         "the key (precision: fp8 stands for it too), or give one configuration to `predict`",
         config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid"));
+  }
+  if (config.machine.hardware.empty()) {
+    throw InputError(
+        fmt::format("search: --hardware: missing; expected the accelerators that there are, one of {}",
+                    fmt::join(hardware_preset_names(), ", ")));
   }
   const cluster::Profiles& profiles = cluster::built_in_profiles();
   const cluster::Machine& machine = profiles.machine(config.machine.hardware);

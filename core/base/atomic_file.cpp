@@ -63,7 +63,20 @@ void write_whole_file(const std::string& path, std::string_view bytes, ExitCode 
   throw Error(line, code);
 }
 
+namespace {
+
+/// A path that the system does not take: too long, or through a folder that may not be entered.
+void check_path(const std::string& path, const std::string& what) {
+  std::error_code error;
+  if (std::filesystem::symlink_status(path, error).type() != std::filesystem::file_type::none) return;
+  throw InputError(fmt::format("{}: {} cannot be written: {}; expected a path in a writable folder", what,
+                               printable(path, kLongestShown), error.message()));
+}
+
+}  // namespace
+
 void check_can_fill(const std::string& folder, const std::string& what) {
+  check_path(folder, what);
   std::error_code unknown;
   std::filesystem::path place = std::filesystem::absolute(folder).lexically_normal();
   if (!place.has_filename()) place = place.parent_path();  // "folder/"
@@ -74,6 +87,7 @@ void check_can_fill(const std::string& folder, const std::string& what) {
 }
 
 void check_can_write(const std::string& path, const std::string& what) {
+  check_path(temporary_name(path), what);
   std::error_code unknown;
   if (std::filesystem::is_directory(path, unknown)) {
     throw InputError(

@@ -55,7 +55,7 @@ std::string one_line(std::string_view text, std::size_t max_bytes) {
   constexpr std::string_view kBreaks = "\t\r\n";
   constexpr std::string_view kBlanks = " \t\r\n";
   std::string joined;
-  while (!text.empty() && joined.size() <= 4 * max_bytes) {  // what follows cannot be shown
+  while (!text.empty()) {
     const std::size_t end = std::min(text.find_first_of(kBreaks), text.size());
     const std::string_view line = text.substr(0, end);
     joined += line.substr(0, line.find_last_not_of(kBlanks) + 1);  // npos + 1: nothing
@@ -64,7 +64,10 @@ std::string one_line(std::string_view text, std::size_t max_bytes) {
     text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
     if (!text.empty() && !joined.empty()) joined += ' ';
   }
-  return printable(joined, max_bytes);
+  if (joined.size() <= max_bytes) return printable(joined, joined.size());
+  std::string_view tail = std::string_view(joined).substr(joined.size() - max_bytes / 4);
+  while (!tail.empty() && (static_cast<unsigned char>(tail.front()) & 0xc0U) == 0x80) tail.remove_prefix(1);
+  return printable(joined, max_bytes - max_bytes / 4) + printable(tail, tail.size());
 }
 
 }  // namespace plumbline

@@ -158,6 +158,7 @@ TEST_F(ValidateSearch, ImpossibleRequestsSayWhatWouldHaveToChange) {
       {"search gpt.yaml --gpus 0", 2, "expected a whole number from 1"},
       {"search gpt.yaml --gpus -3", 2, "expected a whole number from 1"},
       {"search gpt.yaml", 2, "--gpus: missing"},
+      {"search gpt2-124m --gpus 8", 2, "--hardware: missing"},
       {"search gpt.yaml --gpus 8 --cp 2", 2, "context_parallel_size"},
       {"search gpt.yaml --gpus 8 --seq-length 2048", 2, "learned positions"},
       {"search gpt.yaml --gpus 8 --top 0", 2, "--top"},
