@@ -5,19 +5,22 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <string>
 #include <system_error>
 
 #include "bench/commands/application.hpp"
+#include "bench/commands/usage_errors.hpp"
 #include "bench/launch/launch.hpp"
 #include "bench/launch/run_folder.hpp"
 #include "core/base/error.hpp"
+#include "core/base/one_line.hpp"
 #include "core/base/standard_streams.hpp"
 
 namespace plumbline {
 namespace {
 
-int report(const char* line, ExitCode code) {
-  say(fmt::format("plumbline: {}\n", line));
+int report(const std::string& line, const std::string& drawing, ExitCode code) {
+  say(fmt::format("plumbline: {}\n{}", line, drawing));
   return static_cast<int>(code);
 }
 
@@ -29,9 +32,9 @@ int execute(const CommandAction& action) {
     finish_standard_output();
     return code;
   } catch (const Error& error) {
-    return report(error.what(), error.code());
+    return report(error.what(), error.drawing(), error.code());
   } catch (const std::exception& error) {
-    return report(error.what(), ExitCode::rank_failed);
+    return report(one_line(error.what()), "", ExitCode::rank_failed);
   }
 }
 
@@ -58,8 +61,11 @@ int run_program(int argc, char** argv) {
     const bool asked =
         error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);  // --help, --version
     return execute([&] {
-      app.exit(error);
-      return static_cast<int>(asked ? ExitCode::done : ExitCode::bad_input);
+      if (asked) {
+        app.exit(error);
+        return static_cast<int>(ExitCode::done);
+      }
+      return report(usage_error(app, error), "", ExitCode::bad_input);
     });
   }
   return execute_and_print(action);

@@ -62,11 +62,36 @@ plumbline_cudnn_frontend() {
   rm -rf "$wheel"
 }
 
+# Ninja's lines "[n/m] what" (stdin) as progress with the time left: one line that is drawn anew on a terminal, else
+# one every 20 s (plumbline_seconds_between). What a compiler says is passed on.
+plumbline_build_progress() {
+  local line rest left begin=$SECONDS drawn=$SECONDS terminal=
+  [ -t 2 ] && terminal=yes
+  while IFS= read -r line; do
+    if [[ $line =~ ^\[([1-9][0-9]*)/([0-9]+)\]\  ]]; then
+      rest=$(((SECONDS - begin) * (BASH_REMATCH[2] - BASH_REMATCH[1]) / BASH_REMATCH[1]))
+      left="about $rest s left"
+      [ "$rest" -lt 60 ] || left="about $(((rest + 30) / 60)) min left"
+      if [ -n "$terminal" ]; then
+        printf '\r\033[Kbuilding: %s of %s, %s' "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" "$left" >&2
+      elif [ $((SECONDS - drawn)) -ge "${plumbline_seconds_between:-20}" ]; then
+        drawn=$SECONDS
+        printf 'building: %s of %s, %s\n' "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" "$left" >&2
+      fi
+    elif [[ ! $line =~ ^(\[0/|ninja: (no work|Entering)) ]]; then
+      printf '%s%s\n' "${terminal:+$'\r\033[K'}" "$line" >&2
+    fi
+  done
+  [ -z "$terminal" ] || printf '\r\033[K' >&2
+}
+
 # plumbline_build PRESET [TARGET ...]
 plumbline_build() {
   local preset=$1
   shift
   plumbline_cudnn_frontend
+  echo "configuring and building $preset" >&2
   cmake --preset "$preset" >/dev/null
-  cmake --build --preset "$preset" ${1:+--target "$@"} -- --quiet
+  NINJA_STATUS='[%f/%t] ' cmake --build --preset "$preset" ${1:+--target "$@"} | plumbline_build_progress
+  return "${PIPESTATUS[0]}"
 }

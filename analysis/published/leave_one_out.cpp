@@ -1,10 +1,13 @@
 #include "analysis/published/leave_one_out.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "analysis/published/published_jobs.hpp"
+#include "core/base/error.hpp"
 
 namespace plumbline::cluster {
 namespace {
@@ -68,7 +71,17 @@ std::vector<LeftOut> leave_one_out(const std::vector<PublishedTable>& tables, co
                                    const std::function<void(int done, int all)>& progress) {
   std::vector<PublishedTable> timed;
   for (const PublishedTable& table : tables) {
-    if (run_reader(table.name) != nullptr) timed.push_back(table);
+    // A table without a step that could be read has no error, not one of 0.
+    if (run_reader(table.name) != nullptr &&
+        errors_of(compare_table(table, profiles, make).rows, "step_s").rows > 0) {
+      timed.push_back(table);
+    }
+  }
+  if (timed.size() < 2) {
+    throw InputError(fmt::format(
+        "--leave-one-out: found {} tables with step times, expected at least two: one is left out, "
+        "constants are chosen on the others",
+        timed.size()));
   }
   const std::vector<double> unchanged(kConstantsChosen, 1.0);
   const std::vector<double> shipped = errors_with(timed, profiles, make, unchanged);

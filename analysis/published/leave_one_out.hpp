@@ -22,7 +22,7 @@ const std::vector<std::string>& calibratable_constants();
 /// For every table with step times: each constant's factor out of {0.90, 0.95, 1, 1.05, 1.10} that minimises
 /// the mean of the other tables' errors, one constant at a time around the shipped values; then the error of
 /// the table left out with all of them. Tables count the same, whatever their rows. `progress`, where given,
-/// is called with how many of the trials are done.
+/// is called with how many of the trials are done. Throws InputError when fewer than two tables have step times.
 std::vector<LeftOut> leave_one_out(const std::vector<PublishedTable>& tables, const Profiles& profiles,
                                    const ScheduleMaker& make,
                                    const std::function<void(int done, int all)>& progress = {});

@@ -7,7 +7,9 @@
 #include <mutex>
 #include <thread>
 
+#include "analysis/search/job_config.hpp"
 #include "core/base/error.hpp"
+#include "core/config/config_checks.hpp"
 
 namespace plumbline::cluster {
 namespace {
@@ -57,7 +59,10 @@ class Front {
 class Worker {
  public:
   Worker(const SearchRequest& request, const Machine& machine, const Software& software, PipelinePlans& plans)
-      : request_(request), software_(software), evaluator_(machine, software, plans) {}
+      : request_(request),
+        software_(software),
+        evaluator_(machine, software, plans),
+        config_(request.config) {}
 
   void work(const Region& region) {
     Job job;
@@ -86,6 +91,7 @@ class Worker {
   Front front;
   std::uint64_t configurations = 0;
   std::uint64_t fitting = 0;
+  std::string refused;
   std::uint64_t simulated() const { return evaluator_.simulated(); }
 
  private:
@@ -130,7 +136,7 @@ class Worker {
     if (job.pipeline == 1 && schedule != 0) return;
     if (find_with_passes(traits.name, job.vocabulary) == nullptr) return;
     if (traits.whole_groups && job.microbatches % job.pipeline != 0) return;
-    if (!evaluator_.set_schedule(schedule)) return;
+    if (!legal(job, schedule) || !evaluator_.set_schedule(schedule)) return;
     // How many layers share a kept input changes what is held, not what is computed.
     const StageLayers placed = stage_layers(job);
     const int layers = static_cast<int>(std::max({placed.first, placed.middle, placed.last}));
@@ -141,6 +147,15 @@ class Worker {
         for (const bool half_gradients : {false, true}) keep(evaluator_.evaluate(zero, half_gradients));
       }
     }
+  }
+
+  /// What else a candidate varies (ZeRO stage, gradients, layers of a recomputation) is always possible.
+  bool legal(const Job& job, std::uint8_t schedule) {
+    if (!config_) return true;
+    set_job(job, search_schedules()[schedule], *config_);
+    const std::optional<std::string> reason = why_invalid(*config_);
+    if (reason) refused = *reason;
+    return !reason;
   }
 
   void keep(const Candidate& candidate) {
@@ -157,6 +172,7 @@ class Worker {
   const SearchRequest& request_;
   const Software& software_;
   Evaluator evaluator_;
+  std::optional<RunConfig> config_;  // becomes each candidate's in turn
 };
 
 std::vector<Region> regions_of(const SearchRequest& request) {
@@ -258,6 +274,7 @@ SearchResult search(const SearchRequest& request, const Machine& machine, const 
     result.configurations += worker.configurations;
     result.fitting += worker.fitting;
     result.simulated += worker.simulated();
+    if (result.refused.empty()) result.refused = worker.refused;
   }
   std::sort(result.best.begin(), result.best.end(), better);
   if (result.best.size() > static_cast<std::size_t>(request.top)) {

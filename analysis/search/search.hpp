@@ -5,13 +5,14 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "analysis/cluster/interleaved_time.hpp"
 #include "analysis/cluster/pipeline_time.hpp"
 #include "analysis/cluster/stage_cost.hpp"
-#include "core/config/model_config.hpp"
+#include "core/config/run_config.hpp"
 #include "core/schedule/schedule_traits.hpp"
 
 namespace plumbline::cluster {
@@ -19,6 +20,8 @@ namespace plumbline::cluster {
 Model model_of(const ModelConfig& config);
 
 struct SearchRequest {
+  /// What of a candidate's configuration is not searched. With it, what why_invalid refuses is no candidate.
+  std::optional<RunConfig> config;
   Model model;
   double sequence = 0;
   int global_batch = 1;
@@ -59,6 +62,7 @@ struct SearchResult {
   std::uint64_t configurations = 0;  // evaluated
   std::uint64_t fitting = 0;
   std::uint64_t simulated = 0;  // pipeline times that were swept; the rest had a closed form or were shared
+  std::string refused;          // why one configuration that is none was refused; empty: none was
 };
 
 /// Calls `progress(done, all)` now and then from one thread. Throws InputError when the request allows no

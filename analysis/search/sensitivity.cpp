@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "analysis/search/job_config.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/config_checks.hpp"
@@ -220,7 +221,7 @@ std::uint8_t schedule_index(const std::string& name, int chunks) {
 }
 
 Limits what_limits(const Job& job, std::uint8_t schedule, const Machine& machine, const Software& software,
-                   PipelinePlans& plans) {
+                   PipelinePlans& plans, std::optional<RunConfig> config) {
   const std::optional<Candidate> now = evaluated(job, schedule, machine, software, plans);
   if (!now) {
     throw InputError(fmt::format("pipeline_schedule {}: not possible with {} stages and {} micro-batches",
@@ -249,6 +250,10 @@ Limits what_limits(const Job& job, std::uint8_t schedule, const Machine& machine
                      return std::abs(a.elasticity) > std::abs(b.elasticity);
                    });
   for (const Variant& variant : Variants(job, schedule).list) {
+    if (config) {
+      set_job(variant.job, search_schedules()[variant.schedule], *config);
+      if (why_invalid(*config)) continue;
+    }
     const std::optional<Candidate> c = evaluated(variant.job, variant.schedule, machine, software, plans);
     if (c) limits.changes.push_back({variant.what, c->step_s, c->peak_bytes});
   }

@@ -2,6 +2,7 @@
 // change of the configuration would do.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,8 @@ struct Limits {
 Job job_of(const RunConfig& config);
 std::uint8_t schedule_index(const std::string& name, int chunks);
 
+/// With `config`, the job's own, no change that why_invalid refuses is tried.
 Limits what_limits(const Job& job, std::uint8_t schedule, const Machine& machine, const Software& software,
-                   PipelinePlans& plans);
+                   PipelinePlans& plans, std::optional<RunConfig> config = {});
 
 }  // namespace plumbline::cluster

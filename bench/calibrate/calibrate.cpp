@@ -84,17 +84,6 @@ HardwareProfile part_profile() {
   return profile;
 }
 
-void check_writable(const std::string& path) {
-  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
-  if (!std::filesystem::is_directory(folder) || access(folder.c_str(), W_OK) != 0) {
-    throw InputError(
-        fmt::format("calibrate: {} is not a writable folder; give --out a path in one", folder.string()));
-  }
-  if (std::filesystem::is_directory(path)) {
-    throw InputError(fmt::format("calibrate: {} is a folder; give --out the path of a file", path));
-  }
-}
-
 /// The body of a rank of a part.
 int run_part(const CalibrateOptions& options) {
   int argc = 0;
@@ -192,7 +181,7 @@ void write_profile(const HardwareProfile& profile, const std::string& path) {
 
 int calibrate(const CalibrateOptions& options) {
   if (!options.part.empty()) return run_part(options);
-  if (!options.out.empty()) check_writable(options.out);
+  if (!options.out.empty()) check_can_write(options.out, "calibrate: --out");
 
   HardwareProfile profile = part_profile();
   profile.name = "calibrated";

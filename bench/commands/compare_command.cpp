@@ -81,7 +81,8 @@ void add_compare_command(CLI::App& app, CommandAction& action) {
                    "A table for the terminal, CSV, JSON, one page with charts and timelines, CSV with "
                    "Megatron-Bridge's "
                    "columns, or JSON for Google Benchmark's compare.py")
-      ->check(CLI::IsMember({"table", "csv", "json", "html", "megatron-bridge", "google-benchmark"}));
+      ->check(CLI::IsMember({"table", "csv", "json", "html", "megatron-bridge", "google-benchmark"}))
+      ->capture_default_str();
   command->add_flag_callback(
       "--json", [options] { options->format = "json"; }, "The same as --format json");
   command

@@ -68,6 +68,7 @@ Completions values_of(const CLI::App& app, const CLI::App& command, const CLI::O
   }
   if (name == "help") {
     Completions topics = names(std::vector<std::string>{"configuration", "glossary"}, {});
+    for (const ConfigKey& key : config_keys()) topics.candidates.push_back({key.name, "configuration key"});
     for (const CLI::App* each :
          app.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); }))
       topics.candidates.push_back({each->get_name(), each->get_description()});
@@ -85,7 +86,8 @@ Completions values_of(const CLI::App& app, const CLI::App& command, const CLI::O
     return tables;
   }
   const std::string type = option.get_type_name();
-  if (type == "CONFIG.yaml" || type == "MATRIX.yaml") return files({"yaml", "yml"});
+  if (type == "CONFIG") return names(preset_names(), {"yaml", "yml", "json"});
+  if (type == "MATRIX.yaml") return files({"yaml", "yml"});
   if (type == "COSTS.json") return files({"json"});
   if (type == "DIR" || type == "NEW") return {{}, Files::folders, {}};
   if (type.starts_with("FILE") || type.ends_with(".json")) return files({});

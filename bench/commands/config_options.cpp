@@ -2,16 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "bench/help/config_notes.hpp"
 #include "core/base/error.hpp"
+#include "core/base/one_line.hpp"
 #include "core/config_text/config_keys.hpp"
 
 namespace plumbline {
 namespace {
 
+/// What it means, what it may be, and what it is when nobody says.
 std::string description_of(const ConfigKey& key) {
+  static const RunConfig kDefaults;
   const Described* note = find_config_note(key.name);
-  return note == nullptr ? key.expected : fmt::format("{} ({})", note->meaning, key.expected);
+  const std::string otherwise = key.print(kDefaults);
+  // An empty text is a default that the meaning tells.
+  const std::string values =
+      otherwise.empty() ? key.expected : fmt::format("{}; default {}", key.expected, otherwise);
+  return note == nullptr ? values : fmt::format("{} ({})", note->meaning, values);
 }
 
 std::string group_of(const ConfigKey& key) {
@@ -26,18 +35,31 @@ Overrides ConfigOptions::overrides() const {
   for (const std::string& setting : settings) {
     const std::size_t equals = setting.find('=');
     if (equals == std::string::npos || equals == 0) {
-      throw InputError(
-          fmt::format("--set {}: expected key=value, for example --set micro_batch_size=2", setting));
+      throw InputError(fmt::format("--set {}: expected key=value, for example --set micro_batch_size=2",
+                                   printable(setting)));
     }
-    all.emplace_back(setting.substr(0, equals), setting.substr(equals + 1));
+    all.push_back({setting.substr(0, equals), setting.substr(equals + 1)});
   }
   all.insert(all.end(), flags.begin(), flags.end());
   return all;
 }
 
+bool ConfigOptions::gives(std::string_view key) const {
+  const Overrides all = overrides();
+  return std::any_of(all.begin(), all.end(), [key](const Override& each) {
+    const ConfigKey* known = find_config_key(each.key);
+    return known != nullptr && known->name == key;
+  });
+}
+
 void add_config_options(CLI::App& command, ConfigOptions& options, const std::string& what) {
-  command.add_option("config", options.file, what == "MATRIX.yaml" ? "Matrix file" : "Configuration file")
-      ->required()
+  constexpr const char* kSources =
+      "a YAML file, a model's preset, a Hugging Face folder or its config.json; nothing where options say it "
+      "all";
+  command
+      .add_option("config", options.source,
+                  fmt::format("{}: {}", what == "CONFIG" ? "Configuration" : "Matrix, or one configuration",
+                              kSources))
       ->type_name(what);
   command.add_option("--set", options.settings, "Set a configuration key; may be repeated")
       ->type_name("KEY=VALUE")
@@ -47,8 +69,9 @@ void add_config_options(CLI::App& command, ConfigOptions& options, const std::st
     command
         .add_option_function<std::string>(
             flags,
-            [&options, name = key.name](const std::string& value) {
-              options.flags.emplace_back(name, value);
+            [&options, name = key.name,
+             flag = "--" + (key.alias.empty() ? key.flag() : key.alias)](const std::string& value) {
+              options.flags.push_back({name, value, flag});
             },
             description_of(key))
         ->type_name("VALUE")

@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "core/config/run_config.hpp"
 #include "core/config_text/load_config.hpp"
@@ -11,16 +13,19 @@ namespace plumbline {
 
 /// What was given on the command line; lives as long as the CLI::App.
 struct ConfigOptions {
-  std::string file;
+  std::string source;                 // a file, a preset, a folder, or empty: see ConfigFile
   std::vector<std::string> settings;  // "key=value"
   Overrides flags;                    // from --tp 2 and the like
 
   /// `--set` first, then flags. Throws InputError for a setting without "=".
   Overrides overrides() const;
-  RunConfig load() const { return load_run_config(file, overrides()); }
+  RunConfig load() const { return load_run_config(source, overrides()); }
+  /// Whether an option or `--set` gives this key; `key` is its canonical name.
+  bool gives(std::string_view key) const;
 };
 
-/// Adds the positional CONFIG, `--set key=value` and one flag per configuration key.
-void add_config_options(CLI::App& command, ConfigOptions& options, const std::string& what = "CONFIG.yaml");
+/// Adds the argument CONFIG (or `what` else it is called), `--set key=value` and one flag per configuration key.
+/// The argument may be left out: options can say everything.
+void add_config_options(CLI::App& command, ConfigOptions& options, const std::string& what = "CONFIG");
 
 }  // namespace plumbline

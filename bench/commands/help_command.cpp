@@ -7,11 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "bench/help/config_notes.hpp"
 #include "bench/help/glossary.hpp"
 #include "bench/help/man_page.hpp"
 #include "bench/help/text_page.hpp"
+#include "bench/help/wrap.hpp"
 #include "bench/machine/version.hpp"
 #include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
+#include "core/config_text/config_keys.hpp"
 
 namespace plumbline {
 namespace {
@@ -43,6 +47,38 @@ Page configuration_page(const CLI::App& app) {
   return page;
 }
 
+/// "zero_stage", "zero-stage", "--zero-stage", "tp"; null for other topics.
+const ConfigKey* key_of_topic(std::string_view topic) {
+  while (topic.starts_with('-')) topic.remove_prefix(1);
+  return find_config_key(topic);
+}
+
+std::string key_text(const ConfigKey& key, const TextStyle& style) {
+  static const RunConfig kDefaults;
+  const Described* note = find_config_note(key.name);
+  const std::string otherwise = key.print(kDefaults);
+  std::string text = emphasized(key.name, style) + "\n";
+  const auto add = [&](const std::string& words) { text += wrapped(words, style.width, 6); };
+  if (note != nullptr) add(note->meaning + ".");
+  add("Values: " + key.expected + ".");
+  add("Default: " + (otherwise.empty() ? "none" : otherwise) + ".");
+  if (key.only_with_teacher) add("Only where there is a teacher.");
+  add(fmt::format("As an option: --{}{}; in a file: {}: VALUE; anywhere: --set {}=VALUE.", key.flag(),
+                  key.alias.empty() ? "" : " or --" + key.alias, key.name, key.name));
+  return text;
+}
+
+/// The command, key or term whose name is most like it.
+std::string nearest_topic(const CLI::App& app, const std::string& topic) {
+  std::vector<std::string> names = {"configuration", "glossary"};
+  for (const CLI::App* command :
+       app.get_subcommands([](const CLI::App* each) { return !each->get_group().empty(); }))
+    names.push_back(command->get_name());
+  for (const ConfigKey& key : config_keys()) names.push_back(key.name);
+  for (const Term& term : glossary()) names.push_back(term.name);
+  return std::string(nearest_name(topic, {names.begin(), names.end()}));
+}
+
 int print_help(const CLI::App& app, const HelpOptions& options) {
   std::string topic;
   for (const std::string& word : options.topic) topic += (topic.empty() ? "" : " ") + word;
@@ -57,15 +93,20 @@ int print_help(const CLI::App& app, const HelpOptions& options) {
        app.get_subcommands([](const CLI::App* each) { return !each->get_group().empty(); })) {
     if (command->get_name() == topic) return print(page_of(*command));
   }
-  const std::vector<Term> terms = topic == "glossary" ? glossary() : find_terms(topic);
-  if (terms.empty()) {
+  const ConfigKey* key = key_of_topic(topic);
+  std::vector<Term> terms = topic == "glossary" ? glossary() : find_terms(topic);
+  if (key != nullptr && terms.size() > 1) terms.clear();  // not the topic, but terms with the word in them
+  if (key == nullptr && terms.empty()) {
     throw InputError(fmt::format(
-        "help: nothing about \"{}\", expected a command, configuration, glossary, or a term of the glossary",
-        topic));
+        "help: nothing about \"{}\", did you mean {}? Expected a command, configuration, one of its "
+        "keys, glossary, or a term of the glossary",
+        printable(topic), nearest_topic(app, topic)));
   }
   if (options.format == "man")
-    throw InputError(fmt::format("help {}: terms have no manual page; leave out --format", topic));
-  fmt::print("{}", to_text(terms, style));
+    throw InputError(
+        fmt::format("help {}: keys and terms have no manual page; leave out --format", printable(topic)));
+  if (key != nullptr) fmt::print("{}", key_text(*key, style));
+  if (!terms.empty()) fmt::print("{}{}", key == nullptr ? "" : "\n", to_text(terms, style));
   return static_cast<int>(ExitCode::done);
 }
 
@@ -79,7 +120,8 @@ void add_help_command(CLI::App& app, CommandAction& action) {
   CLI::App* command = app.add_subcommand("help", "Print the manual of the program, a command or a term");
   const auto options = std::make_shared<HelpOptions>();
   command
-      ->add_option("topic", options->topic, "A command, configuration, glossary, or a term of the glossary")
+      ->add_option("topic", options->topic,
+                   "A command, configuration, one of its keys, glossary, or a term of the glossary")
       ->type_name("TOPIC");
   command->add_option("--format", options->format, "Text for the terminal, or a page for man(1)")
       ->check(CLI::IsMember(std::vector<std::string>{"text", "man"}));

@@ -23,8 +23,8 @@ struct MatrixCommand {
 };
 
 int run_command(const MatrixCommand& command) {
-  const std::vector<MatrixCell> cells = load_matrix(command.config.file, command.config.overrides());
-  const auto [records, stopped] = run_cells(cells, {results_folder(command.out, command.config.file),
+  const std::vector<MatrixCell> cells = load_matrix(command.config.source, command.config.overrides());
+  const auto [records, stopped] = run_cells(cells, {results_folder(command.out, command.config.source),
                                                     command.predict_only, command.retry, command.quiet});
   if (command.json) {
     fmt::print("{}\n", to_json_array(records));

@@ -39,7 +39,7 @@ HypothesisRow test_hypothesis(const OomCommand& command, const OomMatrix& matrix
   row.name = hypothesis.name;
   Overrides overrides = hypothesis.settings;
   for (const auto& setting : command.config.overrides()) overrides.push_back(setting);
-  for (const MatrixCell& cell : load_matrix(command.config.file, overrides)) {
+  for (const MatrixCell& cell : load_matrix(command.config.source, overrides)) {
     const std::optional<Status> published = matrix.published_of(cell);
     if (!published || !cell.invalid.empty()) continue;
     const MemoryPrediction memory = predict_memory(cell.config, schedule_for(cell.config));
@@ -53,7 +53,7 @@ PeakOf peaks_of(const OomCommand& command) {
   return [&command](const auto& values, const Overrides& settings) {
     Overrides overrides = settings;
     for (const auto& setting : command.config.overrides()) overrides.push_back(setting);
-    for (const MatrixCell& cell : load_matrix(command.config.file, overrides)) {
+    for (const MatrixCell& cell : load_matrix(command.config.source, overrides)) {
       if (cell.values != values) continue;
       if (!cell.invalid.empty()) throw InputError(fmt::format("assumptions: {}", cell.invalid));
       return predict_memory(cell.config, schedule_for(cell.config)).peak;
@@ -64,8 +64,8 @@ PeakOf peaks_of(const OomCommand& command) {
 
 /// The device of the matrix file, unless the command line asks for another budget.
 void check_device(OomMatrix& matrix, const std::vector<MatrixCell>& cells, const Overrides& overrides) {
-  for (const auto& [key, value] : overrides) {
-    if (get_config_key(key, key).name == "memory_budget") matrix.device.reset();
+  for (const Override& each : overrides) {
+    if (get_config_key(each.key, each.origin).name == "memory_budget") matrix.device.reset();
   }
   for (const MatrixCell& cell : cells) {
     if (matrix.device && cell.invalid.empty()) check_device(*matrix.device, budget_of(cell.config));
@@ -80,10 +80,10 @@ const Record* find_record(const std::vector<Record>& records, const std::string&
 }
 
 int run_command(const OomCommand& command) {
-  OomMatrix matrix = load_oom_matrix(command.config.file);
-  const std::vector<MatrixCell> cells = load_matrix(command.config.file, command.config.overrides());
+  OomMatrix matrix = load_oom_matrix(command.config.source);
+  const std::vector<MatrixCell> cells = load_matrix(command.config.source, command.config.overrides());
   check_device(matrix, cells, command.config.overrides());
-  const auto [records, stopped] = run_cells(cells, {results_folder(command.out, command.config.file),
+  const auto [records, stopped] = run_cells(cells, {results_folder(command.out, command.config.source),
                                                     command.predict_only, command.retry, command.quiet});
   OomTable table;
   table.source = matrix.source;

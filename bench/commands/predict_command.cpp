@@ -79,11 +79,18 @@ int predict_one(const PredictOptions& options) {
 }
 
 int predict_command(const PredictOptions& options) {
-  if (options.parameters.empty() == options.config.file.empty()) {
+  if (options.parameters.empty() && options.config.source.empty() && !options.config.gives("model")) {
     throw InputError(
-        "predict: expected either a CONFIG.yaml or --parameters N, for example --parameters 7.5e9 --dp 64");
+        "predict: found no model, expected CONFIG (a YAML file, a preset such as qwen2.5-0.5b, a Hugging "
+        "Face "
+        "folder), --model, or --parameters N for model states alone");
   }
   if (options.parameters.empty()) return predict_one(options);
+  if (!options.config.source.empty()) {
+    throw InputError(
+        "predict: found both CONFIG and --parameters, expected one of them, for example --parameters 7.5e9 "
+        "--dp 64");
+  }
   fmt::print("{}", print_model_states(options.parameters, options.config.overrides(), options.json));
   return static_cast<int>(ExitCode::done);
 }
@@ -94,7 +101,6 @@ void add_predict_command(CLI::App& app, CommandAction& action) {
   CLI::App* command = app.add_subcommand("predict", "Predict memory and time of one configuration");
   const auto options = std::make_shared<PredictOptions>();
   add_config_options(*command, options->config);
-  command->get_option("config")->required(false);
   command
       ->add_option("--parameters", options->parameters,
                    "Without CONFIG: model states of N parameters under every ZeRO stage; takes --dp, "

@@ -20,7 +20,9 @@
 #include "bench/text/progress.hpp"
 #include "bench/text/record_tables.hpp"
 #include "bench/views/side_by_side.hpp"
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
+#include "core/base/one_line.hpp"
 #include "core/base/standard_streams.hpp"
 
 namespace plumbline {
@@ -62,7 +64,7 @@ class Listener {
     if (std::sscanf(line.text.c_str(), "step %d of %d", &step, &steps) == 2) {
       progress_.update(step, steps, "steps");
     } else if (quiet_) {
-      say(line.text + "\n");
+      say(one_line(line.text) + "\n");
     } else {
       progress_.say(line.text);
     }
@@ -88,6 +90,8 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   if (record.status != Status::ok || !has_device(config, record)) throw InputError(record.reason);
   std::string note;
   const Schedule schedule = schedule_for(config);
+  for (const std::string& remark : check_files(config)) fmt::print(stderr, "note: {}\n", remark);
+  if (!command.files.trace.empty()) check_can_write(command.files.trace, "--trace");
   check_budget(config, schedule);
   record.prediction = report_of(predict(config, schedule, hardware_of(config, note)), config, schedule);
   if (!note.empty()) say(fmt::format("note: {}\n", note));

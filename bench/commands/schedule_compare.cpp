@@ -44,10 +44,13 @@ std::string compare_schedules(const ScheduleSource& source, const std::vector<st
   std::string text = fmt::format("{:<16} {:>12} {:>10} {:>10} {:>10} {:>8} {:>8}\n", "schedule",
                                  costs_text == nullptr ? "units" : "seconds", "ratio", "fraction",
                                  "no barrier", "peak", "stages");
+  for (const std::string& name : names) check_schedule_name(name);
   for (const std::string& name : names) {
     try {
       text += line(source, name, costs_text);
     } catch (const InputError& error) {
+      if (is_schedule_file(name)) throw;
+      // These sizes are not for this schedule; the others can still be compared.
       text += fmt::format("{:<16} {}\n", name, error.what());
     }
   }

@@ -1,6 +1,10 @@
 #include "bench/commands/schedule_source.hpp"
 
+#include <fmt/format.h>
+
 #include "analysis/simulate/simulator.hpp"
+#include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
 #include "core/schedule/schedule_traits.hpp"
 #include "core/schedule_text/schedule_text.hpp"
 #include "schedules/make_schedule.hpp"
@@ -62,10 +66,22 @@ bool is_schedule_file(const std::string& name) {
   return ends_with(name, ".csv") || ends_with(name, ".json");
 }
 
+void check_schedule_name(const std::string& name) {
+  if (is_schedule_file(name) || find_schedule_traits(name) != nullptr) return;
+  throw InputError(
+      fmt::format("unknown schedule \"{}\", did you mean {}? `plumbline schedule --list` names all; a file "
+                  "ends in .csv or "
+                  ".json",
+                  printable(name), nearest_name(name, schedule_names())));
+}
+
 void ScheduleSource::add_options(CLI::App& command) {
-  command.add_option("--pp", pp, "Pipeline ranks")->check(CLI::Range(1, 65535));
-  command.add_option("--microbatches", microbatches, "Micro-batches per step")->check(CLI::Range(1, 1 << 24));
-  command.add_option("--chunks", chunks, "Model chunks per rank (interleaved)")->check(CLI::Range(1, 65535));
+  command.add_option("--pp", pp, "Pipeline ranks")->check(CLI::Range(1, 65535))->capture_default_str();
+  command.add_option("--microbatches", microbatches, "Micro-batches per step")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  command.add_option("--chunks", chunks, "Model chunks per rank (interleaved; default: 2)")
+      ->check(CLI::Range(1, 65535));
   command.add_option("--group", group, "Micro-batches per group (interleaved; default: pp)")
       ->check(CLI::Range(1, 1 << 24));
   command.add_option("--memory-limit", memory_limit, "Activations per rank (zb-auto; default: pp)")

@@ -31,5 +31,7 @@ Costs unit_costs(const Schedule& schedule);
 
 /// Ends in .csv or .json.
 bool is_schedule_file(const std::string& name);
+/// Throws InputError, with the nearest name, for what is neither a file nor a schedule that is built in.
+void check_schedule_name(const std::string& name);
 
 }  // namespace plumbline

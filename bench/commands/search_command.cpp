@@ -1,10 +1,12 @@
 // `plumbline search`: all legal configurations of a model on N accelerators, best first.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <memory>
 #include <thread>
 
+#include "analysis/hardware/hardware.hpp"
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/search/search.hpp"
 #include "bench/commands/commands.hpp"
@@ -14,15 +16,13 @@
 #include "bench/views/search_report.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
+#include "core/config/config_checks.hpp"
 
 namespace plumbline {
 namespace {
 
-constexpr int kMostAccelerators = 1 << 20;
-
 struct SearchOptions {
   ConfigOptions config;
-  int accelerators = 0;
   int top = 10;
   int threads = 0;
   bool json = false;
@@ -49,14 +49,13 @@ std::string what_would_fit(cluster::SearchRequest request, const cluster::Machin
 }
 
 int run_search(const SearchOptions& options) {
-  if (options.accelerators < 1 || options.accelerators > kMostAccelerators) {
-    throw InputError(fmt::format("search: --gpus {}: expected 1 to {} accelerators; give the number you have",
-                                 options.accelerators, kMostAccelerators));
-  }
   if (options.top < 1 || options.top > 10000) {
     throw InputError(fmt::format("search: --top {}: expected 1 to 10000", options.top));
   }
   const RunConfig config = options.config.load();
+  if (!options.config.gives("world_size") && config.parallel.world_size == 1) {
+    throw InputError("search: --gpus: missing; expected the number of accelerators that there are");
+  }
   if (config.distillation.teacher) {
     throw InputError(fmt::format(
         "search: teacher: found {}; expected none, distillation is not searched; remove the key, or give "
@@ -69,8 +68,14 @@ int run_search(const SearchOptions& options) {
         "the key (precision: fp8 stands for it too), or give one configuration to `predict`",
         config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid"));
   }
+  if (config.machine.hardware.empty()) {
+    throw InputError(
+        fmt::format("search: --hardware: missing; expected the accelerators that there are, one of {}",
+                    fmt::join(hardware_preset_names(), ", ")));
+  }
   const cluster::Profiles& profiles = cluster::built_in_profiles();
   const cluster::Machine& machine = profiles.machine(config.machine.hardware);
+  if (const auto reason = why_unpredictable(config)) throw InputError(fmt::format("search: {}", *reason));
   const cluster::Software& software = profiles.generation("plumbline");
   cluster::SearchRequest request;
   request.model = cluster::model_of(config.model);
@@ -78,7 +83,8 @@ int run_search(const SearchOptions& options) {
   request.hidden_dropout = config.numerics.hidden_dropout > 0;
   request.attention_dropout = config.numerics.attention_dropout > 0;
   request.global_batch = static_cast<int>(config.batch.global_batch_size);
-  request.accelerators = options.accelerators;
+  request.accelerators = config.parallel.world_size;
+  request.config = config;
   request.memory_budget = config.machine.memory_budget.value > 0
                               ? static_cast<double>(config.machine.memory_budget.value)
                               : machine.device.memory_bytes - machine.device.reserved_bytes;
@@ -93,12 +99,14 @@ int run_search(const SearchOptions& options) {
   const SearchContext context{
       config.machine.hardware, request.memory_budget,
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
+  if (result.configurations == 0) {
+    throw InputError(fmt::format("search: no configuration is possible on {} accelerators{}",
+                                 request.accelerators, result.refused.empty() ? "" : ": " + result.refused));
+  }
   if (result.best.empty()) {
-    const std::string smallest = result.front.empty()
-                                     ? "no schedule allows these sizes"
-                                     : fmt::format("the smallest takes {:.2f} GiB ({})",
-                                                   result.front.front().peak_bytes / kBytesPerGiB,
-                                                   describe_candidate(result.front.front()));
+    const cluster::Candidate& least = result.front.front();
+    const std::string smallest = fmt::format("the smallest takes {:.2f} GiB ({})",
+                                             least.peak_bytes / kBytesPerGiB, describe_candidate(least));
     throw OutOfMemory(fmt::format(
         "search: none of {} configurations fits in {:.2f} GiB per accelerator: {}; {}", result.configurations,
         request.memory_budget / kBytesPerGiB, smallest, what_would_fit(request, machine, software, plans)));
@@ -114,9 +122,8 @@ void add_search_command(CLI::App& app, CommandAction& action) {
       app.add_subcommand("search", "Find the best configuration of a model on N accelerators");
   const auto options = std::make_shared<SearchOptions>();
   add_config_options(*command, options->config);
-  command->add_option("--gpus", options->accelerators, "Accelerators that there are")->required();
-  command->add_option("--top", options->top, "Configurations to print, best first");
-  command->add_option("--threads", options->threads, "Threads; 0: one per processor");
+  command->add_option("--top", options->top, "Configurations to print, best first")->capture_default_str();
+  command->add_option("--threads", options->threads, "Threads; 0: one per processor")->capture_default_str();
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->callback([=, &app, &action] {
     action = [=, &app] {

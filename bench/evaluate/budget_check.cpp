@@ -25,7 +25,7 @@ void check_budget(const RunConfig& config, const Schedule& schedule) {
     parts +=
         fmt::format("{}{} {}", parts.empty() ? "" : ", ", name_of(category), unit.of(worst->held[category]));
   }
-  throw InputError(fmt::format(
+  throw OutOfMemory(fmt::format(
       "memory_budget: found {} {}, but rank {} needs {} {} before its first micro-batch ({}); expected more, "
       "or "
       "a model split further (tensor_model_parallel_size, pipeline_model_parallel_size, zero_stage)",

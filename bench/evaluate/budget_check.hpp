@@ -6,7 +6,7 @@
 
 namespace plumbline {
 
-/// Throws InputError when memory_budget is smaller than the weights, gradients, optimizer state, teacher and
+/// Throws OutOfMemory when memory_budget is smaller than the weights, gradients, optimizer state, teacher and
 /// buffers that a rank holds before its first micro-batch. A budget that only a step exceeds is no error:
 /// that is what a run shows.
 void check_budget(const RunConfig& config, const Schedule& schedule);

@@ -9,6 +9,7 @@
 #include "bench/evaluate/record_parts.hpp"
 #include "bench/machine/cuda_facts.hpp"
 #include "bench/machine/machine.hpp"
+#include "bench/training/trainer/run_files.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/config_listing.hpp"
@@ -109,6 +110,10 @@ bool has_device(const RunConfig& config, Record& record) {
   record.status = Status::unsupported;
   record.reason = *reason;
   return false;
+}
+
+std::vector<std::string> check_files(const RunConfig& config) {
+  return training::check_files(config);
 }
 
 Prediction predict_config(const RunConfig& config, const HardwareProfile& hardware) {

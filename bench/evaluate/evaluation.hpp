@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/predict/predict.hpp"
@@ -33,6 +34,10 @@ Record start_record(const std::string& id, const RunConfig& config, Asked asked)
 /// record gets the devices, the libraries and the label of ranks that share a GPU, and without a device the
 /// status `unsupported` with the reason.
 bool has_device(const RunConfig& config, Record& record);
+
+/// What of a run's files can be known before its ranks start (bench/training/trainer/run_files.hpp): throws
+/// InputError for what a rank would end with, returns remarks for people.
+std::vector<std::string> check_files(const RunConfig& config);
 
 /// The analytical prediction of a valid configuration.
 Prediction predict_config(const RunConfig& config, const HardwareProfile& hardware);

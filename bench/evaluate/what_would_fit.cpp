@@ -17,7 +17,7 @@ namespace {
 
 /// The peak of a configuration, or nothing where it cannot be run.
 std::optional<Bytes> peak_of(const RunConfig& config) {
-  if (why_invalid(config) || why_unsupported(config)) return std::nullopt;
+  if (why_invalid(config) || why_unpredictable(config)) return std::nullopt;
   try {
     return predict_memory(config, schedule_for(config)).peak;
   } catch (const InputError&) {

@@ -57,8 +57,15 @@ void predict_cell(const MatrixCell& cell, const std::string& folder, std::string
 
 }  // namespace
 
-std::string results_folder(const std::string& out, const std::string& matrix_file) {
-  return out.empty() ? std::filesystem::path(matrix_file).stem().string() + "-results" : out;
+std::string results_folder(const std::string& out, const std::string& matrix) {
+  if (!out.empty()) return out;
+  if (matrix.empty()) return "plumbline-results";
+  namespace fs = std::filesystem;
+  fs::path name = fs::absolute(matrix).lexically_normal();
+  if (!name.has_filename()) name = name.parent_path();  // "folder/"
+  const bool file = name.extension() == ".yaml" || name.extension() == ".yml" || name.extension() == ".json";
+  const fs::path shown = file ? name.stem() : name.filename();  // the dot of "qwen2.5-0.5b" ends no name
+  return shown.string() + "-results";
 }
 
 CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& request) {
@@ -74,6 +81,13 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
   if (!request.predict_only) {
     hooks.measure = [&](const MatrixCell& cell, const std::function<bool()>& go_on, Record& record) {
       if (!has_device(cell.config, record)) return true;
+      try {
+        for (const std::string& remark : check_files(cell.config)) note = remark;
+      } catch (const InputError& refusal) {
+        record.status = Status::invalid;
+        record.reason = refusal.what();
+        return true;
+      }
       CellProgram program;
       if (const auto path = timeline_path(folder, cell.id)) {
         program.command.insert(program.command.end(),

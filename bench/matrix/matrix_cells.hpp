@@ -25,7 +25,8 @@ struct CellsResult {
 /// the folder cannot be used or nothing can be measured here.
 CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& request);
 
-/// DIR, or what a matrix file's results are put in without it: its name with "-results".
-std::string results_folder(const std::string& out, const std::string& matrix_file);
+/// DIR, or what a matrix' results are put in without it: the name of its file (or preset, or folder) with
+/// "-results", in the current folder.
+std::string results_folder(const std::string& out, const std::string& matrix);
 
 }  // namespace plumbline

@@ -40,7 +40,7 @@ void predict(const MatrixCell& cell, const MatrixHooks& hooks, Record& record) {
     record.reason = error.what();
   } catch (const std::exception& error) {
     record.status = Status::failed;
-    record.reason = fmt::format("prediction: {}", error.what());
+    record.reason = fmt::format("prediction: {}", one_line(error.what()));
   }
 }
 
@@ -65,7 +65,7 @@ bool measure(const MatrixCell& cell, const MatrixHooks& hooks, const std::functi
     throw;
   } catch (const std::exception& error) {
     record.status = Status::failed;
-    record.reason = error.what();
+    record.reason = one_line(error.what());
     return true;
   }
 }

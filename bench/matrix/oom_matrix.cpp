@@ -57,7 +57,7 @@ Hypothesis hypothesis_of(const ConfigFile& file, const YAML::Node& row) {
   Hypothesis hypothesis;
   hypothesis.name = printable(row["name"].Scalar(), 120);
   for (const auto& [key, value] : file.settings(row, {"name"})) {
-    hypothesis.settings.emplace_back(key, value.text);
+    hypothesis.settings.push_back({key, value.text, value.origin});
   }
   return hypothesis;
 }
@@ -121,7 +121,7 @@ Assumption assumption_of(const ConfigFile& file, const YAML::Node& row) {
   assumption.name = text_of(file, row, kList, "name");
   assumption.source = text_of(file, row, kList, "source");
   for (const auto& [key, value] : file.settings(row["without"], {})) {
-    assumption.without.emplace_back(key, value.text);
+    assumption.without.push_back({key, value.text, value.origin});
   }
   return assumption;
 }
@@ -159,8 +159,8 @@ Bytes DeviceMemory::most() const {
   return left;
 }
 
-OomMatrix load_oom_matrix(const std::string& path) {
-  const ConfigFile file(path);
+OomMatrix load_oom_matrix(const std::string& source) {
+  const ConfigFile file(source);
   OomMatrix matrix;
   if (const YAML::Node published = file.root()["published"]) {
     if (!published.IsMap() || !published["source"] || !published["source"].IsScalar() ||

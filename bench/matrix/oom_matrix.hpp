@@ -61,8 +61,8 @@ struct OomMatrix {
   std::optional<Status> published_of(const MatrixCell& cell) const;
 };
 
-/// Reads the keys `published` and `hypotheses` of a matrix file. Throws InputError: file, line, key, found,
-/// expected.
-OomMatrix load_oom_matrix(const std::string& path);
+/// Reads the keys `published` and `hypotheses` of a matrix file; anything else that a matrix may be read from
+/// (load_matrix) has none. Throws InputError: file, line, key, found, expected.
+OomMatrix load_oom_matrix(const std::string& source);
 
 }  // namespace plumbline

@@ -93,9 +93,16 @@ int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char*
     if (const auto reason = why_invalid(config)) throw InputError(*reason);
     if (const auto reason = why_unsupported(config)) throw InputError(*reason);
     MpiCommunicator communicator(config.layout());
+    // One rank looks for all: when it throws, the others are ended with it. Who started them has heard the
+    // remarks.
+    if (communicator.rank() == 0) {
+      for (const std::string& remark : check_files(config)) {
+        if (std::getenv(kRecordOutVariable) == nullptr) say(fmt::format("note: {}\n", remark));
+      }
+    }
     const auto progress = [](int done, int all, double loss) {
-      say(fmt::format("step {} of {}{}
-", done, all, std::isnan(loss) ? "" : fmt::format(", loss {:.6f}", loss)));
+      say(fmt::format("step {} of {}{}\n", done, all,
+                      std::isnan(loss) ? "" : fmt::format(", loss {:.6f}", loss)));
     };
     const Schedule schedule = schedule_for(config);
     std::string note;

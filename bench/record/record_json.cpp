@@ -199,7 +199,8 @@ MeasurementReport measurement_of(const OrderedJsonKeys& keys) {
   measurement.step_min = {keys.number_or_null("step_s_min", 0)};
   measurement.step_max = {keys.number_or_null("step_s_max", 0)};
   measurement.loss = keys.find("loss") != nullptr ? keys.number("loss") : NAN;
-  if (keys.find("losses") != nullptr) measurement.losses = keys.numbers("losses", -OrderedJsonKeys::kInfinite, OrderedJsonKeys::kInfinite);
+  if (keys.find("losses") != nullptr)
+    measurement.losses = keys.numbers("losses", -OrderedJsonKeys::kInfinite, OrderedJsonKeys::kInfinite);
   measurement.device_reserved = {keys.integer("device_reserved_bytes", 0, kMaxBytes)};
   measurement.traffic = traffic_of(keys);
   measurement.device_memory = device_memory_of(keys);

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
+
+#include "core/base/one_line.hpp"
 #include "core/base/standard_streams.hpp"
 
 namespace plumbline {
@@ -14,6 +16,7 @@ namespace {
 
 constexpr int kBarWidth = 24;
 constexpr int kDefaultWidth = 80;
+constexpr std::size_t kLongestCell = 300;
 constexpr std::chrono::milliseconds kRedraw{200};
 constexpr std::chrono::seconds kPatience{1};
 constexpr std::chrono::seconds kBetweenLines{10};
@@ -48,7 +51,7 @@ Progress::~Progress() {
 }
 
 void Progress::begin(const std::string& cell) {
-  cell_ = cell;
+  cell_ = printable(cell, kLongestCell);
   cell_started_ = Clock::now();
   draw();
 }
@@ -84,7 +87,7 @@ void Progress::end(std::string_view outcome) {
 void Progress::say(std::string_view line) {
   if (out_ == nullptr) return;
   clear();
-  plumbline::say(fmt::format("{}\n", line), out_);
+  plumbline::say(fmt::format("{}\n", one_line(line)), out_);
 }
 
 std::string Progress::left() const {

@@ -42,17 +42,17 @@ StatesQuestion parse_question(const std::string& parameters, const Overrides& ke
   question.parameters = parse_parameters(parameters);
   ConfigDraft draft;
   bool gradients_given = false;
-  for (const auto& [name, value] : keys) {
-    const ConfigKey& key = get_config_key(name, "command line");
+  for (const Override& given : keys) {
+    const ConfigKey& key = get_config_key(given.key, given.origin);
     gradients_given = gradients_given || key.name == "grad_dtype";
     if (key.name != "data_parallel_size" && key.name != "precision" && key.name != "grad_dtype" &&
         key.name != "optimizer") {
       throw InputError(
           fmt::format("--parameters: found {}, expected only data_parallel_size, precision, grad_dtype and "
-                      "optimizer with it; give a CONFIG.yaml for the rest",
+                      "optimizer with it; give CONFIG for the rest",
                       key.name));
     }
-    key.parse(draft, {value, "command line", ""});
+    key.parse(draft, {given.value, given.origin, ""});
   }
   question.data_parallel = static_cast<double>(draft.data_parallel_size.value_or(1));
   question.precision = draft.config.numerics.precision;

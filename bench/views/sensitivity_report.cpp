@@ -18,7 +18,7 @@ cluster::Limits limits_of(const RunConfig& config) {
   return cluster::what_limits(
       cluster::job_of(config),
       cluster::schedule_index(config.parallel.schedule, config.parallel.virtual_chunks), machine,
-      profiles.generation("plumbline"), plans);
+      profiles.generation("plumbline"), plans, config);
 }
 
 }  // namespace

@@ -23,7 +23,11 @@ std::vector<std::string> quantities_of(const ComparedTable& table) {
   return names;
 }
 
+/// A mean over nothing is no figure: null.
 nlohmann::ordered_json json_of(const Errors& errors) {
+  if (errors.rows == 0) {
+    return {{"rows", 0}, {"mape", nullptr}, {"bias", nullptr}, {"p90", nullptr}, {"worst", nullptr}};
+  }
   return {{"rows", errors.rows},
           {"mape", errors.mape},
           {"bias", errors.bias},
@@ -40,6 +44,10 @@ std::string validation_text(const std::vector<ComparedTable>& tables, bool rows)
     if (!table.skipped.empty()) {
       text += fmt::format("{:<40} {}\n", table.name, table.skipped);
       continue;
+    }
+    if (table.rows.empty()) {  // every row was refused
+      text += fmt::format("{:<40} {:<18} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8}\n", table.name, "-", 0, "-", "-",
+                          "-", "-", "-");
     }
     for (const std::string& quantity : quantities_of(table)) {
       const Errors errors = cluster::errors_of(table.rows, quantity);

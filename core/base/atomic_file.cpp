@@ -18,6 +18,7 @@
 namespace plumbline {
 namespace {
 
+constexpr std::size_t kLongestShown = 400;
 constexpr int kMakeNew = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
 
 [[noreturn]] void fail_with(int error) {
@@ -134,7 +135,7 @@ void write_whole_file(const std::string& path, std::string_view bytes, ExitCode 
   const int error = in_place ? write_in_place(path, bytes) : write_and_rename(path, bytes);
   if (error == 0) return;
   const std::string line = fmt::format("{}: cannot be written: {}; expected a path in a writable folder",
-                                       printable(path, 400), std::strerror(error));
+                                       printable(path, kLongestShown), std::strerror(error));
   if (code == ExitCode::bad_input) throw InputError(line);
   throw Error(line, code);
 }
@@ -142,6 +143,45 @@ void write_whole_file(const std::string& path, std::string_view bytes, ExitCode 
 void remove_with_partial(const std::string& path) {
   ::unlink(path.c_str());
   remove_dead(path + ".partial");
+}
+
+namespace {
+
+/// A path that the system does not take: too long, or through a folder that may not be entered.
+void check_path(const std::string& path, const std::string& what) {
+  std::error_code error;
+  if (std::filesystem::symlink_status(path, error).type() != std::filesystem::file_type::none) return;
+  throw InputError(fmt::format("{}: {} cannot be written: {}; expected a path in a writable folder", what,
+                               printable(path, kLongestShown), error.message()));
+}
+
+}  // namespace
+
+void check_can_fill(const std::string& folder, const std::string& what) {
+  check_path(folder, what);
+  std::error_code unknown;
+  std::filesystem::path place = std::filesystem::absolute(folder).lexically_normal();
+  if (!place.has_filename()) place = place.parent_path();  // "folder/"
+  if (!std::filesystem::exists(place, unknown)) place = place.parent_path();
+  if (std::filesystem::is_directory(place, unknown) && ::access(place.c_str(), W_OK | X_OK) == 0) return;
+  throw InputError(fmt::format("{}: {} is not a writable folder; make it or name another", what,
+                               printable(place.string(), kLongestShown)));
+}
+
+void check_can_write(const std::string& path, const std::string& what) {
+  check_path(path + ".partial", what);
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown)) {
+    throw InputError(
+        fmt::format("{}: {} is a folder, expected a file to write", what, printable(path, kLongestShown)));
+  }
+  const bool in_place =
+      std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path, unknown);
+  if (in_place && ::access(path.c_str(), W_OK) == 0) return;
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  if (std::filesystem::is_directory(folder, unknown) && ::access(folder.c_str(), W_OK | X_OK) == 0) return;
+  throw InputError(fmt::format("{}: {} is not a writable folder; make it or name another", what,
+                               printable(folder.string(), kLongestShown)));
 }
 
 }  // namespace plumbline

@@ -40,4 +40,10 @@ void write_whole_file(const std::string& path, std::string_view bytes, ExitCode 
 /// Removes the file, and what a killed writer of it left alongside. No error when there is none.
 void remove_with_partial(const std::string& path);
 
+/// For files that are written at the end of long work: throws InputError, beginning with `what`, when `path` is a
+/// folder, or its folder is not there or not writable.
+void check_can_write(const std::string& path, const std::string& what);
+/// The same for a folder that is made when it is missing.
+void check_can_fill(const std::string& folder, const std::string& what);
+
 }  // namespace plumbline

@@ -1,9 +1,12 @@
-// The exceptions of plumbline. Each carries one line (what was found, what was expected, what to change) and
-// the exit code of the process that it ends.
+// The exceptions of plumbline. Each carries one line (what was found, what was expected, what to change),
+// whatever it was made of, and the exit code of the process that it ends.
 #pragma once
 
 #include <stdexcept>
 #include <string>
+#include <utility>
+
+#include "core/base/one_line.hpp"
 
 namespace plumbline {
 
@@ -19,24 +22,30 @@ enum class ExitCode : int {
 
 class Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& line, ExitCode code = ExitCode::rank_failed)
-      : std::runtime_error(line), code_(code) {}
+  /// What libraries, files and users say may be of several lines or hold escapes: this is where it becomes
+  /// one line.
+  explicit Error(const std::string& text, ExitCode code = ExitCode::rank_failed, std::string drawing = "")
+      : std::runtime_error(one_line(text)), code_(code), drawing_(std::move(drawing)) {}
   ExitCode code() const { return code_; }
+  /// Whole lines that show the place of the fault, to be printed below the line; mostly empty.
+  const std::string& drawing() const { return drawing_; }
 
  private:
   ExitCode code_;
+  std::string drawing_;
 };
 
 /// Bad usage, configuration or input file: nothing has been started or written.
 class InputError : public Error {
  public:
-  explicit InputError(const std::string& line) : Error(line, ExitCode::bad_input) {}
+  explicit InputError(const std::string& text, std::string drawing = "")
+      : Error(text, ExitCode::bad_input, std::move(drawing)) {}
 };
 
 /// A rank went over its memory budget, or a configuration cannot fit.
 class OutOfMemory : public Error {
  public:
-  explicit OutOfMemory(const std::string& line) : Error(line, ExitCode::does_not_fit) {}
+  explicit OutOfMemory(const std::string& text) : Error(text, ExitCode::does_not_fit) {}
 };
 
 }  // namespace plumbline

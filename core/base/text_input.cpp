@@ -74,15 +74,6 @@ std::string_view nearest_name(std::string_view name, const std::vector<std::stri
   return best;
 }
 
-std::string printable(std::string_view text, std::size_t max_length) {
-  std::string out;
-  for (const char c : text.substr(0, max_length)) {
-    out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  }
-  if (text.size() > max_length) out += "...";
-  return out;
-}
-
 Bytes parse_bytes(const std::string& text, const std::string& key) {
   static constexpr std::pair<std::string_view, double> kUnits[] = {
       {"", 1},     {"B", 1},    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
@@ -94,7 +85,10 @@ Bytes parse_bytes(const std::string& text, const std::string& key) {
     std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
     while (unit.starts_with(' ')) unit.remove_prefix(1);
     for (const auto& [name, factor] : kUnits) {
-      if (unit == name && number * factor < 0x1p60) return {std::llround(number * factor)};
+      if (unit != name || number * factor >= 0x1p60) continue;
+      const Bytes bytes{std::llround(number * factor)};
+      // Less than half a byte is not what 0 stands for: no bound at all.
+      if (bytes.value > 0 || number == 0) return bytes;
     }
   }
   throw InputError(fmt::format("{}: found \"{}\", expected bytes such as 512MiB, 2GiB, 80GB or 1e9", key,

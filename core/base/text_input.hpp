@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/one_line.hpp"
 #include "core/base/units.hpp"
 
 namespace plumbline {
@@ -18,11 +19,8 @@ std::string read_text_file(const std::string& path, std::size_t max_bytes);
 /// The entry of `known` with the smallest edit distance (Levenshtein) to `name`; empty when `known` is empty.
 std::string_view nearest_name(std::string_view name, const std::vector<std::string_view>& known);
 
-/// Untrusted text made fit for one line of an error message: control characters replaced, truncated
-/// to `max_length` characters.
-std::string printable(std::string_view text, std::size_t max_length = 60);
-
-/// "2GiB", "512 MiB", "1e9" → bytes. Throws InputError naming `key`.
+/// "2GiB", "512 MiB", "1e9" → bytes. Throws InputError naming `key`, also for a fraction of a byte: 0 has a
+/// meaning of its own where it is asked for.
 Bytes parse_bytes(const std::string& text, const std::string& key);
 
 }  // namespace plumbline

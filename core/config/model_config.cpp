@@ -10,6 +10,7 @@
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
+#include "core/config/model_classes.hpp"
 #include "core/config/sliding_window.hpp"
 
 namespace plumbline {
@@ -28,23 +29,19 @@ constexpr std::int64_t kMaxPositions = std::int64_t{1} << 30;
 
 /// model_type, or the first entry of architectures ("Qwen2ForCausalLM").
 std::string architecture_of(const JsonKeys& keys) {
-  static const std::vector<std::pair<std::string, std::string>> kClasses = {{"llama", "LlamaForCausalLM"},
-                                                                            {"mistral", "MistralForCausalLM"},
-                                                                            {"qwen2", "Qwen2ForCausalLM"},
-                                                                            {"gpt2", "GPT2LMHeadModel"}};
   static const char* const kSupported = "supported: llama, mistral, qwen2, gpt2";
   const std::string type = keys.string_or("model_type", "");
   if (!type.empty()) {
-    for (const auto& [name, class_name] : kClasses) {
-      if (type == name) return name;
+    for (const ModelClass& known : kModelClasses) {
+      if (type == known.architecture) return type;
     }
     keys.fail("model_type", fmt::format("found \"{}\", {}", printable(type), kSupported));
   }
   const Json* classes = keys.find("architectures");
   if (classes == nullptr) keys.fail("model_type", fmt::format("missing; {}", kSupported));
   if (classes->is_array() && classes->size() == 1 && classes->front().is_string()) {
-    for (const auto& [name, class_name] : kClasses) {
-      if (classes->front().get<std::string>() == class_name) return name;
+    for (const ModelClass& known : kModelClasses) {
+      if (classes->front().get<std::string>() == known.name) return std::string(known.architecture);
     }
   }
   keys.fail("architectures", fmt::format("found {}, supported: LlamaForCausalLM, MistralForCausalLM, "

@@ -4,24 +4,28 @@
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <iterator>
 #include <sstream>
 
 #include "core/base/error.hpp"
+#include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config_text/config_keys.hpp"
 
 namespace plumbline {
 namespace {
 
+namespace fs = std::filesystem;
+constexpr std::size_t kLongestPath = 400;
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
 constexpr int kMaxDepth = 32;      // an alias may point at its own ancestor: a mapping without end
 constexpr int kMaxNodes = 10'000;  // aliases of aliases make a small file expand to billions of nodes
 
 /// A scalar by YAML's core schema; a quoted one is always a text.
-nlohmann::json scalar_to_json(const YAML::Node& node) {
+Json scalar_to_json(const YAML::Node& node) {
   const std::string& text = node.Scalar();
   if (node.Tag() == "!") return text;
   if (text == "true" || text == "false") return text == "true";
@@ -41,13 +45,13 @@ nlohmann::json scalar_to_json(const YAML::Node& node) {
   return text;
 }
 
-nlohmann::json to_json(const YAML::Node& node, const std::string& origin, int depth, int& nodes) {
+Json to_json(const YAML::Node& node, const std::string& origin, int depth, int& nodes) {
   if (depth > kMaxDepth || ++nodes > kMaxNodes) {
     throw InputError(fmt::format("{}: expected at most {} levels and {} values in an inline mapping", origin,
                                  kMaxDepth, kMaxNodes));
   }
   if (node.IsMap()) {
-    nlohmann::json object = nlohmann::json::object();
+    Json object = Json::object();
     for (const auto& entry : node) {
       if (!entry.first.IsScalar()) throw InputError(fmt::format("{}: expected texts as keys", origin));
       object[entry.first.Scalar()] = to_json(entry.second, origin, depth + 1, nodes);
@@ -55,11 +59,11 @@ nlohmann::json to_json(const YAML::Node& node, const std::string& origin, int de
     return object;
   }
   if (node.IsSequence()) {
-    nlohmann::json list = nlohmann::json::array();
+    Json list = Json::array();
     for (const auto& entry : node) list.push_back(to_json(entry, origin, depth + 1, nodes));
     return list;
   }
-  return node.IsScalar() ? scalar_to_json(node) : nlohmann::json(nullptr);
+  return node.IsScalar() ? scalar_to_json(node) : Json(nullptr);
 }
 
 /// Sees the documents of a YAML stream go by.
@@ -105,22 +109,82 @@ YAML::Node load_one_document(const std::string& text, const std::string& path) {
 
 }  // namespace
 
-ConfigFile::ConfigFile(const std::string& path)
-    : path_(path), folder_(std::filesystem::path(path).parent_path().string()) {
-  const std::string text = read_text_file(path, kMaxFileBytes);
+namespace {
+
+/// The keys by which a Hugging Face config.json says what it is; no configuration has them.
+constexpr const char* kModelKeys[] = {"model_type", "architectures"};
+
+bool names_a_model(const std::string& source) {
+  std::error_code ignored;
+  if (fs::is_regular_file(source, ignored)) return false;
+  return fs::is_directory(source, ignored) || find_preset(source) != nullptr;
+}
+
+/// Whether a .json file is a model's. YAML would read it too, but not every JSON (a tab is no blank there).
+bool is_model_json(const std::string& path, const std::string& text) {
+  if (!path.ends_with(".json")) return false;
+  const Json object = parse_json_object(text, printable(path, kLongestPath));
+  return std::any_of(std::begin(kModelKeys), std::end(kModelKeys),
+                     [&](const char* key) { return object.contains(key); });
+}
+
+[[noreturn]] void refuse_missing(const std::string& source) {
+  const std::vector<std::string> presets = preset_names();
+  const bool path = source.find('/') != std::string::npos || source.ends_with(".yaml") ||
+                    source.ends_with(".yml") || source.ends_with(".json");
+  throw InputError(fmt::format(
+      "{}: no such file{}; expected a YAML file, a preset of a model{}, or the folder of a Hugging Face "
+      "config.json",
+      printable(source, kLongestPath), path ? "" : ", folder or preset",
+      path ? ""
+           : fmt::format(" (did you mean {}?)", nearest_name(source, {presets.begin(), presets.end()}))));
+}
+
+}  // namespace
+
+ConfigFile::ConfigFile(const std::string& source) : name_(printable(source, kLongestPath)) {
+  std::error_code ignored;
+  if (source.empty()) {
+    name_ = "command line";
+    root_ = std::make_shared<const YAML::Node>(YAML::NodeType::Map);
+    return;
+  }
+  bool model = names_a_model(source);
+  if (!model) {
+    if (!fs::exists(source, ignored)) refuse_missing(source);
+    const std::string text = read_text_file(source, kMaxFileBytes);
+    model = is_model_json(source, text);
+    if (!model) {
+      folder_ = fs::path(source).parent_path().string();
+      read_yaml(text);
+      const YAML::Node& root = *root_;
+      model = std::any_of(std::begin(kModelKeys), std::end(kModelKeys),
+                          [&](const char* key) { return static_cast<bool>(root[key]); });
+    }
+  }
+  if (!model) return;
+  folder_.clear();  // `source` is as the current folder has it
+  YAML::Node root(YAML::NodeType::Map);
+  root["model"] = source;
+  root_ = std::make_shared<const YAML::Node>(root);
+}
+
+void ConfigFile::read_yaml(const std::string& text) {
   try {
-    root_ = std::make_shared<const YAML::Node>(load_one_document(text, path));
+    root_ = std::make_shared<const YAML::Node>(load_one_document(text, name_));
   } catch (const YAML::Exception& error) {
     throw InputError(
-        fmt::format("{}:{}: not valid YAML: {}", path, error.mark.line + 1, printable(error.msg, 200)));
+        fmt::format("{}:{}: not valid YAML: {}", name_, error.mark.line + 1, printable(error.msg, 200)));
   }
+  if (root_->IsNull()) root_ = std::make_shared<const YAML::Node>(YAML::NodeType::Map);
   if (!root_->IsMap()) {
-    throw InputError(fmt::format("{}: expected one YAML mapping, \"key: value\" lines", path));
+    throw InputError(fmt::format("{}: expected one YAML mapping, \"key: value\" lines", name_));
   }
 }
 
 std::string ConfigFile::origin(const YAML::Node& node) const {
-  return fmt::format("{}:{}", path_, node.Mark().line + 1);
+  const YAML::Mark mark = node.Mark();
+  return mark.is_null() ? name_ : fmt::format("{}:{}", name_, mark.line + 1);
 }
 
 ConfigText ConfigFile::value(const YAML::Node& key, const YAML::Node& node) const {
@@ -129,7 +193,7 @@ ConfigText ConfigFile::value(const YAML::Node& key, const YAML::Node& node) cons
   if (node.IsMap()) {
     int nodes = 0;
     text.text = to_json(node, fmt::format("{}: {}", text.origin, name), 1, nodes)
-                    .dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+                    .dump(-1, ' ', true, Json::error_handler_t::replace);
   } else if (node.IsScalar()) {
     text.text = node.Scalar();
   } else {
@@ -158,8 +222,8 @@ Settings ConfigFile::settings(const YAML::Node& mapping, const std::set<std::str
 
 Settings settings_of(const Overrides& overrides) {
   Settings settings;
-  for (const auto& [name, text] : overrides) {
-    settings[get_config_key(name, "--set").name] = {text, "--set", ""};
+  for (const Override& each : overrides) {
+    settings[get_config_key(each.key, each.origin).name] = {each.value, each.origin, ""};
   }
   return settings;
 }
@@ -168,9 +232,29 @@ void merge(Settings& settings, const Settings& more) {
   for (const auto& [key, value] : more) settings[key] = value;
 }
 
-RunConfig config_from(const Settings& settings, std::string& contradiction) {
+void put_over(Settings& file, const Settings& command_line) {
+  const bool world = command_line.contains("world_size");
+  const bool replicas = command_line.contains("data_parallel_size");
+  if (world && !replicas) file.erase("data_parallel_size");
+  if (replicas && !world) file.erase("world_size");
+  merge(file, command_line);
+}
+
+RunConfig config_from(const Settings& settings, const std::string& origin, std::string& contradiction) {
+  if (!settings.contains("model")) {
+    throw InputError(fmt::format("{}: model: missing; expected {}, for example --model qwen2.5-0.5b", origin,
+                                 find_config_key("model")->expected));
+  }
   ConfigDraft draft;
-  for (const auto& [name, value] : settings) get_config_key(name, value.origin).parse(draft, value);
+  for (const auto& [name, value] : settings) {
+    const ConfigKey& key = get_config_key(name, value.origin);
+    key.parse(draft, value);
+    if (!key.only_with_teacher || settings.contains("teacher")) continue;
+    throw InputError(fmt::format(
+        "{}: {}: found without a teacher; expected the key teacher as well (a model, or none), or "
+        "remove this one",
+        value.origin, key.name));
+  }
   contradiction = settle_sizes(draft).value_or("");
   return draft.config;
 }

@@ -1,4 +1,5 @@
-// Configuration files: YAML as a flat list of settings, and the configuration that they make.
+// What a configuration is read from: YAML as a flat list of settings, a model's name, or nothing; and the
+// configuration that settings make.
 #pragma once
 
 #include <map>
@@ -18,14 +19,18 @@ namespace plumbline {
 /// Canonical key → text as written. An inline mapping (a model) is its JSON text.
 using Settings = std::map<std::string, ConfigText>;
 
-/// One parsed YAML document whose root is a mapping.
+/// What CONFIG and MATRIX on the command line stand for, as a mapping.
 class ConfigFile {
  public:
-  /// Throws InputError: not readable, larger than 1 MiB, not YAML, not one mapping, nested too deep.
-  explicit ConfigFile(const std::string& path);
+  /// `source` is a YAML file (an empty one is an empty mapping), or the model alone: a preset's name, a Hugging
+  /// Face folder or its config.json; or empty where options say everything. Throws InputError: nothing of these,
+  /// not readable, larger than 1 MiB, not YAML, not one mapping, nested too deep.
+  explicit ConfigFile(const std::string& source);
 
-  /// "run.yaml:12" for a node.
+  /// "run.yaml:12" for a node, "qwen2.5-0.5b" for a model that stands for itself.
   std::string origin(const YAML::Node& node) const;
+  /// What messages about the whole call it: "run.yaml", "command line".
+  const std::string& name() const { return name_; }
   /// The value of one key. Throws InputError when it is a list or nothing.
   ConfigText value(const YAML::Node& key, const YAML::Node& node) const;
   /// The keys of a mapping, without those in `except`. Throws InputError for an unknown key or one that is
@@ -35,8 +40,10 @@ class ConfigFile {
   const YAML::Node& root() const { return *root_; }
 
  private:
-  std::string path_;
-  std::string folder_;
+  void read_yaml(const std::string& text);
+
+  std::string name_;
+  std::string folder_;  // of the file
   std::shared_ptr<const YAML::Node> root_;
 };
 
@@ -44,9 +51,13 @@ class ConfigFile {
 Settings settings_of(const Overrides& overrides);
 /// Puts `more` over `settings`.
 void merge(Settings& settings, const Settings& more);
+/// The settings of a file under those of the command line: the same, but world size and data-parallel size
+/// follow from each other, so that naming one of them on the command line lets go of the file's other.
+void put_over(Settings& file, const Settings& command_line);
 
-/// A configuration from settings. Contradicting world and parallel sizes are left in `contradiction`;
-/// anything else that is wrong throws InputError.
-RunConfig config_from(const Settings& settings, std::string& contradiction);
+/// A configuration from settings that `origin` as a whole stands for. Contradicting world and parallel sizes
+/// are left in `contradiction`; anything else that is wrong throws InputError: no model, or keys about a
+/// teacher where nothing names one (`teacher: none` says that they are to rest).
+RunConfig config_from(const Settings& settings, const std::string& origin, std::string& contradiction);
 
 }  // namespace plumbline

@@ -86,7 +86,7 @@ std::vector<ConfigKey> make_keys() {
                "a hardware preset or the path of a profile"),
       choice_key("backend", at(&C::machine, &MachineConfig::backend), kBackends),
       integer_key(
-          "world_size", "", 1, kMaxSize, [](ConfigDraft& draft, std::int64_t n) { draft.world_size = n; },
+          "world_size", "gpus", 1, kMaxSize, [](ConfigDraft& draft, std::int64_t n) { draft.world_size = n; },
           [](const RunConfig& config) { return config.parallel.world_size; }),
       integer_key("tensor_model_parallel_size", "tp", at(&C::parallel, &ParallelConfig::tensor), 1, kMaxSize),
       integer_key("pipeline_model_parallel_size", "pp", at(&C::parallel, &ParallelConfig::pipeline), 1,

@@ -46,7 +46,7 @@ ConfigKey cache_limit_key() {
 
 std::vector<ConfigKey> distillation_keys() {
   using C = RunConfig;
-  return {
+  std::vector<ConfigKey> keys = {
       {"teacher", "", std::string(kModelExpected) + ", or none",
        [](ConfigDraft& draft, const ConfigText& value) {
          draft.config.distillation.teacher.reset();
@@ -72,6 +72,8 @@ std::vector<ConfigKey> distillation_keys() {
       text_key("loss_mask", at(&C::files, &FilesConfig::loss_mask), PathOr::path,
                "a file with one byte 0 or 1 per token of data"),
   };
+  for (ConfigKey& key : keys) key.only_with_teacher = key.name != "teacher" && key.name != "loss_mask";
+  return keys;
 }
 
 }  // namespace plumbline

@@ -5,12 +5,11 @@
 
 #include "core/base/error.hpp"
 #include "core/config_text/config_file.hpp"
-#include "core/config_text/config_keys.hpp"
 
 namespace plumbline {
 
-RunConfig load_run_config(const std::string& path, const Overrides& overrides) {
-  const ConfigFile file(path);
+RunConfig load_run_config(const std::string& source, const Overrides& overrides) {
+  const ConfigFile file(source);
   for (const char* name : {"matrix", "include", "exclude", "published", "hypotheses"}) {
     if (file.root()[name]) {
       throw InputError(
@@ -20,14 +19,10 @@ RunConfig load_run_config(const std::string& path, const Overrides& overrides) {
     }
   }
   Settings settings = file.settings(file.root());
-  merge(settings, settings_of(overrides));
-  if (!settings.contains("model")) {
-    throw InputError(
-        fmt::format("{}: model: missing; expected {}", path, find_config_key("model")->expected));
-  }
+  put_over(settings, settings_of(overrides));
   std::string contradiction;
-  RunConfig config = config_from(settings, contradiction);
-  if (!contradiction.empty()) throw InputError(fmt::format("{}: {}", path, contradiction));
+  RunConfig config = config_from(settings, file.name(), contradiction);
+  if (!contradiction.empty()) throw InputError(fmt::format("{}: {}", file.name(), contradiction));
   return config;
 }
 

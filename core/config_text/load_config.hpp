@@ -1,4 +1,4 @@
-// From a file to a configuration.
+// From what the command line names to a configuration.
 #pragma once
 
 #include <string>
@@ -8,10 +8,11 @@
 
 namespace plumbline {
 
-/// Reads a configuration file and applies `--set` overrides. Keys may be given in their short or dashed form
-/// (core/config_text/config_keys.hpp). A relative path in the file is relative to the file, one in an override to
-/// the current folder. Throws InputError: file, line, key, what was found and expected. Whether the sizes
-/// divide is left to why_invalid, but for a world_size that contradicts the parallel sizes.
-RunConfig load_run_config(const std::string& path, const Overrides& overrides);
+/// Reads what `source` stands for (ConfigFile: a YAML file, a preset, a Hugging Face folder, or nothing) and
+/// puts overrides over it. Keys may be given in their short or dashed form (core/config_text/config_keys.hpp).
+/// A relative path in a file is relative to the file, one in an override to the current folder. Throws
+/// InputError: file, line, key, what was found and expected. Whether the sizes divide is left to why_invalid,
+/// but for a world_size that contradicts the parallel sizes.
+RunConfig load_run_config(const std::string& source, const Overrides& overrides);
 
 }  // namespace plumbline

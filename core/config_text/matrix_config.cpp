@@ -32,7 +32,9 @@ bool same_values(const Settings& cell, const Settings& pattern) {
 
 class MatrixFile {
  public:
-  explicit MatrixFile(const std::string& path) : file_(path) {}
+  explicit MatrixFile(const std::string& source) : file_(source) {}
+
+  const std::string& name() const { return file_.name(); }
 
   Settings base() const {
     return file_.settings(file_.root(), {"matrix", "include", "exclude", "published", "hypotheses"});
@@ -189,8 +191,8 @@ std::string id_of(const Settings& varied, const Settings& all) {
 
 }  // namespace
 
-std::vector<MatrixCell> load_matrix(const std::string& path, const Overrides& overrides) {
-  const MatrixFile file(path);
+std::vector<MatrixCell> load_matrix(const std::string& source, const Overrides& overrides) {
+  const MatrixFile file(source);
   const Settings base = file.base();
   const Settings forced = settings_of(overrides);
   std::vector<MatrixCell> cells;
@@ -201,15 +203,11 @@ std::vector<MatrixCell> load_matrix(const std::string& path, const Overrides& ov
     }
     Settings all = base;
     merge(all, varied);
-    merge(all, forced);
+    put_over(all, forced);
     MatrixCell cell;
     cell.id = id_of(varied, all);
     if (!ids.insert(cell.id).second) continue;  // an override, or a value listed twice, makes cells equal
-    if (!all.contains("model")) {
-      throw InputError(
-          fmt::format("{}: model: missing; expected {}", path, find_config_key("model")->expected));
-    }
-    cell.config = config_from(all, cell.invalid);
+    cell.config = config_from(all, file.name(), cell.invalid);
     if (cell.invalid.empty()) cell.invalid = why_invalid(cell.config).value_or("");
     for (const ConfigKey& key : config_keys()) {
       const auto found = varied.find(key.name);

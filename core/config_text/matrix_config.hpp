@@ -20,8 +20,9 @@ struct MatrixCell {
 
 /// Cartesian product of the lists under `matrix:`, minus `exclude:`, plus `include:` (GitHub Actions' rules;
 /// both may stand under `matrix:` or alongside it). A list may also hold mappings of several keys under any
-/// name. An override applies to every cell. Cells whose sizes do not divide carry the reason. Throws
-/// InputError as load_run_config does, and when there are more than 100,000 cells.
-std::vector<MatrixCell> load_matrix(const std::string& path, const Overrides& overrides);
+/// name. An override applies to every cell. What has no lists (a preset, a Hugging Face folder, options alone) is
+/// a matrix of one cell. Cells whose sizes do not divide carry the reason. Throws InputError as load_run_config
+/// does, and when there are more than 100,000 cells.
+std::vector<MatrixCell> load_matrix(const std::string& source, const Overrides& overrides);
 
 }  // namespace plumbline

@@ -2,12 +2,18 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace plumbline {
 
-/// Key and value, as `--set key=value` gives them; of several for one key the last one counts.
-using Overrides = std::vector<std::pair<std::string, std::string>>;
+/// A key and its value, as `--set key=value` gives them.
+struct Override {
+  std::string key;
+  std::string value;
+  std::string origin = "--set";  // what errors call it: "--tp"
+};
+
+/// Of several for one key the last one counts.
+using Overrides = std::vector<Override>;
 
 }  // namespace plumbline

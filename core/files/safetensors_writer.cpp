@@ -38,7 +38,9 @@ TensorFileWriter::TensorFileWriter(std::string path, std::vector<Entry> entries)
   // Widest elements first keeps every tensor aligned to its element size.
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry& a, const Entry& b) { return size_of(a.type) > size_of(b.type); });
-  std::string header = "{";
+  // Readers of checkpoints look for the format that the tensors were saved from before they trust names and
+  // layouts; ours are PyTorch's.
+  std::string header = R"({"__metadata__":{"format":"pt"})";
   std::int64_t offset = 0;
   for (const Entry& entry : entries) {
     const std::int64_t elements = elements_of(entry.shape);
@@ -52,9 +54,9 @@ TensorFileWriter::TensorFileWriter(std::string path, std::vector<Entry> entries)
     if (!slots_.emplace(entry.name, Slot{offset, bytes}).second) {
       throw InputError(fmt::format("{}: tensor \"{}\": given twice", path_, printable(entry.name)));
     }
-    header += fmt::format(R"({}{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
-                          header.size() > 1 ? "," : "", nlohmann::json(entry.name).dump(),
-                          name_of(entry.type), fmt::join(entry.shape, ","), offset, end);
+    header += fmt::format(R"(,{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
+                          nlohmann::json(entry.name).dump(), name_of(entry.type), fmt::join(entry.shape, ","),
+                          offset, end);
     offset = end;
   }
   header += "}";

@@ -137,8 +137,9 @@ void check_deadlock_free(const Schedule& schedule) {
   for (const Ordering ordering : {Ordering::synchronous, Ordering::grouped}) {
     const Deadlock deadlock = find_deadlock(schedule, ordering);
     if (!deadlock.found) continue;
-    throw InputError(fmt::format("schedule {} hangs with {}: {}\n{}", schedule.name, name_of(ordering),
-                                 deadlock.what, grid_around(schedule, deadlock.rank, deadlock.position)));
+    throw InputError(
+        fmt::format("schedule {} hangs with {}: {}", schedule.name, name_of(ordering), deadlock.what),
+        grid_around(schedule, deadlock.rank, deadlock.position));
   }
 }
 

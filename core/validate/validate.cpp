@@ -260,9 +260,9 @@ Fault find_fault(const Schedule& schedule) {
 void validate(const Schedule& schedule) {
   const Fault fault = find_fault(schedule);
   if (fault.rule.empty()) return;
-  throw InputError(fmt::format("schedule {}: rank {}, column {}: {}\n{}", schedule.name, fault.rank,
-                               fault.position + 1, fault.rule,
-                               grid_around(schedule, fault.rank, fault.position)));
+  throw InputError(fmt::format("schedule {}: rank {}, column {}: {}", schedule.name, fault.rank,
+                               fault.position + 1, fault.rule),
+                   grid_around(schedule, fault.rank, fault.position));
 }
 
 }  // namespace plumbline

@@ -90,7 +90,7 @@ constexpr Room kRooms[] = {
      "core/trace "
      "kernels"},
     {"bench/training/weights",
-     "bench/training/parameters bench/training/stage core/base core/files core/tensor"},
+     "bench/training/parameters bench/training/stage core/base core/config core/files core/tensor"},
     {"bench/views",
      "analysis/hardware analysis/memory analysis/published analysis/search bench/evaluate bench/record "
      "bench/report bench/text core/base core/config core/config_text"},

@@ -141,14 +141,6 @@ std::array<PeakHolder, kPeakHolders> largest_holders(const Arena& arena) {
   return largest;
 }
 
-void check_backend(const RunConfig& config) {
-  if (config.machine.backend != Backend::emulated ||
-      (config.files.save_gradients.empty() && config.files.save_weights.empty()))
-    return;
-  throw InputError(
-      "save_gradients, save_weights: the emulated backend computes no values; leave them out or use cpu");
-}
-
 }  // namespace
 
 Traffic difference(const Traffic& later, const Traffic& earlier) {
@@ -184,8 +176,6 @@ std::vector<std::vector<MemorySample>> gather_samples(const Schedule& schedule,
 TrainingResult train(const RunConfig& config, const Schedule& schedule, Operators& operators,
                      Communicator& communicator, Communicator& control, std::unique_ptr<MemorySource> memory,
                      const StepProgress& progress, StepObserver* observer) {
-  check_backend(config);
-  check_outputs(config);
   Arena arena(config.machine.memory_budget, std::move(memory));
   Run run(config, schedule, operators, communicator, control, arena, observer);
   RankStages& stages = run.stages();

@@ -2,8 +2,6 @@
 #include "bench/training/weights/weight_files.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -12,21 +10,15 @@
 #include <set>
 #include <system_error>
 
+#include "bench/training/weights/checkpoint_check.hpp"
 #include "bench/training/weights/weights.hpp"
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
+#include "core/config/checkpoint_config.hpp"
 #include "core/files/safetensors.hpp"
 
 namespace plumbline::training {
 namespace {
-
-/// GPT-2 checkpoints are published with and without the "transformer." prefix.
-const StoredTensor& find_tensor(const TensorFile& file, const std::string& name) {
-  constexpr std::string_view kPrefix = "transformer.";
-  if (file.find(name) == nullptr && name.starts_with(kPrefix)) {
-    if (const StoredTensor* bare = file.find(name.substr(kPrefix.size()))) return *bare;
-  }
-  return file.get(name);
-}
 
 [[noreturn]] void refuse_value(const TensorFile& file, const Slice& slice, std::int64_t row, std::int64_t col,
                                float value) {
@@ -65,13 +57,7 @@ void save(RankStages& stages, Gathered what, const std::string& file) {
 SliceReader checkpoint_weights(const std::string& path) {
   const auto file = std::make_shared<TensorFile>(path);
   return [file](const Parameter& /*parameter*/, const Slice& slice, float* out, std::int64_t stride) {
-    const StoredTensor& tensor = find_tensor(*file, slice.tensor);
-    const std::vector<std::int64_t> expected = checkpoint_shape(slice);
-    if (tensor.shape != expected) {
-      throw InputError(fmt::format("{}: tensor {} has shape [{}], the model configuration expects [{}]",
-                                   file->path(), slice.tensor, fmt::join(tensor.shape, ", "),
-                                   fmt::join(expected, ", ")));
-    }
+    const StoredTensor& tensor = checkpoint_tensor(*file, slice.tensor, checkpoint_shape(slice));
     for (std::int64_t row = 0; row < slice.rows; ++row) {
       const std::int64_t at_row = slice.row + row;
       for (std::int64_t col = 0; col < slice.cols; ++col) {
@@ -86,20 +72,8 @@ SliceReader checkpoint_weights(const std::string& path) {
 }
 
 void check_outputs(const RunConfig& config) {
-  namespace fs = std::filesystem;
-  const auto need_writable = [](const char* key, const fs::path& folder) {
-    if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
-    throw InputError(
-        fmt::format("{}: {} is not a writable folder; make it or name another", key, folder.string()));
-  };
-  if (!config.files.save_gradients.empty()) {
-    need_writable("save_gradients", fs::absolute(config.files.save_gradients).parent_path());
-  }
-  if (!config.files.save_weights.empty()) {
-    std::error_code failure;
-    const fs::path folder = fs::absolute(config.files.save_weights);
-    need_writable("save_weights", fs::exists(folder, failure) ? folder : folder.parent_path());
-  }
+  if (!config.files.save_gradients.empty()) check_can_write(config.files.save_gradients, "save_gradients");
+  if (!config.files.save_weights.empty()) check_can_fill(config.files.save_weights, "save_weights");
 }
 
 void save_gradients(RankStages& stages, const std::string& file) {
@@ -115,7 +89,11 @@ void save_weights(RankStages& stages, const std::string& folder) {
           fmt::format("cannot make the folder {} of save_weights: {}", folder, failure.message()));
     }
   }
-  save(stages, Gathered::values, (std::filesystem::path(folder) / "model.safetensors").string());
+  const std::filesystem::path place(folder);
+  save(stages, Gathered::values, (place / "model.safetensors").string());
+  if (stages.context().communicator.rank() == 0) {
+    write_whole_file((place / "config.json").string(), to_checkpoint_config(stages.context().config.model));
+  }
 }
 
 }  // namespace plumbline::training

@@ -12,7 +12,8 @@ void check_outputs(const RunConfig& config);
 
 /// One file of fp32 tensors, written by world rank 0; nothing is left behind when it fails. Collective.
 void save_gradients(RankStages& stages, const std::string& file);
-/// A folder with model.safetensors (fp32 master weights) and nothing else. Collective.
+/// A folder with model.safetensors (fp32 master weights) and config.json, as transformers' from_pretrained
+/// opens it. Collective.
 void save_weights(RankStages& stages, const std::string& folder);
 
 }  // namespace plumbline::training

@@ -46,7 +46,7 @@ int MpiSession::guard(const std::function<int()>& body) const {
   } catch (const std::bad_alloc&) {
     abort_all(rank_, "the system has no memory left (std::bad_alloc)", ExitCode::does_not_fit);
   } catch (const std::exception& error) {
-    abort_all(rank_, error.what(), ExitCode::rank_failed);
+    abort_all(rank_, one_line(error.what()), ExitCode::rank_failed);
   }
 }
 

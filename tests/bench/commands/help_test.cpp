@@ -164,6 +164,45 @@ TEST(Manual, EveryConfigurationKeyHasANoteAndEveryNoteAKey) {
   for (const Described& note : config_notes()) EXPECT_NE(find_config_key(note.name), nullptr) << note.name;
 }
 
+TEST(Manual, HelpTellsEveryKeyWithItsValuesAndDefault) {
+  for (const ConfigKey& key : config_keys()) {
+    for (const std::string& name : {key.name, key.flag(), key.alias}) {
+      if (name.empty()) continue;
+      SCOPED_TRACE(name);
+      Program program;
+      std::vector<std::string> words = {name, "help"};  // as CLI11 wants a vector
+      program.app.parse(words);
+      testing::internal::CaptureStdout();
+      const int code = program.action();
+      const std::string text = squeezed(testing::internal::GetCapturedStdout());
+      EXPECT_EQ(code, 0);
+      // A command of the same name would come first.
+      EXPECT_EQ(text.find(key.name + " "), 0U) << text;
+      EXPECT_THAT(text, HasSubstr("Values: " + squeezed(key.expected)));
+      EXPECT_THAT(text, HasSubstr("Default: "));
+      EXPECT_THAT(text, HasSubstr("--" + key.flag()));
+    }
+  }
+}
+
+TEST(Manual, OptionsSayTheirDefaults) {
+  const Program program;
+  for (const char* name : {"predict", "run", "search", "matrix", "oom"}) {
+    const Page page = page_of(*program.app.get_subcommand(name));
+    for (const PageGroup& group : page.groups) {
+      for (const PageOption& option : group.options) {
+        const auto key = std::find_if(option.names.begin(), option.names.end(), [](const std::string& each) {
+          return each.starts_with("--") && find_config_key(each.substr(2)) != nullptr;
+        });
+        if (key == option.names.end()) continue;
+        const std::string otherwise = find_config_key(key->substr(2))->print(RunConfig{});
+        if (otherwise.empty()) continue;
+        EXPECT_THAT(option.description, HasSubstr("default " + otherwise)) << page.name << " " << *key;
+      }
+    }
+  }
+}
+
 TEST(Manual, FitsTheWidth) {
   const Program program;
   for (const std::size_t width : {40U, 80U, 100U}) {

@@ -10,10 +10,14 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "core/config/config_checks.hpp"
+#include "core/config_text/load_config.hpp"
+
 namespace plumbline {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 struct Outcome {
@@ -77,6 +81,10 @@ TEST_F(ValidateSearch, ValidateRefusesBadTables) {
   const Outcome outcome = plumbline("validate --tables tables");
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("korthikanti_table5"));
+  EXPECT_THAT(outcome.out, ContainsRegex("korthikanti_table5 +- +0 +- +- +- +- +-\n"));
+  const Outcome chosen = plumbline("validate --tables tables --leave-one-out");
+  EXPECT_EQ(chosen.exit_code, 2);
+  EXPECT_THAT(chosen.err, HasSubstr("found 0 tables with step times, expected at least two"));
 }
 
 TEST_F(ValidateSearch, UnknownTablesAreNamedAndLeftOut) {
@@ -101,6 +109,45 @@ TEST_F(ValidateSearch, SearchFindsTheBestFirst) {
   EXPECT_THAT(text.out, HasSubstr("not searched: context_parallel_size"));
 }
 
+/// Everything that is proposed can be predicted: what the search knows of legality is what `predict` is asked.
+TEST_F(ValidateSearch, WhatIsProposedCanBePredicted) {
+  write("llama.yaml",
+        "model: llama-3.1-8b\nhardware: h100-sxm-80gb\nseq_length: 4096\nglobal_batch_size: 16\n");
+  for (const char* request : {"search llama.yaml --gpus 16 --top 10000 --json",
+                              "search gpt.yaml --gpus 12 --gbs 24 --top 10000 --json"}) {
+    const Outcome outcome = plumbline(request);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const nlohmann::json json = nlohmann::json::parse(outcome.out);
+    const std::string file =
+        (folder_ / (std::string(request).find("llama") == std::string::npos ? "gpt.yaml" : "llama.yaml"))
+            .string();
+    const std::string batch = std::string(request).find("--gbs") == std::string::npos ? "16" : "24";
+    int vocabulary = 0;
+    for (const char* list : {"best", "front"}) {
+      for (const nlohmann::json& candidate : json.at(list)) {
+        Overrides overrides = {{"global_batch_size", batch}};
+        for (const auto& [key, value] : candidate.at("config").items())
+          overrides.push_back({key, value.is_string() ? value.get<std::string>() : value.dump()});
+        const RunConfig config = load_run_config(file, overrides);
+        vocabulary += config.parallel.splits_vocabulary() ? 1 : 0;
+        EXPECT_EQ(why_invalid(config).value_or(""), "") << candidate.dump();
+        EXPECT_EQ(why_unpredictable(config).value_or(""), "") << candidate.dump();
+      }
+    }
+    EXPECT_GT(vocabulary, 0) << "the case in question is not among them";
+  }
+}
+
+TEST_F(ValidateSearch, NothingReadIsNoErrorOfZero) {
+  fs::create_directory(folder_ / "tables");
+  write("tables/of_my_own.csv", "a,b\n1,2\n");
+  const nlohmann::json json = nlohmann::json::parse(plumbline("validate --tables tables --json").out);
+  const nlohmann::json& table = json.at("tables").at(0);
+  EXPECT_EQ(table.at("rows"), 0);
+  for (const char* figure : {"mape", "bias", "p90", "worst", "regret"})
+    EXPECT_TRUE(table.at(figure).is_null()) << figure;
+}
+
 TEST_F(ValidateSearch, ImpossibleRequestsSayWhatWouldHaveToChange) {
   struct Case {
     const char* arguments;
@@ -108,8 +155,12 @@ TEST_F(ValidateSearch, ImpossibleRequestsSayWhatWouldHaveToChange) {
     const char* message;
   };
   const Case cases[] = {
-      {"search gpt.yaml --gpus 0", 2, "expected 1 to"},
-      {"search gpt.yaml --gpus -3", 2, "expected 1 to"},
+      {"search gpt.yaml --gpus 0", 2, "expected a whole number from 1"},
+      {"search gpt.yaml --gpus -3", 2, "expected a whole number from 1"},
+      {"search gpt.yaml", 2, "--gpus: missing"},
+      {"search gpt2-124m --gpus 8", 2, "--hardware: missing"},
+      {"search gpt.yaml --gpus 8 --cp 2", 2, "context_parallel_size"},
+      {"search gpt.yaml --gpus 8 --seq-length 2048", 2, "learned positions"},
       {"search gpt.yaml --gpus 8 --top 0", 2, "--top"},
       {"search gpt.yaml --gpus 8 --set teacher=gpt2-124m", 2, "distillation is not searched"},
       {"search gpt.yaml --gpus 8 --set precision=fp8", 2, "linear layers in FP8 are not searched"},

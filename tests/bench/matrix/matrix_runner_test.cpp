@@ -338,6 +338,23 @@ TEST_F(MatrixRunner, DoesNotStartWhenNothingCanBeMeasured) {
   EXPECT_TRUE(load_records(folder_).empty());
 }
 
+TEST(ProgressLines, HoldNothingThatATerminalObeys) {
+  std::FILE* out = std::tmpfile();
+  {
+    Progress progress(2, 0, out, false);
+    progress.begin("hardware \x1b[2J\nname");
+    progress.say("a note\nof two lines \x1b]0;title\x07");
+    progress.end("failed: \x1b[31m");
+  }
+  std::rewind(out);
+  std::string text(10'000, 0);
+  text.resize(std::fread(text.data(), 1, text.size(), out));
+  std::fclose(out);
+  EXPECT_EQ(text.find_first_of("\x1b\x07"), std::string::npos);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
+  EXPECT_THAT(text, HasSubstr("hardware ?[2J?name: failed: ?[31m"));
+}
+
 TEST(ProgressLines, ShowTimeLeft) {
   std::FILE* out = std::tmpfile();
   {

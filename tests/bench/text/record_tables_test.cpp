@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "bench/text/csv.hpp"
 #include "tests/bench/record/record_support.hpp"
 
 namespace plumbline {
@@ -86,6 +87,19 @@ TEST(Csv, QuotesAndKeepsItsShape) {
   EXPECT_THAT(first, HasSubstr("a,qwen2.5-0.5b,2,1,1,false,0.0001,ok,,36360000,0,0.55,"));
   EXPECT_THAT(header, HasSubstr(",measured_hfu,measured_device_bytes,"));
   EXPECT_THAT(first, HasSubstr(",0.25,40432100,"));
+}
+
+TEST(Csv, ASpreadsheetComputesNothingOfIt) {
+  for (const char* number : {"-1", "-1.5e3", "+0.25", "0", "", "tp2_pp1", "-inf"})
+    EXPECT_EQ(csv_field(number), number);
+  EXPECT_EQ(csv_field("=1+1"), "'=1+1");
+  EXPECT_EQ(csv_field("@SUM(A1)"), "'@SUM(A1)");
+  EXPECT_EQ(csv_field("-2+3"), "'-2+3");
+  EXPECT_EQ(csv_field("+cmd|' /C calc'!A0"), "'+cmd|' /C calc'!A0");
+  EXPECT_EQ(csv_field("\tx"), "'\tx");
+  EXPECT_EQ(csv_field("=HYPERLINK(\"x\",1)"), "\"'=HYPERLINK(\"\"x\"\",1)\"");
+  std::vector<Record> records = {sample_record("=evil()")};
+  EXPECT_THAT(to_csv(records), HasSubstr("\r\n'=evil(),"));
 }
 
 TEST(JsonArray, HoldsTheRecords) {

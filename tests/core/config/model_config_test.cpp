@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
+#include "core/config/checkpoint_config.hpp"
 
 namespace plumbline {
 namespace {
@@ -96,6 +97,21 @@ TEST(ModelConfig, ReadsTheFourArchitectures) {
   // Per layer 2 norms, q, k, v, o, gate, up, down; final norm; embedding and output layer.
   EXPECT_EQ(a.parameters(), 2 * (2 * 64 + 64 * 64 + 2 * 64 * 32 + 64 * 64 + 3 * 64 * 96) + 64 + 2 * 6400);
 
+  // A checkpoint's says the same, and what transformers asks for besides: the class and the type of the weights.
+  const std::pair<const char*, const char*> classes[] = {{"qwen2.5-0.5b", "Qwen2ForCausalLM"},
+                                                         {"llama-3.1-8b", "LlamaForCausalLM"},
+                                                         {"gpt2-124m", "GPT2LMHeadModel"}};
+  for (const auto& [name, class_name] : classes) {
+    const std::string text = to_checkpoint_config(*find_preset(name));
+    const json written = json::parse(text);
+    EXPECT_EQ(written["architectures"], json::array({class_name}));
+    EXPECT_EQ(written["model_type"], find_preset(name)->architecture);
+    EXPECT_EQ(written["torch_dtype"], "float32");
+    EXPECT_FALSE(written.contains("_name_or_path"));
+    ModelConfig back = parse_model_config(text, "x");
+    back.name = name;
+    EXPECT_EQ(to_config_json(back), to_config_json(*find_preset(name)));
+  }
   const ModelConfig biased = parse(with(llama(), {{"attention_bias", true}, {"mlp_bias", true}}));
   EXPECT_TRUE(biased.qkv_bias && biased.linear_bias);
   EXPECT_EQ(biased.parameters() - a.parameters(), 2 * (64 + 2 * 32 + 64 + 2 * 96 + 64));

@@ -199,7 +199,7 @@ TEST_F(ConfigFolder, RefusesWithFileLineKeyFoundAndExpected) {
        {"num_hidden_layers", "\"4\"", "whole number"}},
       {"model: [\n", {"run.yaml:2: not valid YAML"}},
       {"a: b: c\n", {"run.yaml:1: not valid YAML"}},
-      {"", {"one YAML mapping"}},
+      {"", {"model: missing"}},
       {"- 1\n", {"one YAML mapping"}},
       {"model: gpt2-124m\n---\nmodel: gpt2-124m\n", {"one YAML mapping"}},
       {", model: gpt2-124m\n", {"run.yaml:1: expected one YAML mapping"}},
@@ -498,7 +498,10 @@ TEST(ParseBytes, UnitsAndNonsense) {
   EXPECT_EQ(parse_bytes("1.5KiB", "k").value, 1536);
   EXPECT_EQ(parse_bytes("80GB", "k").value, 80'000'000'000);
   EXPECT_EQ(parse_bytes("0", "k").value, 0);
-  for (const char* text : {"", "GiB", "-1", "nan", "inf", "1e300", "2GiBs", "2 2", "0x10", "1,5GiB"}) {
+  EXPECT_EQ(parse_bytes("0.6", "k").value, 1);
+  // 0 stands for no bound: a fraction of a byte must not.
+  for (const char* text :
+       {"", "GiB", "-1", "nan", "inf", "1e300", "2GiBs", "2 2", "0x10", "1,5GiB", "0.4", "1e-10GiB"}) {
     EXPECT_THROW(parse_bytes(text, "k"), InputError) << text;
   }
 }

@@ -1,0 +1,99 @@
+#include "bench/training/weights/checkpoint_check.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "bench/training/parameters/parameters.hpp"
+#include "bench/training/weights/weights.hpp"
+#include "core/base/error.hpp"
+#include "core/base/one_line.hpp"
+
+namespace plumbline::training {
+namespace {
+
+constexpr std::string_view kGptPrefix = "transformer.";
+constexpr const char* kOutput = "lm_head.weight";
+
+/// GPT-2 checkpoints are published with and without the "transformer." prefix.
+std::string stored_name(const TensorFile& file, const std::string& name) {
+  if (file.find(name) != nullptr || !name.starts_with(kGptPrefix)) return name;
+  const std::string bare = name.substr(kGptPrefix.size());
+  return file.find(bare) == nullptr ? name : bare;
+}
+
+/// The parameters of the whole model, as a single rank holds them.
+ParameterLayout whole_model(const ModelConfig& model) {
+  RunConfig alone;
+  alone.model = model;
+  StagePart part;
+  part.layers = model.layers;
+  part.has_embedding = part.has_output = true;
+  part.shares_embedding = model.tied_embeddings;
+  return stage_parameters(alone, part);
+}
+
+bool same_values(const StoredTensor& a, const StoredTensor& b) {
+  if (a.shape != b.shape) return false;
+  if (a.type == b.type) return std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0;
+  for (std::int64_t i = 0; i < a.elements(); ++i) {
+    if (a.at(i) != b.at(i)) return false;
+  }
+  return true;
+}
+
+/// What older versions of transformers saved besides parameters: it follows from the configuration.
+bool is_buffer(const std::string& name) {
+  return name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".attn.bias") ||
+         name.ends_with(".attn.masked_bias");
+}
+
+}  // namespace
+
+const StoredTensor& checkpoint_tensor(const TensorFile& file, const std::string& name,
+                                      const std::vector<std::int64_t>& shape) {
+  const StoredTensor& tensor = file.get(stored_name(file, name));
+  if (tensor.shape != shape) {
+    throw InputError(fmt::format("{}: tensor {} has shape [{}], the model configuration expects [{}]",
+                                 file.path(), name, fmt::join(tensor.shape, ", "), fmt::join(shape, ", ")));
+  }
+  if (tensor.type == StoredType::int32 || tensor.type == StoredType::int64) {
+    throw InputError(
+        fmt::format("{}: tensor {} holds whole numbers ({}), expected weights as F32, BF16 or F16",
+                    file.path(), name, name_of(tensor.type)));
+  }
+  return tensor;
+}
+
+std::vector<std::string> unused_tensors(const ModelConfig& model, const TensorFile& file) {
+  std::set<std::string> used;
+  std::string embedding;
+  for (const Parameter& parameter : whole_model(model).list) {
+    for (const Slice& slice : parameter.slices) {
+      checkpoint_tensor(file, slice.tensor, checkpoint_shape(slice));
+      used.insert(stored_name(file, slice.tensor));
+      if (parameter.role == "embedding.weight") embedding = stored_name(file, slice.tensor);
+    }
+  }
+  const StoredTensor* output = model.tied_embeddings ? file.find(kOutput) : nullptr;
+  if (output != nullptr) {
+    if (!same_values(*output, file.get(embedding))) {
+      throw InputError(
+          fmt::format("{}: {} differs from {}, but the model's tie_word_embeddings is true: one matrix is "
+                      "both; set it to "
+                      "false, or remove {}",
+                      file.path(), kOutput, embedding, kOutput));
+    }
+    used.insert(kOutput);
+  }
+  std::vector<std::string> unused;
+  for (const std::string& name : file.names()) {
+    if (!used.contains(name) && !is_buffer(name)) unused.push_back(name);
+  }
+  return unused;
+}
+
+}  // namespace plumbline::training

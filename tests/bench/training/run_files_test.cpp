@@ -1,0 +1,175 @@
+// The files of a run, looked at before it: nothing of a checkpoint is used for what it is not, or left out in
+// silence.
+#include "bench/training/trainer/run_files.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/files/safetensors.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr std::int64_t kHidden = 8;
+constexpr std::int64_t kVocab = 16;
+
+/// A tied llama of one layer.
+ModelConfig tiny_llama() {
+  ModelConfig model;
+  model.name = "tiny";
+  model.architecture = "llama";
+  model.layers = 1;
+  model.hidden = kHidden;
+  model.heads = model.kv_heads = 2;
+  model.head_dim = 4;
+  model.ffn = 8;
+  model.vocab = kVocab;
+  model.max_positions = 32;
+  model.tied_embeddings = true;
+  return model;
+}
+
+struct Stored {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  float value = 0.5F;
+  StoredType type = StoredType::fp32;
+};
+
+std::vector<Stored> tensors_of_tiny_llama() {
+  const std::string layer = "model.layers.0.";
+  std::vector<Stored> list = {{"model.embed_tokens.weight", {kVocab, kHidden}},
+                              {"model.norm.weight", {kHidden}}};
+  for (const char* norm : {"input_layernorm.weight", "post_attention_layernorm.weight"})
+    list.push_back({layer + norm, {kHidden}});
+  for (const char* product :
+       {"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight",
+        "self_attn.o_proj.weight", "mlp.gate_proj.weight", "mlp.up_proj.weight", "mlp.down_proj.weight"})
+    list.push_back({layer + product, {kHidden, kHidden}});
+  return list;
+}
+
+class RunFilesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "plumbline-files-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    config_.model = tiny_llama();
+    config_.batch.seq_length = 4;
+    config_.files.weights = path("model.safetensors");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  void write(const std::vector<Stored>& tensors) const {
+    std::vector<TensorFileWriter::Entry> entries;
+    for (const Stored& each : tensors) entries.push_back({each.name, each.type, each.shape});
+    TensorFileWriter writer(path("model.safetensors"), entries);
+    for (const Stored& each : tensors) {
+      std::int64_t elements = 1;
+      for (const std::int64_t size : each.shape) elements *= size;
+      const std::vector<float> values(static_cast<std::size_t>(elements),
+                                      each.value);  // four bytes of any type
+      writer.write(each.name, std::as_bytes(std::span(values)));
+    }
+    writer.finish();
+  }
+  std::string complaint() const {
+    try {
+      check_files(config_);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+
+  fs::path folder_;
+  RunConfig config_;
+};
+
+TEST_F(RunFilesTest, ACheckpointOfTheModelIsTakenAsItIs) {
+  write(tensors_of_tiny_llama());
+  EXPECT_THAT(check_files(config_), IsEmpty());
+}
+
+TEST_F(RunFilesTest, ASecondOutputLayerBesideTiedEmbeddingsMustBeTheSame) {
+  std::vector<Stored> tensors = tensors_of_tiny_llama();
+  tensors.push_back({"lm_head.weight", {kVocab, kHidden}});
+  write(tensors);
+  EXPECT_THAT(check_files(config_), IsEmpty());  // older versions of transformers saved both
+  tensors.back().value = 0.25F;
+  write(tensors);
+  EXPECT_THAT(complaint(), HasSubstr("lm_head.weight differs from model.embed_tokens.weight"));
+  EXPECT_THAT(complaint(), HasSubstr("tie_word_embeddings"));
+  config_.model.tied_embeddings = false;
+  EXPECT_EQ(complaint(), "accepted");
+}
+
+TEST_F(RunFilesTest, TensorsWithoutAPlaceAreNamed) {
+  std::vector<Stored> tensors = tensors_of_tiny_llama();
+  tensors.push_back({"model.layers.0.self_attn.q_norm.weight", {4}});
+  tensors.push_back({"model.layers.0.self_attn.q_proj.bias", {kHidden}});
+  tensors.push_back({"model.layers.0.self_attn.rotary_emb.inv_freq", {2}});  // a buffer
+  write(tensors);
+  EXPECT_THAT(check_files(config_),
+              ElementsAre(AllOf(HasSubstr("holds 2 tensors"), HasSubstr("q_norm.weight"),
+                                HasSubstr("q_proj.bias"), HasSubstr("not used"))));
+}
+
+TEST_F(RunFilesTest, WholeNumbersAreNoWeights) {
+  std::vector<Stored> tensors = tensors_of_tiny_llama();
+  tensors.back().type = StoredType::int32;
+  write(tensors);
+  EXPECT_THAT(complaint(),
+              HasSubstr("mlp.down_proj.weight holds whole numbers (I32), expected weights as F32"));
+}
+
+TEST_F(RunFilesTest, WhatIsMissingOrCannotBeWrittenIsSaidBefore) {
+  EXPECT_THAT(complaint(), HasSubstr("model.safetensors"));
+  std::vector<Stored> tensors = tensors_of_tiny_llama();
+  tensors.pop_back();
+  write(tensors);
+  EXPECT_THAT(complaint(), HasSubstr("\"model.layers.0.mlp.down_proj.weight\": missing"));
+  tensors = tensors_of_tiny_llama();
+  tensors.back().shape = {kHidden, kHidden + 1};
+  write(tensors);
+  EXPECT_THAT(complaint(), HasSubstr("has shape [8, 9], the model configuration expects [8, 8]"));
+  write(tensors_of_tiny_llama());
+  config_.files.data = path("none.npy");
+  EXPECT_THAT(complaint(), HasSubstr("none.npy"));
+  config_.files.data.clear();
+  config_.files.save_gradients = folder_.string();
+  EXPECT_THAT(complaint(), HasSubstr("is a folder, expected a file to write"));
+  config_.files.save_gradients = path("no/g.safetensors");
+  EXPECT_THAT(complaint(), HasSubstr("save_gradients: "));
+  config_.files.save_gradients.clear();
+  config_.files.save_weights = path("no/such/folder");
+  EXPECT_THAT(complaint(), HasSubstr("save_weights: "));
+  config_.files.save_weights = path("new/");
+  EXPECT_EQ(complaint(), "accepted");
+}
+
+TEST_F(RunFilesTest, TheEmulatedBackendSaysThatItReadsNothing) {
+  config_.machine.backend = Backend::emulated;
+  config_.files.data = path("none.npy");
+  EXPECT_THAT(check_files(config_), ElementsAre(HasSubstr("weights: not read"), HasSubstr("data: not read")));
+  config_.files.save_weights = path("new");
+  EXPECT_THAT(complaint(), HasSubstr("computes no values"));
+}
+
+}  // namespace
+}  // namespace plumbline::training
