@@ -41,6 +41,7 @@ TEST(Published, MeanErrorsAreWithinTheirGoals) {
       {"vocab_parallel_table6_vhalf", "step_s", 0.05},
       {"zero_bubble_table4", "step_s", 0.05},
       {"torchtitan_llama31_h100", "step_s", 0.10},
+      {"torchtitan_llama31_h100", "peak_bytes", 0.06},
       {"vocab_parallel_table5_1f1b", "peak_bytes", 0.05},
       {"vocab_parallel_table6_vhalf", "peak_bytes", 0.05},
       {"zero_bubble_table4", "peak_bytes", 0.05},
