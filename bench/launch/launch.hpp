@@ -4,7 +4,7 @@
 // one end of a pipe. When the caller dies, however it dies, the pipe closes and the supervisor kills mpirun,
 // the ranks and whatever they started (it is their subreaper), and removes the run's folder with the shared
 // memory in it. Should the supervisor be killed as well, mpirun and the ranks die with their parents, and the
-// next launch removes the folder.
+// next command, whatever it is, removes the folder (main).
 #pragma once
 
 #include <functional>

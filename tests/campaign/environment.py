@@ -175,7 +175,7 @@ def variables(bench, chance):
         ("PLUMBLINE_LAUNCHER_PID", "1"), ("PLUMBLINE_LAUNCHER_PID", str(os.getpid())), ("PLUMBLINE_LAUNCHER_PID", "x"),
         ("PLUMBLINE_LAUNCHER_PID", "999999"), ("PLUMBLINE_RECORD_OUT", "/none/of/it"), ("TMPDIR", "/no/such/folder"),
         ("TMPDIR", "."), ("TMPDIR", ""), ("HOME", None), ("PATH", None), ("PATH", "/none"), ("LC_ALL", "xx_XX"),
-        ("TERM", None), ("COLUMNS", "0"), ("OMP_NUM_THREADS", "0"), ("OMPI_COMM_WORLD_RANK", "0"), ("RANK", "0"),
+        ("TERM", None), ("COLUMNS", "0"), ("OMP_NUM_THREADS", "0"), ("RANK", "0"),
         ("XDG_CACHE_HOME", "/dev/null"), ("NO_COLOR", "1"), ("OMPI_MCA_btl", "none")])
     command = any_command(chance)
     out = bench.prepared()

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +20,7 @@
 #include <sstream>
 #include <thread>
 
+#include "bench/launch/interrupts.hpp"
 #include "bench/launch/launch_environment.hpp"
 #include "bench/launch/launch_output.hpp"
 #include "bench/launch/run_folder.hpp"
@@ -357,6 +360,49 @@ TEST(RunFolder, IsMadeWhereThereIsRoom) {
     unsetenv("TMPDIR");
   }
   fs::remove(folder);
+}
+
+TEST(RunFolder, IsElsewhereWhenSharedMemoryIsShort) {
+  constexpr int kNotAllowed = 77;
+  const pid_t child = fork();
+  if (child == 0) {
+    // A /dev/shm of 1 MiB for this process alone, as containers have small ones.
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("none", "/dev/shm", "tmpfs", 0, "size=1m") != 0) {
+      _exit(kNotAllowed);
+    }
+    const RunFolder small(RunFolderUse::shared_memory, {1 << 18});
+    const RunFolder large(RunFolderUse::shared_memory, {1 << 24});
+    const bool moved = small.path().starts_with("/dev/shm/") && !large.path().starts_with("/dev/shm/");
+    fs::remove_all(small.path());
+    fs::remove_all(large.path());
+    _exit(moved ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WEXITSTATUS(status) == kNotAllowed) GTEST_SKIP() << "no namespaces here";
+  EXPECT_EQ(status, 0);
+}
+
+TEST(Interrupts, LeaveAHangupAloneThatIsIgnored) {
+  struct sigaction ignore {};
+  struct sigaction before {};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGHUP, &ignore, &before);
+  {
+    const Interrupts nohup;
+    std::raise(SIGHUP);
+    EXPECT_FALSE(Interrupts::requested());
+    std::raise(SIGTERM);
+    EXPECT_TRUE(Interrupts::requested());
+  }
+  sigaction(SIGHUP, &before, nullptr);
+  const Interrupts usual;
+  EXPECT_FALSE(Interrupts::requested());
+  if (before.sa_handler != SIG_IGN) {
+    std::raise(SIGHUP);
+    EXPECT_TRUE(Interrupts::requested());
+  }
 }
 
 TEST(RunFolder, IsRemovedByItsOwnerOrAfterItsOwnersDeath) {
