@@ -14,8 +14,9 @@ struct BusyTime {
   VocabularySeconds vocabulary_waits{};  // of it, waiting for collectives of a split vocabulary
 };
 
-/// The parts as mean shares of every rank's own busy time, times `busy`. Seconds of all ranks cannot be taken from the
-/// busy time of the few that are traced: under load some wait longer than others compute.
+/// The parts as shares of the busy time of all ranks together, times `busy`: their means when `busy` is the mean of the
+/// same ranks. Seconds of all ranks cannot be taken from the busy time of the few that are traced: under load some wait
+/// longer than others compute.
 BusyTime mean_shares(const std::vector<BusyTime>& ranks, Seconds busy);
 
 /// Busy time of the ranks of a trace, their mean.

@@ -34,7 +34,7 @@ struct TrainingResult {
   std::vector<double> losses;       // of every step, warm-up included
   double gradient_norm = 0;         // of the last step, before clipping
   Trace trace;                      // of the timed step with the median time
-  /// In that step: shares of the busy time, mean over ranks, of the mean busy time in `trace`.
+  /// In that step: shares of the busy time of all ranks, times the mean busy time in `trace`.
   Seconds tensor_communication;
   VocabularySeconds vocabulary_waits{};  // likewise, for the collectives of a split vocabulary
   std::vector<MeasuredMemory> memory;    // by world rank, peak over all steps

@@ -128,10 +128,14 @@ TEST_F(Leftovers, ACellWhoseTimelineCannotBeStoredIsWell) {
 }
 
 TEST_F(Leftovers, ATraceThatCannotBeStoredIsAnErrorAfterTheRecord) {
-  EXPECT_EQ(plumbline("run run.yaml --json --trace none/trace.json >out.txt 2>err.txt"), 4);
+  EXPECT_EQ(plumbline("run run.yaml --json --trace none/trace.json >out.txt 2>err.txt"),
+            2);  // before anything runs
+  EXPECT_EQ(read(folder_ / "out.txt"), "");
+  fs::create_symlink("/dev/full", folder_ / "full.json");
+  EXPECT_EQ(plumbline("run run.yaml --json --trace full.json >out.txt 2>err.txt"), 4);
   EXPECT_EQ(nlohmann::json::parse(read(folder_ / "out.txt"))["status"], "ok");
   EXPECT_THAT(read(folder_ / "err.txt"), HasSubstr("plumbline: "));
-  EXPECT_THAT(read(folder_ / "err.txt"), HasSubstr("none/trace.json: cannot be written"));
+  EXPECT_THAT(read(folder_ / "err.txt"), HasSubstr("full.json: cannot be written: No space left"));
 }
 
 TEST_F(Leftovers, ASignalLeavesNoFolder) {

@@ -190,7 +190,7 @@ TEST(WholeRun, WaitsOfRanksThatAreNotTracedAreSharesOfTheirOwnTime) {
   const std::vector<BusyTime> ranks = {{{5}, {1}}, {{20}, {18}}};
   const BusyTime mean = mean_shares(ranks, {5});
   EXPECT_DOUBLE_EQ(mean.busy.value, 5);
-  EXPECT_DOUBLE_EQ(mean.tensor_communication.value, 5 * (0.2 + 0.9) / 2);
+  EXPECT_DOUBLE_EQ(mean.tensor_communication.value, 5.0 * (1 + 18) / (5 + 20));
   EXPECT_LT(mean.tensor_communication.value, mean.busy.value);
 }
 

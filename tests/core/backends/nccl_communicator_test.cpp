@@ -255,9 +255,8 @@ TEST(NcclCommunicator, ARankThatStopsIsNamed) {
     } catch (const Error& error) {
       said = error.what();
     }
-    EXPECT_THAT(said,
-                HasSubstr("ncclAllReduce of the world group (number 2) in action 0OPT0: rank 1 has not come "
-                          "to it"));
+    EXPECT_THAT(said, HasSubstr("ncclAllReduce of the world group (number 2) in action 0OPT0: rank 1 has not "
+                                "reached it"));
   }
   EXPECT_THAT(pretended::devices_asked(), testing::Each(kDevice));
   MPI_Barrier(MPI_COMM_WORLD);
