@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Are the tests awake? Puts one fault at a time into the code and asks the tests of that room.
+"""Are the tests awake? Puts one fault at a time into the code and asks the tests of that folder.
 
     tests/seeded_faults.py [--only NAME]      from the root of the sources; writes build/seeded-faults
 
@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# room, file, the right code, the wrong code, tests (a regular expression for ctest -R)
+# folder, file, the right code, the wrong code, tests (a regular expression for ctest -R)
 FAULTS = [
     ("core/tensor", "core/tensor/arena.cpp", "current_total_ > peak_total_", "current_total_ >= peak_total_",
      "^(arena_test|memory_agreement_test.2ranks)$"),
