@@ -39,6 +39,8 @@ std::vector<std::pair<std::string, std::string>> mpirun_environment(const std::s
       {"OMPI_MCA_btl", "self,vader,tcp"},
       // Containers may forbid memory policies; that is no reason to say so on every start.
       {"OMPI_MCA_hwloc_base_mem_bind_failure_action", "silent"},
+      // Its handlers print a backtrace and allocate for it: a rank that is hit inside malloc would hang instead of ending.
+      {"OMPI_MCA_opal_signal", ""},
       {"OMP_NUM_THREADS", std::to_string(threads_per_rank)},
   };
   if (ranks > available_processors()) settings.emplace_back("OMPI_MCA_mpi_yield_when_idle", "1");

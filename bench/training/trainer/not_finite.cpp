@@ -58,7 +58,7 @@ std::string place_of(const FirstSeen& seen, int rank) {
 
 void explain_not_finite(RankStages& stages, Communicator& control, double loss, int step, int steps,
                         const StepRunner& run) {
-  const double norm = stages.gradient_norm();
+  const double norm = std::abs(stages.gradient_norm());  // no "-nan"
   FiniteCheck check(stages);
   run(check);
   const std::vector<FirstSeen> seen = from_every_rank(control, check.first());
