@@ -21,7 +21,7 @@ inline bool looks_like_formula(std::string_view text) {
 /// A field as RFC 4180 writes it: in quotes where it holds a comma, a quote or a line break. Names come from
 /// users: what a spreadsheet would compute has an apostrophe in front, which it shows as text.
 inline std::string csv_field(const std::string& field) {
-  const std::string shown = looks_like_formula(field) ? "'" + field : field;
+  std::string shown = looks_like_formula(field) ? "'" + field : field;
   if (shown.find_first_of(",\"\r\n") == std::string::npos) return shown;
   std::string out = "\"";
   for (const char c : shown) {
