@@ -30,7 +30,7 @@ constexpr std::int64_t kMaxPositions = std::int64_t{1} << 30;
 /// model_type, or the first entry of architectures ("Qwen2ForCausalLM").
 std::string architecture_of(const JsonKeys& keys) {
   static const char* const kSupported = "supported: llama, mistral, qwen2, gpt2";
-  const std::string type = keys.string_or("model_type", "");
+  std::string type = keys.string_or("model_type", "");
   if (!type.empty()) {
     for (const ModelClass& known : kModelClasses) {
       if (type == known.architecture) return type;
