@@ -48,8 +48,9 @@ class FiniteCheck final : public StageProgram {
   FirstSeen first_;
 };
 
-std::string place_of(const FirstSeen& seen, int rank) {
-  if (!std::isfinite(seen.when_s)) return "the gradients";
+/// `norm` of the step's gradients: what only they or only the loss show was in no message.
+std::string place_of(const FirstSeen& seen, int rank, double norm) {
+  if (!std::isfinite(seen.when_s)) return std::isfinite(norm) ? "the loss" : "the gradients";
   const char* const what = is_send(seen.action.type) ? "the message" : "the loss of a micro-batch, action";
   return fmt::format("{} {} of rank {}", what, to_string(seen.action), rank);
 }
@@ -67,7 +68,7 @@ void explain_not_finite(RankStages& stages, Communicator& control, double loss, 
   throw Error(fmt::format(
       "not finite: step {} of {} has loss {} and gradient norm {}, first seen in {}; expected finite "
       "numbers: look at weights, learning_rate and precision",
-      step, steps, loss, norm, place_of(*first, static_cast<int>(first - seen.begin()))));
+      step, steps, loss, norm, place_of(*first, static_cast<int>(first - seen.begin()), norm)));
 }
 
 }  // namespace plumbline::training
