@@ -133,6 +133,9 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
   if (config.machine.backend == Backend::emulated && config.machine.hardware.empty()) {
     return "hardware: missing, the emulated backend needs a preset such as h100-sxm-80gb or a profile file";
   }
+  if (config.machine.software != "plumbline") {
+    return only("software", config.machine.software, "plumbline's own training step only");
+  }
   if (config.parallel.context != 1) {
     return only("context_parallel_size", config.parallel.context, "1 only");
   }

@@ -24,7 +24,8 @@ struct BatchConfig {
 
 /// What it runs on.
 struct MachineConfig {
-  std::string hardware;  // preset or profile file; empty: this machine's calibrated profile
+  std::string hardware;                // preset or profile file; empty: this machine's calibrated profile
+  std::string software = "plumbline";  // whose training step is predicted; only plumbline's is also executed
   Backend backend = Backend::cpu;
   Bytes memory_budget;  // per rank; 0: no bound
   /// Emulated backend: seconds that pass for each second of the hardware profile; 0: as fast as possible.

@@ -84,6 +84,8 @@ std::vector<ConfigKey> make_keys() {
        }},
       text_key("hardware", at(&C::machine, &MachineConfig::hardware), PathOr::name,
                "a hardware preset or the path of a profile"),
+      text_key("software", at(&C::machine, &MachineConfig::software), PathOr::name,
+               "plumbline or the name of a framework, such as megatron-core"),
       choice_key("backend", at(&C::machine, &MachineConfig::backend), kBackends),
       integer_key(
           "world_size", "gpus", 1, kMaxSize, [](ConfigDraft& draft, std::int64_t n) { draft.world_size = n; },
