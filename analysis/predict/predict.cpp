@@ -135,9 +135,14 @@ std::optional<std::string> why_unpredictable(const RunConfig& config, const Hard
 }
 
 Prediction predict(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware) {
+  return predict(config, schedule, hardware, framework_of(config));
+}
+
+Prediction predict(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
+                   const cluster::Software* framework) {
   if (const auto reason = why_unpredictable(config, hardware)) throw InputError(*reason);
   Prediction prediction;
-  prediction.memory = predict_memory(config, schedule);
+  prediction.memory = predict_memory(config, schedule, MemoryDetail::peaks, framework);
   prediction.budget = config.machine.memory_budget.value > 0 ? config.machine.memory_budget : hardware.memory;
   prediction.fits = prediction.memory.fits(prediction.budget);
   prediction.device = predict_device_memory(config.layout(), schedule, hardware.overhead, prediction.memory);
@@ -146,7 +151,7 @@ Prediction predict(const RunConfig& config, const Schedule& schedule, const Hard
     prediction.budget = prediction.device->budget();
     prediction.fits = prediction.device->fits();
   }
-  StageCostsPrediction predicted = stage_costs(config, schedule, hardware);
+  StageCostsPrediction predicted = stage_costs(config, schedule, hardware, framework);
   prediction.trace = simulate(schedule, predicted.costs);
   prediction.vocabulary = vocabulary_overlap(prediction.trace);
   prediction.time = step_time(schedule, prediction.trace, predicted, prediction.vocabulary);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analysis/hardware/hardware.hpp"
+#include "analysis/hardware/software.hpp"
 #include "analysis/memory/device_memory.hpp"
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/time/time_model.hpp"
@@ -39,6 +40,9 @@ std::optional<std::string> why_unpredictable(const RunConfig& config, const Hard
 
 /// Throws InputError when why_unpredictable has a reason.
 Prediction predict(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware);
+/// The same with a framework's traits instead of those that `software` names.
+Prediction predict(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
+                   const cluster::Software* framework);
 
 /// Throughput of `config` when a step takes `step`; a measurement uses the same definition. `stages`: in how
 /// many the model is split, which decides how many layers are recomputed together; 0: pipeline ranks ×

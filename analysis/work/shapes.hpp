@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "analysis/hardware/software.hpp"
 #include "core/config/run_config.hpp"
 #include "core/schedule/schedule.hpp"
 
@@ -90,6 +91,9 @@ struct StageShape {
   std::int64_t fp8_history = 0;       // largest values kept of every slot; 0 without delayed scaling
   DType type = DType::bf16;           // storage type
   DType grad_type = DType::fp32;
+  int context = 1;  // ranks that share a sequence
+  /// Whose training step it is; nullptr: plumbline's own, of which everything else here speaks.
+  const cluster::Software* framework = nullptr;
   DistillationShape distillation;
   VocabularyShape vocabulary;
   std::vector<AlikeLayers> windows;  // of the stage's layers, in order; empty: no window anywhere
@@ -107,8 +111,15 @@ struct StageShape {
   std::int64_t g() const { return size_of(grad_type); }
 };
 
+/// The traits of the framework that `software` names; nullptr: plumbline's own training step. Throws InputError
+/// with the known names.
+const cluster::Software* framework_of(const RunConfig& config);
+
 /// Shapes of all stages of the schedule, every route of it, by stage number.
 std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule);
+/// The same with a framework's traits instead of the named one's.
+std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule,
+                                     const cluster::Software* framework);
 /// Shapes of the teacher's stages, as evaluated forward only: neither ZeRO nor recomputation, dropout or
 /// FP8. Empty without one.
 std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& schedule);
