@@ -91,8 +91,8 @@ class StageCoster {
     const Layout layout = config_.layout();
     costs.processes_per_rank = layout.tensor * layout.data;
     for (int rank = 0; rank < schedule_.ranks; ++rank) step_end(rank);
-    if (framework_ == nullptr && has(ActionType::reduce_gradients) && hardware_.processors == 0 &&
-        !shapes_.empty() && shapes_.front().data > 1 && shapes_.front().zero <= 1) {
+    if (has(ActionType::reduce_gradients) && overlaps_reductions() && !shapes_.empty() &&
+        shapes_.front().data > 1 && shapes_.front().zero <= 1) {
       hide_reductions();
     }
     return std::move(prediction_);
@@ -131,6 +131,12 @@ class StageCoster {
     }
     prediction_.costs.stages.push_back(costs);
     prediction_.communication.push_back(communication);
+  }
+
+  /// Gradients are reduced alongside the last backwards: on ranks with a processor each, unless a framework
+  /// waits for the last of them.
+  bool overlaps_reductions() const {
+    return hardware_.processors == 0 && (framework_ == nullptr || framework_->overlapped_reduction);
   }
 
   /// Nothing hides the collectives of vocabulary parallelism: ranks share processors, or a framework's
@@ -247,8 +253,11 @@ class StageCoster {
       return sum;
     };
     if (framework_ != nullptr) {
-      if (has(ActionType::reduce_gradients))
-        costs.reduce_gradients = total(framework_reduction_calls(stages));
+      if (has(ActionType::reduce_gradients)) {
+        costs.reduce_gradients =
+            total(overlaps_reductions() && stages.held.front().zero <= 1 ? late_reduction_calls(stages)
+                                                                         : framework_reduction_calls(stages));
+      }
       if (has(ActionType::reduce_embedding)) costs.reduce_embedding = total(reduce_embedding_calls(stages));
       if (has(ActionType::optimizer)) costs.optimizer = total(framework_update_calls(stages));
       return;

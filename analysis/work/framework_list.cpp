@@ -157,6 +157,8 @@ ActionWork backward_work(const StageShape& s, bool input, bool weight) {
   // Only linear layers have a weight gradient of their own: the lookup's goes with the input gradients.
   if (s.embeds() && input) {
     builder.once({false, true, true}, table, [&](UnitWork& work) { embedding_backward(s, work); });
+    // Positions are a unit of their own, final with the lookup.
+    if (s.positions > 0) builder.once({false, true, true}, s.positions * s.hidden, [](UnitWork&) {});
   }
   if (input) builder.micro_batch();
   return std::move(builder.work);

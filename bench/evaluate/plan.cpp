@@ -129,13 +129,16 @@ Schedule make_for(const RunConfig& config) {
 }
 
 Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedule) {
+  const StepEndActions end = {
+      .data_parallel = config.layout().data > 1,
+      .tied_embedding = config.model.tied_embeddings && !config.parallel.splits_vocabulary()};
+  // When another framework's runtime posts its messages is in its traits, not in the schedule.
+  if (config.machine.software != "plumbline") return add_step_end(schedule, end);
   // Our executor's sends return at once. Where all ranks meet for a pass before they receive, a message that
   // is received no earlier than needed would keep its sender waiting for room to send the next.
   const bool meetings = schedule.vocab == VocabPasses::interlaced;
-  return add_step_end(
-      add_transfers(schedule, meetings ? TransferOrder::sends_first : TransferOrder::posted),
-      {.data_parallel = config.parallel.data() > 1,
-       .tied_embedding = config.model.tied_embeddings && !config.parallel.splits_vocabulary()});
+  return add_step_end(add_transfers(schedule, meetings ? TransferOrder::sends_first : TransferOrder::posted),
+                      end);
 }
 
 int rank_of(const Schedule& schedule, int stage) {
