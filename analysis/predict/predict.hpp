@@ -44,6 +44,14 @@ Prediction predict(const RunConfig& config, const Schedule& schedule, const Hard
 Prediction predict(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
                    const cluster::Software* framework);
 
+/// What the tensors of the fullest rank may take: memory_budget, else the device's memory; 0: no bound.
+/// `device`: what else is on the card, as predict_device_memory says.
+Bytes budget_of(const RunConfig& config, const HardwareProfile& hardware,
+                const std::optional<DeviceMemoryPrediction>& device);
+/// Whether a predicted memory fits, as predict() says.
+bool fits(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
+          const MemoryPrediction& memory);
+
 /// Throughput of `config` when a step takes `step`; a measurement uses the same definition. `stages`: in how
 /// many the model is split, which decides how many layers are recomputed together; 0: pipeline ranks ×
 /// chunks.
