@@ -17,7 +17,8 @@ const SearchSchedules::Entry* SearchSchedules::find(const SearchKeys& keys, cons
     try {
       Schedule schedule = make_(config);
       LowerBound bound(schedule);
-      found->second = std::make_unique<Entry>(Entry{std::move(schedule), std::move(bound)});
+      found->second = std::make_unique<Entry>(Entry{std::move(schedule), std::move(bound), {}});
+      found->second->present = types_in(found->second->schedule);
     } catch (const InputError& error) {
       if (refused_.empty()) refused_ = error.what();
     }
@@ -35,8 +36,29 @@ std::optional<Evaluator::Bounds> Evaluator::bounds(const SearchKeys& keys) {
   const SearchSchedules::Entry* entry = schedules_.find(keys, config_);
   if (entry == nullptr) return std::nullopt;
   const MemoryPrediction memory = predict_memory(config_, entry->schedule, MemoryDetail::peaks, framework_);
-  const Costs costs = bounding_costs(config_, entry->schedule, hardware_, framework_);
+  const Costs costs = bounding_costs(*entry);
   return Bounds{memory.peak, entry->bound.of(costs), fits(config_, entry->schedule, hardware_, memory)};
+}
+
+/// Costs of which none is larger than those that predict() simulates.
+Costs Evaluator::bounding_costs(const SearchSchedules::Entry& entry) {
+  const Schedule& schedule = entry.schedule;
+  const std::vector<StageShape> shapes = stage_shapes(config_, schedule, framework_);
+  Load load;
+  load.layout = config_.layout();
+  load.collective_contention = collective_contention(config_, hardware_, framework_);
+  Costs costs;
+  for (const StageShape& shape : shapes) costs.stages.push_back(memo_.passes(shape, entry.present, load));
+  load.busy = load.layout.world() > 1 ? 1 : 0;
+  for (int rank = 0; rank < schedule.ranks; ++rank) {
+    const HeldStages held = stages_on_rank(config_, schedule, shapes, rank);
+    if (held.held.empty()) continue;
+    const StageCosts& end = memo_.step_end(held, config_, load);
+    StageCosts& lowest = costs.stages[static_cast<std::size_t>(held.held.front().stage)];
+    lowest.reduce_gradients = end.reduce_gradients;
+    lowest.optimizer = end.optimizer;
+  }
+  return costs;
 }
 
 Candidate Evaluator::predicted(const SearchKeys& keys) {

@@ -12,6 +12,7 @@
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/hardware/software.hpp"
 #include "analysis/search/candidate.hpp"
+#include "analysis/search/stage_memo.hpp"
 #include "analysis/simulate/lower_bound.hpp"
 #include "core/schedule/schedule.hpp"
 
@@ -28,6 +29,7 @@ class SearchSchedules {
   struct Entry {
     Schedule schedule;
     LowerBound bound;
+    ActionTypes present;
   };
   /// nullptr when the schedule does not allow the sizes. `config` has the keys.
   const Entry* find(const SearchKeys& keys, const RunConfig& config);
@@ -47,13 +49,15 @@ class Evaluator {
   /// `config`: what of the candidates is not searched. References are kept.
   Evaluator(const RunConfig& config, const HardwareProfile& hardware, const cluster::Software* framework,
             SearchSchedules& schedules)
-      : config_(config), hardware_(hardware), framework_(framework), schedules_(schedules) {}
+      : config_(config), hardware_(hardware), framework_(framework), schedules_(schedules), memo_(hardware) {}
 
   struct Bounds {
     Bytes peak;        // exact
     Seconds at_least;  // of the step
     bool fits = false;
   };
+  /// Candidates with another layout of ranks or micro-batch follow.
+  void begin_region() { memo_.forget(); }
   /// Nothing when the candidate has no schedule.
   std::optional<Bounds> bounds(const SearchKeys& keys);
   /// The prediction of a candidate that has one.
@@ -63,7 +67,10 @@ class Evaluator {
   RunConfig config_;
   const HardwareProfile& hardware_;
   const cluster::Software* framework_;
+  Costs bounding_costs(const SearchSchedules::Entry& entry);
+
   SearchSchedules& schedules_;
+  StageMemo memo_;
 };
 
 }  // namespace plumbline

@@ -143,6 +143,7 @@ SearchResult search(const SearchRequest& request, const HardwareProfile& hardwar
   std::atomic<int> done{0};
   in_parallel(threads, all, [&](std::size_t worker, int i) {
     const auto region = static_cast<std::size_t>(i);
+    evaluators[worker].begin_region();
     refused[region] = visit_region(request.config, regions[region], selective, [&](const SearchKeys& keys) {
       if (const auto bounds = evaluators[worker].bounds(keys)) {
         points[region].push_back({keys, *bounds});

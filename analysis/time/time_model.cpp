@@ -80,7 +80,7 @@ class StageCoster {
         load_(load_of(config, schedule, hardware, framework)),
         crowded_(crowd(hardware, load_.layout.world())) {}
 
-  StageCostsPrediction run(bool overlap) {
+  StageCostsPrediction run() {
     for (const StageShape& shape : shapes_) passes(shape);
     transfers();
     collectives();
@@ -91,7 +91,7 @@ class StageCoster {
     const Layout layout = config_.layout();
     costs.processes_per_rank = layout.tensor * layout.data;
     for (int rank = 0; rank < schedule_.ranks; ++rank) step_end(rank);
-    if (overlap && has(ActionType::reduce_gradients) && overlaps_reductions() && !shapes_.empty() &&
+    if (has(ActionType::reduce_gradients) && overlaps_reductions() && !shapes_.empty() &&
         shapes_.front().data > 1 && shapes_.front().zero <= 1) {
       hide_reductions();
     }
@@ -360,12 +360,7 @@ StageCostsPrediction stage_costs(const RunConfig& config, const Schedule& schedu
 
 StageCostsPrediction stage_costs(const RunConfig& config, const Schedule& schedule,
                                  const HardwareProfile& hardware, const cluster::Software* framework) {
-  return StageCoster(config, schedule, hardware, framework).run(true);
-}
-
-Costs bounding_costs(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
-                     const cluster::Software* framework) {
-  return StageCoster(config, schedule, hardware, framework).run(false).costs;
+  return StageCoster(config, schedule, hardware, framework).run();
 }
 
 }  // namespace plumbline

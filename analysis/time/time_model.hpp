@@ -41,9 +41,4 @@ StageCostsPrediction stage_costs(const RunConfig& config, const Schedule& schedu
 StageCostsPrediction stage_costs(const RunConfig& config, const Schedule& schedule,
                                  const HardwareProfile& hardware, const cluster::Software* framework);
 
-/// Costs that are nowhere larger than those of stage_costs, for lower bounds: without what reductions leave that
-/// overlap with the last backwards, which takes simulations to know.
-Costs bounding_costs(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
-                     const cluster::Software* framework);
-
 }  // namespace plumbline

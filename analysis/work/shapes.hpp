@@ -21,6 +21,7 @@ struct DistillationShape {
   std::int64_t teacher_hidden = 0;  // h_T
   std::int64_t student_hidden = 0;  // h
   std::int64_t cached_size = 0;     // bytes of one element of kept teacher logits
+  friend bool operator==(const DistillationShape&, const DistillationShape&) = default;
 };
 
 /// Embedding and output layer split over all ranks of a model (bench/training/vocabulary.md). The ranks named
@@ -33,12 +34,14 @@ struct VocabularyShape {
   bool last_rank = false;       // the rank has the last one
   bool split_backward = false;  // the first stage has I and W instead of B
   int shards = 1;               // N: ranks of a model
+  friend bool operator==(const VocabularyShape&, const VocabularyShape&) = default;
 };
 
 /// Neighbouring layers with the same attention.
 struct AlikeLayers {
   std::int64_t layers = 0;
   std::int64_t window = 0;  // keys that a query sees, less than a sequence has; 0: all up to itself
+  friend bool operator==(const AlikeLayers&, const AlikeLayers&) = default;
 };
 
 /// Widths are per tensor rank. Counts are elements unless said otherwise.
@@ -109,6 +112,7 @@ struct StageShape {
   std::int64_t window_of(std::int64_t layer) const;
   std::int64_t e() const { return size_of(type); }
   std::int64_t g() const { return size_of(grad_type); }
+  friend bool operator==(const StageShape&, const StageShape&) = default;
 };
 
 /// The traits of the framework that `software` names; nullptr: plumbline's own training step. Throws InputError
