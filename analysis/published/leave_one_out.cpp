@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "analysis/published/published_jobs.hpp"
+#include "analysis/published/row_cells.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline::cluster {
@@ -72,8 +72,7 @@ std::vector<LeftOut> leave_one_out(const std::vector<PublishedTable>& tables, co
   std::vector<PublishedTable> timed;
   for (const PublishedTable& table : tables) {
     // A table without a step that could be read has no error, not one of 0.
-    if (run_reader(table.name) != nullptr &&
-        errors_of(compare_table(table, profiles, make).rows, "step_s").rows > 0) {
+    if (holds_runs(table) && errors_of(compare_table(table, profiles, make).rows, "step_s").rows > 0) {
       timed.push_back(table);
     }
   }

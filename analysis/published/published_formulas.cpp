@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "analysis/cluster/memory.hpp"
-#include "analysis/published/published_jobs.hpp"
 #include "analysis/published/published_readers.hpp"
 #include "analysis/simulate/simulator.hpp"
 
@@ -196,6 +195,19 @@ void stage_times(const PublishedRow& row, const Profiles& profiles, const Schedu
 }
 
 }  // namespace
+
+Model gpt_model(double layers, double hidden, double heads, double vocab, double positions, bool tied) {
+  Model model;
+  model.layers = layers;
+  model.hidden = hidden;
+  model.heads = model.kv_heads = heads;
+  model.head = hidden / heads;
+  model.ffn = 4 * hidden;
+  model.vocab = vocab;
+  model.positions = positions;
+  model.tied = tied;
+  return model;
+}
 
 FormulaReader formula_reader(std::string_view table) {
   constexpr std::array<std::pair<std::string_view, FormulaReader>, 8> kReaders = {{

@@ -20,4 +20,7 @@ void handcrafted_bubbles(const PublishedRow& row, const Profiles& profiles, cons
 void vocabulary_scaling(const PublishedRow& row, const Profiles& profiles, const ScheduleMaker& make,
                         std::vector<ComparedRow>& rows);
 
+/// GPT as Megatron-LM builds it.
+Model gpt_model(double layers, double hidden, double heads, double vocab, double positions, bool tied);
+
 }  // namespace plumbline::cluster

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "analysis/cluster/stage_cost.hpp"
-#include "analysis/published/published_jobs.hpp"
 #include "analysis/published/published_readers.hpp"
 
 namespace plumbline::cluster {

@@ -150,7 +150,10 @@ void handcrafted_bubbles(const PublishedRow& row, const Profiles&, const Schedul
   const int ranks = row.integer("pp", 256);
   for (std::size_t i = 0; i < kTimes.rows.size(); ++i) {
     const PublishedRow times(kTimes, i);
-    if (!model.ends_with(" " + times.text("model")) || times.integer("num_microbatches") != microbatches)
+    // Its labels begin with the model: "1.5B 1F1B m24".
+    const std::string& label = times.text("label");
+    if (!model.ends_with(" " + label.substr(0, label.find(' '))) ||
+        times.integer("num_microbatches") != microbatches)
       continue;
     const double f = times.number("T_F_ms");
     const double b = times.number("T_B_ms");

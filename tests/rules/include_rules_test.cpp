@@ -36,7 +36,9 @@ constexpr Room kRooms[] = {
     {"analysis/predict",
      "analysis/hardware analysis/memory analysis/simulate analysis/time analysis/work core/base core/config "
      "core/schedule core/trace"},
-    {"analysis/published", "analysis/cluster analysis/hardware analysis/simulate core/base core/schedule"},
+    {"analysis/published",
+     "analysis/cluster analysis/hardware analysis/search analysis/simulate analysis/work core/base core/config "
+     "core/config_text core/schedule"},
     {"analysis/search", "analysis/cluster core/base core/config core/schedule"},
     {"analysis/simulate", "core/base core/schedule core/trace core/validate"},
     {"analysis/time",
