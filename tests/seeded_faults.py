@@ -46,7 +46,7 @@ FAULTS = [
      "busy * (1 - shares.tensor) - waited", "^(time_model_test|action_time_test|vocabulary_time_test)$"),
     ("analysis/search", "analysis/search/search.cpp", "front.offer(candidate);", "(void)candidate;",
      "^(cluster_model_test|validate_search_test)$"),
-    ("analysis/published", "analysis/published/measured_values.cpp", 'row.number("peak_gib", 1e6) * kBytesPerGiB',
+    ("analysis/published", "analysis/published/dialect/measured_values.cpp", 'row.number("peak_gib", 1e6) * kBytesPerGiB',
      'row.number("peak_gib", 1e6) * 1e9', "^cluster_published_test$"),
     ("bench/record", "bench/record/record_store.cpp", 'to_line(record) + "\\n"', 'to_line(record)',
      "^(record_test|matrix_runner_test)$"),

@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "analysis/published/row_cells.hpp"
+#include "analysis/published/dialect/row_cells.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline::cluster {

@@ -6,7 +6,7 @@
 
 #include "analysis/cluster/step.hpp"
 #include "analysis/hardware/profiles.hpp"
-#include "analysis/published/published_runs.hpp"
+#include "analysis/published/dialect/published_runs.hpp"
 
 namespace plumbline::cluster {
 

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <utility>
 
+#include "analysis/published/dialect/row_cells.hpp"
 #include "analysis/published/predict_run.hpp"
 #include "analysis/published/published_formulas.hpp"
-#include "analysis/published/row_cells.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 

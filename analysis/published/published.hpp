@@ -9,8 +9,8 @@
 #include "analysis/cluster/step.hpp"
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/published/compared_row.hpp"
-#include "analysis/published/published_runs.hpp"
-#include "analysis/published/published_tables.hpp"
+#include "analysis/published/dialect/published_runs.hpp"
+#include "analysis/published/dialect/published_tables.hpp"
 
 namespace plumbline::cluster {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "analysis/published/published_tables.hpp"
+#include "analysis/published/dialect/published_tables.hpp"
 #include "core/schedule/vocab_passes.hpp"
 
 namespace plumbline::cluster {

@@ -152,7 +152,7 @@ void handcrafted_bubbles(const PublishedRow& row, const Profiles&, const Schedul
     const PublishedRow times(kTimes, i);
     // Its labels begin with the model: "1.5B 1F1B m24".
     const std::string& label = times.text("label");
-    if (!model.ends_with(" " + label.substr(0, label.find(' '))) ||
+    if (model.substr(model.find(' ') + 1) != label.substr(0, label.find(' ')) ||
         times.integer("num_microbatches") != microbatches)
       continue;
     const double f = times.number("T_F_ms");

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "analysis/published/measured_values.hpp"
+#include "analysis/published/dialect/measured_values.hpp"
+#include "analysis/published/dialect/row_cells.hpp"
 #include "analysis/published/published.hpp"
-#include "analysis/published/row_cells.hpp"
 #include "bench/evaluate/cluster_schedule.hpp"
 #include "core/base/error.hpp"
 

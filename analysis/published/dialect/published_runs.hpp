@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "analysis/published/measured_values.hpp"
-#include "analysis/published/published_tables.hpp"
+#include "analysis/published/dialect/measured_values.hpp"
+#include "analysis/published/dialect/published_tables.hpp"
 #include "core/config/run_config.hpp"
 
 namespace plumbline::cluster {

@@ -1,4 +1,4 @@
-#include "analysis/published/published_model.hpp"
+#include "analysis/published/dialect/published_model.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <charconv>
 #include <utility>
 
-#include "analysis/published/dialect_columns.hpp"
+#include "analysis/published/dialect/dialect_columns.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"

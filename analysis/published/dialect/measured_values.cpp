@@ -1,4 +1,4 @@
-#include "analysis/published/measured_values.hpp"
+#include "analysis/published/dialect/measured_values.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/published/row_cells.hpp"
+#include "analysis/published/dialect/row_cells.hpp"
 #include "analysis/work/flops.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"

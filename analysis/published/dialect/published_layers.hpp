@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "analysis/published/table_header.hpp"
+#include "analysis/published/dialect/table_header.hpp"
 #include "core/config/run_config.hpp"
 
 namespace plumbline::cluster {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/published/table_header.hpp"
+#include "analysis/published/dialect/table_header.hpp"
 
 namespace plumbline::cluster {
 

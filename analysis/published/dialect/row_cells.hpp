@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/published/published_tables.hpp"
+#include "analysis/published/dialect/published_tables.hpp"
 
 namespace plumbline::cluster {
 

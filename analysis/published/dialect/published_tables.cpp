@@ -1,4 +1,4 @@
-#include "analysis/published/published_tables.hpp"
+#include "analysis/published/dialect/published_tables.hpp"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/published/table_header.hpp"
+#include "analysis/published/dialect/table_header.hpp"
 #include "core/config/run_config.hpp"
 
 namespace plumbline::cluster {

@@ -1,4 +1,4 @@
-#include "analysis/published/published_runs.hpp"
+#include "analysis/published/dialect/published_runs.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,10 +6,10 @@
 #include <cmath>
 #include <utility>
 
-#include "analysis/published/dialect_columns.hpp"
-#include "analysis/published/published_layers.hpp"
-#include "analysis/published/published_model.hpp"
-#include "analysis/published/row_cells.hpp"
+#include "analysis/published/dialect/dialect_columns.hpp"
+#include "analysis/published/dialect/published_layers.hpp"
+#include "analysis/published/dialect/published_model.hpp"
+#include "analysis/published/dialect/row_cells.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/config_checks.hpp"

@@ -1,4 +1,4 @@
-#include "analysis/published/row_cells.hpp"
+#include "analysis/published/dialect/row_cells.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "analysis/published/dialect_columns.hpp"
+#include "analysis/published/dialect/dialect_columns.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config_text/config_keys.hpp"

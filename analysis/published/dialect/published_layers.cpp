@@ -1,4 +1,4 @@
-#include "analysis/published/published_layers.hpp"
+#include "analysis/published/dialect/published_layers.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "analysis/published/row_cells.hpp"
+#include "analysis/published/dialect/row_cells.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/layer_distribution.hpp"

@@ -1,4 +1,4 @@
-#include "analysis/published/table_header.hpp"
+#include "analysis/published/dialect/table_header.hpp"
 
 #include <fmt/format.h>
 
