@@ -136,6 +136,12 @@ ActionProfile framework_action_profile(const StageShape& s, ActionType type) {
   return replay.profile();
 }
 
+double framework_state_bytes(const cluster::Software& sw, double parameters, int replicas, int zero) {
+  const double weights = sw.state_bytes - sw.gradient_bytes - sw.optimizer_state_bytes;
+  return parameters * (weights / (zero >= 3 ? replicas : 1) + sw.gradient_bytes / (zero >= 2 ? replicas : 1) +
+                       sw.optimizer_state_bytes / (zero >= 1 ? replicas : 1));
+}
+
 MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   MemoryBreakdown held;
   if (stages.empty()) return held;

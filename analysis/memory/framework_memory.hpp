@@ -20,6 +20,10 @@ std::int64_t framework_layer_bytes(const StageShape& shape);
 /// do not have.
 ActionProfile framework_action_profile(const StageShape& shape, ActionType type);
 
+/// Bytes of a parameter's weight, gradient, master copy and moments on one of `replicas` ranks, for so many
+/// parameters (arXiv:1910.02054 figure 1).
+double framework_state_bytes(const cluster::Software& software, double parameters, int replicas, int zero);
+
 /// What a rank with these stages holds for the whole run.
 MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages);
 

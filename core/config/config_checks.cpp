@@ -18,7 +18,7 @@ std::optional<std::string> why_model_does_not_split(const RunConfig& config) {
   const std::int64_t t = config.parallel.tensor;
   if (auto reason = why_tensor_split_invalid(model, t)) return reason;
   const std::int64_t stages = std::int64_t{config.parallel.pipeline} * config.parallel.virtual_chunks;
-  if (model.layers < stages) {
+  if (model.layers < stages - ends_without_layers(config)) {
     return fmt::format(
         "pipeline_model_parallel_size: {} stages, expected at most the {} layers of {}: every stage holds "
         "one",
