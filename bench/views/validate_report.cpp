@@ -101,10 +101,6 @@ std::string validation_text(const std::vector<ComparedTable>& tables, bool rows)
       text += fmt::format("{:<40} {}\n", table.name, table.skipped.front().reason);
       continue;
     }
-    if (table.rows.empty()) {  // every row was skipped
-      text += fmt::format("{:<40} {:<18} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8}\n", table.name, "-", 0, "-", "-",
-                          "-", "-", "-");
-    }
     for (const std::string& quantity : quantities_of(table)) {
       const Errors errors = cluster::errors_of(table.rows, quantity);
       const bool with_regret = quantity == "step_s" && table.regret;

@@ -50,25 +50,27 @@ inline constexpr std::array<std::string_view, 12> kMeasuredColumns = {"step_s",
 inline constexpr std::array<std::string_view, 3> kMeaningColumns = {"flops", "peak_tflops", "memory"};
 inline constexpr std::array<std::string_view, 4> kTextColumns = {"label", "sweep", "source", "note"};
 
-/// A feature that is not modelled yet, by its key in Megatron-LM, and the value that means "without it".
+/// A feature that is not modelled yet, by its key in Megatron-LM, and the value that means "without it". What belongs to
+/// another feature is not counted apart from it.
 struct FeatureColumn {
   std::string_view key;
   std::string_view without;
+  std::string_view part_of{};
 };
-inline constexpr std::array<FeatureColumn, 46> kFeatureColumns = {{
+inline constexpr std::array<FeatureColumn, 44> kFeatureColumns = {{
     {"tp_comm_overlap", "false"},
     {"cp_comm_type", "p2p"},
     {"expert_tensor_parallel_size", "1"},
     {"num_experts", "0"},
-    {"moe_router_topk", "0"},
-    {"moe_ffn_hidden_size", "0"},
-    {"moe_shared_expert_intermediate_size", "0"},
-    {"moe_layer_freq", ""},
-    {"moe_token_dispatcher_type", ""},
+    {"moe_router_topk", "0", "num_experts"},
+    {"moe_ffn_hidden_size", "0", "num_experts"},
+    {"moe_shared_expert_intermediate_size", "0", "num_experts"},
+    {"moe_layer_freq", "", "num_experts"},
+    {"moe_token_dispatcher_type", "", "num_experts"},
     {"moe_expert_capacity_factor", "none"},
-    {"moe_pad_expert_input_to_capacity", "false"},
-    {"moe_router_load_balancing_type", ""},
-    {"moe_router_force_load_balancing", "false"},
+    {"moe_pad_expert_input_to_capacity", "false", "num_experts"},
+    {"moe_router_load_balancing_type", "", "num_experts"},
+    {"moe_router_force_load_balancing", "false", "num_experts"},
     {"moe_shared_expert_overlap", "false"},
     {"overlap_moe_expert_parallel_comm", "false"},
     {"overlap_grad_reduce", ""},
@@ -86,7 +88,6 @@ inline constexpr std::array<FeatureColumn, 46> kFeatureColumns = {{
     {"cuda_graph_impl", "none"},
     {"multi_latent_attention", "false"},
     {"qk_layernorm", "false"},
-    {"apply_layernorm_1p", "false"},
     {"apply_query_key_layer_scaling", "false"},
     {"squared_relu", "false"},
     {"rotary_percent", "1"},
@@ -99,7 +100,6 @@ inline constexpr std::array<FeatureColumn, 46> kFeatureColumns = {{
     {"deterministic_mode", "false"},
     {"pipeline_model_parallel_layout", "none"},
     {"first_last_layers_bf16", "false"},
-    {"distributed_optimizer_over", "none"},
     {"grad_reduce_in_bf16", "false"},
     {"other_flags", ""},
 }};
@@ -109,7 +109,10 @@ struct ComingValue {
   std::string_view key;
   std::string_view value;
 };
-inline constexpr std::array<ComingValue, 6> kComingValues = {{{"fp8_recipe", "mxfp8"},
+inline constexpr std::array<ComingValue, 9> kComingValues = {{{"fp8_recipe", "mxfp8"},
+                                                              {"fp8_recipe", "unstated"},
+                                                              {"optimizer", "dist_muon"},
+                                                              {"recompute_granularity", "unstated"},
                                                               {"fp8_recipe", "blockwise"},
                                                               {"fp8_recipe", "rowwise"},
                                                               {"precision", "nvfp4"},

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
+#include <exception>
 #include <utility>
 
 #include "analysis/published/dialect/dialect_columns.hpp"
@@ -42,6 +44,15 @@ bool is_readable(const ConfigKey& key, const ConfigText& text) {
   return true;
 }
 
+/// The names in a list with semicolons.
+void add_flags(const std::string& list, std::vector<std::string>& features) {
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(';', begin), list.size());
+    if (end > begin) features.push_back(printable(list.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+}
+
 /// Features that no configuration key stands for, and values that none takes yet.
 std::vector<std::string> unmodelled_features(const Cells& cells, Settings& settings,
                                              const std::string& origin) {
@@ -55,7 +66,12 @@ std::vector<std::string> unmodelled_features(const Cells& cells, Settings& setti
         settings[column] = value;
       }
     } else if (const FeatureColumn* feature = find_feature_column(column)) {
-      if (text != feature->without) features.push_back(column);
+      if (text == feature->without) continue;
+      if (column == "other_flags") {
+        add_flags(text, features);
+      } else if (!cells.contains(feature->part_of)) {
+        features.push_back(column);
+      }
     }
   }
   return features;
@@ -153,7 +169,7 @@ PublishedRuns read_runs(const PublishedTable& table) {
           PublishedRun run = read_run(table, row, cells, std::move(settings));
           run.unmodelled = features;
           read.runs.push_back(std::move(run));
-        } catch (const InputError&) {
+        } catch (const std::exception&) {
           // What the row's other cells mean may depend on the feature: it is the reason.
           if (features.empty()) throw;
           read.skipped.push_back(not_modelled(number, features));
