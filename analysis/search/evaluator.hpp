@@ -14,6 +14,7 @@
 #include "analysis/search/candidate.hpp"
 #include "analysis/search/stage_memo.hpp"
 #include "analysis/simulate/lower_bound.hpp"
+#include "analysis/work/shapes.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace plumbline {
@@ -47,9 +48,12 @@ class SearchSchedules {
 class Evaluator {
  public:
   /// `config`: what of the candidates is not searched. References are kept.
-  Evaluator(const RunConfig& config, const HardwareProfile& hardware, const cluster::Software* framework,
-            SearchSchedules& schedules)
-      : config_(config), hardware_(hardware), framework_(framework), schedules_(schedules), memo_(hardware) {}
+  Evaluator(const RunConfig& config, const HardwareProfile& hardware, SearchSchedules& schedules)
+      : config_(config),
+        hardware_(hardware),
+        framework_(framework_of(config)),
+        schedules_(schedules),
+        memo_(hardware) {}
 
   struct Bounds {
     Bytes peak;        // exact

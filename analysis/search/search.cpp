@@ -124,16 +124,16 @@ class Selection {
 
 }  // namespace
 
-SearchResult search(const SearchRequest& request, const HardwareProfile& hardware,
-                    const cluster::Software* framework, const ScheduleFor& make,
+SearchResult search(const SearchRequest& request, const HardwareProfile& hardware, const ScheduleFor& make,
                     const std::function<void(int, int)>& progress) {
   const std::vector<SearchRegion> regions = search_regions(request.config);
   if (regions.empty()) refuse_sizes(request.config);
   SearchSchedules schedules(make);
   const int threads = std::max(1, request.threads);
   std::vector<Evaluator> evaluators;
-  for (int i = 0; i < threads; ++i) evaluators.emplace_back(request.config, hardware, framework, schedules);
+  for (int i = 0; i < threads; ++i) evaluators.emplace_back(request.config, hardware, schedules);
   // Fused attention recomputes the scores by itself: nothing else is selected.
+  const cluster::Software* framework = framework_of(request.config);
   const bool selective = framework != nullptr
                              ? !framework->flash_attention || framework->selective_operators
                              : request.config.numerics.attention_backend == AttentionBackend::unfused;

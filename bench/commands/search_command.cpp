@@ -9,7 +9,6 @@
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/predict/predict.hpp"
 #include "analysis/search/search.hpp"
-#include "analysis/work/shapes.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
 #include "bench/evaluate/plan.hpp"
@@ -31,13 +30,12 @@ struct SearchOptions {
 };
 
 /// More accelerators until something fits, or nothing after three doublings.
-std::string what_would_fit(SearchRequest request, const HardwareProfile& hardware,
-                           const cluster::Software* framework) {
+std::string what_would_fit(SearchRequest request, const HardwareProfile& hardware) {
   request.top = 1;
   for (int doubling = 0; doubling < 3; ++doubling) {
     request.config.parallel.world_size *= 2;
     try {
-      const SearchResult more = search(request, hardware, framework, schedule_for);
+      const SearchResult more = search(request, hardware, schedule_for);
       if (!more.best.empty()) {
         return fmt::format("{} accelerators are enough ({})", request.config.parallel.world_size,
                            describe_candidate(more.best[0]));
@@ -80,7 +78,6 @@ int run_search(const SearchOptions& options) {
   }
   const HardwareProfile hardware = load_hardware(config.machine.hardware);
   if (const auto reason = why_unpredictable(config)) throw InputError(fmt::format("search: {}", *reason));
-  const cluster::Software* framework = framework_of(config);
   SearchRequest request;
   request.config = config;
   request.top = options.top;
@@ -89,7 +86,7 @@ int run_search(const SearchOptions& options) {
   Progress progress(1, 0, options.quiet ? nullptr : stderr);
   const auto show = [&](int done, int all) { progress.update(done, all, "layouts"); };
   const auto begin = std::chrono::steady_clock::now();
-  const SearchResult result = search(request, hardware, framework, schedule_for, show);
+  const SearchResult result = search(request, hardware, schedule_for, show);
   const Bytes budget = budget_of(config, hardware, std::nullopt);
   const SearchContext context{
       config.machine.hardware, static_cast<double>(budget.value),
@@ -103,9 +100,9 @@ int run_search(const SearchOptions& options) {
     const Candidate& least = result.front.front();
     const std::string smallest =
         fmt::format("the smallest takes {:.2f} GiB ({})", in_gib(least.peak), describe_candidate(least));
-    throw OutOfMemory(fmt::format(
-        "search: none of {} configurations fits in {:.2f} GiB per accelerator: {}; {}", result.configurations,
-        in_gib(budget), smallest, what_would_fit(request, hardware, framework)));
+    throw OutOfMemory(
+        fmt::format("search: none of {} configurations fits in {:.2f} GiB per accelerator: {}; {}",
+                    result.configurations, in_gib(budget), smallest, what_would_fit(request, hardware)));
   }
   fmt::print("{}", options.json ? search_json(result, context) : search_text(result, context));
   return static_cast<int>(ExitCode::done);

@@ -40,7 +40,7 @@ void prediction(benchmark::State& state, const std::string& schedule, int pipeli
 void bounds(benchmark::State& state, const std::string& schedule, int pipeline, int chunks) {
   const RunConfig config = gpt3(schedule, pipeline, chunks);
   SearchSchedules schedules(schedule_for);
-  Evaluator evaluator(config, *find_hardware_preset(config.machine.hardware), nullptr, schedules);
+  Evaluator evaluator(config, *find_hardware_preset(config.machine.hardware), schedules);
   const SearchKeys keys = keys_of(config);
   for (auto _ : state) benchmark::DoNotOptimize(evaluator.bounds(keys));
   rate(state, "bounds/s");

@@ -40,7 +40,8 @@ constexpr Room kRooms[] = {
      "analysis/time analysis/work core/base core/config core/schedule"},
     {"analysis/published/dialect", "analysis/hardware analysis/work core/base core/config core/config_text"},
     {"analysis/search",
-     "analysis/hardware analysis/memory analysis/predict analysis/simulate analysis/time analysis/work core/base "
+     "analysis/hardware analysis/memory analysis/predict analysis/simulate analysis/time analysis/work "
+     "core/base "
      "core/config core/schedule core/trace"},
     {"analysis/simulate", "core/base core/schedule core/trace core/validate"},
     {"analysis/time",
@@ -72,7 +73,7 @@ constexpr Room kRooms[] = {
      "bench/evaluate bench/launch bench/machine bench/rank bench/record bench/text core/base core/config "
      "core/config_text core/tensor"},
     {"bench/micro",
-     "analysis/hardware analysis/search analysis/simulate bench/calibrate bench/cuda bench/evaluate "
+     "analysis/predict analysis/search analysis/simulate bench/calibrate bench/cuda bench/evaluate "
      "bench/launch bench/training/stage bench/training/trainer bench/training/weights core/backends/mpi "
      "core/backends/nccl core/base core/config core/config_text core/run core/tensor core/validate kernels "
      "kernels/cpu kernels/cuda kernels/cuda/attention kernels/cuda/device kernels/cuda/gemm kernels/emulated "

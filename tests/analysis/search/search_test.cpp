@@ -35,7 +35,7 @@ const HardwareProfile& hardware() {
 }
 
 SearchResult searched(const SearchRequest& request) {
-  return search(request, hardware(), framework_of(request.config), schedule_for);
+  return search(request, hardware(), schedule_for);
 }
 
 /// Every candidate's prediction, in the order of the search.

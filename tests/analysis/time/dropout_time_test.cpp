@@ -1,5 +1,4 @@
-// Which operators dropout adds to a step, what they take on a measured machine and on an accelerator, and
-// what the fast model makes of it.
+// Which operators dropout adds to a step, and what they take on a measured machine and on an accelerator.
 #include <gtest/gtest.h>
 
 #include <string_view>
