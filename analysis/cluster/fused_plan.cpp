@@ -29,18 +29,18 @@ FusedPlan::FusedPlan(const SimulationPlan& plan)
   }
 }
 
-double FusedPlan::makespan(const std::vector<SimulationPlan::Price>& prices, double message,
-                           std::vector<double>& ready, std::vector<double>& clock) const {
+Ticks FusedPlan::makespan(const std::vector<SimulationPlan::Price>& prices, Ticks message,
+                          std::vector<Ticks>& ready, std::vector<Ticks>& clock) const {
   ready.resize(nodes_.size());
-  clock.assign(lanes_, 0.0);
-  const double delays[] = {0.0, message};
+  clock.assign(lanes_, 0);
+  const Ticks delays[] = {0, message};
   const Node* nodes = nodes_.data();
-  double* ends = ready.data();
-  double* clocks = clock.data();
+  Ticks* ends = ready.data();
+  Ticks* clocks = clock.data();
   ends[0] = 0;
   for (std::size_t i = 1; i < nodes_.size(); ++i) {
     const Node node = nodes[i];
-    const double start = std::max(clocks[node.lane], ends[node.dependency] + delays[node.sent]);
+    const Ticks start = std::max(clocks[node.lane], ends[node.dependency] + delays[node.sent]);
     ends[i] = clocks[node.lane] = start + prices[node.price].cost;
   }
   return *std::max_element(clock.begin(), clock.begin() + static_cast<std::ptrdiff_t>(ranks_));

@@ -17,10 +17,10 @@ class FusedPlan {
 
   /// False where one pass sends two messages over the same link (bidirectional pipelines of two ranks).
   bool usable() const { return usable_; }
-  /// The end of the last pass of any rank. `prices` are those of the plan it was made from; `ready` and
+  /// The end of the last pass of any rank, in ticks. `prices` are those of the plan it was made from; `ready` and
   /// `clock` are scratch space that is reused.
-  double makespan(const std::vector<SimulationPlan::Price>& prices, double message,
-                  std::vector<double>& ready, std::vector<double>& clock) const;
+  Ticks makespan(const std::vector<SimulationPlan::Price>& prices, Ticks message, std::vector<Ticks>& ready,
+                 std::vector<Ticks>& clock) const;
 
  private:
   struct Node {

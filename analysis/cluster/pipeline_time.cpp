@@ -89,10 +89,12 @@ double PipelinePlan::seconds(const StageKinds& stages, Costs& costs, SweepTimes&
   costs.transfer.value = stages.message;
   const std::vector<SimulationPlan::Price> prices = plan_.prices(costs);
   if (fused_.usable() && stages.message <= shortest_sender(stages)) {
-    return fused_.makespan(prices, stages.message, times.ready, times.clock);
+    return seconds_of(
+               fused_.makespan(prices, ticks_of({stages.message}, "message"), times.ready, times.clock))
+        .value;
   }
   sweep(plan_, prices, times);
-  return *std::max_element(times.clock.begin(), times.clock.begin() + plan_.ranks());
+  return seconds_of(*std::max_element(times.clock.begin(), times.clock.begin() + plan_.ranks())).value;
 }
 
 const PipelinePlan* PipelinePlans::plan(const ScheduleNeed& need, int microbatches, bool links,
