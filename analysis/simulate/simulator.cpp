@@ -5,17 +5,16 @@
 
 #include "analysis/simulate/collective_events.hpp"
 #include "analysis/simulate/shared_processors.hpp"
+#include "analysis/simulate/simulated_times.hpp"
 #include "analysis/simulate/simulation_plan.hpp"
 
 namespace plumbline {
-namespace {
 
-bool oversubscribed(const Schedule& schedule, const Costs& costs) {
+bool shares_processors(const Schedule& schedule, const Costs& costs) {
   return costs.processors > 0 && static_cast<std::int64_t>(schedule.ranks) * costs.processes_per_rank >
                                      static_cast<std::int64_t>(costs.processors);
 }
 
-/// Start and end of the nodes that stand for actions. `starts` is empty when a node lasts what it costs.
 Trace trace_of(const Schedule& schedule, const SimulationPlan& plan,
                const std::vector<SimulationPlan::Price>& prices, const std::vector<Ticks>& ready,
                const std::vector<Ticks>& starts) {
@@ -40,14 +39,12 @@ Trace trace_of(const Schedule& schedule, const SimulationPlan& plan,
   return trace;
 }
 
-}  // namespace
-
 Trace simulate(const Schedule& schedule, const Costs& costs) {
   PlanOptions options = plan_options(costs);
   options.collectives = true;  // a rank waits for them also where they take no time of their own
   const SimulationPlan plan(schedule, options);
   const auto prices = plan.prices(costs);
-  if (oversubscribed(schedule, costs)) {
+  if (shares_processors(schedule, costs)) {
     const SharedTimes times = share_processors(plan, prices, costs.processors, costs.processes_per_rank);
     return trace_of(schedule, plan, prices, times.ready, times.start);
   }
@@ -57,7 +54,7 @@ Trace simulate(const Schedule& schedule, const Costs& costs) {
 }
 
 Seconds simulate_makespan(const Schedule& schedule, const Costs& costs) {
-  if (oversubscribed(schedule, costs)) return simulate(schedule, costs).makespan();
+  if (shares_processors(schedule, costs)) return simulate(schedule, costs).makespan();
   const SimulationPlan plan(schedule, plan_options(costs));
   SweepTimes times;
   sweep(plan, plan.prices(costs), times);
