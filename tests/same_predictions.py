@@ -3,7 +3,7 @@
 
     tests/same_predictions.py PROGRAM OUT            writes what the program predicts into the folder OUT
     tests/same_predictions.py PROGRAM OUT --like DIR and compares it with a folder that another build wrote
-    … --like DIR --within 1e-9                       where numbers may differ by that part of themselves
+    … --like DIR --within 1e-9                       where numbers may differ by that part of themselves, of 1 if that is more
 
 Run from the root of the sources. Asked are the predictions of all shipped matrices (records, tables, CSV and the
 report page), `predict` with explanations and sensitivities, `validate`, `search`, `schedule` and `simulate` in all
@@ -137,7 +137,7 @@ def alike(one, other, within):
     # The last digit that is printed may be one off as well.
     def close(a, b):
         step = 10.0 ** -len(a.partition(b".")[2]) if b"." in a and b"e" not in a.lower() else 0
-        return abs(float(a) - float(b)) <= within * max(abs(float(a)), abs(float(b))) + 1.001 * step * (step > 1e-10)
+        return abs(float(a) - float(b)) <= within * max(abs(float(a)), abs(float(b)), 1) + 1.001 * step * (step > 1e-10)
     return all(a == b or close(a, b) for a, b in zip(NUMBER.findall(one), NUMBER.findall(other)))
 
 

@@ -10,10 +10,9 @@
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/time/time_model.hpp"
 #include "core/config/run_config.hpp"
-#include "core/schedule/schedule.hpp"
+#include "core/schedule/repeated_schedule.hpp"
 #include "core/trace/collective_overlap.hpp"
 #include "core/trace/step_figures.hpp"
-#include "core/trace/trace.hpp"
 
 namespace plumbline {
 
@@ -26,8 +25,7 @@ struct Prediction {
   std::optional<DeviceMemoryPrediction> device;  // nothing: the profile does not know
   StepTime time;
   Throughput throughput;
-  Costs costs;  // the simulator's input
-  Trace trace;  // its output
+  Costs costs;  // the simulator's input: simulate() gives the trace of every action
   /// Of the collectives of vocabulary parallelism; what is waited is part of time.exposed_pipeline. Where
   /// nothing overlaps with computation all of their time is exposed.
   VocabularyOverlap vocabulary{};
@@ -38,7 +36,7 @@ struct Prediction {
 std::optional<std::string> why_unpredictable(const RunConfig& config, const HardwareProfile& hardware);
 
 /// Throws InputError when why_unpredictable has a reason.
-Prediction predict(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware);
+Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware);
 
 /// Throughput of `config` when a step takes `step`; a measurement uses the same definition. `stages`: in how
 /// many the model is split, which decides how many layers are recomputed together; 0: pipeline ranks ×

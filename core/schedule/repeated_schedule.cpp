@@ -99,7 +99,7 @@ std::optional<RepeatedSchedule> find_repetition(const Schedule& shorter, const S
   return found;
 }
 
-ActionCounts count_actions(const RepeatedSchedule& repeated) {
+ActionCounts count_by_stage(const RepeatedSchedule& repeated) {
   ActionCounts counts(static_cast<std::size_t>(repeated.once.stages));
   for (std::size_t rank = 0; rank < repeated.once.actions.size(); ++rank) {
     const std::vector<Action>& actions = repeated.once.actions[rank];
@@ -110,6 +110,14 @@ ActionCounts count_actions(const RepeatedSchedule& repeated) {
     }
   }
   return counts;
+}
+
+std::int64_t count_of(const ActionCounts& counts) {
+  std::int64_t sum = 0;
+  for (const auto& of_stage : counts) {
+    for (const std::int64_t count : of_stage) sum += count;
+  }
+  return sum;
 }
 
 }  // namespace plumbline

@@ -51,6 +51,8 @@ std::optional<RepeatedSchedule> find_repetition(const Schedule& shorter, const S
 
 /// How often actions of each type run on each stage in the whole step.
 using ActionCounts = std::vector<std::array<std::int64_t, kActionTypes>>;
-ActionCounts count_actions(const RepeatedSchedule& repeated);
+ActionCounts count_by_stage(const RepeatedSchedule& repeated);
+/// All of them.
+std::int64_t count_of(const ActionCounts& counts);
 
 }  // namespace plumbline

@@ -109,7 +109,7 @@ TEST(Repeating, CountsActionsAndNamesThemLikeTheWholeStep) {
   const ScheduleRequest request = request_of("dualpipe", 4, 80);
   const RepeatedSchedule repeated = *make_repeated(request, kCompletions[1]);
   const Schedule expected = kCompletions[1](make_schedule(request));
-  EXPECT_EQ(count_actions(repeated), count_actions(expected));
+  EXPECT_EQ(count_by_stage(repeated), count_by_stage(expected));
   for (std::size_t rank = 0; rank < expected.actions.size(); ++rank) {
     const std::vector<Action>& once = repeated.once.actions[rank];
     const RepeatedSchedule::Period& period = repeated.periods[rank];
