@@ -16,35 +16,45 @@ struct SteadyPace {
   Ticks length = 0;
 };
 
-/// Which copy of the period every node of a plan belongs to, and how far back copies wait for one another. In
-/// a step of more copies every further one waits for the same earlier ones, so once as many copies in a row as
-/// that are as much later than the ones before, all that follow are, and the end of the step too: its nodes
-/// are what they were, all inputs later by the same ticks.
-class CopiesOfPlan {
+/// Which turn every node of a plan belongs to, and how far back turns wait for one another. A turn is as much of
+/// every rank's list as one copy of the period; where it begins differs from rank to rank so that no turn waits
+/// for a later one. In a step of more copies every further turn waits for the same earlier ones: once as many
+/// turns in a row as that are as much later than the ones before, all that follow are, and the end of the step
+/// too. Its nodes are what they were, all inputs later by the same ticks.
+class TurnsOfPlan {
  public:
-  /// `plan` is that of `schedule` with `copies` copies of the `periods`, whose actions are `schedule.actions`.
-  CopiesOfPlan(const SimulationPlan& plan, const Schedule& schedule,
-               const std::vector<RepeatedSchedule::Period>& periods, std::int64_t copies);
+  /// `plan` is that of `schedule` with `copies` copies of the `periods`.
+  TurnsOfPlan(const SimulationPlan& plan, const Schedule& schedule,
+              const std::vector<RepeatedSchedule::Period>& periods, std::int64_t copies);
 
-  /// Nothing: not yet steady, with too few copies to say so, or no such period.
+  /// Nothing: not yet steady, with too few copies to say so, or no such turns.
   std::optional<SteadyPace> pace(const std::vector<Ticks>& ready) const;
 
  private:
-  static constexpr std::int64_t kMostCopies = 12;  // after which times repeat themselves
-
-  /// Copy of every node: -1 the beginning, `copies_` the end. Meetings belong to the end.
-  std::vector<std::int32_t> copy_of_nodes(const SimulationPlan& plan, const Schedule& schedule) const;
-  void find_reach(const SimulationPlan& plan, const std::vector<std::int32_t>& copy_of);
-
-  const std::vector<RepeatedSchedule::Period>& periods_;
-  std::int64_t copies_;
-  std::int64_t reach_ = 0;  // copies; 0: nothing can be said
-  /// Nodes of the copies, rank by rank in order: those of one copy follow those of the one before, `size` each.
-  struct RankNodes {
-    std::vector<std::int32_t> nodes;
-    std::size_t size = 0;
+  /// The turns of a rank: the last one ends before this position of its list.
+  struct RankTurns {
+    std::int64_t end = 0;
+    std::int64_t length = 0;          // actions of a turn
+    std::vector<std::int32_t> nodes;  // of all turns in order, messages included
+    std::size_t size = 0;             // nodes of a turn
   };
-  std::vector<RankNodes> ranks_;
+
+  bool find_ends(const SimulationPlan& plan, const std::vector<RepeatedSchedule::Period>& periods,
+                 std::int64_t copies);
+  bool list_nodes(const SimulationPlan& plan, const Schedule& schedule);
+  void find_reach(const SimulationPlan& plan);
+  std::int64_t turn_of(std::size_t node) const;
+
+  std::int64_t turns_ = 0;
+  std::int64_t reach_ = 0;  // turns; 0: nothing can be said
+  std::vector<RankTurns> ranks_;
+  /// Rank and position of the action that a node belongs to: what a rank does before an action (waiting, copying
+  /// what it receives) and the messages that it sends after. Meetings have no rank.
+  struct Place {
+    std::int32_t rank = -1;
+    std::int32_t position = 0;
+  };
+  std::vector<Place> places_;
 };
 
 }  // namespace plumbline

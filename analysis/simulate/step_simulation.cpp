@@ -31,7 +31,7 @@ struct StepSimulation::Prepared {
         schedule(how_many > 1 ? longer : step.once),
         plan(schedule, options),
         summary(plan, schedule, step.periods) {
-    if (how_many < step.copies) of_plan.emplace(plan, schedule, step.periods, how_many);
+    if (how_many < step.copies) turns.emplace(plan, schedule, step.periods, how_many);
   }
   Prepared(const Prepared&) = delete;
   Prepared& operator=(const Prepared&) = delete;
@@ -42,7 +42,7 @@ struct StepSimulation::Prepared {
   const Schedule& schedule;
   SimulationPlan plan;
   SummaryOfPlan summary;
-  std::optional<CopiesOfPlan> of_plan;
+  std::optional<TurnsOfPlan> turns;
 };
 
 std::int64_t StepSimulation::simulated_copies() const {
@@ -73,7 +73,7 @@ StepSummary StepSimulation::run(const Costs& costs) {
     sweep(now.plan, prices, times_);
     const std::int64_t more = step_.copies - copies;
     if (more == 0) return now.summary.of(prices, times_.ready, {}, 0, 0);
-    const std::optional<SteadyPace> pace = now.of_plan->pace(times_.ready);
+    const std::optional<SteadyPace> pace = now.turns->pace(times_.ready);
     if (!pace) {
       copies = std::min(step_.copies, 2 * copies);
       continue;
