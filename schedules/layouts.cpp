@@ -29,6 +29,8 @@ void check_sizes(const std::string& name, int ranks, int microbatches, int chunk
                     "most {} stages",
                     name, ranks, microbatches, chunks, kMostStages));
   }
+  // At least F and B.
+  check_actions(name, std::int64_t{2} * ranks * microbatches);
 }
 
 Schedule one_stage_per_rank(const std::string& name, int ranks, int microbatches) {

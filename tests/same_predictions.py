@@ -3,6 +3,7 @@
 
     tests/same_predictions.py PROGRAM OUT            writes what the program predicts into the folder OUT
     tests/same_predictions.py PROGRAM OUT --like DIR and compares it with a folder that another build wrote
+    … --like DIR --within 1e-9                       where numbers may differ by that part of themselves, of 1 if that is more
 
 Run from the root of the sources. Asked are the predictions of all shipped matrices (records, tables, CSV and the
 report page), `predict` with explanations and sensitivities, `validate`, `search`, `schedule` and `simulate` in all
@@ -124,13 +125,42 @@ class Snapshot:
             trace.write_text("\n".join(json.dumps(event) for event in events if event["pid"] in predicted))
 
 
+NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+
+
+def alike(one, other, within):
+    """Texts with the same words whose numbers are as close as asked for. Binary files are not read."""
+    if one == other or b"\0" in one:
+        return True
+    if NUMBER.sub(b"#", one).split() != NUMBER.sub(b"#", other).split():
+        return False
+    # The last digit that is printed may be one off as well.
+    def close(a, b):
+        step = 10.0 ** -len(a.partition(b".")[2]) if b"." in a and b"e" not in a.lower() else 0
+        return abs(float(a) - float(b)) <= within * max(abs(float(a)), abs(float(b)), 1) + 1.001 * step * (step > 1e-10)
+    return all(a == b or close(a, b) for a, b in zip(NUMBER.findall(one), NUMBER.findall(other)))
+
+
+def differences(one, other, within):
+    names = {path.relative_to(folder) for folder in (one, other) for path in folder.rglob("*") if path.is_file()}
+    for name in sorted(names):
+        a, b = one / name, other / name
+        if not (a.exists() and b.exists() and alike(a.read_bytes(), b.read_bytes(), within)):
+            yield name
+
+
 def main():
     program, out = sys.argv[1], sys.argv[2]
     Snapshot(program, out).take()
-    if "--like" in sys.argv:
-        other = sys.argv[sys.argv.index("--like") + 1]
+    if "--like" not in sys.argv:
+        return 0
+    other = sys.argv[sys.argv.index("--like") + 1]
+    if "--within" not in sys.argv:
         return subprocess.run(["diff", "-rq", other, out]).returncode
-    return 0
+    found = list(differences(Path(other), Path(out), float(sys.argv[sys.argv.index("--within") + 1])))
+    for name in found:
+        print(f"{name} differs")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <utility>
 
 #include "core/schedule/hop.hpp"
 
@@ -12,16 +11,16 @@ namespace {
 /// Groups with the same members share a communicator, but for those of vocabulary parallelism, which keep
 /// orders of their own.
 int group_communicators(const Layout& layout, int rank) {
-  std::set<std::vector<int>> shared;
+  std::vector<GroupExtent> shared;
   int own = 0;
   for (int i = 0; i < kGroups; ++i) {
     const auto group = static_cast<Group>(i);
-    std::vector<int> members = layout.members(group, rank);
-    if (members.size() < 2) continue;
-    if (group < Group::vocab_hidden) {
-      shared.insert(std::move(members));
-    } else {
+    const GroupExtent extent = layout.extent(group, rank);
+    if (extent.size() < 2) continue;
+    if (group >= Group::vocab_hidden) {
       ++own;
+    } else if (std::find(shared.begin(), shared.end(), extent) == shared.end()) {
+      shared.push_back(extent);
     }
   }
   return static_cast<int>(shared.size()) + own;
@@ -61,6 +60,7 @@ std::optional<DeviceMemoryPrediction> predict_device_memory(const Layout& layout
   DeviceMemoryPrediction prediction;
   prediction.device = overhead.device;
   prediction.measured = overhead.measured;
+  prediction.ranks_alike = memory.ranks_alike;
   const std::vector<int> ends = channel_ends(schedule);
   for (const RankMemory& row : memory.ranks) {
     RankDeviceMemory rank;

@@ -27,7 +27,8 @@ struct RankDeviceMemory {
 struct DeviceMemoryPrediction {
   Bytes device;                         // memory of one device
   bool measured = false;                // the figures besides the tensors come from `calibrate`
-  std::vector<RankDeviceMemory> ranks;  // every world rank, ascending
+  std::vector<RankDeviceMemory> ranks;  // by pipeline rank
+  int ranks_alike = 1;                  // world ranks of each: its tensor and data ranks
 
   /// The first rank with the largest total.
   const RankDeviceMemory& fullest() const;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <optional>
+#include <stdexcept>
 #include <utility>
 
 #include "analysis/memory/memory_walk.hpp"
@@ -96,59 +98,122 @@ class Extras {
 };
 
 /// Walks over a rank's actions, one after the other.
-void walk(const std::vector<StageShape>& shapes, const std::vector<Action>& actions, int microbatches,
-          Profiles& profiles, MemoryDetail detail, RankMemory& memory) {
-  // With ZeRO 1 a unit's reduction starts where its gradient becomes final, and the last one ends in ARG: the
-  // few actions whose memory depends on their place.
-  std::vector<FinalAction> final;
-  if (!shapes.empty() && shapes.front().zero == 1) final = final_actions(shapes, actions);
-  auto next_final = final.begin();
-  ReductionUnderWay under_way;
-  Extras extras(shapes, microbatches);
-
-  MemoryBreakdown now = memory.held;
-  std::int64_t now_total = now.total().value;
-  std::int64_t peak_total = now_total;
-  const Action* peak_action = nullptr;
-  memory.peak = memory.held;
-  if (detail == MemoryDetail::timeline) memory.timeline.reserve(actions.size());
-  for (std::size_t i = 0; i < actions.size(); ++i) {
-    const Action& action = actions[i];
-    Profiles::Entry here;
-    const Profiles::Entry* entry = &here;
-    const bool with_extra = extras.in(action);
-    const bool is_final = next_final != final.end() && next_final->position == i;
-    if (is_final || (under_way.piece > 0 && action.type == ActionType::reduce_gradients)) {
-      const FinalUnits units = is_final ? (next_final++)->units : FinalUnits();
-      here = Profiles::entry(action_profile(shapes[action.stage], action.type, units, under_way));
-    } else {
-      entry = &profiles.of(action, with_extra);
-    }
-    const ActionProfile& profile = entry->profile;
-    MemoryBreakdown highest = now;
-    if (now_total + entry->peak_total > peak_total || detail == MemoryDetail::timeline) {
-      add(highest, profile.peak);
-    }
-    if (now_total + entry->peak_total > peak_total) {
-      peak_total = now_total + entry->peak_total;
-      memory.peak = highest;
-      peak_action = &action;
-    }
-    add(now, profile.net);
-    now_total += entry->net_total;
-    if (detail == MemoryDetail::timeline) memory.timeline.push_back({highest, now});
+class Walk {
+ public:
+  Walk(const std::vector<StageShape>& shapes, const RepeatedSchedule& step, Profiles& profiles,
+       MemoryDetail detail, RankMemory& memory)
+      : shapes_(shapes),
+        step_(step),
+        actions_(step.once.actions[static_cast<std::size_t>(memory.pipeline_rank)]),
+        profiles_(profiles),
+        detail_(detail),
+        memory_(memory),
+        extras_(shapes, step.once.microbatches),
+        now_(memory.held),
+        now_total_(now_.total().value),
+        peak_total_(now_total_) {
+    // With ZeRO 1 a unit's reduction starts where its gradient becomes final, and the last one ends in ARG: the
+    // few actions whose memory depends on their place.
+    if (!shapes.empty() && shapes.front().zero == 1) final_ = final_actions(shapes, actions_);
+    memory.peak = memory.held;
+    if (detail == MemoryDetail::timeline) memory.timeline.reserve(actions_.size());
   }
-  if (peak_action != nullptr) memory.at = to_string(*peak_action);
-}
+
+  void run() {
+    if (!step_.repeats()) {
+      walk(0, actions_.size(), 0);
+    } else {
+      const RepeatedSchedule::Period& period = step_.periods[static_cast<std::size_t>(memory_.pipeline_rank)];
+      walk(0, period.first, 0);
+      copies_before_last(period);
+      walk(period.first, actions_.size(), step_.copies - 1);
+    }
+    if (peak_action_) memory_.at = to_string(*peak_action_);
+  }
+
+ private:
+  /// The copies that are not written down: each adds what the one before did, so that the first or the last of
+  /// them is the fullest.
+  void copies_before_last(const RepeatedSchedule::Period& period) {
+    MemoryBreakdown net;
+    std::int64_t net_total = 0;
+    for (std::size_t i = period.first; i < period.end(); ++i) {
+      const Profiles::Entry& entry = profiles_.of(actions_[i], true);
+      add(net, entry.profile.net);
+      net_total += entry.net_total;
+    }
+    const std::int64_t fullest = net_total > 0 ? step_.copies - 2 : 0;
+    const auto add_copies = [&](std::int64_t copies) {
+      for (std::size_t c = 0; c < now_.categories.size(); ++c)
+        now_.categories[c] += Bytes{net.categories[c].value * copies};
+      now_total_ += net_total * copies;
+    };
+    add_copies(fullest);
+    for (std::size_t i = period.first; i < period.end(); ++i)
+      pass(actions_[i], profiles_.of(actions_[i], true), fullest);
+    add_copies(step_.copies - 2 - fullest);
+  }
+
+  void walk(std::size_t begin, std::size_t end, std::int64_t copy) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const Action& action = actions_[i];
+      const bool with_extra = extras_.in(action);
+      const bool is_final = next_final_ < final_.size() && final_[next_final_].position == i;
+      if (is_final || (under_way_.piece > 0 && action.type == ActionType::reduce_gradients)) {
+        const FinalUnits units = is_final ? final_[next_final_++].units : FinalUnits();
+        pass(action, Profiles::entry(action_profile(shapes_[action.stage], action.type, units, under_way_)),
+             copy);
+      } else {
+        pass(action, profiles_.of(action, with_extra), copy);
+      }
+    }
+  }
+
+  void pass(const Action& action, const Profiles::Entry& entry, std::int64_t copy) {
+    const bool timeline = detail_ == MemoryDetail::timeline;
+    const bool fuller = now_total_ + entry.peak_total > peak_total_;
+    MemoryBreakdown highest;
+    if (fuller || timeline) {
+      highest = now_;
+      add(highest, entry.profile.peak);
+    }
+    if (fuller) {
+      peak_total_ = now_total_ + entry.peak_total;
+      memory_.peak = highest;
+      peak_action_ = step_.in_step(action, copy);
+    }
+    add(now_, entry.profile.net);
+    now_total_ += entry.net_total;
+    if (timeline) memory_.timeline.push_back({highest, now_});
+  }
+
+  const std::vector<StageShape>& shapes_;
+  const RepeatedSchedule& step_;
+  const std::vector<Action>& actions_;
+  Profiles& profiles_;
+  MemoryDetail detail_;
+  RankMemory& memory_;
+  Extras extras_;
+  std::vector<FinalAction> final_;
+  std::size_t next_final_ = 0;
+  ReductionUnderWay under_way_;
+  MemoryBreakdown now_;
+  std::int64_t now_total_ = 0;
+  std::int64_t peak_total_ = 0;
+  std::optional<Action> peak_action_;
+};
 
 }  // namespace
 
-MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedule, MemoryDetail detail) {
-  return predict_memory(config, schedule, detail, framework_of(config));
+MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail) {
+  return predict_memory(config, step, detail, framework_of(config));
 }
 
-MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedule, MemoryDetail detail,
+MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail,
                                 const cluster::Software* framework) {
+  const Schedule& schedule = step.once;
+  if (detail == MemoryDetail::timeline && step.repeats())
+    throw std::logic_error("a timeline of memory needs every action of the step");
   const std::vector<StageShape> shapes = stage_shapes(config, schedule, framework);
   const std::vector<StageShape> teachers = teacher_shapes(config, schedule);
   const auto by_rank = [&](const std::vector<StageShape>& all) {
@@ -162,25 +227,20 @@ MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedul
   const std::vector<std::vector<StageShape>> stages_of_rank = by_rank(shapes);
   const std::vector<std::vector<StageShape>> teachers_of_rank = by_rank(teachers);
   Profiles profiles(shapes, teachers);
-  std::vector<RankMemory> by_pipeline_rank(static_cast<std::size_t>(schedule.ranks));
+  const Layout layout = config.layout();
+  MemoryPrediction prediction;
+  prediction.ranks_alike = layout.tensor * layout.data;
+  prediction.ranks.resize(static_cast<std::size_t>(schedule.ranks));
   for (int rank = 0; rank < schedule.ranks; ++rank) {
     const auto at = static_cast<std::size_t>(rank);
-    RankMemory& memory = by_pipeline_rank[at];
+    RankMemory& memory = prediction.ranks[at];
+    memory.rank = layout.rank_of({0, 0, rank});
     memory.pipeline_rank = rank;
     memory.held = held_bytes(stages_of_rank[at], config, teachers_of_rank[at]);
-    walk(shapes, schedule.actions[at], schedule.microbatches, profiles, detail, memory);
-  }
-
-  MemoryPrediction prediction;
-  const Layout layout = config.layout();
-  for (int rank = 0; rank < layout.world(); ++rank) {
-    RankMemory memory = by_pipeline_rank[static_cast<std::size_t>(layout.coordinates(rank).pipeline)];
-    memory.rank = rank;
-    if (memory.peak.total() > prediction.peak) {
-      prediction.peak = memory.peak.total();
-      prediction.peak_rank = rank;
-    }
-    prediction.ranks.push_back(std::move(memory));
+    Walk(shapes, step, profiles, detail, memory).run();
+    if (memory.peak.total() <= prediction.peak) continue;
+    prediction.peak = memory.peak.total();
+    prediction.peak_rank = memory.rank;
   }
   return prediction;
 }

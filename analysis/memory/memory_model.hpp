@@ -9,14 +9,14 @@
 #include "analysis/memory/persistent_memory.hpp"
 #include "analysis/work/shapes.hpp"
 #include "core/config/run_config.hpp"
-#include "core/schedule/schedule.hpp"
+#include "core/schedule/repeated_schedule.hpp"
 #include "core/tensor/arena.hpp"
 
 namespace plumbline {
 
 struct RankMemory {
-  int rank = 0;           // world rank
-  int pipeline_rank = 0;  // its pipeline coordinate
+  int rank = 0;           // the first world rank of that pipeline rank
+  int pipeline_rank = 0;  // tensor and data ranks of it are alike
   MemoryBreakdown held;   // what lives for the whole run
   MemoryBreakdown peak;   // by category at the first moment the total is largest
   std::string at;         // the action of that moment, "3F7"; empty: nothing ever exceeds `held`
@@ -25,20 +25,25 @@ struct RankMemory {
 };
 
 struct MemoryPrediction {
-  std::vector<RankMemory> ranks;  // every world rank, ascending
+  std::vector<RankMemory> ranks;  // by pipeline rank
+  int ranks_alike = 1;            // world ranks of each: its tensor and data ranks
   Bytes peak;                     // largest total of any rank
   int peak_rank = 0;              // the first world rank that reaches it
+  const RankMemory& of_rank(int world_rank) const {
+    return ranks.at(static_cast<std::size_t>(world_rank / ranks_alike));
+  }
   bool fits(Bytes budget) const { return budget.value == 0 || peak <= budget; }
 };
 
 enum class MemoryDetail { peaks, timeline };
 
 /// Exact allocated bytes (elements × size, no rounding) of every rank over one training step.
-/// Throws InputError when the schedule has an action whose memory the description does not cover.
-MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedule,
+/// Throws InputError when the schedule has an action whose memory the description does not cover. A timeline is
+/// of a schedule that is written down whole.
+MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step,
                                 MemoryDetail detail = MemoryDetail::peaks);
 /// The same with a framework's traits instead of those that `software` names.
-MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedule, MemoryDetail detail,
+MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail,
                                 const cluster::Software* framework);
 
 }  // namespace plumbline

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "analysis/simulate/simulator.hpp"
+#include "analysis/simulate/step_simulation.hpp"
 #include "analysis/work/flops.hpp"
 #include "core/base/error.hpp"
 
@@ -18,29 +18,24 @@ struct Shares {
   std::array<double, kVocabularyCalls> vocabulary{};
 };
 
-Shares communication_shares(const Schedule& schedule, const StageCostsPrediction& predicted) {
+Shares communication_shares(const RepeatedSchedule& step, const StageCostsPrediction& predicted) {
   PassCommunication waits;
   Seconds all;
-  const auto add = [&](const PassCommunication& part, Seconds cost) {
-    waits.tensor += part.tensor;
-    waits.data += part.data;
-    for (std::size_t i = 0; i < kVocabularyCalls; ++i) waits.vocabulary[i] += part.vocabulary[i];
-    all += cost;
+  const auto add = [&](const PassCommunication& part, Seconds cost, double times = 1) {
+    waits.tensor += part.tensor * times;
+    waits.data += part.data * times;
+    for (std::size_t i = 0; i < kVocabularyCalls; ++i) waits.vocabulary[i] += part.vocabulary[i] * times;
+    all += cost * times;
   };
-  for (const auto& actions : schedule.actions) {
-    for (const Action& action : actions) {
-      const StageCommunication& part = predicted.communication[action.stage];
-      const StageCosts& cost = predicted.costs.stages[action.stage];
-      if (action.type == ActionType::forward) add(part.forward, cost.forward);
-      if (action.type == ActionType::backward) add(part.backward, cost.backward);
-      if (action.type == ActionType::backward_input) add(part.backward_input, cost.backward_input);
-      if (action.type == ActionType::backward_weight) add(part.backward_weight, cost.backward_weight);
-      if (action.type == ActionType::teacher_forward) add(part.teacher_forward, cost.teacher_forward);
-      if (action.type == ActionType::vocab_forward) add(part.vocab_forward, cost.vocab_forward);
-      if (action.type == ActionType::vocab_backward) add(part.vocab_backward, cost.vocab_backward);
-      if (action.type == ActionType::input_forward) add(part.input_forward, cost.input_forward);
-      if (action.type == ActionType::input_backward) add(part.input_backward, cost.input_backward);
-    }
+  const ActionCounts counts = count_by_stage(step);
+  for (std::size_t stage = 0; stage < counts.size(); ++stage) {
+    const StageCommunication& part = predicted.communication[stage];
+    const StageCosts& cost = predicted.costs.stages[stage];
+    const auto times = [&](ActionType type) {
+      return static_cast<double>(counts[stage][static_cast<std::size_t>(type)]);
+    };
+    add(part.teacher_forward, cost.teacher_forward, times(ActionType::teacher_forward));
+    for (const Phase& phase : kPhases) add(part.*phase.communication, cost.*phase.cost, times(phase.type));
   }
   for (const StageCosts& cost : predicted.costs.stages) add({{}, cost.last_backward, {}}, cost.last_backward);
   if (all.value <= 0) return {};
@@ -50,15 +45,15 @@ Shares communication_shares(const Schedule& schedule, const StageCostsPrediction
 }
 
 /// Adds to `vocabulary` what the actions themselves wait for its collectives.
-StepTime step_time(const Schedule& schedule, const Trace& trace, const StageCostsPrediction& predicted,
-                   VocabularyOverlap& vocabulary) {
+StepTime step_time(const RepeatedSchedule& step, const StepSummary& summary,
+                   const StageCostsPrediction& predicted, VocabularyOverlap& vocabulary) {
   StepTime time;
-  const Bubble bubble = bubble_of(trace);
+  const Bubble bubble = bubble_of(summary);
   time.bubble_ratio = bubble.ratio;
   time.bubble_fraction = bubble.fraction;
-  const Seconds window = trace.pipeline_end();
+  const Seconds window = seconds_of(summary.pipeline_end);
   const Seconds busy = window * (1 - bubble.fraction);
-  const Shares shares = communication_shares(schedule, predicted);
+  const Shares shares = communication_shares(step, predicted);
   time.exposed_tensor = busy * shares.tensor;
   Seconds waited;
   for (std::size_t i = 0; i < kVocabularyCalls; ++i) {
@@ -72,10 +67,9 @@ StepTime step_time(const Schedule& schedule, const Trace& trace, const StageCost
   }
   time.compute = busy * (1 - shares.tensor - shares.data) - waited;
   time.exposed_pipeline = window - busy + waited;
-  time.exposed_data = busy * shares.data +
-                      mean_in(trace, window, {ActionType::reduce_gradients, ActionType::reduce_embedding});
-  time.optimizer = mean_in(trace, window, {ActionType::optimizer});
-  time.step = trace.makespan() + predicted.costs.step_overhead;
+  time.exposed_data = busy * shares.data + summary.reducing;
+  time.optimizer = summary.optimizing;
+  time.step = seconds_of(summary.makespan) + predicted.costs.step_overhead;
   return time;
 }
 
@@ -155,24 +149,26 @@ bool fits(const RunConfig& config, const Schedule& schedule, const HardwareProfi
   return device ? device->fits() : memory.fits(hardware.memory);
 }
 
-Prediction predict(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware) {
-  return predict(config, schedule, hardware, framework_of(config));
+Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware) {
+  return predict(config, step, hardware, framework_of(config));
 }
 
-Prediction predict(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
+Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
                    const cluster::Software* framework) {
   if (const auto reason = why_unpredictable(config, hardware)) throw InputError(*reason);
   Prediction prediction;
-  prediction.memory = predict_memory(config, schedule, MemoryDetail::peaks, framework);
+  const Schedule& schedule = step.once;
+  prediction.memory = predict_memory(config, step, MemoryDetail::peaks, framework);
   prediction.device = predict_device_memory(config.layout(), schedule, hardware.overhead, prediction.memory);
   prediction.budget = budget_of(config, hardware, prediction.device);
   prediction.fits = fits(config, schedule, hardware, prediction.memory);
-  StageCostsPrediction predicted = stage_costs(config, schedule, hardware, framework);
-  prediction.trace = simulate(schedule, predicted.costs);
-  prediction.vocabulary = vocabulary_overlap(prediction.trace);
-  prediction.time = step_time(schedule, prediction.trace, predicted, prediction.vocabulary);
+  StepSimulation simulation(step);
+  StageCostsPrediction predicted = stage_costs(config, simulation, hardware, framework);
+  const bool collectives = schedule.vocab != VocabPasses::none;
+  if (collectives) prediction.vocabulary = vocabulary_overlap(simulation.trace(predicted.costs));
+  prediction.time = step_time(step, simulation.run(predicted.costs), predicted, prediction.vocabulary);
   prediction.time.exposed_vocabulary = total_of(prediction.vocabulary, &CollectiveOverlap::waited);
-  if (!prediction.trace.collectives.empty()) prediction.time.vocabulary_collectives = prediction.vocabulary;
+  if (collectives) prediction.time.vocabulary_collectives = prediction.vocabulary;
   prediction.throughput = throughput_of(config, hardware, prediction.time.step, schedule.stages_per_route());
   prediction.costs = std::move(predicted.costs);
   prediction.lines = std::move(predicted.lines);

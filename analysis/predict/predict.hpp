@@ -11,10 +11,9 @@
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/time/time_model.hpp"
 #include "core/config/run_config.hpp"
-#include "core/schedule/schedule.hpp"
+#include "core/schedule/repeated_schedule.hpp"
 #include "core/trace/collective_overlap.hpp"
 #include "core/trace/step_figures.hpp"
-#include "core/trace/trace.hpp"
 
 namespace plumbline {
 
@@ -27,8 +26,7 @@ struct Prediction {
   std::optional<DeviceMemoryPrediction> device;  // nothing: the profile does not know
   StepTime time;
   Throughput throughput;
-  Costs costs;  // the simulator's input
-  Trace trace;  // its output
+  Costs costs;  // the simulator's input: simulate() gives the trace of every action
   /// Of the collectives of vocabulary parallelism; what is waited is part of time.exposed_pipeline. Where
   /// nothing overlaps with computation all of their time is exposed.
   VocabularyOverlap vocabulary{};
@@ -39,9 +37,9 @@ struct Prediction {
 std::optional<std::string> why_unpredictable(const RunConfig& config, const HardwareProfile& hardware);
 
 /// Throws InputError when why_unpredictable has a reason.
-Prediction predict(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware);
+Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware);
 /// The same with a framework's traits instead of those that `software` names.
-Prediction predict(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
+Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
                    const cluster::Software* framework);
 
 /// What the tensors of the fullest rank may take: memory_budget, else the device's memory; 0: no bound.

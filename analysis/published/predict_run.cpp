@@ -52,14 +52,6 @@ PredictedRun predict_run(const PublishedRun& run, const Profiles& profiles, cons
     predicted.unmodelled.push_back(std::move(feature));
   }
   if (!predicted.unmodelled.empty()) return predicted;
-  constexpr double kMostActions = 4e6;
-  const double actions = static_cast<double>(run.config.parallel.pipeline) *
-                         run.config.parallel.virtual_chunks * run.config.microbatches();
-  if (actions > kMostActions) {
-    throw InputError(fmt::format("{} stages by {} micro-batches: expected at most {:.0f} together",
-                                 run.config.parallel.pipeline * run.config.parallel.virtual_chunks,
-                                 run.config.microbatches(), kMostActions));
-  }
   HardwareProfile hardware = *find_hardware_preset(run.config.machine.hardware);
   hardware.constants = profiles.machine(run.config.machine.hardware);
   const Software* framework = run.config.machine.software == "plumbline"

@@ -6,7 +6,7 @@
 
 #include "analysis/simulate/costs.hpp"
 #include "core/config/run_config.hpp"
-#include "core/schedule/schedule.hpp"
+#include "core/schedule/repeated_schedule.hpp"
 #include "core/schedule/vocab_passes.hpp"
 
 namespace plumbline::cluster {
@@ -23,7 +23,7 @@ struct ScheduleNeed {
 /// end of the step, where `costs` decide the order of vocabulary passes. Both throw InputError where there is
 /// none.
 struct ScheduleMakers {
-  std::function<Schedule(const RunConfig&)> of_run;
+  std::function<RepeatedSchedule(const RunConfig&)> of_run;
   std::function<Schedule(const ScheduleNeed& need, const Costs& costs)> alone;
 };
 

@@ -15,10 +15,10 @@ const SearchSchedules::Entry* SearchSchedules::find(const SearchKeys& keys, cons
   const auto [found, fresh] = entries_.try_emplace(key);
   if (fresh) {
     try {
-      Schedule schedule = make_(config);
-      LowerBound bound(schedule);
-      found->second = std::make_unique<Entry>(Entry{std::move(schedule), std::move(bound), {}});
-      found->second->present = types_in(found->second->schedule);
+      RepeatedSchedule step = make_(config);
+      LowerBound bound(step);
+      found->second = std::make_unique<Entry>(Entry{std::move(step), std::move(bound), {}});
+      found->second->present = types_in(found->second->step.once);
     } catch (const InputError& error) {
       if (refused_.empty()) refused_ = error.what();
     }
@@ -35,14 +35,14 @@ std::optional<Evaluator::Bounds> Evaluator::bounds(const SearchKeys& keys) {
   set_keys(keys, config_);
   const SearchSchedules::Entry* entry = schedules_.find(keys, config_);
   if (entry == nullptr) return std::nullopt;
-  const MemoryPrediction memory = predict_memory(config_, entry->schedule, MemoryDetail::peaks, framework_);
+  const MemoryPrediction memory = predict_memory(config_, entry->step, MemoryDetail::peaks, framework_);
   const Costs costs = bounding_costs(*entry);
-  return Bounds{memory.peak, entry->bound.of(costs), fits(config_, entry->schedule, hardware_, memory)};
+  return Bounds{memory.peak, entry->bound.of(costs), fits(config_, entry->step.once, hardware_, memory)};
 }
 
 /// Costs of which none is larger than those that predict() simulates.
 Costs Evaluator::bounding_costs(const SearchSchedules::Entry& entry) {
-  const Schedule& schedule = entry.schedule;
+  const Schedule& schedule = entry.step.once;
   const std::vector<StageShape> shapes = stage_shapes(config_, schedule, framework_);
   Load load;
   load.layout = config_.layout();
@@ -64,7 +64,7 @@ Costs Evaluator::bounding_costs(const SearchSchedules::Entry& entry) {
 Candidate Evaluator::predicted(const SearchKeys& keys) {
   set_keys(keys, config_);
   const SearchSchedules::Entry* entry = schedules_.find(keys, config_);
-  const Prediction prediction = predict(config_, entry->schedule, hardware_, framework_);
+  const Prediction prediction = predict(config_, entry->step, hardware_, framework_);
   return {keys, prediction.memory.peak, prediction.time};
 }
 

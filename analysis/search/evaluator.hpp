@@ -15,20 +15,20 @@
 #include "analysis/search/stage_memo.hpp"
 #include "analysis/simulate/lower_bound.hpp"
 #include "analysis/work/shapes.hpp"
-#include "core/schedule/schedule.hpp"
+#include "core/schedule/repeated_schedule.hpp"
 
 namespace plumbline {
 
-/// Makes a configuration's whole schedule; `analysis` does not know how. Throws InputError where there is none.
-using ScheduleFor = std::function<Schedule(const RunConfig&)>;
+/// Makes a configuration's step; `analysis` does not know how. Throws InputError where there is none.
+using StepFor = std::function<RepeatedSchedule(const RunConfig&)>;
 
 /// Schedules of a search by what they depend on, each made once, for all threads.
 class SearchSchedules {
  public:
-  explicit SearchSchedules(ScheduleFor make) : make_(std::move(make)) {}
+  explicit SearchSchedules(StepFor make) : make_(std::move(make)) {}
 
   struct Entry {
-    Schedule schedule;
+    RepeatedSchedule step;
     LowerBound bound;
     ActionTypes present;
   };
@@ -39,7 +39,7 @@ class SearchSchedules {
 
  private:
   using Key = std::tuple<int, int, int, int, int, bool>;
-  ScheduleFor make_;
+  StepFor make_;
   mutable std::mutex mutex_;
   std::map<Key, std::unique_ptr<Entry>> entries_;
   std::string refused_;

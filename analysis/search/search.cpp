@@ -124,7 +124,7 @@ class Selection {
 
 }  // namespace
 
-SearchResult search(const SearchRequest& request, const HardwareProfile& hardware, const ScheduleFor& make,
+SearchResult search(const SearchRequest& request, const HardwareProfile& hardware, const StepFor& make,
                     const std::function<void(int, int)>& progress) {
   const std::vector<SearchRegion> regions = search_regions(request.config);
   if (regions.empty()) refuse_sizes(request.config);

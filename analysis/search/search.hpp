@@ -30,7 +30,7 @@ struct SearchResult {
 /// the search. The memory of each is predicted; its time where a lower bound does not rule it out. Calls
 /// `progress(done, all)` now and then from one thread. Throws InputError when the request allows no layout at
 /// all, saying what would have to change.
-SearchResult search(const SearchRequest& request, const HardwareProfile& hardware, const ScheduleFor& make,
+SearchResult search(const SearchRequest& request, const HardwareProfile& hardware, const StepFor& make,
                     const std::function<void(int, int)>& progress = {});
 
 }  // namespace plumbline

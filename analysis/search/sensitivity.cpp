@@ -161,7 +161,7 @@ class Variants {
 };
 
 std::vector<Elasticity> elasticities(const RunConfig& config, const HardwareProfile& hardware,
-                                     const Schedule& schedule, Seconds now) {
+                                     const RepeatedSchedule& step, Seconds now) {
   constexpr double kStep = 0.01;
   std::vector<Elasticity> list;
   for (const Constant& constant : kSensitivities) {
@@ -172,7 +172,7 @@ std::vector<Elasticity> elasticities(const RunConfig& config, const HardwareProf
     std::array<double, 2> seconds{};
     for (const std::size_t side : {0U, 1U}) {
       value = before * (side == 0 ? 1 - kStep : 1 + kStep);
-      seconds[side] = predict(config, schedule, changed).time.step.value;
+      seconds[side] = predict(config, step, changed).time.step.value;
     }
     list.push_back({constant.name, before, (seconds[1] - seconds[0]) / now.value / (2 * kStep)});
   }
@@ -184,7 +184,7 @@ std::vector<Elasticity> elasticities(const RunConfig& config, const HardwareProf
 
 }  // namespace
 
-Limits what_limits(const RunConfig& config, const HardwareProfile& hardware, const ScheduleFor& make) {
+Limits what_limits(const RunConfig& config, const HardwareProfile& hardware, const StepFor& make) {
   if (const auto reason = why_invalid(config)) throw InputError(*reason);
   if (config.distillation.teacher) {
     throw InputError(fmt::format(
@@ -198,11 +198,11 @@ Limits what_limits(const RunConfig& config, const HardwareProfile& hardware, con
   }
   Limits limits;
   const Variants variants(config);
-  const Schedule schedule = make(config);
-  const Prediction now = predict(config, schedule, hardware);
+  const RepeatedSchedule step = make(config);
+  const Prediction now = predict(config, step, hardware);
   limits.step = now.time.step;
   limits.peak = now.memory.peak;
-  limits.hardware = elasticities(config, hardware, schedule, limits.step);
+  limits.hardware = elasticities(config, hardware, step, limits.step);
   RunConfig other = config;
   for (const Variant& variant : variants.list) {
     set_keys(variant.keys, other);

@@ -33,6 +33,6 @@ struct Limits {
 /// Every figure is a prediction of its own. `hardware` is an accelerator of clusters.json. Throws InputError
 /// for a configuration that is not valid, or has a teacher, a schedule or a distribution of layers that no
 /// search tries.
-Limits what_limits(const RunConfig& config, const HardwareProfile& hardware, const ScheduleFor& make);
+Limits what_limits(const RunConfig& config, const HardwareProfile& hardware, const StepFor& make);
 
 }  // namespace plumbline

@@ -18,11 +18,11 @@ class RankCollectives {
         events_(kVocabularyCalls * microbatches_),
         done_(events_.size(), false) {}
 
-  void done(VocabularyCall call, std::uint32_t microbatch, double end) {
+  void done(VocabularyCall call, std::uint32_t microbatch, Seconds end) {
     CollectiveEvent& event = at(call, microbatch);
     event.call = call;
     event.microbatch = microbatch;
-    event.start = event.end = event.waited_from = {end};
+    event.start = event.end = event.waited_from = end;
     done_[static_cast<std::size_t>(&event - events_.data())] = true;
   }
 
@@ -58,11 +58,11 @@ class RankCollectives {
     }
   }
 
-  void waits(const SimulationPlan::CollectiveNode& needed, double from, double until) {
+  void waits(const SimulationPlan::CollectiveNode& needed, Ticks from, Ticks until) {
     CollectiveEvent& event = at(needed.call, needed.microbatch);
     if (until <= from || event.waited.value > 0) return;
-    event.waited_from = {from};
-    event.waited = {until - from};
+    event.waited_from = seconds_of(from);
+    event.waited = seconds_of(until - from);
   }
 
   std::vector<CollectiveEvent> take() {
@@ -101,7 +101,7 @@ class RankCollectives {
 
 std::vector<std::vector<CollectiveEvent>> collective_events(const Schedule& schedule,
                                                             const SimulationPlan& plan,
-                                                            const std::vector<double>& ready,
+                                                            const std::vector<Ticks>& ready,
                                                             const std::vector<std::vector<Event>>& ranks) {
   const std::vector<SimulationPlan::CollectiveNode>& collectives = plan.collectives();
   if (collectives.empty()) return {};
@@ -109,10 +109,10 @@ std::vector<std::vector<CollectiveEvent>> collective_events(const Schedule& sche
   for (int rank = 0; rank < schedule.ranks; ++rank) {
     RankCollectives& mine = all.emplace_back(schedule, rank);
     for (const auto& each : collectives)
-      mine.done(each.call, each.microbatch, ready[static_cast<std::size_t>(each.node)]);
+      mine.done(each.call, each.microbatch, seconds_of(ready[static_cast<std::size_t>(each.node)]));
     for (const Event& event : ranks[static_cast<std::size_t>(rank)]) mine.came(event);
   }
-  std::vector<double> clock(all.size(), 0.0);
+  std::vector<Ticks> clock(all.size(), 0);
   const std::vector<SimulationPlan::Node>& nodes = plan.nodes();
   for (std::size_t i = 1; i < nodes.size(); ++i) {
     if (nodes[i].lane >= plan.ranks()) continue;

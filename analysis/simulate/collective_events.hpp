@@ -16,7 +16,7 @@ namespace plumbline {
 /// the collective is done that its next action needs.
 std::vector<std::vector<CollectiveEvent>> collective_events(const Schedule& schedule,
                                                             const SimulationPlan& plan,
-                                                            const std::vector<double>& ready,
+                                                            const std::vector<Ticks>& ready,
                                                             const std::vector<std::vector<Event>>& ranks);
 
 }  // namespace plumbline

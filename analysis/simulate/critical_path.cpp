@@ -98,7 +98,7 @@ CriticalPath critical_path(const Schedule& schedule, const Costs& given) {
     last = static_cast<std::int32_t>(i);
   }
   const auto end_of = [&](std::size_t node) {
-    return node == 0 ? 0.0 : times.ready[node] - prices[nodes[node].price].delay;
+    return node == 0 ? Ticks{0} : times.ready[node] - prices[nodes[node].price].delay;
   };
   std::size_t at = 0;
   for (int rank = 0; rank < plan.ranks(); ++rank) {
@@ -107,11 +107,11 @@ CriticalPath critical_path(const Schedule& schedule, const Costs& given) {
   }
   const Labels labels(schedule, plan);
   std::map<std::string, CriticalPath::Share> shares;
-  const auto charge = [&](const std::string& what, double seconds) {
-    if (seconds <= 0) return;
+  const auto charge = [&](const std::string& what, Ticks ticks) {
+    if (ticks <= 0) return;
     CriticalPath::Share& share = shares[what];
     share.what = what;
-    share.time += Seconds{seconds};
+    share.time += seconds_of(ticks);
     ++share.count;
   };
   while (at != 0) {
@@ -119,23 +119,23 @@ CriticalPath critical_path(const Schedule& schedule, const Costs& given) {
     const auto dependency = static_cast<std::size_t>(node.dependency);
     const auto previous = static_cast<std::size_t>(before[at]);
     const bool waited = times.ready[dependency] > end_of(previous);
-    const double cost = prices[node.price].cost;
+    const Ticks cost = prices[node.price].cost;
     if (node.lane < plan.ranks()) {
       charge(labels.of_node[at].empty() ? fmt::format("receive on rank {}", node.lane) : labels.of_node[at],
              cost);
     } else if (plan.is_collective(node)) {
       charge("collectives of the vocabulary", cost);
-      path.transfers += Seconds{cost};
+      path.transfers += seconds_of(cost);
     } else {
       // A link: name it after the action that filled it.
       charge("transfer of " + labels.of_node[dependency], cost);
-      if (cost > 0) path.transfers += Seconds{cost};
+      if (cost > 0) path.transfers += seconds_of(cost);
     }
     const std::size_t next = waited ? dependency : previous;
     if (waited && nodes[next].lane >= plan.ranks()) {
-      const double delay = prices[nodes[next].price].delay;
+      const Ticks delay = prices[nodes[next].price].delay;
       charge("latency", delay);
-      path.transfers += Seconds{std::max(delay, 0.0)};
+      path.transfers += seconds_of(std::max<Ticks>(delay, 0));
     }
     at = next;
   }

@@ -49,11 +49,12 @@ double cost_of(const Costs& costs, std::uint32_t stage, ActionType type) {
 
 }  // namespace
 
-LowerBound::LowerBound(const Schedule& schedule)
-    : rank_of_stage_(schedule.rank_of_stage),
-      merged_(static_cast<std::size_t>(schedule.stages)),
-      split_(static_cast<std::size_t>(schedule.stages)),
-      stages_per_route_(schedule.stages_per_route()) {
+LowerBound::LowerBound(const RepeatedSchedule& step)
+    : rank_of_stage_(step.once.rank_of_stage),
+      merged_(static_cast<std::size_t>(step.once.stages)),
+      split_(static_cast<std::size_t>(step.once.stages)),
+      stages_per_route_(step.once.stages_per_route()) {
+  const Schedule& schedule = step.once;
   using Counts = std::vector<std::array<double, kActionTypes>>;
   const auto terms = [](const Counts& counts, bool end) {
     std::vector<Term> list;
@@ -67,16 +68,19 @@ LowerBound::LowerBound(const Schedule& schedule)
     return list;
   };
   const Counts none(static_cast<std::size_t>(schedule.stages));
-  for (const auto& actions : schedule.actions) {
+  for (std::size_t r = 0; r < schedule.actions.size(); ++r) {
     Rank rank;
     Counts until = none;
     Counts after = none;
-    for (const Action& action : actions) {
+    for (std::size_t i = 0; i < schedule.actions[r].size(); ++i) {
+      const Action& action = schedule.actions[r][i];
+      const bool repeated = step.repeats() && i >= step.periods[r].first && i < step.periods[r].end();
+      const double count = repeated ? static_cast<double>(step.copies) : 1;
       pairs_ = pairs_ || action.overlaps_next;
       if (action.type == ActionType::backward) merged_[action.stage] = true;
       if (action.type == ActionType::backward_input) split_[action.stage] = true;
       if (rank.head < 0 && action.type == ActionType::forward) rank.head = action.stage;
-      if (rank.head >= 0) ++after[action.stage][static_cast<std::size_t>(action.type)];
+      if (rank.head >= 0) after[action.stage][static_cast<std::size_t>(action.type)] += count;
       if (!is_backward(action.type)) continue;
       rank.tail = action.stage;
       for (std::size_t stage = 0; stage < after.size(); ++stage) {

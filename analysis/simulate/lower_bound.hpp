@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "analysis/simulate/costs.hpp"
-#include "core/schedule/schedule.hpp"
+#include "core/schedule/repeated_schedule.hpp"
 
 namespace plumbline {
 
@@ -16,7 +16,7 @@ namespace plumbline {
 /// comes after that. For 1F1B and GPipe with equal stages and free messages the bound is their exact length.
 class LowerBound {
  public:
-  explicit LowerBound(const Schedule& schedule);
+  explicit LowerBound(const RepeatedSchedule& step);
 
   /// At most the makespan that simulate() finds, in seconds. `costs` has a stage for each of the schedule's.
   Seconds of(const Costs& costs) const;

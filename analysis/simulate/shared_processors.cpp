@@ -1,6 +1,7 @@
 #include "analysis/simulate/shared_processors.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <queue>
 #include <utility>
@@ -94,9 +95,9 @@ class SharedSimulation {
         lanes_(static_cast<std::size_t>(plan.lanes())),
         next_waiter_(lanes_.size(), -1),
         first_waiter_(plan.nodes().size(), -1) {
-    times_.ready.assign(plan.nodes().size(), kNever);
-    times_.start.assign(plan.nodes().size(), 0);
-    times_.ready[0] = 0;
+    ready_.assign(plan.nodes().size(), kNever);
+    start_.assign(plan.nodes().size(), 0);
+    ready_[0] = 0;
     for (std::size_t i = 1; i < plan.nodes().size(); ++i) {
       lanes_[static_cast<std::size_t>(plan.nodes()[i].lane)].nodes.push_back(static_cast<std::int32_t>(i));
     }
@@ -129,12 +130,12 @@ class SharedSimulation {
         cores_.stop(lane_of(node));
         working_.erase(first);
         set_speeds();
-        times_.ready[static_cast<std::size_t>(node)] = now_;
+        ready_[static_cast<std::size_t>(node)] = now_;
         wake(node);
         free_lane(node);
       }
     }
-    return std::move(times_);
+    return {in_ticks(ready_), in_ticks(start_)};
   }
 
  private:
@@ -152,9 +153,19 @@ class SharedSimulation {
 
   struct Work {
     std::int32_t node;
-    double left;  // seconds of an own processor
+    double left;  // ticks of an own processor
     double speed = 1;
   };
+
+  static std::vector<Ticks> in_ticks(const std::vector<double>& moments) {
+    std::vector<Ticks> ticks;
+    ticks.reserve(moments.size());
+    for (const double moment : moments) {
+      if (!(moment < static_cast<double>(kMostTicks))) check_length(kMostTicks);
+      ticks.push_back(std::llround(moment));
+    }
+    return ticks;
+  }
 
   int lane_of(std::int32_t node) const { return plan_.nodes()[static_cast<std::size_t>(node)].lane; }
 
@@ -189,31 +200,32 @@ class SharedSimulation {
       const std::int32_t node = lane.nodes[lane.next];
       const auto n = static_cast<std::size_t>(node);
       const std::int32_t dependency = plan_.nodes()[n].dependency;
-      if (times_.ready[static_cast<std::size_t>(dependency)] > now_) {
+      if (ready_[static_cast<std::size_t>(dependency)] > now_) {
         next_waiter_[static_cast<std::size_t>(lane_index)] =
             std::exchange(first_waiter_[static_cast<std::size_t>(dependency)], lane_index);
         return;
       }
       ++lane.next;
-      times_.start[n] = now_;
+      start_[n] = now_;
       const std::uint32_t price_index = plan_.nodes()[n].price;
       const SimulationPlan::Price price = prices_[price_index];
       if (plan_.occupies_processor(price_index) && price.cost > 0) {
         lane.running = true;
         cores_.start(lane_index);
-        working_.push_back({node, price.cost});
+        working_.push_back({node, static_cast<double>(price.cost)});
         set_speeds();
         continue;
       }
-      times_.ready[n] = now_ + price.cost + price.delay;
-      if (times_.ready[n] > now_) {
-        timed_.push({times_.ready[n], node, false});
+      const double end = now_ + static_cast<double>(price.cost);
+      ready_[n] = end + static_cast<double>(price.delay);
+      if (ready_[n] > now_) {
+        timed_.push({ready_[n], node, false});
       } else {
         wake(node);
       }
       if (price.cost > 0) {
         lane.running = true;
-        timed_.push({now_ + price.cost, node, true});
+        timed_.push({end, node, true});
       }
     }
   }
@@ -227,7 +239,8 @@ class SharedSimulation {
   std::vector<std::int32_t> first_waiter_;  // by node
   std::vector<Work> working_;               // at most one per rank
   std::priority_queue<Timed, std::vector<Timed>, std::greater<>> timed_;
-  SharedTimes times_;
+  std::vector<double> ready_;  // ticks, of nodes
+  std::vector<double> start_;
 };
 
 }  // namespace

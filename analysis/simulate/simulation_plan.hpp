@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/simulate/costs.hpp"
+#include "analysis/simulate/ticks.hpp"
 #include "core/schedule/schedule.hpp"
 #include "core/trace/collective_trace.hpp"
 
@@ -34,8 +35,8 @@ class SimulationPlan {
   };
   /// What a node takes on its lane, and how much later its result is there for others.
   struct Price {
-    double cost;
-    double delay;
+    Ticks cost;
+    Ticks delay;
   };
 
   /// Throws InputError when the schedule has cells out of range or cannot run to its end.
@@ -62,7 +63,8 @@ class SimulationPlan {
   /// Is it a collective of vocabulary parallelism?
   bool is_collective(const Node& node) const { return node.price >= first_collective_price_; }
 
-  /// The prices of all nodes in seconds.
+  /// The prices of all nodes, each rounded once. Throws InputError for costs that do not fit (count, negative,
+  /// not finite, too long).
   std::vector<Price> prices(const Costs& costs) const;
 
  private:
@@ -87,11 +89,11 @@ class SimulationPlan {
 
 /// End times of a sweep.
 struct SweepTimes {
-  std::vector<double> ready;  // per node: when its result is there for others
-  std::vector<double> clock;  // per lane: end of its last node
+  std::vector<Ticks> ready;  // per node: when its result is there for others
+  std::vector<Ticks> clock;  // per lane: end of its last node
 };
 
-/// One pass over the nodes. Reuses the vectors.
+/// One pass over the nodes. Reuses the vectors. Throws InputError for a step longer than kMostTicks.
 void sweep(const SimulationPlan& plan, const std::vector<SimulationPlan::Price>& prices, SweepTimes& times);
 
 }  // namespace plumbline

@@ -1,6 +1,4 @@
 // What the nodes of a plan cost.
-#include "analysis/simulate/simulation_prices.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,6 +16,52 @@ Seconds teacher_receive(const Costs& costs) {
   return costs.receive_busy * (*costs.teacher_transfer / costs.transfer);
 }
 
+void check_the_rest(const Costs& costs) {
+  (void)ticks_of({costs.overlap_factor}, "overlap_factor");
+  (void)ticks_of(costs.step_overhead, "step_overhead");
+  if (costs.processors < 0 || costs.processes_per_rank < 1) {
+    throw InputError(fmt::format("costs: {} processors, {} processes per rank; expected at least 0 and 1",
+                                 costs.processors, costs.processes_per_rank));
+  }
+}
+
+/// Seconds by stage × kActionTypes + type. What is given for a stage and never used is checked as well.
+std::vector<Seconds> action_seconds(const Costs& costs) {
+  std::vector<Seconds> seconds(costs.stages.size() * kTypes);
+  const auto of_all = [&](ActionType type, Seconds time, const char* what) {
+    (void)ticks_of(time, what);
+    for (std::size_t stage = 0; stage < costs.stages.size(); ++stage)
+      seconds[stage * kTypes + static_cast<std::size_t>(type)] = time;
+  };
+  of_all(ActionType::receive_forward, costs.receive_busy, "receive_busy");
+  of_all(ActionType::receive_backward, costs.receive_busy, "receive_busy");
+  of_all(ActionType::receive_teacher, teacher_receive(costs), "receive_busy");
+  of_all(ActionType::reduce_gradients, costs.reduce_gradients, "reduce_gradients");
+  of_all(ActionType::reduce_embedding, costs.reduce_embedding, "reduce_embedding");
+  of_all(ActionType::optimizer, costs.optimizer, "optimizer");
+  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
+    const StageCosts& c = costs.stages[stage];
+    const auto add = [&](ActionType type, Seconds time, const char* what) {
+      (void)ticks_of(time, what);
+      seconds[stage * kTypes + static_cast<std::size_t>(type)] += time;
+    };
+    add(ActionType::forward, c.forward, "forward");
+    add(ActionType::backward, c.backward, "backward");
+    add(ActionType::backward_input, c.backward_input, "backward_input");
+    add(ActionType::backward_weight, c.backward_weight, "backward_weight");
+    add(ActionType::teacher_forward, c.teacher_forward, "teacher_forward");
+    add(ActionType::vocab_forward, c.vocab_forward, "vocab_forward");
+    add(ActionType::vocab_backward, c.vocab_backward, "vocab_backward");
+    add(ActionType::input_forward, c.input_forward, "input_forward");
+    add(ActionType::input_backward, c.input_backward, "input_backward");
+    add(ActionType::reduce_gradients, c.reduce_gradients, "reduce_gradients");
+    add(ActionType::reduce_embedding, c.reduce_embedding, "reduce_embedding");
+    add(ActionType::optimizer, c.optimizer, "optimizer");
+    (void)ticks_of(c.last_backward, "last_backward");
+  }
+  return seconds;
+}
+
 }  // namespace
 
 std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) const {
@@ -25,25 +69,30 @@ std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) co
     throw InputError(
         fmt::format("costs: {} stages given, the schedule has {}", costs.stages.size(), stages_));
   }
+  check_the_rest(costs);
   std::vector<Price> prices(first_collective_price_ + kVocabularyCalls, Price{0, 0});
-  prices[kReceiveCopy].cost = costs.receive_busy.value;
-  const std::vector<double> actions = action_prices(costs);
-  for (std::size_t i = 0; i < actions.size(); ++i) prices[kFixed + i].cost = actions[i];
+  prices[kReceiveCopy].cost = ticks_of(costs.receive_busy, "receive_busy");
+  // Seconds of everything that a rank computes, before they are rounded.
+  std::vector<Seconds> seconds = action_seconds(costs);
   for (std::size_t stage = 0; stage < last_backward_.size(); ++stage) {
-    prices[first_last_price_ + stage].cost =
-        actions[stage * kTypes + static_cast<std::size_t>(last_backward_[stage])] +
-        costs.stages[stage].last_backward.value;
+    seconds.push_back(seconds[stage * kTypes + static_cast<std::size_t>(last_backward_[stage])] +
+                      costs.stages[stage].last_backward);
   }
+  const auto of = [&](std::uint32_t price) { return seconds[price - kFixed]; };
+  for (std::size_t i = 0; i < seconds.size(); ++i)
+    prices[kFixed + i].cost = ticks_of(seconds[i], "an action");
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
-    prices[first_pair_price_ + i].cost =
-        (prices[pairs_[i].first].cost + prices[pairs_[i].second].cost) * costs.overlap_factor;
+    const Seconds both = (of(pairs_[i].first) + of(pairs_[i].second)) * costs.overlap_factor;
+    prices[first_pair_price_ + i].cost = ticks_of(both, "a pair of actions");
   }
   // The receiver's part of a transfer is done by the receiver when it reaches it, not by the link.
   for (const std::uint32_t kind : {0U, kBetweenNodes}) {
     const LinkCosts& hop = kind == 0 ? costs : costs.between_nodes;
-    const auto link = [&](Seconds transfer, Seconds receive) {
-      const double copied = std::min(receive.value, (transfer + hop.latency).value);
-      return Price{transfer.value, hop.latency.value - copied};
+    const Ticks latency = ticks_of(hop.latency, "latency");
+    const auto link = [&](Seconds time, Seconds receive) {
+      const Ticks transfer = ticks_of(time, "transfer");
+      const Ticks copied = std::min(ticks_of(receive, "receive_busy"), transfer + latency);
+      return Price{transfer, latency - copied};
     };
     prices[first_link_price_ + kind] = link(hop.transfer, costs.receive_busy);
     prices[first_link_price_ + kind + kTeacher] =
@@ -51,33 +100,7 @@ std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) co
   }
   const auto collectives = costs.vocabulary.all();
   for (std::size_t i = 0; i < collectives.size(); ++i) {
-    prices[first_collective_price_ + i].cost = collectives[i].value;
-  }
-  return prices;
-}
-
-std::vector<double> action_prices(const Costs& costs) {
-  std::vector<double> prices(costs.stages.size() * kTypes, 0.0);
-  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
-    const StageCosts& c = costs.stages[stage];
-    const auto set = [&](ActionType type, Seconds cost) {
-      prices[stage * kTypes + static_cast<std::size_t>(type)] = cost.value;
-    };
-    set(ActionType::forward, c.forward);
-    set(ActionType::backward, c.backward);
-    set(ActionType::backward_input, c.backward_input);
-    set(ActionType::backward_weight, c.backward_weight);
-    set(ActionType::receive_forward, costs.receive_busy);
-    set(ActionType::receive_backward, costs.receive_busy);
-    set(ActionType::receive_teacher, teacher_receive(costs));
-    set(ActionType::teacher_forward, c.teacher_forward);
-    set(ActionType::vocab_forward, c.vocab_forward);
-    set(ActionType::vocab_backward, c.vocab_backward);
-    set(ActionType::input_forward, c.input_forward);
-    set(ActionType::input_backward, c.input_backward);
-    set(ActionType::reduce_gradients, costs.reduce_gradients + c.reduce_gradients);
-    set(ActionType::reduce_embedding, costs.reduce_embedding + c.reduce_embedding);
-    set(ActionType::optimizer, costs.optimizer + c.optimizer);
+    prices[first_collective_price_ + i].cost = ticks_of(collectives[i], "vocabulary");
   }
   return prices;
 }

@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
+#include "analysis/simulate/step_summary.hpp"
 #include "analysis/time/action_time.hpp"
-#include "core/trace/trace.hpp"
 
 namespace plumbline {
 
@@ -19,7 +19,7 @@ struct ReductionCosts {
   std::vector<Seconds> reduce_gradients;  // by stage: waiting within the ARG that names it
 };
 
-/// `trace` is a simulation in which last backwards already wait for `assumed.last_backward` (all 0 at first)
+/// `summary` is of a simulation in which last backwards already wait for `assumed.last_backward` (all 0 at first)
 /// and ARG costs nothing; `price` the wall time of a call on the data group. Z = 0: a bucket's all-reduce
 /// starts when the last gradient of its units is final, those that are left when ARG begins; ARG lasts until
 /// all are done. Z = 1: units one after another in the order in which they become final: the backward waits
@@ -27,7 +27,7 @@ struct ReductionCosts {
 /// follow one another on a lane of their own during the computation.
 ReductionCosts reduction_costs(const RunConfig& config, const Schedule& schedule,
                                const std::vector<StageShape>& shapes,
-                               const std::vector<StageActions>& actions, const Trace& trace,
+                               const std::vector<StageActions>& actions, const StepSummary& summary,
                                const ReductionCosts& assumed,
                                const std::function<Seconds(const OperatorCall&)>& price);
 

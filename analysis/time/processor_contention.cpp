@@ -4,7 +4,7 @@
 
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/simulate/simulator.hpp"
-#include "core/trace/trace.hpp"
+#include "analysis/simulate/step_simulation.hpp"
 
 namespace plumbline {
 
@@ -17,7 +17,7 @@ double collective_contention(const RunConfig& config, const HardwareProfile& har
                                                                    : stack.collective_slowdown;
 }
 
-Load load_of(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
+Load load_of(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
              const cluster::Software* framework) {
   Load load;
   const Layout& layout = load.layout = config.layout();
@@ -29,7 +29,7 @@ Load load_of(const RunConfig& config, const Schedule& schedule, const HardwarePr
   equal.forward = equal.backward_input = equal.backward_weight = {1};
   equal.backward = {2};
   equal.teacher_forward = {1};
-  const Bubble bubble = bubble_of(simulate(schedule, uniform_costs(schedule.stages, equal)));
+  const Bubble bubble = bubble_of(StepSimulation(step).run(uniform_costs(step.once.stages, equal)));
   const double together = std::max(0.0, 1 - bubble.ratio);
   const double others = peers - 1 + together * peers * (layout.pipeline - 1);
   load.busy = processors > 1 ? std::min(1.0, others / (processors - 1)) : 0;

@@ -6,7 +6,7 @@
 #include "core/base/units.hpp"
 #include "core/config/run_config.hpp"
 #include "core/parallel/layout.hpp"
-#include "core/schedule/schedule.hpp"
+#include "core/schedule/repeated_schedule.hpp"
 
 namespace plumbline {
 
@@ -33,7 +33,7 @@ double collective_contention(const RunConfig& config, const HardwareProfile& har
 /// Everything but the working sets. While a rank computes, its tensor and data-parallel neighbours do too,
 /// and a rank of another pipeline coordinate does for 1 - (idle ÷ compute) of the time, with equal stages:
 /// for 1F1B that is 1 - (P-1)/M.
-Load load_of(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
+Load load_of(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
              const cluster::Software* framework = nullptr);
 
 }  // namespace plumbline

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "analysis/memory/persistent_memory.hpp"
-#include "analysis/simulate/simulator.hpp"
 #include "analysis/time/gradient_overlap.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/work/framework_list.hpp"
@@ -68,16 +67,17 @@ constexpr double kSettled = 1e-7;  // seconds
 /// Fills in costs, communication and lines.
 class StageCoster {
  public:
-  StageCoster(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
+  StageCoster(const RunConfig& config, StepSimulation& simulation, const HardwareProfile& hardware,
               const cluster::Software* framework)
       : config_(config),
-        schedule_(schedule),
+        simulation_(simulation),
+        schedule_(simulation.step().once),
         hardware_(hardware),
         framework_(framework),
-        shapes_(stage_shapes(config, schedule, framework)),
-        teachers_(teacher_shapes(config, schedule)),
-        present_(types_in(schedule)),
-        load_(load_of(config, schedule, hardware, framework)),
+        shapes_(stage_shapes(config, schedule_, framework)),
+        teachers_(teacher_shapes(config, schedule_)),
+        present_(types_in(schedule_)),
+        load_(load_of(config, simulation.step(), hardware, framework)),
         crowded_(crowd(hardware, load_.layout.world())) {}
 
   StageCostsPrediction run() {
@@ -213,7 +213,7 @@ class StageCoster {
         assumed.stages[i].last_backward = waits.last_backward[i];
       }
       ReductionCosts next =
-          reduction_costs(config_, schedule_, shapes_, actions_, simulate(schedule_, assumed), waits, price);
+          reduction_costs(config_, schedule_, shapes_, actions_, simulation_.run(assumed), waits, price);
       settled = true;
       for (std::size_t i = 0; i < shapes_.size(); ++i) {
         const double change = (next.last_backward[i] - waits.last_backward[i]).value;
@@ -339,6 +339,7 @@ class StageCoster {
   }
 
   const RunConfig& config_;
+  StepSimulation& simulation_;
   const Schedule& schedule_;
   const HardwareProfile& hardware_;
   const cluster::Software* framework_;
@@ -353,14 +354,25 @@ class StageCoster {
 
 }  // namespace
 
-StageCostsPrediction stage_costs(const RunConfig& config, const Schedule& schedule,
+StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simulation,
                                  const HardwareProfile& hardware) {
-  return stage_costs(config, schedule, hardware, framework_of(config));
+  return stage_costs(config, simulation, hardware, framework_of(config));
 }
 
-StageCostsPrediction stage_costs(const RunConfig& config, const Schedule& schedule,
+StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simulation,
                                  const HardwareProfile& hardware, const cluster::Software* framework) {
-  return StageCoster(config, schedule, hardware, framework).run();
+  return StageCoster(config, simulation, hardware, framework).run();
+}
+
+StageCostsPrediction stage_costs(const RunConfig& config, const RepeatedSchedule& step,
+                                 const HardwareProfile& hardware, const cluster::Software* framework) {
+  StepSimulation simulation(step);
+  return stage_costs(config, simulation, hardware, framework);
+}
+
+StageCostsPrediction stage_costs(const RunConfig& config, const RepeatedSchedule& step,
+                                 const HardwareProfile& hardware) {
+  return stage_costs(config, step, hardware, framework_of(config));
 }
 
 }  // namespace plumbline

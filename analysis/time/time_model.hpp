@@ -8,6 +8,7 @@
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/hardware/software.hpp"
 #include "analysis/simulate/costs.hpp"
+#include "analysis/simulate/step_simulation.hpp"
 #include "analysis/time/time_phases.hpp"
 #include "core/config/run_config.hpp"
 #include "core/schedule/schedule.hpp"
@@ -32,13 +33,18 @@ struct StageCostsPrediction {
   std::vector<CostLine> lines;
 };
 
-/// The simulator's input for `schedule` on `hardware`. The simulator stretches what ranks do while they share
+/// The simulator's input for `step` on `hardware`. The simulator stretches what ranks do while they share
 /// processors, so communication measured on a crowded machine is put in divided by that stretch. Costs of the
 /// end of the step are at the lowest stage of each rank, which ARG, ARE and OPT name.
-StageCostsPrediction stage_costs(const RunConfig& config, const Schedule& schedule,
+StageCostsPrediction stage_costs(const RunConfig& config, const RepeatedSchedule& step,
+                                 const HardwareProfile& hardware);
+/// The same of the step that is simulated, now and when the costs are known.
+StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simulation,
                                  const HardwareProfile& hardware);
 /// The same with a framework's traits instead of those that `software` names.
-StageCostsPrediction stage_costs(const RunConfig& config, const Schedule& schedule,
+StageCostsPrediction stage_costs(const RunConfig& config, const RepeatedSchedule& step,
+                                 const HardwareProfile& hardware, const cluster::Software* framework);
+StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simulation,
                                  const HardwareProfile& hardware, const cluster::Software* framework);
 
 }  // namespace plumbline

@@ -1,7 +1,6 @@
 #include "analysis/work/traffic.hpp"
 
-#include <array>
-#include <optional>
+#include <algorithm>
 
 #include "analysis/work/operator_list.hpp"
 #include "core/schedule/dependency_walk.hpp"
@@ -34,28 +33,23 @@ void add(const GroupTraffic& more, std::int64_t times, GroupTraffic& sum) {
 /// Counts actions first, and prices each kind once.
 class RankCounter {
  public:
-  RankCounter(const Schedule& schedule, const Layout& layout, const std::vector<StageShape>& shapes,
+  RankCounter(const RepeatedSchedule& step, const Layout& layout, const std::vector<StageShape>& shapes,
               const std::vector<StageShape>& teachers)
-      : schedule_(schedule),
+      : schedule_(step.once),
+        times_(count_by_stage(step)),
         layout_(layout),
         shapes_(shapes),
         teachers_(teachers),
-        explicit_(has_transfers(schedule)) {}
+        explicit_(has_transfers(step.once)) {}
 
   /// The collectives of all passes and the messages of one pipeline rank.
   Traffic passes(int rank) const {
     using enum ActionType;
-    std::vector<std::array<std::int64_t, kActionTypes>> times(shapes_.size());
-    std::vector<std::array<std::int64_t, kPayloads>> sent(shapes_.size());
-    for (const Action& action : schedule_.actions[static_cast<std::size_t>(rank)]) {
-      ++times[action.stage][static_cast<std::size_t>(action.type)];
-      const std::optional<Hop> hop = explicit_ ? hop_of(action) : hop_after(schedule_, action);
-      if (hop && !is_receive(action.type)) ++sent[action.stage][static_cast<std::size_t>(hop->payload)];
-    }
     Traffic traffic;
     for (std::size_t stage = 0; stage < shapes_.size(); ++stage) {
+      if (schedule_.rank_of_stage[stage] != rank) continue;
       const StageShape& shape = shapes_[stage];
-      const auto of = [&](ActionType type) { return times[stage][static_cast<std::size_t>(type)]; };
+      const auto of = [&](ActionType type) { return times_[stage][static_cast<std::size_t>(type)]; };
       for (const ActionType type : {forward, backward, backward_input, backward_weight, teacher_forward,
                                     vocab_forward, vocab_backward, input_forward, input_backward}) {
         if (of(type) == 0) continue;
@@ -66,7 +60,7 @@ class RankCounter {
         }
       }
       if (shape.vocabulary.carries) count_vocabulary(shape, of(vocab_forward), of(input_forward), traffic);
-      const auto sent_here = [&](Payload payload) { return sent[stage][static_cast<std::size_t>(payload)]; };
+      const auto sent_here = [&](Payload payload) { return sent(static_cast<int>(stage), payload); };
       const std::int64_t messages = sent_here(Payload::activation) + sent_here(Payload::gradient);
       const std::int64_t teacher_messages = sent_here(Payload::teacher);
       traffic.messages_sent += messages + teacher_messages;
@@ -93,14 +87,30 @@ class RankCounter {
   }
 
   bool has(int rank, ActionType type) const {
-    for (const Action& action : schedule_.actions[static_cast<std::size_t>(rank)]) {
-      if (action.type == type) return true;
+    for (std::size_t stage = 0; stage < times_.size(); ++stage) {
+      if (schedule_.rank_of_stage[stage] == rank && times_[stage][static_cast<std::size_t>(type)] > 0)
+        return true;
     }
     return false;
   }
 
  private:
+  /// Messages of one kind that leave a stage; without explicit transfers every result that another rank uses is
+  /// one.
+  std::int64_t sent(int stage, Payload payload) const {
+    const auto of = [&](ActionType type) {
+      return times_[static_cast<std::size_t>(stage)][static_cast<std::size_t>(type)];
+    };
+    if (explicit_) return of(sending(payload));
+    std::int64_t messages = 0;
+    for (const ActionType type : computing(payload)) {
+      if (hop_after(schedule_, {type, false, static_cast<std::uint16_t>(stage), 0})) messages += of(type);
+    }
+    return messages;
+  }
+
   const Schedule& schedule_;
+  ActionCounts times_;  // in the whole step
   const Layout& layout_;
   const std::vector<StageShape>& shapes_;
   const std::vector<StageShape>& teachers_;
@@ -113,12 +123,14 @@ double share(int members) {
 
 }  // namespace
 
-std::vector<Traffic> predict_traffic(const RunConfig& config, const Schedule& schedule) {
+std::vector<std::vector<Traffic>> predict_pipeline_traffic(const RunConfig& config,
+                                                           const RepeatedSchedule& step) {
+  const Schedule& schedule = step.once;
   const std::vector<StageShape> shapes = stage_shapes(config, schedule);
   const Layout layout = config.layout();
   const std::vector<StageShape> teachers = teacher_shapes(config, schedule);
-  const RankCounter counter(schedule, layout, shapes, teachers);
-  std::vector<Traffic> ranks(static_cast<std::size_t>(layout.world()));
+  const RankCounter counter(step, layout, shapes, teachers);
+  std::vector<std::vector<Traffic>> ranks(static_cast<std::size_t>(schedule.ranks));
   for (int pipeline = 0; pipeline < schedule.ranks; ++pipeline) {
     const HeldStages on_rank = stages_on_rank(config, schedule, shapes, pipeline);
     Traffic common = counter.passes(pipeline);
@@ -126,13 +138,27 @@ std::vector<Traffic> predict_traffic(const RunConfig& config, const Schedule& sc
       count(reduce_gradients_calls(on_rank, config), common);
     }
     if (counter.has(pipeline, ActionType::reduce_embedding)) count(reduce_embedding_calls(on_rank), common);
-    for (int data = 0; data < layout.data; ++data) {
+    const bool updates = counter.has(pipeline, ActionType::optimizer);
+    // Whose piece holds key and value rows is all that tells data ranks apart.
+    const bool apart = updates && std::any_of(on_rank.held.begin(), on_rank.held.end(),
+                                              [](const StageShape& s) { return s.shared_kv && s.zero > 0; });
+    for (int data = 0; data < (apart ? layout.data : 1); ++data) {
       Traffic traffic = common;
-      if (counter.has(pipeline, ActionType::optimizer))
-        count(optimizer_calls(on_rank, config, data), traffic);
-      for (int tensor = 0; tensor < layout.tensor; ++tensor) {
-        ranks[static_cast<std::size_t>(layout.rank_of({tensor, data, pipeline}))] = traffic;
-      }
+      if (updates) count(optimizer_calls(on_rank, config, data), traffic);
+      ranks[static_cast<std::size_t>(pipeline)].push_back(traffic);
+    }
+  }
+  return ranks;
+}
+
+std::vector<Traffic> predict_traffic(const RunConfig& config, const RepeatedSchedule& step) {
+  const Layout layout = config.layout();
+  std::vector<Traffic> ranks;
+  ranks.reserve(static_cast<std::size_t>(layout.world()));
+  for (const std::vector<Traffic>& replicas : predict_pipeline_traffic(config, step)) {
+    for (int rank = 0; rank < layout.data * layout.tensor; ++rank) {
+      const auto data = static_cast<std::size_t>(rank / layout.tensor);  // tensor ranks are neighbours
+      ranks.push_back(replicas[replicas.size() == 1 ? 0 : data]);
     }
   }
   return ranks;

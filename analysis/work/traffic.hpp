@@ -6,7 +6,7 @@
 
 #include "core/config/run_config.hpp"
 #include "core/run/traffic.hpp"
-#include "core/schedule/schedule.hpp"
+#include "core/schedule/repeated_schedule.hpp"
 
 namespace plumbline {
 
@@ -14,7 +14,11 @@ namespace plumbline {
 /// messages between stages on different ranks, and the collectives of every group as whole buffers; a group
 /// of one is not counted. The trainer's own control traffic (losses, barriers, clocks) is not part of it. A
 /// schedule without explicit transfers sends after every F, and after every B and I.
-std::vector<Traffic> predict_traffic(const RunConfig& config, const Schedule& schedule);
+std::vector<Traffic> predict_traffic(const RunConfig& config, const RepeatedSchedule& step);
+/// The same by pipeline rank: one for all its ranks where they are alike, else one per data rank. Tensor ranks
+/// always are.
+std::vector<std::vector<Traffic>> predict_pipeline_traffic(const RunConfig& config,
+                                                           const RepeatedSchedule& step);
 
 /// Elements that one rank sends in a ring, with n members: an all-reduce 2(n-1)/n of the buffer, an
 /// all-gather (n-1)/n of the gathered output, a reduce-scatter (n-1)/n of the input, a broadcast all of it

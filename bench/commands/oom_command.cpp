@@ -42,7 +42,7 @@ HypothesisRow test_hypothesis(const OomCommand& command, const OomMatrix& matrix
   for (const MatrixCell& cell : load_matrix(command.config.source, overrides)) {
     const std::optional<Status> published = matrix.published_of(cell);
     if (!published || !cell.invalid.empty()) continue;
-    const MemoryPrediction memory = predict_memory(cell.config, schedule_for(cell.config));
+    const MemoryPrediction memory = predict_memory(cell.config, step_for(cell.config));
     count_cell(row, *published, memory.peak, budget_of(cell.config));
   }
   return row;
@@ -56,7 +56,7 @@ PeakOf peaks_of(const OomCommand& command) {
     for (const MatrixCell& cell : load_matrix(command.config.source, overrides)) {
       if (cell.values != values) continue;
       if (!cell.invalid.empty()) throw InputError(fmt::format("assumptions: {}", cell.invalid));
-      return predict_memory(cell.config, schedule_for(cell.config)).peak;
+      return predict_memory(cell.config, step_for(cell.config)).peak;
     }
     throw InputError("assumptions: without: found a key that the matrix varies, expected others");
   };

@@ -49,10 +49,11 @@ int predict_one(const PredictOptions& options) {
   Record record = start_record("predict", config, Asked::prediction);
   if (record.status != Status::ok) throw InputError(record.reason);
   std::string note;
-  const Schedule schedule = schedule_for(config);
+  const RepeatedSchedule step = step_for(config);
+  const Schedule& schedule = step.once;
   const HardwareProfile hardware = hardware_of(config, note);
-  const Prediction prediction = predict(config, schedule, hardware);
-  record.prediction = report_of(prediction, config, schedule);
+  const Prediction prediction = predict(config, step, hardware);
+  record.prediction = report_of(prediction, config, step);
   // A question about an accelerator, whatever backend would run it here.
   if (prediction.device) record.prediction->device_memory = report_of(*prediction.device);
   if (!note.empty()) say(fmt::format("note: {}\n", note));

@@ -35,7 +35,7 @@ std::string what_would_fit(SearchRequest request, const HardwareProfile& hardwar
   for (int doubling = 0; doubling < 3; ++doubling) {
     request.config.parallel.world_size *= 2;
     try {
-      const SearchResult more = search(request, hardware, schedule_for);
+      const SearchResult more = search(request, hardware, step_for);
       if (!more.best.empty()) {
         return fmt::format("{} accelerators are enough ({})", request.config.parallel.world_size,
                            describe_candidate(more.best[0]));
@@ -86,7 +86,7 @@ int run_search(const SearchOptions& options) {
   Progress progress(1, 0, options.quiet ? nullptr : stderr);
   const auto show = [&](int done, int all) { progress.update(done, all, "layouts"); };
   const auto begin = std::chrono::steady_clock::now();
-  const SearchResult result = search(request, hardware, schedule_for, show);
+  const SearchResult result = search(request, hardware, step_for, show);
   const Bytes budget = budget_of(config, hardware, std::nullopt);
   const SearchContext context{
       config.machine.hardware, static_cast<double>(budget.value),

@@ -117,7 +117,7 @@ std::vector<std::string> check_files(const RunConfig& config) {
 }
 
 Prediction predict_config(const RunConfig& config, const HardwareProfile& hardware) {
-  return predict(config, schedule_for(config), hardware);
+  return predict(config, step_for(config), hardware);
 }
 
 }  // namespace plumbline

@@ -15,6 +15,7 @@
 #include "core/validate/validate.hpp"
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
+#include "schedules/repeating.hpp"
 
 namespace plumbline {
 namespace {
@@ -138,13 +139,18 @@ ZeroBubbleCosts zero_bubble_costs(const RunConfig& config, ScheduleRequest reque
   return costs;
 }
 
-Schedule make_for(const RunConfig& config) {
+ScheduleRequest request_for(const RunConfig& config) {
   ScheduleRequest request;
   request.name = config.parallel.schedule;
   request.ranks = config.parallel.pipeline;
   request.microbatches = config.microbatches();
   if (config.parallel.virtual_chunks > 1) request.chunks = config.parallel.virtual_chunks;
   request.vocab = config.parallel.vocab_parallel;
+  return request;
+}
+
+Schedule make_for(const RunConfig& config) {
+  ScheduleRequest request = request_for(config);
   if (config.parallel.splits_vocabulary()) {
     request.vocab_times = vocab_times(config, request);
     if (!config.machine.hardware.empty() && schedule_traits(request.name).v_shaped())
@@ -221,6 +227,22 @@ Schedule schedule_for(const RunConfig& config) {
   schedule = complete(schedule);
   validate(schedule);
   return schedule;
+}
+
+RepeatedSchedule step_for(const RunConfig& config) {
+  // Three short schedules are made in place of a long one: worth it where that is several times as long.
+  constexpr int kLong = 16;
+  const bool may_repeat = !config.distillation.teacher && !is_file(config.parallel.schedule) &&
+                          config.microbatches() / kLong >= config.parallel.pipeline;
+  if (may_repeat) {
+    const auto complete = [&](const Schedule& compute) { return with_transfers_and_end(config, compute); };
+    if (auto step = make_repeated(request_for(config), complete)) {
+      check_placement(config, step->once);
+      validate(step->once);
+      return *std::move(step);
+    }
+  }
+  return schedule_for(config);
 }
 
 }  // namespace plumbline

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/config/run_config.hpp"
-#include "core/schedule/schedule.hpp"
+#include "core/schedule/repeated_schedule.hpp"
 
 namespace plumbline {
 
@@ -11,5 +11,9 @@ namespace plumbline {
 /// not allow the sizes, has more stages than the model layers, or places stages where the training step
 /// cannot have them.
 Schedule schedule_for(const RunConfig& config);
+
+/// The same for predictions: a long step that repeats itself is not written down whole. Throws InputError also
+/// for a step of too many actions that does not.
+RepeatedSchedule step_for(const RunConfig& config);
 
 }  // namespace plumbline

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "analysis/work/flops.hpp"
 #include "analysis/work/traffic.hpp"
@@ -14,6 +15,13 @@ Traffic largest(const std::vector<Traffic>& ranks) {
   Traffic most;
   for (const Traffic& rank : ranks) most = larger(most, rank);
   return most;
+}
+
+/// The row of each of the ranks that are alike, or one for all where the world is large.
+template <class Row>
+void add_rows(Row row, int world, std::vector<Row>& rows) {
+  const int alike = world > kMostRankRows ? 1 : std::exchange(row.ranks_alike, 1);
+  for (int i = 0; i < alike; ++i, ++row.rank) rows.push_back(row);
 }
 
 /// The first action of the step in which the rank held as much as ever; empty when it was outside of any.
@@ -49,24 +57,30 @@ DeviceMemoryReport report_of(const DeviceMemoryPrediction& device) {
   report.source = device.measured ? "tensors predicted, the rest measured by calibrate"
                                   : "tensors predicted, the rest estimated (analysis/hardware/clusters.json)";
   report.device = device.device;
+  const int world = static_cast<int>(device.ranks.size()) * device.ranks_alike;
+  int first = 0;
   for (const RankDeviceMemory& rank : device.ranks) {
     DeviceMemoryRow row;
-    row.rank = static_cast<int>(report.ranks.size());
+    row.rank = std::exchange(first, first + device.ranks_alike);
+    row.ranks_alike = device.ranks_alike;
     row.allocated = rank.tensors;
     row.context = rank.context;
     row.libraries = rank.libraries;
     row.nccl = rank.nccl;
     row.other = rank.kernels;
     row.total = row.sum();
-    report.ranks.push_back(row);
+    add_rows(row, world, report.ranks);
   }
   return report;
 }
 
 PredictionReport report_of(const Prediction& prediction) {
   std::vector<RankMemoryReport> ranks;
+  const int alike = prediction.memory.ranks_alike;
+  const auto pipeline = static_cast<int>(prediction.memory.ranks.size());
   for (const RankMemory& rank : prediction.memory.ranks)
-    ranks.push_back({rank.rank, rank.pipeline_rank, rank.peak, rank.at, {}});
+    add_rows(RankMemoryReport{rank.rank, rank.pipeline_rank, rank.peak, rank.at, {}, alike}, pipeline * alike,
+             ranks);
   PredictionReport report;
   report.fits = prediction.fits;
   report.memory = MemoryReport::of(std::move(ranks));
@@ -75,9 +89,12 @@ PredictionReport report_of(const Prediction& prediction) {
   return report;
 }
 
-PredictionReport report_of(const Prediction& prediction, const RunConfig& config, const Schedule& schedule) {
+PredictionReport report_of(const Prediction& prediction, const RunConfig& config,
+                           const RepeatedSchedule& step) {
   PredictionReport report = report_of(prediction);
-  report.traffic = largest(predict_traffic(config, schedule));
+  report.traffic = Traffic();
+  for (const std::vector<Traffic>& replicas : predict_pipeline_traffic(config, step))
+    report.traffic = larger(*report.traffic, largest(replicas));
   if (prediction.device && config.machine.backend == Backend::cuda)
     report.device_memory = report_of(*prediction.device);
   return report;

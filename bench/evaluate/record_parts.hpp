@@ -12,7 +12,8 @@ namespace plumbline {
 PredictionReport report_of(const Prediction& prediction);
 DeviceMemoryReport report_of(const DeviceMemoryPrediction& device);
 /// The same with the traffic of a step, and on backend cuda the memory of the device.
-PredictionReport report_of(const Prediction& prediction, const RunConfig& config, const Schedule& schedule);
+PredictionReport report_of(const Prediction& prediction, const RunConfig& config,
+                           const RepeatedSchedule& step);
 
 /// `schedule` names the action of each peak; `traffic` is every rank's in one step; `hardware` gives the peak
 /// that the MFU divides by.

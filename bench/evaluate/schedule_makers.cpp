@@ -36,7 +36,7 @@ Schedule alone(const cluster::ScheduleNeed& need, const Costs& costs) {
 }  // namespace
 
 cluster::ScheduleMakers schedule_makers() {
-  return {schedule_for, alone};
+  return {step_for, alone};
 }
 
 }  // namespace plumbline

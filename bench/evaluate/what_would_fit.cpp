@@ -19,7 +19,7 @@ namespace {
 std::optional<Bytes> peak_of(const RunConfig& config) {
   if (why_invalid(config) || why_unpredictable(config)) return std::nullopt;
   try {
-    return predict_memory(config, schedule_for(config)).peak;
+    return predict_memory(config, step_for(config)).peak;
   } catch (const InputError&) {
     return std::nullopt;  // a schedule that does not allow these sizes
   }

@@ -41,12 +41,13 @@ void predict_cell(const MatrixCell& cell, const std::string& folder, std::string
   record.status = started.status;
   record.reason = started.reason;
   if (record.status != Status::ok) return;
-  const Schedule schedule = schedule_for(cell.config);
-  const Prediction prediction = predict(cell.config, schedule, hardware_of(cell.config, note));
-  record.prediction = report_of(prediction, cell.config, schedule);
+  const RepeatedSchedule step = step_for(cell.config);
+  const Prediction prediction = predict(cell.config, step, hardware_of(cell.config, note));
+  record.prediction = report_of(prediction, cell.config, step);
   const auto path = timeline_path(folder, cell.id);
-  if (!path || count_actions(schedule) > kMostTimelineActions) return;
+  if (!path || count_of(count_by_stage(step)) > static_cast<std::int64_t>(kMostTimelineActions)) return;
   try {
+    const Schedule schedule = with_copies(step, step.copies);
     CellTimelines timelines;
     timelines.predicted = predicted_timeline(cell.config, schedule, prediction);
     write_timelines(*path, std::move(timelines));  // a cell that is measured writes it again with both

@@ -33,13 +33,13 @@ void rate(benchmark::State& state, const char* name) {
 void prediction(benchmark::State& state, const std::string& schedule, int pipeline, int chunks) {
   const RunConfig config = gpt3(schedule, pipeline, chunks);
   const HardwareProfile& hardware = *find_hardware_preset(config.machine.hardware);
-  for (auto _ : state) benchmark::DoNotOptimize(predict(config, schedule_for(config), hardware));
+  for (auto _ : state) benchmark::DoNotOptimize(predict(config, step_for(config), hardware));
   rate(state, "predictions/s");
 }
 
 void bounds(benchmark::State& state, const std::string& schedule, int pipeline, int chunks) {
   const RunConfig config = gpt3(schedule, pipeline, chunks);
-  SearchSchedules schedules(schedule_for);
+  SearchSchedules schedules(step_for);
   Evaluator evaluator(config, *find_hardware_preset(config.machine.hardware), schedules);
   const SearchKeys keys = keys_of(config);
   for (auto _ : state) benchmark::DoNotOptimize(evaluator.bounds(keys));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "analysis/simulate/simulator.hpp"
 #include "core/base/atomic_file.hpp"
 
 namespace plumbline {
@@ -14,13 +15,9 @@ std::size_t count_actions(const Schedule& schedule) {
 }
 
 Timeline predicted_timeline(const RunConfig& config, const Schedule& schedule, const Prediction& prediction) {
-  Timeline timeline{prediction.trace, {}};
+  Timeline timeline{simulate(schedule, prediction.costs), {}};
   const MemoryPrediction memory = predict_memory(config, schedule, MemoryDetail::timeline);
-  const Layout layout = config.layout();
-  for (int pipeline_rank = 0; pipeline_rank < layout.pipeline; ++pipeline_rank) {
-    const int rank = layout.rank_of({0, 0, pipeline_rank});
-    timeline.memory.push_back(memory.ranks[static_cast<std::size_t>(rank)].timeline);
-  }
+  for (const RankMemory& rank : memory.ranks) timeline.memory.push_back(rank.timeline);
   return timeline;
 }
 

@@ -14,4 +14,11 @@ const DeviceMemoryRow* DeviceMemoryReport::fullest() const {
   return most == ranks.end() ? nullptr : &*most;
 }
 
+const DeviceMemoryRow* DeviceMemoryReport::row_of(int rank) const {
+  const auto row = std::find_if(ranks.begin(), ranks.end(), [rank](const DeviceMemoryRow& each) {
+    return each.rank <= rank && rank < each.rank + each.ranks_alike;
+  });
+  return row == ranks.end() ? nullptr : &*row;
+}
+
 }  // namespace plumbline

@@ -21,6 +21,7 @@ struct DeviceMemoryRow {
   Bytes total;                       // reserved (else allocated) and the rest of the above
   std::optional<Bytes> device_used;  // of the device by all processes after the last step; measured only
   int ranks_on_device = 1;
+  int ranks_alike = 1;  // world ranks from `rank` on that this row stands for
 
   /// What `total` is by definition.
   Bytes sum() const;
@@ -33,6 +34,8 @@ struct DeviceMemoryReport {
 
   /// The first row with the largest total; nullptr without rows.
   const DeviceMemoryRow* fullest() const;
+  /// The row of a world rank; nullptr without one.
+  const DeviceMemoryRow* row_of(int rank) const;
 };
 
 }  // namespace plumbline

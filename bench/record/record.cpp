@@ -26,6 +26,13 @@ MemoryReport MemoryReport::of(std::vector<RankMemoryReport> ranks) {
   return report;
 }
 
+const RankMemoryReport* MemoryReport::row_of(int rank) const {
+  const auto row = std::find_if(ranks.begin(), ranks.end(), [rank](const RankMemoryReport& each) {
+    return each.rank <= rank && rank < each.rank + each.ranks_alike;
+  });
+  return row == ranks.end() ? nullptr : &*row;
+}
+
 Traffic larger(const Traffic& a, const Traffic& b) {
   Traffic most;
   most.messages_sent = std::max(a.messages_sent, b.messages_sent);

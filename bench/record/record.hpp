@@ -18,6 +18,8 @@
 namespace plumbline {
 
 constexpr int kRecordSchema = 1;
+/// Predictions of larger worlds have one row for ranks that are alike (results/README.md).
+constexpr int kMostRankRows = 4096;
 
 enum class Status { ok, oom, invalid, failed, timeout, unsupported };
 std::string_view name_of(Status status);
@@ -36,6 +38,7 @@ struct RankMemoryReport {
   MemoryBreakdown bytes;              // at the rank's peak; its total is the peak
   std::string at;                     // the action of the peak, "3F7"; empty: outside of any, or not known
   std::vector<HolderReport> holders;  // largest at the peak, biggest first; measured only
+  int ranks_alike = 1;                // world ranks from `rank` on that this row stands for
 };
 
 struct MemoryReport {
@@ -45,6 +48,8 @@ struct MemoryReport {
 
   /// Peak and peak rank from the rows: the first rank with the largest total.
   static MemoryReport of(std::vector<RankMemoryReport> ranks);
+  /// The row of a world rank; nullptr without one.
+  const RankMemoryReport* row_of(int rank) const;
 };
 
 struct PredictionReport {

@@ -46,6 +46,7 @@ OrderedJson to_json(const MemoryReport& memory) {
   OrderedJson ranks = OrderedJson::array();
   for (const RankMemoryReport& rank : memory.ranks) {
     OrderedJson row = {{"rank", rank.rank}, {"pipeline_rank", rank.pipeline_rank}};
+    if (rank.ranks_alike > 1) row["ranks_alike"] = rank.ranks_alike;
     for (int i = 0; i < kCategories; ++i) {
       const auto category = static_cast<Category>(i);
       row[key_of(category)] = rank.bytes[category].value;
@@ -150,6 +151,7 @@ MemoryReport memory_of(const OrderedJsonKeys& keys) {
     RankMemoryReport rank;
     rank.rank = static_cast<int>(cells.integer("rank", 0, kMaxRank));
     rank.pipeline_rank = static_cast<int>(cells.integer("pipeline_rank", 0, kMaxRank));
+    rank.ranks_alike = static_cast<int>(cells.integer_or("ranks_alike", kMaxRank, 1));
     for (int i = 0; i < kCategories; ++i) {
       const auto category = static_cast<Category>(i);
       rank.bytes[category] = {cells.integer(key_of(category), 0, kMaxBytes / kCategories)};

@@ -42,11 +42,12 @@ OrderedJson memory_rows(const MemoryReport& memory) {
                       {"at", rank.at},
                       {"holders", holders_of(rank)}});
     OrderedJson& ranks = rows[place->second]["ranks"];
+    const int last = rank.rank + rank.ranks_alike - 1;
     if (!ranks.empty() && ranks.back() == rank.rank - 1) {
-      ranks.back() = rank.rank;
+      ranks.back() = last;
     } else {
       ranks.push_back(rank.rank);
-      ranks.push_back(rank.rank);
+      ranks.push_back(last);
     }
   }
   return rows;

@@ -12,7 +12,7 @@ namespace plumbline {
 namespace {
 
 Limits limits_of(const RunConfig& config) {
-  return what_limits(config, load_hardware(config.machine.hardware), schedule_for);
+  return what_limits(config, load_hardware(config.machine.hardware), step_for);
 }
 
 double gib_of(Bytes bytes) {

@@ -88,7 +88,9 @@ class Sheet {
 
 void memory_rows(Sheet& sheet, int rank) {
   const auto of_rank = [rank](const MemoryReport& memory) -> const MemoryBreakdown& {
-    return memory.ranks[static_cast<std::size_t>(rank)].bytes;
+    static const MemoryBreakdown kNone;
+    const RankMemoryReport* row = memory.row_of(rank);
+    return row == nullptr ? kNone : row->bytes;
   };
   sheet.row(
       fmt::format("peak memory, rank {}", rank),
@@ -113,9 +115,8 @@ void device_rows(Sheet& sheet, const Record& record) {
   const DeviceMemoryReport* shown = measured != nullptr ? measured : predicted;
   if (shown == nullptr || shown->fullest() == nullptr) return;
   const int rank = shown->fullest()->rank;
-  const auto row_of = [rank](const DeviceMemoryReport* report) -> const DeviceMemoryRow* {
-    const auto at = static_cast<std::size_t>(rank);
-    return report != nullptr && at < report->ranks.size() ? &report->ranks[at] : nullptr;
+  const auto row_of = [rank](const DeviceMemoryReport* report) {
+    return report == nullptr ? nullptr : report->row_of(rank);
   };
   const DeviceMemoryRow* p = row_of(predicted);
   const DeviceMemoryRow* m = row_of(measured);
@@ -208,15 +209,17 @@ std::string losses_line(const MeasurementReport& m) {
 }
 
 /// The action of the peak and who held most.
-void peak_lines(Sheet& sheet, const Record& record, std::size_t rank) {
+void peak_lines(Sheet& sheet, const Record& record, int rank) {
   const auto says = [&](const char* who, const MemoryReport& memory) {
-    const RankMemoryReport& row = memory.ranks[rank];
-    if (!row.at.empty()) sheet.say(fmt::format("peak at {} ({})", row.at, who));
+    const RankMemoryReport* row = memory.row_of(rank);
+    if (row != nullptr && !row->at.empty()) sheet.say(fmt::format("peak at {} ({})", row->at, who));
   };
   if (record.prediction) says("predicted", record.prediction->memory);
   if (!record.measurement) return;
   says("measured", record.measurement->memory);
-  for (const HolderReport& holder : record.measurement->memory.ranks[rank].holders) {
+  const RankMemoryReport* measured = record.measurement->memory.row_of(rank);
+  if (measured == nullptr) return;
+  for (const HolderReport& holder : measured->holders) {
     sheet.say(fmt::format("  {:<26} {:>13}  {}, {} tensor{}", holder.holder,
                           readable_bytes(static_cast<double>(holder.bytes.value)), name_of(holder.category),
                           holder.tensors, holder.tensors == 1 ? "" : "s"));
@@ -255,7 +258,7 @@ std::string side_by_side(const Record& record) {
   Sheet sheet(record);
   const MemoryReport& memory = record.measurement ? record.measurement->memory : record.prediction->memory;
   memory_rows(sheet, memory.peak_rank);
-  peak_lines(sheet, record, static_cast<std::size_t>(memory.peak_rank));
+  peak_lines(sheet, record, memory.peak_rank);
   device_rows(sheet, record);
   const bool split_vocabulary = std::ranges::any_of(
       record.config, [](const auto& key) { return key.first == "vocab_parallel" && key.second != "none"; });

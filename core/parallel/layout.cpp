@@ -1,5 +1,6 @@
 #include "core/parallel/layout.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace plumbline {
@@ -29,49 +30,56 @@ int Layout::rank_of(Coordinates at) const {
   return at.tensor + tensor * (at.data + data * at.pipeline);
 }
 
-std::vector<int> Layout::members(Group group, int rank) const {
+GroupExtent Layout::extent(Group group, int rank) const {
   const Coordinates mine = coordinates(rank);
   if (group >= Group::vocab_hidden && !vocab_parallel) return {};
-  if (group == Group::embedding && mine.pipeline != 0 && mine.pipeline != pipeline - 1) return {};
-  std::vector<int> ranks;
-  for (int other = 0; other < world(); ++other) {
-    const Coordinates at = coordinates(other);
-    const bool same_tensor = at.tensor == mine.tensor;
-    const bool same_data = at.data == mine.data;
-    const bool same_pipeline = at.pipeline == mine.pipeline;
-    bool in = false;
-    switch (group) {
-      case Group::world:
-        in = true;
-        break;
-      case Group::tensor:
-        in = same_data && same_pipeline;
-        break;
-      case Group::data:
-        in = same_tensor && same_pipeline;
-        break;
-      case Group::pipeline:
-      case Group::vocab_hidden:
-      case Group::embedding_gradient:
-        in = same_tensor && same_data;
-        break;
-      case Group::model:
-      case Group::vocab_statistics:
-      case Group::vocab_gradient:
-      case Group::embedding_output:
-        in = same_data;
-        break;
-      case Group::embedding:
-        in = same_tensor && same_data && (at.pipeline == 0 || at.pipeline == pipeline - 1);
-        break;
-      case Group::mirror:
-        in = same_tensor && same_data && (same_pipeline || at.pipeline == pipeline - 1 - mine.pipeline);
-        break;
-      case Group::shared_kv:
-        in = same_data && same_pipeline && at.tensor / kv_sharing == mine.tensor / kv_sharing;
-        break;
+  const auto one = [](int at) { return GroupExtent::Range{at, 1, 1}; };
+  const GroupExtent::Range all_tensor{0, tensor, 1};
+  const GroupExtent::Range all_data{0, data, 1};
+  const GroupExtent::Range all_pipeline{0, pipeline, 1};
+  const auto pair = [](int a, int b) {
+    return a == b ? GroupExtent::Range{a, 1, 1}
+                  : GroupExtent::Range{std::min(a, b), 2, std::max(a, b) - std::min(a, b)};
+  };
+  switch (group) {
+    case Group::world:
+      return {all_tensor, all_data, all_pipeline};
+    case Group::tensor:
+      return {all_tensor, one(mine.data), one(mine.pipeline)};
+    case Group::data:
+      return {one(mine.tensor), all_data, one(mine.pipeline)};
+    case Group::pipeline:
+    case Group::vocab_hidden:
+    case Group::embedding_gradient:
+      return {one(mine.tensor), one(mine.data), all_pipeline};
+    case Group::model:
+    case Group::vocab_statistics:
+    case Group::vocab_gradient:
+    case Group::embedding_output:
+      return {all_tensor, one(mine.data), all_pipeline};
+    case Group::embedding:
+      if (mine.pipeline != 0 && mine.pipeline != pipeline - 1) return {};
+      return {one(mine.tensor), one(mine.data), pair(0, pipeline - 1)};
+    case Group::mirror:
+      return {one(mine.tensor), one(mine.data), pair(mine.pipeline, pipeline - 1 - mine.pipeline)};
+    case Group::shared_kv: {
+      const int first = mine.tensor / kv_sharing * kv_sharing;
+      return {{first, std::min(kv_sharing, tensor - first), 1}, one(mine.data), one(mine.pipeline)};
     }
-    if (in) ranks.push_back(other);
+  }
+  return {};
+}
+
+std::vector<int> Layout::members(Group group, int rank) const {
+  const GroupExtent in = extent(group, rank);
+  std::vector<int> ranks;
+  ranks.reserve(static_cast<std::size_t>(in.size()));
+  const auto at = [](const GroupExtent::Range& range, int i) { return range.first + i * range.stride; };
+  for (int p = 0; p < in.pipeline.count; ++p) {
+    for (int d = 0; d < in.data.count; ++d) {
+      for (int t = 0; t < in.tensor.count; ++t)
+        ranks.push_back(rank_of({at(in.tensor, t), at(in.data, d), at(in.pipeline, p)}));
+    }
   }
   return ranks;
 }

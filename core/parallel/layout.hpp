@@ -2,6 +2,7 @@
 // groups.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -39,6 +40,23 @@ struct Coordinates {
   int pipeline = 0;
 };
 
+/// The ranks of a group as ranges of their coordinates: two groups have the same members if these are equal.
+struct GroupExtent {
+  /// `count` numbers from `first` on, `stride` apart (1 where there is one).
+  struct Range {
+    int first = 0;
+    int count = 0;
+    int stride = 1;
+    friend bool operator==(const Range&, const Range&) = default;
+  };
+  Range tensor;
+  Range data;
+  Range pipeline;
+  /// Members of the group; 0: the rank is in none.
+  std::int64_t size() const { return std::int64_t{1} * tensor.count * data.count * pipeline.count; }
+  friend bool operator==(const GroupExtent&, const GroupExtent&) = default;
+};
+
 /// Tensor ranks are neighbours, then data, then pipeline (Megatron-LM's default order "tp-cp-ep-dp-pp").
 struct Layout {
   int tensor = 1;
@@ -54,6 +72,7 @@ struct Layout {
   /// of the pipeline, and holds one rank when there is one pipeline rank. The groups of vocabulary
   /// parallelism are empty without it.
   std::vector<int> members(Group group, int rank) const;
+  GroupExtent extent(Group group, int rank) const;
 };
 
 }  // namespace plumbline

@@ -1,7 +1,11 @@
 #include "core/schedule/schedule.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+
+#include "core/base/error.hpp"
 
 namespace plumbline {
 
@@ -10,6 +14,13 @@ std::string_view name_of(ActionType type) {
       "F", "B", "I",  "W",  "SEND_F", "RECV_F", "SEND_B", "RECV_B",  "TF",
       "S", "T", "IF", "IB", "ARG",    "ARE",    "OPT",    "SEND_TF", "RECV_TF"};
   return kNames[static_cast<std::size_t>(type)];
+}
+
+void check_actions(const std::string& name, std::int64_t actions) {
+  if (actions <= kMostActions) return;
+  throw InputError(
+      fmt::format("schedule {}: {} actions, expected at most {}: use fewer ranks or micro-batches", name,
+                  actions, kMostActions));
 }
 
 ActionTypes types_in(const Schedule& schedule) {

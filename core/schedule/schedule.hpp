@@ -71,6 +71,10 @@ std::string to_string(const Action& action);
 inline constexpr int kMaxRanks = 65535;
 inline constexpr int kMaxStages = 65535;
 inline constexpr std::uint32_t kMaxMicrobatches = std::uint32_t{1} << 30;
+/// Actions that are written down, half a GiB. A longer step is one that repeats itself (repeated_schedule.hpp).
+inline constexpr std::int64_t kMostActions = std::int64_t{1} << 26;
+/// Throws InputError for more than kMostActions.
+void check_actions(const std::string& name, std::int64_t actions);
 
 struct Schedule {
   std::string name;

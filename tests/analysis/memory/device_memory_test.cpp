@@ -16,10 +16,11 @@ DeviceOverhead digits() {
 
 MemoryPrediction tensors_of(const Layout& layout) {
   MemoryPrediction memory;
-  for (int rank = 0; rank < layout.world(); ++rank) {
+  memory.ranks_alike = layout.tensor * layout.data;
+  for (int rank = 0; rank < layout.pipeline; ++rank) {
     RankMemory row;
-    row.rank = rank;
-    row.pipeline_rank = layout.coordinates(rank).pipeline;
+    row.rank = layout.rank_of({0, 0, rank});
+    row.pipeline_rank = rank;
     row.peak[Category::activations] = {rank == 0 ? 20'000'000 : 10'000'000};
     memory.ranks.push_back(row);
   }
@@ -77,7 +78,7 @@ TEST(DeviceMemory, CommunicatorsAreCountedOncePerSetOfMembersAndDirection) {
     const auto found =
         predict_device_memory(layout, chain(c.pipeline, c.backward), digits(), tensors_of(layout));
     ASSERT_TRUE(found);
-    const RankDeviceMemory& rank = found->ranks.at(static_cast<std::size_t>(c.rank));
+    const RankDeviceMemory& rank = found->ranks.at(static_cast<std::size_t>(c.rank / found->ranks_alike));
     EXPECT_EQ(rank.groups, c.groups);
     EXPECT_EQ(rank.channels, c.channels);
     const bool talks = c.groups + c.channels > 0;

@@ -111,17 +111,18 @@ TEST(MemoryModel, PipelineByHand) {
   EXPECT_EQ(at(last.peak, Category::workspace) - at(last.held, Category::workspace), stream);
 }
 
-TEST(MemoryModel, EveryWorldRankIsListedInMegatronOrder) {
+TEST(MemoryModel, EveryWorldRankIsKnownInMegatronOrder) {
   RunConfig config = sample::tiny_qwen2();
   config.parallel.world_size = 8;
   config.parallel.tensor = 2;
   config.parallel.pipeline = 2;
   config.batch.global_batch_size = 4;
   const MemoryPrediction prediction = predict_memory(config, sample::two_ranks());
-  ASSERT_EQ(prediction.ranks.size(), 8U);
+  ASSERT_EQ(prediction.ranks.size(), 2U);
+  EXPECT_EQ(prediction.ranks_alike, 4);
   for (int rank = 0; rank < 8; ++rank) {
-    EXPECT_EQ(prediction.ranks[static_cast<std::size_t>(rank)].rank, rank);
-    EXPECT_EQ(prediction.ranks[static_cast<std::size_t>(rank)].pipeline_rank, rank / 4);
+    EXPECT_EQ(prediction.of_rank(rank).pipeline_rank, rank / 4);
+    EXPECT_EQ(prediction.of_rank(rank).rank, rank / 4 * 4);
   }
 }
 
@@ -141,7 +142,7 @@ TEST(MemoryModel, ZeroHoldsPaddedUnitsAndWholeVectors) {
   config.batch.global_batch_size = 4;
   for (const Case& c : kCases) {
     config.parallel.zero_stage = c.zero;
-    const RankMemory rank = predict_memory(config, sample::one_rank(2)).ranks[1];
+    const RankMemory rank = predict_memory(config, sample::one_rank(2)).of_rank(1);
     EXPECT_EQ(at(rank.held, kParameters), c.parameters * 4) << c.zero;
     EXPECT_EQ(at(rank.held, kGradients), c.gradients * 4) << c.zero;
     EXPECT_EQ(at(rank.held, Category::optimizer), c.optimizer * 8) << c.zero;

@@ -35,7 +35,7 @@ const HardwareProfile& hardware() {
 }
 
 SearchResult searched(const SearchRequest& request) {
-  return search(request, hardware(), schedule_for);
+  return search(request, hardware(), step_for);
 }
 
 /// Every candidate's prediction, in the order of the search.
@@ -46,7 +46,7 @@ std::vector<Candidate> all_candidates(const SearchRequest& request, bool selecti
     visit_region(request.config, region, selective, [&](const SearchKeys& keys) {
       set_keys(keys, config);
       try {
-        const Prediction prediction = predict(config, schedule_for(config), hardware());
+        const Prediction prediction = predict(config, step_for(config), hardware());
         all.push_back({keys, prediction.memory.peak, prediction.time});
       } catch (const InputError&) {
         // The schedule does not allow the sizes.
@@ -162,7 +162,7 @@ TEST(Sensitivity, FasterHardwareIsNotSlowerAndRatesAddUp) {
   config.batch = {.seq_length = 1024, .micro_batch_size = 4, .global_batch_size = 64};
   config.parallel.world_size = 8;
   config.parallel.tensor = config.parallel.pipeline = 2;
-  const Limits limits = what_limits(config, hardware(), schedule_for);
+  const Limits limits = what_limits(config, hardware(), step_for);
   const std::set<std::string> better_when_higher = {"peak_16bit",     "bandwidth",         "gemm_share",
                                                     "node_bandwidth", "message_bandwidth", "nic_bandwidth",
                                                     "stream_share"};
@@ -173,7 +173,7 @@ TEST(Sensitivity, FasterHardwareIsNotSlowerAndRatesAddUp) {
     sum += std::abs(e.elasticity);
   }
   EXPECT_GT(sum, 0.8);
-  const Prediction now = predict(config, schedule_for(config), hardware());
+  const Prediction now = predict(config, step_for(config), hardware());
   EXPECT_EQ(limits.step, now.time.step);
   EXPECT_EQ(limits.peak, now.memory.peak);
   ASSERT_FALSE(limits.changes.empty());
@@ -181,7 +181,7 @@ TEST(Sensitivity, FasterHardwareIsNotSlowerAndRatesAddUp) {
   for (const Change& change : limits.changes) {
     if (change.what != "zero_stage 0 -> 3") continue;
     config.parallel.zero_stage = 3;
-    EXPECT_EQ(change.step, predict(config, schedule_for(config), hardware()).time.step);
+    EXPECT_EQ(change.step, predict(config, step_for(config), hardware()).time.step);
   }
 }
 

@@ -43,6 +43,30 @@ Costs any_costs(const Schedule& schedule) {
   return costs;
 }
 
+/// The same with everything that costs can say.
+Costs any_costs_of_all_kinds(const Schedule& schedule) {
+  Costs costs = any_costs(schedule);
+  const auto sometimes = [](Seconds time) { return *rc::gen::arbitrary<bool>() ? time : Seconds{0}; };
+  // Fractions that no tick divides.
+  const Seconds odd{1e-3 / 3};
+  for (StageCosts& stage : costs.stages) {
+    stage.forward += sometimes(odd);
+    stage.last_backward = sometimes(any_time());
+    stage.reduce_gradients = sometimes(any_time());
+    stage.optimizer = sometimes(odd);
+  }
+  if (*rc::gen::arbitrary<bool>()) costs.transfer = costs.latency = costs.receive_busy = {};
+  if (*rc::gen::arbitrary<bool>()) costs.teacher_transfer = any_time() / 7;
+  costs.one_send_buffer = *rc::gen::arbitrary<bool>();
+  costs.ranks_per_node = *rc::gen::inRange(0, 3);
+  costs.between_nodes = {sometimes(any_time()), sometimes(odd), {}};
+  costs.overlap_factor = *rc::gen::element(1.0, 0.85, 1.3);
+  costs.reduce_gradients = sometimes(odd);
+  if (*rc::gen::arbitrary<bool>())
+    costs.vocabulary = {any_time() / 10, any_time() / 10, odd, any_time() / 10, any_time() / 10};
+  return costs;
+}
+
 RC_GTEST_PROP(SimulatorProperties, EventsOfARankDoNotOverlapAndKeepTheirOrder, ()) {
   const Schedule schedule = any_schedule();
   const Trace trace = simulate(add_step_end(add_transfers(schedule), {true, true}), any_costs(schedule));
@@ -68,12 +92,12 @@ RC_GTEST_PROP(SimulatorProperties, ALongerActionNeverShortensTheStep, ()) {
   RC_ASSERT(simulate_makespan(complete, longer).value >= simulate_makespan(complete, costs).value - 1e-9);
 }
 
+/// Bitwise, whatever is simulated.
 RC_GTEST_PROP(SimulatorProperties, MakespanIsThatOfTheTrace, ()) {
   const Schedule schedule = any_schedule();
   const Schedule complete =
       add_step_end(*rc::gen::arbitrary<bool>() ? add_transfers(schedule) : schedule, {true, true});
-  Costs costs = any_costs(schedule);
-  if (*rc::gen::arbitrary<bool>()) costs.transfer = costs.latency = costs.receive_busy = {};
+  const Costs costs = any_costs_of_all_kinds(schedule);
   RC_ASSERT(simulate_makespan(complete, costs) == simulate(complete, costs).makespan());
 }
 

@@ -447,7 +447,7 @@ TEST(Predict, PartsAddUpToTheStep) {
   EXPECT_LT(t.bubble_fraction, 0.5);
   EXPECT_TRUE(p.fits);
   EXPECT_EQ(p.budget, a100().memory);
-  EXPECT_EQ(p.memory.ranks.size(), 4U);
+  EXPECT_EQ(p.memory.ranks.size() * static_cast<std::size_t>(p.memory.ranks_alike), 4U);
   EXPECT_DOUBLE_EQ(p.throughput.tokens_per_s, 2 * 2048 / t.step.value);
   EXPECT_GT(p.throughput.mfu, 0.01);
   EXPECT_LT(p.throughput.mfu, 0.75);

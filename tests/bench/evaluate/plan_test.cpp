@@ -12,6 +12,7 @@
 
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/predict/predict.hpp"
+#include "analysis/simulate/simulator.hpp"
 #include "core/base/error.hpp"
 #include "core/config_text/matrix_config.hpp"
 #include "core/validate/validate.hpp"
@@ -160,10 +161,10 @@ TEST(Plan, DistillationFollowsTheFormulasAndBubbleFillIsShorter) {
   std::map<int, std::map<std::string, double>> formula;
   for (const MatrixCell& cell : load_matrix(matrix, {})) {
     const RunConfig& config = cell.config;
-    const Prediction prediction =
-        predict(config, schedule_for(config), load_hardware(config.machine.hardware));
+    const Schedule schedule = schedule_for(config);
+    const Prediction prediction = predict(config, schedule, load_hardware(config.machine.hardware));
     const int ranks = config.parallel.pipeline;
-    step[ranks][config.distillation.schedule] = prediction.trace.pipeline_end().value;
+    step[ranks][config.distillation.schedule] = simulate(schedule, prediction.costs).pipeline_end().value;
     if (config.distillation.schedule == "bubble-fill") continue;
     const bool sweep = config.distillation.schedule == "nemo-2504";
     double slowest = 0;

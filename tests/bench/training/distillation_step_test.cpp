@@ -105,11 +105,12 @@ void expect_alike(const StepResult& reference, const StepResult& found, double t
 /// To the byte, at every rank's peak.
 void expect_predicted_memory(const RunConfig& config, const StepResult& found, const std::string& name) {
   const MemoryPrediction prediction = predict_memory(config, schedule_for(config));
-  ASSERT_EQ(prediction.ranks.size(), found.memory.size());
+  ASSERT_EQ(prediction.ranks.size() * static_cast<std::size_t>(prediction.ranks_alike), found.memory.size());
   for (std::size_t rank = 0; rank < found.memory.size(); ++rank) {
     for (int i = 0; i < kCategories; ++i) {
       const auto category = static_cast<Category>(i);
-      EXPECT_EQ(prediction.ranks[rank].peak[category].value, found.memory[rank].at_peak[category].value)
+      EXPECT_EQ(prediction.of_rank(static_cast<int>(rank)).peak[category].value,
+                found.memory[rank].at_peak[category].value)
           << name << " rank " << rank << " " << name_of(category);
     }
   }

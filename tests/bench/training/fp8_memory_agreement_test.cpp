@@ -153,7 +153,7 @@ void compare(const Cell& cell, const StepResult& step) {
   const MemoryPrediction prediction = predict_memory(cell.config, schedule, MemoryDetail::timeline);
   const Layout layout = cell.config.layout();
   for (int rank = 0; rank < layout.world(); ++rank) {
-    const auto& predicted = prediction.ranks[static_cast<std::size_t>(rank)];
+    const auto& predicted = prediction.of_rank(rank);
     expect_same(predicted.peak, step.memory[static_cast<std::size_t>(rank)].at_peak,
                 fmt::format("rank {}", rank));
     const Coordinates at = layout.coordinates(rank);

@@ -63,12 +63,12 @@ void compare_with_prediction(const RunConfig& config, const Schedule& schedule, 
   const Layout layout = config.layout();
   for (int rank = 0; rank < layout.world(); ++rank) {
     const auto r = static_cast<std::size_t>(rank);
-    compare_bytes(predicted.ranks[r].peak, measured.memory[r].at_peak,
+    compare_bytes(predicted.of_rank(rank).peak, measured.memory[r].at_peak,
                   fmt::format("{} memory, rank {}", measured.backend, rank), finding);
     const Coordinates at = layout.coordinates(rank);
     if (at.tensor != 0 || at.data != 0) continue;
     const auto& samples = measured.samples[static_cast<std::size_t>(at.pipeline)];
-    const auto& timeline = predicted.ranks[r].timeline;
+    const auto& timeline = predicted.of_rank(rank).timeline;
     if (samples.size() != timeline.size()) finding.failures += "    other number of actions\n";
     for (std::size_t i = 0; i < std::min(samples.size(), timeline.size()); ++i) {
       if (samples[i] == timeline[i]) {

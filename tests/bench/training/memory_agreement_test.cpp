@@ -128,9 +128,10 @@ TEST(MemoryAgreement, ToTheByteOnEveryRankInEveryCategory) {
       const TrainingResult result =
           train(config, schedule, *operators, communicator, communicator, host_memory(), {});
       if (communicator.rank() != 0) continue;
-      ASSERT_EQ(prediction.ranks.size(), result.memory.size());
+      ASSERT_EQ(prediction.ranks.size() * static_cast<std::size_t>(prediction.ranks_alike),
+                result.memory.size());
       for (int rank = 0; rank < ranks; ++rank) {
-        const MemoryBreakdown& predicted = prediction.ranks[static_cast<std::size_t>(rank)].peak;
+        const MemoryBreakdown& predicted = prediction.of_rank(rank).peak;
         const MemoryBreakdown& measured = result.memory[static_cast<std::size_t>(rank)].at_peak;
         for (int i = 0; i < kCategories; ++i) {
           const auto category = static_cast<Category>(i);

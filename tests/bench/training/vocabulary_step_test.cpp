@@ -200,13 +200,13 @@ void expect_as_predicted(const Cell& cell, const Schedule& schedule, const StepR
     const auto r = static_cast<std::size_t>(rank);
     for (int i = 0; i < kCategories; ++i) {
       const auto category = static_cast<Category>(i);
-      EXPECT_EQ(predicted.ranks[r].peak[category].value, found.memory[r].at_peak[category].value)
+      EXPECT_EQ(predicted.of_rank(rank).peak[category].value, found.memory[r].at_peak[category].value)
           << cell.name << " rank " << rank << " " << name_of(category);
     }
     const Coordinates at = layout.coordinates(rank);
     if (at.tensor != 0 || at.data != 0) continue;
     const auto& samples = found.samples[static_cast<std::size_t>(at.pipeline)];
-    const auto& timeline = predicted.ranks[r].timeline;
+    const auto& timeline = predicted.of_rank(rank).timeline;
     ASSERT_EQ(samples.size(), timeline.size()) << cell.name;
     for (std::size_t i = 0; i < samples.size(); ++i) {
       const std::string action = to_string(schedule.actions[static_cast<std::size_t>(at.pipeline)][i]);

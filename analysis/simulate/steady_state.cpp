@@ -1,0 +1,154 @@
+#include "analysis/simulate/steady_state.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace plumbline {
+namespace {
+
+constexpr std::int64_t kMostApart = 12;  // copies after which times may repeat themselves
+
+/// A message's node follows that of the action that sends it.
+bool is_message(const SimulationPlan& plan, std::size_t node) {
+  const std::vector<SimulationPlan::Node>& nodes = plan.nodes();
+  return node < nodes.size() && nodes[node].lane >= plan.ranks() &&
+         !plan.occupies_processor(nodes[node].price);
+}
+
+/// Calls `each(node, needed)` for what every node waits for: another node, and the one before it on its lane. Of
+/// meetings, whose ranks come in any order, only the former. `each` returns whether to go on.
+template <class Each>
+bool for_each_wait(const SimulationPlan& plan, Each&& each) {
+  const std::vector<SimulationPlan::Node>& nodes = plan.nodes();
+  std::vector<std::int32_t> last_on_lane(static_cast<std::size_t>(plan.lanes()), 0);
+  for (std::size_t node = 1; node < nodes.size(); ++node) {
+    std::int32_t& before = last_on_lane[static_cast<std::size_t>(nodes[node].lane)];
+    const std::int32_t needed = nodes[node].dependency;
+    if (needed != 0 && !each(node, static_cast<std::size_t>(needed))) return false;
+    const bool meeting = nodes[node].lane >= plan.ranks() && !is_message(plan, node);
+    if (before != 0 && !meeting && !each(node, static_cast<std::size_t>(before))) return false;
+    before = static_cast<std::int32_t>(node);
+  }
+  return true;
+}
+
+}  // namespace
+
+TurnsOfPlan::TurnsOfPlan(const SimulationPlan& plan, const Schedule& schedule,
+                         const std::vector<RepeatedSchedule::Period>& periods, std::int64_t copies)
+    : ranks_(periods.size()), places_(plan.nodes().size()) {
+  const std::vector<SimulationPlan::Node>& nodes = plan.nodes();
+  std::vector<std::int32_t> actions_at(nodes.size(), 0);
+  for (const std::int32_t node : plan.node_of_action()) ++actions_at[static_cast<std::size_t>(node)];
+  std::vector<std::int32_t> position(periods.size(), 0);
+  for (std::size_t node = 1; node < nodes.size(); ++node) {
+    if (is_message(plan, node)) places_[node] = places_[node - 1];
+    if (nodes[node].lane >= plan.ranks()) continue;
+    std::int32_t& next = position[static_cast<std::size_t>(nodes[node].lane)];
+    places_[node] = {nodes[node].lane, next};
+    next += actions_at[node];
+  }
+  if (find_ends(plan, periods, copies) && list_nodes(plan, schedule)) find_reach(plan);
+}
+
+/// Everything that the end of one copy on the first rank waits for: the last turn, and all before it. A copy
+/// that waits for a rank's end is too late for that.
+bool TurnsOfPlan::find_ends(const SimulationPlan& plan, const std::vector<RepeatedSchedule::Period>& periods,
+                            std::int64_t copies) {
+  std::vector<std::pair<std::int32_t, std::int32_t>> waits;
+  for_each_wait(plan, [&](std::size_t node, std::size_t needed) {
+    waits.emplace_back(static_cast<std::int32_t>(node), static_cast<std::int32_t>(needed));
+    return true;
+  });
+  for (std::int64_t fewer = 0; fewer < copies; fewer = 2 * fewer + 1) {
+    const RepeatedSchedule::Period& first = periods.front();
+    const std::size_t target = first.first + static_cast<std::size_t>(copies - fewer) * first.length - 1;
+    std::vector<bool> before(places_.size());
+    before[static_cast<std::size_t>(plan.node_of_action()[target])] = true;
+    for (auto wait = waits.rbegin(); wait != waits.rend(); ++wait) {
+      if (before[static_cast<std::size_t>(wait->first)])
+        before[static_cast<std::size_t>(wait->second)] = true;
+    }
+    for (std::size_t rank = 0; rank < periods.size(); ++rank)
+      ranks_[rank] = {0, static_cast<std::int64_t>(periods[rank].length), {}, 0};
+    for (std::size_t node = 1; node < before.size(); ++node) {
+      const Place& place = places_[node];
+      if (!before[node] || place.rank < 0 || is_message(plan, node)) continue;
+      RankTurns& rank = ranks_[static_cast<std::size_t>(place.rank)];
+      rank.end = std::max<std::int64_t>(rank.end, place.position + 1);
+    }
+    turns_ = copies;
+    bool within = true;
+    for (std::size_t rank = 0; rank < periods.size(); ++rank) {
+      const auto begin = static_cast<std::int64_t>(periods[rank].first);
+      within = within && ranks_[rank].end <= begin + copies * ranks_[rank].length;
+      turns_ = std::min(turns_, (ranks_[rank].end - begin) / ranks_[rank].length);
+    }
+    if (within) return turns_ > 1;
+  }
+  return false;
+}
+
+bool TurnsOfPlan::list_nodes(const SimulationPlan& plan, const Schedule& schedule) {
+  std::size_t index = 0;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    RankTurns& mine = ranks_[rank];
+    for (std::int64_t position = mine.end - turns_ * mine.length; position < mine.end; ++position) {
+      auto node = static_cast<std::size_t>(plan.node_of_action()[index + static_cast<std::size_t>(position)]);
+      do {
+        mine.nodes.push_back(static_cast<std::int32_t>(node));
+      } while (is_message(plan, ++node));
+    }
+    mine.size = mine.nodes.size() / static_cast<std::size_t>(turns_);
+    if (mine.size * static_cast<std::size_t>(turns_) != mine.nodes.size()) return false;
+    index += schedule.actions[rank].size();
+  }
+  return true;
+}
+
+/// From 0 on; negative for the beginning, `turns_` for the end.
+std::int64_t TurnsOfPlan::turn_of(std::size_t node) const {
+  const Place& place = places_[node];
+  if (place.rank < 0) return turns_;
+  const RankTurns& rank = ranks_[static_cast<std::size_t>(place.rank)];
+  if (place.position >= rank.end) return turns_;
+  return turns_ - 1 - (rank.end - 1 - place.position) / rank.length;
+}
+
+void TurnsOfPlan::find_reach(const SimulationPlan& plan) {
+  std::int64_t reach = 1;
+  const bool found = for_each_wait(plan, [&](std::size_t node, std::size_t needed) {
+    const std::int64_t turn = turn_of(node);
+    const std::int64_t from = turn_of(needed);
+    // What waits for the end is not what it would be in a longer step.
+    if (turn < turns_ && from == turns_) return false;
+    if (turn < turns_ - 1) return true;
+    if (from < 0) return false;
+    reach = std::max(reach, turn - from);
+    return true;
+  });
+  if (found) reach_ = reach;
+}
+
+std::optional<SteadyPace> TurnsOfPlan::pace(const std::vector<Ticks>& ready) const {
+  if (reach_ == 0) return std::nullopt;
+  for (std::int64_t apart = 1; apart <= kMostApart && reach_ + apart <= turns_; ++apart) {
+    std::optional<Ticks> length;
+    bool same = true;
+    for (const RankTurns& rank : ranks_) {
+      const std::size_t distance = static_cast<std::size_t>(apart) * rank.size;
+      const std::size_t first = rank.nodes.size() - static_cast<std::size_t>(reach_) * rank.size;
+      for (std::size_t i = first; same && i < rank.nodes.size(); ++i) {
+        const Ticks later = ready[static_cast<std::size_t>(rank.nodes[i])] -
+                            ready[static_cast<std::size_t>(rank.nodes[i - distance])];
+        if (!length) length = later;
+        same = later == *length;
+      }
+      if (!same) break;
+    }
+    if (same && length) return SteadyPace{apart, *length};
+  }
+  return std::nullopt;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,21 @@
+// Long schedules by name without their lists of actions.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "core/schedule/repeated_schedule.hpp"
+#include "schedules/make_schedule.hpp"
+
+namespace plumbline {
+
+/// Makes the rest of a step of a generator's compute actions: transfers, the end of the step.
+using StepCompletion = std::function<Schedule(const Schedule&)>;
+
+/// The schedule of `request`, completed, from three short ones that each have one period more: with_copies of it
+/// is `complete(make_schedule(request))`. Nothing where the order follows from times (zb-auto, bubble-fill,
+/// vocabulary passes), has a teacher or more than one repetition (gpipe), or is too short to be worth it. Throws InputError
+/// like make_schedule.
+std::optional<RepeatedSchedule> make_repeated(const ScheduleRequest& request, const StepCompletion& complete);
+
+}  // namespace plumbline
