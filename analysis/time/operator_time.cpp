@@ -178,7 +178,7 @@ double roofline(OperatorCall call, const HardwareProfile& hardware) {
 /// One call of an operator.
 double compute_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
   const double measured = measured_time(call, hardware, load);
-  if (measured >= 0) return measured;
+  if (measured >= 0) return measured + hardware.launch_overhead.value;
   if (!hardware.accelerator.empty()) {
     return accelerator_time(call, hardware.constants.device).value * load.collective_contention;
   }

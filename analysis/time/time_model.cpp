@@ -82,6 +82,7 @@ class StageCoster {
     collectives();
     Costs& costs = prediction_.costs;
     costs.one_send_buffer = true;
+    costs.step_overhead = hardware_.step_overhead;
     costs.processors = hardware_.processors;
     const Layout layout = config_.layout();
     costs.processes_per_rank = layout.tensor * layout.data;

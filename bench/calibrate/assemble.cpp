@@ -16,8 +16,12 @@ std::size_t place(const std::vector<double>& axis, double value) {
   return static_cast<std::size_t>(std::find(axis.begin(), axis.end(), value) - axis.begin());
 }
 
+std::size_t index_in(const Grid& grid, std::size_t x, std::size_t y, std::size_t z) {
+  return (x * grid.y.size() + y) * grid.z.size() + z;
+}
+
 double& entry(Grid& grid, std::size_t x, std::size_t y, std::size_t z) {
-  return grid.seconds[(x * grid.y.size() + y) * grid.z.size() + z];
+  return grid.seconds[index_in(grid, x, y, z)];
 }
 
 Grid& grid_of(std::map<std::string, Grid>& grids, const std::string& key, const GridAxes& axes) {
@@ -48,6 +52,30 @@ void fill_from_smaller(Grid& grid) {
   }
 }
 
+/// Entries that a table lacks and the next smaller working set has: few bytes, wherever they come from.
+void fill_from_smaller_set(OperatorTimes& table, const OperatorTimes& smaller) {
+  for (auto& [key, grid] : table.gemm) {
+    const auto found = smaller.gemm.find(key);
+    if (found == smaller.gemm.end()) continue;
+    for (std::size_t i = 0; i < grid.seconds.size(); ++i) {
+      if (std::isnan(grid.seconds[i])) grid.seconds[i] = found->second.seconds[i];
+    }
+  }
+  for (auto& [key, curve] : table.memory_bound) {
+    const auto found = smaller.memory_bound.find(key);
+    if (found == smaller.memory_bound.end()) continue;
+    const Curve& from = found->second;
+    const auto lacking =
+        std::lower_bound(from.sizes.begin(), from.sizes.end(), curve.sizes.front()) - from.sizes.begin();
+    const auto put_before = [&](std::vector<double>& to, const std::vector<double>& all) {
+      if (!all.empty()) to.insert(to.begin(), all.begin(), all.begin() + lacking);
+    };
+    put_before(curve.sizes, from.sizes);
+    put_before(curve.seconds, from.seconds);
+    put_before(curve.spread, from.spread);
+  }
+}
+
 /// Every unknown entry of attention that drops probabilities takes as many times as long as attention that
 /// does not, as it takes where both are known for fewer heads that share keys, else for a shorter sequence.
 void fill_from_undropped(Grid& dropping, Grid& plain) {
@@ -67,7 +95,8 @@ void fill_from_undropped(Grid& dropping, Grid& plain) {
 
 }  // namespace
 
-std::vector<OperatorTimes> assemble(const std::vector<Cell>& cells, const std::vector<double>& seconds) {
+std::vector<OperatorTimes> assemble(const std::vector<Cell>& cells, const std::vector<double>& seconds,
+                                    const std::vector<double>& spread) {
   std::vector<OperatorTimes> tables(kWorkingSets.size());
   for (std::size_t set = 0; set < tables.size(); ++set) tables[set].working_set = kWorkingSets[set];
   for (std::size_t i = 0; i < cells.size(); ++i) {
@@ -77,12 +106,18 @@ std::vector<OperatorTimes> assemble(const std::vector<Cell>& cells, const std::v
       Curve& curve = table.memory_bound[cell.key];
       curve.sizes.push_back(cell.at[0]);
       curve.seconds.push_back(seconds[i]);
+      if (!spread.empty()) curve.spread.push_back(spread[i]);
       continue;
     }
     const bool gemm = cell.table == Table::gemm;
     const GridAxes axes = !gemm ? attention_axes() : cell.key == kFp8Products ? fp8_gemm_axes() : gemm_axes();
     Grid& grid = grid_of(gemm ? table.gemm : table.attention, cell.key, axes);
-    entry(grid, place(axes.x, cell.at[0]), place(axes.y, cell.at[1]), place(axes.z, cell.at[2])) = seconds[i];
+    const std::size_t at =
+        index_in(grid, place(axes.x, cell.at[0]), place(axes.y, cell.at[1]), place(axes.z, cell.at[2]));
+    grid.seconds[at] = seconds[i];
+    if (spread.empty()) continue;
+    grid.spread.resize(grid.seconds.size());
+    grid.spread[at] = spread[i];
   }
   for (OperatorTimes& table : tables) {
     for (const char* pass : {"forward", "backward"}) {
@@ -93,10 +128,11 @@ std::vector<OperatorTimes> assemble(const std::vector<Cell>& cells, const std::v
       }
     }
   }
+  fill_from_smaller_set(tables[2], tables[1]);
   for (std::size_t set = tables.size(); set-- > 0;) {
     for (auto& [key, grid] : tables[set].gemm) {
       if (set + 1 < tables.size()) {
-        const std::vector<double>& larger = tables[set + 1].gemm.at(key).seconds;
+        const std::vector<double>& larger = tables[set + 1].gemm.at(key).seconds;  // without holes by now
         for (std::size_t i = 0; i < larger.size(); ++i) {
           if (std::isnan(grid.seconds[i])) grid.seconds[i] = larger[i];
         }
@@ -106,18 +142,6 @@ std::vector<OperatorTimes> assemble(const std::vector<Cell>& cells, const std::v
     }
   }
   return tables;
-}
-
-void merge(std::vector<OperatorTimes>& tables, const std::vector<OperatorTimes>& more) {
-  if (tables.empty()) {
-    tables = more;
-    return;
-  }
-  for (std::size_t set = 0; set < tables.size() && set < more.size(); ++set) {
-    tables[set].gemm.insert(more[set].gemm.begin(), more[set].gemm.end());
-    tables[set].attention.insert(more[set].attention.begin(), more[set].attention.end());
-    tables[set].memory_bound.insert(more[set].memory_bound.begin(), more[set].memory_bound.end());
-  }
 }
 
 FlopsPerSecond best_gemm_rate(const std::vector<OperatorTimes>& tables, DType type) {

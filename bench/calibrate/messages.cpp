@@ -41,7 +41,7 @@ class Silent final : public benchmark::BenchmarkReporter {
 
 /// Repeats a call that all ranks make together. The number of repetitions is the same on every rank.
 double repeat_together(const char* name, std::int64_t bytes, const std::function<void()>& call) {
-  const int repetitions = bytes >= (1 << 22) ? 6 : bytes >= (1 << 18) ? 24 : 90;
+  const int repetitions = bytes >= (1 << 22) ? 6 : bytes >= (1 << 18) ? 12 : 45;
   check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
   for (int i = 0; i < 2; ++i) call();  // connections are made, pages are there
   std::vector<double> samples;

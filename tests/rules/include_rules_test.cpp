@@ -45,8 +45,9 @@ constexpr Room kRooms[] = {
     {"analysis/work", "analysis/hardware core/base core/config core/parallel core/run core/schedule"},
     {"bench", "bench/commands bench/launch core/base"},
     {"bench/calibrate",
-     "analysis/hardware bench/launch bench/text core/backends/mpi core/base core/run core/tensor kernels "
-     "kernels/cpu"},
+     "analysis/hardware analysis/predict bench/calibrate/cells bench/evaluate bench/launch bench/machine bench/text "
+     "bench/training/trainer core/backends/mpi core/base core/run core/tensor kernels kernels/cpu"},
+    {"bench/calibrate/cells", "analysis/hardware core/base core/tensor kernels"},
     {"bench/commands",
      "analysis/hardware analysis/predict analysis/published analysis/search analysis/simulate "
      "bench/calibrate bench/cuda bench/evaluate bench/help bench/launch bench/machine bench/matrix "

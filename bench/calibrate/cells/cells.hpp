@@ -7,13 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "bench/calibrate/pools.hpp"
+#include "bench/calibrate/cells/pools.hpp"
 #include "kernels/operators.hpp"
 
 namespace plumbline::calibration {
 
 /// Working sets of the tables: everything in the private cache, in the shared cache, in memory.
 constexpr std::array<Bytes, 3> kWorkingSets = {kMiB, kMiB * 16, kMiB * 192};
+
+/// Operands of fewer bytes are not measured in the largest working set: the next smaller one stands for it.
+constexpr std::int64_t kFewBytes = 32 << 10;
 
 enum class Table { gemm, attention, memory_bound };
 
@@ -47,5 +50,7 @@ std::vector<Cell> attention_cells(DType storage);
 std::vector<Cell> memory_bound_cells(DType storage);
 /// Of linear layers in FP8, with this storage type; none for the smallest working set.
 std::vector<Cell> fp8_cells(DType storage);
+/// All of them, of fp32 and then of bf16: cells go by their place in this list.
+std::vector<Cell> all_cells();
 
 }  // namespace plumbline::calibration

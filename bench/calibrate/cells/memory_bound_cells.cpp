@@ -5,19 +5,21 @@
 #include <algorithm>
 #include <string>
 
-#include "bench/calibrate/cells.hpp"
+#include "bench/calibrate/cells/cells.hpp"
 
 namespace plumbline::calibration {
 namespace {
 
 constexpr std::int64_t kHidden = 512;    // columns of the gradient stream
 constexpr std::int64_t kWide = 8192;     // columns of logits
+constexpr int kSmallestTensor = 6;       // power of two: what is left of a call is its overhead
+constexpr int kFewElements = 9;          // as many take as long from the shared cache as from memory
 constexpr int kLargestTensor = 21;       // power of two: elements of a tensor
 constexpr int kLargestLogits = 24;       // logits come from memory, other tensors do not
 constexpr std::int64_t kSequence = 256;  // positions
 constexpr std::int64_t kHeadDim = 64;
 
-/// Appends a cell per size (2^12, 2^15, … 2^largest elements) and working set. `make` lays out operands of
+/// Appends a cell per size (2^6, 2^9, … 2^largest elements) and working set. `make` lays out operands of
 /// `rows` × `cols` and returns the call; `rotating` is how many bytes per element rotate.
 class Cells {
  public:
@@ -30,12 +32,13 @@ class Cells {
   }
   void add_as(const std::string& key, std::int64_t cols, double rotating, const Make& make,
               int largest = kLargestTensor) {
-    for (int power = 12; power <= largest; power += 3) {
+    for (int power = kSmallestTensor; power <= largest; power += 3) {
       const std::int64_t elements = std::int64_t{1} << power;
       const std::int64_t width = std::min(cols, elements);
       const auto bytes = static_cast<std::int64_t>(rotating * static_cast<double>(elements));
       for (std::size_t set = 0; set < kWorkingSets.size(); ++set) {
         if (set == 0 && power >= 21) continue;  // never in the private cache
+        if (set == 2 && power <= kFewElements) continue;
         Cell cell;
         cell.table = Table::memory_bound;
         cell.key = key;

@@ -1,0 +1,37 @@
+// The ranks that keep the other processors busy, or leave them idle, while rank 0 measures.
+#pragma once
+
+#include <vector>
+
+#include "bench/calibrate/cells/cells.hpp"
+
+namespace plumbline::calibration {
+
+/// Rank 0's side.
+class Followers {
+ public:
+  Followers();
+  /// Sends them home.
+  ~Followers();
+  Followers(const Followers&) = delete;
+  Followers& operator=(const Followers&) = delete;
+
+  bool any() const { return count_ > 0; }
+  /// They lay out the cell's operands.
+  void announce(int cell);
+  /// Returns when all of them repeat the announced cell.
+  void start();
+  /// Returns when none of them does any more: they sleep.
+  void stop();
+
+ private:
+  void tell(int command);
+  void hear();
+
+  int count_ = 0;
+};
+
+/// What every other rank does until rank 0 is through.
+void follow(const std::vector<Cell>& cells);
+
+}  // namespace plumbline::calibration
