@@ -36,6 +36,9 @@ struct OperatorTimes {
   /// operator's largest matrix; both 8-bit types are called fp8. Missing dropout_mask.uint8, dropout_add,
   /// dropout_backward, fp8_quantize, fp8_amax, fp8_transpose.fp8, fp8_scales: an `add` of as many bytes.
   std::map<std::string, Curve> memory_bound;
+  /// The same of operators that begin anew with every row (norms) or head (rope); axes: elements, elements of a row or
+  /// head, 1. Missing, as in older profiles: in memory_bound.
+  std::map<std::string, Grid> by_row;
 };
 
 /// All-reduce of a group of `ranks` while `world` ranks run on the machine (all groups at once).

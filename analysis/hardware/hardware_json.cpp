@@ -39,7 +39,8 @@ Json to_json(const std::vector<OperatorTimes>& list) {
     json.push_back({{"working_set_bytes", times.working_set.value},
                     {"gemm", to_json(times.gemm)},
                     {"attention", to_json(times.attention)},
-                    {"memory_bound", to_json(times.memory_bound)}});
+                    {"memory_bound", to_json(times.memory_bound)},
+                    {"by_row", to_json(times.by_row)}});
   }
   return json;
 }
@@ -115,6 +116,7 @@ void read_times(const JsonKeys& keys, const char* key, std::vector<OperatorTimes
     read_tables(entry, "gemm", read_grid, times.gemm);
     read_tables(entry, "attention", read_grid, times.attention);
     read_tables(entry, "memory_bound", read_curve, times.memory_bound);
+    read_tables(entry, "by_row", read_grid, times.by_row);
     if (list.size() > 1 && times.working_set <= list[list.size() - 2].working_set)
       entry.refuse("working_set_bytes", "ascending working sets");
   });

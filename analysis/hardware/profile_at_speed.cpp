@@ -26,6 +26,7 @@ HardwareProfile at_speed(const HardwareProfile& profile, const ByClass& longer) 
       stretch(times.gemm, longer.compute);
       stretch(times.attention, longer.compute);
       stretch(times.memory_bound, longer.memory);
+      stretch(times.by_row, longer.memory);
     }
   }
   for (CollectiveTime& time : scaled.all_reduce) stretch(time.seconds, longer.messages);

@@ -33,6 +33,16 @@ Grid& grid_of(std::map<std::string, Grid>& grids, const std::string& key, const 
   return grid;
 }
 
+GridAxes axes_of(const Cell& cell) {
+  if (cell.table == Table::by_row) return by_row_axes(cell.key);
+  if (cell.table == Table::attention) return attention_axes();
+  return cell.key == kFp8Products ? fp8_gemm_axes() : gemm_axes();
+}
+
+std::map<std::string, Grid>& grids_of(OperatorTimes& times, Table table) {
+  return table == Table::by_row ? times.by_row : table == Table::attention ? times.attention : times.gemm;
+}
+
 /// Every unknown entry takes the rate of its neighbour on the axis along which rates change least.
 void fill_from_smaller(Grid& grid) {
   for (std::size_t x = 0; x < grid.x.size(); ++x) {
@@ -52,13 +62,18 @@ void fill_from_smaller(Grid& grid) {
   }
 }
 
+void fill_holes(Grid& grid, const Grid& from) {
+  for (std::size_t i = 0; i < grid.seconds.size(); ++i) {
+    if (std::isnan(grid.seconds[i])) grid.seconds[i] = from.seconds[i];
+  }
+}
+
 /// Entries that a table lacks and the next smaller working set has: few bytes, wherever they come from.
 void fill_from_smaller_set(OperatorTimes& table, const OperatorTimes& smaller) {
-  for (auto& [key, grid] : table.gemm) {
-    const auto found = smaller.gemm.find(key);
-    if (found == smaller.gemm.end()) continue;
-    for (std::size_t i = 0; i < grid.seconds.size(); ++i) {
-      if (std::isnan(grid.seconds[i])) grid.seconds[i] = found->second.seconds[i];
+  for (auto member : {&OperatorTimes::gemm, &OperatorTimes::by_row}) {
+    for (auto& [key, grid] : table.*member) {
+      const auto found = (smaller.*member).find(key);
+      if (found != (smaller.*member).end()) fill_holes(grid, found->second);
     }
   }
   for (auto& [key, curve] : table.memory_bound) {
@@ -109,9 +124,8 @@ std::vector<OperatorTimes> assemble(const std::vector<Cell>& cells, const std::v
       if (!spread.empty()) curve.spread.push_back(spread[i]);
       continue;
     }
-    const bool gemm = cell.table == Table::gemm;
-    const GridAxes axes = !gemm ? attention_axes() : cell.key == kFp8Products ? fp8_gemm_axes() : gemm_axes();
-    Grid& grid = grid_of(gemm ? table.gemm : table.attention, cell.key, axes);
+    const GridAxes axes = axes_of(cell);
+    Grid& grid = grid_of(grids_of(table, cell.table), cell.key, axes);
     const std::size_t at =
         index_in(grid, place(axes.x, cell.at[0]), place(axes.y, cell.at[1]), place(axes.z, cell.at[2]));
     grid.seconds[at] = seconds[i];
@@ -130,14 +144,13 @@ std::vector<OperatorTimes> assemble(const std::vector<Cell>& cells, const std::v
   }
   fill_from_smaller_set(tables[2], tables[1]);
   for (std::size_t set = tables.size(); set-- > 0;) {
-    for (auto& [key, grid] : tables[set].gemm) {
-      if (set + 1 < tables.size()) {
-        const std::vector<double>& larger = tables[set + 1].gemm.at(key).seconds;  // without holes by now
-        for (std::size_t i = 0; i < larger.size(); ++i) {
-          if (std::isnan(grid.seconds[i])) grid.seconds[i] = larger[i];
+    for (auto member : {&OperatorTimes::gemm, &OperatorTimes::by_row}) {
+      for (auto& [key, grid] : tables[set].*member) {
+        if (set + 1 < tables.size()) {
+          fill_holes(grid, (tables[set + 1].*member).at(key));  // without holes by now
+        } else {
+          fill_from_smaller(grid);
         }
-      } else {
-        fill_from_smaller(grid);
       }
     }
   }

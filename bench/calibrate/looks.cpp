@@ -20,7 +20,8 @@ bool is_unsettled(const std::vector<double>& looks) {
 }
 
 double ByClass::*class_of(const Cell& cell) {
-  return cell.table == Table::memory_bound ? &ByClass::memory : &ByClass::compute;
+  const bool computes = cell.table == Table::gemm || cell.table == Table::attention;
+  return computes ? &ByClass::compute : &ByClass::memory;
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ constexpr std::array<Bytes, 3> kWorkingSets = {kMiB, kMiB * 16, kMiB * 192};
 /// Operands of fewer bytes are not measured in the largest working set: the next smaller one stands for it.
 constexpr std::int64_t kFewBytes = 32 << 10;
 
-enum class Table { gemm, attention, memory_bound };
+enum class Table { gemm, attention, memory_bound, by_row };
 
 using CellCall = std::function<void(std::int64_t call)>;
 
@@ -40,6 +40,8 @@ struct GridAxes {
 GridAxes gemm_axes();
 GridAxes attention_axes();
 GridAxes fp8_gemm_axes();
+/// Of operators that begin anew with every row or head: elements, and elements of one.
+GridAxes by_row_axes(const std::string& key);
 /// The key of FP8 products, with axes of their own.
 constexpr const char* kFp8Products = "forward.fp8";
 

@@ -82,6 +82,7 @@ HardwareProfile sample() {
   p.alone[1].gemm["forward.fp32"] = {{1, 2}, {3}, {4, 5}, {1e-6, 2e-6, 3e-6, 4e-6}};
   p.alone[0].attention["backward.bf16"] = {{64}, {64}, {1}, {1e-5}};
   p.busy[0].memory_bound["adam.bf16"] = {{1000, 2000}, {1e-6, 2e-6}};
+  p.busy[0].by_row["rope.bf16"] = {{64, 512}, {16}, {1}, {1e-6, 5e-6}, {0.5, 0}};
   p.all_reduce.push_back({2, 4, DType::bf16, true, {{8}, {1e-5}}});
   p.messages.push_back({2, {{8, 16}, {1e-5, 2e-5}, {0.25, 0.5}}});
   p.calibration = {1'700'000'000, 59.5, "here", "a processor", {0.01, 0.02, 0.03, 0.04}, 5000, 7};
@@ -126,6 +127,7 @@ TEST(Profile, AtAnotherSpeedEveryTableFollowsItsClass) {
   EXPECT_DOUBLE_EQ(slow.alone[1].gemm.at("forward.fp32").seconds[3], 2 * 4e-6);
   EXPECT_DOUBLE_EQ(slow.alone[0].attention.at("backward.bf16").seconds[0], 2 * 1e-5);
   EXPECT_DOUBLE_EQ(slow.busy[0].memory_bound.at("adam.bf16").seconds[1], 3 * 2e-6);
+  EXPECT_DOUBLE_EQ(slow.busy[0].by_row.at("rope.bf16").seconds[1], 3 * 5e-6);
   EXPECT_DOUBLE_EQ(slow.all_reduce[0].seconds.seconds[0], 5 * 1e-5);
   EXPECT_DOUBLE_EQ(slow.messages[0].seconds.seconds[1], 5 * 2e-5);
   EXPECT_DOUBLE_EQ(slow.launch_overhead.value, 7 * 3e-8);

@@ -7,13 +7,14 @@
 #include <cmath>
 #include <set>
 
+#include "analysis/time/operator_time.hpp"
 #include "analysis/work/operator_list.hpp"
 #include "bench/calibrate/assemble.hpp"
 #include "bench/calibrate/cell_timer.hpp"
 #include "bench/calibrate/cells/cells.hpp"
+#include "bench/calibrate/cells/pools.hpp"
 #include "bench/calibrate/host_time.hpp"
 #include "bench/calibrate/looks.hpp"
-#include "bench/calibrate/cells/pools.hpp"
 #include "core/base/error.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 
@@ -229,6 +230,37 @@ TEST(Assemble, TablesHoldBothTypesAndWhatIsTooSmallToMatter) {
   EXPECT_DOUBLE_EQ(products.at(1024, 1024, 1024).value, 3e-6);
   ASSERT_EQ(products.spread.size(), products.seconds.size());
   EXPECT_EQ(products.spread.front(), 0) << "it was not measured there";
+}
+
+// A norm or a rotation begins anew with every row or head: many short ones take longer than few long ones.
+TEST(Assemble, RowsAreAnAxisOfTheirOwn) {
+  std::vector<Cell> cells = all_cells();
+  std::vector<double> seconds;
+  for (const Cell& cell : cells)
+    seconds.push_back(cell.table == Table::by_row ? 1e-9 * cell.at[0] / cell.at[1] : 1e-6);
+  const std::vector<OperatorTimes> tables = assemble(cells, seconds);
+  for (const OperatorTimes& times : tables) {
+    for (const char* key : {"rmsnorm_forward.fp32", "layernorm_backward.bf16", "rope.bf16"}) {
+      const Grid& grid = times.by_row.at(key);
+      EXPECT_EQ(times.memory_bound.count(key), 0U);
+      for (const double time : grid.seconds) EXPECT_FALSE(std::isnan(time)) << key;
+      EXPECT_NEAR(grid.at(1 << 15, 16, 1).value, 1e-9 * (1 << 11), 1e-15) << key;
+    }
+    HardwareProfile profile;
+    profile.alone = {times};
+    OperatorCall call;
+    call.name = "rope";
+    call.elements = 1 << 15;
+    const auto time_with_head = [&](std::int64_t head) {
+      call.out = head;
+      return time_of(call, profile, {}).value;
+    };
+    EXPECT_NEAR(time_with_head(16), 1e-9 * (1 << 11), 1e-12);
+    EXPECT_NEAR(time_with_head(64), 1e-9 * (1 << 9), 1e-12);
+    EXPECT_DOUBLE_EQ(time_with_head(512), time_with_head(64)) << "longer heads take no longer per element";
+    EXPECT_DOUBLE_EQ(time_with_head(0), time_with_head(64))
+        << "a call that does not say how long its heads are";
+  }
 }
 
 TEST(Looks, AFigureIsALowQuantileOfThem) {
