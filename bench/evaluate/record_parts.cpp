@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "analysis/hardware/profile_at_speed.hpp"
 #include "analysis/work/flops.hpp"
 #include "analysis/work/traffic.hpp"
 #include "core/base/statistics.hpp"
+#include "core/run/processors.hpp"
 
 namespace plumbline {
 namespace {
@@ -40,6 +42,8 @@ void forget_what_is_not_measured(const RunConfig& config, MeasurementReport& rep
   }
   report.time.vocabulary_collectives.reset();
   report.step_min = report.step_max = {kUnknown};
+  report.steps.clear();
+  report.disturbance = {};
 }
 
 }  // namespace
@@ -81,6 +85,20 @@ PredictionReport report_of(const Prediction& prediction, const RunConfig& config
   if (prediction.device && config.machine.backend == Backend::cuda)
     report.device_memory = report_of(*prediction.device);
   return report;
+}
+
+std::optional<StepInterval> step_interval_of(const RunConfig& config, const Schedule& schedule,
+                                             const HardwareProfile& hardware) {
+  if (!hardware.calibration.known()) return std::nullopt;
+  ByClass longer, shorter;
+  for (const SpeedClass& each : kSpeedClasses) {
+    longer.*each.member = 1 + hardware.calibration.noise.*each.member;
+    shorter.*each.member = 1 / (longer.*each.member);
+  }
+  const auto step = [&](const ByClass& speed) {
+    return predict(config, schedule, at_speed(hardware, speed)).time.step;
+  };
+  return StepInterval{step(shorter), step(longer)};
 }
 
 MeasurementReport report_of(const training::TrainingResult& result, const RunConfig& config,
@@ -129,6 +147,12 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
   report.samples = static_cast<int>(result.step_times.size());
   report.step_min = *std::min_element(result.step_times.begin(), result.step_times.end());
   report.step_max = *std::max_element(result.step_times.begin(), result.step_times.end());
+  for (std::size_t i = 0; i < result.step_times.size(); ++i) {
+    const StepLoad& load = result.step_loads[i];
+    report.steps.push_back(
+        {result.step_times[i], load.others, load.stolen, load.waited, load.involuntary, load.frequency});
+  }
+  report.disturbance = disturbance_of(report.steps, machine_processors());
   report.losses = result.losses;
   report.loss = result.losses.back();
   forget_what_is_not_measured(config, report);

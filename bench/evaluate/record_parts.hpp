@@ -11,6 +11,10 @@ namespace plumbline {
 
 PredictionReport report_of(const Prediction& prediction);
 DeviceMemoryReport report_of(const DeviceMemoryPrediction& device);
+/// The step between which the prediction lies when every class is as quick or as slow as calibration saw it; nothing for a
+/// profile that does not say.
+std::optional<StepInterval> step_interval_of(const RunConfig& config, const Schedule& schedule,
+                                             const HardwareProfile& hardware);
 /// The same with the traffic of a step, and on backend cuda the memory of the device.
 PredictionReport report_of(const Prediction& prediction, const RunConfig& config, const Schedule& schedule);
 

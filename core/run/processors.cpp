@@ -46,6 +46,10 @@ int processor_quota() {
   return 0;
 }
 
+int machine_processors() {
+  return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
 int available_processors() {
   const cpu_set_t mask = affinity();
   return capped(CPU_COUNT(&mask));

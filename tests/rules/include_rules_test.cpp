@@ -75,8 +75,8 @@ constexpr Room kRooms[] = {
      "kernels/cpu kernels/cuda kernels/cuda/attention kernels/cuda/device kernels/cuda/gemm kernels/emulated "
      "schedules <cuda> <onednn>"},
     {"bench/rank",
-     "analysis/predict bench/cuda bench/evaluate bench/report bench/training/trainer core/backends/mpi "
-     "core/base core/config core/schedule kernels/cpu kernels/emulated"},
+     "analysis/hardware analysis/predict bench/calibrate bench/cuda bench/evaluate bench/report "
+     "bench/training/trainer core/backends/mpi core/base core/config core/schedule kernels/cpu kernels/emulated"},
     {"bench/record", "core/base core/run core/tensor core/trace"},
     {"bench/report",
      "bench/record bench/text core/base core/schedule core/schedule_text core/tensor core/trace"},
