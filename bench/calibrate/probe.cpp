@@ -16,9 +16,6 @@
 namespace plumbline::calibration {
 namespace {
 
-/// Enough for the operands of probe_cells().
-constexpr PoolSizes kProbePools = {kMiB * 40, kMiB * 24, kMiB * 24, kMiB * 16};
-
 /// Which cell: the beginning of its key, sizes, and working set.
 struct ProbeCell {
   std::string_view key;

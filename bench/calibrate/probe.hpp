@@ -12,6 +12,9 @@
 
 namespace plumbline::calibration {
 
+/// Enough for the operands of probe_cells().
+inline constexpr PoolSizes kProbePools = {kMiB * 40, kMiB * 24, kMiB * 24, kMiB * 16};
+
 /// The cells of all_cells() that a probe in this storage type looks at. A probe measures nothing that calibration does
 /// not, in the way that calibration does.
 std::vector<Cell> probe_cells(DType storage);

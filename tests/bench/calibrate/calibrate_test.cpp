@@ -15,6 +15,8 @@
 #include "bench/calibrate/cells/pools.hpp"
 #include "bench/calibrate/host_time.hpp"
 #include "bench/calibrate/looks.hpp"
+#include "bench/calibrate/noise.hpp"
+#include "bench/calibrate/probe.hpp"
 #include "core/base/error.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 
@@ -314,6 +316,73 @@ TEST(CellTimer, TimesACallAndNotWhatIsAround) {
     EXPECT_GT(seconds, 1e-9) << cell.at[0];
     EXPECT_LT(seconds, 20e-3) << cell.at[0];
   }
+}
+
+// What a probe looks at is calibration's own, so that a ratio of 1 means the calibrated speed.
+TEST(Probe, ItsCellsAreCalibrations) {
+  const std::vector<Cell> all = all_cells();
+  for (const DType type : {DType::fp32, DType::bf16}) {
+    const std::vector<Cell> cells = probe_cells(type);
+    EXPECT_EQ(cells.size(), 12U) << name_of(type);
+    Pools pools(kProbePools);
+    const auto operators = make_cpu_operators();
+    std::vector<double> seconds(all.size(), 1e-6);
+    for (const Cell& cell : cells) {
+      const auto same = std::find_if(all.begin(), all.end(), [&](const Cell& each) {
+        return each.key == cell.key && each.at == cell.at && each.working_set == cell.working_set;
+      });
+      ASSERT_NE(same, all.end()) << cell.key;
+      pools.set_storage(cell.storage);
+      EXPECT_NO_THROW(cell.prepare(*operators, pools)) << cell.key;
+      seconds[static_cast<std::size_t>(same - all.begin())] = 3e-6;
+    }
+    HardwareProfile profile;
+    profile.alone = assemble(all, seconds);
+    profile.busy = assemble(all, std::vector<double>(all.size(), 5e-6));
+    for (const Cell& cell : cells) {
+      EXPECT_NEAR(calibrated_seconds(profile, cell, 0), 3e-6, 1e-12) << cell.key << " " << cell.at[0];
+      EXPECT_NEAR(calibrated_seconds(profile, cell, 1), 5e-6, 1e-12) << cell.key;
+      EXPECT_NEAR(calibrated_seconds(profile, cell, 0.5), 4e-6, 1e-12) << cell.key;
+    }
+    EXPECT_FALSE(Probe::possible(profile, type)) << "devices of their own";
+    profile.processors = 2;
+    EXPECT_TRUE(Probe::possible(profile, type));
+    EXPECT_FALSE(Probe::possible(HardwareProfile(), type)) << "nothing is measured";
+    EXPECT_FALSE(Probe::possible(profile, DType::fp16));
+  }
+}
+
+std::vector<NoiseSample> noisy_minute() {
+  std::vector<NoiseSample> samples;
+  for (int second = 0; second < 60; ++second) {
+    const double slow = second % 10 == 0 ? 1.5 : 1 + 0.001 * (second % 3);
+    samples.push_back({static_cast<double>(second), 1e-3 * slow, 2e-3 * slow, 1e-2,
+                       1e-2 + 1e-5 * (second % 7), 2e-6, slow - 1, 0, 3, std::nan("")});
+  }
+  return samples;
+}
+
+TEST(Noise, SaysWhatMovesAndWhatMovesTogether) {
+  const std::string text = noise_summary(noisy_minute());
+  EXPECT_NE(text.find("gemm_alone_s           median   1001.00 us"), std::string::npos) << text;
+  EXPECT_NE(text.find("6 of 60 seconds above 1.2 times the median"), std::string::npos) << text;
+  EXPECT_NE(text.find("together: gemm_alone_s and gemm_busy_s, correlation +1.00"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("together: gemm_busy_s and others, correlation +1.00"), std::string::npos) << text;
+  EXPECT_EQ(text.find("together: memory"), std::string::npos) << text;
+  EXPECT_NE(text.find("frequency_hz           not known on this machine"), std::string::npos) << text;
+}
+
+TEST(Noise, CsvRoundTrip) {
+  const std::vector<NoiseSample> samples = noisy_minute();
+  const std::string csv = to_csv(samples);
+  EXPECT_EQ(csv.substr(0, csv.find('\n')),
+            "second,gemm_alone_s,gemm_busy_s,memory_alone_s,memory_busy_s,message_s,others,stolen,"
+            "involuntary_switches,"
+            "frequency_hz");
+  EXPECT_EQ(to_csv(parse_noise_csv(csv)), csv);
+  EXPECT_TRUE(std::isnan(parse_noise_csv(csv)[0].frequency));
+  EXPECT_THROW(parse_noise_csv("second\n1,fast"), InputError);
 }
 
 // How long nothing takes is no constant: the training code's own share is measured, and is less than its steps.
