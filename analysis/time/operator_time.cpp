@@ -141,6 +141,15 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
     return per_head * static_cast<double>(call.elements) * left_by_window(call);
   }
   const std::string key = fmt::format("{}.{}", call.name, is_fp8(call.type) ? "fp8" : name_of(call.type));
+  const double by_row = measured_time(
+      hardware, load, key, load.working_set, [](const OperatorTimes& t) -> const auto& { return t.by_row; },
+      [&](const Grid& grid) {
+        // Longer rows do not make each element take longer.
+        const double widest = grid.y.empty() ? 1 : grid.y.back();
+        const double width = call.out > 0 ? std::min(static_cast<double>(call.out), widest) : widest;
+        return grid.at(static_cast<double>(call.elements), width, 1);
+      });
+  if (by_row >= 0) return by_row;
   const double measured = measured_time(
       hardware, load, key, load.working_set,
       [](const OperatorTimes& t) -> const auto& { return t.memory_bound; },
@@ -179,7 +188,7 @@ double roofline(OperatorCall call, const HardwareProfile& hardware) {
 double compute_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
   if (!hardware.alone.empty() || !hardware.busy.empty()) {
     const double measured = measured_time(call, hardware, load);
-    if (measured >= 0) return measured;
+    if (measured >= 0) return measured + hardware.launch_overhead.value;
   }
   if (!hardware.accelerator.empty()) {
     return accelerator_time(call, hardware.constants.device).value * load.collective_contention;

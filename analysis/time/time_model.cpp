@@ -86,7 +86,7 @@ class StageCoster {
     collectives();
     Costs& costs = prediction_.costs;
     costs.one_send_buffer = framework_ == nullptr;
-    if (framework_ != nullptr) costs.step_overhead = {framework_->step_s};
+    costs.step_overhead = framework_ == nullptr ? hardware_.step_overhead : Seconds{framework_->step_s};
     costs.processors = hardware_.processors;
     const Layout layout = config_.layout();
     costs.processes_per_rank = layout.tensor * layout.data;

@@ -37,7 +37,7 @@ struct OperatorCall {
   Group group = Group::tensor;   // collectives
   int ranks = 1;                 // collectives: members of the group
   std::int64_t tokens = 0;       // gemm: token rows; attention: sequence length
-  std::int64_t out = 0;          // gemm: output width; attention: head size
+  std::int64_t out = 0;          // gemm: output width; attention, rope: head size; norms: width of a row
   std::int64_t in = 0;           // gemm: input width; attention: query heads per key/value head
   std::int64_t window = 0;       // attention: keys that a query sees, itself included; 0: all up to itself
   std::int64_t elements = 0;     // memory_bound: of the largest matrix; attention: heads · batch;

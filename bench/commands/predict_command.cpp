@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 #include <memory>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "bench/commands/config_options.hpp"
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/evaluate/plan.hpp"
+#include "bench/evaluate/profile_trust.hpp"
 #include "bench/evaluate/record_parts.hpp"
 #include "bench/evaluate/what_would_fit.hpp"
 #include "bench/views/predict_formulas.hpp"
@@ -54,9 +56,12 @@ int predict_one(const PredictOptions& options) {
   const HardwareProfile hardware = hardware_of(config, note);
   const Prediction prediction = predict(config, step, hardware);
   record.prediction = report_of(prediction, config, step);
+  record.prediction->step_interval = step_interval_of(config, step, hardware);
   // A question about an accelerator, whatever backend would run it here.
   if (prediction.device) record.prediction->device_memory = report_of(*prediction.device);
   if (!note.empty()) say(fmt::format("note: {}\n", note));
+  for (const std::string& doubt : doubts_about(hardware, record.machine, std::time(nullptr), false))
+    say(fmt::format("note: {}\n", doubt));
   const FormulaReport formulas = compare_with_formulas(config, schedule, prediction.memory);
   if (options.json) {
     OrderedJson json = to_json(record);

@@ -1,6 +1,8 @@
 // Reads the affinity mask, the core topology and the control group's quota.
 #include "core/run/processors.hpp"
 
+#include <unistd.h>
+
 #include <sched.h>
 
 #include <algorithm>
@@ -44,6 +46,10 @@ int processor_quota() {
   double period = 0;
   if (quota_file >> quota && period_file >> period) return whole_processors(quota, period);
   return 0;
+}
+
+int machine_processors() {
+  return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
 int available_processors() {

@@ -50,8 +50,9 @@ constexpr Room kRooms[] = {
     {"analysis/work", "analysis/hardware core/base core/config core/parallel core/run core/schedule"},
     {"bench", "bench/commands bench/launch core/base"},
     {"bench/calibrate",
-     "analysis/hardware bench/launch bench/text core/backends/mpi core/base core/run core/tensor kernels "
-     "kernels/cpu"},
+     "analysis/hardware analysis/predict bench/calibrate/cells bench/evaluate bench/launch bench/machine bench/text "
+     "bench/training/trainer core/backends/mpi core/base core/run core/tensor kernels kernels/cpu"},
+    {"bench/calibrate/cells", "analysis/hardware core/base core/tensor kernels"},
     {"bench/commands",
      "analysis/hardware analysis/predict analysis/published analysis/search analysis/simulate "
      "bench/calibrate bench/cuda bench/evaluate bench/help bench/launch bench/machine bench/matrix "
@@ -79,8 +80,8 @@ constexpr Room kRooms[] = {
      "kernels/cpu kernels/cuda kernels/cuda/attention kernels/cuda/device kernels/cuda/gemm kernels/emulated "
      "schedules <cuda> <onednn>"},
     {"bench/rank",
-     "analysis/predict bench/cuda bench/evaluate bench/report bench/training/trainer core/backends/mpi "
-     "core/base core/config core/schedule kernels/cpu kernels/emulated"},
+     "analysis/hardware analysis/predict bench/calibrate bench/cuda bench/evaluate bench/report "
+     "bench/training/trainer core/backends/mpi core/base core/config core/schedule kernels/cpu kernels/emulated"},
     {"bench/record", "core/base core/run core/tensor core/trace"},
     {"bench/report",
      "bench/record bench/text core/base core/schedule core/schedule_text core/tensor core/trace"},

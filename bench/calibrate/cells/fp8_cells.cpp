@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "bench/calibrate/cells.hpp"
+#include "bench/calibrate/cells/cells.hpp"
 
 namespace plumbline::calibration {
 namespace {
@@ -88,7 +88,7 @@ void add(std::vector<Cell>& cells, DType storage, const std::string& key, std::i
 }  // namespace
 
 GridAxes fp8_gemm_axes() {
-  return {{64, 256, 1024}, {64, 256, 1024}, {64, 256, 1024}};
+  return {{16, 64, 256, 1024}, {16, 64, 256, 1024}, {16, 64, 256, 1024}};
 }
 
 std::vector<Cell> fp8_cells(DType storage) {

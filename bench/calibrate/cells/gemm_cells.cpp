@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "analysis/hardware/hardware.hpp"
-#include "bench/calibrate/cells.hpp"
+#include "bench/calibrate/cells/cells.hpp"
 
 namespace plumbline::calibration {
 namespace {
@@ -60,17 +60,16 @@ CellCall prepare_gemm(Operators& op, Pools& pools, GemmPass pass, const Sizes& s
 }  // namespace
 
 GridAxes gemm_axes() {
-  return {{64, 256, 1024}, {64, 256, 1024, 4096}, {64, 256, 1024, 4096}};
+  return {{16, 64, 256, 1024}, {16, 64, 256, 1024, 4096}, {16, 64, 256, 1024, 4096}};
 }
 GridAxes attention_axes() {
-  return {{64, 256, 1024}, {64, 128}, {1, 4}};
+  return {{16, 64, 256, 1024}, {16, 64, 128}, {1, 4}};
 }
 
 std::vector<Cell> gemm_cells(DType storage) {
   // Products above this take too long; larger ones run at the rate of their neighbours.
-  const double most_flops = storage == DType::fp32 ? 2.5e9 : 9e9;
+  constexpr double kMostFlops = 2.5e9;
   constexpr std::int64_t kMostBytes = std::int64_t{80} << 20;
-  constexpr std::int64_t kPrivateCache = std::int64_t{3} << 19;
   std::vector<Cell> cells;
   const GridAxes axes = gemm_axes();
   for (const GemmPass pass : {GemmPass::forward, GemmPass::input_gradient, GemmPass::weight_gradient}) {
@@ -80,10 +79,12 @@ std::vector<Cell> gemm_cells(DType storage) {
           const Sizes s{static_cast<std::int64_t>(tokens), static_cast<std::int64_t>(out),
                         static_cast<std::int64_t>(in)};
           const std::int64_t bytes = rotating_bytes(pass, s, size_of(storage));
-          if (2 * tokens * out * in > most_flops || bytes > kMostBytes) continue;
+          if (2 * tokens * out * in > kMostFlops || bytes > kMostBytes) continue;
           for (std::size_t set = 0; set < kWorkingSets.size(); ++set) {
-            // Operands beyond the private cache are never in it, however few copies there are.
-            if (set == 0 && bytes > kPrivateCache) continue;
+            // A few bytes take as long from the shared cache as from memory, next to the call itself.
+            if (set == 2 && bytes < kFewBytes) continue;
+            // Operands beyond a working set are never in it, however few copies there are: as in the next one.
+            if (set + 1 < kWorkingSets.size() && 2 * bytes > 3 * kWorkingSets[set].value) continue;
             Cell cell;
             cell.table = Table::gemm;
             cell.key = fmt::format("{}.{}", name_of(pass), name_of(storage));

@@ -14,7 +14,7 @@ namespace plumbline::calibration {
 /// to read.
 class Pool {
  public:
-  enum class Content { zeros, normal_fp32, normal_bf16 };
+  enum class Content { zeros, normal_fp32, normal_bf16 };  // normal_bf16 read as fp32 is normal, too
   enum class Pages { huge, ordinary };
   Pool(Bytes size, Content content, Pages pages);
   ~Pool();
@@ -22,6 +22,8 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
 
   void rewind() { used_ = 0; }
+  /// Zeros in all of it.
+  void clear();
   /// Reads all pieces that have been taken.
   void touch_taken() const;
   /// The next piece; throws Error when the pool is used up.
@@ -53,16 +55,23 @@ class Rotation {
   std::int64_t copies_ = 1;
 };
 
-/// The pools of one process: random inputs in the storage type under test, fp32 state, and outputs.
+/// How large the pools of a process are.
+struct PoolSizes {
+  Bytes large = kMiB * 224;       // weights, gradients, optimizer state
+  Bytes state = kMiB * 112;       // fp32 inputs
+  Bytes small = kMiB * 80;        // activations below 2 MiB
+  Bytes activations = kMiB * 64;  // activations rotate through no more than this
+};
+
+/// The pools of one process: random inputs, fp32 state, and outputs.
 class Pools {
  public:
-  static constexpr Bytes kSize = kMiB * 224;        // weights, gradients, optimizer state
-  static constexpr Bytes kStateSize = kMiB * 112;   // fp32 inputs
-  static constexpr Bytes kSmallSize = kMiB * 80;    // activations below 2 MiB
-  static constexpr Bytes kActivations = kMiB * 64;  // activations rotate through no more than this
-  explicit Pools(DType storage);
+  explicit Pools(const PoolSizes& sizes = {});
 
   DType storage() const { return storage_; }
+  /// From now on operands are of this type. What was written in another is gone: read in the wrong type it could be
+  /// numbers that no training has and that take longer.
+  void set_storage(DType storage);
   /// Starts a cell whose rotating operands add up to `bytes_per_call` and should touch `working_set`
   /// together.
   void begin(Bytes working_set, Bytes bytes_per_call);
@@ -101,7 +110,8 @@ class Pools {
   Rotation rotate(Pool& pool, std::int64_t rows, std::int64_t cols, DType type, std::int64_t copies);
   Rotation activation(Pool& small, Pool& large, std::int64_t rows, std::int64_t cols, DType type);
 
-  DType storage_;
+  PoolSizes sizes_;
+  DType storage_ = DType::fp32;
   std::int64_t copies_ = 1;
   std::vector<Matrix> fresh_;
   std::vector<std::byte> others_;  // what passes through the private cache

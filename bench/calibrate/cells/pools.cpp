@@ -1,4 +1,4 @@
-#include "bench/calibrate/pools.hpp"
+#include "bench/calibrate/cells/pools.hpp"
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
@@ -69,6 +69,10 @@ Pool::~Pool() {
   std::free(data_);
 }
 
+void Pool::clear() {
+  std::memset(data_, 0, static_cast<std::size_t>(size_));
+}
+
 void Pool::touch_taken() const {
   touch(data_, used_);
 }
@@ -85,10 +89,6 @@ void* Pool::take(std::int64_t bytes) {
 
 namespace {
 
-Pool::Content normal(DType storage) {
-  return storage == DType::fp32 ? Pool::Content::normal_fp32 : Pool::Content::normal_bf16;
-}
-
 std::size_t beyond_private_cache() {
   const long private_cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
   constexpr long kUsual = 2L << 20;
@@ -97,14 +97,21 @@ std::size_t beyond_private_cache() {
 
 }  // namespace
 
-Pools::Pools(DType storage)
-    : storage_(storage),
+Pools::Pools(const PoolSizes& sizes)
+    : sizes_(sizes),
       others_(beyond_private_cache()),
-      inputs_(kSize, normal(storage), Pool::Pages::huge),
-      state_(kStateSize, Pool::Content::normal_fp32, Pool::Pages::huge),
-      outputs_(kSize, Pool::Content::zeros, Pool::Pages::huge),
-      small_inputs_(kSmallSize, normal(storage), Pool::Pages::ordinary),
-      small_outputs_(kSmallSize, Pool::Content::zeros, Pool::Pages::ordinary) {}
+      inputs_(sizes.large, Pool::Content::normal_bf16, Pool::Pages::huge),
+      state_(sizes.state, Pool::Content::normal_fp32, Pool::Pages::huge),
+      outputs_(sizes.large, Pool::Content::zeros, Pool::Pages::huge),
+      small_inputs_(sizes.small, Pool::Content::normal_bf16, Pool::Pages::ordinary),
+      small_outputs_(sizes.small, Pool::Content::zeros, Pool::Pages::ordinary) {}
+
+void Pools::set_storage(DType storage) {
+  if (storage == storage_) return;
+  storage_ = storage;
+  outputs_.clear();
+  small_outputs_.clear();
+}
 
 void Pools::begin(Bytes working_set, Bytes bytes_per_call) {
   inputs_.rewind();
@@ -147,7 +154,8 @@ Rotation Pools::rotate(Pool& pool, std::int64_t rows, std::int64_t cols, DType t
 
 Rotation Pools::activation(Pool& small, Pool& large, std::int64_t rows, std::int64_t cols, DType type) {
   const std::int64_t bytes = rows * cols * size_of(type);
-  const std::int64_t copies = std::clamp<std::int64_t>(kActivations.value / stride_of(bytes), 1, copies_);
+  const std::int64_t copies =
+      std::clamp<std::int64_t>(sizes_.activations.value / stride_of(bytes), 1, copies_);
   return rotate(bytes < kHugePage ? small : large, rows, cols, type, copies);
 }
 

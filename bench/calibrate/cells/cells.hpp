@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/calibrate/pools.hpp"
+#include "bench/calibrate/cells/pools.hpp"
 #include "kernels/operators.hpp"
 
 namespace plumbline::calibration {
@@ -15,7 +15,10 @@ namespace plumbline::calibration {
 /// Working sets of the tables: everything in the private cache, in the shared cache, in memory.
 constexpr std::array<Bytes, 3> kWorkingSets = {kMiB, kMiB * 16, kMiB * 192};
 
-enum class Table { gemm, attention, memory_bound };
+/// Operands of fewer bytes are not measured in the largest working set: the next smaller one stands for it.
+constexpr std::int64_t kFewBytes = 32 << 10;
+
+enum class Table { gemm, attention, memory_bound, by_row };
 
 using CellCall = std::function<void(std::int64_t call)>;
 
@@ -37,6 +40,8 @@ struct GridAxes {
 GridAxes gemm_axes();
 GridAxes attention_axes();
 GridAxes fp8_gemm_axes();
+/// Of operators that begin anew with every row or head: elements, and elements of one.
+GridAxes by_row_axes(const std::string& key);
 /// The key of FP8 products, with axes of their own.
 constexpr const char* kFp8Products = "forward.fp8";
 
@@ -47,5 +52,7 @@ std::vector<Cell> attention_cells(DType storage);
 std::vector<Cell> memory_bound_cells(DType storage);
 /// Of linear layers in FP8, with this storage type; none for the smallest working set.
 std::vector<Cell> fp8_cells(DType storage);
+/// All of them, of fp32 and then of bf16: cells go by their place in this list.
+std::vector<Cell> all_cells();
 
 }  // namespace plumbline::calibration
