@@ -37,7 +37,8 @@ constexpr Room kRooms[] = {
      "analysis/hardware analysis/memory analysis/simulate analysis/time analysis/work core/base core/config "
      "core/schedule core/trace"},
     {"analysis/published",
-     "analysis/cluster analysis/hardware analysis/published/dialect analysis/search analysis/simulate core/base "
+     "analysis/cluster analysis/hardware analysis/published/dialect analysis/search analysis/simulate "
+     "core/base "
      "core/config core/schedule"},
     {"analysis/published/dialect", "analysis/hardware analysis/work core/base core/config core/config_text"},
     {"analysis/search", "analysis/cluster core/base core/config core/schedule"},
