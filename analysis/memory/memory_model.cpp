@@ -144,7 +144,12 @@ void walk(const std::vector<StageShape>& shapes, const std::vector<Action>& acti
 }  // namespace
 
 MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedule, MemoryDetail detail) {
-  const std::vector<StageShape> shapes = stage_shapes(config, schedule);
+  return predict_memory(config, schedule, detail, framework_of(config));
+}
+
+MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedule, MemoryDetail detail,
+                                const cluster::Software* framework) {
+  const std::vector<StageShape> shapes = stage_shapes(config, schedule, framework);
   const std::vector<StageShape> teachers = teacher_shapes(config, schedule);
   const auto by_rank = [&](const std::vector<StageShape>& all) {
     std::vector<std::vector<StageShape>> stages(static_cast<std::size_t>(schedule.ranks));

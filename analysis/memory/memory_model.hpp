@@ -37,5 +37,8 @@ enum class MemoryDetail { peaks, timeline };
 /// Throws InputError when the schedule has an action whose memory the description does not cover.
 MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedule,
                                 MemoryDetail detail = MemoryDetail::peaks);
+/// The same with a framework's traits instead of those that `software` names.
+MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedule, MemoryDetail detail,
+                                const cluster::Software* framework);
 
 }  // namespace plumbline

@@ -45,7 +45,7 @@ void scale(Machine& machine, std::size_t constant, double factor) {
 }
 
 std::vector<double> errors_with(const std::vector<PublishedTable>& tables, const Profiles& profiles,
-                                const ScheduleMaker& make, const std::vector<double>& factors) {
+                                const ScheduleMakers& make, const std::vector<double>& factors) {
   Profiles changed = profiles;
   for (auto& [name, machine] : changed.machines) {
     for (std::size_t i = 0; i < factors.size(); ++i) scale(machine, i, factors[i]);
@@ -67,7 +67,7 @@ const std::vector<std::string>& calibratable_constants() {
 }
 
 std::vector<LeftOut> leave_one_out(const std::vector<PublishedTable>& tables, const Profiles& profiles,
-                                   const ScheduleMaker& make,
+                                   const ScheduleMakers& make,
                                    const std::function<void(int done, int all)>& progress) {
   std::vector<PublishedTable> timed;
   for (const PublishedTable& table : tables) {

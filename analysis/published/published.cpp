@@ -38,7 +38,7 @@ RunTraits traits_of(const PublishedRun& run) {
           more_than_one.empty() ? "one rank" : more_than_one};
 }
 
-void compare_run(const PublishedRun& run, const Profiles& profiles, const ScheduleMaker& make,
+void compare_run(const PublishedRun& run, const Profiles& profiles, const ScheduleMakers& make,
                  ComparedTable& table) {
   const PredictedRun predicted = predict_run(run, profiles, make);
   if (!predicted.unmodelled.empty()) {
@@ -53,7 +53,7 @@ void compare_run(const PublishedRun& run, const Profiles& profiles, const Schedu
 }
 
 void compare_formulas(const PublishedTable& table, FormulaReader formulas, const Profiles& profiles,
-                      const ScheduleMaker& make, ComparedTable& result) {
+                      const ScheduleMakers& make, ComparedTable& result) {
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
     try {
       formulas(PublishedRow(table, row), profiles, make, result.rows);
@@ -108,7 +108,7 @@ Errors errors_of(const std::vector<ComparedRow>& rows, const std::string& quanti
 }
 
 ComparedTable compare_table(const PublishedTable& table, const Profiles& profiles,
-                            const ScheduleMaker& make) {
+                            const ScheduleMakers& make) {
   ComparedTable result;
   result.name = table.name;
   if (const FormulaReader formulas = formula_reader(table.name)) {

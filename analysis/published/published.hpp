@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "analysis/cluster/step.hpp"
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/published/compared_row.hpp"
 #include "analysis/published/dialect/published_runs.hpp"
 #include "analysis/published/dialect/published_tables.hpp"
+#include "analysis/published/schedule_need.hpp"
 
 namespace plumbline::cluster {
 
@@ -35,7 +35,8 @@ struct ComparedTable {
 
 /// Predicts every row of the table with `profiles`. A row that cannot be read or predicted is skipped with its
 /// reason; the others count.
-ComparedTable compare_table(const PublishedTable& table, const Profiles& profiles, const ScheduleMaker& make);
+ComparedTable compare_table(const PublishedTable& table, const Profiles& profiles,
+                            const ScheduleMakers& make);
 
 /// Errors of one quantity over the rows of all tables that share a trait.
 struct ComparedGroup {

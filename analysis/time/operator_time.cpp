@@ -273,7 +273,7 @@ Seconds time_of(const OperatorCall& call, const HardwareProfile& hardware, const
       break;
     }
   }
-  return {once * static_cast<double>(call.count)};
+  return {once * call.share * static_cast<double>(call.count)};
 }
 
 }  // namespace plumbline

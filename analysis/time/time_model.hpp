@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analysis/hardware/hardware.hpp"
+#include "analysis/hardware/software.hpp"
 #include "analysis/simulate/costs.hpp"
 #include "analysis/time/time_phases.hpp"
 #include "core/config/run_config.hpp"
@@ -36,5 +37,8 @@ struct StageCostsPrediction {
 /// end of the step are at the lowest stage of each rank, which ARG, ARE and OPT name.
 StageCostsPrediction stage_costs(const RunConfig& config, const Schedule& schedule,
                                  const HardwareProfile& hardware);
+/// The same with a framework's traits instead of those that `software` names.
+StageCostsPrediction stage_costs(const RunConfig& config, const Schedule& schedule,
+                                 const HardwareProfile& hardware, const cluster::Software* framework);
 
 }  // namespace plumbline

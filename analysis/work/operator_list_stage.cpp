@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "analysis/work/action_parts.hpp"
+#include "analysis/work/framework_list.hpp"
 #include "analysis/work/operator_list_calls.hpp"
 #include "analysis/work/parameter_units.hpp"
 #include "core/base/error.hpp"
@@ -312,6 +313,7 @@ ActionWork backward_work(const StageShape& s, Passes passes) {
 }  // namespace
 
 ActionWork work_of(const StageShape& shape, ActionType type) {
+  if (shape.framework != nullptr) return framework_work(shape, type);
   if (type == ActionType::forward) return forward_work(shape, false);
   if (type == ActionType::teacher_forward) return forward_work(shape, true);
   if (type == ActionType::backward) return backward_work(shape, {true, true});

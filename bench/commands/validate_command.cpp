@@ -1,4 +1,4 @@
-// `plumbline validate`: what the cluster model predicts for runs that others measured and published.
+// `plumbline validate`: what is predicted for runs that others measured and published.
 #include <fmt/format.h>
 
 #include <memory>
@@ -6,7 +6,7 @@
 #include "analysis/published/leave_one_out.hpp"
 #include "analysis/published/published.hpp"
 #include "bench/commands/commands.hpp"
-#include "bench/evaluate/cluster_schedule.hpp"
+#include "bench/evaluate/schedule_makers.hpp"
 #include "bench/text/progress.hpp"
 #include "bench/views/validate_report.hpp"
 #include "core/base/atomic_file.hpp"
@@ -35,7 +35,7 @@ int validate(const ValidateOptions& options) {
     {
       Progress progress(1, 0, options.quiet ? nullptr : stderr);
       left = cluster::leave_one_out(
-          tables, cluster::built_in_profiles(), make_cluster_schedule,
+          tables, cluster::built_in_profiles(), schedule_makers(),
           [&](int done, int all) { progress.update(done, all, "choices of constants"); });
     }
     fmt::print("{}", leave_one_out_text(left));
@@ -49,7 +49,7 @@ int validate(const ValidateOptions& options) {
     names += (names.empty() ? "" : ", ") + table.name;
     progress.update(done++, static_cast<int>(tables.size()), "tables");
     if (!options.only.empty() && table.name != options.only) continue;
-    compared.push_back(cluster::compare_table(table, cluster::built_in_profiles(), make_cluster_schedule));
+    compared.push_back(cluster::compare_table(table, cluster::built_in_profiles(), schedule_makers()));
   }
   if (compared.empty()) {
     throw InputError(fmt::format("validate: no table is named {}; there are: {}", options.only, names));

@@ -155,6 +155,12 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
 std::optional<std::string> why_unpredictable(const RunConfig& config) {
   RunConfig anywhere = config;
   if (!config.machine.hardware.empty()) anywhere.machine.backend = Backend::emulated;
+  if (config.machine.software != "plumbline") {
+    if (config.machine.backend != Backend::cpu)
+      return "backend: found one to run on, expected none with software other than plumbline";
+    anywhere.machine.software = "plumbline";
+    anywhere.parallel.context = 1;  // its own framework shares sequences
+  }
   return why_unsupported(anywhere);
 }
 

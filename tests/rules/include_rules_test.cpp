@@ -29,7 +29,6 @@ struct Room {
 
 /// Every arrow there is, and no other. Tests may include everything.
 constexpr Room kRooms[] = {
-    {"analysis/cluster", "analysis/hardware analysis/simulate core/base core/schedule"},
     {"analysis/hardware", "core/base core/tensor"},
     {"analysis/memory",
      "analysis/hardware analysis/work core/base core/config core/parallel core/schedule core/tensor"},
@@ -37,11 +36,13 @@ constexpr Room kRooms[] = {
      "analysis/hardware analysis/memory analysis/simulate analysis/time analysis/work core/base core/config "
      "core/schedule core/trace"},
     {"analysis/published",
-     "analysis/cluster analysis/hardware analysis/published/dialect analysis/search analysis/simulate "
-     "core/base "
-     "core/config core/schedule"},
+     "analysis/hardware analysis/memory analysis/predict analysis/published/dialect analysis/simulate "
+     "analysis/time analysis/work core/base core/config core/schedule"},
     {"analysis/published/dialect", "analysis/hardware analysis/work core/base core/config core/config_text"},
-    {"analysis/search", "analysis/cluster core/base core/config core/schedule"},
+    {"analysis/search",
+     "analysis/hardware analysis/memory analysis/predict analysis/simulate analysis/time analysis/work "
+     "core/base "
+     "core/config core/schedule core/trace"},
     {"analysis/simulate", "core/base core/schedule core/trace core/validate"},
     {"analysis/time",
      "analysis/hardware analysis/memory analysis/simulate analysis/work core/base core/config core/parallel "
@@ -60,7 +61,7 @@ constexpr Room kRooms[] = {
      "bench/calibrate bench/evaluate bench/launch bench/machine bench/record bench/training/trainer "
      "core/backends/mpi core/backends/nccl core/base core/profile core/run kernels/cuda <cublas> <cuda>"},
     {"bench/evaluate",
-     "analysis/cluster analysis/hardware analysis/memory analysis/predict analysis/simulate analysis/time "
+     "analysis/hardware analysis/memory analysis/predict analysis/published analysis/simulate analysis/time "
      "analysis/work bench/launch bench/machine bench/record bench/training/trainer core/backends/mpi "
      "core/base core/config core/config_text core/run core/schedule core/schedule_text core/validate "
      "kernels/emulated schedules"},
@@ -72,7 +73,7 @@ constexpr Room kRooms[] = {
      "bench/evaluate bench/launch bench/machine bench/rank bench/record bench/text core/base core/config "
      "core/config_text core/tensor"},
     {"bench/micro",
-     "analysis/hardware analysis/search analysis/simulate bench/calibrate bench/cuda bench/evaluate "
+     "analysis/predict analysis/search analysis/simulate bench/calibrate bench/cuda bench/evaluate "
      "bench/launch bench/training/stage bench/training/trainer bench/training/weights core/backends/mpi "
      "core/backends/nccl core/base core/config core/config_text core/run core/tensor core/validate kernels "
      "kernels/cpu kernels/cuda kernels/cuda/attention kernels/cuda/device kernels/cuda/gemm kernels/emulated "

@@ -17,8 +17,6 @@ struct PublishedRun {
   std::string sweep;   // rows of one sweep train the same model with the same batch on as many GPUs
   std::string source;  // where it was printed
   RunConfig config;
-  /// zb-auto: activations that a rank may hold, as a multiple of 1F1B's; 0: the schedule's default.
-  double zero_bubble_memory = 0;
   MeasuredValues measured;
   std::vector<std::string> unmodelled;  // features of the row that no key of a configuration stands for
 };

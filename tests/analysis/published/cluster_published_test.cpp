@@ -9,7 +9,7 @@
 
 #include "analysis/hardware/embedded.hpp"
 #include "analysis/published/published.hpp"
-#include "bench/evaluate/cluster_schedule.hpp"
+#include "bench/evaluate/schedule_makers.hpp"
 #include "bench/views/validate_report.hpp"
 #include "core/base/error.hpp"
 
@@ -20,7 +20,7 @@ const std::vector<ComparedTable>& shipped() {
   static const std::vector<ComparedTable> kTables = [] {
     std::vector<ComparedTable> tables;
     for (const PublishedTable& table : built_in_tables()) {
-      tables.push_back(compare_table(table, built_in_profiles(), make_cluster_schedule));
+      tables.push_back(compare_table(table, built_in_profiles(), schedule_makers()));
     }
     return tables;
   }();
@@ -113,7 +113,7 @@ TEST(Published, RegretIsWhatTheChoiceCosts) {
   PublishedTable table = parse_published(text, "vtrain_ground_truth_single", "test");
   table.header =
       parse_header(std::string(embedded_text(analysis_files(), "vtrain_ground_truth_single.yaml")), "test");
-  const ComparedTable compared = compare_table(table, built_in_profiles(), make_cluster_schedule);
+  const ComparedTable compared = compare_table(table, built_in_profiles(), schedule_makers());
   ASSERT_TRUE(compared.regret);
   EXPECT_EQ(compared.sweeps, 1);
   EXPECT_DOUBLE_EQ(*compared.regret, 1.0);
@@ -125,8 +125,7 @@ TEST(Published, DamagedTablesAreRefusedInOneLine) {
   EXPECT_THROW(parse_published(std::string(1000, ','), "t", "t"), InputError);
   EXPECT_THROW(read_tables("/nowhere/at/all"), InputError);
   const auto refused = [](const std::string& text, const char* name) {
-    return compare_table(parse_published(text, name, "t"), built_in_profiles(), make_cluster_schedule)
-        .skipped;
+    return compare_table(parse_published(text, name, "t"), built_in_profiles(), schedule_makers()).skipped;
   };
   const std::string formulas = "method,bubble,params,activation,source\n";
   EXPECT_EQ(refused(formulas + "1F1B,(PP-1)(F+B),1x,PP,x\n", "schedule_formulas").size(), 0u);

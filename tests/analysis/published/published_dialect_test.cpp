@@ -9,7 +9,7 @@
 #include "analysis/published/dialect/measured_values.hpp"
 #include "analysis/published/dialect/row_cells.hpp"
 #include "analysis/published/published.hpp"
-#include "bench/evaluate/cluster_schedule.hpp"
+#include "bench/evaluate/schedule_makers.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline::cluster {
@@ -25,7 +25,7 @@ PublishedTable table_of(const std::string& csv, const std::string& header = "") 
 }
 
 ComparedTable compared(const std::string& csv, const std::string& header = "") {
-  return compare_table(table_of(csv, header), built_in_profiles(), make_cluster_schedule);
+  return compare_table(table_of(csv, header), built_in_profiles(), schedule_makers());
 }
 
 constexpr const char* kHeader =
@@ -281,8 +281,8 @@ TEST(PublishedDialect, TheSourcesOwnFilesGiveTheSameErrors) {
         std::find_if(own.begin(), own.end(), [&](const auto& each) { return each.name == table.name; });
     if (same == own.end() || !holds_runs(table)) continue;
     ++tables;
-    const ComparedTable ours = compare_table(table, built_in_profiles(), make_cluster_schedule);
-    const ComparedTable theirs = compare_table(*same, built_in_profiles(), make_cluster_schedule);
+    const ComparedTable ours = compare_table(table, built_in_profiles(), schedule_makers());
+    const ComparedTable theirs = compare_table(*same, built_in_profiles(), schedule_makers());
     ASSERT_EQ(ours.rows.size(), theirs.rows.size()) << table.name;
     EXPECT_EQ(ours.skipped.size(), theirs.skipped.size()) << table.name;
     for (std::size_t row = 0; row < ours.rows.size(); ++row) {
@@ -294,7 +294,7 @@ TEST(PublishedDialect, TheSourcesOwnFilesGiveTheSameErrors) {
   EXPECT_EQ(tables, 7);
   for (const PublishedTable& table : own) {
     if (!table.name.starts_with("vtrain")) continue;
-    const ComparedTable compared = compare_table(table, built_in_profiles(), make_cluster_schedule);
+    const ComparedTable compared = compare_table(table, built_in_profiles(), schedule_makers());
     EXPECT_TRUE(compared.skipped.empty()) << compared.skipped.front().reason;
     EXPECT_EQ(compared.rows.size(), table.rows.size());
     EXPECT_TRUE(compared.regret);

@@ -1,6 +1,6 @@
-#include "bench/evaluate/cluster_schedule.hpp"
+#include "bench/evaluate/schedule_makers.hpp"
 
-#include "core/schedule/schedule_traits.hpp"
+#include "bench/evaluate/plan.hpp"
 #include "schedules/make_schedule.hpp"
 
 namespace plumbline {
@@ -22,9 +22,7 @@ VocabTimes mean_times(const Costs& costs) {
   return mean;
 }
 
-}  // namespace
-
-Schedule make_cluster_schedule(const cluster::ScheduleNeed& need, const Costs& costs) {
+Schedule alone(const cluster::ScheduleNeed& need, const Costs& costs) {
   ScheduleRequest request;
   request.name = need.name;
   request.ranks = need.pipeline;
@@ -32,20 +30,13 @@ Schedule make_cluster_schedule(const cluster::ScheduleNeed& need, const Costs& c
   request.chunks = need.chunks;
   request.vocab = need.vocabulary;
   if (request.vocab != VocabPasses::none) request.vocab_times = mean_times(costs);
-  if (schedule_traits(need.name).order == OrderFrom::zero_bubble_times) {
-    ZeroBubbleCosts measured;
-    for (const StageCosts& stage : costs.stages) {
-      measured.forward.push_back(stage.forward);
-      measured.backward_input.push_back(stage.backward_input);
-      measured.backward_weight.push_back(stage.backward_weight);
-    }
-    measured.transfer = costs.transfer;
-    measured.memory_limit = need.memory_limit;
-    // Attention's scores and dropout masks, two fifths or more of a layer's activations, go with I.
-    measured.held_after_input = 0.6;
-    request.zero_bubble = measured;
-  }
   return make_schedule(request);
+}
+
+}  // namespace
+
+cluster::ScheduleMakers schedule_makers() {
+  return {schedule_for, alone};
 }
 
 }  // namespace plumbline
