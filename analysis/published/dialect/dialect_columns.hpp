@@ -29,10 +29,10 @@ inline constexpr std::array<std::string_view, 18> kModelColumns = {"model_type",
                                                                    "add_bias_linear"};
 
 /// What sources say instead of a configuration key's value: micro-batches of a replica and step instead of
-/// global_batch_size, how layers and activations are laid on the pipeline.
-inline constexpr std::array<std::string_view, 5> kLayoutColumns = {
+/// global_batch_size, how layers are laid on the pipeline.
+inline constexpr std::array<std::string_view, 4> kLayoutColumns = {
     "num_microbatches", "num_layers_per_virtual_pipeline_stage", "account_for_embedding_in_pipeline_split",
-    "account_for_loss_in_pipeline_split", "zero_bubble_memory"};
+    "account_for_loss_in_pipeline_split"};
 
 inline constexpr std::array<std::string_view, 12> kMeasuredColumns = {"step_s",
                                                                       "tokens_per_s",

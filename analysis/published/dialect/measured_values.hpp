@@ -1,8 +1,10 @@
 // What was printed about a run, as seconds and bytes.
 #pragma once
 
+#include <exception>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analysis/published/dialect/table_header.hpp"

@@ -84,6 +84,30 @@ void put_megatron_columns(const Cells& cells, const std::string& origin, ModelCo
   }
 }
 
+/// What gpt2's config.json has no key for, but Megatron-LM's GPT may be: grouped queries, heads of another size.
+void put_gpt2_heads(const Cells& cells, const std::string& origin, ModelConfig& model) {
+  for (const char* column : {"attention_bias", "mlp_bias", "sliding_window"}) {
+    if (const std::string* cell = find_cell(cells, column)) {
+      refuse_cell(origin, column, *cell, "none with model_type gpt2 (add_bias_linear turns its biases off)");
+    }
+  }
+  if (const std::string* groups = find_cell(cells, "num_key_value_heads")) {
+    const Json value = json_value(*groups);
+    if (!value.is_number_integer() || value < 1 || model.heads % value.get<std::int64_t>() != 0) {
+      refuse_cell(origin, "num_key_value_heads", *groups, "a divisor of num_attention_heads");
+    }
+    model.kv_heads = value.get<std::int64_t>();
+  }
+  if (const std::string* size = find_cell(cells, "head_dim")) {
+    constexpr int kMost = 4096;
+    const Json value = json_value(*size);
+    if (!value.is_number_integer() || value < 2 || value > kMost || value.get<std::int64_t>() % 2 != 0) {
+      refuse_cell(origin, "head_dim", *size, "an even number from 2 to 4096");
+    }
+    model.head_dim = value.get<std::int64_t>();
+  }
+}
+
 /// The config.json that the columns are put over: a preset's, a file's, or one with nothing but a type.
 Json base_model(const Cells& cells, const std::string& origin) {
   const std::string* name = find_cell(cells, "model");
@@ -123,6 +147,7 @@ ModelConfig published_model(const Cells& cells, const std::string& origin) {
   const std::string* name = find_cell(cells, "model");
   json["_name_or_path"] = name != nullptr ? *name : "inline";
   ModelConfig model = parse_model_config(json.dump(-1, ' ', true, Json::error_handler_t::replace), origin);
+  if (gpt2) put_gpt2_heads(cells, origin, model);
   put_megatron_columns(cells, origin, model);
   return model;
 }

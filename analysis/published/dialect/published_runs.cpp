@@ -135,9 +135,6 @@ PublishedRun read_run(const PublishedTable& table, std::size_t row, const Cells&
   put_microbatches(cells, origin, run.config);
   put_layers(cells, origin, run.config);
   if (const auto reason = why_invalid(run.config)) throw InputError(fmt::format("{}: {}", origin, *reason));
-  if (const auto at = cells.find("zero_bubble_memory"); at != cells.end()) {
-    run.config.parallel.zero_bubble_memory = cell_number(at->second, origin, at->first, 0.01, 100);
-  }
   run.measured = measured_values(cells, run.config, origin);
   if (run.measured.step_s == 0 && run.measured.peak_bytes == 0) {
     throw InputError(

@@ -42,7 +42,7 @@ def megatron_recipe(cells, row, vp):
 def bridge_perf(row):
     year = year_of(row["release"], "20(\\d\\d)|^(\\d\\d)\\.")
     cells = base(row, row["model"], row["system"], row["precision"], year)
-    cells["software"] = megatron_core(year)
+    cells["software"] = megatron_core(2026)  # Megatron-Bridge has come with Megatron-Core 0.14 and later only
     megatron_recipe(cells, row, row["vp"])
     if row.get("fsdp", "") not in ("", "0"):
         cells.update(zero_stage=3, use_megatron_fsdp="true")

@@ -69,6 +69,24 @@ TEST(PublishedDialect, AModelMayBeItsColumns) {
   EXPECT_EQ(changed.activation, Activation::swiglu);
   EXPECT_EQ(changed.norm, Norm::rms);
   EXPECT_FALSE(changed.tied_embeddings || changed.linear_bias);
+  // Megatron-LM's GPT may have grouped queries; gpt2's config.json has no key for them.
+  const std::string shape =
+      "model_type,hidden_size,num_hidden_layers,num_attention_heads,vocab_size,dp,gbs,step_s,";
+  const std::string header =
+      "defaults: {hardware: a100-sxm-80gb, software: megatron-2022, seq_length: 1024, mbs: 1}\n";
+  const PublishedRuns grouped =
+      read_runs(table_of(shape + "num_key_value_heads,head_dim,mlp_bias\ngpt2,1024,24,16,51200,2,4,1,4,128,\n"
+                                 "gpt2,1024,24,16,51200,2,4,1,5,,\ngpt2,1024,24,16,51200,2,4,1,,7,\ngpt2,"
+                                 "1024,24,16,51200,2,4,1,,,true\n",
+                         header));
+  ASSERT_EQ(grouped.runs.size(), 1u);
+  EXPECT_EQ(grouped.runs[0].config.model.kv_heads, 4);
+  EXPECT_EQ(grouped.runs[0].config.model.head_dim, 128);
+  ASSERT_EQ(grouped.skipped.size(), 3u);
+  EXPECT_THAT(grouped.skipped[0].reason, HasSubstr("num_key_value_heads: found \"5\", expected a divisor"));
+  EXPECT_THAT(grouped.skipped[1].reason, HasSubstr("head_dim: found \"7\", expected an even number"));
+  EXPECT_THAT(grouped.skipped[2].reason,
+              HasSubstr("mlp_bias: found \"true\", expected none with model_type gpt2"));
   // Columns over a preset: the proxies of a few layers that people measure.
   const PublishedRuns proxy = read_runs(table_of("num_hidden_layers,gpus,gbs,step_s\n12,8,16,1\n", kHeader));
   ASSERT_EQ(proxy.runs.size(), 1u);

@@ -11,6 +11,7 @@ import csv
 import json
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -89,6 +90,13 @@ class Import(unittest.TestCase):
         for feature in ["tp_comm_overlap", "context_parallel_size", "num_experts", "fp4_format", "frozen",
                         "hardware gb200-nvl72"]:
             self.assertEqual(report["not_modelled"].get(feature), 1, feature)
+
+    def test_features_are_those_of_the_reader(self):
+        sys.path.insert(0, str(IMPORTER.parent))
+        from importer.headers import FEATURES
+        reader = (IMPORTER.parents[2] / "analysis/published/dialect/dialect_columns.hpp").read_text()
+        block = reader.split("kFeatureColumns = {{")[1].split("}};")[0]
+        self.assertEqual(dict(re.findall(r'\{"(\w+)", "([^"]*)"', block)), FEATURES)
 
     def test_hostile_files_do_not_stop_it(self):
         (self.root / "binary.csv").write_bytes(bytes(range(256)) * 10)
