@@ -1,9 +1,8 @@
 // Reads the affinity mask, the core topology and the control group's quota.
 #include "core/run/processors.hpp"
 
-#include <unistd.h>
-
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
