@@ -8,7 +8,7 @@ namespace plumbline {
 namespace {
 
 /// Micro-batches for every rank after which all generators have left their warm-up behind.
-constexpr int kFilled = 4;
+constexpr int kFilled = 2;
 
 std::optional<RepeatedSchedule> with_step(ScheduleRequest request, const StepCompletion& complete, int step) {
   const int microbatches = request.microbatches;

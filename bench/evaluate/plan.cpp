@@ -148,6 +148,13 @@ int rank_of(const Schedule& schedule, int stage) {
   return schedule.rank_of_stage[static_cast<std::size_t>(stage)];
 }
 
+/// Three short schedules are made in place of a long one: worth it where that is several times as long.
+bool may_repeat(const RunConfig& config) {
+  constexpr int kLong = 8;
+  return !config.distillation.teacher && !is_file(config.parallel.schedule) &&
+         !config.parallel.splits_vocabulary() && config.microbatches() / kLong >= config.parallel.pipeline;
+}
+
 /// What the training step requires of a placement beyond what makes a schedule valid. Built-in schedules
 /// fulfil it, but for the number of stages.
 void check_placement(const RunConfig& config, const Schedule& schedule) {
@@ -196,16 +203,17 @@ Schedule schedule_for(const RunConfig& config) {
   return schedule;
 }
 
+std::int64_t cells_of_step(const RunConfig& config) {
+  const std::int64_t ranks = config.parallel.pipeline;
+  constexpr int kShort = 6;  // two, three times
+  return ranks * (may_repeat(config) ? kShort * ranks : config.microbatches());
+}
+
 RepeatedSchedule step_for(const RunConfig& config) {
-  // Three short schedules are made in place of a long one: worth it where that is several times as long.
-  constexpr int kLong = 16;
-  const bool may_repeat = !config.distillation.teacher && !is_file(config.parallel.schedule) &&
-                          config.microbatches() / kLong >= config.parallel.pipeline;
-  if (may_repeat) {
+  if (may_repeat(config)) {
     const auto complete = [&](const Schedule& compute) { return with_transfers_and_end(config, compute); };
     if (auto step = make_repeated(request_for(config), complete)) {
       check_placement(config, step->once);
-      validate(step->once);
       return *std::move(step);
     }
   }

@@ -101,7 +101,7 @@ TEST(Repeating, LongStepsAreTheSameToTheLastAction) {
 }
 
 TEST(Repeating, ShortStepsAreNotWorthIt) {
-  EXPECT_FALSE(make_repeated(request_of("1f1b", 8, 32), kCompletions[0]));
+  EXPECT_FALSE(make_repeated(request_of("1f1b", 8, 19), kCompletions[0]));
   EXPECT_FALSE(make_repeated(request_of("1f1b", 8, 1), kCompletions[0]));
 }
 
