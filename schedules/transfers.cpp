@@ -30,6 +30,17 @@ class Inserter {
     }
   }
 
+  /// Actions of a rank with its transfers.
+  std::int64_t count(const std::vector<Action>& actions) const {
+    std::int64_t count = 0;
+    for (const Action& action : actions) {
+      const std::optional<Payload> payload = taken_by(action.type);
+      count += 1 + (payload && hop_to(schedule_, action.stage, *payload, action.microbatch) ? 1 : 0) +
+               (hop_after(schedule_, action) ? 1 : 0);
+    }
+    return count;
+  }
+
   void before(const Action& action, std::vector<Action>& out) const {
     const std::optional<Payload> payload = taken_by(action.type);
     if (!payload) return;
@@ -212,6 +223,9 @@ Schedule add_transfers(const Schedule& schedule, TransferOrder order) {
   const Schedule compute = drop_transfers(schedule);
   const Inserter inserter(compute);
   Schedule result = compute;
+  std::int64_t count = 0;
+  for (const auto& actions : compute.actions) count += inserter.count(actions);
+  check_actions(compute.name, count);
   const auto insert = [&] {
     for (std::size_t rank = 0; rank < compute.actions.size(); ++rank)
       result.actions[rank] = with_transfers(inserter, compute.actions[rank]);
