@@ -41,7 +41,7 @@ constexpr Room kRooms[] = {
     {"analysis/simulate", "core/base core/schedule core/trace core/validate"},
     {"analysis/time",
      "analysis/hardware analysis/memory analysis/simulate analysis/work core/base core/config core/parallel "
-     "core/schedule core/trace"},
+     "core/schedule"},
     {"analysis/work", "analysis/hardware core/base core/config core/parallel core/run core/schedule"},
     {"bench", "bench/commands bench/launch core/base"},
     {"bench/calibrate",
@@ -68,13 +68,15 @@ constexpr Room kRooms[] = {
      "bench/evaluate bench/launch bench/machine bench/rank bench/record bench/text core/base core/config "
      "core/config_text core/tensor"},
     {"bench/micro",
-     "analysis/hardware analysis/search analysis/simulate bench/calibrate bench/cuda bench/evaluate "
+     "analysis/hardware analysis/predict analysis/search analysis/simulate bench/calibrate bench/cuda "
+     "bench/evaluate "
      "bench/launch bench/training/stage bench/training/trainer bench/training/weights core/backends/mpi "
      "core/backends/nccl core/base core/config core/config_text core/run core/tensor core/validate kernels "
      "kernels/cpu kernels/cuda kernels/cuda/attention kernels/cuda/device kernels/cuda/gemm kernels/emulated "
      "schedules <cuda> <onednn>"},
     {"bench/rank",
-     "analysis/predict bench/cuda bench/evaluate bench/report bench/training/trainer core/backends/mpi "
+     "analysis/predict analysis/simulate bench/cuda bench/evaluate bench/report bench/training/trainer "
+     "core/backends/mpi "
      "core/base core/config core/schedule kernels/cpu kernels/emulated"},
     {"bench/record", "core/base core/run core/tensor core/trace"},
     {"bench/report",
