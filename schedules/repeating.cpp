@@ -8,7 +8,7 @@ namespace plumbline {
 namespace {
 
 /// Micro-batches for every rank after which all generators have left their warm-up behind.
-constexpr int kFilled = 4;
+constexpr int kFilled = 2;
 
 std::optional<RepeatedSchedule> with_step(ScheduleRequest request, const StepCompletion& complete, int step) {
   const int microbatches = request.microbatches;
@@ -27,10 +27,8 @@ std::optional<RepeatedSchedule> with_step(ScheduleRequest request, const StepCom
 std::optional<RepeatedSchedule> make_repeated(const ScheduleRequest& request,
                                               const StepCompletion& complete) {
   const ScheduleTraits* traits = find_schedule_traits(request.name);
-  if (traits == nullptr || traits->order != OrderFrom::sizes || traits->vocab != VocabPasses::none ||
-      traits->teacher || request.vocab != VocabPasses::none || request.ranks < 1) {
+  if (traits == nullptr || !traits->repeats || request.vocab != VocabPasses::none || request.ranks < 1)
     return std::nullopt;
-  }
   // A period is a micro-batch of every route, or a group of interleaved ones.
   if (traits->any_chunks()) return with_step(request, complete, std::max(request.group, request.ranks));
   return with_step(request, complete, traits->bidirectional() ? 2 : 1);

@@ -13,9 +13,8 @@ namespace plumbline {
 using StepCompletion = std::function<Schedule(const Schedule&)>;
 
 /// The schedule of `request`, completed, from three short ones that each have one period more: with_copies of it
-/// is `complete(make_schedule(request))`. Nothing where the order follows from times (zb-auto, bubble-fill,
-/// vocabulary passes), has a teacher or more than one repetition (gpipe), or is too short to be worth it. Throws InputError
-/// like make_schedule.
+/// is `complete(make_schedule(request))`. Nothing for schedules that do not repeat themselves
+/// (ScheduleTraits::repeats), or too short to be worth it. Throws InputError like make_schedule.
 std::optional<RepeatedSchedule> make_repeated(const ScheduleRequest& request, const StepCompletion& complete);
 
 }  // namespace plumbline

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -15,7 +16,6 @@
 #include "core/schedule/dependency_walk.hpp"
 #include "core/schedule/hop.hpp"
 #include "core/validate/blocked_cycle.hpp"
-#include "core/validate/deadlock.hpp"
 #include "schedules/passes.hpp"
 
 namespace plumbline {
@@ -28,6 +28,17 @@ class Inserter {
     for (const auto& actions : schedule.actions) {
       for (const Action& action : actions) teacher_ |= action.type == ActionType::teacher_forward;
     }
+  }
+
+  /// Actions of a rank with its transfers.
+  std::int64_t count(const std::vector<Action>& actions) const {
+    std::int64_t count = 0;
+    for (const Action& action : actions) {
+      const std::optional<Payload> payload = taken_by(action.type);
+      count += 1 + (payload && hop_to(schedule_, action.stage, *payload, action.microbatch) ? 1 : 0) +
+               (hop_after(schedule_, action) ? 1 : 0);
+    }
+    return count;
   }
 
   void before(const Action& action, std::vector<Action>& out) const {
@@ -167,35 +178,63 @@ void put_sends_first(std::vector<Action>& actions) {
   }
 }
 
+/// The channel of every message, by its tag: messages from one rank to another share one.
+std::vector<std::size_t> channels_of(const Schedule& schedule, std::size_t& count) {
+  std::map<Channel, std::size_t> numbers;
+  std::vector<std::size_t> channels(static_cast<std::size_t>(schedule.stages) * kPayloads, 0);
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    for (const Payload payload : kAllPayloads) {
+      const Hop hop{stage, payload, 0};
+      if (hop.to() < 0 || hop.to() >= schedule.stages) continue;
+      channels[static_cast<std::size_t>(tag_of(hop))] =
+          numbers.try_emplace(channel_of(schedule, hop), numbers.size()).first->second;
+    }
+  }
+  count = numbers.size();
+  return channels;
+}
+
 /// Whether posted sends, each in the order of its channel, bring the schedule to its end as it stands.
 bool runs_posted(const Schedule& schedule) {
-  const auto ranks = static_cast<std::size_t>(schedule.ranks);
-  std::vector<std::vector<Hop>> sent(ranks * ranks);
-  std::vector<std::vector<Hop>> received = sent;
+  std::size_t count = 0;
+  const std::vector<std::size_t> channels = channels_of(schedule, count);
+  using Message = std::pair<int, std::uint32_t>;  // tag and micro-batch
+  std::vector<std::vector<Message>> sent(count);
+  std::vector<std::vector<Message>> received(count);
   for (const auto& actions : schedule.actions) {
     for (const Action& action : actions) {
       const std::optional<Hop> hop = hop_of(action);
       if (!hop) continue;
-      const auto [from, to] = channel_of(schedule, *hop);
+      const int tag = tag_of(*hop);
       auto& halves = is_send(action.type) ? sent : received;
-      halves[static_cast<std::size_t>(from) * ranks + static_cast<std::size_t>(to)].push_back(*hop);
+      halves[channels[static_cast<std::size_t>(tag)]].emplace_back(tag, hop->microbatch);
     }
   }
   if (sent != received) return false;
-  return !find_deadlock(schedule, Ordering::posted_sends).found;
+  WalkOptions options;
+  options.one_send_buffer = true;
+  return find_blocked_cycle(schedule, options).cells.empty();
 }
 
 }  // namespace
 
 Schedule add_transfers(const Schedule& schedule, TransferOrder order) {
   check_ranges(schedule);
-  Schedule result = drop_transfers(schedule);
-  const Inserter inserter(result);
-  for (auto& actions : result.actions) actions = with_transfers(inserter, actions);
+  const Schedule compute = drop_transfers(schedule);
+  const Inserter inserter(compute);
+  Schedule result = compute;
+  std::int64_t count = 0;
+  for (const auto& actions : compute.actions) count += inserter.count(actions);
+  check_actions(compute.name, count);
+  const auto insert = [&] {
+    for (std::size_t rank = 0; rank < compute.actions.size(); ++rank)
+      result.actions[rank] = with_transfers(inserter, compute.actions[rank]);
+  };
+  insert();
   if (order == TransferOrder::posted) {
-    Schedule direct = result;
-    for (auto& actions : direct.actions) put_sends_first(actions);
-    if (runs_posted(direct)) return direct;
+    for (auto& actions : result.actions) put_sends_first(actions);
+    if (runs_posted(result)) return result;
+    insert();
   }
   result.actions = in_order_of_meetings(result);
   if (order != TransferOrder::blocking) {

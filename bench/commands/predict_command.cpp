@@ -14,6 +14,7 @@
 #include "bench/evaluate/profile_trust.hpp"
 #include "bench/evaluate/record_parts.hpp"
 #include "bench/evaluate/what_would_fit.hpp"
+#include "bench/text/still_working.hpp"
 #include "bench/views/predict_formulas.hpp"
 #include "bench/views/sensitivity_report.hpp"
 #include "bench/views/side_by_side.hpp"
@@ -42,6 +43,7 @@ struct PredictOptions {
   ConfigOptions config;
   std::string parameters;  // a number of parameters in place of a configuration
   bool json = false;
+  bool quiet = false;
   bool explain = false;
   bool what_limits = false;
 };
@@ -51,10 +53,13 @@ int predict_one(const PredictOptions& options) {
   Record record = start_record("predict", config, Asked::prediction);
   if (record.status != Status::ok) throw InputError(record.reason);
   std::string note;
+  StillWorking working("making the schedule", options.quiet ? nullptr : stderr);
   const RepeatedSchedule step = step_for(config);
   const Schedule& schedule = step.once;
   const HardwareProfile hardware = hardware_of(config, note);
+  working.now("simulating the step");
   const Prediction prediction = predict(config, step, hardware);
+  working.now("putting the figures together");
   record.prediction = report_of(prediction, config, step);
   record.prediction->step_interval = step_interval_of(config, step, hardware);
   // A question about an accelerator, whatever backend would run it here.
@@ -79,6 +84,7 @@ int predict_one(const PredictOptions& options) {
     if (options.what_limits) fmt::print("\n{}", what_limits_text(config));
   }
   if (!prediction.fits) {
+    working.now("looking for what would fit");
     say(fmt::format("plumbline: {}\n", what_would_fit(config, prediction.memory, prediction.budget)));
   }
   return static_cast<int>(prediction.fits ? ExitCode::done : ExitCode::does_not_fit);
@@ -122,7 +128,10 @@ void add_predict_command(CLI::App& app, CommandAction& action) {
   command->footer([] {
     return fmt::format("Accelerators for --hardware: {}", fmt::join(hardware_preset_names(), ", "));
   });
-  command->callback([=, &action] { action = [=] { return predict_command(*options); }; });
+  command->callback([options, &app, &action] {
+    options->quiet = is_quiet(app);
+    action = [options] { return predict_command(*options); };
+  });
 }
 
 }  // namespace plumbline

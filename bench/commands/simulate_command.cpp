@@ -15,6 +15,7 @@
 #include "bench/report/terminal_timeline.hpp"
 #include "bench/report/trace_output.hpp"
 #include "bench/text/record_tables.hpp"
+#include "bench/text/still_working.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
@@ -34,6 +35,7 @@ struct SimulateOptions {
   std::string svg;
   std::string trace;
   bool json = false;
+  bool quiet = false;
   bool timeline = false;
   std::vector<std::string> compare;
 };
@@ -131,10 +133,12 @@ int simulate_schedule(SimulateOptions options) {
     fmt::print("{}", compare_schedules(options.source, names, &text));
     return 0;
   }
+  StillWorking working("making the schedule", options.quiet ? nullptr : stderr);
   Schedule schedule = options.source.load();
   const Costs costs = parse_costs_json(text, options.costs, schedule);
   schedule = options.source.load(options.source.name_or_file, &costs);
   validate(schedule);
+  working.now("simulating the schedule");
   const Trace trace = simulate(schedule, costs);
   const SimulationReport report = report_of(schedule, costs, trace);
   const CriticalPath path = critical_path(schedule, costs);
@@ -172,7 +176,10 @@ void add_simulate_command(CLI::App& app, CommandAction& action) {
   command->add_option("--compare", options->compare, "Compare with further schedules")
       ->delimiter(',')
       ->type_name("NAME,...");
-  command->callback([&action, options] { action = [options] { return simulate_schedule(*options); }; });
+  command->callback([&app, &action, options] {
+    options->quiet = is_quiet(app);
+    action = [options] { return simulate_schedule(*options); };
+  });
 }
 
 }  // namespace plumbline

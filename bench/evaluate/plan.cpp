@@ -181,6 +181,13 @@ int rank_of(const Schedule& schedule, int stage) {
   return schedule.rank_of_stage[static_cast<std::size_t>(stage)];
 }
 
+/// Three short schedules are made in place of a long one: worth it where that is several times as long.
+bool may_repeat(const RunConfig& config) {
+  constexpr int kLong = 8;
+  return !config.distillation.teacher && schedule_traits(config.parallel.schedule).repeats &&
+         !config.parallel.splits_vocabulary() && config.microbatches() / kLong >= config.parallel.pipeline;
+}
+
 /// What the training step requires of a placement beyond what makes a schedule valid. Built-in schedules
 /// fulfil it, but for the number of stages.
 void check_placement(const RunConfig& config, const Schedule& schedule) {
@@ -229,16 +236,28 @@ Schedule schedule_for(const RunConfig& config) {
   return schedule;
 }
 
+constexpr std::int64_t kMostPredicted = std::int64_t{1} << 24;
+
+std::int64_t cells_of_step(const RunConfig& config) {
+  const std::int64_t ranks = config.parallel.pipeline;
+  constexpr int kShort = 6;  // two, three times
+  return ranks * (may_repeat(config) ? kShort * ranks : config.microbatches());
+}
+
 RepeatedSchedule step_for(const RunConfig& config) {
-  // Three short schedules are made in place of a long one: worth it where that is several times as long.
-  constexpr int kLong = 16;
-  const bool may_repeat = !config.distillation.teacher && !is_file(config.parallel.schedule) &&
-                          config.microbatches() / kLong >= config.parallel.pipeline;
-  if (may_repeat) {
+  // Forward, backward and what is sent between; more than a GiB in all.
+  const std::int64_t actions = cells_of_step(config) * (config.parallel.pipeline > 1 ? 6 : 2);
+  if (actions > kMostPredicted) {
+    throw InputError(fmt::format(
+        "pipeline_schedule: {} with {} pipeline ranks and {} micro-batches has about {} actions, expected at "
+        "most {} for a prediction: use fewer micro-batches or ranks{}",
+        config.parallel.schedule, config.parallel.pipeline, config.microbatches(), actions, kMostPredicted,
+        may_repeat(config) ? "" : ", or a schedule that repeats itself, such as 1f1b"));
+  }
+  if (may_repeat(config)) {
     const auto complete = [&](const Schedule& compute) { return with_transfers_and_end(config, compute); };
     if (auto step = make_repeated(request_for(config), complete)) {
       check_placement(config, step->once);
-      validate(step->once);
       return *std::move(step);
     }
   }

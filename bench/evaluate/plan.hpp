@@ -1,6 +1,8 @@
 // The complete schedule of a configuration: what both the simulator and the executor read.
 #pragma once
 
+#include <cstdint>
+
 #include "core/config/run_config.hpp"
 #include "core/schedule/repeated_schedule.hpp"
 
@@ -15,5 +17,7 @@ Schedule schedule_for(const RunConfig& config);
 /// The same for predictions: a long step that repeats itself is not written down whole. Throws InputError also
 /// for a step of too many actions that does not.
 RepeatedSchedule step_for(const RunConfig& config);
+/// About how many pipeline ranks × micro-batches step_for writes down.
+std::int64_t cells_of_step(const RunConfig& config);
 
 }  // namespace plumbline

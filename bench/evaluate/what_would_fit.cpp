@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <optional>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "bench/evaluate/plan.hpp"
@@ -15,11 +18,36 @@
 namespace plumbline {
 namespace {
 
-/// The peak of a configuration, or nothing where it cannot be run.
-std::optional<Bytes> peak_of(const RunConfig& config) {
+/// The last few steps that were made: most changes of a configuration leave its step as it is.
+class Steps {
+ public:
+  const RepeatedSchedule& of(const RunConfig& config) {
+    const Key key{config.parallel.pipeline, config.microbatches(), config.parallel.data() > 1};
+    const auto known =
+        std::find_if(steps_.begin(), steps_.end(), [&](const auto& s) { return s.first == key; });
+    // With a teacher or vocabulary passes the order follows from more than these.
+    const bool by_sizes = !config.distillation.teacher && !config.parallel.splits_vocabulary();
+    if (known != steps_.end() && by_sizes) return known->second;
+    if (steps_.size() == kMost) steps_.pop_front();
+    return steps_.emplace_back(key, step_for(config)).second;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 4;
+  using Key = std::tuple<int, int, bool>;  // pipeline ranks, micro-batches, whether there are replicas
+  std::deque<std::pair<Key, RepeatedSchedule>> steps_;
+};
+
+/// Advice may take as long as a prediction, not many times as long: pipeline ranks × micro-batches whose step is
+/// made in a quarter of a second.
+constexpr std::int64_t kMostCells = 1 << 19;
+
+/// The peak of a configuration, or nothing where it cannot be run, or is too large to try.
+std::optional<Bytes> peak_of(const RunConfig& config, Steps& steps) {
   if (why_invalid(config) || why_unpredictable(config)) return std::nullopt;
+  if (cells_of_step(config) > kMostCells) return std::nullopt;
   try {
-    return predict_memory(config, step_for(config)).peak;
+    return predict_memory(config, steps.of(config)).peak;
   } catch (const InputError&) {
     return std::nullopt;  // a schedule that does not allow these sizes
   }
@@ -72,7 +100,7 @@ struct Found {
 
 /// Every saving at once, over tensor and pipeline sizes from the given ones on, on `world` ranks: the least
 /// memory.
-std::optional<Found> smallest_on(const RunConfig& given, int world) {
+std::optional<Found> smallest_on(const RunConfig& given, int world, Steps& steps) {
   std::optional<Found> best;
   RunConfig config = given;
   config.parallel.world_size = world;
@@ -85,7 +113,7 @@ std::optional<Found> smallest_on(const RunConfig& given, int world) {
       config.parallel.tensor = tensor;
       config.parallel.pipeline = pipeline;
       config.parallel.zero_stage = world > tensor * pipeline ? 3 : 0;
-      const std::optional<Bytes> peak = peak_of(config);
+      const std::optional<Bytes> peak = peak_of(config, steps);
       if (!peak || (best && best->peak <= *peak)) continue;
       best = Found{
           fmt::format("world_size {}, tensor_model_parallel_size {}, pipeline_model_parallel_size {}, "
@@ -101,10 +129,10 @@ std::optional<Found> smallest_on(const RunConfig& given, int world) {
 /// Up to three of what fits, as one clause; empty when nothing does.
 class Ways {
  public:
-  explicit Ways(Bytes budget) : budget_(budget) {}
+  Ways(Bytes budget, Steps& steps) : budget_(budget), steps_(steps) {}
   bool enough() const { return found_.size() == 3; }
   bool consider(const std::string& text, const RunConfig& config) {
-    const std::optional<Bytes> peak = peak_of(config);
+    const std::optional<Bytes> peak = peak_of(config, steps_);
     if (!peak || *peak > budget_) return false;
     found_.push_back(fmt::format("{} ({})", text, brief_bytes(*peak)));
     return true;
@@ -115,12 +143,13 @@ class Ways {
 
  private:
   Bytes budget_;
+  Steps& steps_;
   std::vector<std::string> found_;
 };
 
-std::string one_or_two_keys(const RunConfig& config, Bytes budget) {
+std::string one_or_two_keys(const RunConfig& config, Bytes budget, Steps& steps) {
   const std::vector<Change> changes = single_changes(config);
-  Ways ways(budget);
+  Ways ways(budget, steps);
   std::string enough;
   for (const Change& change : changes) {
     if (ways.enough()) break;
@@ -143,13 +172,14 @@ std::string one_or_two_keys(const RunConfig& config, Bytes budget) {
 }
 
 std::string way_out(const RunConfig& config, Bytes budget) {
-  std::string keys = one_or_two_keys(config, budget);
+  Steps steps;
+  std::string keys = one_or_two_keys(config, budget, steps);
   if (!keys.empty()) return keys;
   constexpr int kMostTimes = 1024;
   constexpr int kMostRanks = 1 << 16;
   std::optional<Found> least;
   for (int times = 1; times <= kMostTimes && times <= kMostRanks / config.parallel.world_size; times *= 2) {
-    const std::optional<Found> found = smallest_on(config, config.parallel.world_size * times);
+    const std::optional<Found> found = smallest_on(config, config.parallel.world_size * times, steps);
     if (found && found->peak <= budget) {
       return fmt::format("it would fit with {} ({})", found->text, brief_bytes(found->peak));
     }

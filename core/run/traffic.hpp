@@ -25,6 +25,7 @@ struct GroupTraffic {
     ++calls;
     this->*kind += bytes;
   }
+  friend bool operator==(const GroupTraffic&, const GroupTraffic&) = default;
 };
 
 /// What this rank handed to the transport. A group of one moves nothing and is not counted.
@@ -34,6 +35,7 @@ struct Traffic {
   std::array<GroupTraffic, kGroups> groups{};
   const GroupTraffic& of(Group group) const { return groups[static_cast<std::size_t>(group)]; }
   GroupTraffic& of(Group group) { return groups[static_cast<std::size_t>(group)]; }
+  friend bool operator==(const Traffic&, const Traffic&) = default;
 };
 
 }  // namespace plumbline

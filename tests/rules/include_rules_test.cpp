@@ -46,11 +46,12 @@ constexpr Room kRooms[] = {
     {"analysis/simulate", "core/base core/schedule core/trace core/validate"},
     {"analysis/time",
      "analysis/hardware analysis/memory analysis/simulate analysis/work core/base core/config core/parallel "
-     "core/schedule core/trace"},
+     "core/schedule"},
     {"analysis/work", "analysis/hardware core/base core/config core/parallel core/run core/schedule"},
     {"bench", "bench/commands bench/launch core/base"},
     {"bench/calibrate",
-     "analysis/hardware analysis/predict bench/calibrate/cells bench/evaluate bench/launch bench/machine bench/text "
+     "analysis/hardware analysis/predict bench/calibrate/cells bench/evaluate bench/launch bench/machine "
+     "bench/text "
      "bench/training/trainer core/backends/mpi core/base core/run core/tensor kernels kernels/cpu"},
     {"bench/calibrate/cells", "analysis/hardware core/base core/tensor kernels"},
     {"bench/commands",
@@ -74,14 +75,17 @@ constexpr Room kRooms[] = {
      "bench/evaluate bench/launch bench/machine bench/rank bench/record bench/text core/base core/config "
      "core/config_text core/tensor"},
     {"bench/micro",
-     "analysis/predict analysis/search analysis/simulate bench/calibrate bench/cuda bench/evaluate "
+     "analysis/hardware analysis/predict analysis/search analysis/simulate bench/calibrate bench/cuda "
+     "bench/evaluate "
      "bench/launch bench/training/stage bench/training/trainer bench/training/weights core/backends/mpi "
      "core/backends/nccl core/base core/config core/config_text core/run core/tensor core/validate kernels "
      "kernels/cpu kernels/cuda kernels/cuda/attention kernels/cuda/device kernels/cuda/gemm kernels/emulated "
      "schedules <cuda> <onednn>"},
     {"bench/rank",
-     "analysis/hardware analysis/predict bench/calibrate bench/cuda bench/evaluate bench/report "
-     "bench/training/trainer core/backends/mpi core/base core/config core/schedule kernels/cpu kernels/emulated"},
+     "analysis/hardware analysis/predict analysis/simulate bench/calibrate bench/cuda bench/evaluate "
+     "bench/report "
+     "bench/training/trainer core/backends/mpi core/base core/config core/schedule kernels/cpu "
+     "kernels/emulated"},
     {"bench/record", "core/base core/run core/tensor core/trace"},
     {"bench/report",
      "bench/record bench/text core/base core/schedule core/schedule_text core/tensor core/trace"},

@@ -49,9 +49,7 @@ void expect_same(const StepSummary& a, const StepSummary& b, const std::string& 
 std::vector<std::string> repeating_names() {
   std::vector<std::string> names;
   for (const ScheduleTraits& traits : kScheduleTraits) {
-    if (traits.order == OrderFrom::sizes && traits.vocab == VocabPasses::none && !traits.teacher &&
-        traits.name != "gpipe")
-      names.emplace_back(traits.name);
+    if (traits.repeats) names.emplace_back(traits.name);
   }
   return names;
 }

@@ -48,6 +48,19 @@ std::string contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+/// Rows that stand for several ranks; one that stands for itself says nothing about it.
+TEST(Record, RanksThatAreAlikeShareARow) {
+  Record record = sample_record("a");
+  EXPECT_EQ(to_line(record).find("ranks_alike"), std::string::npos);
+  record.prediction->memory.ranks.resize(1);
+  record.prediction->memory.ranks[0].ranks_alike = 8192;
+  const Record back = parse_record(to_line(record), "here");
+  ASSERT_EQ(back.prediction->memory.ranks.size(), 1U);
+  EXPECT_EQ(back.prediction->memory.ranks[0].ranks_alike, 8192);
+  EXPECT_EQ(back.prediction->memory.row_of(8191), &back.prediction->memory.ranks[0]);
+  EXPECT_EQ(back.prediction->memory.row_of(8192), nullptr);
+}
+
 TEST(Record, ComesBackFromJsonAsItWas) {
   const Record record = sample_record("a");
   const std::string line = to_line(record);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace plumbline {
 namespace {
 
@@ -43,6 +45,31 @@ TEST(Layout, CoordinatesAndRanksAreInverse) {
   const Layout l{.tensor = 3, .pipeline = 2, .data = 4};
   for (int rank = 0; rank < l.world(); ++rank) EXPECT_EQ(l.rank_of(l.coordinates(rank)), rank);
   EXPECT_EQ(l.rank_of({.tensor = 2, .data = 1, .pipeline = 1}), 2 + 3 * 1 + 12 * 1);
+}
+
+/// Groups are ranges of coordinates: as many members as their ranges say, equal where the members are.
+TEST(Layout, ExtentsAreTheMembers) {
+  for (const Layout& layout :
+       {Layout{2, 3, 4, 1, false}, Layout{4, 2, 1, 2, true}, Layout{1, 4, 2, 1, true}}) {
+    for (int rank = 0; rank < layout.world(); ++rank) {
+      for (int a = 0; a < kGroups; ++a) {
+        const auto one = static_cast<Group>(a);
+        const std::vector<int> members = layout.members(one, rank);
+        EXPECT_EQ(layout.extent(one, rank).size(), static_cast<std::int64_t>(members.size()));
+        if (!members.empty()) {
+          EXPECT_TRUE(std::is_sorted(members.begin(), members.end()));
+          EXPECT_NE(std::find(members.begin(), members.end(), rank), members.end()) << name_of(one);
+        }
+        for (int b = 0; b < kGroups; ++b) {
+          const auto other = static_cast<Group>(b);
+          if (members.empty()) continue;
+          EXPECT_EQ(layout.extent(one, rank) == layout.extent(other, rank),
+                    members == layout.members(other, rank))
+              << name_of(one) << " and " << name_of(other) << " of rank " << rank;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
