@@ -16,6 +16,7 @@
 #include "bench/evaluate/what_would_fit.hpp"
 #include "bench/text/still_working.hpp"
 #include "bench/views/predict_formulas.hpp"
+#include "bench/views/prediction_trust.hpp"
 #include "bench/views/sensitivity_report.hpp"
 #include "bench/views/side_by_side.hpp"
 #include "core/base/error.hpp"
@@ -71,10 +72,11 @@ int predict_one(const PredictOptions& options) {
   if (options.json) {
     OrderedJson json = to_json(record);
     json["formulas"] = to_json(formulas);
+    json["trust"] = trust_json(config, hardware, prediction);
     if (options.what_limits) json["what_limits"] = OrderedJson::parse(what_limits_json(config));
     fmt::print("{}\n", json.dump(2));
   } else {
-    fmt::print("{}", side_by_side(record));
+    fmt::print("{}{}", side_by_side(record), trust_text(config, hardware, prediction));
     fmt::print("{}", vocabulary_report(config, schedule, prediction, hardware, schedule_for));
     if (options.explain) {
       explain(prediction);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/hardware/embedded.hpp"
+#include "analysis/published/known_errors.hpp"
 #include "analysis/published/published.hpp"
 #include "bench/evaluate/schedule_makers.hpp"
 #include "bench/views/validate_report.hpp"
@@ -61,6 +62,19 @@ TEST(Published, MeanErrorsAreWithinTheirGoals) {
     const Errors errors = errors_of(by_name[goal.table]->rows, goal.quantity);
     EXPECT_GT(errors.rows, 0) << goal.table;
     EXPECT_LE(errors.mape, goal.mape) << goal.table << ' ' << goal.quantity;
+  }
+}
+
+// What predict says about its own errors is what validate finds.
+TEST(Published, KnownErrorsAreThoseOfTheTables) {
+  for (const ComparedGroup& group : compare_groups(shipped(), "software")) {
+    const KnownErrors known = known_errors(group.value);
+    const auto& error = group.quantity == "step_s" ? known.step : known.peak;
+    if (group.quantity != "step_s" && group.quantity != "peak_bytes") continue;
+    ASSERT_TRUE(error) << group.value << ' ' << group.quantity;
+    EXPECT_EQ(error->rows, group.errors.rows) << group.value << ' ' << group.quantity;
+    EXPECT_NEAR(error->mean, group.errors.mape, 5e-4) << group.value << ' ' << group.quantity;
+    EXPECT_NEAR(error->p90, group.errors.p90, 5e-4) << group.value << ' ' << group.quantity;
   }
 }
 
