@@ -125,35 +125,16 @@ class Walk {
     } else {
       const RepeatedSchedule::Period& period = step_.periods[static_cast<std::size_t>(memory_.pipeline_rank)];
       walk(0, period.first, 0);
-      copies_before_last(period);
+      // The copies that are not written down are alike: one does all that is done for one micro-batch, though not
+      // for the same, and leaves nothing behind. The first of them may be the fullest moment.
+      for (std::size_t i = period.first; i < period.end(); ++i)
+        pass(actions_[i], profiles_.of(actions_[i], true), 0);
       walk(period.first, actions_.size(), step_.copies - 1);
     }
     if (peak_action_) memory_.at = to_string(*peak_action_);
   }
 
  private:
-  /// The copies that are not written down: each adds what the one before did, so that the first or the last of
-  /// them is the fullest.
-  void copies_before_last(const RepeatedSchedule::Period& period) {
-    MemoryBreakdown net;
-    std::int64_t net_total = 0;
-    for (std::size_t i = period.first; i < period.end(); ++i) {
-      const Profiles::Entry& entry = profiles_.of(actions_[i], true);
-      add(net, entry.profile.net);
-      net_total += entry.net_total;
-    }
-    const std::int64_t fullest = net_total > 0 ? step_.copies - 2 : 0;
-    const auto add_copies = [&](std::int64_t copies) {
-      for (std::size_t c = 0; c < now_.categories.size(); ++c)
-        now_.categories[c] += Bytes{net.categories[c].value * copies};
-      now_total_ += net_total * copies;
-    };
-    add_copies(fullest);
-    for (std::size_t i = period.first; i < period.end(); ++i)
-      pass(actions_[i], profiles_.of(actions_[i], true), fullest);
-    add_copies(step_.copies - 2 - fullest);
-  }
-
   void walk(std::size_t begin, std::size_t end, std::int64_t copy) {
     for (std::size_t i = begin; i < end; ++i) {
       const Action& action = actions_[i];

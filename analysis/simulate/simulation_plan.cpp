@@ -261,23 +261,4 @@ SimulationPlan::SimulationPlan(const Schedule& schedule, PlanOptions options) {
   builder.finish();
 }
 
-void sweep(const SimulationPlan& plan, const std::vector<SimulationPlan::Price>& prices, SweepTimes& times) {
-  const std::vector<SimulationPlan::Node>& nodes = plan.nodes();
-  times.ready.resize(nodes.size());
-  times.clock.assign(static_cast<std::size_t>(plan.lanes()), 0);
-  Ticks* ready = times.ready.data();
-  Ticks* clock = times.clock.data();
-  Ticks seen = 0;  // the bits of all ends: the first that is too long leaves its highest one
-  ready[0] = 0;
-  for (std::size_t i = 1; i < nodes.size(); ++i) {
-    const SimulationPlan::Node node = nodes[i];
-    const SimulationPlan::Price price = prices[node.price];
-    const Ticks end = std::max(clock[node.lane], ready[node.dependency]) + price.cost;
-    clock[node.lane] = end;
-    ready[i] = end + price.delay;
-    seen |= end;
-  }
-  check_length(seen);
-}
-
 }  // namespace plumbline

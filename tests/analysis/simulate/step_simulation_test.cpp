@@ -157,6 +157,25 @@ TEST(StepSimulation, AMillionMicrobatchesTakeWhatTheirLastStageTakes) {
   EXPECT_THROW(simulation.run(costs), InputError);  // 3 years
 }
 
+/// Messages that take a little longer than the slowest rank needs for a micro-batch: the link sets the pace.
+TEST(StepSimulation, ALinkThatIsSlowestSetsThePace) {
+  for (const int ranks : {2, 4}) {
+    ScheduleRequest request;
+    request.name = "1f1b";
+    request.ranks = ranks;
+    request.microbatches = 10'000;
+    const RepeatedSchedule step = *make_repeated(request, [](const Schedule& s) { return s; });
+    Costs costs = uniform_costs(ranks, {.forward = {1e-3}, .backward = {2e-3}});
+    costs.stages.back() = {.forward = {4e-3}, .backward = {6e-3}};
+    costs.transfer = {10.005e-3};
+    StepSimulation simulation(step);
+    const RepeatedSchedule whole = with_copies(step, step.copies);
+    StepSimulation all(whole);
+    expect_same(simulation.run(costs), all.run(costs), "link");
+    EXPECT_GT(seconds_of(all.run(costs).makespan).value, 10'000 * 10.004e-3);
+  }
+}
+
 /// Two stages that differ by a millionth: for a long time the shorter one's head start lasts.
 TEST(StepSimulation, AStepThatBecomesSteadyLateIsSimulatedForAsLong) {
   ScheduleRequest request;

@@ -13,10 +13,6 @@
 
 namespace plumbline {
 
-bool operator==(const GroupTraffic& a, const GroupTraffic& b) {
-  return a.calls == b.calls && a.all_reduced == b.all_reduced && a.all_gathered == b.all_gathered &&
-         a.reduce_scattered == b.reduce_scattered && a.broadcast == b.broadcast;
-}
 void PrintTo(const GroupTraffic& t, std::ostream* out) {
   *out << t.calls << " calls, all-reduced " << t.all_reduced.value << ", all-gathered "
        << t.all_gathered.value << ", reduce-scattered " << t.reduce_scattered.value;
