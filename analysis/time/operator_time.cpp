@@ -135,7 +135,10 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
         [&](const Grid& grid) {
           // The time of one query head: more of them at a key/value head do not make each of them longer.
           const double group = grid.z.empty() ? 1 : std::min(static_cast<double>(call.in), grid.z.back());
-          return grid.at(static_cast<double>(call.tokens), static_cast<double>(call.out), group);
+          const auto seq = static_cast<double>(call.tokens);
+          // Work grows with the square of the sequence, of which a table's rate keeps one factor beyond its end.
+          const double beyond = grid.empty() ? 1 : std::max(1.0, seq / grid.x.back());
+          return grid.at(seq, static_cast<double>(call.out), group) * beyond;
         });
     if (per_head < 0 && call.dropout) return measured_time(without_dropout(call), hardware, load);
     return per_head * static_cast<double>(call.elements) * left_by_window(call);

@@ -44,7 +44,10 @@ bool is_unsettled(const Looks& looks) {
 std::int64_t count_unsettled(const LooksOfCells& looks) {
   std::int64_t count = 0;
   for (const Looks& cell : looks) {
-    for (const List list : kLists) count += is_unsettled(cell.*list) ? 1 : 0;
+    for (const List list : kLists) {
+      const std::vector<double>& seconds = cell.*list;
+      count += !seconds.empty() && figure_of(seconds).spread > kSettledSpread ? 1 : 0;
+    }
   }
   return count;
 }

@@ -33,7 +33,7 @@ LookFigure figure_of(const std::vector<double>& looks);
 constexpr double kSettledSpread = 0.1;
 /// Whether one of the cell's figures is not settled, or was looked at only once.
 bool is_unsettled(const Looks& looks);
-/// Figures that are not settled.
+/// Figures whose looks are further apart than that.
 std::int64_t count_unsettled(const LooksOfCells& looks);
 
 /// Adds the looks of `more`, which has the same cells.

@@ -54,7 +54,9 @@ class Rounds {
 
   /// At what is not settled, until `end` seconds have passed.
   void look_again(double end) {
-    if (end - passed() < 1 || count_unsettled(looks_) == 0) return;
+    const bool settled =
+        std::none_of(looks_.begin(), looks_.end(), [](const Looks& looks) { return is_unsettled(looks); });
+    if (end - passed() < 1 || settled) return;
     const RunFolder scratch(RunFolderUse::files);
     const std::string known = scratch.path() + "/looks.json";
     write_whole_file(known, to_json(looks_));

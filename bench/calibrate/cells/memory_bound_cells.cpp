@@ -314,7 +314,7 @@ void add_update(Cells& cells, DType storage) {
 
 GridAxes by_row_axes(const std::string& key) {
   GridAxes axes{{}, {16, 128, kHidden}, {1}};
-  if (key.starts_with("rope.")) axes.y = {4, 16, 64};
+  if (key.starts_with("rope.")) axes.y = {2, 16, 32, 64};  // a vector is 16 numbers, half a head
   for (int power = kSmallestTensor; power <= kLargestTensor; power += 3) axes.x.push_back(std::exp2(power));
   return axes;
 }
