@@ -5,7 +5,7 @@
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/predict/predict.hpp"
-#include "bench/record/record_json.hpp"
+#include "core/base/json_keys.hpp"
 #include "core/config/run_config.hpp"
 
 namespace plumbline {
