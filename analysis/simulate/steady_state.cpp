@@ -1,7 +1,6 @@
 #include "analysis/simulate/steady_state.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace plumbline {
 namespace {
@@ -15,21 +14,17 @@ bool is_message(const SimulationPlan& plan, std::size_t node) {
          !plan.occupies_processor(nodes[node].price);
 }
 
-/// Calls `each(node, needed)` for what every node waits for: another node, and the one before it on its lane. Of
-/// meetings, whose ranks come in any order, only the former. `each` returns whether to go on.
-template <class Each>
-bool for_each_wait(const SimulationPlan& plan, Each&& each) {
+/// The node before every node on its lane; 0 for the first, and in meetings, whose ranks come in any order.
+std::vector<std::int32_t> nodes_before(const SimulationPlan& plan) {
   const std::vector<SimulationPlan::Node>& nodes = plan.nodes();
   std::vector<std::int32_t> last_on_lane(static_cast<std::size_t>(plan.lanes()), 0);
+  std::vector<std::int32_t> before(nodes.size(), 0);
   for (std::size_t node = 1; node < nodes.size(); ++node) {
-    std::int32_t& before = last_on_lane[static_cast<std::size_t>(nodes[node].lane)];
-    const std::int32_t needed = nodes[node].dependency;
-    if (needed != 0 && !each(node, static_cast<std::size_t>(needed))) return false;
-    const bool meeting = nodes[node].lane >= plan.ranks() && !is_message(plan, node);
-    if (before != 0 && !meeting && !each(node, static_cast<std::size_t>(before))) return false;
-    before = static_cast<std::int32_t>(node);
+    std::int32_t& last = last_on_lane[static_cast<std::size_t>(nodes[node].lane)];
+    if (nodes[node].lane < plan.ranks() || is_message(plan, node)) before[node] = last;
+    last = static_cast<std::int32_t>(node);
   }
-  return true;
+  return before;
 }
 
 }  // namespace
@@ -48,26 +43,23 @@ TurnsOfPlan::TurnsOfPlan(const SimulationPlan& plan, const Schedule& schedule,
     places_[node] = {nodes[node].lane, next};
     next += actions_at[node];
   }
-  if (find_ends(plan, periods, copies) && list_nodes(plan, schedule)) find_reach(plan);
+  const std::vector<std::int32_t> on_lane = nodes_before(plan);
+  if (find_ends(plan, on_lane, periods, copies) && list_nodes(plan, schedule)) find_reach(plan, on_lane);
 }
 
 /// Everything that the end of one copy on the first rank waits for: the last turn, and all before it. A copy
 /// that waits for a rank's end is too late for that.
-bool TurnsOfPlan::find_ends(const SimulationPlan& plan, const std::vector<RepeatedSchedule::Period>& periods,
-                            std::int64_t copies) {
-  std::vector<std::pair<std::int32_t, std::int32_t>> waits;
-  for_each_wait(plan, [&](std::size_t node, std::size_t needed) {
-    waits.emplace_back(static_cast<std::int32_t>(node), static_cast<std::int32_t>(needed));
-    return true;
-  });
+bool TurnsOfPlan::find_ends(const SimulationPlan& plan, const std::vector<std::int32_t>& on_lane,
+                            const std::vector<RepeatedSchedule::Period>& periods, std::int64_t copies) {
   for (std::int64_t fewer = 0; fewer < copies; fewer = 2 * fewer + 1) {
     const RepeatedSchedule::Period& first = periods.front();
     const std::size_t target = first.first + static_cast<std::size_t>(copies - fewer) * first.length - 1;
     std::vector<bool> before(places_.size());
     before[static_cast<std::size_t>(plan.node_of_action()[target])] = true;
-    for (auto wait = waits.rbegin(); wait != waits.rend(); ++wait) {
-      if (before[static_cast<std::size_t>(wait->first)])
-        before[static_cast<std::size_t>(wait->second)] = true;
+    for (std::size_t node = before.size() - 1; node > 0; --node) {
+      if (!before[node]) continue;
+      before[static_cast<std::size_t>(plan.nodes()[node].dependency)] = true;
+      before[static_cast<std::size_t>(on_lane[node])] = true;
     }
     for (std::size_t rank = 0; rank < periods.size(); ++rank)
       ranks_[rank] = {0, static_cast<std::int64_t>(periods[rank].length), {}, 0};
@@ -115,19 +107,21 @@ std::int64_t TurnsOfPlan::turn_of(std::size_t node) const {
   return turns_ - 1 - (rank.end - 1 - place.position) / rank.length;
 }
 
-void TurnsOfPlan::find_reach(const SimulationPlan& plan) {
+void TurnsOfPlan::find_reach(const SimulationPlan& plan, const std::vector<std::int32_t>& on_lane) {
   std::int64_t reach = 1;
-  const bool found = for_each_wait(plan, [&](std::size_t node, std::size_t needed) {
+  for (std::size_t node = 1; node < places_.size(); ++node) {
     const std::int64_t turn = turn_of(node);
-    const std::int64_t from = turn_of(needed);
-    // What waits for the end is not what it would be in a longer step.
-    if (turn < turns_ && from == turns_) return false;
-    if (turn < turns_ - 1) return true;
-    if (from < 0) return false;
-    reach = std::max(reach, turn - from);
-    return true;
-  });
-  if (found) reach_ = reach;
+    for (const std::int32_t needed : {plan.nodes()[node].dependency, on_lane[node]}) {
+      if (needed == 0) continue;
+      const std::int64_t from = turn_of(static_cast<std::size_t>(needed));
+      // What waits for the end is not what it would be in a longer step.
+      if (turn < turns_ && from == turns_) return;
+      if (turn < turns_ - 1) continue;
+      if (from < 0) return;
+      reach = std::max(reach, turn - from);
+    }
+  }
+  reach_ = reach;
 }
 
 std::optional<SteadyPace> TurnsOfPlan::pace(const std::vector<Ticks>& ready) const {

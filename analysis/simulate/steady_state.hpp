@@ -39,10 +39,11 @@ class TurnsOfPlan {
     std::size_t size = 0;             // nodes of a turn
   };
 
-  bool find_ends(const SimulationPlan& plan, const std::vector<RepeatedSchedule::Period>& periods,
-                 std::int64_t copies);
+  /// `on_lane`: the node before each on its lane.
+  bool find_ends(const SimulationPlan& plan, const std::vector<std::int32_t>& on_lane,
+                 const std::vector<RepeatedSchedule::Period>& periods, std::int64_t copies);
   bool list_nodes(const SimulationPlan& plan, const Schedule& schedule);
-  void find_reach(const SimulationPlan& plan);
+  void find_reach(const SimulationPlan& plan, const std::vector<std::int32_t>& on_lane);
   std::int64_t turn_of(std::size_t node) const;
 
   std::int64_t turns_ = 0;

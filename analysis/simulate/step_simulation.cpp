@@ -1,10 +1,13 @@
 #include "analysis/simulate/step_simulation.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 
 #include "analysis/simulate/shared_processors.hpp"
 #include "analysis/simulate/simulated_times.hpp"
+#include "core/base/error.hpp"
 
 namespace plumbline {
 namespace {
@@ -49,6 +52,17 @@ std::int64_t StepSimulation::simulated_copies() const {
   return prepared_ == nullptr ? 0 : prepared_->copies;
 }
 
+void StepSimulation::check_simulated(std::int64_t copies) const {
+  std::int64_t of_a_copy = 0;
+  for (const RepeatedSchedule::Period& period : step_.periods)
+    of_a_copy += static_cast<std::int64_t>(period.length);
+  if (of_a_copy == 0 || copies <= most_simulated_ / of_a_copy) return;
+  throw InputError(
+      fmt::format("schedule {}: {} of {} micro-batches do not show how the step goes on, because stages that "
+                  "are nearly equal fall behind only slowly; expected fewer micro-batches",
+                  step_.once.name, copies / 2 * step_.step * step_.once.routes, step_.microbatches));
+}
+
 StepSimulation::Prepared& StepSimulation::prepare(std::int64_t copies, const Costs& costs) {
   PlanOptions options = plan_options(costs);
   options.last_backward = true;  // whoever asks again may want it
@@ -76,6 +90,7 @@ StepSummary StepSimulation::run(const Costs& costs) {
     const std::optional<SteadyPace> pace = now.turns->pace(times_.ready);
     if (!pace) {
       copies = std::min(step_.copies, 2 * copies);
+      check_simulated(copies);
       continue;
     }
     if (more % pace->copies != 0) {

@@ -176,6 +176,25 @@ TEST(StepSimulation, ALinkThatIsSlowestSetsThePace) {
   }
 }
 
+/// Too long to be looked at whole, and not steady before.
+TEST(StepSimulation, AStepThatDoesNotBecomeSteadyIsRefused) {
+  ScheduleRequest request;
+  request.name = "zb-h1";
+  request.ranks = 4;
+  request.microbatches = 1'000'000;
+  const RepeatedSchedule step = *make_repeated(request, [](const Schedule& s) { return s; });
+  Costs costs = uniform_costs(4, {.forward = {1e-3}, .backward_input = {1e-3}, .backward_weight = {1e-3}});
+  for (std::size_t stage = 0; stage < 4; ++stage)
+    costs.stages[stage].forward += Seconds{1e-9} * static_cast<double>(stage);
+  StepSimulation simulation(step, 20'000);
+  try {
+    simulation.run(costs);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("nearly equal"), std::string::npos) << error.what();
+  }
+}
+
 /// Two stages that differ by a millionth: for a long time the shorter one's head start lasts.
 TEST(StepSimulation, AStepThatBecomesSteadyLateIsSimulatedForAsLong) {
   ScheduleRequest request;
