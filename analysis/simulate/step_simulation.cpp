@@ -1,13 +1,10 @@
 #include "analysis/simulate/step_simulation.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 
 #include "analysis/simulate/shared_processors.hpp"
 #include "analysis/simulate/simulated_times.hpp"
-#include "core/base/error.hpp"
 
 namespace plumbline {
 namespace {
@@ -18,6 +15,9 @@ bool cover(const PlanOptions& has, const PlanOptions& needs) {
          has.last_backward >= needs.last_backward && has.collectives >= needs.collectives &&
          has.one_send_buffer == needs.one_send_buffer && has.ranks_per_node == needs.ranks_per_node;
 }
+
+/// Plans that are not made longer to see how a step repeats itself.
+constexpr std::size_t kManyNodes = std::size_t{1} << 18;
 
 /// As many copies as fill the pipeline and some more.
 std::int64_t first_copies(const RepeatedSchedule& step) {
@@ -52,17 +52,6 @@ std::int64_t StepSimulation::simulated_copies() const {
   return prepared_ == nullptr ? 0 : prepared_->copies;
 }
 
-void StepSimulation::check_simulated(std::int64_t copies) const {
-  std::int64_t of_a_copy = 0;
-  for (const RepeatedSchedule::Period& period : step_.periods)
-    of_a_copy += static_cast<std::int64_t>(period.length);
-  if (of_a_copy == 0 || copies <= most_simulated_ / of_a_copy) return;
-  throw InputError(
-      fmt::format("schedule {}: {} of {} micro-batches do not show how the step goes on, because stages that "
-                  "are nearly equal fall behind only slowly; expected fewer micro-batches",
-                  step_.once.name, copies / 2 * step_.step * step_.once.routes, step_.microbatches));
-}
-
 StepSimulation::Prepared& StepSimulation::prepare(std::int64_t copies, const Costs& costs) {
   PlanOptions options = plan_options(costs);
   options.last_backward = true;  // whoever asks again may want it
@@ -82,24 +71,15 @@ StepSummary StepSimulation::run(const Costs& costs) {
     if (shared) {
       const SharedTimes times =
           share_processors(now.plan, prices, costs.processors, costs.processes_per_rank);
-      return now.summary.of(prices, times.ready, times.start, 0, 0);
+      return now.summary.of(prices, times.ready, times.start, 0);
     }
     sweep(now.plan, prices, times_);
     const std::int64_t more = step_.copies - copies;
-    if (more == 0) return now.summary.of(prices, times_.ready, {}, 0, 0);
-    const std::optional<SteadyPace> pace = now.turns->pace(times_.ready);
-    if (!pace) {
-      copies = std::min(step_.copies, 2 * copies);
-      check_simulated(copies);
-      continue;
-    }
-    if (more % pace->copies != 0) {
-      copies += more % pace->copies;
-      continue;
-    }
-    const std::int64_t times = more / pace->copies;
-    if (pace->length > 0 && times > kMostTicks / pace->length) check_length(kMostTicks);
-    return now.summary.of(prices, times_.ready, {}, more, times * pace->length);
+    if (more == 0) return now.summary.of(prices, times_.ready, {}, 0);
+    const bool patient = now.plan.nodes().size() > kManyNodes;
+    if (now.turns->found() && now.turns->go_on(prices, more, patient, times_.ready))
+      return now.summary.of(prices, times_.ready, {}, more);
+    copies = std::min(step_.copies, 2 * copies);
   }
 }
 

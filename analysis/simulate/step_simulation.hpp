@@ -11,12 +11,8 @@ namespace plumbline {
 
 class StepSimulation {
  public:
-  /// Actions that are simulated at most of a step that repeats itself, in less than a GiB.
-  static constexpr std::int64_t kMostSimulated = std::int64_t{1} << 23;
-
   /// `step` must outlive it.
-  explicit StepSimulation(const RepeatedSchedule& step, std::int64_t most_simulated = kMostSimulated)
-      : step_(step), most_simulated_(most_simulated) {}
+  explicit StepSimulation(const RepeatedSchedule& step) : step_(step) {}
 
   /// What simulate() would find, bitwise. As many copies of the period are simulated as it takes until every one
   /// is as much later than the one before; further ones follow from that. Throws InputError like simulate(),
@@ -33,10 +29,7 @@ class StepSimulation {
   struct Prepared;
   Prepared& prepare(std::int64_t copies, const Costs& costs);
 
-  void check_simulated(std::int64_t copies) const;
-
   const RepeatedSchedule& step_;
-  std::int64_t most_simulated_;
   std::shared_ptr<Prepared> prepared_;
   SweepTimes times_;
 };
