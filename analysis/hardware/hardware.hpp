@@ -9,6 +9,7 @@
 
 #include "analysis/hardware/machine.hpp"
 #include "analysis/hardware/measured_times.hpp"
+#include "analysis/hardware/speed.hpp"
 #include "core/base/units.hpp"
 #include "core/tensor/dtype.hpp"
 
@@ -35,6 +36,9 @@ struct OperatorTimes {
   /// operator's largest matrix; both 8-bit types are called fp8. Missing dropout_mask.uint8, dropout_add,
   /// dropout_backward, fp8_quantize, fp8_amax, fp8_transpose.fp8, fp8_scales: an `add` of as many bytes.
   std::map<std::string, Curve> memory_bound;
+  /// The same of operators that begin anew with every row (norms) or head (rope); axes: elements, elements of a row or
+  /// head, 1. Missing, as in older profiles: in memory_bound.
+  std::map<std::string, Grid> by_row;
 };
 
 /// All-reduce of a group of `ranks` while `world` ranks run on the machine (all groups at once).
@@ -70,6 +74,7 @@ struct DeviceOverhead {
 struct HardwareProfile {
   std::string name;
   std::string machine;  // what was calibrated, for people
+  Calibration calibration;
   /// Processors that the ranks share; 0: every rank has its own (GPUs).
   int processors = 0;
   Bytes memory;  // of one device, for tensors; 0: unknown
@@ -87,7 +92,8 @@ struct HardwareProfile {
   double gemm_efficiency = 0.75;       // share of the peak that a large GEMM reaches
   double attention_efficiency = 0.4;   // the same for attention
   double bandwidth_efficiency = 0.85;  // share of the bandwidth that a memory-bound operator reaches
-  Seconds launch_overhead;             // of every operator
+  /// Of every operator. With measured times: what the host takes from one operator to the next.
+  Seconds launch_overhead;
 
   // Links, used where there are no measured messages or collectives and no accelerator.
   Seconds link_latency;
@@ -99,7 +105,8 @@ struct HardwareProfile {
   std::vector<CollectiveTime> all_reduce;
   std::vector<MessageTime> messages;
   Seconds allocation;       // one tensor taken from and returned to the arena
-  Seconds action_overhead;  // executor, per action
+  Seconds action_overhead;  // host, per action
+  Seconds step_overhead;    // host, per step
 
   FlopsPerSecond peak(DType type) const { return type == DType::fp32 ? peak_fp32 : peak_16bit; }
   /// False: an accelerator whose matrix units have no FP8 types. Everything else can compute with them.

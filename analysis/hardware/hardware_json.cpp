@@ -16,11 +16,16 @@ namespace {
 constexpr int kSchema = 1;
 constexpr std::size_t kMaxPoints = 100'000;  // of one table
 
+template <class Table>
+Json with_spread(Json json, const Table& table) {
+  if (!table.spread.empty()) json["spread"] = table.spread;
+  return json;
+}
 Json to_json(const Curve& curve) {
-  return {{"sizes", curve.sizes}, {"seconds", curve.seconds}};
+  return with_spread({{"sizes", curve.sizes}, {"seconds", curve.seconds}}, curve);
 }
 Json to_json(const Grid& grid) {
-  return {{"x", grid.x}, {"y", grid.y}, {"z", grid.z}, {"seconds", grid.seconds}};
+  return with_spread({{"x", grid.x}, {"y", grid.y}, {"z", grid.z}, {"seconds", grid.seconds}}, grid);
 }
 template <class Table>
 Json to_json(const std::map<std::string, Table>& tables) {
@@ -34,7 +39,8 @@ Json to_json(const std::vector<OperatorTimes>& list) {
     json.push_back({{"working_set_bytes", times.working_set.value},
                     {"gemm", to_json(times.gemm)},
                     {"attention", to_json(times.attention)},
-                    {"memory_bound", to_json(times.memory_bound)}});
+                    {"memory_bound", to_json(times.memory_bound)},
+                    {"by_row", to_json(times.by_row)}});
   }
   return json;
 }
@@ -55,11 +61,21 @@ std::vector<double> axis(const JsonKeys& keys, const char* key) {
   return list;
 }
 
+/// One per second of the table, or none.
+template <class Table>
+void read_spread(const JsonKeys& keys, Table& table) {
+  if (keys.find("spread") == nullptr) return;
+  table.spread = keys.numbers("spread", 0, 1e9, kMaxPoints);
+  if (table.spread.size() != table.seconds.size())
+    keys.refuse("spread", fmt::format("{} numbers, one per time", table.seconds.size()));
+}
+
 Curve read_curve(const JsonKeys& keys) {
   Curve curve{axis(keys, "sizes"), numbers(keys, "seconds")};
   if (curve.sizes.size() != curve.seconds.size()) {
     keys.refuse("seconds", fmt::format("{} numbers, one per size", curve.sizes.size()));
   }
+  read_spread(keys, curve);
   return curve;
 }
 
@@ -68,6 +84,7 @@ Grid read_grid(const JsonKeys& keys) {
   // Each axis is at most kMaxPoints long, so the product fits in 64 bits.
   const std::size_t cells = grid.x.size() * grid.y.size() * grid.z.size();
   if (cells != grid.seconds.size()) keys.refuse("seconds", fmt::format("{} numbers, x·y·z", cells));
+  read_spread(keys, grid);
   return grid;
 }
 
@@ -99,6 +116,7 @@ void read_times(const JsonKeys& keys, const char* key, std::vector<OperatorTimes
     read_tables(entry, "gemm", read_grid, times.gemm);
     read_tables(entry, "attention", read_grid, times.attention);
     read_tables(entry, "memory_bound", read_curve, times.memory_bound);
+    read_tables(entry, "by_row", read_grid, times.by_row);
     if (list.size() > 1 && times.working_set <= list[list.size() - 2].working_set)
       entry.refuse("working_set_bytes", "ascending working sets");
   });
@@ -130,6 +148,38 @@ DeviceOverhead read_overhead(const JsonKeys& keys) {
   overhead.measured = keys.boolean_or("measured", false);
   keys.refuse_unknown();
   return overhead;
+}
+
+Json to_json(const Calibration& calibration) {
+  Json noise = Json::object();
+  for (const SpeedClass& each : kSpeedClasses) noise[each.name] = calibration.noise.*each.member;
+  return {{"unix_s", calibration.unix_s},
+          {"seconds", calibration.seconds},
+          {"host", calibration.host},
+          {"cpu", calibration.cpu},
+          {"noise", noise},
+          {"figures", calibration.figures},
+          {"unsettled", calibration.unsettled}};
+}
+
+Calibration read_calibration(const JsonKeys& keys) {
+  constexpr std::int64_t kMostFigures = 1'000'000'000;
+  constexpr std::int64_t kLatest = 253'402'300'799;  // the end of the year 9999
+  Calibration calibration;
+  calibration.unix_s = keys.integer("unix_s", 1, kLatest);
+  calibration.seconds = keys.number_or("seconds", 0, 1e9, 0);
+  calibration.host = printable(keys.string_or("host", ""), 200);
+  calibration.cpu = printable(keys.string_or("cpu", ""), 200);
+  calibration.figures = keys.integer_or("figures", 0, kMostFigures, 0);
+  calibration.unsettled = keys.integer_or("unsettled", 0, kMostFigures, 0);
+  if (keys.find("noise") != nullptr) {
+    const JsonKeys noise = keys.object("noise");
+    for (const SpeedClass& each : kSpeedClasses)
+      calibration.noise.*each.member = noise.number_or(each.name, 0, 1e6, 0);
+    noise.refuse_unknown();
+  }
+  keys.refuse_unknown();
+  return calibration;
 }
 
 DType read_dtype(const JsonKeys& keys) {
@@ -175,6 +225,8 @@ HardwareProfile profile_of(const JsonKeys& keys) {
   p.link_bandwidth.value = keys.number_or("link_bytes_per_s", 1, kHuge, 1e9);
   p.allocation.value = keys.number_or("allocation_s", 0, 1, 0);
   p.action_overhead.value = keys.number_or("action_overhead_s", 0, 1, 0);
+  p.step_overhead.value = keys.number_or("step_overhead_s", 0, 1e3, 0);
+  if (keys.find("calibration") != nullptr) p.calibration = read_calibration(keys.object("calibration"));
   read_accelerator(keys, p);
   if (keys.find("device_memory") != nullptr) p.overhead = read_overhead(keys.object("device_memory"));
   read_times(keys, "alone", p.alone);
@@ -209,12 +261,14 @@ std::string to_json(const HardwareProfile& p) {
                {"link_bytes_per_s", p.link_bandwidth.value},
                {"allocation_s", p.allocation.value},
                {"action_overhead_s", p.action_overhead.value},
+               {"step_overhead_s", p.step_overhead.value},
                {"accelerator", p.accelerator},
                {"alone", to_json(p.alone)},
                {"busy", to_json(p.busy)},
                {"all_reduce", Json::array()},
                {"messages", Json::array()}};
   if (p.overhead.known()) json["device_memory"] = to_json(p.overhead);
+  if (p.calibration.known()) json["calibration"] = to_json(p.calibration);
   for (const CollectiveTime& time : p.all_reduce) {
     Json entry = to_json(time.seconds);
     entry["ranks"] = time.ranks;

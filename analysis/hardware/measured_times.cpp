@@ -65,7 +65,8 @@ Seconds Grid::at(double x_size, double y_size, double z_size) const {
         ((hx ? px.high : px.low) * y.size() + (hy ? py.high : py.low)) * z.size() + (hz ? pz.high : pz.low);
     log_seconds += weight * std::log(seconds[index]);
   }
-  const double outside = x_size / px.clamped * (y_size / py.clamped) * (z_size / pz.clamped);
+  const auto beyond = [](double size, const Place& place) { return std::max(1.0, size / place.clamped); };
+  const double outside = beyond(x_size, px) * beyond(y_size, py) * beyond(z_size, pz);
   return {std::exp(log_seconds) * outside};
 }
 

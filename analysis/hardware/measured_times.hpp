@@ -13,6 +13,8 @@ namespace plumbline {
 struct Curve {
   std::vector<double> sizes;    // ascending, positive
   std::vector<double> seconds;  // as many, positive
+  /// How far apart looks at each were, as a share of it; 0: only one look, or taken from a neighbour. Empty: not known.
+  std::vector<double> spread{};
   bool empty() const { return sizes.empty(); }
   Seconds at(double size) const;
 };
@@ -20,11 +22,13 @@ struct Curve {
 /// The curve latency + size / rate, sampled densely enough that reading it back is exact within 1 %.
 Curve affine_curve(double latency_s, double size_per_s);
 
-/// Times on a grid of up to three sizes. Between points: multilinear in the logarithms. Outside the grid the
-/// *rate* (product of the sizes ÷ time) of the nearest point is kept: time stays proportional to work.
+/// Times on a grid of up to three sizes. Between points: multilinear in the logarithms. Below the first point of an
+/// axis its *time* is kept (what is left of a small call is its overhead), above the last one its *rate*: time in
+/// proportion to the size.
 struct Grid {
-  std::vector<double> x, y, z;  // ascending, positive; an axis of one point is constant
-  std::vector<double> seconds;  // x.size()·y.size()·z.size(), z fastest
+  std::vector<double> x, y, z;   // ascending, positive; an axis of one point is constant
+  std::vector<double> seconds;   // x.size()·y.size()·z.size(), z fastest
+  std::vector<double> spread{};  // as in a Curve
   bool empty() const { return seconds.empty(); }
   Seconds at(double x_size, double y_size, double z_size) const;
 };

@@ -131,17 +131,17 @@ const T& find(const std::map<std::string, T, std::less<>>& profiles, std::string
   if (found != profiles.end()) return found->second;
   std::string names;
   for (const auto& [known, profile] : profiles) names += (names.empty() ? "" : ", ") + known;
-  throw InputError(fmt::format("hardware: no {} \"{}\" is known; choose one of: {}", kind,
-                               printable(std::string(name)), names));
+  throw InputError(
+      fmt::format("{}: found {}, expected one of {}", kind, printable(std::string(name)), names));
 }
 
 }  // namespace
 
 const Machine& Profiles::machine(std::string_view name) const {
-  return find(machines, name, "cluster of accelerators");
+  return find(machines, name, "hardware");
 }
 const Software& Profiles::generation(std::string_view name) const {
-  return find(software, name, "software generation");
+  return find(software, name, "software");
 }
 
 Profiles parse_profiles(std::string_view text, const std::string& origin) {

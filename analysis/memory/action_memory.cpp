@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "analysis/memory/framework_memory.hpp"
 #include "analysis/memory/stage_memory.hpp"
 #include "core/base/error.hpp"
 
@@ -24,6 +25,7 @@ bool is_vocabulary_pass(ActionType type) {
 }  // namespace
 
 ActionProfile action_profile(const StageShape& shape, ActionType type, bool with_extra) {
+  if (shape.framework != nullptr) return framework_action_profile(shape, type);
   ReductionUnderWay none;
   if (is_vocabulary_pass(type) && !shape.vocabulary.carries) refuse(type);
   Replay replay;
@@ -49,6 +51,7 @@ ActionProfile action_profile(const StageShape& shape, ActionType type, bool with
 
 ActionProfile action_profile(const StageShape& shape, ActionType type, const FinalUnits& final_units,
                              ReductionUnderWay& under_way) {
+  if (shape.framework != nullptr) return framework_action_profile(shape, type);
   Replay replay;
   if (is_vocabulary_pass(type) && !shape.vocabulary.carries) refuse(type);
   switch (type) {

@@ -187,10 +187,15 @@ class Walk {
 }  // namespace
 
 MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail) {
+  return predict_memory(config, step, detail, framework_of(config));
+}
+
+MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail,
+                                const cluster::Software* framework) {
   const Schedule& schedule = step.once;
   if (detail == MemoryDetail::timeline && step.repeats())
     throw std::logic_error("a timeline of memory needs every action of the step");
-  const std::vector<StageShape> shapes = stage_shapes(config, schedule);
+  const std::vector<StageShape> shapes = stage_shapes(config, schedule, framework);
   const std::vector<StageShape> teachers = teacher_shapes(config, schedule);
   const auto by_rank = [&](const std::vector<StageShape>& all) {
     std::vector<std::vector<StageShape>> stages(static_cast<std::size_t>(schedule.ranks));

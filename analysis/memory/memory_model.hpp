@@ -42,5 +42,8 @@ enum class MemoryDetail { peaks, timeline };
 /// of a schedule that is written down whole.
 MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step,
                                 MemoryDetail detail = MemoryDetail::peaks);
+/// The same with a framework's traits instead of those that `software` names.
+MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail,
+                                const cluster::Software* framework);
 
 }  // namespace plumbline

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/memory/framework_memory.hpp"
 #include "analysis/work/parameter_units.hpp"
 
 namespace plumbline {
@@ -63,6 +64,7 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
                            std::span<const StageShape> teachers) {
   MemoryBreakdown held;
   if (stages.empty()) return held;
+  if (stages.front().framework != nullptr) return framework_held_bytes(stages);
   std::int64_t whole = 0;  // elements, padding included
   std::int64_t owned = 0;  // of them by this data-parallel rank
   std::int64_t buffers = 0;

@@ -128,21 +128,42 @@ std::optional<std::string> why_unpredictable(const RunConfig& config, const Hard
                      fmt::join(able, ", "));
 }
 
+namespace {
+
+bool shares_card(const RunConfig& config) {
+  return config.machine.backend == Backend::cuda && config.machine.memory_budget.value == 0;
+}
+
+}  // namespace
+
+Bytes budget_of(const RunConfig& config, const HardwareProfile& hardware,
+                const std::optional<DeviceMemoryPrediction>& device) {
+  if (shares_card(config) && device) return device->budget();
+  return config.machine.memory_budget.value > 0 ? config.machine.memory_budget : hardware.memory;
+}
+
+bool fits(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
+          const MemoryPrediction& memory) {
+  if (!shares_card(config)) return memory.fits(budget_of(config, hardware, std::nullopt));
+  const auto device = predict_device_memory(config.layout(), schedule, hardware.overhead, memory);
+  return device ? device->fits() : memory.fits(hardware.memory);
+}
+
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware) {
+  return predict(config, step, hardware, framework_of(config));
+}
+
+Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
+                   const cluster::Software* framework) {
   if (const auto reason = why_unpredictable(config, hardware)) throw InputError(*reason);
   Prediction prediction;
   const Schedule& schedule = step.once;
-  prediction.memory = predict_memory(config, step);
-  prediction.budget = config.machine.memory_budget.value > 0 ? config.machine.memory_budget : hardware.memory;
-  prediction.fits = prediction.memory.fits(prediction.budget);
+  prediction.memory = predict_memory(config, step, MemoryDetail::peaks, framework);
   prediction.device = predict_device_memory(config.layout(), schedule, hardware.overhead, prediction.memory);
-  if (config.machine.backend == Backend::cuda && config.machine.memory_budget.value == 0 &&
-      prediction.device) {
-    prediction.budget = prediction.device->budget();
-    prediction.fits = prediction.device->fits();
-  }
+  prediction.budget = budget_of(config, hardware, prediction.device);
+  prediction.fits = fits(config, schedule, hardware, prediction.memory);
   StepSimulation simulation(step);
-  StageCostsPrediction predicted = stage_costs(config, simulation, hardware);
+  StageCostsPrediction predicted = stage_costs(config, simulation, hardware, framework);
   const bool collectives = schedule.vocab != VocabPasses::none;
   if (collectives) prediction.vocabulary = vocabulary_overlap(simulation.trace(predicted.costs));
   prediction.time = step_time(step, simulation.run(predicted.costs), predicted, prediction.vocabulary);

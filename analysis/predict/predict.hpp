@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analysis/hardware/hardware.hpp"
+#include "analysis/hardware/software.hpp"
 #include "analysis/memory/device_memory.hpp"
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/time/time_model.hpp"
@@ -37,6 +38,17 @@ std::optional<std::string> why_unpredictable(const RunConfig& config, const Hard
 
 /// Throws InputError when why_unpredictable has a reason.
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware);
+/// The same with a framework's traits instead of those that `software` names.
+Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
+                   const cluster::Software* framework);
+
+/// What the tensors of the fullest rank may take: memory_budget, else the device's memory; 0: no bound.
+/// `device`: what else is on the card, as predict_device_memory says.
+Bytes budget_of(const RunConfig& config, const HardwareProfile& hardware,
+                const std::optional<DeviceMemoryPrediction>& device);
+/// Whether a predicted memory fits, as predict() says.
+bool fits(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
+          const MemoryPrediction& memory);
 
 /// Throughput of `config` when a step takes `step`; a measurement uses the same definition. `stages`: in how
 /// many the model is split, which decides how many layers are recomputed together; 0: pipeline ranks ×

@@ -5,12 +5,22 @@
 
 namespace plumbline::cluster {
 
+/// What rows are grouped by.
+struct RunTraits {
+  std::string source;
+  std::string hardware;
+  std::string software;
+  std::string precision;
+  std::string parallelism;  // what is more than 1: "tp pp"
+};
+
 struct ComparedRow {
   std::string label;
   std::string quantity;  // step_s, peak_bytes, layer_s, ...
   double predicted = 0;
   double published = 0;
-  std::string sweep;  // rows of one sweep train the same model with the same batch on as many GPUs
+  std::string sweep;   // rows of one sweep train the same model with the same batch on as many GPUs
+  RunTraits traits{};  // of a training run
   double error() const { return predicted / published - 1; }
 };
 

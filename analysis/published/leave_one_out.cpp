@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "analysis/published/published_jobs.hpp"
+#include "analysis/published/dialect/row_cells.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline::cluster {
@@ -45,7 +45,7 @@ void scale(Machine& machine, std::size_t constant, double factor) {
 }
 
 std::vector<double> errors_with(const std::vector<PublishedTable>& tables, const Profiles& profiles,
-                                const ScheduleMaker& make, const std::vector<double>& factors) {
+                                const ScheduleMakers& make, const std::vector<double>& factors) {
   Profiles changed = profiles;
   for (auto& [name, machine] : changed.machines) {
     for (std::size_t i = 0; i < factors.size(); ++i) scale(machine, i, factors[i]);
@@ -67,13 +67,12 @@ const std::vector<std::string>& calibratable_constants() {
 }
 
 std::vector<LeftOut> leave_one_out(const std::vector<PublishedTable>& tables, const Profiles& profiles,
-                                   const ScheduleMaker& make,
+                                   const ScheduleMakers& make,
                                    const std::function<void(int done, int all)>& progress) {
   std::vector<PublishedTable> timed;
   for (const PublishedTable& table : tables) {
     // A table without a step that could be read has no error, not one of 0.
-    if (run_reader(table.name) != nullptr &&
-        errors_of(compare_table(table, profiles, make).rows, "step_s").rows > 0) {
+    if (holds_runs(table) && errors_of(compare_table(table, profiles, make).rows, "step_s").rows > 0) {
       timed.push_back(table);
     }
   }

@@ -24,7 +24,7 @@ const std::vector<std::string>& calibratable_constants();
 /// the table left out with all of them. Tables count the same, whatever their rows. `progress`, where given,
 /// is called with how many of the trials are done. Throws InputError when fewer than two tables have step times.
 std::vector<LeftOut> leave_one_out(const std::vector<PublishedTable>& tables, const Profiles& profiles,
-                                   const ScheduleMaker& make,
+                                   const ScheduleMakers& make,
                                    const std::function<void(int done, int all)>& progress = {});
 
 }  // namespace plumbline::cluster

@@ -1,32 +1,65 @@
 #include "analysis/published/published.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <utility>
 
-#include "analysis/cluster/memory.hpp"
+#include "analysis/published/dialect/row_cells.hpp"
+#include "analysis/published/predict_run.hpp"
 #include "analysis/published/published_formulas.hpp"
-#include "analysis/published/published_jobs.hpp"
 #include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
 
 namespace plumbline::cluster {
 namespace {
 
-void compare_run(const PublishedRun& run, const Profiles& profiles, const ScheduleMaker& make,
+std::string precision_of(const RunConfig& config) {
+  if (config.numerics.fp8.on()) return "fp8";
+  return config.numerics.precision == DType::fp32   ? "fp32"
+         : config.numerics.precision == DType::fp16 ? "fp16"
+                                                    : "bf16";
+}
+
+RunTraits traits_of(const PublishedRun& run) {
+  const ParallelConfig& parallel = run.config.parallel;
+  std::string more_than_one;
+  const auto add = [&](const char* name, bool in_use) {
+    if (in_use) more_than_one += (more_than_one.empty() ? "" : " ") + std::string(name);
+  };
+  add("tp", parallel.tensor > 1);
+  add("pp", parallel.pipeline > 1);
+  add("cp", parallel.context > 1);
+  add("ep", parallel.expert > 1);
+  add("dp", parallel.data() > 1);
+  return {run.source, run.config.machine.hardware, run.config.machine.software, precision_of(run.config),
+          more_than_one.empty() ? "one rank" : more_than_one};
+}
+
+void compare_run(const PublishedRun& run, const Profiles& profiles, const ScheduleMakers& make,
                  ComparedTable& table) {
-  const Machine& machine = profiles.machine(run.machine);
-  const Software& software = profiles.generation(run.software);
-  if (run.step_s > 0) {
-    const StepTimes times = step_times(machine, software, run.job, run.placement, run.schedule, make);
-    table.rows.push_back({run.label, "step_s", times.step_s, run.step_s, run.sweep});
+  const PredictedRun predicted = predict_run(run, profiles, make);
+  if (!predicted.unmodelled.empty()) {
+    table.skipped.push_back(not_modelled(run.row, predicted.unmodelled));
+    return;
   }
-  if (run.peak_bytes > 0) {
-    const Costs costs = stage_costs(machine, software, run.job, run.placement);
-    ScheduleNeed need = run.schedule;
-    need.vocabulary = run.job.vocabulary;  // the passes decide how many micro-batches are in flight
-    const Schedule schedule = make(need, costs);
-    const double bytes = peak_memory(rank_memory(software, run.job, run.placement, schedule));
-    table.rows.push_back({run.label, "peak_bytes", bytes, run.peak_bytes, run.sweep});
+  const auto add = [&](const char* quantity, double ours, double theirs) {
+    if (theirs > 0) table.rows.push_back({run.label, quantity, ours, theirs, run.sweep, traits_of(run)});
+  };
+  add("step_s", predicted.step_s, run.measured.step_s);
+  add("peak_bytes", predicted.peak_bytes, run.measured.peak_bytes);
+}
+
+void compare_formulas(const PublishedTable& table, FormulaReader formulas, const Profiles& profiles,
+                      const ScheduleMakers& make, ComparedTable& result) {
+  for (std::size_t row = 0; row < table.rows.size(); ++row) {
+    try {
+      formulas(PublishedRow(table, row), profiles, make, result.rows);
+    } catch (const InputError& error) {
+      result.skipped.push_back({static_cast<int>(row) + 1, error.what(), {}, true});
+    }
   }
 }
 
@@ -75,29 +108,83 @@ Errors errors_of(const std::vector<ComparedRow>& rows, const std::string& quanti
 }
 
 ComparedTable compare_table(const PublishedTable& table, const Profiles& profiles,
-                            const ScheduleMaker& make) {
+                            const ScheduleMakers& make) {
   ComparedTable result;
   result.name = table.name;
-  const RunReader runs = run_reader(table.name);
-  const FormulaReader formulas = formula_reader(table.name);
-  if (runs == nullptr && formulas == nullptr) {
-    result.skipped = "no reader for this table";
+  if (const FormulaReader formulas = formula_reader(table.name)) {
+    compare_formulas(table, formulas, profiles, make, result);
     return result;
   }
-  for (std::size_t row = 0; row < table.rows.size(); ++row) {
-    const PublishedRow cells(table, row);
+  if (!holds_runs(table)) {
+    result.skipped.push_back(
+        {0,
+         fmt::format("no reader for this table: none of its columns is a measured value (step_s, "
+                     "...), and no {}.yaml says which one is",
+                     table.name),
+         {},
+         false});
+    return result;
+  }
+  PublishedRuns read = read_runs(table);
+  result.skipped = std::move(read.skipped);
+  for (const PublishedRun& run : read.runs) {
     try {
-      if (runs != nullptr) {
-        for (const PublishedRun& run : runs(cells)) compare_run(run, profiles, make, result);
-      } else {
-        formulas(cells, profiles, make, result.rows);
-      }
+      compare_run(run, profiles, make, result);
     } catch (const InputError& error) {
-      result.refused.emplace_back(error.what());
+      result.skipped.push_back(
+          {run.row, fmt::format("{}.csv: row {}: {}", table.name, run.row, error.what()), {}, true});
     }
   }
+  std::stable_sort(result.skipped.begin(), result.skipped.end(),
+                   [](const SkippedRow& a, const SkippedRow& b) { return a.row < b.row; });
   set_regret(result);
   return result;
+}
+
+namespace {
+
+const std::string& trait(const RunTraits& traits, const std::string& key) {
+  if (key == "hardware") return traits.hardware;
+  if (key == "software") return traits.software;
+  if (key == "precision") return traits.precision;
+  return key == "parallelism" ? traits.parallelism : traits.source;
+}
+
+}  // namespace
+
+const std::vector<std::string>& group_keys() {
+  static const std::vector<std::string> kKeys = {"source", "hardware", "software", "precision",
+                                                 "parallelism"};
+  return kKeys;
+}
+
+std::vector<ComparedGroup> compare_groups(const std::vector<ComparedTable>& tables, const std::string& key) {
+  if (std::find(group_keys().begin(), group_keys().end(), key) == group_keys().end()) {
+    throw InputError(fmt::format("--group-by: found \"{}\", expected one of {}", printable(key),
+                                 fmt::join(group_keys(), ", ")));
+  }
+  std::map<std::pair<std::string, std::string>, std::vector<ComparedRow>> groups;
+  for (const ComparedTable& table : tables) {
+    for (const ComparedRow& row : table.rows) {
+      if (!row.traits.hardware.empty()) groups[{trait(row.traits, key), row.quantity}].push_back(row);
+    }
+  }
+  std::vector<ComparedGroup> result;
+  result.reserve(groups.size());
+  for (const auto& [name, rows] : groups) {
+    result.push_back({name.first, name.second, errors_of(rows, name.second)});
+  }
+  return result;
+}
+
+std::map<std::string, int> unmodelled_features(const std::vector<ComparedTable>& tables) {
+  std::map<std::string, int> counts;
+  for (const ComparedTable& table : tables) {
+    for (const SkippedRow& row : table.skipped) {
+      for (const std::string& feature : row.unmodelled) ++counts[feature];
+    }
+  }
+  return counts;
 }
 
 }  // namespace plumbline::cluster

@@ -4,14 +4,14 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/cluster/step.hpp"
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/published/compared_row.hpp"
 #include "analysis/published/published_row.hpp"
+#include "analysis/published/schedule_need.hpp"
 
 namespace plumbline::cluster {
 
-using FormulaReader = void (*)(const PublishedRow&, const Profiles&, const ScheduleMaker&,
+using FormulaReader = void (*)(const PublishedRow&, const Profiles&, const ScheduleMakers&,
                                std::vector<ComparedRow>&);
 /// nullptr when the table is not one of them.
 FormulaReader formula_reader(std::string_view table);

@@ -32,16 +32,6 @@ const std::string& PublishedRow::repeated(std::string_view column) const {
   return kNothing;
 }
 
-std::string PublishedRow::techniques(std::string_view group, std::string_view column) const {
-  const std::string& mine = repeated(column);
-  if (!mine.empty() && mine.front() != '+' && mine.find("lbs") != std::string::npos) return mine;
-  for (std::size_t row = 0; row < row_; ++row) {
-    const PublishedRow other(table_, row);
-    if (other.repeated(group) == repeated(group)) return other.text(column) + " " + mine;
-  }
-  return mine;
-}
-
 double PublishedRow::number(std::string_view column, double most) const {
   const std::string& cell = repeated(column);
   double value = 0;

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "analysis/published/published_tables.hpp"
+#include "analysis/published/dialect/published_tables.hpp"
 #include "core/schedule/vocab_passes.hpp"
 
 namespace plumbline::cluster {
@@ -18,9 +18,6 @@ class PublishedRow {
   const std::string& text(std::string_view column) const;
   /// The cell, or the nearest one above that is not empty ("empty cells repeat the row above").
   const std::string& repeated(std::string_view column) const;
-  /// Techniques of a torchtitan row: a cell that does not name the local batch ("lbs") adds to the first one
-  /// of its group, the rows with the same `group` cell.
-  std::string techniques(std::string_view group, std::string_view column) const;
   /// A number greater than 0 and at most `most`. Throws InputError: table, row, column, what was found.
   double number(std::string_view column, double most = 1e15) const;
   int integer(std::string_view column, int most = 1'000'000) const;

@@ -112,12 +112,12 @@ double activation_of(const PublishedRow& row, const Method& method) {
 
 }  // namespace
 
-void schedule_formulas(const PublishedRow& row, const Profiles&, const ScheduleMaker& make, Rows& rows) {
+void schedule_formulas(const PublishedRow& row, const Profiles&, const ScheduleMakers& make, Rows& rows) {
   const std::string& name = row.text("method");
   const auto* const method =
       std::find_if(kMethods.begin(), kMethods.end(), [&](const Method& m) { return name == m.name; });
   if (method == kMethods.end()) row.fail("method", "1F1B, ZB1P, ZB2P, ZBV, V-Half, V-Min, DualPipe, ...");
-  const ScheduleNeed need{method->schedule, kRanks, kMicrobatches, method->chunks, method->vocabulary, 0};
+  const ScheduleNeed need{method->schedule, kRanks, kMicrobatches, method->chunks, method->vocabulary};
   StageCosts rank{{1}, {2}, {1}, {1}, {}, {}, {}, {}, {}};
   double work = 3.0 * kMicrobatches;
   if (method->vocabulary != VocabPasses::none) {
@@ -125,7 +125,7 @@ void schedule_formulas(const PublishedRow& row, const Profiles&, const ScheduleM
     rank.vocab_forward = rank.vocab_backward = rank.input_forward = rank.input_backward = Seconds{0.01};
     work += 4 * 0.01 * kMicrobatches;
   }
-  const Schedule schedule = make(
+  const Schedule schedule = make.alone(
       need, uniform_costs(kRanks * (method->vocabulary == VocabPasses::none ? method->chunks : 1), rank));
   const std::string label = fmt::format("{} ({})", name, row.text("source"));
   // As whole steps: several bubbles are zero.
@@ -136,7 +136,7 @@ void schedule_formulas(const PublishedRow& row, const Profiles&, const ScheduleM
                   activation_of(row, *method), ""});
 }
 
-void handcrafted_bubbles(const PublishedRow& row, const Profiles&, const ScheduleMaker& make, Rows& rows) {
+void handcrafted_bubbles(const PublishedRow& row, const Profiles&, const ScheduleMakers& make, Rows& rows) {
   // The times behind the rates are printed in the paper's table 4, by model and number of micro-batches.
   // Rates of a model that our copy of it does not hold are left out.
   static const PublishedTable kTimes = [] {
@@ -150,14 +150,17 @@ void handcrafted_bubbles(const PublishedRow& row, const Profiles&, const Schedul
   const int ranks = row.integer("pp", 256);
   for (std::size_t i = 0; i < kTimes.rows.size(); ++i) {
     const PublishedRow times(kTimes, i);
-    if (!model.ends_with(" " + times.text("model")) || times.integer("num_microbatches") != microbatches)
+    // Its labels begin with the model: "1.5B 1F1B m24".
+    const std::string& label = times.text("label");
+    if (model.substr(model.find(' ') + 1) != label.substr(0, label.find(' ')) ||
+        times.integer("num_microbatches") != microbatches)
       continue;
     const double f = times.number("T_F_ms");
     const double b = times.number("T_B_ms");
     const double w = times.number("T_W_ms");
     for (const auto& [column, name] : {std::pair{"bubble_ZB_H1", "zb-h1"}, {"bubble_ZB_H2", "zb-h2"}}) {
       if (!row.has(column)) continue;
-      const Schedule schedule = make({name, ranks, microbatches, 1, VocabPasses::none, 0}, {});
+      const Schedule schedule = make.alone({name, ranks, microbatches, 1, VocabPasses::none}, {});
       Costs costs = equal_stages(schedule, {{f}, {b + w}, {b}, {w}}, 1);
       costs.latency.value = times.number("T_comm_ms");
       const double rate = 1 - microbatches * (f + b + w) / longest_rank(schedule, costs);

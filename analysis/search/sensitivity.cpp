@@ -5,63 +5,58 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
 #include <utility>
 
-#include "analysis/search/job_config.hpp"
+#include "analysis/predict/predict.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/config_checks.hpp"
+#include "core/config/layer_distribution.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
+/// A constant that is varied.
 struct Constant {
   const char* name;
-  double Device::*device;
-  double Network::*network;
+  double cluster::Device::*device = nullptr;
+  double cluster::Network::*network = nullptr;
 };
 
-constexpr std::array<Constant, 17> kSensitivities = {{
-    {"peak_16bit", &Device::peak_16bit, nullptr},
-    {"bandwidth", &Device::bandwidth, nullptr},
-    {"wave_share", &Device::wave_share, nullptr},
-    {"tile_s", &Device::tile_s, nullptr},
-    {"cache_bandwidth", &Device::cache_bandwidth, nullptr},
-    {"stream_share", &Device::stream_share, nullptr},
-    {"gemm_share", &Device::gemm_share, nullptr},
-    {"kernel_s", &Device::kernel_s, nullptr},
-    {"flash_forward", &Device::flash_forward, nullptr},
-    {"flash_backward", &Device::flash_backward, nullptr},
-    {"node_bandwidth", nullptr, &Network::node_bandwidth},
-    {"message_bandwidth", nullptr, &Network::message_bandwidth},
-    {"node_base_s", nullptr, &Network::node_base_s},
-    {"node_step_s", nullptr, &Network::node_step_s},
-    {"nic_bandwidth", nullptr, &Network::nic_bandwidth},
-    {"nic_base_s", nullptr, &Network::nic_base_s},
-    {"nic_step_s", nullptr, &Network::nic_step_s},
-}};
+constexpr Constant kSensitivities[] = {
+    {"peak_16bit", &cluster::Device::peak_16bit, nullptr},
+    {"bandwidth", &cluster::Device::bandwidth, nullptr},
+    {"wave_share", &cluster::Device::wave_share, nullptr},
+    {"tile_s", &cluster::Device::tile_s, nullptr},
+    {"cache_bandwidth", &cluster::Device::cache_bandwidth, nullptr},
+    {"stream_share", &cluster::Device::stream_share, nullptr},
+    {"gemm_share", &cluster::Device::gemm_share, nullptr},
+    {"kernel_s", &cluster::Device::kernel_s, nullptr},
+    {"flash_forward", &cluster::Device::flash_forward, nullptr},
+    {"flash_backward", &cluster::Device::flash_backward, nullptr},
+    {"node_bandwidth", nullptr, &cluster::Network::node_bandwidth},
+    {"message_bandwidth", nullptr, &cluster::Network::message_bandwidth},
+    {"node_base_s", nullptr, &cluster::Network::node_base_s},
+    {"node_step_s", nullptr, &cluster::Network::node_step_s},
+    {"nic_bandwidth", nullptr, &cluster::Network::nic_bandwidth},
+    {"nic_base_s", nullptr, &cluster::Network::nic_base_s},
+    {"nic_step_s", nullptr, &cluster::Network::nic_step_s},
+};
 
-std::optional<Candidate> evaluated(const Job& job, std::uint8_t schedule, const Machine& machine,
-                                   const Software& software, PipelinePlans& plans) {
-  Evaluator evaluator(machine, software, plans);
-  evaluator.set_job(job);
-  if (!evaluator.set_schedule(schedule)) return std::nullopt;
-  evaluator.set_recompute_layers(job.recompute_layers);
-  return evaluator.evaluate(job.zero, job.half_gradients);
+double& value_in(cluster::Machine& machine, const Constant& constant) {
+  return constant.device != nullptr ? machine.device.*constant.device : machine.network.*constant.network;
 }
 
-/// One change of the configuration that keeps the accelerators and the batch.
 struct Variant {
   std::string what;
-  Job job;
-  std::uint8_t schedule;
+  SearchKeys keys;
 };
 
+/// Every configuration that differs in one choice and has sizes that divide.
 class Variants {
  public:
-  Variants(const Job& job, std::uint8_t schedule) : job_(job), schedule_(schedule) {
-    batch_ = job.data * job.micro_batch * job.microbatches;
+  explicit Variants(const RunConfig& config)
+      : config_(config), keys_(keys_of(config)), batch_(config.batch.global_batch_size) {
     layouts();
     sizes();
     switches();
@@ -70,196 +65,158 @@ class Variants {
   std::vector<Variant> list;
 
  private:
-  void add(const std::string& what, Job job) { add(what, job, schedule_); }
-  void add(const std::string& what, Job job, std::uint8_t schedule) {
-    const int per_step = job.data * job.micro_batch;
+  void add(const std::string& what, const SearchKeys& keys) {
+    const std::int64_t per_step = std::int64_t{keys.data} * keys.micro_batch;
     if (per_step < 1 || batch_ % per_step != 0) return;
-    job.microbatches = batch_ / per_step;
-    if (std::fmod(job.model.heads, job.tensor) != 0 || std::fmod(job.model.ffn, job.tensor) != 0) return;
-    if (job.pipeline * job.chunks > job.model.layers) return;
-    if (job.pipeline == 1 && (job.chunks > 1 || job.vocabulary != VocabPasses::none)) return;
-    list.push_back({what, job, schedule});
+    if (std::int64_t{keys.pipeline} * keys.chunks > config_.model.layers) return;
+    if (keys.pipeline == 1 && (keys.chunks > 1 || keys.vocabulary != VocabPasses::none)) return;
+    list.push_back({what, keys});
   }
 
   /// Ranks moved from one kind of parallelism to another, two at a time.
   void layouts() {
-    const std::array<std::pair<const char*, int Job::*>, 3> kinds = {
-        {{"tensor", &Job::tensor}, {"pipeline", &Job::pipeline}, {"data", &Job::data}}};
+    const std::array<std::pair<const char*, int SearchKeys::*>, 3> kinds = {
+        {{"tensor", &SearchKeys::tensor}, {"pipeline", &SearchKeys::pipeline}, {"data", &SearchKeys::data}}};
     for (const auto& [from, less] : kinds) {
       for (const auto& [to, more] : kinds) {
-        if (less == more || job_.*less % 2 != 0) continue;
-        Job job = job_;
-        job.*less /= 2;
-        job.*more *= 2;
-        if (job.tensor == 1) job.sequence_parallel = false;
-        add(fmt::format("{} {} -> {}, {} {} -> {}", from, job_.*less, job.*less, to, job_.*more, job.*more),
-            job);
+        if (less == more || keys_.*less % 2 != 0) continue;
+        SearchKeys keys = keys_;
+        keys.*less /= 2;
+        keys.*more *= 2;
+        if (keys.tensor == 1) keys.sequence_parallel = false;
+        add(fmt::format("{} {} -> {}, {} {} -> {}", from, keys_.*less, keys.*less, to, keys_.*more,
+                        keys.*more),
+            keys);
       }
     }
   }
 
   void sizes() {
-    for (const int micro_batch : {job_.micro_batch / 2, job_.micro_batch * 2}) {
-      if (micro_batch < 1 || micro_batch == job_.micro_batch) continue;
-      Job job = job_;
-      job.micro_batch = micro_batch;
-      add(fmt::format("micro_batch_size {} -> {}", job_.micro_batch, micro_batch), job);
+    for (const int micro_batch : {keys_.micro_batch / 2, keys_.micro_batch * 2}) {
+      if (micro_batch < 1 || micro_batch == keys_.micro_batch) continue;
+      SearchKeys keys = keys_;
+      keys.micro_batch = micro_batch;
+      add(fmt::format("micro_batch_size {} -> {}", keys_.micro_batch, micro_batch), keys);
     }
   }
 
   void switches() {
-    Job job = job_;
-    if (job.tensor > 1) {
-      job.sequence_parallel = !job.sequence_parallel;
-      add(fmt::format("sequence_parallel {}", job.sequence_parallel), job);
+    SearchKeys keys = keys_;
+    if (keys.tensor > 1) {
+      keys.sequence_parallel = !keys.sequence_parallel;
+      add(fmt::format("sequence_parallel {}", keys.sequence_parallel), keys);
     }
-    for (const Recomputation recomputation : {Recomputation::none, Recomputation::full}) {
-      job = job_;
-      if (job.recomputation == recomputation) continue;
-      job.recomputation = recomputation;
-      job.recompute_layers = 1;
-      add(recomputation == Recomputation::none ? "recompute_granularity none" : "recompute_granularity full",
-          job);
+    for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+      keys = keys_;
+      if (keys.recompute == recompute) continue;
+      keys.recompute = recompute;
+      keys.recompute_layers = 1;
+      add(recompute == Recompute::none ? "recompute_granularity none" : "recompute_granularity full", keys);
     }
     for (int zero = 0; zero <= 3; ++zero) {
-      job = job_;
-      if (job.data == 1 || zero == job.zero) continue;
-      job.zero = zero;
-      add(fmt::format("zero_stage {} -> {}", job_.zero, zero), job);
+      keys = keys_;
+      if (keys.data == 1 || zero == keys.zero) continue;
+      keys.zero = zero;
+      add(fmt::format("zero_stage {} -> {}", keys_.zero, zero), keys);
     }
-    job = job_;
-    job.half_gradients = !job.half_gradients;
-    add(job.half_gradients ? "grad_dtype same" : "grad_dtype fp32", job);
+    keys = keys_;
+    keys.half_gradients = !keys.half_gradients;
+    add(keys.half_gradients ? "grad_dtype same" : "grad_dtype fp32", keys);
   }
 
-  /// The cluster model knows vocabulary passes where a rank holds one stage.
   static bool takes_passes(const ScheduleTraits& traits) {
     return traits.parts() == 1 && find_with_passes(traits.name, VocabPasses::two_barriers) != nullptr;
   }
 
   void schedules() {
     for (std::size_t i = 0; i < search_schedules().size(); ++i) {
-      const std::string& name = search_schedules()[i];
-      Job job = job_;
+      SearchKeys keys = keys_;
       const ScheduleTraits& traits = search_traits(i);
-      job.chunks = traits.parts();
-      if (job.pipeline == 1 || (i == schedule_ && job.chunks == job_.chunks)) continue;
-      if (job.vocabulary != VocabPasses::none && !takes_passes(traits)) continue;
-      if (traits.whole_groups && job.microbatches % job.pipeline != 0) continue;
-      add("pipeline_schedule " + name, job, static_cast<std::uint8_t>(i));
+      keys.chunks = traits.parts();
+      keys.schedule = static_cast<std::uint8_t>(i);
+      if (keys.pipeline == 1 || (i == keys_.schedule && keys.chunks == keys_.chunks)) continue;
+      if (keys.vocabulary != VocabPasses::none && !takes_passes(traits)) continue;
+      add("pipeline_schedule " + search_schedules()[i], keys);
     }
-    if (!takes_passes(search_traits(schedule_))) return;
+    if (!takes_passes(search_traits(keys_.schedule))) return;
     for (const VocabPasses vocabulary :
          {VocabPasses::none, VocabPasses::two_barriers, VocabPasses::one_barrier}) {
-      Job job = job_;
-      if (job.vocabulary == vocabulary) continue;
-      job.vocabulary = vocabulary;
-      add(fmt::format("vocab_parallel {}", vocab_parallel_name(vocabulary)), job);
+      SearchKeys keys = keys_;
+      if (keys.vocabulary == vocabulary) continue;
+      keys.vocabulary = vocabulary;
+      add(fmt::format("vocab_parallel {}", vocab_parallel_name(vocabulary)), keys);
     }
-    Job job = job_;
-    job.balanced = !job.balanced;
-    if (stage_layers(job) == stage_layers(job_)) return;
-    add(job.balanced ? "layer_distribution balanced" : "layer_distribution even", job);
+    SearchKeys keys = keys_;
+    keys.balanced = !keys.balanced;
+    const int stages = keys.pipeline * keys.chunks;
+    RunConfig other = config_;
+    set_keys(keys, other);
+    if (stages < 2 || layers_per_stage(other, stages) == layers_per_stage(config_, stages)) return;
+    add(keys.balanced ? "layer_distribution balanced" : "layer_distribution even", keys);
   }
 
-  Job job_;
-  std::uint8_t schedule_;
-  int batch_ = 1;
+  const RunConfig& config_;
+  SearchKeys keys_;
+  std::int64_t batch_;
 };
+
+std::vector<Elasticity> elasticities(const RunConfig& config, const HardwareProfile& hardware,
+                                     const RepeatedSchedule& step, Seconds now) {
+  constexpr double kStep = 0.01;
+  std::vector<Elasticity> list;
+  for (const Constant& constant : kSensitivities) {
+    HardwareProfile changed = hardware;
+    double& value = value_in(changed.constants, constant);
+    const double before = value;
+    if (before <= 0) continue;
+    std::array<double, 2> seconds{};
+    for (const std::size_t side : {0U, 1U}) {
+      value = before * (side == 0 ? 1 - kStep : 1 + kStep);
+      seconds[side] = predict(config, step, changed).time.step.value;
+    }
+    list.push_back({constant.name, before, (seconds[1] - seconds[0]) / now.value / (2 * kStep)});
+  }
+  std::stable_sort(list.begin(), list.end(), [](const Elasticity& a, const Elasticity& b) {
+    return std::abs(a.elasticity) > std::abs(b.elasticity);
+  });
+  return list;
+}
 
 }  // namespace
 
-Job job_of(const RunConfig& config) {
+Limits what_limits(const RunConfig& config, const HardwareProfile& hardware, const StepFor& make) {
   if (const auto reason = why_invalid(config)) throw InputError(*reason);
   if (config.distillation.teacher) {
+    throw InputError(fmt::format(
+        "teacher: found {}; expected none, distillation is not varied; remove the key or --what-limits",
+        printable(config.distillation.teacher->name)));
+  }
+  if (hardware.accelerator.empty()) {
     throw InputError(
-        fmt::format("teacher: found {}; expected none, the cluster model knows no distillation; remove "
-                    "the key or --what-limits",
-                    printable(config.distillation.teacher->name)));
-  }
-  if (config.parallel.layer_distribution != "even" && config.parallel.layer_distribution != "balanced") {
-    throw InputError(
-        fmt::format("layer_distribution: found {}; expected even or balanced, the cluster model knows no "
-                    "others; change the key or remove --what-limits",
-                    printable(config.parallel.layer_distribution)));
-  }
-  Job job;
-  job.model = model_of(config.model);
-  job.model.vocab = static_cast<double>(config.padded_vocab());
-  job.sequence = static_cast<double>(config.batch.seq_length);
-  job.tensor = config.parallel.tensor;
-  job.pipeline = config.parallel.pipeline;
-  job.data = config.parallel.data();
-  job.context = config.parallel.context;
-  job.chunks = config.parallel.virtual_chunks;
-  job.micro_batch = static_cast<int>(config.batch.micro_batch_size);
-  job.microbatches = config.microbatches();
-  job.sequence_parallel = config.parallel.effective_sequence_parallel();
-  job.zero = config.parallel.effective_zero_stage();
-  job.half_gradients = config.numerics.grad_dtype == GradDType::same;
-  job.vocabulary = config.parallel.vocab_parallel;
-  job.hidden_dropout = config.numerics.hidden_dropout > 0;
-  job.attention_dropout = config.numerics.attention_dropout > 0;
-  job.balanced = config.parallel.layer_distribution == "balanced";
-  const ScheduleTraits traits = schedule_traits(config.parallel.schedule);
-  if (traits.bidirectional()) job.chunks = traits.parts();
-  job.recompute_layers = static_cast<double>(config.recompute.num_layers);
-  if (config.recompute.granularity == Recompute::selective) job.recomputation = Recomputation::selective;
-  if (config.recompute.granularity == Recompute::full) job.recomputation = Recomputation::full;
-  return job;
-}
-
-std::uint8_t schedule_index(const std::string& name, int chunks) {
-  const std::string_view chunked = schedule_traits(name).chunked;
-  const std::string_view wanted = chunks > 1 && !chunked.empty() ? chunked : name;
-  for (std::size_t i = 0; i < search_schedules().size(); ++i) {
-    if (search_schedules()[i] == wanted) return static_cast<std::uint8_t>(i);
-  }
-  std::string names;
-  for (const std::string& known : search_schedules()) names += (names.empty() ? "" : ", ") + known;
-  throw InputError(fmt::format("pipeline_schedule: found {}, expected one of: {}", name, names));
-}
-
-Limits what_limits(const Job& job, std::uint8_t schedule, const Machine& machine, const Software& software,
-                   PipelinePlans& plans, std::optional<RunConfig> config) {
-  const std::optional<Candidate> now = evaluated(job, schedule, machine, software, plans);
-  if (!now) {
-    throw InputError(fmt::format("pipeline_schedule {}: not possible with {} stages and {} micro-batches",
-                                 search_schedules()[schedule], job.pipeline * job.chunks, job.microbatches));
+        "hardware: found a measured profile, expected an accelerator whose constants can be "
+        "varied; name one or remove --what-limits");
   }
   Limits limits;
-  limits.now = *now;
-  constexpr double kStep = 0.01;
-  for (const Constant& constant : kSensitivities) {
-    const auto value_in = [&](Machine& m) -> double& {
-      return constant.device != nullptr ? m.device.*constant.device : m.network.*constant.network;
-    };
-    Machine changed = machine;
-    const double value = value_in(changed);
-    if (value <= 0) continue;
-    std::array<double, 2> seconds{};
-    for (const int side : {0, 1}) {
-      value_in(changed) = value * (side == 0 ? 1 - kStep : 1 + kStep);
-      const std::optional<Candidate> moved = evaluated(job, schedule, changed, software, plans);
-      seconds[static_cast<std::size_t>(side)] = moved ? moved->step_s : now->step_s;
+  const Variants variants(config);
+  const RepeatedSchedule step = make(config);
+  const Prediction now = predict(config, step, hardware);
+  limits.step = now.time.step;
+  limits.peak = now.memory.peak;
+  limits.hardware = elasticities(config, hardware, step, limits.step);
+  RunConfig other = config;
+  for (const Variant& variant : variants.list) {
+    set_keys(variant.keys, other);
+    if (why_invalid(other)) continue;
+    try {
+      const Prediction then = predict(other, make(other), hardware);
+      limits.changes.push_back({variant.what, then.time.step, then.memory.peak});
+    } catch (const InputError&) {
+      // The schedule does not allow these sizes.
     }
-    limits.hardware.push_back({constant.name, value, (seconds[1] - seconds[0]) / now->step_s / (2 * kStep)});
-  }
-  std::stable_sort(limits.hardware.begin(), limits.hardware.end(),
-                   [](const Elasticity& a, const Elasticity& b) {
-                     return std::abs(a.elasticity) > std::abs(b.elasticity);
-                   });
-  for (const Variant& variant : Variants(job, schedule).list) {
-    if (config) {
-      set_job(variant.job, search_schedules()[variant.schedule], *config);
-      if (why_invalid(*config)) continue;
-    }
-    const std::optional<Candidate> c = evaluated(variant.job, variant.schedule, machine, software, plans);
-    if (c) limits.changes.push_back({variant.what, c->step_s, c->peak_bytes});
   }
   std::stable_sort(limits.changes.begin(), limits.changes.end(),
-                   [](const Change& a, const Change& b) { return a.step_s < b.step_s; });
+                   [](const Change& a, const Change& b) { return a.step < b.step; });
   return limits;
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

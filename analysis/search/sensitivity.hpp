@@ -2,14 +2,12 @@
 // change of the configuration would do.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "analysis/search/search.hpp"
-#include "core/config/run_config.hpp"
+#include "analysis/search/evaluator.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 struct Elasticity {
   std::string constant;  // as in analysis/hardware/clusters.json
@@ -20,24 +18,21 @@ struct Elasticity {
 };
 
 struct Change {
-  std::string what;  // "micro_batch_size 2"
-  double step_s = 0;
-  double peak_bytes = 0;
+  std::string what;  // "micro_batch_size 1 -> 2"
+  Seconds step;
+  Bytes peak;
 };
 
 struct Limits {
-  Candidate now;
+  Seconds step;
+  Bytes peak;
   std::vector<Elasticity> hardware;  // largest effect first
-  std::vector<Change> changes;       // fastest first; only what the sizes allow
+  std::vector<Change> changes;       // fastest first; only what why_invalid does not refuse
 };
 
-/// The job that a run's configuration describes, and its schedule. Throws InputError for a schedule that
-/// search() does not know or sizes that do not divide.
-Job job_of(const RunConfig& config);
-std::uint8_t schedule_index(const std::string& name, int chunks);
+/// Every figure is a prediction of its own. `hardware` is an accelerator of clusters.json. Throws InputError
+/// for a configuration that is not valid, or has a teacher, a schedule or a distribution of layers that no
+/// search tries.
+Limits what_limits(const RunConfig& config, const HardwareProfile& hardware, const StepFor& make);
 
-/// With `config`, the job's own, no change that why_invalid refuses is tried.
-Limits what_limits(const Job& job, std::uint8_t schedule, const Machine& machine, const Software& software,
-                   PipelinePlans& plans, std::optional<RunConfig> config = {});
-
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -16,7 +16,8 @@ double gemm_seconds(const OperatorCall& call, const cluster::Device& device) {
       call.fp8 ? device.peak_8bit * device.gemm_share_8bit
                : device.gemm_share * (call.type == DType::fp32 ? device.peak_fp32 : device.peak_16bit);
   const auto product = [&](double m, double n, double k, double output_bytes) {
-    return cluster::product_seconds(device, flops_per_s, operand, m, n, k, 1, output_bytes);
+    return cluster::product_seconds(device, flops_per_s, operand, m, n, k, static_cast<double>(call.batch),
+                                    call.result_bytes > 0 ? call.result_bytes : output_bytes);
   };
   switch (call.pass) {
     case GemmPass::forward:
@@ -46,7 +47,7 @@ Seconds accelerator_time(const OperatorCall& call, const cluster::Device& device
   const auto elements = static_cast<double>(call.elements);
   const double streaming = cluster::stream_seconds(device, elements * call.bytes_per_element);
   // A mask is one byte per number that is drawn: as a rule drawing takes longer than writing.
-  const bool draws = std::string_view(call.name) == "dropout_mask";
+  const bool draws = call.random || std::string_view(call.name) == "dropout_mask";
   return {draws ? std::max(streaming, elements * device.random_s) : streaming};
 }
 

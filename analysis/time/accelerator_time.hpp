@@ -1,5 +1,5 @@
 // One operator, collective or message on an accelerator with the constants of
-// analysis/hardware/clusters.json: the device and network model of analysis/cluster/ for the operators of
+// analysis/hardware/clusters.json: the device and network model of analysis/hardware/ for the operators of
 // bench/training/README.md.
 #pragma once
 

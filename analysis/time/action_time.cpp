@@ -1,9 +1,21 @@
 #include "analysis/time/action_time.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace plumbline {
 namespace {
+
+/// The larger of what a device and the processor that launches its work take, a tenth more where they are
+/// equal: neither is ahead all the time.
+double with_host(double device, double host) {
+  const double large = std::max(device, host);
+  if (large <= 0) return 0;
+  const double ratio = std::min(device, host) / large;
+  if (ratio < 0.25) return large;  // less than a part in ten thousand
+  const double cube = ratio * ratio * ratio;
+  return large * std::cbrt(std::sqrt(1 + cube * cube));
+}
 
 /// Seconds of one part of the action.
 struct Part {
@@ -13,6 +25,23 @@ struct Part {
   double scatter = 0;
   double accumulate = 0;
 };
+
+/// Stretches the parts by the launches that their calls wait for: all layers of the action together, every
+/// other part by itself.
+void add_host(const ActionWork& work, std::vector<Part>& parts) {
+  double device = 0;
+  double host = work.host.value;
+  for (const ActionWork::Run& run : work.runs) {
+    if (work.parts[run.part].apart) continue;
+    device += static_cast<double>(run.repeat) * parts[run.part].calls;
+    host += static_cast<double>(run.repeat) * work.parts[run.part].host.value;
+  }
+  const double stretch = device > 0 ? with_host(device, host) / device : 1;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const UnitWork& unit = work.parts[i];
+    parts[i].calls = unit.apart ? with_host(parts[i].calls, unit.host.value) : parts[i].calls * stretch;
+  }
+}
 
 class Timeline {
  public:
@@ -25,7 +54,7 @@ class Timeline {
       for (std::int64_t k = 0; k < run.repeat; ++k) step(work, i, k);
     }
     finish_scatter();
-    time_.all.value = now_;
+    time_.all.value = now_ + work.fixed.value;
     return std::move(time_);
   }
 
@@ -102,10 +131,11 @@ ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, 
     if (unit.gather.elements > 0) part.gather = time_of(unit.gather, hardware, load).value;
     if (unit.scatter.elements > 0) {
       part.scatter = time_of(unit.scatter, hardware, load).value;
-      part.accumulate = time_of(unit.accumulate, hardware, load).value;
+      if (unit.accumulate.elements > 0) part.accumulate = time_of(unit.accumulate, hardware, load).value;
     }
     parts.push_back(part);
   }
+  add_host(work, parts);
   return Timeline(std::move(parts), hardware.processors == 0).run(work);
 }
 

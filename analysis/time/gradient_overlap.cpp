@@ -156,7 +156,8 @@ ReductionCosts reduction_costs(const RunConfig& config, const Schedule& schedule
     bool scatters = false;
     for (std::size_t stage = 0; stage < shapes.size(); ++stage) {
       if (schedule.rank_of_stage[stage] != static_cast<int>(rank)) continue;
-      scatters = shapes[stage].zero == 1;
+      // Frameworks reduce into their gradient buffer: nothing is copied, no start waits for the one before.
+      scatters = shapes[stage].zero == 1 && shapes[stage].framework == nullptr;
       for (const GradientBucket& bucket : gradient_buckets(shapes[stage], config.parallel.ddp_bucket_size)) {
         double ready = bucket.at_end ? 0 : started;
         for (const std::size_t unit : bucket.units) ready = std::max(ready, finals.of(stage)[unit]);

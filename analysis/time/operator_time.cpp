@@ -135,12 +135,24 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
         [&](const Grid& grid) {
           // The time of one query head: more of them at a key/value head do not make each of them longer.
           const double group = grid.z.empty() ? 1 : std::min(static_cast<double>(call.in), grid.z.back());
-          return grid.at(static_cast<double>(call.tokens), static_cast<double>(call.out), group);
+          const auto seq = static_cast<double>(call.tokens);
+          // Work grows with the square of the sequence, of which a table's rate keeps one factor beyond its end.
+          const double beyond = grid.empty() ? 1 : std::max(1.0, seq / grid.x.back());
+          return grid.at(seq, static_cast<double>(call.out), group) * beyond;
         });
     if (per_head < 0 && call.dropout) return measured_time(without_dropout(call), hardware, load);
     return per_head * static_cast<double>(call.elements) * left_by_window(call);
   }
   const std::string key = fmt::format("{}.{}", call.name, is_fp8(call.type) ? "fp8" : name_of(call.type));
+  const double by_row = measured_time(
+      hardware, load, key, load.working_set, [](const OperatorTimes& t) -> const auto& { return t.by_row; },
+      [&](const Grid& grid) {
+        // Longer rows do not make each element take longer.
+        const double widest = grid.y.empty() ? 1 : grid.y.back();
+        const double width = call.out > 0 ? std::min(static_cast<double>(call.out), widest) : widest;
+        return grid.at(static_cast<double>(call.elements), width, 1);
+      });
+  if (by_row >= 0) return by_row;
   const double measured = measured_time(
       hardware, load, key, load.working_set,
       [](const OperatorTimes& t) -> const auto& { return t.memory_bound; },
@@ -177,8 +189,10 @@ double roofline(OperatorCall call, const HardwareProfile& hardware) {
 
 /// One call of an operator.
 double compute_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
-  const double measured = measured_time(call, hardware, load);
-  if (measured >= 0) return measured;
+  if (!hardware.alone.empty() || !hardware.busy.empty()) {
+    const double measured = measured_time(call, hardware, load);
+    if (measured >= 0) return measured + hardware.launch_overhead.value;
+  }
   if (!hardware.accelerator.empty()) {
     return accelerator_time(call, hardware.constants.device).value * load.collective_contention;
   }
@@ -273,7 +287,7 @@ Seconds time_of(const OperatorCall& call, const HardwareProfile& hardware, const
       break;
     }
   }
-  return {once * static_cast<double>(call.count)};
+  return {once * call.share * static_cast<double>(call.count)};
 }
 
 }  // namespace plumbline

@@ -13,7 +13,7 @@ namespace plumbline {
 Seconds time_of(const OperatorCall& call, const HardwareProfile& hardware, const Load& load);
 /// One collective call, wall time with whatever sharing of processors the world means. Measured: the nearest
 /// group and world size, half an all-reduce for an all-gather or reduce-scatter. An accelerator: rings within
-/// and between nodes (cluster/network.hpp). Else a ring, 2·latency + 2(n-1)/n · bytes / link bandwidth, half
+/// and between nodes (hardware/network.hpp). Else a ring, 2·latency + 2(n-1)/n · bytes / link bandwidth, half
 /// of it for a half. `started`: large and possibly begun early, as gradient buckets are; tensor-parallel
 /// messages are not.
 Seconds collective_time(const OperatorCall& call, const HardwareProfile& hardware, const Layout& layout,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "analysis/hardware/hardware.hpp"
+#include "analysis/hardware/software.hpp"
 #include "core/base/units.hpp"
 #include "core/config/run_config.hpp"
 #include "core/parallel/layout.hpp"
@@ -26,10 +27,13 @@ struct Load {
   double collective_contention = 1;
 };
 /// Of a configuration that splits the vocabulary, on an accelerator of clusters.json.
-double collective_contention(const RunConfig& config, const HardwareProfile& hardware);
+/// `framework`: whose training step it is, nullptr for plumbline's.
+double collective_contention(const RunConfig& config, const HardwareProfile& hardware,
+                             const cluster::Software* framework = nullptr);
 /// Everything but the working sets. While a rank computes, its tensor and data-parallel neighbours do too,
 /// and a rank of another pipeline coordinate does for 1 - (idle ÷ compute) of the time, with equal stages:
 /// for 1F1B that is 1 - (P-1)/M.
-Load load_of(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware);
+Load load_of(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
+             const cluster::Software* framework = nullptr);
 
 }  // namespace plumbline

@@ -8,6 +8,8 @@
 #include "analysis/memory/persistent_memory.hpp"
 #include "analysis/time/gradient_overlap.hpp"
 #include "analysis/time/operator_time.hpp"
+#include "analysis/work/framework_list.hpp"
+#include "analysis/work/operator_list_calls.hpp"
 #include "analysis/work/parameter_units.hpp"
 
 namespace plumbline {
@@ -65,15 +67,17 @@ constexpr double kSettled = 1e-7;  // seconds
 /// Fills in costs, communication and lines.
 class StageCoster {
  public:
-  StageCoster(const RunConfig& config, StepSimulation& simulation, const HardwareProfile& hardware)
+  StageCoster(const RunConfig& config, StepSimulation& simulation, const HardwareProfile& hardware,
+              const cluster::Software* framework)
       : config_(config),
         simulation_(simulation),
         schedule_(simulation.step().once),
         hardware_(hardware),
-        shapes_(stage_shapes(config, schedule_)),
+        framework_(framework),
+        shapes_(stage_shapes(config, schedule_, framework)),
         teachers_(teacher_shapes(config, schedule_)),
         present_(types_in(schedule_)),
-        load_(load_of(config, simulation.step(), hardware)),
+        load_(load_of(config, simulation.step(), hardware, framework)),
         crowded_(crowd(hardware, load_.layout.world())) {}
 
   StageCostsPrediction run() {
@@ -81,12 +85,13 @@ class StageCoster {
     transfers();
     collectives();
     Costs& costs = prediction_.costs;
-    costs.one_send_buffer = true;
+    costs.one_send_buffer = framework_ == nullptr;
+    costs.step_overhead = framework_ == nullptr ? hardware_.step_overhead : Seconds{framework_->step_s};
     costs.processors = hardware_.processors;
     const Layout layout = config_.layout();
     costs.processes_per_rank = layout.tensor * layout.data;
     for (int rank = 0; rank < schedule_.ranks; ++rank) step_end(rank);
-    if (has(ActionType::reduce_gradients) && hardware_.processors == 0 && !shapes_.empty() &&
+    if (has(ActionType::reduce_gradients) && overlaps_reductions() && !shapes_.empty() &&
         shapes_.front().data > 1 && shapes_.front().zero <= 1) {
       hide_reductions();
     }
@@ -128,6 +133,18 @@ class StageCoster {
     prediction_.communication.push_back(communication);
   }
 
+  /// Gradients are reduced alongside the last backwards: on ranks with a processor each, unless a framework
+  /// waits for the last of them.
+  bool overlaps_reductions() const {
+    return hardware_.processors == 0 && (framework_ == nullptr || framework_->overlapped_reduction);
+  }
+
+  /// Nothing hides the collectives of vocabulary parallelism: ranks share processors, or a framework's
+  /// interlaced passes are in step on all ranks.
+  bool waits_for_vocabulary() const {
+    return hardware_.processors > 0 || (framework_ != nullptr && schedule_.vocab == VocabPasses::interlaced);
+  }
+
   /// Returns what the pass waits for collectives of vocabulary parallelism on processors that are shared:
   /// nothing overlaps with computation there, and they take their time where the pass needs or starts them.
   VocabularySeconds pass_lines(const StageShape& shape, const Phase& phase, const ActionWork& work,
@@ -147,7 +164,7 @@ class StageCoster {
       counted = true;
     }
     VocabularySeconds vocabulary{};
-    if (hardware_.processors == 0 || !shape.vocabulary.carries) return vocabulary;
+    if (!waits_for_vocabulary() || !shape.vocabulary.carries) return vocabulary;
     for (const OperatorCall& call : vocabulary_calls_of(shape, phase.type, load_.layout)) {
       const Seconds seconds = time_of(call, hardware_, load);
       lines.add(call, seconds);
@@ -174,7 +191,7 @@ class StageCoster {
   /// Overlapped with computation.
   void collectives() {
     const StageShape& any = shapes_.front();
-    if (!any.vocabulary.split || hardware_.processors > 0) return;
+    if (!any.vocabulary.split || waits_for_vocabulary()) return;
     const VocabularyCollectives calls = vocabulary_collectives(any, load_.layout);
     const auto time = [&](const OperatorCall& call) { return time_of(call, hardware_, load_); };
     prediction_.costs.vocabulary = {time(calls.hidden), time(calls.statistics), time(calls.gradient),
@@ -235,6 +252,16 @@ class StageCoster {
       }
       return sum;
     };
+    if (framework_ != nullptr) {
+      if (has(ActionType::reduce_gradients)) {
+        costs.reduce_gradients =
+            total(overlaps_reductions() && stages.held.front().zero <= 1 ? late_reduction_calls(stages)
+                                                                         : framework_reduction_calls(stages));
+      }
+      if (has(ActionType::reduce_embedding)) costs.reduce_embedding = total(reduce_embedding_calls(stages));
+      if (has(ActionType::optimizer)) costs.optimizer = total(framework_update_calls(stages));
+      return;
+    }
     if (has(ActionType::reduce_gradients)) {
       const Seconds all = total(reduce_gradients_calls(stages, config_));
       // On a GPU computation hides the buckets in part: hide_reductions adds what is left.
@@ -271,16 +298,51 @@ class StageCoster {
   void transfers() {
     if (schedule_.ranks < 2) return;
     Costs& costs = prediction_.costs;
+    if (framework_ != nullptr) return framework_transfers();
     static_cast<LinkCosts&>(costs) = hop(false);
     costs.receive_busy = hardware_.processors > 0 ? costs.transfer : Seconds{0};
     costs.ranks_per_node = pipeline_ranks_per_node(hardware_, load_.layout);
     if (costs.ranks_per_node > 0) costs.between_nodes = hop(true);
   }
 
+  /// One message of a framework. The scatter/gather optimisation (arXiv:2104.04473 §4.1) sends each tensor rank's
+  /// part, which its receivers gather.
+  LinkCosts framework_hop(bool between_nodes) const {
+    const StageShape& any = shapes_.front();
+    const bool scatters = framework_->scattered_messages && !any.sequence_parallel && any.tensor > 1;
+    const std::int64_t elements = any.rows * any.hidden;
+    LinkCosts hop;
+    hop.transfer = message_time(hardware_, load_.layout.world(),
+                                {elements * any.e() / (scatters ? any.tensor : 1)}, between_nodes);
+    if (scatters) {
+      hop.transfer += time_of(CallList::collective_call(CallKind::all_gather, "message all-gather",
+                                                        Group::tensor, any.tensor, elements, any.type),
+                              hardware_, load_);
+    }
+    hop.transfer += Seconds{framework_->message_s};
+    return hop;
+  }
+
+  /// A pipeline whose hosts wait for their messages goes at the pace of its slowest hop.
+  void framework_transfers() {
+    Costs& costs = prediction_.costs;
+    const int per_node = pipeline_ranks_per_node(hardware_, load_.layout);
+    const bool leaves = per_node > 0 && per_node < schedule_.ranks;
+    const bool waits = !framework_->overlapped_messages;
+    static_cast<LinkCosts&>(costs) = framework_hop(leaves && waits);
+    if (waits) {
+      costs.receive_busy = costs.transfer;  // the receiver does nothing else meanwhile
+    } else if (leaves) {
+      costs.ranks_per_node = per_node;
+      costs.between_nodes = framework_hop(true);
+    }
+  }
+
   const RunConfig& config_;
   StepSimulation& simulation_;
   const Schedule& schedule_;
   const HardwareProfile& hardware_;
+  const cluster::Software* framework_;
   std::vector<StageShape> shapes_;
   std::vector<StageShape> teachers_;
   ActionTypes present_;
@@ -294,13 +356,23 @@ class StageCoster {
 
 StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simulation,
                                  const HardwareProfile& hardware) {
-  return StageCoster(config, simulation, hardware).run();
+  return stage_costs(config, simulation, hardware, framework_of(config));
+}
+
+StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simulation,
+                                 const HardwareProfile& hardware, const cluster::Software* framework) {
+  return StageCoster(config, simulation, hardware, framework).run();
+}
+
+StageCostsPrediction stage_costs(const RunConfig& config, const RepeatedSchedule& step,
+                                 const HardwareProfile& hardware, const cluster::Software* framework) {
+  StepSimulation simulation(step);
+  return stage_costs(config, simulation, hardware, framework);
 }
 
 StageCostsPrediction stage_costs(const RunConfig& config, const RepeatedSchedule& step,
                                  const HardwareProfile& hardware) {
-  StepSimulation simulation(step);
-  return stage_costs(config, simulation, hardware);
+  return stage_costs(config, step, hardware, framework_of(config));
 }
 
 }  // namespace plumbline

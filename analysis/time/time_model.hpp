@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analysis/hardware/hardware.hpp"
+#include "analysis/hardware/software.hpp"
 #include "analysis/simulate/costs.hpp"
 #include "analysis/simulate/step_simulation.hpp"
 #include "analysis/time/time_phases.hpp"
@@ -40,5 +41,10 @@ StageCostsPrediction stage_costs(const RunConfig& config, const RepeatedSchedule
 /// The same of the step that is simulated, now and when the costs are known.
 StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simulation,
                                  const HardwareProfile& hardware);
+/// The same with a framework's traits instead of those that `software` names.
+StageCostsPrediction stage_costs(const RunConfig& config, const RepeatedSchedule& step,
+                                 const HardwareProfile& hardware, const cluster::Software* framework);
+StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simulation,
+                                 const HardwareProfile& hardware, const cluster::Software* framework);
 
 }  // namespace plumbline

@@ -30,7 +30,7 @@ std::vector<OperatorCall> calls_of(const ActionWork& work) {
     for (const OperatorCall& call : part.calls) add(call, times[i]);
     if (part.scatter.elements > 0) {
       add(part.scatter, times[i]);
-      add(part.accumulate, times[i]);
+      if (part.accumulate.elements > 0) add(part.accumulate, times[i]);
     }
   }
   return calls;
@@ -69,14 +69,17 @@ Flops flops_of(const OperatorCall& call) {
   const auto count = static_cast<double>(call.count);
   const auto tokens = static_cast<double>(call.tokens);
   const auto out = static_cast<double>(call.out);
-  if (call.kind == CallKind::gemm) return {count * 2 * tokens * out * static_cast<double>(call.in)};
+  if (call.kind == CallKind::gemm) {
+    const auto batch = static_cast<double>(call.batch);
+    return {call.share * count * batch * 2 * tokens * out * static_cast<double>(call.in)};
+  }
   if (call.kind == CallKind::attention) {
     // Scores and their product with the values, each 2·d per head and pair of tokens of which the query sees
     // the key: half of all pairs, or those of a window, outside of which kernels skip what they skip above the
     // diagonal. The backward recomputes the scores and has four more products of that size: 2.5 times the
     // forward.
     const double forward = 4 * tokens * keys_per_query(call.tokens, call.window) * out;
-    return {count * static_cast<double>(call.elements) * forward * (call.backward ? 2.5 : 1)};
+    return {call.share * count * static_cast<double>(call.elements) * forward * (call.backward ? 2.5 : 1)};
   }
   return {0};
 }

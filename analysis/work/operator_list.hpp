@@ -37,13 +37,19 @@ struct OperatorCall {
   Group group = Group::tensor;   // collectives
   int ranks = 1;                 // collectives: members of the group
   std::int64_t tokens = 0;       // gemm: token rows; attention: sequence length
-  std::int64_t out = 0;          // gemm: output width; attention: head size
+  std::int64_t out = 0;          // gemm: output width; attention, rope: head size; norms: width of a row
   std::int64_t in = 0;           // gemm: input width; attention: query heads per key/value head
   std::int64_t window = 0;       // attention: keys that a query sees, itself included; 0: all up to itself
   std::int64_t elements = 0;     // memory_bound: of the largest matrix; attention: heads · batch;
                                  // collectives: of the reduced or broadcast buffer, the gathered output, the
                                  // scattered input
   double bytes_per_element = 0;  // memory_bound: read and written, for the roofline
+  // Of other frameworks' lists (framework_list.hpp).
+  std::int64_t batch = 1;  // gemm: equal products in one call
+  double result_bytes =
+      0;  // gemm: per element of the result, twice its size where it is added to; 0: as plumbline
+  bool random = false;  // memory_bound: draws a random number per element
+  double share = 1;     // of the call's time that counts: part of it is hidden, or it runs for a part only
   std::int64_t count = 1;
 
   Bytes bytes() const { return {elements * size_of(type)}; }
@@ -59,6 +65,10 @@ struct UnitWork {
   OperatorCall accumulate;  // with it: adding the piece once it is there
   bool final_gradient =
       false;  // the unit's gradient is final at the end of this part of the last micro-batch
+  /// Processor time to launch the calls. The layers of an action take the larger of device and host; what is
+  /// not a layer (`apart`: few long kernels) hides no launches of the layers.
+  Seconds host;
+  bool apart = false;
 };
 
 /// What an action does on a stage: `runs` names parts in order, each with its number of repetitions.
@@ -69,6 +79,8 @@ struct ActionWork {
   };
   std::vector<UnitWork> parts;
   std::vector<Run> runs;
+  Seconds host;   // processor time of the action outside its parts
+  Seconds fixed;  // on top of everything: hand-over between streams
 };
 
 /// The work of F, B, I, W, TF (on the shape of the teacher's stage), IF, S, T or IB (on a stage that carries

@@ -54,6 +54,12 @@ class CallList {
   void memory(const char* name, std::int64_t elements, double traffic) {
     memory(name, elements, traffic, s_.type);
   }
+  /// Of operators that begin anew with every row, or head, of `width` elements.
+  void rows(const char* name, std::int64_t elements, double traffic, std::int64_t width) {
+    if (elements == 0) return;
+    memory(name, elements, traffic);
+    calls.back().out = width;
+  }
   void memory(const char* name, std::int64_t elements, double traffic, DType type) {
     if (elements > 0) calls.push_back(memory_call(name, elements, traffic, type));
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "analysis/work/action_parts.hpp"
+#include "analysis/work/framework_list.hpp"
 #include "analysis/work/operator_list_calls.hpp"
 #include "analysis/work/parameter_units.hpp"
 #include "core/base/error.hpp"
@@ -14,18 +15,18 @@ double e(const StageShape& s) {
 }
 
 void norm_forward(const StageShape& s, CallList& list) {
-  list.memory(s.layer_norm ? "layernorm_forward" : "rmsnorm_forward", s.rows * s.hidden, 2 * e(s));
+  list.rows(s.layer_norm ? "layernorm_forward" : "rmsnorm_forward", s.rows * s.hidden, 2 * e(s), s.hidden);
 }
 void norm_backward(const StageShape& s, CallList& list) {
-  list.memory(s.layer_norm ? "layernorm_backward" : "rmsnorm_backward", s.rows * s.hidden, 4 * e(s));
+  list.rows(s.layer_norm ? "layernorm_backward" : "rmsnorm_backward", s.rows * s.hidden, 4 * e(s), s.hidden);
 }
 void bias_backward(const StageShape& s, CallList& list, bool has, std::int64_t elements) {
   if (has) list.memory("bias_backward", elements, e(s));
 }
 void rotate(const StageShape& s, CallList& list) {
   if (!s.rotary) return;
-  list.memory("rope", s.tokens * s.q, 2 * e(s));
-  list.memory("rope", s.tokens * s.k, 2 * e(s));
+  list.rows("rope", s.tokens * s.q, 2 * e(s), s.head_dim);
+  list.rows("rope", s.tokens * s.k, 2 * e(s), s.head_dim);
 }
 
 /// One layer forward. When a group of layers is recomputed, its last layer stops at the activation output.
@@ -312,6 +313,7 @@ ActionWork backward_work(const StageShape& s, Passes passes) {
 }  // namespace
 
 ActionWork work_of(const StageShape& shape, ActionType type) {
+  if (shape.framework != nullptr) return framework_work(shape, type);
   if (type == ActionType::forward) return forward_work(shape, false);
   if (type == ActionType::teacher_forward) return forward_work(shape, true);
   if (type == ActionType::backward) return backward_work(shape, {true, true});

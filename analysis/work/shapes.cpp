@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/hardware/profiles.hpp"
 #include "core/config/layer_distribution.hpp"
 
 namespace plumbline {
@@ -23,14 +24,27 @@ DistillationShape distillation_shape(const RunConfig& config, bool joint) {
   return shape;
 }
 
+/// What a framework does whatever the keys say.
+void set_framework(const cluster::Software& framework, StageShape& shape) {
+  shape.framework = &framework;
+  shape.unfused_attention = !framework.flash_attention;
+  shape.hidden_dropout = shape.hidden_dropout || framework.dropout;
+  shape.attention_dropout = shape.attention_dropout || framework.dropout;
+  if (framework.gradient_bytes <= 2) shape.grad_type = shape.type;
+  shape.data *= shape.context;  // states are sharded over the ranks of a sequence, too
+  if (framework.sharded) shape.zero = 3;
+  if (shape.data == 1) shape.zero = 0;
+}
+
 /// What every stage has in common.
-StageShape common_shape(const RunConfig& config) {
+StageShape common_shape(const RunConfig& config, const cluster::Software* framework) {
   const ModelConfig& model = config.model;
   const int t = config.parallel.tensor;
   StageShape shape;
   shape.batch = config.batch.micro_batch_size;
   shape.seq = config.batch.seq_length;
-  shape.tokens = shape.batch * shape.seq;
+  shape.context = config.parallel.context;
+  shape.tokens = shape.batch * shape.seq / shape.context;
   shape.sequence_parallel = config.parallel.effective_sequence_parallel();
   shape.rows = shape.sequence_parallel ? shape.tokens / t : shape.tokens;
   shape.hidden = model.hidden;
@@ -67,6 +81,7 @@ StageShape common_shape(const RunConfig& config) {
   shape.zero = config.parallel.effective_zero_stage();
   shape.recompute = config.recompute.granularity;
   shape.recompute_layers = std::max<std::int64_t>(1, config.recompute.num_layers);
+  if (framework != nullptr) set_framework(*framework, shape);
   return shape;
 }
 
@@ -84,10 +99,11 @@ std::vector<AlikeLayers> windows_of(const RunConfig& config, std::int64_t first,
 }
 
 /// Layers and ends of the stages of one route; where the neighbours are is left to the caller.
-std::vector<StageShape> route_shapes(const RunConfig& config, int stages) {
+std::vector<StageShape> route_shapes(const RunConfig& config, int stages,
+                                     const cluster::Software* framework) {
   const std::vector<int> layers = stages == 1 ? std::vector<int>{static_cast<int>(config.model.layers)}
                                               : layers_per_stage(config, stages);
-  std::vector<StageShape> shapes(static_cast<std::size_t>(stages), common_shape(config));
+  std::vector<StageShape> shapes(static_cast<std::size_t>(stages), common_shape(config, framework));
   std::int64_t first_layer = 0;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     shapes[i].layers = layers[i];
@@ -134,6 +150,11 @@ void split_vocabulary(const RunConfig& config, const Schedule& schedule, std::ve
 
 }  // namespace
 
+const cluster::Software* framework_of(const RunConfig& config) {
+  if (config.machine.software == "plumbline") return nullptr;
+  return &cluster::built_in_profiles().generation(config.machine.software);
+}
+
 std::int64_t StageShape::window_of(std::int64_t layer) const {
   std::int64_t end = 0;
   for (const AlikeLayers& alike : windows) {
@@ -144,14 +165,19 @@ std::int64_t StageShape::window_of(std::int64_t layer) const {
 }
 
 std::vector<StageShape> stage_shapes(const RunConfig& config, int stages) {
-  std::vector<StageShape> shapes = route_shapes(config, stages);
+  std::vector<StageShape> shapes = route_shapes(config, stages, framework_of(config));
   shapes.back().shared_output = config.model.tied_embeddings && stages == 1;
   return shapes;
 }
 
 std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule) {
+  return stage_shapes(config, schedule, framework_of(config));
+}
+
+std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule,
+                                     const cluster::Software* framework) {
   const int per_route = schedule.stages_per_route();
-  const std::vector<StageShape> route = route_shapes(config, per_route);
+  const std::vector<StageShape> route = route_shapes(config, per_route, framework);
   std::vector<StageShape> shapes;
   shapes.reserve(static_cast<std::size_t>(schedule.stages));
   std::vector<bool> has_embedding(static_cast<std::size_t>(schedule.ranks));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "analysis/hardware/software.hpp"
 #include "core/config/run_config.hpp"
 #include "core/schedule/schedule.hpp"
 
@@ -20,6 +21,7 @@ struct DistillationShape {
   std::int64_t teacher_hidden = 0;  // h_T
   std::int64_t student_hidden = 0;  // h
   std::int64_t cached_size = 0;     // bytes of one element of kept teacher logits
+  friend bool operator==(const DistillationShape&, const DistillationShape&) = default;
 };
 
 /// Embedding and output layer split over all ranks of a model (bench/training/vocabulary.md). The ranks named
@@ -32,12 +34,14 @@ struct VocabularyShape {
   bool last_rank = false;       // the rank has the last one
   bool split_backward = false;  // the first stage has I and W instead of B
   int shards = 1;               // N: ranks of a model
+  friend bool operator==(const VocabularyShape&, const VocabularyShape&) = default;
 };
 
 /// Neighbouring layers with the same attention.
 struct AlikeLayers {
   std::int64_t layers = 0;
   std::int64_t window = 0;  // keys that a query sees, less than a sequence has; 0: all up to itself
+  friend bool operator==(const AlikeLayers&, const AlikeLayers&) = default;
 };
 
 /// Widths are per tensor rank. Counts are elements unless said otherwise.
@@ -90,6 +94,9 @@ struct StageShape {
   std::int64_t fp8_history = 0;       // largest values kept of every slot; 0 without delayed scaling
   DType type = DType::bf16;           // storage type
   DType grad_type = DType::fp32;
+  int context = 1;  // ranks that share a sequence
+  /// Whose training step it is; nullptr: plumbline's own, of which everything else here speaks.
+  const cluster::Software* framework = nullptr;
   DistillationShape distillation;
   VocabularyShape vocabulary;
   std::vector<AlikeLayers> windows;  // of the stage's layers, in order; empty: no window anywhere
@@ -105,10 +112,18 @@ struct StageShape {
   std::int64_t window_of(std::int64_t layer) const;
   std::int64_t e() const { return size_of(type); }
   std::int64_t g() const { return size_of(grad_type); }
+  friend bool operator==(const StageShape&, const StageShape&) = default;
 };
+
+/// The traits of the framework that `software` names; nullptr: plumbline's own training step. Throws InputError
+/// with the known names.
+const cluster::Software* framework_of(const RunConfig& config);
 
 /// Shapes of all stages of the schedule, every route of it, by stage number.
 std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule);
+/// The same with a framework's traits instead of the named one's.
+std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule,
+                                     const cluster::Software* framework);
 /// Shapes of the teacher's stages, as evaluated forward only: neither ZeRO nor recomputation, dropout or
 /// FP8. Empty without one.
 std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& schedule);

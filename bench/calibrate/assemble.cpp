@@ -16,8 +16,12 @@ std::size_t place(const std::vector<double>& axis, double value) {
   return static_cast<std::size_t>(std::find(axis.begin(), axis.end(), value) - axis.begin());
 }
 
+std::size_t index_in(const Grid& grid, std::size_t x, std::size_t y, std::size_t z) {
+  return (x * grid.y.size() + y) * grid.z.size() + z;
+}
+
 double& entry(Grid& grid, std::size_t x, std::size_t y, std::size_t z) {
-  return grid.seconds[(x * grid.y.size() + y) * grid.z.size() + z];
+  return grid.seconds[index_in(grid, x, y, z)];
 }
 
 Grid& grid_of(std::map<std::string, Grid>& grids, const std::string& key, const GridAxes& axes) {
@@ -27,6 +31,16 @@ Grid& grid_of(std::map<std::string, Grid>& grids, const std::string& key, const 
     grid.seconds.assign(axes.x.size() * axes.y.size() * axes.z.size(), kUnknown);
   }
   return grid;
+}
+
+GridAxes axes_of(const Cell& cell) {
+  if (cell.table == Table::by_row) return by_row_axes(cell.key);
+  if (cell.table == Table::attention) return attention_axes();
+  return cell.key == kFp8Products ? fp8_gemm_axes() : gemm_axes();
+}
+
+std::map<std::string, Grid>& grids_of(OperatorTimes& times, Table table) {
+  return table == Table::by_row ? times.by_row : table == Table::attention ? times.attention : times.gemm;
 }
 
 /// Every unknown entry takes the rate of its neighbour on the axis along which rates change least.
@@ -45,6 +59,35 @@ void fill_from_smaller(Grid& grid) {
         }
       }
     }
+  }
+}
+
+void fill_holes(Grid& grid, const Grid& from) {
+  for (std::size_t i = 0; i < grid.seconds.size(); ++i) {
+    if (std::isnan(grid.seconds[i])) grid.seconds[i] = from.seconds[i];
+  }
+}
+
+/// Entries that a table lacks and the next smaller working set has: few bytes, wherever they come from.
+void fill_from_smaller_set(OperatorTimes& table, const OperatorTimes& smaller) {
+  for (auto member : {&OperatorTimes::gemm, &OperatorTimes::by_row}) {
+    for (auto& [key, grid] : table.*member) {
+      const auto found = (smaller.*member).find(key);
+      if (found != (smaller.*member).end()) fill_holes(grid, found->second);
+    }
+  }
+  for (auto& [key, curve] : table.memory_bound) {
+    const auto found = smaller.memory_bound.find(key);
+    if (found == smaller.memory_bound.end()) continue;
+    const Curve& from = found->second;
+    const auto lacking =
+        std::lower_bound(from.sizes.begin(), from.sizes.end(), curve.sizes.front()) - from.sizes.begin();
+    const auto put_before = [&](std::vector<double>& to, const std::vector<double>& all) {
+      if (!all.empty()) to.insert(to.begin(), all.begin(), all.begin() + lacking);
+    };
+    put_before(curve.sizes, from.sizes);
+    put_before(curve.seconds, from.seconds);
+    put_before(curve.spread, from.spread);
   }
 }
 
@@ -67,7 +110,8 @@ void fill_from_undropped(Grid& dropping, Grid& plain) {
 
 }  // namespace
 
-std::vector<OperatorTimes> assemble(const std::vector<Cell>& cells, const std::vector<double>& seconds) {
+std::vector<OperatorTimes> assemble(const std::vector<Cell>& cells, const std::vector<double>& seconds,
+                                    const std::vector<double>& spread) {
   std::vector<OperatorTimes> tables(kWorkingSets.size());
   for (std::size_t set = 0; set < tables.size(); ++set) tables[set].working_set = kWorkingSets[set];
   for (std::size_t i = 0; i < cells.size(); ++i) {
@@ -77,12 +121,17 @@ std::vector<OperatorTimes> assemble(const std::vector<Cell>& cells, const std::v
       Curve& curve = table.memory_bound[cell.key];
       curve.sizes.push_back(cell.at[0]);
       curve.seconds.push_back(seconds[i]);
+      if (!spread.empty()) curve.spread.push_back(spread[i]);
       continue;
     }
-    const bool gemm = cell.table == Table::gemm;
-    const GridAxes axes = !gemm ? attention_axes() : cell.key == kFp8Products ? fp8_gemm_axes() : gemm_axes();
-    Grid& grid = grid_of(gemm ? table.gemm : table.attention, cell.key, axes);
-    entry(grid, place(axes.x, cell.at[0]), place(axes.y, cell.at[1]), place(axes.z, cell.at[2])) = seconds[i];
+    const GridAxes axes = axes_of(cell);
+    Grid& grid = grid_of(grids_of(table, cell.table), cell.key, axes);
+    const std::size_t at =
+        index_in(grid, place(axes.x, cell.at[0]), place(axes.y, cell.at[1]), place(axes.z, cell.at[2]));
+    grid.seconds[at] = seconds[i];
+    if (spread.empty()) continue;
+    grid.spread.resize(grid.seconds.size());
+    grid.spread[at] = spread[i];
   }
   for (OperatorTimes& table : tables) {
     for (const char* pass : {"forward", "backward"}) {
@@ -93,31 +142,19 @@ std::vector<OperatorTimes> assemble(const std::vector<Cell>& cells, const std::v
       }
     }
   }
+  fill_from_smaller_set(tables[2], tables[1]);
   for (std::size_t set = tables.size(); set-- > 0;) {
-    for (auto& [key, grid] : tables[set].gemm) {
-      if (set + 1 < tables.size()) {
-        const std::vector<double>& larger = tables[set + 1].gemm.at(key).seconds;
-        for (std::size_t i = 0; i < larger.size(); ++i) {
-          if (std::isnan(grid.seconds[i])) grid.seconds[i] = larger[i];
+    for (auto member : {&OperatorTimes::gemm, &OperatorTimes::by_row}) {
+      for (auto& [key, grid] : tables[set].*member) {
+        if (set + 1 < tables.size()) {
+          fill_holes(grid, (tables[set + 1].*member).at(key));  // without holes by now
+        } else {
+          fill_from_smaller(grid);
         }
-      } else {
-        fill_from_smaller(grid);
       }
     }
   }
   return tables;
-}
-
-void merge(std::vector<OperatorTimes>& tables, const std::vector<OperatorTimes>& more) {
-  if (tables.empty()) {
-    tables = more;
-    return;
-  }
-  for (std::size_t set = 0; set < tables.size() && set < more.size(); ++set) {
-    tables[set].gemm.insert(more[set].gemm.begin(), more[set].gemm.end());
-    tables[set].attention.insert(more[set].attention.begin(), more[set].attention.end());
-    tables[set].memory_bound.insert(more[set].memory_bound.begin(), more[set].memory_bound.end());
-  }
 }
 
 FlopsPerSecond best_gemm_rate(const std::vector<OperatorTimes>& tables, DType type) {

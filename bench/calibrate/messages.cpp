@@ -41,7 +41,7 @@ class Silent final : public benchmark::BenchmarkReporter {
 
 /// Repeats a call that all ranks make together. The number of repetitions is the same on every rank.
 double repeat_together(const char* name, std::int64_t bytes, const std::function<void()>& call) {
-  const int repetitions = bytes >= (1 << 22) ? 6 : bytes >= (1 << 18) ? 24 : 90;
+  const int repetitions = bytes >= (1 << 22) ? 6 : bytes >= (1 << 18) ? 12 : 45;
   check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
   for (int i = 0; i < 2; ++i) call();  // connections are made, pages are there
   std::vector<double> samples;
@@ -59,54 +59,66 @@ double repeat_together(const char* name, std::int64_t bytes, const std::function
   return quietest_third(samples);
 }
 
+}  // namespace
+
+double all_reduce_seconds(Communicator& communicator, DType type, bool started, std::int64_t bytes,
+                          std::byte* buffer) {
+  const Matrix matrix(buffer, 1, bytes / size_of(type), type);
+  return repeat_together("all_reduce", bytes, [&] {
+    if (started) {
+      Ticket ticket = communicator.start_all_reduce(Group::tensor, matrix, ReduceOp::sum);
+      communicator.wait(ticket);
+    } else {
+      communicator.all_reduce(Group::tensor, matrix, ReduceOp::sum);
+    }
+  });
+}
+
+double message_seconds(Communicator& communicator, std::int64_t bytes, std::byte* buffer) {
+  const int peer = communicator.rank() ^ 1;
+  const bool first = communicator.rank() < peer;
+  const Matrix out(buffer, 1, bytes / 4, DType::fp32);
+  const Matrix in(buffer + bytes, 1, bytes / 4, DType::fp32);
+  const auto send = [&] {
+    Ticket ticket = communicator.send(out, peer, 1);
+    communicator.wait(ticket);
+  };
+  const auto receive = [&] {
+    Ticket ticket = communicator.receive(in, peer, 1);
+    communicator.wait(ticket);
+  };
+  const double round_trip = repeat_together("message", bytes, [&] {
+    if (first) {
+      send();
+      receive();
+    } else {
+      receive();
+      send();
+    }
+  });
+  return round_trip / 2;
+}
+
+namespace {
+
 Curve all_reduce_curve(Communicator& communicator, DType type, bool started, std::byte* buffer) {
   Curve curve;
   for (const std::int64_t bytes : {std::int64_t{8}, std::int64_t{1} << 12, std::int64_t{1} << 15,
                                    std::int64_t{1} << 18, std::int64_t{1} << 21, kLargestMessage}) {
     if (!started && bytes == kLargestMessage) continue;  // tensor-parallel messages are smaller
     if (started && bytes < (1 << 15)) continue;          // gradient buckets are larger
-    const Matrix matrix(buffer, 1, bytes / size_of(type), type);
-    const double seconds = repeat_together("all_reduce", bytes, [&] {
-      if (started) {
-        Ticket ticket = communicator.start_all_reduce(Group::tensor, matrix, ReduceOp::sum);
-        communicator.wait(ticket);
-      } else {
-        communicator.all_reduce(Group::tensor, matrix, ReduceOp::sum);
-      }
-    });
     curve.sizes.push_back(static_cast<double>(bytes));
-    curve.seconds.push_back(seconds);
+    curve.seconds.push_back(all_reduce_seconds(communicator, type, started, bytes, buffer));
   }
   return curve;
 }
 
 Curve message_curve(Communicator& communicator, std::byte* buffer) {
   Curve curve;
-  const int peer = communicator.rank() ^ 1;
-  const bool first = communicator.rank() < peer;
   for (const std::int64_t bytes : {std::int64_t{4}, std::int64_t{1} << 12, std::int64_t{1} << 15,
                                    std::int64_t{1} << 18, std::int64_t{1} << 20, std::int64_t{1} << 22}) {
-    const Matrix out(buffer, 1, bytes / 4, DType::fp32);
-    const Matrix in(buffer + kLargestMessage, 1, bytes / 4, DType::fp32);
-    const auto send = [&] {
-      Ticket ticket = communicator.send(out, peer, 1);
-      communicator.wait(ticket);
-    };
-    const auto receive = [&] {
-      Ticket ticket = communicator.receive(in, peer, 1);
-      communicator.wait(ticket);
-    };
-    const double round_trip = repeat_together("message", bytes, [&] {
-      if (first) {
-        send();
-        receive();
-      } else {
-        receive();
-        send();
-      }
-    });
     curve.sizes.push_back(static_cast<double>(bytes));
-    curve.seconds.push_back(round_trip / 2);
+    curve.seconds.push_back(message_seconds(communicator, bytes, buffer));
   }
   return curve;
 }

@@ -1,11 +1,20 @@
 // Measures collectives and messages through the MPI communicator, with as many ranks as were started.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "analysis/hardware/hardware.hpp"
+#include "core/run/communicator.hpp"
 
 namespace plumbline::calibration {
+
+/// Seconds of one all-reduce of the tensor group and of one message between neighbours, as calibration takes them. All ranks
+/// of the communicator call together; `buffer` has room for two messages of `bytes`.
+double all_reduce_seconds(Communicator& communicator, DType type, bool started, std::int64_t bytes,
+                          std::byte* buffer);
+double message_seconds(Communicator& communicator, std::int64_t bytes, std::byte* buffer);
 
 struct MessageTimes {
   std::vector<CollectiveTime> all_reduce;

@@ -31,7 +31,11 @@ void add_calibrate_command(CLI::App& app, CommandAction& action) {
           "With --backend cuda: the accelerator or profile whose other constants are kept (default: by "
           "the device's name)")
       ->type_name("NAME");
-  command->add_option("--part", options->part)->group("");  // the ranks that calibration starts
+  // The ranks that calibration starts.
+  command->add_option("--part", options->part)->group("");
+  command->add_option("--seconds", options->seconds)->group("");
+  command->add_option("--round", options->round)->group("");
+  command->add_option("--known", options->known)->group("");
   command->callback([=, &app, &action] {
     action = [=, &app] {
       options->quiet = is_quiet(app);

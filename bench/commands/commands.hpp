@@ -20,6 +20,7 @@ void add_oom_command(CLI::App& app, CommandAction& action);
 void add_calibrate_command(CLI::App& app, CommandAction& action);
 void add_compare_command(CLI::App& app, CommandAction& action);
 void add_doctor_command(CLI::App& app, CommandAction& action);
+void add_noise_command(CLI::App& app, CommandAction& action);
 void add_schedule_command(CLI::App& app, CommandAction& action);
 void add_simulate_command(CLI::App& app, CommandAction& action);
 void add_search_command(CLI::App& app, CommandAction& action);

@@ -18,14 +18,16 @@ struct MatrixCommand {
   std::string out;
   bool predict_only = false;
   bool retry = false;
+  int rounds = 1;
   bool json = false;
   bool quiet = false;
 };
 
 int run_command(const MatrixCommand& command) {
   const std::vector<MatrixCell> cells = load_matrix(command.config.source, command.config.overrides());
-  const auto [records, stopped] = run_cells(cells, {results_folder(command.out, command.config.source),
-                                                    command.predict_only, command.retry, command.quiet});
+  const auto [records, stopped] =
+      run_cells(cells, {results_folder(command.out, command.config.source), command.predict_only,
+                        command.retry, command.rounds, command.quiet});
   if (command.json) {
     fmt::print("{}\n", to_json_array(records));
   } else {
@@ -45,6 +47,11 @@ void add_matrix_command(CLI::App& app, CommandAction& action) {
       ->type_name("DIR");
   command->add_flag("--predict-only", options->predict_only, "Measure nothing");
   command->add_flag("--retry", options->retry, "Run cells again that failed or timed out");
+  command
+      ->add_option("--rounds", options->rounds,
+                   "Measure every cell N times, in an order that is shuffled for each round")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("N");
   command->add_flag("--json", options->json, "Print the records as a JSON array");
   command->callback([=, &app, &action] {
     action = [=, &app] {

@@ -84,7 +84,7 @@ int run_command(const OomCommand& command) {
   const std::vector<MatrixCell> cells = load_matrix(command.config.source, command.config.overrides());
   check_device(matrix, cells, command.config.overrides());
   const auto [records, stopped] = run_cells(cells, {results_folder(command.out, command.config.source),
-                                                    command.predict_only, command.retry, command.quiet});
+                                                    command.predict_only, command.retry, 1, command.quiet});
   OomTable table;
   table.source = matrix.source;
   bool failed = stopped;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 #include <memory>
 #include <vector>
 
@@ -10,10 +11,12 @@
 #include "bench/commands/config_options.hpp"
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/evaluate/plan.hpp"
+#include "bench/evaluate/profile_trust.hpp"
 #include "bench/evaluate/record_parts.hpp"
 #include "bench/evaluate/what_would_fit.hpp"
 #include "bench/text/still_working.hpp"
 #include "bench/views/predict_formulas.hpp"
+#include "bench/views/prediction_trust.hpp"
 #include "bench/views/sensitivity_report.hpp"
 #include "bench/views/side_by_side.hpp"
 #include "core/base/error.hpp"
@@ -59,17 +62,21 @@ int predict_one(const PredictOptions& options) {
   const Prediction prediction = predict(config, step, hardware);
   working.now("putting the figures together");
   record.prediction = report_of(prediction, config, step);
+  record.prediction->step_interval = step_interval_of(config, step, hardware);
   // A question about an accelerator, whatever backend would run it here.
   if (prediction.device) record.prediction->device_memory = report_of(*prediction.device);
   if (!note.empty()) say(fmt::format("note: {}\n", note));
+  for (const std::string& doubt : doubts_about(hardware, record.machine, std::time(nullptr), false))
+    say(fmt::format("note: {}\n", doubt));
   const FormulaReport formulas = compare_with_formulas(config, schedule, prediction.memory);
   if (options.json) {
     OrderedJson json = to_json(record);
     json["formulas"] = to_json(formulas);
+    json["trust"] = trust_json(config, hardware, prediction);
     if (options.what_limits) json["what_limits"] = OrderedJson::parse(what_limits_json(config));
     fmt::print("{}\n", json.dump(2));
   } else {
-    fmt::print("{}", side_by_side(record));
+    fmt::print("{}{}", side_by_side(record), trust_text(config, hardware, prediction));
     fmt::print("{}", vocabulary_report(config, schedule, prediction, hardware, schedule_for));
     if (options.explain) {
       explain(prediction);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 
@@ -10,6 +11,7 @@
 #include "bench/evaluate/budget_check.hpp"
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/evaluate/plan.hpp"
+#include "bench/evaluate/profile_trust.hpp"
 #include "bench/evaluate/record_parts.hpp"
 #include "bench/launch/interrupts.hpp"
 #include "bench/launch/launch.hpp"
@@ -93,8 +95,12 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   for (const std::string& remark : check_files(config)) fmt::print(stderr, "note: {}\n", remark);
   if (!command.files.trace.empty()) check_can_write(command.files.trace, "--trace");
   check_budget(config, schedule);
-  record.prediction = report_of(predict(config, schedule, hardware_of(config, note)), config, schedule);
+  const HardwareProfile hardware = hardware_of(config, note);
+  record.prediction = report_of(predict(config, schedule, hardware), config, schedule);
+  record.prediction->step_interval = step_interval_of(config, schedule, hardware);
   if (!note.empty()) say(fmt::format("note: {}\n", note));
+  for (const std::string& doubt : doubts_about(hardware, record.machine, std::time(nullptr), true))
+    say(fmt::format("note: {}\n", doubt));
 
   const Interrupts interrupts;
   const RunFolder scratch(RunFolderUse::files);

@@ -7,11 +7,11 @@
 #include <thread>
 
 #include "analysis/hardware/hardware.hpp"
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/predict/predict.hpp"
 #include "analysis/search/search.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
-#include "bench/evaluate/cluster_schedule.hpp"
+#include "bench/evaluate/plan.hpp"
 #include "bench/text/progress.hpp"
 #include "bench/views/search_report.hpp"
 #include "core/base/error.hpp"
@@ -30,15 +30,14 @@ struct SearchOptions {
 };
 
 /// More accelerators until something fits, or nothing after three doublings.
-std::string what_would_fit(cluster::SearchRequest request, const cluster::Machine& machine,
-                           const cluster::Software& software, cluster::PipelinePlans& plans) {
+std::string what_would_fit(SearchRequest request, const HardwareProfile& hardware) {
   request.top = 1;
   for (int doubling = 0; doubling < 3; ++doubling) {
-    request.accelerators *= 2;
+    request.config.parallel.world_size *= 2;
     try {
-      const cluster::SearchResult more = search(request, machine, software, plans);
+      const SearchResult more = search(request, hardware, step_for);
       if (!more.best.empty()) {
-        return fmt::format("{} accelerators are enough ({})", request.accelerators,
+        return fmt::format("{} accelerators are enough ({})", request.config.parallel.world_size,
                            describe_candidate(more.best[0]));
       }
     } catch (const InputError&) {
@@ -46,6 +45,10 @@ std::string what_would_fit(cluster::SearchRequest request, const cluster::Machin
     }
   }
   return "use a smaller model, sequence or batch";
+}
+
+double in_gib(Bytes bytes) {
+  return static_cast<double>(bytes.value) / kBytesPerGiB;
 }
 
 int run_search(const SearchOptions& options) {
@@ -73,43 +76,33 @@ int run_search(const SearchOptions& options) {
         fmt::format("search: --hardware: missing; expected the accelerators that there are, one of {}",
                     fmt::join(hardware_preset_names(), ", ")));
   }
-  const cluster::Profiles& profiles = cluster::built_in_profiles();
-  const cluster::Machine& machine = profiles.machine(config.machine.hardware);
+  const HardwareProfile hardware = load_hardware(config.machine.hardware);
   if (const auto reason = why_unpredictable(config)) throw InputError(fmt::format("search: {}", *reason));
-  const cluster::Software& software = profiles.generation("plumbline");
-  cluster::SearchRequest request;
-  request.model = cluster::model_of(config.model);
-  request.sequence = static_cast<double>(config.batch.seq_length);
-  request.hidden_dropout = config.numerics.hidden_dropout > 0;
-  request.attention_dropout = config.numerics.attention_dropout > 0;
-  request.global_batch = static_cast<int>(config.batch.global_batch_size);
-  request.accelerators = config.parallel.world_size;
+  SearchRequest request;
   request.config = config;
-  request.memory_budget = config.machine.memory_budget.value > 0
-                              ? static_cast<double>(config.machine.memory_budget.value)
-                              : machine.device.memory_bytes - machine.device.reserved_bytes;
   request.top = options.top;
   request.threads = options.threads > 0 ? std::min(options.threads, 256)
                                         : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  cluster::PipelinePlans plans(make_cluster_schedule);
   Progress progress(1, 0, options.quiet ? nullptr : stderr);
   const auto show = [&](int done, int all) { progress.update(done, all, "layouts"); };
   const auto begin = std::chrono::steady_clock::now();
-  const cluster::SearchResult result = search(request, machine, software, plans, show);
+  const SearchResult result = search(request, hardware, step_for, show);
+  const Bytes budget = budget_of(config, hardware, std::nullopt);
   const SearchContext context{
-      config.machine.hardware, request.memory_budget,
+      config.machine.hardware, static_cast<double>(budget.value),
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
   if (result.configurations == 0) {
     throw InputError(fmt::format("search: no configuration is possible on {} accelerators{}",
-                                 request.accelerators, result.refused.empty() ? "" : ": " + result.refused));
+                                 config.parallel.world_size,
+                                 result.refused.empty() ? "" : ": " + result.refused));
   }
   if (result.best.empty()) {
-    const cluster::Candidate& least = result.front.front();
-    const std::string smallest = fmt::format("the smallest takes {:.2f} GiB ({})",
-                                             least.peak_bytes / kBytesPerGiB, describe_candidate(least));
-    throw OutOfMemory(fmt::format(
-        "search: none of {} configurations fits in {:.2f} GiB per accelerator: {}; {}", result.configurations,
-        request.memory_budget / kBytesPerGiB, smallest, what_would_fit(request, machine, software, plans)));
+    const Candidate& least = result.front.front();
+    const std::string smallest =
+        fmt::format("the smallest takes {:.2f} GiB ({})", in_gib(least.peak), describe_candidate(least));
+    throw OutOfMemory(
+        fmt::format("search: none of {} configurations fits in {:.2f} GiB per accelerator: {}; {}",
+                    result.configurations, in_gib(budget), smallest, what_would_fit(request, hardware)));
   }
   fmt::print("{}", options.json ? search_json(result, context) : search_text(result, context));
   return static_cast<int>(ExitCode::done);

@@ -1,4 +1,4 @@
-// `plumbline validate`: what the cluster model predicts for runs that others measured and published.
+// `plumbline validate`: what is predicted for runs that others measured and published.
 #include <fmt/format.h>
 
 #include <memory>
@@ -6,7 +6,7 @@
 #include "analysis/published/leave_one_out.hpp"
 #include "analysis/published/published.hpp"
 #include "bench/commands/commands.hpp"
-#include "bench/evaluate/cluster_schedule.hpp"
+#include "bench/evaluate/schedule_makers.hpp"
 #include "bench/text/progress.hpp"
 #include "bench/views/validate_report.hpp"
 #include "core/base/atomic_file.hpp"
@@ -20,6 +20,7 @@ struct ValidateOptions {
   std::string folder;
   std::string plot;
   std::string only;
+  std::string group_by;
   bool json = false;
   bool rows = false;
   bool leave_one_out = false;
@@ -34,7 +35,7 @@ int validate(const ValidateOptions& options) {
     {
       Progress progress(1, 0, options.quiet ? nullptr : stderr);
       left = cluster::leave_one_out(
-          tables, cluster::built_in_profiles(), make_cluster_schedule,
+          tables, cluster::built_in_profiles(), schedule_makers(),
           [&](int done, int all) { progress.update(done, all, "choices of constants"); });
     }
     fmt::print("{}", leave_one_out_text(left));
@@ -48,19 +49,25 @@ int validate(const ValidateOptions& options) {
     names += (names.empty() ? "" : ", ") + table.name;
     progress.update(done++, static_cast<int>(tables.size()), "tables");
     if (!options.only.empty() && table.name != options.only) continue;
-    compared.push_back(cluster::compare_table(table, cluster::built_in_profiles(), make_cluster_schedule));
+    compared.push_back(cluster::compare_table(table, cluster::built_in_profiles(), schedule_makers()));
   }
   if (compared.empty()) {
     throw InputError(fmt::format("validate: no table is named {}; there are: {}", options.only, names));
   }
   if (!options.plot.empty()) write_whole_file(options.plot, validation_svg(compared));
-  fmt::print("{}", options.json ? validation_json(compared) : validation_text(compared, options.rows));
-  bool refused = false;
+  fmt::print("{}", options.json                ? validation_json(compared)
+                   : !options.group_by.empty() ? validation_groups_text(compared, options.group_by)
+                                               : validation_text(compared, options.rows));
+  // A row that is not modelled yet is as it should be; one that cannot be read is for the user to correct.
+  bool unreadable = false;
   for (const cluster::ComparedTable& table : compared) {
-    for (const std::string& reason : table.refused) say(fmt::format("plumbline: {}\n", reason));
-    refused = refused || !table.refused.empty();
+    for (const cluster::SkippedRow& row : table.skipped) {
+      if (!row.unreadable) continue;
+      say(fmt::format("plumbline: {}\n", row.reason));
+      unreadable = true;
+    }
   }
-  return static_cast<int>(refused ? ExitCode::bad_input : ExitCode::done);
+  return static_cast<int>(unreadable ? ExitCode::bad_input : ExitCode::done);
 }
 
 }  // namespace
@@ -68,10 +75,16 @@ int validate(const ValidateOptions& options) {
 void add_validate_command(CLI::App& app, CommandAction& action) {
   CLI::App* command = app.add_subcommand("validate", "Compare predictions with published measurements");
   const auto options = std::make_shared<ValidateOptions>();
-  command->add_option("--tables", options->folder, "Folder of .csv tables instead of the built-in ones")
+  command
+      ->add_option("--tables", options->folder,
+                   "Folder of .csv tables, your own runs for example, instead of the built-in ones")
       ->type_name("DIR");
   command->add_option("--table", options->only, "Only the table of this name")->type_name("NAME");
   command->add_option("--plot", options->plot, "Also write the errors as a picture")->type_name("FILE.svg");
+  command
+      ->add_option("--group-by", options->group_by,
+                   "Errors of all tables together by source, hardware, software, precision or parallelism")
+      ->type_name("KEY");
   command->add_flag("--json", options->json, "Print tables and rows as JSON");
   command->add_flag("--leave-one-out", options->leave_one_out,
                     "Choose constants on all tables but one, and show the error of that one");

@@ -31,12 +31,14 @@ void take_measurement(const std::string& path, const CellRun& run, Record& recor
   }
   try {
     const std::string text = read_text_file(path, kLargestMeasurement);
-    record.measurement = parse_measurement(text, "measurement");
+    RankMeasurement measured = parse_measurement(text, "measurement");
+    record.measurement = std::move(measured.measurement);
+    record.probed = std::move(measured.probed);
     const auto file = parse_json_object<OrderedJson>(text, "measurement");
     tell(run, OrderedJsonKeys(file, "measurement").string_or(kUnsavedKey, ""));
     record.status = Status::ok;
     record.reason.clear();
-    if (record.prediction) record.error = compare(*record.prediction, *record.measurement);
+    if (record.prediction) record.error = compare(*record.prediction, *record.measurement, record.probed);
   } catch (const InputError& wrong) {
     record.status = Status::failed;
     record.reason = wrong.what();
@@ -97,6 +99,7 @@ bool measure_cell(const RunConfig& config, const CellProgram& program, const Cel
     return false;
   }
   record.measurement.reset();
+  record.probed.reset();
   record.error.reset();
   if (result.ok()) {
     take_measurement(measurement_path, run, record);

@@ -114,6 +114,31 @@ Schedule shortest_on_hardware(const RunConfig& config, ScheduleRequest request) 
   return best;
 }
 
+/// Times of zb-auto's actions: equal ones, which no machine changes, for what is executed here; another
+/// framework's as they are predicted. Attention's scores and dropout masks, two fifths or more of a layer's
+/// activations, go with I.
+ZeroBubbleCosts zero_bubble_costs(const RunConfig& config, ScheduleRequest request) {
+  ZeroBubbleCosts costs;
+  costs.memory_limit = config.parallel.zero_bubble_memory * request.ranks;
+  if (config.machine.software == "plumbline" || config.machine.hardware.empty()) {
+    const std::vector<Seconds> equal(static_cast<std::size_t>(request.ranks), Seconds{1});
+    costs.forward = costs.backward_input = costs.backward_weight = equal;
+    return costs;
+  }
+  request.name = "zb-h1";
+  const Costs priced = stage_costs(config, with_transfers_and_end(config, make_schedule(request)),
+                                   load_hardware(config.machine.hardware))
+                           .costs;
+  for (const StageCosts& stage : priced.stages) {
+    costs.forward.push_back(stage.forward);
+    costs.backward_input.push_back(stage.backward_input);
+    costs.backward_weight.push_back(stage.backward_weight);
+  }
+  costs.transfer = priced.transfer + priced.latency;
+  costs.held_after_input = 0.6;
+  return costs;
+}
+
 ScheduleRequest request_for(const RunConfig& config) {
   ScheduleRequest request;
   request.name = config.parallel.schedule;
@@ -131,17 +156,25 @@ Schedule make_for(const RunConfig& config) {
     if (!config.machine.hardware.empty() && schedule_traits(request.name).v_shaped())
       return shortest_on_hardware(config, request);
   }
+  if (schedule_traits(request.name).order == OrderFrom::zero_bubble_times) {
+    const bool measured = config.machine.software != "plumbline";
+    if (measured || config.parallel.zero_bubble_memory != 1)
+      request.zero_bubble = zero_bubble_costs(config, request);
+  }
   return make_schedule(request);
 }
 
 Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedule) {
+  const StepEndActions end = {
+      .data_parallel = config.layout().data > 1,
+      .tied_embedding = config.model.tied_embeddings && !config.parallel.splits_vocabulary()};
+  // When another framework's runtime posts its messages is in its traits, not in the schedule.
+  if (config.machine.software != "plumbline") return add_step_end(schedule, end);
   // Our executor's sends return at once. Where all ranks meet for a pass before they receive, a message that
   // is received no earlier than needed would keep its sender waiting for room to send the next.
   const bool meetings = schedule.vocab == VocabPasses::interlaced;
-  return add_step_end(
-      add_transfers(schedule, meetings ? TransferOrder::sends_first : TransferOrder::posted),
-      {.data_parallel = config.parallel.data() > 1,
-       .tied_embedding = config.model.tied_embeddings && !config.parallel.splits_vocabulary()});
+  return add_step_end(add_transfers(schedule, meetings ? TransferOrder::sends_first : TransferOrder::posted),
+                      end);
 }
 
 int rank_of(const Schedule& schedule, int stage) {
@@ -162,7 +195,7 @@ void check_placement(const RunConfig& config, const Schedule& schedule) {
   const auto fail = [&](const std::string& what) {
     throw InputError(fmt::format("pipeline_schedule: {}: {}", config.parallel.schedule, what));
   };
-  if (stages > config.model.layers) {
+  if (stages > config.model.layers + ends_without_layers(config)) {
     fail(fmt::format("found {} stages, expected at most the {} layers of {}: every stage holds one", stages,
                      config.model.layers, config.model.name));
   }

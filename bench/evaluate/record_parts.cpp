@@ -4,9 +4,11 @@
 #include <limits>
 #include <utility>
 
+#include "analysis/hardware/profile_at_speed.hpp"
 #include "analysis/work/flops.hpp"
 #include "analysis/work/traffic.hpp"
 #include "core/base/statistics.hpp"
+#include "core/run/processors.hpp"
 
 namespace plumbline {
 namespace {
@@ -48,6 +50,8 @@ void forget_what_is_not_measured(const RunConfig& config, MeasurementReport& rep
   }
   report.time.vocabulary_collectives.reset();
   report.step_min = report.step_max = {kUnknown};
+  report.steps.clear();
+  report.disturbance = {};
 }
 
 }  // namespace
@@ -100,6 +104,20 @@ PredictionReport report_of(const Prediction& prediction, const RunConfig& config
   return report;
 }
 
+std::optional<StepInterval> step_interval_of(const RunConfig& config, const RepeatedSchedule& step,
+                                             const HardwareProfile& hardware) {
+  if (!hardware.calibration.known()) return std::nullopt;
+  ByClass longer, shorter;
+  for (const SpeedClass& each : kSpeedClasses) {
+    longer.*each.member = 1 + hardware.calibration.noise.*each.member;
+    shorter.*each.member = 1 / (longer.*each.member);
+  }
+  const auto at = [&](const ByClass& speed) {
+    return predict(config, step, at_speed(hardware, speed)).time.step;
+  };
+  return StepInterval{at(shorter), at(longer)};
+}
+
 MeasurementReport report_of(const training::TrainingResult& result, const RunConfig& config,
                             const Schedule& schedule, const std::vector<Traffic>& traffic,
                             const HardwareProfile& hardware) {
@@ -146,6 +164,12 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
   report.samples = static_cast<int>(result.step_times.size());
   report.step_min = *std::min_element(result.step_times.begin(), result.step_times.end());
   report.step_max = *std::max_element(result.step_times.begin(), result.step_times.end());
+  for (std::size_t i = 0; i < result.step_times.size(); ++i) {
+    const StepLoad& load = result.step_loads[i];
+    report.steps.push_back(
+        {result.step_times[i], load.others, load.stolen, load.waited, load.involuntary, load.frequency});
+  }
+  report.disturbance = disturbance_of(report.steps, machine_processors());
   report.losses = result.losses;
   report.loss = result.losses.back();
   forget_what_is_not_measured(config, report);

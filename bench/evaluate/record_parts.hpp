@@ -15,6 +15,10 @@ DeviceMemoryReport report_of(const DeviceMemoryPrediction& device);
 PredictionReport report_of(const Prediction& prediction, const RunConfig& config,
                            const RepeatedSchedule& step);
 
+/// The step's bounds when every class of operators is as quick, or as slow, as calibration saw it; nothing for a
+/// profile that does not say.
+std::optional<StepInterval> step_interval_of(const RunConfig& config, const RepeatedSchedule& step,
+                                             const HardwareProfile& hardware);
 /// `schedule` names the action of each peak; `traffic` is every rank's in one step; `hardware` gives the peak
 /// that the MFU divides by.
 MeasurementReport report_of(const training::TrainingResult& result, const RunConfig& config,

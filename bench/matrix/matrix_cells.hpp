@@ -13,6 +13,7 @@ struct CellsRequest {
   std::string folder;  // results go there
   bool predict_only = false;
   bool retry = false;  // cells again that failed or timed out
+  int rounds = 1;      // times that every cell is measured
   bool quiet = false;  // no progress
 };
 

@@ -5,10 +5,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <random>
 #include <string>
 
 #include "bench/launch/interrupts.hpp"
+#include "bench/record/rounds_of_cell.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/config_keys.hpp"
@@ -81,30 +84,56 @@ std::string label_of(const MatrixCell& cell) {
 }
 
 std::string outcome_of(const Record& record) {
+  if (record.disturbed())
+    return fmt::format("{}, disturbed: {}", name_of(record.status),
+                       what_disturbed(record.measurement->disturbance));
   return record.reason.empty() ? std::string(name_of(record.status))
                                : fmt::format("{}: {}", name_of(record.status), record.reason);
 }
 
 }  // namespace
 
-bool is_done(const MatrixCell& cell, const RecordStore& store, const MatrixOptions& options) {
+namespace {
+
+/// Times that a cell counts as measured: all of `rounds` where once more would give nothing new.
+int rounds_done(const MatrixCell& cell, const RecordStore& store, const MatrixOptions& options) {
   const Record* record = store.records().find(cell.id);
-  if (record == nullptr) return false;
-  return !(options.retry && (record->status == Status::failed || record->status == Status::timeout));
+  if (record == nullptr) return 0;
+  if (options.retry && (record->status == Status::failed || record->status == Status::timeout)) return 0;
+  return record->measurement ? std::min(record->measurement->rounds, options.rounds) : options.rounds;
+}
+
+/// Who may come later in a slow hour must not be the same cells in every round.
+void shuffle_round(std::vector<const MatrixCell*>& cells, int round) {
+  std::shuffle(cells.begin(), cells.end(), std::mt19937_64(static_cast<std::uint64_t>(round)));
+}
+
+}  // namespace
+
+bool is_done(const MatrixCell& cell, const RecordStore& store, const MatrixOptions& options) {
+  return rounds_done(cell, store, options) >= options.rounds;
+}
+
+int count_done(const std::vector<MatrixCell>& cells, const RecordStore& store, const MatrixOptions& options) {
+  int done = 0;
+  for (const MatrixCell& cell : cells) done += rounds_done(cell, store, options);
+  return done;
 }
 
 MatrixOutcome run_matrix(const std::vector<MatrixCell>& cells, RecordStore& store, const MatrixHooks& hooks,
                          const MatrixOptions& options, Progress& progress) {
   const Interrupts interrupts;
   MatrixOutcome outcome;
-  outcome.cells = static_cast<int>(cells.size());
-  std::vector<const MatrixCell*> missing;
-  for (const MatrixCell& cell : cells) {
-    if (is_done(cell, store, options)) {
-      ++outcome.done_before;
-    } else {
-      missing.push_back(&cell);
+  outcome.cells = static_cast<int>(cells.size()) * options.rounds;
+  std::vector<const MatrixCell*> missing;  // with several rounds one round after the other
+  outcome.done_before = count_done(cells, store, options);
+  for (int round = 0; round < options.rounds; ++round) {
+    std::vector<const MatrixCell*> of_round;
+    for (const MatrixCell& cell : cells) {
+      if (rounds_done(cell, store, options) <= round) of_round.push_back(&cell);
     }
+    if (options.rounds > 1) shuffle_round(of_round, round);
+    missing.insert(missing.end(), of_round.begin(), of_round.end());
   }
   const auto go_on = [&] {
     progress.tick();
@@ -117,6 +146,8 @@ MatrixOutcome run_matrix(const std::vector<MatrixCell>& cells, RecordStore& stor
     return outcome;
   };
   for (const MatrixCell* cell : missing) {
+    // A cell that went out of memory in one round does so in every one.
+    if (options.rounds > 1 && is_done(*cell, store, {false, options.rounds}) && !options.retry) continue;
     if (!go_on()) return stopped();
     progress.begin(label_of(*cell));
     Record record;
@@ -136,6 +167,8 @@ MatrixOutcome run_matrix(const std::vector<MatrixCell>& cells, RecordStore& stor
       store.check_place();  // which would be the reason
       throw;
     }
+    const Record* earlier = options.rounds > 1 ? store.records().find(cell->id) : nullptr;
+    if (earlier != nullptr && earlier->status == Status::ok) add_rounds(*earlier, record);
     store.append(record);
     ++outcome.done_now;
     progress.end(outcome_of(record));

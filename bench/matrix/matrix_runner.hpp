@@ -24,17 +24,21 @@ struct MatrixHooks {
 
 struct MatrixOptions {
   bool retry = false;  // run cells again that ended failed or timeout
+  int rounds = 1;  // times that every cell is measured; from 2 on in an order that is shuffled anew each time
 };
 
 struct MatrixOutcome {
   int cells = 0;
-  int done_before = 0;  // found in the store
-  int done_now = 0;
+  int done_before = 0;   // found in the store
+  int done_now = 0;      // cells of a round count once each
   bool stopped = false;  // by Ctrl-C or a signal
 };
 
 /// Whether the store already has what a run of this cell would give.
 bool is_done(const MatrixCell& cell, const RecordStore& store, const MatrixOptions& options);
+
+/// Rounds of cells that need not be run.
+int count_done(const std::vector<MatrixCell>& cells, const RecordStore& store, const MatrixOptions& options);
 
 /// Runs what is not done in order and appends each record as soon as it is known. SIGINT and SIGTERM stop the
 /// running cell, which is not recorded, say how to continue, and return. Throws Error when a record cannot be

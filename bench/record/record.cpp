@@ -47,7 +47,8 @@ Traffic larger(const Traffic& a, const Traffic& b) {
   return most;
 }
 
-ErrorReport compare(const PredictionReport& predicted, const MeasurementReport& measured) {
+ErrorReport compare(const PredictionReport& predicted, const MeasurementReport& measured,
+                    const std::optional<ProbedReport>& probed) {
   ErrorReport error;
   if (measured.memory.peak.value > 0) {
     error.peak_memory =
@@ -58,6 +59,10 @@ ErrorReport compare(const PredictionReport& predicted, const MeasurementReport& 
   if (std::isnan(step)) error.step_time = NAN;
   if (step > 0) error.step_time = predicted.time.step / measured.time.step - 1;
   error.bubble_fraction = predicted.time.bubble_fraction - measured.time.bubble_fraction;
+  if (probed && step > 0) {
+    error.probed_step_time = probed->time.step / measured.time.step - 1;
+    error.probed_bubble_fraction = probed->time.bubble_fraction - measured.time.bubble_fraction;
+  }
   return error;
 }
 

@@ -2,6 +2,7 @@
 // are. Format: results/README.md. Units in memory are types; in JSON bytes, seconds and plain numbers.
 #pragma once
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,6 +10,8 @@
 #include <vector>
 
 #include "bench/record/device_memory_report.hpp"
+#include "bench/record/probed_report.hpp"
+#include "bench/record/step_report.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/units.hpp"
 #include "core/run/traffic.hpp"
@@ -59,6 +62,8 @@ struct PredictionReport {
   Throughput throughput;
   std::optional<Traffic> traffic;                   // of one step; of each figure the largest of any rank
   std::optional<DeviceMemoryReport> device_memory;  // nothing: the hardware profile knows none
+  /// The step when every class is as quick or slow as calibration saw it; nothing: not known.
+  std::optional<StepInterval> step_interval{};
 };
 
 struct MeasurementReport {
@@ -73,6 +78,9 @@ struct MeasurementReport {
   Bytes device_reserved;       // largest of any rank, as the memory source counts it
   std::optional<Traffic> traffic;
   std::optional<DeviceMemoryReport> device_memory;  // backend cuda
+  std::vector<StepReport> steps;                    // every timed step; empty: not timed, or an old record
+  DisturbanceReport disturbance;
+  int rounds = 1;  // times that the cell was measured, all in `steps`
 };
 
 /// Prediction against measurement: positive when too much was predicted.
@@ -80,10 +88,20 @@ struct ErrorReport {
   double peak_memory = 0;      // predicted ÷ measured - 1
   double step_time = 0;        // predicted ÷ measured - 1
   double bubble_fraction = 0;  // predicted - measured
+  /// The same with the prediction at probed speed; NaN without one.
+  double probed_step_time = StepReport::kUnknown;
+  double probed_bubble_fraction = StepReport::kUnknown;
+
+  /// What judges the model: at probed speed where there is such a prediction.
+  double judged_step_time() const { return std::isnan(probed_step_time) ? step_time : probed_step_time; }
+  double judged_bubble_fraction() const {
+    return std::isnan(probed_bubble_fraction) ? bubble_fraction : probed_bubble_fraction;
+  }
 };
 /// Of each figure the larger one.
 Traffic larger(const Traffic& a, const Traffic& b);
-ErrorReport compare(const PredictionReport& predicted, const MeasurementReport& measured);
+ErrorReport compare(const PredictionReport& predicted, const MeasurementReport& measured,
+                    const std::optional<ProbedReport>& probed = {});
 
 struct MachineReport {
   std::string host;
@@ -107,7 +125,10 @@ struct Record {
   ModelReport model;
   std::optional<PredictionReport> prediction;
   std::optional<MeasurementReport> measurement;
+  std::optional<ProbedReport> probed;  // nothing: not measured, or the profile has no measured operators
   std::optional<ErrorReport> error;
+
+  bool disturbed() const { return measurement && measurement->disturbance.disturbed; }
 };
 
 OrderedJson to_json(const Record& record);
@@ -121,7 +142,11 @@ std::string to_line(const Record& record);
 /// Strict on what it finds, since anybody may have written it: missing keys, wrong types, negative sizes,
 /// non-finite numbers and unknown schemas throw InputError naming `origin` and key. Unknown keys are ignored.
 Record parse_record(std::string_view line, const std::string& origin);
-/// What a rank program hands to the runner: {"measurement": {...}}.
-MeasurementReport parse_measurement(std::string_view text, const std::string& origin);
+/// What a rank program hands to the runner: {"measurement": {...}, "probed": {...}}, the latter optional.
+struct RankMeasurement {
+  MeasurementReport measurement;
+  std::optional<ProbedReport> probed;
+};
+RankMeasurement parse_measurement(std::string_view text, const std::string& origin);
 
 }  // namespace plumbline

@@ -206,6 +206,9 @@ MeasurementReport measurement_of(const OrderedJsonKeys& keys) {
   measurement.device_reserved = {keys.integer("device_reserved_bytes", 0, kMaxBytes)};
   measurement.traffic = traffic_of(keys);
   measurement.device_memory = device_memory_of(keys);
+  measurement.steps = steps_of(keys);
+  measurement.disturbance = disturbance_of(keys);
+  measurement.rounds = static_cast<int>(keys.integer_or("rounds", 1, kMaxRank, 1));
   return measurement;
 }
 
@@ -226,6 +229,7 @@ OrderedJson to_json(const PredictionReport& prediction) {
                       {"throughput", to_json(prediction.throughput)}};
   if (prediction.traffic) json["traffic"] = to_json(*prediction.traffic);
   if (prediction.device_memory) json["device_memory"] = to_json(*prediction.device_memory);
+  if (prediction.step_interval) json["step_interval_s"] = to_json(*prediction.step_interval);
   return json;
 }
 
@@ -241,6 +245,11 @@ OrderedJson to_json(const MeasurementReport& measurement) {
   for (const double loss : measurement.losses) json["losses"].push_back(number(loss));
   if (measurement.traffic) json["traffic"] = to_json(*measurement.traffic);
   if (measurement.device_memory) json["device_memory"] = to_json(*measurement.device_memory);
+  if (measurement.steps.empty()) return json;
+  json["steps"] = to_json(measurement.steps);
+  json["step_interval_s"] = to_json(interval_of(measurement.steps));
+  json["disturbance"] = to_json(measurement.disturbance);
+  json["rounds"] = measurement.rounds;
   return json;
 }
 
@@ -266,13 +275,19 @@ OrderedJson to_json(const Record& record) {
        {{"parameters", record.model.parameters}, {"flops_per_token", number(record.model.flops_per_token)}}},
       {"prediction", nullptr},
       {"measurement", nullptr},
+      {"probed", nullptr},
       {"error", nullptr}};
   if (record.prediction) json["prediction"] = to_json(*record.prediction);
   if (record.measurement) json["measurement"] = to_json(*record.measurement);
+  if (record.probed) json["probed"] = to_json(*record.probed);
   if (record.error) {
     json["error"] = {{"peak_memory", number(record.error->peak_memory)},
                      {"step_time", number(record.error->step_time)},
                      {"bubble_fraction", number(record.error->bubble_fraction)}};
+    if (record.probed) {
+      json["error"]["probed_step_time"] = number(record.error->probed_step_time);
+      json["error"]["probed_bubble_fraction"] = number(record.error->probed_bubble_fraction);
+    }
   }
   return json;
 }
@@ -305,20 +320,24 @@ Record parse_record(std::string_view line, const std::string& origin) {
                                          time_of(prediction.object("time"), Unknown::refused),
                                          throughput_of(prediction.object("throughput"), Unknown::refused),
                                          traffic_of(prediction),
-                                         device_memory_of(prediction)};
+                                         device_memory_of(prediction),
+                                         step_interval_of(prediction)};
   }
   if (keys.find("measurement") != nullptr) record.measurement = measurement_of(keys.object("measurement"));
+  record.probed = probed_of(keys);
   if (keys.find("error") != nullptr) {
     const OrderedJsonKeys error = keys.object("error");
     const auto read = [&](const char* key) { return error.find(key) == nullptr ? NAN : error.number(key); };
-    record.error = {error.number("peak_memory"), read("step_time"), read("bubble_fraction")};
+    record.error = {error.number("peak_memory"), read("step_time"), read("bubble_fraction"),
+                    read("probed_step_time"), read("probed_bubble_fraction")};
   }
   return record;
 }
 
-MeasurementReport parse_measurement(std::string_view text, const std::string& origin) {
+RankMeasurement parse_measurement(std::string_view text, const std::string& origin) {
   const auto json = parse_json_object<OrderedJson>(text, origin, kMaxDepth);
-  return measurement_of(OrderedJsonKeys(json, origin).object("measurement"));
+  const OrderedJsonKeys keys(json, origin);
+  return {measurement_of(keys.object("measurement")), probed_of(keys)};
 }
 
 }  // namespace plumbline

@@ -58,6 +58,7 @@ template <class Report>
 OrderedJson short_form(const Report& report) {
   OrderedJson json = to_json(report);
   json["memory"]["ranks"] = memory_rows(report.memory);
+  json.erase("steps");
   if (report.device_memory) {
     DeviceMemoryReport device = *report.device_memory;
     if (const DeviceMemoryRow* most = device.fullest(); most != nullptr)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <optional>
 
 #include "bench/report/page_parts.hpp"
@@ -17,11 +18,15 @@ struct Worst {
   double error = 0;
 };
 
-std::optional<Worst> worst_of(const std::vector<Record>& records, double ErrorReport::*member) {
+using ErrorOf = std::function<double(const ErrorReport&)>;
+
+/// The one of `size`, which the summary has found among those that count.
+std::optional<Worst> worst_of(const std::vector<Record>& records, const ErrorOf& error_of, double size) {
   std::optional<Worst> worst;
   for (std::size_t i = 0; i < records.size(); ++i) {
     if (!records[i].error) continue;
-    const double error = (*records[i].error).*member;
+    const double error = error_of(*records[i].error);
+    if (std::isnan(error) || std::abs(error) > size) continue;
     if (!worst || std::abs(error) > std::abs(worst->error)) worst = Worst{i, error};
   }
   return worst;
@@ -32,11 +37,10 @@ std::string tile(const std::string& label, const std::string& figure, const std:
                      figure, below);
 }
 
-std::string error_tile(const std::vector<Record>& records, const std::string& label,
-                       double ErrorReport::*member, const std::optional<ErrorSummary>& summary,
-                       bool relative) {
-  const auto worst = worst_of(records, member);
-  if (!summary || !worst) return tile(label, "\xe2\x80\x93", "nothing was measured");
+std::string error_tile(const std::vector<Record>& records, const std::string& label, const ErrorOf& error_of,
+                       const std::optional<ErrorSummary>& summary, bool relative) {
+  const auto worst = summary ? worst_of(records, error_of, summary->worst) : std::nullopt;
+  if (!worst) return tile(label, "\xe2\x80\x93", "nothing was measured");
   const auto text = [&](double error, bool sign) {
     const char* format = relative ? (sign ? "{:+.2f} %" : "{:.2f} %") : (sign ? "{:+.3f}" : "{:.3f}");
     return fmt::format(fmt::runtime(format), relative ? 100 * error : error);
@@ -70,13 +74,26 @@ std::string summary_html(const std::vector<Record>& records) {
   const auto measured = std::count_if(records.begin(), records.end(),
                                       [](const Record& r) { return r.measurement.has_value(); });
   std::string html = "<dl class=\"tiles\">";
+  if (summary.disturbed > 0)
+    others += fmt::format("{}{} disturbed", others.empty() ? "" : ", ", summary.disturbed);
   html += tile("Cells", fmt::format("{}", summary.cells), others.empty() ? "all ok" : others);
   html += tile("Measured", fmt::format("{}", measured),
                measured == 0 ? "predictions only" : fmt::format("of {} cells", summary.cells));
-  html += error_tile(records, "Step time, |error|", &ErrorReport::step_time, summary.step_time, true);
-  html += error_tile(records, "Peak memory, |error|", &ErrorReport::peak_memory, summary.peak_memory, true);
-  html += error_tile(records, "Bubble fraction, |difference|", &ErrorReport::bubble_fraction,
-                     summary.bubble_fraction, false);
+  const bool probed = summary.calibrated_step_time.has_value();
+  html += error_tile(
+      records, probed ? "Step time at probed speed, |error|" : "Step time, |error|",
+      [](const ErrorReport& e) { return e.judged_step_time(); }, summary.step_time, true);
+  if (probed) {
+    html += error_tile(
+        records, "Step time at calibrated speed, |error|", [](const ErrorReport& e) { return e.step_time; },
+        summary.calibrated_step_time, true);
+  }
+  html += error_tile(
+      records, "Peak memory, |error|", [](const ErrorReport& e) { return e.peak_memory; },
+      summary.peak_memory, true);
+  html += error_tile(
+      records, "Bubble fraction, |difference|",
+      [](const ErrorReport& e) { return e.judged_bubble_fraction(); }, summary.bubble_fraction, false);
   return html + "</dl>";
 }
 

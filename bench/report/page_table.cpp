@@ -90,6 +90,7 @@ std::vector<Column> columns_of(const std::vector<Record>& records) {
     columns.push_back({group, "predicted", predicted(device), memory});
     columns.push_back({group, "measured", measured(device), memory});
   }
+  // At calibrated speed; at probed speed alongside where that is known.
   const std::vector<Column> rest = {
       {time_group, "predicted", predicted(step), time},
       {time_group, "measured", measured(step), time},
@@ -103,6 +104,16 @@ std::vector<Column> columns_of(const std::vector<Record>& records) {
        {1, "", 0}},
       {"Measured throughput", "MFU %", measured([](const auto& r) { return r.throughput.mfu; }), percent}};
   columns.insert(columns.end(), rest.begin(), rest.end());
+  if (std::any_of(records.begin(), records.end(), [](const Record& r) { return r.probed.has_value(); })) {
+    const auto probed = [](const Record& r) {
+      return r.probed ? std::optional<double>(r.probed->time.step.value) : std::nullopt;
+    };
+    const auto group =
+        std::find_if(columns.begin(), columns.end(), [](const Column& c) { return c.group[0] == 'B'; });
+    columns.insert(group,
+                   {{time_group, "at probed speed", probed, time},
+                    {time_group, "its error %", error(&ErrorReport::probed_step_time), percent, true}});
+  }
   return columns;
 }
 
@@ -148,8 +159,8 @@ std::string row_html(const Record& record, std::size_t index, const std::vector<
   std::string row = fmt::format(
       "<tr data-cell=\"{0}\"><th scope=\"row\" class=\"num\" data-v=\"{1}\"><a href=\"#cell-{1}\" "
       "aria-label=\"Cell {1}, details\">{1}</a></th><td class=\"text\" data-v=\"{2}\"><span class=\"status "
-      "{2}\">{2}</span></td>",
-      index, index + 1, status);
+      "{2}\">{2}</span>{3}</td>",
+      index, index + 1, status, record.disturbed() ? ", disturbed" : "");
   for (const std::string& key : keys) {
     const std::string value = value_of(record, key);
     row += fmt::format("<td class=\"text\" data-k=\"{}\" data-v=\"{}\">{}</td>", html_escaped(key),

@@ -19,12 +19,15 @@ struct Metric {
   const char* what;
   std::string (*print)(double);
   double (*of)(const MemoryReport&, const StepTime&);
+  bool timed;  // what else runs on the machine is part of it
 };
 
 const Metric kMetrics[] = {
-    {"step time", readable_time, [](const MemoryReport&, const StepTime& time) { return time.step.value; }},
+    {"step time", readable_time, [](const MemoryReport&, const StepTime& time) { return time.step.value; },
+     true},
     {"peak memory", readable_bytes,
-     [](const MemoryReport& memory, const StepTime&) { return static_cast<double>(memory.peak.value); }},
+     [](const MemoryReport& memory, const StepTime&) { return static_cast<double>(memory.peak.value); },
+     false},
 };
 
 /// How much smaller the new prediction is, as a fraction of the old one; 0 without predictions.
@@ -35,18 +38,48 @@ double predicted_gain(const Record& base, const Record& now, const Metric& metri
   return before > 0 && std::isfinite(after) ? 1 - after / before : 0;
 }
 
+/// How many times longer the machine took for the same work at the time of the new record, by its probes; 1 when
+/// they say nothing.
+double slower_machine(const Record& base, const Record& now) {
+  const auto factor = [](const Record& record) {
+    const bool known = record.probed && record.prediction && record.prediction->time.step.value > 0;
+    return known ? record.probed->time.step / record.prediction->time.step : std::nan("");
+  };
+  const double ratio = factor(now) / factor(base);
+  return std::isfinite(ratio) && ratio > 0 ? ratio : 1;
+}
+
+/// Whether a difference of the step time is more than the noise of both: the intervals of the medians lie apart, and what is
+/// left without the machine's own speed is above the tolerance, too.
+bool beyond_noise(const Record& base, const Record& now, double after_by_before, double tolerance) {
+  if (base.disturbed() || now.disturbed()) return false;
+  const MeasurementReport& before = *base.measurement;
+  const MeasurementReport& after = *now.measurement;
+  if (!before.steps.empty() && !after.steps.empty()) {
+    const StepInterval a = interval_of(before.steps);
+    const StepInterval b = interval_of(after.steps);
+    if (a.low <= b.high && b.low <= a.high) return false;
+  }
+  const double at_same_speed = after_by_before / slower_machine(base, now);
+  return std::abs(at_same_speed - 1) > tolerance && (at_same_speed > 1) == (after_by_before > 1);
+}
+
 void compare_metric(const Record& base, const Record& now, const Metric& metric, double tolerance,
-                    std::vector<Change>& changes) {
+                    Regression& regression) {
   const double before = metric.of(base.measurement->memory, base.measurement->time);
   const double after = metric.of(now.measurement->memory, now.measurement->time);
   if (!(before > 0) || !std::isfinite(after)) return;
   const double relative = after / before - 1;
   if (std::abs(relative) <= tolerance) return;
+  if (metric.timed && !beyond_noise(base, now, after / before, tolerance)) {
+    ++regression.within_noise;
+    return;
+  }
   const bool explained = predicted_gain(base, now, metric) >= -relative - tolerance;
   const Change::Kind kind = relative > 0 ? Change::Kind::loss
                             : explained  ? Change::Kind::explained_gain
                                          : Change::Kind::unexplained_gain;
-  changes.push_back(
+  regression.changes.push_back(
       {kind, now.id, metric.what,
        fmt::format("{} -> {} ({})", metric.print(before), metric.print(after), readable_percent(relative))});
 }
@@ -98,8 +131,7 @@ Regression compare_records(const std::vector<Record>& base, const std::vector<Re
     }
     if (!before.measurement || !after.measurement) continue;
     ++regression.compared;
-    for (const Metric& metric : kMetrics)
-      compare_metric(before, after, metric, tolerance, regression.changes);
+    for (const Metric& metric : kMetrics) compare_metric(before, after, metric, tolerance, regression);
   }
   regression.new_cells = static_cast<int>(found.size());
   std::stable_sort(regression.changes.begin(), regression.changes.end(),
@@ -118,8 +150,12 @@ std::string to_text(const Regression& regression, double tolerance) {
                         printable(change.id, 100), change.text);
   }
   return text +
-         fmt::format("{} cells compared at {:.4g} %: {} losses, {} gains that no prediction explains{}\n",
+         fmt::format("{} cells compared at {:.4g} %: {} losses, {} gains that no prediction explains{}{}\n",
                      regression.compared, 100 * tolerance, losses, unexplained,
+                     regression.within_noise == 0
+                         ? ""
+                         : fmt::format("; {} more differ, but within the noise of the machine",
+                                       regression.within_noise),
                      regression.new_cells == 0 ? "" : fmt::format("; {} new cells", regression.new_cells));
 }
 

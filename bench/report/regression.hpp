@@ -22,14 +22,17 @@ struct Change {
 };
 
 struct Regression {
-  int compared = 0;             // cells that both sides measured
-  int new_cells = 0;            // only on the new side
+  int compared = 0;      // cells that both sides measured
+  int new_cells = 0;     // only on the new side
+  int within_noise = 0;  // step times that differ by more than the tolerance, but not by more than the noise
   std::vector<Change> changes;  // losses first, then gains without a reason, then the rest
   bool any_loss() const;
 };
 
 /// Cells are matched by id; step time (the median step) and peak memory are compared, a larger one by more
-/// than `tolerance` (0.05: 5 %) is a loss and a smaller one a gain. A gain is explained when the prediction
+/// than `tolerance` (0.05: 5 %) is a loss and a smaller one a gain. A step time must in addition be beyond the noise: the cells
+/// not disturbed, the intervals of their medians apart, and the difference above the tolerance without what probes say about
+/// the machine's speed, too. A gain is explained when the prediction
 /// of the new record is smaller than that of the base by at least the gain less the tolerance.
 Regression compare_records(const std::vector<Record>& base, const std::vector<Record>& now, double tolerance);
 

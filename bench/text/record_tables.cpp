@@ -138,17 +138,27 @@ std::vector<Column> columns_of(const std::vector<Record>& records) {
   columns.push_back(figures("meas", 9, records, measured(memory), "{:.3f}"));
   columns.push_back(figures("err %", 6, records,
                             error([](const ErrorReport& e) { return e.peak_memory * 100; }), "{:+.2f}"));
-  columns.push_back(figures("step " + unit + " pred", 9, records, predicted(step), step_format));
+  // At the speed that the machine had when the cell was measured, where that is known.
+  const auto judged = [](auto get) -> Figure {
+    return [get](const Record& r) {
+      if (r.probed) return std::optional<double>(get(*r.probed));
+      return r.prediction ? std::optional<double>(get(*r.prediction)) : std::nullopt;
+    };
+  };
+  columns.push_back(figures("step " + unit + " pred", 9, records, judged(step), step_format));
   columns.push_back(figures("meas", 9, records, measured(step), step_format));
-  columns.push_back(
-      figures("err %", 6, records, error([](const ErrorReport& e) { return e.step_time * 100; }), "{:+.1f}"));
-  columns.push_back(figures("bubble pred", 8, records, predicted(bubble), "{:.3f}"));
+  columns.push_back(figures("err %", 6, records,
+                            error([](const ErrorReport& e) { return e.judged_step_time() * 100; }),
+                            "{:+.1f}"));
+  columns.push_back(figures("bubble pred", 8, records, judged(bubble), "{:.3f}"));
   columns.push_back(figures("meas", 8, records, measured(bubble), "{:.3f}"));
-  columns.push_back(
-      figures("diff", 5, records, error([](const ErrorReport& e) { return e.bubble_fraction; }), "{:+.3f}"));
+  columns.push_back(figures(
+      "diff", 5, records, error([](const ErrorReport& e) { return e.judged_bubble_fraction(); }), "{:+.3f}"));
   columns.push_back(figures("tokens/s", 4, records, measured(rate), "{:.0f}"));
   Column status{"status", 0, true, {}};
-  for (const Record& record : records) status.cells.emplace_back(name_of(record.status));
+  for (const Record& record : records) {
+    status.cells.push_back(std::string(name_of(record.status)) + (record.disturbed() ? ", disturbed" : ""));
+  }
   columns.push_back(std::move(status));
   return columns;
 }
@@ -203,6 +213,10 @@ std::string to_table(const std::vector<Record>& records, const TableStyle& style
         style.color ? fmt::format("{}{}\033[0m\n", color_of(records[row].status), status) : status + "\n";
   }
   for (std::size_t row = 0; row < records.size(); ++row) {
+    if (records[row].disturbed()) {
+      table +=
+          fmt::format("#{} disturbed: {}\n", row + 1, what_disturbed(records[row].measurement->disturbance));
+    }
     if (records[row].reason.empty()) continue;
     table += fmt::format("#{} {}: {}\n", row + 1, name_of(records[row].status),
                          printable(records[row].reason, 500));

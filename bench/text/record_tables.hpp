@@ -28,7 +28,7 @@ struct TableStyle {
 TableStyle style_of_standard_output();
 
 /// One row per record: the configuration keys in which records differ, then memory, step time and bubble,
-/// each predicted, measured and their difference. Where the width is short the least important columns go.
+/// each predicted (times at probed speed where that is known), measured and their difference. Where the width is short the least important columns go.
 /// Reasons of cells that are not ok follow below.
 std::string to_table(const std::vector<Record>& records, const TableStyle& style);
 
@@ -39,7 +39,8 @@ std::string to_csv(const std::vector<Record>& records);
 /// A JSON array of the records.
 std::string to_json_array(const std::vector<Record>& records);
 
-/// Absolute errors over the cells that were measured and predicted.
+/// Absolute errors over the cells that were measured and predicted; of times, where there are undisturbed cells over
+/// those, and at probed speed where that is known.
 struct ErrorSummary {
   double median = 0;
   double worst = 0;
@@ -48,8 +49,10 @@ struct ErrorSummary {
 struct Summary {
   int cells = 0;
   std::array<int, 6> by_status{};  // indexed by Status
+  int disturbed = 0;
   std::optional<ErrorSummary> peak_memory;
   std::optional<ErrorSummary> step_time;
+  std::optional<ErrorSummary> calibrated_step_time;  // at calibrated speed; nothing without probes
   std::optional<ErrorSummary> bubble_fraction;
 };
 

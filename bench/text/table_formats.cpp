@@ -48,6 +48,9 @@ Fields figures_of(const Record& record) {
   add_error("error_peak_memory", &ErrorReport::peak_memory);
   add_error("error_step_time", &ErrorReport::step_time);
   add_error("error_bubble_fraction", &ErrorReport::bubble_fraction);
+  fields.emplace_back("probed_step_s", record.probed ? field(record.probed->time.step.value) : "");
+  add_error("error_probed_step_time", &ErrorReport::probed_step_time);
+  fields.emplace_back("disturbed", record.measurement ? (record.disturbed() ? "true" : "false") : "");
   return fields;
 }
 
@@ -58,12 +61,15 @@ std::string line_of(const std::vector<std::string>& fields) {
   return fmt::format("{}\r\n", fmt::join(escaped, ","));
 }
 
-std::optional<ErrorSummary> summary_of(const std::vector<Record>& records, double ErrorReport::*member) {
+/// Of the records for which `counts`.
+template <class Counts, class Error>
+std::optional<ErrorSummary> summary_of(const std::vector<Record>& records, Counts&& counts,
+                                       Error&& error_of) {
   std::vector<double> errors;
   for (const Record& record : records) {
-    if (record.error && !std::isnan((*record.error).*member)) {
-      errors.push_back(std::abs((*record.error).*member));
-    }
+    if (!record.error || !counts(record)) continue;
+    const double error = error_of(*record.error);
+    if (!std::isnan(error)) errors.push_back(std::abs(error));
   }
   if (errors.empty()) return std::nullopt;
   return ErrorSummary{median(errors), *std::max_element(errors.begin(), errors.end())};
@@ -105,9 +111,23 @@ Summary summarize(const std::vector<Record>& records) {
   Summary summary;
   summary.cells = static_cast<int>(records.size());
   for (const Record& record : records) ++summary.by_status[static_cast<std::size_t>(record.status)];
-  summary.peak_memory = summary_of(records, &ErrorReport::peak_memory);
-  summary.step_time = summary_of(records, &ErrorReport::step_time);
-  summary.bubble_fraction = summary_of(records, &ErrorReport::bubble_fraction);
+  bool any_quiet = false;
+  bool any_probed = false;
+  for (const Record& record : records) {
+    summary.disturbed += record.disturbed() ? 1 : 0;
+    any_quiet = any_quiet || (record.error && !record.disturbed());
+    any_probed = any_probed || record.probed;
+  }
+  const auto all = [](const Record&) { return true; };
+  const auto quiet = [&](const Record& record) { return !any_quiet || !record.disturbed(); };
+  const auto of = [](double ErrorReport::*member) {
+    return [member](const ErrorReport& error) { return error.*member; };
+  };
+  summary.peak_memory = summary_of(records, all, of(&ErrorReport::peak_memory));
+  summary.step_time = summary_of(records, quiet, [](const ErrorReport& e) { return e.judged_step_time(); });
+  if (any_probed) summary.calibrated_step_time = summary_of(records, quiet, of(&ErrorReport::step_time));
+  summary.bubble_fraction =
+      summary_of(records, quiet, [](const ErrorReport& e) { return e.judged_bubble_fraction(); });
   return summary;
 }
 
@@ -118,14 +138,20 @@ std::string to_line(const Summary& summary) {
       counts.push_back(fmt::format("{} {}", summary.by_status[i], name_of(static_cast<Status>(i))));
   }
   std::string line = fmt::format("{} cell{}", summary.cells, summary.cells == 1 ? "" : "s");
+  if (summary.disturbed > 0) counts.push_back(fmt::format("{} of them disturbed", summary.disturbed));
   if (!counts.empty()) line += fmt::format(": {}", fmt::join(counts, ", "));
   if (!summary.peak_memory) return line;
   line += fmt::format("; |error| median/worst: memory {:.2f}/{:.2f} %", summary.peak_memory->median * 100,
                       summary.peak_memory->worst * 100);
   if (!summary.step_time || !summary.bubble_fraction) return line;
-  return line + fmt::format(", step time {:.1f}/{:.1f} %, bubble {:.3f}/{:.3f}",
-                            summary.step_time->median * 100, summary.step_time->worst * 100,
-                            summary.bubble_fraction->median, summary.bubble_fraction->worst);
+  line += fmt::format(", step time {:.1f}/{:.1f} %", summary.step_time->median * 100,
+                      summary.step_time->worst * 100);
+  if (summary.calibrated_step_time) {
+    line += fmt::format(" (at calibrated speed {:.1f}/{:.1f} %)", summary.calibrated_step_time->median * 100,
+                        summary.calibrated_step_time->worst * 100);
+  }
+  return line + fmt::format(", bubble {:.3f}/{:.3f}", summary.bubble_fraction->median,
+                            summary.bubble_fraction->worst);
 }
 
 }  // namespace plumbline

@@ -11,20 +11,17 @@
 namespace plumbline {
 namespace {
 
-using cluster::Candidate;
-using cluster::Job;
-using cluster::Recomputation;
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::array<const char*, 2> kNotSearched = {"context_parallel_size", "expert_model_parallel_size"};
 
-std::string_view name_of(Recomputation recomputation) {
-  switch (recomputation) {
-    case Recomputation::none:
+std::string_view granularity_of(Recompute recompute) {
+  switch (recompute) {
+    case Recompute::none:
       return "none";
-    case Recomputation::selective:
+    case Recompute::selective:
       return "selective";
-    case Recomputation::full:
+    case Recompute::full:
       return "full";
   }
   return "none";
@@ -32,23 +29,22 @@ std::string_view name_of(Recomputation recomputation) {
 
 /// The configuration keys of a candidate, as a run's file would set them.
 Settings settings_of(const Candidate& c) {
-  const Job& job = c.job;
-  Settings settings = {
-      {"tensor_model_parallel_size", std::to_string(job.tensor)},
-      {"pipeline_model_parallel_size", std::to_string(job.pipeline)},
-      {"data_parallel_size", std::to_string(job.data)},
-      {"virtual_pipeline_chunks", std::to_string(job.chunks)},
-      {"pipeline_schedule", cluster::search_schedules()[c.schedule]},
-      {"micro_batch_size", std::to_string(job.micro_batch)},
-      {"sequence_parallel", job.sequence_parallel ? "true" : "false"},
-      {"recompute_granularity", std::string(name_of(job.recomputation))},
-      {"recompute_num_layers", fmt::format("{:.0f}", job.recompute_layers)},
-      {"zero_stage", std::to_string(job.zero)},
-      {"vocab_parallel", std::string(vocab_parallel_name(job.vocabulary))},
-      {"layer_distribution", job.balanced ? "balanced" : "even"},
-      {"grad_dtype", job.half_gradients ? "same" : "fp32"},
+  const SearchKeys& keys = c.keys;
+  return {
+      {"tensor_model_parallel_size", std::to_string(keys.tensor)},
+      {"pipeline_model_parallel_size", std::to_string(keys.pipeline)},
+      {"data_parallel_size", std::to_string(keys.data)},
+      {"virtual_pipeline_chunks", std::to_string(keys.chunks)},
+      {"pipeline_schedule", search_schedules()[keys.schedule]},
+      {"micro_batch_size", std::to_string(keys.micro_batch)},
+      {"sequence_parallel", keys.sequence_parallel ? "true" : "false"},
+      {"recompute_granularity", std::string(granularity_of(keys.recompute))},
+      {"recompute_num_layers", std::to_string(keys.recompute_layers)},
+      {"zero_stage", std::to_string(keys.zero)},
+      {"vocab_parallel", std::string(vocab_parallel_name(keys.vocabulary))},
+      {"layer_distribution", keys.balanced ? "balanced" : "even"},
+      {"grad_dtype", keys.half_gradients ? "same" : "fp32"},
   };
-  return settings;
 }
 
 nlohmann::ordered_json json_of(const Candidate& c) {
@@ -64,22 +60,27 @@ nlohmann::ordered_json json_of(const Candidate& c) {
     }
   }
   return {{"config", config},
-          {"step_s", c.step_s},
-          {"peak_bytes", c.peak_bytes},
-          {"compute_s", c.parts.compute},
-          {"exposed_tensor_s", c.parts.tensor},
-          {"exposed_pipeline_s", c.parts.pipeline},
-          {"exposed_data_s", c.parts.data},
-          {"optimizer_s", c.parts.optimizer}};
+          {"step_s", c.time.step.value},
+          {"peak_bytes", c.peak.value},
+          {"compute_s", c.time.compute.value},
+          {"exposed_tensor_s", c.time.exposed_tensor.value},
+          {"exposed_pipeline_s", c.time.exposed_pipeline.value},
+          {"exposed_data_s", c.time.exposed_data.value},
+          {"optimizer_s", c.time.optimizer.value}};
+}
+
+double gib(Bytes bytes) {
+  return static_cast<double>(bytes.value) / kBytesPerGiB;
 }
 
 std::string table_of(const std::vector<Candidate>& list) {
   std::string text = fmt::format("{:>9} {:>8} {:>8} {:>7} {:>7} {:>6} {:>6}  {}\n", "step s", "GiB",
                                  "compute", "tensor", "pipe", "data", "optim", "configuration");
   for (const Candidate& c : list) {
-    text += fmt::format("{:>9.4f} {:>8.2f} {:>8.3f} {:>7.3f} {:>7.3f} {:>6.3f} {:>6.3f}  {}\n", c.step_s,
-                        c.peak_bytes / kBytesPerGiB, c.parts.compute, c.parts.tensor, c.parts.pipeline,
-                        c.parts.data, c.parts.optimizer, describe_candidate(c));
+    text += fmt::format("{:>9.4f} {:>8.2f} {:>8.3f} {:>7.3f} {:>7.3f} {:>6.3f} {:>6.3f}  {}\n",
+                        c.time.step.value, gib(c.peak), c.time.compute.value, c.time.exposed_tensor.value,
+                        c.time.exposed_pipeline.value, c.time.exposed_data.value, c.time.optimizer.value,
+                        describe_candidate(c));
   }
   return text;
 }
@@ -87,18 +88,17 @@ std::string table_of(const std::vector<Candidate>& list) {
 }  // namespace
 
 std::string describe_candidate(const Candidate& c) {
-  const Job& job = c.job;
-  std::string text = fmt::format("tp {} pp {} dp {} mbs {} {}", job.tensor, job.pipeline, job.data,
-                                 job.micro_batch, cluster::search_schedules()[c.schedule]);
-  if (job.chunks > 1) text += fmt::format(" chunks {}", job.chunks);
-  if (job.sequence_parallel) text += " sp";
-  if (job.recomputation != Recomputation::none)
-    text += fmt::format(" recompute {}", name_of(job.recomputation));
-  if (job.recomputation == Recomputation::full) text += fmt::format("/{:.0f}", job.recompute_layers);
-  if (job.zero > 0) text += fmt::format(" zero {}", job.zero);
-  if (job.vocabulary != VocabPasses::none) text += fmt::format(" {}", vocab_parallel_name(job.vocabulary));
-  if (job.balanced) text += " balanced";
-  if (job.half_gradients) text += " grad same";
+  const SearchKeys& keys = c.keys;
+  std::string text = fmt::format("tp {} pp {} dp {} mbs {} {}", keys.tensor, keys.pipeline, keys.data,
+                                 keys.micro_batch, search_schedules()[keys.schedule]);
+  if (keys.chunks > 1) text += fmt::format(" chunks {}", keys.chunks);
+  if (keys.sequence_parallel) text += " sp";
+  if (keys.recompute != Recompute::none) text += fmt::format(" recompute {}", granularity_of(keys.recompute));
+  if (keys.recompute == Recompute::full) text += fmt::format("/{}", keys.recompute_layers);
+  if (keys.zero > 0) text += fmt::format(" zero {}", keys.zero);
+  if (keys.vocabulary != VocabPasses::none) text += fmt::format(" {}", vocab_parallel_name(keys.vocabulary));
+  if (keys.balanced) text += " balanced";
+  if (keys.half_gradients) text += " grad same";
   return text;
 }
 
@@ -112,26 +112,29 @@ std::string why_second(const Candidate& first, const Candidate& second) {
                                b[i].second, a[i].second);
   }
   const std::array<std::pair<const char*, double>, 5> parts = {
-      {{"kernels", second.parts.compute - first.parts.compute},
-       {"tensor-parallel communication", second.parts.tensor - first.parts.tensor},
-       {"pipeline waiting", second.parts.pipeline - first.parts.pipeline},
-       {"data-parallel communication", second.parts.data - first.parts.data},
-       {"optimizer", second.parts.optimizer - first.parts.optimizer}}};
+      {{"kernels", (second.time.compute - first.time.compute).value},
+       {"tensor-parallel communication", (second.time.exposed_tensor - first.time.exposed_tensor).value},
+       {"pipeline waiting", (second.time.exposed_pipeline - first.time.exposed_pipeline).value},
+       {"data-parallel communication", (second.time.exposed_data - first.time.exposed_data).value},
+       {"optimizer", (second.time.optimizer - first.time.optimizer).value}}};
   const auto grown = std::max_element(parts.begin(), parts.end(),
                                       [](const auto& x, const auto& y) { return x.second < y.second; });
-  const double loss = second.step_s / first.step_s - 1;
+  const double loss = second.time.step / first.time.step - 1;
   if (loss < 1e-6) {
-    return fmt::format("as fast, {:.2f} GiB against {:.2f}: {}", second.peak_bytes / kBytesPerGiB,
-                       first.peak_bytes / kBytesPerGiB, differences);
+    return fmt::format("as fast, {:.2f} GiB against {:.2f}: {}", gib(second.peak), gib(first.peak),
+                       differences);
   }
   return fmt::format("{:.2f} % slower ({}): {} {:+.1f} ms, all parts together {:+.1f} ms", 100 * loss,
-                     differences, grown->first, 1e3 * grown->second, 1e3 * (second.step_s - first.step_s));
+                     differences, grown->first, 1e3 * grown->second,
+                     1e3 * (second.time.step - first.time.step).value);
 }
 
-std::string search_text(const cluster::SearchResult& result, const SearchContext& context) {
-  std::string text =
-      fmt::format("{} configurations on {}, {} within {:.2f} GiB, {:.2f} s\n\n", result.configurations,
-                  context.machine, result.fitting, context.memory_budget / kBytesPerGiB, context.seconds);
+std::string search_text(const SearchResult& result, const SearchContext& context) {
+  std::string text = fmt::format(
+      "{} configurations on {}, {} within {:.2f} GiB, {:.2f} s ({} simulated, bounds rule out the "
+      "rest)\n\n",
+      result.configurations, context.machine, result.fitting, context.memory_budget / kBytesPerGiB,
+      context.seconds, result.simulated);
   text += table_of(result.best);
   if (result.best.size() > 1) {
     text += fmt::format("\nwhy not the second: {}\n", why_second(result.best[0], result.best[1]));
@@ -139,7 +142,7 @@ std::string search_text(const cluster::SearchResult& result, const SearchContext
   // Steps of less than three percent are left out of the text; the JSON has them all.
   std::vector<Candidate> shown;
   for (const Candidate& c : result.front) {
-    if (shown.empty() || c.step_s < 0.97 * shown.back().step_s) shown.push_back(c);
+    if (shown.empty() || c.time.step.value < 0.97 * shown.back().time.step.value) shown.push_back(c);
   }
   text += "\nless memory against less time (no other is both smaller and faster):\n";
   text += table_of(shown);
@@ -147,12 +150,13 @@ std::string search_text(const cluster::SearchResult& result, const SearchContext
   return text;
 }
 
-std::string search_json(const cluster::SearchResult& result, const SearchContext& context) {
+std::string search_json(const SearchResult& result, const SearchContext& context) {
   nlohmann::ordered_json json;
   json["hardware"] = context.machine;
   json["memory_budget_bytes"] = context.memory_budget;
   json["configurations"] = result.configurations;
   json["fitting"] = result.fitting;
+  json["simulated"] = result.simulated;
   json["seconds"] = context.seconds;
   json["not_searched"] = kNotSearched;
   auto& best = json["best"] = nlohmann::ordered_json::array();

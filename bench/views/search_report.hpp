@@ -14,10 +14,10 @@ struct SearchContext {
 };
 
 /// "tp 2, pp 16, dp 2, v-half, ...": only what is not the default.
-std::string describe_candidate(const cluster::Candidate& candidate);
+std::string describe_candidate(const Candidate& candidate);
 /// Why the second is slower than the first: what differs, and the part of the step that grew most.
-std::string why_second(const cluster::Candidate& first, const cluster::Candidate& second);
-std::string search_text(const cluster::SearchResult& result, const SearchContext& context);
-std::string search_json(const cluster::SearchResult& result, const SearchContext& context);
+std::string why_second(const Candidate& first, const Candidate& second);
+std::string search_text(const SearchResult& result, const SearchContext& context);
+std::string search_json(const SearchResult& result, const SearchContext& context);
 
 }  // namespace plumbline

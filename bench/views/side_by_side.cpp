@@ -249,6 +249,34 @@ void utilisation_lines(Sheet& sheet, const Throughput& throughput, const char* w
   say("HFU", "executed", throughput.hfu);
 }
 
+/// What the difference says about the model, and what about the machine's moment.
+void speed_lines(Sheet& sheet, const Record& record) {
+  const auto between = [](const StepInterval& i) {
+    return fmt::format("{} to {}", readable_time(i.low.value), readable_time(i.high.value));
+  };
+  if (record.prediction && record.prediction->step_interval) {
+    sheet.say(fmt::format("predicted step between {}: as far as speeds moved during calibration",
+                          between(*record.prediction->step_interval)));
+  }
+  if (record.probed && record.error) {
+    const ByClass& speed = record.probed->speed;
+    sheet.say(fmt::format(
+        "at the speed of the moment: step time {}, {:+.1f} % (compute took {:.2f} times as long as "
+        "calibrated, memory {:.2f}, messages {:.2f}, host {:.2f})",
+        readable_time(record.probed->time.step.value), 100 * record.error->probed_step_time, speed.compute,
+        speed.memory, speed.messages, speed.host));
+  }
+  if (!record.measurement || record.measurement->steps.empty()) return;
+  const MeasurementReport& m = *record.measurement;
+  const StepInterval measured = interval_of(m.steps);
+  const bool overlap = record.prediction && record.prediction->step_interval &&
+                       record.prediction->step_interval->low <= measured.high &&
+                       measured.low <= record.prediction->step_interval->high;
+  if (overlap)
+    sheet.say(fmt::format("measured step between {}: the difference is within the noise", between(measured)));
+  if (record.disturbed()) sheet.say(fmt::format("disturbed: {}", what_disturbed(m.disturbance)));
+}
+
 }  // namespace
 
 std::string side_by_side(const Record& record) {
@@ -264,6 +292,7 @@ std::string side_by_side(const Record& record) {
       record.config, [](const auto& key) { return key.first == "vocab_parallel" && key.second != "none"; });
   time_rows(sheet, split_vocabulary);
   if (split_vocabulary) collective_rows(sheet);
+  speed_lines(sheet, record);
   const bool timed = record.measurement && !std::isnan(record.measurement->time.step.value);
   const Throughput& throughput =
       timed || !record.prediction ? record.measurement->throughput : record.prediction->throughput;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace plumbline {
 namespace {
@@ -12,6 +14,7 @@ namespace {
 using cluster::ComparedRow;
 using cluster::ComparedTable;
 using cluster::Errors;
+using cluster::SkippedRow;
 
 /// Quantities in order of appearance, step times first.
 std::vector<std::string> quantities_of(const ComparedTable& table) {
@@ -35,19 +38,68 @@ nlohmann::ordered_json json_of(const Errors& errors) {
           {"worst", errors.worst}};
 }
 
+/// "table  2 rows skipped: 1 not modelled yet, 1 unreadable"; empty where none was.
+std::string skipped_line(const ComparedTable& table) {
+  if (table.skipped.empty()) return "";
+  int coming = 0;
+  int unreadable = 0;
+  for (const SkippedRow& row : table.skipped) {
+    coming += row.unmodelled.empty() ? 0 : 1;
+    unreadable += row.unreadable ? 1 : 0;
+  }
+  const int other = static_cast<int>(table.skipped.size()) - coming - unreadable;
+  std::string parts;
+  const auto add = [&](int count, const char* what) {
+    if (count > 0) parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", count, what);
+  };
+  add(coming, "not modelled yet");
+  add(other, "contradicting themselves");
+  add(unreadable, "unreadable");
+  return fmt::format("{:<40} rows skipped: {}\n", table.name, parts);
+}
+
+/// How many rows wait for each feature, the most frequent first.
+std::string unmodelled_text(const std::vector<ComparedTable>& tables) {
+  const std::map<std::string, int> counts = cluster::unmodelled_features(tables);
+  std::vector<std::pair<std::string, int>> sorted(counts.begin(), counts.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text = sorted.empty() ? "" : "not modelled yet, rows by feature:\n";
+  for (const auto& [feature, rows] : sorted) text += fmt::format("  {:>5}  {}\n", rows, feature);
+  return text;
+}
+
+nlohmann::ordered_json skipped_json(const ComparedTable& table) {
+  auto list = nlohmann::ordered_json::array();
+  for (const SkippedRow& row : table.skipped) {
+    list.push_back({{"row", row.row > 0 ? nlohmann::ordered_json(row.row) : nlohmann::ordered_json()},
+                    {"reason", row.reason}});
+  }
+  return list;
+}
+
+nlohmann::ordered_json groups_json(const std::vector<ComparedTable>& tables) {
+  nlohmann::ordered_json groups;
+  for (const std::string& key : cluster::group_keys()) {
+    auto& list = groups[key] = nlohmann::ordered_json::array();
+    for (const cluster::ComparedGroup& group : cluster::compare_groups(tables, key)) {
+      nlohmann::ordered_json entry = {{"value", group.value}, {"quantity", group.quantity}};
+      entry.update(json_of(group.errors));
+      list.push_back(std::move(entry));
+    }
+  }
+  return groups;
+}
+
 }  // namespace
 
 std::string validation_text(const std::vector<ComparedTable>& tables, bool rows) {
   std::string text = fmt::format("{:<40} {:<18} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "table", "quantity",
                                  "rows", "mape %", "bias %", "p90 %", "worst %", "regret %");
   for (const ComparedTable& table : tables) {
-    if (!table.skipped.empty()) {
-      text += fmt::format("{:<40} {}\n", table.name, table.skipped);
+    if (table.skipped.size() == 1 && table.skipped.front().row == 0) {
+      text += fmt::format("{:<40} {}\n", table.name, table.skipped.front().reason);
       continue;
-    }
-    if (table.rows.empty()) {  // every row was refused
-      text += fmt::format("{:<40} {:<18} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8}\n", table.name, "-", 0, "-", "-",
-                          "-", "-", "-");
     }
     for (const std::string& quantity : quantities_of(table)) {
       const Errors errors = cluster::errors_of(table.rows, quantity);
@@ -56,11 +108,26 @@ std::string validation_text(const std::vector<ComparedTable>& tables, bool rows)
                           quantity, errors.rows, 100 * errors.mape, 100 * errors.bias, 100 * errors.p90,
                           100 * errors.worst, with_regret ? fmt::format("{:.2f}", 100 * *table.regret) : "");
     }
+    text += skipped_line(table);
     if (!rows) continue;
     for (const ComparedRow& row : table.rows) {
       text += fmt::format("  {:<56} {:<18} {:>12.5g} {:>12.5g} {:>+8.2f} %\n", row.label, row.quantity,
                           row.predicted, row.published, 100 * row.error());
     }
+    for (const SkippedRow& row : table.skipped)
+      text += fmt::format("  row {} skipped: {}\n", row.row, row.reason);
+  }
+  return text + unmodelled_text(tables);
+}
+
+std::string validation_groups_text(const std::vector<ComparedTable>& tables, const std::string& key) {
+  std::string text = fmt::format("{:<58} {:>5} {:>8} {:>8} {:>8} {:>8}\n", key + ", quantity", "rows",
+                                 "mape %", "bias %", "p90 %", "worst %");
+  for (const cluster::ComparedGroup& group : cluster::compare_groups(tables, key)) {
+    text += fmt::format("{:<58} {:>5} {:>8.2f} {:>+8.2f} {:>8.2f} {:>+8.2f}\n",
+                        fmt::format("{}, {}", group.value, group.quantity), group.errors.rows,
+                        100 * group.errors.mape, 100 * group.errors.bias, 100 * group.errors.p90,
+                        100 * group.errors.worst);
   }
   return text;
 }
@@ -73,8 +140,6 @@ std::string validation_json(const std::vector<ComparedTable>& tables) {
     const std::vector<std::string> quantities = quantities_of(table);
     entry.update(json_of(quantities.empty() ? Errors{} : cluster::errors_of(table.rows, quantities.front())));
     entry["regret"] = table.regret ? nlohmann::ordered_json(*table.regret) : nlohmann::ordered_json();
-    if (!table.skipped.empty()) entry["skipped"] = table.skipped;
-    if (!table.refused.empty()) entry["refused"] = table.refused;
     auto& parts = entry["quantities"] = nlohmann::ordered_json::object();
     for (const std::string& quantity : quantities)
       parts[quantity] = json_of(cluster::errors_of(table.rows, quantity));
@@ -86,10 +151,13 @@ std::string validation_json(const std::vector<ComparedTable>& tables) {
                              {"published", row.published},
                              {"error", row.error()}});
     }
+    entry["skipped"] = skipped_json(table);
     list.push_back(std::move(entry));
   }
-  return nlohmann::ordered_json{{"tables", list}}.dump(2, ' ', true,
-                                                       nlohmann::json::error_handler_t::replace) +
+  auto features = nlohmann::ordered_json::object();
+  for (const auto& [feature, rows] : cluster::unmodelled_features(tables)) features[feature] = rows;
+  return nlohmann::ordered_json{{"tables", list}, {"groups", groups_json(tables)}, {"not_modelled", features}}
+             .dump(2, ' ', true, nlohmann::json::error_handler_t::replace) +
          "\n";
 }
 

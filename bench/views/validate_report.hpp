@@ -9,11 +9,16 @@
 
 namespace plumbline {
 
-/// One line per table and quantity; with `rows` also every row.
+/// One line per table and quantity, and how many rows were skipped; with `rows` also every row.
 std::string validation_text(const std::vector<cluster::ComparedTable>& tables, bool rows);
-/// {"tables": [{"name", "rows", "mape", "bias", "p90", "worst", "regret", "quantities", "comparisons"}]}. The
-/// figures of a table are those of its step times, or of its only quantity.
+/// {"tables": [{"name", "rows", "mape", "bias", "p90", "worst", "regret", "quantities", "comparisons",
+/// "skipped": [{"row", "reason"}]}], "groups": {"hardware": [{"value", "quantity", "rows", "mape", ...}], ...},
+/// "not_modelled": {feature: rows}}. The figures of a table are those of its step times, or of its only quantity;
+/// the row of a whole table that was skipped is null.
 std::string validation_json(const std::vector<cluster::ComparedTable>& tables);
+/// One line per value of a trait (source, hardware, software, precision, parallelism) and quantity. Throws
+/// InputError for another.
+std::string validation_groups_text(const std::vector<cluster::ComparedTable>& tables, const std::string& key);
 /// Predicted ÷ published of every row, one strip per table, as an SVG picture.
 std::string validation_svg(const std::vector<cluster::ComparedTable>& tables);
 

@@ -18,7 +18,7 @@ std::optional<std::string> why_model_does_not_split(const RunConfig& config) {
   const std::int64_t t = config.parallel.tensor;
   if (auto reason = why_tensor_split_invalid(model, t)) return reason;
   const std::int64_t stages = std::int64_t{config.parallel.pipeline} * config.parallel.virtual_chunks;
-  if (model.layers < stages) {
+  if (model.layers < stages - ends_without_layers(config)) {
     return fmt::format(
         "pipeline_model_parallel_size: {} stages, expected at most the {} layers of {}: every stage holds "
         "one",
@@ -155,6 +155,12 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
 std::optional<std::string> why_unpredictable(const RunConfig& config) {
   RunConfig anywhere = config;
   if (!config.machine.hardware.empty()) anywhere.machine.backend = Backend::emulated;
+  if (config.machine.software != "plumbline") {
+    if (config.machine.backend != Backend::cpu)
+      return "backend: found one to run on, expected none with software other than plumbline";
+    anywhere.machine.software = "plumbline";
+    anywhere.parallel.context = 1;  // its own framework shares sequences
+  }
   return why_unsupported(anywhere);
 }
 

@@ -25,7 +25,7 @@ std::vector<int> numbers(const std::string& text) {
     if (error != std::errc() || number < 0) return {};
     found.push_back(number);
     if (stop == end) return found;
-    if (*stop != ',' || number == 0) return {};
+    if (*stop != ',') return {};
     at = stop + 1;
   }
 }
@@ -80,6 +80,13 @@ std::vector<int> layers_per_stage(const RunConfig& config, int stages) {
   return layers;
 }
 
+int ends_without_layers(const RunConfig& config) {
+  if (config.machine.software == "plumbline") return 0;
+  const std::vector<int> layers = numbers(config.parallel.layer_distribution);
+  if (layers.size() < 2) return 0;
+  return (layers.front() == 0 ? 1 : 0) + (layers.back() == 0 ? 1 : 0);
+}
+
 std::optional<std::string> why_layer_distribution_invalid(const RunConfig& config) {
   const std::string& text = config.parallel.layer_distribution;
   if (text == "even") return std::nullopt;
@@ -89,6 +96,14 @@ std::optional<std::string> why_layer_distribution_invalid(const RunConfig& confi
   const std::vector<int> layers = numbers(text);
   if (layers.empty()) {
     return fmt::format("layer_distribution: found \"{}\", expected {}", printable(text), kExpected);
+  }
+  // Megatron-LM's first stage may hold the embedding alone (account_for_embedding_in_pipeline_split).
+  const std::size_t first = config.machine.software == "plumbline" ? 0 : 1;
+  for (std::size_t stage = first; stage + 1 < layers.size(); ++stage) {
+    if (layers[stage] > 0) continue;
+    return fmt::format(
+        "layer_distribution: found no layer on stage {} of {}, expected {}", stage, layers.size(),
+        first == 0 ? "one at least on every stage but the last" : "one at least between the ends");
   }
   const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
   if (sum != config.model.layers) {

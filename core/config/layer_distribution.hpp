@@ -18,9 +18,13 @@ std::vector<int> even_layers(std::int64_t layers, int stages);
 /// or `balanced`: the last stage, which also has the output layer, has so few layers that the stage with the
 /// most FLOPs has as few as possible, and the others share the rest evenly, later ones take the remainder:
 /// the first holds the embedding (the "Redis" baseline of Yeung et al., arXiv:2411.05288 §6). Only the last
-/// of several stages may have none. With vocabulary parallelism `balanced` is even. Throws InputError unless
+/// of several stages may have none; with another software than plumbline's also the first, which then holds
+/// the embedding alone. With vocabulary parallelism `balanced` is even. Throws InputError unless
 /// `stages` numbers are given.
 std::vector<int> layers_per_stage(const RunConfig& config, int stages);
+
+/// Stages at the ends that explicit numbers leave without a layer, where the software allows it: 0 to 2.
+int ends_without_layers(const RunConfig& config);
 
 /// FLOPs of the output layer's forward, in forwards of one transformer layer.
 double output_layer_in_layers(const RunConfig& config);

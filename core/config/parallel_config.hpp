@@ -20,6 +20,7 @@ struct ParallelConfig {
   bool sequence_parallel = false;
   /// vocab-1, vocab-2, interlaced: embedding and output layer are split over all ranks of the model.
   VocabPasses vocab_parallel = VocabPasses::none;
+  double zero_bubble_memory = 1;  // zb-auto: activations that a rank may hold, as a multiple of 1F1B's
   std::int64_t make_vocab_size_divisible_by = 128;
   std::string layer_distribution = "even";  // see core/config/layer_distribution.hpp
   std::string schedule = "1f1b";            // of the pipeline: a name, or the path of a .csv file

@@ -107,6 +107,7 @@ std::vector<ConfigKey> make_keys() {
                "even, balanced, or the layers of every stage such as 9,9,8,6"),
       text_key("pipeline_schedule", at(&C::parallel, &ParallelConfig::schedule), PathOr::name,
                "the name of a schedule or the path of a .csv"),
+      number_key("zero_bubble_memory", at(&C::parallel, &ParallelConfig::zero_bubble_memory), 0.01, 100),
       integer_key("zero_stage", "", at(&C::parallel, &ParallelConfig::zero_stage), 0, 3),
       choice_key("recompute_granularity", at(&C::recompute, &RecomputeConfig::granularity), kRecompute),
       integer_key("recompute_num_layers", "", at(&C::recompute, &RecomputeConfig::num_layers), 1, kMaxSize),

@@ -2,6 +2,7 @@
 #include "core/run/processors.hpp"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -44,6 +45,10 @@ int processor_quota() {
   double period = 0;
   if (quota_file >> quota && period_file >> period) return whole_processors(quota, period);
   return 0;
+}
+
+int machine_processors() {
+  return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
 int available_processors() {

@@ -5,6 +5,8 @@ namespace plumbline {
 
 /// Hardware threads in this process's affinity mask, capped by the container's CPU quota. At least 1.
 int available_processors();
+/// Hardware threads of the whole machine that are online, whoever may use them. At least 1.
+int machine_processors();
 /// Distinct physical cores among them (hardware threads of one core count once), capped the same way.
 int available_cores();
 /// The CPU quota of this process's control group (cgroup v2 or v1) in whole processors, rounded up; 0 when

@@ -29,15 +29,20 @@ struct Room {
 
 /// Every arrow there is, and no other. Tests may include everything.
 constexpr Room kRooms[] = {
-    {"analysis/cluster", "analysis/hardware analysis/simulate core/base core/schedule"},
     {"analysis/hardware", "core/base core/tensor"},
     {"analysis/memory",
      "analysis/hardware analysis/work core/base core/config core/parallel core/schedule core/tensor"},
     {"analysis/predict",
      "analysis/hardware analysis/memory analysis/simulate analysis/time analysis/work core/base core/config "
      "core/schedule core/trace"},
-    {"analysis/published", "analysis/cluster analysis/hardware analysis/simulate core/base core/schedule"},
-    {"analysis/search", "analysis/cluster core/base core/config core/schedule"},
+    {"analysis/published",
+     "analysis/hardware analysis/memory analysis/predict analysis/published/dialect analysis/simulate "
+     "analysis/time analysis/work core/base core/config core/schedule"},
+    {"analysis/published/dialect", "analysis/hardware analysis/work core/base core/config core/config_text"},
+    {"analysis/search",
+     "analysis/hardware analysis/memory analysis/predict analysis/simulate analysis/time analysis/work "
+     "core/base "
+     "core/config core/schedule core/trace"},
     {"analysis/simulate", "core/base core/schedule core/trace core/validate"},
     {"analysis/time",
      "analysis/hardware analysis/memory analysis/simulate analysis/work core/base core/config core/parallel "
@@ -45,8 +50,10 @@ constexpr Room kRooms[] = {
     {"analysis/work", "analysis/hardware core/base core/config core/parallel core/run core/schedule"},
     {"bench", "bench/commands bench/launch core/base"},
     {"bench/calibrate",
-     "analysis/hardware bench/launch bench/text core/backends/mpi core/base core/run core/tensor kernels "
-     "kernels/cpu"},
+     "analysis/hardware analysis/predict bench/calibrate/cells bench/evaluate bench/launch bench/machine "
+     "bench/text "
+     "bench/training/trainer core/backends/mpi core/base core/run core/tensor kernels kernels/cpu"},
+    {"bench/calibrate/cells", "analysis/hardware core/base core/tensor kernels"},
     {"bench/commands",
      "analysis/hardware analysis/predict analysis/published analysis/search analysis/simulate "
      "bench/calibrate bench/cuda bench/evaluate bench/help bench/launch bench/machine bench/matrix "
@@ -56,7 +63,7 @@ constexpr Room kRooms[] = {
      "bench/calibrate bench/evaluate bench/launch bench/machine bench/record bench/training/trainer "
      "core/backends/mpi core/backends/nccl core/base core/profile core/run kernels/cuda <cublas> <cuda>"},
     {"bench/evaluate",
-     "analysis/cluster analysis/hardware analysis/memory analysis/predict analysis/simulate analysis/time "
+     "analysis/hardware analysis/memory analysis/predict analysis/published analysis/simulate analysis/time "
      "analysis/work bench/launch bench/machine bench/record bench/training/trainer core/backends/mpi "
      "core/base core/config core/config_text core/run core/schedule core/schedule_text core/validate "
      "kernels/emulated schedules"},
@@ -75,9 +82,10 @@ constexpr Room kRooms[] = {
      "kernels/cpu kernels/cuda kernels/cuda/attention kernels/cuda/device kernels/cuda/gemm kernels/emulated "
      "schedules <cuda> <onednn>"},
     {"bench/rank",
-     "analysis/predict analysis/simulate bench/cuda bench/evaluate bench/report bench/training/trainer "
-     "core/backends/mpi "
-     "core/base core/config core/schedule kernels/cpu kernels/emulated"},
+     "analysis/hardware analysis/predict analysis/simulate bench/calibrate bench/cuda bench/evaluate "
+     "bench/report "
+     "bench/training/trainer core/backends/mpi core/base core/config core/schedule kernels/cpu "
+     "kernels/emulated"},
     {"bench/record", "core/base core/run core/tensor core/trace"},
     {"bench/report",
      "bench/record bench/text core/base core/schedule core/schedule_text core/tensor core/trace"},

@@ -130,8 +130,12 @@ function factsOf(cell) {
 function runNote(cell) {
   const m = cell.measurement;
   if (!m) return null;
+  const share = (value, what) => value > 0.05 ? [`${(100 * value).toFixed(0)} % ${what}`] : [];
+  const d = m.disturbance;
+  const disturbed = d && d.disturbed ? " Disturbed: " + [...share(d.others, "of the processors used by other programs"),
+    ...share(d.stolen, "taken by the hypervisor"), ...share(d.waited, "of the time waited for a processor")].join(", ") + "." : "";
   return el("p", {class: "note"}, `${m.samples} timed steps, ${time(m.step_s_min)} to ${time(m.step_s_max)}; loss ` +
-    `${known(m.loss) ? m.loss.toFixed(6) : dash}; ${bytes(m.device_reserved_bytes)} reserved on the device of the fullest rank.`);
+    `${known(m.loss) ? m.loss.toFixed(6) : dash}; ${bytes(m.device_reserved_bytes)} reserved on the device of the fullest rank.${disturbed}`);
 }
 
 function showCell(index) {

@@ -14,6 +14,7 @@
 #include "bench/training/weights/weights.hpp"
 #include "core/base/error.hpp"
 #include "core/base/statistics.hpp"
+#include "core/run/processors.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -31,6 +32,7 @@ double mean_loss(Communicator& control, const RankStages& stages) {
 
 struct StepMeasurement {
   Seconds time;
+  StepLoad load;
   Seconds tensor_communication;
   VocabularySeconds vocabulary_waits{};
   std::vector<Event> events;
@@ -64,6 +66,7 @@ class Run {
 
   StepMeasurement step(int index) {
     start(index);
+    const LoadReading load_before = read_load();
     observers_.step_begins(index);
     communicator_.barrier(Group::world);
     const Seconds origin = from_first_rank(control_, communicator_.now());
@@ -78,6 +81,8 @@ class Run {
     step.vocabulary_waits = stages_.vocabulary_waits();
     step.collectives = stages_.collectives(origin);
     step.time = {*std::max_element(ends.begin(), ends.end())};
+    const RankLoad load = plumbline::difference(read_load(), load_before);
+    step.load = step_load_of(from_every_rank(control_, load), machine_processors());
     observers_.step_ends(origin, step.events, step.tensor_communication);
     return step;
   }
@@ -191,6 +196,7 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
     run.check_finite(step, all_steps, result.losses.back());
     if (step >= config.measure.warmup_steps) {
       result.step_times.push_back(measured.time);
+      result.step_loads.push_back(measured.load);
       timed.push_back(std::move(measured));
     }
     if (saves_gradients) save_gradients(stages, config.files.save_gradients);

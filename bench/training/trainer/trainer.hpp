@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/training/stage/rank_stages.hpp"
+#include "core/run/step_load.hpp"
 #include "core/run/step_observer.hpp"
 #include "core/trace/trace.hpp"
 
@@ -30,10 +31,11 @@ struct MeasuredMemory {
 };
 
 struct TrainingResult {
-  std::vector<Seconds> step_times;  // timed steps, barrier to barrier
-  std::vector<double> losses;       // of every step, warm-up included
-  double gradient_norm = 0;         // of the last step, before clipping
-  Trace trace;                      // of the timed step with the median time
+  std::vector<Seconds> step_times;   // timed steps, barrier to barrier
+  std::vector<StepLoad> step_loads;  // what else the machine did meanwhile
+  std::vector<double> losses;        // of every step, warm-up included
+  double gradient_norm = 0;          // of the last step, before clipping
+  Trace trace;                       // of the timed step with the median time
   /// In that step: shares of the busy time of all ranks, times the mean busy time in `trace`.
   Seconds tensor_communication;
   VocabularySeconds vocabulary_waits{};  // likewise, for the collectives of a split vocabulary

@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "analysis/hardware/profile_at_speed.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
@@ -37,18 +38,20 @@ TEST(Curve, AffineIsReadBackWithinOnePercent) {
   }
 }
 
-TEST(Grid, KeepsARateOutsideAndInterpolatesInside) {
-  // Time = x·y·z / 100: any point, inside or outside, must give that back.
+TEST(Grid, KeepsTheTimeBelowAndTheRateAbove) {
+  // Time = x·y·z / 100 inside and above; below the first point of an axis as at that point.
   Grid grid{{1, 4, 16}, {2, 8}, {10}, {}};
   for (const double x : grid.x) {
     for (const double y : grid.y) grid.seconds.push_back(x * y * 10 / 100);
   }
   struct Case {
     double x, y, z;
+    double seconds;
   };
   for (const Case& c :
-       {Case{1, 2, 10}, Case{16, 8, 10}, Case{3, 5, 10}, Case{100, 5, 10}, Case{0.5, 1, 40}}) {
-    EXPECT_NEAR(grid.at(c.x, c.y, c.z).value, c.x * c.y * c.z / 100, 1e-9) << c.x << " " << c.y;
+       {Case{1, 2, 10, 0.2}, Case{16, 8, 10, 12.8}, Case{3, 5, 10, 1.5}, Case{100, 5, 10, 50},
+        Case{4, 8, 40, 12.8}, Case{0.5, 2, 10, 0.2}, Case{1, 1, 3, 0.2}, Case{0.5, 1, 40, 0.8}}) {
+    EXPECT_NEAR(grid.at(c.x, c.y, c.z).value, c.seconds, 1e-9) << c.x << " " << c.y << " " << c.z;
   }
   EXPECT_EQ(grid.at(0, 2, 10).value, 0);
 }
@@ -79,8 +82,12 @@ HardwareProfile sample() {
   p.alone[1].gemm["forward.fp32"] = {{1, 2}, {3}, {4, 5}, {1e-6, 2e-6, 3e-6, 4e-6}};
   p.alone[0].attention["backward.bf16"] = {{64}, {64}, {1}, {1e-5}};
   p.busy[0].memory_bound["adam.bf16"] = {{1000, 2000}, {1e-6, 2e-6}};
+  p.busy[0].by_row["rope.bf16"] = {{64, 512}, {16}, {1}, {1e-6, 5e-6}, {0.5, 0}};
   p.all_reduce.push_back({2, 4, DType::bf16, true, {{8}, {1e-5}}});
-  p.messages.push_back({2, {{8, 16}, {1e-5, 2e-5}}});
+  p.messages.push_back({2, {{8, 16}, {1e-5, 2e-5}, {0.25, 0.5}}});
+  p.calibration = {1'700'000'000, 59.5, "here", "a processor", {0.01, 0.02, 0.03, 0.04}, 5000, 7};
+  p.launch_overhead = {3e-8};
+  p.step_overhead = {1e-6};
   return p;
 }
 
@@ -93,6 +100,39 @@ TEST(Profile, RoundTrip) {
   EXPECT_EQ(again.all_reduce[0].dtype, DType::bf16);
   EXPECT_EQ(again.constants.device.peak_16bit, 125e12);  // by the accelerator's name
   EXPECT_DOUBLE_EQ(again.messages[0].seconds.at(16).value, 2e-5);
+  EXPECT_EQ(again.messages[0].seconds.spread, p.messages[0].seconds.spread);
+  EXPECT_EQ(again.calibration.noise, p.calibration.noise);
+  EXPECT_EQ(again.calibration.unsettled, 7);
+  EXPECT_EQ(again.step_overhead.value, 1e-6);
+}
+
+// Written before a calibration said when and where it was made, and how steady the machine was.
+TEST(Profile, OlderOnesStayReadable) {
+  HardwareProfile p = sample();
+  p.calibration = {};
+  std::string text = to_json(p);
+  EXPECT_EQ(text.find("\"calibration\""), std::string::npos);
+  const std::string newer = ",\n \"step_overhead_s\": 1e-06";
+  ASSERT_NE(text.find(newer), std::string::npos);
+  text.erase(text.find(newer), newer.size());
+  const HardwareProfile again = parse_hardware(text, "p.json");
+  EXPECT_FALSE(again.calibration.known());
+  EXPECT_EQ(again.step_overhead.value, 0);
+  EXPECT_TRUE(again.alone[1].gemm.at("forward.fp32").spread.empty());
+}
+
+TEST(Profile, AtAnotherSpeedEveryTableFollowsItsClass) {
+  const HardwareProfile p = sample();
+  const HardwareProfile slow = at_speed(p, {2, 3, 5, 7});
+  EXPECT_DOUBLE_EQ(slow.alone[1].gemm.at("forward.fp32").seconds[3], 2 * 4e-6);
+  EXPECT_DOUBLE_EQ(slow.alone[0].attention.at("backward.bf16").seconds[0], 2 * 1e-5);
+  EXPECT_DOUBLE_EQ(slow.busy[0].memory_bound.at("adam.bf16").seconds[1], 3 * 2e-6);
+  EXPECT_DOUBLE_EQ(slow.busy[0].by_row.at("rope.bf16").seconds[1], 3 * 5e-6);
+  EXPECT_DOUBLE_EQ(slow.all_reduce[0].seconds.seconds[0], 5 * 1e-5);
+  EXPECT_DOUBLE_EQ(slow.messages[0].seconds.seconds[1], 5 * 2e-5);
+  EXPECT_DOUBLE_EQ(slow.launch_overhead.value, 7 * 3e-8);
+  EXPECT_DOUBLE_EQ(slow.step_overhead.value, 7 * 1e-6);
+  EXPECT_EQ(to_json(at_speed(p, every_class(1))), to_json(p));
 }
 
 TEST(Profile, HostileTextIsOneClearLine) {
@@ -119,6 +159,10 @@ TEST(Profile, HostileTextIsOneClearLine) {
       {"negative time", "3e-06,", "-3e-06,", "seconds"},
       {"axis not ascending", "2000.0", "10.0", "ascending"},
       {"working sets not ascending", "2097152", "1048576", "ascending"},
+      {"spread of another length", "0.25,", "", "one per time"},
+      {"negative noise", "\"compute\": 0.01", "\"compute\": -1", "compute"},
+      {"calibrated before there were machines", "1700000000", "-5", "unix_s"},
+      {"unknown class", "\"compute\": 0.01", "\"computing\": 1", "unknown key"},
       {"list instead of object", "\"messages\": [", "\"messages\": [7,", "messages[0]"},
   };
   for (const Case& c : kCases) {

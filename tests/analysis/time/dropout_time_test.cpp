@@ -1,14 +1,10 @@
-// Which operators dropout adds to a step, what they take on a measured machine and on an accelerator, and
-// what the fast model makes of it.
+// Which operators dropout adds to a step, and what they take on a measured machine and on an accelerator.
 #include <gtest/gtest.h>
 
 #include <string_view>
 #include <vector>
 
-#include "analysis/cluster/memory.hpp"
-#include "analysis/cluster/stage_cost.hpp"
 #include "analysis/hardware/profiles.hpp"
-#include "analysis/search/sensitivity.hpp"
 #include "analysis/time/accelerator_time.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/time/time_model.hpp"
@@ -163,35 +159,6 @@ TEST(DropoutTime, OnAnAccelerator) {
   EXPECT_NEAR(seconds(attention) - without, pairs * device.random_s / 4, 1e-12);
   device.random_s = 0;
   EXPECT_DOUBLE_EQ(seconds(mask), cluster::stream_seconds(device, kElements));
-}
-
-// Two bytes per token and hidden element more in a layer, split by sequence parallelism; time for every mask.
-TEST(DropoutFastModel, FollowsTheConfiguration) {
-  const cluster::Profiles& profiles = cluster::built_in_profiles();
-  const cluster::Software& software = profiles.generation("plumbline");
-  const cluster::Machine& machine = profiles.machine("a100-sxm-80gb");
-  for (const bool gpt2 : {false, true}) {
-    RunConfig config = gpt2 ? sample::tiny_gpt2() : sample::tiny_qwen2();
-    for (const int tensor : {1, 2}) {
-      config.parallel.world_size = config.parallel.tensor = tensor;
-      config.parallel.sequence_parallel = true;
-      const cluster::Job plain = cluster::job_of(config);
-      const cluster::Job dropped = cluster::job_of(dropping(config));
-      EXPECT_DOUBLE_EQ(cluster::layer_activation_bytes(software, dropped) -
-                           cluster::layer_activation_bytes(software, plain),
-                       2.0 * 4 * 8 / tensor);
-      const cluster::PartCost fast = cluster::layer_cost(machine, software, plain);
-      const cluster::PartCost slow = cluster::layer_cost(machine, software, dropped);
-      EXPECT_GT(slow.forward.device, fast.forward.device);
-      EXPECT_GT(slow.backward_input.device, fast.backward_input.device);
-      EXPECT_DOUBLE_EQ(slow.backward_weight.device, fast.backward_weight.device);
-    }
-  }
-  RunConfig config = sample::tiny_qwen2();
-  config.numerics.attention_dropout = 0.1;
-  const cluster::Job attention = cluster::job_of(config);
-  EXPECT_TRUE(cluster::drops_attention(software, attention));
-  EXPECT_FALSE(cluster::drops_stream(software, attention));
 }
 
 }  // namespace

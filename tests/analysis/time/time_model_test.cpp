@@ -256,6 +256,26 @@ TEST(OperatorTime, QueryHeadsBeyondTheMeasuredGroupTakeAsLongEach) {
   }
 }
 
+// Every query sees every key: a sequence twice as long as the longest measured takes four times as long.
+TEST(OperatorTime, AttentionGrowsWithTheSquareOfTheSequence) {
+  HardwareProfile profile;
+  profile.alone.resize(1);
+  profile.alone[0].working_set = kMiB;
+  profile.alone[0].attention["forward.fp32"] = {{512, 1024}, {64}, {1}, {1e-3, 4e-3}};
+  OperatorCall call;
+  call.kind = CallKind::attention;
+  call.type = DType::fp32;
+  call.out = 64;
+  call.in = call.elements = 1;
+  const auto seconds = [&](std::int64_t tokens) {
+    call.tokens = tokens;
+    return time_of(call, profile, {}).value;
+  };
+  EXPECT_NEAR(seconds(1024), 4e-3, 1e-12);
+  EXPECT_NEAR(seconds(2048), 16e-3, 1e-12);
+  EXPECT_NEAR(seconds(256), 1e-3, 1e-12) << "below the shortest as that one";
+}
+
 TEST(TimeModel, CollectivesOfACutVocabularyHoldProcessorsOfAnAccelerator) {
   const HardwareProfile accelerator = load_hardware("a100-sxm-80gb");
   RunConfig config = sample::tiny_gpt2();

@@ -3,11 +3,9 @@
 
 #include <vector>
 
-#include "analysis/cluster/layer_cost.hpp"
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/predict/predict.hpp"
-#include "analysis/search/sensitivity.hpp"
 #include "analysis/time/accelerator_time.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/time/time_model.hpp"
@@ -165,25 +163,6 @@ TEST(Window, OnAnAcceleratorBlocksOnBothEdgesAreWhole) {
     before = seconds(window);
   }
   EXPECT_EQ(seconds(8192), seconds(0));
-}
-
-TEST(Window, TheFastModelSpreadsTheWindowsOverTheLayers) {
-  RunConfig config = windowed({true, false, false, false, false, false});
-  config.batch.seq_length = 8192;
-  config.model.sliding_window = 1024;
-  const cluster::Profiles& profiles = cluster::built_in_profiles();
-  const cluster::Machine& machine = profiles.machine("h100-sxm-80gb");
-  const cluster::Software& software = profiles.generation("plumbline");
-  const cluster::Job job = cluster::job_of(config);
-  EXPECT_DOUBLE_EQ(job.model.windowed, 5.0 / 6);
-  EXPECT_NEAR(job.model.mean_keys(8192), config.model.mean_keys(8192), 1e-9);
-  EXPECT_DOUBLE_EQ(job.model.mean_keys(512), 256);
-  const cluster::Job plain = cluster::job_of(without(config));
-  const auto forward = [&](const cluster::Job& j) { return layer_cost(machine, software, j).forward.device; };
-  const auto one = [&](double window) {
-    return cluster::flash_seconds(machine.device, 2, 8192, 4, false, false, window);
-  };
-  EXPECT_NEAR(forward(plain) - forward(job), (one(0) - one(1024)) * 5 / 6, 1e-12);
 }
 
 }  // namespace

@@ -3,13 +3,20 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <set>
 
+#include "analysis/time/operator_time.hpp"
 #include "analysis/work/operator_list.hpp"
 #include "bench/calibrate/assemble.hpp"
-#include "bench/calibrate/cells.hpp"
-#include "bench/calibrate/pools.hpp"
+#include "bench/calibrate/cell_timer.hpp"
+#include "bench/calibrate/cells/cells.hpp"
+#include "bench/calibrate/cells/pools.hpp"
+#include "bench/calibrate/host_time.hpp"
+#include "bench/calibrate/looks.hpp"
+#include "bench/calibrate/noise.hpp"
+#include "bench/calibrate/probe.hpp"
 #include "core/base/error.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 
@@ -72,20 +79,17 @@ TEST(Cells, CoverEveryOperatorOfATrainingStep) {
 
 TEST(Cells, EveryOneFindsItsOperands) {
   const auto operators = make_cpu_operators();
-  for (const DType type : {DType::fp32, DType::bf16}) {
-    Pools pools(type);
-    for (const auto& cells :
-         {gemm_cells(type), attention_cells(type), memory_bound_cells(type), fp8_cells(type)}) {
-      for (const Cell& cell : cells) {
-        EXPECT_NO_THROW(cell.prepare(*operators, pools))
-            << cell.key << " " << cell.at[0] << " working set " << cell.working_set;
-      }
-    }
+  Pools pools;
+  for (const Cell& cell : all_cells()) {
+    pools.set_storage(cell.storage);
+    EXPECT_NO_THROW(cell.prepare(*operators, pools))
+        << cell.key << " " << cell.at[0] << " working set " << cell.working_set;
   }
 }
 
 TEST(Pools, RotationsTouchTheWorkingSetAndNothingTwice) {
-  Pools pools(DType::bf16);
+  Pools pools;
+  pools.set_storage(DType::bf16);
   pools.begin({10'000}, {1000});
   const Rotation weights = pools.saved(10, 50);
   const Rotation other = pools.saved(10, 50);
@@ -101,7 +105,32 @@ TEST(Pools, RotationsTouchTheWorkingSetAndNothingTwice) {
   EXPECT_EQ(large.at(0).data, large.at(1).data);
   const Matrix ids = pools.tokens(100, 7);
   for (std::int64_t i = 0; i < 100; ++i) EXPECT_LT(ids.as<std::int32_t>()[i], 7);
-  EXPECT_THROW(pools.scratch(Pools::kSize.value), Error);
+  EXPECT_THROW(pools.scratch(PoolSizes().large.value), Error);
+}
+
+// Numbers of another type would not be numbers that a training has: infinite ones, or so small that they take longer.
+TEST(Pools, InputsAreNumbersInEitherType) {
+  Pools pools;
+  for (const DType type : {DType::fp32, DType::bf16, DType::fp32}) {
+    pools.set_storage(type);
+    pools.begin(kMiB, {1000});
+    const Matrix input = pools.saved(1, 4096).at(0);
+    const Matrix output = pools.output(1, 4096).at(0);
+    double squares = 0;
+    for (std::int64_t i = 0; i < input.cols; ++i) {
+      const std::uint32_t bits = type == DType::fp32
+                                     ? input.as<std::uint32_t>()[i]
+                                     : static_cast<std::uint32_t>(input.as<std::uint16_t>()[i]) << 16;
+      const auto value = std::bit_cast<float>(bits);
+      squares += static_cast<double>(value) * value;
+      if (type == DType::fp32) {
+        EXPECT_EQ(output.as<float>()[i], 0) << "what was written in another type is gone";
+      } else {
+        output.as<std::uint16_t>()[i] = 0x7F80;  // infinite
+      }
+    }
+    EXPECT_NEAR(squares / 4096, 1, 0.2) << name_of(type);
+  }
 }
 
 TEST(Assemble, HolesTakeTheirNeighboursRate) {
@@ -177,18 +206,193 @@ TEST(Assemble, EightBitProductsHaveAGridOfTheirOwn) {
   EXPECT_EQ(fp8_cells(DType::fp32).size(), 2U * 4 * 2) << "quantizing and largest values only";
 }
 
-TEST(Assemble, MergeKeepsBothTypes) {
-  std::vector<OperatorTimes> tables;
-  for (const DType type : {DType::fp32, DType::bf16}) {
-    const std::vector<Cell> cells = memory_bound_cells(type);
-    merge(tables, assemble(cells, std::vector<double>(cells.size(), 1e-6)));
+TEST(Assemble, TablesHoldBothTypesAndWhatIsTooSmallToMatter) {
+  const std::vector<Cell> cells = all_cells();
+  std::vector<double> seconds, spread;
+  for (const Cell& cell : cells) {
+    seconds.push_back(1e-6 * static_cast<double>(cell.working_set + 1));
+    spread.push_back(0.25);
   }
-  EXPECT_EQ(tables[1].memory_bound.count("adam.fp32"), 1U);
-  EXPECT_EQ(tables[1].memory_bound.count("adam.bf16"), 1U);
-  EXPECT_EQ(tables[1].memory_bound.count("dropout_mask.uint8"), 1U);
-  const Curve& curve = tables[1].memory_bound.at("adam.bf16");
-  EXPECT_EQ(curve.sizes.size(), curve.seconds.size());
-  EXPECT_TRUE(std::is_sorted(curve.sizes.begin(), curve.sizes.end()));
+  const std::vector<OperatorTimes> tables = assemble(cells, seconds, spread);
+  for (const char* key : {"adam.fp32", "adam.bf16", "dropout_mask.uint8"}) {
+    const Curve& curve = tables[1].memory_bound.at(key);
+    EXPECT_EQ(curve.sizes.size(), curve.seconds.size());
+    EXPECT_EQ(curve.sizes.size(), curve.spread.size());
+    EXPECT_EQ(curve.sizes.front(), 64);
+    EXPECT_TRUE(std::is_sorted(curve.sizes.begin(), curve.sizes.end()));
+    // In memory a few elements are as from the shared cache.
+    const Curve& memory = tables[2].memory_bound.at(key);
+    EXPECT_EQ(memory.sizes.size(), curve.sizes.size());
+    EXPECT_DOUBLE_EQ(memory.at(64).value, 2e-6);
+    EXPECT_DOUBLE_EQ(memory.at(1 << 21).value, 3e-6);
+  }
+  const Grid& products = tables[2].gemm.at("forward.bf16");
+  EXPECT_DOUBLE_EQ(products.at(16, 16, 16).value, 2e-6);
+  EXPECT_DOUBLE_EQ(products.at(2, 3, 4).value, 2e-6) << "no product is cheaper than the smallest measured";
+  EXPECT_DOUBLE_EQ(products.at(1024, 1024, 1024).value, 3e-6);
+  ASSERT_EQ(products.spread.size(), products.seconds.size());
+  EXPECT_EQ(products.spread.front(), 0) << "it was not measured there";
+}
+
+// A norm or a rotation begins anew with every row or head: many short ones take longer than few long ones.
+TEST(Assemble, RowsAreAnAxisOfTheirOwn) {
+  std::vector<Cell> cells = all_cells();
+  std::vector<double> seconds;
+  for (const Cell& cell : cells)
+    seconds.push_back(cell.table == Table::by_row ? 1e-9 * cell.at[0] / cell.at[1] : 1e-6);
+  const std::vector<OperatorTimes> tables = assemble(cells, seconds);
+  for (const OperatorTimes& times : tables) {
+    for (const char* key : {"rmsnorm_forward.fp32", "layernorm_backward.bf16", "rope.bf16"}) {
+      const Grid& grid = times.by_row.at(key);
+      EXPECT_EQ(times.memory_bound.count(key), 0U);
+      for (const double time : grid.seconds) EXPECT_FALSE(std::isnan(time)) << key;
+      EXPECT_NEAR(grid.at(1 << 15, 16, 1).value, 1e-9 * (1 << 11), 1e-15) << key;
+    }
+    HardwareProfile profile;
+    profile.alone = {times};
+    OperatorCall call;
+    call.name = "rope";
+    call.elements = 1 << 15;
+    const auto time_with_head = [&](std::int64_t head) {
+      call.out = head;
+      return time_of(call, profile, {}).value;
+    };
+    EXPECT_NEAR(time_with_head(16), 1e-9 * (1 << 11), 1e-12);
+    EXPECT_NEAR(time_with_head(64), 1e-9 * (1 << 9), 1e-12);
+    EXPECT_DOUBLE_EQ(time_with_head(512), time_with_head(64)) << "longer heads take no longer per element";
+    EXPECT_DOUBLE_EQ(time_with_head(0), time_with_head(64))
+        << "a call that does not say how long its heads are";
+  }
+}
+
+TEST(Looks, AFigureIsALowQuantileOfThem) {
+  EXPECT_DOUBLE_EQ(figure_of({5}).seconds, 5);
+  EXPECT_DOUBLE_EQ(figure_of({5}).spread, 0);
+  EXPECT_DOUBLE_EQ(figure_of({6, 5}).seconds, 5);
+  EXPECT_DOUBLE_EQ(figure_of({6, 5}).spread, 0.2);
+  // Of five, one too quick and two disturbed ones decide nothing.
+  EXPECT_DOUBLE_EQ(figure_of({9, 4, 5, 5, 8}).seconds, 5);
+  EXPECT_NEAR(figure_of({9, 4, 5, 5, 5.1}).spread, 0.02, 1e-9);
+  EXPECT_THROW(figure_of({}), Error);
+}
+
+TEST(Looks, WhatWasSeenOnceOrFarApartIsNotSettled) {
+  EXPECT_TRUE(is_unsettled({{5}, {}})) << "one look";
+  EXPECT_FALSE(is_unsettled({{5, 5.1}, {}})) << "one processor: nothing is busy";
+  EXPECT_TRUE(is_unsettled({{5, 5.1}, {7, 9}}));
+  EXPECT_EQ(count_unsettled({{{5, 5.1}, {7, 9}}, {{5}, {7}}}), 1) << "what was seen once is not apart";
+}
+
+TEST(Looks, AClassMovesWithMostOfItsCells) {
+  const std::vector<Cell> cells = memory_bound_cells(DType::fp32);
+  LooksOfCells looks(cells.size());
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    // In the second round everything takes half as long again, but for a tenth that is far off by itself.
+    looks[i].alone = {1e-6, i % 10 == 0 ? 9e-6 : 1.5e-6};
+  }
+  EXPECT_NEAR(movement_of(cells, looks).memory, 0.5, 1e-9);
+  EXPECT_EQ(movement_of(cells, looks).compute, 0);
+}
+
+TEST(Looks, RoundTripAndHostileText) {
+  const LooksOfCells looks = {{{1e-6, 2e-6}, {3e-6}}, {{1e-3}, {}}};
+  const LooksOfCells again = parse_looks(to_json(looks), "looks", 2);
+  EXPECT_EQ(again[0].alone, looks[0].alone);
+  EXPECT_EQ(again[0].busy, looks[0].busy);
+  EXPECT_TRUE(again[1].busy.empty());
+  EXPECT_THROW(parse_looks(to_json(looks), "looks", 3), InputError);
+  EXPECT_THROW(parse_looks("{\"looks\":[{\"alone\":[-1],\"busy\":[]}]}", "looks", 1), InputError);
+  EXPECT_THROW(parse_looks("[]", "looks", 1), InputError);
+}
+
+TEST(CellTimer, TimesACallAndNotWhatIsAround) {
+  const auto operators = make_cpu_operators();
+  Pools pools({kMiB * 48, kMiB * 16, kMiB * 32, kMiB * 16});
+  CellTimer timer(*operators, pools);
+  for (const Cell& cell : memory_bound_cells(DType::fp32)) {
+    if (cell.key != "fill.fp32" || cell.working_set != 0) continue;
+    timer.begin(cell, 0);
+    const double seconds = timer.look();
+    EXPECT_GT(seconds, 1e-9) << cell.at[0];
+    EXPECT_LT(seconds, 20e-3) << cell.at[0];
+  }
+}
+
+// What a probe looks at is calibration's own, so that a ratio of 1 means the calibrated speed.
+TEST(Probe, ItsCellsAreCalibrations) {
+  const std::vector<Cell> all = all_cells();
+  for (const DType type : {DType::fp32, DType::bf16}) {
+    const std::vector<Cell> cells = probe_cells(type);
+    EXPECT_EQ(cells.size(), 12U) << name_of(type);
+    Pools pools(kProbePools);
+    const auto operators = make_cpu_operators();
+    std::vector<double> seconds(all.size(), 1e-6);
+    for (const Cell& cell : cells) {
+      const auto same = std::find_if(all.begin(), all.end(), [&](const Cell& each) {
+        return each.key == cell.key && each.at == cell.at && each.working_set == cell.working_set;
+      });
+      ASSERT_NE(same, all.end()) << cell.key;
+      pools.set_storage(cell.storage);
+      EXPECT_NO_THROW(cell.prepare(*operators, pools)) << cell.key;
+      seconds[static_cast<std::size_t>(same - all.begin())] = 3e-6;
+    }
+    HardwareProfile profile;
+    profile.alone = assemble(all, seconds);
+    profile.busy = assemble(all, std::vector<double>(all.size(), 5e-6));
+    for (const Cell& cell : cells) {
+      EXPECT_NEAR(calibrated_seconds(profile, cell, 0), 3e-6, 1e-12) << cell.key << " " << cell.at[0];
+      EXPECT_NEAR(calibrated_seconds(profile, cell, 1), 5e-6, 1e-12) << cell.key;
+      EXPECT_NEAR(calibrated_seconds(profile, cell, 0.5), 4e-6, 1e-12) << cell.key;
+    }
+    EXPECT_FALSE(Probe::possible(profile, type)) << "devices of their own";
+    profile.processors = 2;
+    EXPECT_TRUE(Probe::possible(profile, type));
+    EXPECT_FALSE(Probe::possible(HardwareProfile(), type)) << "nothing is measured";
+    EXPECT_FALSE(Probe::possible(profile, DType::fp16));
+  }
+}
+
+std::vector<NoiseSample> noisy_minute() {
+  std::vector<NoiseSample> samples;
+  for (int second = 0; second < 60; ++second) {
+    const double slow = second % 10 == 0 ? 1.5 : 1 + 0.001 * (second % 3);
+    samples.push_back({static_cast<double>(second), 1e-3 * slow, 2e-3 * slow, 1e-2,
+                       1e-2 + 1e-5 * (second % 7), 2e-6, slow - 1, 0, 3, std::nan("")});
+  }
+  return samples;
+}
+
+TEST(Noise, SaysWhatMovesAndWhatMovesTogether) {
+  const std::string text = noise_summary(noisy_minute());
+  EXPECT_NE(text.find("gemm_alone_s           median   1001.00 us"), std::string::npos) << text;
+  EXPECT_NE(text.find("6 of 60 seconds above 1.2 times the median"), std::string::npos) << text;
+  EXPECT_NE(text.find("together: gemm_alone_s and gemm_busy_s, correlation +1.00"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("together: gemm_busy_s and others, correlation +1.00"), std::string::npos) << text;
+  EXPECT_EQ(text.find("together: memory"), std::string::npos) << text;
+  EXPECT_NE(text.find("frequency_hz           not known on this machine"), std::string::npos) << text;
+}
+
+TEST(Noise, CsvRoundTrip) {
+  const std::vector<NoiseSample> samples = noisy_minute();
+  const std::string csv = to_csv(samples);
+  EXPECT_EQ(csv.substr(0, csv.find('\n')),
+            "second,gemm_alone_s,gemm_busy_s,memory_alone_s,memory_busy_s,message_s,others,stolen,"
+            "involuntary_switches,"
+            "frequency_hz");
+  EXPECT_EQ(to_csv(parse_noise_csv(csv)), csv);
+  EXPECT_TRUE(std::isnan(parse_noise_csv(csv)[0].frequency));
+  EXPECT_THROW(parse_noise_csv("second\n1,fast"), InputError);
+}
+
+// How long nothing takes is no constant: the training code's own share is measured, and is less than its steps.
+TEST(HostTime, IsMeasuredOnTheRealTrainingCode) {
+  const Seconds allocation = measure_allocation();
+  EXPECT_GT(allocation.value, 0);
+  const HostTime host = measure_host_time(allocation);
+  EXPECT_GT(host.call.value + host.action.value + host.step.value, 0);
+  EXPECT_LT(host.call.value, 100e-6);
+  EXPECT_LT(host.step.value, 100e-3);
 }
 
 }  // namespace

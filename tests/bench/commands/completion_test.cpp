@@ -89,7 +89,7 @@ TEST_F(Completion, KnowsCommandsOptionsAndValues) {
               UnorderedElementsAre("zb-h1", "zb-h2", "zb-auto", "zb-v", ":files csv json"));
   EXPECT_THAT(asked("schedule 1f1b --compare gpipe,zb-h"),
               UnorderedElementsAre("gpipe,zb-h1", "gpipe,zb-h2"));
-  EXPECT_THAT(asked("run run.yaml --set zero"), ElementsAre("zero_stage="));
+  EXPECT_THAT(asked("run run.yaml --set zero_s"), ElementsAre("zero_stage="));
   EXPECT_THAT(asked("run run.yaml --set backend=e"), ElementsAre("backend=emulated"));
   EXPECT_THAT(asked("matrix ''"), ElementsAre(":files yaml yml"));
   EXPECT_THAT(asked("compare ''"), ElementsAre(":folders"));

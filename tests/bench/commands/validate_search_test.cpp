@@ -77,14 +77,39 @@ TEST_F(ValidateSearch, ValidateRefusesBadTables) {
   EXPECT_EQ(plumbline("validate --plot nowhere/x.svg").exit_code, 2);
   fs::create_directory(folder_ / "tables");
   EXPECT_EQ(plumbline("validate --tables tables").exit_code, 2);
-  write("tables/korthikanti_table5.csv", "model,heads\n22B,banana\n");
+  write("tables/korthikanti_table5.csv", "model,heads,full_recompute_iter_s\n22B,banana,1\n");
   const Outcome outcome = plumbline("validate --tables tables");
   EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("korthikanti_table5"));
-  EXPECT_THAT(outcome.out, ContainsRegex("korthikanti_table5 +- +0 +- +- +- +- +-\n"));
+  EXPECT_THAT(outcome.err, HasSubstr("korthikanti_table5.csv: row 1: "));
+  EXPECT_THAT(outcome.out, ContainsRegex("korthikanti_table5 +rows skipped: 1 unreadable\n"));
   const Outcome chosen = plumbline("validate --tables tables --leave-one-out");
   EXPECT_EQ(chosen.exit_code, 2);
   EXPECT_THAT(chosen.err, HasSubstr("found 0 tables with step times, expected at least two"));
+}
+
+/// The example of results/published/README.md, as a reader would type it.
+TEST_F(ValidateSearch, OwnRunsAreReadAsTheReadmeSays) {
+  const std::string page = read(fs::path(PLUMBLINE_SOURCE_DIR) / "results/published/README.md");
+  const auto block = [&](const std::string& language) {
+    const std::size_t begin = page.find("```" + language + "\n") + language.size() + 4;
+    return page.substr(begin, page.find("```", begin) - begin);
+  };
+  fs::create_directory(folder_ / "my_runs");
+  write("my_runs/llama.csv", block("csv"));
+  write("my_runs/llama.yaml", block("yaml"));
+  const Outcome outcome = plumbline("validate --tables my_runs --rows");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, ContainsRegex("llama +step_s +2 "));
+  EXPECT_THAT(outcome.out, ContainsRegex("llama +peak_bytes +2 "));
+  EXPECT_THAT(outcome.out, ContainsRegex("8 nodes +step_s +[0-9.]+ +2.61 "));
+  EXPECT_THAT(outcome.out, HasSubstr("row 3 skipped: not modelled yet: context_parallel_size"));
+  const nlohmann::json json = nlohmann::json::parse(plumbline("validate --tables my_runs --json").out);
+  EXPECT_EQ(json.at("tables").at(0).at("skipped").at(0).at("row"), 3);
+  EXPECT_EQ(json.at("not_modelled").at("context_parallel_size"), 1);
+  EXPECT_EQ(json.at("groups").at("source").at(0).at("value"), "our logbook, week 12");
+  const Outcome groups = plumbline("validate --tables my_runs --group-by parallelism");
+  EXPECT_THAT(groups.out, ContainsRegex("tp dp, step_s +1 "));
+  EXPECT_EQ(plumbline("validate --tables my_runs --group-by colour").exit_code, 2);
 }
 
 TEST_F(ValidateSearch, UnknownTablesAreNamedAndLeftOut) {

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -163,6 +164,38 @@ TEST_F(MatrixRunner, MakesARowOfEveryEnding) {
   EXPECT_EQ(after.size(), std::size(cases));
   EXPECT_EQ(std::count_if(after.begin(), after.end(), [](const Record& r) { return r.status == Status::ok; }),
             7);
+}
+
+TEST_F(MatrixRunner, MeasuresEveryCellInEveryRoundOnce) {
+  Record one = sample_record("x");
+  one.measurement->rounds = 1;
+  const std::string measurement = OrderedJson{{"measurement", to_json(*one.measurement)}}.dump();
+  const std::map<std::string, std::vector<std::string>> behaviour = {{"a", {"write", measurement}},
+                                                                     {"b", {"write", measurement}},
+                                                                     {"large", {"throw"}},
+                                                                     {"c", {"write", measurement}}};
+  const std::vector<MatrixCell> cells = {cell("a"), cell("b"), cell("large"), cell("c")};
+  run(cells, hooks(behaviour));  // once, without rounds
+  predicted_.clear();
+  run(cells, hooks(behaviour), {.rounds = 4});
+  std::map<std::string, int> times;
+  for (const std::string& id : predicted_) ++times[id];
+  EXPECT_EQ(times, (std::map<std::string, int>{{"a", 3}, {"b", 3}, {"c", 3}}))
+      << "the first is there already";
+  for (std::size_t round = 0; round < 3; ++round) {
+    const std::set<std::string> of_round(predicted_.begin() + static_cast<std::ptrdiff_t>(3 * round),
+                                         predicted_.begin() + static_cast<std::ptrdiff_t>(3 * round + 3));
+    EXPECT_EQ(of_round.size(), 3U) << "one round after the other";
+  }
+  for (const Record& record : load_records(folder_)) {
+    if (record.status == Status::ok) {
+      EXPECT_EQ(record.measurement->rounds, 4) << record.id;
+      EXPECT_EQ(record.measurement->steps.size(), 12U) << record.id;
+    }
+  }
+  predicted_.clear();
+  EXPECT_EQ(run(cells, hooks(behaviour), {.rounds = 4}).done_before, 16);
+  EXPECT_TRUE(predicted_.empty());
 }
 
 TEST_F(MatrixRunner, PredictsOnly) {

@@ -47,14 +47,19 @@ inline Record sample_record(const std::string& id) {
   measured.device_memory = DeviceMemoryReport{"nvml", {80'000'000}, {row, row}};
   measured.device_memory->ranks[1].rank = 1;
   measured.device_memory->ranks[1].context.reset();  // it cannot be had everywhere
+  measured.steps = {{{0.5}, 0.02, 0.0, 0.01, 3, 2.6e9}, {{0.45}}, {{0.6}, 0.03}};
+  measured.disturbance = {0.03, 0.0, 0.01, false, 1};
+  measured.rounds = 2;
   record.measurement = measured;
+  record.probed = ProbedReport{{1.1, 1, 1, 1}, {1.3, 1, 1, 1}, {1.2, 1, 1, 1}, sample_time(0.52)};
   PredictionReport predicted{true,    measured.memory,       sample_time(0.55), measured.throughput,
                              traffic, measured.device_memory};
   predicted.device_memory->ranks[0].reserved.reset();
   predicted.memory.peak.value += predicted.memory.peak.value / 100;
   predicted.time.bubble_fraction = 0.23;
+  predicted.step_interval = StepInterval{{0.5}, {0.6}};
   record.prediction = predicted;
-  record.error = compare(predicted, measured);
+  record.error = compare(predicted, measured, record.probed);
   return record;
 }
 

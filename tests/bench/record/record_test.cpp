@@ -76,6 +76,16 @@ TEST(Record, ComesBackFromJsonAsItWas) {
   EXPECT_NEAR(back.error->step_time, 0.1, 1e-12);
   EXPECT_NEAR(back.error->peak_memory, 0.01, 1e-12);
   EXPECT_NEAR(back.error->bubble_fraction, 0.03, 1e-12);
+  EXPECT_NEAR(back.error->probed_step_time, 0.04, 1e-12);
+  EXPECT_EQ(back.probed->speed, record.probed->speed);
+  EXPECT_EQ(back.probed->time.step.value, 0.52);
+  ASSERT_EQ(back.measurement->steps.size(), 3U);
+  EXPECT_EQ(back.measurement->steps[0].others, 0.02);
+  EXPECT_EQ(back.measurement->steps[0].frequency, 2.6e9);
+  EXPECT_TRUE(std::isnan(back.measurement->steps[1].others));
+  EXPECT_EQ(back.measurement->disturbance.repeats, 1);
+  EXPECT_EQ(back.measurement->rounds, 2);
+  EXPECT_EQ(back.prediction->step_interval->high.value, 0.6);
 }
 
 TEST(Record, HasTheKeysThatScriptsRelyOn) {
@@ -133,6 +143,20 @@ TEST(Record, HasTheKeysThatScriptsRelyOn) {
   }
   EXPECT_TRUE(json["config"]["tensor_model_parallel_size"].is_number_integer());
   EXPECT_TRUE(json["config"]["sequence_parallel"].is_boolean());
+}
+
+TEST(Record, OfBeforeThereWereProbesIsRead) {
+  OrderedJson old = to_json(sample_record("a"));
+  old.erase("probed");
+  old["error"].erase("probed_step_time");
+  old["error"].erase("probed_bubble_fraction");
+  old["prediction"].erase("step_interval_s");
+  for (const char* key : {"steps", "step_interval_s", "disturbance", "rounds"}) old["measurement"].erase(key);
+  const Record record = parse_record(old.dump(), "old");
+  EXPECT_FALSE(record.probed || record.prediction->step_interval || record.disturbed());
+  EXPECT_TRUE(record.measurement->steps.empty());
+  EXPECT_EQ(record.measurement->rounds, 1);
+  EXPECT_NEAR(record.error->judged_step_time(), 0.1, 1e-12);
 }
 
 TEST(Record, MayLackFiguresAndLoss) {

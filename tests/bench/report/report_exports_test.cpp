@@ -18,6 +18,8 @@ using testing::HasSubstr;
 Record cell(const std::string& id, double step, std::int64_t peak = 1000) {
   Record record = sample_record(id);
   record.measurement->time.step = {step};
+  record.measurement->steps.clear();
+  record.probed.reset();
   record.measurement->memory.peak = {peak};
   return record;
 }
@@ -82,6 +84,42 @@ TEST(Regression, ToleranceDecides) {
     EXPECT_EQ(found.any_loss(), !kinds.empty() && kinds[0] == loss) << c.name;
     EXPECT_THAT(to_text(found, 0.05), HasSubstr("cells compared at 5 %")) << c.name;
   }
+}
+
+/// Steps of about `step` seconds on a machine where everything takes `slow` times as long as when it was calibrated.
+Record steps_of_cell(double step, double slow, double apart = 0.01) {
+  Record record = cell("a", step);
+  for (const double each : {1 - apart, 1.0, 1 + apart}) record.measurement->steps.push_back({{step * each}});
+  record.probed = ProbedReport{{}, {}, every_class(slow), record.prediction->time};
+  record.probed->time.step = record.probed->time.step * slow;
+  return record;
+}
+
+// Neither a slow machine nor steps that differ among themselves are a regression; the same work taking longer is.
+TEST(Regression, OnlyBeyondTheNoise) {
+  struct Case {
+    const char* name;
+    Record before, after;
+    bool loss;
+  };
+  Record disturbed = steps_of_cell(1.5, 1);
+  disturbed.measurement->disturbance.disturbed = true;
+  const std::vector<Case> cases = {
+      {"8 % slower", steps_of_cell(1, 1), steps_of_cell(1.08, 1), true},
+      {"8 % slower on a slow machine", steps_of_cell(1.2, 1.2), steps_of_cell(1.2 * 1.08, 1.2), true},
+      {"a machine that got slower", steps_of_cell(1, 1), steps_of_cell(1.2, 1.2), false},
+      {"a faster machine hides nothing", steps_of_cell(1.2, 1.2), steps_of_cell(1.2 * 1.1, 1.2), true},
+      {"steps of any length", steps_of_cell(1, 1, 0.2), steps_of_cell(1.1, 1, 0.2), false},
+      {"somebody else's fault", steps_of_cell(1, 1), disturbed, false},
+      {"the same", steps_of_cell(1, 1), steps_of_cell(1.01, 1), false},
+  };
+  for (const Case& c : cases) {
+    const Regression found = compare_records({c.before}, {c.after}, 0.05);
+    EXPECT_EQ(found.any_loss(), c.loss) << c.name;
+    EXPECT_EQ(found.changes.size(), c.loss ? 1U : 0U) << c.name;
+  }
+  EXPECT_THAT(to_text(compare_records({cases[2].before}, {cases[2].after}, 0.05), 0.05),
+              HasSubstr("; 1 more differ, but within the noise of the machine"));
 }
 
 TEST(Regression, ChangesAreSaidInWords) {

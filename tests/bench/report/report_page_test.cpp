@@ -76,6 +76,20 @@ TEST(Page, FiguresAreTheRecords) {
   EXPECT_EQ(data["common"]["model"], "qwen2.5-0.5b");
 }
 
+TEST(Page, ShowsBothSpeedsAndWhatWasDisturbed) {
+  Record quiet = sample_record("a");
+  Record loud = sample_record("b");
+  loud.measurement->disturbance.disturbed = true;
+  const std::string page = html_report(input_of({quiet, loud}));
+  EXPECT_THAT(page, HasSubstr("at probed speed"));
+  EXPECT_THAT(page, HasSubstr("Step time at calibrated speed, |error|"));
+  EXPECT_THAT(page, HasSubstr("</span>, disturbed</td>"));
+  EXPECT_THAT(page, HasSubstr("1 disturbed"));
+  quiet.probed.reset();
+  quiet.error = compare(*quiet.prediction, *quiet.measurement);
+  EXPECT_THAT(html_report(input_of({quiet})), Not(HasSubstr("probed speed")));
+}
+
 TEST(Page, RanksWithEqualMemoryShareARow) {
   Record record = sample_record("a");
   RankMemoryReport rank = record.measurement->memory.ranks[0];

@@ -16,8 +16,13 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+/// As they were before there were probes.
 std::vector<Record> three_records() {
   std::vector<Record> records = {sample_record("a"), sample_record("b"), sample_record("c")};
+  for (Record& record : records) {
+    record.probed.reset();
+    record.error = compare(*record.prediction, *record.measurement);
+  }
   records[1].config[1].second = "1";
   records[1].measurement->time.step = {0.4};
   records[1].error = compare(*records[1].prediction, *records[1].measurement);
@@ -50,6 +55,18 @@ TEST(Table, PutsPredictedNextToMeasured) {
             "3   2   1   1               true         0.034      -      -         550.0      -      -        "
             "0.230      -       -         -  oom");
   EXPECT_EQ(lines[4], "#3 oom: rank 1: no room, \"really\"?second line");
+}
+
+// What judges the model is its error at the speed that the machine had.
+TEST(Table, ShowsProbedTimesAndMarksWhatWasDisturbed) {
+  std::vector<Record> records = {sample_record("a"), sample_record("b")};
+  records[1].measurement->disturbance = {0.31, 0, 0.01, true, 2};
+  const auto lines = lines_of(to_table(records, {}));
+  ASSERT_EQ(lines.size(), 4U);
+  EXPECT_THAT(lines[1], HasSubstr("520.0  500.0   +4.0"));
+  EXPECT_THAT(lines[1], testing::EndsWith("ok"));
+  EXPECT_THAT(lines[2], testing::EndsWith("ok, disturbed"));
+  EXPECT_EQ(lines[3], "#2 disturbed: other programs used 31 % of the processors");
 }
 
 TEST(Table, ShowsFewerColumnsOnANarrowTerminal) {
@@ -116,6 +133,19 @@ TEST(Summary, GivesMedianAndWorstErrors) {
   EXPECT_EQ(to_line(summary),
             "3 cells: 2 ok, 1 oom; |error| median/worst: memory 1.00/1.00 %, step time 23.8/37.5 %, bubble "
             "0.030/0.030");
+}
+
+TEST(Summary, DisturbedCellsAreCountedAndDoNotJudge) {
+  std::vector<Record> records = {sample_record("a"), sample_record("b")};
+  records[1].measurement->time.step = {5};
+  records[1].measurement->disturbance.disturbed = true;
+  records[1].error = compare(*records[1].prediction, *records[1].measurement, records[1].probed);
+  EXPECT_EQ(
+      to_line(summarize(records)),
+      "2 cells: 2 ok, 1 of them disturbed; |error| median/worst: memory 1.00/1.00 %, step time 4.0/4.0 % (at "
+      "calibrated speed 10.0/10.0 %), bubble 0.000/0.000");
+  records.erase(records.begin());
+  EXPECT_NEAR(summarize(records).step_time->worst, 0.896, 1e-9) << "with nothing else they are shown";
 }
 
 }  // namespace

@@ -431,7 +431,11 @@ TEST_F(ConfigFolder, SplitVocabulariesAndLayerDistributions) {
            {"layer_distribution: 3,1\npp: 2\n", ""},
            {"layer_distribution: 3,2\npp: 2\n", "found 5 layers in all, expected the 4"},
            {"layer_distribution: 4,0\npp: 2\n", ""},
-           {"layer_distribution: 0,4\npp: 2\n", "expected even, balanced, or"},
+           {"layer_distribution: 0,4\npp: 2\n", "found no layer on stage 0 of 2"},
+           {"layer_distribution: 0,4\npp: 2\nsoftware: megatron-2022\n", ""},
+           {"layer_distribution: 2,0,2\npp: 3\nsoftware: megatron-2022\n", "found no layer on stage 1 of 3"},
+           {"layer_distribution: 0,1,1,1,1,0\npp: 6\nsoftware: megatron-2022\n", ""},
+           {"layer_distribution: 0,1,1,1,1,0\npp: 6\n", "expected at most the 4 layers"},
            {"layer_distribution: fewest\n", "found \"fewest\", expected even, balanced, or"},
        }) {
     const std::string reason = why_invalid(load(std::string(kTiny) + c.lines)).value_or("");

@@ -1,0 +1,24 @@
+// How fast and how steady a machine is, by what it does.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/base/by_class.hpp"
+
+namespace plumbline {
+
+/// When and where a profile was calibrated, and how steady the machine was meanwhile.
+struct Calibration {
+  std::int64_t unix_s = 0;  // when it ended; 0: not known
+  double seconds = 0;       // how long it took
+  std::string host;
+  std::string cpu;
+  /// By what share a class as a whole moved between the rounds of calibration: what no number of figures averages out.
+  ByClass noise;
+  std::int64_t figures = 0;    // measured
+  std::int64_t unsettled = 0;  // of them, those that were still apart when the time was up
+  bool known() const { return unix_s > 0; }
+};
+
+}  // namespace plumbline

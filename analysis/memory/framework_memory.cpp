@@ -1,0 +1,165 @@
+#include "analysis/memory/framework_memory.hpp"
+
+#include <algorithm>
+
+#include "analysis/work/parameter_units.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+/// What the weight gradients of a layer need after its input gradients are done: the inputs of the four
+/// products and the gradients of their outputs, bytes per token ÷ hidden (dropout masks and scores are gone).
+constexpr std::int64_t kHeldForWeights = 32;
+
+/// A layer with everything kept, or as selective recomputation leaves it.
+std::int64_t kept_bytes(const StageShape& s, bool selective) {
+  const std::int64_t mask = s.hidden_dropout ? 2 : 0;  // a byte per element, after attention and MLP
+  const std::int64_t stream = s.rows * s.hidden;
+  if (s.swiglu) {
+    // Norms keep their inputs; query, key, value, attention output, its statistics; gate, up, product.
+    if (!selective || !s.framework->selective_operators) {
+      return stream * (8 + mask) + s.tokens * (4 * s.q + 4 * s.k + 6 * s.ffn + 4 * s.heads);
+    }
+    // The layer's input; of its seven products every second result (query, value, gate, down); attention's
+    // result and its statistics (torchtitan, parallelize_llama.py: operators that selective recomputation
+    // saves).
+    return stream * (4 + mask) + s.tokens * (4 * s.q + 2 * s.k + 2 * s.ffn + 4 * s.heads);
+  }
+  // 10 of the 34: inputs of norms and masks of residual dropout, not split by tensor parallelism.
+  std::int64_t bytes = stream * (8 + mask) + s.tokens * (8 * s.q + 4 * s.ffn);
+  if (!s.unfused_attention) return bytes + 4 * s.tokens * s.heads;
+  // The softmax's result; with dropout also its mask and its own result.
+  if (!selective) bytes += (s.attention_dropout ? 5 : 2) * s.tokens * s.seq * s.heads;
+  return bytes;
+}
+
+/// What is alive while a layer's backward runs: gradients of its widest activations and of the scores where
+/// they exist, what is recomputed, and with ZeRO 3 two layers' gathered parameters and gradients.
+std::int64_t passing_bytes(const StageShape& s) {
+  std::int64_t bytes = 4 * s.tokens * s.ffn + 4 * s.rows * s.hidden;
+  if (s.unfused_attention && !s.swiglu) bytes += 8 * s.tokens * s.seq * s.heads;
+  if (s.recompute != Recompute::none) {
+    const std::int64_t group = s.recompute == Recompute::full ? s.recompute_layers : 1;
+    bytes += std::max<std::int64_t>(0, kept_bytes(s, false) * group - framework_layer_bytes(s));
+  }
+  if (s.zero == 3) bytes += 2 * (2 + 4) * layer_matrices(s);
+  return bytes;
+}
+
+/// While the loss is computed: 16-bit output, its fp32 copy, the exponentials and the gradient, which
+/// cross_entropy of PyTorch (Llama) also keeps in fp32.
+std::int64_t loss_bytes(const StageShape& s) {
+  return (s.swiglu ? 16 : 12) * s.tokens * s.vocab + 4 * s.tokens * s.hidden;
+}
+/// What its backward needs: the softmax in fp32 (vocab_parallel_cross_entropy saves no more).
+std::int64_t softmax_bytes(const StageShape& s) {
+  return 4 * s.tokens * s.vocab;
+}
+
+/// The embedding's output is the first layer's input; its dropout keeps a mask.
+std::int64_t embedding_bytes(const StageShape& s) {
+  if (!s.first || !(s.unfused_attention || s.hidden_dropout)) return 0;
+  return 3 * s.rows * s.hidden;
+}
+
+std::int64_t stage_bytes(const StageShape& s) {
+  const std::int64_t group = s.recompute == Recompute::full ? s.recompute_layers : 1;
+  const std::int64_t kept = (s.layers + group - 1) / group;  // groups, the last may be smaller
+  return kept * group * framework_layer_bytes(s) + embedding_bytes(s);
+}
+
+/// Of a stage's activations, what W still needs.
+std::int64_t held_for_weights(const StageShape& s) {
+  const std::int64_t needed = kHeldForWeights * s.tokens * s.hidden / s.tensor * s.layers;
+  return std::min(stage_bytes(s), needed);
+}
+
+void run_backward(const StageShape& s, Replay& replay, std::int64_t frees) {
+  if (s.scores()) {
+    const std::int64_t gradient = (s.swiglu ? 6 : 2) * s.tokens * s.vocab;  // and its 16-bit copy
+    replay.take(Category::logits, gradient);
+    replay.give(Category::logits, gradient + softmax_bytes(s));
+  }
+  replay.take(Category::workspace, passing_bytes(s));
+  replay.give(Category::workspace, passing_bytes(s));
+  replay.give(Category::activations, frees);
+}
+
+}  // namespace
+
+std::int64_t framework_layer_bytes(const StageShape& s) {
+  if (s.recompute == Recompute::full) return 2 * s.rows * s.hidden / s.recompute_layers;
+  return kept_bytes(s, s.recompute == Recompute::selective);
+}
+
+ActionProfile framework_action_profile(const StageShape& s, ActionType type) {
+  Replay replay;
+  using enum ActionType;
+  switch (type) {
+    case forward:
+      replay.take(Category::activations, stage_bytes(s));
+      if (s.scores()) {
+        replay.take(Category::logits, loss_bytes(s));
+        replay.give(Category::logits, loss_bytes(s) - softmax_bytes(s));
+      }
+      break;
+    case backward:
+      run_backward(s, replay, stage_bytes(s));
+      break;
+    case backward_input:
+      run_backward(s, replay, stage_bytes(s) - held_for_weights(s));
+      break;
+    case backward_weight:
+      replay.give(Category::activations, held_for_weights(s));
+      break;
+    case vocab_forward:
+      replay.take(Category::logits, 8 * s.tokens * s.vocab);
+      break;
+    case vocab_backward:
+      replay.give(Category::logits, 8 * s.tokens * s.vocab);
+      break;
+    case input_forward:
+    case input_backward:
+    case send_forward:
+    case send_backward:
+    case receive_forward:
+    case receive_backward:
+    case reduce_gradients:
+    case reduce_embedding:
+    case optimizer:
+      break;
+    default:
+      throw InputError("schedule: action " + std::string(name_of(type)) +
+                       " with software other than plumbline; expected F, B, I, W, IF, S, T and IB");
+  }
+  return replay.profile();
+}
+
+double framework_state_bytes(const cluster::Software& sw, double parameters, int replicas, int zero) {
+  const double weights = sw.state_bytes - sw.gradient_bytes - sw.optimizer_state_bytes;
+  return parameters * (weights / (zero >= 3 ? replicas : 1) + sw.gradient_bytes / (zero >= 2 ? replicas : 1) +
+                       sw.optimizer_state_bytes / (zero >= 1 ? replicas : 1));
+}
+
+MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
+  MemoryBreakdown held;
+  if (stages.empty()) return held;
+  const StageShape& any = stages.front();
+  double elements = 0;
+  for (const StageShape& s : stages) elements += static_cast<double>(elements_of(s).whole());
+  const auto bytes = [&](double each, bool sharded) {
+    return Bytes{static_cast<std::int64_t>(elements * each / (sharded ? any.data : 1))};
+  };
+  const cluster::Software& sw = *any.framework;
+  const auto gradient = static_cast<double>(any.g());
+  const double weights = sw.state_bytes - sw.gradient_bytes - sw.optimizer_state_bytes;
+  held[Category::parameters] = bytes(weights, any.zero >= 3);
+  held[Category::gradients] = bytes(sw.gradient_bytes > 2 ? gradient : sw.gradient_bytes, any.zero >= 2);
+  held[Category::optimizer] = bytes(sw.optimizer_state_bytes, any.zero >= 1);
+  // Broadcast hidden states and their gradients, two of them in fp32.
+  if (any.vocabulary.split) held[Category::communication].value = 10 * any.tokens * any.hidden;
+  return held;
+}
+
+}  // namespace plumbline

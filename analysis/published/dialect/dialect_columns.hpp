@@ -1,0 +1,134 @@
+// The columns of a published table besides the configuration keys (core/config_text/config_keys.cpp), which come
+// first: what is a key of its own one day leaves these lists' meaning to it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace plumbline::cluster {
+
+/// Keys of a model's config.json, and Megatron-LM's of what config.json has no key for.
+inline constexpr std::array<std::string_view, 18> kModelColumns = {"model_type",
+                                                                   "num_hidden_layers",
+                                                                   "hidden_size",
+                                                                   "num_attention_heads",
+                                                                   "num_key_value_heads",
+                                                                   "head_dim",
+                                                                   "intermediate_size",
+                                                                   "vocab_size",
+                                                                   "max_position_embeddings",
+                                                                   "tie_word_embeddings",
+                                                                   "attention_bias",
+                                                                   "mlp_bias",
+                                                                   "sliding_window",
+                                                                   "hidden_act",
+                                                                   "position_embedding_type",
+                                                                   "normalization",
+                                                                   "swiglu",
+                                                                   "add_bias_linear"};
+
+/// What sources say instead of a configuration key's value: micro-batches of a replica and step instead of
+/// global_batch_size, how layers are laid on the pipeline.
+inline constexpr std::array<std::string_view, 4> kLayoutColumns = {
+    "num_microbatches", "num_layers_per_virtual_pipeline_stage", "account_for_embedding_in_pipeline_split",
+    "account_for_loss_in_pipeline_split"};
+
+inline constexpr std::array<std::string_view, 12> kMeasuredColumns = {"step_s",
+                                                                      "tokens_per_s",
+                                                                      "tokens_per_s_per_gpu",
+                                                                      "samples_per_s",
+                                                                      "samples_per_s_per_gpu",
+                                                                      "model_tflops_per_gpu",
+                                                                      "mfu",
+                                                                      "mfu_percent",
+                                                                      "peak_bytes",
+                                                                      "peak_mib",
+                                                                      "peak_gib",
+                                                                      "peak_gb"};
+/// What the measured values mean: FLOPs and peak behind TFLOP/s and MFU, the rank of a memory figure.
+inline constexpr std::array<std::string_view, 3> kMeaningColumns = {"flops", "peak_tflops", "memory"};
+inline constexpr std::array<std::string_view, 4> kTextColumns = {"label", "sweep", "source", "note"};
+
+/// A feature that is not modelled yet, by its key in Megatron-LM, and the value that means "without it". What belongs to
+/// another feature is not counted apart from it.
+struct FeatureColumn {
+  std::string_view key;
+  std::string_view without;
+  std::string_view part_of{};
+};
+inline constexpr std::array<FeatureColumn, 44> kFeatureColumns = {{
+    {"tp_comm_overlap", "false"},
+    {"cp_comm_type", "p2p"},
+    {"expert_tensor_parallel_size", "1"},
+    {"num_experts", "0"},
+    {"moe_router_topk", "0", "num_experts"},
+    {"moe_ffn_hidden_size", "0", "num_experts"},
+    {"moe_shared_expert_intermediate_size", "0", "num_experts"},
+    {"moe_layer_freq", "", "num_experts"},
+    {"moe_token_dispatcher_type", "", "num_experts"},
+    {"moe_expert_capacity_factor", "none"},
+    {"moe_pad_expert_input_to_capacity", "false", "num_experts"},
+    {"moe_router_load_balancing_type", "", "num_experts"},
+    {"moe_router_force_load_balancing", "false", "num_experts"},
+    {"moe_shared_expert_overlap", "false"},
+    {"overlap_moe_expert_parallel_comm", "false"},
+    {"overlap_grad_reduce", ""},
+    {"overlap_param_gather", "false"},
+    {"overlap_p2p_comm", "false"},
+    {"num_distributed_optimizer_instances", "1"},
+    {"zero_hpz_partition_size", "1"},
+    {"use_megatron_fsdp", "false"},
+    {"recompute_modules", "none"},
+    {"activation_offload", "none"},
+    {"optimizer_offload_fraction", "0"},
+    {"frozen", "none"},
+    {"fp4_format", "none"},
+    {"fp8_param_gather", "false"},
+    {"cuda_graph_impl", "none"},
+    {"multi_latent_attention", "false"},
+    {"qk_layernorm", "false"},
+    {"apply_query_key_layer_scaling", "false"},
+    {"squared_relu", "false"},
+    {"rotary_percent", "1"},
+    {"parallel_block", "false"},
+    {"hybrid_layer_pattern", "none"},
+    {"mtp_num_layers", "0"},
+    {"defer_embedding_wgrad_compute", "false"},
+    {"attention_softmax_in_fp32", "false"},
+    {"gradient_accumulation_fusion", "true"},
+    {"deterministic_mode", "false"},
+    {"pipeline_model_parallel_layout", "none"},
+    {"first_last_layers_bf16", "false"},
+    {"grad_reduce_in_bf16", "false"},
+    {"other_flags", ""},
+}};
+
+/// Values that runs have and this build's configuration keys do not know.
+struct ComingValue {
+  std::string_view key;
+  std::string_view value;
+};
+inline constexpr std::array<ComingValue, 9> kComingValues = {{{"fp8_recipe", "mxfp8"},
+                                                              {"fp8_recipe", "unstated"},
+                                                              {"optimizer", "dist_muon"},
+                                                              {"recompute_granularity", "unstated"},
+                                                              {"fp8_recipe", "blockwise"},
+                                                              {"fp8_recipe", "rowwise"},
+                                                              {"precision", "nvfp4"},
+                                                              {"optimizer", "muon"},
+                                                              {"optimizer", "lamb"}}};
+
+template <std::size_t N>
+constexpr bool is_one_of(const std::array<std::string_view, N>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+constexpr const FeatureColumn* find_feature_column(std::string_view name) {
+  for (const FeatureColumn& feature : kFeatureColumns) {
+    if (feature.key == name) return &feature;
+  }
+  return nullptr;
+}
+
+}  // namespace plumbline::cluster

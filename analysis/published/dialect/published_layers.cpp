@@ -1,0 +1,79 @@
+#include "analysis/published/dialect/published_layers.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <vector>
+
+#include "analysis/published/dialect/row_cells.hpp"
+#include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
+#include "core/config/layer_distribution.hpp"
+
+namespace plumbline::cluster {
+namespace {
+
+constexpr std::int64_t kMostStages = 4096;
+
+bool is_set(const Cells& cells, std::string_view column, const std::string& origin) {
+  const auto at = cells.find(column);
+  if (at == cells.end() || at->second == "false") return false;
+  if (at->second == "true") return true;
+  throw InputError(
+      fmt::format("{}: {}: found \"{}\", expected true or false", origin, column, printable(at->second)));
+}
+
+std::vector<int> redistributed_layers(const RunConfig& config, int stages) {
+  const auto h = static_cast<double>(config.model.hidden);
+  const double layer = 12 * h + 2 * static_cast<double>(config.batch.seq_length);
+  const auto output = static_cast<int>(std::round(static_cast<double>(config.model.vocab) / layer));
+  const int total = static_cast<int>(config.model.layers) + output;
+  std::vector<int> layers;
+  for (int stage = 0; stage < stages; ++stage) {
+    layers.push_back(total / stages + (stage >= stages - total % stages ? 1 : 0));
+  }
+  // What the last stage cannot take off for the output layer, the others share.
+  layers.back() -= output;
+  for (int stage = stages - 2; stage >= 0 && layers.back() < 0; stage = stage == 0 ? stages - 2 : stage - 1) {
+    layers[static_cast<std::size_t>(stage)] -= 1;
+    layers.back() += 1;
+  }
+  return layers;
+}
+
+}  // namespace
+
+void put_layers(const Cells& cells, const std::string& origin, RunConfig& config) {
+  ParallelConfig& parallel = config.parallel;
+  const int first = is_set(cells, "account_for_embedding_in_pipeline_split", origin) ? 1 : 0;
+  const int last = is_set(cells, "account_for_loss_in_pipeline_split", origin) ? 1 : 0;
+  const std::int64_t counted = config.model.layers + first + last;
+  if (const auto at = cells.find("num_layers_per_virtual_pipeline_stage"); at != cells.end()) {
+    const double each = cell_number(at->second, origin, at->first, 1, 10'000);
+    const double chunks = static_cast<double>(counted) / (parallel.pipeline * each);
+    if (chunks < 1 || chunks != std::floor(chunks)) {
+      throw InputError(
+          fmt::format("{}: {}: found {}, expected a number by which {} layers divide among {} pipeline ranks",
+                      origin, at->first, each, counted, parallel.pipeline));
+    }
+    parallel.virtual_chunks = static_cast<int>(chunks);
+  }
+  if (!cells.contains("pipeline_schedule") && parallel.virtual_chunks > 1) parallel.schedule = "interleaved";
+  const std::int64_t stages = std::int64_t{parallel.pipeline} * parallel.virtual_chunks;
+  if (stages > kMostStages) {
+    throw InputError(fmt::format("{}: pipeline_model_parallel_size: {} stages, expected at most {}", origin,
+                                 stages, kMostStages));
+  }
+  std::vector<int> layers;
+  if (first + last > 0) {
+    layers = even_layers(counted, static_cast<int>(stages));
+    layers.front() -= first;
+    layers.back() -= last;
+  } else if (parallel.layer_distribution == "redistributed") {
+    layers = redistributed_layers(config, static_cast<int>(stages));
+  }
+  if (!layers.empty()) parallel.layer_distribution = fmt::format("{}", fmt::join(layers, ","));
+}
+
+}  // namespace plumbline::cluster

@@ -1,0 +1,155 @@
+#include "analysis/published/dialect/published_model.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include "analysis/published/dialect/dialect_columns.hpp"
+#include "core/base/error.hpp"
+#include "core/base/json_keys.hpp"
+#include "core/base/text_input.hpp"
+
+namespace plumbline::cluster {
+namespace {
+
+const std::string* find_cell(const Cells& cells, std::string_view column) {
+  const auto at = cells.find(column);
+  return at == cells.end() ? nullptr : &at->second;
+}
+
+/// Columns that a config.json has no key for; they are put over the model that is read.
+constexpr std::array<std::string_view, 4> kMegatronColumns = {"position_embedding_type", "normalization",
+                                                              "swiglu", "add_bias_linear"};
+
+/// transformers' attribute_map of GPT2Config.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kGpt2Names = {
+    {{"hidden_size", "n_embd"},
+     {"num_hidden_layers", "n_layer"},
+     {"num_attention_heads", "n_head"},
+     {"max_position_embeddings", "n_positions"},
+     {"intermediate_size", "n_inner"},
+     {"hidden_act", "activation_function"}}};
+
+std::string json_key(std::string_view column, bool gpt2) {
+  for (const auto& [llama, name] : kGpt2Names) {
+    if (gpt2 && llama == column) return std::string(name);
+  }
+  return std::string(column);
+}
+
+Json json_value(const std::string& text) {
+  if (text == "true" || text == "false") return text == "true";
+  const char* const end = text.data() + text.size();
+  std::int64_t whole = 0;
+  if (const auto [at, error] = std::from_chars(text.data(), end, whole); error == std::errc() && at == end) {
+    return whole;
+  }
+  double number = 0;
+  if (const auto [at, error] = std::from_chars(text.data(), end, number); error == std::errc() && at == end) {
+    return number;
+  }
+  return text;
+}
+
+[[noreturn]] void refuse_cell(const std::string& origin, std::string_view column, const std::string& found,
+                              const char* expected) {
+  throw InputError(
+      fmt::format("{}: {}: found \"{}\", expected {}", origin, column, printable(found), expected));
+}
+
+bool is_true(const std::string& text, const std::string& origin, std::string_view column) {
+  if (text != "true" && text != "false") refuse_cell(origin, column, text, "true or false");
+  return text == "true";
+}
+
+void put_megatron_columns(const Cells& cells, const std::string& origin, ModelConfig& model) {
+  if (const std::string* type = find_cell(cells, "position_embedding_type")) {
+    if (*type != "rope" && *type != "learned_absolute") {
+      refuse_cell(origin, "position_embedding_type", *type, "rope or learned_absolute");
+    }
+    model.positions = *type == "rope" ? Positions::rotary : Positions::learned;
+  }
+  if (const std::string* norm = find_cell(cells, "normalization")) {
+    if (*norm != "RMSNorm" && *norm != "LayerNorm")
+      refuse_cell(origin, "normalization", *norm, "RMSNorm or LayerNorm");
+    model.norm = *norm == "RMSNorm" ? Norm::rms : Norm::layer;
+  }
+  if (const std::string* gated = find_cell(cells, "swiglu")) {
+    model.activation = is_true(*gated, origin, "swiglu") ? Activation::swiglu : Activation::gelu;
+  }
+  if (const std::string* bias = find_cell(cells, "add_bias_linear")) {
+    model.qkv_bias = model.linear_bias = is_true(*bias, origin, "add_bias_linear");
+  }
+}
+
+/// What gpt2's config.json has no key for, but Megatron-LM's GPT may be: grouped queries, heads of another size.
+void put_gpt2_heads(const Cells& cells, const std::string& origin, ModelConfig& model) {
+  for (const char* column : {"attention_bias", "mlp_bias", "sliding_window"}) {
+    if (const std::string* cell = find_cell(cells, column)) {
+      refuse_cell(origin, column, *cell, "none with model_type gpt2 (add_bias_linear turns its biases off)");
+    }
+  }
+  if (const std::string* groups = find_cell(cells, "num_key_value_heads")) {
+    const Json value = json_value(*groups);
+    if (!value.is_number_integer() || value < 1 || model.heads % value.get<std::int64_t>() != 0) {
+      refuse_cell(origin, "num_key_value_heads", *groups, "a divisor of num_attention_heads");
+    }
+    model.kv_heads = value.get<std::int64_t>();
+  }
+  if (const std::string* size = find_cell(cells, "head_dim")) {
+    constexpr int kMost = 4096;
+    const Json value = json_value(*size);
+    if (!value.is_number_integer() || value < 2 || value > kMost || value.get<std::int64_t>() % 2 != 0) {
+      refuse_cell(origin, "head_dim", *size, "an even number from 2 to 4096");
+    }
+    model.head_dim = value.get<std::int64_t>();
+  }
+}
+
+/// The config.json that the columns are put over: a preset's, a file's, or one with nothing but a type.
+Json base_model(const Cells& cells, const std::string& origin) {
+  const std::string* name = find_cell(cells, "model");
+  if (name == nullptr) {
+    for (const char* column :
+         {"model_type", "num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size"}) {
+      if (find_cell(cells, column) != nullptr) continue;
+      throw InputError(fmt::format("{}: {}: missing; expected it, or a column model with a preset such as {}",
+                                   origin, column, "llama-3.1-8b"));
+    }
+    return Json::object();
+  }
+  try {
+    ModelConfig model = resolve_model(*name);
+    model.name = *name;
+    return Json::parse(to_config_json(model));
+  } catch (const InputError& complaint) {
+    throw InputError(fmt::format("{}: {}", origin, complaint.what()));
+  }
+}
+
+}  // namespace
+
+ModelConfig published_model(const Cells& cells, const std::string& origin) {
+  Json json = base_model(cells, origin);
+  if (const std::string* type = find_cell(cells, "model_type")) json["model_type"] = *type;
+  const bool gpt2 = json["model_type"] == "gpt2";
+  for (const std::string_view column : kModelColumns) {
+    const std::string* cell = find_cell(cells, column);
+    if (cell != nullptr && !is_one_of(kMegatronColumns, column))
+      json[json_key(column, gpt2)] = json_value(*cell);
+  }
+  const std::string positions = json_key("max_position_embeddings", gpt2);
+  if (!json.contains(positions)) {
+    if (const std::string* sequence = find_cell(cells, "seq_length")) json[positions] = json_value(*sequence);
+  }
+  const std::string* name = find_cell(cells, "model");
+  json["_name_or_path"] = name != nullptr ? *name : "inline";
+  ModelConfig model = parse_model_config(json.dump(-1, ' ', true, Json::error_handler_t::replace), origin);
+  if (gpt2) put_gpt2_heads(cells, origin, model);
+  put_megatron_columns(cells, origin, model);
+  return model;
+}
+
+}  // namespace plumbline::cluster

@@ -1,0 +1,184 @@
+#include "analysis/published/dialect/published_runs.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <utility>
+
+#include "analysis/published/dialect/dialect_columns.hpp"
+#include "analysis/published/dialect/published_layers.hpp"
+#include "analysis/published/dialect/published_model.hpp"
+#include "analysis/published/dialect/row_cells.hpp"
+#include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/config_text/config_file.hpp"
+#include "core/config_text/config_keys.hpp"
+
+namespace plumbline::cluster {
+namespace {
+
+std::string cell_or(const Cells& cells, std::string_view column, const std::string& otherwise) {
+  const auto at = cells.find(column);
+  return at == cells.end() ? otherwise : at->second;
+}
+
+bool is_coming(const std::string& key, const std::string& value) {
+  for (const ComingValue& coming : kComingValues) {
+    if (coming.key == key && coming.value == value) return true;
+  }
+  return false;
+}
+
+/// Whether the key's own reader takes the text.
+bool is_readable(const ConfigKey& key, const ConfigText& text) {
+  ConfigDraft draft;
+  try {
+    key.parse(draft, text);
+  } catch (const InputError&) {
+    return false;
+  }
+  return true;
+}
+
+/// The names in a list with semicolons.
+void add_flags(const std::string& list, std::vector<std::string>& features) {
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(';', begin), list.size());
+    if (end > begin) features.push_back(printable(list.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+}
+
+/// Features that no configuration key stands for, and values that none takes yet.
+std::vector<std::string> unmodelled_features(const Cells& cells, Settings& settings,
+                                             const std::string& origin) {
+  std::vector<std::string> features;
+  for (const auto& [column, text] : cells) {
+    if (const ConfigKey* key = find_config_key(column)) {
+      const ConfigText value{text, origin, ""};
+      if (is_coming(column, text) && !is_readable(*key, value)) {
+        features.push_back(fmt::format("{} {}", column, text));
+      } else if (column != "model") {
+        settings[column] = value;
+      }
+    } else if (const FeatureColumn* feature = find_feature_column(column)) {
+      if (text == feature->without) continue;
+      if (column == "other_flags") {
+        add_flags(text, features);
+      } else if (!cells.contains(feature->part_of)) {
+        features.push_back(column);
+      }
+    }
+  }
+  return features;
+}
+
+void require(const Cells& cells, const std::string& origin) {
+  for (const char* column : {"hardware", "software", "seq_length", "micro_batch_size", "global_batch_size"}) {
+    if (cells.contains(column)) continue;
+    if (std::string_view(column) == "global_batch_size" && cells.contains("num_microbatches")) continue;
+    throw InputError(fmt::format("{}: {}: missing; expected it in a column or under defaults of the header",
+                                 origin, column));
+  }
+  if (!cells.contains("world_size") && !cells.contains("data_parallel_size")) {
+    throw InputError(fmt::format("{}: world_size: missing; expected it or data_parallel_size", origin));
+  }
+}
+
+/// The global batch that so many micro-batches on every replica make.
+void put_microbatches(const Cells& cells, const std::string& origin, RunConfig& config) {
+  const auto at = cells.find("num_microbatches");
+  if (at == cells.end()) return;
+  const double number = std::floor(cell_number(at->second, origin, at->first, 1, 1e6));
+  const std::int64_t batch =
+      static_cast<std::int64_t>(number) * config.batch.micro_batch_size * config.parallel.data();
+  if (cells.contains("global_batch_size") && config.batch.global_batch_size != batch) {
+    throw Contradiction(
+        fmt::format("contradicts itself: global_batch_size {}, {} micro-batches of {} on {} replicas make {}",
+                    config.batch.global_batch_size, number, config.batch.micro_batch_size,
+                    config.parallel.data(), batch));
+  }
+  config.batch.global_batch_size = batch;
+}
+
+/// "h{hidden_size} t{tp}" with the cells of those names in place of the braces.
+std::string filled(const std::string& pattern, const Cells& cells) {
+  std::string text;
+  for (std::size_t at = 0; at < pattern.size(); ++at) {
+    const std::size_t end = pattern[at] == '{' ? pattern.find('}', at) : std::string::npos;
+    if (end == std::string::npos) {
+      text += pattern[at];
+      continue;
+    }
+    const std::string name = pattern.substr(at + 1, end - at - 1);
+    const ConfigKey* key = find_config_key(name);
+    text += cell_or(cells, key != nullptr ? key->name : name, "");
+    at = end;
+  }
+  return text;
+}
+
+PublishedRun read_run(const PublishedTable& table, std::size_t row, const Cells& cells, Settings settings) {
+  const std::string origin = row_origin(table, row);
+  require(cells, origin);
+  PublishedRun run;
+  run.row = static_cast<int>(row) + 1;
+  settings["model"] = {"gpt2-124m", origin, ""};  // its place is taken below
+  std::string contradiction;
+  run.config = config_from(settings, origin, contradiction);
+  if (!contradiction.empty()) throw InputError(fmt::format("{}: {}", origin, contradiction));
+  run.config.model = published_model(cells, origin);
+  put_microbatches(cells, origin, run.config);
+  put_layers(cells, origin, run.config);
+  if (const auto reason = why_invalid(run.config)) throw InputError(fmt::format("{}: {}", origin, *reason));
+  run.measured = measured_values(cells, run.config, origin);
+  if (run.measured.step_s == 0 && run.measured.peak_bytes == 0) {
+    throw InputError(
+        fmt::format("{}: no measured value, expected step_s, a rate or a peak of memory", origin));
+  }
+  run.label = printable(cell_or(cells, "label", filled(table.header.label, cells)), 200);
+  if (run.label.empty()) run.label = fmt::format("row {}", run.row);
+  run.sweep = cell_or(cells, "sweep", filled(table.header.sweep, cells));
+  run.source = printable(cell_or(cells, "source", table.header.source), 300);
+  return run;
+}
+
+}  // namespace
+
+SkippedRow not_modelled(int row, const std::vector<std::string>& features) {
+  return {row, fmt::format("not modelled yet: {}", fmt::join(features, ", ")), features, false};
+}
+
+PublishedRuns read_runs(const PublishedTable& table) {
+  PublishedRuns read;
+  for (std::size_t row = 0; row < table.rows.size(); ++row) {
+    const int number = static_cast<int>(row) + 1;
+    try {
+      for (const Cells& cells : row_cells(table, row)) {
+        Settings settings;
+        const std::vector<std::string> features =
+            unmodelled_features(cells, settings, row_origin(table, row));
+        try {
+          PublishedRun run = read_run(table, row, cells, std::move(settings));
+          run.unmodelled = features;
+          read.runs.push_back(std::move(run));
+        } catch (const std::exception&) {
+          // What the row's other cells mean may depend on the feature: it is the reason.
+          if (features.empty()) throw;
+          read.skipped.push_back(not_modelled(number, features));
+        }
+      }
+    } catch (const Contradiction& reason) {
+      read.skipped.push_back({number, reason.what(), {}, false});
+    } catch (const InputError& error) {
+      read.skipped.push_back({number, error.what(), {}, true});
+    }
+  }
+  return read;
+}
+
+}  // namespace plumbline::cluster

@@ -1,0 +1,66 @@
+#include "analysis/published/predict_run.hpp"
+
+#include <fmt/format.h>
+
+#include "analysis/hardware/hardware.hpp"
+#include "analysis/predict/predict.hpp"
+#include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
+#include "core/schedule/schedule_traits.hpp"
+
+namespace plumbline::cluster {
+namespace {
+
+/// What no prediction knows of a configuration that is valid.
+std::vector<std::string> not_predicted(const RunConfig& config, const Profiles& profiles) {
+  std::vector<std::string> features;
+  const auto add = [&](std::string_view key, const std::string& value) {
+    features.push_back(fmt::format("{} {}", key, printable(value)));
+  };
+  if (!profiles.machines.contains(config.machine.hardware)) add("hardware", config.machine.hardware);
+  const auto software = profiles.software.find(config.machine.software);
+  if (software == profiles.software.end()) {
+    add("software", config.machine.software);
+  } else if (config.machine.software != "plumbline" && config.numerics.fp8.on() != software->second.fp8) {
+    add("precision", config.numerics.fp8.on() ? "fp8" : "of 16 bit with " + config.machine.software);
+  }
+  if (config.parallel.context > 1) features.emplace_back("context_parallel_size");
+  if (config.parallel.expert > 1) features.emplace_back("expert_model_parallel_size");
+  if (config.numerics.precision == DType::fp32) add("precision", "fp32");
+  if (config.optimizer.kind != Optimizer::adam) add("optimizer", "sgd");
+  if (config.distillation.teacher) features.emplace_back("teacher");
+  if (find_schedule_traits(config.parallel.schedule) == nullptr) {
+    add("pipeline_schedule", config.parallel.schedule);
+  }
+  return features;
+}
+
+/// Peak bytes of a rank of the first or last pipeline coordinate, or of the fullest.
+double peak_of(const MemoryPrediction& memory, MemoryOf which) {
+  Bytes peak = memory.peak;
+  if (which == MemoryOf::first) peak = memory.ranks.front().peak.total();
+  if (which == MemoryOf::last) peak = memory.ranks.back().peak.total();
+  return static_cast<double>(peak.value);
+}
+
+}  // namespace
+
+PredictedRun predict_run(const PublishedRun& run, const Profiles& profiles, const ScheduleMakers& make) {
+  PredictedRun predicted;
+  predicted.unmodelled = run.unmodelled;
+  for (std::string& feature : not_predicted(run.config, profiles)) {
+    predicted.unmodelled.push_back(std::move(feature));
+  }
+  if (!predicted.unmodelled.empty()) return predicted;
+  HardwareProfile hardware = *find_hardware_preset(run.config.machine.hardware);
+  hardware.constants = profiles.machine(run.config.machine.hardware);
+  const Software* framework = run.config.machine.software == "plumbline"
+                                  ? nullptr
+                                  : &profiles.generation(run.config.machine.software);
+  const Prediction prediction = predict(run.config, make.of_run(run.config), hardware, framework);
+  predicted.step_s = prediction.time.step.value;
+  predicted.peak_bytes = peak_of(prediction.memory, run.measured.memory_of);
+  return predicted;
+}
+
+}  // namespace plumbline::cluster

@@ -1,0 +1,22 @@
+// What predict() says of a published run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/hardware/profiles.hpp"
+#include "analysis/published/dialect/published_runs.hpp"
+#include "analysis/published/schedule_need.hpp"
+
+namespace plumbline::cluster {
+
+struct PredictedRun {
+  double step_s = 0;
+  double peak_bytes = 0;                // of the rank that the table prints
+  std::vector<std::string> unmodelled;  // why nothing is predicted: features that are not modelled yet
+};
+
+/// The prediction with the constants of `profiles`. Throws InputError when the schedule cannot be made.
+PredictedRun predict_run(const PublishedRun& run, const Profiles& profiles, const ScheduleMakers& make);
+
+}  // namespace plumbline::cluster

@@ -1,0 +1,76 @@
+#include "analysis/search/candidate.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
+
+namespace plumbline {
+
+const std::vector<std::string>& search_schedules() {
+  static const std::vector<std::string> kNames = {"1f1b", "gpipe",  "interleaved", "zb-h1",    "zb-h2",
+                                                  "zb-v", "v-half", "v-min",       "dualpipe", "dualpipev"};
+  return kNames;
+}
+
+const ScheduleTraits& search_traits(std::size_t schedule) {
+  static const std::vector<ScheduleTraits> kTraits = [] {
+    std::vector<ScheduleTraits> list;
+    for (const std::string& name : search_schedules()) list.push_back(*find_schedule_traits(name));
+    return list;
+  }();
+  return kTraits[schedule];
+}
+
+void set_keys(const SearchKeys& keys, RunConfig& config) {
+  ParallelConfig& parallel = config.parallel;
+  parallel.world_size = keys.tensor * keys.pipeline * keys.data;
+  parallel.tensor = keys.tensor;
+  parallel.pipeline = keys.pipeline;
+  parallel.virtual_chunks = keys.chunks;
+  parallel.sequence_parallel = keys.sequence_parallel;
+  parallel.vocab_parallel = keys.vocabulary;
+  parallel.layer_distribution = keys.balanced ? "balanced" : "even";
+  parallel.schedule = search_schedules()[keys.schedule];
+  parallel.zero_stage = keys.zero;
+  config.batch.micro_batch_size = keys.micro_batch;
+  config.recompute.granularity = keys.recompute;
+  config.recompute.num_layers = keys.recompute_layers;
+  config.numerics.grad_dtype = keys.half_gradients ? GradDType::same : GradDType::fp32;
+}
+
+SearchKeys keys_of(const RunConfig& config) {
+  const ParallelConfig& parallel = config.parallel;
+  if (parallel.layer_distribution != "even" && parallel.layer_distribution != "balanced") {
+    throw InputError(
+        fmt::format("layer_distribution: found {}; expected even or balanced, the only ones that are varied; "
+                    "change the key or remove --what-limits",
+                    printable(parallel.layer_distribution)));
+  }
+  SearchKeys keys;
+  keys.tensor = parallel.tensor;
+  keys.pipeline = parallel.pipeline;
+  keys.data = parallel.data();
+  keys.micro_batch = static_cast<int>(config.batch.micro_batch_size);
+  keys.chunks = parallel.virtual_chunks;
+  keys.recompute = config.recompute.granularity;
+  keys.recompute_layers = static_cast<int>(config.recompute.num_layers);
+  keys.zero = parallel.effective_zero_stage();
+  keys.vocabulary = parallel.vocab_parallel;
+  keys.sequence_parallel = parallel.effective_sequence_parallel();
+  keys.balanced = parallel.layer_distribution == "balanced";
+  keys.half_gradients = config.numerics.grad_dtype == GradDType::same;
+  const std::string_view chunked = schedule_traits(parallel.schedule).chunked;
+  const std::string_view wanted =
+      parallel.virtual_chunks > 1 && !chunked.empty() ? chunked : parallel.schedule;
+  const std::vector<std::string>& names = search_schedules();
+  while (keys.schedule < names.size() && names[keys.schedule] != wanted) ++keys.schedule;
+  if (keys.schedule == names.size()) {
+    throw InputError(fmt::format("pipeline_schedule: found {}, expected one of: {}",
+                                 printable(parallel.schedule), fmt::join(names, ", ")));
+  }
+  return keys;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,49 @@
+// One point of a search: the keys that are varied, and what the prediction says about it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/units.hpp"
+#include "core/config/run_config.hpp"
+#include "core/schedule/schedule_traits.hpp"
+#include "core/trace/step_figures.hpp"
+
+namespace plumbline {
+
+/// The keys that a search varies; all others stay as the request has them.
+struct SearchKeys {
+  int tensor = 1;
+  int pipeline = 1;
+  int data = 1;
+  int micro_batch = 1;
+  int chunks = 1;
+  int recompute_layers = 1;
+  int zero = 0;
+  std::uint8_t schedule = 0;  // index into search_schedules()
+  Recompute recompute = Recompute::none;
+  VocabPasses vocabulary = VocabPasses::none;
+  bool sequence_parallel = false;
+  bool balanced = false;
+  bool half_gradients = false;
+};
+
+/// Puts the keys into a configuration.
+void set_keys(const SearchKeys& keys, RunConfig& config);
+/// The keys that a configuration has. Throws InputError for a schedule or a distribution of layers that no
+/// search tries.
+SearchKeys keys_of(const RunConfig& config);
+
+/// Names of the schedules that are tried.
+const std::vector<std::string>& search_schedules();
+/// Traits of one of them. The first stands for all where there is one rank.
+const ScheduleTraits& search_traits(std::size_t schedule);
+
+struct Candidate {
+  SearchKeys keys;
+  Bytes peak;
+  StepTime time;  // as predict() gives it
+};
+
+}  // namespace plumbline

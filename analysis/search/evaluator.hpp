@@ -1,0 +1,80 @@
+// What a search asks of one candidate: the exact prediction, and before it bounds that cost little.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "analysis/hardware/hardware.hpp"
+#include "analysis/hardware/software.hpp"
+#include "analysis/search/candidate.hpp"
+#include "analysis/search/stage_memo.hpp"
+#include "analysis/simulate/lower_bound.hpp"
+#include "analysis/work/shapes.hpp"
+#include "core/schedule/repeated_schedule.hpp"
+
+namespace plumbline {
+
+/// Makes a configuration's step; `analysis` does not know how. Throws InputError where there is none.
+using StepFor = std::function<RepeatedSchedule(const RunConfig&)>;
+
+/// Schedules of a search by what they depend on, each made once, for all threads.
+class SearchSchedules {
+ public:
+  explicit SearchSchedules(StepFor make) : make_(std::move(make)) {}
+
+  struct Entry {
+    RepeatedSchedule step;
+    LowerBound bound;
+    ActionTypes present;
+  };
+  /// nullptr when the schedule does not allow the sizes. `config` has the keys.
+  const Entry* find(const SearchKeys& keys, const RunConfig& config);
+  /// Why one configuration has no schedule; empty: every one has.
+  std::string refused() const;
+
+ private:
+  using Key = std::tuple<int, int, int, int, int, bool>;
+  StepFor make_;
+  mutable std::mutex mutex_;
+  std::map<Key, std::unique_ptr<Entry>> entries_;
+  std::string refused_;
+};
+
+class Evaluator {
+ public:
+  /// `config`: what of the candidates is not searched. References are kept.
+  Evaluator(const RunConfig& config, const HardwareProfile& hardware, SearchSchedules& schedules)
+      : config_(config),
+        hardware_(hardware),
+        framework_(framework_of(config)),
+        schedules_(schedules),
+        memo_(hardware) {}
+
+  struct Bounds {
+    Bytes peak;        // exact
+    Seconds at_least;  // of the step
+    bool fits = false;
+  };
+  /// Candidates with another layout of ranks or micro-batch follow.
+  void begin_region() { memo_.forget(); }
+  /// Nothing when the candidate has no schedule.
+  std::optional<Bounds> bounds(const SearchKeys& keys);
+  /// The prediction of a candidate that has one.
+  Candidate predicted(const SearchKeys& keys);
+
+ private:
+  RunConfig config_;
+  const HardwareProfile& hardware_;
+  const cluster::Software* framework_;
+  Costs bounding_costs(const SearchSchedules::Entry& entry);
+
+  SearchSchedules& schedules_;
+  StageMemo memo_;
+};
+
+}  // namespace plumbline

@@ -1,0 +1,145 @@
+#include "analysis/search/search_space.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/config/config_checks.hpp"
+#include "core/config/layer_distribution.hpp"
+
+namespace plumbline {
+namespace {
+
+std::vector<int> divisors(int number) {
+  std::vector<int> list;
+  for (int d = 1; static_cast<std::int64_t>(d) * d <= number; ++d) {
+    if (number % d != 0) continue;
+    list.push_back(d);
+    if (d != number / d) list.push_back(number / d);
+  }
+  std::sort(list.begin(), list.end());
+  return list;
+}
+
+class RegionVisit {
+ public:
+  RegionVisit(const RunConfig& config, bool selective, const std::function<void(const SearchKeys&)>& visit)
+      : config_(config), selective_(selective), visit_(visit) {}
+
+  std::string run(const SearchRegion& region) {
+    SearchKeys keys;
+    keys.tensor = region.tensor;
+    keys.pipeline = region.pipeline;
+    keys.data = region.data;
+    keys.micro_batch = region.micro_batch;
+    microbatches_ = static_cast<int>(config_.batch.global_batch_size) / region.data / region.micro_batch;
+    const std::int64_t layers = config_.model.layers;
+    const int most = std::max<int>(1, static_cast<int>(layers) / keys.pipeline);
+    for (int chunks = 1; chunks <= (keys.pipeline > 1 ? most : 1); ++chunks) {
+      if (chunks > 1 && layers % (static_cast<std::int64_t>(keys.pipeline) * chunks) != 0) continue;
+      keys.chunks = chunks;
+      for (const bool sequence_parallel : {false, true}) {
+        if (sequence_parallel && keys.tensor == 1) continue;
+        keys.sequence_parallel = sequence_parallel;
+        recomputations(keys);
+      }
+    }
+    return std::move(refused_);
+  }
+
+ private:
+  void recomputations(SearchKeys keys) {
+    for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+      if (recompute == Recompute::selective && !selective_) continue;
+      keys.recompute = recompute;
+      vocabularies(keys);
+    }
+  }
+
+  void vocabularies(SearchKeys keys) {
+    using enum VocabPasses;
+    for (const VocabPasses vocabulary : {none, two_barriers, one_barrier, interlaced}) {
+      if (vocabulary != none && (keys.pipeline == 1 || keys.chunks != 1)) continue;
+      keys.vocabulary = vocabulary;
+      placements(keys);
+    }
+  }
+
+  std::vector<int> layers_of(const SearchKeys& keys) {
+    set_keys(keys, config_);
+    return layers_per_stage(config_, keys.pipeline * keys.chunks);
+  }
+
+  /// Layers evenly, and with fewer on the last stage where that is another placement.
+  void placements(SearchKeys keys) {
+    keys.balanced = false;
+    const std::vector<int> even = layers_of(keys);
+    for (const bool balanced : {false, true}) {
+      keys.balanced = balanced;
+      const std::vector<int> layers = balanced ? layers_of(keys) : even;
+      if (balanced && layers == even) continue;
+      for (std::size_t schedule = 0; schedule < search_schedules().size(); ++schedule) {
+        keys.schedule = static_cast<std::uint8_t>(schedule);
+        schedules(keys, *std::max_element(layers.begin(), layers.end()));
+      }
+    }
+  }
+
+  void schedules(SearchKeys keys, int most_layers) {
+    const ScheduleTraits& traits = search_traits(keys.schedule);
+    if (traits.any_chunks() ? keys.chunks < 2 : keys.chunks != traits.parts()) return;
+    if (keys.pipeline == 1 && keys.schedule != 0) return;
+    if (find_with_passes(traits.name, keys.vocabulary) == nullptr) return;
+    if (traits.whole_groups && microbatches_ % keys.pipeline != 0) return;
+    // What else is varied below is always possible.
+    set_keys(keys, config_);
+    if (const auto reason = why_invalid(config_)) {
+      refused_ = *reason;
+      return;
+    }
+    const int groups = keys.recompute == Recompute::full ? most_layers : 1;
+    for (int group = 1; group <= groups; ++group) {
+      keys.recompute_layers = group;
+      for (int zero = 0; zero <= (keys.data > 1 ? 3 : 0); ++zero) {
+        keys.zero = zero;
+        for (const bool half_gradients : {false, true}) {
+          keys.half_gradients = half_gradients;
+          visit_(keys);
+        }
+      }
+    }
+  }
+
+  RunConfig config_;
+  bool selective_;
+  const std::function<void(const SearchKeys&)>& visit_;
+  int microbatches_ = 1;
+  std::string refused_;
+};
+
+}  // namespace
+
+std::vector<SearchRegion> search_regions(const RunConfig& config) {
+  std::vector<SearchRegion> regions;
+  const int world = config.parallel.world_size;
+  const auto batch = static_cast<int>(config.batch.global_batch_size);
+  constexpr int kMostStages = 256;
+  for (const int tensor : divisors(world)) {
+    if (config.model.heads % tensor != 0 || config.model.ffn % tensor != 0) continue;
+    for (const int pipeline : divisors(world / tensor)) {
+      if (pipeline > config.model.layers || pipeline > kMostStages) continue;
+      const int data = world / tensor / pipeline;
+      if (batch % data != 0) continue;
+      for (const int micro_batch : divisors(batch / data)) {
+        regions.push_back({tensor, pipeline, data, micro_batch});
+      }
+    }
+  }
+  return regions;
+}
+
+std::string visit_region(const RunConfig& config, const SearchRegion& region, bool selective,
+                         const std::function<void(const SearchKeys&)>& visit) {
+  return RegionVisit(config, selective, visit).run(region);
+}
+
+}  // namespace plumbline

@@ -1,0 +1,87 @@
+#include "analysis/search/stage_memo.hpp"
+
+#include <utility>
+
+#include "analysis/time/action_time.hpp"
+#include "analysis/time/operator_time.hpp"
+#include "analysis/time/time_phases.hpp"
+#include "analysis/work/framework_list.hpp"
+
+namespace plumbline {
+namespace {
+
+/// Where a stage stands changes nothing of what it computes.
+StageShape placeless(StageShape shape) {
+  shape.stage = shape.route = 0;
+  return shape;
+}
+
+void mix(std::size_t& hash, std::int64_t value) {
+  hash = (hash ^ static_cast<std::size_t>(value)) * 0x9e3779b97f4a7c15ULL;
+  hash ^= hash >> 29U;
+}
+
+Seconds total_of(const std::vector<OperatorCall>& calls, const HardwareProfile& hardware, const Load& load) {
+  Seconds sum;
+  for (const OperatorCall& call : calls) sum += time_of(call, hardware, load);
+  return sum;
+}
+
+}  // namespace
+
+std::size_t StageMemo::Hash::operator()(const StageShape& s) const {
+  std::size_t hash = 0;
+  for (const std::int64_t value : {s.layers, s.rows, s.tokens, s.vocab, s.recompute_layers}) mix(hash, value);
+  mix(hash,
+      s.tensor + 64 * s.zero + 256 * static_cast<int>(s.recompute) + 1024 * static_cast<int>(s.grad_type));
+  mix(hash, (s.first ? 1 : 0) + (s.last ? 2 : 0) + (s.shared_output ? 4 : 0) + (s.vocabulary.split ? 8 : 0) +
+                (s.vocabulary.carries ? 16 : 0) + (s.vocabulary.two_barriers ? 32 : 0) +
+                (s.sequence_parallel ? 64 : 0) + (s.previous_here ? 128 : 0) + (s.next_here ? 256 : 0));
+  return hash;
+}
+
+std::size_t StageMemo::Hash::operator()(const std::vector<StageShape>& shapes) const {
+  std::size_t hash = shapes.size();
+  for (const StageShape& shape : shapes) mix(hash, static_cast<std::int64_t>((*this)(shape)));
+  return hash;
+}
+
+void StageMemo::forget() {
+  passes_.clear();
+  ends_.clear();
+}
+
+const StageCosts& StageMemo::passes(const StageShape& shape, const ActionTypes& present, const Load& load) {
+  StageShape key = placeless(shape);
+  auto found = passes_.find(key);
+  if (found == passes_.end()) found = passes_.emplace(std::move(key), Known{}).first;
+  Known& known = found->second;
+  for (const Phase& phase : kPhases) {
+    const auto type = static_cast<std::size_t>(phase.type);
+    const bool carried = phase.type >= ActionType::vocab_forward && phase.type <= ActionType::input_backward;
+    if (!present[type] || known.present[type] || (carried && !shape.vocabulary.carries)) continue;
+    known.present[type] = true;
+    known.costs.*phase.cost = time_action(work_of(shape, phase.type), hardware_, load).all;
+  }
+  return known.costs;
+}
+
+const StageCosts& StageMemo::step_end(const HeldStages& rank, const RunConfig& config, const Load& load) {
+  std::vector<StageShape> key;
+  for (const StageShape& shape : rank.held) key.push_back(placeless(shape));
+  const auto [found, fresh] = ends_.try_emplace(std::move(key));
+  StageCosts& costs = found->second;
+  if (!fresh) return costs;
+  const cluster::Software* framework = rank.held.front().framework;
+  const bool overlaps = framework == nullptr || framework->overlapped_reduction;
+  costs.reduce_gradients = total_of(overlaps && rank.held.front().zero <= 1 ? std::vector<OperatorCall>{}
+                                    : framework != nullptr                  ? framework_reduction_calls(rank)
+                                                           : reduce_gradients_calls(rank, config),
+                                    hardware_, load);
+  costs.optimizer =
+      total_of(framework != nullptr ? framework_update_calls(rank) : optimizer_calls(rank, config, 0),
+               hardware_, load);
+  return costs;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,45 @@
+// A bound on how long a schedule takes, without a simulation: what need not be looked at is skipped by it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analysis/simulate/costs.hpp"
+#include "core/schedule/repeated_schedule.hpp"
+
+namespace plumbline {
+
+/// What of a schedule its bound needs: how often each action is on a rank's way, and where it starts and ends.
+///
+/// A rank runs its actions in order, so it ends no earlier than the chain of forwards that reaches it plus
+/// all that it does from its first forward on; and the chain of backwards that follows its last one still
+/// comes after that. For 1F1B and GPipe with equal stages and free messages the bound is their exact length.
+class LowerBound {
+ public:
+  explicit LowerBound(const RepeatedSchedule& step);
+
+  /// At most the makespan that simulate() finds, in seconds. `costs` has a stage for each of the schedule's.
+  Seconds of(const Costs& costs) const;
+
+ private:
+  struct Term {
+    std::uint32_t stage = 0;
+    ActionType type = ActionType::forward;
+    double count = 0;
+  };
+  struct Rank {
+    int head = -1;            // stage of its first forward
+    int tail = -1;            // stage of its last backward
+    std::vector<Term> until;  // from the first forward to the last backward
+    std::vector<Term> after;  // what is left then
+  };
+  std::vector<Rank> ranks_;
+  std::vector<std::vector<Term>> end_of_step_;  // by rank: ARG, ARE, OPT
+  std::vector<int> rank_of_stage_;
+  std::vector<bool> merged_;  // by stage: has B
+  std::vector<bool> split_;   // by stage: has I
+  int stages_per_route_ = 1;
+  bool pairs_ = false;
+};
+
+}  // namespace plumbline

@@ -1,0 +1,73 @@
+// Appends the calls of a framework's list to a part of an action.
+#pragma once
+
+#include "analysis/work/operator_list_calls.hpp"
+
+namespace plumbline {
+
+class FrameworkCalls {
+ public:
+  FrameworkCalls(const StageShape& shape, UnitWork& work)
+      : s_(shape), sw_(*shape.framework), list_(shape), work_(work) {}
+  ~FrameworkCalls() { work_.calls.insert(work_.calls.end(), list_.calls.begin(), list_.calls.end()); }
+  FrameworkCalls(const FrameworkCalls&) = delete;
+  FrameworkCalls& operator=(const FrameworkCalls&) = delete;
+
+  /// A memory-bound kernel; `bytes`: read and written per element.
+  void stream(const char* name, std::int64_t elements, double bytes) { list_.memory(name, elements, bytes); }
+  void draw(const char* name, std::int64_t elements, double bytes) {
+    list_.memory(name, elements, bytes);
+    if (elements > 0) list_.calls.back().random = true;
+  }
+  /// A product of a layer: with FP8 operands where the framework has them.
+  void linear(const char* label, GemmPass pass, std::int64_t out, std::int64_t in, double share = 1) {
+    gemm(label, pass, out, in);
+    list_.calls.back().fp8 = sw_.fp8;
+    list_.calls.back().share = share;
+  }
+  void gemm(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
+    list_.gemm(label, pass, out, in);
+    const bool adds = pass == GemmPass::weight_gradient && sw_.fused_weight_gradient;
+    list_.calls.back().result_bytes = adds ? 2 * sw_.gradient_bytes : static_cast<double>(s_.e());
+  }
+  /// `heads` products of a sequence's scores or values.
+  void batched(const char* label, std::int64_t m, std::int64_t n, std::int64_t k) {
+    list_.gemm(label, GemmPass::forward, n, k);
+    OperatorCall& call = list_.calls.back();
+    call.tokens = m;
+    call.batch = s_.heads * s_.batch;
+    call.result_bytes = static_cast<double>(s_.e());
+  }
+  void attention(bool backward, std::int64_t window) {
+    list_.attention(backward, window);
+    list_.calls.back().share = 1.0 / s_.context;
+  }
+  /// The tensor-parallel collectives at `edges` of a layer, in the storage type: an all-reduce, or its two
+  /// halves with sequence parallelism.
+  void edges(const char* label, int count, double share = 1) {
+    const std::int64_t whole = s_.tokens * s_.hidden;
+    const auto add = [&](CallKind kind) {
+      const std::size_t before = list_.calls.size();
+      list_.collective(kind, label, Group::tensor, s_.tensor, whole, s_.type);
+      if (list_.calls.size() == before) return;
+      list_.calls.back().count = count;
+      list_.calls.back().share = share;
+    };
+    if (!s_.sequence_parallel) return add(CallKind::all_reduce);
+    add(CallKind::all_gather);
+    add(CallKind::reduce_scatter);
+  }
+  void collective(CallKind kind, const char* label, std::int64_t elements, DType type) {
+    list_.collective(kind, label, Group::tensor, s_.tensor, elements, type);
+  }
+  /// Processor time to launch so many operators.
+  void launches(double operators) { work_.host += Seconds{operators * sw_.host_operator_s}; }
+
+ private:
+  const StageShape& s_;
+  const cluster::Software& sw_;
+  CallList list_;
+  UnitWork& work_;
+};
+
+}  // namespace plumbline

@@ -1,0 +1,183 @@
+// One transformer layer as a framework launches it.
+#include "analysis/work/framework_calls.hpp"
+#include "analysis/work/framework_list.hpp"
+#include "analysis/work/parameter_units.hpp"
+
+namespace plumbline {
+namespace {
+
+using cluster::Software;
+
+/// Asynchronous tensor parallelism hides a collective behind pieces of the product next to it; only one of
+/// the two at a layer's edge has such a product, and the first and last piece show.
+constexpr double kAsyncExposed = 0.65;
+
+double exposed_edges(const Software& sw) {
+  return sw.async_tensor ? kAsyncExposed : 1;
+}
+
+bool softmax_is_fused(const StageShape& s) {
+  // Megatron's fused kernels work on blocks of four rows of (micro-batch × local heads), 16 < s <= 2048
+  // (fused_softmax.py, is_kernel_available); otherwise six pointwise kernels in fp32 replace one.
+  return s.batch * s.heads % 4 == 0 && s.seq <= 2048;
+}
+
+/// Elements of the materialised scores.
+std::int64_t scores(const StageShape& s) {
+  return s.batch * s.heads * s.seq * s.seq;
+}
+
+void softmax(const StageShape& s, FrameworkCalls& calls, double fused_passes) {
+  if (softmax_is_fused(s)) return calls.stream("softmax", scores(s), 2 * fused_passes);
+  for (int kernel = 0; kernel < 6; ++kernel) calls.stream("softmax", scores(s), 6);
+}
+
+void attention_forward(const StageShape& s, std::int64_t window, FrameworkCalls& calls) {
+  if (!s.unfused_attention) return calls.attention(false, window);
+  calls.batched("scores", s.seq, s.seq, s.head_dim);
+  softmax(s, calls, 1.5);  // reads the lower triangle, writes the square
+  // Read, write and a mask of one byte; drawing the numbers takes longer than moving them.
+  if (s.attention_dropout) calls.draw("attention dropout", scores(s), 5);
+  calls.batched("values", s.seq, s.head_dim, s.seq);
+  calls.stream("copy", s.tokens * s.q, 4);  // heads back to rows
+}
+
+void attention_backward(const StageShape& s, std::int64_t window, FrameworkCalls& calls) {
+  if (!s.unfused_attention) return calls.attention(true, window);
+  calls.stream("copy", s.tokens * s.q, 4);
+  calls.batched("scores", s.seq, s.seq, s.head_dim);  // dP
+  calls.batched("values", s.seq, s.head_dim, s.seq);  // dV
+  if (s.attention_dropout) calls.stream("attention dropout", scores(s), 5);
+  softmax(s, calls, 3);
+  calls.batched("values", s.seq, s.head_dim, s.seq);  // dQ
+  calls.batched("values", s.seq, s.head_dim, s.seq);  // dK
+}
+
+/// Bias, dropout and sum with the stream.
+void residual(const StageShape& s, FrameworkCalls& calls) {
+  const std::int64_t stream = s.rows * s.hidden;
+  if (!s.hidden_dropout) return calls.stream("add", stream, 6);
+  if (s.framework->fused_dropout) return calls.stream("dropout_add", stream, 7);
+  calls.stream("bias", stream, 4);
+  calls.draw("dropout", stream, 5);
+  calls.stream("add", stream, 6);
+}
+
+double operators(const StageShape& s, double launched, bool attention_inside) {
+  const bool apart = attention_inside && s.unfused_attention && !softmax_is_fused(s);
+  return launched + (apart ? 6 : 0);
+}
+
+/// Operators of the collectives' wrappers in one direction.
+double communication_operators(const StageShape& s) {
+  return s.tensor > 1 ? 4.0 * (s.sequence_parallel ? 2 : 1) : 0;
+}
+
+/// What of a forward is wanted: all of it, or what a selective recomputation repeats.
+struct Wanted {
+  bool attention = true;
+  double products = 1;
+  bool communication = true;
+};
+
+void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkCalls& calls) {
+  const Software& sw = *s.framework;
+  const std::int64_t qkv = s.q + 2 * s.k;
+  calls.stream("norm", s.rows * s.hidden, 2 * sw.norm_passes);
+  calls.linear("qkv", GemmPass::forward, qkv, s.hidden, wanted.products);
+  if (!s.swiglu) calls.stream("bias", s.tokens * qkv, 4);
+  if (s.rotary) calls.stream("rope", s.tokens * (s.q + s.k), sw.compiled ? 4 : 12);
+  if (wanted.attention) attention_forward(s, window, calls);
+  calls.linear("projection", GemmPass::forward, s.hidden, s.q, wanted.products);
+  residual(s, calls);
+  calls.stream("norm", s.rows * s.hidden, 2 * sw.norm_passes);
+  calls.linear("fc1", GemmPass::forward, s.fc1, s.hidden, wanted.products);
+  const double activation = s.swiglu ? (sw.compiled ? 6 : 10) : 4;
+  calls.stream(s.swiglu ? "swiglu" : "gelu", s.tokens * s.ffn, activation);
+  calls.linear("fc2", GemmPass::forward, s.hidden, s.ffn, wanted.products);
+  residual(s, calls);
+  // Casts of the four inputs.
+  if (sw.fp8) calls.stream("cast to fp8", s.tokens * (2 * s.hidden + s.q + s.ffn), 3);
+  // Gathered parameters are copied out of the communication buffer.
+  if (s.zero >= 3) calls.stream("copy parameters", layer_matrices(s), 4);
+  if (wanted.communication) calls.edges("tensor collectives forward", 2, exposed_edges(sw));
+}
+
+void backward_input(const StageShape& s, std::int64_t window, FrameworkCalls& calls) {
+  const Software& sw = *s.framework;
+  const std::int64_t stream = s.rows * s.hidden;
+  const std::int64_t qkv = s.q + 2 * s.k;
+  const double dropped = s.hidden_dropout ? 5 : 2;
+  const auto norm_and_sum = [&] {
+    calls.stream("norm backward", stream, 10);
+    calls.stream("add", stream, 6);
+  };
+  calls.stream("dropout backward", stream, dropped);
+  calls.linear("fc2", GemmPass::input_gradient, s.hidden, s.ffn);
+  const double activation = s.swiglu ? (sw.compiled ? 10 : 16) : 6;
+  calls.stream(s.swiglu ? "swiglu backward" : "gelu backward", s.tokens * s.ffn, activation);
+  calls.linear("fc1", GemmPass::input_gradient, s.fc1, s.hidden);
+  norm_and_sum();
+  calls.stream("dropout backward", stream, dropped);
+  calls.linear("projection", GemmPass::input_gradient, s.hidden, s.q);
+  attention_backward(s, window, calls);
+  if (s.rotary) calls.stream("rope", s.tokens * (s.q + s.k), sw.compiled ? 4 : 12);
+  calls.stream("concatenate", s.tokens * qkv, 4);  // gradients of query, key and value
+  calls.linear("qkv", GemmPass::input_gradient, qkv, s.hidden);
+  norm_and_sum();
+  if (sw.fp8) calls.stream("cast to fp8", s.tokens * (2 * s.hidden + qkv + s.ffn), 3);
+  if (!s.swiglu) calls.stream("bias backward", 2 * stream + s.tokens * (qkv + s.ffn), 2);
+  // With sequence parallelism the inputs are gathered once more, during the input-gradient product.
+  calls.edges("tensor collectives backward", 2, exposed_edges(sw));
+}
+
+void backward_weight(const StageShape& s, FrameworkCalls& calls) {
+  const Software& sw = *s.framework;
+  calls.linear("fc2", GemmPass::weight_gradient, s.hidden, s.ffn);
+  calls.linear("fc1", GemmPass::weight_gradient, s.fc1, s.hidden);
+  calls.linear("projection", GemmPass::weight_gradient, s.hidden, s.q);
+  calls.linear("qkv", GemmPass::weight_gradient, s.q + 2 * s.k, s.hidden);
+  const std::int64_t parameters = layer_matrices(s);
+  // Gradients are copied, as fp32, into the communication buffer.
+  if (s.zero >= 3) calls.stream("copy gradients", parameters, 10);
+  if (sw.weight_gradient_bytes > 0) calls.stream("add gradients", parameters, sw.weight_gradient_bytes);
+}
+
+}  // namespace
+
+void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, UnitWork& work) {
+  const Software& sw = *s.framework;
+  FrameworkCalls calls(s, work);
+  switch (pass) {
+    case LayerPass::forward:
+      forward(s, window, {}, calls);
+      return calls.launches(operators(s, sw.layer_forward_operators + communication_operators(s), true));
+    case LayerPass::backward_input:
+      backward_input(s, window, calls);
+      return calls.launches(
+          operators(s, 0.75 * sw.layer_backward_operators + communication_operators(s), true));
+    case LayerPass::backward_weight:
+      backward_weight(s, calls);
+      return calls.launches(operators(s, 0.25 * sw.layer_backward_operators, false));
+  }
+}
+
+void framework_recomputation(const StageShape& s, std::int64_t window, UnitWork& work) {
+  const Software& sw = *s.framework;
+  FrameworkCalls calls(s, work);
+  const double launched = operators(s, sw.layer_forward_operators + communication_operators(s), true);
+  if (s.recompute == Recompute::full) {
+    forward(s, window, {}, calls);
+    return calls.launches(1.15 * launched);  // the checkpoint saves and restores random states
+  }
+  if (s.recompute != Recompute::selective) return;
+  if (sw.selective_operators) {  // pointwise work again, and half of the products; attention's result is kept
+    forward(s, window, {.attention = false, .products = 0.5, .communication = false}, calls);
+    calls.launches(launched);
+  } else if (s.unfused_attention) {
+    attention_forward(s, window, calls);
+    calls.launches(6);
+  }
+}
+
+}  // namespace plumbline

@@ -1,0 +1,28 @@
+// The operators of training frameworks that plumbline describes but does not execute: what their public
+// sources launch, call by call, as the traits of analysis/hardware/clusters.json ("software") tell them apart.
+#pragma once
+
+#include <vector>
+
+#include "analysis/work/operator_list.hpp"
+
+namespace plumbline {
+
+/// The work of F, B, I, W, IF, S, T or IB of a stage whose `framework` is set, for one micro-batch. Operators
+/// and bytes: Korthikanti et al. (arXiv:2205.05198 §4) and the public Megatron-LM and torchtitan sources of
+/// the generation. Throws InputError for another type.
+ActionWork framework_work(const StageShape& shape, ActionType type);
+
+/// ARG: all gradients of the rank in one collective, after the last backward. Empty with parameters sharded
+/// layer by layer, whose gradients are scattered during the backward.
+std::vector<OperatorCall> framework_reduction_calls(const HeldStages& rank);
+/// OPT: one pass over what the rank owns, then with ZeRO 1 and 2 the gather of the parameters.
+std::vector<OperatorCall> framework_update_calls(const HeldStages& rank);
+
+/// One layer, for framework_work.
+enum class LayerPass { forward, backward_input, backward_weight };
+void framework_layer(const StageShape& shape, LayerPass pass, std::int64_t window, UnitWork& work);
+/// What of a layer's forward runs again before its backward.
+void framework_recomputation(const StageShape& shape, std::int64_t window, UnitWork& work);
+
+}  // namespace plumbline

@@ -1,0 +1,21 @@
+// What calibration is asked for.
+#pragma once
+
+#include <string>
+
+namespace plumbline {
+
+struct CalibrateOptions {
+  std::string out;       // profile file; empty: the profile goes to stdout
+  bool quiet = false;    // no progress on stderr
+  std::string hardware;  // backend cuda: the accelerator or profile whose constants are kept
+  /// Set on the ranks that calibration starts under mpirun, by hidden options that the command line passes through:
+  /// "looks" (at operators), "messages" or "host"; for looks, how long they may take, the number of the round, and a
+  /// file of what is known.
+  std::string part;
+  double seconds = 60;
+  int round = 0;
+  std::string known;
+};
+
+}  // namespace plumbline

@@ -1,0 +1,100 @@
+#include "bench/calibrate/calibrate_part.hpp"
+
+#include <fmt/format.h>
+
+#include "bench/calibrate/calibrate_progress.hpp"
+#include "bench/calibrate/host_time.hpp"
+#include "bench/calibrate/measure.hpp"
+#include "bench/calibrate/messages.hpp"
+#include "bench/launch/interrupts.hpp"
+#include "bench/launch/launch.hpp"
+#include "bench/launch/run_folder.hpp"
+#include "core/backends/mpi/session.hpp"
+#include "core/base/atomic_file.hpp"
+#include "core/base/error.hpp"
+#include "core/base/standard_streams.hpp"
+#include "core/base/text_input.hpp"
+
+namespace plumbline::calibration {
+namespace {
+
+constexpr std::size_t kLargestPart = std::size_t{256} << 20;  // bytes of what a part writes
+
+/// What allocation and the training code cost, apart from the operators.
+void measure_overheads(HardwareProfile& profile) {
+  profile.allocation = measure_allocation();
+  const HostTime host = measure_host_time(profile.allocation);
+  profile.launch_overhead = host.call;
+  profile.action_overhead = host.action;
+  profile.step_overhead = host.step;
+}
+
+}  // namespace
+
+HardwareProfile part_profile() {
+  HardwareProfile profile;
+  profile.name = "part";
+  profile.peak_fp32.value = profile.peak_16bit.value = 1;
+  profile.memory_bandwidth.value = 1;
+  profile.link_bandwidth.value = 1;
+  return profile;
+}
+
+int run_part(const CalibrateOptions& options) {
+  int argc = 0;
+  char** argv = nullptr;
+  MpiSession session(argc, argv);
+  return session.guard([&] {
+    std::string result;
+    if (options.part == "looks") {
+      CalibrateProgress progress(options.quiet || session.rank() != 0);
+      const std::vector<Cell> cells = all_cells();
+      LookPlan plan;
+      plan.seconds = options.seconds;
+      plan.round = static_cast<std::uint64_t>(options.round);
+      if (!options.known.empty())
+        plan.known = parse_looks(read_text_file(options.known, kLargestPart), options.known, cells.size());
+      const char* what = options.known.empty() ? "operators" : "operators, unsettled";
+      result = to_json(measure(cells, plan, [&](double share) { progress.show(what, share); }));
+    } else if (options.part == "messages") {
+      HardwareProfile profile = part_profile();
+      MessageTimes times = measure_messages();
+      profile.all_reduce = std::move(times.all_reduce);
+      profile.messages.push_back(std::move(times.message));
+      result = to_json(profile);
+    } else if (options.part == "host") {
+      HardwareProfile profile = part_profile();
+      measure_overheads(profile);
+      result = to_json(profile);
+    } else {
+      throw InputError(
+          fmt::format("calibrate: --part is {}, expected looks, messages or host", options.part));
+    }
+    if (session.rank() == 0) write_whole_file(options.out, result);
+    return 0;
+  });
+}
+
+std::string launch_part(const std::vector<std::string>& part, int ranks, bool quiet) {
+  const RunFolder scratch(RunFolderUse::files);
+  const std::string file = scratch.path() + "/part.json";
+  LaunchSpec spec;
+  spec.program = self_path();
+  spec.arguments = {"calibrate", "--out", file, "--part"};
+  spec.arguments.insert(spec.arguments.end(), part.begin(), part.end());
+  spec.ranks = ranks;
+  spec.timeout = {120};
+  spec.on_tick = [] { return !Interrupts::requested(); };
+  if (!quiet) {
+    spec.on_line = [](const OutputLine& line) {
+      if (line.text.rfind("[calibrate]", 0) == 0) say(line.text + "\n");
+    };
+  }
+  const LaunchResult result = launch(spec);
+  if (!result.ok()) {
+    throw Error(fmt::format("calibrate: {} on {} ranks: {}", part.front(), ranks, result.reason()));
+  }
+  return read_text_file(file, kLargestPart);
+}
+
+}  // namespace plumbline::calibration

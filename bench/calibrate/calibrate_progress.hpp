@@ -1,0 +1,29 @@
+// How far calibration is.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace plumbline::calibration {
+
+/// "[calibrate] operators 40 %" on stderr, a line per fifth (on a terminal: one line that changes).
+class CalibrateProgress {
+ public:
+  explicit CalibrateProgress(bool quiet);
+  /// `what` is a literal, `share` of it is done.
+  void show(const char* what, double share);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  /// Of this part, at the pace that it has had.
+  std::string left(double share) const;
+
+  bool quiet_;
+  bool terminal_;
+  Clock::time_point began_;
+  double began_at_ = 0;
+  const char* last_what_ = nullptr;
+  int last_percent_ = -1;
+};
+
+}  // namespace plumbline::calibration

@@ -1,0 +1,58 @@
+// What calibration measures: one cell per operator, size and working set.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/calibrate/cells/pools.hpp"
+#include "kernels/operators.hpp"
+
+namespace plumbline::calibration {
+
+/// Working sets of the tables: everything in the private cache, in the shared cache, in memory.
+constexpr std::array<Bytes, 3> kWorkingSets = {kMiB, kMiB * 16, kMiB * 192};
+
+/// Operands of fewer bytes are not measured in the largest working set: the next smaller one stands for it.
+constexpr std::int64_t kFewBytes = 32 << 10;
+
+enum class Table { gemm, attention, memory_bound, by_row };
+
+using CellCall = std::function<void(std::int64_t call)>;
+
+struct Cell {
+  Table table = Table::gemm;
+  std::string key;              // "forward.bf16", "forward_dropout.bf16", see analysis/hardware/hardware.hpp
+  std::array<double, 3> at{};   // the table's axes; memory_bound uses the first
+  std::size_t working_set = 0;  // index into kWorkingSets
+  DType storage = DType::fp32;
+  double parts = 1;  // the time is divided by this: heads of an attention
+  /// Lays out the operands and returns the call that is timed.
+  std::function<CellCall(Operators&, Pools&)> prepare;
+};
+
+/// The axes of the GEMM and attention grids.
+struct GridAxes {
+  std::vector<double> x, y, z;
+};
+GridAxes gemm_axes();
+GridAxes attention_axes();
+GridAxes fp8_gemm_axes();
+/// Of operators that begin anew with every row or head: elements, and elements of one.
+GridAxes by_row_axes(const std::string& key);
+/// The key of FP8 products, with axes of their own.
+constexpr const char* kFp8Products = "forward.fp8";
+
+/// Cells whose operands fit the working set and the time that calibration has; the holes are filled from
+/// their neighbours (assemble.hpp).
+std::vector<Cell> gemm_cells(DType storage);
+std::vector<Cell> attention_cells(DType storage);
+std::vector<Cell> memory_bound_cells(DType storage);
+/// Of linear layers in FP8, with this storage type; none for the smallest working set.
+std::vector<Cell> fp8_cells(DType storage);
+/// All of them, of fp32 and then of bf16: cells go by their place in this list.
+std::vector<Cell> all_cells();
+
+}  // namespace plumbline::calibration

@@ -1,0 +1,177 @@
+// GEMM and attention cells. Which operand is where: a linear layer's input has just been written by the
+// operator before it, its weights, gradients and outputs were last touched a whole micro-batch ago.
+#include <fmt/format.h>
+
+#include "analysis/hardware/hardware.hpp"
+#include "bench/calibrate/cells/cells.hpp"
+
+namespace plumbline::calibration {
+namespace {
+
+struct Sizes {
+  std::int64_t tokens, out, in;
+};
+
+/// Bytes that rotate: weights and result.
+std::int64_t rotating_bytes(GemmPass pass, const Sizes& s, std::int64_t e) {
+  switch (pass) {
+    case GemmPass::forward:
+      return e * (s.out * s.in + s.tokens * s.out);
+    case GemmPass::input_gradient:
+      return e * (s.out * s.in + s.tokens * s.in);
+    case GemmPass::weight_gradient:
+      return 4 * s.out * s.in + e * s.tokens * s.in;
+  }
+  return 0;
+}
+
+CellCall prepare_gemm(Operators& op, Pools& pools, GemmPass pass, const Sizes& s, Bytes working_set) {
+  pools.begin(working_set, {rotating_bytes(pass, s, size_of(pools.storage()))});
+  Gemm gemm;
+  Rotation b;
+  Rotation c;
+  switch (pass) {
+    case GemmPass::forward:
+      gemm.a = pools.fresh(s.tokens, s.in);
+      b = pools.weights(s.out, s.in);
+      c = pools.output(s.tokens, s.out);
+      gemm.b_transposed = true;
+      break;
+    case GemmPass::input_gradient:
+      gemm.a = pools.fresh(s.tokens, s.out);
+      b = pools.weights(s.out, s.in);
+      c = pools.output(s.tokens, s.in);
+      break;
+    case GemmPass::weight_gradient:
+      gemm.a = pools.fresh(s.tokens, s.out);
+      b = pools.saved(s.tokens, s.in);
+      c = pools.updated_fp32(s.out, s.in);
+      gemm.a_transposed = true;
+      gemm.accumulate = true;
+      break;
+  }
+  return [&op, gemm, b, c](std::int64_t call) mutable {
+    gemm.b = b.at(call);
+    gemm.c = c.at(call);
+    op.gemm(gemm);
+  };
+}
+
+}  // namespace
+
+GridAxes gemm_axes() {
+  return {{16, 64, 256, 1024}, {16, 64, 256, 1024, 4096}, {16, 64, 256, 1024, 4096}};
+}
+GridAxes attention_axes() {
+  return {{16, 64, 256, 1024}, {16, 64, 128}, {1, 4}};
+}
+
+std::vector<Cell> gemm_cells(DType storage) {
+  // Products above this take too long; larger ones run at the rate of their neighbours.
+  constexpr double kMostFlops = 2.5e9;
+  constexpr std::int64_t kMostBytes = std::int64_t{80} << 20;
+  std::vector<Cell> cells;
+  const GridAxes axes = gemm_axes();
+  for (const GemmPass pass : {GemmPass::forward, GemmPass::input_gradient, GemmPass::weight_gradient}) {
+    for (const double tokens : axes.x) {
+      for (const double out : axes.y) {
+        for (const double in : axes.z) {
+          const Sizes s{static_cast<std::int64_t>(tokens), static_cast<std::int64_t>(out),
+                        static_cast<std::int64_t>(in)};
+          const std::int64_t bytes = rotating_bytes(pass, s, size_of(storage));
+          if (2 * tokens * out * in > kMostFlops || bytes > kMostBytes) continue;
+          for (std::size_t set = 0; set < kWorkingSets.size(); ++set) {
+            // A few bytes take as long from the shared cache as from memory, next to the call itself.
+            if (set == 2 && bytes < kFewBytes) continue;
+            // Operands beyond a working set are never in it, however few copies there are: as in the next one.
+            if (set + 1 < kWorkingSets.size() && 2 * bytes > 3 * kWorkingSets[set].value) continue;
+            Cell cell;
+            cell.table = Table::gemm;
+            cell.key = fmt::format("{}.{}", name_of(pass), name_of(storage));
+            cell.at = {tokens, out, in};
+            cell.working_set = set;
+            cell.storage = storage;
+            cell.prepare = [pass, s, set](Operators& op, Pools& pools) {
+              return prepare_gemm(op, pools, pass, s, kWorkingSets[set]);
+            };
+            cells.push_back(std::move(cell));
+          }
+        }
+      }
+    }
+  }
+  return cells;
+}
+
+namespace {
+
+constexpr std::int64_t kHeads = 8;
+
+CellCall prepare_attention(Operators& op, Pools& pools, const AttentionShape& shape, bool backward) {
+  const std::int64_t q = shape.heads * shape.head_dim;
+  const std::int64_t k = shape.kv_heads * shape.head_dim;
+  const std::int64_t row = size_of(pools.storage()) * (2 * q + 2 * k);
+  pools.begin(kWorkingSets[1], {shape.seq * row * (backward ? 2 : 1)});
+  const Matrix scratch = pools.scratch(op.attention_scratch(shape, pools.storage()));
+  const Matrix lse = pools.scratch(shape.heads * shape.seq).reshaped(shape.heads, shape.seq);
+  const Rotation out = pools.output(shape.seq, q);
+  if (!backward) {
+    const Matrix qkv = pools.fresh(shape.seq, q + 2 * k);
+    return [=, &op](std::int64_t call) {
+      op.attention_forward(shape, qkv.columns(0, q), qkv.columns(q, k), qkv.columns(q + k, k), out.at(call),
+                           lse, scratch);
+    };
+  }
+  const Rotation qkv = pools.saved(shape.seq, q + 2 * k);
+  const Rotation dqkv = pools.output(shape.seq, q + 2 * k);
+  const Matrix dout = pools.fresh(shape.seq, q);
+  return [=, &op](std::int64_t call) {
+    const Matrix x = qkv.at(call);
+    const Matrix dx = dqkv.at(call);
+    op.attention_backward(shape, x.columns(0, q), x.columns(q, k), x.columns(q + k, k), out.at(call), lse,
+                          dout, dx.columns(0, q), dx.columns(q, k), dx.columns(q + k, k), scratch);
+  };
+}
+
+Cell attention_cell(DType storage, bool backward, const std::array<double, 3>& at, double probability) {
+  Cell cell;
+  cell.table = Table::attention;
+  cell.key = fmt::format("{}{}.{}", backward ? "backward" : "forward", probability > 0 ? "_dropout" : "",
+                         name_of(storage));
+  cell.at = at;
+  cell.working_set = 1;
+  cell.storage = storage;
+  cell.parts = kHeads;
+  AttentionShape shape;
+  shape.seq = static_cast<std::int64_t>(at[0]);
+  shape.heads = kHeads;
+  shape.kv_heads = kHeads / static_cast<std::int64_t>(at[2]);
+  shape.head_dim = static_cast<std::int64_t>(at[1]);
+  shape.dropout.probability = probability;
+  cell.prepare = [=](Operators& op, Pools& pools) { return prepare_attention(op, pools, shape, backward); };
+  return cell;
+}
+
+}  // namespace
+
+std::vector<Cell> attention_cells(DType storage) {
+  constexpr double kProbability = 0.1;
+  // Drawing takes as long for every pair of query and key: the rest of the grid follows (assemble.hpp).
+  constexpr double kLongestDropping = 256;
+  std::vector<Cell> cells;
+  const GridAxes axes = attention_axes();
+  for (const bool backward : {false, true}) {
+    for (const double seq : axes.x) {
+      for (const double head_dim : axes.y) {
+        for (const double group : axes.z) {
+          cells.push_back(attention_cell(storage, backward, {seq, head_dim, group}, 0));
+        }
+        if (seq > kLongestDropping) continue;
+        cells.push_back(attention_cell(storage, backward, {seq, head_dim, axes.z.front()}, kProbability));
+      }
+    }
+  }
+  return cells;
+}
+
+}  // namespace plumbline::calibration

@@ -1,0 +1,333 @@
+// Cells of the operators that move more than they compute. Inputs that the operator before has just written
+// stay in place; what was saved for the backward, weights and outputs rotate through the working set.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "bench/calibrate/cells/cells.hpp"
+
+namespace plumbline::calibration {
+namespace {
+
+constexpr std::int64_t kHidden = 512;    // columns of the gradient stream
+constexpr std::int64_t kWide = 8192;     // columns of logits
+constexpr int kSmallestTensor = 6;       // power of two: what is left of a call is its overhead
+constexpr int kFewElements = 9;          // as many take as long from the shared cache as from memory
+constexpr int kLargestTensor = 21;       // power of two: elements of a tensor
+constexpr int kLargestLogits = 24;       // logits come from memory, other tensors do not
+constexpr std::int64_t kSequence = 256;  // positions
+
+/// Appends a cell per size (2^6, 2^9, … 2^largest elements) and working set. `make` lays out operands of
+/// `rows` × `cols` and returns the call; `rotating` is how many bytes per element rotate.
+class Cells {
+ public:
+  explicit Cells(DType storage) : storage_(storage) {}
+
+  using Make = std::function<CellCall(Operators&, Pools&, std::int64_t rows, std::int64_t cols)>;
+  void add(const char* name, std::int64_t cols, double rotating, const Make& make,
+           int largest = kLargestTensor) {
+    add_as(fmt::format("{}.{}", name, name_of(storage_)), cols, rotating, make, largest);
+  }
+  void add_as(const std::string& key, std::int64_t cols, double rotating, const Make& make,
+              int largest = kLargestTensor) {
+    add_to(Table::memory_bound, key, cols, rotating, make, largest);
+  }
+  /// Of an operator that begins anew with every row or head: a cell for every width of one as well.
+  void add_by_row(
+      const std::string& name, double rotating,
+      const std::function<CellCall(Operators&, Pools&, std::int64_t elements, std::int64_t width)>& make) {
+    const std::string key = fmt::format("{}.{}", name, name_of(storage_));
+    for (const double width : by_row_axes(key).y) {
+      const auto columns = static_cast<std::int64_t>(width);
+      const Make rows = [=](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+        return make(op, p, r * c, c);
+      };
+      add_to(Table::by_row, key, columns, rotating, rows, kLargestTensor);
+    }
+  }
+  double e() const { return static_cast<double>(size_of(storage_)); }
+  std::vector<Cell> take() { return std::move(cells_); }
+
+ private:
+  void add_to(Table table, const std::string& key, std::int64_t cols, double rotating, const Make& make,
+              int largest) {
+    for (int power = kSmallestTensor; power <= largest; power += 3) {
+      const std::int64_t elements = std::int64_t{1} << power;
+      const std::int64_t width = std::min(cols, elements);
+      const auto bytes = static_cast<std::int64_t>(rotating * static_cast<double>(elements));
+      for (std::size_t set = 0; set < kWorkingSets.size(); ++set) {
+        if (set == 0 && power >= 21) continue;  // never in the private cache
+        if (set == 2 && power <= kFewElements) continue;
+        Cell cell;
+        cell.table = table;
+        cell.key = key;
+        cell.at = {static_cast<double>(elements), static_cast<double>(table == Table::by_row ? cols : 1), 1};
+        cell.working_set = set;
+        cell.storage = storage_;
+        cell.prepare = [=](Operators& op, Pools& pools) {
+          pools.begin(kWorkingSets[set], {bytes});
+          return make(op, pools, elements / width, width);
+        };
+        cells_.push_back(std::move(cell));
+      }
+    }
+  }
+
+  DType storage_;
+  std::vector<Cell> cells_;
+};
+
+void add_norms(Cells& cells) {
+  cells.add_by_row(
+      "rmsnorm_forward", cells.e(), [](Operators& op, Pools& p, std::int64_t elements, std::int64_t c) {
+        const std::int64_t r = elements / c;
+        const Matrix x = p.fresh(r, c);
+        const Matrix w = p.fresh(1, c);
+        const Matrix rstd = p.scratch(r);
+        return
+            [=, &op, y = p.output(r, c)](std::int64_t i) { op.rmsnorm_forward(x, w, y.at(i), rstd, 1e-6); };
+      });
+  cells.add_by_row("rmsnorm_backward", 2 * cells.e(),
+                   [](Operators& op, Pools& p, std::int64_t elements, std::int64_t c) {
+                     const std::int64_t r = elements / c;
+                     const Matrix dy = p.fresh(r, c);
+                     const Matrix w = p.fresh(1, c);
+                     const Matrix rstd = p.scratch(r);
+                     const Matrix dw = p.scratch(c);
+                     return [=, &op, x = p.saved(r, c), dx = p.output(r, c)](std::int64_t i) {
+                       op.rmsnorm_backward(dy, x.at(i), w, rstd, dx.at(i), dx.at(i), dw);
+                     };
+                   });
+  cells.add_by_row("layernorm_forward", cells.e(),
+                   [](Operators& op, Pools& p, std::int64_t elements, std::int64_t c) {
+                     const std::int64_t r = elements / c;
+                     const Matrix x = p.fresh(r, c);
+                     const Matrix w = p.fresh(1, c);
+                     const Matrix mean = p.scratch(r);
+                     const Matrix rstd = p.scratch(r);
+                     return [=, &op, y = p.output(r, c)](std::int64_t i) {
+                       op.layernorm_forward(x, w, w, y.at(i), mean, rstd, 1e-5);
+                     };
+                   });
+  cells.add_by_row("layernorm_backward", 2 * cells.e(),
+                   [](Operators& op, Pools& p, std::int64_t elements, std::int64_t c) {
+                     const std::int64_t r = elements / c;
+                     const Matrix dy = p.fresh(r, c);
+                     const Matrix w = p.fresh(1, c);
+                     const Matrix mean = p.scratch(r);
+                     const Matrix rstd = p.scratch(r);
+                     const Matrix dw = p.scratch(c);
+                     const Matrix db = p.scratch(c);
+                     return [=, &op, x = p.saved(r, c), dx = p.output(r, c)](std::int64_t i) {
+                       op.layernorm_backward(dy, x.at(i), w, mean, rstd, dx.at(i), dx.at(i), dw, db);
+                     };
+                   });
+}
+
+void add_elementwise(Cells& cells) {
+  cells.add_by_row("rope", 0, [](Operators& op, Pools& p, std::int64_t elements, std::int64_t head) {
+    const std::int64_t heads = std::clamp<std::int64_t>(kHidden / head, 1, elements / head);
+    const Matrix x = p.fresh(elements / (heads * head), heads * head);
+    // Small angles: values stay finite over any number of rotations.
+    const std::int64_t seq = std::min(kSequence, x.rows);
+    const Matrix cos = p.scratch(seq * head / 2).reshaped(seq, head / 2);
+    std::fill_n(cos.as<float>(), cos.elements(), 1.0F);
+    const Matrix sin = p.scratch(seq * head / 2).reshaped(seq, head / 2);
+    return [=, &op](std::int64_t) { op.rope(x, cos, sin, head, false); };
+  });
+  cells.add("swiglu_forward", 4 * kHidden, cells.e() / 2,
+            [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+              const Matrix x = p.fresh(r, c);
+              return [=, &op, y = p.output(r, c / 2)](std::int64_t i) { op.swiglu_forward(x, y.at(i)); };
+            });
+  cells.add("swiglu_backward", 4 * kHidden, 2 * cells.e(),
+            [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+              const Matrix dy = p.fresh(r, c / 2);
+              return [=, &op, x = p.saved(r, c), dx = p.output(r, c)](std::int64_t i) {
+                op.swiglu_backward(dy, x.at(i), dx.at(i));
+              };
+            });
+  cells.add("gelu_forward", 4 * kHidden, cells.e(),
+            [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+              const Matrix x = p.fresh(r, c);
+              return [=, &op, y = p.output(r, c)](std::int64_t i) { op.gelu_forward(x, y.at(i)); };
+            });
+  cells.add("gelu_backward", 4 * kHidden, cells.e(),
+            [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+              const Matrix dy = p.fresh(r, c);
+              const Matrix dx = p.fresh(r, c);
+              return [=, &op, x = p.saved(r, c)](std::int64_t i) { op.gelu_backward(dy, x.at(i), dx); };
+            });
+  cells.add("add", kHidden, cells.e(), [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+    const Matrix a = p.fresh(r, c);
+    const Matrix y = p.fresh(r, c);
+    return [=, &op, b = p.saved(r, c)](std::int64_t i) { op.add(a, b.at(i), {}, y); };
+  });
+  // Partial sums of a row-parallel product on their way into their tensor.
+  cells.add("copy", kHidden, cells.e(), [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+    const Matrix from = p.scratch(r * c).reshaped(r, c);
+    return [=, &op, to = p.output(r, c)](std::int64_t i) { op.copy(from, to.at(i)); };
+  });
+  cells.add("bias_backward", 2 * kHidden, 0, [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+    const Matrix dy = p.fresh(r, c);
+    const Matrix dbias = p.scratch(c);
+    return [=, &op](std::int64_t) { op.bias_backward(dy, dbias); };
+  });
+}
+
+void add_dropout(Cells& cells, DType storage) {
+  constexpr double kProbability = 0.1;
+  // Masks are of one type whatever the storage type is: measured once.
+  if (storage == DType::fp32) {
+    cells.add_as("dropout_mask.uint8", kHidden, 1,
+                 [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+                   return [&op, mask = p.mask(r, c)](std::int64_t i) {
+                     op.dropout_mask({kProbability, 1, 1, 1, i}, mask.at(i));
+                   };
+                 });
+  }
+  // The mask has just been drawn, what is added to the residual stream just been computed.
+  cells.add("dropout_add", kHidden, cells.e(), [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+    const Matrix x = p.fresh(r, c);
+    const Matrix y = p.fresh(r, c);
+    const Matrix mask = p.fresh_mask(r, c);
+    op.dropout_mask({kProbability, 1, 1, 1, 0}, mask);
+    return [=, &op, residual = p.saved(r, c)](std::int64_t i) {
+      op.dropout_add(x, {}, residual.at(i), mask, kProbability, y);
+    };
+  });
+  cells.add("dropout_backward", kHidden, cells.e() + 1,
+            [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+              const Matrix dy = p.fresh(r, c);
+              return [=, &op, mask = p.saved_mask(r, c), dx = p.output(r, c)](std::int64_t i) {
+                op.dropout_backward(dy, mask.at(i), kProbability, dx.at(i));
+              };
+            });
+}
+
+void add_lookups(Cells& cells) {
+  // The table is as large as what rotates: each call reads rows of its own.
+  cells.add("embedding_forward", kHidden, 2 * cells.e(),
+            [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+              const Matrix ids = p.tokens(r, r);
+              return [=, &op, table = p.weights(r, c), y = p.output(r, c)](std::int64_t i) {
+                op.embedding_forward(ids, table.at(i), 0, y.at(i));
+              };
+            });
+  cells.add("embedding_backward", kHidden, 4, [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+    const Matrix ids = p.tokens(r, r);
+    const Matrix dy = p.fresh(r, c);
+    return [=, &op, table = p.updated_fp32(r, c)](std::int64_t i) {
+      op.embedding_backward(ids, dy, 0, table.at(i));
+    };
+  });
+  cells.add("position_forward", kHidden, cells.e(),
+            [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+              const std::int64_t seq = std::min(kSequence, r);
+              return [=, &op, x = p.output(r, c), table = p.weights(seq, c)](std::int64_t i) {
+                op.position_forward(x.at(i), table.at(i), seq);
+              };
+            });
+  cells.add("position_backward", kHidden, 4, [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+    const Matrix dy = p.fresh(r, c);
+    const std::int64_t seq = std::min(kSequence, r);
+    return [=, &op, table = p.updated_fp32(seq, c)](std::int64_t i) {
+      op.position_backward(dy, table.at(i), seq);
+    };
+  });
+}
+
+void add_loss(Cells& cells) {
+  // The product before has just written the logits: one copy, beyond the private cache when large.
+  cells.add(
+      "cross_entropy_max", kWide, 0,
+      [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+        const Matrix logits = p.fresh(r, c);
+        const Matrix row_max = p.scratch(r);
+        return [=, &op](std::int64_t) { op.cross_entropy_max(logits, c, row_max); };
+      },
+      kLargestLogits);
+  cells.add(
+      "cross_entropy_sums", kWide, 0,
+      [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+        const Matrix logits = p.fresh(r, c);
+        const Matrix row_max = p.scratch(r);
+        std::fill_n(row_max.as<float>(), r, 4.0F);
+        const Matrix sums = p.scratch(2 * r).reshaped(2, r);
+        const Matrix targets = p.tokens(r, c);
+        return [=, &op](std::int64_t) { op.cross_entropy_sums(logits, c, 0, targets, row_max, sums); };
+      },
+      kLargestLogits);
+  cells.add(
+      "cross_entropy_gradient", kWide, cells.e(),
+      [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+        const Matrix row_max = p.scratch(r);
+        std::fill_n(row_max.as<float>(), r, 4.0F);
+        const Matrix sums = p.scratch(2 * r).reshaped(2, r);
+        std::fill_n(sums.as<float>(), r, static_cast<float>(c));
+        const Matrix targets = p.tokens(r, c);
+        return [=, &op, logits = p.output(r, c)](std::int64_t i) {
+          op.cross_entropy_gradient(logits.at(i), c, 0, targets, row_max, sums, 1);
+        };
+      },
+      kLargestLogits);
+}
+
+void add_update(Cells& cells, DType storage) {
+  const double master = storage == DType::fp32 ? 0 : 4;
+  cells.add("adam", 1 << 22, cells.e() + 12 + master,
+            [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+              const bool has_master = p.storage() != DType::fp32;
+              const Rotation gradient = p.weights_fp32(r, c);
+              const Rotation parameter = p.updated(r, c);
+              const Rotation master_weight = has_master ? p.updated_fp32(r, c) : Rotation();
+              const Rotation moment1 = p.updated_fp32(r, c);
+              const Rotation moment2 = p.updated_fp32(r, c);
+              AdamStep step;
+              step.step = 10;
+              return [=, &op](std::int64_t i) {
+                op.adam(parameter.at(i), gradient.at(i), has_master ? master_weight.at(i) : Matrix(),
+                        moment1.at(i), moment2.at(i), step);
+              };
+            });
+  cells.add("sgd", 1 << 22, cells.e() + 4 + master,
+            [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+              const bool has_master = p.storage() != DType::fp32;
+              const Rotation gradient = p.weights_fp32(r, c);
+              const Rotation parameter = p.updated(r, c);
+              const Rotation master_weight = has_master ? p.updated_fp32(r, c) : Rotation();
+              return [=, &op](std::int64_t i) {
+                op.sgd(parameter.at(i), gradient.at(i), has_master ? master_weight.at(i) : Matrix(), 1e-6, 1);
+              };
+            });
+  cells.add("squared_norm", 1 << 22, cells.e(), [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+    return [&op, x = p.weights(r, c)](std::int64_t i) { op.squared_norm(x.at(i)); };
+  });
+  cells.add("fill", 1 << 22, cells.e(), [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+    return [&op, x = p.updated(r, c)](std::int64_t i) { op.fill(x.at(i), 0); };
+  });
+}
+
+}  // namespace
+
+GridAxes by_row_axes(const std::string& key) {
+  GridAxes axes{{}, {16, 128, kHidden}, {1}};
+  if (key.starts_with("rope.")) axes.y = {2, 16, 32, 64};  // a vector is 16 numbers, half a head
+  for (int power = kSmallestTensor; power <= kLargestTensor; power += 3) axes.x.push_back(std::exp2(power));
+  return axes;
+}
+
+std::vector<Cell> memory_bound_cells(DType storage) {
+  Cells cells(storage);
+  add_norms(cells);
+  add_elementwise(cells);
+  add_dropout(cells, storage);
+  add_lookups(cells);
+  add_loss(cells);
+  add_update(cells, storage);
+  return cells.take();
+}
+
+}  // namespace plumbline::calibration

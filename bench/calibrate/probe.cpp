@@ -1,0 +1,162 @@
+#include "bench/calibrate/probe.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "bench/calibrate/cell_timer.hpp"
+#include "bench/calibrate/host_time.hpp"
+#include "bench/calibrate/messages.hpp"
+#include "bench/training/trainer/host_values.hpp"
+#include "core/backends/mpi/clock.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/base/statistics.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+
+namespace plumbline::calibration {
+namespace {
+
+/// Which cell: the beginning of its key, sizes, and working set.
+struct ProbeCell {
+  std::string_view key;
+  std::array<double, 3> at;
+  std::size_t working_set;
+};
+constexpr ProbeCell kProbeCells[] = {
+    {"forward", {256, 1024, 1024}, 1},
+    {"input_gradient", {256, 256, 1024}, 1},
+    {"weight_gradient", {256, 1024, 256}, 1},
+    {"forward", {64, 64, 256}, 0},
+    {"weight_gradient", {16, 64, 64}, 0},
+    {"forward", {256, 64, 1}, 1},
+    {"backward", {256, 64, 1}, 1},
+    {"rmsnorm_forward", {1 << 18, 512, 1}, 1},
+    {"swiglu_backward", {1 << 18, 1, 1}, 1},
+    {"add", {1 << 12, 1, 1}, 0},
+    {"adam", {1 << 21, 1, 1}, 1},
+    {"cross_entropy_sums", {1 << 18, 1, 1}, 1},
+};
+constexpr std::int64_t kMessageSizes[] = {1 << 12, 1 << 18};  // bytes, sizes of calibration
+
+double ByClass::*class_of_probe(const Cell& cell) {
+  const bool computes = cell.table == Table::gemm || cell.table == Table::attention;
+  return computes ? &ByClass::compute : &ByClass::memory;
+}
+
+double read(const std::map<std::string, Grid>& grids, const Cell& cell) {
+  const auto found = grids.find(cell.key);
+  return found == grids.end() ? -1 : found->second.at(cell.at[0], cell.at[1], cell.at[2]).value;
+}
+
+double read(const std::vector<OperatorTimes>& list, const Cell& cell) {
+  for (const OperatorTimes& times : list) {
+    if (times.working_set != kWorkingSets[cell.working_set]) continue;
+    if (cell.table == Table::gemm) return read(times.gemm, cell);
+    if (cell.table == Table::attention) return read(times.attention, cell);
+    if (cell.table == Table::by_row && times.by_row.count(cell.key) > 0) return read(times.by_row, cell);
+    const auto found = times.memory_bound.find(cell.key);
+    return found == times.memory_bound.end() ? -1 : found->second.at(cell.at[0]).value;
+  }
+  return -1;
+}
+
+/// Of messages and collectives by how many times longer than calibrated.
+std::vector<double> message_ratios(const HardwareProfile& profile, int world) {
+  std::vector<double> ratios;
+  if (world < 2 || world % 2 != 0) return ratios;
+  MpiCommunicator communicator({world, 1, 1});
+  std::vector<std::byte> buffer(2 * static_cast<std::size_t>(kMessageSizes[1]));
+  for (const std::int64_t bytes : kMessageSizes) {
+    for (const MessageTime& time : profile.messages) {
+      if (time.world != world) continue;
+      const double now = message_seconds(communicator, bytes, buffer.data());
+      ratios.push_back(now / time.seconds.at(static_cast<double>(bytes)).value);
+    }
+    for (const CollectiveTime& time : profile.all_reduce) {
+      if (time.world != world || time.ranks != world || time.dtype != DType::fp32 || time.started) continue;
+      const double now = all_reduce_seconds(communicator, DType::fp32, false, bytes, buffer.data());
+      ratios.push_back(now / time.seconds.at(static_cast<double>(bytes)).value);
+    }
+  }
+  return ratios;
+}
+
+}  // namespace
+
+std::vector<Cell> probe_cells(DType storage) {
+  std::vector<Cell> chosen;
+  for (Cell& cell : all_cells()) {
+    const std::string_view key = cell.key;
+    const std::size_t dot = key.find('.');
+    const bool of_type = cell.storage == storage && key.substr(dot + 1) == name_of(storage);
+    const bool wanted =
+        of_type && std::any_of(std::begin(kProbeCells), std::end(kProbeCells), [&](const ProbeCell& probe) {
+          return probe.key == key.substr(0, dot) && probe.at == cell.at &&
+                 probe.working_set == cell.working_set;
+        });
+    if (wanted) chosen.push_back(std::move(cell));
+  }
+  return chosen;
+}
+
+double calibrated_seconds(const HardwareProfile& profile, const Cell& cell, double busy) {
+  const double quiet = read(profile.alone, cell);
+  const double crowded = read(profile.busy, cell);
+  if (quiet < 0 || crowded < 0) return std::max(quiet, crowded);
+  return (1 - busy) * quiet + busy * crowded;
+}
+
+Probe::Probe(const HardwareProfile& profile, DType storage, Communicator& control)
+    : profile_(profile), storage_(storage), control_(control) {}
+
+bool Probe::possible(const HardwareProfile& profile, DType storage) {
+  if (storage != DType::fp32 && storage != DType::bf16) return false;
+  const std::vector<Cell> cells = probe_cells(storage);
+  return profile.processors > 0 && std::any_of(cells.begin(), cells.end(), [&](const Cell& cell) {
+           return calibrated_seconds(profile, cell, 0) > 0;
+         });
+}
+
+ByClass Probe::look(double seconds) const {
+  const int world = control_.layout().world();
+  const double busy =
+      profile_.processors > 1 ? std::min(1.0, (world - 1.0) / (profile_.processors - 1.0)) : 0;
+  const std::vector<Cell> cells = probe_cells(storage_);
+  std::vector<std::vector<double>> looks(cells.size());
+  {
+    const std::unique_ptr<Operators> operators = make_cpu_operators();
+    Pools pools(kProbePools);
+    CellTimer timer(*operators, pools);
+    control_.barrier(Group::world);
+    const double start = monotonic_now().value;
+    // Every cell is looked at, and then as often as there is time.
+    for (std::int64_t round = 0; round == 0 || monotonic_now().value - start < seconds; ++round) {
+      for (std::size_t i = 0; i < cells.size(); ++i) {
+        timer.begin(cells[i], round * 31);
+        looks[i].push_back(timer.look());
+      }
+    }
+  }
+  ByClass mine = every_class(1);
+  for (double ByClass::*const member : {&ByClass::compute, &ByClass::memory}) {
+    std::vector<double> ratios;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const double calibrated = calibrated_seconds(profile_, cells[i], busy);
+      if (class_of_probe(cells[i]) == member && calibrated > 0)
+        ratios.push_back(median(looks[i]) / calibrated);
+    }
+    if (!ratios.empty()) mine.*member = median(ratios);
+  }
+  control_.barrier(Group::world);
+  if (profile_.allocation.value > 0) mine.host = measure_allocation() / profile_.allocation;
+  const std::vector<double> messages = message_ratios(profile_, world);
+  if (!messages.empty()) mine.messages = median(messages);
+
+  ByClass mean;
+  for (const ByClass& rank : training::from_every_rank(control_, mine)) {
+    for (const SpeedClass& each : kSpeedClasses) mean.*each.member += rank.*each.member / world;
+  }
+  return mean;
+}
+
+}  // namespace plumbline::calibration

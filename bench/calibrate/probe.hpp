@@ -1,0 +1,43 @@
+// The speed of the machine at this moment, under the load of the ranks that ask.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analysis/hardware/hardware.hpp"
+#include "bench/calibrate/cells/cells.hpp"
+#include "core/run/communicator.hpp"
+#include "kernels/operators.hpp"
+
+namespace plumbline::calibration {
+
+/// Enough for the operands of probe_cells().
+inline constexpr PoolSizes kProbePools = {kMiB * 40, kMiB * 24, kMiB * 24, kMiB * 16};
+
+/// The cells of all_cells() that a probe in this storage type looks at. A probe measures nothing that calibration does
+/// not, in the way that calibration does.
+std::vector<Cell> probe_cells(DType storage);
+
+/// What the profile says that a cell takes while `busy` of the other processors work; negative when it has no times of it.
+double calibrated_seconds(const HardwareProfile& profile, const Cell& cell, double busy);
+
+class Probe {
+ public:
+  /// `control` reaches all ranks, which probe together. All must outlive the probe.
+  Probe(const HardwareProfile& profile, DType storage, Communicator& control);
+
+  /// A profile of operators that were measured: there is something to compare with.
+  static bool possible(const HardwareProfile& profile, DType storage);
+
+  /// How many times longer than calibrated each class takes now, the mean of all ranks: 1 where there is nothing to
+  /// compare. Takes about `seconds`, and a moment for the messages. Collective.
+  ByClass look(double seconds) const;
+
+ private:
+  const HardwareProfile& profile_;
+  DType storage_;
+  Communicator& control_;
+};
+
+}  // namespace plumbline::calibration

@@ -1,0 +1,29 @@
+// `plumbline noise`: how steady this machine is.
+#include "bench/calibrate/noise.hpp"
+
+#include <memory>
+
+#include "bench/commands/commands.hpp"
+
+namespace plumbline {
+
+void add_noise_command(CLI::App& app, CommandAction& action) {
+  CLI::App* command = app.add_subcommand("noise", "How steady this machine is, second by second");
+  const auto options = std::make_shared<NoiseOptions>();
+  command->add_option("--minutes", options->minutes, "How long to look (default: 10)")
+      ->check(CLI::Range(0.05, 1440.0))
+      ->type_name("N");
+  command
+      ->add_option("--out", options->out,
+                   "CSV to write; the summary is printed then. Without it the CSV is printed")
+      ->type_name("FILE.csv");
+  command->add_flag("--rank", options->rank)->group("");  // what the command starts under mpirun
+  command->callback([=, &app, &action] {
+    action = [=, &app] {
+      options->quiet = is_quiet(app);
+      return noise(*options);
+    };
+  });
+}
+
+}  // namespace plumbline

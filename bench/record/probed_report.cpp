@@ -1,0 +1,42 @@
+#include "bench/record/probed_report.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr double kLongest = 1e6;  // times as long
+
+ByClass values_of(const OrderedJsonKeys& keys, const char* key) {
+  const OrderedJsonKeys object = keys.object(key);
+  ByClass values;
+  for (const SpeedClass& each : kSpeedClasses) values.*each.member = object.number(each.name, 0, kLongest);
+  return values;
+}
+
+}  // namespace
+
+OrderedJson to_json(const ByClass& values) {
+  OrderedJson json = OrderedJson::object();
+  for (const SpeedClass& each : kSpeedClasses) json[each.name] = values.*each.member;
+  return json;
+}
+
+OrderedJson to_json(const ProbedReport& probed) {
+  OrderedJson time = OrderedJson::object();
+  for (const auto& figure : kTimeFigures) time[std::string(figure.key)] = figure.of(probed.time);
+  return {{"before", to_json(probed.before)},
+          {"after", to_json(probed.after)},
+          {"speed", to_json(probed.speed)},
+          {"time", std::move(time)}};
+}
+
+std::optional<ProbedReport> probed_of(const OrderedJsonKeys& keys) {
+  if (keys.find("probed") == nullptr) return std::nullopt;
+  const OrderedJsonKeys object = keys.object("probed");
+  ProbedReport probed{
+      values_of(object, "before"), values_of(object, "after"), values_of(object, "speed"), {}};
+  const OrderedJsonKeys time = object.object("time");
+  for (const auto& figure : kTimeFigures) figure.set(probed.time, time.number(figure.key.data(), 0));
+  return probed;
+}
+
+}  // namespace plumbline

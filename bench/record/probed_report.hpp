@@ -1,0 +1,23 @@
+// The prediction at the speed that the machine had when a cell was measured.
+#pragma once
+
+#include <optional>
+
+#include "core/base/by_class.hpp"
+#include "core/base/json_keys.hpp"
+#include "core/trace/step_figures.hpp"
+
+namespace plumbline {
+
+struct ProbedReport {
+  ByClass before, after;  // how many times longer than calibrated, straight before and after the cell
+  ByClass speed;          // their means, which the prediction is made with
+  StepTime time;
+};
+
+OrderedJson to_json(const ByClass& values);
+OrderedJson to_json(const ProbedReport& probed);
+/// The object probed of `keys`, or nothing; throws InputError as parse_record does.
+std::optional<ProbedReport> probed_of(const OrderedJsonKeys& keys);
+
+}  // namespace plumbline

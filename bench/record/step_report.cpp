@@ -1,0 +1,149 @@
+#include "bench/record/step_report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr double kTick = 0.01;  // seconds in which /proc/stat counts
+constexpr std::size_t kMostSteps = 1'000'000;
+
+template <class Owner>
+struct ShareKey {
+  const char* key;
+  double Owner::*member;
+};
+constexpr ShareKey<StepReport> kStepKeys[] = {{"others", &StepReport::others},
+                                              {"stolen", &StepReport::stolen},
+                                              {"waited", &StepReport::waited},
+                                              {"involuntary_switches", &StepReport::involuntary},
+                                              {"frequency_hz", &StepReport::frequency}};
+constexpr ShareKey<DisturbanceReport> kDisturbanceKeys[] = {{"others", &DisturbanceReport::others},
+                                                            {"stolen", &DisturbanceReport::stolen},
+                                                            {"waited", &DisturbanceReport::waited}};
+
+OrderedJson known(double value) {
+  return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
+}
+
+double number_or_unknown(const OrderedJsonKeys& keys, const char* key) {
+  return keys.find(key) == nullptr ? StepReport::kUnknown : keys.number(key, 0);
+}
+
+}  // namespace
+
+DisturbanceReport disturbance_of(const std::vector<StepReport>& steps, int processors) {
+  double wall = 0;
+  for (const StepReport& step : steps) wall += step.time.value;
+  const auto mean = [&](double StepReport::*member) {
+    double sum = 0;
+    for (const StepReport& step : steps) sum += step.*member * step.time.value;
+    return wall > 0 ? sum / wall : StepReport::kUnknown;
+  };
+  DisturbanceReport report;
+  report.others = mean(&StepReport::others);
+  report.stolen = mean(&StepReport::stolen);
+  report.waited = mean(&StepReport::waited);
+  // Each processor's counter may be a tick off at either end.
+  const double resolution = wall > 0 ? 2 * kTick / (wall * std::sqrt(static_cast<double>(processors))) : 0;
+  report.disturbed = report.others > kDisturbed + resolution || report.stolen > kDisturbed + resolution ||
+                     report.waited > kDisturbed;
+  return report;
+}
+
+double worst_share(const DisturbanceReport& disturbance) {
+  double worst = 0;
+  for (const auto& each : kDisturbanceKeys) {
+    if (disturbance.*each.member > worst) worst = disturbance.*each.member;
+  }
+  return worst;
+}
+
+std::string what_disturbed(const DisturbanceReport& disturbance) {
+  std::vector<std::string> parts;
+  const auto add = [&](const char* text, double share) {
+    if (share > kDisturbed) parts.push_back(fmt::format(fmt::runtime(text), 100 * share));
+  };
+  add("other programs used {:.0f} % of the processors", disturbance.others);
+  add("the hypervisor took {:.0f} % of them", disturbance.stolen);
+  add("ranks waited {:.0f} % of their time for a processor", disturbance.waited);
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+StepInterval interval_of(const std::vector<StepReport>& steps) {
+  if (steps.empty()) throw Error("an interval of no steps was asked for");
+  std::vector<double> times;
+  for (const StepReport& step : steps) times.push_back(step.time.value);
+  std::sort(times.begin(), times.end());
+  const std::size_t n = times.size();
+  // The median is below the k+1st of n with the probability that at most k of n coins show heads.
+  std::size_t outside = 0;
+  double probability = std::pow(0.5, static_cast<double>(n));
+  double tail = probability;
+  while (n >= 6 && outside + 1 < n / 2) {
+    probability *= static_cast<double>(n - outside) / static_cast<double>(outside + 1);
+    if (tail + probability > 0.025) break;
+    tail += probability;
+    ++outside;
+  }
+  return {{times[outside]}, {times[n - 1 - outside]}};
+}
+
+OrderedJson to_json(const StepInterval& interval) {
+  return {known(interval.low.value), known(interval.high.value)};
+}
+
+std::optional<StepInterval> step_interval_of(const OrderedJsonKeys& keys) {
+  if (keys.find("step_interval_s") == nullptr) return std::nullopt;
+  const std::vector<double> ends = keys.numbers("step_interval_s", 0, OrderedJsonKeys::kInfinite, 2);
+  if (ends.size() != 2 || ends[0] > ends[1]) keys.refuse("step_interval_s", "two ascending numbers");
+  return StepInterval{{ends[0]}, {ends[1]}};
+}
+
+OrderedJson to_json(const std::vector<StepReport>& steps) {
+  OrderedJson list = OrderedJson::array();
+  for (const StepReport& step : steps) {
+    OrderedJson row = {{"step_s", known(step.time.value)}};
+    for (const auto& each : kStepKeys) row[each.key] = known(step.*each.member);
+    list.push_back(std::move(row));
+  }
+  return list;
+}
+
+OrderedJson to_json(const DisturbanceReport& disturbance) {
+  OrderedJson json = OrderedJson::object();
+  for (const auto& each : kDisturbanceKeys) json[each.key] = known(disturbance.*each.member);
+  json["disturbed"] = disturbance.disturbed;
+  json["repeats"] = disturbance.repeats;
+  return json;
+}
+
+std::vector<StepReport> steps_of(const OrderedJsonKeys& keys) {
+  std::vector<StepReport> steps;
+  if (keys.find("steps") == nullptr) return steps;
+  for (const OrderedJsonKeys& row : keys.objects("steps", kMostSteps)) {
+    StepReport step;
+    step.time = {row.number_or_null("step_s", 0)};
+    for (const auto& each : kStepKeys) step.*each.member = number_or_unknown(row, each.key);
+    steps.push_back(step);
+  }
+  return steps;
+}
+
+DisturbanceReport disturbance_of(const OrderedJsonKeys& keys) {
+  DisturbanceReport report;
+  if (keys.find("disturbance") == nullptr) return report;
+  const OrderedJsonKeys object = keys.object("disturbance");
+  for (const auto& each : kDisturbanceKeys) report.*each.member = number_or_unknown(object, each.key);
+  report.disturbed = object.boolean("disturbed");
+  report.repeats = static_cast<int>(object.integer("repeats", 0, 1'000'000));
+  return report;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,33 @@
+// What else a machine does while a step runs.
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/units.hpp"
+
+namespace plumbline {
+
+/// Counters of this machine and this process since they began. What cannot be read is NaN. The machine's count in
+/// ticks of 1/100 s on most systems.
+struct LoadReading {
+  Seconds at;                    // CLOCK_MONOTONIC
+  Seconds busy;                  // all processors, doing anything
+  Seconds stolen;                // processors that the hypervisor gave to other machines
+  Seconds own;                   // this process on processors
+  Seconds waited;                // this process ready to run without a processor
+  std::int64_t involuntary = 0;  // times that this process lost its processor
+};
+LoadReading read_load();
+
+/// Frequency of the processor that this thread is on, in Hz; NaN where the system does not say.
+double processor_frequency();
+
+/// What passed between two readings on one rank.
+struct RankLoad {
+  Seconds wall, busy, stolen, own, waited;
+  double involuntary = 0;
+  double frequency = 0;
+};
+RankLoad difference(const LoadReading& later, const LoadReading& earlier);
+
+}  // namespace plumbline

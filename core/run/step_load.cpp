@@ -1,0 +1,30 @@
+#include "core/run/step_load.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace plumbline {
+
+StepLoad step_load_of(const std::vector<RankLoad>& ranks, int processors) {
+  const RankLoad& first = ranks.front();
+  const auto count = static_cast<double>(ranks.size());
+  StepLoad load;
+  load.wall = first.wall;
+  Seconds own, waited;
+  for (const RankLoad& rank : ranks) {
+    own += rank.own;
+    waited += rank.waited;
+    load.involuntary += rank.involuntary;
+    load.frequency += rank.frequency / count;
+  }
+  const Seconds all = first.wall * processors;
+  // Reading takes a moment: less than nothing is nothing. NaN stays.
+  const auto share = [](double value) { return value < 0 ? 0 : value; };
+  load.others = share((first.busy - own) / all);
+  load.stolen = share(first.stolen / all);
+  load.waited = static_cast<int>(ranks.size()) > processors ? std::numeric_limits<double>::quiet_NaN()
+                                                            : share(waited / (first.wall * count));
+  return load;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,24 @@
+// What the load of a machine means for a step of several ranks.
+#pragma once
+
+#include <vector>
+
+#include "core/run/machine_load.hpp"
+
+namespace plumbline {
+
+/// One step, all ranks on one machine. Shares are of 1; what is not known is NaN.
+struct StepLoad {
+  Seconds wall;       // between the readings, a little more than the step
+  double others = 0;  // of the machine's processors, used by other programs
+  double stolen = 0;  // of them, given to other machines by the hypervisor
+  double waited =
+      0;  // of the ranks' time, waiting for a processor; NaN when there are more ranks than processors
+  double involuntary = 0;  // times that ranks lost their processor, all together
+  double frequency = 0;    // Hz, the mean of the ranks' processors
+};
+
+/// `ranks`: of one step, rank 0 first, whose reading of the machine is taken. `processors`: of the machine.
+StepLoad step_load_of(const std::vector<RankLoad>& ranks, int processors);
+
+}  // namespace plumbline

@@ -1,0 +1,298 @@
+"""One converter per kind of source: from a row as it is printed to columns of the dialect."""
+
+
+from . import golden
+from .facts import find_hardware, find_precision, megatron_core
+from .parts import Unplaced, add_interleaving, model_of, put, year_of
+
+
+def base(row, model, hardware, precision, year, **sizes):
+    """What most sources print: model, accelerator, precision and sizes."""
+    cells = model_of(model)
+    ours = find_hardware(hardware)
+    if ours is None:
+        raise Unplaced(f'the accelerator "{hardware}" is not known')
+    cells["hardware"] = ours
+    number = find_precision(precision, year)
+    if number is None:
+        raise Unplaced(f'the precision "{precision}" is not known')
+    cells.update(number)
+    names = {"gpus": "world_size", "tp": "tensor_model_parallel_size", "pp": "pipeline_model_parallel_size",
+             "cp": "context_parallel_size", "ep": "expert_model_parallel_size", "etp": "expert_tensor_parallel_size",
+             "dp": "data_parallel_size", "gbs": "global_batch_size", "mbs": "micro_batch_size", "seq": "seq_length"}
+    for name, column in names.items():
+        put(cells, column, sizes.get(name, row.get(name, "")))
+    if cells.get("num_experts") is None:
+        for column in ("expert_model_parallel_size", "expert_tensor_parallel_size"):
+            cells.pop(column, None)
+    return cells
+
+
+def megatron_recipe(cells, row, vp):
+    """NVIDIA's recipes over Megatron-Core: distributed optimizer; with tensor parallelism sequence parallelism, from
+    size 4 with overlapped collectives."""
+    tensor = int(cells.get("tensor_model_parallel_size") or 1)
+    put(cells, "zero_stage", 1)
+    put(cells, "sequence_parallel", "true" if tensor > 1 else "false")
+    if tensor >= 4:
+        put(cells, "tp_comm_overlap", "true")
+    add_interleaving(cells, vp)
+
+
+def bridge_perf(row):
+    year = year_of(row["release"], "20(\\d\\d)|^(\\d\\d)\\.")
+    cells = base(row, row["model"], row["system"], row["precision"], year)
+    cells["software"] = megatron_core(2026)  # Megatron-Bridge has come with Megatron-Core 0.14 and later only
+    megatron_recipe(cells, row, row["vp"])
+    if row.get("fsdp", "") not in ("", "0"):
+        cells.update(zero_stage=3, use_megatron_fsdp="true")
+    if "lora" in row["phase"].lower():
+        cells["frozen"] = "lora"
+    note = (row["note"] + " " + row["model"]).lower()
+    if cells.get("num_experts"):
+        put(cells, "moe_router_force_load_balancing", "true" if "force-balanced" in note else "")
+        put(cells, "moe_expert_capacity_factor", "unstated" if "tokendrop" in note else "")
+    put(cells, "tokens_per_s_per_gpu", row["tokens_per_s_per_gpu"])
+    put(cells, "model_tflops_per_gpu", row["model_tflops_per_gpu"])
+    cells["label"] = f"{row['model']} {row['phase']} {row['system']} {row['release']}"
+    return cells
+
+
+def nemo_summary(row):
+    cells = base(row, row["model"], row["system"], row["precision"], year_of(row["snapshot"], "(20\\d\\d)"))
+    cells["software"] = megatron_core(2024)
+    megatron_recipe(cells, row, row["vp"])
+    put(cells, "tokens_per_s_per_gpu", row["tokens_per_s_per_gpu"])
+    put(cells, "model_tflops_per_gpu", row["model_tflops_per_gpu"])
+    cells["label"] = f"{row['model']} {row['snapshot']}"
+    return cells
+
+
+def torchtitan(row):
+    float8 = "fp8" in row["precision"]
+    precision = row["precision"] if row["precision"] != "fp8" else "fp8 tensorwise"  # what its 8-bit all-gather needs
+    cells = base(row, row["model"], row["system"], precision, 2025, mbs=row["lbs"],
+                 gbs=int(row["lbs"]) * int(row["fsdp"]))
+    cells["software"] = "torchtitan-float8" if float8 else "torchtitan-compile"
+    if "async" in row["variant"]:
+        cells["software"] += "-async"
+    cells.update(zero_stage=3, sequence_parallel="true" if int(row["tp"]) > 1 else "false",
+                 recompute_granularity="full" if row["ac"] == "full" else "selective")
+    put(cells, "tokens_per_s_per_gpu", row["tokens_per_s_per_gpu"])
+    put(cells, "peak_gib", row["memory_gib"])
+    cells["label"] = f"{row['model']} FSDP{row['fsdp']} TP{row['tp']} {row['precision']} {row['variant']}"
+    return cells
+
+
+def dgxc(row):
+    year = year_of(row["first_tag"], "v(\\d\\d)\\.")
+    jax = row["framework"] in ("MaxText", "Paxml")
+    cells = base(row, row["model"], row["system"], row["precision"], year)
+    put(cells, "num_hidden_layers", row["layers"])
+    if jax:
+        cells["software"] = row["framework"].lower()
+        if not row["mbs"]:  # no accumulation of gradients: a replica's share of the batch in one go
+            put(cells, "num_microbatches", 1)
+            cells["micro_batch_size"] = int(row["gbs"]) // int(row["gpus"])
+        cells["zero_stage"] = 3
+        if row["fsdp"] and row["fsdp"] != row["gpus"]:
+            cells["num_distributed_optimizer_instances"] = int(row["gpus"]) // int(row["fsdp"])
+    else:
+        cells["software"] = megatron_core(year)
+        megatron_recipe(cells, row, row["vp"])
+    if "LORA" in row["note"]:
+        cells["frozen"] = "lora"
+    if row["consistent"] != "yes":
+        raise Unplaced("contradicts itself: " + row["consistent"])
+    put(cells, "step_s", row["step_s"])
+    put(cells, "tokens_per_s", row["tokens_per_s"])
+    put(cells, "mfu_percent", row["mfu_pct"])
+    put(cells, "peak_tflops", row["peak_tflops_used"])
+    cells["label"] = f"{row['model']} {row['layers']} layers, {row['framework']} {row['precision']} {row['first_tag']}"
+    return cells
+
+
+def megascale(row):
+    if not row["gpus"]:
+        raise Unplaced("neither sizes nor a time are printed")
+    cells = base(row, row["model"], row["gpu"], "bf16", 2024)
+    put(cells, "vocab_size", row["vocab"])
+    cells["software"] = megatron_core(2023) if "Megatron-LM" in row["system"] else row["system"].lower()
+    if row["system"].startswith("+"):
+        cells["software"] = "megascale"
+        cells["other_flags"] = "cumulative ablation step"
+    put(cells, "num_layers_per_virtual_pipeline_stage", 2 if "VP6" in row["note"] else 1 if "VP3" in row["note"] else "")
+    cells.update(zero_stage=1, sequence_parallel="true")
+    put(cells, "step_s", row["iter_s"])
+    if row["mfu_pct"]:
+        cells.update(mfu_percent=row["mfu_pct"], peak_tflops=312)
+        if not cells.get("num_experts"):
+            cells["flops"] = "full-attention"
+    cells["label"] = f"{row['table']} {row['model']} {row['system']}"
+    cells["source"] = row["paper"]
+    return cells
+
+
+def mlperf(row):
+    year = {"v3": 2023, "v4": 2024, "v5": 2025, "v6": 2026}.get(row["round"][:2])
+    if year is None:
+        raise Unplaced(f'the round "{row["round"]}" is not known')
+    fp8, fp4 = row["fp8"] == "True", row["fp4"] == "True"
+    cells = base(row, row["benchmark"].replace("_", "-"), row["accelerator"], "nvfp4" if fp4 else "fp8" if fp8 else "bf16",
+                 year)
+    if not row["fp8"] and not fp4:
+        cells["fp8_recipe"] = "unstated"  # the configuration does not say whether linear layers are in 8 bits
+    nvidia = "NVIDIA" in row["accelerator"]
+    cells["software"] = megatron_core(year) if nvidia else f"mlperf-amd-{year}"
+    megatron_recipe(cells, row, row["vp"])
+    put(cells, "num_microbatches", row["microbatches_per_replica"])
+    if row["asym_pp_embed_loss"] == "True":
+        cells.update(account_for_embedding_in_pipeline_split="true", account_for_loss_in_pipeline_split="true")
+    if row["layer_cuda_graph"] not in ("", "0", "False"):
+        cells["cuda_graph_impl"] = "layer"
+    if "lora" in row["benchmark"]:
+        cells["frozen"] = "lora"
+    put(cells, "step_s", row["step_s_median"])
+    put(cells, "tokens_per_s_per_gpu", row["tokens_per_s_per_gpu"])
+    put(cells, "peak_gb", row["max_memory_gb_logged"])
+    cells["label"] = f"{row['round']} {row['submitter']} {row['system']}"
+    cells["source"] = f"MLPerf Training {row['round']}, {row['submitter']}"
+    return cells
+
+
+def bridge_verified(row):
+    if row["usable"] != "yes":
+        raise Unplaced("a functional run by its source's own words, not a measurement of speed")
+    precision = {"fp8_mx": "mxfp8"}.get(row["precision"], row["precision"])
+    cells = base(row, row["model"], row["system"], precision, 2026)
+    cells["software"] = megatron_core(2026)
+    megatron_recipe(cells, row, row["vp"])
+    put(cells, "step_s", float(row["step_ms"]) / 1000)
+    put(cells, "tokens_per_s_per_gpu", row["tokens_per_s_per_gpu"])
+    put(cells, "model_tflops_per_gpu", row["model_tflops_per_gpu"])
+    put(cells, "peak_gib", row["peak_allocated_gib"])
+    cells["label"] = row["recipe"]
+    cells["source"] = f"Megatron-Bridge recipe {row['recipe']}, {row['date']}"
+    return cells
+
+
+def community(row):
+    cells = base(row, row["model"], row["system"], row["precision"], 2026, gbs=row["gbs"], mbs=row["lbs_per_gpu"],
+                 dp=row["dp_shard"])
+    put(cells, "num_hidden_layers", row["layers"])
+    put(cells, "hidden_size", row["hidden"])
+    put(cells, "num_experts", row["experts"])
+    put(cells, "moe_router_topk", row["topk"])
+    name = row["framework"].lower()
+    cells["software"] = ("megatron-core-2026" if "megatron" in name else "torchtitan-compile" if "torchtitan" in name else
+                         "jax")
+    if "deepep" in name:
+        cells["moe_token_dispatcher_type"] = "flex"
+    for column, cell in (("tokens_per_s_per_gpu", "tokens_per_s_per_gpu"), ("tokens_per_s", "tokens_per_s_total"),
+                         ("step_s", "step_s"), ("model_tflops_per_gpu", "tflops_per_gpu"), ("mfu_percent", "mfu_pct"),
+                         ("peak_gib", "memory_gib")):
+        put(cells, column, row[cell])
+    cells["label"] = f"{row['model']} {row['framework']}"
+    return cells
+
+
+def folding(row):
+    if row["table"] == "T5" and row["model"].startswith("Qwen2"):
+        raise Unplaced("the paper's table 5 repeats another model's rows for this one")
+    if row["mfu_pct"] == "OOM":
+        raise Unplaced("no measured value: out of memory")
+    if not row["gpus"]:
+        raise Unplaced("the number of GPUs is not printed")
+    cells = base(row, row["model"], "H100", row["precision"], 2025)
+    cells["software"] = megatron_core(2025) if "MCore" in row["method"] else "megatron-fsdp"
+    cells["zero_stage"] = 3 if row["method"].startswith("FSDP") else 1
+    put(cells, "mfu_percent", row["mfu_pct"])
+    put(cells, "model_tflops_per_gpu", row["tflops_per_gpu"])
+    cells["label"] = f"{row['table']} {row['model']} {row['method']}"
+    cells["source"] = f"arXiv:2504.14960 {row['table']}"
+    return cells
+
+
+def matched(row):
+    cells = base(row, row["model"], row["system"], row["precision"], 2026)
+    if row["outcome"].startswith("OOM") or not (row["step_ms"] or row["tflops_per_gpu"] or row["peak_allocated_gb"]):
+        raise Unplaced("no measured value of a run that finished")
+    cells["software"] = megatron_core(2026)
+    megatron_recipe(cells, row, row["vp"])
+    if row["variable"] == "recompute_modules" and row["value"] != "[]":
+        cells.update(recompute_granularity="selective", recompute_modules=row["value"])
+    elif row["variable"] == "ep_overlap":
+        put(cells, "overlap_moe_expert_parallel_comm", "true" if " on" in f" {row['value']}" else "")
+    elif row["variable"] == "optimizer_offload_fraction":
+        cells["optimizer_offload_fraction"] = row["value"]
+    put(cells, "step_s", float(row["step_ms"]) / 1000 if row["step_ms"] else "")
+    put(cells, "model_tflops_per_gpu", row["tflops_per_gpu"])
+    put(cells, "peak_gb", row["peak_allocated_gb"])
+    cells["label"] = f"{row['study']} {row['variable']} {row['value']}"
+    cells["source"] = "Megatron-Bridge" if row["source"] == "same" else f"Megatron-Bridge {row['source']}"
+    return cells
+
+
+def context(row):
+    if "attention" in row["model"]:
+        raise Unplaced("a kernel's time, not a training run's")
+    if "moe_parallel_folding" in row["note"]:
+        raise Unplaced("the same rows as moe_parallel_folding")
+    cells = base(row, row["model"], row["system"], row["precision"], 2024 if "H100" in row["system"] else 2025)
+    cells["software"] = megatron_core(2024 if "H100" in row["system"] else 2025)
+    megatron_recipe(cells, row, "")
+    if row["unit"].startswith("TFLOP"):
+        put(cells, "model_tflops_per_gpu", row["value"])
+        cells["flops"] = "causal-attention"
+    else:
+        put(cells, "mfu_percent", row["value"])
+    cells["label"] = f"{row['model']} {row['seq']} tokens, {row['method']}"
+    return cells
+
+
+def simumax(row):
+    precision = "bf16"
+    cells = base(row, row["model"], row["system"], precision, 2025)
+    put(cells, "num_hidden_layers", row["layers"])
+    cells["software"] = megatron_core(2025)
+    if row["model"] == "llama3-405b":
+        put(cells, "num_key_value_heads", 16)  # of its model file, not the published 8
+    put(cells, "num_microbatches", row["microbatches"])
+    put(cells, "zero_stage", 1)
+    put(cells, "sequence_parallel", "true" if int(row["tp"]) > 1 else "false")
+    if cells.get("num_experts"):
+        cells.update(moe_expert_capacity_factor=1, moe_pad_expert_input_to_capacity="true")
+    put(cells, "cp_comm_type", row["cp_comm_type"])
+    put(cells, "step_s", float(row["step_ms"]) / 1000)
+    if row["memory_measured_in_case"] == row["case"]:
+        put(cells, "peak_gib", row["peak_allocated_gib_max_rank"])
+    cells["label"] = row["case"]
+    return cells
+
+
+# A file belongs to the first kind whose columns it all has.
+KINDS = [
+    ({"release", "phase", "fsdp", "ga", "tokens_per_s_per_gpu", "model_tflops_per_gpu"}, bridge_perf),
+    ({"snapshot", "tokens_per_s_per_gpu", "vp"}, nemo_summary),
+    ({"lbs", "ac", "variant", "fsdp"}, torchtitan),
+    ({"first_tag", "framework", "consistent", "peak_tflops_used"}, dgxc),
+    ({"paper", "table", "system", "iter_s"}, megascale),
+    ({"round", "submitter", "benchmark", "step_s_median"}, mlperf),
+    ({"case", "other_flags", "mem_max_allocated_bytes_last"}, golden.convert),
+    ({"recipe", "usable", "step_ms"}, bridge_verified),
+    ({"lbs_per_gpu", "dp_shard", "framework"}, community),
+    ({"table", "method", "etp", "mfu_pct"}, folding),
+    ({"study", "variable", "outcome"}, matched),
+    ({"method", "value", "unit", "cp"}, context),
+    ({"case", "memory_measured_in_case", "microbatches"}, simumax),
+]
+
+
+def kind_of(columns):
+    """The converter of a file with these columns; None for one that holds no training runs."""
+    for needed, convert in KINDS:
+        if needed <= set(columns):
+            return convert
+    return None
+
+

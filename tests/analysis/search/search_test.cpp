@@ -1,0 +1,189 @@
+// A search against predicting everything, and what limits a configuration.
+#include "analysis/search/search.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "analysis/predict/predict.hpp"
+#include "analysis/search/search_space.hpp"
+#include "analysis/search/sensitivity.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+SearchRequest small_request() {
+  SearchRequest request;
+  RunConfig& config = request.config;
+  config.model = *find_preset("gpt2-124m");
+  config.model.layers = 4;
+  config.batch = {.seq_length = 1024, .micro_batch_size = 1, .global_batch_size = 8};
+  config.numerics.precision = DType::bf16;
+  config.parallel.world_size = 4;
+  config.machine.hardware = "a100-sxm-80gb";
+  request.top = 7;
+  return request;
+}
+
+const HardwareProfile& hardware() {
+  return *find_hardware_preset("a100-sxm-80gb");
+}
+
+SearchResult searched(const SearchRequest& request) {
+  return search(request, hardware(), step_for);
+}
+
+/// Every candidate's prediction, in the order of the search.
+std::vector<Candidate> all_candidates(const SearchRequest& request, bool selective) {
+  std::vector<Candidate> all;
+  RunConfig config = request.config;
+  for (const SearchRegion& region : search_regions(config)) {
+    visit_region(request.config, region, selective, [&](const SearchKeys& keys) {
+      set_keys(keys, config);
+      try {
+        const Prediction prediction = predict(config, step_for(config), hardware());
+        all.push_back({keys, prediction.memory.peak, prediction.time});
+      } catch (const InputError&) {
+        // The schedule does not allow the sizes.
+      }
+    });
+  }
+  return all;
+}
+
+void expect_same(const Candidate& found, const Candidate& expected) {
+  EXPECT_EQ(found.time.step, expected.time.step);
+  EXPECT_EQ(found.peak, expected.peak);
+  EXPECT_EQ(found.keys.tensor, expected.keys.tensor);
+  EXPECT_EQ(found.keys.pipeline, expected.keys.pipeline);
+  EXPECT_EQ(found.keys.schedule, expected.keys.schedule);
+  EXPECT_EQ(found.keys.zero, expected.keys.zero);
+  EXPECT_EQ(found.keys.recompute_layers, expected.keys.recompute_layers);
+}
+
+TEST(Search, FindsWhatPredictingEverythingFinds) {
+  for (const char* software : {"plumbline", "megatron-core", "torchtitan"}) {
+    for (const std::int64_t budget : {std::int64_t{0}, std::int64_t{1800} << 20U}) {
+      SearchRequest request = small_request();
+      request.config.machine.software = software;
+      request.config.machine.memory_budget = {budget};
+      const SearchResult result = searched(request);
+      std::vector<Candidate> all = all_candidates(request, std::string(software) == "torchtitan");
+      ASSERT_EQ(result.configurations, all.size()) << software;
+      const Bytes limit = budget > 0 ? Bytes{budget} : hardware().memory;
+      std::vector<Candidate> best;
+      std::copy_if(all.begin(), all.end(), std::back_inserter(best),
+                   [&](const Candidate& c) { return c.peak <= limit; });
+      EXPECT_EQ(result.fitting, best.size());
+      std::stable_sort(best.begin(), best.end(), [](const Candidate& a, const Candidate& b) {
+        return a.time.step != b.time.step ? a.time.step < b.time.step : a.peak < b.peak;
+      });
+      if (best.size() > 7) best.resize(7);
+      ASSERT_EQ(result.best.size(), best.size());
+      for (std::size_t i = 0; i < best.size(); ++i) expect_same(result.best[i], best[i]);
+      std::vector<Candidate> front;
+      for (const Candidate& c : all) {
+        const bool beaten = std::any_of(all.begin(), all.end(), [&](const Candidate& o) {
+          return o.peak <= c.peak && o.time.step <= c.time.step &&
+                 (o.peak < c.peak || o.time.step < c.time.step || &o < &c);
+        });
+        if (!beaten) front.push_back(c);
+      }
+      std::sort(front.begin(), front.end(),
+                [](const Candidate& a, const Candidate& b) { return a.peak < b.peak; });
+      ASSERT_EQ(result.front.size(), front.size());
+      for (std::size_t i = 0; i < front.size(); ++i) expect_same(result.front[i], front[i]);
+      EXPECT_LT(result.simulated, result.configurations / 4) << "the bounds rule out most";
+    }
+  }
+}
+
+TEST(Search, ThreadsChangeNothing) {
+  SearchRequest request = small_request();
+  const SearchResult one = searched(request);
+  request.threads = 3;
+  const SearchResult three = searched(request);
+  ASSERT_EQ(one.best.size(), three.best.size());
+  ASSERT_EQ(one.front.size(), three.front.size());
+  for (std::size_t i = 0; i < one.best.size(); ++i) expect_same(one.best[i], three.best[i]);
+  for (std::size_t i = 0; i < one.front.size(); ++i) expect_same(one.front[i], three.front[i]);
+}
+
+TEST(Search, AVocabularyMadeLargeMovesLayersOrIsCut) {
+  SearchRequest request = small_request();
+  request.config.model.vocab = 500'000;
+  request.config.model.tied_embeddings = false;
+  request.config.model.layers = 24;
+  // One head and seven sequences leave nothing but a pipeline.
+  request.config.model.heads = request.config.model.kv_heads = 1;
+  request.config.model.head_dim = request.config.model.hidden;
+  request.config.batch.global_batch_size = 7;
+  request.config.machine.memory_budget = {std::int64_t{1} << 40U};
+  request.top = 10000;
+  const SearchResult result = searched(request);
+  std::set<std::string> placements;
+  Seconds even{0};
+  Seconds other{0};
+  for (const Candidate& c : result.best) {
+    if (c.keys.pipeline < 4 || c.keys.schedule != 0) continue;
+    const bool moved = c.keys.balanced || c.keys.vocabulary != VocabPasses::none;
+    placements.insert(c.keys.balanced ? "balanced" : std::to_string(static_cast<int>(c.keys.vocabulary)));
+    Seconds& best = moved ? other : even;
+    if (best.value == 0) best = c.time.step;
+  }
+  EXPECT_EQ(placements.size(), 5U);
+  EXPECT_LT(other, even);
+}
+
+TEST(Search, LessMemoryNeverHelps) {
+  SearchRequest request = small_request();
+  Seconds before{0};
+  for (const std::int64_t mebibytes : {80000, 4000, 2000, 1000}) {
+    request.config.machine.memory_budget = {mebibytes << 20U};
+    const SearchResult result = searched(request);
+    if (result.best.empty()) break;
+    EXPECT_GE(result.best.front().time.step, before);
+    before = result.best.front().time.step;
+  }
+  request.config.machine.memory_budget = {1000};
+  EXPECT_TRUE(searched(request).best.empty());
+}
+
+TEST(Sensitivity, FasterHardwareIsNotSlowerAndRatesAddUp) {
+  RunConfig config = small_request().config;
+  config.model = *find_preset("gpt2-1558m");
+  config.model.heads = config.model.kv_heads = 20;
+  config.model.head_dim = 80;
+  config.batch = {.seq_length = 1024, .micro_batch_size = 4, .global_batch_size = 64};
+  config.parallel.world_size = 8;
+  config.parallel.tensor = config.parallel.pipeline = 2;
+  const Limits limits = what_limits(config, hardware(), step_for);
+  const std::set<std::string> better_when_higher = {"peak_16bit",     "bandwidth",         "gemm_share",
+                                                    "node_bandwidth", "message_bandwidth", "nic_bandwidth",
+                                                    "stream_share"};
+  double sum = 0;
+  for (const Elasticity& e : limits.hardware) {
+    const double most = better_when_higher.count(e.constant) != 0 ? 1e-9 : 1e9;
+    EXPECT_LE(e.elasticity, most) << e.constant;
+    sum += std::abs(e.elasticity);
+  }
+  EXPECT_GT(sum, 0.8);
+  const Prediction now = predict(config, step_for(config), hardware());
+  EXPECT_EQ(limits.step, now.time.step);
+  EXPECT_EQ(limits.peak, now.memory.peak);
+  ASSERT_FALSE(limits.changes.empty());
+  // A change is a prediction of its own.
+  for (const Change& change : limits.changes) {
+    if (change.what != "zero_stage 0 -> 3") continue;
+    config.parallel.zero_stage = 3;
+    EXPECT_EQ(change.step, predict(config, step_for(config), hardware()).time.step);
+  }
+}
+
+}  // namespace
+}  // namespace plumbline

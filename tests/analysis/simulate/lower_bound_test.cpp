@@ -1,0 +1,70 @@
+// What a search rules out by must never be longer than the simulation.
+#include "analysis/simulate/lower_bound.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <string>
+
+#include "analysis/simulate/simulator.hpp"
+#include "schedules/make_schedule.hpp"
+#include "schedules/passes.hpp"
+
+namespace plumbline {
+namespace {
+
+Seconds bounded_time() {
+  return {*rc::gen::inRange(0, 1000) * 1e-3};
+}
+
+RC_GTEST_PROP(LowerBound, IsNeverLongerThanTheSimulation, ()) {
+  ScheduleRequest request;
+  request.name = std::string(*rc::gen::elementOf(schedule_names()));
+  request.ranks = 2 * *rc::gen::inRange(1, 5);
+  request.microbatches = 2 * request.ranks * *rc::gen::inRange(1, 4);
+  Schedule schedule = make_schedule(request);
+  if (*rc::gen::arbitrary<bool>()) schedule = add_transfers(schedule);
+  if (*rc::gen::arbitrary<bool>()) schedule = add_step_end(schedule, {true, true});
+  Costs costs;
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    StageCosts& c = costs.stages.emplace_back();
+    for (Seconds StageCosts::*part :
+         {&StageCosts::forward, &StageCosts::backward, &StageCosts::backward_input,
+          &StageCosts::backward_weight, &StageCosts::teacher_forward, &StageCosts::vocab_forward,
+          &StageCosts::vocab_backward, &StageCosts::input_forward, &StageCosts::input_backward,
+          &StageCosts::last_backward, &StageCosts::reduce_gradients, &StageCosts::optimizer}) {
+      c.*part = bounded_time();
+    }
+  }
+  costs.transfer = bounded_time() / 10;
+  costs.latency = bounded_time() / 10;
+  if (*rc::gen::arbitrary<bool>()) costs.receive_busy = costs.transfer;
+  if (*rc::gen::arbitrary<bool>()) {
+    costs.ranks_per_node = 2;
+    costs.between_nodes.transfer = bounded_time();
+  }
+  costs.one_send_buffer = *rc::gen::arbitrary<bool>();
+  costs.overlap_factor = *rc::gen::element(0.7, 1.0, 1.2);
+  costs.step_overhead = bounded_time();
+  RC_ASSERT(LowerBound(schedule).of(costs) <= simulate(schedule, costs).makespan() + costs.step_overhead);
+}
+
+// Then nothing that could be among the best is simulated in vain.
+TEST(LowerBound, IsExactForEqualStages) {
+  for (const char* name : {"1f1b", "gpipe"}) {
+    for (const int ranks : {1, 2, 8}) {
+      ScheduleRequest request;
+      request.name = name;
+      request.ranks = ranks;
+      request.microbatches = 16;
+      const Schedule schedule = make_schedule(request);
+      const Costs costs = uniform_costs(ranks, {{1}, {2}, {}, {}});
+      EXPECT_NEAR(LowerBound(schedule).of(costs).value, simulate_makespan(schedule, costs).value, 1e-6)
+          << name << ' ' << ranks;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline

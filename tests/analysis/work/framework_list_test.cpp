@@ -1,0 +1,159 @@
+// Training steps of other frameworks against closed forms and against plumbline's own lists.
+#include "analysis/work/framework_list.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/hardware/profiles.hpp"
+#include "analysis/memory/framework_memory.hpp"
+#include "analysis/predict/predict.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "core/base/error.hpp"
+#include "core/config/config_checks.hpp"
+
+namespace plumbline {
+namespace {
+
+RunConfig gpt(const std::string& software) {
+  RunConfig config;
+  ModelConfig& m = config.model;
+  m.name = "inline";
+  m.architecture = "gpt2";
+  m.layers = 8, m.hidden = 2048, m.heads = m.kv_heads = 16, m.head_dim = 128, m.ffn = 4 * 2048,
+  m.vocab = 51200;
+  m.max_positions = 1024;
+  m.norm = Norm::layer, m.activation = Activation::gelu, m.positions = Positions::learned;
+  m.qkv_bias = m.linear_bias = m.tied_embeddings = true;
+  config.batch = {.seq_length = 1024, .micro_batch_size = 4, .global_batch_size = 64};
+  config.numerics.precision = DType::bf16;
+  config.parallel.tensor = 4;
+  config.parallel.pipeline = 2;
+  config.parallel.world_size = 16;
+  config.machine.hardware = "a100-sxm-80gb";
+  config.machine.software = software;
+  return config;
+}
+
+RunConfig llama(const std::string& software) {
+  RunConfig config = gpt(software);
+  config.model = *find_preset("llama-3.1-8b");
+  return config;
+}
+
+Flops flops_of(const std::vector<OperatorCall>& calls) {
+  Flops sum;
+  for (const OperatorCall& call : calls) sum += plumbline::flops_of(call);
+  return sum;
+}
+
+Prediction predicted(const RunConfig& config) {
+  return predict(config, schedule_for(config), *find_hardware_preset(config.machine.hardware));
+}
+
+// Korthikanti et al. (arXiv:2205.05198) equations 1 to 4 and table 2, per layer and tensor rank.
+TEST(FrameworkMemory, ActivationsOfALayerAsPublished) {
+  struct Case {
+    bool sequence_parallel;
+    Recompute recompute;
+    double sbh;     // × s·b·h
+    double scores;  // × a·s²·b
+  };
+  constexpr double t = 4;
+  for (const Case& c :
+       {Case{false, Recompute::none, 10 + 24 / t, 5 / t}, Case{true, Recompute::none, 34 / t, 5 / t},
+        Case{false, Recompute::selective, 10 + 24 / t, 0}, Case{true, Recompute::selective, 34 / t, 0},
+        Case{true, Recompute::full, 2 / t, 0}, Case{false, Recompute::full, 2, 0}}) {
+    RunConfig config = gpt("megatron-2022");
+    config.parallel.sequence_parallel = c.sequence_parallel;
+    config.recompute.granularity = c.recompute;
+    const StageShape shape = stage_shapes(config, 2).front();
+    const double s = 1024, b = 4, h = 2048, a = 16;
+    EXPECT_EQ(static_cast<double>(framework_layer_bytes(shape)),
+              c.sbh * s * b * h + c.scores * a * s * s * b);
+  }
+}
+
+TEST(FrameworkMemory, ShardsStatesAsZeroDoes) {
+  RunConfig config = gpt("megatron-2022");
+  config.parallel.world_size = 4 * 2 * 8;  // 8 replicas
+  double whole = 0;
+  for (const auto& [stage, expected] :
+       {std::pair{0, 18.0}, {1, 6 + 12.0 / 8}, {2, 2 + 16.0 / 8}, {3, 18.0 / 8}}) {
+    config.parallel.zero_stage = stage;
+    const MemoryBreakdown held = predicted(config).memory.ranks.front().held;
+    const double states = static_cast<double>(
+        (held[Category::parameters] + held[Category::gradients] + held[Category::optimizer]).value);
+    if (stage == 0) whole = states;
+    EXPECT_NEAR(states / whole, expected / 18, 1e-3) << "ZeRO " << stage;
+  }
+}
+
+// The same products, whoever launches them: attention counts its causal half where it is fused, all of it where
+// the scores are materialised.
+TEST(FrameworkList, ComputesWhatPlumblineComputes) {
+  for (const char* software : {"megatron-core-2024", "torchtitan", "torchtitan-compile"}) {
+    for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+      RunConfig theirs = llama(software);
+      theirs.parallel.world_size = 8;  // one replica
+      theirs.recompute.granularity = recompute;
+      RunConfig ours = theirs;
+      ours.machine.software = "plumbline";
+      const StageShape a = stage_shapes(theirs, 2).back();
+      const StageShape b = stage_shapes(ours, 2).back();
+      const double forward = flops_of(forward_calls(a)).value / flops_of(forward_calls(b)).value;
+      const double backward = flops_of(backward_calls(a)).value / flops_of(backward_calls(b)).value;
+      EXPECT_NEAR(forward, 1, 1e-12) << software;
+      // plumbline does not repeat the last product of what it recomputes.
+      const bool again = recompute == Recompute::full;
+      EXPECT_GE(backward, again ? 1.001 : 1 - 1e-12) << software;
+      EXPECT_LE(backward, again ? 1.1 : 1 + 1e-12) << software;
+    }
+  }
+}
+
+TEST(FrameworkList, SlowLaunchesAreWaitedFor) {
+  const RunConfig config = gpt("megatron-2022");
+  const Schedule schedule = schedule_for(config);
+  const HardwareProfile& hardware = *find_hardware_preset("a100-sxm-80gb");
+  cluster::Software traits = *framework_of(config);
+  traits.host_operator_s = 0;
+  const double device = predict(config, schedule, hardware, &traits).time.step.value;
+  traits.host_operator_s = 1e-3;
+  const double host = predict(config, schedule, hardware, &traits).time.step.value;
+  traits.host_operator_s = 2e-3;
+  EXPECT_NEAR(predict(config, schedule, hardware, &traits).time.step.value, 2 * host, 0.05 * host);
+  EXPECT_GT(host, 3 * device);
+  // A layer's operators and its collectives' wrappers, 8 of a micro-batch's passes, 4 layers on a stage.
+  EXPECT_GT(host, 1e-3 * 8 * 4 * (28 + 45));
+}
+
+TEST(FrameworkList, OverlappedReductionHidesBehindTheBackward) {
+  RunConfig config = llama("megatron-core-2024");
+  config.parallel.world_size = 64;
+  config.batch.global_batch_size = 64;
+  const Schedule schedule = schedule_for(config);
+  const HardwareProfile& hardware = *find_hardware_preset("h100-sxm-80gb");
+  cluster::Software traits = *framework_of(config);
+  for (const int zero : {0, 1}) {
+    config.parallel.zero_stage = zero;
+    traits.overlapped_reduction = true;
+    const StepTime hidden = predict(config, schedule, hardware, &traits).time;
+    traits.overlapped_reduction = false;
+    const StepTime shown = predict(config, schedule, hardware, &traits).time;
+    EXPECT_LT(hidden.exposed_data.value, 0.75 * shown.exposed_data.value) << "ZeRO " << zero;
+    EXPECT_LT(hidden.step.value, shown.step.value);
+  }
+}
+
+TEST(FrameworkList, WhatCannotBeIsRefusedInOneLine) {
+  EXPECT_THAT([] { predicted(gpt("nosuch")); },
+              testing::ThrowsMessage<InputError>(testing::AllOf(
+                  testing::HasSubstr("software: found nosuch, expected one of megatron-2021, "),
+                  testing::Not(testing::HasSubstr("\n")))));
+  const RunConfig theirs = gpt("megatron-2022");
+  EXPECT_THAT(*why_unsupported(theirs), testing::HasSubstr("software: found megatron-2022"));
+  EXPECT_EQ(why_unpredictable(theirs), std::nullopt);
+}
+
+}  // namespace
+}  // namespace plumbline

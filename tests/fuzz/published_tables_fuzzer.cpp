@@ -1,0 +1,48 @@
+// libFuzzer target: whatever the bytes, a table and its header are read or refused in one line, and every row becomes a
+// valid configuration or a reason. The input is a header, a line "---", and the table.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <string>
+
+#include "analysis/hardware/embedded.hpp"
+#include "analysis/published/dialect/published_runs.hpp"
+#include "analysis/work/flops.hpp"
+#include "core/base/error.hpp"
+#include "core/config/config_checks.hpp"
+
+// Neither the program's own tables nor exact FLOPs are needed here.
+namespace plumbline {
+std::int64_t matmul_parameters(const ModelConfig& model) {
+  return model.parameters();
+}
+Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length) {
+  return {static_cast<double>(model.parameters()) * static_cast<double>(seq_length)};
+}
+
+std::span<const EmbeddedFile> analysis_files() {
+  return {};
+}
+}  // namespace plumbline
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace plumbline;
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  const std::size_t cut = text.find("\n---\n");
+  if (cut == std::string::npos) return 0;
+  try {
+    cluster::PublishedTable table = cluster::parse_published(text.substr(cut + 5), "fuzz", "fuzz.csv");
+    table.header = cluster::parse_header(text.substr(0, cut), "fuzz.yaml");
+    const cluster::PublishedRuns read = cluster::read_runs(table);
+    for (const cluster::PublishedRun& run : read.runs) {
+      if (why_invalid(run.config) || run.row < 1) std::abort();
+      if (!(run.measured.step_s >= 0) || !(run.measured.peak_bytes >= 0)) std::abort();
+    }
+    for (const cluster::SkippedRow& row : read.skipped) {
+      if (row.reason.empty() || row.reason.find('\n') != std::string::npos) std::abort();
+    }
+  } catch (const InputError&) {
+  }
+  return 0;
+}
