@@ -1,8 +1,7 @@
-// When a simulated step has come to repeat itself: then it can be continued without simulating it.
+// How a simulated step goes on that repeats itself: what is known to happen is not simulated.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "analysis/simulate/simulation_plan.hpp"
@@ -10,41 +9,50 @@
 
 namespace plumbline {
 
-/// From some copy of the period on, everything happens `length` later than `copies` copies before.
-struct SteadyPace {
-  std::int64_t copies = 1;
-  Ticks length = 0;
-};
-
 /// Which turn every node of a plan belongs to, and how far back turns wait for one another. A turn is as much of
 /// every rank's list as one copy of the period; where it begins differs from rank to rank so that no turn waits
-/// for a later one. In a step of more copies every further turn waits for the same earlier ones: once as many
-/// turns in a row as that are as much later than the ones before, all that follow are, and the end of the step
-/// too. Its nodes are what they were, all inputs later by the same ticks.
+/// for a later one. In a step of more copies every further turn waits for the same earlier ones: a few turns in
+/// a row decide all that follow.
 class TurnsOfPlan {
  public:
   /// `plan` is that of `schedule` with `copies` copies of the `periods`.
   TurnsOfPlan(const SimulationPlan& plan, const Schedule& schedule,
               const std::vector<RepeatedSchedule::Period>& periods, std::int64_t copies);
 
-  /// Nothing: not yet steady, with too few copies to say so, or no such turns.
-  std::optional<SteadyPace> pace(const std::vector<Ticks>& ready) const;
+  /// Are there enough turns to go on from?
+  bool found() const { return reach_ > 0; }
+
+  /// `ready` is that of a sweep. Goes on with `more` turns between the last one and the end, and leaves in `ready`
+  /// the times of the last turns and of the end. Where every node is as much later, turn by turn, than before,
+  /// it stays so until one that was waited for no more is waited for again: these turns are counted, not
+  /// simulated. Unless `patient`, false (and nothing of use in `ready`) when that does not happen for long: with
+  /// more turns one might see after how many it does. Throws InputError for a step longer than kMostTicks.
+  bool go_on(const std::vector<SimulationPlan::Price>& prices, std::int64_t more, bool patient,
+             std::vector<Ticks>& ready) const;
 
  private:
   /// The turns of a rank: the last one ends before this position of its list.
   struct RankTurns {
     std::int64_t end = 0;
     std::int64_t length = 0;          // actions of a turn
-    std::vector<std::int32_t> nodes;  // of all turns in order, messages included
+    std::vector<std::int32_t> nodes;  // of all turns in order
     std::size_t size = 0;             // nodes of a turn
   };
 
-  bool find_ends(const SimulationPlan& plan, const std::vector<RepeatedSchedule::Period>& periods,
+  bool find_ends(std::size_t target, const std::vector<RepeatedSchedule::Period>& periods,
                  std::int64_t copies);
-  bool list_nodes(const SimulationPlan& plan, const Schedule& schedule);
-  void find_reach(const SimulationPlan& plan);
+  bool list_nodes();
+  void find_reach();
   std::int64_t turn_of(std::size_t node) const;
+  std::int64_t skip(const std::vector<SimulationPlan::Price>& prices, std::int64_t most,
+                    std::vector<Ticks>& ready) const;
+  bool increments(std::int64_t apart, const std::vector<Ticks>& ready, std::vector<Ticks>& later) const;
+  std::int64_t unchanged(std::int64_t apart, const std::vector<SimulationPlan::Price>& prices,
+                         const std::vector<Ticks>& ready, const std::vector<Ticks>& later) const;
+  void sweep_from(std::int64_t turn, bool end, const std::vector<SimulationPlan::Price>& prices,
+                  std::vector<Ticks>& ready) const;
 
+  const SimulationPlan& plan_;
   std::int64_t turns_ = 0;
   std::int64_t reach_ = 0;  // turns; 0: nothing can be said
   std::vector<RankTurns> ranks_;
@@ -55,6 +63,9 @@ class TurnsOfPlan {
     std::int32_t position = 0;
   };
   std::vector<Place> places_;
+  std::vector<std::int32_t>
+      on_lane_;                     // by node: the one before on its lane; 0 for the first, and in meetings
+  std::vector<std::int32_t> turn_;  // by node, from 0 on; negative: the beginning, turns_: the end
 };
 
 }  // namespace plumbline

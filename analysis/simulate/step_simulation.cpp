@@ -16,6 +16,9 @@ bool cover(const PlanOptions& has, const PlanOptions& needs) {
          has.one_send_buffer == needs.one_send_buffer && has.ranks_per_node == needs.ranks_per_node;
 }
 
+/// Plans that are not made longer to see how a step repeats itself.
+constexpr std::size_t kManyNodes = std::size_t{1} << 18;
+
 /// As many copies as fill the pipeline and some more.
 std::int64_t first_copies(const RepeatedSchedule& step) {
   return std::min(step.copies, std::int64_t{8} + 2 * (step.once.ranks / std::max(step.step, 1)));
@@ -68,23 +71,15 @@ StepSummary StepSimulation::run(const Costs& costs) {
     if (shared) {
       const SharedTimes times =
           share_processors(now.plan, prices, costs.processors, costs.processes_per_rank);
-      return now.summary.of(prices, times.ready, times.start, 0, 0);
+      return now.summary.of(prices, times.ready, times.start, 0);
     }
     sweep(now.plan, prices, times_);
     const std::int64_t more = step_.copies - copies;
-    if (more == 0) return now.summary.of(prices, times_.ready, {}, 0, 0);
-    const std::optional<SteadyPace> pace = now.turns->pace(times_.ready);
-    if (!pace) {
-      copies = std::min(step_.copies, 2 * copies);
-      continue;
-    }
-    if (more % pace->copies != 0) {
-      copies += more % pace->copies;
-      continue;
-    }
-    const std::int64_t times = more / pace->copies;
-    if (pace->length > 0 && times > kMostTicks / pace->length) check_length(kMostTicks);
-    return now.summary.of(prices, times_.ready, {}, more, times * pace->length);
+    if (more == 0) return now.summary.of(prices, times_.ready, {}, 0);
+    const bool patient = now.plan.nodes().size() > kManyNodes;
+    if (now.turns->found() && now.turns->go_on(prices, more, patient, times_.ready))
+      return now.summary.of(prices, times_.ready, {}, more);
+    copies = std::min(step_.copies, 2 * copies);
   }
 }
 

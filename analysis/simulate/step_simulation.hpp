@@ -16,7 +16,7 @@ class StepSimulation {
 
   /// What simulate() would find, bitwise. As many copies of the period are simulated as it takes until every one
   /// is as much later than the one before; further ones follow from that. Throws InputError like simulate(),
-  /// and when a step of too many actions does not become steady.
+  /// and when a step does not become steady in so many actions as are simulated.
   StepSummary run(const Costs& costs);
   /// simulate(), of a step that is written down whole.
   Trace trace(const Costs& costs);

@@ -58,10 +58,10 @@ SummaryOfPlan::SummaryOfPlan(const SimulationPlan& plan, const Schedule& schedul
 
 StepSummary SummaryOfPlan::of(const std::vector<SimulationPlan::Price>& prices,
                               const std::vector<Ticks>& ready, const std::vector<Ticks>& starts,
-                              std::int64_t more, Ticks later) const {
+                              std::int64_t more) const {
   const auto end = [&](std::int32_t node) {
     const auto n = static_cast<std::size_t>(node);
-    return node == 0 ? Ticks{0} : ready[n] - prices[plan_.nodes()[n].price].delay + later;
+    return node == 0 ? Ticks{0} : ready[n] - prices[plan_.nodes()[n].price].delay;
   };
   StepSummary summary;
   summary.busy.assign(last_.size(), 0);

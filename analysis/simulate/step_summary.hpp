@@ -49,9 +49,9 @@ class SummaryOfPlan {
                 const std::vector<RepeatedSchedule::Period>& periods);
 
   /// `starts`: of nodes that may last longer than they cost (shared processors), else empty. Between the copies
-  /// there are `more` that were not simulated, which take `later`.
+  /// there are `more` whose nodes are not in the plan.
   StepSummary of(const std::vector<SimulationPlan::Price>& prices, const std::vector<Ticks>& ready,
-                 const std::vector<Ticks>& starts, std::int64_t more, Ticks later) const;
+                 const std::vector<Ticks>& starts, std::int64_t more) const;
 
  private:
   struct Work {

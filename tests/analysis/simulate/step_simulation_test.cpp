@@ -176,21 +176,31 @@ TEST(StepSimulation, ALinkThatIsSlowestSetsThePace) {
   }
 }
 
-/// Two stages that differ by a millionth: for a long time the shorter one's head start lasts.
-TEST(StepSimulation, AStepThatBecomesSteadyLateIsSimulatedForAsLong) {
-  ScheduleRequest request;
-  request.name = "1f1b";
-  request.ranks = 4;
-  request.microbatches = 20'000;
-  const RepeatedSchedule step = *make_repeated(request, [](const Schedule& s) { return s; });
-  Costs costs = uniform_costs(4, {.forward = {1e-3}, .backward = {2e-3}});
-  costs.stages[1].forward = {1e-3 * 1.001};
-  costs.stages[3].forward = {1e-3 * 1.0011};
-  costs.transfer = {1e-4};
-  StepSimulation simulation(step);
-  const RepeatedSchedule whole = with_copies(step, step.copies);
-  StepSimulation all(whole);
-  expect_same(simulation.run(costs), all.run(costs), "late");
+/// Stages that differ by a millionth: for thousands of turns a head start lasts, then another rank sets the pace.
+TEST(StepSimulation, StagesThatAreNearlyEqualFallBehindSlowly) {
+  for (const char* name : {"1f1b", "zb-h1", "zb-v", "v-half"}) {
+    ScheduleRequest request;
+    request.name = name;
+    request.ranks = 4;
+    request.microbatches = 20'000;
+    const auto make = [&] { return *make_repeated(request, [](const Schedule& s) { return s; }); };
+    const RepeatedSchedule step = make();
+    Costs costs = uniform_costs(
+        step.once.stages,
+        {.forward = {1e-3}, .backward = {2e-3}, .backward_input = {1e-3}, .backward_weight = {1e-3}});
+    for (std::size_t stage = 0; stage < costs.stages.size(); ++stage)
+      costs.stages[stage].forward += Seconds{1e-7} * static_cast<double>((stage * 5) % 7);
+    costs.transfer = {1e-4};
+    StepSimulation simulation(step);
+    const RepeatedSchedule whole = with_copies(step, step.copies);
+    StepSimulation all(whole);
+    expect_same(simulation.run(costs), all.run(costs), name);
+    EXPECT_LT(simulation.simulated_copies(), 500) << name;
+    // Too long to be simulated whole.
+    request.microbatches = 100'000'000;
+    const RepeatedSchedule longer = make();
+    EXPECT_GT(StepSimulation(longer).run(costs).makespan, 4000 * all.run(costs).makespan) << name;
+  }
 }
 
 }  // namespace
