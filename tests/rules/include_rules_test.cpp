@@ -45,7 +45,8 @@ constexpr Room kRooms[] = {
     {"analysis/work", "analysis/hardware core/base core/config core/parallel core/run core/schedule"},
     {"bench", "bench/commands bench/launch core/base"},
     {"bench/calibrate",
-     "analysis/hardware analysis/predict bench/calibrate/cells bench/evaluate bench/launch bench/machine bench/text "
+     "analysis/hardware analysis/predict bench/calibrate/cells bench/evaluate bench/launch bench/machine "
+     "bench/text "
      "bench/training/trainer core/backends/mpi core/base core/run core/tensor kernels kernels/cpu"},
     {"bench/calibrate/cells", "analysis/hardware core/base core/tensor kernels"},
     {"bench/commands",
@@ -76,7 +77,8 @@ constexpr Room kRooms[] = {
      "schedules <cuda> <onednn>"},
     {"bench/rank",
      "analysis/hardware analysis/predict bench/calibrate bench/cuda bench/evaluate bench/report "
-     "bench/training/trainer core/backends/mpi core/base core/config core/schedule kernels/cpu kernels/emulated"},
+     "bench/training/trainer core/backends/mpi core/base core/config core/schedule kernels/cpu "
+     "kernels/emulated"},
     {"bench/record", "core/base core/run core/tensor core/trace"},
     {"bench/report",
      "bench/record bench/text core/base core/schedule core/schedule_text core/tensor core/trace"},
