@@ -159,6 +159,7 @@ Json to_json(const Calibration& calibration) {
           {"cpu", calibration.cpu},
           {"noise", noise},
           {"figures", calibration.figures},
+          {"seen_once", calibration.seen_once},
           {"unsettled", calibration.unsettled}};
 }
 
@@ -171,6 +172,7 @@ Calibration read_calibration(const JsonKeys& keys) {
   calibration.host = printable(keys.string_or("host", ""), 200);
   calibration.cpu = printable(keys.string_or("cpu", ""), 200);
   calibration.figures = keys.integer_or("figures", 0, kMostFigures, 0);
+  calibration.seen_once = keys.integer_or("seen_once", 0, kMostFigures, 0);
   calibration.unsettled = keys.integer_or("unsettled", 0, kMostFigures, 0);
   if (keys.find("noise") != nullptr) {
     const JsonKeys noise = keys.object("noise");

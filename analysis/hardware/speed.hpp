@@ -16,7 +16,9 @@ struct Calibration {
   std::string cpu;
   /// By what share a class as a whole moved between the rounds of calibration: what no number of figures averages out.
   ByClass noise;
-  std::int64_t figures = 0;    // measured
+  std::int64_t figures = 0;  // measured
+  std::int64_t seen_once =
+      0;  // of them, those for which there was time for one look only: their spread is not known
   std::int64_t unsettled = 0;  // of them, those that were still apart when the time was up
   bool known() const { return unix_s > 0; }
 };

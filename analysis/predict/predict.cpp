@@ -118,14 +118,20 @@ std::string explain_throughput(const RunConfig& config, const Throughput& throug
 }
 
 std::optional<std::string> why_unpredictable(const RunConfig& config, const HardwareProfile& hardware) {
-  if (!config.numerics.fp8.on() || hardware.multiplies_fp8()) return std::nullopt;
+  const cluster::Software* framework = framework_of(config);
+  const bool fp8 = config.numerics.fp8.on() || (framework != nullptr && framework->fp8);
+  if (!fp8 || hardware.multiplies_fp8()) return std::nullopt;
   std::vector<std::string> able;
   for (const std::string& name : hardware_preset_names()) {
     if (find_hardware_preset(name)->multiplies_fp8()) able.push_back(name);
   }
-  return fmt::format("fp8_format: found {} on {}, which has no FP8 products; expected none, or hardware: {}",
-                     config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid", hardware.accelerator,
-                     fmt::join(able, ", "));
+  const bool by_key = config.numerics.fp8.on();
+  return fmt::format("{}: found {} on {}, which has no FP8 products; expected {}, or hardware: {}",
+                     by_key ? "fp8_format" : "software",
+                     !by_key                                         ? config.machine.software
+                     : config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3"
+                                                                     : "hybrid",
+                     hardware.accelerator, by_key ? "none" : "another", fmt::join(able, ", "));
 }
 
 namespace {

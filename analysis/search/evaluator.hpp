@@ -12,8 +12,8 @@
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/hardware/software.hpp"
 #include "analysis/search/candidate.hpp"
+#include "analysis/search/lower_bound.hpp"
 #include "analysis/search/stage_memo.hpp"
-#include "analysis/simulate/lower_bound.hpp"
 #include "analysis/work/shapes.hpp"
 #include "core/schedule/repeated_schedule.hpp"
 

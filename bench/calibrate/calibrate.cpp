@@ -55,6 +55,10 @@ std::string about(const Calibration& calibration) {
       "{:.0f} %\n",
       calibration.seconds, 100 * calibration.noise.compute, 100 * calibration.noise.memory,
       100 * calibration.noise.messages, 100 * calibration.noise.host);
+  if (calibration.seen_once > 0) {
+    text += fmt::format("[calibrate] {} of {} figures were looked at only once: there was no time for more\n",
+                        calibration.seen_once, calibration.figures);
+  }
   if (calibration.unsettled > 0) {
     text += fmt::format(
         "[calibrate] {} of {} figures could not be settled within {:.0f} %: something else runs, or the "

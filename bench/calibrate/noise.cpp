@@ -50,10 +50,10 @@ std::vector<NoiseSample> look_every_second(const NoiseOptions& options) {
   calibration::Followers followers;
   std::vector<NoiseSample> samples;
   using NoiseClock = std::chrono::steady_clock;
+  double others_before = followers.processor_seconds();  // returns when they are ready
   const auto start = NoiseClock::now();
   const auto end = start + std::chrono::duration<double>(60 * options.minutes);
   LoadReading before = read_load();
-  double others_before = followers.processor_seconds();
   for (auto next = start + std::chrono::seconds(1); NoiseClock::now() < end && !Interrupts::requested();
        next = std::max(next + std::chrono::seconds(1), NoiseClock::now())) {
     NoiseSample sample;

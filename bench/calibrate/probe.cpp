@@ -11,6 +11,7 @@
 #include "core/backends/mpi/clock.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/base/statistics.hpp"
+#include "core/run/machine_load.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 
 namespace plumbline::calibration {
@@ -83,6 +84,11 @@ std::vector<double> message_ratios(const HardwareProfile& profile, int world) {
 
 }  // namespace
 
+double stretch_of(const RankLoad& load, int world, int processors) {
+  const double own_ranks = std::max(1.0, static_cast<double>(world) / std::max(1, processors));
+  return load.own.value > 0 ? std::max(1.0, load.wall / load.own / own_ranks) : 1;
+}
+
 std::vector<Cell> probe_cells(DType storage) {
   std::vector<Cell> chosen;
   for (Cell& cell : all_cells()) {
@@ -123,19 +129,21 @@ ByClass Probe::look(double seconds) const {
       profile_.processors > 1 ? std::min(1.0, (world - 1.0) / (profile_.processors - 1.0)) : 0;
   const std::vector<Cell> cells = probe_cells(storage_);
   std::vector<std::vector<double>> looks(cells.size());
+  double stretch = 1;
   {
     const std::unique_ptr<Operators> operators = make_cpu_operators();
     Pools pools(kProbePools);
     CellTimer timer(*operators, pools);
     control_.barrier(Group::world);
-    const double start = monotonic_now().value;
+    const LoadReading start = read_load();
     // Every cell is looked at, and then as often as there is time.
-    for (std::int64_t round = 0; round == 0 || monotonic_now().value - start < seconds; ++round) {
+    for (std::int64_t round = 0; round == 0 || (monotonic_now() - start.at).value < seconds; ++round) {
       for (std::size_t i = 0; i < cells.size(); ++i) {
         timer.begin(cells[i], round * 31);
         looks[i].push_back(timer.look());
       }
     }
+    stretch = stretch_of(difference(read_load(), start), world, profile_.processors);
   }
   ByClass mine = every_class(1);
   for (double ByClass::*const member : {&ByClass::compute, &ByClass::memory}) {
@@ -149,6 +157,8 @@ ByClass Probe::look(double seconds) const {
   }
   control_.barrier(Group::world);
   if (profile_.allocation.value > 0) mine.host = measure_allocation() / profile_.allocation;
+  for (double ByClass::*const member : {&ByClass::compute, &ByClass::memory, &ByClass::host})
+    mine.*member *= stretch;
   const std::vector<double> messages = message_ratios(profile_, world);
   if (!messages.empty()) mine.messages = median(messages);
 

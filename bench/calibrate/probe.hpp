@@ -8,6 +8,7 @@
 #include "analysis/hardware/hardware.hpp"
 #include "bench/calibrate/cells/cells.hpp"
 #include "core/run/communicator.hpp"
+#include "core/run/machine_load.hpp"
 #include "kernels/operators.hpp"
 
 namespace plumbline::calibration {
@@ -22,6 +23,10 @@ std::vector<Cell> probe_cells(DType storage);
 /// What the profile says that a cell takes while `busy` of the other processors work; negative when it has no times of it.
 double calibrated_seconds(const HardwareProfile& profile, const Cell& cell, double busy);
 
+/// How many times longer than on processors of its own a rank took that never waited for anything else: what other programs had
+/// of them, beyond what `world` ranks on `processors` take from one another. At least 1.
+double stretch_of(const RankLoad& load, int world, int processors);
+
 class Probe {
  public:
   /// `control` reaches all ranks, which probe together. All must outlive the probe.
@@ -30,7 +35,7 @@ class Probe {
   /// A profile of operators that were measured: there is something to compare with.
   static bool possible(const HardwareProfile& profile, DType storage);
 
-  /// How many times longer than calibrated each class takes now, the mean of all ranks: 1 where there is nothing to
+  /// How many times longer than calibrated each class takes now, what other programs take of the processors included, the mean of all ranks: 1 where there is nothing to
   /// compare. Takes about `seconds`, and a moment for the messages. Collective.
   ByClass look(double seconds) const;
 

@@ -110,6 +110,7 @@ class Rounds {
     about.noise.messages = message_noise_;
     about.figures = static_cast<std::int64_t>(alone.size() + busy.size());
     about.unsettled = count_unsettled(looks_);
+    for (const Looks& looks : looks_) about.seen_once += (looks.alone.size() == 1) + (looks.busy.size() == 1);
   }
 
   HardwareProfile& profile_;

@@ -78,6 +78,8 @@ int run_search(const SearchOptions& options) {
   }
   const HardwareProfile hardware = load_hardware(config.machine.hardware);
   if (const auto reason = why_unpredictable(config)) throw InputError(fmt::format("search: {}", *reason));
+  if (const auto reason = why_unpredictable(config, hardware))
+    throw InputError(fmt::format("search: {}", *reason));
   SearchRequest request;
   request.config = config;
   request.top = options.top;

@@ -39,6 +39,12 @@ std::vector<std::string> doubts_about(const HardwareProfile& hardware, const Mac
                     "nothing else runs",
                     calibration.unsettled, calibration.figures));
   }
+  if (2 * calibration.seen_once > calibration.figures) {
+    doubts.push_back(
+        fmt::format("{} of the {} figures of the hardware profile were looked at only once: calibrate again "
+                    "when nothing else runs",
+                    calibration.seen_once, calibration.figures));
+  }
   if (measured && (calibration.host != here.host || calibration.cpu != here.cpu)) {
     doubts.push_back(
         fmt::format("the hardware profile is of another machine: found {} ({}), this is {} ({}); run "

@@ -11,7 +11,7 @@
 namespace plumbline {
 
 /// One line for each doubt: how old the profile is when it is more than a week, how noisy when a class moved by more than
-/// a tenth or a tenth of the figures did not settle, and when it is another machine's. None for a profile that does not say
+/// a tenth, a tenth of the figures did not settle or most were looked at only once, and when it is another machine's. None for a profile that does not say
 /// when it was calibrated (an accelerator, or older ones). `now`: seconds since 1970. `measured`: here runs what is
 /// predicted, so that another machine's profile is a doubt.
 std::vector<std::string> doubts_about(const HardwareProfile& hardware, const MachineReport& here,

@@ -75,7 +75,7 @@ constexpr Room kRooms[] = {
      "bench/evaluate bench/launch bench/machine bench/rank bench/record bench/text core/base core/config "
      "core/config_text core/tensor"},
     {"bench/micro",
-     "analysis/hardware analysis/predict analysis/search analysis/simulate bench/calibrate bench/cuda "
+     "analysis/predict analysis/search analysis/simulate bench/calibrate bench/cuda "
      "bench/evaluate "
      "bench/launch bench/training/stage bench/training/trainer bench/training/weights core/backends/mpi "
      "core/backends/nccl core/base core/config core/config_text core/run core/tensor core/validate kernels "
@@ -102,7 +102,8 @@ constexpr Room kRooms[] = {
     {"bench/training/weights",
      "bench/training/parameters bench/training/stage core/base core/config core/files core/tensor"},
     {"bench/views",
-     "analysis/hardware analysis/memory analysis/published analysis/search bench/evaluate bench/record "
+     "analysis/hardware analysis/memory analysis/predict analysis/published analysis/search bench/evaluate "
+     "bench/record "
      "bench/report bench/text core/base core/config core/config_text"},
     {"core/backends/mpi", "core/base core/parallel core/run core/tensor <mpi>"},
     {"core/backends/nccl", "core/backends/mpi core/base core/run core/schedule <cuda> <nccl>"},

@@ -50,6 +50,7 @@ constexpr const char* kFp8Products = "forward.fp8";
 std::vector<Cell> gemm_cells(DType storage);
 std::vector<Cell> attention_cells(DType storage);
 std::vector<Cell> memory_bound_cells(DType storage);
+std::vector<Cell> by_row_cells(DType storage);
 /// Of linear layers in FP8, with this storage type; none for the smallest working set.
 std::vector<Cell> fp8_cells(DType storage);
 /// All of them, of fp32 and then of bf16: cells go by their place in this list.

@@ -1,142 +1,17 @@
 // Cells of the operators that move more than they compute. Inputs that the operator before has just written
 // stay in place; what was saved for the backward, weights and outputs rotate through the working set.
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
-#include <string>
 
-#include "bench/calibrate/cells/cells.hpp"
+#include "bench/calibrate/cells/cell_collector.hpp"
 
 namespace plumbline::calibration {
 namespace {
 
-constexpr std::int64_t kHidden = 512;    // columns of the gradient stream
 constexpr std::int64_t kWide = 8192;     // columns of logits
-constexpr int kSmallestTensor = 6;       // power of two: what is left of a call is its overhead
-constexpr int kFewElements = 9;          // as many take as long from the shared cache as from memory
-constexpr int kLargestTensor = 21;       // power of two: elements of a tensor
-constexpr int kLargestLogits = 24;       // logits come from memory, other tensors do not
+constexpr int kLargestLogits = 24;       // power of two: logits come from memory, other tensors do not
 constexpr std::int64_t kSequence = 256;  // positions
 
-/// Appends a cell per size (2^6, 2^9, … 2^largest elements) and working set. `make` lays out operands of
-/// `rows` × `cols` and returns the call; `rotating` is how many bytes per element rotate.
-class Cells {
- public:
-  explicit Cells(DType storage) : storage_(storage) {}
-
-  using Make = std::function<CellCall(Operators&, Pools&, std::int64_t rows, std::int64_t cols)>;
-  void add(const char* name, std::int64_t cols, double rotating, const Make& make,
-           int largest = kLargestTensor) {
-    add_as(fmt::format("{}.{}", name, name_of(storage_)), cols, rotating, make, largest);
-  }
-  void add_as(const std::string& key, std::int64_t cols, double rotating, const Make& make,
-              int largest = kLargestTensor) {
-    add_to(Table::memory_bound, key, cols, rotating, make, largest);
-  }
-  /// Of an operator that begins anew with every row or head: a cell for every width of one as well.
-  void add_by_row(
-      const std::string& name, double rotating,
-      const std::function<CellCall(Operators&, Pools&, std::int64_t elements, std::int64_t width)>& make) {
-    const std::string key = fmt::format("{}.{}", name, name_of(storage_));
-    for (const double width : by_row_axes(key).y) {
-      const auto columns = static_cast<std::int64_t>(width);
-      const Make rows = [=](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
-        return make(op, p, r * c, c);
-      };
-      add_to(Table::by_row, key, columns, rotating, rows, kLargestTensor);
-    }
-  }
-  double e() const { return static_cast<double>(size_of(storage_)); }
-  std::vector<Cell> take() { return std::move(cells_); }
-
- private:
-  void add_to(Table table, const std::string& key, std::int64_t cols, double rotating, const Make& make,
-              int largest) {
-    for (int power = kSmallestTensor; power <= largest; power += 3) {
-      const std::int64_t elements = std::int64_t{1} << power;
-      const std::int64_t width = std::min(cols, elements);
-      const auto bytes = static_cast<std::int64_t>(rotating * static_cast<double>(elements));
-      for (std::size_t set = 0; set < kWorkingSets.size(); ++set) {
-        if (set == 0 && power >= 21) continue;  // never in the private cache
-        if (set == 2 && power <= kFewElements) continue;
-        Cell cell;
-        cell.table = table;
-        cell.key = key;
-        cell.at = {static_cast<double>(elements), static_cast<double>(table == Table::by_row ? cols : 1), 1};
-        cell.working_set = set;
-        cell.storage = storage_;
-        cell.prepare = [=](Operators& op, Pools& pools) {
-          pools.begin(kWorkingSets[set], {bytes});
-          return make(op, pools, elements / width, width);
-        };
-        cells_.push_back(std::move(cell));
-      }
-    }
-  }
-
-  DType storage_;
-  std::vector<Cell> cells_;
-};
-
-void add_norms(Cells& cells) {
-  cells.add_by_row(
-      "rmsnorm_forward", cells.e(), [](Operators& op, Pools& p, std::int64_t elements, std::int64_t c) {
-        const std::int64_t r = elements / c;
-        const Matrix x = p.fresh(r, c);
-        const Matrix w = p.fresh(1, c);
-        const Matrix rstd = p.scratch(r);
-        return
-            [=, &op, y = p.output(r, c)](std::int64_t i) { op.rmsnorm_forward(x, w, y.at(i), rstd, 1e-6); };
-      });
-  cells.add_by_row("rmsnorm_backward", 2 * cells.e(),
-                   [](Operators& op, Pools& p, std::int64_t elements, std::int64_t c) {
-                     const std::int64_t r = elements / c;
-                     const Matrix dy = p.fresh(r, c);
-                     const Matrix w = p.fresh(1, c);
-                     const Matrix rstd = p.scratch(r);
-                     const Matrix dw = p.scratch(c);
-                     return [=, &op, x = p.saved(r, c), dx = p.output(r, c)](std::int64_t i) {
-                       op.rmsnorm_backward(dy, x.at(i), w, rstd, dx.at(i), dx.at(i), dw);
-                     };
-                   });
-  cells.add_by_row("layernorm_forward", cells.e(),
-                   [](Operators& op, Pools& p, std::int64_t elements, std::int64_t c) {
-                     const std::int64_t r = elements / c;
-                     const Matrix x = p.fresh(r, c);
-                     const Matrix w = p.fresh(1, c);
-                     const Matrix mean = p.scratch(r);
-                     const Matrix rstd = p.scratch(r);
-                     return [=, &op, y = p.output(r, c)](std::int64_t i) {
-                       op.layernorm_forward(x, w, w, y.at(i), mean, rstd, 1e-5);
-                     };
-                   });
-  cells.add_by_row("layernorm_backward", 2 * cells.e(),
-                   [](Operators& op, Pools& p, std::int64_t elements, std::int64_t c) {
-                     const std::int64_t r = elements / c;
-                     const Matrix dy = p.fresh(r, c);
-                     const Matrix w = p.fresh(1, c);
-                     const Matrix mean = p.scratch(r);
-                     const Matrix rstd = p.scratch(r);
-                     const Matrix dw = p.scratch(c);
-                     const Matrix db = p.scratch(c);
-                     return [=, &op, x = p.saved(r, c), dx = p.output(r, c)](std::int64_t i) {
-                       op.layernorm_backward(dy, x.at(i), w, mean, rstd, dx.at(i), dx.at(i), dw, db);
-                     };
-                   });
-}
-
-void add_elementwise(Cells& cells) {
-  cells.add_by_row("rope", 0, [](Operators& op, Pools& p, std::int64_t elements, std::int64_t head) {
-    const std::int64_t heads = std::clamp<std::int64_t>(kHidden / head, 1, elements / head);
-    const Matrix x = p.fresh(elements / (heads * head), heads * head);
-    // Small angles: values stay finite over any number of rotations.
-    const std::int64_t seq = std::min(kSequence, x.rows);
-    const Matrix cos = p.scratch(seq * head / 2).reshaped(seq, head / 2);
-    std::fill_n(cos.as<float>(), cos.elements(), 1.0F);
-    const Matrix sin = p.scratch(seq * head / 2).reshaped(seq, head / 2);
-    return [=, &op](std::int64_t) { op.rope(x, cos, sin, head, false); };
-  });
+void add_elementwise(CellCollector& cells) {
   cells.add("swiglu_forward", 4 * kHidden, cells.e() / 2,
             [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
               const Matrix x = p.fresh(r, c);
@@ -177,7 +52,7 @@ void add_elementwise(Cells& cells) {
   });
 }
 
-void add_dropout(Cells& cells, DType storage) {
+void add_dropout(CellCollector& cells, DType storage) {
   constexpr double kProbability = 0.1;
   // Masks are of one type whatever the storage type is: measured once.
   if (storage == DType::fp32) {
@@ -207,7 +82,7 @@ void add_dropout(Cells& cells, DType storage) {
             });
 }
 
-void add_lookups(Cells& cells) {
+void add_lookups(CellCollector& cells) {
   // The table is as large as what rotates: each call reads rows of its own.
   cells.add("embedding_forward", kHidden, 2 * cells.e(),
             [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
@@ -239,7 +114,7 @@ void add_lookups(Cells& cells) {
   });
 }
 
-void add_loss(Cells& cells) {
+void add_loss(CellCollector& cells) {
   // The product before has just written the logits: one copy, beyond the private cache when large.
   cells.add(
       "cross_entropy_max", kWide, 0,
@@ -275,7 +150,7 @@ void add_loss(Cells& cells) {
       kLargestLogits);
 }
 
-void add_update(Cells& cells, DType storage) {
+void add_update(CellCollector& cells, DType storage) {
   const double master = storage == DType::fp32 ? 0 : 4;
   cells.add("adam", 1 << 22, cells.e() + 12 + master,
             [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
@@ -312,16 +187,8 @@ void add_update(Cells& cells, DType storage) {
 
 }  // namespace
 
-GridAxes by_row_axes(const std::string& key) {
-  GridAxes axes{{}, {16, 128, kHidden}, {1}};
-  if (key.starts_with("rope.")) axes.y = {2, 16, 32, 64};  // a vector is 16 numbers, half a head
-  for (int power = kSmallestTensor; power <= kLargestTensor; power += 3) axes.x.push_back(std::exp2(power));
-  return axes;
-}
-
 std::vector<Cell> memory_bound_cells(DType storage) {
-  Cells cells(storage);
-  add_norms(cells);
+  CellCollector cells(storage);
   add_elementwise(cells);
   add_dropout(cells, storage);
   add_lookups(cells);

@@ -85,7 +85,7 @@ HardwareProfile sample() {
   p.busy[0].by_row["rope.bf16"] = {{64, 512}, {16}, {1}, {1e-6, 5e-6}, {0.5, 0}};
   p.all_reduce.push_back({2, 4, DType::bf16, true, {{8}, {1e-5}}});
   p.messages.push_back({2, {{8, 16}, {1e-5, 2e-5}, {0.25, 0.5}}});
-  p.calibration = {1'700'000'000, 59.5, "here", "a processor", {0.01, 0.02, 0.03, 0.04}, 5000, 7};
+  p.calibration = {1'700'000'000, 59.5, "here", "a processor", {0.01, 0.02, 0.03, 0.04}, 5000, 3, 7};
   p.launch_overhead = {3e-8};
   p.step_overhead = {1e-6};
   return p;
@@ -102,6 +102,7 @@ TEST(Profile, RoundTrip) {
   EXPECT_DOUBLE_EQ(again.messages[0].seconds.at(16).value, 2e-5);
   EXPECT_EQ(again.messages[0].seconds.spread, p.messages[0].seconds.spread);
   EXPECT_EQ(again.calibration.noise, p.calibration.noise);
+  EXPECT_EQ(again.calibration.seen_once, 3);
   EXPECT_EQ(again.calibration.unsettled, 7);
   EXPECT_EQ(again.step_overhead.value, 1e-6);
 }

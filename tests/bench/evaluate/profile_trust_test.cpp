@@ -18,7 +18,8 @@ TEST(ProfileTrust, EveryDoubtIsALine) {
   const MachineReport here{"here", "a CPU", "", {}, {}};
   HardwareProfile profile;
   EXPECT_THAT(doubts_about(profile, here, kNow, true), IsEmpty()) << "an accelerator, or an older profile";
-  profile.calibration = {kNow - 2 * kDaySeconds, 60, "here", "a CPU", {0.02, 0.03, 0.01, 0.05}, 5000, 40};
+  profile.calibration = {kNow - 2 * kDaySeconds,   60,   "here", "a CPU",
+                         {0.02, 0.03, 0.01, 0.05}, 5000, 100,    40};
   EXPECT_THAT(doubts_about(profile, here, kNow, true), IsEmpty());
 
   HardwareProfile old = profile;
@@ -31,6 +32,9 @@ TEST(ProfileTrust, EveryDoubtIsALine) {
   HardwareProfile unsettled = profile;
   unsettled.calibration.unsettled = 900;
   EXPECT_THAT(doubts_about(unsettled, here, kNow, true), ElementsAre(HasSubstr("900 of the 5000 figures")));
+  HardwareProfile hasty = profile;
+  hasty.calibration.seen_once = 4000;
+  EXPECT_THAT(doubts_about(hasty, here, kNow, true), ElementsAre(HasSubstr("4000 of the 5000 figures")));
   HardwareProfile other = profile;
   other.calibration.host = "there";
   EXPECT_THAT(doubts_about(other, here, kNow, true),

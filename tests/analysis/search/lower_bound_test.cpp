@@ -1,5 +1,5 @@
 // What a search rules out by must never be longer than the simulation.
-#include "analysis/simulate/lower_bound.hpp"
+#include "analysis/search/lower_bound.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

@@ -1,4 +1,4 @@
-#include "analysis/simulate/lower_bound.hpp"
+#include "analysis/search/lower_bound.hpp"
 
 #include <algorithm>
 #include <array>
