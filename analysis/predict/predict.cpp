@@ -118,10 +118,17 @@ std::string explain_throughput(const RunConfig& config, const Throughput& throug
 }
 
 std::optional<std::string> why_unpredictable(const RunConfig& config, const HardwareProfile& hardware) {
-  if (!config.numerics.fp8.on() || hardware.multiplies_fp8()) return std::nullopt;
+  const cluster::Software* framework = framework_of(config);
+  const bool by_software = framework != nullptr && framework->fp8;
+  if (!(config.numerics.fp8.on() || by_software) || hardware.multiplies_fp8()) return std::nullopt;
   std::vector<std::string> able;
   for (const std::string& name : hardware_preset_names()) {
     if (find_hardware_preset(name)->multiplies_fp8()) able.push_back(name);
+  }
+  if (by_software) {
+    return fmt::format(
+        "software: found {} on {}, which has no FP8 products; expected software without FP8, or hardware: {}",
+        config.machine.software, hardware.accelerator, fmt::join(able, ", "));
   }
   return fmt::format("fp8_format: found {} on {}, which has no FP8 products; expected none, or hardware: {}",
                      config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid", hardware.accelerator,
