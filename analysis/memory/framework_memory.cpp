@@ -43,7 +43,7 @@ std::int64_t passing_bytes(const StageShape& s) {
     const std::int64_t group = s.recompute == Recompute::full ? s.recompute_layers : 1;
     bytes += std::max<std::int64_t>(0, kept_bytes(s, false) * group - framework_layer_bytes(s));
   }
-  if (s.zero == 3) bytes += 2 * (2 + 4) * layer_matrices(s);
+  if (s.zero == 3) bytes += std::int64_t{2} * (2 + 4) * layer_matrices(s);
   return bytes;
 }
 

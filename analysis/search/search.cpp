@@ -131,6 +131,7 @@ SearchResult search(const SearchRequest& request, const HardwareProfile& hardwar
   SearchSchedules schedules(make);
   const int threads = std::max(1, request.threads);
   std::vector<Evaluator> evaluators;
+  evaluators.reserve(static_cast<std::size_t>(threads));
   for (int i = 0; i < threads; ++i) evaluators.emplace_back(request.config, hardware, schedules);
   // Fused attention recomputes the scores by itself: nothing else is selected.
   const cluster::Software* framework = framework_of(request.config);

@@ -21,7 +21,7 @@ constexpr std::size_t kManyNodes = std::size_t{1} << 18;
 
 /// As many copies as fill the pipeline and some more.
 std::int64_t first_copies(const RepeatedSchedule& step) {
-  return std::min(step.copies, std::int64_t{8} + 2 * (step.once.ranks / std::max(step.step, 1)));
+  return std::min(step.copies, 8 + std::int64_t{2} * (step.once.ranks / std::max(step.step, 1)));
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ void take_measurement(const std::string& path, const CellRun& run, Record& recor
     const std::string text = read_text_file(path, kLargestMeasurement);
     RankMeasurement measured = parse_measurement(text, "measurement");
     record.measurement = std::move(measured.measurement);
-    record.probed = std::move(measured.probed);
+    record.probed = measured.probed;
     const auto file = parse_json_object<OrderedJson>(text, "measurement");
     tell(run, OrderedJsonKeys(file, "measurement").string_or(kUnsavedKey, ""));
     record.status = Status::ok;

@@ -10,6 +10,7 @@ namespace {
 
 Seconds median_step(const std::vector<StepReport>& steps) {
   std::vector<Seconds> times;
+  times.reserve(steps.size());
   for (const StepReport& step : steps) times.push_back(step.time);
   return lower_median(times);
 }

@@ -79,6 +79,7 @@ std::string what_disturbed(const DisturbanceReport& disturbance) {
 StepInterval interval_of(const std::vector<StepReport>& steps) {
   if (steps.empty()) throw Error("an interval of no steps was asked for");
   std::vector<double> times;
+  times.reserve(steps.size());
   for (const StepReport& step : steps) times.push_back(step.time.value);
   std::sort(times.begin(), times.end());
   const std::size_t n = times.size();

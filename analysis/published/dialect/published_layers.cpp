@@ -30,6 +30,7 @@ std::vector<int> redistributed_layers(const RunConfig& config, int stages) {
   const auto output = static_cast<int>(std::round(static_cast<double>(config.model.vocab) / layer));
   const int total = static_cast<int>(config.model.layers) + output;
   std::vector<int> layers;
+  layers.reserve(static_cast<std::size_t>(stages));
   for (int stage = 0; stage < stages; ++stage) {
     layers.push_back(total / stages + (stage >= stages - total % stages ? 1 : 0));
   }
