@@ -6,11 +6,10 @@
 namespace plumbline {
 namespace {
 
-/// Returns the bits of all ends: the first that is too long leaves its highest one. Only looked for when asked.
+/// Returns the first end that is too long, before anything is added to it, or 0. Only looked for when asked.
 template <bool kMayBeTooLong>
 Ticks sweep_nodes(const std::vector<SimulationPlan::Node>& nodes,
                   const std::vector<SimulationPlan::Price>& prices, Ticks* ready, Ticks* clock) {
-  Ticks seen = 0;
   ready[0] = 0;
   for (std::size_t i = 1; i < nodes.size(); ++i) {
     const SimulationPlan::Node node = nodes[i];
@@ -18,9 +17,11 @@ Ticks sweep_nodes(const std::vector<SimulationPlan::Node>& nodes,
     const Ticks end = std::max(clock[node.lane], ready[node.dependency]) + price.cost;
     clock[node.lane] = end;
     ready[i] = end + price.delay;
-    if constexpr (kMayBeTooLong) seen |= end;
+    if constexpr (kMayBeTooLong) {
+      if (std::max(end, ready[i]) >= kMostTicks) return kMostTicks;
+    }
   }
-  return seen;
+  return 0;
 }
 
 }  // namespace
