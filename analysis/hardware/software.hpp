@@ -3,7 +3,7 @@
 
 namespace plumbline::cluster {
 
-/// Described in analysis/hardware/software.json, with the source of every number.
+/// Described in analysis/hardware/clusters.json ("software"), with the source of every number.
 struct Software {
   bool flash_attention = false;
   bool dropout = true;        // hidden and attention dropout are on, whatever the job says
