@@ -1,6 +1,9 @@
 #include "core/backends/nccl/host_copies.hpp"
 
+#include <thread>
+
 #include "core/backends/nccl/check.hpp"
+#include "core/backends/nccl/device_events.hpp"
 
 namespace plumbline {
 namespace {
@@ -15,8 +18,15 @@ Matrix in_host_memory(const Matrix& x, std::vector<std::byte>& memory) {
   return {memory.data(), x.rows, x.cols, x.dtype};
 }
 
-void wait_for(cudaStream_t stream) {
-  check_cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+void wait_for(cudaStream_t stream, const HostCopies::Meanwhile& meanwhile) {
+  const DeviceEvent reached;
+  check_cuda(cudaEventRecord(reached.get(), stream), "cudaEventRecord");
+  for (cudaError_t state = cudaErrorNotReady; state == cudaErrorNotReady;) {
+    state = cudaEventQuery(reached.get());
+    if (state != cudaErrorNotReady) check_cuda(state, "cudaEventQuery");
+    if (meanwhile) meanwhile();
+    std::this_thread::yield();
+  }
 }
 
 }  // namespace
@@ -31,36 +41,36 @@ Collective HostCopies::unread(const Collective& call) {
   return copied;
 }
 
-Collective HostCopies::of(const Collective& call, cudaStream_t stream) {
+Collective HostCopies::of(const Collective& call, cudaStream_t stream, const Meanwhile& meanwhile) {
   Collective copied = unread(call);
-  fill(stream);
+  fill(stream, meanwhile);
   return copied;
 }
 
-PointToPoint HostCopies::of(const PointToPoint& message, cudaStream_t stream) {
+PointToPoint HostCopies::of(const PointToPoint& message, cudaStream_t stream, const Meanwhile& meanwhile) {
   PointToPoint copied = message;
   copied.buffer = in_host_memory(message.buffer, read_);
   if (message.kind == PointToPoint::Kind::send) {
     input_ = message.buffer;
-    fill(stream);
+    fill(stream, meanwhile);
   } else {
     output_ = message.buffer;
   }
   return copied;
 }
 
-void HostCopies::fill(cudaStream_t stream) {
+void HostCopies::fill(cudaStream_t stream, const Meanwhile& meanwhile) {
   check_cuda(cudaMemcpyAsync(read_.data(), input_.data, bytes_of(input_), cudaMemcpyDeviceToHost, stream),
              "cudaMemcpyAsync");
-  wait_for(stream);
+  wait_for(stream, meanwhile);
 }
 
-void HostCopies::deliver(cudaStream_t stream) const {
+void HostCopies::deliver(cudaStream_t stream, const Meanwhile& meanwhile) const {
   if (output_.data == nullptr) return;
   const std::vector<std::byte>& from = written_.empty() ? read_ : written_;
   check_cuda(cudaMemcpyAsync(output_.data, from.data(), from.size(), cudaMemcpyHostToDevice, stream),
              "cudaMemcpyAsync");
-  wait_for(stream);
+  wait_for(stream, meanwhile);
 }
 
 }  // namespace plumbline

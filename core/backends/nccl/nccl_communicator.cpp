@@ -219,7 +219,7 @@ void NcclCommunicator::finish(Ticket& ticket) {
   }
   control_.wait(slot.control);
   if (slot.copies) {
-    slot.copies->deliver(compute_);
+    slot.copies->deliver(compute_, [this] { while_device_works(); });
     if (slot.times != nullptr) slot.times->end = now();
   }
   close(ticket);

@@ -121,6 +121,8 @@ class NcclCommunicator final : public Communicator {
   Ticket begin_on_host(const Collective& call);
   Ticket begin_on_host(const PointToPoint& message);
   Ticket begin_on_host(Follower follower);
+  /// A rehearsing host that waits for its device goes on serving others, whom the device may be waiting for.
+  void while_device_works();
 
   Lane& add_lane(const ncclUniqueId& id, const std::string& name, const std::vector<int>& members,
                  int max_ctas);

@@ -6,17 +6,22 @@
 
 namespace plumbline {
 
+void NcclCommunicator::while_device_works() {
+  control_.progress();
+  watchdog_->check();
+}
+
 Ticket NcclCommunicator::begin_on_host(const Collective& call) {
   Pending pending;
   pending.copies = std::make_shared<HostCopies>();
-  pending.control = control_.start(pending.copies->of(call, compute_));
+  pending.control = control_.start(pending.copies->of(call, compute_, [this] { while_device_works(); }));
   return open(std::move(pending));
 }
 
 Ticket NcclCommunicator::begin_on_host(const PointToPoint& message) {
   Pending pending;
   pending.copies = std::make_shared<HostCopies>();
-  pending.control = control_.start(pending.copies->of(message, compute_));
+  pending.control = control_.start(pending.copies->of(message, compute_, [this] { while_device_works(); }));
   return open(std::move(pending));
 }
 
@@ -33,9 +38,10 @@ Ticket NcclCommunicator::begin_on_host(Follower follower) {
   }
   const Collective call = pending.copies->unread(follower.call);
   const auto prepare = [this, earlier, copies = pending.copies, own = std::move(follower.prepare)] {
-    if (earlier) earlier->deliver(compute_);
+    // Within MPI's progress, which must not be asked for again.
+    if (earlier) earlier->deliver(compute_, {});
     own();
-    copies->fill(compute_);
+    copies->fill(compute_, {});
   };
   pending.control = control_.start_all_reduce_after(before, prepare, call.group, call.input, call.op);
   return open(std::move(pending));
