@@ -36,7 +36,7 @@ SliceReader random_weights(std::uint64_t seed, double std_dev) {
       float* to = out + row * stride;
       if (parameter.fill != Fill::normal) {
         for (std::int64_t col = 0; col < slice.cols; ++col)
-          to[col] = parameter.fill == Fill::ones ? 1.0F : 0.0F;
+          to[col] = parameter.fill == Fill::ones && !slice.less_one ? 1.0F : 0.0F;
         continue;
       }
       const auto first = static_cast<std::uint64_t>((slice.row + row) * slice.tensor_cols + slice.col);
