@@ -36,6 +36,20 @@ std::optional<std::string> why_model_does_not_split(const RunConfig& config) {
   return std::nullopt;
 }
 
+/// What a parallel block does not go together with.
+std::optional<std::string> why_block_does_not_fit(const RunConfig& config) {
+  if (config.model.block == Block::sequential) return std::nullopt;
+  if (config.numerics.hidden_dropout > 0) {
+    return fmt::format("hidden_dropout: found {} with {}, whose attention and MLP are parallel; expected 0",
+                       config.numerics.hidden_dropout, config.model.name);
+  }
+  if (config.numerics.fp8.on() && config.model.block == Block::parallel_one_norm) {
+    return fmt::format("fp8_format: found {} with {}, whose attention and MLP share a norm; expected none",
+                       config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid", config.model.name);
+  }
+  return std::nullopt;
+}
+
 /// What linear layers in FP8 require of the sizes on a rank.
 std::optional<std::string> why_fp8_does_not_fit(const RunConfig& config) {
   constexpr std::int64_t kMultiple = 16;  // of both extents of every product: the matrix units' condition
@@ -118,6 +132,7 @@ std::optional<std::string> why_invalid(const RunConfig& config) {
                        config.batch.micro_batch_size, config.batch.seq_length, kMaxTokens);
   }
   if (auto reason = why_fp8_does_not_fit(config)) return reason;
+  if (auto reason = why_block_does_not_fit(config)) return reason;
   if (auto reason = why_layer_distribution_invalid(config)) return reason;
   if (auto reason = why_vocabulary_does_not_split(config)) return reason;
   if (!config.files.loss_mask.empty() && config.files.data.empty()) {
