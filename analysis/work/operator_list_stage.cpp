@@ -29,26 +29,40 @@ void rotate(const StageShape& s, CallList& list) {
   list.rows("rope", s.tokens * s.k, 2 * e(s), s.head_dim);
 }
 
+/// Of every query and key head.
+void head_norm_forward(const StageShape& s, CallList& list) {
+  if (!s.qk_norm) return;
+  list.memory("head_norm_forward", s.tokens * s.q, 2 * e(s));
+  list.memory("head_norm_forward", s.tokens * s.k, 2 * e(s));
+  list.allocations(2);
+}
+void head_norm_backward(const StageShape& s, CallList& list) {
+  if (!s.qk_norm) return;
+  list.memory("head_norm_backward", s.tokens * s.q, 3 * e(s));
+  list.memory("head_norm_backward", s.tokens * s.k, 3 * e(s));
+}
+
 /// One layer forward. When a group of layers is recomputed, its last layer stops at the activation output.
 void layer_forward(const StageShape& s, CallList& list, std::int64_t window, bool to_activation_only) {
   norm_forward(s, list);
   list.quantize_stream();
   list.gathered_operand("sequence all-gather forward");
   list.linear("qkv", GemmPass::forward, s.q + 2 * s.k, s.hidden);
+  head_norm_forward(s, list);
   rotate(s, list);
   list.attention(false, window);
   list.quantize(s.tokens * s.q);
   list.linear("projection", GemmPass::forward, s.hidden, s.q);
   list.sum_over_tensor_ranks("tensor all-reduce forward", "sequence reduce-scatter forward");
   list.residual_sum();
-  norm_forward(s, list);
+  if (s.layer_norms() > 1) norm_forward(s, list);
   list.quantize_stream();
   list.gathered_operand("sequence all-gather forward");
   list.linear("fc1", GemmPass::forward, s.fc1, s.hidden);
   if (s.swiglu) list.memory("swiglu_forward", s.tokens * s.fc1, 1.5 * e(s));
   if (!s.swiglu) list.memory("gelu_forward", s.tokens * s.fc1, 2 * e(s));
   list.quantize(s.tokens * s.ffn);
-  list.allocations(8 + 2 * s.norm_rows);
+  list.allocations(6 + s.layer_norms() * (1 + s.norm_rows));
   if (to_activation_only) return list.dropout_mask();
   list.linear("fc2", GemmPass::forward, s.hidden, s.ffn);
   list.sum_over_tensor_ranks("tensor all-reduce forward", "sequence reduce-scatter forward");
@@ -91,7 +105,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     bias_backward(s, list, s.linear_bias, s.tokens * s.fc1);
   }
   if (passes.input) {
-    norm_backward(s, list);
+    if (s.layer_norms() > 1) norm_backward(s, list);
     if (s.recompute == Recompute::selective) list.attention(false, window);
     list.dropout_backward(false);
   }
@@ -103,6 +117,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
   if (passes.input) {
     list.attention(true, window);
     rotate(s, list);
+    head_norm_backward(s, list);
   }
   list.quantize(s.tokens * (s.q + 2 * s.k));
   if (passes.input) {
@@ -115,8 +130,10 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     bias_backward(s, list, s.qkv_bias, s.tokens * (s.q + 2 * s.k));
   }
   if (passes.input) {
+    if (s.layer_norms() == 1)
+      list.memory("add", s.rows * s.hidden, 3 * e(s));  // both gradients of the norm's output
     norm_backward(s, list);
-    list.allocations((s.swiglu ? 6 : 5) + (passes.weight ? 0 : 2));
+    list.allocations((s.swiglu ? 6 : 5) + (passes.weight ? 0 : s.parallel() ? 1 : 2));
   }
 }
 
@@ -125,8 +142,12 @@ void scatter_embedded(const StageShape& s, CallList& list) {
                   s.tokens * s.hidden, s.type);
 }
 
+void scale_embedded(const StageShape& s, CallList& list, std::int64_t elements) {
+  if (s.scaled_embedding) list.memory("scale", elements, 2 * e(s));
+}
+
 void position_forward(const StageShape& s, WorkBuilder& builder) {
-  if (s.rotary) return;
+  if (s.positions == 0) return;
   builder.once({true, false}, padded_unit(s, s.positions * s.hidden), [&](CallList& list) {
     list.memory("position_forward", s.tokens * s.hidden, 3 * e(s));
     if (s.sequence_parallel) scatter_embedded(s, list);
@@ -138,10 +159,26 @@ void embedding_forward(const StageShape& s, WorkBuilder& builder) {
   builder.once({true, false}, padded_vocabulary_unit(s), [&](CallList& list) {
     list.memory("embedding_forward", full, 2 * e(s));
     if (!s.sequence_parallel) list.tensor_all_reduce("embedding all-reduce", full, s.type);
-    if (s.sequence_parallel && s.rotary) scatter_embedded(s, list);
+    scale_embedded(s, list, full);
+    if (s.sequence_parallel && s.positions == 0) scatter_embedded(s, list);
     list.allocations(s.sequence_parallel ? 2 : 1);
   });
   position_forward(s, builder);
+}
+
+/// What a first stage does after its tokens' rows are there, wherever they were looked up.
+void embedded_forward(const StageShape& s, WorkBuilder& builder) {
+  if (!s.embeds()) {
+    builder.once({}, 0, [&](CallList& list) { scale_embedded(s, list, s.rows * s.hidden); });
+    position_forward(s, builder);
+  }
+  builder.once({}, 0, [&](CallList& list) {
+    if (s.embedding_norm) {
+      norm_forward(s, list);
+      list.allocations(1 + s.norm_rows);
+    }
+    list.drop_embedded();
+  });
 }
 
 void copy_stream(const StageShape& s, CallList& list, std::int64_t width) {
@@ -215,7 +252,7 @@ void output_backward(const StageShape& s, WorkBuilder& builder, Passes passes) {
 }
 
 void position_backward(const StageShape& s, WorkBuilder& builder) {
-  if (s.rotary) return;
+  if (s.positions == 0) return;
   builder.once({false, true}, padded_unit(s, s.positions * s.hidden), [&](CallList& list) {
     list.memory("position_backward", s.tokens * s.hidden, e(s) + 2 * static_cast<double>(s.g()));
   });
@@ -244,8 +281,8 @@ ActionWork forward_work(const StageShape& s, bool teacher) {
   WorkBuilder builder(s);
   copy_joint_input(s, builder);
   if (s.first) {
-    (s.embeds() ? embedding_forward : position_forward)(s, builder);
-    builder.once({}, 0, [](CallList& list) { list.drop_embedded(); });
+    if (s.embeds()) embedding_forward(s, builder);
+    embedded_forward(s, builder);
   }
   const std::int64_t unit = padded_unit(s, layer_matrices(s));
   const LayerParts layers(s, [&](std::int64_t window) {
@@ -303,7 +340,14 @@ ActionWork backward_work(const StageShape& s, Passes passes) {
         s.layers);
   }
   if (s.first && passes.input) {
-    builder.once({}, 0, [](CallList& list) { list.dropout_backward(true); });
+    builder.once({}, 0, [&](CallList& list) {
+      list.dropout_backward(true);
+      if (s.embedding_norm) {
+        norm_backward(s, list);
+        list.allocations(1);
+      }
+      scale_embedded(s, list, s.rows * s.hidden);
+    });
     (s.embeds() ? embedding_backward : position_backward)(s, builder);
   }
   if (passes.input) copy_joint_input(s, builder);

@@ -37,7 +37,7 @@ void fill_rows(std::uint64_t seed, float scale, const Parameter& parameter, cons
   for (std::int64_t row = begin; row < end; ++row) {
     float* to = out + row * stride;
     if (parameter.fill != Fill::normal) {
-      std::fill_n(to, slice.cols, parameter.fill == Fill::ones ? 1.0F : 0.0F);
+      std::fill_n(to, slice.cols, parameter.fill == Fill::ones && !slice.less_one ? 1.0F : 0.0F);
       continue;
     }
     const auto first = static_cast<std::uint64_t>((slice.row + row) * slice.tensor_cols + slice.col);

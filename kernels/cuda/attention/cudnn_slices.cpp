@@ -29,7 +29,7 @@ std::int64_t score_gradient_bytes(const AttentionShape& s) {
 
 bool cudnn_takes(const AttentionShape& s, DType type) {
   return (type == DType::bf16 || type == DType::fp16) && s.batch > 0 && s.seq > 1 && s.head_dim % 8 == 0 &&
-         s.head_dim <= 256 && s.dropout.probability == 0;
+         s.head_dim <= 256 && s.dropout.probability == 0 && s.alibi.heads == 0;
 }
 
 std::string why_not_cudnn(const AttentionShape& s, DType type, bool backward) {
@@ -58,6 +58,7 @@ std::int64_t attention_scratch_elements(const AttentionShape& shape, DType type)
   const std::int64_t own = shape.batch * shape.heads * shape.seq;
   AttentionShape s = shape;
   s.dropout = {};
+  s.alibi = {};
   const AttentionSlice slice = backward_slice(s, type);
   if (slice.empty()) return cudnn_takes(s, type) ? std::max<std::int64_t>(own, 512) : own;
   const std::int64_t heads = slice.sequences * slice.kv_heads * (s.heads / s.kv_heads);
