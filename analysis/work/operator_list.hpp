@@ -32,6 +32,7 @@ struct OperatorCall {
   DType type = DType::bf16;  // storage type (collectives: of the buffer)
   GemmPass pass = GemmPass::forward;
   bool fp8 = false;              // gemm: of FP8 operands; the result is of the storage type
+  bool block_scaled = false;     // gemm: with a scale per 32 elements of them (MXFP8)
   bool backward = false;         // attention
   bool dropout = false;          // attention: of its probabilities
   Group group = Group::tensor;   // collectives

@@ -30,6 +30,9 @@ void set_framework(const cluster::Software& framework, StageShape& shape) {
   shape.unfused_attention = !framework.flash_attention;
   shape.hidden_dropout = shape.hidden_dropout || framework.dropout;
   shape.attention_dropout = shape.attention_dropout || framework.dropout;
+  shape.framework_fp8 = shape.fp8 || framework.fp8;
+  shape.fp8 = shape.fp8_tensorwise = false;
+  shape.fp8_history = 0;
   if (framework.gradient_bytes <= 2) shape.grad_type = shape.type;
   shape.data *= shape.context;  // states are sharded over the ranks of a sequence, too
   if (framework.sharded) shape.zero = 3;
@@ -79,6 +82,8 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.fp8 = config.numerics.fp8.on();
   shape.fp8_tensorwise = shape.fp8 && config.numerics.fp8.recipe == Fp8Recipe::tensorwise;
   shape.fp8_history = shape.fp8 && !shape.fp8_tensorwise ? config.numerics.fp8.amax_history_len : 0;
+  shape.fp8_recipe = config.numerics.fp8.recipe;
+  shape.fp8_weights = shape.fp8 && config.numerics.fp8.param_gather;
   shape.tensor = t;
   shape.type = config.numerics.precision;
   shape.grad_type = config.numerics.grad_type();

@@ -89,6 +89,8 @@ struct StageShape {
   bool loss_in_fp32 = false;       // the loss works on an fp32 copy of 16-bit logits
   bool fp8 = false;                // linear layers in FP8 (bench/training/fp8.md)
   bool fp8_tensorwise = false;     // scales belong to tensors, no history is kept
+  bool framework_fp8 = false;      // the same of another framework's step, whose fp8 is false
+  bool fp8_weights = false;        // which holds and gathers weights of layers in FP8
   int stage = 0;                   // of the schedule, all routes counted
   int route = 0;
   int tensor = 1;  // t
@@ -97,7 +99,8 @@ struct StageShape {
   Recompute recompute = Recompute::none;
   std::int64_t recompute_layers = 1;  // full recomputation: layers of a group
   std::int64_t fp8_history = 0;       // largest values kept of every slot; 0 without delayed scaling
-  DType type = DType::bf16;           // storage type
+  Fp8Recipe fp8_recipe = Fp8Recipe::delayed;
+  DType type = DType::bf16;  // storage type
   DType grad_type = DType::fp32;
   int context = 1;  // ranks that share a sequence
   /// Whose training step it is; nullptr: plumbline's own, of which everything else here speaks.

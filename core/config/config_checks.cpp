@@ -151,6 +151,11 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
   if (config.machine.software != "plumbline") {
     return only("software", config.machine.software, "plumbline's own training step only");
   }
+  if (config.numerics.fp8.recipe == Fp8Recipe::blockwise || config.numerics.fp8.recipe == Fp8Recipe::mxfp8) {
+    return only("fp8_recipe", config.numerics.fp8.recipe == Fp8Recipe::mxfp8 ? "mxfp8" : "blockwise",
+                "delayed and tensorwise");
+  }
+  if (config.numerics.fp8.param_gather) return only("fp8_param_gather", "true", "false only");
   if (config.parallel.context != 1) {
     return only("context_parallel_size", config.parallel.context, "1 only");
   }
@@ -175,6 +180,7 @@ std::optional<std::string> why_unpredictable(const RunConfig& config) {
       return "backend: found one to run on, expected none with software other than plumbline";
     anywhere.machine.software = "plumbline";
     anywhere.parallel.context = 1;  // its own framework shares sequences
+    anywhere.numerics.fp8 = {};     // and has recipes of its own
   }
   return why_unsupported(anywhere);
 }

@@ -57,7 +57,7 @@ struct FeatureColumn {
   std::string_view without;
   std::string_view part_of{};
 };
-inline constexpr std::array<FeatureColumn, 44> kFeatureColumns = {{
+inline constexpr std::array<FeatureColumn, 43> kFeatureColumns = {{
     {"tp_comm_overlap", "false"},
     {"cp_comm_type", "p2p"},
     {"expert_tensor_parallel_size", "1"},
@@ -84,7 +84,6 @@ inline constexpr std::array<FeatureColumn, 44> kFeatureColumns = {{
     {"optimizer_offload_fraction", "0"},
     {"frozen", "none"},
     {"fp4_format", "none"},
-    {"fp8_param_gather", "false"},
     {"cuda_graph_impl", "none"},
     {"multi_latent_attention", "false"},
     {"qk_layernorm", "false"},
@@ -109,11 +108,9 @@ struct ComingValue {
   std::string_view key;
   std::string_view value;
 };
-inline constexpr std::array<ComingValue, 9> kComingValues = {{{"fp8_recipe", "mxfp8"},
-                                                              {"fp8_recipe", "unstated"},
+inline constexpr std::array<ComingValue, 7> kComingValues = {{{"fp8_recipe", "unstated"},
                                                               {"optimizer", "dist_muon"},
                                                               {"recompute_granularity", "unstated"},
-                                                              {"fp8_recipe", "blockwise"},
                                                               {"fp8_recipe", "rowwise"},
                                                               {"precision", "nvfp4"},
                                                               {"optimizer", "muon"},

@@ -32,6 +32,19 @@ bool cudnn_takes(const AttentionShape& s, DType type) {
          s.head_dim <= 256 && s.dropout.probability == 0 && s.alibi.heads == 0;
 }
 
+std::string why_not_cudnn(const AttentionShape& s, DType type, bool backward) {
+  if (type != DType::bf16 && type != DType::fp16) return "cuDNN takes bf16 and fp16 only";
+  if (s.dropout.probability != 0)
+    return "probabilities drop, and cuDNN would drop others than every other backend";
+  if (s.head_dim % 8 != 0 || s.head_dim > 256)
+    return "cuDNN takes head sizes that are multiples of 8 up to 256";
+  if (s.batch <= 0 || s.seq <= 1) return "cuDNN takes sequences of two tokens or more";
+  if (backward && backward_slice(s, type).empty()) {
+    return "the gradient of the scores of one key/value head takes more than 1 GiB";
+  }
+  return "";
+}
+
 AttentionSlice backward_slice(const AttentionShape& s, DType type) {
   if (!cudnn_takes(s, type)) return {};
   const std::int64_t group = s.heads / s.kv_heads * score_gradient_bytes(s);  // of one key/value head

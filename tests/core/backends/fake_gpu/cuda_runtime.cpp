@@ -1,4 +1,4 @@
-// The calls of the CUDA runtime that the NCCL communicator makes, on the pretended device. Device memory is
+// The calls of the CUDA runtime that the NCCL communicator makes, on the fake device. Device memory is
 // host memory that is remembered.
 #include <cuda_runtime_api.h>
 
@@ -8,14 +8,14 @@
 #include <mutex>
 #include <set>
 
-#include "tests/core/backends/pretended_gpu/streams.hpp"
+#include "tests/core/backends/fake_gpu/streams.hpp"
 
 namespace {
 
-using plumbline::pretended::Event;
-using plumbline::pretended::Place;
-using plumbline::pretended::Stream;
-using plumbline::pretended::submit;
+using plumbline::fake::Event;
+using plumbline::fake::Place;
+using plumbline::fake::Stream;
+using plumbline::fake::submit;
 
 std::mutex memory_mutex;
 std::map<const char*, std::size_t> memory;  // start, bytes
@@ -32,7 +32,7 @@ Event& of(cudaEvent_t event) {
 
 }  // namespace
 
-std::set<int> plumbline::pretended::devices_asked() {
+std::set<int> plumbline::fake::devices_asked() {
   const std::lock_guard lock(asked_mutex);
   return asked;
 }
@@ -48,7 +48,7 @@ cudaError_t cudaSetDevice(int device) {
   return cudaSuccess;
 }
 const char* cudaGetErrorString(cudaError_t /*error*/) {
-  return "pretended error";
+  return "fake error";
 }
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   *data = std::malloc(bytes);
@@ -83,8 +83,29 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 cudaError_t cudaDeviceSynchronize() {
   return cudaSuccess;
 }
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned /*flags*/) {
-  *stream = reinterpret_cast<cudaStream_t>(new Stream);
+cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
+  submit(of(stream), [=] { std::memset(data, value, bytes); });
+  return cudaSuccess;
+}
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* argument) {
+  submit(of(stream), [=] { function(argument); });
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr /*attribute*/, int /*device*/) {
+  *value = 4096;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
+  *lowest = 0;
+  *highest = -5;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned /*flags*/, int priority) {
+  *stream = reinterpret_cast<cudaStream_t>(new Stream(priority));
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {

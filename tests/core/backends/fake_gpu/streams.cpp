@@ -1,9 +1,9 @@
-#include "tests/core/backends/pretended_gpu/streams.hpp"
+#include "tests/core/backends/fake_gpu/streams.hpp"
 
 #include <chrono>
 #include <utility>
 
-namespace plumbline::pretended {
+namespace plumbline::fake {
 
 void Place::reach() {
   const std::lock_guard lock(mutex);
@@ -17,7 +17,14 @@ void Place::wait() {
   changed.wait(lock, [this] { return reached; });
 }
 
-Stream::Stream() : thread_([this] { work(); }) {}
+std::map<int, int>& stream_priorities() {
+  static std::map<int, int> made;
+  return made;
+}
+
+Stream::Stream(int priority) : thread_([this] { work(); }) {
+  ++stream_priorities()[priority];
+}
 
 Stream::~Stream() {
   {
@@ -63,4 +70,4 @@ void submit(Stream* stream, std::function<void()> task) {
   }
 }
 
-}  // namespace plumbline::pretended
+}  // namespace plumbline::fake

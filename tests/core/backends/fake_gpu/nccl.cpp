@@ -12,15 +12,15 @@
 #include <utility>
 #include <vector>
 
-#include "tests/core/backends/pretended_gpu/shared_comm.hpp"
-#include "tests/core/backends/pretended_gpu/streams.hpp"
+#include "tests/core/backends/fake_gpu/shared_comm.hpp"
+#include "tests/core/backends/fake_gpu/streams.hpp"
 
 namespace {
 
-using plumbline::pretended::Meeting;
-using plumbline::pretended::SharedComm;
-using plumbline::pretended::Stream;
-using plumbline::pretended::submit;
+using plumbline::fake::Meeting;
+using plumbline::fake::SharedComm;
+using plumbline::fake::Stream;
+using plumbline::fake::submit;
 
 SharedComm* of(ncclComm_t comm) {
   return reinterpret_cast<SharedComm*>(comm);
@@ -62,9 +62,10 @@ bool on_device(const void* data) {
 }
 
 /// Refuses host memory, which NCCL's kernels cannot use.
-ncclResult_t enqueue(ncclComm_t comm, cudaStream_t stream, const void* from, const void* to,
+ncclResult_t enqueue(const char* name, ncclComm_t comm, cudaStream_t stream, const void* from, const void* to,
                      std::function<void(SharedComm&)> work) {
   if (!on_device(from) || !on_device(to)) return ncclInvalidArgument;
+  ++plumbline::fake::calls_made()[name];
   ++of(comm)->under_way;
   submit(of(stream), [comm, work = std::move(work)] {
     work(*of(comm));
@@ -91,9 +92,14 @@ const std::byte* bytes(const void* data) {
 
 }  // namespace
 
-std::map<std::string, int>& plumbline::pretended::most_blocks() {
+std::map<std::string, int>& plumbline::fake::most_blocks() {
   static std::map<std::string, int> most;
   return most;
+}
+
+std::map<std::string, int>& plumbline::fake::calls_made() {
+  static std::map<std::string, int> made;
+  return made;
 }
 
 extern "C" {
@@ -112,7 +118,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int members, ncclUniqueId 
   // Unless told otherwise, NCCL connects at the first call of a kind, where members would wait for each
   // other.
   if (config->blocking != 0 || std::getenv("NCCL_RUNTIME_CONNECT") == nullptr) return ncclInvalidArgument;
-  plumbline::pretended::most_blocks()[config->commName] = config->maxCTAs;
+  plumbline::fake::most_blocks()[config->commName] = config->maxCTAs;
   *comm = reinterpret_cast<ncclComm_t>(new SharedComm(id.internal, members, member));
   return ncclInProgress;
 }
@@ -146,7 +152,7 @@ ncclResult_t ncclGroupEnd() {
   return ncclSuccess;
 }
 const char* ncclGetErrorString(ncclResult_t /*result*/) {
-  return "pretended error";
+  return "fake error";
 }
 const char* ncclGetLastError(ncclComm_t /*comm*/) {
   return "";
@@ -154,7 +160,7 @@ const char* ncclGetLastError(ncclComm_t /*comm*/) {
 
 ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream) {
-  return enqueue(comm, stream, from, to, [=](SharedComm& shared) {
+  return enqueue(__func__, comm, stream, from, to, [=](SharedComm& shared) {
     shared.exchange(
         count * size_of(type),
         [&](std::byte* mine, std::size_t at, std::size_t n) { std::memcpy(mine, bytes(from) + at, n); },
@@ -167,7 +173,7 @@ ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDa
 ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream) {
   const std::size_t size = count * size_of(type);
-  return enqueue(comm, stream, from, to, [=](SharedComm& shared) {
+  return enqueue(__func__, comm, stream, from, to, [=](SharedComm& shared) {
     shared.exchange(
         size, [&](std::byte* mine, std::size_t at, std::size_t n) { std::memcpy(mine, bytes(from) + at, n); },
         [&](const Meeting& all, std::size_t at, std::size_t n) {
@@ -181,7 +187,7 @@ ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDa
 ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   const std::size_t size = count * size_of(type);
-  return enqueue(comm, stream, from, to, [=](SharedComm& shared) {
+  return enqueue(__func__, comm, stream, from, to, [=](SharedComm& shared) {
     for (int owner = 0; owner < shared.members(); ++owner) {
       const std::byte* piece = bytes(from) + static_cast<std::size_t>(owner) * size;
       shared.exchange(
@@ -195,7 +201,7 @@ ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, nc
 
 ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream) {
-  return enqueue(comm, stream, from, to, [=](SharedComm& shared) {
+  return enqueue(__func__, comm, stream, from, to, [=](SharedComm& shared) {
     shared.exchange(
         count * size_of(type),
         [&](std::byte* mine, std::size_t at, std::size_t n) {
@@ -209,7 +215,7 @@ ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDa
 
 ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int /*peer*/, ncclComm_t comm,
                       cudaStream_t stream) {
-  return enqueue(comm, stream, from, from, [=](SharedComm& shared) {
+  return enqueue(__func__, comm, stream, from, from, [=](SharedComm& shared) {
     shared.exchange(
         count * size_of(type),
         [&](std::byte* mine, std::size_t at, std::size_t n) { std::memcpy(mine, bytes(from) + at, n); },
@@ -219,7 +225,7 @@ ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, 
 
 ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  return enqueue(comm, stream, to, to, [=](SharedComm& shared) {
+  return enqueue(__func__, comm, stream, to, to, [=](SharedComm& shared) {
     shared.exchange(
         count * size_of(type), [](std::byte*, std::size_t, std::size_t) {},
         [&](const Meeting& all, std::size_t at, std::size_t n) {

@@ -1,4 +1,4 @@
-#include "tests/core/backends/pretended_gpu/shared_comm.hpp"
+#include "tests/core/backends/fake_gpu/shared_comm.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 #include <new>
 #include <stdexcept>
 
-namespace plumbline::pretended {
+namespace plumbline::fake {
 namespace {
 
 Meeting* map(const std::string& name, int flags) {
@@ -68,4 +68,4 @@ void SharedComm::exchange(std::size_t bytes,
   }
 }
 
-}  // namespace plumbline::pretended
+}  // namespace plumbline::fake

@@ -12,7 +12,7 @@
 namespace plumbline::test {
 
 /// What it was asked.
-struct PretendedCublas {
+struct FakeCublas {
   using Attributes = std::map<cublasLtMatmulDescAttributes_t, std::vector<unsigned char>>;
 
   void* product_target = nullptr;  // where the last product was written
@@ -29,7 +29,7 @@ struct PretendedCublas {
     if (bytes.size() == sizeof value) std::memcpy(&value, bytes.data(), sizeof value);
     return value;
   }
-  static PretendedCublas& instance();
+  static FakeCublas& instance();
 };
 
 }  // namespace plumbline::test

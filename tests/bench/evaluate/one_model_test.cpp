@@ -1,4 +1,4 @@
-// What search finds, predict says and a table's row is compared with are the same seconds and bytes, on random
+// What search finds, predict says, oom shows and a table's row is compared with are the same seconds and bytes, on random
 // legal configurations. PLUMBLINE_CONFIGURATIONS draws more than the few of a quick run, PLUMBLINE_SEED others.
 #include <gtest/gtest.h>
 
@@ -10,7 +10,9 @@
 #include "analysis/published/predict_run.hpp"
 #include "analysis/search/evaluator.hpp"
 #include "bench/evaluate/plan.hpp"
+#include "bench/evaluate/record_parts.hpp"
 #include "bench/evaluate/schedule_makers.hpp"
+#include "bench/matrix/oom_table.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
 
@@ -74,7 +76,7 @@ RunConfig any_config(Draws& draws) {
   return config;
 }
 
-TEST(OneModel, SearchPredictAndValidateGiveTheSameSecondsAndBytes) {
+TEST(OneModel, SearchPredictOomAndValidateGiveTheSameSecondsAndBytes) {
   const int wanted = from_environment("PLUMBLINE_CONFIGURATIONS", 60);
   Draws draws(static_cast<unsigned>(from_environment("PLUMBLINE_SEED", 20261122)));
   int compared = 0;
@@ -108,13 +110,21 @@ TEST(OneModel, SearchPredictAndValidateGiveTheSameSecondsAndBytes) {
     const Prediction whole = predict(config, schedule_for(config), hardware);
     EXPECT_EQ(whole.time.step, prediction.time.step);
     EXPECT_EQ(whole.memory.peak, prediction.memory.peak);
+    // A cell of `matrix` and `oom`.
+    Record record;
+    record.prediction = report_of(prediction, config, step_for(config));
+    EXPECT_EQ(record.prediction->time.step, prediction.time.step);
+    const OomRow row = row_of({}, record, bounds->peak, std::nullopt, true);
+    ASSERT_TRUE(row.predicted);
+    EXPECT_EQ(row.predicted->peak, bounds->peak);
+    EXPECT_EQ(row.predicted->status == Status::ok, bounds->fits);
     cluster::PublishedRun run;
     run.config = config;
-    const cluster::PredictedRun row =
+    const cluster::PredictedRun published =
         cluster::predict_run(run, cluster::built_in_profiles(), schedule_makers());
-    if (!row.unmodelled.empty()) continue;
-    EXPECT_EQ(row.step_s, prediction.time.step.value);
-    EXPECT_EQ(row.peak_bytes, static_cast<double>(prediction.memory.peak.value));
+    if (!published.unmodelled.empty()) continue;
+    EXPECT_EQ(published.step_s, prediction.time.step.value);
+    EXPECT_EQ(published.peak_bytes, static_cast<double>(prediction.memory.peak.value));
   }
   EXPECT_EQ(compared, wanted) << "too few of the drawn configurations are legal";
 }

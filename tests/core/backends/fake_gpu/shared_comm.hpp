@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-namespace plumbline::pretended {
+namespace plumbline::fake {
 
 constexpr int kMostMembers = 8;
 constexpr std::size_t kChunk = std::size_t{64} << 10;
@@ -17,6 +17,9 @@ constexpr std::size_t kChunk = std::size_t{64} << 10;
 /// The most thread blocks of this process's communicators, by name; NCCL_CONFIG_UNDEF_INT: as many as NCCL
 /// likes.
 std::map<std::string, int>& most_blocks();
+
+/// Calls that this process has put into streams: "ncclSend" and so on.
+std::map<std::string, int>& calls_made();
 
 /// The shared memory of one communicator.
 struct Meeting {
@@ -59,4 +62,4 @@ class SharedComm {
   Meeting* meeting_ = nullptr;
 };
 
-}  // namespace plumbline::pretended
+}  // namespace plumbline::fake

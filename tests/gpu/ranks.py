@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Several ranks on one GPU through NCCL, against a single rank, and training steps with dropout against the CPU:
-tests/gpu.sh runs it on a machine with a GPU.
+"""Several ranks on one GPU through NCCL, against a single rank, and training steps with dropout against the CPU.
 
-    tests/gpu_ranks.py PLUMBLINE OUT.jsonl
+    tests/gpu/ranks.py PLUMBLINE OUT.jsonl [--short]
+
+--short: ten splits over two ranks in bf16, the watchdog and a look at the device's memory, for a slot of minutes.
 
 Every split of the work gives the single rank's loss (fp32 to 1e-4, bf16 to 3e-2), twice the same bits; with linear
 layers in FP8 that of a single rank in bf16 (to 5e-2), twice the same bits, on a GPU that has FP8; a rank that
@@ -27,6 +28,14 @@ SPLITS = [  # tensor, pipeline, data, more settings
     (1, 2, 1, {"pipeline_schedule": "zb-h1"}), (1, 1, 2, {"zero_stage": "3"}),
     (1, 2, 1, {"vocab_parallel": "vocab-1"}), (1, 2, 1, {"vocab_parallel": "vocab-2", "pipeline_schedule": "v-half"}),
     (2, 2, 1, {"vocab_parallel": "vocab-2"}), (1, 2, 2, {"vocab_parallel": "vocab-2", "zero_stage": "3"}),
+]
+
+# Two ranks each: what NCCL documents for one GPU.
+SHORT_SPLITS = [
+    (2, 1, 1, {}), (2, 1, 1, {"sequence_parallel": "true"}), (1, 2, 1, {}), (1, 2, 1, {"pipeline_schedule": "gpipe"}),
+    (1, 2, 1, {"pipeline_schedule": "interleaved", "virtual_pipeline_chunks": "2"}),
+    (1, 2, 1, {"pipeline_schedule": "zb-h1"}), (1, 2, 1, {"vocab_parallel": "vocab-2", "pipeline_schedule": "v-half"}),
+    (1, 1, 2, {}), (1, 1, 2, {"zero_stage": "1"}), (1, 1, 2, {"zero_stage": "3"}),
 ]
 
 
@@ -69,6 +78,32 @@ def run(plumbline, config, settings):
     if done.returncode != 0:
         return None, f"exit code {done.returncode}: {done.stderr.strip().splitlines()[-1:]}"
     return json.loads(done.stdout), ""
+
+
+def check_short_splits(plumbline, config, out):
+    failures = []
+    reference, problem = run(plumbline, config, settings_of(1, 1, 1, {}, "bf16"))
+    if reference is None:
+        return [f"a single rank: {problem}"]
+    wanted = reference["measurement"]["loss"]
+    for number, (tensor, pipeline, data, more) in enumerate(SHORT_SPLITS):
+        name = f"bf16 tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
+        settings = settings_of(tensor, pipeline, data, more, "bf16")
+        record, problem = run(plumbline, config, settings)
+        if record is None:
+            failures.append(f"{name}: {problem}")
+            continue
+        measured = record["measurement"]
+        loss = measured["loss"]
+        out.write(json.dumps({"check": name, "loss": loss, "loss_of_one_rank": wanted,
+                              "computed_by": (measured.get("gpu") or {}).get("computed_by")}) + "\n")
+        if not abs(loss - wanted) <= 3e-2 * abs(wanted):
+            failures.append(f"{name}: loss {loss}, a single rank has {wanted}")
+        if number % 5 == 0:  # each way to split once
+            again, problem = run(plumbline, config, settings)
+            if again is None or again["measurement"]["loss"] != loss:
+                failures.append(f"{name}: loss {loss}, and {again and again['measurement']['loss']} the second time")
+    return failures
 
 
 def check_splits(plumbline, config, out):
@@ -195,11 +230,11 @@ def check_watchdog(plumbline, config, out):
     return [] if named else [f"watchdog: rank 1 was not named: {output[-500:]}"]
 
 
-def check_device_memory(plumbline, config, out):
+def check_device_memory(plumbline, config, out, splits=((1, 1, 1), (2, 1, 1), (1, 2, 1))):
     """What the ranks say they take, against what the device says all processes take."""
     profile = os.path.join(os.path.dirname(out.name) or ".", "profile.json")
     failures = []
-    for tensor, pipeline, data in ((1, 1, 1), (2, 1, 1), (1, 2, 1)):
+    for tensor, pipeline, data in splits:
         settings = settings_of(tensor, pipeline, data, {}, "bf16")
         if os.path.exists(profile):
             settings["hardware"] = profile
@@ -232,6 +267,14 @@ def check_budget(plumbline, config, out):
     return [] if done.returncode == 3 else [f"budget: exit code {done.returncode}, expected 3"]
 
 
+def check_short_memory(plumbline, config, out):
+    return check_device_memory(plumbline, config, out, ((1, 2, 1),))
+
+
+FULL = (check_splits, check_fp8, check_dropout, check_device_memory, check_watchdog, check_budget)
+SHORT = (check_short_splits, check_watchdog, check_short_memory, check_budget)
+
+
 def main():
     plumbline, path = sys.argv[1:3]
     with tempfile.TemporaryDirectory() as folder, open(path, "w", encoding="utf-8", buffering=1) as out:
@@ -240,7 +283,7 @@ def main():
             json.dump({"model": MODEL, "backend": "cuda", "hardware": "h100-sxm-80gb", "seq_length": 128,
                        "micro_batch_size": 1, "global_batch_size": 8, "warmup_steps": 1, "steps": 2}, file)
         failures = []
-        for check in (check_splits, check_fp8, check_dropout, check_device_memory, check_watchdog, check_budget):
+        for check in SHORT if "--short" in sys.argv[3:] else FULL:
             failures += check(plumbline, config, out)
     for failure in failures:
         print(failure)

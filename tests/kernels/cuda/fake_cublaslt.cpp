@@ -1,5 +1,5 @@
-// A pretended cuBLASLt and CUDA runtime.
-#include "tests/kernels/cuda/pretended_cublaslt.hpp"
+// A fake cuBLASLt and CUDA runtime.
+#include "tests/kernels/cuda/fake_cublaslt.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -14,8 +14,8 @@ void* cuda_stream(Operators& /*operators*/) {
 
 namespace test {
 
-PretendedCublas& PretendedCublas::instance() {
-  static PretendedCublas one;
+FakeCublas& FakeCublas::instance() {
+  static FakeCublas one;
   return one;
 }
 
@@ -24,10 +24,10 @@ PretendedCublas& PretendedCublas::instance() {
 
 namespace {
 
-using plumbline::test::PretendedCublas;
-PretendedCublas& state = PretendedCublas::instance();
+using plumbline::test::FakeCublas;
+FakeCublas& state = FakeCublas::instance();
 
-/// What the pretended library keeps in cublasLtMatmulAlgo_t.
+/// What the fake library keeps in cublasLtMatmulAlgo_t.
 struct Config {
   std::int32_t id = 0;
   std::uint32_t tile = 0, stages = 0, split = 1, scheme = 0, swizzle = 0, custom = 0;
@@ -75,7 +75,7 @@ const char* cudaGetErrorName(cudaError_t) {
   return "error";
 }
 const char* cudaGetErrorString(cudaError_t) {
-  return "pretended";
+  return "fake";
 }
 cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t) {
   *data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
@@ -116,7 +116,7 @@ const char* cublasLtGetStatusName(cublasStatus_t) {
   return "status";
 }
 const char* cublasLtGetStatusString(cublasStatus_t) {
-  return "pretended";
+  return "fake";
 }
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t*, cublasComputeType_t, cudaDataType_t) {
   state.attributes.clear();

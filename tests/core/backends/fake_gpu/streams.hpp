@@ -4,12 +4,13 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <thread>
 
-namespace plumbline::pretended {
+namespace plumbline::fake {
 
 /// One place in a stream. Recorded again, an event is another place; who waits keeps the one that was.
 struct Place {
@@ -24,7 +25,7 @@ struct Place {
 
 class Stream {
  public:
-  Stream();
+  explicit Stream(int priority = 0);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -49,7 +50,10 @@ struct Event {
 /// runtime makes a context.
 std::set<int> devices_asked();
 
+/// How many streams of a priority were made.
+std::map<int, int>& stream_priorities();
+
 /// Runs `task` in the stream; a null stream is the host itself, which does it now.
 void submit(Stream* stream, std::function<void()> task);
 
-}  // namespace plumbline::pretended
+}  // namespace plumbline::fake
