@@ -20,8 +20,9 @@ struct Device {
   double peak_16bit = 0;  // dense FLOP/s, fp16 and bf16
   double peak_8bit = 0;   // dense FLOP/s, fp8; 0: none
   double peak_fp32 = 0;
-  double bandwidth = 0;   // of device memory, bytes/s
-  double processors = 0;  // streaming multiprocessors
+  double bandwidth = 0;              // of device memory, bytes/s
+  double processors = 0;             // streaming multiprocessors
+  double collective_processors = 0;  // of them, held by a collective that runs alongside computation
   double gemm_share = 0;  // of the peak: main loop of the largest tile, all processors busy, sustained clock
   double gemm_share_8bit = 0;
   double wave_share =

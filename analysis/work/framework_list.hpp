@@ -19,9 +19,11 @@ std::vector<OperatorCall> framework_reduction_calls(const HeldStages& rank);
 /// OPT: one pass over what the rank owns, then with ZeRO 1 and 2 the gather of the parameters.
 std::vector<OperatorCall> framework_update_calls(const HeldStages& rank);
 
-/// One layer, for framework_work.
+/// One layer, for framework_work. `both_gradients`: input and weight gradients are of one action; with tensor_overlap
+/// the first pass then contains the products of the second, alongside which collectives run.
 enum class LayerPass { forward, backward_input, backward_weight };
-void framework_layer(const StageShape& shape, LayerPass pass, std::int64_t window, UnitWork& work);
+void framework_layer(const StageShape& shape, LayerPass pass, std::int64_t window, bool both_gradients,
+                     UnitWork& work);
 /// What of a layer's forward runs again before its backward.
 void framework_recomputation(const StageShape& shape, std::int64_t window, UnitWork& work);
 

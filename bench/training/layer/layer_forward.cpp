@@ -1,6 +1,7 @@
 // Forward of a decoder layer. bench/training/README.md lists what is allocated when.
 #include "bench/training/layer/layer.hpp"
 #include "bench/training/layer/norm.hpp"
+#include "bench/training/layer/stream_rows.hpp"
 
 namespace plumbline::training {
 
@@ -49,9 +50,9 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
   norm_forward(context, saved.input, vectors.norm1, vectors.norm1_bias, norm1, saved.norm1_stats);
   saved.norm1 = layer.fp8.qkv.input.keep(std::move(norm1), context.kept, "layer norm1");
   {
-    const LinearOperand rows = gather_rows(context, saved.norm1);
+    StreamRows rows(context, saved.norm1, false);
     saved.qkv = context.make(context.kept, "layer qkv", shape.tokens, shape.qkv);
-    linear(context, rows, weights.qkv, vectors.qkv_bias, saved.qkv);
+    rows.multiply(weights.qkv, vectors.qkv_bias, saved.qkv);
     if (shared.rope_cos) {
       const QueryKeyValue in(shape, saved.qkv);
       ops.rope(in.q, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, false);
@@ -76,9 +77,9 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
   norm_forward(context, saved.middle, vectors.norm2, vectors.norm2_bias, norm2, saved.norm2_stats);
   saved.norm2 = layer.fp8.fc1.input.keep(std::move(norm2), context.kept, "layer norm2");
   {
-    const LinearOperand rows = gather_rows(context, saved.norm2);
+    StreamRows rows(context, saved.norm2, false);
     saved.fc1 = context.make(context.kept, "layer fc1", shape.tokens, shape.fc1);
-    linear(context, rows, weights.fc1, vectors.fc1_bias, saved.fc1);
+    rows.multiply(weights.fc1, vectors.fc1_bias, saved.fc1);
   }
   Tensor activation = context.make(read, "layer activation", shape.tokens, shape.ffn);
   if (context.model().activation == Activation::swiglu) {
