@@ -7,7 +7,7 @@
 #
 # --build           where the program was built (default: build/release)
 # --program=FILE    also pack this program of the build, named below its folder
-# --cuda-libraries  also pack CUDA's run time, cuBLASLt, cuDNN, NCCL and CUPTI (some 1.5 GB). Without, the bundle looks for
+# --cuda-libraries  also pack cuBLASLt, cuDNN, NCCL and CUPTI (some 1.5 GB). Without, the bundle looks for
 #                   them on the host: in $PLUMBLINE_CUDA_LIBRARIES (folders separated by colons), where the loader
 #                   finds them, in /usr/local/cuda, and in the packages of the host's python3 (nvidia-*).
 # --tar             also write the folder as an archive
@@ -54,6 +54,7 @@ is_of_the_host() {
 }
 is_cuda() {
   case $1 in
+    libcudart*) return 1 ;;  # small, and a build's own
     libcud*|libcublas*|libnccl*|libcupti*|libnvrtc*|libnvJitLink*) ;;
     *) return 1 ;;
   esac
@@ -134,7 +135,10 @@ export OPAL_PREFIX="$here"
 [ -d "$here/pmix" ] && export PMIX_PREFIX="$here/pmix"
 export PATH="$here/bin:${PATH:-/usr/local/bin:/usr/bin:/bin}"
 export HOME="${HOME:-/tmp}"
+# Open MPI wants a way to other hosts even when there are none.
+command -v ssh >/dev/null || command -v rsh >/dev/null || export OMPI_MCA_plm="${OMPI_MCA_plm:-isolated}"
 cuda=${PLUMBLINE_CUDA_LIBRARIES:-}
+[ -z "$cuda" ] && [ -e "$here/host/libnccl.so.2" ] && cuda=$here/host  # links that were made to the host's
 if [ -x "$here/bin/plumbline-cuda" ] && [ -z "$cuda" ] && [ ! -e "$here/lib/libnccl.so.2" ]; then
   # Those the loader does not find by itself.
   cuda=$(python3 -c 'import glob, site

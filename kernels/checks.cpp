@@ -79,6 +79,22 @@ void require_product(const Gemm& gemm) {
           {{"A", a}, {"B", b}, {"C", c}, {"bias", gemm.bias}});
 }
 
+void require_head_norm(const char* op, const Matrix& x, const Matrix& w, const Matrix& y,
+                       const Matrix& rstd) {
+  require(is_storage(x) && alike(x, y) && w.cols > 0 && has_shape(w, 1, w.cols, x.dtype) &&
+              has_shape(rstd, x.rows, x.cols / w.cols, DType::fp32) && rstd.cols * w.cols == x.cols,
+          op, "x, y (T, heads*head_dim), w (1, head_dim) of one floating point type, rstd (T, heads) fp32",
+          {{"x", x}, {"w", w}, {"y", y}, {"rstd", rstd}});
+}
+
+void require_rope(const char* op, const Matrix& x, const Matrix& cos, const Matrix& sin,
+                  std::int64_t head_dim) {
+  require(is_storage(x) && head_dim > 0 && x.cols % head_dim == 0 && cos.rows > 0 &&
+              2 * cos.cols <= head_dim && cos.dtype == DType::fp32 && alike(cos, sin),
+          op, "x (T, heads*head_dim) floating point, cos, sin (seq, at most head_dim/2) fp32",
+          {{"x", x}, {"cos", cos}, {"sin", sin}});
+}
+
 void require_fp8_amax(const Matrix& x, const Matrix& amax) {
   require(is_storage(x) && is_number(amax), "fp8_amax", "x floating point, amax (1,1) fp32",
           {{"x", x}, {"amax", amax}});

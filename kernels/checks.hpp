@@ -55,6 +55,9 @@ inline bool is_storage(const Matrix& x) {
 
 // What all backends require of an operator's arguments; a backend may lack a type or size besides.
 void require_product(const Gemm& gemm);
+void require_head_norm(const char* op, const Matrix& x, const Matrix& w, const Matrix& y, const Matrix& rstd);
+void require_rope(const char* op, const Matrix& x, const Matrix& cos, const Matrix& sin,
+                  std::int64_t head_dim);
 void require_fp8_amax(const Matrix& x, const Matrix& amax);
 void require_fp8_scales(const Matrix& amaxes, double largest, int margin, const Matrix& scales);
 void require_fp8_quantize(const Matrix& x, const Matrix& scales, const Matrix& amax, const Matrix& y);

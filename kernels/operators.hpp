@@ -41,6 +41,17 @@ struct Dropout {
   std::int64_t first_row = 0;  // token row 0 of the matrix, counted over the whole batch
 };
 
+/// What attention subtracts from scores by distance (alibi.hpp): slope·(i - j) for the query at position i and the key
+/// at j.
+struct Alibi {
+  std::int64_t heads = 0;  // query heads of the model, which slopes depend on; 0: nothing is subtracted
+  double factor = 1;       // of all slopes
+};
+
+/// Element-wise functions of a feed-forward layer: x·Φ(x) with the normal distribution's Φ (Hendrycks & Gimpel,
+/// arXiv:1606.08415), max(x, 0), and its square (So et al. 2021, arXiv:2109.08668).
+enum class Pointwise { gelu_erf, relu, squared_relu };
+
 /// Causal grouped-query attention of `batch` sequences. Query head i reads key/value head i / (heads /
 /// kv_heads). With a window W the query at position i sees the keys j with i - W < j <= i.
 struct AttentionShape {
@@ -51,7 +62,8 @@ struct AttentionShape {
   std::int64_t head_dim = 1;
   std::int64_t window = 0;      // W, not negative; 0: a query sees all keys up to itself
   Dropout dropout{};            // of the probabilities, after the softmax
-  std::int64_t first_head = 0;  // of the model's query heads; decides what is dropped
+  std::int64_t first_head = 0;  // of the model's query heads; decides what is dropped, and slopes
+  Alibi alibi{};
 };
 
 struct AdamStep {

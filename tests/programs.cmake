@@ -8,9 +8,11 @@ add_library(plumbline_test_headers OBJECT ${PROJECT_SOURCE_DIR}/tests/support/pr
 target_link_libraries(plumbline_test_headers PRIVATE plumbline_options fmt::fmt GTest::gmock nlohmann_json::nlohmann_json)
 target_precompile_headers(plumbline_test_headers PRIVATE ${PROJECT_SOURCE_DIR}/tests/support/precompiled.hpp)
 target_compile_options(plumbline_test_headers PRIVATE -O0)
-# plumbline_test_options(target [level]): the level, -O2, is for tests that compute much.
+# plumbline_test_options(target [level]): the level, -O2, is for tests that compute much; -O1 under sanitizers.
 function(plumbline_test_options target)
-  if(ARGN AND NOT PLUMBLINE_SANITIZE)
+  if(ARGN AND PLUMBLINE_SANITIZE)
+    target_compile_options(${target} PRIVATE -O1)
+  elseif(ARGN)
     target_compile_options(${target} PRIVATE ${ARGN})
   else()
     target_precompile_headers(${target} REUSE_FROM plumbline_test_headers)

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+
+#include "analysis/hardware/kernel_rates.hpp"
 
 namespace plumbline::cluster {
 
@@ -19,12 +22,16 @@ struct Device {
   double nccl_channel_bytes = 0;
   double peak_16bit = 0;  // dense FLOP/s, fp16 and bf16
   double peak_8bit = 0;   // dense FLOP/s, fp8; 0: none
+  double peak_mx8 = 0;    // dense FLOP/s, fp8 with a scale per block of 32 in the units (MXFP8); 0: none
+  double peak_4bit = 0;   // dense FLOP/s, NVFP4 or MXFP4; 0: none
   double peak_fp32 = 0;
-  double bandwidth = 0;              // of device memory, bytes/s
-  double processors = 0;             // streaming multiprocessors
+  double power_watts = 0;  // the board's limit, which the shares below are for
+  double bandwidth = 0;    // of device memory, bytes/s
+  double processors = 0;   // streaming multiprocessors
   double collective_processors = 0;  // of them, held by a collective that runs alongside computation
-  double gemm_share = 0;  // of the peak: main loop of the largest tile, all processors busy, sustained clock
+  double gemm_share = 0;   // of the peak: main loop of the largest tile, all processors busy, sustained clock
   double gemm_share_8bit = 0;
+  double gemm_share_4bit = 0;
   double wave_share =
       0.5;  // of an empty place in the last wave that is lost: idle processors leave power to the rest
   double tile_s = 0;           // filling a tile's operand pipeline
@@ -34,6 +41,8 @@ struct Device {
   double kernel_s = 0;         // ramp-up, drain and gap of one kernel on the device
   double flash_forward = 0;    // share of the peak, head size 128, long sequences, FLOPs of the causal half
   double flash_backward = 0;
+  /// Measured shares of single shapes (analysis/hardware/kernel_rates.csv); none where nothing is tabled.
+  std::shared_ptr<const KernelRates> rates;
 };
 
 /// Reads or writes of `bytes` in one kernel.

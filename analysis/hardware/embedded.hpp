@@ -7,7 +7,7 @@
 
 namespace plumbline {
 
-/// hardware/clusters.json and every .csv and .yaml of results/published/ and its 2026/.
+/// The .json files and the table of hardware/, and every .csv and .yaml of results/published/ and its 2026/.
 std::span<const EmbeddedFile> analysis_files();
 
 }  // namespace plumbline

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "analysis/hardware/accelerator_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 
@@ -34,11 +35,13 @@ HardwareProfile load_hardware(const std::string& preset_or_path) {
     const std::vector<std::string_view> views(names.begin(), names.end());
     throw InputError(
         fmt::format("hardware: no accelerator {} is known; did you mean {}? Choose one of {}, or give the "
-                    "path of a profile written by calibrate",
+                    "path of an accelerator's file or of a profile written by calibrate",
                     printable(preset_or_path), nearest_name(preset_or_path, views), fmt::join(names, ", ")));
   }
   constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
-  return parse_hardware(read_text_file(preset_or_path, kMaxBytes), preset_or_path);
+  const std::string text = read_text_file(preset_or_path, kMaxBytes);
+  if (describes_accelerator(text)) return parse_accelerator(text, preset_or_path);
+  return parse_hardware(text, preset_or_path);
 }
 
 }  // namespace plumbline

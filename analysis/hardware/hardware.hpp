@@ -83,10 +83,12 @@ struct HardwareProfile {
   FlopsPerSecond peak_16bit;
   BytesPerSecond memory_bandwidth;
 
-  /// Machine of analysis/hardware/clusters.json whose constants these are; empty: none, and they mean
-  /// nothing.
+  /// Machine of analysis/hardware/, or of a file of one's own, whose constants these are; empty: none, and
+  /// they mean nothing.
   std::string accelerator;
   cluster::Machine constants;
+  /// Constants that such a file leaves out, with what is taken for them: lines for people.
+  std::vector<std::string> defaults;
 
   // Roofline, used where a table has no entry and there is no accelerator.
   double gemm_efficiency = 0.75;       // share of the peak that a large GEMM reaches
@@ -115,11 +117,14 @@ struct HardwareProfile {
   bool measured_fp8() const;
 };
 
-/// The machines of analysis/hardware/clusters.json by name; nullptr when there is none.
+/// A machine's constants as a profile.
+HardwareProfile accelerator_profile(const std::string& name, const cluster::Machine& machine);
+/// The machines of analysis/hardware/ by name; nullptr when there is none.
 const HardwareProfile* find_hardware_preset(std::string_view name);
 std::vector<std::string> hardware_preset_names();
 
-/// A preset, or a profile file written by `calibrate`. Throws InputError: file, key, what was expected.
+/// A preset, a profile file written by `calibrate`, or an accelerator's own file (accelerator_file.hpp). Throws
+/// InputError: file, key, what was expected.
 HardwareProfile load_hardware(const std::string& preset_or_path);
 /// Parses a profile as untrusted input: types, sizes, order, sign and range of every number are checked.
 HardwareProfile parse_hardware(std::string_view json, const std::string& origin);

@@ -1,15 +1,14 @@
-// The accelerators of analysis/hardware/clusters.json as hardware profiles.
+// The accelerators of analysis/hardware/ as hardware profiles.
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/hardware/profiles.hpp"
 
 namespace plumbline {
-namespace {
 
-HardwareProfile profile_of(const std::string& name, const cluster::Machine& machine) {
+HardwareProfile accelerator_profile(const std::string& name, const cluster::Machine& machine) {
   const cluster::Device& device = machine.device;
   HardwareProfile p;
   p.name = p.accelerator = name;
-  p.machine = "constants of clusters.json";
+  p.machine = "constants of analysis/hardware";
   p.constants = machine;
   p.memory.value = static_cast<std::int64_t>(device.memory_bytes - device.reserved_bytes);
   const auto bytes = [](double count) { return Bytes{static_cast<std::int64_t>(count)}; };
@@ -29,10 +28,12 @@ HardwareProfile profile_of(const std::string& name, const cluster::Machine& mach
   return p;
 }
 
+namespace {
+
 std::vector<HardwareProfile> make_presets() {
   std::vector<HardwareProfile> presets;
   for (const auto& [name, machine] : cluster::built_in_profiles().machines) {
-    presets.push_back(profile_of(name, machine));
+    presets.push_back(accelerator_profile(name, machine));
   }
   return presets;
 }

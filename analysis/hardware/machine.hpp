@@ -1,4 +1,4 @@
-// An accelerator and the network around it: one machine of analysis/hardware/clusters.json.
+// An accelerator and the network around it: one machine of the data files in analysis/hardware/.
 #pragma once
 
 #include "analysis/hardware/device.hpp"

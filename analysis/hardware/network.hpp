@@ -6,7 +6,9 @@
 
 namespace plumbline::cluster {
 
-/// Nodes of `gpus_per_node`, a fast link within a node and network cards between nodes.
+/// Nodes of `gpus_per_node`, a fast link within a node and network cards between nodes. A node is what the fast
+/// link reaches: the 8 GPUs of a host, or the 72 of a rack of 18 hosts. Every GPU has a rail of its own, the
+/// share of the cards that `nic_bandwidth` is.
 struct Network {
   int gpus_per_node = 8;
   double node_bandwidth = 0;  // bus bandwidth (nccl-tests) of one GPU within a node, large messages, bytes/s

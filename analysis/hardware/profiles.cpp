@@ -26,12 +26,16 @@ constexpr Field<Device, double> kDevice[] = {
     {"nccl_channel_bytes", &Device::nccl_channel_bytes},
     {"peak_16bit", &Device::peak_16bit},
     {"peak_8bit", &Device::peak_8bit},
+    {"peak_mx8", &Device::peak_mx8},
+    {"peak_4bit", &Device::peak_4bit},
     {"peak_fp32", &Device::peak_fp32},
+    {"power_watts", &Device::power_watts},
     {"bandwidth", &Device::bandwidth},
     {"processors", &Device::processors},
     {"collective_processors", &Device::collective_processors},
     {"gemm_share", &Device::gemm_share},
     {"gemm_share_8bit", &Device::gemm_share_8bit},
+    {"gemm_share_4bit", &Device::gemm_share_4bit},
     {"wave_share", &Device::wave_share},
     {"tile_s", &Device::tile_s},
     {"cache_bandwidth", &Device::cache_bandwidth},
@@ -65,6 +69,9 @@ constexpr Field<Software, double> kSoftware[] = {
     {"micro_batch_s", &Software::micro_batch_s},
     {"step_s", &Software::step_s},
     {"norm_passes", &Software::norm_passes},
+    {"logit_bytes", &Software::logit_bytes},
+    {"kept_logit_bytes", &Software::kept_logit_bytes},
+    {"logit_gradient_bytes", &Software::logit_gradient_bytes},
 };
 constexpr Field<Software, bool> kSwitches[] = {
     {"flash_attention", &Software::flash_attention},
@@ -80,6 +87,16 @@ constexpr Field<Software, bool> kSwitches[] = {
     {"async_tensor", &Software::async_tensor},
     {"selective_operators", &Software::selective_operators},
     {"eight_bit", &Software::fp8},
+    {"fp8_gather", &Software::fp8_gather},
+    {"delayed_scaling", &Software::delayed_scaling},
+    {"tensorwise_scaling", &Software::tensorwise_scaling},
+    {"blockwise_scaling", &Software::blockwise_scaling},
+    {"mxfp8_scaling", &Software::mxfp8_scaling},
+    {"overlapped_gather", &Software::overlapped_gather},
+    {"saves_by_name", &Software::saves_by_name},
+    {"recomputes_attention", &Software::recomputes_attention},
+    {"recomputes_projection", &Software::recomputes_projection},
+    {"recomputes_fc1", &Software::recomputes_fc1},
 };
 
 /// Sets the member that the constant's name stands for; false when none of the list has that name.
@@ -99,9 +116,9 @@ bool set(const Field<Target, Member> (&fields)[N], Target& target, const std::st
 }
 
 /// The profiles of one kind. One may continue another of its kind: `like` names it. Every constant is
-/// {"value": …, "source": "…"}.
-template <class T, class Set>
-void read(const JsonKeys& file, const char* kind, std::map<std::string, T, std::less<>>& into,
+/// {"value": …, "source": "…"}. `begin`: what an entry says besides, before its constants.
+template <class T, class Begin, class Set>
+void read(const JsonKeys& file, const char* kind, std::map<std::string, T, std::less<>>& into, Begin&& begin,
           Set&& set_one) {
   const auto profiles = file.members(kind);
   if (profiles.size() > 1000) file.fail(kind, "expected 1000 profiles at most");
@@ -115,6 +132,7 @@ void read(const JsonKeys& file, const char* kind, std::map<std::string, T, std::
         if (base == into.end()) continue;
         profile = base->second;
       }
+      begin(profile, entry);
       for (const auto& [key, constant] : entry.members("constants")) {
         if (constant.string("source").empty()) constant.refuse("source", "a text that is not empty");
         if (!set_one(profile, key, constant)) constant.fail("", "expected a known constant");
@@ -124,6 +142,12 @@ void read(const JsonKeys& file, const char* kind, std::map<std::string, T, std::
     if (into.size() == before)
       file.fail(kind, "expected every \"like\" to name a profile of this file, without a cycle");
   }
+}
+
+bool set_network(Network& network, const std::string& key, const JsonKeys& constant) {
+  if (key != "gpus_per_node") return set(kNetwork, network, key, constant);
+  network.gpus_per_node = static_cast<int>(constant.integer("value", 1024));
+  return true;
 }
 
 template <class T>
@@ -146,30 +170,49 @@ const Software& Profiles::generation(std::string_view name) const {
   return find(software, name, "software");
 }
 
+const std::vector<MachineConstant>& machine_constants() {
+  static const std::vector<MachineConstant> kConstants = [] {
+    std::vector<MachineConstant> constants;
+    constants.reserve(std::size(kDevice) + std::size(kNetwork));
+    for (const auto& field : kDevice) constants.push_back({field.name, field.member, nullptr});
+    for (const auto& field : kNetwork) constants.push_back({field.name, nullptr, field.member});
+    return constants;
+  }();
+  return kConstants;
+}
+
+void check_machine(const Machine& machine, const std::string& place) {
+  const Device& d = machine.device;
+  const Network& n = machine.network;
+  const bool usable = d.memory_bytes > 0 && d.peak_16bit > 0 && d.bandwidth > 0 && d.processors >= 1 &&
+                      d.gemm_share > 0 && d.stream_share > 0 && d.cache_bandwidth > 0 &&
+                      d.flash_forward > 0 && d.flash_backward > 0 && n.node_bandwidth > 0 &&
+                      n.message_bandwidth > 0 && n.nic_bandwidth > 0 && n.nic_step_s > 0 &&
+                      n.switch_reduction > 0;
+  if (!usable) throw InputError(place + ": expected rates, shares and bandwidths greater than 0");
+}
+
 Profiles parse_profiles(std::string_view text, const std::string& origin) {
   const Json root = parse_json_object(text, origin);
   const JsonKeys file(root, origin, JsonNull::refused);
   Profiles profiles;
-  read(file, "machines", profiles.machines,
-       [](Machine& machine, const std::string& key, const JsonKeys& constant) {
-         if (key == "gpus_per_node") {
-           machine.network.gpus_per_node = static_cast<int>(constant.integer("value", 1024));
-           return true;
-         }
-         return set(kDevice, machine.device, key, constant) || set(kNetwork, machine.network, key, constant);
-       });
+  const auto nothing = [](auto&, const JsonKeys&) {};
+  if (file.find("networks") != nullptr) read(file, "networks", profiles.networks, nothing, set_network);
+  read(
+      file, "machines", profiles.machines,
+      [&](Machine& machine, const JsonKeys& entry) {
+        if (entry.find("network") == nullptr) return;
+        const auto network = profiles.networks.find(entry.string("network"));
+        if (network == profiles.networks.end()) entry.refuse("network", "the name of one of the networks");
+        machine.network = network->second;
+      },
+      [](Machine& machine, const std::string& key, const JsonKeys& constant) {
+        return set(kDevice, machine.device, key, constant) || set_network(machine.network, key, constant);
+      });
   for (const auto& [name, machine] : profiles.machines) {
-    const Device& d = machine.device;
-    const Network& n = machine.network;
-    const bool usable = d.memory_bytes > 0 && d.peak_16bit > 0 && d.bandwidth > 0 && d.processors >= 1 &&
-                        d.gemm_share > 0 && d.stream_share > 0 && d.cache_bandwidth > 0 &&
-                        d.flash_forward > 0 && d.flash_backward > 0 && n.node_bandwidth > 0 &&
-                        n.message_bandwidth > 0 && n.nic_bandwidth > 0 && n.nic_step_s > 0 &&
-                        n.switch_reduction > 0;
-    if (!usable)
-      file.fail("machines." + printable(name), "expected rates, shares and bandwidths greater than 0");
+    check_machine(machine, fmt::format("{}: machines.{}", origin, printable(name)));
   }
-  read(file, "software", profiles.software,
+  read(file, "software", profiles.software, nothing,
        [](Software& software, const std::string& key, const JsonKeys& constant) {
          return set(kSoftware, software, key, constant) || set(kSwitches, software, key, constant);
        });
@@ -177,8 +220,25 @@ Profiles parse_profiles(std::string_view text, const std::string& origin) {
 }
 
 const Profiles& built_in_profiles() {
-  static const Profiles kProfiles =
-      parse_profiles(embedded_text(analysis_files(), "clusters.json"), "clusters.json");
+  static const Profiles kProfiles = [] {
+    Json together = {
+        {"networks", Json::object()}, {"machines", Json::object()}, {"software", Json::object()}};
+    for (const char* name : {"networks.json", "clusters.json", "nvidia.json", "amd.json", "software.json"}) {
+      const Json file = parse_json_object(embedded_text(analysis_files(), name), name);
+      for (const auto& [kind, entries] : file.items()) {
+        for (const auto& [key, entry] : entries.items()) {
+          if (together[kind].contains(key)) throw InputError(fmt::format("{}: {} is there twice", name, key));
+          together[kind][key] = entry;
+        }
+      }
+    }
+    Profiles profiles = parse_profiles(together.dump(), "analysis/hardware");
+    for (auto& [name, rates] :
+         parse_kernel_rates(embedded_text(analysis_files(), "kernel_rates"), "kernel_rates.csv")) {
+      profiles.machines.at(name).device.rates = std::make_shared<const KernelRates>(std::move(rates));
+    }
+    return profiles;
+  }();
   return kProfiles;
 }
 

@@ -12,6 +12,7 @@
 namespace plumbline::cluster {
 
 struct Profiles {
+  std::map<std::string, Network, std::less<>> networks;
   std::map<std::string, Machine, std::less<>> machines;
   std::map<std::string, Software, std::less<>> software;
 
@@ -20,9 +21,20 @@ struct Profiles {
   const Software& generation(std::string_view name) const;
 };
 
-/// What is compiled in from analysis/hardware/clusters.json.
+/// The data files of analysis/hardware/, in one.
 const Profiles& built_in_profiles();
 /// Parses such a file as untrusted input; every constant must have a value and a source.
 Profiles parse_profiles(std::string_view json, const std::string& origin);
+
+/// A constant of a machine, as far as a file may name it.
+struct MachineConstant {
+  std::string_view name;
+  double Device::*device = nullptr;
+  double Network::*network = nullptr;  // or this one
+};
+/// All of them but gpus_per_node, which is a whole number.
+const std::vector<MachineConstant>& machine_constants();
+/// Throws InputError when the machine lacks a rate, a share or a bandwidth that times are computed from.
+void check_machine(const Machine& machine, const std::string& place);
 
 }  // namespace plumbline::cluster

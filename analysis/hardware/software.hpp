@@ -3,7 +3,7 @@
 
 namespace plumbline::cluster {
 
-/// Described in analysis/hardware/clusters.json ("software"), with the source of every number.
+/// Described in analysis/hardware/clusters.json and software.json, with the source of every number.
 struct Software {
   bool flash_attention = false;
   bool dropout = true;        // hidden and attention dropout are on, whatever the job says
@@ -18,9 +18,21 @@ struct Software {
   bool sharded = false;               // FSDP: parameters gathered layer by layer
   bool async_tensor = false;          // tensor-parallel communication split into pieces and hidden
   bool selective_operators =
-      false;                  // selective recomputation keeps every second product's result, not the rest
-  bool fp8 = false;           // linear layers of the transformer in FP8
-  double gradient_bytes = 2;  // of a gradient element, held and reduced
+      false;                // selective recomputation keeps every second product's result, not the rest
+  bool fp8 = false;         // linear layers of the transformer in FP8, whatever the job says
+  bool fp8_gather = false;  // their parameters are gathered in FP8
+  // Recipes of FP8 that a job may ask for (Fp8Recipe).
+  bool delayed_scaling = false;
+  bool tensorwise_scaling = false;
+  bool blockwise_scaling = false;
+  bool mxfp8_scaling = false;
+  bool overlapped_gather = false;  // ZeRO 1: parameters are gathered alongside the next step's first forward
+  // Selective recomputation by name: a layer runs again from its input, but for the results that are kept.
+  bool saves_by_name = false;
+  bool recomputes_attention = false;
+  bool recomputes_projection = false;
+  bool recomputes_fc1 = false;
+  double gradient_bytes = 2;           // of a gradient element, held and reduced
   double weight_gradient_bytes = 0;    // moved per parameter and micro-batch to accumulate the gradient
   double optimizer_bytes = 0;          // moved per parameter and step
   double state_bytes = 0;              // held per parameter, unsharded: parameter, gradient, master, moments
@@ -31,12 +43,15 @@ struct Software {
   double norm_passes = 2;  // passes over an activation of one norm's forward
   double loss_passes = 0;  // fp32 passes over the logits: forward
   double loss_backward_passes = 0;
-  double message_s = 0;            // of a pipeline message: both sides synchronise with the host
-  double collective_slowdown = 1;  // of compute while collectives of other passes wait on the device
-  double interlaced_slowdown = 1;  // of compute between passes that all pipeline ranks do in step
-  double vocabulary_pass_s = 0;    // hand-over between streams of a vocabulary pass
-  double micro_batch_s = 0;        // host time of a stage per micro-batch outside the operators
-  double step_s = 0;               // per step: data, logging, synchronisations
+  double logit_bytes = 0;           // held per logit while the loss is computed
+  double kept_logit_bytes = 0;      // of it, until the backward
+  double logit_gradient_bytes = 0;  // held besides in the backward
+  double message_s = 0;             // of a pipeline message: both sides synchronise with the host
+  double collective_slowdown = 1;   // of compute while collectives of other passes wait on the device
+  double interlaced_slowdown = 1;   // of compute between passes that all pipeline ranks do in step
+  double vocabulary_pass_s = 0;     // hand-over between streams of a vocabulary pass
+  double micro_batch_s = 0;         // host time of a stage per micro-batch outside the operators
+  double step_s = 0;                // per step: data, logging, synchronisations
 };
 
 }  // namespace plumbline::cluster

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/work/framework_list.hpp"
 #include "analysis/work/parameter_units.hpp"
 #include "core/base/error.hpp"
 
@@ -12,14 +13,32 @@ namespace {
 /// products and the gradients of their outputs, bytes per token ÷ hidden (dropout masks and scores are gone).
 constexpr std::int64_t kHeldForWeights = 32;
 
+/// Recomputed from its input but for what is kept by name: query, key and value, and results of the others.
+std::int64_t kept_by_name(const StageShape& s) {
+  const cluster::Software& sw = *s.framework;
+  std::int64_t bytes = 2 * s.rows * s.hidden + 2 * s.tokens * (s.q + 2 * s.k);
+  if (!sw.recomputes_projection) bytes += 2 * s.rows * s.hidden;
+  if (!sw.recomputes_fc1) bytes += 2 * s.tokens * s.fc1;
+  if (!sw.recomputes_attention) {
+    bytes += 2 * s.tokens * s.q + (s.unfused_attention ? 2 * s.tokens * s.seq : 4 * s.tokens) * s.heads;
+  }
+  return bytes;
+}
+
 /// A layer with everything kept, or as selective recomputation leaves it.
 std::int64_t kept_bytes(const StageShape& s, bool selective) {
   const std::int64_t mask = s.hidden_dropout ? 2 : 0;  // a byte per element, after attention and MLP
   const std::int64_t stream = s.rows * s.hidden;
+  if (selective && s.framework->saves_by_name) return kept_by_name(s);
+  // What products read is kept as it is read: in FP8 a byte of the norms' and the activation's results, and one
+  // of the attention's besides its own (Transformer Engine saves the columns of its quantized inputs).
+  const std::int64_t operand = s.framework_fp8 && !s.framework->fp8 ? 1 : 2;
+  const std::int64_t attention = s.tokens * s.q * (2 - operand);
   if (s.swiglu) {
     // Norms keep their inputs; query, key, value, attention output, its statistics; gate, up, product.
     if (!selective || !s.framework->selective_operators) {
-      return stream * (8 + mask) + s.tokens * (4 * s.q + 4 * s.k + 6 * s.ffn + 4 * s.heads);
+      return stream * (4 + 2 * operand + mask) + attention +
+             s.tokens * (4 * s.q + 4 * s.k + (4 + operand) * s.ffn + 4 * s.heads);
     }
     // The layer's input; of its seven products every second result (query, value, gate, down); attention's
     // result and its statistics (torchtitan, parallelize_llama.py: operators that selective recomputation
@@ -27,7 +46,8 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
     return stream * (4 + mask) + s.tokens * (4 * s.q + 2 * s.k + 2 * s.ffn + 4 * s.heads);
   }
   // 10 of the 34: inputs of norms and masks of residual dropout, not split by tensor parallelism.
-  std::int64_t bytes = stream * (8 + mask) + s.tokens * (8 * s.q + 4 * s.ffn);
+  std::int64_t bytes =
+      stream * (4 + 2 * operand + mask) + attention + s.tokens * (8 * s.q + (2 + operand) * s.ffn);
   if (!s.unfused_attention) return bytes + 4 * s.tokens * s.heads;
   // The softmax's result; with dropout also its mask and its own result.
   if (!selective) bytes += (s.attention_dropout ? 5 : 2) * s.tokens * s.seq * s.heads;
@@ -43,18 +63,20 @@ std::int64_t passing_bytes(const StageShape& s) {
     const std::int64_t group = s.recompute == Recompute::full ? s.recompute_layers : 1;
     bytes += std::max<std::int64_t>(0, kept_bytes(s, false) * group - framework_layer_bytes(s));
   }
-  if (s.zero == 3) bytes += std::int64_t{2} * (2 + 4) * layer_matrices(s);
+  if (s.zero == 3) bytes += std::int64_t{2} * ((gathers_fp8(s) ? 1 : 2) + 4) * layer_matrices(s);
   return bytes;
 }
 
-/// While the loss is computed: 16-bit output, its fp32 copy, the exponentials and the gradient, which
-/// cross_entropy of PyTorch (Llama) also keeps in fp32.
-std::int64_t loss_bytes(const StageShape& s) {
-  return (s.swiglu ? 16 : 12) * s.tokens * s.vocab + 4 * s.tokens * s.hidden;
+std::int64_t per_logit(const StageShape& s, double bytes) {
+  return static_cast<std::int64_t>(bytes * static_cast<double>(s.tokens * s.vocab));
 }
-/// What its backward needs: the softmax in fp32 (vocab_parallel_cross_entropy saves no more).
+/// While the loss is computed: the logits in every form that is there at once, the norm's output and input.
+std::int64_t loss_bytes(const StageShape& s) {
+  return per_logit(s, s.framework->logit_bytes) + 4 * s.tokens * s.hidden;
+}
+/// What its backward needs.
 std::int64_t softmax_bytes(const StageShape& s) {
-  return 4 * s.tokens * s.vocab;
+  return per_logit(s, s.framework->kept_logit_bytes);
 }
 
 /// The embedding's output is the first layer's input; its dropout keeps a mask.
@@ -77,7 +99,7 @@ std::int64_t held_for_weights(const StageShape& s) {
 
 void run_backward(const StageShape& s, Replay& replay, std::int64_t frees) {
   if (s.scores()) {
-    const std::int64_t gradient = (s.swiglu ? 6 : 2) * s.tokens * s.vocab;  // and its 16-bit copy
+    const std::int64_t gradient = per_logit(s, s.framework->logit_gradient_bytes);
     replay.take(Category::logits, gradient);
     replay.give(Category::logits, gradient + softmax_bytes(s));
   }
@@ -155,6 +177,11 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   const auto gradient = static_cast<double>(any.g());
   const double weights = sw.state_bytes - sw.gradient_bytes - sw.optimizer_state_bytes;
   held[Category::parameters] = bytes(weights, any.zero >= 3);
+  // Weights of layers in the two forms that FP8 products read, from one step to the next: besides those in 16
+  // bit, or instead of them.
+  if (any.framework_fp8 && !sw.fp8 && any.zero < 3 && !any.fp8_weights) {
+    for (const StageShape& s : stages) held[Category::parameters].value += 2 * s.layers * layer_matrices(s);
+  }
   held[Category::gradients] = bytes(sw.gradient_bytes > 2 ? gradient : sw.gradient_bytes, any.zero >= 2);
   held[Category::optimizer] = bytes(sw.optimizer_state_bytes, any.zero >= 1);
   // Broadcast hidden states and their gradients, two of them in fp32.

@@ -102,7 +102,7 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
     held[Category::communication].value += bytes;
   }
 
-  const auto rotary_tables = [](const StageShape& s) { return s.rotary ? 2 * s.seq * (s.head_dim / 2) : 0; };
+  const auto rotary_tables = [](const StageShape& s) { return 2 * s.seq * (s.rotated / 2); };
   std::int64_t rotary = rotary_tables(any);
   std::int64_t scratch = attention_scratch_elements(any);
   if (!teachers.empty()) {

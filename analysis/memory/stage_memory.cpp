@@ -59,6 +59,7 @@ void StageReplay::forward(bool loss) {
       values_.end_use();
     }
     if (s_.embeds()) release_gathered();
+    embedding_norm_forward();
     take(kActivations, bytes_.mask);
   }
   for (std::int64_t layer = 0; layer < s_.layers; ++layer) {
@@ -100,7 +101,8 @@ void StageReplay::recompute(std::int64_t begin, std::int64_t end) {
     values_.begin_use();
     layer_forward();
     if (layer == end - 1) {
-      take(kept_, bytes_.mask);  // of the MLP, whose result is not wanted
+      if (s_.parallel()) give(kept_, bytes_.stream);  // x2
+      take(kept_, bytes_.mask);                       // of the MLP, whose result is not wanted
       return;
     }
     layer_output();
@@ -133,6 +135,26 @@ void StageReplay::output_layer_weight() {
   first_gradient_of(vocabulary_unit_);
   release_gathered();
   give(Category::logits, bytes_.logits);
+}
+
+/// The embedded tokens stay beside their norm.
+void StageReplay::embedding_norm_forward() {
+  if (!s_.embedding_norm) return;
+  take(kept_, bytes_.stream);
+  take(kept_, bytes_.statistics);
+}
+
+/// Its own gradient takes the place of that of its output.
+void StageReplay::embedding_norm_backward(Category gradient) {
+  if (!s_.embedding_norm) return;
+  take(kWorkspace, bytes_.stream);
+  give(gradient, bytes_.stream);
+  give(kActivations, bytes_.stream + bytes_.statistics);
+}
+
+/// Of what embedding and positions get a gradient from, on a first stage.
+Category StageReplay::embedded_gradient() const {
+  return s_.embedding_norm ? kWorkspace : stage_gradient();
 }
 
 void StageReplay::embedding_backward() {
@@ -181,12 +203,15 @@ void StageReplay::backward() {
     give(kActivations, bytes_.stream + bytes_.statistics);  // final input
   }
   layers_backward(true);
-  if (s_.first) give(kActivations, bytes_.mask);  // G is dropped in place
+  if (s_.first) {
+    give(kActivations, bytes_.mask);  // G is dropped in place
+    embedding_norm_backward(stage_gradient());
+  }
   if (s_.first && s_.vocabulary.split) {
     position_backward();  // G is kept for IB
   } else {
     if (s_.first) embedding_backward();
-    if (s_.layers > 0) give(stage_gradient(), bytes_.stream);
+    if (s_.layers > 0) give(s_.first ? embedded_gradient() : stage_gradient(), bytes_.stream);
   }
   end_of_action();
 }

@@ -26,6 +26,7 @@ struct TensorBytes {
   std::int64_t gathered;    // T·h of a stream tensor over the tensor ranks; 0 without sequence parallelism
   std::int64_t statistics;  // of one norm
   std::int64_t qkv;
+  std::int64_t normed;     // queries and keys after norms of their own, with the statistics; 0 without
   std::int64_t attention;  // T·q
   std::int64_t lse;        // with what unfused attention and its dropout keep with it
   std::int64_t scores;     // of unfused attention, as long as they or their gradient are needed; else 0
@@ -109,6 +110,7 @@ class StageReplay {
   void layer_forward();
   void layer_output(bool into_send_buffer = false);
   std::int64_t kept_by_layer() const;
+  void end_of_layer_backward();
   void recompute(std::int64_t begin, std::int64_t end);
   void layers_backward(bool weights);
   void layer_backward(std::int64_t layer);
@@ -117,12 +119,15 @@ class StageReplay {
   void output_layer_weight();
   void attention_again();
   void drop_gradient(Category category);
+  void embedding_norm_forward();
+  void embedding_norm_backward(Category gradient);
   void embedding_backward();
   void position_backward();
   void take_output_gradient();
 
   void take_stage_gradient(Category category);
   Category stage_gradient() const;
+  Category embedded_gradient() const;
   std::int64_t group_size() const;
   std::vector<std::int64_t> units_in_order_of_use(ActionType type) const;
   void first_gradient_of(std::int64_t unit);

@@ -104,6 +104,7 @@ void StageReplay::layer_forward() {
   take(kept_, bytes_.qkv);
   use_weight(bytes_.qkv_product);
   release_operand();
+  take(kept_, bytes_.normed);
   take(kept_, bytes_.attention);
   take(kept_, bytes_.lse);
   passing_scores();
@@ -113,7 +114,7 @@ void StageReplay::layer_forward() {
   give(kWorkspace, bytes_.quantized_attention);
   take(kept_, bytes_.mask);
   if (s_.recompute == Recompute::selective) give(kept_, bytes_.attention + bytes_.lse);
-  layer_norm();
+  if (s_.layer_norms() > 1) layer_norm();
   gather_operand();
   take(kept_, bytes_.fc1);
   use_weight(bytes_.fc1_product);
@@ -128,12 +129,14 @@ void StageReplay::layer_output(bool into_send_buffer) {
   if (!into_send_buffer) take(kept_, bytes_.stream);
   sum_over_tensor_ranks(bytes_.fc2_product);
   take(kept_, bytes_.mask);
+  if (s_.parallel()) give(kept_, bytes_.stream);  // x2
 }
 
 /// All that a layer's forward allocates but y.
 std::int64_t StageReplay::kept_by_layer() const {
-  return bytes_.stream + 2 * (bytes_.norm_output + bytes_.statistics + bytes_.mask) + bytes_.qkv +
-         bytes_.attention + bytes_.lse + bytes_.fc1 + bytes_.activation_output;
+  return (s_.parallel() ? 0 : bytes_.stream) + s_.layer_norms() * (bytes_.norm_output + bytes_.statistics) +
+         2 * bytes_.mask + bytes_.qkv + bytes_.normed + bytes_.attention + bytes_.lse + bytes_.fc1 +
+         bytes_.activation_output;
 }
 
 void StageReplay::layer_backward(std::int64_t layer) {
@@ -155,9 +158,11 @@ void StageReplay::layer_backward(std::int64_t layer) {
   take(kWorkspace, bytes_.stream);  // dn
   both_gradients(bytes_.fc1_product);
   give(kWorkspace, bytes_.quantized_fc1 + bytes_.fc1);
-  give(kActivations, bytes_.norm_output);  // of the second norm
-  give(kWorkspace, bytes_.stream);
-  give(kActivations, bytes_.stream + bytes_.statistics);  // x2 and the second norm's statistics
+  if (s_.layer_norms() > 1) give(kActivations, bytes_.norm_output);  // of the second norm
+  if (!s_.parallel()) {
+    give(kWorkspace, bytes_.stream);
+    give(kActivations, bytes_.stream + bytes_.statistics);  // x2 and the second norm's statistics
+  }
   attention_again();
   drop_gradient(kWorkspace);
   take_stream_gradient();
@@ -171,7 +176,7 @@ void StageReplay::layer_backward(std::int64_t layer) {
   take(kWorkspace, bytes_.qkv);  // dqkv
   passing_scores();              // their gradient
   give(kWorkspace, bytes_.attention);
-  give(kActivations, bytes_.attention + bytes_.lse + bytes_.qkv);
+  give(kActivations, bytes_.attention + bytes_.lse + bytes_.qkv + bytes_.normed);
   take(kWorkspace, bytes_.quantized_qkv);
   take(kWorkspace, bytes_.stream);  // dn
   both_gradients(bytes_.qkv_product);
@@ -182,8 +187,15 @@ void StageReplay::layer_backward(std::int64_t layer) {
     take(kWorkspace, bytes_.stream);
     give(kWorkspace, bytes_.stream);
   }
-  give(kWorkspace, bytes_.stream);
-  give(kActivations, bytes_.stream + bytes_.statistics);  // x and the first norm's statistics
+  end_of_layer_backward();
+}
+
+/// Once the gradient of the layer's input is there: dn, x and the first norm's statistics; of a parallel block also what
+/// waited for it, the gradient towards the MLP's input, and the second norm's statistics.
+void StageReplay::end_of_layer_backward() {
+  give(kWorkspace, (s_.parallel() ? 2 : 1) * bytes_.stream);
+  const std::int64_t norms = s_.parallel() ? s_.layer_norms() : 1;
+  give(kActivations, bytes_.stream + norms * bytes_.statistics);
 }
 
 }  // namespace plumbline

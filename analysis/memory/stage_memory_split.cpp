@@ -20,9 +20,11 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
   take(kWorkspace, bytes_.stream);  // dn
   summed_input_gradient(bytes_.fc1_product);
   give(kWorkspace, bytes_.quantized_fc1);
-  take(kActivations, bytes_.stream);  // dmid
-  give(kWorkspace, bytes_.stream);
-  give(kActivations, bytes_.stream + bytes_.statistics);           // x2 and the second norm's statistics
+  if (!s_.parallel()) {
+    take(kActivations, bytes_.stream);  // dmid
+    give(kWorkspace, bytes_.stream);
+    give(kActivations, bytes_.stream + bytes_.statistics);  // x2 and the second norm's statistics
+  }
   give(received ? kCommunication : kActivations, bytes_.dropped);  // dy
   attention_again();
   drop_gradient(kActivations);
@@ -33,7 +35,7 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
   take(kActivations, bytes_.qkv);  // dqkv
   passing_scores();                // their gradient
   give(kWorkspace, bytes_.attention);
-  give(kActivations, bytes_.lse + bytes_.qkv);
+  give(kActivations, bytes_.lse + bytes_.qkv + bytes_.normed);
   take(kWorkspace, bytes_.quantized_qkv);
   take(kWorkspace, bytes_.stream);  // dn
   summed_input_gradient(bytes_.qkv_product);
@@ -45,9 +47,8 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
   } else if (s_.first) {
     take(kWorkspace, bytes_.stream);
   }
-  give(kWorkspace, bytes_.stream);
-  give(kActivations, bytes_.stream + bytes_.statistics);  // x and the first norm's statistics
-  give(kActivations, bytes_.dropped);                     // dmid
+  end_of_layer_backward();
+  give(kActivations, bytes_.dropped);  // dmid
 }
 
 void StageReplay::backward_input() {
@@ -66,7 +67,10 @@ void StageReplay::backward_input() {
     give(kActivations, bytes_.statistics + bytes_.stream);  // final input
   }
   layers_backward(false);
-  if (s_.first) give(kActivations, bytes_.mask);  // dx is dropped in place
+  if (s_.first) {
+    give(kActivations, bytes_.mask);  // dx is dropped in place
+    embedding_norm_backward(kWorkspace);
+  }
   if (s_.embeds()) {
     embedding_backward();
     give(kWorkspace, bytes_.stream);  // dx
@@ -83,19 +87,22 @@ void StageReplay::layer_backward_weight(std::int64_t layer) {
   weight_gradient(bytes_.fc2_product);
   give_stream_gradient();
   give(kActivations, bytes_.activation_output);
-  give(received ? kCommunication : kActivations, bytes_.stream);  // dy, or dropped
+  const Category dy = received ? kCommunication : kActivations;
+  if (!s_.parallel()) give(dy, bytes_.stream);  // or dropped
   take(kWorkspace, bytes_.quantized_fc1);
   gather_operand();
   weight_gradient(bytes_.fc1_product);
   release_operand();
   give(kWorkspace, bytes_.quantized_fc1);
-  give(kActivations, bytes_.fc1 + bytes_.norm_output);  // dfc1, second norm output
+  give(kActivations, bytes_.fc1);  // dfc1
+  if (s_.layer_norms() > 1) give(kActivations, bytes_.norm_output);
   take_stream_gradient();
   take(kWorkspace, bytes_.quantized_attention);
   weight_gradient(bytes_.projection_product);
   give(kWorkspace, bytes_.quantized_attention);
   give_stream_gradient();
-  give(kActivations, bytes_.attention + bytes_.stream);  // attention output, dmid or dropped
+  give(kActivations, bytes_.attention);
+  give(s_.parallel() ? dy : kActivations, bytes_.stream);  // dmid or dropped; of a parallel block dy
   take(kWorkspace, bytes_.quantized_qkv);
   gather_operand();
   weight_gradient(bytes_.qkv_product);

@@ -18,6 +18,10 @@ void StageReplay::teacher_forward(bool loss) {
   if (s_.first) {
     gather_stream();  // the whole lookup, before it is reduced and scattered
     release_gathered();
+    if (s_.embedding_norm) {
+      embedding_norm_forward();
+      give(kTeacher, bytes_.stream + bytes_.statistics);
+    }
   }
   for (std::int64_t layer = 0; layer < s_.layers; ++layer) {
     layer_forward();

@@ -58,7 +58,7 @@ void StageReplay::input_backward() {
   first_gradient_of(vocabulary_unit_);
   gradient_done(vocabulary_unit_, final_.embedding);
   if (s_.vocabulary.first_rank) {
-    give(s_.vocabulary.split_backward ? kWorkspace : stage_gradient(), bytes_.stream);  // G
+    give(s_.vocabulary.split_backward ? kWorkspace : embedded_gradient(), bytes_.stream);  // G
   }
   end_of_action();
 }

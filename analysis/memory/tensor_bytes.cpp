@@ -39,6 +39,7 @@ TensorBytes::TensorBytes(const StageShape& s)
       gathered(s.sequence_parallel ? s.tokens * s.hidden * s.e() : 0),
       statistics(s.norm_rows * s.rows * 4),
       qkv(s.tokens * (s.q + 2 * s.k) * s.e()),
+      normed(s.qk_norm ? s.tokens * ((s.q + s.k) * s.e() + (s.heads + s.kv_heads) * 4) : 0),
       attention(s.tokens * s.q * s.e()),
       lse(s.heads * s.tokens * 4 + probabilities(s) + repeated(s)),
       scores(pairs_of_tokens(s) * s.e()),

@@ -120,6 +120,19 @@ std::string explain_throughput(const RunConfig& config, const Throughput& throug
 std::optional<std::string> why_unpredictable(const RunConfig& config, const HardwareProfile& hardware) {
   const cluster::Software* framework = framework_of(config);
   const bool fp8 = config.numerics.fp8.on() || (framework != nullptr && framework->fp8);
+  const bool blocks = config.numerics.fp8.on() && config.numerics.fp8.recipe == Fp8Recipe::mxfp8;
+  if (framework != nullptr && config.numerics.fp8.on() &&
+      !takes_recipe(*framework, config.numerics.fp8.recipe)) {
+    return fmt::format(
+        "fp8_recipe: {} has none of this name; expected another recipe, or software: megatron-core",
+        config.machine.software);
+  }
+  if (blocks && !hardware.accelerator.empty() && !(hardware.constants.device.peak_mx8 > 0)) {
+    return fmt::format(
+        "fp8_recipe: found mxfp8 on {}, whose products have no block scales; expected delayed or "
+        "tensorwise, or hardware: b200-sxm-180gb",
+        hardware.accelerator);
+  }
   if (!fp8 || hardware.multiplies_fp8()) return std::nullopt;
   std::vector<std::string> able;
   for (const std::string& name : hardware_preset_names()) {

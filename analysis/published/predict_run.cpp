@@ -4,6 +4,7 @@
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/predict/predict.hpp"
+#include "analysis/work/framework_list.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/schedule/schedule_traits.hpp"
@@ -11,18 +12,44 @@
 namespace plumbline::cluster {
 namespace {
 
+std::string name_of(Fp8Recipe recipe) {
+  switch (recipe) {
+    case Fp8Recipe::delayed:
+      return "delayed";
+    case Fp8Recipe::tensorwise:
+      return "tensorwise";
+    case Fp8Recipe::blockwise:
+      return "blockwise";
+    case Fp8Recipe::mxfp8:
+      return "mxfp8";
+  }
+  return "?";
+}
+
+bool multiplies(const Device& device, Fp8Recipe recipe) {
+  return (recipe == Fp8Recipe::mxfp8 ? device.peak_mx8 : device.peak_8bit) > 0;
+}
+
 /// What no prediction knows of a configuration that is valid.
 std::vector<std::string> not_predicted(const RunConfig& config, const Profiles& profiles) {
   std::vector<std::string> features;
   const auto add = [&](std::string_view key, const std::string& value) {
     features.push_back(fmt::format("{} {}", key, printable(value)));
   };
-  if (!profiles.machines.contains(config.machine.hardware)) add("hardware", config.machine.hardware);
+  const auto machine = profiles.machines.find(config.machine.hardware);
+  if (machine == profiles.machines.end()) {
+    add("hardware", config.machine.hardware);
+  } else if (config.numerics.fp8.on() && !multiplies(machine->second.device, config.numerics.fp8.recipe)) {
+    add("fp8_recipe", name_of(config.numerics.fp8.recipe) + " on " + config.machine.hardware);
+  }
   const auto software = profiles.software.find(config.machine.software);
   if (software == profiles.software.end()) {
     add("software", config.machine.software);
-  } else if (config.machine.software != "plumbline" && config.numerics.fp8.on() != software->second.fp8) {
-    add("precision", config.numerics.fp8.on() ? "fp8" : "of 16 bit with " + config.machine.software);
+  } else if (config.machine.software != "plumbline") {
+    const Fp8Config& fp8 = config.numerics.fp8;
+    if (software->second.fp8 && !fp8.on()) add("precision", "of 16 bit with " + config.machine.software);
+    if (fp8.on() && !takes_recipe(software->second, fp8.recipe))
+      add("fp8_recipe", name_of(fp8.recipe) + " with " + config.machine.software);
   }
   if (config.parallel.context > 1) features.emplace_back("context_parallel_size");
   if (config.parallel.expert > 1) features.emplace_back("expert_model_parallel_size");

@@ -100,10 +100,14 @@ Errors errors_of(const std::vector<ComparedRow>& rows, const std::string& quanti
   errors.mape /= errors.rows;
   errors.bias /= errors.rows;
   std::sort(absolute.begin(), absolute.end());
-  const double place = 0.9 * (errors.rows - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const std::size_t above = std::min(below + 1, absolute.size() - 1);
-  errors.p90 = absolute[below] + (place - std::floor(place)) * (absolute[above] - absolute[below]);
+  const auto quantile = [&](double share) {
+    const double place = share * (errors.rows - 1);
+    const auto below = static_cast<std::size_t>(place);
+    const std::size_t above = std::min(below + 1, absolute.size() - 1);
+    return absolute[below] + (place - std::floor(place)) * (absolute[above] - absolute[below]);
+  };
+  errors.median = quantile(0.5);
+  errors.p90 = quantile(0.9);
   return errors;
 }
 

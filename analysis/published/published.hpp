@@ -16,10 +16,11 @@ namespace plumbline::cluster {
 
 struct Errors {
   int rows = 0;
-  double mape = 0;   // mean absolute relative error
-  double bias = 0;   // mean relative error
-  double p90 = 0;    // of the absolute error
-  double worst = 0;  // the error furthest from 0
+  double mape = 0;    // mean absolute relative error
+  double median = 0;  // of the absolute error
+  double bias = 0;    // mean relative error
+  double p90 = 0;     // of the absolute error
+  double worst = 0;   // the error furthest from 0
 };
 Errors errors_of(const std::vector<ComparedRow>& rows, const std::string& quantity);
 

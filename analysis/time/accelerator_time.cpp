@@ -1,10 +1,43 @@
 #include "analysis/time/accelerator_time.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 namespace plumbline {
 namespace {
+
+using cluster::RatedKernel;
+
+/// A product of 16-bit operands by the accelerator's table of shapes; nothing where it has none that is near.
+std::optional<double> tabled_product(const OperatorCall& call, const cluster::Device& device) {
+  if (device.rates == nullptr || call.fp8 || call.type == DType::fp32 || call.batch != 1) return std::nullopt;
+  const auto rows = static_cast<double>(call.tokens);
+  const auto out = static_cast<double>(call.out);
+  const auto in = static_cast<double>(call.in);
+  const auto seconds = [&](RatedKernel kernel, double m, double n, double k) -> std::optional<double> {
+    const auto share = device.rates->share(kernel, {m, n, k});
+    if (!share) return std::nullopt;
+    return 2 * m * n * k / (device.peak_16bit * *share);
+  };
+  if (call.pass == GemmPass::forward) return seconds(RatedKernel::forward, rows, out, in);
+  if (call.pass == GemmPass::input_gradient) return seconds(RatedKernel::input_gradient, rows, in, out);
+  const bool narrow = call.result_bytes > 0 && call.result_bytes <= 4;  // read and written in 16 bit
+  return seconds(narrow ? RatedKernel::weight_gradient_16bit : RatedKernel::weight_gradient, out, in, rows);
+}
+
+/// Causal attention over whole sequences by the same table, whose rates count all pairs.
+std::optional<double> tabled_attention(const OperatorCall& call, const cluster::Device& device) {
+  if (device.rates == nullptr || call.dropout || call.window > 0 || call.type == DType::fp32)
+    return std::nullopt;
+  const auto heads = static_cast<double>(call.elements);
+  const auto seq = static_cast<double>(call.tokens);
+  const auto head = static_cast<double>(call.out);
+  const auto share = device.rates->share(
+      call.backward ? RatedKernel::attention_backward : RatedKernel::attention_forward, {heads, seq, head});
+  if (!share) return std::nullopt;
+  return (call.backward ? 10 : 4) * heads * seq * seq * head / (device.peak_16bit * *share);
+}
 
 double gemm_seconds(const OperatorCall& call, const cluster::Device& device) {
   const auto tokens = static_cast<double>(call.tokens);
@@ -13,8 +46,9 @@ double gemm_seconds(const OperatorCall& call, const cluster::Device& device) {
   const auto element = static_cast<double>(size_of(call.type));
   const double operand = call.fp8 ? 1 : element;
   const double flops_per_s =
-      call.fp8 ? device.peak_8bit * device.gemm_share_8bit
+      call.fp8 ? (call.block_scaled ? device.peak_mx8 : device.peak_8bit) * device.gemm_share_8bit
                : device.gemm_share * (call.type == DType::fp32 ? device.peak_fp32 : device.peak_16bit);
+  if (const auto measured = tabled_product(call, device)) return *measured;
   const auto product = [&](double m, double n, double k, double output_bytes) {
     return cluster::product_seconds(device, flops_per_s, operand, m, n, k, static_cast<double>(call.batch),
                                     call.result_bytes > 0 ? call.result_bytes : output_bytes);
@@ -31,8 +65,13 @@ double gemm_seconds(const OperatorCall& call, const cluster::Device& device) {
   return product(out, in, tokens, 8);
 }
 
-double attention_seconds(const OperatorCall& call, cluster::Device device) {
-  if (call.type == DType::fp32) device.peak_16bit = device.peak_fp32;
+double attention_seconds(const OperatorCall& call, const cluster::Device& device) {
+  if (const auto measured = tabled_attention(call, device)) return *measured;
+  if (call.type == DType::fp32 && device.peak_16bit != device.peak_fp32) {
+    cluster::Device plain = device;
+    plain.peak_16bit = device.peak_fp32;
+    return attention_seconds(call, plain);
+  }
   return cluster::flash_seconds(device, static_cast<double>(call.elements), static_cast<double>(call.tokens),
                                 static_cast<double>(call.out), call.backward, call.dropout,
                                 static_cast<double>(call.window));

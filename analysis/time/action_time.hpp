@@ -9,7 +9,7 @@ namespace plumbline {
 
 struct ActionTime {
   Seconds all;
-  Seconds tensor;    // part of it: waiting for tensor-parallel collectives
+  Seconds tensor;    // part of it: waiting for tensor-parallel collectives, and being slower alongside them
   Seconds gathers;   // part of it: waiting for gathered parameters
   Seconds scatters;  // part of it: waiting for scattered gradients
   /// When each unit's gradient is final (before any reduction), from the start of the action, in order of

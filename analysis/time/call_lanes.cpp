@@ -58,7 +58,7 @@ class CallLanes {
     const double waited = std::max(0.0, slot.begin + slot.seconds - (time_.all + slower));
     sum.slower.value += slower;
     sum.exposed.value += waited;
-    time_.tensor += waited;
+    time_.tensor += waited + slower;
     time_.all += slower + waited;
   }
 

@@ -20,7 +20,7 @@ void add_alongside(const std::vector<Alongside>& more, double times, std::vector
 /// A part of an action on two lanes: what is computed, and the collectives that are started.
 struct PartTime {
   double all = 0;     // seconds
-  double tensor = 0;  // of them: collectives that are waited for
+  double tensor = 0;  // of them: waiting for collectives, and what computation takes longer alongside them
   std::vector<Alongside> alongside;
 };
 

@@ -5,7 +5,7 @@ namespace plumbline {
 std::int64_t matmul_parameters(const ModelConfig& model) {
   const std::int64_t q = model.heads * model.head_dim;
   const std::int64_t k = model.kv_heads * model.head_dim;
-  const std::int64_t up = (model.activation == Activation::swiglu ? 2 : 1) * model.ffn;
+  const std::int64_t up = (is_gated(model.activation) ? 2 : 1) * model.ffn;
   const std::int64_t layer = model.hidden * (q + 2 * k + q + up + model.ffn);
   return model.layers * layer + model.vocab * model.hidden;
 }

@@ -24,7 +24,8 @@ class FrameworkCalls {
   /// A product of a layer: with FP8 operands where the framework has them.
   void linear(const char* label, GemmPass pass, std::int64_t out, std::int64_t in, double share = 1) {
     gemm(label, pass, out, in);
-    list_.calls.back().fp8 = sw_.fp8;
+    list_.calls.back().fp8 = s_.framework_fp8;
+    list_.calls.back().block_scaled = s_.framework_fp8 && s_.fp8_recipe == Fp8Recipe::mxfp8;
     list_.calls.back().share = share;
   }
   void gemm(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
@@ -107,6 +108,26 @@ class FrameworkCalls {
     linear(label, GemmPass::weight_gradient, out, in);
     list_.wait(scattered);
   }
+  /// Operands of FP8 products from 16-bit values: read, written as rows and as columns, which the products of
+  /// the backward read (Transformer Engine, common/cast and recipe). A scale of the tensor itself takes a pass
+  /// over it first; one of earlier steps none, and whoever makes the values (`made_here`: a norm) writes them in
+  /// FP8 at once. torchao, compiled, has one form and everything in one kernel.
+  void casts(std::int64_t elements, bool made_here) {
+    if (!s_.framework_fp8 || elements == 0) return;
+    double bytes = 2 + 1 + 1;
+    if (sw_.fp8) {
+      bytes = 3;
+    } else if (s_.fp8_recipe == Fp8Recipe::delayed) {
+      if (made_here) return;  // two bytes as before, one of each form
+    } else if (s_.fp8_recipe == Fp8Recipe::tensorwise) {
+      bytes += 2;
+    } else {
+      bytes += 2 * (s_.fp8_recipe == Fp8Recipe::mxfp8 ? 1.0 / 32 : 4.0 / 128);  // scales
+    }
+    stream("cast to fp8", elements, bytes);
+  }
+  /// Operators that casts launch for `products` products in one pass.
+  double cast_operators(int products) const { return s_.framework_fp8 && !sw_.fp8 ? 2.0 * products : 0; }
   /// Processor time to launch so many operators.
   void launches(double operators) { work_.host += Seconds{operators * sw_.host_operator_s}; }
 

@@ -76,7 +76,10 @@ double communication_operators(const StageShape& s) {
 /// What of a forward is wanted: all of it, or what a selective recomputation repeats.
 struct Wanted {
   bool attention = true;
-  double products = 1;
+  double qkv = 1;  // shares of the products
+  double projection = 1;
+  double fc1 = 1;
+  double fc2 = 1;
   bool communication = true;
 };
 
@@ -87,31 +90,33 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
   const Software& sw = *s.framework;
   const std::int64_t qkv = s.q + 2 * s.k;
   const bool overlaps = s.tensor_overlap && wanted.communication;
-  const auto of_gathered = [&](const char* label, std::int64_t out) {
+  const auto of_gathered = [&](const char* label, std::int64_t out, double share) {
     if (overlaps) return calls.ring_linear(kForward, label, GemmPass::forward, out, s.hidden);
-    calls.linear(label, GemmPass::forward, out, s.hidden, wanted.products);
+    calls.linear(label, GemmPass::forward, out, s.hidden, share);
   };
-  const auto summed = [&](const char* label, std::int64_t in) {
+  const auto summed = [&](const char* label, std::int64_t in, double share) {
     if (overlaps) return calls.pipelined_linear(kForward, label, GemmPass::forward, s.hidden, in);
-    calls.linear(label, GemmPass::forward, s.hidden, in, wanted.products);
+    calls.linear(label, GemmPass::forward, s.hidden, in, share);
   };
   calls.stream("norm", s.rows * s.hidden, 2 * sw.norm_passes);
-  of_gathered("qkv", qkv);
+  of_gathered("qkv", qkv, wanted.qkv);
   if (!s.swiglu) calls.stream("bias", s.tokens * qkv, 4);
   if (s.rotary) calls.stream("rope", s.tokens * (s.q + s.k), sw.compiled ? 4 : 12);
   if (wanted.attention) attention_forward(s, window, calls);
-  summed("projection", s.q);
+  summed("projection", s.q, wanted.projection);
   residual(s, calls);
   calls.stream("norm", s.rows * s.hidden, 2 * sw.norm_passes);
-  of_gathered("fc1", s.fc1);
+  of_gathered("fc1", s.fc1, wanted.fc1);
   const double activation = s.swiglu ? (sw.compiled ? 6 : 10) : 4;
   calls.stream(s.swiglu ? "swiglu" : "gelu", s.tokens * s.ffn, activation);
-  summed("fc2", s.ffn);
+  summed("fc2", s.ffn, wanted.fc2);
   residual(s, calls);
   // Casts of the four inputs.
-  if (sw.fp8) calls.stream("cast to fp8", s.tokens * (2 * s.hidden + s.q + s.ffn), 3);
-  // Gathered parameters are copied out of the communication buffer.
-  if (s.zero >= 3) calls.stream("copy parameters", layer_matrices(s), 4);
+  calls.casts(2 * s.tokens * s.hidden, true);
+  calls.casts(s.tokens * (s.q + s.ffn), false);
+  // Gathered parameters are copied out of the communication buffer, and cast where products read FP8.
+  if (s.zero >= 3) calls.stream("copy parameters", layer_matrices(s), gathers_fp8(s) ? 2 : 4);
+  if (s.zero >= 3 && !gathers_fp8(s) && !sw.fp8) calls.casts(layer_matrices(s), false);
   if (wanted.communication && !overlaps) calls.edges(kForward, 2, exposed_edges(sw));
 }
 
@@ -148,7 +153,7 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
   calls.stream("concatenate", s.tokens * qkv, 4);  // gradients of query, key and value
   summed("qkv", qkv);
   norm_and_sum();
-  if (sw.fp8) calls.stream("cast to fp8", s.tokens * (2 * s.hidden + qkv + s.ffn), 3);
+  calls.casts(s.tokens * (2 * s.hidden + qkv + (sw.fp8 ? s.ffn : s.fc1)), false);
   if (!s.swiglu) calls.stream("bias backward", 2 * stream + s.tokens * (qkv + s.ffn), 2);
   // With sequence parallelism the inputs are gathered once more, during the input-gradient product.
   if (!overlaps) calls.edges(kBackward, 2, exposed_edges(sw));
@@ -179,11 +184,13 @@ void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, b
   switch (pass) {
     case LayerPass::forward:
       forward(s, window, {}, calls);
-      return calls.launches(operators(s, sw.layer_forward_operators + communication_operators(s), true));
+      return calls.launches(operators(
+          s, sw.layer_forward_operators + communication_operators(s) + calls.cast_operators(4), true));
     case LayerPass::backward_input:
       backward_input(s, window, overlaps, calls);
-      return calls.launches(
-          operators(s, 0.75 * sw.layer_backward_operators + communication_operators(s), true));
+      return calls.launches(operators(
+          s, 0.75 * sw.layer_backward_operators + communication_operators(s) + calls.cast_operators(4),
+          true));
     case LayerPass::backward_weight:
       backward_weight(s, !overlaps, calls);
       return calls.launches(operators(s, 0.25 * sw.layer_backward_operators, false));
@@ -200,7 +207,14 @@ void framework_recomputation(const StageShape& s, std::int64_t window, UnitWork&
   }
   if (s.recompute != Recompute::selective) return;
   if (sw.selective_operators) {  // pointwise work again, and half of the products; attention's result is kept
-    forward(s, window, {.attention = false, .products = 0.5, .communication = false}, calls);
+    constexpr double kHalf = 0.5;
+    forward(s, window, {false, kHalf, kHalf, kHalf, kHalf, false}, calls);
+    calls.launches(launched);
+  } else if (sw.saves_by_name) {  // nobody reads the last product's result again
+    forward(s, window,
+            {sw.recomputes_attention, 0, sw.recomputes_projection ? 1.0 : 0, sw.recomputes_fc1 ? 1.0 : 0, 0,
+             false},
+            calls);
     calls.launches(launched);
   } else if (s.unfused_attention) {
     attention_forward(s, window, calls);

@@ -1,5 +1,6 @@
 #include "analysis/work/framework_list.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "analysis/work/framework_calls.hpp"
@@ -29,8 +30,9 @@ class FrameworkBuilder {
     part.final_gradient = kind.gradient;
     write(part);
     if (kind.values && s_.zero >= 3) {
-      part.gather = CallList::collective_call(CallKind::all_gather, "parameter all-gather", Group::data,
-                                              s_.data, unit, s_.type);
+      part.gather =
+          CallList::collective_call(CallKind::all_gather, "parameter all-gather", Group::data, s_.data, unit,
+                                    !kind.apart && gathers_fp8(s_) ? DType::fp8_e4m3 : s_.type);
     }
     if (kind.gradient && s_.zero >= 2) {
       part.scatter = CallList::collective_call(CallKind::reduce_scatter, "gradient reduce-scatter",
@@ -205,6 +207,25 @@ std::int64_t held_elements(const HeldStages& rank) {
 
 }  // namespace
 
+bool takes_recipe(const cluster::Software& software, Fp8Recipe recipe) {
+  if (software.fp8) return true;
+  switch (recipe) {
+    case Fp8Recipe::delayed:
+      return software.delayed_scaling;
+    case Fp8Recipe::tensorwise:
+      return software.tensorwise_scaling;
+    case Fp8Recipe::blockwise:
+      return software.blockwise_scaling;
+    case Fp8Recipe::mxfp8:
+      return software.mxfp8_scaling;
+  }
+  return false;
+}
+
+bool gathers_fp8(const StageShape& s) {
+  return s.framework_fp8 && (s.fp8_weights || s.framework->fp8_gather);
+}
+
 ActionWork framework_work(const StageShape& shape, ActionType type) {
   if (type == ActionType::forward) return forward_work(shape);
   if (type == ActionType::backward) return backward_work(shape, true, true);
@@ -237,8 +258,27 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
   const std::int64_t elements = held_elements(rank);
   list.memory("optimizer step", any.zero >= 1 ? elements / any.data : elements,
               any.framework->optimizer_bytes);
-  if (any.zero == 1 || any.zero == 2)
-    list.collective(CallKind::all_gather, "parameter all-gather", Group::data, any.data, elements, any.type);
+  std::int64_t layers = 0;
+  std::int64_t matrices = 0;  // of layers
+  for (const StageShape& s : rank.held) {
+    layers += s.layers;
+    matrices += s.layers * layer_matrices(s);
+  }
+  // The forms that products read, written once for all micro-batches: two bytes, and a pass for their scale.
+  if (any.framework_fp8 && !any.framework->fp8 && any.zero < 3)
+    list.memory("cast weights to fp8", matrices, any.fp8_recipe == Fp8Recipe::tensorwise ? 6 : 4);
+  if (any.zero == 1 || any.zero == 2) {
+    const std::int64_t narrow = gathers_fp8(any) ? matrices : 0;
+    const std::size_t before = list.calls.size();
+    list.collective(CallKind::all_gather, "parameter all-gather", Group::data, any.data, elements - narrow,
+                    any.type);
+    list.collective(CallKind::all_gather, "parameter all-gather", Group::data, any.data, narrow,
+                    DType::fp8_e4m3);
+    if (any.framework->overlapped_gather) {  // the first layer waits for its own
+      for (std::size_t i = before; i < list.calls.size(); ++i)
+        list.calls[i].share = 1.0 / static_cast<double>(std::max<std::int64_t>(layers, 1));
+    }
+  }
   return std::move(list.calls);
 }
 

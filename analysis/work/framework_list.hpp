@@ -19,6 +19,11 @@ std::vector<OperatorCall> framework_reduction_calls(const HeldStages& rank);
 /// OPT: one pass over what the rank owns, then with ZeRO 1 and 2 the gather of the parameters.
 std::vector<OperatorCall> framework_update_calls(const HeldStages& rank);
 
+/// Whether the software has the job's FP8 recipe, or FP8 of its own whatever the recipe.
+bool takes_recipe(const cluster::Software& software, Fp8Recipe recipe);
+/// Whether parameters of layers travel in FP8: the software's way, or the job's.
+bool gathers_fp8(const StageShape& shape);
+
 /// One layer, for framework_work. `both_gradients`: input and weight gradients are of one action; with tensor_overlap
 /// the first pass then contains the products of the second, alongside which collectives run.
 enum class LayerPass { forward, backward_input, backward_weight };

@@ -145,6 +145,12 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
     if (s.qkv_bias) all_reduce(2 * s.k);
   }
   for (const StageShape& s : rank.held) {
+    if (!s.qk_norm || s.tensor == 1 || s.sequence_parallel || s.layers == 0) continue;
+    list.collective(CallKind::all_reduce, "head norm all-reduce", Group::tensor, s.tensor, 2 * s.head_dim,
+                    s.grad_type);
+    list.calls.back().count = s.layers;
+  }
+  for (const StageShape& s : rank.held) {
     if (!s.sequence_parallel) continue;
     list.collective(CallKind::all_reduce, "replicated vector all-reduce", Group::tensor, s.tensor,
                     vectors_of(s).replicated, s.grad_type);

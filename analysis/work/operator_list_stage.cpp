@@ -29,6 +29,19 @@ void rotate(const StageShape& s, CallList& list) {
   list.rows("rope", s.tokens * s.k, 2 * e(s), s.head_dim);
 }
 
+/// Of every query and key head.
+void head_norm_forward(const StageShape& s, CallList& list) {
+  if (!s.qk_norm) return;
+  list.memory("head_norm_forward", s.tokens * s.q, 2 * e(s));
+  list.memory("head_norm_forward", s.tokens * s.k, 2 * e(s));
+  list.allocations(2);
+}
+void head_norm_backward(const StageShape& s, CallList& list) {
+  if (!s.qk_norm) return;
+  list.memory("head_norm_backward", s.tokens * s.q, 3 * e(s));
+  list.memory("head_norm_backward", s.tokens * s.k, 3 * e(s));
+}
+
 /// Products of a layer's forward that read the stream, and that make what is added to it.
 void gathered_linear(const StageShape& s, CallList& list, const char* label, std::int64_t out) {
   constexpr const char* kGather = "sequence all-gather forward";
@@ -49,18 +62,19 @@ void layer_forward(const StageShape& s, CallList& list, std::int64_t window, boo
   norm_forward(s, list);
   list.quantize_stream();
   gathered_linear(s, list, "qkv", s.q + 2 * s.k);
+  head_norm_forward(s, list);
   rotate(s, list);
   list.attention(false, window);
   list.quantize(s.tokens * s.q);
   summed_linear(s, list, "projection", s.q);
   list.residual_sum();
-  norm_forward(s, list);
+  if (s.layer_norms() > 1) norm_forward(s, list);
   list.quantize_stream();
   gathered_linear(s, list, "fc1", s.fc1);
   if (s.swiglu) list.memory("swiglu_forward", s.tokens * s.fc1, 1.5 * e(s));
   if (!s.swiglu) list.memory("gelu_forward", s.tokens * s.fc1, 2 * e(s));
   list.quantize(s.tokens * s.ffn);
-  list.allocations(8 + 2 * s.norm_rows);
+  list.allocations(6 + s.layer_norms() * (1 + s.norm_rows));
   if (to_activation_only) return list.dropout_mask();
   summed_linear(s, list, "fc2", s.ffn);
   list.residual_sum();
@@ -116,7 +130,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
   list.quantize(s.tokens * s.fc1);
   summed("fc1", s.fc1, s.linear_bias);
   if (passes.input) {
-    norm_backward(s, list);
+    if (s.layer_norms() > 1) norm_backward(s, list);
     if (s.recompute == Recompute::selective) list.attention(false, window);
     list.dropout_backward(false);
   }
@@ -128,12 +142,15 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
   if (passes.input) {
     list.attention(true, window);
     rotate(s, list);
+    head_norm_backward(s, list);
   }
   list.quantize(s.tokens * (s.q + 2 * s.k));
   summed("qkv", s.q + 2 * s.k, s.qkv_bias);
   if (passes.input) {
+    if (s.layer_norms() == 1)
+      list.memory("add", s.rows * s.hidden, 3 * e(s));  // both gradients of the norm's output
     norm_backward(s, list);
-    list.allocations((s.swiglu ? 6 : 5) + (passes.weight ? 0 : 2));
+    list.allocations((s.swiglu ? 6 : 5) + (passes.weight ? 0 : s.parallel() ? 1 : 2));
   }
 }
 
@@ -142,8 +159,12 @@ void scatter_embedded(const StageShape& s, CallList& list) {
                   s.tokens * s.hidden, s.type);
 }
 
+void scale_embedded(const StageShape& s, CallList& list, std::int64_t elements) {
+  if (s.scaled_embedding) list.memory("scale", elements, 2 * e(s));
+}
+
 void position_forward(const StageShape& s, WorkBuilder& builder) {
-  if (s.rotary) return;
+  if (s.positions == 0) return;
   builder.once({true, false}, padded_unit(s, s.positions * s.hidden), [&](CallList& list) {
     list.memory("position_forward", s.tokens * s.hidden, 3 * e(s));
     if (s.sequence_parallel) scatter_embedded(s, list);
@@ -155,10 +176,26 @@ void embedding_forward(const StageShape& s, WorkBuilder& builder) {
   builder.once({true, false}, padded_vocabulary_unit(s), [&](CallList& list) {
     list.memory("embedding_forward", full, 2 * e(s));
     if (!s.sequence_parallel) list.tensor_all_reduce("embedding all-reduce", full, s.type);
-    if (s.sequence_parallel && s.rotary) scatter_embedded(s, list);
+    scale_embedded(s, list, full);
+    if (s.sequence_parallel && s.positions == 0) scatter_embedded(s, list);
     list.allocations(s.sequence_parallel ? 2 : 1);
   });
   position_forward(s, builder);
+}
+
+/// What a first stage does after its tokens' rows are there, wherever they were looked up.
+void embedded_forward(const StageShape& s, WorkBuilder& builder) {
+  if (!s.embeds()) {
+    builder.once({}, 0, [&](CallList& list) { scale_embedded(s, list, s.rows * s.hidden); });
+    position_forward(s, builder);
+  }
+  builder.once({}, 0, [&](CallList& list) {
+    if (s.embedding_norm) {
+      norm_forward(s, list);
+      list.allocations(1 + s.norm_rows);
+    }
+    list.drop_embedded();
+  });
 }
 
 void copy_stream(const StageShape& s, CallList& list, std::int64_t width) {
@@ -232,7 +269,7 @@ void output_backward(const StageShape& s, WorkBuilder& builder, Passes passes) {
 }
 
 void position_backward(const StageShape& s, WorkBuilder& builder) {
-  if (s.rotary) return;
+  if (s.positions == 0) return;
   builder.once({false, true}, padded_unit(s, s.positions * s.hidden), [&](CallList& list) {
     list.memory("position_backward", s.tokens * s.hidden, e(s) + 2 * static_cast<double>(s.g()));
   });
@@ -261,8 +298,8 @@ ActionWork forward_work(const StageShape& s, bool teacher) {
   WorkBuilder builder(s);
   copy_joint_input(s, builder);
   if (s.first) {
-    (s.embeds() ? embedding_forward : position_forward)(s, builder);
-    builder.once({}, 0, [](CallList& list) { list.drop_embedded(); });
+    if (s.embeds()) embedding_forward(s, builder);
+    embedded_forward(s, builder);
   }
   const std::int64_t unit = padded_unit(s, layer_matrices(s));
   const LayerParts layers(s, [&](std::int64_t window) {
@@ -320,7 +357,14 @@ ActionWork backward_work(const StageShape& s, Passes passes) {
         s.layers);
   }
   if (s.first && passes.input) {
-    builder.once({}, 0, [](CallList& list) { list.dropout_backward(true); });
+    builder.once({}, 0, [&](CallList& list) {
+      list.dropout_backward(true);
+      if (s.embedding_norm) {
+        norm_backward(s, list);
+        list.allocations(1);
+      }
+      scale_embedded(s, list, s.rows * s.hidden);
+    });
     (s.embeds() ? embedding_backward : position_backward)(s, builder);
   }
   if (passes.input) copy_joint_input(s, builder);

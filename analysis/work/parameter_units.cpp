@@ -31,8 +31,9 @@ std::vector<ParameterUnit> units_of(const StageShape& s) {
 StageVectors vectors_of(const StageShape& s) {
   StageVectors vectors;
   const std::int64_t biases = s.linear_bias ? 2 * s.hidden : 0;  // projection and fc2
-  vectors.replicated = s.layers * (2 * s.norm_vectors * s.hidden + biases);
+  vectors.replicated = s.layers * (s.norm_elements() + biases);
   if (s.last) vectors.replicated += s.norm_vectors * s.hidden;
+  if (s.first && s.embedding_norm) vectors.replicated += s.norm_vectors * s.hidden;
   vectors.split = s.layers * ((s.qkv_bias ? s.q + 2 * s.k : 0) + (s.linear_bias ? s.fc1 : 0));
   return vectors;
 }

@@ -30,6 +30,9 @@ void set_framework(const cluster::Software& framework, StageShape& shape) {
   shape.unfused_attention = !framework.flash_attention;
   shape.hidden_dropout = shape.hidden_dropout || framework.dropout;
   shape.attention_dropout = shape.attention_dropout || framework.dropout;
+  shape.framework_fp8 = shape.fp8 || framework.fp8;
+  shape.fp8 = shape.fp8_tensorwise = false;
+  shape.fp8_history = 0;
   if (framework.gradient_bytes <= 2) shape.grad_type = shape.type;
   shape.data *= shape.context;  // states are sharded over the ranks of a sequence, too
   if (framework.sharded) shape.zero = 3;
@@ -56,11 +59,16 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.q = shape.heads * shape.head_dim;
   shape.k = shape.kv_heads * shape.head_dim;
   shape.ffn = model.ffn / t;
-  shape.swiglu = model.activation == Activation::swiglu;
+  shape.swiglu = is_gated(model.activation);
   shape.fc1 = shape.swiglu ? 2 * shape.ffn : shape.ffn;
   shape.vocab = config.padded_vocab() / t;
   shape.rotary = model.positions == Positions::rotary;
-  shape.positions = shape.rotary ? 0 : model.max_positions;
+  shape.rotated = shape.rotary ? model.rotated() : 0;
+  shape.positions = model.position_rows();
+  shape.block = model.block;
+  shape.qk_norm = model.qk_norm;
+  shape.embedding_norm = model.embedding_norm;
+  shape.scaled_embedding = model.embedding_scale != 1;
   shape.layer_norm = model.norm == Norm::layer;
   shape.norm_rows = shape.layer_norm ? 2 : 1;
   shape.norm_vectors = shape.layer_norm ? 2 : 1;
@@ -76,6 +84,8 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.fp8 = config.numerics.fp8.on();
   shape.fp8_tensorwise = shape.fp8 && config.numerics.fp8.recipe == Fp8Recipe::tensorwise;
   shape.fp8_history = shape.fp8 && !shape.fp8_tensorwise ? config.numerics.fp8.amax_history_len : 0;
+  shape.fp8_recipe = config.numerics.fp8.recipe;
+  shape.fp8_weights = shape.fp8 && config.numerics.fp8.param_gather;
   shape.tensor = t;
   shape.type = config.numerics.precision;
   shape.grad_type = config.numerics.grad_type();
@@ -220,12 +230,11 @@ std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& 
 }
 
 std::int64_t parameters_per_layer(const StageShape& s) {
-  const std::int64_t norms = 2 * s.norm_vectors * s.hidden;
   const std::int64_t qkv = (s.q + 2 * s.k) * (s.hidden + (s.qkv_bias ? 1 : 0));
   const std::int64_t projection = s.hidden * s.q + (s.linear_bias ? s.hidden : 0);
   const std::int64_t fc1 = s.fc1 * (s.hidden + (s.linear_bias ? 1 : 0));
   const std::int64_t fc2 = s.hidden * s.ffn + (s.linear_bias ? s.hidden : 0);
-  return norms + qkv + projection + fc1 + fc2;
+  return s.norm_elements() + qkv + projection + fc1 + fc2;
 }
 
 StageParameters parameters_of(const StageShape& s) {
@@ -233,6 +242,7 @@ StageParameters parameters_of(const StageShape& s) {
   parameters.layers = s.layers * parameters_per_layer(s);
   if (s.holds_embedding()) parameters.embedding = s.vocab * s.hidden;
   if (s.first) parameters.positions = s.positions * s.hidden;
+  if (s.first && s.embedding_norm) parameters.embedding_norm = s.norm_vectors * s.hidden;
   if (s.last) parameters.final_norm = s.norm_vectors * s.hidden;
   if (s.holds_output()) parameters.output = s.vocab * s.hidden;
   return parameters;

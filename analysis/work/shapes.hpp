@@ -57,9 +57,9 @@ struct StageShape {
   std::int64_t q = 0;             // heads · d
   std::int64_t k = 0;             // kv_heads · d
   std::int64_t ffn = 0;           // F
-  std::int64_t fc1 = 0;           // f: 2F for SwiGLU, F for GELU
+  std::int64_t fc1 = 0;           // f: 2F with a gate, else F
   std::int64_t vocab = 0;         // v: padded vocabulary of this tensor rank, or of its shard
-  std::int64_t positions = 0;     // rows of the learned position table, 0 for rotary models
+  std::int64_t positions = 0;     // rows of the learned position table, 0: there is none
   std::int64_t layers = 0;        // of this stage
   std::int64_t norm_rows = 1;     // n: fp32 statistics per token and norm
   std::int64_t norm_vectors = 1;  // w: weight vectors per norm
@@ -73,7 +73,12 @@ struct StageShape {
   bool qkv_bias = false;
   bool linear_bias = false;
   bool rotary = true;
-  bool swiglu = true;
+  std::int64_t rotated = 0;  // elements of a head that rotary embeddings turn
+  bool swiglu = true;        // or another activation with a gate
+  Block block = Block::sequential;
+  bool qk_norm = false;  // of queries and keys, head by head
+  bool embedding_norm = false;
+  bool scaled_embedding = false;
   bool layer_norm = false;
   bool shared_kv = false;          // fewer key/value heads than tensor ranks
   bool sequence_parallel = false;  // in effect: t > 1
@@ -86,6 +91,8 @@ struct StageShape {
   bool loss_in_fp32 = false;       // the loss works on an fp32 copy of 16-bit logits
   bool fp8 = false;                // linear layers in FP8 (bench/training/fp8.md)
   bool fp8_tensorwise = false;     // scales belong to tensors, no history is kept
+  bool framework_fp8 = false;      // the same of another framework's step, whose fp8 is false
+  bool fp8_weights = false;        // which holds and gathers weights of layers in FP8
   int stage = 0;                   // of the schedule, all routes counted
   int route = 0;
   int tensor = 1;  // t
@@ -94,7 +101,8 @@ struct StageShape {
   Recompute recompute = Recompute::none;
   std::int64_t recompute_layers = 1;  // full recomputation: layers of a group
   std::int64_t fp8_history = 0;       // largest values kept of every slot; 0 without delayed scaling
-  DType type = DType::bf16;           // storage type
+  Fp8Recipe fp8_recipe = Fp8Recipe::delayed;
+  DType type = DType::bf16;  // storage type
   DType grad_type = DType::fp32;
   int context = 1;  // ranks that share a sequence
   /// Whose training step it is; nullptr: plumbline's own, of which everything else here speaks.
@@ -110,6 +118,13 @@ struct StageShape {
   }
   bool embeds() const { return first && !vocabulary.split; }
   bool scores() const { return last && !vocabulary.split; }
+  /// Norms of a layer, those of queries and keys not counted.
+  std::int64_t layer_norms() const { return block == Block::parallel_one_norm ? 1 : 2; }
+  bool parallel() const { return block != Block::sequential; }
+  /// Elements of the norms' vectors in a layer.
+  std::int64_t norm_elements() const {
+    return layer_norms() * norm_vectors * hidden + (qk_norm ? 2 * head_dim : 0);
+  }
   /// Of the stage's layer `layer`, as in AlikeLayers.
   std::int64_t window_of(std::int64_t layer) const;
   std::int64_t e() const { return size_of(type); }
@@ -140,9 +155,10 @@ struct StageParameters {
   std::int64_t layers = 0;     // all layers together
   std::int64_t embedding = 0;  // word embeddings
   std::int64_t positions = 0;  // learned positions
+  std::int64_t embedding_norm = 0;
   std::int64_t final_norm = 0;
   std::int64_t output = 0;  // output layer; 0 when it is the embedding itself
-  std::int64_t total() const { return layers + embedding + positions + final_norm + output; }
+  std::int64_t total() const { return layers + embedding + positions + embedding_norm + final_norm + output; }
 };
 std::int64_t parameters_per_layer(const StageShape& shape);
 StageParameters parameters_of(const StageShape& shape);

@@ -1,6 +1,7 @@
 // Operands for repeatable operator calls.
 #include "bench/calibrate/operator_cases.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -48,8 +49,12 @@ class Collector {
   void add(const char* name, const std::vector<Matrix>& operands, std::function<void()> run,
            Flops flops = {}) {
     Bytes bytes;
-    for (const Matrix& operand : operands) bytes += operand.bytes();
-    cases_.push_back({name, bytes, flops, [keep = memory_, call = std::move(run)] { call(); }});
+    std::int64_t elements = 0;
+    for (const Matrix& operand : operands) {
+      bytes += operand.bytes();
+      elements = std::max(elements, operand.elements());
+    }
+    cases_.push_back({name, bytes, elements, flops, [keep = memory_, call = std::move(run)] { call(); }});
   }
   std::vector<OperatorCase> take() { return std::move(cases_); }
 

@@ -30,7 +30,8 @@ struct OperatorShape {
 struct OperatorCase {
   std::string name;  // the operator's; attention that drops probabilities: attention_forward_dropout, …
   Bytes bytes;       // every operand read or written once
-  Flops flops;       // multiplications and additions of matrix products; 0 elsewhere
+  std::int64_t elements = 0;  // of the largest operand
+  Flops flops;                // multiplications and additions of matrix products; 0 elsewhere
   std::function<void()> run;
 };
 

@@ -15,6 +15,9 @@
 namespace plumbline {
 namespace {
 
+constexpr const char* kMemoryPart = "device";
+constexpr const char* kOperatorsPart = "operators";
+
 int run_rank(const CalibrateOptions& options) {
   become_cuda_program();
   int argc = 0;
@@ -22,16 +25,46 @@ int run_rank(const CalibrateOptions& options) {
   const MpiSession session(argc, argv);
   return session.guard([&] {
     HardwareProfile profile = load_hardware(options.hardware);
-    profile.overhead = measure_device_overhead(session.rank());
+    if (options.part == kMemoryPart) {
+      profile.overhead = measure_device_overhead(session.rank());
+    } else {
+      measure_device_operators(profile, [&](const char* what, double share) {
+        say(fmt::format("[calibrate] {}, {:.0f} %\n", what, 100 * share));
+      });
+    }
     if (session.rank() == 0) write_profile(profile, options.out);
     return 0;
   });
 }
 
+/// Ranks of a part; what they wrote.
+HardwareProfile run_ranks(const char* part, int ranks, const std::string& hardware,
+                          const CalibrateOptions& options) {
+  const RunFolder scratch(RunFolderUse::files);
+  const std::string file = scratch.path() + "/profile.json";
+  LaunchSpec spec;
+  spec.program = self_path();
+  spec.arguments = {"calibrate", "--backend", "cuda", "--part", part, "--out", file, "--hardware", hardware};
+  spec.ranks = ranks;
+  spec.bind_to_core = false;
+  spec.timeout = {300};
+  spec.on_tick = [] { return !Interrupts::requested(); };
+  if (!options.quiet) {
+    spec.on_line = [](const OutputLine& line) {
+      if (line.text.starts_with("[calibrate]")) say(line.text + "\n");
+    };
+  }
+  const LaunchResult result = launch(spec);
+  if (!result.ok()) {
+    throw Error(fmt::format("calibrate: part {} on {} ranks: {}", part, ranks, result.reason()));
+  }
+  return load_hardware(file);
+}
+
 }  // namespace
 
 int calibrate_cuda(const CalibrateOptions& options) {
-  if (options.part == "device") return run_rank(options);
+  if (!options.part.empty()) return run_rank(options);
   const CudaFacts& facts = cuda_facts();
   if (const auto reason = why_no_cuda(facts)) throw InputError(*reason);
   const CudaDevice& device = facts.devices.front();
@@ -46,22 +79,11 @@ int calibrate_cuda(const CalibrateOptions& options) {
   HardwareProfile profile = load_hardware(hardware);
 
   const Interrupts interrupts;
-  const RunFolder scratch(RunFolderUse::files);
-  const std::string file = scratch.path() + "/profile.json";
-  LaunchSpec spec;
-  spec.program = self_path();
-  spec.arguments = {"calibrate", "--backend", "cuda",       "--part", "device",
-                    "--out",     file,        "--hardware", hardware};
-  spec.ranks = 2;
-  spec.timeout = {300};
-  spec.on_tick = [] { return !Interrupts::requested(); };
+  if (!options.quiet) say(fmt::format("[calibrate] operators, 1 rank on {}\n", device.name));
+  profile = run_ranks(kOperatorsPart, 1, hardware, options);
   if (!options.quiet) say(fmt::format("[calibrate] device memory, 2 ranks on {}\n", device.name));
-  const LaunchResult result = launch(spec);
-  if (!result.ok()) {
-    throw Error(fmt::format("calibrate: device memory on 2 ranks: {}", result.reason()));
-  }
-  profile.overhead = load_hardware(file).overhead;
-  profile.name = profile.name + ", memory calibrated";
+  profile.overhead = run_ranks(kMemoryPart, 2, hardware, options).overhead;
+  profile.name = profile.name + ", calibrated";
   profile.machine = facts.devices.size() > 1 ? device.name : device.name + ", shared-gpu: 2 ranks on 1 GPU";
   write_profile(profile, options.out);
   return 0;

@@ -99,6 +99,11 @@ CudaRun train_on_cuda(const RunConfig& /*config*/, const Schedule& /*schedule*/,
   throw Error("backend cuda runs in plumbline-cuda");
 }
 
+void measure_device_operators(HardwareProfile& /*profile*/,
+                              const std::function<void(const char*, double)>& /*progress*/) {
+  throw Error("backend cuda runs in plumbline-cuda");
+}
+
 DeviceOverhead measure_device_overhead(int /*world_rank*/) {
   throw Error("backend cuda runs in plumbline-cuda");
 }

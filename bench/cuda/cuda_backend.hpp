@@ -2,7 +2,10 @@
 // are hundreds of megabytes that no other backend's processes should load, and they may be missing.
 #pragma once
 
+#include <functional>
+
 #include "bench/evaluate/evaluation.hpp"
+#include "bench/record/gpu_report.hpp"
 #include "bench/record/record_device.hpp"
 #include "bench/training/trainer/trainer.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
@@ -16,6 +19,7 @@ void become_cuda_program();
 struct CudaRun {
   training::TrainingResult training;
   DeviceMemoryReport device_memory;  // every rank's, the same on all of them
+  GpuReport gpu;                     // this rank's
 };
 
 /// Trains on this rank's GPU; ranks of one host take its devices in turn, and share them where there are more
@@ -24,6 +28,11 @@ struct CudaRun {
 /// initialised and before any CUDA call. Throws InputError when there is no device. Collective.
 CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const RunFiles& files,
                       MpiCommunicator& control, const training::StepProgress& progress);
+
+/// Puts the measured times of this rank's device into the profile; peaks, which utilisation counts from, stay those of the
+/// accelerator. Throws InputError without a device.
+void measure_device_operators(HardwareProfile& profile,
+                              const std::function<void(const char* what, double share)>& progress);
 
 /// Device memory that this process uses besides tensors; every rank's own figures, communicators shared out
 /// evenly. Collective over MPI_COMM_WORLD, with two ranks or more; before any CUDA call. Throws InputError

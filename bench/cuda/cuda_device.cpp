@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/machine/near_device.hpp"
 #include "core/backends/mpi/check.hpp"
 #include "core/backends/mpi/handle.hpp"
 #include "core/backends/nccl/nccl_communicator.hpp"
@@ -34,6 +35,14 @@ std::vector<std::string> devices_of(MPI_Comm host, int ranks, int device) {
 
 }  // namespace
 
+std::string bus_of(int device) {
+  std::array<char, 32> bus{};
+  if (cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), device) == cudaSuccess)
+    return bus.data();
+  static_cast<void>(cudaGetLastError());
+  return "";
+}
+
 DevicePlace::DevicePlace(int world_rank) {
   check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, host_.out()),
             "MPI_Comm_split_type");
@@ -47,8 +56,10 @@ DevicePlace::DevicePlace(int world_rank) {
     throw InputError("backend: found cuda, but there is no usable GPU on this host; use cpu or emulated");
   }
   device_ = local_rank % devices;
+  static_cast<void>(MachineTopology().stay_near(bus_of(device_)));
   sharing_ = sharing_of(devices_of(host_.get(), local_ranks, device_), local_rank);
   if (sharing_.turns == 1) return;  // all ranks of the host need the same settings
+  require_sharing(sharing_.turns, nccl_version_number());
   for (const auto& [name, value] : shared_gpu_settings(world_rank, nccl_version_number())) {
     ::setenv(name.c_str(), value.c_str(), name == "NCCL_HOSTID" ? 1 : 0);
   }

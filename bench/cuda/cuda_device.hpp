@@ -2,18 +2,23 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "core/backends/mpi/handle.hpp"
 #include "core/backends/nccl/shared_gpu.hpp"
 
 namespace plumbline {
 
+/// A device's place on its host's bus, "0000:1A:00.0"; empty when CUDA does not tell. Makes no context.
+std::string bus_of(int device);
+
 /// A rank's place on its host.
 class DevicePlace {
  public:
   /// Chooses the device: those the rank sees are dealt out to the host's ranks in turn; a launcher may show
   /// each rank its own only. Where ranks share one, the environment of all of the host is made such that NCCL
-  /// accepts it, and rank 0 notes it on stderr. Makes no CUDA context. Collective over MPI_COMM_WORLD; before
+  /// accepts it, and rank 0 notes it on stderr. The process, and all threads that it makes from now on, stay on the
+  /// processors next to the device, on whichever core: NCCL's and the watchdog's threads spin alongside. Makes no CUDA context. Collective over MPI_COMM_WORLD; before
   /// the first call of NCCL. Throws InputError without a usable GPU.
   explicit DevicePlace(int world_rank);
 

@@ -10,6 +10,9 @@
 #include "bench/cuda/cuda_device.hpp"
 #include "bench/cuda/cuda_trace.hpp"
 #include "bench/cuda/device_memory_watch.hpp"
+#include "bench/cuda/first_step.hpp"
+#include "bench/cuda/nccl_log.hpp"
+#include "bench/machine/gpu_sampler.hpp"
 #include "bench/training/trainer/host_values.hpp"
 #include "core/backends/nccl/channels.hpp"
 #include "core/backends/nccl/nccl_communicator.hpp"
@@ -73,6 +76,18 @@ DeviceMemoryReport device_report(const DeviceMemoryWatch& watch, const training:
   return {"measured with " + watch.source(), watch.readings().device, account_device(readings, allocated)};
 }
 
+GpuReport gpu_report(Operators& operators, const NcclLog& log, const GpuSampler& sampler) {
+  GpuReport report;
+  for (KernelChoice& choice : cuda_choices(operators)) {
+    report.computed_by.push_back({std::move(choice.call), std::move(choice.by), std::move(choice.why)});
+  }
+  for (std::string& way : log.transports()) {
+    report.computed_by.push_back({"messages and collectives", std::move(way), ""});
+  }
+  report.state = sampler.state();
+  return report;
+}
+
 }  // namespace
 
 void become_cuda_program() {}
@@ -80,6 +95,7 @@ void become_cuda_program() {}
 CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const RunFiles& files,
                       MpiCommunicator& control, const training::StepProgress& progress) {
   use_a_queue_per_stream();
+  const NcclLog log;
   std::optional<CudaTrace> trace;
   if (!files.trace.empty()) trace.emplace(control);
   const DevicePlace place(control.rank());
@@ -89,17 +105,24 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   options.compute = static_cast<cudaStream_t>(cuda_stream(*operators));
   options.channels = channels_of(schedule);
   options.watchdog = watchdog_options();
+  options.multiprocessors = cuda_multiprocessors(*operators);
   std::optional<NcclCommunicator> made;
   memory_watch.connect([&] { made.emplace(config.layout(), control, options); });
   NcclCommunicator& communicator = *made;
+  // What waits for other ranks holds the rest of the card; a product that counts on all of it would wait for that.
+  const int for_products = communicator.multiprocessors_for_computation();
+  count_on_multiprocessors(*operators, for_products < options.multiprocessors ? for_products : 0);
 
   const int pipeline_rank = config.layout().coordinates(control.rank()).pipeline;
   NvtxActions ranges(schedule, pipeline_rank);
   ActionNote note(communicator.watchdog());
   DeviceTimeline timeline(
       options.compute, [&] { return communicator.now(); }, [&] { return communicator.take_tensor_time(); });
+  GpuSampler sampler(memory_watch.nvml());
+  FirstStep first_step(communicator, *operators, sampler, config.measure.warmup_steps);
   StepObservers observers;
   observers.add(&memory_watch);  // outermost: reads when the others are done
+  observers.add(&first_step);
   observers.add(&note);
   if (trace) observers.add(&*trace);
   observers.add(&ranges);
@@ -110,6 +133,7 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   run.training = training::train(config, schedule, *operators, communicator, control, std::move(memory),
                                  progress, &observers);
   run.device_memory = device_report(memory_watch, run.training, control);
+  run.gpu = gpu_report(*operators, log, sampler);
   if (trace) trace->write(schedule, files.trace + ".kernels.json", timeline.error());
   return run;
 }

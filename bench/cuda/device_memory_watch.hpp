@@ -37,6 +37,7 @@ class DeviceMemoryWatch final : public StepObserver {
   DeviceReading read() const;
   const DeviceReadings& readings() const { return readings_; }
   std::string source() const { return meter_.source(); }
+  const Nvml& nvml() const { return meter_.nvml(); }
 
  private:
   const DevicePlace& place_;

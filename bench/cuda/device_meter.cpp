@@ -1,69 +1,33 @@
 #include "bench/cuda/device_meter.hpp"
 
-#include <cuda_runtime_api.h>
-#include <dlfcn.h>
-
 #include <array>
 #include <cmath>
-#include <cstdint>
 
+#include "bench/cuda/cuda_device.hpp"
 #include "core/backends/nccl/check.hpp"
 #include "kernels/cuda/cuda_operators.hpp"
 
 namespace plumbline {
 namespace {
 
-/// nvmlMemory_t; the toolkit's NVML header is optional, the library comes with the driver.
-struct NvmlMemory {
-  std::uint64_t total = 0;
-  std::uint64_t free = 0;
-  std::uint64_t used = 0;
-};
-
 /// A card and CUDA's view of it differ by what the driver keeps for itself, 1 %; a slice by far more.
 constexpr double kSameDevice = 0.05;
 
-template <class Function>
-Function function(void* library, const char* name) {
-  return reinterpret_cast<Function>(::dlsym(library, name));
-}
-
 }  // namespace
 
-DeviceMeter::DeviceMeter(int device) : device_(device) {
-  std::array<char, 32> bus{};
-  if (cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), device) != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());
-    return;
-  }
-  library_ = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library_ == nullptr) return;
-  const auto init = function<int (*)()>(library_, "nvmlInit_v2");
-  const auto find = function<int (*)(const char*, void**)>(library_, "nvmlDeviceGetHandleByPciBusId_v2");
-  memory_info_ = function<int (*)(void*, void*)>(library_, "nvmlDeviceGetMemoryInfo");
-  const auto shutdown = function<int (*)()>(library_, "nvmlShutdown");
-  if (init == nullptr || find == nullptr || memory_info_ == nullptr || init() != 0) return;
-  shutdown_ = shutdown;
-  if (find(bus.data(), &handle_) != 0) handle_ = nullptr;
-}
-
-DeviceMeter::~DeviceMeter() {
-  if (shutdown_ != nullptr) shutdown_();
-  if (library_ != nullptr) ::dlclose(library_);
-}
+DeviceMeter::DeviceMeter(int device) : device_(device), nvml_(bus_of(device)) {}
 
 std::optional<Bytes> DeviceMeter::used_before_context() const {
-  NvmlMemory memory;
-  if (handle_ == nullptr || memory_info_(handle_, &memory) != 0) return std::nullopt;
-  return Bytes{static_cast<std::int64_t>(memory.used)};
+  if (!asks_nvml_) return std::nullopt;
+  const std::optional<NvmlMemory> memory = nvml_.memory();
+  return memory ? std::optional(memory->used) : std::nullopt;
 }
 
 void DeviceMeter::context_exists() {
-  NvmlMemory memory;
-  if (handle_ == nullptr || memory_info_(handle_, &memory) != 0 ||
-      std::abs(static_cast<double>(memory.total) / static_cast<double>(total().value) - 1) > kSameDevice) {
-    handle_ = nullptr;
-  }
+  const std::optional<NvmlMemory> memory = nvml_.memory();
+  asks_nvml_ =
+      memory && std::abs(static_cast<double>(memory->total.value) / static_cast<double>(total().value) - 1) <=
+                    kSameDevice;
 }
 
 Bytes DeviceMeter::used() const {
@@ -77,7 +41,7 @@ Bytes DeviceMeter::total() const {
 }
 
 std::string DeviceMeter::source() const {
-  return handle_ != nullptr ? "NVML" : "cudaMemGetInfo";
+  return asks_nvml_ && nvml_.there() ? "NVML" : "cudaMemGetInfo";
 }
 
 }  // namespace plumbline

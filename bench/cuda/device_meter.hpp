@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "bench/machine/nvml.hpp"
 #include "core/base/units.hpp"
 
 namespace plumbline {
@@ -15,9 +16,6 @@ class DeviceMeter {
  public:
   /// Creates no context.
   explicit DeviceMeter(int device);
-  ~DeviceMeter();
-  DeviceMeter(const DeviceMeter&) = delete;
-  DeviceMeter& operator=(const DeviceMeter&) = delete;
 
   /// Without touching CUDA; nothing where only CUDA can tell.
   std::optional<Bytes> used_before_context() const;
@@ -30,13 +28,12 @@ class DeviceMeter {
   Bytes total() const;
   /// "NVML", "cudaMemGetInfo".
   std::string source() const;
+  const Nvml& nvml() const { return nvml_; }
 
  private:
   int device_;
-  void* library_ = nullptr;
-  void* handle_ = nullptr;  // of the device in NVML; nullptr: not used
-  int (*memory_info_)(void*, void*) = nullptr;
-  int (*shutdown_)() = nullptr;
+  Nvml nvml_;
+  bool asks_nvml_ = true;
 };
 
 }  // namespace plumbline

@@ -18,7 +18,7 @@ namespace plumbline {
 namespace {
 
 constexpr Seconds kTimeout{60};
-constexpr int kMessageBlocks = NcclOptions{}.message_ctas;
+constexpr int kMessageBlocks = NcclBlocks{}.per_message;
 
 /// One product of each layout and type that a training step has, and every other operator, once: loads their
 /// kernels, and takes cuBLASLt's workspace.

@@ -89,6 +89,7 @@ bool measure_cell(const RunConfig& config, const CellProgram& program, const Cel
   spec.arguments.insert(spec.arguments.end(), {config_path, "--json"});
   spec.ranks = config.layout().world();
   spec.timeout = {config.measure.timeout_s};
+  spec.bind_to_core = config.machine.backend != Backend::cuda;
   spec.environment = {{kRecordOutVariable, measurement_path}};
   spec.on_tick = run.go_on;
   spec.on_line = run.on_line;

@@ -8,6 +8,7 @@
 #include "analysis/simulate/simulator.hpp"
 #include "analysis/time/time_model.hpp"
 #include "bench/evaluate/distillation_plan.hpp"
+#include "bench/evaluate/mean_times.hpp"
 #include "core/base/error.hpp"
 #include "core/config/layer_distribution.hpp"
 #include "core/schedule/schedule_traits.hpp"
@@ -67,29 +68,6 @@ VocabTimes vocab_times(const RunConfig& config, const ScheduleRequest& request) 
 
 Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedule);
 
-/// What passes, messages and collectives take on a machine, as means over stages.
-VocabTimes priced(const Costs& costs, int ranks) {
-  VocabTimes times{{0}, {0}, {0}, {0}, {0}, {0}};
-  const double stages = static_cast<double>(costs.stages.size());
-  for (const StageCosts& stage : costs.stages) {
-    times.forward += stage.forward / stages;
-    times.backward += (stage.backward_input + stage.backward_weight) / stages;
-    times.backward_input += stage.backward_input / stages;
-    times.backward_weight += stage.backward_weight / stages;
-    // One stage of each rank carries them.
-    times.vocab_forward += stage.vocab_forward / ranks;
-    times.vocab_backward += stage.vocab_backward / ranks;
-    times.input_forward += stage.input_forward / ranks;
-    times.input_backward += stage.input_backward / ranks;
-  }
-  times.hidden = costs.vocabulary.hidden;
-  times.statistics = costs.vocabulary.statistics;
-  times.gradient = costs.vocabulary.gradient;
-  times.embedding = costs.vocabulary.embedding;
-  times.embedding_gradient = costs.vocabulary.embedding_gradient;
-  return times;
-}
-
 /// V-Half's passes meet all ranks in an order whose length small differences decide: the shortest of what
 /// different times lead to, on the named hardware.
 Schedule shortest_on_hardware(const RunConfig& config, ScheduleRequest request) {
@@ -99,7 +77,7 @@ Schedule shortest_on_hardware(const RunConfig& config, ScheduleRequest request) 
   Schedule step = with_transfers_and_end(config, best);
   const Costs costs = stage_costs(config, step, hardware).costs;
   Seconds length = simulate_makespan(step, costs);
-  VocabTimes times = priced(costs, request.ranks);
+  VocabTimes times = mean_times(costs, request.ranks);
   for (const Seconds transfer : {Seconds{0}, costs.transfer + costs.latency}) {
     times.transfer = transfer;
     request.vocab_times = times;

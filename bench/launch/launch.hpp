@@ -32,6 +32,7 @@ struct LaunchSpec {
   Seconds abort_grace{20};  // for mpirun to end once it has said that a rank failed
   std::vector<std::pair<std::string, std::string>> environment;  // added to the caller's own
   int threads_per_rank = 1;                                      // OMP_NUM_THREADS
+  bool bind_to_core = true;                        // false: ranks have threads that spin, and bind themselves
   std::size_t kept_output = 131072;                // bytes per stream; of longer output the middle is dropped
   std::function<void(const OutputLine&)> on_line;  // optional, called as lines come
   std::function<bool()> on_tick;  // optional, called several times a second; false stops the run

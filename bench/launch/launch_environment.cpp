@@ -17,9 +17,9 @@
 namespace plumbline {
 
 std::vector<std::string> mpirun_command(int ranks, const std::string& program,
-                                        const std::vector<std::string>& arguments) {
+                                        const std::vector<std::string>& arguments, bool bind_to_core) {
   // Binding helps when every rank has a core; with more ranks it would pile them up.
-  const bool bind = ranks <= available_cores();
+  const bool bind = bind_to_core && ranks <= available_cores();
   std::vector<std::string> command = {"mpirun",          "-n",        std::to_string(ranks),
                                       "--oversubscribe", "--bind-to", bind ? "core" : "none",
                                       "--tag-output",    program};

@@ -9,9 +9,10 @@
 
 namespace plumbline {
 
-/// mpirun, its options for this many ranks, and the program with its arguments.
+/// mpirun, its options for this many ranks, and the program with its arguments. Ranks are bound to a core each where there
+/// are enough, unless `bind_to_core` is false.
 std::vector<std::string> mpirun_command(int ranks, const std::string& program,
-                                        const std::vector<std::string>& arguments);
+                                        const std::vector<std::string>& arguments, bool bind_to_core);
 
 /// Environment variables for mpirun and its ranks. `folder` takes session folders and shared memory.
 std::vector<std::pair<std::string, std::string>> mpirun_environment(const std::string& folder, int ranks,

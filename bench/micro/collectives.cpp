@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -211,7 +212,10 @@ int collectives_main(int argc, char** argv,
       spec.ranks = argc > 1 ? static_cast<int>(number_in(argv[1], 1, 4096)) : 2;
       spec.arguments.assign(argv + 1, argv + argc);
       if (argc > 2) (void)number_in(argv[2], kSmallest, std::int64_t{1} << 40);
-      spec.on_line = [](const OutputLine& line) { fmt::print("{}\n", line.text); };
+      spec.on_line = [](const OutputLine& line) {
+        fmt::print("{}\n", line.text);
+        std::fflush(stdout);  // a run that is cut off has said what it knew
+      };
       const LaunchResult result = launch(spec);
       if (result.ok()) return 0;
       fmt::print(stderr, "{}\n", result.reason());

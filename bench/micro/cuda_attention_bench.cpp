@@ -1,6 +1,6 @@
 // Attention on the first GPU by cuDNN and by the own kernels, at shapes of real layers: FLOPs per second, and
 // the share of cuDNN's rate that the own kernels reach. One JSON object a line on stdout; exit code 0 with a
-// message where there is no GPU. Times are medians between two events of the stream. Where cuDNN does not
+// message where there is no GPU. Times are medians of single calls with an empty cache. Where cuDNN does not
 // take a shape, both rows are the own kernels'.
 //   micro_cuda_attention
 #include <cuda_runtime_api.h>
@@ -8,15 +8,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "bench/calibrate/operator_cases.hpp"
+#include "bench/cuda/times/device_timer.hpp"
 #include "core/base/error.hpp"
-#include "core/base/statistics.hpp"
 #include "kernels/cuda/attention/cudnn_plan.hpp"
 #include "kernels/cuda/cuda_operators.hpp"
-#include "kernels/cuda/gemm/matmul_plan.hpp"
 
 namespace plumbline {
 namespace {
@@ -32,17 +32,6 @@ constexpr Layer kLayers[] = {
 };
 constexpr std::array<const char*, 2> kCalls = {"attention_forward", "attention_backward"};
 
-double median_seconds(cuda::Stopwatch& watch, const std::function<void()>& call) {
-  for (int i = 0; i < 3; ++i) call();
-  std::vector<double> times(20);
-  for (double& time : times) {
-    watch.start();
-    call();
-    time = watch.stop();
-  }
-  return upper_median(std::move(times));
-}
-
 /// Seconds of forward and backward, and their FLOPs.
 struct Rates {
   std::array<double, 2> seconds{};
@@ -54,7 +43,7 @@ Rates measure(const Layer& layer, bool cudnn) {
   options.cudnn_attention = cudnn;
   const std::unique_ptr<Operators> operators = make_cuda_operators(options);
   const std::unique_ptr<MemorySource> memory = device_memory(*operators);
-  cuda::Stopwatch watch(static_cast<cudaStream_t>(cuda_stream(*operators)));
+  DeviceTimer timer(static_cast<cudaStream_t>(cuda_stream(*operators)));
   OperatorShape shape;
   shape.batch = layer.batch;
   shape.seq = layer.seq;
@@ -69,7 +58,7 @@ Rates measure(const Layer& layer, bool cudnn) {
     const auto* call = std::find(kCalls.begin(), kCalls.end(), operation.name);
     if (call == kCalls.end()) continue;
     const auto i = static_cast<std::size_t>(call - kCalls.begin());
-    rates.seconds[i] = median_seconds(watch, operation.run);
+    rates.seconds[i] = timer.burst(operation.run).median.value;
     rates.flops[i] = operation.flops.value;
   }
   return rates;
@@ -107,6 +96,7 @@ int run() {
 }  // namespace plumbline
 
 int main() {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a run that is cut off has said what it knew
   try {
     return plumbline::run();
   } catch (const std::exception& error) {

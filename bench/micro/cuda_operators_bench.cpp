@@ -2,23 +2,26 @@
 // same run: a large copy, and the fastest matrix product of the list. One JSON object a line on stdout; exit
 // code 0 with a message where there is no GPU. Matrix products are compared with the fastest algorithm that
 // an exhaustive search of cuBLASLt's configurations finds (kernels/cuda/gemm/gemm_search.hpp); those of 8-bit
-// operands, with E5M2 gradients and E4M3 weights and inputs, are compared among themselves.
+// operands, with E5M2 gradients and E4M3 weights and inputs, are compared among themselves. The square product is also
+// run back to back for a second: what is left of the clocks then.
 //   micro_cuda_operators [TOKENS [SEARCH_SECONDS]]
 // SEARCH_SECONDS bounds the search of each product (10; 0: none). Progress goes to stderr.
-// Operands are larger than the device's cache from 32768 tokens on, the default. Times are medians between
-// two events of the stream, so an operator that returns a number to the host counts the way there.
+// Operands are larger than the device's cache from 32768 tokens on, the default. Times are medians of single calls with
+// an empty cache (bench/cuda/times/device_timer.hpp); of an operator that returns a number to the host (waits) they include the way
+// there.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bench/calibrate/operator_cases.hpp"
+#include "bench/cuda/times/device_timer.hpp"
 #include "core/base/error.hpp"
-#include "core/base/statistics.hpp"
 #include "kernels/cuda/cuda_operators.hpp"
 #include "kernels/cuda/device/error.hpp"
 #include "kernels/cuda/gemm/gemm_search.hpp"
@@ -26,52 +29,15 @@
 namespace plumbline {
 namespace {
 
-constexpr int kRuns = 20;
 constexpr std::int64_t kHidden = 1536;
 
-/// Seconds of calls on one stream.
-class Clock {
- public:
-  explicit Clock(cudaStream_t stream) : stream_(stream) {
-    PLUMBLINE_CUDA(cudaEventCreate(&begin_));
-    PLUMBLINE_CUDA(cudaEventCreate(&end_));
-  }
-  ~Clock() {
-    static_cast<void>(cudaEventDestroy(begin_));
-    static_cast<void>(cudaEventDestroy(end_));
-  }
-  Clock(const Clock&) = delete;
-  Clock& operator=(const Clock&) = delete;
-
-  /// The median of some calls after three that are not counted.
-  double median(const std::function<void()>& call) {
-    for (int i = 0; i < 3; ++i) call();
-    std::vector<double> times;
-    for (int i = 0; i < kRuns; ++i) {
-      float milliseconds = 0;
-      PLUMBLINE_CUDA(cudaEventRecord(begin_, stream_));
-      call();
-      PLUMBLINE_CUDA(cudaEventRecord(end_, stream_));
-      PLUMBLINE_CUDA(cudaEventSynchronize(end_));
-      PLUMBLINE_CUDA(cudaEventElapsedTime(&milliseconds, begin_, end_));
-      times.push_back(milliseconds * 1e-3);
-    }
-    return upper_median(std::move(times));
-  }
-
- private:
-  cudaStream_t stream_;
-  cudaEvent_t begin_ = nullptr;
-  cudaEvent_t end_ = nullptr;
-};
-
 /// Bytes read plus bytes written per second of a device-to-device copy of 2 GiB.
-double copy_rate(Clock& clock, Operators& operators, MemorySource& memory) {
+double copy_rate(DeviceTimer& timer, Operators& operators, MemorySource& memory) {
   const Bytes size = kGiB * 2;
   const Matrix from(memory.allocate(size), 1, size.value / 4, DType::fp32);
   const Matrix to(memory.allocate(size), 1, size.value / 4, DType::fp32);
   operators.fill(from, 1.25);
-  const double seconds = clock.median([&] { operators.copy(from, to); });
+  const double seconds = timer.burst([&] { operators.copy(from, to); }).median.value;
   memory.release(from.data, size);
   memory.release(to.data, size);
   return 2.0 * static_cast<double>(size.value) / seconds;
@@ -83,6 +49,7 @@ struct Product {
   double seconds;
   double flops;
   GemmSearchResult search;  // no configuration: not searched
+  double sustained = 0;     // seconds per call, one second back to back; 0: not measured
 };
 
 GemmSearchResult search(const Product& product, Operators& operators, const Gemm& gemm, double seconds) {
@@ -150,7 +117,7 @@ std::vector<Product> products_in_fp8(std::int64_t tokens) {
   return all;
 }
 
-std::vector<Product> measured(std::vector<Product> all, Clock& clock, Operators& operators,
+std::vector<Product> measured(std::vector<Product> all, DeviceTimer& timer, Operators& operators,
                               MemorySource& memory, double search_seconds) {
   for (Product& product : all) {
     std::vector<std::vector<std::byte>> host;
@@ -161,7 +128,8 @@ std::vector<Product> measured(std::vector<Product> all, Clock& clock, Operators&
       *x = on_device(*x, operators, memory);
       placed.push_back(*x);
     }
-    product.seconds = clock.median([&] { operators.gemm(gemm); });
+    product.seconds = timer.burst([&] { operators.gemm(gemm); }).median.value;
+    if (product.name == "square") product.sustained = timer.sustained([&] { operators.gemm(gemm); }).value;
     product.flops = 2.0 * static_cast<double>(product.shape.m) * static_cast<double>(product.shape.n) *
                     static_cast<double>(product.shape.k);
     operators.synchronize();
@@ -184,9 +152,13 @@ void print(const std::vector<Product>& gemms) {
     const double rate = product.flops / product.seconds;
     fmt::print(
         "{{\"operator\": \"gemm {}\", \"type\": \"{}\", \"b_type\": \"{}\", \"m\": {}, \"n\": {}, \"k\": {}, "
-        "\"seconds\": {:.4e}, \"tflops\": {:.1f}, \"share_of_best_gemm\": {:.3f}{}}}\n",
+        "\"seconds\": {:.4e}, \"tflops\": {:.1f}, \"share_of_best_gemm\": {:.3f}{}{}}}\n",
         product.name, name_of(shape.type), name_of(shape.b_type.value_or(shape.type)), shape.m, shape.n,
-        shape.k, product.seconds, rate * 1e-12, rate / best, search_keys(product.search));
+        shape.k, product.seconds, rate * 1e-12, rate / best,
+        product.sustained > 0
+            ? fmt::format(", \"sustained_tflops\": {:.1f}", product.flops / product.sustained * 1e-12)
+            : "",
+        search_keys(product.search));
   }
 }
 
@@ -197,10 +169,10 @@ int run(std::int64_t tokens, double search_seconds) {
   }
   const std::unique_ptr<Operators> operators = make_cuda_operators();
   const std::unique_ptr<MemorySource> memory = device_memory(*operators);
-  Clock clock(static_cast<cudaStream_t>(cuda_stream(*operators)));
-  const double copied = copy_rate(clock, *operators, *memory);
+  DeviceTimer timer(static_cast<cudaStream_t>(cuda_stream(*operators)));
+  const double copied = copy_rate(timer, *operators, *memory);
   const auto measure = [&](std::vector<Product> all) {
-    return measured(std::move(all), clock, *operators, *memory, search_seconds);
+    return measured(std::move(all), timer, *operators, *memory, search_seconds);
   };
   const std::vector<Product> gemms = measure(products_in_bf16(tokens));
   const std::vector<Product> in_fp8 =
@@ -223,7 +195,8 @@ int run(std::int64_t tokens, double search_seconds) {
     shape.parameters = std::int64_t{1} << 28;
     shape.type = type;
     for (const OperatorCase& operation : operator_cases(*operators, shape, memory.get())) {
-      const double seconds = clock.median(operation.run);
+      const DeviceTime time = timer.burst(operation.run);
+      const double seconds = time.median.value;
       const double bytes = static_cast<double>(operation.bytes.value) / seconds;
       fmt::print(
           "{{\"operator\": \"{}\", \"type\": \"{}\", \"tokens\": {}, \"seconds\": {:.4e}, \"bytes\": {}, "
@@ -231,7 +204,7 @@ int run(std::int64_t tokens, double search_seconds) {
           "{:.3f}}}\n",
           operation.name, name_of(type), shape.batch * shape.seq, seconds, operation.bytes.value,
           bytes * 1e-9, bytes / copied, operation.flops.value / seconds * 1e-12,
-          operation.flops.value / seconds / best);
+          operation.flops.value / seconds / best, time.noise, time.waits);
     }
   }
   return 0;
@@ -241,6 +214,7 @@ int run(std::int64_t tokens, double search_seconds) {
 }  // namespace plumbline
 
 int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a run that is cut off has said what it knew
   try {
     return plumbline::run(argc > 1 ? std::atoll(argv[1]) : 32768, argc > 2 ? std::atof(argv[2]) : 10);
   } catch (const std::exception& error) {

@@ -159,6 +159,7 @@ int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char*
     std::string note;
     const HardwareProfile hardware = hardware_of(config, note);
     std::optional<DeviceMemoryReport> device_memory;
+    std::optional<GpuReport> gpu;
     const auto train = [&] {
       switch (config.machine.backend) {
         case Backend::emulated:
@@ -166,6 +167,7 @@ int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char*
         case Backend::cuda: {
           CudaRun run = train_on_cuda(config, schedule, files, communicator, progress);
           device_memory = std::move(run.device_memory);
+          gpu = std::move(run.gpu);
           return std::move(run.training);
         }
         case Backend::cpu:
@@ -181,6 +183,7 @@ int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char*
     if (communicator.rank() == 0) {
       MeasurementReport measurement = report_of(result, config, schedule, traffic, hardware);
       measurement.device_memory = std::move(device_memory);
+      measurement.gpu = std::move(gpu);
       write_measurement(measurement, probed.report(),
                         try_to_write_files(files, config, schedule, hardware, result));
     }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/record/device_memory_report.hpp"
+#include "bench/record/gpu_report.hpp"
 #include "bench/record/probed_report.hpp"
 #include "bench/record/step_report.hpp"
 #include "core/base/json_keys.hpp"
@@ -78,6 +79,7 @@ struct MeasurementReport {
   Bytes device_reserved;       // largest of any rank, as the memory source counts it
   std::optional<Traffic> traffic;
   std::optional<DeviceMemoryReport> device_memory;  // backend cuda
+  std::optional<GpuReport> gpu{};                   // backend cuda
   std::vector<StepReport> steps;                    // every timed step; empty: not timed, or an old record
   DisturbanceReport disturbance;
   int rounds = 1;  // times that the cell was measured, all in `steps`

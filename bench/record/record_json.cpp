@@ -206,6 +206,7 @@ MeasurementReport measurement_of(const OrderedJsonKeys& keys) {
   measurement.device_reserved = {keys.integer("device_reserved_bytes", 0, kMaxBytes)};
   measurement.traffic = traffic_of(keys);
   measurement.device_memory = device_memory_of(keys);
+  measurement.gpu = gpu_report_of(keys);
   measurement.steps = steps_of(keys);
   measurement.disturbance = disturbance_of(keys);
   measurement.rounds = static_cast<int>(keys.integer_or("rounds", 1, kMaxRank, 1));
@@ -245,6 +246,7 @@ OrderedJson to_json(const MeasurementReport& measurement) {
   for (const double loss : measurement.losses) json["losses"].push_back(number(loss));
   if (measurement.traffic) json["traffic"] = to_json(*measurement.traffic);
   if (measurement.device_memory) json["device_memory"] = to_json(*measurement.device_memory);
+  if (measurement.gpu) json["gpu"] = to_json(*measurement.gpu);
   if (measurement.steps.empty()) return json;
   json["steps"] = to_json(measurement.steps);
   json["step_interval_s"] = to_json(interval_of(measurement.steps));

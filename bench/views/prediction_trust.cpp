@@ -56,6 +56,7 @@ std::string trust_text(const RunConfig& config, const HardwareProfile& hardware,
     return text + "time: calibrated, operators and messages measured on the profile's machine\n";
   }
   text += fmt::format("time: estimated from the constants of {}\n", hardware.accelerator);
+  for (const std::string& line : hardware.defaults) text += fmt::format("  not given there, {}\n", line);
   const cluster::KnownErrors known = cluster::known_errors(config.machine.software);
   if (known.step) {
     const double step = prediction.time.step.value;
@@ -77,6 +78,7 @@ OrderedJson trust_json(const RunConfig& config, const HardwareProfile& hardware,
   OrderedJson json;
   json["memory"] = is_own(config) ? "exact" : "estimated";
   json["time"] = hardware.accelerator.empty() ? "calibrated" : "estimated";
+  if (!hardware.defaults.empty()) json["hardware_defaults"] = hardware.defaults;
   OrderedJson published = OrderedJson::object();
   const cluster::KnownErrors known = cluster::known_errors(config.machine.software);
   if (known.step) published["step_s"] = published_json(*known.step, prediction.time.step.value);

@@ -29,13 +29,11 @@ std::vector<std::string> quantities_of(const ComparedTable& table) {
 /// A mean over nothing is no figure: null.
 nlohmann::ordered_json json_of(const Errors& errors) {
   if (errors.rows == 0) {
-    return {{"rows", 0}, {"mape", nullptr}, {"bias", nullptr}, {"p90", nullptr}, {"worst", nullptr}};
+    return {{"rows", 0},       {"mape", nullptr}, {"median", nullptr},
+            {"bias", nullptr}, {"p90", nullptr},  {"worst", nullptr}};
   }
-  return {{"rows", errors.rows},
-          {"mape", errors.mape},
-          {"bias", errors.bias},
-          {"p90", errors.p90},
-          {"worst", errors.worst}};
+  return {{"rows", errors.rows}, {"mape", errors.mape}, {"median", errors.median},
+          {"bias", errors.bias}, {"p90", errors.p90},   {"worst", errors.worst}};
 }
 
 /// "table  2 rows skipped: 1 not modelled yet, 1 unreadable"; empty where none was.
@@ -94,8 +92,9 @@ nlohmann::ordered_json groups_json(const std::vector<ComparedTable>& tables) {
 }  // namespace
 
 std::string validation_text(const std::vector<ComparedTable>& tables, bool rows) {
-  std::string text = fmt::format("{:<40} {:<18} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "table", "quantity",
-                                 "rows", "mape %", "bias %", "p90 %", "worst %", "regret %");
+  std::string text =
+      fmt::format("{:<40} {:<18} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "table", "quantity", "rows",
+                  "mape %", "median %", "bias %", "p90 %", "worst %", "regret %");
   for (const ComparedTable& table : tables) {
     if (table.skipped.size() == 1 && table.skipped.front().row == 0) {
       text += fmt::format("{:<40} {}\n", table.name, table.skipped.front().reason);
@@ -104,9 +103,10 @@ std::string validation_text(const std::vector<ComparedTable>& tables, bool rows)
     for (const std::string& quantity : quantities_of(table)) {
       const Errors errors = cluster::errors_of(table.rows, quantity);
       const bool with_regret = quantity == "step_s" && table.regret;
-      text += fmt::format("{:<40} {:<18} {:>5} {:>8.2f} {:>+8.2f} {:>8.2f} {:>+8.2f} {:>8}\n", table.name,
-                          quantity, errors.rows, 100 * errors.mape, 100 * errors.bias, 100 * errors.p90,
-                          100 * errors.worst, with_regret ? fmt::format("{:.2f}", 100 * *table.regret) : "");
+      text += fmt::format("{:<40} {:<18} {:>5} {:>8.2f} {:>8.2f} {:>+8.2f} {:>8.2f} {:>+8.2f} {:>8}\n",
+                          table.name, quantity, errors.rows, 100 * errors.mape, 100 * errors.median,
+                          100 * errors.bias, 100 * errors.p90, 100 * errors.worst,
+                          with_regret ? fmt::format("{:.2f}", 100 * *table.regret) : "");
     }
     text += skipped_line(table);
     if (!rows) continue;
@@ -121,13 +121,13 @@ std::string validation_text(const std::vector<ComparedTable>& tables, bool rows)
 }
 
 std::string validation_groups_text(const std::vector<ComparedTable>& tables, const std::string& key) {
-  std::string text = fmt::format("{:<58} {:>5} {:>8} {:>8} {:>8} {:>8}\n", key + ", quantity", "rows",
-                                 "mape %", "bias %", "p90 %", "worst %");
+  std::string text = fmt::format("{:<58} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8}\n", key + ", quantity", "rows",
+                                 "mape %", "median %", "bias %", "p90 %", "worst %");
   for (const cluster::ComparedGroup& group : cluster::compare_groups(tables, key)) {
-    text += fmt::format("{:<58} {:>5} {:>8.2f} {:>+8.2f} {:>8.2f} {:>+8.2f}\n",
+    text += fmt::format("{:<58} {:>5} {:>8.2f} {:>8.2f} {:>+8.2f} {:>8.2f} {:>+8.2f}\n",
                         fmt::format("{}, {}", group.value, group.quantity), group.errors.rows,
-                        100 * group.errors.mape, 100 * group.errors.bias, 100 * group.errors.p90,
-                        100 * group.errors.worst);
+                        100 * group.errors.mape, 100 * group.errors.median, 100 * group.errors.bias,
+                        100 * group.errors.p90, 100 * group.errors.worst);
   }
   return text;
 }

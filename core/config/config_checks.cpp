@@ -40,6 +40,20 @@ std::optional<std::string> why_model_does_not_split(const RunConfig& config) {
   return std::nullopt;
 }
 
+/// What a parallel block does not go together with.
+std::optional<std::string> why_block_does_not_fit(const RunConfig& config) {
+  if (config.model.block == Block::sequential) return std::nullopt;
+  if (config.numerics.hidden_dropout > 0) {
+    return fmt::format("hidden_dropout: found {} with {}, whose attention and MLP are parallel; expected 0",
+                       config.numerics.hidden_dropout, config.model.name);
+  }
+  if (config.numerics.fp8.on() && config.model.block == Block::parallel_one_norm) {
+    return fmt::format("fp8_format: found {} with {}, whose attention and MLP share a norm; expected none",
+                       config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid", config.model.name);
+  }
+  return std::nullopt;
+}
+
 /// What linear layers in FP8 require of the sizes on a rank.
 std::optional<std::string> why_fp8_does_not_fit(const RunConfig& config) {
   constexpr std::int64_t kMultiple = 16;  // of both extents of every product: the matrix units' condition
@@ -126,6 +140,7 @@ std::optional<std::string> why_invalid(const RunConfig& config) {
                        config.batch.micro_batch_size, config.batch.seq_length, kMaxTokens);
   }
   if (auto reason = why_fp8_does_not_fit(config)) return reason;
+  if (auto reason = why_block_does_not_fit(config)) return reason;
   if (auto reason = why_layer_distribution_invalid(config)) return reason;
   if (auto reason = why_vocabulary_does_not_split(config)) return reason;
   if (!config.files.loss_mask.empty() && config.files.data.empty()) {
@@ -144,6 +159,11 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
   if (config.machine.software != "plumbline") {
     return only("software", config.machine.software, "plumbline's own training step only");
   }
+  if (config.numerics.fp8.recipe == Fp8Recipe::blockwise || config.numerics.fp8.recipe == Fp8Recipe::mxfp8) {
+    return only("fp8_recipe", config.numerics.fp8.recipe == Fp8Recipe::mxfp8 ? "mxfp8" : "blockwise",
+                "delayed and tensorwise");
+  }
+  if (config.numerics.fp8.param_gather) return only("fp8_param_gather", "true", "false only");
   if (config.parallel.context != 1) {
     return only("context_parallel_size", config.parallel.context, "1 only");
   }
@@ -168,6 +188,7 @@ std::optional<std::string> why_unpredictable(const RunConfig& config) {
       return "backend: found one to run on, expected none with software other than plumbline";
     anywhere.machine.software = "plumbline";
     anywhere.parallel.context = 1;  // its own framework shares sequences
+    anywhere.numerics.fp8 = {};     // and has recipes of its own
   }
   return why_unsupported(anywhere);
 }

@@ -10,8 +10,20 @@
 namespace plumbline {
 
 enum class Norm { rms, layer };
-enum class Activation { swiglu, gelu };  // gelu is the tanh approximation of GPT-2 ("gelu_new")
-enum class Positions { rotary, learned };
+/// swiglu and geglu have two projections, of which one gates the other. gelu is GPT-2's tanh approximation ("gelu_new"),
+/// which geglu has, too; gelu_erf is the exact one.
+enum class Activation { swiglu, geglu, gelu, gelu_erf, relu, squared_relu };
+constexpr bool is_gated(Activation activation) {
+  return activation == Activation::swiglu || activation == Activation::geglu;
+}
+/// alibi: none in the stream, but every score loses its head's slope times the distance (Press et al. 2022,
+/// arXiv:2108.12409).
+enum class Positions { rotary, learned, alibi };
+/// Which elements of a head rotary embeddings turn together: i and i + half, or 2i and 2i + 1.
+enum class RotaryPairs { halves, neighbours };
+/// sequential: the MLP reads what attention added to. parallel: both read the layer's input, each through its own norm.
+/// parallel_one_norm: through the same.
+enum class Block { sequential, parallel, parallel_one_norm };
 
 /// Frequency scaling of rotary embeddings ("llama3" type of Llama 3.1); factor 1 means none.
 struct RopeScaling {
@@ -23,13 +35,13 @@ struct RopeScaling {
 
 struct ModelConfig {
   std::string name;          // preset name or path, for people
-  std::string architecture;  // llama | mistral | qwen2 | gpt2
+  std::string architecture;  // model_type of a config.json (families.hpp)
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
   std::int64_t heads = 0;     // query heads
   std::int64_t kv_heads = 0;  // key/value heads
   std::int64_t head_dim = 0;
-  std::int64_t ffn = 0;  // width of the feed-forward layer; SwiGLU has two such projections
+  std::int64_t ffn = 0;  // width of the feed-forward layer; with a gate there are two such projections
   std::int64_t vocab = 0;
   std::int64_t max_positions = 0;
   Norm norm = Norm::rms;
@@ -41,6 +53,15 @@ struct ModelConfig {
   bool qkv_bias = false;
   bool linear_bias = false;  // attention output and feed-forward projections
   bool tied_embeddings = false;
+  Block block = Block::sequential;
+  std::int64_t rotary_dim = 0;  // leading elements of a head that are rotated; 0: all
+  RotaryPairs rotary_pairs = RotaryPairs::halves;
+  bool alibi_scaled = false;         // slopes are divided by sqrt(head_dim), as scores are
+  std::int64_t position_offset = 0;  // rows of the learned position table before that of position 0
+  bool norm_less_one = false;        // norms multiply with 1 + weight: a checkpoint has what is added to one
+  bool embedding_norm = false;       // a norm after the embedding
+  bool qk_norm = false;        // an RMS norm over each head of queries and keys, before they are rotated
+  double embedding_scale = 1;  // what embedded tokens are multiplied with
   double init_std = 0.02;
   /// W, keys that a query of a layer with sliding-window attention sees: at position i those at positions j
   /// with i - W < j <= i. 0: no layer has one; larger than the sequence: it changes nothing.
@@ -49,6 +70,14 @@ struct ModelConfig {
 
   /// Trainable parameters as Hugging Face counts them: tied embeddings once, vocabulary not padded.
   std::int64_t parameters() const;
+  /// Elements of a head that are rotated.
+  std::int64_t rotated() const { return rotary_dim == 0 ? head_dim : rotary_dim; }
+  /// Rows of the learned position table, 0: there is none.
+  std::int64_t position_rows() const {
+    return positions == Positions::learned ? max_positions + position_offset : 0;
+  }
+  /// Norms of a layer, those of queries and keys not counted.
+  std::int64_t layer_norms() const { return block == Block::parallel_one_norm ? 1 : 2; }
   /// The window of a layer, 0: it has none.
   std::int64_t window_of(std::int64_t layer) const;
   /// keys_per_query, the mean over the layers.
@@ -60,7 +89,7 @@ struct ModelConfig {
 /// triangle of side s - W: (s² - (s-W)²)/2 = W·s - W²/2 pairs are left.
 double keys_per_query(std::int64_t seq_length, std::int64_t window);
 
-/// Reads a Hugging Face config.json (llama, mistral, qwen2, gpt2). Throws InputError naming file, key, what
+/// Reads a Hugging Face config.json of one of families(). Throws InputError naming file, key, what
 /// was found and what is supported.
 ModelConfig load_model_config(const std::string& path);
 /// The same from text; `origin` stands for the file in messages. The name is "_name_or_path", or else

@@ -7,8 +7,10 @@
 
 namespace plumbline {
 
-enum class Fp8Format { none, e4m3, hybrid };     // hybrid: gradients in E5M2, all else in E4M3
-enum class Fp8Recipe { delayed, tensorwise };    // scales from earlier steps, or from the tensor itself
+enum class Fp8Format { none, e4m3, hybrid };  // hybrid: gradients in E5M2, all else in E4M3
+/// Scales of a tensor from earlier steps or from the tensor itself; of blocks of 128 elements, or of 32 that the
+/// matrix units scale themselves (MXFP8). plumbline's own step has the first two.
+enum class Fp8Recipe { delayed, tensorwise, blockwise, mxfp8 };
 enum class AttentionBackend { fused, unfused };  // unfused: keeps the probabilities of every head
 enum class GradDType { fp32, same };
 enum class Recompute { none, selective, full };
@@ -20,6 +22,7 @@ struct Fp8Config {
   Fp8Recipe recipe = Fp8Recipe::delayed;
   int margin = 0;                        // scales leave room for this many doublings
   std::int64_t amax_history_len = 1024;  // steps that a delayed scale looks back on
+  bool param_gather = false;             // weights are held and gathered in FP8; not plumbline's own
 
   bool on() const { return format != Fp8Format::none; }
 };

@@ -19,9 +19,9 @@ constexpr const char* kFull = "full_attention";
 constexpr const char* kSliding = "sliding_attention";
 
 /// 0 for null, which is transformers' None: no window.
-std::int64_t window_in(const JsonKeys& with_nulls) {
+std::int64_t window_in(const JsonKeys& with_nulls, std::int64_t where_silent = kDefaultWindow) {
   const Json* value = with_nulls.find("sliding_window");
-  if (value == nullptr) return kDefaultWindow;
+  if (value == nullptr) return where_silent;
   return value->is_null() ? 0 : with_nulls.integer("sliding_window", kMaxWindow);
 }
 
@@ -45,9 +45,10 @@ std::optional<std::vector<bool>> full_by_types(const JsonKeys& keys, std::int64_
   return full;
 }
 
-/// The layers of a mistral are alike: transformers looks at no layer_types there.
-SlidingWindow read_mistral(std::int64_t layers, const JsonKeys& keys, const JsonKeys& with_nulls) {
-  const std::int64_t window = window_in(with_nulls);
+/// The layers of a mistral or starcoder2 are alike: transformers looks at no layer_types there.
+SlidingWindow read_mistral(std::int64_t layers, const JsonKeys& keys, const JsonKeys& with_nulls,
+                           std::int64_t where_silent) {
+  const std::int64_t window = window_in(with_nulls, where_silent);
   const bool all = window == 0;
   const auto full = full_by_types(keys, layers);
   if (full && std::count(full->begin(), full->end(), all) != std::ssize(*full)) {
@@ -87,15 +88,17 @@ SlidingWindow read_qwen2(std::int64_t layers, const JsonKeys& keys, const JsonKe
 
 SlidingWindow read_sliding_window(const std::string& architecture, std::int64_t layers, const JsonKeys& keys,
                                   const JsonKeys& with_nulls) {
-  if (architecture == "mistral") return read_mistral(layers, keys, with_nulls);
-  if (architecture == "qwen2") return read_qwen2(layers, keys, with_nulls);
+  if (architecture == "mistral") return read_mistral(layers, keys, with_nulls, kDefaultWindow);
+  if (architecture == "starcoder2") return read_mistral(layers, keys, with_nulls, 0);
+  if (architecture == "qwen2" || architecture == "qwen3") return read_qwen2(layers, keys, with_nulls);
   return {};
 }
 
 void write_sliding_window(const std::string& architecture, const SlidingWindow& windows, Json& out) {
   const std::int64_t window = windows.sliding_window;
-  if (architecture == "mistral") out["sliding_window"] = window > 0 ? Json(window) : Json(nullptr);
-  if (architecture != "qwen2" || window == 0) return;
+  if (architecture == "mistral" || architecture == "starcoder2")
+    out["sliding_window"] = window > 0 ? Json(window) : Json(nullptr);
+  if ((architecture != "qwen2" && architecture != "qwen3") || window == 0) return;
   out["use_sliding_window"] = true;
   out["sliding_window"] = window;
   // Where the first layers are the ones without, the key that every version of transformers knows says it.

@@ -26,7 +26,7 @@ constexpr KeyNames<2> kOptimizers = {"adam", "sgd"};
 constexpr KeyNames<2> kGradDTypes = {"fp32", "same"};
 constexpr KeyNames<3> kPrecisions = {"fp32", "bf16", "fp16"};
 constexpr KeyNames<3> kFp8Formats = {"none", "e4m3", "hybrid"};
-constexpr KeyNames<2> kFp8Recipes = {"delayed", "tensorwise"};
+constexpr KeyNames<4> kFp8Recipes = {"delayed", "tensorwise", "blockwise", "mxfp8"};
 
 /// fp8 is short for what everybody means by it: 16-bit storage, and linear layers in the usual 8-bit formats
 /// unless fp8_format has named others before.
@@ -128,6 +128,7 @@ std::vector<ConfigKey> make_keys() {
                   kMaxFp8Margin),
       integer_key("fp8_amax_history_len", "",
                   at(&C::numerics, &NumericsConfig::fp8, &Fp8Config::amax_history_len), 1, kMaxSize),
+      boolean_key("fp8_param_gather", at(&C::numerics, &NumericsConfig::fp8, &Fp8Config::param_gather)),
       choice_key("grad_dtype", at(&C::numerics, &NumericsConfig::grad_dtype), kGradDTypes),
       choice_key("optimizer", at(&C::optimizer, &OptimizerConfig::kind), kOptimizers),
       number_key("learning_rate", at(&C::optimizer, &OptimizerConfig::learning_rate), 0, 1e6),

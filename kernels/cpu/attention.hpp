@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/alibi.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cpu/dropout_lanes.hpp"
 #include "kernels/operators.hpp"
@@ -92,7 +93,8 @@ void zero_behind(T* row, std::int64_t to, std::int64_t cols) {
 
 inline bool is_consistent(const AttentionShape& s) {
   return s.batch >= 0 && s.seq > 0 && s.heads > 0 && s.kv_heads > 0 && s.head_dim > 0 &&
-         s.heads % s.kv_heads == 0 && s.window >= 0;
+         s.heads % s.kv_heads == 0 && s.window >= 0 &&
+         (s.alibi.heads == 0 || s.first_head + s.heads <= s.alibi.heads);
 }
 
 inline bool agrees(const AttentionShape& s, const Matrix& q, const Matrix& k, const Matrix& v,
@@ -102,6 +104,10 @@ inline bool agrees(const AttentionShape& s, const Matrix& q, const Matrix& k, co
          has_shape(lse, s.batch * s.heads, s.seq, DType::fp32) && scratch.dtype == DType::fp32 &&
          scratch.contiguous() && scratch.elements() >= wanted;
 }
+
+/// ALiBi: what the scores of a block, not yet scaled, become before the softmax; nothing with slope 0.
+void subtract_distances(float* scores, std::int64_t rows, std::int64_t cols, const SeenColumns& seen,
+                        float slope);
 
 /// Which slice of the token rows a head's block is.
 struct HeadSlice {

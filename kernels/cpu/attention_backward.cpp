@@ -116,6 +116,7 @@ void CpuOperators::attention_backward(const AttentionShape& shape, Matrix q, Mat
     for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
       const HeadSlice slice{sequence * shape.seq, head * d, d};
       const float* row_lse = row_of<float>(lse, sequence * shape.heads + head);
+      const float slope = static_cast<float>(slope_of(shape, head)) / scale;
       for (std::int64_t first = 0; first < shape.seq; first += kBlockRows) {
         const std::int64_t rows = std::min(kBlockRows, shape.seq - first);
         const std::int64_t begin = first_key(shape, first);
@@ -133,6 +134,7 @@ void CpuOperators::attention_backward(const AttentionShape& shape, Matrix q, Mat
         copy(slice.rows(q, first, rows), queries);
         copy(slice.rows(dout, first, rows), output_gradients);
         gemm({.a = queries, .b = block_keys, .c = scores, .b_transposed = true, .bias = {}});
+        subtract_distances(parts.scores, rows, cols, seen, slope);
         gemm({.a = output_gradients,
               .b = block_values,
               .c = dprobabilities,

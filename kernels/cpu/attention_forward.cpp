@@ -63,7 +63,25 @@ PLUMBLINE_MULTIVERSION void divide_rows(const float* in, const float* sums, Matr
   }
 }
 
+PLUMBLINE_MULTIVERSION void subtract_from_rows(float* scores, std::int64_t rows, std::int64_t cols,
+                                               const SeenColumns& seen, float slope) {
+  const Lanes index = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  for (std::int64_t r = 0; r < rows; ++r) {
+    float* row = scores + r * cols;
+    const std::int64_t own = seen.to(r) - 1;  // the column of the row's own key
+    for_lanes(seen.to(r), cols, [&] PLUMBLINE_LANES {
+      const Lanes distance = splat(static_cast<float>(own - i)) - index;
+      store(row + i, load(row + i, part) - slope * distance, part);
+    });
+  }
+}
+
 }  // namespace
+
+void subtract_distances(float* scores, std::int64_t rows, std::int64_t cols, const SeenColumns& seen,
+                        float slope) {
+  if (slope != 0) subtract_from_rows(scores, rows, cols, seen, slope);
+}
 
 std::int64_t CpuOperators::attention_scratch(const AttentionShape& shape, DType /*type*/) const {
   const std::int64_t rows = block_rows(shape);
@@ -90,6 +108,7 @@ void CpuOperators::attention_forward(const AttentionShape& shape, Matrix q, Matr
     for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
       const HeadSlice slice{sequence * shape.seq, head * d, d};
       float* row_lse = row_of<float>(lse, sequence * shape.heads + head);
+      const float slope = static_cast<float>(slope_of(shape, head)) / scale;
       for (std::int64_t first = 0; first < shape.seq; first += kBlockRows) {
         const std::int64_t rows = std::min(kBlockRows, shape.seq - first);
         const std::int64_t begin = first_key(shape, first);
@@ -101,6 +120,7 @@ void CpuOperators::attention_forward(const AttentionShape& shape, Matrix q, Matr
         const Matrix result(parts.result, rows, d, DType::fp32);
         copy(slice.rows(q, first, rows), queries);
         gemm({.a = queries, .b = keys.row_range(begin, cols), .c = scores, .b_transposed = true, .bias = {}});
+        subtract_distances(parts.scores, rows, cols, seen, slope);
         with_type("attention_forward", q.dtype, [&](auto type) {
           using T = decltype(type);
           softmax_rows<T>(parts.scores, rows, cols, seen, scale, parts.per_row, row_lse + first);

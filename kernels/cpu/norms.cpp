@@ -55,6 +55,53 @@ PLUMBLINE_MULTIVERSION void rms_backward(Matrix dy, Matrix x, Matrix w, const fl
 }
 
 template <class T>
+PLUMBLINE_MULTIVERSION void head_forward(Matrix x, Matrix w, Matrix y, Matrix rstd, double epsilon) {
+  const std::int64_t d = w.cols;
+  const T* weight = w.as<T>();
+  for (std::int64_t t = 0; t < x.rows; ++t) {
+    for (std::int64_t head = 0; head < rstd.cols; ++head) {
+      const T* in = row_of<T>(x, t) + head * d;
+      T* out = row_of<T>(y, t) + head * d;
+      Lanes squares{};
+      for_lanes(d, [&] PLUMBLINE_LANES {
+        const Lanes value = load(in + i, part);
+        squares += value * value;
+      });
+      const auto r = static_cast<float>(1.0 / std::sqrt(sum(squares) / static_cast<double>(d) + epsilon));
+      row_of<float>(rstd, t)[head] = r;
+      for_lanes(
+          d, [&] PLUMBLINE_LANES { store(out + i, load(in + i, part) * r * load(weight + i, part), part); });
+    }
+  }
+}
+
+/// As rms_backward, head by head.
+template <class T>
+PLUMBLINE_MULTIVERSION void head_backward(Matrix dy, Matrix x, Matrix w, Matrix rstd, Matrix dx, float* dw) {
+  const std::int64_t d = w.cols;
+  const T* weight = w.as<T>();
+  for (std::int64_t t = 0; t < x.rows; ++t) {
+    for (std::int64_t head = 0; head < rstd.cols; ++head) {
+      const T* in = row_of<T>(x, t) + head * d;
+      const T* gradient = row_of<T>(dy, t) + head * d;
+      T* out = row_of<T>(dx, t) + head * d;
+      const float r = row_of<float>(rstd, t)[head];
+      Lanes products{};
+      for_lanes(d, [&] PLUMBLINE_LANES {
+        const Lanes product = load(gradient + i, part) * load(in + i, part);
+        store(dw + i, load(dw + i, part) + product * r, part);
+        products += product * load(weight + i, part);
+      });
+      const float pull = r * r * r * sum(products) / static_cast<float>(d);
+      for_lanes(d, [&] PLUMBLINE_LANES {
+        const Lanes g = load(gradient + i, part) * load(weight + i, part);
+        store(out + i, g * r - load(in + i, part) * pull, part);
+      });
+    }
+  }
+}
+
+template <class T>
 PLUMBLINE_MULTIVERSION void layer_forward(Matrix x, Matrix w, Matrix b, Matrix y, float* mean, float* rstd,
                                           double epsilon) {
   const std::int64_t h = x.cols;
@@ -144,6 +191,22 @@ void CpuOperators::rmsnorm_backward(Matrix dy, Matrix x, Matrix w, Matrix rstd, 
   with_type("rmsnorm_backward", x.dtype, [&](auto type) {
     rms_backward<decltype(type)>(dy, x, w, rstd.as<float>(), residual, dx, weight_sums);
   });
+  add_column_sums(weight_sums, dw);
+}
+
+void CpuOperators::head_norm_forward(Matrix x, Matrix w, Matrix y, Matrix rstd, double epsilon) {
+  require_head_norm("head_norm_forward", x, w, y, rstd);
+  with_type("head_norm_forward", x.dtype,
+            [&](auto type) { head_forward<decltype(type)>(x, w, y, rstd, epsilon); });
+}
+
+void CpuOperators::head_norm_backward(Matrix dy, Matrix x, Matrix w, Matrix rstd, Matrix dx, Matrix dw) {
+  require_head_norm("head_norm_backward", x, w, dy, rstd);
+  require(alike(dx, x) && has_shape(dw, 1, w.cols), "head_norm_backward", "dx as x, dw (1, head_dim)",
+          {{"x", x}, {"dx", dx}, {"dw", dw}});
+  float* weight_sums = column_sums(w.cols);
+  with_type("head_norm_backward", x.dtype,
+            [&](auto type) { head_backward<decltype(type)>(dy, x, w, rstd, dx, weight_sums); });
   add_column_sums(weight_sums, dw);
 }
 

@@ -4,8 +4,10 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/tensor/arena.hpp"
+#include "kernels/choice.hpp"
 #include "kernels/operators.hpp"
 
 namespace plumbline {
@@ -45,6 +47,15 @@ Bytes cuda_workspace();
 /// The stream (a cudaStream_t) of operators made by make_cuda_operators(): what a communicator must order its
 /// transfers with. Throws Error for other operators.
 void* cuda_stream(Operators& operators);
+
+/// Multiprocessors of the operators' device.
+int cuda_multiprocessors(Operators& operators);
+/// Matrix products whose algorithm is chosen from now on count on this many of them, the rest being held by kernels that
+/// wait for other ranks; 0: on all.
+void count_on_multiprocessors(Operators& operators, int multiprocessors);
+
+/// What has computed each kind of attention and matrix product so far: sorted by call.
+std::vector<KernelChoice> cuda_choices(Operators& operators);
 
 /// Device memory in the order of that stream (cudaMallocAsync) from a pool of its own, which keeps what is
 /// released. `operators` must outlive it.

@@ -132,11 +132,27 @@ void EmulatedOperators::layernorm_backward(Matrix dy, Matrix x, Matrix w, Matrix
   pass_over("layernorm_backward", x.dtype, {dy, x, residual}, {dx});
 }
 
+void EmulatedOperators::head_norm_forward(Matrix x, Matrix w, Matrix y, Matrix rstd, double /*epsilon*/) {
+  require_head_norm("head_norm_forward", x, w, y, rstd);
+  pass_over("head_norm_forward", x.dtype, {x}, {y});
+}
+
+void EmulatedOperators::head_norm_backward(Matrix dy, Matrix x, Matrix w, Matrix rstd, Matrix dx, Matrix dw) {
+  require_head_norm("head_norm_backward", x, w, dy, rstd);
+  require(alike(dx, x) && has_shape(dw, 1, w.cols), "head_norm_backward", {dx, dw});
+  pass_over("head_norm_backward", x.dtype, {dy, x}, {dx});
+}
+
 void EmulatedOperators::rope(Matrix x, Matrix cos, Matrix sin, std::int64_t head_dim, bool /*inverse*/) {
   require(head_dim > 0 && x.cols % head_dim == 0 && cos.rows > 0 && x.rows % cos.rows == 0 &&
-              statistics(cos, cos.rows, head_dim / 2) && alike(sin, cos),
+              2 * cos.cols <= head_dim && statistics(cos, cos.rows, cos.cols) && alike(sin, cos),
           "rope", {x, cos, sin});
   pass_over("rope", x.dtype, {x}, {x});
+}
+
+void EmulatedOperators::rope_neighbours(Matrix x, Matrix cos, Matrix sin, std::int64_t head_dim,
+                                        bool inverse) {
+  rope(x, cos, sin, head_dim, inverse);
 }
 
 std::int64_t EmulatedOperators::attention_scratch(const AttentionShape& shape, DType /*type*/) const {
@@ -197,6 +213,23 @@ void EmulatedOperators::gelu_forward(Matrix x, Matrix y) {
 void EmulatedOperators::gelu_backward(Matrix dy, Matrix x, Matrix dx) {
   require(alike(dy, x) && alike(dx, x), "gelu_backward", {dy, x, dx});
   pass_over("gelu_backward", x.dtype, {dy, x}, {dx});
+}
+
+// What moves as many bytes takes the time of what was measured.
+void EmulatedOperators::geglu_forward(Matrix gate_up, Matrix y) {
+  swiglu_forward(gate_up, y);
+}
+
+void EmulatedOperators::geglu_backward(Matrix dy, Matrix gate_up, Matrix dgate_up) {
+  swiglu_backward(dy, gate_up, dgate_up);
+}
+
+void EmulatedOperators::pointwise_forward(Pointwise /*function*/, Matrix x, Matrix y) {
+  gelu_forward(x, y);
+}
+
+void EmulatedOperators::pointwise_backward(Pointwise /*function*/, Matrix dy, Matrix x, Matrix dx) {
+  gelu_backward(dy, x, dx);
 }
 
 void EmulatedOperators::add(Matrix a, Matrix b, Matrix bias, Matrix y) {

@@ -103,6 +103,19 @@ class Bench:
         except (OSError, ValueError, IndexError):
             return -1
 
+    def doing(self, process):
+        """What a process waits for, as far as the system says."""
+        found = []
+        for name in ("status", "wchan", "syscall", "stack"):
+            try:
+                text = Path(f"/proc/{process}/{name}").read_text()
+            except OSError:
+                continue
+            if name == "status":
+                text = " ".join(line for line in text.split("\n") if line.startswith(("State", "PPid", "Threads", "SigBlk")))
+            found.append(f"{name}: {' '.join(text.split())}")
+        return "; ".join(found)
+
     def command_line(self, process):
         try:
             return Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
@@ -155,7 +168,8 @@ class Bench:
         while self.processes() and time.monotonic() < deadline:
             time.sleep(0.02)
         for process in self.processes():
-            findings.append(f"left a process: {b' '.join(self.command_line(process)).decode(errors='replace')[:120]}")
+            words = b" ".join(self.command_line(process)).decode(errors="replace")
+            findings.append(f"left a process: {words[:120]} ({self.doing(process)})")
             os.kill(process, signal.SIGKILL)
         for attempt in range(2):  # somebody else's command may be about to take its own away
             self.run(CHEAP)

@@ -29,6 +29,30 @@ std::size_t AttentionReference::first_seen(std::int64_t i) const {
   return s_.window > 0 && i >= s_.window ? static_cast<std::size_t>(i - s_.window + 1) : 0;
 }
 
+namespace {
+
+/// As the authors' code has it: the slopes of the power of two below, then every other one of twice that model.
+std::vector<double> slopes_of(std::int64_t heads) {
+  std::int64_t power = 1;
+  while (2 * power <= heads) power *= 2;
+  std::vector<double> slopes;
+  for (std::int64_t i = 1; i <= power; ++i) {
+    slopes.push_back(std::pow(2.0, -8.0 * static_cast<double>(i) / static_cast<double>(power)));
+  }
+  if (power == heads) return slopes;
+  const std::vector<double> finer = slopes_of(2 * power);
+  for (std::size_t i = 0; std::ssize(slopes) < heads; i += 2) slopes.push_back(finer[i]);
+  return slopes;
+}
+
+}  // namespace
+
+double AttentionReference::past(std::int64_t head, std::int64_t distance) const {
+  if (s_.alibi.heads == 0) return 0;
+  const double slope = slopes_of(s_.alibi.heads)[static_cast<std::size_t>(s_.first_head + head)];
+  return s_.alibi.factor * slope * static_cast<double>(distance);
+}
+
 std::vector<double> AttentionReference::scores(std::int64_t sequence, std::int64_t head, std::int64_t i,
                                                bool sizes) const {
   std::vector<double> result(static_cast<std::size_t>(i + 1));
@@ -39,6 +63,8 @@ std::vector<double> AttentionReference::scores(std::int64_t sequence, std::int64
           q_(sequence * s_.seq + i, head * s_.head_dim + c) * k_(u, kv_col(head) + c) * scale_;
       result[j] += sizes ? std::fabs(product) : product;
     }
+    const double lost = past(head, i - static_cast<std::int64_t>(j));
+    result[j] += sizes ? lost : -lost;
   }
   return result;
 }

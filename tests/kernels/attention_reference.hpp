@@ -1,4 +1,4 @@
-// Causal grouped-query attention in double, the whole score matrix kept, with and without windows and dropout, and how
+// Causal grouped-query attention in double, the whole score matrix kept, with and without windows, ALiBi and dropout, and how
 // large the terms of its sums are: what rounding errors are measured by.
 #pragma once
 
@@ -41,6 +41,8 @@ class AttentionReference {
   /// mask/(1 - probability) of a row.
   std::vector<double> weights(std::int64_t sequence, std::int64_t head, std::int64_t i) const;
   Summed nothing_summed(const Dense& like) const;
+  /// ALiBi: what the score of a key `distance` back loses.
+  double past(std::int64_t head, std::int64_t distance) const;
   std::int64_t kv_col(std::int64_t head) const { return head / (s_.heads / s_.kv_heads) * s_.head_dim; }
   void each_row(const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& f) const;
 

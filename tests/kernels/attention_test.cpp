@@ -75,6 +75,13 @@ void check(const Case& c, DType type, std::int64_t gap) {
   EXPECT_TRUE(scratch.intact()) << what << ": wrote past the scratch";
 }
 
+constexpr AttentionShape with_slopes(AttentionShape shape, std::int64_t heads, std::int64_t first_head,
+                                     double factor = 1) {
+  shape.alibi = {heads, factor};
+  shape.first_head = first_head;
+  return shape;
+}
+
 constexpr Case kCases[] = {
     {{1, 1, 1, 1, 2}, "one position"},
     {{2, 7, 4, 2, 8}, "groups of two heads, two sequences"},
@@ -96,6 +103,9 @@ constexpr Case kCases[] = {
     {{1, 300, 2, 1, 64, 128}, "a window of a block"},
     {{1, 291, 3, 1, 20, 161}, "an odd window over blocks"},
     {{1, 97, 3, 1, 128, 33}, "wide heads in a window"},
+    {with_slopes({2, 7, 4, 2, 8}, 4, 0), "slopes of four heads"},
+    {with_slopes({1, 130, 3, 1, 16}, 6, 3, 0.25), "the last three of six heads, slopes scaled"},
+    {with_slopes({1, 140, 2, 2, 64, 70}, 40, 38), "the last two of forty heads, in a window"},
 };
 
 TEST(Attention, ForwardAndBackward) {

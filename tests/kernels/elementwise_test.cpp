@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <limits>
+#include <vector>
 
 #include "core/base/error.hpp"
 #include "tests/kernels/operator_test.hpp"
@@ -85,6 +87,105 @@ TEST(Activations, Gelu) {
   }
 }
 
+Dense geglu(const Dense& gate_up) {
+  const std::int64_t width = gate_up.cols / 2;
+  return dense(gate_up.rows, width,
+               [&](auto i, auto j) { return gelu(gate_up(i, j)) * gate_up(i, width + j); });
+}
+
+TEST(Activations, Geglu) {
+  for (const Storage& storage : storages()) {
+    for (const std::int64_t width : kWidths) {
+      const std::string what = fmt::format("{} width {}", describe(storage), width);
+      const Guarded gate_up = random_matrix(kRows, 2 * width, storage.type, storage.gap, 2);
+      const Guarded y(kRows, width, storage.type, storage.gap);
+      operators().geglu_forward(gate_up, y);
+      expect_close(y, geglu(gate_up.read()), tolerance(storage.type), what);
+      const Guarded dy = random_matrix(kRows, width, storage.type, storage.gap);
+      const Guarded dgate_up(kRows, 2 * width, storage.type, storage.gap);
+      operators().geglu_backward(dy, gate_up, dgate_up);
+      const Dense d = dy.read();
+      const Dense in = gate_up.read();
+      const Dense terms = dense(kRows, 2 * width, [&](std::int64_t i, std::int64_t j) {
+        const double gate = in(i, j % width);
+        const double size = std::abs(d(i, j % width)) * (1 + std::abs(gelu_argument(gate)));
+        return size * (j < width ? (1 + 3 * std::abs(gelu_argument(gate))) * std::abs(in(i, j + width))
+                                 : std::abs(gelu(gate)));
+      });
+      expect_close(dgate_up, numerical_gradient(geglu, in, d), tolerance(storage.type), what, terms);
+    }
+  }
+}
+
+double pointwise_value(Pointwise function, double x) {
+  if (function == Pointwise::gelu_erf) return x * 0.5 * std::erfc(-x / std::sqrt(2));
+  return x <= 0 ? 0 : function == Pointwise::relu ? x : x * x;
+}
+double pointwise_slope(Pointwise function, double x) {
+  if (function == Pointwise::gelu_erf) {
+    return 0.5 * std::erfc(-x / std::sqrt(2)) + x * std::exp(-x * x / 2) / std::sqrt(2 * std::acos(-1));
+  }
+  return x <= 0 ? 0 : function == Pointwise::relu ? 1 : 2 * x;
+}
+
+TEST(Activations, Pointwise) {
+  for (const Pointwise function : {Pointwise::gelu_erf, Pointwise::relu, Pointwise::squared_relu}) {
+    for (const Storage& storage : storages()) {
+      for (const std::int64_t width : kWidths) {
+        const std::string what =
+            fmt::format("function {} {} width {}", static_cast<int>(function), describe(storage), width);
+        const Guarded x = random_matrix(kRows, width, storage.type, storage.gap, 2);
+        const Dense in = x.read();
+        const Guarded y(kRows, width, storage.type, storage.gap);
+        operators().pointwise_forward(function, x, y);
+        // An error function is off by as many roundings as its argument is large.
+        const auto terms = [&](auto value) {
+          return dense(kRows, width, [&](auto i, auto j) {
+            return std::abs(value(i, j)) * (1 + in(i, j) * in(i, j)) + std::abs(in(i, j)) * 1e-3;
+          });
+        };
+        expect_close(y,
+                     dense(kRows, width, [&](auto i, auto j) { return pointwise_value(function, in(i, j)); }),
+                     tolerance(storage.type), what, terms([&](auto i, auto j) { return in(i, j); }));
+        const Guarded dy = random_matrix(kRows, width, storage.type, storage.gap);
+        const Dense d = dy.read();
+        operators().pointwise_backward(function, dy, x, dy);  // in place, as the training step does
+        expect_close(dy,
+                     dense(kRows, width,
+                           [&](auto i, auto j) { return d(i, j) * pointwise_slope(function, in(i, j)); }),
+                     tolerance(storage.type), what, terms([&](auto i, auto j) { return 2 * d(i, j); }));
+      }
+    }
+  }
+}
+
+TEST(Activations, PointwiseAtItsEnds) {
+  Guarded x(1, 7, DType::fp32);
+  x.write(dense(1, 7, [](auto, auto j) { return std::vector<double>{-1e6, -30, -0.0, 0, 30, 1e3, 1e6}[j]; }));
+  for (const Pointwise function : {Pointwise::gelu_erf, Pointwise::relu, Pointwise::squared_relu}) {
+    const Dense in = x.read();
+    const Guarded y(1, 7, DType::fp32);
+    operators().pointwise_forward(function, x, y);
+    expect_close(y, dense(1, 7, [&](auto i, auto j) { return pointwise_value(function, in(i, j)); }), 1e-6,
+                 "ends");
+    Guarded ones(1, 7, DType::fp32);
+    ones.write(dense(1, 7, [](auto, auto) { return 1.0; }));
+    operators().pointwise_backward(function, ones, x, ones);
+    const Dense found = ones.read();
+    for (std::int64_t j = 0; j < 7; ++j) {
+      if (function == Pointwise::gelu_erf && in(0, j) == 0) continue;
+      EXPECT_NEAR(found(0, j), pointwise_slope(function, in(0, j)), 1e-6 * std::abs(found(0, j))) << j;
+    }
+  }
+  const Guarded poisoned = random_matrix(1, 20, DType::fp32);
+  const float nan = -std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(poisoned.matrix().at(0, 3), &nan, sizeof nan);
+  const Guarded y(1, 20, DType::fp32);
+  operators().pointwise_forward(Pointwise::relu, poisoned, y);
+  EXPECT_TRUE(std::isnan(y.read()(0, 3)));
+  EXPECT_THROW(operators().pointwise_forward(Pointwise::relu, poisoned, x), Error);
+}
+
 TEST(Activations, ExtremesStayFiniteAndNanStaysNan) {
   Guarded x(1, 9, DType::fp32);
   x.write(dense(1, 9, [](auto, auto j) {
@@ -130,6 +231,51 @@ TEST(Rope, RotatesAndBack) {
       expect_close(wide, expected, tolerance(storage.type), what);
       operators().rope(wide.matrix().columns(0, 2 * d), cos, sin, d, true);
       expect_close(wide, before, 2 * tolerance(storage.type), what + " and back");
+    }
+  }
+}
+
+/// Part of a head, in either order of pairs; the rest of the head stays.
+TEST(Rope, RotatesTheFirstElementsOfAHead) {
+  constexpr std::int64_t kSeq = 3;
+  struct Part {
+    std::int64_t head_dim, rotated;
+    bool neighbours;
+  };
+  for (const Storage& storage : storages()) {
+    for (const Part& p : {Part{8, 4, false}, Part{128, 64, false}, Part{6, 6, true}, Part{8, 4, true},
+                          Part{100, 50, true}, Part{128, 64, true}}) {
+      const std::string what =
+          fmt::format("{} {} of {} {}", describe(storage), p.rotated, p.head_dim, p.neighbours);
+      const std::int64_t half = p.rotated / 2;
+      const auto angle = [&](std::int64_t t, std::int64_t pair) {
+        return static_cast<double>(t % kSeq) *
+               std::pow(50.0, -static_cast<double>(pair) / static_cast<double>(half));
+      };
+      Guarded cos(kSeq, half, DType::fp32);
+      cos.write(dense(kSeq, half, [&](auto t, auto j) { return std::cos(angle(t, j)); }));
+      Guarded sin(kSeq, half, DType::fp32);
+      sin.write(dense(kSeq, half, [&](auto t, auto j) { return std::sin(angle(t, j)); }));
+      const Guarded x = random_matrix(2 * kSeq, 2 * p.head_dim, storage.type, storage.gap);
+      const Dense before = x.read();
+      const Dense expected = dense(2 * kSeq, 2 * p.head_dim, [&](std::int64_t t, std::int64_t col) {
+        const std::int64_t at = col % p.head_dim;
+        if (at >= p.rotated) return before(t, col);
+        const std::int64_t pair = p.neighbours ? at / 2 : at % half;
+        const bool first = p.neighbours ? at % 2 == 0 : at < half;
+        const std::int64_t distance = p.neighbours ? 1 : half;
+        const double partner = before(t, first ? col + distance : col - distance);
+        return before(t, col) * std::cos(angle(t, pair)) +
+               (first ? -1 : 1) * partner * std::sin(angle(t, pair));
+      });
+      const auto rotate = [&](bool back) {
+        if (p.neighbours) return operators().rope_neighbours(x, cos, sin, p.head_dim, back);
+        operators().rope(x, cos, sin, p.head_dim, back);
+      };
+      rotate(false);
+      expect_close(x, expected, tolerance(storage.type), what);
+      rotate(true);
+      expect_close(x, before, 2 * tolerance(storage.type), what + " and back");
     }
   }
 }

@@ -80,6 +80,23 @@ TEST(Emulated, CallsCarryWhatTheirTimeDependsOn) {
       {"layernorm_backward", [&] { ops.layernorm_backward(x, x, w, rows, rows, x, x, dw, dw); }, n, 8},
       {"rope",
        [&] { ops.rope(x, nowhere(1000, 32, DType::fp32), nowhere(1000, 32, DType::fp32), 64, false); }, n, 4},
+      {"rope",
+       [&] {
+         ops.rope_neighbours(x, nowhere(1000, 16, DType::fp32), nowhere(1000, 16, DType::fp32), 64, false);
+       },
+       n, 4},
+      {"head_norm_forward",
+       [&] { ops.head_norm_forward(x, nowhere(1, 64), x, nowhere(t, 8, DType::fp32), 1e-5); }, n, 4},
+      {"head_norm_backward",
+       [&] {
+         ops.head_norm_backward(x, x, nowhere(1, 64), nowhere(t, 8, DType::fp32), x,
+                                nowhere(1, 64, DType::fp32));
+       },
+       n, 6},
+      {"swiglu_forward", [&] { ops.geglu_forward(nowhere(t, 1024), x); }, 2 * n, 3},
+      {"swiglu_backward", [&] { ops.geglu_backward(x, nowhere(t, 1024), nowhere(t, 1024)); }, 2 * n, 5},
+      {"gelu_forward", [&] { ops.pointwise_forward(Pointwise::relu, x, x); }, n, 4},
+      {"gelu_backward", [&] { ops.pointwise_backward(Pointwise::relu, x, x, x); }, n, 6},
       {"swiglu_forward", [&] { ops.swiglu_forward(nowhere(t, 1024), x); }, 2 * n, 3},
       {"swiglu_backward", [&] { ops.swiglu_backward(x, nowhere(t, 1024), nowhere(t, 1024)); }, 2 * n, 5},
       {"gelu_forward", [&] { ops.gelu_forward(x, x); }, n, 4},

@@ -155,5 +155,60 @@ TEST(Norms, NoRowsIsNoWorkAndBadShapesThrow) {
   EXPECT_THROW(operators().rmsnorm_forward(none, w, half, statistic, kEpsilon), Error);
 }
 
+/// Heads in a slice of a wider matrix, each a row of its own for the reference.
+TEST(Norms, OfHeads) {
+  for (const Storage& storage : storages()) {
+    for (const std::int64_t d : {2, 8, 37, 128, 200}) {
+      const std::string what = fmt::format("heads of {} {}", d, describe(storage));
+      constexpr std::int64_t kTokens = 5;
+      constexpr std::int64_t kHeads = 3;
+      const DType type = storage.type;
+      const auto head_rows = [&](const Dense& wide) {
+        return dense(kTokens * kHeads, d,
+                     [&](auto i, auto j) { return wide(i / kHeads, i % kHeads * d + j); });
+      };
+      const Guarded wide = random_matrix(kTokens, (kHeads + 1) * d, type, storage.gap);
+      const Matrix x = wide.matrix().columns(0, kHeads * d);
+      const Guarded w = random_matrix(1, d, type);
+      const Guarded y(kTokens, kHeads * d, type, storage.gap);
+      const Guarded rstd(kTokens, kHeads, DType::fp32, 2);
+      operators().head_norm_forward(x, w, y, rstd, kEpsilon);
+      const Dense rows = head_rows(wide.read());
+      const Dense none(1, d);
+      const Dense normed = normalise(rows, w.read(), none, false);
+      expect_close(
+          y, dense(kTokens, kHeads * d, [&](auto i, auto j) { return normed(i * kHeads + j / d, j % d); }),
+          tolerance(type), what + " y");
+
+      const Guarded dy = random_matrix(kTokens, kHeads * d, type, storage.gap);
+      const Guarded dw = random_matrix(1, d, DType::fp32);
+      const Dense gradient = head_rows(dy.read());
+      const Dense before = dw.read();
+      operators().head_norm_backward(dy, x, w, rstd, dy, dw);  // in place, as the training step does
+      const Dense expected = numerical_gradient(
+          [&](const Dense& value) { return normalise(value, w.read(), none, false); }, rows, gradient);
+      const Dense terms = terms_of_gradient(rows, w.read(), gradient, false);
+      const auto wide_again = [&](const Dense& of) {
+        return dense(kTokens, kHeads * d, [&](auto i, auto j) { return of(i * kHeads + j / d, j % d); });
+      };
+      expect_close(dy, wide_again(expected), tolerance(type), what + " dx", wide_again(terms));
+      const Dense dw_expected = numerical_gradient(
+          [&](const Dense& value) { return normalise(rows, value, none, false); }, w.read(), gradient);
+      const Dense dw_terms = dense(1, d, [&](auto, std::int64_t j) {
+        double sum = std::abs(before(0, j));
+        for (std::int64_t i = 0; i < rows.rows; ++i) {
+          sum += std::abs(gradient(i, j) * rows(i, j)) * statistics(rows, i, false).rstd;
+        }
+        return sum;
+      });
+      expect_close(dw, plus(before, dw_expected), tolerance(DType::fp32), what + " dw", dw_terms);
+    }
+  }
+  const Guarded x = random_matrix(2, 8, DType::fp32);
+  const Guarded w = random_matrix(1, 3, DType::fp32);
+  const Guarded rstd(2, 2, DType::fp32);
+  EXPECT_THROW(operators().head_norm_forward(x, w, x, rstd, kEpsilon), Error);
+}
+
 }  // namespace
 }  // namespace plumbline::test

@@ -60,8 +60,12 @@ constexpr Room kRooms[] = {
      "bench/rank bench/record bench/report bench/text bench/views core/base core/config core/config_text "
      "core/run core/schedule core/schedule_text core/trace core/validate schedules <onednn>"},
     {"bench/cuda",
-     "bench/calibrate bench/evaluate bench/launch bench/machine bench/record bench/training/trainer "
-     "core/backends/mpi core/backends/nccl core/base core/profile core/run kernels/cuda <cublas> <cuda>"},
+     "bench/calibrate bench/cuda/times bench/evaluate bench/launch bench/machine bench/record "
+     "bench/training/trainer "
+     "core/backends/mpi core/backends/nccl core/base core/profile core/run kernels kernels/cuda <cublas> "
+     "<cuda>"},
+    {"bench/cuda/times",
+     "analysis/hardware bench/calibrate core/backends/nccl core/base core/tensor kernels <cuda>"},
     {"bench/evaluate",
      "analysis/hardware analysis/memory analysis/predict analysis/published analysis/simulate analysis/time "
      "analysis/work bench/launch bench/machine bench/record bench/training/trainer core/backends/mpi "
@@ -75,7 +79,7 @@ constexpr Room kRooms[] = {
      "bench/evaluate bench/launch bench/machine bench/rank bench/record bench/text core/base core/config "
      "core/config_text core/tensor"},
     {"bench/micro",
-     "analysis/predict analysis/search analysis/simulate bench/calibrate bench/cuda "
+     "analysis/predict analysis/search analysis/simulate bench/calibrate bench/cuda bench/cuda/times "
      "bench/evaluate "
      "bench/launch bench/training/stage bench/training/trainer bench/training/weights core/backends/mpi "
      "core/backends/nccl core/base core/config core/config_text core/run core/tensor core/validate kernels "
@@ -100,7 +104,7 @@ constexpr Room kRooms[] = {
      "core/trace "
      "kernels"},
     {"bench/training/weights",
-     "bench/training/parameters bench/training/stage core/base core/config core/files core/tensor"},
+     "bench/training/parameters bench/training/stage core/base core/config core/files core/run core/tensor"},
     {"bench/views",
      "analysis/hardware analysis/memory analysis/predict analysis/published analysis/search bench/evaluate "
      "bench/record "

@@ -57,7 +57,7 @@ struct FeatureColumn {
   std::string_view without;
   std::string_view part_of{};
 };
-inline constexpr std::array<FeatureColumn, 43> kFeatureColumns = {{
+inline constexpr std::array<FeatureColumn, 42> kFeatureColumns = {{
     {"cp_comm_type", "p2p"},
     {"expert_tensor_parallel_size", "1"},
     {"num_experts", "0"},
@@ -83,7 +83,6 @@ inline constexpr std::array<FeatureColumn, 43> kFeatureColumns = {{
     {"optimizer_offload_fraction", "0"},
     {"frozen", "none"},
     {"fp4_format", "none"},
-    {"fp8_param_gather", "false"},
     {"cuda_graph_impl", "none"},
     {"multi_latent_attention", "false"},
     {"qk_layernorm", "false"},
@@ -108,16 +107,14 @@ struct ComingValue {
   std::string_view key;
   std::string_view value;
 };
-inline constexpr std::array<ComingValue, 10> kComingValues = {{{"micro_batch_size", "unstated"},
-                                                               {"fp8_recipe", "mxfp8"},
-                                                               {"fp8_recipe", "unstated"},
-                                                               {"optimizer", "dist_muon"},
-                                                               {"recompute_granularity", "unstated"},
-                                                               {"fp8_recipe", "blockwise"},
-                                                               {"fp8_recipe", "rowwise"},
-                                                               {"precision", "nvfp4"},
-                                                               {"optimizer", "muon"},
-                                                               {"optimizer", "lamb"}}};
+inline constexpr std::array<ComingValue, 8> kComingValues = {{{"micro_batch_size", "unstated"},
+                                                              {"fp8_recipe", "unstated"},
+                                                              {"optimizer", "dist_muon"},
+                                                              {"recompute_granularity", "unstated"},
+                                                              {"fp8_recipe", "rowwise"},
+                                                              {"precision", "nvfp4"},
+                                                              {"optimizer", "muon"},
+                                                              {"optimizer", "lamb"}}};
 
 template <std::size_t N>
 constexpr bool is_one_of(const std::array<std::string_view, N>& names, std::string_view name) {

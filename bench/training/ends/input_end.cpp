@@ -16,7 +16,7 @@ InputEnd::InputEnd(RankResources& rank, const StageEntry& stage, EmbeddingShard*
     embedding_unit_ = stage.unit_of(*embedding_);
     units_.push_back(embedding_unit_);
   }
-  if (rank.context.model().positions == Positions::learned) {
+  if (rank.context.model().position_rows() > 0) {
     positions_ = &stage.parameters.find("positions.weight");
     positions_unit_ = stage.unit_of(*positions_);
     units_.push_back(positions_unit_);
@@ -39,13 +39,22 @@ void InputEnd::forward(const Matrix& tokens, const Matrix& x) const {
 }
 
 void InputEnd::add_positions(const Matrix& x) const {
-  if (positions_ == nullptr) return;
   const TrainingContext& context = rank_.context;
+  const ModelConfig& model = context.model();
+  if (model.embedding_scale != 1) context.operators.scale(x, model.embedding_scale);
+  if (positions_ == nullptr) return;
   const Matrix table = view_of(*positions_, rank_.values.begin());
   // Before a sum over the ranks they count once.
   const bool counts = !context.sequence_parallel || tensor_rank_ == 0;
-  if (counts) context.operators.position_forward(x, table, context.config.batch.seq_length);
+  if (counts)
+    context.operators.position_forward(x, from_first_position(table), context.config.batch.seq_length);
   rank_.values.end();
+}
+
+/// The rows of a position table, or of its gradient, from position 0 on.
+Matrix InputEnd::from_first_position(const Matrix& table) const {
+  const std::int64_t offset = rank_.context.model().position_offset;
+  return table.row_range(offset, table.rows - offset);
 }
 
 void InputEnd::finish_forward(std::uint32_t microbatch, const Matrix& x) const {
@@ -56,6 +65,9 @@ void InputEnd::finish_forward(std::uint32_t microbatch, const Matrix& x) const {
 void InputEnd::backward(std::uint32_t microbatch, Tensor& gradient) const {
   const TrainingContext& context = rank_.context;
   {
+    // No family has learned positions as well, whose gradient would not be scaled.
+    const double scale = context.model().embedding_scale;
+    if (scale != 1) context.operators.scale(gradient, scale);
     const AllRows all = context.gather_rows(gradient);
     if (shard_ == nullptr) {
       context.operators.embedding_backward(rank_.input_tokens(microbatch), all, first_token_,
@@ -63,8 +75,8 @@ void InputEnd::backward(std::uint32_t microbatch, Tensor& gradient) const {
       rank_.gradients.done(embedding_unit_);
     }
     if (positions_ != nullptr) {
-      context.operators.position_backward(all, view_of(*positions_, rank_.gradients.open(positions_unit_)),
-                                          context.config.batch.seq_length);
+      const Matrix table = view_of(*positions_, rank_.gradients.open(positions_unit_));
+      context.operators.position_backward(all, from_first_position(table), context.config.batch.seq_length);
       rank_.gradients.done(positions_unit_);
     }
   }

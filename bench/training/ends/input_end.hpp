@@ -24,12 +24,14 @@ class InputEnd {
   void backward(std::uint32_t microbatch, Tensor& gradient) const;
 
  private:
+  /// Scales what was looked up, where the model does, and adds positions.
   void add_positions(const Matrix& x) const;
+  Matrix from_first_position(const Matrix& table) const;
 
   RankResources& rank_;
   EmbeddingShard* shard_;                 // null unless the vocabulary is split
   const Parameter* embedding_ = nullptr;  // null if it is
-  const Parameter* positions_ = nullptr;  // null for rotary models
+  const Parameter* positions_ = nullptr;  // null where the model has none
   std::vector<int> units_;
   int embedding_unit_ = -1;
   int positions_unit_ = -1;

@@ -21,6 +21,7 @@ inline constexpr Category kPassing = Category::workspace;
 /// are empty.
 struct LayerVectors {
   Matrix norm1, norm1_bias, norm2, norm2_bias;
+  Matrix query_norm, key_norm;
   Matrix qkv_bias, proj_bias, fc1_bias, fc2_bias;
 };
 struct LayerMatrices {
@@ -62,6 +63,8 @@ struct LayerActivations {
   LinearOperand norm1;
   Tensor norm1_stats;
   Tensor qkv;
+  Tensor normed;        // with norms of queries and keys: what these become, (T, q + k)
+  Tensor normed_stats;  // (T, heads)
   Tensor attention, log_sum_exp;
   Tensor probabilities, repeated;                  // of unfused attention
   Tensor probability_mask, dropped_probabilities;  // likewise, with dropout
@@ -73,12 +76,15 @@ struct LayerActivations {
   LinearOperand activation;
   Tensor output_mask;  // what the MLP's addition to the output lost
 
-  Tensor output_gradient;  // with dropout, once it is no longer needed whole: of what was dropped
+  Tensor mlp_norm_gradient;  // parallel block: of what the MLP reads, until the layer's backward ends
+  Tensor output_gradient;    // with dropout, once it is no longer needed whole: of what was dropped
   Tensor fc1_gradient;
   Tensor middle_gradient;          // likewise
   Tensor dropped_middle_gradient;  // until then
   Tensor qkv_gradient;
 
+  /// Forgets queries, keys and values, once attention's backward has them no more.
+  void drop_attention_input();
   /// Forgets what only attention's backward reads besides qkv and its output.
   void drop_attention_state();
   /// Full recomputation: forgets all but the input.
@@ -87,12 +93,27 @@ struct LayerActivations {
 
 /// Views of q, k and v in a tensor of qkv's shape.
 struct QueryKeyValue {
+  QueryKeyValue(const LayerWidths& shape, const LayerActivations& saved) : QueryKeyValue(shape, saved.qkv) {
+    if (!saved.normed) return;
+    q = saved.normed.matrix().columns(0, shape.query);
+    k = saved.normed.matrix().columns(shape.query, shape.key);
+  }
   QueryKeyValue(const LayerWidths& shape, const Matrix& qkv)
       : q(qkv.columns(0, shape.query)),
         k(qkv.columns(shape.query, shape.key)),
         v(qkv.columns(shape.query + shape.key, shape.key)) {}
   Matrix q, k, v;
 };
+
+/// What the MLP reads: where attention and MLP share a norm its output, else that of the second.
+inline LinearOperand& mlp_input(LayerActivations& saved) {
+  return saved.norm2.values().data == nullptr ? saved.norm1 : saved.norm2;
+}
+
+/// Of a split backward: the gradient of what attention adds to. In a parallel block that is the layer's output.
+inline Tensor& attention_block_gradient(const TrainingContext& context, LayerActivations& saved) {
+  return context.model().block == Block::sequential ? saved.middle_gradient : saved.output_gradient;
+}
 
 /// Reads saved.input and fills the rest of `saved` up to the activation output.
 void layer_forward(const TrainingContext& context, const SharedBuffers& shared,

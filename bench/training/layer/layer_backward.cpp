@@ -2,8 +2,11 @@
 // allocated when.
 #include <utility>
 
+#include "bench/training/layer/activation.hpp"
 #include "bench/training/layer/layer.hpp"
 #include "bench/training/layer/norm.hpp"
+#include "bench/training/layer/query_key_norm.hpp"
+#include "bench/training/layer/rotary.hpp"
 #include "bench/training/layer/stream_rows.hpp"
 
 namespace plumbline::training {
@@ -12,7 +15,6 @@ namespace {
 void feed_forward_backward(const TrainingContext& context, const MicrobatchDropout& dropout,
                            const Layer& layer, const LayerWeights& weights, UnitGradients& gradients,
                            LayerActivations& saved, const Matrix& stream) {
-  Operators& ops = context.operators;
   const LayerWidths& shape = context.shape;
   Tensor dropped = dropout.backward(stream, saved.output_mask, kPassing);
   const Matrix added = dropped ? dropped.matrix() : stream;
@@ -27,23 +29,19 @@ void feed_forward_backward(const TrainingContext& context, const MicrobatchDropo
   own_dy.reset();
   dropped.reset();
   saved.activation.reset();
-  Tensor dfc1;
-  if (context.model().activation == Activation::swiglu) {
-    dfc1 = context.make(kPassing, "gradient of fc1", shape.tokens, shape.fc1);
-    ops.swiglu_backward(dact, saved.fc1, dfc1);
-    dact.reset();
-  } else {
-    ops.gelu_backward(dact, saved.fc1, dact);
-    dfc1 = std::move(dact);
-  }
+  Tensor dfc1 = activation_backward(context, std::move(dact), saved.fc1, kPassing);
   saved.fc1.reset();
   LinearOperand linear_dfc1 = layer.fp8.fc1.gradient.read(dfc1, "quantized gradient of fc1");
-  const Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
-  linear_backward(context, saved.norm2, linear_dfc1, weights.fc1, dnorm, dweights.fc1, dfc1,
+  Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
+  linear_backward(context, mlp_input(saved), linear_dfc1, weights.fc1, dnorm, dweights.fc1, dfc1,
                   layer.gradients.fc1_bias);
   linear_dfc1.reset();
   dfc1.reset();
   saved.norm2.reset();
+  if (context.model().block != Block::sequential) {
+    saved.mlp_norm_gradient = std::move(dnorm);
+    return;
+  }
   norm_backward(context, dnorm, saved.middle, layer.values.norm2, saved.norm2_stats, stream, stream,
                 layer.gradients.norm2, layer.gradients.norm2_bias);
   saved.middle.reset();
@@ -71,8 +69,8 @@ Tensor attention_backward(const TrainingContext& context, const SharedBuffers& s
   own_dy.reset();
   dropped.reset();
   Tensor dqkv = context.make(kPassing, "gradient of qkv", shape.tokens, shape.qkv);
-  const QueryKeyValue in(shape, saved.qkv);
-  const QueryKeyValue out(shape, dqkv);
+  const QueryKeyValue in(shape, saved);
+  const QueryKeyValue out(shape, dqkv.matrix());
   Tensor dscores = make_scores(context, kPassing, "gradient of attention scores");
   ops.attention_backward(dropout.attention(layer.index), in.q, in.k, in.v, saved.attention, saved.log_sum_exp,
                          dattention, out.q, out.k, out.v, shared.attention_scratch);
@@ -80,11 +78,9 @@ Tensor attention_backward(const TrainingContext& context, const SharedBuffers& s
   dattention.reset();
   saved.attention.reset();
   saved.drop_attention_state();
-  saved.qkv.reset();
-  if (shared.rope_cos) {
-    ops.rope(out.q, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, true);
-    ops.rope(out.k, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, true);
-  }
+  rotate(context, shared, out, true);
+  query_key_norm_backward(context, layer, saved, out);
+  saved.drop_attention_input();
   LinearOperand linear_dqkv = layer.fp8.qkv.gradient.read(dqkv, "quantized gradient of qkv");
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm1");
   linear_backward(context, saved.norm1, linear_dqkv, weights.qkv, dnorm, dweights.qkv, dqkv,
@@ -107,8 +103,18 @@ Tensor layer_backward(const TrainingContext& context, const SharedBuffers& share
 
 void layer_input_gradient(const TrainingContext& context, const Layer& layer, LayerActivations& saved,
                           Tensor norm_gradient, const Matrix& middle_gradient, const Matrix& to) {
-  norm_backward(context, norm_gradient, saved.input, layer.values.norm1, saved.norm1_stats, middle_gradient,
-                to, layer.gradients.norm1, layer.gradients.norm1_bias);
+  Matrix residual = middle_gradient;
+  if (context.model().block == Block::parallel) {
+    norm_backward(context, saved.mlp_norm_gradient, saved.input, layer.values.norm2, saved.norm2_stats,
+                  residual, to, layer.gradients.norm2, layer.gradients.norm2_bias);
+    residual = to;
+  } else if (saved.mlp_norm_gradient) {
+    context.operators.add(norm_gradient, saved.mlp_norm_gradient, {}, norm_gradient);
+  }
+  saved.mlp_norm_gradient.reset();
+  saved.norm2_stats.reset();
+  norm_backward(context, norm_gradient, saved.input, layer.values.norm1, saved.norm1_stats, residual, to,
+                layer.gradients.norm1, layer.gradients.norm1_bias);
   norm_gradient.reset();
   saved.input.reset();
   saved.norm1_stats.reset();

@@ -1,6 +1,9 @@
 // Forward of a decoder layer. bench/training/README.md lists what is allocated when.
+#include "bench/training/layer/activation.hpp"
 #include "bench/training/layer/layer.hpp"
 #include "bench/training/layer/norm.hpp"
+#include "bench/training/layer/query_key_norm.hpp"
+#include "bench/training/layer/rotary.hpp"
 #include "bench/training/layer/stream_rows.hpp"
 
 namespace plumbline::training {
@@ -31,7 +34,7 @@ void layer_attention(const TrainingContext& context, const SharedBuffers& shared
                                   2 * (shape.query - shape.key));
     scores = make_scores(context, Category::workspace, "attention scores");
   }
-  const QueryKeyValue in(shape, saved.qkv);
+  const QueryKeyValue in(shape, saved);
   context.operators.attention_forward(attention, in.q, in.k, in.v, saved.attention, saved.log_sum_exp,
                                       shared.attention_scratch);
 }
@@ -39,7 +42,6 @@ void layer_attention(const TrainingContext& context, const SharedBuffers& shared
 void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
                    const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
                    LayerActivations& saved) {
-  Operators& ops = context.operators;
   const LayerWidths& shape = context.shape;
   const LayerVectors& vectors = layer.values;
   // In FP8 the quantized copy of what linear layers read is kept instead.
@@ -53,12 +55,9 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
     StreamRows rows(context, saved.norm1, false);
     saved.qkv = context.make(context.kept, "layer qkv", shape.tokens, shape.qkv);
     rows.multiply(weights.qkv, vectors.qkv_bias, saved.qkv);
-    if (shared.rope_cos) {
-      const QueryKeyValue in(shape, saved.qkv);
-      ops.rope(in.q, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, false);
-      ops.rope(in.k, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, false);
-    }
   }
+  query_key_norm_forward(context, vectors.query_norm, vectors.key_norm, saved);
+  rotate(context, shared, QueryKeyValue(shape, saved), false);
   layer_attention(context, shared, dropout, layer, saved);
   saved.middle = context.make_stream(context.kept, "layer middle");
   {
@@ -72,21 +71,22 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
     saved.drop_attention_state();
   }
 
-  Tensor norm2 = context.make_stream(read, "layer norm2");
-  saved.norm2_stats = context.make_fp32(context.kept, "layer norm2 statistics", shape.norm_stats, shape.rows);
-  norm_forward(context, saved.middle, vectors.norm2, vectors.norm2_bias, norm2, saved.norm2_stats);
-  saved.norm2 = layer.fp8.fc1.input.keep(std::move(norm2), context.kept, "layer norm2");
+  const Block block = context.model().block;
+  if (block != Block::parallel_one_norm) {
+    Tensor norm2 = context.make_stream(read, "layer norm2");
+    saved.norm2_stats =
+        context.make_fp32(context.kept, "layer norm2 statistics", shape.norm_stats, shape.rows);
+    norm_forward(context, block == Block::sequential ? saved.middle : saved.input, vectors.norm2,
+                 vectors.norm2_bias, norm2, saved.norm2_stats);
+    saved.norm2 = layer.fp8.fc1.input.keep(std::move(norm2), context.kept, "layer norm2");
+  }
   {
-    StreamRows rows(context, saved.norm2, false);
+    StreamRows rows(context, mlp_input(saved), false);
     saved.fc1 = context.make(context.kept, "layer fc1", shape.tokens, shape.fc1);
     rows.multiply(weights.fc1, vectors.fc1_bias, saved.fc1);
   }
   Tensor activation = context.make(read, "layer activation", shape.tokens, shape.ffn);
-  if (context.model().activation == Activation::swiglu) {
-    ops.swiglu_forward(saved.fc1, activation);
-  } else {
-    ops.gelu_forward(saved.fc1, activation);
-  }
+  activation_forward(context, saved.fc1, activation);
   saved.activation = layer.fp8.fc2.input.keep(std::move(activation), context.kept, "layer activation");
 }
 
@@ -95,6 +95,7 @@ void layer_output(const TrainingContext& context, const MicrobatchDropout& dropo
   linear_over_tensor_ranks(context, saved.activation, weights.fc2, output);
   saved.output_mask =
       dropout.add(dropout_site::after_mlp(layer.index), output, layer.values.fc2_bias, saved.middle);
+  if (context.model().block != Block::sequential) saved.middle.reset();
 }
 
 }  // namespace plumbline::training

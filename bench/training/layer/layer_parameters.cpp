@@ -19,6 +19,8 @@ LayerVectors vectors_of(const StageEntry& stage, std::int64_t layer, const Matri
   vectors.norm1_bias = view("norm1.bias");
   vectors.norm2 = view("norm2.weight");
   vectors.norm2_bias = view("norm2.bias");
+  vectors.query_norm = view("query_norm.weight");
+  vectors.key_norm = view("key_norm.weight");
   vectors.qkv_bias = view("qkv.bias");
   vectors.proj_bias = view("proj.bias");
   vectors.fc1_bias = view("fc1.bias");
@@ -51,6 +53,12 @@ LayerMatrices Layer::matrices(const Matrix& unit_row) const {
 LayerWeights Layer::weights(const Matrix& unit_row) const {
   const LayerMatrices all = matrices(unit_row);
   return {{all.qkv, fp8.qkv}, {all.proj, fp8.proj}, {all.fc1, fp8.fc1}, {all.fc2, fp8.fc2}};
+}
+
+void LayerActivations::drop_attention_input() {
+  qkv.reset();
+  normed.reset();
+  normed_stats.reset();
 }
 
 void LayerActivations::drop_attention_state() {

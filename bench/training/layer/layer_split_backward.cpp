@@ -2,8 +2,11 @@
 // arXiv:2401.10241 §2). bench/training/README.md lists what is allocated when.
 #include <utility>
 
+#include "bench/training/layer/activation.hpp"
 #include "bench/training/layer/layer.hpp"
 #include "bench/training/layer/norm.hpp"
+#include "bench/training/layer/query_key_norm.hpp"
+#include "bench/training/layer/rotary.hpp"
 #include "bench/training/layer/stream_rows.hpp"
 
 namespace plumbline::training {
@@ -13,30 +16,26 @@ constexpr Category kKept = Category::activations;
 
 void feed_forward_input_gradient(const TrainingContext& context, const MicrobatchDropout& dropout,
                                  const Layer& layer, const LayerWeights& weights, LayerActivations& saved) {
-  Operators& ops = context.operators;
   const LayerWidths& shape = context.shape;
-  const bool swiglu = context.model().activation == Activation::swiglu;
+  const bool gated = is_gated(context.model().activation);
   Tensor dropped = dropout.backward(saved.output_gradient, saved.output_mask, kKept);
   LinearOperand own_dy =
       layer.fp8.fc2.gradient.read(dropped ? dropped : saved.output_gradient, "quantized gradient of MLP");
   StreamRows dy(context, own_dy, false);
-  Tensor dact = context.make(swiglu ? kPassing : kKept, "gradient of activation", shape.tokens, shape.ffn);
+  Tensor dact = context.make(gated ? kPassing : kKept, "gradient of activation", shape.tokens, shape.ffn);
   dy.multiply_for_input_gradient(weights.fc2, dact);
   dy.reset();
   own_dy.reset();
-  if (swiglu) {
-    saved.fc1_gradient = context.make(kKept, "gradient of fc1", shape.tokens, shape.fc1);
-    ops.swiglu_backward(dact, saved.fc1, saved.fc1_gradient);
-    dact.reset();
-  } else {
-    ops.gelu_backward(dact, saved.fc1, dact);
-    saved.fc1_gradient = std::move(dact);
-  }
+  saved.fc1_gradient = activation_backward(context, std::move(dact), saved.fc1, kKept);
   saved.fc1.reset();
   LinearOperand dfc1 = layer.fp8.fc1.gradient.read(saved.fc1_gradient, "quantized gradient of fc1");
-  const Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
+  Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
   linear_input_gradient_over_tensor_ranks(context, dfc1, weights.fc1, dnorm);
   dfc1.reset();
+  if (context.model().block != Block::sequential) {
+    saved.mlp_norm_gradient = std::move(dnorm);
+    return;
+  }
   saved.middle_gradient = context.make_stream(kKept, "gradient of middle");
   norm_backward(context, dnorm, saved.middle, layer.values.norm2, saved.norm2_stats, saved.output_gradient,
                 saved.middle_gradient, layer.gradients.norm2, layer.gradients.norm2_bias);
@@ -51,28 +50,27 @@ Tensor attention_input_gradient(const TrainingContext& context, const SharedBuff
   Operators& ops = context.operators;
   const LayerWidths& shape = context.shape;
   Tensor& dropped = saved.dropped_middle_gradient;
-  dropped = dropout.backward(saved.middle_gradient, saved.middle_mask, kKept);
-  LinearOperand own_dy = layer.fp8.proj.gradient.read(dropped ? dropped : saved.middle_gradient,
-                                                      "quantized gradient of attention block");
+  const Tensor& gradient = attention_block_gradient(context, saved);
+  dropped = dropout.backward(gradient, saved.middle_mask, kKept);
+  LinearOperand own_dy =
+      layer.fp8.proj.gradient.read(dropped ? dropped : gradient, "quantized gradient of attention block");
   StreamRows dy(context, own_dy, false);
   Tensor dattention = context.make(kPassing, "gradient of attention", shape.tokens, shape.query);
   dy.multiply_for_input_gradient(weights.proj, dattention);
   dy.reset();
   own_dy.reset();
   saved.qkv_gradient = context.make(kKept, "gradient of qkv", shape.tokens, shape.qkv);
-  const QueryKeyValue in(shape, saved.qkv);
-  const QueryKeyValue out(shape, saved.qkv_gradient);
+  const QueryKeyValue in(shape, saved);
+  const QueryKeyValue out(shape, saved.qkv_gradient.matrix());
   Tensor dscores = make_scores(context, kPassing, "gradient of attention scores");
   ops.attention_backward(dropout.attention(layer.index), in.q, in.k, in.v, saved.attention, saved.log_sum_exp,
                          dattention, out.q, out.k, out.v, shared.attention_scratch);
   dscores.reset();
   dattention.reset();
   saved.drop_attention_state();
-  saved.qkv.reset();
-  if (shared.rope_cos) {
-    ops.rope(out.q, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, true);
-    ops.rope(out.k, shared.rope_cos, shared.rope_sin, shape.attention.head_dim, true);
-  }
+  rotate(context, shared, out, true);
+  query_key_norm_backward(context, layer, saved, out);
+  saved.drop_attention_input();
   const LinearOperand dqkv = layer.fp8.qkv.gradient.read(saved.qkv_gradient, "quantized gradient of qkv");
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm1");
   linear_input_gradient_over_tensor_ranks(context, dqkv, weights.qkv, dnorm);
@@ -100,17 +98,17 @@ void layer_backward_weight(const TrainingContext& context, const Layer& layer, U
     bias_gradient(context, gradient, layer.gradients.fc2_bias);
   }
   saved.activation.reset();
-  saved.output_gradient.reset();
+  if (context.model().block == Block::sequential) saved.output_gradient.reset();
   {
     const LinearOperand dfc1 = layer.fp8.fc1.gradient.read(saved.fc1_gradient, "quantized gradient of fc1");
-    const LinearOperand norm2 = gather_rows(context, saved.norm2);
+    const LinearOperand norm2 = gather_rows(context, mlp_input(saved));
     linear_weight_gradient(context, dfc1, norm2, dweights.fc1);
     bias_gradient(context, saved.fc1_gradient, layer.gradients.fc1_bias);
   }
   saved.fc1_gradient.reset();
   saved.norm2.reset();
   {
-    const Tensor& gradient = saved.middle_gradient;
+    const Tensor& gradient = attention_block_gradient(context, saved);
     const LinearOperand own_dy =
         layer.fp8.proj.gradient.read(gradient, "quantized gradient of attention block");
     const LinearOperand dy = gather_rows(context, own_dy);
@@ -120,6 +118,7 @@ void layer_backward_weight(const TrainingContext& context, const Layer& layer, U
   }
   saved.attention.reset();
   saved.middle_gradient.reset();
+  saved.output_gradient.reset();
   {
     const LinearOperand dqkv = layer.fp8.qkv.gradient.read(saved.qkv_gradient, "quantized gradient of qkv");
     const LinearOperand norm1 = gather_rows(context, saved.norm1);

@@ -12,7 +12,7 @@ namespace {
 /// wavelengths are divided by the factor, short ones kept, those in between interpolated.
 double frequency(const ModelConfig& model, std::int64_t i) {
   const double base =
-      std::pow(model.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(model.head_dim));
+      std::pow(model.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(model.rotated()));
   const RopeScaling& scaling = model.rope_scaling;
   if (scaling.factor == 1) return base;
   const double wavelength = 2 * std::numbers::pi / base;
@@ -47,7 +47,7 @@ SharedBuffers make_shared_buffers(const TrainingContext& context) {
   const ModelConfig& model = context.model();
   if (model.positions == Positions::rotary) {
     const std::int64_t seq = context.config.batch.seq_length;
-    const std::int64_t half = model.head_dim / 2;
+    const std::int64_t half = model.rotated() / 2;
     shared.rope_cos = context.make_fp32(Category::workspace, "rotary table", seq, half);
     shared.rope_sin = context.make_fp32(Category::workspace, "rotary table", seq, half);
     // The emulated backend reads no memory.

@@ -68,7 +68,7 @@ struct TrainingContext {
 
 /// Rotary tables, attention scratch: what the layers of a model share on a rank.
 struct SharedBuffers {
-  Tensor rope_cos;  // (seq, head_dim/2) fp32; empty for learned positions
+  Tensor rope_cos;  // (seq, half of what is rotated) fp32; empty without rotary embeddings
   Tensor rope_sin;
   Matrix attention_scratch;
 };

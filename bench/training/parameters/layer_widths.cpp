@@ -1,6 +1,7 @@
 #include "bench/training/parameters/layer_widths.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace plumbline::training {
 
@@ -15,11 +16,15 @@ LayerWidths::LayerWidths(const RunConfig& config) {
   key = kv_heads * model.head_dim;
   qkv = query + 2 * key;
   ffn = model.ffn / t;
-  fc1 = model.activation == Activation::swiglu ? 2 * ffn : ffn;
+  fc1 = is_gated(model.activation) ? 2 * ffn : ffn;
   vocab = config.padded_vocab() / config.parallel.vocab_shards();
   norm_stats = model.norm == Norm::rms ? 1 : 2;
   attention = {config.batch.micro_batch_size, config.batch.seq_length, model.heads / t, kv_heads,
                model.head_dim};
+  if (model.positions == Positions::alibi) {
+    attention.alibi.heads = model.heads;
+    if (model.alibi_scaled) attention.alibi.factor = 1 / std::sqrt(static_cast<double>(model.head_dim));
+  }
 }
 
 }  // namespace plumbline::training

@@ -4,46 +4,34 @@
 
 #include <algorithm>
 
+#include "bench/training/parameters/tensor_names.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline::training {
 namespace {
 
-/// Checkpoint names and layouts of one model family.
-struct Names {
-  bool gpt2 = false;
-  std::string embedding() const { return gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight"; }
-  static std::string positions() { return "transformer.wpe.weight"; }
-  std::string final_norm(std::string_view what) const {
-    return fmt::format("{}.{}", gpt2 ? "transformer.ln_f" : "model.norm", what);
-  }
-  static std::string output() { return "lm_head.weight"; }
-  std::string in_layer(std::int64_t layer, std::string_view name) const {
-    return fmt::format("{}.{}.{}", gpt2 ? "transformer.h" : "model.layers", layer, name);
-  }
-};
-
 class Builder {
  public:
   Builder(const RunConfig& config, const StagePart& part)
-      : model_(config.model), part_(part), shape_(config) {
-    names_.gpt2 = model_.architecture == "gpt2";
-  }
+      : model_(config.model), part_(part), shape_(config), names_(tensor_names(config.model)) {}
 
   ParameterLayout build() {
-    if (part_.has_embedding) add_vocabulary("embedding.weight", names_.embedding(), false);
-    if (part_.first() && model_.positions == Positions::learned) {
-      Parameter& p = add_matrix("positions.weight", -1, model_.max_positions, shape_.hidden, new_unit());
+    if (part_.has_embedding) add_vocabulary("embedding.weight", weight_of(names_.embedding), false);
+    if (part_.first() && model_.position_rows() > 0) {
+      Parameter& p = add_matrix("positions.weight", -1, model_.position_rows(), shape_.hidden, new_unit());
       p.replicated = true;
-      p.slices = {whole(Names::positions(), p)};
+      p.slices = {whole(weight_of(names_.positions), p)};
+    }
+    if (part_.first() && model_.embedding_norm) {
+      add_norm("embedding_norm", -1, std::string(names_.embedding_norm));
     }
     for (std::int64_t i = 0; i < part_.layers; ++i) add_layer(part_.first_layer + i);
-    if (part_.last()) add_norm("final_norm", -1, names_.final_norm("weight"), names_.final_norm("bias"));
+    if (part_.last()) add_norm("final_norm", -1, std::string(names_.final_norm));
     if (part_.has_output) {
       if (!model_.tied_embeddings) {
-        add_vocabulary("output.weight", Names::output(), false);
+        add_vocabulary("output.weight", weight_of(names_.output), false);
       } else if (!part_.shares_embedding) {
-        add_vocabulary("output.weight", names_.embedding(), true);
+        add_vocabulary("output.weight", weight_of(names_.embedding), true);
       }
     }
     place_vectors(true);
@@ -53,6 +41,8 @@ class Builder {
   }
 
  private:
+  static std::string weight_of(std::string_view name) { return fmt::format("{}.weight", name); }
+
   int new_unit() {
     stage_.unit_elements.push_back(0);
     return static_cast<int>(stage_.unit_elements.size()) - 1;
@@ -108,15 +98,21 @@ class Builder {
     if (s.rows > 0) p.slices = {s};
   }
 
-  void add_norm(const std::string& role, std::int64_t layer, const std::string& weight,
-                const std::string& bias) {
-    Parameter& w = add(role + ".weight", layer, 1, shape_.hidden, Fill::ones);
+  /// A vector that multiplies what a norm has normalised.
+  void add_norm_weight(const std::string& role, std::int64_t layer, std::int64_t width,
+                       const std::string& tensor) {
+    Parameter& w = add(role, layer, 1, width, Fill::ones);
     w.replicated = true;
-    w.slices = {whole(weight, w)};
+    w.slices = {whole(tensor, w)};
+    w.slices.front().less_one = model_.norm_less_one;
+  }
+
+  void add_norm(const std::string& role, std::int64_t layer, const std::string& name) {
+    add_norm_weight(role + ".weight", layer, shape_.hidden, weight_of(name));
     if (model_.norm != Norm::layer) return;
     Parameter& b = add(role + ".bias", layer, 1, shape_.hidden, Fill::zeros);
     b.replicated = true;
-    b.slices = {whole(bias, b)};
+    b.slices = {whole(name + ".bias", b)};
   }
 
   /// Output features [first, first + count) of a linear layer, as `local_row`… of the local weight or bias.
@@ -124,7 +120,7 @@ class Builder {
                     std::int64_t count, std::int64_t local_row) const {
     Slice s;
     s.tensor = tensor;
-    s.transposed = names_.gpt2;
+    s.transposed = names_.transposed;
     s.tensor_rows = features;
     s.tensor_cols = s.cols = inputs;
     s.row = first;
@@ -150,7 +146,7 @@ class Builder {
                    std::int64_t count) const {
     Slice s;
     s.tensor = tensor;
-    s.transposed = names_.gpt2;
+    s.transposed = names_.transposed;
     s.tensor_rows = s.rows = features;
     s.tensor_cols = inputs;
     s.col = first;
@@ -158,48 +154,92 @@ class Builder {
     return s;
   }
 
-  void add_layer(std::int64_t layer) {
-    const bool gpt2 = names_.gpt2;
-    const auto name = [&](std::string_view n) { return names_.in_layer(layer, n); };
-    const std::int64_t h = shape_.hidden;
-    const std::int64_t rank = part_.tensor_rank;
+  /// The rank's rows of queries, keys and values: whole blocks of the tensors, or head by head.
+  std::vector<Slice> qkv_slices(std::int64_t layer) const {
     const std::int64_t d = model_.head_dim;
+    const std::int64_t group = model_.heads / model_.kv_heads;
     const std::int64_t all_query = model_.heads * d;
     const std::int64_t all_key = model_.kv_heads * d;
+    const std::int64_t first_query = part_.tensor_rank * shape_.query;
     // With fewer KV heads than tensor ranks, neighbouring ranks hold the same head.
     const std::int64_t first_key = model_.kv_heads >= part_.tensor_size
-                                       ? rank * shape_.key
-                                       : rank * model_.kv_heads / part_.tensor_size * d;
-    const bool swiglu = model_.activation == Activation::swiglu;
-
-    std::vector<Slice> qkv;
-    if (gpt2) {
-      const std::string tensor = name("attn.c_attn.weight");
-      const std::int64_t features = all_query + 2 * all_key;
-      qkv = {output_rows(tensor, features, h, rank * shape_.query, shape_.query, 0),
-             output_rows(tensor, features, h, all_query + first_key, shape_.key, shape_.query),
-             output_rows(tensor, features, h, all_query + all_key + first_key, shape_.key,
-                         shape_.query + shape_.key)};
-    } else {
-      qkv = {output_rows(name("self_attn.q_proj.weight"), all_query, h, rank * shape_.query, shape_.query, 0),
-             output_rows(name("self_attn.k_proj.weight"), all_key, h, first_key, shape_.key, shape_.query),
-             output_rows(name("self_attn.v_proj.weight"), all_key, h, first_key, shape_.key,
-                         shape_.query + shape_.key)};
+                                       ? part_.tensor_rank * shape_.key
+                                       : part_.tensor_rank * model_.kv_heads / part_.tensor_size * d;
+    const std::int64_t key_row = shape_.query;
+    const std::int64_t value_row = shape_.query + shape_.key;
+    const std::string tensor = name_in(layer, names_.query);
+    const std::int64_t features = all_query + 2 * all_key;
+    switch (names_.fused) {
+      case FusedQkv::stacked:
+        return {output_rows(tensor, features, shape_.hidden, first_query, shape_.query, 0),
+                output_rows(tensor, features, shape_.hidden, all_query + first_key, shape_.key, key_row),
+                output_rows(tensor, features, shape_.hidden, all_query + all_key + first_key, shape_.key,
+                            value_row)};
+      case FusedQkv::per_group: {
+        std::vector<Slice> slices;
+        slices.reserve(static_cast<std::size_t>((shape_.query + 2 * shape_.key) / d));
+        for (std::int64_t local = 0; local < shape_.query; local += d) {
+          const std::int64_t head = (first_query + local) / d;
+          const std::int64_t row = (head / group * (group + 2) + head % group) * d;
+          slices.push_back(output_rows(tensor, features, shape_.hidden, row, d, local));
+        }
+        for (const std::int64_t part : {0, 1}) {
+          for (std::int64_t local = 0; local < shape_.key; local += d) {
+            const std::int64_t row = ((first_key + local) / d * (group + 2) + group + part) * d;
+            slices.push_back(output_rows(tensor, features, shape_.hidden, row, d,
+                                         (part == 0 ? key_row : value_row) + local));
+          }
+        }
+        return slices;
+      }
+      case FusedQkv::none:
+        break;
     }
-    const std::string fc1_name = name(gpt2 ? "mlp.c_fc.weight" : "mlp.gate_proj.weight");
-    std::vector<Slice> fc1 = {output_rows(fc1_name, model_.ffn, h, rank * shape_.ffn, shape_.ffn, 0)};
-    if (swiglu) {
-      fc1.push_back(
-          output_rows(name("mlp.up_proj.weight"), model_.ffn, h, rank * shape_.ffn, shape_.ffn, shape_.ffn));
-    }
-    const Slice proj = input_cols(name(gpt2 ? "attn.c_proj.weight" : "self_attn.o_proj.weight"), h, all_query,
-                                  rank * shape_.query, shape_.query);
-    const Slice fc2 = input_cols(name(gpt2 ? "mlp.c_proj.weight" : "mlp.down_proj.weight"), h, model_.ffn,
-                                 rank * shape_.ffn, shape_.ffn);
+    return {
+        output_rows(tensor, all_query, shape_.hidden, first_query, shape_.query, 0),
+        output_rows(name_in(layer, names_.key), all_key, shape_.hidden, first_key, shape_.key, key_row),
+        output_rows(name_in(layer, names_.value), all_key, shape_.hidden, first_key, shape_.key, value_row)};
+  }
 
-    add_norm("norm1", layer, name(gpt2 ? "ln_1.weight" : "input_layernorm.weight"), name("ln_1.bias"));
-    add_norm("norm2", layer, name(gpt2 ? "ln_2.weight" : "post_attention_layernorm.weight"),
-             name("ln_2.bias"));
+  /// With a gate its rows, then those of what it gates.
+  std::vector<Slice> fc1_slices(std::int64_t layer) const {
+    const bool gated = is_gated(model_.activation);
+    const bool fused = gated && names_.up.empty();
+    const std::string tensor = name_in(layer, names_.fc1);
+    const std::int64_t features = fused ? 2 * model_.ffn : model_.ffn;
+    const std::int64_t first = part_.tensor_rank * shape_.ffn;
+    std::vector<Slice> slices = {output_rows(tensor, features, shape_.hidden, first, shape_.ffn, 0)};
+    if (!gated) return slices;
+    slices.push_back(output_rows(fused ? tensor : name_in(layer, names_.up), features, shape_.hidden,
+                                 fused ? model_.ffn + first : first, shape_.ffn, shape_.ffn));
+    return slices;
+  }
+
+  std::string name_in(std::int64_t layer, std::string_view name) const {
+    return fmt::format("{}.{}.{}.weight", names_.layers, layer, name);
+  }
+
+  void add_layer_norms(std::int64_t layer) {
+    const bool apart = model_.block == Block::parallel && !names_.parallel_norm1.empty();
+    const auto name = [&](std::string_view n) { return fmt::format("{}.{}.{}", names_.layers, layer, n); };
+    add_norm("norm1", layer, name(apart ? names_.parallel_norm1 : names_.norm1));
+    if (model_.layer_norms() > 1)
+      add_norm("norm2", layer, name(apart ? names_.parallel_norm2 : names_.norm2));
+    if (!model_.qk_norm) return;
+    add_norm_weight("query_norm.weight", layer, model_.head_dim, name_in(layer, names_.query_norm));
+    add_norm_weight("key_norm.weight", layer, model_.head_dim, name_in(layer, names_.key_norm));
+  }
+
+  void add_layer(std::int64_t layer) {
+    const std::int64_t h = shape_.hidden;
+    const std::int64_t all_query = model_.heads * model_.head_dim;
+    const std::vector<Slice> qkv = qkv_slices(layer);
+    const std::vector<Slice> fc1 = fc1_slices(layer);
+    const Slice proj = input_cols(name_in(layer, names_.projection), h, all_query,
+                                  part_.tensor_rank * shape_.query, shape_.query);
+    const Slice fc2 =
+        input_cols(name_in(layer, names_.fc2), h, model_.ffn, part_.tensor_rank * shape_.ffn, shape_.ffn);
+    add_layer_norms(layer);
     const auto bias_of = [](std::string weight) { return weight.replace(weight.size() - 6, 6, "bias"); };
     if (model_.qkv_bias) add_split_bias("qkv.bias", layer, shape_.qkv, qkv, bias_of);
     if (model_.linear_bias) {
@@ -230,7 +270,7 @@ class Builder {
   const ModelConfig& model_;
   const StagePart& part_;
   LayerWidths shape_;
-  Names names_;
+  const TensorNames& names_;
   ParameterLayout stage_;
 };
 

@@ -20,6 +20,7 @@ struct Slice {
   std::int64_t tensor_cols = 0;
   bool vector = false;  // one-dimensional in the checkpoint
   bool transposed = false;
+  bool less_one = false;  // the checkpoint has one less than the parameter is
   std::int64_t row = 0;
   std::int64_t col = 0;
   std::int64_t rows = 0;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "bench/training/ends/embedding_norm.hpp"
 #include "bench/training/ends/output_end.hpp"
 #include "bench/training/layer/layer.hpp"
 
@@ -12,6 +13,7 @@ namespace plumbline::training {
 
 struct MicrobatchState {
   std::vector<LayerActivations> layers;
+  EmbeddedTokens embedded;   // first stage, with a norm after the embedding
   Tensor input_mask;         // first stage: what the embedding's output lost
   OutputActivations output;  // last stage
   Tensor output_gradient;    // of the stage

@@ -95,6 +95,7 @@ double StepEnd::global_gradient_norm() const {
 void StepEnd::update() {
   const RunConfig& config = rank_.context.config;
   reduce_shared_kv_heads();
+  reduce_head_norms();
   reduce_replicated_vectors();
   rank_.fp8.end_step(rank_.placement.routes);
   gradient_norm_ = global_gradient_norm();

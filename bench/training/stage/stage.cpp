@@ -23,6 +23,7 @@ ModelStage::ModelStage(RankResources& rank, const StageEntry& entry, bool joint,
   }
   if (part_.first()) {
     input_.emplace(rank, entry, vocabulary != nullptr ? &vocabulary->input : nullptr);
+    embedding_norm_.emplace(rank, entry);
     for (const int unit : input_->units()) rank.gradients.expect(unit, microbatches);
   }
   if (part_.last()) {
@@ -113,7 +114,11 @@ void ModelStage::forward(std::uint32_t microbatch) {
   } else if (input_) {
     input_->finish_forward(microbatch, state.layers.front().input);
   }
-  if (input_) state.input_mask = dropout.drop(dropout_site::kEmbedding, state.layers.front().input);
+  if (input_) {
+    Tensor& input = state.layers.front().input;
+    embedding_norm_->forward(input, state.embedded);
+    state.input_mask = dropout.drop(dropout_site::kEmbedding, input);
+  }
   for (const Group& group : groups_) {
     for (std::size_t i = group.first; i < group.end; ++i) {
       LayerActivations& saved = state.layers[i];
@@ -161,6 +166,7 @@ void ModelStage::recompute(const Group& group, const MicrobatchDropout& dropout,
       next = context.make_stream(Category::activations, "layer input");
       layer_output(context, dropout, layers_[i], weights, state.layers[i], next);
     } else {
+      if (context.model().block != Block::sequential) state.layers[i].middle.reset();
       state.layers[i].output_mask = dropout.mask(dropout_site::after_mlp(layers_[i].index));
     }
     rank_.values.end();
@@ -198,6 +204,7 @@ void ModelStage::backward(std::uint32_t microbatch) {
   }
   if (input_) {
     dropout.backward_in_place(state.output_gradient, state.input_mask);
+    embedding_norm_->backward(state.output_gradient, state.embedded);
     input_->backward(microbatch, state.output_gradient);
   }
   state.output_gradient.reset();
@@ -238,6 +245,7 @@ void ModelStage::backward_input(std::uint32_t microbatch) {
   }
   if (input_) {
     dropout.backward_in_place(input_gradient, state.input_mask);
+    embedding_norm_->backward(input_gradient, state.embedded);
     input_->backward(microbatch, input_gradient);
   }
   rank_.gradients.end_action();
@@ -259,7 +267,7 @@ void ModelStage::layer_input_step(std::size_t i, const MicrobatchDropout& dropou
     if (part_.first()) input_gradient = context.make_stream(Category::workspace, "gradient of layer input");
     to = input_gradient_place(microbatch, input_gradient);
   }
-  layer_input_gradient(context, layer, saved, std::move(dnorm), saved.middle_gradient, to);
+  layer_input_gradient(context, layer, saved, std::move(dnorm), attention_block_gradient(context, saved), to);
   rank_.values.end();
   progress();
 }

@@ -82,6 +82,7 @@ class ModelStage {
   std::vector<Layer> layers_;
   std::vector<Group> groups_;
   std::optional<InputEnd> input_;
+  std::optional<EmbeddingNorm> embedding_norm_;
   std::optional<OutputEnd> output_;
   std::vector<int> forward_uses_;  // of units' values, in order
   std::vector<int> backward_uses_;

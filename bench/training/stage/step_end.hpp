@@ -21,6 +21,7 @@ class StepEnd {
  private:
   void reduce_between_copies();
   void reduce_shared_kv_heads();
+  void reduce_head_norms();
   void reduce_replicated_vectors();
   double squared_sum() const;
   double squared_sum_of_unit(const StageEntry& stage, int unit) const;

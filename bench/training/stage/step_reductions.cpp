@@ -64,6 +64,20 @@ void StepEnd::reduce_shared_kv_heads() {
   }
 }
 
+// Each tensor rank has seen its own heads only. With sequence parallelism they are summed with the other vectors.
+void StepEnd::reduce_head_norms() {
+  const TrainingContext& context = rank_.context;
+  if (!context.model().qk_norm || context.tensor_size() == 1 || context.sequence_parallel) return;
+  for (const StageEntry& stage : rank_.parameters.stages) {
+    for (const Parameter& parameter : stage.parameters.list) {
+      if (parameter.role != "query_norm.weight") continue;  // that of the keys follows it
+      const Matrix query = vector_of(stage, parameter, rank_.memory.gradients);
+      const Matrix both(query.data, 1, 2 * query.cols, query.dtype);
+      context.communicator.all_reduce(Group::tensor, both, ReduceOp::sum);
+    }
+  }
+}
+
 // With sequence parallelism each tensor rank has seen its own rows only.
 void StepEnd::reduce_replicated_vectors() {
   if (!rank_.context.sequence_parallel) return;

@@ -16,6 +16,7 @@ TeacherStage::TeacherStage(RankResources& teacher, const StageEntry& entry, bool
   }
   if (part_.first()) {
     input_.emplace(teacher, entry);
+    embedding_norm_.emplace(teacher, entry);
     uses_ = input_->units();
   }
   for (const Layer& layer : layers_) uses_.push_back(layer.unit);
@@ -40,6 +41,10 @@ void TeacherStage::forward(std::uint32_t microbatch, const Matrix& tokens) {
   rank_.values.begin_action(uses_);
   if (input_) input_->forward(tokens, receive(microbatch));
   Tensor stream = std::move(inputs_[microbatch]);
+  if (input_) {
+    EmbeddedTokens unused;
+    embedding_norm_->forward(stream, unused);
+  }
   for (const Layer& layer : layers_) {
     LayerActivations saved;
     saved.input = std::move(stream);

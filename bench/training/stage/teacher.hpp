@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "bench/training/ends/embedding_norm.hpp"
 #include "bench/training/ends/input_end.hpp"
 #include "bench/training/ends/output_end.hpp"
 #include "bench/training/layer/layer.hpp"
@@ -40,6 +41,7 @@ class TeacherStage {
   const bool keeps_hidden_;
   std::vector<Layer> layers_;
   std::optional<InputEnd> input_;
+  std::optional<EmbeddingNorm> embedding_norm_;
   std::optional<OutputEnd> output_;
   std::vector<int> uses_;  // of units' values, in order
   std::vector<int> output_use_;

@@ -28,7 +28,8 @@ std::vector<float> download_as_float(Operators& operators, const Matrix& x) {
 
 /// Copies a slice of a parameter to its place in the whole tensor.
 void place(const Slice& slice, const Parameter& parameter, const std::vector<float>& row_of_unit,
-           NamedTensor& whole) {
+           Gathered what, NamedTensor& whole) {
+  const float added = slice.less_one && what == Gathered::values ? 1.0F : 0.0F;
   for (std::int64_t row = 0; row < slice.rows; ++row) {
     const float* from =
         row_of_unit.data() + parameter.offset + (slice.local_row + row) * parameter.cols + slice.local_col;
@@ -37,7 +38,7 @@ void place(const Slice& slice, const Parameter& parameter, const std::vector<flo
       const std::int64_t at_col = slice.col + col;
       const std::int64_t index =
           slice.transposed ? at_col * slice.tensor_rows + at_row : at_row * slice.tensor_cols + at_col;
-      whole.values[static_cast<std::size_t>(index)] = from[col];
+      whole.values[static_cast<std::size_t>(index)] = from[col] - added;
     }
   }
 }
@@ -114,7 +115,7 @@ struct Holder {
 };
 
 /// All parameters of one unit (or with -1 the vectors), over all ranks that have a part.
-void gather_unit(Collector& collector, const std::vector<Holder>& holders, bool receives,
+void gather_unit(Collector& collector, const std::vector<Holder>& holders, bool receives, Gathered what,
                  const std::function<void(NamedTensor&&)>& sink) {
   std::vector<std::vector<float>> rows;
   rows.reserve(holders.size());
@@ -131,7 +132,7 @@ void gather_unit(Collector& collector, const std::vector<Holder>& holders, bool 
       for (const Slice& slice : parameter.slices) {
         auto [whole, is_new] = wholes.try_emplace(slice.tensor);
         if (is_new) whole->second = empty_tensor(slice);
-        place(slice, parameter, rows[i], whole->second);
+        place(slice, parameter, rows[i], what, whole->second);
       }
     }
     for (auto& [name, whole] : wholes) sink(std::move(whole));
@@ -177,7 +178,7 @@ void gather_weights(RankStages& stages, Gathered what, const std::function<void(
         if (unit >= 0) holders.push_back({rank, 0, unit, t, pipeline});
       }
     }
-    if (!holders.empty()) gather_unit(collector, holders, receives, sink);
+    if (!holders.empty()) gather_unit(collector, holders, receives, what, sink);
   }
 
   for (int stage = 0; stage < placement.parts; ++stage) {  // of the first route
@@ -198,7 +199,7 @@ void gather_weights(RankStages& stages, Gathered what, const std::function<void(
       holders.reserve(static_cast<std::size_t>(layout.tensor));
       for (int t = 0; t < layout.tensor; ++t)
         holders.push_back({rank_at(pipeline, t), slot, unit, t, pipeline});
-      gather_unit(collector, holders, receives, sink);
+      gather_unit(collector, holders, receives, what, sink);
     }
   }
   context.communicator.barrier(Group::world);

@@ -2,10 +2,14 @@
 #include <Random123/philox.h>
 #include <Random123/boxmuller.hpp>
 
+#include <algorithm>
 #include <cstddef>
+#include <thread>
+#include <vector>
 
 #include "bench/training/weights/weights.hpp"
 #include "core/base/hash.hpp"
+#include "core/run/processors.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -26,28 +30,49 @@ void normal4(std::uint64_t seed, std::uint64_t tensor, std::uint64_t block, floa
   out[3] = second.y;
 }
 
+/// Rows `begin` to `end` of the slice.
+void fill_rows(std::uint64_t seed, float scale, const Parameter& parameter, const Slice& slice, float* out,
+               std::int64_t stride, std::int64_t begin, std::int64_t end) {
+  const std::uint64_t tensor = fnv1a(slice.tensor);
+  for (std::int64_t row = begin; row < end; ++row) {
+    float* to = out + row * stride;
+    if (parameter.fill != Fill::normal) {
+      std::fill_n(to, slice.cols, parameter.fill == Fill::ones && !slice.less_one ? 1.0F : 0.0F);
+      continue;
+    }
+    const auto first = static_cast<std::uint64_t>((slice.row + row) * slice.tensor_cols + slice.col);
+    float block[4];
+    for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(slice.cols); ++i) {
+      const std::uint64_t index = first + i;
+      if (i == 0 || index % 4 == 0) normal4(seed, tensor, index / 4, block);
+      to[i] = scale * block[index % 4];
+    }
+  }
+}
+
+constexpr std::int64_t kElementsPerThread = std::int64_t{1} << 18;  // some milliseconds
+constexpr std::int64_t kMostThreads = 32;
+
 }  // namespace
 
-SliceReader random_weights(std::uint64_t seed, double std_dev) {
-  return [seed, std_dev](const Parameter& parameter, const Slice& slice, float* out, std::int64_t stride) {
-    const std::uint64_t tensor = fnv1a(slice.tensor);
-    const float scale = static_cast<float>(std_dev);
-    for (std::int64_t row = 0; row < slice.rows; ++row) {
-      float* to = out + row * stride;
-      if (parameter.fill != Fill::normal) {
-        for (std::int64_t col = 0; col < slice.cols; ++col)
-          to[col] = parameter.fill == Fill::ones ? 1.0F : 0.0F;
-        continue;
-      }
-      const auto first = static_cast<std::uint64_t>((slice.row + row) * slice.tensor_cols + slice.col);
-      float block[4];
-      for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(slice.cols); ++i) {
-        const std::uint64_t index = first + i;
-        if (i == 0 || index % 4 == 0) normal4(seed, tensor, index / 4, block);
-        to[i] = scale * block[index % 4];
-      }
-    }
-  };
+SliceReader random_weights(std::uint64_t seed, double std_dev, int threads) {
+  const std::int64_t most =
+      std::clamp<std::int64_t>(threads > 0 ? threads : available_processors(), 1, kMostThreads);
+  return
+      [seed, std_dev, most](const Parameter& parameter, const Slice& slice, float* out, std::int64_t stride) {
+        const auto scale = static_cast<float>(std_dev);
+        const std::int64_t parts =
+            std::clamp<std::int64_t>(slice.rows * slice.cols / kElementsPerThread, 1,
+                                     std::max<std::int64_t>(1, std::min(most, slice.rows)));
+        const auto fill = [&](std::int64_t part) {
+          fill_rows(seed, scale, parameter, slice, out, stride, slice.rows * part / parts,
+                    slice.rows * (part + 1) / parts);
+        };
+        std::vector<std::jthread> others;
+        others.reserve(static_cast<std::size_t>(parts - 1));
+        for (std::int64_t part = 1; part < parts; ++part) others.emplace_back(fill, part);
+        fill(0);
+      };
 }
 
 }  // namespace plumbline::training

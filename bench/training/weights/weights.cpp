@@ -23,9 +23,9 @@ std::vector<float> read_row(const StageEntry& stage, int unit, std::int64_t elem
   for (const Parameter& parameter : stage.parameters.list) {
     if (parameter.unit != unit) continue;
     for (const Slice& slice : parameter.slices) {
-      reader(parameter, slice,
-             row.data() + parameter.offset + slice.local_row * parameter.cols + slice.local_col,
-             parameter.cols);
+      float* to = row.data() + parameter.offset + slice.local_row * parameter.cols + slice.local_col;
+      reader(parameter, slice, to, parameter.cols);
+      if (slice.less_one) std::for_each(to, to + slice.cols, [](float& value) { value += 1; });
     }
   }
   return row;

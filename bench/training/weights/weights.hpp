@@ -15,10 +15,11 @@ namespace plumbline::training {
 using SliceReader =
     std::function<void(const Parameter& parameter, const Slice& slice, float* out, std::int64_t stride)>;
 
-/// Normal weights of standard deviation `std_dev`, norms 1, biases 0. An element's value depends on the seed,
+/// Normal weights of standard deviation `std_dev`, norms 1, biases 0; large slices by `threads` threads, 0: as many as this
+/// process has processors. An element's value depends on the seed,
 /// its tensor's name and its place in that tensor only, so every split of a model starts equal. Counter-based
 /// random numbers: Philox 4x32 (Salmon et al. 2011, doi:10.1145/2063384.2063405) through Random123.
-SliceReader random_weights(std::uint64_t seed, double std_dev);
+SliceReader random_weights(std::uint64_t seed, double std_dev, int threads = 0);
 
 /// A checkpoint folder or file. Throws InputError when a tensor is missing or has another shape.
 SliceReader checkpoint_weights(const std::string& path);

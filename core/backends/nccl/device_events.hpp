@@ -13,11 +13,19 @@
 
 namespace plumbline {
 
+/// Whose blocks a multiprocessor that becomes free takes first; blocks that run are not interrupted.
+enum class StreamPriority { normal, highest };
+
 /// Owns a stream that does not wait for the default stream.
 class DeviceStream {
  public:
-  DeviceStream() {
-    check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  explicit DeviceStream(StreamPriority priority = StreamPriority::normal) {
+    int lowest = 0;
+    int highest = 0;
+    check_cuda(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "cudaDeviceGetStreamPriorityRange");
+    check_cuda(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking,
+                                            priority == StreamPriority::highest ? highest : lowest),
+               "cudaStreamCreateWithPriority");
   }
   ~DeviceStream() { (void)cudaStreamDestroy(stream_); }
   DeviceStream(const DeviceStream&) = delete;

@@ -70,11 +70,16 @@ NcclCommunicator::NcclCommunicator(const Layout& layout, MpiCommunicator& contro
       compute_(options.compute),
       timeout_(options.watchdog.timeout),
       board_(MPI_COMM_WORLD),
-      message_ctas_(options.message_ctas) {
+      blocks_(options.blocks),
+      multiprocessors_(options.multiprocessors) {
   check_cuda(cudaGetDevice(&device_), "cudaGetDevice");
   const MpiGroups groups = split_groups(layout, rank());
   make_groups(groups);
   make_channels(groups, options.channels);
+  if (multiprocessors_ > 0) {
+    multiprocessors_ =
+        plumbline::multiprocessors_for_computation(lanes_by_kind(), blocks_, options.multiprocessors);
+  }
   WatchedTransport transport;
   transport.ended = [](const std::shared_ptr<void>& token) {
     return std::static_pointer_cast<EndEvent>(token)->reached();
@@ -118,8 +123,11 @@ void NcclCommunicator::make_groups(const MpiGroups& groups) {
       group_lanes_[static_cast<std::size_t>(i)] = same->get();
       continue;
     }
+    const bool alongside = in == members(Group::data);  // gradients are reduced under the last backward
     Lane& lane = add_lane(shared_id(comm.get(), 0), fmt::format("the {} group", name_of(group)), in,
-                          group < Group::vocab_hidden ? 0 : message_ctas_);
+                          group >= Group::vocab_hidden ? blocks_.per_message
+                          : alongside                  ? blocks_.per_started
+                                                       : 0);
     group_lanes_[static_cast<std::size_t>(i)] = &lane;
     lane.comm->run("ncclAllReduce", [&](ncclComm_t connected) {
       return ncclAllReduce(word.data(), word.data(), 1, ncclInt32, ncclSum, connected, lane.stream.get());
@@ -139,8 +147,8 @@ void NcclCommunicator::make_channels(const MpiGroups& groups, const std::vector<
     const int from = pipeline.at(static_cast<std::size_t>(channel.from));
     const int to = pipeline.at(static_cast<std::size_t>(channel.to));
     if (rank() != from && rank() != to) continue;
-    Lane& lane =
-        add_lane(id, fmt::format("messages from rank {} to rank {}", from, to), {from, to}, message_ctas_);
+    Lane& lane = add_lane(id, fmt::format("messages from rank {} to rank {}", from, to), {from, to},
+                          blocks_.per_message);
     channels_[{from, to}] = &lane;
     const bool sends = rank() == from;
     lane.comm->run(sends ? "ncclSend" : "ncclRecv", [&](ncclComm_t comm) {
@@ -149,6 +157,24 @@ void NcclCommunicator::make_channels(const MpiGroups& groups, const std::vector<
     });
     check_cuda(cudaStreamSynchronize(lane.stream.get()), "cudaStreamSynchronize");
   }
+}
+
+NcclLanes NcclCommunicator::lanes_by_kind() const {
+  NcclLanes lanes;
+  lanes.messages = static_cast<int>(channels_.size());
+  for (int i = 0; i < kGroups; ++i) {
+    const auto group = static_cast<Group>(i);
+    const Lane* lane = group_lanes_[static_cast<std::size_t>(i)];
+    if (lane == nullptr) continue;
+    if (group >= Group::vocab_hidden) {
+      ++lanes.vocabulary;
+    } else if (group == Group::data) {
+      ++lanes.started;
+    } else {
+      lanes.awaited = true;
+    }
+  }
+  return lanes;
 }
 
 std::shared_ptr<EndEvent> NcclCommunicator::enqueue(Lane& lane, cudaStream_t stream, const char* name,
@@ -192,6 +218,10 @@ void NcclCommunicator::finish(Ticket& ticket) {
     check_cuda(cudaStreamWaitEvent(compute_, slot.end->event.get(), 0), "cudaStreamWaitEvent");
   }
   control_.wait(slot.control);
+  if (slot.copies) {
+    slot.copies->deliver(compute_, [this] { while_device_works(); });
+    if (slot.times != nullptr) slot.times->end = now();
+  }
   close(ticket);
 }
 
@@ -202,7 +232,7 @@ void NcclCommunicator::watch(const Ticket& ticket, TicketTimes& times) {
   if (slot.end) {
     watched_.emplace_back(slot.end, &times);
   } else {
-    slot.times = &times;  // a follower: it has not been started
+    slot.times = &times;  // a follower has not been started; what goes over MPI ends in finish()
   }
 }
 
@@ -212,6 +242,7 @@ void NcclCommunicator::close(Ticket& ticket) {
 }
 
 void NcclCommunicator::progress() {
+  if (rehearses_) control_.progress();
   start_followers();
   std::erase_if(watched_, [this](const auto& watched) {
     if (!watched.first->reached()) return false;

@@ -15,8 +15,10 @@
 
 #include "core/backends/mpi/groups.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/backends/nccl/block_budget.hpp"
 #include "core/backends/nccl/channels.hpp"
 #include "core/backends/nccl/device_events.hpp"
+#include "core/backends/nccl/host_copies.hpp"
 #include "core/backends/nccl/nonblocking_comm.hpp"
 #include "core/backends/nccl/watchdog.hpp"
 #include "core/run/communicator.hpp"
@@ -28,10 +30,8 @@ struct NcclOptions {
   cudaStream_t compute = nullptr;  // what the rank's operators work in
   std::vector<Channel> channels;   // between pipeline ranks, as channels_of() gives them; the same everywhere
   WatchdogOptions watchdog;
-  /// Thread blocks of one message, and of one vocabulary-parallel collective. Several of them wait on the
-  /// device at the same time, each block on a multiprocessor: all must fit alongside the other collectives,
-  /// and should leave room for computation.
-  int message_ctas = 8;
+  NcclBlocks blocks;
+  int multiprocessors = 0;  // of the device; 0: not known, and the budget of blocks is not checked
 };
 
 /// "2.28.9" of the library that is loaded.
@@ -51,11 +51,16 @@ int nccl_version_number();
 /// the compute stream holds at that moment, and wait() makes the compute stream wait: the host never does.
 /// Host memory is taken by all_reduce (the gradient norm), send and receive only, and goes over MPI.
 ///
+/// In a rehearsal (rehearse()) so does device memory, copied, but for collectives that are waited for: a kernel that is
+/// loaded at its first launch may make the host wait for all that is on the device, which must not wait for another rank
+/// that is behind this one. NCCL loads its own kernels when a communicator is made.
+///
 /// now() is the host's clock: the device may be behind it.
 class NcclCommunicator final : public Communicator {
  public:
   /// Collective over MPI_COMM_WORLD; the current device must be set. `control` and the compute stream must
-  /// outlive it. Throws Error (NCCL, CUDA), InputError as MpiCommunicator does.
+  /// outlive it. Throws Error (NCCL, CUDA), InputError as MpiCommunicator does and when the device has too few
+  /// multiprocessors for all communicators.
   NcclCommunicator(const Layout& layout, MpiCommunicator& control, const NcclOptions& options);
   /// Waits for what is in progress; aborts it when an exception is on its way.
   ~NcclCommunicator() override;
@@ -68,6 +73,11 @@ class NcclCommunicator final : public Communicator {
   Seconds now() const override { return control_.now(); }
 
   Watchdog& watchdog() { return *watchdog_; }
+  /// From now on nothing that another rank has to come for is left waiting on the device, or again as always. The same on
+  /// all ranks, when nothing is in progress.
+  void rehearse(bool on) { rehearses_ = on; }
+  /// Multiprocessors that no waiting message holds; 0: not known.
+  int multiprocessors_for_computation() const { return multiprocessors_; }
   /// Time that the compute stream has spent in blocking collectives over the tensor group since the last
   /// call. The compute stream must have finished.
   Seconds take_tensor_time();
@@ -76,15 +86,16 @@ class NcclCommunicator final : public Communicator {
   /// A communicator with its stream, and its number for the watchdog.
   struct Lane {
     std::unique_ptr<NonblockingComm> comm;
-    DeviceStream stream;
+    DeviceStream stream{StreamPriority::highest};  // a message must not queue behind a product's blocks
     DeviceEvent before;  // what the compute stream held when an operation was started
     std::vector<int> members;
     int number = 0;
   };
   struct Pending {
     std::shared_ptr<EndEvent> end;
-    Ticket control;        // a message of host memory
-    bool follows = false;  // waits in followers_ for another ticket
+    Ticket control;                      // a message of host memory
+    std::shared_ptr<HostCopies> copies;  // of device memory that goes over MPI
+    bool follows = false;                // waits in followers_ for another ticket
     TicketTimes* times = nullptr;
   };
   /// What start_all_reduce_after has put off, and the ticket its caller holds.
@@ -106,8 +117,17 @@ class NcclCommunicator final : public Communicator {
   void finish(Ticket& ticket) override;
   void copy(const Collective& call) override;
 
+  /// The same over MPI.
+  Ticket begin_on_host(const Collective& call);
+  Ticket begin_on_host(const PointToPoint& message);
+  Ticket begin_on_host(Follower follower);
+  /// A rehearsing host that waits for its device goes on serving others, whom the device may be waiting for.
+  void while_device_works();
+
   Lane& add_lane(const ncclUniqueId& id, const std::string& name, const std::vector<int>& members,
                  int max_ctas);
+  /// Those that were made.
+  NcclLanes lanes_by_kind() const;
   void make_groups(const MpiGroups& groups);
   void make_channels(const MpiGroups& groups, const std::vector<Channel>& channels);
   /// Null for a group of one. Throws Error when this rank is not in the group.
@@ -138,7 +158,9 @@ class NcclCommunicator final : public Communicator {
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::array<Lane*, kGroups> group_lanes_{};       // null for a group of one
   std::map<std::pair<int, int>, Lane*> channels_;  // by world ranks from, to
-  int message_ctas_;
+  NcclBlocks blocks_;
+  int multiprocessors_;
+  bool rehearses_ = false;
   TicketSlots<Pending> pending_;
   std::deque<PutOff> followers_;
   std::vector<std::unique_ptr<TimedCollective>> timed_;

@@ -23,6 +23,20 @@ void connect_at_once() {
   ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
 }
 
+constexpr int kOrdersLaunches = 22600;  // NCCL 2.26.0
+constexpr int kStartsAreOrdered =
+    12030;  // CUDA 12.3; before, NCCL runs one after the other, and messages may hang
+
+/// Kernels of different communicators start in the order in which the host asked for them, so that no two of them
+/// each keep multiprocessors that the other needs.
+void start_in_order() {
+  int nccl = 0;
+  int driver = 0;
+  check_nccl(ncclGetVersion(&nccl), "ncclGetVersion");
+  check_cuda(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  if (nccl >= kOrdersLaunches && driver >= kStartsAreOrdered) ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+}
+
 }  // namespace
 
 NonblockingComm::NonblockingComm(const ncclUniqueId& id, int ranks, int rank, std::string name, int max_ctas,
@@ -30,6 +44,7 @@ NonblockingComm::NonblockingComm(const ncclUniqueId& id, int ranks, int rank, st
     : name_(std::move(name)), timeout_(timeout) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   connect_at_once();
+  start_in_order();
   config.blocking = 0;
   config.commName = name_.c_str();
   if (max_ctas > 0) config.maxCTAs = max_ctas;

@@ -1,11 +1,16 @@
 #include "core/backends/nccl/shared_gpu.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "core/base/error.hpp"
 
 namespace plumbline {
 namespace {
 
 constexpr int kAllowsSharing = 23000;  // NCCL 2.30.0
+constexpr int kMostSharing = 2;        // NCCL 2.30's user guide, NCCL_MULTI_RANK_GPU_ENABLE
 
 }  // namespace
 
@@ -32,6 +37,14 @@ std::vector<std::pair<std::string, std::string>> shared_gpu_settings(int world_r
           {"NCCL_NET", "Socket"},
           {"NCCL_MNNVL_ENABLE", "0"},
           {"NCCL_NVLS_ENABLE", "0"}};
+}
+
+void require_sharing(int ranks_on_device, int nccl_version_number) {
+  if (nccl_version_number < kAllowsSharing || ranks_on_device <= kMostSharing) return;
+  throw InputError(fmt::format(
+      "backend: found {} ranks on one GPU, but NCCL {}.{} allows {}; use fewer ranks, more GPUs, or backend "
+      "emulated",
+      ranks_on_device, nccl_version_number / 10000, nccl_version_number / 100 % 100, kMostSharing));
 }
 
 }  // namespace plumbline

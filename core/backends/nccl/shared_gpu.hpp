@@ -25,7 +25,10 @@ DeviceSharing sharing_of(const std::vector<std::string>& devices, int local_rank
 /// NCCL refuses two ranks with one device and one host. Up to 2.29 a name of its own for every process makes
 /// them look like ranks on different hosts: messages then go through sockets on the loopback interface, and
 /// everything that needs shared memory or direct access stays unused. From 2.30 on NCCL_MULTI_RANK_GPU_ENABLE
-/// allows it as such.
+/// allows it as such, for two ranks on a GPU (its documentation: "up to 2 ranks per GPU", with more it may hang).
 std::vector<std::pair<std::string, std::string>> shared_gpu_settings(int world_rank, int nccl_version_number);
+
+/// Throws InputError when this many ranks on one GPU are more than the loaded NCCL says it can do.
+void require_sharing(int ranks_on_device, int nccl_version_number);
 
 }  // namespace plumbline

@@ -37,7 +37,10 @@ HeadShape head_shape(const AttentionShape& s) {
           static_cast<int>(s.heads / s.kv_heads),
           static_cast<int>(s.head_dim),
           static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim))),
-          s.window < s.seq ? static_cast<int>(s.window) : 0};
+          s.window < s.seq ? static_cast<int>(s.window) : 0,
+          static_cast<int>(s.first_head),
+          static_cast<int>(s.alibi.heads),
+          static_cast<float>(s.alibi.factor)};
 }
 
 }  // namespace

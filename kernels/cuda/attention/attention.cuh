@@ -12,9 +12,23 @@ namespace plumbline::cuda {
 
 struct HeadShape {
   int batch, seq, heads, kv_heads, group, head_dim;
-  float scale;  // 1 ÷ sqrt(head_dim)
-  int window;   // keys that a query sees, less than seq; 0: all up to itself
+  float scale;             // 1 ÷ sqrt(head_dim)
+  int window;              // keys that a query sees, less than seq; 0: all up to itself
+  int first_head = 0;      // of the model's query heads
+  int alibi_heads = 0;     // 0: no slopes
+  float alibi_factor = 1;  // of slopes
 };
+
+/// What a score of a query head loses per key that is further back: alibi_slope() on the device. 0 without ALiBi.
+__device__ inline float slope_of(const HeadShape& s, int head) {
+  if (s.alibi_heads == 0) return 0.0F;
+  int power = 1;
+  while (2 * power <= s.alibi_heads) power *= 2;
+  const int own = s.first_head + head;
+  const float eighths =
+      own < power ? static_cast<float>(2 * (own + 1)) : static_cast<float>(2 * (own - power) + 1);
+  return s.alibi_factor * exp2f(-4.0F * eighths / static_cast<float>(power));
+}
 
 /// Attention without a window: kernels become what they would be if there were none.
 struct WholePast {

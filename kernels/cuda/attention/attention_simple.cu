@@ -22,6 +22,7 @@ __global__ void __launch_bounds__(kTileThreads)
   const int sharer = static_cast<int>(thread_x()) % kSharers;
   const Place at = place_of_queries(s, kTile);
   fill_tile(queries, in.q, at.token(at.first), at.q_col, at.count, s.head_dim);
+  const float slope = slope_of(s, at.head);
   float total[kHead / kSharers] = {};
   float top = -INFINITY;
   float sum = 0;
@@ -39,7 +40,9 @@ __global__ void __launch_bounds__(kTileThreads)
       const int key = sharer + kSharers * j;
       // Keys past the sequence are later than every query.
       const bool seen = first_key + key <= at.first + row && !window.hides(first_key + key, at.first + row);
-      score[j] = seen ? dot(queries, row, keys, key, s.head_dim) * s.scale : -INFINITY;
+      score[j] = seen ? dot(queries, row, keys, key, s.head_dim) * s.scale -
+                            slope * static_cast<float>(at.first + row - first_key - key)
+                      : -INFINITY;
       best = Maximum()(score[j], best);
     }
     best = sharers_reduce(best, Maximum());
@@ -81,6 +84,7 @@ __global__ void __launch_bounds__(kTileThreads)
   const Place at = place_of_queries(s, kTile);
   fill_tile(queries, in.q, at.token(at.first), at.q_col, at.count, s.head_dim);
   fill_tile(gradients, dout, at.token(at.first), at.q_col, at.count, s.head_dim);
+  const float slope = slope_of(s, at.head);
   const bool exists = row < at.count;
   const float own_lse = exists ? lse.row(at.lse_row)[at.first + row] : 0.0F;
   const float own_dot = exists ? dots[at.lse_row * s.seq + at.first + row] : 0.0F;
@@ -98,7 +102,8 @@ __global__ void __launch_bounds__(kTileThreads)
       const int key = sharer + kSharers * j;
       float ds = 0;
       if (exists && first_key + key <= at.first + row && !window.hides(first_key + key, at.first + row)) {
-        const float p = expf(dot(queries, row, keys, key, s.head_dim) * s.scale - own_lse);
+        const float past = slope * static_cast<float>(at.first + row - first_key - key);
+        const float p = expf(dot(queries, row, keys, key, s.head_dim) * s.scale - past - own_lse);
         const float dp = kept[kSharers * j] ? dot(gradients, row, values, key, s.head_dim) : 0.0F;
         ds = p * (dp * drop.scale() - own_dot) * s.scale;
       }
@@ -132,6 +137,7 @@ __global__ void __launch_bounds__(kTileThreads)
   for (int head = 0; head < s.group; ++head) {
     const std::int64_t q_col = at.q_col + static_cast<std::int64_t>(head) * s.head_dim;
     const std::int64_t lse_row = at.lse_row + head;
+    const float slope = slope_of(s, at.head + head);
     for (int first_query = at.first; first_query < end_query; first_query += kTile) {
       const int query_count = min(kTile, s.seq - first_query);
       sync_block();
@@ -147,7 +153,8 @@ __global__ void __launch_bounds__(kTileThreads)
         if (query < query_count && at.first + row <= first_query + query &&
             !window.hides(at.first + row, first_query + query)) {
           const std::int64_t position = first_query + query;
-          p = expf(dot(keys, row, queries, query, s.head_dim) * s.scale - lse.row(lse_row)[position]);
+          const float past = slope * static_cast<float>(first_query + query - at.first - row);
+          p = expf(dot(keys, row, queries, query, s.head_dim) * s.scale - past - lse.row(lse_row)[position]);
           const float dp = kept[4 * j] ? dot(values, row, gradients, query, s.head_dim) : 0.0F;
           ds = p * (dp * drop.scale() - dots[lse_row * s.seq + position]) * s.scale;
         }

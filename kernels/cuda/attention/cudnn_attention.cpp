@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "kernels/cuda/attention/cudnn_slices.hpp"
 
@@ -64,27 +66,88 @@ std::array<void*, kOperands> places_of(const AttentionShape& s, const Operands& 
 
 }  // namespace
 
-CudnnPlan* CudnnAttention::plan(const CudnnGraph& graph) {
+CudnnPlan* CudnnAttention::plan(const CudnnGraph& graph, std::string& why) {
   if (!tried_) {
     tried_ = true;
-    library_ = open_cudnn(device_, stream_);
+    library_ = open_cudnn(device_, stream_, &why_no_library_);
   }
-  if (library_ == nullptr) return nullptr;
-  const auto known =
-      std::find_if(plans_.begin(), plans_.end(), [&](const auto& entry) { return entry.first == graph; });
-  if (known != plans_.end()) return known->second.get();
-  plans_.emplace_back(graph, library_->plan(graph));
-  return plans_.back().second.get();
+  if (library_ == nullptr) {
+    why = why_no_library_;
+    return nullptr;
+  }
+  auto known =
+      std::find_if(plans_.begin(), plans_.end(), [&](const Plan& entry) { return entry.graph == graph; });
+  if (known == plans_.end()) {
+    Plan made{graph, nullptr, ""};
+    made.plan = library_->plan(graph, &made.why);
+    known = plans_.insert(plans_.end(), std::move(made));
+  }
+  why = known->why;
+  return known->plan.get();
 }
+
+CudnnPlan* CudnnAttention::plan_in(const CudnnGraph& graph, const Matrix& scratch, void*& workspace,
+                                   std::string& why) {
+  CudnnPlan* const found = plan(graph, why);
+  if (found == nullptr) {
+    if (why.empty()) why = "cuDNN refuses it";
+    return nullptr;
+  }
+  workspace = workspace_in(scratch, found->workspace());
+  if (workspace != nullptr) return found;
+  why = "cuDNN wants " + std::to_string(found->workspace()) + " bytes of workspace, the scratch has " +
+        std::to_string(scratch.bytes().value);
+  return nullptr;
+}
+
+bool CudnnAttention::note(const Call& call, const std::string& why) {
+  const AttentionShape& s = call.shape;
+  const bool known = std::any_of(noted_.begin(), noted_.end(), [&](const auto& entry) {
+    const AttentionShape& t = entry.first.shape;
+    return entry.first.backward == call.backward && entry.first.type == call.type && t.batch == s.batch &&
+           t.seq == s.seq && t.heads == s.heads && t.kv_heads == s.kv_heads && t.head_dim == s.head_dim &&
+           t.window == s.window && t.dropout.probability == s.dropout.probability;
+  });
+  if (!known) noted_.emplace_back(call, why);
+  return why.empty();
+}
+
+std::vector<KernelChoice> CudnnAttention::choices() const {
+  std::vector<KernelChoice> choices;
+  choices.reserve(noted_.size());
+  for (const auto& [call, why] : noted_) {
+    const AttentionShape& s = call.shape;
+    std::string text = std::string("attention_") + (call.backward ? "backward " : "forward ") +
+                       std::string(name_of(call.type)) + ", batch " + std::to_string(s.batch) + ", seq " +
+                       std::to_string(s.seq) + ", heads " + std::to_string(s.heads) + "/" +
+                       std::to_string(s.kv_heads) + " x " + std::to_string(s.head_dim);
+    if (s.window > 0) text += ", window " + std::to_string(s.window);
+    choices.push_back({text, why.empty() ? library_->version() : "own kernels", why});
+  }
+  return choices;
+}
+
+namespace {
+
+/// What about the operands' memory cuDNN cannot use.
+std::string why_not_as_it_lies(const Matrix& lse, std::span<const Matrix> operands) {
+  if (!lse.contiguous()) return "log-sum-exps have gaps";
+  return are_aligned(operands) ? "" : "rows or heads are off 16-byte boundaries";
+}
+
+}  // namespace
 
 bool CudnnAttention::forward(const AttentionShape& s, const Matrix& q, const Matrix& k, const Matrix& v,
                              const Matrix& out, const Matrix& lse, const Matrix& scratch) {
-  if (!cudnn_takes(s, q.dtype) || !lse.contiguous() || !are_aligned(std::array{q, k, v, out})) return false;
   const Operands operands = {q, k, v, out, lse};
-  CudnnPlan* plan = this->plan(graph_of(s, {s.batch, s.kv_heads}, operands, false));
-  if (plan == nullptr) return false;
-  void* workspace = workspace_in(scratch, plan->workspace());
-  if (workspace == nullptr) return false;
+  std::string why = why_not_cudnn(s, q.dtype, false);
+  if (why.empty()) why = why_not_as_it_lies(lse, std::array{q, k, v, out});
+  void* workspace = nullptr;
+  CudnnPlan* plan = nullptr;
+  if (why.empty()) {
+    plan = plan_in(graph_of(s, {s.batch, s.kv_heads}, operands, false), scratch, workspace, why);
+  }
+  if (!note({s, q.dtype, false}, plan == nullptr ? why : "")) return false;
   plan->run(places_of(s, operands, 0, 0), workspace);
   return true;
 }
@@ -92,15 +155,14 @@ bool CudnnAttention::forward(const AttentionShape& s, const Matrix& q, const Mat
 bool CudnnAttention::backward(const AttentionShape& s, const Matrix& q, const Matrix& k, const Matrix& v,
                               const Matrix& out, const Matrix& lse, const Matrix& dout, const Matrix& dq,
                               const Matrix& dk, const Matrix& dv, const Matrix& scratch) {
-  const AttentionSlice slice = backward_slice(s, q.dtype);
-  if (slice.empty() || !lse.contiguous() || !are_aligned(std::array{q, k, v, out, dout, dq, dk, dv})) {
-    return false;
-  }
   const Operands operands = {q, k, v, out, lse, dout, dq, dk, dv};
-  CudnnPlan* plan = this->plan(graph_of(s, slice, operands, true));
-  if (plan == nullptr) return false;
-  void* workspace = workspace_in(scratch, plan->workspace());
-  if (workspace == nullptr) return false;
+  std::string why = why_not_cudnn(s, q.dtype, true);
+  if (why.empty()) why = why_not_as_it_lies(lse, std::array{q, k, v, out, dout, dq, dk, dv});
+  const AttentionSlice slice = why.empty() ? backward_slice(s, q.dtype) : AttentionSlice{};
+  void* workspace = nullptr;
+  CudnnPlan* plan = nullptr;
+  if (why.empty()) plan = plan_in(graph_of(s, slice, operands, true), scratch, workspace, why);
+  if (!note({s, q.dtype, true}, plan == nullptr ? why : "")) return false;
   for (std::int64_t sequence = 0; sequence < s.batch; sequence += slice.sequences) {
     for (std::int64_t kv_head = 0; kv_head < s.kv_heads; kv_head += slice.kv_heads) {
       plan->run(places_of(s, operands, sequence, kv_head), workspace);

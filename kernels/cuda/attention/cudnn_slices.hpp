@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "kernels/operators.hpp"
 
@@ -27,6 +28,8 @@ AttentionSlice backward_slice(const AttentionShape& shape, DType type);
 
 /// The rule above for the forward.
 bool cudnn_takes(const AttentionShape& shape, DType type);
+/// What about a shape that is not taken is against the rule; backward: of backward_slice().
+std::string why_not_cudnn(const AttentionShape& shape, DType type, bool backward);
 
 /// fp32 elements of scratch, whether the shape drops or not: the larger of batch·heads·seq, what the own
 /// backward needs, and a quarter of

@@ -1,6 +1,9 @@
 // Construction of the CUDA operators, copies, and the questions about devices.
 #include "kernels/cuda/backend/cuda_backend.hpp"
 
+#include <algorithm>
+#include <string>
+
 #include "core/base/error.hpp"
 #include "kernels/checks.hpp"
 
@@ -75,6 +78,26 @@ void CudaOperators::synchronize() {
   PLUMBLINE_CUDA(cudaStreamSynchronize(queue_.stream));
 }
 
+std::vector<KernelChoice> CudaOperators::choices() const {
+  std::vector<KernelChoice> all = cudnn_.choices();
+  const std::vector<KernelChoice> products = matmul_.choices();
+  all.insert(all.end(), products.begin(), products.end());
+  std::stable_sort(all.begin(), all.end(),
+                   [](const KernelChoice& a, const KernelChoice& b) { return a.call < b.call; });
+  return all;
+}
+
+namespace {
+
+CudaOperators& own(Operators& operators, const char* call) {
+  auto* found = dynamic_cast<CudaOperators*>(&operators);
+  if (found == nullptr) {
+    throw Error(std::string(call) + ": these operators were not made by make_cuda_operators()");
+  }
+  return *found;
+}
+
+}  // namespace
 }  // namespace cuda
 
 std::unique_ptr<Operators> make_cuda_operators(const CudaOptions& options) {
@@ -82,9 +105,19 @@ std::unique_ptr<Operators> make_cuda_operators(const CudaOptions& options) {
 }
 
 void* cuda_stream(Operators& operators) {
-  auto* own = dynamic_cast<cuda::CudaOperators*>(&operators);
-  if (own == nullptr) throw Error("cuda_stream: these operators were not made by make_cuda_operators()");
-  return own->stream();
+  return cuda::own(operators, "cuda_stream").stream();
+}
+
+int cuda_multiprocessors(Operators& operators) {
+  return cuda::own(operators, "cuda_multiprocessors").multiprocessors();
+}
+
+void count_on_multiprocessors(Operators& operators, int multiprocessors) {
+  cuda::own(operators, "count_on_multiprocessors").count_on(multiprocessors);
+}
+
+std::vector<KernelChoice> cuda_choices(Operators& operators) {
+  return cuda::own(operators, "cuda_choices").choices();
 }
 
 }  // namespace plumbline

@@ -33,6 +33,10 @@ class CudaOperators final : public Operators {
 
   cudaStream_t stream() const { return stream_.get(); }
   int device() const { return device_; }
+  int multiprocessors() const { return queue_.multiprocessors; }
+  void count_on(int multiprocessors) { matmul_.count_on(multiprocessors); }
+  /// As cuda_choices() says.
+  std::vector<KernelChoice> choices() const;
 
 #define PLUMBLINE_OPERATOR(type, name, parameters, arguments) type name parameters override;
 #include "kernels/operator_list.inc"

@@ -88,12 +88,29 @@ void CudaOperators::norm_backward(Matrix dy, Matrix x, Matrix w, Matrix mean, Ma
   cuda::norm_backward(queue_, dy, x, w, mean, rstd, residual, dx, dw, db, partials, count);
 }
 
+void CudaOperators::head_norm_forward(Matrix x, Matrix w, Matrix y, Matrix rstd, double epsilon) {
+  require_head_norm("head_norm_forward", x, w, y, rstd);
+  cuda::head_norm_forward(queue_, x, w, y, rstd, epsilon);
+}
+
+void CudaOperators::head_norm_backward(Matrix dy, Matrix x, Matrix w, Matrix rstd, Matrix dx, Matrix dw) {
+  require_head_norm("head_norm_backward", x, w, dy, rstd);
+  require(alike(dx, x) && has_shape(dw, 1, w.cols) && is_storage(dw) && w.cols <= 256, "head_norm_backward",
+          "dx as x, dw (1, head_dim) floating point, head_dim at most 256",
+          {{"x", x}, {"dx", dx}, {"dw", dw}});
+  if (x.empty()) return;
+  const std::int64_t count = head_norm_partials(queue_, x.rows * rstd.cols);
+  cuda::head_norm_backward(queue_, dy, x, w, rstd, dx, dw, partials_.at_least<float>(count * w.cols));
+}
+
 void CudaOperators::rope(Matrix x, Matrix cos, Matrix sin, std::int64_t head_dim, bool inverse) {
-  require(is_storage(x) && head_dim > 0 && head_dim % 2 == 0 && x.cols % head_dim == 0 && cos.rows > 0 &&
-              cos.cols == head_dim / 2 && cos.dtype == DType::fp32 && alike(cos, sin),
-          "rope", "x (T, heads*head_dim), cos, sin (seq, head_dim/2) fp32, head_dim even",
-          {{"x", x}, {"cos", cos}, {"sin", sin}});
+  require_rope("rope", x, cos, sin, head_dim);
   cuda::rope(queue_, x, cos, sin, head_dim, inverse);
+}
+
+void CudaOperators::rope_neighbours(Matrix x, Matrix cos, Matrix sin, std::int64_t head_dim, bool inverse) {
+  require_rope("rope_neighbours", x, cos, sin, head_dim);
+  cuda::rope_neighbours(queue_, x, cos, sin, head_dim, inverse);
 }
 
 std::int64_t CudaOperators::attention_scratch(const AttentionShape& shape, DType type) const {
@@ -141,6 +158,31 @@ void CudaOperators::swiglu_backward(Matrix dy, Matrix gate_up, Matrix dgate_up) 
           "swiglu_backward", "dy (T,F), gate_up, dgate_up (T,2F) of one floating point type",
           {{"dy", dy}, {"gate_up", gate_up}, {"dgate_up", dgate_up}});
   cuda::swiglu_backward(queue_, dy, gate_up, dgate_up);
+}
+
+void CudaOperators::geglu_forward(Matrix gate_up, Matrix y) {
+  require(is_storage(y) && has_shape(gate_up, y.rows, 2 * y.cols, y.dtype), "geglu_forward",
+          "gate_up (T,2F), y (T,F) of one floating point type", {{"gate_up", gate_up}, {"y", y}});
+  cuda::geglu_forward(queue_, gate_up, y);
+}
+
+void CudaOperators::geglu_backward(Matrix dy, Matrix gate_up, Matrix dgate_up) {
+  require(is_storage(dy) && has_shape(gate_up, dy.rows, 2 * dy.cols, dy.dtype) && alike(gate_up, dgate_up),
+          "geglu_backward", "dy (T,F), gate_up, dgate_up (T,2F) of one floating point type",
+          {{"dy", dy}, {"gate_up", gate_up}, {"dgate_up", dgate_up}});
+  cuda::geglu_backward(queue_, dy, gate_up, dgate_up);
+}
+
+void CudaOperators::pointwise_forward(Pointwise function, Matrix x, Matrix y) {
+  require(is_storage(x) && alike(x, y), "pointwise_forward", "x, y (T,F) of one floating point type",
+          {{"x", x}, {"y", y}});
+  cuda::pointwise_forward(queue_, function, x, y);
+}
+
+void CudaOperators::pointwise_backward(Pointwise function, Matrix dy, Matrix x, Matrix dx) {
+  require(is_storage(x) && alike(x, dy) && alike(x, dx), "pointwise_backward",
+          "dy, x, dx (T,F) of one floating point type", {{"dy", dy}, {"x", x}, {"dx", dx}});
+  cuda::pointwise_backward(queue_, function, dy, x, dx);
 }
 
 void CudaOperators::gelu_forward(Matrix x, Matrix y) {

@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "kernels/operators.hpp"
+
 namespace plumbline::cuda {
 
 // 0.5·(1 + tanh(u)) = sigmoid(2u), so GELU is x·sigmoid(kGelu·(x + kCube·x³)) with kGelu = 2·sqrt(2/π).
@@ -33,6 +35,33 @@ __host__ __device__ inline float gelu_gradient(float dy, float x) {
   const float s = sigmoid(kGelu * (x + kCube * x * x * x));
   const float slope = kGelu * (1.0F + 3.0F * kCube * x * x);
   return dy * (s + x * s * (1.0F - s) * slope);
+}
+
+__host__ __device__ inline float geglu(float gate, float up) {
+  return gelu(gate) * up;
+}
+__host__ __device__ inline float geglu_gate_gradient(float dy, float gate, float up) {
+  return gelu_gradient(dy * up, gate);
+}
+__host__ __device__ inline float geglu_up_gradient(float dy, float gate) {
+  return dy * gelu(gate);
+}
+
+constexpr float kRootHalf = 0.70710678118654752F;
+constexpr float kNormal = 0.39894228040143268F;  // 1 ÷ sqrt(2π)
+
+__host__ __device__ inline float pointwise_value(Pointwise function, float x) {
+  if (function == Pointwise::gelu_erf) return x * 0.5F * erfcf(-kRootHalf * x);
+  // Not fmaxf, which makes 0 of a NaN.
+  const float positive = x < 0.0F ? 0.0F : x;
+  return function == Pointwise::relu ? positive : positive * positive;
+}
+__host__ __device__ inline float pointwise_gradient(Pointwise function, float dy, float x) {
+  if (function == Pointwise::gelu_erf) {
+    return dy * (0.5F * erfcf(-kRootHalf * x) + x * kNormal * expf(-0.5F * x * x));
+  }
+  if (function == Pointwise::relu) return x > 0.0F ? dy : 0.0F;
+  return x < 0.0F ? 0.0F : 2.0F * dy * x;
 }
 
 /// AdamStep in the form the loop uses: the bias corrections folded into the factors.

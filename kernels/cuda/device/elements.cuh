@@ -119,6 +119,11 @@ bool all_aligned(const Matrices&... matrices) {
   return (rows_aligned(matrices) && ...);
 }
 
+/// Whether rows of `x` stay aligned when split into pieces of `cols` columns.
+inline bool pieces_aligned(const Matrix& x, std::int64_t cols) {
+  return rows_aligned(x) && cols * size_of(x.dtype) % 16 == 0;
+}
+
 /// f(float{}), f(Bf16{}) or f(Fp16{}). The operators have refused other types before.
 template <class F>
 void with_element(DType type, F&& f) {

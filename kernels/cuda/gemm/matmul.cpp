@@ -100,6 +100,10 @@ std::unique_ptr<MatmulPlan> MatmulCache::make(const ProductKey& key, const Gemm&
   if (is_fp8(key.a_type)) {
     set(plan->operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(fast_accumulation(key)));
   }
+  if (key.multiprocessors > 0) {
+    set(plan->operation, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET,
+        static_cast<std::int32_t>(key.multiprocessors));
+  }
   point_at(plan->operation, gemm);
   describe(plan->a, gemm.a);
   describe(plan->b, gemm.b);
@@ -201,7 +205,8 @@ ProductKey MatmulCache::key_of(const Gemm& gemm) const {
           alignment_of(gemm.b.data),
           alignment_of(gemm.c.data),
           alignment_of(gemm.bias.data),
-          device_};
+          device_,
+          multiprocessors_};
 }
 
 void MatmulCache::run(const Gemm& gemm) {
@@ -211,6 +216,17 @@ void MatmulCache::run(const Gemm& gemm) {
   const MatmulPlan& plan = *found->second;
   point_at(plan.operation, gemm);
   PLUMBLINE_CUBLAS(submit(plan, plan.algorithm, gemm, gemm.c.data));
+}
+
+std::vector<KernelChoice> MatmulCache::choices() const {
+  std::vector<KernelChoice> choices;
+  choices.reserve(plans_.size());
+  for (const auto& [key, plan] : plans_) {
+    std::string by = words(plan->algorithm);
+    if (key.multiprocessors > 0) by += ", for " + std::to_string(key.multiprocessors) + " multiprocessors";
+    choices.push_back({"gemm " + describe(key), by, ""});
+  }
+  return choices;
 }
 
 }  // namespace cuda

@@ -5,7 +5,9 @@
 
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
+#include "kernels/choice.hpp"
 #include "kernels/cuda/cuda_operators.hpp"
 #include "kernels/cuda/device/device_buffer.hpp"
 #include "kernels/cuda/gemm/gemm_search_result.hpp"
@@ -20,6 +22,7 @@ struct ProductKey {
   bool a_transposed, b_transposed, accumulate, bias;
   unsigned a_alignment, b_alignment, c_alignment, bias_alignment;  // bytes, at most 16
   int device;
+  int multiprocessors;  // that a product may count on; 0: all
   friend bool operator==(const ProductKey&, const ProductKey&) = default;
 };
 struct ProductKeyHash {
@@ -37,6 +40,10 @@ class MatmulCache {
 
   /// As Operators::gemm says; no side is empty, and a bias has C's type.
   void run(const Gemm& gemm);
+  /// Products planned from now on count on this many multiprocessors, the rest being held by others; 0: on all.
+  void count_on(int multiprocessors) { multiprocessors_ = multiprocessors; }
+  /// The algorithm of each product so far, in no order that means anything.
+  std::vector<KernelChoice> choices() const;
   /// As search_gemm() says; in gemm_search.cpp.
   GemmSearchResult search(const Gemm& gemm, const GemmSearchLimits& limits,
                           const GemmSearchProgress& progress);
@@ -53,6 +60,7 @@ class MatmulCache {
   cudaStream_t stream_;
   int device_;
   GemmChoice choice_;
+  int multiprocessors_ = 0;
   cublasLtHandle_t handle_ = nullptr;
   DeviceBuffer workspace_;
   std::unordered_map<ProductKey, std::unique_ptr<MatmulPlan>, ProductKeyHash> plans_;

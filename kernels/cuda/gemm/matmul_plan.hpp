@@ -3,6 +3,8 @@
 
 #include <cublasLt.h>
 
+#include <string>
+
 #include "kernels/cuda/device/error.hpp"
 #include "kernels/operators.hpp"
 
@@ -13,6 +15,9 @@ constexpr Bytes kWorkspace = kMiB * 32;
 
 /// Throws Error naming the call and cuBLAS's words unless `status` is success.
 void check(cublasStatus_t status, const char* call);
+
+/// "algorithm 66, tile 20, …": what cuBLASLt tells of an algorithm.
+std::string words(const cublasLtMatmulAlgo_t& algorithm);
 
 #define PLUMBLINE_CUBLAS(call) ::plumbline::cuda::check((call), #call)
 

@@ -9,6 +9,8 @@ namespace {
 constexpr unsigned kLanes = 32;  // threads side by side, eight columns each
 constexpr unsigned kRowsAtOnce = 8;
 constexpr std::int64_t kTileCols = kLanes * kChunk;
+constexpr unsigned kColumnsOfPartials = 8;  // a block's: 32 bytes, the least that memory gives
+constexpr unsigned kLinesOfPartials = 32;
 
 template <class T>
 __global__ void __launch_bounds__(256)
@@ -41,21 +43,21 @@ __global__ void __launch_bounds__(256)
 template <class G>
 __global__ void __launch_bounds__(256) add_partials_kernel(const float* partials, std::int64_t count,
                                                            std::int64_t stride, std::int64_t cols, G* to) {
-  // Eight threads share a column, each with every eighth partial sum.
-  __shared__ float sums[kRowsAtOnce][kLanes];
-  const unsigned lane = thread_x() % kLanes;
-  const unsigned line = thread_x() / kLanes;
-  const std::int64_t col = block_x() * kLanes + lane;
+  // 32 threads share a column, each with every 32nd partial sum: a layer's columns alone would fill a third of a card.
+  __shared__ float sums[kLinesOfPartials][kColumnsOfPartials];
+  const unsigned lane = thread_x() % kColumnsOfPartials;
+  const unsigned line = thread_x() / kColumnsOfPartials;
+  const std::int64_t col = block_x() * kColumnsOfPartials + lane;
   float sum = 0;
   if (col < cols) {
-    for (std::int64_t i = line; i < count; i += kRowsAtOnce) sum += partials[i * stride + col];
+    for (std::int64_t i = line; i < count; i += kLinesOfPartials) sum += partials[i * stride + col];
   }
   sums[line][lane] = sum;
   sync_block();
   if (line > 0 || col >= cols) return;
   float total = 0;
 #pragma unroll
-  for (unsigned i = 0; i < kRowsAtOnce; ++i) total += sums[i][lane];
+  for (unsigned i = 0; i < kLinesOfPartials; ++i) total += sums[i][lane];
   to[col] = from_float<G>(to_float(to[col]) + total);
 }
 
@@ -87,8 +89,8 @@ void add_partials(const Queue& queue, const float* partials, std::int64_t count,
   if (to.cols == 0) return;
   with_element(to.dtype, [&](auto type) {
     using G = decltype(type);
-    launch(queue, {.x = tiles(to.cols, kLanes), .threads = 256}, add_partials_kernel<G>, partials, count,
-           stride, to.cols, to.as<G>());
+    launch(queue, {.x = tiles(to.cols, kColumnsOfPartials), .threads = 256}, add_partials_kernel<G>, partials,
+           count, stride, to.cols, to.as<G>());
   });
 }
 

@@ -26,6 +26,14 @@ void swiglu_forward(const Queue& queue, Matrix gate_up, Matrix y);
 void swiglu_backward(const Queue& queue, Matrix dy, Matrix gate_up, Matrix dgate_up);
 void gelu_forward(const Queue& queue, Matrix x, Matrix y);
 void gelu_backward(const Queue& queue, Matrix dy, Matrix x, Matrix dx);
+void geglu_forward(const Queue& queue, Matrix gate_up, Matrix y);
+void geglu_backward(const Queue& queue, Matrix dy, Matrix gate_up, Matrix dgate_up);
+void pointwise_forward(const Queue& queue, Pointwise function, Matrix x, Matrix y);
+void pointwise_backward(const Queue& queue, Pointwise function, Matrix dy, Matrix x, Matrix dx);
+
+// rope.cu
+void rope_neighbours(const Queue& queue, Matrix x, Matrix cos, Matrix sin, std::int64_t head_dim,
+                     bool inverse);
 void rope(const Queue& queue, Matrix x, Matrix cos, Matrix sin, std::int64_t head_dim, bool inverse);
 
 // column_sums.cu. Sums over rows are taken in two stages through fp32 partial sums in scratch.
@@ -43,6 +51,13 @@ void norm_forward(const Queue& queue, Matrix x, Matrix w, Matrix b, Matrix y, Ma
 std::int64_t norm_partials(const Queue& queue, std::int64_t rows);
 void norm_backward(const Queue& queue, Matrix dy, Matrix x, Matrix w, Matrix mean, Matrix rstd,
                    Matrix residual, Matrix dx, Matrix dw, Matrix db, float* partials, std::int64_t count);
+
+// head_norm.cu
+void head_norm_forward(const Queue& queue, Matrix x, Matrix w, Matrix y, Matrix rstd, double epsilon);
+/// Rows of partial weight gradients, each as wide as a head; items: tokens times heads.
+std::int64_t head_norm_partials(const Queue& queue, std::int64_t items);
+void head_norm_backward(const Queue& queue, Matrix dy, Matrix x, Matrix w, Matrix rstd, Matrix dx, Matrix dw,
+                        float* partials);
 
 // embedding.cu
 void embedding_forward(const Queue& queue, Matrix tokens, Matrix table, std::int64_t first_token, Matrix y);

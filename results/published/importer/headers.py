@@ -11,8 +11,8 @@ FEATURES = {
     "overlap_moe_expert_parallel_comm": "false", "overlap_grad_reduce": "", "overlap_param_gather": "false",
     "overlap_p2p_comm": "false", "num_distributed_optimizer_instances": "1", "zero_hpz_partition_size": "1",
     "use_megatron_fsdp": "false", "recompute_modules": "none", "activation_offload": "none",
-    "optimizer_offload_fraction": "0", "frozen": "none", "fp4_format": "none", "fp8_param_gather": "false",
-    "cuda_graph_impl": "none", "multi_latent_attention": "false", "qk_layernorm": "false",
+    "optimizer_offload_fraction": "0", "frozen": "none", "fp4_format": "none", "cuda_graph_impl": "none",
+    "multi_latent_attention": "false", "qk_layernorm": "false",
     "apply_query_key_layer_scaling": "false", "squared_relu": "false", "rotary_percent": "1", "parallel_block": "false",
     "hybrid_layer_pattern": "none", "mtp_num_layers": "0", "defer_embedding_wgrad_compute": "false",
     "attention_softmax_in_fp32": "false", "gradient_accumulation_fusion": "true", "deterministic_mode": "false",
@@ -24,11 +24,13 @@ RECIPE = ["Not printed, and taken from the recipes that were measured: the distr
           "parallelism also sequence parallelism, and from size 4 on overlapped tensor-parallel collectives. Recomputation is",
           "not printed: none."]
 TITLES = {
-    "bridge_perf": ("Megatron-Bridge's performance summaries by release", ["step times follow from tokens/s"] + RECIPE),
+    "bridge_perf": ("Megatron-Bridge's performance summaries by release", [
+        "step times follow from tokens/s; FP8 is current scaling (fp8cs)"] + RECIPE),
     "nemo_summary": ("NeMo's performance summary", RECIPE),
     "torchtitan": ("torchtitan's benchmark pages", ["seq_length is the stock recipes' where a page prints none"]),
     "dgxc": ("Recipes of NVIDIA's DGX Cloud benchmarks", RECIPE + [
-        "MaxText and Paxml: FSDP; where no micro-batch is printed a replica computes its share of the batch at once."]),
+        "MaxText and Paxml: FSDP and the recipes' policies of recomputation, which name their software; where no micro-batch is",
+        "printed a replica computes its share of the batch at once. FP8 of NeMo's recipes is bf16_with_fp8_mixed: delayed."]),
     "megascale": ("MegaScale's tables", ["stages are as its text says; 16-bit"]),
     "mlperf": ("MLPerf Training: step times from the logs of results, sizes from the submitted configurations", RECIPE),
     "convert": ("Megatron-LM's golden values of its functional tests", [

@@ -2,7 +2,7 @@
 
 
 from . import golden
-from .facts import find_hardware, find_precision, megatron_core
+from .facts import find_hardware, find_model, find_precision, megatron_core
 from .parts import Unplaced, add_interleaving, model_of, put, year_of
 
 
@@ -44,10 +44,12 @@ def megatron_recipe(cells, row, vp):
 def bridge_perf(row):
     year = year_of(row["release"], "20(\\d\\d)|^(\\d\\d)\\.")
     cells = base(row, row["model"], row["system"], row["precision"], year)
-    cells["software"] = megatron_core(2026)  # Megatron-Bridge has come with Megatron-Core 0.14 and later only
+    cells["software"] = "megatron-bridge"
+    if cells.get("fp8_recipe") == "unstated" and not cells.get("fp4_format"):
+        cells["fp8_recipe"] = "tensorwise"  # its recipes are bf16, fp8cs (current scaling), fp8mx and nvfp4, no others
     megatron_recipe(cells, row, row["vp"])
     if row.get("fsdp", "") not in ("", "0"):
-        cells.update(zero_stage=3, use_megatron_fsdp="true")
+        cells.update(zero_stage=3, software="megatron-bridge-fsdp")
     if "lora" in row["phase"].lower():
         cells["frozen"] = "lora"
     note = (row["note"] + " " + row["model"]).lower()
@@ -62,7 +64,7 @@ def bridge_perf(row):
 
 def nemo_summary(row):
     cells = base(row, row["model"], row["system"], row["precision"], year_of(row["snapshot"], "(20\\d\\d)"))
-    cells["software"] = megatron_core(2024)
+    cells["software"] = "nemo-2024"
     megatron_recipe(cells, row, row["vp"])
     put(cells, "tokens_per_s_per_gpu", row["tokens_per_s_per_gpu"])
     put(cells, "model_tflops_per_gpu", row["model_tflops_per_gpu"])
@@ -75,7 +77,7 @@ def torchtitan(row):
     precision = row["precision"] if row["precision"] != "fp8" else "fp8 tensorwise"  # what its 8-bit all-gather needs
     cells = base(row, row["model"], row["system"], precision, 2025, mbs=row["lbs"],
                  gbs=int(row["lbs"]) * int(row["fsdp"]))
-    cells["software"] = "torchtitan-float8" if float8 else "torchtitan-compile"
+    cells["software"] = "torchtitan-2025-float8" if float8 else "torchtitan-2025"
     if "async" in row["variant"]:
         cells["software"] += "-async"
     cells.update(zero_stage=3, sequence_parallel="true" if int(row["tp"]) > 1 else "false",
@@ -86,13 +88,28 @@ def torchtitan(row):
     return cells
 
 
+# What is recomputed: remat_policy and CHECKPOINT_POLICY of NVIDIA/dgxc-benchmarking, v24.11.1 and v25.02.
+JAX_POLICIES = {("MaxText", "llama-2-70b"): "maxtext-save-dot-except-mlp", ("MaxText", "llama-3-70b"): "maxtext-save-qkv-proj",
+                ("Paxml", "gpt3-5b"): "paxml-save-dot-only", ("Paxml", "gpt3-175b"): "paxml-save-qkv-out-proj"}
+
+
+def cells_model(row):
+    found = find_model(row["model"])
+    if found is None or (row["framework"], found[0]) not in JAX_POLICIES:
+        raise Unplaced(f'what {row["framework"]} recomputes of "{row["model"]}" is not known')
+    return found[0]
+
+
 def dgxc(row):
     year = year_of(row["first_tag"], "v(\\d\\d)\\.")
     jax = row["framework"] in ("MaxText", "Paxml")
     cells = base(row, row["model"], row["system"], row["precision"], year)
     put(cells, "num_hidden_layers", row["layers"])
     if jax:
-        cells["software"] = row["framework"].lower()
+        cells["software"] = JAX_POLICIES[(row["framework"], cells_model(row))]
+        cells["recompute_granularity"] = "selective"
+        if cells.get("fp8_recipe"):
+            cells["fp8_recipe"] = "delayed"  # Flax's and Praxis's products in 8 bits have no other
         if not row["mbs"]:  # no accumulation of gradients: a replica's share of the batch in one go
             put(cells, "num_microbatches", 1)
             cells["micro_batch_size"] = int(row["gbs"]) // int(row["gpus"])
@@ -100,7 +117,11 @@ def dgxc(row):
         if row["fsdp"] and row["fsdp"] != row["gpus"]:
             cells["num_distributed_optimizer_instances"] = int(row["gpus"]) // int(row["fsdp"])
     else:
-        cells["software"] = megatron_core(year)
+        cells["software"] = "nemo-2024" if year < 2025 else "nemo-2025"
+        if cells.get("fp8_recipe"):
+            cells["fp8_recipe"] = "delayed"  # bf16_with_fp8_mixed, which these recipes take
+            if year >= 2025:
+                cells["fp8_param_gather"] = "true"  # same
         megatron_recipe(cells, row, row["vp"])
     if "LORA" in row["note"]:
         cells["frozen"] = "lora"
@@ -167,7 +188,7 @@ def bridge_verified(row):
         raise Unplaced("a functional run by its source's own words, not a measurement of speed")
     precision = {"fp8_mx": "mxfp8"}.get(row["precision"], row["precision"])
     cells = base(row, row["model"], row["system"], precision, 2026)
-    cells["software"] = megatron_core(2026)
+    cells["software"] = "megatron-bridge"
     megatron_recipe(cells, row, row["vp"])
     put(cells, "step_s", float(row["step_ms"]) / 1000)
     put(cells, "tokens_per_s_per_gpu", row["tokens_per_s_per_gpu"])
@@ -186,7 +207,7 @@ def community(row):
     put(cells, "num_experts", row["experts"])
     put(cells, "moe_router_topk", row["topk"])
     name = row["framework"].lower()
-    cells["software"] = ("megatron-core-2026" if "megatron" in name else "torchtitan-compile" if "torchtitan" in name else
+    cells["software"] = ("megatron-core-2026" if "megatron" in name else "torchtitan-2025" if "torchtitan" in name else
                          "jax")
     if "deepep" in name:
         cells["moe_token_dispatcher_type"] = "flex"
@@ -219,7 +240,7 @@ def matched(row):
     cells = base(row, row["model"], row["system"], row["precision"], 2026)
     if row["outcome"].startswith("OOM") or not (row["step_ms"] or row["tflops_per_gpu"] or row["peak_allocated_gb"]):
         raise Unplaced("no measured value of a run that finished")
-    cells["software"] = megatron_core(2026)
+    cells["software"] = "megatron-bridge"
     megatron_recipe(cells, row, row["vp"])
     if row["variable"] == "recompute_modules" and row["value"] != "[]":
         cells.update(recompute_granularity="selective", recompute_modules=row["value"])
@@ -241,7 +262,7 @@ def context(row):
     if "moe_parallel_folding" in row["note"]:
         raise Unplaced("the same rows as moe_parallel_folding")
     cells = base(row, row["model"], row["system"], row["precision"], 2024 if "H100" in row["system"] else 2025)
-    cells["software"] = megatron_core(2024 if "H100" in row["system"] else 2025)
+    cells["software"] = "nemo-2024" if "H100" in row["system"] else megatron_core(2025)
     megatron_recipe(cells, row, "")
     if row["unit"].startswith("TFLOP"):
         put(cells, "model_tflops_per_gpu", row["value"])

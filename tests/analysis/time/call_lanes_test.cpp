@@ -61,16 +61,16 @@ TEST(CallLanes, ByHand) {
       {"hidden: 4 s of the kernel do 3.2 s of its work",
        {gather("a", 4, 1), kernel(10), wait(1)},
        10.8,
-       0,
+       0.8,
        0.8},
-      {"shorter kernel, all of it slower", {gather("a", 4, 1), kernel(2), wait(1)}, 4, 1.5, 0.5},
+      {"shorter kernel, all of it slower", {gather("a", 4, 1), kernel(2), wait(1)}, 4, 2, 0.5},
       {"no kernel at all", {gather("a", 4, 1), wait(1), kernel(1)}, 5, 4, 0},
       {"one lane: the second begins after the first",
        {gather("a", 2, 1), gather("b", 2, 2), kernel(1), wait(1), kernel(1), wait(2)},
        4,
-       0.75 + 0.75,
+       2,
        0.5},
-      {"waited for long after its end", {gather("a", 2, 1), kernel(20), kernel(5), wait(1)}, 25.4, 0, 0.4},
+      {"waited for long after its end", {gather("a", 2, 1), kernel(20), kernel(5), wait(1)}, 25.4, 0.4, 0.4},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);

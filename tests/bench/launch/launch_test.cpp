@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -100,6 +101,16 @@ TEST(Launch, TellsRanksApart) {
   EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
                           [](const OutputLine& l) { return l.rank == 1 && l.text == "rank 1 of 2"; }),
             1);
+}
+
+TEST(Launch, RanksThatBindThemselvesAreNotBoundToACore) {
+  for (const bool bound : {true, false}) {
+    const std::vector<std::string> words = mpirun_command(1, "program", {"word"}, bound);
+    const auto option = std::find(words.begin(), words.end(), "--bind-to");
+    ASSERT_NE(option, words.end());
+    EXPECT_EQ(option[1], bound ? "core" : "none");
+    EXPECT_EQ(words.back(), "word");
+  }
 }
 
 TEST(Launch, KeepsBoundedOutput) {

@@ -47,6 +47,9 @@ inline Record sample_record(const std::string& id) {
   measured.device_memory = DeviceMemoryReport{"nvml", {80'000'000}, {row, row}};
   measured.device_memory->ranks[1].rank = 1;
   measured.device_memory->ranks[1].context.reset();  // it cannot be had everywhere
+  measured.gpu = GpuReport{
+      {{"attention_backward bf16", "own kernels", "built without cuDNN"}, {"messages", "P2P/CUMEM", ""}},
+      GpuState{12, 1410, 1980, 2619, 512.5, 701, 64, {"sw_power_cap"}}};
   measured.steps = {{{0.5}, 0.02, 0.0, 0.01, 3, 2.6e9}, {{0.45}}, {{0.6}, 0.03}};
   measured.disturbance = {0.03, 0.0, 0.01, false, 1};
   measured.rounds = 2;

@@ -8,12 +8,13 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <numeric>
 #include <thread>
 
 #include "core/base/error.hpp"
-#include "tests/core/backends/pretended_gpu/shared_comm.hpp"
-#include "tests/core/backends/pretended_gpu/streams.hpp"
+#include "tests/core/backends/fake_gpu/shared_comm.hpp"
+#include "tests/core/backends/fake_gpu/streams.hpp"
 
 namespace plumbline {
 namespace {
@@ -70,11 +71,14 @@ constexpr int kDevice = 1;  // not the one that threads begin with
 
 /// A communicator whose compute stream is the host: what is asked of it is done at once.
 struct Rank {
-  explicit Rank(const Layout& layout, Seconds timeout = Seconds{300}, cudaStream_t compute = nullptr)
-      : control(layout), nccl(layout, control, options(layout, timeout, compute)) {}
-  static NcclOptions options(const Layout& layout, Seconds timeout, cudaStream_t compute) {
+  explicit Rank(const Layout& layout, Seconds timeout = Seconds{300}, cudaStream_t compute = nullptr,
+                int multiprocessors = 0)
+      : control(layout), nccl(layout, control, options(layout, timeout, compute, multiprocessors)) {}
+  static NcclOptions options(const Layout& layout, Seconds timeout, cudaStream_t compute,
+                             int multiprocessors) {
     check_cuda(cudaSetDevice(kDevice), "cudaSetDevice");
     NcclOptions options;
+    options.multiprocessors = multiprocessors;
     options.compute = compute;
     options.channels = ring(layout.pipeline);
     options.watchdog = {timeout, Seconds{0.01}};
@@ -144,10 +148,16 @@ TEST(NcclCommunicator, CollectivesOfEveryGroup) {
   EXPECT_EQ(rank.nccl.take_tensor_time().value, 0);
 }
 
-TEST(NcclCommunicator, AReductionFollowsAGatherByItself) {
+/// False, and true in a rehearsal.
+class NcclCommunicatorBothWays : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Rehearsal, NcclCommunicatorBothWays, testing::Bool());
+
+TEST_P(NcclCommunicatorBothWays, AReductionFollowsAGatherByItself) {
   Layout layout = two_by(1, world());
   layout.vocab_parallel = true;
   Rank rank(layout);
+  rank.nccl.rehearse(GetParam());
+  const auto calls = fake::calls_made();
   const int n = world();
   const int me = rank.nccl.rank();
   OnDevice<float> gathered(static_cast<std::size_t>(n), static_cast<float>(me));
@@ -185,18 +195,21 @@ TEST(NcclCommunicator, AReductionFollowsAGatherByItself) {
   rank.nccl.barrier(Group::world);
   EXPECT_EQ(rank.nccl.traffic().of(Group::vocab_gradient).calls, n > 1 ? 1 : 0);
   if (n == 1) return;
+  EXPECT_EQ(fake::calls_made() == calls, GetParam());  // nothing that waits for others
   // They wait on the device during the computation.
-  const auto& most = pretended::most_blocks();
-  EXPECT_EQ(most.at("the vocab_hidden group"), NcclOptions().message_ctas);
+  const auto& most = fake::most_blocks();
+  EXPECT_EQ(most.at("the vocab_hidden group"), NcclBlocks().per_message);
   const std::string next = std::to_string((me + 1) % n);
   EXPECT_EQ(most.at("messages from rank " + std::to_string(me) + " to rank " + next),
-            NcclOptions().message_ctas);
+            NcclBlocks().per_message);
   EXPECT_EQ(most.at("the world group"), NCCL_CONFIG_UNDEF_INT);
 }
 
-TEST(NcclCommunicator, MessagesCrossAndKeepTheirOrder) {
+TEST_P(NcclCommunicatorBothWays, MessagesCrossAndKeepTheirOrder) {
   const Layout layout = two_by(1, world());
   Rank rank(layout);
+  rank.nccl.rehearse(GetParam());
+  const auto calls = fake::calls_made();
   if (world() > 1) {
     const int me = rank.nccl.rank();
     const int next = (me + 1) % world();
@@ -227,8 +240,50 @@ TEST(NcclCommunicator, MessagesCrossAndKeepTheirOrder) {
     rank.nccl.wait(in);
     rank.nccl.wait(out);
     EXPECT_EQ(heard, previous);
+    EXPECT_EQ(fake::calls_made() == calls, GetParam());
   }
   rank.nccl.barrier(Group::world);
+}
+
+TEST(NcclCommunicator, GradientsAreReducedOverMpiInARehearsalAndSumsThatAreAwaitedAreNot) {
+  if (world() < 2) GTEST_SKIP() << "needs two ranks";
+  Rank rank(two_by(1, 1));
+  rank.nccl.rehearse(true);
+  const auto calls = fake::calls_made();
+  OnDevice<float> gradients(kMany * static_cast<std::size_t>(world()), 2.0F);
+  OnDevice<float> piece(kMany);
+  Ticket scatter = rank.nccl.start_reduce_scatter(Group::data, gradients.matrix(), piece.matrix());
+  Ticket sum = rank.nccl.start_all_reduce(Group::data, gradients.matrix(), ReduceOp::sum);
+  rank.nccl.progress();
+  rank.nccl.wait(scatter);
+  rank.nccl.wait(sum);
+  EXPECT_EQ(piece[kMany - 1], 2.0F * static_cast<float>(world()));
+  EXPECT_EQ(gradients[0], 2.0F * static_cast<float>(world()));
+  EXPECT_EQ(fake::calls_made(), calls);
+  rank.nccl.all_reduce(Group::world, piece.matrix(), ReduceOp::max);
+  EXPECT_NE(fake::calls_made(), calls);
+  EXPECT_EQ(fake::most_blocks().at("the world group"), NcclBlocks().per_started);  // the data group, too
+  rank.nccl.barrier(Group::world);
+}
+
+TEST(NcclCommunicator, MessagesHaveStreamsOfHighPriorityAndABudgetOfMultiprocessors) {
+  const Layout layout = two_by(1, world());
+  fake::stream_priorities().clear();
+  {
+    Rank rank(layout, Seconds{300}, nullptr, 132);
+    // With everybody, both ways; what is waited for needs none of its own.
+    EXPECT_EQ(rank.nccl.multiprocessors_for_computation(),
+              132 - 2 * (world() - 1) * NcclBlocks().per_message);
+    if (world() > 1) {
+      EXPECT_STREQ(std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT"), "1");
+    }
+    rank.nccl.barrier(Group::world);
+  }
+  EXPECT_EQ(fake::stream_priorities().size(), world() > 1 ? 1U : 0U);
+  if (world() < 2) return;
+  EXPECT_GT(fake::stream_priorities()[-5], 0);
+  EXPECT_THROW(Rank(layout, Seconds{300}, nullptr, 40), InputError);
+  MPI_Barrier(MPI_COMM_WORLD);
 }
 
 TEST(NcclCommunicator, AMessageThatTheScheduleDoesNotHaveIsRefused) {
@@ -264,7 +319,7 @@ TEST(NcclCommunicator, ARankThatStopsIsNamed) {
     EXPECT_THAT(said, HasSubstr("ncclAllReduce of the world group (number 2) in action 0OPT0: rank 1 has not "
                                 "reached it"));
   }
-  EXPECT_THAT(pretended::devices_asked(), testing::Each(kDevice));
+  EXPECT_THAT(fake::devices_asked(), testing::Each(kDevice));
   MPI_Barrier(MPI_COMM_WORLD);
 }
 

@@ -26,7 +26,7 @@ void pause_for(double seconds) {
 }
 
 /// A transport whose operations end when the test says so.
-struct Pretended {
+struct FakeTransport {
   std::atomic<bool> aborted{false};
   std::atomic<bool> gave_up{false};
   std::atomic<bool> broken{false};
@@ -68,8 +68,8 @@ std::string failure_within(const Watchdog& watchdog, double seconds) {
 
 TEST(Watchdog, NamesTheRankThatHasNotCome) {
   WaitBoard board(MPI_COMM_WORLD);
-  Pretended pretended;
-  Watchdog watchdog(world_rank(), board, pretended.transport(), {Seconds{1}, Seconds{0.01}});
+  FakeTransport transport;
+  Watchdog watchdog(world_rank(), board, transport.transport(), {Seconds{1}, Seconds{0.01}});
   const int lane = watchdog.add_lane("the data group", world_ranks());
   auto first = std::make_shared<Flag>(true);
   watchdog.started(lane, "ncclAllReduce", first);
@@ -87,16 +87,16 @@ TEST(Watchdog, NamesTheRankThatHasNotCome) {
     EXPECT_THAT(failure, HasSubstr(" s for ncclAllReduce of the data group (number 2) in action 0ARG0"));
     EXPECT_THAT(failure, HasSubstr("rank 1 has not reached it (in action 1F3, nothing new from it for"));
     EXPECT_THAT(failure, Not(HasSubstr("rank 2 has not")));
-    EXPECT_TRUE(pretended.aborted);
-    EXPECT_FALSE(pretended.gave_up);
+    EXPECT_TRUE(transport.aborted);
+    EXPECT_FALSE(transport.gave_up);
   }
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
 TEST(Watchdog, WhatABlockedLaneHoldsBackIsNotBlamed) {
   WaitBoard board(MPI_COMM_WORLD);
-  Pretended pretended;
-  Watchdog watchdog(world_rank(), board, pretended.transport(), {Seconds{1}, Seconds{0.01}});
+  FakeTransport transport;
+  Watchdog watchdog(world_rank(), board, transport.transport(), {Seconds{1}, Seconds{0.01}});
   const int messages = watchdog.add_lane("messages", world_ranks());
   const int data = watchdog.add_lane("the data group", world_ranks());
   // Every rank has reached the all-reduce, but rank 0 alone to the message.
@@ -116,8 +116,8 @@ TEST(Watchdog, WhatABlockedLaneHoldsBackIsNotBlamed) {
 
 TEST(Watchdog, AProcessThatStopsInTheMiddleIsNamed) {
   WaitBoard board(MPI_COMM_WORLD);
-  Pretended pretended;
-  auto watchdog = std::make_unique<Watchdog>(world_rank(), board, pretended.transport(),
+  FakeTransport transport;
+  auto watchdog = std::make_unique<Watchdog>(world_rank(), board, transport.transport(),
                                              WatchdogOptions{Seconds{3}, Seconds{0.01}});
   const int lane = watchdog->add_lane("the data group", world_ranks());
   watchdog->started(lane, "ncclAllReduce", std::make_shared<Flag>(false));
@@ -135,8 +135,8 @@ TEST(Watchdog, AProcessThatStopsInTheMiddleIsNamed) {
 
 TEST(Watchdog, SlowIsNotStuck) {
   WaitBoard board(MPI_COMM_WORLD);
-  Pretended pretended;
-  Watchdog watchdog(world_rank(), board, pretended.transport(), {Seconds{1.2}, Seconds{0.01}});
+  FakeTransport transport;
+  Watchdog watchdog(world_rank(), board, transport.transport(), {Seconds{1.2}, Seconds{0.01}});
   const int lane = watchdog.add_lane("the tensor group", world_ranks());
   std::vector<std::shared_ptr<Flag>> operations;
   for (int i = 0; i < 5; ++i) {
@@ -150,19 +150,19 @@ TEST(Watchdog, SlowIsNotStuck) {
   }
   EXPECT_EQ(failure_within(watchdog, 0.5), "");
   EXPECT_EQ(watchdog.under_way(), 0U);
-  EXPECT_FALSE(pretended.aborted);
+  EXPECT_FALSE(transport.aborted);
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
 TEST(Watchdog, ErrorsInTheBackgroundAreReportedAtOnce) {
   WaitBoard board(MPI_COMM_WORLD);
-  Pretended pretended;
-  Watchdog watchdog(world_rank(), board, pretended.transport(), {Seconds{100}, Seconds{0.01}});
+  FakeTransport transport;
+  Watchdog watchdog(world_rank(), board, transport.transport(), {Seconds{100}, Seconds{0.01}});
   watchdog.add_lane("the tensor group", world_ranks());
   EXPECT_EQ(failure_within(watchdog, 0.1), "");
-  pretended.broken = true;
+  transport.broken = true;
   EXPECT_EQ(failure_within(watchdog, 100), "rank " + std::to_string(world_rank()) + ": the network is gone");
-  EXPECT_TRUE(pretended.aborted);
+  EXPECT_TRUE(transport.aborted);
   MPI_Barrier(MPI_COMM_WORLD);
 }
 

@@ -178,7 +178,7 @@ TEST(ModelConfig, RefusesWithFileKeyFoundAndExpected) {
     std::vector<const char*> fragments;
   };
   const std::vector<Case> cases = {
-      {with(llama(), {{"model_type", "bloom"}}), {"model_type", "\"bloom\"", "llama, mistral, qwen2, gpt2"}},
+      {with(llama(), {{"model_type", "mamba"}}), {"model_type", "\"mamba\"", "llama, mistral, qwen2, gpt2"}},
       {without(llama(), "model_type"), {"model_type", "missing", "gpt2"}},
       {with(without(llama(), "model_type"), {{"architectures", {"BertModel"}}}),
        {"architectures", "BertModel", "Qwen2ForCausalLM"}},
@@ -210,7 +210,7 @@ TEST(ModelConfig, RefusesWithFileKeyFoundAndExpected) {
        {"low_freq_factor", "missing"}},
       {with(llama(), {{"rope_scaling", 8}}), {"rope_scaling", "found 8"}},
       {with(llama(), {{"partial_rotary_factor", 0.5}}), {"partial_rotary_factor", "0.5"}},
-      {with(gpt2(), {{"activation_function", "relu"}}), {"activation_function", "relu", "gelu_new"}},
+      {with(gpt2(), {{"activation_function", "mish"}}), {"activation_function", "mish", "gelu_new"}},
       {with(gpt2(), {{"n_head", 5}}), {"n_head", "found 5", "n_embd 48"}},
       {with(gpt2(), {{"scale_attn_by_inverse_layer_idx", true}}), {"scale_attn_by_inverse_layer_idx"}},
       {with(llama(), {{"num_hidden_layers", 10000},

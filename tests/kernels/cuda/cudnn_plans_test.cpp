@@ -66,7 +66,7 @@ constexpr Case kCases[] = {
 };
 
 TEST(CudnnPlans, ShapesOfTheRuleHavePlansWhoseWorkspaceFitsTheScratch) {
-  ASSERT_NE(dlopen(PLUMBLINE_PRETENDED_DRIVER, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
+  ASSERT_NE(dlopen(PLUMBLINE_FAKE_DRIVER, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
   for (const Device& device : kDevices) {
     std::string why;
     const std::unique_ptr<Cudnn> library = describe_cudnn(json_of(device), device.compute_capability, &why);

@@ -20,9 +20,9 @@ std::vector<std::int64_t> windows_wanted;
 
 /// Integers instead of 16-bit floats. out = q + k of the head's group and lse = the head's sum of q; dq = q +
 /// dout + out, dk = k + Σ dout of its heads, dv = v + Σ lse of its heads.
-class PretendedPlan final : public CudnnPlan {
+class FakePlan final : public CudnnPlan {
  public:
-  explicit PretendedPlan(const CudnnGraph& graph) : g_(graph) { ++plans_made; }
+  explicit FakePlan(const CudnnGraph& graph) : g_(graph) { ++plans_made; }
   std::int64_t workspace() const override { return workspace_wanted; }
   void run(const std::array<void*, kOperands>& at, void* workspace) override {
     ++runs;
@@ -62,14 +62,17 @@ class PretendedPlan final : public CudnnPlan {
   CudnnGraph g_;
 };
 
-class PretendedCudnn final : public Cudnn {
+class FakeCudnn final : public Cudnn {
  public:
-  std::unique_ptr<CudnnPlan> plan(const CudnnGraph& graph, std::string* /*why*/) override {
+  std::unique_ptr<CudnnPlan> plan(const CudnnGraph& graph, std::string* why) override {
     windows_wanted.push_back(graph.window);
-    if (graph.head_dim == 248) return nullptr;  // refused
-    return std::make_unique<PretendedPlan>(graph);
+    if (graph.head_dim == 248) {
+      if (why != nullptr) *why = "no NVRTC";
+      return nullptr;
+    }
+    return std::make_unique<FakePlan>(graph);
   }
-  std::string version() const override { return "pretended"; }
+  std::string version() const override { return "fake"; }
 };
 
 /// One attention with q, k, v in one matrix whose rows are `gap` elements wider than they need to be.
@@ -207,6 +210,41 @@ TEST(CudnnSlices, OwnKernelsDoTheRest) {
   EXPECT_TRUE(cudnn_takes({1, 16384, 4, 1, 128}, DType::bf16)) << "forward all the same";
 }
 
+TEST(CudnnSlices, WhoComputedWhatAndWhyIsKept) {
+  struct Row {
+    AttentionShape shape;
+    std::int64_t gap;
+    std::int64_t workspace;
+    const char* why;  // of forward and backward
+  };
+  AttentionShape drops{2, 33, 4, 2, 16};
+  drops.dropout.probability = 0.1;
+  const Row rows[] = {
+      {{2, 33, 4, 2, 16}, 0, 256, ""},
+      {{2, 33, 4, 2, 16}, 4, 256, "rows or heads are off 16-byte boundaries"},
+      {{2, 33, 4, 2, 12}, 0, 256, "cuDNN takes head sizes that are multiples of 8 up to 256"},
+      {{2, 33, 4, 2, 248}, 0, 256, "no NVRTC"},
+      {drops, 0, 256, "probabilities drop, and cuDNN would drop others than every other backend"},
+      {{2, 33, 4, 2, 16}, 0, 1 << 20, "cuDNN wants 1048576 bytes of workspace, the scratch has 151072"},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.why);
+    Attention attention(row.shape, row.gap);
+    CudnnAttention by(0, nullptr, true);
+    workspace_wanted = row.workspace;
+    for (int call = 0; call < 2; ++call) EXPECT_EQ(attention.forward(by), *row.why == '\0');
+    EXPECT_EQ(attention.backward(by), *row.why == '\0');
+    workspace_wanted = 256;
+    const std::string what = fmt::format("bf16, batch 2, seq 33, heads 4/2 x {}", row.shape.head_dim);
+    const std::string who = *row.why == '\0' ? "fake" : "own kernels";
+    EXPECT_EQ(by.choices(), (std::vector<KernelChoice>{{"attention_forward " + what, who, row.why},
+                                                       {"attention_backward " + what, who, row.why}}));
+  }
+  CudnnAttention unwanted(0, nullptr, false);
+  EXPECT_FALSE(Attention({2, 33, 4, 2, 16}, 0).forward(unwanted));
+  EXPECT_EQ(unwanted.choices().at(0).why, "not asked for");
+}
+
 TEST(CudnnSlices, WindowsShorterThanTheSequenceReachTheLibrary) {
   CudnnAttention by(0, nullptr, true);
   windows_wanted.clear();
@@ -269,7 +307,7 @@ TEST(CudnnSlices, ScratchIsWhatThePredictionSays) {
 }  // namespace
 
 std::unique_ptr<Cudnn> open_cudnn(int /*device*/, void* /*stream*/, std::string* /*why*/) {
-  return std::make_unique<PretendedCudnn>();
+  return std::make_unique<FakeCudnn>();
 }
 
 }  // namespace plumbline::cuda

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/cuda/gemm/matmul.hpp"
-#include "tests/kernels/cuda/pretended_cublaslt.hpp"
+#include "tests/kernels/cuda/fake_cublaslt.hpp"
 
 namespace plumbline {
 namespace {
@@ -27,7 +27,7 @@ GemmSearchResult search(const GemmSearchLimits& limits, const GemmSearchProgress
   Product product;
   cuda::MatmulCache cache(nullptr, 0, GemmChoice::timed);
   const GemmSearchResult result = cache.search(product.gemm(), limits, progress);
-  EXPECT_NE(test::PretendedCublas::instance().product_target,
+  EXPECT_NE(test::FakeCublas::instance().product_target,
             static_cast<void*>(product.c.data()));  // C stays as it was
   return result;
 }
@@ -62,7 +62,7 @@ TEST(GemmSearch, LimitsAreKeptAndSaid) {
     EXPECT_LE(result.best, result.chosen);
     EXPECT_GT(result.best.value, 0);
   }
-  int& products = test::PretendedCublas::instance().products;
+  int& products = test::FakeCublas::instance().products;
   products = 0;
   search({.timed = 0});
   EXPECT_LT(products, 60);  // the choice itself, and its rounds

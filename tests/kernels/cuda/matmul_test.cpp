@@ -1,16 +1,18 @@
 // What cuBLASLt is told of products of FP8 operands, on a fake cuBLASLt: no GPU.
 #include "kernels/cuda/gemm/matmul.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
-#include "tests/kernels/cuda/pretended_cublaslt.hpp"
+#include "tests/kernels/cuda/fake_cublaslt.hpp"
 
 namespace plumbline {
 namespace {
 
-test::PretendedCublas& cublas = test::PretendedCublas::instance();
+test::FakeCublas& cublas = test::FakeCublas::instance();
 
 /// A product of FP8 operands, of which only addresses and types matter here.
 struct Fp8Product {
@@ -72,6 +74,23 @@ TEST(Fp8Products, SumFastInTheForwardOnly) {
   const Matrix square(wide.data(), 8, 8, DType::fp32);
   cache.run({.a = square, .b = square, .c = Matrix(product.c.data(), 8, 8, DType::fp32)});
   EXPECT_EQ(cublas.attributes_of_product.count(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER), 0U);
+}
+
+TEST(Products, CountOnTheMultiprocessorsThatAreLeft) {
+  std::vector<float> data(192);
+  const auto square = [&](int i) { return Matrix(data.data() + i * 64, 8, 8, DType::fp32); };
+  const Gemm gemm{.a = square(0), .b = square(1), .c = square(2)};
+  cuda::MatmulCache cache(nullptr, 0, GemmChoice::first);
+  cache.run(gemm);
+  EXPECT_EQ(cublas.attributes_of_product.count(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET), 0U);
+  cache.count_on(100);
+  cache.run(gemm);
+  EXPECT_EQ(cublas.attribute<std::int32_t>(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET), 100);
+  std::vector<std::string> said;
+  for (const KernelChoice& choice : cache.choices()) said.push_back(choice.call + ": " + choice.by);
+  EXPECT_THAT(said, testing::UnorderedElementsAre(
+                        testing::StartsWith("gemm 8x8x8 fp32 by fp32 to fp32 strides 8, 8, 8: algorithm "),
+                        testing::EndsWith(", for 100 multiprocessors")));
 }
 
 }  // namespace

@@ -87,8 +87,7 @@ class Import(unittest.TestCase):
         self.assertEqual([row["tp_comm_overlap"] for row in rows], ["", "true", "", "", "", ""])
         done, report = self.validate()
         self.assertEqual(done.returncode, 0, done.stderr)
-        for feature in ["tp_comm_overlap", "context_parallel_size", "num_experts", "fp4_format", "frozen",
-                        "hardware gb200-nvl72"]:
+        for feature in ["tp_comm_overlap", "context_parallel_size", "num_experts", "fp4_format", "frozen"]:
             self.assertEqual(report["not_modelled"].get(feature), 1, feature)
 
     def test_features_are_those_of_the_reader(self):
@@ -106,6 +105,20 @@ class Import(unittest.TestCase):
         counts, left = self.run_import(self.root)
         self.assertEqual(counts, {"ragged.csv": (0, 3)})
         self.assertEqual(left.count("ragged.csv row"), 3)
+
+    @unittest.skipUnless(SOURCE.is_dir(), f"{SOURCE} is absent")
+    def test_kernel_rates_are_those_of_the_source_in_any_order(self):
+        rows = read(SOURCE / "simumax_kernel_efficiency.csv")
+        random.seed(1)
+        random.shuffle(rows)
+        write(self.root / "kernels.csv", rows)
+        done = subprocess.run([sys.executable, IMPORTER.parent / "import_kernels.py", self.root / "kernels.csv",
+                               self.root / "rates.csv"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        counted = sum(int(number) for number in re.findall(r"^(?:not in the table: )?(\d+)", done.stdout, re.M))
+        self.assertEqual(counted, len(rows))
+        shipped = IMPORTER.parents[2] / "analysis/hardware/kernel_rates.csv"
+        self.assertEqual((self.root / "rates.csv").read_text(), shipped.read_text(), "import it anew")
 
     @unittest.skipUnless(SOURCE.is_dir(), f"{SOURCE} is absent")
     def test_every_row_of_the_sources(self):

@@ -1,0 +1,19 @@
+// The operators of a card, measured by one rank.
+#include <cuda_runtime_api.h>
+
+#include "bench/cuda/cuda_backend.hpp"
+#include "bench/cuda/cuda_device.hpp"
+#include "bench/cuda/times/gpu_operator_times.hpp"
+#include "kernels/cuda/cuda_operators.hpp"
+
+namespace plumbline {
+void measure_device_operators(HardwareProfile& profile,
+                              const std::function<void(const char* what, double share)>& progress) {
+  const int device = take_device(0);
+  const auto operators = make_cuda_operators({.device = device});
+  const auto memory = device_memory(*operators);
+  DeviceTimer timer(static_cast<cudaStream_t>(cuda_stream(*operators)));
+  profile.alone = {measure_operator_times(*operators, *memory, timer, cuda_has_fp8(device), progress)};
+}
+
+}  // namespace plumbline

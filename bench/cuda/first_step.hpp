@@ -1,0 +1,33 @@
+// What a first step is for: kernels are loaded and algorithms chosen, at the real shapes.
+#pragma once
+
+#include "bench/machine/gpu_sampler.hpp"
+#include "core/backends/nccl/nccl_communicator.hpp"
+#include "core/run/step_observer.hpp"
+#include "kernels/operators.hpp"
+
+namespace plumbline {
+
+/// Makes the first step a rehearsal of the communicator (NcclCommunicator::rehearse), and says after it, once per rank with
+/// tensor and data coordinate 0, which calls were not computed by the library that was wanted. From the first timed step on
+/// the GPU's state is looked at while steps run.
+class FirstStep final : public StepObserver {
+ public:
+  /// All must outlive it.
+  FirstStep(NcclCommunicator& communicator, Operators& operators, GpuSampler& sampler, int warmup_steps)
+      : communicator_(communicator), operators_(operators), sampler_(sampler), warmup_steps_(warmup_steps) {}
+
+  void step_begins(int index) override;
+  void step_ends(Seconds origin, std::vector<Event>& events, Seconds& tensor_communication) override;
+
+ private:
+  void say_fallbacks() const;
+
+  NcclCommunicator& communicator_;
+  Operators& operators_;
+  GpuSampler& sampler_;
+  int warmup_steps_;
+  int index_ = 0;
+};
+
+}  // namespace plumbline

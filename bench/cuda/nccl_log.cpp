@@ -1,0 +1,64 @@
+#include "bench/cuda/nccl_log.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+namespace plumbline {
+namespace {
+
+constexpr std::string_view kVia = " via ";
+
+/// "NET/Socket" of "NET/Socket/0(1)/GDRDMA": transport and kind.
+std::string way_of(std::string_view rest) {
+  rest = rest.substr(0, rest.find_first_of(" \n\r("));
+  const std::size_t kind = rest.find('/');
+  const std::size_t end = kind == std::string_view::npos ? kind : rest.find('/', kind + 1);
+  return std::string(rest.substr(0, end));
+}
+
+}  // namespace
+
+std::vector<std::string> nccl_transports(std::string_view log) {
+  std::set<std::string> ways;
+  while (!log.empty()) {
+    const std::size_t end = std::min(log.find('\n'), log.size() - 1);
+    const std::string_view line = log.substr(0, end + 1);
+    log.remove_prefix(end + 1);
+    if (const std::size_t via = line.find(kVia); via != std::string_view::npos) {
+      ways.insert(way_of(line.substr(via + kVia.size())));
+    } else if (line.find("NVLS comm ") != std::string_view::npos) {
+      ways.insert("NVLS");
+    }
+  }
+  ways.erase("");
+  return {ways.begin(), ways.end()};
+}
+
+NcclLog::NcclLog() {
+  if (std::getenv("NCCL_DEBUG") != nullptr) return;
+  const char* folder = std::getenv("TMPDIR");
+  path_ = std::string(folder == nullptr ? "/tmp" : folder) + "/plumbline-nccl-" + std::to_string(::getpid());
+  ::setenv("NCCL_DEBUG", "INFO", 1);
+  ::setenv("NCCL_DEBUG_SUBSYS", "INIT", 1);
+  ::setenv("NCCL_DEBUG_FILE", path_.c_str(), 1);
+}
+
+NcclLog::~NcclLog() {
+  if (!path_.empty()) std::remove(path_.c_str());
+}
+
+std::vector<std::string> NcclLog::transports() const {
+  if (path_.empty()) return {};
+  const std::ifstream file(path_);
+  std::stringstream text;
+  text << file.rdbuf();
+  return nccl_transports(text.str());
+}
+
+}  // namespace plumbline

@@ -1,0 +1,55 @@
+// NVIDIA's management library, loaded where the driver brings it: what a GPU says of itself without a CUDA context.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/units.hpp"
+
+namespace plumbline {
+
+/// One look at a GPU.
+struct NvmlLook {
+  double sm_mhz = 0;
+  double memory_mhz = 0;
+  double watt = 0;
+  double celsius = 0;
+  std::uint64_t reasons = 0;  // for lower clocks: nvmlClocksEventReason… bits
+};
+
+struct NvmlMemory {
+  Bytes total;
+  Bytes used;  // by all processes
+};
+
+/// The reasons among NVML's bits that keep a busy GPU below its clocks, in words ("sw_power_cap"); idleness and
+/// clocks that somebody has set are not among them.
+std::vector<std::string> throttle_reasons(std::uint64_t bits);
+
+/// One device. Nothing is thrown: what cannot be asked is not there.
+class Nvml {
+ public:
+  /// `bus`: as cudaDeviceGetPCIBusId says. Creates no CUDA context.
+  explicit Nvml(const std::string& bus, const char* library = "libnvidia-ml.so.1");
+  ~Nvml();
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  /// Whether the library and the device were found.
+  bool there() const { return device_ != nullptr; }
+  std::optional<NvmlMemory> memory() const;
+  /// Nothing where neither clocks nor power are told; what is not told is 0.
+  std::optional<NvmlLook> look() const;
+
+ private:
+  template <class Function>
+  Function function(const char* name) const;
+
+  void* library_ = nullptr;
+  void* device_ = nullptr;
+  bool begun_ = false;
+};
+
+}  // namespace plumbline

@@ -1,0 +1,43 @@
+// The key gpu of a measurement: what computed its calls on a GPU, and how the GPU was while it did.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/json_keys.hpp"
+
+namespace plumbline {
+
+/// Which of several libraries, kernels or ways computed a kind of call.
+struct ComputedBy {
+  std::string call;  // "attention_backward bf16, batch 8, …", "messages"
+  std::string by;    // "cuDNN 9.19.0", "own kernels", "P2P/CUMEM"
+  std::string why;   // why what was wanted first did not; empty: it did
+  friend bool operator==(const ComputedBy&, const ComputedBy&) = default;
+};
+
+/// A GPU during the timed steps, as its driver was asked several times a second.
+struct GpuState {
+  int samples = 0;
+  double least_sm_mhz = 0;
+  double most_sm_mhz = 0;
+  double most_memory_mhz = 0;
+  double mean_watt = 0;
+  double most_watt = 0;
+  double most_celsius = 0;
+  std::vector<std::string> throttled;  // NVML's reasons for lower clocks that were seen, idleness apart
+  friend bool operator==(const GpuState&, const GpuState&) = default;
+};
+
+struct GpuReport {
+  std::vector<ComputedBy> computed_by;  // on world rank 0
+  std::optional<GpuState> state;        // of its GPU; nothing: the driver could not be asked
+  friend bool operator==(const GpuReport&, const GpuReport&) = default;
+};
+
+OrderedJson to_json(const GpuReport& report);
+/// The object gpu of `keys`, or nothing; throws InputError as parse_record does.
+std::optional<GpuReport> gpu_report_of(const OrderedJsonKeys& keys);
+
+}  // namespace plumbline

@@ -1,0 +1,43 @@
+#include "bench/training/layer/query_key_norm.hpp"
+
+namespace plumbline::training {
+namespace {
+
+/// Of the statistics of all heads, those of the queries and of the keys.
+struct HeadStatistics {
+  HeadStatistics(const LayerWidths& shape, const Matrix& all)
+      : query(all.columns(0, shape.attention.heads)),
+        key(all.columns(shape.attention.heads, shape.attention.kv_heads)) {}
+  Matrix query, key;
+};
+
+}  // namespace
+
+void query_key_norm_forward(const TrainingContext& context, const Matrix& query_norm, const Matrix& key_norm,
+                            LayerActivations& saved) {
+  if (query_norm.empty()) return;
+  const LayerWidths& shape = context.shape;
+  saved.normed =
+      context.make(context.kept, "layer normed queries and keys", shape.tokens, shape.query + shape.key);
+  saved.normed_stats = context.make_fp32(context.kept, "layer head statistics", shape.tokens,
+                                         shape.attention.heads + shape.attention.kv_heads);
+  const QueryKeyValue from(shape, saved.qkv.matrix());
+  const QueryKeyValue to(shape, saved);
+  const HeadStatistics stats(shape, saved.normed_stats);
+  const double epsilon = context.model().norm_epsilon;
+  context.operators.head_norm_forward(from.q, query_norm, to.q, stats.query, epsilon);
+  context.operators.head_norm_forward(from.k, key_norm, to.k, stats.key, epsilon);
+}
+
+void query_key_norm_backward(const TrainingContext& context, const Layer& layer,
+                             const LayerActivations& saved, const QueryKeyValue& gradient) {
+  if (!saved.normed) return;
+  const QueryKeyValue from(context.shape, saved.qkv.matrix());
+  const HeadStatistics stats(context.shape, saved.normed_stats);
+  context.operators.head_norm_backward(gradient.q, from.q, layer.values.query_norm, stats.query, gradient.q,
+                                       layer.gradients.query_norm);
+  context.operators.head_norm_backward(gradient.k, from.k, layer.values.key_norm, stats.key, gradient.k,
+                                       layer.gradients.key_norm);
+}
+
+}  // namespace plumbline::training

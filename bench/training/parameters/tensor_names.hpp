@@ -1,0 +1,43 @@
+// How the families' checkpoints call a model's tensors and lay out the fused ones. A family is a row of the table.
+#pragma once
+
+#include <string_view>
+
+#include "core/config/model_config.hpp"
+
+namespace plumbline::training {
+
+/// How queries, keys and values are in one tensor: first all queries, then all keys, then all values; or of every
+/// key/value head its queries, its key and its value.
+enum class FusedQkv { none, stacked, per_group };
+
+/// Without ".weight" and ".bias". Empty: the family has no such tensor.
+struct TensorNames {
+  std::string_view architecture;
+  std::string_view embedding = "model.embed_tokens";
+  std::string_view positions = "";
+  std::string_view embedding_norm = "";
+  std::string_view layers = "model.layers";  // of its layers, "model.layers.<n>.<name>"
+  std::string_view norm1 = "input_layernorm";
+  std::string_view norm2 = "post_attention_layernorm";
+  std::string_view parallel_norm1 = "";  // where both norms read the layer's input; empty: as norm1
+  std::string_view parallel_norm2 = "";
+  FusedQkv fused = FusedQkv::none;
+  std::string_view query = "self_attn.q_proj";  // or queries, keys and values fused
+  std::string_view key = "self_attn.k_proj";
+  std::string_view value = "self_attn.v_proj";
+  std::string_view query_norm = "self_attn.q_norm";
+  std::string_view key_norm = "self_attn.k_norm";
+  std::string_view projection = "self_attn.o_proj";
+  std::string_view fc1 = "mlp.gate_proj";  // or gate and up fused, in this order
+  std::string_view up = "mlp.up_proj";     // empty: no gate, or fused
+  std::string_view fc2 = "mlp.down_proj";
+  std::string_view final_norm = "model.norm";
+  std::string_view output = "lm_head";
+  bool transposed = false;  // linear layers are stored (in, out)
+};
+
+/// Of the model's architecture; Throws Error when there is none.
+const TensorNames& tensor_names(const ModelConfig& model);
+
+}  // namespace plumbline::training

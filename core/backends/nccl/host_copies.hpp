@@ -1,0 +1,35 @@
+// Device memory that goes over MPI: copies of a call's buffers in host memory.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "core/run/collective.hpp"
+
+namespace plumbline {
+
+/// The host's copies of one call. They must stay where they are until MPI is done with them.
+class HostCopies {
+ public:
+  /// Called again and again while the host waits for the device: what the device waits for may need this host's MPI.
+  using Meanwhile = std::function<void()>;
+
+  /// `call` with its buffers in host memory; what it reads is there once `stream` has come so far, which is waited for.
+  Collective of(const Collective& call, cudaStream_t stream, const Meanwhile& meanwhile);
+  PointToPoint of(const PointToPoint& message, cudaStream_t stream, const Meanwhile& meanwhile);
+  /// The same without reading: for a call whose input is not there yet, fill() follows.
+  Collective unread(const Collective& call);
+  /// Reads what the call takes. Waits for `stream`.
+  void fill(cudaStream_t stream, const Meanwhile& meanwhile);
+  /// Brings what has come to the device. Waits for `stream`.
+  void deliver(cudaStream_t stream, const Meanwhile& meanwhile) const;
+
+ private:
+  Matrix input_, output_;  // on the device; no data: nothing is read, or nothing comes
+  std::vector<std::byte> read_, written_;
+};
+
+}  // namespace plumbline

@@ -1,0 +1,69 @@
+// The model families that can be trained: how their config.json calls things, and the switches they set. A family
+// is a row of kFamilies; what a switch does is said in model_config.hpp.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "core/base/json_keys.hpp"
+#include "core/config/model_config.hpp"
+
+namespace plumbline {
+
+/// The keys of a family's config.json. Of "a|b" the first that is there counts, and a is written; empty: the family
+/// has no such key.
+struct FamilyKeys {
+  const char* layers = "num_hidden_layers";
+  const char* hidden = "hidden_size";
+  const char* heads = "num_attention_heads";
+  const char* kv_heads = "num_key_value_heads";
+  const char* head_dim = "head_dim";
+  const char* ffn = "intermediate_size";
+  const char* vocab = "vocab_size";
+  const char* positions = "max_position_embeddings";
+  const char* epsilon = "rms_norm_eps";
+  const char* activation = "hidden_act";
+};
+
+struct Family {
+  std::string_view architecture;  // model_type of a config.json
+  std::string_view class_name;    // what transformers (or the model's own code) calls the class
+  FamilyKeys keys{};
+  // Where the file is silent.
+  Activation activation = Activation::swiglu;
+  double norm_epsilon = 1e-6;
+  bool tied_embeddings = false;
+  bool kv_heads_needed = false;     // else as many as query heads
+  std::int64_t max_positions = 0;   // 0: the file must say it
+  std::int64_t head_dim = 0;        // 0: hidden / heads
+  std::int64_t ffn_per_hidden = 0;  // 0: the file must say it
+  // Switches of all its models.
+  Norm norm = Norm::rms;
+  Positions positions = Positions::rotary;
+  bool qkv_bias = false;
+  bool linear_bias = false;
+  bool norm_less_one = false;
+  bool embedding_norm = false;
+  bool qk_norm = false;
+  bool scaled_embedding = false;
+  bool partial_rotary = false;  // it has partial_rotary_factor, half where the file is silent
+  RotaryPairs rotary_pairs = RotaryPairs::halves;
+  std::int64_t position_offset = 0;
+  /// What else the file says, after everything above has been read.
+  void (*read)(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) = nullptr;
+  void (*write)(const ModelConfig& config, Json& out) = nullptr;
+};
+
+std::span<const Family> families();
+/// By model_type; nullptr when there is none.
+const Family* find_family(std::string_view architecture);
+/// "llama, mistral, …".
+std::string family_names();
+
+/// Sizes and switches of `family` from its config.json. Throws InputError.
+void read_family(const Family& family, const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
+void write_family(const Family& family, const ModelConfig& config, Json& out);
+/// The key of "a|b" that is there, else a.
+std::string key_of(const JsonKeys& keys, const char* names);
+
+}  // namespace plumbline

@@ -1,0 +1,125 @@
+// An accelerator of one's own: what is taken from where, and what is refused with its line.
+#include "analysis/hardware/accelerator_file.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kGood = R"({
+ "name": "mine",
+ "network": "nvlink5-72-ndr",
+ "constants": {
+  "memory_bytes": {"value": 96e9, "source": "its datasheet"},
+  "bandwidth": {"value": 4e12, "source": "its datasheet"},
+  "peak_16bit": {"value": 5e14, "source": "its datasheet"},
+  "peak_8bit": {"value": 1e15, "source": "its datasheet"},
+  "gemm_share_8bit": {"value": 0.5, "source": "measured"}
+ }
+})";
+
+TEST(AcceleratorFile, TakesWhatIsGivenAndNamesTheRest) {
+  EXPECT_TRUE(describes_accelerator(kGood));
+  EXPECT_FALSE(describes_accelerator(R"({"schema": 1})"));
+  const HardwareProfile mine = parse_accelerator(kGood, "mine.json");
+  EXPECT_EQ(mine.name, "mine");
+  EXPECT_EQ(mine.accelerator, "mine");
+  EXPECT_EQ(mine.peak(DType::bf16).value, 5e14);
+  EXPECT_EQ(mine.constants.device.gemm_share_8bit, 0.5);
+  EXPECT_EQ(mine.constants.network.gpus_per_node, 72);
+  EXPECT_TRUE(mine.multiplies_fp8());
+  const HardwareProfile& model = *find_hardware_preset("h100-sxm-80gb");
+  EXPECT_EQ(mine.constants.device.gemm_share, model.constants.device.gemm_share);
+  EXPECT_EQ(mine.constants.device.peak_mx8, 0);  // of narrower products nothing is guessed
+  ASSERT_EQ(mine.defaults.size(), 1u);
+  EXPECT_THAT(mine.defaults[0], HasSubstr("as h100-sxm-80gb: reserved_bytes 1.2e+09"));
+  EXPECT_THAT(mine.defaults[0], HasSubstr("gemm_share 0.7"));
+  EXPECT_EQ(mine.defaults[0].find("gemm_share_8bit"), std::string::npos);
+  EXPECT_EQ(mine.defaults[0].find("nic_bandwidth"), std::string::npos);  // the network's
+}
+
+TEST(AcceleratorFile, GoesOnFromAnother) {
+  const HardwareProfile mine = parse_accelerator(
+      R"({"name": "slow", "like": "b200-sxm-180gb", "constants": {"power_watts": {"value": 700, "source": "a limit"}}})",
+      "mine.json");
+  EXPECT_EQ(mine.constants.device.power_watts, 700);
+  EXPECT_EQ(mine.constants.device.peak_mx8, 4500e12);
+  EXPECT_EQ(mine.constants.device.rates, nullptr);  // those of the other's shapes are not this one's
+  EXPECT_THAT(mine.defaults[0], HasSubstr("as b200-sxm-180gb: "));
+}
+
+TEST(AcceleratorFile, IsLoadedByItsPath) {
+  const std::string path = testing::TempDir() + "accelerator_file_test.json";
+  std::ofstream(path) << kGood;
+  EXPECT_EQ(load_hardware(path).accelerator, "mine");
+}
+
+TEST(AcceleratorFile, WhatCannotBeIsRefusedWithItsLine) {
+  struct Case {
+    const char* name;
+    const char* from;  // replaced in the good text
+    const char* to;
+    const char* message;
+  };
+  constexpr Case kCases[] = {
+      {"TFLOP/s", "5e14", "500",
+       "mine.json:7: constants.peak_16bit: found 500, expected 1e+11 to 1e+17: FLOP/s"},
+      {"TB/s", "4e12", "4", "mine.json:6: constants.bandwidth: found 4, expected 1e+09"},
+      {"GB", "96e9", "96", "mine.json:5: constants.memory_bytes: found 96, expected 1e+09"},
+      {"percent", "0.5", "50", "mine.json:9: constants.gemm_share_8bit: found 50, expected 0.01 to 1"},
+      {"negative", "0.5", "-0.5", "mine.json:9: constants.gemm_share_8bit: found -0.5"},
+      {"H100's peak with sparsity", "5e14", "1979e12",
+       "mine.json:7: constants.peak_16bit: found 1.979e+15, twice the dense peak of h100-sxm-80gb"},
+      {"B200's 8-bit peak with sparsity", "1e15", "9e15",
+       "mine.json:8: constants.peak_8bit: found 9e+15, twice the dense peak of b200-sxm-180gb"},
+      {"8 bit with, 16 without", "1e15", "2e15",
+       "mine.json:8: constants.peak_8bit: found 4 times peak_16bit, expected 2 to 3 times"},
+      {"not a number", "5e14", "\"5e14\"", "constants.peak_16bit.value"},
+      {"unknown", "gemm_share_8bit", "gemm_shore",
+       "mine.json:9: constants.gemm_shore: not a constant, expected one of gpus_per_node, memory_bytes"},
+      {"without a source", "\"measured\"", "\"\"", "constants.gemm_share_8bit.source"},
+      {"more keys", "\"source\": \"measured\"", "\"source\": \"measured\", \"unit\": 1", "unknown key unit"},
+      {"unknown at the top", "\"name\"", "\"colour\": 1, \"name\"", "unknown key colour"},
+      {"no name", "\"mine\"", "\"\"", "name"},
+      {"unknown network", "nvlink5-72-ndr", "nvlink9", "one of infinity-fabric3-ndr"},
+      {"unknown like", "\"network\": \"nvlink5-72-ndr\"", "\"like\": \"h101\"", "one of a100-pcie-80gb"},
+      {"no memory", "\"memory_bytes\"", "\"reserved_bytes\"",
+       "constants.memory_bytes: missing, expected bytes"},
+      {"not JSON", "{", "[[", "not valid JSON"},
+  };
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.name);
+    std::string text = kGood;
+    const std::size_t at = text.find(c.from);
+    ASSERT_NE(at, std::string::npos);
+    text.replace(at, std::string(c.from).size(), c.to);
+    try {
+      parse_accelerator(text, "mine.json");
+      FAIL() << "accepted";
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(c.message));
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    }
+  }
+  std::string dense = kGood;
+  dense.replace(dense.find("1e15"), 4, "9e14");
+  dense.replace(dense.find("5e14"), 4, "1979e12, \"dense\": true");
+  EXPECT_EQ(parse_accelerator(dense, "mine.json").constants.device.peak_16bit, 1979e12);
+}
+
+TEST(AcceleratorFile, EveryTruncationIsAnError) {
+  const std::string good = kGood;
+  for (std::size_t length = 0; length + 1 < good.size(); length += 5) {
+    EXPECT_THROW(parse_accelerator(good.substr(0, length), "mine.json"), InputError) << length;
+  }
+}
+
+}  // namespace
+}  // namespace plumbline

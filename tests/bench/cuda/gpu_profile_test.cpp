@@ -1,0 +1,46 @@
+// A card's profile with measured operators: predictions rest on what was measured, and on the accelerator for the rest.
+#include <gtest/gtest.h>
+
+#include "analysis/hardware/hardware.hpp"
+#include "analysis/predict/predict.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "core/config/run_config.hpp"
+#include "core/config_text/config_source.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr const char* kAccelerator = "h100-sxm-80gb";
+
+RunConfig gpt2() {
+  RunConfig config = parse_config("model: gpt2-124m\nbackend: cuda\nhardware: h100-sxm-80gb\nprecision: bf16\n"
+                                  "seq_length: 1024\nmicro_batch_size: 8\nglobal_batch_size: 8\n",
+                                  "test");
+  return config;
+}
+
+double step_with(const HardwareProfile& profile) {
+  const RunConfig config = gpt2();
+  return predict(config, schedule_for(config), profile).time.step.value;
+}
+
+TEST(GpuProfile, WhatWasMeasuredCountsAndTheRestIsTheAccelerators) {
+  const HardwareProfile preset = load_hardware(kAccelerator);
+  HardwareProfile measured = preset;
+  OperatorTimes times;
+  times.working_set = kMiB * 1024;
+  // Every product of the forward takes a millisecond; nothing else was measured.
+  times.gemm["forward.bf16"] = {{256, 16384}, {256, 65536}, {256, 16384}, std::vector<double>(8, 1e-3)};
+  measured.alone = {times};
+  const HardwareProfile read = parse_hardware(to_json(measured), "written and read");
+  EXPECT_EQ(read.accelerator, kAccelerator);
+  EXPECT_EQ(read.peak_16bit.value, preset.peak_16bit.value);
+  const double with_preset = step_with(preset);
+  const double with_measured = step_with(read);
+  // Four products in each of twelve layers, and that of the vocabulary.
+  EXPECT_GT(with_measured - with_preset, 0.035);
+  EXPECT_LT(with_measured - with_preset, 0.049);
+}
+
+}  // namespace
+}  // namespace plumbline

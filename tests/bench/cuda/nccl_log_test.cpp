@@ -1,0 +1,54 @@
+// The ways of NCCL's messages, read off its log.
+#include "bench/cuda/nccl_log.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+namespace plumbline {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST(NcclLog, NamesEveryWayOnce) {
+  EXPECT_THAT(nccl_transports(""), IsEmpty());
+  EXPECT_THAT(nccl_transports("host:12:34 [0] NCCL INFO Connected all rings, use ring PXN 0 GDR 0\n"),
+              IsEmpty());
+  EXPECT_THAT(
+      nccl_transports("h:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n"
+                      "h:1:2 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[1] via P2P/CUMEM/read\n"
+                      "h:1:2 [0] NCCL INFO Channel 00/0 : 1[1] -> 0[0] [receive] via NET/Socket/0(2)/Shared\n"
+                      "h:1:2 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct\n"
+                      "h:1:2 [0] NCCL INFO NVLS comm 0x55 headRank 0 nHeads 8\n"
+                      "h:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/direct pointer"),
+      ElementsAre("NET/Socket", "NVLS", "P2P/CUMEM", "P2P/direct", "SHM/direct"));
+}
+
+TEST(NcclLog, IsWrittenWhereNobodyAskedForAnother) {
+  ASSERT_EQ(std::getenv("NCCL_DEBUG"), nullptr);
+  std::string path;
+  {
+    const NcclLog log;
+    EXPECT_STREQ(std::getenv("NCCL_DEBUG"), "INFO");
+    path = std::getenv("NCCL_DEBUG_FILE");
+    EXPECT_THAT(log.transports(), IsEmpty());
+    std::ofstream(path) << "Channel 00/0 : 0[0] -> 1[1] via P2P/IPC\n";
+    EXPECT_THAT(log.transports(), ElementsAre("P2P/IPC"));
+  }
+  EXPECT_FALSE(std::ifstream(path).good()) << "the file goes with it";
+  ::unsetenv("NCCL_DEBUG_FILE");
+  ::setenv("NCCL_DEBUG", "WARN", 1);
+  {
+    const NcclLog log;
+    EXPECT_STREQ(std::getenv("NCCL_DEBUG"), "WARN");
+    EXPECT_EQ(std::getenv("NCCL_DEBUG_FILE"), nullptr);
+    EXPECT_THAT(log.transports(), IsEmpty());
+  }
+  for (const char* name : {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS"}) ::unsetenv(name);
+}
+
+}  // namespace
+}  // namespace plumbline

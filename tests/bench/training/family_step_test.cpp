@@ -1,0 +1,159 @@
+// Every family of models against transformers, or against PyTorch written from the published definition
+// (tests/golden/families): first gradients in several splits, with the memory that was predicted, and the losses of ten
+// AdamW steps.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "analysis/memory/memory_model.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/config/families.hpp"
+#include "core/config_text/load_config.hpp"
+#include "core/files/safetensors.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+constexpr const char* kFamilyModels[] = {
+    "qwen3",         "gpt_bigcode", "starcoder2", "bloom", "falcon_rw", "falcon_7b",    "falcon_40b", "opt",
+    "opt_galactica", "nemotron",    "gemma",      "glm",   "baichuan",  "baichuan_13b", "chatglm"};
+
+std::string folder_of(const std::string& name) {
+  return fmt::format("{}/tests/golden/families/{}", PLUMBLINE_SOURCE_DIR, name);
+}
+
+nlohmann::json expected_of(const std::string& name) {
+  std::ifstream file(folder_of(name) + "/expected.json");
+  return nlohmann::json::parse(file);
+}
+
+/// Without those that are zero but for rounding: biases of keys, which a softmax does not see.
+std::map<std::string, std::vector<float>> gradients_of(const std::string& name) {
+  const TensorFile file(folder_of(name) + "/gradients.safetensors");
+  std::map<std::string, std::vector<float>> gradients;
+  for (const std::string& tensor_name : file.names()) {
+    const StoredTensor& tensor = file.get(tensor_name);
+    std::vector<float> values;
+    values.reserve(static_cast<std::size_t>(tensor.elements()));
+    float largest = 0;
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+      values.push_back(tensor.at(i));
+      largest = std::max(largest, std::abs(values.back()));
+    }
+    if (largest > 1e-6F) gradients[tensor_name] = std::move(values);
+  }
+  return gradients;
+}
+
+/// Every rank's peak is as predicted, category by category.
+void expect_predicted_memory(const RunConfig& config, const StepResult& found, const std::string& what) {
+  const MemoryPrediction prediction = predict_memory(config, schedule_for(config));
+  for (std::size_t rank = 0; rank < found.memory.size(); ++rank) {
+    const MemoryBreakdown& predicted = prediction.of_rank(static_cast<int>(rank)).peak;
+    const MemoryBreakdown& measured = found.memory[rank].at_peak;
+    for (int i = 0; i < kCategories; ++i) {
+      const auto category = static_cast<Category>(i);
+      EXPECT_EQ(predicted[category].value, measured[category].value)
+          << what << " rank " << rank << " " << name_of(category);
+    }
+  }
+}
+
+struct Split {
+  Layout layout;  // tensor, pipeline, data
+  const char* schedule = "1f1b";
+  bool sequence_parallel = false;
+  int zero = 0;
+  Recompute recompute = Recompute::none;
+};
+
+std::vector<Split> splits_of(int ranks) {
+  if (ranks == 1) return {{{1, 1, 1}}, {{1, 1, 1}, "1f1b", false, 0, Recompute::full}};
+  if (ranks == 2) {
+    return {{{2, 1, 1}},
+            {{2, 1, 1}, "1f1b", true, 0, Recompute::selective},
+            {{1, 2, 1}},
+            {{1, 2, 1}, "zb-h1"},
+            {{1, 1, 2}, "1f1b", false, 3}};
+  }
+  return {{{2, 2, 1}, "zb-h1", true}, {{2, 1, 2}, "1f1b", true, 3}};
+}
+
+class FamilyStep : public testing::TestWithParam<const char*> {};
+
+TEST_P(FamilyStep, LossAndGradientsEqualTransformers) {
+  const std::string name = GetParam();
+  const double loss = expected_of(name)["loss"].get<double>();
+  const auto gradients = gradients_of(name);
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  int compared = 0;
+  for (const Split& split : splits_of(ranks)) {
+    RunConfig config = load_run_config(folder_of(name) + "/run.yaml", {});
+    set_layout(config, split.layout);
+    config.parallel.schedule = split.schedule;
+    config.parallel.sequence_parallel = split.sequence_parallel;
+    config.parallel.zero_stage = split.zero;
+    config.recompute.granularity = split.recompute;
+    const std::string what =
+        fmt::format("{} tp{} pp{} dp{} {} sp{} zero{}", name, split.layout.tensor, split.layout.pipeline,
+                    split.layout.data, split.schedule, split.sequence_parallel, split.zero);
+    ASSERT_EQ(why_invalid(config), std::nullopt) << what;
+    MpiCommunicator communicator(config.layout());
+    StepResult found = one_step(config, communicator);
+    EXPECT_NEAR(found.loss / loss, 1, 1e-5) << what;
+    ++compared;
+    if (communicator.rank() != 0) continue;
+    expect_predicted_memory(config, found, what);
+    std::erase_if(found.gradients, [&](const auto& tensor) { return !gradients.contains(tensor.first); });
+    std::string worst;
+    EXPECT_LE(largest_error(gradients, found.gradients, worst), 1e-4) << what << ": " << worst;
+  }
+  EXPECT_GT(compared, 1);
+}
+
+TEST_P(FamilyStep, TenStepsOfAdamWEqualPyTorchs) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks > 2) GTEST_SKIP() << "two ranks have shown it";
+  const std::string name = GetParam();
+  const nlohmann::json expected = expected_of(name)["losses"];
+  RunConfig config = load_run_config(folder_of(name) + "/run.yaml", {});
+  set_layout(config, {ranks, 1, 1});
+  config.measure.warmup_steps = 1;  // steps like the others
+  config.measure.steps = static_cast<int>(expected.size()) - 1;
+  MpiCommunicator communicator(config.layout());
+  const auto operators = make_cpu_operators();
+  const TrainingResult result =
+      train(config, schedule_for(config), *operators, communicator, communicator, host_memory(), {});
+  ASSERT_EQ(result.losses.size(), expected.size());
+  for (std::size_t step = 0; step < expected.size(); ++step) {
+    EXPECT_NEAR(result.losses[step] / expected[step].get<double>(), 1, 1e-5) << name << " step " << step;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, FamilyStep, testing::ValuesIn(kFamilyModels),
+                         [](const auto& model) { return std::string(model.param); });
+
+TEST(Families, EveryRowOfTheTableHasAGoldenModel) {
+  std::set<std::string> shown = {"llama", "mistral", "qwen2", "gpt2"};  // golden_step_test
+  for (const char* name : kFamilyModels) {
+    shown.insert(load_model_config(folder_of(name) + "/config.json").architecture);
+  }
+  for (const Family& family : families())
+    EXPECT_TRUE(shown.contains(std::string(family.architecture))) << family.architecture;
+}
+
+}  // namespace
+}  // namespace plumbline::training

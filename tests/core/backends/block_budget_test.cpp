@@ -1,0 +1,51 @@
+// Thread blocks that NCCL's kernels may hold, and what is left for computation.
+#include "core/backends/nccl/block_budget.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/backends/nccl/shared_gpu.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+TEST(BlockBudget, LeavesWhatNoWaitingMessageHolds) {
+  struct Case {
+    const char* name;
+    NcclLanes lanes;
+    int multiprocessors, left;  // 0: refused
+  };
+  const Case cases[] = {
+      {"one rank", {}, 132, 132},
+      {"tensor and data parallel", {0, 0, 1, true}, 132, 132},
+      {"the middle of a pipeline", {4, 0, 0, true}, 132, 100},
+      {"with a split vocabulary", {4, 3, 1, true}, 132, 76},
+      {"the same on a card of 72", {4, 3, 1, true}, 72, 0},
+      {"all fit, but less than half is left", {5, 0, 0, false}, 78, 0},
+      {"exactly half is left", {4, 0, 0, true}, 64, 32},
+      {"the awaited one does not fit alongside", {4, 0, 0, true}, 63, 0},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    if (c.left > 0) {
+      EXPECT_EQ(multiprocessors_for_computation(c.lanes, NcclBlocks(), c.multiprocessors), c.left);
+    } else {
+      EXPECT_THROW(multiprocessors_for_computation(c.lanes, NcclBlocks(), c.multiprocessors), InputError);
+    }
+  }
+}
+
+TEST(SharedGpu, TwoRanksPerGpuWhereNcclSaysTwo) {
+  EXPECT_NO_THROW(require_sharing(8, 22809));  // ranks look like ranks of different hosts
+  EXPECT_NO_THROW(require_sharing(2, 23000));
+  try {
+    require_sharing(4, 23007);
+    ADD_FAILURE() << "accepted";
+  } catch (const InputError& refusal) {
+    EXPECT_THAT(refusal.what(), testing::HasSubstr("found 4 ranks on one GPU, but NCCL 2.30 allows 2"));
+  }
+}
+
+}  // namespace
+}  // namespace plumbline

@@ -1,0 +1,155 @@
+// The calls of the CUDA runtime that the NCCL communicator makes, on the fake device. Device memory is
+// host memory that is remembered.
+#include <cuda_runtime_api.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "tests/core/backends/fake_gpu/streams.hpp"
+
+namespace {
+
+using plumbline::fake::Event;
+using plumbline::fake::Place;
+using plumbline::fake::Stream;
+using plumbline::fake::submit;
+
+std::mutex memory_mutex;
+std::map<const char*, std::size_t> memory;  // start, bytes
+thread_local int current_device = 0;
+std::mutex asked_mutex;
+std::set<int> asked;
+
+Stream* of(cudaStream_t stream) {
+  return reinterpret_cast<Stream*>(stream);
+}
+Event& of(cudaEvent_t event) {
+  return *reinterpret_cast<Event*>(event);
+}
+
+}  // namespace
+
+std::set<int> plumbline::fake::devices_asked() {
+  const std::lock_guard lock(asked_mutex);
+  return asked;
+}
+
+extern "C" {
+
+cudaError_t cudaGetDevice(int* device) {
+  *device = current_device;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  current_device = device;
+  return cudaSuccess;
+}
+const char* cudaGetErrorString(cudaError_t /*error*/) {
+  return "fake error";
+}
+cudaError_t cudaMalloc(void** data, std::size_t bytes) {
+  *data = std::malloc(bytes);
+  const std::lock_guard lock(memory_mutex);
+  memory[static_cast<const char*>(*data)] = bytes;
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void* data) {
+  const std::lock_guard lock(memory_mutex);
+  memory.erase(static_cast<const char*>(data));
+  std::free(data);
+  return cudaSuccess;
+}
+cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
+  std::memset(data, value, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/,
+                            cudaStream_t stream) {
+  submit(of(stream), [=] { std::memcpy(to, from, bytes); });
+  return cudaSuccess;
+}
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* data) {
+  *attributes = {};
+  const auto* place = static_cast<const char*>(data);
+  const std::lock_guard lock(memory_mutex);
+  auto found = memory.upper_bound(place);
+  const bool ours = found != memory.begin() && place < (--found)->first + found->second;
+  attributes->type = ours ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() {
+  return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
+  submit(of(stream), [=] { std::memset(data, value, bytes); });
+  return cudaSuccess;
+}
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* argument) {
+  submit(of(stream), [=] { function(argument); });
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr /*attribute*/, int /*device*/) {
+  *value = 4096;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
+  *lowest = 0;
+  *highest = -5;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned /*flags*/, int priority) {
+  *stream = reinterpret_cast<cudaStream_t>(new Stream(priority));
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  delete of(stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (stream != nullptr) of(stream)->drain();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
+  if (of(event).place) submit(of(stream), [place = of(event).place] { place->wait(); });
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
+  *event = reinterpret_cast<cudaEvent_t>(new Event);
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete &of(event);
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  auto place = std::make_shared<Place>();
+  of(event).place = place;
+  submit(of(stream), [place] { place->reach(); });
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  {
+    const std::lock_guard lock(asked_mutex);
+    asked.insert(current_device);
+  }
+  if (!of(event).place) return cudaSuccess;
+  const std::lock_guard lock(of(event).place->mutex);
+  return of(event).place->reached ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (of(event).place) of(event).place->wait();
+  return cudaSuccess;
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  *milliseconds = static_cast<float>((of(end).place->time - of(begin).place->time) * 1e3);
+  return cudaSuccess;
+}
+
+}  // extern "C"

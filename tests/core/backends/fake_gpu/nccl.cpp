@@ -1,0 +1,249 @@
+// The calls of NCCL that the communicator makes, between processes of one host. As a non-blocking
+// communicator does, every call answers "in progress" first.
+#include <nccl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/core/backends/fake_gpu/shared_comm.hpp"
+#include "tests/core/backends/fake_gpu/streams.hpp"
+
+namespace {
+
+using plumbline::fake::Meeting;
+using plumbline::fake::SharedComm;
+using plumbline::fake::Stream;
+using plumbline::fake::submit;
+
+SharedComm* of(ncclComm_t comm) {
+  return reinterpret_cast<SharedComm*>(comm);
+}
+Stream* of(cudaStream_t stream) {
+  return reinterpret_cast<Stream*>(stream);
+}
+
+std::size_t size_of(ncclDataType_t type) {
+  return type == ncclFloat32 || type == ncclInt32 ? 4 : 2;
+}
+
+template <class T>
+void reduce(const Meeting& all, int members, std::size_t count, ncclRedOp_t op, std::byte* out) {
+  auto* result = reinterpret_cast<T*>(out);
+  for (std::size_t i = 0; i < count / sizeof(T); ++i) {
+    T value = reinterpret_cast<const T*>(all.area[0])[i];
+    for (int member = 1; member < members; ++member) {
+      const T other = reinterpret_cast<const T*>(all.area[member])[i];
+      value = op == ncclSum ? value + other : std::max(value, other);
+    }
+    result[i] = value;
+  }
+}
+
+void reduce(const Meeting& all, int members, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
+            std::byte* out) {
+  if (type == ncclFloat32) {
+    reduce<float>(all, members, count, op, out);
+  } else {
+    reduce<std::int32_t>(all, members, count, op, out);
+  }
+}
+
+bool on_device(const void* data) {
+  cudaPointerAttributes found{};
+  (void)cudaPointerGetAttributes(&found, data);
+  return found.type == cudaMemoryTypeDevice;
+}
+
+/// Refuses host memory, which NCCL's kernels cannot use.
+ncclResult_t enqueue(const char* name, ncclComm_t comm, cudaStream_t stream, const void* from, const void* to,
+                     std::function<void(SharedComm&)> work) {
+  if (!on_device(from) || !on_device(to)) return ncclInvalidArgument;
+  ++plumbline::fake::calls_made()[name];
+  ++of(comm)->under_way;
+  submit(of(stream), [comm, work = std::move(work)] {
+    work(*of(comm));
+    --of(comm)->under_way;
+  });
+  return ncclInProgress;
+}
+
+/// What the thread's open group aborts.
+thread_local bool group_is_open = false;
+thread_local std::vector<ncclComm_t> aborted_in_group;
+
+/// Waits for what is still in streams, as NCCL does before it frees a communicator.
+void reclaim(ncclComm_t comm) {
+  while (of(comm)->under_way > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+std::byte* bytes(void* data) {
+  return static_cast<std::byte*>(data);
+}
+const std::byte* bytes(const void* data) {
+  return static_cast<const std::byte*>(data);
+}
+
+}  // namespace
+
+std::map<std::string, int>& plumbline::fake::most_blocks() {
+  static std::map<std::string, int> most;
+  return most;
+}
+
+std::map<std::string, int>& plumbline::fake::calls_made() {
+  static std::map<std::string, int> made;
+  return made;
+}
+
+extern "C" {
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = 22809;
+  return ncclSuccess;
+}
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  const std::string name = SharedComm::create();
+  std::strncpy(id->internal, name.c_str(), sizeof id->internal - 1);
+  return ncclSuccess;
+}
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int members, ncclUniqueId id, int member,
+                                    ncclConfig_t* config) {
+  // Unless told otherwise, NCCL connects at the first call of a kind, where members would wait for each
+  // other.
+  if (config->blocking != 0 || std::getenv("NCCL_RUNTIME_CONNECT") == nullptr) return ncclInvalidArgument;
+  plumbline::fake::most_blocks()[config->commName] = config->maxCTAs;
+  *comm = reinterpret_cast<ncclComm_t>(new SharedComm(id.internal, members, member));
+  return ncclInProgress;
+}
+ncclResult_t ncclCommGetAsyncError(ncclComm_t /*comm*/, ncclResult_t* state) {
+  *state = ncclSuccess;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommFinalize(ncclComm_t /*comm*/) {
+  return ncclSuccess;
+}
+// Streams may still hold work of a communicator that is gone: its end stays.
+ncclResult_t ncclCommDestroy(ncclComm_t /*comm*/) {
+  return ncclSuccess;
+}
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  of(comm)->abort();
+  if (group_is_open) {
+    aborted_in_group.push_back(comm);
+  } else {
+    reclaim(comm);
+  }
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupStart() {
+  group_is_open = true;
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+  group_is_open = false;
+  for (const ncclComm_t comm : std::exchange(aborted_in_group, {})) reclaim(comm);
+  return ncclSuccess;
+}
+const char* ncclGetErrorString(ncclResult_t /*result*/) {
+  return "fake error";
+}
+const char* ncclGetLastError(ncclComm_t /*comm*/) {
+  return "";
+}
+
+ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return enqueue(__func__, comm, stream, from, to, [=](SharedComm& shared) {
+    shared.exchange(
+        count * size_of(type),
+        [&](std::byte* mine, std::size_t at, std::size_t n) { std::memcpy(mine, bytes(from) + at, n); },
+        [&](const Meeting& all, std::size_t at, std::size_t n) {
+          reduce(all, shared.members(), n, type, op, bytes(to) + at);
+        });
+  });
+}
+
+ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream) {
+  const std::size_t size = count * size_of(type);
+  return enqueue(__func__, comm, stream, from, to, [=](SharedComm& shared) {
+    shared.exchange(
+        size, [&](std::byte* mine, std::size_t at, std::size_t n) { std::memcpy(mine, bytes(from) + at, n); },
+        [&](const Meeting& all, std::size_t at, std::size_t n) {
+          for (int member = 0; member < shared.members(); ++member) {
+            std::memcpy(bytes(to) + static_cast<std::size_t>(member) * size + at, all.area[member], n);
+          }
+        });
+  });
+}
+
+ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  const std::size_t size = count * size_of(type);
+  return enqueue(__func__, comm, stream, from, to, [=](SharedComm& shared) {
+    for (int owner = 0; owner < shared.members(); ++owner) {
+      const std::byte* piece = bytes(from) + static_cast<std::size_t>(owner) * size;
+      shared.exchange(
+          size, [&](std::byte* mine, std::size_t at, std::size_t n) { std::memcpy(mine, piece + at, n); },
+          [&](const Meeting& all, std::size_t at, std::size_t n) {
+            if (owner == shared.member()) reduce(all, shared.members(), n, type, op, bytes(to) + at);
+          });
+    }
+  });
+}
+
+ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return enqueue(__func__, comm, stream, from, to, [=](SharedComm& shared) {
+    shared.exchange(
+        count * size_of(type),
+        [&](std::byte* mine, std::size_t at, std::size_t n) {
+          if (root == shared.member()) std::memcpy(mine, bytes(from) + at, n);
+        },
+        [&](const Meeting& all, std::size_t at, std::size_t n) {
+          std::memcpy(bytes(to) + at, all.area[root], n);
+        });
+  });
+}
+
+ncclResult_t ncclReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
+                        int root, ncclComm_t comm, cudaStream_t stream) {
+  return enqueue(comm, stream, from, to, [=](SharedComm& shared) {
+    shared.exchange(
+        count * size_of(type),
+        [&](std::byte* mine, std::size_t at, std::size_t n) { std::memcpy(mine, bytes(from) + at, n); },
+        [&](const Meeting& all, std::size_t at, std::size_t n) {
+          if (root == shared.member()) reduce(all, shared.members(), n, type, op, bytes(to) + at);
+        });
+  });
+}
+
+ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int /*peer*/, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return enqueue(__func__, comm, stream, from, from, [=](SharedComm& shared) {
+    shared.exchange(
+        count * size_of(type),
+        [&](std::byte* mine, std::size_t at, std::size_t n) { std::memcpy(mine, bytes(from) + at, n); },
+        [](const Meeting&, std::size_t, std::size_t) {});
+  });
+}
+
+ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return enqueue(__func__, comm, stream, to, to, [=](SharedComm& shared) {
+    shared.exchange(
+        count * size_of(type), [](std::byte*, std::size_t, std::size_t) {},
+        [&](const Meeting& all, std::size_t at, std::size_t n) {
+          std::memcpy(bytes(to) + at, all.area[peer], n);
+        });
+  });
+}
+
+}  // extern "C"

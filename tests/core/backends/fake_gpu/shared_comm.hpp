@@ -1,0 +1,65 @@
+// What NCCL promises, between processes of one host: members of a communicator meet in shared memory. For
+// tests of the code around NCCL on machines without a GPU.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+namespace plumbline::fake {
+
+constexpr int kMostMembers = 8;
+constexpr std::size_t kChunk = std::size_t{64} << 10;
+
+/// The most thread blocks of this process's communicators, by name; NCCL_CONFIG_UNDEF_INT: as many as NCCL
+/// likes.
+std::map<std::string, int>& most_blocks();
+
+/// Calls that this process has put into streams: "ncclSend" and so on.
+std::map<std::string, int>& calls_made();
+
+/// The shared memory of one communicator.
+struct Meeting {
+  std::atomic<int> arrived{0};
+  std::atomic<int> round{0};
+  alignas(64) std::byte area[kMostMembers][kChunk];
+};
+
+/// One member's end. Operations block until all members have reached them, as on the device.
+class SharedComm {
+ public:
+  /// Makes the memory of a new communicator and returns its name.
+  static std::string create();
+
+  SharedComm(const std::string& name, int members, int member);
+  ~SharedComm();
+  SharedComm(const SharedComm&) = delete;
+  SharedComm& operator=(const SharedComm&) = delete;
+
+  int members() const { return members_; }
+  int member() const { return member_; }
+  /// Ends this member's waiting, as ncclCommAbort does: the others go on waiting until they abort too.
+  void abort() { aborted_ = true; }
+  /// Operations that are in a stream and have not ended.
+  std::atomic<int> under_way{0};
+
+  /// In rounds of a chunk: everybody lays down what `fill` gives, then `take` reads what the members have
+  /// laid down. Stops early when aborted.
+  void exchange(std::size_t bytes,
+                const std::function<void(std::byte* mine, std::size_t at, std::size_t count)>& fill,
+                const std::function<void(const Meeting& all, std::size_t at, std::size_t count)>& take);
+
+ private:
+  bool meet();
+
+  std::string name_;
+  int members_;
+  int member_;
+  std::atomic<bool> aborted_{false};
+  Meeting* meeting_ = nullptr;
+};
+
+}  // namespace plumbline::fake

@@ -1,0 +1,95 @@
+"""What the parts of a GPU slot do, step by step, and how long each may take.
+
+A step's seconds are an estimate, since none of them has been run on a GPU: a fixed part (start of the processes, context,
+first products timed, cuDNN compiling) and, for training, the predicted time of its steps. `limit` ends a step that takes
+longer; a part ends with its budget.
+"""
+import dataclasses
+
+BUDGET = {1: 8 * 60, 2: 9 * 60, 3: 8 * 60, 4: 30 * 60}  # seconds; the first three share one slot of half an hour
+
+GPT2 = {"model_type": "gpt2", "n_positions": 1024, "vocab_size": 50257, "layer_norm_epsilon": 1e-5,
+        "activation_function": "gelu_new"}
+MODELS = {
+    "tiny": {**GPT2, "n_layer": 2, "n_embd": 64, "n_head": 2, "vocab_size": 512},
+    "gpt2-355m": {**GPT2, "n_layer": 24, "n_embd": 1024, "n_head": 16},
+    # The shape of Llama 3.2 1B.
+    "llama-1b": {"model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
+                 "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64, "vocab_size": 128256,
+                 "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "rope_theta": 5e5,
+                 "tie_word_embeddings": True},
+}
+HARDWARE = "h100-sxm-80gb"
+STEPS, WARMUP = 20, 3
+
+
+@dataclasses.dataclass
+class Step:
+    name: str
+    command: list  # words; {plumbline}, {bin}, {out}, {config}, {here} are filled in
+    fixed: float  # seconds besides training steps
+    limit: float  # seconds
+    config: dict = None  # of a training run; its steps are added to the estimate
+    environment: dict = dataclasses.field(default_factory=dict)
+    # What it says, or its exit code, where there is no GPU: everything before the first kernel was there then.
+    without_gpu: str = "no CUDA device|no usable GPU|found cuda, but"
+    needs: str = ""  # a file of an earlier step; without it the step is left out
+
+
+def training(name, model, fixed, limit, sequences=16, seq=1024, more=None, trace=False):
+    """A run of one rank, 3 + 20 steps."""
+    config = {"model": MODELS.get(model, model), "backend": "cuda", "hardware": HARDWARE, "precision": "bf16",
+              "seq_length": seq, "micro_batch_size": sequences, "global_batch_size": sequences,
+              "warmup_steps": WARMUP, "steps": STEPS, "timeout_s": limit, **(more or {})}
+    words = ["{plumbline}", "run", "{config}", "--json"]
+    if trace:
+        words += ["--trace", "{out}/trace.json"]
+    return Step(name, words, fixed, limit, config)
+
+
+FP8 = {"precision": "fp8", "fp8_format": "hybrid", "fp8_recipe": "delayed"}
+
+PART1 = [
+    Step("doctor", ["{plumbline}", "doctor", "--json"], 5, 30, without_gpu=""),
+    # Whether ranks start here at all, before any of them is on a GPU.
+    Step("two processes", ["{plumbline}", "run", "{config}", "--json"], 3, 40,
+         {"model": MODELS["tiny"], "backend": "cpu", "hardware": HARDWARE, "seq_length": 64, "micro_batch_size": 1,
+          "global_batch_size": 2, "tensor_model_parallel_size": 2, "steps": 1, "warmup_steps": 1, "timeout_s": 30},
+         without_gpu=""),
+    # Every operator against double arithmetic on the CPU, once, the shapes of whole layers left to part 4.
+    Step("operators", ["{bin}/cuda_operators_test", "--gtest_filter=-LayerSizes*:*LayerSizes*"], 90, 150),
+    training("gpt2 124M", "gpt2-124m", 25, 90),
+    Step("operator rates", ["{bin}/micro_cuda_operators", "32768", "0"], 60, 100),
+    Step("attention rates", ["{bin}/micro_cuda_attention"], 75, 110),
+]
+PART2 = [
+    training("gpt2 355M", "gpt2-355m", 25, 80),
+    training("gpt2 1558M", "gpt2-1558m", 35, 110, sequences=8),
+    training("llama 1B", "llama-1b", 30, 90, sequences=2, seq=4096),
+    training("llama 1B FP8", "llama-1b", 35, 90, sequences=2, seq=4096, more=FP8),
+    training("gpt2 124M trace", "gpt2-124m", 30, 80, trace=True),
+    Step("calibration", ["{plumbline}", "calibrate", "--backend", "cuda", "--out", "{out}/profile.json"], 90, 150),
+]
+# Predictions of what has just been measured, from that calibration.
+PART2 += [
+    Step(f"predict {step.name}", ["{plumbline}", "predict", "{config}", "--hardware", "{out}/profile.json", "--json"], 1,
+         15, {**step.config, "steps": 0, "warmup_steps": 0}, without_gpu="", needs="{out}/profile.json")
+    for step in (PART1[3], *PART2[:4])
+]
+PART3 = [
+    Step("two ranks", ["{python}", "{here}/ranks.py", "{plumbline}", "{out}/ranks.jsonl", "--short"], 330, 400),
+    Step("collectives", ["{bin}/micro_cuda_collectives", "2"], 30, 60),
+]
+SANITIZED = ("Attention.F*:Attention.W*:AttentionDropout.F*:Dropout.*:Norms.*:Embedding.*:CrossEntropy.L*:"
+             "VocabularyParallel.*:Activations.*:Rope.*:Optimizer.*:Fp8.*")
+PART4 = [
+    Step("operators, other numbers", ["{bin}/cuda_operators_test"], 150, 300, environment={"PLUMBLINE_TEST_SEED": "1"}),
+    Step("memcheck", ["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "9", "{bin}/cuda_operators_test",
+                      "--gtest_filter=" + SANITIZED], 240, 300, without_gpu=""),
+    Step("racecheck", ["compute-sanitizer", "--tool", "racecheck", "--error-exitcode", "9", "{bin}/cuda_operators_test",
+                       "--gtest_filter=Attention.F*:AttentionDropout.F*:Norms.F*:Embedding.*:Fp8.*"], 240, 300,
+         without_gpu=""),
+    Step("exhaustive search", ["{bin}/micro_cuda_operators", "32768", "10"], 330, 400),
+    Step("all splits", ["{python}", "{here}/ranks.py", "{plumbline}", "{out}/ranks.jsonl"], 600, 900),
+]
+PARTS = {1: PART1, 2: PART2, 3: PART3, 4: PART4}
