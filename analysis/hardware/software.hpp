@@ -10,8 +10,9 @@ struct Software {
   bool fused_dropout = true;  // bias, dropout and residual in one kernel
   bool compiled = false;      // torch.compile: chains of pointwise operators are one kernel
   bool fused_weight_gradient =
-      false;                          // the weight-gradient product accumulates into the fp32 gradient itself
-  bool overlapped_messages = false;   // pipeline messages overlap with compute
+      false;                         // the weight-gradient product accumulates into the fp32 gradient itself
+  bool overlapped_messages = false;  // pipeline messages overlap with compute
+  bool overlapped_interleaved = false;  // the same, of schedules with several chunks per rank
   bool scattered_messages = false;    // a stage's message is split over tensor ranks (arXiv:2104.04473 §4.1)
   bool overlapped_reduction = false;  // gradient reduction overlaps with the backward
   bool sharded = false;               // FSDP: parameters gathered layer by layer

@@ -36,6 +36,8 @@ def megatron_recipe(cells, row, vp):
     put(cells, "sequence_parallel", "true" if tensor > 1 else "false")
     if tensor >= 4:
         put(cells, "tp_comm_overlap", "true")
+    if not cells.get("micro_batch_size") and not cells.get("num_microbatches"):
+        cells["micro_batch_size"] = "unstated"
     add_interleaving(cells, vp)
 
 

@@ -255,6 +255,8 @@ TEST_F(ConfigFolder, WhyInvalidNamesTheKey) {
       {"tp: 4\nseq_length: 6\n", ""},
       {"tp: 4\nseq_length: 6\nsequence_parallel: true\n", "sequence_parallel: found true with seq_length 6"},
       {"seq_length: 7\nsequence_parallel: true\n", ""},  // one tensor rank: not in effect
+      {"tp: 2\ntp_comm_overlap: true\n", "tp_comm_overlap: found true with sequence_parallel false"},
+      {"tp_comm_overlap: true\n", ""},
       {"gbs: 2000000000\n", "micro-batches"},
       {"mbs: 2000000000\ngbs: 2000000000\n", "micro_batch_size"},
   };
