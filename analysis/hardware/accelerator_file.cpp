@@ -30,7 +30,7 @@ struct Unit {
 };
 Unit unit_of(std::string_view name) {
   if (name == "memory_bytes") return {1e9, 1e13, "bytes, such as 8.5e10 for 80 GB"};
-  if (name == "processors") return {1, 1e4, "their number"};
+  if (name.ends_with("processors")) return {1, 1e4, "their number"};
   if (name == "power_watts") return {10, 1e5, "watts"};
   if (name == "switch_reduction") return {1, 4, "a factor over a ring's bus bandwidth"};
   if (name == "random_s") return {1e-15, 1e-9, "seconds per number, such as 5e-12"};
