@@ -25,11 +25,11 @@ struct Device {
   double peak_mx8 = 0;    // dense FLOP/s, fp8 with a scale per block of 32 in the units (MXFP8); 0: none
   double peak_4bit = 0;   // dense FLOP/s, NVFP4 or MXFP4; 0: none
   double peak_fp32 = 0;
-  double power_watts = 0;  // the board's limit, which the shares below are for
-  double bandwidth = 0;    // of device memory, bytes/s
-  double processors = 0;   // streaming multiprocessors
+  double power_watts = 0;            // the board's limit, which the shares below are for
+  double bandwidth = 0;              // of device memory, bytes/s
+  double processors = 0;             // streaming multiprocessors
   double collective_processors = 0;  // of them, held by a collective that runs alongside computation
-  double gemm_share = 0;   // of the peak: main loop of the largest tile, all processors busy, sustained clock
+  double gemm_share = 0;  // of the peak: main loop of the largest tile, all processors busy, sustained clock
   double gemm_share_8bit = 0;
   double gemm_share_4bit = 0;
   double wave_share =
