@@ -28,6 +28,7 @@ struct Device {
   double power_watts = 0;  // the board's limit, which the shares below are for
   double bandwidth = 0;    // of device memory, bytes/s
   double processors = 0;   // streaming multiprocessors
+  double collective_processors = 0;  // of them, held by a collective that runs alongside computation
   double gemm_share = 0;   // of the peak: main loop of the largest tile, all processors busy, sustained clock
   double gemm_share_8bit = 0;
   double gemm_share_4bit = 0;

@@ -68,6 +68,13 @@ inline double scatter_seconds(const Network& net, Span group, double bytes) {
   return r.base + r.steps * r.step + (n - 1) / n * bytes / r.bandwidth;
 }
 
+/// Every rank stores `bytes` into its neighbour's memory, as Transformer Engine's userbuffers do: no protocol, no
+/// other launch than that of a small kernel on both sides.
+inline double shift_seconds(const Network& net, Span group, double bytes) {
+  const bool local = ranks_per_node(net, group) >= group.size;
+  return local ? net.node_step_s + bytes / net.node_bandwidth : net.nic_step_s + bytes / net.nic_bandwidth;
+}
+
 /// One message, within a node or from one to another.
 inline double hop_seconds(const Network& net, bool leaves_node, double bytes) {
   return leaves_node ? net.nic_base_s + bytes / net.nic_bandwidth

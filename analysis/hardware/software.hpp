@@ -10,16 +10,19 @@ struct Software {
   bool fused_dropout = true;  // bias, dropout and residual in one kernel
   bool compiled = false;      // torch.compile: chains of pointwise operators are one kernel
   bool fused_weight_gradient =
-      false;                          // the weight-gradient product accumulates into the fp32 gradient itself
-  bool overlapped_messages = false;   // pipeline messages overlap with compute
+      false;                         // the weight-gradient product accumulates into the fp32 gradient itself
+  bool overlapped_messages = false;  // pipeline messages overlap with compute
+  bool overlapped_interleaved = false;  // the same, of schedules with several chunks per rank
   bool scattered_messages = false;    // a stage's message is split over tensor ranks (arXiv:2104.04473 §4.1)
   bool overlapped_reduction = false;  // gradient reduction overlaps with the backward
   bool sharded = false;               // FSDP: parameters gathered layer by layer
+  bool gathers_in_place = false;      // sharded units are used and reduced where they lie, without copies
   bool async_tensor = false;          // tensor-parallel communication split into pieces and hidden
   bool selective_operators =
-      false;                // selective recomputation keeps every second product's result, not the rest
-  bool fp8 = false;         // linear layers of the transformer in FP8, whatever the job says
-  bool fp8_gather = false;  // their parameters are gathered in FP8
+      false;                 // selective recomputation keeps every second product's result, not the rest
+  bool fp8 = false;          // linear layers of the transformer in FP8, whatever the job says
+  bool fused_casts = false;  // operands are quantized by the kernel that makes them, and transposed apart
+  bool fp8_gather = false;   // their parameters are gathered in FP8
   // Recipes of FP8 that a job may ask for (Fp8Recipe).
   bool delayed_scaling = false;
   bool tensorwise_scaling = false;

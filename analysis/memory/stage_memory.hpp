@@ -39,7 +39,7 @@ struct TensorBytes {
   std::int64_t teacher_stream;    // R·h_T
   std::int64_t teacher_gathered;  // T·h_T; 0 without sequence parallelism
   std::int64_t teacher_logits;    // kept until the loss
-  std::int64_t partial;           // fp32, of a product that is summed over tensor ranks
+  std::int64_t partial;           // of a product that is summed over tensor ranks
   std::int64_t piece;             // its share after a reduce-scatter, before it is rounded
   std::int64_t shard_statistics;  // vocab_parallel: three rows of every shard, and the factors of this one
   std::int64_t output_gradient;   // vocab_parallel: dX, fp32
@@ -98,6 +98,7 @@ class StageReplay {
   void input_gradient(const ProductBytes& product);
   void summed_input_gradient(const ProductBytes& product);
   void weight_gradient(const ProductBytes& product);
+  void both_gradients(const ProductBytes& product);
 
   bool joint_before() const;
   bool joint_after() const;

@@ -69,6 +69,26 @@ void StageReplay::weight_gradient(const ProductBytes& product) {
   give(kWorkspace, product.transposed);
 }
 
+/// Of a product that reads the stream.
+void StageReplay::both_gradients(const ProductBytes& product) {
+  if (!s_.tensor_overlap) {
+    summed_input_gradient(product);
+    gather_operand();
+    weight_gradient(product);
+    return release_operand();
+  }
+  // Its input travels during the input gradient, the sums during the weight gradient.
+  gather_operand();
+  take(kWorkspace, bytes_.partial);
+  transpose_weight(product);
+  give(kWorkspace, product.weight);
+  take(kWorkspace, bytes_.piece);
+  weight_gradient(product);
+  give(kWorkspace, bytes_.piece);
+  give(kWorkspace, bytes_.partial);
+  release_operand();
+}
+
 /// A norm and what is kept of its output.
 void StageReplay::layer_norm() {
   take(kWorkspace, bytes_.wide_norm_output);
@@ -136,10 +156,7 @@ void StageReplay::layer_backward(std::int64_t layer) {
   give(kActivations, bytes_.fc1);
   take(kWorkspace, bytes_.quantized_fc1);
   take(kWorkspace, bytes_.stream);  // dn
-  summed_input_gradient(bytes_.fc1_product);
-  gather_operand();
-  weight_gradient(bytes_.fc1_product);
-  release_operand();
+  both_gradients(bytes_.fc1_product);
   give(kWorkspace, bytes_.quantized_fc1 + bytes_.fc1);
   if (s_.layer_norms() > 1) give(kActivations, bytes_.norm_output);  // of the second norm
   if (!s_.parallel()) {
@@ -162,10 +179,7 @@ void StageReplay::layer_backward(std::int64_t layer) {
   give(kActivations, bytes_.attention + bytes_.lse + bytes_.qkv + bytes_.normed);
   take(kWorkspace, bytes_.quantized_qkv);
   take(kWorkspace, bytes_.stream);  // dn
-  summed_input_gradient(bytes_.qkv_product);
-  gather_operand();
-  weight_gradient(bytes_.qkv_product);
-  release_operand();
+  both_gradients(bytes_.qkv_product);
   give(kWorkspace, bytes_.quantized_qkv + bytes_.qkv);
   give(kActivations, bytes_.norm_output);                                   // of the first norm
   if (layer == 0 && s_.previous_here) take(kCommunication, bytes_.stream);  // the previous stage's G

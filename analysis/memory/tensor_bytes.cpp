@@ -52,8 +52,10 @@ TensorBytes::TensorBytes(const StageShape& s)
       teacher_stream(s.rows * s.distillation.teacher_hidden * s.e()),
       teacher_gathered(s.sequence_parallel ? s.tokens * s.distillation.teacher_hidden * s.e() : 0),
       teacher_logits(s.tokens * s.vocab * s.distillation.cached_size),
-      partial(s.tensor > 1 && (s.sequence_parallel || s.e() < 4) ? s.tokens * s.hidden * 4 : 0),
-      piece(s.sequence_parallel && s.e() < 4 ? s.rows * s.hidden * 4 : 0),
+      partial(s.tensor > 1 && (s.sequence_parallel || s.rounds_sums())
+                  ? s.tokens * s.hidden * size_of(s.sum_type())
+                  : 0),
+      piece(s.sequence_parallel && s.rounds_sums() ? s.rows * s.hidden * 4 : 0),
       shard_statistics((3 * s.vocabulary.shards + 1) * s.tokens * 4),
       output_gradient(s.tokens * s.hidden * 4),
       target_rows(s.zero >= 3 ? s.tokens * s.hidden * s.e() : 0),

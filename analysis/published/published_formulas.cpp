@@ -128,10 +128,10 @@ void layer_22b(const PublishedRow& row, const Profiles& profiles, const Schedule
   const StageShape shape = shape_of(config, profiles);
   UnitWork forward;
   UnitWork backward;
-  framework_layer(shape, LayerPass::forward, 0, forward);
+  framework_layer(shape, LayerPass::forward, 0, false, forward);
   framework_recomputation(shape, 0, backward);
-  framework_layer(shape, LayerPass::backward_input, 0, backward);
-  framework_layer(shape, LayerPass::backward_weight, 0, backward);
+  framework_layer(shape, LayerPass::backward_input, 0, true, backward);
+  framework_layer(shape, LayerPass::backward_weight, 0, true, backward);
   Load load;
   load.layout = config.layout();
   const HardwareProfile hardware = a100(profiles);

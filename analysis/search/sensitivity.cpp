@@ -215,7 +215,7 @@ Limits what_limits(const RunConfig& config, const HardwareProfile& hardware, con
     }
   }
   std::stable_sort(limits.changes.begin(), limits.changes.end(),
-                   [](const Change& a, const Change& b) { return a.step < b.step; });
+                   [](const ChangedKey& a, const ChangedKey& b) { return a.step < b.step; });
   return limits;
 }
 

@@ -107,9 +107,11 @@ Seconds accelerator_collective_time(const OperatorCall& call, const cluster::Net
   const cluster::Span span = span_of(call.group, call.ranks, layout, network.gpus_per_node);
   const auto bytes = static_cast<double>(call.bytes().value);
   if (call.kind == CallKind::all_reduce) return {all_reduce_seconds(network, span, bytes)};
-  // A broadcast passes the whole buffer on.
+  if (call.kind == CallKind::ring_shift) return {shift_seconds(network, span, bytes)};
+  // A broadcast passes the whole buffer on, and so does a sum for one rank.
   const double n = call.ranks;
-  const double passed_on = call.kind == CallKind::broadcast ? bytes * n / (n - 1) : bytes;
+  const bool whole = call.kind == CallKind::broadcast || call.kind == CallKind::reduce;
+  const double passed_on = whole ? bytes * n / (n - 1) : bytes;
   return {scatter_seconds(network, span, passed_on)};
 }
 

@@ -21,6 +21,7 @@ double with_host(double device, double host) {
 struct Part {
   double calls = 0;
   double tensor = 0;
+  std::vector<Alongside> alongside;
   double gather = 0;
   double scatter = 0;
   double accumulate = 0;
@@ -52,6 +53,7 @@ class Timeline {
     for (std::size_t i = 0; i < work.runs.size(); ++i) {
       const ActionWork::Run& run = work.runs[i];
       for (std::int64_t k = 0; k < run.repeat; ++k) step(work, i, k);
+      add_alongside(parts_[run.part].alongside, static_cast<double>(run.repeat), time_.alongside);
     }
     finish_scatter();
     time_.all.value = now_ + work.fixed.value;
@@ -123,17 +125,16 @@ ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, 
   parts.reserve(work.parts.size());
   for (const UnitWork& unit : work.parts) {
     Part part;
-    for (const OperatorCall& call : unit.calls) {
-      const double seconds = time_of(call, hardware, load).value;
-      part.calls += seconds;
-      if (is_collective(call.kind)) part.tensor += seconds;
-    }
+    PartTime lanes = time_calls(unit.calls, hardware, load);
+    part.calls = lanes.all;
+    part.tensor = lanes.tensor;
+    part.alongside = std::move(lanes.alongside);
     if (unit.gather.elements > 0) part.gather = time_of(unit.gather, hardware, load).value;
     if (unit.scatter.elements > 0) {
       part.scatter = time_of(unit.scatter, hardware, load).value;
       if (unit.accumulate.elements > 0) part.accumulate = time_of(unit.accumulate, hardware, load).value;
     }
-    parts.push_back(part);
+    parts.push_back(std::move(part));
   }
   add_host(work, parts);
   return Timeline(std::move(parts), hardware.processors == 0).run(work);

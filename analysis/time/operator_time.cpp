@@ -252,6 +252,9 @@ const CollectiveTime* nearest_all_reduce(const HardwareProfile& hardware, int wo
 Seconds collective_time(const OperatorCall& call, const HardwareProfile& hardware, const Layout& layout,
                         bool started) {
   if (call.ranks < 2) return {0};
+  if (call.kind == CallKind::ring_shift && hardware.accelerator.empty()) {
+    return message_time(hardware, layout.world(), call.bytes());
+  }
   // A ring all-reduce is a reduce-scatter followed by an all-gather of equal length.
   const double halves = call.kind == CallKind::all_reduce ? 2 : 1;
   const CollectiveTime* nearest =
@@ -264,7 +267,7 @@ Seconds collective_time(const OperatorCall& call, const HardwareProfile& hardwar
   }
   const double n = call.ranks;
   const Seconds wire = call.bytes() / hardware.link_bandwidth;
-  if (call.kind == CallKind::broadcast) return hardware.link_latency + wire;
+  if (call.kind == CallKind::broadcast || call.kind == CallKind::reduce) return hardware.link_latency + wire;
   return hardware.link_latency * halves + wire * (halves * (n - 1) / n);
 }
 
@@ -279,10 +282,14 @@ Seconds time_of(const OperatorCall& call, const HardwareProfile& hardware, const
     case CallKind::allocation:
       once = hardware.allocation.value;
       break;
+    case CallKind::wait:
+      break;
     case CallKind::all_reduce:
     case CallKind::all_gather:
     case CallKind::reduce_scatter:
-    case CallKind::broadcast: {
+    case CallKind::broadcast:
+    case CallKind::reduce:
+    case CallKind::ring_shift: {
       const bool started = call.group != Group::tensor && call.group != Group::model;
       once = collective_time(call, hardware, load.layout, started).value / load.sharing;
       break;

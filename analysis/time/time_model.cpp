@@ -22,13 +22,16 @@ class Lines {
       : lines_(lines), first_(lines.size()), stage_(stage), phase_(phase) {}
 
   void add(const OperatorCall& call, Seconds time) { add(label_of(call), call.count, time, flops_of(call)); }
-  void add(const std::string& label, std::int64_t count, Seconds time, Flops flops = {}) {
+  /// `hidden`: what it takes besides `time`, alongside computation.
+  void add(const std::string& label, std::int64_t count, Seconds time, Flops flops = {},
+           Seconds hidden = {}) {
     auto line = std::find_if(lines_.begin() + static_cast<std::ptrdiff_t>(first_), lines_.end(),
                              [&](const CostLine& known) { return known.label == label; });
-    if (line == lines_.end()) line = lines_.insert(line, {stage_, phase_, label, 0, {}, {}});
+    if (line == lines_.end()) line = lines_.insert(line, {stage_, phase_, label, 0, {}, {}, {}});
     line->count += count;
     line->seconds += time;
     line->flops += flops;
+    line->hidden += hidden;
   }
 
  private:
@@ -153,6 +156,11 @@ class StageCoster {
     bool gathers = false;
     bool scatters = false;
     for (const OperatorCall& call : calls_of(work)) {
+      if (call.kind == CallKind::wait) continue;
+      if (call.ticket > 0) {  // its time follows from that of the whole action
+        lines.add(call.label, call.count, {});
+        continue;
+      }
       if (call.group != Group::data) {
         lines.add(call, time_of(call, hardware_, load));
         continue;
@@ -163,6 +171,12 @@ class StageCoster {
       lines.add(call.label, call.count, counted ? Seconds{} : waited);
       counted = true;
     }
+    Seconds slower;
+    for (const Alongside& part : time.alongside) {
+      lines.add(part.label, 0, part.exposed, {}, part.all - part.exposed);
+      slower += part.slower;
+    }
+    if (slower.value > 0) lines.add("slower alongside collectives", 1, slower);
     VocabularySeconds vocabulary{};
     if (!waits_for_vocabulary() || !shape.vocabulary.carries) return vocabulary;
     for (const OperatorCall& call : vocabulary_calls_of(shape, phase.type, load_.layout)) {
@@ -328,7 +342,8 @@ class StageCoster {
     Costs& costs = prediction_.costs;
     const int per_node = pipeline_ranks_per_node(hardware_, load_.layout);
     const bool leaves = per_node > 0 && per_node < schedule_.ranks;
-    const bool waits = !framework_->overlapped_messages;
+    const bool interleaved = framework_->overlapped_interleaved && schedule_.stages > schedule_.ranks;
+    const bool waits = !framework_->overlapped_messages && !interleaved;
     static_cast<LinkCosts&>(costs) = framework_hop(leaves && waits);
     if (waits) {
       costs.receive_busy = costs.transfer;  // the receiver does nothing else meanwhile

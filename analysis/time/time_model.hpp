@@ -25,6 +25,7 @@ struct CostLine {
   std::int64_t count = 0;
   Seconds seconds;  // all `count` calls; of what overlaps with computation, the part that is waited for
   Flops flops;
+  Seconds hidden;  // of tensor-parallel collectives: what runs alongside computation, not part of `seconds`
 };
 
 struct StageCostsPrediction {

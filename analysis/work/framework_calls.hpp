@@ -1,6 +1,8 @@
 // Appends the calls of a framework's list to a part of an action.
 #pragma once
 
+#include <algorithm>
+
 #include "analysis/work/operator_list_calls.hpp"
 
 namespace plumbline {
@@ -8,7 +10,7 @@ namespace plumbline {
 class FrameworkCalls {
  public:
   FrameworkCalls(const StageShape& shape, UnitWork& work)
-      : s_(shape), sw_(*shape.framework), list_(shape), work_(work) {}
+      : s_(shape), sw_(*shape.framework), list_(shape, highest_ticket(work)), work_(work) {}
   ~FrameworkCalls() { work_.calls.insert(work_.calls.end(), list_.calls.begin(), list_.calls.end()); }
   FrameworkCalls(const FrameworkCalls&) = delete;
   FrameworkCalls& operator=(const FrameworkCalls&) = delete;
@@ -61,6 +63,51 @@ class FrameworkCalls {
   void collective(CallKind kind, const char* label, std::int64_t elements, DType type) {
     list_.collective(kind, label, Group::tensor, s_.tensor, elements, type);
   }
+  // tp_comm_overlap of Megatron-Core, which Transformer Engine's userbuffers do: how each product overlaps, in how many
+  // pieces and on how many multiprocessors its collectives run are the defaults of initialize_ub
+  // (transformer_engine/pytorch/module/base.py).
+
+  /// "ring_exchange": every step multiplies a tensor rank's rows while they are stored into the next rank's memory.
+  void ring_linear(const char* gather, const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
+    for (int step = 0; step < s_.tensor; ++step) {
+      const bool passes_on = step + 1 < s_.tensor;
+      int ticket = 0;
+      if (passes_on) {
+        collective(CallKind::ring_shift, gather, s_.rows * s_.hidden, s_.type);
+        ticket = start(gather, 1);
+      }
+      linear(label, pass, out, in);
+      list_.calls.back().tokens = s_.rows;
+      if (passes_on) list_.wait(ticket);
+    }
+  }
+  /// "pipeline": a split of the result is reduced and scattered while the next is computed.
+  void pipelined_linear(const char* scatter, const char* label, GemmPass pass, std::int64_t out,
+                        std::int64_t in) {
+    constexpr int kSplits = 4;
+    int ticket = 0;
+    for (int split = 0; split < kSplits; ++split) {
+      linear(label, pass, out, in);
+      list_.calls.back().tokens = (s_.tokens + kSplits - 1) / kSplits;
+      if (ticket > 0) list_.wait(ticket);
+      collective(CallKind::reduce_scatter, scatter, s_.tokens * s_.hidden / kSplits, s_.type);
+      ticket = start(scatter, kBulkProcessors);
+    }
+    list_.wait(ticket);
+  }
+  /// "bulk": the input is gathered during the input gradient, the result scattered during the weight gradient.
+  void bulk_gradients(const char* gather, const char* scatter, const char* label, std::int64_t out,
+                      std::int64_t in) {
+    const std::int64_t whole = s_.tokens * s_.hidden;
+    collective(CallKind::all_gather, gather, whole, s_.type);
+    const int gathered = start(gather, kBulkProcessors);
+    linear(label, GemmPass::input_gradient, out, in);
+    list_.wait(gathered);
+    collective(CallKind::reduce_scatter, scatter, whole, s_.type);
+    const int scattered = start(scatter, kBulkProcessors);
+    linear(label, GemmPass::weight_gradient, out, in);
+    list_.wait(scattered);
+  }
   /// Operands of FP8 products from 16-bit values: read, written as rows and as columns, which the products of
   /// the backward read (Transformer Engine, common/cast and recipe). A scale of the tensor itself takes a pass
   /// over it first; one of earlier steps none, and whoever makes the values (`made_here`: a norm) writes them in
@@ -70,6 +117,8 @@ class FrameworkCalls {
     double bytes = 2 + 1 + 1;
     if (sw_.fp8) {
       bytes = 3;
+    } else if (sw_.fused_casts) {
+      bytes = 2;  // XLA quantizes in whatever kernel makes the values, and transposes them apart
     } else if (s_.fp8_recipe == Fp8Recipe::delayed) {
       if (made_here) return;  // two bytes as before, one of each form
     } else if (s_.fp8_recipe == Fp8Recipe::tensorwise) {
@@ -85,6 +134,18 @@ class FrameworkCalls {
   void launches(double operators) { work_.host += Seconds{operators * sw_.host_operator_s}; }
 
  private:
+  static constexpr double kBulkProcessors = 16;
+  static int highest_ticket(const UnitWork& work) {
+    int highest = 0;
+    for (const OperatorCall& call : work.calls) highest = std::max(highest, call.ticket);
+    return highest;
+  }
+  /// The last collective of that label is started.
+  int start(const char* label, double processors) {
+    list_.calls.back().processors = processors;
+    return list_.start_collective(label);
+  }
+
   const StageShape& s_;
   const cluster::Software& sw_;
   CallList list_;

@@ -83,32 +83,46 @@ struct Wanted {
   bool communication = true;
 };
 
+constexpr const char* kForward = "tensor collectives forward";
+constexpr const char* kBackward = "tensor collectives backward";
+
 void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkCalls& calls) {
   const Software& sw = *s.framework;
   const std::int64_t qkv = s.q + 2 * s.k;
+  const bool overlaps = s.tensor_overlap && wanted.communication;
+  const auto of_gathered = [&](const char* label, std::int64_t out, double share) {
+    if (overlaps) return calls.ring_linear(kForward, label, GemmPass::forward, out, s.hidden);
+    calls.linear(label, GemmPass::forward, out, s.hidden, share);
+  };
+  const auto summed = [&](const char* label, std::int64_t in, double share) {
+    if (overlaps) return calls.pipelined_linear(kForward, label, GemmPass::forward, s.hidden, in);
+    calls.linear(label, GemmPass::forward, s.hidden, in, share);
+  };
   calls.stream("norm", s.rows * s.hidden, 2 * sw.norm_passes);
-  calls.linear("qkv", GemmPass::forward, qkv, s.hidden, wanted.qkv);
+  of_gathered("qkv", qkv, wanted.qkv);
   if (!s.swiglu) calls.stream("bias", s.tokens * qkv, 4);
   if (s.rotary) calls.stream("rope", s.tokens * (s.q + s.k), sw.compiled ? 4 : 12);
   if (wanted.attention) attention_forward(s, window, calls);
-  calls.linear("projection", GemmPass::forward, s.hidden, s.q, wanted.projection);
+  summed("projection", s.q, wanted.projection);
   residual(s, calls);
   calls.stream("norm", s.rows * s.hidden, 2 * sw.norm_passes);
-  calls.linear("fc1", GemmPass::forward, s.fc1, s.hidden, wanted.fc1);
+  of_gathered("fc1", s.fc1, wanted.fc1);
   const double activation = s.swiglu ? (sw.compiled ? 6 : 10) : 4;
   calls.stream(s.swiglu ? "swiglu" : "gelu", s.tokens * s.ffn, activation);
-  calls.linear("fc2", GemmPass::forward, s.hidden, s.ffn, wanted.fc2);
+  summed("fc2", s.ffn, wanted.fc2);
   residual(s, calls);
   // Casts of the four inputs.
   calls.casts(2 * s.tokens * s.hidden, true);
   calls.casts(s.tokens * (s.q + s.ffn), false);
   // Gathered parameters are copied out of the communication buffer, and cast where products read FP8.
-  if (s.zero >= 3) calls.stream("copy parameters", layer_matrices(s), gathers_fp8(s) ? 2 : 4);
+  if (s.zero >= 3 && !sw.gathers_in_place)
+    calls.stream("copy parameters", layer_matrices(s), gathers_fp8(s) ? 2 : 4);
   if (s.zero >= 3 && !gathers_fp8(s) && !sw.fp8) calls.casts(layer_matrices(s), false);
-  if (wanted.communication) calls.edges("tensor collectives forward", 2, exposed_edges(sw));
+  if (wanted.communication && !overlaps) calls.edges(kForward, 2, exposed_edges(sw));
 }
 
-void backward_input(const StageShape& s, std::int64_t window, FrameworkCalls& calls) {
+/// `overlaps`: the collectives run alongside the products, and so do the weight gradients that some of them need.
+void backward_input(const StageShape& s, std::int64_t window, bool overlaps, FrameworkCalls& calls) {
   const Software& sw = *s.framework;
   const std::int64_t stream = s.rows * s.hidden;
   const std::int64_t qkv = s.q + 2 * s.k;
@@ -117,41 +131,56 @@ void backward_input(const StageShape& s, std::int64_t window, FrameworkCalls& ca
     calls.stream("norm backward", stream, 10);
     calls.stream("add", stream, 6);
   };
+  // Of the stream's gradient, which is gathered.
+  const auto of_gathered = [&](const char* label, std::int64_t in) {
+    if (!overlaps) return calls.linear(label, GemmPass::input_gradient, s.hidden, in);
+    calls.ring_linear(kBackward, label, GemmPass::input_gradient, s.hidden, in);
+    calls.linear(label, GemmPass::weight_gradient, s.hidden, in);
+  };
+  const auto summed = [&](const char* label, std::int64_t out) {
+    if (!overlaps) return calls.linear(label, GemmPass::input_gradient, out, s.hidden);
+    calls.bulk_gradients(kBackward, kBackward, label, out, s.hidden);
+  };
   calls.stream("dropout backward", stream, dropped);
-  calls.linear("fc2", GemmPass::input_gradient, s.hidden, s.ffn);
+  of_gathered("fc2", s.ffn);
   const double activation = s.swiglu ? (sw.compiled ? 10 : 16) : 6;
   calls.stream(s.swiglu ? "swiglu backward" : "gelu backward", s.tokens * s.ffn, activation);
-  calls.linear("fc1", GemmPass::input_gradient, s.fc1, s.hidden);
+  summed("fc1", s.fc1);
   norm_and_sum();
   calls.stream("dropout backward", stream, dropped);
-  calls.linear("projection", GemmPass::input_gradient, s.hidden, s.q);
+  of_gathered("projection", s.q);
   attention_backward(s, window, calls);
   if (s.rotary) calls.stream("rope", s.tokens * (s.q + s.k), sw.compiled ? 4 : 12);
   calls.stream("concatenate", s.tokens * qkv, 4);  // gradients of query, key and value
-  calls.linear("qkv", GemmPass::input_gradient, qkv, s.hidden);
+  summed("qkv", qkv);
   norm_and_sum();
   calls.casts(s.tokens * (2 * s.hidden + qkv + (sw.fp8 ? s.ffn : s.fc1)), false);
   if (!s.swiglu) calls.stream("bias backward", 2 * stream + s.tokens * (qkv + s.ffn), 2);
   // With sequence parallelism the inputs are gathered once more, during the input-gradient product.
-  calls.edges("tensor collectives backward", 2, exposed_edges(sw));
+  if (!overlaps) calls.edges(kBackward, 2, exposed_edges(sw));
 }
 
-void backward_weight(const StageShape& s, FrameworkCalls& calls) {
+/// `products`: those of linear layers are not computed with the input gradients already.
+void backward_weight(const StageShape& s, bool products, FrameworkCalls& calls) {
   const Software& sw = *s.framework;
-  calls.linear("fc2", GemmPass::weight_gradient, s.hidden, s.ffn);
-  calls.linear("fc1", GemmPass::weight_gradient, s.fc1, s.hidden);
-  calls.linear("projection", GemmPass::weight_gradient, s.hidden, s.q);
-  calls.linear("qkv", GemmPass::weight_gradient, s.q + 2 * s.k, s.hidden);
+  if (products) {
+    calls.linear("fc2", GemmPass::weight_gradient, s.hidden, s.ffn);
+    calls.linear("fc1", GemmPass::weight_gradient, s.fc1, s.hidden);
+    calls.linear("projection", GemmPass::weight_gradient, s.hidden, s.q);
+    calls.linear("qkv", GemmPass::weight_gradient, s.q + 2 * s.k, s.hidden);
+  }
   const std::int64_t parameters = layer_matrices(s);
   // Gradients are copied, as fp32, into the communication buffer.
-  if (s.zero >= 3) calls.stream("copy gradients", parameters, 10);
+  if (s.zero >= 3 && !sw.gathers_in_place) calls.stream("copy gradients", parameters, 10);
   if (sw.weight_gradient_bytes > 0) calls.stream("add gradients", parameters, sw.weight_gradient_bytes);
 }
 
 }  // namespace
 
-void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, UnitWork& work) {
+void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, bool both_gradients,
+                     UnitWork& work) {
   const Software& sw = *s.framework;
+  const bool overlaps = s.tensor_overlap && both_gradients;
   FrameworkCalls calls(s, work);
   switch (pass) {
     case LayerPass::forward:
@@ -159,12 +188,12 @@ void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, U
       return calls.launches(operators(
           s, sw.layer_forward_operators + communication_operators(s) + calls.cast_operators(4), true));
     case LayerPass::backward_input:
-      backward_input(s, window, calls);
+      backward_input(s, window, overlaps, calls);
       return calls.launches(operators(
           s, 0.75 * sw.layer_backward_operators + communication_operators(s) + calls.cast_operators(4),
           true));
     case LayerPass::backward_weight:
-      backward_weight(s, calls);
+      backward_weight(s, !overlaps, calls);
       return calls.launches(operators(s, 0.25 * sw.layer_backward_operators, false));
   }
 }

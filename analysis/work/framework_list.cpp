@@ -134,7 +134,7 @@ ActionWork forward_work(const StageShape& s) {
   if (s.embeds())
     builder.once({.values = true, .apart = true}, table, [&](UnitWork& w) { embedding_forward(s, w); });
   builder.layers({.values = true}, false, [&](std::int64_t window, UnitWork& work) {
-    framework_layer(s, LayerPass::forward, window, work);
+    framework_layer(s, LayerPass::forward, window, false, work);
   });
   if (s.scores())
     builder.once({.values = true, .apart = true}, table, [&](UnitWork& w) { output_forward(s, w); });
@@ -153,8 +153,8 @@ ActionWork backward_work(const StageShape& s, bool input, bool weight) {
   }
   builder.layers({input, weight, false}, true, [&](std::int64_t window, UnitWork& work) {
     if (input) framework_recomputation(s, window, work);
-    if (input) framework_layer(s, LayerPass::backward_input, window, work);
-    if (weight) framework_layer(s, LayerPass::backward_weight, window, work);
+    if (input) framework_layer(s, LayerPass::backward_input, window, weight, work);
+    if (weight) framework_layer(s, LayerPass::backward_weight, window, input, work);
   });
   // Only linear layers have a weight gradient of their own: the lookup's goes with the input gradients.
   if (s.embeds() && input) {

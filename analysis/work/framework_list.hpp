@@ -24,9 +24,11 @@ bool takes_recipe(const cluster::Software& software, Fp8Recipe recipe);
 /// Whether parameters of layers travel in FP8: the software's way, or the job's.
 bool gathers_fp8(const StageShape& shape);
 
-/// One layer, for framework_work.
+/// One layer, for framework_work. `both_gradients`: input and weight gradients are of one action; with tensor_overlap
+/// the first pass then contains the products of the second, alongside which collectives run.
 enum class LayerPass { forward, backward_input, backward_weight };
-void framework_layer(const StageShape& shape, LayerPass pass, std::int64_t window, UnitWork& work);
+void framework_layer(const StageShape& shape, LayerPass pass, std::int64_t window, bool both_gradients,
+                     UnitWork& work);
 /// What of a layer's forward runs again before its backward.
 void framework_recomputation(const StageShape& shape, std::int64_t window, UnitWork& work);
 

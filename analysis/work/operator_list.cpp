@@ -6,7 +6,7 @@ namespace plumbline {
 
 bool is_collective(CallKind kind) {
   return kind == CallKind::all_reduce || kind == CallKind::all_gather || kind == CallKind::reduce_scatter ||
-         kind == CallKind::broadcast;
+         kind == CallKind::broadcast || kind == CallKind::reduce || kind == CallKind::ring_shift;
 }
 
 std::string label_of(const OperatorCall& call) {

@@ -20,8 +20,12 @@ enum class CallKind : std::uint8_t {
   all_gather,
   reduce_scatter,
   broadcast,
-  allocation
+  reduce,
+  ring_shift,  // each member sends its buffer to the next one
+  allocation,
+  wait  // until the collective that was started under the same ticket is done
 };
+/// Of a group, whether the rank waits for it or goes on.
 bool is_collective(CallKind kind);
 
 /// One operator call or collective (or `count` equal ones). Names are literals: a list is made often.
@@ -37,6 +41,10 @@ struct OperatorCall {
   bool dropout = false;          // attention: of its probabilities
   Group group = Group::tensor;   // collectives
   int ranks = 1;                 // collectives: members of the group
+  /// Collectives: 0: the rank waits until it is done; else the rank goes on, and the collective runs on its group's
+  /// lane until a `wait` with the same number. Numbers are of one part of an action.
+  int ticket = 0;
+  double processors = 0;         // collectives with a ticket: multiprocessors that they hold; 0: as NCCL does
   std::int64_t tokens = 0;       // gemm: token rows; attention: sequence length
   std::int64_t out = 0;          // gemm: output width; attention, rope: head size; norms: width of a row
   std::int64_t in = 0;           // gemm: input width; attention: query heads per key/value head

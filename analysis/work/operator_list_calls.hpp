@@ -10,7 +10,8 @@ namespace plumbline {
 
 class CallList {
  public:
-  explicit CallList(const StageShape& shape) : s_(shape) {}
+  /// Tickets are numbered from `tickets` + 1 on.
+  explicit CallList(const StageShape& shape, int tickets = 0) : s_(shape), tickets_(tickets) {}
 
   void gemm(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
     OperatorCall call;
@@ -125,18 +126,60 @@ class CallList {
   void tensor_all_reduce(const char* label, std::int64_t elements, DType type) {
     collective(CallKind::all_reduce, label, Group::tensor, s_.tensor, elements, type);
   }
-  /// A product whose partial sums are summed over the tensor ranks in fp32 and rounded into their tensor.
+  /// Partial sums of a product, summed over the tensor ranks and, where they are in fp32, rounded into their tensor.
   void sum_over_tensor_ranks(const char* all_reduce, const char* reduce_scatter) {
     if (s_.tensor == 1) return;
     const std::int64_t whole = s_.tokens * s_.hidden;
-    const bool rounds = s_.e() < 4;
     if (s_.sequence_parallel) {
-      collective(CallKind::reduce_scatter, reduce_scatter, Group::tensor, s_.tensor, whole, DType::fp32);
+      collective(CallKind::reduce_scatter, reduce_scatter, Group::tensor, s_.tensor, whole, s_.sum_type());
     } else {
-      tensor_all_reduce(all_reduce, whole, DType::fp32);
+      tensor_all_reduce(all_reduce, whole, s_.sum_type());
     }
-    if (rounds) memory("copy", s_.rows * s_.hidden, 4 + static_cast<double>(s_.e()));
-    allocations((s_.sequence_parallel ? 1 : 0) + (rounds ? 1 : 0));
+    round_sums();
+  }
+  void round_sums() {
+    if (s_.rounds_sums()) memory("copy", s_.rows * s_.hidden, 4 + static_cast<double>(s_.e()));
+    allocations((s_.sequence_parallel ? 1 : 0) + (s_.rounds_sums() ? 1 : 0));
+  }
+  /// The last collective of that label is started instead of awaited. Returns its ticket.
+  int start_collective(const char* label) {
+    std::size_t at = calls.size() - 1;
+    while (calls[at].label != label) --at;
+    calls[at].ticket = ++tickets_;
+    return tickets_;
+  }
+  void wait(int ticket) {
+    OperatorCall call;
+    call.kind = CallKind::wait;
+    call.ticket = ticket;
+    calls.push_back(call);
+  }
+  // With tensor_overlap (operator_list_overlap.cpp):
+  /// A layer's product of the gathered rows of a stream tensor, row block after row block: every tensor rank's rows
+  /// are broadcast while the product of those before is computed, its own first. `whole`: all rows are needed
+  /// afterwards.
+  void linear_of_gathered(const char* gather, const char* label, GemmPass pass, std::int64_t out,
+                          std::int64_t in, bool whole);
+  /// A layer's product whose tensor ranks hold partial sums: each row block is reduced to the tensor rank that it
+  /// belongs to while the product of the next is computed.
+  void linear_summed(const char* scatter, const char* label, GemmPass pass, std::int64_t out,
+                     std::int64_t in);
+  /// Both gradients of a layer's product whose input is a stream tensor: the input is gathered alongside the input
+  /// gradient, whose sum is scattered alongside the weight gradient and what `after` adds.
+  template <class After>
+  void linear_backward_bulk(const char* gather, const char* scatter, const char* label, std::int64_t out,
+                            std::int64_t in, After&& after) {
+    gathered_operand(gather);
+    const int gathered = start_collective(gather);
+    linear(label, GemmPass::input_gradient, out, in);
+    wait(gathered);
+    collective(CallKind::reduce_scatter, scatter, Group::tensor, s_.tensor, s_.tokens * s_.hidden,
+               s_.sum_type());
+    const int scattered = start_collective(scatter);
+    linear(label, GemmPass::weight_gradient, out, in);
+    after();
+    wait(scattered);
+    round_sums();
   }
   /// The whole of a stream tensor of which sequence parallelism leaves every tensor rank a part.
   void gathered(const char* label) { gathered(label, s_.type); }
@@ -154,6 +197,8 @@ class CallList {
   std::vector<OperatorCall> calls;
 
  private:
+  /// Of one row block, of which there are as many as tensor ranks.
+  void row_block(const char* label, GemmPass pass, std::int64_t out, std::int64_t in);
   void gathered(const char* label, DType type) {
     if (!s_.sequence_parallel) return;
     collective(CallKind::all_gather, label, Group::tensor, s_.tensor, s_.tokens * s_.hidden, type);
@@ -189,6 +234,7 @@ class CallList {
   }
 
   const StageShape& s_;
+  int tickets_;
 };
 
 /// IF, S, T and IB.

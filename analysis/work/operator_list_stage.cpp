@@ -42,30 +42,41 @@ void head_norm_backward(const StageShape& s, CallList& list) {
   list.memory("head_norm_backward", s.tokens * s.k, 3 * e(s));
 }
 
+/// Products of a layer's forward that read the stream, and that make what is added to it.
+void gathered_linear(const StageShape& s, CallList& list, const char* label, std::int64_t out) {
+  constexpr const char* kGather = "sequence all-gather forward";
+  if (s.tensor_overlap)
+    return list.linear_of_gathered(kGather, label, GemmPass::forward, out, s.hidden, false);
+  list.gathered_operand(kGather);
+  list.linear(label, GemmPass::forward, out, s.hidden);
+}
+void summed_linear(const StageShape& s, CallList& list, const char* label, std::int64_t in) {
+  constexpr const char* kScatter = "sequence reduce-scatter forward";
+  if (s.tensor_overlap) return list.linear_summed(kScatter, label, GemmPass::forward, s.hidden, in);
+  list.linear(label, GemmPass::forward, s.hidden, in);
+  list.sum_over_tensor_ranks("tensor all-reduce forward", kScatter);
+}
+
 /// One layer forward. When a group of layers is recomputed, its last layer stops at the activation output.
 void layer_forward(const StageShape& s, CallList& list, std::int64_t window, bool to_activation_only) {
   norm_forward(s, list);
   list.quantize_stream();
-  list.gathered_operand("sequence all-gather forward");
-  list.linear("qkv", GemmPass::forward, s.q + 2 * s.k, s.hidden);
+  gathered_linear(s, list, "qkv", s.q + 2 * s.k);
   head_norm_forward(s, list);
   rotate(s, list);
   list.attention(false, window);
   list.quantize(s.tokens * s.q);
-  list.linear("projection", GemmPass::forward, s.hidden, s.q);
-  list.sum_over_tensor_ranks("tensor all-reduce forward", "sequence reduce-scatter forward");
+  summed_linear(s, list, "projection", s.q);
   list.residual_sum();
   if (s.layer_norms() > 1) norm_forward(s, list);
   list.quantize_stream();
-  list.gathered_operand("sequence all-gather forward");
-  list.linear("fc1", GemmPass::forward, s.fc1, s.hidden);
+  gathered_linear(s, list, "fc1", s.fc1);
   if (s.swiglu) list.memory("swiglu_forward", s.tokens * s.fc1, 1.5 * e(s));
   if (!s.swiglu) list.memory("gelu_forward", s.tokens * s.fc1, 2 * e(s));
   list.quantize(s.tokens * s.ffn);
   list.allocations(6 + s.layer_norms() * (1 + s.norm_rows));
   if (to_activation_only) return list.dropout_mask();
-  list.linear("fc2", GemmPass::forward, s.hidden, s.ffn);
-  list.sum_over_tensor_ranks("tensor all-reduce forward", "sequence reduce-scatter forward");
+  summed_linear(s, list, "fc2", s.ffn);
   list.residual_sum();
   list.allocations(1);
 }
@@ -77,42 +88,56 @@ struct Passes {
 };
 
 void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Passes passes) {
-  const auto both = [&](const char* label, std::int64_t out, std::int64_t in) {
-    if (passes.input) list.linear(label, GemmPass::input_gradient, out, in);
-    if (passes.weight) list.linear(label, GemmPass::weight_gradient, out, in);
-  };
-  const auto sum = [&] {
-    list.sum_over_tensor_ranks("tensor all-reduce backward", "sequence reduce-scatter backward");
-  };
   const char* gather = "sequence all-gather backward";
+  const char* scatter = "sequence reduce-scatter backward";
+  const bool overlaps = s.tensor_overlap && passes.input;
+  // Of the gradient of the stream, which is gathered.
+  const auto gathered = [&](const char* label, std::int64_t in) {
+    if (overlaps) {
+      return list.linear_of_gathered(gather, label, GemmPass::input_gradient, s.hidden, in, passes.weight);
+    }
+    list.gathered_operand(gather);
+  };
+  const auto both = [&](const char* label, std::int64_t in) {
+    if (passes.input && !overlaps) list.linear(label, GemmPass::input_gradient, s.hidden, in);
+    if (passes.weight) list.linear(label, GemmPass::weight_gradient, s.hidden, in);
+  };
+  // Of a product that reads the stream, whose gradient is summed.
+  const auto summed = [&](const char* label, std::int64_t out, bool bias) {
+    const auto add_bias = [&] { bias_backward(s, list, bias, s.tokens * out); };
+    if (overlaps && passes.weight) {
+      return list.linear_backward_bulk(gather, scatter, label, out, s.hidden, add_bias);
+    }
+    if (overlaps) list.linear_summed(scatter, label, GemmPass::input_gradient, out, s.hidden);
+    if (passes.input && !overlaps) {
+      list.linear(label, GemmPass::input_gradient, out, s.hidden);
+      list.sum_over_tensor_ranks("tensor all-reduce backward", scatter);
+    }
+    if (!passes.weight) return;
+    list.gathered_operand(gather);
+    list.linear(label, GemmPass::weight_gradient, out, s.hidden);
+    add_bias();
+  };
   if (passes.input) list.dropout_backward(false);
   list.quantize_stream();
-  list.gathered_operand(gather);
-  both("fc2", s.hidden, s.ffn);
+  gathered("fc2", s.ffn);
+  both("fc2", s.ffn);
   bias_backward(s, list, passes.weight && s.linear_bias, s.rows * s.hidden);
   if (passes.input) {
     if (s.swiglu) list.memory("swiglu_backward", s.tokens * s.fc1, 2.5 * e(s));
     if (!s.swiglu) list.memory("gelu_backward", s.tokens * s.fc1, 3 * e(s));
   }
   list.quantize(s.tokens * s.fc1);
-  if (passes.input) {
-    list.linear("fc1", GemmPass::input_gradient, s.fc1, s.hidden);
-    sum();
-  }
-  if (passes.weight) {
-    list.gathered_operand(gather);
-    list.linear("fc1", GemmPass::weight_gradient, s.fc1, s.hidden);
-    bias_backward(s, list, s.linear_bias, s.tokens * s.fc1);
-  }
+  summed("fc1", s.fc1, s.linear_bias);
   if (passes.input) {
     if (s.layer_norms() > 1) norm_backward(s, list);
     if (s.recompute == Recompute::selective) list.attention(false, window);
     list.dropout_backward(false);
   }
   list.quantize_stream();
-  list.gathered_operand(gather);
+  gathered("projection", s.q);
   if (passes.weight) list.quantize(s.tokens * s.q);
-  both("projection", s.hidden, s.q);
+  both("projection", s.q);
   bias_backward(s, list, passes.weight && s.linear_bias, s.rows * s.hidden);
   if (passes.input) {
     list.attention(true, window);
@@ -120,15 +145,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     head_norm_backward(s, list);
   }
   list.quantize(s.tokens * (s.q + 2 * s.k));
-  if (passes.input) {
-    list.linear("qkv", GemmPass::input_gradient, s.q + 2 * s.k, s.hidden);
-    sum();
-  }
-  if (passes.weight) {
-    list.gathered_operand(gather);
-    list.linear("qkv", GemmPass::weight_gradient, s.q + 2 * s.k, s.hidden);
-    bias_backward(s, list, s.qkv_bias, s.tokens * (s.q + 2 * s.k));
-  }
+  summed("qkv", s.q + 2 * s.k, s.qkv_bias);
   if (passes.input) {
     if (s.layer_norms() == 1)
       list.memory("add", s.rows * s.hidden, 3 * e(s));  // both gradients of the norm's output

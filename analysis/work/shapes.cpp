@@ -49,6 +49,8 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.context = config.parallel.context;
   shape.tokens = shape.batch * shape.seq / shape.context;
   shape.sequence_parallel = config.parallel.effective_sequence_parallel();
+  shape.tensor_overlap = config.parallel.effective_tp_comm_overlap();
+  shape.sums_in_fp32 = config.parallel.tp_reduce_in_fp32;
   shape.rows = shape.sequence_parallel ? shape.tokens / t : shape.tokens;
   shape.hidden = model.hidden;
   shape.head_dim = model.head_dim;

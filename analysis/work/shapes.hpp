@@ -82,6 +82,8 @@ struct StageShape {
   bool layer_norm = false;
   bool shared_kv = false;          // fewer key/value heads than tensor ranks
   bool sequence_parallel = false;  // in effect: t > 1
+  bool tensor_overlap = false;     // collectives of the layers' products alongside them; sequence parallel
+  bool sums_in_fp32 = true;        // partial sums of tensor ranks travel in fp32, else in the storage type
   bool unfused_attention = false;
   bool cuda = false;               // backend cuda, whose attention has a scratch of another size
   bool hidden_dropout = false;     // p_h > 0: masks are kept (bench/training/dropout.md)
@@ -127,6 +129,9 @@ struct StageShape {
   std::int64_t window_of(std::int64_t layer) const;
   std::int64_t e() const { return size_of(type); }
   std::int64_t g() const { return size_of(grad_type); }
+  /// Type of the partial sums of tensor ranks, and whether they are rounded into the storage type.
+  DType sum_type() const { return sums_in_fp32 ? DType::fp32 : type; }
+  bool rounds_sums() const { return size_of(sum_type()) > e(); }
   friend bool operator==(const StageShape&, const StageShape&) = default;
 };
 

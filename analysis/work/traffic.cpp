@@ -17,7 +17,8 @@ void count(const std::vector<OperatorCall>& calls, Traffic& traffic) {
     group.calls += call.count;
     if (call.kind == CallKind::all_reduce) group.all_reduced += bytes;
     if (call.kind == CallKind::all_gather) group.all_gathered += bytes;
-    if (call.kind == CallKind::reduce_scatter) group.reduce_scattered += bytes;
+    if (call.kind == CallKind::reduce_scatter || call.kind == CallKind::reduce)
+      group.reduce_scattered += bytes;
     if (call.kind == CallKind::broadcast) group.broadcast += bytes;
   }
 }

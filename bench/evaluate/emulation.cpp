@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/time/call_lanes.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/time/time_model.hpp"
 
@@ -56,6 +57,8 @@ CallKind kind_of(CollectiveKind kind) {
       return CallKind::reduce_scatter;
     case CollectiveKind::broadcast:
       return CallKind::broadcast;
+    case CollectiveKind::reduce:
+      return CallKind::reduce;
     case CollectiveKind::all_reduce:
       break;
   }
@@ -95,6 +98,9 @@ EmulatedLinks emulated_links(const HardwareProfile& hardware, const Layout& layo
   };
   links.collective = [hardware, layout](const EmulatedCollective& call) {
     return collective_time(collective_call(call), hardware, layout, call.started);
+  };
+  links.slowdown = [hardware](const EmulatedCollective& call) {
+    return slowdown_alongside(collective_call(call), hardware);
   };
   return links;
 }

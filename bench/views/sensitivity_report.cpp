@@ -31,7 +31,7 @@ std::string what_limits_text(const RunConfig& config) {
     text += fmt::format("  {:>+8.3f} %  {} ({:g})\n", e.elasticity, e.constant, e.value);
   }
   text += "\none change of the configuration\n";
-  for (const Change& change : limits.changes) {
+  for (const ChangedKey& change : limits.changes) {
     text += fmt::format("  {:>+8.2f} %  {:>8.2f} GiB  {}\n", 100 * (change.step / limits.step - 1),
                         gib_of(change.peak), change.what);
   }
@@ -48,7 +48,7 @@ std::string what_limits_json(const RunConfig& config) {
     hardware.push_back({{"constant", e.constant}, {"value", e.value}, {"elasticity", e.elasticity}});
   }
   auto& changes = json["changes"] = nlohmann::ordered_json::array();
-  for (const Change& change : limits.changes) {
+  for (const ChangedKey& change : limits.changes) {
     changes.push_back({{"change", change.what},
                        {"step_s", change.step.value},
                        {"peak_bytes", change.peak.value},

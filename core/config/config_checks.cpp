@@ -24,6 +24,10 @@ std::optional<std::string> why_model_does_not_split(const RunConfig& config) {
         "one",
         stages, model.layers, model.name);
   }
+  if (config.parallel.tp_comm_overlap && t > 1 && !config.parallel.sequence_parallel) {
+    return "tp_comm_overlap: found true with sequence_parallel false, expected sequence_parallel true, whose "
+           "collectives are cut into pieces";
+  }
   if (config.parallel.effective_sequence_parallel() && config.batch.seq_length % t != 0) {
     return fmt::format(
         "sequence_parallel: found true with seq_length {}, expected one that {} tensor ranks divide",
@@ -61,6 +65,10 @@ std::optional<std::string> why_fp8_does_not_fit(const RunConfig& config) {
   const std::int64_t ffn = model.ffn / t;
   const std::pair<const char*, std::int64_t> sizes[] = {
       {"micro_batch_size x seq_length", config.batch.micro_batch_size * config.batch.seq_length},
+      // Overlapped products are of a tensor rank's rows each.
+      {"micro_batch_size x seq_length per tensor rank",
+       config.batch.micro_batch_size * config.batch.seq_length /
+           (config.parallel.effective_tp_comm_overlap() ? t : 1)},
       {"hidden columns", model.hidden},
       {"query, key and value columns per tensor rank", query + 2 * key},
       {"query columns per tensor rank", query},
@@ -151,11 +159,12 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
   if (config.machine.software != "plumbline") {
     return only("software", config.machine.software, "plumbline's own training step only");
   }
-  if (config.numerics.fp8.recipe == Fp8Recipe::blockwise || config.numerics.fp8.recipe == Fp8Recipe::mxfp8) {
-    return only("fp8_recipe", config.numerics.fp8.recipe == Fp8Recipe::mxfp8 ? "mxfp8" : "blockwise",
-                "delayed and tensorwise");
+  const Fp8Recipe recipe = config.numerics.fp8.recipe;
+  if (config.numerics.fp8.on() && (recipe == Fp8Recipe::blockwise || recipe == Fp8Recipe::mxfp8)) {
+    return only("fp8_recipe", recipe == Fp8Recipe::mxfp8 ? "mxfp8" : "blockwise", "delayed and tensorwise");
   }
-  if (config.numerics.fp8.param_gather) return only("fp8_param_gather", "true", "false only");
+  if (config.numerics.fp8.on() && config.numerics.fp8.param_gather)
+    return only("fp8_param_gather", "true", "false only");
   if (config.parallel.context != 1) {
     return only("context_parallel_size", config.parallel.context, "1 only");
   }

@@ -18,6 +18,10 @@ struct ParallelConfig {
   int context = 1;
   int expert = 1;
   bool sequence_parallel = false;
+  /// With sequence parallelism: collectives of the tensor group alongside the products that need or make what they
+  /// move.
+  bool tp_comm_overlap = false;
+  bool tp_reduce_in_fp32 = true;  // partial sums of tensor ranks; else in the storage type
   /// vocab-1, vocab-2, interlaced: embedding and output layer are split over all ranks of the model.
   VocabPasses vocab_parallel = VocabPasses::none;
   double zero_bubble_memory = 1;  // zb-auto: activations that a rank may hold, as a multiple of 1F1B's
@@ -35,6 +39,8 @@ struct ParallelConfig {
   int effective_zero_stage() const { return data() > 1 ? zero_stage : 0; }
   /// Sequence parallelism needs tensor parallelism to be in effect.
   bool effective_sequence_parallel() const { return sequence_parallel && tensor > 1; }
+  /// So does overlapping its collectives.
+  bool effective_tp_comm_overlap() const { return tp_comm_overlap && effective_sequence_parallel(); }
   bool splits_vocabulary() const { return vocab_parallel != VocabPasses::none; }
   /// Ranks that the vocabulary is split over.
   int vocab_shards() const { return tensor * (splits_vocabulary() ? pipeline : 1); }

@@ -102,6 +102,8 @@ std::vector<ConfigKey> make_keys() {
       integer_key("context_parallel_size", "cp", at(&C::parallel, &ParallelConfig::context), 1, kMaxSize),
       integer_key("expert_model_parallel_size", "ep", at(&C::parallel, &ParallelConfig::expert), 1, kMaxSize),
       boolean_key("sequence_parallel", at(&C::parallel, &ParallelConfig::sequence_parallel)),
+      boolean_key("tp_comm_overlap", at(&C::parallel, &ParallelConfig::tp_comm_overlap)),
+      boolean_key("tp_reduce_in_fp32", at(&C::parallel, &ParallelConfig::tp_reduce_in_fp32)),
       choice_key("vocab_parallel", at(&C::parallel, &ParallelConfig::vocab_parallel), kVocabParallelNames),
       text_key("layer_distribution", at(&C::parallel, &ParallelConfig::layer_distribution), PathOr::name,
                "even, balanced, or the layers of every stage such as 9,9,8,6"),

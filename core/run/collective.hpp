@@ -34,7 +34,7 @@ struct TicketTimes {
 enum class ReduceOp { sum, max };
 
 /// NCCL's names; what each does is said at Communicator's call of that name.
-enum class CollectiveKind { all_reduce, all_gather, reduce_scatter, broadcast };
+enum class CollectiveKind { all_reduce, all_gather, reduce_scatter, broadcast, reduce };
 /// "all_reduce".
 std::string_view name_of(CollectiveKind kind);
 
@@ -45,12 +45,12 @@ struct Collective {
   Matrix input;
   Matrix output;
   ReduceOp op = ReduceOp::sum;
-  int root = -1;         // of a broadcast: world rank
+  int root = -1;         // of a broadcast or reduce: world rank
   bool awaited = false;  // the rank continues when it is done; else it is started, and wait() finishes it
 
   /// The buffer that Traffic counts: the larger of the two.
   const Matrix& whole() const { return kind == CollectiveKind::all_gather ? output : input; }
-  /// One member's share of it; of an all-reduce and a broadcast all of it.
+  /// One member's share of it; of an all-reduce, a broadcast and a reduce all of it.
   const Matrix& part() const { return kind == CollectiveKind::all_gather ? input : output; }
 };
 

@@ -18,6 +18,7 @@ Bytes GroupTraffic::*counter_of(CollectiveKind kind) {
     case CollectiveKind::all_gather:
       return &GroupTraffic::all_gathered;
     case CollectiveKind::reduce_scatter:
+    case CollectiveKind::reduce:  // a piece of one
       return &GroupTraffic::reduce_scattered;
     case CollectiveKind::broadcast:
       break;
@@ -27,16 +28,19 @@ Bytes GroupTraffic::*counter_of(CollectiveKind kind) {
 
 /// What cannot be right about a collective over `ranks`, or nullptr.
 const char* complaint_about(const Collective& call, const std::vector<int>& ranks) {
+  const bool rooted = call.kind == CollectiveKind::broadcast || call.kind == CollectiveKind::reduce;
+  if (rooted && std::find(ranks.begin(), ranks.end(), call.root) == ranks.end()) {
+    return "the root must be in the group";
+  }
   if (call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast) {
-    if (!call.input.contiguous()) return "the matrix must be contiguous";
-    if (call.kind == CollectiveKind::broadcast &&
-        std::find(ranks.begin(), ranks.end(), call.root) == ranks.end()) {
-      return "the root must be in the group";
-    }
-    return nullptr;
+    return call.input.contiguous() ? nullptr : "the matrix must be contiguous";
   }
   if (!call.input.contiguous() || !call.output.contiguous()) return "the matrices must be contiguous";
   if (call.input.dtype != call.output.dtype) return "input and output must have one element type";
+  if (rooted) {
+    return call.input.elements() == call.output.elements() ? nullptr
+                                                           : "the matrices must have equally many elements";
+  }
   if (call.whole().elements() != call.part().elements() * static_cast<std::int64_t>(ranks.size())) {
     return "the larger matrix must have members x the elements of the smaller one";
   }
@@ -46,8 +50,8 @@ const char* complaint_about(const Collective& call, const std::vector<int>& rank
 }  // namespace
 
 std::string_view name_of(CollectiveKind kind) {
-  static constexpr std::array<std::string_view, 4> kNames = {"all_reduce", "all_gather", "reduce_scatter",
-                                                             "broadcast"};
+  static constexpr std::array<std::string_view, 5> kNames = {"all_reduce", "all_gather", "reduce_scatter",
+                                                             "broadcast", "reduce"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -64,6 +64,11 @@ class Communicator {
   Ticket start_broadcast(Group group, int root_world_rank, const Matrix& buffer) {
     return start({CollectiveKind::broadcast, group, buffer, buffer, ReduceOp::sum, root_world_rank});
   }
+  /// The root's output becomes the sum of all members' inputs, which are left as they were; nobody else's output is
+  /// touched. Input and output must not overlap.
+  Ticket start_reduce(Group group, int root_world_rank, const Matrix& input, const Matrix& output) {
+    return start({CollectiveKind::reduce, group, input, output, ReduceOp::sum, root_world_rank});
+  }
   /// An all-reduce that follows another call of this rank: once `before` is done, `prepare` runs on this rank
   /// and the all-reduce of `buffer` starts by itself, at the latest while this rank waits for anything. Takes
   /// `before` over. Those of one group start in the order of these calls. `prepare` must not call the

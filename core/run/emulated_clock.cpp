@@ -31,13 +31,22 @@ EmulatedClock::EmulatedClock(double factor, Seconds clock_offset)
   if (runs()) prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
 }
 
+EmulatedClock EmulatedClock::of_virtual_time() {
+  EmulatedClock clock(0);
+  clock.factor_ = 1;
+  clock.virtual_ = true;
+  return clock;
+}
+
 Seconds EmulatedClock::now() const {
+  if (virtual_) return busy_until_;
   const Seconds real = Seconds{monotonic()} + clock_offset_;
   return runs() ? real / factor_ : real;
 }
 
 Seconds EmulatedClock::position() const {
   if (!runs()) return {0};
+  if (virtual_) return busy_until_;
   return std::max(busy_until_, now() - kLateness / factor_);
 }
 
@@ -50,7 +59,7 @@ void EmulatedClock::advance_to(Seconds moment) {
 }
 
 void EmulatedClock::catch_up(const std::function<void()>& meanwhile) const {
-  if (!runs()) return;
+  if (!runs() || virtual_) return;
   const double end = (busy_until_ * factor_ - clock_offset_).value;
   while (true) {
     const double real = monotonic();

@@ -18,6 +18,9 @@ class EmulatedClock {
   /// `clock_offset` is added to CLOCK_MONOTONIC, so that all ranks have one clock. With a factor of 0 nothing
   /// takes time: nothing here does anything, and now() is the unscaled clock.
   explicit EmulatedClock(double factor, Seconds clock_offset = {});
+  /// A clock that no real time moves: it stands where the rank's work and what it has waited for have brought it. Nobody
+  /// sleeps, and times are the same in every run on every machine.
+  static EmulatedClock of_virtual_time();
 
   bool runs() const { return factor_ > 0; }
   double factor() const { return factor_; }
@@ -33,6 +36,7 @@ class EmulatedClock {
   void catch_up(const std::function<void()>& meanwhile = {}) const;
 
  private:
+  bool virtual_ = false;
   double factor_;
   Seconds clock_offset_;
   Seconds busy_until_;

@@ -16,7 +16,7 @@ struct GroupTraffic {
   std::int64_t calls = 0;
   Bytes all_reduced;       // of the reduced buffers
   Bytes all_gathered;      // of the gathered outputs
-  Bytes reduce_scattered;  // of the inputs
+  Bytes reduce_scattered;  // of the inputs; what is reduced to one member is a piece of it
   Bytes broadcast;         // of the buffers
 
   /// One call that moved `bytes`; a call without any is none.

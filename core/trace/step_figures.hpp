@@ -20,7 +20,7 @@ struct StepTime {
   double bubble_ratio = 0;       // idle ÷ compute over the pipeline's part of the step
   double bubble_fraction = 0;    // idle ÷ (idle + compute)
   Seconds compute;               // forward and backward without communication, recomputation included
-  Seconds exposed_tensor;        // tensor-parallel collectives inside them
+  Seconds exposed_tensor;        // tensor-parallel collectives inside them, and what they slow down
   Seconds exposed_pipeline;      // waiting for other stages, messages included
   Seconds exposed_data;          // gathers and reductions over replicas that computation does not hide
   Seconds optimizer;             // its reductions, gradient norm, update, gathering of values, clearing

@@ -12,9 +12,12 @@ namespace {
 class Failures : public ::testing::EmptyTestEventListener {
  public:
   explicit Failures(int rank) : rank_(rank) {}
+  void OnTestStart(const ::testing::TestInfo& test) override { test_ = &test; }
+  void OnTestEnd(const ::testing::TestInfo& /*test*/) override { test_ = nullptr; }
+  // Called with googletest's lock held, which asking it for the current test would wait for.
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (!result.failed()) return;
-    const ::testing::TestInfo* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    const ::testing::TestInfo* test = test_;
     std::fprintf(stderr, "rank %d, %s.%s: %s:%d: %s\n", rank_, test == nullptr ? "" : test->test_suite_name(),
                  test == nullptr ? "" : test->name(), result.file_name() == nullptr ? "" : result.file_name(),
                  result.line_number(), result.message());
@@ -22,6 +25,7 @@ class Failures : public ::testing::EmptyTestEventListener {
 
  private:
   int rank_;
+  const ::testing::TestInfo* test_ = nullptr;
 };
 
 }  // namespace

@@ -57,8 +57,7 @@ struct FeatureColumn {
   std::string_view without;
   std::string_view part_of{};
 };
-inline constexpr std::array<FeatureColumn, 43> kFeatureColumns = {{
-    {"tp_comm_overlap", "false"},
+inline constexpr std::array<FeatureColumn, 42> kFeatureColumns = {{
     {"cp_comm_type", "p2p"},
     {"expert_tensor_parallel_size", "1"},
     {"num_experts", "0"},
@@ -108,7 +107,8 @@ struct ComingValue {
   std::string_view key;
   std::string_view value;
 };
-inline constexpr std::array<ComingValue, 7> kComingValues = {{{"fp8_recipe", "unstated"},
+inline constexpr std::array<ComingValue, 8> kComingValues = {{{"micro_batch_size", "unstated"},
+                                                              {"fp8_recipe", "unstated"},
                                                               {"optimizer", "dist_muon"},
                                                               {"recompute_granularity", "unstated"},
                                                               {"fp8_recipe", "rowwise"},

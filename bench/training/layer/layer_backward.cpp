@@ -7,6 +7,7 @@
 #include "bench/training/layer/norm.hpp"
 #include "bench/training/layer/query_key_norm.hpp"
 #include "bench/training/layer/rotary.hpp"
+#include "bench/training/layer/stream_rows.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -18,11 +19,11 @@ void feed_forward_backward(const TrainingContext& context, const MicrobatchDropo
   Tensor dropped = dropout.backward(stream, saved.output_mask, kPassing);
   const Matrix added = dropped ? dropped.matrix() : stream;
   LinearOperand own_dy = layer.fp8.fc2.gradient.read(added, "quantized gradient of MLP");
-  LinearOperand dy = gather_rows(context, own_dy);
+  StreamRows dy(context, own_dy, true);
   Tensor dact = context.make(kPassing, "gradient of activation", shape.tokens, shape.ffn);
-  linear_input_gradient(context, dy, weights.fc2, dact);
+  dy.multiply_for_input_gradient(weights.fc2, dact);
   const LayerMatrices dweights = layer.matrices(gradients.open(layer.unit));
-  linear_weight_gradient(context, dy, saved.activation, dweights.fc2);
+  linear_weight_gradient(context, dy.all(), saved.activation, dweights.fc2);
   bias_gradient(context, added, layer.gradients.fc2_bias);
   dy.reset();
   own_dy.reset();
@@ -32,12 +33,8 @@ void feed_forward_backward(const TrainingContext& context, const MicrobatchDropo
   saved.fc1.reset();
   LinearOperand linear_dfc1 = layer.fp8.fc1.gradient.read(dfc1, "quantized gradient of fc1");
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
-  linear_input_gradient_over_tensor_ranks(context, linear_dfc1, weights.fc1, dnorm);
-  {
-    const LinearOperand norm2 = gather_rows(context, mlp_input(saved));
-    linear_weight_gradient(context, linear_dfc1, norm2, dweights.fc1);
-    bias_gradient(context, dfc1, layer.gradients.fc1_bias);
-  }
+  linear_backward(context, mlp_input(saved), linear_dfc1, weights.fc1, dnorm, dweights.fc1, dfc1,
+                  layer.gradients.fc1_bias);
   linear_dfc1.reset();
   dfc1.reset();
   saved.norm2.reset();
@@ -60,12 +57,12 @@ Tensor attention_backward(const TrainingContext& context, const SharedBuffers& s
   Tensor dropped = dropout.backward(stream, saved.middle_mask, kPassing);
   const Matrix added = dropped ? dropped.matrix() : stream;
   LinearOperand own_dy = layer.fp8.proj.gradient.read(added, "quantized gradient of attention block");
-  LinearOperand dy = gather_rows(context, own_dy);
+  StreamRows dy(context, own_dy, true);
   Tensor dattention = context.make(kPassing, "gradient of attention", shape.tokens, shape.query);
-  linear_input_gradient(context, dy, weights.proj, dattention);
+  dy.multiply_for_input_gradient(weights.proj, dattention);
   {
     const LinearOperand attention = layer.fp8.proj.input.read(saved.attention, "quantized attention");
-    linear_weight_gradient(context, dy, attention, dweights.proj);
+    linear_weight_gradient(context, dy.all(), attention, dweights.proj);
   }
   bias_gradient(context, added, layer.gradients.proj_bias);
   dy.reset();
@@ -86,12 +83,8 @@ Tensor attention_backward(const TrainingContext& context, const SharedBuffers& s
   saved.drop_attention_input();
   LinearOperand linear_dqkv = layer.fp8.qkv.gradient.read(dqkv, "quantized gradient of qkv");
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm1");
-  linear_input_gradient_over_tensor_ranks(context, linear_dqkv, weights.qkv, dnorm);
-  {
-    const LinearOperand norm1 = gather_rows(context, saved.norm1);
-    linear_weight_gradient(context, linear_dqkv, norm1, dweights.qkv);
-    bias_gradient(context, dqkv, layer.gradients.qkv_bias);
-  }
+  linear_backward(context, saved.norm1, linear_dqkv, weights.qkv, dnorm, dweights.qkv, dqkv,
+                  layer.gradients.qkv_bias);
   linear_dqkv.reset();
   dqkv.reset();
   saved.norm1.reset();

@@ -4,6 +4,7 @@
 #include "bench/training/layer/norm.hpp"
 #include "bench/training/layer/query_key_norm.hpp"
 #include "bench/training/layer/rotary.hpp"
+#include "bench/training/layer/stream_rows.hpp"
 
 namespace plumbline::training {
 
@@ -51,9 +52,9 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
   norm_forward(context, saved.input, vectors.norm1, vectors.norm1_bias, norm1, saved.norm1_stats);
   saved.norm1 = layer.fp8.qkv.input.keep(std::move(norm1), context.kept, "layer norm1");
   {
-    const LinearOperand rows = gather_rows(context, saved.norm1);
+    StreamRows rows(context, saved.norm1, false);
     saved.qkv = context.make(context.kept, "layer qkv", shape.tokens, shape.qkv);
-    linear(context, rows, weights.qkv, vectors.qkv_bias, saved.qkv);
+    rows.multiply(weights.qkv, vectors.qkv_bias, saved.qkv);
   }
   query_key_norm_forward(context, vectors.query_norm, vectors.key_norm, saved);
   rotate(context, shared, QueryKeyValue(shape, saved), false);
@@ -80,9 +81,9 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
     saved.norm2 = layer.fp8.fc1.input.keep(std::move(norm2), context.kept, "layer norm2");
   }
   {
-    const LinearOperand rows = gather_rows(context, mlp_input(saved));
+    StreamRows rows(context, mlp_input(saved), false);
     saved.fc1 = context.make(context.kept, "layer fc1", shape.tokens, shape.fc1);
-    linear(context, rows, weights.fc1, vectors.fc1_bias, saved.fc1);
+    rows.multiply(weights.fc1, vectors.fc1_bias, saved.fc1);
   }
   Tensor activation = context.make(read, "layer activation", shape.tokens, shape.ffn);
   activation_forward(context, saved.fc1, activation);

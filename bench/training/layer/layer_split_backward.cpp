@@ -7,6 +7,7 @@
 #include "bench/training/layer/norm.hpp"
 #include "bench/training/layer/query_key_norm.hpp"
 #include "bench/training/layer/rotary.hpp"
+#include "bench/training/layer/stream_rows.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -20,9 +21,9 @@ void feed_forward_input_gradient(const TrainingContext& context, const Microbatc
   Tensor dropped = dropout.backward(saved.output_gradient, saved.output_mask, kKept);
   LinearOperand own_dy =
       layer.fp8.fc2.gradient.read(dropped ? dropped : saved.output_gradient, "quantized gradient of MLP");
-  LinearOperand dy = gather_rows(context, own_dy);
+  StreamRows dy(context, own_dy, false);
   Tensor dact = context.make(gated ? kPassing : kKept, "gradient of activation", shape.tokens, shape.ffn);
-  linear_input_gradient(context, dy, weights.fc2, dact);
+  dy.multiply_for_input_gradient(weights.fc2, dact);
   dy.reset();
   own_dy.reset();
   saved.fc1_gradient = activation_backward(context, std::move(dact), saved.fc1, kKept);
@@ -53,9 +54,9 @@ Tensor attention_input_gradient(const TrainingContext& context, const SharedBuff
   dropped = dropout.backward(gradient, saved.middle_mask, kKept);
   LinearOperand own_dy =
       layer.fp8.proj.gradient.read(dropped ? dropped : gradient, "quantized gradient of attention block");
-  LinearOperand dy = gather_rows(context, own_dy);
+  StreamRows dy(context, own_dy, false);
   Tensor dattention = context.make(kPassing, "gradient of attention", shape.tokens, shape.query);
-  linear_input_gradient(context, dy, weights.proj, dattention);
+  dy.multiply_for_input_gradient(weights.proj, dattention);
   dy.reset();
   own_dy.reset();
   saved.qkv_gradient = context.make(kKept, "gradient of qkv", shape.tokens, shape.qkv);

@@ -44,37 +44,41 @@ LinearOperand gather_rows(const TrainingContext& context, const LinearOperand& x
   return LinearOperand(std::move(all.held), x.inverse_scale());
 }
 
+LinearProduct forward_product(const LinearOperand& x, const LinearWeight& weight, const Matrix& y) {
+  LinearProduct result{by_output(weight), {}};
+  result.gemm = product(x, result.weight, y);
+  result.gemm.b_transposed = true;
+  return result;
+}
+
+LinearProduct input_gradient_product(const TrainingContext& context, const LinearOperand& dy,
+                                     const LinearWeight& weight, const Matrix& dx) {
+  LinearProduct result{by_input(context, weight), {}};
+  result.gemm = product(dy, result.weight, dx);
+  result.gemm.b_transposed = result.weight.quantized();
+  return result;
+}
+
 void linear(const TrainingContext& context, const LinearOperand& x, const LinearWeight& weight,
             const Matrix& bias, const Matrix& y) {
-  const LinearOperand w = by_output(weight);
-  Gemm gemm = product(x, w, y);
-  gemm.b_transposed = true;
-  gemm.bias = bias;
-  context.operators.gemm(gemm);
+  LinearProduct product = forward_product(x, weight, y);
+  product.gemm.bias = bias;
+  context.operators.gemm(product.gemm);
 }
 
 void linear_over_tensor_ranks(const TrainingContext& context, const LinearOperand& x,
                               const LinearWeight& weight, const Matrix& y) {
-  const LinearOperand w = by_output(weight);
-  Gemm gemm = product(x, w, y);
-  gemm.b_transposed = true;
-  context.gemm_over_tensor_ranks(gemm);
+  context.layer_gemm_over_tensor_ranks(forward_product(x, weight, y).gemm);
 }
 
 void linear_input_gradient(const TrainingContext& context, const LinearOperand& dy,
                            const LinearWeight& weight, const Matrix& dx) {
-  const LinearOperand w = by_input(context, weight);
-  Gemm gemm = product(dy, w, dx);
-  gemm.b_transposed = w.quantized();
-  context.operators.gemm(gemm);
+  context.operators.gemm(input_gradient_product(context, dy, weight, dx).gemm);
 }
 
 void linear_input_gradient_over_tensor_ranks(const TrainingContext& context, const LinearOperand& dy,
                                              const LinearWeight& weight, const Matrix& dx) {
-  const LinearOperand w = by_input(context, weight);
-  Gemm gemm = product(dy, w, dx);
-  gemm.b_transposed = w.quantized();
-  context.gemm_over_tensor_ranks(gemm);
+  context.layer_gemm_over_tensor_ranks(input_gradient_product(context, dy, weight, dx).gemm);
 }
 
 void linear_weight_gradient(const TrainingContext& context, const LinearOperand& dy, const LinearOperand& x,

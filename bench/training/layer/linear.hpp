@@ -15,6 +15,17 @@ struct LinearWeight {
 /// All T rows of x, as TrainingContext::gather_rows; x must outlive them.
 LinearOperand gather_rows(const TrainingContext& context, const LinearOperand& x);
 
+/// A product with the weight as it reads it, and everything else about it.
+struct LinearProduct {
+  LinearOperand weight;
+  Gemm gemm;
+};
+/// y = x·Wᵀ.
+LinearProduct forward_product(const LinearOperand& x, const LinearWeight& weight, const Matrix& y);
+/// dx = dy·W.
+LinearProduct input_gradient_product(const TrainingContext& context, const LinearOperand& dy,
+                                     const LinearWeight& weight, const Matrix& dx);
+
 /// y = x·Wᵀ [+ bias].
 void linear(const TrainingContext& context, const LinearOperand& x, const LinearWeight& weight,
             const Matrix& bias, const Matrix& y);

@@ -31,25 +31,55 @@ AllRows TrainingContext::gather_rows(const Matrix& rows) const {
 
 void TrainingContext::gemm_over_tensor_ranks(Gemm gemm) const {
   const Matrix result = gemm.c;
-  if (!sequence_parallel && (tensor_size() == 1 || result.dtype == DType::fp32)) {
+  const bool rounds = result.dtype != sum_type();
+  if (!sequence_parallel && (tensor_size() == 1 || !rounds)) {
     operators.gemm(gemm);
     reduce_over_tensor_ranks(result, ReduceOp::sum);
     return;
   }
-  const Tensor partial =
-      make_fp32(Category::workspace, "tensor-parallel partial sums", shape.tokens, result.cols);
+  const Tensor partial = arena.allocate(Category::workspace, "tensor-parallel partial sums", shape.tokens,
+                                        result.cols, sum_type());
   gemm.c = partial;
   operators.gemm(gemm);
   if (!sequence_parallel) {
     reduce_over_tensor_ranks(partial, ReduceOp::sum);
     operators.copy(partial, result);
-  } else if (result.dtype == DType::fp32) {
+  } else if (!rounds) {
     scatter_over_tensor_ranks(partial, result);
   } else {
     const Tensor piece = make_fp32(Category::workspace, "tensor-parallel sums", result.rows, result.cols);
     scatter_over_tensor_ranks(partial, piece);
     operators.copy(piece, result);
   }
+}
+
+void TrainingContext::wait_for_tensor_ranks(Ticket& ticket) const {
+  if (!ticket) return;
+  const Seconds start = communicator.now();
+  communicator.wait(ticket);
+  tensor_communication += communicator.now() - start;
+}
+
+void TrainingContext::layer_gemm_over_tensor_ranks(const Gemm& gemm) const {
+  if (!tensor_overlap) return gemm_over_tensor_ranks(gemm);
+  const Matrix result = gemm.c;
+  const bool rounds = result.dtype != sum_type();
+  const Tensor partial = arena.allocate(Category::workspace, "tensor-parallel partial sums", shape.tokens,
+                                        result.cols, sum_type());
+  Tensor piece;
+  if (rounds) piece = make_fp32(Category::workspace, "tensor-parallel sums", result.rows, result.cols);
+  const Matrix sum = rounds ? piece.matrix() : result;
+  Ticket reduced;
+  for (int rank = 0; rank < tensor_size(); ++rank) {
+    Gemm block = gemm;
+    block.a = gemm.a.row_range(rank * shape.rows, shape.rows);
+    block.c = partial.matrix().row_range(rank * shape.rows, shape.rows);
+    operators.gemm(block);
+    wait_for_tensor_ranks(reduced);
+    reduced = communicator.start_reduce(Group::tensor, world_rank(rank), block.c, sum);
+  }
+  wait_for_tensor_ranks(reduced);
+  if (rounds) operators.copy(piece, result);
 }
 
 RunConfig teacher_config(const RunConfig& config) {

@@ -28,9 +28,17 @@ struct TrainingContext {
   Seconds& tensor_communication;                // time spent in collectives over the tensor group so far
   const Category kept = Category::activations;  // of what a forward leaves: a teacher's is its own
   const bool sequence_parallel = config.parallel.effective_sequence_parallel();
+  const bool tensor_overlap = config.parallel.effective_tp_comm_overlap();
 
   const ModelConfig& model() const { return config.model; }
   int tensor_size() const { return config.parallel.tensor; }
+  int tensor_rank() const { return communicator.layout().coordinates(communicator.rank()).tensor; }
+  /// Of a member of the tensor group, whose ranks are neighbours.
+  int world_rank(int member) const { return communicator.rank() - tensor_rank() + member; }
+  /// Of partial sums that go over the tensor ranks.
+  DType sum_type() const {
+    return config.parallel.tp_reduce_in_fp32 ? DType::fp32 : config.numerics.precision;
+  }
   /// A tensor of the storage type.
   Tensor make(Category category, const char* holder, std::int64_t rows, std::int64_t cols) const {
     return arena.allocate(category, holder, rows, cols, config.numerics.precision);
@@ -47,10 +55,15 @@ struct TrainingContext {
   /// With sequence parallelism: the sum over the group of its rows of `all` (T, h).
   void scatter_over_tensor_ranks(const Matrix& all, const Matrix& rows) const;
   AllRows gather_rows(const Matrix& rows) const;
+  /// For a collective over the tensor group that was started.
+  void wait_for_tensor_ranks(Ticket& ticket) const;
   /// A product whose tensor ranks hold partial sums: gemm.c (R, h) becomes its rows of the sum over the
-  /// group, rounded to its type once. 16-bit partial sums would round once per rank and hop, and the ranks'
-  /// split would show in the gradients.
+  /// group, rounded to its type once. 16-bit partial sums (tp_reduce_in_fp32 false) round once per rank and hop,
+  /// and the ranks' split shows in the gradients.
   void gemm_over_tensor_ranks(Gemm gemm) const;
+  /// The same of a layer. With tensor_overlap the rows of every tensor rank are summed while those of the next are
+  /// computed.
+  void layer_gemm_over_tensor_ranks(const Gemm& gemm) const;
 };
 
 /// Rotary tables, attention scratch: what the layers of a model share on a rank.

@@ -11,6 +11,7 @@ namespace plumbline {
 namespace {
 
 constexpr int kMeetingNumbers = 3;
+constexpr int kKinds = 8;  // more than there are of CollectiveKind
 
 /// Ranks that wait wake up to look; all of them together should leave the processors to those that work.
 Seconds longest_sleep(int ranks) {
@@ -73,11 +74,23 @@ Ticket EmulatedCommunicator::begin(const PointToPoint& message) {
 Ticket EmulatedCommunicator::begin(const Collective& call) {
   const Matrix& whole = call.whole();
   Seconds cost;
+  double slowdown = 1;
   if (clock_.runs()) {
     const auto ranks = static_cast<int>(members(call.group).size());
-    cost = links_.collective({call.kind, call.group, ranks, whole.dtype, whole.bytes(), !call.awaited});
+    const EmulatedCollective asked{call.kind, call.group, ranks, whole.dtype, whole.bytes(), !call.awaited};
+    cost = links_.collective(asked);
+    if (!call.awaited && links_.slowdown) slowdown = links_.slowdown(asked);
   }
-  return begin_meeting(call.kind, call.group, whole.bytes(), cost);
+  const Ticket ticket = begin_meeting(call.kind, call.group, whole.bytes(), cost);
+  pending_[ticket].slowdown = slowdown;
+  return ticket;
+}
+
+void EmulatedCommunicator::pay_slowdown(const Pending& slot) {
+  if (slot.slowdown <= 1) return;
+  const Seconds begin = slot.end - slot.cost;
+  const Seconds alongside = std::clamp(clock_.position() - begin, Seconds{0}, slot.cost / slot.slowdown);
+  clock_.advance(alongside * (slot.slowdown - 1));
 }
 
 Ticket EmulatedCommunicator::begin(Follower follower) {
@@ -92,7 +105,7 @@ Ticket EmulatedCommunicator::begin_meeting(CollectiveKind kind, Group group, Byt
   Pending& slot = pending_[ticket];
   slot.group = group;
   slot.cost = cost;
-  const double call = static_cast<double>(bytes.value) * 4 + static_cast<int>(kind);
+  const double call = static_cast<double>(bytes.value) * kKinds + static_cast<int>(kind);
   slot.mine = {clock_.position().value, call, -call};
   check_mpi(MPI_Iallreduce(&slot.mine, &slot.all, kMeetingNumbers, MPI_DOUBLE, MPI_MAX,
                            groups_[index(group)].get(), &slot.request),
@@ -107,11 +120,11 @@ void EmulatedCommunicator::meet(const Pending& last) {
     Pending& next = pending_[queue.front()];
     waiter_.wait(next.request, MPI_STATUS_IGNORE, "MPI_Iallreduce");
     if (next.all.call != next.mine.call || next.all.negative_call != next.mine.negative_call) {
-      throw Error(
-          fmt::format("rank {}: the members of the {} group disagree about a collective: here it has "
-                      "{:.0f} bytes, elsewhere {:.0f}, or it is of another kind",
-                      rank(), name_of(next.group), next.mine.call / 4,
-                      next.all.call != next.mine.call ? next.all.call / 4 : -next.all.negative_call / 4));
+      throw Error(fmt::format(
+          "rank {}: the members of the {} group disagree about a collective: here it has "
+          "{:.0f} bytes, elsewhere {:.0f}, or it is of another kind",
+          rank(), name_of(next.group), next.mine.call / kKinds,
+          next.all.call != next.mine.call ? next.all.call / kKinds : -next.all.negative_call / kKinds));
     }
     Seconds begin{next.all.start};
     Seconds begin_here;
@@ -138,6 +151,7 @@ void EmulatedCommunicator::finish(Ticket& ticket) {
   switch (slot.kind) {
     case Kind::collective:
       meet(slot);
+      pay_slowdown(slot);
       break;
     case Kind::send:
       waiter_.wait(slot.request, MPI_STATUS_IGNORE, "MPI_Issend");

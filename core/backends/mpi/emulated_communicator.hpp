@@ -31,16 +31,19 @@ struct EmulatedTransfer {
   Seconds latency;
 };
 
-/// What the emulated machine's links take.
+/// What the emulated machine's links take, and how many times as long a rank computes while it has started a collective
+/// of that kind (1 where the function is missing).
 struct EmulatedLinks {
   std::function<EmulatedTransfer(Bytes, int from, int to)> message;  // world ranks
   std::function<Seconds(const EmulatedCollective&)> collective;
+  std::function<double(const EmulatedCollective&)> slowdown{};
 };
 
 /// One emulated rank's end. Order and pairing are real, so a program that would hang or mix up its buffers
 /// does so here: a send is done when the receiver has taken it and it has arrived; a collective begins when
 /// its last member arrives. Messages of a pair of ranks in one direction follow each other on one link,
-/// collectives of a group on one lane alongside the computation. Members that disagree about a collective or
+/// collectives of a group on one lane alongside the computation, which they slow down: what it takes longer is paid where
+/// a collective is waited for. Members that disagree about a collective or
 /// a message's size get an Error. Waiting for others gives the processor away, and now() first waits until
 /// the emulated work is done, so times read from it are those of the emulated machine.
 class EmulatedCommunicator final : public Communicator {
@@ -77,6 +80,7 @@ class EmulatedCommunicator final : public Communicator {
     Meeting all;
     Group group = Group::world;
     Seconds cost;
+    double slowdown = 1;
     Seconds end;
     bool met = false;  // the collective's end is known
     Ticket before;     // the collective begins when this one has ended
@@ -94,6 +98,8 @@ class EmulatedCommunicator final : public Communicator {
   void close(Ticket& ticket);
   /// Starts a collective that lasts `cost`, of `bytes` bytes.
   Ticket begin_meeting(CollectiveKind kind, Group group, Bytes bytes, Seconds cost);
+  /// Adds what computation took longer alongside a collective that has met.
+  void pay_slowdown(const Pending& slot);
   /// Learns the ends of the group's collectives up to this one, in the order in which they were started.
   void meet(const Pending& last);
 

@@ -60,6 +60,12 @@ Ticket MpiCommunicator::begin(const Collective& call) {
       add_broadcast(call.group, place_in(call.group, call.root), call.input, ticket);
       return ticket;
     }
+    case CollectiveKind::reduce: {
+      expect_apart(call, kOutputOutside);
+      const Ticket ticket = open("MPI_Ireduce");
+      add_reduce(call.group, place_in(call.group, call.root), call.input, call.output, ticket);
+      return ticket;
+    }
     case CollectiveKind::all_reduce:
       break;
   }
@@ -100,6 +106,12 @@ void MpiCommunicator::run_now(const Collective& call) {
       });
       return;
     }
+    case CollectiveKind::reduce:
+      expect_apart(call, kOutputOutside);
+      check_mpi(MPI_Reduce(call.input.data, call.output.data, static_cast<int>(call.input.elements()), type,
+                           ops_.get(call.input.dtype, ReduceOp::sum), place_in(call.group, call.root), group),
+                "MPI_Reduce");
+      return;
   }
 }
 
@@ -116,6 +128,18 @@ void MpiCommunicator::add_broadcast(Group group, int root, const Matrix& buffer,
   for_pieces(buffer, [&](void* data, int elements) {
     check_mpi(MPI_Ibcast(data, elements, mpi_type(buffer.dtype), root, comm(group), new_request(ticket)),
               "MPI_Ibcast");
+  });
+}
+
+void MpiCommunicator::add_reduce(Group group, int root, const Matrix& input, const Matrix& output,
+                                 const Ticket& ticket) {
+  const MPI_Datatype type = mpi_type(input.dtype);
+  const MPI_Op sum = ops_.get(input.dtype, ReduceOp::sum);
+  for_pieces(input, [&](void* data, int length) {
+    const std::ptrdiff_t offset = static_cast<std::byte*>(data) - static_cast<std::byte*>(input.data);
+    check_mpi(MPI_Ireduce(data, static_cast<std::byte*>(output.data) + offset, length, type, sum, root,
+                          comm(group), new_request(ticket)),
+              "MPI_Ireduce");
   });
 }
 
@@ -149,13 +173,7 @@ Ticket MpiCommunicator::begin_reduce_scatter(const Collective& call) {
     const Ticket ticket = open("MPI_Ireduce");
     const auto ranks = static_cast<int>(members(call.group).size());
     for (int root = 0; root < ranks; ++root) {
-      const Matrix piece = place(call.input, root, elements);
-      for_pieces(piece, [&](void* data, int length) {
-        const std::ptrdiff_t offset = static_cast<std::byte*>(data) - static_cast<std::byte*>(piece.data);
-        check_mpi(MPI_Ireduce(data, static_cast<std::byte*>(call.output.data) + offset, length, type, sum,
-                              root, comm(call.group), new_request(ticket)),
-                  "MPI_Ireduce");
-      });
+      add_reduce(call.group, root, place(call.input, root, elements), call.output, ticket);
     }
     return ticket;
   }

@@ -87,6 +87,7 @@ class MpiCommunicator final : public Communicator {
   void add_all_reduce(const Collective& call, const Ticket& ticket);
   /// `root` is a rank of the group.
   void add_broadcast(Group group, int root, const Matrix& buffer, const Ticket& ticket);
+  void add_reduce(Group group, int root, const Matrix& input, const Matrix& output, const Ticket& ticket);
   /// Whether all of a collective is done; its ticket still has to be closed.
   bool done(const Ticket& ticket);
   static bool done(Pending& asked);

@@ -16,13 +16,15 @@ const char* nccl_name(CollectiveKind kind) {
       return "ncclReduceScatter";
     case CollectiveKind::broadcast:
       return "ncclBroadcast";
+    case CollectiveKind::reduce:
+      return "ncclReduce";
     case CollectiveKind::all_reduce:
       break;
   }
   return "ncclAllReduce";
 }
 
-/// `root` is the broadcast's rank in the communicator.
+/// `root` is the broadcast's or reduce's rank in the communicator.
 ncclResult_t call_nccl(const Collective& call, int root, ncclComm_t comm, cudaStream_t stream) {
   const void* input = call.input.data;
   void* output = call.output.data;
@@ -34,6 +36,8 @@ ncclResult_t call_nccl(const Collective& call, int root, ncclComm_t comm, cudaSt
       return ncclReduceScatter(input, output, count_of(call.output), type, ncclSum, comm, stream);
     case CollectiveKind::broadcast:
       return ncclBroadcast(input, output, count_of(call.input), type, root, comm, stream);
+    case CollectiveKind::reduce:
+      return ncclReduce(input, output, count_of(call.input), type, ncclSum, root, comm, stream);
     case CollectiveKind::all_reduce:
       break;
   }
@@ -49,7 +53,7 @@ Ticket NcclCommunicator::begin(const Collective& call) {
   }
   if (rehearses_ && !call.awaited) return begin_on_host(call);
   Lane& lane = *lane_of(call.group);
-  const int root = call.kind == CollectiveKind::broadcast ? place_in(call.group, call.root) : 0;
+  const int root = call.root >= 0 ? place_in(call.group, call.root) : 0;
   const Call enqueued = [&call, root](ncclComm_t comm, cudaStream_t stream) {
     return call_nccl(call, root, comm, stream);
   };

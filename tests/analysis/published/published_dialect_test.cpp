@@ -153,13 +153,13 @@ TEST(PublishedDialect, WhatCannotBeReadOrModelledIsSkippedWithItsReason) {
       {"step_s,tokens_per_s", "2,1000",
        "contradicts itself: step_s means steps of 2 s, tokens_per_s of 131.1 s", false},
       {"step_s,num_microbatches", "2,7", "contradicts itself: global_batch_size 16, 7 micro-batches", false},
-      {"step_s,tp_comm_overlap", "2,true", "not modelled yet: tp_comm_overlap", false},
+      {"step_s,overlap_param_gather", "2,true", "not modelled yet: overlap_param_gather", false},
       {"step_s,cp,num_experts", "2,2,8", "not modelled yet: num_experts, context_parallel_size", false},
       {"step_s,ep", "2,2", "not modelled yet: expert_model_parallel_size", false},
       {"step_s,hardware", "2,b300-sxm", "not modelled yet: hardware b300-sxm", false},
       {"step_s,software", "2,my-framework", "not modelled yet: software my-framework", false},
-      {"step_s,precision", "2,fp8", "not modelled yet: precision fp8", false},
-      {"step_s,fp8_recipe", "2,mxfp8", "not modelled yet: fp8_recipe mxfp8", false},
+      {"step_s,precision", "2,fp8", "not modelled yet: fp8_recipe delayed with", false},
+      {"step_s,precision,fp8_recipe", "2,fp8,unstated", "not modelled yet: fp8_recipe unstated", false},
       {"step_s,num_experts,model", "2,8,mixtral-8x7b", "not modelled yet: num_experts", false},
   };
   for (const SkipCase& c : cases) {
@@ -175,7 +175,7 @@ TEST(PublishedDialect, WhatCannotBeReadOrModelledIsSkippedWithItsReason) {
   }
   // A feature's column with the value that means "without it", and rows alongside a bad one, count.
   const ComparedTable table =
-      compared("gpus,gbs,step_s,tp_comm_overlap,num_experts\n8,x,2,,\n8,16,2,false,0\n", kHeader);
+      compared("gpus,gbs,step_s,overlap_param_gather,num_experts\n8,x,2,,\n8,16,2,false,0\n", kHeader);
   EXPECT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(table.skipped.size(), 1u);
   EXPECT_EQ(unmodelled_features({compared("gpus,gbs,step_s,cp\n8,16,2,2\n8,16,2,4\n", kHeader)}),

@@ -179,7 +179,7 @@ TEST(Sensitivity, FasterHardwareIsNotSlowerAndRatesAddUp) {
   EXPECT_EQ(limits.peak, now.memory.peak);
   ASSERT_FALSE(limits.changes.empty());
   // A change is a prediction of its own.
-  for (const Change& change : limits.changes) {
+  for (const ChangedKey& change : limits.changes) {
     if (change.what != "zero_stage 0 -> 3") continue;
     config.parallel.zero_stage = 3;
     EXPECT_EQ(change.step, predict(config, step_for(config), hardware()).time.step);

@@ -88,6 +88,61 @@ TEST(ActionTime, CountsEveryOperatorAndCollective) {
   }
 }
 
+struct OverlapCase {
+  const char* name;
+  ActionType type;
+  int tensor;
+  double latency;
+  Recompute recompute;
+  double all, tensor_seconds;
+};
+// Products of blocks: t in place of one. What a product gathers: t broadcasts on the lane, the own block's product at
+// once, then (on tensor rank 0) one block after the other as they come. What is summed: the reduce of a block during the
+// product of the next, the last one exposed. Without overlap: the lists above.
+constexpr OverlapCase kOverlapCases[] = {
+    // Per layer 4 more products. Gathers: 2 broadcasts in the 0.4 s of the first product. Sums: 0.2 s shows. Others:
+    // embedding, final norm, loss 1 + 1 + 4.
+    {"F, everything hidden but the last reduce", forward, 2, 0.2, none, 30 + 8 + 0.2 * (4 + 6),
+     0.2 * (4 + 6)},
+    // Gathers: 20 s of broadcasts, 1 hidden; sums: 1 of the first 10 s hidden, 10 more.
+    {"F, slow collectives", forward, 2, 10, none, 38 + 8 * 19 + 60, 8 * 19 + 60},
+    // Four blocks: gathers 40 s, of which 1 is hidden behind the own block and 2 behind those between; sums 4 · 10 s,
+    // of which 3.
+    {"F, four tensor ranks", forward, 4, 10, none, 30 + 24 + 4 * (37 + 37) + 60, 4 * 74 + 60},
+    // fc2 and projection 1 more product each and a copy, which hides 1 s; fc1 and qkv as without. fc1: gather 10 s behind
+    // 1, scatter behind 1 (qkv's bias makes it 2). Output layer 1 + 1, embedding 1.
+    {"B, slow collectives", backward, 2, 10, none, 34 + 8 + 2 * (2 * 18 + 9 + 9 + 9 + 8) + 30,
+     2 * (2 * 18 + 9 + 9 + 9 + 8) + 30},
+    {"B, quick collectives", backward, 2, 0.2, none, 34 + 8 + 0.2 * 3, 0.2 * 3},
+    // fc1 and qkv are summed in blocks, too; nothing is copied.
+    {"I", backward_input, 2, 10, none, 23 + 8 + 8 * 19 + 20, 8 * 19 + 20},
+    {"W: nothing to hide behind", backward_weight, 2, 10, none, 11 + 90, 90},
+    // The layer again without fc2: two gathers and a sum.
+    {"B, layers again", backward, 2, 10, full, 42 + 2 * (10 + 3) + 2 * (2 * 18 + 35) + 2 * 3 * 19 + 30,
+     2 * (2 * 18 + 35) + 2 * 3 * 19 + 30},
+};
+
+TEST(ActionTime, CollectivesOfTensorRanksBesideProducts) {
+  for (const OverlapCase& c : kOverlapCases) {
+    SCOPED_TRACE(c.name);
+    RunConfig config = with(sample::tiny_qwen2(), c.tensor, 1);
+    config.parallel.sequence_parallel = config.parallel.tp_comm_overlap = true;
+    config.recompute.granularity = c.recompute;
+    config.model.heads = config.model.kv_heads = 4;
+    HardwareProfile machine = counting_machine(c.latency);
+    const StageShape shape = stage_shapes(config, 1)[0];
+    const ActionTime time = time_action(work_of(shape, c.type), machine, {});
+    EXPECT_NEAR(time.all.value, c.all, 1e-9);
+    EXPECT_NEAR(time.tensor.value, c.tensor_seconds, 1e-9);
+    // On shared processors all of it shows: computation and every collective.
+    machine.processors = 2;
+    const ActionTime shared = time_action(work_of(shape, c.type), machine, {});
+    Seconds hidden;
+    for (const Alongside& part : time.alongside) hidden += part.all - part.exposed;
+    EXPECT_NEAR(shared.all.value, c.all + hidden.value, 1e-9);
+  }
+}
+
 TEST(ActionTime, SixteenBitSumsAreRounded) {
   RunConfig config = with(sample::tiny_qwen2(), 2, 1);
   config.numerics.precision = DType::bf16;
@@ -95,6 +150,10 @@ TEST(ActionTime, SixteenBitSumsAreRounded) {
   const HardwareProfile machine = counting_machine(0);
   EXPECT_NEAR(time_action(work_of(shape, forward), machine, {}).all.value, 30 + 4, 1e-9);
   EXPECT_NEAR(time_action(work_of(shape, backward), machine, {}).all.value, 34 + 5, 1e-9);
+  config.parallel.tp_reduce_in_fp32 = false;
+  const StageShape same = stage_shapes(config, 1)[0];
+  EXPECT_NEAR(time_action(work_of(same, forward), machine, {}).all.value, 30, 1e-9);
+  EXPECT_NEAR(time_action(work_of(same, backward), machine, {}).all.value, 34, 1e-9);
 }
 
 TEST(ActionTime, LearnedPositionsAndBiases) {

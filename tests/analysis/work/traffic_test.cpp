@@ -118,6 +118,49 @@ TEST(Traffic, CollectivesByHand) {
   }
 }
 
+TEST(Traffic, OverlapMovesAsManyBytesInBlocks) {
+  // Per layer F 2 gathers and 2 sums, B 2 gathers in t pieces each.
+  for (const int tensor : {2, 4}) {
+    for (const bool split : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "t = " << tensor << ", split backward " << split);
+      RunConfig config = sample::tiny_gpt2();
+      config.model.heads = config.model.kv_heads = 4;
+      config = with(config, tensor, 1, 1, 1);
+      config.parallel.sequence_parallel = true;
+      const auto of = [&] {
+        const Schedule schedule = schedule_of(config, "1f1b");
+        return predict_traffic(config, split ? split_backward(schedule) : schedule)[0].of(Group::tensor);
+      };
+      const GroupTraffic without = of();
+      config.parallel.tp_comm_overlap = true;
+      const GroupTraffic with = of();
+      const std::int64_t layers = config.model.layers;
+      EXPECT_EQ(with.all_gathered + with.broadcast, without.all_gathered);
+      EXPECT_EQ(with.broadcast.value, layers * 4 * kStream);
+      EXPECT_EQ(with.reduce_scattered, without.reduce_scattered);
+      EXPECT_EQ(with.all_reduced, without.all_reduced);
+      EXPECT_EQ(with.calls - without.calls, layers * (split ? 8 : 6) * (tensor - 1));
+      config.parallel.tp_comm_overlap = false;
+    }
+  }
+}
+
+TEST(Traffic, SixteenBitSumsAreHalfAsLarge) {
+  RunConfig config = with(sample::tiny_qwen2(), 2, 1, 1, 1);
+  config.numerics.precision = DType::bf16;
+  for (const bool sequence : {false, true}) {
+    config.parallel.sequence_parallel = sequence;
+    config.parallel.tp_reduce_in_fp32 = true;
+    const GroupTraffic wide = predict_traffic(config, schedule_of(config, "1f1b"))[0].of(Group::tensor);
+    config.parallel.tp_reduce_in_fp32 = false;
+    const GroupTraffic half = predict_traffic(config, schedule_of(config, "1f1b"))[0].of(Group::tensor);
+    // Nine sums: two per layer and direction, one of the output layer.
+    Bytes GroupTraffic::*const sums = sequence ? &GroupTraffic::reduce_scattered : &GroupTraffic::all_reduced;
+    EXPECT_EQ(((wide.*sums) - (half.*sums)).value, 9 * kStream / 2);
+    EXPECT_EQ(wide.calls, half.calls);
+  }
+}
+
 TEST(Traffic, KeyValueRowsFollowTheirOwner) {
   // t = 2, D = 2, Z = 1: per tensor rank the layer's unit is qkv (4+2·4)·8, projection 32, fc1 128, fc2 64 =
   // 320 elements padded to 384: pieces of 192. Key and value rows are elements 32 to 96: all of the first

@@ -58,7 +58,7 @@ std::vector<Cell> covering_cells(const std::vector<Layout>& layouts) {
   }
   const auto all = [](const Row&) { return true; };
   const std::vector<Row> rows = covering_rows(
-      given, {2, std::size(kRecomputations), kZeroStages, std::size(kDropouts), std::size(kRecipes)}, all);
+      given, {3, std::size(kRecomputations), kZeroStages, std::size(kDropouts), std::size(kRecipes)}, all);
   std::vector<Cell> cells;
   for (const Row& row : rows) {
     const Layout& layout = layouts[row[kLayout]];
@@ -69,7 +69,8 @@ std::vector<Cell> covering_cells(const std::vector<Layout>& layouts) {
                     row[kZero], kDropouts[row[kDropout]].name, row[kRecipe] == 0 ? "delayed" : "tensorwise"),
         base(layout)};
     cell.config.parallel.schedule = kSchedules[row[kSchedule]];
-    cell.config.parallel.sequence_parallel = row[kSequence] == 1;
+    cell.config.parallel.sequence_parallel = row[kSequence] > 0;
+    cell.config.parallel.tp_comm_overlap = row[kSequence] == 2;
     cell.config.recompute.granularity = recomputation.granularity;
     cell.config.recompute.num_layers = recomputation.layers;
     cell.config.parallel.zero_stage = static_cast<int>(row[kZero]);
@@ -115,6 +116,17 @@ std::vector<Cell> further_cells(const Layout& layout) {
     config.numerics.attention_backend = AttentionBackend::unfused;
     config.recompute.granularity = Recompute::selective;
     set_dropout(config, kDropouts[1]);
+  });
+  add("16-bit partial sums", [](RunConfig& config) {
+    config.numerics.fp8.format = Fp8Format::none;
+    config.numerics.precision = DType::bf16;
+    config.parallel.tp_reduce_in_fp32 = false;
+  });
+  add("16-bit partial sums, overlapped", [](RunConfig& config) {
+    config.numerics.precision = DType::bf16;
+    config.parallel.tp_reduce_in_fp32 = false;
+    config.parallel.sequence_parallel = config.parallel.tp_comm_overlap = true;
+    config.parallel.schedule = "zb-h1";
   });
   add("vocab-1", [](RunConfig& config) { config.parallel.vocab_parallel = VocabPasses::two_barriers; });
   add("v-half vocab-2", [](RunConfig& config) {

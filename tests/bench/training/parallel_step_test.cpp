@@ -87,7 +87,8 @@ std::optional<Cell> cell_of(const std::vector<Layout>& layouts, const Row& row) 
   cell.config.numerics.cross_entropy_loss_fusion = numbers.loss_fusion;
   set_layout(cell.config, layout);
   cell.config.parallel.schedule = kSchedules[row[kSchedule]];
-  cell.config.parallel.sequence_parallel = row[kSequence] == 1;
+  cell.config.parallel.sequence_parallel = row[kSequence] > 0;
+  cell.config.parallel.tp_comm_overlap = row[kSequence] == 2;
   cell.config.recompute.granularity = recomputation.granularity;
   cell.config.recompute.num_layers = recomputation.layers;
   cell.config.parallel.zero_stage = static_cast<int>(row[kZero]);
@@ -120,7 +121,7 @@ TEST(ParallelStep, EveryWayGivesTheSingleRanksGradients) {
     }
   }
   const std::vector<std::size_t> settings = {
-      std::size(kModels), std::size(kNumbers), 2, std::size(kRecomputations), 4, std::size(kDropouts)};
+      std::size(kModels), std::size(kNumbers), 3, std::size(kRecomputations), 4, std::size(kDropouts)};
   const auto rows =
       covering_rows(legal, settings, [&](const Row& row) { return cell_of(layouts, row).has_value(); });
 

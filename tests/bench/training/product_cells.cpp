@@ -34,6 +34,7 @@ constexpr Pipeline kSchedules[] = {{"gpipe"},
                                    {"v-half", "vocab-1"},
                                    {"v-half", "vocab-2"}};
 constexpr std::size_t kZeroStages = 4;
+constexpr std::size_t kSequences = 3;  // off, on, on with overlapped collectives
 constexpr int kLargestSize = 4;
 constexpr int kMicrobatches = 8;  // enough for DualPipe on four ranks
 
@@ -124,7 +125,8 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   config.parallel.schedule = cell.schedule = pipeline.schedule;
   config.parallel.vocab_parallel = parse_vocab_parallel(pipeline.vocabulary);
   if (config.parallel.splits_vocabulary()) cell.schedule += fmt::format(" {}", pipeline.vocabulary);
-  config.parallel.sequence_parallel = row[kSequence] == 1;
+  config.parallel.sequence_parallel = row[kSequence] > 0;
+  config.parallel.tp_comm_overlap = row[kSequence] == 2;
   config.recompute.granularity = recomputation.granularity;
   config.recompute.num_layers = recomputation.layers;
   config.parallel.zero_stage = static_cast<int>(row[kZero]);
@@ -156,19 +158,21 @@ std::vector<ProductCell> product_cells(int ranks, bool covering) {
       for (std::size_t schedule = 0; schedule < std::size(kSchedules); ++schedule)
         given.emplace_back(layout, schedule);
     }
-    const auto allowed = [](const Row& row) {
+    const auto allowed = [&](const Row& row) {
+      // FP8 products of a quarter of the rows would be of eight.
+      if (row[kSequence] == 2 && row[kLinear] > 0 && layouts[row[kLayout]].tensor > 2) return false;
       return block_allows(row) &&
              (row[kSequence] == 0 || std::string(kSchedules[row[kSchedule]].vocabulary) == "none");
     };
     rows = covering_rows(given,
-                         {2, std::size(kRecomputations), kZeroStages, std::size(kDropouts),
+                         {kSequences, std::size(kRecomputations), kZeroStages, std::size(kDropouts),
                           std::size(kLinearLayers), std::size(kSwitches)},
                          allowed);
   } else {
     Row row{};
     for (row[kLayout] = 0; row[kLayout] < layouts.size(); ++row[kLayout])
       for (row[kSchedule] = 0; row[kSchedule] < std::size(kSchedules); ++row[kSchedule])
-        for (row[kSequence] = 0; row[kSequence] < 2; ++row[kSequence])
+        for (row[kSequence] = 0; row[kSequence] < kSequences; ++row[kSequence])
           for (row[kRecompute] = 0; row[kRecompute] < std::size(kRecomputations); ++row[kRecompute])
             for (row[kZero] = 0; row[kZero] < kZeroStages; ++row[kZero]) {
               // Every other cell drops: any two other settings meet with and without.

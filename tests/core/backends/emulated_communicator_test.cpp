@@ -71,6 +71,9 @@ TEST(EmulatedCommunicator, CountsTheTrafficOfTheRealOne) {
         communicator.wait(ticket);
         ticket = communicator.start_reduce_scatter(group, whole, outside);
         communicator.wait(ticket);
+        ticket = communicator.start_reduce(group, layout.members(group, communicator.rank()).back(), part,
+                                           outside);
+        communicator.wait(ticket);
         communicator.broadcast(group, layout.members(group, communicator.rank()).front(), part);
         communicator.barrier(group);
       }

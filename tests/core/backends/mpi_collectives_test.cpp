@@ -141,6 +141,37 @@ TEST_P(Collectives, BroadcastReachesTheGroupOnly) {
   }
 }
 
+TEST_P(Collectives, ReduceGivesTheSumToTheRootOnly) {
+  constexpr std::int64_t kElements = 2049;  // more than one call of MPI where those are short
+  for (const Layout& layout : layouts()) {
+    MpiCommunicator communicator(layout, GetParam().options);
+    for (const Group group : kGroupsForAll) {
+      const std::vector<int> members = layout.members(group, communicator.rank());
+      for (const DType type : {DType::fp32, DType::bf16}) {
+        for (const int root : members) {
+          Buffer input = Buffer::random(type, kElements, communicator.rank(), 4);
+          Buffer output = Buffer::random(type, kElements, communicator.rank(), 5);
+          Ticket ticket = communicator.start_reduce(group, root, input.matrix(), output.matrix());
+          communicator.progress();
+          communicator.wait(ticket);
+          EXPECT_TRUE(input.bytes == Buffer::random(type, kElements, communicator.rank(), 4).bytes);
+          if (root != communicator.rank()) {
+            EXPECT_TRUE(output.bytes == Buffer::random(type, kElements, communicator.rank(), 5).bytes);
+            continue;
+          }
+          for (std::int64_t i = 0; i < kElements; i += 97) {
+            double sum = 0;
+            for (const int member : members) sum += Buffer::random(type, kElements, member, 4).get(i);
+            ASSERT_NEAR(output.get(i), sum, tolerance(type, members.size()))
+                << name_of(type) << name_of(group);
+          }
+        }
+      }
+      communicator.barrier(group);
+    }
+  }
+}
+
 TEST_P(Collectives, EmbeddingGroupIsFirstAndLastPipelineRank) {
   for (const Layout& layout : layouts()) {
     MpiCommunicator communicator(layout, GetParam().options);

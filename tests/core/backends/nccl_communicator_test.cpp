@@ -125,16 +125,22 @@ TEST(NcclCommunicator, CollectivesOfEveryGroup) {
     rank.nccl.wait(scatter);
     EXPECT_EQ(scattered[0], static_cast<float>(me) * static_cast<float>(count));
 
+    OnDevice<float> root_only(kMany, -1);
+    Ticket reduction = rank.nccl.start_reduce(group, members.back(), piece.matrix(), root_only.matrix());
+    rank.nccl.wait(reduction);
+    const float total = static_cast<float>(std::accumulate(members.begin(), members.end(), 0));
+    EXPECT_EQ(root_only[kMany - 1], me == members.back() ? total : -1.0F);
+
     OnDevice<int> told(5, me);
     rank.nccl.broadcast(group, members.back(), told.matrix());
     EXPECT_EQ(told[4], members.back());
 
     const GroupTraffic& now = rank.nccl.traffic().of(group);
     const std::int64_t moves = count > 1 ? 1 : 0;
-    EXPECT_EQ(now.calls - before.of(group).calls, 6 * moves);
+    EXPECT_EQ(now.calls - before.of(group).calls, 7 * moves);
     EXPECT_EQ(now.all_reduced.value, moves * static_cast<std::int64_t>(kMany * 4 + 4 + 12));
     EXPECT_EQ(now.all_gathered.value, moves * count * static_cast<std::int64_t>(kMany) * 4);
-    EXPECT_EQ(now.reduce_scattered.value, moves * count * static_cast<std::int64_t>(kMany) * 4);
+    EXPECT_EQ(now.reduce_scattered.value, moves * (count + 1) * static_cast<std::int64_t>(kMany) * 4);
     EXPECT_EQ(now.broadcast.value, moves * 20);
   }
   rank.nccl.barrier(Group::world);

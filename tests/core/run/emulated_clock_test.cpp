@@ -62,5 +62,18 @@ TEST(EmulatedClock, FactorZeroIsFree) {
   EXPECT_LT((clock.now() - start).value, 10);
 }
 
+TEST(EmulatedClock, VirtualTimeStandsStillByItself) {
+  EmulatedClock clock = EmulatedClock::of_virtual_time();
+  ASSERT_TRUE(clock.runs());
+  EXPECT_EQ(clock.now().value, 0);
+  clock.advance({1000});  // nobody sleeps for it
+  clock.catch_up();
+  EXPECT_EQ(clock.now().value, 1000);
+  clock.advance_to({999});
+  EXPECT_EQ(clock.position().value, 1000);
+  clock.advance_to({1001.5});
+  EXPECT_EQ(clock.now().value, 1001.5);
+}
+
 }  // namespace
 }  // namespace plumbline

@@ -1,0 +1,99 @@
+#include "analysis/time/call_lanes.hpp"
+
+#include <algorithm>
+
+namespace plumbline {
+namespace {
+
+/// A collective that was started.
+struct Started {
+  double begin = 0;
+  double seconds = 0;
+  double slowdown = 1;
+  const char* label = "";
+};
+
+class CallLanes {
+ public:
+  CallLanes(const HardwareProfile& hardware, const Load& load) : hardware_(hardware), load_(load) {}
+
+  void run(const OperatorCall& call) {
+    if (call.kind == CallKind::wait) return wait(call.ticket);
+    const double seconds = time_of(call, hardware_, load_).value;
+    if (is_collective(call.kind) && call.ticket > 0) return start(call, seconds);
+    time_.all += seconds;
+    if (is_collective(call.kind)) time_.tensor += seconds;
+  }
+
+  PartTime take() { return std::move(time_); }
+
+ private:
+  Alongside& under(const char* label) {
+    const auto found = std::find_if(time_.alongside.begin(), time_.alongside.end(),
+                                    [&](const Alongside& known) { return known.label == label; });
+    return found != time_.alongside.end() ? *found
+                                          : time_.alongside.emplace_back(Alongside{label, {}, {}, {}});
+  }
+
+  void start(const OperatorCall& call, double seconds) {
+    started_.resize(std::max<std::size_t>(started_.size(), static_cast<std::size_t>(call.ticket)));
+    Started& slot = started_[static_cast<std::size_t>(call.ticket) - 1];
+    under(call.label).all.value += seconds;
+    if (hardware_.processors > 0) {  // the processor that it needs computes
+      time_.all += seconds;
+      time_.tensor += seconds;
+      under(call.label).exposed.value += seconds;
+      slot = {time_.all, 0, 1, call.label};
+      return;
+    }
+    slot = {std::max(lane_, time_.all), seconds, slowdown_alongside(call, hardware_), call.label};
+    lane_ = slot.begin + seconds;
+  }
+
+  void wait(int ticket) {
+    const Started& slot = started_[static_cast<std::size_t>(ticket) - 1];
+    Alongside& sum = under(slot.label);
+    const double alongside = std::clamp(time_.all - slot.begin, 0.0, slot.seconds / slot.slowdown);
+    const double slower = alongside * (slot.slowdown - 1);
+    const double waited = std::max(0.0, slot.begin + slot.seconds - (time_.all + slower));
+    sum.slower.value += slower;
+    sum.exposed.value += waited;
+    time_.tensor += waited + slower;
+    time_.all += slower + waited;
+  }
+
+  const HardwareProfile& hardware_;
+  const Load& load_;
+  PartTime time_;
+  double lane_ = 0;  // when the last collective that was started is done
+  std::vector<Started> started_;
+};
+
+}  // namespace
+
+void add_alongside(const std::vector<Alongside>& more, double times, std::vector<Alongside>& sum) {
+  for (const Alongside& part : more) {
+    auto found = std::find_if(sum.begin(), sum.end(),
+                              [&](const Alongside& known) { return known.label == part.label; });
+    if (found == sum.end()) found = sum.insert(found, {part.label, {}, {}, {}});
+    found->all += part.all * times;
+    found->exposed += part.exposed * times;
+    found->slower += part.slower * times;
+  }
+}
+
+double slowdown_alongside(const OperatorCall& collective, const HardwareProfile& hardware) {
+  if (hardware.accelerator.empty() || collective.group != Group::tensor) return 1;
+  const cluster::Device& device = hardware.constants.device;
+  const double held = collective.processors > 0 ? collective.processors : device.collective_processors;
+  return device.processors / std::max(device.processors - held, 1.0);
+}
+
+PartTime time_calls(const std::vector<OperatorCall>& calls, const HardwareProfile& hardware,
+                    const Load& load) {
+  CallLanes lanes(hardware, load);
+  for (const OperatorCall& call : calls) lanes.run(call);
+  return lanes.take();
+}
+
+}  // namespace plumbline

@@ -1,0 +1,113 @@
+// Computation and collectives on their lanes, with what they take from one another, by hand.
+#include "analysis/time/call_lanes.hpp"
+
+#include <gtest/gtest.h>
+
+#include "analysis/work/operator_list_calls.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr double kBytesPerSecond = 1e9;
+
+/// Kernels take their bytes at 1 GB/s, collectives of two ranks twice as long as their share of the bytes; a quarter of
+/// 100 processors is held by what runs alongside.
+HardwareProfile machine_of(double held) {
+  HardwareProfile p;
+  p.accelerator = "a test's";
+  p.constants.device.processors = 100;
+  p.constants.device.collective_processors = held;
+  p.constants.device.bandwidth = kBytesPerSecond;
+  p.constants.device.stream_share = 1;
+  p.constants.network.node_bandwidth = kBytesPerSecond;
+  p.constants.network.nic_step_s = 1;
+  return p;
+}
+
+Load two_tensor_ranks() {
+  Load load;
+  load.layout = {2, 1, 1};
+  return load;
+}
+
+OperatorCall kernel(double seconds) {
+  return CallList::memory_call("add", static_cast<std::int64_t>(seconds * kBytesPerSecond), 1, DType::uint8);
+}
+/// An all-gather of two ranks, half of whose bytes travel.
+OperatorCall gather(const char* label, double seconds, int ticket, Group group = Group::tensor) {
+  OperatorCall call =
+      CallList::collective_call(CallKind::all_gather, label, group, 2,
+                                static_cast<std::int64_t>(2 * seconds * kBytesPerSecond), DType::uint8);
+  call.ticket = ticket;
+  return call;
+}
+OperatorCall wait(int ticket) {
+  OperatorCall call;
+  call.kind = CallKind::wait;
+  call.ticket = ticket;
+  return call;
+}
+
+struct Case {
+  const char* name;
+  std::vector<OperatorCall> calls;
+  double all, tensor, slower;
+};
+
+TEST(CallLanes, ByHand) {
+  // With 20 of 100 processors held kernels take 1.25 times as long.
+  const Case cases[] = {
+      {"nothing alongside", {kernel(2), gather("a", 3, 0), kernel(1)}, 6, 3, 0},
+      {"hidden: 4 s of the kernel do 3.2 s of its work",
+       {gather("a", 4, 1), kernel(10), wait(1)},
+       10.8,
+       0.8,
+       0.8},
+      {"shorter kernel, all of it slower", {gather("a", 4, 1), kernel(2), wait(1)}, 4, 2, 0.5},
+      {"no kernel at all", {gather("a", 4, 1), wait(1), kernel(1)}, 5, 4, 0},
+      {"one lane: the second begins after the first",
+       {gather("a", 2, 1), gather("b", 2, 2), kernel(1), wait(1), kernel(1), wait(2)},
+       4,
+       2,
+       0.5},
+      {"waited for long after its end", {gather("a", 2, 1), kernel(20), kernel(5), wait(1)}, 25.4, 0.4, 0.4},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    const PartTime time = time_calls(c.calls, machine_of(20), two_tensor_ranks());
+    EXPECT_NEAR(time.all, c.all, 1e-9);
+    EXPECT_NEAR(time.tensor, c.tensor, 1e-9);
+    double slower = 0;
+    for (const Alongside& part : time.alongside) slower += part.slower.value;
+    EXPECT_NEAR(slower, c.slower, 1e-9);
+  }
+}
+
+TEST(CallLanes, WhatIsStartedIsToldByLabel) {
+  const PartTime time = time_calls({gather("a", 4, 1), kernel(2), wait(1), gather("a", 1, 2), kernel(2),
+                                    wait(2), gather("b", 1, 3), wait(3)},
+                                   machine_of(0), two_tensor_ranks());
+  ASSERT_EQ(time.alongside.size(), 2u);
+  EXPECT_STREQ(time.alongside[0].label, "a");
+  EXPECT_NEAR(time.alongside[0].all.value, 5, 1e-9);
+  EXPECT_NEAR(time.alongside[0].exposed.value, 2, 1e-9);
+  EXPECT_NEAR(time.alongside[1].exposed.value, 1, 1e-9);
+  std::vector<Alongside> sum;
+  add_alongside(time.alongside, 2, sum);
+  add_alongside(time.alongside, 1, sum);
+  ASSERT_EQ(sum.size(), 2u);
+  EXPECT_NEAR(sum[0].all.value, 15, 1e-9);
+}
+
+TEST(CallLanes, WhoHoldsHowManyProcessors) {
+  const HardwareProfile machine = machine_of(20);
+  EXPECT_NEAR(slowdown_alongside(gather("a", 1, 1), machine), 1.25, 1e-12);
+  OperatorCall few = gather("a", 1, 1);
+  few.processors = 1;
+  EXPECT_NEAR(slowdown_alongside(few, machine), 100.0 / 99, 1e-12);
+  EXPECT_EQ(slowdown_alongside(gather("a", 1, 1, Group::data), machine), 1);
+  EXPECT_EQ(slowdown_alongside(gather("a", 1, 1), HardwareProfile{}), 1);
+}
+
+}  // namespace
+}  // namespace plumbline

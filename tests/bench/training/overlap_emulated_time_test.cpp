@@ -1,0 +1,96 @@
+// Tensor-parallel collectives alongside products on emulated H100s: the real training code on the emulated lanes takes
+// as long, and waits as long for collectives, as predicted; overlap makes the step shorter.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include "analysis/predict/predict.hpp"
+#include "bench/evaluate/emulation.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "core/backends/mpi/emulated_communicator.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "kernels/emulated/emulated_operators.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+struct Case {
+  const char* name;
+  const char* schedule;
+  std::int64_t hidden;
+  bool fp8 = false;
+  Recompute recompute = Recompute::none;
+};
+// Wide layers hide their collectives, narrow ones do not.
+constexpr Case kCases[] = {
+    {"wide", "1f1b", 4096},
+    {"narrow", "1f1b", 1024},
+    {"split backward", "zb-h1", 4096},
+    {"fp8, recomputed", "1f1b", 4096, true, Recompute::full},
+};
+
+RunConfig config_of(const Case& c, int ranks) {
+  RunConfig config;
+  config.model = small_qwen2();
+  config.model.layers = 2;
+  config.model.hidden = c.hidden;
+  config.model.head_dim = 128;
+  config.model.heads = config.model.kv_heads = c.hidden / 128;
+  config.model.ffn = 2 * c.hidden;
+  config.batch.seq_length = config.model.max_positions = 4096;
+  config.batch.global_batch_size = 1;
+  config.numerics.precision = DType::bf16;
+  if (c.fp8) config.numerics.fp8.format = Fp8Format::hybrid;
+  config.recompute.granularity = c.recompute;
+  config.machine.backend = Backend::emulated;
+  config.machine.hardware = "h100-sxm-80gb";
+  config.parallel.sequence_parallel = true;
+  config.parallel.schedule = c.schedule;
+  config.measure.warmup_steps = 1;
+  config.measure.steps = 1;
+  set_layout(config, {ranks, 1, 1});
+  return config;
+}
+
+struct Times {
+  Seconds step, tensor;
+};
+
+Times emulate(const RunConfig& config, const HardwareProfile& hardware) {
+  MpiCommunicator control(config.layout());
+  EmulatedClock clock = EmulatedClock::of_virtual_time();
+  EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
+  const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
+  const TrainingResult result =
+      train(config, schedule_for(config), *operators, communicator, control, untouched_memory(), {});
+  return {result.step_times.front(), result.tensor_communication};
+}
+
+TEST(OverlapOnEmulatedDevices, TakesAsLongAsPredicted) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.name);
+    RunConfig config = config_of(c, ranks);
+    const HardwareProfile hardware = load_hardware(config.machine.hardware);
+    Times measured[2];
+    for (const bool overlap : {false, true}) {
+      config.parallel.tp_comm_overlap = overlap;
+      const StepTime predicted = predict(config, schedule_for(config), hardware).time;
+      const Times& times = measured[overlap ? 1 : 0] = emulate(config, hardware);
+      const std::string figures =
+          fmt::format("overlap {}: predicted {:.1f} us of which {:.1f} exposed, emulated {:.1f} and {:.1f}",
+                      overlap, 1e6 * predicted.step.value, 1e6 * predicted.exposed_tensor.value,
+                      1e6 * times.step.value, 1e6 * times.tensor.value);
+      fmt::print("{}, {}\n", c.name, figures);
+      EXPECT_NEAR(times.step / predicted.step, 1, 0.02) << figures;
+      EXPECT_NEAR((times.tensor - predicted.exposed_tensor) / predicted.step, 0, 0.01) << figures;
+    }
+    EXPECT_LT(measured[1].step.value, measured[0].step.value);
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::training
