@@ -1,6 +1,12 @@
-// The accelerators of analysis/hardware/ as hardware profiles.
+// The accelerators of analysis/hardware/ as hardware profiles, and profiles by name or path.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "analysis/hardware/accelerator_file.hpp"
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/hardware/profiles.hpp"
+#include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
 
 namespace plumbline {
 
@@ -56,6 +62,22 @@ std::vector<std::string> hardware_preset_names() {
   std::vector<std::string> names;
   for (const HardwareProfile& preset : presets()) names.push_back(preset.name);
   return names;
+}
+
+HardwareProfile load_hardware(const std::string& preset_or_path) {
+  if (const HardwareProfile* preset = find_hardware_preset(preset_or_path)) return *preset;
+  if (preset_or_path.find('/') == std::string::npos && preset_or_path.find('.') == std::string::npos) {
+    const std::vector<std::string> names = hardware_preset_names();
+    const std::vector<std::string_view> views(names.begin(), names.end());
+    throw InputError(
+        fmt::format("hardware: no accelerator {} is known; did you mean {}? Choose one of {}, or give the "
+                    "path of an accelerator's file or of a profile written by calibrate",
+                    printable(preset_or_path), nearest_name(preset_or_path, views), fmt::join(names, ", ")));
+  }
+  constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
+  const std::string text = read_text_file(preset_or_path, kMaxBytes);
+  if (describes_accelerator(text)) return parse_accelerator(text, preset_or_path);
+  return parse_hardware(text, preset_or_path);
 }
 
 }  // namespace plumbline

@@ -16,11 +16,13 @@ struct Software {
   bool scattered_messages = false;    // a stage's message is split over tensor ranks (arXiv:2104.04473 §4.1)
   bool overlapped_reduction = false;  // gradient reduction overlaps with the backward
   bool sharded = false;               // FSDP: parameters gathered layer by layer
+  bool gathers_in_place = false;      // sharded units are used and reduced where they lie, without copies
   bool async_tensor = false;          // tensor-parallel communication split into pieces and hidden
   bool selective_operators =
-      false;                // selective recomputation keeps every second product's result, not the rest
-  bool fp8 = false;         // linear layers of the transformer in FP8, whatever the job says
-  bool fp8_gather = false;  // their parameters are gathered in FP8
+      false;                 // selective recomputation keeps every second product's result, not the rest
+  bool fp8 = false;          // linear layers of the transformer in FP8, whatever the job says
+  bool fused_casts = false;  // operands are quantized by the kernel that makes them, and transposed apart
+  bool fp8_gather = false;   // their parameters are gathered in FP8
   // Recipes of FP8 that a job may ask for (Fp8Recipe).
   bool delayed_scaling = false;
   bool tensorwise_scaling = false;

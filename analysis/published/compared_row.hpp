@@ -12,6 +12,7 @@ struct RunTraits {
   std::string software;
   std::string precision;
   std::string parallelism;  // what is more than 1: "tp pp"
+  int tensor = 1;           // tensor-parallel ranks
 };
 
 struct ComparedRow {

@@ -34,8 +34,12 @@ RunTraits traits_of(const PublishedRun& run) {
   add("cp", parallel.context > 1);
   add("ep", parallel.expert > 1);
   add("dp", parallel.data() > 1);
-  return {run.source, run.config.machine.hardware, run.config.machine.software, precision_of(run.config),
-          more_than_one.empty() ? "one rank" : more_than_one};
+  return {run.source,
+          run.config.machine.hardware,
+          run.config.machine.software,
+          precision_of(run.config),
+          more_than_one.empty() ? "one rank" : more_than_one,
+          parallel.tensor};
 }
 
 void compare_run(const PublishedRun& run, const Profiles& profiles, const ScheduleMakers& make,

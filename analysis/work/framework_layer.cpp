@@ -115,7 +115,8 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
   calls.casts(2 * s.tokens * s.hidden, true);
   calls.casts(s.tokens * (s.q + s.ffn), false);
   // Gathered parameters are copied out of the communication buffer, and cast where products read FP8.
-  if (s.zero >= 3) calls.stream("copy parameters", layer_matrices(s), gathers_fp8(s) ? 2 : 4);
+  if (s.zero >= 3 && !sw.gathers_in_place)
+    calls.stream("copy parameters", layer_matrices(s), gathers_fp8(s) ? 2 : 4);
   if (s.zero >= 3 && !gathers_fp8(s) && !sw.fp8) calls.casts(layer_matrices(s), false);
   if (wanted.communication && !overlaps) calls.edges(kForward, 2, exposed_edges(sw));
 }
@@ -170,7 +171,7 @@ void backward_weight(const StageShape& s, bool products, FrameworkCalls& calls) 
   }
   const std::int64_t parameters = layer_matrices(s);
   // Gradients are copied, as fp32, into the communication buffer.
-  if (s.zero >= 3) calls.stream("copy gradients", parameters, 10);
+  if (s.zero >= 3 && !sw.gathers_in_place) calls.stream("copy gradients", parameters, 10);
   if (sw.weight_gradient_bytes > 0) calls.stream("add gradients", parameters, sw.weight_gradient_bytes);
 }
 

@@ -159,11 +159,12 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
   if (config.machine.software != "plumbline") {
     return only("software", config.machine.software, "plumbline's own training step only");
   }
-  if (config.numerics.fp8.recipe == Fp8Recipe::blockwise || config.numerics.fp8.recipe == Fp8Recipe::mxfp8) {
-    return only("fp8_recipe", config.numerics.fp8.recipe == Fp8Recipe::mxfp8 ? "mxfp8" : "blockwise",
-                "delayed and tensorwise");
+  const Fp8Recipe recipe = config.numerics.fp8.recipe;
+  if (config.numerics.fp8.on() && (recipe == Fp8Recipe::blockwise || recipe == Fp8Recipe::mxfp8)) {
+    return only("fp8_recipe", recipe == Fp8Recipe::mxfp8 ? "mxfp8" : "blockwise", "delayed and tensorwise");
   }
-  if (config.numerics.fp8.param_gather) return only("fp8_param_gather", "true", "false only");
+  if (config.numerics.fp8.on() && config.numerics.fp8.param_gather)
+    return only("fp8_param_gather", "true", "false only");
   if (config.parallel.context != 1) {
     return only("context_parallel_size", config.parallel.context, "1 only");
   }

@@ -18,11 +18,26 @@ namespace {
 constexpr std::size_t kMaxModelFileBytes = std::size_t{1} << 20;
 constexpr double kMaxParameters = 1e15;
 
+/// Models whose layers no switch describes, by the keys that only they have.
+void refuse_other_layers(const JsonKeys& keys) {
+  for (const char* key : {"kv_lora_rank", "q_lora_rank"}) {
+    if (keys.find(key) == nullptr) continue;
+    keys.fail(key,
+              "found, which is multi-head latent attention; supported is attention with keys and values of "
+              "their own");
+  }
+  for (const char* key : {"num_local_experts", "num_experts", "n_routed_experts", "moe_intermediate_size"}) {
+    if (keys.find(key) == nullptr) continue;
+    keys.fail(key, "found, which is a mixture of experts; supported are dense models");
+  }
+}
+
 /// By model_type, or the first entry of architectures ("Qwen2ForCausalLM").
 const Family& family_of(const JsonKeys& keys) {
   const std::string type = keys.string_or("model_type", "");
   if (!type.empty()) {
     if (const Family* known = find_family(type)) return *known;
+    refuse_other_layers(keys);
     keys.fail("model_type", fmt::format("found \"{}\", supported: {}", printable(type), family_names()));
   }
   const Json* classes = keys.find("architectures");

@@ -1,9 +1,10 @@
 // Shapes of published models, from their config.json files (GPT-3: Brown et al. 2020, arXiv:2005.14165, table
 // 2.1, with the GPT-2 architecture).
 #include <algorithm>
-#include <array>
 #include <cctype>
+#include <utility>
 
+#include "core/config/family_presets.hpp"
 #include "core/config/model_config.hpp"
 
 namespace plumbline {
@@ -36,10 +37,15 @@ ModelConfig qwen(const char* name, const Shape& shape, bool tied) {
   return config;
 }
 
-ModelConfig llama31(const char* name, const Shape& shape) {
+ModelConfig llama3(const char* name, const Shape& shape) {
   ModelConfig config = decoder(name, "llama", shape);
   config.norm_epsilon = 1e-5;
   config.rope_theta = 5e5;
+  return config;
+}
+
+ModelConfig llama31(const char* name, const Shape& shape) {
+  ModelConfig config = llama3(name, shape);
   config.rope_scaling = {8, 1, 4, 8192};
   return config;
 }
@@ -56,11 +62,17 @@ ModelConfig gpt(const char* name, std::int64_t layers, std::int64_t hidden, std:
   return config;
 }
 
-const std::array<ModelConfig, 9>& presets() {
-  static const std::array<ModelConfig, 9> kPresets = {
+std::vector<ModelConfig> all_presets() {
+  std::vector<ModelConfig> all = {
       qwen("qwen2.5-0.5b", {24, 896, 14, 2, 4864, 151936, 32768}, true),
       qwen("qwen2.5-1.5b", {28, 1536, 12, 2, 8960, 151936, 131072}, true),
+      qwen("qwen2.5-3b", {36, 2048, 16, 2, 11008, 151936, 32768}, true),
       qwen("qwen2.5-7b", {28, 3584, 28, 4, 18944, 152064, 131072}, false),
+      qwen("qwen2.5-14b", {48, 5120, 40, 8, 13824, 152064, 131072}, false),
+      qwen("qwen2.5-32b", {64, 5120, 40, 8, 27648, 152064, 131072}, false),
+      qwen("qwen2.5-72b", {80, 8192, 64, 8, 29568, 152064, 131072}, false),
+      llama3("llama-3-8b", {32, 4096, 32, 8, 14336, 128256, 8192}),
+      llama3("llama-3-70b", {80, 8192, 64, 8, 28672, 128256, 8192}),
       llama31("llama-3.1-8b", {32, 4096, 32, 8, 14336, 128256, 131072}),
       llama31("llama-3.1-70b", {80, 8192, 64, 8, 28672, 128256, 131072}),
       llama31("llama-3.1-405b", {126, 16384, 128, 8, 53248, 128256, 131072}),
@@ -68,6 +80,12 @@ const std::array<ModelConfig, 9>& presets() {
       gpt("gpt2-1558m", 48, 1600, 25, 1024),
       gpt("gpt3-175b", 96, 12288, 96, 2048),
   };
+  for (ModelConfig& preset : family_presets()) all.push_back(std::move(preset));
+  return all;
+}
+
+const std::vector<ModelConfig>& presets() {
+  static const std::vector<ModelConfig> kPresets = all_presets();
   return kPresets;
 }
 

@@ -10,6 +10,7 @@ were measured more than once, in several layouts of their operands, the mean is 
 
 import collections
 import csv
+import math
 import sys
 
 ACCELERATORS = {"B200-SXM": ("b200-sxm-180gb", 2250), "A100-PCIe-80GB": ("a100-pcie-80gb", 312)}
@@ -61,7 +62,7 @@ def main(arguments):
             file.write(f"# {source}\n")
         file.write("accelerator,kernel,m,n,k,share\n")
         for key in sorted(table):
-            file.write(",".join(map(str, key)) + f",{sum(table[key]) / len(table[key]):.5g}\n")
+            file.write(",".join(map(str, key)) + f",{math.fsum(table[key]) / len(table[key]):.5g}\n")
     print(f"{sum(map(len, table.values()))} measurements, {len(table)} shapes")
     for reason, count in sorted(left.items()):
         print(f"not in the table: {count} ({reason})")

@@ -6,6 +6,7 @@
 #include "bench/training/ends/fp32_logits.hpp"
 #include "bench/training/layer/norm.hpp"
 #include "bench/training/parameters/views.hpp"
+#include "core/config/common_vocabulary.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -24,7 +25,7 @@ const Parameter& output_weight(const StageEntry& stage, const StageEntry& holder
 VocabularyColumns columns_of(const TrainingContext& context, const StagePart& part) {
   const std::int64_t width = context.shape.vocab;
   const std::int64_t first = part.tensor_rank * width;
-  return {first, std::clamp<std::int64_t>(context.model().vocab - first, 0, width)};
+  return {first, std::clamp<std::int64_t>(common_vocab(context.config) - first, 0, width)};
 }
 
 }  // namespace

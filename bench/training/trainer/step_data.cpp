@@ -3,13 +3,15 @@
 
 #include <algorithm>
 
+#include "core/config/common_vocabulary.hpp"
+
 namespace plumbline::training {
 namespace {}  // namespace
 
 StepData::StepData(const RunConfig& config, int data_rank)
     : config_(config),
       data_rank_(data_rank),
-      source_(config.files.data, config.model.vocab, config.batch.seq_length, config.measure.seed),
+      source_(config.files.data, common_vocab(config), config.batch.seq_length, config.measure.seed),
       mask_(config.files.loss_mask, source_.tokens(), config.batch.seq_length) {}
 
 StepTokens StepData::step(std::int64_t index) const {

@@ -114,8 +114,10 @@ def dgxc(row):
             put(cells, "num_microbatches", 1)
             cells["micro_batch_size"] = int(row["gbs"]) // int(row["gpus"])
         cells["zero_stage"] = 3
-        if row["fsdp"] and row["fsdp"] != row["gpus"]:
-            cells["num_distributed_optimizer_instances"] = int(row["gpus"]) // int(row["fsdp"])
+        # Paxml's parameters are sharded over one node (5B) or 16 (175B), whatever is left are replicas (paxml/configure.sh).
+        sharded = row["fsdp"] or {"gpt3-5b": 8, "gpt3-175b": 128}.get(cells_model(row), row["gpus"])
+        if int(row["gpus"]) > int(sharded):
+            cells["num_distributed_optimizer_instances"] = int(row["gpus"]) // int(sharded)
     else:
         cells["software"] = "nemo-2024" if year < 2025 else "nemo-2025"
         if cells.get("fp8_recipe"):

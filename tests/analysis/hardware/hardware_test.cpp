@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 
 #include "analysis/hardware/profile_at_speed.hpp"
@@ -68,6 +69,40 @@ TEST(Presets, AreUsableAndNamed) {
   }
   EXPECT_EQ(load_hardware("a100-sxm-80gb").peak(DType::bf16).value, 312e12);
   EXPECT_EQ(load_hardware("h200-sxm-141gb").memory.value, 148'800'000'000);
+}
+
+// Datasheet figures and what they say about each other.
+TEST(Presets, AcceleratorsOf2025And2026) {
+  struct Case {
+    const char* name;
+    double memory_gb, tflops_16bit, tflops_8bit, watts;
+    int fast_link;
+  };
+  constexpr Case kCases[] = {
+      {"h100-sxm-80gb", 80, 989.4, 1978.9, 700, 8}, {"h100-grand-teton-96gb", 96, 989.4, 1978.9, 500, 8},
+      {"h100-pcie-80gb", 80, 756.5, 1513, 350, 2},  {"h200-sxm-141gb", 141, 989.4, 1978.9, 700, 8},
+      {"h20-sxm-96gb", 96, 148, 296, 400, 8},       {"h800-sxm-80gb", 80, 989.4, 1978.9, 700, 8},
+      {"b200-sxm-180gb", 180, 2250, 4500, 1000, 8}, {"b300-sxm-270gb", 270, 2250, 4500, 1100, 8},
+      {"gb200-nvl72", 186, 2500, 5000, 1200, 72},   {"gb300-nvl72", 278, 2500, 5000, 1400, 72},
+      {"mi300x", 192, 1307.4, 2614.9, 750, 8},      {"mi325x", 256, 1307.4, 2614.9, 1000, 8},
+      {"mi355x", 288, 2516.6, 5033.2, 1400, 8},     {"a100-sxm-80gb", 80, 312, 0, 400, 8},
+      {"l40s-48gb", 48, 362.05, 733, 350, 8},
+  };
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.name);
+    const cluster::Machine& machine = load_hardware(c.name).constants;
+    const cluster::Device& d = machine.device;
+    EXPECT_NEAR(d.memory_bytes / (c.memory_gb * 1e9), 1.03, 0.06);
+    EXPECT_DOUBLE_EQ(d.peak_16bit, c.tflops_16bit * 1e12);
+    EXPECT_DOUBLE_EQ(d.peak_8bit, c.tflops_8bit * 1e12);
+    EXPECT_EQ(d.power_watts, c.watts);
+    EXPECT_EQ(machine.network.gpus_per_node, c.fast_link);
+    EXPECT_TRUE(d.peak_mx8 == 0 || d.peak_mx8 == d.peak_8bit);
+    EXPECT_TRUE(d.peak_4bit == 0 || std::abs(d.peak_4bit / d.peak_8bit - 2.5) < 0.6);
+    for (const double share :
+         {d.gemm_share, d.gemm_share_8bit, d.flash_forward, d.flash_backward, d.stream_share})
+      EXPECT_TRUE(share >= 0 && share < 0.95) << share;
+  }
 }
 
 HardwareProfile sample() {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -63,6 +64,25 @@ TEST(Published, MeanErrorsAreWithinTheirGoals) {
     EXPECT_GT(errors.rows, 0) << goal.table;
     EXPECT_LE(errors.mape, goal.mape) << goal.table << ' ' << goal.quantity;
   }
+}
+
+// Dense runs of 2023 to 2026 without context parallelism or overlapped tensor-parallel collectives.
+TEST(Published, DenseRunsOfRecentYearsAreWithinTenPercent) {
+  const char* const tables[] = {
+      "dense_megatron_bridge_perf", "dense_nemo_2407_h100", "dense_torchtitan_extra",
+      "dgxc_recipes_h100_gb200",    "mlperf_pretrain",      "simumax_b200_measured"};
+  std::vector<ComparedRow> rows;
+  for (const ComparedTable& table : shipped()) {
+    if (std::find(std::begin(tables), std::end(tables), table.name) == std::end(tables)) continue;
+    for (const ComparedRow& row : table.rows) {
+      if (row.traits.tensor <= 2) rows.push_back(row);
+    }
+  }
+  const Errors time = errors_of(rows, "step_s");
+  EXPECT_GE(time.rows, 55);
+  EXPECT_LE(time.median, 0.10);
+  EXPECT_LE(time.mape, 0.10);
+  EXPECT_LE(errors_of(rows, "peak_bytes").median, 0.10);
 }
 
 // What predict says about its own errors is what validate finds.

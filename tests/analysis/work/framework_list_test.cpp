@@ -182,10 +182,116 @@ TEST(FrameworkList, OverlappedReductionHidesBehindTheBackward) {
   }
 }
 
+// Transformer Engine's recipes: what a layer's forward casts, what it keeps, what a rank holds.
+TEST(FrameworkFp8, RecipesPriceTheirCastsAndProducts) {
+  RunConfig config = llama("megatron-core-2025");
+  config.parallel.tensor = config.parallel.pipeline = 1;
+  const StageShape plain = stage_shapes(config, 1).front();
+  config.numerics.fp8.format = Fp8Format::hybrid;
+  struct Case {
+    Fp8Recipe recipe;
+    double made_here, others;  // bytes per element of what norms and what other operators make
+  };
+  for (const Case& c : {Case{Fp8Recipe::delayed, 0, 4}, Case{Fp8Recipe::tensorwise, 6, 6},
+                        Case{Fp8Recipe::blockwise, 4.0625, 4.0625}, Case{Fp8Recipe::mxfp8, 4.0625, 4.0625}}) {
+    config.numerics.fp8.recipe = c.recipe;
+    const StageShape shape = stage_shapes(config, 1).front();
+    EXPECT_FALSE(shape.fp8);  // plumbline's own lists and tensors
+    UnitWork work;
+    framework_layer(shape, LayerPass::forward, 0, work);
+    double cast = 0;
+    int products = 0;
+    for (const OperatorCall& call : work.calls) {
+      if (std::string_view(call.name) == "cast to fp8")
+        cast += static_cast<double>(call.elements) * call.bytes_per_element;
+      if (call.kind != CallKind::gemm) continue;
+      ++products;
+      EXPECT_TRUE(call.fp8);
+      EXPECT_EQ(call.block_scaled, c.recipe == Fp8Recipe::mxfp8);
+    }
+    EXPECT_EQ(products, 4);
+    const double tokens = 4 * 1024;
+    EXPECT_NEAR(cast, tokens * (2 * 4096 * c.made_here + (4096 + 14336) * c.others), 1) << c.others;
+    // Results of the norms and of the activation in one byte, attention's in one besides its own two.
+    EXPECT_EQ(framework_layer_bytes(plain) - framework_layer_bytes(shape),
+              4 * 1024 * (2 * 4096 + 14336 - 4096));
+  }
+  const auto held = [&] {
+    const StageShape shape = stage_shapes(config, 1).front();
+    return framework_held_bytes({&shape, 1}).total().value;
+  };
+  const std::int64_t with_copies = held();
+  config.numerics.fp8.param_gather = true;
+  // 32 layers of 4096 x (4096 + 2 x 1024) + 4096 x 4096 + 3 x 4096 x 14336 weights, two bytes each.
+  EXPECT_EQ(with_copies - held(), std::int64_t{32} * 2 * 218103808);
+}
+
+TEST(FrameworkFp8, WhatASoftwareOrDeviceHasNotIsRefused) {
+  RunConfig config = llama("megatron-core-2024");
+  config.machine.hardware = "h100-sxm-80gb";
+  config.numerics.fp8.format = Fp8Format::hybrid;
+  EXPECT_GT(predicted(config).time.step.value, 0);  // delayed
+  config.numerics.fp8.recipe = Fp8Recipe::mxfp8;
+  EXPECT_THAT([&] { predicted(config); }, testing::ThrowsMessage<InputError>(
+                                              testing::HasSubstr("fp8_recipe: megatron-core-2024 has none")));
+  config.machine.software = "megatron-core-2025";
+  EXPECT_THAT([&] { predicted(config); },
+              testing::ThrowsMessage<InputError>(testing::HasSubstr("found mxfp8 on h100-sxm-80gb")));
+  config.machine.hardware = "b200-sxm-180gb";
+  EXPECT_GT(predicted(config).time.step.value, 0);
+}
+
+TEST(FrameworkList, ParametersGatheredAlongsideTheForwardShowOneLayer) {
+  RunConfig config = llama("megatron-core-2025");
+  config.parallel.zero_stage = 1;
+  cluster::Software traits = *framework_of(config);
+  const Schedule schedule = schedule_for(config);
+  const auto gather = [&] {
+    const std::vector<StageShape> shapes = stage_shapes(config, schedule, &traits);
+    double share = 0;
+    for (const OperatorCall& call : framework_update_calls(stages_on_rank(config, schedule, shapes, 0))) {
+      if (call.kind == CallKind::all_gather) share += call.share;
+    }
+    return share;
+  };
+  EXPECT_EQ(gather(), 1);
+  traits.overlapped_gather = true;
+  EXPECT_DOUBLE_EQ(gather(), 1.0 / 16);  // 16 layers on each of 2 stages
+}
+
+TEST(FrameworkList, RecomputationByNameRepeatsWhatIsNotKept) {
+  RunConfig config = llama("maxtext-save-dot-except-mlp");
+  config.parallel.tensor = config.parallel.pipeline = 1;
+  config.recompute.granularity = Recompute::selective;
+  const auto repeated = [&] {
+    const StageShape shape = stage_shapes(config, 1).front();
+    UnitWork work;
+    framework_recomputation(shape, 0, work);
+    return flops_of(work.calls).value;
+  };
+  const double tokens = 4 * 1024;
+  const double fc1 = 2 * tokens * 4096 * 2 * 14336;
+  const double mlp = repeated();
+  EXPECT_GT(mlp, fc1);  // and attention's forward
+  EXPECT_LT(mlp, fc1 + 4 * tokens * 1024 * 4096);
+  config.machine.software = "maxtext-save-qkv-proj";
+  EXPECT_NEAR(repeated() - mlp, 2 * tokens * 4096 * 4096, 1);
+}
+
+// Compiled losses read and write 16-bit logits: no fp32 copies of them are held.
+TEST(FrameworkMemory, CompiledLossesHoldLogitsOnce) {
+  RunConfig config = llama("torchtitan-compile");
+  config.parallel.tensor = config.parallel.pipeline = 1;
+  const double copies = static_cast<double>(predicted(config).memory.peak.value);
+  config.machine.software = "torchtitan-2025";
+  const double logits = 4 * 1024 * 128256.0;
+  EXPECT_GT(copies - static_cast<double>(predicted(config).memory.peak.value), 6 * logits);
+}
+
 TEST(FrameworkList, WhatCannotBeIsRefusedInOneLine) {
   EXPECT_THAT([] { predicted(gpt("nosuch")); },
               testing::ThrowsMessage<InputError>(testing::AllOf(
-                  testing::HasSubstr("software: found nosuch, expected one of megatron-2021, "),
+                  testing::HasSubstr("software: found nosuch, expected one of deepspeed, "),
                   testing::Not(testing::HasSubstr("\n")))));
   const RunConfig theirs = gpt("megatron-2022");
   EXPECT_THAT(*why_unsupported(theirs), testing::HasSubstr("software: found megatron-2022"));

@@ -5,7 +5,6 @@
 #include "analysis/predict/predict.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "core/config/run_config.hpp"
-#include "core/config_text/config_source.hpp"
 
 namespace plumbline {
 namespace {
@@ -13,9 +12,11 @@ namespace {
 constexpr const char* kAccelerator = "h100-sxm-80gb";
 
 RunConfig gpt2() {
-  RunConfig config = parse_config("model: gpt2-124m\nbackend: cuda\nhardware: h100-sxm-80gb\nprecision: bf16\n"
-                                  "seq_length: 1024\nmicro_batch_size: 8\nglobal_batch_size: 8\n",
-                                  "test");
+  RunConfig config;
+  config.model = *find_preset("gpt2-124m");
+  config.machine.backend = Backend::cuda;
+  config.machine.hardware = kAccelerator;
+  config.batch.micro_batch_size = config.batch.global_batch_size = 8;
   return config;
 }
 

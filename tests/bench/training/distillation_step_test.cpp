@@ -5,6 +5,7 @@
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -154,6 +155,50 @@ std::map<std::string, std::vector<float>> load_tensors(const std::string& path) 
     for (std::int64_t i = 0; i < tensor.elements(); ++i) values.push_back(tensor.at(i));
   }
   return tensors;
+}
+
+/// Rows of a vocabulary that the other model lacks take no part: as with a teacher, or a student, without them.
+TEST(DistillationStep, VocabulariesMayDifferByPaddingRows) {
+  struct Sizes {
+    std::int64_t student, teacher;
+  };
+  for (const Sizes& sizes : {Sizes{200, 203}, Sizes{203, 200}}) {
+    for (const Layout& layout : splits()) {
+      if (layout.world() > 2) continue;  // two ranks show how they are split
+      RunConfig config = with(config_of(DType::fp32), kLosses[1]);
+      set_layout(config, layout);
+      config.parallel.make_vocab_size_divisible_by = 64;
+      RunConfig same = config;
+      same.model.vocab = same.distillation.teacher->vocab = 200;
+      config.model.vocab = sizes.student;
+      config.distillation.teacher->vocab = sizes.teacher;
+      ASSERT_EQ(why_invalid(config), std::nullopt);
+      MpiCommunicator communicator(config.layout());
+      StepResult found = one_step(config, communicator);
+      StepResult reference = one_step(same, communicator);
+      for (const char* name :
+           {"model.embed_tokens.weight"}) {  // tied; rows beyond the common ones get no gradient
+        std::vector<float>& rows = found.gradients[name];
+        if (communicator.rank() != 0 || rows.empty()) continue;
+        const auto common = static_cast<std::ptrdiff_t>(200 * config.model.hidden);
+        EXPECT_TRUE(std::all_of(rows.begin() + common, rows.end(), [](float x) { return x == 0; }));
+        rows.resize(static_cast<std::size_t>(common));
+      }
+      const std::string name = fmt::format("student {} teacher {} tp{} pp{}", sizes.student, sizes.teacher,
+                                           layout.tensor, layout.pipeline);
+      EXPECT_EQ(found.loss, reference.loss) << name;
+      if (communicator.rank() == 0) expect_alike(reference, found, 1e-6, true, name);
+      expect_predicted_memory(config, found, name);
+    }
+  }
+  RunConfig apart = config_of(DType::fp32);
+  apart.model.vocab = 192;
+  apart.distillation.teacher->vocab = 193;
+  const auto reason = why_invalid(apart);
+  ASSERT_TRUE(reason);
+  EXPECT_NE(reason->find("make_vocab_size_divisible_by that pads both to the same, such as 128"),
+            std::string::npos)
+      << *reason;
 }
 
 class GoldenDistillation : public testing::TestWithParam<const char*> {};

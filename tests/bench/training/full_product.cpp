@@ -141,8 +141,9 @@ class Product {
   }
 
   void compare_gradients(const ProductCell& cell, const StepResult& step, Finding& finding) {
-    StepResult& reference = references_[{cell.config.batch.global_batch_size,
-                                         cell.config.numerics.hidden_dropout, cell.config.numerics.fp8.on()}];
+    StepResult& reference =
+        references_[{cell.config.batch.global_batch_size, cell.config.numerics.hidden_dropout,
+                     cell.config.numerics.fp8.on(), cell.switches}];
     if (reference.gradients.empty()) {
       RunConfig alone = cell.config;
       set_layout(alone, Layout{});
@@ -180,8 +181,8 @@ class Product {
   Layout layout_;
   std::unique_ptr<MpiCommunicator> communicator_;
   std::unique_ptr<EmulatedCommunicator> emulated_;
-  /// By global batch, dropout and FP8; on rank 0.
-  std::map<std::tuple<std::int64_t, double, bool>, StepResult> references_;
+  /// By global batch, dropout, FP8 and the model; on rank 0.
+  std::map<std::tuple<std::int64_t, double, bool, std::size_t>, StepResult> references_;
 };
 
 /// "[####....] 120/1848, 4 min left": redrawn on a terminal, a line per tenth otherwise.

@@ -48,7 +48,47 @@ constexpr LinearLayers kLinearLayers[] = {{"", Fp8Format::none, Fp8Recipe::delay
                                           {" fp8 delayed", Fp8Format::hybrid, Fp8Recipe::delayed},
                                           {" fp8 tensorwise", Fp8Format::e4m3, Fp8Recipe::tensorwise}};
 
-enum Column : std::size_t { kLayout, kSchedule, kSequence, kRecompute, kZero, kDropout, kLinear };
+/// The switches of other families (bench/training/families.md), in two models that have them between them.
+struct Switches {
+  const char* name;
+  void (*set)(ModelConfig& model);
+};
+void set_norms(ModelConfig& model) {
+  model.architecture = "bloom";
+  model.norm = Norm::layer;
+  model.positions = Positions::alibi;
+  model.activation = Activation::gelu_erf;
+  model.linear_bias = true;
+  model.embedding_norm = true;
+  model.qk_norm = true;
+  model.embedding_scale = 1.5;
+}
+void set_parallel(ModelConfig& model) {
+  model.architecture = "falcon";
+  model.block = Block::parallel;
+  model.activation = Activation::squared_relu;
+  model.rotary_dim = 4;
+  model.rotary_pairs = RotaryPairs::neighbours;
+  model.norm_less_one = true;
+}
+void set_shared_norm(ModelConfig& model) {
+  set_parallel(model);
+  model.block = Block::parallel_one_norm;
+  model.activation = Activation::geglu;
+}
+constexpr Switches kSwitches[] = {{"", [](ModelConfig&) {}},
+                                  {" alibi and norms", set_norms},
+                                  {" parallel block", set_parallel},
+                                  {" shared norm", set_shared_norm}};
+constexpr std::size_t kSharedNorm = 3;
+
+enum Column : std::size_t { kLayout, kSchedule, kSequence, kRecompute, kZero, kDropout, kLinear, kModel };
+
+/// What a parallel block does not go together with.
+bool block_allows(const Row& row) {
+  if (row[kModel] < kSharedNorm - 1) return true;
+  return row[kDropout] == 0 && (row[kModel] != kSharedNorm || row[kLinear] == 0);
+}
 
 std::vector<Layout> product_layouts(int ranks) {
   std::vector<Layout> layouts;
@@ -66,6 +106,7 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   RunConfig& config = cell.config;
   config.model = small_qwen2();
   config.model.layers = 9;  // stages of different lengths
+  kSwitches[row[kModel]].set(config.model);
   set_layout(config, layout);
   config.numerics.precision = DType::fp32;
   set_dropout(config, kDropouts[row[kDropout]]);
@@ -91,7 +132,9 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   config.parallel.zero_stage = static_cast<int>(row[kZero]);
   cell.name = fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{} {}{}", cell.schedule, layout.tensor,
                           layout.pipeline, layout.data, row[kSequence], recomputation.name, row[kZero],
-                          kDropouts[row[kDropout]].name, linear.name);
+                          kDropouts[row[kDropout]].name, linear.name) +
+              kSwitches[row[kModel]].name;
+  cell.switches = row[kModel];
   if (const auto reason = why_invalid(config)) {
     cell.illegal = *reason;
   } else {
@@ -118,12 +161,13 @@ std::vector<ProductCell> product_cells(int ranks, bool covering) {
     const auto allowed = [&](const Row& row) {
       // FP8 products of a quarter of the rows would be of eight.
       if (row[kSequence] == 2 && row[kLinear] > 0 && layouts[row[kLayout]].tensor > 2) return false;
-      return row[kSequence] == 0 || std::string(kSchedules[row[kSchedule]].vocabulary) == "none";
+      return block_allows(row) &&
+             (row[kSequence] == 0 || std::string(kSchedules[row[kSchedule]].vocabulary) == "none");
     };
-    rows = covering_rows(
-        given,
-        {kSequences, std::size(kRecomputations), kZeroStages, std::size(kDropouts), std::size(kLinearLayers)},
-        allowed);
+    rows = covering_rows(given,
+                         {kSequences, std::size(kRecomputations), kZeroStages, std::size(kDropouts),
+                          std::size(kLinearLayers), std::size(kSwitches)},
+                         allowed);
   } else {
     Row row{};
     for (row[kLayout] = 0; row[kLayout] < layouts.size(); ++row[kLayout])
@@ -137,6 +181,8 @@ std::vector<ProductCell> product_cells(int ranks, bool covering) {
                   std::size(kDropouts);
               // Every third cell works in FP8, by one recipe and the other in turn.
               row[kLinear] = rows.size() % 3 == 2 ? 1 + rows.size() / 3 % 2 : 0;
+              row[kModel] = rows.size() / 2 % std::size(kSwitches);
+              if (!block_allows(row)) row[kModel] = rows.size() % 2;
               rows.push_back(row);
             }
   }

@@ -11,13 +11,14 @@ namespace plumbline::training {
 struct ProductCell {
   std::string name;      // "v-half tp2 pp2 dp2 sp1 recompute full/2 zero3 dropout"
   std::string schedule;  // for the table; with the kind of split vocabulary
+  std::size_t switches;  // which of the models, by the switches of families
   RunConfig config;      // cpu, fp32: gradients are compared with those of one rank
   std::string illegal;   // why the sizes do not allow it; empty when they do
 };
 
 /// {sequence parallelism} × {recomputation} × {ZeRO 0–3} × {all schedules of F, B, I and W, and those with a
 /// split vocabulary} × {every split of `ranks` into tensor, pipeline and data sizes of at most 4};
-/// every other cell with dropout, every third with linear layers in FP8. With `covering`, a selection
+/// every other cell with dropout, every third with linear layers in FP8, in four models with other switches. With `covering`, a selection
 /// in which every layout meets every schedule, and every two other settings each other.
 std::vector<ProductCell> product_cells(int ranks, bool covering);
 

@@ -27,13 +27,45 @@ TEST(Presets, HaveThePublishedParameterCounts) {
   constexpr Case kCases[] = {
       {"qwen2.5-0.5b", 494'032'768},
       {"qwen2.5-1.5b", 1'543'714'304},
+      {"qwen2.5-3b", 3'085'938'688},
       {"qwen2.5-7b", 7'615'616'512},
+      {"qwen2.5-14b", 14'770'033'664},
+      {"qwen2.5-32b", 32'763'876'352},
+      {"qwen2.5-72b", 72'706'203'648},
+      {"llama-3-8b", 8'030'261'248},
+      {"llama-3-70b", 70'553'706'496},
       {"llama-3.1-8b", 8'030'261'248},
       {"llama-3.1-70b", 70'553'706'496},
       {"llama-3.1-405b", 405'853'388'800},
       {"gpt2-124m", 124'439'808},
       {"gpt2-1558m", 1'557'611'200},
       {"gpt3-175b", 96 * (12 * 12288LL * 12288 + 13 * 12288) + (2 + 50257 + 2048) * 12288LL},
+      {"bloom-560m", 559'214'592},
+      {"bloom-1b1", 1'065'314'304},
+      {"bloom-1b7", 1'722'408'960},
+      {"bloom-3b", 3'002'557'440},
+      {"bloom-7b1", 7'069'016'064},
+      {"bloom-176b", 176'247'271'424},
+      {"falcon-rw-1b", 1'311'625'216},
+      {"falcon-7b", 7'217'189'760},
+      {"falcon-40b", 41'835'970'560},
+      {"falcon-180b", 179'522'565'120},
+      {"baichuan-7b", 7'000'559'616},
+      {"baichuan-13b", 13'264'901'120},
+      {"chatglm2-6b", 6'243'584'000},
+      {"glm-4-9b", 9'399'951'360},
+      {"galactica-125m", 125'030'400},
+      {"galactica-1.3b", 1'315'201'024},
+      {"galactica-6.7b", 6'657'359'872},
+      {"galactica-30b", 29'972'590'592},
+      {"galactica-120b", 121'341'747'200},
+      {"starcoder", 15'517'456'384},
+      {"starcoderbase-3b", 3'043'311'104},
+      {"starcoderbase-7b", 7'327'263'232},
+      {"santacoder", 1'124'886'528},
+      {"starcoder2-3b", 3'030'371'328},
+      {"starcoder2-7b", 7'173'923'840},
+      {"starcoder2-15b", 15'957'889'024},
   };
   std::vector<std::string> names;
   for (const Case& c : kCases) {
@@ -85,7 +117,7 @@ std::string complaint(const std::string& text) {
   return "accepted";
 }
 
-TEST(ModelConfig, ReadsTheFourArchitectures) {
+TEST(ModelConfig, ReadsTheFirstFourFamilies) {
   const ModelConfig a = parse(llama());
   EXPECT_EQ(a.architecture, "llama");
   EXPECT_EQ(a.name, "config.json");
@@ -226,6 +258,81 @@ TEST(ModelConfig, RefusesWithFileKeyFoundAndExpected) {
     EXPECT_THAT(message, HasSubstr("config.json: "));
     EXPECT_THAT(message, Not(HasSubstr("\n")));
     for (const char* fragment : c.fragments) EXPECT_THAT(message, HasSubstr(fragment));
+  }
+}
+
+TEST(ModelConfig, FamiliesSetTheirSwitches) {
+  const auto preset = [](const char* name) { return *find_preset(name); };
+  const ModelConfig bloom = preset("bloom-560m");
+  EXPECT_TRUE(bloom.positions == Positions::alibi && bloom.embedding_norm && bloom.linear_bias &&
+              !bloom.alibi_scaled);
+  const ModelConfig rw = preset("falcon-rw-1b");
+  EXPECT_TRUE(rw.positions == Positions::alibi && rw.alibi_scaled && rw.block == Block::sequential);
+  EXPECT_EQ(rw.activation, Activation::gelu_erf);
+  EXPECT_EQ(preset("falcon-7b").block, Block::parallel_one_norm);
+  EXPECT_EQ(preset("falcon-7b").kv_heads, 1);
+  EXPECT_EQ(preset("falcon-40b").block, Block::parallel);
+  EXPECT_EQ(preset("falcon-40b").kv_heads, 8);
+  EXPECT_EQ(preset("baichuan-7b").positions, Positions::rotary);
+  EXPECT_EQ(preset("baichuan-13b").positions, Positions::alibi);
+  EXPECT_EQ(preset("galactica-125m").position_rows(), 2050);
+  EXPECT_EQ(preset("starcoder").kv_heads, 1);
+  const ModelConfig glm = preset("glm-4-9b");
+  EXPECT_TRUE(glm.qkv_bias && !glm.linear_bias && glm.rotary_pairs == RotaryPairs::neighbours);
+  EXPECT_EQ(glm.rotated(), 64);
+  EXPECT_EQ(glm.rope_theta, 5e6);
+  const ModelConfig gemma = parse(without(with(llama(), {{"model_type", "gemma"}}), "hidden_act"));
+  EXPECT_TRUE(gemma.norm_less_one && gemma.tied_embeddings && gemma.activation == Activation::geglu);
+  EXPECT_EQ(gemma.head_dim, 256);
+  EXPECT_EQ(gemma.embedding_scale, 8);
+  const ModelConfig nemotron = parse(with(llama(), {{"model_type", "nemotron"}, {"hidden_act", "relu2"}}));
+  EXPECT_TRUE(nemotron.norm_less_one && nemotron.activation == Activation::squared_relu);
+  EXPECT_EQ(nemotron.rotated(), 8);
+  EXPECT_TRUE(parse(with(llama(), {{"model_type", "qwen3"}})).qk_norm);
+}
+
+TEST(ModelConfig, RefusesWhatAFamilysSwitchesDoNotCover) {
+  const auto opt = [](const json& changes) {
+    return with({{"model_type", "opt"},
+                 {"hidden_size", 64},
+                 {"ffn_dim", 96},
+                 {"num_hidden_layers", 2},
+                 {"vocab_size", 100},
+                 {"num_attention_heads", 4},
+                 {"max_position_embeddings", 32}},
+                changes);
+  };
+  const auto chatglm = [](const json& changes) {
+    return with({{"model_type", "chatglm"},
+                 {"hidden_size", 64},
+                 {"ffn_hidden_size", 96},
+                 {"num_layers", 2},
+                 {"padded_vocab_size", 100},
+                 {"num_attention_heads", 4},
+                 {"seq_length", 32}},
+                changes);
+  };
+  EXPECT_EQ(complaint(opt(json::object()).dump()), "accepted");
+  EXPECT_EQ(complaint(chatglm(json::object()).dump()), "accepted");
+  const std::pair<json, std::vector<const char*>> cases[] = {
+      {opt({{"do_layer_norm_before", false}}), {"do_layer_norm_before"}},
+      {opt({{"layer_norm_elementwise_affine", false}}), {"layer_norm_elementwise_affine"}},
+      {opt({{"word_embed_proj_dim", 32}}), {"word_embed_proj_dim", "found 32", "64"}},
+      {opt({{"activation_function", "silu"}}), {"activation_function", "silu", "relu"}},
+      {chatglm({{"position_encoding_2d", true}}), {"position_encoding_2d"}},
+      {chatglm({{"multi_query_attention", true}}), {"multi_query_group_num", "missing"}},
+      {with(llama(), {{"model_type", "baichuan"}, {"vocab_size", 125696}}), {"vocab_size", "Baichuan 2"}},
+      {with(llama(), {{"model_type", "nemotron"}, {"partial_rotary_factor", 0.1}}),
+       {"partial_rotary_factor", "0.1", "even"}},
+      {with(llama(), {{"model_type", "mixtral"}, {"num_local_experts", 8}}),
+       {"num_local_experts", "mixture of experts"}},
+      {with(llama(), {{"model_type", "deepseek_v3"}, {"kv_lora_rank", 512}, {"n_routed_experts", 256}}),
+       {"kv_lora_rank", "latent attention"}},
+  };
+  for (const auto& [config, fragments] : cases) {
+    const std::string message = complaint(config.dump());
+    EXPECT_THAT(message, Not(HasSubstr("\n")));
+    for (const char* fragment : fragments) EXPECT_THAT(message, HasSubstr(fragment));
   }
 }
 

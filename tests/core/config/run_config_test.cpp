@@ -135,7 +135,8 @@ TEST_F(ConfigFolder, WhatIsWrittenReadsBackTheSame) {
           "sequence_parallel: true\nvocab_parallel: vocab-2\npipeline_schedule: gpipe\nzero_stage: 3\n"
           "recompute_granularity: selective\nseq_length: 77\nmbs: 3\ngbs: 36\nprecision: fp32\ngrad_dtype: "
           "same\n"
-          "fp8_format: hybrid\nfp8_recipe: tensorwise\nfp8_margin: 2\nfp8_amax_history_len: 17\n"
+          "fp8_format: hybrid\nfp8_recipe: tensorwise\nfp8_margin: 2\nfp8_amax_history_len: "
+          "17\nfp8_param_gather: true\n"
           "optimizer: sgd\nlearning_rate: 3.1e-5\nweight_decay: 0.013\nclip_grad: 0\n"
           "make_vocab_size_divisible_by: 8\nddp_bucket_size: 12345\nmemory_budget: 1.5GiB\nsteps: 4\n"
           "warmup_steps: 2\ntimeout_s: 12.5\nseed: 18446744073709551615\nweights: \"a \\\"b\\\"\"\ndata: d: "
@@ -179,7 +180,7 @@ TEST_F(ConfigFolder, RefusesWithFileLineKeyFoundAndExpected) {
       {model + "sequence_parallel: 1\n", {"sequence_parallel", "true or false"}},
       {model + "precision: int8\n", {"precision", "\"int8\"", "fp32, bf16, fp16, or fp8"}},
       {model + "fp8_format: e5m2\n", {"fp8_format", "\"e5m2\"", "none, e4m3, hybrid"}},
-      {model + "fp8_recipe: mxfp8\n", {"fp8_recipe", "\"mxfp8\"", "delayed, tensorwise"}},
+      {model + "fp8_recipe: mxfp7\n", {"fp8_recipe", "\"mxfp7\"", "delayed, tensorwise, blockwise, mxfp8"}},
       {model + "fp8_margin: 16\n", {"fp8_margin", "\"16\"", "from 0 to 15"}},
       {model + "fp8_amax_history_len: 0\n", {"fp8_amax_history_len", "\"0\"", "from 1"}},
       {model + "learning_rate: nan\n", {"learning_rate", "\"nan\""}},
@@ -399,6 +400,14 @@ TEST_F(ConfigFolder, WhyUnsupportedNamesTheKey) {
     const std::string key = std::string(line).substr(0, std::string(line).find(':'));
     EXPECT_THAT(why_unsupported(load(std::string(kTiny) + line + "\n")).value_or(""),
                 HasSubstr(key + ": found"));
+  }
+  for (const char* line : {"fp8_recipe: mxfp8", "fp8_recipe: blockwise", "fp8_param_gather: true"}) {
+    const std::string key = std::string(line).substr(0, std::string(line).find(':'));
+    const std::string text = kTiny + std::string("software: s\nfp8_format: hybrid\n") + line + "\n";
+    EXPECT_EQ(why_unpredictable(load(text)), std::nullopt) << line;  // other software's own
+    RunConfig config = load(text);
+    config.machine.software = "plumbline";
+    EXPECT_THAT(why_unsupported(config).value_or(""), HasSubstr(key + ": found")) << line;
   }
   EXPECT_THAT(why_unsupported(load(std::string(kTiny) + "backend: emulated\n")).value_or(""),
               HasSubstr("hardware: missing"));

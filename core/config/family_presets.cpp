@@ -1,0 +1,118 @@
+// Shapes of published models, as their config.json files have them (the models' repositories at huggingface.co).
+#include "core/config/family_presets.hpp"
+
+#include <iterator>
+
+namespace plumbline {
+namespace {
+
+struct PresetFile {
+  const char* name;
+  const char* config;
+};
+
+// clang-format off
+constexpr PresetFile kPresetFiles[] = {
+    {"bloom-560m",
+     R"({"model_type":"bloom","n_layer":24,"hidden_size":1024,"n_head":16,"vocab_size":250880})"},
+    {"bloom-1b1",
+     R"({"model_type":"bloom","n_layer":24,"hidden_size":1536,"n_head":16,"vocab_size":250880})"},
+    {"bloom-1b7",
+     R"({"model_type":"bloom","n_layer":24,"hidden_size":2048,"n_head":16,"vocab_size":250880})"},
+    {"bloom-3b",
+     R"({"model_type":"bloom","n_layer":30,"hidden_size":2560,"n_head":32,"vocab_size":250880})"},
+    {"bloom-7b1",
+     R"({"model_type":"bloom","n_layer":30,"hidden_size":4096,"n_head":32,"vocab_size":250880})"},
+    {"bloom-176b",
+     R"({"model_type":"bloom","n_layer":70,"hidden_size":14336,"n_head":112,"vocab_size":250880})"},
+    {"falcon-rw-1b",
+     R"({"model_type":"falcon","num_hidden_layers":24,"hidden_size":2048,"num_attention_heads":32,)"
+     R"("vocab_size":50304,"alibi":true,"bias":true,"multi_query":false,"parallel_attn":false})"},
+    {"falcon-7b",
+     R"({"model_type":"falcon","num_hidden_layers":32,"hidden_size":4544,"num_attention_heads":71,)"
+     R"("vocab_size":65024,"tie_word_embeddings":false})"},
+    {"falcon-40b",
+     R"({"model_type":"falcon","num_hidden_layers":60,"hidden_size":8192,"num_attention_heads":128,)"
+     R"("vocab_size":65024,"new_decoder_architecture":true,"num_kv_heads":8,)"
+     R"("tie_word_embeddings":false})"},
+    {"falcon-180b",
+     R"({"model_type":"falcon","num_hidden_layers":80,"hidden_size":14848,"num_attention_heads":232,)"
+     R"("vocab_size":65024,"new_decoder_architecture":true,"num_kv_heads":8,)"
+     R"("tie_word_embeddings":false})"},
+    {"baichuan-7b",
+     R"({"model_type":"baichuan","num_hidden_layers":32,"hidden_size":4096,"num_attention_heads":32,)"
+     R"("intermediate_size":11008,"vocab_size":64000,"max_position_embeddings":4096})"},
+    {"baichuan-13b",
+     R"({"model_type":"baichuan","num_hidden_layers":40,"hidden_size":5120,"num_attention_heads":40,)"
+     R"("intermediate_size":13696,"vocab_size":64000,"model_max_length":4096})"},
+    {"chatglm2-6b",
+     R"({"model_type":"chatglm","num_layers":28,"hidden_size":4096,"num_attention_heads":32,)"
+     R"("ffn_hidden_size":13696,"multi_query_attention":true,"multi_query_group_num":2,)"
+     R"("kv_channels":128,"add_qkv_bias":true,"padded_vocab_size":65024,"seq_length":32768})"},
+    {"glm-4-9b",
+     R"({"model_type":"chatglm","num_layers":40,"hidden_size":4096,"num_attention_heads":32,)"
+     R"("ffn_hidden_size":13696,"multi_query_attention":true,"multi_query_group_num":2,)"
+     R"("kv_channels":128,"add_qkv_bias":true,"padded_vocab_size":151552,"seq_length":131072,)"
+     R"("rope_ratio":500})"},
+    {"galactica-125m",
+     R"({"model_type":"opt","num_hidden_layers":12,"hidden_size":768,"num_attention_heads":12,)"
+     R"("ffn_dim":3072,"vocab_size":50000,"max_position_embeddings":2048,)"
+     R"("activation_function":"gelu"})"},
+    {"galactica-1.3b",
+     R"({"model_type":"opt","num_hidden_layers":24,"hidden_size":2048,"num_attention_heads":32,)"
+     R"("ffn_dim":8192,"vocab_size":50000,"max_position_embeddings":2048,)"
+     R"("activation_function":"gelu"})"},
+    {"galactica-6.7b",
+     R"({"model_type":"opt","num_hidden_layers":32,"hidden_size":4096,"num_attention_heads":32,)"
+     R"("ffn_dim":16384,"vocab_size":50000,"max_position_embeddings":2048,)"
+     R"("activation_function":"gelu"})"},
+    {"galactica-30b",
+     R"({"model_type":"opt","num_hidden_layers":48,"hidden_size":7168,"num_attention_heads":56,)"
+     R"("ffn_dim":28672,"vocab_size":50000,"max_position_embeddings":2048,)"
+     R"("activation_function":"gelu"})"},
+    {"galactica-120b",
+     R"({"model_type":"opt","num_hidden_layers":96,"hidden_size":10240,"num_attention_heads":80,)"
+     R"("ffn_dim":40960,"vocab_size":50000,"max_position_embeddings":2048,)"
+     R"("activation_function":"gelu"})"},
+    {"starcoder",
+     R"({"model_type":"gpt_bigcode","n_layer":40,"n_embd":6144,"n_head":48,"vocab_size":49152,)"
+     R"("n_positions":8192})"},
+    {"starcoderbase-3b",
+     R"({"model_type":"gpt_bigcode","n_layer":36,"n_embd":2816,"n_head":22,"vocab_size":49152,)"
+     R"("n_positions":8192})"},
+    {"starcoderbase-7b",
+     R"({"model_type":"gpt_bigcode","n_layer":42,"n_embd":4096,"n_head":32,"vocab_size":49152,)"
+     R"("n_positions":8192})"},
+    {"santacoder",
+     R"({"model_type":"gpt_bigcode","n_layer":24,"n_embd":2048,"n_head":16,"vocab_size":49280,)"
+     R"("n_positions":2048})"},
+    {"starcoder2-3b",
+     R"({"model_type":"starcoder2","num_hidden_layers":30,"hidden_size":3072,)"
+     R"("num_attention_heads":24,"num_key_value_heads":2,"intermediate_size":12288,)"
+     R"("vocab_size":49152,"max_position_embeddings":16384,"sliding_window":4096,)"
+     R"("tie_word_embeddings":true})"},
+    {"starcoder2-7b",
+     R"({"model_type":"starcoder2","num_hidden_layers":32,"hidden_size":4608,)"
+     R"("num_attention_heads":36,"num_key_value_heads":4,"intermediate_size":18432,)"
+     R"("vocab_size":49152,"max_position_embeddings":16384,"sliding_window":4096,)"
+     R"("tie_word_embeddings":true})"},
+    {"starcoder2-15b",
+     R"({"model_type":"starcoder2","num_hidden_layers":40,"hidden_size":6144,)"
+     R"("num_attention_heads":48,"num_key_value_heads":4,"intermediate_size":24576,)"
+     R"("vocab_size":49152,"max_position_embeddings":16384,"sliding_window":4096,)"
+     R"("tie_word_embeddings":false})"},
+};
+// clang-format on
+
+}  // namespace
+
+std::vector<ModelConfig> family_presets() {
+  std::vector<ModelConfig> presets;
+  presets.reserve(std::size(kPresetFiles));
+  for (const PresetFile& file : kPresetFiles) {
+    presets.push_back(parse_model_config(file.config, file.name));
+  }
+  return presets;
+}
+
+}  // namespace plumbline
