@@ -198,7 +198,7 @@ TEST(FrameworkFp8, RecipesPriceTheirCastsAndProducts) {
     const StageShape shape = stage_shapes(config, 1).front();
     EXPECT_FALSE(shape.fp8);  // plumbline's own lists and tensors
     UnitWork work;
-    framework_layer(shape, LayerPass::forward, 0, work);
+    framework_layer(shape, LayerPass::forward, 0, false, work);
     double cast = 0;
     int products = 0;
     for (const OperatorCall& call : work.calls) {
