@@ -138,6 +138,7 @@ Machine base_of(const JsonKeys& file) {
 std::vector<std::string> defaults_of(Machine& machine, const std::vector<std::string_view>& given,
                                      const std::string& like, const std::string& network) {
   std::vector<std::string> lines;
+  lines.reserve(cluster::machine_constants().size());
   for (const MachineConstant& constant : cluster::machine_constants()) {
     if (std::find(given.begin(), given.end(), constant.name) != given.end()) continue;
     if (constant.network != nullptr && !network.empty()) continue;

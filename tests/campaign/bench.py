@@ -114,7 +114,16 @@ class Bench:
             if name == "status":
                 text = " ".join(line for line in text.split("\n") if line.startswith(("State", "PPid", "Threads", "SigBlk")))
             found.append(f"{name}: {' '.join(text.split())}")
+        for child in self.children_of(process):
+            try:
+                found.append("child " + Path(f"/proc/{child}/stat").read_text().split(" 0 ")[0])
+            except OSError:
+                pass
         return "; ".join(found)
+
+    def children_of(self, process):
+        """Zombies included."""
+        return [entry for entry in os.listdir("/proc") if entry.isdigit() and self.parent_of(entry) == process]
 
     def command_line(self, process):
         try:

@@ -68,7 +68,7 @@ PART2 = [
     training("llama 1B", "llama-1b", 30, 90, sequences=2, seq=4096),
     training("llama 1B FP8", "llama-1b", 35, 90, sequences=2, seq=4096, more=FP8),
     training("gpt2 124M trace", "gpt2-124m", 30, 80, trace=True),
-    Step("calibration", ["{plumbline}", "calibrate", "--backend", "cuda", "--out", "{out}/profile.json"], 90, 150),
+    Step("calibration", ["{plumbline}", "calibrate", "--backend", "cuda", "--out", "{out}/profile.json"], 140, 220),
 ]
 # Predictions of what has just been measured, from that calibration.
 PART2 += [

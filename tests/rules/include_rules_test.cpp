@@ -94,7 +94,7 @@ constexpr Room kRooms[] = {
     {"bench/report",
      "bench/record bench/text core/base core/schedule core/schedule_text core/tensor core/trace"},
     {"bench/text", "bench/record core/base core/config_text"},
-    {"bench/training/ends", "bench/training/layer bench/training/parameters core/run core/trace"},
+    {"bench/training/ends", "bench/training/layer bench/training/parameters core/config core/run core/trace"},
     {"bench/training/layer", "bench/training/parameters core/tensor"},
     {"bench/training/parameters", "core/base core/config core/run core/schedule core/tensor kernels"},
     {"bench/training/stage",

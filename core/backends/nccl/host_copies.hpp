@@ -22,6 +22,8 @@ class HostCopies {
   PointToPoint of(const PointToPoint& message, cudaStream_t stream, const Meanwhile& meanwhile);
   /// The same without reading: for a call whose input is not there yet, fill() follows.
   Collective unread(const Collective& call);
+  /// Nothing comes: the result of a reduce is the root's.
+  void leave_output() { output_ = {}; }
   /// Reads what the call takes. Waits for `stream`.
   void fill(cudaStream_t stream, const Meanwhile& meanwhile);
   /// Brings what has come to the device. Waits for `stream`.

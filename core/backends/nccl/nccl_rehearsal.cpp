@@ -15,6 +15,7 @@ Ticket NcclCommunicator::begin_on_host(const Collective& call) {
   Pending pending;
   pending.copies = std::make_shared<HostCopies>();
   pending.control = control_.start(pending.copies->of(call, compute_, [this] { while_device_works(); }));
+  if (call.kind == CollectiveKind::reduce && call.root != rank()) pending.copies->leave_output();
   return open(std::move(pending));
 }
 

@@ -5,8 +5,6 @@
 
 #include <cmath>
 
-#include "kernels/operators.hpp"
-
 namespace plumbline::cuda {
 
 // 0.5·(1 + tanh(u)) = sigmoid(2u), so GELU is x·sigmoid(kGelu·(x + kCube·x³)) with kGelu = 2·sqrt(2/π).
@@ -45,23 +43,6 @@ __host__ __device__ inline float geglu_gate_gradient(float dy, float gate, float
 }
 __host__ __device__ inline float geglu_up_gradient(float dy, float gate) {
   return dy * gelu(gate);
-}
-
-constexpr float kRootHalf = 0.70710678118654752F;
-constexpr float kNormal = 0.39894228040143268F;  // 1 ÷ sqrt(2π)
-
-__host__ __device__ inline float pointwise_value(Pointwise function, float x) {
-  if (function == Pointwise::gelu_erf) return x * 0.5F * erfcf(-kRootHalf * x);
-  // Not fmaxf, which makes 0 of a NaN.
-  const float positive = x < 0.0F ? 0.0F : x;
-  return function == Pointwise::relu ? positive : positive * positive;
-}
-__host__ __device__ inline float pointwise_gradient(Pointwise function, float dy, float x) {
-  if (function == Pointwise::gelu_erf) {
-    return dy * (0.5F * erfcf(-kRootHalf * x) + x * kNormal * expf(-0.5F * x * x));
-  }
-  if (function == Pointwise::relu) return x > 0.0F ? dy : 0.0F;
-  return x < 0.0F ? 0.0F : 2.0F * dy * x;
 }
 
 /// AdamStep in the form the loop uses: the bias corrections folded into the factors.

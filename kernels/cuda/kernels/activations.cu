@@ -6,6 +6,23 @@
 namespace plumbline::cuda {
 namespace {
 
+constexpr float kRootHalf = 0.70710678118654752F;
+constexpr float kNormal = 0.39894228040143268F;  // 1 ÷ sqrt(2π)
+
+__device__ inline float pointwise_value(Pointwise function, float x) {
+  if (function == Pointwise::gelu_erf) return x * 0.5F * erfcf(-kRootHalf * x);
+  // Not fmaxf, which makes 0 of a NaN.
+  const float positive = x < 0.0F ? 0.0F : x;
+  return function == Pointwise::relu ? positive : positive * positive;
+}
+__device__ inline float pointwise_gradient(Pointwise function, float dy, float x) {
+  if (function == Pointwise::gelu_erf) {
+    return dy * (0.5F * erfcf(-kRootHalf * x) + x * kNormal * expf(-0.5F * x * x));
+  }
+  if (function == Pointwise::relu) return x > 0.0F ? dy : 0.0F;
+  return x < 0.0F ? 0.0F : 2.0F * dy * x;
+}
+
 struct Swiglu {
   __device__ static float value(float gate, float up) { return swiglu(gate, up); }
   __device__ static float gate_gradient(float dy, float gate, float up) {

@@ -3,7 +3,7 @@
 
 def number(cells, column):
     text = cells.get(column, "")
-    return float(text) if text not in ("", None) else None
+    return float(text) if text not in ("", None, "unstated") else None
 
 
 NAMES = ("num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "intermediate_size",

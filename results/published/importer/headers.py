@@ -4,7 +4,7 @@ import json
 
 # Columns of features, with the value that means "without it": as analysis/published/dialect/dialect_columns.hpp has them.
 FEATURES = {
-    "tp_comm_overlap": "false", "cp_comm_type": "p2p", "expert_tensor_parallel_size": "1", "num_experts": "0",
+    "cp_comm_type": "p2p", "expert_tensor_parallel_size": "1", "num_experts": "0",
     "moe_router_topk": "0", "moe_ffn_hidden_size": "0", "moe_shared_expert_intermediate_size": "0", "moe_layer_freq": "",
     "moe_token_dispatcher_type": "", "moe_expert_capacity_factor": "none", "moe_pad_expert_input_to_capacity": "false",
     "moe_router_load_balancing_type": "", "moe_router_force_load_balancing": "false", "moe_shared_expert_overlap": "false",

@@ -259,6 +259,11 @@ TEST(NcclCommunicator, GradientsAreReducedOverMpiInARehearsalAndSumsThatAreAwait
   rank.nccl.wait(sum);
   EXPECT_EQ(piece[kMany - 1], 2.0F * static_cast<float>(world()));
   EXPECT_EQ(gradients[0], 2.0F * static_cast<float>(world()));
+  OnDevice<float> own(kMany, 1.0F);
+  OnDevice<float> total(kMany, -1.0F);
+  Ticket reduce = rank.nccl.start_reduce(Group::data, 1, own.matrix(), total.matrix());
+  rank.nccl.wait(reduce);
+  EXPECT_EQ(total[kMany - 1], rank.nccl.rank() == 1 ? static_cast<float>(world()) : -1.0F);
   EXPECT_EQ(fake::calls_made(), calls);
   rank.nccl.all_reduce(Group::world, piece.matrix(), ReduceOp::max);
   EXPECT_NE(fake::calls_made(), calls);

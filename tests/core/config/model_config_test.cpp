@@ -322,7 +322,7 @@ TEST(ModelConfig, RefusesWhatAFamilysSwitchesDoNotCover) {
       {chatglm({{"position_encoding_2d", true}}), {"position_encoding_2d"}},
       {chatglm({{"multi_query_attention", true}}), {"multi_query_group_num", "missing"}},
       {with(llama(), {{"model_type", "baichuan"}, {"vocab_size", 125696}}), {"vocab_size", "Baichuan 2"}},
-      {with(llama(), {{"model_type", "nemotron"}, {"partial_rotary_factor", 0.1}}),
+      {with(llama(), {{"model_type", "nemotron"}, {"hidden_act", "relu2"}, {"partial_rotary_factor", 0.1}}),
        {"partial_rotary_factor", "0.1", "even"}},
       {with(llama(), {{"model_type", "mixtral"}, {"num_local_experts", 8}}),
        {"num_local_experts", "mixture of experts"}},

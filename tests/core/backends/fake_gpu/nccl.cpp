@@ -215,7 +215,7 @@ ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDa
 
 ncclResult_t ncclReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
                         int root, ncclComm_t comm, cudaStream_t stream) {
-  return enqueue(comm, stream, from, to, [=](SharedComm& shared) {
+  return enqueue(__func__, comm, stream, from, to, [=](SharedComm& shared) {
     shared.exchange(
         count * size_of(type),
         [&](std::byte* mine, std::size_t at, std::size_t n) { std::memcpy(mine, bytes(from) + at, n); },
