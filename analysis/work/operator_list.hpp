@@ -35,12 +35,12 @@ struct OperatorCall {
   const char* name = "";     // memory_bound: the operator's name in kernels/operators.hpp
   DType type = DType::bf16;  // storage type (collectives: of the buffer)
   GemmPass pass = GemmPass::forward;
-  bool fp8 = false;              // gemm: of FP8 operands; the result is of the storage type
-  bool block_scaled = false;     // gemm: with a scale per 32 elements of them (MXFP8)
-  bool backward = false;         // attention
-  bool dropout = false;          // attention: of its probabilities
-  Group group = Group::tensor;   // collectives
-  int ranks = 1;                 // collectives: members of the group
+  bool fp8 = false;             // gemm: of FP8 operands; the result is of the storage type
+  bool block_scaled = false;    // gemm: with a scale per 32 elements of them (MXFP8)
+  bool backward = false;        // attention
+  bool dropout = false;         // attention: of its probabilities
+  Group group = Group::tensor;  // collectives
+  int ranks = 1;                // collectives: members of the group
   /// Collectives: 0: the rank waits until it is done; else the rank goes on, and the collective runs on its group's
   /// lane until a `wait` with the same number. Numbers are of one part of an action.
   int ticket = 0;

@@ -290,9 +290,9 @@ TEST(FrameworkMemory, CompiledLossesHoldLogitsOnce) {
 
 TEST(FrameworkList, WhatCannotBeIsRefusedInOneLine) {
   EXPECT_THAT([] { predicted(gpt("nosuch")); },
-              testing::ThrowsMessage<InputError>(testing::AllOf(
-                  testing::HasSubstr("software: found nosuch, expected one of deepspeed, "),
-                  testing::Not(testing::HasSubstr("\n")))));
+              testing::ThrowsMessage<InputError>(
+                  testing::AllOf(testing::HasSubstr("software: found nosuch, expected one of deepspeed, "),
+                                 testing::Not(testing::HasSubstr("\n")))));
   const RunConfig theirs = gpt("megatron-2022");
   EXPECT_THAT(*why_unsupported(theirs), testing::HasSubstr("software: found megatron-2022"));
   EXPECT_EQ(why_unpredictable(theirs), std::nullopt);
