@@ -27,7 +27,7 @@ struct Limits {
   Seconds step;
   Bytes peak;
   std::vector<Elasticity> hardware;  // largest effect first
-  std::vector<ChangedKey> changes;       // fastest first; only what why_invalid does not refuse
+  std::vector<ChangedKey> changes;   // fastest first; only what why_invalid does not refuse
 };
 
 /// Every figure is a prediction of its own. `hardware` is an accelerator of clusters.json. Throws InputError

@@ -174,7 +174,8 @@ TEST(Activations, PointwiseAtItsEnds) {
     const Dense found = ones.read();
     for (std::int64_t j = 0; j < 7; ++j) {
       if (function == Pointwise::gelu_erf && in(0, j) == 0) continue;
-      EXPECT_NEAR(found(0, j), pointwise_slope(function, in(0, j)), 1e-6 * std::abs(found(0, j)) + 1e-30) << j;
+      EXPECT_NEAR(found(0, j), pointwise_slope(function, in(0, j)), 1e-6 * std::abs(found(0, j)) + 1e-30)
+          << j;
     }
   }
   const Guarded poisoned = random_matrix(1, 20, DType::fp32);
