@@ -14,11 +14,15 @@ std::string accelerator_of(const std::string& device_name, Bytes memory) {
   std::transform(device.begin(), device.end(), device.begin(),
                  [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
   std::string best;
-  std::tuple<bool, std::int64_t> least;  // the other form factor, difference of memory
+  std::tuple<int, std::int64_t> least;  // form factors that differ, difference of memory
   for (const std::string& name : hardware_preset_names()) {
     if (device.find(name.substr(0, name.find('-'))) == std::string::npos) continue;
-    const bool pcie = device.find("pcie") != std::string::npos;
-    const std::tuple distance(pcie != (name.find("pcie") != std::string::npos),
+    int differs = 0;
+    for (const char* form : {"pcie", "nvl"}) {
+      const bool has = device.find(form) != std::string::npos;
+      differs += has == (name.find(form) != std::string::npos) ? 0 : 1;
+    }
+    const std::tuple distance(differs,
                               std::abs((find_hardware_preset(name)->overhead.device - memory).value));
     if (!best.empty() && distance >= least) continue;
     best = name;

@@ -14,6 +14,7 @@ TEST(AcceleratorName, IsFoundByModelFormAndMemory) {
   };
   constexpr Case kCases[] = {
       {"NVIDIA H200", 143'771, "h200-sxm-141gb"},
+      {"NVIDIA H200 NVL", 143'771, "h200-nvl-141gb"},
       {"NVIDIA H100 80GB HBM3", 81'559, "h100-sxm-80gb"},
       {"NVIDIA A100-SXM4-40GB", 40'960, "a100-sxm-40gb"},
       {"NVIDIA A100 80GB PCIe", 81'920, "a100-pcie-80gb"},
