@@ -63,7 +63,7 @@ std::string MachineTopology::near(const std::string& bus) const {
 
 std::string MachineTopology::stay_near(const std::string& bus) const {
   const CpuSet set = set_near(topology_.get(), bus);
-  const std::string list = list_of(set);
+  std::string list = list_of(set);
   if (list.empty() || hwloc_set_cpubind(topology_.get(), set.get(), HWLOC_CPUBIND_THREAD) != 0) return "";
   return list;
 }
