@@ -49,6 +49,13 @@ ActionProfile action_profile(const StageShape& shape, ActionType type, bool with
   return action_profile(shape, type, {}, none);
 }
 
+ActionProfile reductions_at_the_end(std::int64_t largest_piece) {
+  Replay replay;
+  replay.take(Category::gradients, largest_piece);
+  replay.give(Category::gradients, largest_piece);
+  return replay.profile();
+}
+
 ActionProfile action_profile(const StageShape& shape, ActionType type, const FinalUnits& final_units,
                              ReductionUnderWay& under_way) {
   if (shape.framework != nullptr) return framework_action_profile(shape, type);

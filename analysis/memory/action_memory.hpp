@@ -20,4 +20,8 @@ ActionProfile action_profile(const StageShape& shape, ActionType type, bool with
 ActionProfile action_profile(const StageShape& shape, ActionType type, const FinalUnits& final_units,
                              ReductionUnderWay& under_way);
 
+/// ARG with ZeRO 1 and without overlap_grad_reduce: one unit's piece after another, of which the largest has
+/// `largest_piece` bytes.
+ActionProfile reductions_at_the_end(std::int64_t largest_piece);
+
 }  // namespace plumbline

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include "analysis/memory/memory_walk.hpp"
+#include "analysis/work/parameter_units.hpp"
 #include "core/base/error.hpp"
 #include "core/schedule/hop.hpp"
 
@@ -114,7 +116,15 @@ class Walk {
         peak_total_(now_total_) {
     // With ZeRO 1 a unit's reduction starts where its gradient becomes final, and the last one ends in ARG: the
     // few actions whose memory depends on their place.
-    if (!shapes.empty() && shapes.front().zero == 1) final_ = final_actions(shapes, actions_);
+    if (!shapes.empty() && shapes.front().zero == 1) {
+      if (shapes.front().overlap_grad_reduce || shapes.front().framework != nullptr) {
+        final_ = final_actions(shapes, actions_);
+      } else {
+        largest_piece_ = largest_piece();
+      }
+    }
+    while (first_computation_ < actions_.size() && is_transfer(actions_[first_computation_].type))
+      ++first_computation_;
     memory.peak = memory.held;
     if (detail == MemoryDetail::timeline) memory.timeline.reserve(actions_.size());
   }
@@ -128,25 +138,70 @@ class Walk {
       // The copies that are not written down are alike: one does all that is done for one micro-batch, though not
       // for the same, and leaves nothing behind. The first of them may be the fullest moment.
       for (std::size_t i = period.first; i < period.end(); ++i)
-        pass(actions_[i], profiles_.of(actions_[i], true), 0);
+        pass(i, profiles_.of(actions_[i], true), 0, true);
       walk(period.first, actions_.size(), step_.copies - 1);
     }
     if (peak_action_) memory_.at = to_string(*peak_action_);
   }
 
  private:
+  /// Of the gradients of the rank's units, in bytes.
+  std::int64_t largest_piece() const {
+    std::int64_t largest = 0;
+    for (const StageShape& shape : shapes_) {
+      if (step_.once.rank_of_stage[static_cast<std::size_t>(shape.stage)] != memory_.pipeline_rank) continue;
+      for (const ParameterUnit& unit : units_of(shape))
+        largest = std::max(largest, unit.padded / shape.data * shape.g());
+    }
+    return largest;
+  }
+
   void walk(std::size_t begin, std::size_t end, std::int64_t copy) {
     for (std::size_t i = begin; i < end; ++i) {
       const Action& action = actions_[i];
       const bool with_extra = extras_.in(action);
+      if (largest_piece_ > 0 && action.type == ActionType::reduce_gradients) {
+        pass(i, Profiles::entry(reductions_at_the_end(largest_piece_)), copy);
+        continue;
+      }
       const bool is_final = next_final_ < final_.size() && final_[next_final_].position == i;
       if (is_final || (under_way_.piece > 0 && action.type == ActionType::reduce_gradients)) {
         const FinalUnits units = is_final ? final_[next_final_++].units : FinalUnits();
-        pass(action, Profiles::entry(action_profile(shapes_[action.stage], action.type, units, under_way_)),
-             copy);
+        pass(i, Profiles::entry(action_profile(shapes_[action.stage], action.type, units, under_way_)), copy);
       } else {
-        pass(action, profiles_.of(action, with_extra), copy);
+        pass(i, profiles_.of(action, with_extra), copy);
       }
+    }
+  }
+
+  /// overlap_p2p_comm: a receive's buffer is taken by the action in front of it that is no transfer, where there is
+  /// one, before all that this does.
+  Profiles::Entry with_receives_ahead(std::size_t position, const Profiles::Entry& entry, bool wraps) {
+    if (is_transfer(actions_[position].type)) {
+      const bool posted = !is_send(actions_[position].type) && position > first_computation_;
+      return posted ? Profiles::entry({}) : entry;
+    }
+    MemoryBreakdown taken;
+    const RepeatedSchedule::Period* period =
+        wraps ? &step_.periods[static_cast<std::size_t>(memory_.pipeline_rank)] : nullptr;
+    for (std::size_t i = position + 1; i < actions_.size(); ++i) {
+      if (period != nullptr && i == period->end()) i = period->first;
+      if (!is_transfer(actions_[i].type)) break;
+      if (!is_send(actions_[i].type)) add(taken, profiles_.of(actions_[i], true).profile.net);
+    }
+    ActionProfile profile{taken, taken};
+    add(profile.net, entry.profile.net);
+    add(profile.peak, entry.profile.peak);
+    return Profiles::entry(profile);
+  }
+
+  /// `wraps`: after the last action of the period comes its first one.
+  void pass(std::size_t position, const Profiles::Entry& entry, std::int64_t copy, bool wraps = false) {
+    const Action& action = actions_[position];
+    if (shapes_.front().receives_ahead) {
+      pass(action, with_receives_ahead(position, entry, wraps), copy);
+    } else {
+      pass(action, entry, copy);
     }
   }
 
@@ -177,6 +232,8 @@ class Walk {
   Extras extras_;
   std::vector<FinalAction> final_;
   std::size_t next_final_ = 0;
+  std::int64_t largest_piece_ = 0;  // reduced by ARG
+  std::size_t first_computation_ = 0;
   ReductionUnderWay under_way_;
   MemoryBreakdown now_;
   std::int64_t now_total_ = 0;

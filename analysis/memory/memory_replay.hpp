@@ -39,12 +39,13 @@ class Replay {
   std::int64_t peak_total_ = 0;
 };
 
-/// Values of units that an action gathers one ahead of their use (ZeRO 3). Without any, every call is void.
+/// Values of units that an action gathers (ZeRO 3), with `ahead` one ahead of their use. Without any, every call is
+/// void.
 class GatheredUnits {
  public:
-  GatheredUnits(Replay& replay, std::vector<std::int64_t> bytes_in_order_of_use)
+  GatheredUnits(Replay& replay, std::vector<std::int64_t> bytes_in_order_of_use, bool ahead)
       : replay_(replay), bytes_(std::move(bytes_in_order_of_use)) {
-    gather();
+    if (ahead) gather();
   }
   void begin_use() { gather(); }
   void end_use() {

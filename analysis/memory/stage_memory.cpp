@@ -18,7 +18,7 @@ StageReplay::StageReplay(const StageShape& shape, ActionType type, const FinalUn
       position_unit_(padded_unit(shape, shape.positions * shape.hidden)),
       under_way_(under_way),
       replay_(replay),
-      values_(replay, units_in_order_of_use(type)) {}
+      values_(replay, units_in_order_of_use(type), shape.overlap_param_gather) {}
 
 std::int64_t StageReplay::group_size() const {
   return s_.recompute == Recompute::full ? s_.recompute_layers : 1;

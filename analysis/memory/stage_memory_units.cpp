@@ -41,7 +41,8 @@ void StageReplay::gradient_done(std::int64_t unit, bool is_final) {
   const std::int64_t piece = unit / s_.data * s_.g();
   if (s_.zero >= 2) {
     under_way_.start(replay_, unit * s_.g(), piece);
-  } else if (s_.zero == 1 && is_final) {
+    if (!s_.overlap_grad_reduce) under_way_.finish(replay_);
+  } else if (s_.zero == 1 && is_final && s_.overlap_grad_reduce) {
     under_way_.start(replay_, 0, piece);
   }
 }

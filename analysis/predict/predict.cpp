@@ -37,7 +37,10 @@ Shares communication_shares(const RepeatedSchedule& step, const StageCostsPredic
     add(part.teacher_forward, cost.teacher_forward, times(ActionType::teacher_forward));
     for (const Phase& phase : kPhases) add(part.*phase.communication, cost.*phase.cost, times(phase.type));
   }
-  for (const StageCosts& cost : predicted.costs.stages) add({{}, cost.last_backward, {}}, cost.last_backward);
+  for (const StageCosts& cost : predicted.costs.stages) {
+    add({{}, cost.last_backward, {}}, cost.last_backward);
+    add({{}, cost.first_forward, {}}, cost.first_forward);
+  }
   if (all.value <= 0) return {};
   Shares shares{waits.tensor / all, waits.data / all};
   for (std::size_t i = 0; i < kVocabularyCalls; ++i) shares.vocabulary[i] = waits.vocabulary[i] / all;

@@ -73,7 +73,7 @@ const StageCosts& StageMemo::step_end(const HeldStages& rank, const RunConfig& c
   StageCosts& costs = found->second;
   if (!fresh) return costs;
   const cluster::Software* framework = rank.held.front().framework;
-  const bool overlaps = framework == nullptr || framework->overlapped_reduction;
+  const bool overlaps = rank.held.front().overlap_grad_reduce;
   costs.reduce_gradients = total_of(overlaps && rank.held.front().zero <= 1 ? std::vector<OperatorCall>{}
                                     : framework != nullptr                  ? framework_reduction_calls(rank)
                                                            : reduce_gradients_calls(rank, config),

@@ -21,6 +21,8 @@ struct StageCosts {
   Seconds vocab_backward{};
   Seconds input_forward{};
   Seconds input_backward{};
+  /// On top of the first F of the step on this stage: waiting for parameters that are gathered once per step.
+  Seconds first_forward{};
   /// On top of the last B or W of the step on this stage: what is done once when its gradients are final.
   Seconds last_backward{};
   /// On top of the times of Costs, for the ARG, ARE and OPT that name this stage.

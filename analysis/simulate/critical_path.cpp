@@ -45,6 +45,7 @@ Costs balanced(const Costs& costs) {
     mean.input_forward += stage.input_forward * share;
     mean.input_backward += stage.input_backward * share;
     mean.last_backward += stage.last_backward * share;
+    mean.first_forward += stage.first_forward * share;
   }
   for (StageCosts& stage : result.stages) {
     mean.reduce_gradients = stage.reduce_gradients;  // the end of the step stays as it is

@@ -31,6 +31,8 @@ PlanOptions plan_options(const Costs& costs) {
   options.one_send_buffer = costs.one_send_buffer;
   options.last_backward = std::any_of(costs.stages.begin(), costs.stages.end(),
                                       [](const StageCosts& s) { return s.last_backward.value > 0; });
+  options.first_forward = std::any_of(costs.stages.begin(), costs.stages.end(),
+                                      [](const StageCosts& s) { return s.first_forward.value > 0; });
   return options;
 }
 
@@ -49,6 +51,7 @@ class PlanBuilder {
     plan.first_last_price_ = price_of(schedule.stages, static_cast<ActionType>(0));
     plan.first_pair_price_ = plan.first_last_price_;
     if (options.last_backward) find_last_backwards();
+    if (options.first_forward) find_first_forwards();
     plan.node_of_action_.resize(actions);
     plan.nodes_.reserve(1 + actions * (options.links && !explicit_transfers_ ? 2 : 1) + actions / 8);
     plan.nodes_.push_back({0, 0, kFree});
@@ -127,8 +130,25 @@ class PlanBuilder {
     }
   }
 
+  void find_first_forwards() {
+    const auto stages = static_cast<std::size_t>(schedule_.stages);
+    first_position_.assign(stages, -1);
+    first_first_price_ = plan_.first_pair_price_;
+    plan_.first_forwards_ = true;
+    plan_.first_pair_price_ += static_cast<std::uint32_t>(stages);
+    for (const auto& actions : schedule_.actions) {
+      for (std::size_t i = 0; i < actions.size(); ++i) {
+        int& position = first_position_[actions[i].stage];
+        if (actions[i].type == ActionType::forward && position < 0) position = static_cast<int>(i);
+      }
+    }
+  }
+
   std::uint32_t price_at(int rank, int position) const {
     const Action& action = at(rank, position);
+    if (!first_position_.empty() && first_position_[action.stage] == position) {
+      return first_first_price_ + action.stage;
+    }
     if (!last_position_.empty() && last_position_[action.stage] == position) {
       return plan_.first_last_price_ + action.stage;
     }
@@ -236,8 +256,10 @@ class PlanBuilder {
   bool explicit_transfers_;
   int lanes_ = 0;
   std::vector<std::size_t> first_action_;
-  std::vector<int> last_position_;  // by stage: of its last backward on its rank
-  std::vector<int> link_lane_;      // by tag of the message
+  std::vector<int> last_position_;   // by stage: of its last backward on its rank
+  std::vector<int> first_position_;  // by stage: of its first forward
+  std::uint32_t first_first_price_ = 0;
+  std::vector<int> link_lane_;  // by tag of the message
   int first_collective_lane_ = 0;
   std::array<int, kSignals> meeting_lane_{};
   std::array<std::vector<int>, kSignals> arrived_;  // by micro-batch

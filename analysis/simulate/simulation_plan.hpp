@@ -16,6 +16,7 @@ struct PlanOptions {
   bool receive_busy = false;     // implicit receives occupy the receiver
   bool one_send_buffer = false;  // see Costs
   bool last_backward = false;    // the last B or W of a stage has a price of its own
+  bool first_forward = false;    // and so has its first F
   int ranks_per_node = 0;        // see Costs
   bool collectives = false;      // those of vocabulary parallelism take time
 };
@@ -82,6 +83,7 @@ class SimulationPlan {
   int lanes_ = 0;
   std::vector<ActionType> last_backward_;  // by stage: B or W, or F where there is none
   std::uint32_t first_last_price_ = 0;     // by stage, when there are any
+  bool first_forwards_ = false;            // have prices after these, by stage
   std::uint32_t first_pair_price_ = 0;
   std::uint32_t first_link_price_ = 0;
   std::uint32_t first_collective_price_ = 0;

@@ -58,6 +58,7 @@ std::vector<Seconds> action_seconds(const Costs& costs) {
     add(ActionType::reduce_embedding, c.reduce_embedding, "reduce_embedding");
     add(ActionType::optimizer, c.optimizer, "optimizer");
     (void)ticks_of(c.last_backward, "last_backward");
+    (void)ticks_of(c.first_forward, "first_forward");
   }
   return seconds;
 }
@@ -77,6 +78,10 @@ std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) co
   for (std::size_t stage = 0; stage < last_backward_.size(); ++stage) {
     seconds.push_back(seconds[stage * kTypes + static_cast<std::size_t>(last_backward_[stage])] +
                       costs.stages[stage].last_backward);
+  }
+  for (std::size_t stage = 0; first_forwards_ && stage < costs.stages.size(); ++stage) {
+    seconds.push_back(seconds[stage * kTypes + static_cast<std::size_t>(ActionType::forward)] +
+                      costs.stages[stage].first_forward);
   }
   const auto of = [&](std::uint32_t price) { return seconds[price - kFixed]; };
   for (std::size_t i = 0; i < seconds.size(); ++i)

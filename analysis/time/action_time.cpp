@@ -49,7 +49,7 @@ class Timeline {
   Timeline(std::vector<Part> parts, bool overlapped) : parts_(std::move(parts)), overlapped_(overlapped) {}
 
   ActionTime run(const ActionWork& work) {
-    next_gather(work, 0, 0);  // the first unit's gather starts the action
+    if (work.gathers_ahead) next_gather(work, 0, 0);  // the first unit's gather starts the action
     for (std::size_t i = 0; i < work.runs.size(); ++i) {
       const ActionWork::Run& run = work.runs[i];
       for (std::int64_t k = 0; k < run.repeat; ++k) step(work, i, k);
@@ -65,8 +65,10 @@ class Timeline {
     const UnitWork& unit = work.parts[work.runs[i].part];
     const Part& part = parts_[work.runs[i].part];
     if (unit.gather.elements > 0) {
+      time_.gathered.value += part.gather;
+      if (!work.gathers_ahead) gathered_at_ = start(part.gather, time_.gathers);
       wait(gathered_at_, time_.gathers);
-      next_gather(work, i, k + 1);
+      if (work.gathers_ahead) next_gather(work, i, k + 1);
     }
     now_ += part.calls;
     time_.tensor.value += part.tensor;
@@ -75,6 +77,8 @@ class Timeline {
       finish_scatter();
       scattered_at_ = start(part.scatter, time_.scatters);
       accumulate_ = part.accumulate;
+      time_.scattered.value += part.scatter;
+      if (!work.scatters_go_on) finish_scatter();
     }
   }
 

@@ -94,8 +94,8 @@ class StageCoster {
     const Layout layout = config_.layout();
     costs.processes_per_rank = layout.tensor * layout.data;
     for (int rank = 0; rank < schedule_.ranks; ++rank) step_end(rank);
-    if (has(ActionType::reduce_gradients) && overlaps_reductions() && !shapes_.empty() &&
-        shapes_.front().data > 1 && shapes_.front().zero <= 1) {
+    if (has(ActionType::reduce_gradients) && overlaps_reductions() && shapes_.front().data > 1 &&
+        shapes_.front().zero <= 1) {
       hide_reductions();
     }
     return std::move(prediction_);
@@ -122,6 +122,7 @@ class StageCoster {
       costs.*phase.cost = time.all + sum_of(waited) + hardware_.action_overhead;
       communication.*phase.communication = {time.tensor, time.gathers + time.scatters, waited};
     }
+    first_forward(shape, load, costs);
     if (has(ActionType::teacher_forward) && !teachers_.empty()) {
       const ActionWork work =
           work_of(teachers_[static_cast<std::size_t>(shape.stage)], ActionType::teacher_forward);
@@ -136,10 +137,20 @@ class StageCoster {
     prediction_.communication.push_back(communication);
   }
 
-  /// Gradients are reduced alongside the last backwards: on ranks with a processor each, unless a framework
-  /// waits for the last of them.
+  /// Gradients are reduced alongside the last backwards: on ranks with a processor each.
   bool overlaps_reductions() const {
-    return hardware_.processors == 0 && (framework_ == nullptr || framework_->overlapped_reduction);
+    return hardware_.processors == 0 && !shapes_.empty() && shapes_.front().overlap_grad_reduce;
+  }
+
+  /// What the first F of a step takes longer for the parameters that it gathers.
+  void first_forward(const StageShape& shape, const Load& load, StageCosts& costs) {
+    if (!shape.gathers_in_first_forward() || !has(ActionType::forward)) return;
+    const ActionTime plain = time_action(work_of(shape, ActionType::forward), hardware_, load);
+    const ActionTime time = time_action(first_forward_work(shape), hardware_, load);
+    costs.first_forward = time.all - plain.all;
+    Lines lines(prediction_.lines, shape.stage, "step");
+    for (const OperatorCall& call : parameter_gather_calls(shape)) lines.add(call.label, call.count, {});
+    lines.add("parameter all-gather", 0, costs.first_forward, {}, time.gathered - time.gathers);
   }
 
   /// Nothing hides the collectives of vocabulary parallelism: ranks share processors, or a framework's
@@ -167,8 +178,10 @@ class StageCoster {
       }
       // Overlapped with computation: only the whole action's waiting is known, not each call's.
       bool& counted = call.kind == CallKind::all_gather ? gathers : scatters;
-      const Seconds waited = call.kind == CallKind::all_gather ? time.gathers : time.scatters;
-      lines.add(call.label, call.count, counted ? Seconds{} : waited);
+      const bool gather = call.kind == CallKind::all_gather;
+      const Seconds waited = gather ? time.gathers : time.scatters;
+      const Seconds all = gather ? time.gathered : time.scattered;
+      lines.add(call.label, call.count, counted ? Seconds{} : waited, {}, counted ? Seconds{} : all - waited);
       counted = true;
     }
     Seconds slower;
@@ -280,7 +293,7 @@ class StageCoster {
       const Seconds all = total(reduce_gradients_calls(stages, config_));
       // On a GPU computation hides the buckets in part: hide_reductions adds what is left.
       costs.reduce_gradients = all;
-      if (hardware_.processors == 0) {
+      if (overlaps_reductions()) {
         costs.reduce_gradients = {};
         for (const OperatorCall& call : late_reduction_calls(stages)) {
           costs.reduce_gradients += time_of(call, hardware_, load);
@@ -343,7 +356,8 @@ class StageCoster {
     const int per_node = pipeline_ranks_per_node(hardware_, load_.layout);
     const bool leaves = per_node > 0 && per_node < schedule_.ranks;
     const bool interleaved = framework_->overlapped_interleaved && schedule_.stages > schedule_.ranks;
-    const bool waits = !framework_->overlapped_messages && !interleaved;
+    const bool waits =
+        !config_.parallel.overlap_p2p_comm.value_or(framework_->overlapped_messages || interleaved);
     static_cast<LinkCosts&>(costs) = framework_hop(leaves && waits);
     if (waits) {
       costs.receive_busy = costs.transfer;  // the receiver does nothing else meanwhile

@@ -13,7 +13,11 @@ namespace plumbline {
 /// Parts in the order in which they run.
 class WorkBuilder {
  public:
-  explicit WorkBuilder(const StageShape& shape) : s_(shape) {}
+  /// `gathers`: values are gathered with every ZeRO stage.
+  explicit WorkBuilder(const StageShape& shape, bool gathers = false) : s_(shape), gathers_(gathers) {
+    work.gathers_ahead = gathers || shape.overlap_param_gather;
+    work.scatters_go_on = shape.overlap_grad_reduce;
+  }
 
   /// A part that uses the values of a unit, or computes its weight gradient, or neither. `unit`: its padded
   /// elements. Fills the calls by `write(list)`.
@@ -29,7 +33,7 @@ class WorkBuilder {
     UnitWork part;
     part.calls = std::move(list.calls);
     part.final_gradient = kind.gradient;
-    if (kind.values && s_.zero >= 3) {
+    if (kind.values && (s_.zero >= 3 || gathers_)) {
       part.gather = CallList::collective_call(CallKind::all_gather, "parameter all-gather", Group::data,
                                               s_.data, unit, s_.type);
     }
@@ -55,10 +59,14 @@ class WorkBuilder {
     run(part(kind, unit, write), 1);
   }
 
+  /// Units have their values from their first use on.
+  bool gathers_once() const { return gathers_ && s_.zero < 3; }
+
   ActionWork work;
 
  private:
   const StageShape& s_;
+  const bool gathers_;
 };
 
 /// Parts of single layers, one for every window that layers of the stage have.

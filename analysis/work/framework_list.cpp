@@ -16,7 +16,10 @@ using cluster::Software;
 /// scattered.
 class FrameworkBuilder {
  public:
-  explicit FrameworkBuilder(const StageShape& shape) : s_(shape) {}
+  explicit FrameworkBuilder(const StageShape& shape) : s_(shape) {
+    work.gathers_ahead = shape.overlap_param_gather;
+    work.scatters_go_on = shape.overlap_grad_reduce;
+  }
 
   struct Kind {
     bool values = false;
@@ -274,7 +277,7 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
                     any.type);
     list.collective(CallKind::all_gather, "parameter all-gather", Group::data, any.data, narrow,
                     DType::fp8_e4m3);
-    if (any.framework->overlapped_gather) {  // the first layer waits for its own
+    if (any.overlap_param_gather) {  // the first layer waits for its own
       for (std::size_t i = before; i < list.calls.size(); ++i)
         list.calls[i].share = 1.0 / static_cast<double>(std::max<std::int64_t>(layers, 1));
     }

@@ -88,14 +88,19 @@ struct ActionWork {
   };
   std::vector<UnitWork> parts;
   std::vector<Run> runs;
-  Seconds host;   // processor time of the action outside its parts
-  Seconds fixed;  // on top of everything: hand-over between streams
+  Seconds host;                // processor time of the action outside its parts
+  Seconds fixed;               // on top of everything: hand-over between streams
+  bool gathers_ahead = true;   // of the parts' gathers; else each is awaited where its use begins
+  bool scatters_go_on = true;  // of the parts' scatters; else each is awaited where it starts
 };
 
 /// The work of F, B, I, W, TF (on the shape of the teacher's stage), IF, S, T or IB (on a stage that carries
 /// shards of the vocabulary) for one micro-batch. With a teacher, F of the last stage contains the loss. S
 /// contains all that its rank computes until C2 starts. Throws InputError for another type.
 ActionWork work_of(const StageShape& shape, ActionType type);
+/// The same of the first F of a step on a stage that gathers_in_first_forward(): every unit of the stage is gathered
+/// where ZeRO-3 would gather it. An output layer that is an embedding on the same rank has been gathered with that.
+ActionWork first_forward_work(const StageShape& shape);
 /// Its calls without their order, everything that is started included.
 std::vector<OperatorCall> calls_of(const ActionWork& work);
 std::vector<OperatorCall> forward_calls(const StageShape& shape);
@@ -157,6 +162,8 @@ std::vector<OperatorCall> reduce_embedding_calls(const HeldStages& rank);
 /// Delayed scaling, part of OPT: the largest values of all slots go round, then history and scales. Else
 /// empty.
 std::vector<OperatorCall> fp8_scale_calls(const HeldStages& rank);
+/// ZeRO 1 and 2: what OPT or the first forward of a step gathers of a stage, unit by unit.
+std::vector<OperatorCall> parameter_gather_calls(const StageShape& shape);
 /// OPT on data-parallel rank `data_rank` (which decides whose piece holds key and value rows).
 std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfig& config, int data_rank);
 

@@ -128,6 +128,14 @@ std::vector<OperatorCall> update_calls(const StageShape& s, Optimizer optimizer,
   return std::move(list.calls);
 }
 
+std::vector<OperatorCall> parameter_gather_calls(const StageShape& s) {
+  CallList list(s);
+  for (const ParameterUnit& unit : units_of(s)) {
+    list.collective(CallKind::all_gather, "parameter all-gather", Group::data, s.data, unit.padded, s.type);
+  }
+  return std::move(list.calls);
+}
+
 std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfig& config, int data_rank) {
   if (rank.held.empty()) return {};
   CallList list(rank.held.front());
@@ -167,9 +175,7 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
   for (const StageShape& s : rank.held) append(update_calls(s, config.optimizer.kind, clip));
   for (const StageShape& s : rank.held) {
     if (s.zero != 1 && s.zero != 2) continue;
-    for (const ParameterUnit& unit : units_of(s)) {
-      list.collective(CallKind::all_gather, "parameter all-gather", Group::data, s.data, unit.padded, s.type);
-    }
+    if (!s.gathers_in_first_forward()) append(parameter_gather_calls(s));
   }
   for (const StageShape& s : rank.held) append(clear_calls(s));
   for (const StageShape& s : rank.held) append(fp8_weight_calls(s));

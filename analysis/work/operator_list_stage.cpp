@@ -233,23 +233,24 @@ void teacher_output(const StageShape& s, WorkBuilder& builder) {
 }
 
 void output_forward(const StageShape& s, WorkBuilder& builder) {
-  builder.once({true, false}, padded_vocabulary_unit(s), [&](CallList& list) {
-    norm_forward(s, list);
-    list.gathered("sequence all-gather forward");
-    list.gemm("output layer", GemmPass::forward, s.vocab, s.hidden);
-    if (s.distillation.on) {
-      distillation_loss(s, list);
-      list.allocations(2 + s.norm_rows);
-      return;
-    }
-    list.convert_logits();
-    list.loss_pass("cross_entropy_max", 1);
-    list.tensor_all_reduce("loss all-reduce", s.tokens, DType::fp32);
-    list.loss_pass("cross_entropy_sums", 1);
-    list.tensor_all_reduce("loss all-reduce", 2 * s.tokens, DType::fp32);
-    list.loss_pass("cross_entropy_gradient", 2);
-    list.allocations(3 + s.norm_rows);
-  });
+  builder.once({!builder.gathers_once() || !s.shared_output, false}, padded_vocabulary_unit(s),
+               [&](CallList& list) {
+                 norm_forward(s, list);
+                 list.gathered("sequence all-gather forward");
+                 list.gemm("output layer", GemmPass::forward, s.vocab, s.hidden);
+                 if (s.distillation.on) {
+                   distillation_loss(s, list);
+                   list.allocations(2 + s.norm_rows);
+                   return;
+                 }
+                 list.convert_logits();
+                 list.loss_pass("cross_entropy_max", 1);
+                 list.tensor_all_reduce("loss all-reduce", s.tokens, DType::fp32);
+                 list.loss_pass("cross_entropy_sums", 1);
+                 list.tensor_all_reduce("loss all-reduce", 2 * s.tokens, DType::fp32);
+                 list.loss_pass("cross_entropy_gradient", 2);
+                 list.allocations(3 + s.norm_rows);
+               });
 }
 
 void output_backward(const StageShape& s, WorkBuilder& builder, Passes passes) {
@@ -294,8 +295,8 @@ void final_norm_backward(const StageShape& s, WorkBuilder& builder) {
   });
 }
 
-ActionWork forward_work(const StageShape& s, bool teacher) {
-  WorkBuilder builder(s);
+ActionWork forward_work(const StageShape& s, bool teacher, bool gathers = false) {
+  WorkBuilder builder(s, gathers);
   copy_joint_input(s, builder);
   if (s.first) {
     if (s.embeds()) embedding_forward(s, builder);
@@ -372,6 +373,10 @@ ActionWork backward_work(const StageShape& s, Passes passes) {
 }
 
 }  // namespace
+
+ActionWork first_forward_work(const StageShape& shape) {
+  return forward_work(shape, false, true);
+}
 
 ActionWork work_of(const StageShape& shape, ActionType type) {
   if (shape.framework != nullptr) return framework_work(shape, type);

@@ -39,6 +39,16 @@ void set_framework(const cluster::Software& framework, StageShape& shape) {
   if (shape.data == 1) shape.zero = 0;
 }
 
+/// What overlaps where the configuration does not say: what a framework does, and what plumbline's own step does.
+void set_overlap(const RunConfig& config, const cluster::Software* framework, StageShape& shape) {
+  const bool sharded_gradients = shape.zero >= 2;
+  shape.overlap_grad_reduce = config.parallel.overlap_grad_reduce.value_or(
+      framework == nullptr || sharded_gradients || framework->overlapped_reduction);
+  shape.overlap_param_gather = config.parallel.overlap_param_gather.value_or(
+      shape.zero == 3 || (framework != nullptr && framework->overlapped_gather));
+  shape.receives_ahead = framework == nullptr && config.parallel.effective_overlap_p2p_comm();
+}
+
 /// What every stage has in common.
 StageShape common_shape(const RunConfig& config, const cluster::Software* framework) {
   const ModelConfig& model = config.model;
@@ -94,6 +104,7 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.recompute = config.recompute.granularity;
   shape.recompute_layers = std::max<std::int64_t>(1, config.recompute.num_layers);
   if (framework != nullptr) set_framework(*framework, shape);
+  set_overlap(config, framework, shape);
   return shape;
 }
 
@@ -219,6 +230,7 @@ std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& 
   RunConfig teacher = config;
   teacher.model = *config.distillation.teacher;
   teacher.parallel.zero_stage = 0;
+  teacher.parallel.overlap_param_gather.reset();
   teacher.recompute.granularity = Recompute::none;
   teacher.numerics.hidden_dropout = teacher.numerics.attention_dropout = 0;
   teacher.numerics.fp8.format = Fp8Format::none;

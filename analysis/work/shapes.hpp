@@ -95,9 +95,12 @@ struct StageShape {
   bool fp8_weights = false;        // which holds and gathers weights of layers in FP8
   int stage = 0;                   // of the schedule, all routes counted
   int route = 0;
-  int tensor = 1;  // t
-  int data = 1;    // D
-  int zero = 0;    // Z: the ZeRO stage in effect, 0 when D = 1
+  int tensor = 1;                     // t
+  int data = 1;                       // D
+  int zero = 0;                       // Z: the ZeRO stage in effect, 0 when D = 1
+  bool overlap_grad_reduce = true;    // gradients are reduced alongside the backwards
+  bool overlap_param_gather = false;  // parameters are gathered one unit ahead of their use
+  bool receives_ahead = false;        // a message's buffer is there one computation before its RECV
   Recompute recompute = Recompute::none;
   std::int64_t recompute_layers = 1;  // full recomputation: layers of a group
   std::int64_t fp8_history = 0;       // largest values kept of every slot; 0 without delayed scaling
@@ -118,6 +121,10 @@ struct StageShape {
   }
   bool embeds() const { return first && !vocabulary.split; }
   bool scores() const { return last && !vocabulary.split; }
+  /// ZeRO 1 and 2 of plumbline's step: the first forward of a step gathers the stage's units, not OPT.
+  bool gathers_in_first_forward() const {
+    return framework == nullptr && overlap_param_gather && (zero == 1 || zero == 2);
+  }
   /// Norms of a layer, those of queries and keys not counted.
   std::int64_t layer_norms() const { return block == Block::parallel_one_norm ? 1 : 2; }
   bool parallel() const { return block != Block::sequential; }

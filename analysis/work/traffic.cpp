@@ -139,6 +139,9 @@ std::vector<std::vector<Traffic>> predict_pipeline_traffic(const RunConfig& conf
       count(reduce_gradients_calls(on_rank, config), common);
     }
     if (counter.has(pipeline, ActionType::reduce_embedding)) count(reduce_embedding_calls(on_rank), common);
+    for (const StageShape& s : on_rank.held) {
+      if (s.gathers_in_first_forward()) count(parameter_gather_calls(s), common);
+    }
     const bool updates = counter.has(pipeline, ActionType::optimizer);
     // Whose piece holds key and value rows is all that tells data ranks apart.
     const bool apart = updates && std::any_of(on_rank.held.begin(), on_rank.held.end(),

@@ -154,9 +154,10 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
   if (!result.trace.collectives.empty())
     report.time.vocabulary_collectives = vocabulary_overlap(result.trace);
   report.time.exposed_tensor = result.tensor_communication;
-  report.time.compute = busy - result.tensor_communication;
+  report.time.compute = busy - result.tensor_communication - result.data_communication;
   report.time.exposed_pipeline = window - busy;
   report.time.exposed_data =
+      result.data_communication +
       mean_in(result.trace, window, {ActionType::reduce_gradients, ActionType::reduce_embedding});
   report.time.optimizer = mean_in(result.trace, window, {ActionType::optimizer});
 

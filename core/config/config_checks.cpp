@@ -40,6 +40,33 @@ std::optional<std::string> why_model_does_not_split(const RunConfig& config) {
   return std::nullopt;
 }
 
+/// What the overlap of data-parallel collectives does not go together with.
+std::optional<std::string> why_gathers_do_not_overlap(const RunConfig& config) {
+  const ParallelConfig& parallel = config.parallel;
+  if (!parallel.overlap_param_gather.value_or(false) || config.machine.software != "plumbline")
+    return std::nullopt;
+  if (parallel.zero_stage == 0) {
+    return "overlap_param_gather: found true with zero_stage 0, expected zero_stage 1, 2 or 3, which gather "
+           "parameters";
+  }
+  if (parallel.zero_stage == 3) return std::nullopt;
+  if (parallel.splits_vocabulary()) {
+    return fmt::format(
+        "overlap_param_gather: found true with vocab_parallel {} and zero_stage {}, expected zero_stage 3, "
+        "or false: the "
+        "vocabulary's shards are used before the first forward",
+        vocab_parallel_name(parallel.vocab_parallel), parallel.zero_stage);
+  }
+  if (config.numerics.fp8.on()) {
+    return fmt::format(
+        "overlap_param_gather: found true with fp8_format and zero_stage {}, expected zero_stage 3, or "
+        "false: weights are "
+        "quantized whole after the update",
+        parallel.zero_stage);
+  }
+  return std::nullopt;
+}
+
 /// What a parallel block does not go together with.
 std::optional<std::string> why_block_does_not_fit(const RunConfig& config) {
   if (config.model.block == Block::sequential) return std::nullopt;
@@ -140,6 +167,7 @@ std::optional<std::string> why_invalid(const RunConfig& config) {
                        config.batch.micro_batch_size, config.batch.seq_length, kMaxTokens);
   }
   if (auto reason = why_fp8_does_not_fit(config)) return reason;
+  if (auto reason = why_gathers_do_not_overlap(config)) return reason;
   if (auto reason = why_block_does_not_fit(config)) return reason;
   if (auto reason = why_layer_distribution_invalid(config)) return reason;
   if (auto reason = why_vocabulary_does_not_split(config)) return reason;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "core/schedule/vocab_passes.hpp"
@@ -28,7 +29,14 @@ struct ParallelConfig {
   std::int64_t make_vocab_size_divisible_by = 128;
   std::string layer_distribution = "even";  // see core/config/layer_distribution.hpp
   std::string schedule = "1f1b";            // of the pipeline: a name, or the path of a .csv file
+  /// Receives between stages are posted one computation ahead. Empty: as the software does; plumbline: false.
+  std::optional<bool> overlap_p2p_comm;
   int zero_stage = 0;
+  /// Gradients are reduced alongside the backwards that make them. Empty: as the software does; plumbline: true.
+  std::optional<bool> overlap_grad_reduce;
+  /// With ZeRO parameters are gathered alongside the passes that use them. Empty: as the software does; plumbline:
+  /// ZeRO 3 does.
+  std::optional<bool> overlap_param_gather;
   std::int64_t ddp_bucket_size = 10'000'000;  // elements
 
   /// Ranks that share one copy of the model: tensor × pipeline × context parallel size.
@@ -41,6 +49,12 @@ struct ParallelConfig {
   bool effective_sequence_parallel() const { return sequence_parallel && tensor > 1; }
   /// So does overlapping its collectives.
   bool effective_tp_comm_overlap() const { return tp_comm_overlap && effective_sequence_parallel(); }
+  /// Of plumbline's own training step.
+  bool effective_overlap_grad_reduce() const { return overlap_grad_reduce.value_or(true); }
+  bool effective_overlap_param_gather() const {
+    return overlap_param_gather.value_or(effective_zero_stage() == 3);
+  }
+  bool effective_overlap_p2p_comm() const { return overlap_p2p_comm.value_or(false); }
   bool splits_vocabulary() const { return vocab_parallel != VocabPasses::none; }
   /// Ranks that the vocabulary is split over.
   int vocab_shards() const { return tensor * (splits_vocabulary() ? pipeline : 1); }

@@ -60,6 +60,20 @@ ConfigKey boolean_key(const std::string& name, const Field<bool>& field) {
           [=](const RunConfig& config) { return field.get(config) ? "true" : "false"; }};
 }
 
+ConfigKey optional_boolean_key(const std::string& name, const Field<std::optional<bool>>& field) {
+  const char* const expected = "one of true, false, auto";
+  return {name, "", expected,
+          [=](ConfigDraft& draft, const ConfigText& value) {
+            if (value.text == "auto") return field.set(draft.config, std::nullopt);
+            if (value.text != "true" && value.text != "false") refuse_value(value, name, expected);
+            field.set(draft.config, value.text == "true");
+          },
+          [=](const RunConfig& config) {
+            const std::optional<bool> value = field.get(config);
+            return !value ? "auto" : *value ? "true" : "false";
+          }};
+}
+
 std::string absolute_path(const ConfigText& value) {
   return std::filesystem::absolute(std::filesystem::path(value.folder) / value.text)
       .lexically_normal()

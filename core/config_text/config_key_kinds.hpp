@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -56,6 +57,8 @@ ConfigKey integer_key(const std::string& name, const std::string& alias, const F
 
 ConfigKey number_key(const std::string& name, const Field<double>& field, double min, double max);
 ConfigKey boolean_key(const std::string& name, const Field<bool>& field);
+/// true, false, or auto: left to what else is said.
+ConfigKey optional_boolean_key(const std::string& name, const Field<std::optional<bool>>& field);
 
 /// One of `names`, stored as the enumerator (or text) of the same place.
 template <class T, std::size_t N>

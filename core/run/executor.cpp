@@ -1,6 +1,7 @@
 #include "core/run/executor.hpp"
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <utility>
 
@@ -35,31 +36,67 @@ int world_rank(const Layout& layout, int rank, int pipeline_rank) {
   return layout.rank_of(at);
 }
 
+/// Receives in the order of a rank's actions, posted in it or ahead of it.
+class PostedReceives {
+ public:
+  PostedReceives(const Schedule& schedule, const std::vector<Action>& actions, StageProgram& program,
+                 Communicator& communicator)
+      : schedule_(schedule), actions_(actions), program_(program), communicator_(communicator) {}
+
+  /// Posts those between the action at `position` and the next one that is no transfer.
+  void post_after(std::size_t position) {
+    for (std::size_t i = position + 1; i < actions_.size() && is_transfer(actions_[i].type); ++i) {
+      if (!is_send(actions_[i].type)) tickets_.push_back(post(actions_[i]));
+    }
+  }
+  /// The next one, posted now if it was not.
+  void wait(const Action& action) {
+    if (tickets_.empty()) tickets_.push_back(post(action));
+    Ticket ticket = tickets_.front();
+    tickets_.pop_front();
+    communicator_.wait(ticket);
+  }
+
+ private:
+  Ticket post(const Action& action) {
+    const Hop hop = *hop_of(action);
+    const int from =
+        world_rank(communicator_.layout(), communicator_.rank(), channel_of(schedule_, hop).from);
+    return communicator_.receive(program_.receive_buffer(action), from, tag_of(hop));
+  }
+
+  const Schedule& schedule_;
+  const std::vector<Action>& actions_;
+  StageProgram& program_;
+  Communicator& communicator_;
+  std::deque<Ticket> tickets_;
+};
+
 }  // namespace
 
 std::vector<Event> execute(const Schedule& schedule, StageProgram& program, Communicator& communicator,
-                           Seconds origin) {
+                           Seconds origin, Receives receives) {
   const Layout& layout = communicator.layout();
   const int rank = communicator.rank();
   const auto& actions = schedule.actions[static_cast<std::size_t>(layout.coordinates(rank).pipeline)];
   PendingSends pending(schedule.stages);
+  PostedReceives posted(schedule, actions, program, communicator);
   std::vector<Event> events;
   events.reserve(actions.size());
 
-  for (const Action& action : actions) {
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const Action& action = actions[i];
     if (const auto written = send_buffer_of(action)) communicator.wait(pending.slot(*written));
     const Seconds start = communicator.now() - origin;
     if (const auto hop = hop_of(action)) {
-      const Channel channel = channel_of(schedule, *hop);
       if (is_send(action.type)) {
-        const int to = world_rank(layout, rank, channel.to);
+        const int to = world_rank(layout, rank, channel_of(schedule, *hop).to);
         pending.slot(*hop) = communicator.send(program.send_buffer(action), to, tag_of(*hop));
       } else {
-        const int from = world_rank(layout, rank, channel.from);
-        Ticket ticket = communicator.receive(program.receive_buffer(action), from, tag_of(*hop));
-        communicator.wait(ticket);
+        posted.wait(action);
       }
     } else {
+      if (receives == Receives::ahead) posted.post_after(i);
       program.run(action);
     }
     events.push_back({action, start, communicator.now() - origin});

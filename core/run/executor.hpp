@@ -1,6 +1,9 @@
 // Runs one rank's part of any valid schedule and records when each action began and ended.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "core/run/communicator.hpp"
 #include "core/schedule/schedule.hpp"
 #include "core/trace/trace.hpp"
@@ -21,11 +24,19 @@ class StageProgram {
   virtual void finished(const Action& /*action*/) {}
 };
 
+/// When a message's receive is posted.
+enum class Receives : std::uint8_t {
+  in_their_turn,  // at the RECV, which then waits for it
+  /// Before the last action that is no transfer in front of the RECV (overlap_p2p_comm), where there is one: the message
+  /// travels while that runs, and the RECV waits for what is left. Per channel in the order of the RECVs, as before.
+  ahead
+};
+
 /// Executes this rank's actions in order. A send is started and left in progress: it is waited for before the
-/// next compute action that would write its buffer (same stage, same direction) and at the end. Receives
-/// block. Returns this rank's events; times are communicator.now() minus `origin`.
+/// next compute action that would write its buffer (same stage, same direction) and at the end. Returns this rank's
+/// events; times are communicator.now() minus `origin`.
 std::vector<Event> execute(const Schedule& schedule, StageProgram& program, Communicator& communicator,
-                           Seconds origin);
+                           Seconds origin, Receives receives = Receives::in_their_turn);
 
 /// Collects the events of every pipeline rank (tensor and data coordinate 0) on all ranks. Collective over
 /// world.

@@ -20,7 +20,8 @@ enum class Ordering : std::uint8_t {
   /// n-th send to a peer meets the n-th receive from it.
   grouped,
   /// core/run/executor.hpp: sends return at once, a stage's next result in the same direction waits until the
-  /// one before has been received, receives block.
+  /// one before has been received, receives block. Receives that are posted ahead in the order of the RECVs change
+  /// nothing of who waits for whom.
   posted_sends,
   /// Transfers return at once, but the first one between two ranks creates their communicator, which blocks
   /// both (unbatched NCCL calls in PyTorch, Megatron-LM pull request 5240). Compute waits for what it

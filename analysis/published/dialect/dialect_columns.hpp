@@ -57,7 +57,7 @@ struct FeatureColumn {
   std::string_view without;
   std::string_view part_of{};
 };
-inline constexpr std::array<FeatureColumn, 42> kFeatureColumns = {{
+inline constexpr std::array<FeatureColumn, 39> kFeatureColumns = {{
     {"cp_comm_type", "p2p"},
     {"expert_tensor_parallel_size", "1"},
     {"num_experts", "0"},
@@ -72,9 +72,6 @@ inline constexpr std::array<FeatureColumn, 42> kFeatureColumns = {{
     {"moe_router_force_load_balancing", "false", "num_experts"},
     {"moe_shared_expert_overlap", "false"},
     {"overlap_moe_expert_parallel_comm", "false"},
-    {"overlap_grad_reduce", ""},
-    {"overlap_param_gather", "false"},
-    {"overlap_p2p_comm", "false"},
     {"num_distributed_optimizer_instances", "1"},
     {"zero_hpz_partition_size", "1"},
     {"use_megatron_fsdp", "false"},

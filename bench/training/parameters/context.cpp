@@ -82,6 +82,13 @@ void TrainingContext::layer_gemm_over_tensor_ranks(const Gemm& gemm) const {
   if (rounds) operators.copy(piece, result);
 }
 
+Seconds TrainingContext::time_waited(Ticket& ticket) const {
+  if (!ticket) return {};
+  const Seconds start = communicator.now();
+  communicator.wait(ticket);
+  return communicator.now() - start;
+}
+
 RunConfig teacher_config(const RunConfig& config) {
   RunConfig teacher = config;
   teacher.model = *config.distillation.teacher;
@@ -89,6 +96,7 @@ RunConfig teacher_config(const RunConfig& config) {
   teacher.numerics.fp8.format = Fp8Format::none;
   teacher.numerics.hidden_dropout = teacher.numerics.attention_dropout = 0;
   teacher.parallel.zero_stage = 0;
+  teacher.parallel.overlap_param_gather.reset();
   teacher.recompute.granularity = Recompute::none;
   return teacher;
 }

@@ -55,6 +55,8 @@ struct TrainingContext {
   /// With sequence parallelism: the sum over the group of its rows of `all` (T, h).
   void scatter_over_tensor_ranks(const Matrix& all, const Matrix& rows) const;
   AllRows gather_rows(const Matrix& rows) const;
+  /// Waits for what was started; returns how long.
+  Seconds time_waited(Ticket& ticket) const;
   /// For a collective over the tensor group that was started.
   void wait_for_tensor_ranks(Ticket& ticket) const;
   /// A product whose tensor ranks hold partial sums: gemm.c (R, h) becomes its rows of the sum over the

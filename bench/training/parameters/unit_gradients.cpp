@@ -8,10 +8,16 @@ UnitGradients::UnitGradients(const TrainingContext& context, const RankParameter
       memory_(memory),
       zero_stage_(context.config.parallel.effective_zero_stage()),
       reduces_(context.communicator.layout().data > 1),
+      overlaps_(context.config.parallel.effective_overlap_grad_reduce()),
       contributions_(parameters.units.size(), 0),
       outstanding_(parameters.units.size(), 0),
       full_(parameters.units.size()) {
   if (reduces_ && zero_stage_ == 0) make_buckets(parameters);
+  if (!reduces_ || zero_stage_ != 1 || overlaps_) return;
+  for (const StageEntry& stage : parameters.stages) {
+    for (int unit = static_cast<int>(stage.parameters.unit_elements.size()); unit-- > 0;)
+      stages_last_units_first_.push_back(stage.first_unit + unit);
+  }
 }
 
 void UnitGradients::make_buckets(const RankParameters& parameters) {
@@ -30,7 +36,7 @@ void UnitGradients::make_buckets(const RankParameters& parameters) {
       ++bucket.units;
       bucket_of_unit_[unit] = buckets_.size() - 1;
       opens = bucket.elements >= context_.config.parallel.ddp_bucket_size;
-      if (opens) bucket.waits_for_end = false;
+      if (opens && overlaps_) bucket.waits_for_end = false;
     }
   }
 }
@@ -62,9 +68,10 @@ Matrix UnitGradients::open(int unit) {
 void UnitGradients::done(int unit) {
   if (!reduces_) return;
   const bool is_final = --outstanding_[static_cast<std::size_t>(unit)] == 0;
-  if (zero_stage_ >= 2 || (zero_stage_ == 1 && is_final)) {
+  if (zero_stage_ >= 2 || (zero_stage_ == 1 && is_final && overlaps_)) {
     start_scatter(unit);
-  } else if (is_final) {
+    if (!overlaps_) finish_scatter();
+  } else if (is_final && zero_stage_ == 0) {
     Bucket& bucket = buckets_[bucket_of_unit_[static_cast<std::size_t>(unit)]];
     if (--bucket.open_units == 0 && !bucket.waits_for_end) start(bucket);
   }
@@ -77,6 +84,7 @@ void UnitGradients::end_action() {
 
 void UnitGradients::finish_step() {
   if (!reduces_) return;
+  for (const int unit : stages_last_units_first_) start_scatter(unit);
   finish_scatter();
   for (Bucket& bucket : buckets_) {
     if (!bucket.started) start(bucket);
@@ -104,12 +112,14 @@ void UnitGradients::start_scatter(int unit) {
 
 void UnitGradients::finish_scatter() {
   if (under_way_.unit < 0) return;
-  context_.communicator.wait(under_way_.ticket);
+  waited_ += context_.time_waited(under_way_.ticket);
   const Matrix owned = memory_.owned(memory_.gradients, under_way_.unit);
   if (zero_stage_ >= 2) {
     context_.operators.add(owned, under_way_.piece, {}, owned);
   } else {
+    const Seconds start = context_.communicator.now();
     context_.operators.copy(under_way_.piece, owned);
+    waited_ += context_.communicator.now() - start;
   }
   under_way_.piece.reset();
   full_[static_cast<std::size_t>(under_way_.unit)].reset();

@@ -10,7 +10,8 @@ namespace plumbline::training {
 /// Reduction over the data group while the backward still runs. Without ZeRO: buckets of neighbouring units,
 /// each all-reduced once its gradients are final (Li et al. 2020, PyTorch DDP, arXiv:2006.15704 §3.2). ZeRO
 /// 1: each unit is reduce-scattered once it is final. ZeRO 2 and 3: each unit's gradient lives within one
-/// action only and is reduce-scattered at its end. Never two reduce-scatters are in progress.
+/// action only and is reduce-scattered at its end. Never two reduce-scatters are in progress. Without
+/// overlap_grad_reduce (bench/training/overlap.md) nothing is in progress while the backward goes on.
 class UnitGradients {
  public:
   UnitGradients(const TrainingContext& context, const RankParameters& parameters,
@@ -27,6 +28,8 @@ class UnitGradients {
   void end_action();
   /// Reduces what is left, vectors included, and waits for all of it.
   void finish_step();
+  /// For reductions, with ZeRO 1 and for copying their pieces, since this was made.
+  Seconds waited() const { return waited_; }
 
  private:
   struct Bucket {
@@ -52,13 +55,16 @@ class UnitGradients {
   const TrainingContext& context_;
   const ParameterMemory& memory_;
   const int zero_stage_;
-  const bool reduces_;              // there is more than one data rank
+  const bool reduces_;  // there is more than one data rank
+  const bool overlaps_;
   std::vector<int> contributions_;  // per unit and step
   std::vector<int> outstanding_;    // of these, in this step
   std::vector<Tensor> full_;        // ZeRO 2, 3: alive within an action
   std::vector<Bucket> buckets_;     // without ZeRO
   std::vector<std::size_t> bucket_of_unit_;
+  std::vector<int> stages_last_units_first_;  // ZeRO 1 without overlap: the order at the end
   Scatter under_way_;
+  Seconds waited_;
 };
 
 }  // namespace plumbline::training

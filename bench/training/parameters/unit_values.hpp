@@ -1,38 +1,56 @@
-// The values of units at their use: in place, or with ZeRO 3 gathered from the data ranks just before.
+// The values of units at their use: in place, or gathered from the data ranks just before.
 #pragma once
 
+#include <cstddef>
 #include <span>
+#include <vector>
 
 #include "bench/training/parameters/parameter_memory.hpp"
 
 namespace plumbline::training {
 
-/// An action says up front which units it uses, in order. At most two gathered units are alive: the one in
-/// use and the next, whose gather runs meanwhile. Immediate repeats are one use.
+/// An action says up front which units it uses, in order; immediate repeats are one use. ZeRO 3: at most two gathered
+/// units are alive, the one in use and the next, whose gather runs meanwhile; without overlap_param_gather the one in
+/// use alone, and nothing runs meanwhile. ZeRO 1 and 2 with overlap_param_gather: the first use of a unit in a step
+/// needs it gathered, in place, one ahead as well (bench/training/overlap.md).
 class UnitValues {
  public:
   UnitValues(const TrainingContext& context, const ParameterMemory& memory);
 
+  /// No unit has been gathered in this step.
+  void start_step();
   /// Starts the first gather. `uses` must stay alive until the last end().
   void begin_action(std::span<const int> uses);
   /// The next use begins: the unit's values, as one row.
   Matrix begin();
   void end();
+  /// For gathers, since this was made.
+  Seconds waited() const { return waited_; }
 
  private:
   struct Gather {
-    Tensor values;
+    int unit = -1;  // ZeRO 1 and 2: whose gather runs
+    Tensor values;  // ZeRO 3
     Ticket ticket;
   };
   Gather start(int unit);
+  /// The next use from `at` on that has another unit than the one in use.
+  std::size_t following(std::size_t at) const;
+  /// ZeRO 1 and 2: starts the gather of the first use from `at` on whose unit has not been gathered.
+  void start_in_place(std::size_t at);
+  Matrix begin_in_place(int unit);
 
   const TrainingContext& context_;
   const ParameterMemory& memory_;
   const bool sharded_;
+  const bool overlaps_;
+  const bool in_place_;
   std::span<const int> uses_;
   std::size_t at_ = 0;
   Gather current_;
   Gather next_;
+  std::vector<bool> gathered_;  // by unit, in this step; ZeRO 1 and 2
+  Seconds waited_;
 };
 
 }  // namespace plumbline::training

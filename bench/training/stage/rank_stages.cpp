@@ -106,7 +106,8 @@ void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targ
   if (rank_.targets && targets != nullptr) rank_.context.operators.upload(targets, rank_.targets);
   if (!gradients_clear_) clear_gradients();
   gradients_clear_ = false;
-  tensor_communication_ = {};
+  tensor_communication_ = data_communication_ = {};
+  rank_.values.start_step();
   rank_.gradients.start_step();
   for (ModelStage* stage : stages_) {
     if (stage != nullptr) stage->start_step();
@@ -148,9 +149,14 @@ void RankStages::run_vocabulary(const Action& action) {
 
 void RankStages::run(const Action& action) {
   const Seconds before = tensor_communication_;
+  const Seconds data_before = rank_.values.waited() + rank_.gradients.waited();
   run_action(action);
   // The step's end has its own times; what it reduces over tensor ranks is no part of the stages' computation.
-  if (!is_compute(action.type)) tensor_communication_ = before;
+  if (!is_compute(action.type)) {
+    tensor_communication_ = before;
+  } else {
+    data_communication_ += rank_.values.waited() + rank_.gradients.waited() - data_before;
+  }
 }
 
 void RankStages::run_action(const Action& action) {

@@ -47,6 +47,8 @@ class RankStages final : public StageProgram {
   double gradient_norm() const { return end_.gradient_norm(); }
   /// Time that compute actions since start_step spent in collectives over the tensor group.
   Seconds tensor_communication() const { return tensor_communication_; }
+  /// Time that compute actions since start_step waited for gathers and reductions over the data group.
+  Seconds data_communication() const { return data_communication_; }
   /// Time since start_step in which this rank waited for the collectives of a split vocabulary.
   VocabularySeconds vocabulary_waits() const {
     return vocabulary_ ? vocabulary_->waits.so_far() : VocabularySeconds{};
@@ -77,6 +79,7 @@ class RankStages final : public StageProgram {
 
   const RunConfig config_;
   Seconds tensor_communication_;
+  Seconds data_communication_;
   RankResources rank_;
   std::unique_ptr<VocabularyEnds> vocabulary_;       // with a split vocabulary
   std::unique_ptr<DistillationStage> distillation_;  // with a teacher: has the rank's only stage

@@ -12,6 +12,7 @@ struct BusyTime {
   Seconds busy;                          // in compute actions
   Seconds tensor_communication;          // of it, in collectives over the tensor group
   VocabularySeconds vocabulary_waits{};  // of it, waiting for collectives of a split vocabulary
+  Seconds data_communication{};          // of it, waiting for gathers and reductions over the data group
 };
 
 /// The parts as shares of the busy time of all ranks together, times `busy`: their means when `busy` is the mean of the

@@ -34,6 +34,7 @@ struct StepMeasurement {
   Seconds time;
   StepLoad load;
   Seconds tensor_communication;
+  Seconds data_communication;
   VocabularySeconds vocabulary_waits{};
   std::vector<Event> events;
   std::vector<CollectiveEvent> collectives;
@@ -73,11 +74,12 @@ class Run {
     const Traffic before = communicator_.traffic();
     StepMeasurement step;
     ObservedProgram program(stages_, observers_);
-    step.events = execute(schedule_, program, communicator_, origin);
+    step.events = execute(schedule_, program, communicator_, origin, receives());
     operators_.synchronize();
     traffic_ = difference(communicator_.traffic(), before);
     const std::vector<double> ends = from_every_rank(control_, (communicator_.now() - origin).value);
     step.tensor_communication = stages_.tensor_communication();
+    step.data_communication = stages_.data_communication();
     step.vocabulary_waits = stages_.vocabulary_waits();
     step.collectives = stages_.collectives(origin);
     step.time = {*std::max_element(ends.begin(), ends.end())};
@@ -93,7 +95,7 @@ class Run {
     explain_not_finite(stages_, control_, loss, index + 1, steps, [&](StageProgram& program) {
       stages_.repeat_step();
       start(index);
-      execute(schedule_, program, communicator_, communicator_.now());
+      execute(schedule_, program, communicator_, communicator_.now(), receives());
     });
   }
 
@@ -101,6 +103,11 @@ class Run {
   const Traffic& traffic() const { return traffic_; }
 
  private:
+  Receives receives() const {
+    return stages_.context().config.parallel.effective_overlap_p2p_comm() ? Receives::ahead
+                                                                          : Receives::in_their_turn;
+  }
+
   void start(int index) {
     const StepTokens tokens = data_ ? data_->step(index) : StepTokens();
     if (data_) {
@@ -210,9 +217,11 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
     result.trace = gather_trace(schedule, median.events, control);
     result.trace.collectives = gather_collectives(schedule, median.collectives, control);
     result.samples = gather_samples(schedule, stages.samples(), control);
-    const BusyTime busy{Trace{{median.events}}.busy(0), median.tensor_communication, median.vocabulary_waits};
+    const BusyTime busy{Trace{{median.events}}.busy(0), median.tensor_communication, median.vocabulary_waits,
+                        median.data_communication};
     const BusyTime mean = mean_shares(from_every_rank(control, busy), mean_busy(result.trace));
     result.tensor_communication = mean.tensor_communication;
+    result.data_communication = mean.data_communication;
     result.vocabulary_waits = mean.vocabulary_waits;
   }
   result.memory =

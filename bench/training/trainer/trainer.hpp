@@ -38,6 +38,7 @@ struct TrainingResult {
   Trace trace;                       // of the timed step with the median time
   /// In that step: shares of the busy time of all ranks, times the mean busy time in `trace`.
   Seconds tensor_communication;
+  Seconds data_communication;            // likewise, waiting for gathers and reductions over the data group
   VocabularySeconds vocabulary_waits{};  // likewise, for the collectives of a split vocabulary
   std::vector<MeasuredMemory> memory;    // by world rank, peak over all steps
   /// Memory during and after each action of the last step, by pipeline rank (tensor and data coordinate 0),

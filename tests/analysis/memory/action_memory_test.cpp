@@ -68,7 +68,13 @@ StageShape with(StageShape shape, Recompute recompute, std::int64_t group = 1) {
 }
 StageShape with_zero(StageShape shape, int zero) {
   shape.zero = zero;
+  shape.overlap_param_gather = zero == 3;
   shape.data = 2;
+  return shape;
+}
+/// Nothing of the data group alongside computation.
+StageShape awaited(StageShape shape) {
+  shape.overlap_grad_reduce = shape.overlap_param_gather = false;
   return shape;
 }
 StageShape with_neighbours(StageShape shape) {
@@ -121,6 +127,14 @@ std::vector<ActionCase> action_cases() {
        bytes({{kParameters, 2 * 2560}, {kActivations, 1728}}), bytes({{kActivations, 1728 + 1600}})},
       {"ZeRO 3 backward: two units and one gradient", with_zero(middle(2), 3), backward,
        bytes({{kParameters, 2 * 2560}, {kGradients, 2560}, {kActivations, -256}, {kWorkspace, 768}}),
+       bytes({{kActivations, -1728 - 1600 - 128}, {kCommunication, -128}})},
+      {"ZeRO 2 backward, awaited: the first layer is the fullest", awaited(with_zero(middle(2), 2)), backward,
+       bytes({{kGradients, 2560}, {kActivations, -256}, {kWorkspace, 768}}),
+       bytes({{kActivations, -1728 - 1600 - 128}, {kCommunication, -128}})},
+      {"ZeRO 3 forward, awaited: one unit at a time", awaited(with_zero(middle(2), 3)), forward,
+       bytes({{kParameters, 2560}, {kActivations, 1728 + 1600}}), bytes({{kActivations, 1728 + 1600}})},
+      {"ZeRO 3 backward, awaited: one unit and one gradient", awaited(with_zero(middle(2), 3)), backward,
+       bytes({{kParameters, 2560}, {kGradients, 2560}, {kActivations, -256}, {kWorkspace, 768}}),
        bytes({{kActivations, -1728 - 1600 - 128}, {kCommunication, -128}})},
       {"input gradient: dact 256, dfc1 512; keeps 1536 of 1728", middle(1), backward_input,
        bytes({{kActivations, 512}, {kWorkspace, 256}}), bytes({{kActivations, -192}})},

@@ -30,6 +30,9 @@ RunConfig random_config() {
       *rc::gen::elementOf(std::vector<std::string>(std::begin(kSchedules), std::end(kSchedules)));
   config.parallel.sequence_parallel = *rc::gen::arbitrary<bool>();
   config.parallel.zero_stage = *rc::gen::inRange(0, 4);
+  config.parallel.overlap_grad_reduce = *rc::gen::arbitrary<bool>();
+  config.parallel.overlap_param_gather = *rc::gen::arbitrary<bool>();
+  config.parallel.overlap_p2p_comm = *rc::gen::arbitrary<bool>();
   config.recompute.granularity = *rc::gen::element(Recompute::none, Recompute::selective, Recompute::full);
   config.recompute.num_layers = *rc::gen::inRange(1, 4);
   config.numerics.precision = *rc::gen::element(DType::fp32, DType::bf16);

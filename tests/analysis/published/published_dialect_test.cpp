@@ -153,7 +153,7 @@ TEST(PublishedDialect, WhatCannotBeReadOrModelledIsSkippedWithItsReason) {
       {"step_s,tokens_per_s", "2,1000",
        "contradicts itself: step_s means steps of 2 s, tokens_per_s of 131.1 s", false},
       {"step_s,num_microbatches", "2,7", "contradicts itself: global_batch_size 16, 7 micro-batches", false},
-      {"step_s,overlap_param_gather", "2,true", "not modelled yet: overlap_param_gather", false},
+      {"step_s,moe_shared_expert_overlap", "2,true", "not modelled yet: moe_shared_expert_overlap", false},
       {"step_s,cp,num_experts", "2,2,8", "not modelled yet: num_experts, context_parallel_size", false},
       {"step_s,ep", "2,2", "not modelled yet: expert_model_parallel_size", false},
       {"step_s,hardware", "2,b300-sxm", "not modelled yet: hardware b300-sxm", false},
@@ -175,7 +175,7 @@ TEST(PublishedDialect, WhatCannotBeReadOrModelledIsSkippedWithItsReason) {
   }
   // A feature's column with the value that means "without it", and rows alongside a bad one, count.
   const ComparedTable table =
-      compared("gpus,gbs,step_s,overlap_param_gather,num_experts\n8,x,2,,\n8,16,2,false,0\n", kHeader);
+      compared("gpus,gbs,step_s,moe_shared_expert_overlap,num_experts\n8,x,2,,\n8,16,2,false,0\n", kHeader);
   EXPECT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(table.skipped.size(), 1u);
   EXPECT_EQ(unmodelled_features({compared("gpus,gbs,step_s,cp\n8,16,2,2\n8,16,2,4\n", kHeader)}),

@@ -52,6 +52,7 @@ Costs any_costs_of_all_kinds(const Schedule& schedule) {
   for (StageCosts& stage : costs.stages) {
     stage.forward += sometimes(odd);
     stage.last_backward = sometimes(any_time());
+    stage.first_forward = sometimes(any_time());
     stage.reduce_gradients = sometimes(any_time());
     stage.optimizer = sometimes(odd);
   }

@@ -114,6 +114,19 @@ TEST(Simulator, TheLastBackwardOfAStageMayTakeLonger) {
   EXPECT_DOUBLE_EQ(simulate(pair, costs).makespan().value, 6 + 4);
 }
 
+TEST(Simulator, TheFirstForwardOfAStageMayTakeLonger) {
+  Costs costs;
+  costs.stages = {{.forward = {1}, .backward_input = {2}, .backward_weight = {3}, .first_forward = {7}},
+                  {.forward = {10}, .backward_input = {20}, .backward_weight = {30}, .first_forward = {500}}};
+  const Trace trace = simulate(two_chunks(), costs);
+  EXPECT_DOUBLE_EQ(trace.ranks[0][0].end.value, 1 + 7);
+  EXPECT_DOUBLE_EQ(trace.ranks[0][1].end.value, 11 + 507);
+  EXPECT_DOUBLE_EQ(simulate_makespan(two_chunks(), costs).value, 132 + 507);
+  // Together with a last backward of a price of its own.
+  costs.stages[0].last_backward = {40};
+  EXPECT_DOUBLE_EQ(simulate_makespan(two_chunks(), costs).value, 132 + 547);
+}
+
 TEST(Simulator, TheEndOfTheStepMayDifferByRank) {
   Costs costs = uniform_costs(2, kUnit);
   costs.optimizer = {1};

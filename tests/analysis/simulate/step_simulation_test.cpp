@@ -69,6 +69,7 @@ Costs any_costs(const Schedule& schedule) {
     if (each) mine = {any_time(), any_time(), any_time(), any_time(), any_time()};
     if (stage + 1 == schedule.stages) mine.forward += Seconds{1e-3 / 3};
     mine.last_backward = sometimes(any_time());
+    mine.first_forward = sometimes(any_time());
     mine.reduce_gradients = sometimes(any_time());
     costs.stages.push_back(mine);
   }

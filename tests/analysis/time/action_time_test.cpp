@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "analysis/predict/predict.hpp"
 #include "core/base/error.hpp"
 #include "schedules/make_schedule.hpp"
@@ -172,6 +174,7 @@ struct ZeroCase {
   double latency;
   int processors;
   double all, gathers, scatters;
+  bool overlap = true;
 };
 constexpr ZeroCase kZeroCases[] = {
     // Units of F: embedding 1 s, two layers of 12 s, the embedding again as output layer 5 s.
@@ -193,6 +196,10 @@ constexpr ZeroCase kZeroCases[] = {
     // the last two from 101 to 121 and 122 to 142.
     {"ZeRO-3 B, gathers and scatters behind one another", backward, 3, 20, 0, 143, 20 + 16 + 19,
      4 + 4 + 18 + 20},
+    // Four units with nothing alongside; in B also four scatters, cleared gradients and added pieces.
+    {"ZeRO-3 F, gathers awaited", forward, 3, 5, 0, 30 + 4 * 5, 20, 0, false},
+    {"ZeRO-2 B, scatters awaited", backward, 2, 5, 0, 34 + 4 + 4 + 4 * 5, 0, 20, false},
+    {"ZeRO-3 B, all awaited", backward, 3, 5, 0, 34 + 4 + 4 + 3 * 5 + 4 * 5, 15, 20, false},
     {"ZeRO-3 W gathers nothing: 3 scatters", backward_weight, 3, 5, 0, 11 + 3 + 3 + 5, 0, 5},
     {"ZeRO-3 I: three gathers, the embedding's scatter", backward_input, 3, 5, 0, 23 + 2 + 5 + 3 + 5, 8, 5},
 };
@@ -202,6 +209,7 @@ TEST(ActionTime, GathersAndScattersBesideComputation) {
     SCOPED_TRACE(c.name);
     RunConfig config = with(sample::tiny_qwen2(), 1, 2);
     config.parallel.zero_stage = c.zero;
+    if (!c.overlap) config.parallel.overlap_grad_reduce = config.parallel.overlap_param_gather = false;
     HardwareProfile machine = counting_machine(c.latency);
     machine.processors = c.processors;
     const StageShape shape = stage_shapes(config, 1)[0];
@@ -223,6 +231,8 @@ struct EndCase {
   double latency;
   std::int64_t bucket;
   double last_backward, reduce_gradients, optimizer;
+  std::optional<bool> reduces{}, gathers{};  // the keys
+  double first_forward = 0;
 };
 // The last B computes the gradients of the second layer until 18, of the first until 33, of the embedding
 // until 34. OPT: norm, update, clearing; with ZeRO the norm's all-reduce, and three units to gather.
@@ -234,6 +244,15 @@ constexpr EndCase kEndCases[] = {
     {"ZeRO-1", 1, 5, 500, 1 + 5, 6 + 10, 3 + 10 + 3 * 5},
     {"ZeRO-2: only the vectors are left", 2, 5, 500, 0, 10, 3 + 10 + 3 * 5},
     {"ZeRO-3: no values to gather", 3, 5, 500, 0, 10, 3 + 10},
+    {"three buckets after the backward", 0, 1, 500, 0, 3 * 2 + 2, 3, false},
+    {"ZeRO-1, three units and copies after the backward", 1, 5, 500, 0, 3 * (5 + 1) + 10, 3 + 10 + 3 * 5,
+     false},
+    {"ZeRO-2, nothing more after the backward", 2, 5, 500, 0, 10, 3 + 10 + 3 * 5, false},
+    // The first F waits for the embedding until 5, which hides 1 of the first layer's 5 to 10; the second layer's 10 to
+    // 15 is hidden, and the output layer is the embedding.
+    {"ZeRO-1, the first forward gathers", 1, 5, 500, 1 + 5, 6 + 10, 3 + 10, {}, true, 5 + 4},
+    {"ZeRO-2, the first forward gathers slowly", 2, 20, 500, 0, 40, 3 + 40, {}, true, 20 + 19 + 8},
+    {"ZeRO-2, OPT gathers", 2, 20, 500, 0, 40, 3 + 40 + 3 * 20, {}, false, 0},
 };
 
 TEST(StepEnd, ReductionsUnderTheLastBackward) {
@@ -242,11 +261,14 @@ TEST(StepEnd, ReductionsUnderTheLastBackward) {
     RunConfig config = with(sample::tiny_qwen2(), 1, 2);
     config.parallel.zero_stage = c.zero;
     config.parallel.ddp_bucket_size = c.bucket;
+    config.parallel.overlap_grad_reduce = c.reduces;
+    config.parallel.overlap_param_gather = c.gathers;
     const StageCosts costs =
         stage_costs(config, sample::one_rank(2), counting_machine(c.latency)).costs.stages.at(0);
     EXPECT_NEAR(costs.last_backward.value, c.last_backward, 1e-9);
     EXPECT_NEAR(costs.reduce_gradients.value, c.reduce_gradients, 1e-9);
     EXPECT_NEAR(costs.optimizer.value, c.optimizer, 1e-9);
+    EXPECT_NEAR(costs.first_forward.value, c.first_forward, 1e-9);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <ostream>
 
 #include "analysis/work/parameter_units.hpp"
@@ -141,6 +142,23 @@ TEST(Traffic, OverlapMovesAsManyBytesInBlocks) {
       EXPECT_EQ(with.all_reduced, without.all_reduced);
       EXPECT_EQ(with.calls - without.calls, layers * (split ? 8 : 6) * (tensor - 1));
       config.parallel.tp_comm_overlap = false;
+    }
+  }
+}
+
+TEST(Traffic, DataParallelOverlapMovesTheSame) {
+  for (const int zero : {0, 1, 2, 3}) {
+    RunConfig config = with(sample::tiny_qwen2(), 1, 2, 2, 4);
+    config.parallel.zero_stage = zero;
+    std::optional<GroupTraffic> first;
+    for (const bool reduces : {false, true}) {
+      for (const bool gathers : {false, true}) {
+        config.parallel.overlap_grad_reduce = reduces;
+        config.parallel.overlap_param_gather = gathers;
+        const GroupTraffic traffic = predict_traffic(config, schedule_of(config, "1f1b"))[0].of(Group::data);
+        if (!first) first = traffic;
+        EXPECT_EQ(traffic, *first) << "ZeRO-" << zero << ", " << reduces << gathers;
+      }
     }
   }
 }

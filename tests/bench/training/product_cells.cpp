@@ -130,10 +130,22 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   config.recompute.granularity = recomputation.granularity;
   config.recompute.num_layers = recomputation.layers;
   config.parallel.zero_stage = static_cast<int>(row[kZero]);
+  // Every other cell one way, and every other two the other way: any setting meets all four.
+  std::size_t sum = 0;
+  for (const std::size_t choice : row) sum += choice;
+  const bool reduces = sum % 2 == 0;
+  const bool gathers = sum / 2 % 2 == 0;
+  const bool receives = sum / 3 % 2 == 0;
+  config.parallel.overlap_p2p_comm = receives;
+  config.parallel.overlap_grad_reduce = reduces;
+  config.parallel.overlap_param_gather = gathers;
+  if (gathers && why_invalid(config)) config.parallel.overlap_param_gather.reset();
   cell.name = fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{} {}{}", cell.schedule, layout.tensor,
                           layout.pipeline, layout.data, row[kSequence], recomputation.name, row[kZero],
                           kDropouts[row[kDropout]].name, linear.name) +
-              kSwitches[row[kModel]].name;
+              kSwitches[row[kModel]].name + (reduces ? "" : " reduced late") +
+              (receives ? " received ahead" : "") +
+              (config.parallel.overlap_param_gather.value_or(false) ? " gathered ahead" : "");
   cell.switches = row[kModel];
   if (const auto reason = why_invalid(config)) {
     cell.illegal = *reason;

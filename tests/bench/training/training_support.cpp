@@ -106,7 +106,8 @@ StepResult last_step(const RunConfig& config, const Schedule& schedule, int step
     const StepTokens tokens = data.step(step);
     stages.start_step(tokens.inputs.data(), tokens.targets.data(), tokens.counted);
     const Traffic before = communicator.traffic();
-    execute(schedule, stages, communicator, communicator.now());
+    execute(schedule, stages, communicator, communicator.now(),
+            config.parallel.effective_overlap_p2p_comm() ? Receives::ahead : Receives::in_their_turn);
     result.traffic = difference(communicator.traffic(), before);
   }
   for (const double share : from_every_rank(communicator, at.tensor == 0 ? stages.loss() : 0)) {

@@ -257,6 +257,16 @@ TEST_F(ConfigFolder, WhyInvalidNamesTheKey) {
       {"seq_length: 7\nsequence_parallel: true\n", ""},  // one tensor rank: not in effect
       {"tp: 2\ntp_comm_overlap: true\n", "tp_comm_overlap: found true with sequence_parallel false"},
       {"tp_comm_overlap: true\n", ""},
+      {"overlap_param_gather: true\n",
+       "overlap_param_gather: found true with zero_stage 0, expected zero_stage 1"},
+      {"overlap_param_gather: true\nsoftware: megatron-core\n", ""},
+      {"overlap_param_gather: true\nzero_stage: 1\n", ""},
+      {"overlap_param_gather: false\noverlap_grad_reduce: auto\n", ""},
+      {"overlap_param_gather: true\nzero_stage: 2\npp: 2\ngbs: 2\nvocab_parallel: vocab-1\n",
+       "overlap_param_gather: found true with vocab_parallel vocab-1 and zero_stage 2"},
+      {"overlap_param_gather: true\nzero_stage: 3\npp: 2\ngbs: 2\nvocab_parallel: vocab-1\n", ""},
+      {"overlap_param_gather: true\nzero_stage: 1\nfp8_format: hybrid\nseq_length: 16\n",
+       "overlap_param_gather: found true with fp8_format and zero_stage 1"},
       {"gbs: 2000000000\n", "micro-batches"},
       {"mbs: 2000000000\ngbs: 2000000000\n", "micro_batch_size"},
   };

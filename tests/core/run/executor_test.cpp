@@ -77,5 +77,30 @@ TEST(Executor, WaitsForASendOnlyBeforeItsBufferIsWrittenAgain) {
   for (const Event& event : events) EXPECT_LT(event.start, event.end);
 }
 
+TEST(Executor, PostsReceivesBeforeTheComputationInFrontOfThem) {
+  using enum ActionType;
+  Schedule schedule;
+  schedule.ranks = schedule.stages = 3;
+  schedule.microbatches = 2;
+  schedule.rank_of_stage = {0, 1, 2};
+  schedule.actions.resize(3);
+  schedule.actions[1] = {{receive_forward, false, 1, 0},  {forward, false, 1, 0},
+                         {send_forward, false, 1, 0},     {receive_forward, false, 1, 1},
+                         {receive_backward, false, 1, 0}, {forward, true, 1, 1},
+                         {backward, false, 1, 0},         {send_backward, false, 1, 0},
+                         {receive_backward, false, 1, 1}, {backward, false, 1, 1}};
+  Log log;
+  RecordingCommunicator communicator({.tensor = 1, .pipeline = 3, .data = 1}, 1, log);
+  RecordingProgram program(log);
+  execute(schedule, program, communicator, {0}, Receives::ahead);
+  // The first in its turn; both of the second group before F0, the last before the second of the pair.
+  EXPECT_THAT(log, ElementsAre("receive from 0 tag 0", "wait 0",  //
+                               "receive from 0 tag 0", "receive from 2 tag 7", "1F0", "send to 2 tag 3",
+                               "wait 1", "wait 2",                                          //
+                               "wait 3", "1F1",                                             //
+                               "receive from 2 tag 7", "1B0", "send to 0 tag 4", "wait 4",  //
+                               "wait 5", "1B1"));
+}
+
 }  // namespace
 }  // namespace plumbline

@@ -1,0 +1,117 @@
+// Data-parallel collectives alongside computation on emulated H100s: the real training code on the emulated lanes takes as
+// long as predicted, action by action, and no longer with overlap than without.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <cmath>
+
+#include "analysis/predict/predict.hpp"
+#include "analysis/simulate/simulator.hpp"
+#include "bench/evaluate/emulation.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "core/backends/mpi/emulated_communicator.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/config/config_checks.hpp"
+#include "kernels/emulated/emulated_operators.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+struct Case {
+  int zero;
+  const char* schedule;
+  double step;  // at most, of the one without overlap
+};
+// One micro-batch makes the collectives a large part of the step.
+constexpr Case kCases[] = {{0, "1f1b", 0.95}, {1, "1f1b", 0.96}, {2, "zb-h1", 0.97}, {3, "1f1b", 0.95}};
+
+RunConfig config_of(const Case& c, int ranks) {
+  RunConfig config;
+  config.model = small_qwen2();
+  config.model.layers = 4;
+  config.model.hidden = 2048;
+  config.model.head_dim = 128;
+  config.model.heads = config.model.kv_heads = 16;
+  config.model.ffn = 8192;
+  config.batch.seq_length = config.model.max_positions = 4096;
+  config.batch.global_batch_size = 2 * ranks;
+  config.numerics.precision = DType::bf16;
+  config.machine.backend = Backend::emulated;
+  config.machine.hardware = "h100-sxm-80gb";
+  config.parallel.schedule = c.schedule;
+  config.parallel.zero_stage = c.zero;
+  config.measure.warmup_steps = 1;
+  config.measure.steps = 1;
+  set_layout(config, {1, 1, ranks});
+  return config;
+}
+
+TrainingResult emulate(const RunConfig& config, const HardwareProfile& hardware) {
+  MpiCommunicator control(config.layout());
+  EmulatedClock clock = EmulatedClock::of_virtual_time();
+  EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
+  const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
+  return train(config, schedule_for(config), *operators, communicator, control, untouched_memory(), {});
+}
+
+/// The largest difference in the length of an action of a rank.
+double apart(const Trace& predicted, const Trace& emulated) {
+  double most = 0;
+  for (std::size_t rank = 0; rank < predicted.ranks.size(); ++rank) {
+    EXPECT_EQ(predicted.ranks[rank].size(), emulated.ranks[rank].size());
+    for (std::size_t i = 0; i < predicted.ranks[rank].size(); ++i) {
+      const Event& a = predicted.ranks[rank][i];
+      const Event& b = emulated.ranks[rank][i];
+      most = std::max(most, std::abs(((a.end - a.start) - (b.end - b.start)).value));
+    }
+  }
+  return most;
+}
+
+Seconds reducing(const Trace& trace) {
+  Seconds sum;
+  for (const Event& event : trace.ranks.front()) {
+    if (event.action.type == ActionType::reduce_gradients) sum += event.end - event.start;
+  }
+  return sum;
+}
+
+TEST(DataOverlapOnEmulatedDevices, TakesAsLongAsPredicted) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  for (const Case& c : kCases) {
+    Seconds without;
+    for (const bool overlap : {false, true}) {
+      RunConfig config = config_of(c, ranks);
+      config.parallel.overlap_grad_reduce = config.parallel.overlap_param_gather = overlap;
+      if (why_invalid(config)) config.parallel.overlap_param_gather.reset();
+      const HardwareProfile hardware = load_hardware(config.machine.hardware);
+      const Schedule schedule = schedule_for(config);
+      const Prediction predicted = predict(config, schedule, hardware);
+      const TrainingResult emulated = emulate(config, hardware);
+      const Seconds step = emulated.step_times.front();
+      if (!overlap) without = step;
+      const double difference = apart(simulate(schedule, predicted.costs), emulated.trace);
+      const std::string figures = fmt::format(
+          "ZeRO-{} overlap {}: predicted {:.1f} us of which {:.1f} exposed, emulated {:.1f}, actions apart "
+          "by {:.2f}",
+          c.zero, overlap, 1e6 * predicted.time.step.value, 1e6 * predicted.time.exposed_data.value,
+          1e6 * step.value, 1e6 * difference);
+      fmt::print("{}\n", figures);
+      EXPECT_NEAR(step / predicted.time.step, 1, 0.01) << figures;
+      EXPECT_LT(difference, 0.01 * step.value) << figures;
+      // In compute actions; the prediction has ARG, too.
+      EXPECT_NEAR(
+          (emulated.data_communication + reducing(emulated.trace) - predicted.time.exposed_data) / step, 0,
+          0.01)
+          << figures;
+      EXPECT_LT(step / without, overlap ? c.step : 1.001) << figures;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::training

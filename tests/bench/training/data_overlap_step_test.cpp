@@ -1,0 +1,79 @@
+// Data-parallel collectives alongside computation or not: losses, gradients and updates are the same, bit for bit.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <optional>
+#include <string>
+
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/config/config_checks.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+struct Case {
+  const char* schedule;
+  int pipeline;
+  DType precision;
+  Recompute recompute = Recompute::none;
+};
+constexpr Case kCases[] = {
+    {"1f1b", 1, DType::bf16},
+    {"gpipe", 1, DType::fp32, Recompute::full},
+    {"1f1b", 2, DType::fp32},
+    {"zb-v", 2, DType::bf16},
+};
+
+RunConfig config_of(const Case& c, int ranks) {
+  RunConfig config;
+  config.model = small_qwen2();
+  config.model.layers = 4;
+  config.numerics.precision = c.precision;
+  config.recompute.granularity = c.recompute;
+  config.recompute.num_layers = 2;
+  config.batch.seq_length = 8;
+  config.batch.global_batch_size = 4 * ranks / c.pipeline;
+  config.parallel.make_vocab_size_divisible_by = 8;
+  config.parallel.ddp_bucket_size = 20'000;  // several buckets even here
+  config.parallel.schedule = c.schedule;
+  config.optimizer.learning_rate = 1e-2;
+  set_layout(config, {1, c.pipeline, ranks / c.pipeline});
+  return config;
+}
+
+TEST(DataParallelOverlap, ChangesNoBit) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  for (const Case& c : kCases) {
+    if (ranks / c.pipeline != 2) continue;
+    for (int zero = 0; zero <= 3; ++zero) {
+      RunConfig config = config_of(c, ranks);
+      config.parallel.zero_stage = zero;
+      std::optional<StepResult> first;
+      for (const bool reduces : {false, true}) {
+        for (const bool gathers : {false, true}) {
+          config.parallel.overlap_grad_reduce = reduces;
+          config.parallel.overlap_param_gather = gathers;
+          config.parallel.overlap_p2p_comm = reduces != gathers;
+          if (why_invalid(config)) continue;
+          MpiCommunicator communicator(config.layout());
+          // The third step's loss shows whether the values of the second update reached everybody.
+          const StepResult result = last_step(config, 3, communicator);
+          if (!first) first = result;
+          const std::string name = fmt::format("{} pp{} zero{} reduces alongside {}, gathers ahead {}",
+                                               c.schedule, c.pipeline, zero, reduces, gathers);
+          EXPECT_EQ(result.loss, first->loss) << name;
+          EXPECT_EQ(result.gradient_norm, first->gradient_norm) << name;
+          EXPECT_TRUE(result.gradients == first->gradients) << name;
+          EXPECT_TRUE(same(result.traffic, first->traffic)) << name;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::training
