@@ -34,12 +34,12 @@ void explain(const Prediction& prediction) {
   const bool overlaps =
       std::any_of(lines.begin(), lines.end(), [](const CostLine& line) { return line.hidden.value > 0; });
   fmt::print("\n{:<6} {:<9} {:<32} {:>6} {:>12} {:>12}{}\n", "stage", "phase", "operator", "calls",
-             "us in all", "GFLOP/s", overlaps ? fmt::format(" {:>22}", "us alongside products") : "");
+             "us in all", "GFLOP/s", overlaps ? fmt::format(" {:>24}", "us alongside computation") : "");
   for (const CostLine& line : lines) {
     const double rate = line.seconds.value > 0 ? line.flops.value / line.seconds.value / 1e9 : 0;
     fmt::print("{:<6} {:<9} {:<32} {:>6} {:>12.1f} {:>12}{}\n", line.stage, line.phase, line.label,
                line.count, line.seconds.value * 1e6, rate > 0 ? fmt::format("{:.1f}", rate) : "-",
-               line.hidden.value > 0 ? fmt::format(" {:>22.1f}", line.hidden.value * 1e6) : "");
+               line.hidden.value > 0 ? fmt::format(" {:>24.1f}", line.hidden.value * 1e6) : "");
   }
 }
 

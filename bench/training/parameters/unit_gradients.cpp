@@ -14,6 +14,7 @@ UnitGradients::UnitGradients(const TrainingContext& context, const RankParameter
       full_(parameters.units.size()) {
   if (reduces_ && zero_stage_ == 0) make_buckets(parameters);
   if (!reduces_ || zero_stage_ != 1 || overlaps_) return;
+  stages_last_units_first_.reserve(parameters.units.size());
   for (const StageEntry& stage : parameters.stages) {
     for (int unit = static_cast<int>(stage.parameters.unit_elements.size()); unit-- > 0;)
       stages_last_units_first_.push_back(stage.first_unit + unit);

@@ -120,6 +120,27 @@ TEST(Deadlock, SendsThatASimulatorTakesForFree) {
   EXPECT_EQ(find_deadlock(repaired, Ordering::synchronous).what, "");
 }
 
+TEST(Deadlock, ReceivesPostedAheadMustNotWaitThere) {
+  // GPipe on two ranks. Posting a receive ahead changes nothing of who waits; an executor that waited where it posts would
+  // need rank 1's backward before the last forward that this needs.
+  EXPECT_EQ(find_deadlock(part("0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B1,0B1,0RECV_B0,0B0\n"
+                               "1RECV_F0,1F0,1RECV_F1,1F1,1B1,1SEND_B1,1B0,1SEND_B0\n",
+                               2, 2),
+                          Ordering::posted_sends)
+                .what,
+            "");
+  const Deadlock deadlock = find_deadlock(part("0F0,0SEND_F0,0RECV_B1,0F1,0SEND_F1,0RECV_B0,0B1,0B0\n"
+                                               "1RECV_F0,1RECV_F1,1F0,1F1,1B1,1SEND_B1,1B0,1SEND_B0\n",
+                                               2, 2),
+                                          Ordering::posted_sends);
+  ASSERT_TRUE(deadlock.found);
+  EXPECT_THAT(deadlock.what, HasSubstr("0RECV_B1"));
+  // Posted in another order than sent, a receive gets the other micro-batch's message.
+  EXPECT_TRUE(
+      find_deadlock(part("0F0,0SEND_F0,0F1,0SEND_F1\n1RECV_F1,1RECV_F0,1F0,1F1\n", 2, 2), Ordering::grouped)
+          .found);
+}
+
 TEST(Deadlock, MessageWithoutCounterpart) {
   const Deadlock deadlock = find_deadlock(part("0SEND_F0\n1RECV_F1\n", 2, 2), Ordering::synchronous);
   ASSERT_TRUE(deadlock.found);
