@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <utility>
 
 #include "analysis/predict/predict.hpp"
 #include "core/base/error.hpp"
@@ -272,6 +273,51 @@ TEST(StepEnd, ReductionsUnderTheLastBackward) {
   }
 }
 
+Schedule named(const char* name, int ranks, int microbatches, bool data_parallel) {
+  ScheduleRequest request;
+  request.name = name;
+  request.ranks = ranks;
+  request.microbatches = microbatches;
+  const Schedule plain = make_schedule(request);
+  return add_step_end(add_transfers(plain), {data_parallel || plain.routes > 1, false});
+}
+
+// Overlap is what the framework does unless the configuration says otherwise.
+TEST(StepEnd, KeysReplaceWhatAFrameworkOverlaps) {
+  RunConfig config = with(sample::tiny_qwen2(), 1, 2);
+  config.parallel.zero_stage = 1;
+  config.machine.software = "megatron-core";  // reduces alongside the backwards, gathers after the update
+  HardwareProfile machine = counting_machine(0);
+  machine.link_bandwidth = {1000};
+  const auto end = [&] {
+    const StageCosts costs = stage_costs(config, sample::one_rank(2), machine).costs.stages.at(0);
+    return std::pair(costs.reduce_gradients.value, costs.optimizer.value);
+  };
+  const auto own = end();
+  config.parallel.overlap_grad_reduce = true;
+  config.parallel.overlap_param_gather = false;
+  EXPECT_EQ(end(), own);
+  config.parallel.overlap_grad_reduce = false;
+  EXPECT_GT(end().first, own.first);
+  EXPECT_EQ(end().second, own.second);
+  config.parallel.overlap_param_gather = true;
+  EXPECT_LT(end().second, own.second);
+}
+
+TEST(StageCosts, MessagesOfAFrameworkAsTheKeySays) {
+  RunConfig config = sample::tiny_qwen2();
+  config.parallel.pipeline = config.parallel.world_size = 2;
+  config.batch.global_batch_size = 4;
+  config.machine.software = "megatron-core";
+  const Schedule schedule = named("1f1b", 2, 4, false);
+  const auto waits = [&] {
+    return stage_costs(config, schedule, counting_machine(3)).costs.receive_busy.value > 0;
+  };
+  EXPECT_TRUE(waits());
+  config.parallel.overlap_p2p_comm = true;
+  EXPECT_FALSE(waits());
+}
+
 TEST(StepEnd, SharedProcessorsHideNothing) {
   RunConfig config = with(sample::tiny_qwen2(), 1, 2);
   config.parallel.zero_stage = 1;
@@ -289,15 +335,6 @@ TEST(StepEnd, TensorRanksSumSharedVectorsAndHeads) {
   EXPECT_NEAR(
       stage_costs(config, sample::one_rank(2), counting_machine(5)).costs.stages.at(0).optimizer.value,
       3 + 6 * 10, 1e-9);
-}
-
-Schedule named(const char* name, int ranks, int microbatches, bool data_parallel) {
-  ScheduleRequest request;
-  request.name = name;
-  request.ranks = ranks;
-  request.microbatches = microbatches;
-  const Schedule plain = make_schedule(request);
-  return add_step_end(add_transfers(plain), {data_parallel || plain.routes > 1, false});
 }
 
 TEST(StageCosts, EveryStageOfEverySchedule) {
