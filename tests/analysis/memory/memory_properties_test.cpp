@@ -9,6 +9,7 @@
 #include "core/base/error.hpp"
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
+#include "schedules/repeating.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
 namespace plumbline {
@@ -96,6 +97,32 @@ RC_GTEST_PROP(MemoryProperties, ATimelineDoesNotChangeThePeaks, ()) {
     RC_ASSERT(without.ranks[i].timeline.empty());
     RC_ASSERT(with.ranks[i].peak == without.ranks[i].peak);
     RC_ASSERT(with.ranks[i].at == without.ranks[i].at);
+  }
+}
+
+// A step that repeats itself holds at its peak what it holds written out, receives posted ahead included.
+TEST(MemoryProperties, ARepeatedStepIsTheWholeStep) {
+  for (const char* name : {"1f1b", "interleaved", "zb-h1", "zb-v", "v-half", "dualpipe"}) {
+    for (const bool ahead : {false, true}) {
+      SCOPED_TRACE(testing::Message() << name << ' ' << ahead);
+      RunConfig config = sample::tiny_qwen2();
+      config.model.layers = 16;
+      config.parallel.pipeline = config.parallel.world_size = 4;
+      config.batch.global_batch_size = 96;
+      config.parallel.overlap_p2p_comm = ahead;
+      ScheduleRequest request;
+      request.name = name;
+      request.ranks = 4;
+      request.microbatches = 96;
+      const auto repeated = make_repeated(request, [](const Schedule& schedule) {
+        return add_step_end(add_transfers(schedule, TransferOrder::posted), {false, false});
+      });
+      ASSERT_TRUE(repeated && repeated->repeats());
+      const MemoryPrediction short_form = predict_memory(config, *repeated);
+      const MemoryPrediction whole = predict_memory(config, with_copies(*repeated, repeated->copies));
+      for (std::size_t rank = 0; rank < whole.ranks.size(); ++rank)
+        EXPECT_EQ(short_form.ranks[rank].peak, whole.ranks[rank].peak) << rank;
+    }
   }
 }
 
