@@ -408,5 +408,17 @@ TEST(HostTime, IsMeasuredOnTheRealTrainingCode) {
   EXPECT_LT(host.step.value, 100e-3);
 }
 
+TEST(HostTime, ColdCallsAreWhatTheTablesLeaveOut) {
+  HardwareProfile free;
+  free.processors = 1;
+  free.peak_fp32 = free.peak_16bit = {1e30};
+  free.memory_bandwidth = free.link_bandwidth = {1e30};
+  const Seconds all = measure_cold_call(free);  // nothing is in the tables: all of a call is left out
+  EXPECT_GT(all.value, 5e-8);
+  HardwareProfile slow = free;
+  slow.launch_overhead = {1};
+  EXPECT_EQ(measure_cold_call(slow).value, 0);
+}
+
 }  // namespace
 }  // namespace plumbline::calibration
