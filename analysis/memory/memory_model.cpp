@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -17,53 +16,32 @@ void add(MemoryBreakdown& to, const MemoryBreakdown& what) {
   for (std::size_t c = 0; c < to.categories.size(); ++c) to.categories[c] += what.categories[c];
 }
 
-/// Profiles of the stages' actions, each replayed when it is first wanted, for all stages of a kind.
+/// Profiles of all stages' actions.
 class Profiles {
  public:
-  /// `teachers`: by stage; empty without one. References are kept.
-  Profiles(const StageKinds& kinds, const std::vector<StageShape>& teachers)
-      : kinds_(kinds),
-        teachers_(teachers),
-        known_(teachers.empty() ? kinds.first_stage.size() : kinds.shapes.size()) {}
+  /// `profiles`: of every kind of stage, or of every stage where there are `teachers`, by stage. References are kept.
+  Profiles(const StageKinds& kinds, const std::vector<StageShape>& teachers,
+           const std::vector<StageProfiles*>& profiles)
+      : kinds_(kinds), teachers_(teachers), profiles_(profiles) {}
 
-  struct Entry {
-    ActionProfile profile;
-    std::int64_t peak_total = 0;
-    std::int64_t net_total = 0;
-  };
-  /// `with_extra` as of action_profile. Until the next call.
-  const Entry& of(const Action& action, bool with_extra) {
-    Known& stage = known_[teachers_.empty() ? kinds_.of_stage[action.stage] : action.stage];
-    const auto slot = 2 * static_cast<std::size_t>(action.type) + (with_extra ? 1 : 0);
-    if (stage.at[slot] == 0) {
-      stage.entries.push_back(entry(action_profile(shape_of(action), action.type, with_extra)));
-      stage.at[slot] = static_cast<std::uint8_t>(stage.entries.size());
-    }
-    return stage.entries[stage.at[slot] - std::size_t{1}];
-  }
-  static Entry entry(const ActionProfile& profile) {
-    return {profile, profile.peak.total().value, profile.net.total().value};
-  }
-
- private:
-  struct Known {
-    std::array<std::uint8_t, std::size_t{2} * kActionTypes> at{};  // in `entries`, from 1 on
-    std::vector<Entry> entries;
-  };
-  const StageShape& shape_of(const Action& action) const {
-    if (payload_of(action.type) != Payload::teacher) return kinds_.shapes[action.stage];
-    if (teachers_.empty()) {
+  /// Until the next call. `with_extra` as of action_profile.
+  const StageProfiles::Entry& of(const Action& action, bool with_extra) {
+    const bool teacher = payload_of(action.type) == Payload::teacher;
+    if (teacher && teachers_.empty()) {
       throw InputError(
           fmt::format("schedule: found action {} without a teacher, expected teacher: in the "
                       "configuration",
                       to_string(action)));
     }
-    return teachers_[action.stage];
+    const StageShape& shape = teacher ? teachers_[action.stage] : kinds_.shapes[action.stage];
+    const std::size_t known = teachers_.empty() ? kinds_.of_stage[action.stage] : action.stage;
+    return profiles_[known]->of(shape, action.type, with_extra);
   }
 
+ private:
   const StageKinds& kinds_;
   const std::vector<StageShape>& teachers_;
-  std::vector<Known> known_;
+  const std::vector<StageProfiles*>& profiles_;
 };
 
 /// Walks over a rank's actions, one after the other.
@@ -113,7 +91,7 @@ class Walk {
   /// Nothing in them is the fullest moment.
   void leave_out(std::span<const MemoryPlan::Item> items, std::int64_t times) {
     for (const MemoryPlan::Item& item : items) {
-      const Profiles::Entry& entry = profiles_.of(item.action, item.with_extra);
+      const StageProfiles::Entry& entry = profiles_.of(item.action, item.with_extra);
       for (std::size_t c = 0; c < now_.categories.size(); ++c)
         now_.categories[c] += times * entry.profile.net.categories[c];
       now_total_ += times * entry.net_total;
@@ -128,14 +106,14 @@ class Walk {
         const FinalUnits units = is_final ? final_[next_final_++].units : FinalUnits();
         const ActionProfile profile =
             action_profile(shapes_[item.action.stage], item.action.type, units, under_way_);
-        pass(item, Profiles::entry(profile), run, last);
+        pass(item, StageProfiles::Entry(profile), run, last);
       } else {
         pass(item, profiles_.of(item.action, item.with_extra), run, last);
       }
     }
   }
 
-  void pass(const MemoryPlan::Item& item, const Profiles::Entry& entry, const MemoryPlan::Run& run,
+  void pass(const MemoryPlan::Item& item, const StageProfiles::Entry& entry, const MemoryPlan::Run& run,
             bool last) {
     const bool timeline = detail_ == MemoryDetail::timeline;
     const bool fuller = now_total_ + entry.peak_total > peak_total_;
@@ -173,9 +151,9 @@ class Walk {
 
 MemoryPrediction walk_all(const RunConfig& config, const RepeatedSchedule& step, const MemoryPlan& plan,
                           const StageKinds& kinds, const std::vector<StageShape>& teachers,
-                          MemoryDetail detail) {
+                          const std::vector<StageProfiles*>& known, MemoryDetail detail) {
   const Schedule& schedule = step.once;
-  Profiles profiles(kinds, teachers);
+  Profiles profiles(kinds, teachers, known);
   const Layout layout = config.layout();
   MemoryPrediction prediction;
   prediction.ranks_alike = layout.tensor * layout.data;
@@ -216,12 +194,17 @@ MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule&
     throw std::logic_error("a timeline of memory needs every action of the step");
   const std::vector<StageShape> teachers = teacher_shapes(config, step.once);
   const StageKinds kinds(stage_shapes(config, step.once, framework), step.once);
-  return walk_all(config, step, memory_plan(step, !teachers.empty(), timeline), kinds, teachers, detail);
+  std::vector<StageProfiles> profiles(teachers.empty() ? kinds.first_stage.size() : kinds.shapes.size());
+  std::vector<StageProfiles*> known;
+  known.reserve(profiles.size());
+  for (StageProfiles& each : profiles) known.push_back(&each);
+  return walk_all(config, step, memory_plan(step, !teachers.empty(), timeline), kinds, teachers, known,
+                  detail);
 }
 
 MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, const MemoryPlan& plan,
-                                const StageKinds& kinds) {
-  return walk_all(config, step, plan, kinds, {}, MemoryDetail::peaks);
+                                const StageKinds& kinds, const std::vector<StageProfiles*>& profiles) {
+  return walk_all(config, step, plan, kinds, {}, profiles, MemoryDetail::peaks);
 }
 
 }  // namespace plumbline

@@ -47,8 +47,8 @@ MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule&
 MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail,
                                 const cluster::Software* framework);
 /// The peaks of one of many configurations without a teacher that have this step. `plan`: memory_plan(step, false);
-/// `kinds`: of the shapes of this one's stages.
+/// `kinds`: of the shapes of this one's stages; `profiles`: by kind of stage, what is known of them.
 MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, const MemoryPlan& plan,
-                                const StageKinds& kinds);
+                                const StageKinds& kinds, const std::vector<StageProfiles*>& profiles);
 
 }  // namespace plumbline

@@ -54,30 +54,44 @@ std::optional<Evaluator::Bounds> Evaluator::bounds(const SearchKeys& keys) {
   const SearchSchedules::Entry* entry = schedule_of(keys);
   if (entry == nullptr) return std::nullopt;
   const StageKinds kinds(stage_shapes(config_, entry->step.once, framework_), entry->step.once);
-  const MemoryPrediction memory = predict_memory(config_, entry->step, entry->memory, kinds);
-  const Costs costs = bounding_costs(*entry, kinds);
+  std::vector<StageMemo::Stage*> stages;
+  std::vector<StageProfiles*> profiles;
+  stages.reserve(kinds.first_stage.size());
+  profiles.reserve(kinds.first_stage.size());
+  for (const std::size_t stage : kinds.first_stage) {
+    stages.push_back(&memo_.stage(kinds.shapes[stage]));
+    profiles.push_back(&stages.back()->memory);
+  }
+  const MemoryPrediction memory = predict_memory(config_, entry->step, entry->memory, kinds, profiles);
+  const Costs costs = bounding_costs(*entry, kinds, stages);
   return Bounds{memory.peak, entry->bound.of(costs), fits(config_, entry->step.once, hardware_, memory)};
 }
 
 /// Costs of which none is larger than those that predict() simulates.
-Costs Evaluator::bounding_costs(const SearchSchedules::Entry& entry, const StageKinds& kinds) {
-  const Schedule& schedule = entry.step.once;
+Costs Evaluator::bounding_costs(const SearchSchedules::Entry& entry, const StageKinds& kinds,
+                                const std::vector<StageMemo::Stage*>& stages) {
   Load load;
   load.layout = config_.layout();
   load.collective_contention = collective_contention(config_, hardware_, framework_);
-  std::vector<const StageCosts*> of_kind;
-  of_kind.reserve(kinds.first_stage.size());
-  for (const std::size_t stage : kinds.first_stage)
-    of_kind.push_back(&memo_.passes(kinds.shapes[stage], entry.present, load));
+  for (std::size_t kind = 0; kind < stages.size(); ++kind)
+    memo_.passes(*stages[kind], kinds.shapes[kinds.first_stage[kind]], entry.present, load);
   Costs costs;
   costs.stages.reserve(kinds.shapes.size());
-  for (const std::size_t kind : kinds.of_stage) costs.stages.push_back(*of_kind[kind]);
+  for (const std::size_t kind : kinds.of_stage) costs.stages.push_back(stages[kind]->costs);
   load.busy = load.layout.world() > 1 ? 1 : 0;
   std::vector<const StageCosts*> of_rank;
   of_rank.reserve(kinds.first_rank.size());
   for (const int rank : kinds.first_rank) {
-    const HeldStages held = stages_on_rank(config_, schedule, kinds.shapes, rank);
-    of_rank.push_back(held.held.empty() ? nullptr : &memo_.step_end(held, config_, load));
+    std::vector<const StageMemo::Stage*> held;
+    held.reserve(kinds.stages_held[static_cast<std::size_t>(rank)].size());
+    for (const std::size_t stage : kinds.stages_held[static_cast<std::size_t>(rank)])
+      held.push_back(stages[kinds.of_stage[stage]]);
+    of_rank.push_back(held.empty()
+                          ? nullptr
+                          : &memo_.step_end(
+                                std::move(held),
+                                [&] { return stages_on_rank(config_, entry.step.once, kinds.shapes, rank); },
+                                config_, load));
   }
   for (std::size_t rank = 0; rank < kinds.of_rank.size(); ++rank) {
     const StageCosts* end = of_rank[kinds.of_rank[rank]];

@@ -81,7 +81,9 @@ class Evaluator {
  private:
   /// As of SearchSchedules; most candidates have that of the one before.
   const SearchSchedules::Entry* schedule_of(const SearchKeys& keys);
-  Costs bounding_costs(const SearchSchedules::Entry& entry, const StageKinds& kinds);
+  /// `stages`: by kind.
+  Costs bounding_costs(const SearchSchedules::Entry& entry, const StageKinds& kinds,
+                       const std::vector<StageMemo::Stage*>& stages);
 
   RunConfig config_;
   const HardwareProfile& hardware_;
