@@ -97,12 +97,14 @@ std::int64_t held_for_weights(const StageShape& s) {
   return std::min(stage_bytes(s), needed);
 }
 
+void gradient_of_logits(const StageShape& s, Replay& replay) {
+  const std::int64_t gradient = per_logit(s, s.framework->logit_gradient_bytes);
+  replay.take(Category::logits, gradient);
+  replay.give(Category::logits, gradient + softmax_bytes(s));
+}
+
 void run_backward(const StageShape& s, Replay& replay, std::int64_t frees) {
-  if (s.scores()) {
-    const std::int64_t gradient = per_logit(s, s.framework->logit_gradient_bytes);
-    replay.take(Category::logits, gradient);
-    replay.give(Category::logits, gradient + softmax_bytes(s));
-  }
+  if (s.scores()) gradient_of_logits(s, replay);
   replay.take(Category::workspace, passing_bytes(s));
   replay.give(Category::workspace, passing_bytes(s));
   replay.give(Category::activations, frees);
@@ -135,11 +137,13 @@ ActionProfile framework_action_profile(const StageShape& s, ActionType type) {
     case backward_weight:
       replay.give(Category::activations, held_for_weights(s));
       break;
+    // The same loss on a shard of the logits.
     case vocab_forward:
-      replay.take(Category::logits, 8 * s.tokens * s.vocab);
+      replay.take(Category::logits, per_logit(s, s.framework->logit_bytes));
+      replay.give(Category::logits, per_logit(s, s.framework->logit_bytes) - softmax_bytes(s));
       break;
     case vocab_backward:
-      replay.give(Category::logits, 8 * s.tokens * s.vocab);
+      gradient_of_logits(s, replay);
       break;
     case input_forward:
     case input_backward:

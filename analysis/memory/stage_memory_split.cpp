@@ -118,7 +118,7 @@ void StageReplay::backward_weight() {
     give(kActivations, bytes_.stream);  // final norm output
     gradient_done(vocabulary_unit_, final_.output);
   }
-  for (std::int64_t layer = s_.layers - 1; layer >= 0; --layer) layer_backward_weight(layer);
+  each(s_.layers, [&](std::int64_t i) { layer_backward_weight(s_.layers - 1 - i); });
   end_of_action();
 }
 

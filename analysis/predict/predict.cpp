@@ -6,6 +6,7 @@
 
 #include "analysis/simulate/step_simulation.hpp"
 #include "analysis/work/flops.hpp"
+#include "analysis/work/framework_list.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {

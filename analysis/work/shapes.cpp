@@ -129,11 +129,12 @@ std::vector<StageShape> route_shapes(const RunConfig& config, int stages,
   return shapes;
 }
 
+/// Whether the first stage has I and W: its first backward says so.
 bool splits_backward(const Schedule& schedule) {
-  for (const auto& actions : schedule.actions) {
-    for (const Action& action : actions) {
-      if (action.type == ActionType::backward_input && action.stage == 0) return true;
-    }
+  for (const Action& action : schedule.actions[static_cast<std::size_t>(schedule.rank_of_stage.front())]) {
+    if (action.stage != 0) continue;
+    if (action.type == ActionType::backward_input) return true;
+    if (action.type == ActionType::backward) return false;
   }
   return false;
 }
