@@ -49,7 +49,7 @@ struct SeenPrefix : WholePast {
   int keys;
   explicit SeenPrefix(int prefix) : keys(prefix) {}
   __device__ bool shows(int key) const { return key < keys; }
-  __device__ int end_key(int end_query) const { return max(end_query, keys); }
+  __device__ int end_key(int end_query) const { return end_query > keys ? end_query : keys; }
   __device__ int first_query(int key) const { return key < keys ? 0 : key; }
 };
 
