@@ -13,8 +13,9 @@ namespace plumbline {
 namespace {
 
 /// Pairs of tokens for which one head computes scores: 128 queries at a time against all keys from the first
-/// that the first of them sees, rounded down to a multiple of 64, to the last query's own (kernels/README.md).
-double computed_pairs(std::int64_t seq, std::int64_t window) {
+/// that the first of them sees, rounded down to a multiple of 64, to the last query's own, or the prefix's last
+/// (kernels/README.md).
+double computed_pairs(std::int64_t seq, std::int64_t window, std::int64_t prefix) {
   constexpr std::int64_t kQueries = 128;
   constexpr std::int64_t kKeys = 64;
   double pairs = 0;
@@ -22,16 +23,17 @@ double computed_pairs(std::int64_t seq, std::int64_t window) {
     const std::int64_t end = std::min(first + kQueries, seq);
     const std::int64_t begin =
         window == 0 ? 0 : std::max<std::int64_t>(0, first + 1 - window) / kKeys * kKeys;
-    pairs += static_cast<double>((end - first) * (end - begin));
+    pairs += static_cast<double>((end - first) * (std::max(end, prefix) - begin));
   }
   return pairs;
 }
 
-/// What a window leaves of the time of attention, of which profiles have what is measured without one: the
-/// part of the pairs that is still computed.
-double left_by_window(const OperatorCall& call) {
-  if (call.window == 0 || call.window >= call.tokens) return 1;
-  return computed_pairs(call.tokens, call.window) / computed_pairs(call.tokens, 0);
+/// What a window leaves of the time of attention, or a prefix makes of it, of which profiles have what is measured
+/// without either: the pairs that are computed, as a share of those.
+double share_of_causal(const OperatorCall& call) {
+  const std::int64_t window = call.window >= call.tokens ? 0 : call.window;
+  if (window == 0 && call.prefix == 0) return 1;
+  return computed_pairs(call.tokens, window, call.prefix) / computed_pairs(call.tokens, 0, 0);
 }
 
 /// The time under `key` in a list of tables by working set; negative when no table has it. `tables` chooses
@@ -84,6 +86,7 @@ OperatorCall without_fp8(OperatorCall call) {
 bool may_be_missing(const OperatorCall& call) {
   const std::string_view name = call.name;
   return name.substr(0, 8) == "dropout_" || name.substr(0, 4) == "fp8_" || name == "scale" ||
+         name == "scale_columns" || name == "row_products" || name == "remove_row_parts" ||
          name.substr(0, 10) == "head_norm_";
 }
 
@@ -153,7 +156,7 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
           return grid.at(seq, static_cast<double>(call.out), group) * beyond;
         });
     if (per_head < 0 && call.dropout) return measured_time(without_dropout(call), hardware, load);
-    return per_head * static_cast<double>(call.elements) * left_by_window(call);
+    return per_head * static_cast<double>(call.elements) * share_of_causal(call);
   }
   const std::string key = fmt::format("{}.{}", call.name, is_fp8(call.type) ? "fp8" : name_of(call.type));
   const double by_row = measured_time(

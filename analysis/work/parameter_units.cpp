@@ -45,6 +45,7 @@ StageVectors vectors_of(const StageShape& s) {
   if (s.last) vectors.replicated += s.norm_vectors * s.hidden;
   if (s.first && s.embedding_norm) vectors.replicated += s.norm_vectors * s.hidden;
   vectors.split = s.layers * ((s.qkv_bias ? s.q + 2 * s.k : 0) + (s.linear_bias ? s.fc1 : 0));
+  if (s.last && s.output_bias) vectors.split += s.vocab;
   return vectors;
 }
 

@@ -40,6 +40,7 @@ StageShape shape_of(DType type, bool gpt2) {
   s.rotary = s.swiglu = !gpt2;
   s.layer_norm = s.linear_bias = s.qkv_bias = gpt2;
   s.hidden_dropout = s.attention_dropout = gpt2;
+  s.qk_norm = s.scaled_embedding = !gpt2;
   s.tensor = 2;
   s.type = type;
   s.grad_type = DType::fp32;
