@@ -36,6 +36,12 @@ double share_of_causal(const OperatorCall& call) {
   return computed_pairs(call.tokens, window, call.prefix) / computed_pairs(call.tokens, 0, 0);
 }
 
+/// The CPU computes with vectors of sixteen (kernels/README.md), and the last one of a row takes as long when it is not full.
+constexpr std::int64_t kVector = 16;
+std::int64_t whole_vectors(std::int64_t elements) {
+  return (elements + kVector - 1) / kVector * kVector;
+}
+
 /// The time under `key` in a list of tables by working set; negative when no table has it. `tables` chooses
 /// the map, `read` asks one table.
 template <class Tables, class Read>
@@ -116,15 +122,12 @@ GemmEntry gemm_entry(const OperatorCall& call) {
   return {key, call.out, call.in, call.tokens};
 }
 
-/// Elements of a row that take as long as the call's: the CPU computes with vectors of sixteen (kernels/README.md), and the
-/// last one of a row takes as long when it is not full. Rope goes through the halves of a head; heads of less than a
-/// vector are in the tables.
+/// Elements of a row that take as long as the call's. Rope goes through the halves of a head; heads of less than a vector
+/// are in the tables.
 std::int64_t in_whole_vectors(const OperatorCall& call) {
-  constexpr std::int64_t kVector = 16;
   const bool halves = std::string_view(call.name).starts_with("rope");
-  if (halves && call.out < 2 * kVector) return std::min(call.out, kVector);
-  const std::int64_t step = halves ? 2 * kVector : kVector;
-  return (call.out + step - 1) / step * step;
+  if (!halves) return whole_vectors(call.out);
+  return call.out < 2 * kVector ? std::min(call.out, kVector) : 2 * whole_vectors((call.out + 1) / 2);
 }
 
 /// By the profile's tables; negative where it has none for the call.
@@ -153,7 +156,7 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
           const auto seq = static_cast<double>(call.tokens);
           // Work grows with the square of the sequence, of which a table's rate keeps one factor beyond its end.
           const double beyond = grid.empty() ? 1 : std::max(1.0, seq / grid.x.back());
-          return grid.at(seq, static_cast<double>(call.out), group) * beyond;
+          return grid.at(seq, static_cast<double>(whole_vectors(call.out)), group) * beyond;
         });
     if (per_head < 0 && call.dropout) return measured_time(without_dropout(call), hardware, load);
     return per_head * static_cast<double>(call.elements) * share_of_causal(call);
