@@ -13,8 +13,9 @@ namespace plumbline {
 namespace {
 
 /// Pairs of tokens for which one head computes scores: 128 queries at a time against all keys from the first
-/// that the first of them sees, rounded down to a multiple of 64, to the last query's own (kernels/README.md).
-double computed_pairs(std::int64_t seq, std::int64_t window) {
+/// that the first of them sees, rounded down to a multiple of 64, to the last query's own, or the prefix's last
+/// (kernels/README.md).
+double computed_pairs(std::int64_t seq, std::int64_t window, std::int64_t prefix) {
   constexpr std::int64_t kQueries = 128;
   constexpr std::int64_t kKeys = 64;
   double pairs = 0;
@@ -22,16 +23,23 @@ double computed_pairs(std::int64_t seq, std::int64_t window) {
     const std::int64_t end = std::min(first + kQueries, seq);
     const std::int64_t begin =
         window == 0 ? 0 : std::max<std::int64_t>(0, first + 1 - window) / kKeys * kKeys;
-    pairs += static_cast<double>((end - first) * (end - begin));
+    pairs += static_cast<double>((end - first) * (std::max(end, prefix) - begin));
   }
   return pairs;
 }
 
-/// What a window leaves of the time of attention, of which profiles have what is measured without one: the
-/// part of the pairs that is still computed.
-double left_by_window(const OperatorCall& call) {
-  if (call.window == 0 || call.window >= call.tokens) return 1;
-  return computed_pairs(call.tokens, call.window) / computed_pairs(call.tokens, 0);
+/// What a window leaves of the time of attention, or a prefix makes of it, of which profiles have what is measured
+/// without either: the pairs that are computed, as a share of those.
+double share_of_causal(const OperatorCall& call) {
+  const std::int64_t window = call.window >= call.tokens ? 0 : call.window;
+  if (window == 0 && call.prefix == 0) return 1;
+  return computed_pairs(call.tokens, window, call.prefix) / computed_pairs(call.tokens, 0, 0);
+}
+
+/// The CPU computes with vectors of sixteen (kernels/README.md), and the last one of a row takes as long when it is not full.
+constexpr std::int64_t kVector = 16;
+std::int64_t whole_vectors(std::int64_t elements) {
+  return (elements + kVector - 1) / kVector * kVector;
 }
 
 /// The time under `key` in a list of tables by working set; negative when no table has it. `tables` chooses
@@ -84,6 +92,7 @@ OperatorCall without_fp8(OperatorCall call) {
 bool may_be_missing(const OperatorCall& call) {
   const std::string_view name = call.name;
   return name.substr(0, 8) == "dropout_" || name.substr(0, 4) == "fp8_" || name == "scale" ||
+         name == "scale_columns" || name == "row_products" || name == "remove_row_parts" ||
          name.substr(0, 10) == "head_norm_";
 }
 
@@ -113,6 +122,14 @@ GemmEntry gemm_entry(const OperatorCall& call) {
   return {key, call.out, call.in, call.tokens};
 }
 
+/// Elements of a row that take as long as the call's. Rope goes through the halves of a head; heads of less than a vector
+/// are in the tables.
+std::int64_t in_whole_vectors(const OperatorCall& call) {
+  const bool halves = std::string_view(call.name).starts_with("rope");
+  if (!halves) return whole_vectors(call.out);
+  return call.out < 2 * kVector ? std::min(call.out, kVector) : 2 * whole_vectors((call.out + 1) / 2);
+}
+
 /// By the profile's tables; negative where it has none for the call.
 double measured_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
   if (call.kind == CallKind::gemm) {
@@ -139,10 +156,10 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
           const auto seq = static_cast<double>(call.tokens);
           // Work grows with the square of the sequence, of which a table's rate keeps one factor beyond its end.
           const double beyond = grid.empty() ? 1 : std::max(1.0, seq / grid.x.back());
-          return grid.at(seq, static_cast<double>(call.out), group) * beyond;
+          return grid.at(seq, static_cast<double>(whole_vectors(call.out)), group) * beyond;
         });
     if (per_head < 0 && call.dropout) return measured_time(without_dropout(call), hardware, load);
-    return per_head * static_cast<double>(call.elements) * left_by_window(call);
+    return per_head * static_cast<double>(call.elements) * share_of_causal(call);
   }
   const std::string key = fmt::format("{}.{}", call.name, is_fp8(call.type) ? "fp8" : name_of(call.type));
   const double by_row = measured_time(
@@ -150,8 +167,11 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
       [&](const Grid& grid) {
         // Longer rows do not make each element take longer.
         const double widest = grid.y.empty() ? 1 : grid.y.back();
-        const double width = call.out > 0 ? std::min(static_cast<double>(call.out), widest) : widest;
-        return grid.at(static_cast<double>(call.elements), width, 1);
+        const auto elements = static_cast<double>(call.elements);
+        if (call.out <= 0) return grid.at(elements, widest, 1);
+        const std::int64_t row = in_whole_vectors(call);
+        return grid.at(elements * static_cast<double>(row) / static_cast<double>(call.out),
+                       std::min(static_cast<double>(row), widest), 1);
       });
   if (by_row >= 0) return by_row;
   const double measured = measured_time(
@@ -228,12 +248,13 @@ int pipeline_ranks_per_node(const HardwareProfile& hardware, const Layout& layou
 
 namespace {
 
-/// The measured all-reduce of the nearest group and world size; nullptr when there is none of this type.
-const CollectiveTime* nearest_all_reduce(const HardwareProfile& hardware, int world, int ranks, DType type,
-                                         bool started) {
+/// The measured collective of the nearest group and world size; nullptr when there is none of this kind and type.
+const CollectiveTime* nearest_collective(const HardwareProfile& hardware, CollectiveKind kind, int world,
+                                         int ranks, DType type, bool started) {
   const CollectiveTime* nearest = nullptr;
   double nearest_distance = 0;
-  for (const CollectiveTime& time : hardware.all_reduce) {
+  for (const CollectiveTime& time : hardware.collectives) {
+    if (time.kind != kind) continue;
     // What has a byte per element is only moved: as much of another type takes as long.
     if (size_of(time.dtype) != std::max<std::int64_t>(size_of(type), 2)) continue;
     // Another group size is further away than another world, another way of waiting nearest of all.
@@ -257,11 +278,19 @@ Seconds collective_time(const OperatorCall& call, const HardwareProfile& hardwar
   }
   // A ring all-reduce is a reduce-scatter followed by an all-gather of equal length.
   const double halves = call.kind == CallKind::all_reduce ? 2 : 1;
-  const CollectiveTime* nearest =
-      nearest_all_reduce(hardware, layout.world(), call.ranks, call.type, started);
-  if (nearest != nullptr) {
-    return nearest->seconds.at(static_cast<double>(call.bytes().value)) * (halves / 2);
+  const auto measured = [&](CollectiveKind kind) {
+    return nearest_collective(hardware, kind, layout.world(), call.ranks, call.type, started);
+  };
+  const auto bytes = static_cast<double>(call.bytes().value);
+  if (call.kind == CallKind::all_gather || call.kind == CallKind::reduce_scatter) {
+    const bool gathers = call.kind == CallKind::all_gather;
+    const CollectiveTime* own =
+        measured(gathers ? CollectiveKind::all_gather : CollectiveKind::reduce_scatter);
+    if (own != nullptr) return own->seconds.at(bytes);
   }
+  // Older profiles have all-reduces only.
+  const CollectiveTime* nearest = measured(CollectiveKind::all_reduce);
+  if (nearest != nullptr) return nearest->seconds.at(bytes) * (halves / 2);
   if (!hardware.accelerator.empty()) {
     return accelerator_collective_time(call, hardware.constants.network, layout);
   }

@@ -75,10 +75,10 @@ Flops flops_of(const OperatorCall& call) {
   }
   if (call.kind == CallKind::attention) {
     // Scores and their product with the values, each 2·d per head and pair of tokens of which the query sees
-    // the key: half of all pairs, or those of a window, outside of which kernels skip what they skip above the
+    // the key: half of all pairs, a prefix's besides, or those of a window, outside of which kernels skip what they skip above the
     // diagonal. The backward recomputes the scores and has four more products of that size: 2.5 times the
     // forward.
-    const double forward = 4 * tokens * keys_per_query(call.tokens, call.window) * out;
+    const double forward = 4 * tokens * keys_per_query(call.tokens, call.window, call.prefix) * out;
     return {call.share * count * static_cast<double>(call.elements) * forward * (call.backward ? 2.5 : 1)};
   }
   return {0};

@@ -59,16 +59,21 @@ int run_part(const CalibrateOptions& options) {
     } else if (options.part == "messages") {
       HardwareProfile profile = part_profile();
       MessageTimes times = measure_messages();
-      profile.all_reduce = std::move(times.all_reduce);
+      profile.collectives = std::move(times.collectives);
       profile.messages.push_back(std::move(times.message));
       result = to_json(profile);
     } else if (options.part == "host") {
       HardwareProfile profile = part_profile();
       measure_overheads(profile);
       result = to_json(profile);
+    } else if (options.part == "cold") {
+      HardwareProfile profile = part_profile();
+      profile.launch_overhead =
+          measure_cold_call(parse_hardware(read_text_file(options.known, kLargestPart), options.known));
+      result = to_json(profile);
     } else {
       throw InputError(
-          fmt::format("calibrate: --part is {}, expected looks, messages or host", options.part));
+          fmt::format("calibrate: --part is {}, expected looks, messages, host or cold", options.part));
     }
     if (session.rank() == 0) write_whole_file(options.out, result);
     return 0;

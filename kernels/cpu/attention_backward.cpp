@@ -83,6 +83,7 @@ void CpuOperators::attention_backward(const AttentionShape& shape, Matrix q, Mat
                                       Matrix lse, Matrix dout, Matrix dq, Matrix dk, Matrix dv,
                                       Matrix scratch) {
   require_probability("attention_backward", shape.dropout.probability);
+  require_mask("attention_backward", shape);
   require(agrees(shape, q, k, v, out, lse, scratch, attention_scratch(shape, q.dtype)) && alike(dout, q) &&
               alike(dq, q) && alike(dk, k) && alike(dv, v),
           "attention_backward", kAttentionShapes,
@@ -120,8 +121,8 @@ void CpuOperators::attention_backward(const AttentionShape& shape, Matrix q, Mat
       for (std::int64_t first = 0; first < shape.seq; first += kBlockRows) {
         const std::int64_t rows = std::min(kBlockRows, shape.seq - first);
         const std::int64_t begin = first_key(shape, first);
-        const std::int64_t cols = first + rows - begin;
-        const SeenColumns seen{first - begin, shape.window};
+        const std::int64_t cols = std::max(first + rows, shape.prefix) - begin;
+        const SeenColumns seen{first - begin, shape.window, shape.prefix};
         const Matrix queries(parts.queries, rows, d, q.dtype);
         const Matrix output_gradients(parts.output_gradients, rows, d, q.dtype);
         const Matrix scores(parts.scores, rows, cols, DType::fp32);
