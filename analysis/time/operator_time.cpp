@@ -14,24 +14,25 @@ namespace {
 
 /// Pairs of tokens for which one head computes scores: 128 queries at a time against all keys from the first
 /// that the first of them sees, rounded down to a multiple of 64, to the last query's own (kernels/README.md).
-double computed_pairs(std::int64_t seq, std::int64_t window) {
+double computed_pairs(std::int64_t past, std::int64_t seq, std::int64_t window) {
   constexpr std::int64_t kQueries = 128;
   constexpr std::int64_t kKeys = 64;
   double pairs = 0;
   for (std::int64_t first = 0; first < seq; first += kQueries) {
     const std::int64_t end = std::min(first + kQueries, seq);
     const std::int64_t begin =
-        window == 0 ? 0 : std::max<std::int64_t>(0, first + 1 - window) / kKeys * kKeys;
-    pairs += static_cast<double>((end - first) * (end - begin));
+        window == 0 ? 0 : std::max<std::int64_t>(0, past + first + 1 - window) / kKeys * kKeys;
+    pairs += static_cast<double>((end - first) * (past + end - begin));
   }
   return pairs;
 }
 
-/// What a window leaves of the time of attention, of which profiles have what is measured without one: the
-/// part of the pairs that is still computed.
-double left_by_window(const OperatorCall& call) {
-  if (call.window == 0 || call.window >= call.tokens) return 1;
-  return computed_pairs(call.tokens, call.window) / computed_pairs(call.tokens, 0);
+/// What a window, or queries of the end of a sequence alone, leave of the time of attention over all that there are keys
+/// of, which is what profiles have: the part of the pairs that is still computed.
+double computed_part(const OperatorCall& call) {
+  const std::int64_t keys = call.past + call.tokens;
+  if (call.past == 0 && (call.window == 0 || call.window >= keys)) return 1;
+  return computed_pairs(call.past, call.tokens, call.window) / computed_pairs(0, keys, 0);
 }
 
 /// The time under `key` in a list of tables by working set; negative when no table has it. `tables` chooses
@@ -136,13 +137,13 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
         [&](const Grid& grid) {
           // The time of one query head: more of them at a key/value head do not make each of them longer.
           const double group = grid.z.empty() ? 1 : std::min(static_cast<double>(call.in), grid.z.back());
-          const auto seq = static_cast<double>(call.tokens);
+          const auto seq = static_cast<double>(call.past + call.tokens);
           // Work grows with the square of the sequence, of which a table's rate keeps one factor beyond its end.
           const double beyond = grid.empty() ? 1 : std::max(1.0, seq / grid.x.back());
           return grid.at(seq, static_cast<double>(call.out), group) * beyond;
         });
     if (per_head < 0 && call.dropout) return measured_time(without_dropout(call), hardware, load);
-    return per_head * static_cast<double>(call.elements) * left_by_window(call);
+    return per_head * static_cast<double>(call.elements) * computed_part(call);
   }
   const std::string key = fmt::format("{}.{}", call.name, is_fp8(call.type) ? "fp8" : name_of(call.type));
   const double by_row = measured_time(
@@ -289,8 +290,10 @@ Seconds time_of(const OperatorCall& call, const HardwareProfile& hardware, const
     case CallKind::reduce_scatter:
     case CallKind::broadcast:
     case CallKind::reduce:
-    case CallKind::ring_shift: {
-      const bool started = call.group != Group::tensor && call.group != Group::model;
+    case CallKind::ring_shift:
+    case CallKind::all_to_all: {
+      const bool started =
+          call.group != Group::tensor && call.group != Group::model && call.group != Group::context;
       once = collective_time(call, hardware, load.layout, started).value / load.sharing;
       break;
     }

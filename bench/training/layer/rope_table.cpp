@@ -26,14 +26,15 @@ double frequency(const ModelConfig& model, std::int64_t i) {
 
 void upload_tables(const TrainingContext& context, const Matrix& cos_table, const Matrix& sin_table) {
   const std::int64_t half = cos_table.cols;
+  const SequenceChunks chunks = context.chunks();
   std::vector<float> cos(static_cast<std::size_t>(cos_table.elements()));
   std::vector<float> sin(cos.size());
   for (std::int64_t i = 0; i < half; ++i) {
     const double step = frequency(context.model(), i);
-    for (std::int64_t position = 0; position < cos_table.rows; ++position) {
-      const double angle = static_cast<double>(position) * step;
-      cos[static_cast<std::size_t>(position * half + i)] = static_cast<float>(std::cos(angle));
-      sin[static_cast<std::size_t>(position * half + i)] = static_cast<float>(std::sin(angle));
+    for (std::int64_t row = 0; row < cos_table.rows; ++row) {
+      const double angle = static_cast<double>(chunks.position(row)) * step;
+      cos[static_cast<std::size_t>(row * half + i)] = static_cast<float>(std::cos(angle));
+      sin[static_cast<std::size_t>(row * half + i)] = static_cast<float>(std::sin(angle));
     }
   }
   context.operators.upload(cos.data(), cos_table);
@@ -46,7 +47,7 @@ SharedBuffers make_shared_buffers(const TrainingContext& context) {
   SharedBuffers shared;
   const ModelConfig& model = context.model();
   if (model.positions == Positions::rotary) {
-    const std::int64_t seq = context.config.batch.seq_length;
+    const std::int64_t seq = context.chunks().tokens();
     const std::int64_t half = model.rotated() / 2;
     shared.rope_cos = context.make_fp32(Category::workspace, "rotary table", seq, half);
     shared.rope_sin = context.make_fp32(Category::workspace, "rotary table", seq, half);
