@@ -11,6 +11,7 @@
 #include "analysis/hardware/measured_times.hpp"
 #include "analysis/hardware/speed.hpp"
 #include "core/base/units.hpp"
+#include "core/run/collective.hpp"
 #include "core/tensor/dtype.hpp"
 
 namespace plumbline {
@@ -41,13 +42,19 @@ struct OperatorTimes {
   std::map<std::string, Grid> by_row;
 };
 
-/// All-reduce of a group of `ranks` while `world` ranks run on the machine (all groups at once).
+/// What profiles have times of.
+inline constexpr CollectiveKind kTimedCollectives[] = {CollectiveKind::all_reduce, CollectiveKind::all_gather,
+                                                       CollectiveKind::reduce_scatter};
+
+/// A collective of a group of `ranks` while `world` ranks run on the machine (all groups at once).
 struct CollectiveTime {
   int ranks = 2;
   int world = 2;
   DType dtype = DType::fp32;
-  bool started = false;  // start_all_reduce and wait (gradients) instead of all_reduce (tensor parallel)
-  Curve seconds;         // size: bytes of the reduced buffer
+  bool started =
+      false;      // started and waited for (gradients, parameters) instead of awaited (tensor parallel)
+  Curve seconds;  // size: bytes of the whole buffer, of an all-gather its output
+  CollectiveKind kind = CollectiveKind::all_reduce;  // or all_gather, reduce_scatter
 };
 
 /// One-way message of a pair while `world` ranks run (all pairs at once).
@@ -104,7 +111,7 @@ struct HardwareProfile {
   // Ascending working sets. Between two, times are interpolated in the logarithms.
   std::vector<OperatorTimes> alone;  // nothing else runs
   std::vector<OperatorTimes> busy;   // every processor runs the same operator; empty: as alone
-  std::vector<CollectiveTime> all_reduce;
+  std::vector<CollectiveTime> collectives;
   std::vector<MessageTime> messages;
   Seconds allocation;       // one tensor taken from and returned to the arena
   Seconds action_overhead;  // host, per action

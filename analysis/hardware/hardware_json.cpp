@@ -233,10 +233,12 @@ HardwareProfile profile_of(const JsonKeys& keys) {
   if (keys.find("device_memory") != nullptr) p.overhead = read_overhead(keys.object("device_memory"));
   read_times(keys, "alone", p.alone);
   read_times(keys, "busy", p.busy);
-  read_entries(keys, "all_reduce", [&](const JsonKeys& entry) {
-    p.all_reduce.push_back({small(entry, "ranks", 2, 2), small(entry, "world", 2, 2), read_dtype(entry),
-                            entry.boolean_or("started", false), read_curve(entry)});
-  });
+  for (const CollectiveKind kind : kTimedCollectives) {
+    read_entries(keys, std::string(name_of(kind)).c_str(), [&](const JsonKeys& entry) {
+      p.collectives.push_back({small(entry, "ranks", 2, 2), small(entry, "world", 2, 2), read_dtype(entry),
+                               entry.boolean_or("started", false), read_curve(entry), kind});
+    });
+  }
   read_entries(keys, "messages", [&](const JsonKeys& entry) {
     p.messages.push_back({small(entry, "world", 2, 2), read_curve(entry)});
   });
@@ -267,17 +269,17 @@ std::string to_json(const HardwareProfile& p) {
                {"accelerator", p.accelerator},
                {"alone", to_json(p.alone)},
                {"busy", to_json(p.busy)},
-               {"all_reduce", Json::array()},
                {"messages", Json::array()}};
+  for (const CollectiveKind kind : kTimedCollectives) json[std::string(name_of(kind))] = Json::array();
   if (p.overhead.known()) json["device_memory"] = to_json(p.overhead);
   if (p.calibration.known()) json["calibration"] = to_json(p.calibration);
-  for (const CollectiveTime& time : p.all_reduce) {
+  for (const CollectiveTime& time : p.collectives) {
     Json entry = to_json(time.seconds);
     entry["ranks"] = time.ranks;
     entry["world"] = time.world;
     entry["dtype"] = name_of(time.dtype);
     entry["started"] = time.started;
-    json["all_reduce"].push_back(entry);
+    json[std::string(name_of(time.kind))].push_back(entry);
   }
   for (const MessageTime& time : p.messages) {
     Json entry = to_json(time.seconds);

@@ -29,7 +29,7 @@ HardwareProfile at_speed(const HardwareProfile& profile, const ByClass& longer) 
       stretch(times.by_row, longer.memory);
     }
   }
-  for (CollectiveTime& time : scaled.all_reduce) stretch(time.seconds, longer.messages);
+  for (CollectiveTime& time : scaled.collectives) stretch(time.seconds, longer.messages);
   for (MessageTime& time : scaled.messages) stretch(time.seconds, longer.messages);
   for (Seconds HardwareProfile::*host :
        {&HardwareProfile::launch_overhead, &HardwareProfile::allocation, &HardwareProfile::action_overhead,

@@ -114,6 +114,17 @@ GemmEntry gemm_entry(const OperatorCall& call) {
   return {key, call.out, call.in, call.tokens};
 }
 
+/// Elements of a row that take as long as the call's: the CPU computes with vectors of sixteen (kernels/README.md), and the
+/// last one of a row takes as long when it is not full. Rope goes through the halves of a head; heads of less than a
+/// vector are in the tables.
+std::int64_t in_whole_vectors(const OperatorCall& call) {
+  constexpr std::int64_t kVector = 16;
+  const bool halves = std::string_view(call.name).starts_with("rope");
+  if (halves && call.out < 2 * kVector) return std::min(call.out, kVector);
+  const std::int64_t step = halves ? 2 * kVector : kVector;
+  return (call.out + step - 1) / step * step;
+}
+
 /// By the profile's tables; negative where it has none for the call.
 double measured_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
   if (call.kind == CallKind::gemm) {
@@ -151,8 +162,11 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
       [&](const Grid& grid) {
         // Longer rows do not make each element take longer.
         const double widest = grid.y.empty() ? 1 : grid.y.back();
-        const double width = call.out > 0 ? std::min(static_cast<double>(call.out), widest) : widest;
-        return grid.at(static_cast<double>(call.elements), width, 1);
+        const auto elements = static_cast<double>(call.elements);
+        if (call.out <= 0) return grid.at(elements, widest, 1);
+        const std::int64_t row = in_whole_vectors(call);
+        return grid.at(elements * static_cast<double>(row) / static_cast<double>(call.out),
+                       std::min(static_cast<double>(row), widest), 1);
       });
   if (by_row >= 0) return by_row;
   const double measured = measured_time(
@@ -229,12 +243,13 @@ int pipeline_ranks_per_node(const HardwareProfile& hardware, const Layout& layou
 
 namespace {
 
-/// The measured all-reduce of the nearest group and world size; nullptr when there is none of this type.
-const CollectiveTime* nearest_all_reduce(const HardwareProfile& hardware, int world, int ranks, DType type,
-                                         bool started) {
+/// The measured collective of the nearest group and world size; nullptr when there is none of this kind and type.
+const CollectiveTime* nearest_collective(const HardwareProfile& hardware, CollectiveKind kind, int world,
+                                         int ranks, DType type, bool started) {
   const CollectiveTime* nearest = nullptr;
   double nearest_distance = 0;
-  for (const CollectiveTime& time : hardware.all_reduce) {
+  for (const CollectiveTime& time : hardware.collectives) {
+    if (time.kind != kind) continue;
     // What has a byte per element is only moved: as much of another type takes as long.
     if (size_of(time.dtype) != std::max<std::int64_t>(size_of(type), 2)) continue;
     // Another group size is further away than another world, another way of waiting nearest of all.
@@ -258,11 +273,19 @@ Seconds collective_time(const OperatorCall& call, const HardwareProfile& hardwar
   }
   // A ring all-reduce is a reduce-scatter followed by an all-gather of equal length.
   const double halves = call.kind == CallKind::all_reduce ? 2 : 1;
-  const CollectiveTime* nearest =
-      nearest_all_reduce(hardware, layout.world(), call.ranks, call.type, started);
-  if (nearest != nullptr) {
-    return nearest->seconds.at(static_cast<double>(call.bytes().value)) * (halves / 2);
+  const auto measured = [&](CollectiveKind kind) {
+    return nearest_collective(hardware, kind, layout.world(), call.ranks, call.type, started);
+  };
+  const auto bytes = static_cast<double>(call.bytes().value);
+  if (call.kind == CallKind::all_gather || call.kind == CallKind::reduce_scatter) {
+    const bool gathers = call.kind == CallKind::all_gather;
+    const CollectiveTime* own =
+        measured(gathers ? CollectiveKind::all_gather : CollectiveKind::reduce_scatter);
+    if (own != nullptr) return own->seconds.at(bytes);
   }
+  // Older profiles have all-reduces only.
+  const CollectiveTime* nearest = measured(CollectiveKind::all_reduce);
+  if (nearest != nullptr) return nearest->seconds.at(bytes) * (halves / 2);
   if (!hardware.accelerator.empty()) {
     return accelerator_collective_time(call, hardware.constants.network, layout);
   }

@@ -59,7 +59,7 @@ int run_part(const CalibrateOptions& options) {
     } else if (options.part == "messages") {
       HardwareProfile profile = part_profile();
       MessageTimes times = measure_messages();
-      profile.all_reduce = std::move(times.all_reduce);
+      profile.collectives = std::move(times.collectives);
       profile.messages.push_back(std::move(times.message));
       result = to_json(profile);
     } else if (options.part == "host") {

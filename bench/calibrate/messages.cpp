@@ -41,7 +41,7 @@ class Silent final : public benchmark::BenchmarkReporter {
 
 /// Repeats a call that all ranks make together. The number of repetitions is the same on every rank.
 double repeat_together(const char* name, std::int64_t bytes, const std::function<void()>& call) {
-  const int repetitions = bytes >= (1 << 22) ? 6 : bytes >= (1 << 18) ? 12 : 45;
+  const int repetitions = bytes >= (1 << 22) ? 3 : bytes >= (1 << 18) ? 12 : 45;
   check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
   for (int i = 0; i < 2; ++i) call();  // connections are made, pages are there
   std::vector<double> samples;
@@ -61,16 +61,36 @@ double repeat_together(const char* name, std::int64_t bytes, const std::function
 
 }  // namespace
 
-double all_reduce_seconds(Communicator& communicator, DType type, bool started, std::int64_t bytes,
-                          std::byte* buffer) {
-  const Matrix matrix(buffer, 1, bytes / size_of(type), type);
-  return repeat_together("all_reduce", bytes, [&] {
-    if (started) {
-      Ticket ticket = communicator.start_all_reduce(Group::tensor, matrix, ReduceOp::sum);
-      communicator.wait(ticket);
-    } else {
-      communicator.all_reduce(Group::tensor, matrix, ReduceOp::sum);
+double collective_seconds(Communicator& communicator, CollectiveKind kind, DType type, bool started,
+                          std::int64_t bytes, std::byte* buffer) {
+  const int ranks = communicator.layout().tensor;
+  const std::int64_t elements = std::max<std::int64_t>(1, bytes / size_of(type) / ranks) * ranks;
+  const Matrix whole(buffer, 1, elements, type);
+  const Matrix part(buffer + kLargestMessage, 1, elements / ranks, type);
+  const auto begin = [&] {
+    switch (kind) {
+      case CollectiveKind::all_gather:
+        return communicator.start_all_gather(Group::tensor, part, whole);
+      case CollectiveKind::reduce_scatter:
+        return communicator.start_reduce_scatter(Group::tensor, whole, part);
+      default:
+        return communicator.start_all_reduce(Group::tensor, whole, ReduceOp::sum);
     }
+  };
+  const auto all = [&] {
+    switch (kind) {
+      case CollectiveKind::all_gather:
+        return communicator.all_gather(Group::tensor, part, whole);
+      case CollectiveKind::reduce_scatter:
+        return communicator.reduce_scatter(Group::tensor, whole, part);
+      default:
+        return communicator.all_reduce(Group::tensor, whole, ReduceOp::sum);
+    }
+  };
+  return repeat_together(std::string(name_of(kind)).c_str(), bytes, [&] {
+    if (!started) return all();
+    Ticket ticket = begin();
+    communicator.wait(ticket);
   });
 }
 
@@ -101,14 +121,15 @@ double message_seconds(Communicator& communicator, std::int64_t bytes, std::byte
 
 namespace {
 
-Curve all_reduce_curve(Communicator& communicator, DType type, bool started, std::byte* buffer) {
+Curve collective_curve(Communicator& communicator, CollectiveKind kind, DType type, bool started,
+                       std::byte* buffer) {
   Curve curve;
   for (const std::int64_t bytes : {std::int64_t{8}, std::int64_t{1} << 12, std::int64_t{1} << 15,
                                    std::int64_t{1} << 18, std::int64_t{1} << 21, kLargestMessage}) {
     if (!started && bytes == kLargestMessage) continue;  // tensor-parallel messages are smaller
-    if (started && bytes < (1 << 15)) continue;          // gradient buckets are larger
+    if (started && bytes < (1 << 12)) continue;          // gradients and parameters are larger
     curve.sizes.push_back(static_cast<double>(bytes));
-    curve.seconds.push_back(all_reduce_seconds(communicator, type, started, bytes, buffer));
+    curve.seconds.push_back(collective_seconds(communicator, kind, type, started, bytes, buffer));
   }
   return curve;
 }
@@ -133,10 +154,13 @@ MessageTimes measure_messages() {
   for (int ranks = 2; ranks <= world; ranks *= 2) {
     if (world % ranks != 0) continue;
     MpiCommunicator communicator({ranks, 1, world / ranks});
-    for (const DType type : {DType::fp32, DType::bf16}) {
-      for (const bool started : {false, true}) {
-        times.all_reduce.push_back(
-            {ranks, world, type, started, all_reduce_curve(communicator, type, started, buffer.data())});
+    for (const CollectiveKind kind : kTimedCollectives) {
+      for (const DType type : {DType::fp32, DType::bf16}) {
+        for (const bool started : {false, true}) {
+          times.collectives.push_back({ranks, world, type, started,
+                                       collective_curve(communicator, kind, type, started, buffer.data()),
+                                       kind});
+        }
       }
     }
     if (ranks == 2) times.message = {world, message_curve(communicator, buffer.data())};

@@ -10,18 +10,19 @@
 
 namespace plumbline::calibration {
 
-/// Seconds of one all-reduce of the tensor group and of one message between neighbours, as calibration takes them. All ranks
-/// of the communicator call together; `buffer` has room for two messages of `bytes`.
-double all_reduce_seconds(Communicator& communicator, DType type, bool started, std::int64_t bytes,
-                          std::byte* buffer);
+/// Seconds of one collective of the tensor group (all_reduce, all_gather or reduce_scatter, `bytes` in all) and of one
+/// message between neighbours, as calibration takes them. All ranks of the communicator call together; `buffer` has room
+/// for two messages of `bytes`.
+double collective_seconds(Communicator& communicator, CollectiveKind kind, DType type, bool started,
+                          std::int64_t bytes, std::byte* buffer);
 double message_seconds(Communicator& communicator, std::int64_t bytes, std::byte* buffer);
 
 struct MessageTimes {
-  std::vector<CollectiveTime> all_reduce;
+  std::vector<CollectiveTime> collectives;
   MessageTime message;
 };
 
-/// All-reduces in groups of 2, 4, … up to the world, all groups at once, and messages between neighbours, all
+/// Collectives in groups of 2, 4, … up to the world, all groups at once, and messages between neighbours, all
 /// pairs at once. Collective over MPI_COMM_WORLD; the times are rank 0's.
 MessageTimes measure_messages();
 

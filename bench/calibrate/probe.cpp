@@ -73,9 +73,13 @@ std::vector<double> message_ratios(const HardwareProfile& profile, int world) {
       const double now = message_seconds(communicator, bytes, buffer.data());
       ratios.push_back(now / time.seconds.at(static_cast<double>(bytes)).value);
     }
-    for (const CollectiveTime& time : profile.all_reduce) {
-      if (time.world != world || time.ranks != world || time.dtype != DType::fp32 || time.started) continue;
-      const double now = all_reduce_seconds(communicator, DType::fp32, false, bytes, buffer.data());
+    for (const CollectiveTime& time : profile.collectives) {
+      if (time.world != world || time.ranks != world || time.dtype != DType::fp32 || time.started ||
+          time.kind != CollectiveKind::all_reduce) {
+        continue;
+      }
+      const double now =
+          collective_seconds(communicator, time.kind, DType::fp32, false, bytes, buffer.data());
       ratios.push_back(now / time.seconds.at(static_cast<double>(bytes)).value);
     }
   }

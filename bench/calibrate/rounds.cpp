@@ -65,16 +65,16 @@ class Rounds {
   }
 
   void messages() {
-    std::vector<CollectiveTime> all_reduce;
+    std::vector<CollectiveTime> collectives;
     std::vector<MessageTime> messages;
     for (const int ranks : {2, 4, 8}) {
       progress_.show("messages", (ranks - 2) / 6.0);
       HardwareProfile part = parse_hardware(launch_part({"messages"}, ranks, quiet_), "messages");
-      for (CollectiveTime& time : part.all_reduce) all_reduce.push_back(std::move(time));
+      for (CollectiveTime& time : part.collectives) collectives.push_back(std::move(time));
       for (MessageTime& time : part.messages) messages.push_back(std::move(time));
     }
     if (profile_.messages.empty()) {
-      profile_.all_reduce = std::move(all_reduce);
+      profile_.collectives = std::move(collectives);
       profile_.messages = std::move(messages);
       return;
     }
@@ -84,8 +84,8 @@ class Rounds {
         moved.push_back(other.seconds[i] / curve.seconds[i]);
       take_lower(curve, other);
     };
-    for (std::size_t i = 0; i < all_reduce.size(); ++i)
-      merge(profile_.all_reduce[i].seconds, all_reduce[i].seconds);
+    for (std::size_t i = 0; i < collectives.size(); ++i)
+      merge(profile_.collectives[i].seconds, collectives[i].seconds);
     for (std::size_t i = 0; i < messages.size(); ++i)
       merge(profile_.messages[i].seconds, messages[i].seconds);
     const double factor = median(moved);

@@ -41,6 +41,12 @@ std::vector<std::pair<std::string, std::string>> mpirun_environment(const std::s
       {"OMPI_MCA_hwloc_base_mem_bind_failure_action", "silent"},
       // Its handlers print a backtrace and allocate for it: a rank that is hit inside malloc would hang instead of ending.
       {"OMPI_MCA_opal_signal", ""},
+      // Halves, exchanged and put together again: of two ranks each adds half of a large buffer instead of all of it.
+      {"OMPI_MCA_coll_libnbc_iallreduce_algorithm", "3"},
+      // Collectives take a buffer of the size of theirs from malloc and give it back: pages that the system must clear
+      // for each of them would take as long again.
+      {"MALLOC_MMAP_THRESHOLD_", "1073741824"},
+      {"MALLOC_TRIM_THRESHOLD_", "1073741824"},
       {"OMP_NUM_THREADS", std::to_string(threads_per_rank)},
   };
   if (ranks > available_processors()) settings.emplace_back("OMPI_MCA_mpi_yield_when_idle", "1");

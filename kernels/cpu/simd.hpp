@@ -87,12 +87,49 @@ PLUMBLINE_INLINE Lanes load(const Bf16* p, All /*part*/) {
   for (int i = 0; i < kLanes; ++i) bits[i] = p[i].bits;  // becomes one widening load
   return (Lanes)(bits << 16);
 }
-/// Lanes that are not there read as zero.
+using Quarter = float __attribute__((vector_size(16)));
+
+PLUMBLINE_INLINE float widened(float x) {
+  return x;
+}
+PLUMBLINE_INLINE float widened(Bf16 x) {
+  const std::uint32_t bits = static_cast<std::uint32_t>(x.bits) << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+PLUMBLINE_INLINE Quarter load_quarter(const float* p) {
+  Quarter v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+PLUMBLINE_INLINE Quarter load_quarter(const Bf16* p) {
+  using Bits = std::uint16_t __attribute__((vector_size(8)));
+  using Wide = std::uint32_t __attribute__((vector_size(16)));
+  Bits bits;
+  std::memcpy(&bits, p, sizeof bits);
+  return (Quarter)(__builtin_convertvector(bits, Wide) << 16);
+}
+/// The first `count` of four elements, or all of them; the rest are zero.
+template <class T>
+PLUMBLINE_INLINE Quarter load_quarter(const T* p, std::int64_t count) {
+  if (count >= 4) return load_quarter(p);
+  Quarter v{};
+  if (count > 0) v[0] = widened(p[0]);
+  if (count > 1) v[1] = widened(p[1]);
+  if (count > 2) v[2] = widened(p[2]);
+  return v;
+}
+/// Lanes that are not there read as zero. Put together in registers: a buffer that is written in parts and read whole
+/// makes the processor wait until the writes have left its store buffer, which takes as long as 128 elements.
 template <class T>
 PLUMBLINE_INLINE Lanes load(const T* p, First part) {
-  T buffer[kLanes] = {};
-  std::memcpy(buffer, p, static_cast<std::size_t>(part.count) * sizeof(T));
-  return load(buffer, All{});
+  const std::int64_t count = part.count;
+  Quarter quarters[4] = {load_quarter(p, count), load_quarter(p + 4, count - 4),
+                         load_quarter(p + 8, count - 8), load_quarter(p + 12, count - 12)};
+  const auto low = __builtin_shufflevector(quarters[0], quarters[1], 0, 1, 2, 3, 4, 5, 6, 7);
+  const auto high = __builtin_shufflevector(quarters[2], quarters[3], 0, 1, 2, 3, 4, 5, 6, 7);
+  return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
 
 template <class T>
@@ -115,7 +152,15 @@ template <class T>
 PLUMBLINE_INLINE void store(T* p, Lanes v, First part) {
   T buffer[kLanes];
   store(buffer, v, All{});
-  std::memcpy(p, buffer, static_cast<std::size_t>(part.count) * sizeof(T));
+  std::int64_t done = 0;
+  const auto move = [&](std::int64_t count) __attribute__((always_inline)) {
+    std::memcpy(p + done, buffer + done, static_cast<std::size_t>(count) * sizeof(T));
+    done += count;
+  };
+  if ((part.count & 8) != 0) move(8);
+  if ((part.count & 4) != 0) move(4);
+  if ((part.count & 2) != 0) move(2);
+  if ((part.count & 1) != 0) move(1);
 }
 
 template <class T>

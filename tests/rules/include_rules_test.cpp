@@ -29,7 +29,7 @@ struct Room {
 
 /// Every arrow there is, and no other. Tests may include everything.
 constexpr Room kRooms[] = {
-    {"analysis/hardware", "core/base core/tensor"},
+    {"analysis/hardware", "core/base core/run core/tensor"},
     {"analysis/memory",
      "analysis/hardware analysis/work core/base core/config core/parallel core/schedule core/tensor"},
     {"analysis/predict",
@@ -79,7 +79,8 @@ constexpr Room kRooms[] = {
      "bench/evaluate bench/launch bench/machine bench/rank bench/record bench/text core/base core/config "
      "core/config_text core/tensor"},
     {"bench/micro",
-     "analysis/predict analysis/search analysis/simulate bench/calibrate bench/cuda bench/cuda/times "
+     "analysis/hardware analysis/predict analysis/search analysis/simulate bench/calibrate bench/cuda "
+     "bench/cuda/times "
      "bench/evaluate "
      "bench/launch bench/training/stage bench/training/trainer bench/training/weights core/backends/mpi "
      "core/backends/nccl core/base core/config core/config_text core/run core/tensor core/validate kernels "

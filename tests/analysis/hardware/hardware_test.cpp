@@ -118,7 +118,8 @@ HardwareProfile sample() {
   p.alone[0].attention["backward.bf16"] = {{64}, {64}, {1}, {1e-5}};
   p.busy[0].memory_bound["adam.bf16"] = {{1000, 2000}, {1e-6, 2e-6}};
   p.busy[0].by_row["rope.bf16"] = {{64, 512}, {16}, {1}, {1e-6, 5e-6}, {0.5, 0}};
-  p.all_reduce.push_back({2, 4, DType::bf16, true, {{8}, {1e-5}}});
+  p.collectives.push_back({2, 4, DType::bf16, true, {{8}, {1e-5}}});
+  p.collectives.push_back({4, 4, DType::fp32, false, {{16}, {2e-5}}, CollectiveKind::reduce_scatter});
   p.messages.push_back({2, {{8, 16}, {1e-5, 2e-5}, {0.25, 0.5}}});
   p.calibration = {1'700'000'000, 59.5, "here", "a processor", {0.01, 0.02, 0.03, 0.04}, 5000, 3, 7};
   p.launch_overhead = {3e-8};
@@ -132,7 +133,9 @@ TEST(Profile, RoundTrip) {
   const HardwareProfile again = parse_hardware(text, "p.json");
   EXPECT_EQ(to_json(again), text);
   EXPECT_EQ(again.alone[1].gemm.at("forward.fp32").seconds, p.alone[1].gemm.at("forward.fp32").seconds);
-  EXPECT_EQ(again.all_reduce[0].dtype, DType::bf16);
+  EXPECT_EQ(again.collectives[0].dtype, DType::bf16);
+  EXPECT_EQ(again.collectives[0].kind, CollectiveKind::all_reduce);
+  EXPECT_EQ(again.collectives[1].kind, CollectiveKind::reduce_scatter);
   EXPECT_EQ(again.constants.device.peak_16bit, 125e12);  // by the accelerator's name
   EXPECT_DOUBLE_EQ(again.messages[0].seconds.at(16).value, 2e-5);
   EXPECT_EQ(again.messages[0].seconds.spread, p.messages[0].seconds.spread);
@@ -164,7 +167,7 @@ TEST(Profile, AtAnotherSpeedEveryTableFollowsItsClass) {
   EXPECT_DOUBLE_EQ(slow.alone[0].attention.at("backward.bf16").seconds[0], 2 * 1e-5);
   EXPECT_DOUBLE_EQ(slow.busy[0].memory_bound.at("adam.bf16").seconds[1], 3 * 2e-6);
   EXPECT_DOUBLE_EQ(slow.busy[0].by_row.at("rope.bf16").seconds[1], 3 * 5e-6);
-  EXPECT_DOUBLE_EQ(slow.all_reduce[0].seconds.seconds[0], 5 * 1e-5);
+  EXPECT_DOUBLE_EQ(slow.collectives[0].seconds.seconds[0], 5 * 1e-5);
   EXPECT_DOUBLE_EQ(slow.messages[0].seconds.seconds[1], 5 * 2e-5);
   EXPECT_DOUBLE_EQ(slow.launch_overhead.value, 7 * 3e-8);
   EXPECT_DOUBLE_EQ(slow.step_overhead.value, 7 * 1e-6);

@@ -307,11 +307,11 @@ OperatorCall collective(CallKind kind, Group group, int ranks, DType type, std::
 
 TEST(TimeModel, CollectivesTakeTheNearestMeasurement) {
   HardwareProfile p = a100();
-  p.all_reduce.push_back({2, 2, DType::fp32, false, {{100}, {1}}});
-  p.all_reduce.push_back({2, 8, DType::fp32, false, {{100}, {2}}});
-  p.all_reduce.push_back({4, 4, DType::fp32, false, {{100}, {3}}});
-  p.all_reduce.push_back({4, 4, DType::bf16, false, {{100}, {4}}});
-  p.all_reduce.push_back({2, 2, DType::fp32, true, {{100}, {5}}});
+  p.collectives.push_back({2, 2, DType::fp32, false, {{100}, {1}}});
+  p.collectives.push_back({2, 8, DType::fp32, false, {{100}, {2}}});
+  p.collectives.push_back({4, 4, DType::fp32, false, {{100}, {3}}});
+  p.collectives.push_back({4, 4, DType::bf16, false, {{100}, {4}}});
+  p.collectives.push_back({2, 2, DType::fp32, true, {{100}, {5}}});
   struct Measured {
     const char* name;
     CallKind kind;
@@ -337,6 +337,58 @@ TEST(TimeModel, CollectivesTakeTheNearestMeasurement) {
   for (const Measured& c : kCases) {
     const OperatorCall call = collective(c.kind, Group::tensor, c.ranks, c.type, c.bytes);
     EXPECT_DOUBLE_EQ(collective_time(call, p, {c.world, 1, 1}, c.started).value, c.seconds) << c.name;
+  }
+}
+
+TEST(TimeModel, AGatherAndAScatterOfTheirOwnAreTaken) {
+  HardwareProfile p = a100();
+  p.collectives.push_back({2, 2, DType::fp32, true, {{100}, {8}}});
+  p.collectives.push_back({2, 2, DType::fp32, true, {{100}, {1}}, CollectiveKind::all_gather});
+  p.collectives.push_back({2, 2, DType::fp32, true, {{100}, {7}}, CollectiveKind::reduce_scatter});
+  for (const auto& [kind, seconds] :
+       {std::pair{CallKind::all_reduce, 8.0}, std::pair{CallKind::all_gather, 1.0},
+        std::pair{CallKind::reduce_scatter, 7.0}}) {
+    const OperatorCall call = collective(kind, Group::data, 2, DType::fp32, 100);
+    EXPECT_DOUBLE_EQ(collective_time(call, p, {1, 1, 2}, true).value, seconds) << static_cast<int>(kind);
+  }
+}
+
+TEST(TimeModel, TheLastVectorOfARowTakesAsLongAsAFullOne) {
+  HardwareProfile p;
+  p.processors = 1;
+  p.peak_fp32 = p.peak_16bit = {1e9};
+  p.memory_bandwidth = p.link_bandwidth = {1e9};
+  OperatorTimes times;
+  // A microsecond per 1024 elements of wide rows, twice that of rows of 16.
+  const Grid rows{{1 << 10, 1 << 20}, {16, 128}, {1}, {2e-6, 1e-6, 2048e-6, 1024e-6}};
+  times.by_row["rmsnorm_forward.fp32"] = rows;
+  times.by_row["rope.fp32"] = rows;
+  p.alone = {times};
+  struct Row {
+    const char* name;
+    std::int64_t width, as_width;
+  };
+  constexpr Row kRows[] = {{"rmsnorm_forward", 128, 128},
+                           {"rmsnorm_forward", 113, 128},
+                           {"rmsnorm_forward", 24, 32},
+                           {"rmsnorm_forward", 129, 144},
+                           {"rmsnorm_forward", 3, 16},
+                           {"rope", 16, 16},
+                           {"rope", 18, 16},
+                           {"rope", 48, 64},
+                           {"rope", 64, 64}};
+  for (const Row& row : kRows) {
+    OperatorCall call;
+    call.kind = CallKind::memory_bound;
+    call.name = row.name;
+    call.type = DType::fp32;
+    call.bytes_per_element = 8;
+    call.elements = 4096 * row.width;
+    call.out = row.width;
+    OperatorCall whole = call;
+    whole.elements = 4096 * row.as_width;
+    whole.out = row.as_width;
+    EXPECT_NEAR(time_of(call, p, {}) / time_of(whole, p, {}), 1, 1e-12) << row.name << " " << row.width;
   }
 }
 
