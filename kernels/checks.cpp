@@ -87,6 +87,43 @@ void require_head_norm(const char* op, const Matrix& x, const Matrix& w, const M
           {{"x", x}, {"w", w}, {"y", y}, {"rstd", rstd}});
 }
 
+void require_row_products(const char* op, const Matrix& a, const Matrix& b, std::int64_t first,
+                          std::int64_t columns, const Matrix& sums) {
+  require(is_storage(a) && is_storage(b) && a.rows == 1 && same_shape(a, b) && first >= 0 && columns > 0 &&
+              has_shape(sums, 2, sums.cols, DType::fp32) && sums.contiguous(),
+          op, "two (1, n) floating point, first not negative, columns positive, sums (2, rows) fp32",
+          {{"a", a}, {"b", b}, {"sums", sums}});
+}
+
+void require_scale_columns(const Matrix& x, const Matrix& squares) {
+  require(is_storage(x) && has_shape(squares, 1, x.cols, DType::fp32), "scale_columns",
+          "x (T, n) floating point, squares (1, n) fp32", {{"x", x}, {"squares", squares}});
+}
+
+void require_embedding_add(const Matrix& tokens, const Matrix& table, const Matrix& x) {
+  require(is_storage(x) && has_shape(tokens, 1, x.rows, DType::int32) && table.cols == x.cols &&
+              table.dtype == x.dtype,
+          "embedding_add", "tokens (1,T) int32, table (rows,h), x (T,h) of one type",
+          {{"tokens", tokens}, {"table", table}, {"x", x}});
+}
+
+void require_add_multiple(const Matrix& a, const Matrix& b, const Matrix& bias, const Matrix& y) {
+  require(is_storage(y) && alike(a, y) && alike(b, y) &&
+              (bias.data == nullptr || has_shape(bias, 1, y.cols, y.dtype)),
+          "add_multiple", "a, b, y (T,h), bias (1,h) or empty, of one floating point type",
+          {{"a", a}, {"b", b}, {"bias", bias}, {"y", y}});
+}
+
+void require_mask(const char* op, const AttentionShape& shape) {
+  const bool fits = shape.window >= 0 && shape.prefix >= 0 && shape.prefix <= shape.seq &&
+                    (shape.prefix == 0 || (shape.window == 0 && shape.alibi.heads == 0));
+  if (fits) return;
+  throw Error(
+      fmt::format("{}: window {}, prefix {} of {} tokens, {} heads with ALiBi; expected numbers that are not "
+                  "negative, a prefix within the sequence, and none with a window or ALiBi",
+                  op, shape.window, shape.prefix, shape.seq, shape.alibi.heads));
+}
+
 void require_rope(const char* op, const Matrix& x, const Matrix& cos, const Matrix& sin,
                   std::int64_t head_dim) {
   require(is_storage(x) && head_dim > 0 && x.cols % head_dim == 0 && cos.rows > 0 &&

@@ -58,6 +58,13 @@ void require_product(const Gemm& gemm);
 void require_head_norm(const char* op, const Matrix& x, const Matrix& w, const Matrix& y, const Matrix& rstd);
 void require_rope(const char* op, const Matrix& x, const Matrix& cos, const Matrix& sin,
                   std::int64_t head_dim);
+void require_row_products(const char* op, const Matrix& a, const Matrix& b, std::int64_t first,
+                          std::int64_t columns, const Matrix& sums);
+void require_scale_columns(const Matrix& x, const Matrix& squares);
+void require_embedding_add(const Matrix& tokens, const Matrix& table, const Matrix& x);
+void require_add_multiple(const Matrix& a, const Matrix& b, const Matrix& bias, const Matrix& y);
+/// Which keys a query sees.
+void require_mask(const char* op, const AttentionShape& shape);
 void require_fp8_amax(const Matrix& x, const Matrix& amax);
 void require_fp8_scales(const Matrix& amaxes, double largest, int margin, const Matrix& scales);
 void require_fp8_quantize(const Matrix& x, const Matrix& scales, const Matrix& amax, const Matrix& y);

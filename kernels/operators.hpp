@@ -54,7 +54,8 @@ enum class Pointwise { gelu_erf, relu, squared_relu };
 
 /// Causal grouped-query attention of `batch` sequences. Query head i reads key/value head i / (heads /
 /// kv_heads). Every sequence has `past` + seq keys and values, batch-major as queries are, and the queries are those of
-/// its last seq positions. With a window W the query at position i sees the keys j with i - W < j <= i.
+/// its last seq positions. With a window W the query at position i sees the keys j with i - W < j <= i, with a prefix p
+/// also those with j < p.
 struct AttentionShape {
   std::int64_t batch = 1;
   std::int64_t seq = 1;
@@ -65,6 +66,9 @@ struct AttentionShape {
   Dropout dropout{};            // of the probabilities, after the softmax
   std::int64_t first_head = 0;  // of the model's query heads; decides what is dropped, and slopes
   Alibi alibi{};
+  /// The keys before it are seen by every query; at most seq, 0: none besides those up to the query. Without window and
+  /// ALiBi only.
+  std::int64_t prefix = 0;
   std::int64_t past = 0;  // keys in front of the first query's own
 
   std::int64_t keys() const { return past + seq; }  // of a sequence

@@ -39,6 +39,7 @@ class Insertion {
     hidden_.assign(m, kUnknown);
     for (auto& done : done_) done.assign(m, 0);
     for (auto& end : end_) end.assign(m, 0);
+    for (auto& reached : reached_) reached.assign(m, 0);
     if (input_layer) release_[kInput][0] = 0;
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       result_.actions[r].clear();
@@ -50,6 +51,9 @@ class Insertion {
           ranks_[static_cast<std::size_t>(schedule.rank_of_stage[static_cast<std::size_t>(stage)])].lowest;
       lowest = std::min(lowest, stage);
     }
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      if (std::size_t* meeting = meeting_of(r)) ++*meeting;
+    }
     for (int rank = 0; rank < schedule.ranks; ++rank) {
       room_ = std::max(room_, peak_in_flight(schedule, rank) * schedule.stages_per_route() / schedule.ranks);
     }
@@ -59,16 +63,18 @@ class Insertion {
     // In order of time: always the rank whose next pass starts first.
     while (true) {
       std::size_t best = ranks_.size();
-      Choice choice;
+      double start = kUnknown;
       for (std::size_t r = 0; r < ranks_.size(); ++r) {
-        const Choice mine = next(r);
-        if (mine.start < choice.start) {
+        Rank& rank = ranks_[r];
+        if (rank.undecided) rank.choice = next(r);
+        rank.undecided = false;
+        if (rank.choice.start < start) {
           best = r;
-          choice = mine;
+          start = rank.choice.start;
         }
       }
       if (best == ranks_.size()) break;
-      place(best, choice);
+      place(best, Choice(ranks_[best].choice));
     }
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       if (ranks_[r].cursor < source_.actions[r].size()) {
@@ -84,6 +90,10 @@ class Insertion {
   }
 
  private:
+  struct Choice {
+    double start = kUnknown;
+    std::size_t side = kSides;  // kSides: the next action of the schedule; kWeight: a W that moves
+  };
   struct Rank {
     double clock = 0;
     double meeting = 0;  // when the latest interlaced pass began
@@ -93,11 +103,9 @@ class Insertion {
     int held = 0;                              // activations of its stages
     std::vector<Action> weights;               // W's of the I's so far, where they move
     std::size_t weights_done = 0;
+    Choice choice;          // what it does next
+    bool undecided = true;  // something has happened since that it may wait for
     bool pending() const { return weights_done < weights.size(); }
-  };
-  struct Choice {
-    double start = kUnknown;
-    std::size_t side = kSides;  // kSides: the next action of the schedule; kWeight: a W that moves
   };
   static constexpr std::size_t kWeight = kSides + 1;
 
@@ -187,37 +195,71 @@ class Insertion {
     Rank& rank = ranks_[r];
     if (choice.side < kSides) {
       side_pass(r, choice);
-      return;
-    }
-    if (choice.side == kWeight) {
+    } else if (choice.side == kWeight) {
       rank.clock = choice.start + duration(ActionType::backward_weight);
       result_.actions[r].push_back(rank.weights[rank.weights_done++]);
       --rank.held;
-      return;
+    } else {
+      next_of_schedule(r, choice.start);
     }
+    rank.undecided = true;
+    // Where it waits decides when the others meet it.
+    if (const std::size_t* meeting = meeting_of(r); meeting != nullptr && *meeting == ranks_.size())
+      wake_all();
+  }
+
+  void next_of_schedule(std::size_t r, double start) {
+    Rank& rank = ranks_[r];
     const Action& action = source_.actions[r][rank.cursor++];
     if (rules_.weights_move) skip_weights(r);
+    if (std::size_t* meeting = meeting_of(r)) ++*meeting;
     const bool first = source_.first_of_route(action.stage);
     const bool last = source_.last_of_route(action.stage);
     const std::uint32_t m = action.microbatch;
-    rank.clock = choice.start + duration(action.type);
-    rank.meeting = choice.start;
+    rank.clock = start + duration(action.type);
+    rank.meeting = start;
     result_.actions[r].push_back(action);
     if (action.type == ActionType::backward_input && rules_.weights_move) {
       rank.weights.push_back({ActionType::backward_weight, false, action.stage, m});
     }
-    if (action.type == ActionType::forward) ++rank.held;
     if (action.type == ActionType::forward) {
+      ++rank.held;
       forward_end_[cell(action.stage, m)] = rank.clock;
+      if (!last) wake(action.stage + 1);
       if (last && passes_ != VocabPasses::interlaced) {
         release_[kScores][m] = rank.clock;
         hidden_[m] = rank.clock + times_.hidden.value;
+        wake_all();
       }
-      if (first && input_layer_ && m + 1 < release_[kInput].size()) release_[kInput][m + 1] = choice.start;
+      if (first && input_layer_ && m + 1 < release_[kInput].size()) {
+        release_[kInput][m + 1] = start;
+        wake_all();
+      }
     } else if (action.type == ActionType::backward || action.type == ActionType::backward_input) {
       gradient_end_[cell(action.stage, m)] = rank.clock;
-      if (first && input_layer_) release_[kInputGradient][m] = rank.clock + times_.embedding_gradient.value;
+      if (!first) wake(action.stage - 1);
+      if (first && input_layer_) {
+        release_[kInputGradient][m] = rank.clock + times_.embedding_gradient.value;
+        wake_all();
+      }
     }
+  }
+
+  void wake(int stage) {
+    ranks_[static_cast<std::size_t>(source_.rank_of_stage[static_cast<std::size_t>(stage)])].undecided = true;
+  }
+  void wake_all() {
+    for (Rank& rank : ranks_) rank.undecided = true;
+  }
+
+  /// How many ranks have reached the interlaced pass that a rank does next; null when it does something else.
+  std::size_t* meeting_of(std::size_t r) {
+    const auto& actions = source_.actions[r];
+    const std::size_t at = ranks_[r].cursor;
+    if (at >= actions.size()) return nullptr;
+    if (actions[at].type == ActionType::vocab_forward) return &reached_[0][actions[at].microbatch];
+    if (actions[at].type == ActionType::vocab_backward) return &reached_[1][actions[at].microbatch];
+    return nullptr;
   }
 
   void skip_weights(std::size_t r) {
@@ -242,6 +284,7 @@ class Insertion {
     if (side == kScores && done_[side][m] == source_.ranks) {
       release_[kGradient][m] = end_[side][m] + after_scores();
     }
+    if (done_[side][m] == source_.ranks) wake_all();
   }
 
   /// From the last S to T.
@@ -283,6 +326,8 @@ class Insertion {
   std::vector<double> hidden_;                       // the same for S on all ranks but the last
   std::array<std::vector<int>, kSides> done_;        // by micro-batch: ranks that have done it
   std::array<std::vector<double>, kSides> end_;      // by micro-batch: the latest end so far
+  std::array<std::vector<std::size_t>, 2>
+      reached_;  // by micro-batch: ranks that have come to its S and its T
 };
 
 }  // namespace

@@ -91,10 +91,11 @@ inline double gemm_seconds(const Device& d, double m, double n, double k, double
 /// which is as much shorter as the window is wide. The softmax between the two products weighs more the
 /// smaller the head.
 inline double flash_seconds(const Device& d, double batch, double sequence, double head, bool backward,
-                            bool dropout, double window) {
+                            bool dropout, double window, double prefix = 0) {
   const double causal = 0.5 * (1 + 256 / sequence);  // of all pairs
   const double hidden = window > 0 ? std::max(1 - window / sequence, 0.0) : 0;
-  const double computed = causal - std::max(0.5 * hidden * hidden - 128 / sequence * hidden, 0.0);
+  const double above = 0.5 * prefix * prefix / (sequence * sequence);  // of the diagonal, that a prefix sees
+  const double computed = causal - std::max(0.5 * hidden * hidden - 128 / sequence * hidden, 0.0) + above;
   const double flops = (backward ? 10.0 : 4.0) * batch * sequence * sequence * head * computed;
   const double share =
       (backward ? d.flash_backward : d.flash_forward) * head / (head + 16.0) * (144.0 / 128.0);

@@ -1,6 +1,10 @@
 // What every action of a schedule allocates and frees on its stage, from bench/training/README.md.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <vector>
+
 #include "analysis/memory/final_units.hpp"
 #include "analysis/memory/memory_replay.hpp"
 #include "analysis/work/shapes.hpp"
@@ -19,5 +23,31 @@ ActionProfile action_profile(const StageShape& shape, ActionType type, bool with
 /// of the rank: what earlier actions started, and afterwards what is left for later ones. ARG finishes it.
 ActionProfile action_profile(const StageShape& shape, ActionType type, const FinalUnits& final_units,
                              ReductionUnderWay& under_way);
+
+/// The profiles of a stage's actions, each replayed when it is first wanted.
+class StageProfiles {
+ public:
+  struct Entry {
+    explicit Entry(const ActionProfile& of)
+        : profile(of), peak_total(of.peak.total().value), net_total(of.net.total().value) {}
+    ActionProfile profile;
+    std::int64_t peak_total = 0;
+    std::int64_t net_total = 0;
+  };
+  /// Of a stage that must always be the same, but for a teacher's actions, whose stage is the teacher's. Until the
+  /// next call.
+  const Entry& of(const StageShape& shape, ActionType type, bool with_extra) {
+    std::uint8_t& at = at_[2 * static_cast<std::size_t>(type) + (with_extra ? 1 : 0)];
+    if (at == 0) {
+      entries_.emplace_back(action_profile(shape, type, with_extra));
+      at = static_cast<std::uint8_t>(entries_.size());
+    }
+    return entries_[at - std::size_t{1}];
+  }
+
+ private:
+  std::array<std::uint8_t, std::size_t{2} * kActionTypes> at_{};  // in entries_, from 1 on
+  std::vector<Entry> entries_;
+};
 
 }  // namespace plumbline

@@ -34,10 +34,12 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
   // of the attention's besides its own (Transformer Engine saves the columns of its quantized inputs).
   const std::int64_t operand = s.framework_fp8 && !s.framework->fp8 ? 1 : 2;
   const std::int64_t attention = s.tokens * s.q * (2 - operand);
+  // A parallel block's norms read the same.
+  const std::int64_t norms = (s.parallel() ? 2 : 4) + s.layer_norms() * operand;
   if (s.swiglu) {
     // Norms keep their inputs; query, key, value, attention output, its statistics; gate, up, product.
     if (!selective || !s.framework->selective_operators) {
-      return stream * (4 + 2 * operand + mask) + attention +
+      return stream * (norms + mask) + attention +
              s.tokens * (4 * s.q + 4 * s.k + (4 + operand) * s.ffn + 4 * s.heads);
     }
     // The layer's input; of its seven products every second result (query, value, gate, down); attention's
@@ -46,8 +48,7 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
     return stream * (4 + mask) + s.tokens * (4 * s.q + 2 * s.k + 2 * s.ffn + 4 * s.heads);
   }
   // 10 of the 34: inputs of norms and masks of residual dropout, not split by tensor parallelism.
-  std::int64_t bytes =
-      stream * (4 + 2 * operand + mask) + attention + s.tokens * (8 * s.q + (2 + operand) * s.ffn);
+  std::int64_t bytes = stream * (norms + mask) + attention + s.tokens * (8 * s.q + (2 + operand) * s.ffn);
   if (!s.unfused_attention) return bytes + 4 * s.tokens * s.heads;
   // The softmax's result; with dropout also its mask and its own result.
   if (!selective) bytes += (s.attention_dropout ? 5 : 2) * s.tokens * s.seq * s.heads;
@@ -97,12 +98,14 @@ std::int64_t held_for_weights(const StageShape& s) {
   return std::min(stage_bytes(s), needed);
 }
 
+void gradient_of_logits(const StageShape& s, Replay& replay) {
+  const std::int64_t gradient = per_logit(s, s.framework->logit_gradient_bytes);
+  replay.take(Category::logits, gradient);
+  replay.give(Category::logits, gradient + softmax_bytes(s));
+}
+
 void run_backward(const StageShape& s, Replay& replay, std::int64_t frees) {
-  if (s.scores()) {
-    const std::int64_t gradient = per_logit(s, s.framework->logit_gradient_bytes);
-    replay.take(Category::logits, gradient);
-    replay.give(Category::logits, gradient + softmax_bytes(s));
-  }
+  if (s.scores()) gradient_of_logits(s, replay);
   replay.take(Category::workspace, passing_bytes(s));
   replay.give(Category::workspace, passing_bytes(s));
   replay.give(Category::activations, frees);
@@ -135,11 +138,13 @@ ActionProfile framework_action_profile(const StageShape& s, ActionType type) {
     case backward_weight:
       replay.give(Category::activations, held_for_weights(s));
       break;
+    // The same loss on a shard of the logits.
     case vocab_forward:
-      replay.take(Category::logits, 8 * s.tokens * s.vocab);
+      replay.take(Category::logits, per_logit(s, s.framework->logit_bytes));
+      replay.give(Category::logits, per_logit(s, s.framework->logit_bytes) - softmax_bytes(s));
       break;
     case vocab_backward:
-      replay.give(Category::logits, 8 * s.tokens * s.vocab);
+      gradient_of_logits(s, replay);
       break;
     case input_forward:
     case input_backward:

@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <optional>
+#include <span>
 #include <stdexcept>
-#include <utility>
 
-#include "analysis/memory/memory_walk.hpp"
 #include "core/base/error.hpp"
 #include "core/schedule/hop.hpp"
 
@@ -18,139 +16,105 @@ void add(MemoryBreakdown& to, const MemoryBreakdown& what) {
   for (std::size_t c = 0; c < to.categories.size(); ++c) to.categories[c] += what.categories[c];
 }
 
-/// Profiles of the stages' actions, each replayed when it is first wanted.
+/// Profiles of all stages' actions.
 class Profiles {
  public:
-  Profiles(const std::vector<StageShape>& shapes, const std::vector<StageShape>& teachers)
-      : shapes_(shapes), teachers_(teachers), known_(shapes.size()) {}
+  /// `profiles`: of every kind of stage, or of every stage where there are `teachers`, by stage. References are kept.
+  Profiles(const StageKinds& kinds, const std::vector<StageShape>& teachers,
+           const std::vector<StageProfiles*>& profiles)
+      : kinds_(kinds), teachers_(teachers), profiles_(profiles) {}
 
-  struct Entry {
-    ActionProfile profile;
-    std::int64_t peak_total = 0;
-    std::int64_t net_total = 0;
-  };
-  /// `with_extra` as of action_profile.
-  const Entry& of(const Action& action, bool with_extra) {
-    Known& stage = known_[action.stage];
-    const auto slot = 2 * static_cast<std::size_t>(action.type) + (with_extra ? 1 : 0);
-    if (!stage.has[slot]) {
-      stage.entries[slot] = entry(action_profile(shape_of(action), action.type, with_extra));
-      stage.has[slot] = true;
-    }
-    return stage.entries[slot];
-  }
-  static Entry entry(const ActionProfile& profile) {
-    return {profile, profile.peak.total().value, profile.net.total().value};
-  }
-
- private:
-  static constexpr std::size_t kEntries = std::size_t{2} * kActionTypes;
-  struct Known {
-    std::array<Entry, kEntries> entries;
-    std::array<bool, kEntries> has{};
-  };
-  const StageShape& shape_of(const Action& action) const {
-    if (payload_of(action.type) != Payload::teacher) return shapes_[action.stage];
-    if (teachers_.empty()) {
+  /// Until the next call. `with_extra` as of action_profile.
+  const StageProfiles::Entry& of(const Action& action, bool with_extra) {
+    const bool teacher = payload_of(action.type) == Payload::teacher;
+    if (teacher && teachers_.empty()) {
       throw InputError(
           fmt::format("schedule: found action {} without a teacher, expected teacher: in the "
                       "configuration",
                       to_string(action)));
     }
-    return teachers_[action.stage];
-  }
-
-  const std::vector<StageShape>& shapes_;
-  const std::vector<StageShape>& teachers_;
-  std::vector<Known> known_;
-};
-
-/// Which actions do more than others of their type, as of action_profile.
-class Extras {
- public:
-  Extras(const std::vector<StageShape>& shapes, int microbatches)
-      : shapes_(shapes), last_microbatch_(static_cast<std::uint32_t>(microbatches) - 1) {}
-
-  /// To be asked once for every action of a rank, in order.
-  bool in(const Action& action) {
-    if (action.type == ActionType::input_forward) return action.microbatch == 0;
-    if (action.type == ActionType::vocab_forward) return action.microbatch != last_microbatch_;
-    return loss_in(action);
+    const StageShape& shape = teacher ? teachers_[action.stage] : kinds_.shapes[action.stage];
+    const std::size_t known = teachers_.empty() ? kinds_.of_stage[action.stage] : action.stage;
+    return profiles_[known]->of(shape, action.type, with_extra);
   }
 
  private:
-  /// Of the two forwards of a micro-batch on the last stage the later one. Without a teacher F always
-  /// computes the loss.
-  bool loss_in(const Action& action) {
-    const bool student = action.type == ActionType::forward;
-    if (!student && action.type != ActionType::teacher_forward) return true;
-    const StageShape& shape = shapes_[action.stage];
-    if (!shape.distillation.on || !shape.last) return true;
-    if (action.microbatch >= seen_.size()) seen_.resize(action.microbatch + 1);
-    const bool later = seen_[action.microbatch];
-    seen_[action.microbatch] = true;
-    return later;
-  }
-
-  const std::vector<StageShape>& shapes_;
-  std::uint32_t last_microbatch_;
-  std::vector<bool> seen_;  // by micro-batch: one of the two is done
+  const StageKinds& kinds_;
+  const std::vector<StageShape>& teachers_;
+  const std::vector<StageProfiles*>& profiles_;
 };
 
 /// Walks over a rank's actions, one after the other.
 class Walk {
  public:
-  Walk(const std::vector<StageShape>& shapes, const RepeatedSchedule& step, Profiles& profiles,
-       MemoryDetail detail, RankMemory& memory)
+  Walk(const std::vector<StageShape>& shapes, const RepeatedSchedule& step, const MemoryPlan::Rank& plan,
+       Profiles& profiles, MemoryDetail detail, RankMemory& memory)
       : shapes_(shapes),
         step_(step),
-        actions_(step.once.actions[static_cast<std::size_t>(memory.pipeline_rank)]),
+        plan_(plan),
         profiles_(profiles),
         detail_(detail),
         memory_(memory),
-        extras_(shapes, step.once.microbatches),
         now_(memory.held),
         now_total_(now_.total().value),
         peak_total_(now_total_) {
     // With ZeRO 1 a unit's reduction starts where its gradient becomes final, and the last one ends in ARG: the
     // few actions whose memory depends on their place.
-    if (!shapes.empty() && shapes.front().zero == 1) final_ = final_actions(shapes, actions_);
+    if (!shapes.empty() && shapes.front().zero == 1) final_ = final_actions(shapes, plan.last);
     memory.peak = memory.held;
-    if (detail == MemoryDetail::timeline) memory.timeline.reserve(actions_.size());
+    if (detail == MemoryDetail::timeline) memory.timeline.reserve(plan.items.size());
   }
 
   void run() {
-    if (!step_.repeats()) {
-      walk(0, actions_.size(), 0);
-    } else {
-      const RepeatedSchedule::Period& period = step_.periods[static_cast<std::size_t>(memory_.pipeline_rank)];
-      walk(0, period.first, 0);
-      // The copies that are not written down are alike: one does all that is done for one micro-batch, though not
-      // for the same, and leaves nothing behind. The first of them may be the fullest moment.
-      for (std::size_t i = period.first; i < period.end(); ++i)
-        pass(actions_[i], profiles_.of(actions_[i], true), 0);
-      walk(period.first, actions_.size(), step_.copies - 1);
+    for (const MemoryPlan::Run& run : plan_.runs) {
+      const std::span<const MemoryPlan::Item> items(plan_.items.data() + run.first, run.items);
+      if (run.times == 1) {
+        walk(items, run, false);
+        continue;
+      }
+      // Where it leaves something behind the last time is the fullest, else the first.
+      const bool grows = total_left_by(items) > 0;
+      if (grows) leave_out(items, run.times - 1);
+      walk(items, run, grows);
+      if (!grows) leave_out(items, run.times - 1);
     }
     if (peak_action_) memory_.at = to_string(*peak_action_);
   }
 
  private:
-  void walk(std::size_t begin, std::size_t end, std::int64_t copy) {
-    for (std::size_t i = begin; i < end; ++i) {
-      const Action& action = actions_[i];
-      const bool with_extra = extras_.in(action);
-      const bool is_final = next_final_ < final_.size() && final_[next_final_].position == i;
-      if (is_final || (under_way_.piece > 0 && action.type == ActionType::reduce_gradients)) {
+  std::int64_t total_left_by(std::span<const MemoryPlan::Item> items) {
+    std::int64_t total = 0;
+    for (const MemoryPlan::Item& item : items) total += profiles_.of(item.action, item.with_extra).net_total;
+    return total;
+  }
+
+  /// Nothing in them is the fullest moment.
+  void leave_out(std::span<const MemoryPlan::Item> items, std::int64_t times) {
+    for (const MemoryPlan::Item& item : items) {
+      const StageProfiles::Entry& entry = profiles_.of(item.action, item.with_extra);
+      for (std::size_t c = 0; c < now_.categories.size(); ++c)
+        now_.categories[c] += times * entry.profile.net.categories[c];
+      now_total_ += times * entry.net_total;
+    }
+  }
+
+  void walk(std::span<const MemoryPlan::Item> items, const MemoryPlan::Run& run, bool last) {
+    for (const MemoryPlan::Item& item : items) {
+      const bool is_final = item.has_last_gradient && next_final_ < final_.size() &&
+                            final_[next_final_].position == item.position;
+      if (is_final || (under_way_.piece > 0 && item.action.type == ActionType::reduce_gradients)) {
         const FinalUnits units = is_final ? final_[next_final_++].units : FinalUnits();
-        pass(action, Profiles::entry(action_profile(shapes_[action.stage], action.type, units, under_way_)),
-             copy);
+        const ActionProfile profile =
+            action_profile(shapes_[item.action.stage], item.action.type, units, under_way_);
+        pass(item, StageProfiles::Entry(profile), run, last);
       } else {
-        pass(action, profiles_.of(action, with_extra), copy);
+        pass(item, profiles_.of(item.action, item.with_extra), run, last);
       }
     }
   }
 
-  void pass(const Action& action, const Profiles::Entry& entry, std::int64_t copy) {
+  void pass(const MemoryPlan::Item& item, const StageProfiles::Entry& entry, const MemoryPlan::Run& run,
+            bool last) {
     const bool timeline = detail_ == MemoryDetail::timeline;
     const bool fuller = now_total_ + entry.peak_total > peak_total_;
     MemoryBreakdown highest;
@@ -161,7 +125,9 @@ class Walk {
     if (fuller) {
       peak_total_ = now_total_ + entry.peak_total;
       memory_.peak = highest;
-      peak_action_ = step_.in_step(action, copy);
+      peak_action_ = item.action;
+      if (last) peak_action_->microbatch = item.last_microbatch;
+      peak_action_ = step_.in_step(*peak_action_, run.copy);
     }
     add(now_, entry.profile.net);
     now_total_ += entry.net_total;
@@ -170,11 +136,10 @@ class Walk {
 
   const std::vector<StageShape>& shapes_;
   const RepeatedSchedule& step_;
-  const std::vector<Action>& actions_;
+  const MemoryPlan::Rank& plan_;
   Profiles& profiles_;
   MemoryDetail detail_;
   RankMemory& memory_;
-  Extras extras_;
   std::vector<FinalAction> final_;
   std::size_t next_final_ = 0;
   ReductionUnderWay under_way_;
@@ -184,30 +149,11 @@ class Walk {
   std::optional<Action> peak_action_;
 };
 
-}  // namespace
-
-MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail) {
-  return predict_memory(config, step, detail, framework_of(config));
-}
-
-MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail,
-                                const cluster::Software* framework) {
+MemoryPrediction walk_all(const RunConfig& config, const RepeatedSchedule& step, const MemoryPlan& plan,
+                          const StageKinds& kinds, const std::vector<StageShape>& teachers,
+                          const std::vector<StageProfiles*>& known, MemoryDetail detail) {
   const Schedule& schedule = step.once;
-  if (detail == MemoryDetail::timeline && step.repeats())
-    throw std::logic_error("a timeline of memory needs every action of the step");
-  const std::vector<StageShape> shapes = stage_shapes(config, schedule, framework);
-  const std::vector<StageShape> teachers = teacher_shapes(config, schedule);
-  const auto by_rank = [&](const std::vector<StageShape>& all) {
-    std::vector<std::vector<StageShape>> stages(static_cast<std::size_t>(schedule.ranks));
-    for (const StageShape& shape : all) {
-      const int rank = schedule.rank_of_stage[static_cast<std::size_t>(shape.stage)];
-      stages[static_cast<std::size_t>(rank)].push_back(shape);
-    }
-    return stages;
-  };
-  const std::vector<std::vector<StageShape>> stages_of_rank = by_rank(shapes);
-  const std::vector<std::vector<StageShape>> teachers_of_rank = by_rank(teachers);
-  Profiles profiles(shapes, teachers);
+  Profiles profiles(kinds, teachers, known);
   const Layout layout = config.layout();
   MemoryPrediction prediction;
   prediction.ranks_alike = layout.tensor * layout.data;
@@ -217,13 +163,48 @@ MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule&
     RankMemory& memory = prediction.ranks[at];
     memory.rank = layout.rank_of({0, 0, rank});
     memory.pipeline_rank = rank;
-    memory.held = held_bytes(stages_of_rank[at], config, teachers_of_rank[at]);
-    Walk(shapes, step, profiles, detail, memory).run();
+    const int alike = teachers.empty() ? kinds.first_rank[kinds.of_rank[at]] : rank;
+    if (alike < rank) {
+      memory.held = prediction.ranks[static_cast<std::size_t>(alike)].held;
+    } else {
+      std::vector<StageShape> taught;
+      for (const std::size_t stage : kinds.stages_held[at]) {
+        if (!teachers.empty()) taught.push_back(teachers[stage]);
+      }
+      memory.held = held_bytes(kinds.on_rank(rank), config, taught);
+    }
+    Walk(kinds.shapes, step, plan.ranks[at], profiles, detail, memory).run();
     if (memory.peak.total() <= prediction.peak) continue;
     prediction.peak = memory.peak.total();
     prediction.peak_rank = memory.rank;
   }
   return prediction;
+}
+
+}  // namespace
+
+MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail) {
+  return predict_memory(config, step, detail, framework_of(config));
+}
+
+MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail,
+                                const cluster::Software* framework) {
+  const bool timeline = detail == MemoryDetail::timeline;
+  if (timeline && step.repeats())
+    throw std::logic_error("a timeline of memory needs every action of the step");
+  const std::vector<StageShape> teachers = teacher_shapes(config, step.once);
+  const StageKinds kinds(stage_shapes(config, step.once, framework), step.once);
+  std::vector<StageProfiles> profiles(teachers.empty() ? kinds.first_stage.size() : kinds.shapes.size());
+  std::vector<StageProfiles*> known;
+  known.reserve(profiles.size());
+  for (StageProfiles& each : profiles) known.push_back(&each);
+  return walk_all(config, step, memory_plan(step, !teachers.empty(), timeline), kinds, teachers, known,
+                  detail);
+}
+
+MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, const MemoryPlan& plan,
+                                const StageKinds& kinds, const std::vector<StageProfiles*>& profiles) {
+  return walk_all(config, step, plan, kinds, {}, profiles, MemoryDetail::peaks);
 }
 
 }  // namespace plumbline

@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "analysis/memory/action_memory.hpp"
+#include "analysis/memory/memory_walk.hpp"
 #include "analysis/memory/persistent_memory.hpp"
 #include "analysis/work/shapes.hpp"
+#include "analysis/work/stage_kinds.hpp"
 #include "core/config/run_config.hpp"
 #include "core/schedule/repeated_schedule.hpp"
 #include "core/tensor/arena.hpp"
@@ -45,5 +46,9 @@ MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule&
 /// The same with a framework's traits instead of those that `software` names.
 MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail,
                                 const cluster::Software* framework);
+/// The peaks of one of many configurations without a teacher that have this step. `plan`: memory_plan(step, false);
+/// `kinds`: of the shapes of this one's stages; `profiles`: by kind of stage, what is known of them.
+MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, const MemoryPlan& plan,
+                                const StageKinds& kinds, const std::vector<StageProfiles*>& profiles);
 
 }  // namespace plumbline

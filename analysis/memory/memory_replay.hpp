@@ -1,6 +1,7 @@
 // Replays the allocations of one action in order: what it changes, and the first moment of its largest total.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -31,6 +32,21 @@ class Replay {
     total_ -= bytes;
   }
   ActionProfile profile() const { return {now_, peak_}; }
+  /// The same as what `part` is the profile of, done `times` times.
+  void append(const ActionProfile& part, std::int64_t times) {
+    const std::int64_t left = part.net.total().value;
+    // Where it leaves something behind the last time is the fullest, else the first.
+    const std::int64_t before = left > 0 ? times - 1 : 0;
+    const std::int64_t highest = total_ + before * left + part.peak.total().value;
+    for (std::size_t c = 0; c < now_.categories.size(); ++c) {
+      const Bytes now = now_.categories[c];
+      if (highest > peak_total_)
+        peak_.categories[c] = now + before * part.net.categories[c] + part.peak.categories[c];
+      now_.categories[c] = now + times * part.net.categories[c];
+    }
+    peak_total_ = std::max(peak_total_, highest);
+    total_ += times * left;
+  }
 
  private:
   MemoryBreakdown now_;
@@ -50,6 +66,12 @@ class GatheredUnits {
   void end_use() {
     if (used_ < bytes_.size()) replay_.give(Category::parameters, bytes_[used_++]);
   }
+  /// Of as many units all has been done that would be done here, and what is gathered then is as large.
+  void leave_out(std::size_t units) {
+    gathered_ += units;
+    used_ += units;
+  }
+  std::size_t used() const { return used_; }
 
  private:
   void gather() {

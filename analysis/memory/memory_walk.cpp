@@ -6,30 +6,175 @@
 namespace plumbline {
 namespace {
 
-/// Last positions of a stage's weight gradients.
-struct LastGradients {
-  std::size_t layers = 0;     // B or W; the output layer's, if not split
-  std::size_t embedding = 0;  // B or I; positions
-  std::size_t scores = 0;     // T
-  std::size_t input = 0;      // IB
+/// Which actions do more than others of their type, as of action_profile.
+class Extras {
+ public:
+  Extras(const Schedule& schedule, bool teacher)
+      : schedule_(schedule),
+        teacher_(teacher),
+        last_microbatch_(static_cast<std::uint32_t>(schedule.microbatches) - 1) {}
+
+  /// To be asked once for every action of a rank, in order.
+  bool in(const Action& action) {
+    if (action.type == ActionType::input_forward) return action.microbatch == 0;
+    if (action.type == ActionType::vocab_forward) return action.microbatch != last_microbatch_;
+    return loss_in(action);
+  }
+  /// Of a micro-batch that is neither the first nor the last.
+  static bool in_the_middle(const Action& action) { return action.type != ActionType::input_forward; }
+
+ private:
+  /// Of the two forwards of a micro-batch on the last stage the later one. Without a teacher F always
+  /// computes the loss.
+  bool loss_in(const Action& action) {
+    const bool student = action.type == ActionType::forward;
+    if (!student && action.type != ActionType::teacher_forward) return true;
+    if (!teacher_ || !schedule_.last_of_route(action.stage)) return true;
+    if (action.microbatch >= seen_.size()) seen_.resize(action.microbatch + 1);
+    const bool later = seen_[action.microbatch];
+    seen_[action.microbatch] = true;
+    return later;
+  }
+
+  const Schedule& schedule_;
+  bool teacher_;
+  std::uint32_t last_microbatch_;
+  std::vector<bool> seen_;  // by micro-batch: one of the two is done
+};
+
+std::vector<LastGradients> last_gradients(const std::vector<Action>& actions) {
+  std::vector<LastGradients> last;
+  const auto of = [&](const Action& action) -> LastGradients& {
+    auto at = std::find_if(last.begin(), last.end(), [&](const auto& l) { return l.stage == action.stage; });
+    return at == last.end() ? last.emplace_back(LastGradients{action.stage}) : *at;
+  };
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const auto position = static_cast<std::uint32_t>(i);
+    switch (actions[i].type) {
+      case ActionType::backward:
+        of(actions[i]).layers = of(actions[i]).embedding = position;
+        break;
+      case ActionType::backward_weight:
+        of(actions[i]).layers = position;
+        break;
+      case ActionType::backward_input:
+        of(actions[i]).embedding = position;
+        break;
+      case ActionType::vocab_backward:
+        of(actions[i]).scores = position;
+        break;
+      case ActionType::input_backward:
+        of(actions[i]).input = position;
+        break;
+      default:
+        break;
+    }
+  }
+  std::sort(last.begin(), last.end(), [](const auto& a, const auto& b) { return a.stage < b.stage; });
+  return last;
+}
+
+/// Writes the plan of a rank.
+class RankPlan {
+ public:
+  RankPlan(const std::vector<Action>& actions, bool by_action, MemoryPlan::Rank& plan)
+      : actions_(actions), by_action_(by_action), plan_(plan), has_last_(actions.size()) {
+    for (const LastGradients& last : plan.last) {
+      for (const std::uint32_t at : {last.layers, last.embedding, last.scores, last.input})
+        has_last_[at] = true;
+    }
+  }
+
+  /// The actions of [begin, end). `extra`: by position. `final`: gradients become final in them.
+  void add(std::size_t begin, std::size_t end, std::int64_t copy, const std::vector<bool>& extra,
+           bool final) {
+    codes_.clear();
+    for (std::size_t i = begin; i < end; ++i) {
+      const Action& action = actions_[i];
+      const std::uint32_t type = 2 * static_cast<std::uint32_t>(action.type) + (extra[i] ? 1 : 0);
+      // Where a gradient is final nothing else is alike.
+      codes_.push_back(final && has_last_[i] ? kUnique + static_cast<std::uint32_t>(i)
+                                             : 64U * action.stage + type);
+    }
+    bool alone = false;  // the last run is one that may be added to
+    for (std::size_t i = 0; i < codes_.size();) {
+      const auto [length, times] = repetition(i);
+      const std::size_t last = begin + i + length * (times - 1);
+      if (times > 1 || !alone || by_action_)
+        plan_.runs.push_back(
+            {static_cast<std::uint32_t>(plan_.items.size()), 0, static_cast<std::int64_t>(times), copy});
+      for (std::size_t at = begin + i; at < begin + i + length; ++at) {
+        plan_.items.push_back({actions_[at], actions_[last + at - begin - i].microbatch,
+                               static_cast<std::uint32_t>(at), extra[at], final && has_last_[at]});
+      }
+      plan_.runs.back().items += static_cast<std::uint32_t>(length);
+      alone = times == 1;
+      i += length * times;
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kUnique = std::uint32_t{1} << 31U;
+  static constexpr std::size_t kLongest = 64;
+
+  struct Repetition {
+    std::size_t length = 1;
+    std::size_t times = 1;
+  };
+  /// How often what begins at `i` is done, one after the other.
+  Repetition repetition(std::size_t i) const {
+    Repetition best;
+    const std::size_t end = codes_.size();
+    for (std::size_t length = 1; !by_action_ && length <= kLongest && i + 2 * length <= end; ++length) {
+      if (codes_[i + length] != codes_[i]) continue;
+      std::size_t at = i;
+      while (at + length < end && codes_[at] == codes_[at + length]) ++at;
+      const std::size_t times = 1 + (at - i) / length;
+      if (length * (times - 1) > best.length * (best.times - 1)) best = {length, times};
+      if (times > 2) break;  // longer ones are this one twice
+    }
+    return best;
+  }
+
+  const std::vector<Action>& actions_;
+  bool by_action_;
+  MemoryPlan::Rank& plan_;
+  std::vector<bool> has_last_;
+  std::vector<std::uint32_t> codes_;  // of alike actions the same
 };
 
 }  // namespace
 
-std::vector<FinalAction> final_actions(std::span<const StageShape> stages,
-                                       const std::vector<Action>& actions) {
-  std::map<int, LastGradients> last;  // stages of this rank that have a backward
-  for (std::size_t i = 0; i < actions.size(); ++i) {
-    const ActionType type = actions[i].type;
-    const bool both = type == ActionType::backward;
-    if (both || type == ActionType::backward_weight) last[actions[i].stage].layers = i;
-    if (both || type == ActionType::backward_input) last[actions[i].stage].embedding = i;
-    if (type == ActionType::vocab_backward) last[actions[i].stage].scores = i;
-    if (type == ActionType::input_backward) last[actions[i].stage].input = i;
+MemoryPlan memory_plan(const RepeatedSchedule& step, bool teacher, bool by_action) {
+  MemoryPlan plan;
+  plan.ranks.resize(step.once.actions.size());
+  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    const std::vector<Action>& actions = step.once.actions[rank];
+    MemoryPlan::Rank& mine = plan.ranks[rank];
+    mine.last = last_gradients(actions);
+    Extras extras(step.once, teacher);
+    std::vector<bool> extra(actions.size());
+    for (std::size_t i = 0; i < actions.size(); ++i) extra[i] = extras.in(actions[i]);
+    RankPlan writer(actions, by_action, mine);
+    if (!step.repeats()) {
+      writer.add(0, actions.size(), 0, extra, true);
+      continue;
+    }
+    const RepeatedSchedule::Period& period = step.periods[rank];
+    std::vector<bool> between = extra;
+    for (std::size_t i = period.first; i < period.end(); ++i) between[i] = Extras::in_the_middle(actions[i]);
+    writer.add(0, period.first, 0, extra, true);
+    writer.add(period.first, period.end(), 0, between, false);
+    writer.add(period.first, actions.size(), step.copies - 1, extra, true);
   }
-  std::map<std::size_t, FinalUnits> by_position;
-  for (const auto& [stage, at] : last) {
-    const StageShape& shape = stages[static_cast<std::size_t>(stage)];
+  return plan;
+}
+
+std::vector<FinalAction> final_actions(std::span<const StageShape> stages,
+                                       const std::vector<LastGradients>& last) {
+  std::map<std::uint32_t, FinalUnits> by_position;
+  for (const LastGradients& at : last) {
+    const StageShape& shape = stages[at.stage];
     by_position[at.layers].layers = true;
     if (shape.first && shape.positions > 0) by_position[at.embedding].positions = true;
     if (shape.vocabulary.carries) {
@@ -39,11 +184,11 @@ std::vector<FinalAction> final_actions(std::span<const StageShape> stages,
     if (shape.scores() && !shape.shared_output) by_position[at.layers].output = true;
     if (!shape.embeds()) continue;
     // Whichever use of a shared embedding comes last; its own when both are in one action.
-    std::size_t output = 0;
+    std::uint32_t output = 0;
     bool shared = false;
-    for (const auto& [other, other_at] : last) {
-      if (!stages[static_cast<std::size_t>(other)].shared_output) continue;
-      output = std::max(output, other_at.layers);
+    for (const LastGradients& other : last) {
+      if (!stages[other.stage].shared_output) continue;
+      output = std::max(output, other.layers);
       shared = true;
     }
     if (shared && output > at.embedding) {

@@ -52,6 +52,14 @@ std::int64_t cuda_attention_scratch(const StageShape& s) {
   return std::max(statistics, (in_slice * of_group + 4 * rows + whole_heads + 2048) / 4);
 }
 
+/// What the switches of the ends keep in fp32 and int32: sums of the output layer's rows, rows of both position tables.
+std::int64_t held_by_ends(const StageShape& s) {
+  std::int64_t elements = 0;
+  if (s.last && s.normed_output) elements += 2 * s.vocab;
+  if (s.first && s.block_positions && s.positions > 0) elements += 2 * s.tokens;
+  return elements;
+}
+
 }  // namespace
 
 std::int64_t attention_scratch_elements(const StageShape& s) {
@@ -68,6 +76,7 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
   std::int64_t whole = 0;  // elements, padding included
   std::int64_t owned = 0;  // of them by this data-parallel rank
   std::int64_t buffers = 0;
+  std::int64_t of_ends = 0;
   bool first = false;
   bool last = false;
   for (const StageShape& s : stages) {
@@ -82,6 +91,7 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
     if (s.distillation.on && !s.distillation.joint && sends_forward) {
       buffers += s.rows * s.distillation.teacher_hidden;
     }
+    of_ends += held_by_ends(s);
     first = first || s.first;
     last = last || s.last;
   }
@@ -110,10 +120,11 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
     scratch = std::max(scratch, attention_scratch_elements(teachers.front()));
     for (const StageShape& teacher : teachers) {
       held[Category::teacher].value += parameters_of(teacher).total() * teacher.e();
+      of_ends += held_by_ends(teacher);
     }
   }
   token_ids *= config.microbatches() * any.tokens;
-  held[Category::workspace].value = 4 * (rotary + token_ids + scratch) + quantized.scales;
+  held[Category::workspace].value = 4 * (rotary + token_ids + scratch + of_ends) + quantized.scales;
   return held;
 }
 

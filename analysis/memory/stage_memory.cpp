@@ -24,6 +24,10 @@ std::int64_t StageReplay::group_size() const {
   return s_.recompute == Recompute::full ? s_.recompute_layers : 1;
 }
 
+std::int64_t StageReplay::groups() const {
+  return (s_.layers + group_size() - 1) / group_size();
+}
+
 void StageReplay::gather_stream() {
   take(kWorkspace, bytes_.gathered);
 }
@@ -62,17 +66,21 @@ void StageReplay::forward(bool loss) {
     embedding_norm_forward();
     take(kActivations, bytes_.mask);
   }
-  for (std::int64_t layer = 0; layer < s_.layers; ++layer) {
-    values_.begin_use();
-    layer_forward();
-    const bool leaves = layer == s_.layers - 1 && !s_.last && !s_.next_here;
-    layer_output(leaves && !s_.distillation.joint);
-    if (s_.recompute == Recompute::full) {
-      give(kActivations, kept_by_layer());
-      if (layer % group_size() != 0) give(kActivations, bytes_.stream);  // x
-    }
-    values_.end_use();
-  }
+  const std::int64_t size = group_size();
+  each(groups(), [&](std::int64_t group) {
+    const std::int64_t begin = group * size;
+    each(std::min(size, s_.layers - begin), [&](std::int64_t i) {
+      values_.begin_use();
+      layer_forward();
+      const bool leaves = begin + i == s_.layers - 1 && !s_.last && !s_.next_here;
+      layer_output(leaves && !s_.distillation.joint);
+      if (s_.recompute == Recompute::full) {
+        give(kActivations, kept_by_layer());
+        if (i > 0) give(kActivations, bytes_.stream);  // x
+      }
+      values_.end_use();
+    });
+  });
   if (s_.last) {
     take(kActivations, bytes_.stream);  // final norm
     take(kActivations, bytes_.statistics);
@@ -97,28 +105,30 @@ void StageReplay::forward(bool loss) {
 
 /// The forward of the group's layers again; the last one's values stay in use for its backward.
 void StageReplay::recompute(std::int64_t begin, std::int64_t end) {
-  for (std::int64_t layer = begin; layer < end; ++layer) {
+  each(end - begin, [&](std::int64_t i) {
     values_.begin_use();
     layer_forward();
-    if (layer == end - 1) {
+    if (begin + i == end - 1) {
       if (s_.parallel()) give(kept_, bytes_.stream);  // x2
       take(kept_, bytes_.mask);                       // of the MLP, whose result is not wanted
       return;
     }
     layer_output();
     values_.end_use();
-  }
+  });
 }
 
 /// All layers of a B (`weights`) or an I, group by group where they are recomputed.
 void StageReplay::layers_backward(bool weights) {
   const bool full = s_.recompute == Recompute::full;
   const std::int64_t size = group_size();
-  for (std::int64_t begin = (s_.layers - 1) / size * size; begin >= 0; begin -= size) {
+  each(groups(), [&](std::int64_t later) {
+    const std::int64_t begin = (groups() - 1 - later) * size;
     const std::int64_t end = std::min(begin + size, s_.layers);
     if (full) recompute(begin, end);
-    for (std::int64_t layer = end - 1; layer >= begin; --layer) {
-      if (!full || layer < end - 1) values_.begin_use();
+    each(end - begin, [&](std::int64_t i) {
+      const std::int64_t layer = end - 1 - i;
+      if (!full || i > 0) values_.begin_use();
       if (weights) {
         layer_backward(layer);
       } else {
@@ -126,8 +136,8 @@ void StageReplay::layers_backward(bool weights) {
       }
       values_.end_use();
       if (weights) gradient_done(layer_unit_, final_.layers);
-    }
-  }
+    });
+  });
 }
 
 void StageReplay::output_layer_weight() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "analysis/memory/final_units.hpp"
@@ -106,6 +107,10 @@ class StageReplay {
   void weight_gradient(const ProductBytes& product);
   void both_gradients(const ProductBytes& product);
 
+  /// `part(i)` for i from 0 to count - 1. All but the first and the last must do the same.
+  template <class Part>
+  void each(std::int64_t count, const Part& part);
+
   bool joint_before() const;
   bool joint_after() const;
   void cross_entropy();
@@ -135,6 +140,7 @@ class StageReplay {
   Category stage_gradient() const;
   Category embedded_gradient() const;
   std::int64_t group_size() const;
+  std::int64_t groups() const;
   std::vector<std::int64_t> units_in_order_of_use(ActionType type) const;
   void first_gradient_of(std::int64_t unit);
   void gradient_done(std::int64_t unit, bool is_final);
@@ -157,5 +163,22 @@ class StageReplay {
   Replay& replay_;
   GatheredUnits values_;
 };
+
+template <class Part>
+void StageReplay::each(std::int64_t count, const Part& part) {
+  constexpr std::int64_t kFew = 3;
+  if (count <= kFew) {
+    for (std::int64_t i = 0; i < count; ++i) part(i);
+    return;
+  }
+  part(0);
+  const Replay before = std::exchange(replay_, Replay());
+  const std::size_t used = values_.used();
+  part(1);
+  const ActionProfile one = std::exchange(replay_, before).profile();
+  replay_.append(one, count - 2);
+  values_.leave_out(static_cast<std::size_t>(count - 3) * (values_.used() - used));
+  part(count - 1);
+}
 
 }  // namespace plumbline

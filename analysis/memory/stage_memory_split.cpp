@@ -25,7 +25,8 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
     give(kWorkspace, bytes_.stream);
     give(kActivations, bytes_.stream + bytes_.statistics);  // x2 and the second norm's statistics
   }
-  give(received ? kCommunication : kActivations, bytes_.dropped);  // dy
+  const Category dy = received ? kCommunication : kActivations;
+  if (!s_.parallel()) give(dy, bytes_.dropped);
   attention_again();
   drop_gradient(kActivations);
   take_stream_gradient();
@@ -48,7 +49,7 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
     take(kWorkspace, bytes_.stream);
   }
   end_of_layer_backward();
-  give(kActivations, bytes_.dropped);  // dmid
+  give(s_.parallel() ? dy : kActivations, bytes_.dropped);  // dy or dmid
 }
 
 void StageReplay::backward_input() {
@@ -88,7 +89,8 @@ void StageReplay::layer_backward_weight(std::int64_t layer) {
   give_stream_gradient();
   give(kActivations, bytes_.activation_output);
   const Category dy = received ? kCommunication : kActivations;
-  if (!s_.parallel()) give(dy, bytes_.stream);  // or dropped
+  const bool one = s_.parallel() && !s_.hidden_dropout;  // both sums' gradient is dy
+  if (!one) give(dy, bytes_.stream);                     // or dropped
   take(kWorkspace, bytes_.quantized_fc1);
   gather_operand();
   weight_gradient(bytes_.fc1_product);
@@ -102,7 +104,7 @@ void StageReplay::layer_backward_weight(std::int64_t layer) {
   give(kWorkspace, bytes_.quantized_attention);
   give_stream_gradient();
   give(kActivations, bytes_.attention);
-  give(s_.parallel() ? dy : kActivations, bytes_.stream);  // dmid or dropped; of a parallel block dy
+  give(one ? dy : kActivations, bytes_.stream);  // dmid or dropped; of a parallel block dy
   take(kWorkspace, bytes_.quantized_qkv);
   gather_operand();
   weight_gradient(bytes_.qkv_product);
@@ -118,7 +120,7 @@ void StageReplay::backward_weight() {
     give(kActivations, bytes_.stream);  // final norm output
     gradient_done(vocabulary_unit_, final_.output);
   }
-  for (std::int64_t layer = s_.layers - 1; layer >= 0; --layer) layer_backward_weight(layer);
+  each(s_.layers, [&](std::int64_t i) { layer_backward_weight(s_.layers - 1 - i); });
   end_of_action();
 }
 

@@ -23,13 +23,13 @@ void StageReplay::teacher_forward(bool loss) {
       give(kTeacher, bytes_.stream + bytes_.statistics);
     }
   }
-  for (std::int64_t layer = 0; layer < s_.layers; ++layer) {
+  each(s_.layers, [&](std::int64_t i) {
     layer_forward();
-    const bool leaves = layer == s_.layers - 1 && !s_.last && !s_.next_here;
+    const bool leaves = i == s_.layers - 1 && !s_.last && !s_.next_here;
     layer_output(leaves && !s_.distillation.joint);
     give(kTeacher, kept_by_layer());
     give(kTeacher, bytes_.stream);  // x
-  }
+  });
   if (!s_.last) return;
   take(kTeacher, bytes_.stream);  // final norm
   take(kTeacher, bytes_.statistics);

@@ -6,6 +6,7 @@
 
 #include "analysis/simulate/step_simulation.hpp"
 #include "analysis/work/flops.hpp"
+#include "analysis/work/framework_list.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
@@ -94,7 +95,8 @@ Throughput throughput_of(const RunConfig& config, const HardwareProfile& hardwar
 std::string explain_throughput(const RunConfig& config, const Throughput& throughput, int stages) {
   if (stages == 0) stages = config.parallel.pipeline * config.parallel.virtual_chunks;
   const std::int64_t window = config.model.sliding_window;
-  const bool windows = window > 0 && window < config.batch.seq_length;
+  const std::int64_t prefix = config.batch.prefix_length;
+  const bool windows = (window > 0 && window < config.batch.seq_length) || prefix > 0;
   return fmt::format(
       "MFU = ({}) FLOP/token × tokens/s ÷ (ranks × peak)\n"
       "    = {:.4g} × {:.4g} ÷ ({} × {:.4g} TFLOP/s, dense, {}) = {:.4f}\n{}"
@@ -109,8 +111,9 @@ std::string explain_throughput(const RunConfig& config, const Throughput& throug
           : "",
       matmul_parameters(config.model),
       windows ? fmt::format("the\n    {:.6g} keys n that a query sees on average over positions and layers "
-                            "(without windows s/2)",
-                            config.model.mean_keys(config.batch.seq_length))
+                            "(without {} s/2)",
+                            config.model.mean_keys(config.batch.seq_length, prefix),
+                            prefix > 0 ? "a prefix" : "windows")
               : "the\n    causal half (the full square would be 12·L·a·d·s)",
       config.distillation.teacher ? "; plus a third of the same for the teacher's forward" : "",
       executed_flops_per_token(config, stages).value, throughput.tokens_per_s, config.layout().world(),

@@ -1,5 +1,7 @@
 #include "analysis/search/evaluator.hpp"
 
+#include <utility>
+
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/predict/predict.hpp"
 #include "analysis/time/time_model.hpp"
@@ -7,23 +9,27 @@
 
 namespace plumbline {
 
+SearchSchedules::Entry::Entry(RepeatedSchedule made)
+    : step(std::move(made)), memory(memory_plan(step, false)), bound(step), present(types_in(step.once)) {}
+
 const SearchSchedules::Entry* SearchSchedules::find(const SearchKeys& keys, const RunConfig& config) {
-  const std::lock_guard lock(mutex_);
   const Key key{
       keys.schedule, keys.pipeline, config.microbatches(), keys.chunks, static_cast<int>(keys.vocabulary),
       keys.data > 1};
-  const auto [found, fresh] = entries_.try_emplace(key);
-  if (fresh) {
+  Slot* slot = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    slot = &slots_[key];
+  }
+  std::call_once(slot->made, [&] {
     try {
-      RepeatedSchedule step = make_(config);
-      LowerBound bound(step);
-      found->second = std::make_unique<Entry>(Entry{std::move(step), std::move(bound), {}});
-      found->second->present = types_in(found->second->step.once);
+      slot->entry = std::make_unique<const Entry>(make_(config));
     } catch (const InputError& error) {
+      const std::lock_guard lock(mutex_);
       if (refused_.empty()) refused_ = error.what();
     }
-  }
-  return found->second.get();
+  });
+  return slot->entry.get();
 }
 
 std::string SearchSchedules::refused() const {
@@ -31,39 +37,75 @@ std::string SearchSchedules::refused() const {
   return refused_;
 }
 
+const SearchSchedules::Entry* Evaluator::schedule_of(const SearchKeys& keys) {
+  const SearchKeys& last = last_keys_;
+  const bool same = known_ != nullptr && keys.schedule == last.schedule && keys.pipeline == last.pipeline &&
+                    keys.data == last.data && keys.micro_batch == last.micro_batch &&
+                    keys.chunks == last.chunks && keys.vocabulary == last.vocabulary;
+  if (!same) {
+    known_ = schedules_.find(keys, config_);
+    last_keys_ = keys;
+  }
+  return known_;
+}
+
 std::optional<Evaluator::Bounds> Evaluator::bounds(const SearchKeys& keys) {
   set_keys(keys, config_);
-  const SearchSchedules::Entry* entry = schedules_.find(keys, config_);
+  const SearchSchedules::Entry* entry = schedule_of(keys);
   if (entry == nullptr) return std::nullopt;
-  const MemoryPrediction memory = predict_memory(config_, entry->step, MemoryDetail::peaks, framework_);
-  const Costs costs = bounding_costs(*entry);
+  const StageKinds kinds(stage_shapes(config_, entry->step.once, framework_), entry->step.once);
+  std::vector<StageMemo::Stage*> stages;
+  std::vector<StageProfiles*> profiles;
+  stages.reserve(kinds.first_stage.size());
+  profiles.reserve(kinds.first_stage.size());
+  for (const std::size_t stage : kinds.first_stage) {
+    stages.push_back(&memo_.stage(kinds.shapes[stage]));
+    profiles.push_back(&stages.back()->memory);
+  }
+  const MemoryPrediction memory = predict_memory(config_, entry->step, entry->memory, kinds, profiles);
+  const Costs costs = bounding_costs(*entry, kinds, stages);
   return Bounds{memory.peak, entry->bound.of(costs), fits(config_, entry->step.once, hardware_, memory)};
 }
 
 /// Costs of which none is larger than those that predict() simulates.
-Costs Evaluator::bounding_costs(const SearchSchedules::Entry& entry) {
-  const Schedule& schedule = entry.step.once;
-  const std::vector<StageShape> shapes = stage_shapes(config_, schedule, framework_);
+Costs Evaluator::bounding_costs(const SearchSchedules::Entry& entry, const StageKinds& kinds,
+                                const std::vector<StageMemo::Stage*>& stages) {
   Load load;
   load.layout = config_.layout();
   load.collective_contention = collective_contention(config_, hardware_, framework_);
+  for (std::size_t kind = 0; kind < stages.size(); ++kind)
+    memo_.passes(*stages[kind], kinds.shapes[kinds.first_stage[kind]], entry.present, load);
   Costs costs;
-  for (const StageShape& shape : shapes) costs.stages.push_back(memo_.passes(shape, entry.present, load));
+  costs.stages.reserve(kinds.shapes.size());
+  for (const std::size_t kind : kinds.of_stage) costs.stages.push_back(stages[kind]->costs);
   load.busy = load.layout.world() > 1 ? 1 : 0;
-  for (int rank = 0; rank < schedule.ranks; ++rank) {
-    const HeldStages held = stages_on_rank(config_, schedule, shapes, rank);
-    if (held.held.empty()) continue;
-    const StageCosts& end = memo_.step_end(held, config_, load);
-    StageCosts& lowest = costs.stages[static_cast<std::size_t>(held.held.front().stage)];
-    lowest.reduce_gradients = end.reduce_gradients;
-    lowest.optimizer = end.optimizer;
+  std::vector<const StageCosts*> of_rank;
+  of_rank.reserve(kinds.first_rank.size());
+  for (const int rank : kinds.first_rank) {
+    std::vector<const StageMemo::Stage*> held;
+    held.reserve(kinds.stages_held[static_cast<std::size_t>(rank)].size());
+    for (const std::size_t stage : kinds.stages_held[static_cast<std::size_t>(rank)])
+      held.push_back(stages[kinds.of_stage[stage]]);
+    of_rank.push_back(held.empty()
+                          ? nullptr
+                          : &memo_.step_end(
+                                std::move(held),
+                                [&] { return stages_on_rank(config_, entry.step.once, kinds.shapes, rank); },
+                                config_, load));
+  }
+  for (std::size_t rank = 0; rank < kinds.of_rank.size(); ++rank) {
+    const StageCosts* end = of_rank[kinds.of_rank[rank]];
+    if (end == nullptr) continue;
+    StageCosts& lowest = costs.stages[kinds.stages_held[rank].front()];
+    lowest.reduce_gradients = end->reduce_gradients;
+    lowest.optimizer = end->optimizer;
   }
   return costs;
 }
 
 Candidate Evaluator::predicted(const SearchKeys& keys) {
   set_keys(keys, config_);
-  const SearchSchedules::Entry* entry = schedules_.find(keys, config_);
+  const SearchSchedules::Entry* entry = schedule_of(keys);
   const Prediction prediction = predict(config_, entry->step, hardware_, framework_);
   return {keys, prediction.memory.peak, prediction.time};
 }

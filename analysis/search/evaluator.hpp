@@ -11,10 +11,11 @@
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/hardware/software.hpp"
+#include "analysis/memory/memory_walk.hpp"
 #include "analysis/search/candidate.hpp"
 #include "analysis/search/lower_bound.hpp"
 #include "analysis/search/stage_memo.hpp"
-#include "analysis/work/shapes.hpp"
+#include "analysis/work/stage_kinds.hpp"
 #include "core/schedule/repeated_schedule.hpp"
 
 namespace plumbline {
@@ -28,20 +29,27 @@ class SearchSchedules {
   explicit SearchSchedules(StepFor make) : make_(std::move(make)) {}
 
   struct Entry {
+    explicit Entry(RepeatedSchedule made);
     RepeatedSchedule step;
+    MemoryPlan memory;
     LowerBound bound;
     ActionTypes present;
   };
-  /// nullptr when the schedule does not allow the sizes. `config` has the keys.
+  /// nullptr when the schedule does not allow the sizes. `config` has the keys. Threads that want the same one wait
+  /// for whoever makes it, others do not.
   const Entry* find(const SearchKeys& keys, const RunConfig& config);
   /// Why one configuration has no schedule; empty: every one has.
   std::string refused() const;
 
  private:
   using Key = std::tuple<int, int, int, int, int, bool>;
+  struct Slot {
+    std::once_flag made;
+    std::unique_ptr<const Entry> entry;
+  };
   StepFor make_;
-  mutable std::mutex mutex_;
-  std::map<Key, std::unique_ptr<Entry>> entries_;
+  mutable std::mutex mutex_;  // of what follows, but not of the slots
+  std::map<Key, Slot> slots_;
   std::string refused_;
 };
 
@@ -61,20 +69,29 @@ class Evaluator {
     bool fits = false;
   };
   /// Candidates with another layout of ranks or micro-batch follow.
-  void begin_region() { memo_.forget(); }
+  void begin_region() {
+    memo_.forget();
+    known_ = nullptr;
+  }
   /// Nothing when the candidate has no schedule.
   std::optional<Bounds> bounds(const SearchKeys& keys);
   /// The prediction of a candidate that has one.
   Candidate predicted(const SearchKeys& keys);
 
  private:
+  /// As of SearchSchedules; most candidates have that of the one before.
+  const SearchSchedules::Entry* schedule_of(const SearchKeys& keys);
+  /// `stages`: by kind.
+  Costs bounding_costs(const SearchSchedules::Entry& entry, const StageKinds& kinds,
+                       const std::vector<StageMemo::Stage*>& stages);
+
   RunConfig config_;
   const HardwareProfile& hardware_;
   const cluster::Software* framework_;
-  Costs bounding_costs(const SearchSchedules::Entry& entry);
-
   SearchSchedules& schedules_;
   StageMemo memo_;
+  SearchKeys last_keys_;
+  const SearchSchedules::Entry* known_ = nullptr;  // of `last_keys_`
 };
 
 }  // namespace plumbline

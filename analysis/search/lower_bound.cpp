@@ -69,24 +69,27 @@ LowerBound::LowerBound(const RepeatedSchedule& step)
   };
   const Counts none(static_cast<std::size_t>(schedule.stages));
   for (std::size_t r = 0; r < schedule.actions.size(); ++r) {
+    const std::vector<Action>& actions = schedule.actions[r];
     Rank rank;
     Counts until = none;
     Counts after = none;
-    for (std::size_t i = 0; i < schedule.actions[r].size(); ++i) {
-      const Action& action = schedule.actions[r][i];
+    std::size_t last_backward = 0;
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      if (!is_backward(actions[i].type)) continue;
+      last_backward = i;
+      rank.tail = actions[i].stage;
+    }
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      const Action& action = actions[i];
       const bool repeated = step.repeats() && i >= step.periods[r].first && i < step.periods[r].end();
       const double count = repeated ? static_cast<double>(step.copies) : 1;
       pairs_ = pairs_ || action.overlaps_next;
       if (action.type == ActionType::backward) merged_[action.stage] = true;
       if (action.type == ActionType::backward_input) split_[action.stage] = true;
       if (rank.head < 0 && action.type == ActionType::forward) rank.head = action.stage;
-      if (rank.head >= 0) after[action.stage][static_cast<std::size_t>(action.type)] += count;
-      if (!is_backward(action.type)) continue;
-      rank.tail = action.stage;
-      for (std::size_t stage = 0; stage < after.size(); ++stage) {
-        for (std::size_t type = 0; type < kActionTypes; ++type) until[stage][type] += after[stage][type];
-      }
-      after = none;
+      if (rank.head < 0) continue;
+      Counts& counts = rank.tail >= 0 && i <= last_backward ? until : after;
+      counts[action.stage][static_cast<std::size_t>(action.type)] += count;
     }
     rank.until = terms(until, false);
     rank.after = terms(after, false);

@@ -40,38 +40,34 @@ std::size_t StageMemo::Hash::operator()(const StageShape& s) const {
   return hash;
 }
 
-std::size_t StageMemo::Hash::operator()(const std::vector<StageShape>& shapes) const {
-  std::size_t hash = shapes.size();
-  for (const StageShape& shape : shapes) mix(hash, static_cast<std::int64_t>((*this)(shape)));
-  return hash;
-}
-
 void StageMemo::forget() {
-  passes_.clear();
+  stages_.clear();
   ends_.clear();
 }
 
-const StageCosts& StageMemo::passes(const StageShape& shape, const ActionTypes& present, const Load& load) {
-  StageShape key = placeless(shape);
-  auto found = passes_.find(key);
-  if (found == passes_.end()) found = passes_.emplace(std::move(key), Known{}).first;
-  Known& known = found->second;
+StageMemo::Stage& StageMemo::stage(const StageShape& shape) {
+  return stages_.try_emplace(placeless(shape)).first->second;
+}
+
+const StageCosts& StageMemo::passes(Stage& stage, const StageShape& shape, const ActionTypes& present,
+                                    const Load& load) {
   for (const Phase& phase : kPhases) {
     const auto type = static_cast<std::size_t>(phase.type);
     const bool carried = phase.type >= ActionType::vocab_forward && phase.type <= ActionType::input_backward;
-    if (!present[type] || known.present[type] || (carried && !shape.vocabulary.carries)) continue;
-    known.present[type] = true;
-    known.costs.*phase.cost = time_action(work_of(shape, phase.type), hardware_, load).all;
+    if (!present[type] || stage.present[type] || (carried && !shape.vocabulary.carries)) continue;
+    stage.present[type] = true;
+    stage.costs.*phase.cost = time_action(work_of(shape, phase.type), hardware_, load).all;
   }
-  return known.costs;
+  return stage.costs;
 }
 
-const StageCosts& StageMemo::step_end(const HeldStages& rank, const RunConfig& config, const Load& load) {
-  std::vector<StageShape> key;
-  for (const StageShape& shape : rank.held) key.push_back(placeless(shape));
-  const auto [found, fresh] = ends_.try_emplace(std::move(key));
+const StageCosts& StageMemo::step_end(std::vector<const Stage*> known,
+                                      const std::function<HeldStages()>& held, const RunConfig& config,
+                                      const Load& load) {
+  const auto [found, fresh] = ends_.try_emplace(std::move(known));
   StageCosts& costs = found->second;
   if (!fresh) return costs;
+  const HeldStages rank = held();
   const cluster::Software* framework = rank.held.front().framework;
   const bool overlaps = framework == nullptr || framework->overlapped_reduction;
   costs.reduce_gradients = total_of(overlaps && rank.held.front().zero <= 1 ? std::vector<OperatorCall>{}

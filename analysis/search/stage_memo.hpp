@@ -1,11 +1,14 @@
-// What stages take, remembered: the candidates of a search share most of theirs.
+// What stages take and hold, remembered: the candidates of a search share most of theirs.
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <unordered_map>
 #include <vector>
 
 #include "analysis/hardware/hardware.hpp"
+#include "analysis/memory/action_memory.hpp"
 #include "analysis/simulate/costs.hpp"
 #include "analysis/time/processor_contention.hpp"
 #include "analysis/work/operator_list.hpp"
@@ -13,31 +16,38 @@
 
 namespace plumbline {
 
-/// Lower bounds of action times by stage shape, for one layout of ranks at a time, on a device for every rank.
+/// Lower bounds of action times and profiles of their memory by stage shape, for one layout of ranks at a time, on a
+/// device for every rank.
 class StageMemo {
  public:
   explicit StageMemo(const HardwareProfile& hardware) : hardware_(hardware) {}
 
-  /// Candidates with another layout follow.
+  /// What is known of a stage, wherever it stands.
+  struct Stage {
+    StageProfiles memory;
+    StageCosts costs;       // no action takes less; the end of the step is not in it
+    ActionTypes present{};  // those that are in `costs`, the others are 0 there
+  };
+
+  /// Candidates with another layout follow; all stages are gone.
   void forget();
 
-  /// No action of the stage takes less; of `present`, the others stay 0. The end of the step is not in it.
-  const StageCosts& passes(const StageShape& shape, const ActionTypes& present, const Load& load);
+  Stage& stage(const StageShape& shape);
+  /// `stage.costs` with all actions of `present` that the shape has.
+  const StageCosts& passes(Stage& stage, const StageShape& shape, const ActionTypes& present,
+                           const Load& load);
   /// OPT, and of ARG and ARE what cannot overlap with the last backwards, on a rank that holds these stages.
-  const StageCosts& step_end(const HeldStages& rank, const RunConfig& config, const Load& load);
+  /// `known`: what stage() gave for them; `held` makes the rank when it is a new one.
+  const StageCosts& step_end(std::vector<const Stage*> known, const std::function<HeldStages()>& held,
+                             const RunConfig& config, const Load& load);
 
  private:
   struct Hash {
     std::size_t operator()(const StageShape& shape) const;
-    std::size_t operator()(const std::vector<StageShape>& shapes) const;
-  };
-  struct Known {
-    StageCosts costs;
-    ActionTypes present{};  // those that are in `costs`
   };
   const HardwareProfile& hardware_;
-  std::unordered_map<StageShape, Known, Hash> passes_;
-  std::unordered_map<std::vector<StageShape>, StageCosts, Hash> ends_;
+  std::unordered_map<StageShape, Stage, Hash> stages_;
+  std::map<std::vector<const Stage*>, StageCosts> ends_;
 };
 
 }  // namespace plumbline

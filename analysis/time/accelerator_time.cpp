@@ -28,7 +28,8 @@ std::optional<double> tabled_product(const OperatorCall& call, const cluster::De
 
 /// Causal attention over whole sequences by the same table, whose rates count all pairs.
 std::optional<double> tabled_attention(const OperatorCall& call, const cluster::Device& device) {
-  if (device.rates == nullptr || call.dropout || call.window > 0 || call.type == DType::fp32)
+  if (device.rates == nullptr || call.dropout || call.window > 0 || call.prefix > 0 ||
+      call.type == DType::fp32)
     return std::nullopt;
   const auto heads = static_cast<double>(call.elements);
   const auto seq = static_cast<double>(call.tokens);
@@ -80,7 +81,7 @@ double attention_seconds(const OperatorCall& call, const cluster::Device& device
   }
   return cluster::flash_seconds(device, static_cast<double>(call.elements), static_cast<double>(call.tokens),
                                 static_cast<double>(call.out), call.backward, call.dropout,
-                                static_cast<double>(call.window));
+                                static_cast<double>(call.window), static_cast<double>(call.prefix));
 }
 
 }  // namespace

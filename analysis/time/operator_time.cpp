@@ -13,8 +13,9 @@ namespace plumbline {
 namespace {
 
 /// Pairs of tokens for which one head computes scores: 128 queries at a time against all keys from the first
-/// that the first of them sees, rounded down to a multiple of 64, to the last query's own (kernels/README.md).
-double computed_pairs(std::int64_t past, std::int64_t seq, std::int64_t window) {
+/// that the first of them sees, rounded down to a multiple of 64, to the last query's own, or the prefix's last
+/// (kernels/README.md). `past`: keys in front of the first query's own.
+double computed_pairs(std::int64_t past, std::int64_t seq, std::int64_t window, std::int64_t prefix) {
   constexpr std::int64_t kQueries = 128;
   constexpr std::int64_t kKeys = 64;
   double pairs = 0;
@@ -22,17 +23,24 @@ double computed_pairs(std::int64_t past, std::int64_t seq, std::int64_t window) 
     const std::int64_t end = std::min(first + kQueries, seq);
     const std::int64_t begin =
         window == 0 ? 0 : std::max<std::int64_t>(0, past + first + 1 - window) / kKeys * kKeys;
-    pairs += static_cast<double>((end - first) * (past + end - begin));
+    pairs += static_cast<double>((end - first) * (std::max(past + end, prefix) - begin));
   }
   return pairs;
 }
 
-/// What a window, or queries of the end of a sequence alone, leave of the time of attention over all that there are keys
-/// of, which is what profiles have: the part of the pairs that is still computed.
-double computed_part(const OperatorCall& call) {
+/// What a window leaves of the time of attention, or a prefix makes of it, or queries of the end of a sequence alone take,
+/// of which profiles have what is measured without any: the pairs that are computed, as a share of those.
+double share_of_causal(const OperatorCall& call) {
   const std::int64_t keys = call.past + call.tokens;
-  if (call.past == 0 && (call.window == 0 || call.window >= keys)) return 1;
-  return computed_pairs(call.past, call.tokens, call.window) / computed_pairs(0, keys, 0);
+  const std::int64_t window = call.window >= keys ? 0 : call.window;
+  if (window == 0 && call.prefix == 0 && call.past == 0) return 1;
+  return computed_pairs(call.past, call.tokens, window, call.prefix) / computed_pairs(0, keys, 0, 0);
+}
+
+/// The CPU computes with vectors of sixteen (kernels/README.md), and the last one of a row takes as long when it is not full.
+constexpr std::int64_t kVector = 16;
+std::int64_t whole_vectors(std::int64_t elements) {
+  return (elements + kVector - 1) / kVector * kVector;
 }
 
 /// The time under `key` in a list of tables by working set; negative when no table has it. `tables` chooses
@@ -85,6 +93,7 @@ OperatorCall without_fp8(OperatorCall call) {
 bool may_be_missing(const OperatorCall& call) {
   const std::string_view name = call.name;
   return name.substr(0, 8) == "dropout_" || name.substr(0, 4) == "fp8_" || name == "scale" ||
+         name == "scale_columns" || name == "row_products" || name == "remove_row_parts" ||
          name.substr(0, 10) == "head_norm_";
 }
 
@@ -114,15 +123,12 @@ GemmEntry gemm_entry(const OperatorCall& call) {
   return {key, call.out, call.in, call.tokens};
 }
 
-/// Elements of a row that take as long as the call's: the CPU computes with vectors of sixteen (kernels/README.md), and the
-/// last one of a row takes as long when it is not full. Rope goes through the halves of a head; heads of less than a
-/// vector are in the tables.
+/// Elements of a row that take as long as the call's. Rope goes through the halves of a head; heads of less than a vector
+/// are in the tables.
 std::int64_t in_whole_vectors(const OperatorCall& call) {
-  constexpr std::int64_t kVector = 16;
   const bool halves = std::string_view(call.name).starts_with("rope");
-  if (halves && call.out < 2 * kVector) return std::min(call.out, kVector);
-  const std::int64_t step = halves ? 2 * kVector : kVector;
-  return (call.out + step - 1) / step * step;
+  if (!halves) return whole_vectors(call.out);
+  return call.out < 2 * kVector ? std::min(call.out, kVector) : 2 * whole_vectors((call.out + 1) / 2);
 }
 
 /// By the profile's tables; negative where it has none for the call.
@@ -151,10 +157,10 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
           const auto seq = static_cast<double>(call.past + call.tokens);
           // Work grows with the square of the sequence, of which a table's rate keeps one factor beyond its end.
           const double beyond = grid.empty() ? 1 : std::max(1.0, seq / grid.x.back());
-          return grid.at(seq, static_cast<double>(call.out), group) * beyond;
+          return grid.at(seq, static_cast<double>(whole_vectors(call.out)), group) * beyond;
         });
     if (per_head < 0 && call.dropout) return measured_time(without_dropout(call), hardware, load);
-    return per_head * static_cast<double>(call.elements) * computed_part(call);
+    return per_head * static_cast<double>(call.elements) * share_of_causal(call);
   }
   const std::string key = fmt::format("{}.{}", call.name, is_fp8(call.type) ? "fp8" : name_of(call.type));
   const double by_row = measured_time(

@@ -10,16 +10,19 @@ std::int64_t matmul_parameters(const ModelConfig& model) {
   return model.layers * layer + model.vocab * model.hidden;
 }
 
-Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length) {
+Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length, std::int64_t prefix) {
   const auto width = static_cast<double>(model.heads * model.head_dim);
-  const double attention = 12.0 * static_cast<double>(model.layers) * width * model.mean_keys(seq_length);
+  const double attention =
+      12.0 * static_cast<double>(model.layers) * width * model.mean_keys(seq_length, prefix);
   return {6.0 * static_cast<double>(matmul_parameters(model)) + attention};
 }
 
 Flops model_flops_per_token(const RunConfig& config) {
-  const Flops student = model_flops_per_token(config.model, config.batch.seq_length);
+  const BatchConfig& batch = config.batch;
+  const Flops student = model_flops_per_token(config.model, batch.seq_length, batch.prefix_length);
   if (!config.distillation.teacher) return student;
-  return student + model_flops_per_token(*config.distillation.teacher, config.batch.seq_length) / 3.0;
+  return student +
+         model_flops_per_token(*config.distillation.teacher, batch.seq_length, batch.prefix_length) / 3.0;
 }
 
 StageFlops stage_flops(const StageShape& shape) {

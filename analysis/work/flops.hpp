@@ -18,7 +18,7 @@ std::int64_t matmul_parameters(const ModelConfig& model);
 /// hides is no part of the model, the causal one or a window's, so a model with windows has fewer FLOPs and
 /// gains no MFU from skipping what it never had. PaLM (Chowdhery et al., arXiv:2204.02311, appendix B) counts the full square, 12·L·a·d·s.
 /// MFU = this × tokens/s ÷ (ranks × peak).
-Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length);
+Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length, std::int64_t prefix = 0);
 /// The same of a run: with a teacher its forward, a third of that, is part of the training step.
 Flops model_flops_per_token(const RunConfig& config);
 

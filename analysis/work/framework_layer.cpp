@@ -63,6 +63,14 @@ void residual(const StageShape& s, FrameworkCalls& calls) {
   calls.stream("add", stream, 6);
 }
 
+/// Queries and keys: each head's norm, then the part of a head that is rotated.
+void turn_queries_and_keys(const StageShape& s, FrameworkCalls& calls, bool backward) {
+  const std::int64_t elements = s.tokens * (s.q + s.k);
+  if (s.rotary) calls.stream("rope", elements * s.rotated / s.head_dim, s.framework->compiled ? 4 : 12);
+  if (!s.qk_norm) return;
+  calls.stream(backward ? "norm backward" : "norm", elements, backward ? 10 : 2 * s.framework->norm_passes);
+}
+
 double operators(const StageShape& s, double launched, bool attention_inside) {
   const bool apart = attention_inside && s.unfused_attention && !softmax_is_fused(s);
   return launched + (apart ? 6 : 0);
@@ -101,11 +109,11 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
   calls.stream("norm", s.rows * s.hidden, 2 * sw.norm_passes);
   of_gathered("qkv", qkv, wanted.qkv);
   if (!s.swiglu) calls.stream("bias", s.tokens * qkv, 4);
-  if (s.rotary) calls.stream("rope", s.tokens * (s.q + s.k), sw.compiled ? 4 : 12);
+  turn_queries_and_keys(s, calls, false);
   if (wanted.attention) attention_forward(s, window, calls);
   summed("projection", s.q, wanted.projection);
   residual(s, calls);
-  calls.stream("norm", s.rows * s.hidden, 2 * sw.norm_passes);
+  if (s.layer_norms() > 1) calls.stream("norm", s.rows * s.hidden, 2 * sw.norm_passes);
   of_gathered("fc1", s.fc1, wanted.fc1);
   const double activation = s.swiglu ? (sw.compiled ? 6 : 10) : 4;
   calls.stream(s.swiglu ? "swiglu" : "gelu", s.tokens * s.ffn, activation);
@@ -127,8 +135,8 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
   const std::int64_t stream = s.rows * s.hidden;
   const std::int64_t qkv = s.q + 2 * s.k;
   const double dropped = s.hidden_dropout ? 5 : 2;
-  const auto norm_and_sum = [&] {
-    calls.stream("norm backward", stream, 10);
+  const auto norm_and_sum = [&](bool has_norm) {
+    if (has_norm) calls.stream("norm backward", stream, 10);
     calls.stream("add", stream, 6);
   };
   // Of the stream's gradient, which is gathered.
@@ -146,14 +154,14 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
   const double activation = s.swiglu ? (sw.compiled ? 10 : 16) : 6;
   calls.stream(s.swiglu ? "swiglu backward" : "gelu backward", s.tokens * s.ffn, activation);
   summed("fc1", s.fc1);
-  norm_and_sum();
+  norm_and_sum(s.layer_norms() > 1);
   calls.stream("dropout backward", stream, dropped);
   of_gathered("projection", s.q);
   attention_backward(s, window, calls);
-  if (s.rotary) calls.stream("rope", s.tokens * (s.q + s.k), sw.compiled ? 4 : 12);
+  turn_queries_and_keys(s, calls, true);
   calls.stream("concatenate", s.tokens * qkv, 4);  // gradients of query, key and value
   summed("qkv", qkv);
-  norm_and_sum();
+  norm_and_sum(true);
   calls.casts(s.tokens * (2 * s.hidden + qkv + (sw.fp8 ? s.ffn : s.fc1)), false);
   if (!s.swiglu) calls.stream("bias backward", 2 * stream + s.tokens * (qkv + s.ffn), 2);
   // With sequence parallelism the inputs are gathered once more, during the input-gradient product.

@@ -86,6 +86,8 @@ void embedding_forward(const StageShape& s, UnitWork& work) {
                      "embedding collective", stream, s.type);
   }
   if (s.positions > 0) calls.stream("positions", stream, 6);
+  if (s.scaled_embedding) calls.stream("scale", stream, 4);
+  if (s.embedding_norm) calls.stream("norm", s.rows * s.hidden, 2 * s.framework->norm_passes);
   if (s.hidden_dropout) calls.stream("dropout", s.rows * s.hidden, 5);
   calls.launches(10);
 }
@@ -93,6 +95,8 @@ void embedding_forward(const StageShape& s, UnitWork& work) {
 /// The lookup's gradient is a dense tensor of the whole table: cleared, and added to the gradient.
 void embedding_backward(const StageShape& s, UnitWork& work) {
   FrameworkCalls calls(s, work);
+  if (s.scaled_embedding) calls.stream("scale", s.tokens * s.hidden, 4);
+  if (s.embedding_norm) calls.stream("norm backward", s.rows * s.hidden, 10);
   calls.stream("embedding backward", s.tokens * s.hidden, 6);
   calls.stream("embedding gradient", s.vocab * s.hidden, 4 + 2 * s.framework->gradient_bytes);
   calls.launches(8);

@@ -68,7 +68,7 @@ HeldStages stages_on_rank(const RunConfig& config, const Schedule& schedule,
 
 double pairs_of(const OperatorCall& call) {
   const auto up_to = [&](std::int64_t keys) {
-    return keys > 0 ? static_cast<double>(keys) * keys_per_query(keys, call.window) : 0;
+    return keys > 0 ? static_cast<double>(keys) * keys_per_query(keys, call.window, call.prefix) : 0;
   };
   return up_to(call.past + call.tokens) - up_to(call.past);
 }
@@ -83,7 +83,7 @@ Flops flops_of(const OperatorCall& call) {
   }
   if (call.kind == CallKind::attention) {
     // Scores and their product with the values, each 2·d per head and pair of tokens of which the query sees
-    // the key: half of all pairs, or those of a window, outside of which kernels skip what they skip above the
+    // the key: half of all pairs, a prefix's besides, or those of a window, outside of which kernels skip what they skip above the
     // diagonal. The backward recomputes the scores and has four more products of that size: 2.5 times the
     // forward.
     const double forward = 4 * pairs_of(call) * out;

@@ -51,6 +51,7 @@ class CallList {
     call.dropout = s_.attention_dropout;
     call.tokens = s_.seq;
     call.window = window;
+    call.prefix = s_.prefix;
     call.out = s_.head_dim;
     call.in = s_.heads / s_.kv_heads;
     call.elements = s_.heads * s_.batch;

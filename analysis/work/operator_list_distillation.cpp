@@ -43,6 +43,11 @@ void distillation_loss(const StageShape& s, CallList& list) {
       list.allocations(1);
     }
     list.gemm("teacher output layer", GemmPass::forward, s.vocab, s.distillation.teacher_hidden);
+    if (s.distillation.teacher_normed) {
+      const double both = 2 * static_cast<double>(s.e());
+      list.memory("row_products", s.vocab * s.distillation.teacher_hidden, both);
+      list.memory("scale_columns", s.tokens * s.vocab, both);
+    }
     list.allocations(1);
   }
   if (s.distillation.unfused) {

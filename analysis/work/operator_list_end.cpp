@@ -135,6 +135,19 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
     list.calls.insert(list.calls.end(), more.begin(), more.end());
   };
   for (const StageShape& s : rank.held) {
+    if (!s.last || !s.normed_output) continue;
+    const std::int64_t unit = padded_vocabulary_unit(s);
+    const std::int64_t elements = s.zero >= 1 ? unit / s.data : unit;
+    const auto bytes = static_cast<double>(s.e());
+    const auto gradient = static_cast<double>(s.g());
+    list.memory("row_products", elements, bytes + gradient);
+    if (s.zero >= 1) {
+      list.collective(CallKind::all_reduce, "row sums all-reduce", Group::data, s.data, 2 * s.vocab,
+                      DType::fp32);
+    }
+    list.memory("remove_row_parts", elements, bytes + 2 * gradient);
+  }
+  for (const StageShape& s : rank.held) {
     if (!s.shared_kv) continue;
     const auto all_reduce = [&](std::int64_t elements) {
       list.collective(CallKind::all_reduce, "shared key/value all-reduce", Group::shared_kv,

@@ -20,6 +20,12 @@ void norm_forward(const StageShape& s, CallList& list) {
 void norm_backward(const StageShape& s, CallList& list) {
   list.rows(s.layer_norm ? "layernorm_backward" : "rmsnorm_backward", s.rows * s.hidden, 4 * e(s), s.hidden);
 }
+/// What a block adds to is its norm's output: its gradient goes there before the norm's.
+void block_norm_backward(const StageShape& s, CallList& list) {
+  if (s.normed_residual) list.memory("add", s.rows * s.hidden, 3 * e(s));
+  norm_backward(s, list);
+}
+
 void bias_backward(const StageShape& s, CallList& list, bool has, std::int64_t elements) {
   if (has) list.memory("bias_backward", elements, e(s));
 }
@@ -68,8 +74,10 @@ void layer_forward(const StageShape& s, CallList& list, std::int64_t window, boo
   list.quantize(s.tokens * s.q);
   summed_linear(s, list, "projection", s.q);
   list.residual_sum();
-  if (s.layer_norms() > 1) norm_forward(s, list);
-  list.quantize_stream();
+  if (s.layer_norms() > 1) {
+    norm_forward(s, list);
+    list.quantize_stream();
+  }
   gathered_linear(s, list, "fc1", s.fc1);
   if (s.swiglu) list.memory("swiglu_forward", s.tokens * s.fc1, 1.5 * e(s));
   if (!s.swiglu) list.memory("gelu_forward", s.tokens * s.fc1, 2 * e(s));
@@ -130,7 +138,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
   list.quantize(s.tokens * s.fc1);
   summed("fc1", s.fc1, s.linear_bias);
   if (passes.input) {
-    if (s.layer_norms() > 1) norm_backward(s, list);
+    if (s.layer_norms() > 1) block_norm_backward(s, list);
     if (s.recompute == Recompute::selective) list.attention(false, window);
     list.dropout_backward(false);
   }
@@ -149,7 +157,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
   if (passes.input) {
     if (s.layer_norms() == 1)
       list.memory("add", s.rows * s.hidden, 3 * e(s));  // both gradients of the norm's output
-    norm_backward(s, list);
+    block_norm_backward(s, list);
     list.allocations((s.swiglu ? 6 : 5) + (passes.weight ? 0 : s.parallel() ? 1 : 2));
   }
 }
@@ -166,7 +174,8 @@ void scale_embedded(const StageShape& s, CallList& list, std::int64_t elements) 
 void position_forward(const StageShape& s, WorkBuilder& builder) {
   if (s.positions == 0) return;
   builder.once({true, false}, padded_unit(s, s.positions * s.hidden), [&](CallList& list) {
-    list.memory("position_forward", s.tokens * s.hidden, 3 * e(s));
+    for (int table = 0; table < (s.block_positions ? 2 : 1); ++table)
+      list.memory("position_forward", s.tokens * s.hidden, 3 * e(s));
     if (s.sequence_parallel) scatter_embedded(s, list);
   });
 }
@@ -222,12 +231,23 @@ void final_norm_forward(const StageShape& s, WorkBuilder& builder) {
   });
 }
 
+/// Division of the logits or their gradient by the lengths of the output layer's rows.
+void divide_logits(const StageShape& s, CallList& list) {
+  if (s.normed_output) list.memory("scale_columns", s.tokens * s.vocab, 2 * e(s));
+}
+
+void output_product(const StageShape& s, CallList& list) {
+  list.gemm("output layer", GemmPass::forward, s.vocab, s.hidden);
+  if (s.normed_output) list.memory("row_products", s.vocab * s.hidden, 2 * e(s));
+  divide_logits(s, list);
+}
+
 void teacher_output(const StageShape& s, WorkBuilder& builder) {
   final_norm_forward(s, builder);
   if (s.distillation.hidden) return;
   builder.once({}, 0, [&](CallList& list) {
     list.gathered("sequence all-gather forward");
-    list.gemm("output layer", GemmPass::forward, s.vocab, s.hidden);
+    output_product(s, list);
     list.allocations(1);
   });
 }
@@ -236,7 +256,7 @@ void output_forward(const StageShape& s, WorkBuilder& builder) {
   builder.once({true, false}, padded_vocabulary_unit(s), [&](CallList& list) {
     norm_forward(s, list);
     list.gathered("sequence all-gather forward");
-    list.gemm("output layer", GemmPass::forward, s.vocab, s.hidden);
+    output_product(s, list);
     if (s.distillation.on) {
       distillation_loss(s, list);
       list.allocations(2 + s.norm_rows);
@@ -256,6 +276,7 @@ void output_backward(const StageShape& s, WorkBuilder& builder, Passes passes) {
   builder.once({passes.input, passes.weight}, padded_vocabulary_unit(s), [&](CallList& list) {
     if (passes.input) {
       list.convert_logits();
+      divide_logits(s, list);
       list.gemm("output layer", GemmPass::input_gradient, s.vocab, s.hidden);
       list.sum_over_tensor_ranks("output layer all-reduce", "output layer reduce-scatter");
       list.allocations(2);
@@ -263,6 +284,7 @@ void output_backward(const StageShape& s, WorkBuilder& builder, Passes passes) {
     if (passes.weight) {
       list.gathered("sequence all-gather backward");
       list.gemm("output layer", GemmPass::weight_gradient, s.vocab, s.hidden);
+      bias_backward(s, list, s.output_bias, s.tokens * s.vocab);
     }
   });
   if (passes.input) builder.once({}, 0, [&](CallList& list) { norm_backward(s, list); });
@@ -271,7 +293,9 @@ void output_backward(const StageShape& s, WorkBuilder& builder, Passes passes) {
 void position_backward(const StageShape& s, WorkBuilder& builder) {
   if (s.positions == 0) return;
   builder.once({false, true}, padded_unit(s, s.positions * s.hidden), [&](CallList& list) {
-    list.memory("position_backward", s.tokens * s.hidden, e(s) + 2 * static_cast<double>(s.g()));
+    const double traffic = e(s) + 2 * static_cast<double>(s.g());
+    if (!s.block_positions) return list.memory("position_backward", s.tokens * s.hidden, traffic);
+    for (int table = 0; table < 2; ++table) list.memory("embedding_backward", s.tokens * s.hidden, traffic);
   });
 }
 

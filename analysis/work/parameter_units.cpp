@@ -16,15 +16,25 @@ std::int64_t layer_matrices(const StageShape& s) {
   return (s.q + 2 * s.k) * s.hidden + s.hidden * s.q + s.fc1 * s.hidden + s.hidden * s.ffn;
 }
 
+namespace {
+
+/// `visit(kind, how many, elements of one)` in memory order.
+template <class Visit>
+void for_each_kind_of_unit(const StageShape& s, const Visit& visit) {
+  if (s.holds_embedding()) visit(UnitKind::embedding, 1, s.vocab * s.hidden);
+  if (s.first && s.positions > 0) visit(UnitKind::positions, 1, s.positions * s.hidden);
+  visit(UnitKind::layer, s.layers, layer_matrices(s));
+  if (s.holds_output()) visit(UnitKind::output, 1, s.vocab * s.hidden);
+}
+
+}  // namespace
+
 std::vector<ParameterUnit> units_of(const StageShape& s) {
   std::vector<ParameterUnit> units;
-  const auto add = [&](UnitKind kind, std::int64_t layer, std::int64_t elements) {
-    units.push_back({kind, layer, elements, padded_unit(s, elements)});
-  };
-  if (s.holds_embedding()) add(UnitKind::embedding, 0, s.vocab * s.hidden);
-  if (s.first && s.positions > 0) add(UnitKind::positions, 0, s.positions * s.hidden);
-  for (std::int64_t layer = 0; layer < s.layers; ++layer) add(UnitKind::layer, layer, layer_matrices(s));
-  if (s.holds_output()) add(UnitKind::output, 0, s.vocab * s.hidden);
+  units.reserve(static_cast<std::size_t>(s.layers) + 3);
+  for_each_kind_of_unit(s, [&](UnitKind kind, std::int64_t count, std::int64_t elements) {
+    for (std::int64_t i = 0; i < count; ++i) units.push_back({kind, i, elements, padded_unit(s, elements)});
+  });
   return units;
 }
 
@@ -35,13 +45,16 @@ StageVectors vectors_of(const StageShape& s) {
   if (s.last) vectors.replicated += s.norm_vectors * s.hidden;
   if (s.first && s.embedding_norm) vectors.replicated += s.norm_vectors * s.hidden;
   vectors.split = s.layers * ((s.qkv_bias ? s.q + 2 * s.k : 0) + (s.linear_bias ? s.fc1 : 0));
+  if (s.last && s.output_bias) vectors.split += s.vocab;
   return vectors;
 }
 
 StageElements elements_of(const StageShape& s) {
   StageElements elements;
   elements.vectors = vectors_of(s).total();
-  for (const ParameterUnit& unit : units_of(s)) elements.matrices += unit.padded;
+  for_each_kind_of_unit(s, [&](UnitKind, std::int64_t count, std::int64_t each) {
+    elements.matrices += count * padded_unit(s, each);
+  });
   return elements;
 }
 

@@ -17,6 +17,7 @@ DistillationShape distillation_shape(const RunConfig& config, bool joint) {
   shape.hidden = config.distillation.cache == DistillationCache::hidden;
   shape.unfused = config.distillation.loss == DistillationLoss::unfused;
   shape.language_model = config.distillation.lm_weight > 0;
+  shape.teacher_normed = config.distillation.teacher->normed_output;
   shape.teacher_hidden = config.distillation.teacher->hidden;
   shape.student_hidden = config.model.hidden;
   const bool fp32 = config.distillation.cache_dtype == DistillationCacheDType::fp32;
@@ -69,6 +70,11 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.qk_norm = model.qk_norm;
   shape.embedding_norm = model.embedding_norm;
   shape.scaled_embedding = model.embedding_scale != 1;
+  shape.output_bias = model.output_bias;
+  shape.normed_output = model.normed_output;
+  shape.normed_residual = model.normed_residual != 0;
+  shape.block_positions = model.block_positions;
+  shape.prefix = config.batch.prefix_length;
   shape.layer_norm = model.norm == Norm::layer;
   shape.norm_rows = shape.layer_norm ? 2 : 1;
   shape.norm_vectors = shape.layer_norm ? 2 : 1;
@@ -129,11 +135,12 @@ std::vector<StageShape> route_shapes(const RunConfig& config, int stages,
   return shapes;
 }
 
+/// Whether the first stage has I and W: its first backward says so.
 bool splits_backward(const Schedule& schedule) {
-  for (const auto& actions : schedule.actions) {
-    for (const Action& action : actions) {
-      if (action.type == ActionType::backward_input && action.stage == 0) return true;
-    }
+  for (const Action& action : schedule.actions[static_cast<std::size_t>(schedule.rank_of_stage.front())]) {
+    if (action.stage != 0) continue;
+    if (action.type == ActionType::backward_input) return true;
+    if (action.type == ActionType::backward) return false;
   }
   return false;
 }
@@ -245,6 +252,7 @@ StageParameters parameters_of(const StageShape& s) {
   if (s.first && s.embedding_norm) parameters.embedding_norm = s.norm_vectors * s.hidden;
   if (s.last) parameters.final_norm = s.norm_vectors * s.hidden;
   if (s.holds_output()) parameters.output = s.vocab * s.hidden;
+  if (s.last && s.output_bias) parameters.output += s.vocab;
   return parameters;
 }
 

@@ -18,6 +18,7 @@ struct DistillationShape {
   bool hidden = false;  // the final norm output is kept until the loss instead of the logits
   bool unfused = false;
   bool language_model = false;      // its loss is part of the loss
+  bool teacher_normed = false;      // the rows of the teacher's output layer are divided by their lengths
   std::int64_t teacher_hidden = 0;  // h_T
   std::int64_t student_hidden = 0;  // h
   std::int64_t cached_size = 0;     // bytes of one element of kept teacher logits
@@ -79,6 +80,11 @@ struct StageShape {
   bool qk_norm = false;  // of queries and keys, head by head
   bool embedding_norm = false;
   bool scaled_embedding = false;
+  bool output_bias = false;      // of the output layer
+  bool normed_output = false;    // the output layer's rows are divided by their lengths
+  bool normed_residual = false;  // blocks add to a multiple of their norm's output
+  bool block_positions = false;  // a token has two positions
+  std::int64_t prefix = 0;       // first tokens of a sequence that see each other
   bool layer_norm = false;
   bool shared_kv = false;          // fewer key/value heads than tensor ranks
   bool sequence_parallel = false;  // in effect: t > 1

@@ -12,6 +12,7 @@
 #include "bench/calibrate/looks.hpp"
 #include "bench/calibrate/rounds.hpp"
 #include "bench/launch/interrupts.hpp"
+#include "bench/launch/run_folder.hpp"
 #include "bench/machine/machine.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/standard_streams.hpp"
@@ -39,6 +40,15 @@ void take_lower_host(HardwareProfile& profile, const HardwareProfile& later) {
   profile.launch_overhead = later.launch_overhead;
   profile.action_overhead = later.action_overhead;
   profile.step_overhead = later.step_overhead;
+}
+
+/// measure_cold_call on a rank of its own.
+Seconds cold_call(const HardwareProfile& profile, bool quiet) {
+  const RunFolder scratch(RunFolderUse::files);
+  const std::string known = scratch.path() + "/profile.json";
+  write_whole_file(known, to_json(profile));
+  return parse_hardware(calibration::launch_part({"cold", "--known", known}, 1, quiet), "cold")
+      .launch_overhead;
 }
 
 void sign(Calibration& calibration) {
@@ -111,6 +121,7 @@ int calibrate(const CalibrateOptions& options) {
   profile.link_bandwidth.value =
       profile.messages.front().seconds.sizes.back() / profile.messages.front().seconds.seconds.back();
 
+  profile.launch_overhead += cold_call(profile, options.quiet);
   write_profile(profile, options.out);
   return 0;
 }

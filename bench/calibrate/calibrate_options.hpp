@@ -10,7 +10,7 @@ struct CalibrateOptions {
   bool quiet = false;    // no progress on stderr
   std::string hardware;  // backend cuda: the accelerator or profile whose constants are kept
   /// Set on the ranks that calibration starts under mpirun, by hidden options that the command line passes through:
-  /// "looks" (at operators), "messages" or "host", with backend cuda "operators" or "device"; for looks, how long they may take, the number of the round, and a
+  /// "looks" (at operators), "messages", "host" or "cold" (calls), with backend cuda "operators" or "device"; for looks, how long they may take, the number of the round, and a
   /// file of what is known.
   std::string part;
   double seconds = 60;

@@ -66,9 +66,14 @@ int run_part(const CalibrateOptions& options) {
       HardwareProfile profile = part_profile();
       measure_overheads(profile);
       result = to_json(profile);
+    } else if (options.part == "cold") {
+      HardwareProfile profile = part_profile();
+      profile.launch_overhead =
+          measure_cold_call(parse_hardware(read_text_file(options.known, kLargestPart), options.known));
+      result = to_json(profile);
     } else {
       throw InputError(
-          fmt::format("calibrate: --part is {}, expected looks, messages or host", options.part));
+          fmt::format("calibrate: --part is {}, expected looks, messages, host or cold", options.part));
     }
     if (session.rank() == 0) write_whole_file(options.out, result);
     return 0;

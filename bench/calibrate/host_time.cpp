@@ -178,4 +178,34 @@ HostTime measure_host_time(Seconds allocation) {
   return host;
 }
 
+Seconds measure_cold_call(const HardwareProfile& profile) {
+  constexpr int kLooks = 5;
+  const std::unique_ptr<Operators> operators = make_cpu_operators();
+  struct Excess {
+    double calls = 0;
+    double predicted = 0;
+    double seconds = 0;  // the quickest look's lower quartile
+  };
+  const auto excess = [&](int layers) {
+    const RunConfig config = tiny(layers, 4);
+    Excess e;
+    e.calls = count_in_step(config, &HardwareProfile::launch_overhead);
+    e.predicted = predict(config, step_for(config), profile).time.step.value;
+    for (int look = 0; look < kLooks; ++look) {
+      SoloCommunicator communicator;
+      const training::TrainingResult result = training::train(
+          config, schedule_for(config), *operators, communicator, communicator, host_memory(), {}, nullptr);
+      std::vector<double> steps;
+      for (const Seconds step : result.step_times) steps.push_back(step.value);
+      const double quiet = value_at(steps, (steps.size() - 1) / 4);
+      e.seconds = look == 0 ? quiet : std::min(e.seconds, quiet);
+    }
+    return e;
+  };
+  const Excess small = excess(2);
+  const Excess deep = excess(10);
+  const double longer = (deep.seconds - deep.predicted) - (small.seconds - small.predicted);
+  return {std::max(0.0, longer / (deep.calls - small.calls))};
+}
+
 }  // namespace plumbline::calibration

@@ -39,6 +39,7 @@ OperatorCall operator_call(const EmulatedCall& call, DType storage) {
     result.tokens = call.attention.seq;
     result.window = call.attention.window;
     result.past = call.attention.past;
+    result.prefix = call.attention.prefix;
     result.out = call.attention.head_dim;
     result.in = call.attention.heads / call.attention.kv_heads;
     result.elements = call.attention.heads * call.attention.batch;

@@ -32,16 +32,17 @@ std::string entry_of(const std::string& key, std::size_t index) {
 }  // namespace
 
 template <class Value>
-Value parse_json_object(std::string_view text, const std::string& origin, int max_depth) {
+Value parse_json_object(std::string_view text, const std::string& origin, int max_depth,
+                        std::int64_t max_values) {
   std::int64_t events = 0;  // two of an object or a list, one of a key or anything else
   const auto bounded = [&](int depth, typename Value::parse_event_t /*event*/, Value& /*value*/) {
     if (depth > max_depth) {
       throw InputError(fmt::format("{}: JSON nested deeper than the {} levels that are expected at most",
                                    origin, max_depth));
     }
-    if (++events > 2 * kMaxJsonValues) {
-      throw InputError(fmt::format("{}: JSON of more than the {} values that are expected at most", origin,
-                                   kMaxJsonValues));
+    if (++events > 2 * max_values) {
+      throw InputError(
+          fmt::format("{}: JSON of more than the {} values that are expected at most", origin, max_values));
     }
     return true;
   };
@@ -279,8 +280,8 @@ std::string BasicJsonKeys<Value>::shown(const Value& value) {
   return printable(value.dump(-1, ' ', true, Value::error_handler_t::replace));
 }
 
-template Json parse_json_object<Json>(std::string_view, const std::string&, int);
-template OrderedJson parse_json_object<OrderedJson>(std::string_view, const std::string&, int);
+template Json parse_json_object<Json>(std::string_view, const std::string&, int, std::int64_t);
+template OrderedJson parse_json_object<OrderedJson>(std::string_view, const std::string&, int, std::int64_t);
 template class BasicJsonKeys<Json>;
 template class BasicJsonKeys<OrderedJson>;
 

@@ -23,10 +23,11 @@ using OrderedJson = nlohmann::ordered_json;
 inline constexpr std::int64_t kMaxJsonValues = std::int64_t{1} << 23;
 
 /// A JSON object from text. Throws InputError when it is not valid JSON, not an object, nested deeper than
-/// `max_depth`, or of more than kMaxJsonValues values; `origin` stands for the file in messages. The size is
+/// `max_depth`, or of more than `max_values` values; `origin` stands for the file in messages. The size is
 /// bounded by whoever read the text (read_text_file). Value: Json or OrderedJson.
 template <class Value = Json>
-Value parse_json_object(std::string_view text, const std::string& origin, int max_depth = 32);
+Value parse_json_object(std::string_view text, const std::string& origin, int max_depth = 32,
+                        std::int64_t max_values = kMaxJsonValues);
 
 /// What a null stands for: a key that is not there, or a mistake.
 enum class JsonNull { missing, refused };

@@ -17,6 +17,14 @@ std::optional<std::string> why_sequence_does_not_split(const RunConfig& config) 
   const std::int64_t t = config.parallel.tensor;
   const std::int64_t ranks = config.parallel.context;
   const std::int64_t seq = config.batch.seq_length;
+  const auto& teacher = config.distillation.teacher;
+  const bool blocks = config.model.block_positions || (teacher && teacher->block_positions);
+  if (ranks > 1 && (config.batch.prefix_length > 0 || blocks)) {
+    return fmt::format(
+        "context_parallel_size: found {} with {}, expected 1: chunks are of causal sequences with plain "
+        "positions",
+        ranks, config.batch.prefix_length > 0 ? "a prefix_length" : "positions in blocks");
+  }
   if (ranks > 1 && seq % (2 * ranks) != 0) {
     return fmt::format(
         "context_parallel_size: found {} with seq_length {}, expected a seq_length that is a multiple of 2 x "
@@ -56,23 +64,49 @@ std::optional<std::string> why_model_does_not_split(const RunConfig& config) {
            "collectives are cut into pieces";
   }
   if (auto reason = why_sequence_does_not_split(config)) return reason;
-  if (model.positions == Positions::learned && config.batch.seq_length > model.max_positions) {
+  // The first of a block's positions is that of what is no part of it.
+  const std::int64_t positions = model.max_positions - (model.block_positions ? 1 : 0);
+  if (model.positions == Positions::learned && config.batch.seq_length > positions) {
     return fmt::format("seq_length: found {}, expected at most the {} learned positions of {}",
-                       config.batch.seq_length, model.max_positions, model.name);
+                       config.batch.seq_length, positions, model.name);
   }
   return std::nullopt;
 }
 
-/// What a parallel block does not go together with.
-std::optional<std::string> why_block_does_not_fit(const RunConfig& config) {
-  if (config.model.block == Block::sequential) return std::nullopt;
-  if (config.numerics.hidden_dropout > 0) {
-    return fmt::format("hidden_dropout: found {} with {}, whose attention and MLP are parallel; expected 0",
-                       config.numerics.hidden_dropout, config.model.name);
+/// What a prefix whose tokens see each other does not go together with.
+std::optional<std::string> why_prefix_does_not_fit(const RunConfig& config) {
+  const std::int64_t prefix = config.batch.prefix_length;
+  if (prefix == 0) return std::nullopt;
+  if (prefix > config.batch.seq_length) {
+    return fmt::format("prefix_length: found {}, expected at most the seq_length {}", prefix,
+                       config.batch.seq_length);
   }
-  if (config.numerics.fp8.on() && config.model.block == Block::parallel_one_norm) {
-    return fmt::format("fp8_format: found {} with {}, whose attention and MLP share a norm; expected none",
-                       config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid", config.model.name);
+  for (const ModelConfig* model :
+       {&config.model, config.distillation.teacher ? &*config.distillation.teacher : &config.model}) {
+    const bool alibi = model->positions == Positions::alibi;
+    if (!alibi && model->sliding_window == 0) continue;
+    return fmt::format("prefix_length: found {} with {}, which has {}; expected 0", prefix, model->name,
+                       alibi ? "ALiBi" : "a sliding window");
+  }
+  if (config.machine.software != "plumbline") {
+    return fmt::format("prefix_length: found {} with software {}, expected 0", prefix,
+                       config.machine.software);
+  }
+  return std::nullopt;
+}
+
+/// What the switches of a model's output layer and residual do not go together with.
+std::optional<std::string> why_switches_do_not_fit(const RunConfig& config) {
+  const ModelConfig& model = config.model;
+  if (config.numerics.fp8.on() && model.normed_residual != 0) {
+    return fmt::format(
+        "fp8_format: found {} with {}, whose residual is the output of its norms; expected none",
+        config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid", model.name);
+  }
+  if (config.parallel.splits_vocabulary() && (model.output_bias || model.normed_output)) {
+    return fmt::format("vocab_parallel: found {} with {}, whose output layer has {}; expected none",
+                       vocab_parallel_name(config.parallel.vocab_parallel), model.name,
+                       model.output_bias ? "biases" : "normalised rows");
   }
   return std::nullopt;
 }
@@ -184,7 +218,8 @@ std::optional<std::string> why_invalid(const RunConfig& config) {
                        config.batch.micro_batch_size, config.batch.seq_length, kMaxTokens);
   }
   if (auto reason = why_fp8_does_not_fit(config)) return reason;
-  if (auto reason = why_block_does_not_fit(config)) return reason;
+  if (auto reason = why_prefix_does_not_fit(config)) return reason;
+  if (auto reason = why_switches_do_not_fit(config)) return reason;
   if (auto reason = why_layer_distribution_invalid(config)) return reason;
   if (auto reason = why_vocabulary_does_not_split(config)) return reason;
   if (!config.files.loss_mask.empty() && config.files.data.empty()) {

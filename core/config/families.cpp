@@ -1,174 +1,16 @@
-// The table of families. Sources: the configuration and model classes of transformers; for baichuan and chatglm the code
-// that is published with the weights (baichuan-inc, THUDM).
+// The table of families. Sources: the configuration and model classes of transformers; for baichuan and the first GLM models
+// the code that is published with the weights (baichuan-inc, THUDM).
 #include "core/config/families.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 
-#include "core/config/sliding_window.hpp"
+#include "core/config/family_readers.hpp"
 
 namespace plumbline {
 namespace {
-
-constexpr std::int64_t kMostHeads = 1 << 14;
-constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
-
-void read_windows(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
-  SlidingWindow windows = read_sliding_window(config.architecture, config.layers, keys, with_nulls);
-  config.sliding_window = windows.sliding_window;
-  config.full_attention = std::move(windows.full_attention);
-}
-void write_windows(const ModelConfig& config, Json& out) {
-  write_sliding_window(config.architecture, {config.sliding_window, config.full_attention}, out);
-}
-
-/// attention_bias and mlp_bias, of which one alone is not supported.
-void read_biases(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
-  const bool attention = keys.boolean_or("attention_bias", false);
-  const bool mlp = keys.boolean_or("mlp_bias", false);
-  if (attention != mlp) {
-    keys.fail("mlp_bias",
-              fmt::format("found {} with attention_bias {}; supported: both or neither", mlp, attention));
-  }
-  config.qkv_bias = config.linear_bias = attention;
-}
-void write_biases(const ModelConfig& config, Json& out) {
-  out["attention_bias"] = config.qkv_bias;
-  out["mlp_bias"] = config.linear_bias;
-}
-
-void read_gpt2(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& /*config*/) {
-  keys.must_be("scale_attn_weights", true, true);
-  keys.must_be("scale_attn_by_inverse_layer_idx", false, false);
-  keys.must_be("add_cross_attention", false, false);
-}
-
-void read_gpt_bigcode(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
-  keys.must_be("scale_attn_weights", true, true);
-  keys.must_be("add_cross_attention", false, false);
-  if (keys.boolean_or("multi_query", true)) config.kv_heads = 1;
-}
-void write_gpt_bigcode(const ModelConfig& config, Json& out) {
-  out["multi_query"] = config.kv_heads == 1;
-}
-
-void read_qwen3(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
-  keys.must_be("attention_bias", false, false);
-  read_windows(keys, with_nulls, config);
-}
-
-void read_starcoder2(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
-  keys.must_be("use_bias", true, true);
-  read_windows(keys, with_nulls, config);
-}
-
-void read_gemma(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& /*config*/) {
-  keys.must_be("attention_bias", false, false);
-}
-
-void read_bloom(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& /*config*/) {
-  keys.must_be("apply_residual_connection_post_layernorm", false, false);
-}
-
-/// The three kinds of falcon: rw (ALiBi, sequential), 7B (one key/value head), 40B and larger (groups).
-void read_falcon(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
-  const bool grouped = keys.boolean_or("new_decoder_architecture", false);
-  const bool parallel = grouped || keys.boolean_or("parallel_attn", true);
-  if (grouped) {
-    config.kv_heads = keys.integer_or("num_kv_heads", kMostHeads, config.heads);
-  } else {
-    config.kv_heads = keys.boolean_or("multi_query", true) ? 1 : config.heads;
-  }
-  const bool two_norms = grouped && keys.integer_or("num_ln_in_parallel_attn", 2, 2) == 2;
-  config.block = !parallel ? Block::sequential : two_norms ? Block::parallel : Block::parallel_one_norm;
-  config.qkv_bias = config.linear_bias = keys.boolean_or("bias", false);
-  config.alibi_scaled = keys.boolean_or("alibi", false);
-  if (config.alibi_scaled) config.positions = Positions::alibi;
-}
-void write_falcon(const ModelConfig& config, Json& out) {
-  const bool grouped =
-      config.block == Block::parallel || (config.kv_heads != 1 && config.kv_heads != config.heads);
-  out["new_decoder_architecture"] = grouped;
-  out["parallel_attn"] = config.block != Block::sequential;
-  out["multi_query"] = config.kv_heads == 1;
-  if (grouped) {
-    out["num_kv_heads"] = config.kv_heads;
-    out["num_ln_in_parallel_attn"] = config.layer_norms();
-  }
-  out["bias"] = config.linear_bias;
-  out["alibi"] = config.positions == Positions::alibi;
-}
-
-/// Galactica is of this class, too.
-void read_opt(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
-  keys.must_be("do_layer_norm_before", true, true);
-  keys.must_be("layer_norm_elementwise_affine", true, true);
-  keys.must_be("_remove_final_layer_norm", false, false);
-  const std::int64_t width = keys.integer_or("word_embed_proj_dim", std::int64_t{1} << 20, config.hidden);
-  if (width != config.hidden) {
-    keys.fail("word_embed_proj_dim",
-              fmt::format("found {}, supported is hidden_size {} only", width, config.hidden));
-  }
-  config.qkv_bias = config.linear_bias = keys.boolean_or("enable_bias", true);
-}
-void write_opt(const ModelConfig& config, Json& out) {
-  out["enable_bias"] = config.linear_bias;
-  out["word_embed_proj_dim"] = config.hidden;
-}
-
-void read_glm(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
-  config.qkv_bias = keys.boolean_or("attention_bias", true);
-}
-void write_glm(const ModelConfig& config, Json& out) {
-  out["attention_bias"] = config.qkv_bias;
-}
-
-/// chatglm2-6b, chatglm3-6b, glm-4-9b. chatglm-6b has the same model_type and is another model.
-void read_chatglm(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
-  keys.must_be("position_encoding_2d", false, false);
-  keys.must_be("rmsnorm", true, true);
-  keys.must_be("add_bias_linear", false, false);
-  keys.must_be("post_layer_norm", true, true);
-  keys.must_be("apply_residual_connection_post_layernorm", false, false);
-  config.kv_heads = keys.boolean_or("multi_query_attention", false)
-                        ? keys.integer("multi_query_group_num", kMostHeads)
-                        : config.heads;
-  config.qkv_bias = keys.boolean_or("add_qkv_bias", false);
-  config.rope_theta = 10000 * keys.number_or("rope_ratio", 1e-3, 1e9, 1);
-}
-void write_chatglm(const ModelConfig& config, Json& out) {
-  out["rmsnorm"] = true;
-  out["add_bias_linear"] = false;
-  out["add_qkv_bias"] = config.qkv_bias;
-  out["multi_query_attention"] = config.kv_heads != config.heads;
-  out["multi_query_group_num"] = config.kv_heads;
-  out["rope_ratio"] = config.rope_theta / 10000;
-  out.erase("rope_theta");
-  out.erase("partial_rotary_factor");
-}
-
-/// 7B rotates, 13B has ALiBi; no key says so, but only 7B's file has max_position_embeddings. Version 2 normalises
-/// the rows of its output layer and has its own vocabulary.
-void read_baichuan(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
-  constexpr std::int64_t kVocabularyOf2 = 125'696;
-  if (keys.find("max_position_embeddings") == nullptr) {
-    config.positions = Positions::alibi;
-    config.max_positions = keys.integer_or("model_max_length", kMostPositions, 4096);
-  }
-  if (config.vocab == kVocabularyOf2) {
-    keys.fail("vocab_size",
-              "found 125696, Baichuan 2, whose output layer has normalised rows; supported are the "
-              "models before it");
-  }
-}
-void write_baichuan(const ModelConfig& config, Json& out) {
-  if (config.positions != Positions::alibi) return;
-  out.erase("max_position_embeddings");
-  out["model_max_length"] = config.max_positions;
-}
 
 constexpr FamilyKeys kLlamaKeys = {};
 constexpr FamilyKeys kGpt2Keys = {.layers = "n_layer",
@@ -210,6 +52,15 @@ constexpr FamilyKeys kChatglmKeys = {.layers = "num_layers",
                                      .epsilon = "layernorm_epsilon",
                                      .activation = ""};
 constexpr FamilyKeys kBaichuanKeys = {.kv_heads = "", .head_dim = ""};
+constexpr FamilyKeys kPhiKeys = {.head_dim = "", .epsilon = "layer_norm_eps"};
+// Of the first GLM models.
+constexpr FamilyKeys kFirstGlmKeys = {.layers = "num_layers",
+                                      .kv_heads = "",
+                                      .head_dim = "",
+                                      .ffn = "inner_hidden_size",
+                                      .positions = "max_sequence_length",
+                                      .epsilon = "layernorm_epsilon",
+                                      .activation = ""};
 
 constexpr Family kFamilies[] = {
     {.architecture = "llama",
@@ -330,6 +181,21 @@ constexpr Family kFamilies[] = {
      .norm_less_one = true,
      .scaled_embedding = true,
      .read = read_gemma},
+    {.architecture = "glm_10b",
+     .class_name = "GLMForConditionalGeneration",
+     .model_type = "glm",
+     .only_with = "block_position_encoding",
+     .keys = kFirstGlmKeys,
+     .activation = Activation::gelu,
+     .norm_epsilon = 1e-5,
+     .tied_embeddings = true,
+     .ffn_per_hidden = 4,
+     .norm = Norm::layer,
+     .positions = Positions::learned,
+     .qkv_bias = true,
+     .linear_bias = true,
+     .read = read_glm_10b,
+     .write = write_glm_10b},
     {.architecture = "glm",
      .class_name = "GlmForCausalLM",
      .keys = kLlamaKeys,
@@ -340,6 +206,29 @@ constexpr Family kFamilies[] = {
      .rotary_pairs = RotaryPairs::neighbours,
      .read = read_glm,
      .write = write_glm},
+    {.architecture = "chatglm_6b",
+     .class_name = "ChatGLMModel",
+     .model_type = "chatglm",
+     .only_with = "position_encoding_2d",
+     .keys = kFirstGlmKeys,
+     .activation = Activation::gelu,
+     .norm_epsilon = 1e-5,
+     .ffn_per_hidden = 4,
+     .norm = Norm::layer,
+     .qkv_bias = true,
+     .linear_bias = true,
+     .read = read_chatglm_6b,
+     .write = write_chatglm_6b},
+    {.architecture = "glm_130b",
+     .class_name = "GLM130B",
+     .keys = kFirstGlmKeys,
+     .activation = Activation::geglu,
+     .norm_epsilon = 1e-5,
+     .tied_embeddings = true,
+     .norm = Norm::layer,
+     .qkv_bias = true,
+     .linear_bias = true,
+     .read = read_glm_130b},
     {.architecture = "chatglm",
      .class_name = "ChatGLMForConditionalGeneration",
      .keys = kChatglmKeys,
@@ -354,6 +243,24 @@ constexpr Family kFamilies[] = {
      .max_positions = 4096,
      .read = read_baichuan,
      .write = write_baichuan},
+    {.architecture = "phi",
+     .class_name = "PhiForCausalLM",
+     .keys = kPhiKeys,
+     .activation = Activation::gelu,
+     .norm_epsilon = 1e-5,
+     .max_positions = 2048,
+     .norm = Norm::layer,
+     .qkv_bias = true,
+     .linear_bias = true,
+     .partial_rotary = true,
+     .read = read_phi},
+    {.architecture = "phi3",
+     .class_name = "Phi3ForCausalLM",
+     .keys = kLlamaKeys,
+     .norm_epsilon = 1e-5,
+     .max_positions = 4096,
+     .read = read_phi3,
+     .write = write_windows},
 };
 
 }  // namespace

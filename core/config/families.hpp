@@ -26,8 +26,11 @@ struct FamilyKeys {
 };
 
 struct Family {
-  std::string_view architecture;  // model_type of a config.json
-  std::string_view class_name;    // what transformers (or the model's own code) calls the class
+  std::string_view architecture;
+  std::string_view class_name;       // what transformers (or the model's own code) calls the class
+  std::string_view model_type = "";  // of a config.json; empty: as architecture
+  /// Of families with one model_type, this one's files have the key; those without come behind.
+  const char* only_with = "";
   FamilyKeys keys{};
   // Where the file is silent.
   Activation activation = Activation::swiglu;
@@ -52,10 +55,12 @@ struct Family {
   /// What else the file says, after everything above has been read.
   void (*read)(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) = nullptr;
   void (*write)(const ModelConfig& config, Json& out) = nullptr;
+
+  std::string_view type() const { return model_type.empty() ? architecture : model_type; }
 };
 
 std::span<const Family> families();
-/// By model_type; nullptr when there is none.
+/// nullptr when there is none.
 const Family* find_family(std::string_view architecture);
 /// "llama, mistral, …".
 std::string family_names();

@@ -45,6 +45,22 @@ constexpr PresetFile kPresetFiles[] = {
     {"baichuan-13b",
      R"({"model_type":"baichuan","num_hidden_layers":40,"hidden_size":5120,"num_attention_heads":40,)"
      R"("intermediate_size":13696,"vocab_size":64000,"model_max_length":4096})"},
+    {"baichuan2-7b",
+     R"({"model_type":"baichuan","num_hidden_layers":32,"hidden_size":4096,"num_attention_heads":32,)"
+     R"("intermediate_size":11008,"vocab_size":125696,"max_position_embeddings":4096})"},
+    {"baichuan2-13b",
+     R"({"model_type":"baichuan","num_hidden_layers":40,"hidden_size":5120,"num_attention_heads":40,)"
+     R"("intermediate_size":13696,"vocab_size":125696,"model_max_length":4096})"},
+    {"chatglm-6b",
+     R"({"model_type":"chatglm","num_layers":28,"hidden_size":4096,"num_attention_heads":32,)"
+     R"("inner_hidden_size":16384,"vocab_size":130528,"max_sequence_length":2048,)"
+     R"("position_encoding_2d":true})"},
+    {"glm-10b",
+     R"({"model_type":"glm","num_layers":48,"hidden_size":4096,"num_attention_heads":64,)"
+     R"("vocab_size":50304,"max_sequence_length":1024,"block_position_encoding":true})"},
+    {"glm-130b",
+     R"({"model_type":"glm_130b","num_layers":70,"hidden_size":12288,"num_attention_heads":96,)"
+     R"("inner_hidden_size":32768,"vocab_size":150528,"max_sequence_length":2048})"},
     {"chatglm2-6b",
      R"({"model_type":"chatglm","num_layers":28,"hidden_size":4096,"num_attention_heads":32,)"
      R"("ffn_hidden_size":13696,"multi_query_attention":true,"multi_query_group_num":2,)"
@@ -101,6 +117,29 @@ constexpr PresetFile kPresetFiles[] = {
      R"("num_attention_heads":48,"num_key_value_heads":4,"intermediate_size":24576,)"
      R"("vocab_size":49152,"max_position_embeddings":16384,"sliding_window":4096,)"
      R"("tie_word_embeddings":false})"},
+    {"phi-1.5",
+     R"({"model_type":"phi","num_hidden_layers":24,"hidden_size":2048,"num_attention_heads":32,)"
+     R"("intermediate_size":8192,"vocab_size":51200,"max_position_embeddings":2048,)"
+     R"("partial_rotary_factor":0.5})"},
+    {"phi-2",
+     R"({"model_type":"phi","num_hidden_layers":32,"hidden_size":2560,"num_attention_heads":32,)"
+     R"("intermediate_size":10240,"vocab_size":51200,"max_position_embeddings":2048,)"
+     R"("partial_rotary_factor":0.4})"},
+    {"phi-3-mini-4k",
+     R"({"model_type":"phi3","num_hidden_layers":32,"hidden_size":3072,"num_attention_heads":32,)"
+     R"("num_key_value_heads":32,"intermediate_size":8192,"vocab_size":32064,)"
+     R"("max_position_embeddings":4096,"sliding_window":2047})"},
+    {"gemma-2b",
+     R"({"model_type":"gemma","num_hidden_layers":18,"hidden_size":2048,"num_attention_heads":8,)"
+     R"("num_key_value_heads":1,"head_dim":256,"intermediate_size":16384,"vocab_size":256000,)"
+     R"("max_position_embeddings":8192})"},
+    {"gemma-7b",
+     R"({"model_type":"gemma","num_hidden_layers":28,"hidden_size":3072,"num_attention_heads":16,)"
+     R"("num_key_value_heads":16,"head_dim":256,"intermediate_size":24576,"vocab_size":256000,)"
+     R"("max_position_embeddings":8192})"},
+    {"gpt3-175b-mlperf",
+     R"({"model_type":"gpt2","n_layer":96,"n_embd":12288,"n_head":96,"vocab_size":51200,)"
+     R"("n_positions":2048})"},
 };
 // clang-format on
 

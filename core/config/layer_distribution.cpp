@@ -64,7 +64,8 @@ double output_layer_in_layers(const RunConfig& config) {
   const auto k = static_cast<double>(model.kv_heads * model.head_dim);
   const double up = (is_gated(model.activation) ? 2.0 : 1.0) * static_cast<double>(model.ffn);
   const double matrices = 2 * h * (2 * q + 2 * k + up + static_cast<double>(model.ffn));
-  const double attention = 4 * q * model.mean_keys(config.batch.seq_length);  // scores and values
+  const double attention =
+      4 * q * model.mean_keys(config.batch.seq_length, config.batch.prefix_length);  // scores and values
   return 2 * h * static_cast<double>(config.padded_vocab()) / (matrices + attention);
 }
 

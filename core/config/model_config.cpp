@@ -16,17 +16,20 @@ std::int64_t ModelConfig::window_of(std::int64_t layer) const {
   return index < full_attention.size() && full_attention[index] ? 0 : sliding_window;
 }
 
-double ModelConfig::mean_keys(std::int64_t seq_length) const {
-  const double full = keys_per_query(seq_length, 0);
+double ModelConfig::mean_keys(std::int64_t seq_length, std::int64_t prefix) const {
+  const double full = keys_per_query(seq_length, 0, prefix);
   if (sliding_window == 0 || sliding_window >= seq_length) return full;
   const auto without = static_cast<double>(std::count(full_attention.begin(), full_attention.end(), true));
   const double share = without / static_cast<double>(layers);
   return share * full + (1 - share) * keys_per_query(seq_length, sliding_window);
 }
 
-double keys_per_query(std::int64_t seq_length, std::int64_t window) {
+double keys_per_query(std::int64_t seq_length, std::int64_t window, std::int64_t prefix) {
   const auto s = static_cast<double>(seq_length);
-  if (window == 0 || window >= seq_length) return s / 2;
+  if (window == 0 || window >= seq_length) {
+    const auto p = static_cast<double>(prefix);
+    return s / 2 + p * p / (2 * s);
+  }
   const auto w = static_cast<double>(window);
   return w - w * w / (2 * s);
 }

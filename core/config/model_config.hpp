@@ -60,6 +60,15 @@ struct ModelConfig {
   std::int64_t position_offset = 0;  // rows of the learned position table before that of position 0
   bool norm_less_one = false;        // norms multiply with 1 + weight: a checkpoint has what is added to one
   bool embedding_norm = false;       // a norm after the embedding
+  bool output_bias = false;          // of the output layer
+  bool normed_output = false;        // the output layer's rows have length 1 in products ("NormHead")
+  /// What attention and MLP are added to: 0: the stream; else their own norm's output times this (GLM, which calls it
+  /// DeepNorm; Megatron's apply_residual_connection_post_layernorm with 1).
+  double normed_residual = 0;
+  /// A token has two positions (GLM, Du et al. 2022, arXiv:2103.10360 §2.2): where it, or the prefix that it continues,
+  /// is, and how far behind the prefix. Rotary: either half of a head turns by one of them. Learned: two tables of
+  /// max_positions rows, one after the other.
+  bool block_positions = false;
   bool qk_norm = false;        // an RMS norm over each head of queries and keys, before they are rotated
   double embedding_scale = 1;  // what embedded tokens are multiplied with
   double init_std = 0.02;
@@ -74,20 +83,22 @@ struct ModelConfig {
   std::int64_t rotated() const { return rotary_dim == 0 ? head_dim : rotary_dim; }
   /// Rows of the learned position table, 0: there is none.
   std::int64_t position_rows() const {
-    return positions == Positions::learned ? max_positions + position_offset : 0;
+    if (positions != Positions::learned) return 0;
+    return (block_positions ? 2 : 1) * max_positions + position_offset;
   }
   /// Norms of a layer, those of queries and keys not counted.
   std::int64_t layer_norms() const { return block == Block::parallel_one_norm ? 1 : 2; }
   /// The window of a layer, 0: it has none.
   std::int64_t window_of(std::int64_t layer) const;
   /// keys_per_query, the mean over the layers.
-  double mean_keys(std::int64_t seq_length) const;
+  double mean_keys(std::int64_t seq_length, std::int64_t prefix = 0) const;
 };
 
 /// Keys that a query sees, the mean over the positions of a sequence: half of it. Pairs are counted as an
 /// area, so s²/2 of them lie below the diagonal. A window 0 < W < s hides the pairs with j <= i - W, a
-/// triangle of side s - W: (s² - (s-W)²)/2 = W·s - W²/2 pairs are left.
-double keys_per_query(std::int64_t seq_length, std::int64_t window);
+/// triangle of side s - W: (s² - (s-W)²)/2 = W·s - W²/2 pairs are left. A prefix of p tokens that see each
+/// other adds the triangle above the diagonal, p²/2 pairs; it goes together with no window.
+double keys_per_query(std::int64_t seq_length, std::int64_t window, std::int64_t prefix = 0);
 
 /// Reads a Hugging Face config.json of one of families(). Throws InputError naming file, key, what
 /// was found and what is supported.

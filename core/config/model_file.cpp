@@ -34,7 +34,10 @@ void refuse_other_layers(const JsonKeys& keys) {
 const Family& family_of(const JsonKeys& keys) {
   const std::string type = keys.string_or("model_type", "");
   if (!type.empty()) {
-    if (const Family* known = find_family(type)) return *known;
+    for (const Family& family : families()) {
+      if (family.type() == type && (*family.only_with == '\0' || keys.find(family.only_with) != nullptr))
+        return family;
+    }
     refuse_other_layers(keys);
     keys.fail("model_type", fmt::format("found \"{}\", supported: {}", printable(type), family_names()));
   }
@@ -69,6 +72,7 @@ Number count_parameters(const ModelConfig& config) {
   Number total = layer * Number(config.layers) + norm + Number(config.vocab) * h;
   total += Number(config.position_rows()) * h;
   if (config.embedding_norm) total += norm;
+  if (config.output_bias) total += Number(config.vocab);
   if (!config.tied_embeddings) total += Number(config.vocab) * h;
   return total;
 }
@@ -107,8 +111,10 @@ std::string to_config_json(const ModelConfig& config) {
               {"model_type", config.architecture},
               {"initializer_range", config.init_std},
               {"tie_word_embeddings", config.tied_embeddings}};
-  const Family* family = find_family(config.architecture);
-  write_family(family == nullptr ? families().front() : *family, config, out);
+  const Family* found = find_family(config.architecture);
+  const Family& family = found == nullptr ? families().front() : *found;
+  if (found != nullptr) out["model_type"] = family.type();
+  write_family(family, config, out);
   return out.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 

@@ -20,6 +20,8 @@ struct BatchConfig {
   std::int64_t seq_length = 1024;
   std::int64_t micro_batch_size = 1;
   std::int64_t global_batch_size = 1;
+  /// The first tokens of every sequence, which attention lets see each other: a prefix language model. 0: causal.
+  std::int64_t prefix_length = 0;
 };
 
 /// What it runs on.

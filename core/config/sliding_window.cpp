@@ -45,7 +45,7 @@ std::optional<std::vector<bool>> full_by_types(const JsonKeys& keys, std::int64_
   return full;
 }
 
-/// The layers of a mistral or starcoder2 are alike: transformers looks at no layer_types there.
+/// The layers of a mistral, starcoder2 or phi3 are alike: transformers looks at no layer_types there.
 SlidingWindow read_mistral(std::int64_t layers, const JsonKeys& keys, const JsonKeys& with_nulls,
                            std::int64_t where_silent) {
   const std::int64_t window = window_in(with_nulls, where_silent);
@@ -89,14 +89,15 @@ SlidingWindow read_qwen2(std::int64_t layers, const JsonKeys& keys, const JsonKe
 SlidingWindow read_sliding_window(const std::string& architecture, std::int64_t layers, const JsonKeys& keys,
                                   const JsonKeys& with_nulls) {
   if (architecture == "mistral") return read_mistral(layers, keys, with_nulls, kDefaultWindow);
-  if (architecture == "starcoder2") return read_mistral(layers, keys, with_nulls, 0);
+  if (architecture == "starcoder2" || architecture == "phi3")
+    return read_mistral(layers, keys, with_nulls, 0);
   if (architecture == "qwen2" || architecture == "qwen3") return read_qwen2(layers, keys, with_nulls);
   return {};
 }
 
 void write_sliding_window(const std::string& architecture, const SlidingWindow& windows, Json& out) {
   const std::int64_t window = windows.sliding_window;
-  if (architecture == "mistral" || architecture == "starcoder2")
+  if (architecture == "mistral" || architecture == "starcoder2" || architecture == "phi3")
     out["sliding_window"] = window > 0 ? Json(window) : Json(nullptr);
   if ((architecture != "qwen2" && architecture != "qwen3") || window == 0) return;
   out["use_sliding_window"] = true;

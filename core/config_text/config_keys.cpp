@@ -121,6 +121,7 @@ std::vector<ConfigKey> make_keys() {
       number_key("attention_dropout", at(&C::numerics, &NumericsConfig::attention_dropout), 0, kMaxDropout),
       boolean_key("cross_entropy_loss_fusion", at(&C::numerics, &NumericsConfig::cross_entropy_loss_fusion)),
       integer_key("seq_length", "", at(&C::batch, &BatchConfig::seq_length), 1, kMaxInt),
+      integer_key("prefix_length", "", at(&C::batch, &BatchConfig::prefix_length), 0, kMaxInt),
       integer_key("micro_batch_size", "mbs", at(&C::batch, &BatchConfig::micro_batch_size), 1, kMaxInt),
       integer_key("global_batch_size", "gbs", at(&C::batch, &BatchConfig::global_batch_size), 1, kMaxInt),
       precision_key(),

@@ -3,7 +3,7 @@
 // a block of rows sees all its keys at once).
 //
 // For every query head and block of B = min(128, seq) query rows, scores are computed up to the block's last
-// row, so the products above the diagonal blocks are never done; with a window, from the first key that the
+// row, so the products above the diagonal blocks are never done, or up to the prefix's where that is later; with a window, from the first key that the
 // block's first row sees, rounded down to a multiple of 64. Head slices are first copied without gaps,
 // since oneDNN's fast kernels need that. Key and value gradients of the query heads that share a key/value
 // head are summed in fp32.
@@ -28,8 +28,8 @@ namespace plumbline::cpu {
 inline constexpr std::int64_t kBlockRows = 128;
 inline constexpr const char* kAttentionShapes =
     "q, out (T, heads*head_dim), k, v (batch*(past+seq), kv_heads*head_dim) of one type, gradients alike, "
-    "T = batch*seq, past not negative, heads a multiple of kv_heads, window not negative, lse (batch*heads, "
-    "seq) fp32, scratch fp32 of at "
+    "T = batch*seq, past not negative, heads a multiple of kv_heads, lse (batch*heads, seq) fp32, scratch "
+    "fp32 of at "
     "least attention_scratch "
     "elements";
 
@@ -47,7 +47,8 @@ inline std::int64_t first_key(const AttentionShape& shape, std::int64_t first) {
 struct SeenColumns {
   std::int64_t diagonal;  // the column of row 0's own key
   std::int64_t window;
-  PLUMBLINE_INLINE std::int64_t to(std::int64_t row) const { return diagonal + row + 1; }
+  std::int64_t prefix;  // columns that every row sees
+  PLUMBLINE_INLINE std::int64_t to(std::int64_t row) const { return std::max(diagonal + row + 1, prefix); }
   PLUMBLINE_INLINE std::int64_t from(std::int64_t row) const {
     return window == 0 ? 0 : std::max<std::int64_t>(0, to(row) - window);
   }
@@ -94,7 +95,7 @@ void zero_behind(T* row, std::int64_t to, std::int64_t cols) {
 
 inline bool is_consistent(const AttentionShape& s) {
   return s.batch >= 0 && s.seq > 0 && s.heads > 0 && s.kv_heads > 0 && s.head_dim > 0 &&
-         s.heads % s.kv_heads == 0 && s.window >= 0 && s.past >= 0 &&
+         s.heads % s.kv_heads == 0 && s.past >= 0 &&
          (s.alibi.heads == 0 || s.first_head + s.heads <= s.alibi.heads);
 }
 

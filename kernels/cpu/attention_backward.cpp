@@ -83,6 +83,7 @@ void CpuOperators::attention_backward(const AttentionShape& shape, Matrix q, Mat
                                       Matrix lse, Matrix dout, Matrix dq, Matrix dk, Matrix dv,
                                       Matrix scratch) {
   require_probability("attention_backward", shape.dropout.probability);
+  require_mask("attention_backward", shape);
   require(agrees(shape, q, k, v, out, lse, scratch, attention_scratch(shape, q.dtype)) && alike(dout, q) &&
               alike(dq, q) && alike(dk, k) && alike(dv, v),
           "attention_backward", kAttentionShapes,
@@ -121,8 +122,8 @@ void CpuOperators::attention_backward(const AttentionShape& shape, Matrix q, Mat
         const std::int64_t rows = std::min(kBlockRows, shape.seq - first);
         const std::int64_t position = shape.past + first;
         const std::int64_t begin = first_key(shape, position);
-        const std::int64_t cols = position + rows - begin;
-        const SeenColumns seen{position - begin, shape.window};
+        const std::int64_t cols = std::max(position + rows, shape.prefix) - begin;
+        const SeenColumns seen{position - begin, shape.window, shape.prefix};
         const Matrix queries(parts.queries, rows, d, q.dtype);
         const Matrix output_gradients(parts.output_gradients, rows, d, q.dtype);
         const Matrix scores(parts.scores, rows, cols, DType::fp32);

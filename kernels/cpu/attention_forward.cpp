@@ -91,6 +91,7 @@ std::int64_t CpuOperators::attention_scratch(const AttentionShape& shape, DType 
 void CpuOperators::attention_forward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v, Matrix out,
                                      Matrix lse, Matrix scratch) {
   require_probability("attention_forward", shape.dropout.probability);
+  require_mask("attention_forward", shape);
   require(agrees(shape, q, k, v, out, lse, scratch, attention_scratch(shape, q.dtype)), "attention_forward",
           kAttentionShapes, {{"q", q}, {"k", k}, {"v", v}, {"out", out}, {"lse", lse}, {"scratch", scratch}});
   const std::int64_t d = shape.head_dim;
@@ -113,8 +114,8 @@ void CpuOperators::attention_forward(const AttentionShape& shape, Matrix q, Matr
         const std::int64_t rows = std::min(kBlockRows, shape.seq - first);
         const std::int64_t position = shape.past + first;
         const std::int64_t begin = first_key(shape, position);
-        const std::int64_t cols = position + rows - begin;
-        const SeenColumns seen{position - begin, shape.window};
+        const std::int64_t cols = std::max(position + rows, shape.prefix) - begin;
+        const SeenColumns seen{position - begin, shape.window, shape.prefix};
         const Matrix queries(parts.queries, rows, d, q.dtype);
         const Matrix scores(parts.scores, rows, cols, DType::fp32);
         const Matrix probabilities(parts.scores, rows, cols, q.dtype);

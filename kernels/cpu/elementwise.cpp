@@ -8,13 +8,13 @@ namespace plumbline::cpu {
 namespace {
 
 template <class T>
-PLUMBLINE_MULTIVERSION void sum_rows(Matrix a, Matrix b, const T* bias, Matrix y) {
+PLUMBLINE_MULTIVERSION void sum_rows(Matrix a, Matrix b, float factor, const T* bias, Matrix y) {
   for (std::int64_t row = 0; row < y.rows; ++row) {
     const T* left = row_of<T>(a, row);
     const T* right = row_of<T>(b, row);
     T* out = row_of<T>(y, row);
     for_lanes(y.cols, [&] PLUMBLINE_LANES {
-      const Lanes total = load(left + i, part) + load(right + i, part);
+      const Lanes total = load(left + i, part) + load(right + i, part) * factor;
       store(out + i, bias == nullptr ? total : total + load(bias + i, part), part);
     });
   }
@@ -65,13 +65,19 @@ PLUMBLINE_MULTIVERSION void set_all(Matrix x, float value) {
 void CpuOperators::add(Matrix a, Matrix b, Matrix bias, Matrix y) {
   require(alike(a, y) && alike(b, y) && (bias.data == nullptr || has_shape(bias, 1, y.cols, y.dtype)), "add",
           "a, b, y (T,h), bias (1,h) or empty, of one type", {{"a", a}, {"b", b}, {"bias", bias}, {"y", y}});
+  add_multiple(a, b, 1, bias, y);
+}
+
+void CpuOperators::add_multiple(Matrix a, Matrix b, double factor, Matrix bias, Matrix y) {
+  require_add_multiple(a, b, bias, y);
   const bool gapless = bias.data == nullptr && a.contiguous() && b.contiguous() && y.contiguous();
+  const auto times = static_cast<float>(factor);
   with_type("add", y.dtype, [&](auto type) {
     using T = decltype(type);
     if (gapless) {
-      sum_rows<T>(flattened(a), flattened(b), nullptr, flattened(y));
+      sum_rows<T>(flattened(a), flattened(b), times, nullptr, flattened(y));
     } else {
-      sum_rows<T>(a, b, bias.as<T>(), y);
+      sum_rows<T>(a, b, times, bias.as<T>(), y);
     }
   });
 }

@@ -22,6 +22,11 @@ PLUMBLINE_MULTIVERSION void scatter_rows(const std::int32_t* tokens, Matrix dy, 
   }
 }
 
+template <class T>
+PLUMBLINE_MULTIVERSION void gather_rows(const std::int32_t* tokens, Matrix table, Matrix x) {
+  for (std::int64_t t = 0; t < x.rows; ++t) add_row(row_of<T>(table, tokens[t]), row_of<T>(x, t), x.cols);
+}
+
 /// to[t modulo to_period] += from[t modulo from_period] for every t below `rows`.
 template <class T, class G>
 PLUMBLINE_MULTIVERSION void add_rows(Matrix from, std::int64_t from_period, Matrix to, std::int64_t to_period,
@@ -47,6 +52,12 @@ void CpuOperators::embedding_forward(Matrix tokens, Matrix table, std::int64_t f
       std::memset(y.at(t, 0), 0, bytes);
     }
   }
+}
+
+void CpuOperators::embedding_add(Matrix tokens, Matrix table, Matrix x) {
+  require_embedding_add(tokens, table, x);
+  with_type("embedding_add", x.dtype,
+            [&](auto type) { gather_rows<decltype(type)>(tokens.as<std::int32_t>(), table, x); });
 }
 
 void CpuOperators::embedding_backward(Matrix tokens, Matrix dy, std::int64_t first_token, Matrix dtable) {

@@ -15,7 +15,7 @@ namespace plumbline {
 
 bool operator==(const EmulatedCall& a, const EmulatedCall& b) {
   const auto numbers = [](const EmulatedCall& c) {
-    return std::array<std::int64_t, 12>{c.m,
+    return std::array<std::int64_t, 13>{c.m,
                                         c.n,
                                         c.k,
                                         c.attention.batch,
@@ -25,6 +25,7 @@ bool operator==(const EmulatedCall& a, const EmulatedCall& b) {
                                         c.attention.head_dim,
                                         c.attention.window,
                                         c.attention.past,
+                                        c.attention.prefix,
                                         c.elements,
                                         c.bytes};
   };
@@ -54,8 +55,9 @@ void EmulatedOperators::synchronize() {
 std::size_t EmulatedOperators::Hash::operator()(const EmulatedCall& call) const {
   std::uint64_t hash = call.name.size() + (call.a_transposed ? 64 : 0) + (call.b_transposed ? 128 : 0) +
                        (call.accumulate ? 256 : 0);
-  for (const std::int64_t value : {call.m, call.n, call.k, call.attention.seq, call.attention.heads,
-                                   call.attention.window, call.attention.past, call.elements, call.bytes}) {
+  for (const std::int64_t value :
+       {call.m, call.n, call.k, call.attention.seq, call.attention.heads, call.attention.window,
+        call.attention.past, call.attention.prefix, call.elements, call.bytes}) {
     hash = mix_word(hash, static_cast<std::uint64_t>(value));
   }
   return hash;
@@ -165,7 +167,8 @@ std::int64_t EmulatedOperators::attention_scratch(const AttentionShape& shape, D
 void EmulatedOperators::attention_forward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v,
                                           Matrix out, Matrix lse, Matrix scratch) {
   require_probability("attention_forward", shape.dropout.probability);
-  require(shape.window >= 0 && shape.past >= 0 && shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
+  require_mask("attention_forward", shape);
+  require(shape.past >= 0 && shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
               has_shape(q, shape.batch * shape.seq, shape.heads * shape.head_dim) &&
               has_shape(k, shape.batch * shape.keys(), shape.kv_heads * shape.head_dim) && alike(v, k) &&
               alike(out, q) && statistics(lse, shape.batch * shape.heads, shape.seq) &&
@@ -182,7 +185,8 @@ void EmulatedOperators::attention_backward(const AttentionShape& shape, Matrix q
                                            Matrix out, Matrix lse, Matrix dout, Matrix dq, Matrix dk,
                                            Matrix dv, Matrix scratch) {
   require_probability("attention_backward", shape.dropout.probability);
-  require(shape.window >= 0 && shape.past >= 0 && shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
+  require_mask("attention_backward", shape);
+  require(shape.past >= 0 && shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
               has_shape(q, shape.batch * shape.seq, shape.heads * shape.head_dim) &&
               has_shape(k, shape.batch * shape.keys(), shape.kv_heads * shape.head_dim) && alike(v, k) &&
               alike(out, q) && statistics(lse, shape.batch * shape.heads, shape.seq) && alike(dout, q) &&
@@ -237,6 +241,10 @@ void EmulatedOperators::pointwise_backward(Pointwise /*function*/, Matrix dy, Ma
 void EmulatedOperators::add(Matrix a, Matrix b, Matrix bias, Matrix y) {
   require(alike(a, b) && alike(y, a) && absent_or(bias, vector_of(bias, a)), "add", {a, b, bias, y});
   pass_over("add", a.dtype, {a, b}, {y});
+}
+
+void EmulatedOperators::add_multiple(Matrix a, Matrix b, double /*factor*/, Matrix bias, Matrix y) {
+  add(a, b, bias, y);
 }
 
 void EmulatedOperators::bias_backward(Matrix dy, Matrix dbias) {

@@ -56,6 +56,28 @@ void EmulatedOperators::position_backward(Matrix dy, Matrix dtable, std::int64_t
   pass_over("position_backward", dy.dtype, {dy, rows}, {rows});
 }
 
+void EmulatedOperators::embedding_add(Matrix tokens, Matrix table, Matrix x) {
+  require_embedding_add(tokens, table, x);
+  pass_over("position_forward", x.dtype, {x, rows_touched(x, table)}, {x});
+}
+
+void EmulatedOperators::row_products(Matrix a, Matrix b, std::int64_t first, std::int64_t columns,
+                                     Matrix sums) {
+  require_row_products("row_products", a, b, first, columns, sums);
+  pass_over("row_products", b.dtype, {a, b}, {});
+}
+
+void EmulatedOperators::scale_columns(Matrix x, Matrix squares) {
+  require_scale_columns(x, squares);
+  pass_over("scale_columns", x.dtype, {x}, {x});
+}
+
+void EmulatedOperators::remove_row_parts(Matrix g, Matrix w, std::int64_t first, std::int64_t columns,
+                                         Matrix sums) {
+  require_row_products("remove_row_parts", g, w, first, columns, sums);
+  pass_over("remove_row_parts", w.dtype, {g, w}, {g});
+}
+
 void EmulatedOperators::cross_entropy_max(Matrix logits, std::int64_t valid, Matrix row_max) {
   require(valid >= 0 && valid <= logits.cols && statistics(row_max, 1, logits.rows), "cross_entropy_max",
           {logits, row_max});

@@ -4,14 +4,15 @@
 
 For every model FOLDER/families/<name> gets what make_golden.py writes; expected.json also has the losses of ten steps of
 torch.optim.AdamW. baichuan and chatglm have no class in transformers: their checkpoints are those of
-models that compute the same, under the names and in the layouts that the published code has. Baichuan-13B is written out
-here (Alibi), from the published definition.
+models that compute the same, under the names and in the layouts that the published code has. Baichuan-13B (Alibi), the
+output layer of Baichuan 2 and the first GLM models are written out here, from the published definitions.
 """
 
 import json
 import math
 import pathlib
 import sys
+import types
 
 import torch
 import transformers
@@ -90,6 +91,12 @@ MODELS = {
         pad_token_id=None,
         rope_parameters=PARTIAL,
     ),
+    # Attention and MLP side by side with one norm, biases everywhere, the output layer's too.
+    "phi": transformers.PhiConfig(**SMALL, intermediate_size=48, rope_parameters=PARTIAL),
+    # Queries, keys and values in one tensor, gate and up in another.
+    "phi3": transformers.Phi3Config(
+        **SMALL, intermediate_size=48, num_key_value_heads=2, sliding_window=5, pad_token_id=None
+    ),
 }
 
 
@@ -126,6 +133,133 @@ def baichuan_13b(config):
     return model
 
 
+class NormedHead(torch.nn.Module):
+    """The output layer of Baichuan 2: its rows have length 1."""
+
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = weight
+
+    def forward(self, hidden):
+        return torch.nn.functional.linear(hidden, torch.nn.functional.normalize(self.weight))
+
+
+def baichuan2(config):
+    model = transformers.LlamaForCausalLM(config)
+    model.lm_head = NormedHead(model.lm_head.weight)
+    return model
+
+
+class FirstGlm(torch.nn.Module):
+    """chatglm-6b, glm-10b and glm-130b from their published definitions (THUDM): a prefix whose tokens see each other,
+    two positions for every token, a residual that is the norm's output times sqrt(2 layers), GEGLU as x1 * gelu(x2)."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        c = config
+        self.split = c.hidden_size // c.num_attention_heads
+        norm = lambda: torch.nn.LayerNorm(c.hidden_size, eps=1e-5)
+        group = lambda **modules: torch.nn.ModuleDict(modules)
+        layers = torch.nn.ModuleList(
+            group(
+                input_layernorm=norm(),
+                attention=group(
+                    query_key_value=torch.nn.Linear(c.hidden_size, 3 * c.hidden_size),
+                    dense=torch.nn.Linear(c.hidden_size, c.hidden_size),
+                ),
+                post_attention_layernorm=norm(),
+                mlp=group(
+                    dense_h_to_4h=torch.nn.Linear(c.hidden_size, (2 if c.geglu else 1) * c.ffn),
+                    dense_4h_to_h=torch.nn.Linear(c.ffn, c.hidden_size),
+                ),
+            )
+            for _ in range(c.num_layers)
+        )
+        words = torch.nn.Embedding(c.vocab_size, c.hidden_size)
+        if c.learned:
+            table = lambda: torch.nn.Embedding(c.positions, c.hidden_size)
+            inner = group(
+                position_embeddings=table(), block_position_embeddings=table(), layers=layers, final_layernorm=norm()
+            )
+            self.glm = group(word_embeddings=words, transformer=inner)
+        else:
+            inner = group(word_embeddings=words, layers=layers, final_layernorm=norm())
+            self.transformer = inner
+        self.parts = lambda: (words, inner)
+        if not c.tied:
+            self.lm_head = torch.nn.Linear(c.hidden_size, c.vocab_size, bias=False)
+
+    def positions(self, s):
+        p = self.config.prefix
+        at = torch.arange(s)
+        return torch.where(at < p, at, max(p - 1, 0)), (at - p + 1).clamp(min=0)
+
+    def turn(self, x, at):
+        d = x.shape[-1]
+        angles = at[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+        cos, sin = torch.cat([angles.cos()] * 2, -1), torch.cat([angles.sin()] * 2, -1)
+        return x * cos + torch.cat([-x[..., d // 2 :], x[..., : d // 2]], -1) * sin
+
+    def rotate(self, x):
+        c = self.config
+        at, block = self.positions(x.shape[-2])
+        if c.learned:
+            return x
+        if not c.two_positions:
+            return self.turn(x, torch.arange(x.shape[-2]))
+        first, second = x.chunk(2, -1)
+        return torch.cat([self.turn(first, at), self.turn(second, block)], -1)
+
+    def attend(self, layer, x):
+        b, s, h = x.shape
+        c = self.config
+        mixed = layer["query_key_value"](x)
+        if c.per_head:  # of every head its query, key and value
+            q, k, v = mixed.view(b, s, c.num_attention_heads, 3 * self.split).transpose(1, 2).chunk(3, -1)
+        else:
+            q, k, v = (t.view(b, s, c.num_attention_heads, self.split).transpose(1, 2) for t in mixed.chunk(3, -1))
+        scores = self.rotate(q) @ self.rotate(k).transpose(2, 3) / math.sqrt(self.split)
+        at = torch.arange(s)
+        hidden = (at[None, :] > at[:, None]) & (at[None, :] >= c.prefix)
+        scores = scores.masked_fill(hidden, float("-inf"))
+        return layer["dense"]((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, s, h))
+
+    def feed_forward(self, layer, x):
+        gelu = lambda y: torch.nn.functional.gelu(y, approximate="tanh")
+        x = layer["dense_h_to_4h"](x)
+        if self.config.geglu:
+            x1, x2 = x.chunk(2, -1)
+            return layer["dense_4h_to_h"](x1 * gelu(x2))
+        return layer["dense_4h_to_h"](gelu(x))
+
+    def forward(self, input_ids, **_):
+        c = self.config
+        words, inner = self.parts()
+        x = words(input_ids)
+        if c.learned:
+            at, block = self.positions(input_ids.shape[1])
+            x = x + inner["position_embeddings"](at) + inner["block_position_embeddings"](block)
+        factor = math.sqrt(2 * c.num_layers)
+        for layer in inner["layers"]:
+            n = layer["input_layernorm"](x)
+            x = (factor * n if c.normed else x) + self.attend(layer["attention"], n)
+            n = layer["post_attention_layernorm"](x)
+            x = (factor * n if c.normed else x) + self.feed_forward(layer["mlp"], n)
+        x = inner["final_layernorm"](x)
+        logits = torch.nn.functional.linear(x, words.weight if c.tied else self.lm_head.weight)
+        return types.SimpleNamespace(logits=logits)
+
+    def save_pretrained(self, folder):
+        save_file({name: p.detach().contiguous() for name, p in self.named_parameters()}, folder / "model.safetensors")
+
+
+def first_glm(**switches):
+    return types.SimpleNamespace(
+        vocab_size=61, hidden_size=32, num_layers=2, num_attention_heads=4, ffn=48, positions=25, prefix=5, **switches
+    )
+
+
 def pack(prefix, parts, packed):
     """Renames tensors, and puts those that `packed` names into one, in order."""
 
@@ -160,6 +294,15 @@ QKV = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
 BAICHUAN = transformers.LlamaConfig(**SMALL, intermediate_size=48, tie_word_embeddings=False)
 BAICHUAN_13B = transformers.LlamaConfig(
     **{**SMALL, "hidden_size": 36, "num_attention_heads": 6}, intermediate_size=48, tie_word_embeddings=False
+)
+FIRST_GLM = dict(
+    vocab_size=61,
+    hidden_size=32,
+    num_layers=2,
+    num_attention_heads=4,
+    inner_hidden_size=48,
+    max_sequence_length=24,
+    layernorm_epsilon=1e-5,
 )
 # name: (configuration, model, config.json, conversion of tensors)
 CONVERTED = {
@@ -219,6 +362,41 @@ CONVERTED = {
         ),
         pack(chatglm_name, QKV, "self_attention.query_key_value".replace("self_attention", "self_attn")),
     ),
+    "baichuan2": (
+        BAICHUAN,
+        baichuan2,
+        dict(
+            model_type="baichuan",
+            vocab_size=61,
+            hidden_size=32,
+            intermediate_size=48,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            max_position_embeddings=32,
+            rms_norm_eps=BAICHUAN.rms_norm_eps,
+            hidden_act="silu",
+            normalized_output=True,
+        ),
+        pack(lambda name: name, QKV, "self_attn.W_pack"),
+    ),
+    "chatglm_6b": (
+        first_glm(learned=False, two_positions=True, normed=True, geglu=False, per_head=True, tied=False),
+        FirstGlm,
+        dict(FIRST_GLM, model_type="chatglm", position_encoding_2d=True),
+        dict,
+    ),
+    "glm_10b": (
+        first_glm(learned=True, two_positions=True, normed=False, geglu=False, per_head=False, tied=True),
+        FirstGlm,
+        dict(FIRST_GLM, model_type="glm", block_position_encoding=True, tie_word_embeddings=True),
+        dict,
+    ),
+    "glm_130b": (
+        first_glm(learned=False, two_positions=False, normed=True, geglu=True, per_head=False, tied=True),
+        FirstGlm,
+        dict(FIRST_GLM, model_type="glm_130b", tie_word_embeddings=True),
+        dict,
+    ),
 }
 
 
@@ -263,6 +441,8 @@ def extend(folder, name, config, build, seed, config_json=None, convert=None):
     (folder / "expected.json").write_text(json.dumps(expected, indent=2) + "\n")
     with (folder / "run.yaml").open("a") as run:
         run.write(f"learning_rate: {LR}\nweight_decay: {DECAY}\nclip_grad: 0\n")
+        if getattr(config, "prefix", 0) > 0:
+            run.write(f"prefix_length: {config.prefix}\n")
     if config_json is None:
         return
     (folder / "config.json").write_text(json.dumps(config_json, indent=2) + "\n")

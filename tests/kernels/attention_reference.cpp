@@ -55,7 +55,7 @@ double AttentionReference::past(std::int64_t head, std::int64_t distance) const 
 
 std::vector<double> AttentionReference::scores(std::int64_t sequence, std::int64_t head, std::int64_t i,
                                                bool sizes) const {
-  std::vector<double> result(static_cast<std::size_t>(i + 1));
+  std::vector<double> result(end_seen(i));
   for (std::size_t j = 0; j < result.size(); ++j) {
     const std::int64_t u = sequence * s_.seq + static_cast<std::int64_t>(j);
     for (std::int64_t c = 0; c < s_.head_dim; ++c) {
@@ -92,7 +92,7 @@ std::vector<double> AttentionReference::probabilities(std::int64_t sequence, std
 
 std::vector<double> AttentionReference::weights(std::int64_t sequence, std::int64_t head,
                                                 std::int64_t i) const {
-  std::vector<double> result(static_cast<std::size_t>(i + 1), 1);
+  std::vector<double> result(end_seen(i), 1);
   if (s_.dropout.probability == 0) return result;
   for (std::size_t j = 0; j < result.size(); ++j) {
     const bool kept =

@@ -2,6 +2,7 @@
 // large the terms of its sums are: what rounding errors are measured by.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -34,6 +35,8 @@ class AttentionReference {
  private:
   /// The first key that the query at position i sees.
   std::size_t first_seen(std::int64_t i) const;
+  /// One past the last.
+  std::size_t end_seen(std::int64_t i) const { return static_cast<std::size_t>(std::max(i + 1, s_.prefix)); }
   /// Scaled scores of a row, of the values or of their sizes.
   std::vector<double> scores(std::int64_t sequence, std::int64_t head, std::int64_t i, bool sizes) const;
   std::vector<double> probabilities(std::int64_t sequence, std::int64_t head, std::int64_t i,

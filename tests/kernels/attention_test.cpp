@@ -82,6 +82,11 @@ constexpr AttentionShape with_slopes(AttentionShape shape, std::int64_t heads, s
   return shape;
 }
 
+constexpr AttentionShape with_prefix(AttentionShape shape, std::int64_t prefix) {
+  shape.prefix = prefix;
+  return shape;
+}
+
 constexpr Case kCases[] = {
     {{1, 1, 1, 1, 2}, "one position"},
     {{2, 7, 4, 2, 8}, "groups of two heads, two sequences"},
@@ -106,6 +111,10 @@ constexpr Case kCases[] = {
     {with_slopes({2, 7, 4, 2, 8}, 4, 0), "slopes of four heads"},
     {with_slopes({1, 130, 3, 1, 16}, 6, 3, 0.25), "the last three of six heads, slopes scaled"},
     {with_slopes({1, 140, 2, 2, 64, 70}, 40, 38), "the last two of forty heads, in a window"},
+    {with_prefix({2, 7, 4, 2, 8}, 1), "a prefix of one token"},
+    {with_prefix({2, 7, 4, 2, 8}, 5), "a prefix that ends before the sequence"},
+    {with_prefix({1, 33, 6, 1, 5}, 33), "a prefix of the whole sequence"},
+    {with_prefix({1, 300, 2, 1, 64}, 140), "a prefix that ends in the second of three blocks"},
 };
 
 TEST(Attention, ForwardAndBackward) {
@@ -146,6 +155,35 @@ TEST(Attention, WindowsHoldTheKeysTheyShould) {
   }
 }
 
+/// A prefix's meaning, likewise: the query at position i depends on the keys j <= i and on those before the prefix's end.
+TEST(Attention, PrefixesAreSeenByAll) {
+  constexpr std::int64_t kSeq = 150;
+  for (const DType type : element_types()) {
+    for (const std::int64_t prefix : {1, 64, 130, 150}) {
+      const AttentionShape s = with_prefix({1, kSeq, 1, 1, 8}, prefix);
+      const Guarded q = random_matrix(kSeq, 8, type);
+      const Guarded k = random_matrix(kSeq, 8, type);
+      Guarded v = random_matrix(kSeq, 8, type);
+      const Guarded lse(1, kSeq, DType::fp32);
+      const Guarded scratch(1, operators().attention_scratch(s, type), DType::fp32);
+      const Guarded before(kSeq, 8, type);
+      operators().attention_forward(s, q, k, v, before, lse, scratch);
+      const std::int64_t j = random_integer(0, kSeq - 1);
+      Dense changed = v.read();
+      for (std::int64_t c = 0; c < 8; ++c) changed(j, c) += 1000;
+      v.write(changed);
+      const Guarded after(kSeq, 8, type);
+      operators().attention_forward(s, q, k, v, after, lse, scratch);
+      const Dense was = before.read();
+      const Dense is = after.read();
+      for (std::int64_t i = 0; i < kSeq; ++i) {
+        EXPECT_EQ(is(i, 0) != was(i, 0), j <= i || j < prefix)
+            << name_of(type) << " prefix " << prefix << " key " << j << " query " << i;
+      }
+    }
+  }
+}
+
 TEST(Attention, WindowsThatHideNothingAreNone) {
   for (const DType type : element_types()) {
     const Guarded q = random_matrix(140, 32, type);
@@ -170,10 +208,12 @@ TEST(Attention, WindowsThatHideNothingAreNone) {
 }
 
 class AttentionReferences : public testing::TestWithParam<std::int64_t> {};
-INSTANTIATE_TEST_SUITE_P(Windows, AttentionReferences, testing::Values(0, 1, 2, 9));
+INSTANTIATE_TEST_SUITE_P(Windows, AttentionReferences, testing::Values(0, 1, 2, 9, -3));
 
+/// A window, or with a minus a prefix.
 TEST_P(AttentionReferences, GradientsAgreeWithDifferences) {
-  const AttentionShape s{1, 4, 2, 1, 3, GetParam()};
+  AttentionShape s{1, 4, 2, 1, 3, std::max<std::int64_t>(GetParam(), 0)};
+  s.prefix = std::max<std::int64_t>(-GetParam(), 0);
   const Dense q = random_matrix(4, 6, DType::fp32).read();
   const Dense k = random_matrix(4, 3, DType::fp32).read();
   const Dense v = random_matrix(4, 3, DType::fp32).read();
@@ -232,6 +272,11 @@ TEST(Attention, BadShapesAndSmallScratchThrow) {
   EXPECT_THROW(operators().attention_forward(s, q, q, q, q, lse, scratch), Error);
   EXPECT_THROW(operators().attention_forward({1, 8, 4, 3, 4}, q, k, k, q, lse, scratch), Error);
   EXPECT_THROW(operators().attention_forward({1, 8, 4, 2, 4, -1}, q, k, k, q, lse, scratch), Error);
+  EXPECT_THROW(operators().attention_forward(with_prefix(s, 9), q, k, k, q, lse, scratch), Error);
+  EXPECT_THROW(operators().attention_forward(with_prefix({1, 8, 4, 2, 4, 3}, 2), q, k, k, q, lse, scratch),
+               Error);
+  EXPECT_THROW(operators().attention_forward(with_prefix(with_slopes(s, 4, 0), 2), q, k, k, q, lse, scratch),
+               Error);
   EXPECT_THROW(operators().attention_backward({1, 8, 4, 2, 4, -1}, q, k, k, q, lse, q, q, k, k, scratch),
                Error);
 }

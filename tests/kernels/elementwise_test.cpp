@@ -305,6 +305,24 @@ TEST(Elementwise, AddWithAndWithoutBiasAlsoInPlace) {
   }
 }
 
+TEST(Elementwise, AddAMultiple) {
+  for (const Storage& storage : storages()) {
+    for (const double factor : {-0.5, 1.0, 7.4833}) {
+      const Guarded a = random_matrix(kRows, 37, storage.type, storage.gap);
+      const Guarded b = random_matrix(kRows, 37, storage.type);
+      const Guarded bias = random_matrix(1, 37, storage.type);
+      const Dense expected = dense(kRows, 37, [&](auto i, auto j) {
+        return a.read()(i, j) + factor * b.read()(i, j) + bias.read()(0, j);
+      });
+      const Dense terms = dense(kRows, 37, [&](auto i, auto j) {
+        return std::abs(a.read()(i, j)) + std::abs(factor * b.read()(i, j)) + std::abs(bias.read()(0, j));
+      });
+      operators().add_multiple(a, b, factor, bias, a);
+      expect_close(a, expected, tolerance(storage.type), describe(storage), terms);
+    }
+  }
+}
+
 TEST(Elementwise, BiasGradientAccumulates) {
   for (const Storage& storage : storages()) {
     for (const DType gradient : {DType::fp32, storage.type}) {
@@ -379,6 +397,7 @@ TEST(Elementwise, DisagreementsThrowAndNothingIsWritten) {
   const Guarded b(2, 5, DType::fp32);
   const Guarded half(2, 4, DType::fp16);
   EXPECT_THROW(operators().add(a, b, {}, a), Error);
+  EXPECT_THROW(operators().add_multiple(a, b, 2, {}, a), Error);
   EXPECT_THROW(operators().copy(a, b), Error);
   EXPECT_THROW(operators().swiglu_forward(b, a), Error);
   EXPECT_THROW(operators().gelu_forward(a, b), Error);

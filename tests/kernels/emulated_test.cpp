@@ -72,6 +72,7 @@ TEST(Emulated, CallsCarryWhatTheirTimeDependsOn) {
   const Matrix table = nowhere(50'000, 512);
   const Matrix p = nowhere(1, 512 * 512);
   const Matrix f = nowhere(1, 512 * 512, DType::fp32);
+  const Matrix row_sums = nowhere(2, 512, DType::fp32);
   const std::int64_t n = t * 512;
   const Case cases[] = {
       {"rmsnorm_forward", [&] { ops.rmsnorm_forward(x, w, x, rows, 1e-5); }, n, 4},
@@ -94,6 +95,12 @@ TEST(Emulated, CallsCarryWhatTheirTimeDependsOn) {
                                 nowhere(1, 64, DType::fp32));
        },
        n, 6},
+      {"add", [&] { ops.add_multiple(half, half, 2, {}, half); }, n / 2, 6},
+      {"row_products", [&] { ops.row_products(p, p, 0, 512, row_sums); }, 512 * 512, 4},
+      {"remove_row_parts", [&] { ops.remove_row_parts(p, p, 0, 512, row_sums); }, 512 * 512, 6},
+      {"scale_columns", [&] { ops.scale_columns(x, nowhere(1, 512, DType::fp32)); }, n, 4},
+      {"position_forward", [&] { ops.embedding_add(nowhere(1, t / 2, DType::int32), nowhere(9, 512), half); },
+       n / 2, 6},
       {"swiglu_forward", [&] { ops.geglu_forward(nowhere(t / 2, 1024), half); }, n, 3},
       {"swiglu_backward", [&] { ops.geglu_backward(half, nowhere(t / 2, 1024), nowhere(t / 2, 1024)); }, n,
        5},

@@ -64,6 +64,22 @@ TEST(Embedding, Positions) {
   }
 }
 
+TEST(Embedding, RowsOfGivenTokensAreAdded) {
+  for (const Storage& storage : storages()) {
+    constexpr std::int64_t kTokens = 9;
+    const Guarded x = random_matrix(kTokens, 21, storage.type, storage.gap);
+    const Guarded table = random_matrix(4, 21, storage.type);
+    const Guarded tokens(1, kTokens, DType::int32);
+    auto* ids = tokens.matrix().as<std::int32_t>();
+    for (std::int64_t t = 0; t < kTokens; ++t) ids[t] = static_cast<std::int32_t>(random_integer(0, 3));
+    const Dense expected =
+        dense(kTokens, 21, [&](auto t, auto j) { return x.read()(t, j) + table.read()(ids[t], j); });
+    operators().embedding_add(tokens, table, x);
+    expect_close(x, expected, tolerance(storage.type), describe(storage));
+    EXPECT_THROW(operators().embedding_add(tokens, x, table), Error);
+  }
+}
+
 /// The loss over a vocabulary whose columns are split into `shards`, each padded at its end to `width`
 /// columns.
 struct Sharded {

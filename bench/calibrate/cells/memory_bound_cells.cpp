@@ -40,6 +40,9 @@ void add_elementwise(CellCollector& cells) {
     const Matrix y = p.fresh(r, c);
     return [=, &op, b = p.saved(r, c)](std::int64_t i) { op.add(a, b.at(i), {}, y); };
   });
+  cells.add("scale", kHidden, cells.e(), [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+    return [&op, x = p.output(r, c)](std::int64_t i) { op.scale(x.at(i), 1); };
+  });
   // Partial sums of a row-parallel product on their way into their tensor.
   cells.add("copy", kHidden, cells.e(), [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
     const Matrix from = p.scratch(r * c).reshaped(r, c);
@@ -50,6 +53,31 @@ void add_elementwise(CellCollector& cells) {
     const Matrix dbias = p.scratch(c);
     return [=, &op](std::int64_t) { op.bias_backward(dy, dbias); };
   });
+}
+
+/// Norms of queries and keys, in heads of 128.
+void add_head_norms(CellCollector& cells) {
+  constexpr std::int64_t kHead = 128;
+  cells.add(
+      "head_norm_forward", kHidden, cells.e(), [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+        const std::int64_t heads = std::max<std::int64_t>(1, c / kHead);
+        const Matrix x = p.fresh(r, c);
+        const Matrix w = p.fresh(1, c / heads);
+        const Matrix rstd = p.scratch(r * heads).reshaped(r, heads);
+        return
+            [=, &op, y = p.output(r, c)](std::int64_t i) { op.head_norm_forward(x, w, y.at(i), rstd, 1e-6); };
+      });
+  cells.add("head_norm_backward", kHidden, 2 * cells.e(),
+            [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+              const std::int64_t heads = std::max<std::int64_t>(1, c / kHead);
+              const Matrix dy = p.fresh(r, c);
+              const Matrix w = p.fresh(1, c / heads);
+              const Matrix rstd = p.scratch(r * heads).reshaped(r, heads);
+              const Matrix dw = p.scratch(c / heads);
+              return [=, &op, x = p.saved(r, c), dx = p.output(r, c)](std::int64_t i) {
+                op.head_norm_backward(dy, x.at(i), w, rstd, dx.at(i), dw);
+              };
+            });
 }
 
 void add_dropout(CellCollector& cells, DType storage) {
@@ -190,6 +218,7 @@ void add_update(CellCollector& cells, DType storage) {
 std::vector<Cell> memory_bound_cells(DType storage) {
   CellCollector cells(storage);
   add_elementwise(cells);
+  add_head_norms(cells);
   add_dropout(cells, storage);
   add_lookups(cells);
   add_loss(cells);

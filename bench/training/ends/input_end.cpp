@@ -1,7 +1,9 @@
 #include "bench/training/ends/input_end.hpp"
 
 #include <utility>
+#include <vector>
 
+#include "bench/training/parameters/block_positions.hpp"
 #include "bench/training/parameters/views.hpp"
 
 namespace plumbline::training {
@@ -20,7 +22,26 @@ InputEnd::InputEnd(RankResources& rank, const StageEntry& stage, EmbeddingShard*
     positions_ = &stage.parameters.find("positions.weight");
     positions_unit_ = stage.unit_of(*positions_);
     units_.push_back(positions_unit_);
+    if (rank.context.model().block_positions) position_rows_ = make_position_rows();
   }
+}
+
+/// The rows of the table, which is two, that the tokens of a micro-batch read: (2, T).
+Tensor InputEnd::make_position_rows() const {
+  const TrainingContext& context = rank_.context;
+  const BatchConfig& batch = context.config.batch;
+  const std::int64_t tokens = context.shape.tokens;
+  Tensor rows = context.arena.allocate(Category::workspace, "rows of positions", 2, tokens, DType::int32);
+  if (context.config.machine.backend == Backend::emulated) return rows;  // reads no memory
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(2 * tokens));
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    const BlockPosition at = block_position(t % batch.seq_length, batch.prefix_length);
+    ids[static_cast<std::size_t>(t)] = static_cast<std::int32_t>(at.position);
+    ids[static_cast<std::size_t>(tokens + t)] =
+        static_cast<std::int32_t>(context.model().max_positions + at.block);
+  }
+  context.operators.upload(ids.data(), rows);
+  return rows;
 }
 
 void InputEnd::forward(const Matrix& tokens, const Matrix& x) const {
@@ -46,7 +67,10 @@ void InputEnd::add_positions(const Matrix& x) const {
   const Matrix table = view_of(*positions_, rank_.values.begin());
   // Before a sum over the ranks they count once.
   const bool counts = !context.sequence_parallel || tensor_rank_ == 0;
-  if (counts) {
+  if (counts && position_rows_) {
+    for (const std::int64_t row : {0, 1})
+      context.operators.embedding_add(position_rows_.matrix().row_range(row, 1), table, x);
+  } else if (counts) {
     each_chunk(x, table, [&](const Matrix& rows, const Matrix& positions, std::int64_t seq) {
       context.operators.position_forward(rows, positions, seq);
     });
@@ -91,9 +115,15 @@ void InputEnd::backward(std::uint32_t microbatch, Tensor& gradient) const {
     }
     if (positions_ != nullptr) {
       const Matrix table = view_of(*positions_, rank_.gradients.open(positions_unit_));
-      each_chunk(all, table, [&](const Matrix& rows, const Matrix& positions, std::int64_t seq) {
-        context.operators.position_backward(rows, positions, seq);
-      });
+      if (position_rows_) {
+        for (const std::int64_t row : {0, 1}) {
+          context.operators.embedding_backward(position_rows_.matrix().row_range(row, 1), all, 0, table);
+        }
+      } else {
+        each_chunk(all, table, [&](const Matrix& rows, const Matrix& positions, std::int64_t seq) {
+          context.operators.position_backward(rows, positions, seq);
+        });
+      }
       rank_.gradients.done(positions_unit_);
     }
   }

@@ -29,6 +29,7 @@ class InputEnd {
   template <class Use>
   void each_chunk(const Matrix& x, const Matrix& table, Use&& use) const;
   Matrix from_first_position(const Matrix& table) const;
+  Tensor make_position_rows() const;
 
   RankResources& rank_;
   EmbeddingShard* shard_;                 // null unless the vocabulary is split
@@ -39,6 +40,7 @@ class InputEnd {
   int positions_unit_ = -1;
   const int tensor_rank_;
   std::int64_t first_token_;
+  Tensor position_rows_;  // (2, T); empty unless a token has two learned positions
 };
 
 }  // namespace plumbline::training

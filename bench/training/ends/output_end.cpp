@@ -46,6 +46,14 @@ OutputEnd::OutputEnd(RankResources& rank, const StageEntry& stage, VocabularySha
     norm_bias_ = vector("final_norm.bias", rank.memory.values);
     norm_bias_gradient_ = vector("final_norm.bias", rank.memory.gradients);
   }
+  if (rank.context.model().output_bias) {
+    bias_ = vector("output.bias", rank.memory.values);
+    bias_gradient_ = vector("output.bias", rank.memory.gradients);
+  }
+  if (rank.context.model().normed_output) {
+    row_sums_ = rank.context.make_fp32(Category::workspace, "row sums of the output layer", 2,
+                                       rank.context.shape.vocab);
+  }
 }
 
 void OutputEnd::forward(std::uint32_t microbatch, OutputActivations& saved) const {
@@ -67,9 +75,34 @@ Tensor OutputEnd::project(const Matrix& norm, Category category, DType type) con
   const AllRows rows = context.gather_rows(norm);
   Tensor logits = context.arena.allocate(category, "logits", context.shape.tokens, context.shape.vocab, type);
   const Matrix weight = view_of(*weight_, rank_.values.begin());
-  context.operators.gemm({.a = rows, .b = weight, .c = logits, .b_transposed = true});
+  context.operators.gemm({.a = rows, .b = weight, .c = logits, .b_transposed = true, .bias = bias_});
+  if (row_sums_) {
+    const Matrix row = weight.reshaped(1, weight.elements());
+    context.operators.row_products(row, row, 0, weight.cols, row_sums_);
+    divide_by_row_lengths(logits);
+  }
   rank_.values.end();
   return logits;
+}
+
+/// The logits are those of the rows divided by their lengths, and so are their gradients, from which everything behind
+/// follows with the rows as they are.
+void OutputEnd::divide_by_row_lengths(const Matrix& logits) const {
+  rank_.context.operators.scale_columns(logits, row_sums_.matrix().row_range(1, 1));
+}
+
+void OutputEnd::finish_gradients() const {
+  if (!row_sums_) return;
+  const TrainingContext& context = rank_.context;
+  const ParameterMemory& memory = rank_.memory;
+  const int unit = units_.front();
+  const Matrix gradient = memory.owned(memory.gradients, unit);
+  const Matrix weight = memory.owned(memory.values, unit);
+  const std::int64_t first = memory.owned_from(unit);
+  context.operators.row_products(gradient, weight, first, weight_->cols, row_sums_);
+  if (context.config.parallel.effective_zero_stage() > 0)
+    context.communicator.all_reduce(Group::data, row_sums_, ReduceOp::sum);
+  context.operators.remove_row_parts(gradient, weight, first, weight_->cols, row_sums_);
 }
 
 double cross_entropy(const RankResources& rank, const VocabularyColumns& columns, std::uint32_t microbatch,
@@ -105,6 +138,7 @@ Tensor OutputEnd::norm_gradient(std::uint32_t microbatch, OutputActivations& sav
   if (shard_ != nullptr) return shard_->hidden_gradient(microbatch);
   const TrainingContext& context = rank_.context;
   if (context.config.numerics.loss_in_fp32()) round_logits_gradient(context, saved.logits);
+  if (row_sums_) divide_by_row_lengths(saved.logits);
   Tensor gradient = context.make_stream(Category::workspace, "gradient of final norm");
   context.gemm_over_tensor_ranks(
       {.a = saved.logits, .b = view_of(*weight_, rank_.values.begin()), .c = gradient});
@@ -120,6 +154,7 @@ void OutputEnd::weight_gradient(OutputActivations& saved) const {
     context.operators.gemm(
         {.a = saved.logits, .b = norm, .c = dweight, .a_transposed = true, .accumulate = true});
   }
+  if (bias_.data != nullptr) context.operators.bias_backward(saved.logits, bias_gradient_);
   saved.logits.reset();
 }
 

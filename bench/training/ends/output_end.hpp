@@ -50,8 +50,12 @@ class OutputEnd {
   /// The input gradient alone: keeps the norm's output and the logits for backward_weight.
   void backward_input(std::uint32_t microbatch, OutputActivations& saved, const Place& gradient) const;
   void backward_weight(OutputActivations& saved) const;
+  /// With normalised rows, once the step's gradient is reduced: from the gradient of the rows as products read them to that
+  /// of the weights. Collective over the data group with ZeRO.
+  void finish_gradients() const;
 
  private:
+  void divide_by_row_lengths(const Matrix& logits) const;
   Tensor norm_gradient(std::uint32_t microbatch, OutputActivations& saved) const;
   void weight_gradient(OutputActivations& saved) const;
   void stream_gradient(const OutputActivations& saved, const Matrix& norm_gradient,
@@ -63,6 +67,8 @@ class OutputEnd {
   std::vector<int> units_;
   Matrix norm_weight_, norm_bias_;
   Matrix norm_weight_gradient_, norm_bias_gradient_;
+  Matrix bias_, bias_gradient_;  // of the output layer; empty without
+  Tensor row_sums_;              // (2, v): of row_products; empty unless rows are normalised
   VocabularyColumns columns_;
 };
 

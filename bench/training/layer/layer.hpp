@@ -76,8 +76,9 @@ struct LayerActivations {
   LinearOperand activation;
   Tensor output_mask;  // what the MLP's addition to the output lost
 
-  Tensor mlp_norm_gradient;  // parallel block: of what the MLP reads, until the layer's backward ends
-  Tensor output_gradient;    // with dropout, once it is no longer needed whole: of what was dropped
+  Tensor mlp_norm_gradient;        // parallel block: of what the MLP reads, until the layer's backward ends
+  Tensor dropped_output_gradient;  // of a parallel block, likewise
+  Tensor output_gradient;          // with dropout, once it is no longer needed whole: of what was dropped
   Tensor fc1_gradient;
   Tensor middle_gradient;          // likewise
   Tensor dropped_middle_gradient;  // until then
@@ -110,9 +111,22 @@ inline LinearOperand& mlp_input(LayerActivations& saved) {
   return saved.norm2.values().data == nullptr ? saved.norm1 : saved.norm2;
 }
 
-/// Of a split backward: the gradient of what attention adds to. In a parallel block that is the layer's output.
-inline Tensor& attention_block_gradient(const TrainingContext& context, LayerActivations& saved) {
-  return context.model().block == Block::sequential ? saved.middle_gradient : saved.output_gradient;
+/// What a block adds to: the stream, or its norm's output times `factor` (ModelConfig::normed_residual).
+struct BlockResidual {
+  BlockResidual(const TrainingContext& context, const Matrix& stream, const LinearOperand& norm)
+      : from(stream) {
+    if (context.model().normed_residual == 0) return;
+    from = norm.values();
+    factor = context.model().normed_residual;
+  }
+  Matrix from;
+  double factor = 1;
+};
+
+/// Of a split backward: the gradient of what attention adds to. In a parallel block that is the layer's output, until, with
+/// dropout, the layer's backward has ended and left what was dropped of it.
+inline Tensor& attention_block_gradient(LayerActivations& saved) {
+  return saved.middle_gradient ? saved.middle_gradient : saved.output_gradient;
 }
 
 /// Reads saved.input and fills the rest of `saved` up to the activation output.

@@ -43,8 +43,8 @@ void feed_forward_backward(const TrainingContext& context, const MicrobatchDropo
     saved.mlp_norm_gradient = std::move(dnorm);
     return;
   }
-  norm_backward(context, dnorm, saved.middle, layer.values.norm2, saved.norm2_stats, stream, stream,
-                layer.gradients.norm2, layer.gradients.norm2_bias);
+  block_norm_backward(context, dnorm, saved.middle, layer.values.norm2, saved.norm2_stats, stream, stream,
+                      layer.gradients.norm2, layer.gradients.norm2_bias);
   saved.middle.reset();
   saved.norm2_stats.reset();
 }
@@ -112,12 +112,13 @@ void layer_input_gradient(const TrainingContext& context, const Layer& layer, La
   }
   saved.mlp_norm_gradient.reset();
   saved.norm2_stats.reset();
-  norm_backward(context, norm_gradient, saved.input, layer.values.norm1, saved.norm1_stats, residual, to,
-                layer.gradients.norm1, layer.gradients.norm1_bias);
+  block_norm_backward(context, norm_gradient, saved.input, layer.values.norm1, saved.norm1_stats, residual,
+                      to, layer.gradients.norm1, layer.gradients.norm1_bias);
   norm_gradient.reset();
   saved.input.reset();
   saved.norm1_stats.reset();
   if (saved.dropped_middle_gradient) saved.middle_gradient = std::move(saved.dropped_middle_gradient);
+  if (saved.dropped_output_gradient) saved.output_gradient = std::move(saved.dropped_output_gradient);
 }
 
 }  // namespace plumbline::training

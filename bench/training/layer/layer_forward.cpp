@@ -63,8 +63,9 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
     const LinearOperand attention = layer.fp8.proj.input.read(saved.attention, "quantized attention");
     linear_over_tensor_ranks(context, attention, weights.proj, saved.middle);
   }
-  saved.middle_mask =
-      dropout.add(dropout_site::after_attention(layer.index), saved.middle, vectors.proj_bias, saved.input);
+  const BlockResidual residual(context, saved.input, saved.norm1);
+  saved.middle_mask = dropout.add(dropout_site::after_attention(layer.index), saved.middle, vectors.proj_bias,
+                                  residual.from, residual.factor);
   if (context.config.recompute.granularity == Recompute::selective) {
     saved.attention.reset();
     saved.drop_attention_state();
@@ -92,8 +93,9 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
 void layer_output(const TrainingContext& context, const MicrobatchDropout& dropout, const Layer& layer,
                   const LayerWeights& weights, LayerActivations& saved, const Matrix& output) {
   linear_over_tensor_ranks(context, saved.activation, weights.fc2, output);
-  saved.output_mask =
-      dropout.add(dropout_site::after_mlp(layer.index), output, layer.values.fc2_bias, saved.middle);
+  const BlockResidual residual(context, saved.middle, saved.norm2);
+  saved.output_mask = dropout.add(dropout_site::after_mlp(layer.index), output, layer.values.fc2_bias,
+                                  residual.from, residual.factor);
   if (context.model().block != Block::sequential) saved.middle.reset();
 }
 

@@ -35,11 +35,13 @@ void feed_forward_input_gradient(const TrainingContext& context, const Microbatc
   dfc1.reset();
   if (context.model().block != Block::sequential) {
     saved.mlp_norm_gradient = std::move(dnorm);
+    saved.dropped_output_gradient = std::move(dropped);
     return;
   }
   saved.middle_gradient = context.make_stream(kKept, "gradient of middle");
-  norm_backward(context, dnorm, saved.middle, layer.values.norm2, saved.norm2_stats, saved.output_gradient,
-                saved.middle_gradient, layer.gradients.norm2, layer.gradients.norm2_bias);
+  block_norm_backward(context, dnorm, saved.middle, layer.values.norm2, saved.norm2_stats,
+                      saved.output_gradient, saved.middle_gradient, layer.gradients.norm2,
+                      layer.gradients.norm2_bias);
   saved.middle.reset();
   saved.norm2_stats.reset();
   if (dropped) saved.output_gradient = std::move(dropped);
@@ -50,7 +52,7 @@ Tensor attention_input_gradient(const TrainingContext& context, const SharedBuff
                                 const LayerWeights& weights, LayerActivations& saved) {
   const LayerWidths& shape = context.shape;
   Tensor& dropped = saved.dropped_middle_gradient;
-  const Tensor& gradient = attention_block_gradient(context, saved);
+  const Tensor& gradient = attention_block_gradient(saved);
   dropped = dropout.backward(gradient, saved.middle_mask, kKept);
   LinearOperand own_dy =
       layer.fp8.proj.gradient.read(dropped ? dropped : gradient, "quantized gradient of attention block");
@@ -96,7 +98,7 @@ void layer_backward_weight(const TrainingContext& context, const Layer& layer, U
     bias_gradient(context, gradient, layer.gradients.fc2_bias);
   }
   saved.activation.reset();
-  if (context.model().block == Block::sequential) saved.output_gradient.reset();
+  if (saved.middle_gradient) saved.output_gradient.reset();  // else attention's products read it, too
   {
     const LinearOperand dfc1 = layer.fp8.fc1.gradient.read(saved.fc1_gradient, "quantized gradient of fc1");
     const LinearOperand norm2 = gather_rows(context, mlp_input(saved));
@@ -106,7 +108,7 @@ void layer_backward_weight(const TrainingContext& context, const Layer& layer, U
   saved.fc1_gradient.reset();
   saved.norm2.reset();
   {
-    const Tensor& gradient = attention_block_gradient(context, saved);
+    const Tensor& gradient = attention_block_gradient(saved);
     const LinearOperand own_dy =
         layer.fp8.proj.gradient.read(gradient, "quantized gradient of attention block");
     const LinearOperand dy = gather_rows(context, own_dy);

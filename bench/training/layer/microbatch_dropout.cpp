@@ -69,14 +69,17 @@ Tensor MicrobatchDropout::drop(std::int64_t site, const Matrix& x) const {
   return drawn;
 }
 
-Tensor MicrobatchDropout::add(std::int64_t site, const Matrix& y, const Matrix& bias,
-                              const Matrix& residual) const {
+Tensor MicrobatchDropout::add(std::int64_t site, const Matrix& y, const Matrix& bias, const Matrix& residual,
+                              double factor) const {
   Tensor drawn = mask(site);
-  if (drawn) {
-    context_.operators.dropout_add(y, bias, residual, drawn, context_.config.numerics.hidden_dropout, y);
-  } else {
-    context_.operators.add(y, residual, bias, y);
+  if (!drawn) {
+    context_.operators.add_multiple(y, residual, factor, bias, y);
+    return drawn;
   }
+  const bool whole = factor == 1;
+  context_.operators.dropout_add(y, bias, whole ? residual : Matrix(), drawn,
+                                 context_.config.numerics.hidden_dropout, y);
+  if (!whole) context_.operators.add_multiple(y, residual, factor, {}, y);
   return drawn;
 }
 

@@ -39,8 +39,9 @@ class MicrobatchDropout {
   Tensor mask(std::int64_t site) const;
   /// x, in place. Returns the mask.
   Tensor drop(std::int64_t site, const Matrix& x) const;
-  /// y = residual + dropped(y + bias). Returns the mask.
-  Tensor add(std::int64_t site, const Matrix& y, const Matrix& bias, const Matrix& residual) const;
+  /// y = factor·residual + dropped(y + bias). Returns the mask.
+  Tensor add(std::int64_t site, const Matrix& y, const Matrix& bias, const Matrix& residual,
+             double factor) const;
 
   /// The gradient of what was dropped, from that of the result: in memory of its own, or nothing without
   /// dropout, where they are the same. Frees the mask.

@@ -13,4 +13,10 @@ void norm_backward(const TrainingContext& context, const Matrix& dy, const Matri
                    const Matrix& stats, const Matrix& residual, const Matrix& dx, const Matrix& dweight,
                    const Matrix& dbias);
 
+/// Of a block's norm, whose input or output the block also adds to (ModelConfig::normed_residual); `gradient`: of what the
+/// block leaves. Overwrites dx, which may be `gradient`, and, where it is the output, adds to dnorm before.
+void block_norm_backward(const TrainingContext& context, const Matrix& dnorm, const Matrix& x,
+                         const Matrix& weight, const Matrix& stats, const Matrix& gradient, const Matrix& dx,
+                         const Matrix& dweight, const Matrix& dbias);
+
 }  // namespace plumbline::training

@@ -3,16 +3,16 @@
 #include <numbers>
 #include <vector>
 
+#include "bench/training/parameters/block_positions.hpp"
 #include "bench/training/parameters/context.hpp"
 
 namespace plumbline::training {
 namespace {
 
-/// Frequency of pair `i` of a head (Su et al. 2021, arXiv:2104.09864, eq. 15), scaled as in Llama 3.1: long
+/// Frequency of pair `i` of `width` elements (Su et al. 2021, arXiv:2104.09864, eq. 15), scaled as in Llama 3.1: long
 /// wavelengths are divided by the factor, short ones kept, those in between interpolated.
-double frequency(const ModelConfig& model, std::int64_t i) {
-  const double base =
-      std::pow(model.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(model.rotated()));
+double frequency(const ModelConfig& model, std::int64_t i, std::int64_t width) {
+  const double base = std::pow(model.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(width));
   const RopeScaling& scaling = model.rope_scaling;
   if (scaling.factor == 1) return base;
   const double wavelength = 2 * std::numbers::pi / base;
@@ -29,10 +29,15 @@ void upload_tables(const TrainingContext& context, const Matrix& cos_table, cons
   const SequenceChunks chunks = context.chunks();
   std::vector<float> cos(static_cast<std::size_t>(cos_table.elements()));
   std::vector<float> sin(cos.size());
+  // With two positions a token has the first turns half of the pairs, the second the others.
+  const bool two = context.model().block_positions;
+  const std::int64_t pairs = two ? half / 2 : half;
   for (std::int64_t i = 0; i < half; ++i) {
-    const double step = frequency(context.model(), i);
+    const double step = frequency(context.model(), i % pairs, 2 * pairs);
     for (std::int64_t row = 0; row < cos_table.rows; ++row) {
-      const double angle = static_cast<double>(chunks.position(row)) * step;
+      const BlockPosition at = block_position(row, context.config.batch.prefix_length);
+      const std::int64_t place = chunks.position(row);  // blocks are of whole sequences
+      const double angle = static_cast<double>(!two ? place : i < pairs ? at.position : at.block) * step;
       cos[static_cast<std::size_t>(row * half + i)] = static_cast<float>(std::cos(angle));
       sin[static_cast<std::size_t>(row * half + i)] = static_cast<float>(std::sin(angle));
     }

@@ -21,6 +21,7 @@ LayerWidths::LayerWidths(const RunConfig& config) {
   norm_stats = model.norm == Norm::rms ? 1 : 2;
   attention = {config.batch.micro_batch_size, config.batch.seq_length / config.parallel.context,
                model.heads / t, kv_heads, model.head_dim};
+  attention.prefix = config.batch.prefix_length;
   if (model.positions == Positions::alibi) {
     attention.alibi.heads = model.heads;
     if (model.alibi_scaled) attention.alibi.factor = 1 / std::sqrt(static_cast<double>(model.head_dim));

@@ -20,13 +20,14 @@ class Builder {
     if (part_.first() && model_.position_rows() > 0) {
       Parameter& p = add_matrix("positions.weight", -1, model_.position_rows(), shape_.hidden, new_unit());
       p.replicated = true;
-      p.slices = {whole(weight_of(names_.positions), p)};
+      p.slices = position_slices(p);
     }
     if (part_.first() && model_.embedding_norm) {
       add_norm("embedding_norm", -1, std::string(names_.embedding_norm));
     }
     for (std::int64_t i = 0; i < part_.layers; ++i) add_layer(part_.first_layer + i);
     if (part_.last()) add_norm("final_norm", -1, std::string(names_.final_norm));
+    if (part_.last() && model_.output_bias) add_output_bias();
     if (part_.has_output) {
       if (!model_.tied_embeddings) {
         add_vocabulary("output.weight", weight_of(names_.output), false);
@@ -98,6 +99,30 @@ class Builder {
     if (s.rows > 0) p.slices = {s};
   }
 
+  /// One table, or two of as many rows.
+  std::vector<Slice> position_slices(const Parameter& p) const {
+    std::vector<Slice> slices = {whole(weight_of(names_.positions), p)};
+    if (!model_.block_positions) return slices;
+    slices.front().tensor_rows = slices.front().rows = model_.max_positions;
+    slices.push_back(slices.front());
+    slices.back().tensor = weight_of(names_.block_positions);
+    slices.back().local_row = model_.max_positions;
+    return slices;
+  }
+
+  /// Of the vocabulary that this rank has columns of.
+  void add_output_bias() {
+    Parameter& p = add("output.bias", -1, 1, shape_.vocab, Fill::zeros);
+    Slice s;
+    s.tensor = fmt::format("{}.bias", names_.output);
+    s.vector = true;
+    s.tensor_rows = s.rows = 1;
+    s.tensor_cols = model_.vocab;
+    s.col = std::min(model_.vocab, part_.shard * shape_.vocab);
+    s.cols = std::min(model_.vocab, (part_.shard + 1) * shape_.vocab) - s.col;
+    if (s.cols > 0) p.slices = {s};
+  }
+
   /// A vector that multiplies what a norm has normalised.
   void add_norm_weight(const std::string& role, std::int64_t layer, std::int64_t width,
                        const std::string& tensor) {
@@ -154,6 +179,22 @@ class Builder {
     return s;
   }
 
+  /// A head of queries or keys. Where either half of it turns by a position of its own, in the order of quarters in which
+  /// pairs are half a head apart: 0, 2, 1, 3. Scores are the same.
+  void append_head(std::vector<Slice>& slices, const Slice& head) const {
+    if (!model_.block_positions || model_.positions != Positions::rotary) return slices.push_back(head);
+    const std::int64_t quarter = head.rows / 4;
+    std::int64_t local = head.local_row;
+    for (const std::int64_t from : {0, 2, 1, 3}) {
+      Slice part = head;
+      part.row += from * quarter;
+      part.rows = quarter;
+      part.local_row = local;
+      local += quarter;
+      slices.push_back(part);
+    }
+  }
+
   /// The rank's rows of queries, keys and values: whole blocks of the tensors, or head by head.
   std::vector<Slice> qkv_slices(std::int64_t layer) const {
     const std::int64_t d = model_.head_dim;
@@ -181,13 +222,15 @@ class Builder {
         for (std::int64_t local = 0; local < shape_.query; local += d) {
           const std::int64_t head = (first_query + local) / d;
           const std::int64_t row = (head / group * (group + 2) + head % group) * d;
-          slices.push_back(output_rows(tensor, features, shape_.hidden, row, d, local));
+          append_head(slices, output_rows(tensor, features, shape_.hidden, row, d, local));
         }
         for (const std::int64_t part : {0, 1}) {
           for (std::int64_t local = 0; local < shape_.key; local += d) {
             const std::int64_t row = ((first_key + local) / d * (group + 2) + group + part) * d;
-            slices.push_back(output_rows(tensor, features, shape_.hidden, row, d,
-                                         (part == 0 ? key_row : value_row) + local));
+            const Slice head = output_rows(tensor, features, shape_.hidden, row, d,
+                                           (part == 0 ? key_row : value_row) + local);
+            if (part == 0) append_head(slices, head);
+            if (part == 1) slices.push_back(head);
           }
         }
         return slices;
@@ -208,10 +251,11 @@ class Builder {
     const std::string tensor = name_in(layer, names_.fc1);
     const std::int64_t features = fused ? 2 * model_.ffn : model_.ffn;
     const std::int64_t first = part_.tensor_rank * shape_.ffn;
-    std::vector<Slice> slices = {output_rows(tensor, features, shape_.hidden, first, shape_.ffn, 0)};
+    const std::int64_t gate = fused && names_.up_first ? model_.ffn : 0;
+    std::vector<Slice> slices = {output_rows(tensor, features, shape_.hidden, gate + first, shape_.ffn, 0)};
     if (!gated) return slices;
     slices.push_back(output_rows(fused ? tensor : name_in(layer, names_.up), features, shape_.hidden,
-                                 fused ? model_.ffn + first : first, shape_.ffn, shape_.ffn));
+                                 fused ? model_.ffn - gate + first : first, shape_.ffn, shape_.ffn));
     return slices;
   }
 

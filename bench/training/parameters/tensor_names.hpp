@@ -16,6 +16,7 @@ struct TensorNames {
   std::string_view architecture;
   std::string_view embedding = "model.embed_tokens";
   std::string_view positions = "";
+  std::string_view block_positions = "";  // the second table of learned positions
   std::string_view embedding_norm = "";
   std::string_view layers = "model.layers";  // of its layers, "model.layers.<n>.<name>"
   std::string_view norm1 = "input_layernorm";
@@ -29,11 +30,12 @@ struct TensorNames {
   std::string_view query_norm = "self_attn.q_norm";
   std::string_view key_norm = "self_attn.k_norm";
   std::string_view projection = "self_attn.o_proj";
-  std::string_view fc1 = "mlp.gate_proj";  // or gate and up fused, in this order
+  std::string_view fc1 = "mlp.gate_proj";  // or gate and up fused, in this order unless up_first
   std::string_view up = "mlp.up_proj";     // empty: no gate, or fused
   std::string_view fc2 = "mlp.down_proj";
   std::string_view final_norm = "model.norm";
   std::string_view output = "lm_head";
+  bool up_first = false;
   bool transposed = false;  // linear layers are stored (in, out)
 };
 

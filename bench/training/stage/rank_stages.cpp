@@ -179,6 +179,9 @@ void RankStages::run_action(const Action& action) {
       break;
     case ActionType::optimizer:
       if (vocabulary_) vocabulary_->finish_step();
+      for (const ModelStage* stage : stages_) {
+        if (stage != nullptr) stage->finish_gradients();
+      }
       end_.update();
       if (!keep_gradients_) clear_gradients();
       gradients_clear_ = !keep_gradients_;

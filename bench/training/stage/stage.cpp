@@ -267,7 +267,7 @@ void ModelStage::layer_input_step(std::size_t i, const MicrobatchDropout& dropou
     if (part_.first()) input_gradient = context.make_stream(Category::workspace, "gradient of layer input");
     to = input_gradient_place(microbatch, input_gradient);
   }
-  layer_input_gradient(context, layer, saved, std::move(dnorm), attention_block_gradient(context, saved), to);
+  layer_input_gradient(context, layer, saved, std::move(dnorm), attention_block_gradient(saved), to);
   rank_.values.end();
   progress();
 }

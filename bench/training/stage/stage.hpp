@@ -46,6 +46,10 @@ class ModelStage {
   Tensor take_input_gradient() { return std::move(joint_gradient_); }
 
   const OutputEnd& output_end() const { return *output_; }
+  /// OPT, first of all.
+  void finish_gradients() const {
+    if (output_) output_->finish_gradients();
+  }
   /// Of a last stage; empty before F.
   Matrix logits(std::uint32_t microbatch);
   void add_loss(double sum) { loss_sum_ += sum; }

@@ -40,7 +40,8 @@ HeadShape head_shape(const AttentionShape& s) {
           s.window < s.seq ? static_cast<int>(s.window) : 0,
           static_cast<int>(s.first_head),
           static_cast<int>(s.alibi.heads),
-          static_cast<float>(s.alibi.factor)};
+          static_cast<float>(s.alibi.factor),
+          static_cast<int>(s.prefix)};
 }
 
 }  // namespace

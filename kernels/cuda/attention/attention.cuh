@@ -17,6 +17,7 @@ struct HeadShape {
   int first_head = 0;      // of the model's query heads
   int alibi_heads = 0;     // 0: no slopes
   float alibi_factor = 1;  // of slopes
+  int prefix = 0;          // keys that every query sees
 };
 
 /// What a score of a query head loses per key that is further back: alibi_slope() on the device. 0 without ALiBi.
@@ -36,6 +37,20 @@ struct WholePast {
   __device__ static constexpr bool hides(int /*key*/, int /*query*/) { return false; }
   __device__ static constexpr int first_key(int /*query*/, int /*tile*/) { return 0; }
   __device__ static constexpr int end_query(int /*end_key*/, int seq) { return seq; }
+  __device__ static constexpr bool shows(int /*key*/) { return false; }
+  /// One past the last key that a query before end_query sees.
+  __device__ static constexpr int end_key(int end_query) { return end_query; }
+  /// Where the queries begin that see a key from `key` on.
+  __device__ static constexpr int first_query(int key) { return key; }
+};
+
+/// A prefix whose keys every query sees; the rest is causal. Of the kernels without tensor cores only.
+struct SeenPrefix : WholePast {
+  int keys;
+  explicit SeenPrefix(int prefix) : keys(prefix) {}
+  __device__ bool shows(int key) const { return key < keys; }
+  __device__ int end_key(int end_query) const { return end_query > keys ? end_query : keys; }
+  __device__ int first_query(int key) const { return key < keys ? 0 : key; }
 };
 
 /// The query at position i sees the keys j with i - keys < j <= i.
@@ -49,6 +64,9 @@ struct KeyWindow {
   }
   /// One past the last query that sees a key before end_key.
   __device__ int end_query(int end_key, int seq) const { return min(seq - keys, end_key - 1) + keys; }
+  __device__ static constexpr bool shows(int /*key*/) { return false; }
+  __device__ static constexpr int end_key(int end_query) { return end_query; }
+  __device__ static constexpr int first_query(int key) { return key; }
 };
 
 struct AttentionArguments {

@@ -5,10 +5,25 @@
 // running maximum and sum per row. Backward is two kernels so that nothing is added up between blocks: one
 // block per 32 query rows for dq, one per 32 keys and key/value head for dk and dv, which goes over the query
 // heads of the group in order.
+#include <utility>
+
 #include "kernels/cuda/attention/attention_tiles.cuh"
 
 namespace plumbline::cuda {
 namespace {
+
+template <class Window>
+__device__ bool sees(const Window& window, int query, int key) {
+  return (key <= query && !window.hides(key, query)) || window.shows(key);
+}
+
+/// As with_masks, with a prefix besides.
+template <class F>
+void with_all_masks(const HeadShape& s, const AttentionArguments& a, F&& f) {
+  if (s.prefix == 0) return with_masks(s, a, std::forward<F>(f));
+  if (a.dropout.probability == 0) return f(Undropped{}, SeenPrefix(s.prefix));
+  f(Dropped(a), SeenPrefix(s.prefix));
+}
 
 template <class T, int kHead, class Drop, class Window>
 __global__ void __launch_bounds__(kTileThreads)
@@ -26,8 +41,8 @@ __global__ void __launch_bounds__(kTileThreads)
   float total[kHead / kSharers] = {};
   float top = -INFINITY;
   float sum = 0;
-  for (int first_key = window.first_key(at.first, kTile); first_key < at.first + at.count;
-       first_key += kTile) {
+  const int end_key = window.end_key(at.first + at.count);
+  for (int first_key = window.first_key(at.first, kTile); first_key < end_key; first_key += kTile) {
     const int key_count = min(kTile, s.seq - first_key);
     sync_block();
     fill_tile(keys, in.k, at.token(first_key), at.kv_col, key_count, s.head_dim);
@@ -39,7 +54,7 @@ __global__ void __launch_bounds__(kTileThreads)
     for (int j = 0; j < kPerThread; ++j) {
       const int key = sharer + kSharers * j;
       // Keys past the sequence are later than every query.
-      const bool seen = first_key + key <= at.first + row && !window.hides(first_key + key, at.first + row);
+      const bool seen = sees(window, at.first + row, first_key + key);
       score[j] = seen ? dot(queries, row, keys, key, s.head_dim) * s.scale -
                             slope * static_cast<float>(at.first + row - first_key - key)
                       : -INFINITY;
@@ -89,8 +104,8 @@ __global__ void __launch_bounds__(kTileThreads)
   const float own_lse = exists ? lse.row(at.lse_row)[at.first + row] : 0.0F;
   const float own_dot = exists ? dots[at.lse_row * s.seq + at.first + row] : 0.0F;
   float total[kHead / kSharers] = {};
-  for (int first_key = window.first_key(at.first, kTile); first_key < at.first + at.count;
-       first_key += kTile) {
+  const int end_key = window.end_key(at.first + at.count);
+  for (int first_key = window.first_key(at.first, kTile); first_key < end_key; first_key += kTile) {
     const int key_count = min(kTile, s.seq - first_key);
     sync_block();
     fill_tile(keys, in.k, at.token(first_key), at.kv_col, key_count, s.head_dim);
@@ -101,7 +116,7 @@ __global__ void __launch_bounds__(kTileThreads)
     for (int j = 0; j < kPerThread; ++j) {
       const int key = sharer + kSharers * j;
       float ds = 0;
-      if (exists && first_key + key <= at.first + row && !window.hides(first_key + key, at.first + row)) {
+      if (exists && sees(window, at.first + row, first_key + key)) {
         const float past = slope * static_cast<float>(at.first + row - first_key - key);
         const float p = expf(dot(queries, row, keys, key, s.head_dim) * s.scale - past - own_lse);
         const float dp = kept[kSharers * j] ? dot(gradients, row, values, key, s.head_dim) : 0.0F;
@@ -133,12 +148,13 @@ __global__ void __launch_bounds__(kTileThreads)
   fill_tile(values, in.v, at.token(at.first), at.kv_col, at.count, s.head_dim);
   float key_total[kHead / kSharers] = {};
   float value_total[kHead / kSharers] = {};
+  const int begin_query = window.first_query(at.first);
   const int end_query = window.end_query(at.first + at.count, s.seq);
   for (int head = 0; head < s.group; ++head) {
     const std::int64_t q_col = at.q_col + static_cast<std::int64_t>(head) * s.head_dim;
     const std::int64_t lse_row = at.lse_row + head;
     const float slope = slope_of(s, at.head + head);
-    for (int first_query = at.first; first_query < end_query; first_query += kTile) {
+    for (int first_query = begin_query; first_query < end_query; first_query += kTile) {
       const int query_count = min(kTile, s.seq - first_query);
       sync_block();
       fill_tile(queries, in.q, at.token(first_query), q_col, query_count, s.head_dim);
@@ -150,8 +166,7 @@ __global__ void __launch_bounds__(kTileThreads)
         const int query = sharer + kSharers * j;
         float p = 0;
         float ds = 0;
-        if (query < query_count && at.first + row <= first_query + query &&
-            !window.hides(at.first + row, first_query + query)) {
+        if (query < query_count && sees(window, first_query + query, at.first + row)) {
           const std::int64_t position = first_query + query;
           const float past = slope * static_cast<float>(first_query + query - at.first - row);
           p = expf(dot(keys, row, queries, query, s.head_dim) * s.scale - past - lse.row(lse_row)[position]);
@@ -190,7 +205,7 @@ void simple_attention_forward(const Queue& queue, const HeadShape& s, const Atte
   with_element(a.q.dtype, [&](auto type) {
     using T = decltype(type);
     with_head_bound(s.head_dim, [&](auto bound) {
-      with_masks(s, a, [&](auto drop, auto window) {
+      with_all_masks(s, a, [&](auto drop, auto window) {
         launch(queue,
                {.x = blocks_of(s.seq, kTile),
                 .y = static_cast<unsigned>(s.batch * s.heads),
@@ -209,7 +224,7 @@ void simple_attention_backward(const Queue& queue, const HeadShape& s, const Att
     using T = decltype(type);
     with_head_bound(s.head_dim, [&](auto bound) {
       constexpr int kBound = decltype(bound)::value;
-      with_masks(s, a, [&](auto drop, auto window) {
+      with_all_masks(s, a, [&](auto drop, auto window) {
         using Drop = decltype(drop);
         using Window = decltype(window);
         launch(queue,

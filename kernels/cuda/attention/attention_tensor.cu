@@ -224,8 +224,8 @@ constexpr std::size_t shared_bytes(int rows) {
 }  // namespace
 
 bool tensor_attention_takes(const HeadShape& s, const AttentionArguments& a) {
-  return a.q.dtype != DType::fp32 && s.alibi_heads == 0 && s.head_dim <= 128 && s.head_dim % kChunk == 0 &&
-         all_aligned(a.q, a.k, a.v, a.out);
+  return a.q.dtype != DType::fp32 && s.alibi_heads == 0 && s.prefix == 0 && s.head_dim <= 128 &&
+         s.head_dim % kChunk == 0 && all_aligned(a.q, a.k, a.v, a.out);
 }
 
 bool tensor_attention_takes(const HeadShape& s, const AttentionArguments& a, const AttentionGradients& g) {

@@ -29,13 +29,14 @@ std::int64_t score_gradient_bytes(const AttentionShape& s) {
 
 bool cudnn_takes(const AttentionShape& s, DType type) {
   return (type == DType::bf16 || type == DType::fp16) && s.batch > 0 && s.seq > 1 && s.head_dim % 8 == 0 &&
-         s.head_dim <= 256 && s.dropout.probability == 0 && s.alibi.heads == 0;
+         s.head_dim <= 256 && s.dropout.probability == 0 && s.alibi.heads == 0 && s.prefix == 0;
 }
 
 std::string why_not_cudnn(const AttentionShape& s, DType type, bool backward) {
   if (type != DType::bf16 && type != DType::fp16) return "cuDNN takes bf16 and fp16 only";
   if (s.dropout.probability != 0)
     return "probabilities drop, and cuDNN would drop others than every other backend";
+  if (s.prefix > 0) return "a prefix's tokens see each other";
   if (s.head_dim % 8 != 0 || s.head_dim > 256)
     return "cuDNN takes head sizes that are multiples of 8 up to 256";
   if (s.batch <= 0 || s.seq <= 1) return "cuDNN takes sequences of two tokens or more";
@@ -59,6 +60,7 @@ std::int64_t attention_scratch_elements(const AttentionShape& shape, DType type)
   AttentionShape s = shape;
   s.dropout = {};
   s.alibi = {};
+  s.prefix = 0;
   const AttentionSlice slice = backward_slice(s, type);
   if (slice.empty()) return cudnn_takes(s, type) ? std::max<std::int64_t>(own, 512) : own;
   const std::int64_t heads = slice.sequences * slice.kv_heads * (s.heads / s.kv_heads);

@@ -68,7 +68,7 @@ void CudaOperators::gemm(const Gemm& gemm) {
   const Matrix widened(partials_.at_least<float>(gemm.c.cols), 1, gemm.c.cols, DType::fp32);
   copy(gemm.bias, widened);
   const Matrix repeated(widened.data, gemm.c.rows, gemm.c.cols, 0, DType::fp32);
-  cuda::add(queue_, gemm.c, repeated, {}, gemm.c);
+  cuda::add(queue_, gemm.c, repeated, 1, {}, gemm.c);
 }
 
 }  // namespace cuda

@@ -21,13 +21,12 @@ constexpr const char* kNormBackward =
     "of one";
 constexpr const char* kAttention =
     "q, out (T, heads*head_dim), k, v (T, kv_heads*head_dim) of one floating point type, gradients alike, "
-    "T = batch*seq below 2^31, heads a multiple of kv_heads, window not negative, past 0, batch*heads at "
-    "most 65535, "
+    "T = batch*seq below 2^31, heads a multiple of kv_heads, past 0, batch*heads at most 65535, "
     "head_dim at most 256, lse (batch*heads, seq) fp32, scratch fp32 of at least attention_scratch elements";
 
 bool is_consistent(const AttentionShape& s) {
   return s.batch >= 0 && s.seq > 0 && s.heads > 0 && s.kv_heads > 0 && s.head_dim > 0 && s.head_dim <= 256 &&
-         s.heads % s.kv_heads == 0 && s.window >= 0 && s.past == 0 && s.batch * s.heads <= 65535 &&
+         s.heads % s.kv_heads == 0 && s.past == 0 && s.batch * s.heads <= 65535 &&
          s.seq < std::int64_t{1} << 31;
 }
 bool agrees(const AttentionShape& s, const Matrix& q, const Matrix& k, const Matrix& v, const Matrix& out,
@@ -121,6 +120,7 @@ std::int64_t CudaOperators::attention_scratch(const AttentionShape& shape, DType
 void CudaOperators::attention_forward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v, Matrix out,
                                       Matrix lse, Matrix scratch) {
   require_probability("attention_forward", shape.dropout.probability);
+  require_mask("attention_forward", shape);
   require(agrees(shape, q, k, v, out, lse, scratch, attention_scratch(shape, q.dtype)), "attention_forward",
           kAttention, {{"q", q}, {"k", k}, {"v", v}, {"out", out}, {"lse", lse}, {"scratch", scratch}});
   if (cudnn_.forward(shape, q, k, v, out, lse, scratch)) return;
@@ -131,6 +131,7 @@ void CudaOperators::attention_backward(const AttentionShape& shape, Matrix q, Ma
                                        Matrix lse, Matrix dout, Matrix dq, Matrix dk, Matrix dv,
                                        Matrix scratch) {
   require_probability("attention_backward", shape.dropout.probability);
+  require_mask("attention_backward", shape);
   require(agrees(shape, q, k, v, out, lse, scratch, attention_scratch(shape, q.dtype)) && alike(dout, q) &&
               alike(dq, q) && alike(dk, k) && alike(dv, v),
           "attention_backward", kAttention,
@@ -203,7 +204,12 @@ void CudaOperators::add(Matrix a, Matrix b, Matrix bias, Matrix y) {
               (bias.data == nullptr || has_shape(bias, 1, y.cols, y.dtype)),
           "add", "a, b, y (T,h), bias (1,h) or empty, of one floating point type",
           {{"a", a}, {"b", b}, {"bias", bias}, {"y", y}});
-  cuda::add(queue_, a, b, bias, y);
+  cuda::add(queue_, a, b, 1, bias, y);
+}
+
+void CudaOperators::add_multiple(Matrix a, Matrix b, double factor, Matrix bias, Matrix y) {
+  require_add_multiple(a, b, bias, y);
+  cuda::add(queue_, a, b, static_cast<float>(factor), bias, y);
 }
 
 void CudaOperators::dropout_mask(const Dropout& dropout, Matrix mask) {

@@ -51,6 +51,27 @@ void CudaOperators::embedding_forward(Matrix tokens, Matrix table, std::int64_t 
   cuda::embedding_forward(queue_, tokens, table, first_token, y);
 }
 
+void CudaOperators::embedding_add(Matrix tokens, Matrix table, Matrix x) {
+  require_embedding_add(tokens, table, x);
+  cuda::embedding_add(queue_, tokens, table, x);
+}
+
+void CudaOperators::row_products(Matrix a, Matrix b, std::int64_t first, std::int64_t columns, Matrix sums) {
+  require_row_products("row_products", a, b, first, columns, sums);
+  cuda::row_products(queue_, a, b, first, columns, sums);
+}
+
+void CudaOperators::scale_columns(Matrix x, Matrix squares) {
+  require_scale_columns(x, squares);
+  cuda::scale_columns(queue_, x, squares);
+}
+
+void CudaOperators::remove_row_parts(Matrix g, Matrix w, std::int64_t first, std::int64_t columns,
+                                     Matrix sums) {
+  require_row_products("remove_row_parts", g, w, first, columns, sums);
+  cuda::remove_row_parts(queue_, g, w, first, columns, sums);
+}
+
 void CudaOperators::embedding_backward(Matrix tokens, Matrix dy, std::int64_t first_token, Matrix dtable) {
   require(is_storage(dy) && is_storage(dtable) && has_shape(tokens, 1, dy.rows, DType::int32) &&
               dtable.cols == dy.cols && dy.rows < std::int64_t{1} << 31,

@@ -12,6 +12,7 @@ namespace {
 template <class T>
 struct AddBody {
   View<const T> a, b;
+  float factor;  // of b
   const T* bias;
   View<T> y;
   __device__ void operator()(unsigned row, std::int64_t col, Part part) const {
@@ -20,7 +21,7 @@ struct AddBody {
     load(a.row(row) + col, part, left);
     load(b.row(row) + col, part, right);
 #pragma unroll
-    for (int i = 0; i < kChunk; ++i) left[i] += right[i];
+    for (int i = 0; i < kChunk; ++i) left[i] += factor * right[i];
     if (bias != nullptr) {
       load(bias + col, part, right);
 #pragma unroll
@@ -68,7 +69,7 @@ struct FillBody {
 
 }  // namespace
 
-void add(const Queue& queue, Matrix a, Matrix b, Matrix bias, Matrix y) {
+void add(const Queue& queue, Matrix a, Matrix b, float factor, Matrix bias, Matrix y) {
   if (bias.data == nullptr && a.contiguous() && b.contiguous() && y.contiguous()) {
     a = flattened(a);
     b = flattened(b);
@@ -77,7 +78,7 @@ void add(const Queue& queue, Matrix a, Matrix b, Matrix bias, Matrix y) {
   with_element(y.dtype, [&](auto type) {
     using T = decltype(type);
     over_chunks(queue, y.rows, y.cols, all_aligned(a, b, bias, y),
-                AddBody<T>{View<const T>(a), View<const T>(b), bias.as<const T>(), View<T>(y)});
+                AddBody<T>{View<const T>(a), View<const T>(b), factor, bias.as<const T>(), View<T>(y)});
   });
 }
 

@@ -25,6 +25,22 @@ struct GatherBody {
   }
 };
 
+template <class T>
+struct GatherAddBody {
+  const std::int32_t* tokens;
+  View<const T> table;
+  View<T> x;
+  __device__ void operator()(unsigned row, std::int64_t col, Part part) const {
+    float values[kChunk];
+    float added[kChunk];
+    load(x.row(row) + col, part, values);
+    load(table.row(tokens[row]) + col, part, added);
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) values[i] += added[i];
+    store(x.row(row) + col, part, values);
+  }
+};
+
 constexpr unsigned kRankThreads = 256;
 
 /// order[rank of t] = t, where the rank counts the tokens before t in the order (token, position).
@@ -116,6 +132,14 @@ void embedding_forward(const Queue& queue, Matrix tokens, Matrix table, std::int
     over_chunks(queue, y.rows, y.cols, all_aligned(table, y),
                 GatherBody<T>{tokens.as<const std::int32_t>(), View<const T>(table), table.rows, first_token,
                               View<T>(y)});
+  });
+}
+
+void embedding_add(const Queue& queue, Matrix tokens, Matrix table, Matrix x) {
+  with_element(x.dtype, [&](auto type) {
+    using T = decltype(type);
+    over_chunks(queue, x.rows, x.cols, all_aligned(table, x),
+                GatherAddBody<T>{tokens.as<const std::int32_t>(), View<const T>(table), View<T>(x)});
   });
 }
 

@@ -10,7 +10,8 @@
 namespace plumbline::cuda {
 
 // elementwise.cu
-void add(const Queue& queue, Matrix a, Matrix b, Matrix bias, Matrix y);
+/// y = a + factor·b + bias.
+void add(const Queue& queue, Matrix a, Matrix b, float factor, Matrix bias, Matrix y);
 void convert(const Queue& queue, Matrix from, Matrix to);  // types differ
 void scale(const Queue& queue, Matrix x, float factor);
 void fill(const Queue& queue, Matrix x, double value);
@@ -52,6 +53,13 @@ std::int64_t norm_partials(const Queue& queue, std::int64_t rows);
 void norm_backward(const Queue& queue, Matrix dy, Matrix x, Matrix w, Matrix mean, Matrix rstd,
                    Matrix residual, Matrix dx, Matrix dw, Matrix db, float* partials, std::int64_t count);
 
+// normed_rows.cu
+void row_products(const Queue& queue, Matrix a, Matrix b, std::int64_t first, std::int64_t columns,
+                  Matrix sums);
+void scale_columns(const Queue& queue, Matrix x, Matrix squares);
+void remove_row_parts(const Queue& queue, Matrix g, Matrix w, std::int64_t first, std::int64_t columns,
+                      Matrix sums);
+
 // head_norm.cu
 void head_norm_forward(const Queue& queue, Matrix x, Matrix w, Matrix y, Matrix rstd, double epsilon);
 /// Rows of partial weight gradients, each as wide as a head; items: tokens times heads.
@@ -61,6 +69,7 @@ void head_norm_backward(const Queue& queue, Matrix dy, Matrix x, Matrix w, Matri
 
 // embedding.cu
 void embedding_forward(const Queue& queue, Matrix tokens, Matrix table, std::int64_t first_token, Matrix y);
+void embedding_add(const Queue& queue, Matrix tokens, Matrix table, Matrix x);
 /// order: 1 int per token of scratch.
 void embedding_backward(const Queue& queue, Matrix tokens, Matrix dy, std::int64_t first_token, Matrix dtable,
                         std::int32_t* order);

@@ -320,5 +320,20 @@ TEST(VocabularyMemory, FlatWhereTheBaselineIsNot) {
   EXPECT_LT(spread(v_half), 1.05);
 }
 
+// 16-bit logits and an fp32 copy, of which the softmax stays until its gradient has been rounded.
+TEST(VocabularyMemory, AFrameworksPassesHoldWhatItsLossHolds) {
+  RunConfig config = vocabulary_config("vocab-1", 1, 2, 1, 4);
+  config.numerics.precision = DType::bf16;
+  config.machine.software = "megatron-vocabulary";
+  const StageShape shape = stage_shapes(config, vocabulary_schedule(config)).front();
+  const std::int64_t logits = shape.tokens * shape.vocab;
+  const ActionProfile scores = action_profile(shape, vocab_forward);
+  expect_equal(scores.peak, bytes({{kLogits, 6 * logits}}), "S");
+  expect_equal(scores.net, bytes({{kLogits, 4 * logits}}), "S");
+  const ActionProfile gradient = action_profile(shape, vocab_backward);
+  expect_equal(gradient.peak, bytes({{kLogits, 2 * logits}}), "T");
+  expect_equal(gradient.net, bytes({{kLogits, -4 * logits}}), "T");
+}
+
 }  // namespace
 }  // namespace plumbline

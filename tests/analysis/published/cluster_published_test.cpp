@@ -46,7 +46,7 @@ TEST(Published, MeanErrorsAreWithinTheirGoals) {
       {"torchtitan_llama31_h100", "step_s", 0.041},
       {"torchtitan_llama31_h100", "peak_bytes", 0.06},
       {"vocab_parallel_table5_1f1b", "peak_bytes", 0.011},
-      {"vocab_parallel_table6_vhalf", "peak_bytes", 0.05},
+      {"vocab_parallel_table6_vhalf", "peak_bytes", 0.04},
       {"zero_bubble_table4", "peak_bytes", 0.017},
       {"zero_bubble_table5", "bubble_rate", 0.001},
       {"schedule_formulas", "step_of_formula", 0.01},

@@ -54,6 +54,36 @@ Prediction predicted(const RunConfig& config) {
   return predict(config, schedule_for(config), *find_hardware_preset(config.machine.hardware));
 }
 
+// A parallel block has a norm less, or two that read the same; of a partly rotated head only that part is touched.
+TEST(FrameworkList, KnowsTheSwitchesOfFamilies) {
+  RunConfig config = gpt("megatron-core");
+  // Of one layer and the ends.
+  const auto elements = [&](const char* name) {
+    std::int64_t sum = 0;
+    for (const OperatorCall& call : forward_calls(stage_shapes(config, 1).front())) {
+      if (std::string_view(call.name) == name) sum += call.elements;
+    }
+    return sum;
+  };
+  const auto bytes = [&] { return framework_layer_bytes(stage_shapes(config, 1).front()); };
+  const std::int64_t norms = elements("norm");
+  const std::int64_t kept = bytes();
+  const std::int64_t stream = config.batch.seq_length * config.batch.micro_batch_size * config.model.hidden;
+  config.model.block = Block::parallel;
+  EXPECT_EQ(elements("norm"), norms);
+  EXPECT_EQ(bytes(), kept - 2 * stream);
+  config.model.block = Block::parallel_one_norm;
+  EXPECT_EQ(elements("norm"), norms - stream);
+  EXPECT_EQ(bytes(), kept - 4 * stream);
+  config.model.positions = Positions::rotary;
+  const std::int64_t rotated = elements("rope");
+  EXPECT_GT(rotated, 0);
+  config.model.rotary_dim = config.model.head_dim / 4;
+  EXPECT_EQ(elements("rope"), rotated / 4);
+  config.model.qk_norm = true;
+  EXPECT_EQ(elements("norm"), norms - stream + rotated);
+}
+
 // Korthikanti et al. (arXiv:2205.05198) equations 1 to 4 and table 2, per layer and tensor rank.
 TEST(FrameworkMemory, ActivationsOfALayerAsPublished) {
   struct Case {

@@ -40,6 +40,7 @@ StageShape shape_of(DType type, bool gpt2) {
   s.rotary = s.swiglu = !gpt2;
   s.layer_norm = s.linear_bias = s.qkv_bias = gpt2;
   s.hidden_dropout = s.attention_dropout = gpt2;
+  s.qk_norm = s.scaled_embedding = !gpt2;
   s.tensor = 2;
   s.type = type;
   s.grad_type = DType::fp32;
@@ -406,6 +407,18 @@ TEST(HostTime, IsMeasuredOnTheRealTrainingCode) {
   EXPECT_GE(host.step.value, 0);
   EXPECT_LT(host.call.value, 100e-6);
   EXPECT_LT(host.step.value, 100e-3);
+}
+
+TEST(HostTime, ColdCallsAreWhatTheTablesLeaveOut) {
+  HardwareProfile free;
+  free.processors = 1;
+  free.peak_fp32 = free.peak_16bit = {1e30};
+  free.memory_bandwidth = free.link_bandwidth = {1e30};
+  const Seconds all = measure_cold_call(free);  // nothing is in the tables: all of a call is left out
+  EXPECT_GT(all.value, 5e-8);
+  HardwareProfile slow = free;
+  slow.launch_overhead = {1};
+  EXPECT_EQ(measure_cold_call(slow).value, 0);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Linear layers in FP8 on emulated H100s: the operators that the real training code calls in a step
+// Linear layers in FP8, and the switches of families, on emulated H100s: the operators that the real training code calls in a step
 // take as long together as predicted. No clock is read.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -127,6 +127,48 @@ TEST(Fp8OnEmulatedDevices, TakesAsLongAsPredicted) {
     const Seconds called = sum_of_steps(config, 2, hardware) - sum_of_steps(config, 1, hardware);
     EXPECT_NEAR(called / predicted, 1, 0.01)
         << fmt::format("predicted {:.1f} us, called {:.1f} us", 1e6 * predicted.value, 1e6 * called.value);
+  }
+}
+
+struct FamilyCase {
+  const char* preset;
+  Layout layout;
+  std::int64_t prefix = 0;
+  int zero = 0;
+  const char* schedule = "1f1b";
+};
+constexpr FamilyCase kFamilyCases[] = {
+    {"phi-2", {1, 1, 1}},
+    {"baichuan2-7b", {1, 1, 1}, 0, 0, "zb-h1"},
+    {"chatglm-6b", {1, 1, 1}, 300},
+    {"glm-10b", {1, 1, 1}, 300},
+    {"falcon-7b", {1, 1, 1}, 0, 0, "zb-h1"},
+    {"bloom-7b1", {1, 1, 1}},
+    {"phi-2", {2, 1, 1}},
+    {"baichuan2-7b", {1, 1, 2}, 0, 3},
+    {"glm-130b", {2, 1, 1}, 300},
+    {"glm-10b", {2, 1, 1}, 300, 0, "zb-h1"},
+};
+
+TEST(FamiliesOnEmulatedDevices, TakeAsLongAsPredicted) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  for (const FamilyCase& c : kFamilyCases) {
+    if (c.layout.world() != ranks) continue;
+    RunConfig config = config_of({c.preset, c.layout, Fp8Recipe::delayed, c.zero, c.schedule});
+    config.numerics.fp8 = {};
+    config.model = *find_preset(c.preset);
+    config.model.layers = 2;
+    config.batch.seq_length = 1024;
+    config.batch.prefix_length = c.prefix;
+    HardwareProfile hardware = load_hardware(config.machine.hardware);
+    make_free(hardware.constants.network);
+    const Seconds predicted = predict(config, schedule_for(config), hardware).time.step;
+    const Seconds called = sum_of_steps(config, 2, hardware) - sum_of_steps(config, 1, hardware);
+    // On two ranks, of which only one adds learned positions.
+    EXPECT_NEAR(called / predicted, 1, ranks == 1 ? 0.002 : 0.005)
+        << fmt::format("{} tp{}: predicted {:.1f} us, called {:.1f} us", c.preset, c.layout.tensor,
+                       1e6 * predicted.value, 1e6 * called.value);
   }
 }
 

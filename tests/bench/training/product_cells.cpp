@@ -48,7 +48,7 @@ constexpr LinearLayers kLinearLayers[] = {{"", Fp8Format::none, Fp8Recipe::delay
                                           {" fp8 delayed", Fp8Format::hybrid, Fp8Recipe::delayed},
                                           {" fp8 tensorwise", Fp8Format::e4m3, Fp8Recipe::tensorwise}};
 
-/// The switches of other families (bench/training/families.md), in two models that have them between them.
+/// The switches of other families (bench/training/families.md), in models that have them between them.
 struct Switches {
   const char* name;
   void (*set)(ModelConfig& model);
@@ -75,19 +75,39 @@ void set_shared_norm(ModelConfig& model) {
   set_parallel(model);
   model.block = Block::parallel_one_norm;
   model.activation = Activation::geglu;
+  model.linear_bias = true;
+  model.output_bias = true;
 }
-constexpr Switches kSwitches[] = {{"", [](ModelConfig&) {}},
-                                  {" alibi and norms", set_norms},
-                                  {" parallel block", set_parallel},
-                                  {" shared norm", set_shared_norm}};
+/// A prefix that all see is the run's own (cell_of).
+void set_first_glm(ModelConfig& model) {
+  model.architecture = "glm_10b";
+  model.norm = Norm::layer;
+  model.positions = Positions::learned;
+  model.max_positions = 33;
+  model.block_positions = true;
+  model.normed_residual = 1.5;
+  model.linear_bias = true;
+  model.activation = Activation::gelu;
+}
+void set_normed_output(ModelConfig& model) {
+  model.architecture = "baichuan";
+  model.tied_embeddings = false;
+  model.normed_output = true;
+}
+constexpr Switches kSwitches[] = {{"", [](ModelConfig&) {}},           {" alibi and norms", set_norms},
+                                  {" parallel block", set_parallel},   {" shared norm", set_shared_norm},
+                                  {" normed residual", set_first_glm}, {" normed output", set_normed_output}};
 constexpr std::size_t kSharedNorm = 3;
+constexpr std::size_t kFirstGlm = 4;
+constexpr std::size_t kNormedOutput = 5;
 
 enum Column : std::size_t { kLayout, kSchedule, kSequence, kRecompute, kZero, kDropout, kLinear, kModel };
 
-/// What a parallel block does not go together with.
-bool block_allows(const Row& row) {
-  if (row[kModel] < kSharedNorm - 1) return true;
-  return row[kDropout] == 0 && (row[kModel] != kSharedNorm || row[kLinear] == 0);
+/// What the switches do not go together with.
+bool switches_allow(const Row& row) {
+  if (row[kModel] == kFirstGlm) return row[kLinear] == 0;
+  return (row[kModel] != kNormedOutput && row[kModel] != kSharedNorm) ||
+         std::string(kSchedules[row[kSchedule]].vocabulary) == "none";
 }
 
 std::vector<Layout> product_layouts(int ranks) {
@@ -107,6 +127,7 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   config.model = small_qwen2();
   config.model.layers = 9;  // stages of different lengths
   kSwitches[row[kModel]].set(config.model);
+  if (row[kModel] == kFirstGlm) config.batch.prefix_length = 5;
   set_layout(config, layout);
   config.numerics.precision = DType::fp32;
   set_dropout(config, kDropouts[row[kDropout]]);
@@ -161,7 +182,7 @@ std::vector<ProductCell> product_cells(int ranks, bool covering) {
     const auto allowed = [&](const Row& row) {
       // FP8 products of a quarter of the rows would be of eight.
       if (row[kSequence] == 2 && row[kLinear] > 0 && layouts[row[kLayout]].tensor > 2) return false;
-      return block_allows(row) &&
+      return switches_allow(row) &&
              (row[kSequence] == 0 || std::string(kSchedules[row[kSchedule]].vocabulary) == "none");
     };
     rows = covering_rows(given,
@@ -182,7 +203,7 @@ std::vector<ProductCell> product_cells(int ranks, bool covering) {
               // Every third cell works in FP8, by one recipe and the other in turn.
               row[kLinear] = rows.size() % 3 == 2 ? 1 + rows.size() / 3 % 2 : 0;
               row[kModel] = rows.size() / 2 % std::size(kSwitches);
-              if (!block_allows(row)) row[kModel] = rows.size() % 2;
+              if (!switches_allow(row)) row[kModel] = rows.size() % 2;
               rows.push_back(row);
             }
   }

@@ -172,5 +172,16 @@ TEST(JsonKeys, TextThatIsNoObjectIsRefused) {
   EXPECT_EQ(complaint([] { JsonKeys(Json(3), "f.json"); }), "f.json: found 3, expected a JSON object");
 }
 
+TEST(JsonKeys, TooManyValuesAreRefusedBeforeTheyAreAllThere) {
+  // An object or a list is counted twice, where it begins and where it ends, and a key once: two values' worth each.
+  const std::string text = R"({"a":[1,2,3,4,5,6]})";
+  EXPECT_EQ(parse_json_object(text, "f.json", 4, 6).at("a").size(), 6U);
+  EXPECT_EQ(complaint([&] { parse_json_object(text, "f.json", 4, 5); }),
+            "f.json: JSON of more than the 5 values that are expected at most");
+  // What is refused need not be whole.
+  EXPECT_EQ(complaint([&] { parse_json_object(R"({"a":[1,2,3,4,5,6,7,8,)", "f.json", 4, 4); }),
+            "f.json: JSON of more than the 4 values that are expected at most");
+}
+
 }  // namespace
 }  // namespace plumbline

@@ -52,6 +52,11 @@ TEST(Presets, HaveThePublishedParameterCounts) {
       {"falcon-180b", 179'522'565'120},
       {"baichuan-7b", 7'000'559'616},
       {"baichuan-13b", 13'264'901'120},
+      {"baichuan2-7b", 7'505'973'248},
+      {"baichuan2-13b", 13'896'668'160},
+      {"chatglm-6b", 6'707'929'088},
+      {"glm-10b", 9'880'682'496},
+      {"glm-130b", 128'697'794'560},
       {"chatglm2-6b", 6'243'584'000},
       {"glm-4-9b", 9'399'951'360},
       {"galactica-125m", 125'030'400},
@@ -66,13 +71,20 @@ TEST(Presets, HaveThePublishedParameterCounts) {
       {"starcoder2-3b", 3'030'371'328},
       {"starcoder2-7b", 7'173'923'840},
       {"starcoder2-15b", 15'957'889'024},
+      {"phi-1.5", 1'418'270'720},
+      {"phi-2", 2'779'683'840},
+      {"phi-3-mini-4k", 3'821'079'552},
+      {"gemma-2b", 2'506'172'416},
+      {"gemma-7b", 8'537'680'896},
+      {"gpt3-175b-mlperf", 174'615'846'912},
   };
   std::vector<std::string> names;
   for (const Case& c : kCases) {
     const ModelConfig* preset = find_preset(c.name);
     ASSERT_NE(preset, nullptr) << c.name;
     EXPECT_EQ(preset->parameters(), c.parameters) << c.name;
-    EXPECT_EQ(preset->hidden, preset->heads * preset->head_dim) << c.name;
+    const bool wider = preset->name == "gemma-7b";  // heads of 256
+    EXPECT_EQ(preset->hidden == preset->heads * preset->head_dim, !wider) << c.name;
     names.push_back(c.name);
   }
   EXPECT_EQ(preset_names(), names);
@@ -289,6 +301,18 @@ TEST(ModelConfig, FamiliesSetTheirSwitches) {
   EXPECT_TRUE(nemotron.norm_less_one && nemotron.activation == Activation::squared_relu);
   EXPECT_EQ(nemotron.rotated(), 8);
   EXPECT_TRUE(parse(with(llama(), {{"model_type", "qwen3"}})).qk_norm);
+  EXPECT_TRUE(preset("baichuan2-7b").normed_output && preset("baichuan2-13b").positions == Positions::alibi);
+  EXPECT_FALSE(preset("baichuan-7b").normed_output);
+  const ModelConfig phi = preset("phi-2");
+  EXPECT_TRUE(phi.output_bias && phi.linear_bias && phi.block == Block::parallel_one_norm);
+  EXPECT_EQ(phi.rotated(), 32);
+  const ModelConfig glm1 = preset("chatglm-6b");
+  EXPECT_TRUE(glm1.block_positions && glm1.positions == Positions::rotary && !glm1.tied_embeddings);
+  EXPECT_NEAR(glm1.normed_residual, 7.4833, 1e-4);
+  EXPECT_EQ(preset("glm-10b").position_rows(), 2050);
+  EXPECT_EQ(preset("glm-10b").normed_residual, 0);
+  EXPECT_EQ(preset("glm-130b").activation, Activation::geglu);
+  EXPECT_FALSE(preset("glm-130b").block_positions);
 }
 
 TEST(ModelConfig, RefusesWhatAFamilysSwitchesDoNotCover) {
@@ -319,9 +343,23 @@ TEST(ModelConfig, RefusesWhatAFamilysSwitchesDoNotCover) {
       {opt({{"layer_norm_elementwise_affine", false}}), {"layer_norm_elementwise_affine"}},
       {opt({{"word_embed_proj_dim", 32}}), {"word_embed_proj_dim", "found 32", "64"}},
       {opt({{"activation_function", "silu"}}), {"activation_function", "silu", "relu"}},
-      {chatglm({{"position_encoding_2d", true}}), {"position_encoding_2d"}},
+      {chatglm({{"position_encoding_2d", false}, {"vocab_size", 100}, {"max_sequence_length", 32}}),
+       {"position_encoding_2d", "found false"}},
+      {with(llama(), {{"model_type", "phi"}, {"hidden_act", "gelu_new"}, {"qk_layernorm", true}}),
+       {"qk_layernorm"}},
+      {with(llama(), {{"model_type", "phi3"}, {"rope_scaling", {{"type", "longrope"}}}}),
+       {"longrope", "llama3"}},
+      {{{"model_type", "chatglm"},
+        {"position_encoding_2d", true},
+        {"hidden_size", 36},
+        {"num_layers", 2},
+        {"vocab_size", 100},
+        {"num_attention_heads", 6},
+        {"max_sequence_length", 32}},
+       {"num_attention_heads", "found 6", "halves"}},
       {chatglm({{"multi_query_attention", true}}), {"multi_query_group_num", "missing"}},
-      {with(llama(), {{"model_type", "baichuan"}, {"vocab_size", 125696}}), {"vocab_size", "Baichuan 2"}},
+      {with(llama(), {{"model_type", "baichuan"}, {"vocab_size", 125696}, {"tie_word_embeddings", true}}),
+       {"tie_word_embeddings", "normalised rows"}},
       {with(llama(), {{"model_type", "nemotron"}, {"hidden_act", "relu2"}, {"partial_rotary_factor", 0.1}}),
        {"partial_rotary_factor", "0.1", "even"}},
       {with(llama(), {{"model_type", "mixtral"}, {"num_local_experts", 8}}),

@@ -70,6 +70,7 @@ pipeline_schedule: 1f1b
 zero_stage: 0
 recompute_granularity: none
 seq_length: 1024
+prefix_length: 0
 micro_batch_size: 1
 global_batch_size: 64
 precision: bf16
@@ -256,6 +257,7 @@ TEST_F(ConfigFolder, WhyInvalidNamesTheKey) {
       {"tp: 4\nseq_length: 6\nsequence_parallel: true\n", "sequence_parallel: found true with seq_length 6"},
       {"seq_length: 7\nsequence_parallel: true\n", ""},  // one tensor rank: not in effect
       {"cp: 2\nseq_length: 12\n", ""},
+      {"cp: 2\nseq_length: 12\nprefix_length: 4\n", "context_parallel_size: found 2 with a prefix_length"},
       {"cp: 2\nseq_length: 6\n",
        "context_parallel_size: found 2 with seq_length 6, expected a seq_length that is a multiple of 2 x"},
       {"cp: 2\ntp: 2\nseq_length: 16\ncp_comm_type: a2a\n",
@@ -487,6 +489,39 @@ TEST_F(ConfigFolder, SplitVocabulariesAndLayerDistributions) {
   few.parallel.vocab_parallel = VocabPasses::two_barriers;
   few.batch.seq_length = 16;
   EXPECT_THAT(why_invalid(few).value_or(""), HasSubstr("at least one token id for each of the 6 ranks"));
+}
+
+TEST_F(ConfigFolder, SwitchesThatDoNotGoTogether) {
+  struct Case {
+    const char* lines;
+    const char* reason;  // empty: valid
+  };
+  constexpr Case kCases[] = {
+      {"model: qwen2.5-0.5b\nprefix_length: 16\n", ""},
+      {"model: qwen2.5-0.5b\nprefix_length: 33\n",
+       "prefix_length: found 33, expected at most the seq_length 32"},
+      {"model: bloom-560m\nprefix_length: 3\n", "prefix_length: found 3 with bloom-560m, which has ALiBi"},
+      {"model: starcoder2-3b\nprefix_length: 3\n", "has a sliding window"},
+      {"model: gpt2-124m\nteacher: falcon-rw-1b\nprefix_length: 3\n", "falcon-rw-1b, which has ALiBi"},
+      {"model: gpt2-124m\nprefix_length: 3\nsoftware: megatron-core\n", "with software megatron-core"},
+      {"model: glm-130b\nfp8_format: hybrid\n", "fp8_format: found hybrid with glm-130b, whose residual"},
+      {"model: phi-2\nfp8_format: hybrid\nhidden_dropout: 0.1\n", ""},
+      {"model: phi-2\nvocab_parallel: vocab-1\npp: 2\n",
+       "vocab_parallel: found vocab-1 with phi-2, whose output layer has biases"},
+      {"model: baichuan2-7b\nvocab_parallel: vocab-2\npp: 2\n", "has normalised rows"},
+      {"model: glm-10b\nseq_length: 1024\n", ""},
+      {"model: glm-10b\nseq_length: 1025\n", "at most the 1024 learned positions"},
+  };
+  for (const Case& c : kCases) {
+    const std::string text = c.lines;
+    const bool has_length = text.find("seq_length:") != std::string::npos;
+    const std::string reason = why_invalid(load(text + (has_length ? "" : "seq_length: 32\n"))).value_or("");
+    if (*c.reason == '\0') {
+      EXPECT_EQ(reason, "") << c.lines;
+    } else {
+      EXPECT_THAT(reason, HasSubstr(c.reason)) << c.lines;
+    }
+  }
 }
 
 TEST(RunConfig, DerivedSizes) {

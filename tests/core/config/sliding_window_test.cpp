@@ -167,6 +167,18 @@ TEST(SlidingWindow, KeysOfAQueryAreCountedAsAnArea) {
   }
 }
 
+// Of a prefix the triangle above the diagonal is seen besides.
+TEST(SlidingWindow, KeysThatAPrefixAdds) {
+  for (const std::int64_t prefix : {0, 1, 30, 60}) {
+    double pairs = 0;
+    for (std::int64_t i = 0; i < 60; ++i) {
+      for (std::int64_t j = 0; j < 60; ++j)
+        pairs += j == i && i >= prefix ? 0.5 : j <= i || j < prefix ? 1 : 0;
+    }
+    EXPECT_DOUBLE_EQ(keys_per_query(60, 0, prefix) * 60, pairs) << prefix;
+  }
+}
+
 TEST(SlidingWindow, MeanOverTheLayers) {
   ModelConfig model = parse_model_config(
       text_of("qwen2", R"("use_sliding_window": true, "sliding_window": 10, "max_window_layers": 3)"), "x");

@@ -1,0 +1,28 @@
+// Stages that differ only in where they stand, and ranks that hold such stages: what is true of one is true of all.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analysis/work/shapes.hpp"
+#include "core/schedule/schedule.hpp"
+
+namespace plumbline {
+
+/// The stages of a schedule by kind: those of a kind differ in nothing but `stage` and `route`. Ranks of a kind hold
+/// stages of the same kinds in the same order.
+struct StageKinds {
+  StageKinds(std::vector<StageShape> all, const Schedule& schedule);
+
+  /// The stages of a rank in ascending order.
+  std::vector<StageShape> on_rank(int rank) const;
+
+  std::vector<StageShape> shapes;                     // by stage, as stage_shapes() gives them
+  std::vector<std::size_t> of_stage;                  // its kind
+  std::vector<std::size_t> first_stage;               // of each kind of stage
+  std::vector<std::size_t> of_rank;                   // its kind
+  std::vector<int> first_rank;                        // of each kind of rank
+  std::vector<std::vector<std::size_t>> stages_held;  // by rank
+};
+
+}  // namespace plumbline
