@@ -29,6 +29,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kGrace{3000};  // between TERM and KILL of a run that timed out
+constexpr std::chrono::milliseconds kPause{20};    // at most between looks at what has ended
+constexpr std::chrono::seconds kLastEnd{15};  // a process that has not ended so long after KILL never will
 
 /// Parent of a process from /proc, or -1.
 pid_t parent_of(const std::string& process) {
@@ -73,9 +75,11 @@ class Supervisor {
     if (signals_ < 0) return {ReportKind::not_started, errno};
     if (const int error = start(command); error != 0) return {ReportKind::not_started, error};
     const LaunchReport report = watch(Clock::now() + timeout);
-    while (reap()) {
+    const Clock::time_point given_up = Clock::now() + kLastEnd;
+    for (std::chrono::milliseconds pause{1}; reap() && Clock::now() < given_up;
+         pause = std::min(2 * pause, kPause)) {
       kill_children();
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(pause);
     }
     return {report.kind, status_};
   }
