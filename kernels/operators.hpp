@@ -53,8 +53,9 @@ struct Alibi {
 enum class Pointwise { gelu_erf, relu, squared_relu };
 
 /// Causal grouped-query attention of `batch` sequences. Query head i reads key/value head i / (heads /
-/// kv_heads). With a window W the query at position i sees the keys j with i - W < j <= i, with a prefix p also those
-/// with j < p.
+/// kv_heads). Every sequence has `past` + seq keys and values, batch-major as queries are, and the queries are those of
+/// its last seq positions. With a window W the query at position i sees the keys j with i - W < j <= i, with a prefix p
+/// also those with j < p.
 struct AttentionShape {
   std::int64_t batch = 1;
   std::int64_t seq = 1;
@@ -68,6 +69,9 @@ struct AttentionShape {
   /// The keys before it are seen by every query; at most seq, 0: none besides those up to the query. Without window and
   /// ALiBi only.
   std::int64_t prefix = 0;
+  std::int64_t past = 0;  // keys in front of the first query's own
+
+  std::int64_t keys() const { return past + seq; }  // of a sequence
 };
 
 struct AdamStep {

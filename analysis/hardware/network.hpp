@@ -68,6 +68,17 @@ inline double scatter_seconds(const Network& net, Span group, double bytes) {
   return r.base + r.steps * r.step + (n - 1) / n * bytes / r.bandwidth;
 }
 
+/// All-to-all: of `bytes` every rank sends one n-th to each. To its node over the fast link, alongside that to others over
+/// its own card: who sends to whom directly has no use of other ranks' cards (nccl-tests issues 130 and 267).
+inline double all_to_all_seconds(const Network& net, Span group, double bytes) {
+  if (group.size < 2) return 0;
+  const int local = ranks_per_node(net, group);
+  const double each = bytes / group.size;
+  const double inside = (local - 1) * (each / net.node_bandwidth + net.node_step_s);
+  const double outside = (group.size - local) * (each / net.nic_bandwidth + net.nic_step_s);
+  return (local < group.size ? net.nic_base_s : net.node_base_s) + std::max(inside, outside);
+}
+
 /// Every rank stores `bytes` into its neighbour's memory, as Transformer Engine's userbuffers do: no protocol, no
 /// other launch than that of a small kernel on both sides.
 inline double shift_seconds(const Network& net, Span group, double bytes) {

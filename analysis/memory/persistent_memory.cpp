@@ -64,7 +64,7 @@ std::int64_t held_by_ends(const StageShape& s) {
 
 std::int64_t attention_scratch_elements(const StageShape& s) {
   if (s.cuda) return cuda_attention_scratch(s);
-  const std::int64_t rows = std::min<std::int64_t>(128, s.seq);
+  const std::int64_t rows = std::min<std::int64_t>(128, s.chunk());
   return 2 * rows * s.seq + 4 * s.seq * s.head_dim + 3 * rows * s.head_dim + rows;
 }
 
@@ -112,7 +112,7 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
     held[Category::communication].value += bytes;
   }
 
-  const auto rotary_tables = [](const StageShape& s) { return 2 * s.seq * (s.rotated / 2); };
+  const auto rotary_tables = [](const StageShape& s) { return 2 * (s.seq / s.context) * (s.rotated / 2); };
   std::int64_t rotary = rotary_tables(any);
   std::int64_t scratch = attention_scratch_elements(any);
   if (!teachers.empty()) {

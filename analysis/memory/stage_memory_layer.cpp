@@ -4,17 +4,12 @@
 
 namespace plumbline {
 
-void StageReplay::passing_scores() {
-  take(kWorkspace, bytes_.scores);
-  give(kWorkspace, bytes_.scores);
-}
-
 /// What selective recomputation repeats.
 void StageReplay::attention_again() {
   if (s_.recompute != Recompute::selective) return;
   take(kActivations, bytes_.attention);
   take(kActivations, bytes_.lse);
-  passing_scores();
+  attention_forward();
 }
 
 /// Of what was dropped, from the gradient of what it became.
@@ -107,7 +102,7 @@ void StageReplay::layer_forward() {
   take(kept_, bytes_.normed);
   take(kept_, bytes_.attention);
   take(kept_, bytes_.lse);
-  passing_scores();
+  attention_forward();
   take(kept_, bytes_.stream);  // x2
   take(kWorkspace, bytes_.quantized_attention);
   sum_over_tensor_ranks(bytes_.projection_product);
@@ -174,7 +169,7 @@ void StageReplay::layer_backward(std::int64_t layer) {
   give_stream_gradient();
   give(kWorkspace, bytes_.dropped);
   take(kWorkspace, bytes_.qkv);  // dqkv
-  passing_scores();              // their gradient
+  attention_backward();
   give(kWorkspace, bytes_.attention);
   give(kActivations, bytes_.attention + bytes_.lse + bytes_.qkv + bytes_.normed);
   take(kWorkspace, bytes_.quantized_qkv);

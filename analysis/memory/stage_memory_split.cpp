@@ -34,7 +34,7 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
   input_gradient(bytes_.projection_product);
   give_stream_gradient();
   take(kActivations, bytes_.qkv);  // dqkv
-  passing_scores();                // their gradient
+  attention_backward();
   give(kWorkspace, bytes_.attention);
   give(kActivations, bytes_.lse + bytes_.qkv + bytes_.normed);
   take(kWorkspace, bytes_.quantized_qkv);

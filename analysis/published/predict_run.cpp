@@ -51,7 +51,6 @@ std::vector<std::string> not_predicted(const RunConfig& config, const Profiles& 
     if (fp8.on() && !takes_recipe(software->second, fp8.recipe))
       add("fp8_recipe", name_of(fp8.recipe) + " with " + config.machine.software);
   }
-  if (config.parallel.context > 1) features.emplace_back("context_parallel_size");
   if (config.parallel.expert > 1) features.emplace_back("expert_model_parallel_size");
   if (config.numerics.precision == DType::fp32) add("precision", "fp32");
   if (config.optimizer.kind != Optimizer::adam) add("optimizer", "sgd");

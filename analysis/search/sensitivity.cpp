@@ -191,6 +191,11 @@ Limits what_limits(const RunConfig& config, const HardwareProfile& hardware, con
         "teacher: found {}; expected none, distillation is not varied; remove the key or --what-limits",
         printable(config.distillation.teacher->name)));
   }
+  if (config.parallel.context > 1) {
+    throw InputError(fmt::format(
+        "context_parallel_size: found {}; expected 1, it is not varied; remove the key or --what-limits",
+        config.parallel.context));
+  }
   if (hardware.accelerator.empty()) {
     throw InputError(
         "hardware: found a measured profile, expected an accelerator whose constants can be "

@@ -67,6 +67,12 @@ double gemm_seconds(const OperatorCall& call, const cluster::Device& device) {
 }
 
 double attention_seconds(const OperatorCall& call, const cluster::Device& device) {
+  if (call.past > 0) {  // the last queries of a sequence: their part of its pairs
+    OperatorCall whole = call;
+    whole.past = 0;
+    whole.tokens = call.past + call.tokens;
+    return attention_seconds(whole, device) * pairs_of(call) / pairs_of(whole);
+  }
   if (const auto measured = tabled_attention(call, device)) return *measured;
   if (call.type == DType::fp32 && device.peak_16bit != device.peak_fp32) {
     cluster::Device plain = device;
@@ -108,6 +114,10 @@ Seconds accelerator_collective_time(const OperatorCall& call, const cluster::Net
   const cluster::Span span = span_of(call.group, call.ranks, layout, network.gpus_per_node);
   const auto bytes = static_cast<double>(call.bytes().value);
   if (call.kind == CallKind::all_reduce) return {all_reduce_seconds(network, span, bytes)};
+  if (call.kind == CallKind::ring_shift && call.group == Group::context) {  // NCCL's messages
+    return {hop_seconds(network, ranks_per_node(network, span) < span.size, bytes)};
+  }
+  if (call.kind == CallKind::all_to_all) return {all_to_all_seconds(network, span, bytes)};
   if (call.kind == CallKind::ring_shift) return {shift_seconds(network, span, bytes)};
   // A broadcast passes the whole buffer on, and so does a sum for one rank.
   const double n = call.ranks;

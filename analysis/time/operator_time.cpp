@@ -14,26 +14,27 @@ namespace {
 
 /// Pairs of tokens for which one head computes scores: 128 queries at a time against all keys from the first
 /// that the first of them sees, rounded down to a multiple of 64, to the last query's own, or the prefix's last
-/// (kernels/README.md).
-double computed_pairs(std::int64_t seq, std::int64_t window, std::int64_t prefix) {
+/// (kernels/README.md). `past`: keys in front of the first query's own.
+double computed_pairs(std::int64_t past, std::int64_t seq, std::int64_t window, std::int64_t prefix) {
   constexpr std::int64_t kQueries = 128;
   constexpr std::int64_t kKeys = 64;
   double pairs = 0;
   for (std::int64_t first = 0; first < seq; first += kQueries) {
     const std::int64_t end = std::min(first + kQueries, seq);
     const std::int64_t begin =
-        window == 0 ? 0 : std::max<std::int64_t>(0, first + 1 - window) / kKeys * kKeys;
-    pairs += static_cast<double>((end - first) * (std::max(end, prefix) - begin));
+        window == 0 ? 0 : std::max<std::int64_t>(0, past + first + 1 - window) / kKeys * kKeys;
+    pairs += static_cast<double>((end - first) * (std::max(past + end, prefix) - begin));
   }
   return pairs;
 }
 
-/// What a window leaves of the time of attention, or a prefix makes of it, of which profiles have what is measured
-/// without either: the pairs that are computed, as a share of those.
+/// What a window leaves of the time of attention, or a prefix makes of it, or queries of the end of a sequence alone take,
+/// of which profiles have what is measured without any: the pairs that are computed, as a share of those.
 double share_of_causal(const OperatorCall& call) {
-  const std::int64_t window = call.window >= call.tokens ? 0 : call.window;
-  if (window == 0 && call.prefix == 0) return 1;
-  return computed_pairs(call.tokens, window, call.prefix) / computed_pairs(call.tokens, 0, 0);
+  const std::int64_t keys = call.past + call.tokens;
+  const std::int64_t window = call.window >= keys ? 0 : call.window;
+  if (window == 0 && call.prefix == 0 && call.past == 0) return 1;
+  return computed_pairs(call.past, call.tokens, window, call.prefix) / computed_pairs(0, keys, 0, 0);
 }
 
 /// The CPU computes with vectors of sixteen (kernels/README.md), and the last one of a row takes as long when it is not full.
@@ -153,7 +154,7 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
         [&](const Grid& grid) {
           // The time of one query head: more of them at a key/value head do not make each of them longer.
           const double group = grid.z.empty() ? 1 : std::min(static_cast<double>(call.in), grid.z.back());
-          const auto seq = static_cast<double>(call.tokens);
+          const auto seq = static_cast<double>(call.past + call.tokens);
           // Work grows with the square of the sequence, of which a table's rate keeps one factor beyond its end.
           const double beyond = grid.empty() ? 1 : std::max(1.0, seq / grid.x.back());
           return grid.at(seq, static_cast<double>(whole_vectors(call.out)), group) * beyond;
@@ -318,8 +319,10 @@ Seconds time_of(const OperatorCall& call, const HardwareProfile& hardware, const
     case CallKind::reduce_scatter:
     case CallKind::broadcast:
     case CallKind::reduce:
-    case CallKind::ring_shift: {
-      const bool started = call.group != Group::tensor && call.group != Group::model;
+    case CallKind::ring_shift:
+    case CallKind::all_to_all: {
+      const bool started =
+          call.group != Group::tensor && call.group != Group::model && call.group != Group::context;
       once = collective_time(call, hardware, load.layout, started).value / load.sharing;
       break;
     }

@@ -44,14 +44,16 @@ Flops executed_flops_per_token(const RunConfig& config, int stages) {
   Flops microbatch;
   for (const StageShape& shape : stage_shapes(config, stages)) {
     const StageFlops flops = stage_flops(shape);
-    microbatch += (flops.forward + flops.backward) * static_cast<double>(shape.tensor);
+    microbatch +=
+        (flops.forward + flops.backward) * static_cast<double>(std::int64_t{shape.tensor} * shape.context);
   }
   if (config.distillation.teacher) {
     RunConfig evaluated = config;
     evaluated.model = *config.distillation.teacher;
     evaluated.distillation.teacher.reset();
     for (const StageShape& shape : stage_shapes(evaluated, 1)) {
-      microbatch += stage_flops(shape).forward * static_cast<double>(shape.tensor);
+      microbatch +=
+          stage_flops(shape).forward * static_cast<double>(std::int64_t{shape.tensor} * shape.context);
     }
   }
   return microbatch / static_cast<double>(config.batch.micro_batch_size * config.batch.seq_length);

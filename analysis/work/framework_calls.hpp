@@ -42,8 +42,51 @@ class FrameworkCalls {
     call.result_bytes = static_cast<double>(s_.e());
   }
   void attention(bool backward, std::int64_t window) {
+    if (s_.context == 1) return list_.attention(backward, window);
+    if (s_.cp_comm_type == CpCommType::p2p) return ring_attention(backward, window);
+    if (s_.cp_comm_type == CpCommType::a2a) return exchanged_attention(backward, window);
+    gather_attention(backward, window);
+  }
+  /// Transformer Engine's ring (attention with cp_comm_type p2p): while a rank computes with the keys and values of one
+  /// rank, those of the next travel on; backward their gradients travel with them. With two chunks of a sequence on a
+  /// rank every step has as many pairs as a causal sequence of the rank's tokens. What the steps leave is put together
+  /// pass by pass: results of three quarters of the rows on average.
+  void ring_attention(bool backward, std::int64_t window) {
+    const char* label = backward ? "context ring backward" : "context ring forward";
+    const std::int64_t own = s_.tokens * 2 * s_.k;
+    for (int step = 0; step < s_.context; ++step) {
+      const std::int64_t keys = step + 1 < s_.context ? own : 0;
+      const std::int64_t gradients = backward && step > 0 ? own : 0;
+      list_.collective(CallKind::ring_shift, label, Group::context, s_.context, keys + gradients, s_.type);
+      const int ticket = keys + gradients > 0 ? list_.start_collective(label) : 0;
+      list_.attention(backward, window);
+      list_.calls.back().tokens = s_.seq / s_.context;
+      if (ticket > 0) list_.wait(ticket);
+      stream("attention merge", s_.tokens * s_.q * 3 / 4, 6);
+      if (backward && step > 0) stream("attention merge", own, 6);
+    }
+  }
+  /// Every rank gets whole sequences of its part of the heads, and gives back attention's results (DeepSpeed-Ulysses,
+  /// arXiv:2309.14509); backward their gradients the other way round.
+  void exchanged_attention(bool backward, std::int64_t window) {
+    const auto exchange = [&](std::int64_t width) {
+      list_.collective(CallKind::all_to_all, "context all-to-all", Group::context, s_.context,
+                       s_.tokens * width, s_.type);
+    };
+    exchange(backward ? s_.q : s_.q + 2 * s_.k);
+    list_.attention(backward, window);
+    list_.calls.back().elements /= s_.context;
+    exchange(backward ? s_.q + 2 * s_.k : s_.q);
+  }
+  /// Keys and values of all ranks are gathered before, backward once more, and their gradients scattered.
+  void gather_attention(bool backward, std::int64_t window) {
+    const std::int64_t whole = s_.context * s_.tokens * 2 * s_.k;
+    list_.collective(CallKind::all_gather, "context all-gather", Group::context, s_.context, whole, s_.type);
     list_.attention(backward, window);
     list_.calls.back().share = 1.0 / s_.context;
+    if (backward)
+      list_.collective(CallKind::reduce_scatter, "context reduce-scatter", Group::context, s_.context, whole,
+                       s_.type);
   }
   /// The tensor-parallel collectives at `edges` of a layer, in the storage type: an all-reduce, or its two
   /// halves with sequence parallelism.

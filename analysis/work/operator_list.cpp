@@ -6,7 +6,8 @@ namespace plumbline {
 
 bool is_collective(CallKind kind) {
   return kind == CallKind::all_reduce || kind == CallKind::all_gather || kind == CallKind::reduce_scatter ||
-         kind == CallKind::broadcast || kind == CallKind::reduce || kind == CallKind::ring_shift;
+         kind == CallKind::broadcast || kind == CallKind::reduce || kind == CallKind::ring_shift ||
+         kind == CallKind::all_to_all;
 }
 
 std::string label_of(const OperatorCall& call) {
@@ -65,6 +66,13 @@ HeldStages stages_on_rank(const RunConfig& config, const Schedule& schedule,
   return on_rank;
 }
 
+double pairs_of(const OperatorCall& call) {
+  const auto up_to = [&](std::int64_t keys) {
+    return keys > 0 ? static_cast<double>(keys) * keys_per_query(keys, call.window, call.prefix) : 0;
+  };
+  return up_to(call.past + call.tokens) - up_to(call.past);
+}
+
 Flops flops_of(const OperatorCall& call) {
   const auto count = static_cast<double>(call.count);
   const auto tokens = static_cast<double>(call.tokens);
@@ -78,7 +86,7 @@ Flops flops_of(const OperatorCall& call) {
     // the key: half of all pairs, a prefix's besides, or those of a window, outside of which kernels skip what they skip above the
     // diagonal. The backward recomputes the scores and has four more products of that size: 2.5 times the
     // forward.
-    const double forward = 4 * tokens * keys_per_query(call.tokens, call.window, call.prefix) * out;
+    const double forward = 4 * pairs_of(call) * out;
     return {call.share * count * static_cast<double>(call.elements) * forward * (call.backward ? 2.5 : 1)};
   }
   return {0};

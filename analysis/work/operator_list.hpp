@@ -22,6 +22,7 @@ enum class CallKind : std::uint8_t {
   broadcast,
   reduce,
   ring_shift,  // each member sends its buffer to the next one
+  all_to_all,  // each member sends an equal part of its buffer to every other one
   allocation,
   wait  // until the collective that was started under the same ticket is done
 };
@@ -45,11 +46,12 @@ struct OperatorCall {
   /// lane until a `wait` with the same number. Numbers are of one part of an action.
   int ticket = 0;
   double processors = 0;         // collectives with a ticket: multiprocessors that they hold; 0: as NCCL does
-  std::int64_t tokens = 0;       // gemm: token rows; attention: sequence length
+  std::int64_t tokens = 0;       // gemm: token rows; attention: queries of a sequence
   std::int64_t out = 0;          // gemm: output width; attention, rope: head size; norms: width of a row
   std::int64_t in = 0;           // gemm: input width; attention: query heads per key/value head
   std::int64_t window = 0;       // attention: keys that a query sees, itself included; 0: all up to itself
   std::int64_t prefix = 0;       // attention: first tokens of a sequence, which all of it sees
+  std::int64_t past = 0;         // attention: keys in front of the first query's own
   std::int64_t elements = 0;     // memory_bound: of the largest matrix; attention: heads · batch;
                                  // collectives: of the reduced or broadcast buffer, the gathered output, the
                                  // scattered input
@@ -167,6 +169,9 @@ std::vector<OperatorCall> fp8_scale_calls(const HeldStages& rank);
 std::vector<OperatorCall> parameter_gather_calls(const StageShape& shape);
 /// OPT on data-parallel rank `data_rank` (which decides whose piece holds key and value rows).
 std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfig& config, int data_rank);
+
+/// Pairs of a query and a key that it sees, of one head and sequence of an attention call.
+double pairs_of(const OperatorCall& call);
 
 /// FLOPs of one call times its count; 0 for anything but GEMM and attention.
 Flops flops_of(const OperatorCall& call);

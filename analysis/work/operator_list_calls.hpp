@@ -37,7 +37,12 @@ class CallList {
   void quantize_stream() { quantize_operand(s_.rows * s_.hidden, s_.sequence_parallel); }
   void quantize_weight(std::int64_t elements) { quantize_whole_or_split(elements, false); }
   void transpose(std::int64_t elements) { memory("fp8_transpose", elements, 2, DType::fp8_e4m3); }
+  /// Of the micro-batch's sequences, or of this rank's part of them.
   void attention(bool is_backward, std::int64_t window) {
+    if (s_.context > 1 && s_.framework == nullptr) return shared_attention(is_backward, window);
+    whole_attention(is_backward, window);
+  }
+  void whole_attention(bool is_backward, std::int64_t window) {
     OperatorCall call;
     call.kind = CallKind::attention;
     call.label = is_backward ? "attention backward" : "attention forward";
@@ -198,6 +203,11 @@ class CallList {
   std::vector<OperatorCall> calls;
 
  private:
+  /// Over sequences that ranks share (operator_list_context.cpp).
+  void shared_attention(bool is_backward, std::int64_t window);
+  void gather_keys_values(const char* label);
+  void chunk_attention(bool is_backward, std::int64_t window, std::int64_t past);
+  void reorder_chunks();
   /// Of one row block, of which there are as many as tensor ranks.
   void row_block(const char* label, GemmPass pass, std::int64_t out, std::int64_t in);
   void gathered(const char* label, DType type) {

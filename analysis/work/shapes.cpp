@@ -35,7 +35,6 @@ void set_framework(const cluster::Software& framework, StageShape& shape) {
   shape.fp8 = shape.fp8_tensorwise = false;
   shape.fp8_history = 0;
   if (framework.gradient_bytes <= 2) shape.grad_type = shape.type;
-  shape.data *= shape.context;  // states are sharded over the ranks of a sequence, too
   if (framework.sharded) shape.zero = 3;
   if (shape.data == 1) shape.zero = 0;
 }
@@ -58,6 +57,7 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.batch = config.batch.micro_batch_size;
   shape.seq = config.batch.seq_length;
   shape.context = config.parallel.context;
+  shape.cp_comm_type = config.parallel.cp_comm_type;
   shape.tokens = shape.batch * shape.seq / shape.context;
   shape.sequence_parallel = config.parallel.effective_sequence_parallel();
   shape.tensor_overlap = config.parallel.effective_tp_comm_overlap();
@@ -105,7 +105,7 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.tensor = t;
   shape.type = config.numerics.precision;
   shape.grad_type = config.numerics.grad_type();
-  shape.data = config.parallel.data();
+  shape.data = config.parallel.copies();
   shape.zero = config.parallel.effective_zero_stage();
   shape.recompute = config.recompute.granularity;
   shape.recompute_layers = std::max<std::int64_t>(1, config.recompute.num_layers);

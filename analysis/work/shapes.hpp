@@ -47,7 +47,7 @@ struct AlikeLayers {
 
 /// Widths are per tensor rank. Counts are elements unless said otherwise.
 struct StageShape {
-  std::int64_t tokens = 0;        // T = micro_batch_size · seq_length
+  std::int64_t tokens = 0;        // T = micro_batch_size · seq_length / context_parallel_size
   std::int64_t rows = 0;          // R: rows of the residual stream, T or T/t with sequence parallelism
   std::int64_t batch = 0;         // sequences of a micro-batch
   std::int64_t seq = 0;           // tokens of a sequence
@@ -101,10 +101,10 @@ struct StageShape {
   bool fp8_weights = false;        // which holds and gathers weights of layers in FP8
   int stage = 0;                   // of the schedule, all routes counted
   int route = 0;
-  int tensor = 1;                     // t
-  int data = 1;                       // D
-  int zero = 0;                       // Z: the ZeRO stage in effect, 0 when D = 1
-  bool overlap_grad_reduce = true;    // gradients are reduced alongside the backwards
+  int tensor = 1;                   // t
+  int data = 1;                     // D: ranks with the same parameters, those that share a sequence included
+  int zero = 0;                     // Z: the ZeRO stage in effect, 0 when D = 1
+  bool overlap_grad_reduce = true;  // gradients are reduced alongside the backwards
   bool overlap_param_gather = false;  // parameters are gathered one unit ahead of their use
   bool receives_ahead = false;        // a message's buffer is there one computation before its RECV
   Recompute recompute = Recompute::none;
@@ -113,7 +113,8 @@ struct StageShape {
   Fp8Recipe fp8_recipe = Fp8Recipe::delayed;
   DType type = DType::bf16;  // storage type
   DType grad_type = DType::fp32;
-  int context = 1;  // ranks that share a sequence
+  int context = 1;  // CP: ranks that share a sequence
+  CpCommType cp_comm_type = CpCommType::p2p;
   /// Whose training step it is; nullptr: plumbline's own, of which everything else here speaks.
   const cluster::Software* framework = nullptr;
   DistillationShape distillation;
@@ -138,6 +139,8 @@ struct StageShape {
   std::int64_t norm_elements() const {
     return layer_norms() * norm_vectors * hidden + (qk_norm ? 2 * head_dim : 0);
   }
+  /// Tokens of the pieces that sequences are cut into for their ranks, two for each; all of a sequence without.
+  std::int64_t chunk() const { return context > 1 ? seq / (2 * context) : seq; }
   /// Of the stage's layer `layer`, as in AlikeLayers.
   std::int64_t window_of(std::int64_t layer) const;
   std::int64_t e() const { return size_of(type); }

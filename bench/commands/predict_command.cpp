@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "analysis/predict/context_advice.hpp"
 #include "analysis/predict/vocabulary_advice.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
@@ -81,6 +82,7 @@ int predict_one(const PredictOptions& options) {
   } else {
     fmt::print("{}{}", side_by_side(record), trust_text(config, hardware, prediction));
     fmt::print("{}", vocabulary_report(config, schedule, prediction, hardware, schedule_for));
+    fmt::print("{}", context_report(config, schedule, prediction, hardware));
     if (options.explain) {
       explain(prediction);
       fmt::print("{}", to_text(formulas));

@@ -71,6 +71,12 @@ int run_search(const SearchOptions& options) {
         "the key (precision: fp8 stands for it too), or give one configuration to `predict`",
         config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid"));
   }
+  if (config.parallel.context > 1) {
+    throw InputError(fmt::format(
+        "search: context_parallel_size: found {}; expected 1, sequences over several ranks are not searched; "
+        "remove the key, or give one configuration to `predict`",
+        config.parallel.context));
+  }
   if (config.machine.hardware.empty()) {
     throw InputError(
         fmt::format("search: --hardware: missing; expected the accelerators that there are, one of {}",

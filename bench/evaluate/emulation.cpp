@@ -38,6 +38,7 @@ OperatorCall operator_call(const EmulatedCall& call, DType storage) {
     result.dropout = call.attention.dropout.probability > 0;
     result.tokens = call.attention.seq;
     result.window = call.attention.window;
+    result.past = call.attention.past;
     result.prefix = call.attention.prefix;
     result.out = call.attention.head_dim;
     result.in = call.attention.heads / call.attention.kv_heads;

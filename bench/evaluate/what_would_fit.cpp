@@ -22,7 +22,7 @@ namespace {
 class Steps {
  public:
   const RepeatedSchedule& of(const RunConfig& config) {
-    const Key key{config.parallel.pipeline, config.microbatches(), config.parallel.data() > 1};
+    const Key key{config.parallel.pipeline, config.microbatches(), config.parallel.copies() > 1};
     const auto known =
         std::find_if(steps_.begin(), steps_.end(), [&](const auto& s) { return s.first == key; });
     // With a teacher or vocabulary passes the order follows from more than these.
@@ -68,7 +68,7 @@ std::vector<Change> single_changes(const RunConfig& config) {
   if (config.parallel.tensor > 1 && !config.parallel.sequence_parallel) {
     add("sequence_parallel", true, [](RunConfig& c) { c.parallel.sequence_parallel = true; });
   }
-  for (int zero = config.parallel.zero_stage + 1; zero <= 3 && config.parallel.data() > 1; ++zero) {
+  for (int zero = config.parallel.zero_stage + 1; zero <= 3 && config.parallel.copies() > 1; ++zero) {
     add("zero_stage", zero, [zero](RunConfig& c) { c.parallel.zero_stage = zero; });
   }
   for (std::int64_t size = config.batch.micro_batch_size / 2; size >= 1; size /= 2) {
@@ -109,9 +109,9 @@ std::optional<Found> smallest_on(const RunConfig& given, int world, Steps& steps
   config.parallel.sequence_parallel = !config.parallel.splits_vocabulary();
   for (int tensor = given.parallel.tensor; tensor <= 8 && tensor <= world; tensor *= 2) {
     for (int pipeline = given.parallel.pipeline; pipeline <= world / tensor; pipeline *= 2) {
-      if (world % (tensor * pipeline) != 0) continue;
       config.parallel.tensor = tensor;
       config.parallel.pipeline = pipeline;
+      if (world % config.parallel.model_ranks() != 0) continue;
       config.parallel.zero_stage = world > tensor * pipeline ? 3 : 0;
       const std::optional<Bytes> peak = peak_of(config, steps);
       if (!peak || (best && best->peak <= *peak)) continue;

@@ -146,7 +146,8 @@ std::string search_text(const SearchResult& result, const SearchContext& context
   }
   text += "\nless memory against less time (no other is both smaller and faster):\n";
   text += table_of(shown);
-  text += fmt::format("\nnot searched: {} (training does not run them)\n", fmt::join(kNotSearched, ", "));
+  text += fmt::format("\nnot searched: {} (ask `predict` about one configuration)\n",
+                      fmt::join(kNotSearched, ", "));
   return text;
 }
 

@@ -12,6 +12,41 @@
 namespace plumbline {
 namespace {
 
+/// Context and sequence parallelism's part of why_invalid.
+std::optional<std::string> why_sequence_does_not_split(const RunConfig& config) {
+  const std::int64_t t = config.parallel.tensor;
+  const std::int64_t ranks = config.parallel.context;
+  const std::int64_t seq = config.batch.seq_length;
+  const auto& teacher = config.distillation.teacher;
+  const bool blocks = config.model.block_positions || (teacher && teacher->block_positions);
+  if (ranks > 1 && (config.batch.prefix_length > 0 || blocks)) {
+    return fmt::format(
+        "context_parallel_size: found {} with {}, expected 1: chunks are of causal sequences with plain "
+        "positions",
+        ranks, config.batch.prefix_length > 0 ? "a prefix_length" : "positions in blocks");
+  }
+  if (ranks > 1 && seq % (2 * ranks) != 0) {
+    return fmt::format(
+        "context_parallel_size: found {} with seq_length {}, expected a seq_length that is a multiple of 2 x "
+        "context_parallel_size = {}: every rank has two chunks of a sequence",
+        ranks, seq, 2 * ranks);
+  }
+  const std::int64_t key_heads = std::max<std::int64_t>(1, config.model.kv_heads / t);
+  if (ranks > 1 && config.parallel.cp_comm_type == CpCommType::a2a && key_heads % ranks != 0) {
+    return fmt::format(
+        "cp_comm_type: found a2a with context_parallel_size {} and {} key/value heads per tensor rank, "
+        "expected a "
+        "multiple of context_parallel_size; p2p and all_gather take any",
+        ranks, key_heads);
+  }
+  if (config.parallel.effective_sequence_parallel() && seq / ranks % t != 0) {
+    return fmt::format(
+        "sequence_parallel: found true with seq_length {}{}, expected one that {} tensor ranks divide", seq,
+        ranks > 1 ? fmt::format(" over {} context ranks", ranks) : "", t);
+  }
+  return std::nullopt;
+}
+
 /// The model's part of why_invalid.
 std::optional<std::string> why_model_does_not_split(const RunConfig& config) {
   const ModelConfig& model = config.model;
@@ -28,11 +63,7 @@ std::optional<std::string> why_model_does_not_split(const RunConfig& config) {
     return "tp_comm_overlap: found true with sequence_parallel false, expected sequence_parallel true, whose "
            "collectives are cut into pieces";
   }
-  if (config.parallel.effective_sequence_parallel() && config.batch.seq_length % t != 0) {
-    return fmt::format(
-        "sequence_parallel: found true with seq_length {}, expected one that {} tensor ranks divide",
-        config.batch.seq_length, t);
-  }
+  if (auto reason = why_sequence_does_not_split(config)) return reason;
   // The first of a block's positions is that of what is no part of it.
   const std::int64_t positions = model.max_positions - (model.block_positions ? 1 : 0);
   if (model.positions == Positions::learned && config.batch.seq_length > positions) {
@@ -116,12 +147,13 @@ std::optional<std::string> why_fp8_does_not_fit(const RunConfig& config) {
   const std::int64_t query = model.heads / t * model.head_dim;
   const std::int64_t key = std::max<std::int64_t>(1, model.kv_heads / t) * model.head_dim;
   const std::int64_t ffn = model.ffn / t;
+  const std::int64_t tokens =
+      config.batch.micro_batch_size * config.batch.seq_length / config.parallel.context;
   const std::pair<const char*, std::int64_t> sizes[] = {
-      {"micro_batch_size x seq_length", config.batch.micro_batch_size * config.batch.seq_length},
+      {"micro_batch_size x seq_length", tokens},
       // Overlapped products are of a tensor rank's rows each.
       {"micro_batch_size x seq_length per tensor rank",
-       config.batch.micro_batch_size * config.batch.seq_length /
-           (config.parallel.effective_tp_comm_overlap() ? t : 1)},
+       tokens / (config.parallel.effective_tp_comm_overlap() ? t : 1)},
       {"hidden columns", model.hidden},
       {"query, key and value columns per tensor rank", query + 2 * key},
       {"query columns per tensor rank", query},
@@ -159,6 +191,26 @@ std::optional<std::string> why_vocabulary_does_not_split(const RunConfig& config
         "{} a vocabulary of {}, expected at least one token id for each of the {} ranks it is "
         "split over (pipeline x tensor)",
         found, config.model.vocab, config.parallel.vocab_shards());
+  }
+  return std::nullopt;
+}
+
+/// Of sequences that ranks share, what this build executes.
+std::optional<std::string> why_context_unsupported(const RunConfig& config) {
+  if (config.parallel.context == 1) return std::nullopt;
+  const auto with = [&](const char* key, const char* found, const char* expected) {
+    return fmt::format("{}: found {} with context_parallel_size {}, this build executes {}", key, found,
+                       config.parallel.context, expected);
+  };
+  if (config.parallel.cp_comm_type != CpCommType::all_gather) {
+    return with("cp_comm_type", config.parallel.cp_comm_type == CpCommType::a2a ? "a2a" : "p2p",
+                "all_gather only");
+  }
+  if (config.machine.backend == Backend::cuda) return with("backend", "cuda", "it on cpu and emulated");
+  if (config.numerics.attention_backend == AttentionBackend::unfused)
+    return with("attention_backend", "unfused", "fused only");
+  if (config.numerics.fp8.on()) {
+    return with("fp8_format", config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid", "none only");
   }
   return std::nullopt;
 }
@@ -220,9 +272,7 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
   }
   if (config.numerics.fp8.on() && config.numerics.fp8.param_gather)
     return only("fp8_param_gather", "true", "false only");
-  if (config.parallel.context != 1) {
-    return only("context_parallel_size", config.parallel.context, "1 only");
-  }
+  if (auto reason = why_context_unsupported(config)) return reason;
   if (config.parallel.expert != 1) {
     return only("expert_model_parallel_size", config.parallel.expert, "1 only");
   }

@@ -9,6 +9,10 @@
 
 namespace plumbline {
 
+/// How ranks that share a sequence come by each other's keys and values (Megatron-LM's cp_comm_type): round a ring, block
+/// by block; all at once before attention; or their heads' alone, exchanged for the other heads (Ulysses).
+enum class CpCommType { p2p, all_gather, a2a };
+
 /// Sizes of the parallel dimensions in ranks, and what is split over them. Names are Megatron-LM's, without
 /// "_model_parallel_size".
 struct ParallelConfig {
@@ -17,6 +21,7 @@ struct ParallelConfig {
   int pipeline = 1;
   int virtual_chunks = 1;  // per pipeline rank; 1: as many as the schedule has by itself
   int context = 1;
+  CpCommType cp_comm_type = CpCommType::p2p;
   int expert = 1;
   bool sequence_parallel = false;
   /// With sequence parallelism: collectives of the tensor group alongside the products that need or make what they
@@ -43,8 +48,10 @@ struct ParallelConfig {
   std::int64_t model_ranks() const { return std::int64_t{tensor} * pipeline * context; }
   /// Data parallel size: copies of the model.
   int data() const { return static_cast<int>(world_size / model_ranks()); }
-  /// The ZeRO stage that is in effect: a single replica has nothing to shard.
-  int effective_zero_stage() const { return data() > 1 ? zero_stage : 0; }
+  /// Ranks that hold the same parameters, and share their states: data × context parallel size.
+  int copies() const { return data() * context; }
+  /// The ZeRO stage that is in effect: a single copy has nothing to shard.
+  int effective_zero_stage() const { return copies() > 1 ? zero_stage : 0; }
   /// Sequence parallelism needs tensor parallelism to be in effect.
   bool effective_sequence_parallel() const { return sequence_parallel && tensor > 1; }
   /// So does overlapping its collectives.

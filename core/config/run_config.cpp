@@ -6,8 +6,8 @@ Layout RunConfig::layout() const {
   Layout layout;
   layout.tensor = parallel.tensor;
   layout.pipeline = parallel.pipeline;
-  // Ranks that share a sequence are neighbours within what they share states with.
-  layout.data = parallel.data() * parallel.context;
+  layout.data = parallel.copies();
+  layout.context = parallel.context;
   layout.vocab_parallel = parallel.splits_vocabulary();
   if (model.kv_heads > 0 && model.kv_heads < layout.tensor) {
     layout.kv_sharing = layout.tensor / static_cast<int>(model.kv_heads);

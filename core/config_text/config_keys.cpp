@@ -21,6 +21,7 @@ constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
 
 constexpr KeyNames<3> kRecompute = {"none", "selective", "full"};
 constexpr KeyNames<3> kBackends = {"cpu", "cuda", "emulated"};
+constexpr KeyNames<3> kCpCommTypes = {"p2p", "all_gather", "a2a"};
 constexpr KeyNames<2> kAttentionBackends = {"fused", "unfused"};
 constexpr KeyNames<2> kOptimizers = {"adam", "sgd"};
 constexpr KeyNames<2> kGradDTypes = {"fp32", "same"};
@@ -100,6 +101,7 @@ std::vector<ConfigKey> make_keys() {
       integer_key("virtual_pipeline_chunks", "", at(&C::parallel, &ParallelConfig::virtual_chunks), 1,
                   kMaxSize),
       integer_key("context_parallel_size", "cp", at(&C::parallel, &ParallelConfig::context), 1, kMaxSize),
+      choice_key("cp_comm_type", at(&C::parallel, &ParallelConfig::cp_comm_type), kCpCommTypes),
       integer_key("expert_model_parallel_size", "ep", at(&C::parallel, &ParallelConfig::expert), 1, kMaxSize),
       boolean_key("sequence_parallel", at(&C::parallel, &ParallelConfig::sequence_parallel)),
       boolean_key("tp_comm_overlap", at(&C::parallel, &ParallelConfig::tp_comm_overlap)),

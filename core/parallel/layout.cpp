@@ -14,6 +14,7 @@ std::string_view name_of(Group group) {
                                                                    "embedding",
                                                                    "mirror",
                                                                    "shared_kv",
+                                                                   "context",
                                                                    "vocab_hidden",
                                                                    "vocab_statistics",
                                                                    "vocab_gradient",
@@ -66,6 +67,8 @@ GroupExtent Layout::extent(Group group, int rank) const {
       const int first = mine.tensor / kv_sharing * kv_sharing;
       return {{first, std::min(kv_sharing, tensor - first), 1}, one(mine.data), one(mine.pipeline)};
     }
+    case Group::context:
+      return {one(mine.tensor), {mine.data / context * context, context, 1}, one(mine.pipeline)};
   }
   return {};
 }

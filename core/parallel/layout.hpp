@@ -1,4 +1,4 @@
-// Which rank plays which part: tensor, pipeline and data coordinates in Megatron's order, and the rank
+// Which rank plays which part: tensor, context, data and pipeline coordinates in Megatron's order, and the rank
 // groups.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace plumbline {
 /// The groups a collective may run in. `model` is tensor × pipeline (one replica); `embedding` holds the
 /// first and last pipeline rank, where tied embeddings live twice; `mirror` holds pipeline ranks r and P-1-r,
 /// which keep the two copies of a stage in bidirectional schedules; `shared_kv` holds the tensor ranks that
-/// keep the same key/value head. The last five exist with vocabulary parallelism only, one for every kind of
+/// keep the same key/value head; `context` those that share a sequence. The last five exist with vocabulary parallelism only, one for every kind of
 /// collective that overlaps with computation, so that each kind keeps its own order
 /// (bench/training/vocabulary.md); vocab_hidden and embedding_gradient have the members of pipeline, the
 /// others those of model.
@@ -24,13 +24,14 @@ enum class Group {
   embedding,
   mirror,
   shared_kv,
+  context,
   vocab_hidden,
   vocab_statistics,
   vocab_gradient,
   embedding_output,
   embedding_gradient,
 };
-constexpr int kGroups = 13;
+constexpr int kGroups = 14;
 std::string_view name_of(Group group);
 
 /// Coordinates of one rank.
@@ -57,13 +58,16 @@ struct GroupExtent {
   friend bool operator==(const GroupExtent&, const GroupExtent&) = default;
 };
 
-/// Tensor ranks are neighbours, then data, then pipeline (Megatron-LM's default order "tp-cp-ep-dp-pp").
+/// Tensor ranks are neighbours, then those that share a sequence, then data, then pipeline (Megatron-LM's default order
+/// "tp-cp-ep-dp-pp"). Ranks that share a sequence hold the same parameters, as data ranks do, and count as data: the data
+/// coordinate is that of the replica × context + that within the sequence.
 struct Layout {
   int tensor = 1;
   int pipeline = 1;
-  int data = 1;
+  int data = 1;                 // replicas of the model × context
   int kv_sharing = 1;           // neighbouring tensor ranks that hold the same key/value head
   bool vocab_parallel = false;  // embedding and output layer are split over all ranks of `model`
+  int context = 1;              // neighbouring data ranks that share a sequence
 
   int world() const { return tensor * pipeline * data; }
   Coordinates coordinates(int rank) const;

@@ -8,9 +8,9 @@
 // since oneDNN's fast kernels need that. Key and value gradients of the query heads that share a key/value
 // head are summed in fp32.
 //
-//   attention_scratch(shape, type) = 2·B·seq + 4·seq·d + 3·B·d + B fp32 elements, whatever the type:
-//     B·seq  scores, then probabilities      B·seq  gradients of the scores
-//     seq·d  each: keys, values, and their gradients
+//   attention_scratch(shape, type) = 2·B·K + 4·K·d + 3·B·d + B fp32 elements, whatever the type, K = past + seq:
+//     B·K    scores, then probabilities      B·K    gradients of the scores
+//     K·d    each: keys, values, and their gradients
 //     B·d    each: queries, output gradients, and the block's result
 //     B      one number per row: sum of exponentials, or Σ dout·out
 #pragma once
@@ -27,8 +27,9 @@ namespace plumbline::cpu {
 
 inline constexpr std::int64_t kBlockRows = 128;
 inline constexpr const char* kAttentionShapes =
-    "q, out (T, heads*head_dim), k, v (T, kv_heads*head_dim) of one type, gradients alike, T = batch*seq, "
-    "heads a multiple of kv_heads, lse (batch*heads, seq) fp32, scratch fp32 of at "
+    "q, out (T, heads*head_dim), k, v (batch*(past+seq), kv_heads*head_dim) of one type, gradients alike, "
+    "T = batch*seq, past not negative, heads a multiple of kv_heads, lse (batch*heads, seq) fp32, scratch "
+    "fp32 of at "
     "least attention_scratch "
     "elements";
 
@@ -63,12 +64,12 @@ struct AttentionScratch {
       next += count;
       return start;
     };
-    scores = take(rows * shape.seq);
-    score_gradients = take(rows * shape.seq);
-    keys = take(shape.seq * shape.head_dim);
-    values = take(shape.seq * shape.head_dim);
-    key_gradients = take(shape.seq * shape.head_dim);
-    value_gradients = take(shape.seq * shape.head_dim);
+    scores = take(rows * shape.keys());
+    score_gradients = take(rows * shape.keys());
+    keys = take(shape.keys() * shape.head_dim);
+    values = take(shape.keys() * shape.head_dim);
+    key_gradients = take(shape.keys() * shape.head_dim);
+    value_gradients = take(shape.keys() * shape.head_dim);
     queries = take(rows * shape.head_dim);
     output_gradients = take(rows * shape.head_dim);
     result = take(rows * shape.head_dim);
@@ -94,13 +95,14 @@ void zero_behind(T* row, std::int64_t to, std::int64_t cols) {
 
 inline bool is_consistent(const AttentionShape& s) {
   return s.batch >= 0 && s.seq > 0 && s.heads > 0 && s.kv_heads > 0 && s.head_dim > 0 &&
-         s.heads % s.kv_heads == 0 && (s.alibi.heads == 0 || s.first_head + s.heads <= s.alibi.heads);
+         s.heads % s.kv_heads == 0 && s.past >= 0 &&
+         (s.alibi.heads == 0 || s.first_head + s.heads <= s.alibi.heads);
 }
 
 inline bool agrees(const AttentionShape& s, const Matrix& q, const Matrix& k, const Matrix& v,
                    const Matrix& out, const Matrix& lse, const Matrix& scratch, std::int64_t wanted) {
   return is_consistent(s) && has_shape(q, s.batch * s.seq, s.heads * s.head_dim) &&
-         has_shape(k, q.rows, s.kv_heads * s.head_dim, q.dtype) && alike(v, k) && alike(out, q) &&
+         has_shape(k, s.batch * s.keys(), s.kv_heads * s.head_dim, q.dtype) && alike(v, k) && alike(out, q) &&
          has_shape(lse, s.batch * s.heads, s.seq, DType::fp32) && scratch.dtype == DType::fp32 &&
          scratch.contiguous() && scratch.elements() >= wanted;
 }
@@ -117,11 +119,11 @@ struct HeadSlice {
   }
 };
 
-/// The draws of a block of query rows that begins at position `first` of its sequence.
+/// The draws of a block of query rows that begins with its sequence's query `first`.
 inline DrawnRows draws_of(const AttentionShape& shape, std::int64_t sequence, std::int64_t head,
                           std::int64_t first) {
   return {shape.dropout, sequence * shape.seq + first,
-          static_cast<std::uint32_t>(1 + shape.first_head + head), first_key(shape, first)};
+          static_cast<std::uint32_t>(1 + shape.first_head + head), first_key(shape, shape.past + first)};
 }
 
 }  // namespace plumbline::cpu

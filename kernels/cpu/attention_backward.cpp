@@ -102,16 +102,16 @@ void CpuOperators::attention_backward(const AttentionShape& shape, Matrix q, Mat
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
   const bool dropping = shape.dropout.probability > 0;
   const AttentionScratch parts(shape, scratch);
-  const Matrix keys(parts.keys, shape.seq, d, q.dtype);
-  const Matrix values(parts.values, shape.seq, d, q.dtype);
-  const Matrix key_gradients(parts.key_gradients, shape.seq, d, DType::fp32);
-  const Matrix value_gradients(parts.value_gradients, shape.seq, d, DType::fp32);
+  const Matrix keys(parts.keys, shape.keys(), d, q.dtype);
+  const Matrix values(parts.values, shape.keys(), d, q.dtype);
+  const Matrix key_gradients(parts.key_gradients, shape.keys(), d, DType::fp32);
+  const Matrix value_gradients(parts.value_gradients, shape.keys(), d, DType::fp32);
   for (std::int64_t pair = 0; pair < shape.batch * shape.kv_heads; ++pair) {
     const std::int64_t sequence = pair / shape.kv_heads;
     const std::int64_t kv_head = pair % shape.kv_heads;
-    const HeadSlice kv{sequence * shape.seq, kv_head * d, d};
-    copy(kv.rows(k, 0, shape.seq), keys);
-    copy(kv.rows(v, 0, shape.seq), values);
+    const HeadSlice kv{sequence * shape.keys(), kv_head * d, d};
+    copy(kv.rows(k, 0, shape.keys()), keys);
+    copy(kv.rows(v, 0, shape.keys()), values);
     fill(key_gradients, 0);
     fill(value_gradients, 0);
     for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
@@ -120,9 +120,10 @@ void CpuOperators::attention_backward(const AttentionShape& shape, Matrix q, Mat
       const float slope = static_cast<float>(slope_of(shape, head)) / scale;
       for (std::int64_t first = 0; first < shape.seq; first += kBlockRows) {
         const std::int64_t rows = std::min(kBlockRows, shape.seq - first);
-        const std::int64_t begin = first_key(shape, first);
-        const std::int64_t cols = std::max(first + rows, shape.prefix) - begin;
-        const SeenColumns seen{first - begin, shape.window, shape.prefix};
+        const std::int64_t position = shape.past + first;
+        const std::int64_t begin = first_key(shape, position);
+        const std::int64_t cols = std::max(position + rows, shape.prefix) - begin;
+        const SeenColumns seen{position - begin, shape.window, shape.prefix};
         const Matrix queries(parts.queries, rows, d, q.dtype);
         const Matrix output_gradients(parts.output_gradients, rows, d, q.dtype);
         const Matrix scores(parts.scores, rows, cols, DType::fp32);
@@ -169,9 +170,9 @@ void CpuOperators::attention_backward(const AttentionShape& shape, Matrix q, Mat
         copy(result, slice.rows(dq, first, rows));
       }
     }
-    copy(key_gradients, kv.rows(dk, 0, shape.seq));
+    copy(key_gradients, kv.rows(dk, 0, shape.keys()));
     if (dropping) this->scale(value_gradients, 1 / (1 - shape.dropout.probability));
-    copy(value_gradients, kv.rows(dv, 0, shape.seq));
+    copy(value_gradients, kv.rows(dv, 0, shape.keys()));
   }
 }
 

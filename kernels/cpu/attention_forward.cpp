@@ -85,7 +85,7 @@ void subtract_distances(float* scores, std::int64_t rows, std::int64_t cols, con
 
 std::int64_t CpuOperators::attention_scratch(const AttentionShape& shape, DType /*type*/) const {
   const std::int64_t rows = block_rows(shape);
-  return 2 * rows * shape.seq + 4 * shape.seq * shape.head_dim + 3 * rows * shape.head_dim + rows;
+  return 2 * rows * shape.keys() + 4 * shape.keys() * shape.head_dim + 3 * rows * shape.head_dim + rows;
 }
 
 void CpuOperators::attention_forward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v, Matrix out,
@@ -98,23 +98,24 @@ void CpuOperators::attention_forward(const AttentionShape& shape, Matrix q, Matr
   const std::int64_t group = shape.heads / shape.kv_heads;
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
   const AttentionScratch parts(shape, scratch);
-  const Matrix keys(parts.keys, shape.seq, d, q.dtype);
-  const Matrix values(parts.values, shape.seq, d, q.dtype);
+  const Matrix keys(parts.keys, shape.keys(), d, q.dtype);
+  const Matrix values(parts.values, shape.keys(), d, q.dtype);
   for (std::int64_t pair = 0; pair < shape.batch * shape.kv_heads; ++pair) {
     const std::int64_t sequence = pair / shape.kv_heads;
     const std::int64_t kv_head = pair % shape.kv_heads;
-    const HeadSlice kv{sequence * shape.seq, kv_head * d, d};
-    copy(kv.rows(k, 0, shape.seq), keys);
-    copy(kv.rows(v, 0, shape.seq), values);
+    const HeadSlice kv{sequence * shape.keys(), kv_head * d, d};
+    copy(kv.rows(k, 0, shape.keys()), keys);
+    copy(kv.rows(v, 0, shape.keys()), values);
     for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
       const HeadSlice slice{sequence * shape.seq, head * d, d};
       float* row_lse = row_of<float>(lse, sequence * shape.heads + head);
       const float slope = static_cast<float>(slope_of(shape, head)) / scale;
       for (std::int64_t first = 0; first < shape.seq; first += kBlockRows) {
         const std::int64_t rows = std::min(kBlockRows, shape.seq - first);
-        const std::int64_t begin = first_key(shape, first);
-        const std::int64_t cols = std::max(first + rows, shape.prefix) - begin;
-        const SeenColumns seen{first - begin, shape.window, shape.prefix};
+        const std::int64_t position = shape.past + first;
+        const std::int64_t begin = first_key(shape, position);
+        const std::int64_t cols = std::max(position + rows, shape.prefix) - begin;
+        const SeenColumns seen{position - begin, shape.window, shape.prefix};
         const Matrix queries(parts.queries, rows, d, q.dtype);
         const Matrix scores(parts.scores, rows, cols, DType::fp32);
         const Matrix probabilities(parts.scores, rows, cols, q.dtype);

@@ -15,7 +15,7 @@ namespace plumbline {
 
 bool operator==(const EmulatedCall& a, const EmulatedCall& b) {
   const auto numbers = [](const EmulatedCall& c) {
-    return std::array<std::int64_t, 12>{c.m,
+    return std::array<std::int64_t, 13>{c.m,
                                         c.n,
                                         c.k,
                                         c.attention.batch,
@@ -24,6 +24,7 @@ bool operator==(const EmulatedCall& a, const EmulatedCall& b) {
                                         c.attention.kv_heads,
                                         c.attention.head_dim,
                                         c.attention.window,
+                                        c.attention.past,
                                         c.attention.prefix,
                                         c.elements,
                                         c.bytes};
@@ -54,8 +55,9 @@ void EmulatedOperators::synchronize() {
 std::size_t EmulatedOperators::Hash::operator()(const EmulatedCall& call) const {
   std::uint64_t hash = call.name.size() + (call.a_transposed ? 64 : 0) + (call.b_transposed ? 128 : 0) +
                        (call.accumulate ? 256 : 0);
-  for (const std::int64_t value : {call.m, call.n, call.k, call.attention.seq, call.attention.heads,
-                                   call.attention.window, call.attention.prefix, call.elements, call.bytes}) {
+  for (const std::int64_t value :
+       {call.m, call.n, call.k, call.attention.seq, call.attention.heads, call.attention.window,
+        call.attention.past, call.attention.prefix, call.elements, call.bytes}) {
     hash = mix_word(hash, static_cast<std::uint64_t>(value));
   }
   return hash;
@@ -159,17 +161,17 @@ void EmulatedOperators::rope_neighbours(Matrix x, Matrix cos, Matrix sin, std::i
 std::int64_t EmulatedOperators::attention_scratch(const AttentionShape& shape, DType /*type*/) const {
   // The formula of kernels/cpu/attention.hpp.
   const std::int64_t rows = std::min<std::int64_t>(128, shape.seq);
-  return 2 * rows * shape.seq + 4 * shape.seq * shape.head_dim + 3 * rows * shape.head_dim + rows;
+  return 2 * rows * shape.keys() + 4 * shape.keys() * shape.head_dim + 3 * rows * shape.head_dim + rows;
 }
 
 void EmulatedOperators::attention_forward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v,
                                           Matrix out, Matrix lse, Matrix scratch) {
   require_probability("attention_forward", shape.dropout.probability);
   require_mask("attention_forward", shape);
-  require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
+  require(shape.past >= 0 && shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
               has_shape(q, shape.batch * shape.seq, shape.heads * shape.head_dim) &&
-              has_shape(k, q.rows, shape.kv_heads * shape.head_dim) && alike(v, k) && alike(out, q) &&
-              statistics(lse, shape.batch * shape.heads, shape.seq) &&
+              has_shape(k, shape.batch * shape.keys(), shape.kv_heads * shape.head_dim) && alike(v, k) &&
+              alike(out, q) && statistics(lse, shape.batch * shape.heads, shape.seq) &&
               scratch.elements() >= attention_scratch(shape, q.dtype),
           "attention_forward", {q, k, v, out, lse, scratch});
   EmulatedCall call;
@@ -184,11 +186,12 @@ void EmulatedOperators::attention_backward(const AttentionShape& shape, Matrix q
                                            Matrix dv, Matrix scratch) {
   require_probability("attention_backward", shape.dropout.probability);
   require_mask("attention_backward", shape);
-  require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
+  require(shape.past >= 0 && shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
               has_shape(q, shape.batch * shape.seq, shape.heads * shape.head_dim) &&
-              has_shape(k, q.rows, shape.kv_heads * shape.head_dim) && alike(v, k) && alike(out, q) &&
-              statistics(lse, shape.batch * shape.heads, shape.seq) && alike(dout, q) && alike(dq, q) &&
-              alike(dk, k) && alike(dv, k) && scratch.elements() >= attention_scratch(shape, q.dtype),
+              has_shape(k, shape.batch * shape.keys(), shape.kv_heads * shape.head_dim) && alike(v, k) &&
+              alike(out, q) && statistics(lse, shape.batch * shape.heads, shape.seq) && alike(dout, q) &&
+              alike(dq, q) && alike(dk, k) && alike(dv, k) &&
+              scratch.elements() >= attention_scratch(shape, q.dtype),
           "attention_backward", {q, k, v, out, lse, dout, dq, dk, dv, scratch});
   EmulatedCall call;
   call.name = shape.dropout.probability > 0 ? "attention_backward_dropout" : "attention_backward";

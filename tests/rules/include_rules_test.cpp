@@ -101,7 +101,8 @@ constexpr Room kRooms[] = {
     {"bench/training/stage",
      "bench/training/ends bench/training/layer bench/training/parameters core/base core/run"},
     {"bench/training/trainer",
-     "bench/training/stage bench/training/weights core/base core/config core/files core/run core/schedule "
+     "bench/training/parameters bench/training/stage bench/training/weights core/base core/config core/files "
+     "core/run core/schedule "
      "core/trace "
      "kernels"},
     {"bench/training/weights",

@@ -71,7 +71,9 @@ void InputEnd::add_positions(const Matrix& x) const {
     for (const std::int64_t row : {0, 1})
       context.operators.embedding_add(position_rows_.matrix().row_range(row, 1), table, x);
   } else if (counts) {
-    context.operators.position_forward(x, from_first_position(table), context.config.batch.seq_length);
+    each_chunk(x, table, [&](const Matrix& rows, const Matrix& positions, std::int64_t seq) {
+      context.operators.position_forward(rows, positions, seq);
+    });
   }
   rank_.values.end();
 }
@@ -80,6 +82,18 @@ void InputEnd::add_positions(const Matrix& x) const {
 Matrix InputEnd::from_first_position(const Matrix& table) const {
   const std::int64_t offset = rank_.context.model().position_offset;
   return table.row_range(offset, table.rows - offset);
+}
+
+/// Calls `use(rows of x, rows of the table, tokens of a sequence)`: at once for whole sequences, else chunk by chunk.
+template <class Use>
+void InputEnd::each_chunk(const Matrix& x, const Matrix& table, Use&& use) const {
+  const Matrix positions = from_first_position(table);
+  const SequenceChunks chunks = rank_.context.chunks();
+  if (chunks.count == 1) return use(x, positions, chunks.length);
+  for (std::int64_t row = 0; row < x.rows; row += chunks.length) {
+    const std::int64_t first = chunks.position(row % chunks.tokens());
+    use(x.row_range(row, chunks.length), positions.row_range(first, chunks.length), chunks.length);
+  }
 }
 
 void InputEnd::finish_forward(std::uint32_t microbatch, const Matrix& x) const {
@@ -106,7 +120,9 @@ void InputEnd::backward(std::uint32_t microbatch, Tensor& gradient) const {
           context.operators.embedding_backward(position_rows_.matrix().row_range(row, 1), all, 0, table);
         }
       } else {
-        context.operators.position_backward(all, from_first_position(table), context.config.batch.seq_length);
+        each_chunk(all, table, [&](const Matrix& rows, const Matrix& positions, std::int64_t seq) {
+          context.operators.position_backward(rows, positions, seq);
+        });
       }
       rank_.gradients.done(positions_unit_);
     }

@@ -26,6 +26,8 @@ class InputEnd {
  private:
   /// Scales what was looked up, where the model does, and adds positions.
   void add_positions(const Matrix& x) const;
+  template <class Use>
+  void each_chunk(const Matrix& x, const Matrix& table, Use&& use) const;
   Matrix from_first_position(const Matrix& table) const;
   Tensor make_position_rows() const;
 

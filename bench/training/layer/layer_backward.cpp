@@ -4,6 +4,7 @@
 
 #include "bench/training/layer/activation.hpp"
 #include "bench/training/layer/layer.hpp"
+#include "bench/training/layer/layer_attention.hpp"
 #include "bench/training/layer/norm.hpp"
 #include "bench/training/layer/query_key_norm.hpp"
 #include "bench/training/layer/rotary.hpp"
@@ -48,10 +49,10 @@ void feed_forward_backward(const TrainingContext& context, const MicrobatchDropo
   saved.norm2_stats.reset();
 }
 
-Tensor attention_backward(const TrainingContext& context, const SharedBuffers& shared,
-                          const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
-                          UnitGradients& gradients, LayerActivations& saved, const Matrix& stream) {
-  Operators& ops = context.operators;
+Tensor attention_block_backward(const TrainingContext& context, const SharedBuffers& shared,
+                                const MicrobatchDropout& dropout, const Layer& layer,
+                                const LayerWeights& weights, UnitGradients& gradients,
+                                LayerActivations& saved, const Matrix& stream) {
   const LayerWidths& shape = context.shape;
   const LayerMatrices dweights = layer.matrices(gradients.open(layer.unit));
   Tensor dropped = dropout.backward(stream, saved.middle_mask, kPassing);
@@ -69,11 +70,9 @@ Tensor attention_backward(const TrainingContext& context, const SharedBuffers& s
   own_dy.reset();
   dropped.reset();
   Tensor dqkv = context.make(kPassing, "gradient of qkv", shape.tokens, shape.qkv);
-  const QueryKeyValue in(shape, saved);
   const QueryKeyValue out(shape, dqkv.matrix());
   Tensor dscores = make_scores(context, kPassing, "gradient of attention scores");
-  ops.attention_backward(dropout.attention(layer.index), in.q, in.k, in.v, saved.attention, saved.log_sum_exp,
-                         dattention, out.q, out.k, out.v, shared.attention_scratch);
+  attention_backward(context, shared, dropout, layer, saved, dattention, out);
   dscores.reset();
   dattention.reset();
   saved.attention.reset();
@@ -98,7 +97,7 @@ Tensor layer_backward(const TrainingContext& context, const SharedBuffers& share
                       UnitGradients& gradients, LayerActivations& saved, const Matrix& stream) {
   feed_forward_backward(context, dropout, layer, weights, gradients, saved, stream);
   if (!saved.attention) layer_attention(context, shared, dropout, layer, saved);  // selective recomputation
-  return attention_backward(context, shared, dropout, layer, weights, gradients, saved, stream);
+  return attention_block_backward(context, shared, dropout, layer, weights, gradients, saved, stream);
 }
 
 void layer_input_gradient(const TrainingContext& context, const Layer& layer, LayerActivations& saved,

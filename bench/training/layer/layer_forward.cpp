@@ -1,6 +1,7 @@
 // Forward of a decoder layer. bench/training/README.md lists what is allocated when.
 #include "bench/training/layer/activation.hpp"
 #include "bench/training/layer/layer.hpp"
+#include "bench/training/layer/layer_attention.hpp"
 #include "bench/training/layer/norm.hpp"
 #include "bench/training/layer/query_key_norm.hpp"
 #include "bench/training/layer/rotary.hpp"
@@ -34,9 +35,7 @@ void layer_attention(const TrainingContext& context, const SharedBuffers& shared
                                   2 * (shape.query - shape.key));
     scores = make_scores(context, Category::workspace, "attention scores");
   }
-  const QueryKeyValue in(shape, saved);
-  context.operators.attention_forward(attention, in.q, in.k, in.v, saved.attention, saved.log_sum_exp,
-                                      shared.attention_scratch);
+  attention_forward(context, shared, dropout, layer, saved);
 }
 
 void layer_forward(const TrainingContext& context, const SharedBuffers& shared,

@@ -4,6 +4,7 @@
 
 #include "bench/training/layer/activation.hpp"
 #include "bench/training/layer/layer.hpp"
+#include "bench/training/layer/layer_attention.hpp"
 #include "bench/training/layer/norm.hpp"
 #include "bench/training/layer/query_key_norm.hpp"
 #include "bench/training/layer/rotary.hpp"
@@ -49,7 +50,6 @@ void feed_forward_input_gradient(const TrainingContext& context, const Microbatc
 Tensor attention_input_gradient(const TrainingContext& context, const SharedBuffers& shared,
                                 const MicrobatchDropout& dropout, const Layer& layer,
                                 const LayerWeights& weights, LayerActivations& saved) {
-  Operators& ops = context.operators;
   const LayerWidths& shape = context.shape;
   Tensor& dropped = saved.dropped_middle_gradient;
   const Tensor& gradient = attention_block_gradient(saved);
@@ -62,11 +62,9 @@ Tensor attention_input_gradient(const TrainingContext& context, const SharedBuff
   dy.reset();
   own_dy.reset();
   saved.qkv_gradient = context.make(kKept, "gradient of qkv", shape.tokens, shape.qkv);
-  const QueryKeyValue in(shape, saved);
   const QueryKeyValue out(shape, saved.qkv_gradient.matrix());
   Tensor dscores = make_scores(context, kPassing, "gradient of attention scores");
-  ops.attention_backward(dropout.attention(layer.index), in.q, in.k, in.v, saved.attention, saved.log_sum_exp,
-                         dattention, out.q, out.k, out.v, shared.attention_scratch);
+  attention_backward(context, shared, dropout, layer, saved, dattention, out);
   dscores.reset();
   dattention.reset();
   saved.drop_attention_state();

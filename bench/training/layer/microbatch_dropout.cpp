@@ -1,5 +1,7 @@
 #include "bench/training/layer/microbatch_dropout.hpp"
 
+#include <algorithm>
+
 namespace plumbline::training {
 
 MicrobatchDropout::MicrobatchDropout(const TrainingContext& context, std::int64_t step,
@@ -7,8 +9,9 @@ MicrobatchDropout::MicrobatchDropout(const TrainingContext& context, std::int64_
     : context_(context),
       step_(step),
       rank_(context.communicator.layout().coordinates(context.communicator.rank())),
-      first_row_((std::int64_t{microbatch} * context.config.parallel.data() + rank_.data) *
-                 context.shape.tokens) {}
+      chunks_(context.chunks()),
+      first_row_((std::int64_t{microbatch} * context.config.parallel.data() + rank_.data / chunks_.ranks) *
+                 context.shape.tokens * chunks_.ranks) {}
 
 Dropout MicrobatchDropout::at(std::int64_t site, double probability, std::int64_t first_row) const {
   return {.probability = probability,
@@ -27,14 +30,36 @@ AttentionShape MicrobatchDropout::attention(std::int64_t layer) const {
   return shape;
 }
 
+AttentionShape MicrobatchDropout::attention(std::int64_t layer, std::int64_t sequence,
+                                            std::int64_t chunk) const {
+  AttentionShape shape = attention(layer);
+  shape.batch = 1;
+  shape.seq = chunks_.length;
+  shape.past = chunks_.first(chunk);
+  shape.dropout.first_row = first_row_ + sequence * context_.config.batch.seq_length + shape.past;
+  return shape;
+}
+
 Tensor MicrobatchDropout::mask(std::int64_t site) const {
   if (!drops_hidden()) return {};
   const LayerWidths& shape = context_.shape;
   const std::int64_t own_rows = context_.sequence_parallel ? rank_.tensor * shape.rows : 0;
   Tensor mask =
       context_.arena.allocate(context_.kept, "dropout mask", shape.rows, shape.hidden, DType::uint8);
-  context_.operators.dropout_mask(at(site, context_.config.numerics.hidden_dropout, first_row_ + own_rows),
-                                  mask);
+  const double probability = context_.config.numerics.hidden_dropout;
+  if (chunks_.count == 1) {
+    context_.operators.dropout_mask(at(site, probability, first_row_ + own_rows), mask);
+    return mask;
+  }
+  for (std::int64_t row = 0; row < shape.rows;) {  // rows of a chunk are neighbours in the batch
+    const std::int64_t sequence = (own_rows + row) / chunks_.tokens();
+    const std::int64_t token = (own_rows + row) % chunks_.tokens();
+    const std::int64_t rows = std::min(chunks_.length - token % chunks_.length, shape.rows - row);
+    const std::int64_t first =
+        first_row_ + sequence * context_.config.batch.seq_length + chunks_.position(token);
+    context_.operators.dropout_mask(at(site, probability, first), mask.matrix().row_range(row, rows));
+    row += rows;
+  }
   return mask;
 }
 

@@ -32,6 +32,8 @@ class MicrobatchDropout {
   bool drops_hidden() const { return context_.config.numerics.hidden_dropout > 0; }
   /// Attention of the layer: its window, and what its probabilities lose.
   AttentionShape attention(std::int64_t layer) const;
+  /// The same of the rank's chunk of one of the micro-batch's sequences, against all keys in front of it.
+  AttentionShape attention(std::int64_t layer, std::int64_t sequence, std::int64_t chunk) const;
 
   /// The mask (R, h) of a place in the stream; empty without dropout.
   Tensor mask(std::int64_t site) const;
@@ -53,6 +55,7 @@ class MicrobatchDropout {
   const TrainingContext& context_;
   std::int64_t step_;
   Coordinates rank_;
+  SequenceChunks chunks_;
   std::int64_t first_row_;  // of the micro-batch, in the global batch
 };
 

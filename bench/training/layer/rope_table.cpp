@@ -26,6 +26,7 @@ double frequency(const ModelConfig& model, std::int64_t i, std::int64_t width) {
 
 void upload_tables(const TrainingContext& context, const Matrix& cos_table, const Matrix& sin_table) {
   const std::int64_t half = cos_table.cols;
+  const SequenceChunks chunks = context.chunks();
   std::vector<float> cos(static_cast<std::size_t>(cos_table.elements()));
   std::vector<float> sin(cos.size());
   // With two positions a token has the first turns half of the pairs, the second the others.
@@ -35,7 +36,8 @@ void upload_tables(const TrainingContext& context, const Matrix& cos_table, cons
     const double step = frequency(context.model(), i % pairs, 2 * pairs);
     for (std::int64_t row = 0; row < cos_table.rows; ++row) {
       const BlockPosition at = block_position(row, context.config.batch.prefix_length);
-      const double angle = static_cast<double>(!two ? row : i < pairs ? at.position : at.block) * step;
+      const std::int64_t place = chunks.position(row);  // blocks are of whole sequences
+      const double angle = static_cast<double>(!two ? place : i < pairs ? at.position : at.block) * step;
       cos[static_cast<std::size_t>(row * half + i)] = static_cast<float>(std::cos(angle));
       sin[static_cast<std::size_t>(row * half + i)] = static_cast<float>(std::sin(angle));
     }
@@ -50,7 +52,7 @@ SharedBuffers make_shared_buffers(const TrainingContext& context) {
   SharedBuffers shared;
   const ModelConfig& model = context.model();
   if (model.positions == Positions::rotary) {
-    const std::int64_t seq = context.config.batch.seq_length;
+    const std::int64_t seq = context.chunks().tokens();
     const std::int64_t half = model.rotated() / 2;
     shared.rope_cos = context.make_fp32(Category::workspace, "rotary table", seq, half);
     shared.rope_sin = context.make_fp32(Category::workspace, "rotary table", seq, half);

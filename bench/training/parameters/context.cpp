@@ -103,7 +103,14 @@ RunConfig teacher_config(const RunConfig& config) {
 
 Tensor make_attention_scratch(const TrainingContext& context) {
   const auto wanted = [&](const AttentionShape& shape) {
-    return context.operators.attention_scratch(shape, context.config.numerics.precision);
+    AttentionShape largest = shape;
+    if (const SequenceChunks chunks = context.chunks();
+        chunks.count > 1) {  // a chunk against a whole sequence
+      largest.batch = 1;
+      largest.seq = chunks.length;
+      largest.past = context.config.batch.seq_length - chunks.length;
+    }
+    return context.operators.attention_scratch(largest, context.config.numerics.precision);
   };
   std::int64_t elements = wanted(context.shape.attention);
   if (context.config.distillation.teacher) {

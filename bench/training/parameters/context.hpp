@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bench/training/parameters/layer_widths.hpp"
+#include "bench/training/parameters/sequence_chunks.hpp"
 #include "core/config/run_config.hpp"
 #include "core/run/communicator.hpp"
 #include "core/tensor/arena.hpp"
@@ -25,7 +26,7 @@ struct TrainingContext {
   Operators& operators;
   Communicator& communicator;
   Arena& arena;
-  Seconds& tensor_communication;                // time spent in collectives over the tensor group so far
+  Seconds& tensor_communication;  // time spent in collectives over tensor and context group so far
   const Category kept = Category::activations;  // of what a forward leaves: a teacher's is its own
   const bool sequence_parallel = config.parallel.effective_sequence_parallel();
   const bool tensor_overlap = config.parallel.effective_tp_comm_overlap();
@@ -35,6 +36,17 @@ struct TrainingContext {
   int tensor_rank() const { return communicator.layout().coordinates(communicator.rank()).tensor; }
   /// Of a member of the tensor group, whose ranks are neighbours.
   int world_rank(int member) const { return communicator.rank() - tensor_rank() + member; }
+  /// Of every sequence, what this rank has.
+  SequenceChunks chunks() const {
+    return {config, communicator.layout().coordinates(communicator.rank()).data};
+  }
+  /// A collective of the ranks that share a sequence.
+  template <class Call>
+  void over_context_ranks(Call&& call) const {
+    const Seconds start = communicator.now();
+    call(communicator);
+    tensor_communication += communicator.now() - start;
+  }
   /// Of partial sums that go over the tensor ranks.
   DType sum_type() const {
     return config.parallel.tp_reduce_in_fp32 ? DType::fp32 : config.numerics.precision;
@@ -70,7 +82,7 @@ struct TrainingContext {
 
 /// Rotary tables, attention scratch: what the layers of a model share on a rank.
 struct SharedBuffers {
-  Tensor rope_cos;  // (seq, half of what is rotated) fp32; empty without rotary embeddings
+  Tensor rope_cos;  // (seq/CP, half of what is rotated) fp32; empty without rotary embeddings
   Tensor rope_sin;
   Matrix attention_scratch;
 };

@@ -5,7 +5,7 @@
 namespace plumbline::training {
 
 int pieces_of(const RunConfig& config) {
-  return config.parallel.effective_zero_stage() > 0 ? config.parallel.data() : 1;
+  return config.parallel.effective_zero_stage() > 0 ? config.parallel.copies() : 1;
 }
 
 RankParameters rank_parameters(const RunConfig& config, const StageMap& placement, int pipeline_rank,

@@ -10,13 +10,16 @@ namespace {
 /// What the groups were made for must be what the configuration says.
 void check_layout(const Layout& found, const Layout& expected) {
   if (found.tensor == expected.tensor && found.pipeline == expected.pipeline && found.data == expected.data &&
-      found.kv_sharing == expected.kv_sharing && found.vocab_parallel == expected.vocab_parallel)
+      found.kv_sharing == expected.kv_sharing && found.vocab_parallel == expected.vocab_parallel &&
+      found.context == expected.context)
     return;
-  throw Error(fmt::format(
-      "communicator: found the layout tp{} pp{} dp{} kv{} split vocabulary {}, expected tp{} pp{} dp{} kv{} "
-      "split vocabulary {}",
-      found.tensor, found.pipeline, found.data, found.kv_sharing, found.vocab_parallel, expected.tensor,
-      expected.pipeline, expected.data, expected.kv_sharing, expected.vocab_parallel));
+  throw Error(
+      fmt::format("communicator: found the layout tp{} pp{} dp{} kv{} cp{} split vocabulary {}, expected "
+                  "tp{} pp{} dp{} kv{} cp{} "
+                  "split vocabulary {}",
+                  found.tensor, found.pipeline, found.data, found.kv_sharing, found.context,
+                  found.vocab_parallel, expected.tensor, expected.pipeline, expected.data,
+                  expected.kv_sharing, expected.context, expected.vocab_parallel));
 }
 
 bool is_vocabulary_pass(ActionType type) {

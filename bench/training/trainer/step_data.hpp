@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "bench/training/parameters/sequence_chunks.hpp"
 #include "bench/training/trainer/loss_mask.hpp"
 #include "core/config/run_config.hpp"
 #include "core/files/token_data.hpp"
 
 namespace plumbline::training {
 
-/// (microbatches, micro_batch_size × seq_length) ids each; a target is the id after its input.
+/// (microbatches, micro_batch_size × tokens of a sequence on the rank) ids each; a target is the id after its input.
 struct StepTokens {
   std::vector<std::int32_t> inputs;
   std::vector<std::int32_t> targets;  // -100 where the loss mask has 0
@@ -18,7 +19,8 @@ struct StepTokens {
 };
 
 /// Step s takes the samples [s·B, (s+1)·B) of the source, B = global batch size; micro-batch m of replica d
-/// takes the samples (m·D + d)·b … of these, so that a step's samples do not depend on the parallel split.
+/// takes the samples (m·D + d)·b … of these, so that a step's samples do not depend on the parallel split. Ranks that
+/// share sequences take their chunks of the same samples.
 class StepData {
  public:
   StepData(const RunConfig& config, int data_rank);
@@ -27,7 +29,8 @@ class StepData {
 
  private:
   const RunConfig& config_;
-  int data_rank_;
+  SequenceChunks chunks_;
+  int replica_;
   TokenSource source_;
   LossMask mask_;
 };

@@ -154,7 +154,7 @@ TEST(PublishedDialect, WhatCannotBeReadOrModelledIsSkippedWithItsReason) {
        "contradicts itself: step_s means steps of 2 s, tokens_per_s of 131.1 s", false},
       {"step_s,num_microbatches", "2,7", "contradicts itself: global_batch_size 16, 7 micro-batches", false},
       {"step_s,moe_shared_expert_overlap", "2,true", "not modelled yet: moe_shared_expert_overlap", false},
-      {"step_s,cp,num_experts", "2,2,8", "not modelled yet: num_experts, context_parallel_size", false},
+      {"step_s,ep,num_experts", "2,2,8", "not modelled yet: num_experts, expert_model_parallel_size", false},
       {"step_s,ep", "2,2", "not modelled yet: expert_model_parallel_size", false},
       {"step_s,hardware", "2,b300-sxm", "not modelled yet: hardware b300-sxm", false},
       {"step_s,software", "2,my-framework", "not modelled yet: software my-framework", false},
@@ -178,8 +178,8 @@ TEST(PublishedDialect, WhatCannotBeReadOrModelledIsSkippedWithItsReason) {
       compared("gpus,gbs,step_s,moe_shared_expert_overlap,num_experts\n8,x,2,,\n8,16,2,false,0\n", kHeader);
   EXPECT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(table.skipped.size(), 1u);
-  EXPECT_EQ(unmodelled_features({compared("gpus,gbs,step_s,cp\n8,16,2,2\n8,16,2,4\n", kHeader)}),
-            (std::map<std::string, int>{{"context_parallel_size", 2}}));
+  EXPECT_EQ(unmodelled_features({compared("gpus,gbs,step_s,ep\n8,16,2,2\n8,16,2,4\n", kHeader)}),
+            (std::map<std::string, int>{{"expert_model_parallel_size", 2}}));
 }
 
 TEST(PublishedDialect, ATableWithoutMeasuredValuesHasNoReader) {

@@ -102,10 +102,10 @@ TEST_F(ValidateSearch, OwnRunsAreReadAsTheReadmeSays) {
   EXPECT_THAT(outcome.out, ContainsRegex("llama +step_s +2 "));
   EXPECT_THAT(outcome.out, ContainsRegex("llama +peak_bytes +2 "));
   EXPECT_THAT(outcome.out, ContainsRegex("8 nodes +step_s +[0-9.]+ +2.61 "));
-  EXPECT_THAT(outcome.out, HasSubstr("row 3 skipped: not modelled yet: context_parallel_size"));
+  EXPECT_THAT(outcome.out, HasSubstr("row 3 skipped: not modelled yet: expert_model_parallel_size"));
   const nlohmann::json json = nlohmann::json::parse(plumbline("validate --tables my_runs --json").out);
   EXPECT_EQ(json.at("tables").at(0).at("skipped").at(0).at("row"), 3);
-  EXPECT_EQ(json.at("not_modelled").at("context_parallel_size"), 1);
+  EXPECT_EQ(json.at("not_modelled").at("expert_model_parallel_size"), 1);
   EXPECT_EQ(json.at("groups").at("source").at(0).at("value"), "our logbook, week 12");
   const Outcome groups = plumbline("validate --tables my_runs --group-by parallelism");
   EXPECT_THAT(groups.out, ContainsRegex("tp dp, step_s +1 "));

@@ -256,6 +256,16 @@ TEST_F(ConfigFolder, WhyInvalidNamesTheKey) {
       {"tp: 4\nseq_length: 6\n", ""},
       {"tp: 4\nseq_length: 6\nsequence_parallel: true\n", "sequence_parallel: found true with seq_length 6"},
       {"seq_length: 7\nsequence_parallel: true\n", ""},  // one tensor rank: not in effect
+      {"cp: 2\nseq_length: 12\n", ""},
+      {"cp: 2\nseq_length: 12\nprefix_length: 4\n", "context_parallel_size: found 2 with a prefix_length"},
+      {"cp: 2\nseq_length: 6\n",
+       "context_parallel_size: found 2 with seq_length 6, expected a seq_length that is a multiple of 2 x"},
+      {"cp: 2\ntp: 2\nseq_length: 16\ncp_comm_type: a2a\n",
+       "cp_comm_type: found a2a with context_parallel_size 2 and 1 key/value heads per tensor rank"},
+      {"cp: 2\nseq_length: 16\ncp_comm_type: a2a\n", ""},
+      {"cp: 2\ntp: 4\nseq_length: 16\nsequence_parallel: true\n", ""},
+      {"cp: 2\ntp: 4\nseq_length: 12\nsequence_parallel: true\n",
+       "sequence_parallel: found true with seq_length 12 over 2 context ranks, expected one that 4"},
       {"tp: 2\ntp_comm_overlap: true\n", "tp_comm_overlap: found true with sequence_parallel false"},
       {"tp_comm_overlap: true\n", ""},
       {"overlap_param_gather: true\n",
@@ -407,7 +417,7 @@ TEST_F(ConfigFolder, WhyUnsupportedNamesTheKey) {
         "backend: emulated\nhardware: h100-sxm-80gb\n"}) {
     EXPECT_EQ(why_unsupported(load(kTiny + std::string(lines))), std::nullopt) << lines;
   }
-  for (const char* line : {"context_parallel_size: 2", "expert_model_parallel_size: 2", "precision: fp16"}) {
+  for (const char* line : {"expert_model_parallel_size: 2", "precision: fp16"}) {
     const std::string key = std::string(line).substr(0, std::string(line).find(':'));
     EXPECT_THAT(why_unsupported(load(std::string(kTiny) + line + "\n")).value_or(""),
                 HasSubstr(key + ": found"));
@@ -422,6 +432,21 @@ TEST_F(ConfigFolder, WhyUnsupportedNamesTheKey) {
   }
   EXPECT_THAT(why_unsupported(load(std::string(kTiny) + "backend: emulated\n")).value_or(""),
               HasSubstr("hardware: missing"));
+  const std::string shared = kTiny + std::string("context_parallel_size: 2\n");
+  EXPECT_EQ(why_unsupported(load(shared + "cp_comm_type: all_gather\n")), std::nullopt);
+  EXPECT_EQ(why_unpredictable(load(shared + "software: s\n")), std::nullopt);
+  struct Case {
+    const char* lines;
+    const char* reason;
+  };
+  for (const Case& c :
+       {Case{"", "cp_comm_type: found p2p with context_parallel_size 2, this build executes all_gather only"},
+        Case{"cp_comm_type: all_gather\nbackend: cuda\n", "backend: found cuda with context_parallel_size 2"},
+        Case{"cp_comm_type: all_gather\nattention_backend: unfused\n",
+             "attention_backend: found unfused with context"},
+        Case{"cp_comm_type: all_gather\nfp8_format: e4m3\n", "fp8_format: found e4m3 with context"}}) {
+    EXPECT_THAT(why_unsupported(load(shared + c.lines)).value_or(""), HasSubstr(c.reason)) << c.lines;
+  }
 }
 
 TEST_F(ConfigFolder, WhatOnlyTheEmulatedBackendDoesIsPredictedOnNamedHardware) {

@@ -17,6 +17,7 @@ struct Case {
 
 TEST(Layout, GroupsFollowMegatronsOrder) {
   const Layout l{.tensor = 2, .pipeline = 3, .data = 2};
+  const Layout shared{.tensor = 2, .pipeline = 2, .data = 4, .context = 2};
   const std::vector<Case> cases = {
       {l, Group::tensor, 0, {0, 1}},
       {l, Group::tensor, 7, {6, 7}},
@@ -35,6 +36,11 @@ TEST(Layout, GroupsFollowMegatronsOrder) {
       {l, Group::shared_kv, 5, {5}},
       {{4, 2, 1, 2}, Group::shared_kv, 3, {2, 3}},
       {{4, 2, 1, 4}, Group::shared_kv, 6, {4, 5, 6, 7}},
+      {shared, Group::context, 0, {0, 2}},
+      {shared, Group::context, 7, {5, 7}},
+      {shared, Group::data, 7, {1, 3, 5, 7}},
+      {shared, Group::model, 2, {2, 3, 10, 11}},
+      {l, Group::context, 5, {5}},
   };
   for (const Case& c : cases) {
     EXPECT_EQ(c.layout.members(c.group, c.rank), c.members) << name_of(c.group) << " of rank " << c.rank;
@@ -49,8 +55,8 @@ TEST(Layout, CoordinatesAndRanksAreInverse) {
 
 /// Groups are ranges of coordinates: as many members as their ranges say, equal where the members are.
 TEST(Layout, ExtentsAreTheMembers) {
-  for (const Layout& layout :
-       {Layout{2, 3, 4, 1, false}, Layout{4, 2, 1, 2, true}, Layout{1, 4, 2, 1, true}}) {
+  for (const Layout& layout : {Layout{2, 3, 4, 1, false}, Layout{4, 2, 1, 2, true}, Layout{1, 4, 2, 1, true},
+                               Layout{2, 2, 4, 1, false, 2}}) {
     for (int rank = 0; rank < layout.world(); ++rank) {
       for (int a = 0; a < kGroups; ++a) {
         const auto one = static_cast<Group>(a);

@@ -1,0 +1,44 @@
+#include "analysis/predict/context_advice.hpp"
+
+#include <fmt/format.h>
+
+#include "core/config/config_checks.hpp"
+
+namespace plumbline {
+namespace {
+
+struct ContextWay {
+  CpCommType type;
+  const char* name;
+};
+constexpr ContextWay kContextWays[] = {
+    {CpCommType::p2p, "p2p"}, {CpCommType::all_gather, "all_gather"}, {CpCommType::a2a, "a2a"}};
+constexpr std::int64_t kMostContextCells = 1024;
+
+}  // namespace
+
+std::string context_report(const RunConfig& config, const Schedule& schedule, const Prediction& prediction,
+                           const HardwareProfile& hardware) {
+  if (config.parallel.context == 1 ||
+      std::int64_t{schedule.ranks} * config.microbatches() > kMostContextCells)
+    return "";
+  std::string text = "cp_comm_type: seconds per step, of which waiting for tensor and context ranks\n";
+  int predicted = 0;
+  for (const ContextWay& way : kContextWays) {
+    RunConfig other = config;
+    other.parallel.cp_comm_type = way.type;
+    if (const auto reason = why_invalid(other)) {
+      text += fmt::format("  {:<12}cannot be: {}\n", way.name, *reason);
+      continue;
+    }
+    if (why_unpredictable(other)) continue;
+    const bool given = way.type == config.parallel.cp_comm_type;
+    const StepTime time = given ? prediction.time : predict(other, schedule, hardware).time;
+    text += fmt::format("  {:<12}{:<10.4g}{:.4g}{}\n", way.name, time.step.value, time.exposed_tensor.value,
+                        given ? " (this one)" : "");
+    ++predicted;
+  }
+  return predicted > 1 ? text : "";
+}
+
+}  // namespace plumbline

@@ -1,0 +1,81 @@
+// Sequences shared by emulated H100s: the real training code takes as long as predicted.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include "analysis/predict/predict.hpp"
+#include "bench/evaluate/emulation.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "core/backends/mpi/emulated_communicator.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "kernels/emulated/emulated_operators.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+struct Case {
+  const char* schedule;
+  std::int64_t micro_batch;
+  Recompute recompute;
+  std::int64_t window;
+};
+constexpr Case kCases[] = {{"1f1b", 1, Recompute::none, 0},
+                           {"1f1b", 2, Recompute::selective, 0},
+                           {"zb-h1", 1, Recompute::full, 3000}};
+
+RunConfig config_of(const Case& c, int ranks) {
+  RunConfig config;
+  config.model = small_qwen2();
+  config.model.layers = 2;
+  config.model.hidden = 2048;
+  config.model.head_dim = 128;
+  config.model.heads = 16;
+  config.model.kv_heads = 4;
+  config.model.ffn = 4096;
+  config.model.sliding_window = c.window;
+  config.batch = {.seq_length = 16384, .micro_batch_size = c.micro_batch, .global_batch_size = 2};
+  config.model.max_positions = config.batch.seq_length;
+  config.numerics.precision = DType::bf16;
+  config.recompute.granularity = c.recompute;
+  config.machine.backend = Backend::emulated;
+  config.machine.hardware = "h100-sxm-80gb";
+  config.parallel.schedule = c.schedule;
+  config.parallel.world_size = config.parallel.context = ranks;
+  config.parallel.cp_comm_type = CpCommType::all_gather;
+  config.measure.warmup_steps = 1;
+  config.measure.steps = 1;
+  return config;
+}
+
+TEST(ContextOnEmulatedDevices, TakesAsLongAsPredicted) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  for (const Case& c : kCases) {
+    const RunConfig config = config_of(c, ranks);
+    const HardwareProfile hardware = load_hardware(config.machine.hardware);
+    const Schedule schedule = schedule_for(config);
+    const StepTime predicted = predict(config, schedule, hardware).time;
+    MpiCommunicator control(config.layout());
+    EmulatedClock clock = EmulatedClock::of_virtual_time();
+    EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
+    const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
+    const TrainingResult result =
+        train(config, schedule, *operators, communicator, control, untouched_memory(), {});
+    const std::string figures = fmt::format(
+        "{} micro-batch {} window {}: predicted {:.1f} us of which {:.1f} exposed, emulated {:.1f} and "
+        "{:.1f}",
+        c.schedule, c.micro_batch, c.window, 1e6 * predicted.step.value, 1e6 * predicted.exposed_tensor.value,
+        1e6 * result.step_times.front().value, 1e6 * result.tensor_communication.value);
+    fmt::print("{}\n", figures);
+    EXPECT_NEAR(result.step_times.front() / predicted.step, 1, 0.02) << figures;
+    // In a window early chunks have fewer pairs: their ranks wait for the others in the collectives.
+    if (c.window > 0) continue;
+    EXPECT_NEAR((result.tensor_communication - predicted.exposed_tensor) / predicted.step, 0, 0.01)
+        << figures;
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::training

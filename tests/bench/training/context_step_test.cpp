@@ -1,0 +1,183 @@
+// Sequences that ranks share: loss and gradients are those of one rank, of PyTorch for the golden models; memory and
+// traffic are as predicted on every rank.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "analysis/memory/memory_model.hpp"
+#include "analysis/work/traffic.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/config_text/load_config.hpp"
+#include "core/files/safetensors.hpp"
+#include "core/run/solo_communicator.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+struct Case {
+  const char* name;
+  int context;
+  int tensor;
+  int pipeline;  // what is left of the ranks are replicas
+  const char* schedule;
+  bool gpt2;
+  DType precision = DType::fp32;
+  int zero = 0;
+  bool sequence_parallel = false;
+  std::size_t recomputation = 0;
+  std::size_t dropout = 0;
+  const char* vocabulary = "none";
+  std::int64_t window = 0;
+  bool alibi = false;
+  bool teacher = false;
+  int ranks() const { return context * tensor * pipeline; }
+};
+
+// Of two ranks and of four; ZeRO 1 also as two replicas.
+constexpr Case kCases[] = {
+    {"llama", 2, 1, 1, "1f1b", false},
+    {"gpt2, dropout, ZeRO 1", 2, 1, 1, "gpipe", true, DType::fp32, 1, false, 0, 1},
+    {"bf16, selective, ZeRO 3", 2, 1, 1, "1f1b", false, DType::bf16, 3, false, 1},
+    {"split backward, full recomputation, window", 2, 1, 1, "zb-h1", false, DType::fp32, 2, false, 3, 0,
+     "none", 10},
+    {"slopes, selective recomputation", 2, 1, 1, "1f1b", true, DType::fp32, 0, false, 1, 0, "none", 0, true},
+    {"teacher", 2, 1, 1, "1f1b", false, DType::fp32, 0, false, 0, 0, "none", 0, false, true},
+    {"four ranks, dropout", 4, 1, 1, "zb-h1", false, DType::fp32, 1, false, 0, 1},
+    {"four ranks, gpt2", 4, 1, 1, "1f1b", true, DType::bf16, 3},
+    {"tensor ranks, sequence parallel, dropout", 2, 2, 1, "1f1b", true, DType::fp32, 1, true, 0, 1},
+    {"tensor ranks, shared heads", 2, 2, 1, "1f1b", false, DType::bf16, 2, false, 2},
+    {"pipeline", 2, 1, 2, "zb-v", false, DType::fp32, 1, false, 1},
+    {"pipeline, split vocabulary", 2, 1, 2, "1f1b", true, DType::fp32, 1, false, 0, 1, "vocab-2"},
+    {"bidirectional pipeline", 2, 1, 2, "dualpipe", false},
+};
+
+RunConfig config_of(const Case& c, int ranks) {
+  RunConfig config;
+  config.model = c.gpt2 ? small_gpt2() : small_qwen2();
+  config.model.layers = 4;
+  config.model.sliding_window = c.window;
+  if (c.window > 0) config.model.full_attention = {true, false, false, true};
+  if (c.alibi) config.model.positions = Positions::alibi;
+  config.numerics.precision = c.precision;
+  set_dropout(config, kDropouts[c.dropout]);
+  config.batch = {.seq_length = 24, .micro_batch_size = 2, .global_batch_size = 16};
+  config.parallel.make_vocab_size_divisible_by = 8;
+  config.parallel.ddp_bucket_size = 20'000;
+  config.parallel.schedule = c.schedule;
+  config.recompute.granularity = kRecomputations[c.recomputation].granularity;
+  config.recompute.num_layers = kRecomputations[c.recomputation].layers;
+  if (c.teacher) {
+    config.distillation.teacher = small_gpt2();
+    config.distillation.lm_weight = 0.5;
+  }
+  config.measure.steps = 1;
+  config.measure.warmup_steps = 0;
+  if (ranks == 1) {
+    config.parallel.schedule = "1f1b";
+    return config;
+  }
+  config.parallel.world_size = ranks;
+  config.parallel.context = c.context;
+  config.parallel.cp_comm_type = CpCommType::all_gather;
+  config.parallel.tensor = c.tensor;
+  config.parallel.pipeline = c.pipeline;
+  config.parallel.zero_stage = c.zero;
+  config.parallel.sequence_parallel = c.sequence_parallel;
+  config.parallel.vocab_parallel = parse_vocab_parallel(c.vocabulary);
+  return config;
+}
+
+int ranks_of_test() {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  return ranks;
+}
+
+TEST(ContextParallel, GivesTheSingleRanksGradientsInThePredictedMemory) {
+  const int ranks = ranks_of_test();
+  for (const Case& c : kCases) {
+    if (ranks % c.ranks() != 0 || (ranks > c.ranks() && c.zero != 1)) continue;
+    SCOPED_TRACE(c.name);
+    const RunConfig config = config_of(c, ranks);
+    ASSERT_EQ(why_invalid(config).value_or(""), "");
+    ASSERT_EQ(why_unsupported(config).value_or(""), "");
+    const bool rounds = c.precision != DType::fp32;
+    const double tolerance = rounds ? 2e-2 : 1e-5;
+    SoloCommunicator solo;
+    const RunConfig whole = config_of(c, 1);
+    const StepResult reference = one_step(whole, solo);
+    std::map<std::string, double> rounding;
+    if (rounds) {
+      RunConfig exact = whole;
+      exact.numerics.precision = DType::fp32;
+      rounding = errors_of(one_step(exact, solo).gradients, reference.gradients);
+    }
+    const Schedule schedule = schedule_for(config);
+    MpiCommunicator communicator(config.layout());
+    const StepResult found = one_step(config, schedule, communicator);
+    EXPECT_NEAR(found.loss / reference.loss, 1, tolerance);
+    EXPECT_NEAR(found.gradient_norm / reference.gradient_norm, 1, tolerance);
+    EXPECT_TRUE(same(predict_traffic(config, schedule)[static_cast<std::size_t>(communicator.rank())],
+                     found.traffic));
+    if (communicator.rank() != 0) continue;
+    std::string worst;
+    EXPECT_LE(largest_share(reference.gradients, found.gradients, tolerance, rounding, worst), 1) << worst;
+    const MemoryPrediction prediction = predict_memory(config, schedule);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const MemoryBreakdown& predicted = prediction.of_rank(rank).peak;
+      const MemoryBreakdown& measured = found.memory[static_cast<std::size_t>(rank)].at_peak;
+      for (int i = 0; i < kCategories; ++i) {
+        const auto category = static_cast<Category>(i);
+        EXPECT_EQ(predicted[category].value, measured[category].value)
+            << "rank " << rank << " " << name_of(category);
+      }
+    }
+  }
+}
+
+/// Of the rank that has half of two sequences and of the one that has one, whole.
+TEST(ContextParallel, MemoryFollowsTheTokensOfARank) {
+  RunConfig alone = config_of(kCases[0], 1);
+  alone.batch.micro_batch_size = 1;
+  RunConfig shared = config_of(kCases[0], 2);
+  const MemoryBreakdown one = predict_memory(alone, schedule_for(alone)).ranks.front().peak;
+  const MemoryBreakdown two = predict_memory(shared, schedule_for(shared)).ranks.front().peak;
+  for (const Category category : {Category::parameters, Category::gradients, Category::optimizer,
+                                  Category::activations, Category::logits, Category::communication}) {
+    EXPECT_EQ(one[category].value, two[category].value) << name_of(category);
+  }
+}
+
+TEST(ContextParallel, GoldenModelsEqualPyTorchs) {
+  for (const char* model : {"llama", "gpt2", "qwen2_window", "dropout/gpt2"}) {
+    const std::string folder = fmt::format("{}/tests/golden/{}", PLUMBLINE_SOURCE_DIR, model);
+    std::ifstream expected_file(folder + "/expected.json");
+    const nlohmann::json expected = nlohmann::json::parse(expected_file);
+    RunConfig config = load_run_config(folder + "/run.yaml", {});
+    config.parallel.world_size = config.parallel.context = ranks_of_test();
+    config.parallel.cp_comm_type = CpCommType::all_gather;
+    MpiCommunicator communicator(config.layout());
+    const StepResult found = one_step(config, communicator);
+    EXPECT_NEAR(found.loss / expected["loss"].get<double>(), 1, 1e-5) << model;
+    if (communicator.rank() != 0) continue;
+    const TensorFile file(folder + "/gradients.safetensors");
+    std::map<std::string, std::vector<float>> gradients;
+    for (const std::string& name : file.names()) {
+      const StoredTensor& tensor = file.get(name);
+      for (std::int64_t i = 0; i < tensor.elements(); ++i) gradients[name].push_back(tensor.at(i));
+    }
+    std::string worst;
+    EXPECT_LE(largest_error(gradients, found.gradients, worst), 1e-4) << model << ": " << worst;
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::training
