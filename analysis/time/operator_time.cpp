@@ -157,7 +157,8 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
           const auto seq = static_cast<double>(call.past + call.tokens);
           // Work grows with the square of the sequence, of which a table's rate keeps one factor beyond its end.
           const double beyond = grid.empty() ? 1 : std::max(1.0, seq / grid.x.back());
-          return grid.at(seq, static_cast<double>(whole_vectors(call.out)), group) * beyond;
+          const std::int64_t width = call.out < kVector ? call.out : whole_vectors(call.out);
+          return grid.at(seq, static_cast<double>(width), group) * beyond;
         });
     if (per_head < 0 && call.dropout) return measured_time(without_dropout(call), hardware, load);
     return per_head * static_cast<double>(call.elements) * share_of_causal(call);

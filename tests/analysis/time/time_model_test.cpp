@@ -390,6 +390,18 @@ TEST(TimeModel, TheLastVectorOfARowTakesAsLongAsAFullOne) {
     whole.out = row.as_width;
     EXPECT_NEAR(time_of(call, p, {}) / time_of(whole, p, {}), 1, 1e-12) << row.name << " " << row.width;
   }
+  p.alone[0].attention["forward.fp32"] = {{64}, {8, 128}, {1}, {1e-6, 16e-6}};
+  for (const auto& [head_dim, as] :
+       {std::pair{8, 8}, std::pair{12, 12}, std::pair{20, 32}, std::pair{64, 64}}) {
+    OperatorCall attention;
+    attention.kind = CallKind::attention;
+    attention.type = DType::fp32;
+    attention.tokens = 64;
+    attention.in = 1;
+    attention.out = head_dim;
+    attention.elements = 1;
+    EXPECT_NEAR(time_of(attention, p, {}).value, as / 8.0 * 1e-6, 1e-12) << head_dim;
+  }
 }
 
 TEST(TimeModel, WithoutMeasurementsOrAcceleratorALinkIsARing) {
