@@ -116,7 +116,7 @@ TEST(DropoutTime, OnAMeasuredMachine) {
   times.working_set.value = 1;
   times.memory_bound["add.fp32"] = {{1000}, {1e-6}};
   times.memory_bound["add.bf16"] = {{1000}, {3e-7}};
-  times.attention["forward.bf16"] = {{64}, {8}, {1}, {2e-6}};
+  times.attention["forward.bf16"] = {{64}, {16}, {1}, {2e-6}};
   const auto seconds = [&](const OperatorCall& call) { return time_of(call, hardware, Load{}).value; };
   EXPECT_NEAR(seconds(call_of("dropout_mask", DType::uint8, 12000, 1)), 1e-6, 1e-12);
   EXPECT_NEAR(seconds(call_of("dropout_add", DType::bf16, 6000, 7)), 7 * 3e-7, 1e-12);
@@ -125,13 +125,13 @@ TEST(DropoutTime, OnAMeasuredMachine) {
   attention.kind = CallKind::attention;
   attention.type = DType::bf16;
   attention.tokens = 64;
-  attention.out = 8;
+  attention.out = 16;
   attention.in = 1;
   attention.elements = 3;
   attention.dropout = true;
   EXPECT_NEAR(seconds(attention), 6e-6, 1e-12);
   times.memory_bound["dropout_mask.uint8"] = {{1000}, {5e-6}};
-  times.attention["forward_dropout.bf16"] = {{64}, {8}, {1}, {3e-6}};
+  times.attention["forward_dropout.bf16"] = {{64}, {16}, {1}, {3e-6}};
   EXPECT_NEAR(seconds(call_of("dropout_mask", DType::uint8, 1000, 1)), 5e-6, 1e-12);
   EXPECT_NEAR(seconds(attention), 9e-6, 1e-12);
   attention.dropout = false;

@@ -120,7 +120,7 @@ OperatorCall attention_of(std::int64_t seq, std::int64_t window) {
   call.kind = CallKind::attention;
   call.type = DType::bf16;
   call.tokens = seq;
-  call.out = 8;
+  call.out = 16;
   call.in = 1;
   call.elements = 3;
   call.window = window;
@@ -132,7 +132,7 @@ TEST(Window, OnAMeasuredMachineTheComputedPairsCount) {
   HardwareProfile hardware;
   hardware.alone.resize(1);
   hardware.alone[0].working_set.value = 1;
-  hardware.alone[0].attention["forward.bf16"] = {{300}, {8}, {1}, {2e-6}};
+  hardware.alone[0].attention["forward.bf16"] = {{300}, {16}, {1}, {2e-6}};
   const auto seconds = [&](std::int64_t window) {
     return time_of(attention_of(300, window), hardware, Load{}).value;
   };
