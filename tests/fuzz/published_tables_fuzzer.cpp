@@ -17,7 +17,7 @@ namespace plumbline {
 std::int64_t matmul_parameters(const ModelConfig& model) {
   return model.parameters();
 }
-Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length) {
+Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length, std::int64_t /*prefix*/) {
   return {static_cast<double>(model.parameters()) * static_cast<double>(seq_length)};
 }
 
