@@ -140,7 +140,7 @@ struct StageShape {
     return layer_norms() * norm_vectors * hidden + (qk_norm ? 2 * head_dim : 0);
   }
   /// Tokens of the pieces that sequences are cut into for their ranks, two for each; all of a sequence without.
-  std::int64_t chunk() const { return context > 1 ? seq / (2 * context) : seq; }
+  std::int64_t chunk() const { return context > 1 ? seq / context / 2 : seq; }
   /// Of the stage's layer `layer`, as in AlikeLayers.
   std::int64_t window_of(std::int64_t layer) const;
   std::int64_t e() const { return size_of(type); }
