@@ -21,9 +21,12 @@ void add_calibrate_command(CLI::App& app, CommandAction& action);
 void add_compare_command(CLI::App& app, CommandAction& action);
 void add_doctor_command(CLI::App& app, CommandAction& action);
 void add_noise_command(CLI::App& app, CommandAction& action);
+void add_goodput_command(CLI::App& app, CommandAction& action);
 void add_schedule_command(CLI::App& app, CommandAction& action);
 void add_simulate_command(CLI::App& app, CommandAction& action);
 void add_search_command(CLI::App& app, CommandAction& action);
+void add_stragglers_command(CLI::App& app, CommandAction& action);
+void add_topology_command(CLI::App& app, CommandAction& action);
 void add_validate_command(CLI::App& app, CommandAction& action);
 /// `completion`, and the hidden command that its scripts ask.
 void add_completion_commands(CLI::App& app, CommandAction& action);

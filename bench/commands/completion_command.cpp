@@ -8,6 +8,7 @@
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/published/published.hpp"
+#include "analysis/reliability/fleet.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/help/completion.hpp"
 #include "core/config/model_config.hpp"
@@ -87,6 +88,8 @@ Completions values_of(const CLI::App& app, const CLI::App& command, const CLI::O
   }
   const std::string type = option.get_type_name();
   if (type == "CONFIG") return names(preset_names(), {"yaml", "yml", "json"});
+  if (type == "FLEET.yaml") return names(fleet_names(), {"yaml", "yml", "json"});
+  if (type == "TOPOLOGY.conf") return files({"conf", "yaml", "yml"});
   if (type == "MATRIX.yaml") return files({"yaml", "yml"});
   if (type == "COSTS.json") return files({"json"});
   if (type == "DIR" || type == "NEW") return {{}, Files::folders, {}};

@@ -21,9 +21,9 @@ std::string peak_of(const std::optional<FitVerdict>& verdict, const ByteUnit& un
   return verdict && verdict->peak ? unit.of(*verdict->peak) : "-";
 }
 
-class Grid {
+class TextGrid {
  public:
-  explicit Grid(std::vector<std::string> titles) { lines_.push_back(std::move(titles)); }
+  explicit TextGrid(std::vector<std::string> titles) { lines_.push_back(std::move(titles)); }
   void add(std::vector<std::string> line) { lines_.push_back(std::move(line)); }
   std::string text() const {
     std::string text;
@@ -51,7 +51,7 @@ std::string cells_text(const std::vector<OomRow>& rows, const ByteUnit& unit) {
   const std::string peak = fmt::format("peak {}", unit.name);
   titles.insert(titles.end(), {"published", "predicted", peak, "margin bytes", "decided by", "measured", peak,
                                "difference bytes"});
-  Grid grid(titles);
+  TextGrid grid(titles);
   for (const OomRow& row : rows) {
     std::vector<std::string> line;
     for (const auto& [key, value] : row.cell.values) line.push_back(value);
@@ -92,9 +92,9 @@ std::string agreement_text(const OomTable& table) {
 }
 
 std::string hypotheses_text(const std::vector<HypothesisRow>& rows, const ByteUnit& unit) {
-  Grid grid({"hypothesis", fmt::format("budget {}", unit.name), "right", "wrong",
-             fmt::format("follows for budgets {}", unit.name), "largest that ran: margin",
-             "smallest OOM: margin", ""});
+  TextGrid grid({"hypothesis", fmt::format("budget {}", unit.name), "right", "wrong",
+                 fmt::format("follows for budgets {}", unit.name), "largest that ran: margin",
+                 "smallest OOM: margin", ""});
   for (const HypothesisRow& row : rows) {
     std::string range = "-";
     if (row.fitting && row.missing) {

@@ -81,6 +81,18 @@ class DocumentCounter final : public YAML::EventHandler {
   void OnMapEnd() override {}
 };
 
+/// What `read` makes of the only document of a text.
+template <class Read>
+Json parsed(const std::string& text, const std::string& path, const Read& read) {
+  const std::string name = printable(path, 400);
+  try {
+    return read(load_one_document(text, name), name);
+  } catch (const YAML::Exception& error) {
+    throw InputError(
+        fmt::format("{}:{}: not valid YAML: {}", name, error.mark.line + 1, printable(error.msg, 200)));
+  }
+}
+
 }  // namespace
 
 // yaml-cpp takes a stray token ("," at the start of a line) for the end of a document and never gets past it, so the
@@ -107,18 +119,22 @@ Json json_of(const YAML::Node& node, const std::string& origin) {
 }
 
 Json parse_yaml_object(const std::string& text, const std::string& path) {
-  const std::string name = printable(path, 400);
-  try {
-    const YAML::Node root = load_one_document(text, name);
+  return parsed(text, path, [](const YAML::Node& root, const std::string& name) {
     if (root.IsNull()) return Json::object();
     if (!root.IsMap()) {
       throw InputError(fmt::format("{}: expected one YAML mapping, \"key: value\" lines", name));
     }
     return json_of(root, name);
-  } catch (const YAML::Exception& error) {
-    throw InputError(
-        fmt::format("{}:{}: not valid YAML: {}", name, error.mark.line + 1, printable(error.msg, 200)));
-  }
+  });
+}
+
+Json parse_yaml_list(const std::string& text, const std::string& path) {
+  return parsed(text, path, [](const YAML::Node& root, const std::string& name) {
+    if (!root.IsSequence()) {
+      throw InputError(fmt::format("{}: expected one YAML list, lines that begin with \"- \"", name));
+    }
+    return json_of(root, name);
+  });
 }
 
 }  // namespace plumbline

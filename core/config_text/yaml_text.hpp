@@ -21,5 +21,7 @@ Json json_of(const YAML::Node& node, const std::string& origin);
 
 /// A YAML text that is one mapping, as JSON. Throws InputError naming `path` and the line.
 Json parse_yaml_object(const std::string& text, const std::string& path);
+/// The same for one list.
+Json parse_yaml_list(const std::string& text, const std::string& path);
 
 }  // namespace plumbline

@@ -39,6 +39,7 @@ constexpr Room kRooms[] = {
      "analysis/hardware analysis/memory analysis/predict analysis/published/dialect analysis/simulate "
      "analysis/time analysis/work core/base core/config core/schedule"},
     {"analysis/published/dialect", "analysis/hardware analysis/work core/base core/config core/config_text"},
+    {"analysis/reliability", "analysis/hardware core/base core/config_text"},
     {"analysis/search",
      "analysis/hardware analysis/memory analysis/predict analysis/simulate analysis/time analysis/work "
      "core/base "
@@ -47,6 +48,8 @@ constexpr Room kRooms[] = {
     {"analysis/time",
      "analysis/hardware analysis/memory analysis/simulate analysis/work core/base core/config core/parallel "
      "core/schedule"},
+    {"analysis/stragglers", "analysis/reliability analysis/simulate core/base core/schedule core/trace"},
+    {"analysis/topology", "core/base core/config_text"},
     {"analysis/work", "analysis/hardware core/base core/config core/parallel core/run core/schedule"},
     {"bench", "bench/commands bench/launch core/base"},
     {"bench/calibrate",
@@ -55,8 +58,10 @@ constexpr Room kRooms[] = {
      "bench/training/trainer core/backends/mpi core/base core/run core/tensor kernels kernels/cpu"},
     {"bench/calibrate/cells", "analysis/hardware core/base core/tensor kernels"},
     {"bench/commands",
-     "analysis/hardware analysis/predict analysis/published analysis/search analysis/simulate "
-     "bench/calibrate bench/cuda bench/evaluate bench/help bench/launch bench/machine bench/matrix "
+     "analysis/hardware analysis/predict analysis/published analysis/reliability analysis/search "
+     "analysis/simulate analysis/topology bench/calibrate bench/cuda bench/evaluate "
+     "bench/help bench/launch bench/machine "
+     "bench/matrix "
      "bench/rank bench/record bench/report bench/text bench/views core/base core/config core/config_text "
      "core/run core/schedule core/schedule_text core/trace core/validate schedules <onednn>"},
     {"bench/cuda",
@@ -108,7 +113,8 @@ constexpr Room kRooms[] = {
     {"bench/training/weights",
      "bench/training/parameters bench/training/stage core/base core/config core/files core/run core/tensor"},
     {"bench/views",
-     "analysis/hardware analysis/memory analysis/predict analysis/published analysis/search bench/evaluate "
+     "analysis/hardware analysis/memory analysis/predict analysis/published analysis/reliability "
+     "analysis/search analysis/stragglers analysis/topology bench/evaluate "
      "bench/record "
      "bench/report bench/text core/base core/config core/config_text"},
     {"core/backends/mpi", "core/base core/parallel core/run core/tensor <mpi>"},

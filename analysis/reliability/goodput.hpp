@@ -1,0 +1,76 @@
+// What a month of training brings: failures, recoveries and checkpoints of a job, expected and simulated.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/reliability/elastic.hpp"
+#include "analysis/reliability/fleet.hpp"
+#include "analysis/reliability/goodput_simulation.hpp"
+#include "analysis/reliability/job_failures.hpp"
+
+namespace plumbline {
+
+/// What a user pays; nothing: is not asked for.
+struct GoodputPrices {
+  std::optional<double> gpu_hour;       // of one GPU, in any currency
+  std::optional<double> watts_per_gpu;  // with its share of host, network and cooling
+  std::optional<double> kwh;
+};
+
+struct GoodputRequest {
+  Fleet fleet;
+  int gpus = 1;
+  Seconds step;                // of training, when nothing fails
+  double tokens_per_step = 0;  // of the whole job
+  CheckpointPlan checkpoint;
+  std::optional<Seconds> interval;  // work between two saves; nothing: the best
+  RecoveryPlan recovery;
+  Seconds drop{};    // elastic: communicators without the group that failed
+  Seconds rejoin{};  // elastic: everybody, when a group comes back
+  TrialPlan trials;
+  GoodputPrices prices{};
+};
+
+/// A rule for the interval and what it gives.
+struct IntervalRule {
+  std::string name;
+  Seconds interval;
+  double effective = 0;  // expected, closed form
+};
+
+/// One change of the request and the expected effective share it gives, at its own best interval where none was given.
+struct GoodputChange {
+  std::string what;
+  double effective = 0;
+};
+
+struct GoodputReport {
+  Seconds between;  // failures
+  Seconds recovery;
+  Seconds save;  // until a checkpoint is written
+  bool makes_progress = true;
+  SavePlan saves;
+  double expected = 0;     // effective share, closed form
+  double first_order = 0;  // E[ETTR] of arXiv:2410.21680
+  std::vector<IntervalRule> intervals;
+  Goodput simulated;
+  std::vector<GoodputChange> changes;
+  std::optional<double> nodes_in_repair;  // mean, where repairs take a time
+  int spares_for_99 = 0;                  // spare nodes that are enough 99 % of the time
+
+  double tokens_per_day = 0;  // mean of the trials
+  double gpu_hours = 0;       // of the horizon, spare nodes that stand by included
+  std::optional<double> kwh;
+  std::optional<double> cost;              // of the horizon: GPU-hours and energy
+  std::optional<double> cost_per_million;  // tokens that were kept
+};
+
+/// Throws InputError when the trials would see more failures than can be simulated, or a request contradicts itself.
+GoodputReport plan_goodput(const GoodputRequest& request);
+
+/// The expected effective share alone, at the request's interval or the best one.
+double expected_effective(const GoodputRequest& request);
+
+}  // namespace plumbline

@@ -1,0 +1,70 @@
+// What a job does when something fails: the quantities that closed forms and simulation both start from.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "analysis/reliability/fleet.hpp"
+#include "core/base/units.hpp"
+
+namespace plumbline {
+
+/// Bytes of a full checkpoint per parameter: 16-bit weights, fp32 master weights and both moments of Adam. The published
+/// torch_dist sizes of five models are this (results/published/reliability.csv).
+inline constexpr std::int64_t kCheckpointBytesPerParameter = 14;
+
+/// What a checkpoint costs.
+struct CheckpointPlan {
+  Bytes size;
+  BytesPerSecond write;  // of the whole job to its storage
+  BytesPerSecond read;
+  /// What a save that goes on alongside the training keeps the job from working; nothing: a save blocks until it is
+  /// written.
+  std::optional<Seconds> stall;
+};
+
+/// What happens between a failure and the next step.
+struct RecoveryPlan {
+  Seconds detect;   // until the failure is noticed, where a cause says nothing else
+  Seconds restart;  // until all ranks could go on, the reading of the checkpoint apart
+  /// The same where a node with the program running stands by for the one that failed.
+  std::optional<Seconds> hot_swap;
+  /// Data-parallel groups that hold all states: one that fails drops out and the others go on. Nothing: everybody starts
+  /// again from the last checkpoint.
+  std::optional<int> elastic_groups;
+};
+
+/// Failures of one kind: what they cost.
+struct FailureKind {
+  double share = 0;  // of all failures; they sum to 1
+  Seconds recovery;  // from the failure to the next step
+  bool takes_node = true;
+};
+
+/// When a job fails and how long it takes to recover. A failure during a recovery begins the recovery again.
+struct JobFailures {
+  Seconds between;  // mean time between failures
+  std::vector<FailureKind> kinds;
+
+  /// Of all kinds, when nothing interrupts them.
+  Seconds mean_recovery() const;
+  /// Share of failures that take a node.
+  double node_share() const;
+};
+
+/// A save every `interval` of work.
+struct SavePlan {
+  Seconds interval;   // work between two saves
+  Seconds stall;      // that the job does not work for a save
+  Seconds durable{};  // from then until the checkpoint can be read back
+};
+
+/// How the saves of a plan look at this interval.
+SavePlan saves_of(const CheckpointPlan& plan, Seconds interval);
+
+/// The failures of a job of `gpus`: causes with the same recovery count as one kind. The whole job starts again; see
+/// elastic.hpp for the other way.
+JobFailures job_failures(const Fleet& fleet, double gpus, const RecoveryPlan& recovery,
+                         const CheckpointPlan& checkpoint);
+
+}  // namespace plumbline

@@ -1,0 +1,55 @@
+// How long a step takes when ranks are not alike: jitter, slow GPUs and hiccups of hosts, over all replicas.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analysis/simulate/costs.hpp"
+#include "core/base/units.hpp"
+#include "core/schedule/repeated_schedule.hpp"
+
+namespace plumbline {
+
+/// What makes ranks differ.
+struct NoiseModel {
+  double jitter = 0;        // deviation of the logarithm of a GPU's computing time, drawn for every step
+  double slow_share = 0;    // of all GPUs, the same ones in every step
+  double slow_factor = 1;   // how much longer they take
+  double hiccup_share = 0;  // of all nodes in a step
+  Seconds hiccup{};         // how long such a node is late with its first forward
+  bool any() const { return jitter > 0 || slow_share > 0 || hiccup_share > 0; }
+};
+
+/// Replicas of one pipeline. The ranks of a stage that wait for each other in every layer (tensor × context) go at the
+/// pace of the slowest of them.
+struct NoiseJob {
+  const RepeatedSchedule* step = nullptr;  // must outlive the call
+  Costs costs;
+  int ranks_per_stage = 1;
+  int replicas = 1;
+  int gpus_per_node = 8;
+};
+
+struct NoisePlan {
+  int steps = 200;
+  std::uint64_t seed = 1;
+  /// Slow GPUs that are replaced by others, those that hold up most first.
+  std::int64_t replaced = 0;
+};
+
+struct NoisySteps {
+  Seconds quiet;               // nothing is slow
+  std::vector<double> steps;   // seconds, ascending
+  std::int64_t slow_gpus = 0;  // that are left
+  std::int64_t simulated = 0;  // pipelines; all others are identical to one, or cannot be the last
+  Seconds mean() const;
+  Seconds percentile(double part) const;
+};
+
+/// A step ends when the last replica does. Every pipeline has the costs of its slowest ranks and is simulated whole, but
+/// for those that are identical, and those that end before another one whatever happens in them: a pipeline whose ranks
+/// are at most f times as slow takes at most f times the quiet step. Approximated: collectives inside actions are
+/// lengthened with them, the reduction of gradients begins when all are done.
+NoisySteps simulate_noise(const NoiseJob& job, const NoiseModel& noise, const NoisePlan& plan);
+
+}  // namespace plumbline

@@ -1,0 +1,125 @@
+// `plumbline topology`: a network, and what the groups of a configuration find on it.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "analysis/topology/fabric_generators.hpp"
+#include "analysis/topology/host_names.hpp"
+#include "analysis/topology/slurm_topology.hpp"
+#include "bench/commands/commands.hpp"
+#include "bench/views/topology_report.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+struct TopologyOptions {
+  std::string network;
+  std::string slurm;
+  int gpus_per_node = 8;
+  double oversubscription = 1;
+  int tensor = 1, pipeline = 1, context = 1;
+  std::int64_t gpus = 0;
+  std::string order = "tp-cp-dp-pp";
+  std::string hosts;
+  bool forward = false;
+  double port = 50, cable = 50, nvlink = 450;
+  bool json = false;
+};
+
+Fabric fabric_of(const TopologyOptions& options) {
+  if (options.network.empty() == options.slurm.empty()) {
+    throw InputError("topology: expected either NETWORK, such as superpod-b200:16, or --slurm FILE");
+  }
+  if (!options.network.empty()) return make_fabric(options.network);
+  return fabric_of(read_slurm_topology(options.slurm), options.gpus_per_node, options.oversubscription);
+}
+
+RankOrder order_of(const TopologyOptions& options, std::int64_t gpus) {
+  const std::int64_t replica = std::int64_t{options.tensor} * options.context * options.pipeline;
+  if (gpus % replica != 0) {
+    throw InputError(
+        fmt::format("topology: found {} GPUs, expected a multiple of tp x cp x pp = {}", gpus, replica));
+  }
+  return rank_order(options.order, {{"tp", options.tensor},
+                                    {"cp", options.context},
+                                    {"dp", static_cast<int>(gpus / replica)},
+                                    {"pp", options.pipeline}});
+}
+
+int run_topology(const TopologyOptions& options) {
+  const Fabric fabric = fabric_of(options);
+  const std::vector<int> nodes =
+      options.hosts.empty() ? std::vector<int>{}
+                            : nodes_named(fabric, expand_hosts(options.hosts, "topology: --hosts",
+                                                               static_cast<std::size_t>(fabric.nodes)));
+  const std::int64_t there =
+      nodes.empty() ? fabric.gpus() : static_cast<std::int64_t>(nodes.size()) * fabric.gpus_per_node;
+  const RankOrder order = order_of(options, options.gpus > 0 ? options.gpus : there);
+  const std::vector<std::int64_t> gpus = place_ranks(fabric, options.gpus > 0 ? options.gpus : there, nodes);
+  const LinkRates rates{{1e9 * options.nvlink}, {1e9 * options.port}, {1e9 * options.cable}};
+  const bool asked =
+      options.tensor * options.pipeline * options.context > 1 || options.gpus > 0 || !nodes.empty();
+  std::vector<AxisRates> axes;
+  if (asked)
+    axes = axis_rates(fabric, order, gpus, rates, options.forward ? Forwarding::own_node : Forwarding::none);
+  fmt::print("{}", options.json ? topology_json(fabric, axes) : topology_text(fabric, axes));
+  return static_cast<int>(ExitCode::done);
+}
+
+void add_rank_options(CLI::App& command, TopologyOptions& options) {
+  const CLI::Range sizes(1, 1 << 20);
+  command.add_option("--gpus", options.gpus, "GPUs that ranks are placed on (default: all)")->check(sizes);
+  command.add_option("--tp", options.tensor, "Tensor parallel size")->check(sizes)->capture_default_str();
+  command.add_option("--cp", options.context, "Context parallel size")->check(sizes)->capture_default_str();
+  command.add_option("--pp", options.pipeline, "Pipeline parallel size")->check(sizes)->capture_default_str();
+  command
+      .add_option("--rank-order", options.order,
+                  "Axes in the order in which ranks are numbered, fastest first")
+      ->capture_default_str();
+  command.add_option("--hosts", options.hosts,
+                     "Hosts of --slurm's file in the order in which ranks fill them, such as n[1-4]");
+}
+
+void add_rate_options(CLI::App& command, TopologyOptions& options) {
+  const CLI::Range rates(1e-3, 1e6);
+  command.add_flag(
+      "--forward", options.forward,
+      "Messages to another rail first go by NVLink to the GPU of their node on that rail (NCCL's PXN)");
+  command.add_option("--nvlink", options.nvlink, "GB/s of a GPU's NVLink, one direction")
+      ->check(rates)
+      ->capture_default_str();
+  command.add_option("--port", options.port, "GB/s of a GPU's network port")
+      ->check(rates)
+      ->capture_default_str();
+  command.add_option("--cable", options.cable, "GB/s of a cable between switches")
+      ->check(rates)
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_topology_command(CLI::App& app, CommandAction& action) {
+  CLI::App* command =
+      app.add_subcommand("topology", "A cluster's network, and what parallel groups find on it");
+  const auto options = std::make_shared<TopologyOptions>();
+  command->add_option(
+      "NETWORK", options->network,
+      "superpod-b200:UNITS, superpod-b300:UNITS, fat-tree:PORTS, rail-only:NODES or llama3:PODS");
+  command->add_option("--slurm", options->slurm, "Slurm's topology.conf or topology.yaml in place of NETWORK")
+      ->type_name("TOPOLOGY.conf");
+  command->add_option("--gpus-per-node", options->gpus_per_node, "With --slurm, which does not say")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command
+      ->add_option("--oversubscription", options->oversubscription,
+                   "With --slurm: GPUs below a switch for each of its cables up")
+      ->check(CLI::Range(0.1, 1000.0))
+      ->capture_default_str();
+  add_rank_options(*command, *options);
+  add_rate_options(*command, *options);
+  command->add_flag("--json", options->json, "Print the result as JSON");
+  command->callback([=, &action] { action = [=] { return run_topology(*options); }; });
+}
+
+}  // namespace plumbline

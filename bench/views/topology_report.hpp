@@ -1,0 +1,33 @@
+// A network and what the groups of a configuration find on it, as text and JSON.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/topology/fabric.hpp"
+#include "analysis/topology/link_loads.hpp"
+#include "analysis/topology/placement.hpp"
+
+namespace plumbline {
+
+/// What the groups of one axis reach when all of them are at it at once, and when one of them is alone.
+struct AxisRates {
+  std::string axis;
+  int size = 1;
+  std::size_t groups = 0;
+  std::string pattern;      // "ring", "all-to-all"
+  std::string link;         // that takes longest
+  BytesPerSecond together;  // sent by each GPU
+  BytesPerSecond alone;
+};
+
+/// Ring and all-to-all of every axis of more than one rank.
+std::vector<AxisRates> axis_rates(const Fabric& fabric, const RankOrder& order,
+                                  const std::vector<std::int64_t>& gpus, const LinkRates& rates,
+                                  Forwarding forwarding);
+
+std::string topology_text(const Fabric& fabric, const std::vector<AxisRates>& axes);
+std::string topology_json(const Fabric& fabric, const std::vector<AxisRates>& axes);
+
+}  // namespace plumbline

@@ -1,0 +1,157 @@
+// `plumbline topology` and `plumbline stragglers` as a script sees them.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace plumbline {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+class ClusterCommands : public testing::Test {
+ protected:
+  struct Said {
+    int exit_code = -1;
+    std::string out, err;
+  };
+
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "plumbline-cluster-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  static std::string read(const fs::path& path) {
+    std::ifstream in(path);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+  }
+  Said plumbline(const std::string& arguments) const {
+    const std::string command = fmt::format("cd {0} && HOME={0} {1} --quiet {2} >out.txt 2>err.txt",
+                                            folder_.string(), PLUMBLINE_PROGRAM, arguments);
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(folder_ / "out.txt"),
+            read(folder_ / "err.txt")};
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(ClusterCommands, TopologyCountsAndRates) {
+  const Said pod = plumbline("topology superpod-b200:16 --json");
+  ASSERT_EQ(pod.exit_code, 0) << pod.err;
+  const nlohmann::json json = nlohmann::json::parse(pod.out);
+  EXPECT_EQ(json["leaf"], 128);
+  EXPECT_EQ(json["cables_spine_core"], 4096);
+  EXPECT_TRUE(json["axes"].empty());
+  const Said llama = plumbline("topology llama3:2 --tp 8 --pp 16");
+  EXPECT_THAT(llama.out, ContainsRegex("tp +8 +768 +ring +450.0 +450.0 +nvlink"));
+  EXPECT_THAT(llama.out, ContainsRegex("pp +16 +384 +all-to-all +50.0 +13.4 +spine to core"));
+  EXPECT_THAT(plumbline("topology llama3:2 --pp 16 --tp 8 --rank-order pp-tp-cp-dp").out,
+              ContainsRegex("pp +16 +384 +all-to-all +50.0 +50.0 +port"));
+}
+
+TEST_F(ClusterCommands, TopologyOfASlurmCluster) {
+  write("topology.conf",
+        "SwitchName=a Nodes=n[0-3]\nSwitchName=b Nodes=n[4-7]\nSwitchName=top Switches=a,b\n");
+  const Said one =
+      plumbline("topology --slurm topology.conf --oversubscription 4 --tp 8 --hosts n[0-3] --json");
+  ASSERT_EQ(one.exit_code, 0) << one.err;
+  const Said both =
+      plumbline("topology --slurm topology.conf --oversubscription 4 --tp 8 --hosts n[0,4] --json");
+  const auto all_to_all = [](const Said& said) {
+    return nlohmann::json::parse(said.out)["axes"].back()["together_bytes_per_s"].get<double>();
+  };
+  EXPECT_EQ(all_to_all(one), 50e9);
+  EXPECT_EQ(all_to_all(both), 50e9) << "eight messages over eight cables";
+  const std::pair<const char*, const char*> wrong[] = {
+      {"topology", "either NETWORK"},
+      {"topology superpod-b200:3", "power of two"},
+      {"topology --slurm nowhere.conf", "nowhere.conf"},
+      {"topology superpod-b200:1 --tp 3", "a multiple of tp x cp x pp = 3"},
+      {"topology superpod-b200:1 --tp 8 --rank-order tp", "--rank-order"},
+      {"topology --slurm topology.conf --hosts n[0-9]", "at most 8 hosts"},
+      {"topology --slurm topology.conf --hosts m1", "--hosts: found m1"},
+      {"topology rail-only:4 --tp 2", "no path from leaf"},
+      {"topology superpod-b200:1 --gpus 4096", "expected at least the 4096"}};
+  for (const auto& [arguments, words] : wrong) {
+    const Said said = plumbline(arguments);
+    EXPECT_EQ(said.exit_code, 2) << arguments;
+    EXPECT_THAT(said.err, HasSubstr(words)) << arguments;
+    EXPECT_EQ(std::count(said.err.begin(), said.err.end(), '\n'), 1) << said.err;
+  }
+}
+
+constexpr const char* kJob =
+    "model: llama-3.1-8b\nhardware: h100-sxm-80gb\ntensor_model_parallel_size: "
+    "4\npipeline_model_parallel_size: 8\n"
+    "seq_length: 2048\nglobal_batch_size: 65536\nzero_stage: 1\n";
+
+TEST_F(ClusterCommands, StragglersOnAHundredThousandGpus) {
+  write("job.yaml", kJob);
+  const Said said = plumbline(
+      "stragglers job.yaml --gpus 131072 --jitter 1 --slow-share 0.01 --replace 100000 --simulated-steps 20 "
+      "--json");
+  ASSERT_EQ(said.exit_code, 0) << said.err;
+  const nlohmann::json json = nlohmann::json::parse(said.out);
+  const auto mean = [&](std::size_t i) { return json["cases"][i]["mean_s"].get<double>(); };
+  ASSERT_EQ(json["cases"].size(), 4U);
+  const double quiet = json["quiet_s"];
+  EXPECT_GT(mean(0), quiet);
+  EXPECT_GT(mean(1), 1.05 * quiet);
+  EXPECT_LT(mean(1), 1.1 * quiet + 1e-6);
+  EXPECT_GT(mean(2), std::max(mean(0), mean(1)));
+  EXPECT_NEAR(mean(3) / mean(0), 1, 0.02) << "without slow GPUs jitter is left";
+  EXPECT_EQ(json["cases"][3]["slow_gpus"], 0);
+  EXPECT_THAT(plumbline("stragglers job.yaml --gpus 1024 --jitter 1 --simulated-steps 5").out,
+              ContainsRegex("with noise +[0-9.]+ "));
+}
+
+TEST_F(ClusterCommands, StragglersOfATimelineAreNamed) {
+  std::string predicted;
+  std::string measured;
+  for (int rank = 0; rank < 3; ++rank) {
+    const double factor = rank == 1 ? 1.2 : 1;
+    const std::string comma = rank == 0 ? "" : ",";
+    const std::string actions = fmt::format("\"{0}F0\",\"{0}F1\",\"{0}B0\",\"{0}B1\"", rank);
+    const auto rank_of = [&](double scale) {
+      return fmt::format("{}{{\"actions\":[{}],\"start_s\":[0,1,2,3],\"end_s\":[{},{},{},{}]}}", comma,
+                         actions, 0.5 * scale, 1 + 0.5 * scale, 2 + 0.5 * scale, 3 + 0.5 * scale);
+    };
+    predicted += rank_of(1);
+    measured += rank_of(factor);
+  }
+  write("t.json",
+        fmt::format(
+            "{{\"schema\":1,\"id\":\"x\",\"predicted\":{{\"ranks\":[{}]}},\"measured\":{{\"ranks\":[{}]}}}}",
+            predicted, measured));
+  EXPECT_THAT(plumbline("stragglers --timeline t.json").out,
+              HasSubstr("pipeline rank 1 takes 1.200 times as long"));
+  const nlohmann::json json = nlohmann::json::parse(plumbline("stragglers --timeline t.json --json").out);
+  ASSERT_EQ(json["slow_ranks"].size(), 1U);
+  EXPECT_EQ(json["slow_ranks"][0]["rank"], 1);
+  write("job.yaml", kJob);
+  for (const char* wrong : {"stragglers job.yaml --gpus 1024", "stragglers --timeline job.yaml",
+                            "stragglers job.yaml --gpus 1024 --jitter 1 --replace 3",
+                            "stragglers job.yaml --gpus 131072 --jitter 1 --simulated-steps 1000000"}) {
+    const Said said = plumbline(wrong);
+    EXPECT_EQ(said.exit_code, 2) << wrong;
+    EXPECT_EQ(std::count(said.err.begin(), said.err.end(), '\n'), 1) << said.err;
+  }
+}
+
+}  // namespace
+}  // namespace plumbline

@@ -1,0 +1,140 @@
+// `plumbline goodput` as a script sees it.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace plumbline {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+class GoodputCommand : public testing::Test {
+ protected:
+  struct Said {
+    int exit_code = -1;
+    std::string out, err;
+  };
+
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "plumbline-goodput-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  static std::string read(const fs::path& path) {
+    std::ifstream in(path);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  Said goodput(const std::string& arguments) const {
+    const std::string command = fmt::format("cd {0} && HOME={0} {1} goodput {2} >out.txt 2>err.txt",
+                                            folder_.string(), PLUMBLINE_PROGRAM, arguments);
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(folder_ / "out.txt"),
+            read(folder_ / "err.txt")};
+  }
+
+  fs::path folder_;
+};
+
+constexpr const char* kJob = "llama-3.1-8b --tp 8 --seq-length 8192 --gbs 16384 --step-time 4 --quiet";
+
+TEST_F(GoodputCommand, AMonthOnAHundredThousandGpusTakesSeconds) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Said said = goodput(fmt::format("{} --gpus 131072 --json", kJob));
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  ASSERT_EQ(said.exit_code, 0) << said.err;
+  EXPECT_LT(seconds, 10);
+  const nlohmann::json json = nlohmann::json::parse(said.out);
+  EXPECT_EQ(json["trials"], 10000);
+  EXPECT_EQ(json["nodes"], 16384);
+  EXPECT_EQ(json["checkpoint"]["bytes"], 14 * 8030261248);
+  EXPECT_NEAR(json["between_failures_s"].get<double>() / 60, 23.2, 0.05);
+  const nlohmann::json& effective = json["effective"];
+  EXPECT_NEAR(effective["simulated"].get<double>() / effective["expected"].get<double>(), 1, 0.01);
+  EXPECT_LT(effective["p5"], effective["p50"]);
+  EXPECT_NEAR(json["tokens_per_day"].get<double>(),
+              effective["simulated"].get<double>() * 16384 * 8192 / 4 * 86400, 1e6);
+}
+
+TEST_F(GoodputCommand, TextSaysWhatAPersonAsks) {
+  const Said said =
+      goodput(fmt::format("{} --gpus 16384 --trials 100 --spares 4 --repair-hours 24 --gpu-hour-price 2 "
+                          "--gpu-watts 1200 --kwh-price 0.1",
+                          kJob));
+  ASSERT_EQ(said.exit_code, 0) << said.err;
+  for (const char* words :
+       {"16384 GPUs \\(2048 nodes\\), failures of llama3-405b: one every 3.1 h",
+        "effective time +expected +simulated +5 % +50 % +95 %", "recomputed +[0-9.]+ %", "waiting +[0-9.]+ %",
+        "Young +[0-9.]+ min", "Daly, higher order", "one change", "half as many failures",
+        "nodes in repair: 5.9 on average", "tokens per day", "GPU-hours in 30 days", "energy", "cost"}) {
+    EXPECT_THAT(said.out, ContainsRegex(words));
+  }
+  EXPECT_THAT(goodput(fmt::format("{} --gpus 131072 --trials 10 --restart 3000", kJob)).out,
+              HasSubstr("makes no progress: a restart"));
+}
+
+TEST_F(GoodputCommand, AFleetOfOnesOwnAndAPredictedStep) {
+  std::ofstream(folder_ / "mine.yaml") << "causes:\n- {cause: node, mtbf_hours: 50000, detect_s: 600}\n";
+  const Said said = goodput(
+      "llama-3.1-8b --hardware h100-sxm-80gb --gpus 1024 --tp 8 --gbs 1024 --zero-stage 1 --fleet mine.yaml "
+      "--trials 10 "
+      "--json --quiet");
+  ASSERT_EQ(said.exit_code, 0) << said.err;
+  const nlohmann::json json = nlohmann::json::parse(said.out);
+  EXPECT_EQ(json["fleet"], "mine");
+  EXPECT_NEAR(json["between_failures_s"].get<double>() / 3600, 50000.0 / 128, 1e-6);
+  EXPECT_GT(json["recovery_s"], 600 + 162);
+  EXPECT_GT(json["step_s"], 0.01);
+}
+
+TEST_F(GoodputCommand, ElasticGroupsHoldAllStates) {
+  const Said said = goodput(fmt::format("{} --gpus 131072 --elastic 128 --trials 100 --json", kJob));
+  ASSERT_EQ(said.exit_code, 0) << said.err;
+  const nlohmann::json json = nlohmann::json::parse(said.out);
+  EXPECT_EQ(json["elastic_groups"], 128);
+  EXPECT_GT(json["time"]["missing"], 0);
+  EXPECT_NEAR(json["effective"]["simulated"].get<double>() / json["effective"]["expected"].get<double>(), 1,
+              0.01);
+}
+
+TEST_F(GoodputCommand, WhatIsMissingIsAskedForInOneLine) {
+  const std::pair<std::string, const char*> wrong[] = {
+      {"llama-3.1-8b --gpus 8 --gbs 8", "--step-time"},
+      {fmt::format("{} --gpus 1024 --spares 4", kJob), "--repair-hours: missing"},
+      {fmt::format("{} --gpus 1024 --kwh-price 4", kJob), "--gpu-watts: missing"},
+      {fmt::format("{} --gpus 1024 --elastic 3", kJob),
+       "expected a divisor of the 128 data-parallel replicas"},
+      {fmt::format("{} --gpus 1024 --elastic 128 --zero-stage 1", kJob), "zero_stage 1"},
+      {fmt::format("{} --gpus 1024 --fleet mars", kJob), "expected one of ft-hsdp, llama3-405b"},
+      {fmt::format("{} --gpus 1024 --checkpoint-stall 0 --checkpoint-interval 1", kJob), "only one is written at a time"},
+      {fmt::format("{} --gpus 1001", kJob), "1001"}};
+  for (const auto& [arguments, words] : wrong) {
+    const Said said = goodput(arguments);
+    EXPECT_EQ(said.exit_code, 2) << arguments;
+    EXPECT_THAT(said.err, HasSubstr(words)) << arguments;
+    EXPECT_EQ(std::count(said.err.begin(), said.err.end(), '\n'), 1) << said.err;
+  }
+}
+
+TEST_F(GoodputCommand, PublishedFiguresStandAlongsideTheLaws) {
+  const Said said = goodput("--published");
+  ASSERT_EQ(said.exit_code, 0) << said.err;
+  EXPECT_THAT(said.out, ContainsRegex("Llama-3.1-405B +5.2 TiB +5.168 +within its rounding"));
+  EXPECT_THAT(said.out, ContainsRegex("1,024 GPUs +7.9 h +28.85 +measured, and not what the law says"));
+  EXPECT_THAT(said.out, ContainsRegex("C4: downtime after +1.16 % +- +not computed"));
+  EXPECT_EQ(nlohmann::json::parse(goodput("--published --json").out)["checks"].size(), 20U);
+}
+
+}  // namespace
+}  // namespace plumbline
