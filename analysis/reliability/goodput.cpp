@@ -55,28 +55,7 @@ Fleet scaled(Fleet fleet, double factor) {
 }
 
 std::vector<GoodputChange> single_changes(const GoodputRequest& request) {
-  std::vector<std::pair<std::string, GoodputRequest>> changed;
-  changed.reserve(8);
-  const auto change = [&](const std::string& what) -> GoodputRequest& {
-    return changed.emplace_back(what, request).second;
-  };
-  for (const double factor : {0.5, 2.0}) {
-    GoodputRequest& request_of = change(factor < 1 ? "half as many failures" : "twice as many failures");
-    request_of.fleet = scaled(request.fleet, factor);
-  }
-  GoodputRequest& detect = change("detection in half the time");
-  detect.recovery.detect = detect.recovery.detect / 2;
-  for (FailureCause& cause : detect.fleet.causes) cause.detect = cause.detect / 2;
-  GoodputRequest& restart = change("restart in half the time");
-  restart.recovery.restart = restart.recovery.restart / 2;
-  if (restart.recovery.hot_swap) restart.recovery.hot_swap = *restart.recovery.hot_swap / 2;
-  GoodputRequest& bandwidth = change("checkpoints written and read twice as fast");
-  bandwidth.checkpoint.write = bandwidth.checkpoint.write * 2;
-  bandwidth.checkpoint.read = bandwidth.checkpoint.read * 2;
-  if (!request.checkpoint.stall) change("saves alongside the training").checkpoint.stall = Seconds{0.5};
-  if (request.interval) change("the best interval").interval.reset();
-  if (request.recovery.elastic_groups) change("no elastic groups").recovery.elastic_groups.reset();
-
+  const std::vector<std::pair<std::string, GoodputRequest>> changed = changed_requests(request);
   std::vector<GoodputChange> list;
   list.reserve(changed.size());
   const double now = expected_effective(request);
@@ -118,6 +97,31 @@ void check(const GoodputRequest& request, const JobFailures& failures, const Sav
 }
 
 }  // namespace
+
+std::vector<std::pair<std::string, GoodputRequest>> changed_requests(const GoodputRequest& request) {
+  std::vector<std::pair<std::string, GoodputRequest>> changed;
+  changed.reserve(8);
+  const auto change = [&](const std::string& what) -> GoodputRequest& {
+    return changed.emplace_back(what, request).second;
+  };
+  for (const double factor : {0.5, 2.0}) {
+    GoodputRequest& request_of = change(factor < 1 ? "half as many failures" : "twice as many failures");
+    request_of.fleet = scaled(request.fleet, factor);
+  }
+  GoodputRequest& detect = change("detection in half the time");
+  detect.recovery.detect = detect.recovery.detect / 2;
+  for (FailureCause& cause : detect.fleet.causes) cause.detect = cause.detect / 2;
+  GoodputRequest& restart = change("restart in half the time");
+  restart.recovery.restart = restart.recovery.restart / 2;
+  if (restart.recovery.hot_swap) restart.recovery.hot_swap = *restart.recovery.hot_swap / 2;
+  GoodputRequest& bandwidth = change("checkpoints written and read twice as fast");
+  bandwidth.checkpoint.write = bandwidth.checkpoint.write * 2;
+  bandwidth.checkpoint.read = bandwidth.checkpoint.read * 2;
+  if (!request.checkpoint.stall) change("saves alongside the training").checkpoint.stall = Seconds{0.5};
+  if (request.interval) change("the best interval").interval.reset();
+  if (request.recovery.elastic_groups) change("no elastic groups").recovery.elastic_groups.reset();
+  return changed;
+}
 
 double expected_effective(const GoodputRequest& request) {
   const JobFailures failures = failures_of(request);

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/reliability/elastic.hpp"
@@ -69,6 +70,9 @@ struct GoodputReport {
 
 /// Throws InputError when the trials would see more failures than can be simulated, or a request contradicts itself.
 GoodputReport plan_goodput(const GoodputRequest& request);
+
+/// The request with one thing changed, and what that is: failures, detection, restart, bandwidth, how it saves.
+std::vector<std::pair<std::string, GoodputRequest>> changed_requests(const GoodputRequest& request);
 
 /// The expected effective share alone, at the request's interval or the best one.
 double expected_effective(const GoodputRequest& request);

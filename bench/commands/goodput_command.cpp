@@ -11,7 +11,9 @@
 #include "bench/commands/config_options.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/text/still_working.hpp"
+#include "bench/views/goodput_plot.hpp"
 #include "bench/views/goodput_report.hpp"
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/config_checks.hpp"
@@ -41,6 +43,7 @@ struct GoodputOptions {
   double watts = 0;
   double gpu_hour = 0;
   double kwh = 0;
+  std::string plot;
   bool published = false;
   bool json = false;
   bool quiet = false;
@@ -144,6 +147,7 @@ int run_goodput(const GoodputOptions& options) {
   const GoodputRequest request = request_of(options, config);
   const StillWorking working("simulating failures", options.quiet ? nullptr : stderr);
   const GoodputReport report = plan_goodput(request);
+  if (!options.plot.empty()) write_whole_file(options.plot, goodput_svg(request, report));
   fmt::print("{}", options.json ? goodput_json(request, report) : goodput_text(request, report));
   return static_cast<int>(ExitCode::done);
 }
@@ -234,6 +238,8 @@ void add_goodput_command(CLI::App& app, CommandAction& action) {
   command->add_option("--gpu-hour-price", options->gpu_hour, "Price of a GPU-hour")
       ->check(CLI::Range(1e-9, 1e9));
   command->add_option("--kwh-price", options->kwh, "Price of a kWh")->check(CLI::Range(1e-9, 1e9));
+  command->add_option("--plot", options->plot, "Also write the effective time over the interval as a picture")
+      ->type_name("FILE.svg");
   command->add_flag("--published", options->published,
                     "Print the published figures that these laws are held against, and nothing else");
   command->add_flag("--json", options->json, "Print the result as JSON");

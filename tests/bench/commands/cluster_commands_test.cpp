@@ -61,7 +61,7 @@ TEST_F(ClusterCommands, TopologyCountsAndRates) {
   EXPECT_THAT(llama.out, ContainsRegex("tp +8 +768 +ring +450.0 +450.0 +nvlink"));
   EXPECT_THAT(llama.out, ContainsRegex("pp +16 +384 +all-to-all +50.0 +13.4 +spine to core"));
   EXPECT_THAT(plumbline("topology llama3:2 --pp 16 --tp 8 --rank-order pp-tp-cp-dp").out,
-              ContainsRegex("pp +16 +384 +all-to-all +50.0 +50.0 +port"));
+              ContainsRegex("pp +16 +384 +all-to-all +93.8 +93.8 +port"));
 }
 
 TEST_F(ClusterCommands, TopologyOfASlurmCluster) {

@@ -70,9 +70,10 @@ TEST_F(GoodputCommand, AMonthOnAHundredThousandGpusTakesSeconds) {
 TEST_F(GoodputCommand, TextSaysWhatAPersonAsks) {
   const Said said =
       goodput(fmt::format("{} --gpus 16384 --trials 100 --spares 4 --repair-hours 24 --gpu-hour-price 2 "
-                          "--gpu-watts 1200 --kwh-price 0.1",
+                          "--gpu-watts 1200 --kwh-price 0.1 --plot p.svg",
                           kJob));
   ASSERT_EQ(said.exit_code, 0) << said.err;
+  EXPECT_THAT(read(folder_ / "p.svg"), ContainsRegex("half as many failures</text>\n(.*\n)*</svg>"));
   for (const char* words :
        {"16384 GPUs \\(2048 nodes\\), failures of llama3-405b: one every 3.1 h",
         "effective time +expected +simulated +5 % +50 % +95 %", "recomputed +[0-9.]+ %", "waiting +[0-9.]+ %",
@@ -117,7 +118,8 @@ TEST_F(GoodputCommand, WhatIsMissingIsAskedForInOneLine) {
        "expected a divisor of the 128 data-parallel replicas"},
       {fmt::format("{} --gpus 1024 --elastic 128 --zero-stage 1", kJob), "zero_stage 1"},
       {fmt::format("{} --gpus 1024 --fleet mars", kJob), "expected one of ft-hsdp, llama3-405b"},
-      {fmt::format("{} --gpus 1024 --checkpoint-stall 0 --checkpoint-interval 1", kJob), "only one is written at a time"},
+      {fmt::format("{} --gpus 1024 --checkpoint-stall 0 --checkpoint-interval 1", kJob),
+       "only one is written at a time"},
       {fmt::format("{} --gpus 1001", kJob), "1001"}};
   for (const auto& [arguments, words] : wrong) {
     const Said said = goodput(arguments);
