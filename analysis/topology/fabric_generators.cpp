@@ -86,8 +86,9 @@ Fabric make_superpod(SuperPod generation, int units) {
                  [&](int node, int rail) { return rail * leaves_of_rail + node / kDown; });
   if (b200 && units > 8) return three_tiers(std::move(fabric), units);
   const int leaf = add_switches(fabric, Tier::leaf, leaves);
-  const int spine = add_switches(fabric, Tier::spine, leaves / 2);
-  connect_all(fabric, leaf, leaves, spine, leaves / 2, static_cast<double>(kDown) / (leaves / 2));
+  const int spines = leaves / 2;
+  const int spine = add_switches(fabric, Tier::spine, spines);
+  connect_all(fabric, leaf, leaves, spine, spines, static_cast<double>(kDown) / spines);
   return fabric;
 }
 

@@ -1,6 +1,7 @@
 // The fabric of what Slurm knows of a cluster.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>

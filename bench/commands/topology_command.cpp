@@ -7,8 +7,11 @@
 #include "analysis/topology/host_names.hpp"
 #include "analysis/topology/slurm_topology.hpp"
 #include "bench/commands/commands.hpp"
+#include "bench/evaluate/plan.hpp"
 #include "bench/views/topology_report.hpp"
 #include "core/base/error.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/config_text/load_config.hpp"
 
 namespace plumbline {
 namespace {
@@ -22,6 +25,7 @@ struct TopologyOptions {
   std::int64_t gpus = 0;
   std::string order = "tp-cp-dp-pp";
   std::string hosts;
+  std::string config;
   bool forward = false;
   double port = 50, cable = 50, nvlink = 450;
   bool json = false;
@@ -33,6 +37,10 @@ Fabric fabric_of(const TopologyOptions& options) {
   }
   if (!options.network.empty()) return make_fabric(options.network);
   return fabric_of(read_slurm_topology(options.slurm), options.gpus_per_node, options.oversubscription);
+}
+
+Forwarding forwarding_of(const TopologyOptions& options) {
+  return options.forward ? Forwarding::own_node : Forwarding::none;
 }
 
 RankOrder order_of(const TopologyOptions& options, std::int64_t gpus) {
@@ -47,22 +55,47 @@ RankOrder order_of(const TopologyOptions& options, std::int64_t gpus) {
                                     {"pp", options.pipeline}});
 }
 
+/// All orders of the axes of a configuration, on all or the given hosts.
+int search_placement(const TopologyOptions& options, const Fabric& fabric, const std::vector<int>& nodes,
+                     const LinkRates& rates) {
+  Overrides overrides;
+  if (options.gpus > 0) overrides.push_back({"world_size", std::to_string(options.gpus)});
+  const RunConfig config = load_run_config(options.config, overrides);
+  if (const auto reason = why_invalid(config)) throw InputError(fmt::format("topology: {}", *reason));
+  const ParallelConfig& parallel = config.parallel;
+  const RankOrder sizes = {
+      {"tp", parallel.tensor}, {"cp", parallel.context}, {"dp", parallel.data()}, {"pp", parallel.pipeline}};
+  const std::vector<std::int64_t> gpus = place_ranks(fabric, parallel.world_size, nodes);
+  const std::vector<OrderTimes> orders =
+      search_orders(fabric, sizes, axis_bytes(config, step_for(config)), gpus, rates, forwarding_of(options));
+  // As search_orders writes it: axes of one rank last.
+  std::string usual;
+  for (const bool single : {false, true}) {
+    for (const RankAxis& axis : sizes) {
+      if ((axis.size == 1) == single) usual += (usual.empty() ? "" : "-") + axis.name;
+    }
+  }
+  fmt::print("{}", options.json ? orders_json(orders, usual)
+                                : topology_text(fabric, {}) + orders_text(orders, usual, 6));
+  return static_cast<int>(ExitCode::done);
+}
+
 int run_topology(const TopologyOptions& options) {
   const Fabric fabric = fabric_of(options);
   const std::vector<int> nodes =
       options.hosts.empty() ? std::vector<int>{}
                             : nodes_named(fabric, expand_hosts(options.hosts, "topology: --hosts",
                                                                static_cast<std::size_t>(fabric.nodes)));
+  const LinkRates rates{{1e9 * options.nvlink}, {1e9 * options.port}, {1e9 * options.cable}};
+  if (!options.config.empty()) return search_placement(options, fabric, nodes, rates);
   const std::int64_t there =
       nodes.empty() ? fabric.gpus() : static_cast<std::int64_t>(nodes.size()) * fabric.gpus_per_node;
   const RankOrder order = order_of(options, options.gpus > 0 ? options.gpus : there);
   const std::vector<std::int64_t> gpus = place_ranks(fabric, options.gpus > 0 ? options.gpus : there, nodes);
-  const LinkRates rates{{1e9 * options.nvlink}, {1e9 * options.port}, {1e9 * options.cable}};
   const bool asked =
       options.tensor * options.pipeline * options.context > 1 || options.gpus > 0 || !nodes.empty();
   std::vector<AxisRates> axes;
-  if (asked)
-    axes = axis_rates(fabric, order, gpus, rates, options.forward ? Forwarding::own_node : Forwarding::none);
+  if (asked) axes = axis_rates(fabric, order, gpus, rates, forwarding_of(options));
   fmt::print("{}", options.json ? topology_json(fabric, axes) : topology_text(fabric, axes));
   return static_cast<int>(ExitCode::done);
 }
@@ -77,6 +110,11 @@ void add_rank_options(CLI::App& command, TopologyOptions& options) {
       .add_option("--rank-order", options.order,
                   "Axes in the order in which ranks are numbered, fastest first")
       ->capture_default_str();
+  command
+      .add_option("--config", options.config,
+                  "A configuration in place of sizes: tries every order of its axes, by what a step sends")
+      ->excludes("--tp", "--cp", "--pp", "--rank-order")
+      ->type_name("CONFIG");
   command.add_option("--hosts", options.hosts,
                      "Hosts of --slurm's file in the order in which ranks fill them, such as n[1-4]");
 }

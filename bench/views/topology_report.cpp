@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include "analysis/work/traffic.hpp"
 
 namespace plumbline {
 namespace {
@@ -81,6 +84,50 @@ std::string topology_json(const Fabric& fabric, const std::vector<AxisRates>& ax
                             {"busiest_link", axis.link},
                             {"alone_bytes_per_s", axis.alone.value},
                             {"together_bytes_per_s", axis.together.value}});
+  }
+  return json.dump(2) + "\n";
+}
+
+std::vector<AxisBytes> axis_bytes(const RunConfig& config, const RepeatedSchedule& step) {
+  const ParallelConfig& parallel = config.parallel;
+  std::vector<AxisBytes> list = {{"tp", 0}, {"cp", 0}, {"dp", 0}, {"pp", 0}};
+  for (const std::vector<Traffic>& ranks : predict_pipeline_traffic(config, step)) {
+    for (const Traffic& traffic : ranks) {
+      const double sent[] = {ring_bytes(traffic.of(Group::tensor), parallel.tensor),
+                             ring_bytes(traffic.of(Group::context), parallel.context),
+                             ring_bytes(traffic.of(Group::data), parallel.copies()),
+                             static_cast<double>(traffic.point_to_point_sent.value)};
+      for (std::size_t i = 0; i < list.size(); ++i) list[i].bytes = std::max(list[i].bytes, sent[i]);
+    }
+  }
+  return list;
+}
+
+std::string orders_text(const std::vector<OrderTimes>& orders, const std::string& usual, std::size_t top) {
+  std::string text = "\norders of ranks, fastest axis first, by the time on the busiest links of a step\n";
+  for (std::size_t i = 0; i < std::min(top, orders.size()); ++i) {
+    text += fmt::format("{:<14} {:>9.4f} s ", orders[i].order, orders[i].total.value);
+    for (const AxisTime& axis : orders[i].axes)
+      text += fmt::format("  {} {:.4f} s {}", axis.axis, axis.time.value, axis.link);
+    text += "\n";
+  }
+  for (const OrderTimes& order : orders) {
+    if (order.order != usual) continue;
+    const std::string why = why_shorter(orders.front(), order);
+    text += why.empty() ? fmt::format("none is shorter than the usual {}\n", usual)
+                        : fmt::format("{} instead of the usual {}: {}\n", orders.front().order, usual, why);
+  }
+  return text;
+}
+
+std::string orders_json(const std::vector<OrderTimes>& orders, const std::string& usual) {
+  nlohmann::ordered_json json = {{"usual", usual}, {"orders", nlohmann::ordered_json::array()}};
+  for (const OrderTimes& order : orders) {
+    nlohmann::ordered_json axes;
+    for (const AxisTime& axis : order.axes)
+      axes[axis.axis] = {
+          {"bytes_per_s", axis.rate.value}, {"seconds", axis.time.value}, {"busiest_link", axis.link}};
+    json["orders"].push_back({{"order", order.order}, {"seconds", order.total.value}, {"axes", axes}});
   }
   return json.dump(2) + "\n";
 }

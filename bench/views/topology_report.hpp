@@ -8,6 +8,9 @@
 #include "analysis/topology/fabric.hpp"
 #include "analysis/topology/link_loads.hpp"
 #include "analysis/topology/placement.hpp"
+#include "analysis/topology/placement_search.hpp"
+#include "core/config/run_config.hpp"
+#include "core/schedule/repeated_schedule.hpp"
 
 namespace plumbline {
 
@@ -26,6 +29,13 @@ struct AxisRates {
 std::vector<AxisRates> axis_rates(const Fabric& fabric, const RankOrder& order,
                                   const std::vector<std::int64_t>& gpus, const LinkRates& rates,
                                   Forwarding forwarding);
+
+/// What a GPU sends along each axis in a step of the configuration, of the pipeline rank that sends most along it:
+/// collectives as rings, messages between stages as they are.
+std::vector<AxisBytes> axis_bytes(const RunConfig& config, const RepeatedSchedule& step);
+/// The orders that were tried, best first, at most `top` of them, and why the first is better than the usual one.
+std::string orders_text(const std::vector<OrderTimes>& orders, const std::string& usual, std::size_t top);
+std::string orders_json(const std::vector<OrderTimes>& orders, const std::string& usual);
 
 std::string topology_text(const Fabric& fabric, const std::vector<AxisRates>& axes);
 std::string topology_json(const Fabric& fabric, const std::vector<AxisRates>& axes);

@@ -114,9 +114,9 @@ constexpr Room kRooms[] = {
      "bench/training/parameters bench/training/stage core/base core/config core/files core/run core/tensor"},
     {"bench/views",
      "analysis/hardware analysis/memory analysis/predict analysis/published analysis/reliability "
-     "analysis/search analysis/stragglers analysis/topology bench/evaluate "
+     "analysis/search analysis/stragglers analysis/topology analysis/work bench/evaluate "
      "bench/record "
-     "bench/report bench/text core/base core/config core/config_text"},
+     "bench/report bench/text core/base core/config core/config_text core/schedule"},
     {"core/backends/mpi", "core/base core/parallel core/run core/tensor <mpi>"},
     {"core/backends/nccl", "core/backends/mpi core/base core/run core/schedule <cuda> <nccl>"},
     {"core/config", "core/base core/parallel core/schedule core/tensor"},

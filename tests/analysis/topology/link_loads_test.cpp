@@ -9,6 +9,7 @@
 
 #include "analysis/topology/fabric_generators.hpp"
 #include "analysis/topology/placement.hpp"
+#include "analysis/topology/placement_search.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
@@ -196,6 +197,26 @@ TEST(Placement, GroupsFollowTheOrderOfTheAxes) {
   EXPECT_THAT(place_ranks(fabric, 4, {2, 0}), testing::ElementsAre(4, 5, 0, 1));
   EXPECT_THROW(place_ranks(fabric, 7, {}), InputError);
   EXPECT_THROW(place_ranks(fabric, 3, {1, 1}), InputError);
+}
+
+// Tensor ranks send most: they belong on NVLink, whatever order the sizes are given in; and stages in one pod.
+TEST(PlacementSearch, TheAxisThatSendsMostIsOnTheFastestLinks) {
+  const Fabric pods = make_llama3(8);
+  const auto gpus = place_ranks(pods, pods.gpus(), {});
+  const RankOrder sizes = {{"pp", 16}, {"cp", 1}, {"dp", 192}, {"tp", 8}};
+  const std::vector<AxisBytes> bytes = {{"tp", 1e12}, {"cp", 0}, {"dp", 1e9}, {"pp", 50e9}};
+  const std::vector<OrderTimes> orders = search_orders(pods, sizes, bytes, gpus, {}, Forwarding::none);
+  ASSERT_EQ(orders.size(), 6U);
+  EXPECT_EQ(orders[0].order, "tp-pp-dp-cp");
+  EXPECT_EQ(orders[0].axes.size(), 3U);
+  EXPECT_NEAR(orders[0].total.value, 1e12 / 450e9 + 1e9 / 50e9 + 50e9 / 50e9, 1e-6);
+  EXPECT_TRUE(std::is_sorted(orders.begin(), orders.end(), [](const OrderTimes& a, const OrderTimes& b) {
+    return a.total.value < b.total.value;
+  }));
+  const auto usual = std::find_if(orders.begin(), orders.end(),
+                                  [](const auto& each) { return each.order == "tp-dp-pp-cp"; });
+  EXPECT_EQ(why_shorter(orders[0], *usual), "pp has 50.0 GB/s (port) instead of 14.3 (spine to core)");
+  EXPECT_EQ(why_shorter(orders[0], orders[0]), "");
 }
 
 }  // namespace

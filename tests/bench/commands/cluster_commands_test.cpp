@@ -50,6 +50,11 @@ class ClusterCommands : public testing::Test {
   fs::path folder_;
 };
 
+constexpr const char* kJob =
+    "model: llama-3.1-8b\nhardware: h100-sxm-80gb\ntensor_model_parallel_size: "
+    "4\npipeline_model_parallel_size: 8\n"
+    "seq_length: 2048\nglobal_batch_size: 65536\nzero_stage: 1\n";
+
 TEST_F(ClusterCommands, TopologyCountsAndRates) {
   const Said pod = plumbline("topology superpod-b200:16 --json");
   ASSERT_EQ(pod.exit_code, 0) << pod.err;
@@ -95,10 +100,18 @@ TEST_F(ClusterCommands, TopologyOfASlurmCluster) {
   }
 }
 
-constexpr const char* kJob =
-    "model: llama-3.1-8b\nhardware: h100-sxm-80gb\ntensor_model_parallel_size: "
-    "4\npipeline_model_parallel_size: 8\n"
-    "seq_length: 2048\nglobal_batch_size: 65536\nzero_stage: 1\n";
+TEST_F(ClusterCommands, TopologyFindsTheOrderOfTheAxesOfAConfiguration) {
+  write("job.yaml", kJob);
+  const Said said = plumbline("topology llama3:2 --config job.yaml --gpus 4096");
+  ASSERT_EQ(said.exit_code, 0) << said.err;
+  EXPECT_THAT(said.out, ContainsRegex("\ntp-[a-z-]+ +[0-9.]+ s +tp [0-9.]+ s nvlink"));
+  EXPECT_THAT(said.out, ContainsRegex("the usual tp-dp-pp-cp"));
+  const nlohmann::json json =
+      nlohmann::json::parse(plumbline("topology llama3:2 --config job.yaml --gpus 4096 --json").out);
+  EXPECT_EQ(json["orders"].size(), 6U);
+  EXPECT_LE(json["orders"][0]["seconds"], json["orders"][1]["seconds"]);
+  EXPECT_EQ(plumbline("topology llama3:2 --config job.yaml --tp 4").exit_code, 2);
+}
 
 TEST_F(ClusterCommands, StragglersOnAHundredThousandGpus) {
   write("job.yaml", kJob);

@@ -1,0 +1,42 @@
+// Which axis of a configuration belongs on which links: every order of ranks, by what its rings would take.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/topology/link_loads.hpp"
+#include "analysis/topology/placement.hpp"
+
+namespace plumbline {
+
+/// What each GPU sends to the next one of its group along an axis in a step, collectives as rings.
+struct AxisBytes {
+  std::string axis;
+  double bytes = 0;
+};
+
+struct AxisTime {
+  std::string axis;
+  BytesPerSecond rate;  // of a ring, when all groups of the axis send at once
+  Seconds time;
+  std::string link;  // that takes longest
+};
+
+struct OrderTimes {
+  std::string order;  // "tp-cp-dp-pp"
+  std::vector<AxisTime> axes;
+  Seconds total;  // as if nothing were hidden behind anything
+};
+
+/// Every order of the axes of more than one rank, the shortest total first, of equal ones the one that is nearer to
+/// `sizes`; axes of one rank stand last. Ranks fill `gpus` one after another.
+std::vector<OrderTimes> search_orders(const Fabric& fabric, const RankOrder& sizes,
+                                      const std::vector<AxisBytes>& bytes,
+                                      const std::vector<std::int64_t>& gpus, const LinkRates& rates,
+                                      Forwarding forwarding);
+
+/// Why the first is shorter than the second: the axis that gains most, with its links. Empty where none gains.
+std::string why_shorter(const OrderTimes& first, const OrderTimes& second);
+
+}  // namespace plumbline
