@@ -103,6 +103,12 @@ SpareNodes spares_of(const GoodputOptions& options) {
 
 GoodputRequest request_of(const GoodputOptions& options, const RunConfig& config) {
   GoodputRequest request;
+  if (options.size.empty() && config.finetune.lora()) {
+    throw InputError(
+        "goodput: --checkpoint-size: missing; expected what a checkpoint of the adapters takes: with frozen "
+        "lora the "
+        "model itself is not written");
+  }
   request.fleet = load_fleet(options.fleet);
   request.gpus = config.parallel.world_size;
   request.tokens_per_step =

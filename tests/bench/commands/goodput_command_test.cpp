@@ -120,6 +120,8 @@ TEST_F(GoodputCommand, WhatIsMissingIsAskedForInOneLine) {
       {fmt::format("{} --gpus 1024 --fleet mars", kJob), "expected one of ft-hsdp, llama3-405b"},
       {fmt::format("{} --gpus 1024 --checkpoint-stall 0 --checkpoint-interval 1", kJob),
        "only one is written at a time"},
+      {fmt::format("{} --gpus 1024 --frozen lora --software megatron-core", kJob),
+       "--checkpoint-size: missing"},
       {fmt::format("{} --gpus 1001", kJob), "1001"}};
   for (const auto& [arguments, words] : wrong) {
     const Said said = goodput(arguments);
