@@ -132,7 +132,8 @@ TEST_F(ValidateSearch, SearchFindsTheBestFirst) {
   const Outcome text = plumbline("search gpt.yaml --gpus 8");
   EXPECT_THAT(text.out, HasSubstr("why not the second"));
   EXPECT_THAT(text.out, HasSubstr("not searched: context_parallel_size"));
-  const Outcome shared = plumbline("search gpt.yaml --gpus 8 --gbs 1 --max-cp 8");
+  const Outcome shared = plumbline(
+      "search llama-3.1-8b --gpus 8 --gbs 1 --seq-length 131072 --hardware h100-sxm-80gb --max-cp 8");
   ASSERT_EQ(shared.exit_code, 0) << shared.err;
   EXPECT_THAT(shared.out, ContainsRegex("dp 1 cp [248] (p2p|a2a|all_gather) mbs 1"));
   EXPECT_THAT(shared.out, HasSubstr("of the best, by cp_comm_type: seconds per step"));
