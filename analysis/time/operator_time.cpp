@@ -30,6 +30,13 @@ double computed_pairs(const OperatorCall& call, std::int64_t window) {
   return pairs;
 }
 
+/// Of a sequence without window or prefix.
+double causal_pairs(std::int64_t tokens) {
+  OperatorCall call;
+  call.tokens = tokens;
+  return computed_pairs(call, 0);
+}
+
 /// The last query that an attention call has keys for is as far into the keys as this.
 std::int64_t sequence_of(const OperatorCall& call) {
   return (call.keys > 0 ? std::min(call.past, call.keys) : call.past) + call.tokens;
@@ -42,9 +49,7 @@ double share_of_causal(const OperatorCall& call) {
   const std::int64_t keys = sequence_of(call);
   const std::int64_t window = call.window >= call.past + call.tokens ? 0 : call.window;
   if (window == 0 && call.prefix == 0 && call.past == 0) return 1;
-  OperatorCall causal;
-  causal.tokens = keys;
-  return computed_pairs(call, window) / computed_pairs(causal, 0);
+  return computed_pairs(call, window) / causal_pairs(keys);
 }
 
 /// The CPU computes with vectors of sixteen (kernels/README.md), and the last one of a row takes as long when it is not full.
@@ -150,8 +155,8 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
         hardware, load, entry.key, gradient ? load.gradient_working_set : load.working_set,
         [](const OperatorTimes& t) -> const auto& { return t.gemm; },
         [&](const Grid& grid) {
-          return grid.at(static_cast<double>(entry.tokens), static_cast<double>(entry.out),
-                         static_cast<double>(entry.in));
+          return grid.at(static_cast<double>(entry.tokens), static_cast<double>(whole_vectors(entry.out)),
+                         static_cast<double>(whole_vectors(entry.in)));
         });
     return measured < 0 && call.fp8 ? measured_time(without_fp8(call), hardware, load) : measured;
   }
@@ -164,11 +169,13 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
         [&](const Grid& grid) {
           // The time of one query head: more of them at a key/value head do not make each of them longer.
           const double group = grid.z.empty() ? 1 : std::min(static_cast<double>(call.in), grid.z.back());
-          const auto seq = static_cast<double>(sequence_of(call));
-          // Work grows with the square of the sequence, of which a table's rate keeps one factor beyond its end.
-          const double beyond = grid.empty() ? 1 : std::max(1.0, seq / grid.x.back());
+          // Beyond the table work grows as the pairs of tokens do.
+          const std::int64_t keys = sequence_of(call);
+          const std::int64_t longest =
+              grid.empty() ? keys : std::min(keys, static_cast<std::int64_t>(grid.x.back()));
+          const double beyond = causal_pairs(keys) / causal_pairs(longest);
           const std::int64_t width = call.out < kVector ? call.out : whole_vectors(call.out);
-          return grid.at(seq, static_cast<double>(width), group) * beyond;
+          return grid.at(static_cast<double>(longest), static_cast<double>(width), group) * beyond;
         });
     if (per_head < 0 && call.dropout) return measured_time(without_dropout(call), hardware, load);
     return per_head * static_cast<double>(call.elements) * share_of_causal(call);
