@@ -18,7 +18,8 @@ std::string context_report(const RunConfig& config, const Schedule& schedule, co
       std::int64_t{schedule.ranks} * config.microbatches() > kMostContextCells)
     return "";
   std::string text =
-      "cp_comm_type: seconds per step, of which waiting for tensor and context ranks, GiB of the fullest rank\n";
+      "cp_comm_type: seconds per step, of which waiting for tensor and context ranks, GiB of the fullest "
+      "rank\n";
   int predicted = 0;
   for (const CpCommType way : kContextWays) {
     RunConfig other = config;
@@ -31,9 +32,10 @@ std::string context_report(const RunConfig& config, const Schedule& schedule, co
     const bool given = way == config.parallel.cp_comm_type;
     const Prediction predicted_way = given ? Prediction{} : predict(other, schedule, hardware);
     const Prediction& found = given ? prediction : predicted_way;
-    text += fmt::format("  {:<12}{:<10.4g}{:<10.4g}{:.4g}{}\n", cp_comm_type_name(way), found.time.step.value,
-                        found.time.exposed_tensor.value,
-                        static_cast<double>(found.memory.peak.value) / kBytesPerGiB, given ? " (this one)" : "");
+    text +=
+        fmt::format("  {:<12}{:<10.4g}{:<10.4g}{:.4g}{}\n", cp_comm_type_name(way), found.time.step.value,
+                    found.time.exposed_tensor.value,
+                    static_cast<double>(found.memory.peak.value) / kBytesPerGiB, given ? " (this one)" : "");
     ++predicted;
   }
   return predicted > 1 ? text : "";

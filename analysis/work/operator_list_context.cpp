@@ -70,8 +70,7 @@ void CallList::ring_attention(bool is_backward, std::int64_t window) {
     for (const int keys : {1, 0}) {
       bool opened = false;
       for (const int queries : {0, 1}) {
-        const std::int64_t distance =
-            (s_.piece_of(last, queries) - s_.piece_of(last - step, keys)) * chunk;
+        const std::int64_t distance = (s_.piece_of(last, queries) - s_.piece_of(last - step, keys)) * chunk;
         if (distance < 0 || (window > 0 && distance - chunk + 1 >= window)) continue;
         chunk_attention(is_backward, window, distance, chunk);
         if (distance > 0) added_queries();
@@ -138,7 +137,8 @@ void CallList::attention_of_heads(bool is_backward, std::int64_t window) {
 void CallList::gathered_attention(bool is_backward, std::int64_t window) {
   const auto e = static_cast<double>(s_.e());
   const std::int64_t chunk = s_.chunk();
-  const std::int64_t early = s_.piece_of(s_.context - 1, 0) * chunk;  // where the chunks of the last rank begin
+  const std::int64_t early =
+      s_.piece_of(s_.context - 1, 0) * chunk;  // where the chunks of the last rank begin
   const std::int64_t late = s_.piece_of(s_.context - 1, 1) * chunk;
   const std::int64_t unseen = s_.seq - late - chunk;
   gather_keys_values(is_backward ? "context all-gather backward" : "context all-gather forward");

@@ -284,6 +284,7 @@ int main(int argc, char** argv) {
   using namespace plumbline::training;
   return session.guard([&] {
     const int ranks = session.ranks();
-    return run_product(session.rank(), ranks, context ? context_cells(ranks) : product_cells(ranks, covering));
+    return run_product(session.rank(), ranks,
+                       context ? context_cells(ranks) : product_cells(ranks, covering));
   });
 }

@@ -177,13 +177,14 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   config.parallel.overlap_grad_reduce = reduces;
   config.parallel.overlap_param_gather = gathers;
   if (gathers && why_invalid(config)) config.parallel.overlap_param_gather.reset();
-  cell.name = fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{} {}{}", cell.schedule, layout.tensor,
-                          layout.pipeline, layout.data / layout.context, row[kSequence], recomputation.name, row[kZero],
-                          kDropouts[row[kDropout]].name, linear.name) +
-              (shared ? fmt::format(" cp{} {}", layout.context, cp_comm_type_name(config.parallel.cp_comm_type)) : "") +
-              kSwitches[row[kModel]].name + (reduces ? "" : " reduced late") +
-              (receives ? " received ahead" : "") +
-              (config.parallel.overlap_param_gather.value_or(false) ? " gathered ahead" : "");
+  cell.name =
+      fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{} {}{}", cell.schedule, layout.tensor,
+                  layout.pipeline, layout.data / layout.context, row[kSequence], recomputation.name,
+                  row[kZero], kDropouts[row[kDropout]].name, linear.name) +
+      (shared ? fmt::format(" cp{} {}", layout.context, cp_comm_type_name(config.parallel.cp_comm_type))
+              : "") +
+      kSwitches[row[kModel]].name + (reduces ? "" : " reduced late") + (receives ? " received ahead" : "") +
+      (config.parallel.overlap_param_gather.value_or(false) ? " gathered ahead" : "");
   cell.switches = row[kModel];
   if (const auto reason = why_invalid(config)) {
     cell.illegal = *reason;
@@ -255,17 +256,17 @@ std::vector<ProductCell> context_cells(int ranks) {
     const bool whole = std::string(kSchedules[row[kSchedule]].vocabulary) == "none";
     const bool exchanges = kCommTypes[row[kLinear]] == CpCommType::a2a;
     const Layout& layout = layouts[row[kLayout]];
-    if (exchanges && (layout.context > 2 || layout.tensor > 1 || std::string(kSwitches[row[kModel]].name) == " alibi and norms"))
+    if (exchanges && (layout.context > 2 || layout.tensor > 1 ||
+                      std::string(kSwitches[row[kModel]].name) == " alibi and norms"))
       return false;  // two key/value heads; norms of queries and keys
     return row[kModel] != kFirstGlm && (row[kModel] != kSharedNorm || whole) &&
            (row[kModel] != kNormedOutput || whole) && (row[kSequence] == 0 || whole);
   };
   std::vector<ProductCell> cells;
-  for (const Row& row :
-       covering_rows(given,
-                     {kSequences, std::size(kRecomputations), kZeroStages, std::size(kDropouts),
-                      std::size(kCommTypes), std::size(kSwitches)},
-                     allowed))
+  for (const Row& row : covering_rows(given,
+                                      {kSequences, std::size(kRecomputations), kZeroStages,
+                                       std::size(kDropouts), std::size(kCommTypes), std::size(kSwitches)},
+                                      allowed))
     cells.push_back(cell_of(layouts[row[kLayout]], row));
   return cells;
 }
