@@ -55,6 +55,7 @@ struct RunConfig {
   ParallelConfig parallel;
   BatchConfig batch;
   NumericsConfig numerics;
+  MixtureConfig mixture;
   RecomputeConfig recompute;
   OptimizerConfig optimizer;
   DistillationConfig distillation;
