@@ -21,16 +21,13 @@ void require_route(const Router& router, const Matrix& logits, const Matrix& cho
 
 void require_arrange(const Router& router, const Matrix& logits, const Matrix& chosen, const Matrix& places,
                      const Matrix& tokens, const Matrix& weights) {
-  require(is_router(router, logits) && of_choices(chosen, router, logits, DType::int32) &&
-              of_choices(places, router, logits, DType::int32) &&
-              of_choices(tokens, router, logits, DType::int32) &&
-              of_choices(weights, router, logits, DType::fp32),
-          "arrange", "logits (T,E) fp32, 1 <= k <= E, chosen, places, tokens (1,T*k) int32, weights fp32",
-          {{"logits", logits},
-           {"chosen", chosen},
-           {"places", places},
-           {"tokens", tokens},
-           {"weights", weights}});
+  require(
+      is_router(router, logits) && of_choices(chosen, router, logits, DType::int32) &&
+          of_choices(places, router, logits, DType::int32) &&
+          of_choices(tokens, router, logits, DType::int32) &&
+          of_choices(weights, router, logits, DType::fp32),
+      "arrange", "logits (T,E) fp32, 1 <= k <= E, chosen, places, tokens (1,T*k) int32, weights fp32",
+      {{"logits", logits}, {"chosen", chosen}, {"places", places}, {"tokens", tokens}, {"weights", weights}});
 }
 
 void require_route_backward(const Router& router, const Matrix& logits, const Matrix& chosen,

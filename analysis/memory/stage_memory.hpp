@@ -37,11 +37,11 @@ struct TensorBytes {
   std::int64_t fc1;
   std::int64_t activation;  // T·F
   // Of a mixture; else 0.
-  std::int64_t routing;            // router logits and the four numbers of every choice
-  std::int64_t rows_tokens;        // of these, the tokens of the experts' rows
-  std::int64_t expert_rows;        // T·k·h
-  std::int64_t expert_weights;     // gradient of the rows' weights, two numbers each
-  std::int64_t router_gradient;    // T·E
+  std::int64_t routing;          // router logits and the four numbers of every choice
+  std::int64_t rows_tokens;      // of these, the tokens of the experts' rows
+  std::int64_t expert_rows;      // T·k·h
+  std::int64_t expert_weights;   // gradient of the rows' weights, two numbers each
+  std::int64_t router_gradient;  // T·E
   std::int64_t logits;
   std::int64_t fp32_logits;       // the copy that the loss works on; 0 where it works on the logits
   std::int64_t loss;              // statistics of the loss

@@ -10,8 +10,7 @@ constexpr const char* kGatherBackward = "sequence all-gather backward";
 /// A number of 4 bytes for every choice, and the router's logits.
 struct RouterBytes {
   explicit RouterBytes(const StageShape& s)
-      : choices(4 * static_cast<double>(s.choices)),
-        logits(4 * static_cast<double>(s.tokens * s.experts)) {}
+      : choices(4 * static_cast<double>(s.choices)), logits(4 * static_cast<double>(s.tokens * s.experts)) {}
   double choices;
   double logits;
 };

@@ -47,19 +47,20 @@ struct AlikeLayers {
 
 /// Widths are per tensor rank. Counts are elements unless said otherwise.
 struct StageShape {
-  std::int64_t tokens = 0;        // T = micro_batch_size · seq_length / context_parallel_size
-  std::int64_t rows = 0;          // R: rows of the residual stream, T or T/t with sequence parallelism
-  std::int64_t batch = 0;         // sequences of a micro-batch
-  std::int64_t seq = 0;           // tokens of a sequence
-  std::int64_t hidden = 0;        // h
-  std::int64_t head_dim = 0;      // d
-  std::int64_t heads = 0;         // query heads of this tensor rank
-  std::int64_t kv_heads = 0;      // key/value heads of this tensor rank, at least one
-  std::int64_t q = 0;             // heads · d
-  std::int64_t k = 0;             // kv_heads · d
-  std::int64_t ffn = 0;           // F
-  std::int64_t fc1 = 0;           // f: 2F with a gate, else F
-  std::int64_t experts = 0;       // E, of a mixture (bench/training/mixtures.md), whose F is that of an expert; 0: none
+  std::int64_t tokens = 0;    // T = micro_batch_size · seq_length / context_parallel_size
+  std::int64_t rows = 0;      // R: rows of the residual stream, T or T/t with sequence parallelism
+  std::int64_t batch = 0;     // sequences of a micro-batch
+  std::int64_t seq = 0;       // tokens of a sequence
+  std::int64_t hidden = 0;    // h
+  std::int64_t head_dim = 0;  // d
+  std::int64_t heads = 0;     // query heads of this tensor rank
+  std::int64_t kv_heads = 0;  // key/value heads of this tensor rank, at least one
+  std::int64_t q = 0;         // heads · d
+  std::int64_t k = 0;         // kv_heads · d
+  std::int64_t ffn = 0;       // F
+  std::int64_t fc1 = 0;       // f: 2F with a gate, else F
+  std::int64_t experts =
+      0;  // E, of a mixture (bench/training/mixtures.md), whose F is that of an expert; 0: none
   std::int64_t choices = 0;       // T·k: rows that experts work on
   std::int64_t vocab = 0;         // v: padded vocabulary of this tensor rank, or of its shard
   std::int64_t positions = 0;     // rows of the learned position table, 0: there is none

@@ -279,8 +279,9 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
     return only("expert_model_parallel_size", config.parallel.expert, "1 only");
   }
   if (config.model.mixture && config.machine.backend == Backend::cuda) {
-    return fmt::format("backend: found cuda with {}, a mixture of experts; this build executes it on cpu and emulated",
-                       config.model.name);
+    return fmt::format(
+        "backend: found cuda with {}, a mixture of experts; this build executes it on cpu and emulated",
+        config.model.name);
   }
   if (config.numerics.attention_backend == AttentionBackend::unfused &&
       config.machine.backend != Backend::emulated) {

@@ -18,7 +18,7 @@ void set_normed_residual(ModelConfig& config) {
   config.normed_residual = std::sqrt(2 * static_cast<double>(config.layers));
 }
 
-constexpr std::int64_t kMostExperts = 1 << 12;
+constexpr std::int64_t kMostExperts = 1 << 10;
 
 void read_experts(const JsonKeys& keys, const char* experts_key, ModelConfig& config) {
   const char* const chosen_key = "num_experts_per_tok";
@@ -96,9 +96,10 @@ void read_qwen3_moe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfi
   config.mixture.normalized = keys.boolean_or("norm_topk_prob", false);
   if (keys.integer_or("decoder_sparse_step", 1 << 20, 1) != 1 ||
       (keys.find("mlp_only_layers") != nullptr && !keys.list("mlp_only_layers").empty())) {
-    keys.fail("mlp_only_layers",
-              "found layers without experts (mlp_only_layers or decoder_sparse_step), supported are mixtures in "
-              "every layer");
+    keys.fail(
+        "mlp_only_layers",
+        "found layers without experts (mlp_only_layers or decoder_sparse_step), supported are mixtures in "
+        "every layer");
   }
   read_qwen3(keys, with_nulls, config);
 }

@@ -14,6 +14,10 @@ std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
                          keys.aux_loss_coeff != 0 ? "moe_aux_loss_coeff" : "moe_z_loss_coeff",
                          config.model.name);
     }
+    if (!config.files.save_routing.empty()) {
+      return fmt::format("save_routing: found a path with {}, which has no experts; expected none",
+                         config.model.name);
+    }
     if (teacher && teacher->mixture) {
       return fmt::format("teacher: found {}, a mixture of experts; expected a dense model", teacher->name);
     }
@@ -24,7 +28,8 @@ std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
                        config.model.name, expected);
   };
   if (teacher) return with("teacher", teacher->name, "none: dense models are distilled");
-  if (config.numerics.fp8.on()) return with("fp8_format", "a format", "none: experts are of the storage type");
+  if (config.numerics.fp8.on())
+    return with("fp8_format", "a format", "none: experts are of the storage type");
   if (config.parallel.effective_tp_comm_overlap()) {
     return with("tp_comm_overlap", "true", "false: the products of experts are not cut into pieces");
   }

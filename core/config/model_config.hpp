@@ -51,7 +51,8 @@ struct ModelConfig {
   std::int64_t heads = 0;     // query heads
   std::int64_t kv_heads = 0;  // key/value heads
   std::int64_t head_dim = 0;
-  std::int64_t ffn = 0;  // width of the feed-forward layer, or of an expert; with a gate there are two such projections
+  std::int64_t ffn =
+      0;  // width of the feed-forward layer, or of an expert; with a gate there are two such projections
   Mixture mixture;
   std::int64_t vocab = 0;
   std::int64_t max_positions = 0;

@@ -158,6 +158,8 @@ std::vector<ConfigKey> make_keys() {
                "a file of token ids, .npy or raw int32"),
       text_key("save_gradients", at(&C::files, &FilesConfig::save_gradients), PathOr::path,
                "the path of a file to write"),
+      text_key("save_routing", at(&C::files, &FilesConfig::save_routing), PathOr::path,
+               "the path of a .csv file to write"),
       text_key("save_weights", at(&C::files, &FilesConfig::save_weights), PathOr::path,
                "the path of a folder to write"),
   };

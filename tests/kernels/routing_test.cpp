@@ -72,8 +72,8 @@ TEST(Routing, HundredRandomOnesAreWhatTheirDefinitionSays) {
         EXPECT_FALSE(taken.at(static_cast<std::size_t>(row)));
         taken[static_cast<std::size_t>(row)] = true;
         EXPECT_EQ(r.token_of_row.matrix().as<std::int32_t>()[row], t);
-        const std::int64_t first = std::accumulate(r.counts.begin(), r.counts.begin() + r.expert(t, j),
-                                                   std::int64_t{0});
+        const std::int64_t first =
+            std::accumulate(r.counts.begin(), r.counts.begin() + r.expert(t, j), std::int64_t{0});
         EXPECT_GE(row, first);
         EXPECT_LT(row, first + r.counts[static_cast<std::size_t>(r.expert(t, j))]);
         EXPECT_NEAR(r.weights.matrix().as<float>()[row], r.weight(logits, t, j), 1e-6);
@@ -161,9 +161,8 @@ TEST(Routing, RowsAreScaledAndAddedUp) {
     for (const DType sums : {storage.type, DType::fp32}) {
       const Guarded y(3, 19, sums);
       operators().combine_rows(x, places, y);
-      const Dense sum = dense(3, 19, [&](auto t, auto j) {
-        return x.read()(order[2 * t], j) + x.read()(order[2 * t + 1], j);
-      });
+      const Dense sum = dense(
+          3, 19, [&](auto t, auto j) { return x.read()(order[2 * t], j) + x.read()(order[2 * t + 1], j); });
       const Dense terms = dense(3, 19, [&](auto t, auto j) {
         return std::fabs(x.read()(order[2 * t], j)) + std::fabs(x.read()(order[2 * t + 1], j));
       });

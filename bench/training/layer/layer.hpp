@@ -6,10 +6,10 @@
 
 #include <array>
 
+#include "bench/training/experts/routing.hpp"
 #include "bench/training/layer/fp8_layers.hpp"
 #include "bench/training/layer/linear.hpp"
 #include "bench/training/layer/microbatch_dropout.hpp"
-#include "bench/training/experts/routing.hpp"
 #include "bench/training/parameters/parameter_memory.hpp"
 #include "bench/training/parameters/unit_gradients.hpp"
 

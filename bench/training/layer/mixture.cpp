@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "bench/training/layer/activation.hpp"
 #include "bench/training/experts/grouped_products.hpp"
+#include "bench/training/layer/activation.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -24,8 +24,7 @@ Router router_of(const TrainingContext& context) {
 
 /// The rows of the experts, (T·k, h), from those of the tokens.
 Tensor sent_to_experts(const TrainingContext& context, const Routing& routing, const Matrix& x) {
-  Tensor rows =
-      context.make(kPassing, "rows of experts", context.shape.choices, context.shape.hidden);
+  Tensor rows = context.make(kPassing, "rows of experts", context.shape.choices, context.shape.hidden);
   context.operators.embedding_forward(routing.tokens, x, 0, rows);
   return rows;
 }
@@ -75,14 +74,12 @@ void logits_backward(const TrainingContext& context, const Routing& routing, con
 void add_router_input_gradient(const TrainingContext& context, const Matrix& dlogits, const Matrix& weight,
                                const Matrix& dx) {
   const std::int64_t first = context.sequence_parallel ? context.tensor_rank() * dx.rows : 0;
-  context.operators.gemm(
-      {.a = dlogits.row_range(first, dx.rows), .b = weight, .c = dx, .accumulate = true});
+  context.operators.gemm({.a = dlogits.row_range(first, dx.rows), .b = weight, .c = dx, .accumulate = true});
 }
 
 void router_weight_gradient(const TrainingContext& context, const Matrix& dlogits, const Matrix& x,
                             const Matrix& dweight) {
-  context.operators.gemm(
-      {.a = dlogits, .b = x, .c = dweight, .a_transposed = true, .accumulate = true});
+  context.operators.gemm({.a = dlogits, .b = x, .c = dweight, .a_transposed = true, .accumulate = true});
 }
 
 /// Every token's rows added up, over the tensor ranks too.
@@ -112,8 +109,7 @@ void mixture_forward(const TrainingContext& context, const LayerWeights& weights
 
 void mixture_output(const TrainingContext& context, const LayerWeights& weights, LayerActivations& saved,
                     const Matrix& output) {
-  const Tensor rows =
-      context.make(kPassing, "rows of experts", context.shape.choices, context.shape.hidden);
+  const Tensor rows = context.make(kPassing, "rows of experts", context.shape.choices, context.shape.hidden);
   GroupedProducts(context.operators, saved.routing.counts)
       .forward(saved.activation.values(), weights.fc2.values, rows);
   add_up_choices(context, rows, saved.routing, output);
@@ -150,8 +146,7 @@ Tensor mixture_backward(const TrainingContext& context, const Layer& layer, cons
       add_up_choices(context, rows, routing, dnorm);
     }
     dfc1.reset();
-    const Tensor dlogits =
-        context.make(kPassing, "gradient of router logits", shape.tokens, shape.experts);
+    const Tensor dlogits = context.make(kPassing, "gradient of router logits", shape.tokens, shape.experts);
     logits_backward(context, routing, products, dlogits);
     router_weight_gradient(context, dlogits, x, dweights.router);
     add_router_input_gradient(context, dlogits, weights.router, dnorm);

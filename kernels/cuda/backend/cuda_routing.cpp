@@ -8,7 +8,8 @@ namespace plumbline::cuda {
 namespace {
 
 [[noreturn]] void throw_no_mixtures(const char* op) {
-  throw Error(std::string(op) + ": mixtures of experts have no CUDA kernels; expected backend cpu or emulated");
+  throw Error(std::string(op) +
+              ": mixtures of experts have no CUDA kernels; expected backend cpu or emulated");
 }
 
 }  // namespace

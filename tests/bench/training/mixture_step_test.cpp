@@ -5,8 +5,12 @@
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
-#include <map>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/predict/predict.hpp"
@@ -17,6 +21,7 @@
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/run/solo_communicator.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
 #include "tests/bench/training/training_support.hpp"
 
@@ -143,6 +148,42 @@ TEST(MixtureStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
     EXPECT_LE(largest_error(expected.gradients, found.gradients, worst), 1e-4) << worst;
   }
   EXPECT_GT(compared, 1);
+}
+
+/// What is written adds up to the tokens, layer by layer and micro-batch by micro-batch.
+TEST(MixtureStep, LoadOfExpertsIsWritten) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks > 2) GTEST_SKIP() << "two ranks show it";
+  for (const Layout& layout : layouts_of(ranks)) {
+    RunConfig config = config_of(kCases[0]);
+    config.batch.global_batch_size = 4;
+    set_layout(config, layout);
+    config.files.save_routing = testing::TempDir() + "/plumbline_routing.csv";
+    MpiCommunicator communicator(config.layout());
+    const auto operators = make_cpu_operators();
+    train(config, schedule_for(config), *operators, communicator, communicator, host_memory(), {});
+    if (communicator.rank() != 0) continue;
+    std::ifstream file(config.files.save_routing);
+    std::string line;
+    std::getline(file, line);
+    EXPECT_EQ(line, "copy,layer,microbatch,expert 0,expert 1,expert 2,expert 3,expert 4,expert 5,expert 6");
+    const std::int64_t microbatches = 4 / layout.data;
+    for (std::int64_t row = 0; row < 4 * config.model.layers; ++row) {
+      ASSERT_TRUE(std::getline(file, line)) << row;
+      std::istringstream numbers(line);
+      std::vector<std::int64_t> values;
+      for (std::string number; std::getline(numbers, number, ',');) values.push_back(std::stoll(number));
+      ASSERT_EQ(values.size(), 10U);
+      EXPECT_EQ(values[0], row / microbatches / config.model.layers);
+      EXPECT_EQ(values[1], row / microbatches % config.model.layers);
+      EXPECT_EQ(values[2], row % microbatches);
+      EXPECT_EQ(std::accumulate(values.begin() + 3, values.end(), std::int64_t{0}), 2 * 12);
+    }
+    EXPECT_FALSE(std::getline(file, line));
+    file.close();
+    std::filesystem::remove(config.files.save_routing);
+  }
 }
 
 /// On devices that compute nothing experts have equally many rows, as predictions have it; the step takes as long, and the

