@@ -276,6 +276,7 @@ class Builder {
     Parameter& router = add_matrix("router.weight", layer, experts, h, unit);
     router.replicated = true;
     router.slices = {whole(name_in(layer, names_.router), router)};
+    router.slices.front().vector = false;  // of one expert, too
     std::vector<Slice> fc1;
     std::vector<Slice> fc2;
     fc1.reserve(static_cast<std::size_t>(2 * experts));
