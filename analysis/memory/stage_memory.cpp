@@ -226,7 +226,6 @@ void StageReplay::backward() {
   end_of_action();
 }
 
-
 /// Leaves the gradient in place of what it worked on.
 void StageReplay::cross_entropy() {
   take(kLogits, bytes_.fp32_logits);
