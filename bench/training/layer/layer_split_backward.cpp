@@ -7,7 +7,6 @@
 #include "bench/training/layer/layer_attention.hpp"
 #include "bench/training/layer/mixture.hpp"
 #include "bench/training/layer/norm.hpp"
-#include "bench/training/layer/query_key_norm.hpp"
 #include "bench/training/layer/rotary.hpp"
 #include "bench/training/layer/stream_rows.hpp"
 
