@@ -63,6 +63,13 @@ void require_row_products(const char* op, const Matrix& a, const Matrix& b, std:
 void require_scale_columns(const Matrix& x, const Matrix& squares);
 void require_embedding_add(const Matrix& tokens, const Matrix& table, const Matrix& x);
 void require_add_multiple(const Matrix& a, const Matrix& b, const Matrix& bias, const Matrix& y);
+void require_route(const Router& router, const Matrix& logits, const Matrix& chosen);
+void require_arrange(const Router& router, const Matrix& logits, const Matrix& chosen, const Matrix& places,
+                     const Matrix& tokens, const Matrix& weights);
+void require_route_backward(const Router& router, const Matrix& logits, const Matrix& chosen,
+                            const Matrix& places, const Matrix& dweights, const Matrix& dlogits);
+void require_scale_rows(const Matrix& x, const Matrix& factors, const Matrix& y);
+void require_combine_rows(const Matrix& x, const Matrix& places, const Matrix& y);
 /// Which keys a query sees.
 void require_mask(const char* op, const AttentionShape& shape);
 void require_fp8_amax(const Matrix& x, const Matrix& amax);

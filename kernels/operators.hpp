@@ -77,6 +77,14 @@ struct AttentionShape {
   std::int64_t keys() const { return key_count > 0 ? key_count : past + seq - key_start; }  // of a sequence
 };
 
+/// The router of a mixture of experts (Shazeer et al. 2017, arXiv:1701.06538) and the losses that keep its load even.
+struct Router {
+  std::int64_t top_k = 1;  // experts of a token
+  bool normalized = true;  // a token's weights are divided by their sum
+  double balance = 0;  // route_backward: what p_te·n_e, summed over tokens and experts, counts in the loss
+  double z = 0;        // likewise logsumexp², summed over tokens
+};
+
 struct AdamStep {
   double learning_rate = 1e-4;
   double beta1 = 0.9;

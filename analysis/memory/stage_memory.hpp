@@ -41,6 +41,12 @@ struct TensorBytes {
   std::int64_t heads;       // exchanged for sequences: attention's output by head; else 0
   std::int64_t fc1;
   std::int64_t activation;  // T·F
+  // Of a mixture; else 0.
+  std::int64_t routing;          // router logits and the four numbers of every choice
+  std::int64_t rows_tokens;      // of these, the tokens of the experts' rows
+  std::int64_t expert_rows;      // T·k·h
+  std::int64_t expert_weights;   // gradient of the rows' weights, two numbers each
+  std::int64_t router_gradient;  // T·E
   std::int64_t logits;
   std::int64_t fp32_logits;       // the copy that the loss works on; 0 where it works on the logits
   std::int64_t loss;              // statistics of the loss
@@ -127,10 +133,18 @@ class StageReplay {
   void layer_norm();
   void layer_forward();
   void layer_output(bool into_send_buffer = false);
+  void mixture_forward();
+  void mixture_output();
+  void mixture_backward();
+  void mixture_backward_input();
+  void mixture_backward_weight(Category dy);
   std::int64_t kept_by_layer() const;
   void end_of_layer_backward();
   void recompute(std::int64_t begin, std::int64_t end);
   void layers_backward(bool weights);
+  void mlp_backward();
+  void mlp_backward_input();
+  void mlp_backward_weight(Category dy, bool one);
   void layer_backward(std::int64_t layer);
   void layer_backward_input(std::int64_t layer);
   void layer_backward_weight(std::int64_t layer);

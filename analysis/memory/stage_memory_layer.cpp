@@ -111,6 +111,7 @@ void StageReplay::layer_forward() {
   take(kept_, bytes_.mask);
   if (s_.recompute == Recompute::selective) give(kept_, bytes_.attention + bytes_.lse);
   if (s_.layer_norms() > 1) layer_norm();
+  if (s_.mixture()) return mixture_forward();
   gather_operand();
   take(kept_, bytes_.fc1);
   use_weight(bytes_.fc1_product);
@@ -123,7 +124,11 @@ void StageReplay::layer_forward() {
 /// y, in a tensor of its own or in the send buffer.
 void StageReplay::layer_output(bool into_send_buffer) {
   if (!into_send_buffer) take(kept_, bytes_.stream);
-  sum_over_tensor_ranks(bytes_.fc2_product);
+  if (s_.mixture()) {
+    mixture_output();
+  } else {
+    sum_over_tensor_ranks(bytes_.fc2_product);
+  }
   take(kept_, bytes_.mask);
   if (s_.parallel()) give(kept_, bytes_.stream);  // x2
 }
@@ -131,12 +136,12 @@ void StageReplay::layer_output(bool into_send_buffer) {
 /// All that a layer's forward allocates but y.
 std::int64_t StageReplay::kept_by_layer() const {
   return (s_.parallel() ? 0 : bytes_.stream) + s_.layer_norms() * (bytes_.norm_output + bytes_.statistics) +
-         2 * bytes_.mask + bytes_.qkv + bytes_.normed + bytes_.attention + bytes_.lse + bytes_.fc1 +
-         bytes_.activation_output;
+         2 * bytes_.mask + bytes_.qkv + bytes_.normed + bytes_.attention + bytes_.lse + bytes_.routing +
+         bytes_.fc1 + bytes_.activation_output;
 }
 
-void StageReplay::layer_backward(std::int64_t layer) {
-  drop_gradient(kWorkspace);
+/// From the gradient of what the MLP added to the stream to that of what it reads, which stays.
+void StageReplay::mlp_backward() {
   take_stream_gradient();
   take(kWorkspace, bytes_.activation);  // dact
   input_gradient(bytes_.fc2_product);
@@ -155,6 +160,15 @@ void StageReplay::layer_backward(std::int64_t layer) {
   both_gradients(bytes_.fc1_product);
   give(kWorkspace, bytes_.quantized_fc1 + bytes_.fc1);
   if (s_.layer_norms() > 1) give(kActivations, bytes_.norm_output);  // of the second norm
+}
+
+void StageReplay::layer_backward(std::int64_t layer) {
+  drop_gradient(kWorkspace);
+  if (s_.mixture()) {
+    mixture_backward();
+  } else {
+    mlp_backward();
+  }
   if (!s_.parallel()) {
     give(kWorkspace, bytes_.stream);
     give(kActivations, bytes_.stream + bytes_.statistics);  // x2 and the second norm's statistics

@@ -3,10 +3,8 @@
 
 namespace plumbline {
 
-void StageReplay::layer_backward_input(std::int64_t layer) {
-  // With dropout the weights' gradients want what it left of dy and dmid, which then go themselves.
-  const bool received = layer == s_.layers - 1 && !s_.last;
-  drop_gradient(kActivations);
+/// As mlp_backward without the gradients of matrices.
+void StageReplay::mlp_backward_input() {
   take_stream_gradient();
   take(s_.swiglu ? kWorkspace : kActivations, bytes_.activation);  // dact
   input_gradient(bytes_.fc2_product);
@@ -20,6 +18,17 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
   take(kWorkspace, bytes_.stream);  // dn
   summed_input_gradient(bytes_.fc1_product);
   give(kWorkspace, bytes_.quantized_fc1);
+}
+
+void StageReplay::layer_backward_input(std::int64_t layer) {
+  // With dropout the weights' gradients want what it left of dy and dmid, which then go themselves.
+  const bool received = layer == s_.layers - 1 && !s_.last;
+  drop_gradient(kActivations);
+  if (s_.mixture()) {
+    mixture_backward_input();
+  } else {
+    mlp_backward_input();
+  }
   if (!s_.parallel()) {
     take(kActivations, bytes_.stream);  // dmid
     give(kWorkspace, bytes_.stream);
@@ -81,16 +90,14 @@ void StageReplay::backward_input() {
   end_of_action();
 }
 
-void StageReplay::layer_backward_weight(std::int64_t layer) {
-  const bool received = layer == s_.layers - 1 && !s_.last && !s_.hidden_dropout;
+/// `one`: attention's products read dy, too.
+void StageReplay::mlp_backward_weight(Category dy, bool one) {
   take_stream_gradient();
   first_gradient_of(layer_unit_);
   weight_gradient(bytes_.fc2_product);
   give_stream_gradient();
   give(kActivations, bytes_.activation_output);
-  const Category dy = received ? kCommunication : kActivations;
-  const bool one = s_.parallel() && !s_.hidden_dropout;  // both sums' gradient is dy
-  if (!one) give(dy, bytes_.stream);                     // or dropped
+  if (!one) give(dy, bytes_.stream);  // or dropped
   take(kWorkspace, bytes_.quantized_fc1);
   gather_operand();
   weight_gradient(bytes_.fc1_product);
@@ -98,6 +105,17 @@ void StageReplay::layer_backward_weight(std::int64_t layer) {
   give(kWorkspace, bytes_.quantized_fc1);
   give(kActivations, bytes_.fc1);  // dfc1
   if (s_.layer_norms() > 1) give(kActivations, bytes_.norm_output);
+}
+
+void StageReplay::layer_backward_weight(std::int64_t layer) {
+  const bool received = layer == s_.layers - 1 && !s_.last && !s_.hidden_dropout;
+  const Category dy = received ? kCommunication : kActivations;
+  const bool one = s_.parallel() && !s_.hidden_dropout;  // both sums' gradient is dy
+  if (s_.mixture()) {
+    mixture_backward_weight(dy);
+  } else {
+    mlp_backward_weight(dy, one);
+  }
   take_stream_gradient();
   take(kWorkspace, bytes_.quantized_attention);
   weight_gradient(bytes_.projection_product);

@@ -6,8 +6,9 @@
 
 namespace plumbline {
 
-/// Weights that take part in a matrix product: every linear layer and the output layer (whether or not it
-/// shares memory with the embedding), vocabulary not padded; no norms, biases or lookups.
+/// Weights that take part in a token's matrix products: every linear layer and the output layer (whether or not it
+/// shares memory with the embedding), vocabulary not padded; no norms, biases or lookups. Of a mixture the router and
+/// top_k experts.
 std::int64_t matmul_parameters(const ModelConfig& model);
 
 /// Parameters of LoRA's adapters in the whole model; 0 without.

@@ -31,6 +31,17 @@ class CallList {
     gemm(label, pass, out, in);
     calls.back().fp8 = s_.fp8;
   }
+  // Of a mixture (operator_list_mixture.cpp):
+  /// The products of all experts, whose tokens are spread evenly.
+  void grouped(const char* label, GemmPass pass, std::int64_t out, std::int64_t in);
+  void router_product(GemmPass pass);
+  /// From the router to the activation; then to the sum over the tensor ranks.
+  void mixture_forward();
+  void mixture_output();
+  /// Of input gradients (I), of weight gradients (W) or of both (B).
+  void mixture_backward(bool input, bool weight);
+  void add_up_choices();
+
   /// A tensor that a layer's product reads, in FP8; nothing where products are of the storage type.
   void quantize(std::int64_t elements) { quantize_operand(elements, false); }
   /// The same of a tensor of the stream, of which sequence parallelism leaves every tensor rank a part.

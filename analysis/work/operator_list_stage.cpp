@@ -79,13 +79,18 @@ void layer_forward(const StageShape& s, CallList& list, std::int64_t window, boo
     norm_forward(s, list);
     list.quantize_stream();
   }
-  gathered_linear(s, list, "fc1", s.fc1);
-  if (s.swiglu) list.memory("swiglu_forward", s.tokens * s.fc1, 1.5 * e(s));
-  if (!s.swiglu) list.memory("gelu_forward", s.tokens * s.fc1, 2 * e(s));
-  list.quantize(s.tokens * s.ffn);
+  if (s.mixture()) {
+    list.mixture_forward();
+  } else {
+    gathered_linear(s, list, "fc1", s.fc1);
+    if (s.swiglu) list.memory("swiglu_forward", s.tokens * s.fc1, 1.5 * e(s));
+    if (!s.swiglu) list.memory("gelu_forward", s.tokens * s.fc1, 2 * e(s));
+    list.quantize(s.tokens * s.ffn);
+  }
   list.allocations(6 + s.layer_norms() * (1 + s.norm_rows));
   if (to_activation_only) return list.dropout_mask();
-  summed_linear(s, list, "fc2", s.ffn);
+  if (s.mixture()) list.mixture_output();
+  if (!s.mixture()) summed_linear(s, list, "fc2", s.ffn);
   list.residual_sum();
   list.allocations(1);
 }
@@ -128,16 +133,20 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     add_bias();
   };
   if (passes.input) list.dropout_backward(false);
-  list.quantize_stream();
-  gathered("fc2", s.ffn);
-  both("fc2", s.ffn);
-  bias_backward(s, list, passes.weight && s.linear_bias, s.rows * s.hidden);
-  if (passes.input) {
-    if (s.swiglu) list.memory("swiglu_backward", s.tokens * s.fc1, 2.5 * e(s));
-    if (!s.swiglu) list.memory("gelu_backward", s.tokens * s.fc1, 3 * e(s));
+  if (s.mixture()) {
+    list.mixture_backward(passes.input, passes.weight);
+  } else {
+    list.quantize_stream();
+    gathered("fc2", s.ffn);
+    both("fc2", s.ffn);
+    bias_backward(s, list, passes.weight && s.linear_bias, s.rows * s.hidden);
+    if (passes.input) {
+      if (s.swiglu) list.memory("swiglu_backward", s.tokens * s.fc1, 2.5 * e(s));
+      if (!s.swiglu) list.memory("gelu_backward", s.tokens * s.fc1, 3 * e(s));
+    }
+    list.quantize(s.tokens * s.fc1);
+    summed("fc1", s.fc1, s.linear_bias);
   }
-  list.quantize(s.tokens * s.fc1);
-  summed("fc1", s.fc1, s.linear_bias);
   if (passes.input) {
     if (s.layer_norms() > 1) block_norm_backward(s, list);
     if (s.recompute == Recompute::selective) list.attention(false, window);

@@ -15,7 +15,7 @@ std::int64_t padded_vocabulary_unit(const StageShape& s) {
 }
 
 std::int64_t layer_matrices(const StageShape& s) {
-  return (s.q + 2 * s.k) * s.hidden + s.hidden * s.q + s.fc1 * s.hidden + s.hidden * s.ffn;
+  return (s.q + 2 * s.k) * s.hidden + s.hidden * s.q + feed_forward_matrices(s);
 }
 
 std::vector<AdaptedProduct> adapted_products(const StageShape& s) {

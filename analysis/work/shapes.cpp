@@ -73,6 +73,8 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.ffn = model.ffn / t;
   shape.swiglu = is_gated(model.activation);
   shape.fc1 = shape.swiglu ? 2 * shape.ffn : shape.ffn;
+  shape.experts = model.mixture.experts;
+  shape.choices = shape.tokens * model.mixture.top_k;
   shape.vocab = config.padded_vocab() / t;
   shape.rotary = model.positions == Positions::rotary;
   shape.rotated = shape.rotary ? model.rotated() : 0;
@@ -253,12 +255,16 @@ std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& 
   return shapes;
 }
 
+std::int64_t feed_forward_matrices(const StageShape& s) {
+  const std::int64_t one = s.fc1 * s.hidden + s.hidden * s.ffn;
+  return s.mixture() ? s.experts * (one + s.hidden) : one;
+}
+
 std::int64_t parameters_per_layer(const StageShape& s) {
   const std::int64_t qkv = (s.q + 2 * s.k) * (s.hidden + (s.qkv_bias ? 1 : 0));
   const std::int64_t projection = s.hidden * s.q + (s.linear_bias ? s.hidden : 0);
-  const std::int64_t fc1 = s.fc1 * (s.hidden + (s.linear_bias ? 1 : 0));
-  const std::int64_t fc2 = s.hidden * s.ffn + (s.linear_bias ? s.hidden : 0);
-  return s.norm_elements() + qkv + projection + fc1 + fc2;
+  const std::int64_t feed_forward = feed_forward_matrices(s) + (s.linear_bias ? s.fc1 + s.hidden : 0);
+  return s.norm_elements() + qkv + projection + feed_forward;
 }
 
 StageParameters parameters_of(const StageShape& s) {

@@ -47,18 +47,21 @@ struct AlikeLayers {
 
 /// Widths are per tensor rank. Counts are elements unless said otherwise.
 struct StageShape {
-  std::int64_t tokens = 0;        // T = micro_batch_size · seq_length / context_parallel_size
-  std::int64_t rows = 0;          // R: rows of the residual stream, T or T/t with sequence parallelism
-  std::int64_t batch = 0;         // sequences of a micro-batch
-  std::int64_t seq = 0;           // tokens of a sequence
-  std::int64_t hidden = 0;        // h
-  std::int64_t head_dim = 0;      // d
-  std::int64_t heads = 0;         // query heads of this tensor rank
-  std::int64_t kv_heads = 0;      // key/value heads of this tensor rank, at least one
-  std::int64_t q = 0;             // heads · d
-  std::int64_t k = 0;             // kv_heads · d
-  std::int64_t ffn = 0;           // F
-  std::int64_t fc1 = 0;           // f: 2F with a gate, else F
+  std::int64_t tokens = 0;    // T = micro_batch_size · seq_length / context_parallel_size
+  std::int64_t rows = 0;      // R: rows of the residual stream, T or T/t with sequence parallelism
+  std::int64_t batch = 0;     // sequences of a micro-batch
+  std::int64_t seq = 0;       // tokens of a sequence
+  std::int64_t hidden = 0;    // h
+  std::int64_t head_dim = 0;  // d
+  std::int64_t heads = 0;     // query heads of this tensor rank
+  std::int64_t kv_heads = 0;  // key/value heads of this tensor rank, at least one
+  std::int64_t q = 0;         // heads · d
+  std::int64_t k = 0;         // kv_heads · d
+  std::int64_t ffn = 0;       // F
+  std::int64_t fc1 = 0;       // f: 2F with a gate, else F
+  std::int64_t experts =
+      0;  // E, of a mixture (bench/training/mixtures.md), whose F is that of an expert; 0: none
+  std::int64_t choices = 0;       // T·k: rows that experts work on
   std::int64_t vocab = 0;         // v: padded vocabulary of this tensor rank, or of its shard
   std::int64_t positions = 0;     // rows of the learned position table, 0: there is none
   std::int64_t layers = 0;        // of this stage
@@ -138,6 +141,9 @@ struct StageShape {
   /// Norms of a layer, those of queries and keys not counted.
   std::int64_t layer_norms() const { return block == Block::parallel_one_norm ? 1 : 2; }
   bool parallel() const { return block != Block::sequential; }
+  bool mixture() const { return experts > 0; }
+  /// Rows of fc1's output and of the activation's.
+  std::int64_t mlp_rows() const { return mixture() ? choices : tokens; }
   bool frozen() const { return adapter_rank > 0; }
   /// Elements of the norms' vectors in a layer.
   std::int64_t norm_elements() const {
@@ -185,6 +191,8 @@ struct StageParameters {
   std::int64_t output = 0;  // output layer; 0 when it is the embedding itself
   std::int64_t total() const { return layers + embedding + positions + embedding_norm + final_norm + output; }
 };
+/// Of a layer on one tensor rank; of a mixture the router and all experts.
+std::int64_t feed_forward_matrices(const StageShape& shape);
 std::int64_t parameters_per_layer(const StageShape& shape);
 StageParameters parameters_of(const StageShape& shape);
 

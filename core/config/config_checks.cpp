@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/config/layer_distribution.hpp"
+#include "core/config/mixture_checks.hpp"
 #include "core/schedule/schedule_traits.hpp"
 
 namespace plumbline {
@@ -269,6 +270,7 @@ std::optional<std::string> why_invalid(const RunConfig& config) {
   if (auto reason = why_gathers_do_not_overlap(config)) return reason;
   if (auto reason = why_prefix_does_not_fit(config)) return reason;
   if (auto reason = why_switches_do_not_fit(config)) return reason;
+  if (auto reason = why_mixture_does_not_fit(config)) return reason;
   if (auto reason = why_adapters_do_not_fit(config)) return reason;
   if (auto reason = why_layer_distribution_invalid(config)) return reason;
   if (auto reason = why_vocabulary_does_not_split(config)) return reason;
@@ -299,6 +301,11 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
   if (auto reason = why_context_unsupported(config)) return reason;
   if (config.parallel.expert != 1) {
     return only("expert_model_parallel_size", config.parallel.expert, "1 only");
+  }
+  if (config.model.mixture && config.machine.backend == Backend::cuda) {
+    return fmt::format(
+        "backend: found cuda with {}, a mixture of experts; this build executes it on cpu and emulated",
+        config.model.name);
   }
   if (config.numerics.attention_backend == AttentionBackend::unfused &&
       config.machine.backend != Backend::emulated) {

@@ -62,6 +62,8 @@ constexpr FamilyKeys kFirstGlmKeys = {.layers = "num_layers",
                                       .epsilon = "layernorm_epsilon",
                                       .activation = ""};
 
+constexpr FamilyKeys kQwen3MoeKeys = {.ffn = "moe_intermediate_size"};
+
 constexpr Family kFamilies[] = {
     {.architecture = "llama",
      .class_name = "LlamaForCausalLM",
@@ -101,6 +103,20 @@ constexpr Family kFamilies[] = {
      .qk_norm = true,
      .read = read_qwen3,
      .write = write_windows},
+    {.architecture = "mixtral",
+     .class_name = "MixtralForCausalLM",
+     .keys = kLlamaKeys,
+     .norm_epsilon = 1e-5,
+     .kv_heads_needed = true,
+     .read = read_mixtral,
+     .write = write_mixtral},
+    {.architecture = "qwen3_moe",
+     .class_name = "Qwen3MoeForCausalLM",
+     .keys = kQwen3MoeKeys,
+     .kv_heads_needed = true,
+     .qk_norm = true,
+     .read = read_qwen3_moe,
+     .write = write_qwen3_moe},
     {.architecture = "gpt_bigcode",
      .class_name = "GPTBigCodeForCausalLM",
      .keys = kGpt2Keys,

@@ -137,6 +137,50 @@ constexpr PresetFile kPresetFiles[] = {
      R"({"model_type":"gemma","num_hidden_layers":28,"hidden_size":3072,"num_attention_heads":16,)"
      R"("num_key_value_heads":16,"head_dim":256,"intermediate_size":24576,"vocab_size":256000,)"
      R"("max_position_embeddings":8192})"},
+    {"qwen3-0.6b",
+     R"({"model_type":"qwen3","num_hidden_layers":28,"hidden_size":1024,"num_attention_heads":16,)"
+     R"("num_key_value_heads":8,"head_dim":128,"intermediate_size":3072,"vocab_size":151936,)"
+     R"("max_position_embeddings":40960,"rope_theta":1000000,"tie_word_embeddings":true})"},
+    {"qwen3-1.7b",
+     R"({"model_type":"qwen3","num_hidden_layers":28,"hidden_size":2048,"num_attention_heads":16,)"
+     R"("num_key_value_heads":8,"head_dim":128,"intermediate_size":6144,"vocab_size":151936,)"
+     R"("max_position_embeddings":40960,"rope_theta":1000000,"tie_word_embeddings":true})"},
+    {"qwen3-4b",
+     R"({"model_type":"qwen3","num_hidden_layers":36,"hidden_size":2560,"num_attention_heads":32,)"
+     R"("num_key_value_heads":8,"head_dim":128,"intermediate_size":9728,"vocab_size":151936,)"
+     R"("max_position_embeddings":40960,"rope_theta":1000000,"tie_word_embeddings":true})"},
+    {"qwen3-8b",
+     R"({"model_type":"qwen3","num_hidden_layers":36,"hidden_size":4096,"num_attention_heads":32,)"
+     R"("num_key_value_heads":8,"head_dim":128,"intermediate_size":12288,"vocab_size":151936,)"
+     R"("max_position_embeddings":40960,"rope_theta":1000000,"tie_word_embeddings":false})"},
+    {"qwen3-14b",
+     R"({"model_type":"qwen3","num_hidden_layers":40,"hidden_size":5120,"num_attention_heads":40,)"
+     R"("num_key_value_heads":8,"head_dim":128,"intermediate_size":17408,"vocab_size":151936,)"
+     R"("max_position_embeddings":40960,"rope_theta":1000000,"tie_word_embeddings":false})"},
+    {"qwen3-32b",
+     R"({"model_type":"qwen3","num_hidden_layers":64,"hidden_size":5120,"num_attention_heads":64,)"
+     R"("num_key_value_heads":8,"head_dim":128,"intermediate_size":25600,"vocab_size":151936,)"
+     R"("max_position_embeddings":40960,"rope_theta":1000000,"tie_word_embeddings":false})"},
+    {"mixtral-8x7b",
+     R"({"model_type":"mixtral","num_hidden_layers":32,"hidden_size":4096,"num_attention_heads":32,)"
+     R"("num_key_value_heads":8,"intermediate_size":14336,"vocab_size":32000,)"
+     R"("max_position_embeddings":32768,"rope_theta":1000000,"num_local_experts":8,)"
+     R"("num_experts_per_tok":2})"},
+    {"mixtral-8x22b",
+     R"({"model_type":"mixtral","num_hidden_layers":56,"hidden_size":6144,"num_attention_heads":48,)"
+     R"("num_key_value_heads":8,"intermediate_size":16384,"vocab_size":32000,)"
+     R"("max_position_embeddings":65536,"rope_theta":1000000,"num_local_experts":8,)"
+     R"("num_experts_per_tok":2})"},
+    {"qwen3-30b-a3b",
+     R"({"model_type":"qwen3_moe","num_hidden_layers":48,"hidden_size":2048,"num_attention_heads":32,)"
+     R"("num_key_value_heads":4,"head_dim":128,"moe_intermediate_size":768,"vocab_size":151936,)"
+     R"("max_position_embeddings":40960,"rope_theta":1000000,"num_experts":128,)"
+     R"("num_experts_per_tok":8,"norm_topk_prob":true})"},
+    {"qwen3-235b-a22b",
+     R"({"model_type":"qwen3_moe","num_hidden_layers":94,"hidden_size":4096,"num_attention_heads":64,)"
+     R"("num_key_value_heads":4,"head_dim":128,"moe_intermediate_size":1536,"vocab_size":151936,)"
+     R"("max_position_embeddings":40960,"rope_theta":1000000,"num_experts":128,)"
+     R"("num_experts_per_tok":8,"norm_topk_prob":true})"},
     {"gpt3-175b-mlperf",
      R"({"model_type":"gpt2","n_layer":96,"n_embd":12288,"n_head":96,"vocab_size":51200,)"
      R"("n_positions":2048})"},

@@ -33,6 +33,16 @@ struct RopeScaling {
   std::int64_t original_max_positions = 8192;
 };
 
+/// Feed-forward layers of a mixture of experts: `experts` of the width ModelConfig::ffn, of which a router picks top_k for
+/// every token and adds up their results with weights.
+struct Mixture {
+  std::int64_t experts = 0;  // 0: none, one feed-forward layer for all tokens
+  std::int64_t top_k = 0;
+  bool normalized = true;  // a token's weights are divided by their sum: a softmax over its experts alone
+  explicit operator bool() const { return experts > 0; }
+  friend bool operator==(const Mixture&, const Mixture&) = default;
+};
+
 struct ModelConfig {
   std::string name;          // preset name or path, for people
   std::string architecture;  // model_type of a config.json (families.hpp)
@@ -41,7 +51,9 @@ struct ModelConfig {
   std::int64_t heads = 0;     // query heads
   std::int64_t kv_heads = 0;  // key/value heads
   std::int64_t head_dim = 0;
-  std::int64_t ffn = 0;  // width of the feed-forward layer; with a gate there are two such projections
+  std::int64_t ffn =
+      0;  // width of the feed-forward layer, or of an expert; with a gate there are two such projections
+  Mixture mixture;
   std::int64_t vocab = 0;
   std::int64_t max_positions = 0;
   Norm norm = Norm::rms;
@@ -79,6 +91,8 @@ struct ModelConfig {
 
   /// Trainable parameters as Hugging Face counts them: tied embeddings once, vocabulary not padded.
   std::int64_t parameters() const;
+  /// Those that a token goes through: of a mixture's experts top_k in every layer. Embeddings are counted.
+  std::int64_t active_parameters() const;
   /// Elements of a head that are rotated.
   std::int64_t rotated() const { return rotary_dim == 0 ? head_dim : rotary_dim; }
   /// Rows of the learned position table, 0: there is none.

@@ -26,7 +26,9 @@ void refuse_other_layers(const JsonKeys& keys) {
   }
   for (const char* key : {"num_local_experts", "num_experts", "n_routed_experts", "moe_intermediate_size"}) {
     if (keys.find(key) == nullptr) continue;
-    keys.fail(key, "found, which is a mixture of experts; supported are dense models");
+    keys.fail(key,
+              "found, which is a mixture of experts of another kind; supported are those of mixtral and "
+              "qwen3_moe");
   }
 }
 
@@ -58,14 +60,15 @@ const Family& family_of(const JsonKeys& keys) {
 
 /// Parameters without the danger of overflow; exact only below 2^53.
 template <class Number>
-Number count_parameters(const ModelConfig& config) {
+Number count_parameters(const ModelConfig& config, std::int64_t experts) {
   const Number h(config.hidden);
   const Number q = Number(config.heads) * Number(config.head_dim);
   const Number kv = Number(config.kv_heads) * Number(config.head_dim);
   const Number fc1 = Number(config.ffn) * Number(is_gated(config.activation) ? 2 : 1);
   const Number norm = h * Number(config.norm == Norm::layer ? 2 : 1);
-  Number layer =
-      norm * Number(config.layer_norms()) + h * (q + kv * 2) + q * h + fc1 * h + Number(config.ffn) * h;
+  Number feed_forward = fc1 * h + Number(config.ffn) * h;
+  if (config.mixture) feed_forward = feed_forward * Number(experts) + h * Number(config.mixture.experts);
+  Number layer = norm * Number(config.layer_norms()) + h * (q + kv * 2) + q * h + feed_forward;
   if (config.qkv_bias) layer += q + kv * 2;
   if (config.linear_bias) layer += h + fc1 + h;
   if (config.qk_norm) layer += Number(config.head_dim) * 2;
@@ -80,7 +83,11 @@ Number count_parameters(const ModelConfig& config) {
 }  // namespace
 
 std::int64_t ModelConfig::parameters() const {
-  return count_parameters<std::int64_t>(*this);
+  return count_parameters<std::int64_t>(*this, mixture.experts);
+}
+
+std::int64_t ModelConfig::active_parameters() const {
+  return count_parameters<std::int64_t>(*this, mixture.top_k);
 }
 
 ModelConfig parse_model_config(std::string_view json, const std::string& origin) {
@@ -92,7 +99,7 @@ ModelConfig parse_model_config(std::string_view json, const std::string& origin)
   config.name = keys.string_or("_name_or_path", origin);
   config.init_std = keys.number_or("initializer_range", 0, 10, 0.02);
   read_family(family, keys, JsonKeys(object, origin, JsonNull::refused), config);
-  const double count = count_parameters<double>(config);
+  const double count = count_parameters<double>(config, config.mixture.experts);
   if (count > kMaxParameters) {
     throw InputError(fmt::format("{}: the sizes make {:.3g} parameters; supported are at most {:.0e}", origin,
                                  count, kMaxParameters));

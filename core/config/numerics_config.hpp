@@ -44,6 +44,13 @@ struct NumericsConfig {
   bool loss_in_fp32() const { return !cross_entropy_loss_fusion && precision != DType::fp32; }
 };
 
+/// The losses that keep the load of a mixture's experts even, parts of the gradient and not of the loss that is told
+/// (bench/training/mixtures.md).
+struct MixtureConfig {
+  double aux_loss_coeff = 0;
+  double z_loss_coeff = 0;
+};
+
 struct RecomputeConfig {
   Recompute granularity = Recompute::none;
   /// Full recomputation: layers that are recomputed together; only the input of the first is kept.

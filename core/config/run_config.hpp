@@ -49,6 +49,7 @@ struct FilesConfig {
   std::string loss_mask;  // one byte 0 or 1 per token of `data`; empty: every token counts
   std::string save_gradients;
   std::string save_weights;
+  std::string save_routing;  // of a mixture of experts
 };
 
 struct RunConfig {
@@ -56,6 +57,7 @@ struct RunConfig {
   ParallelConfig parallel;
   BatchConfig batch;
   NumericsConfig numerics;
+  MixtureConfig mixture;
   RecomputeConfig recompute;
   OptimizerConfig optimizer;
   FinetuneConfig finetune;

@@ -84,22 +84,27 @@ SlidingWindow read_qwen2(std::int64_t layers, const JsonKeys& keys, const JsonKe
   return {window, without > 0 ? std::move(*full) : std::vector<bool>{}};
 }
 
+bool has_qwen2_windows(const std::string& architecture) {
+  return architecture == "qwen2" || architecture == "qwen3" || architecture == "qwen3_moe";
+}
+
 }  // namespace
 
 SlidingWindow read_sliding_window(const std::string& architecture, std::int64_t layers, const JsonKeys& keys,
                                   const JsonKeys& with_nulls) {
   if (architecture == "mistral") return read_mistral(layers, keys, with_nulls, kDefaultWindow);
-  if (architecture == "starcoder2" || architecture == "phi3")
+  if (architecture == "starcoder2" || architecture == "phi3" || architecture == "mixtral")
     return read_mistral(layers, keys, with_nulls, 0);
-  if (architecture == "qwen2" || architecture == "qwen3") return read_qwen2(layers, keys, with_nulls);
+  if (has_qwen2_windows(architecture)) return read_qwen2(layers, keys, with_nulls);
   return {};
 }
 
 void write_sliding_window(const std::string& architecture, const SlidingWindow& windows, Json& out) {
   const std::int64_t window = windows.sliding_window;
-  if (architecture == "mistral" || architecture == "starcoder2" || architecture == "phi3")
+  if (architecture == "mistral" || architecture == "starcoder2" || architecture == "phi3" ||
+      architecture == "mixtral")
     out["sliding_window"] = window > 0 ? Json(window) : Json(nullptr);
-  if ((architecture != "qwen2" && architecture != "qwen3") || window == 0) return;
+  if (!has_qwen2_windows(architecture) || window == 0) return;
   out["use_sliding_window"] = true;
   out["sliding_window"] = window;
   // Where the first layers are the ones without, the key that every version of transformers knows says it.

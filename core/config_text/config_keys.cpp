@@ -126,6 +126,8 @@ std::vector<ConfigKey> make_keys() {
       number_key("hidden_dropout", at(&C::numerics, &NumericsConfig::hidden_dropout), 0, kMaxDropout),
       number_key("attention_dropout", at(&C::numerics, &NumericsConfig::attention_dropout), 0, kMaxDropout),
       boolean_key("cross_entropy_loss_fusion", at(&C::numerics, &NumericsConfig::cross_entropy_loss_fusion)),
+      number_key("moe_aux_loss_coeff", at(&C::mixture, &MixtureConfig::aux_loss_coeff), 0, 1e6),
+      number_key("moe_z_loss_coeff", at(&C::mixture, &MixtureConfig::z_loss_coeff), 0, 1e6),
       integer_key("seq_length", "", at(&C::batch, &BatchConfig::seq_length), 1, kMaxInt),
       integer_key("prefix_length", "", at(&C::batch, &BatchConfig::prefix_length), 0, kMaxInt),
       integer_key("micro_batch_size", "mbs", at(&C::batch, &BatchConfig::micro_batch_size), 1, kMaxInt),
@@ -162,6 +164,8 @@ std::vector<ConfigKey> make_keys() {
                "a file of token ids, .npy or raw int32"),
       text_key("save_gradients", at(&C::files, &FilesConfig::save_gradients), PathOr::path,
                "the path of a file to write"),
+      text_key("save_routing", at(&C::files, &FilesConfig::save_routing), PathOr::path,
+               "the path of a .csv file to write"),
       text_key("save_weights", at(&C::files, &FilesConfig::save_weights), PathOr::path,
                "the path of a folder to write"),
   };

@@ -97,7 +97,52 @@ MODELS = {
     "phi3": transformers.Phi3Config(
         **SMALL, intermediate_size=48, num_key_value_heads=2, sliding_window=5, pad_token_id=None
     ),
+    # Experts, a token's weights normalised.
+    "mixtral": transformers.MixtralConfig(
+        **SMALL,
+        intermediate_size=24,
+        num_key_value_heads=2,
+        num_local_experts=4,
+        num_experts_per_tok=2,
+        sliding_window=None,
+        tie_word_embeddings=False,
+    ),
+    # Experts of which some have no token of a micro-batch, weights not normalised.
+    "qwen3_moe": transformers.Qwen3MoeConfig(
+        **SMALL,
+        intermediate_size=48,
+        moe_intermediate_size=16,
+        num_key_value_heads=2,
+        head_dim=16,
+        num_experts=24,
+        num_experts_per_tok=3,
+        norm_topk_prob=False,
+        tie_word_embeddings=False,
+    ),
 }
+
+
+# How checkpoints call experts, where transformers has those of a layer in one tensor: the feed-forward layer, an expert's
+# gate, up and down.
+EXPERTS = {"mixtral": ("block_sparse_moe", "w1", "w3", "w2"), "qwen3_moe": ("mlp", "gate_proj", "up_proj", "down_proj")}
+
+
+def split_experts(file, layer, gate, up, down):
+    """Tensors of the experts of a layer, (E, 2F, h) and (E, h, F), one by one."""
+    split = {}
+    for name, tensor in load_file(file).items():
+        stem = name.split(".mlp.")[0] + f".{layer}."
+        if ".experts.gate_up_proj" in name:
+            for i, expert in enumerate(tensor):
+                first, second = expert.chunk(2)
+                split[f"{stem}experts.{i}.{gate}.weight"] = first.contiguous()
+                split[f"{stem}experts.{i}.{up}.weight"] = second.contiguous()
+        elif ".experts.down_proj" in name:
+            for i, expert in enumerate(tensor):
+                split[f"{stem}experts.{i}.{down}.weight"] = expert.contiguous()
+        else:
+            split[name.replace(".mlp.gate.", f".{layer}.gate.")] = tensor
+    save_file(split, file)
 
 
 class AlibiAttention(torch.nn.Module):
@@ -443,6 +488,8 @@ def extend(folder, name, config, build, seed, config_json=None, convert=None):
         run.write(f"learning_rate: {LR}\nweight_decay: {DECAY}\nclip_grad: 0\n")
         if getattr(config, "prefix", 0) > 0:
             run.write(f"prefix_length: {config.prefix}\n")
+    if name in EXPERTS:
+        split_experts(folder / "gradients.safetensors", *EXPERTS[name])
     if config_json is None:
         return
     (folder / "config.json").write_text(json.dumps(config_json, indent=2) + "\n")

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
+#include "bench/training/experts/expert_load.hpp"
 #include "bench/training/layer/fp8_layers.hpp"
 #include "bench/training/layer/microbatch_dropout.hpp"
 #include "bench/training/parameters/context.hpp"
@@ -23,9 +25,10 @@ struct RankResources {
   SharedBuffers shared;
   UnitValues values;
   UnitGradients gradients;
-  Tensor inputs, targets;           // (M, T) token ids, where a first or last stage or a shard needs them
-  std::int64_t step = 0;            // of training, the first is 1: decides what is dropped
-  std::int64_t counted_tokens = 0;  // of the global batch, in this step: those with a target
+  Tensor inputs, targets;  // (M, T) token ids, where a first or last stage or a shard needs them
+  std::vector<ExpertLoad> expert_load{};  // of this step's forwards; of a mixture
+  std::int64_t step = 0;                  // of training, the first is 1: decides what is dropped
+  std::int64_t counted_tokens = 0;        // of the global batch, in this step: those with a target
 
   /// World rank of the one that holds the stage in this rank's own tensor and data coordinates.
   int rank_of_stage(int stage) const {

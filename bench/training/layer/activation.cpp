@@ -40,7 +40,7 @@ Tensor activation_backward(const TrainingContext& context, Tensor gradient, cons
     }
     return gradient;
   }
-  Tensor dfc1 = context.make(category, "gradient of fc1", context.shape.tokens, context.shape.fc1);
+  Tensor dfc1 = context.make(category, "gradient of fc1", fc1.rows, fc1.cols);
   if (activation == Activation::swiglu) {
     ops.swiglu_backward(gradient, fc1, dfc1);
   } else {

@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "bench/training/experts/routing.hpp"
 #include "bench/training/layer/fp8_layers.hpp"
 #include "bench/training/layer/linear.hpp"
 #include "bench/training/layer/microbatch_dropout.hpp"
@@ -25,11 +26,13 @@ struct LayerVectors {
   Matrix qkv_bias, proj_bias, fc1_bias, fc2_bias;
 };
 struct LayerMatrices {
-  Matrix qkv, proj, fc1, fc2;
+  Matrix qkv, proj, fc1, fc2;  // of a mixture the experts' one below the other
+  Matrix router;
 };
 /// The same matrices on their way into products.
 struct LayerWeights {
   LinearWeight qkv, proj, fc1, fc2;
+  Matrix router;
 };
 
 /// One layer's parameters on this rank.
@@ -48,11 +51,13 @@ class Layer {
   LayerMatrices matrices(const Matrix& unit_row) const;
 
  private:
-  /// Of qkv, proj, fc1, fc2 within the unit.
+  /// Of qkv, proj, fc1, fc2 and a mixture's router within the unit.
   struct Place {
-    std::int64_t offset, rows, cols;
+    std::int64_t offset = 0;
+    std::int64_t rows = 0;
+    std::int64_t cols = 0;
   };
-  std::array<Place, 4> places_;
+  std::array<Place, 5> places_;
 };
 
 /// What the forward of one micro-batch leaves for its backward, and, with a split backward, the input
@@ -73,6 +78,7 @@ struct LayerActivations {
   Tensor middle_mask;                              // what attention's addition to it lost
   LinearOperand norm2;
   Tensor norm2_stats;
+  Routing routing;  // of a mixture
   Tensor fc1;
   LinearOperand activation;
   Tensor output_mask;  // what the MLP's addition to the output lost
@@ -80,6 +86,7 @@ struct LayerActivations {
   Tensor mlp_norm_gradient;        // parallel block: of what the MLP reads, until the layer's backward ends
   Tensor dropped_output_gradient;  // of a parallel block, likewise
   Tensor output_gradient;          // with dropout, once it is no longer needed whole: of what was dropped
+  Tensor router_gradient;          // of a mixture's router logits, of the storage type
   Tensor fc1_gradient;
   Tensor middle_gradient;          // likewise
   Tensor dropped_middle_gradient;  // until then

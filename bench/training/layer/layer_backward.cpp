@@ -5,20 +5,19 @@
 #include "bench/training/layer/activation.hpp"
 #include "bench/training/layer/layer.hpp"
 #include "bench/training/layer/layer_attention.hpp"
+#include "bench/training/layer/mixture.hpp"
 #include "bench/training/layer/norm.hpp"
-#include "bench/training/layer/query_key_norm.hpp"
 #include "bench/training/layer/rotary.hpp"
 #include "bench/training/layer/stream_rows.hpp"
 
 namespace plumbline::training {
 namespace {
 
-void feed_forward_backward(const TrainingContext& context, const MicrobatchDropout& dropout,
-                           const Layer& layer, const LayerWeights& weights, UnitGradients& gradients,
-                           LayerActivations& saved, const Matrix& stream) {
+/// All gradients of the feed-forward layer but its norm's, from that of what it added to the stream; returns the gradient
+/// of what it reads.
+Tensor mlp_backward(const TrainingContext& context, const Layer& layer, const LayerWeights& weights,
+                    UnitGradients& gradients, LayerActivations& saved, Tensor dropped, const Matrix& added) {
   const LayerWidths& shape = context.shape;
-  Tensor dropped = dropout.backward(stream, saved.output_mask, kPassing);
-  const Matrix added = dropped ? dropped.matrix() : stream;
   LinearOperand own_dy = layer.fp8.fc2.gradient.read(added, "quantized gradient of MLP");
   StreamRows dy(context, own_dy, true);
   Tensor dact = context.make(kPassing, "gradient of activation", shape.tokens, shape.ffn);
@@ -39,6 +38,16 @@ void feed_forward_backward(const TrainingContext& context, const MicrobatchDropo
   linear_dfc1.reset();
   dfc1.reset();
   saved.norm2.reset();
+  return dnorm;
+}
+
+void feed_forward_backward(const TrainingContext& context, const MicrobatchDropout& dropout,
+                           const Layer& layer, const LayerWeights& weights, UnitGradients& gradients,
+                           LayerActivations& saved, const Matrix& stream) {
+  Tensor dropped = dropout.backward(stream, saved.output_mask, kPassing);
+  const Matrix added = dropped ? dropped.matrix() : stream;
+  Tensor dnorm = (context.model().mixture ? mixture_backward : mlp_backward)(
+      context, layer, weights, gradients, saved, std::move(dropped), added);
   if (context.model().block != Block::sequential) {
     saved.mlp_norm_gradient = std::move(dnorm);
     return;

@@ -2,8 +2,8 @@
 #include "bench/training/layer/activation.hpp"
 #include "bench/training/layer/layer.hpp"
 #include "bench/training/layer/layer_attention.hpp"
+#include "bench/training/layer/mixture.hpp"
 #include "bench/training/layer/norm.hpp"
-#include "bench/training/layer/query_key_norm.hpp"
 #include "bench/training/layer/rotary.hpp"
 #include "bench/training/layer/stream_rows.hpp"
 
@@ -84,6 +84,7 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
                  vectors.norm2_bias, norm2, saved.norm2_stats);
     saved.norm2 = layer.fp8.fc1.input.keep(std::move(norm2), context.kept, "layer norm2");
   }
+  if (context.model().mixture) return mixture_forward(context, weights, saved);
   {
     StreamRows rows(context, mlp_input(saved), false);
     saved.fc1 = context.make(context.kept, "layer fc1", shape.tokens, shape.fc1);
@@ -96,7 +97,11 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
 
 void layer_output(const TrainingContext& context, const MicrobatchDropout& dropout, const Layer& layer,
                   const LayerWeights& weights, LayerActivations& saved, const Matrix& output) {
-  linear_over_tensor_ranks(context, saved.activation, weights.fc2, output);
+  if (context.model().mixture) {
+    mixture_output(context, weights, saved, output);
+  } else {
+    linear_over_tensor_ranks(context, saved.activation, weights.fc2, output);
+  }
   const BlockResidual residual(context, saved.middle, saved.norm2);
   saved.output_mask = dropout.add(dropout_site::after_mlp(layer.index), output, layer.values.fc2_bias,
                                   residual.from, residual.factor);

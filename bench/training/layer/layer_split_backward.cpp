@@ -5,8 +5,8 @@
 #include "bench/training/layer/activation.hpp"
 #include "bench/training/layer/layer.hpp"
 #include "bench/training/layer/layer_attention.hpp"
+#include "bench/training/layer/mixture.hpp"
 #include "bench/training/layer/norm.hpp"
-#include "bench/training/layer/query_key_norm.hpp"
 #include "bench/training/layer/rotary.hpp"
 #include "bench/training/layer/stream_rows.hpp"
 
@@ -15,13 +15,12 @@ namespace {
 
 constexpr Category kKept = Category::activations;
 
-void feed_forward_input_gradient(const TrainingContext& context, const MicrobatchDropout& dropout,
-                                 const Layer& layer, const LayerWeights& weights, LayerActivations& saved) {
+/// As mlp_backward without the gradients of matrices; keeps what they need.
+Tensor mlp_input_gradient(const TrainingContext& context, const Layer& layer, const LayerWeights& weights,
+                          LayerActivations& saved, const Matrix& added) {
   const LayerWidths& shape = context.shape;
   const bool gated = is_gated(context.model().activation);
-  Tensor dropped = dropout.backward(saved.output_gradient, saved.output_mask, kKept);
-  LinearOperand own_dy =
-      layer.fp8.fc2.gradient.read(dropped ? dropped : saved.output_gradient, "quantized gradient of MLP");
+  LinearOperand own_dy = layer.fp8.fc2.gradient.read(added, "quantized gradient of MLP");
   StreamRows dy(context, own_dy, false);
   Tensor dact = context.make(gated ? kPassing : kKept, "gradient of activation", shape.tokens, shape.ffn);
   dy.multiply_for_input_gradient(weights.fc2, dact);
@@ -29,10 +28,18 @@ void feed_forward_input_gradient(const TrainingContext& context, const Microbatc
   own_dy.reset();
   saved.fc1_gradient = activation_backward(context, std::move(dact), saved.fc1, kKept);
   saved.fc1.reset();
-  LinearOperand dfc1 = layer.fp8.fc1.gradient.read(saved.fc1_gradient, "quantized gradient of fc1");
+  const LinearOperand dfc1 = layer.fp8.fc1.gradient.read(saved.fc1_gradient, "quantized gradient of fc1");
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
   linear_input_gradient_over_tensor_ranks(context, dfc1, weights.fc1, dnorm);
-  dfc1.reset();
+  return dnorm;
+}
+
+void feed_forward_input_gradient(const TrainingContext& context, const MicrobatchDropout& dropout,
+                                 const Layer& layer, const LayerWeights& weights, LayerActivations& saved) {
+  Tensor dropped = dropout.backward(saved.output_gradient, saved.output_mask, kKept);
+  const Matrix added = dropped ? dropped.matrix() : saved.output_gradient.matrix();
+  Tensor dnorm = context.model().mixture ? mixture_backward_input(context, weights, saved, added)
+                                         : mlp_input_gradient(context, layer, weights, saved, added);
   if (context.model().block != Block::sequential) {
     saved.mlp_norm_gradient = std::move(dnorm);
     saved.dropped_output_gradient = std::move(dropped);
@@ -77,6 +84,30 @@ Tensor attention_input_gradient(const TrainingContext& context, const SharedBuff
   return dnorm;
 }
 
+void mlp_output_weight(const TrainingContext& context, const Layer& layer, const LayerMatrices& dweights,
+                       LayerActivations& saved) {
+  {
+    const Tensor& gradient = saved.output_gradient;
+    const LinearOperand own_dy = layer.fp8.fc2.gradient.read(gradient, "quantized gradient of MLP");
+    const LinearOperand dy = gather_rows(context, own_dy);
+    linear_weight_gradient(context, dy, saved.activation, dweights.fc2);
+    bias_gradient(context, gradient, layer.gradients.fc2_bias);
+  }
+  saved.activation.reset();
+}
+
+void mlp_input_weight(const TrainingContext& context, const Layer& layer, const LayerMatrices& dweights,
+                      LayerActivations& saved) {
+  {
+    const LinearOperand dfc1 = layer.fp8.fc1.gradient.read(saved.fc1_gradient, "quantized gradient of fc1");
+    const LinearOperand norm2 = gather_rows(context, mlp_input(saved));
+    linear_weight_gradient(context, dfc1, norm2, dweights.fc1);
+    bias_gradient(context, saved.fc1_gradient, layer.gradients.fc1_bias);
+  }
+  saved.fc1_gradient.reset();
+  saved.norm2.reset();
+}
+
 }  // namespace
 
 Tensor layer_backward_input(const TrainingContext& context, const SharedBuffers& shared,
@@ -90,23 +121,18 @@ Tensor layer_backward_input(const TrainingContext& context, const SharedBuffers&
 void layer_backward_weight(const TrainingContext& context, const Layer& layer, UnitGradients& gradients,
                            LayerActivations& saved) {
   const LayerMatrices dweights = layer.matrices(gradients.open(layer.unit));
-  {
-    const Tensor& gradient = saved.output_gradient;
-    const LinearOperand own_dy = layer.fp8.fc2.gradient.read(gradient, "quantized gradient of MLP");
-    const LinearOperand dy = gather_rows(context, own_dy);
-    linear_weight_gradient(context, dy, saved.activation, dweights.fc2);
-    bias_gradient(context, gradient, layer.gradients.fc2_bias);
+  const bool mixture = bool(context.model().mixture);
+  if (mixture) {
+    mixture_output_weight(context, dweights, saved, saved.output_gradient);
+  } else {
+    mlp_output_weight(context, layer, dweights, saved);
   }
-  saved.activation.reset();
   if (saved.middle_gradient) saved.output_gradient.reset();  // else attention's products read it, too
-  {
-    const LinearOperand dfc1 = layer.fp8.fc1.gradient.read(saved.fc1_gradient, "quantized gradient of fc1");
-    const LinearOperand norm2 = gather_rows(context, mlp_input(saved));
-    linear_weight_gradient(context, dfc1, norm2, dweights.fc1);
-    bias_gradient(context, saved.fc1_gradient, layer.gradients.fc1_bias);
+  if (mixture) {
+    mixture_input_weight(context, dweights, saved);
+  } else {
+    mlp_input_weight(context, layer, dweights, saved);
   }
-  saved.fc1_gradient.reset();
-  saved.norm2.reset();
   {
     const Tensor& gradient = attention_block_gradient(saved);
     const LinearOperand own_dy =

@@ -1,4 +1,4 @@
-#include "bench/training/layer/query_key_norm.hpp"
+#include "bench/training/layer/layer_attention.hpp"
 
 namespace plumbline::training {
 namespace {

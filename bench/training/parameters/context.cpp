@@ -31,16 +31,23 @@ AllRows TrainingContext::gather_rows(const Matrix& rows) const {
 
 void TrainingContext::gemm_over_tensor_ranks(Gemm gemm) const {
   const Matrix result = gemm.c;
+  sum_over_tensor_ranks(result, [&](const Matrix& to) {
+    gemm.c = to;
+    operators.gemm(gemm);
+  });
+}
+
+void TrainingContext::sum_over_tensor_ranks(const Matrix& result,
+                                            const std::function<void(const Matrix&)>& compute) const {
   const bool rounds = result.dtype != sum_type();
   if (!sequence_parallel && (tensor_size() == 1 || !rounds)) {
-    operators.gemm(gemm);
+    compute(result);
     reduce_over_tensor_ranks(result, ReduceOp::sum);
     return;
   }
   const Tensor partial = arena.allocate(Category::workspace, "tensor-parallel partial sums", shape.tokens,
                                         result.cols, sum_type());
-  gemm.c = partial;
-  operators.gemm(gemm);
+  compute(partial);
   if (!sequence_parallel) {
     reduce_over_tensor_ranks(partial, ReduceOp::sum);
     operators.copy(partial, result);

@@ -1,6 +1,8 @@
 // What every part of a training step works with on one rank.
 #pragma once
 
+#include <functional>
+
 #include "bench/training/parameters/layer_widths.hpp"
 #include "bench/training/parameters/sequence_chunks.hpp"
 #include "core/config/run_config.hpp"
@@ -75,6 +77,9 @@ struct TrainingContext {
   /// group, rounded to its type once. 16-bit partial sums (tp_reduce_in_fp32 false) round once per rank and hop,
   /// and the ranks' split shows in the gradients.
   void gemm_over_tensor_ranks(Gemm gemm) const;
+  /// The same of whatever `compute` leaves of type sum_type() or, on one rank, of `result`'s, in the (T, columns of
+  /// result) that it is given.
+  void sum_over_tensor_ranks(const Matrix& result, const std::function<void(const Matrix&)>& compute) const;
   /// The same of a layer. With tensor_overlap the rows of every tensor rank are summed while those of the next are
   /// computed.
   void layer_gemm_over_tensor_ranks(const Gemm& gemm) const;

@@ -17,6 +17,8 @@ LayerWidths::LayerWidths(const RunConfig& config) {
   qkv = query + 2 * key;
   ffn = model.ffn / t;
   fc1 = is_gated(model.activation) ? 2 * ffn : ffn;
+  experts = model.mixture.experts;
+  choices = tokens * model.mixture.top_k;
   vocab = config.padded_vocab() / config.parallel.vocab_shards();
   norm_stats = model.norm == Norm::rms ? 1 : 2;
   attention = {config.batch.micro_batch_size, config.batch.seq_length / config.parallel.context,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "bench/training/parameters/tensor_names.hpp"
 #include "core/base/error.hpp"
@@ -263,6 +264,37 @@ class Builder {
     return fmt::format("{}.{}.{}.weight", names_.layers, layer, name);
   }
 
+  std::string name_of_expert(std::int64_t layer, std::int64_t expert, std::string_view name) const {
+    return name_in(layer, fmt::format("{}.{}.{}", names_.experts, expert, name));
+  }
+
+  /// The router whole; of every expert what a feed-forward layer has on this rank, one below the other.
+  void add_experts(std::int64_t layer, int unit) {
+    const std::int64_t experts = model_.mixture.experts;
+    const std::int64_t h = shape_.hidden;
+    const std::int64_t first = part_.tensor_rank * shape_.ffn;
+    Parameter& router = add_matrix("router.weight", layer, experts, h, unit);
+    router.replicated = true;
+    router.slices = {whole(name_in(layer, names_.router), router)};
+    router.slices.front().vector = false;  // of one expert, too
+    std::vector<Slice> fc1;
+    std::vector<Slice> fc2;
+    fc1.reserve(static_cast<std::size_t>(2 * experts));
+    fc2.reserve(static_cast<std::size_t>(experts));
+    for (std::int64_t expert = 0; expert < experts; ++expert) {
+      const std::int64_t row = expert * shape_.fc1;
+      fc1.push_back(output_rows(name_of_expert(layer, expert, names_.expert_gate), model_.ffn, h, first,
+                                shape_.ffn, row));
+      fc1.push_back(output_rows(name_of_expert(layer, expert, names_.expert_up), model_.ffn, h, first,
+                                shape_.ffn, row + shape_.ffn));
+      fc2.push_back(
+          input_cols(name_of_expert(layer, expert, names_.expert_down), h, model_.ffn, first, shape_.ffn));
+      fc2.back().local_row = expert * h;
+    }
+    add_matrix("fc1.weight", layer, experts * shape_.fc1, h, unit).slices = std::move(fc1);
+    add_matrix("fc2.weight", layer, experts * h, shape_.ffn, unit).slices = std::move(fc2);
+  }
+
   void add_layer_norms(std::int64_t layer) {
     const bool apart = model_.block == Block::parallel && !names_.parallel_norm1.empty();
     const auto name = [&](std::string_view n) { return fmt::format("{}.{}.{}", names_.layers, layer, n); };
@@ -294,6 +326,7 @@ class Builder {
     const int unit = new_unit();
     add_matrix("qkv.weight", layer, shape_.qkv, h, unit).slices = qkv;
     add_matrix("proj.weight", layer, h, shape_.query, unit).slices = {proj};
+    if (model_.mixture) return add_experts(layer, unit);
     add_matrix("fc1.weight", layer, shape_.fc1, h, unit).slices = fc1;
     add_matrix("fc2.weight", layer, h, shape_.ffn, unit).slices = {fc2};
   }

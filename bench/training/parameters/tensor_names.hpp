@@ -33,6 +33,12 @@ struct TensorNames {
   std::string_view fc1 = "mlp.gate_proj";  // or gate and up fused, in this order unless up_first
   std::string_view up = "mlp.up_proj";     // empty: no gate, or fused
   std::string_view fc2 = "mlp.down_proj";
+  // Of a mixture: "<layer>.<experts>.<n>.<name>".
+  std::string_view router = "mlp.gate";
+  std::string_view experts = "mlp.experts";
+  std::string_view expert_gate = "gate_proj";
+  std::string_view expert_up = "up_proj";
+  std::string_view expert_down = "down_proj";
   std::string_view final_norm = "model.norm";
   std::string_view output = "lm_head";
   bool up_first = false;

@@ -105,6 +105,7 @@ void RankStages::clear_gradients() {
 void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted) {
   if (++rank_.step == 1) rank_.fp8.quantize_weights();
   rank_.counted_tokens = counted;
+  rank_.expert_load.clear();
   if (rank_.inputs && inputs != nullptr) rank_.context.operators.upload(inputs, rank_.inputs);
   if (rank_.targets && targets != nullptr) rank_.context.operators.upload(targets, rank_.targets);
   if (!gradients_clear_) clear_gradients();

@@ -59,6 +59,8 @@ class RankStages final : public StageProgram {
   }
   /// Memory during and after each action since start_step.
   const std::vector<MemorySample>& samples() const { return samples_; }
+  /// How many tokens the experts of a mixture had in the forwards since start_step.
+  const std::vector<ExpertLoad>& expert_load() const { return rank_.expert_load; }
   /// The optimizer action ends by clearing the gradients for the next step; not so when they are to be read.
   void keep_gradients(bool keep) { keep_gradients_ = keep; }
 

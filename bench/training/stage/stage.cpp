@@ -124,6 +124,7 @@ void ModelStage::forward(std::uint32_t microbatch) {
       LayerActivations& saved = state.layers[i];
       const LayerWeights weights = layers_[i].weights(rank_.values.begin());
       layer_forward(context, rank_.shared, dropout, layers_[i], weights, saved);
+      note_expert_load(microbatch, layers_[i], saved.routing);
       Matrix output;
       if (i + 1 == layers_.size()) {
         output = stage_output(microbatch, state);
@@ -146,6 +147,17 @@ void ModelStage::forward(std::uint32_t microbatch) {
   if (!context.config.distillation.teacher && vocabulary_ == nullptr) {
     loss_sum_ += output_->loss(microbatch, state.output);
   }
+}
+
+void ModelStage::note_expert_load(std::uint32_t microbatch, const Layer& layer, const Routing& routing) {
+  if (routing.counts.empty()) return;
+  const Communicator& communicator = rank_.context.communicator;
+  ExpertLoad load;
+  load.copy = communicator.layout().coordinates(communicator.rank()).data;
+  load.layer = static_cast<std::int32_t>(layer.index);
+  load.microbatch = static_cast<std::int32_t>(microbatch);
+  load.tokens.assign(routing.counts.begin(), routing.counts.end());
+  rank_.expert_load.push_back(std::move(load));
 }
 
 void ModelStage::progress() const {

@@ -9,6 +9,7 @@
 #include "bench/training/trainer/busy_share.hpp"
 #include "bench/training/trainer/host_values.hpp"
 #include "bench/training/trainer/not_finite.hpp"
+#include "bench/training/trainer/routing_file.hpp"
 #include "bench/training/trainer/step_data.hpp"
 #include "bench/training/weights/weight_files.hpp"
 #include "bench/training/weights/weights.hpp"
@@ -210,6 +211,7 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
     if (saves_gradients) save_gradients(stages, config.files.save_gradients);
     if (control.rank() == 0 && progress) progress(step + 1, all_steps, result.losses.back());
   }
+  if (!config.files.save_routing.empty()) save_routing(stages, control, config.files.save_routing);
   if (!config.files.save_weights.empty()) save_weights(stages, config.files.save_weights);
 
   result.gradient_norm = stages.gradient_norm();

@@ -73,6 +73,7 @@ SliceReader checkpoint_weights(const std::string& path) {
 
 void check_outputs(const RunConfig& config) {
   if (!config.files.save_gradients.empty()) check_can_write(config.files.save_gradients, "save_gradients");
+  if (!config.files.save_routing.empty()) check_can_write(config.files.save_routing, "save_routing");
   if (!config.files.save_weights.empty()) check_can_fill(config.files.save_weights, "save_weights");
 }
 

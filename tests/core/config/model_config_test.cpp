@@ -23,6 +23,7 @@ TEST(Presets, HaveThePublishedParameterCounts) {
   struct Case {
     const char* name;
     std::int64_t parameters;
+    std::int64_t active = 0;  // 0: all
   };
   constexpr Case kCases[] = {
       {"qwen2.5-0.5b", 494'032'768},
@@ -76,6 +77,16 @@ TEST(Presets, HaveThePublishedParameterCounts) {
       {"phi-3-mini-4k", 3'821'079'552},
       {"gemma-2b", 2'506'172'416},
       {"gemma-7b", 8'537'680'896},
+      {"qwen3-0.6b", 596'049'920},
+      {"qwen3-1.7b", 1'720'574'976},
+      {"qwen3-4b", 4'022'468'096},
+      {"qwen3-8b", 8'190'735'360},
+      {"qwen3-14b", 14'768'307'200},
+      {"qwen3-32b", 32'762'123'264},
+      {"mixtral-8x7b", 46'702'792'704, 12'879'925'248},
+      {"mixtral-8x22b", 140'620'634'112, 39'152'031'744},
+      {"qwen3-30b-a3b", 30'532'122'624, 3'353'032'704},
+      {"qwen3-235b-a22b", 235'093'634'560, 22'190'763'520},
       {"gpt3-175b-mlperf", 174'615'846'912},
   };
   std::vector<std::string> names;
@@ -83,8 +94,9 @@ TEST(Presets, HaveThePublishedParameterCounts) {
     const ModelConfig* preset = find_preset(c.name);
     ASSERT_NE(preset, nullptr) << c.name;
     EXPECT_EQ(preset->parameters(), c.parameters) << c.name;
-    const bool wider = preset->name == "gemma-7b";  // heads of 256
-    EXPECT_EQ(preset->hidden == preset->heads * preset->head_dim, !wider) << c.name;
+    EXPECT_EQ(preset->active_parameters(), c.active > 0 ? c.active : c.parameters) << c.name;
+    const bool wider = preset->name == "gemma-7b" || preset->qk_norm;  // heads of 256, or of 128 in any model
+    EXPECT_TRUE(wider || preset->hidden == preset->heads * preset->head_dim) << c.name;
     names.push_back(c.name);
   }
   EXPECT_EQ(preset_names(), names);
@@ -362,8 +374,30 @@ TEST(ModelConfig, RefusesWhatAFamilysSwitchesDoNotCover) {
        {"tie_word_embeddings", "normalised rows"}},
       {with(llama(), {{"model_type", "nemotron"}, {"hidden_act", "relu2"}, {"partial_rotary_factor", 0.1}}),
        {"partial_rotary_factor", "0.1", "even"}},
+      {with(llama(), {{"model_type", "olmoe"}, {"num_experts", 8}}), {"num_experts", "mixture of experts"}},
       {with(llama(), {{"model_type", "mixtral"}, {"num_local_experts", 8}}),
-       {"num_local_experts", "mixture of experts"}},
+       {"num_experts_per_tok", "missing"}},
+      {with(llama(), {{"model_type", "mixtral"}, {"num_local_experts", 0}, {"num_experts_per_tok", 1}}),
+       {"num_local_experts", "found 0"}},
+      {with(llama(), {{"model_type", "mixtral"}, {"num_local_experts", 4}, {"num_experts_per_tok", 5}}),
+       {"num_experts_per_tok", "found 5", "at most the 4"}},
+      {with(llama(), {{"model_type", "mixtral"},
+                      {"num_local_experts", 4},
+                      {"num_experts_per_tok", 2},
+                      {"router_jitter_noise", 0.1}}),
+       {"router_jitter_noise", "0 only"}},
+      {with(llama(), {{"model_type", "qwen3_moe"},
+                      {"num_experts", 4},
+                      {"num_experts_per_tok", 2},
+                      {"moe_intermediate_size", 16},
+                      {"mlp_only_layers", {0}}}),
+       {"mlp_only_layers", "every layer"}},
+      {with(llama(), {{"model_type", "qwen3_moe"},
+                      {"num_experts", 4},
+                      {"num_experts_per_tok", 2},
+                      {"moe_intermediate_size", 16},
+                      {"output_router_logits", true}}),
+       {"output_router_logits", "found true"}},
       {with(llama(), {{"model_type", "deepseek_v3"}, {"kv_lora_rank", 512}, {"n_routed_experts", 256}}),
        {"kv_lora_rank", "latent attention"}},
   };

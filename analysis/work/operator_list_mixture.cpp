@@ -1,0 +1,103 @@
+// The feed-forward part of a layer with a mixture of experts, call by call (bench/training/mixtures.md).
+#include "analysis/work/operator_list_calls.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr const char* kGatherForward = "sequence all-gather forward";
+constexpr const char* kGatherBackward = "sequence all-gather backward";
+
+/// A number of 4 bytes for every choice, and the router's logits.
+struct RouterBytes {
+  explicit RouterBytes(const StageShape& s)
+      : choices(4 * static_cast<double>(s.choices)), logits(4 * static_cast<double>(s.tokens * s.experts)) {}
+  double choices;
+  double logits;
+};
+
+}  // namespace
+
+void CallList::grouped(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
+  const std::int64_t rows = s_.choices / s_.experts;
+  const std::int64_t left = s_.choices % s_.experts;
+  const auto add = [&](std::int64_t tokens, std::int64_t experts) {
+    if (tokens == 0 || experts == 0) return;
+    gemm(label, pass, out, in);
+    calls.back().tokens = tokens;
+    calls.back().count = experts;
+  };
+  add(rows + 1, left);
+  add(rows, s_.experts - left);
+}
+
+void CallList::router_product(GemmPass pass) {
+  gemm("router", pass, s_.experts, s_.hidden);
+}
+
+void CallList::mixture_forward() {
+  const auto e = static_cast<double>(s_.e());
+  const RouterBytes bytes(s_);
+  const std::int64_t logits = s_.tokens * s_.experts;
+  gathered_operand(kGatherForward);
+  router_product(GemmPass::forward);
+  memory("route", logits, (bytes.logits + bytes.choices) / static_cast<double>(logits), DType::fp32);
+  memory("arrange", logits, (bytes.logits + 4 * bytes.choices) / static_cast<double>(logits), DType::fp32);
+  memory("embedding_forward", s_.choices * s_.hidden, 2 * e);
+  grouped("fc1", GemmPass::forward, s_.fc1, s_.hidden);
+  memory("swiglu_forward", s_.choices * s_.fc1, 1.5 * e);
+  memory("scale_rows", s_.choices * s_.ffn, 2 * e);
+  allocations(6);
+}
+
+void CallList::mixture_output() {
+  grouped("fc2", GemmPass::forward, s_.hidden, s_.ffn);
+  add_up_choices();
+  sum_over_tensor_ranks("tensor all-reduce forward", "sequence reduce-scatter forward");
+  allocations(1);
+}
+
+void CallList::add_up_choices() {
+  const std::int64_t rows = s_.choices * s_.hidden;
+  const DType sums = s_.tensor > 1 ? s_.sum_type() : s_.type;
+  const double written = static_cast<double>(s_.tokens * s_.hidden * size_of(sums));
+  memory("combine_rows", rows, static_cast<double>(s_.e()) + written / static_cast<double>(rows));
+}
+
+void CallList::mixture_backward(bool input, bool weight) {
+  const auto e = static_cast<double>(s_.e());
+  const std::int64_t logits = s_.tokens * s_.experts;
+  const std::int64_t rows = s_.choices * s_.hidden;
+  const std::int64_t activation = s_.choices * s_.ffn;
+  const auto send = [&] { memory("embedding_forward", rows, 2 * e); };
+  gathered_operand(kGatherBackward);
+  send();
+  if (input) grouped("fc2", GemmPass::input_gradient, s_.hidden, s_.ffn);
+  if (weight) grouped("fc2", GemmPass::weight_gradient, s_.hidden, s_.ffn);
+  if (input) {
+    memory("swiglu_forward", s_.choices * s_.fc1, 1.5 * e);
+    memory("row_products", activation, 2 * e);
+    memory("scale_rows", activation, 2 * e);
+    if (!weight) memory("scale_rows", activation, 2 * e);  // the activation once more
+    memory("swiglu_backward", s_.choices * s_.fc1, 2.5 * e);
+  }
+  if (weight) {
+    gathered_operand(kGatherBackward);
+    send();
+    grouped("fc1", GemmPass::weight_gradient, s_.fc1, s_.hidden);
+  }
+  if (input) {
+    grouped("fc1", GemmPass::input_gradient, s_.fc1, s_.hidden);
+    add_up_choices();
+    sum_over_tensor_ranks("tensor all-reduce backward", "sequence reduce-scatter backward");
+    tensor_all_reduce("expert weights all-reduce", s_.choices, DType::fp32);
+    const RouterBytes bytes(s_);
+    memory("route_backward", logits, (bytes.logits + 3 * bytes.choices) / static_cast<double>(logits) + e,
+           DType::fp32);
+    router_product(GemmPass::input_gradient);
+  }
+  if (weight) router_product(GemmPass::weight_gradient);
+  // Rows of the experts twice; the gradients of the activation, of weights and of logits.
+  allocations(input ? 5 : 2);
+}
+
+}  // namespace plumbline

@@ -1,0 +1,29 @@
+// Where the tokens of a micro-batch go in a layer with a mixture of experts.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/tensor/arena.hpp"
+
+namespace plumbline::training {
+
+/// From the forward to the backward. E experts, k of them for each of T tokens; T·k rows, those of every expert together.
+struct Routing {
+  Tensor logits;                     // (T, E) fp32
+  Tensor chosen;                     // (1, T·k) int32: experts of every token
+  Tensor places;                     // (1, T·k) int32: the rows of its choices
+  Tensor tokens;                     // (1, T·k) int32: the token of every row
+  Tensor weights;                    // (1, T·k) fp32: of every row
+  std::vector<std::int64_t> counts;  // rows of each expert; host memory
+
+  /// Forgets what only the router's backward reads.
+  void drop_choices() {
+    logits.reset();
+    chosen.reset();
+    places.reset();
+    weights.reset();
+  }
+};
+
+}  // namespace plumbline::training

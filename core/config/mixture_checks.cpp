@@ -1,0 +1,46 @@
+#include "core/config/mixture_checks.hpp"
+
+#include <fmt/format.h>
+
+namespace plumbline {
+
+std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
+  const auto& teacher = config.distillation.teacher;
+  const MixtureConfig& keys = config.mixture;
+  const bool losses = keys.aux_loss_coeff != 0 || keys.z_loss_coeff != 0;
+  if (!config.model.mixture) {
+    if (losses) {
+      return fmt::format("{}: found a coefficient with {}, which has no experts; expected 0",
+                         keys.aux_loss_coeff != 0 ? "moe_aux_loss_coeff" : "moe_z_loss_coeff",
+                         config.model.name);
+    }
+    if (!config.files.save_routing.empty()) {
+      return fmt::format("save_routing: found a path with {}, which has no experts; expected none",
+                         config.model.name);
+    }
+    if (teacher && teacher->mixture) {
+      return fmt::format("teacher: found {}, a mixture of experts; expected a dense model", teacher->name);
+    }
+    return std::nullopt;
+  }
+  const auto with = [&](const char* key, const std::string& found, const char* expected) {
+    return fmt::format("{}: found {} with {}, a mixture of experts; expected {}", key, found,
+                       config.model.name, expected);
+  };
+  if (teacher) return with("teacher", teacher->name, "none: dense models are distilled");
+  if (config.numerics.fp8.on())
+    return with("fp8_format", "a format", "none: experts are of the storage type");
+  if (config.parallel.effective_tp_comm_overlap()) {
+    return with("tp_comm_overlap", "true", "false: the products of experts are not cut into pieces");
+  }
+  if (config.machine.software != "plumbline") {
+    return with("software", config.machine.software, "plumbline, the only one whose mixtures are predicted");
+  }
+  if (config.parallel.context > 1 && keys.aux_loss_coeff != 0) {
+    return with("moe_aux_loss_coeff", fmt::format("{}", keys.aux_loss_coeff),
+                "0 with context_parallel_size > 1: the load is that of whole sequences");
+  }
+  return std::nullopt;
+}
+
+}  // namespace plumbline

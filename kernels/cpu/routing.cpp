@@ -1,0 +1,179 @@
+// The operators of a mixture of experts.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/cpu/dispatch.hpp"
+
+namespace plumbline::cpu {
+namespace {
+
+/// The experts with the largest logits. Whatever the logits are, NaN too, they are different ones of the E.
+void choose_experts(const float* logits, std::int64_t experts, std::int32_t* chosen, std::int64_t count) {
+  for (std::int64_t j = 0; j < count; ++j) {
+    std::int64_t best = -1;
+    for (std::int64_t i = 0; i < experts; ++i) {
+      const bool taken = std::find(chosen, chosen + j, static_cast<std::int32_t>(i)) != chosen + j;
+      if (!taken && (best < 0 || logits[i] > logits[best])) best = i;
+    }
+    chosen[j] = static_cast<std::int32_t>(best);
+  }
+}
+
+/// log Σ exp(logits) over the given experts, or over all.
+float log_sum_exp(const float* logits, std::int64_t experts) {
+  const float highest = *std::max_element(logits, logits + experts);
+  float sum = 0;
+  for (std::int64_t i = 0; i < experts; ++i) sum += std::exp(logits[i] - highest);
+  return highest + std::log(sum);
+}
+float log_sum_exp(const float* logits, const std::int32_t* chosen, std::int64_t count) {
+  float sum = 0;
+  for (std::int64_t j = 0; j < count; ++j) sum += std::exp(logits[chosen[j]] - logits[chosen[0]]);
+  return logits[chosen[0]] + std::log(sum);
+}
+
+std::vector<std::int64_t> tokens_of_experts(const Matrix& chosen, std::int64_t experts) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(experts));
+  const std::int32_t* first = chosen.as<std::int32_t>();
+  for (std::int64_t i = 0; i < chosen.cols; ++i) ++counts[static_cast<std::size_t>(first[i])];
+  return counts;
+}
+
+/// Of one token: its weights' gradient goes back through the softmax, or where they are normalized through that of the
+/// chosen alone; that of the balance loss through the first.
+class TokenBackward {
+ public:
+  TokenBackward(const Router& router, const std::vector<std::int64_t>& counts)
+      : router_(router), counts_(counts), gradient_(counts.size()), slope_(counts.size()) {}
+
+  /// dweights: of row places[j] for the token's choice j.
+  const std::vector<float>& operator()(const float* logits, const std::int32_t* chosen,
+                                       const std::int32_t* places, const float* dweights) {
+    const auto experts = static_cast<std::int64_t>(counts_.size());
+    const float log_sum = log_sum_exp(logits, experts);
+    std::transform(counts_.begin(), counts_.end(), slope_.begin(), [&](std::int64_t count) {
+      return static_cast<float>(router_.balance * static_cast<double>(count));
+    });
+    if (!router_.normalized) {
+      for (std::int64_t j = 0; j < router_.top_k; ++j)
+        slope_[static_cast<std::size_t>(chosen[j])] += dweights[places[j]];
+    }
+    const auto probability = [&](std::size_t i) { return std::exp(logits[i] - log_sum); };
+    float mean = 0;
+    for (std::size_t i = 0; i < slope_.size(); ++i) mean += slope_[i] * probability(i);
+    const float pull = static_cast<float>(2 * router_.z) * log_sum;
+    for (std::size_t i = 0; i < slope_.size(); ++i) gradient_[i] = probability(i) * (slope_[i] - mean + pull);
+    if (router_.normalized) add_of_chosen(logits, chosen, places, dweights);
+    return gradient_;
+  }
+
+ private:
+  void add_of_chosen(const float* logits, const std::int32_t* chosen, const std::int32_t* places,
+                     const float* dweights) {
+    const float log_sum = log_sum_exp(logits, chosen, router_.top_k);
+    const auto weight = [&](std::int64_t j) { return std::exp(logits[chosen[j]] - log_sum); };
+    float mean = 0;
+    for (std::int64_t j = 0; j < router_.top_k; ++j) mean += dweights[places[j]] * weight(j);
+    for (std::int64_t j = 0; j < router_.top_k; ++j)
+      gradient_[static_cast<std::size_t>(chosen[j])] += weight(j) * (dweights[places[j]] - mean);
+  }
+
+  const Router& router_;
+  const std::vector<std::int64_t>& counts_;
+  std::vector<float> gradient_;
+  std::vector<float> slope_;  // of the probabilities
+};
+
+template <class T>
+PLUMBLINE_MULTIVERSION void multiply_rows(const Matrix& x, const float* factors, const Matrix& y) {
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    const T* from = row_of<T>(x, row);
+    T* to = row_of<T>(y, row);
+    const float factor = factors[row];
+    for_lanes(x.cols, [&] PLUMBLINE_LANES { store(to + i, load(from + i, part) * factor, part); });
+  }
+}
+
+template <class T, class Y>
+PLUMBLINE_MULTIVERSION void add_up_rows(const Matrix& x, const std::int32_t* places, std::int64_t count,
+                                        const Matrix& y) {
+  for (std::int64_t row = 0; row < y.rows; ++row) {
+    Y* to = row_of<Y>(y, row);
+    for_lanes(y.cols, [&] PLUMBLINE_LANES {
+      Lanes sum{};
+      for (std::int64_t j = 0; j < count; ++j) sum += load(row_of<T>(x, places[row * count + j]) + i, part);
+      store(to + i, sum, part);
+    });
+  }
+}
+
+}  // namespace
+
+void CpuOperators::route(const Router& router, Matrix logits, Matrix chosen, std::int64_t* counts) {
+  require_route(router, logits, chosen);
+  for (std::int64_t t = 0; t < logits.rows; ++t) {
+    choose_experts(row_of<float>(logits, t), logits.cols, chosen.as<std::int32_t>() + t * router.top_k,
+                   router.top_k);
+  }
+  const std::vector<std::int64_t> found = tokens_of_experts(chosen, logits.cols);
+  std::copy(found.begin(), found.end(), counts);
+}
+
+void CpuOperators::arrange(const Router& router, Matrix logits, Matrix chosen, Matrix places, Matrix tokens,
+                           Matrix weights) {
+  require_arrange(router, logits, chosen, places, tokens, weights);
+  const std::vector<std::int64_t> counts = tokens_of_experts(chosen, logits.cols);
+  std::vector<std::int64_t> next(counts.size());  // row of every expert's next token
+  for (std::size_t i = 1; i < next.size(); ++i) next[i] = next[i - 1] + counts[i - 1];
+  for (std::int64_t t = 0; t < logits.rows; ++t) {
+    const float* row = row_of<float>(logits, t);
+    const std::int32_t* mine = chosen.as<std::int32_t>() + t * router.top_k;
+    const float log_sum =
+        router.normalized ? log_sum_exp(row, mine, router.top_k) : log_sum_exp(row, logits.cols);
+    for (std::int64_t j = 0; j < router.top_k; ++j) {
+      const std::int64_t place = next[static_cast<std::size_t>(mine[j])]++;
+      places.as<std::int32_t>()[t * router.top_k + j] = static_cast<std::int32_t>(place);
+      tokens.as<std::int32_t>()[place] = static_cast<std::int32_t>(t);
+      weights.as<float>()[place] = std::exp(row[mine[j]] - log_sum);
+    }
+  }
+}
+
+void CpuOperators::route_backward(const Router& router, Matrix logits, Matrix chosen, Matrix places,
+                                  Matrix dweights, Matrix dlogits) {
+  require_route_backward(router, logits, chosen, places, dweights, dlogits);
+  const std::vector<std::int64_t> counts = tokens_of_experts(chosen, logits.cols);
+  TokenBackward backward(router, counts);
+  with_type("route_backward", dlogits.dtype, [&](auto type) {
+    using T = decltype(type);
+    for (std::int64_t t = 0; t < logits.rows; ++t) {
+      const std::int64_t first = t * router.top_k;
+      const std::vector<float>& gradient =
+          backward(row_of<float>(logits, t), chosen.as<std::int32_t>() + first,
+                   places.as<std::int32_t>() + first, dweights.as<float>());
+      T* to = row_of<T>(dlogits, t);
+      for_lanes(logits.cols, [&] PLUMBLINE_LANES { store(to + i, load(gradient.data() + i, part), part); });
+    }
+  });
+}
+
+void CpuOperators::scale_rows(Matrix x, Matrix factors, Matrix y) {
+  require_scale_rows(x, factors, y);
+  with_type("scale_rows", x.dtype,
+            [&](auto type) { multiply_rows<decltype(type)>(x, factors.as<float>(), y); });
+}
+
+void CpuOperators::combine_rows(Matrix x, Matrix places, Matrix y) {
+  require_combine_rows(x, places, y);
+  const std::int64_t count = places.cols / y.rows;
+  with_type("combine_rows", x.dtype, [&](auto type) {
+    using T = decltype(type);
+    const std::int32_t* of = places.as<std::int32_t>();
+    if (y.dtype == DType::fp32) return add_up_rows<T, float>(x, of, count, y);
+    add_up_rows<T, T>(x, of, count, y);
+  });
+}
+
+}  // namespace plumbline::cpu

@@ -1,0 +1,36 @@
+// The operators of a mixture of experts: tokens are spread evenly, the first experts have those that are left over.
+#include "kernels/emulated/checks.hpp"
+#include "kernels/emulated/emulated_backend.hpp"
+
+namespace plumbline::emulated {
+
+void EmulatedOperators::route(const Router& router, Matrix logits, Matrix chosen, std::int64_t* counts) {
+  require_route(router, logits, chosen);
+  for (std::int64_t i = 0; i < logits.cols; ++i)
+    counts[i] = chosen.cols / logits.cols + (i < chosen.cols % logits.cols ? 1 : 0);
+  pass_over("route", logits.dtype, {logits}, {chosen});
+}
+
+void EmulatedOperators::arrange(const Router& router, Matrix logits, Matrix chosen, Matrix places,
+                                Matrix tokens, Matrix weights) {
+  require_arrange(router, logits, chosen, places, tokens, weights);
+  pass_over("arrange", logits.dtype, {logits, chosen}, {places, tokens, weights});
+}
+
+void EmulatedOperators::route_backward(const Router& router, Matrix logits, Matrix chosen, Matrix places,
+                                       Matrix dweights, Matrix dlogits) {
+  require_route_backward(router, logits, chosen, places, dweights, dlogits);
+  pass_over("route_backward", logits.dtype, {logits, chosen, places, dweights}, {dlogits});
+}
+
+void EmulatedOperators::scale_rows(Matrix x, Matrix factors, Matrix y) {
+  require_scale_rows(x, factors, y);
+  pass_over("scale_rows", x.dtype, {x}, {y});
+}
+
+void EmulatedOperators::combine_rows(Matrix x, Matrix places, Matrix y) {
+  require_combine_rows(x, places, y);
+  pass_over("combine_rows", x.dtype, {x}, {y});
+}
+
+}  // namespace plumbline::emulated

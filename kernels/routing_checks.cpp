@@ -1,0 +1,61 @@
+// What all backends require of the operators of a mixture of experts.
+#include "kernels/checks.hpp"
+
+namespace plumbline {
+namespace {
+
+bool is_router(const Router& router, const Matrix& logits) {
+  return logits.dtype == DType::fp32 && router.top_k >= 1 && router.top_k <= logits.cols;
+}
+/// One number for every choice.
+bool of_choices(const Matrix& x, const Router& router, const Matrix& logits, DType type) {
+  return has_shape(x, 1, logits.rows * router.top_k, type);
+}
+
+}  // namespace
+
+void require_route(const Router& router, const Matrix& logits, const Matrix& chosen) {
+  require(is_router(router, logits) && of_choices(chosen, router, logits, DType::int32), "route",
+          "logits (T,E) fp32, 1 <= k <= E, chosen (1,T*k) int32", {{"logits", logits}, {"chosen", chosen}});
+}
+
+void require_arrange(const Router& router, const Matrix& logits, const Matrix& chosen, const Matrix& places,
+                     const Matrix& tokens, const Matrix& weights) {
+  require(
+      is_router(router, logits) && of_choices(chosen, router, logits, DType::int32) &&
+          of_choices(places, router, logits, DType::int32) &&
+          of_choices(tokens, router, logits, DType::int32) &&
+          of_choices(weights, router, logits, DType::fp32),
+      "arrange", "logits (T,E) fp32, 1 <= k <= E, chosen, places, tokens (1,T*k) int32, weights fp32",
+      {{"logits", logits}, {"chosen", chosen}, {"places", places}, {"tokens", tokens}, {"weights", weights}});
+}
+
+void require_route_backward(const Router& router, const Matrix& logits, const Matrix& chosen,
+                            const Matrix& places, const Matrix& dweights, const Matrix& dlogits) {
+  require(is_router(router, logits) && of_choices(chosen, router, logits, DType::int32) &&
+              of_choices(places, router, logits, DType::int32) &&
+              of_choices(dweights, router, logits, DType::fp32) && is_storage(dlogits) &&
+              same_shape(dlogits, logits),
+          "route_backward",
+          "logits (T,E) fp32, 1 <= k <= E, chosen, places (1,T*k) int32, dweights fp32, dlogits (T,E)",
+          {{"logits", logits},
+           {"chosen", chosen},
+           {"places", places},
+           {"dweights", dweights},
+           {"dlogits", dlogits}});
+}
+
+void require_scale_rows(const Matrix& x, const Matrix& factors, const Matrix& y) {
+  require(is_storage(x) && alike(x, y) && is_row(factors, x, DType::fp32), "scale_rows",
+          "x, y (N,n) of one floating point type, factors (1,N) fp32",
+          {{"x", x}, {"factors", factors}, {"y", y}});
+}
+
+void require_combine_rows(const Matrix& x, const Matrix& places, const Matrix& y) {
+  require(is_storage(x) && (y.dtype == x.dtype || y.dtype == DType::fp32) && x.cols == y.cols &&
+              places.rows == 1 && places.dtype == DType::int32 && y.rows > 0 && places.cols % y.rows == 0,
+          "combine_rows", "x (N,h), places (1,T*k) int32, y (T,h) of x's type or fp32",
+          {{"x", x}, {"places", places}, {"y", y}});
+}
+
+}  // namespace plumbline

@@ -1,0 +1,232 @@
+// A step of a mixture of experts over splits, schedules and switches: gradients are those of a single rank, memory is what
+// was predicted, on every rank and after every action, and so is what goes over the network.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "analysis/memory/memory_model.hpp"
+#include "analysis/predict/predict.hpp"
+#include "analysis/work/traffic.hpp"
+#include "bench/evaluate/emulation.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "core/backends/mpi/emulated_communicator.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/run/solo_communicator.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+#include "kernels/emulated/emulated_operators.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+/// Seven experts, which no number of rows divides evenly.
+ModelConfig small_mixture(bool normalized) {
+  ModelConfig model = small_qwen2();
+  model.architecture = normalized ? "mixtral" : "qwen3_moe";
+  model.qkv_bias = false;
+  model.qk_norm = !normalized;
+  model.tied_embeddings = false;
+  model.ffn = 16;
+  model.mixture = {7, 2, normalized};
+  return model;
+}
+
+struct Case {
+  const char* name;
+  Layout layout;  // tensor, pipeline, data
+  const char* schedule = "1f1b";
+  bool sequence_parallel = false;
+  int zero = 0;
+  Recompute recompute = Recompute::none;
+  DType precision = DType::fp32;
+  bool normalized = true;
+  Dropouts dropout = kDropouts[0];
+  const char* vocabulary = "none";
+  int context = 1;
+};
+constexpr Case kCases[] = {
+    {"one rank", {1, 1, 1}, "1f1b", false, 0, Recompute::full},
+    {"one rank", {1, 1, 1}, "1f1b", false, 0, Recompute::selective, DType::bf16, false, kDropouts[1]},
+    {"tensor", {2, 1, 1}, "zb-h1", false, 0, Recompute::none, DType::bf16},
+    {"tensor", {2, 1, 1}, "zb-h1", true, 0, Recompute::full, DType::bf16, false, kDropouts[1]},
+    {"tensor", {2, 1, 1}, "1f1b", true, 0, Recompute::selective, DType::fp32, false},
+    {"pipeline", {1, 2, 1}, "zb-v", false, 0, Recompute::none, DType::fp32, false},
+    {"pipeline", {1, 2, 1}, "v-half", false, 0, Recompute::full, DType::bf16, true, kDropouts[0], "vocab-2"},
+    {"data", {1, 1, 2}, "gpipe", false, 3, Recompute::full, DType::bf16},
+    {"context", {1, 1, 1}, "1f1b", false, 2, Recompute::none, DType::fp32, true, kDropouts[0], "none", 2},
+    {"both", {2, 2, 1}, "interleaved", true, 0, Recompute::none, DType::bf16},
+    {"both", {2, 1, 2}, "1f1b", true, 1, Recompute::full, DType::fp32, false},
+};
+
+RunConfig config_of(const Case& c) {
+  RunConfig config;
+  config.model = small_mixture(c.normalized);
+  config.parallel.schedule = c.schedule;
+  config.parallel.sequence_parallel = c.sequence_parallel;
+  config.parallel.zero_stage = c.zero;
+  config.parallel.make_vocab_size_divisible_by = 8;
+  config.parallel.vocab_parallel = parse_vocab_parallel(c.vocabulary);
+  config.recompute.granularity = c.recompute;
+  config.numerics.precision = c.precision;
+  set_dropout(config, c.dropout);
+  config.numerics.attention_dropout = 0;
+  config.mixture = {c.context > 1 ? 0 : 0.02, 0.003};
+  config.batch.seq_length = 12;
+  config.batch.global_batch_size = 8;
+  config.measure.warmup_steps = 1;
+  config.measure.steps = 1;
+  config.parallel.context = c.context;
+  if (c.context > 1) config.parallel.cp_comm_type = CpCommType::all_gather;
+  return config;
+}
+
+/// Of `c` in one copy on this rank alone.
+StepResult alone(const Case& c) {
+  RunConfig config = config_of(c);
+  set_layout(config, {1, 1, 1});
+  config.parallel.context = 1;
+  config.parallel.schedule = "1f1b";
+  config.parallel.vocab_parallel = VocabPasses::none;
+  config.recompute.granularity = Recompute::none;
+  SoloCommunicator solo;
+  return one_step(config, solo);
+}
+
+void expect_memory(const RunConfig& config, const StepResult& found) {
+  const MemoryPrediction prediction = predict_memory(config, schedule_for(config), MemoryDetail::timeline);
+  for (std::size_t rank = 0; rank < found.memory.size(); ++rank) {
+    const MemoryBreakdown& predicted = prediction.of_rank(static_cast<int>(rank)).peak;
+    for (int i = 0; i < kCategories; ++i) {
+      const auto category = static_cast<Category>(i);
+      EXPECT_EQ(predicted[category].value, found.memory[rank].at_peak[category].value)
+          << "rank " << rank << " " << name_of(category);
+    }
+  }
+  for (std::size_t rank = 0; rank < found.samples.size(); ++rank) {
+    const auto& expected = prediction.ranks[rank].timeline;
+    ASSERT_EQ(expected.size(), found.samples[rank].size());
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_EQ(expected[i], found.samples[rank][i]) << "pipeline rank " << rank << " action " << i;
+  }
+}
+
+TEST(MixtureStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  int compared = 0;
+  for (const Case& c : kCases) {
+    RunConfig config = config_of(c);
+    config.parallel.tensor = c.layout.tensor;
+    config.parallel.pipeline = c.layout.pipeline;
+    config.parallel.world_size = c.layout.world() * c.context;
+    if (config.parallel.world_size != ranks) continue;
+    if (std::string(c.schedule) == "interleaved") config.parallel.virtual_chunks = 2;
+    SCOPED_TRACE(fmt::format("{} {} sp{} zero{}", c.name, c.schedule, c.sequence_parallel, c.zero));
+    ASSERT_EQ(why_invalid(config), std::nullopt);
+    MpiCommunicator communicator(config.layout());
+    StepResult found = one_step(config, communicator);
+    ++compared;
+    expect_memory(config, found);
+    const Traffic predicted =
+        predict_traffic(config, schedule_for(config))[static_cast<std::size_t>(communicator.rank())];
+    EXPECT_TRUE(same(predicted, found.traffic));
+    if (communicator.rank() != 0) continue;
+    const StepResult expected = alone(c);
+    const bool rounds = c.precision == DType::bf16;
+    EXPECT_NEAR(found.loss / expected.loss, 1, rounds ? 1e-2 : 1e-5);
+    if (rounds) continue;  // a logit that is rounded otherwise may choose another expert
+    std::string worst;
+    EXPECT_LE(largest_error(expected.gradients, found.gradients, worst), 1e-4) << worst;
+  }
+  EXPECT_GT(compared, 1);
+}
+
+/// What is written adds up to the tokens, layer by layer and micro-batch by micro-batch.
+TEST(MixtureStep, LoadOfExpertsIsWritten) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks > 2) GTEST_SKIP() << "two ranks show it";
+  for (const Layout& layout : layouts_of(ranks)) {
+    RunConfig config = config_of(kCases[0]);
+    config.batch.global_batch_size = 4;
+    set_layout(config, layout);
+    config.files.save_routing = testing::TempDir() + "/plumbline_routing.csv";
+    MpiCommunicator communicator(config.layout());
+    const auto operators = make_cpu_operators();
+    train(config, schedule_for(config), *operators, communicator, communicator, host_memory(), {});
+    if (communicator.rank() != 0) continue;
+    std::ifstream file(config.files.save_routing);
+    std::string line;
+    std::getline(file, line);
+    EXPECT_EQ(line, "copy,layer,microbatch,expert 0,expert 1,expert 2,expert 3,expert 4,expert 5,expert 6");
+    const std::int64_t microbatches = 4 / layout.data;
+    for (std::int64_t row = 0; row < 4 * config.model.layers; ++row) {
+      ASSERT_TRUE(std::getline(file, line)) << row;
+      std::istringstream numbers(line);
+      std::vector<std::int64_t> values;
+      for (std::string number; std::getline(numbers, number, ',');) values.push_back(std::stoll(number));
+      ASSERT_EQ(values.size(), 10U);
+      EXPECT_EQ(values[0], row / microbatches / config.model.layers);
+      EXPECT_EQ(values[1], row / microbatches % config.model.layers);
+      EXPECT_EQ(values[2], row % microbatches);
+      EXPECT_EQ(std::accumulate(values.begin() + 3, values.end(), std::int64_t{0}), 2 * 12);
+    }
+    EXPECT_FALSE(std::getline(file, line));
+    file.close();
+    std::filesystem::remove(config.files.save_routing);
+  }
+}
+
+/// On devices that compute nothing experts have equally many rows, as predictions have it; the step takes as long, and the
+/// memory is as on the CPU.
+TEST(MixtureStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks > 2) GTEST_SKIP() << "two ranks show it";
+  for (const char* schedule : {"1f1b", "zb-h1"}) {
+    for (const bool sequence_parallel : {false, true}) {
+      RunConfig config;
+      config.model = small_mixture(sequence_parallel);
+      config.model.layers = 2;
+      config.model.hidden = 2048;
+      config.model.head_dim = 128;
+      config.model.heads = 16;
+      config.model.kv_heads = 4;
+      config.model.ffn = 1024;
+      config.model.max_positions = config.batch.seq_length = 2048;
+      config.batch.global_batch_size = 2;
+      config.machine.backend = Backend::emulated;
+      config.machine.hardware = "h100-sxm-80gb";
+      config.parallel.sequence_parallel = sequence_parallel;
+      config.parallel.schedule = schedule;
+      config.measure.warmup_steps = 1;
+      config.measure.steps = 1;
+      set_layout(config, {ranks, 1, 1});
+      const HardwareProfile hardware = load_hardware(config.machine.hardware);
+      const Schedule plan = schedule_for(config);
+      const Prediction predicted = predict(config, plan, hardware);
+      MpiCommunicator control(config.layout());
+      EmulatedClock clock = EmulatedClock::of_virtual_time();
+      EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
+      const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
+      const TrainingResult result =
+          train(config, plan, *operators, communicator, control, untouched_memory(), {});
+      EXPECT_NEAR(result.step_times.front() / predicted.time.step, 1, 0.02) << schedule;
+      for (int rank = 0; rank < ranks; ++rank) {
+        EXPECT_EQ(result.memory[static_cast<std::size_t>(rank)].at_peak, predicted.memory.of_rank(rank).peak);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::training

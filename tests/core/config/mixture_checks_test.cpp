@@ -1,0 +1,71 @@
+// What a run with a mixture of experts is refused for: one line each.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "core/config/config_checks.hpp"
+
+namespace plumbline {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+RunConfig run_of(const char* model) {
+  RunConfig config;
+  config.model = *find_preset(model);
+  return config;
+}
+
+TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
+  struct Case {
+    const char* model;
+    std::function<void(RunConfig&)> change;
+    const char* reason;
+  };
+  const Case cases[] = {
+      {"mixtral-8x7b", [](RunConfig& c) { c.numerics.fp8.format = Fp8Format::hybrid; }, "fp8_format: found"},
+      {"mixtral-8x7b",
+       [](RunConfig& c) {
+         c.parallel.tensor = c.parallel.world_size = 2;
+         c.parallel.sequence_parallel = c.parallel.tp_comm_overlap = true;
+       },
+       "tp_comm_overlap: found true"},
+      {"mixtral-8x7b", [](RunConfig& c) { c.machine.software = "megatron-core"; },
+       "software: found megatron-core"},
+      {"mixtral-8x7b", [](RunConfig& c) { c.distillation.teacher = *find_preset("llama-3-8b"); },
+       "teacher: found llama-3-8b with mixtral-8x7b"},
+      {"llama-3-8b", [](RunConfig& c) { c.distillation.teacher = *find_preset("mixtral-8x7b"); },
+       "teacher: found mixtral-8x7b, a mixture"},
+      {"llama-3-8b", [](RunConfig& c) { c.mixture.aux_loss_coeff = 0.1; }, "moe_aux_loss_coeff: found"},
+      {"llama-3-8b", [](RunConfig& c) { c.mixture.z_loss_coeff = 0.1; }, "moe_z_loss_coeff: found"},
+      {"llama-3-8b", [](RunConfig& c) { c.files.save_routing = "x.csv"; }, "save_routing: found a path"},
+      {"qwen3-30b-a3b",
+       [](RunConfig& c) {
+         c.parallel.context = c.parallel.world_size = 2;
+         c.mixture.aux_loss_coeff = 0.1;
+       },
+       "moe_aux_loss_coeff: found 0.1"},
+      {"qwen3-30b-a3b", [](RunConfig& c) { c.parallel.tensor = c.parallel.world_size = 512; },
+       "tensor_model_parallel_size: found 512"},
+  };
+  for (const Case& c : cases) {
+    RunConfig config = run_of(c.model);
+    EXPECT_EQ(why_invalid(config), std::nullopt) << c.model;
+    c.change(config);
+    const std::string reason = why_invalid(config).value_or("accepted");
+    EXPECT_THAT(reason, HasSubstr(c.reason));
+    EXPECT_THAT(reason, Not(HasSubstr("\n")));
+  }
+}
+
+TEST(MixtureChecks, GpusDoNotExecuteThem) {
+  RunConfig config = run_of("qwen3-30b-a3b");
+  EXPECT_EQ(why_unsupported(config), std::nullopt);
+  config.machine.backend = Backend::cuda;
+  EXPECT_THAT(why_unsupported(config).value_or(""), HasSubstr("backend: found cuda with qwen3-30b-a3b"));
+}
+
+}  // namespace
+}  // namespace plumbline

@@ -1,0 +1,191 @@
+// The operators of a mixture of experts against double arithmetic, over random routings, ties and experts without tokens
+// among them.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/base/error.hpp"
+#include "tests/kernels/operator_test.hpp"
+
+namespace plumbline::test {
+namespace {
+
+/// A routing of random sizes, as the operators left it.
+struct Routed {
+  Routed(std::int64_t tokens_, std::int64_t experts_, std::int64_t top_k, bool normalized, Guarded logits_)
+      : tokens(tokens_),
+        experts(experts_),
+        logits(std::move(logits_)),
+        chosen(1, tokens_ * top_k, DType::int32),
+        places(1, tokens_ * top_k, DType::int32),
+        token_of_row(1, tokens_ * top_k, DType::int32),
+        weights(1, tokens_ * top_k, DType::fp32),
+        counts(static_cast<std::size_t>(experts_)) {
+    router.top_k = top_k;
+    router.normalized = normalized;
+    operators().route(router, logits, chosen, counts.data());
+    operators().arrange(router, logits, chosen, places, token_of_row, weights);
+  }
+  static Routed random() {
+    const std::int64_t experts = random_integer(1, 20);
+    const std::int64_t tokens = random_integer(1, 40);
+    return {tokens, experts, random_integer(1, experts), random_integer(0, 1) == 1,
+            random_matrix(tokens, experts, DType::fp32, random_integer(0, 3), 2)};
+  }
+
+  std::int64_t expert(std::int64_t token, std::int64_t j) const {
+    return chosen.matrix().as<std::int32_t>()[token * router.top_k + j];
+  }
+  std::int64_t place(std::int64_t token, std::int64_t j) const {
+    return places.matrix().as<std::int32_t>()[token * router.top_k + j];
+  }
+  /// By the definition: of choice j of a token with these logits.
+  double weight(const Dense& of, std::int64_t token, std::int64_t j) const {
+    double all = 0;
+    double sum_of_chosen = 0;
+    for (std::int64_t i = 0; i < experts; ++i) all += std::exp(of(token, i));
+    for (std::int64_t i = 0; i < router.top_k; ++i) sum_of_chosen += std::exp(of(token, expert(token, i)));
+    return std::exp(of(token, expert(token, j))) / (router.normalized ? sum_of_chosen : all);
+  }
+
+  Router router;
+  std::int64_t tokens, experts;
+  Guarded logits, chosen, places, token_of_row, weights;
+  std::vector<std::int64_t> counts;
+};
+
+TEST(Routing, HundredRandomOnesAreWhatTheirDefinitionSays) {
+  for (int trial = 0; trial < 100; ++trial) {
+    const Routed r = Routed::random();
+    const Dense logits = r.logits.read();
+    std::vector<std::int64_t> counts(r.counts.size());
+    std::vector<bool> taken(static_cast<std::size_t>(r.tokens * r.router.top_k));
+    for (std::int64_t t = 0; t < r.tokens; ++t) {
+      std::vector<std::int64_t> order(r.counts.size());
+      std::iota(order.begin(), order.end(), 0);
+      std::stable_sort(order.begin(), order.end(),
+                       [&](std::int64_t a, std::int64_t b) { return logits(t, a) > logits(t, b); });
+      for (std::int64_t j = 0; j < r.router.top_k; ++j) {
+        EXPECT_EQ(r.expert(t, j), order[static_cast<std::size_t>(j)]);
+        ++counts[static_cast<std::size_t>(r.expert(t, j))];
+        const std::int64_t row = r.place(t, j);
+        EXPECT_FALSE(taken.at(static_cast<std::size_t>(row)));
+        taken[static_cast<std::size_t>(row)] = true;
+        EXPECT_EQ(r.token_of_row.matrix().as<std::int32_t>()[row], t);
+        const std::int64_t first =
+            std::accumulate(r.counts.begin(), r.counts.begin() + r.expert(t, j), std::int64_t{0});
+        EXPECT_GE(row, first);
+        EXPECT_LT(row, first + r.counts[static_cast<std::size_t>(r.expert(t, j))]);
+        EXPECT_NEAR(r.weights.matrix().as<float>()[row], r.weight(logits, t, j), 1e-6);
+      }
+    }
+    EXPECT_EQ(r.counts, counts);
+    // Rows of one expert are in the order of their tokens.
+    std::int64_t row = 0;
+    for (const std::int64_t count : r.counts) {
+      const std::int32_t* first = r.token_of_row.matrix().as<std::int32_t>() + row;
+      EXPECT_TRUE(std::is_sorted(first, first + count));
+      row += count;
+    }
+    EXPECT_TRUE(r.chosen.intact() && r.places.intact() && r.token_of_row.intact() && r.weights.intact());
+  }
+}
+
+TEST(Routing, OfEqualLogitsTheLowerNumberIsChosen) {
+  Guarded logits(3, 5, DType::fp32);
+  operators().fill(logits, 0.5);
+  const Routed r(3, 5, 2, true, std::move(logits));
+  EXPECT_EQ(r.counts, (std::vector<std::int64_t>{3, 3, 0, 0, 0}));
+  for (std::int64_t i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(r.weights.matrix().as<float>()[i], 0.5F);
+}
+
+/// Whatever a model that has diverged hands over, what it is routed by stays within the memory it has.
+TEST(Routing, LogitsThatAreNoNumbersChooseDifferentExperts) {
+  Guarded logits(2, 4, DType::fp32);
+  operators().fill(logits, std::nan(""));
+  const Routed r(2, 4, 3, true, std::move(logits));
+  EXPECT_EQ(std::accumulate(r.counts.begin(), r.counts.end(), std::int64_t{0}), 6);
+  EXPECT_EQ(r.expert(0, 0), 0);
+  EXPECT_EQ(r.expert(0, 1), 1);
+  EXPECT_EQ(r.expert(0, 2), 2);
+}
+
+TEST(Routing, GradientOfLogitsIsNumericallyThatOfWeightsBalanceAndZ) {
+  for (int trial = 0; trial < 20; ++trial) {
+    Routed r = Routed::random();
+    r.router.balance = 0.03;
+    r.router.z = 0.02;
+    const Guarded dweights = random_matrix(1, r.tokens * r.router.top_k, DType::fp32);
+    const Guarded found(r.tokens, r.experts, DType::fp32);
+    operators().route_backward(r.router, r.logits, r.chosen, r.places, dweights, found);
+    const Dense gradients = dweights.read();
+    const auto loss = [&](const Dense& logits) {
+      return dense(1, 1, [&](auto, auto) {
+        double sum = 0;
+        for (std::int64_t t = 0; t < r.tokens; ++t) {
+          double all = 0;
+          for (std::int64_t i = 0; i < r.experts; ++i) all += std::exp(logits(t, i));
+          for (std::int64_t i = 0; i < r.experts; ++i)
+            sum += r.router.balance * std::exp(logits(t, i)) / all *
+                   static_cast<double>(r.counts[static_cast<std::size_t>(i)]);
+          sum += r.router.z * std::log(all) * std::log(all);
+          for (std::int64_t j = 0; j < r.router.top_k; ++j)
+            sum += gradients(0, r.place(t, j)) * r.weight(logits, t, j);
+        }
+        return sum;
+      });
+    };
+    const Dense one = dense(1, 1, [](auto, auto) { return 1.0; });
+    const Dense expected = numerical_gradient(loss, r.logits.read(), one);
+    for (std::int64_t t = 0; t < r.tokens; ++t) {
+      for (std::int64_t i = 0; i < r.experts; ++i)
+        EXPECT_NEAR(found.read()(t, i), expected(t, i), 2e-6) << t << " " << i;
+    }
+    EXPECT_TRUE(found.intact());
+  }
+}
+
+TEST(Routing, RowsAreScaledAndAddedUp) {
+  for (const Storage& storage : storages()) {
+    if (storage.type == DType::fp16) continue;
+    const Guarded x = random_matrix(6, 19, storage.type, storage.gap);
+    const Guarded factors = random_matrix(1, 6, DType::fp32);
+    const Guarded scaled(6, 19, storage.type, storage.gap);
+    operators().scale_rows(x, factors, scaled);
+    const Dense expected =
+        dense(6, 19, [&](auto i, auto j) { return x.read()(i, j) * factors.read()(0, i); });
+    expect_close(scaled, expected, tolerance(storage.type), describe(storage));
+    const Guarded places(1, 6, DType::int32);
+    const std::int32_t order[] = {5, 0, 2, 1, 3, 4};
+    std::copy(std::begin(order), std::end(order), places.matrix().as<std::int32_t>());
+    for (const DType sums : {storage.type, DType::fp32}) {
+      const Guarded y(3, 19, sums);
+      operators().combine_rows(x, places, y);
+      const Dense sum = dense(
+          3, 19, [&](auto t, auto j) { return x.read()(order[2 * t], j) + x.read()(order[2 * t + 1], j); });
+      const Dense terms = dense(3, 19, [&](auto t, auto j) {
+        return std::fabs(x.read()(order[2 * t], j)) + std::fabs(x.read()(order[2 * t + 1], j));
+      });
+      expect_close(y, sum, tolerance(sums), describe(storage), terms);
+    }
+  }
+}
+
+TEST(Routing, RefusesWhatDoesNotFit) {
+  const Guarded logits = random_matrix(4, 3, DType::fp32);
+  const Guarded chosen(1, 8, DType::int32);
+  const Guarded numbers(1, 8, DType::fp32);
+  std::int64_t counts[3];
+  Router router;
+  router.top_k = 4;
+  EXPECT_THROW(operators().route(router, logits, chosen, counts), Error);
+  router.top_k = 2;
+  EXPECT_THROW(operators().route(router, logits, numbers, counts), Error);
+  EXPECT_THROW(operators().arrange(router, logits, chosen, chosen, chosen, chosen), Error);
+  EXPECT_THROW(operators().route_backward(router, logits, chosen, chosen, numbers, numbers), Error);
+  EXPECT_THROW(operators().scale_rows(logits, numbers, logits), Error);
+  EXPECT_THROW(operators().combine_rows(logits, numbers, logits), Error);
+}
+
+}  // namespace
+}  // namespace plumbline::test
