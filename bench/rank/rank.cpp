@@ -12,16 +12,20 @@
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/evaluate/record_parts.hpp"
+#include "bench/machine/version.hpp"
 #include "bench/rank/cell_timelines.hpp"
 #include "bench/report/trace_output.hpp"
 #include "bench/training/trainer/host_values.hpp"
+#include "core/backends/mpi/agreement.hpp"
 #include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/backends/mpi/session.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
+#include "core/base/hash.hpp"
 #include "core/base/standard_streams.hpp"
 #include "core/config/config_checks.hpp"
+#include "core/config_text/config_listing.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
 
@@ -135,6 +139,16 @@ std::string try_to_write_files(const RunFiles& files, const RunConfig& config, c
   }
 }
 
+/// What ranks on other hosts may have otherwise. Of two profiles one might have something to probe and the other not.
+RankFacts facts_of(const RunConfig& config, const HardwareProfile& hardware) {
+  RankFacts facts = describe(config);
+  facts.emplace_back("model's keys", to_config_json(config.model));
+  facts.emplace_back("version of plumbline", plumbline_version());
+  facts.emplace_back("hardware profile (--hardware FILE gives all hosts the same)",
+                     fmt::format("{} {:016x}", hardware.name, fnv1a(to_json(hardware))));
+  return facts;
+}
+
 }  // namespace
 
 int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char**& argv) {
@@ -143,6 +157,9 @@ int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char*
   return session.guard([&] {
     if (const auto reason = why_invalid(config)) throw InputError(*reason);
     if (const auto reason = why_unsupported(config)) throw InputError(*reason);
+    std::string note;
+    const HardwareProfile hardware = hardware_of(config, note);
+    require_same_on_all_ranks(facts_of(config, hardware));
     MpiCommunicator communicator(config.layout());
     // One rank looks for all: when it throws, the others are ended with it. Who started them has heard the
     // remarks.
@@ -156,8 +173,6 @@ int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char*
                       std::isnan(loss) ? "" : fmt::format(", loss {:.6f}", loss)));
     };
     const Schedule schedule = schedule_for(config);
-    std::string note;
-    const HardwareProfile hardware = hardware_of(config, note);
     std::optional<DeviceMemoryReport> device_memory;
     std::optional<GpuReport> gpu;
     const auto train = [&] {
