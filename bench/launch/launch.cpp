@@ -83,7 +83,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
 std::vector<std::string> merged_environment(const LaunchSpec& spec) {
   std::vector<std::pair<std::string, std::string>> added = spec.environment;
   if (spec.hosts.size() > 1) {
-    const auto of_agents = agent_environment(spec.program, spec.hosts);
+    const auto of_agents = agent_environment(spec.program, spec.hosts, spec.timeout);
     added.insert(added.end(), of_agents.begin(), of_agents.end());
   }
   std::vector<std::string> merged;

@@ -88,11 +88,12 @@ int act_as_agent(int argc, char** argv) {
     for (int i = 3; i < argc; ++i) command += fmt::format("{}{}", i == 3 ? "" : " ", argv[i]);
     const int slots = slots_on(host);
     const std::string threads = process_variables()("OMP_NUM_THREADS").value_or("1");
+    const std::string limit = process_variables()(kLimitVariable).value_or("300000");
     if (const auto store = process_variables()(kStoreVariable)) {
-      return through_store(*store, host, fmt::format("{} {} {}", slots, threads, command));
+      return through_store(*store, host, fmt::format("{} {} {} {}", slots, threads, limit, command));
     }
-    const std::string remote = fmt::format("{} {} {} {} {}", shell_word(self_path()), kDaemonArgument, slots,
-                                           threads, shell_word(command));
+    const std::string remote = fmt::format("{} {} {} {} {} {}", shell_word(self_path()), kDaemonArgument,
+                                           slots, threads, limit, shell_word(command));
     DaemonProcess daemon(
         agent_command(process_variables()(kLaunchAgentVariable).value_or("ssh"), host, remote));
     return daemon.wait();

@@ -18,6 +18,12 @@
 
 namespace plumbline {
 
+namespace {
+
+constexpr Seconds kForDaemons{30};  // that they may take longer than the run: its own end comes first
+
+}  // namespace
+
 std::vector<std::string> mpirun_command(int ranks, const std::string& program,
                                         const std::vector<std::string>& arguments, bool bind_to_core,
                                         const std::vector<Host>& hosts) {
@@ -60,9 +66,11 @@ std::vector<std::pair<std::string, std::string>> mpirun_environment(const std::s
 }
 
 std::vector<std::pair<std::string, std::string>> agent_environment(const std::string& program,
-                                                                   const std::vector<Host>& hosts) {
+                                                                   const std::vector<Host>& hosts,
+                                                                   Seconds timeout) {
   const Variables variables = process_variables();
-  std::string words = variables(kLaunchAgentVariable).value_or("ssh -o BatchMode=yes");
+  std::string words =
+      variables(kLaunchAgentVariable).value_or("ssh -o BatchMode=yes -o ServerAliveInterval=15");
   // Within a job of Slurm its own daemons are there, and ssh often is not.
   if (const auto job = variables("SLURM_JOB_ID"); job && !variables(kLaunchAgentVariable)) {
     words = fmt::format(
@@ -71,6 +79,7 @@ std::vector<std::pair<std::string, std::string>> agent_environment(const std::st
   return {
       {kHostsVariable, host_option(hosts)},
       {kLaunchAgentVariable, words},
+      {kLimitVariable, std::to_string(static_cast<long long>((timeout + kForDaemons).value * 1e3))},
       {"OMPI_MCA_plm", "rsh"},
       {"OMPI_MCA_plm_rsh_agent", fmt::format("{} {}", program, kAgentArgument)},
       // Every daemon is started from here and stays with its agent: when that ends, so does the daemon.

@@ -18,7 +18,8 @@ std::vector<std::string> mpirun_command(int ranks, const std::string& program,
 
 /// What mpirun needs besides to start daemons on other hosts through the agent (`program` starts it).
 std::vector<std::pair<std::string, std::string>> agent_environment(const std::string& program,
-                                                                   const std::vector<Host>& hosts);
+                                                                   const std::vector<Host>& hosts,
+                                                                   Seconds timeout);
 
 /// Environment variables for mpirun and its ranks. `folder` takes session folders; `ranks` of this host.
 std::vector<std::pair<std::string, std::string>> mpirun_environment(const std::string& folder, int ranks,

@@ -185,10 +185,10 @@ int supervise(int argc, char** argv) {
   return write(kResultDescriptor, &report, sizeof report) == static_cast<ssize_t>(sizeof report) ? 0 : 1;
 }
 
-/// argv: program, kDaemonArgument, ranks, threads per rank, the daemon's command line. Its exit code is the
+/// argv: program, kDaemonArgument, ranks, threads per rank, timeout in ms, the daemon's command line. Its exit code is the
 /// daemon's.
 int supervise_daemon(int argc, char** argv) {
-  if (argc != 5) return 2;
+  if (argc != 6) return 2;
   const sigset_t watched = supervisor_signals();
   sigprocmask(SIG_BLOCK, &watched, nullptr);
   signal(SIGPIPE, SIG_IGN);
@@ -206,8 +206,9 @@ int supervise_daemon(int argc, char** argv) {
     Supervisor supervisor(std::atoi(argv[2]), std::atoi(argv[3]), control);
     std::string shell = "sh";
     std::string option = "-c";
-    std::array<char*, 4> command = {shell.data(), option.data(), argv[4], nullptr};
-    const LaunchReport report = supervisor.run(command.data(), std::chrono::hours(24 * 365));
+    std::array<char*, 4> command = {shell.data(), option.data(), argv[5], nullptr};
+    const LaunchReport report =
+        supervisor.run(command.data(), std::chrono::milliseconds(std::atoll(argv[4])));
     return report.kind == ReportKind::ended && WIFEXITED(report.value) ? WEXITSTATUS(report.value) : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

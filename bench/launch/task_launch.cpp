@@ -172,13 +172,18 @@ void end_all(int size, int code, StoreClient& store) {
   }
 }
 
-/// "SLOTS THREADS COMMAND" as a command of this program.
+/// "SLOTS THREADS LIMIT COMMAND" as a command of this program.
 std::vector<std::string> daemon_command(const std::string& order) {
-  const std::size_t first = order.find(' ');
-  const std::size_t second = first == std::string::npos ? first : order.find(' ', first + 1);
-  if (second == std::string::npos) throw Error("an order to start a daemon that is none");
-  return {self_path(), kDaemonArgument, order.substr(0, first), order.substr(first + 1, second - first - 1),
-          order.substr(second + 1)};
+  std::vector<std::string> words = {self_path(), kDaemonArgument};
+  std::size_t begin = 0;
+  for (int i = 0; i < 3; ++i) {
+    const std::size_t end = order.find(' ', begin);
+    if (end == std::string::npos) throw Error("an order to start a daemon that is none");
+    words.push_back(order.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  words.push_back(order.substr(begin));
+  return words;
 }
 
 int follow(int rank, bool trusted, StoreClient& store) {

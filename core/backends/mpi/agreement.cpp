@@ -22,7 +22,8 @@ constexpr char kEndOfValue = '\x1f';
 
 std::string packed(const RankFacts& facts) {
   std::string text;
-  for (const auto& [name, value] : facts) text += name + kEndOfName + value + kEndOfValue;
+  for (const auto& [name, value] : facts)
+    text.append(name).append(1, kEndOfName).append(value).append(1, kEndOfValue);
   return text;
 }
 
