@@ -164,6 +164,8 @@ int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char*
     // One rank looks for all: when it throws, the others are ended with it. Who started them has heard the
     // remarks.
     if (communicator.rank() == 0) {
+      if (const double error = communicator.clock_error().value; error > 0)
+        say(fmt::format("note: the hosts' clocks are read as one, to within {:.1f} us\n", error * 1e6));
       for (const std::string& remark : check_files(config)) {
         if (std::getenv(kRecordOutVariable) == nullptr) say(fmt::format("note: {}\n", remark));
       }

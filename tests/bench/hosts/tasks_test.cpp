@@ -127,6 +127,9 @@ TEST_F(Tasks, WhatTheyCannotDoIsOneLine) {
        "2 ranks, but the hosts take 1"},
       {"exec $P matrix run.yaml --rounds 2 --share", 2, "--rounds"},
       {"exec $P matrix run.yaml --print-job", 2, "--launcher slurm"},
+      {"export RANK=1 WORLD_SIZE=4 MASTER_ADDR=x OMPI_COMM_WORLD_RANK=2; $P doctor | grep "
+       "OMPI_COMM_WORLD_RANK >&2; exit 2",
+       2, "RANK, WORLD_SIZE"},
       {two_tasks(torchrun(), "--steps $((rank + 1))"), 22, "configuration: task 1 on"},
       {two_tasks(torchrun(), "--memory-budget 1KiB"), 33, "rank "},
   };
@@ -168,6 +171,7 @@ TEST_F(SeveralHosts, GiveTheNumbersOfOneRank) {
   ASSERT_EQ(bash(hosts("$P " + run + " --hostfile $PLUMBLINE_HOSTFILE")), 0) << read("err.txt");
   EXPECT_EQ(loss(), expected);
   EXPECT_EQ(read("two.safetensors"), read("one.safetensors"));
+  EXPECT_THAT(read("err.txt"), HasSubstr("note: the hosts' clocks are read as one, to within "));
   EXPECT_EQ(bash(hosts("PLUMBLINE_LAUNCH_AGENT=false exec $P " + run + " --hostfile $PLUMBLINE_HOSTFILE")),
             4);
   expect_nothing_left();
