@@ -48,7 +48,8 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
     return stream * (4 + mask) + s.tokens * (4 * s.q + 2 * s.k + 2 * s.ffn + 4 * s.heads);
   }
   // 10 of the 34: inputs of norms and masks of residual dropout, not split by tensor parallelism.
-  std::int64_t bytes = stream * (norms + mask) + attention + s.tokens * (8 * s.q + (2 + operand) * s.ffn);
+  std::int64_t bytes =
+      stream * (norms + mask) + attention + s.tokens * (4 * s.q + 4 * s.k + (2 + operand) * s.ffn);
   if (!s.unfused_attention) return bytes + 4 * s.tokens * s.heads;
   // The softmax's result; with dropout also its mask and its own result.
   if (!selective) bytes += (s.attention_dropout ? 5 : 2) * s.tokens * s.seq * s.heads;

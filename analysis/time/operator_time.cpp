@@ -140,8 +140,8 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
         hardware, load, entry.key, gradient ? load.gradient_working_set : load.working_set,
         [](const OperatorTimes& t) -> const auto& { return t.gemm; },
         [&](const Grid& grid) {
-          return grid.at(static_cast<double>(entry.tokens), static_cast<double>(entry.out),
-                         static_cast<double>(entry.in));
+          return grid.at(static_cast<double>(entry.tokens), static_cast<double>(whole_vectors(entry.out)),
+                         static_cast<double>(whole_vectors(entry.in)));
         });
     return measured < 0 && call.fp8 ? measured_time(without_fp8(call), hardware, load) : measured;
   }
@@ -154,11 +154,13 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
         [&](const Grid& grid) {
           // The time of one query head: more of them at a key/value head do not make each of them longer.
           const double group = grid.z.empty() ? 1 : std::min(static_cast<double>(call.in), grid.z.back());
-          const auto seq = static_cast<double>(call.past + call.tokens);
-          // Work grows with the square of the sequence, of which a table's rate keeps one factor beyond its end.
-          const double beyond = grid.empty() ? 1 : std::max(1.0, seq / grid.x.back());
+          // Beyond the table work grows as the pairs of tokens do.
+          const std::int64_t keys = call.past + call.tokens;
+          const std::int64_t longest =
+              grid.empty() ? keys : std::min(keys, static_cast<std::int64_t>(grid.x.back()));
+          const double beyond = computed_pairs(0, keys, 0, 0) / computed_pairs(0, longest, 0, 0);
           const std::int64_t width = call.out < kVector ? call.out : whole_vectors(call.out);
-          return grid.at(seq, static_cast<double>(width), group) * beyond;
+          return grid.at(static_cast<double>(longest), static_cast<double>(width), group) * beyond;
         });
     if (per_head < 0 && call.dropout) return measured_time(without_dropout(call), hardware, load);
     return per_head * static_cast<double>(call.elements) * share_of_causal(call);

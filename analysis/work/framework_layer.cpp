@@ -108,7 +108,7 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
   };
   calls.stream("norm", s.rows * s.hidden, 2 * sw.norm_passes);
   of_gathered("qkv", qkv, wanted.qkv);
-  if (!s.swiglu) calls.stream("bias", s.tokens * qkv, 4);
+  if (s.qkv_bias && !s.swiglu) calls.stream("bias", s.tokens * qkv, 4);
   turn_queries_and_keys(s, calls, false);
   if (wanted.attention) attention_forward(s, window, calls);
   summed("projection", s.q, wanted.projection);
@@ -163,7 +163,7 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
   summed("qkv", qkv);
   norm_and_sum(true);
   calls.casts(s.tokens * (2 * s.hidden + qkv + (sw.fp8 ? s.ffn : s.fc1)), false);
-  if (!s.swiglu) calls.stream("bias backward", 2 * stream + s.tokens * (qkv + s.ffn), 2);
+  if (s.linear_bias && !s.swiglu) calls.stream("bias backward", 2 * stream + s.tokens * (qkv + s.ffn), 2);
   // With sequence parallelism the inputs are gathered once more, during the input-gradient product.
   if (!overlaps) calls.edges(kBackward, 2, exposed_edges(sw));
 }

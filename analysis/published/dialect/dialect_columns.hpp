@@ -9,7 +9,7 @@
 namespace plumbline::cluster {
 
 /// Keys of a model's config.json, and Megatron-LM's of what config.json has no key for.
-inline constexpr std::array<std::string_view, 18> kModelColumns = {"model_type",
+inline constexpr std::array<std::string_view, 21> kModelColumns = {"model_type",
                                                                    "num_hidden_layers",
                                                                    "hidden_size",
                                                                    "num_attention_heads",
@@ -26,6 +26,9 @@ inline constexpr std::array<std::string_view, 18> kModelColumns = {"model_type",
                                                                    "position_embedding_type",
                                                                    "normalization",
                                                                    "swiglu",
+                                                                   "squared_relu",
+                                                                   "rotary_percent",
+                                                                   "qk_layernorm",
                                                                    "add_bias_linear"};
 
 /// What sources say instead of a configuration key's value: micro-batches of a replica and step instead of
@@ -57,7 +60,7 @@ struct FeatureColumn {
   std::string_view without;
   std::string_view part_of{};
 };
-inline constexpr std::array<FeatureColumn, 39> kFeatureColumns = {{
+inline constexpr std::array<FeatureColumn, 36> kFeatureColumns = {{
     {"cp_comm_type", "p2p"},
     {"expert_tensor_parallel_size", "1"},
     {"num_experts", "0"},
@@ -82,10 +85,7 @@ inline constexpr std::array<FeatureColumn, 39> kFeatureColumns = {{
     {"fp4_format", "none"},
     {"cuda_graph_impl", "none"},
     {"multi_latent_attention", "false"},
-    {"qk_layernorm", "false"},
     {"apply_query_key_layer_scaling", "false"},
-    {"squared_relu", "false"},
-    {"rotary_percent", "1"},
     {"parallel_block", "false"},
     {"hybrid_layer_pattern", "none"},
     {"mtp_num_layers", "0"},

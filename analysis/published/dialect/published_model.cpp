@@ -20,8 +20,9 @@ const std::string* find_cell(const Cells& cells, std::string_view column) {
 }
 
 /// Columns that a config.json has no key for; they are put over the model that is read.
-constexpr std::array<std::string_view, 4> kMegatronColumns = {"position_embedding_type", "normalization",
-                                                              "swiglu", "add_bias_linear"};
+constexpr std::array<std::string_view, 7> kMegatronColumns = {
+    "position_embedding_type", "normalization", "swiglu",         "squared_relu",
+    "rotary_percent",          "qk_layernorm",  "add_bias_linear"};
 
 /// transformers' attribute_map of GPT2Config.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kGpt2Names = {
@@ -64,6 +65,18 @@ bool is_true(const std::string& text, const std::string& origin, std::string_vie
   return text == "true";
 }
 
+/// rotary_percent: the leading part of a head that is rotated.
+void put_rotary_share(const Cells& cells, const std::string& origin, ModelConfig& model) {
+  const std::string* share = find_cell(cells, "rotary_percent");
+  if (share == nullptr) return;
+  const Json value = json_value(*share);
+  const double part = value.is_number() ? value.get<double>() : 0;
+  if (!(part > 0 && part <= 1)) {
+    refuse_cell(origin, "rotary_percent", *share, "a number above 0 and up to 1");
+  }
+  model.rotary_dim = static_cast<std::int64_t>(part * static_cast<double>(model.head_dim)) / 2 * 2;
+}
+
 void put_megatron_columns(const Cells& cells, const std::string& origin, ModelConfig& model) {
   if (const std::string* type = find_cell(cells, "position_embedding_type")) {
     if (*type != "rope" && *type != "learned_absolute") {
@@ -79,9 +92,17 @@ void put_megatron_columns(const Cells& cells, const std::string& origin, ModelCo
   if (const std::string* gated = find_cell(cells, "swiglu")) {
     model.activation = is_true(*gated, origin, "swiglu") ? Activation::swiglu : Activation::gelu;
   }
+  if (const std::string* squared = find_cell(cells, "squared_relu");
+      squared != nullptr && is_true(*squared, origin, "squared_relu")) {
+    model.activation = Activation::squared_relu;
+  }
+  if (const std::string* normed = find_cell(cells, "qk_layernorm")) {
+    model.qk_norm = is_true(*normed, origin, "qk_layernorm");
+  }
   if (const std::string* bias = find_cell(cells, "add_bias_linear")) {
     model.qkv_bias = model.linear_bias = is_true(*bias, origin, "add_bias_linear");
   }
+  put_rotary_share(cells, origin, model);
 }
 
 /// What gpt2's config.json has no key for, but Megatron-LM's GPT may be: grouped queries, heads of another size.

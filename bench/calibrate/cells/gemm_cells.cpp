@@ -63,7 +63,7 @@ GridAxes gemm_axes() {
   return {{16, 64, 256, 1024}, {16, 64, 256, 1024, 4096}, {16, 64, 256, 1024, 4096}};
 }
 GridAxes attention_axes() {
-  return {{16, 64, 256, 1024}, {16, 64, 128}, {1, 4}};
+  return {{16, 64, 256, 1024}, {2, 16, 64, 128}, {1, 4}};
 }
 
 std::vector<Cell> gemm_cells(DType storage) {

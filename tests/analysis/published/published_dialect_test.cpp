@@ -87,6 +87,16 @@ TEST(PublishedDialect, AModelMayBeItsColumns) {
   EXPECT_THAT(grouped.skipped[1].reason, HasSubstr("head_dim: found \"7\", expected an even number"));
   EXPECT_THAT(grouped.skipped[2].reason,
               HasSubstr("mlp_bias: found \"true\", expected none with model_type gpt2"));
+  // Nemotron's layers.
+  const PublishedRuns nemotron =
+      read_runs(table_of(shape + "swiglu,squared_relu,rotary_percent,qk_layernorm,add_bias_linear\n"
+                                 "gpt2,1024,24,16,51200,2,4,1,false,true,0.5,true,false\n",
+                         header));
+  ASSERT_EQ(nemotron.runs.size(), 1u) << nemotron.skipped.front().reason;
+  EXPECT_EQ(nemotron.runs[0].config.model.activation, Activation::squared_relu);
+  EXPECT_EQ(nemotron.runs[0].config.model.rotary_dim, 32);
+  EXPECT_TRUE(nemotron.runs[0].config.model.qk_norm);
+  EXPECT_FALSE(nemotron.runs[0].config.model.qkv_bias);
   // Columns over a preset: the proxies of a few layers that people measure.
   const PublishedRuns proxy = read_runs(table_of("num_hidden_layers,gpus,gbs,step_s\n12,8,16,1\n", kHeader));
   ASSERT_EQ(proxy.runs.size(), 1u);
@@ -152,6 +162,9 @@ TEST(PublishedDialect, WhatCannotBeReadOrModelledIsSkippedWithItsReason) {
        true},
       {"step_s,tokens_per_s", "2,1000",
        "contradicts itself: step_s means steps of 2 s, tokens_per_s of 131.1 s", false},
+      {"step_s,rotary_percent", "2,0", "rotary_percent: found \"0\", expected a number above 0", true},
+      {"step_s,rotary_percent", "2,half", "rotary_percent: found \"half\", expected a number above 0", true},
+      {"step_s,squared_relu", "2,1", "squared_relu: found \"1\", expected true or false", true},
       {"step_s,num_microbatches", "2,7", "contradicts itself: global_batch_size 16, 7 micro-batches", false},
       {"step_s,moe_shared_expert_overlap", "2,true", "not modelled yet: moe_shared_expert_overlap", false},
       {"step_s,ep,num_experts", "2,2,8", "not modelled yet: num_experts, expert_model_parallel_size", false},
