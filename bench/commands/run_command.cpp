@@ -158,7 +158,7 @@ RunConfig load_on_this_host(const RunCommand& command) {
   try {
     return command.config.load();
   } catch (const InputError& error) {
-    throw InputError(fmt::format("host {}: {}", this_host(), error.what()));
+    throw InputError(fmt::format("on {}: {}", this_host(), error.what()));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 
 #include "analysis/hardware/profile_at_speed.hpp"
 #include "bench/calibrate/probe.hpp"
@@ -12,6 +13,7 @@
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/evaluate/record_parts.hpp"
+#include "bench/hosts/placement.hpp"
 #include "bench/machine/version.hpp"
 #include "bench/rank/cell_timelines.hpp"
 #include "bench/report/trace_output.hpp"
@@ -149,12 +151,23 @@ RankFacts facts_of(const RunConfig& config, const HardwareProfile& hardware) {
   return facts;
 }
 
+/// Files that are missing or other ones than rank 0's are those of a host: where there are several it is named.
+int naming_the_host(const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const InputError& error) {
+    const Placement placement = find_placement(process_variables());
+    if (placement.rank == 0 || placement.local_size == placement.size) throw;
+    throw InputError(fmt::format("on {}: {}", this_host(), error.what()));
+  }
+}
+
 }  // namespace
 
 int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char**& argv) {
   if (config.machine.backend == Backend::cuda) become_cuda_program();
   const MpiSession session(argc, argv);
-  return session.guard([&] {
+  const auto body = [&] {
     if (const auto reason = why_invalid(config)) throw InputError(*reason);
     if (const auto reason = why_unsupported(config)) throw InputError(*reason);
     std::string note;
@@ -205,7 +218,8 @@ int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char*
                         try_to_write_files(files, config, schedule, hardware, result));
     }
     return static_cast<int>(ExitCode::done);
-  });
+  };
+  return session.guard([&] { return naming_the_host(body); });
 }
 
 }  // namespace plumbline

@@ -34,8 +34,8 @@ timeout_s: 20
 pipeline_model_parallel_size: 2
 matrix: {micro_batch_size: [1, 2]}
 """
-FAULTS = ("rank here", "rank there", "mpirun", "daemon", "daemon's supervisor", "agent", "supervisor", "plumbline", "network",
-          "host")
+FAULTS = ("rank there", "daemon", "host", "plumbline", "rank here", "mpirun", "daemon's supervisor", "agent", "supervisor",
+          "network")
 
 
 def read(path):

@@ -90,7 +90,7 @@ constexpr Room kRooms[] = {
      "schedules <cuda> <onednn>"},
     {"bench/rank",
      "analysis/hardware analysis/predict analysis/simulate bench/calibrate bench/cuda bench/evaluate "
-     "bench/machine bench/report "
+     "bench/hosts bench/machine bench/report "
      "bench/training/trainer core/backends/mpi core/base core/config core/config_text core/schedule "
      "kernels/cpu "
      "kernels/emulated"},

@@ -150,6 +150,8 @@ TEST_F(Tasks, AMatrixBecomesAJob) {
   EXPECT_EQ(
       bash("$P matrix run.yaml --share --out out & $P matrix run.yaml --share --out out >two.txt; wait $!"),
       0);
+  EXPECT_EQ(bash("export SLURM_JOB_NODELIST=n[1-2] SLURM_TASKS_PER_NODE=\"2(x2)\"; exec $P doctor"), 0);
+  EXPECT_THAT(read("out.txt"), HasSubstr("n1:2,n2:2"));
   const std::string rows = read("out/results.jsonl");
   EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 1) << rows;
 }
@@ -204,6 +206,16 @@ TEST_F(SeveralHosts, AnotherFileOnOneOfThemIsALine) {
   const std::string other = "export PLUMBLINE_SECRET=s; $enter host2 mount --bind other.yaml run.yaml";
   EXPECT_EQ(bash(hosts(tasks_on_two_hosts(other, ""))), 22);
   EXPECT_THAT(read("err.txt"), HasSubstr("configuration: task 1 on host2 has seed: \"4711\""));
+}
+
+TEST_F(SeveralHosts, WhatOneOfThemLacksIsALineWithItsName) {
+  std::ofstream(folder_ / "tokens.bin") << std::string(16'000, '\0');
+  const std::string run = "run run.yaml --pp 2 --data tokens.bin --hostfile $PLUMBLINE_HOSTFILE";
+  EXPECT_EQ(
+      bash(hosts("${PLUMBLINE_LAUNCH_AGENT% *} host2 mount --bind /dev/null tokens.bin; exec $P " + run)), 2);
+  EXPECT_THAT(read("err.txt"), HasSubstr("rank 1: on host2: "));
+  EXPECT_THAT(read("err.txt"), HasSubstr("tokens.bin: "));
+  expect_nothing_left();
 }
 
 }  // namespace
