@@ -164,7 +164,7 @@ def main():
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     random.seed(seed)
     cluster = Cluster(sys.argv[1], agent)
-    wrong, hits = 0, collections.Counter()
+    wrong, hits, longest = 0, collections.Counter(), (0, "")
     try:
         begun = time.monotonic()
         clean = cluster.start()
@@ -174,7 +174,9 @@ def main():
             sys.exit("without any fault: " + said)
         for number in range(int(sys.argv[2])):
             fault = FAULTS[number % len(FAULTS)]
+            begun = time.monotonic()
             hit, complaint = survive(cluster, fault, whole_s)
+            longest = max(longest, (time.monotonic() - begun, fault))
             hits[fault] += hit
             if complaint:
                 wrong += 1
@@ -182,7 +184,8 @@ def main():
     finally:
         cluster.end()
     print(f"seed {seed}: {sys.argv[2]} faults, {sum(hits.values())} of them hit something "
-          f"({', '.join(f'{fault} {count}' for fault, count in hits.items())}), {wrong} not survived")
+          f"({', '.join(f'{fault} {count}' for fault, count in hits.items())}), longest {longest[0]:.0f} s "
+          f"({longest[1]}), {wrong} not survived")
     sys.exit(1 if wrong else 0)
 
 
