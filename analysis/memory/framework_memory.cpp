@@ -35,12 +35,18 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
   const std::int64_t operand = s.framework_fp8 && !s.framework->fp8 ? 1 : 2;
   const std::int64_t attention = s.tokens * s.q * (2 - operand);
   // A parallel block's norms read the same.
-  const std::int64_t norms = (s.parallel() ? 2 : 4) + s.layer_norms() * operand;
+  // Only weights that train need their product's input again: of frozen ones those with an adapter, whose own narrow
+  // results are kept, too. The projection's is attention's result, which its backward reads.
+  const bool mlp_inputs = !s.frozen() || s.adapted == LoraTargets::all;
+  const std::int64_t norms =
+      (s.parallel() ? 2 : 4) + (mlp_inputs ? s.layer_norms() : std::int64_t{1}) * operand;
+  const std::int64_t adapters =
+      2 * s.tokens * s.adapter_rank * static_cast<std::int64_t>(adapted_products(s).size());
   if (s.swiglu) {
     // Norms keep their inputs; query, key, value, attention output, its statistics; gate, up, product.
     if (!selective || !s.framework->selective_operators) {
-      return stream * (norms + mask) + attention +
-             s.tokens * (4 * s.q + 4 * s.k + (4 + operand) * s.ffn + 4 * s.heads);
+      return stream * (norms + mask) + attention + adapters +
+             s.tokens * (4 * s.q + 4 * s.k + (4 + (mlp_inputs ? operand : 0)) * s.ffn + 4 * s.heads);
     }
     // The layer's input; of its seven products every second result (query, value, gate, down); attention's
     // result and its statistics (torchtitan, parallelize_llama.py: operators that selective recomputation
@@ -48,8 +54,8 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
     return stream * (4 + mask) + s.tokens * (4 * s.q + 2 * s.k + 2 * s.ffn + 4 * s.heads);
   }
   // 10 of the 34: inputs of norms and masks of residual dropout, not split by tensor parallelism.
-  std::int64_t bytes =
-      stream * (norms + mask) + attention + s.tokens * (4 * s.q + 4 * s.k + (2 + operand) * s.ffn);
+  std::int64_t bytes = stream * (norms + mask) + attention + adapters +
+                       s.tokens * (4 * s.q + 4 * s.k + (2 + (mlp_inputs ? operand : 0)) * s.ffn);
   if (!s.unfused_attention) return bytes + 4 * s.tokens * s.heads;
   // The softmax's result; with dropout also its mask and its own result.
   if (!selective) bytes += (s.attention_dropout ? 5 : 2) * s.tokens * s.seq * s.heads;
@@ -175,21 +181,26 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   if (stages.empty()) return held;
   const StageShape& any = stages.front();
   double elements = 0;
-  for (const StageShape& s : stages) elements += static_cast<double>(elements_of(s).whole());
-  const auto bytes = [&](double each, bool sharded) {
-    return Bytes{static_cast<std::int64_t>(elements * each / (sharded ? any.data : 1))};
+  double trained = 0;
+  for (const StageShape& s : stages) {
+    elements += static_cast<double>(elements_of(s).whole() + (s.frozen() ? trainable_elements(s) : 0));
+    trained += static_cast<double>(trainable_elements(s));
+  }
+  const auto bytes = [&](double count, double each, bool sharded) {
+    return Bytes{static_cast<std::int64_t>(count * each / (sharded ? any.data : 1))};
   };
   const cluster::Software& sw = *any.framework;
   const auto gradient = static_cast<double>(any.g());
   const double weights = sw.state_bytes - sw.gradient_bytes - sw.optimizer_state_bytes;
-  held[Category::parameters] = bytes(weights, any.zero >= 3);
+  held[Category::parameters] = bytes(elements, weights, any.zero >= 3);
   // Weights of layers in the two forms that FP8 products read, from one step to the next: besides those in 16
   // bit, or instead of them.
   if (any.framework_fp8 && !sw.fp8 && any.zero < 3 && !any.fp8_weights) {
     for (const StageShape& s : stages) held[Category::parameters].value += 2 * s.layers * layer_matrices(s);
   }
-  held[Category::gradients] = bytes(sw.gradient_bytes > 2 ? gradient : sw.gradient_bytes, any.zero >= 2);
-  held[Category::optimizer] = bytes(sw.optimizer_state_bytes, any.zero >= 1);
+  held[Category::gradients] =
+      bytes(trained, sw.gradient_bytes > 2 ? gradient : sw.gradient_bytes, any.zero >= 2);
+  held[Category::optimizer] = bytes(trained, sw.optimizer_state_bytes, any.zero >= 1);
   // Broadcast hidden states and their gradients, two of them in fp32.
   if (any.vocabulary.split) held[Category::communication].value = 10 * any.tokens * any.hidden;
   return held;

@@ -10,6 +10,17 @@ std::int64_t matmul_parameters(const ModelConfig& model) {
   return model.layers * layer + model.vocab * model.hidden;
 }
 
+std::int64_t adapter_parameters(const ModelConfig& model, const FinetuneConfig& finetune) {
+  if (!finetune.lora()) return 0;
+  const std::int64_t q = model.heads * model.head_dim;
+  const std::int64_t k = model.kv_heads * model.head_dim;
+  const std::int64_t up = (is_gated(model.activation) ? 2 : 1) * model.ffn;
+  std::int64_t widths = model.hidden + q + 2 * k;
+  if (finetune.lora_targets != LoraTargets::qkv) widths += q + model.hidden;
+  if (finetune.lora_targets == LoraTargets::all) widths += model.hidden + up + model.ffn + model.hidden;
+  return model.layers * finetune.lora_rank * widths;
+}
+
 Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length, std::int64_t prefix) {
   const auto width = static_cast<double>(model.heads * model.head_dim);
   const double attention =
@@ -19,7 +30,11 @@ Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length, s
 
 Flops model_flops_per_token(const RunConfig& config) {
   const BatchConfig& batch = config.batch;
-  const Flops student = model_flops_per_token(config.model, batch.seq_length, batch.prefix_length);
+  Flops student = model_flops_per_token(config.model, batch.seq_length, batch.prefix_length);
+  if (config.finetune.lora()) {
+    const auto adapters = static_cast<double>(adapter_parameters(config.model, config.finetune));
+    student += Flops{6.0 * adapters - 2.0 * static_cast<double>(matmul_parameters(config.model))};
+  }
   if (!config.distillation.teacher) return student;
   return student +
          model_flops_per_token(*config.distillation.teacher, batch.seq_length, batch.prefix_length) / 3.0;

@@ -10,6 +10,9 @@ namespace plumbline {
 /// shares memory with the embedding), vocabulary not padded; no norms, biases or lookups.
 std::int64_t matmul_parameters(const ModelConfig& model);
 
+/// Parameters of LoRA's adapters in the whole model; 0 without.
+std::int64_t adapter_parameters(const ModelConfig& model, const FinetuneConfig& finetune);
+
 /// FLOPs of the model per trained token, forward and backward, nothing recomputed:
 ///   6·N + 12·Σ (a·d)·n
 /// N = matmul_parameters, a query heads of size d; n the keys that a query of a layer sees on average over a
@@ -19,7 +22,8 @@ std::int64_t matmul_parameters(const ModelConfig& model);
 /// gains no MFU from skipping what it never had. PaLM (Chowdhery et al., arXiv:2204.02311, appendix B) counts the full square, 12·L·a·d·s.
 /// MFU = this × tokens/s ÷ (ranks × peak).
 Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length, std::int64_t prefix = 0);
-/// The same of a run: with a teacher its forward, a third of that, is part of the training step.
+/// The same of a run: with a teacher its forward, a third of that, is part of the training step; with LoRA the frozen
+/// weights have no gradient (4·N), the adapters' parameters have all three products.
 Flops model_flops_per_token(const RunConfig& config);
 
 /// FLOPs that one tensor rank executes for one micro-batch of a stage: attention's scores computed again in

@@ -157,7 +157,7 @@ class FrameworkCalls {
   /// FP8 at once. torchao, compiled, has one form and everything in one kernel.
   void casts(std::int64_t elements, bool made_here) {
     if (!s_.framework_fp8 || elements == 0) return;
-    double bytes = 2 + 1 + 1;
+    double bytes = 2 + 1 + (s_.frozen() ? 0 : 1);  // frozen weights have no gradient that reads columns
     if (sw_.fp8) {
       bytes = 3;
     } else if (sw_.fused_casts) {

@@ -1,4 +1,5 @@
 // One transformer layer as a framework launches it.
+#include "analysis/work/framework_adapters.hpp"
 #include "analysis/work/framework_calls.hpp"
 #include "analysis/work/framework_list.hpp"
 #include "analysis/work/parameter_units.hpp"
@@ -143,10 +144,14 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
   const auto of_gathered = [&](const char* label, std::int64_t in) {
     if (!overlaps) return calls.linear(label, GemmPass::input_gradient, s.hidden, in);
     calls.ring_linear(kBackward, label, GemmPass::input_gradient, s.hidden, in);
-    calls.linear(label, GemmPass::weight_gradient, s.hidden, in);
+    if (!s.frozen()) calls.linear(label, GemmPass::weight_gradient, s.hidden, in);
   };
   const auto summed = [&](const char* label, std::int64_t out) {
     if (!overlaps) return calls.linear(label, GemmPass::input_gradient, out, s.hidden);
+    if (s.frozen()) {  // there is no weight gradient that could hide the result's scattering
+      calls.linear(label, GemmPass::input_gradient, out, s.hidden);
+      return calls.collective(CallKind::reduce_scatter, kBackward, s.tokens * s.hidden, s.type);
+    }
     calls.bulk_gradients(kBackward, kBackward, label, out, s.hidden);
   };
   calls.stream("dropout backward", stream, dropped);
@@ -171,13 +176,13 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
 /// `products`: those of linear layers are not computed with the input gradients already.
 void backward_weight(const StageShape& s, bool products, FrameworkCalls& calls) {
   const Software& sw = *s.framework;
-  if (products) {
+  if (products && !s.frozen()) {
     calls.linear("fc2", GemmPass::weight_gradient, s.hidden, s.ffn);
     calls.linear("fc1", GemmPass::weight_gradient, s.fc1, s.hidden);
     calls.linear("projection", GemmPass::weight_gradient, s.hidden, s.q);
     calls.linear("qkv", GemmPass::weight_gradient, s.q + 2 * s.k, s.hidden);
   }
-  const std::int64_t parameters = layer_matrices(s);
+  const std::int64_t parameters = trainable_layer(s);
   // Gradients are copied, as fp32, into the communication buffer.
   if (s.zero >= 3 && !sw.gathers_in_place) calls.stream("copy gradients", parameters, 10);
   if (sw.weight_gradient_bytes > 0) calls.stream("add gradients", parameters, sw.weight_gradient_bytes);
@@ -190,19 +195,25 @@ void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, b
   const Software& sw = *s.framework;
   const bool overlaps = s.tensor_overlap && both_gradients;
   FrameworkCalls calls(s, work);
+  AdapterCalls adapters(s, calls);
   switch (pass) {
     case LayerPass::forward:
       forward(s, window, {}, calls);
-      return calls.launches(operators(
-          s, sw.layer_forward_operators + communication_operators(s) + calls.cast_operators(4), true));
+      return calls.launches(
+          operators(s, sw.layer_forward_operators + communication_operators(s) + calls.cast_operators(4),
+                    true) +
+          adapters.forward());
     case LayerPass::backward_input:
       backward_input(s, window, overlaps, calls);
-      return calls.launches(operators(
-          s, 0.75 * sw.layer_backward_operators + communication_operators(s) + calls.cast_operators(4),
-          true));
+      return calls.launches(
+          operators(s,
+                    0.75 * sw.layer_backward_operators + communication_operators(s) + calls.cast_operators(4),
+                    true) +
+          adapters.backward_input());
     case LayerPass::backward_weight:
       backward_weight(s, !overlaps, calls);
-      return calls.launches(operators(s, 0.25 * sw.layer_backward_operators, false));
+      return calls.launches(s.frozen() ? adapters.backward_weight()
+                                       : operators(s, 0.25 * sw.layer_backward_operators, false));
   }
 }
 
@@ -212,7 +223,8 @@ void framework_recomputation(const StageShape& s, std::int64_t window, UnitWork&
   const double launched = operators(s, sw.layer_forward_operators + communication_operators(s), true);
   if (s.recompute == Recompute::full) {
     forward(s, window, {}, calls);
-    return calls.launches(1.15 * launched);  // the checkpoint saves and restores random states
+    // The checkpoint saves and restores random states.
+    return calls.launches(1.15 * (launched + AdapterCalls(s, calls).forward()));
   }
   if (s.recompute != Recompute::selective) return;
   if (sw.selective_operators) {  // pointwise work again, and half of the products; attention's result is kept

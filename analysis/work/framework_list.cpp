@@ -38,8 +38,9 @@ class FrameworkBuilder {
                                     !kind.apart && gathers_fp8(s_) ? DType::fp8_e4m3 : s_.type);
     }
     if (kind.gradient && s_.zero >= 2) {
+      const std::int64_t trains = !s_.frozen() ? unit : kind.apart ? 0 : trainable_layer(s_);
       part.scatter = CallList::collective_call(CallKind::reduce_scatter, "gradient reduce-scatter",
-                                               Group::data, s_.data, unit, s_.grad_type);
+                                               Group::data, s_.data, trains, s_.grad_type);
     }
     work.parts.push_back(std::move(part));
     return work.parts.size() - 1;
@@ -155,7 +156,7 @@ ActionWork backward_work(const StageShape& s, bool input, bool weight) {
   if (s.scores()) {
     builder.once({input, weight, true}, table, [&](UnitWork& work) {
       if (input) output_backward_input(s, work);
-      if (weight) output_backward_weight(s, work);
+      if (weight && !s.frozen()) output_backward_weight(s, work);
     });
   }
   builder.layers({input, weight, false}, true, [&](std::int64_t window, UnitWork& work) {
@@ -165,7 +166,9 @@ ActionWork backward_work(const StageShape& s, bool input, bool weight) {
   });
   // Only linear layers have a weight gradient of their own: the lookup's goes with the input gradients.
   if (s.embeds() && input) {
-    builder.once({false, true, true}, table, [&](UnitWork& work) { embedding_backward(s, work); });
+    builder.once({false, true, true}, table, [&](UnitWork& work) {
+      if (!s.frozen()) embedding_backward(s, work);
+    });
     // Positions are a unit of their own, final with the lookup.
     if (s.positions > 0) builder.once({false, true, true}, s.positions * s.hidden, [](UnitWork&) {});
   }
@@ -205,10 +208,10 @@ ActionWork vocabulary_pass(const StageShape& s, ActionType type) {
   return std::move(builder.work);
 }
 
-/// Elements that a rank holds, and those of them that it owns.
-std::int64_t held_elements(const HeldStages& rank) {
+/// Elements of a rank that train.
+std::int64_t trained_elements(const HeldStages& rank) {
   std::int64_t elements = 0;
-  for (const StageShape& s : rank.held) elements += elements_of(s).whole();
+  for (const StageShape& s : rank.held) elements += trainable_elements(s);
   return elements;
 }
 
@@ -247,7 +250,7 @@ ActionWork framework_work(const StageShape& shape, ActionType type) {
 std::vector<OperatorCall> framework_reduction_calls(const HeldStages& rank) {
   const StageShape& any = rank.held.front();
   CallList list(any);
-  const std::int64_t elements = held_elements(rank);
+  const std::int64_t elements = trained_elements(rank);
   if (any.zero == 0)
     list.collective(CallKind::all_reduce, "gradient all-reduce", Group::data, any.data, elements,
                     any.grad_type);
@@ -262,7 +265,7 @@ std::vector<OperatorCall> framework_reduction_calls(const HeldStages& rank) {
 std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
   const StageShape& any = rank.held.front();
   CallList list(any);
-  const std::int64_t elements = held_elements(rank);
+  const std::int64_t elements = trained_elements(rank);
   list.memory("optimizer step", any.zero >= 1 ? elements / any.data : elements,
               any.framework->optimizer_bytes);
   std::int64_t layers = 0;
@@ -272,10 +275,11 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
     matrices += s.layers * layer_matrices(s);
   }
   // The forms that products read, written once for all micro-batches: two bytes, and a pass for their scale.
-  if (any.framework_fp8 && !any.framework->fp8 && any.zero < 3)
+  // Frozen ones are never written again.
+  if (any.framework_fp8 && !any.framework->fp8 && any.zero < 3 && !any.frozen())
     list.memory("cast weights to fp8", matrices, any.fp8_recipe == Fp8Recipe::tensorwise ? 6 : 4);
   if (any.zero == 1 || any.zero == 2) {
-    const std::int64_t narrow = gathers_fp8(any) ? matrices : 0;
+    const std::int64_t narrow = gathers_fp8(any) && !any.frozen() ? matrices : 0;
     const std::size_t before = list.calls.size();
     list.collective(CallKind::all_gather, "parameter all-gather", Group::data, any.data, elements - narrow,
                     any.type);

@@ -49,8 +49,8 @@ std::vector<GradientBucket> gradient_buckets(const StageShape& s, std::int64_t b
   std::int64_t elements = 0;
   for (std::size_t i = units.size(); i-- > 0;) {
     open.units.push_back(i);
-    elements += units[i].padded;
-    if (whole && elements < bucket_size) continue;
+    elements += trainable_unit(s, units[i]);
+    if (elements == 0 || (whole && elements < bucket_size)) continue;
     open.reduce = reduce(elements);
     buckets.push_back(std::exchange(open, {}));
     elements = 0;
@@ -95,7 +95,7 @@ std::vector<OperatorCall> reduce_gradients_calls(const HeldStages& rank, const R
 }
 
 std::vector<OperatorCall> reduce_embedding_calls(const HeldStages& rank) {
-  if (!rank.embedding_copy) return {};
+  if (!rank.embedding_copy || rank.held.front().frozen()) return {};
   const StageShape& s = rank.held.front();
   CallList list(s);
   const std::int64_t unit = padded_vocabulary_unit(s);

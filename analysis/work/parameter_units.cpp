@@ -1,5 +1,7 @@
 #include "analysis/work/parameter_units.hpp"
 
+#include <algorithm>
+
 namespace plumbline {
 
 std::int64_t padded_unit(const StageShape& s, std::int64_t elements) {
@@ -14,6 +16,36 @@ std::int64_t padded_vocabulary_unit(const StageShape& s) {
 
 std::int64_t layer_matrices(const StageShape& s) {
   return (s.q + 2 * s.k) * s.hidden + s.hidden * s.q + s.fc1 * s.hidden + s.hidden * s.ffn;
+}
+
+std::vector<AdaptedProduct> adapted_products(const StageShape& s) {
+  if (!s.frozen()) return {};
+  const std::int64_t r = s.adapter_rank;
+  const std::int64_t part = std::max<std::int64_t>(1, r / s.tensor);
+  // Columns of W are cut: A by its rows. Rows of W are cut: A with them, B by its own.
+  std::vector<AdaptedProduct> products = {{s.q + 2 * s.k, s.hidden, part, r}};
+  if (s.adapted != LoraTargets::qkv) products.push_back({s.hidden / s.tensor, s.q, r, r});
+  if (s.adapted == LoraTargets::all) {
+    products.push_back({s.fc1, s.hidden, part, r});
+    products.push_back({s.hidden / s.tensor, s.ffn, r, r});
+  }
+  return products;
+}
+
+std::int64_t trainable_layer(const StageShape& s) {
+  if (!s.frozen()) return layer_matrices(s);
+  std::int64_t elements = 0;
+  for (const AdaptedProduct& product : adapted_products(s)) elements += product.elements();
+  return elements;
+}
+
+std::int64_t trainable_unit(const StageShape& s, const ParameterUnit& unit) {
+  if (!s.frozen()) return unit.padded;
+  return unit.kind == UnitKind::layer ? trainable_layer(s) : 0;
+}
+
+std::int64_t trainable_elements(const StageShape& s) {
+  return s.frozen() ? s.layers * trainable_layer(s) : elements_of(s).whole();
 }
 
 namespace {

@@ -31,6 +31,23 @@ std::int64_t padded_vocabulary_unit(const StageShape& shape);
 /// Elements of a layer's matrices: qkv, projection, fc1, fc2.
 std::int64_t layer_matrices(const StageShape& shape);
 
+/// A frozen linear layer of this tensor rank with an adapter of LoRA: A of `narrow` x `in`, B of `out` x `wide`.
+struct AdaptedProduct {
+  std::int64_t out = 0;
+  std::int64_t in = 0;
+  std::int64_t narrow = 0;  // rows of A on this tensor rank, at least one
+  std::int64_t wide = 0;    // r
+  std::int64_t elements() const { return narrow * in + out * wide; }
+};
+/// Of one layer; none where everything trains.
+std::vector<AdaptedProduct> adapted_products(const StageShape& shape);
+/// Elements of a layer that train: all of its matrices, or its adapters.
+std::int64_t trainable_layer(const StageShape& shape);
+/// Elements of one unit that train, padding included.
+std::int64_t trainable_unit(const StageShape& shape, const ParameterUnit& unit);
+/// Elements of a stage that train, padding included.
+std::int64_t trainable_elements(const StageShape& shape);
+
 /// Elements of a stage's vectors.
 struct StageVectors {
   std::int64_t replicated = 0;  // norms, projection and fc2 biases, final norm: alike on all tensor ranks

@@ -109,7 +109,9 @@ struct StageShape {
   bool receives_ahead = false;        // a message's buffer is there one computation before its RECV
   Recompute recompute = Recompute::none;
   std::int64_t recompute_layers = 1;  // full recomputation: layers of a group
-  std::int64_t fp8_history = 0;       // largest values kept of every slot; 0 without delayed scaling
+  std::int64_t adapter_rank = 0;      // LoRA: r of the adapters, which alone train; 0: everything trains
+  LoraTargets adapted = LoraTargets::attention;
+  std::int64_t fp8_history = 0;  // largest values kept of every slot; 0 without delayed scaling
   Fp8Recipe fp8_recipe = Fp8Recipe::delayed;
   DType type = DType::bf16;  // storage type
   DType grad_type = DType::fp32;
@@ -135,6 +137,7 @@ struct StageShape {
   /// Norms of a layer, those of queries and keys not counted.
   std::int64_t layer_norms() const { return block == Block::parallel_one_norm ? 1 : 2; }
   bool parallel() const { return block != Block::sequential; }
+  bool frozen() const { return adapter_rank > 0; }
   /// Elements of the norms' vectors in a layer.
   std::int64_t norm_elements() const {
     return layer_norms() * norm_vectors * hidden + (qk_norm ? 2 * head_dim : 0);

@@ -195,6 +195,21 @@ std::optional<std::string> why_vocabulary_does_not_split(const RunConfig& config
   return std::nullopt;
 }
 
+/// What adapters do not go together with.
+std::optional<std::string> why_adapters_do_not_fit(const RunConfig& config) {
+  if (!config.finetune.lora()) return std::nullopt;
+  if (config.distillation.teacher) return "frozen: found lora with a teacher, expected none";
+  if (config.parallel.splits_vocabulary()) {
+    return fmt::format("frozen: found lora with vocab_parallel {}, expected none",
+                       vocab_parallel_name(config.parallel.vocab_parallel));
+  }
+  if (config.finetune.lora_rank > config.model.hidden) {
+    return fmt::format("lora_rank: found {}, expected at most the hidden size {}", config.finetune.lora_rank,
+                       config.model.hidden);
+  }
+  return std::nullopt;
+}
+
 /// Of sequences that ranks share, what this build executes.
 std::optional<std::string> why_context_unsupported(const RunConfig& config) {
   if (config.parallel.context == 1) return std::nullopt;
@@ -248,6 +263,7 @@ std::optional<std::string> why_invalid(const RunConfig& config) {
   if (auto reason = why_gathers_do_not_overlap(config)) return reason;
   if (auto reason = why_prefix_does_not_fit(config)) return reason;
   if (auto reason = why_switches_do_not_fit(config)) return reason;
+  if (auto reason = why_adapters_do_not_fit(config)) return reason;
   if (auto reason = why_layer_distribution_invalid(config)) return reason;
   if (auto reason = why_vocabulary_does_not_split(config)) return reason;
   if (!config.files.loss_mask.empty() && config.files.data.empty()) {
@@ -266,6 +282,8 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
   if (config.machine.software != "plumbline") {
     return only("software", config.machine.software, "plumbline's own training step only");
   }
+  if (config.finetune.lora())
+    return "frozen: found lora, this build executes none only and predicts it with the software of others";
   const Fp8Recipe recipe = config.numerics.fp8.recipe;
   if (config.numerics.fp8.on() && (recipe == Fp8Recipe::blockwise || recipe == Fp8Recipe::mxfp8)) {
     return only("fp8_recipe", recipe == Fp8Recipe::mxfp8 ? "mxfp8" : "blockwise", "delayed and tensorwise");
@@ -294,7 +312,8 @@ std::optional<std::string> why_unpredictable(const RunConfig& config) {
       return "backend: found one to run on, expected none with software other than plumbline";
     anywhere.machine.software = "plumbline";
     anywhere.parallel.context = 1;  // its own framework shares sequences
-    anywhere.numerics.fp8 = {};     // and has recipes of its own
+    anywhere.finetune = {};
+    anywhere.numerics.fp8 = {};  // and has recipes of its own
   }
   return why_unsupported(anywhere);
 }

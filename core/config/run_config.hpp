@@ -7,6 +7,7 @@
 
 #include "core/base/units.hpp"
 #include "core/config/distillation_config.hpp"
+#include "core/config/finetune_config.hpp"
 #include "core/config/model_config.hpp"
 #include "core/config/numerics_config.hpp"
 #include "core/config/parallel_config.hpp"
@@ -57,6 +58,7 @@ struct RunConfig {
   NumericsConfig numerics;
   RecomputeConfig recompute;
   OptimizerConfig optimizer;
+  FinetuneConfig finetune;
   DistillationConfig distillation;
   MachineConfig machine;
   MeasureConfig measure;

@@ -24,6 +24,8 @@ constexpr KeyNames<3> kBackends = {"cpu", "cuda", "emulated"};
 constexpr KeyNames<3> kCpCommTypes = {"p2p", "all_gather", "a2a"};
 constexpr KeyNames<2> kAttentionBackends = {"fused", "unfused"};
 constexpr KeyNames<2> kOptimizers = {"adam", "sgd"};
+constexpr KeyNames<2> kFrozen = {"none", "lora"};
+constexpr KeyNames<3> kLoraTargets = {"qkv", "attention", "all"};
 constexpr KeyNames<2> kGradDTypes = {"fp32", "same"};
 constexpr KeyNames<3> kPrecisions = {"fp32", "bf16", "fp16"};
 constexpr KeyNames<3> kFp8Formats = {"none", "e4m3", "hybrid"};
@@ -140,6 +142,9 @@ std::vector<ConfigKey> make_keys() {
       number_key("learning_rate", at(&C::optimizer, &OptimizerConfig::learning_rate), 0, 1e6),
       number_key("weight_decay", at(&C::optimizer, &OptimizerConfig::weight_decay), 0, 1e6),
       number_key("clip_grad", at(&C::optimizer, &OptimizerConfig::clip_grad), 0, 1e30),
+      choice_key("frozen", at(&C::finetune, &FinetuneConfig::frozen), kFrozen),
+      integer_key("lora_rank", "", at(&C::finetune, &FinetuneConfig::lora_rank), 1, kMaxSize),
+      choice_key("lora_targets", at(&C::finetune, &FinetuneConfig::lora_targets), kLoraTargets),
       integer_key("make_vocab_size_divisible_by", "",
                   at(&C::parallel, &ParallelConfig::make_vocab_size_divisible_by), 1, kMaxSize),
       integer_key("ddp_bucket_size", "", at(&C::parallel, &ParallelConfig::ddp_bucket_size), 1,

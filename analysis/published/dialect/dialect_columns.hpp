@@ -60,7 +60,7 @@ struct FeatureColumn {
   std::string_view without;
   std::string_view part_of{};
 };
-inline constexpr std::array<FeatureColumn, 36> kFeatureColumns = {{
+inline constexpr std::array<FeatureColumn, 35> kFeatureColumns = {{
     {"cp_comm_type", "p2p"},
     {"expert_tensor_parallel_size", "1"},
     {"num_experts", "0"},
@@ -81,7 +81,6 @@ inline constexpr std::array<FeatureColumn, 36> kFeatureColumns = {{
     {"recompute_modules", "none"},
     {"activation_offload", "none"},
     {"optimizer_offload_fraction", "0"},
-    {"frozen", "none"},
     {"fp4_format", "none"},
     {"cuda_graph_impl", "none"},
     {"multi_latent_attention", "false"},

@@ -51,7 +51,7 @@ def bridge_perf(row):
     if row.get("fsdp", "") not in ("", "0"):
         cells.update(zero_stage=3, software="megatron-bridge-fsdp")
     if "lora" in row["phase"].lower():
-        cells["frozen"] = "lora"
+        cells.update(frozen="lora", lora_targets="qkv")  # as its performance recipes
     note = (row["note"] + " " + row["model"]).lower()
     if cells.get("num_experts"):
         put(cells, "moe_router_force_load_balancing", "true" if "force-balanced" in note else "")
@@ -126,7 +126,7 @@ def dgxc(row):
                 cells["fp8_param_gather"] = "true"  # same
         megatron_recipe(cells, row, row["vp"])
     if "LORA" in row["note"]:
-        cells["frozen"] = "lora"
+        cells.update(frozen="lora", lora_targets="qkv")  # NeMo's performance mode
     if row["consistent"] != "yes":
         raise Unplaced("contradicts itself: " + row["consistent"])
     put(cells, "step_s", row["step_s"])
@@ -176,7 +176,7 @@ def mlperf(row):
     if row["layer_cuda_graph"] not in ("", "0", "False"):
         cells["cuda_graph_impl"] = "layer"
     if "lora" in row["benchmark"]:
-        cells["frozen"] = "lora"
+        cells.update(frozen="lora", lora_targets="attention")
     put(cells, "step_s", row["step_s_median"])
     put(cells, "tokens_per_s_per_gpu", row["tokens_per_s_per_gpu"])
     put(cells, "peak_gb", row["max_memory_gb_logged"])

@@ -117,6 +117,17 @@ TEST(Published, NemotronIsWithinThreePercent) {
   EXPECT_LE(time.mape, 0.03);
 }
 
+// LoRA on Llama 2 70B, H100 and H200, in FP8: no constant was fitted to these rows.
+TEST(Published, AdaptersOfMlperfAreWithinSixPercent) {
+  for (const ComparedTable& table : shipped()) {
+    if (table.name != "mlperf_llama2_70b_lora") continue;
+    const Errors time = errors_of(table.rows, "step_s");
+    EXPECT_GE(time.rows, 19);
+    EXPECT_LE(time.median, 0.05);
+    EXPECT_LE(time.mape, 0.06);
+  }
+}
+
 // What predict says about its own errors is what validate finds.
 TEST(Published, KnownErrorsAreThoseOfTheTables) {
   for (const ComparedGroup& group : compare_groups(shipped(), "software")) {

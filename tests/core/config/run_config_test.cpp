@@ -258,6 +258,10 @@ TEST_F(ConfigFolder, WhyInvalidNamesTheKey) {
       {"seq_length: 7\nsequence_parallel: true\n", ""},  // one tensor rank: not in effect
       {"cp: 2\nseq_length: 12\n", ""},
       {"cp: 2\nseq_length: 12\nprefix_length: 4\n", "context_parallel_size: found 2 with a prefix_length"},
+      {"frozen: lora\nlora_rank: 4096\n", "lora_rank: found 4096, expected at most the hidden size"},
+      {"frozen: lora\npp: 2\nvocab_parallel: vocab-1\n",
+       "frozen: found lora with vocab_parallel vocab-1, expected none"},
+      {"frozen: lora\n", ""},
       {"cp: 2\nseq_length: 6\n",
        "context_parallel_size: found 2 with seq_length 6, expected a seq_length that is a multiple of 2 x"},
       {"cp: 2\ntp: 2\nseq_length: 16\ncp_comm_type: a2a\n",
@@ -435,6 +439,10 @@ TEST_F(ConfigFolder, WhyUnsupportedNamesTheKey) {
   const std::string shared = kTiny + std::string("context_parallel_size: 2\n");
   EXPECT_EQ(why_unsupported(load(shared + "cp_comm_type: all_gather\n")), std::nullopt);
   EXPECT_EQ(why_unpredictable(load(shared + "software: s\n")), std::nullopt);
+  const std::string adapted = kTiny + std::string("frozen: lora\n");
+  EXPECT_THAT(why_unpredictable(load(adapted)).value_or(""),
+              HasSubstr("frozen: found lora, this build executes none only"));
+  EXPECT_EQ(why_unpredictable(load(adapted + "software: s\n")), std::nullopt);
   struct Case {
     const char* lines;
     const char* reason;
