@@ -57,6 +57,7 @@ constexpr Field<Software, double> kSoftware[] = {
     {"optimizer_bytes", &Software::optimizer_bytes},
     {"state_bytes", &Software::state_bytes},
     {"optimizer_state_bytes", &Software::optimizer_state_bytes},
+    {"workspace_bytes", &Software::workspace_bytes},
     {"host_operator_s", &Software::host_operator_s},
     {"layer_forward_operators", &Software::layer_forward_operators},
     {"layer_backward_operators", &Software::layer_backward_operators},

@@ -39,6 +39,7 @@ struct Software {
   double optimizer_bytes = 0;          // moved per parameter and step
   double state_bytes = 0;              // held per parameter, unsharded: parameter, gradient, master, moments
   double optimizer_state_bytes = 0;    // the part of it that ZeRO-1 shards
+  double workspace_bytes = 0;          // of its products, in the same allocator, from the first step on
   double host_operator_s = 0;          // processor time to launch one operator
   double layer_forward_operators = 0;  // launched by one layer's forward
   double layer_backward_operators = 0;

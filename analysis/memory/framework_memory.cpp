@@ -201,6 +201,7 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   held[Category::gradients] =
       bytes(trained, sw.gradient_bytes > 2 ? gradient : sw.gradient_bytes, any.zero >= 2);
   held[Category::optimizer] = bytes(trained, sw.optimizer_state_bytes, any.zero >= 1);
+  held[Category::workspace].value = static_cast<std::int64_t>(sw.workspace_bytes);
   // Broadcast hidden states and their gradients, two of them in fp32.
   if (any.vocabulary.split) held[Category::communication].value = 10 * any.tokens * any.hidden;
   return held;

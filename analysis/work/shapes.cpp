@@ -28,7 +28,7 @@ DistillationShape distillation_shape(const RunConfig& config, bool joint) {
 /// What a framework does whatever the keys say.
 void set_framework(const cluster::Software& framework, StageShape& shape) {
   shape.framework = &framework;
-  shape.unfused_attention = !framework.flash_attention;
+  shape.unfused_attention = shape.unfused_attention || !framework.flash_attention;
   shape.hidden_dropout = shape.hidden_dropout || framework.dropout;
   shape.attention_dropout = shape.attention_dropout || framework.dropout;
   shape.framework_fp8 = shape.fp8 || framework.fp8;

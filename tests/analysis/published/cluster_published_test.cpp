@@ -128,6 +128,17 @@ TEST(Published, AdaptersOfMlperfAreWithinSixPercent) {
   }
 }
 
+// The peak of Megatron-LM's functional tests, printed to the byte.
+TEST(Published, PeaksOfMegatronsTestsAreWithinTwoPercent) {
+  for (const ComparedTable& table : shipped()) {
+    if (table.name != "megatron_golden_small_memory") continue;
+    const Errors peak = errors_of(table.rows, "peak_bytes");
+    EXPECT_GE(peak.rows, 80);
+    EXPECT_LE(peak.median, 0.02);
+    EXPECT_LE(peak.p90, 0.06);
+  }
+}
+
 // What predict says about its own errors is what validate finds.
 TEST(Published, KnownErrorsAreThoseOfTheTables) {
   for (const ComparedGroup& group : compare_groups(shipped(), "software")) {

@@ -107,6 +107,18 @@ TEST(FrameworkMemory, ActivationsOfALayerAsPublished) {
   }
 }
 
+// Software with fused attention may be told to do without.
+TEST(FrameworkMemory, ScoresAreThereWhereAttentionIsUnfused) {
+  RunConfig config = gpt("megatron-core-2026");
+  const StageShape fused = stage_shapes(config, 2).front();
+  config.numerics.attention_backend = AttentionBackend::unfused;
+  const StageShape shape = stage_shapes(config, 2).front();
+  EXPECT_FALSE(fused.unfused_attention);
+  const std::int64_t scores = shape.tokens * shape.seq * shape.heads;
+  EXPECT_EQ(framework_layer_bytes(shape),
+            framework_layer_bytes(fused) - 4 * shape.tokens * shape.heads + 2 * scores);
+}
+
 TEST(FrameworkMemory, ShardsStatesAsZeroDoes) {
   RunConfig config = gpt("megatron-2022");
   config.parallel.world_size = 4 * 2 * 8;  // 8 replicas
