@@ -117,6 +117,16 @@ void require_add_multiple(const Matrix& a, const Matrix& b, const Matrix& bias, 
 void require_mask(const char* op, const AttentionShape& shape) {
   const bool fits = shape.window >= 0 && shape.prefix >= 0 && shape.prefix <= shape.seq &&
                     (shape.prefix == 0 || (shape.window == 0 && shape.alibi.heads == 0));
+  const bool part = shape.key_start != 0 || shape.key_count != 0;
+  const bool given = shape.past >= 0 && shape.key_start >= 0 && shape.key_count >= 0 && shape.keys() > 0 &&
+                     shape.key_start + shape.keys() <= shape.past + shape.seq && (!part || shape.prefix == 0);
+  if (!given) {
+    throw Error(
+        fmt::format("{}: {} keys from {} on for {} queries from {} on, prefix {}; expected keys up to the "
+                    "last query's at most, and no "
+                    "prefix with a part of them",
+                    op, shape.keys(), shape.key_start, shape.seq, shape.past, shape.prefix));
+  }
   if (fits) return;
   throw Error(
       fmt::format("{}: window {}, prefix {} of {} tokens, {} heads with ALiBi; expected numbers that are not "

@@ -53,9 +53,9 @@ struct Alibi {
 enum class Pointwise { gelu_erf, relu, squared_relu };
 
 /// Causal grouped-query attention of `batch` sequences. Query head i reads key/value head i / (heads /
-/// kv_heads). Every sequence has `past` + seq keys and values, batch-major as queries are, and the queries are those of
-/// its last seq positions. With a window W the query at position i sees the keys j with i - W < j <= i, with a prefix p
-/// also those with j < p.
+/// kv_heads). Every sequence has keys() keys and values, batch-major as queries are, and the first query is at position
+/// `past`. With a window W the query at position i sees the keys j with i - W < j <= i, with a prefix p also those with
+/// j < p. The result of a query that sees none of the keys that are given is 0, its log-sum-exp -inf.
 struct AttentionShape {
   std::int64_t batch = 1;
   std::int64_t seq = 1;
@@ -69,9 +69,12 @@ struct AttentionShape {
   /// The keys before it are seen by every query; at most seq, 0: none besides those up to the query. Without window and
   /// ALiBi only.
   std::int64_t prefix = 0;
-  std::int64_t past = 0;  // keys in front of the first query's own
+  std::int64_t past = 0;       // keys in front of the first query's own
+  std::int64_t key_start = 0;  // position of the first key that is given
+  std::int64_t key_count =
+      0;  // of those that are; 0: up to the last query's own. Of a part, without prefix only
 
-  std::int64_t keys() const { return past + seq; }  // of a sequence
+  std::int64_t keys() const { return key_count > 0 ? key_count : past + seq - key_start; }  // of a sequence
 };
 
 struct AdamStep {

@@ -2,6 +2,7 @@
 # Every combination of schedule, sequence parallelism, recomputation, ZeRO stage and split of up to 8 ranks: gradients,
 # memory to the byte on both backends, and traffic. Prints a table per number of ranks; ends with 1 if a cell fails.
 #   ./tests/full_product.sh [--cover]     (a covering selection instead of everything)
+#   ./tests/full_product.sh --context     (one of what goes with ranks that share sequences, two, four or eight of them)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source bench/setup.sh

@@ -64,8 +64,10 @@ std::int64_t held_by_ends(const StageShape& s) {
 
 std::int64_t attention_scratch_elements(const StageShape& s) {
   if (s.cuda) return cuda_attention_scratch(s);
-  const std::int64_t rows = std::min<std::int64_t>(128, s.chunk());
-  return 2 * rows * s.seq + 4 * s.seq * s.head_dim + 3 * rows * s.head_dim + rows;
+  const bool by_head = s.context == 1 || s.cp_comm_type == CpCommType::a2a;
+  const std::int64_t rows = std::min<std::int64_t>(128, by_head ? s.seq : s.chunk());
+  const std::int64_t keys = s.cp_comm_type == CpCommType::p2p && !by_head ? s.chunk() : s.seq;
+  return 2 * rows * keys + 4 * keys * s.head_dim + 3 * rows * s.head_dim + rows;
 }
 
 MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& config,

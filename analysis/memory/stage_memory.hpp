@@ -27,13 +27,18 @@ struct TensorBytes {
   std::int64_t gathered;    // T·h of a stream tensor over the tensor ranks; 0 without sequence parallelism
   std::int64_t statistics;  // of one norm
   std::int64_t qkv;
-  std::int64_t normed;      // queries and keys after norms of their own, with the statistics; 0 without
-  std::int64_t attention;   // T·q
-  std::int64_t lse;         // with what unfused attention and its dropout keep with it
+  std::int64_t normed;     // queries and keys after norms of their own, with the statistics; 0 without
+  std::int64_t attention;  // T·q
+  std::int64_t
+      lse;  // with what unfused attention and its dropout, or attention of exchanged heads, keep with it
   std::int64_t scores;      // of unfused attention, as long as they or their gradient are needed; else 0
   std::int64_t whole_keys;  // keys and values of whole sequences; 0 where a rank has its own alone
   std::int64_t part_keys;   // of one sequence
   std::int64_t own_keys;    // of the rank's chunks
+  std::int64_t block;       // round a ring: results of a chunk, or gradients of its queries; else 0
+  std::int64_t block_statistics;
+  std::int64_t block_keys;  // gradients of a chunk's keys and values
+  std::int64_t heads;       // exchanged for sequences: attention's output by head; else 0
   std::int64_t fc1;
   std::int64_t activation;  // T·F
   std::int64_t logits;
@@ -92,7 +97,9 @@ class StageReplay {
   void release_gathered();
   void sum_over_tensor_ranks();
   void passing_scores();
+  void passing(std::int64_t bytes);
   void gathered_keys();
+  void exchange_heads();
   void attention_forward();
   void attention_backward();
   void gather_operand() { take(Category::workspace, bytes_.operand); }

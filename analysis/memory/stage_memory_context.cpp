@@ -1,5 +1,5 @@
-// What passes while attention runs: scores of unfused attention; where ranks share sequences, the keys and values of all of
-// them and their gradients (bench/training/context.md).
+// What passes while attention runs: scores of unfused attention; where ranks share sequences, the keys and values of others,
+// or heads of whole sequences, and their gradients (bench/training/context.md).
 #include "analysis/memory/stage_memory.hpp"
 
 namespace plumbline {
@@ -16,14 +16,27 @@ void StageReplay::gathered_keys() {
   give(kWorkspace, bytes_.whole_keys);
 }
 
+/// Queries, keys and values, into the memory that they come from.
+void StageReplay::exchange_heads() {
+  if (bytes_.heads > 0) passing(2 * bytes_.qkv);
+}
+
 void StageReplay::attention_forward() {
   passing_scores();
+  if (bytes_.heads > 0) return passing(2 * bytes_.heads);
+  if (bytes_.block > 0) return passing(2 * bytes_.own_keys + bytes_.block + bytes_.block_statistics);
   gathered_keys();
   give(kWorkspace, bytes_.whole_keys);
 }
 
 void StageReplay::attention_backward() {
   passing_scores();  // their gradient
+  if (bytes_.heads > 0) {
+    passing(2 * bytes_.heads);
+    passing(bytes_.heads + bytes_.qkv);
+    return passing(2 * bytes_.qkv);
+  }
+  if (bytes_.block > 0) return passing(5 * bytes_.own_keys + bytes_.block_keys + bytes_.block);
   gathered_keys();
   take(kWorkspace, bytes_.whole_keys);  // gradients
   take(kWorkspace, bytes_.part_keys);
@@ -34,6 +47,11 @@ void StageReplay::attention_backward() {
   take(kWorkspace, bytes_.own_keys);
   give(kWorkspace, bytes_.whole_keys);
   give(kWorkspace, bytes_.own_keys);
+}
+
+void StageReplay::passing(std::int64_t bytes) {
+  take(kWorkspace, bytes);
+  give(kWorkspace, bytes);
 }
 
 }  // namespace plumbline

@@ -100,6 +100,7 @@ void StageReplay::layer_forward() {
   use_weight(bytes_.qkv_product);
   release_operand();
   take(kept_, bytes_.normed);
+  exchange_heads();
   take(kept_, bytes_.attention);
   take(kept_, bytes_.lse);
   attention_forward();

@@ -25,6 +25,10 @@ std::int64_t quantized(const StageShape& s, std::int64_t elements) {
   return s.fp8 ? elements + scale : 0;
 }
 
+bool shares(const StageShape& s, CpCommType type) {
+  return s.context > 1 && s.cp_comm_type == type;
+}
+
 ProductBytes product(const StageShape& s, std::int64_t out, std::int64_t in) {
   if (!s.fp8) return {};
   return {s.zero >= 3 ? out * in : 0, s.tokens * (out + in)};
@@ -41,11 +45,16 @@ TensorBytes::TensorBytes(const StageShape& s)
       qkv(s.tokens * (s.q + 2 * s.k) * s.e()),
       normed(s.qk_norm ? s.tokens * ((s.q + s.k) * s.e() + (s.heads + s.kv_heads) * 4) : 0),
       attention(s.tokens * s.q * s.e()),
-      lse(s.heads * s.tokens * 4 + probabilities(s) + repeated(s)),
+      lse(s.heads * s.tokens * 4 + probabilities(s) + repeated(s) +
+          (shares(s, CpCommType::a2a) ? attention : 0)),
       scores(pairs_of_tokens(s) * s.e()),
       whole_keys(s.context > 1 ? s.batch * s.seq * 2 * s.k * s.e() : 0),
       part_keys(s.context > 1 ? s.seq * 2 * s.k * s.e() : 0),
       own_keys(s.context > 1 ? s.tokens * 2 * s.k * s.e() : 0),
+      block(shares(s, CpCommType::p2p) ? s.chunk() * s.q * s.e() : 0),
+      block_statistics(s.heads * s.chunk() * 4),
+      block_keys(s.chunk() * 2 * s.k * s.e()),
+      heads(shares(s, CpCommType::a2a) ? attention : 0),
       fc1(s.tokens * s.fc1 * s.e()),
       activation(s.tokens * s.ffn * s.e()),
       logits(s.tokens * s.vocab * s.e()),

@@ -7,12 +7,7 @@
 namespace plumbline {
 namespace {
 
-struct ContextWay {
-  CpCommType type;
-  const char* name;
-};
-constexpr ContextWay kContextWays[] = {
-    {CpCommType::p2p, "p2p"}, {CpCommType::all_gather, "all_gather"}, {CpCommType::a2a, "a2a"}};
+constexpr CpCommType kContextWays[] = {CpCommType::p2p, CpCommType::all_gather, CpCommType::a2a};
 constexpr std::int64_t kMostContextCells = 1024;
 
 }  // namespace
@@ -22,20 +17,25 @@ std::string context_report(const RunConfig& config, const Schedule& schedule, co
   if (config.parallel.context == 1 ||
       std::int64_t{schedule.ranks} * config.microbatches() > kMostContextCells)
     return "";
-  std::string text = "cp_comm_type: seconds per step, of which waiting for tensor and context ranks\n";
+  std::string text =
+      "cp_comm_type: seconds per step, of which waiting for tensor and context ranks, GiB of the fullest "
+      "rank\n";
   int predicted = 0;
-  for (const ContextWay& way : kContextWays) {
+  for (const CpCommType way : kContextWays) {
     RunConfig other = config;
-    other.parallel.cp_comm_type = way.type;
+    other.parallel.cp_comm_type = way;
     if (const auto reason = why_invalid(other)) {
-      text += fmt::format("  {:<12}cannot be: {}\n", way.name, *reason);
+      text += fmt::format("  {:<12}cannot be: {}\n", cp_comm_type_name(way), *reason);
       continue;
     }
     if (why_unpredictable(other)) continue;
-    const bool given = way.type == config.parallel.cp_comm_type;
-    const StepTime time = given ? prediction.time : predict(other, schedule, hardware).time;
-    text += fmt::format("  {:<12}{:<10.4g}{:.4g}{}\n", way.name, time.step.value, time.exposed_tensor.value,
-                        given ? " (this one)" : "");
+    const bool given = way == config.parallel.cp_comm_type;
+    const Prediction predicted_way = given ? Prediction{} : predict(other, schedule, hardware);
+    const Prediction& found = given ? prediction : predicted_way;
+    text +=
+        fmt::format("  {:<12}{:<10.4g}{:<10.4g}{:.4g}{}\n", cp_comm_type_name(way), found.time.step.value,
+                    found.time.exposed_tensor.value,
+                    static_cast<double>(found.memory.peak.value) / kBytesPerGiB, given ? " (this one)" : "");
     ++predicted;
   }
   return predicted > 1 ? text : "";

@@ -25,9 +25,11 @@ const ScheduleTraits& search_traits(std::size_t schedule) {
 
 void set_keys(const SearchKeys& keys, RunConfig& config) {
   ParallelConfig& parallel = config.parallel;
-  parallel.world_size = keys.tensor * keys.pipeline * keys.data;
+  parallel.world_size = keys.tensor * keys.pipeline * keys.data * keys.context;
   parallel.tensor = keys.tensor;
   parallel.pipeline = keys.pipeline;
+  parallel.context = keys.context;
+  parallel.cp_comm_type = keys.cp_comm_type;
   parallel.virtual_chunks = keys.chunks;
   parallel.sequence_parallel = keys.sequence_parallel;
   parallel.vocab_parallel = keys.vocabulary;
@@ -52,6 +54,8 @@ SearchKeys keys_of(const RunConfig& config) {
   keys.tensor = parallel.tensor;
   keys.pipeline = parallel.pipeline;
   keys.data = parallel.data();
+  keys.context = parallel.context;
+  keys.cp_comm_type = parallel.cp_comm_type;
   keys.micro_batch = static_cast<int>(config.batch.micro_batch_size);
   keys.chunks = parallel.virtual_chunks;
   keys.recompute = config.recompute.granularity;

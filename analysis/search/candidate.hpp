@@ -17,6 +17,7 @@ struct SearchKeys {
   int tensor = 1;
   int pipeline = 1;
   int data = 1;
+  int context = 1;
   int micro_batch = 1;
   int chunks = 1;
   int recompute_layers = 1;
@@ -24,6 +25,7 @@ struct SearchKeys {
   std::uint8_t schedule = 0;  // index into search_schedules()
   Recompute recompute = Recompute::none;
   VocabPasses vocabulary = VocabPasses::none;
+  CpCommType cp_comm_type = CpCommType::p2p;  // of a context above 1
   bool sequence_parallel = false;
   bool balanced = false;
   bool half_gradients = false;

@@ -13,9 +13,12 @@ SearchSchedules::Entry::Entry(RepeatedSchedule made)
     : step(std::move(made)), memory(memory_plan(step, false)), bound(step), present(types_in(step.once)) {}
 
 const SearchSchedules::Entry* SearchSchedules::find(const SearchKeys& keys, const RunConfig& config) {
-  const Key key{
-      keys.schedule, keys.pipeline, config.microbatches(), keys.chunks, static_cast<int>(keys.vocabulary),
-      keys.data > 1};
+  const Key key{keys.schedule,
+                keys.pipeline,
+                config.microbatches(),
+                keys.chunks,
+                static_cast<int>(keys.vocabulary),
+                keys.data * keys.context > 1};
   Slot* slot = nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -40,8 +43,9 @@ std::string SearchSchedules::refused() const {
 const SearchSchedules::Entry* Evaluator::schedule_of(const SearchKeys& keys) {
   const SearchKeys& last = last_keys_;
   const bool same = known_ != nullptr && keys.schedule == last.schedule && keys.pipeline == last.pipeline &&
-                    keys.data == last.data && keys.micro_batch == last.micro_batch &&
-                    keys.chunks == last.chunks && keys.vocabulary == last.vocabulary;
+                    keys.data == last.data && keys.context == last.context &&
+                    keys.micro_batch == last.micro_batch && keys.chunks == last.chunks &&
+                    keys.vocabulary == last.vocabulary;
   if (!same) {
     known_ = schedules_.find(keys, config_);
     last_keys_ = keys;

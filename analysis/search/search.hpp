@@ -15,6 +15,7 @@ struct SearchRequest {
   RunConfig config;
   int top = 10;
   int threads = 1;
+  int most_context = 1;  // context parallel sizes up to this, with every cp_comm_type
 };
 
 struct SearchResult {

@@ -30,6 +30,7 @@ class RegionVisit {
     keys.tensor = region.tensor;
     keys.pipeline = region.pipeline;
     keys.data = region.data;
+    keys.context = region.context;
     keys.micro_batch = region.micro_batch;
     microbatches_ = static_cast<int>(config_.batch.global_batch_size) / region.data / region.micro_batch;
     const std::int64_t layers = config_.model.layers;
@@ -40,7 +41,11 @@ class RegionVisit {
       for (const bool sequence_parallel : {false, true}) {
         if (sequence_parallel && keys.tensor == 1) continue;
         keys.sequence_parallel = sequence_parallel;
-        recomputations(keys);
+        for (const CpCommType type : {CpCommType::p2p, CpCommType::all_gather, CpCommType::a2a}) {
+          if (keys.context == 1 && type != CpCommType::p2p) continue;
+          keys.cp_comm_type = type;
+          recomputations(keys);
+        }
       }
     }
     return std::move(refused_);
@@ -92,14 +97,16 @@ class RegionVisit {
     if (traits.whole_groups && microbatches_ % keys.pipeline != 0) return;
     // What else is varied below is always possible.
     set_keys(keys, config_);
-    if (const auto reason = why_invalid(config_)) {
+    auto reason = why_invalid(config_);
+    if (!reason && keys.context > 1) reason = why_unpredictable(config_);
+    if (reason) {
       refused_ = *reason;
       return;
     }
     const int groups = keys.recompute == Recompute::full ? most_layers : 1;
     for (int group = 1; group <= groups; ++group) {
       keys.recompute_layers = group;
-      for (int zero = 0; zero <= (keys.data > 1 ? 3 : 0); ++zero) {
+      for (int zero = 0; zero <= (keys.data * keys.context > 1 ? 3 : 0); ++zero) {
         keys.zero = zero;
         for (const bool half_gradients : {false, true}) {
           keys.half_gradients = half_gradients;
@@ -118,7 +125,7 @@ class RegionVisit {
 
 }  // namespace
 
-std::vector<SearchRegion> search_regions(const RunConfig& config) {
+std::vector<SearchRegion> search_regions(const RunConfig& config, int most_context) {
   std::vector<SearchRegion> regions;
   const int world = config.parallel.world_size;
   const auto batch = static_cast<int>(config.batch.global_batch_size);
@@ -127,10 +134,12 @@ std::vector<SearchRegion> search_regions(const RunConfig& config) {
     if (config.model.heads % tensor != 0 || config.model.ffn % tensor != 0) continue;
     for (const int pipeline : divisors(world / tensor)) {
       if (pipeline > config.model.layers || pipeline > kMostStages) continue;
-      const int data = world / tensor / pipeline;
-      if (batch % data != 0) continue;
-      for (const int micro_batch : divisors(batch / data)) {
-        regions.push_back({tensor, pipeline, data, micro_batch});
+      for (const int context : divisors(world / tensor / pipeline)) {
+        if (context > most_context) break;
+        const int data = world / tensor / pipeline / context;
+        if (batch % data != 0) continue;
+        for (const int micro_batch : divisors(batch / data))
+          regions.push_back({tensor, pipeline, data, context, micro_batch});
       }
     }
   }

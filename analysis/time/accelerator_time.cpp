@@ -67,10 +67,10 @@ double gemm_seconds(const OperatorCall& call, const cluster::Device& device) {
 }
 
 double attention_seconds(const OperatorCall& call, const cluster::Device& device) {
-  if (call.past > 0) {  // the last queries of a sequence: their part of its pairs
+  if (call.past > 0) {  // the last queries of a sequence, or later ones: their part of its pairs
     OperatorCall whole = call;
-    whole.past = 0;
-    whole.tokens = call.past + call.tokens;
+    whole.past = whole.keys = 0;
+    whole.tokens = (call.keys > 0 ? std::min(call.past, call.keys) : call.past) + call.tokens;
     return attention_seconds(whole, device) * pairs_of(call) / pairs_of(whole);
   }
   if (const auto measured = tabled_attention(call, device)) return *measured;
@@ -107,6 +107,12 @@ cluster::Span span_of(Group group, int ranks, const Layout& layout, int gpus_per
   const auto outside = [&](int rank) { return rank >= gpus_per_node; };
   const auto local = std::find_if(members.begin(), members.end(), outside) - members.begin();
   return {ranks, gpus_per_node / std::max(static_cast<int>(local), 1)};
+}
+
+bool leaves_node(Group group, int ranks, const Layout& layout, int gpus_per_node) {
+  cluster::Network node;
+  node.gpus_per_node = gpus_per_node;
+  return ranks_per_node(node, span_of(group, ranks, layout, gpus_per_node)) < ranks;
 }
 
 Seconds accelerator_collective_time(const OperatorCall& call, const cluster::Network& network,

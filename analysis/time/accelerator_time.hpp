@@ -21,4 +21,7 @@ Seconds accelerator_collective_time(const OperatorCall& call, const cluster::Net
 /// The group of world rank 0 with as many members on its node as the layout puts there.
 cluster::Span span_of(Group group, int ranks, const Layout& layout, int gpus_per_node);
 
+/// Whether not all ranks of a group are on one node.
+bool leaves_node(Group group, int ranks, const Layout& layout, int gpus_per_node);
+
 }  // namespace plumbline

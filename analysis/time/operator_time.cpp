@@ -13,28 +13,43 @@ namespace plumbline {
 namespace {
 
 /// Pairs of tokens for which one head computes scores: 128 queries at a time against all keys from the first
-/// that the first of them sees, rounded down to a multiple of 64, to the last query's own, or the prefix's last
-/// (kernels/README.md). `past`: keys in front of the first query's own.
-double computed_pairs(std::int64_t past, std::int64_t seq, std::int64_t window, std::int64_t prefix) {
+/// that the first of them sees, rounded down to a multiple of 64, to the last query's own, or the prefix's last, or the
+/// last that there is (kernels/README.md).
+double computed_pairs(const OperatorCall& call, std::int64_t window) {
   constexpr std::int64_t kQueries = 128;
   constexpr std::int64_t kKeys = 64;
   double pairs = 0;
-  for (std::int64_t first = 0; first < seq; first += kQueries) {
-    const std::int64_t end = std::min(first + kQueries, seq);
+  for (std::int64_t first = 0; first < call.tokens; first += kQueries) {
+    const std::int64_t last = std::min(first + kQueries, call.tokens);
     const std::int64_t begin =
-        window == 0 ? 0 : std::max<std::int64_t>(0, past + first + 1 - window) / kKeys * kKeys;
-    pairs += static_cast<double>((end - first) * (std::max(past + end, prefix) - begin));
+        window == 0 ? 0 : std::max<std::int64_t>(0, call.past + first + 1 - window) / kKeys * kKeys;
+    std::int64_t end = std::max(call.past + last, call.prefix);
+    if (call.keys > 0) end = std::min(end, call.keys);
+    if (end > begin) pairs += static_cast<double>((last - first) * (end - begin));
   }
   return pairs;
 }
 
+/// Of a sequence without window or prefix.
+double causal_pairs(std::int64_t tokens) {
+  OperatorCall call;
+  call.tokens = tokens;
+  return computed_pairs(call, 0);
+}
+
+/// The last query that an attention call has keys for is as far into the keys as this.
+std::int64_t sequence_of(const OperatorCall& call) {
+  return (call.keys > 0 ? std::min(call.past, call.keys) : call.past) + call.tokens;
+}
+
 /// What a window leaves of the time of attention, or a prefix makes of it, or queries of the end of a sequence alone take,
-/// of which profiles have what is measured without any: the pairs that are computed, as a share of those.
+/// or those that come after the keys, of which profiles have what is measured without any: the pairs that are computed, as
+/// a share of those.
 double share_of_causal(const OperatorCall& call) {
-  const std::int64_t keys = call.past + call.tokens;
-  const std::int64_t window = call.window >= keys ? 0 : call.window;
+  const std::int64_t keys = sequence_of(call);
+  const std::int64_t window = call.window >= call.past + call.tokens ? 0 : call.window;
   if (window == 0 && call.prefix == 0 && call.past == 0) return 1;
-  return computed_pairs(call.past, call.tokens, window, call.prefix) / computed_pairs(0, keys, 0, 0);
+  return computed_pairs(call, window) / causal_pairs(keys);
 }
 
 /// The CPU computes with vectors of sixteen (kernels/README.md), and the last one of a row takes as long when it is not full.
@@ -94,7 +109,7 @@ bool may_be_missing(const OperatorCall& call) {
   const std::string_view name = call.name;
   return name.substr(0, 8) == "dropout_" || name.substr(0, 4) == "fp8_" || name == "scale" ||
          name == "scale_columns" || name == "row_products" || name == "remove_row_parts" ||
-         name.substr(0, 10) == "head_norm_";
+         name == "attention_merge" || name.substr(0, 10) == "head_norm_";
 }
 
 /// The sum of two tensors that moves as many bytes. What has a byte per element has no storage type: it is
@@ -155,10 +170,10 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
           // The time of one query head: more of them at a key/value head do not make each of them longer.
           const double group = grid.z.empty() ? 1 : std::min(static_cast<double>(call.in), grid.z.back());
           // Beyond the table work grows as the pairs of tokens do.
-          const std::int64_t keys = call.past + call.tokens;
+          const std::int64_t keys = sequence_of(call);
           const std::int64_t longest =
               grid.empty() ? keys : std::min(keys, static_cast<std::int64_t>(grid.x.back()));
-          const double beyond = computed_pairs(0, keys, 0, 0) / computed_pairs(0, longest, 0, 0);
+          const double beyond = causal_pairs(keys) / causal_pairs(longest);
           const std::int64_t width = call.out < kVector ? call.out : whole_vectors(call.out);
           return grid.at(static_cast<double>(longest), static_cast<double>(width), group) * beyond;
         });

@@ -67,8 +67,16 @@ HeldStages stages_on_rank(const RunConfig& config, const Schedule& schedule,
 }
 
 double pairs_of(const OperatorCall& call) {
-  const auto up_to = [&](std::int64_t keys) {
-    return keys > 0 ? static_cast<double>(keys) * keys_per_query(keys, call.window, call.prefix) : 0;
+  // Of the first `queries` of a sequence: all keys before them, but those that are not given.
+  const auto up_to = [&](std::int64_t queries) {
+    if (queries <= 0) return 0.0;
+    const auto all = [](std::int64_t count, std::int64_t window, std::int64_t prefix) {
+      return count > 0 ? static_cast<double>(count) * keys_per_query(count, window, prefix) : 0;
+    };
+    const double seen = all(queries, call.window, call.prefix);
+    if (call.keys == 0 || queries <= call.keys) return seen;
+    const std::int64_t later = queries - call.keys;  // keys that those queries would have besides
+    return seen - all(later, call.window, 0);
   };
   return up_to(call.past + call.tokens) - up_to(call.past);
 }

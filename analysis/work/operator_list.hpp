@@ -52,6 +52,7 @@ struct OperatorCall {
   std::int64_t window = 0;       // attention: keys that a query sees, itself included; 0: all up to itself
   std::int64_t prefix = 0;       // attention: first tokens of a sequence, which all of it sees
   std::int64_t past = 0;         // attention: keys in front of the first query's own
+  std::int64_t keys = 0;         // attention: of a sequence, where all of them are in front of the queries
   std::int64_t elements = 0;     // memory_bound: of the largest matrix; attention: heads · batch;
                                  // collectives: of the reduced or broadcast buffer, the gathered output, the
                                  // scattered input

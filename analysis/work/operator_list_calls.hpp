@@ -42,6 +42,8 @@ class CallList {
     if (s_.context > 1 && s_.framework == nullptr) return shared_attention(is_backward, window);
     whole_attention(is_backward, window);
   }
+  /// Before it, with cp_comm_type a2a: queries, keys and values of the rank's tokens for those of its part of the heads.
+  void exchange_heads();
   void whole_attention(bool is_backward, std::int64_t window) {
     OperatorCall call;
     call.kind = CallKind::attention;
@@ -206,8 +208,16 @@ class CallList {
   /// Over sequences that ranks share (operator_list_context.cpp).
   void shared_attention(bool is_backward, std::int64_t window);
   void gather_keys_values(const char* label);
-  void chunk_attention(bool is_backward, std::int64_t window, std::int64_t past);
-  void reorder_chunks();
+  void chunk_attention(bool is_backward, std::int64_t window, std::int64_t past, std::int64_t keys);
+  void gathered_attention(bool is_backward, std::int64_t window);
+  void ring_attention(bool is_backward, std::int64_t window);
+  int ring_message(const char* label);
+  void attention_of_heads(bool is_backward, std::int64_t window);
+  void exchange_parts(const char* label, std::int64_t width);
+  void copy_parts(std::int64_t width);
+  void reorder_chunks(std::int64_t width);
+  /// Once per sequence.
+  void per_sequence(const char* name, std::int64_t elements, double traffic);
   /// Of one row block, of which there are as many as tensor ranks.
   void row_block(const char* label, GemmPass pass, std::int64_t out, std::int64_t in);
   void gathered(const char* label, DType type) {

@@ -1,13 +1,13 @@
 // Attention over sequences that ranks share (bench/training/context.md). The list is that of the last of them, which has the
-// largest gradients of keys and values to put together and, with a window, the most pairs of tokens; without they are the
-// same on all.
+// largest gradients of keys and values to put together and, with a window or without load balance, the most pairs of tokens;
+// else they are the same on all.
 #include "analysis/work/operator_list_calls.hpp"
 
 namespace plumbline {
 
 /// Between the order of ranks and that of positions: every chunk of every sequence.
-void CallList::reorder_chunks() {
-  memory("copy", s_.chunk() * 2 * s_.k, 2 * static_cast<double>(s_.e()));
+void CallList::reorder_chunks(std::int64_t width) {
+  memory("copy", s_.chunk() * width, 2 * static_cast<double>(s_.e()));
   calls.back().count = std::int64_t{2} * s_.context * s_.batch;
 }
 
@@ -17,42 +17,156 @@ void CallList::gather_keys_values(const char* label) {
   memory("copy", s_.tokens * s_.k, 2 * e);
   collective(CallKind::all_gather, label, Group::context, s_.context, s_.context * s_.tokens * 2 * s_.k,
              s_.type);
-  reorder_chunks();
+  reorder_chunks(2 * s_.k);
   allocations(2);
 }
 
-/// Of one chunk of every sequence.
-void CallList::chunk_attention(bool is_backward, std::int64_t window, std::int64_t past) {
+void CallList::per_sequence(const char* name, std::int64_t elements, double traffic) {
+  if (elements == 0) return;
+  memory(name, elements, traffic);
+  calls.back().count = s_.batch;
+}
+
+/// Of one chunk of every sequence. `past`: keys in front of it among those that are given, `keys` if not all up to it are.
+void CallList::chunk_attention(bool is_backward, std::int64_t window, std::int64_t past, std::int64_t keys) {
   whole_attention(is_backward, window);
   OperatorCall& call = calls.back();
   call.tokens = s_.chunk();
   call.past = past;
+  call.keys = keys;
   call.elements = s_.heads;
   call.count = s_.batch;
 }
 
-void CallList::shared_attention(bool is_backward, std::int64_t window) {
+/// The rank's keys and values, or gradients of another's, to the next rank of the sequence.
+int CallList::ring_message(const char* label) {
+  collective(CallKind::ring_shift, label, Group::context, s_.context, s_.tokens * 2 * s_.k, s_.type);
+  return start_collective(label);
+}
+
+/// The last rank of a sequence: of every step the blocks of its two chunks of queries with the chunks of another rank's keys
+/// that they see something of.
+void CallList::ring_attention(bool is_backward, std::int64_t window) {
   const auto e = static_cast<double>(s_.e());
   const std::int64_t chunk = s_.chunk();
-  const std::int64_t early = (s_.context - 1) * chunk;  // where the chunks of the last rank begin
-  const std::int64_t late = s_.context * chunk;
+  const auto own_keys = [&](const char* name, double times) {
+    memory(name, s_.tokens * s_.k, times * e);
+    memory(name, s_.tokens * s_.k, times * e);
+  };
+  const auto added_keys = [&](const char* name, double times) {
+    per_sequence(name, chunk * s_.k, times * e);
+    per_sequence(name, chunk * s_.k, times * e);
+  };
+  const auto added_queries = [&] {
+    per_sequence(is_backward ? "add" : "attention_merge", chunk * s_.q, 3 * e);
+  };
+  const int last = s_.context - 1;
+  own_keys("copy", 2);
+  int gradients_sent = 0;
+  for (int step = 0; step < s_.context; ++step) {
+    int keys_sent = 0;
+    if (step + 1 < s_.context)
+      keys_sent = ring_message(is_backward ? "context ring backward" : "context ring forward");
+    for (const int keys : {1, 0}) {
+      bool opened = false;
+      for (const int queries : {0, 1}) {
+        const std::int64_t distance = (s_.piece_of(last, queries) - s_.piece_of(last - step, keys)) * chunk;
+        if (distance < 0 || (window > 0 && distance - chunk + 1 >= window)) continue;
+        chunk_attention(is_backward, window, distance, chunk);
+        if (distance > 0) added_queries();
+        if (is_backward && opened) added_keys("add", 3);
+        opened = true;
+      }
+      if (is_backward && !opened) added_keys("fill", 1);
+    }
+    if (keys_sent > 0) wait(keys_sent);
+    if (!is_backward || step == 0) continue;
+    if (step > 1) {
+      wait(gradients_sent);
+      memory("add", s_.tokens * 2 * s_.k, 3 * e);
+    }
+    gradients_sent = ring_message("context ring of gradients");
+  }
+  allocations(is_backward ? 7 : 4);
+  if (!is_backward) return;
+  wait(gradients_sent);
+  own_keys("add", 3);
+}
+
+/// Between the rank's tokens and the parts of all ranks, heads of `width` elements together.
+void CallList::copy_parts(std::int64_t width) {
+  memory("copy", s_.tokens * width / s_.context, 2 * static_cast<double>(s_.e()));
+  calls.back().count = s_.context;
+}
+
+void CallList::exchange_parts(const char* label, std::int64_t width) {
+  collective(CallKind::all_to_all, label, Group::context, s_.context, s_.tokens * width, s_.type);
+}
+
+void CallList::exchange_heads() {
+  if (s_.context == 1 || s_.framework != nullptr || s_.cp_comm_type != CpCommType::a2a) return;
+  copy_parts(s_.q);
+  copy_parts(s_.k);
+  copy_parts(s_.k);
+  exchange_parts("context all-to-all of heads", s_.q + 2 * s_.k);
+  reorder_chunks((s_.q + 2 * s_.k) / s_.context);
+  allocations(2);
+}
+
+/// All ranks do the same.
+void CallList::attention_of_heads(bool is_backward, std::int64_t window) {
+  const std::int64_t all = s_.q + 2 * s_.k;
+  if (is_backward) {
+    copy_parts(s_.q);
+    exchange_parts("context all-to-all backward", s_.q);
+    reorder_chunks(s_.q / s_.context);
+  }
+  whole_attention(is_backward, window);
+  calls.back().elements /= s_.context;
+  reorder_chunks((is_backward ? all : s_.q) / s_.context);
+  exchange_parts(is_backward ? "context all-to-all of gradients" : "context all-to-all of results",
+                 is_backward ? all : s_.q);
+  copy_parts(s_.q);
+  if (is_backward) {
+    copy_parts(s_.k);
+    copy_parts(s_.k);
+  }
+  allocations(is_backward ? 6 : 3);
+}
+
+void CallList::gathered_attention(bool is_backward, std::int64_t window) {
+  const auto e = static_cast<double>(s_.e());
+  const std::int64_t chunk = s_.chunk();
+  const std::int64_t early =
+      s_.piece_of(s_.context - 1, 0) * chunk;  // where the chunks of the last rank begin
+  const std::int64_t late = s_.piece_of(s_.context - 1, 1) * chunk;
+  const std::int64_t unseen = s_.seq - late - chunk;
   gather_keys_values(is_backward ? "context all-gather backward" : "context all-gather forward");
   if (!is_backward) {
-    chunk_attention(false, window, early);
-    return chunk_attention(false, window, late);
+    chunk_attention(false, window, early, 0);
+    return chunk_attention(false, window, late, 0);
   }
-  chunk_attention(true, window, late);
-  memory("fill", early * 2 * s_.k, e);  // keys that it does not see
-  calls.back().count = s_.batch;
-  chunk_attention(true, window, early);
-  memory("add", late * 2 * s_.k, 3 * e);
-  calls.back().count = s_.batch;
-  reorder_chunks();
+  chunk_attention(true, window, late, 0);
+  per_sequence("fill", unseen * 2 * s_.k, e);
+  chunk_attention(true, window, early, 0);
+  per_sequence("add", (early + chunk) * 2 * s_.k, 3 * e);
+  reorder_chunks(2 * s_.k);
   collective(CallKind::reduce_scatter, "context reduce-scatter", Group::context, s_.context,
              s_.context * s_.tokens * 2 * s_.k, s_.type);
   memory("copy", s_.tokens * s_.k, 2 * e);
   memory("copy", s_.tokens * s_.k, 2 * e);
   allocations(4);
+}
+
+void CallList::shared_attention(bool is_backward, std::int64_t window) {
+  switch (s_.cp_comm_type) {
+    case CpCommType::p2p:
+      return ring_attention(is_backward, window);
+    case CpCommType::a2a:
+      return attention_of_heads(is_backward, window);
+    case CpCommType::all_gather:
+      return gathered_attention(is_backward, window);
+  }
 }
 
 }  // namespace plumbline

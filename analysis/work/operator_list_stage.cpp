@@ -70,6 +70,7 @@ void layer_forward(const StageShape& s, CallList& list, std::int64_t window, boo
   gathered_linear(s, list, "qkv", s.q + 2 * s.k);
   head_norm_forward(s, list);
   rotate(s, list);
+  list.exchange_heads();
   list.attention(false, window);
   list.quantize(s.tokens * s.q);
   summed_linear(s, list, "projection", s.q);

@@ -58,6 +58,7 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.seq = config.batch.seq_length;
   shape.context = config.parallel.context;
   shape.cp_comm_type = config.parallel.cp_comm_type;
+  shape.cp_load_balance = config.parallel.cp_load_balance;
   shape.tokens = shape.batch * shape.seq / shape.context;
   shape.sequence_parallel = config.parallel.effective_sequence_parallel();
   shape.tensor_overlap = config.parallel.effective_tp_comm_overlap();

@@ -117,6 +117,7 @@ struct StageShape {
   DType grad_type = DType::fp32;
   int context = 1;  // CP: ranks that share a sequence
   CpCommType cp_comm_type = CpCommType::p2p;
+  bool cp_load_balance = true;
   /// Whose training step it is; nullptr: plumbline's own, of which everything else here speaks.
   const cluster::Software* framework = nullptr;
   DistillationShape distillation;
@@ -144,6 +145,11 @@ struct StageShape {
   }
   /// Tokens of the pieces that sequences are cut into for their ranks, two for each; all of a sequence without.
   std::int64_t chunk() const { return context > 1 ? seq / context / 2 : seq; }
+  /// Which of the 2·CP pieces rank `rank` of the sequence has as its earlier (0) or later (1).
+  std::int64_t piece_of(int rank, int place) const {
+    if (!cp_load_balance) return std::int64_t{2} * rank + place;
+    return place == 0 ? rank : std::int64_t{2} * context - 1 - rank;
+  }
   /// Of the stage's layer `layer`, as in AlikeLayers.
   std::int64_t window_of(std::int64_t layer) const;
   std::int64_t e() const { return size_of(type); }

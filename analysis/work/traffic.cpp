@@ -12,6 +12,11 @@ namespace {
 void count(const std::vector<OperatorCall>& calls, Traffic& traffic) {
   for (const OperatorCall& call : calls) {
     if (!is_collective(call.kind)) continue;
+    if (call.kind == CallKind::ring_shift && call.group == Group::context) {
+      traffic.messages_sent += call.count;
+      traffic.point_to_point_sent += call.bytes() * call.count;
+      continue;
+    }
     GroupTraffic& group = traffic.of(call.group);
     const Bytes bytes = call.bytes() * call.count;
     group.calls += call.count;
@@ -20,6 +25,7 @@ void count(const std::vector<OperatorCall>& calls, Traffic& traffic) {
     if (call.kind == CallKind::reduce_scatter || call.kind == CallKind::reduce)
       group.reduce_scattered += bytes;
     if (call.kind == CallKind::broadcast) group.broadcast += bytes;
+    if (call.kind == CallKind::all_to_all) group.exchanged += bytes;
   }
 }
 
@@ -29,6 +35,7 @@ void add(const GroupTraffic& more, std::int64_t times, GroupTraffic& sum) {
   sum.all_gathered += more.all_gathered * times;
   sum.reduce_scattered += more.reduce_scattered * times;
   sum.broadcast += more.broadcast * times;
+  sum.exchanged += more.exchanged * times;
 }
 
 /// Counts actions first, and prices each kind once.
@@ -59,6 +66,8 @@ class RankCounter {
         for (std::size_t group = 0; group < once.groups.size(); ++group) {
           add(once.groups[group], of(type), traffic.groups[group]);
         }
+        traffic.messages_sent += once.messages_sent * of(type);
+        traffic.point_to_point_sent += once.point_to_point_sent * of(type);
       }
       if (shape.vocabulary.carries) count_vocabulary(shape, of(vocab_forward), of(input_forward), traffic);
       const auto sent_here = [&](Payload payload) { return sent(static_cast<int>(stage), payload); };
@@ -171,7 +180,7 @@ std::vector<Traffic> predict_traffic(const RunConfig& config, const RepeatedSche
 double ring_bytes(const GroupTraffic& traffic, int members) {
   const auto bytes = [](Bytes b) { return static_cast<double>(b.value); };
   return share(members) * (2 * bytes(traffic.all_reduced) + bytes(traffic.all_gathered) +
-                           bytes(traffic.reduce_scattered)) +
+                           bytes(traffic.reduce_scattered) + bytes(traffic.exchanged)) +
          bytes(traffic.broadcast);
 }
 

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "analysis/hardware/hardware.hpp"
+#include "analysis/predict/context_advice.hpp"
 #include "analysis/predict/predict.hpp"
 #include "analysis/search/search.hpp"
 #include "bench/commands/commands.hpp"
@@ -25,6 +26,7 @@ struct SearchOptions {
   ConfigOptions config;
   int top = 10;
   int threads = 0;
+  int most_context = 1;
   bool json = false;
   bool quiet = false;
 };
@@ -47,6 +49,14 @@ std::string what_would_fit(SearchRequest request, const HardwareProfile& hardwar
   return "use a smaller model, sequence or batch";
 }
 
+/// What the other cp_comm_types would make of the best.
+std::string ways_of_best(RunConfig config, const Candidate& best, const HardwareProfile& hardware) {
+  set_keys(best.keys, config);
+  if (config.parallel.context == 1) return "";
+  const Schedule schedule = schedule_for(config);
+  return context_report(config, schedule, predict(config, schedule, hardware), hardware);
+}
+
 double in_gib(Bytes bytes) {
   return static_cast<double>(bytes.value) / kBytesPerGiB;
 }
@@ -54,6 +64,9 @@ double in_gib(Bytes bytes) {
 int run_search(const SearchOptions& options) {
   if (options.top < 1 || options.top > 10000) {
     throw InputError(fmt::format("search: --top {}: expected 1 to 10000", options.top));
+  }
+  if (options.most_context < 1 || options.most_context > 4096) {
+    throw InputError(fmt::format("search: --max-cp {}: expected 1 to 4096", options.most_context));
   }
   const RunConfig config = options.config.load();
   if (!options.config.gives("world_size") && config.parallel.world_size == 1) {
@@ -72,10 +85,11 @@ int run_search(const SearchOptions& options) {
         config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid"));
   }
   if (config.parallel.context > 1) {
-    throw InputError(fmt::format(
-        "search: context_parallel_size: found {}; expected 1, sequences over several ranks are not searched; "
-        "remove the key, or give one configuration to `predict`",
-        config.parallel.context));
+    throw InputError(
+        fmt::format("search: context_parallel_size: found {}; expected 1; remove the key and give --max-cp "
+                    "{}, which searches "
+                    "sizes up to that, or give one configuration to `predict`",
+                    config.parallel.context, config.parallel.context));
   }
   if (config.machine.hardware.empty()) {
     throw InputError(
@@ -89,6 +103,7 @@ int run_search(const SearchOptions& options) {
   SearchRequest request;
   request.config = config;
   request.top = options.top;
+  request.most_context = options.most_context;
   request.threads = options.threads > 0 ? std::min(options.threads, 256)
                                         : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   Progress progress(1, 0, options.quiet ? nullptr : stderr);
@@ -96,9 +111,9 @@ int run_search(const SearchOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   const SearchResult result = search(request, hardware, step_for, show);
   const Bytes budget = budget_of(config, hardware, std::nullopt);
-  const SearchContext context{
-      config.machine.hardware, static_cast<double>(budget.value),
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
+  SearchContext context{config.machine.hardware, static_cast<double>(budget.value),
+                        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
+                        options.most_context, ""};
   if (result.configurations == 0) {
     throw InputError(fmt::format("search: no configuration is possible on {} accelerators{}",
                                  config.parallel.world_size,
@@ -112,6 +127,7 @@ int run_search(const SearchOptions& options) {
         fmt::format("search: none of {} configurations fits in {:.2f} GiB per accelerator: {}; {}",
                     result.configurations, in_gib(budget), smallest, what_would_fit(request, hardware)));
   }
+  context.ways = ways_of_best(config, result.best.front(), hardware);
   fmt::print("{}", options.json ? search_json(result, context) : search_text(result, context));
   return static_cast<int>(ExitCode::done);
 }
@@ -125,6 +141,10 @@ void add_search_command(CLI::App& app, CommandAction& action) {
   add_config_options(*command, options->config);
   command->add_option("--top", options->top, "Configurations to print, best first")->capture_default_str();
   command->add_option("--threads", options->threads, "Threads; 0: one per processor")->capture_default_str();
+  command
+      ->add_option("--max-cp", options->most_context,
+                   "Try context parallel sizes up to this one, with every cp_comm_type")
+      ->capture_default_str();
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->callback([=, &app, &action] {
     action = [=, &app] {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/time/accelerator_time.hpp"
 #include "analysis/time/call_lanes.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/time/time_model.hpp"
@@ -38,8 +39,9 @@ OperatorCall operator_call(const EmulatedCall& call, DType storage) {
     result.dropout = call.attention.dropout.probability > 0;
     result.tokens = call.attention.seq;
     result.window = call.attention.window;
-    result.past = call.attention.past;
+    result.past = call.attention.past - call.attention.key_start;
     result.prefix = call.attention.prefix;
+    result.keys = call.attention.key_count;
     result.out = call.attention.head_dim;
     result.in = call.attention.heads / call.attention.kv_heads;
     result.elements = call.attention.heads * call.attention.batch;
@@ -61,6 +63,8 @@ CallKind kind_of(CollectiveKind kind) {
       return CallKind::broadcast;
     case CollectiveKind::reduce:
       return CallKind::reduce;
+    case CollectiveKind::all_to_all:
+      return CallKind::all_to_all;
     case CollectiveKind::all_reduce:
       break;
   }
@@ -92,8 +96,12 @@ EmulatedLinks emulated_links(const HardwareProfile& hardware, const Layout& layo
   const int per_node = pipeline_ranks_per_node(hardware, layout);
   links.message = [hardware, layout, per_node](Bytes bytes, int from, int to) {
     const int world = layout.world();
-    const bool leaves = per_node > 0 && layout.coordinates(from).pipeline / per_node !=
-                                            layout.coordinates(to).pipeline / per_node;
+    const int here = layout.coordinates(from).pipeline;
+    const int there = layout.coordinates(to).pipeline;
+    bool leaves = per_node > 0 && here / per_node != there / per_node;
+    // Ranks that share a sequence: the slowest hop of their ring.
+    if (here == there && !hardware.accelerator.empty())
+      leaves = leaves_node(Group::context, layout.context, layout, hardware.constants.network.gpus_per_node);
     const Seconds whole = message_time(hardware, world, bytes, leaves);
     const Seconds latency = std::min(whole, message_time(hardware, world, {1}, leaves));
     return EmulatedTransfer{whole - latency, latency};

@@ -40,9 +40,12 @@ Traffic larger(const Traffic& a, const Traffic& b) {
   for (std::size_t i = 0; i < most.groups.size(); ++i) {
     const GroupTraffic& x = a.groups[i];
     const GroupTraffic& y = b.groups[i];
-    most.groups[i] = {std::max(x.calls, y.calls), std::max(x.all_reduced, y.all_reduced),
+    most.groups[i] = {std::max(x.calls, y.calls),
+                      std::max(x.all_reduced, y.all_reduced),
                       std::max(x.all_gathered, y.all_gathered),
-                      std::max(x.reduce_scattered, y.reduce_scattered), std::max(x.broadcast, y.broadcast)};
+                      std::max(x.reduce_scattered, y.reduce_scattered),
+                      std::max(x.broadcast, y.broadcast),
+                      std::max(x.exchanged, y.exchanged)};
   }
   return most;
 }

@@ -89,6 +89,7 @@ constexpr TrafficKey kTrafficKeys[] = {{"all_reduce_bytes", &GroupTraffic::all_r
                                        {"all_gather_bytes", &GroupTraffic::all_gathered},
                                        {"reduce_scatter_bytes", &GroupTraffic::reduce_scattered},
                                        {"broadcast_bytes", &GroupTraffic::broadcast}};
+constexpr const char* kExchanged = "all_to_all_bytes";  // where there are any
 
 /// Groups that moved nothing are left out.
 OrderedJson to_json(const Traffic& traffic) {
@@ -98,6 +99,7 @@ OrderedJson to_json(const Traffic& traffic) {
     if (group.calls == 0) continue;
     OrderedJson row = {{"calls", group.calls}};
     for (const TrafficKey& key : kTrafficKeys) row[key.key] = (group.*key.member).value;
+    if (group.exchanged.value > 0) row[kExchanged] = group.exchanged.value;
     groups[std::string(name_of(static_cast<Group>(i)))] = std::move(row);
   }
   return {{"messages", traffic.messages_sent},
@@ -119,6 +121,7 @@ std::optional<Traffic> traffic_of(const OrderedJsonKeys& keys) {
     GroupTraffic& group = traffic.of(static_cast<Group>(i));
     group.calls = cells.integer("calls", 0, kMaxBytes);
     for (const TrafficKey& key : kTrafficKeys) group.*key.member = {cells.integer(key.key, 0, kMaxBytes)};
+    if (cells.find(kExchanged) != nullptr) group.exchanged = {cells.integer(kExchanged, 0, kMaxBytes)};
   }
   return traffic;
 }

@@ -13,7 +13,11 @@ namespace {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-constexpr std::array<const char*, 2> kNotSearched = {"context_parallel_size", "expert_model_parallel_size"};
+std::vector<std::string> not_searched(const SearchContext& context) {
+  std::vector<std::string> keys = {"expert_model_parallel_size"};
+  if (context.most_context == 1) keys.insert(keys.begin(), "context_parallel_size");
+  return keys;
+}
 
 std::string_view granularity_of(Recompute recompute) {
   switch (recompute) {
@@ -34,6 +38,8 @@ Settings settings_of(const Candidate& c) {
       {"tensor_model_parallel_size", std::to_string(keys.tensor)},
       {"pipeline_model_parallel_size", std::to_string(keys.pipeline)},
       {"data_parallel_size", std::to_string(keys.data)},
+      {"context_parallel_size", std::to_string(keys.context)},
+      {"cp_comm_type", std::string(cp_comm_type_name(keys.cp_comm_type))},
       {"virtual_pipeline_chunks", std::to_string(keys.chunks)},
       {"pipeline_schedule", search_schedules()[keys.schedule]},
       {"micro_batch_size", std::to_string(keys.micro_batch)},
@@ -89,8 +95,9 @@ std::string table_of(const std::vector<Candidate>& list) {
 
 std::string describe_candidate(const Candidate& c) {
   const SearchKeys& keys = c.keys;
-  std::string text = fmt::format("tp {} pp {} dp {} mbs {} {}", keys.tensor, keys.pipeline, keys.data,
-                                 keys.micro_batch, search_schedules()[keys.schedule]);
+  std::string text = fmt::format("tp {} pp {} dp {}", keys.tensor, keys.pipeline, keys.data);
+  if (keys.context > 1) text += fmt::format(" cp {} {}", keys.context, cp_comm_type_name(keys.cp_comm_type));
+  text += fmt::format(" mbs {} {}", keys.micro_batch, search_schedules()[keys.schedule]);
   if (keys.chunks > 1) text += fmt::format(" chunks {}", keys.chunks);
   if (keys.sequence_parallel) text += " sp";
   if (keys.recompute != Recompute::none) text += fmt::format(" recompute {}", granularity_of(keys.recompute));
@@ -113,7 +120,9 @@ std::string why_second(const Candidate& first, const Candidate& second) {
   }
   const std::array<std::pair<const char*, double>, 5> parts = {
       {{"kernels", (second.time.compute - first.time.compute).value},
-       {"tensor-parallel communication", (second.time.exposed_tensor - first.time.exposed_tensor).value},
+       {first.keys.context * second.keys.context > 1 ? "tensor- and context-parallel communication"
+                                                     : "tensor-parallel communication",
+        (second.time.exposed_tensor - first.time.exposed_tensor).value},
        {"pipeline waiting", (second.time.exposed_pipeline - first.time.exposed_pipeline).value},
        {"data-parallel communication", (second.time.exposed_data - first.time.exposed_data).value},
        {"optimizer", (second.time.optimizer - first.time.optimizer).value}}};
@@ -146,8 +155,9 @@ std::string search_text(const SearchResult& result, const SearchContext& context
   }
   text += "\nless memory against less time (no other is both smaller and faster):\n";
   text += table_of(shown);
+  if (!context.ways.empty()) text += fmt::format("\nof the best, by {}", context.ways);
   text += fmt::format("\nnot searched: {} (ask `predict` about one configuration)\n",
-                      fmt::join(kNotSearched, ", "));
+                      fmt::join(not_searched(context), ", "));
   return text;
 }
 
@@ -159,7 +169,7 @@ std::string search_json(const SearchResult& result, const SearchContext& context
   json["fitting"] = result.fitting;
   json["simulated"] = result.simulated;
   json["seconds"] = context.seconds;
-  json["not_searched"] = kNotSearched;
+  json["not_searched"] = not_searched(context);
   auto& best = json["best"] = nlohmann::ordered_json::array();
   for (const Candidate& c : result.best) best.push_back(json_of(c));
   if (result.best.size() > 1) json["why_not_second"] = why_second(result.best[0], result.best[1]);

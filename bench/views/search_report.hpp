@@ -11,6 +11,8 @@ struct SearchContext {
   std::string machine;
   double memory_budget = 0;
   double seconds = 0;  // the search took
+  int most_context = 1;
+  std::string ways;  // of the best with context parallelism: context_report()'s lines
 };
 
 /// "tp 2, pp 16, dp 2, v-half, ...": only what is not the default.

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "core/config/layer_distribution.hpp"
@@ -25,13 +26,18 @@ std::optional<std::string> why_sequence_does_not_split(const RunConfig& config) 
         "positions",
         ranks, config.batch.prefix_length > 0 ? "a prefix_length" : "positions in blocks");
   }
+  if (ranks > 1 && !config.parallel.cp_load_balance && config.machine.software != "plumbline") {
+    return fmt::format("cp_load_balance: found false with software {}, expected true: it balances by itself",
+                       config.machine.software);
+  }
   if (ranks > 1 && seq % (2 * ranks) != 0) {
     return fmt::format(
         "context_parallel_size: found {} with seq_length {}, expected a seq_length that is a multiple of 2 x "
         "context_parallel_size = {}: every rank has two chunks of a sequence",
         ranks, seq, 2 * ranks);
   }
-  const std::int64_t key_heads = std::max<std::int64_t>(1, config.model.kv_heads / t);
+  std::int64_t key_heads = std::max<std::int64_t>(1, config.model.kv_heads / t);
+  if (teacher) key_heads = std::gcd(key_heads, std::max<std::int64_t>(1, teacher->kv_heads / t));
   if (ranks > 1 && config.parallel.cp_comm_type == CpCommType::a2a && key_heads % ranks != 0) {
     return fmt::format(
         "cp_comm_type: found a2a with context_parallel_size {} and {} key/value heads per tensor rank, "
@@ -217,10 +223,10 @@ std::optional<std::string> why_context_unsupported(const RunConfig& config) {
     return fmt::format("{}: found {} with context_parallel_size {}, this build executes {}", key, found,
                        config.parallel.context, expected);
   };
-  if (config.parallel.cp_comm_type != CpCommType::all_gather) {
-    return with("cp_comm_type", config.parallel.cp_comm_type == CpCommType::a2a ? "a2a" : "p2p",
-                "all_gather only");
-  }
+  const auto& teacher = config.distillation.teacher;
+  const bool normed = config.model.qk_norm || (teacher && teacher->qk_norm);
+  if (config.parallel.cp_comm_type == CpCommType::a2a && normed)
+    return with("cp_comm_type", "a2a and norms of queries and keys", "them with p2p and all_gather");
   if (config.machine.backend == Backend::cuda) return with("backend", "cuda", "it on cpu and emulated");
   if (config.numerics.attention_backend == AttentionBackend::unfused)
     return with("attention_backend", "unfused", "fused only");

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/schedule/vocab_passes.hpp"
 
@@ -12,6 +13,10 @@ namespace plumbline {
 /// How ranks that share a sequence come by each other's keys and values (Megatron-LM's cp_comm_type): round a ring, block
 /// by block; all at once before attention; or their heads' alone, exchanged for the other heads (Ulysses).
 enum class CpCommType { p2p, all_gather, a2a };
+/// "p2p".
+constexpr std::string_view cp_comm_type_name(CpCommType type) {
+  return type == CpCommType::p2p ? "p2p" : type == CpCommType::a2a ? "a2a" : "all_gather";
+}
 
 /// Sizes of the parallel dimensions in ranks, and what is split over them. Names are Megatron-LM's, without
 /// "_model_parallel_size".
@@ -22,6 +27,8 @@ struct ParallelConfig {
   int virtual_chunks = 1;  // per pipeline rank; 1: as many as the schedule has by itself
   int context = 1;
   CpCommType cp_comm_type = CpCommType::p2p;
+  /// Rank r of a sequence has chunks r and 2·CP-1-r of 2·CP; else the r-th of CP parts.
+  bool cp_load_balance = true;
   int expert = 1;
   bool sequence_parallel = false;
   /// With sequence parallelism: collectives of the tensor group alongside the products that need or make what they

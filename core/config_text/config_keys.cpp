@@ -104,6 +104,7 @@ std::vector<ConfigKey> make_keys() {
                   kMaxSize),
       integer_key("context_parallel_size", "cp", at(&C::parallel, &ParallelConfig::context), 1, kMaxSize),
       choice_key("cp_comm_type", at(&C::parallel, &ParallelConfig::cp_comm_type), kCpCommTypes),
+      boolean_key("cp_load_balance", at(&C::parallel, &ParallelConfig::cp_load_balance)),
       integer_key("expert_model_parallel_size", "ep", at(&C::parallel, &ParallelConfig::expert), 1, kMaxSize),
       boolean_key("sequence_parallel", at(&C::parallel, &ParallelConfig::sequence_parallel)),
       boolean_key("tp_comm_overlap", at(&C::parallel, &ParallelConfig::tp_comm_overlap)),

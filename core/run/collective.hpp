@@ -34,7 +34,7 @@ struct TicketTimes {
 enum class ReduceOp { sum, max };
 
 /// NCCL's names; what each does is said at Communicator's call of that name.
-enum class CollectiveKind { all_reduce, all_gather, reduce_scatter, broadcast, reduce };
+enum class CollectiveKind { all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all };
 /// "all_reduce".
 std::string_view name_of(CollectiveKind kind);
 

@@ -20,6 +20,8 @@ Bytes GroupTraffic::*counter_of(CollectiveKind kind) {
     case CollectiveKind::reduce_scatter:
     case CollectiveKind::reduce:  // a piece of one
       return &GroupTraffic::reduce_scattered;
+    case CollectiveKind::all_to_all:
+      return &GroupTraffic::exchanged;
     case CollectiveKind::broadcast:
       break;
   }
@@ -37,7 +39,11 @@ const char* complaint_about(const Collective& call, const std::vector<int>& rank
   }
   if (!call.input.contiguous() || !call.output.contiguous()) return "the matrices must be contiguous";
   if (call.input.dtype != call.output.dtype) return "input and output must have one element type";
-  if (rooted) {
+  if (call.kind == CollectiveKind::all_to_all &&
+      call.input.elements() % static_cast<std::int64_t>(ranks.size()) != 0) {
+    return "the matrices must have a multiple of members elements";
+  }
+  if (rooted || call.kind == CollectiveKind::all_to_all) {
     return call.input.elements() == call.output.elements() ? nullptr
                                                            : "the matrices must have equally many elements";
   }
@@ -50,8 +56,8 @@ const char* complaint_about(const Collective& call, const std::vector<int>& rank
 }  // namespace
 
 std::string_view name_of(CollectiveKind kind) {
-  static constexpr std::array<std::string_view, 5> kNames = {"all_reduce", "all_gather", "reduce_scatter",
-                                                             "broadcast", "reduce"};
+  static constexpr std::array<std::string_view, 6> kNames = {"all_reduce", "all_gather", "reduce_scatter",
+                                                             "broadcast",  "reduce",     "all_to_all"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -56,6 +56,11 @@ class Communicator {
   Ticket start_reduce_scatter(Group group, const Matrix& input, const Matrix& output) {
     return start({CollectiveKind::reduce_scatter, group, input, output});
   }
+  /// input is split into as many equal pieces as members; piece i goes to member i, and output holds the pieces that came,
+  /// one after another in group order. They must not overlap. `input` is left as it was.
+  void all_to_all(Group group, const Matrix& input, const Matrix& output) {
+    run({CollectiveKind::all_to_all, group, input, output});
+  }
   /// Every member's buffer gets the contents of the root's.
   void broadcast(Group group, int root_world_rank, const Matrix& buffer) {
     run({CollectiveKind::broadcast, group, buffer, buffer, ReduceOp::sum, root_world_rank});

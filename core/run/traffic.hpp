@@ -18,6 +18,7 @@ struct GroupTraffic {
   Bytes all_gathered;      // of the gathered outputs
   Bytes reduce_scattered;  // of the inputs; what is reduced to one member is a piece of it
   Bytes broadcast;         // of the buffers
+  Bytes exchanged{};       // all to all: of the inputs, what a member keeps for itself included
 
   /// One call that moved `bytes`; a call without any is none.
   void add(Bytes GroupTraffic::*kind, Bytes bytes) {

@@ -8,7 +8,7 @@
 // since oneDNN's fast kernels need that. Key and value gradients of the query heads that share a key/value
 // head are summed in fp32.
 //
-//   attention_scratch(shape, type) = 2·B·K + 4·K·d + 3·B·d + B fp32 elements, whatever the type, K = past + seq:
+//   attention_scratch(shape, type) = 2·B·K + 4·K·d + 3·B·d + B fp32 elements, whatever the type, K = keys:
 //     B·K    scores, then probabilities      B·K    gradients of the scores
 //     K·d    each: keys, values, and their gradients
 //     B·d    each: queries, output gradients, and the block's result
@@ -27,7 +27,7 @@ namespace plumbline::cpu {
 
 inline constexpr std::int64_t kBlockRows = 128;
 inline constexpr const char* kAttentionShapes =
-    "q, out (T, heads*head_dim), k, v (batch*(past+seq), kv_heads*head_dim) of one type, gradients alike, "
+    "q, out (T, heads*head_dim), k, v (batch*keys, kv_heads*head_dim) of one type, gradients alike, "
     "T = batch*seq, past not negative, heads a multiple of kv_heads, lse (batch*heads, seq) fp32, scratch "
     "fp32 of at "
     "least attention_scratch "
@@ -37,7 +37,7 @@ inline std::int64_t block_rows(const AttentionShape& shape) {
   return std::min(kBlockRows, shape.seq);
 }
 
-/// The key of the first column of the scores of a block whose first row is at position `first`.
+/// The key of the first column of the scores of a block whose first row is `first` keys behind the first that is given.
 inline std::int64_t first_key(const AttentionShape& shape, std::int64_t first) {
   if (shape.window == 0) return 0;
   return std::max<std::int64_t>(0, first + 1 - shape.window) / kMaskChunk * kMaskChunk;
@@ -48,9 +48,12 @@ struct SeenColumns {
   std::int64_t diagonal;  // the column of row 0's own key
   std::int64_t window;
   std::int64_t prefix;  // columns that every row sees
-  PLUMBLINE_INLINE std::int64_t to(std::int64_t row) const { return std::max(diagonal + row + 1, prefix); }
+  std::int64_t cols;    // that there are
+  PLUMBLINE_INLINE std::int64_t to(std::int64_t row) const {
+    return std::min(std::max(diagonal + row + 1, prefix), cols);
+  }
   PLUMBLINE_INLINE std::int64_t from(std::int64_t row) const {
-    return window == 0 ? 0 : std::max<std::int64_t>(0, to(row) - window);
+    return window == 0 ? 0 : std::clamp<std::int64_t>(diagonal + row + 1 - window, 0, to(row));
   }
 };
 
@@ -123,7 +126,8 @@ struct HeadSlice {
 inline DrawnRows draws_of(const AttentionShape& shape, std::int64_t sequence, std::int64_t head,
                           std::int64_t first) {
   return {shape.dropout, sequence * shape.seq + first,
-          static_cast<std::uint32_t>(1 + shape.first_head + head), first_key(shape, shape.past + first)};
+          static_cast<std::uint32_t>(1 + shape.first_head + head),
+          shape.key_start + first_key(shape, shape.past - shape.key_start + first)};
 }
 
 }  // namespace plumbline::cpu

@@ -120,10 +120,14 @@ void CpuOperators::attention_backward(const AttentionShape& shape, Matrix q, Mat
       const float slope = static_cast<float>(slope_of(shape, head)) / scale;
       for (std::int64_t first = 0; first < shape.seq; first += kBlockRows) {
         const std::int64_t rows = std::min(kBlockRows, shape.seq - first);
-        const std::int64_t position = shape.past + first;
+        const std::int64_t position = shape.past - shape.key_start + first;
         const std::int64_t begin = first_key(shape, position);
-        const std::int64_t cols = std::max(position + rows, shape.prefix) - begin;
-        const SeenColumns seen{position - begin, shape.window, shape.prefix};
+        const std::int64_t cols = std::min(std::max(position + rows, shape.prefix), shape.keys()) - begin;
+        if (cols <= 0) {  // all keys are before the window
+          fill(slice.rows(dq, first, rows), 0);
+          continue;
+        }
+        const SeenColumns seen{position - begin, shape.window, shape.prefix, cols};
         const Matrix queries(parts.queries, rows, d, q.dtype);
         const Matrix output_gradients(parts.output_gradients, rows, d, q.dtype);
         const Matrix scores(parts.scores, rows, cols, DType::fp32);

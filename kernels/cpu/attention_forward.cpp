@@ -1,5 +1,7 @@
 // Forward of causal attention; attention.hpp says how it is split.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/cpu/attention.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
@@ -56,7 +58,7 @@ PLUMBLINE_MULTIVERSION void drop_rows(const DrawnRows& draws, T* exponentials, s
 template <class T>
 PLUMBLINE_MULTIVERSION void divide_rows(const float* in, const float* sums, Matrix out) {
   for (std::int64_t r = 0; r < out.rows; ++r) {
-    const float factor = 1.0F / sums[r];
+    const float factor = sums[r] > 0 ? 1.0F / sums[r] : 0;  // of a row that sees no key
     T* to = row_of<T>(out, r);
     for_lanes(out.cols,
               [&] PLUMBLINE_LANES { store(to + i, load(in + r * out.cols + i, part) * factor, part); });
@@ -68,7 +70,7 @@ PLUMBLINE_MULTIVERSION void subtract_from_rows(float* scores, std::int64_t rows,
   const Lanes index = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   for (std::int64_t r = 0; r < rows; ++r) {
     float* row = scores + r * cols;
-    const std::int64_t own = seen.to(r) - 1;  // the column of the row's own key
+    const std::int64_t own = seen.diagonal + r;  // where the row's own key is, or would be
     for_lanes(seen.to(r), cols, [&] PLUMBLINE_LANES {
       const Lanes distance = splat(static_cast<float>(own - i)) - index;
       store(row + i, load(row + i, part) - slope * distance, part);
@@ -112,10 +114,15 @@ void CpuOperators::attention_forward(const AttentionShape& shape, Matrix q, Matr
       const float slope = static_cast<float>(slope_of(shape, head)) / scale;
       for (std::int64_t first = 0; first < shape.seq; first += kBlockRows) {
         const std::int64_t rows = std::min(kBlockRows, shape.seq - first);
-        const std::int64_t position = shape.past + first;
+        const std::int64_t position = shape.past - shape.key_start + first;
         const std::int64_t begin = first_key(shape, position);
-        const std::int64_t cols = std::max(position + rows, shape.prefix) - begin;
-        const SeenColumns seen{position - begin, shape.window, shape.prefix};
+        const std::int64_t cols = std::min(std::max(position + rows, shape.prefix), shape.keys()) - begin;
+        if (cols <= 0) {  // all keys are before the window
+          fill(slice.rows(out, first, rows), 0);
+          std::fill_n(row_lse + first, rows, -std::numeric_limits<float>::infinity());
+          continue;
+        }
+        const SeenColumns seen{position - begin, shape.window, shape.prefix, cols};
         const Matrix queries(parts.queries, rows, d, q.dtype);
         const Matrix scores(parts.scores, rows, cols, DType::fp32);
         const Matrix probabilities(parts.scores, rows, cols, q.dtype);

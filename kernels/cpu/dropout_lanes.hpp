@@ -43,7 +43,7 @@ PLUMBLINE_INLINE Lanes masked(Lanes v, const std::uint8_t* mask, First part) {
 }
 
 /// The draws of consecutive rows of one head's probabilities; row 0 is token row `first_row` of the matrix,
-/// column 0 key `first_key`, a multiple of kMaskChunk.
+/// column 0 key `first_key`.
 struct DrawnRows {
   const Dropout& dropout;
   std::int64_t first_row;
@@ -56,12 +56,16 @@ struct DrawnRows {
 template <class F>
 PLUMBLINE_INLINE void over_masked_row(const DrawnRows& draws, std::int64_t row, std::int64_t from,
                                       std::int64_t to, F&& f) {
-  for (std::int64_t chunk = from / kMaskChunk * kMaskChunk; chunk < to; chunk += kMaskChunk) {
+  const std::int64_t last = draws.first_key + to;
+  for (std::int64_t chunk = (draws.first_key + from) / kMaskChunk * kMaskChunk; chunk < last;
+       chunk += kMaskChunk) {
     std::uint8_t mask[kMaskChunk];
-    draw_mask(draws.dropout, draws.first_key + chunk, draws.first_row + row, draws.head, mask);
-    const std::int64_t first = std::max(chunk, from);
+    draw_mask(draws.dropout, chunk, draws.first_row + row, draws.head, mask);
+    const std::int64_t first = std::max(chunk, draws.first_key + from);
     const std::uint8_t* own = mask + (first - chunk);
-    for_lanes(std::min(chunk + kMaskChunk, to) - first, [&] PLUMBLINE_LANES { f(first + i, part, own + i); });
+    const std::int64_t column = first - draws.first_key;
+    for_lanes(std::min(chunk + kMaskChunk, last) - first,
+              [&] PLUMBLINE_LANES { f(column + i, part, own + i); });
   }
 }
 // A lambda body for over_masked_row.

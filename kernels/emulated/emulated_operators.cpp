@@ -15,7 +15,7 @@ namespace plumbline {
 
 bool operator==(const EmulatedCall& a, const EmulatedCall& b) {
   const auto numbers = [](const EmulatedCall& c) {
-    return std::array<std::int64_t, 13>{c.m,
+    return std::array<std::int64_t, 15>{c.m,
                                         c.n,
                                         c.k,
                                         c.attention.batch,
@@ -26,6 +26,8 @@ bool operator==(const EmulatedCall& a, const EmulatedCall& b) {
                                         c.attention.window,
                                         c.attention.past,
                                         c.attention.prefix,
+                                        c.attention.key_start,
+                                        c.attention.key_count,
                                         c.elements,
                                         c.bytes};
   };
@@ -57,7 +59,8 @@ std::size_t EmulatedOperators::Hash::operator()(const EmulatedCall& call) const 
                        (call.accumulate ? 256 : 0);
   for (const std::int64_t value :
        {call.m, call.n, call.k, call.attention.seq, call.attention.heads, call.attention.window,
-        call.attention.past, call.attention.prefix, call.elements, call.bytes}) {
+        call.attention.past, call.attention.prefix, call.attention.key_start, call.attention.key_count,
+        call.elements, call.bytes}) {
     hash = mix_word(hash, static_cast<std::uint64_t>(value));
   }
   return hash;
@@ -198,6 +201,13 @@ void EmulatedOperators::attention_backward(const AttentionShape& shape, Matrix q
   call.type = q.dtype;
   call.attention = shape;
   take(call);
+}
+
+void EmulatedOperators::attention_merge(Matrix out, Matrix lse, Matrix part, Matrix part_lse) {
+  require(alike(part, out) && lse.rows > 0 && out.cols % lse.rows == 0 &&
+              statistics(lse, lse.rows, out.rows) && alike(part_lse, lse),
+          "attention_merge", {out, lse, part, part_lse});
+  pass_over("attention_merge", out.dtype, {out, part}, {out});
 }
 
 void EmulatedOperators::swiglu_forward(Matrix gate_up, Matrix y) {

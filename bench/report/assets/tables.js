@@ -40,7 +40,8 @@ function trafficTable(cell) {
     const mine = p?.groups[group] || {}, theirs = m?.groups[group] || {};
     line(`${group} group: calls`, p && (mine.calls || 0), m && (theirs.calls || 0), plain);
     for (const [key, name] of [["all_reduce_bytes", "all-reduced"], ["all_gather_bytes", "all-gathered"],
-      ["reduce_scatter_bytes", "reduce-scattered"], ["broadcast_bytes", "broadcast"]]) {
+      ["reduce_scatter_bytes", "reduce-scattered"], ["broadcast_bytes", "broadcast"],
+      ["all_to_all_bytes", "exchanged"]]) {
       line(`${group} group: ${name}`, p && (mine[key] || 0), m && (theirs[key] || 0), bytes);
     }
   }

@@ -66,6 +66,7 @@ struct LayerActivations {
   Tensor normed;        // with norms of queries and keys: what these become, (T, q + k)
   Tensor normed_stats;  // (T, heads)
   Tensor attention, log_sum_exp;
+  Tensor attention_of_heads;                       // with cp_comm_type a2a: of some heads, whole sequences
   Tensor probabilities, repeated;                  // of unfused attention
   Tensor probability_mask, dropped_probabilities;  // likewise, with dropout
   Tensor middle;                                   // after the attention block's residual

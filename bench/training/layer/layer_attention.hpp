@@ -5,6 +5,15 @@
 
 namespace plumbline::training {
 
+/// cp_comm_type a2a among ranks that share sequences.
+inline bool exchanges_heads(const ParallelConfig& parallel) {
+  return parallel.context > 1 && parallel.cp_comm_type == CpCommType::a2a;
+}
+/// With it, before attention: queries, keys and values in saved.qkv, which are of all heads and the rank's tokens, become
+/// those of the rank's part of the heads and whole sequences.
+void exchange_heads(const TrainingContext& context, const MicrobatchDropout& dropout, const Layer& layer,
+                    const LayerActivations& saved);
+
 /// Overwrites saved.attention and saved.log_sum_exp.
 void attention_forward(const TrainingContext& context, const SharedBuffers& shared,
                        const MicrobatchDropout& dropout, const Layer& layer, const LayerActivations& saved);

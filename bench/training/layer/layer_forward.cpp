@@ -22,6 +22,9 @@ void layer_attention(const TrainingContext& context, const SharedBuffers& shared
   saved.attention = context.make(context.kept, "layer attention", shape.tokens, shape.query);
   saved.log_sum_exp =
       context.make_fp32(context.kept, "layer log-sum-exp", attention.batch * attention.heads, attention.seq);
+  if (exchanges_heads(context.config.parallel))
+    saved.attention_of_heads =
+        context.make(context.kept, "layer attention of heads", shape.tokens, shape.query);
   Tensor scores;
   if (context.config.numerics.attention_backend == AttentionBackend::unfused) {
     saved.probabilities = make_scores(context, context.kept, "layer attention probabilities");
@@ -57,6 +60,7 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
   }
   query_key_norm_forward(context, vectors.query_norm, vectors.key_norm, saved);
   rotate(context, shared, QueryKeyValue(shape, saved), false);
+  if (exchanges_heads(context.config.parallel)) exchange_heads(context, dropout, layer, saved);
   layer_attention(context, shared, dropout, layer, saved);
   saved.middle = context.make_stream(context.kept, "layer middle");
   {

@@ -63,6 +63,7 @@ void LayerActivations::drop_attention_input() {
 
 void LayerActivations::drop_attention_state() {
   log_sum_exp.reset();
+  attention_of_heads.reset();
   probabilities.reset();
   probability_mask.reset();
   dropped_probabilities.reset();

@@ -105,10 +105,12 @@ Tensor make_attention_scratch(const TrainingContext& context) {
   const auto wanted = [&](const AttentionShape& shape) {
     AttentionShape largest = shape;
     if (const SequenceChunks chunks = context.chunks();
-        chunks.count > 1) {  // a chunk against a whole sequence
+        chunks.count > 1) {  // a chunk against a whole sequence or another; of some heads a sequence
+      const CpCommType type = context.config.parallel.cp_comm_type;
+      const std::int64_t seq = context.config.batch.seq_length;
       largest.batch = 1;
-      largest.seq = chunks.length;
-      largest.past = context.config.batch.seq_length - chunks.length;
+      largest.seq = type == CpCommType::a2a ? seq : chunks.length;
+      largest.past = type == CpCommType::all_gather ? seq - chunks.length : 0;
     }
     return context.operators.attention_scratch(largest, context.config.numerics.precision);
   };

@@ -8,24 +8,29 @@
 namespace plumbline::training {
 
 /// Context parallelism cuts sequences into 2·CP chunks; rank r of those that share one has chunks r and 2·CP-1-r, so that
-/// causal attention is as much work on every rank. Without it a sequence is one chunk.
+/// causal attention is as much work on every rank, or without balance 2r and 2r+1. Without it a sequence is one chunk.
 struct SequenceChunks {
   std::int64_t count;   // chunks of a sequence on the rank
   std::int64_t length;  // tokens of a chunk
   int ranks;            // CP
   int rank;             // r
+  bool balanced;
 
   /// Those of a rank at the data coordinate `data`.
   SequenceChunks(const RunConfig& config, int data)
       : count(config.parallel.context > 1 ? 2 : 1),
         length(config.batch.seq_length / (count * config.parallel.context)),
         ranks(config.parallel.context),
-        rank(data % ranks) {}
+        rank(data % ranks),
+        balanced(config.parallel.cp_load_balance) {}
 
   /// Tokens of a sequence on the rank.
   std::int64_t tokens() const { return count * length; }
   /// Position in the sequence where the rank's chunk `i` begins.
-  std::int64_t first(std::int64_t i) const { return length * (i == 0 ? rank : 2 * ranks - 1 - rank); }
+  std::int64_t first(std::int64_t i) const {
+    if (!balanced) return length * (count * rank + i);
+    return length * (i == 0 ? rank : 2 * ranks - 1 - rank);
+  }
   /// Position of the sequence's token `j` on the rank.
   std::int64_t position(std::int64_t j) const { return first(j / length) + j % length; }
 };

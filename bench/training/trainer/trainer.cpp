@@ -167,6 +167,7 @@ Traffic difference(const Traffic& later, const Traffic& earlier) {
     group.all_gathered -= before.all_gathered;
     group.reduce_scattered -= before.reduce_scattered;
     group.broadcast -= before.broadcast;
+    group.exchanged -= before.exchanged;
   }
   return result;
 }

@@ -46,6 +46,7 @@ constexpr const char* kOutputOutside = "the output must lie outside the input";
 
 Ticket MpiCommunicator::begin(const Collective& call) {
   const bool cuttable = call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast;
+  if (call.kind == CollectiveKind::all_to_all) return begin_all_to_all(call);
   if (call.awaited && !waiter_.crowded() && (cuttable || call.part().elements() <= longest_call_)) {
     run_now(call);
     return {};
@@ -66,6 +67,7 @@ Ticket MpiCommunicator::begin(const Collective& call) {
       add_reduce(call.group, place_in(call.group, call.root), call.input, call.output, ticket);
       return ticket;
     }
+    case CollectiveKind::all_to_all:
     case CollectiveKind::all_reduce:
       break;
   }
@@ -112,6 +114,8 @@ void MpiCommunicator::run_now(const Collective& call) {
                            ops_.get(call.input.dtype, ReduceOp::sum), place_in(call.group, call.root), group),
                 "MPI_Reduce");
       return;
+    case CollectiveKind::all_to_all:
+      return;  // of messages: begin_all_to_all
   }
 }
 
@@ -181,6 +185,31 @@ Ticket MpiCommunicator::begin_reduce_scatter(const Collective& call) {
   check_mpi(MPI_Ireduce_scatter_block(call.input.data, call.output.data, static_cast<int>(elements), type,
                                       sum, comm(call.group), new_request(ticket)),
             "MPI_Ireduce_scatter_block");
+  return ticket;
+}
+
+Ticket MpiCommunicator::begin_all_to_all(const Collective& call) {
+  expect_apart(call, kOutputOutside);
+  const int mine = place_in(call.group, rank());
+  const auto ranks = static_cast<int>(members(call.group).size());
+  const std::int64_t elements = call.input.elements() / ranks;
+  const MPI_Datatype type = mpi_type(call.input.dtype);
+  const MPI_Comm group = comm(call.group);
+  const Ticket ticket = open("MPI_Isend");
+  // Receives first; every rank begins with another peer.
+  for (int distance = 1; distance < ranks; ++distance) {
+    const int peer = (mine + ranks - distance) % ranks;
+    for_pieces(place(call.output, peer, elements), [&](void* data, int count) {
+      check_mpi(MPI_Irecv(data, count, type, peer, 0, group, new_request(ticket)), "MPI_Irecv");
+    });
+  }
+  for (int distance = 1; distance < ranks; ++distance) {
+    const int peer = (mine + distance) % ranks;
+    for_pieces(place(call.input, peer, elements), [&](void* data, int count) {
+      check_mpi(MPI_Isend(data, count, type, peer, 0, group, new_request(ticket)), "MPI_Isend");
+    });
+  }
+  copy_bytes(place(call.input, mine, elements), place(call.output, mine, elements));
   return ticket;
 }
 

@@ -83,6 +83,7 @@ class MpiCommunicator final : public Communicator {
   }
   Ticket begin_all_gather(const Collective& call);
   Ticket begin_reduce_scatter(const Collective& call);
+  Ticket begin_all_to_all(const Collective& call);
   /// These add a collective to the ticket, in as many calls of MPI as it takes.
   void add_all_reduce(const Collective& call, const Ticket& ticket);
   /// `root` is a rank of the group.

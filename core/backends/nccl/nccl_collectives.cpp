@@ -1,4 +1,5 @@
 // Collectives of the NCCL communicator, and the reductions that follow them.
+#include <cstddef>
 #include <utility>
 
 #include "core/backends/nccl/nccl_communicator.hpp"
@@ -18,10 +19,32 @@ const char* nccl_name(CollectiveKind kind) {
       return "ncclBroadcast";
     case CollectiveKind::reduce:
       return "ncclReduce";
+    case CollectiveKind::all_to_all:
+      return "ncclSend and ncclRecv";
     case CollectiveKind::all_reduce:
       break;
   }
   return "ncclAllReduce";
+}
+
+/// NCCL has it as messages (its documentation, "Point-to-point communication": all-to-all).
+ncclResult_t exchange(const Collective& call, ncclComm_t comm, cudaStream_t stream) {
+  int ranks = 0;
+  ncclResult_t result = ncclCommCount(comm, &ranks);
+  if (result != ncclSuccess) return result;
+  const ncclDataType_t type = nccl_type(call.input.dtype);
+  const std::size_t count = count_of(call.input) / static_cast<std::size_t>(ranks);
+  const std::size_t bytes = count * static_cast<std::size_t>(size_of(call.input.dtype));
+  result = ncclGroupStart();
+  for (int peer = 0; peer < ranks && result == ncclSuccess; ++peer) {
+    const std::size_t offset = static_cast<std::size_t>(peer) * bytes;
+    result =
+        ncclSend(static_cast<const std::byte*>(call.input.data) + offset, count, type, peer, comm, stream);
+    if (result != ncclSuccess) break;
+    result = ncclRecv(static_cast<std::byte*>(call.output.data) + offset, count, type, peer, comm, stream);
+  }
+  const ncclResult_t ended = ncclGroupEnd();
+  return result != ncclSuccess ? result : ended;
 }
 
 /// `root` is the broadcast's or reduce's rank in the communicator.
@@ -38,6 +61,8 @@ ncclResult_t call_nccl(const Collective& call, int root, ncclComm_t comm, cudaSt
       return ncclBroadcast(input, output, count_of(call.input), type, root, comm, stream);
     case CollectiveKind::reduce:
       return ncclReduce(input, output, count_of(call.input), type, ncclSum, root, comm, stream);
+    case CollectiveKind::all_to_all:
+      return exchange(call, comm, stream);
     case CollectiveKind::all_reduce:
       break;
   }

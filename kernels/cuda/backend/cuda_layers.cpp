@@ -1,4 +1,5 @@
 // The members of CudaOperators for layers: norms, rotary embedding, attention, activations, sums, dropout.
+#include "core/base/error.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/attention/cudnn_slices.hpp"
 #include "kernels/cuda/backend/cuda_backend.hpp"
@@ -21,13 +22,13 @@ constexpr const char* kNormBackward =
     "of one";
 constexpr const char* kAttention =
     "q, out (T, heads*head_dim), k, v (T, kv_heads*head_dim) of one floating point type, gradients alike, "
-    "T = batch*seq below 2^31, heads a multiple of kv_heads, past 0, batch*heads at most 65535, "
+    "T = batch*seq below 2^31, heads a multiple of kv_heads, past 0, all keys, batch*heads at most 65535, "
     "head_dim at most 256, lse (batch*heads, seq) fp32, scratch fp32 of at least attention_scratch elements";
 
 bool is_consistent(const AttentionShape& s) {
   return s.batch >= 0 && s.seq > 0 && s.heads > 0 && s.kv_heads > 0 && s.head_dim > 0 && s.head_dim <= 256 &&
-         s.heads % s.kv_heads == 0 && s.past == 0 && s.batch * s.heads <= 65535 &&
-         s.seq < std::int64_t{1} << 31;
+         s.heads % s.kv_heads == 0 && s.past == 0 && s.key_start == 0 && s.key_count == 0 &&
+         s.batch * s.heads <= 65535 && s.seq < std::int64_t{1} << 31;
 }
 bool agrees(const AttentionShape& s, const Matrix& q, const Matrix& k, const Matrix& v, const Matrix& out,
             const Matrix& lse, const Matrix& scratch, std::int64_t wanted) {
@@ -125,6 +126,11 @@ void CudaOperators::attention_forward(const AttentionShape& shape, Matrix q, Mat
           kAttention, {{"q", q}, {"k", k}, {"v", v}, {"out", out}, {"lse", lse}, {"scratch", scratch}});
   if (cudnn_.forward(shape, q, k, v, out, lse, scratch)) return;
   cuda::attention_forward(queue_, shape, q, k, v, out, lse);
+}
+
+void CudaOperators::attention_merge(Matrix /*out*/, Matrix /*lse*/, Matrix /*part*/, Matrix /*part_lse*/) {
+  throw Error(
+      "attention_merge: not on backend cuda, whose attention has all keys at once; expected cpu or emulated");
 }
 
 void CudaOperators::attention_backward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v, Matrix out,

@@ -42,7 +42,7 @@ SearchResult searched(const SearchRequest& request) {
 std::vector<Candidate> all_candidates(const SearchRequest& request, bool selective) {
   std::vector<Candidate> all;
   RunConfig config = request.config;
-  for (const SearchRegion& region : search_regions(config)) {
+  for (const SearchRegion& region : search_regions(config, request.most_context)) {
     visit_region(request.config, region, selective, [&](const SearchKeys& keys) {
       set_keys(keys, config);
       try {
@@ -63,6 +63,8 @@ void expect_same(const Candidate& found, const Candidate& expected) {
   EXPECT_EQ(found.keys.pipeline, expected.keys.pipeline);
   EXPECT_EQ(found.keys.schedule, expected.keys.schedule);
   EXPECT_EQ(found.keys.zero, expected.keys.zero);
+  EXPECT_EQ(found.keys.context, expected.keys.context);
+  EXPECT_EQ(found.keys.cp_comm_type, expected.keys.cp_comm_type);
   EXPECT_EQ(found.keys.recompute_layers, expected.keys.recompute_layers);
 }
 
@@ -102,6 +104,34 @@ TEST(Search, FindsWhatPredictingEverythingFinds) {
       EXPECT_LT(result.simulated, result.configurations / 4) << "the bounds rule out most";
     }
   }
+}
+
+/// Of sequences over several ranks, too: the best of them when the memory of a rank is what there is too little of.
+TEST(Search, SharesSequencesWhereOneIsTooLong) {
+  SearchRequest request = small_request();
+  request.config.model.layers = 2;
+  request.config.model.max_positions = 65536;
+  request.config.batch = {.seq_length = 65536, .micro_batch_size = 1, .global_batch_size = 1};
+  request.config.machine.memory_budget = {std::int64_t{9} << 30U};
+  request.top = 5;
+  EXPECT_TRUE(searched(request).best.empty() || searched(request).best.front().keys.context == 1);
+  request.most_context = 4;
+  const SearchResult result = searched(request);
+  std::vector<Candidate> best = all_candidates(request, false);
+  ASSERT_EQ(result.configurations, best.size());
+  std::set<CpCommType> types;
+  for (const Candidate& c : best) {
+    if (c.keys.context > 1) types.insert(c.keys.cp_comm_type);
+  }
+  EXPECT_EQ(types.size(), 3u);
+  std::erase_if(best, [&](const Candidate& c) { return c.peak > request.config.machine.memory_budget; });
+  std::stable_sort(best.begin(), best.end(), [](const Candidate& a, const Candidate& b) {
+    return a.time.step != b.time.step ? a.time.step < b.time.step : a.peak < b.peak;
+  });
+  ASSERT_GE(best.size(), result.best.size());
+  ASSERT_FALSE(result.best.empty());
+  for (std::size_t i = 0; i < result.best.size(); ++i) expect_same(result.best[i], best[i]);
+  EXPECT_GT(result.best.front().keys.context, 1);
 }
 
 TEST(Search, ThreadsChangeNothing) {

@@ -16,7 +16,8 @@ namespace plumbline {
 
 void PrintTo(const GroupTraffic& t, std::ostream* out) {
   *out << t.calls << " calls, all-reduced " << t.all_reduced.value << ", all-gathered "
-       << t.all_gathered.value << ", reduce-scattered " << t.reduce_scattered.value;
+       << t.all_gathered.value << ", reduce-scattered " << t.reduce_scattered.value << ", exchanged "
+       << t.exchanged.value;
 }
 
 namespace {
@@ -345,6 +346,37 @@ TEST(Traffic, SplitVocabulary) {
   const RunConfig alone = sample::vocabulary_config("vocab-1", 1, 1, 1, 2);
   const std::vector<Traffic> one = predict_traffic(alone, sample::vocabulary_schedule(alone));
   for (const GroupTraffic& group : one.front().groups) EXPECT_EQ(group.calls, 0);
+}
+
+/// Per layer and micro-batch, in bytes that a rank sends: forward round a ring or gathered 4·L·k·d·(CP-1) in 16-bit
+/// numbers, L = s/CP tokens and k heads of keys, backward twice that; exchanged 4·L·(a + k)·d·(CP-1)/CP each way.
+TEST(PredictTraffic, OfContextRanksFollowsTheFormulas) {
+  for (const int ranks : {2, 4, 8}) {
+    RunConfig config = with(sample::tiny_qwen2(), 1, 1, 1, 1);
+    config.model.kv_heads = 8;
+    config.model.heads = 16;
+    config.numerics.precision = DType::bf16;
+    config.batch.seq_length = 64;
+    config.batch.micro_batch_size = config.batch.global_batch_size = 3;
+    config.parallel.world_size = config.parallel.context = ranks;
+    const std::int64_t keys = 3 * 64 / ranks * config.model.kv_heads * config.model.head_dim;
+    const std::int64_t queries = 3 * 64 / ranks * config.model.heads * config.model.head_dim;
+    const std::int64_t layers = config.model.layers;
+    const auto traffic = [&](CpCommType type) {
+      config.parallel.cp_comm_type = type;
+      return predict_traffic(config, schedule_of(config, "1f1b")).front();
+    };
+    const Traffic ring = traffic(CpCommType::p2p);
+    EXPECT_EQ(ring.messages_sent, layers * 3 * (ranks - 1));
+    EXPECT_EQ(ring.point_to_point_sent.value, layers * 3 * 4 * keys * (ranks - 1));
+    EXPECT_EQ(ring.of(Group::context).calls, 0);
+    const GroupTraffic gathered = traffic(CpCommType::all_gather).of(Group::context);
+    const std::int64_t sent = (gathered.all_gathered + gathered.reduce_scattered).value / ranks * (ranks - 1);
+    EXPECT_EQ(sent, ring.point_to_point_sent.value);
+    const GroupTraffic exchanged = traffic(CpCommType::a2a).of(Group::context);
+    EXPECT_EQ(exchanged.calls, layers * 4);
+    EXPECT_EQ(exchanged.exchanged.value, layers * 2 * 4 * (queries + keys));
+  }
 }
 
 }  // namespace

@@ -132,6 +132,12 @@ TEST_F(ValidateSearch, SearchFindsTheBestFirst) {
   const Outcome text = plumbline("search gpt.yaml --gpus 8");
   EXPECT_THAT(text.out, HasSubstr("why not the second"));
   EXPECT_THAT(text.out, HasSubstr("not searched: context_parallel_size"));
+  const Outcome shared = plumbline(
+      "search llama-3.1-8b --gpus 8 --gbs 1 --seq-length 131072 --hardware h100-sxm-80gb --max-cp 8");
+  ASSERT_EQ(shared.exit_code, 0) << shared.err;
+  EXPECT_THAT(shared.out, ContainsRegex("dp 1 cp [248] (p2p|a2a|all_gather) mbs 1"));
+  EXPECT_THAT(shared.out, HasSubstr("of the best, by cp_comm_type: seconds per step"));
+  EXPECT_THAT(shared.out, HasSubstr("not searched: expert_model_parallel_size"));
 }
 
 /// Everything that is proposed can be predicted: what the search knows of legality is what `predict` is asked.
@@ -184,7 +190,8 @@ TEST_F(ValidateSearch, ImpossibleRequestsSayWhatWouldHaveToChange) {
       {"search gpt.yaml --gpus -3", 2, "expected a whole number from 1"},
       {"search gpt.yaml", 2, "--gpus: missing"},
       {"search gpt2-124m --gpus 8", 2, "--hardware: missing"},
-      {"search gpt.yaml --gpus 8 --cp 2", 2, "context_parallel_size"},
+      {"search gpt.yaml --gpus 8 --cp 2", 2, "--max-cp 2"},
+      {"search gpt.yaml --gpus 8 --max-cp 0", 2, "--max-cp 0: expected 1 to 4096"},
       {"search gpt.yaml --gpus 8 --seq-length 2048", 2, "learned positions"},
       {"search gpt.yaml --gpus 8 --top 0", 2, "--top"},
       {"search gpt.yaml --gpus 8 --set teacher=gpt2-124m", 2, "distillation is not searched"},

@@ -1,7 +1,7 @@
 // The whole product of schedules, parallelism and memory savings on as many ranks as were started: gradients
 // against one rank, memory of both backends against the prediction to the byte (every rank, category and
 // action), traffic of both against the formulas.
-//   mpirun -n 8 full_product [--cover]
+//   mpirun -n 8 full_product [--cover | --context]
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -130,7 +130,7 @@ class Product {
 
   MpiCommunicator& communicator_for(const Layout& layout) {
     if (!communicator_ || layout.tensor != layout_.tensor || layout.pipeline != layout_.pipeline ||
-        layout.vocab_parallel != layout_.vocab_parallel) {
+        layout.vocab_parallel != layout_.vocab_parallel || layout.context != layout_.context) {
       emulated_.reset();
       communicator_.reset();
       communicator_ = std::make_unique<MpiCommunicator>(layout);
@@ -147,6 +147,7 @@ class Product {
     if (reference.gradients.empty()) {
       RunConfig alone = cell.config;
       set_layout(alone, Layout{});
+      alone.parallel.context = 1;
       alone.parallel.schedule = "1f1b";
       alone.parallel.vocab_parallel = VocabPasses::none;
       alone.parallel.sequence_parallel = false;
@@ -226,8 +227,7 @@ struct Line {
   }
 };
 
-int run_product(int rank, int ranks, bool covering) {
-  const std::vector<ProductCell> cells = product_cells(ranks, covering);
+int run_product(int rank, int ranks, const std::vector<ProductCell>& cells) {
   Product product(rank);
   Bar bar(cells.size(), rank == 0);
   std::map<std::string, Line> lines;
@@ -271,14 +271,20 @@ int run_product(int rank, int ranks, bool covering) {
 
 int main(int argc, char** argv) {
   bool covering = false;
+  bool context = false;
   for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--cover") != 0) {
-      fmt::print(stderr, "found {}, expected --cover or nothing\n", argv[i]);
+    covering = covering || std::strcmp(argv[i], "--cover") == 0;
+    context = context || std::strcmp(argv[i], "--context") == 0;
+    if (std::strcmp(argv[i], "--cover") != 0 && std::strcmp(argv[i], "--context") != 0) {
+      fmt::print(stderr, "found {}, expected --cover, --context or nothing\n", argv[i]);
       return 2;
     }
-    covering = true;
   }
   const plumbline::MpiSession session(argc, argv);
-  return session.guard(
-      [&] { return plumbline::training::run_product(session.rank(), session.ranks(), covering); });
+  using namespace plumbline::training;
+  return session.guard([&] {
+    const int ranks = session.ranks();
+    return run_product(session.rank(), ranks,
+                       context ? context_cells(ranks) : product_cells(ranks, covering));
+  });
 }

@@ -101,6 +101,9 @@ constexpr std::size_t kSharedNorm = 3;
 constexpr std::size_t kFirstGlm = 4;
 constexpr std::size_t kNormedOutput = 5;
 
+constexpr CpCommType kCommTypes[] = {CpCommType::p2p, CpCommType::all_gather, CpCommType::a2a};
+
+/// Where ranks share sequences, kLinear is how they do.
 enum Column : std::size_t { kLayout, kSchedule, kSequence, kRecompute, kZero, kDropout, kLinear, kModel };
 
 /// What the switches do not go together with.
@@ -119,7 +122,16 @@ std::vector<Layout> product_layouts(int ranks) {
   return layouts;
 }
 
+std::vector<Layout> shared_layouts(int ranks) {
+  std::vector<Layout> layouts;
+  for (Layout layout : layouts_of(ranks)) {
+    for (layout.context = 2; layout.context <= layout.data; layout.context *= 2) layouts.push_back(layout);
+  }
+  return layouts;
+}
+
 ProductCell cell_of(const Layout& layout, const Row& row) {
+  const bool shared = layout.context > 1;
   const Recomputation& recomputation = kRecomputations[row[kRecompute]];
   const Pipeline& pipeline = kSchedules[row[kSchedule]];
   ProductCell cell;
@@ -131,14 +143,18 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   set_layout(config, layout);
   config.numerics.precision = DType::fp32;
   set_dropout(config, kDropouts[row[kDropout]]);
-  const LinearLayers& linear = kLinearLayers[row[kLinear]];
+  if (shared) {
+    config.parallel.context = layout.context;
+    config.parallel.cp_comm_type = kCommTypes[row[kLinear]];
+  }
+  const LinearLayers& linear = kLinearLayers[shared ? 0 : row[kLinear]];
   config.numerics.fp8.format = linear.format;
   config.numerics.fp8.recipe = linear.recipe;
   // A multiple of 16 for FP8, and a feed-forward layer that four tensor ranks split into such.
   config.batch.seq_length = 32;
   config.model.ffn = 192;
   config.numerics.fp8.amax_history_len = 3;
-  config.batch.global_batch_size = kMicrobatches * layout.data;
+  config.batch.global_batch_size = kMicrobatches * layout.data / layout.context;
   config.parallel.make_vocab_size_divisible_by = 8;
   config.parallel.ddp_bucket_size = 20'000;  // several buckets even here
   config.measure.steps = 1;
@@ -161,15 +177,19 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   config.parallel.overlap_grad_reduce = reduces;
   config.parallel.overlap_param_gather = gathers;
   if (gathers && why_invalid(config)) config.parallel.overlap_param_gather.reset();
-  cell.name = fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{} {}{}", cell.schedule, layout.tensor,
-                          layout.pipeline, layout.data, row[kSequence], recomputation.name, row[kZero],
-                          kDropouts[row[kDropout]].name, linear.name) +
-              kSwitches[row[kModel]].name + (reduces ? "" : " reduced late") +
-              (receives ? " received ahead" : "") +
-              (config.parallel.overlap_param_gather.value_or(false) ? " gathered ahead" : "");
+  cell.name =
+      fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{} {}{}", cell.schedule, layout.tensor,
+                  layout.pipeline, layout.data / layout.context, row[kSequence], recomputation.name,
+                  row[kZero], kDropouts[row[kDropout]].name, linear.name) +
+      (shared ? fmt::format(" cp{} {}", layout.context, cp_comm_type_name(config.parallel.cp_comm_type))
+              : "") +
+      kSwitches[row[kModel]].name + (reduces ? "" : " reduced late") + (receives ? " received ahead" : "") +
+      (config.parallel.overlap_param_gather.value_or(false) ? " gathered ahead" : "");
   cell.switches = row[kModel];
   if (const auto reason = why_invalid(config)) {
     cell.illegal = *reason;
+  } else if (const auto unsupported = why_unsupported(config)) {
+    cell.illegal = *unsupported;
   } else {
     try {
       schedule_for(config);
@@ -222,6 +242,32 @@ std::vector<ProductCell> product_cells(int ranks, bool covering) {
   std::vector<ProductCell> cells;
   cells.reserve(rows.size());
   for (const Row& row : rows) cells.push_back(cell_of(layouts[row[kLayout]], row));
+  return cells;
+}
+
+std::vector<ProductCell> context_cells(int ranks) {
+  const std::vector<Layout> layouts = shared_layouts(ranks);
+  std::vector<std::pair<std::size_t, std::size_t>> given;
+  for (std::size_t layout = 0; layout < layouts.size(); ++layout) {
+    for (std::size_t schedule = 0; schedule < std::size(kSchedules); ++schedule)
+      given.emplace_back(layout, schedule);
+  }
+  const auto allowed = [&](const Row& row) {
+    const bool whole = std::string(kSchedules[row[kSchedule]].vocabulary) == "none";
+    const bool exchanges = kCommTypes[row[kLinear]] == CpCommType::a2a;
+    const Layout& layout = layouts[row[kLayout]];
+    if (exchanges && (layout.context > 2 || layout.tensor > 1 ||
+                      std::string(kSwitches[row[kModel]].name) == " alibi and norms"))
+      return false;  // two key/value heads; norms of queries and keys
+    return row[kModel] != kFirstGlm && (row[kModel] != kSharedNorm || whole) &&
+           (row[kModel] != kNormedOutput || whole) && (row[kSequence] == 0 || whole);
+  };
+  std::vector<ProductCell> cells;
+  for (const Row& row : covering_rows(given,
+                                      {kSequences, std::size(kRecomputations), kZeroStages,
+                                       std::size(kDropouts), std::size(kCommTypes), std::size(kSwitches)},
+                                      allowed))
+    cells.push_back(cell_of(layouts[row[kLayout]], row));
   return cells;
 }
 

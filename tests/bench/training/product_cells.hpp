@@ -21,5 +21,8 @@ struct ProductCell {
 /// every other cell with dropout, every third with linear layers in FP8, in four models with other switches. With `covering`, a selection
 /// in which every layout meets every schedule, and every two other settings each other.
 std::vector<ProductCell> product_cells(int ranks, bool covering);
+/// The same selection over layouts whose data ranks share sequences, two, four or eight of them each, by every
+/// cp_comm_type, without FP8.
+std::vector<ProductCell> context_cells(int ranks);
 
 }  // namespace plumbline::training

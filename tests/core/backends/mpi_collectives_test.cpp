@@ -127,6 +127,30 @@ TEST_P(Collectives, AllGatherAndReduceScatter) {
   }
 }
 
+TEST_P(Collectives, AllToAll) {
+  for (const Layout& layout : layouts()) {
+    MpiCommunicator communicator(layout, GetParam().options);
+    for (Group group : kGroupsForAll) {
+      const auto members = layout.members(group, communicator.rank());
+      const auto size = static_cast<std::int64_t>(members.size());
+      const auto mine = std::find(members.begin(), members.end(), communicator.rank()) - members.begin();
+      for (std::int64_t part : {1, 130}) {
+        Buffer sent = Buffer::random(DType::bf16, part * size, communicator.rank(), 4);
+        Buffer received(DType::bf16, part * size);
+        communicator.all_to_all(group, sent.matrix(), received.matrix());
+        std::vector<std::byte> expected;
+        for (int member : members) {
+          const Buffer theirs = Buffer::random(DType::bf16, part * size, member, 4);
+          const auto first = theirs.bytes.begin() + mine * part * 2;
+          expected.insert(expected.end(), first, first + part * 2);
+        }
+        EXPECT_TRUE(received.bytes == expected) << name_of(group) << " " << part;
+        EXPECT_TRUE(sent.bytes == Buffer::random(DType::bf16, part * size, communicator.rank(), 4).bytes);
+      }
+    }
+  }
+}
+
 TEST_P(Collectives, BroadcastReachesTheGroupOnly) {
   for (const Layout& layout : layouts()) {
     MpiCommunicator communicator(layout, GetParam().options);

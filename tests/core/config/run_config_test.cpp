@@ -437,6 +437,7 @@ TEST_F(ConfigFolder, WhyUnsupportedNamesTheKey) {
   EXPECT_THAT(why_unsupported(load(std::string(kTiny) + "backend: emulated\n")).value_or(""),
               HasSubstr("hardware: missing"));
   const std::string shared = kTiny + std::string("context_parallel_size: 2\n");
+  EXPECT_EQ(why_unsupported(load(shared)), std::nullopt);
   EXPECT_EQ(why_unsupported(load(shared + "cp_comm_type: all_gather\n")), std::nullopt);
   EXPECT_EQ(why_unpredictable(load(shared + "software: s\n")), std::nullopt);
   const std::string adapted = kTiny + std::string("frozen: lora\n");
@@ -448,13 +449,16 @@ TEST_F(ConfigFolder, WhyUnsupportedNamesTheKey) {
     const char* reason;
   };
   for (const Case& c :
-       {Case{"", "cp_comm_type: found p2p with context_parallel_size 2, this build executes all_gather only"},
-        Case{"cp_comm_type: all_gather\nbackend: cuda\n", "backend: found cuda with context_parallel_size 2"},
+       {Case{"cp_comm_type: all_gather\nbackend: cuda\n", "backend: found cuda with context_parallel_size 2"},
         Case{"cp_comm_type: all_gather\nattention_backend: unfused\n",
              "attention_backend: found unfused with context"},
         Case{"cp_comm_type: all_gather\nfp8_format: e4m3\n", "fp8_format: found e4m3 with context"}}) {
     EXPECT_THAT(why_unsupported(load(shared + c.lines)).value_or(""), HasSubstr(c.reason)) << c.lines;
   }
+  RunConfig exchanged = load(shared + "cp_comm_type: a2a\n");
+  EXPECT_EQ(why_unsupported(exchanged), std::nullopt);
+  exchanged.model.qk_norm = true;
+  EXPECT_THAT(why_unsupported(exchanged).value_or(""), HasSubstr("found a2a and norms of queries and keys"));
 }
 
 TEST_F(ConfigFolder, WhatOnlyTheEmulatedBackendDoesIsPredictedOnNamedHardware) {
@@ -465,7 +469,7 @@ TEST_F(ConfigFolder, WhatOnlyTheEmulatedBackendDoesIsPredictedOnNamedHardware) {
     EXPECT_EQ(why_unpredictable(load(kTiny + named)), std::nullopt) << line;
     EXPECT_TRUE(why_unpredictable(load(kTiny + line))) << line;
   }
-  EXPECT_TRUE(why_unpredictable(load(std::string(kTiny) + "context_parallel_size: 2\n")));
+  EXPECT_TRUE(why_unpredictable(load(std::string(kTiny) + "context_parallel_size: 2\nfp8_format: e4m3\n")));
 }
 
 TEST_F(ConfigFolder, SplitVocabulariesAndLayerDistributions) {
