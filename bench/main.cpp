@@ -24,10 +24,19 @@ int report(const std::string& line, const std::string& drawing, ExitCode code) {
   return static_cast<int>(code);
 }
 
+/// Variables that contradict each other are for the commands to complain about that need a place.
+bool runs_alone() {
+  try {
+    return already_launched_by() == nullptr;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
 /// Does the command that was chosen, and makes sure that all it printed is where it should be.
 int execute(const CommandAction& action) {
   try {
-    if (already_launched_by() == nullptr) remove_stale_run_folders();
+    if (runs_alone()) remove_stale_run_folders();
     const int code = action();
     finish_standard_output();
     return code;

@@ -3,17 +3,22 @@
 #include <unistd.h>
 #include <dnnl.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "analysis/hardware/hardware.hpp"
 #include "bench/commands/commands.hpp"
+#include "bench/hosts/placement.hpp"
 #include "bench/launch/launch_environment.hpp"
+#include "bench/launch/launch_wire.hpp"
 #include "bench/machine/cuda_facts.hpp"
 #include "bench/machine/machine_facts.hpp"
+#include "core/base/error.hpp"
 #include "core/run/processors.hpp"
 
 namespace plumbline {
@@ -63,6 +68,43 @@ void add_cuda_findings(const CudaFacts& facts, std::vector<Finding>& findings) {
   if (!versions.empty()) findings.push_back({"CUDA", versions});
 }
 
+bool is_on_path(const char* program) {
+  std::string path = process_variables()("PATH").value_or("");
+  std::replace(path.begin(), path.end(), ':', '\n');
+  std::istringstream folders(path);
+  for (std::string folder; std::getline(folders, folder);) {
+    if (access((folder + "/" + program).c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
+
+/// Launchers: who started this process, the hosts that a job has, and what reaches other hosts.
+void add_cluster_findings(std::vector<Finding>& findings) {
+  try {
+    const Placement placement = find_placement(process_variables());
+    const std::string size = placement.size == kUnknownNumber ? "" : fmt::format(" of {}", placement.size);
+    findings.push_back({"started by", placement.one_of_several()
+                                          ? fmt::format("{}, as rank {}{}", name_of(placement.launcher),
+                                                        placement.rank, size)
+                                          : "no launcher: run and matrix start ranks themselves"});
+    const std::vector<Host> hosts = hosts_of_allocation(process_variables());
+    if (!hosts.empty()) findings.push_back({"Slurm job", printable(host_option(hosts), 200)});
+  } catch (const InputError& contradiction) {
+    findings.push_back({"started by", contradiction.what(), false, "start ranks with one launcher"});
+  }
+  const bool sbatch = is_on_path("sbatch");
+  findings.push_back(
+      {"Slurm", sbatch ? "sbatch is here: matrix --launcher slurm" : "no sbatch: no jobs from here"});
+  const auto agent = process_variables()(kLaunchAgentVariable);
+  const bool reaches = agent || is_on_path("ssh") || is_on_path("srun");
+  findings.push_back({"other hosts",
+                      agent ? fmt::format("by {} ({})", printable(*agent, 200), kLaunchAgentVariable)
+                      : is_on_path("ssh") ? "by ssh; within a Slurm job by srun"
+                      : reaches           ? "by srun, within a Slurm job"
+                                          : "out of reach",
+                      reaches, fmt::format("install openssh-client, or set {}", kLaunchAgentVariable)});
+}
+
 std::vector<Finding> examine() {
   std::vector<Finding> findings;
   const int processors = available_processors();
@@ -85,6 +127,7 @@ std::vector<Finding> examine() {
   findings.push_back({"shared memory",
                       error ? "no /dev/shm" : fmt::format("{} MiB free", space.available >> 20), !error,
                       "mount a tmpfs on /dev/shm"});
+  add_cluster_findings(findings);
   add_cuda_findings(cuda_facts(), findings);
   findings.push_back(
       {"accelerators", fmt::format("known to hardware: {}", fmt::join(hardware_preset_names(), ", "))});

@@ -1,10 +1,17 @@
 // `plumbline matrix`: predicts and measures every cell of a matrix, resuming where an earlier run stopped.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
+#include "bench/hosts/chosen_hosts.hpp"
+#include "bench/launch/launch.hpp"
+#include "bench/matrix/job_script.hpp"
 #include "bench/matrix/matrix_cells.hpp"
 #include "bench/text/record_tables.hpp"
 #include "core/base/error.hpp"
@@ -19,15 +26,64 @@ struct MatrixCommand {
   bool predict_only = false;
   bool retry = false;
   int rounds = 1;
+  bool share = false;
+  LauncherOptions launcher;
+  bool print_job = false;
+  int jobs = 1;
+  std::vector<std::string> job_options;
   bool json = false;
   bool quiet = false;
 };
 
+/// Gives the matrix to Slurm, or prints what it would get.
+int submit(const MatrixCommand& command, const std::vector<MatrixCell>& cells) {
+  namespace fs = std::filesystem;
+  JobScript job;
+  job.program = self_path();
+  job.arguments = command_line();
+  job.folder = fs::absolute(results_folder(command.out, command.config.source)).lexically_normal().string();
+  job.working_folder = fs::current_path().string();
+  job.jobs = command.jobs;
+  job.options = command.job_options;
+  for (const MatrixCell& cell : cells) {
+    if (cell.invalid.empty()) job.ranks = std::max(job.ranks, cell.config.layout().world());
+  }
+  if (command.print_job) {
+    fmt::print("{}", job_script(job));
+  } else {
+    fmt::print("submitted as job {}; results come to {}\n", submit_job(job), job.folder);
+  }
+  return static_cast<int>(ExitCode::done);
+}
+
 int run_command(const MatrixCommand& command) {
+  const bool slurm = command.launcher.launcher == "slurm";
+  if (!slurm && (command.print_job || command.jobs > 1 || !command.job_options.empty())) {
+    throw InputError(
+        "--print-job, --jobs, --job-option: these are about a job of Slurm; add --launcher slurm");
+  }
+  if (slurm && !command.launcher.hostfile.empty()) {
+    throw InputError(
+        "--launcher slurm and --hostfile: found both, but Slurm chooses the hosts; leave one out");
+  }
+  if (command.rounds > 1 && (command.share || command.jobs > 1)) {
+    throw InputError(
+        "--rounds compares cells under like conditions, runners side by side disturb each other; leave out "
+        "--share and --jobs, or --rounds");
+  }
+  if (const char* launcher = already_launched_by(); launcher != nullptr && !slurm && !command.predict_only) {
+    throw InputError(fmt::format(
+        "{} started several of `plumbline matrix`, which starts ranks itself; start it once, or use "
+        "--launcher slurm on the host where you submit jobs",
+        launcher));
+  }
   const std::vector<MatrixCell> cells = load_matrix(command.config.source, command.config.overrides());
+  if (slurm) return submit(command, cells);
+  const std::vector<Host> hosts = chosen_hosts(command.launcher, process_variables());
+  require_first(hosts);
   const auto [records, stopped] =
       run_cells(cells, {results_folder(command.out, command.config.source), command.predict_only,
-                        command.retry, command.rounds, command.quiet});
+                        command.retry, command.rounds, command.quiet, command.share, hosts});
   if (command.json) {
     fmt::print("{}\n", to_json_array(records));
   } else {
@@ -52,6 +108,29 @@ void add_matrix_command(CLI::App& app, CommandAction& action) {
                    "Measure every cell N times, in an order that is shuffled for each round")
       ->check(CLI::Range(1, 1000))
       ->type_name("N");
+  command
+      ->add_option(
+          "--launcher", options->launcher.launcher,
+          "Where ranks are started: local (this host), mpirun (the hosts of --hostfile or of the Slurm job), "
+          "slurm (in a job that this submits)")
+      ->check(CLI::IsMember({"local", "mpirun", "slurm"}));
+  command
+      ->add_option("--hostfile", options->launcher.hostfile,
+                   "Hosts for the ranks, a line each: NAME slots=N, this host first")
+      ->type_name("FILE");
+  command->add_flag("--share", options->share,
+                    "Others may run cells of this matrix into the same folder at the same time");
+  command
+      ->add_option("--jobs", options->jobs, "With --launcher slurm: runners side by side, a job array of N")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("N");
+  command
+      ->add_option("--job-option", options->job_options,
+                   "With --launcher slurm: an option for sbatch (--job-option=--time=1:00:00); several times "
+                   "if need be")
+      ->type_name("OPTION");
+  command->add_flag("--print-job", options->print_job,
+                    "With --launcher slurm: print the job script and submit nothing");
   command->add_flag("--json", options->json, "Print the records as a JSON array");
   command->callback([=, &app, &action] {
     action = [=, &app] {

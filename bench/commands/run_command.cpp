@@ -13,9 +13,13 @@
 #include "bench/evaluate/plan.hpp"
 #include "bench/evaluate/profile_trust.hpp"
 #include "bench/evaluate/record_parts.hpp"
+#include "bench/hosts/chosen_hosts.hpp"
+#include "bench/hosts/placement.hpp"
 #include "bench/launch/interrupts.hpp"
 #include "bench/launch/launch.hpp"
 #include "bench/launch/run_folder.hpp"
+#include "bench/launch/task_launch.hpp"
+#include "bench/machine/version.hpp"
 #include "bench/rank/cell_timelines.hpp"
 #include "bench/report/terminal_timeline.hpp"
 #include "bench/report/timelines.hpp"
@@ -24,8 +28,12 @@
 #include "bench/views/side_by_side.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
+#include "core/base/json_keys.hpp"
 #include "core/base/one_line.hpp"
 #include "core/base/standard_streams.hpp"
+#include "core/base/text_input.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/config_text/config_listing.hpp"
 
 namespace plumbline {
 namespace {
@@ -47,9 +55,12 @@ ExitCode exit_code_of(Status status) {
   return ExitCode::rank_failed;
 }
 
+constexpr std::size_t kLargestRecord = std::size_t{64} << 20;
+
 struct RunCommand {
   ConfigOptions config;
   RunFiles files;
+  LauncherOptions launcher;
   bool json = false;
   bool timeline = false;
 };
@@ -88,6 +99,9 @@ std::string timeline_text(const Schedule& schedule, const CellTimelines& timelin
 
 int launch_and_compare(const RunCommand& command, bool quiet) {
   const RunConfig config = command.config.load();
+  std::vector<Host> hosts = chosen_hosts(command.launcher, process_variables());
+  if (!hosts.empty()) hosts = hosts_for(hosts, config.layout().world());
+  require_first(hosts);
   Record record = start_record("run", config, Asked::measurement);
   if (record.status != Status::ok || !has_device(config, record)) throw InputError(record.reason);
   std::string note;
@@ -121,7 +135,8 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
                          .name = "run",
                          .go_on = [] { return !Interrupts::requested(); },
                          .on_line = [&](const OutputLine& line) { listener.hear(line); },
-                         .on_unsaved = [&](const std::string& why) { unsaved = why; }},
+                         .on_unsaved = [&](const std::string& why) { unsaved = why; },
+                         .hosts = hosts},
                         record);
   };
   if (!measured()) throw Error("stopped, nothing was measured");
@@ -136,6 +151,48 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   }
   if (!unsaved.empty()) throw Error(unsaved);
   return static_cast<int>(exit_code_of(record.status));
+}
+
+/// Ranks may find other files on other hosts.
+RunConfig load_on_this_host(const RunCommand& command) {
+  try {
+    return command.config.load();
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("on {}: {}", this_host(), error.what()));
+  }
+}
+
+/// One task of torchrun, or of srun without PMIx: the ranks are what mpirun starts for all of them.
+int run_as_task(const RunCommand& command, const Placement& placement) {
+  const RunConfig config = load_on_this_host(command);
+  if (const auto reason = why_invalid(config)) throw InputError(*reason);
+  if (config.layout().world() != placement.size) {
+    throw InputError(fmt::format(
+        "the configuration has {} ranks, but {} started {} tasks; start as many as there are ranks",
+        config.layout().world(), name_of(placement.launcher), placement.size));
+  }
+  TaskLaunch launch;
+  launch.placement = placement;
+  launch.version = plumbline_version();
+  launch.work = to_yaml(config);
+  launch.spec.program = self_path();
+  launch.spec.arguments = command_line();
+  launch.spec.ranks = placement.size;
+  launch.spec.timeout = {config.measure.timeout_s};
+  launch.spec.bind_to_core = config.machine.backend != Backend::cuda;
+  if (placement.rank > 0) return launch_from_tasks(launch);
+  for (const std::string& remark : check_files(config)) say(fmt::format("note: {}\n", remark));
+  // Through a file: of what ranks print mpirun breaks lines.
+  const RunFolder scratch(RunFolderUse::files);
+  const std::string path = scratch.path() + "/measurement";
+  launch.spec.environment = {{kRecordOutVariable, path}};
+  const int code = launch_from_tasks(launch);
+  auto measured = parse_json_object<OrderedJson>(read_text_file(path, kLargestRecord), "measurement");
+  const std::string unsaved = measured.value(kUnsavedKey, "");
+  measured.erase(kUnsavedKey);
+  fmt::print("{}\n", measured.dump(2));
+  if (!unsaved.empty()) throw Error(unsaved);
+  return code;
 }
 
 }  // namespace
@@ -153,19 +210,30 @@ void add_run_command(CLI::App& app, CommandAction& action) {
                    "Write both timelines and the memory for ui.perfetto.dev: Perfetto's protobuf when FILE "
                    "ends in .pftrace, Chrome's JSON otherwise")
       ->type_name("FILE");
+  command
+      ->add_option(
+          "--launcher", options->launcher.launcher,
+          "Where ranks are started: local (this host), mpirun (the hosts of --hostfile or of the Slurm job)")
+      ->check(CLI::IsMember({"local", "mpirun"}));
+  command
+      ->add_option("--hostfile", options->launcher.hostfile,
+                   "Hosts for the ranks, a line each: NAME slots=N, this host first")
+      ->type_name("FILE");
   // What `matrix` asks its ranks for.
   command->add_option("--timelines", options->files.timelines)->group("");
   command->callback([=, &app, &action] {
     action = [=, &app] {
-      if (already_launched_by() == nullptr) return launch_and_compare(*options, is_quiet(app));
+      const Placement placement = find_placement(process_variables());
+      if (!placement.one_of_several()) return launch_and_compare(*options, is_quiet(app));
       if (options->timeline) {
         throw InputError(
             "--timeline: this process is a rank already; start `plumbline run` without mpirun, or use "
             "--trace");
       }
+      if (!placement.speaks_mpi()) return run_as_task(*options, placement);
       int argc = 0;
       char** argv = nullptr;
-      return run_as_rank(options->config.load(), options->files, argc, argv);
+      return run_as_rank(load_on_this_host(*options), options->files, argc, argv);
     };
   });
 }

@@ -88,6 +88,7 @@ bool measure_cell(const RunConfig& config, const CellProgram& program, const Cel
   spec.arguments = program.command;
   spec.arguments.insert(spec.arguments.end(), {config_path, "--json"});
   spec.ranks = config.layout().world();
+  if (!run.hosts.empty()) spec.hosts = hosts_for(run.hosts, spec.ranks);
   spec.timeout = {config.measure.timeout_s};
   spec.bind_to_core = config.machine.backend != Backend::cuda;
   spec.environment = {{kRecordOutVariable, measurement_path}};

@@ -32,6 +32,7 @@ struct CellRun {
   std::function<void(const OutputLine&)> on_line;  // optional
   /// Optional; takes a line for every file beside the measurement (timelines, log) that could not be stored.
   std::function<void(const std::string&)> on_unsaved = {};
+  std::vector<Host> hosts = {};  // that the ranks are started on; none: this one
 };
 
 /// Sets status, reason, measurement and, when there is a prediction, error. False when the run was stopped:

@@ -15,7 +15,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
+#include "bench/hosts/placement.hpp"
 #include "bench/launch/launch_environment.hpp"
 #include "bench/launch/launch_output.hpp"
 #include "bench/launch/launch_wire.hpp"
@@ -79,15 +81,20 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
 }
 
 std::vector<std::string> merged_environment(const LaunchSpec& spec) {
+  std::vector<std::pair<std::string, std::string>> added = spec.environment;
+  if (spec.hosts.size() > 1) {
+    const auto of_agents = agent_environment(spec.program, spec.hosts, spec.timeout);
+    added.insert(added.end(), of_agents.begin(), of_agents.end());
+  }
   std::vector<std::string> merged;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string_view name = text.substr(0, text.find('='));
-    bool replaced = false;
-    for (const auto& added : spec.environment) replaced = replaced || added.first == name;
+    bool replaced = tells_a_place(name);
+    for (const auto& each : added) replaced = replaced || each.first == name;
     if (!replaced) merged.emplace_back(text);
   }
-  for (const auto& [name, value] : spec.environment) merged.push_back(fmt::format("{}={}", name, value));
+  for (const auto& [name, value] : added) merged.push_back(fmt::format("{}={}", name, value));
   return merged;
 }
 
@@ -103,10 +110,12 @@ struct Streams {
 };
 
 pid_t spawn_supervisor(const LaunchSpec& spec, const Streams& streams) {
-  std::vector<std::string> arguments = {spec.program, kSuperviseArgument, std::to_string(spec.ranks),
+  const int ranks_here = spec.hosts.empty() ? spec.ranks : spec.hosts.front().slots;
+  std::vector<std::string> arguments = {spec.program, kSuperviseArgument, std::to_string(ranks_here),
                                         std::to_string(spec.threads_per_rank),
                                         std::to_string(static_cast<long long>(spec.timeout.value * 1e3))};
-  for (std::string& word : mpirun_command(spec.ranks, spec.program, spec.arguments, spec.bind_to_core))
+  for (std::string& word :
+       mpirun_command(spec.ranks, spec.program, spec.arguments, spec.bind_to_core, spec.hosts))
     arguments.push_back(std::move(word));
   std::vector<std::string> environment = merged_environment(spec);
 
@@ -191,11 +200,22 @@ std::string self_path() {
   return std::filesystem::read_symlink("/proc/self/exe");
 }
 
+std::vector<std::string> command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  if (!words.empty()) words.erase(words.begin());
+  return words;
+}
+
 LaunchResult launch(const LaunchSpec& spec) {
-  if (const char* launcher = already_launched_by()) {
-    throw InputError(fmt::format(
-        "this process was started by {} as one of several ranks and cannot start ranks", launcher));
+  if (const char* launcher = spec.for_tasks ? nullptr : already_launched_by()) {
+    throw InputError(
+        fmt::format("this process was started by {} as one of several ranks and cannot start ranks; start it "
+                    "once, without {}",
+                    launcher, launcher));
   }
+  require_first(spec.hosts);
   const auto started = Clock::now();
   Streams streams{make_pipe(), make_pipe(), make_pipe(), make_pipe()};
   const pid_t supervisor = spawn_supervisor(spec, streams);
@@ -279,13 +299,8 @@ LaunchResult launch(const LaunchSpec& spec) {
 }
 
 const char* already_launched_by() {
-  const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
-  if (is_set("OMPI_COMM_WORLD_RANK")) return "mpirun";
-  if (is_set("PMIX_RANK")) return "PMIx";
-  if (is_set("PMI_RANK")) return "PMI";
-  if (is_set("TORCHELASTIC_RUN_ID")) return "torchrun";
-  if (is_set("RANK") && is_set("WORLD_SIZE") && is_set("MASTER_ADDR")) return "torchrun";
-  return nullptr;
+  const Placement placement = find_placement(process_variables());
+  return placement.one_of_several() ? name_of(placement.launcher).data() : nullptr;
 }
 
 }  // namespace plumbline

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/hosts/host_list.hpp"
 #include "bench/launch/launch_result.hpp"
 #include "core/base/units.hpp"
 
@@ -23,6 +24,8 @@ std::optional<int> launch_entry(int argc, char** argv);
 
 /// Path of the running executable.
 std::string self_path();
+/// The words it was started with, without its name.
+std::vector<std::string> command_line();
 
 struct LaunchSpec {
   std::string program;  // calls launch_entry(); usually self_path()
@@ -30,6 +33,8 @@ struct LaunchSpec {
   int ranks = 1;
   Seconds timeout{300};
   Seconds abort_grace{20};  // for mpirun to end once it has said that a rank failed
+  std::vector<Host> hosts;  // that ranks fill in this order, this one first; empty: this one takes all
+  bool for_tasks = false;   // this process is one of several tasks, and the others wait for what it starts
   std::vector<std::pair<std::string, std::string>> environment;  // added to the caller's own
   int threads_per_rank = 1;                                      // OMP_NUM_THREADS
   bool bind_to_core = true;                        // false: ranks have threads that spin, and bind themselves
@@ -38,12 +43,14 @@ struct LaunchSpec {
   std::function<bool()> on_tick;  // optional, called several times a second; false stops the run
 };
 
-/// Runs to the end, to the timeout or until on_tick says stop. Throws InputError when this process is a rank
-/// itself, and Error when mpirun cannot be started at all.
+/// Runs to the end, to the timeout or until on_tick says stop. Daemons on other hosts are started by ssh, by
+/// srun within a Slurm job, or by the words of PLUMBLINE_LAUNCH_AGENT; they need this program at the same path.
+/// Throws InputError when this process is a rank itself or the first host is not this one, and Error when
+/// mpirun cannot be started at all.
 LaunchResult launch(const LaunchSpec& spec);
 
-/// What started this process as one of several ranks ("mpirun", "PMIx", "PMI", "torchrun"), nullptr when it
-/// runs alone. Reads environment variables only.
+/// What started this process as one of several ("mpirun", "PMIx", "PMI", "torchrun", "srun"), nullptr when it
+/// runs alone. Reads environment variables only. Throws InputError when they contradict each other.
 const char* already_launched_by();
 
 }  // namespace plumbline

@@ -11,18 +11,30 @@
 
 #include <algorithm>
 
+#include "bench/hosts/variables.hpp"
+#include "bench/launch/launch_wire.hpp"
 #include "core/base/error.hpp"
 #include "core/run/processors.hpp"
 
 namespace plumbline {
 
+namespace {
+
+constexpr Seconds kForDaemons{30};  // that they may take longer than the run: its own end comes first
+
+}  // namespace
+
 std::vector<std::string> mpirun_command(int ranks, const std::string& program,
-                                        const std::vector<std::string>& arguments, bool bind_to_core) {
+                                        const std::vector<std::string>& arguments, bool bind_to_core,
+                                        const std::vector<Host>& hosts) {
   // Binding helps when every rank has a core; with more ranks it would pile them up.
-  const bool bind = bind_to_core && ranks <= available_cores();
+  const int ranks_here = hosts.empty() ? ranks : hosts.front().slots;
+  const bool bind = bind_to_core && ranks_here <= available_cores();
   std::vector<std::string> command = {"mpirun",          "-n",        std::to_string(ranks),
                                       "--oversubscribe", "--bind-to", bind ? "core" : "none",
-                                      "--tag-output",    program};
+                                      "--tag-output"};
+  if (!hosts.empty()) command.insert(command.end(), {"--host", host_option(hosts)});
+  command.push_back(program);
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;
 }
@@ -33,7 +45,6 @@ std::vector<std::pair<std::string, std::string>> mpirun_environment(const std::s
       {"OMPI_ALLOW_RUN_AS_ROOT", "1"},  // containers run as root
       {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
       {"TMPDIR", folder},
-      {"OMPI_MCA_btl_vader_backing_directory", folder},
       // One machine: shared memory, and sockets where that is not to be had. Probing for fabrics takes time.
       {"OMPI_MCA_pml", "ob1"},
       {"OMPI_MCA_btl", "self,vader,tcp"},
@@ -52,6 +63,29 @@ std::vector<std::pair<std::string, std::string>> mpirun_environment(const std::s
   if (ranks > available_processors()) settings.emplace_back("OMPI_MCA_mpi_yield_when_idle", "1");
   if (!single_copy_works()) settings.emplace_back("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
   return settings;
+}
+
+std::vector<std::pair<std::string, std::string>> agent_environment(const std::string& program,
+                                                                   const std::vector<Host>& hosts,
+                                                                   Seconds timeout) {
+  const Variables variables = process_variables();
+  std::string words =
+      variables(kLaunchAgentVariable).value_or("ssh -o BatchMode=yes -o ServerAliveInterval=15");
+  // Within a job of Slurm its own daemons are there, and ssh often is not.
+  if (const auto job = variables("SLURM_JOB_ID"); job && !variables(kLaunchAgentVariable)) {
+    words = fmt::format(
+        "srun --jobid={} --overlap --nodes=1 --ntasks=1 --mpi=none --quiet --nodelist={{host}}", *job);
+  }
+  return {
+      {kHostsVariable, host_option(hosts)},
+      {kLaunchAgentVariable, words},
+      {kLimitVariable, std::to_string(static_cast<long long>((timeout + kForDaemons).value * 1e3))},
+      {"OMPI_MCA_plm", "rsh"},
+      {"OMPI_MCA_plm_rsh_agent", fmt::format("{} {}", program, kAgentArgument)},
+      // Every daemon is started from here and stays with its agent: when that ends, so does the daemon.
+      {"OMPI_MCA_plm_rsh_no_tree_spawn", "1"},
+      {"OMPI_MCA_orte_leave_session_attached", "1"},
+  };
 }
 
 Bytes shared_memory_of(int ranks) {

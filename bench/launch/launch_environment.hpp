@@ -5,16 +5,23 @@
 #include <utility>
 #include <vector>
 
+#include "bench/hosts/host_list.hpp"
 #include "core/base/units.hpp"
 
 namespace plumbline {
 
 /// mpirun, its options for this many ranks, and the program with its arguments. Ranks are bound to a core each where there
-/// are enough, unless `bind_to_core` is false.
+/// are enough, unless `bind_to_core` is false. Without hosts all are started here.
 std::vector<std::string> mpirun_command(int ranks, const std::string& program,
-                                        const std::vector<std::string>& arguments, bool bind_to_core);
+                                        const std::vector<std::string>& arguments, bool bind_to_core,
+                                        const std::vector<Host>& hosts = {});
 
-/// Environment variables for mpirun and its ranks. `folder` takes session folders and shared memory.
+/// What mpirun needs besides to start daemons on other hosts through the agent (`program` starts it).
+std::vector<std::pair<std::string, std::string>> agent_environment(const std::string& program,
+                                                                   const std::vector<Host>& hosts,
+                                                                   Seconds timeout);
+
+/// Environment variables for mpirun and its ranks. `folder` takes session folders; `ranks` of this host.
 std::vector<std::pair<std::string, std::string>> mpirun_environment(const std::string& folder, int ranks,
                                                                     int threads_per_rank);
 

@@ -18,8 +18,11 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
+#include "bench/hosts/placement.hpp"
 #include "bench/launch/launch.hpp"
+#include "bench/launch/launch_agent.hpp"
 #include "bench/launch/launch_environment.hpp"
 #include "bench/launch/launch_wire.hpp"
 #include "bench/launch/run_folder.hpp"
@@ -60,8 +63,9 @@ void kill_children() {
 
 class Supervisor {
  public:
-  Supervisor(int ranks, int threads_per_rank)
-      : folder_(RunFolderUse::shared_memory, shared_memory_of(ranks)) {
+  /// `control` is readable, at its end, when this one is to stop.
+  Supervisor(int ranks, int threads_per_rank, int control)
+      : folder_(RunFolderUse::shared_memory, shared_memory_of(ranks)), control_(control) {
     require_open_files(ranks);
     for (const auto& [name, value] : mpirun_environment(folder_.path(), ranks, threads_per_rank))
       setenv(name.c_str(), value.c_str(), 1);
@@ -127,7 +131,7 @@ class Supervisor {
         deadline = Clock::now() + kGrace;
         continue;
       }
-      std::array<pollfd, 2> watched{{{kControlDescriptor, POLLIN, 0}, {signals_, POLLIN, 0}}};
+      std::array<pollfd, 2> watched{{{control_, POLLIN, 0}, {signals_, POLLIN, 0}}};
       poll(watched.data(), watched.size(), static_cast<int>(std::min<long long>(left, 60'000)));
       const bool caller_gone = watched[0].revents != 0;
       if (caller_gone || told_to_stop()) return {ReportKind::stopped, 0};
@@ -158,6 +162,7 @@ class Supervisor {
   }
 
   RunFolder folder_;
+  int control_;
   int signals_ = -1;
   pid_t mpirun_ = -1;
   bool ended_ = false;
@@ -172,7 +177,7 @@ int supervise(int argc, char** argv) {
   fcntl(kResultDescriptor, F_SETFD, FD_CLOEXEC);
   LaunchReport report;
   try {
-    Supervisor supervisor(std::atoi(argv[2]), std::atoi(argv[3]));
+    Supervisor supervisor(std::atoi(argv[2]), std::atoi(argv[3]), kControlDescriptor);
     report = supervisor.run(argv + 5, std::chrono::milliseconds(std::atoll(argv[4])));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
@@ -180,20 +185,53 @@ int supervise(int argc, char** argv) {
   return write(kResultDescriptor, &report, sizeof report) == static_cast<ssize_t>(sizeof report) ? 0 : 1;
 }
 
+/// argv: program, kDaemonArgument, ranks, threads per rank, timeout in ms, the daemon's command line. Its exit code is the
+/// daemon's.
+int supervise_daemon(int argc, char** argv) {
+  if (argc != 6) return 2;
+  const sigset_t watched = supervisor_signals();
+  sigprocmask(SIG_BLOCK, &watched, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  // What comes on standard input is for this process alone.
+  const int control = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 10);
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (control < 0 || nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return 1;
+  std::vector<std::string> places;  // of the task that waits here: its ranks have places of their own
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string name = std::string(*entry).substr(0, std::string_view(*entry).find('='));
+    if (tells_a_place(name)) places.push_back(name);
+  }
+  for (const std::string& name : places) unsetenv(name.c_str());
+  try {
+    Supervisor supervisor(std::atoi(argv[2]), std::atoi(argv[3]), control);
+    std::string shell = "sh";
+    std::string option = "-c";
+    std::array<char*, 4> command = {shell.data(), option.data(), argv[5], nullptr};
+    const LaunchReport report =
+        supervisor.run(command.data(), std::chrono::milliseconds(std::atoll(argv[4])));
+    return report.kind == ReportKind::ended && WIFEXITED(report.value) ? WEXITSTATUS(report.value) : 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
+
 /// mpirun's process id when a supervisor started it and this process is one of its ranks, else 0: the variable
 /// alone may come from anywhere.
 pid_t supervised_mpirun() {
   const char* text = std::getenv(kLauncherVariable);
   const char* folder = std::getenv("TMPDIR");
-  if (text == nullptr || folder == nullptr || already_launched_by() == nullptr) return 0;
+  if (text == nullptr || folder == nullptr || std::getenv("OMPI_COMM_WORLD_RANK") == nullptr) return 0;
   char* end = nullptr;
   const long process = std::strtol(text, &end, 10);
   const bool whole = process > 1 && *end == '@' && std::strcmp(end + 1, folder) == 0;
   return whole ? static_cast<pid_t>(process) : 0;
 }
 
-/// A rank dies with mpirun, and is the first that a system short of memory takes.
+/// A rank dies with mpirun or with the daemon that it has on another host, keeps its shared memory in the
+/// run's folder on this host, and is the first that a system short of memory takes.
 void tie_to(pid_t launcher) {
+  setenv("OMPI_MCA_btl_vader_backing_directory", std::getenv("TMPDIR"), 1);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher && kill(launcher, 0) != 0) _exit(1);  // it died before the line above
   if (FILE* file = std::fopen("/proc/self/oom_score_adj", "we")) {
@@ -206,6 +244,8 @@ void tie_to(pid_t launcher) {
 
 std::optional<int> launch_entry(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], kSuperviseArgument) == 0) return supervise(argc, argv);
+  if (argc > 1 && std::strcmp(argv[1], kDaemonArgument) == 0) return supervise_daemon(argc, argv);
+  if (argc > 1 && std::strcmp(argv[1], kAgentArgument) == 0) return act_as_agent(argc, argv);
   if (const pid_t launcher = supervised_mpirun(); launcher != 0) tie_to(launcher);
   return std::nullopt;
 }

@@ -9,6 +9,21 @@ namespace plumbline {
 
 /// First argument of a process that is to supervise; then the numbers below, then the command.
 inline constexpr const char* kSuperviseArgument = "--plumbline-supervise";
+/// First argument of a process that supervises a daemon of mpirun on another host until its standard input
+/// ends; then the ranks there, their threads, the time in ms after which it gives up, and the daemon's command
+/// line as a shell reads it.
+inline constexpr const char* kDaemonArgument = "--plumbline-daemon";
+/// First argument of a process that mpirun starts in place of ssh; then the host and the words of a command.
+inline constexpr const char* kAgentArgument = "--plumbline-agent";
+/// "a:2,b:2": the hosts of a launch with their ranks, for its agents.
+inline constexpr const char* kHostsVariable = "PLUMBLINE_HOSTS";
+/// Milliseconds that a launch may take: where a network is cut nobody hears that it has ended.
+inline constexpr const char* kLimitVariable = "PLUMBLINE_LIMIT_MS";
+/// Words that start a command on another host; "{host}" among them stands for it, else it is added at the end.
+/// Default: ssh, and srun within a job of Slurm.
+inline constexpr const char* kLaunchAgentVariable = "PLUMBLINE_LAUNCH_AGENT";
+/// "HOST:PORT" of the store by which agents reach other hosts, when tasks of this program wait there.
+inline constexpr const char* kStoreVariable = "PLUMBLINE_STORE";
 /// Set for mpirun and its ranks: "PID@FOLDER", mpirun's process id and the run's folder, which is their TMPDIR.
 /// Both together say that the variable is not one that a user's shell happens to have.
 inline constexpr const char* kLauncherVariable = "PLUMBLINE_LAUNCHER_PID";

@@ -4,6 +4,7 @@
 
 #include <ctime>
 #include <filesystem>
+#include <optional>
 #include <set>
 
 #include "bench/evaluate/evaluation.hpp"
@@ -13,6 +14,7 @@
 #include "bench/machine/machine.hpp"
 #include "bench/matrix/matrix_runner.hpp"
 #include "bench/rank/cell_timelines.hpp"
+#include "bench/record/cell_claims.hpp"
 #include "core/base/error.hpp"
 #include "core/base/standard_streams.hpp"
 
@@ -99,7 +101,10 @@ std::string results_folder(const std::string& out, const std::string& matrix) {
 
 CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& request) {
   const std::string& folder = request.folder;
-  RecordStore store(folder, request.predict_only ? kPredictionsFile : kResultsFile);
+  RecordStore store(folder, request.predict_only ? kPredictionsFile : kResultsFile,
+                    request.share ? StoreUse::shared : StoreUse::alone);
+  std::optional<CellClaims> claims;
+  if (request.share) claims.emplace(folder);
   std::string note;
   Doubts doubts;
   Unsaved unsaved;
@@ -113,6 +118,7 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
       if (!has_device(cell.config, record)) return true;
       try {
         for (const std::string& remark : check_files(cell.config)) note = remark;
+        if (!request.hosts.empty()) hosts_for(request.hosts, cell.config.layout().world());
       } catch (const InputError& refusal) {
         record.status = Status::invalid;
         record.reason = refusal.what();
@@ -128,11 +134,13 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
                                   .name = cell.id,
                                   .go_on = go_on,
                                   .on_line = {},
-                                  .on_unsaved = [&](const std::string& why) { unsaved.add(why); }},
+                                  .on_unsaved = [&](const std::string& why) { unsaved.add(why); },
+                                  .hosts = request.hosts},
                                  record);
     };
   }
-  const MatrixOptions options{request.retry, request.predict_only ? 1 : request.rounds};
+  const MatrixOptions options{request.retry, request.predict_only ? 1 : request.rounds,
+                              claims ? &*claims : nullptr};
   const int done_before = count_done(cells, store, options);
   CellsResult result;
   {

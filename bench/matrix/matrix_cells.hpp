@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/hosts/host_list.hpp"
 #include "bench/record/record.hpp"
 #include "core/config_text/matrix_config.hpp"
 
@@ -12,9 +13,11 @@ namespace plumbline {
 struct CellsRequest {
   std::string folder;  // results go there
   bool predict_only = false;
-  bool retry = false;  // cells again that failed or timed out
-  int rounds = 1;      // times that every cell is measured
-  bool quiet = false;  // no progress
+  bool retry = false;            // cells again that failed or timed out
+  int rounds = 1;                // times that every cell is measured
+  bool quiet = false;            // no progress
+  bool share = false;            // others may run cells into the same folder at the same time
+  std::vector<Host> hosts = {};  // that ranks are started on; none: this one
 };
 
 struct CellsResult {

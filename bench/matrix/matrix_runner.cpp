@@ -149,6 +149,13 @@ MatrixOutcome run_matrix(const std::vector<MatrixCell>& cells, RecordStore& stor
     // A cell that went out of memory in one round does so in every one.
     if (options.rounds > 1 && is_done(*cell, store, {false, options.rounds}) && !options.retry) continue;
     if (!go_on()) return stopped();
+    std::optional<CellClaim> claim;
+    if (options.claims != nullptr) {
+      claim = options.claims->take(cell->id);
+      if (!claim) continue;  // another runner has it
+      store.refresh();
+      if (store.is_new(cell->id) || is_done(*cell, store, options)) continue;  // and another had it
+    }
     progress.begin(label_of(*cell));
     Record record;
     record.id = cell->id;

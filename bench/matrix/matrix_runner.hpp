@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "bench/record/cell_claims.hpp"
 #include "bench/record/record.hpp"
 #include "bench/record/record_store.hpp"
 #include "bench/text/progress.hpp"
@@ -25,6 +26,7 @@ struct MatrixHooks {
 struct MatrixOptions {
   bool retry = false;  // run cells again that ended failed or timeout
   int rounds = 1;  // times that every cell is measured; from 2 on in an order that is shuffled anew each time
+  CellClaims* claims = nullptr;  // where several runners share the store: who does what; with rounds 1 only
 };
 
 struct MatrixOutcome {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 
 #include "analysis/hardware/profile_at_speed.hpp"
 #include "bench/calibrate/probe.hpp"
@@ -12,16 +13,21 @@
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/evaluate/record_parts.hpp"
+#include "bench/hosts/placement.hpp"
+#include "bench/machine/version.hpp"
 #include "bench/rank/cell_timelines.hpp"
 #include "bench/report/trace_output.hpp"
 #include "bench/training/trainer/host_values.hpp"
+#include "core/backends/mpi/agreement.hpp"
 #include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/backends/mpi/session.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
+#include "core/base/hash.hpp"
 #include "core/base/standard_streams.hpp"
 #include "core/config/config_checks.hpp"
+#include "core/config_text/config_listing.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
 
@@ -135,18 +141,44 @@ std::string try_to_write_files(const RunFiles& files, const RunConfig& config, c
   }
 }
 
+/// What ranks on other hosts may have otherwise. Of two profiles one might have something to probe and the other not.
+RankFacts facts_of(const RunConfig& config, const HardwareProfile& hardware) {
+  RankFacts facts = describe(config);
+  facts.emplace_back("model's keys", to_config_json(config.model));
+  facts.emplace_back("version of plumbline", plumbline_version());
+  facts.emplace_back("hardware profile (--hardware FILE gives all hosts the same)",
+                     fmt::format("{} {:016x}", hardware.name, fnv1a(to_json(hardware))));
+  return facts;
+}
+
+/// Files that are missing or other ones than rank 0's are those of a host: where there are several it is named.
+int naming_the_host(const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const InputError& error) {
+    const Placement placement = find_placement(process_variables());
+    if (placement.rank == 0 || placement.local_size == placement.size) throw;
+    throw InputError(fmt::format("on {}: {}", this_host(), error.what()));
+  }
+}
+
 }  // namespace
 
 int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char**& argv) {
   if (config.machine.backend == Backend::cuda) become_cuda_program();
   const MpiSession session(argc, argv);
-  return session.guard([&] {
+  const auto body = [&] {
     if (const auto reason = why_invalid(config)) throw InputError(*reason);
     if (const auto reason = why_unsupported(config)) throw InputError(*reason);
+    std::string note;
+    const HardwareProfile hardware = hardware_of(config, note);
+    require_same_on_all_ranks(facts_of(config, hardware));
     MpiCommunicator communicator(config.layout());
     // One rank looks for all: when it throws, the others are ended with it. Who started them has heard the
     // remarks.
     if (communicator.rank() == 0) {
+      if (const double error = communicator.clock_error().value; error > 0)
+        say(fmt::format("note: the hosts' clocks are read as one, to within {:.1f} us\n", error * 1e6));
       for (const std::string& remark : check_files(config)) {
         if (std::getenv(kRecordOutVariable) == nullptr) say(fmt::format("note: {}\n", remark));
       }
@@ -156,8 +188,6 @@ int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char*
                       std::isnan(loss) ? "" : fmt::format(", loss {:.6f}", loss)));
     };
     const Schedule schedule = schedule_for(config);
-    std::string note;
-    const HardwareProfile hardware = hardware_of(config, note);
     std::optional<DeviceMemoryReport> device_memory;
     std::optional<GpuReport> gpu;
     const auto train = [&] {
@@ -188,7 +218,8 @@ int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char*
                         try_to_write_files(files, config, schedule, hardware, result));
     }
     return static_cast<int>(ExitCode::done);
-  });
+  };
+  return session.guard([&] { return naming_the_host(body); });
 }
 
 }  // namespace plumbline

@@ -1,7 +1,10 @@
 // The results of a matrix in a folder: one record per line, written so that a kill loses no finished cell.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -26,13 +29,18 @@ class LatestRecords {
   std::unordered_map<std::string, std::size_t> places_;
 };
 
-/// Append-only access for one runner at a time.
+/// alone: nobody else until the end. shared: others may append as well; then records() is as of the last
+/// refresh() or append().
+enum class StoreUse { alone, shared };
+
+/// Append-only access.
 class RecordStore {
  public:
   /// Opens or makes `folder`/`file`, locks it, drops a last line that a kill left unfinished and reads the
   /// rest. Throws InputError when the folder cannot be written, another process holds it, or a whole line is
   /// not a record.
-  explicit RecordStore(const std::string& folder, const std::string& file = kResultsFile);
+  explicit RecordStore(const std::string& folder, const std::string& file = kResultsFile,
+                       StoreUse use = StoreUse::alone);
   ~RecordStore();
   RecordStore(const RecordStore&) = delete;
   RecordStore& operator=(const RecordStore&) = delete;
@@ -43,13 +51,23 @@ class RecordStore {
   /// Throws Error when the file is no longer the one at path(): somebody has removed or moved the folder, and
   /// what is written goes where nobody looks.
   void check_place() const;
+  /// Takes in what others have appended. Throws InputError when it is not records.
+  void refresh();
+  /// Whether a record of this id came since the store was opened, from whomever.
+  bool is_new(const std::string& id) const { return new_.contains(id); }
   const LatestRecords& records() const { return records_; }
   const std::string& path() const { return path_; }
 
  private:
+  void read_on();
+
   std::string path_;
   int file_ = -1;
+  int turn_ = -1;    // of sharers: a file whose lock says who may read and write now
+  off_t known_ = 0;  // bytes that records_ has
+  int lines_ = 0;    // in them
   LatestRecords records_;
+  std::set<std::string> new_;
 };
 
 /// The records of a folder (results, or else predictions) or of a .jsonl file, without locking or changing

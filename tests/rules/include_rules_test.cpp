@@ -60,7 +60,7 @@ constexpr Room kRooms[] = {
     {"bench/commands",
      "analysis/hardware analysis/predict analysis/published analysis/reliability analysis/search "
      "analysis/simulate analysis/topology bench/calibrate bench/cuda bench/evaluate "
-     "bench/help bench/launch bench/machine "
+     "bench/help bench/hosts bench/launch bench/machine "
      "bench/matrix "
      "bench/rank bench/record bench/report bench/text bench/views core/base core/config core/config_text "
      "core/run core/schedule core/schedule_text core/trace core/validate schedules <onednn>"},
@@ -77,12 +77,13 @@ constexpr Room kRooms[] = {
      "core/base core/config core/config_text core/run core/schedule core/schedule_text core/validate "
      "kernels/emulated schedules"},
     {"bench/help", "bench/text core/base"},
-    {"bench/launch", "core/base core/run"},
+    {"bench/hosts", "core/base"},
+    {"bench/launch", "bench/hosts core/base core/run"},
     {"bench/machine",
      "analysis/hardware bench/record core/backends/mpi core/backends/nccl core/base <onednn>"},
     {"bench/matrix",
-     "bench/evaluate bench/launch bench/machine bench/rank bench/record bench/text core/base core/config "
-     "core/config_text core/tensor"},
+     "bench/evaluate bench/hosts bench/launch bench/machine bench/rank bench/record bench/text core/base "
+     "core/config core/config_text core/tensor"},
     {"bench/micro",
      "analysis/hardware analysis/predict analysis/search analysis/simulate bench/calibrate bench/cuda "
      "bench/cuda/times "
@@ -93,8 +94,9 @@ constexpr Room kRooms[] = {
      "schedules <cuda> <onednn>"},
     {"bench/rank",
      "analysis/hardware analysis/predict analysis/simulate bench/calibrate bench/cuda bench/evaluate "
-     "bench/report "
-     "bench/training/trainer core/backends/mpi core/base core/config core/schedule kernels/cpu "
+     "bench/hosts bench/machine bench/report "
+     "bench/training/trainer core/backends/mpi core/base core/config core/config_text core/schedule "
+     "kernels/cpu "
      "kernels/emulated"},
     {"bench/record", "core/base core/run core/tensor core/trace"},
     {"bench/report",

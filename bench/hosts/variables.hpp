@@ -1,0 +1,16 @@
+// The environment as its readers see it: tests have one of their own.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace plumbline {
+
+/// The value of an environment variable; nothing when it is not set or empty.
+using Variables = std::function<std::optional<std::string>(const std::string& name)>;
+
+/// This process's own environment.
+Variables process_variables();
+
+}  // namespace plumbline

@@ -1,0 +1,106 @@
+// From mpirun to a daemon on another host: by a command (ssh, srun), or through the task that waits there.
+#include "bench/launch/launch_agent.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "bench/hosts/host_list.hpp"
+#include "bench/hosts/store.hpp"
+#include "bench/hosts/variables.hpp"
+#include "bench/launch/daemon_process.hpp"
+#include "bench/launch/launch.hpp"
+#include "bench/launch/launch_wire.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr std::chrono::milliseconds kLookAtStore{200};
+constexpr Seconds kToReachStore{30};
+
+/// Ranks that the launch has on this host.
+int slots_on(const std::string& host) {
+  std::string lines = process_variables()(kHostsVariable).value_or("");
+  std::replace(lines.begin(), lines.end(), ',', '\n');
+  for (const Host& each : parse_hostfile(lines, kHostsVariable)) {
+    if (each.name == host) return each.slots;
+  }
+  throw Error(fmt::format("{} has no host {}", kHostsVariable, host));
+}
+
+/// Asks the task on the host to start it, and waits for its end.
+int through_store(const std::string& where, const std::string& host, const std::string& order) {
+  const std::size_t colon = where.rfind(':');
+  StoreAddress address{where.substr(0, colon), std::atoi(where.c_str() + colon + 1), 1};
+  StoreClient store(address, process_variables()(kSecretVariable).value_or(""), kToReachStore);
+  store.set_at_end("stop " + host, "the agent has ended");
+  store.set("start " + host, order);
+  for (;;) {
+    if (const auto ended = store.find("ended " + host)) return std::atoi(ended->c_str());
+    std::this_thread::sleep_for(kLookAtStore);
+  }
+}
+
+}  // namespace
+
+std::string shell_word(std::string_view text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::vector<std::string> agent_command(const std::string& agent, const std::string& host,
+                                       const std::string& remote) {
+  std::vector<std::string> words;
+  bool placed = false;
+  for (std::size_t at = agent.find_first_not_of(' '); at != std::string::npos;) {
+    const std::size_t end = std::min(agent.find(' ', at), agent.size());
+    std::string word = agent.substr(at, end - at);
+    if (const std::size_t mark = word.find("{host}"); mark != std::string::npos) {
+      word.replace(mark, 6, host);
+      placed = true;
+    }
+    words.push_back(std::move(word));
+    at = agent.find_first_not_of(' ', end);
+  }
+  if (!placed) words.push_back(host);
+  if (placed) words.insert(words.end(), {"sh", "-c"});
+  words.push_back(remote);
+  return words;
+}
+
+int act_as_agent(int argc, char** argv) {
+  if (argc < 4) return 2;
+  try {
+    const std::string host = argv[2];
+    std::string command;
+    for (int i = 3; i < argc; ++i) command += fmt::format("{}{}", i == 3 ? "" : " ", argv[i]);
+    const int slots = slots_on(host);
+    const std::string threads = process_variables()("OMP_NUM_THREADS").value_or("1");
+    const std::string limit = process_variables()(kLimitVariable).value_or("300000");
+    if (const auto store = process_variables()(kStoreVariable)) {
+      return through_store(*store, host, fmt::format("{} {} {} {}", slots, threads, limit, command));
+    }
+    const std::string remote = fmt::format("{} {} {} {} {} {}", shell_word(self_path()), kDaemonArgument,
+                                           slots, threads, limit, shell_word(command));
+    DaemonProcess daemon(
+        agent_command(process_variables()(kLaunchAgentVariable).value_or("ssh"), host, remote));
+    return daemon.wait();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace plumbline
