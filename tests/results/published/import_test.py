@@ -87,7 +87,8 @@ class Import(unittest.TestCase):
         self.assertEqual([row["tp_comm_overlap"] for row in rows], ["", "", "true", "", "", "", ""])
         done, report = self.validate()
         self.assertEqual(done.returncode, 0, done.stderr)
-        for feature in ["micro_batch_size unstated", "num_experts", "fp4_format", "frozen"]:
+        self.assertEqual([(row["frozen"], row["lora_targets"]) for row in rows if row["frozen"]], [("lora", "qkv")])
+        for feature in ["micro_batch_size unstated", "num_experts", "fp4_format"]:
             self.assertEqual(report["not_modelled"].get(feature), 1, feature)
 
     def test_features_are_those_of_the_reader(self):
