@@ -64,9 +64,10 @@ std::int64_t held_by_ends(const StageShape& s) {
 
 std::int64_t attention_scratch_elements(const StageShape& s) {
   if (s.cuda) return cuda_attention_scratch(s);
-  const bool by_head = s.context == 1 || s.cp_comm_type == CpCommType::a2a;
-  const std::int64_t rows = std::min<std::int64_t>(128, by_head ? s.seq : s.chunk());
-  const std::int64_t keys = s.cp_comm_type == CpCommType::p2p && !by_head ? s.chunk() : s.seq;
+  const bool whole = s.ring() == 1;
+  const std::int64_t chunk = whole ? s.seq : s.ring_chunk();
+  const std::int64_t rows = std::min<std::int64_t>(128, chunk);
+  const std::int64_t keys = s.cp_comm_type == CpCommType::all_gather ? s.seq : chunk;
   return 2 * rows * keys + 4 * keys * s.head_dim + 3 * rows * s.head_dim + rows;
 }
 

@@ -23,20 +23,22 @@ void StageReplay::exchange_heads() {
 
 void StageReplay::attention_forward() {
   passing_scores();
+  if (bytes_.block > 0) passing(2 * bytes_.own_keys + bytes_.block + bytes_.block_statistics);
   if (bytes_.heads > 0) return passing(2 * bytes_.heads);
-  if (bytes_.block > 0) return passing(2 * bytes_.own_keys + bytes_.block + bytes_.block_statistics);
+  if (bytes_.block > 0) return;
   gathered_keys();
   give(kWorkspace, bytes_.whole_keys);
 }
 
 void StageReplay::attention_backward() {
   passing_scores();  // their gradient
+  const std::int64_t ring = bytes_.block > 0 ? 5 * bytes_.own_keys + bytes_.block_keys + bytes_.block : 0;
   if (bytes_.heads > 0) {
     passing(2 * bytes_.heads);
-    passing(bytes_.heads + bytes_.qkv);
+    passing(bytes_.heads + bytes_.qkv + ring);
     return passing(2 * bytes_.qkv);
   }
-  if (bytes_.block > 0) return passing(5 * bytes_.own_keys + bytes_.block_keys + bytes_.block);
+  if (ring > 0) return passing(ring);
   gathered_keys();
   take(kWorkspace, bytes_.whole_keys);  // gradients
   take(kWorkspace, bytes_.part_keys);

@@ -25,8 +25,12 @@ std::int64_t quantized(const StageShape& s, std::int64_t elements) {
   return s.fp8 ? elements + scale : 0;
 }
 
-bool shares(const StageShape& s, CpCommType type) {
-  return s.context > 1 && s.cp_comm_type == type;
+/// Heads are exchanged between ranks that share sequences; keys and values go round a ring of them, or of such groups.
+bool exchanges(const StageShape& s) {
+  return s.head_ranks > 1;
+}
+bool rings(const StageShape& s) {
+  return s.ring() > 1 && s.cp_comm_type != CpCommType::all_gather;
 }
 
 ProductBytes product(const StageShape& s, std::int64_t out, std::int64_t in) {
@@ -45,16 +49,15 @@ TensorBytes::TensorBytes(const StageShape& s)
       qkv(s.tokens * (s.q + 2 * s.k) * s.e()),
       normed(s.qk_norm ? s.tokens * ((s.q + s.k) * s.e() + (s.heads + s.kv_heads) * 4) : 0),
       attention(s.tokens * s.q * s.e()),
-      lse(s.heads * s.tokens * 4 + probabilities(s) + repeated(s) +
-          (shares(s, CpCommType::a2a) ? attention : 0)),
+      lse(s.heads * s.tokens * 4 + probabilities(s) + repeated(s) + (exchanges(s) ? attention : 0)),
       scores(pairs_of_tokens(s) * s.e()),
       whole_keys(s.context > 1 ? s.batch * s.seq * 2 * s.k * s.e() : 0),
       part_keys(s.context > 1 ? s.seq * 2 * s.k * s.e() : 0),
       own_keys(s.context > 1 ? s.tokens * 2 * s.k * s.e() : 0),
-      block(shares(s, CpCommType::p2p) ? s.chunk() * s.q * s.e() : 0),
+      block(rings(s) ? s.chunk() * s.q * s.e() : 0),
       block_statistics(s.heads * s.chunk() * 4),
       block_keys(s.chunk() * 2 * s.k * s.e()),
-      heads(shares(s, CpCommType::a2a) ? attention : 0),
+      heads(exchanges(s) ? attention : 0),
       fc1(s.mlp_rows() * s.fc1 * s.e()),
       activation(s.mlp_rows() * s.ffn * s.e()),
       routing(s.tokens * s.experts * 4 + 4 * s.choices * 4),

@@ -7,14 +7,28 @@
 namespace plumbline {
 namespace {
 
-constexpr CpCommType kContextWays[] = {CpCommType::p2p, CpCommType::all_gather, CpCommType::a2a};
+constexpr CpCommType kContextWays[] = {CpCommType::p2p, CpCommType::all_gather, CpCommType::a2a,
+                                       CpCommType::a2a_p2p};
 constexpr std::int64_t kMostContextCells = 1024;
+
+/// The sizes of a2a+p2p that are given, else with as many ranks to exchange heads as can be; none where there are none.
+HierarchicalContext sizes_of(const RunConfig& config) {
+  RunConfig other = config;
+  HierarchicalContext& sizes = other.parallel.hierarchical_context;
+  if (config.parallel.hierarchical()) return sizes;
+  other.parallel.cp_comm_type = CpCommType::a2a_p2p;
+  for (int ring = 2; 2 * ring <= config.parallel.context; ++ring) {
+    sizes = {config.parallel.context / ring, ring};
+    if (config.parallel.context % ring == 0 && !why_invalid(other)) return sizes;
+  }
+  return {};
+}
 
 }  // namespace
 
 std::string context_report(const RunConfig& config, const Schedule& schedule, const Prediction& prediction,
                            const HardwareProfile& hardware) {
-  if (config.parallel.context == 1 ||
+  if (config.parallel.context == 1 || config.batch.packed.on() ||
       std::int64_t{schedule.ranks} * config.microbatches() > kMostContextCells)
     return "";
   std::string text =
@@ -24,18 +38,25 @@ std::string context_report(const RunConfig& config, const Schedule& schedule, co
   for (const CpCommType way : kContextWays) {
     RunConfig other = config;
     other.parallel.cp_comm_type = way;
+    other.parallel.hierarchical_context = {};
+    std::string name(cp_comm_type_name(way));
+    if (way == CpCommType::a2a_p2p) {
+      const HierarchicalContext sizes = sizes_of(config);
+      if (!sizes.given()) continue;  // why not stands by a2a, or there are too few ranks
+      other.parallel.hierarchical_context = sizes;
+      name += fmt::format(" {},{}", sizes.heads, sizes.ring);
+    }
     if (const auto reason = why_invalid(other)) {
-      text += fmt::format("  {:<12}cannot be: {}\n", cp_comm_type_name(way), *reason);
+      text += fmt::format("  {:<11} cannot be: {}\n", name, *reason);
       continue;
     }
     if (why_unpredictable(other)) continue;
     const bool given = way == config.parallel.cp_comm_type;
     const Prediction predicted_way = given ? Prediction{} : predict(other, schedule, hardware);
     const Prediction& found = given ? prediction : predicted_way;
-    text +=
-        fmt::format("  {:<12}{:<10.4g}{:<10.4g}{:.4g}{}\n", cp_comm_type_name(way), found.time.step.value,
-                    found.time.exposed_tensor.value,
-                    static_cast<double>(found.memory.peak.value) / kBytesPerGiB, given ? " (this one)" : "");
+    text += fmt::format(
+        "  {:<11} {:<10.4g}{:<10.4g}{:.4g}{}\n", name, found.time.step.value, found.time.exposed_tensor.value,
+        static_cast<double>(found.memory.peak.value) / kBytesPerGiB, given ? " (this one)" : "");
     ++predicted;
   }
   return predicted > 1 ? text : "";

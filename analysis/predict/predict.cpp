@@ -117,7 +117,10 @@ std::string explain_throughput(const RunConfig& config, const Throughput& throug
                             "(without {} s/2)",
                             config.model.mean_keys(config.batch.seq_length, prefix),
                             prefix > 0 ? "a prefix" : "windows")
-              : "the\n    causal half (the full square would be 12·L·a·d·s)",
+              : fmt::format("the\n    causal half (the full square would be 12·L·a·d·s){}",
+                            config.batch.packed.on()
+                                ? fmt::format(", of which documents leave {:.4g}", config.batch.packed.mean)
+                                : ""),
       config.distillation.teacher ? "; plus a third of the same for the teacher's forward" : "",
       executed_flops_per_token(config, stages).value, throughput.tokens_per_s, config.layout().world(),
       throughput.peak_tflops, throughput.hfu);

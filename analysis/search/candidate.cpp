@@ -23,6 +23,11 @@ const ScheduleTraits& search_traits(std::size_t schedule) {
   return kTraits[schedule];
 }
 
+HierarchicalContext hierarchical_of(const SearchKeys& keys) {
+  if (keys.cp_comm_type != CpCommType::a2a_p2p) return {};
+  return {keys.head_ranks, keys.context / keys.head_ranks};
+}
+
 void set_keys(const SearchKeys& keys, RunConfig& config) {
   ParallelConfig& parallel = config.parallel;
   parallel.world_size = keys.tensor * keys.pipeline * keys.data * keys.context;
@@ -30,6 +35,7 @@ void set_keys(const SearchKeys& keys, RunConfig& config) {
   parallel.pipeline = keys.pipeline;
   parallel.context = keys.context;
   parallel.cp_comm_type = keys.cp_comm_type;
+  parallel.hierarchical_context = hierarchical_of(keys);
   parallel.virtual_chunks = keys.chunks;
   parallel.sequence_parallel = keys.sequence_parallel;
   parallel.vocab_parallel = keys.vocabulary;
@@ -56,6 +62,7 @@ SearchKeys keys_of(const RunConfig& config) {
   keys.data = parallel.data();
   keys.context = parallel.context;
   keys.cp_comm_type = parallel.cp_comm_type;
+  if (parallel.hierarchical()) keys.head_ranks = parallel.head_ranks();
   keys.micro_batch = static_cast<int>(config.batch.micro_batch_size);
   keys.chunks = parallel.virtual_chunks;
   keys.recompute = config.recompute.granularity;

@@ -26,11 +26,14 @@ struct SearchKeys {
   Recompute recompute = Recompute::none;
   VocabPasses vocabulary = VocabPasses::none;
   CpCommType cp_comm_type = CpCommType::p2p;  // of a context above 1
+  int head_ranks = 1;                         // of a2a+p2p: ranks that exchange heads
   bool sequence_parallel = false;
   bool balanced = false;
   bool half_gradients = false;
 };
 
+/// The sizes of a2a+p2p; none with another cp_comm_type.
+HierarchicalContext hierarchical_of(const SearchKeys& keys);
 /// Puts the keys into a configuration.
 void set_keys(const SearchKeys& keys, RunConfig& config);
 /// The keys that a configuration has. Throws InputError for a schedule or a distribution of layers that no

@@ -41,17 +41,27 @@ class RegionVisit {
       for (const bool sequence_parallel : {false, true}) {
         if (sequence_parallel && keys.tensor == 1) continue;
         keys.sequence_parallel = sequence_parallel;
-        for (const CpCommType type : {CpCommType::p2p, CpCommType::all_gather, CpCommType::a2a}) {
-          if (keys.context == 1 && type != CpCommType::p2p) continue;
-          keys.cp_comm_type = type;
-          recomputations(keys);
-        }
+        shared_sequences(keys);
       }
     }
     return std::move(refused_);
   }
 
  private:
+  void shared_sequences(SearchKeys keys) {
+    for (const CpCommType type : {CpCommType::p2p, CpCommType::all_gather, CpCommType::a2a}) {
+      if (keys.context == 1 && type != CpCommType::p2p) continue;
+      keys.cp_comm_type = type;
+      recomputations(keys);
+    }
+    keys.cp_comm_type = CpCommType::a2a_p2p;
+    for (const int heads : divisors(keys.context)) {
+      if (heads == 1 || heads == keys.context || config_.model.kv_heads / keys.tensor % heads != 0) continue;
+      keys.head_ranks = heads;
+      recomputations(keys);
+    }
+  }
+
   void recomputations(SearchKeys keys) {
     for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
       if (recompute == Recompute::selective && !selective_) continue;

@@ -120,8 +120,10 @@ Seconds accelerator_collective_time(const OperatorCall& call, const cluster::Net
   const cluster::Span span = span_of(call.group, call.ranks, layout, network.gpus_per_node);
   const auto bytes = static_cast<double>(call.bytes().value);
   if (call.kind == CallKind::all_reduce) return {all_reduce_seconds(network, span, bytes)};
-  if (call.kind == CallKind::ring_shift && call.group == Group::context) {  // NCCL's messages
-    return {hop_seconds(network, ranks_per_node(network, span) < span.size, bytes)};
+  if (call.kind == CallKind::ring_shift &&
+      call.group == Group::context) {                          // NCCL's messages, the slowest hop
+    const int members = std::max(call.ranks, layout.context);  // of a ring of groups: all of them
+    return {hop_seconds(network, leaves_node(Group::context, members, layout, network.gpus_per_node), bytes)};
   }
   if (call.kind == CallKind::all_to_all) return {all_to_all_seconds(network, span, bytes)};
   if (call.kind == CallKind::ring_shift) return {shift_seconds(network, span, bytes)};

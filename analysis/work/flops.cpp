@@ -33,14 +33,18 @@ Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length, s
 
 Flops model_flops_per_token(const RunConfig& config) {
   const BatchConfig& batch = config.batch;
-  Flops student = model_flops_per_token(config.model, batch.seq_length, batch.prefix_length);
+  const auto flops_of_model = [&](const ModelConfig& model) {
+    const double products = 6.0 * static_cast<double>(matmul_parameters(model));
+    const double all = model_flops_per_token(model, batch.seq_length, batch.prefix_length).value;
+    return batch.packed.on() ? Flops{products + (all - products) * batch.packed.mean} : Flops{all};
+  };
+  Flops student = flops_of_model(config.model);
   if (config.finetune.lora()) {
     const auto adapters = static_cast<double>(adapter_parameters(config.model, config.finetune));
     student += Flops{6.0 * adapters - 2.0 * static_cast<double>(matmul_parameters(config.model))};
   }
   if (!config.distillation.teacher) return student;
-  return student +
-         model_flops_per_token(*config.distillation.teacher, batch.seq_length, batch.prefix_length) / 3.0;
+  return student + flops_of_model(*config.distillation.teacher) / 3.0;
 }
 
 StageFlops stage_flops(const StageShape& shape) {
@@ -60,13 +64,15 @@ StageFlops stage_flops(const StageShape& shape) {
 
 Flops executed_flops_per_token(const RunConfig& config, int stages) {
   Flops microbatch;
-  for (const StageShape& shape : stage_shapes(config, stages)) {
+  RunConfig mean = config;  // of all ranks
+  mean.batch.packed.slowest = mean.batch.packed.mean;
+  for (const StageShape& shape : stage_shapes(mean, stages)) {
     const StageFlops flops = stage_flops(shape);
     microbatch +=
         (flops.forward + flops.backward) * static_cast<double>(std::int64_t{shape.tensor} * shape.context);
   }
   if (config.distillation.teacher) {
-    RunConfig evaluated = config;
+    RunConfig evaluated = mean;
     evaluated.model = *config.distillation.teacher;
     evaluated.distillation.teacher.reset();
     for (const StageShape& shape : stage_shapes(evaluated, 1)) {

@@ -44,8 +44,8 @@ class FrameworkCalls {
   void attention(bool backward, std::int64_t window) {
     if (s_.context == 1) return list_.attention(backward, window);
     if (s_.cp_comm_type == CpCommType::p2p) return ring_attention(backward, window);
-    if (s_.cp_comm_type == CpCommType::a2a) return exchanged_attention(backward, window);
-    gather_attention(backward, window);
+    if (s_.cp_comm_type == CpCommType::all_gather) return gather_attention(backward, window);
+    exchanged_attention(backward, window);
   }
   /// Transformer Engine's ring (attention with cp_comm_type p2p): while a rank computes with the keys and values of one
   /// rank, those of the next travel on; backward their gradients travel with them. With two chunks of a sequence on a
@@ -54,28 +54,34 @@ class FrameworkCalls {
   void ring_attention(bool backward, std::int64_t window) {
     const char* label = backward ? "context ring backward" : "context ring forward";
     const std::int64_t own = s_.tokens * 2 * s_.k;
-    for (int step = 0; step < s_.context; ++step) {
-      const std::int64_t keys = step + 1 < s_.context ? own : 0;
+    for (int step = 0; step < s_.ring(); ++step) {
+      const std::int64_t keys = step + 1 < s_.ring() ? own : 0;
       const std::int64_t gradients = backward && step > 0 ? own : 0;
-      list_.collective(CallKind::ring_shift, label, Group::context, s_.context, keys + gradients, s_.type);
+      list_.collective(CallKind::ring_shift, label, Group::context, s_.ring(), keys + gradients, s_.type);
       const int ticket = keys + gradients > 0 ? list_.start_collective(label) : 0;
       list_.attention(backward, window);
-      list_.calls.back().tokens = s_.seq / s_.context;
+      list_.calls.back().tokens = s_.seq / s_.ring();
+      list_.calls.back().elements /= s_.head_ranks;
       if (ticket > 0) list_.wait(ticket);
       stream("attention merge", s_.tokens * s_.q * 3 / 4, 6);
       if (backward && step > 0) stream("attention merge", own, 6);
     }
   }
   /// Every rank gets whole sequences of its part of the heads, and gives back attention's results (DeepSpeed-Ulysses,
-  /// arXiv:2309.14509); backward their gradients the other way round.
+  /// arXiv:2309.14509); backward their gradients the other way round. With a2a+p2p these ranks are a group, the groups a ring.
   void exchanged_attention(bool backward, std::int64_t window) {
     const auto exchange = [&](std::int64_t width) {
-      list_.collective(CallKind::all_to_all, "context all-to-all", Group::context, s_.context,
+      list_.collective(CallKind::all_to_all, "context all-to-all",
+                       s_.ring() == 1 ? Group::context : Group::context_heads, s_.head_ranks,
                        s_.tokens * width, s_.type);
     };
     exchange(backward ? s_.q : s_.q + 2 * s_.k);
-    list_.attention(backward, window);
-    list_.calls.back().elements /= s_.context;
+    if (s_.ring() > 1) {
+      ring_attention(backward, window);
+    } else {
+      list_.attention(backward, window);
+      list_.calls.back().elements /= s_.head_ranks;
+    }
     exchange(backward ? s_.q + 2 * s_.k : s_.q);
   }
   /// Keys and values of all ranks are gathered before, backward once more, and their gradients scattered.
@@ -83,7 +89,7 @@ class FrameworkCalls {
     const std::int64_t whole = s_.context * s_.tokens * 2 * s_.k;
     list_.collective(CallKind::all_gather, "context all-gather", Group::context, s_.context, whole, s_.type);
     list_.attention(backward, window);
-    list_.calls.back().share = 1.0 / s_.context;
+    list_.calls.back().share /= s_.context;
     if (backward)
       list_.collective(CallKind::reduce_scatter, "context reduce-scatter", Group::context, s_.context, whole,
                        s_.type);

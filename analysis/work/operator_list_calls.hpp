@@ -53,7 +53,7 @@ class CallList {
     if (s_.context > 1 && s_.framework == nullptr) return shared_attention(is_backward, window);
     whole_attention(is_backward, window);
   }
-  /// Before it, with cp_comm_type a2a: queries, keys and values of the rank's tokens for those of its part of the heads.
+  /// Before it, with cp_comm_type a2a and a2a+p2p: queries, keys and values of the rank's tokens for those of its part of the heads.
   void exchange_heads();
   void whole_attention(bool is_backward, std::int64_t window) {
     OperatorCall call;
@@ -68,6 +68,7 @@ class CallList {
     call.out = s_.head_dim;
     call.in = s_.heads / s_.kv_heads;
     call.elements = s_.heads * s_.batch;
+    call.share = s_.attention_share;
     calls.push_back(call);
   }
   /// `traffic`: bytes read and written per element of the largest matrix.
@@ -226,7 +227,7 @@ class CallList {
   void attention_of_heads(bool is_backward, std::int64_t window);
   void exchange_parts(const char* label, std::int64_t width);
   void copy_parts(std::int64_t width);
-  void reorder_chunks(std::int64_t width);
+  void reorder_chunks(int ranks, std::int64_t width);
   /// Once per sequence.
   void per_sequence(const char* name, std::int64_t elements, double traffic);
   /// Of one row block, of which there are as many as tensor ranks.

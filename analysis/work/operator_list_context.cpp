@@ -5,10 +5,10 @@
 
 namespace plumbline {
 
-/// Between the order of ranks and that of positions: every chunk of every sequence.
-void CallList::reorder_chunks(std::int64_t width) {
+/// Between the order of so many ranks and that of positions: every chunk of every sequence.
+void CallList::reorder_chunks(int ranks, std::int64_t width) {
   memory("copy", s_.chunk() * width, 2 * static_cast<double>(s_.e()));
-  calls.back().count = std::int64_t{2} * s_.context * s_.batch;
+  calls.back().count = std::int64_t{2} * ranks * s_.batch;
 }
 
 void CallList::gather_keys_values(const char* label) {
@@ -17,7 +17,7 @@ void CallList::gather_keys_values(const char* label) {
   memory("copy", s_.tokens * s_.k, 2 * e);
   collective(CallKind::all_gather, label, Group::context, s_.context, s_.context * s_.tokens * 2 * s_.k,
              s_.type);
-  reorder_chunks(2 * s_.k);
+  reorder_chunks(s_.context, 2 * s_.k);
   allocations(2);
 }
 
@@ -27,50 +27,53 @@ void CallList::per_sequence(const char* name, std::int64_t elements, double traf
   calls.back().count = s_.batch;
 }
 
-/// Of one chunk of every sequence. `past`: keys in front of it among those that are given, `keys` if not all up to it are.
+/// Of one chunk of every sequence, of a part of the heads where they are exchanged. `past`: keys in front of it among those that are given, `keys` if not all up to it are.
 void CallList::chunk_attention(bool is_backward, std::int64_t window, std::int64_t past, std::int64_t keys) {
   whole_attention(is_backward, window);
   OperatorCall& call = calls.back();
-  call.tokens = s_.chunk();
+  call.tokens = s_.ring_chunk();
   call.past = past;
   call.keys = keys;
-  call.elements = s_.heads;
+  call.elements = s_.heads / s_.head_ranks;
   call.count = s_.batch;
 }
 
 /// The rank's keys and values, or gradients of another's, to the next rank of the sequence.
 int CallList::ring_message(const char* label) {
-  collective(CallKind::ring_shift, label, Group::context, s_.context, s_.tokens * 2 * s_.k, s_.type);
+  collective(CallKind::ring_shift, label, Group::context, s_.ring(), s_.tokens * 2 * s_.k, s_.type);
   return start_collective(label);
 }
 
 /// The last rank of a sequence: of every step the blocks of its two chunks of queries with the chunks of another rank's keys
-/// that they see something of.
+/// that they see something of. Where heads have been exchanged a rank stands for its group, whose chunks are longer and heads
+/// fewer: as many elements.
 void CallList::ring_attention(bool is_backward, std::int64_t window) {
   const auto e = static_cast<double>(s_.e());
-  const std::int64_t chunk = s_.chunk();
+  const std::int64_t chunk = s_.ring_chunk();
   const auto own_keys = [&](const char* name, double times) {
     memory(name, s_.tokens * s_.k, times * e);
     memory(name, s_.tokens * s_.k, times * e);
   };
   const auto added_keys = [&](const char* name, double times) {
-    per_sequence(name, chunk * s_.k, times * e);
-    per_sequence(name, chunk * s_.k, times * e);
+    per_sequence(name, s_.chunk() * s_.k, times * e);
+    per_sequence(name, s_.chunk() * s_.k, times * e);
   };
   const auto added_queries = [&] {
-    per_sequence(is_backward ? "add" : "attention_merge", chunk * s_.q, 3 * e);
+    per_sequence(is_backward ? "add" : "attention_merge", s_.chunk() * s_.q, 3 * e);
   };
-  const int last = s_.context - 1;
+  const int ranks = s_.ring();
+  const int last = ranks - 1;
   own_keys("copy", 2);
   int gradients_sent = 0;
-  for (int step = 0; step < s_.context; ++step) {
+  for (int step = 0; step < ranks; ++step) {
     int keys_sent = 0;
-    if (step + 1 < s_.context)
+    if (step + 1 < ranks)
       keys_sent = ring_message(is_backward ? "context ring backward" : "context ring forward");
     for (const int keys : {1, 0}) {
       bool opened = false;
       for (const int queries : {0, 1}) {
-        const std::int64_t distance = (s_.piece_of(last, queries) - s_.piece_of(last - step, keys)) * chunk;
+        const std::int64_t distance =
+            (s_.piece_of(ranks, last, queries) - s_.piece_of(ranks, last - step, keys)) * chunk;
         if (distance < 0 || (window > 0 && distance - chunk + 1 >= window)) continue;
         chunk_attention(is_backward, window, distance, chunk);
         if (distance > 0) added_queries();
@@ -95,35 +98,40 @@ void CallList::ring_attention(bool is_backward, std::int64_t window) {
 
 /// Between the rank's tokens and the parts of all ranks, heads of `width` elements together.
 void CallList::copy_parts(std::int64_t width) {
-  memory("copy", s_.tokens * width / s_.context, 2 * static_cast<double>(s_.e()));
-  calls.back().count = s_.context;
+  memory("copy", s_.tokens * width / s_.head_ranks, 2 * static_cast<double>(s_.e()));
+  calls.back().count = s_.head_ranks;
 }
 
 void CallList::exchange_parts(const char* label, std::int64_t width) {
-  collective(CallKind::all_to_all, label, Group::context, s_.context, s_.tokens * width, s_.type);
+  collective(CallKind::all_to_all, label, s_.ring() == 1 ? Group::context : Group::context_heads,
+             s_.head_ranks, s_.tokens * width, s_.type);
 }
 
 void CallList::exchange_heads() {
-  if (s_.context == 1 || s_.framework != nullptr || s_.cp_comm_type != CpCommType::a2a) return;
+  if (s_.head_ranks == 1 || s_.framework != nullptr) return;
   copy_parts(s_.q);
   copy_parts(s_.k);
   copy_parts(s_.k);
   exchange_parts("context all-to-all of heads", s_.q + 2 * s_.k);
-  reorder_chunks((s_.q + 2 * s_.k) / s_.context);
+  reorder_chunks(s_.head_ranks, (s_.q + 2 * s_.k) / s_.head_ranks);
   allocations(2);
 }
 
-/// All ranks do the same.
+/// All ranks do the same, but for the blocks where the groups are a ring.
 void CallList::attention_of_heads(bool is_backward, std::int64_t window) {
   const std::int64_t all = s_.q + 2 * s_.k;
   if (is_backward) {
     copy_parts(s_.q);
     exchange_parts("context all-to-all backward", s_.q);
-    reorder_chunks(s_.q / s_.context);
+    reorder_chunks(s_.head_ranks, s_.q / s_.head_ranks);
   }
-  whole_attention(is_backward, window);
-  calls.back().elements /= s_.context;
-  reorder_chunks((is_backward ? all : s_.q) / s_.context);
+  if (s_.ring() > 1) {
+    ring_attention(is_backward, window);
+  } else {
+    whole_attention(is_backward, window);
+    calls.back().elements /= s_.head_ranks;
+  }
+  reorder_chunks(s_.head_ranks, (is_backward ? all : s_.q) / s_.head_ranks);
   exchange_parts(is_backward ? "context all-to-all of gradients" : "context all-to-all of results",
                  is_backward ? all : s_.q);
   copy_parts(s_.q);
@@ -138,8 +146,8 @@ void CallList::gathered_attention(bool is_backward, std::int64_t window) {
   const auto e = static_cast<double>(s_.e());
   const std::int64_t chunk = s_.chunk();
   const std::int64_t early =
-      s_.piece_of(s_.context - 1, 0) * chunk;  // where the chunks of the last rank begin
-  const std::int64_t late = s_.piece_of(s_.context - 1, 1) * chunk;
+      s_.piece_of(s_.context, s_.context - 1, 0) * chunk;  // where the chunks of the last rank begin
+  const std::int64_t late = s_.piece_of(s_.context, s_.context - 1, 1) * chunk;
   const std::int64_t unseen = s_.seq - late - chunk;
   gather_keys_values(is_backward ? "context all-gather backward" : "context all-gather forward");
   if (!is_backward) {
@@ -150,7 +158,7 @@ void CallList::gathered_attention(bool is_backward, std::int64_t window) {
   per_sequence("fill", unseen * 2 * s_.k, e);
   chunk_attention(true, window, early, 0);
   per_sequence("add", (early + chunk) * 2 * s_.k, 3 * e);
-  reorder_chunks(2 * s_.k);
+  reorder_chunks(s_.context, 2 * s_.k);
   collective(CallKind::reduce_scatter, "context reduce-scatter", Group::context, s_.context,
              s_.context * s_.tokens * 2 * s_.k, s_.type);
   memory("copy", s_.tokens * s_.k, 2 * e);
@@ -163,6 +171,7 @@ void CallList::shared_attention(bool is_backward, std::int64_t window) {
     case CpCommType::p2p:
       return ring_attention(is_backward, window);
     case CpCommType::a2a:
+    case CpCommType::a2a_p2p:
       return attention_of_heads(is_backward, window);
     case CpCommType::all_gather:
       return gathered_attention(is_backward, window);

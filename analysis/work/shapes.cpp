@@ -58,6 +58,8 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.seq = config.batch.seq_length;
   shape.context = config.parallel.context;
   shape.cp_comm_type = config.parallel.cp_comm_type;
+  shape.head_ranks = config.parallel.head_ranks();
+  shape.attention_share = config.batch.packed.slowest;
   shape.cp_load_balance = config.parallel.cp_load_balance;
   shape.tokens = shape.batch * shape.seq / shape.context;
   shape.sequence_parallel = config.parallel.effective_sequence_parallel();

@@ -120,7 +120,9 @@ struct StageShape {
   DType grad_type = DType::fp32;
   int context = 1;  // CP: ranks that share a sequence
   CpCommType cp_comm_type = CpCommType::p2p;
+  int head_ranks = 1;  // of them, those that exchange heads with each other; the rest is a ring
   bool cp_load_balance = true;
+  double attention_share = 1;  // of packed documents' pairs of tokens in whole sequences'
   /// Whose training step it is; nullptr: plumbline's own, of which everything else here speaks.
   const cluster::Software* framework = nullptr;
   DistillationShape distillation;
@@ -151,10 +153,14 @@ struct StageShape {
   }
   /// Tokens of the pieces that sequences are cut into for their ranks, two for each; all of a sequence without.
   std::int64_t chunk() const { return context > 1 ? seq / context / 2 : seq; }
-  /// Which of the 2·CP pieces rank `rank` of the sequence has as its earlier (0) or later (1).
-  std::int64_t piece_of(int rank, int place) const {
+  /// Ranks, or groups that have exchanged heads, whose keys and values go round a ring; and the tokens of a piece of such
+  /// a group, which are pieces of its ranks one after the other.
+  int ring() const { return context / head_ranks; }
+  std::int64_t ring_chunk() const { return chunk() * head_ranks; }
+  /// Which of 2·`ranks` pieces of a sequence that so many share rank `rank` has as its earlier (0) or later (1).
+  std::int64_t piece_of(int ranks, int rank, int place) const {
     if (!cp_load_balance) return std::int64_t{2} * rank + place;
-    return place == 0 ? rank : std::int64_t{2} * context - 1 - rank;
+    return place == 0 ? rank : std::int64_t{2} * ranks - 1 - rank;
   }
   /// Of the stage's layer `layer`, as in AlikeLayers.
   std::int64_t window_of(std::int64_t layer) const;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/predict/context_advice.hpp"
+#include "analysis/predict/packed_sequences.hpp"
 #include "analysis/predict/vocabulary_advice.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
@@ -22,6 +23,7 @@
 #include "bench/views/side_by_side.hpp"
 #include "core/base/error.hpp"
 #include "core/base/standard_streams.hpp"
+#include "core/config/config_checks.hpp"
 
 namespace plumbline {
 namespace {
@@ -47,14 +49,33 @@ void explain(const Prediction& prediction) {
 struct PredictOptions {
   ConfigOptions config;
   std::string parameters;  // a number of parameters in place of a configuration
+  std::string lengths;     // a file: tokens of documents that are packed into sequences
   bool json = false;
   bool quiet = false;
   bool explain = false;
   bool what_limits = false;
 };
 
+OrderedJson lengths_json(const PackedSequences& packed, const PackedWork& work) {
+  return {{"documents", packed.lengths.size()},
+          {"sequences", packed.first_of.size()},
+          {"tokens", packed.tokens},
+          {"longest", packed.longest},
+          {"pairs_of_whole_sequences", work.attention.mean},
+          {"slowest_ranks", work.attention.slowest},
+          {"context_ranks_over_mean", work.by_context_rank}};
+}
+
 int predict_one(const PredictOptions& options) {
-  const RunConfig config = options.config.load();
+  RunConfig config = options.config.load();
+  PackedSequences packed;
+  PackedWork packed_into;
+  if (!options.lengths.empty()) {
+    if (const auto reason = why_invalid(config)) throw InputError(*reason);
+    packed = read_sequence_lengths(options.lengths, config.batch.seq_length);
+    packed_into = packed_work(packed, config);
+    config.batch.packed = packed_into.attention;
+  }
   Record record = start_record("predict", config, Asked::prediction);
   if (record.status != Status::ok) throw InputError(record.reason);
   std::string note;
@@ -77,10 +98,12 @@ int predict_one(const PredictOptions& options) {
     OrderedJson json = to_json(record);
     json["formulas"] = to_json(formulas);
     json["trust"] = trust_json(config, hardware, prediction);
+    if (!options.lengths.empty()) json["sequence_lengths"] = lengths_json(packed, packed_into);
     if (options.what_limits) json["what_limits"] = OrderedJson::parse(what_limits_json(config));
     fmt::print("{}\n", json.dump(2));
   } else {
     fmt::print("{}{}", side_by_side(record), trust_text(config, hardware, prediction));
+    if (!options.lengths.empty()) fmt::print("{}", describe(packed, packed_into));
     fmt::print("{}", vocabulary_report(config, schedule, prediction, hardware, schedule_for));
     fmt::print("{}", context_report(config, schedule, prediction, hardware));
     if (options.explain) {
@@ -104,6 +127,12 @@ int predict_command(const PredictOptions& options) {
         "Face "
         "folder), --model, or --parameters N for model states alone");
   }
+  if (!options.lengths.empty() && (options.what_limits || !options.parameters.empty())) {
+    throw InputError(
+        fmt::format("predict: found --sequence-lengths with {}, expected one of them: lengths are those of "
+                    "one configuration",
+                    options.what_limits ? "--what-limits" : "--parameters"));
+  }
   if (options.parameters.empty()) return predict_one(options);
   if (!options.config.source.empty()) {
     throw InputError(
@@ -125,6 +154,12 @@ void add_predict_command(CLI::App& app, CommandAction& action) {
                    "Without CONFIG: model states of N parameters under every ZeRO stage; takes --dp, "
                    "--precision, --grad-dtype and --optimizer")
       ->type_name("N");
+  command
+      ->add_option("--sequence-lengths", options->lengths,
+                   "Sequences are documents packed one after another, with attention within each alone: "
+                   "their tokens, one "
+                   "length per line")
+      ->type_name("FILE");
   command->add_flag("--json", options->json, "Print the record as JSON, with the literature's formulas");
   command->add_flag("--explain", options->explain,
                     "Also print the predicted time of every operator and the literature's memory formulas");

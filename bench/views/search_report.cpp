@@ -34,12 +34,15 @@ std::string_view granularity_of(Recompute recompute) {
 /// The configuration keys of a candidate, as a run's file would set them.
 Settings settings_of(const Candidate& c) {
   const SearchKeys& keys = c.keys;
+  const HierarchicalContext sizes = hierarchical_of(keys);
   return {
       {"tensor_model_parallel_size", std::to_string(keys.tensor)},
       {"pipeline_model_parallel_size", std::to_string(keys.pipeline)},
       {"data_parallel_size", std::to_string(keys.data)},
       {"context_parallel_size", std::to_string(keys.context)},
       {"cp_comm_type", std::string(cp_comm_type_name(keys.cp_comm_type))},
+      {"hierarchical_context_parallel_sizes",
+       sizes.given() ? fmt::format("{},{}", sizes.heads, sizes.ring) : "none"},
       {"virtual_pipeline_chunks", std::to_string(keys.chunks)},
       {"pipeline_schedule", search_schedules()[keys.schedule]},
       {"micro_batch_size", std::to_string(keys.micro_batch)},
@@ -97,6 +100,8 @@ std::string describe_candidate(const Candidate& c) {
   const SearchKeys& keys = c.keys;
   std::string text = fmt::format("tp {} pp {} dp {}", keys.tensor, keys.pipeline, keys.data);
   if (keys.context > 1) text += fmt::format(" cp {} {}", keys.context, cp_comm_type_name(keys.cp_comm_type));
+  if (const HierarchicalContext sizes = hierarchical_of(keys); sizes.given())
+    text += fmt::format(" {},{}", sizes.heads, sizes.ring);
   text += fmt::format(" mbs {} {}", keys.micro_batch, search_schedules()[keys.schedule]);
   if (keys.chunks > 1) text += fmt::format(" chunks {}", keys.chunks);
   if (keys.sequence_parallel) text += " sp";

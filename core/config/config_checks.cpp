@@ -14,6 +14,26 @@
 namespace plumbline {
 namespace {
 
+/// Of the sizes of a2a+p2p.
+std::optional<std::string> why_not_hierarchical(const ParallelConfig& parallel) {
+  const HierarchicalContext& sizes = parallel.hierarchical_context;
+  const std::string found = sizes.given() ? fmt::format("{},{}", sizes.heads, sizes.ring) : "none";
+  if (!parallel.hierarchical()) {
+    if (!sizes.given()) return std::nullopt;
+    return fmt::format(
+        "hierarchical_context_parallel_sizes: found {} with cp_comm_type {} and context_parallel_size {}, "
+        "expected none: they are those of a2a+p2p",
+        found, cp_comm_type_name(parallel.cp_comm_type), parallel.context);
+  }
+  if (std::int64_t{sizes.heads} * sizes.ring != parallel.context || sizes.heads == 1 || sizes.ring == 1) {
+    return fmt::format(
+        "hierarchical_context_parallel_sizes: found {} with cp_comm_type a2a+p2p, expected two sizes of at "
+        "least 2 that multiply to context_parallel_size {}; with one alone it is a2a or p2p",
+        found, parallel.context);
+  }
+  return std::nullopt;
+}
+
 /// Context and sequence parallelism's part of why_invalid.
 std::optional<std::string> why_sequence_does_not_split(const RunConfig& config) {
   const std::int64_t t = config.parallel.tensor;
@@ -39,12 +59,16 @@ std::optional<std::string> why_sequence_does_not_split(const RunConfig& config) 
   }
   std::int64_t key_heads = std::max<std::int64_t>(1, config.model.kv_heads / t);
   if (teacher) key_heads = std::gcd(key_heads, std::max<std::int64_t>(1, teacher->kv_heads / t));
-  if (ranks > 1 && config.parallel.cp_comm_type == CpCommType::a2a && key_heads % ranks != 0) {
+  if (auto reason = why_not_hierarchical(config.parallel)) return reason;
+  const std::int64_t head_ranks = config.parallel.head_ranks();
+  if (head_ranks > 1 && key_heads % head_ranks != 0) {
+    const bool whole = head_ranks == ranks;
     return fmt::format(
-        "cp_comm_type: found a2a with context_parallel_size {} and {} key/value heads per tensor rank, "
-        "expected a "
-        "multiple of context_parallel_size; p2p and all_gather take any",
-        ranks, key_heads);
+        "cp_comm_type: found {} with {} {} and {} key/value heads per tensor rank, "
+        "expected a multiple of {}; p2p and all_gather take any",
+        cp_comm_type_name(config.parallel.cp_comm_type),
+        whole ? "context_parallel_size" : "an exchange of heads over", head_ranks, key_heads,
+        whole ? "context_parallel_size" : "the first of hierarchical_context_parallel_sizes");
   }
   if (config.parallel.effective_sequence_parallel() && seq / ranks % t != 0) {
     return fmt::format(
@@ -157,7 +181,9 @@ std::optional<std::string> why_fp8_does_not_fit(const RunConfig& config) {
   const std::int64_t tokens =
       config.batch.micro_batch_size * config.batch.seq_length / config.parallel.context;
   const std::pair<const char*, std::int64_t> sizes[] = {
-      {"micro_batch_size x seq_length", tokens},
+      {config.parallel.context > 1 ? "micro_batch_size x seq_length / context_parallel_size"
+                                   : "micro_batch_size x seq_length",
+       tokens},
       // Overlapped products are of a tensor rank's rows each.
       {"micro_batch_size x seq_length per tensor rank",
        tokens / (config.parallel.effective_tp_comm_overlap() ? t : 1)},
@@ -226,14 +252,15 @@ std::optional<std::string> why_context_unsupported(const RunConfig& config) {
   };
   const auto& teacher = config.distillation.teacher;
   const bool normed = config.model.qk_norm || (teacher && teacher->qk_norm);
-  if (config.parallel.cp_comm_type == CpCommType::a2a && normed)
-    return with("cp_comm_type", "a2a and norms of queries and keys", "them with p2p and all_gather");
+  if (config.parallel.head_ranks() > 1 && normed) {
+    return with("cp_comm_type",
+                config.parallel.hierarchical() ? "a2a+p2p and norms of queries and keys"
+                                               : "a2a and norms of queries and keys",
+                "them with p2p and all_gather");
+  }
   if (config.machine.backend == Backend::cuda) return with("backend", "cuda", "it on cpu and emulated");
   if (config.numerics.attention_backend == AttentionBackend::unfused)
     return with("attention_backend", "unfused", "fused only");
-  if (config.numerics.fp8.on()) {
-    return with("fp8_format", config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid", "none only");
-  }
   return std::nullopt;
 }
 

@@ -11,12 +11,32 @@
 namespace plumbline {
 
 /// How ranks that share a sequence come by each other's keys and values (Megatron-LM's cp_comm_type): round a ring, block
-/// by block; all at once before attention; or their heads' alone, exchanged for the other heads (Ulysses).
-enum class CpCommType { p2p, all_gather, a2a };
+/// by block; all at once before attention; their heads' alone, exchanged for the other heads (Ulysses); or heads among
+/// neighbours and then round a ring of such groups.
+enum class CpCommType { p2p, all_gather, a2a, a2a_p2p };
 /// "p2p".
 constexpr std::string_view cp_comm_type_name(CpCommType type) {
-  return type == CpCommType::p2p ? "p2p" : type == CpCommType::a2a ? "a2a" : "all_gather";
+  switch (type) {
+    case CpCommType::p2p:
+      return "p2p";
+    case CpCommType::all_gather:
+      return "all_gather";
+    case CpCommType::a2a:
+      return "a2a";
+    case CpCommType::a2a_p2p:
+      return "a2a+p2p";
+  }
+  return "";
 }
+
+/// Sizes of a2a+p2p (Megatron-LM's hierarchical_context_parallel_sizes): ranks that exchange heads, and groups of these round a
+/// ring. 0, 0: not given.
+struct HierarchicalContext {
+  int heads = 0;
+  int ring = 0;
+  bool given() const { return heads > 0; }
+  friend bool operator==(const HierarchicalContext&, const HierarchicalContext&) = default;
+};
 
 /// Sizes of the parallel dimensions in ranks, and what is split over them. Names are Megatron-LM's, without
 /// "_model_parallel_size".
@@ -27,6 +47,7 @@ struct ParallelConfig {
   int virtual_chunks = 1;  // per pipeline rank; 1: as many as the schedule has by itself
   int context = 1;
   CpCommType cp_comm_type = CpCommType::p2p;
+  HierarchicalContext hierarchical_context;  // of a2a+p2p
   /// Rank r of a sequence has chunks r and 2·CP-1-r of 2·CP; else the r-th of CP parts.
   bool cp_load_balance = true;
   int expert = 1;
@@ -57,6 +78,13 @@ struct ParallelConfig {
   int data() const { return static_cast<int>(world_size / model_ranks()); }
   /// Ranks that hold the same parameters, and share their states: data × context parallel size.
   int copies() const { return data() * context; }
+  /// Ranks of a sequence exchange heads within groups, which are a ring.
+  bool hierarchical() const { return context > 1 && cp_comm_type == CpCommType::a2a_p2p; }
+  /// Of them, how many exchange heads with each other: all with a2a, else 1 where none do.
+  int head_ranks() const {
+    if (hierarchical()) return hierarchical_context.given() ? hierarchical_context.heads : 1;
+    return cp_comm_type == CpCommType::a2a ? context : 1;
+  }
   /// The ZeRO stage that is in effect: a single copy has nothing to shard.
   int effective_zero_stage() const { return copies() > 1 ? zero_stage : 0; }
   /// Sequence parallelism needs tensor parallelism to be in effect.

@@ -17,12 +17,21 @@ namespace plumbline {
 
 enum class Backend { cpu, cuda, emulated };
 
+/// What attention has to do where sequences are documents packed one after another, as parts of the pairs of tokens of whole
+/// causal sequences (analysis/predict/packed_sequences.hpp). Predictions only.
+struct PackedAttention {
+  double mean = 1;     // over all ranks
+  double slowest = 1;  // of those that the others wait for, of what they would have of whole sequences
+  bool on() const { return mean < 1; }
+};
+
 struct BatchConfig {
   std::int64_t seq_length = 1024;
   std::int64_t micro_batch_size = 1;
   std::int64_t global_batch_size = 1;
   /// The first tokens of every sequence, which attention lets see each other: a prefix language model. 0: causal.
   std::int64_t prefix_length = 0;
+  PackedAttention packed{};  // no key: `predict --sequence-lengths`
 };
 
 /// What it runs on.

@@ -21,7 +21,7 @@ constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
 
 constexpr KeyNames<3> kRecompute = {"none", "selective", "full"};
 constexpr KeyNames<3> kBackends = {"cpu", "cuda", "emulated"};
-constexpr KeyNames<3> kCpCommTypes = {"p2p", "all_gather", "a2a"};
+constexpr KeyNames<4> kCpCommTypes = {"p2p", "all_gather", "a2a", "a2a+p2p"};
 constexpr KeyNames<2> kAttentionBackends = {"fused", "unfused"};
 constexpr KeyNames<2> kOptimizers = {"adam", "sgd"};
 constexpr KeyNames<2> kFrozen = {"none", "lora"};
@@ -61,6 +61,31 @@ ConfigKey memory_budget_key() {
             }
           },
           [](const RunConfig& config) { return fmt::format("{}", config.machine.memory_budget.value); }};
+}
+
+/// Two sizes, as Megatron-LM's list of them.
+ConfigKey hierarchical_key() {
+  const char* const name = "hierarchical_context_parallel_sizes";
+  const char* const expected =
+      "none, or two whole numbers such as 2,4: ranks that exchange heads, and groups of them round a ring";
+  return {name, "", expected,
+          [=](ConfigDraft& draft, const ConfigText& value) {
+            HierarchicalContext& sizes = draft.config.parallel.hierarchical_context;
+            sizes = {};
+            if (value.text == "none") return;
+            const char* const stop = value.text.data() + value.text.size();
+            const auto heads = std::from_chars(value.text.data(), stop, sizes.heads);
+            const bool comma = heads.ec == std::errc() && heads.ptr != stop && *heads.ptr == ',';
+            if (!comma) refuse_value(value, name, expected);
+            const auto ring = std::from_chars(heads.ptr + 1, stop, sizes.ring);
+            const auto allowed = [](int size) { return size >= 1 && size <= kMaxSize; };
+            if (ring.ec != std::errc() || ring.ptr != stop || !allowed(sizes.heads) || !allowed(sizes.ring))
+              refuse_value(value, name, expected);
+          },
+          [](const RunConfig& config) -> std::string {
+            const HierarchicalContext& sizes = config.parallel.hierarchical_context;
+            return sizes.given() ? fmt::format("{},{}", sizes.heads, sizes.ring) : "none";
+          }};
 }
 
 ConfigKey seed_key() {
@@ -104,6 +129,7 @@ std::vector<ConfigKey> make_keys() {
                   kMaxSize),
       integer_key("context_parallel_size", "cp", at(&C::parallel, &ParallelConfig::context), 1, kMaxSize),
       choice_key("cp_comm_type", at(&C::parallel, &ParallelConfig::cp_comm_type), kCpCommTypes),
+      hierarchical_key(),
       boolean_key("cp_load_balance", at(&C::parallel, &ParallelConfig::cp_load_balance)),
       integer_key("expert_model_parallel_size", "ep", at(&C::parallel, &ParallelConfig::expert), 1, kMaxSize),
       boolean_key("sequence_parallel", at(&C::parallel, &ParallelConfig::sequence_parallel)),

@@ -6,20 +6,10 @@
 namespace plumbline {
 
 std::string_view name_of(Group group) {
-  static constexpr std::array<std::string_view, kGroups> kNames = {"world",
-                                                                   "tensor",
-                                                                   "data",
-                                                                   "pipeline",
-                                                                   "model",
-                                                                   "embedding",
-                                                                   "mirror",
-                                                                   "shared_kv",
-                                                                   "context",
-                                                                   "vocab_hidden",
-                                                                   "vocab_statistics",
-                                                                   "vocab_gradient",
-                                                                   "embedding_output",
-                                                                   "embedding_gradient"};
+  static constexpr std::array<std::string_view, kGroups> kNames = {
+      "world",        "tensor",           "data",           "pipeline",         "model",
+      "embedding",    "mirror",           "shared_kv",      "context",          "context_heads",
+      "vocab_hidden", "vocab_statistics", "vocab_gradient", "embedding_output", "embedding_gradient"};
   return kNames[static_cast<std::size_t>(group)];
 }
 
@@ -69,6 +59,11 @@ GroupExtent Layout::extent(Group group, int rank) const {
     }
     case Group::context:
       return {one(mine.tensor), {mine.data / context * context, context, 1}, one(mine.pipeline)};
+    case Group::context_heads:
+      if (context_heads == 1) return {};
+      return {one(mine.tensor),
+              {mine.data / context_heads * context_heads, context_heads, 1},
+              one(mine.pipeline)};
   }
   return {};
 }

@@ -11,7 +11,8 @@ namespace plumbline {
 /// The groups a collective may run in. `model` is tensor × pipeline (one replica); `embedding` holds the
 /// first and last pipeline rank, where tied embeddings live twice; `mirror` holds pipeline ranks r and P-1-r,
 /// which keep the two copies of a stage in bidirectional schedules; `shared_kv` holds the tensor ranks that
-/// keep the same key/value head; `context` those that share a sequence. The last five exist with vocabulary parallelism only, one for every kind of
+/// keep the same key/value head; `context` those that share a sequence, `context_heads` those of them that exchange heads
+/// where the rest is a ring (a2a+p2p), and nobody otherwise. The last five exist with vocabulary parallelism only, one for every kind of
 /// collective that overlaps with computation, so that each kind keeps its own order
 /// (bench/training/vocabulary.md); vocab_hidden and embedding_gradient have the members of pipeline, the
 /// others those of model.
@@ -25,13 +26,14 @@ enum class Group {
   mirror,
   shared_kv,
   context,
+  context_heads,
   vocab_hidden,
   vocab_statistics,
   vocab_gradient,
   embedding_output,
   embedding_gradient,
 };
-constexpr int kGroups = 14;
+constexpr int kGroups = 15;
 std::string_view name_of(Group group);
 
 /// Coordinates of one rank.
@@ -68,6 +70,7 @@ struct Layout {
   int kv_sharing = 1;           // neighbouring tensor ranks that hold the same key/value head
   bool vocab_parallel = false;  // embedding and output layer are split over all ranks of `model`
   int context = 1;              // neighbouring data ranks that share a sequence
+  int context_heads = 1;  // neighbours of those that exchange heads, the rest being a ring; 1: no such groups
 
   int world() const { return tensor * pipeline * data; }
   Coordinates coordinates(int rank) const;

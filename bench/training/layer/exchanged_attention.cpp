@@ -3,21 +3,21 @@
 
 namespace plumbline::training {
 
-ExchangedAttention::Heads ExchangedAttention::of_heads(const Matrix& whole) const {
+QueryKeyValue ExchangedAttention::of_heads(const Matrix& whole) const {
   return {whole.columns(0, query_width()), whole.columns(query_width(), key_width()),
           whole.columns(query_width() + key_width(), key_width())};
 }
 
 void ExchangedAttention::send(const Matrix& from, const Matrix& to) const {
-  context_.over_context_ranks(
-      [&](Communicator& communicator) { communicator.all_to_all(Group::context, from, to); });
+  const Group group = rings() ? Group::context_heads : Group::context;
+  context_.over_context_ranks([&](Communicator& communicator) { communicator.all_to_all(group, from, to); });
 }
 
 AttentionShape ExchangedAttention::shape_of_heads() const {
   AttentionShape shape = dropout_.attention(layer_);
   shape.seq = seq_;
-  shape.heads /= chunks_.ranks;
-  shape.kv_heads /= chunks_.ranks;
+  shape.heads /= members();
+  shape.kv_heads /= members();
   shape.first_head += chunks_.rank * shape.heads;
   return shape;
 }
@@ -30,24 +30,28 @@ Matrix ExchangedAttention::statistics_of_heads(const LayerActivations& saved) co
 void ExchangedAttention::exchange(const LayerActivations& saved) const {
   const QueryKeyValue in(context_.shape, saved);
   const auto pack = [&](const Matrix& from, const Matrix& to) { context_.operators.copy(from, to); };
-  Tensor sent = make("queries, keys and values by head", chunks_.ranks * tokens_, all_width());
+  Tensor sent = make("queries, keys and values by head", members() * tokens_, all_width());
   each_part(in.q, query_width(), sent, 0, pack);
   each_part(in.k, key_width(), sent, query_width(), pack);
   each_part(in.v, key_width(), sent, query_width() + key_width(), pack);
-  const Tensor received = make("queries, keys and values by rank", chunks_.ranks * tokens_, all_width());
+  const Tensor received = make("queries, keys and values by rank", members() * tokens_, all_width());
   send(sent, received);
   sent.reset();
-  to_positions(received, by_part(saved.qkv, all_width()));
+  to_positions(members(), received, by_part(saved.qkv, all_width()));
 }
 
 void ExchangedAttention::forward(const QueryKeyValue& /*in*/, const LayerActivations& saved) const {
-  const Heads heads = of_heads(by_part(saved.qkv, all_width()));
+  const QueryKeyValue heads = of_heads(by_part(saved.qkv, all_width()));
   const Matrix out = by_part(saved.attention_of_heads, query_width());
-  context_.operators.attention_forward(shape_of_heads(), heads.q, heads.k, heads.v, out,
-                                       statistics_of_heads(saved), scratch_);
-  Tensor sent = make("attention by rank", chunks_.ranks * tokens_, query_width());
-  to_ranks(out, sent);
-  const Tensor received = make("attention by head", chunks_.ranks * tokens_, query_width());
+  if (rings()) {
+    ring().forward(heads, {out, saved.log_sum_exp});
+  } else {
+    context_.operators.attention_forward(shape_of_heads(), heads.q, heads.k, heads.v, out,
+                                         statistics_of_heads(saved), scratch_);
+  }
+  Tensor sent = make("attention by rank", members() * tokens_, query_width());
+  to_ranks(members(), out, sent);
+  const Tensor received = make("attention by head", members() * tokens_, query_width());
   send(sent, received);
   sent.reset();
   each_part(saved.attention, query_width(), received, 0,
@@ -56,26 +60,31 @@ void ExchangedAttention::forward(const QueryKeyValue& /*in*/, const LayerActivat
 
 void ExchangedAttention::backward(const QueryKeyValue& /*in*/, const LayerActivations& saved,
                                   const Matrix& output_gradient, const QueryKeyValue& out) const {
-  Tensor sent = make("gradient of attention by head", chunks_.ranks * tokens_, query_width());
+  Tensor sent = make("gradient of attention by head", members() * tokens_, query_width());
   each_part(output_gradient, query_width(), sent, 0,
             [&](const Matrix& from, const Matrix& to) { context_.operators.copy(from, to); });
-  Tensor received = make("gradient of attention by rank", chunks_.ranks * tokens_, query_width());
+  Tensor received = make("gradient of attention by rank", members() * tokens_, query_width());
   send(sent, received);
   sent.reset();
-  Tensor dattention = make("gradient of attention of heads", chunks_.ranks * tokens_, query_width());
-  to_positions(received, dattention);
+  Tensor dattention = make("gradient of attention of heads", members() * tokens_, query_width());
+  to_positions(members(), received, dattention);
   received.reset();
-  Tensor whole = make("gradient of heads", chunks_.ranks * tokens_, all_width());
-  const Heads heads = of_heads(by_part(saved.qkv, all_width()));
-  const Heads gradients = of_heads(whole);
-  context_.operators.attention_backward(
-      shape_of_heads(), heads.q, heads.k, heads.v, by_part(saved.attention_of_heads, query_width()),
-      statistics_of_heads(saved), dattention, gradients.q, gradients.k, gradients.v, scratch_);
+  Tensor whole = make("gradient of heads", members() * tokens_, all_width());
+  const QueryKeyValue heads = of_heads(by_part(saved.qkv, all_width()));
+  const QueryKeyValue gradients = of_heads(whole);
+  const Matrix attention = by_part(saved.attention_of_heads, query_width());
+  if (rings()) {
+    ring().backward(heads, {attention, saved.log_sum_exp}, dattention, gradients);
+  } else {
+    context_.operators.attention_backward(shape_of_heads(), heads.q, heads.k, heads.v, attention,
+                                          statistics_of_heads(saved), dattention, gradients.q, gradients.k,
+                                          gradients.v, scratch_);
+  }
   dattention.reset();
-  Tensor by_rank = make("gradient of heads by rank", chunks_.ranks * tokens_, all_width());
-  to_ranks(whole, by_rank);
+  Tensor by_rank = make("gradient of heads by rank", members() * tokens_, all_width());
+  to_ranks(members(), whole, by_rank);
   whole.reset();
-  const Tensor own = make("gradient of the rank's tokens by head", chunks_.ranks * tokens_, all_width());
+  const Tensor own = make("gradient of the rank's tokens by head", members() * tokens_, all_width());
   send(by_rank, own);
   by_rank.reset();
   const auto unpack = [&](const Matrix& to, const Matrix& from) { context_.operators.copy(from, to); };

@@ -71,8 +71,8 @@ struct LayerActivations {
   Tensor normed;        // with norms of queries and keys: what these become, (T, q + k)
   Tensor normed_stats;  // (T, heads)
   Tensor attention, log_sum_exp;
-  Tensor attention_of_heads;                       // with cp_comm_type a2a: of some heads, whole sequences
-  Tensor probabilities, repeated;                  // of unfused attention
+  Tensor attention_of_heads;       // where heads are exchanged: of some of them, of longer parts of sequences
+  Tensor probabilities, repeated;  // of unfused attention
   Tensor probability_mask, dropped_probabilities;  // likewise, with dropout
   Tensor middle;                                   // after the attention block's residual
   Tensor middle_mask;                              // what attention's addition to it lost
@@ -111,6 +111,7 @@ struct QueryKeyValue {
       : q(qkv.columns(0, shape.query)),
         k(qkv.columns(shape.query, shape.key)),
         v(qkv.columns(shape.query + shape.key, shape.key)) {}
+  QueryKeyValue(const Matrix& query, const Matrix& key, const Matrix& value) : q(query), k(key), v(value) {}
   Matrix q, k, v;
 };
 

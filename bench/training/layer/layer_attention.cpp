@@ -14,9 +14,10 @@ class GatheredAttention : public SharedAttention {
     const Tensor whole = gather(in);
     each_chunk([&](std::int64_t sequence, std::int64_t chunk) {
       const Matrix seen = whole.matrix().row_range(sequence * seq_, seen_keys(chunk));
-      context_.operators.attention_forward(
-          dropout_.attention(layer_, sequence, chunk), rows(in.q, sequence, chunk), keys(seen), values(seen),
-          rows(saved.attention, sequence, chunk), statistics(saved, sequence, chunk), scratch_);
+      context_.operators.attention_forward(dropout_.attention(layer_, sequence, chunks_, chunk),
+                                           rows(in.q, sequence, chunk), keys(seen), values(seen),
+                                           rows(saved.attention, sequence, chunk),
+                                           statistics(saved.log_sum_exp, sequence, chunk), scratch_);
     });
   }
 
@@ -35,10 +36,10 @@ class GatheredAttention : public SharedAttention {
           const Matrix seen = whole.matrix().row_range(sequence * seq_, count);
           const Matrix own = (first ? sum : part.matrix()).row_range(0, count);
           context_.operators.attention_backward(
-              dropout_.attention(layer_, sequence, chunk), rows(in.q, sequence, chunk), keys(seen),
-              values(seen), rows(saved.attention, sequence, chunk), statistics(saved, sequence, chunk),
-              rows(output_gradient, sequence, chunk), rows(out.q, sequence, chunk), keys(own), values(own),
-              scratch_);
+              dropout_.attention(layer_, sequence, chunks_, chunk), rows(in.q, sequence, chunk), keys(seen),
+              values(seen), rows(saved.attention, sequence, chunk),
+              statistics(saved.log_sum_exp, sequence, chunk), rows(output_gradient, sequence, chunk),
+              rows(out.q, sequence, chunk), keys(own), values(own), scratch_);
           const Matrix added = sum.row_range(0, count);
           if (!first) {
             context_.operators.add(added, own, {}, added);
@@ -50,7 +51,7 @@ class GatheredAttention : public SharedAttention {
     }
     whole.reset();
     Tensor sent = make("gradient of keys and values by rank", chunks_.ranks * tokens_, 2 * key_);
-    to_ranks(gradients, sent);
+    to_ranks(chunks_.ranks, gradients, sent);
     gradients.reset();
     const Tensor sum = make("gradient of keys and values", tokens_, 2 * key_);
     context_.over_context_ranks(
@@ -73,7 +74,7 @@ class GatheredAttention : public SharedAttention {
     context_.over_context_ranks(
         [&](Communicator& communicator) { communicator.all_gather(Group::context, own, gathered); });
     Tensor whole = make("keys and values of whole sequences", batch_ * seq_, 2 * key_);
-    to_positions(gathered, whole);
+    to_positions(chunks_.ranks, gathered, whole);
     return whole;
   }
 };
@@ -85,11 +86,12 @@ void with_shared(const TrainingContext& context, const SharedBuffers& shared,
   const Matrix& scratch = shared.attention_scratch;
   switch (context.config.parallel.cp_comm_type) {
     case CpCommType::p2p:
-      return use(RingAttention(context, dropout, layer, scratch));
+      return use(RingAttention(context, dropout, layer.index, scratch));
     case CpCommType::a2a:
-      return use(ExchangedAttention(context, dropout, layer, scratch));
+    case CpCommType::a2a_p2p:
+      return use(ExchangedAttention(context, dropout, layer.index, scratch));
     case CpCommType::all_gather:
-      return use(GatheredAttention(context, dropout, layer, scratch));
+      return use(GatheredAttention(context, dropout, layer.index, scratch));
   }
 }
 
@@ -97,7 +99,7 @@ void with_shared(const TrainingContext& context, const SharedBuffers& shared,
 
 void exchange_heads(const TrainingContext& context, const MicrobatchDropout& dropout, const Layer& layer,
                     const LayerActivations& saved) {
-  ExchangedAttention(context, dropout, layer, {}).exchange(saved);
+  ExchangedAttention(context, dropout, layer.index, {}).exchange(saved);
 }
 
 void attention_forward(const TrainingContext& context, const SharedBuffers& shared,

@@ -13,12 +13,12 @@ void query_key_norm_forward(const TrainingContext& context, const Matrix& query_
 void query_key_norm_backward(const TrainingContext& context, const Layer& layer,
                              const LayerActivations& saved, const QueryKeyValue& gradient);
 
-/// cp_comm_type a2a among ranks that share sequences.
+/// cp_comm_type a2a or a2a+p2p among ranks that share sequences.
 inline bool exchanges_heads(const ParallelConfig& parallel) {
-  return parallel.context > 1 && parallel.cp_comm_type == CpCommType::a2a;
+  return parallel.head_ranks() > 1;
 }
 /// With it, before attention: queries, keys and values in saved.qkv, which are of all heads and the rank's tokens, become
-/// those of the rank's part of the heads and whole sequences.
+/// those of the rank's part of the heads and the tokens of all ranks that it exchanges heads with.
 void exchange_heads(const TrainingContext& context, const MicrobatchDropout& dropout, const Layer& layer,
                     const LayerActivations& saved);
 

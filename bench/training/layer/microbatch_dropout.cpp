@@ -31,11 +31,11 @@ AttentionShape MicrobatchDropout::attention(std::int64_t layer) const {
 }
 
 AttentionShape MicrobatchDropout::attention(std::int64_t layer, std::int64_t sequence,
-                                            std::int64_t chunk) const {
+                                            const SequenceChunks& chunks, std::int64_t chunk) const {
   AttentionShape shape = attention(layer);
   shape.batch = 1;
-  shape.seq = chunks_.length;
-  shape.past = chunks_.first(chunk);
+  shape.seq = chunks.length;
+  shape.past = chunks.first(chunk);
   shape.dropout.first_row = first_row_ + sequence * context_.config.batch.seq_length + shape.past;
   return shape;
 }

@@ -32,8 +32,9 @@ class MicrobatchDropout {
   bool drops_hidden() const { return context_.config.numerics.hidden_dropout > 0; }
   /// Attention of the layer: its window, and what its probabilities lose.
   AttentionShape attention(std::int64_t layer) const;
-  /// The same of the rank's chunk of one of the micro-batch's sequences, against all keys in front of it.
-  AttentionShape attention(std::int64_t layer, std::int64_t sequence, std::int64_t chunk) const;
+  /// The same of one of `chunks` of one of the micro-batch's sequences, against all keys in front of it.
+  AttentionShape attention(std::int64_t layer, std::int64_t sequence, const SequenceChunks& chunks,
+                           std::int64_t chunk) const;
 
   /// The mask (R, h) of a place in the stream; empty without dropout.
   Tensor mask(std::int64_t site) const;

@@ -12,7 +12,7 @@ Tensor RingAttention::own_keys(const QueryKeyValue& in) const {
 int RingAttention::neighbour(int distance) const {
   const Layout& layout = context_.communicator.layout();
   Coordinates at = layout.coordinates(context_.communicator.rank());
-  at.data += (chunks_.rank + distance + chunks_.ranks) % chunks_.ranks - chunks_.rank;
+  at.data += together_ * ((chunks_.rank + distance + chunks_.ranks) % chunks_.ranks - chunks_.rank);
   return layout.rank_of(at);
 }
 
@@ -44,26 +44,29 @@ bool RingAttention::sees(const Block& block) const {
 }
 
 AttentionShape RingAttention::shape_of(const Block& block) const {
-  AttentionShape shape = dropout_.attention(layer_, block.sequence, block.queries);
+  AttentionShape shape = dropout_.attention(layer_, block.sequence, chunks_, block.queries);
+  shape.heads = heads_;
+  shape.kv_heads /= together_;
+  shape.first_head += context_.chunks().rank % together_ * heads_;
   shape.key_start = block.owner.first(block.keys);
   shape.key_count = chunks_.length;
   return shape;
 }
 
-void RingAttention::forward(const QueryKeyValue& in, const LayerActivations& saved) const {
+void RingAttention::forward(const QueryKeyValue& in, const Results& results) const {
   const Tensor even = own_keys(in);
   const Tensor odd = make("keys and values of a ring", tokens_, 2 * key_);
-  const Tensor part = make("attention of a block", chunks_.length, context_.shape.query);
+  const Tensor part = make("attention of a block", chunks_.length, query_);
   const Tensor part_statistics =
-      context_.make_fp32(kPassing, "log-sum-exp of a block", context_.shape.attention.heads, chunks_.length);
+      context_.make_fp32(kPassing, "log-sum-exp of a block", heads_, chunks_.length);
   Operators& ops = context_.operators;
   for (int step = 0; step < chunks_.ranks; ++step) {
     const Matrix here = step % 2 == 0 ? even : odd;
     Passed passed;
     if (step + 1 < chunks_.ranks) passed = pass_on(here, step % 2 == 0 ? odd : even, kKeys);
     each_chunk([&](std::int64_t sequence, std::int64_t queries) {
-      const Matrix out = rows(saved.attention, sequence, queries);
-      const Matrix lse = statistics(saved, sequence, queries);
+      const Matrix out = rows(results.attention, sequence, queries);
+      const Matrix lse = statistics(results.log_sum_exp, sequence, queries);
       for (std::int64_t seen = chunks_.count - 1; seen >= 0; --seen) {
         const Block block{after(step), sequence, queries, seen};
         if (!sees(block)) continue;
@@ -78,7 +81,7 @@ void RingAttention::forward(const QueryKeyValue& in, const LayerActivations& sav
   }
 }
 
-void RingAttention::step_backward(int step, const QueryKeyValue& in, const LayerActivations& saved,
+void RingAttention::step_backward(int step, const QueryKeyValue& in, const Results& results,
                                   const Matrix& output_gradient, const Matrix& here, const Matrix& queries,
                                   const Gradients& to) const {
   Operators& ops = context_.operators;
@@ -94,11 +97,11 @@ void RingAttention::step_backward(int step, const QueryKeyValue& in, const Layer
       if (!sees(block)) continue;
       const bool opens = diagonal(block);
       const Matrix dq = rows(queries, sequence, chunk);
-      ops.attention_backward(shape_of(block), rows(in.q, sequence, chunk), keys(kv), values(kv),
-                             rows(saved.attention, sequence, chunk), statistics(saved, sequence, chunk),
-                             rows(output_gradient, sequence, chunk), opens ? dq : to.query_part,
-                             opens_keys ? dk : keys(to.key_part), opens_keys ? dv : values(to.key_part),
-                             scratch_);
+      ops.attention_backward(
+          shape_of(block), rows(in.q, sequence, chunk), keys(kv), values(kv),
+          rows(results.attention, sequence, chunk), statistics(results.log_sum_exp, sequence, chunk),
+          rows(output_gradient, sequence, chunk), opens ? dq : to.query_part,
+          opens_keys ? dk : keys(to.key_part), opens_keys ? dv : values(to.key_part), scratch_);
       if (!opens) ops.add(dq, to.query_part, {}, dq);
       if (!opens_keys) {
         ops.add(dk, keys(to.key_part), {}, dk);
@@ -113,8 +116,8 @@ void RingAttention::step_backward(int step, const QueryKeyValue& in, const Layer
   });
 }
 
-void RingAttention::backward(const QueryKeyValue& in, const LayerActivations& saved,
-                             const Matrix& output_gradient, const QueryKeyValue& out) const {
+void RingAttention::backward(const QueryKeyValue& in, const Results& results, const Matrix& output_gradient,
+                             const QueryKeyValue& out) const {
   const auto of_keys = [&](const char* holder) { return make(holder, tokens_, 2 * key_); };
   const Tensor even = own_keys(in);
   const Tensor odd = of_keys("keys and values of a ring");
@@ -122,7 +125,7 @@ void RingAttention::backward(const QueryKeyValue& in, const LayerActivations& sa
   const Tensor odd_sum = of_keys("gradients of a ring");
   const Tensor arriving = of_keys("gradients of a ring");
   const Tensor key_part = make("gradient of a block's keys and values", chunks_.length, 2 * key_);
-  const Tensor query_part = make("gradient of a block's queries", chunks_.length, context_.shape.query);
+  const Tensor query_part = make("gradient of a block's queries", chunks_.length, query_);
   Passed gradients;
   for (int step = 0; step < chunks_.ranks; ++step) {
     const Matrix here = step % 2 == 0 ? even : odd;
@@ -134,7 +137,7 @@ void RingAttention::backward(const QueryKeyValue& in, const LayerActivations& sa
       to.keys = out.k;
       to.values = out.v;
     }
-    step_backward(step, in, saved, output_gradient, here, out.q, to);
+    step_backward(step, in, results, output_gradient, here, out.q, to);
     wait(passed);
     if (step > 1) {
       wait(gradients);

@@ -5,18 +5,22 @@
 
 namespace plumbline::training {
 
-/// A layer's attention on a rank that has two chunks of every sequence.
+/// A layer's attention on a rank that has two chunks of every sequence. `together`: that many neighbours have exchanged their
+/// heads, and each has the chunks of all of them, of its part of the heads.
 class SharedAttention {
  public:
-  SharedAttention(const TrainingContext& context, const MicrobatchDropout& dropout, const Layer& layer,
-                  const Matrix& scratch)
+  SharedAttention(const TrainingContext& context, const MicrobatchDropout& dropout, std::int64_t layer,
+                  const Matrix& scratch, int together = 1)
       : context_(context),
         dropout_(dropout),
-        layer_(layer.index),
+        layer_(layer),
         scratch_(scratch),
-        chunks_(context.chunks()),
-        key_(context.shape.key),
-        tokens_(context.shape.tokens),
+        together_(together),
+        chunks_(context.chunks().of_group(together)),
+        heads_(context.shape.attention.heads / together),
+        query_(context.shape.query / together),
+        key_(context.shape.key / together),
+        tokens_(context.shape.tokens * together),
         batch_(context.shape.attention.batch),
         seq_(chunks_.tokens() * chunks_.ranks) {}
 
@@ -32,11 +36,9 @@ class SharedAttention {
   Matrix keys(const Matrix& both) const { return both.columns(0, key_); }
   Matrix values(const Matrix& both) const { return both.columns(key_, key_); }
   /// Of the same rows, every head's log-sum-exps.
-  Matrix statistics(const LayerActivations& saved, std::int64_t sequence, std::int64_t chunk) const {
-    const std::int64_t heads = context_.shape.attention.heads;
-    return saved.log_sum_exp.matrix()
-        .row_range(sequence * heads, heads)
-        .columns(chunk * chunks_.length, chunks_.length);
+  Matrix statistics(const Matrix& log_sum_exp, std::int64_t sequence, std::int64_t chunk) const {
+    const Matrix all{log_sum_exp.data, batch_ * heads_, chunks_.tokens(), log_sum_exp.dtype};
+    return all.row_range(sequence * heads_, heads_).columns(chunk * chunks_.length, chunks_.length);
   }
   template <class Use>
   void each_chunk(Use&& use) const {
@@ -44,32 +46,39 @@ class SharedAttention {
       for (std::int64_t chunk = 0; chunk < chunks_.count; ++chunk) use(sequence, chunk);
     }
   }
-  /// Every chunk of every rank, in a tensor by rank and in one by sequence and position.
+  /// Every chunk of so many neighbours, this rank among them, in a tensor by rank and in one by sequence and position.
   template <class Use>
-  void each_chunk_of_all(Use&& use, const Matrix& by_rank, const Matrix& by_position) const {
+  void each_chunk_of(int members, Use&& use, const Matrix& by_rank, const Matrix& by_position) const {
+    const SequenceChunks group = chunks_.of_group(members);
     SequenceChunks other = chunks_;
-    for (other.rank = 0; other.rank < chunks_.ranks; ++other.rank) {
-      const Matrix piece = by_rank.row_range(other.rank * tokens_, tokens_);
+    for (int member = 0; member < members; ++member) {
+      other.rank = group.rank * members + member;
+      const Matrix piece = by_rank.row_range(member * tokens_, tokens_);
       each_chunk([&](std::int64_t sequence, std::int64_t chunk) {
-        use(rows(piece, sequence, chunk),
-            by_position.row_range(sequence * seq_ + other.first(chunk), chunks_.length));
+        const std::int64_t row = sequence * group.tokens() + group.token(other.first(chunk));
+        use(rows(piece, sequence, chunk), by_position.row_range(row, chunks_.length));
       });
     }
   }
-  void to_positions(const Matrix& by_rank, const Matrix& by_position) const {
-    each_chunk_of_all([&](const Matrix& from, const Matrix& to) { context_.operators.copy(from, to); },
-                      by_rank, by_position);
+  void to_positions(int members, const Matrix& by_rank, const Matrix& by_position) const {
+    each_chunk_of(
+        members, [&](const Matrix& from, const Matrix& to) { context_.operators.copy(from, to); }, by_rank,
+        by_position);
   }
-  void to_ranks(const Matrix& by_position, const Matrix& by_rank) const {
-    each_chunk_of_all([&](const Matrix& to, const Matrix& from) { context_.operators.copy(from, to); },
-                      by_rank, by_position);
+  void to_ranks(int members, const Matrix& by_position, const Matrix& by_rank) const {
+    each_chunk_of(
+        members, [&](const Matrix& to, const Matrix& from) { context_.operators.copy(from, to); }, by_rank,
+        by_position);
   }
 
   const TrainingContext& context_;
   const MicrobatchDropout& dropout_;
   const std::int64_t layer_;
   const Matrix scratch_;
+  const int together_;
   const SequenceChunks chunks_;
+  const std::int64_t heads_;
+  const std::int64_t query_;
   const std::int64_t key_;
   const std::int64_t tokens_;
   const std::int64_t batch_;
@@ -81,13 +90,26 @@ class SharedAttention {
 class RingAttention : public SharedAttention {
  public:
   using SharedAttention::SharedAttention;
-  /// Overwrites saved.attention and saved.log_sum_exp.
-  void forward(const QueryKeyValue& in, const LayerActivations& saved) const;
+  /// What attention makes, of the rank's tokens and heads.
+  struct Results {
+    Matrix attention, log_sum_exp;
+  };
+  /// Overwrites `results`.
+  void forward(const QueryKeyValue& in, const Results& results) const;
   /// Overwrites `out`.
-  void backward(const QueryKeyValue& in, const LayerActivations& saved, const Matrix& output_gradient,
+  void backward(const QueryKeyValue& in, const Results& results, const Matrix& output_gradient,
                 const QueryKeyValue& out) const;
+  /// The same of what a layer keeps.
+  void forward(const QueryKeyValue& in, const LayerActivations& saved) const {
+    forward(in, results_of(saved));
+  }
+  void backward(const QueryKeyValue& in, const LayerActivations& saved, const Matrix& output_gradient,
+                const QueryKeyValue& out) const {
+    backward(in, results_of(saved), output_gradient, out);
+  }
 
  private:
+  static Results results_of(const LayerActivations& saved) { return {saved.attention, saved.log_sum_exp}; }
   enum Tag { kKeys = 1, kGradients = 2 };
   struct Passed {
     Ticket sent, received;
@@ -115,13 +137,13 @@ class RingAttention : public SharedAttention {
     return block.owner.first(block.keys) == chunks_.first(block.queries);
   }
   AttentionShape shape_of(const Block& block) const;
-  void step_backward(int step, const QueryKeyValue& in, const LayerActivations& saved,
-                     const Matrix& output_gradient, const Matrix& here, const Matrix& queries,
-                     const Gradients& to) const;
+  void step_backward(int step, const QueryKeyValue& in, const Results& results, const Matrix& output_gradient,
+                     const Matrix& here, const Matrix& queries, const Gradients& to) const;
 };
 
 /// Heads for sequences (DeepSpeed-Ulysses, Jacobs et al. 2023, arXiv:2309.14509): every rank has its part of the heads of
-/// whole sequences, and gives back the results of the others' tokens.
+/// whole sequences, and gives back the results of the others' tokens. With a2a+p2p these ranks are a part of those that share
+/// a sequence, and what they have of it together goes round a ring with the others.
 class ExchangedAttention : public SharedAttention {
  public:
   using SharedAttention::SharedAttention;
@@ -134,25 +156,27 @@ class ExchangedAttention : public SharedAttention {
                 const QueryKeyValue& out) const;
 
  private:
+  /// Ranks that exchange heads.
+  int members() const { return context_.config.parallel.head_ranks(); }
+  bool rings() const { return context_.config.parallel.hierarchical(); }
+  /// The ring of what they have together.
+  RingAttention ring() const { return {context_, dropout_, layer_, scratch_, members()}; }
   /// A rank's part of the heads: elements of a row of queries, of keys.
-  std::int64_t query_width() const { return context_.shape.query / chunks_.ranks; }
-  std::int64_t key_width() const { return key_ / chunks_.ranks; }
+  std::int64_t query_width() const { return query_ / members(); }
+  std::int64_t key_width() const { return key_ / members(); }
   std::int64_t all_width() const { return query_width() + 2 * key_width(); }
   /// A tensor with as many elements per row of the rank's tokens as all ranks' parts have, seen as rows of one part.
   Matrix by_part(const Matrix& x, std::int64_t width) const {
-    return {x.data, chunks_.ranks * tokens_, width, x.dtype};
+    return {x.data, members() * tokens_, width, x.dtype};
   }
-  struct Heads {
-    Matrix q, k, v;
-  };
-  /// Queries, keys and values of the rank's heads in a tensor of whole sequences.
-  Heads of_heads(const Matrix& whole) const;
+  /// Queries, keys and values of the rank's heads in a tensor by position.
+  QueryKeyValue of_heads(const Matrix& whole) const;
   /// Calls use(columns of x (T, ranks parts of `width`), the rows of the same in `parts` from column `first`) for every
   /// rank.
   template <class Use>
   void each_part(const Matrix& x, std::int64_t width, const Matrix& parts, std::int64_t first,
                  Use&& use) const {
-    for (int member = 0; member < chunks_.ranks; ++member) {
+    for (int member = 0; member < members(); ++member) {
       use(x.columns(member * width, width), parts.row_range(member * tokens_, tokens_).columns(first, width));
     }
   }

@@ -116,7 +116,7 @@ Tensor make_attention_scratch(const TrainingContext& context) {
       const CpCommType type = context.config.parallel.cp_comm_type;
       const std::int64_t seq = context.config.batch.seq_length;
       largest.batch = 1;
-      largest.seq = type == CpCommType::a2a ? seq : chunks.length;
+      largest.seq = type == CpCommType::a2a ? seq : chunks.length * context.config.parallel.head_ranks();
       largest.past = type == CpCommType::all_gather ? seq - chunks.length : 0;
     }
     return context.operators.attention_scratch(largest, context.config.numerics.precision);

@@ -24,6 +24,15 @@ struct SequenceChunks {
         rank(data % ranks),
         balanced(config.parallel.cp_load_balance) {}
 
+  /// Of `members` neighbouring ranks together, in place of each: their chunks are neighbours too.
+  SequenceChunks of_group(int members) const {
+    SequenceChunks group = *this;
+    group.length *= members;
+    group.ranks /= members;
+    group.rank /= members;
+    return group;
+  }
+
   /// Tokens of a sequence on the rank.
   std::int64_t tokens() const { return count * length; }
   /// Position in the sequence where the rank's chunk `i` begins.
@@ -33,6 +42,12 @@ struct SequenceChunks {
   }
   /// Position of the sequence's token `j` on the rank.
   std::int64_t position(std::int64_t j) const { return first(j / length) + j % length; }
+  /// Which token of the rank's that at a position of its chunks is: the inverse.
+  std::int64_t token(std::int64_t position) const {
+    std::int64_t chunk = count - 1;
+    while (chunk > 0 && position < first(chunk)) --chunk;
+    return chunk * length + position - first(chunk);
+  }
 };
 
 }  // namespace plumbline::training

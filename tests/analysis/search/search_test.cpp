@@ -65,6 +65,7 @@ void expect_same(const Candidate& found, const Candidate& expected) {
   EXPECT_EQ(found.keys.zero, expected.keys.zero);
   EXPECT_EQ(found.keys.context, expected.keys.context);
   EXPECT_EQ(found.keys.cp_comm_type, expected.keys.cp_comm_type);
+  EXPECT_EQ(found.keys.head_ranks, expected.keys.head_ranks);
   EXPECT_EQ(found.keys.recompute_layers, expected.keys.recompute_layers);
 }
 
@@ -123,7 +124,7 @@ TEST(Search, SharesSequencesWhereOneIsTooLong) {
   for (const Candidate& c : best) {
     if (c.keys.context > 1) types.insert(c.keys.cp_comm_type);
   }
-  EXPECT_EQ(types.size(), 3u);
+  EXPECT_EQ(types.size(), 4u);
   std::erase_if(best, [&](const Candidate& c) { return c.peak > request.config.machine.memory_budget; });
   std::stable_sort(best.begin(), best.end(), [](const Candidate& a, const Candidate& b) {
     return a.time.step != b.time.step ? a.time.step < b.time.step : a.peak < b.peak;

@@ -70,14 +70,19 @@ TEST(ContextList, BalanceIsWorthWhatTheLastRankHasMoreOfPairs) {
   for (const int ranks : {2, 4, 8}) {
     RunConfig config = long_sequence(ranks);
     const double whole = attention_flops(forward_calls(shape_of(long_sequence(1)))).value / ranks;
-    for (const CpCommType type : {CpCommType::p2p, CpCommType::all_gather, CpCommType::a2a}) {
+    for (const CpCommType type :
+         {CpCommType::p2p, CpCommType::all_gather, CpCommType::a2a, CpCommType::a2a_p2p}) {
+      if (type == CpCommType::a2a_p2p && ranks == 2) continue;
       config.parallel.cp_comm_type = type;
+      config.parallel.hierarchical_context = {};
+      if (type == CpCommType::a2a_p2p) config.parallel.hierarchical_context = {2, ranks / 2};
       config.parallel.cp_load_balance = true;
       EXPECT_NEAR(attention_flops(forward_calls(shape_of(config))).value / whole, 1, 1e-9);
       EXPECT_NEAR(attention_flops(backward_calls(shape_of(config))).value / whole, 2.5, 1e-9);
       const Seconds balanced = attention_time(config);
       config.parallel.cp_load_balance = false;
-      const double ratio = type == CpCommType::a2a ? 1 : (2.0 * ranks - 1) / ranks;
+      const double parts = static_cast<double>(ranks) / config.parallel.head_ranks();
+      const double ratio = (2 * parts - 1) / parts;
       EXPECT_NEAR(attention_flops(forward_calls(shape_of(config))).value / whole, ratio, 1e-9);
       EXPECT_NEAR(attention_time(config) / balanced / ratio, 1, 0.02) << cp_comm_type_name(type) << ranks;
     }

@@ -405,6 +405,16 @@ TEST(FrameworkContext, EveryRankHasAnEqualPartOfTheWorkAndSendsWhatFormulasSay) 
   }
   EXPECT_NEAR(4 * flops_of(forward_calls(exchanged)).value / (8 * forward), 1,
               1e-3);  // the padded vocabulary differs
+  config.parallel.cp_comm_type = CpCommType::a2a_p2p;
+  config.parallel.hierarchical_context = {2, 2};
+  const StageShape both = stage_shapes(config, 1).front();
+  const double kv = 4 * length * 8 * 128;  // one hop
+  for (const bool back : {false, true}) {
+    const auto calls = back ? backward_calls(both) : forward_calls(both);
+    EXPECT_DOUBLE_EQ(context_bytes(calls, CallKind::all_to_all), layers * 4 * length * (128 + 8) * 128);
+    EXPECT_EQ(context_bytes(calls, CallKind::ring_shift), (back ? 2 : 1) * layers * kv);
+  }
+  EXPECT_NEAR(4 * flops_of(forward_calls(both)).value / (8 * forward), 1, 1e-3);
 }
 
 // Between nodes a gather shows, while a ring travels behind attention.

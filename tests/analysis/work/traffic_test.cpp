@@ -349,7 +349,7 @@ TEST(Traffic, SplitVocabulary) {
 }
 
 /// Per layer and micro-batch, in bytes that a rank sends: forward round a ring or gathered 4·L·k·d·(CP-1) in 16-bit
-/// numbers, L = s/CP tokens and k heads of keys, backward twice that; exchanged 4·L·(a + k)·d·(CP-1)/CP each way.
+/// numbers, L = s/CP tokens and k heads of keys, backward twice that; exchanged 4·L·(a + k)·d·(CP-1)/CP each way. Of both by their sizes.
 TEST(PredictTraffic, OfContextRanksFollowsTheFormulas) {
   for (const int ranks : {2, 4, 8}) {
     RunConfig config = with(sample::tiny_qwen2(), 1, 1, 1, 1);
@@ -376,6 +376,13 @@ TEST(PredictTraffic, OfContextRanksFollowsTheFormulas) {
     const GroupTraffic exchanged = traffic(CpCommType::a2a).of(Group::context);
     EXPECT_EQ(exchanged.calls, layers * 4);
     EXPECT_EQ(exchanged.exchanged.value, layers * 2 * 4 * (queries + keys));
+    if (ranks == 2) continue;
+    config.parallel.hierarchical_context = {2, ranks / 2};
+    const Traffic both = traffic(CpCommType::a2a_p2p);
+    EXPECT_EQ(both.messages_sent, layers * 3 * (ranks / 2 - 1));
+    EXPECT_EQ(both.point_to_point_sent.value, layers * 3 * 4 * keys * (ranks / 2 - 1));
+    EXPECT_EQ(both.of(Group::context).calls, 0);
+    EXPECT_EQ(both.of(Group::context_heads), exchanged);  // of which a rank sends a half
   }
 }
 

@@ -72,6 +72,7 @@ TEST_F(Cli, BadInputIsOneClearLineAndExitCodeTwo) {
   fs::create_directory(folder_ / "weights");
   fs::copy(folder_ / "truncated.safetensors", folder_ / "weights/model.safetensors");
   write("file", "in the way");
+  write("lengths.txt", "8\nmany\n");
   struct Case {
     std::string arguments;
     std::vector<std::string> says;
@@ -131,6 +132,11 @@ TEST_F(Cli, BadInputIsOneClearLineAndExitCodeTwo) {
       {"--quiet predcit run.yaml", {"did you mean predict?"}},
       {"predict run.yaml --sequence-paralel true",
        {"unknown option --sequence-paralel", "--sequence-parallel?"}},
+      {"predict run.yaml --sequence-lengths lengths.txt",
+       {"lengths.txt:2: found \"many\", expected the tokens"}},
+      {"predict run.yaml --sequence-lengths run.yaml --what-limits",
+       {"--sequence-lengths with --what-limits"}},
+      {"run run.yaml --sequence-lengths lengths.txt", {"run: unknown option --sequence-lengths"}},
       {"predict run.yaml --jsn", {"predict: unknown option --jsn, did you mean --json?"}},
       {"predict run.yaml more.yaml", {"one argument more", "more.yaml"}},
       {"schedule 1f1b --pp many", {"schedule: ", "--pp", "plumbline help schedule"}},
@@ -178,6 +184,21 @@ TEST_F(Cli, NoFileIsNeededWhereThePresetAndOptionsSayIt) {
   EXPECT_TRUE(fs::exists(folder_ / "gpt2-124m-results/predictions.jsonl"));
   EXPECT_EQ(plumbline("oom --model qwen2.5-0.5b --predict-only --seq-length 64 --quiet").exit_code, 0);
   EXPECT_TRUE(fs::exists(folder_ / "plumbline-results"));
+}
+
+TEST_F(Cli, PackedDocumentsArePredicted) {
+  write("lengths.txt", "16\n4\n12\n");
+  const Outcome text = plumbline("predict run.yaml --sequence-lengths lengths.txt");
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(
+      text.out,
+      HasSubstr("3 documents of 11 tokens on average, at most 16, in 2 sequences of 16, 100.0 % full"));
+  EXPECT_THAT(text.out, HasSubstr("attention: 81.2 % of whole sequences' pairs of tokens"));
+  const Outcome json = plumbline("predict run.yaml --cp 2 --sequence-lengths lengths.txt --json");
+  EXPECT_EQ(json.exit_code, 0) << json.err;
+  const nlohmann::json packed = nlohmann::json::parse(json.out)["sequence_lengths"];
+  EXPECT_EQ(packed["pairs_of_whole_sequences"], 0.8125);
+  EXPECT_EQ(packed["slowest_ranks"], 0.875);
 }
 
 TEST_F(Cli, SavedWeightsAreACheckpoint) {

@@ -30,7 +30,9 @@ constexpr Case kCases[] = {{"1f1b", 1, Recompute::none, 0},
                            {"zb-h1", 2, Recompute::selective, 3000, CpCommType::p2p},
                            {"1f1b", 1, Recompute::none, 0, CpCommType::p2p, false},
                            {"1f1b", 2, Recompute::selective, 0, CpCommType::a2a},
-                           {"zb-h1", 1, Recompute::full, 3000, CpCommType::a2a}};
+                           {"zb-h1", 1, Recompute::full, 3000, CpCommType::a2a},
+                           {"1f1b", 1, Recompute::none, 0, CpCommType::a2a_p2p},
+                           {"zb-h1", 2, Recompute::selective, 3000, CpCommType::a2a_p2p}};
 
 RunConfig config_of(const Case& c, int ranks) {
   RunConfig config;
@@ -51,6 +53,7 @@ RunConfig config_of(const Case& c, int ranks) {
   config.parallel.schedule = c.schedule;
   config.parallel.world_size = config.parallel.context = ranks;
   config.parallel.cp_comm_type = c.type;
+  if (c.type == CpCommType::a2a_p2p) config.parallel.hierarchical_context = {2, ranks / 2};
   config.parallel.cp_load_balance = c.balanced;
   config.measure.warmup_steps = 1;
   config.measure.steps = 1;
@@ -61,6 +64,7 @@ TEST(ContextOnEmulatedDevices, TakesAsLongAsPredicted) {
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   for (const Case& c : kCases) {
+    if ((c.type == CpCommType::a2a_p2p) != (ranks == 4)) continue;
     const RunConfig config = config_of(c, ranks);
     const HardwareProfile hardware = load_hardware(config.machine.hardware);
     const Schedule schedule = schedule_for(config);

@@ -52,9 +52,9 @@ struct Way {
   Fp8Format format = Fp8Format::hybrid;
 
   std::string name(const char* recipe) const {
-    return fmt::format("{} tp{} pp{} dp{} {} sp{:d} recompute{} zero{} dropout{:d} gpt2 {:d} {} {}", recipe,
-                       layout.tensor, layout.pipeline, layout.data, schedule, sequence_parallel,
-                       static_cast<int>(recompute), zero, dropout, gpt2, vocab,
+    return fmt::format("{} tp{} pp{} dp{}/cp{} {} sp{:d} recompute{} zero{} dropout{:d} gpt2 {:d} {} {}",
+                       recipe, layout.tensor, layout.pipeline, layout.data, layout.context, schedule,
+                       sequence_parallel, static_cast<int>(recompute), zero, dropout, gpt2, vocab,
                        format == Fp8Format::hybrid ? "hybrid" : "e4m3");
   }
   /// As few as the schedule takes: ranks that share a processor wait for each other.
@@ -62,6 +62,7 @@ struct Way {
   /// The same numbers on one rank.
   RunConfig alone() const {
     RunConfig config = config_of(gpt2, layers(), layout.pipeline > 2 ? 8 : 4);
+    if (layout.context > 1) config.batch.seq_length = std::int64_t{16} * layout.context;
     config.numerics.fp8.format = format;
     set_dropout(config, kDropouts[dropout ? 1 : 0]);
     return config;
@@ -70,6 +71,7 @@ struct Way {
   RunConfig plain() const {
     RunConfig config = alone();
     set_layout(config, layout);
+    config.parallel.context = layout.context;
     return config;
   }
   RunConfig config() const {
@@ -97,6 +99,7 @@ const std::vector<Way> kWays = {
     {.layout = {1, 1, 2}, .zero = 1, .dropout = true},
     {.layout = {1, 1, 2}, .recompute = Recompute::full, .zero = 2},
     {.layout = {1, 1, 2}, .schedule = "zb-h1", .recompute = Recompute::selective, .zero = 3},
+    {.layout = {.data = 2, .context = 2}, .schedule = "zb-h1", .recompute = Recompute::full, .zero = 1},
     {.layout = {1, 4, 1}, .schedule = "dualpipe", .dropout = true},
     {.layout = {2, 2, 1}, .schedule = "zb-h1", .sequence_parallel = true, .recompute = Recompute::full},
     {.layout = {2, 1, 2}, .sequence_parallel = true, .zero = 3, .gpt2 = true},
@@ -129,7 +132,7 @@ void compare(const Way& way, const char* recipe, double loose, const Step& step)
   const StepResult alone = step(way.alone(), solo);
   MpiCommunicator communicator(way.config().layout());
   const StepResult found = step(way.config(), communicator);
-  const bool same_layout = way.layout.tensor > 1;
+  const bool same_layout = way.layout.tensor > 1 || way.layout.context > 1;
   const StepResult reference = same_layout ? step(way.plain(), communicator) : alone;
   if (communicator.rank() != 0) return;
   std::string worst;
@@ -166,7 +169,7 @@ TEST(Fp8Step, DelayedScalesSettleToTheSingleRanks) {
   }
 }
 
-// Tensor ranks that split a tensor have scales of their own, so that its numbers are rounded anew: those of
+// Tensor and context ranks that split a tensor have scales of their own, so that its numbers are rounded anew: those of
 // E5M2 by 2^-3/sqrt(3) of themselves, root mean square, those of E4M3 by half of that, in every product on
 // the way, here and on the single rank.
 TEST(Fp8Step, ScalesOfTheTensorItselfAreTheSingleRanks) {

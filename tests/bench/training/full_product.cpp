@@ -124,13 +124,15 @@ class Product {
   /// In FP8 a number next to where rounding changes comes out a step away where sums come in another
   /// order, and delayed scales depend on what a rank sees first: fp8_step_test compares those gradients.
   static bool has_one_result(const RunConfig& config) {
-    return !config.numerics.fp8.on() || (config.numerics.fp8.recipe == Fp8Recipe::tensorwise &&
-                                         config.parallel.tensor == 1 && !config.parallel.splits_vocabulary());
+    return !config.numerics.fp8.on() ||
+           (config.numerics.fp8.recipe == Fp8Recipe::tensorwise && config.parallel.tensor == 1 &&
+            config.parallel.context == 1 && !config.parallel.splits_vocabulary());
   }
 
   MpiCommunicator& communicator_for(const Layout& layout) {
     if (!communicator_ || layout.tensor != layout_.tensor || layout.pipeline != layout_.pipeline ||
-        layout.vocab_parallel != layout_.vocab_parallel || layout.context != layout_.context) {
+        layout.vocab_parallel != layout_.vocab_parallel || layout.context != layout_.context ||
+        layout.context_heads != layout_.context_heads) {
       emulated_.reset();
       communicator_.reset();
       communicator_ = std::make_unique<MpiCommunicator>(layout);
@@ -148,6 +150,7 @@ class Product {
       RunConfig alone = cell.config;
       set_layout(alone, Layout{});
       alone.parallel.context = 1;
+      alone.parallel.hierarchical_context = {};
       alone.parallel.schedule = "1f1b";
       alone.parallel.vocab_parallel = VocabPasses::none;
       alone.parallel.sequence_parallel = false;

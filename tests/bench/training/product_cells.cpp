@@ -101,9 +101,16 @@ constexpr std::size_t kSharedNorm = 3;
 constexpr std::size_t kFirstGlm = 4;
 constexpr std::size_t kNormedOutput = 5;
 
-constexpr CpCommType kCommTypes[] = {CpCommType::p2p, CpCommType::all_gather, CpCommType::a2a};
+/// How ranks share sequences, and what linear layers work in then.
+struct Sharing {
+  CpCommType type;
+  std::size_t linear;
+};
+constexpr Sharing kSharings[] = {{CpCommType::p2p, 0}, {CpCommType::all_gather, 0},
+                                 {CpCommType::a2a, 0}, {CpCommType::a2a_p2p, 0},
+                                 {CpCommType::p2p, 1}, {CpCommType::all_gather, 2}};
 
-/// Where ranks share sequences, kLinear is how they do.
+/// Where ranks share sequences, kLinear is one of kSharings.
 enum Column : std::size_t { kLayout, kSchedule, kSequence, kRecompute, kZero, kDropout, kLinear, kModel };
 
 /// What the switches do not go together with.
@@ -145,9 +152,10 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   set_dropout(config, kDropouts[row[kDropout]]);
   if (shared) {
     config.parallel.context = layout.context;
-    config.parallel.cp_comm_type = kCommTypes[row[kLinear]];
+    config.parallel.cp_comm_type = kSharings[row[kLinear]].type;
+    if (config.parallel.hierarchical()) config.parallel.hierarchical_context = {2, layout.context / 2};
   }
-  const LinearLayers& linear = kLinearLayers[shared ? 0 : row[kLinear]];
+  const LinearLayers& linear = kLinearLayers[shared ? kSharings[row[kLinear]].linear : row[kLinear]];
   config.numerics.fp8.format = linear.format;
   config.numerics.fp8.recipe = linear.recipe;
   // A multiple of 16 for FP8, and a feed-forward layer that four tensor ranks split into such.
@@ -254,18 +262,23 @@ std::vector<ProductCell> context_cells(int ranks) {
   }
   const auto allowed = [&](const Row& row) {
     const bool whole = std::string(kSchedules[row[kSchedule]].vocabulary) == "none";
-    const bool exchanges = kCommTypes[row[kLinear]] == CpCommType::a2a;
+    const Sharing& sharing = kSharings[row[kLinear]];
+    const bool exchanges = sharing.type == CpCommType::a2a;
+    const bool rings = sharing.type == CpCommType::a2a_p2p;
     const Layout& layout = layouts[row[kLayout]];
-    if (exchanges && (layout.context > 2 || layout.tensor > 1 ||
-                      std::string(kSwitches[row[kModel]].name) == " alibi and norms"))
-      return false;  // two key/value heads; norms of queries and keys
+    // FP8 products are of sixteen rows at least, also of a tensor rank's where collectives overlap.
+    if (sharing.linear > 0 && (layout.context > 2 || (row[kSequence] == 2 && layout.tensor > 1)))
+      return false;
+    if ((exchanges || rings) && (rings == (layout.context == 2) || layout.tensor > 1 ||
+                                 std::string(kSwitches[row[kModel]].name) == " alibi and norms"))
+      return false;  // two key/value heads, and two groups at least; norms of queries and keys
     return row[kModel] != kFirstGlm && (row[kModel] != kSharedNorm || whole) &&
            (row[kModel] != kNormedOutput || whole) && (row[kSequence] == 0 || whole);
   };
   std::vector<ProductCell> cells;
   for (const Row& row : covering_rows(given,
                                       {kSequences, std::size(kRecomputations), kZeroStages,
-                                       std::size(kDropouts), std::size(kCommTypes), std::size(kSwitches)},
+                                       std::size(kDropouts), std::size(kSharings), std::size(kSwitches)},
                                       allowed))
     cells.push_back(cell_of(layouts[row[kLayout]], row));
   return cells;

@@ -22,7 +22,7 @@ struct ProductCell {
 /// in which every layout meets every schedule, and every two other settings each other.
 std::vector<ProductCell> product_cells(int ranks, bool covering);
 /// The same selection over layouts whose data ranks share sequences, two, four or eight of them each, by every
-/// cp_comm_type, without FP8.
+/// cp_comm_type; two of them also in FP8.
 std::vector<ProductCell> context_cells(int ranks);
 
 }  // namespace plumbline::training

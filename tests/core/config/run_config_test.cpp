@@ -267,6 +267,23 @@ TEST_F(ConfigFolder, WhyInvalidNamesTheKey) {
       {"cp: 2\ntp: 2\nseq_length: 16\ncp_comm_type: a2a\n",
        "cp_comm_type: found a2a with context_parallel_size 2 and 1 key/value heads per tensor rank"},
       {"cp: 2\nseq_length: 16\ncp_comm_type: a2a\n", ""},
+      {"cp: 4\nseq_length: 16\ncp_comm_type: a2a+p2p\nhierarchical_context_parallel_sizes: 2,2\n", ""},
+      {"cp_comm_type: a2a+p2p\n", ""},  // one rank: nothing to exchange
+      {"cp: 4\nseq_length: 16\ncp_comm_type: a2a+p2p\n",
+       "hierarchical_context_parallel_sizes: found none with cp_comm_type a2a+p2p, expected two sizes"},
+      {"cp: 8\nseq_length: 16\ncp_comm_type: a2a+p2p\nhierarchical_context_parallel_sizes: 2,2\n",
+       "hierarchical_context_parallel_sizes: found 2,2 with cp_comm_type a2a+p2p, expected two sizes of at "
+       "least "
+       "2 that multiply to context_parallel_size 8"},
+      {"cp: 4\nseq_length: 16\ncp_comm_type: a2a+p2p\nhierarchical_context_parallel_sizes: 4,1\n",
+       "found 4,1 with cp_comm_type a2a+p2p"},
+      {"cp: 8\nseq_length: 16\ncp_comm_type: a2a+p2p\nhierarchical_context_parallel_sizes: 4,2\n",
+       "cp_comm_type: found a2a+p2p with an exchange of heads over 4 and 2 key/value heads per tensor rank"},
+      {"cp: 2\nseq_length: 16\nfp8_format: hybrid\n",
+       "fp8_format: found hybrid with micro_batch_size x seq_length / context_parallel_size = 8, expected a "
+       "multiple"},
+      {"cp: 4\nseq_length: 16\nhierarchical_context_parallel_sizes: 2,2\n",
+       "hierarchical_context_parallel_sizes: found 2,2 with cp_comm_type p2p and context_parallel_size 4"},
       {"cp: 2\ntp: 4\nseq_length: 16\nsequence_parallel: true\n", ""},
       {"cp: 2\ntp: 4\nseq_length: 12\nsequence_parallel: true\n",
        "sequence_parallel: found true with seq_length 12 over 2 context ranks, expected one that 4"},
@@ -451,12 +468,15 @@ TEST_F(ConfigFolder, WhyUnsupportedNamesTheKey) {
   for (const Case& c :
        {Case{"cp_comm_type: all_gather\nbackend: cuda\n", "backend: found cuda with context_parallel_size 2"},
         Case{"cp_comm_type: all_gather\nattention_backend: unfused\n",
-             "attention_backend: found unfused with context"},
-        Case{"cp_comm_type: all_gather\nfp8_format: e4m3\n", "fp8_format: found e4m3 with context"}}) {
+             "attention_backend: found unfused with context"}}) {
     EXPECT_THAT(why_unsupported(load(shared + c.lines)).value_or(""), HasSubstr(c.reason)) << c.lines;
   }
+  EXPECT_EQ(why_unsupported(load(shared + "fp8_format: e4m3\n")), std::nullopt);
   RunConfig exchanged = load(shared + "cp_comm_type: a2a\n");
   EXPECT_EQ(why_unsupported(exchanged), std::nullopt);
+  EXPECT_EQ(why_unsupported(load(kTiny + std::string("cp: 4\nseq_length: 16\ncp_comm_type: a2a+p2p\n"
+                                                     "hierarchical_context_parallel_sizes: 2,2\n"))),
+            std::nullopt);
   exchanged.model.qk_norm = true;
   EXPECT_THAT(why_unsupported(exchanged).value_or(""), HasSubstr("found a2a and norms of queries and keys"));
 }
@@ -469,7 +489,8 @@ TEST_F(ConfigFolder, WhatOnlyTheEmulatedBackendDoesIsPredictedOnNamedHardware) {
     EXPECT_EQ(why_unpredictable(load(kTiny + named)), std::nullopt) << line;
     EXPECT_TRUE(why_unpredictable(load(kTiny + line))) << line;
   }
-  EXPECT_TRUE(why_unpredictable(load(std::string(kTiny) + "context_parallel_size: 2\nfp8_format: e4m3\n")));
+  EXPECT_TRUE(
+      why_unpredictable(load(std::string(kTiny) + "context_parallel_size: 2\nattention_backend: unfused\n")));
 }
 
 TEST_F(ConfigFolder, SplitVocabulariesAndLayerDistributions) {

@@ -1,0 +1,207 @@
+#include "tests/bench/training/order/message_order.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "bench/training/stage/rank_stages.hpp"
+#include "core/base/error.hpp"
+#include "core/run/emulated_clock.hpp"
+#include "kernels/emulated/emulated_operators.hpp"
+
+namespace plumbline::training {
+namespace {
+
+/// Writes down what is asked; everything is done at once.
+class WritingCommunicator final : public Communicator {
+ public:
+  WritingCommunicator(const Layout& layout, int rank) : Communicator(layout, rank) {}
+  void barrier(Group group) override {
+    Ticket ticket = note({OrderedCall::Kind::collective, fmt::format("barrier over {}", name_of(group)),
+                          members(group), 0, 0, 0});
+    finish(ticket);
+  }
+  Seconds now() const override { return {}; }
+  RankCalls calls;
+
+ private:
+  Ticket note(OrderedCall call) {
+    call.ticket = ++tickets_;
+    calls.push_back(std::move(call));
+    return {tickets_};
+  }
+  Ticket begin(const Collective& call) override {
+    return note({OrderedCall::Kind::collective,
+                 fmt::format("{} over {}", plumbline::name_of(call.kind), plumbline::name_of(call.group)),
+                 members(call.group), 0, call.whole().bytes().value, 0});
+  }
+  Ticket begin(const PointToPoint& message) override {
+    const bool sends = message.kind == PointToPoint::Kind::send;
+    return note({sends ? OrderedCall::Kind::send : OrderedCall::Kind::receive,
+                 sends ? "send" : "receive",
+                 {message.peer},
+                 message.tag,
+                 message.buffer.bytes().value,
+                 0});
+  }
+  Ticket begin(Follower /*follower*/) override {
+    throw Error("message order: collectives that start by themselves are not written down");
+  }
+  void finish(Ticket& ticket) override {
+    calls.push_back({OrderedCall::Kind::wait, "", {}, 0, 0, ticket.id});
+    ticket = {};
+  }
+  void copy(const Collective& /*call*/) override {}
+
+  std::int64_t tickets_ = 0;
+};
+
+/// Runs the lists as far as they go.
+class Meetings {
+ public:
+  explicit Meetings(const std::vector<RankCalls>& ranks)
+      : ranks_(ranks), next_(ranks.size(), 0), places_(ranks.size()) {}
+
+  std::string find() {
+    for (bool moved = true; moved && fault_.empty();) {
+      moved = false;
+      for (std::size_t rank = 0; rank < ranks_.size(); ++rank) moved = advance(rank) || moved;
+    }
+    if (!fault_.empty()) return fault_;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (next_[rank] < ranks_[rank].size()) return chain(rank);
+    }
+    for (const auto& [key, place] : meetings_) {
+      if (place.there.size() < place.wanted)
+        return fmt::format("{} has no counterpart", describe(*place.first));
+    }
+    return "";
+  }
+
+ private:
+  /// What two ends, or all members, have in common: of a message (from, to, tag), of a collective its members and
+  /// -1; and which of these it is.
+  struct Key {
+    std::vector<int> who;
+    int tag;
+    std::size_t number;
+    bool operator<(const Key& o) const {
+      return std::tie(who, tag, number) < std::tie(o.who, o.tag, o.number);
+    }
+  };
+  struct Meeting {
+    std::set<int> there;
+    std::size_t wanted = 0;
+    const OrderedCall* first = nullptr;
+    std::vector<int> all;
+  };
+
+  static std::string describe(const OrderedCall& call) {
+    if (call.kind == OrderedCall::Kind::collective) return call.name;
+    return fmt::format("{} {} {}, tag {}", call.name, call.kind == OrderedCall::Kind::send ? "to" : "from",
+                       call.peers.front(), call.tag);
+  }
+
+  /// Up to the first wait that does not end.
+  bool advance(std::size_t rank) {
+    bool moved = false;
+    const RankCalls& calls = ranks_[rank];
+    while (next_[rank] < calls.size() && fault_.empty()) {
+      const OrderedCall& call = calls[next_[rank]];
+      if (call.kind == OrderedCall::Kind::wait) {
+        const auto place = places_[rank].find(call.ticket);
+        if (place == places_[rank].end()) {
+          fault_ = fmt::format("rank {} waits for what it has not started", rank);
+          return true;
+        }
+        const Meeting& meeting = meetings_.at(place->second);
+        if (meeting.there.size() < meeting.wanted) return moved;
+      } else {
+        post(static_cast<int>(rank), call);
+      }
+      ++next_[rank];
+      moved = true;
+    }
+    return moved;
+  }
+
+  void post(int rank, const OrderedCall& call) {
+    Key key{call.peers, -1, 0};
+    if (call.kind != OrderedCall::Kind::collective) {
+      const bool sends = call.kind == OrderedCall::Kind::send;
+      key = {{sends ? rank : call.peers.front(), sends ? call.peers.front() : rank}, call.tag, 0};
+    }
+    key.number = counts_[{rank, static_cast<int>(call.kind), key.who, key.tag}]++;
+    Meeting& meeting = meetings_[key];
+    if (meeting.first == nullptr) {
+      meeting.first = &call;
+      meeting.all = key.who;
+      meeting.wanted = key.who.size();
+    }
+    const bool alike = call.kind != OrderedCall::Kind::collective || call.name == meeting.first->name;
+    if (!alike || call.bytes != meeting.first->bytes) {
+      fault_ = fmt::format("rank {}: {} of {} bytes meets {} of {} bytes", rank, describe(call), call.bytes,
+                           describe(*meeting.first), meeting.first->bytes);
+      return;
+    }
+    meeting.there.insert(rank);
+    places_[static_cast<std::size_t>(rank)][call.ticket] = key;
+  }
+
+  /// Who waits for whom, from a rank that hangs on.
+  std::string chain(std::size_t rank) const {
+    std::string text;
+    std::set<std::size_t> seen;
+    while (seen.insert(rank).second) {
+      if (next_[rank] >= ranks_[rank].size()) return text + fmt::format("; rank {} is done", rank);
+      const OrderedCall& wait = ranks_[rank][next_[rank]];
+      const Meeting& meeting = meetings_.at(places_[rank].at(wait.ticket));
+      const auto absent = std::find_if(meeting.all.begin(), meeting.all.end(),
+                                       [&](int member) { return !meeting.there.contains(member); });
+      const auto own = std::find_if(ranks_[rank].begin(), ranks_[rank].end(), [&](const OrderedCall& call) {
+        return call.kind != OrderedCall::Kind::wait && call.ticket == wait.ticket;
+      });
+      text += fmt::format("{}rank {} waits in call {} for rank {} in {}", text.empty() ? "" : "; ", rank,
+                          next_[rank] + 1, *absent, describe(*own));
+      rank = static_cast<std::size_t>(*absent);
+    }
+    return text;
+  }
+
+  const std::vector<RankCalls>& ranks_;
+  std::vector<std::size_t> next_;
+  std::vector<std::map<std::int64_t, Key>> places_;  // of every rank, by ticket
+  std::map<Key, Meeting> meetings_;
+  std::map<std::tuple<int, int, std::vector<int>, int>, std::size_t> counts_;
+  std::string fault_;
+};
+
+}  // namespace
+
+std::vector<RankCalls> calls_of_step(const RunConfig& config, const Schedule& schedule) {
+  const Layout layout = config.layout();
+  EmulatedClock clock{0};
+  const auto operators = make_emulated_operators(clock, {});
+  std::vector<RankCalls> ranks;
+  ranks.reserve(static_cast<std::size_t>(layout.world()));
+  for (int rank = 0; rank < layout.world(); ++rank) {
+    WritingCommunicator communicator(layout, rank);
+    Arena arena({}, untouched_memory());
+    RankStages stages(config, schedule, *operators, communicator, arena);
+    stages.start_step(nullptr, nullptr);
+    execute(schedule, stages, communicator, {},
+            config.parallel.effective_overlap_p2p_comm() ? Receives::ahead : Receives::in_their_turn);
+    ranks.push_back(std::move(communicator.calls));
+  }
+  return ranks;
+}
+
+std::string find_hang(const std::vector<RankCalls>& ranks) {
+  return Meetings(ranks).find();
+}
+
+}  // namespace plumbline::training

@@ -1,0 +1,34 @@
+// What every rank asks of the others in a step, in order, and whether they can wait for each other for ever: a step of the
+// training code itself, each rank alone in this process, with nothing computed and nothing sent.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/config/run_config.hpp"
+#include "core/schedule/schedule.hpp"
+
+namespace plumbline::training {
+
+/// One call of a rank to its communicator.
+struct OrderedCall {
+  enum class Kind { collective, send, receive, wait };
+  Kind kind = Kind::wait;
+  std::string name;         // of a collective: "all_to_all over context_heads"
+  std::vector<int> peers;   // of a collective its members, of a message the other end
+  int tag = 0;              // of a message
+  std::int64_t bytes = 0;   // of the whole collective, of the message
+  std::int64_t ticket = 0;  // what a wait waits for is the call of the rank with the same number
+};
+using RankCalls = std::vector<OrderedCall>;
+
+/// The calls of a step, by world rank. Throws Error with a split vocabulary, whose collectives start by themselves.
+std::vector<RankCalls> calls_of_step(const RunConfig& config, const Schedule& schedule);
+
+/// Where the ranks hang, or what meets that does not belong together: one line; empty when all get to the end. A wait ends
+/// when the other end of the message has been posted, or all members have started the collective; the n-th call of a
+/// group meets the n-th of its other members, the n-th message between two ranks with one tag the n-th receive.
+std::string find_hang(const std::vector<RankCalls>& ranks);
+
+}  // namespace plumbline::training
