@@ -38,6 +38,7 @@ struct OperatorCall {
   GemmPass pass = GemmPass::forward;
   bool fp8 = false;             // gemm: of FP8 operands; the result is of the storage type
   bool block_scaled = false;    // gemm: with a scale per 32 elements of them (MXFP8)
+  bool fp4 = false;             // gemm: of NVFP4 operands instead
   bool backward = false;        // attention
   bool dropout = false;         // attention: of its probabilities
   Group group = Group::tensor;  // collectives
