@@ -42,6 +42,8 @@ constexpr Field<Device, double> kDevice[] = {
     {"stream_share", &Device::stream_share},
     {"random_s", &Device::random_s},
     {"kernel_s", &Device::kernel_s},
+    {"cudnn_forward_speedup", &Device::cudnn_forward_speedup},
+    {"cudnn_backward_speedup", &Device::cudnn_backward_speedup},
     {"flash_forward", &Device::flash_forward},
     {"flash_backward", &Device::flash_backward},
 };
@@ -95,6 +97,7 @@ constexpr Field<Software, bool> kSwitches[] = {
     {"delayed_scaling", &Software::delayed_scaling},
     {"tensorwise_scaling", &Software::tensorwise_scaling},
     {"blockwise_scaling", &Software::blockwise_scaling},
+    {"cudnn_attention", &Software::cudnn_attention},
     {"mxfp8_scaling", &Software::mxfp8_scaling},
     {"nvfp4_scaling", &Software::nvfp4_scaling},
     {"overlapped_gather", &Software::overlapped_gather},

@@ -27,6 +27,7 @@ struct Software {
   bool delayed_scaling = false;
   bool tensorwise_scaling = false;
   bool blockwise_scaling = false;
+  bool cudnn_attention = false;  // where it is the faster: Transformer Engine's choice on Hopper
   bool mxfp8_scaling = false;
   bool nvfp4_scaling = false;
   bool overlapped_gather = false;  // ZeRO 1: parameters are gathered alongside the next step's first forward

@@ -81,9 +81,13 @@ double attention_seconds(const OperatorCall& call, const cluster::Device& device
     plain.peak_16bit = device.peak_fp32;
     return attention_seconds(call, plain);
   }
+  const double speedup = !call.cudnn     ? 1
+                         : call.backward ? device.cudnn_backward_speedup
+                                         : device.cudnn_forward_speedup;
   return cluster::flash_seconds(device, static_cast<double>(call.elements), static_cast<double>(call.tokens),
                                 static_cast<double>(call.out), call.backward, call.dropout,
-                                static_cast<double>(call.window), static_cast<double>(call.prefix));
+                                static_cast<double>(call.window), static_cast<double>(call.prefix)) /
+         speedup;
 }
 
 }  // namespace

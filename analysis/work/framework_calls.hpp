@@ -43,7 +43,7 @@ class FrameworkCalls {
     call.result_bytes = static_cast<double>(s_.e());
   }
   void attention(bool backward, std::int64_t window) {
-    if (s_.context == 1) return list_.attention(backward, window);
+    if (s_.context == 1) return kernel(backward, window);
     if (s_.cp_comm_type == CpCommType::p2p) return ring_attention(backward, window);
     if (s_.cp_comm_type == CpCommType::a2a) return exchanged_attention(backward, window);
     gather_attention(backward, window);
@@ -60,7 +60,7 @@ class FrameworkCalls {
       const std::int64_t gradients = backward && step > 0 ? own : 0;
       list_.collective(CallKind::ring_shift, label, Group::context, s_.context, keys + gradients, s_.type);
       const int ticket = keys + gradients > 0 ? list_.start_collective(label) : 0;
-      list_.attention(backward, window);
+      kernel(backward, window);
       list_.calls.back().tokens = s_.seq / s_.context;
       if (ticket > 0) list_.wait(ticket);
       stream("attention merge", s_.tokens * s_.q * 3 / 4, 6);
@@ -75,7 +75,7 @@ class FrameworkCalls {
                        s_.tokens * width, s_.type);
     };
     exchange(backward ? s_.q : s_.q + 2 * s_.k);
-    list_.attention(backward, window);
+    kernel(backward, window);
     list_.calls.back().elements /= s_.context;
     exchange(backward ? s_.q + 2 * s_.k : s_.q);
   }
@@ -83,7 +83,7 @@ class FrameworkCalls {
   void gather_attention(bool backward, std::int64_t window) {
     const std::int64_t whole = s_.context * s_.tokens * 2 * s_.k;
     list_.collective(CallKind::all_gather, "context all-gather", Group::context, s_.context, whole, s_.type);
-    list_.attention(backward, window);
+    kernel(backward, window);
     list_.calls.back().share = 1.0 / s_.context;
     if (backward)
       list_.collective(CallKind::reduce_scatter, "context reduce-scatter", Group::context, s_.context, whole,
@@ -185,6 +185,10 @@ class FrameworkCalls {
 
  private:
   static constexpr double kBulkProcessors = 16;
+  void kernel(bool backward, std::int64_t window) {
+    list_.attention(backward, window);
+    list_.calls.back().cudnn = sw_.cudnn_attention;
+  }
   static int highest_ticket(const UnitWork& work) {
     int highest = 0;
     for (const OperatorCall& call : work.calls) highest = std::max(highest, call.ticket);

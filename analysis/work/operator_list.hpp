@@ -41,6 +41,7 @@ struct OperatorCall {
   bool fp4 = false;             // gemm: of NVFP4 operands instead
   bool backward = false;        // attention
   bool dropout = false;         // attention: of its probabilities
+  bool cudnn = false;           // attention: by cuDNN's kernels
   Group group = Group::tensor;  // collectives
   int ranks = 1;                // collectives: members of the group
   /// Collectives: 0: the rank waits until it is done; else the rank goes on, and the collective runs on its group's
