@@ -26,10 +26,10 @@ HierarchicalContext sizes_of(const RunConfig& config) {
 
 }  // namespace
 
-std::string context_report(const RunConfig& config, const Schedule& schedule, const Prediction& prediction,
-                           const HardwareProfile& hardware) {
+std::string context_report(const RunConfig& config, const RepeatedSchedule& step,
+                           const Prediction& prediction, const HardwareProfile& hardware) {
   if (config.parallel.context == 1 || config.batch.packed.on() ||
-      std::int64_t{schedule.ranks} * config.microbatches() > kMostContextCells)
+      std::int64_t{step.once.ranks} * config.microbatches() > kMostContextCells)
     return "";
   std::string text =
       "cp_comm_type: seconds per step, of which waiting for tensor and context ranks, GiB of the fullest "
@@ -52,7 +52,7 @@ std::string context_report(const RunConfig& config, const Schedule& schedule, co
     }
     if (why_unpredictable(other)) continue;
     const bool given = way == config.parallel.cp_comm_type;
-    const Prediction predicted_way = given ? Prediction{} : predict(other, schedule, hardware);
+    const Prediction predicted_way = given ? Prediction{} : predict(other, step, hardware);
     const Prediction& found = given ? prediction : predicted_way;
     text += fmt::format(
         "  {:<11} {:<10.4g}{:<10.4g}{:.4g}{}\n", name, found.time.step.value, found.time.exposed_tensor.value,

@@ -105,7 +105,7 @@ int predict_one(const PredictOptions& options) {
     fmt::print("{}{}", side_by_side(record), trust_text(config, hardware, prediction));
     if (!options.lengths.empty()) fmt::print("{}", describe(packed, packed_into));
     fmt::print("{}", vocabulary_report(config, schedule, prediction, hardware, schedule_for));
-    fmt::print("{}", context_report(config, schedule, prediction, hardware));
+    fmt::print("{}", context_report(config, step, prediction, hardware));
     if (options.explain) {
       explain(prediction);
       fmt::print("{}", to_text(formulas));
