@@ -68,6 +68,7 @@ void require_arrange(const Router& router, const Matrix& logits, const Matrix& c
                      const Matrix& tokens, const Matrix& weights);
 void require_route_backward(const Router& router, const Matrix& logits, const Matrix& chosen,
                             const Matrix& places, const Matrix& dweights, const Matrix& dlogits);
+void require_sigmoid(const char* op, const Matrix& dy, const Matrix& y, const Matrix& dx);
 void require_scale_rows(const Matrix& x, const Matrix& factors, const Matrix& y);
 void require_combine_rows(const Matrix& x, const Matrix& places, const Matrix& y);
 /// Which keys a query sees.

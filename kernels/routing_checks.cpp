@@ -45,6 +45,11 @@ void require_route_backward(const Router& router, const Matrix& logits, const Ma
            {"dlogits", dlogits}});
 }
 
+void require_sigmoid(const char* op, const Matrix& dy, const Matrix& y, const Matrix& dx) {
+  require(is_storage(y) && alike(dy, y) && alike(dx, y), op, "matrices of one shape and floating point type",
+          {{"dy", dy}, {"y", y}, {"dx", dx}});
+}
+
 void require_scale_rows(const Matrix& x, const Matrix& factors, const Matrix& y) {
   require(is_storage(x) && alike(x, y) && is_row(factors, x, DType::fp32), "scale_rows",
           "x, y (N,n) of one floating point type, factors (1,N) fp32",

@@ -47,6 +47,12 @@ struct TensorBytes {
   std::int64_t expert_rows;      // T·k·h
   std::int64_t expert_weights;   // gradient of the rows' weights, two numbers each
   std::int64_t router_gradient;  // T·E
+  // Of its shared expert.
+  std::int64_t shared_weights;
+  std::int64_t shared_products;  // gradient of the weights, two numbers each
+  std::int64_t shared_gate;      // gradient of the gate
+  std::int64_t shared_fc1;
+  std::int64_t shared_activation;
   std::int64_t logits;
   std::int64_t fp32_logits;       // the copy that the loss works on; 0 where it works on the logits
   std::int64_t loss;              // statistics of the loss
@@ -137,6 +143,7 @@ class StageReplay {
   void mixture_output();
   void mixture_backward();
   void mixture_backward_input();
+  void shared_gradients(Category category, bool kept);
   void mixture_backward_weight(Category dy);
   std::int64_t kept_by_layer() const;
   void end_of_layer_backward();

@@ -7,8 +7,9 @@ std::int64_t matmul_parameters(const ModelConfig& model) {
   const std::int64_t k = model.kv_heads * model.head_dim;
   const std::int64_t up = (is_gated(model.activation) ? 2 : 1) * model.ffn;
   const Mixture& mixture = model.mixture;
-  const std::int64_t feed_forward =
-      mixture ? mixture.top_k * (up + model.ffn) + mixture.experts : up + model.ffn;
+  const std::int64_t feed_forward = mixture ? mixture.top_k * (up + model.ffn) + mixture.experts +
+                                                  3 * mixture.shared + (mixture.shared > 0 ? 1 : 0)
+                                            : up + model.ffn;
   const std::int64_t layer = model.hidden * (q + 2 * k + q + feed_forward);
   return model.layers * layer + model.vocab * model.hidden;
 }

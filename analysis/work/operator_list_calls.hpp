@@ -41,6 +41,7 @@ class CallList {
   /// Of input gradients (I), of weight gradients (W) or of both (B).
   void mixture_backward(bool input, bool weight);
   void add_up_choices();
+  void shared_gradients(bool weight);
 
   /// A tensor that a layer's product reads, in FP8; nothing where products are of the storage type.
   void quantize(std::int64_t elements) { quantize_operand(elements, false); }

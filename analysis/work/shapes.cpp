@@ -75,6 +75,7 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.fc1 = shape.swiglu ? 2 * shape.ffn : shape.ffn;
   shape.experts = model.mixture.experts;
   shape.choices = shape.tokens * model.mixture.top_k;
+  shape.shared = model.mixture.shared / t;
   shape.vocab = config.padded_vocab() / t;
   shape.rotary = model.positions == Positions::rotary;
   shape.rotated = shape.rotary ? model.rotated() : 0;
@@ -257,7 +258,8 @@ std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& 
 
 std::int64_t feed_forward_matrices(const StageShape& s) {
   const std::int64_t one = s.fc1 * s.hidden + s.hidden * s.ffn;
-  return s.mixture() ? s.experts * (one + s.hidden) : one;
+  const std::int64_t shared = s.shared > 0 ? 3 * s.shared * s.hidden + s.hidden : 0;  // and its gate
+  return s.mixture() ? s.experts * (one + s.hidden) + shared : one;
 }
 
 std::int64_t parameters_per_layer(const StageShape& s) {

@@ -62,6 +62,7 @@ struct StageShape {
   std::int64_t experts =
       0;  // E, of a mixture (bench/training/mixtures.md), whose F is that of an expert; 0: none
   std::int64_t choices = 0;       // T·k: rows that experts work on
+  std::int64_t shared = 0;        // Fs: of a mixture's shared expert; 0: none
   std::int64_t vocab = 0;         // v: padded vocabulary of this tensor rank, or of its shard
   std::int64_t positions = 0;     // rows of the learned position table, 0: there is none
   std::int64_t layers = 0;        // of this stage

@@ -62,7 +62,7 @@ constexpr FamilyKeys kFirstGlmKeys = {.layers = "num_layers",
                                       .epsilon = "layernorm_epsilon",
                                       .activation = ""};
 
-constexpr FamilyKeys kQwen3MoeKeys = {.ffn = "moe_intermediate_size"};
+constexpr FamilyKeys kQwenMoeKeys = {.ffn = "moe_intermediate_size"};
 
 constexpr Family kFamilies[] = {
     {.architecture = "llama",
@@ -112,11 +112,18 @@ constexpr Family kFamilies[] = {
      .write = write_mixtral},
     {.architecture = "qwen3_moe",
      .class_name = "Qwen3MoeForCausalLM",
-     .keys = kQwen3MoeKeys,
+     .keys = kQwenMoeKeys,
      .kv_heads_needed = true,
      .qk_norm = true,
      .read = read_qwen3_moe,
      .write = write_qwen3_moe},
+    {.architecture = "qwen2_moe",
+     .class_name = "Qwen2MoeForCausalLM",
+     .keys = kQwenMoeKeys,
+     .kv_heads_needed = true,
+     .qkv_bias = true,
+     .read = read_qwen2_moe,
+     .write = write_qwen2_moe},
     {.architecture = "gpt_bigcode",
      .class_name = "GPTBigCodeForCausalLM",
      .keys = kGpt2Keys,

@@ -171,6 +171,16 @@ constexpr PresetFile kPresetFiles[] = {
      R"("num_key_value_heads":8,"intermediate_size":16384,"vocab_size":32000,)"
      R"("max_position_embeddings":65536,"rope_theta":1000000,"num_local_experts":8,)"
      R"("num_experts_per_tok":2})"},
+    {"qwen1.5-moe-a2.7b",
+     R"({"model_type":"qwen2_moe","num_hidden_layers":24,"hidden_size":2048,"num_attention_heads":16,)"
+     R"("num_key_value_heads":16,"moe_intermediate_size":1408,"shared_expert_intermediate_size":5632,)"
+     R"("vocab_size":151936,"max_position_embeddings":8192,"rope_theta":1000000,"num_experts":60,)"
+     R"("num_experts_per_tok":4})"},
+    {"qwen2-57b-a14b",
+     R"({"model_type":"qwen2_moe","num_hidden_layers":28,"hidden_size":3584,"num_attention_heads":28,)"
+     R"("num_key_value_heads":4,"moe_intermediate_size":2560,"shared_expert_intermediate_size":20480,)"
+     R"("vocab_size":151936,"max_position_embeddings":131072,"rope_theta":1000000,"num_experts":64,)"
+     R"("num_experts_per_tok":8})"},
     {"qwen3-30b-a3b",
      R"({"model_type":"qwen3_moe","num_hidden_layers":48,"hidden_size":2048,"num_attention_heads":32,)"
      R"("num_key_value_heads":4,"head_dim":128,"moe_intermediate_size":768,"vocab_size":151936,)"

@@ -19,6 +19,7 @@ void set_normed_residual(ModelConfig& config) {
 }
 
 constexpr std::int64_t kMostExperts = 1 << 10;
+constexpr std::int64_t kMostSharedWidth = 1 << 22;
 
 void read_experts(const JsonKeys& keys, const char* experts_key, ModelConfig& config) {
   const char* const chosen_key = "num_experts_per_tok";
@@ -90,7 +91,8 @@ void write_mixtral(const ModelConfig& config, Json& out) {
   write_windows(config, out);
 }
 
-void read_qwen3_moe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
+/// Of both, but for what only one has.
+void read_qwen_moe(const JsonKeys& keys, ModelConfig& config) {
   // transformers writes the second name from version 5 on.
   read_experts(keys, keys.find("num_experts") != nullptr ? "num_experts" : "num_local_experts", config);
   config.mixture.normalized = keys.boolean_or("norm_topk_prob", false);
@@ -101,13 +103,32 @@ void read_qwen3_moe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfi
         "found layers without experts (mlp_only_layers or decoder_sparse_step), supported are mixtures in "
         "every layer");
   }
-  read_qwen3(keys, with_nulls, config);
 }
-void write_qwen3_moe(const ModelConfig& config, Json& out) {
+void write_qwen_moe(const ModelConfig& config, Json& out) {
   out["num_experts"] = config.mixture.experts;
   out["num_experts_per_tok"] = config.mixture.top_k;
   out["norm_topk_prob"] = config.mixture.normalized;
   write_windows(config, out);
+}
+
+void read_qwen3_moe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
+  read_qwen_moe(keys, config);
+  read_qwen3(keys, with_nulls, config);
+}
+void write_qwen3_moe(const ModelConfig& config, Json& out) {
+  write_qwen_moe(config, out);
+}
+
+void read_qwen2_moe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
+  read_qwen_moe(keys, config);
+  config.mixture.shared = keys.integer("shared_expert_intermediate_size", kMostSharedWidth);
+  config.qkv_bias = keys.boolean_or("qkv_bias", true);
+  read_windows(keys, with_nulls, config);
+}
+void write_qwen2_moe(const ModelConfig& config, Json& out) {
+  write_qwen_moe(config, out);
+  out["shared_expert_intermediate_size"] = config.mixture.shared;
+  out["qkv_bias"] = config.qkv_bias;
 }
 
 void read_starcoder2(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {

@@ -39,6 +39,8 @@ struct Mixture {
   std::int64_t experts = 0;  // 0: none, one feed-forward layer for all tokens
   std::int64_t top_k = 0;
   bool normalized = true;  // a token's weights are divided by their sum: a softmax over its experts alone
+  std::int64_t shared =
+      0;  // width of an expert that all tokens go through, weighted by a sigmoid gate; 0: none
   explicit operator bool() const { return experts > 0; }
   friend bool operator==(const Mixture&, const Mixture&) = default;
 };

@@ -27,8 +27,8 @@ void refuse_other_layers(const JsonKeys& keys) {
   for (const char* key : {"num_local_experts", "num_experts", "n_routed_experts", "moe_intermediate_size"}) {
     if (keys.find(key) == nullptr) continue;
     keys.fail(key,
-              "found, which is a mixture of experts of another kind; supported are those of mixtral and "
-              "qwen3_moe");
+              "found, which is a mixture of experts of another kind; supported are those of mixtral, "
+              "qwen2_moe and qwen3_moe");
   }
 }
 
@@ -68,6 +68,7 @@ Number count_parameters(const ModelConfig& config, std::int64_t experts) {
   const Number norm = h * Number(config.norm == Norm::layer ? 2 : 1);
   Number feed_forward = fc1 * h + Number(config.ffn) * h;
   if (config.mixture) feed_forward = feed_forward * Number(experts) + h * Number(config.mixture.experts);
+  if (config.mixture.shared > 0) feed_forward += h * Number(config.mixture.shared) * 3 + h;  // and its gate
   Number layer = norm * Number(config.layer_norms()) + h * (q + kv * 2) + q * h + feed_forward;
   if (config.qkv_bias) layer += q + kv * 2;
   if (config.linear_bias) layer += h + fc1 + h;

@@ -63,7 +63,9 @@ SlidingWindow read_mistral(std::int64_t layers, const JsonKeys& keys, const Json
 
 SlidingWindow read_qwen2(std::int64_t layers, const JsonKeys& keys, const JsonKeys& with_nulls) {
   const bool used = keys.boolean_or("use_sliding_window", false);
-  const std::int64_t window = window_in(with_nulls);
+  const Json* given = with_nulls.find("sliding_window");
+  const bool none = !used && given != nullptr && *given == 0;  // as transformers writes qwen2_moe
+  const std::int64_t window = none ? 0 : window_in(with_nulls);
   const std::int64_t full_layers =
       with_nulls.integer_or("max_window_layers", 0, kMaxWindow, kDefaultFullLayers);
   auto full = full_by_types(keys, layers);
@@ -85,7 +87,8 @@ SlidingWindow read_qwen2(std::int64_t layers, const JsonKeys& keys, const JsonKe
 }
 
 bool has_qwen2_windows(const std::string& architecture) {
-  return architecture == "qwen2" || architecture == "qwen3" || architecture == "qwen3_moe";
+  return architecture == "qwen2" || architecture == "qwen2_moe" || architecture == "qwen3" ||
+         architecture == "qwen3_moe";
 }
 
 }  // namespace

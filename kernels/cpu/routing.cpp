@@ -109,7 +109,39 @@ PLUMBLINE_MULTIVERSION void add_up_rows(const Matrix& x, const std::int32_t* pla
   }
 }
 
+template <class T>
+PLUMBLINE_MULTIVERSION void each_sigmoid(const Matrix& x, const Matrix& y) {
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    const T* from = row_of<T>(x, row);
+    T* to = row_of<T>(y, row);
+    for_lanes(x.cols, [&] PLUMBLINE_LANES { store(to + i, sigmoid(load(from + i, part)), part); });
+  }
+}
+
+template <class T>
+PLUMBLINE_MULTIVERSION void each_sigmoid_slope(const Matrix& dy, const Matrix& y, const Matrix& dx) {
+  for (std::int64_t row = 0; row < y.rows; ++row) {
+    const T* gradient = row_of<T>(dy, row);
+    const T* value = row_of<T>(y, row);
+    T* to = row_of<T>(dx, row);
+    for_lanes(y.cols, [&] PLUMBLINE_LANES {
+      const Lanes at = load(value + i, part);
+      store(to + i, load(gradient + i, part) * at * (1.0F - at), part);
+    });
+  }
+}
+
 }  // namespace
+
+void CpuOperators::sigmoid_forward(Matrix x, Matrix y) {
+  require_sigmoid("sigmoid_forward", x, y, y);
+  with_type("sigmoid_forward", x.dtype, [&](auto type) { each_sigmoid<decltype(type)>(x, y); });
+}
+
+void CpuOperators::sigmoid_backward(Matrix dy, Matrix y, Matrix dx) {
+  require_sigmoid("sigmoid_backward", dy, y, dx);
+  with_type("sigmoid_backward", y.dtype, [&](auto type) { each_sigmoid_slope<decltype(type)>(dy, y, dx); });
+}
 
 void CpuOperators::route(const Router& router, Matrix logits, Matrix chosen, std::int64_t* counts) {
   require_route(router, logits, chosen);

@@ -23,6 +23,16 @@ void EmulatedOperators::route_backward(const Router& router, Matrix logits, Matr
   pass_over("route_backward", logits.dtype, {logits, chosen, places, dweights}, {dlogits});
 }
 
+void EmulatedOperators::sigmoid_forward(Matrix x, Matrix y) {
+  require_sigmoid("sigmoid_forward", x, y, y);
+  pass_over("sigmoid_forward", x.dtype, {x}, {y});
+}
+
+void EmulatedOperators::sigmoid_backward(Matrix dy, Matrix y, Matrix dx) {
+  require_sigmoid("sigmoid_backward", dy, y, dx);
+  pass_over("sigmoid_backward", y.dtype, {dy, y}, {dx});
+}
+
 void EmulatedOperators::scale_rows(Matrix x, Matrix factors, Matrix y) {
   require_scale_rows(x, factors, y);
   pass_over("scale_rows", x.dtype, {x}, {y});

@@ -119,12 +119,25 @@ MODELS = {
         norm_topk_prob=False,
         tie_word_embeddings=False,
     ),
+    # A shared expert besides.
+    "qwen2_moe": transformers.Qwen2MoeConfig(
+        **SMALL,
+        intermediate_size=48,
+        moe_intermediate_size=16,
+        shared_expert_intermediate_size=40,
+        num_key_value_heads=2,
+        num_experts=6,
+        num_experts_per_tok=2,
+        norm_topk_prob=False,
+        tie_word_embeddings=False,
+    ),
 }
 
 
 # How checkpoints call experts, where transformers has those of a layer in one tensor: the feed-forward layer, an expert's
 # gate, up and down.
 EXPERTS = {"mixtral": ("block_sparse_moe", "w1", "w3", "w2"), "qwen3_moe": ("mlp", "gate_proj", "up_proj", "down_proj")}
+EXPERTS["qwen2_moe"] = EXPERTS["qwen3_moe"]
 
 
 def split_experts(file, layer, gate, up, down):

@@ -171,6 +171,21 @@ TEST(Routing, RowsAreScaledAndAddedUp) {
   }
 }
 
+TEST(Routing, SigmoidAndItsSlope) {
+  for (const Storage& storage : storages()) {
+    const Guarded x = random_matrix(3, 21, storage.type, storage.gap, 3);
+    const Guarded y(3, 21, storage.type, storage.gap);
+    operators().sigmoid_forward(x, y);
+    const Dense expected = dense(3, 21, [&](auto i, auto j) { return 1 / (1 + std::exp(-x.read()(i, j))); });
+    expect_close(y, expected, tolerance(storage.type), describe(storage));
+    const Guarded dy = random_matrix(3, 21, storage.type, storage.gap);
+    const Dense slope =
+        dense(3, 21, [&](auto i, auto j) { return dy.read()(i, j) * y.read()(i, j) * (1 - y.read()(i, j)); });
+    operators().sigmoid_backward(dy, y, dy);
+    expect_close(dy, slope, tolerance(storage.type), describe(storage));
+  }
+}
+
 TEST(Routing, RefusesWhatDoesNotFit) {
   const Guarded logits = random_matrix(4, 3, DType::fp32);
   const Guarded chosen(1, 8, DType::int32);

@@ -28,11 +28,13 @@ struct LayerVectors {
 struct LayerMatrices {
   Matrix qkv, proj, fc1, fc2;  // of a mixture the experts' one below the other
   Matrix router;
+  Matrix shared_gate, shared_fc1, shared_fc2;
 };
 /// The same matrices on their way into products.
 struct LayerWeights {
   LinearWeight qkv, proj, fc1, fc2;
   Matrix router;
+  Matrix shared_gate, shared_fc1, shared_fc2;
 };
 
 /// One layer's parameters on this rank.
@@ -51,13 +53,22 @@ class Layer {
   LayerMatrices matrices(const Matrix& unit_row) const;
 
  private:
-  /// Of qkv, proj, fc1, fc2 and a mixture's router within the unit.
+  /// Within the unit: of qkv, proj, fc1, fc2, a mixture's router, its shared expert's gate, fc1, fc2.
   struct Place {
     std::int64_t offset = 0;
     std::int64_t rows = 0;
     std::int64_t cols = 0;
   };
-  std::array<Place, 5> places_;
+  std::array<Place, 8> places_;
+};
+
+/// Of a mixture's shared expert; empty without.
+struct SharedExpert {
+  Tensor weights;  // (1, T) fp32: of every token
+  Tensor fc1;
+  Tensor activation;     // its rows carry their weights
+  Tensor fc1_gradient;   // in the backward
+  Tensor gate_gradient;  // (T, 1), likewise
 };
 
 /// What the forward of one micro-batch leaves for its backward, and, with a split backward, the input
@@ -79,6 +90,7 @@ struct LayerActivations {
   LinearOperand norm2;
   Tensor norm2_stats;
   Routing routing;  // of a mixture
+  SharedExpert shared;
   Tensor fc1;
   LinearOperand activation;
   Tensor output_mask;  // what the MLP's addition to the output lost

@@ -41,8 +41,11 @@ Layer::Layer(const ParameterMemory& memory, const StageEntry& stage, std::int64_
     const Parameter& p = stage.parameters.find(role, layer);
     places_[next++] = {p.offset, p.rows, p.cols};
   }
-  for (const Parameter& p : stage.parameters.list) {
-    if (p.layer == layer && p.role == "router.weight") places_[next] = {p.offset, p.rows, p.cols};
+  for (const char* role : {"router.weight", "shared_gate.weight", "shared_fc1.weight", "shared_fc2.weight"}) {
+    for (const Parameter& p : stage.parameters.list) {
+      if (p.layer == layer && p.role == role) places_[next] = {p.offset, p.rows, p.cols};
+    }
+    ++next;
   }
 }
 
@@ -50,12 +53,14 @@ LayerMatrices Layer::matrices(const Matrix& unit_row) const {
   const auto view = [&](const Place& place) {
     return Matrix(unit_row.at(0, place.offset), place.rows, place.cols, unit_row.dtype);
   };
-  return {view(places_[0]), view(places_[1]), view(places_[2]), view(places_[3]), view(places_[4])};
+  return {view(places_[0]), view(places_[1]), view(places_[2]), view(places_[3]),
+          view(places_[4]), view(places_[5]), view(places_[6]), view(places_[7])};
 }
 
 LayerWeights Layer::weights(const Matrix& unit_row) const {
   const LayerMatrices all = matrices(unit_row);
-  return {{all.qkv, fp8.qkv}, {all.proj, fp8.proj}, {all.fc1, fp8.fc1}, {all.fc2, fp8.fc2}, all.router};
+  return {{all.qkv, fp8.qkv}, {all.proj, fp8.proj}, {all.fc1, fp8.fc1}, {all.fc2, fp8.fc2},
+          all.router,         all.shared_gate,      all.shared_fc1,     all.shared_fc2};
 }
 
 void LayerActivations::drop_attention_input() {

@@ -4,6 +4,7 @@
 
 #include "bench/training/experts/grouped_products.hpp"
 #include "bench/training/layer/activation.hpp"
+#include "bench/training/layer/shared_expert.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -82,11 +83,14 @@ void router_weight_gradient(const TrainingContext& context, const Matrix& dlogit
   context.operators.gemm({.a = dlogits, .b = x, .c = dweight, .a_transposed = true, .accumulate = true});
 }
 
-/// Every token's rows added up, over the tensor ranks too.
+/// Every token's rows and what `add_shared` adds, over the tensor ranks too.
+template <class AddShared>
 void add_up_choices(const TrainingContext& context, const Matrix& rows, const Routing& routing,
-                    const Matrix& sums) {
-  context.sum_over_tensor_ranks(
-      sums, [&](const Matrix& to) { context.operators.combine_rows(rows, routing.places, to); });
+                    const Matrix& sums, const AddShared& add_shared) {
+  context.sum_over_tensor_ranks(sums, [&](const Matrix& to) {
+    context.operators.combine_rows(rows, routing.places, to);
+    add_shared(to);
+  });
 }
 
 }  // namespace
@@ -100,11 +104,13 @@ void mixture_forward(const TrainingContext& context, const LayerWeights& weights
     const Tensor rows = sent_to_experts(context, routing, x);
     saved.fc1 = context.make(context.kept, "layer fc1", shape.choices, shape.fc1);
     GroupedProducts(context.operators, routing.counts).forward(rows, weights.fc1.values, saved.fc1);
+    shared_expert_forward(context, weights, x, saved);
   }
   Tensor activation = context.make(context.kept, "layer activation", shape.choices, shape.ffn);
   activation_forward(context, saved.fc1, activation);
   context.operators.scale_rows(activation, routing.weights, activation);
   saved.activation = LinearOperand(std::move(activation));
+  shared_expert_activation(context, saved);
 }
 
 void mixture_output(const TrainingContext& context, const LayerWeights& weights, LayerActivations& saved,
@@ -112,7 +118,8 @@ void mixture_output(const TrainingContext& context, const LayerWeights& weights,
   const Tensor rows = context.make(kPassing, "rows of experts", context.shape.choices, context.shape.hidden);
   GroupedProducts(context.operators, saved.routing.counts)
       .forward(saved.activation.values(), weights.fc2.values, rows);
-  add_up_choices(context, rows, saved.routing, output);
+  add_up_choices(context, rows, saved.routing, output,
+                 [&](const Matrix& to) { add_shared_output(context, weights, saved, to); });
 }
 
 Tensor mixture_backward(const TrainingContext& context, const Layer& layer, const LayerWeights& weights,
@@ -121,6 +128,7 @@ Tensor mixture_backward(const TrainingContext& context, const Layer& layer, cons
   Routing& routing = saved.routing;
   const GroupedProducts experts(context.operators, routing.counts);
   Tensor dact;
+  Tensor dshared;
   const LayerMatrices dweights = [&] {
     const AllRows all = context.gather_rows(dy);
     const Tensor rows = sent_to_experts(context, routing, all);
@@ -128,6 +136,8 @@ Tensor mixture_backward(const TrainingContext& context, const Layer& layer, cons
     experts.input_gradient(rows, weights.fc2.values, dact);
     const LayerMatrices opened = layer.matrices(gradients.open(layer.unit));
     experts.weight_gradient(rows, saved.activation.values(), opened.fc2);
+    dshared = shared_activation_gradient(context, weights, all);
+    shared_output_weight(context, opened, all, saved);
     return opened;
   }();
   dropped.reset();
@@ -135,6 +145,7 @@ Tensor mixture_backward(const TrainingContext& context, const Layer& layer, cons
   saved.activation.reset();
   Tensor dfc1 = activation_backward(context, std::move(dact), saved.fc1, kPassing);
   saved.fc1.reset();
+  shared_gradients(context, std::move(dshared), kPassing, false, saved);
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
   {
     const AllRows x = context.gather_rows(saved.norm2.values());
@@ -143,15 +154,19 @@ Tensor mixture_backward(const TrainingContext& context, const Layer& layer, cons
       const Tensor rows = sent_to_experts(context, routing, x);
       experts.weight_gradient(dfc1, rows, dweights.fc1);
       experts.input_gradient(dfc1, weights.fc1.values, rows);
-      add_up_choices(context, rows, routing, dnorm);
+      add_up_choices(context, rows, routing, dnorm,
+                     [&](const Matrix& to) { add_shared_input_gradient(context, weights, saved, to); });
     }
     dfc1.reset();
     const Tensor dlogits = context.make(kPassing, "gradient of router logits", shape.tokens, shape.experts);
     logits_backward(context, routing, products, dlogits);
     router_weight_gradient(context, dlogits, x, dweights.router);
     add_router_input_gradient(context, dlogits, weights.router, dnorm);
+    shared_input_weight(context, dweights, x, saved);
+    add_gate_input_gradient(context, weights, saved, dnorm);
   }
   products.reset();
+  saved.shared = SharedExpert();
   routing = Routing();
   saved.norm2.reset();
   return dnorm;
@@ -163,28 +178,33 @@ Tensor mixture_backward_input(const TrainingContext& context, const LayerWeights
   Routing& routing = saved.routing;
   const GroupedProducts experts(context.operators, routing.counts);
   Tensor dact;
+  Tensor dshared;
   {
     const AllRows all = context.gather_rows(dy);
     const Tensor rows = sent_to_experts(context, routing, all);
     dact = context.make(kPassing, "gradient of activation", shape.choices, shape.ffn);
     experts.input_gradient(rows, weights.fc2.values, dact);
+    dshared = shared_activation_gradient(context, weights, all);
   }
   Tensor products = weights_backward(context, saved, dact);
   // The weights' gradients read it as it was.
   context.operators.scale_rows(saved.activation.values(), routing.weights, saved.activation.values());
   saved.fc1_gradient = activation_backward(context, std::move(dact), saved.fc1, Category::activations);
   saved.fc1.reset();
+  shared_gradients(context, std::move(dshared), Category::activations, true, saved);
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
   {
     const Tensor rows = context.make(kPassing, "rows of experts", shape.choices, shape.hidden);
     experts.input_gradient(saved.fc1_gradient, weights.fc1.values, rows);
-    add_up_choices(context, rows, routing, dnorm);
+    add_up_choices(context, rows, routing, dnorm,
+                   [&](const Matrix& to) { add_shared_input_gradient(context, weights, saved, to); });
   }
   saved.router_gradient =
       context.make(Category::activations, "gradient of router logits", shape.tokens, shape.experts);
   logits_backward(context, routing, products, saved.router_gradient);
   products.reset();
   add_router_input_gradient(context, saved.router_gradient, weights.router, dnorm);
+  add_gate_input_gradient(context, weights, saved, dnorm);
   routing.drop_choices();
   return dnorm;
 }
@@ -195,7 +215,9 @@ void mixture_output_weight(const TrainingContext& context, const LayerMatrices& 
   const Tensor rows = sent_to_experts(context, saved.routing, all);
   GroupedProducts(context.operators, saved.routing.counts)
       .weight_gradient(rows, saved.activation.values(), dweights.fc2);
+  shared_output_weight(context, dweights, all, saved);
   saved.activation.reset();
+  saved.shared.activation.reset();
 }
 
 void mixture_input_weight(const TrainingContext& context, const LayerMatrices& dweights,
@@ -203,12 +225,14 @@ void mixture_input_weight(const TrainingContext& context, const LayerMatrices& d
   {
     const AllRows x = context.gather_rows(saved.norm2.values());
     router_weight_gradient(context, saved.router_gradient, x, dweights.router);
+    shared_input_weight(context, dweights, x, saved);
     const Tensor rows = sent_to_experts(context, saved.routing, x);
     GroupedProducts(context.operators, saved.routing.counts)
         .weight_gradient(saved.fc1_gradient, rows, dweights.fc1);
   }
   saved.fc1_gradient.reset();
   saved.router_gradient.reset();
+  saved.shared = SharedExpert();
   saved.routing = Routing();
   saved.norm2.reset();
 }

@@ -19,6 +19,7 @@ LayerWidths::LayerWidths(const RunConfig& config) {
   fc1 = is_gated(model.activation) ? 2 * ffn : ffn;
   experts = model.mixture.experts;
   choices = tokens * model.mixture.top_k;
+  shared = model.mixture.shared / t;
   vocab = config.padded_vocab() / config.parallel.vocab_shards();
   norm_stats = model.norm == Norm::rms ? 1 : 2;
   attention = {config.batch.micro_batch_size, config.batch.seq_length / config.parallel.context,

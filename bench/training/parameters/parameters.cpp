@@ -293,6 +293,25 @@ class Builder {
     }
     add_matrix("fc1.weight", layer, experts * shape_.fc1, h, unit).slices = std::move(fc1);
     add_matrix("fc2.weight", layer, experts * h, shape_.ffn, unit).slices = std::move(fc2);
+    if (shape_.shared > 0) add_shared_expert(layer, unit);
+  }
+
+  void add_shared_expert(std::int64_t layer, int unit) {
+    const std::int64_t h = shape_.hidden;
+    const std::int64_t all = model_.mixture.shared;
+    const std::int64_t first = part_.tensor_rank * shape_.shared;
+    const auto name = [&](std::string_view tensor) {
+      return name_in(layer, fmt::format("{}.{}", names_.shared, tensor));
+    };
+    Parameter& gate = add_matrix("shared_gate.weight", layer, 1, h, unit);
+    gate.replicated = true;
+    gate.slices = {whole(name_in(layer, names_.shared_gate), gate)};
+    gate.slices.front().vector = false;
+    add_matrix("shared_fc1.weight", layer, 2 * shape_.shared, h, unit).slices = {
+        output_rows(name(names_.expert_gate), all, h, first, shape_.shared, 0),
+        output_rows(name(names_.expert_up), all, h, first, shape_.shared, shape_.shared)};
+    add_matrix("shared_fc2.weight", layer, h, shape_.shared, unit).slices = {
+        input_cols(name(names_.expert_down), h, all, first, shape_.shared)};
   }
 
   void add_layer_norms(std::int64_t layer) {

@@ -15,6 +15,7 @@ constexpr TensorNames kTensorNames[] = {
     {.architecture = "mistral"},
     {.architecture = "qwen2"},
     {.architecture = "qwen3"},
+    {.architecture = "qwen2_moe"},
     {.architecture = "qwen3_moe"},
     {.architecture = "mixtral",
      .router = "block_sparse_moe.gate",

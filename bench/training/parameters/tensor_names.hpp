@@ -39,6 +39,8 @@ struct TensorNames {
   std::string_view expert_gate = "gate_proj";
   std::string_view expert_up = "up_proj";
   std::string_view expert_down = "down_proj";
+  std::string_view shared = "mlp.shared_expert";  // with the names of an expert's tensors
+  std::string_view shared_gate = "mlp.shared_expert_gate";
   std::string_view final_norm = "model.norm";
   std::string_view output = "lm_head";
   bool up_first = false;

@@ -26,6 +26,12 @@ void CudaOperators::route_backward(const Router& /*router*/, Matrix /*logits*/, 
                                    Matrix /*places*/, Matrix /*dweights*/, Matrix /*dlogits*/) {
   throw_no_mixtures("route_backward");
 }
+void CudaOperators::sigmoid_forward(Matrix /*x*/, Matrix /*y*/) {
+  throw_no_mixtures("sigmoid_forward");
+}
+void CudaOperators::sigmoid_backward(Matrix /*dy*/, Matrix /*y*/, Matrix /*dx*/) {
+  throw_no_mixtures("sigmoid_backward");
+}
 void CudaOperators::scale_rows(Matrix /*x*/, Matrix /*factors*/, Matrix /*y*/) {
   throw_no_mixtures("scale_rows");
 }

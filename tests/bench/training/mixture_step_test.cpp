@@ -52,6 +52,7 @@ struct Case {
   Dropouts dropout = kDropouts[0];
   const char* vocabulary = "none";
   int context = 1;
+  std::int64_t shared = 0;
 };
 constexpr Case kCases[] = {
     {"one rank", {1, 1, 1}, "1f1b", false, 0, Recompute::full},
@@ -63,6 +64,10 @@ constexpr Case kCases[] = {
     {"pipeline", {1, 2, 1}, "v-half", false, 0, Recompute::full, DType::bf16, true, kDropouts[0], "vocab-2"},
     {"data", {1, 1, 2}, "gpipe", false, 3, Recompute::full, DType::bf16},
     {"context", {1, 1, 1}, "1f1b", false, 2, Recompute::none, DType::fp32, true, kDropouts[0], "none", 2},
+    {"shared", {1, 1, 1}, "1f1b", false, 0, Recompute::full, DType::bf16, true, kDropouts[1], "none", 1, 24},
+    {"shared", {2, 1, 1}, "1f1b", true, 0, Recompute::full, DType::fp32, true, kDropouts[0], "none", 1, 24},
+    {"shared", {2, 1, 1}, "zb-h1", true, 0, Recompute::none, DType::bf16, true, kDropouts[1], "none", 1, 24},
+    {"shared", {1, 2, 1}, "zb-v", false, 0, Recompute::none, DType::fp32, true, kDropouts[0], "none", 1, 24},
     {"both", {2, 2, 1}, "interleaved", true, 0, Recompute::none, DType::bf16},
     {"both", {2, 1, 2}, "1f1b", true, 1, Recompute::full, DType::fp32, false},
 };
@@ -70,6 +75,8 @@ constexpr Case kCases[] = {
 RunConfig config_of(const Case& c) {
   RunConfig config;
   config.model = small_mixture(c.normalized);
+  if (c.shared > 0) config.model.architecture = "qwen2_moe";
+  config.model.mixture.shared = c.shared;
   config.parallel.schedule = c.schedule;
   config.parallel.sequence_parallel = c.sequence_parallel;
   config.parallel.zero_stage = c.zero;
@@ -202,6 +209,7 @@ TEST(MixtureStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
       config.model.heads = 16;
       config.model.kv_heads = 4;
       config.model.ffn = 1024;
+      config.model.mixture.shared = sequence_parallel ? 2048 : 0;
       config.model.max_positions = config.batch.seq_length = 2048;
       config.batch.global_batch_size = 2;
       config.machine.backend = Backend::emulated;
