@@ -63,6 +63,7 @@ constexpr FamilyKeys kFirstGlmKeys = {.layers = "num_layers",
                                       .activation = ""};
 
 constexpr FamilyKeys kQwenMoeKeys = {.ffn = "moe_intermediate_size"};
+constexpr FamilyKeys kDeepseekKeys = {.head_dim = "", .ffn = "moe_intermediate_size"};
 
 constexpr Family kFamilies[] = {
     {.architecture = "llama",
@@ -124,6 +125,12 @@ constexpr Family kFamilies[] = {
      .qkv_bias = true,
      .read = read_qwen2_moe,
      .write = write_qwen2_moe},
+    {.architecture = "deepseek_v3",
+     .class_name = "DeepseekV3ForCausalLM",
+     .keys = kDeepseekKeys,
+     .rotary_pairs = RotaryPairs::neighbours,
+     .read = read_deepseek_v3,
+     .write = write_deepseek_v3},
     {.architecture = "gpt_bigcode",
      .class_name = "GPTBigCodeForCausalLM",
      .keys = kGpt2Keys,

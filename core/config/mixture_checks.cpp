@@ -36,6 +36,11 @@ std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
   if (config.machine.software != "plumbline") {
     return with("software", config.machine.software, "plumbline, the only one whose mixtures are predicted");
   }
+  if (config.model.latent || config.model.mixture.first_dense > 0) {
+    return with("model", config.model.architecture,
+                "one of mixtral, qwen2_moe and qwen3_moe: latent attention and dense first layers are not "
+                "executed yet");
+  }
   if (config.parallel.context > 1 && keys.aux_loss_coeff != 0) {
     return with("moe_aux_loss_coeff", fmt::format("{}", keys.aux_loss_coeff),
                 "0 with context_parallel_size > 1: the load is that of whole sequences");

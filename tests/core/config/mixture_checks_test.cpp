@@ -60,6 +60,11 @@ TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
   }
 }
 
+TEST(MixtureChecks, LatentAttentionIsNotExecutedYet) {
+  EXPECT_THAT(why_invalid(run_of("deepseek-v3")).value_or("accepted"),
+              HasSubstr("model: found deepseek_v3 with deepseek-v3"));
+}
+
 TEST(MixtureChecks, GpusDoNotExecuteThem) {
   RunConfig config = run_of("qwen3-30b-a3b");
   EXPECT_EQ(why_unsupported(config), std::nullopt);
