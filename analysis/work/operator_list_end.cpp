@@ -180,10 +180,11 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
   append(fp8_scale_calls(rank));
   if (config.mixture.bias_update_rate > 0) {
     std::int64_t loads = 0;
-    for (const StageShape& s : rank.held) loads += s.over_layers([](const StageShape& like) {
-      return like.expert_bias ? like.experts : 0;
-    });
+    for (const StageShape& s : rank.held)
+      loads += s.over_layers([](const StageShape& like) { return like.expert_bias ? like.experts : 0; });
     list.collective(CallKind::all_reduce, "expert load all-reduce", Group::data, any.data, loads,
+                    DType::fp32);
+    list.collective(CallKind::all_reduce, "expert load all-reduce", Group::mirror, rank.mirror, loads,
                     DType::fp32);
   }
   const bool clip = config.optimizer.clip_grad > 0;

@@ -87,7 +87,7 @@ struct StageShape {
   std::int64_t query_rank = 0;
   std::int64_t kv_rank = 0;
   std::int64_t value_dim = 0;  // a head of values
-  bool swiglu = true;        // or another activation with a gate
+  bool swiglu = true;          // or another activation with a gate
   Block block = Block::sequential;
   bool qk_norm = false;  // of queries and keys, head by head
   bool embedding_norm = false;
