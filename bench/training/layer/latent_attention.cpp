@@ -20,6 +20,13 @@ struct Compressed {
   Matrix query, kv, rotated;
 };
 
+Matrix keys_of(const LayerWidths& shape, const LatentMatrices& matrices) {
+  return matrices.keys_values.row_range(0, shape.own_keys);
+}
+Matrix values_of(const LayerWidths& shape, const LatentMatrices& matrices) {
+  return matrices.keys_values.row_range(shape.own_keys, shape.value);
+}
+
 /// The norms of the first two parts; the third goes along.
 void norms_forward(const TrainingContext& context, const LayerVectors& vectors, LayerActivations& saved) {
   const LayerWidths& shape = context.shape;
@@ -60,8 +67,8 @@ void sum_gradients(const TrainingContext& context, const SharedBuffers& shared, 
     ops.split_heads(from.k, shape.attention.heads, sums.rotated, own);
     rotate_heads(context, shared, sums.rotated, shape.rotated, true);
     ops.gemm({.a = from.q, .b = weights.queries, .c = sums.query});
-    ops.gemm({.a = own, .b = weights.keys, .c = sums.kv});
-    ops.gemm({.a = from.v, .b = weights.values, .c = sums.kv, .accumulate = true});
+    ops.gemm({.a = own, .b = keys_of(shape, weights), .c = sums.kv});
+    ops.gemm({.a = from.v, .b = values_of(shape, weights), .c = sums.kv, .accumulate = true});
   });
 }
 
@@ -73,10 +80,11 @@ void weight_gradient(const TrainingContext& context, const Matrix& dy, const Mat
 /// Of the matrices that make queries, the keys' own elements and values of what is compressed, `all` (T, C).
 void add_weight_gradients(const TrainingContext& context, const LatentMatrices& dweights, const Matrix& all,
                           const QueryKeyValue& from, const Matrix& own) {
-  const Compressed x(context.shape, all);
+  const LayerWidths& shape = context.shape;
+  const Compressed x(shape, all);
   weight_gradient(context, from.q, x.query, dweights.queries);
-  weight_gradient(context, own, x.kv, dweights.keys);
-  weight_gradient(context, from.v, x.kv, dweights.values);
+  weight_gradient(context, own, x.kv, keys_of(shape, dweights));
+  weight_gradient(context, from.v, x.kv, values_of(shape, dweights));
 }
 
 /// From that of what was compressed; every tensor rank has the whole matrix and computes all of it.
@@ -115,10 +123,10 @@ void latent_forward(const TrainingContext& context, const SharedBuffers& shared,
   rotate_heads(context, shared, to.q, shape.attention.head_dim, false);
   {
     const Tensor own = make_own_keys(context);
-    ops.gemm({.a = x.kv, .b = weights.keys, .c = own, .b_transposed = true});
+    ops.gemm({.a = x.kv, .b = keys_of(shape, weights), .c = own, .b_transposed = true});
     ops.join_heads(x.rotated, own, shape.attention.heads, to.k);
   }
-  ops.gemm({.a = x.kv, .b = weights.values, .c = to.v, .b_transposed = true});
+  ops.gemm({.a = x.kv, .b = values_of(shape, weights), .c = to.v, .b_transposed = true});
 }
 
 Tensor latent_backward(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,

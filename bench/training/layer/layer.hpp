@@ -25,7 +25,8 @@ struct LayerVectors {
 };
 /// Of latent attention, in place of qkv: what compresses, and what makes queries, the keys' own elements and values of that.
 struct LatentMatrices {
-  Matrix down, queries, keys, values;
+  Matrix down, queries;
+  Matrix keys_values;  // the keys' rows, then those of values
 };
 struct LayerMatrices {
   Matrix qkv, proj, fc1, fc2;
@@ -65,7 +66,7 @@ class Layer {
     std::int64_t cols = 0;
   };
   static constexpr std::size_t kRouter = 4;
-  std::array<Place, 12> places_;
+  std::array<Place, 11> places_;
 };
 
 /// What the forward of one micro-batch leaves for its backward, and, with a split backward, the input

@@ -42,10 +42,10 @@ Layer::Layer(const ParameterMemory& memory, const StageEntry& stage, std::int64_
       unit(stage.unit_of(stage.parameters.find("proj.weight", layer))),
       fp8(fp8_) {
   // A mixture's experts have the roles of the feed-forward layer that they are in place of.
-  constexpr std::array<std::string_view, 12> kRoles = {
+  constexpr std::array<std::string_view, 11> kRoles = {
       "qkv.weight",    "proj.weight",        "fc1.weight",        "fc2.weight",
       "router.weight", "shared_gate.weight", "shared_fc1.weight", "shared_fc2.weight",
-      "down.weight",   "queries.weight",     "keys.weight",       "values.weight"};
+      "down.weight",   "queries.weight",     "keys_values.weight"};
   for (const Parameter& p : stage.parameters.list) {
     if (p.layer != layer) continue;
     if (p.role == "router.bias") {
@@ -63,7 +63,7 @@ LayerMatrices Layer::matrices(const Matrix& unit_row) const {
     const Place& place = places_[i];
     return Matrix(unit_row.at(0, place.offset), place.rows, place.cols, unit_row.dtype);
   };
-  LayerMatrices all{view(0), view(1), {}, {}, {}, {view(8), view(9), view(10), view(11)}};
+  LayerMatrices all{view(0), view(1), {}, {}, {}, {view(8), view(9), view(10)}};
   if (mixture()) {
     all.mixture = {view(kRouter), view(2), view(3), view(5), view(6), view(7)};
   } else {

@@ -359,11 +359,9 @@ class Builder {
         output_rows(name_in(layer, names_.query_down), latent.query_rank, h, 0, latent.query_rank, 0),
         output_rows(name_in(layer, names_.kv_down), kv_down, h, 0, kv_down, latent.query_rank)};
     std::vector<Slice> queries;
-    std::vector<Slice> keys;
-    std::vector<Slice> values;
+    std::vector<Slice> keys_values;  // of files head by head, here all keys first
     queries.reserve(static_cast<std::size_t>(2 * heads));
-    keys.reserve(static_cast<std::size_t>(heads));
-    values.reserve(static_cast<std::size_t>(heads));
+    keys_values.reserve(static_cast<std::size_t>(2 * heads));
     for (std::int64_t local = 0; local < heads; ++local) {
       const std::int64_t head = part_.tensor_rank * heads + local;
       const auto query_rows = [&](std::int64_t first, std::int64_t count, std::int64_t at) {
@@ -372,14 +370,16 @@ class Builder {
       };
       query_rows(latent.nope_dim, latent.rope_dim, 0);
       query_rows(0, latent.nope_dim, latent.rope_dim);
-      keys.push_back(output_rows(kv_up, model_.heads * both, latent.kv_rank, head * both, latent.nope_dim,
-                                 local * latent.nope_dim));
-      values.push_back(output_rows(kv_up, model_.heads * both, latent.kv_rank, head * both + latent.nope_dim,
-                                   latent.value_dim, local * latent.value_dim));
+      const auto key_value_rows = [&](std::int64_t first, std::int64_t count, std::int64_t at) {
+        keys_values.push_back(output_rows(kv_up, model_.heads * both, latent.kv_rank, head * both + first,
+                                          count, at + local * count));
+      };
+      key_value_rows(0, latent.nope_dim, 0);
+      key_value_rows(latent.nope_dim, latent.value_dim, shape_.own_keys);
     }
     add_matrix("queries.weight", layer, shape_.query, latent.query_rank, unit).slices = std::move(queries);
-    add_matrix("keys.weight", layer, shape_.own_keys, latent.kv_rank, unit).slices = std::move(keys);
-    add_matrix("values.weight", layer, shape_.value, latent.kv_rank, unit).slices = std::move(values);
+    add_matrix("keys_values.weight", layer, shape_.own_keys + shape_.value, latent.kv_rank, unit).slices =
+        std::move(keys_values);
   }
 
   void add_layer(std::int64_t layer) {
