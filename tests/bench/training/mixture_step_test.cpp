@@ -5,8 +5,10 @@
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <numeric>
 #include <sstream>
 #include <string>
@@ -322,6 +324,16 @@ TEST(MixtureStep, BiasesOfExpertsFollowTheLoad) {
     const float load = loads[static_cast<std::size_t>(i)];
     EXPECT_EQ(biases.as<float>()[i], load < mean ? 0.25F : load > mean ? -0.25F : 0.0F) << load;
   }
+  // They are part of the checkpoint; the matrix of keys and values, whose rows are turned round, is whole in there.
+  std::map<std::string, std::vector<float>> saved;
+  gather_weights(stages, Gathered::values,
+                 [&](NamedTensor&& whole) { saved[whole.name] = std::move(whole.values); });
+  if (communicator.rank() != 0) return;
+  EXPECT_EQ(saved.at("model.layers.4.mlp.gate.e_score_correction_bias"),
+            std::vector<float>(biases.as<float>() + 8, biases.as<float>() + 16));
+  EXPECT_FALSE(saved.contains("model.layers.2.mlp.gate.e_score_correction_bias"));
+  const std::vector<float>& keys_values = saved.at("model.layers.4.self_attn.kv_b_proj.weight");
+  EXPECT_EQ(std::count(keys_values.begin(), keys_values.end(), 0.0F), 0);
 }
 
 }  // namespace
