@@ -20,7 +20,7 @@ double formula_bytes(const RunConfig& config, const ActivationComparison& techni
   layer.hidden = real(m.hidden);
   layer.query_width = real(m.heads * m.head_dim);
   layer.kv_width = real(m.kv_heads * m.head_dim);
-  layer.ffn = real(m.mixture ? m.mixture.top_k * m.ffn : m.ffn);
+  layer.ffn = real(m.mixture ? m.mixture.top_k * m.ffn + m.mixture.shared : m.ffn);
   layer.heads = real(m.heads);
   layer.element_bytes = real(size_of(config.numerics.precision));
   layer.tensor = real(config.parallel.tensor);
@@ -35,6 +35,7 @@ double exact_bytes(RunConfig config, const ActivationComparison& technique) {
   config.parallel.sequence_parallel = technique.sequence_parallel;
   config.recompute.granularity = technique.recompute;
   StageShape shape = stage_shapes(config, 1).front();
+  shape.dense_layers = 0;  // of a mixture: layers with experts
   const std::int64_t group = technique.recompute == Recompute::full ? shape.recompute_layers : 1;
   const auto kept = [&](std::int64_t layers) {
     shape.layers = layers;

@@ -2,15 +2,35 @@
 
 namespace plumbline {
 
-std::int64_t matmul_parameters(const ModelConfig& model) {
+namespace {
+
+/// Of a layer's queries, keys, values and projection.
+std::int64_t attention_parameters(const ModelConfig& model) {
   const std::int64_t q = model.heads * model.head_dim;
   const std::int64_t k = model.kv_heads * model.head_dim;
-  const std::int64_t up = (is_gated(model.activation) ? 2 : 1) * model.ffn;
+  const LatentAttention& latent = model.latent;
+  if (!latent) return model.hidden * (q + 2 * k + q);
+  const std::int64_t values = model.heads * latent.value_dim;
+  const std::int64_t queries =
+      latent.query_rank == 0 ? model.hidden * q : latent.query_rank * (model.hidden + q);
+  return queries + model.hidden * (latent.kv_rank + latent.rope_dim) +
+         latent.kv_rank * (model.heads * latent.nope_dim + values) + values * model.hidden;
+}
+
+/// Of the experts of a token, in a layer that has some.
+std::int64_t mixture_parameters(const ModelConfig& model, std::int64_t projections) {
   const Mixture& mixture = model.mixture;
-  const std::int64_t feed_forward =
-      mixture ? mixture.top_k * (up + model.ffn) + mixture.experts : up + model.ffn;
-  const std::int64_t layer = model.hidden * (q + 2 * k + q + feed_forward);
-  return model.layers * layer + model.vocab * model.hidden;
+  const std::int64_t gate = mixture.shared > 0 && mixture.shared_gated ? 1 : 0;
+  return model.hidden * (projections * (mixture.top_k * model.ffn + mixture.shared) + mixture.experts + gate);
+}
+
+}  // namespace
+
+std::int64_t matmul_parameters(const ModelConfig& model) {
+  const std::int64_t projections = is_gated(model.activation) ? 3 : 2;
+  return model.layers * attention_parameters(model) +
+         (model.layers - model.mixture_layers()) * model.hidden * projections * model.dense_ffn() +
+         model.mixture_layers() * mixture_parameters(model, projections) + model.vocab * model.hidden;
 }
 
 std::int64_t adapter_parameters(const ModelConfig& model, const FinetuneConfig& finetune) {
@@ -25,7 +45,8 @@ std::int64_t adapter_parameters(const ModelConfig& model, const FinetuneConfig& 
 }
 
 Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length, std::int64_t prefix) {
-  const auto width = static_cast<double>(model.heads * model.head_dim);
+  // Scores are as wide as queries, their product with the values as these.
+  const double width = static_cast<double>(model.heads * (model.head_dim + model.value_dim())) / 2;
   const double attention =
       12.0 * static_cast<double>(model.layers) * width * model.mean_keys(seq_length, prefix);
   return {6.0 * static_cast<double>(matmul_parameters(model)) + attention};

@@ -15,7 +15,7 @@ std::int64_t padded_vocabulary_unit(const StageShape& s) {
 }
 
 std::int64_t layer_matrices(const StageShape& s) {
-  return (s.q + 2 * s.k) * s.hidden + s.hidden * s.q + feed_forward_matrices(s);
+  return qkv_matrices(s) + s.hidden * s.attended() + feed_forward_matrices(s);
 }
 
 std::vector<AdaptedProduct> adapted_products(const StageShape& s) {
@@ -55,7 +55,8 @@ template <class Visit>
 void for_each_kind_of_unit(const StageShape& s, const Visit& visit) {
   if (s.holds_embedding()) visit(UnitKind::embedding, 1, s.vocab * s.hidden);
   if (s.first && s.positions > 0) visit(UnitKind::positions, 1, s.positions * s.hidden);
-  visit(UnitKind::layer, s.layers, layer_matrices(s));
+  if (s.dense_layers > 0) visit(UnitKind::layer, s.dense_layers, layer_matrices(s.like_layer(0)));
+  visit(UnitKind::layer, s.layers - s.dense_layers, layer_matrices(s));
   if (s.holds_output()) visit(UnitKind::output, 1, s.vocab * s.hidden);
 }
 
@@ -64,8 +65,12 @@ void for_each_kind_of_unit(const StageShape& s, const Visit& visit) {
 std::vector<ParameterUnit> units_of(const StageShape& s) {
   std::vector<ParameterUnit> units;
   units.reserve(static_cast<std::size_t>(s.layers) + 3);
+  std::int64_t layer = 0;
   for_each_kind_of_unit(s, [&](UnitKind kind, std::int64_t count, std::int64_t elements) {
-    for (std::int64_t i = 0; i < count; ++i) units.push_back({kind, i, elements, padded_unit(s, elements)});
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t index = kind == UnitKind::layer ? layer++ : 0;
+      units.push_back({kind, index, elements, padded_unit(s, elements)});
+    }
   });
   return units;
 }

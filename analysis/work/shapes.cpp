@@ -91,9 +91,16 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.fc1 = shape.swiglu ? 2 * shape.ffn : shape.ffn;
   shape.experts = model.mixture.experts;
   shape.choices = shape.tokens * model.mixture.top_k;
+  shape.shared = model.mixture.shared / t;
+  shape.shared_gated = model.mixture.shared_gated;
+  shape.dense_ffn = model.mixture.dense_ffn / t;
+  shape.expert_bias = model.mixture.expert_bias;
   shape.vocab = config.padded_vocab() / t;
   shape.rotary = model.positions == Positions::rotary;
   shape.rotated = shape.rotary ? model.rotated() : 0;
+  shape.query_rank = model.latent.query_rank;
+  shape.kv_rank = model.latent.kv_rank;
+  shape.value_dim = model.latent.value_dim;
   shape.positions = model.position_rows();
   shape.block = model.block;
   shape.qk_norm = model.qk_norm;
@@ -160,6 +167,8 @@ std::vector<StageShape> route_shapes(const RunConfig& config, int stages,
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     shapes[i].layers = layers[i];
     shapes[i].windows = windows_of(config, first_layer, layers[i]);
+    shapes[i].dense_layers =
+        std::clamp<std::int64_t>(config.model.mixture.first_dense - first_layer, 0, layers[i]);
     first_layer += layers[i];
     shapes[i].stage = static_cast<int>(i);
   }
@@ -215,6 +224,17 @@ std::int64_t StageShape::window_of(std::int64_t layer) const {
     if (layer < end) return alike.window;
   }
   return 0;
+}
+
+StageShape StageShape::like_layer(std::int64_t layer) const {
+  StageShape alike = *this;
+  alike.dense_layers = 0;
+  if (layer >= dense_layers) return alike;
+  alike.experts = alike.choices = alike.shared = 0;
+  alike.expert_bias = false;
+  alike.ffn = dense_ffn;
+  alike.fc1 = (swiglu ? 2 : 1) * dense_ffn;
+  return alike;
 }
 
 std::vector<StageShape> stage_shapes(const RunConfig& config, int stages) {
@@ -273,19 +293,25 @@ std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& 
 
 std::int64_t feed_forward_matrices(const StageShape& s) {
   const std::int64_t one = s.fc1 * s.hidden + s.hidden * s.ffn;
-  return s.mixture() ? s.experts * (one + s.hidden) : one;
+  const std::int64_t gate = s.shared > 0 && s.shared_gated ? s.hidden : 0;
+  return s.mixture() ? s.experts * (one + s.hidden) + 3 * s.shared * s.hidden + gate : one;
+}
+
+std::int64_t qkv_matrices(const StageShape& s) {
+  if (!s.latent()) return s.qkv() * s.hidden;
+  return s.compressed() * s.hidden + s.q * s.query_rank + (s.own_keys() + s.attended()) * s.kv_rank;
 }
 
 std::int64_t parameters_per_layer(const StageShape& s) {
-  const std::int64_t qkv = (s.q + 2 * s.k) * (s.hidden + (s.qkv_bias ? 1 : 0));
-  const std::int64_t projection = s.hidden * s.q + (s.linear_bias ? s.hidden : 0);
+  const std::int64_t qkv = qkv_matrices(s) + (s.qkv_bias ? s.qkv() : 0);
+  const std::int64_t projection = s.hidden * s.attended() + (s.linear_bias ? s.hidden : 0);
   const std::int64_t feed_forward = feed_forward_matrices(s) + (s.linear_bias ? s.fc1 + s.hidden : 0);
   return s.norm_elements() + qkv + projection + feed_forward;
 }
 
 StageParameters parameters_of(const StageShape& s) {
   StageParameters parameters;
-  parameters.layers = s.layers * parameters_per_layer(s);
+  parameters.layers = s.over_layers(parameters_per_layer);
   if (s.holds_embedding()) parameters.embedding = s.vocab * s.hidden;
   if (s.first) parameters.positions = s.positions * s.hidden;
   if (s.first && s.embedding_norm) parameters.embedding_norm = s.norm_vectors * s.hidden;

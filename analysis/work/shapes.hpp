@@ -62,6 +62,11 @@ struct StageShape {
   std::int64_t experts =
       0;  // E, of a mixture (bench/training/mixtures.md), whose F is that of an expert; 0: none
   std::int64_t choices = 0;       // T·k: rows that experts work on
+  std::int64_t shared = 0;        // Fs: of a mixture's shared expert; 0: none
+  bool shared_gated = true;       // its results are weighted by a gate
+  std::int64_t dense_layers = 0;  // of a mixture: how many of the stage's first layers have no experts
+  std::int64_t dense_ffn = 0;     // F of those
+  bool expert_bias = false;       // routers have a number per expert that no gradient trains
   std::int64_t vocab = 0;         // v: padded vocabulary of this tensor rank, or of its shard
   std::int64_t positions = 0;     // rows of the learned position table, 0: there is none
   std::int64_t layers = 0;        // of this stage
@@ -78,7 +83,11 @@ struct StageShape {
   bool linear_bias = false;
   bool rotary = true;
   std::int64_t rotated = 0;  // elements of a head that rotary embeddings turn
-  bool swiglu = true;        // or another activation with a gate
+  // Latent attention (bench/training/latent.md), whose d is that of queries and keys; 0: none.
+  std::int64_t query_rank = 0;
+  std::int64_t kv_rank = 0;
+  std::int64_t value_dim = 0;  // a head of values
+  bool swiglu = true;          // or another activation with a gate
   Block block = Block::sequential;
   bool qk_norm = false;  // of queries and keys, head by head
   bool embedding_norm = false;
@@ -148,12 +157,20 @@ struct StageShape {
   std::int64_t layer_norms() const { return block == Block::parallel_one_norm ? 1 : 2; }
   bool parallel() const { return block != Block::sequential; }
   bool mixture() const { return experts > 0; }
+  bool latent() const { return kv_rank > 0; }
+  /// Widths of attention's output and of queries, keys and values side by side.
+  std::int64_t attended() const { return latent() ? heads * value_dim : q; }
+  std::int64_t qkv() const { return q + k + (latent() ? heads * value_dim : k); }
+  /// Of latent attention: width of what queries, keys and values are made from, with the keys' rotated elements; and of
+  /// the keys' other elements.
+  std::int64_t compressed() const { return query_rank + kv_rank + rotated; }
+  std::int64_t own_keys() const { return heads * (head_dim - rotated); }
   /// Rows of fc1's output and of the activation's.
   std::int64_t mlp_rows() const { return mixture() ? choices : tokens; }
   bool frozen() const { return adapter_rank > 0; }
   /// Elements of the norms' vectors in a layer.
   std::int64_t norm_elements() const {
-    return layer_norms() * norm_vectors * hidden + (qk_norm ? 2 * head_dim : 0);
+    return layer_norms() * norm_vectors * hidden + (qk_norm ? 2 * head_dim : 0) + query_rank + kv_rank;
   }
   /// Tokens of the pieces that sequences are cut into for their ranks, two for each; all of a sequence without.
   std::int64_t chunk() const { return context > 1 ? seq / context / 2 : seq; }
@@ -168,6 +185,14 @@ struct StageShape {
   }
   /// Of the stage's layer `layer`, as in AlikeLayers.
   std::int64_t window_of(std::int64_t layer) const;
+  /// The stage as if the feed-forward layers of all its layers were like that of layer `layer`.
+  StageShape like_layer(std::int64_t layer) const;
+  /// `of` one layer, a number, summed over the stage's layers.
+  template <class Of>
+  std::int64_t over_layers(const Of& of) const {
+    if (dense_layers == 0) return layers * of(*this);
+    return dense_layers * of(like_layer(0)) + (layers - dense_layers) * of(like_layer(dense_layers));
+  }
   std::int64_t e() const { return size_of(type); }
   std::int64_t g() const { return size_of(grad_type); }
   /// Type of the partial sums of tensor ranks, and whether they are rounded into the storage type.
@@ -201,8 +226,11 @@ struct StageParameters {
   std::int64_t output = 0;  // output layer; 0 when it is the embedding itself
   std::int64_t total() const { return layers + embedding + positions + embedding_norm + final_norm + output; }
 };
-/// Of a layer on one tensor rank; of a mixture the router and all experts.
+/// Of a layer on one tensor rank; of a mixture the router and all experts. Where a stage's layers differ (dense_layers), of
+/// those with experts; StageShape::like_layer tells them apart.
 std::int64_t feed_forward_matrices(const StageShape& shape);
+/// Of its queries, keys and values.
+std::int64_t qkv_matrices(const StageShape& shape);
 std::int64_t parameters_per_layer(const StageShape& shape);
 StageParameters parameters_of(const StageShape& shape);
 

@@ -62,7 +62,8 @@ constexpr FamilyKeys kFirstGlmKeys = {.layers = "num_layers",
                                       .epsilon = "layernorm_epsilon",
                                       .activation = ""};
 
-constexpr FamilyKeys kQwen3MoeKeys = {.ffn = "moe_intermediate_size"};
+constexpr FamilyKeys kQwenMoeKeys = {.ffn = "moe_intermediate_size"};
+constexpr FamilyKeys kDeepseekKeys = {.head_dim = "", .ffn = "moe_intermediate_size"};
 
 constexpr Family kFamilies[] = {
     {.architecture = "llama",
@@ -112,11 +113,32 @@ constexpr Family kFamilies[] = {
      .write = write_mixtral},
     {.architecture = "qwen3_moe",
      .class_name = "Qwen3MoeForCausalLM",
-     .keys = kQwen3MoeKeys,
+     .keys = kQwenMoeKeys,
      .kv_heads_needed = true,
      .qk_norm = true,
      .read = read_qwen3_moe,
      .write = write_qwen3_moe},
+    {.architecture = "qwen2_moe",
+     .class_name = "Qwen2MoeForCausalLM",
+     .keys = kQwenMoeKeys,
+     .kv_heads_needed = true,
+     .qkv_bias = true,
+     .read = read_qwen2_moe,
+     .write = write_qwen2_moe},
+    {.architecture = "deepseek_v3",
+     .class_name = "DeepseekV3ForCausalLM",
+     .keys = kDeepseekKeys,
+     .rotary_pairs = RotaryPairs::neighbours,
+     .read = read_deepseek_v3,
+     .write = write_deepseek_v3},
+    {.architecture = "glm4_moe",
+     .class_name = "Glm4MoeForCausalLM",
+     .keys = kQwenMoeKeys,
+     .norm_epsilon = 1e-5,
+     .head_dim = 128,
+     .partial_rotary = true,
+     .read = read_glm4_moe,
+     .write = write_glm4_moe},
     {.architecture = "gpt_bigcode",
      .class_name = "GPTBigCodeForCausalLM",
      .keys = kGpt2Keys,

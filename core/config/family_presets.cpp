@@ -171,6 +171,16 @@ constexpr PresetFile kPresetFiles[] = {
      R"("num_key_value_heads":8,"intermediate_size":16384,"vocab_size":32000,)"
      R"("max_position_embeddings":65536,"rope_theta":1000000,"num_local_experts":8,)"
      R"("num_experts_per_tok":2})"},
+    {"qwen1.5-moe-a2.7b",
+     R"({"model_type":"qwen2_moe","num_hidden_layers":24,"hidden_size":2048,"num_attention_heads":16,)"
+     R"("num_key_value_heads":16,"moe_intermediate_size":1408,"shared_expert_intermediate_size":5632,)"
+     R"("vocab_size":151936,"max_position_embeddings":8192,"rope_theta":1000000,"num_experts":60,)"
+     R"("num_experts_per_tok":4})"},
+    {"qwen2-57b-a14b",
+     R"({"model_type":"qwen2_moe","num_hidden_layers":28,"hidden_size":3584,"num_attention_heads":28,)"
+     R"("num_key_value_heads":4,"moe_intermediate_size":2560,"shared_expert_intermediate_size":20480,)"
+     R"("vocab_size":151936,"max_position_embeddings":131072,"rope_theta":1000000,"num_experts":64,)"
+     R"("num_experts_per_tok":8})"},
     {"qwen3-30b-a3b",
      R"({"model_type":"qwen3_moe","num_hidden_layers":48,"hidden_size":2048,"num_attention_heads":32,)"
      R"("num_key_value_heads":4,"head_dim":128,"moe_intermediate_size":768,"vocab_size":151936,)"
@@ -181,6 +191,22 @@ constexpr PresetFile kPresetFiles[] = {
      R"("num_key_value_heads":4,"head_dim":128,"moe_intermediate_size":1536,"vocab_size":151936,)"
      R"("max_position_embeddings":40960,"rope_theta":1000000,"num_experts":128,)"
      R"("num_experts_per_tok":8,"norm_topk_prob":true})"},
+    // Without the scaling of positions (yarn) with which the first was made fit for 163840 of them after its pretraining.
+    {"deepseek-v3",
+     R"({"model_type":"deepseek_v3","num_hidden_layers":61,"hidden_size":7168,)"
+     R"("num_attention_heads":128,"num_key_value_heads":128,"q_lora_rank":1536,"kv_lora_rank":512,)"
+     R"("qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,"first_k_dense_replace":3,)"
+     R"("intermediate_size":18432,"moe_intermediate_size":2048,"n_routed_experts":256,)"
+     R"("n_shared_experts":1,"num_experts_per_tok":8,"norm_topk_prob":true,"n_group":8,"topk_group":4,)"
+     R"("routed_scaling_factor":2.5,"vocab_size":129280,"max_position_embeddings":163840})"},
+    {"kimi-k2",
+     R"({"model_type":"deepseek_v3","num_hidden_layers":61,"hidden_size":7168,)"
+     R"("num_attention_heads":64,"num_key_value_heads":64,"q_lora_rank":1536,"kv_lora_rank":512,)"
+     R"("qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,"first_k_dense_replace":1,)"
+     R"("intermediate_size":18432,"moe_intermediate_size":2048,"n_routed_experts":384,)"
+     R"("n_shared_experts":1,"num_experts_per_tok":8,"norm_topk_prob":true,)"
+     R"("routed_scaling_factor":2.827,"vocab_size":163840,"max_position_embeddings":131072,)"
+     R"("rope_theta":50000})"},
     {"gpt3-175b-mlperf",
      R"({"model_type":"gpt2","n_layer":96,"n_embd":12288,"n_head":96,"vocab_size":51200,)"
      R"("n_positions":2048})"},

@@ -18,20 +18,6 @@ void set_normed_residual(ModelConfig& config) {
   config.normed_residual = std::sqrt(2 * static_cast<double>(config.layers));
 }
 
-constexpr std::int64_t kMostExperts = 1 << 10;
-
-void read_experts(const JsonKeys& keys, const char* experts_key, ModelConfig& config) {
-  const char* const chosen_key = "num_experts_per_tok";
-  config.mixture.experts = keys.integer(experts_key, kMostExperts);
-  config.mixture.top_k = keys.integer(chosen_key, kMostExperts);
-  if (config.mixture.top_k > config.mixture.experts) {
-    keys.fail(chosen_key, fmt::format("found {}, expected at most the {} of {}", config.mixture.top_k,
-                                      config.mixture.experts, experts_key));
-  }
-  // Where it is true the file's own coefficient would count; plumbline's is a key of the run.
-  keys.must_be("output_router_logits", false, false);
-}
-
 }  // namespace
 
 void read_windows(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
@@ -76,38 +62,6 @@ void write_gpt_bigcode(const ModelConfig& config, Json& out) {
 void read_qwen3(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
   keys.must_be("attention_bias", false, false);
   read_windows(keys, with_nulls, config);
-}
-
-void read_mixtral(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
-  read_experts(keys, "num_local_experts", config);
-  if (keys.number_or("router_jitter_noise", 0, 1, 0) != 0)
-    keys.fail("router_jitter_noise", "found noise on what the router reads, supported is 0 only");
-  read_windows(keys, with_nulls, config);
-}
-void write_mixtral(const ModelConfig& config, Json& out) {
-  out["num_local_experts"] = config.mixture.experts;
-  out["num_experts_per_tok"] = config.mixture.top_k;
-  write_windows(config, out);
-}
-
-void read_qwen3_moe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
-  // transformers writes the second name from version 5 on.
-  read_experts(keys, keys.find("num_experts") != nullptr ? "num_experts" : "num_local_experts", config);
-  config.mixture.normalized = keys.boolean_or("norm_topk_prob", false);
-  if (keys.integer_or("decoder_sparse_step", 1 << 20, 1) != 1 ||
-      (keys.find("mlp_only_layers") != nullptr && !keys.list("mlp_only_layers").empty())) {
-    keys.fail(
-        "mlp_only_layers",
-        "found layers without experts (mlp_only_layers or decoder_sparse_step), supported are mixtures in "
-        "every layer");
-  }
-  read_qwen3(keys, with_nulls, config);
-}
-void write_qwen3_moe(const ModelConfig& config, Json& out) {
-  out["num_experts"] = config.mixture.experts;
-  out["num_experts_per_tok"] = config.mixture.top_k;
-  out["norm_topk_prob"] = config.mixture.normalized;
-  write_windows(config, out);
 }
 
 void read_starcoder2(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {

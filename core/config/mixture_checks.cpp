@@ -8,6 +8,12 @@ std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
   const auto& teacher = config.distillation.teacher;
   const MixtureConfig& keys = config.mixture;
   const bool losses = keys.aux_loss_coeff != 0 || keys.z_loss_coeff != 0;
+  const Mixture& mixture = config.model.mixture;
+  if (!mixture.expert_bias && keys.bias_update_rate != MixtureConfig().bias_update_rate) {
+    return fmt::format(
+        "moe_router_bias_update_rate: found {} with {}, whose experts have no bias; expected no such key",
+        keys.bias_update_rate, config.model.name);
+  }
   if (!config.model.mixture) {
     if (losses) {
       return fmt::format("{}: found a coefficient with {}, which has no experts; expected 0",
@@ -35,6 +41,14 @@ std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
   }
   if (config.machine.software != "plumbline") {
     return with("software", config.machine.software, "plumbline, the only one whose mixtures are predicted");
+  }
+  if (config.model.latent && config.model.latent.query_rank == 0) {
+    return fmt::format("model: found {} without q_lora_rank, expected queries that are compressed, too",
+                       config.model.name);
+  }
+  if (config.model.latent && config.parallel.context > 1) {
+    return fmt::format("context_parallel_size: found {} with {}, expected 1: its attention is latent",
+                       config.parallel.context, config.model.name);
   }
   if (config.parallel.context > 1 && keys.aux_loss_coeff != 0) {
     return with("moe_aux_loss_coeff", fmt::format("{}", keys.aux_loss_coeff),

@@ -62,6 +62,8 @@ std::optional<std::string> why_tensor_split_invalid(const ModelConfig& model, st
         t, model.kv_heads, model.name);
   }
   if (model.ffn % t != 0) return tensor("feed-forward columns", model.ffn);
+  if (model.mixture.shared % t != 0) return tensor("columns of the shared expert", model.mixture.shared);
+  if (model.mixture.dense_ffn % t != 0) return tensor("columns of the dense layers", model.mixture.dense_ffn);
   return std::nullopt;
 }
 

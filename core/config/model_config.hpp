@@ -33,14 +33,41 @@ struct RopeScaling {
   std::int64_t original_max_positions = 8192;
 };
 
+/// What a router makes of its logits: a softmax over all experts, or of each the logistic function.
+enum class RouterScores { softmax, sigmoid };
+
 /// Feed-forward layers of a mixture of experts: `experts` of the width ModelConfig::ffn, of which a router picks top_k for
 /// every token and adds up their results with weights.
 struct Mixture {
   std::int64_t experts = 0;  // 0: none, one feed-forward layer for all tokens
   std::int64_t top_k = 0;
-  bool normalized = true;  // a token's weights are divided by their sum: a softmax over its experts alone
+  bool normalized = true;    // a token's weights are divided by their sum: a softmax over its experts alone
+  std::int64_t shared = 0;   // width of an expert that all tokens go through; 0: none
+  bool shared_gated = true;  // its result is weighted by the logistic function of a product with the token
+  std::int64_t first_dense = 0;  // layers in front that have one feed-forward layer for all tokens instead
+  std::int64_t dense_ffn = 0;    // its width
+  RouterScores scores = RouterScores::softmax;
+  /// Experts stand in groups (DeepSeek-AI 2024, arXiv:2412.19437 §2.1.2): a token's are picked in the chosen_groups whose
+  /// two best scores add up to the most.
+  std::int64_t groups = 1;
+  std::int64_t chosen_groups = 1;
+  double routed_scale = 1;  // what the weights are multiplied with
+  bool expert_bias =
+      false;  // a number per expert, not trained by gradients, is added to scores for the choice
   explicit operator bool() const { return experts > 0; }
   friend bool operator==(const Mixture&, const Mixture&) = default;
+};
+
+/// Multi-head latent attention (DeepSeek-AI 2024, arXiv:2405.04434 §2.1): queries, and keys with values, are made from
+/// short normed vectors; a head of queries and keys ends with elements that are rotated, of which all heads share the keys'.
+struct LatentAttention {
+  std::int64_t query_rank = 0;  // width of what queries are made from; 0: the layer's input
+  std::int64_t kv_rank = 0;     // of what keys and values are made from; 0: no latent attention
+  std::int64_t nope_dim = 0;    // elements of a head of queries and keys that are not rotated
+  std::int64_t rope_dim = 0;    // those that are; together ModelConfig::head_dim
+  std::int64_t value_dim = 0;   // a head of values
+  explicit operator bool() const { return kv_rank > 0; }
+  friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
 };
 
 struct ModelConfig {
@@ -50,10 +77,11 @@ struct ModelConfig {
   std::int64_t hidden = 0;
   std::int64_t heads = 0;     // query heads
   std::int64_t kv_heads = 0;  // key/value heads
-  std::int64_t head_dim = 0;
+  std::int64_t head_dim = 0;  // of queries and keys
   std::int64_t ffn =
       0;  // width of the feed-forward layer, or of an expert; with a gate there are two such projections
   Mixture mixture;
+  LatentAttention latent;
   std::int64_t vocab = 0;
   std::int64_t max_positions = 0;
   Norm norm = Norm::rms;
@@ -89,10 +117,19 @@ struct ModelConfig {
   std::int64_t sliding_window = 0;
   std::vector<bool> full_attention;  // with a window, whether each layer sees all keys; empty: none does
 
-  /// Trainable parameters as Hugging Face counts them: tied embeddings once, vocabulary not padded.
+  /// Parameters as Hugging Face counts them: tied embeddings once, vocabulary not padded. All are trained but expert_biases().
   std::int64_t parameters() const;
   /// Those that a token goes through: of a mixture's experts top_k in every layer. Embeddings are counted.
   std::int64_t active_parameters() const;
+  /// Of all routers (Mixture::expert_bias): without gradient and optimizer state.
+  std::int64_t expert_biases() const { return mixture.expert_bias ? mixture.experts * mixture_layers() : 0; }
+  /// Layers with experts, and whether a layer is one.
+  std::int64_t mixture_layers() const { return mixture ? layers - mixture.first_dense : 0; }
+  bool has_experts(std::int64_t layer) const { return mixture && layer >= mixture.first_dense; }
+  /// Width of the feed-forward layers of layers without experts.
+  std::int64_t dense_ffn() const { return mixture ? mixture.dense_ffn : ffn; }
+  /// Elements of a head of values.
+  std::int64_t value_dim() const { return latent ? latent.value_dim : head_dim; }
   /// Elements of a head that are rotated.
   std::int64_t rotated() const { return rotary_dim == 0 ? head_dim : rotary_dim; }
   /// Rows of the learned position table, 0: there is none.

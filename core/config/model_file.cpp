@@ -20,15 +20,14 @@ constexpr double kMaxParameters = 1e15;
 void refuse_other_layers(const JsonKeys& keys) {
   for (const char* key : {"kv_lora_rank", "q_lora_rank"}) {
     if (keys.find(key) == nullptr) continue;
-    keys.fail(key,
-              "found, which is multi-head latent attention; supported is attention with keys and values of "
-              "their own");
+    keys.fail(
+        key, "found, which is multi-head latent attention of another kind; supported is that of deepseek_v3");
   }
   for (const char* key : {"num_local_experts", "num_experts", "n_routed_experts", "moe_intermediate_size"}) {
     if (keys.find(key) == nullptr) continue;
     keys.fail(key,
-              "found, which is a mixture of experts of another kind; supported are those of mixtral and "
-              "qwen3_moe");
+              "found, which is a mixture of experts of another kind; supported are those of mixtral, "
+              "qwen2_moe, qwen3_moe and deepseek_v3");
   }
 }
 
@@ -58,21 +57,56 @@ const Family& family_of(const JsonKeys& keys) {
             fmt::format("found {}, supported: {}", JsonKeys::shown(*classes), fmt::join(names, ", ")));
 }
 
-/// Parameters without the danger of overflow; exact only below 2^53.
+// Parameters are counted as integers, and as floating point numbers without the danger of overflow, which are exact only
+// below 2^53.
+
+/// Projections of a layer's attention with the norms inside it.
 template <class Number>
-Number count_parameters(const ModelConfig& config, std::int64_t experts) {
+Number count_attention(const ModelConfig& config) {
   const Number h(config.hidden);
   const Number q = Number(config.heads) * Number(config.head_dim);
   const Number kv = Number(config.kv_heads) * Number(config.head_dim);
-  const Number fc1 = Number(config.ffn) * Number(is_gated(config.activation) ? 2 : 1);
+  if (const LatentAttention& latent = config.latent) {
+    const Number rank(latent.query_rank);
+    const Number compressed(latent.kv_rank);
+    const Number values = Number(config.heads) * Number(latent.value_dim);
+    const Number queries = latent.query_rank == 0 ? h * q : h * rank + rank + rank * q;
+    return queries + h * (compressed + Number(latent.rope_dim)) + compressed +
+           compressed * (Number(config.heads) * Number(latent.nope_dim) + values) + values * h;
+  }
+  Number count = h * (q + kv * 2) + q * h;
+  if (config.qkv_bias) count += q + kv * 2;
+  if (config.linear_bias) count += h;
+  if (config.qk_norm) count += Number(config.head_dim) * 2;
+  return count;
+}
+
+/// The layers of a mixture that have experts, of which `experts` are counted.
+template <class Number>
+Number count_mixture(const ModelConfig& config, std::int64_t experts) {
+  const Mixture& mixture = config.mixture;
+  const Number h(config.hidden);
+  const Number matrices(is_gated(config.activation) ? 3 : 2);
+  Number layer = matrices * h * Number(config.ffn) * Number(experts) + h * Number(mixture.experts) +
+                 matrices * h * Number(mixture.shared);
+  if (mixture.shared > 0 && mixture.shared_gated) layer += h;
+  if (mixture.expert_bias) layer += Number(mixture.experts);
+  return layer;
+}
+
+template <class Number>
+Number count_parameters(const ModelConfig& config, std::int64_t experts) {
+  const Number h(config.hidden);
+  const Number ffn(config.dense_ffn());
+  const Number fc1 = ffn * Number(is_gated(config.activation) ? 2 : 1);
   const Number norm = h * Number(config.norm == Norm::layer ? 2 : 1);
-  Number feed_forward = fc1 * h + Number(config.ffn) * h;
-  if (config.mixture) feed_forward = feed_forward * Number(experts) + h * Number(config.mixture.experts);
-  Number layer = norm * Number(config.layer_norms()) + h * (q + kv * 2) + q * h + feed_forward;
-  if (config.qkv_bias) layer += q + kv * 2;
-  if (config.linear_bias) layer += h + fc1 + h;
-  if (config.qk_norm) layer += Number(config.head_dim) * 2;
-  Number total = layer * Number(config.layers) + norm + Number(config.vocab) * h;
+  Number dense = fc1 * h + ffn * h;
+  if (config.linear_bias) dense += fc1 + h;
+  Number total =
+      (norm * Number(config.layer_norms()) + count_attention<Number>(config)) * Number(config.layers);
+  total += dense * Number(config.layers - config.mixture_layers());
+  total += count_mixture<Number>(config, experts) * Number(config.mixture_layers());
+  total += norm + Number(config.vocab) * h;
   total += Number(config.position_rows()) * h;
   if (config.embedding_norm) total += norm;
   if (config.output_bias) total += Number(config.vocab);

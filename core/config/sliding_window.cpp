@@ -61,9 +61,13 @@ SlidingWindow read_mistral(std::int64_t layers, const JsonKeys& keys, const Json
   return {window, {}};
 }
 
-SlidingWindow read_qwen2(std::int64_t layers, const JsonKeys& keys, const JsonKeys& with_nulls) {
+/// `zero_is_none`: of a window that is not used, as transformers writes it.
+SlidingWindow read_qwen2(std::int64_t layers, bool zero_is_none, const JsonKeys& keys,
+                         const JsonKeys& with_nulls) {
   const bool used = keys.boolean_or("use_sliding_window", false);
-  const std::int64_t window = window_in(with_nulls);
+  const Json* given = with_nulls.find("sliding_window");
+  const bool none = zero_is_none && !used && given != nullptr && *given == 0;
+  const std::int64_t window = none ? 0 : window_in(with_nulls);
   const std::int64_t full_layers =
       with_nulls.integer_or("max_window_layers", 0, kMaxWindow, kDefaultFullLayers);
   auto full = full_by_types(keys, layers);
@@ -85,7 +89,8 @@ SlidingWindow read_qwen2(std::int64_t layers, const JsonKeys& keys, const JsonKe
 }
 
 bool has_qwen2_windows(const std::string& architecture) {
-  return architecture == "qwen2" || architecture == "qwen3" || architecture == "qwen3_moe";
+  return architecture == "qwen2" || architecture == "qwen2_moe" || architecture == "qwen3" ||
+         architecture == "qwen3_moe";
 }
 
 }  // namespace
@@ -95,7 +100,8 @@ SlidingWindow read_sliding_window(const std::string& architecture, std::int64_t 
   if (architecture == "mistral") return read_mistral(layers, keys, with_nulls, kDefaultWindow);
   if (architecture == "starcoder2" || architecture == "phi3" || architecture == "mixtral")
     return read_mistral(layers, keys, with_nulls, 0);
-  if (has_qwen2_windows(architecture)) return read_qwen2(layers, keys, with_nulls);
+  if (has_qwen2_windows(architecture))
+    return read_qwen2(layers, architecture == "qwen2_moe", keys, with_nulls);
   return {};
 }
 

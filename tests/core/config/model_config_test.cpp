@@ -85,8 +85,12 @@ TEST(Presets, HaveThePublishedParameterCounts) {
       {"qwen3-32b", 32'762'123'264},
       {"mixtral-8x7b", 46'702'792'704, 12'879'925'248},
       {"mixtral-8x22b", 140'620'634'112, 39'152'031'744},
+      {"qwen1.5-moe-a2.7b", 14'315'784'192, 2'689'173'504},
+      {"qwen2-57b-a14b", 57'408'658'944, 14'249'270'784},
       {"qwen3-30b-a3b", 30'532'122'624, 3'353'032'704},
       {"qwen3-235b-a22b", 235'093'634'560, 22'190'763'520},
+      {"deepseek-v3", 671'026'419'200, 37'552'297'472},
+      {"kimi-k2", 1'026'408'232'448, 32'861'500'928},
       {"gpt3-175b-mlperf", 174'615'846'912},
   };
   std::vector<std::string> names;
@@ -95,7 +99,8 @@ TEST(Presets, HaveThePublishedParameterCounts) {
     ASSERT_NE(preset, nullptr) << c.name;
     EXPECT_EQ(preset->parameters(), c.parameters) << c.name;
     EXPECT_EQ(preset->active_parameters(), c.active > 0 ? c.active : c.parameters) << c.name;
-    const bool wider = preset->name == "gemma-7b" || preset->qk_norm;  // heads of 256, or of 128 in any model
+    // Heads of 256, of 128 in any model, of two parts.
+    const bool wider = preset->name == "gemma-7b" || preset->qk_norm || preset->latent;
     EXPECT_TRUE(wider || preset->hidden == preset->heads * preset->head_dim) << c.name;
     names.push_back(c.name);
   }
@@ -128,6 +133,20 @@ json qwen() {
 json gpt2() {
   return {{"model_type", "gpt2"}, {"n_embd", 48},      {"n_layer", 3},
           {"n_head", 4},          {"n_positions", 32}, {"vocab_size", 100}};
+}
+json deepseek(const json& changes = json::object()) {
+  json plain = with(without(llama(), "num_key_value_heads"), {{"model_type", "deepseek_v3"},
+                                                              {"q_lora_rank", 24},
+                                                              {"kv_lora_rank", 16},
+                                                              {"qk_nope_head_dim", 12},
+                                                              {"qk_rope_head_dim", 8},
+                                                              {"v_head_dim", 10},
+                                                              {"moe_intermediate_size", 20},
+                                                              {"n_routed_experts", 8},
+                                                              {"n_shared_experts", 2},
+                                                              {"num_experts_per_tok", 3},
+                                                              {"first_k_dense_replace", 1}});
+  return with(plain, changes);
 }
 ModelConfig parse(const json& config) {
   return parse_model_config(config.dump(), "config.json");
@@ -211,6 +230,35 @@ TEST(ModelConfig, ReadsRotaryScalingInBothForms) {
             77);
 }
 
+TEST(ModelConfig, ReadsDeepseeksLayers) {
+  const ModelConfig a = parse(deepseek());
+  const Mixture mixture = {.experts = 8,
+                           .top_k = 3,
+                           .shared = 40,
+                           .shared_gated = false,
+                           .first_dense = 1,
+                           .dense_ffn = 96,
+                           .scores = RouterScores::sigmoid,
+                           .expert_bias = true};
+  EXPECT_EQ(a.mixture, mixture);
+  const LatentAttention latent = {24, 16, 12, 8, 10};
+  EXPECT_EQ(a.latent, latent);
+  EXPECT_EQ(a.head_dim, 20);
+  EXPECT_EQ(a.rotated(), 8);
+  EXPECT_EQ(a.rotary_pairs, RotaryPairs::neighbours);
+  // Queries down, norm, up; keys and values down with the rotated part, norm, up; output.
+  const std::int64_t attention =
+      64 * 24 + 24 + 24 * 4 * 20 + 64 * (16 + 8) + 16 + 16 * 4 * (12 + 10) + 4 * 10 * 64;
+  const std::int64_t dense = 3 * 64 * 96;
+  const std::int64_t experts = 8 * 3 * 64 * 20 + 3 * 64 * 40 + 8 * 64 + 8;
+  EXPECT_EQ(a.parameters(), 2 * (2 * 64 + attention) + dense + experts + 64 + 2 * 6400);
+  EXPECT_EQ(a.parameters() - a.active_parameters(), 5 * 3 * 64 * 20);
+  EXPECT_EQ(a.expert_biases(), 8);
+  EXPECT_EQ(find_preset("deepseek-v3")->expert_biases(), 58 * 256);
+  EXPECT_EQ(parse(without(deepseek(), "q_lora_rank")).parameters() - a.parameters(),
+            2 * (64 * 80 - (64 * 24 + 24 + 24 * 80)));
+}
+
 TEST(ModelConfig, WhatIsWrittenReadsBackTheSame) {
   for (const std::string& name : preset_names()) {
     const ModelConfig& preset = *find_preset(name);
@@ -223,6 +271,8 @@ TEST(ModelConfig, WhatIsWrittenReadsBackTheSame) {
     EXPECT_EQ(back.rope_scaling.factor, preset.rope_scaling.factor);
     EXPECT_EQ(back.norm_epsilon, preset.norm_epsilon);
     EXPECT_EQ(back.max_positions, preset.max_positions);
+    EXPECT_EQ(back.mixture, preset.mixture);
+    EXPECT_EQ(back.latent, preset.latent);
   }
   const ModelConfig biased = parse(with(llama(), {{"attention_bias", true}, {"mlp_bias", true}}));
   EXPECT_TRUE(parse_model_config(to_config_json(biased), "x").linear_bias);
@@ -398,8 +448,18 @@ TEST(ModelConfig, RefusesWhatAFamilysSwitchesDoNotCover) {
                       {"moe_intermediate_size", 16},
                       {"output_router_logits", true}}),
        {"output_router_logits", "found true"}},
-      {with(llama(), {{"model_type", "deepseek_v3"}, {"kv_lora_rank", 512}, {"n_routed_experts", 256}}),
+      {with(llama(), {{"model_type", "deepseek_v2"}, {"kv_lora_rank", 512}, {"n_routed_experts", 256}}),
        {"kv_lora_rank", "latent attention"}},
+      {deepseek({{"num_key_value_heads", 2}}), {"num_key_value_heads", "found 2", "the 4"}},
+      {deepseek({{"n_group", 3}}), {"n_group", "found 3", "divisor of n_routed_experts 8"}},
+      {deepseek({{"n_group", 8}}), {"n_group", "found 8", "two or more"}},
+      {deepseek({{"n_group", 4}, {"topk_group", 1}}), {"topk_group", "found 1", "the 3 experts"}},
+      {deepseek({{"n_group", 4}, {"topk_group", 5}}), {"topk_group", "found 5", "at most the 4"}},
+      {deepseek({{"first_k_dense_replace", 3}}), {"first_k_dense_replace", "found 3"}},
+      {deepseek({{"qk_rope_head_dim", 7}}), {"qk_rope_head_dim", "found 7", "even"}},
+      {deepseek({{"scoring_func", "softmax"}}), {"scoring_func", "sigmoid only"}},
+      {deepseek({{"topk_method", "greedy"}}), {"topk_method", "noaux_tc only"}},
+      {deepseek({{"moe_layer_freq", 2}}), {"moe_layer_freq", "in between"}},
   };
   for (const auto& [config, fragments] : cases) {
     const std::string message = complaint(config.dump());

@@ -1,6 +1,6 @@
 // The feed-forward part of a layer with a mixture of experts (bench/training/mixtures.md). Never in FP8, where operands would
 // be quantized, and never in parallel with attention.
-#include "analysis/memory/stage_memory.hpp"
+#include "analysis/memory/stage/stage_memory.hpp"
 
 namespace plumbline {
 
@@ -10,9 +10,10 @@ void StageReplay::mixture_forward() {
   take(kept_, bytes_.routing);
   take(kWorkspace, bytes_.expert_rows);
   take(kept_, bytes_.fc1);
+  take(kept_, bytes_.shared_weights + bytes_.shared_fc1);
   give(kWorkspace, bytes_.expert_rows);
   release_operand();
-  take(kept_, bytes_.activation);
+  take(kept_, bytes_.activation + bytes_.shared_activation);
 }
 
 void StageReplay::mixture_output() {
@@ -21,11 +22,23 @@ void StageReplay::mixture_output() {
   give(kWorkspace, bytes_.expert_rows);
 }
 
+/// Of a shared expert, from the gradient of its activation; `kept`: the activation is.
+void StageReplay::shared_gradients(Category category, bool kept) {
+  take(category, bytes_.shared_gate);
+  take(kWorkspace, bytes_.shared_products);
+  give(kWorkspace, bytes_.shared_products);
+  if (!kept) give(kActivations, bytes_.shared_activation);
+  take(category, bytes_.shared_fc1);
+  give(kWorkspace, bytes_.shared_activation);
+  give(kActivations, bytes_.shared_fc1 + bytes_.shared_weights);
+}
+
 void StageReplay::mixture_backward() {
   gather_operand();
   take(kWorkspace, bytes_.expert_rows);
   take(kWorkspace, bytes_.activation);  // dact
   first_gradient_of(layer_unit_);
+  take(kWorkspace, bytes_.shared_activation);
   give(kWorkspace, bytes_.expert_rows);
   release_operand();
   give(kWorkspace, bytes_.dropped);
@@ -34,6 +47,7 @@ void StageReplay::mixture_backward() {
   take(kWorkspace, bytes_.fc1);  // dfc1
   give(kWorkspace, bytes_.activation);
   give(kActivations, bytes_.fc1);
+  shared_gradients(kWorkspace, false);
   take(kWorkspace, bytes_.stream);  // dn
   gather_operand();
   take(kWorkspace, bytes_.expert_rows);
@@ -41,7 +55,7 @@ void StageReplay::mixture_backward() {
   give(kWorkspace, bytes_.expert_rows);
   give(kWorkspace, bytes_.fc1);
   take(kWorkspace, bytes_.router_gradient);
-  give(kWorkspace, bytes_.router_gradient + bytes_.expert_weights);
+  give(kWorkspace, bytes_.router_gradient + bytes_.expert_weights + bytes_.shared_fc1 + bytes_.shared_gate);
   release_operand();
   give(kActivations, bytes_.routing + bytes_.norm_output);
 }
@@ -49,13 +63,14 @@ void StageReplay::mixture_backward() {
 void StageReplay::mixture_backward_input() {
   gather_operand();
   take(kWorkspace, bytes_.expert_rows);
-  take(kWorkspace, bytes_.activation);  // dact
+  take(kWorkspace, bytes_.activation + bytes_.shared_activation);  // dact
   give(kWorkspace, bytes_.expert_rows);
   release_operand();
   take(kWorkspace, bytes_.expert_weights);
   take(kActivations, bytes_.fc1);  // dfc1
   give(kWorkspace, bytes_.activation);
   give(kActivations, bytes_.fc1);
+  shared_gradients(kActivations, true);
   take(kWorkspace, bytes_.stream);  // dn
   take(kWorkspace, bytes_.expert_rows);
   sum_over_tensor_ranks();
@@ -72,13 +87,14 @@ void StageReplay::mixture_backward_weight(Category dy) {
   take(kWorkspace, bytes_.expert_rows);
   give(kWorkspace, bytes_.expert_rows);
   release_operand();
-  give(kActivations, bytes_.activation);
+  give(kActivations, bytes_.activation + bytes_.shared_activation);
   give(dy, bytes_.stream);
   gather_operand();
   take(kWorkspace, bytes_.expert_rows);
   give(kWorkspace, bytes_.expert_rows);
   release_operand();
-  give(kActivations, bytes_.fc1 + bytes_.router_gradient + bytes_.rows_tokens + bytes_.norm_output);
+  give(kActivations, bytes_.fc1 + bytes_.router_gradient + bytes_.rows_tokens + bytes_.shared_fc1 +
+                         bytes_.shared_gate + bytes_.norm_output);
 }
 
 }  // namespace plumbline
