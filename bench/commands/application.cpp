@@ -34,6 +34,11 @@ bool needed(const Command& command, std::string_view first_argument) {
 
 }  // namespace
 
+bool is_quiet(const CLI::App& app) {
+  const CLI::Option* quiet = app.get_option_no_throw("--quiet");
+  return quiet != nullptr && quiet->count() > 0;
+}
+
 void add_commands(CLI::App& app, CommandAction& action, std::string_view first_argument) {
   app.description("Predicts and measures what a parallel training configuration of a language model costs");
   use_manual(app);

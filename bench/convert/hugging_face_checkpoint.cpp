@@ -56,9 +56,12 @@ std::vector<std::string> bin_files(const fs::path& folder) {
 void read_safetensors(Checkpoint& checkpoint, const std::string& folder, NamedTensors& tensors) {
   const TensorFile& file = checkpoint.safetensors.emplace_back(folder);
   for (const std::string& name : file.names()) tensors.emplace(name, Named{file.get(name), folder});
+  std::error_code error;
+  const bool single = fs::exists(fs::path(folder) / "model.safetensors", error);
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (name.ends_with(".safetensors")) checkpoint.files.push_back(entry.path().string());
+    if (single ? name == "model.safetensors" : name.ends_with(".safetensors"))
+      checkpoint.files.push_back(entry.path().string());
   }
 }
 

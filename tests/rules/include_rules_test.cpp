@@ -116,7 +116,8 @@ constexpr Room kRooms[] = {
      "core/trace "
      "kernels"},
     {"bench/training/weights",
-     "bench/training/parameters bench/training/stage core/base core/config core/files core/run core/tensor"},
+     "bench/convert bench/training/parameters bench/training/stage core/base core/config core/files core/run "
+     "core/tensor"},
     {"bench/views",
      "analysis/hardware analysis/memory analysis/predict analysis/published analysis/reliability "
      "analysis/search analysis/stragglers analysis/topology analysis/work bench/evaluate "

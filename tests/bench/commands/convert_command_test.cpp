@@ -65,6 +65,19 @@ TEST_F(ConvertCommandTest, SaysWhatItDidAndRefusesInOneLine) {
   }
 }
 
+TEST_F(ConvertCommandTest, RunTakesTheWeightsOfEitherFormat) {
+  const std::string golden = PLUMBLINE_SOURCE_DIR "/tests/golden/llama";
+  ASSERT_EQ(run(golden + " m --to megatron --tp 4 --pp 2 --quiet").exit_code, 0);
+  const auto losses = [&](const std::string& weights) {
+    const std::string command = fmt::format(
+        "cd {0} && HOME={0} {1} run {2}/run.yaml --weights {3} --set steps=1 --json >out.txt 2>err.txt",
+        at(""), PLUMBLINE_PROGRAM, golden, weights);
+    EXPECT_EQ(std::system(command.c_str()), 0) << read("err.txt");
+    return nlohmann::json::parse(read("out.txt"))["measurement"]["loss"].get<double>();
+  };
+  EXPECT_EQ(losses(at("m")), losses(golden));
+}
+
 TEST_F(ConvertCommandTest, FullDisksEndWithTwoAndTheNextConversionGoesOn) {
   make("hf", llama_config(4), StoredType::fp32);
   // No file may grow over 20 KiB: the first tensors fit.

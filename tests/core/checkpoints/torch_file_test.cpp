@@ -115,8 +115,11 @@ struct TensorPickle {
 
 class TorchFileTest : public testing::Test {
  protected:
-  TorchFileTest()
-      : folder_(fs::path(testing::TempDir()) / fmt::format("plumbline_torch_file_test.{}", ::getpid())) {
+  TorchFileTest() {
+    std::error_code error;
+    const char* const memory = "/dev/shm";  // thousands of small files
+    folder_ = fs::path(fs::is_directory(memory, error) ? memory : testing::TempDir()) /
+              fmt::format("plumbline_torch_file_test.{}", ::getpid());
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
