@@ -30,23 +30,28 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
   const std::int64_t mask = s.hidden_dropout ? 2 : 0;  // a byte per element, after attention and MLP
   const std::int64_t stream = s.rows * s.hidden;
   if (selective && s.framework->saves_by_name) return kept_by_name(s);
-  // What products read is kept as it is read: in FP8 a byte of the norms' and the activation's results, and one
+  // What products read is kept as it is read: quantized a form of the norms' and the activation's results, and one
   // of the attention's besides its own (Transformer Engine saves the columns of its quantized inputs).
-  const std::int64_t operand = s.framework_fp8 && !s.framework->fp8 ? 1 : 2;
-  const std::int64_t attention = s.tokens * s.q * (2 - operand);
-  // A parallel block's norms read the same.
+  const bool quantized = s.framework_fp8 && !s.framework->fp8;
+  const auto operand = [&](std::int64_t elements) {
+    return quantized ? static_cast<std::int64_t>(s.operand_bytes * static_cast<double>(elements))
+                     : 2 * elements;
+  };
+  const std::int64_t attention = quantized ? operand(s.tokens * s.q) : 0;
   // Only weights that train need their product's input again: of frozen ones those with an adapter, whose own narrow
-  // results are kept, too. The projection's is attention's result, which its backward reads.
+  // results are kept, too. The projection's is attention's result, which its backward reads. A parallel block's norms
+  // read the same.
   const bool mlp_inputs = !s.frozen() || s.adapted == LoraTargets::all;
-  const std::int64_t norms =
-      (s.parallel() ? 2 : 4) + (mlp_inputs ? s.layer_norms() : std::int64_t{1}) * operand;
+  const std::int64_t norms = stream * ((s.parallel() ? 2 : 4) + mask) +
+                             operand(stream * (mlp_inputs ? s.layer_norms() : std::int64_t{1}));
+  const std::int64_t activation = mlp_inputs ? operand(s.tokens * s.ffn) : 0;
   const std::int64_t adapters =
       2 * s.tokens * s.adapter_rank * static_cast<std::int64_t>(adapted_products(s).size());
   if (s.swiglu) {
     // Norms keep their inputs; query, key, value, attention output, its statistics; gate, up, product.
     if (!selective || !s.framework->selective_operators) {
-      return stream * (norms + mask) + attention + adapters +
-             s.tokens * (4 * s.q + 4 * s.k + (4 + (mlp_inputs ? operand : 0)) * s.ffn + 4 * s.heads);
+      return norms + attention + adapters + activation +
+             s.tokens * (4 * s.q + 4 * s.k + 4 * s.ffn + 4 * s.heads);
     }
     // The layer's input; of its seven products every second result (query, value, gate, down); attention's
     // result and its statistics (torchtitan, parallelize_llama.py: operators that selective recomputation
@@ -54,8 +59,7 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
     return stream * (4 + mask) + s.tokens * (4 * s.q + 2 * s.k + 2 * s.ffn + 4 * s.heads);
   }
   // 10 of the 34: inputs of norms and masks of residual dropout, not split by tensor parallelism.
-  std::int64_t bytes = stream * (norms + mask) + attention + adapters +
-                       s.tokens * (4 * s.q + 4 * s.k + (2 + (mlp_inputs ? operand : 0)) * s.ffn);
+  std::int64_t bytes = norms + attention + adapters + activation + s.tokens * (4 * s.q + 4 * s.k + 2 * s.ffn);
   if (!s.unfused_attention) return bytes + 4 * s.tokens * s.heads;
   // The softmax's result; with dropout also its mask and its own result.
   if (!selective) bytes += (s.attention_dropout ? 5 : 2) * s.tokens * s.seq * s.heads;
@@ -190,16 +194,17 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
     return Bytes{static_cast<std::int64_t>(count * each / (sharded ? any.data : 1))};
   };
   const cluster::Software& sw = *any.framework;
-  const auto gradient = static_cast<double>(any.g());
   const double weights = sw.state_bytes - sw.gradient_bytes - sw.optimizer_state_bytes;
   held[Category::parameters] = bytes(elements, weights, any.zero >= 3);
-  // Weights of layers in the two forms that FP8 products read, from one step to the next: besides those in 16
-  // bit, or instead of them.
-  if (any.framework_fp8 && !sw.fp8 && any.zero < 3 && !any.fp8_weights) {
-    for (const StageShape& s : stages) held[Category::parameters].value += 2 * s.layers * layer_matrices(s);
+  // Weights of layers in the forms that FP8 products read, from one step to the next: besides those in 16 bit, or
+  // instead of them.
+  if (any.framework_fp8 && !sw.fp8 && any.zero < 3) {
+    const double each = any.fp8_forms * any.operand_bytes - (any.fp8_weights ? weights : 0);
+    for (const StageShape& s : stages) {
+      held[Category::parameters] += bytes(static_cast<double>(s.layers * layer_matrices(s)), each, false);
+    }
   }
-  held[Category::gradients] =
-      bytes(trained, sw.gradient_bytes > 2 ? gradient : sw.gradient_bytes, any.zero >= 2);
+  held[Category::gradients] = bytes(trained, static_cast<double>(any.g()), any.zero >= 2);
   held[Category::optimizer] = bytes(trained, sw.optimizer_state_bytes, any.zero >= 1);
   held[Category::workspace].value = static_cast<std::int64_t>(sw.workspace_bytes);
   // Broadcast hidden states and their gradients, two of them in fp32.

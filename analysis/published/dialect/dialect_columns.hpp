@@ -60,7 +60,7 @@ struct FeatureColumn {
   std::string_view without;
   std::string_view part_of{};
 };
-inline constexpr std::array<FeatureColumn, 35> kFeatureColumns = {{
+inline constexpr std::array<FeatureColumn, 32> kFeatureColumns = {{
     {"cp_comm_type", "p2p"},
     {"expert_tensor_parallel_size", "1"},
     {"num_experts", "0"},
@@ -81,8 +81,6 @@ inline constexpr std::array<FeatureColumn, 35> kFeatureColumns = {{
     {"recompute_modules", "none"},
     {"activation_offload", "none"},
     {"optimizer_offload_fraction", "0"},
-    {"fp4_format", "none"},
-    {"cuda_graph_impl", "none"},
     {"multi_latent_attention", "false"},
     {"apply_query_key_layer_scaling", "false"},
     {"parallel_block", "false"},
@@ -94,7 +92,6 @@ inline constexpr std::array<FeatureColumn, 35> kFeatureColumns = {{
     {"deterministic_mode", "false"},
     {"pipeline_model_parallel_layout", "none"},
     {"first_last_layers_bf16", "false"},
-    {"grad_reduce_in_bf16", "false"},
     {"other_flags", ""},
 }};
 

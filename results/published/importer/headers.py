@@ -15,7 +15,7 @@ FEATURES = {
     "multi_latent_attention": "false", "apply_query_key_layer_scaling": "false", "parallel_block": "false",
     "hybrid_layer_pattern": "none", "mtp_num_layers": "0", "defer_embedding_wgrad_compute": "false",
     "attention_softmax_in_fp32": "false", "gradient_accumulation_fusion": "true", "deterministic_mode": "false",
-    "pipeline_model_parallel_layout": "none", "first_last_layers_bf16": "false", "grad_reduce_in_bf16": "false",
+    "pipeline_model_parallel_layout": "none", "first_last_layers_bf16": "false",
     "other_flags": "",
 }
 
