@@ -124,7 +124,8 @@ class MegatronFolder {
     return name;
   }
   std::size_t file_of(int tensor, int pipeline, int expert) const {
-    return static_cast<std::size_t>((pipeline * sizes_.tensor + tensor) * sizes_.expert + expert);
+    const auto rank = std::int64_t{pipeline} * sizes_.tensor + tensor;
+    return static_cast<std::size_t>(rank * sizes_.expert + expert);
   }
 
   void open_ranks() {
@@ -210,8 +211,9 @@ class MegatronFolder {
                        keys.size()));
     for (int chunk = 0; chunk < sizes_.virtual_chunks; ++chunk) {
       Tensors tensors = file.tensors(keys[static_cast<std::size_t>(chunk)]);
-      const MegatronRank rank{chunks_[static_cast<std::size_t>(chunk * sizes_.pipeline + pipeline)], tensor,
-                              expert, padded_vocab_, VocabularyPadding::repeat};
+      const MegatronRank rank{
+          chunks_[static_cast<std::size_t>(std::int64_t{chunk} * sizes_.pipeline + pipeline)], tensor, expert,
+          padded_vocab_, VocabularyPadding::repeat};
       for (TensorLayout& layout : megatron_layout(model_, sizes_, rank)) {
         Tensors::node_type found = tensors.extract(layout.name);
         if (!found && !layout.also.empty()) found = tensors.extract(layout.also);
