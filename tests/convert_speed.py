@@ -80,6 +80,7 @@ def make(folder, hidden, layers):
         header[name] = dict(dtype="BF16", shape=shape, data_offsets=[at, at + size])
         at += size
     text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # tensors at multiples of their element, as torch wants them
     noise = os.urandom(1 << 24)
     with (folder / "model.safetensors").open("wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)

@@ -138,19 +138,19 @@ class FileWriters {
  private:
   void work() {
     for (std::size_t i = next_++; i < plan_.files.size() && !failed_; i = next_++) {
-      const PlannedFile& file = plan_.files[i];
       try {
-        if (!target_.has(file.path)) {
-          file.torch ? write_torch(file) : write_safetensors(file);
-        } else {
-          advance(file.bytes());
-        }
+        write(plan_.files[i]);
       } catch (...) {
         const std::lock_guard lock(mutex_);
         if (!failure_) failure_ = std::current_exception();
         failed_ = true;
       }
     }
+  }
+
+  void write(const PlannedFile& file) {
+    if (target_.has(file.path)) return advance(file.bytes());
+    file.torch ? write_torch(file) : write_safetensors(file);
   }
 
   void advance(std::int64_t bytes) {
@@ -170,33 +170,34 @@ class FileWriters {
       dictionaries.push_back(std::move(dictionary));
     }
     TorchFileWriter writer(target_.path_of(file.path), dictionaries);
-    stream(file, [&](const PlannedTensor&, std::span<const std::byte> bytes) { writer.write(bytes); });
+    for (const PlannedDictionary& dictionary : file.dictionaries) {
+      for (const PlannedTensor& tensor : dictionary.tensors) {
+        if (failed_) return;
+        stream(tensor, [&](std::span<const std::byte> bytes) { writer.write(bytes); });
+      }
+    }
     writer.finish();
   }
 
   void write_safetensors(const PlannedFile& file) {
+    const std::vector<PlannedTensor>& tensors = file.dictionaries.front().tensors;
     std::vector<TensorFileWriter::Entry> entries;
-    entries.reserve(file.dictionaries.front().tensors.size());
-    for (const PlannedTensor& tensor : file.dictionaries.front().tensors)
-      entries.push_back({tensor.name, tensor.type, tensor.shape});
+    entries.reserve(tensors.size());
+    for (const PlannedTensor& tensor : tensors) entries.push_back({tensor.name, tensor.type, tensor.shape});
     TensorFileWriter writer(target_.path_of(file.path), std::move(entries));
-    stream(file, [&](const PlannedTensor& tensor, std::span<const std::byte> bytes) {
-      writer.append(tensor.name, bytes);
-    });
+    for (const PlannedTensor& tensor : tensors) {
+      if (failed_) return;
+      stream(tensor, [&](std::span<const std::byte> bytes) { writer.append(tensor.name, bytes); });
+    }
     writer.finish();
   }
 
   template <class Sink>
-  void stream(const PlannedFile& file, const Sink& sink) {
-    for (const PlannedDictionary& dictionary : file.dictionaries) {
-      for (const PlannedTensor& tensor : dictionary.tensors) {
-        if (failed_) throw Error("stopped");  // by another file's failure, which is the one that is told
-        stream_tensor(tensor, [&](std::span<const std::byte> bytes) {
-          sink(tensor, bytes);
-          advance(static_cast<std::int64_t>(bytes.size()));
-        });
-      }
-    }
+  void stream(const PlannedTensor& tensor, const Sink& sink) {
+    stream_tensor(tensor, [&](std::span<const std::byte> bytes) {
+      sink(bytes);
+      advance(static_cast<std::int64_t>(bytes.size()));
+    });
   }
 
   const FilePlan& plan_;
@@ -220,11 +221,11 @@ void check_space(const FilePlan& plan, const TargetFolder& target, const std::st
       readable_bytes(static_cast<double>(needed)), readable_bytes(static_cast<double>(free))));
 }
 
+/// Threads for as many files: writers of one file only wait for each other.
 int threads_for(const ConvertRequest& request, std::size_t files) {
-  const int wanted =
-      request.threads > 0 ? request.threads : static_cast<int>(std::thread::hardware_concurrency());
-  return std::clamp(std::min(wanted, static_cast<int>(std::min<std::size_t>(files, kMostThreads))), 1,
-                    kMostThreads);
+  const auto processors = static_cast<int>(std::thread::hardware_concurrency());
+  const int most = request.threads > 0 ? request.threads : std::clamp(processors, 1, kMostThreads);
+  return std::min(most, static_cast<int>(std::min<std::size_t>(files, kMostThreads)));
 }
 
 }  // namespace

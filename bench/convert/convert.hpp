@@ -19,7 +19,7 @@ struct ConvertRequest {
   std::string model;  // a preset, a config.json or its folder; empty: the config.json in `from`
   bool overwrite = false;
   std::int64_t shard_bytes = 5'000'000'000;  // of Hugging Face's files
-  int threads = 0;                           // files written at once; 0: as many as processors, 4 at most
+  int threads = 0;                           // one a file; 0: as many as processors, 4 at most
 };
 
 struct ConvertReport {

@@ -115,6 +115,9 @@ PlannedTensor plan_tensor(const TensorLayout& wanted, const Checkpoint& source) 
 void stream_tensor(const PlannedTensor& tensor, const std::function<void(std::span<const std::byte>)>& sink) {
   const std::int64_t row_bytes = tensor.cols * size_of(tensor.type);
   const std::int64_t step = std::clamp<std::int64_t>(kChunkBytes / row_bytes, 1, tensor.rows);
+  std::int64_t covered = 0;
+  for (const Piece& piece : tensor.pieces) covered += piece.rows * piece.cols;
+  const bool gaps = covered < tensor.rows * tensor.cols;
   std::vector<std::byte> buffer;
   std::size_t done = 0;  // pieces that end above the row at hand
   for (std::int64_t row = 0; row < tensor.rows;) {
@@ -123,13 +126,15 @@ void stream_tensor(const PlannedTensor& tensor, const std::function<void(std::sp
     const Piece* const here = done < tensor.pieces.size() ? &tensor.pieces[done] : nullptr;
     if (here != nullptr && here->at_row <= row && is_straight(tensor, *here)) {
       const std::int64_t end = std::min(row + step, here->at_row + here->rows);
-      sink(
-          {here->from + (row - here->at_row) * row_bytes, static_cast<std::size_t>((end - row) * row_bytes)});
+      const std::span<const std::byte> rows(here->from + (row - here->at_row) * row_bytes,
+                                            static_cast<std::size_t>((end - row) * row_bytes));
+      sink(rows);
       row = end;
       continue;
     }
     const std::int64_t end = std::min(row + step, tensor.rows);
-    buffer.assign(static_cast<std::size_t>((end - row) * row_bytes), std::byte{0});
+    buffer.resize(static_cast<std::size_t>((end - row) * row_bytes));
+    if (gaps) std::fill(buffer.begin(), buffer.end(), std::byte{0});
     for (std::size_t i = done; i < tensor.pieces.size() && tensor.pieces[i].at_row < end; ++i)
       copy_rows(tensor, tensor.pieces[i], row, end, buffer.data());
     sink(buffer);

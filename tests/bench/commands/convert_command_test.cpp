@@ -105,7 +105,9 @@ TEST_F(ConvertCommandTest, KilledAtAnyInstantTheNextRunCompletesIt) {
   int unfinished = 0;
   for (int i = 0; i < kInstants; ++i) {
     // Every second time there is another checkpoint to be replaced.
-    if (i % 2 == 1) ASSERT_EQ(run("hf out --to megatron --tp 1 --quiet").exit_code, 0);
+    if (i % 2 == 1) {
+      ASSERT_EQ(run("hf out --to megatron --tp 1 --quiet").exit_code, 0);
+    }
     const auto before = i % 2 == 1 ? files_of("out") : decltype(whole)();
     run("hf out " + arguments, fmt::format("timeout -s KILL {:.4f}", seconds * (i + 0.5) / kInstants));
     const bool there = fs::exists(at("out"));
