@@ -18,6 +18,7 @@ void add_run_command(CLI::App& app, CommandAction& action);
 void add_matrix_command(CLI::App& app, CommandAction& action);
 void add_oom_command(CLI::App& app, CommandAction& action);
 void add_calibrate_command(CLI::App& app, CommandAction& action);
+void add_convert_command(CLI::App& app, CommandAction& action);
 void add_compare_command(CLI::App& app, CommandAction& action);
 void add_doctor_command(CLI::App& app, CommandAction& action);
 void add_noise_command(CLI::App& app, CommandAction& action);

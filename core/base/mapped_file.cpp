@@ -15,6 +15,16 @@
 
 namespace plumbline {
 
+void forget_pages(std::span<const std::byte> mapped) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::size_t>(mapped.data());
+  const std::size_t begin =
+      (address + page - 1) / page * page;  // whole pages: the others may be shared with neighbours
+  const std::size_t end = (address + mapped.size()) / page * page;
+  if (begin < end)
+    ::madvise(const_cast<std::byte*>(mapped.data()) + (begin - address), end - begin, MADV_DONTNEED);
+}
+
 MappedFile::MappedFile(const std::string& path) {
   const auto fail = [&](const char* what) {
     throw InputError(fmt::format("{}: {}; expected a readable file", printable(path, 400), what));

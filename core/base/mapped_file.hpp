@@ -7,6 +7,9 @@
 
 namespace plumbline {
 
+/// Gives the memory of a part of a mapped file back to the system; who reads it again has it read again.
+void forget_pages(std::span<const std::byte> mapped);
+
 /// Move-only. A file that shrinks while mapped ends the process with SIGBUS, as with any mapping.
 class MappedFile {
  public:

@@ -75,6 +75,8 @@ class TensorFileWriter {
   /// Puts a whole tensor, in any order. Throws Error when the name is unknown, the size differs from the
   /// entry's or the disk is full.
   void write(const std::string& name, std::span<const std::byte> bytes);
+  /// The next bytes of a tensor that is written in parts. Throws as write(), for more bytes than the tensor has, too.
+  void append(const std::string& name, std::span<const std::byte> bytes);
   /// Checks that every tensor was written and moves the file to its name.
   void finish();
 
@@ -82,8 +84,10 @@ class TensorFileWriter {
   struct Slot {
     std::int64_t offset = 0;
     std::int64_t bytes = 0;
-    bool written = false;
+    std::int64_t written = 0;
+    bool whole = false;
   };
+  Slot& slot(const std::string& name);
   std::string path_;
   std::optional<PartialFile> partial_;  // until finish()
   std::map<std::string, Slot> slots_;

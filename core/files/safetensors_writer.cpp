@@ -76,22 +76,39 @@ TensorFileWriter::TensorFileWriter(std::string path, std::vector<Entry> entries)
     slot.offset += static_cast<std::int64_t>(sizeof(std::uint64_t) + header.size());
 }
 
-void TensorFileWriter::write(const std::string& name, std::span<const std::byte> bytes) {
+TensorFileWriter::Slot& TensorFileWriter::slot(const std::string& name) {
   const auto found = slots_.find(name);
   if (found == slots_.end() || !partial_) {
     throw Error(fmt::format("{}: tensor \"{}\" was not announced", path_, printable(name)));
   }
-  if (static_cast<std::int64_t>(bytes.size()) != found->second.bytes) {
+  return found->second;
+}
+
+void TensorFileWriter::write(const std::string& name, std::span<const std::byte> bytes) {
+  Slot& whole = slot(name);
+  if (static_cast<std::int64_t>(bytes.size()) != whole.bytes) {
     throw Error(fmt::format("{}: tensor \"{}\": found {} bytes, announced were {}", path_, printable(name),
-                            bytes.size(), found->second.bytes));
+                            bytes.size(), whole.bytes));
   }
-  write_at(partial_->descriptor(), bytes.data(), bytes.size(), found->second.offset, path_);
-  found->second.written = true;
+  whole.written = 0;
+  append(name, bytes);
+}
+
+void TensorFileWriter::append(const std::string& name, std::span<const std::byte> bytes) {
+  Slot& part = slot(name);
+  const auto count = static_cast<std::int64_t>(bytes.size());
+  if (count > part.bytes - part.written) {
+    throw Error(fmt::format("{}: tensor \"{}\": found {} bytes, announced were {}", path_, printable(name),
+                            part.written + count, part.bytes));
+  }
+  write_at(partial_->descriptor(), bytes.data(), bytes.size(), part.offset + part.written, path_);
+  part.written += count;
+  part.whole = part.written == part.bytes;
 }
 
 void TensorFileWriter::finish() {
   for (const auto& [name, slot] : slots_) {
-    if (!slot.written) throw Error(fmt::format("{}: tensor \"{}\" was not written", path_, printable(name)));
+    if (!slot.whole) throw Error(fmt::format("{}: tensor \"{}\" was not written", path_, printable(name)));
   }
   if (!partial_) throw Error(fmt::format("{}: already finished", path_));
   try {

@@ -61,11 +61,12 @@ constexpr Room kRooms[] = {
     {"bench/calibrate/cells", "analysis/hardware core/base core/tensor kernels"},
     {"bench/commands",
      "analysis/hardware analysis/predict analysis/published analysis/reliability analysis/search "
-     "analysis/simulate analysis/topology bench/calibrate bench/cuda bench/evaluate "
+     "analysis/simulate analysis/topology bench/calibrate bench/convert bench/cuda bench/evaluate "
      "bench/help bench/hosts bench/launch bench/machine "
      "bench/matrix "
      "bench/rank bench/record bench/report bench/text bench/views core/base core/config core/config_text "
      "core/run core/schedule core/schedule_text core/trace core/validate schedules <onednn>"},
+    {"bench/convert", "bench/training/parameters core/base core/checkpoints core/config core/files"},
     {"bench/cuda",
      "bench/calibrate bench/cuda/times bench/evaluate bench/launch bench/machine bench/record "
      "bench/training/trainer "
@@ -118,7 +119,8 @@ constexpr Room kRooms[] = {
      "core/trace "
      "kernels"},
     {"bench/training/weights",
-     "bench/training/parameters bench/training/stage core/base core/config core/files core/run core/tensor"},
+     "bench/convert bench/training/parameters bench/training/stage core/base core/config core/files core/run "
+     "core/tensor"},
     {"bench/views",
      "analysis/hardware analysis/memory analysis/predict analysis/published analysis/reliability "
      "analysis/search analysis/stragglers analysis/topology analysis/work bench/evaluate "
@@ -126,6 +128,7 @@ constexpr Room kRooms[] = {
      "bench/report bench/text core/base core/config core/config_text core/schedule"},
     {"core/backends/mpi", "core/base core/parallel core/run core/tensor <mpi>"},
     {"core/backends/nccl", "core/backends/mpi core/base core/run core/schedule <cuda> <nccl>"},
+    {"core/checkpoints", "core/base core/files"},
     {"core/config", "core/base core/parallel core/schedule core/tensor"},
     {"core/config_text", "core/base core/config core/schedule"},
     {"core/files", "core/base"},

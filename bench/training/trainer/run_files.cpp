@@ -19,8 +19,7 @@ constexpr std::size_t kLongestPath = 400;
 /// What is not used of a checkpoint, as one line; empty when all is.
 std::string remark_on(const char* key, const std::string& path, const ModelConfig& model) {
   constexpr std::size_t kMostNamed = 4;
-  const TensorFile file(path);
-  const std::vector<std::string> unused = unused_tensors(model, file);
+  const std::vector<std::string> unused = unused_tensors(model, path);
   if (unused.empty()) return "";
   std::string names;
   for (std::size_t i = 0; i < std::min(unused.size(), kMostNamed); ++i) {

@@ -55,13 +55,14 @@ class Run {
     if (config.machine.backend == Backend::emulated) return;
     load_weights(stages_, config.files.weights.empty()
                               ? random_weights(config.measure.seed, config.model.init_std)
-                              : checkpoint_weights(config.files.weights));
+                              : checkpoint_weights(config.files.weights, config.model));
     // Other numbers than the student's: models of one shape would have nothing to learn from each other.
     if (config.distillation.teacher) {
       load_teacher_weights(
-          stages_, config.distillation.teacher_weights.empty()
-                       ? random_weights(config.measure.seed + 1, config.distillation.teacher->init_std)
-                       : checkpoint_weights(config.distillation.teacher_weights));
+          stages_,
+          config.distillation.teacher_weights.empty()
+              ? random_weights(config.measure.seed + 1, config.distillation.teacher->init_std)
+              : checkpoint_weights(config.distillation.teacher_weights, *config.distillation.teacher));
     }
     data_.emplace(config, communicator.layout().coordinates(communicator.rank()).data);
   }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <set>
 
+#include "bench/convert/whole_tensors.hpp"
 #include "bench/training/parameters/parameters.hpp"
 #include "bench/training/weights/weights.hpp"
 #include "core/base/error.hpp"
@@ -94,6 +95,11 @@ std::vector<std::string> unused_tensors(const ModelConfig& model, const TensorFi
     if (!used.contains(name) && !is_buffer(name)) unused.push_back(name);
   }
   return unused;
+}
+
+std::vector<std::string> unused_tensors(const ModelConfig& model, const std::string& path) {
+  if (convert::needs_whole_tensors(path)) return convert::WholeTensors(path, model).unused();
+  return unused_tensors(model, TensorFile(path));
 }
 
 }  // namespace plumbline::training

@@ -18,5 +18,7 @@ const StoredTensor& checkpoint_tensor(const TensorFile& file, const std::string&
 /// lm_head is another matrix than its embedding. Returns the names of tensors that the model has no place for,
 /// without buffers that hold nothing learnt (rotary frequencies, causal masks).
 std::vector<std::string> unused_tensors(const ModelConfig& model, const TensorFile& file);
+/// The same of a checkpoint of either format.
+std::vector<std::string> unused_tensors(const ModelConfig& model, const std::string& path);
 
 }  // namespace plumbline::training

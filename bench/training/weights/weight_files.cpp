@@ -10,6 +10,7 @@
 #include <set>
 #include <system_error>
 
+#include "bench/convert/whole_tensors.hpp"
 #include "bench/training/weights/checkpoint_check.hpp"
 #include "bench/training/weights/weights.hpp"
 #include "core/base/atomic_file.hpp"
@@ -20,11 +21,25 @@
 namespace plumbline::training {
 namespace {
 
-[[noreturn]] void refuse_value(const TensorFile& file, const Slice& slice, std::int64_t row, std::int64_t col,
-                               float value) {
+[[noreturn]] void refuse_value(const std::string& path, const Slice& slice, std::int64_t row,
+                               std::int64_t col, float value) {
   throw InputError(
       fmt::format("{}: tensor {} holds {} in row {}, column {} (as output x input), expected finite numbers",
-                  file.path(), slice.tensor, value, row, col));
+                  path, slice.tensor, value, row, col));
+}
+
+void read_slice(const StoredTensor& tensor, const std::string& path, const Slice& slice, float* out,
+                std::int64_t stride) {
+  for (std::int64_t row = 0; row < slice.rows; ++row) {
+    const std::int64_t at_row = slice.row + row;
+    for (std::int64_t col = 0; col < slice.cols; ++col) {
+      const std::int64_t at_col = slice.col + col;
+      const float value = tensor.at(slice.transposed ? at_col * slice.tensor_rows + at_row
+                                                     : at_row * slice.tensor_cols + at_col);
+      if (!std::isfinite(value)) refuse_value(path, slice, at_row, at_col, value);
+      out[row * stride + col] = value;
+    }
+  }
 }
 
 std::vector<TensorFileWriter::Entry> checkpoint_entries(const RunConfig& config, const StageMap& placement) {
@@ -54,20 +69,18 @@ void save(RankStages& stages, Gathered what, const std::string& file) {
 
 }  // namespace
 
-SliceReader checkpoint_weights(const std::string& path) {
+SliceReader checkpoint_weights(const std::string& path, const ModelConfig& model) {
+  if (convert::needs_whole_tensors(path)) {
+    const auto whole = std::make_shared<convert::WholeTensors>(path, model);
+    return
+        [whole, path](const Parameter& /*parameter*/, const Slice& slice, float* out, std::int64_t stride) {
+          read_slice(whole->get(slice.tensor), path, slice, out, stride);
+        };
+  }
   const auto file = std::make_shared<TensorFile>(path);
   return [file](const Parameter& /*parameter*/, const Slice& slice, float* out, std::int64_t stride) {
     const StoredTensor& tensor = checkpoint_tensor(*file, slice.tensor, checkpoint_shape(slice));
-    for (std::int64_t row = 0; row < slice.rows; ++row) {
-      const std::int64_t at_row = slice.row + row;
-      for (std::int64_t col = 0; col < slice.cols; ++col) {
-        const std::int64_t at_col = slice.col + col;
-        const float value = tensor.at(slice.transposed ? at_col * slice.tensor_rows + at_row
-                                                       : at_row * slice.tensor_cols + at_col);
-        if (!std::isfinite(value)) refuse_value(*file, slice, at_row, at_col, value);
-        out[row * stride + col] = value;
-      }
-    }
+    read_slice(tensor, file->path(), slice, out, stride);
   };
 }
 

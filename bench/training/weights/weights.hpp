@@ -21,8 +21,9 @@ using SliceReader =
 /// random numbers: Philox 4x32 (Salmon et al. 2011, doi:10.1145/2063384.2063405) through Random123.
 SliceReader random_weights(std::uint64_t seed, double std_dev, int threads = 0);
 
-/// A checkpoint folder or file. Throws InputError when a tensor is missing or has another shape.
-SliceReader checkpoint_weights(const std::string& path);
+/// A checkpoint folder of Hugging Face or Megatron, whatever its split, or a safetensors file. Throws InputError when a
+/// tensor is missing or has another shape.
+SliceReader checkpoint_weights(const std::string& path, const ModelConfig& model);
 
 /// Fills the parameters (and master weights); padding is zero. Collective over the data ranks.
 void load_weights(RankStages& stages, const SliceReader& reader);

@@ -92,11 +92,12 @@ StepResult last_step(const RunConfig& config, const Schedule& schedule, int step
   Arena arena(config.machine.memory_budget, host_memory());
   RankStages stages(config, schedule, *operators, communicator, arena);
   load_weights(stages, config.files.weights.empty() ? lively_weights(config.measure.seed)
-                                                    : checkpoint_weights(config.files.weights));
+                                                    : checkpoint_weights(config.files.weights, config.model));
   if (config.distillation.teacher) {
-    load_teacher_weights(stages, config.distillation.teacher_weights.empty()
-                                     ? lively_weights(config.measure.seed + 1)
-                                     : checkpoint_weights(config.distillation.teacher_weights));
+    load_teacher_weights(
+        stages, config.distillation.teacher_weights.empty()
+                    ? lively_weights(config.measure.seed + 1)
+                    : checkpoint_weights(config.distillation.teacher_weights, *config.distillation.teacher));
   }
   const Coordinates at = communicator.layout().coordinates(communicator.rank());
   const StepData data(config, at.data);

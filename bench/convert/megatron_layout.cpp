@@ -1,0 +1,212 @@
+// Sources: megatron/core/models/gpt, transformer/attention.py (order of queries, keys and values), tensor_parallel/layers.py,
+// training/checkpointing.py (folders) of NVIDIA/Megatron-LM; megatron/core/tokenizers/utils/build_tokenizer.py (padding).
+#include "bench/convert/megatron_layout.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace plumbline::convert {
+namespace {
+
+class MegatronTensors {
+ public:
+  MegatronTensors(const ModelConfig& model, const MegatronSizes& sizes, const MegatronRank& rank)
+      : model_(model), sizes_(sizes), rank_(rank) {}
+
+  std::vector<TensorLayout> all() {
+    const MegatronChunk& chunk = rank_.chunk;
+    if (chunk.first) {
+      vocabulary("embedding.weight", "embedding.word_embeddings.weight");
+      if (model_.position_rows() > 0) {
+        whole("positions.weight", "embedding.position_embeddings.weight", "", model_.position_rows(),
+              model_.hidden);
+      }
+    }
+    for (std::int64_t layer = 0; layer < chunk.layers; ++layer) add_layer(layer);
+    if (chunk.last) {
+      norm("final_norm", "decoder.final_layernorm.", "", model_.norm == Norm::layer);
+      // A tied table is the same tensor where both ends are; else the last stage has a copy.
+      if (!model_.tied_embeddings) vocabulary("output.weight", "output_layer.weight");
+      if (model_.tied_embeddings && !chunk.first && sizes_.pipeline > 1)
+        vocabulary("embedding.weight", "output_layer.weight");
+    }
+    return std::move(tensors_);
+  }
+
+ private:
+  void whole(const std::string& own, const std::string& name, const std::string& also, std::int64_t rows,
+             std::int64_t cols) {
+    tensors_.push_back(TensorBuilder(name, cols, also).rows(own, 0, rows).done());
+  }
+  /// `also`: the local specification's name, "" where it is the same.
+  void norm(const std::string& own, const std::string& name, const std::string& also, bool with_bias) {
+    for (const Part& part : parts(with_bias)) {
+      const std::string suffix(part.suffix + 1);
+      whole(own + part.suffix, name + suffix, also.empty() ? "" : also + part.suffix, model_.hidden, 0);
+    }
+  }
+
+  /// Output features split over the tensor ranks.
+  void by_rows(const TensorLayout& tensor) {
+    const std::int64_t count = tensor.rows / sizes_.tensor;
+    tensors_.push_back(cut_rows(tensor, rank_.tensor_rank * count, count));
+  }
+
+  void vocabulary(const std::string& own, const std::string& name) {
+    TensorLayout table = TensorBuilder(name, model_.hidden).rows(own, 0, model_.vocab).done();
+    for (; table.rows < rank_.padded_vocab; ++table.rows) {
+      if (rank_.padding == VocabularyPadding::zero) continue;
+      table.blocks.push_back({own, model_.vocab - 1, 0, 1, model_.hidden, table.rows, 0, true});
+    }
+    by_rows(table);
+  }
+
+  /// fc1: with a gate the rank's rows of it, then those of what it gates.
+  void expand(const std::string& own, const std::string& name, const std::string& also, const Part& part) {
+    const std::int64_t count = model_.ffn / sizes_.tensor;
+    const std::int64_t first = rank_.tensor_rank * count;
+    TensorBuilder tensor(name, part.bias ? 0 : model_.hidden, also);
+    if (is_gated(model_.activation)) tensor.rows(own + "gate" + part.suffix, first, count);
+    tensor.rows(own + "up" + part.suffix, first, count);
+    tensors_.push_back(tensor.done());
+  }
+
+  /// Input features split over the tensor ranks; the bias is added once, behind their sum.
+  void contract(const std::string& own, const std::string& name, const std::string& also,
+                std::int64_t inputs) {
+    const TensorLayout tensor = TensorBuilder(name, inputs, also).rows(own, 0, model_.hidden).done();
+    const std::int64_t count = inputs / sizes_.tensor;
+    tensors_.push_back(cut_cols(tensor, rank_.tensor_rank * count, count));
+  }
+
+  void attention(const std::string& own, const std::string& prefix) {
+    const std::string name = prefix + "self_attention.";
+    for (const Part& part : parts(model_.qkv_bias))
+      by_rows(interleaved_qkv(model_, own, name + "linear_qkv", part));
+    if (model_.qk_norm) {
+      whole(own + "query_norm.weight", name + "q_layernorm.weight", "", model_.head_dim, 0);
+      whole(own + "key_norm.weight", name + "k_layernorm.weight", "", model_.head_dim, 0);
+    }
+    contract(own + "proj.weight", name + "linear_proj.weight", "", model_.heads * model_.head_dim);
+    if (model_.linear_bias) whole(own + "proj.bias", name + "linear_proj.bias", "", model_.hidden, 0);
+  }
+
+  void feed_forward(const std::string& own, const std::string& prefix) {
+    for (const Part& part : parts(model_.linear_bias)) {
+      expand(own, prefix + "mlp.linear_fc1" + part.suffix, "", part);
+    }
+    contract(own + "down.weight", prefix + "mlp.linear_fc2.weight", "", model_.ffn);
+    if (model_.linear_bias) whole(own + "down.bias", prefix + "mlp.linear_fc2.bias", "", model_.hidden, 0);
+  }
+
+  /// `also`: as the grouped products of Transformer Engine call them.
+  void experts(const std::string& own, const std::string& prefix) {
+    whole(own + "router.weight", prefix + "mlp.router.weight", "", model_.mixture.experts, model_.hidden);
+    const std::int64_t count = model_.mixture.experts / sizes_.expert;
+    for (std::int64_t local = 0; local < count; ++local) {
+      const std::string own_expert = fmt::format("{}experts.{}.", own, rank_.expert_rank * count + local);
+      const std::string name = fmt::format("{}mlp.experts.local_experts.{}.", prefix, local);
+      const auto grouped = [&](const char* layer) {
+        return fmt::format("{}mlp.experts.{}.weight{}", prefix, layer, local);
+      };
+      expand(own_expert, name + "linear_fc1.weight", grouped("linear_fc1"), {".weight", false});
+      contract(own_expert + "down.weight", name + "linear_fc2.weight", grouped("linear_fc2"), model_.ffn);
+    }
+  }
+
+  void add_layer(std::int64_t layer) {
+    const std::string own = fmt::format("layers.{}.", rank_.chunk.first_layer + layer);
+    const std::string prefix = fmt::format("decoder.layers.{}.", layer);
+    const bool with_bias = model_.norm == Norm::layer;
+    norm(own + "norm1", prefix + "self_attention.linear_qkv.layer_norm_", prefix + "input_layernorm",
+         with_bias);
+    if (model_.mixture) {
+      norm(own + "norm2", prefix + "pre_mlp_layernorm.", "", with_bias);
+    } else {
+      norm(own + "norm2", prefix + "mlp.linear_fc1.layer_norm_", prefix + "pre_mlp_layernorm", with_bias);
+    }
+    attention(own, prefix);
+    if (model_.mixture) return experts(own, prefix);
+    feed_forward(own, prefix);
+  }
+
+  const ModelConfig& model_;
+  const MegatronSizes& sizes_;
+  const MegatronRank& rank_;
+  std::vector<TensorLayout> tensors_;
+};
+
+}  // namespace
+
+std::vector<TensorLayout> megatron_layout(const ModelConfig& model, const MegatronSizes& sizes,
+                                          const MegatronRank& rank) {
+  return MegatronTensors(model, sizes, rank).all();
+}
+
+std::int64_t padded_vocabulary(std::int64_t vocab, std::int64_t multiple, int tensor) {
+  const std::int64_t step = multiple * tensor;
+  return (vocab + step - 1) / step * step;
+}
+
+MegatronChunk even_chunk(const ModelConfig& model, const MegatronSizes& sizes, int rank, int chunk) {
+  const int stages = sizes.pipeline * sizes.virtual_chunks;
+  const int stage = chunk * sizes.pipeline + rank;
+  const std::int64_t layers = model.layers / stages;
+  return {stage * layers, layers, stage == 0, stage == stages - 1};
+}
+
+std::string rank_folder(const MegatronSizes& sizes, int tensor, int pipeline, int expert) {
+  std::string name = fmt::format("mp_rank_{:02}", tensor);
+  if (sizes.pipeline > 1) name += fmt::format("_{:03}", pipeline);
+  if (sizes.expert > 1) name += fmt::format("_{:03}", expert);
+  return name;
+}
+
+std::optional<std::string> why_not_megatron(const ModelConfig& model) {
+  const auto lacks = [&](const char* what) {
+    return fmt::format("model: {}: Megatron-Core has no {}; expected a model without", model.architecture,
+                       what);
+  };
+  if (model.positions == Positions::alibi) return lacks("ALiBi");
+  if (model.block != plumbline::Block::sequential) return lacks("block of parallel attention and MLP");
+  if (model.normed_residual != 0) return lacks("residual of normed inputs");
+  if (model.block_positions) return lacks("second position of a token");
+  if (model.embedding_norm) return lacks("norm behind the embedding");
+  if (model.normed_output) return lacks("output layer of normalised rows");
+  if (model.output_bias) return lacks("bias of the output layer");
+  return std::nullopt;
+}
+
+std::optional<std::string> why_not_split(const ModelConfig& model, const MegatronSizes& sizes) {
+  if (auto reason = why_tensor_split_invalid(model, sizes.tensor)) return reason;
+  const std::int64_t qkv = (model.heads + 2 * model.kv_heads) * model.head_dim;
+  if (qkv % sizes.tensor != 0) {
+    return fmt::format(
+        "tensor_model_parallel_size: found {}, expected a divisor of the {} rows of queries, keys and values",
+        sizes.tensor, qkv);
+  }
+  if (sizes.expert > 1 && !model.mixture) {
+    return fmt::format("expert_model_parallel_size: found {}, but {} has no experts; expected 1",
+                       sizes.expert, model.architecture);
+  }
+  if (model.mixture && model.mixture.experts % sizes.expert != 0) {
+    return fmt::format("expert_model_parallel_size: found {}, expected a divisor of the {} experts",
+                       sizes.expert, model.mixture.experts);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> why_not_even(const ModelConfig& model, const MegatronSizes& sizes) {
+  if (sizes.virtual_chunks > 1 && sizes.pipeline == 1) {
+    return fmt::format("virtual_pipeline_chunks: found {} without a pipeline; expected 1, or --pp 2 or more",
+                       sizes.virtual_chunks);
+  }
+  const std::int64_t stages = std::int64_t{sizes.pipeline} * sizes.virtual_chunks;
+  if (model.layers % stages == 0) return std::nullopt;
+  return fmt::format(
+      "pipeline_model_parallel_size: found {} times {} virtual chunks, expected a divisor of the {} layers",
+      sizes.pipeline, sizes.virtual_chunks, model.layers);
+}
+
+}  // namespace plumbline::convert
