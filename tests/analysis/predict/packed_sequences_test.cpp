@@ -90,8 +90,9 @@ TEST(PackedSequences, PairsFollowTheLengths) {
     EXPECT_DOUBLE_EQ(work.attention.mean, c.mean) << c.name;
     EXPECT_DOUBLE_EQ(work.attention.slowest, c.slowest) << c.name;
     config.machine.software = "megatron-core";  // cuts every document for its ranks
-    if (c.balanced && c.replicas == 1)
+    if (c.balanced && c.replicas == 1) {
       EXPECT_DOUBLE_EQ(packed_work(packed, config).attention.slowest, c.mean) << c.name;
+    }
   }
   const PackedWork work = packed_work(pack_sequences("2\n6", "f", 8), config_of(8, 2));
   EXPECT_THAT(work.by_context_rank, ElementsAre(1.2, 0.8));
@@ -143,8 +144,8 @@ TEST(PackedSequences, OtherMasksAreRefused) {
        {std::pair{window, "found a model with a sliding window, expected plain causal attention"},
         std::pair{prefix, "found a prefix_length"}, std::pair{unfused, "found attention_backend unfused"},
         std::pair{large, "found 1 sequences for steps of 268435456 over 1 ranks each"}}) {
-    EXPECT_THAT([&, &given = config] { packed_work(packed, given); },
-                ThrowsMessage<InputError>(HasSubstr(says)));
+    const auto counted = [&packed, &given = config] { packed_work(packed, given); };
+    EXPECT_THAT(counted, ThrowsMessage<InputError>(HasSubstr(says)));
   }
 }
 

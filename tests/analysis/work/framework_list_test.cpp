@@ -454,7 +454,7 @@ TEST(FrameworkList, WhatCannotBeIsRefusedInOneLine) {
 double context_bytes(const std::vector<OperatorCall>& calls, CallKind kind) {
   double bytes = 0;
   for (const OperatorCall& call : calls) {
-    if (call.group == Group::context && call.kind == kind)
+    if ((call.group == Group::context || call.group == Group::context_heads) && call.kind == kind)
       bytes += static_cast<double>((call.bytes() * call.count).value);
   }
   return bytes;
