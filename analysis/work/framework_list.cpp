@@ -169,9 +169,10 @@ ActionWork backward_work(const StageShape& s, bool input, bool weight) {
     builder.once({false, true, true}, table, [&](UnitWork& work) {
       if (!s.frozen()) embedding_backward(s, work);
     });
-    // Positions are a unit of their own, final with the lookup.
-    if (s.positions > 0) builder.once({false, true, true}, s.positions * s.hidden, [](UnitWork&) {});
   }
+  // Positions are a unit of their own, final with the lookup, or on the first stage wherever that is.
+  if (s.first && input && s.positions > 0)
+    builder.once({false, true, true}, s.positions * s.hidden, [](UnitWork&) {});
   if (input) builder.micro_batch();
   return std::move(builder.work);
 }
