@@ -10,6 +10,7 @@
 #include <fstream>
 #include <random>
 #include <set>
+#include <sstream>
 
 #include "bench/convert/hugging_face_layout.hpp"
 #include "core/base/error.hpp"
@@ -43,7 +44,9 @@ void ConvertFolder::write(const std::string& name, const std::string& bytes) con
 
 std::string ConvertFolder::read(const std::string& name) const {
   std::ifstream in(at(name), std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::ostringstream bytes;
+  if (in.peek() != std::ifstream::traits_type::eof()) bytes << in.rdbuf();
+  return bytes.str();
 }
 
 std::string ConvertFolder::make(const std::string& name, const std::string& config, StoredType type) const {
