@@ -46,6 +46,7 @@ constexpr Field<Device, double> kDevice[] = {
     {"flash_backward", &Device::flash_backward},
 };
 constexpr Field<Network, double> kNetwork[] = {
+    {"exchange_bandwidth", &Network::exchange_bandwidth},
     {"node_bandwidth", &Network::node_bandwidth}, {"message_bandwidth", &Network::message_bandwidth},
     {"node_base_s", &Network::node_base_s},       {"node_step_s", &Network::node_step_s},
     {"nic_bandwidth", &Network::nic_bandwidth},   {"nic_base_s", &Network::nic_base_s},
@@ -63,6 +64,9 @@ constexpr Field<Software, double> kSoftware[] = {
     {"layer_backward_operators", &Software::layer_backward_operators},
     {"loss_passes", &Software::loss_passes},
     {"loss_backward_passes", &Software::loss_backward_passes},
+    {"router_operators", &Software::router_operators},
+    {"dispatch_operators", &Software::dispatch_operators},
+    {"eager_operator_s", &Software::eager_operator_s},
     {"message_s", &Software::message_s},
     {"collective_slowdown", &Software::collective_slowdown},
     {"interlaced_slowdown", &Software::interlaced_slowdown},
@@ -96,6 +100,9 @@ constexpr Field<Software, bool> kSwitches[] = {
     {"blockwise_scaling", &Software::blockwise_scaling},
     {"mxfp8_scaling", &Software::mxfp8_scaling},
     {"overlapped_gather", &Software::overlapped_gather},
+    {"alltoall_dispatch", &Software::alltoall_dispatch},
+    {"flex_dispatch", &Software::flex_dispatch},
+    {"weighted_results", &Software::weighted_results},
     {"saves_by_name", &Software::saves_by_name},
     {"recomputes_attention", &Software::recomputes_attention},
     {"recomputes_projection", &Software::recomputes_projection},

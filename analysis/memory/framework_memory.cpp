@@ -25,14 +25,42 @@ std::int64_t kept_by_name(const StageShape& s) {
   return bytes;
 }
 
+/// What a product reads is kept as it is read: in FP8 a byte (Transformer Engine saves the columns of its quantized
+/// inputs).
+std::int64_t operand_bytes(const StageShape& s) {
+  return s.framework_fp8 && !s.framework->fp8 ? 1 : 2;
+}
+
+/// Short vectors before and behind their norms, queries, keys, values, attention's result and its statistics.
+std::int64_t latent_attention_bytes(const StageShape& s) {
+  const LatentShape& l = s.latent;
+  const std::int64_t operand = operand_bytes(s);
+  return s.rows * ((2 + operand) * (l.query_rank + l.kv_rank) + 2 * l.rope_dim) +
+         s.tokens * (2 * (s.q + s.k + s.values()) + (4 - operand) * s.attended() + 4 * s.heads);
+}
+
+/// Of a mixture: the rows of experts, fc1's result and the activation's, results that are weighted afterwards; scores of
+/// all experts in fp32, twice; the shared expert's.
+std::int64_t mixture_bytes(const StageShape& s) {
+  const ExpertShape& e = s.expert;
+  const std::int64_t operand = operand_bytes(s);
+  std::int64_t bytes = e.rows * (operand * (s.hidden + e.ffn) + 2 * e.fc1) + 8 * e.sent * s.experts;
+  if (s.framework->weighted_results) bytes += 2 * e.sent * e.chosen * s.hidden;
+  return bytes + s.tokens * s.shared * (s.swiglu ? 4 + operand : 2 + operand);
+}
+
 /// A layer with everything kept, or as selective recomputation leaves it.
 std::int64_t kept_bytes(const StageShape& s, bool selective) {
   const std::int64_t mask = s.hidden_dropout ? 2 : 0;  // a byte per element, after attention and MLP
   const std::int64_t stream = s.rows * s.hidden;
   if (selective && s.framework->saves_by_name) return kept_by_name(s);
-  // What products read is kept as it is read: in FP8 a byte of the norms' and the activation's results, and one
-  // of the attention's besides its own (Transformer Engine saves the columns of its quantized inputs).
-  const std::int64_t operand = s.framework_fp8 && !s.framework->fp8 ? 1 : 2;
+  const std::int64_t operand = operand_bytes(s);
+  if (s.has_latent() || s.mixture()) {
+    const std::int64_t own = s.tokens * (4 * s.k + (6 - operand) * s.q + 4 * s.heads);
+    const std::int64_t feed_forward = s.tokens * s.ffn * (s.swiglu ? 4 + operand : 2 + operand);
+    return stream * (4 + 2 * operand + mask) + (s.has_latent() ? latent_attention_bytes(s) : own) +
+           (s.mixture() ? mixture_bytes(s) : feed_forward);
+  }
   const std::int64_t attention = s.tokens * s.q * (2 - operand);
   // A parallel block's norms read the same.
   // Only weights that train need their product's input again: of frozen ones those with an adapter, whose own narrow
@@ -66,6 +94,7 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
 /// they exist, what is recomputed, and with ZeRO 3 two layers' gathered parameters and gradients.
 std::int64_t passing_bytes(const StageShape& s) {
   std::int64_t bytes = 4 * s.tokens * s.ffn + 4 * s.rows * s.hidden;
+  if (s.mixture()) bytes = s.expert.rows * (4 * s.expert.ffn + 4 * s.hidden) + 4 * s.rows * s.hidden;
   if (s.unfused_attention && !s.swiglu) bytes += 8 * s.tokens * s.seq * s.heads;
   if (s.recompute != Recompute::none) {
     const std::int64_t group = s.recompute == Recompute::full ? s.recompute_layers : 1;
@@ -95,8 +124,12 @@ std::int64_t embedding_bytes(const StageShape& s) {
 
 std::int64_t stage_bytes(const StageShape& s) {
   const std::int64_t group = s.recompute == Recompute::full ? s.recompute_layers : 1;
-  const std::int64_t kept = (s.layers + group - 1) / group;  // groups, the last may be smaller
-  return kept * group * framework_layer_bytes(s) + embedding_bytes(s);
+  std::int64_t bytes = embedding_bytes(s);
+  each_kind_of_layer(s, [&](const StageShape& part) {
+    const std::int64_t kept = (part.layers + group - 1) / group;  // groups, the last may be smaller
+    bytes += kept * group * framework_layer_bytes(part);
+  });
+  return bytes;
 }
 
 /// Of a stage's activations, what W still needs.
@@ -181,10 +214,13 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   if (stages.empty()) return held;
   const StageShape& any = stages.front();
   double elements = 0;
-  double trained = 0;
+  double trained = 0;  // of experts that are spread over ranks apart: they have other copies
+  double experts = 0;
   for (const StageShape& s : stages) {
+    const auto spread = static_cast<double>(spread_expert_elements(s));
     elements += static_cast<double>(elements_of(s).whole() + (s.frozen() ? trainable_elements(s) : 0));
-    trained += static_cast<double>(trainable_elements(s));
+    trained += static_cast<double>(trainable_elements(s)) - spread;
+    experts += spread;
   }
   const auto bytes = [&](double count, double each, bool sharded) {
     return Bytes{static_cast<std::int64_t>(count * each / (sharded ? any.data : 1))};
@@ -196,11 +232,13 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   // Weights of layers in the two forms that FP8 products read, from one step to the next: besides those in 16
   // bit, or instead of them.
   if (any.framework_fp8 && !sw.fp8 && any.zero < 3 && !any.fp8_weights) {
-    for (const StageShape& s : stages) held[Category::parameters].value += 2 * s.layers * layer_matrices(s);
+    for (const StageShape& s : stages) held[Category::parameters].value += 2 * stage_layer_matrices(s);
   }
-  held[Category::gradients] =
-      bytes(trained, sw.gradient_bytes > 2 ? gradient : sw.gradient_bytes, any.zero >= 2);
-  held[Category::optimizer] = bytes(trained, sw.optimizer_state_bytes, any.zero >= 1);
+  const double of_gradient = sw.gradient_bytes > 2 ? gradient : sw.gradient_bytes;
+  held[Category::gradients] = bytes(trained, of_gradient, any.zero >= 2) + bytes(experts, of_gradient, false);
+  held[Category::optimizer] =
+      bytes(trained, sw.optimizer_state_bytes, any.zero >= 1) +
+      bytes(experts / (any.expert.sharded ? any.expert.copies : 1), sw.optimizer_state_bytes, false);
   held[Category::workspace].value = static_cast<std::int64_t>(sw.workspace_bytes);
   // Broadcast hidden states and their gradients, two of them in fp32.
   if (any.vocabulary.split) held[Category::communication].value = 10 * any.tokens * any.hidden;

@@ -97,7 +97,8 @@ class StageCoster {
     const Layout layout = config_.layout();
     costs.processes_per_rank = layout.tensor * layout.data;
     for (int rank = 0; rank < schedule_.ranks; ++rank) step_end(rank);
-    if (has(ActionType::reduce_gradients) && overlaps_reductions() && shapes_.front().data > 1 &&
+    if (has(ActionType::reduce_gradients) && overlaps_reductions() &&
+        (shapes_.front().data > 1 || shapes_.front().expert.copies > 1) &&
         shapes_.front().zero <= 1) {
       hide_reductions();
     }

@@ -2,16 +2,31 @@
 
 namespace plumbline {
 
-std::int64_t matmul_parameters(const ModelConfig& model) {
+namespace {
+
+/// Of attention: with latent attention of the products with the short vectors.
+std::int64_t attention_parameters(const ModelConfig& model) {
   const std::int64_t q = model.heads * model.head_dim;
   const std::int64_t k = model.kv_heads * model.head_dim;
-  const std::int64_t up = (is_gated(model.activation) ? 2 : 1) * model.ffn;
+  const LatentAttention& l = model.latent;
+  if (!l) return model.hidden * (q + 2 * k + q);
+  const std::int64_t queries = l.query_rank > 0 ? l.query_rank * (model.hidden + q) : model.hidden * q;
+  return queries + model.hidden * (l.kv_rank + l.rope_dim) +
+         l.kv_rank * model.heads * (l.nope_dim + l.value_dim) + model.heads * l.value_dim * model.hidden;
+}
+
+}  // namespace
+
+std::int64_t matmul_parameters(const ModelConfig& model) {
+  const std::int64_t gates = is_gated(model.activation) ? 3 : 2;  // products of a feed-forward layer
   const Mixture& mixture = model.mixture;
-  const std::int64_t feed_forward = mixture ? mixture.top_k * (up + model.ffn) + mixture.experts +
-                                                  3 * mixture.shared + (mixture.shared > 0 ? 1 : 0)
-                                            : up + model.ffn;
-  const std::int64_t layer = model.hidden * (q + 2 * k + q + feed_forward);
-  return model.layers * layer + model.vocab * model.hidden;
+  const std::int64_t with_experts =
+      gates * (mixture.top_k * model.ffn + mixture.shared) + mixture.experts +
+      (mixture.shared > 0 && mixture.shared_gated ? 1 : 0);
+  const std::int64_t mixtures = model.mixture_layers();
+  const std::int64_t dense = (model.layers - mixtures) * gates * (mixture ? mixture.dense_ffn : model.ffn);
+  return model.layers * attention_parameters(model) + model.hidden * (mixtures * with_experts + dense) +
+         model.vocab * model.hidden;
 }
 
 std::int64_t adapter_parameters(const ModelConfig& model, const FinetuneConfig& finetune) {
@@ -26,7 +41,8 @@ std::int64_t adapter_parameters(const ModelConfig& model, const FinetuneConfig& 
 }
 
 Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length, std::int64_t prefix) {
-  const auto width = static_cast<double>(model.heads * model.head_dim);
+  // Scores are as wide as heads of keys, their products with values as those of values.
+  const double width = static_cast<double>(model.heads * (model.head_dim + model.value_dim())) / 2;
   const double attention =
       12.0 * static_cast<double>(model.layers) * width * model.mean_keys(seq_length, prefix);
   return {6.0 * static_cast<double>(matmul_parameters(model)) + attention};

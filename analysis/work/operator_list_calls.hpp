@@ -67,6 +67,8 @@ class CallList {
     call.window = window;
     call.prefix = s_.prefix;
     call.out = s_.head_dim;
+    // Scores are of one width, their products with values of another.
+    if (s_.framework != nullptr && s_.has_latent()) call.out = (s_.head_dim + s_.latent.value_dim) / 2;
     call.in = s_.heads / s_.kv_heads;
     call.elements = s_.heads * s_.batch;
     calls.push_back(call);

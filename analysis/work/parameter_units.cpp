@@ -15,7 +15,7 @@ std::int64_t padded_vocabulary_unit(const StageShape& s) {
 }
 
 std::int64_t layer_matrices(const StageShape& s) {
-  return (s.q + 2 * s.k) * s.hidden + s.hidden * s.q + feed_forward_matrices(s);
+  return attention_matrices(s) + feed_forward_matrices(s);
 }
 
 std::vector<AdaptedProduct> adapted_products(const StageShape& s) {
@@ -48,15 +48,27 @@ std::int64_t trainable_elements(const StageShape& s) {
   return s.frozen() ? s.layers * trainable_layer(s) : elements_of(s).whole();
 }
 
+std::int64_t spread_expert_elements(const StageShape& s) {
+  return (s.layers - s.dense_layers) * spread_expert_matrices(s);
+}
+
+std::int64_t stage_layer_matrices(const StageShape& s) {
+  std::int64_t elements = 0;
+  each_kind_of_layer(s, [&](const StageShape& part) { elements += part.layers * layer_matrices(part); });
+  return elements;
+}
+
 namespace {
 
-/// `visit(kind, how many, elements of one)` in memory order.
+/// `visit(kind, how many, elements of one, of them in experts that are spread)` in memory order.
 template <class Visit>
 void for_each_kind_of_unit(const StageShape& s, const Visit& visit) {
-  if (s.holds_embedding()) visit(UnitKind::embedding, 1, s.vocab * s.hidden);
-  if (s.first && s.positions > 0) visit(UnitKind::positions, 1, s.positions * s.hidden);
-  visit(UnitKind::layer, s.layers, layer_matrices(s));
-  if (s.holds_output()) visit(UnitKind::output, 1, s.vocab * s.hidden);
+  if (s.holds_embedding()) visit(UnitKind::embedding, 1, s.vocab * s.hidden, 0);
+  if (s.first && s.positions > 0) visit(UnitKind::positions, 1, s.positions * s.hidden, 0);
+  each_kind_of_layer(s, [&](const StageShape& part) {
+    visit(UnitKind::layer, part.layers, layer_matrices(part), spread_expert_matrices(part));
+  });
+  if (s.holds_output()) visit(UnitKind::output, 1, s.vocab * s.hidden, 0);
 }
 
 }  // namespace
@@ -64,9 +76,13 @@ void for_each_kind_of_unit(const StageShape& s, const Visit& visit) {
 std::vector<ParameterUnit> units_of(const StageShape& s) {
   std::vector<ParameterUnit> units;
   units.reserve(static_cast<std::size_t>(s.layers) + 3);
-  for_each_kind_of_unit(s, [&](UnitKind kind, std::int64_t count, std::int64_t elements) {
-    for (std::int64_t i = 0; i < count; ++i) units.push_back({kind, i, elements, padded_unit(s, elements)});
-  });
+  for_each_kind_of_unit(
+      s, [&](UnitKind kind, std::int64_t count, std::int64_t elements, std::int64_t experts) {
+        for (std::int64_t i = 0; i < count; ++i) {
+          const bool after_dense = kind == UnitKind::layer && experts > 0;
+          units.push_back({kind, i + (after_dense ? s.dense_layers : 0), elements, padded_unit(s, elements), experts});
+        }
+      });
   return units;
 }
 
@@ -84,7 +100,7 @@ StageVectors vectors_of(const StageShape& s) {
 StageElements elements_of(const StageShape& s) {
   StageElements elements;
   elements.vectors = vectors_of(s).total();
-  for_each_kind_of_unit(s, [&](UnitKind, std::int64_t count, std::int64_t each) {
+  for_each_kind_of_unit(s, [&](UnitKind, std::int64_t count, std::int64_t each, std::int64_t /*experts*/) {
     elements.matrices += count * padded_unit(s, each);
   });
   return elements;

@@ -1,8 +1,11 @@
 #include "analysis/work/shapes.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "analysis/hardware/profiles.hpp"
+#include "core/base/error.hpp"
 #include "core/config/layer_distribution.hpp"
 
 namespace plumbline {
@@ -23,6 +26,38 @@ DistillationShape distillation_shape(const RunConfig& config, bool joint) {
   const bool fp32 = config.distillation.cache_dtype == DistillationCacheDType::fp32;
   shape.cached_size = size_of(fp32 ? DType::fp32 : config.numerics.precision);
   return shape;
+}
+
+/// How software that spreads experts over ranks cuts a mixture.
+void spread_experts(const RunConfig& config, const cluster::Software& framework, StageShape& shape) {
+  const Mixture& mixture = config.model.mixture;
+  if (!mixture) return;
+  if (!framework.mixtures() || framework.sharded || config.parallel.zero_stage >= 2) {
+    throw InputError(fmt::format(
+        "software: found {}{} with {}, a mixture of experts; expected one of Megatron-Core's, with zero_stage 0 or 1",
+        config.machine.software, framework.mixtures() ? " with sharded gradients" : "", config.model.name));
+  }
+  ExpertShape& expert = shape.expert;
+  const ParallelConfig& parallel = config.parallel;
+  expert.ranks = parallel.expert;
+  expert.tensor = parallel.effective_expert_tensor();
+  expert.copies = parallel.expert_copies();
+  expert.sharded = parallel.zero_stage >= 1 && expert.copies > 1;
+  expert.local = mixture.experts / expert.ranks;
+  expert.sent = shape.tokens / shape.tensor;
+  expert.chosen = mixture.top_k;
+  expert.rows = expert.sent * expert.chosen * expert.tensor;
+  if (mixture.groups > 1) expert.most_nodes = mixture.chosen_groups;
+  expert.ffn = config.model.ffn / expert.tensor;
+  expert.fc1 = shape.swiglu ? 2 * expert.ffn : expert.ffn;
+  expert.shared_gated = mixture.shared_gated;
+  expert.dispatcher = parallel.token_dispatcher;
+  if (expert.dispatcher == TokenDispatcher::automatic) {
+    expert.dispatcher = framework.flex_dispatch       ? TokenDispatcher::flex
+                        : framework.alltoall_dispatch ? TokenDispatcher::alltoall
+                                                      : TokenDispatcher::allgather;
+  }
+  shape.dense_ffn = mixture.dense_ffn / shape.tensor;
 }
 
 /// What a framework does whatever the keys say.
@@ -117,7 +152,14 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
     shape.adapter_rank = config.finetune.lora_rank;
     shape.adapted = config.finetune.lora_targets;
   }
-  if (framework != nullptr) set_framework(*framework, shape);
+  if (model.latent) {
+    shape.latent = {model.latent.query_rank, model.latent.kv_rank, model.latent.rope_dim, model.latent.nope_dim,
+                    model.latent.value_dim};
+  }
+  if (framework != nullptr) {
+    set_framework(*framework, shape);
+    spread_experts(config, *framework, shape);
+  }
   set_overlap(config, framework, shape);
   return shape;
 }
@@ -145,6 +187,10 @@ std::vector<StageShape> route_shapes(const RunConfig& config, int stages,
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     shapes[i].layers = layers[i];
     shapes[i].windows = windows_of(config, first_layer, layers[i]);
+    if (shapes[i].spreads_experts()) {
+      shapes[i].dense_layers =
+          std::clamp<std::int64_t>(config.model.mixture.first_dense - first_layer, 0, layers[i]);
+    }
     first_layer += layers[i];
     shapes[i].stage = static_cast<int>(i);
   }
@@ -256,22 +302,59 @@ std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& 
   return shapes;
 }
 
+StageShape dense_part(const StageShape& shape) {
+  StageShape part = shape;
+  part.experts = part.choices = part.shared = 0;
+  part.expert = {};
+  part.ffn = shape.dense_ffn;
+  part.fc1 = part.swiglu ? 2 * part.ffn : part.ffn;
+  part.layers = shape.dense_layers;
+  part.dense_layers = 0;
+  return part;
+}
+
+StageShape mixture_part(const StageShape& shape) {
+  StageShape part = shape;
+  part.layers -= shape.dense_layers;
+  part.dense_layers = 0;
+  return part;
+}
+
+std::int64_t spread_expert_matrices(const StageShape& s) {
+  return s.expert.local * (s.expert.fc1 + s.expert.ffn) * s.hidden;
+}
+
+std::int64_t attention_matrices(const StageShape& s) {
+  if (!s.has_latent()) return (s.q + 2 * s.k) * s.hidden + s.hidden * s.q;
+  const LatentShape& l = s.latent;
+  const std::int64_t queries = l.query_rank > 0 ? l.query_rank * (s.hidden + s.q) : s.hidden * s.q;
+  return queries + (l.kv_rank + l.rope_dim) * s.hidden + l.kv_rank * s.heads * (l.nope_dim + l.value_dim) +
+         s.hidden * s.attended();
+}
+
 std::int64_t feed_forward_matrices(const StageShape& s) {
+  if (s.spreads_experts()) {
+    const std::int64_t shared = s.shared > 0 ? (s.fc1 / s.ffn + 1) * s.shared * s.hidden : 0;
+    return spread_expert_matrices(s) + s.experts * s.hidden + shared +
+           (s.shared > 0 && s.expert.shared_gated ? s.hidden : 0);
+  }
   const std::int64_t one = s.fc1 * s.hidden + s.hidden * s.ffn;
   const std::int64_t shared = s.shared > 0 ? 3 * s.shared * s.hidden + s.hidden : 0;  // and its gate
   return s.mixture() ? s.experts * (one + s.hidden) + shared : one;
 }
 
 std::int64_t parameters_per_layer(const StageShape& s) {
-  const std::int64_t qkv = (s.q + 2 * s.k) * (s.hidden + (s.qkv_bias ? 1 : 0));
-  const std::int64_t projection = s.hidden * s.q + (s.linear_bias ? s.hidden : 0);
+  const std::int64_t attention =
+      attention_matrices(s) + (s.qkv_bias ? s.q + 2 * s.k : 0) + (s.linear_bias ? s.hidden : 0);
   const std::int64_t feed_forward = feed_forward_matrices(s) + (s.linear_bias ? s.fc1 + s.hidden : 0);
-  return s.norm_elements() + qkv + projection + feed_forward;
+  return s.norm_elements() + attention + feed_forward;
 }
 
 StageParameters parameters_of(const StageShape& s) {
   StageParameters parameters;
-  parameters.layers = s.layers * parameters_per_layer(s);
+  each_kind_of_layer(s, [&](const StageShape& part) {
+    parameters.layers += part.layers * parameters_per_layer(part);
+  });
   if (s.holds_embedding()) parameters.embedding = s.vocab * s.hidden;
   if (s.first) parameters.positions = s.positions * s.hidden;
   if (s.first && s.embedding_norm) parameters.embedding_norm = s.norm_vectors * s.hidden;

@@ -45,6 +45,35 @@ struct AlikeLayers {
   friend bool operator==(const AlikeLayers&, const AlikeLayers&) = default;
 };
 
+/// Experts of a layer on one rank, as software that spreads them over ranks cuts them (Megatron-LM; arXiv:2504.14960): `tensor`
+/// ranks share an expert, `ranks` sets of them have the experts of a layer, `copies` of these are alike.
+struct ExpertShape {
+  int ranks = 1;
+  int tensor = 1;
+  int copies = 1;
+  bool sharded = false;    // their optimizer states, over the copies
+  std::int64_t local = 0;  // experts of a rank; 0: none, or all of them on every rank and cut as plumbline cuts them
+  std::int64_t sent = 0;   // tokens of this rank that are given to experts
+  std::int64_t rows = 0;   // rows that its own experts work on, spread evenly
+  std::int64_t chosen = 0;       // experts of a token
+  std::int64_t most_nodes = 0;   // nodes that a token's experts are on at most, where the router limits them; 0: any
+  std::int64_t ffn = 0;
+  std::int64_t fc1 = 0;
+  bool shared_gated = false;
+  TokenDispatcher dispatcher = TokenDispatcher::allgather;
+  friend bool operator==(const ExpertShape&, const ExpertShape&) = default;
+};
+
+/// Widths of latent attention (LatentAttention); heads are those of a tensor rank.
+struct LatentShape {
+  std::int64_t query_rank = 0;
+  std::int64_t kv_rank = 0;
+  std::int64_t rope_dim = 0;
+  std::int64_t nope_dim = 0;
+  std::int64_t value_dim = 0;
+  friend bool operator==(const LatentShape&, const LatentShape&) = default;
+};
+
 /// Widths are per tensor rank. Counts are elements unless said otherwise.
 struct StageShape {
   std::int64_t tokens = 0;    // T = micro_batch_size · seq_length / context_parallel_size
@@ -126,6 +155,10 @@ struct StageShape {
   const cluster::Software* framework = nullptr;
   DistillationShape distillation;
   VocabularyShape vocabulary;
+  ExpertShape expert;
+  LatentShape latent;
+  std::int64_t dense_layers = 0;     // first ones of the stage, without experts
+  std::int64_t dense_ffn = 0;        // their F
   std::vector<AlikeLayers> windows;  // of the stage's layers, in order; empty: no window anywhere
 
   /// Which parameters are here, and whether the lookup is a part of F and the output layer of F and B.
@@ -143,12 +176,19 @@ struct StageShape {
   std::int64_t layer_norms() const { return block == Block::parallel_one_norm ? 1 : 2; }
   bool parallel() const { return block != Block::sequential; }
   bool mixture() const { return experts > 0; }
+  /// Of software that spreads them over ranks.
+  bool spreads_experts() const { return expert.local > 0; }
+  bool has_latent() const { return latent.kv_rank > 0; }
+  /// Elements per token of all heads' values, and of attention's result.
+  std::int64_t values() const { return has_latent() ? kv_heads * latent.value_dim : k; }
+  std::int64_t attended() const { return has_latent() ? heads * latent.value_dim : q; }
   /// Rows of fc1's output and of the activation's.
   std::int64_t mlp_rows() const { return mixture() ? choices : tokens; }
   bool frozen() const { return adapter_rank > 0; }
   /// Elements of the norms' vectors in a layer.
   std::int64_t norm_elements() const {
-    return layer_norms() * norm_vectors * hidden + (qk_norm ? 2 * head_dim : 0);
+    return norm_vectors * (layer_norms() * hidden + latent.query_rank + latent.kv_rank) +
+           (qk_norm ? 2 * head_dim : 0);
   }
   /// Tokens of the pieces that sequences are cut into for their ranks, two for each; all of a sequence without.
   std::int64_t chunk() const { return context > 1 ? seq / context / 2 : seq; }
@@ -192,7 +232,22 @@ struct StageParameters {
   std::int64_t output = 0;  // output layer; 0 when it is the embedding itself
   std::int64_t total() const { return layers + embedding + positions + embedding_norm + final_norm + output; }
 };
-/// Of a layer on one tensor rank; of a mixture the router and all experts.
+/// The stage's layers without experts, or those with, as a stage of their own; the stage itself where all are alike.
+StageShape dense_part(const StageShape& shape);
+StageShape mixture_part(const StageShape& shape);
+/// Calls `visit(part)` for each of them that has a layer, or with the stage itself where all are alike.
+template <class Visit>
+void each_kind_of_layer(const StageShape& shape, Visit&& visit) {
+  if (shape.dense_layers == 0) return visit(shape);
+  visit(dense_part(shape));
+  if (shape.layers > shape.dense_layers) visit(mixture_part(shape));
+}
+
+/// Of a layer's attention; with latent attention what makes the short vectors is on every tensor rank.
+std::int64_t attention_matrices(const StageShape& shape);
+/// Of a layer on one rank: experts that are spread over ranks.
+std::int64_t spread_expert_matrices(const StageShape& shape);
+/// Of a layer on one tensor rank; of a mixture the router and all experts, or those of the rank.
 std::int64_t feed_forward_matrices(const StageShape& shape);
 std::int64_t parameters_per_layer(const StageShape& shape);
 StageParameters parameters_of(const StageShape& shape);

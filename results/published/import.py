@@ -66,7 +66,10 @@ def placed(row, convert):
         raise Unplaced("no measured value")
     missing = require(cells)
     if missing and not has_feature(cells):
-        raise Unplaced(f"{missing} is not printed")
+        if not (cells.get("num_experts") or cells.get("multi_latent_attention")):
+            raise Unplaced(f"{missing} is not printed")
+        # Mixtures are few: the row is counted among those that are not modelled, with what it lacks.
+        cells["other_flags"] = f"{missing} is not printed"
     printed = name_flops(cells)
     reason = contradiction(cells)
     if reason:

@@ -279,6 +279,8 @@ def simumax(row):
     precision = "bf16"
     cells = base(row, row["model"], row["system"], precision, 2025)
     put(cells, "num_hidden_layers", row["layers"])
+    if cells.get("moe_layer_freq"):  # its DeepSeek models of four layers have one without experts (configs/models)
+        cells["moe_layer_freq"] = f"([0]*1+[1]*{int(row['layers']) - 1})"
     cells["software"] = megatron_core(2025)
     if row["model"] == "llama3-405b":
         put(cells, "num_key_value_heads", 16)  # of its model file, not the published 8
@@ -286,7 +288,8 @@ def simumax(row):
     put(cells, "zero_stage", 1)
     put(cells, "sequence_parallel", "true" if int(row["tp"]) > 1 else "false")
     if cells.get("num_experts"):
-        cells.update(moe_expert_capacity_factor=1, moe_pad_expert_input_to_capacity="true")
+        cells.update(moe_expert_capacity_factor=1, moe_pad_expert_input_to_capacity="true",
+                     moe_token_dispatcher_type="alltoall")  # its Megatron scripts'
     put(cells, "cp_comm_type", row["cp_comm_type"])
     put(cells, "step_s", float(row["step_ms"]) / 1000)
     if row["memory_measured_in_case"] == row["case"]:
