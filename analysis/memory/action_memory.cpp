@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "analysis/memory/framework_memory.hpp"
-#include "analysis/memory/stage_memory.hpp"
+#include "analysis/memory/stage/stage_memory.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "analysis/memory/final_units.hpp"
-#include "analysis/memory/memory_replay.hpp"
+#include "analysis/memory/stage/final_units.hpp"
+#include "analysis/memory/stage/memory_replay.hpp"
 #include "analysis/work/shapes.hpp"
 #include "core/schedule/schedule.hpp"
 

@@ -35,6 +35,7 @@ double exact_bytes(RunConfig config, const ActivationComparison& technique) {
   config.parallel.sequence_parallel = technique.sequence_parallel;
   config.recompute.granularity = technique.recompute;
   StageShape shape = stage_shapes(config, 1).front();
+  shape.dense_layers = 0;  // of a mixture: layers with experts
   const std::int64_t group = technique.recompute == Recompute::full ? shape.recompute_layers : 1;
   const auto kept = [&](std::int64_t layers) {
     shape.layers = layers;

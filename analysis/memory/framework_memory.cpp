@@ -33,10 +33,9 @@ std::int64_t operand_bytes(const StageShape& s) {
 
 /// Short vectors before and behind their norms, queries, keys, values, attention's result and its statistics.
 std::int64_t latent_attention_bytes(const StageShape& s) {
-  const LatentShape& l = s.latent;
   const std::int64_t operand = operand_bytes(s);
-  return s.rows * ((2 + operand) * (l.query_rank + l.kv_rank) + 2 * l.rope_dim) +
-         s.tokens * (2 * (s.q + s.k + s.values()) + (4 - operand) * s.attended() + 4 * s.heads);
+  return s.rows * ((2 + operand) * (s.query_rank + s.kv_rank) + 2 * s.rotated) +
+         s.tokens * (2 * s.qkv() + (4 - operand) * s.attended() + 4 * s.heads);
 }
 
 /// Of a mixture: the rows of experts, fc1's result and the activation's, results that are weighted afterwards; scores of
@@ -55,10 +54,10 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
   const std::int64_t stream = s.rows * s.hidden;
   if (selective && s.framework->saves_by_name) return kept_by_name(s);
   const std::int64_t operand = operand_bytes(s);
-  if (s.has_latent() || s.mixture()) {
+  if (s.latent() || s.mixture()) {
     const std::int64_t own = s.tokens * (4 * s.k + (6 - operand) * s.q + 4 * s.heads);
     const std::int64_t feed_forward = s.tokens * s.ffn * (s.swiglu ? 4 + operand : 2 + operand);
-    return stream * (4 + 2 * operand + mask) + (s.has_latent() ? latent_attention_bytes(s) : own) +
+    return stream * (4 + 2 * operand + mask) + (s.latent() ? latent_attention_bytes(s) : own) +
            (s.mixture() ? mixture_bytes(s) : feed_forward);
   }
   const std::int64_t attention = s.tokens * s.q * (2 - operand);
@@ -124,12 +123,12 @@ std::int64_t embedding_bytes(const StageShape& s) {
 
 std::int64_t stage_bytes(const StageShape& s) {
   const std::int64_t group = s.recompute == Recompute::full ? s.recompute_layers : 1;
-  std::int64_t bytes = embedding_bytes(s);
-  each_kind_of_layer(s, [&](const StageShape& part) {
-    const std::int64_t kept = (part.layers + group - 1) / group;  // groups, the last may be smaller
-    bytes += kept * group * framework_layer_bytes(part);
-  });
-  return bytes;
+  const auto of_layers = [&](const StageShape& alike, std::int64_t layers) {
+    const std::int64_t kept = (layers + group - 1) / group;  // groups, the last may be smaller
+    return kept * group * framework_layer_bytes(alike);
+  };
+  const std::int64_t dense = s.dense_layers > 0 ? of_layers(s.like_layer(0), s.dense_layers) : 0;
+  return dense + of_layers(s, s.layers - s.dense_layers) + embedding_bytes(s);
 }
 
 /// Of a stage's activations, what W still needs.

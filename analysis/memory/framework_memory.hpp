@@ -5,7 +5,7 @@
 
 #include <span>
 
-#include "analysis/memory/memory_replay.hpp"
+#include "analysis/memory/stage/memory_replay.hpp"
 #include "analysis/work/shapes.hpp"
 #include "core/schedule/schedule.hpp"
 

@@ -67,7 +67,9 @@ std::int64_t attention_scratch_elements(const StageShape& s) {
   const bool by_head = s.context == 1 || s.cp_comm_type == CpCommType::a2a;
   const std::int64_t rows = std::min<std::int64_t>(128, by_head ? s.seq : s.chunk());
   const std::int64_t keys = s.cp_comm_type == CpCommType::p2p && !by_head ? s.chunk() : s.seq;
-  return 2 * rows * keys + 4 * keys * s.head_dim + 3 * rows * s.head_dim + rows;
+  const std::int64_t values = s.latent() ? s.value_dim : s.head_dim;
+  return 2 * rows * keys + 2 * keys * (s.head_dim + values) +
+         rows * (s.head_dim + values + std::max(s.head_dim, values)) + rows;
 }
 
 MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& config,
@@ -79,6 +81,7 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
   std::int64_t owned = 0;  // of them by this data-parallel rank
   std::int64_t buffers = 0;
   std::int64_t of_ends = 0;
+  std::int64_t expert_biases = 0;  // bytes
   bool first = false;
   bool last = false;
   for (const StageShape& s : stages) {
@@ -94,12 +97,15 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
       buffers += s.rows * s.distillation.teacher_hidden;
     }
     of_ends += held_by_ends(s);
+    expert_biases +=
+        4 * s.over_layers([](const StageShape& like) { return like.expert_bias ? like.experts : 0; });
     first = first || s.first;
     last = last || s.last;
   }
   const StageShape& any = stages.front();
   const HeldQuantized quantized = held_quantized(stages);
-  held[Category::parameters].value = (any.zero >= 3 ? owned : whole) * any.e() + quantized.weights;
+  held[Category::parameters].value =
+      (any.zero >= 3 ? owned : whole) * any.e() + quantized.weights + expert_biases;
   held[Category::gradients].value = (any.zero >= 2 ? owned : whole) * any.g();
   const std::int64_t moments = config.optimizer.kind == Optimizer::adam ? 2 : 0;
   const std::int64_t master = any.type == DType::fp32 ? 0 : 1;

@@ -112,7 +112,8 @@ bool may_be_missing(const OperatorCall& call) {
          name == "scale_columns" || name == "row_products" || name == "remove_row_parts" ||
          name == "attention_merge" || name.substr(0, 10) == "head_norm_" || name == "route" ||
          name == "arrange" || name == "route_backward" || name == "scale_rows" ||
-         name.substr(0, 8) == "sigmoid_" || name == "combine_rows";
+         name.substr(0, 8) == "sigmoid_" || name == "combine_rows" || name == "join_heads" ||
+         name == "split_heads";
 }
 
 /// The sum of two tensors that moves as many bytes. What has a byte per element has no storage type: it is

@@ -27,7 +27,12 @@ class WorkBuilder {
   };
   template <class Write>
   std::size_t part(Kind kind, std::int64_t unit, Write&& write) {
-    CallList list(s_);
+    return part(s_, kind, unit, write);
+  }
+  /// The same of layers that are like `shape`.
+  template <class Write>
+  std::size_t part(const StageShape& shape, Kind kind, std::int64_t unit, Write&& write) {
+    CallList list(shape);
     if (kind.gradient && s_.zero >= 2) list.memory("fill", unit, static_cast<double>(s_.g()), s_.grad_type);
     write(list);
     UnitWork part;
@@ -69,15 +74,17 @@ class WorkBuilder {
   const bool gathers_;
 };
 
-/// Parts of single layers, one for every window that layers of the stage have.
+/// Parts of single layers, one for every kind of them: its window, and whether a mixture's has experts.
 class LayerParts {
  public:
-  /// `make(window)` makes a part.
+  /// `make(shape, window)` makes a part of a layer; shape: the stage as if all its layers were like it. `windows`: whether
+  /// they make a difference.
   template <class Make>
-  LayerParts(const StageShape& s, Make&& make) : s_(s) {
-    if (s.windows.empty()) parts_.push_back({0, make(std::int64_t{0})});
-    for (const AlikeLayers& alike : s.windows) {
-      if (find(alike.window) == parts_.end()) parts_.push_back({alike.window, make(alike.window)});
+  LayerParts(const StageShape& s, Make&& make, bool windows = true) : s_(s), windows_(windows) {
+    for (std::int64_t layer = 0; layer < s.layers; ++layer) {
+      const std::int64_t window = kind_of(layer).window;
+      if (find(layer) == parts_.end())
+        parts_.push_back({kind_of(layer), make(s.like_layer(layer), window)});
     }
   }
   /// Runs those of the layers [first, end), ascending.
@@ -89,17 +96,26 @@ class LayerParts {
   }
 
  private:
-  struct Part {
+  struct Kind {
     std::int64_t window;
+    bool dense;
+    friend bool operator==(const Kind&, const Kind&) = default;
+  };
+  struct Part {
+    Kind kind;
     std::size_t part;
   };
-  std::vector<Part>::const_iterator find(std::int64_t window) const {
-    return std::find_if(parts_.begin(), parts_.end(),
-                        [&](const Part& part) { return part.window == window; });
+  Kind kind_of(std::int64_t layer) const {
+    return {windows_ ? s_.window_of(layer) : 0, layer < s_.dense_layers};
   }
-  std::size_t of(std::int64_t layer) const { return find(s_.window_of(layer))->part; }
+  std::vector<Part>::const_iterator find(std::int64_t layer) const {
+    return std::find_if(parts_.begin(), parts_.end(),
+                        [kind = kind_of(layer)](const Part& part) { return part.kind == kind; });
+  }
+  std::size_t of(std::int64_t layer) const { return find(layer)->part; }
 
   const StageShape& s_;
+  const bool windows_;
   std::vector<Part> parts_;
 };
 

@@ -4,29 +4,35 @@ namespace plumbline {
 
 namespace {
 
-/// Of attention: with latent attention of the products with the short vectors.
+/// Of a layer's queries, keys, values and projection.
 std::int64_t attention_parameters(const ModelConfig& model) {
   const std::int64_t q = model.heads * model.head_dim;
   const std::int64_t k = model.kv_heads * model.head_dim;
-  const LatentAttention& l = model.latent;
-  if (!l) return model.hidden * (q + 2 * k + q);
-  const std::int64_t queries = l.query_rank > 0 ? l.query_rank * (model.hidden + q) : model.hidden * q;
-  return queries + model.hidden * (l.kv_rank + l.rope_dim) +
-         l.kv_rank * model.heads * (l.nope_dim + l.value_dim) + model.heads * l.value_dim * model.hidden;
+  const LatentAttention& latent = model.latent;
+  if (!latent) return model.hidden * (q + 2 * k + q);
+  const std::int64_t values = model.heads * latent.value_dim;
+  const std::int64_t queries =
+      latent.query_rank == 0 ? model.hidden * q : latent.query_rank * (model.hidden + q);
+  return queries + model.hidden * (latent.kv_rank + latent.rope_dim) +
+         latent.kv_rank * (model.heads * latent.nope_dim + values) + values * model.hidden;
+}
+
+/// Of the experts of a token, in a layer that has some.
+std::int64_t mixture_parameters(const ModelConfig& model, std::int64_t projections) {
+  const Mixture& mixture = model.mixture;
+  const std::int64_t gate = mixture.shared > 0 && mixture.shared_gated ? 1 : 0;
+  return model.hidden *
+         (projections * (mixture.top_k * model.ffn + mixture.shared) + mixture.experts + gate);
 }
 
 }  // namespace
 
 std::int64_t matmul_parameters(const ModelConfig& model) {
-  const std::int64_t gates = is_gated(model.activation) ? 3 : 2;  // products of a feed-forward layer
-  const Mixture& mixture = model.mixture;
-  const std::int64_t with_experts =
-      gates * (mixture.top_k * model.ffn + mixture.shared) + mixture.experts +
-      (mixture.shared > 0 && mixture.shared_gated ? 1 : 0);
-  const std::int64_t mixtures = model.mixture_layers();
-  const std::int64_t dense = (model.layers - mixtures) * gates * (mixture ? mixture.dense_ffn : model.ffn);
-  return model.layers * attention_parameters(model) + model.hidden * (mixtures * with_experts + dense) +
-         model.vocab * model.hidden;
+  const std::int64_t projections = is_gated(model.activation) ? 3 : 2;
+  const std::int64_t dense = model.mixture ? model.mixture.dense_ffn : model.ffn;
+  return model.layers * attention_parameters(model) +
+         (model.layers - model.mixture_layers()) * model.hidden * projections * dense +
+         model.mixture_layers() * mixture_parameters(model, projections) + model.vocab * model.hidden;
 }
 
 std::int64_t adapter_parameters(const ModelConfig& model, const FinetuneConfig& finetune) {
@@ -41,7 +47,7 @@ std::int64_t adapter_parameters(const ModelConfig& model, const FinetuneConfig& 
 }
 
 Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length, std::int64_t prefix) {
-  // Scores are as wide as heads of keys, their products with values as those of values.
+  // Scores are as wide as queries, their product with the values as these.
   const double width = static_cast<double>(model.heads * (model.head_dim + model.value_dim())) / 2;
   const double attention =
       12.0 * static_cast<double>(model.layers) * width * model.mean_keys(seq_length, prefix);

@@ -104,10 +104,10 @@ class FrameworkCalls {
       list_.collective(CallKind::all_to_all, "context all-to-all", Group::context, s_.context,
                        s_.tokens * width, s_.type);
     };
-    exchange(backward ? s_.attended() : s_.q + s_.k + s_.values());
+    exchange(backward ? s_.attended() : s_.qkv());
     list_.attention(backward, window);
     list_.calls.back().elements /= s_.context;
-    exchange(backward ? s_.q + s_.k + s_.values() : s_.attended());
+    exchange(backward ? s_.qkv() : s_.attended());
   }
   /// Keys and values of all ranks are gathered before, backward once more, and their gradients scattered.
   void gather_attention(bool backward, std::int64_t window) {

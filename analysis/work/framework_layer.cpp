@@ -99,7 +99,7 @@ constexpr const char* kBackward = "tensor collectives backward";
 /// Edges of a layer whose collectives are waited for, of gathered inputs and summed outputs alike: attention's and that of
 /// a feed-forward layer, or of a shared expert.
 int edges_of(const StageShape& s, bool overlaps) {
-  const int attention = overlaps || s.has_latent() ? 0 : 1;
+  const int attention = overlaps || s.latent() ? 0 : 1;
   const int feed_forward = s.mixture() ? (s.shared > 0 ? 1 : 0) : overlaps ? 0 : 1;
   return attention + feed_forward;
 }
@@ -116,7 +116,7 @@ void projected_edge(const StageShape& s, bool backward, FrameworkCalls& calls) {
 void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkCalls& calls) {
   const Software& sw = *s.framework;
   const std::int64_t qkv = s.q + 2 * s.k;
-  const bool overlaps = s.tensor_overlap && wanted.communication && !s.has_latent();
+  const bool overlaps = s.tensor_overlap && wanted.communication && !s.latent();
   const auto of_gathered = [&](const char* label, std::int64_t out, double share) {
     if (overlaps) return calls.ring_linear(kForward, label, GemmPass::forward, out, s.hidden);
     calls.linear(label, GemmPass::forward, out, s.hidden, share);
@@ -126,7 +126,7 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
     calls.linear(label, GemmPass::forward, s.hidden, in, share);
   };
   calls.stream("norm", s.rows * s.hidden, 2 * sw.norm_passes);
-  if (s.has_latent()) {
+  if (s.latent()) {
     LatentCalls(s, calls).forward(wanted.qkv);
   } else {
     of_gathered("qkv", qkv, wanted.qkv);
@@ -154,9 +154,9 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
     calls.stream("copy parameters", layer_matrices(s), gathers_fp8(s) ? 2 : 4);
   if (s.zero >= 3 && !gathers_fp8(s) && !sw.fp8) calls.casts(layer_matrices(s), false);
   if (!wanted.communication) return;
-  if (s.has_latent()) LatentCalls(s, calls).gather();
+  if (s.latent()) LatentCalls(s, calls).gather();
   if (const int edges = edges_of(s, overlaps); edges > 0) calls.edges(kForward, edges, exposed_edges(sw));
-  if (s.has_latent()) projected_edge(s, false, calls);
+  if (s.latent()) projected_edge(s, false, calls);
 }
 
 /// `overlaps`: the collectives run alongside the products, and so do the weight gradients that some of them need.
@@ -196,7 +196,7 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
   calls.stream("dropout backward", stream, dropped);
   of_gathered("projection", s.attended());
   attention_backward(s, window, calls);
-  if (s.has_latent()) {
+  if (s.latent()) {
     LatentCalls(s, calls).backward_input();
   } else {
     turn_queries_and_keys(s, calls, true);
@@ -205,11 +205,11 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
   }
   norm_and_sum(true);
   const std::int64_t feed_forward = s.mixture() ? 0 : s.hidden + (sw.fp8 ? s.ffn : s.fc1);
-  calls.casts(s.tokens * (s.hidden + s.q + s.k + s.values() + feed_forward), false);
+  calls.casts(s.tokens * (s.hidden + s.qkv() + feed_forward), false);
   if (s.linear_bias && !s.swiglu) calls.stream("bias backward", 2 * stream + s.tokens * (qkv + s.ffn), 2);
   // With sequence parallelism the inputs are gathered once more, during the input-gradient product.
   if (const int edges = edges_of(s, overlaps); edges > 0) calls.edges(kBackward, edges, exposed_edges(sw));
-  if (!s.has_latent()) return;
+  if (!s.latent()) return;
   projected_edge(s, true, calls);
   LatentCalls(s, calls).scatter();
 }
@@ -224,7 +224,7 @@ void backward_weight(const StageShape& s, bool products, FrameworkCalls& calls) 
       calls.linear("fc1", GemmPass::weight_gradient, s.fc1, s.hidden);
     }
     calls.linear("projection", GemmPass::weight_gradient, s.hidden, s.attended());
-    if (s.has_latent()) {
+    if (s.latent()) {
       LatentCalls(s, calls).backward_weight();
     } else {
       calls.linear("qkv", GemmPass::weight_gradient, s.q + 2 * s.k, s.hidden);
@@ -241,7 +241,7 @@ void backward_weight(const StageShape& s, bool products, FrameworkCalls& calls) 
 void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, bool both_gradients,
                      UnitWork& work) {
   const Software& sw = *s.framework;
-  const bool overlaps = s.tensor_overlap && both_gradients && !s.has_latent();
+  const bool overlaps = s.tensor_overlap && both_gradients && !s.latent();
   FrameworkCalls calls(s, work);
   AdapterCalls adapters(s, calls);
   switch (pass) {

@@ -60,8 +60,8 @@ class FrameworkBuilder {
   template <class Write>
   void layers(Kind kind, bool descending, Write&& write) {
     const bool mixed = s_.dense_layers > 0;
-    const StageShape dense = mixed ? dense_part(s_) : StageShape();
-    const StageShape rest = mixed ? mixture_part(s_) : StageShape();
+    const StageShape dense = mixed ? s_.like_layer(0) : StageShape();
+    const StageShape rest = mixed ? s_.like_layer(s_.dense_layers) : StageShape();
     struct Known {
       bool dense;
       std::int64_t window;

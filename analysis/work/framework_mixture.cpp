@@ -128,7 +128,7 @@ void MixtureCalls::launches(bool backward) {
 }
 
 void LatentCalls::forward(double share) {
-  const LatentShape& l = s_.latent;
+  const StageShape& l = s_;
   const double norm = 2 * s_.framework->norm_passes;
   if (l.query_rank > 0) {
     calls_.rows_linear("query down", GemmPass::forward, l.query_rank, s_.hidden, share);
@@ -137,19 +137,19 @@ void LatentCalls::forward(double share) {
   } else {
     calls_.linear("query", GemmPass::forward, s_.q, s_.hidden, share);
   }
-  calls_.rows_linear("key value down", GemmPass::forward, l.kv_rank + l.rope_dim, s_.hidden, share);
+  calls_.rows_linear("key value down", GemmPass::forward, l.kv_rank + l.rotated, s_.hidden, share);
   calls_.stream("norm", s_.rows * l.kv_rank, norm);
   calls_.linear("key value up", GemmPass::forward, up_width(), l.kv_rank, share);
   // Queries' rotated parts turn in place; keys are put together of their two parts, values copied out.
-  calls_.stream("rope", s_.tokens * (s_.heads * l.rope_dim + s_.k + s_.values()), 4);
+  calls_.stream("rope", s_.tokens * (s_.heads * l.rotated + s_.k + s_.values()), 4);
 }
 
 void LatentCalls::backward_input() {
-  const LatentShape& l = s_.latent;
-  calls_.stream("rope", s_.tokens * (s_.heads * l.rope_dim + s_.k + s_.values()), 4);
+  const StageShape& l = s_;
+  calls_.stream("rope", s_.tokens * (s_.heads * l.rotated + s_.k + s_.values()), 4);
   calls_.linear("key value up", GemmPass::input_gradient, up_width(), l.kv_rank);
   calls_.stream("norm backward", s_.rows * l.kv_rank, 10);
-  calls_.rows_linear("key value down", GemmPass::input_gradient, l.kv_rank + l.rope_dim, s_.hidden, 1);
+  calls_.rows_linear("key value down", GemmPass::input_gradient, l.kv_rank + l.rotated, s_.hidden, 1);
   if (l.query_rank > 0) {
     calls_.linear("query up", GemmPass::input_gradient, s_.q, l.query_rank);
     calls_.stream("norm backward", s_.rows * l.query_rank, 10);
@@ -161,9 +161,9 @@ void LatentCalls::backward_input() {
 }
 
 void LatentCalls::backward_weight() {
-  const LatentShape& l = s_.latent;
+  const StageShape& l = s_;
   calls_.linear("key value up", GemmPass::weight_gradient, up_width(), l.kv_rank);
-  calls_.rows_linear("key value down", GemmPass::weight_gradient, l.kv_rank + l.rope_dim, s_.hidden, 1);
+  calls_.rows_linear("key value down", GemmPass::weight_gradient, l.kv_rank + l.rotated, s_.hidden, 1);
   if (l.query_rank > 0) {
     calls_.linear("query up", GemmPass::weight_gradient, s_.q, l.query_rank);
     calls_.rows_linear("query down", GemmPass::weight_gradient, l.query_rank, s_.hidden, 1);

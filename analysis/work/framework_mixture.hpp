@@ -42,10 +42,10 @@ class LatentCalls {
   void scatter();
 
  private:
-  std::int64_t up_width() const { return s_.heads * (s_.latent.nope_dim + s_.latent.value_dim); }
+  std::int64_t up_width() const { return s_.own_keys() + s_.values(); }
   std::int64_t gathered() const {
-    const std::int64_t queries = s_.latent.query_rank > 0 ? s_.latent.query_rank : s_.hidden;
-    return s_.tokens * (queries + s_.latent.kv_rank + s_.latent.rope_dim);
+    const std::int64_t queries = s_.query_rank > 0 ? s_.query_rank : s_.hidden;
+    return s_.tokens * (queries + s_.kv_rank + s_.rotated);
   }
 
   const StageShape& s_;

@@ -47,7 +47,8 @@ struct OperatorCall {
   int ticket = 0;
   double processors = 0;         // collectives with a ticket: multiprocessors that they hold; 0: as NCCL does
   std::int64_t tokens = 0;       // gemm: token rows; attention: queries of a sequence
-  std::int64_t out = 0;          // gemm: output width; attention, rope: head size; norms: width of a row
+  /// gemm: output width; attention, rope: head size, where values have another the mean; norms: width of a row.
+  std::int64_t out = 0;
   std::int64_t in = 0;           // gemm: input width; attention: query heads per key/value head
   std::int64_t window = 0;       // attention: keys that a query sees, itself included; 0: all up to itself
   std::int64_t prefix = 0;       // attention: first tokens of a sequence, which all of it sees

@@ -42,6 +42,11 @@ class CallList {
   void mixture_backward(bool input, bool weight);
   void add_up_choices();
   void shared_gradients(bool weight);
+  // Of latent attention (operator_list_latent.cpp): from the first norm's output to queries, keys and values, and back.
+  void latent_forward();
+  void latent_backward(bool input, bool weight);
+  void gather_compressed(const char* label);
+  void compression(GemmPass pass);
 
   /// A tensor that a layer's product reads, in FP8; nothing where products are of the storage type.
   void quantize(std::int64_t elements) { quantize_operand(elements, false); }
@@ -66,9 +71,7 @@ class CallList {
     call.tokens = s_.seq;
     call.window = window;
     call.prefix = s_.prefix;
-    call.out = s_.head_dim;
-    // Scores are of one width, their products with values of another.
-    if (s_.framework != nullptr && s_.has_latent()) call.out = (s_.head_dim + s_.latent.value_dim) / 2;
+    call.out = s_.latent() ? (s_.head_dim + s_.value_dim) / 2 : s_.head_dim;
     call.in = s_.heads / s_.kv_heads;
     call.elements = s_.heads * s_.batch;
     calls.push_back(call);
@@ -150,17 +153,22 @@ class CallList {
   }
   /// Partial sums of a product, summed over the tensor ranks and, where they are in fp32, rounded into their tensor.
   void sum_over_tensor_ranks(const char* all_reduce, const char* reduce_scatter) {
+    sum_over_tensor_ranks(all_reduce, reduce_scatter, s_.hidden);
+  }
+  /// The same of rows of `width` elements.
+  void sum_over_tensor_ranks(const char* all_reduce, const char* reduce_scatter, std::int64_t width) {
     if (s_.tensor == 1) return;
-    const std::int64_t whole = s_.tokens * s_.hidden;
+    const std::int64_t whole = s_.tokens * width;
     if (s_.sequence_parallel) {
       collective(CallKind::reduce_scatter, reduce_scatter, Group::tensor, s_.tensor, whole, s_.sum_type());
     } else {
       tensor_all_reduce(all_reduce, whole, s_.sum_type());
     }
-    round_sums();
+    round_sums(width);
   }
-  void round_sums() {
-    if (s_.rounds_sums()) memory("copy", s_.rows * s_.hidden, 4 + static_cast<double>(s_.e()));
+  void round_sums() { round_sums(s_.hidden); }
+  void round_sums(std::int64_t width) {
+    if (s_.rounds_sums()) memory("copy", s_.rows * width, 4 + static_cast<double>(s_.e()));
     allocations((s_.sequence_parallel ? 1 : 0) + (s_.rounds_sums() ? 1 : 0));
   }
   /// The last collective of that label is started instead of awaited. Returns its ticket.

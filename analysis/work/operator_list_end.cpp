@@ -24,7 +24,7 @@ std::int64_t owned_key_value_rows(const StageShape& s, int data_rank) {
   const std::int64_t from = s.q * s.hidden;
   const std::int64_t to = (s.q + 2 * s.k) * s.hidden;
   if (s.zero == 0) return to - from;
-  const std::int64_t piece = padded_unit(s, layer_matrices(s)) / s.data;
+  const std::int64_t piece = padded_unit(s, layer_matrices(s)) / s.data;  // not of layers that differ
   return std::max<std::int64_t>(0, std::min(to, (data_rank + 1) * piece) - std::max(from, data_rank * piece));
 }
 
@@ -157,7 +157,8 @@ std::vector<OperatorCall> parameter_gather_calls(const StageShape& s) {
 
 std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfig& config, int data_rank) {
   if (rank.held.empty()) return {};
-  CallList list(rank.held.front());
+  const StageShape& any = rank.held.front();
+  CallList list(any);
   const auto append = [&](const std::vector<OperatorCall>& more) {
     list.calls.insert(list.calls.end(), more.begin(), more.end());
   };
@@ -196,8 +197,15 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
                     vectors_of(s).replicated, s.grad_type);
   }
   append(fp8_scale_calls(rank));
+  if (config.mixture.bias_update_rate > 0) {
+    std::int64_t loads = 0;
+    for (const StageShape& s : rank.held) loads += s.over_layers([](const StageShape& like) {
+      return like.expert_bias ? like.experts : 0;
+    });
+    list.collective(CallKind::all_reduce, "expert load all-reduce", Group::data, any.data, loads,
+                    DType::fp32);
+  }
   const bool clip = config.optimizer.clip_grad > 0;
-  const StageShape& any = rank.held.front();
   if (clip) {
     const bool world = any.zero >= 1;
     const int model = rank.layout.tensor * rank.layout.pipeline;

@@ -44,15 +44,15 @@ void CallList::mixture_forward() {
   memory("arrange", logits, (bytes.logits + 4 * bytes.choices) / static_cast<double>(logits), DType::fp32);
   memory("embedding_forward", s_.choices * s_.hidden, 2 * e);
   grouped("fc1", GemmPass::forward, s_.fc1, s_.hidden);
-  if (s_.shared > 0) {
+  if (s_.shared > 0 && s_.shared_gated) {
     gemm("shared gate", GemmPass::forward, 1, s_.hidden);
     memory("sigmoid_forward", s_.tokens, 8, DType::fp32);
-    gemm("shared fc1", GemmPass::forward, 2 * s_.shared, s_.hidden);
   }
+  if (s_.shared > 0) gemm("shared fc1", GemmPass::forward, 2 * s_.shared, s_.hidden);
   memory("swiglu_forward", s_.choices * s_.fc1, 1.5 * e);
   memory("scale_rows", s_.choices * s_.ffn, 2 * e);
   memory("swiglu_forward", s_.tokens * 2 * s_.shared, 1.5 * e);
-  memory("scale_rows", s_.tokens * s_.shared, 2 * e);
+  if (s_.shared_gated) memory("scale_rows", s_.tokens * s_.shared, 2 * e);
   allocations(6);
 }
 
@@ -74,15 +74,18 @@ void CallList::add_up_choices() {
 void CallList::shared_gradients(bool weight) {
   const auto e = static_cast<double>(s_.e());
   const std::int64_t activation = s_.tokens * s_.shared;
-  memory("swiglu_forward", 2 * activation, 1.5 * e);
-  memory("row_products", activation, 2 * e);
-  memory("scale_rows", activation, 2 * e);
-  tensor_all_reduce("shared weights all-reduce", s_.tokens, DType::fp32);
-  memory("sigmoid_backward", s_.tokens, 12, DType::fp32);
-  memory("copy", s_.tokens, 4 + e);
-  if (!weight) memory("scale_rows", activation, 2 * e);
+  if (s_.shared_gated) {
+    memory("swiglu_forward", 2 * activation, 1.5 * e);
+    memory("row_products", activation, 2 * e);
+    memory("scale_rows", activation, 2 * e);
+    tensor_all_reduce("shared weights all-reduce", s_.tokens, DType::fp32);
+    memory("sigmoid_backward", s_.tokens, 12, DType::fp32);
+    memory("copy", s_.tokens, 4 + e);
+    if (!weight) memory("scale_rows", activation, 2 * e);
+    allocations(2);
+  }
   memory("swiglu_backward", 2 * activation, 2.5 * e);
-  allocations(4);
+  allocations(2);
 }
 
 void CallList::mixture_backward(bool input, bool weight) {
@@ -120,12 +123,12 @@ void CallList::mixture_backward(bool input, bool weight) {
     memory("route_backward", logits, (bytes.logits + 3 * bytes.choices) / static_cast<double>(logits) + e,
            DType::fp32);
     router_product(GemmPass::input_gradient);
-    if (s_.shared > 0) gemm("shared gate", GemmPass::input_gradient, 1, s_.hidden);
+    if (s_.shared > 0 && s_.shared_gated) gemm("shared gate", GemmPass::input_gradient, 1, s_.hidden);
   }
   if (weight) router_product(GemmPass::weight_gradient);
   if (weight && s_.shared > 0) {
     gemm("shared fc1", GemmPass::weight_gradient, 2 * s_.shared, s_.hidden);
-    gemm("shared gate", GemmPass::weight_gradient, 1, s_.hidden);
+    if (s_.shared_gated) gemm("shared gate", GemmPass::weight_gradient, 1, s_.hidden);
   }
   // Rows of the experts twice; the gradients of the activation, of weights and of logits.
   allocations(input ? 5 : 2);

@@ -63,17 +63,25 @@ void summed_linear(const StageShape& s, CallList& list, const char* label, std::
   list.sum_over_tensor_ranks("tensor all-reduce forward", kScatter);
 }
 
+std::int64_t layer_unit(const StageShape& s) {
+  return padded_unit(s, layer_matrices(s));
+}
+
 /// One layer forward. When a group of layers is recomputed, its last layer stops at the activation output.
 void layer_forward(const StageShape& s, CallList& list, std::int64_t window, bool to_activation_only) {
   norm_forward(s, list);
   list.quantize_stream();
-  gathered_linear(s, list, "qkv", s.q + 2 * s.k);
-  head_norm_forward(s, list);
-  rotate(s, list);
-  list.exchange_heads();
+  if (s.latent()) {
+    list.latent_forward();
+  } else {
+    gathered_linear(s, list, "qkv", s.qkv());
+    head_norm_forward(s, list);
+    rotate(s, list);
+    list.exchange_heads();
+  }
   list.attention(false, window);
   list.quantize(s.tokens * s.q);
-  summed_linear(s, list, "projection", s.q);
+  summed_linear(s, list, "projection", s.attended());
   list.residual_sum();
   if (s.layer_norms() > 1) {
     norm_forward(s, list);
@@ -153,17 +161,21 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     list.dropout_backward(false);
   }
   list.quantize_stream();
-  gathered("projection", s.q);
+  gathered("projection", s.attended());
   if (passes.weight) list.quantize(s.tokens * s.q);
-  both("projection", s.q);
+  both("projection", s.attended());
   bias_backward(s, list, passes.weight && s.linear_bias, s.rows * s.hidden);
-  if (passes.input) {
-    list.attention(true, window);
-    rotate(s, list);
-    head_norm_backward(s, list);
+  if (passes.input) list.attention(true, window);
+  if (s.latent()) {
+    list.latent_backward(passes.input, passes.weight);
+  } else {
+    if (passes.input) {
+      rotate(s, list);
+      head_norm_backward(s, list);
+    }
+    list.quantize(s.tokens * s.qkv());
+    summed("qkv", s.qkv(), s.qkv_bias);
   }
-  list.quantize(s.tokens * (s.q + 2 * s.k));
-  summed("qkv", s.q + 2 * s.k, s.qkv_bias);
   if (passes.input) {
     if (s.layer_norms() == 1)
       list.memory("add", s.rows * s.hidden, 3 * e(s));  // both gradients of the norm's output
@@ -336,9 +348,9 @@ ActionWork forward_work(const StageShape& s, bool teacher, bool gathers = false)
     if (s.embeds()) embedding_forward(s, builder);
     embedded_forward(s, builder);
   }
-  const std::int64_t unit = padded_unit(s, layer_matrices(s));
-  const LayerParts layers(s, [&](std::int64_t window) {
-    return builder.part({true, false}, unit, [&](CallList& list) { layer_forward(s, list, window, false); });
+  const LayerParts layers(s, [&](const StageShape& like, std::int64_t window) {
+    return builder.part(like, {true, false}, layer_unit(like),
+                        [&](CallList& list) { layer_forward(like, list, window, false); });
   });
   layers.run(builder, 0, s.layers);
   if (s.last) (teacher ? teacher_output : s.scores() ? output_forward : final_norm_forward)(s, builder);
@@ -349,19 +361,20 @@ ActionWork forward_work(const StageShape& s, bool teacher, bool gathers = false)
 /// The layers of B or I, last to first. With full recomputation each group, last first, is run forward again
 /// before its layers' backward; its last layer's two uses are one.
 void backward_layers(const StageShape& s, WorkBuilder& builder, Passes passes) {
-  const std::int64_t unit = padded_unit(s, layer_matrices(s));
   const WorkBuilder::Kind kind{passes.input, passes.weight};
-  const LayerParts plain(s, [&](std::int64_t window) {
-    return builder.part(kind, unit, [&](CallList& list) { layer_backward(s, list, window, passes); });
+  const LayerParts plain(s, [&](const StageShape& like, std::int64_t window) {
+    return builder.part(like, kind, layer_unit(like),
+                        [&](CallList& list) { layer_backward(like, list, window, passes); });
   });
   if (s.recompute != Recompute::full) return plain.run_descending(builder, 0, s.layers);
-  const LayerParts again(s, [&](std::int64_t window) {
-    return builder.part({true, false}, unit, [&](CallList& list) { layer_forward(s, list, window, false); });
+  const LayerParts again(s, [&](const StageShape& like, std::int64_t window) {
+    return builder.part(like, {true, false}, layer_unit(like),
+                        [&](CallList& list) { layer_forward(like, list, window, false); });
   });
-  const LayerParts turn(s, [&](std::int64_t window) {
-    return builder.part(kind, unit, [&](CallList& list) {
-      layer_forward(s, list, window, true);
-      layer_backward(s, list, window, passes);
+  const LayerParts turn(s, [&](const StageShape& like, std::int64_t window) {
+    return builder.part(like, kind, layer_unit(like), [&](CallList& list) {
+      layer_forward(like, list, window, true);
+      layer_backward(like, list, window, passes);
     });
   });
   const std::int64_t size = s.recompute_layers;
@@ -385,11 +398,15 @@ ActionWork backward_work(const StageShape& s, Passes passes) {
   if (passes.input) {
     backward_layers(s, builder, passes);
   } else {
-    const std::int64_t unit = padded_unit(s, layer_matrices(s));
     // Weight gradients have no attention.
-    builder.run(
-        builder.part({false, true}, unit, [&](CallList& list) { layer_backward(s, list, 0, passes); }),
-        s.layers);
+    const LayerParts layers(
+        s,
+        [&](const StageShape& like, std::int64_t) {
+          return builder.part(like, {false, true}, layer_unit(like),
+                              [&](CallList& list) { layer_backward(like, list, 0, passes); });
+        },
+        false);
+    layers.run_descending(builder, 0, s.layers);
   }
   if (s.first && passes.input) {
     builder.once({}, 0, [&](CallList& list) {

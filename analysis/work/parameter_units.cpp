@@ -15,7 +15,7 @@ std::int64_t padded_vocabulary_unit(const StageShape& s) {
 }
 
 std::int64_t layer_matrices(const StageShape& s) {
-  return attention_matrices(s) + feed_forward_matrices(s);
+  return qkv_matrices(s) + s.hidden * s.attended() + feed_forward_matrices(s);
 }
 
 std::vector<AdaptedProduct> adapted_products(const StageShape& s) {
@@ -53,9 +53,7 @@ std::int64_t spread_expert_elements(const StageShape& s) {
 }
 
 std::int64_t stage_layer_matrices(const StageShape& s) {
-  std::int64_t elements = 0;
-  each_kind_of_layer(s, [&](const StageShape& part) { elements += part.layers * layer_matrices(part); });
-  return elements;
+  return s.over_layers(layer_matrices);
 }
 
 namespace {
@@ -65,9 +63,8 @@ template <class Visit>
 void for_each_kind_of_unit(const StageShape& s, const Visit& visit) {
   if (s.holds_embedding()) visit(UnitKind::embedding, 1, s.vocab * s.hidden, 0);
   if (s.first && s.positions > 0) visit(UnitKind::positions, 1, s.positions * s.hidden, 0);
-  each_kind_of_layer(s, [&](const StageShape& part) {
-    visit(UnitKind::layer, part.layers, layer_matrices(part), spread_expert_matrices(part));
-  });
+  if (s.dense_layers > 0) visit(UnitKind::layer, s.dense_layers, layer_matrices(s.like_layer(0)), 0);
+  visit(UnitKind::layer, s.layers - s.dense_layers, layer_matrices(s), spread_expert_matrices(s));
   if (s.holds_output()) visit(UnitKind::output, 1, s.vocab * s.hidden, 0);
 }
 
@@ -76,11 +73,12 @@ void for_each_kind_of_unit(const StageShape& s, const Visit& visit) {
 std::vector<ParameterUnit> units_of(const StageShape& s) {
   std::vector<ParameterUnit> units;
   units.reserve(static_cast<std::size_t>(s.layers) + 3);
+  std::int64_t layer = 0;
   for_each_kind_of_unit(
       s, [&](UnitKind kind, std::int64_t count, std::int64_t elements, std::int64_t experts) {
         for (std::int64_t i = 0; i < count; ++i) {
-          const bool after_dense = kind == UnitKind::layer && experts > 0;
-          units.push_back({kind, i + (after_dense ? s.dense_layers : 0), elements, padded_unit(s, elements), experts});
+          const std::int64_t index = kind == UnitKind::layer ? layer++ : 0;
+          units.push_back({kind, index, elements, padded_unit(s, elements), experts});
         }
       });
   return units;

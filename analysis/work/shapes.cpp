@@ -50,14 +50,12 @@ void spread_experts(const RunConfig& config, const cluster::Software& framework,
   if (mixture.groups > 1) expert.most_nodes = mixture.chosen_groups;
   expert.ffn = config.model.ffn / expert.tensor;
   expert.fc1 = shape.swiglu ? 2 * expert.ffn : expert.ffn;
-  expert.shared_gated = mixture.shared_gated;
   expert.dispatcher = parallel.token_dispatcher;
   if (expert.dispatcher == TokenDispatcher::automatic) {
     expert.dispatcher = framework.flex_dispatch       ? TokenDispatcher::flex
                         : framework.alltoall_dispatch ? TokenDispatcher::alltoall
                                                       : TokenDispatcher::allgather;
   }
-  shape.dense_ffn = mixture.dense_ffn / shape.tensor;
 }
 
 /// What a framework does whatever the keys say.
@@ -111,9 +109,15 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.experts = model.mixture.experts;
   shape.choices = shape.tokens * model.mixture.top_k;
   shape.shared = model.mixture.shared / t;
+  shape.shared_gated = model.mixture.shared_gated;
+  shape.dense_ffn = model.mixture.dense_ffn / t;
+  shape.expert_bias = model.mixture.expert_bias;
   shape.vocab = config.padded_vocab() / t;
   shape.rotary = model.positions == Positions::rotary;
   shape.rotated = shape.rotary ? model.rotated() : 0;
+  shape.query_rank = model.latent.query_rank;
+  shape.kv_rank = model.latent.kv_rank;
+  shape.value_dim = model.latent.value_dim;
   shape.positions = model.position_rows();
   shape.block = model.block;
   shape.qk_norm = model.qk_norm;
@@ -152,10 +156,6 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
     shape.adapter_rank = config.finetune.lora_rank;
     shape.adapted = config.finetune.lora_targets;
   }
-  if (model.latent) {
-    shape.latent = {model.latent.query_rank, model.latent.kv_rank, model.latent.rope_dim, model.latent.nope_dim,
-                    model.latent.value_dim};
-  }
   if (framework != nullptr) {
     set_framework(*framework, shape);
     spread_experts(config, *framework, shape);
@@ -187,10 +187,8 @@ std::vector<StageShape> route_shapes(const RunConfig& config, int stages,
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     shapes[i].layers = layers[i];
     shapes[i].windows = windows_of(config, first_layer, layers[i]);
-    if (shapes[i].spreads_experts()) {
-      shapes[i].dense_layers =
-          std::clamp<std::int64_t>(config.model.mixture.first_dense - first_layer, 0, layers[i]);
-    }
+    shapes[i].dense_layers =
+        std::clamp<std::int64_t>(config.model.mixture.first_dense - first_layer, 0, layers[i]);
     first_layer += layers[i];
     shapes[i].stage = static_cast<int>(i);
   }
@@ -248,6 +246,18 @@ std::int64_t StageShape::window_of(std::int64_t layer) const {
   return 0;
 }
 
+StageShape StageShape::like_layer(std::int64_t layer) const {
+  StageShape alike = *this;
+  alike.dense_layers = 0;
+  if (layer >= dense_layers) return alike;
+  alike.experts = alike.choices = alike.shared = 0;
+  alike.expert = {};
+  alike.expert_bias = false;
+  alike.ffn = dense_ffn;
+  alike.fc1 = (swiglu ? 2 : 1) * dense_ffn;
+  return alike;
+}
+
 std::vector<StageShape> stage_shapes(const RunConfig& config, int stages) {
   std::vector<StageShape> shapes = route_shapes(config, stages, framework_of(config));
   shapes.back().shared_output = config.model.tied_embeddings && stages == 1;
@@ -302,59 +312,36 @@ std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& 
   return shapes;
 }
 
-StageShape dense_part(const StageShape& shape) {
-  StageShape part = shape;
-  part.experts = part.choices = part.shared = 0;
-  part.expert = {};
-  part.ffn = shape.dense_ffn;
-  part.fc1 = part.swiglu ? 2 * part.ffn : part.ffn;
-  part.layers = shape.dense_layers;
-  part.dense_layers = 0;
-  return part;
-}
-
-StageShape mixture_part(const StageShape& shape) {
-  StageShape part = shape;
-  part.layers -= shape.dense_layers;
-  part.dense_layers = 0;
-  return part;
-}
-
 std::int64_t spread_expert_matrices(const StageShape& s) {
   return s.expert.local * (s.expert.fc1 + s.expert.ffn) * s.hidden;
-}
-
-std::int64_t attention_matrices(const StageShape& s) {
-  if (!s.has_latent()) return (s.q + 2 * s.k) * s.hidden + s.hidden * s.q;
-  const LatentShape& l = s.latent;
-  const std::int64_t queries = l.query_rank > 0 ? l.query_rank * (s.hidden + s.q) : s.hidden * s.q;
-  return queries + (l.kv_rank + l.rope_dim) * s.hidden + l.kv_rank * s.heads * (l.nope_dim + l.value_dim) +
-         s.hidden * s.attended();
 }
 
 std::int64_t feed_forward_matrices(const StageShape& s) {
   if (s.spreads_experts()) {
     const std::int64_t shared = s.shared > 0 ? (s.fc1 / s.ffn + 1) * s.shared * s.hidden : 0;
     return spread_expert_matrices(s) + s.experts * s.hidden + shared +
-           (s.shared > 0 && s.expert.shared_gated ? s.hidden : 0);
+           (s.shared > 0 && s.shared_gated ? s.hidden : 0);
   }
   const std::int64_t one = s.fc1 * s.hidden + s.hidden * s.ffn;
-  const std::int64_t shared = s.shared > 0 ? 3 * s.shared * s.hidden + s.hidden : 0;  // and its gate
-  return s.mixture() ? s.experts * (one + s.hidden) + shared : one;
+  const std::int64_t gate = s.shared > 0 && s.shared_gated ? s.hidden : 0;
+  return s.mixture() ? s.experts * (one + s.hidden) + 3 * s.shared * s.hidden + gate : one;
+}
+
+std::int64_t qkv_matrices(const StageShape& s) {
+  if (!s.latent()) return s.qkv() * s.hidden;
+  return s.compressed() * s.hidden + s.q * (s.query_rank > 0 ? s.query_rank : s.hidden) + (s.own_keys() + s.attended()) * s.kv_rank;
 }
 
 std::int64_t parameters_per_layer(const StageShape& s) {
-  const std::int64_t attention =
-      attention_matrices(s) + (s.qkv_bias ? s.q + 2 * s.k : 0) + (s.linear_bias ? s.hidden : 0);
+  const std::int64_t qkv = qkv_matrices(s) + (s.qkv_bias ? s.qkv() : 0);
+  const std::int64_t projection = s.hidden * s.attended() + (s.linear_bias ? s.hidden : 0);
   const std::int64_t feed_forward = feed_forward_matrices(s) + (s.linear_bias ? s.fc1 + s.hidden : 0);
-  return s.norm_elements() + attention + feed_forward;
+  return s.norm_elements() + qkv + projection + feed_forward;
 }
 
 StageParameters parameters_of(const StageShape& s) {
   StageParameters parameters;
-  each_kind_of_layer(s, [&](const StageShape& part) {
-    parameters.layers += part.layers * parameters_per_layer(part);
-  });
+  parameters.layers = s.over_layers(parameters_per_layer);
   if (s.holds_embedding()) parameters.embedding = s.vocab * s.hidden;
   if (s.first) parameters.positions = s.positions * s.hidden;
   if (s.first && s.embedding_norm) parameters.embedding_norm = s.norm_vectors * s.hidden;

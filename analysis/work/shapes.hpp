@@ -59,19 +59,8 @@ struct ExpertShape {
   std::int64_t most_nodes = 0;   // nodes that a token's experts are on at most, where the router limits them; 0: any
   std::int64_t ffn = 0;
   std::int64_t fc1 = 0;
-  bool shared_gated = false;
   TokenDispatcher dispatcher = TokenDispatcher::allgather;
   friend bool operator==(const ExpertShape&, const ExpertShape&) = default;
-};
-
-/// Widths of latent attention (LatentAttention); heads are those of a tensor rank.
-struct LatentShape {
-  std::int64_t query_rank = 0;
-  std::int64_t kv_rank = 0;
-  std::int64_t rope_dim = 0;
-  std::int64_t nope_dim = 0;
-  std::int64_t value_dim = 0;
-  friend bool operator==(const LatentShape&, const LatentShape&) = default;
 };
 
 /// Widths are per tensor rank. Counts are elements unless said otherwise.
@@ -92,6 +81,10 @@ struct StageShape {
       0;  // E, of a mixture (bench/training/mixtures.md), whose F is that of an expert; 0: none
   std::int64_t choices = 0;       // T·k: rows that experts work on
   std::int64_t shared = 0;        // Fs: of a mixture's shared expert; 0: none
+  bool shared_gated = true;       // its results are weighted by a gate
+  std::int64_t dense_layers = 0;  // of a mixture: how many of the stage's first layers have no experts
+  std::int64_t dense_ffn = 0;     // F of those
+  bool expert_bias = false;       // routers have a number per expert that no gradient trains
   std::int64_t vocab = 0;         // v: padded vocabulary of this tensor rank, or of its shard
   std::int64_t positions = 0;     // rows of the learned position table, 0: there is none
   std::int64_t layers = 0;        // of this stage
@@ -108,6 +101,10 @@ struct StageShape {
   bool linear_bias = false;
   bool rotary = true;
   std::int64_t rotated = 0;  // elements of a head that rotary embeddings turn
+  // Latent attention (bench/training/latent.md), whose d is that of queries and keys; 0: none.
+  std::int64_t query_rank = 0;
+  std::int64_t kv_rank = 0;
+  std::int64_t value_dim = 0;  // a head of values
   bool swiglu = true;        // or another activation with a gate
   Block block = Block::sequential;
   bool qk_norm = false;  // of queries and keys, head by head
@@ -156,9 +153,6 @@ struct StageShape {
   DistillationShape distillation;
   VocabularyShape vocabulary;
   ExpertShape expert;
-  LatentShape latent;
-  std::int64_t dense_layers = 0;     // first ones of the stage, without experts
-  std::int64_t dense_ffn = 0;        // their F
   std::vector<AlikeLayers> windows;  // of the stage's layers, in order; empty: no window anywhere
 
   /// Which parameters are here, and whether the lookup is a part of F and the output layer of F and B.
@@ -178,17 +172,21 @@ struct StageShape {
   bool mixture() const { return experts > 0; }
   /// Of software that spreads them over ranks.
   bool spreads_experts() const { return expert.local > 0; }
-  bool has_latent() const { return latent.kv_rank > 0; }
-  /// Elements per token of all heads' values, and of attention's result.
-  std::int64_t values() const { return has_latent() ? kv_heads * latent.value_dim : k; }
-  std::int64_t attended() const { return has_latent() ? heads * latent.value_dim : q; }
+  bool latent() const { return kv_rank > 0; }
+  /// Elements per token of all heads' values, and of attention's result; of queries, keys and values side by side.
+  std::int64_t values() const { return latent() ? heads * value_dim : k; }
+  std::int64_t attended() const { return latent() ? heads * value_dim : q; }
+  std::int64_t qkv() const { return q + k + values(); }
+  /// Of latent attention: width of what queries, keys and values are made from, with the keys' rotated elements; and of
+  /// the keys' other elements.
+  std::int64_t compressed() const { return query_rank + kv_rank + rotated; }
+  std::int64_t own_keys() const { return heads * (head_dim - rotated); }
   /// Rows of fc1's output and of the activation's.
   std::int64_t mlp_rows() const { return mixture() ? choices : tokens; }
   bool frozen() const { return adapter_rank > 0; }
   /// Elements of the norms' vectors in a layer.
   std::int64_t norm_elements() const {
-    return norm_vectors * (layer_norms() * hidden + latent.query_rank + latent.kv_rank) +
-           (qk_norm ? 2 * head_dim : 0);
+    return layer_norms() * norm_vectors * hidden + (qk_norm ? 2 * head_dim : 0) + query_rank + kv_rank;
   }
   /// Tokens of the pieces that sequences are cut into for their ranks, two for each; all of a sequence without.
   std::int64_t chunk() const { return context > 1 ? seq / context / 2 : seq; }
@@ -199,6 +197,14 @@ struct StageShape {
   }
   /// Of the stage's layer `layer`, as in AlikeLayers.
   std::int64_t window_of(std::int64_t layer) const;
+  /// The stage as if the feed-forward layers of all its layers were like that of layer `layer`.
+  StageShape like_layer(std::int64_t layer) const;
+  /// `of` one layer, a number, summed over the stage's layers.
+  template <class Of>
+  std::int64_t over_layers(const Of& of) const {
+    if (dense_layers == 0) return layers * of(*this);
+    return dense_layers * of(like_layer(0)) + (layers - dense_layers) * of(like_layer(dense_layers));
+  }
   std::int64_t e() const { return size_of(type); }
   std::int64_t g() const { return size_of(grad_type); }
   /// Type of the partial sums of tensor ranks, and whether they are rounded into the storage type.
@@ -232,23 +238,13 @@ struct StageParameters {
   std::int64_t output = 0;  // output layer; 0 when it is the embedding itself
   std::int64_t total() const { return layers + embedding + positions + embedding_norm + final_norm + output; }
 };
-/// The stage's layers without experts, or those with, as a stage of their own; the stage itself where all are alike.
-StageShape dense_part(const StageShape& shape);
-StageShape mixture_part(const StageShape& shape);
-/// Calls `visit(part)` for each of them that has a layer, or with the stage itself where all are alike.
-template <class Visit>
-void each_kind_of_layer(const StageShape& shape, Visit&& visit) {
-  if (shape.dense_layers == 0) return visit(shape);
-  visit(dense_part(shape));
-  if (shape.layers > shape.dense_layers) visit(mixture_part(shape));
-}
-
-/// Of a layer's attention; with latent attention what makes the short vectors is on every tensor rank.
-std::int64_t attention_matrices(const StageShape& shape);
 /// Of a layer on one rank: experts that are spread over ranks.
 std::int64_t spread_expert_matrices(const StageShape& shape);
-/// Of a layer on one tensor rank; of a mixture the router and all experts, or those of the rank.
+/// Of a layer on one tensor rank; of a mixture the router and all experts, or those of the rank. Where a stage's layers differ
+/// (dense_layers), of those with experts; StageShape::like_layer tells them apart.
 std::int64_t feed_forward_matrices(const StageShape& shape);
+/// Of its queries, keys and values.
+std::int64_t qkv_matrices(const StageShape& shape);
 std::int64_t parameters_per_layer(const StageShape& shape);
 StageParameters parameters_of(const StageShape& shape);
 

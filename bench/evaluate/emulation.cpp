@@ -42,7 +42,7 @@ OperatorCall operator_call(const EmulatedCall& call, DType storage) {
     result.past = call.attention.past - call.attention.key_start;
     result.prefix = call.attention.prefix;
     result.keys = call.attention.key_count;
-    result.out = call.attention.head_dim;
+    result.out = (call.attention.head_dim + call.attention.values()) / 2;
     result.in = call.attention.heads / call.attention.kv_heads;
     result.elements = call.attention.heads * call.attention.batch;
   } else {

@@ -31,7 +31,8 @@ struct Room {
 constexpr Room kRooms[] = {
     {"analysis/hardware", "core/base core/run core/tensor"},
     {"analysis/memory",
-     "analysis/hardware analysis/work core/base core/config core/parallel core/schedule core/tensor"},
+     "analysis/hardware analysis/memory/stage analysis/work core/base core/config core/parallel core/schedule core/tensor"},
+    {"analysis/memory/stage", "analysis/work core/schedule core/tensor"},
     {"analysis/predict",
      "analysis/hardware analysis/memory analysis/simulate analysis/time analysis/work core/base core/config "
      "core/schedule core/trace"},

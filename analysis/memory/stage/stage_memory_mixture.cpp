@@ -1,6 +1,6 @@
 // The feed-forward part of a layer with a mixture of experts (bench/training/mixtures.md). Never in FP8, where operands would
 // be quantized, and never in parallel with attention.
-#include "analysis/memory/stage_memory.hpp"
+#include "analysis/memory/stage/stage_memory.hpp"
 
 namespace plumbline {
 

@@ -1,5 +1,5 @@
 // The backward in two parts: input gradients now, weight gradients later (I and W).
-#include "analysis/memory/stage_memory.hpp"
+#include "analysis/memory/stage/stage_memory.hpp"
 
 namespace plumbline {
 
@@ -24,7 +24,7 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
   // With dropout the weights' gradients want what it left of dy and dmid, which then go themselves.
   const bool received = layer == s_.layers - 1 && !s_.last;
   drop_gradient(kActivations);
-  if (s_.mixture()) {
+  if (experts_) {
     mixture_backward_input();
   } else {
     mlp_backward_input();
@@ -46,10 +46,14 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
   attention_backward();
   give(kWorkspace, bytes_.attention);
   give(kActivations, bytes_.lse + bytes_.qkv + bytes_.normed);
-  take(kWorkspace, bytes_.quantized_qkv);
-  take(kWorkspace, bytes_.stream);  // dn
-  summed_input_gradient(bytes_.qkv_product);
-  give(kWorkspace, bytes_.quantized_qkv);
+  if (s_.latent()) {
+    latent_input_gradient(kActivations);
+  } else {
+    take(kWorkspace, bytes_.quantized_qkv);
+    take(kWorkspace, bytes_.stream);  // dn
+    summed_input_gradient(bytes_.qkv_product);
+    give(kWorkspace, bytes_.quantized_qkv);
+  }
   if (layer > 0) {  // dx; a first layer behind another rank writes into the send buffer
     take(kActivations, bytes_.stream);
   } else if (s_.previous_here) {
@@ -111,7 +115,7 @@ void StageReplay::layer_backward_weight(std::int64_t layer) {
   const bool received = layer == s_.layers - 1 && !s_.last && !s_.hidden_dropout;
   const Category dy = received ? kCommunication : kActivations;
   const bool one = s_.parallel() && !s_.hidden_dropout;  // both sums' gradient is dy
-  if (s_.mixture()) {
+  if (experts_) {
     mixture_backward_weight(dy);
   } else {
     mlp_backward_weight(dy, one);
@@ -123,12 +127,19 @@ void StageReplay::layer_backward_weight(std::int64_t layer) {
   give_stream_gradient();
   give(kActivations, bytes_.attention);
   give(one ? dy : kActivations, bytes_.stream);  // dmid or dropped; of a parallel block dy
-  take(kWorkspace, bytes_.quantized_qkv);
-  gather_operand();
-  weight_gradient(bytes_.qkv_product);
-  release_operand();
-  give(kWorkspace, bytes_.quantized_qkv);
-  give(kActivations, bytes_.qkv + bytes_.norm_output);  // dqkv, first norm output
+  if (s_.latent()) {
+    latent_weights(true);
+    give(kActivations, bytes_.qkv + bytes_.compressed);  // dqkv, what it was made from
+    latent_compression_weight();
+    give(kActivations, bytes_.compressed + bytes_.norm_output);
+  } else {
+    take(kWorkspace, bytes_.quantized_qkv);
+    gather_operand();
+    weight_gradient(bytes_.qkv_product);
+    release_operand();
+    give(kWorkspace, bytes_.quantized_qkv);
+    give(kActivations, bytes_.qkv + bytes_.norm_output);  // dqkv, first norm output
+  }
   gradient_done(layer_unit_, final_.layers);
 }
 
@@ -138,7 +149,10 @@ void StageReplay::backward_weight() {
     give(kActivations, bytes_.stream);  // final norm output
     gradient_done(vocabulary_unit_, final_.output);
   }
-  each(s_.layers, [&](std::int64_t i) { layer_backward_weight(s_.layers - 1 - i); });
+  each(s_.layers, {s_.layers - s_.dense_layers}, [&](std::int64_t i) {
+    at_layer(s_.layers - 1 - i);
+    layer_backward_weight(s_.layers - 1 - i);
+  });
   end_of_action();
 }
 

@@ -1,6 +1,6 @@
 // What passes while attention runs: scores of unfused attention; where ranks share sequences, the keys and values of others,
 // or heads of whole sequences, and their gradients (bench/training/context.md).
-#include "analysis/memory/stage_memory.hpp"
+#include "analysis/memory/stage/stage_memory.hpp"
 
 namespace plumbline {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "analysis/memory/stage_memory.hpp"
+#include "analysis/memory/stage/stage_memory.hpp"
 
 namespace plumbline {
 
@@ -13,7 +13,7 @@ std::vector<std::int64_t> StageReplay::units_in_order_of_use(ActionType type) co
   if (type == ActionType::forward) {
     if (s_.embeds()) use(vocabulary_unit_);
     if (s_.first && s_.positions > 0) use(position_unit_);
-    for (std::int64_t layer = 0; layer < s_.layers; ++layer) use(layer_unit_);
+    for (std::int64_t layer = 0; layer < s_.layers; ++layer) use(unit_of_layer(layer));
     if (s_.scores()) use(vocabulary_unit_);
     return units;
   }
@@ -27,8 +27,9 @@ std::vector<std::int64_t> StageReplay::units_in_order_of_use(ActionType type) co
   // The last layer of a recomputed group is used once, for both ways: an immediate repeat.
   const std::int64_t size = group_size();
   for (std::int64_t begin = (s_.layers - 1) / size * size; begin >= 0; begin -= size) {
-    const std::int64_t layers = std::min(size, s_.layers - begin);
-    for (std::int64_t i = 0; i < 2 * layers - 1; ++i) use(layer_unit_);
+    const std::int64_t end = std::min(begin + size, s_.layers);
+    for (std::int64_t layer = begin; layer < end; ++layer) use(unit_of_layer(layer));
+    for (std::int64_t layer = end - 1; layer-- > begin;) use(unit_of_layer(layer));
   }
   return units;
 }

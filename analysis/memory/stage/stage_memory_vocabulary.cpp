@@ -1,5 +1,5 @@
 // The passes of embedding and output layer that are split over all ranks (bench/training/vocabulary.md).
-#include "analysis/memory/stage_memory.hpp"
+#include "analysis/memory/stage/stage_memory.hpp"
 
 namespace plumbline {
 

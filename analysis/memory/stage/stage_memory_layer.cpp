@@ -1,6 +1,6 @@
 // A layer's forward and backward. In FP8 (bench/training/fp8.md) what the products read is quantized
 // where it is made; in the storage type the tensors of that have no bytes.
-#include "analysis/memory/stage_memory.hpp"
+#include "analysis/memory/stage/stage_memory.hpp"
 
 namespace plumbline {
 
@@ -95,12 +95,16 @@ void StageReplay::layer_norm() {
 /// From the first norm to the activation output.
 void StageReplay::layer_forward() {
   layer_norm();
-  gather_operand();
-  take(kept_, bytes_.qkv);
-  use_weight(bytes_.qkv_product);
-  release_operand();
-  take(kept_, bytes_.normed);
-  exchange_heads();
+  if (s_.latent()) {
+    latent_forward();
+  } else {
+    gather_operand();
+    take(kept_, bytes_.qkv);
+    use_weight(bytes_.qkv_product);
+    release_operand();
+    take(kept_, bytes_.normed);
+    exchange_heads();
+  }
   take(kept_, bytes_.attention);
   take(kept_, bytes_.lse);
   attention_forward();
@@ -111,7 +115,7 @@ void StageReplay::layer_forward() {
   take(kept_, bytes_.mask);
   if (s_.recompute == Recompute::selective) give(kept_, bytes_.attention + bytes_.lse);
   if (s_.layer_norms() > 1) layer_norm();
-  if (s_.mixture()) return mixture_forward();
+  if (experts_) return mixture_forward();
   gather_operand();
   take(kept_, bytes_.fc1);
   use_weight(bytes_.fc1_product);
@@ -124,7 +128,7 @@ void StageReplay::layer_forward() {
 /// y, in a tensor of its own or in the send buffer.
 void StageReplay::layer_output(bool into_send_buffer) {
   if (!into_send_buffer) take(kept_, bytes_.stream);
-  if (s_.mixture()) {
+  if (experts_) {
     mixture_output();
   } else {
     sum_over_tensor_ranks(bytes_.fc2_product);
@@ -138,7 +142,7 @@ std::int64_t StageReplay::kept_by_layer() const {
   return (s_.parallel() ? 0 : bytes_.stream) + s_.layer_norms() * (bytes_.norm_output + bytes_.statistics) +
          2 * bytes_.mask + bytes_.qkv + bytes_.normed + bytes_.attention + bytes_.lse + bytes_.routing +
          bytes_.fc1 + bytes_.activation_output + bytes_.shared_weights + bytes_.shared_fc1 +
-         bytes_.shared_activation;
+         bytes_.shared_activation + 2 * bytes_.compressed + bytes_.compressed_statistics;
 }
 
 /// From the gradient of what the MLP added to the stream to that of what it reads, which stays.
@@ -165,7 +169,7 @@ void StageReplay::mlp_backward() {
 
 void StageReplay::layer_backward(std::int64_t layer) {
   drop_gradient(kWorkspace);
-  if (s_.mixture()) {
+  if (experts_) {
     mixture_backward();
   } else {
     mlp_backward();
@@ -188,10 +192,16 @@ void StageReplay::layer_backward(std::int64_t layer) {
   attention_backward();
   give(kWorkspace, bytes_.attention);
   give(kActivations, bytes_.attention + bytes_.lse + bytes_.qkv + bytes_.normed);
-  take(kWorkspace, bytes_.quantized_qkv);
-  take(kWorkspace, bytes_.stream);  // dn
-  both_gradients(bytes_.qkv_product);
-  give(kWorkspace, bytes_.quantized_qkv + bytes_.qkv);
+  if (s_.latent()) {
+    latent_input_gradient(kWorkspace);
+    latent_compression_weight();
+    give(kWorkspace, bytes_.compressed);
+  } else {
+    take(kWorkspace, bytes_.quantized_qkv);
+    take(kWorkspace, bytes_.stream);  // dn
+    both_gradients(bytes_.qkv_product);
+    give(kWorkspace, bytes_.quantized_qkv + bytes_.qkv);
+  }
   give(kActivations, bytes_.norm_output);                                   // of the first norm
   if (layer == 0 && s_.previous_here) take(kCommunication, bytes_.stream);  // the previous stage's G
   if (layer == 0 && joint_before()) {  // a tensor of its own, copied into the message

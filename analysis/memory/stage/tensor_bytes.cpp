@@ -1,5 +1,5 @@
 // Bytes of the tensors that the description names.
-#include "analysis/memory/stage_memory.hpp"
+#include "analysis/memory/stage/stage_memory.hpp"
 
 namespace plumbline {
 namespace {
@@ -42,9 +42,9 @@ TensorBytes::TensorBytes(const StageShape& s)
       dropped(s.hidden_dropout ? stream : 0),
       gathered(s.sequence_parallel ? s.tokens * s.hidden * s.e() : 0),
       statistics(s.norm_rows * s.rows * 4),
-      qkv(s.tokens * (s.q + 2 * s.k) * s.e()),
+      qkv(s.tokens * s.qkv() * s.e()),
       normed(s.qk_norm ? s.tokens * ((s.q + s.k) * s.e() + (s.heads + s.kv_heads) * 4) : 0),
-      attention(s.tokens * s.q * s.e()),
+      attention(s.tokens * s.attended() * s.e()),
       lse(s.heads * s.tokens * 4 + probabilities(s) + repeated(s) +
           (shares(s, CpCommType::a2a) ? attention : 0)),
       scores(pairs_of_tokens(s) * s.e()),
@@ -62,11 +62,15 @@ TensorBytes::TensorBytes(const StageShape& s)
       expert_rows(s.choices * s.hidden * s.e()),
       expert_weights(2 * s.choices * 4),
       router_gradient(s.tokens * s.experts * s.e()),
-      shared_weights(s.shared > 0 ? s.tokens * 4 : 0),
+      shared_weights(s.shared > 0 && s.shared_gated ? s.tokens * 4 : 0),
       shared_products(2 * shared_weights),
-      shared_gate(s.shared > 0 ? s.tokens * s.e() : 0),
+      shared_gate(s.shared > 0 && s.shared_gated ? s.tokens * s.e() : 0),
       shared_fc1(s.tokens * 2 * s.shared * s.e()),
       shared_activation(s.tokens * s.shared * s.e()),
+      compressed(s.latent() ? s.rows * s.compressed() * s.e() : 0),
+      compressed_statistics(s.latent() ? 2 * s.rows * 4 : 0),
+      compressed_gathered(s.latent() && s.sequence_parallel ? s.tokens * s.compressed() * s.e() : 0),
+      own_part_of_keys(s.latent() ? s.tokens * s.own_keys() * s.e() : 0),
       logits(s.tokens * s.vocab * s.e()),
       fp32_logits(s.loss_in_fp32 ? s.tokens * s.vocab * 4 : 0),
       loss(3 * s.tokens * 4),
@@ -78,6 +82,8 @@ TensorBytes::TensorBytes(const StageShape& s)
                   ? s.tokens * s.hidden * size_of(s.sum_type())
                   : 0),
       piece(s.sequence_parallel && s.rounds_sums() ? s.rows * s.hidden * 4 : 0),
+      compressed_partial(s.latent() ? partial / s.hidden * s.compressed() : 0),
+      compressed_piece(s.latent() ? piece / s.hidden * s.compressed() : 0),
       shard_statistics((3 * s.vocabulary.shards + 1) * s.tokens * 4),
       output_gradient(s.tokens * s.hidden * 4),
       target_rows(s.zero >= 3 ? s.tokens * s.hidden * s.e() : 0),
@@ -89,8 +95,8 @@ TensorBytes::TensorBytes(const StageShape& s)
       quantized_stream(quantized(s, s.rows * s.hidden)),
       quantized_attention(quantized(s, s.tokens * s.q)),
       quantized_fc1(quantized(s, s.tokens * s.fc1)),
-      quantized_qkv(quantized(s, s.tokens * (s.q + 2 * s.k))),
-      qkv_product(product(s, s.q + 2 * s.k, s.hidden)),
+      quantized_qkv(quantized(s, s.tokens * s.qkv())),
+      qkv_product(product(s, s.qkv(), s.hidden)),
       projection_product(product(s, s.hidden, s.q)),
       fc1_product(product(s, s.fc1, s.hidden)),
       fc2_product(product(s, s.hidden, s.ffn)) {}

@@ -1,12 +1,14 @@
 // The tensors of one stage and micro-batch, and what its forward and backward do with them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <utility>
 #include <vector>
 
-#include "analysis/memory/final_units.hpp"
-#include "analysis/memory/memory_replay.hpp"
+#include "analysis/memory/stage/final_units.hpp"
+#include "analysis/memory/stage/memory_replay.hpp"
 #include "analysis/work/shapes.hpp"
 #include "core/schedule/schedule.hpp"
 
@@ -53,6 +55,11 @@ struct TensorBytes {
   std::int64_t shared_gate;      // gradient of the gate
   std::int64_t shared_fc1;
   std::int64_t shared_activation;
+  // Of latent attention.
+  std::int64_t compressed;             // R·C: before the norms; after them; its gradient
+  std::int64_t compressed_statistics;  // of both norms
+  std::int64_t compressed_gathered;    // T·C; 0 without sequence parallelism
+  std::int64_t own_part_of_keys;       // T·u, or its gradient
   std::int64_t logits;
   std::int64_t fp32_logits;       // the copy that the loss works on; 0 where it works on the logits
   std::int64_t loss;              // statistics of the loss
@@ -62,6 +69,8 @@ struct TensorBytes {
   std::int64_t teacher_logits;    // kept until the loss
   std::int64_t partial;           // of a product that is summed over tensor ranks
   std::int64_t piece;             // its share after a reduce-scatter, before it is rounded
+  std::int64_t compressed_partial;  // the same two of latent attention's gradients
+  std::int64_t compressed_piece;
   std::int64_t shard_statistics;  // vocab_parallel: three rows of every shard, and the factors of this one
   std::int64_t output_gradient;   // vocab_parallel: dX, fp32
   std::int64_t target_rows;       // vocab_parallel, one barrier: kept where ZeRO 3 drops the shard; else 0
@@ -129,6 +138,11 @@ class StageReplay {
   /// `part(i)` for i from 0 to count - 1. All but the first and the last must do the same.
   template <class Part>
   void each(std::int64_t count, const Part& part);
+  /// The same where that holds up to each of `cuts`, ascending, and between them.
+  template <class Part>
+  void each(std::int64_t count, std::initializer_list<std::int64_t> cuts, const Part& part);
+  /// What follows is of a layer like the stage's layer `layer`.
+  void at_layer(std::int64_t layer);
 
   bool joint_before() const;
   bool joint_after() const;
@@ -139,6 +153,10 @@ class StageReplay {
   void layer_norm();
   void layer_forward();
   void layer_output(bool into_send_buffer = false);
+  void latent_forward();
+  void latent_input_gradient(Category gradients);
+  void latent_weights(bool split_keys);
+  void latent_compression_weight();
   void mixture_forward();
   void mixture_output();
   void mixture_backward();
@@ -180,17 +198,38 @@ class StageReplay {
   static constexpr Category kCommunication = Category::communication;
   static constexpr Category kWorkspace = Category::workspace;
 
+  std::int64_t unit_of_layer(std::int64_t layer) const {
+    return layer < s_.dense_layers ? dense_unit_ : expert_unit_;
+  }
+
   const StageShape& s_;
-  const TensorBytes bytes_;
+  const TensorBytes expert_bytes_;  // of a layer; of a mixture with experts
+  const TensorBytes dense_bytes_;   // of a layer without, where a mixture has some
+  TensorBytes bytes_;               // of the layer at hand
+  bool experts_;                    // which has some
   const FinalUnits final_;
-  const Category kept_;            // of what a forward allocates for later
-  const std::int64_t layer_unit_;  // elements, padded
+  const Category kept_;             // of what a forward allocates for later
+  const std::int64_t expert_unit_;  // elements, padded
+  const std::int64_t dense_unit_;
+  std::int64_t layer_unit_;  // of the layer at hand
   const std::int64_t vocabulary_unit_;
   const std::int64_t position_unit_;
   ReductionUnderWay& under_way_;
   Replay& replay_;
   GatheredUnits values_;
 };
+
+template <class Part>
+void StageReplay::each(std::int64_t count, std::initializer_list<std::int64_t> cuts, const Part& part) {
+  std::int64_t begin = 0;
+  const auto up_to = [&](std::int64_t end) {
+    each(std::max<std::int64_t>(0, std::min(end, count) - begin),
+         [&, first = begin](std::int64_t i) { part(first + i); });
+    begin = std::max(begin, std::min(end, count));
+  };
+  for (const std::int64_t cut : cuts) up_to(cut);
+  up_to(count);
+}
 
 template <class Part>
 void StageReplay::each(std::int64_t count, const Part& part) {

@@ -1,4 +1,4 @@
-#include "analysis/memory/stage_memory.hpp"
+#include "analysis/memory/stage/stage_memory.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -10,15 +10,29 @@ namespace plumbline {
 StageReplay::StageReplay(const StageShape& shape, ActionType type, const FinalUnits& final_units,
                          ReductionUnderWay& under_way, Replay& replay)
     : s_(shape),
-      bytes_(shape),
+      expert_bytes_(shape),
+      dense_bytes_(shape.dense_layers > 0 ? TensorBytes(shape.like_layer(0)) : expert_bytes_),
+      bytes_(expert_bytes_),
+      experts_(shape.mixture()),
       final_(final_units),
       kept_(type == ActionType::teacher_forward ? Category::teacher : kActivations),
-      layer_unit_(padded_unit(shape, layer_matrices(shape))),
+      expert_unit_(padded_unit(shape, layer_matrices(shape))),
+      dense_unit_(shape.dense_layers > 0 ? padded_unit(shape, layer_matrices(shape.like_layer(0)))
+                                         : expert_unit_),
+      layer_unit_(expert_unit_),
       vocabulary_unit_(padded_vocabulary_unit(shape)),
       position_unit_(padded_unit(shape, shape.positions * shape.hidden)),
       under_way_(under_way),
       replay_(replay),
       values_(replay, units_in_order_of_use(type), shape.overlap_param_gather) {}
+
+void StageReplay::at_layer(std::int64_t layer) {
+  if (s_.dense_layers == 0) return;
+  const bool dense = layer < s_.dense_layers;
+  bytes_ = dense ? dense_bytes_ : expert_bytes_;
+  experts_ = !dense;
+  layer_unit_ = unit_of_layer(layer);
+}
 
 std::int64_t StageReplay::group_size() const {
   return s_.recompute == Recompute::full ? s_.recompute_layers : 1;
@@ -67,9 +81,11 @@ void StageReplay::forward(bool loss) {
     take(kActivations, bytes_.mask);
   }
   const std::int64_t size = group_size();
-  each(groups(), [&](std::int64_t group) {
+  const std::int64_t dense = s_.dense_layers;
+  each(groups(), {dense / size, (dense + size - 1) / size}, [&](std::int64_t group) {
     const std::int64_t begin = group * size;
-    each(std::min(size, s_.layers - begin), [&](std::int64_t i) {
+    each(std::min(size, s_.layers - begin), {dense - begin}, [&](std::int64_t i) {
+      at_layer(begin + i);
       values_.begin_use();
       layer_forward();
       const bool leaves = begin + i == s_.layers - 1 && !s_.last && !s_.next_here;
@@ -105,7 +121,8 @@ void StageReplay::forward(bool loss) {
 
 /// The forward of the group's layers again; the last one's values stay in use for its backward.
 void StageReplay::recompute(std::int64_t begin, std::int64_t end) {
-  each(end - begin, [&](std::int64_t i) {
+  each(end - begin, {s_.dense_layers - begin}, [&](std::int64_t i) {
+    at_layer(begin + i);
     values_.begin_use();
     layer_forward();
     if (begin + i == end - 1) {
@@ -122,12 +139,14 @@ void StageReplay::recompute(std::int64_t begin, std::int64_t end) {
 void StageReplay::layers_backward(bool weights) {
   const bool full = s_.recompute == Recompute::full;
   const std::int64_t size = group_size();
-  each(groups(), [&](std::int64_t later) {
+  const std::int64_t dense = s_.dense_layers;
+  each(groups(), {groups() - (dense + size - 1) / size, groups() - dense / size}, [&](std::int64_t later) {
     const std::int64_t begin = (groups() - 1 - later) * size;
     const std::int64_t end = std::min(begin + size, s_.layers);
     if (full) recompute(begin, end);
-    each(end - begin, [&](std::int64_t i) {
+    each(end - begin, {end - std::max(begin, dense)}, [&](std::int64_t i) {
       const std::int64_t layer = end - 1 - i;
+      at_layer(layer);
       if (!full || i > 0) values_.begin_use();
       if (weights) {
         layer_backward(layer);

@@ -1,5 +1,5 @@
 // The teacher's forward and the loss that compares it with the student (bench/training/distillation.md).
-#include "analysis/memory/stage_memory.hpp"
+#include "analysis/memory/stage/stage_memory.hpp"
 
 namespace plumbline {
 
