@@ -14,15 +14,15 @@ namespace plumbline::cluster {
 /// What a row of analysis/hardware/kernel_rates.csv was measured of. Products have the sizes m, n and k of an
 /// m×n result; attention the number of heads of all sequences, the sequence length and the head size.
 enum class RatedKernel : std::uint8_t {
-  forward,                // rows × out, over in
-  input_gradient,         // rows × in, over out
-  weight_gradient,        // out × in, over rows, added to an fp32 gradient
-  weight_gradient_16bit,  // the same, in 16 bit
+  forward,                  // rows × out, over in
+  input_gradient,           // rows × in, over out
+  weight_gradient,          // out × in, over rows, added to an fp32 gradient
+  weight_gradient_16bit,    // the same, in 16 bit
   grouped_forward,          // of each expert: rows × out, over in; one call for all experts
   grouped_input_gradient,   // rows, out and in of the forward
   grouped_weight_gradient,  // the same, added to an fp32 gradient
-  attention_forward,      // causal; FLOPs of all pairs: 4 · heads · s² · d
-  attention_backward      // 10 · heads · s² · d
+  attention_forward,        // causal; FLOPs of all pairs: 4 · heads · s² · d
+  attention_backward        // 10 · heads · s² · d
 };
 
 class KernelRates {

@@ -13,10 +13,10 @@ struct Network {
   int gpus_per_node = 8;
   double node_bandwidth = 0;  // bus bandwidth (nccl-tests) of one GPU within a node, large messages, bytes/s
   double exchange_bandwidth = 0;  // the same of an all-to-all; 0: as node_bandwidth
-  double message_bandwidth = 0;  // of one point-to-point message within a node, bytes/s
-  double node_base_s = 0;        // of any collective or message within a node: launch and protocol
-  double node_step_s = 0;        // per ring step within a node
-  double nic_bandwidth = 0;      // of one GPU's share of the network cards, one direction, achieved, bytes/s
+  double message_bandwidth = 0;   // of one point-to-point message within a node, bytes/s
+  double node_base_s = 0;         // of any collective or message within a node: launch and protocol
+  double node_step_s = 0;         // per ring step within a node
+  double nic_bandwidth = 0;       // of one GPU's share of the network cards, one direction, achieved, bytes/s
   double nic_base_s = 0;
   double nic_step_s = 0;        // per ring step between nodes
   double switch_reduction = 1;  // all-reduce bus bandwidth with in-switch reduction ÷ ring, within a node
@@ -89,7 +89,8 @@ inline double places_chosen(double places, double choices) {
 /// Tokens of `bytes` in all, each given to the ranks of its `choices` experts as DeepEP and HybridEP do it: one copy over
 /// the network to every node that has one of them (`most_nodes` at most; 0: any number), from there one over the fast
 /// link to every rank (DeepSeek-AI 2024, arXiv:2412.19437 §3.2.2).
-inline double dispatch_seconds(const Network& net, Span group, double bytes, double choices, double most_nodes) {
+inline double dispatch_seconds(const Network& net, Span group, double bytes, double choices,
+                               double most_nodes) {
   if (group.size < 2) return 0;
   const int local = ranks_per_node(net, group);
   const double ranks = places_chosen(group.size, choices);

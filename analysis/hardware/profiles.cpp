@@ -47,10 +47,14 @@ constexpr Field<Device, double> kDevice[] = {
 };
 constexpr Field<Network, double> kNetwork[] = {
     {"exchange_bandwidth", &Network::exchange_bandwidth},
-    {"node_bandwidth", &Network::node_bandwidth}, {"message_bandwidth", &Network::message_bandwidth},
-    {"node_base_s", &Network::node_base_s},       {"node_step_s", &Network::node_step_s},
-    {"nic_bandwidth", &Network::nic_bandwidth},   {"nic_base_s", &Network::nic_base_s},
-    {"nic_step_s", &Network::nic_step_s},         {"switch_reduction", &Network::switch_reduction},
+    {"node_bandwidth", &Network::node_bandwidth},
+    {"message_bandwidth", &Network::message_bandwidth},
+    {"node_base_s", &Network::node_base_s},
+    {"node_step_s", &Network::node_step_s},
+    {"nic_bandwidth", &Network::nic_bandwidth},
+    {"nic_base_s", &Network::nic_base_s},
+    {"nic_step_s", &Network::nic_step_s},
+    {"switch_reduction", &Network::switch_reduction},
 };
 constexpr Field<Software, double> kSoftware[] = {
     {"gradient_bytes", &Software::gradient_bytes},

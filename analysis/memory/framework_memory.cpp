@@ -112,7 +112,7 @@ std::int64_t loss_bytes(const StageShape& s) {
 }
 /// What its backward needs.
 std::int64_t softmax_bytes(const StageShape& s) {
-  return per_logit(s, s.framework->kept_logit_bytes);
+  return (1 + s.prediction_modules) * per_logit(s, s.framework->kept_logit_bytes);
 }
 
 /// The embedding's output is the first layer's input; its dropout keeps a mask.
@@ -128,7 +128,10 @@ std::int64_t stage_bytes(const StageShape& s) {
     return kept * group * framework_layer_bytes(alike);
   };
   const std::int64_t dense = s.dense_layers > 0 ? of_layers(s.like_layer(0), s.dense_layers) : 0;
-  return dense + of_layers(s, s.layers - s.dense_layers) + embedding_bytes(s);
+  // A module that predicts a further token keeps its two inputs, normed and side by side, too.
+  const std::int64_t modules =
+      s.prediction_modules * (framework_layer_bytes(s) + (4 + 2 * operand_bytes(s)) * s.rows * s.hidden);
+  return dense + of_layers(s, s.layers - s.dense_layers) + modules + embedding_bytes(s);
 }
 
 /// Of a stage's activations, what W still needs.

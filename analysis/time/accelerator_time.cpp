@@ -23,7 +23,8 @@ std::optional<double> tabled_product(const OperatorCall& call, const cluster::De
   };
   if (call.grouped) {
     if (call.pass == GemmPass::forward) return seconds(RatedKernel::grouped_forward, rows, out, in);
-    if (call.pass == GemmPass::input_gradient) return seconds(RatedKernel::grouped_input_gradient, rows, out, in);
+    if (call.pass == GemmPass::input_gradient)
+      return seconds(RatedKernel::grouped_input_gradient, rows, out, in);
     return seconds(RatedKernel::grouped_weight_gradient, rows, out, in);
   }
   if (call.pass == GemmPass::forward) return seconds(RatedKernel::forward, rows, out, in);

@@ -77,7 +77,7 @@ class FrameworkBuilder {
       auto found = std::find_if(known.begin(), known.end(), same);
       if (found == known.end()) {
         const auto fill = [&](UnitWork& unit) { write(stage, window, unit); };
-        found = known.insert(found, {is_dense, window, part(kind, layer_matrices(stage), fill)});
+        found = known.insert(found, Known{is_dense, window, part(kind, layer_matrices(stage), fill)});
       }
       run(found->part);
     }
@@ -147,6 +147,49 @@ void output_backward_weight(const StageShape& s, UnitWork& work) {
   calls.launches(3);
 }
 
+/// Modules that predict further tokens: the next tokens' embeddings and the stream, both normed, become one stream again,
+/// which goes through a layer and the output layer (multi_token_prediction.py). Their gradients are not reduced here.
+void prediction_modules_forward(const StageShape& s, FrameworkBuilder& builder) {
+  const StageShape layer = s.like_layer(s.dense_layers);
+  for (std::int64_t module = 0; module < s.prediction_modules; ++module) {
+    builder.once({}, 0, [&](UnitWork& work) {
+      FrameworkCalls calls(s, work);
+      calls.stream("embedding", s.tokens * s.hidden, 4);
+      calls.stream("norm", 2 * s.rows * s.hidden, 2 * s.framework->norm_passes);
+      calls.stream("concatenate", 2 * s.rows * s.hidden, 4);
+      calls.linear("prediction module", GemmPass::forward, s.hidden / s.tensor, 2 * s.hidden);
+      calls.launches(12);
+    });
+    builder.once({}, 0, [&](UnitWork& work) { framework_layer(layer, LayerPass::forward, 0, false, work); });
+    builder.once({.apart = true}, 0, [&](UnitWork& work) { output_forward(s, work); });
+  }
+}
+
+void prediction_modules_backward(const StageShape& s, bool input, bool weight, FrameworkBuilder& builder) {
+  const StageShape layer = s.like_layer(s.dense_layers);
+  for (std::int64_t module = 0; module < s.prediction_modules; ++module) {
+    builder.once({.apart = true}, 0, [&](UnitWork& work) {
+      if (input) output_backward_input(s, work);
+      if (weight) output_backward_weight(s, work);
+    });
+    builder.once({}, 0, [&](UnitWork& work) {
+      if (input) framework_recomputation(layer, 0, work);
+      if (input) framework_layer(layer, LayerPass::backward_input, 0, weight, work);
+      if (weight) framework_layer(layer, LayerPass::backward_weight, 0, input, work);
+    });
+    builder.once({}, 0, [&](UnitWork& work) {
+      FrameworkCalls calls(s, work);
+      const std::int64_t width = s.hidden / s.tensor;
+      if (weight) calls.linear("prediction module", GemmPass::weight_gradient, width, 2 * s.hidden);
+      if (!input) return;
+      calls.linear("prediction module", GemmPass::input_gradient, width, 2 * s.hidden);
+      calls.stream("norm backward", 2 * s.rows * s.hidden, 10);
+      calls.stream("embedding backward", s.tokens * s.hidden, 6);
+      calls.launches(16);
+    });
+  }
+}
+
 ActionWork forward_work(const StageShape& s) {
   FrameworkBuilder builder(s);
   const std::int64_t table = s.vocab * s.hidden;
@@ -157,6 +200,7 @@ ActionWork forward_work(const StageShape& s) {
   });
   if (s.scores())
     builder.once({.values = true, .apart = true}, table, [&](UnitWork& w) { output_forward(s, w); });
+  if (s.scores()) prediction_modules_forward(s, builder);
   builder.micro_batch();
   return std::move(builder.work);
 }
@@ -164,6 +208,7 @@ ActionWork forward_work(const StageShape& s) {
 ActionWork backward_work(const StageShape& s, bool input, bool weight) {
   FrameworkBuilder builder(s);
   const std::int64_t table = s.vocab * s.hidden;
+  if (s.scores()) prediction_modules_backward(s, input, weight, builder);
   if (s.scores()) {
     builder.once({input, weight, true}, table, [&](UnitWork& work) {
       if (input) output_backward_input(s, work);

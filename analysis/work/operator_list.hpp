@@ -45,8 +45,8 @@ struct OperatorCall {
   /// Collectives: 0: the rank waits until it is done; else the rank goes on, and the collective runs on its group's
   /// lane until a `wait` with the same number. Numbers are of one part of an action.
   int ticket = 0;
-  double processors = 0;         // collectives with a ticket: multiprocessors that they hold; 0: as NCCL does
-  std::int64_t tokens = 0;       // gemm: token rows; attention: queries of a sequence
+  double processors = 0;    // collectives with a ticket: multiprocessors that they hold; 0: as NCCL does
+  std::int64_t tokens = 0;  // gemm: token rows; attention: queries of a sequence
   /// gemm: output width; attention, rope: head size, where values have another the mean; norms: width of a row.
   std::int64_t out = 0;
   std::int64_t in = 0;           // gemm: input width; attention: query heads per key/value head
@@ -61,7 +61,7 @@ struct OperatorCall {
   // Of other frameworks' lists (framework_list.hpp).
   std::int64_t batch = 1;  // gemm: equal products in one call
   bool grouped = false;    // gemm: they are of the experts of a layer
-  int stride = 0;          // collectives: world ranks between neighbours of the group; 0: as the layout has it
+  int stride = 0;  // collectives: world ranks between neighbours of the group; 0: as the layout has it
   // all_to_all: of tokens that go once to every rank and node with one of so many experts, on so many nodes at most.
   std::int64_t choices = 0;
   std::int64_t most_nodes = 0;

@@ -39,8 +39,8 @@ std::vector<GradientBucket> expert_buckets(const StageShape& s) {
     GradientBucket bucket;
     bucket.units.push_back(i);
     bucket.reduce = CallList::collective_call(
-        s.expert.sharded ? CallKind::reduce_scatter : CallKind::all_reduce, "expert gradient reduction", Group::data,
-        s.expert.copies, units[i].experts, s.grad_type);
+        s.expert.sharded ? CallKind::reduce_scatter : CallKind::all_reduce, "expert gradient reduction",
+        Group::data, s.expert.copies, units[i].experts, s.grad_type);
     bucket.reduce.stride = s.expert.tensor * s.expert.ranks;
     buckets.push_back(std::move(bucket));
   }
@@ -199,9 +199,8 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
   append(fp8_scale_calls(rank));
   if (config.mixture.bias_update_rate > 0) {
     std::int64_t loads = 0;
-    for (const StageShape& s : rank.held) loads += s.over_layers([](const StageShape& like) {
-      return like.expert_bias ? like.experts : 0;
-    });
+    for (const StageShape& s : rank.held)
+      loads += s.over_layers([](const StageShape& like) { return like.expert_bias ? like.experts : 0; });
     list.collective(CallKind::all_reduce, "expert load all-reduce", Group::data, any.data, loads,
                     DType::fp32);
   }

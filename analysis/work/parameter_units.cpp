@@ -49,11 +49,15 @@ std::int64_t trainable_elements(const StageShape& s) {
 }
 
 std::int64_t spread_expert_elements(const StageShape& s) {
-  return (s.layers - s.dense_layers) * spread_expert_matrices(s);
+  return (s.layers - s.dense_layers + s.prediction_modules) * spread_expert_matrices(s);
+}
+
+std::int64_t prediction_module_matrices(const StageShape& s) {
+  return layer_matrices(s) + 2 * s.hidden * s.hidden / s.tensor;
 }
 
 std::int64_t stage_layer_matrices(const StageShape& s) {
-  return s.over_layers(layer_matrices);
+  return s.over_layers(layer_matrices) + s.prediction_modules * prediction_module_matrices(s);
 }
 
 namespace {
@@ -74,13 +78,13 @@ std::vector<ParameterUnit> units_of(const StageShape& s) {
   std::vector<ParameterUnit> units;
   units.reserve(static_cast<std::size_t>(s.layers) + 3);
   std::int64_t layer = 0;
-  for_each_kind_of_unit(
-      s, [&](UnitKind kind, std::int64_t count, std::int64_t elements, std::int64_t experts) {
-        for (std::int64_t i = 0; i < count; ++i) {
-          const std::int64_t index = kind == UnitKind::layer ? layer++ : 0;
-          units.push_back({kind, index, elements, padded_unit(s, elements), experts});
-        }
-      });
+  for_each_kind_of_unit(s,
+                        [&](UnitKind kind, std::int64_t count, std::int64_t elements, std::int64_t experts) {
+                          for (std::int64_t i = 0; i < count; ++i) {
+                            const std::int64_t index = kind == UnitKind::layer ? layer++ : 0;
+                            units.push_back({kind, index, elements, padded_unit(s, elements), experts});
+                          }
+                        });
   return units;
 }
 
@@ -101,6 +105,7 @@ StageElements elements_of(const StageShape& s) {
   for_each_kind_of_unit(s, [&](UnitKind, std::int64_t count, std::int64_t each, std::int64_t /*experts*/) {
     elements.matrices += count * padded_unit(s, each);
   });
+  elements.matrices += s.prediction_modules * padded_unit(s, prediction_module_matrices(s));
   return elements;
 }
 

@@ -50,6 +50,8 @@ std::int64_t trainable_unit(const StageShape& shape, const ParameterUnit& unit);
 std::int64_t trainable_elements(const StageShape& shape);
 /// Of them, those of experts that are spread over ranks, which have other copies than the rest.
 std::int64_t spread_expert_elements(const StageShape& shape);
+/// Elements of the matrices of a module that predicts a further token: a layer, and what puts its two inputs together.
+std::int64_t prediction_module_matrices(const StageShape& shape);
 /// Elements of the matrices of all layers of a stage.
 std::int64_t stage_layer_matrices(const StageShape& shape);
 

@@ -34,7 +34,8 @@ void spread_experts(const RunConfig& config, const cluster::Software& framework,
   if (!mixture) return;
   if (!framework.mixtures() || framework.sharded || config.parallel.zero_stage >= 2) {
     throw InputError(fmt::format(
-        "software: found {}{} with {}, a mixture of experts; expected one of Megatron-Core's, with zero_stage 0 or 1",
+        "software: found {}{} with {}, a mixture of experts; expected one of Megatron-Core's, with "
+        "zero_stage 0 or 1",
         config.machine.software, framework.mixtures() ? " with sharded gradients" : "", config.model.name));
   }
   ExpertShape& expert = shape.expert;
@@ -194,6 +195,7 @@ std::vector<StageShape> route_shapes(const RunConfig& config, int stages,
   }
   shapes.front().first = true;
   shapes.back().last = true;
+  if (framework != nullptr) shapes.back().prediction_modules = config.model.prediction_modules;
   shapes.front().single = stages == 1;
   return shapes;
 }
@@ -329,7 +331,8 @@ std::int64_t feed_forward_matrices(const StageShape& s) {
 
 std::int64_t qkv_matrices(const StageShape& s) {
   if (!s.latent()) return s.qkv() * s.hidden;
-  return s.compressed() * s.hidden + s.q * (s.query_rank > 0 ? s.query_rank : s.hidden) + (s.own_keys() + s.attended()) * s.kv_rank;
+  return s.compressed() * s.hidden + s.q * (s.query_rank > 0 ? s.query_rank : s.hidden) +
+         (s.own_keys() + s.attended()) * s.kv_rank;
 }
 
 std::int64_t parameters_per_layer(const StageShape& s) {

@@ -51,12 +51,14 @@ struct ExpertShape {
   int ranks = 1;
   int tensor = 1;
   int copies = 1;
-  bool sharded = false;    // their optimizer states, over the copies
-  std::int64_t local = 0;  // experts of a rank; 0: none, or all of them on every rank and cut as plumbline cuts them
-  std::int64_t sent = 0;   // tokens of this rank that are given to experts
-  std::int64_t rows = 0;   // rows that its own experts work on, spread evenly
-  std::int64_t chosen = 0;       // experts of a token
-  std::int64_t most_nodes = 0;   // nodes that a token's experts are on at most, where the router limits them; 0: any
+  bool sharded = false;  // their optimizer states, over the copies
+  std::int64_t local =
+      0;  // experts of a rank; 0: none, or all of them on every rank and cut as plumbline cuts them
+  std::int64_t sent = 0;    // tokens of this rank that are given to experts
+  std::int64_t rows = 0;    // rows that its own experts work on, spread evenly
+  std::int64_t chosen = 0;  // experts of a token
+  std::int64_t most_nodes =
+      0;  // nodes that a token's experts are on at most, where the router limits them; 0: any
   std::int64_t ffn = 0;
   std::int64_t fc1 = 0;
   TokenDispatcher dispatcher = TokenDispatcher::allgather;
@@ -105,7 +107,7 @@ struct StageShape {
   std::int64_t query_rank = 0;
   std::int64_t kv_rank = 0;
   std::int64_t value_dim = 0;  // a head of values
-  bool swiglu = true;        // or another activation with a gate
+  bool swiglu = true;          // or another activation with a gate
   Block block = Block::sequential;
   bool qk_norm = false;  // of queries and keys, head by head
   bool embedding_norm = false;
@@ -152,6 +154,7 @@ struct StageShape {
   const cluster::Software* framework = nullptr;
   DistillationShape distillation;
   VocabularyShape vocabulary;
+  std::int64_t prediction_modules = 0;  // on the last stage, for further tokens
   ExpertShape expert;
   std::vector<AlikeLayers> windows;  // of the stage's layers, in order; empty: no window anywhere
 

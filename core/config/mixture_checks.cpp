@@ -17,9 +17,10 @@ std::optional<std::string> why_experts_do_not_spread(const RunConfig& config) {
                        parallel.expert, model.mixture.experts, model.name);
   }
   if (model.ffn % etp != 0) {
-    return fmt::format("expert_tensor_parallel_size: found {}, expected a divisor of {}, the width of an "
-                       "expert of {}",
-                       etp, model.ffn, model.name);
+    return fmt::format(
+        "expert_tensor_parallel_size: found {}, expected a divisor of {}, the width of an "
+        "expert of {}",
+        etp, model.ffn, model.name);
   }
   if (parallel.world_size % ranks != 0) {
     return fmt::format(

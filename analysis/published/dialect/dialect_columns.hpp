@@ -9,7 +9,7 @@
 namespace plumbline::cluster {
 
 /// Keys of a model's config.json, and Megatron-LM's of what config.json has no key for.
-inline constexpr std::array<std::string_view, 32> kModelColumns = {"model_type",
+inline constexpr std::array<std::string_view, 33> kModelColumns = {"model_type",
                                                                    "num_hidden_layers",
                                                                    "hidden_size",
                                                                    "num_attention_heads",
@@ -40,12 +40,13 @@ inline constexpr std::array<std::string_view, 32> kModelColumns = {"model_type",
                                                                    "kv_lora_rank",
                                                                    "qk_head_dim",
                                                                    "qk_pos_emb_head_dim",
-                                                                   "v_head_dim"};
+                                                                   "v_head_dim",
+                                                                   "mtp_num_layers"};
 
 /// Of mixtures and of latent attention, Megatron-LM's: "unstated" where a source names the model without them.
 inline constexpr std::array<std::string_view, 6> kMixtureColumns = {
-    "num_experts",         "moe_router_topk", "moe_ffn_hidden_size", "moe_shared_expert_intermediate_size",
-    "moe_layer_freq",      "multi_latent_attention"};
+    "num_experts",    "moe_router_topk",       "moe_ffn_hidden_size", "moe_shared_expert_intermediate_size",
+    "moe_layer_freq", "multi_latent_attention"};
 
 /// What sources say instead of a configuration key's value: micro-batches of a replica and step instead of
 /// global_batch_size, how layers are laid on the pipeline.
@@ -76,7 +77,7 @@ struct FeatureColumn {
   std::string_view without;
   std::string_view part_of{};
 };
-inline constexpr std::array<FeatureColumn, 27> kFeatureColumns = {{
+inline constexpr std::array<FeatureColumn, 26> kFeatureColumns = {{
     {"cp_comm_type", "p2p"},
     {"moe_expert_capacity_factor", "", "num_experts"},
     {"moe_pad_expert_input_to_capacity", "false", "num_experts"},
@@ -95,7 +96,6 @@ inline constexpr std::array<FeatureColumn, 27> kFeatureColumns = {{
     {"apply_query_key_layer_scaling", "false"},
     {"parallel_block", "false"},
     {"hybrid_layer_pattern", "none"},
-    {"mtp_num_layers", "0"},
     {"defer_embedding_wgrad_compute", "false"},
     {"attention_softmax_in_fp32", "false"},
     {"gradient_accumulation_fusion", "true"},

@@ -35,11 +35,11 @@ class ExpertsReader {
     const std::string* found = text(column);
     if (found == nullptr) {
       if (otherwise >= 0) return otherwise;
-      throw InputError(fmt::format("{}: {}: missing; expected a number from {} to {}", origin_, column, least,
-                                   most));
+      throw InputError(
+          fmt::format("{}: {}: missing; expected a number from {} to {}", origin_, column, least, most));
     }
-    const double value = cell_number(*found, origin_, column, static_cast<double>(least),
-                                     static_cast<double>(most));
+    const double value =
+        cell_number(*found, origin_, column, static_cast<double>(least), static_cast<double>(most));
     if (value != std::floor(value)) fail(column, "a whole number");
     return static_cast<std::int64_t>(value);
   }
@@ -64,8 +64,9 @@ std::int64_t dense_layers(const ExpertsReader& reader, std::int64_t layers) {
   const int found = std::sscanf(pattern->c_str(), "([0]*%6lld+[1]*%6lld)%n", &dense, &rest, &end);
   const bool whole = found == 2 && end == static_cast<int>(pattern->size());
   if (!whole || dense < 0 || rest < 1 || dense + rest != layers) {
-    reader.fail("moe_layer_freq",
-                fmt::format("1, or ([0]*d+[1]*m) with d dense layers in front of m others, {} in all", layers));
+    reader.fail(
+        "moe_layer_freq",
+        fmt::format("1, or ([0]*d+[1]*m) with d dense layers in front of m others, {} in all", layers));
   }
   return dense;
 }
@@ -105,7 +106,8 @@ void put_mixture(const ExpertsReader& reader, ModelConfig& model) {
 }  // namespace
 
 bool is_experts_column(std::string_view column) {
-  return is_one_of(kMixtureColumns, column) || is_one_of(kLatentColumns, column);
+  return is_one_of(kMixtureColumns, column) || is_one_of(kLatentColumns, column) ||
+         column == "mtp_num_layers";
 }
 
 std::vector<std::string> unmodelled_experts(const Cells& cells) {
@@ -131,6 +133,8 @@ std::vector<std::string> unmodelled_experts(const Cells& cells) {
 void put_experts(const Cells& cells, const std::string& origin, ModelConfig& model) {
   const ExpertsReader reader(cells, origin);
   put_latent(reader, model);
+  constexpr std::int64_t kMostModules = 16;
+  model.prediction_modules = reader.integer("mtp_num_layers", 0, kMostModules, 0);
   put_mixture(reader, model);
 }
 

@@ -12,7 +12,7 @@ FEATURES = {
     "use_megatron_fsdp": "false", "recompute_modules": "none", "activation_offload": "none",
     "optimizer_offload_fraction": "0", "fp4_format": "none", "cuda_graph_impl": "none",
     "apply_query_key_layer_scaling": "false", "parallel_block": "false",
-    "hybrid_layer_pattern": "none", "mtp_num_layers": "0", "defer_embedding_wgrad_compute": "false",
+    "hybrid_layer_pattern": "none", "defer_embedding_wgrad_compute": "false",
     "attention_softmax_in_fp32": "false", "gradient_accumulation_fusion": "true", "deterministic_mode": "false",
     "pipeline_model_parallel_layout": "none", "first_last_layers_bf16": "false", "grad_reduce_in_bf16": "false",
     "other_flags": "",

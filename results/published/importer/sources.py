@@ -41,6 +41,26 @@ def megatron_recipe(cells, row, vp):
     add_interleaving(cells, vp)
 
 
+# Layers of the stages, the last of which has the module that predicts a second token besides: pipeline_model_parallel_layout
+# of the recipes (NVIDIA-NeMo/Megatron-Bridge@067f987d src/megatron/bridge/recipes/deepseek/h100/deepseek_v3.py,
+# perf_recipes/deepseek), by the number of stages.
+DEEPSEEK_LAYOUTS = {4: [16] * 3 + [13], 8: [8] * 7 + [5], 16: [4] * 15 + [1], 32: [1] + [2] * 30 + [0]}
+
+
+def deepseek_recipe(cells):
+    """Megatron-Bridge's of DeepSeek-V3, whose rates count the module (260 GFLOP per token instead of 249), and of Kimi-K2,
+    which has none."""
+    if cells.get("multi_latent_attention") != "true" or cells.get("num_hidden_layers") != "61":
+        return
+    if cells["num_experts"] == "256":
+        cells["mtp_num_layers"] = "1"
+    stages = int(cells.get("pipeline_model_parallel_size") or 1) * int(cells.get("virtual_pipeline_chunks") or 1)
+    if stages in DEEPSEEK_LAYOUTS:
+        cells["layer_distribution"] = ",".join(map(str, DEEPSEEK_LAYOUTS[stages]))
+        for column in ("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"):
+            cells.pop(column, None)
+
+
 def bridge_perf(row):
     year = year_of(row["release"], "20(\\d\\d)|^(\\d\\d)\\.")
     cells = base(row, row["model"], row["system"], row["precision"], year)
@@ -48,6 +68,7 @@ def bridge_perf(row):
     if cells.get("fp8_recipe") == "unstated" and not cells.get("fp4_format"):
         cells["fp8_recipe"] = "tensorwise"  # its recipes are bf16, fp8cs (current scaling), fp8mx and nvfp4, no others
     megatron_recipe(cells, row, row["vp"])
+    deepseek_recipe(cells)
     if row.get("fsdp", "") not in ("", "0"):
         cells.update(zero_stage=3, software="megatron-bridge-fsdp")
     if "lora" in row["phase"].lower():
@@ -192,6 +213,7 @@ def bridge_verified(row):
     cells = base(row, row["model"], row["system"], precision, 2026)
     cells["software"] = "megatron-bridge"
     megatron_recipe(cells, row, row["vp"])
+    deepseek_recipe(cells)
     put(cells, "step_s", float(row["step_ms"]) / 1000)
     put(cells, "tokens_per_s_per_gpu", row["tokens_per_s_per_gpu"])
     put(cells, "model_tflops_per_gpu", row["model_tflops_per_gpu"])
