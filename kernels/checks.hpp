@@ -68,6 +68,9 @@ void require_arrange(const Router& router, const Matrix& logits, const Matrix& c
                      const Matrix& tokens, const Matrix& weights);
 void require_route_backward(const Router& router, const Matrix& logits, const Matrix& chosen,
                             const Matrix& places, const Matrix& dweights, const Matrix& dlogits);
+/// Of join_heads and split_heads, whose shared part may be empty, or of fp32.
+void require_heads(const char* op, const Matrix& shared, const Matrix& own, std::int64_t heads,
+                   const Matrix& whole);
 void require_sigmoid(const char* op, const Matrix& dy, const Matrix& y, const Matrix& dx);
 void require_scale_rows(const Matrix& x, const Matrix& factors, const Matrix& y);
 void require_combine_rows(const Matrix& x, const Matrix& places, const Matrix& y);

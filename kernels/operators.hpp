@@ -73,7 +73,9 @@ struct AttentionShape {
   std::int64_t key_start = 0;  // position of the first key that is given
   std::int64_t key_count =
       0;  // of those that are; 0: up to the last query's own. Of a part, without prefix only
+  std::int64_t value_dim = 0;  // elements of a head of values and of the result; 0: head_dim
 
+  std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
   std::int64_t keys() const { return key_count > 0 ? key_count : past + seq - key_start; }  // of a sequence
 };
 
@@ -81,6 +83,12 @@ struct AttentionShape {
 struct Router {
   std::int64_t top_k = 1;  // experts of a token
   bool normalized = true;  // a token's weights are divided by their sum
+  bool sigmoid = false;    // scores are 1/(1 + e^-logit) instead of a softmax of the logits
+  /// As many experts stand in each group; a token's are in the chosen_groups whose two best have the largest sum.
+  std::int64_t groups = 1;
+  std::int64_t chosen_groups = 1;
+  double scale = 1;    // of a token's weights
+  Matrix bias{};       // (1, E) fp32, added to scores for the choice alone; or empty
   double balance = 0;  // route_backward: what p_te·n_e, summed over tokens and experts, counts in the loss
   double z = 0;        // likewise logsumexp², summed over tokens
 };

@@ -5,7 +5,11 @@ namespace plumbline {
 namespace {
 
 bool is_router(const Router& router, const Matrix& logits) {
-  return logits.dtype == DType::fp32 && router.top_k >= 1 && router.top_k <= logits.cols;
+  if (logits.dtype != DType::fp32 || router.groups < 1 || logits.cols % router.groups != 0) return false;
+  const std::int64_t in_reach = logits.cols / router.groups * router.chosen_groups;
+  return router.chosen_groups >= 1 && router.chosen_groups <= router.groups && router.top_k >= 1 &&
+         router.top_k <= in_reach &&
+         (router.bias.data == nullptr || has_shape(router.bias, 1, logits.cols, DType::fp32));
 }
 /// One number for every choice.
 bool of_choices(const Matrix& x, const Router& router, const Matrix& logits, DType type) {
@@ -15,8 +19,10 @@ bool of_choices(const Matrix& x, const Router& router, const Matrix& logits, DTy
 }  // namespace
 
 void require_route(const Router& router, const Matrix& logits, const Matrix& chosen) {
-  require(is_router(router, logits) && of_choices(chosen, router, logits, DType::int32), "route",
-          "logits (T,E) fp32, 1 <= k <= E, chosen (1,T*k) int32", {{"logits", logits}, {"chosen", chosen}});
+  require(
+      is_router(router, logits) && of_choices(chosen, router, logits, DType::int32), "route",
+      "logits (T,E) fp32, 1 <= k <= E in reach, groups of equal size, bias (1,E) fp32, chosen (1,T*k) int32",
+      {{"logits", logits}, {"chosen", chosen}, {"bias", router.bias}});
 }
 
 void require_arrange(const Router& router, const Matrix& logits, const Matrix& chosen, const Matrix& places,
@@ -43,6 +49,18 @@ void require_route_backward(const Router& router, const Matrix& logits, const Ma
            {"places", places},
            {"dweights", dweights},
            {"dlogits", dlogits}});
+}
+
+void require_heads(const char* op, const Matrix& shared, const Matrix& own, std::int64_t heads,
+                   const Matrix& whole) {
+  const std::int64_t width = heads > 0 ? whole.cols / heads - own.cols / heads : 0;
+  const bool wanted = shared.data != nullptr || shared.rows > 0;
+  require(heads > 0 && is_storage(whole) && whole.dtype == own.dtype && own.rows == whole.rows &&
+              whole.cols % heads == 0 && own.cols % heads == 0 && width > 0 &&
+              (!wanted || (has_shape(shared, whole.rows, width) &&
+                           (shared.dtype == whole.dtype || shared.dtype == DType::fp32))),
+          op, "shared (T,r), own (T,heads*n), whole (T,heads*(r+n)) of one floating point type",
+          {{"shared", shared}, {"own", own}, {"whole", whole}});
 }
 
 void require_sigmoid(const char* op, const Matrix& dy, const Matrix& y, const Matrix& dx) {

@@ -83,8 +83,7 @@ class LayerParts {
   LayerParts(const StageShape& s, Make&& make, bool windows = true) : s_(s), windows_(windows) {
     for (std::int64_t layer = 0; layer < s.layers; ++layer) {
       const std::int64_t window = kind_of(layer).window;
-      if (find(layer) == parts_.end())
-        parts_.push_back({kind_of(layer), make(s.like_layer(layer), window)});
+      if (find(layer) == parts_.end()) parts_.push_back({kind_of(layer), make(s.like_layer(layer), window)});
     }
   }
   /// Runs those of the layers [first, end), ascending.

@@ -21,17 +21,15 @@ std::int64_t attention_parameters(const ModelConfig& model) {
 std::int64_t mixture_parameters(const ModelConfig& model, std::int64_t projections) {
   const Mixture& mixture = model.mixture;
   const std::int64_t gate = mixture.shared > 0 && mixture.shared_gated ? 1 : 0;
-  return model.hidden *
-         (projections * (mixture.top_k * model.ffn + mixture.shared) + mixture.experts + gate);
+  return model.hidden * (projections * (mixture.top_k * model.ffn + mixture.shared) + mixture.experts + gate);
 }
 
 }  // namespace
 
 std::int64_t matmul_parameters(const ModelConfig& model) {
   const std::int64_t projections = is_gated(model.activation) ? 3 : 2;
-  const std::int64_t dense = model.mixture ? model.mixture.dense_ffn : model.ffn;
   return model.layers * attention_parameters(model) +
-         (model.layers - model.mixture_layers()) * model.hidden * projections * dense +
+         (model.layers - model.mixture_layers()) * model.hidden * projections * model.dense_ffn() +
          model.mixture_layers() * mixture_parameters(model, projections) + model.vocab * model.hidden;
 }
 

@@ -203,6 +203,8 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
       loads += s.over_layers([](const StageShape& like) { return like.expert_bias ? like.experts : 0; });
     list.collective(CallKind::all_reduce, "expert load all-reduce", Group::data, any.data, loads,
                     DType::fp32);
+    list.collective(CallKind::all_reduce, "expert load all-reduce", Group::mirror, rank.mirror, loads,
+                    DType::fp32);
   }
   const bool clip = config.optimizer.clip_grad > 0;
   if (clip) {

@@ -52,8 +52,7 @@ void CallList::latent_backward(bool input, bool weight) {
     memory("split_heads", s_.tokens * s_.k, bytes_of_keys(s_));
     rows("rope", s_.tokens * s_.rotated, 2 * e, s_.rotated);
     each(GemmPass::input_gradient);
-    sum_over_tensor_ranks("tensor all-reduce backward", "sequence reduce-scatter backward",
-                          s_.compressed());
+    sum_over_tensor_ranks("tensor all-reduce backward", "sequence reduce-scatter backward", s_.compressed());
     allocations(2);
   }
   if (weight) {

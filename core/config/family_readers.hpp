@@ -17,6 +17,7 @@ void read_mixtral(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig&
 void read_qwen2_moe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void read_qwen3_moe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void read_deepseek_v3(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
+void read_glm4_moe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void read_starcoder2(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void read_gemma(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void read_bloom(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
@@ -38,6 +39,7 @@ void write_mixtral(const ModelConfig& config, Json& out);
 void write_qwen2_moe(const ModelConfig& config, Json& out);
 void write_qwen3_moe(const ModelConfig& config, Json& out);
 void write_deepseek_v3(const ModelConfig& config, Json& out);
+void write_glm4_moe(const ModelConfig& config, Json& out);
 void write_gpt_bigcode(const ModelConfig& config, Json& out);
 void write_falcon(const ModelConfig& config, Json& out);
 void write_opt(const ModelConfig& config, Json& out);

@@ -46,6 +46,12 @@ std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
   const auto& teacher = config.distillation.teacher;
   const MixtureConfig& keys = config.mixture;
   const bool losses = keys.aux_loss_coeff != 0 || keys.z_loss_coeff != 0;
+  const Mixture& mixture = config.model.mixture;
+  if (!mixture.expert_bias && keys.bias_update_rate != MixtureConfig().bias_update_rate) {
+    return fmt::format(
+        "moe_router_bias_update_rate: found {} with {}, whose experts have no bias; expected no such key",
+        keys.bias_update_rate, config.model.name);
+  }
   if (!config.model.mixture) {
     if (losses) {
       return fmt::format("{}: found a coefficient with {}, which has no experts; expected 0",
@@ -72,10 +78,13 @@ std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
   if (config.parallel.effective_tp_comm_overlap()) {
     return with("tp_comm_overlap", "true", "false: the products of experts are not cut into pieces");
   }
-  if (config.model.latent || config.model.mixture.first_dense > 0) {
-    return with("model", config.model.architecture,
-                "one of mixtral, qwen2_moe and qwen3_moe: latent attention and dense first layers are not "
-                "executed yet");
+  if (config.model.latent && config.model.latent.query_rank == 0) {
+    return fmt::format("model: found {} without q_lora_rank, expected queries that are compressed, too",
+                       config.model.name);
+  }
+  if (config.model.latent && config.parallel.context > 1) {
+    return fmt::format("context_parallel_size: found {} with {}, expected 1: its attention is latent",
+                       config.parallel.context, config.model.name);
   }
   if (config.parallel.context > 1 && keys.aux_loss_coeff != 0) {
     return with("moe_aux_loss_coeff", fmt::format("{}", keys.aux_loss_coeff),

@@ -123,10 +123,10 @@ void read_groups(const JsonKeys& keys, Mixture& mixture) {
 
 }  // namespace
 
-/// Its module for multi-token prediction (num_nextn_predict_layers) is left out, as transformers leaves it out.
-void read_deepseek_v3(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+/// Of both families that have DeepSeek-V3's experts. Modules for multi-token prediction (num_nextn_predict_layers) are left
+/// out, as transformers leaves them out.
+void read_deepseek_experts(const JsonKeys& keys, ModelConfig& config) {
   Mixture& mixture = config.mixture;
-  read_latent_attention(keys, config);
   read_experts(keys, "n_routed_experts", config);
   mixture.normalized = keys.boolean_or("norm_topk_prob", true);
   mixture.shared = keys.integer_or("n_shared_experts", 0, kMostExperts, 0) * config.ffn;
@@ -144,15 +144,8 @@ void read_deepseek_v3(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, Mode
   if (keys.integer_or("moe_layer_freq", kMostExperts, 1) != 1)
     keys.fail("moe_layer_freq", "found layers without experts in between, supported is 1 only");
 }
-void write_deepseek_v3(const ModelConfig& config, Json& out) {
+void write_deepseek_experts(const ModelConfig& config, Json& out) {
   const Mixture& mixture = config.mixture;
-  const LatentAttention& latent = config.latent;
-  if (latent.query_rank > 0) out["q_lora_rank"] = latent.query_rank;
-  out["kv_lora_rank"] = latent.kv_rank;
-  out["qk_nope_head_dim"] = latent.nope_dim;
-  out["qk_rope_head_dim"] = latent.rope_dim;
-  out["v_head_dim"] = latent.value_dim;
-  out["rope_interleave"] = config.rotary_pairs == RotaryPairs::neighbours;
   out["n_routed_experts"] = mixture.experts;
   out["num_experts_per_tok"] = mixture.top_k;
   out["norm_topk_prob"] = mixture.normalized;
@@ -162,6 +155,32 @@ void write_deepseek_v3(const ModelConfig& config, Json& out) {
   out["n_group"] = mixture.groups;
   out["topk_group"] = mixture.chosen_groups;
   out["routed_scaling_factor"] = mixture.routed_scale;
+}
+
+void read_deepseek_v3(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  read_latent_attention(keys, config);
+  read_deepseek_experts(keys, config);
+}
+void write_deepseek_v3(const ModelConfig& config, Json& out) {
+  const LatentAttention& latent = config.latent;
+  if (latent.query_rank > 0) out["q_lora_rank"] = latent.query_rank;
+  out["kv_lora_rank"] = latent.kv_rank;
+  out["qk_nope_head_dim"] = latent.nope_dim;
+  out["qk_rope_head_dim"] = latent.rope_dim;
+  out["v_head_dim"] = latent.value_dim;
+  out["rope_interleave"] = config.rotary_pairs == RotaryPairs::neighbours;
+  write_deepseek_experts(config, out);
+}
+
+void read_glm4_moe(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  config.qkv_bias = keys.boolean_or("attention_bias", false);
+  config.qk_norm = keys.boolean_or("use_qk_norm", false);
+  read_deepseek_experts(keys, config);
+}
+void write_glm4_moe(const ModelConfig& config, Json& out) {
+  out["attention_bias"] = config.qkv_bias;
+  out["use_qk_norm"] = config.qk_norm;
+  write_deepseek_experts(config, out);
 }
 
 }  // namespace plumbline

@@ -129,6 +129,8 @@ struct ModelConfig {
   /// Layers with experts, and whether a layer is one.
   std::int64_t mixture_layers() const { return mixture ? layers - mixture.first_dense : 0; }
   bool has_experts(std::int64_t layer) const { return mixture && layer >= mixture.first_dense; }
+  /// Width of the feed-forward layers of layers without experts.
+  std::int64_t dense_ffn() const { return mixture ? mixture.dense_ffn : ffn; }
   /// Elements of a head of values.
   std::int64_t value_dim() const { return latent ? latent.value_dim : head_dim; }
   /// Elements of a head that are rotated.

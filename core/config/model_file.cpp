@@ -97,7 +97,7 @@ Number count_mixture(const ModelConfig& config, std::int64_t experts) {
 template <class Number>
 Number count_parameters(const ModelConfig& config, std::int64_t experts) {
   const Number h(config.hidden);
-  const Number ffn(config.mixture ? config.mixture.dense_ffn : config.ffn);
+  const Number ffn(config.dense_ffn());
   const Number fc1 = ffn * Number(is_gated(config.activation) ? 2 : 1);
   const Number norm = h * Number(config.norm == Norm::layer ? 2 : 1);
   Number dense = fc1 * h + ffn * h;

@@ -49,6 +49,9 @@ struct NumericsConfig {
 struct MixtureConfig {
   double aux_loss_coeff = 0;
   double z_loss_coeff = 0;
+  /// What a step adds to the bias of every expert that had less than the mean load, and takes from that of those that had
+  /// more (Wang et al. 2024, arXiv:2408.15664); of models whose routers have one.
+  double bias_update_rate = 1e-3;
 };
 
 struct RecomputeConfig {

@@ -133,6 +133,7 @@ std::vector<ConfigKey> make_keys() {
       boolean_key("cross_entropy_loss_fusion", at(&C::numerics, &NumericsConfig::cross_entropy_loss_fusion)),
       number_key("moe_aux_loss_coeff", at(&C::mixture, &MixtureConfig::aux_loss_coeff), 0, 1e6),
       number_key("moe_z_loss_coeff", at(&C::mixture, &MixtureConfig::z_loss_coeff), 0, 1e6),
+      number_key("moe_router_bias_update_rate", at(&C::mixture, &MixtureConfig::bias_update_rate), 0, 1e6),
       integer_key("seq_length", "", at(&C::batch, &BatchConfig::seq_length), 1, kMaxInt),
       integer_key("prefix_length", "", at(&C::batch, &BatchConfig::prefix_length), 0, kMaxInt),
       integer_key("micro_batch_size", "mbs", at(&C::batch, &BatchConfig::micro_batch_size), 1, kMaxInt),

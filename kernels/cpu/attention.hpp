@@ -8,10 +8,11 @@
 // since oneDNN's fast kernels need that. Key and value gradients of the query heads that share a key/value
 // head are summed in fp32.
 //
-//   attention_scratch(shape, type) = 2·B·K + 4·K·d + 3·B·d + B fp32 elements, whatever the type, K = keys:
+//   attention_scratch(shape, type) = 2·B·K + 2·K·(d + d') + B·(d + d' + max(d, d')) + B fp32 elements, whatever the type,
+//   K = keys, d' a head of values:
 //     B·K    scores, then probabilities      B·K    gradients of the scores
-//     K·d    each: keys, values, and their gradients
-//     B·d    each: queries, output gradients, and the block's result
+//     K·d    each: keys and their gradients; K·d' values and theirs
+//     B·d    queries; B·d' output gradients; B·max(d, d') the block's result
 //     B      one number per row: sum of exponentials, or Σ dout·out
 #pragma once
 
@@ -27,7 +28,9 @@ namespace plumbline::cpu {
 
 inline constexpr std::int64_t kBlockRows = 128;
 inline constexpr const char* kAttentionShapes =
-    "q, out (T, heads*head_dim), k, v (batch*keys, kv_heads*head_dim) of one type, gradients alike, "
+    "q (T, heads*head_dim), k (batch*keys, kv_heads*head_dim), out and v with values() in place of head_dim, "
+    "of one "
+    "type, gradients alike, "
     "T = batch*seq, past not negative, heads a multiple of kv_heads, lse (batch*heads, seq) fp32, scratch "
     "fp32 of at "
     "least attention_scratch "
@@ -70,12 +73,12 @@ struct AttentionScratch {
     scores = take(rows * shape.keys());
     score_gradients = take(rows * shape.keys());
     keys = take(shape.keys() * shape.head_dim);
-    values = take(shape.keys() * shape.head_dim);
+    values = take(shape.keys() * shape.values());
     key_gradients = take(shape.keys() * shape.head_dim);
-    value_gradients = take(shape.keys() * shape.head_dim);
+    value_gradients = take(shape.keys() * shape.values());
     queries = take(rows * shape.head_dim);
-    output_gradients = take(rows * shape.head_dim);
-    result = take(rows * shape.head_dim);
+    output_gradients = take(rows * shape.values());
+    result = take(rows * std::max(shape.head_dim, shape.values()));
     per_row = take(rows);
   }
   float *scores, *score_gradients, *keys, *values, *key_gradients, *value_gradients;
@@ -105,7 +108,9 @@ inline bool is_consistent(const AttentionShape& s) {
 inline bool agrees(const AttentionShape& s, const Matrix& q, const Matrix& k, const Matrix& v,
                    const Matrix& out, const Matrix& lse, const Matrix& scratch, std::int64_t wanted) {
   return is_consistent(s) && has_shape(q, s.batch * s.seq, s.heads * s.head_dim) &&
-         has_shape(k, s.batch * s.keys(), s.kv_heads * s.head_dim, q.dtype) && alike(v, k) && alike(out, q) &&
+         has_shape(k, s.batch * s.keys(), s.kv_heads * s.head_dim, q.dtype) &&
+         has_shape(v, s.batch * s.keys(), s.kv_heads * s.values(), q.dtype) &&
+         has_shape(out, s.batch * s.seq, s.heads * s.values(), q.dtype) &&
          has_shape(lse, s.batch * s.heads, s.seq, DType::fp32) && scratch.dtype == DType::fp32 &&
          scratch.contiguous() && scratch.elements() >= wanted;
 }

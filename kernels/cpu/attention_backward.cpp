@@ -84,7 +84,7 @@ void CpuOperators::attention_backward(const AttentionShape& shape, Matrix q, Mat
                                       Matrix scratch) {
   require_probability("attention_backward", shape.dropout.probability);
   require_mask("attention_backward", shape);
-  require(agrees(shape, q, k, v, out, lse, scratch, attention_scratch(shape, q.dtype)) && alike(dout, q) &&
+  require(agrees(shape, q, k, v, out, lse, scratch, attention_scratch(shape, q.dtype)) && alike(dout, out) &&
               alike(dq, q) && alike(dk, k) && alike(dv, v),
           "attention_backward", kAttentionShapes,
           {{"q", q},
@@ -103,19 +103,22 @@ void CpuOperators::attention_backward(const AttentionShape& shape, Matrix q, Mat
   const bool dropping = shape.dropout.probability > 0;
   const AttentionScratch parts(shape, scratch);
   const Matrix keys(parts.keys, shape.keys(), d, q.dtype);
-  const Matrix values(parts.values, shape.keys(), d, q.dtype);
+  const std::int64_t value_dim = shape.values();
+  const Matrix values(parts.values, shape.keys(), value_dim, q.dtype);
   const Matrix key_gradients(parts.key_gradients, shape.keys(), d, DType::fp32);
-  const Matrix value_gradients(parts.value_gradients, shape.keys(), d, DType::fp32);
+  const Matrix value_gradients(parts.value_gradients, shape.keys(), value_dim, DType::fp32);
   for (std::int64_t pair = 0; pair < shape.batch * shape.kv_heads; ++pair) {
     const std::int64_t sequence = pair / shape.kv_heads;
     const std::int64_t kv_head = pair % shape.kv_heads;
     const HeadSlice kv{sequence * shape.keys(), kv_head * d, d};
     copy(kv.rows(k, 0, shape.keys()), keys);
-    copy(kv.rows(v, 0, shape.keys()), values);
+    const HeadSlice kv_values{sequence * shape.keys(), kv_head * value_dim, value_dim};
+    copy(kv_values.rows(v, 0, shape.keys()), values);
     fill(key_gradients, 0);
     fill(value_gradients, 0);
     for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
       const HeadSlice slice{sequence * shape.seq, head * d, d};
+      const HeadSlice results{sequence * shape.seq, head * value_dim, value_dim};
       const float* row_lse = row_of<float>(lse, sequence * shape.heads + head);
       const float slope = static_cast<float>(slope_of(shape, head)) / scale;
       for (std::int64_t first = 0; first < shape.seq; first += kBlockRows) {
@@ -129,7 +132,7 @@ void CpuOperators::attention_backward(const AttentionShape& shape, Matrix q, Mat
         }
         const SeenColumns seen{position - begin, shape.window, shape.prefix, cols};
         const Matrix queries(parts.queries, rows, d, q.dtype);
-        const Matrix output_gradients(parts.output_gradients, rows, d, q.dtype);
+        const Matrix output_gradients(parts.output_gradients, rows, value_dim, q.dtype);
         const Matrix scores(parts.scores, rows, cols, DType::fp32);
         const Matrix probabilities(parts.scores, rows, cols, q.dtype);
         const Matrix dprobabilities(parts.score_gradients, rows, cols, DType::fp32);
@@ -138,7 +141,7 @@ void CpuOperators::attention_backward(const AttentionShape& shape, Matrix q, Mat
         const Matrix block_keys = keys.row_range(begin, cols);
         const Matrix block_values = values.row_range(begin, cols);
         copy(slice.rows(q, first, rows), queries);
-        copy(slice.rows(dout, first, rows), output_gradients);
+        copy(results.rows(dout, first, rows), output_gradients);
         gemm({.a = queries, .b = block_keys, .c = scores, .b_transposed = true, .bias = {}});
         subtract_distances(parts.scores, rows, cols, seen, slope);
         gemm({.a = output_gradients,
@@ -148,7 +151,7 @@ void CpuOperators::attention_backward(const AttentionShape& shape, Matrix q, Mat
               .bias = {}});
         with_type("attention_backward", q.dtype, [&](auto type) {
           using T = decltype(type);
-          dot_rows<T>(output_gradients, slice.rows(out, first, rows), parts.per_row);
+          dot_rows<T>(output_gradients, results.rows(out, first, rows), parts.per_row);
           probability_rows<T>(parts.scores, rows, cols, seen, scale, row_lse + first);
           if (dropping) {
             dropped_gradient_rows<T>(draws_of(shape, sequence, head, first), parts.score_gradients,
@@ -176,7 +179,7 @@ void CpuOperators::attention_backward(const AttentionShape& shape, Matrix q, Mat
     }
     copy(key_gradients, kv.rows(dk, 0, shape.keys()));
     if (dropping) this->scale(value_gradients, 1 / (1 - shape.dropout.probability));
-    copy(value_gradients, kv.rows(dv, 0, shape.keys()));
+    copy(value_gradients, kv_values.rows(dv, 0, shape.keys()));
   }
 }
 

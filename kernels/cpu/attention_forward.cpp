@@ -87,7 +87,10 @@ void subtract_distances(float* scores, std::int64_t rows, std::int64_t cols, con
 
 std::int64_t CpuOperators::attention_scratch(const AttentionShape& shape, DType /*type*/) const {
   const std::int64_t rows = block_rows(shape);
-  return 2 * rows * shape.keys() + 4 * shape.keys() * shape.head_dim + 3 * rows * shape.head_dim + rows;
+  const std::int64_t d = shape.head_dim;
+  const std::int64_t values = shape.values();
+  return 2 * rows * shape.keys() + 2 * shape.keys() * (d + values) +
+         rows * (d + values + std::max(d, values)) + rows;
 }
 
 void CpuOperators::attention_forward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v, Matrix out,
@@ -101,15 +104,18 @@ void CpuOperators::attention_forward(const AttentionShape& shape, Matrix q, Matr
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
   const AttentionScratch parts(shape, scratch);
   const Matrix keys(parts.keys, shape.keys(), d, q.dtype);
-  const Matrix values(parts.values, shape.keys(), d, q.dtype);
+  const std::int64_t value_dim = shape.values();
+  const Matrix values(parts.values, shape.keys(), value_dim, q.dtype);
   for (std::int64_t pair = 0; pair < shape.batch * shape.kv_heads; ++pair) {
     const std::int64_t sequence = pair / shape.kv_heads;
     const std::int64_t kv_head = pair % shape.kv_heads;
     const HeadSlice kv{sequence * shape.keys(), kv_head * d, d};
     copy(kv.rows(k, 0, shape.keys()), keys);
-    copy(kv.rows(v, 0, shape.keys()), values);
+    const HeadSlice kv_values{sequence * shape.keys(), kv_head * value_dim, value_dim};
+    copy(kv_values.rows(v, 0, shape.keys()), values);
     for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
       const HeadSlice slice{sequence * shape.seq, head * d, d};
+      const HeadSlice results{sequence * shape.seq, head * value_dim, value_dim};
       float* row_lse = row_of<float>(lse, sequence * shape.heads + head);
       const float slope = static_cast<float>(slope_of(shape, head)) / scale;
       for (std::int64_t first = 0; first < shape.seq; first += kBlockRows) {
@@ -118,7 +124,7 @@ void CpuOperators::attention_forward(const AttentionShape& shape, Matrix q, Matr
         const std::int64_t begin = first_key(shape, position);
         const std::int64_t cols = std::min(std::max(position + rows, shape.prefix), shape.keys()) - begin;
         if (cols <= 0) {  // all keys are before the window
-          fill(slice.rows(out, first, rows), 0);
+          fill(results.rows(out, first, rows), 0);
           std::fill_n(row_lse + first, rows, -std::numeric_limits<float>::infinity());
           continue;
         }
@@ -126,7 +132,7 @@ void CpuOperators::attention_forward(const AttentionShape& shape, Matrix q, Matr
         const Matrix queries(parts.queries, rows, d, q.dtype);
         const Matrix scores(parts.scores, rows, cols, DType::fp32);
         const Matrix probabilities(parts.scores, rows, cols, q.dtype);
-        const Matrix result(parts.result, rows, d, DType::fp32);
+        const Matrix result(parts.result, rows, value_dim, DType::fp32);
         copy(slice.rows(q, first, rows), queries);
         gemm({.a = queries, .b = keys.row_range(begin, cols), .c = scores, .b_transposed = true, .bias = {}});
         subtract_distances(parts.scores, rows, cols, seen, slope);
@@ -140,7 +146,7 @@ void CpuOperators::attention_forward(const AttentionShape& shape, Matrix q, Matr
         });
         gemm({.a = probabilities, .b = values.row_range(begin, cols), .c = result, .bias = {}});
         with_type("attention_forward", q.dtype, [&](auto type) {
-          divide_rows<decltype(type)>(parts.result, parts.per_row, slice.rows(out, first, rows));
+          divide_rows<decltype(type)>(parts.result, parts.per_row, results.rows(out, first, rows));
         });
       }
     }

@@ -1,6 +1,7 @@
 // The operators of a mixture of experts.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "kernels/cpu/cpu_backend.hpp"
@@ -9,17 +10,81 @@
 namespace plumbline::cpu {
 namespace {
 
-/// The experts with the largest logits. Whatever the logits are, NaN too, they are different ones of the E.
-void choose_experts(const float* logits, std::int64_t experts, std::int32_t* chosen, std::int64_t count) {
+/// The `count` largest of the scores that `allowed` has a place for. Whatever the scores are, NaN too, they are different
+/// ones.
+template <class Allowed>
+void choose_largest(const float* scores, std::int64_t all, std::int32_t* chosen, std::int64_t count,
+                    const Allowed& allowed) {
   for (std::int64_t j = 0; j < count; ++j) {
     std::int64_t best = -1;
-    for (std::int64_t i = 0; i < experts; ++i) {
+    for (std::int64_t i = 0; i < all; ++i) {
+      if (!allowed(i) || (best >= 0 && !(scores[i] > scores[best]))) continue;
       const bool taken = std::find(chosen, chosen + j, static_cast<std::int32_t>(i)) != chosen + j;
-      if (!taken && (best < 0 || logits[i] > logits[best])) best = i;
+      if (!taken) best = i;
     }
     chosen[j] = static_cast<std::int32_t>(best);
   }
 }
+
+float logistic(float x) {
+  return 1 / (1 + std::exp(-x));
+}
+
+/// Of one token after the other.
+class ExpertChoice {
+ public:
+  ExpertChoice(const Router& router, std::int64_t experts)
+      : router_(router),
+        experts_(experts),
+        scores_(static_cast<std::size_t>(experts)),
+        of_groups_(static_cast<std::size_t>(router.groups)),
+        groups_(static_cast<std::size_t>(router.chosen_groups)) {}
+
+  void operator()(const float* logits, std::int32_t* chosen) {
+    const auto all = [](std::int64_t) { return true; };
+    if (router_.groups == 1) return choose_largest(scores(logits), experts_, chosen, router_.top_k, all);
+    const float* score = scores(logits);
+    const std::int64_t size = experts_ / router_.groups;
+    for (std::int64_t group = 0; group < router_.groups; ++group) {
+      std::int32_t best[2];
+      const std::int64_t count = std::min<std::int64_t>(2, size);
+      choose_largest(score + group * size, size, best, count, all);
+      float sum = 0;
+      for (std::int64_t i = 0; i < count; ++i) sum += score[group * size + best[i]];
+      of_groups_[static_cast<std::size_t>(group)] = sum;
+    }
+    choose_largest(of_groups_.data(), router_.groups, groups_.data(), router_.chosen_groups, all);
+    choose_largest(score, experts_, chosen, router_.top_k, [&](std::int64_t expert) {
+      return std::find(groups_.begin(), groups_.end(), static_cast<std::int32_t>(expert / size)) !=
+             groups_.end();
+    });
+  }
+
+ private:
+  /// What is compared. A softmax has its logits' order.
+  const float* scores(const float* logits) {
+    const bool biased = router_.bias.data != nullptr;
+    if (!router_.sigmoid && !biased && router_.groups == 1) return logits;
+    const float highest = *std::max_element(logits, logits + experts_);
+    std::transform(logits, logits + experts_, scores_.begin(), [&](float logit) {
+      return router_.sigmoid ? logistic(logit) : std::exp(logit - highest);
+    });
+    if (!router_.sigmoid) {
+      const float sum = std::accumulate(scores_.begin(), scores_.end(), 0.0F);
+      for (float& score : scores_) score /= sum;
+    }
+    for (std::int64_t i = 0; biased && i < experts_; ++i)
+      scores_[static_cast<std::size_t>(i)] += router_.bias.as<float>()[i];
+    return scores_.data();
+  }
+
+  const Router& router_;
+  const std::int64_t experts_;
+  std::vector<float> scores_, of_groups_;
+  std::vector<std::int32_t> groups_;
+};
+
+constexpr float kLeast = 1e-20F;  // of a sum that scores are divided by
 
 /// log Σ exp(logits) over the given experts, or over all.
 float log_sum_exp(const float* logits, std::int64_t experts) {
@@ -34,6 +99,30 @@ float log_sum_exp(const float* logits, const std::int32_t* chosen, std::int64_t 
   return logits[chosen[0]] + std::log(sum);
 }
 
+/// What the experts of one token count.
+class TokenWeights {
+ public:
+  TokenWeights(const Router& router, const float* logits, std::int64_t experts, const std::int32_t* chosen)
+      : logits_(logits), sigmoid_(router.sigmoid), scale_(static_cast<float>(router.scale)) {
+    if (!router.sigmoid) {
+      log_sum_ = router.normalized ? log_sum_exp(logits, chosen, router.top_k) : log_sum_exp(logits, experts);
+    } else if (router.normalized) {
+      float sum = kLeast;
+      for (std::int64_t j = 0; j < router.top_k; ++j) sum += logistic(logits[chosen[j]]);
+      scale_ /= sum;
+    }
+  }
+  float operator()(std::int32_t expert) const {
+    return scale_ * (sigmoid_ ? logistic(logits_[expert]) : std::exp(logits_[expert] - log_sum_));
+  }
+
+ private:
+  const float* logits_;
+  bool sigmoid_;
+  float scale_;
+  float log_sum_ = 0;
+};
+
 std::vector<std::int64_t> tokens_of_experts(const Matrix& chosen, std::int64_t experts) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(experts));
   const std::int32_t* first = chosen.as<std::int32_t>();
@@ -46,19 +135,24 @@ std::vector<std::int64_t> tokens_of_experts(const Matrix& chosen, std::int64_t e
 class TokenBackward {
  public:
   TokenBackward(const Router& router, const std::vector<std::int64_t>& counts)
-      : router_(router), counts_(counts), gradient_(counts.size()), slope_(counts.size()) {}
+      : router_(router),
+        counts_(counts),
+        scale_(static_cast<float>(router.scale)),
+        gradient_(counts.size()),
+        slope_(counts.size()) {}
 
   /// dweights: of row places[j] for the token's choice j.
   const std::vector<float>& operator()(const float* logits, const std::int32_t* chosen,
                                        const std::int32_t* places, const float* dweights) {
     const auto experts = static_cast<std::int64_t>(counts_.size());
     const float log_sum = log_sum_exp(logits, experts);
+    if (router_.sigmoid) return of_sigmoid(logits, log_sum, chosen, places, dweights);
     std::transform(counts_.begin(), counts_.end(), slope_.begin(), [&](std::int64_t count) {
       return static_cast<float>(router_.balance * static_cast<double>(count));
     });
     if (!router_.normalized) {
       for (std::int64_t j = 0; j < router_.top_k; ++j)
-        slope_[static_cast<std::size_t>(chosen[j])] += dweights[places[j]];
+        slope_[static_cast<std::size_t>(chosen[j])] += scale_ * dweights[places[j]];
     }
     const auto probability = [&](std::size_t i) { return std::exp(logits[i] - log_sum); };
     float mean = 0;
@@ -77,11 +171,42 @@ class TokenBackward {
     float mean = 0;
     for (std::int64_t j = 0; j < router_.top_k; ++j) mean += dweights[places[j]] * weight(j);
     for (std::int64_t j = 0; j < router_.top_k; ++j)
-      gradient_[static_cast<std::size_t>(chosen[j])] += weight(j) * (dweights[places[j]] - mean);
+      gradient_[static_cast<std::size_t>(chosen[j])] += scale_ * weight(j) * (dweights[places[j]] - mean);
+  }
+
+  /// The balance loss has scores divided by the sum of all.
+  const std::vector<float>& of_sigmoid(const float* logits, float log_sum, const std::int32_t* chosen,
+                                       const std::int32_t* places, const float* dweights) {
+    const auto experts = static_cast<std::int64_t>(counts_.size());
+    float all = kLeast;
+    for (std::int64_t i = 0; i < experts; ++i) all += logistic(logits[i]);
+    float mean = 0;
+    for (std::size_t i = 0; i < counts_.size(); ++i) {
+      slope_[i] = static_cast<float>(router_.balance * static_cast<double>(counts_[i]));
+      mean += slope_[i] * logistic(logits[i]) / all;
+    }
+    for (float& slope : slope_) slope = (slope - mean) / all;
+    float sum = 1;
+    float of_chosen = 0;
+    if (router_.normalized) {
+      sum = kLeast;
+      for (std::int64_t j = 0; j < router_.top_k; ++j) sum += logistic(logits[chosen[j]]);
+      for (std::int64_t j = 0; j < router_.top_k; ++j)
+        of_chosen += dweights[places[j]] * logistic(logits[chosen[j]]) / sum;
+    }
+    for (std::int64_t j = 0; j < router_.top_k; ++j)
+      slope_[static_cast<std::size_t>(chosen[j])] += scale_ * (dweights[places[j]] - of_chosen) / sum;
+    const float pull = static_cast<float>(2 * router_.z) * log_sum;
+    for (std::size_t i = 0; i < slope_.size(); ++i) {
+      const float score = logistic(logits[i]);
+      gradient_[i] = slope_[i] * score * (1 - score) + pull * std::exp(logits[i] - log_sum);
+    }
+    return gradient_;
   }
 
   const Router& router_;
   const std::vector<std::int64_t>& counts_;
+  const float scale_;
   std::vector<float> gradient_;
   std::vector<float> slope_;  // of the probabilities
 };
@@ -145,10 +270,9 @@ void CpuOperators::sigmoid_backward(Matrix dy, Matrix y, Matrix dx) {
 
 void CpuOperators::route(const Router& router, Matrix logits, Matrix chosen, std::int64_t* counts) {
   require_route(router, logits, chosen);
-  for (std::int64_t t = 0; t < logits.rows; ++t) {
-    choose_experts(row_of<float>(logits, t), logits.cols, chosen.as<std::int32_t>() + t * router.top_k,
-                   router.top_k);
-  }
+  ExpertChoice choose(router, logits.cols);
+  for (std::int64_t t = 0; t < logits.rows; ++t)
+    choose(row_of<float>(logits, t), chosen.as<std::int32_t>() + t * router.top_k);
   const std::vector<std::int64_t> found = tokens_of_experts(chosen, logits.cols);
   std::copy(found.begin(), found.end(), counts);
 }
@@ -162,13 +286,12 @@ void CpuOperators::arrange(const Router& router, Matrix logits, Matrix chosen, M
   for (std::int64_t t = 0; t < logits.rows; ++t) {
     const float* row = row_of<float>(logits, t);
     const std::int32_t* mine = chosen.as<std::int32_t>() + t * router.top_k;
-    const float log_sum =
-        router.normalized ? log_sum_exp(row, mine, router.top_k) : log_sum_exp(row, logits.cols);
+    const TokenWeights weight(router, row, logits.cols, mine);
     for (std::int64_t j = 0; j < router.top_k; ++j) {
       const std::int64_t place = next[static_cast<std::size_t>(mine[j])]++;
       places.as<std::int32_t>()[t * router.top_k + j] = static_cast<std::int32_t>(place);
       tokens.as<std::int32_t>()[place] = static_cast<std::int32_t>(t);
-      weights.as<float>()[place] = std::exp(row[mine[j]] - log_sum);
+      weights.as<float>()[place] = weight(mine[j]);
     }
   }
 }

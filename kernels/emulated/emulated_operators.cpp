@@ -15,7 +15,7 @@ namespace plumbline {
 
 bool operator==(const EmulatedCall& a, const EmulatedCall& b) {
   const auto numbers = [](const EmulatedCall& c) {
-    return std::array<std::int64_t, 15>{c.m,
+    return std::array<std::int64_t, 16>{c.m,
                                         c.n,
                                         c.k,
                                         c.attention.batch,
@@ -28,6 +28,7 @@ bool operator==(const EmulatedCall& a, const EmulatedCall& b) {
                                         c.attention.prefix,
                                         c.attention.key_start,
                                         c.attention.key_count,
+                                        c.attention.value_dim,
                                         c.elements,
                                         c.bytes};
   };
@@ -164,7 +165,10 @@ void EmulatedOperators::rope_neighbours(Matrix x, Matrix cos, Matrix sin, std::i
 std::int64_t EmulatedOperators::attention_scratch(const AttentionShape& shape, DType /*type*/) const {
   // The formula of kernels/cpu/attention.hpp.
   const std::int64_t rows = std::min<std::int64_t>(128, shape.seq);
-  return 2 * rows * shape.keys() + 4 * shape.keys() * shape.head_dim + 3 * rows * shape.head_dim + rows;
+  const std::int64_t d = shape.head_dim;
+  const std::int64_t values = shape.values();
+  return 2 * rows * shape.keys() + 2 * shape.keys() * (d + values) +
+         rows * (d + values + std::max(d, values)) + rows;
 }
 
 void EmulatedOperators::attention_forward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v,
@@ -173,8 +177,10 @@ void EmulatedOperators::attention_forward(const AttentionShape& shape, Matrix q,
   require_mask("attention_forward", shape);
   require(shape.past >= 0 && shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
               has_shape(q, shape.batch * shape.seq, shape.heads * shape.head_dim) &&
-              has_shape(k, shape.batch * shape.keys(), shape.kv_heads * shape.head_dim) && alike(v, k) &&
-              alike(out, q) && statistics(lse, shape.batch * shape.heads, shape.seq) &&
+              has_shape(k, shape.batch * shape.keys(), shape.kv_heads * shape.head_dim) &&
+              has_shape(v, shape.batch * shape.keys(), shape.kv_heads * shape.values()) &&
+              has_shape(out, shape.batch * shape.seq, shape.heads * shape.values()) &&
+              statistics(lse, shape.batch * shape.heads, shape.seq) &&
               scratch.elements() >= attention_scratch(shape, q.dtype),
           "attention_forward", {q, k, v, out, lse, scratch});
   EmulatedCall call;
@@ -191,10 +197,11 @@ void EmulatedOperators::attention_backward(const AttentionShape& shape, Matrix q
   require_mask("attention_backward", shape);
   require(shape.past >= 0 && shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
               has_shape(q, shape.batch * shape.seq, shape.heads * shape.head_dim) &&
-              has_shape(k, shape.batch * shape.keys(), shape.kv_heads * shape.head_dim) && alike(v, k) &&
-              alike(out, q) && statistics(lse, shape.batch * shape.heads, shape.seq) && alike(dout, q) &&
-              alike(dq, q) && alike(dk, k) && alike(dv, k) &&
-              scratch.elements() >= attention_scratch(shape, q.dtype),
+              has_shape(k, shape.batch * shape.keys(), shape.kv_heads * shape.head_dim) &&
+              has_shape(v, shape.batch * shape.keys(), shape.kv_heads * shape.values()) &&
+              has_shape(out, shape.batch * shape.seq, shape.heads * shape.values()) &&
+              statistics(lse, shape.batch * shape.heads, shape.seq) && alike(dout, out) && alike(dq, q) &&
+              alike(dk, k) && alike(dv, v) && scratch.elements() >= attention_scratch(shape, q.dtype),
           "attention_backward", {q, k, v, out, lse, dout, dq, dk, dv, scratch});
   EmulatedCall call;
   call.name = shape.dropout.probability > 0 ? "attention_backward_dropout" : "attention_backward";

@@ -23,6 +23,16 @@ void EmulatedOperators::route_backward(const Router& router, Matrix logits, Matr
   pass_over("route_backward", logits.dtype, {logits, chosen, places, dweights}, {dlogits});
 }
 
+void EmulatedOperators::join_heads(Matrix shared, Matrix own, std::int64_t heads, Matrix y) {
+  require_heads("join_heads", shared, own, heads, y);
+  pass_over("join_heads", y.dtype, {shared, own}, {y});
+}
+
+void EmulatedOperators::split_heads(Matrix dy, std::int64_t heads, Matrix shared, Matrix own) {
+  require_heads("split_heads", shared, own, heads, dy);
+  pass_over("split_heads", dy.dtype, {dy}, {shared, own});
+}
+
 void EmulatedOperators::sigmoid_forward(Matrix x, Matrix y) {
   require_sigmoid("sigmoid_forward", x, y, y);
   pass_over("sigmoid_forward", x.dtype, {x}, {y});

@@ -131,13 +131,57 @@ MODELS = {
         norm_topk_prob=False,
         tie_word_embeddings=False,
     ),
+    # The first layer dense; groups of experts, scores with a bias; half of every head rotated, norms of queries and keys.
+    "glm4_moe": transformers.Glm4MoeConfig(
+        **{**SMALL, "num_hidden_layers": 3},
+        intermediate_size=48,
+        moe_intermediate_size=16,
+        num_key_value_heads=2,
+        head_dim=8,
+        n_routed_experts=8,
+        n_shared_experts=1,
+        num_experts_per_tok=3,
+        n_group=4,
+        topk_group=2,
+        first_k_dense_replace=1,
+        routed_scaling_factor=1.5,
+        norm_topk_prob=True,
+        attention_bias=True,
+        use_qk_norm=True,
+        tie_word_embeddings=False,
+        rope_parameters=PARTIAL,
+    ),
+    # Latent attention besides, values narrower than queries and keys, two shared experts.
+    "deepseek_v3": transformers.DeepseekV3Config(
+        **{**SMALL, "num_hidden_layers": 3},
+        intermediate_size=48,
+        moe_intermediate_size=16,
+        num_key_value_heads=4,
+        q_lora_rank=20,
+        kv_lora_rank=16,
+        qk_nope_head_dim=10,
+        qk_rope_head_dim=6,
+        v_head_dim=12,
+        n_routed_experts=8,
+        n_shared_experts=2,
+        num_experts_per_tok=3,
+        n_group=4,
+        topk_group=2,
+        first_k_dense_replace=1,
+        routed_scaling_factor=2.5,
+        norm_topk_prob=True,
+        attention_bias=False,
+        tie_word_embeddings=False,
+        bos_token_id=None,
+        eos_token_id=None,
+    ),
 }
 
 
 # How checkpoints call experts, where transformers has those of a layer in one tensor: the feed-forward layer, an expert's
 # gate, up and down.
 EXPERTS = {"mixtral": ("block_sparse_moe", "w1", "w3", "w2"), "qwen3_moe": ("mlp", "gate_proj", "up_proj", "down_proj")}
-EXPERTS["qwen2_moe"] = EXPERTS["qwen3_moe"]
+EXPERTS["qwen2_moe"] = EXPERTS["glm4_moe"] = EXPERTS["deepseek_v3"] = EXPERTS["qwen3_moe"]
 
 
 def split_experts(file, layer, gate, up, down):
@@ -499,6 +543,8 @@ def extend(folder, name, config, build, seed, config_json=None, convert=None):
     (folder / "expected.json").write_text(json.dumps(expected, indent=2) + "\n")
     with (folder / "run.yaml").open("a") as run:
         run.write(f"learning_rate: {LR}\nweight_decay: {DECAY}\nclip_grad: 0\n")
+        if any(key.endswith("e_score_correction_bias") for key, _ in model.named_buffers()):
+            run.write("moe_router_bias_update_rate: 0\n")
         if getattr(config, "prefix", 0) > 0:
             run.write(f"prefix_length: {config.prefix}\n")
     if name in EXPERTS:

@@ -100,6 +100,9 @@ def randomise(model, generator):
             values *= 0.2
         with torch.no_grad():
             parameter.copy_(values)
+    for name, buffer in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
 
 
 def loss_of(model, tokens):

@@ -2,6 +2,7 @@
 // among them.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "core/base/error.hpp"
@@ -12,25 +13,33 @@ namespace {
 
 /// A routing of random sizes, as the operators left it.
 struct Routed {
-  Routed(std::int64_t tokens_, std::int64_t experts_, std::int64_t top_k, bool normalized, Guarded logits_)
-      : tokens(tokens_),
+  Routed(std::int64_t tokens_, std::int64_t experts_, const Router& router_, Guarded logits_)
+      : router(router_),
+        tokens(tokens_),
         experts(experts_),
         logits(std::move(logits_)),
-        chosen(1, tokens_ * top_k, DType::int32),
-        places(1, tokens_ * top_k, DType::int32),
-        token_of_row(1, tokens_ * top_k, DType::int32),
-        weights(1, tokens_ * top_k, DType::fp32),
+        bias(random_matrix(1, experts_, DType::fp32)),
+        chosen(1, tokens_ * router_.top_k, DType::int32),
+        places(1, tokens_ * router_.top_k, DType::int32),
+        token_of_row(1, tokens_ * router_.top_k, DType::int32),
+        weights(1, tokens_ * router_.top_k, DType::fp32),
         counts(static_cast<std::size_t>(experts_)) {
-    router.top_k = top_k;
-    router.normalized = normalized;
+    if (router.sigmoid) router.bias = bias;
     operators().route(router, logits, chosen, counts.data());
     operators().arrange(router, logits, chosen, places, token_of_row, weights);
   }
   static Routed random() {
-    const std::int64_t experts = random_integer(1, 20);
+    Router router;
+    router.groups = random_integer(1, 4);
+    const std::int64_t size = random_integer(router.groups > 1 ? 2 : 1, 20 / router.groups);
+    const std::int64_t experts = size * router.groups;
     const std::int64_t tokens = random_integer(1, 40);
-    return {tokens, experts, random_integer(1, experts), random_integer(0, 1) == 1,
-            random_matrix(tokens, experts, DType::fp32, random_integer(0, 3), 2)};
+    router.chosen_groups = random_integer(1, router.groups);
+    router.top_k = random_integer(1, size * router.chosen_groups);
+    router.normalized = random_integer(0, 1) == 1;
+    router.sigmoid = random_integer(0, 1) == 1;
+    router.scale = static_cast<double>(random_integer(1, 3)) / 2;
+    return {tokens, experts, router, random_matrix(tokens, experts, DType::fp32, random_integer(0, 3), 2)};
   }
 
   std::int64_t expert(std::int64_t token, std::int64_t j) const {
@@ -41,16 +50,49 @@ struct Routed {
   }
   /// By the definition: of choice j of a token with these logits.
   double weight(const Dense& of, std::int64_t token, std::int64_t j) const {
-    double all = 0;
     double sum_of_chosen = 0;
-    for (std::int64_t i = 0; i < experts; ++i) all += std::exp(of(token, i));
-    for (std::int64_t i = 0; i < router.top_k; ++i) sum_of_chosen += std::exp(of(token, expert(token, i)));
-    return std::exp(of(token, expert(token, j))) / (router.normalized ? sum_of_chosen : all);
+    for (std::int64_t i = 0; i < router.top_k; ++i) sum_of_chosen += score(of, token, expert(token, i));
+    return router.scale * score(of, token, expert(token, j)) / (router.normalized ? sum_of_chosen : 1);
+  }
+  double score(const Dense& of, std::int64_t token, std::int64_t i) const {
+    if (router.sigmoid) return 1 / (1 + std::exp(-of(token, i)));
+    double all = 0;
+    for (std::int64_t e = 0; e < experts; ++e) all += std::exp(of(token, e));
+    return std::exp(of(token, i)) / all;
+  }
+  /// The experts of a token, best first.
+  std::vector<std::int64_t> choice(const Dense& of, std::int64_t token) const {
+    const auto counted = [&](std::int64_t i) {
+      return score(of, token, i) + (router.sigmoid ? bias.read()(0, i) : 0);
+    };
+    const auto descending = [](std::vector<std::int64_t>& numbers, const auto& value) {
+      std::stable_sort(numbers.begin(), numbers.end(),
+                       [&](std::int64_t a, std::int64_t b) { return value(a) > value(b); });
+    };
+    const std::int64_t size = experts / router.groups;
+    const auto best_two = [&](std::int64_t group) {
+      std::vector<double> scores;
+      scores.reserve(static_cast<std::size_t>(size));
+      for (std::int64_t i = 0; i < size; ++i) scores.push_back(counted(group * size + i));
+      std::sort(scores.begin(), scores.end(), std::greater<>());
+      return scores[0] + (size > 1 ? scores[1] : 0);
+    };
+    std::vector<std::int64_t> groups(static_cast<std::size_t>(router.groups));
+    std::iota(groups.begin(), groups.end(), 0);
+    descending(groups, best_two);
+    groups.resize(static_cast<std::size_t>(router.chosen_groups));
+    std::vector<std::int64_t> order(static_cast<std::size_t>(experts));
+    std::iota(order.begin(), order.end(), 0);
+    std::erase_if(order, [&](std::int64_t i) {
+      return std::find(groups.begin(), groups.end(), i / size) == groups.end();
+    });
+    descending(order, counted);
+    return order;
   }
 
   Router router;
   std::int64_t tokens, experts;
-  Guarded logits, chosen, places, token_of_row, weights;
+  Guarded logits, bias, chosen, places, token_of_row, weights;
   std::vector<std::int64_t> counts;
 };
 
@@ -61,10 +103,7 @@ TEST(Routing, HundredRandomOnesAreWhatTheirDefinitionSays) {
     std::vector<std::int64_t> counts(r.counts.size());
     std::vector<bool> taken(static_cast<std::size_t>(r.tokens * r.router.top_k));
     for (std::int64_t t = 0; t < r.tokens; ++t) {
-      std::vector<std::int64_t> order(r.counts.size());
-      std::iota(order.begin(), order.end(), 0);
-      std::stable_sort(order.begin(), order.end(),
-                       [&](std::int64_t a, std::int64_t b) { return logits(t, a) > logits(t, b); });
+      const std::vector<std::int64_t> order = r.choice(logits, t);
       for (std::int64_t j = 0; j < r.router.top_k; ++j) {
         EXPECT_EQ(r.expert(t, j), order[static_cast<std::size_t>(j)]);
         ++counts[static_cast<std::size_t>(r.expert(t, j))];
@@ -94,7 +133,9 @@ TEST(Routing, HundredRandomOnesAreWhatTheirDefinitionSays) {
 TEST(Routing, OfEqualLogitsTheLowerNumberIsChosen) {
   Guarded logits(3, 5, DType::fp32);
   operators().fill(logits, 0.5);
-  const Routed r(3, 5, 2, true, std::move(logits));
+  Router router;
+  router.top_k = 2;
+  const Routed r(3, 5, router, std::move(logits));
   EXPECT_EQ(r.counts, (std::vector<std::int64_t>{3, 3, 0, 0, 0}));
   for (std::int64_t i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(r.weights.matrix().as<float>()[i], 0.5F);
 }
@@ -103,7 +144,9 @@ TEST(Routing, OfEqualLogitsTheLowerNumberIsChosen) {
 TEST(Routing, LogitsThatAreNoNumbersChooseDifferentExperts) {
   Guarded logits(2, 4, DType::fp32);
   operators().fill(logits, std::nan(""));
-  const Routed r(2, 4, 3, true, std::move(logits));
+  Router router;
+  router.top_k = 3;
+  const Routed r(2, 4, router, std::move(logits));
   EXPECT_EQ(std::accumulate(r.counts.begin(), r.counts.end(), std::int64_t{0}), 6);
   EXPECT_EQ(r.expert(0, 0), 0);
   EXPECT_EQ(r.expert(0, 1), 1);
@@ -124,9 +167,11 @@ TEST(Routing, GradientOfLogitsIsNumericallyThatOfWeightsBalanceAndZ) {
         double sum = 0;
         for (std::int64_t t = 0; t < r.tokens; ++t) {
           double all = 0;
+          double scores = 0;
           for (std::int64_t i = 0; i < r.experts; ++i) all += std::exp(logits(t, i));
+          for (std::int64_t i = 0; i < r.experts; ++i) scores += r.score(logits, t, i);
           for (std::int64_t i = 0; i < r.experts; ++i)
-            sum += r.router.balance * std::exp(logits(t, i)) / all *
+            sum += r.router.balance * r.score(logits, t, i) / scores *
                    static_cast<double>(r.counts[static_cast<std::size_t>(i)]);
           sum += r.router.z * std::log(all) * std::log(all);
           for (std::int64_t j = 0; j < r.router.top_k; ++j)

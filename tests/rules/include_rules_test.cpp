@@ -31,7 +31,8 @@ struct Room {
 constexpr Room kRooms[] = {
     {"analysis/hardware", "core/base core/run core/tensor"},
     {"analysis/memory",
-     "analysis/hardware analysis/memory/stage analysis/work core/base core/config core/parallel core/schedule core/tensor"},
+     "analysis/hardware analysis/memory/stage analysis/work core/base core/config core/parallel "
+     "core/schedule core/tensor"},
     {"analysis/memory/stage", "analysis/work core/schedule core/tensor"},
     {"analysis/predict",
      "analysis/hardware analysis/memory analysis/simulate analysis/time analysis/work core/base core/config "
@@ -104,9 +105,10 @@ constexpr Room kRooms[] = {
      "bench/record bench/text core/base core/schedule core/schedule_text core/tensor core/trace"},
     {"bench/text", "bench/record core/base core/config_text"},
     {"bench/training/ends",
-     "bench/training/experts bench/training/layer bench/training/parameters core/config core/run core/trace"},
-    {"bench/training/experts", "core/tensor kernels"},
-    {"bench/training/layer", "bench/training/experts bench/training/parameters core/tensor"},
+     "bench/training/feed_forward bench/training/layer bench/training/parameters core/config core/run "
+     "core/trace"},
+    {"bench/training/feed_forward", "bench/training/parameters core/tensor kernels"},
+    {"bench/training/layer", "bench/training/feed_forward bench/training/parameters core/tensor"},
     {"bench/training/parameters", "core/base core/config core/run core/schedule core/tensor kernels"},
     {"bench/training/stage",
      "bench/training/ends bench/training/layer bench/training/parameters core/base core/run"},

@@ -61,14 +61,14 @@ struct TensorBytes {
   std::int64_t compressed_gathered;    // T·C; 0 without sequence parallelism
   std::int64_t own_part_of_keys;       // T·u, or its gradient
   std::int64_t logits;
-  std::int64_t fp32_logits;       // the copy that the loss works on; 0 where it works on the logits
-  std::int64_t loss;              // statistics of the loss
-  std::int64_t joint;             // message of teacher and student
-  std::int64_t teacher_stream;    // R·h_T
-  std::int64_t teacher_gathered;  // T·h_T; 0 without sequence parallelism
-  std::int64_t teacher_logits;    // kept until the loss
-  std::int64_t partial;           // of a product that is summed over tensor ranks
-  std::int64_t piece;             // its share after a reduce-scatter, before it is rounded
+  std::int64_t fp32_logits;         // the copy that the loss works on; 0 where it works on the logits
+  std::int64_t loss;                // statistics of the loss
+  std::int64_t joint;               // message of teacher and student
+  std::int64_t teacher_stream;      // R·h_T
+  std::int64_t teacher_gathered;    // T·h_T; 0 without sequence parallelism
+  std::int64_t teacher_logits;      // kept until the loss
+  std::int64_t partial;             // of a product that is summed over tensor ranks
+  std::int64_t piece;               // its share after a reduce-scatter, before it is rounded
   std::int64_t compressed_partial;  // the same two of latent attention's gradients
   std::int64_t compressed_piece;
   std::int64_t shard_statistics;  // vocab_parallel: three rows of every shard, and the factors of this one

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "bench/training/experts/expert_load.hpp"
+#include "bench/training/feed_forward/expert_load.hpp"
 #include "bench/training/layer/fp8_layers.hpp"
 #include "bench/training/layer/microbatch_dropout.hpp"
 #include "bench/training/parameters/context.hpp"

@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "bench/training/experts/routing.hpp"
+#include "bench/training/feed_forward/mixture_state.hpp"
 #include "bench/training/layer/fp8_layers.hpp"
 #include "bench/training/layer/linear.hpp"
 #include "bench/training/layer/microbatch_dropout.hpp"
@@ -15,26 +15,28 @@
 
 namespace plumbline::training {
 
-/// What a backward needs only until it is through.
-inline constexpr Category kPassing = Category::workspace;
-
 /// Views into the rank's values, or, with the same shapes, into its gradients. Biases that the model lacks
 /// are empty.
 struct LayerVectors {
   Matrix norm1, norm1_bias, norm2, norm2_bias;
   Matrix query_norm, key_norm;
+  Matrix query_rank_norm, kv_rank_norm;  // of latent attention
   Matrix qkv_bias, proj_bias, fc1_bias, fc2_bias;
 };
+/// Of latent attention, in place of qkv: what compresses, and what makes queries, the keys' own elements and values of that.
+struct LatentMatrices {
+  Matrix down, queries, keys, values;
+};
 struct LayerMatrices {
-  Matrix qkv, proj, fc1, fc2;  // of a mixture the experts' one below the other
-  Matrix router;
-  Matrix shared_gate, shared_fc1, shared_fc2;
+  Matrix qkv, proj, fc1, fc2;
+  MixtureMatrices mixture;  // in place of fc1 and fc2
+  LatentMatrices latent;
 };
 /// The same matrices on their way into products.
 struct LayerWeights {
   LinearWeight qkv, proj, fc1, fc2;
-  Matrix router;
-  Matrix shared_gate, shared_fc1, shared_fc2;
+  MixtureMatrices mixture;
+  LatentMatrices latent;
 };
 
 /// One layer's parameters on this rank.
@@ -46,29 +48,24 @@ class Layer {
   LayerVectors gradients;
   std::int64_t index;  // in the model
   int unit;
-  Fp8Layer fp8;  // what is quantized, and the weights that are
+  Fp8Layer fp8;        // what is quantized, and the weights that are
+  Matrix expert_bias;  // of a mixture's router, (1, E) fp32; empty without
+  /// Whether it has a router and experts.
+  bool mixture() const { return places_[kRouter].rows > 0; }
   /// The unit's values in products of this layer, which outlives them.
   LayerWeights weights(const Matrix& unit_row) const;
   /// Views into the unit's values or gradients.
   LayerMatrices matrices(const Matrix& unit_row) const;
 
  private:
-  /// Within the unit: of qkv, proj, fc1, fc2, a mixture's router, its shared expert's gate, fc1, fc2.
+  /// Within the unit: of the matrices that layer_parameters.cpp names, in its order. What the layer lacks has no rows.
   struct Place {
     std::int64_t offset = 0;
     std::int64_t rows = 0;
     std::int64_t cols = 0;
   };
-  std::array<Place, 8> places_;
-};
-
-/// Of a mixture's shared expert; empty without.
-struct SharedExpert {
-  Tensor weights;  // (1, T) fp32: of every token
-  Tensor fc1;
-  Tensor activation;     // its rows carry their weights
-  Tensor fc1_gradient;   // in the backward
-  Tensor gate_gradient;  // (T, 1), likewise
+  static constexpr std::size_t kRouter = 4;
+  std::array<Place, 12> places_;
 };
 
 /// What the forward of one micro-batch leaves for its backward, and, with a split backward, the input
@@ -78,6 +75,9 @@ struct LayerActivations {
   Tensor input;
   LinearOperand norm1;
   Tensor norm1_stats;
+  Tensor compressed;    // latent attention: before its norms, (R, C)
+  Tensor latent;        // after them; the keys' rotated elements are those of `compressed`, rotated or not
+  Tensor latent_stats;  // (R, 2)
   Tensor qkv;
   Tensor normed;        // with norms of queries and keys: what these become, (T, q + k)
   Tensor normed_stats;  // (T, heads)
@@ -89,8 +89,7 @@ struct LayerActivations {
   Tensor middle_mask;                              // what attention's addition to it lost
   LinearOperand norm2;
   Tensor norm2_stats;
-  Routing routing;  // of a mixture
-  SharedExpert shared;
+  MixtureState mixture;
   Tensor fc1;
   LinearOperand activation;
   Tensor output_mask;  // what the MLP's addition to the output lost
@@ -98,11 +97,11 @@ struct LayerActivations {
   Tensor mlp_norm_gradient;        // parallel block: of what the MLP reads, until the layer's backward ends
   Tensor dropped_output_gradient;  // of a parallel block, likewise
   Tensor output_gradient;          // with dropout, once it is no longer needed whole: of what was dropped
-  Tensor router_gradient;          // of a mixture's router logits, of the storage type
   Tensor fc1_gradient;
   Tensor middle_gradient;          // likewise
   Tensor dropped_middle_gradient;  // until then
   Tensor qkv_gradient;
+  Tensor compressed_gradient;  // latent attention: of what the norms read
 
   /// Forgets queries, keys and values, once attention's backward has them no more.
   void drop_attention_input();
@@ -122,7 +121,7 @@ struct QueryKeyValue {
   QueryKeyValue(const LayerWidths& shape, const Matrix& qkv)
       : q(qkv.columns(0, shape.query)),
         k(qkv.columns(shape.query, shape.key)),
-        v(qkv.columns(shape.query + shape.key, shape.key)) {}
+        v(qkv.columns(shape.query + shape.key, shape.value)) {}
   Matrix q, k, v;
 };
 

@@ -2,10 +2,11 @@
 // allocated when.
 #include <utility>
 
-#include "bench/training/layer/activation.hpp"
+#include "bench/training/feed_forward/activation.hpp"
+#include "bench/training/feed_forward/mixture.hpp"
+#include "bench/training/layer/latent_attention.hpp"
 #include "bench/training/layer/layer.hpp"
 #include "bench/training/layer/layer_attention.hpp"
-#include "bench/training/layer/mixture.hpp"
 #include "bench/training/layer/norm.hpp"
 #include "bench/training/layer/rotary.hpp"
 #include "bench/training/layer/stream_rows.hpp"
@@ -46,8 +47,15 @@ void feed_forward_backward(const TrainingContext& context, const MicrobatchDropo
                            LayerActivations& saved, const Matrix& stream) {
   Tensor dropped = dropout.backward(stream, saved.output_mask, kPassing);
   const Matrix added = dropped ? dropped.matrix() : stream;
-  Tensor dnorm = (context.model().mixture ? mixture_backward : mlp_backward)(
-      context, layer, weights, gradients, saved, std::move(dropped), added);
+  Tensor dnorm;
+  if (layer.mixture()) {
+    dnorm = mixture_backward(
+        context, weights.mixture, [&] { return layer.matrices(gradients.open(layer.unit)).mixture; },
+        saved.norm2.values(), saved.mixture, std::move(dropped), added);
+    saved.norm2.reset();
+  } else {
+    dnorm = mlp_backward(context, layer, weights, gradients, saved, std::move(dropped), added);
+  }
   if (context.model().block != Block::sequential) {
     saved.mlp_norm_gradient = std::move(dnorm);
     return;
@@ -68,7 +76,7 @@ Tensor attention_block_backward(const TrainingContext& context, const SharedBuff
   const Matrix added = dropped ? dropped.matrix() : stream;
   LinearOperand own_dy = layer.fp8.proj.gradient.read(added, "quantized gradient of attention block");
   StreamRows dy(context, own_dy, true);
-  Tensor dattention = context.make(kPassing, "gradient of attention", shape.tokens, shape.query);
+  Tensor dattention = context.make(kPassing, "gradient of attention", shape.tokens, shape.attended);
   dy.multiply_for_input_gradient(weights.proj, dattention);
   {
     const LinearOperand attention = layer.fp8.proj.input.read(saved.attention, "quantized attention");
@@ -86,6 +94,10 @@ Tensor attention_block_backward(const TrainingContext& context, const SharedBuff
   dattention.reset();
   saved.attention.reset();
   saved.drop_attention_state();
+  if (context.model().latent) {
+    saved.drop_attention_input();
+    return latent_backward(context, shared, layer, weights.latent, dweights.latent, saved, std::move(dqkv));
+  }
   rotate(context, shared, out, true);
   query_key_norm_backward(context, layer, saved, out);
   saved.drop_attention_input();

@@ -1,8 +1,9 @@
 // Forward of a decoder layer. bench/training/README.md lists what is allocated when.
-#include "bench/training/layer/activation.hpp"
+#include "bench/training/feed_forward/activation.hpp"
+#include "bench/training/feed_forward/mixture.hpp"
+#include "bench/training/layer/latent_attention.hpp"
 #include "bench/training/layer/layer.hpp"
 #include "bench/training/layer/layer_attention.hpp"
-#include "bench/training/layer/mixture.hpp"
 #include "bench/training/layer/norm.hpp"
 #include "bench/training/layer/rotary.hpp"
 #include "bench/training/layer/stream_rows.hpp"
@@ -19,7 +20,7 @@ void layer_attention(const TrainingContext& context, const SharedBuffers& shared
                      const MicrobatchDropout& dropout, const Layer& layer, LayerActivations& saved) {
   const LayerWidths& shape = context.shape;
   const AttentionShape attention = dropout.attention(layer.index);
-  saved.attention = context.make(context.kept, "layer attention", shape.tokens, shape.query);
+  saved.attention = context.make(context.kept, "layer attention", shape.tokens, shape.attended);
   saved.log_sum_exp =
       context.make_fp32(context.kept, "layer log-sum-exp", attention.batch * attention.heads, attention.seq);
   if (exchanges_heads(context.config.parallel))
@@ -53,13 +54,17 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
   saved.norm1_stats = context.make_fp32(context.kept, "layer norm1 statistics", shape.norm_stats, shape.rows);
   norm_forward(context, saved.input, vectors.norm1, vectors.norm1_bias, norm1, saved.norm1_stats);
   saved.norm1 = layer.fp8.qkv.input.keep(std::move(norm1), context.kept, "layer norm1");
-  {
-    StreamRows rows(context, saved.norm1, false);
-    saved.qkv = context.make(context.kept, "layer qkv", shape.tokens, shape.qkv);
-    rows.multiply(weights.qkv, vectors.qkv_bias, saved.qkv);
+  if (context.model().latent) {
+    latent_forward(context, shared, layer, weights.latent, saved);
+  } else {
+    {
+      StreamRows rows(context, saved.norm1, false);
+      saved.qkv = context.make(context.kept, "layer qkv", shape.tokens, shape.qkv);
+      rows.multiply(weights.qkv, vectors.qkv_bias, saved.qkv);
+    }
+    query_key_norm_forward(context, vectors.query_norm, vectors.key_norm, saved);
+    rotate(context, shared, QueryKeyValue(shape, saved), false);
   }
-  query_key_norm_forward(context, vectors.query_norm, vectors.key_norm, saved);
-  rotate(context, shared, QueryKeyValue(shape, saved), false);
   if (exchanges_heads(context.config.parallel)) exchange_heads(context, dropout, layer, saved);
   layer_attention(context, shared, dropout, layer, saved);
   saved.middle = context.make_stream(context.kept, "layer middle");
@@ -84,7 +89,9 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
                  vectors.norm2_bias, norm2, saved.norm2_stats);
     saved.norm2 = layer.fp8.fc1.input.keep(std::move(norm2), context.kept, "layer norm2");
   }
-  if (context.model().mixture) return mixture_forward(context, weights, saved);
+  if (layer.mixture()) {
+    return mixture_forward(context, weights.mixture, layer.expert_bias, saved.norm2.values(), saved.mixture);
+  }
   {
     StreamRows rows(context, mlp_input(saved), false);
     saved.fc1 = context.make(context.kept, "layer fc1", shape.tokens, shape.fc1);
@@ -97,8 +104,8 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
 
 void layer_output(const TrainingContext& context, const MicrobatchDropout& dropout, const Layer& layer,
                   const LayerWeights& weights, LayerActivations& saved, const Matrix& output) {
-  if (context.model().mixture) {
-    mixture_output(context, weights, saved, output);
+  if (layer.mixture()) {
+    mixture_output(context, weights.mixture, saved.mixture, output);
   } else {
     linear_over_tensor_ranks(context, saved.activation, weights.fc2, output);
   }

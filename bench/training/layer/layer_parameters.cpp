@@ -1,6 +1,9 @@
 // Where a layer's parameters are stored.
 #include "bench/training/layer/layer.hpp"
 
+#include <algorithm>
+#include <string_view>
+
 namespace plumbline::training {
 namespace {
 
@@ -21,6 +24,8 @@ LayerVectors vectors_of(const StageEntry& stage, std::int64_t layer, const Matri
   vectors.norm2_bias = view("norm2.bias");
   vectors.query_norm = view("query_norm.weight");
   vectors.key_norm = view("key_norm.weight");
+  vectors.query_rank_norm = view("query_rank_norm.weight");
+  vectors.kv_rank_norm = view("kv_rank_norm.weight");
   vectors.qkv_bias = view("qkv.bias");
   vectors.proj_bias = view("proj.bias");
   vectors.fc1_bias = view("fc1.bias");
@@ -34,33 +39,44 @@ Layer::Layer(const ParameterMemory& memory, const StageEntry& stage, std::int64_
     : values(vectors_of(stage, layer, memory.values.vectors)),
       gradients(vectors_of(stage, layer, memory.gradients.vectors)),
       index(layer),
-      unit(stage.unit_of(stage.parameters.find("qkv.weight", layer))),
+      unit(stage.unit_of(stage.parameters.find("proj.weight", layer))),
       fp8(fp8_) {
-  std::size_t next = 0;
-  for (const char* role : {"qkv.weight", "proj.weight", "fc1.weight", "fc2.weight"}) {
-    const Parameter& p = stage.parameters.find(role, layer);
-    places_[next++] = {p.offset, p.rows, p.cols};
-  }
-  for (const char* role : {"router.weight", "shared_gate.weight", "shared_fc1.weight", "shared_fc2.weight"}) {
-    for (const Parameter& p : stage.parameters.list) {
-      if (p.layer == layer && p.role == role) places_[next] = {p.offset, p.rows, p.cols};
+  // A mixture's experts have the roles of the feed-forward layer that they are in place of.
+  constexpr std::array<std::string_view, 12> kRoles = {
+      "qkv.weight",    "proj.weight",        "fc1.weight",        "fc2.weight",
+      "router.weight", "shared_gate.weight", "shared_fc1.weight", "shared_fc2.weight",
+      "down.weight",   "queries.weight",     "keys.weight",       "values.weight"};
+  for (const Parameter& p : stage.parameters.list) {
+    if (p.layer != layer) continue;
+    if (p.role == "router.bias") {
+      const Matrix& all = memory.untrained;
+      expert_bias = Matrix(all.at(0, stage.untrained_offset + p.offset), 1, p.cols, all.dtype);
     }
-    ++next;
+    const auto* found = std::find(kRoles.begin(), kRoles.end(), p.role);
+    if (found != kRoles.end())
+      places_[static_cast<std::size_t>(found - kRoles.begin())] = {p.offset, p.rows, p.cols};
   }
 }
 
 LayerMatrices Layer::matrices(const Matrix& unit_row) const {
-  const auto view = [&](const Place& place) {
+  const auto view = [&](std::size_t i) {
+    const Place& place = places_[i];
     return Matrix(unit_row.at(0, place.offset), place.rows, place.cols, unit_row.dtype);
   };
-  return {view(places_[0]), view(places_[1]), view(places_[2]), view(places_[3]),
-          view(places_[4]), view(places_[5]), view(places_[6]), view(places_[7])};
+  LayerMatrices all{view(0), view(1), {}, {}, {}, {view(8), view(9), view(10), view(11)}};
+  if (mixture()) {
+    all.mixture = {view(kRouter), view(2), view(3), view(5), view(6), view(7)};
+  } else {
+    all.fc1 = view(2);
+    all.fc2 = view(3);
+  }
+  return all;
 }
 
 LayerWeights Layer::weights(const Matrix& unit_row) const {
   const LayerMatrices all = matrices(unit_row);
-  return {{all.qkv, fp8.qkv}, {all.proj, fp8.proj}, {all.fc1, fp8.fc1}, {all.fc2, fp8.fc2},
-          all.router,         all.shared_gate,      all.shared_fc1,     all.shared_fc2};
+  return {{all.qkv, fp8.qkv}, {all.proj, fp8.proj}, {all.fc1, fp8.fc1},
+          {all.fc2, fp8.fc2}, all.mixture,          all.latent};
 }
 
 void LayerActivations::drop_attention_input() {

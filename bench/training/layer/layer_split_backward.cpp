@@ -2,10 +2,11 @@
 // arXiv:2401.10241 §2). bench/training/README.md lists what is allocated when.
 #include <utility>
 
-#include "bench/training/layer/activation.hpp"
+#include "bench/training/feed_forward/activation.hpp"
+#include "bench/training/feed_forward/mixture.hpp"
+#include "bench/training/layer/latent_attention.hpp"
 #include "bench/training/layer/layer.hpp"
 #include "bench/training/layer/layer_attention.hpp"
-#include "bench/training/layer/mixture.hpp"
 #include "bench/training/layer/norm.hpp"
 #include "bench/training/layer/rotary.hpp"
 #include "bench/training/layer/stream_rows.hpp"
@@ -38,8 +39,8 @@ void feed_forward_input_gradient(const TrainingContext& context, const Microbatc
                                  const Layer& layer, const LayerWeights& weights, LayerActivations& saved) {
   Tensor dropped = dropout.backward(saved.output_gradient, saved.output_mask, kKept);
   const Matrix added = dropped ? dropped.matrix() : saved.output_gradient.matrix();
-  Tensor dnorm = context.model().mixture ? mixture_backward_input(context, weights, saved, added)
-                                         : mlp_input_gradient(context, layer, weights, saved, added);
+  Tensor dnorm = layer.mixture() ? mixture_backward_input(context, weights.mixture, saved.mixture, added)
+                                 : mlp_input_gradient(context, layer, weights, saved, added);
   if (context.model().block != Block::sequential) {
     saved.mlp_norm_gradient = std::move(dnorm);
     saved.dropped_output_gradient = std::move(dropped);
@@ -64,7 +65,7 @@ Tensor attention_input_gradient(const TrainingContext& context, const SharedBuff
   LinearOperand own_dy =
       layer.fp8.proj.gradient.read(dropped ? dropped : gradient, "quantized gradient of attention block");
   StreamRows dy(context, own_dy, false);
-  Tensor dattention = context.make(kPassing, "gradient of attention", shape.tokens, shape.query);
+  Tensor dattention = context.make(kPassing, "gradient of attention", shape.tokens, shape.attended);
   dy.multiply_for_input_gradient(weights.proj, dattention);
   dy.reset();
   own_dy.reset();
@@ -75,6 +76,10 @@ Tensor attention_input_gradient(const TrainingContext& context, const SharedBuff
   dscores.reset();
   dattention.reset();
   saved.drop_attention_state();
+  if (context.model().latent) {
+    saved.drop_attention_input();
+    return latent_input_gradient(context, shared, layer, weights.latent, saved);
+  }
   rotate(context, shared, out, true);
   query_key_norm_backward(context, layer, saved, out);
   saved.drop_attention_input();
@@ -121,15 +126,15 @@ Tensor layer_backward_input(const TrainingContext& context, const SharedBuffers&
 void layer_backward_weight(const TrainingContext& context, const Layer& layer, UnitGradients& gradients,
                            LayerActivations& saved) {
   const LayerMatrices dweights = layer.matrices(gradients.open(layer.unit));
-  const bool mixture = bool(context.model().mixture);
-  if (mixture) {
-    mixture_output_weight(context, dweights, saved, saved.output_gradient);
+  if (layer.mixture()) {
+    mixture_output_weight(context, dweights.mixture, saved.mixture, saved.output_gradient);
   } else {
     mlp_output_weight(context, layer, dweights, saved);
   }
   if (saved.middle_gradient) saved.output_gradient.reset();  // else attention's products read it, too
-  if (mixture) {
-    mixture_input_weight(context, dweights, saved);
+  if (layer.mixture()) {
+    mixture_input_weight(context, dweights.mixture, saved.norm2.values(), saved.mixture);
+    saved.norm2.reset();
   } else {
     mlp_input_weight(context, layer, dweights, saved);
   }
@@ -145,6 +150,7 @@ void layer_backward_weight(const TrainingContext& context, const Layer& layer, U
   saved.attention.reset();
   saved.middle_gradient.reset();
   saved.output_gradient.reset();
+  if (context.model().latent) return latent_backward_weight(context, dweights.latent, saved);
   {
     const LinearOperand dqkv = layer.fp8.qkv.gradient.read(saved.qkv_gradient, "quantized gradient of qkv");
     const LinearOperand norm1 = gather_rows(context, saved.norm1);

@@ -5,18 +5,22 @@
 
 namespace plumbline::training {
 
+/// Rotates the heads of x, of `head_dim` elements, in place, or back: their gradient.
+inline void rotate_heads(const TrainingContext& context, const SharedBuffers& shared, const Matrix& x,
+                         std::int64_t head_dim, bool back) {
+  if (context.model().rotary_pairs == RotaryPairs::halves) {
+    context.operators.rope(x, shared.rope_cos, shared.rope_sin, head_dim, back);
+  } else {
+    context.operators.rope_neighbours(x, shared.rope_cos, shared.rope_sin, head_dim, back);
+  }
+}
+
 /// Rotates q and k in place, or back: their gradients. Nothing where the model has no rotary embeddings.
 inline void rotate(const TrainingContext& context, const SharedBuffers& shared, const QueryKeyValue& of,
                    bool back) {
   if (!shared.rope_cos) return;
-  const std::int64_t d = context.shape.attention.head_dim;
-  for (const Matrix& x : {of.q, of.k}) {
-    if (context.model().rotary_pairs == RotaryPairs::halves) {
-      context.operators.rope(x, shared.rope_cos, shared.rope_sin, d, back);
-    } else {
-      context.operators.rope_neighbours(x, shared.rope_cos, shared.rope_sin, d, back);
-    }
-  }
+  for (const Matrix& x : {of.q, of.k})
+    rotate_heads(context, shared, x, context.shape.attention.head_dim, back);
 }
 
 }  // namespace plumbline::training

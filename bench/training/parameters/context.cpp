@@ -21,7 +21,7 @@ AllRows TrainingContext::gather_rows(const Matrix& rows) const {
   AllRows all;
   all.rows = rows;
   if (!sequence_parallel) return all;
-  all.held = arena.allocate(Category::workspace, "gathered sequence", shape.tokens, shape.hidden, rows.dtype);
+  all.held = arena.allocate(Category::workspace, "gathered sequence", shape.tokens, rows.cols, rows.dtype);
   all.rows = all.held;
   const Seconds start = communicator.now();
   communicator.all_gather(Group::tensor, rows, all.rows);

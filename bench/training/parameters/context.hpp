@@ -12,6 +12,9 @@
 
 namespace plumbline::training {
 
+/// What a backward needs only until it is through.
+inline constexpr Category kPassing = Category::workspace;
+
 /// All T rows of a tensor of the residual stream: gathered into memory of their own with sequence
 /// parallelism, else the tensor itself.
 struct AllRows {

@@ -14,9 +14,19 @@ LayerWidths::LayerWidths(const RunConfig& config) {
   hidden = model.hidden;
   query = model.heads / t * model.head_dim;
   key = kv_heads * model.head_dim;
-  qkv = query + 2 * key;
-  ffn = model.ffn / t;
-  fc1 = is_gated(model.activation) ? 2 * ffn : ffn;
+  value = kv_heads * model.value_dim();
+  attended = model.heads / t * model.value_dim();
+  qkv = query + key + value;
+  const std::int64_t projections = is_gated(model.activation) ? 2 : 1;
+  ffn = model.dense_ffn() / t;
+  fc1 = projections * ffn;
+  query_rank = model.latent.query_rank;
+  kv_rank = model.latent.kv_rank;
+  rotated = model.latent.rope_dim;
+  compressed = query_rank + kv_rank + rotated;
+  own_keys = model.heads / t * model.latent.nope_dim;
+  expert_ffn = model.mixture ? model.ffn / t : 0;
+  expert_fc1 = projections * expert_ffn;
   experts = model.mixture.experts;
   choices = tokens * model.mixture.top_k;
   shared = model.mixture.shared / t;
@@ -24,6 +34,7 @@ LayerWidths::LayerWidths(const RunConfig& config) {
   norm_stats = model.norm == Norm::rms ? 1 : 2;
   attention = {config.batch.micro_batch_size, config.batch.seq_length / config.parallel.context,
                model.heads / t, kv_heads, model.head_dim};
+  attention.value_dim = model.latent.value_dim;
   attention.prefix = config.batch.prefix_length;
   if (model.positions == Positions::alibi) {
     attention.alibi.heads = model.heads;

@@ -12,14 +12,25 @@ namespace plumbline::training {
 struct LayerWidths {
   explicit LayerWidths(const RunConfig& config);
 
-  std::int64_t tokens;      // T: token rows of one micro-batch
-  std::int64_t rows;        // R: rows of the residual stream on this rank
-  std::int64_t hidden;      // h
-  std::int64_t query;       // q
-  std::int64_t key;         // k
-  std::int64_t qkv;         // q + 2k
-  std::int64_t ffn;         // F
-  std::int64_t fc1;         // f
+  std::int64_t tokens;    // T: token rows of one micro-batch
+  std::int64_t rows;      // R: rows of the residual stream on this rank
+  std::int64_t hidden;    // h
+  std::int64_t query;     // q
+  std::int64_t key;       // k
+  std::int64_t value;     // k, with latent attention (heads/t)·values
+  std::int64_t attended;  // q, with latent attention as values
+  std::int64_t qkv;       // q + k + value
+  std::int64_t ffn;       // F
+  std::int64_t fc1;       // f
+  // Of latent attention; 0: none.
+  std::int64_t query_rank;
+  std::int64_t kv_rank;
+  std::int64_t rotated;     // r: elements of the keys that all heads share
+  std::int64_t compressed;  // C: query_rank + kv_rank + r
+  std::int64_t own_keys;    // u: the other elements of the keys of the rank's heads
+  // Of a mixture, whose F and f above are those of its layers without experts.
+  std::int64_t expert_ffn;
+  std::int64_t expert_fc1;
   std::int64_t experts;     // E, of a mixture; 0: none
   std::int64_t choices;     // T·k: rows that experts work on
   std::int64_t shared;      // Fs: of a mixture's shared expert; 0: none

@@ -33,6 +33,8 @@ ParameterMemory::ParameterMemory(const TrainingContext& context, const RankParam
   }
   values =
       allocate(context, parameters, Category::parameters, "parameters", config.numerics.precision, zero >= 3);
+  if (parameters.untrained > 0)
+    untrained = context.make_fp32(Category::parameters, "expert biases", 1, parameters.untrained);
   gradients =
       allocate(context, parameters, Category::gradients, "gradients", config.numerics.grad_type(), zero >= 2);
   const auto state = [&](const char* holder) {

@@ -25,6 +25,7 @@ class ParameterMemory {
   ParameterSet gradients;
   ParameterSet master;            // empty when the values are fp32
   ParameterSet moment1, moment2;  // empty for SGD
+  Tensor untrained;               // fp32: what no gradient trains, of every data rank alike; empty without
 
   /// All of a unit, padding included, as one row; the set must not be sharded.
   Matrix whole(const ParameterSet& set, int unit) const;

@@ -73,7 +73,7 @@ class Builder {
 
   void place_vectors(bool replicated) {
     for (Parameter& p : stage_.list) {
-      if (p.unit >= 0 || p.replicated != replicated) continue;
+      if (p.unit != kVector || p.replicated != replicated) continue;
       p.offset = stage_.vectors;
       stage_.vectors += p.elements();
     }
@@ -250,13 +250,14 @@ class Builder {
     const bool gated = is_gated(model_.activation);
     const bool fused = gated && names_.up.empty();
     const std::string tensor = name_in(layer, names_.fc1);
-    const std::int64_t features = fused ? 2 * model_.ffn : model_.ffn;
+    const std::int64_t width = model_.dense_ffn();
+    const std::int64_t features = fused ? 2 * width : width;
     const std::int64_t first = part_.tensor_rank * shape_.ffn;
-    const std::int64_t gate = fused && names_.up_first ? model_.ffn : 0;
+    const std::int64_t gate = fused && names_.up_first ? width : 0;
     std::vector<Slice> slices = {output_rows(tensor, features, shape_.hidden, gate + first, shape_.ffn, 0)};
     if (!gated) return slices;
     slices.push_back(output_rows(fused ? tensor : name_in(layer, names_.up), features, shape_.hidden,
-                                 fused ? model_.ffn - gate + first : first, shape_.ffn, shape_.ffn));
+                                 fused ? width - gate + first : first, shape_.ffn, shape_.ffn));
     return slices;
   }
 
@@ -272,7 +273,7 @@ class Builder {
   void add_experts(std::int64_t layer, int unit) {
     const std::int64_t experts = model_.mixture.experts;
     const std::int64_t h = shape_.hidden;
-    const std::int64_t first = part_.tensor_rank * shape_.ffn;
+    const std::int64_t first = part_.tensor_rank * shape_.expert_ffn;
     Parameter& router = add_matrix("router.weight", layer, experts, h, unit);
     router.replicated = true;
     router.slices = {whole(name_in(layer, names_.router), router)};
@@ -282,18 +283,28 @@ class Builder {
     fc1.reserve(static_cast<std::size_t>(2 * experts));
     fc2.reserve(static_cast<std::size_t>(experts));
     for (std::int64_t expert = 0; expert < experts; ++expert) {
-      const std::int64_t row = expert * shape_.fc1;
+      const std::int64_t row = expert * shape_.expert_fc1;
       fc1.push_back(output_rows(name_of_expert(layer, expert, names_.expert_gate), model_.ffn, h, first,
-                                shape_.ffn, row));
+                                shape_.expert_ffn, row));
       fc1.push_back(output_rows(name_of_expert(layer, expert, names_.expert_up), model_.ffn, h, first,
-                                shape_.ffn, row + shape_.ffn));
-      fc2.push_back(
-          input_cols(name_of_expert(layer, expert, names_.expert_down), h, model_.ffn, first, shape_.ffn));
+                                shape_.expert_ffn, row + shape_.expert_ffn));
+      fc2.push_back(input_cols(name_of_expert(layer, expert, names_.expert_down), h, model_.ffn, first,
+                               shape_.expert_ffn));
       fc2.back().local_row = expert * h;
     }
-    add_matrix("fc1.weight", layer, experts * shape_.fc1, h, unit).slices = std::move(fc1);
-    add_matrix("fc2.weight", layer, experts * h, shape_.ffn, unit).slices = std::move(fc2);
+    add_matrix("fc1.weight", layer, experts * shape_.expert_fc1, h, unit).slices = std::move(fc1);
+    add_matrix("fc2.weight", layer, experts * h, shape_.expert_ffn, unit).slices = std::move(fc2);
+    if (model_.mixture.expert_bias) add_expert_bias(layer);
     if (shape_.shared > 0) add_shared_expert(layer, unit);
+  }
+
+  void add_expert_bias(std::int64_t layer) {
+    Parameter& bias = add("router.bias", layer, 1, model_.mixture.experts, Fill::zeros);
+    bias.unit = kUntrained;
+    bias.replicated = true;
+    bias.offset = stage_.untrained;
+    bias.slices = {whole(fmt::format("{}.{}.{}", names_.layers, layer, names_.expert_bias), bias)};
+    stage_.untrained += bias.elements();
   }
 
   void add_shared_expert(std::int64_t layer, int unit) {
@@ -303,10 +314,12 @@ class Builder {
     const auto name = [&](std::string_view tensor) {
       return name_in(layer, fmt::format("{}.{}", names_.shared, tensor));
     };
-    Parameter& gate = add_matrix("shared_gate.weight", layer, 1, h, unit);
-    gate.replicated = true;
-    gate.slices = {whole(name_in(layer, names_.shared_gate), gate)};
-    gate.slices.front().vector = false;
+    if (model_.mixture.shared_gated) {
+      Parameter& gate = add_matrix("shared_gate.weight", layer, 1, h, unit);
+      gate.replicated = true;
+      gate.slices = {whole(name_in(layer, names_.shared_gate), gate)};
+      gate.slices.front().vector = false;
+    }
     add_matrix("shared_fc1.weight", layer, 2 * shape_.shared, h, unit).slices = {
         output_rows(name(names_.expert_gate), all, h, first, shape_.shared, 0),
         output_rows(name(names_.expert_up), all, h, first, shape_.shared, shape_.shared)};
@@ -320,20 +333,64 @@ class Builder {
     add_norm("norm1", layer, name(apart ? names_.parallel_norm1 : names_.norm1));
     if (model_.layer_norms() > 1)
       add_norm("norm2", layer, name(apart ? names_.parallel_norm2 : names_.norm2));
+    if (model_.latent) {
+      add_norm_weight("query_rank_norm.weight", layer, shape_.query_rank,
+                      name_in(layer, names_.query_down_norm));
+      add_norm_weight("kv_rank_norm.weight", layer, shape_.kv_rank, name_in(layer, names_.kv_down_norm));
+    }
     if (!model_.qk_norm) return;
     add_norm_weight("query_norm.weight", layer, model_.head_dim, name_in(layer, names_.query_norm));
     add_norm_weight("key_norm.weight", layer, model_.head_dim, name_in(layer, names_.key_norm));
   }
 
+  /// Of latent attention. Heads of queries are turned round: what is rotated comes first.
+  void add_latent_attention(std::int64_t layer, int unit) {
+    const LatentAttention& latent = model_.latent;
+    const std::int64_t h = shape_.hidden;
+    const std::int64_t heads = model_.heads / part_.tensor_size;
+    const std::int64_t d = model_.head_dim;
+    const std::int64_t both = latent.nope_dim + latent.value_dim;
+    const std::string query_up = name_in(layer, names_.query_up);
+    const std::string kv_up = name_in(layer, names_.kv_up);
+    const std::int64_t kv_down = latent.kv_rank + latent.rope_dim;
+    Parameter& down = add_matrix("down.weight", layer, shape_.compressed, h, unit);
+    down.replicated = true;
+    down.slices = {
+        output_rows(name_in(layer, names_.query_down), latent.query_rank, h, 0, latent.query_rank, 0),
+        output_rows(name_in(layer, names_.kv_down), kv_down, h, 0, kv_down, latent.query_rank)};
+    std::vector<Slice> queries;
+    std::vector<Slice> keys;
+    std::vector<Slice> values;
+    queries.reserve(static_cast<std::size_t>(2 * heads));
+    keys.reserve(static_cast<std::size_t>(heads));
+    values.reserve(static_cast<std::size_t>(heads));
+    for (std::int64_t local = 0; local < heads; ++local) {
+      const std::int64_t head = part_.tensor_rank * heads + local;
+      const auto query_rows = [&](std::int64_t first, std::int64_t count, std::int64_t at) {
+        queries.push_back(output_rows(query_up, model_.heads * d, latent.query_rank, head * d + first, count,
+                                      local * d + at));
+      };
+      query_rows(latent.nope_dim, latent.rope_dim, 0);
+      query_rows(0, latent.nope_dim, latent.rope_dim);
+      keys.push_back(output_rows(kv_up, model_.heads * both, latent.kv_rank, head * both, latent.nope_dim,
+                                 local * latent.nope_dim));
+      values.push_back(output_rows(kv_up, model_.heads * both, latent.kv_rank, head * both + latent.nope_dim,
+                                   latent.value_dim, local * latent.value_dim));
+    }
+    add_matrix("queries.weight", layer, shape_.query, latent.query_rank, unit).slices = std::move(queries);
+    add_matrix("keys.weight", layer, shape_.own_keys, latent.kv_rank, unit).slices = std::move(keys);
+    add_matrix("values.weight", layer, shape_.value, latent.kv_rank, unit).slices = std::move(values);
+  }
+
   void add_layer(std::int64_t layer) {
     const std::int64_t h = shape_.hidden;
-    const std::int64_t all_query = model_.heads * model_.head_dim;
-    const std::vector<Slice> qkv = qkv_slices(layer);
+    const std::int64_t all_heads = model_.heads * model_.value_dim();
+    const std::vector<Slice> qkv = model_.latent ? std::vector<Slice>() : qkv_slices(layer);
     const std::vector<Slice> fc1 = fc1_slices(layer);
-    const Slice proj = input_cols(name_in(layer, names_.projection), h, all_query,
-                                  part_.tensor_rank * shape_.query, shape_.query);
-    const Slice fc2 =
-        input_cols(name_in(layer, names_.fc2), h, model_.ffn, part_.tensor_rank * shape_.ffn, shape_.ffn);
+    const Slice proj = input_cols(name_in(layer, names_.projection), h, all_heads,
+                                  part_.tensor_rank * shape_.attended, shape_.attended);
+    const Slice fc2 = input_cols(name_in(layer, names_.fc2), h, model_.dense_ffn(),
+                                 part_.tensor_rank * shape_.ffn, shape_.ffn);
     add_layer_norms(layer);
     const auto bias_of = [](std::string weight) { return weight.replace(weight.size() - 6, 6, "bias"); };
     if (model_.qkv_bias) add_split_bias("qkv.bias", layer, shape_.qkv, qkv, bias_of);
@@ -343,9 +400,13 @@ class Builder {
       add_whole_bias("fc2.bias", layer, bias_of(fc2.tensor));
     }
     const int unit = new_unit();
-    add_matrix("qkv.weight", layer, shape_.qkv, h, unit).slices = qkv;
-    add_matrix("proj.weight", layer, h, shape_.query, unit).slices = {proj};
-    if (model_.mixture) return add_experts(layer, unit);
+    if (model_.latent) {
+      add_latent_attention(layer, unit);
+    } else {
+      add_matrix("qkv.weight", layer, shape_.qkv, h, unit).slices = qkv;
+    }
+    add_matrix("proj.weight", layer, h, shape_.attended, unit).slices = {proj};
+    if (model_.has_experts(layer)) return add_experts(layer, unit);
     add_matrix("fc1.weight", layer, shape_.fc1, h, unit).slices = fc1;
     add_matrix("fc2.weight", layer, h, shape_.ffn, unit).slices = {fc2};
   }

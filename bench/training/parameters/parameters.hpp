@@ -32,13 +32,17 @@ struct Slice {
 /// How a fresh parameter is filled.
 enum class Fill { normal, ones, zeros };
 
+/// In place of a unit: a vector; a vector that no gradient trains, of fp32.
+inline constexpr int kVector = -1;
+inline constexpr int kUntrained = -2;
+
 struct Parameter {
   std::string role;         // "qkv.weight", …: unique within its layer
   std::int64_t layer = -1;  // global index; -1 outside the layers
   std::int64_t rows = 0;    // a vector has one row
   std::int64_t cols = 0;
-  int unit = -1;            // of the stage's units; -1: a vector
-  std::int64_t offset = 0;  // first element in its unit, or in the stage's vectors
+  int unit = kVector;       // of the stage's units, or one of the two above
+  std::int64_t offset = 0;  // first element in its unit, or in the stage's vectors or untrained numbers
   Fill fill = Fill::normal;
   bool replicated = false;  // the same on every tensor rank
   bool tied_copy = false;   // the last stage's copy of the embedding
@@ -55,6 +59,7 @@ struct ParameterLayout {
   std::vector<std::int64_t> unit_elements;  // of each unit
   std::int64_t vectors = 0;                 // elements
   std::int64_t replicated_vectors = 0;      // of these
+  std::int64_t untrained = 0;               // elements
 
   /// Throws Error when there is none.
   const Parameter& find(std::string_view role, std::int64_t layer = -1) const;

@@ -18,6 +18,8 @@ RankParameters rank_parameters(const RunConfig& config, const StageMap& placemen
     entry.part = part_of(config, placement, stage, tensor_rank);
     entry.parameters = stage_parameters(config, entry.part);
     entry.vector_offset = rank.vectors;
+    entry.untrained_offset = rank.untrained;
+    rank.untrained += entry.parameters.untrained;
     entry.first_unit = static_cast<int>(rank.units.size());
     rank.vectors += entry.parameters.vectors;
     for (const std::int64_t elements : entry.parameters.unit_elements) {

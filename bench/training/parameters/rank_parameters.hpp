@@ -20,7 +20,8 @@ struct StageEntry {
   StagePart part;
   ParameterLayout parameters;
   std::int64_t vector_offset = 0;  // in the rank's vector memory
-  int first_unit = 0;              // its units are neighbours
+  std::int64_t untrained_offset = 0;
+  int first_unit = 0;  // its units are neighbours
 
   int unit_of(const Parameter& parameter) const { return first_unit + parameter.unit; }
 };
@@ -31,6 +32,7 @@ struct RankParameters {
   std::vector<Unit> units;
   std::int64_t vectors = 0;   // elements
   std::int64_t matrices = 0;  // elements, padding included
+  std::int64_t untrained = 0;
 };
 RankParameters rank_parameters(const RunConfig& config, const StageMap& placement, int pipeline_rank,
                                int tensor_rank);

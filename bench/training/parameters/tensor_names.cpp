@@ -17,6 +17,8 @@ constexpr TensorNames kTensorNames[] = {
     {.architecture = "qwen3"},
     {.architecture = "qwen2_moe"},
     {.architecture = "qwen3_moe"},
+    {.architecture = "deepseek_v3", .shared = "mlp.shared_experts"},
+    {.architecture = "glm4_moe", .shared = "mlp.shared_experts"},
     {.architecture = "mixtral",
      .router = "block_sparse_moe.gate",
      .experts = "block_sparse_moe.experts",

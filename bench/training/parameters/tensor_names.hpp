@@ -30,11 +30,19 @@ struct TensorNames {
   std::string_view query_norm = "self_attn.q_norm";
   std::string_view key_norm = "self_attn.k_norm";
   std::string_view projection = "self_attn.o_proj";
+  // Of latent attention, in place of query, key and value.
+  std::string_view query_down = "self_attn.q_a_proj";
+  std::string_view query_down_norm = "self_attn.q_a_layernorm";
+  std::string_view query_up = "self_attn.q_b_proj";
+  std::string_view kv_down = "self_attn.kv_a_proj_with_mqa";
+  std::string_view kv_down_norm = "self_attn.kv_a_layernorm";
+  std::string_view kv_up = "self_attn.kv_b_proj";
   std::string_view fc1 = "mlp.gate_proj";  // or gate and up fused, in this order unless up_first
   std::string_view up = "mlp.up_proj";     // empty: no gate, or fused
   std::string_view fc2 = "mlp.down_proj";
   // Of a mixture: "<layer>.<experts>.<n>.<name>".
   std::string_view router = "mlp.gate";
+  std::string_view expert_bias = "mlp.gate.e_score_correction_bias";  // with nothing behind it
   std::string_view experts = "mlp.experts";
   std::string_view expert_gate = "gate_proj";
   std::string_view expert_up = "up_proj";

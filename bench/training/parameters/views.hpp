@@ -17,6 +17,12 @@ inline Matrix vector_of(const StageEntry& stage, const Parameter& parameter, con
   return {all.at(0, stage.vector_offset + parameter.offset), parameter.rows, parameter.cols, all.dtype};
 }
 
+/// All numbers of a stage that no gradient trains, as one row.
+inline Matrix stage_untrained(const ParameterMemory& memory, const StageEntry& stage) {
+  const Matrix& all = memory.untrained;
+  return {all.at(0, stage.untrained_offset), 1, stage.parameters.untrained, all.dtype};
+}
+
 /// All vectors of a stage, as one row.
 inline Matrix stage_vectors(const ParameterSet& set, const StageEntry& stage) {
   const Matrix& all = set.vectors;

@@ -77,7 +77,7 @@ double StepEnd::squared_sum_of_vectors(const StageEntry& stage) const {
   const bool owns_kv = tensor_rank % context.communicator.layout().kv_sharing == 0;
   std::vector<Matrix> counted;
   for (const Parameter& parameter : stage.parameters.list) {
-    if (parameter.unit >= 0 || (parameter.replicated && tensor_rank != 0)) continue;
+    if (parameter.unit != kVector || (parameter.replicated && tensor_rank != 0)) continue;
     Matrix gradient = vector_of(stage, parameter, rank_.memory.gradients);
     if (parameter.role == "qkv.bias" && !owns_kv) gradient = gradient.columns(0, context.shape.query);
     counted.push_back(gradient);
@@ -115,6 +115,7 @@ void StepEnd::update() {
            owned(memory.moment2), config.optimizer.weight_decay, scale);
   }
   gather_values();
+  update_expert_biases();
   rank_.fp8.quantize_weights();
 }
 

@@ -124,7 +124,7 @@ void ModelStage::forward(std::uint32_t microbatch) {
       LayerActivations& saved = state.layers[i];
       const LayerWeights weights = layers_[i].weights(rank_.values.begin());
       layer_forward(context, rank_.shared, dropout, layers_[i], weights, saved);
-      note_expert_load(microbatch, layers_[i], saved.routing);
+      note_expert_load(microbatch, layers_[i], saved.mixture.routing);
       Matrix output;
       if (i + 1 == layers_.size()) {
         output = stage_output(microbatch, state);

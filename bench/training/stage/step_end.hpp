@@ -30,6 +30,7 @@ class StepEnd {
   void update(const Matrix& values, const Matrix& gradients, const Matrix& master, const Matrix& moment1,
               const Matrix& moment2, double weight_decay, double gradient_scale) const;
   void gather_values() const;
+  void update_expert_biases() const;
   Matrix stage_vectors(const StageEntry& stage, std::int64_t count) const;
 
   RankResources& rank_;

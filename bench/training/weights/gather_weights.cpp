@@ -60,12 +60,16 @@ class Collector {
              : stages.memory().master    ? stages.memory().master
                                          : stages.memory().values) {}
 
-  /// A unit (or with -1 the vectors) of the given stage, put together from its data ranks' pieces; `layout`
+  /// A unit, or the vectors, of the given stage, put together from its data ranks' pieces; `layout`
   /// are the parameters of the rank that holds it. Empty but on world rank 0.
   std::vector<float> collect(const RankParameters& layout, std::size_t slot, int unit_of_stage, int tensor,
                              int pipeline) {
     const StageEntry& stage = layout.stages[slot];
-    if (unit_of_stage < 0) {
+    if (unit_of_stage == kUntrained) {
+      return fetch({tensor, 0, pipeline}, stage.parameters.untrained,
+                   [&] { return stage_untrained(stages_.memory(), stage); });
+    }
+    if (unit_of_stage == kVector) {
       return fetch({tensor, 0, pipeline}, stage.parameters.vectors,
                    [&] { return stage_vectors(set_, stage); });
     }
@@ -108,13 +112,13 @@ class Collector {
 struct Holder {
   const RankParameters* layout;
   std::size_t slot;  // of its stages
-  int unit;          // of the stage; -1: the vectors
+  int unit;          // of the stage, or Parameter's marks for its vectors
   int tensor, pipeline;
 
   const ParameterLayout& parameters() const { return layout->stages[slot].parameters; }
 };
 
-/// All parameters of one unit (or with -1 the vectors), over all ranks that have a part.
+/// All parameters of one unit, or the vectors, over all ranks that have a part.
 void gather_unit(Collector& collector, const std::vector<Holder>& holders, bool receives, Gathered what,
                  const std::function<void(NamedTensor&&)>& sink) {
   std::vector<std::vector<float>> rows;
@@ -139,12 +143,14 @@ void gather_unit(Collector& collector, const std::vector<Holder>& holders, bool 
   }
 }
 
-/// The unit of a stage's shard of the vocabulary; -2 where it has none of that role.
+constexpr int kNoUnit = -3;
+
+/// The unit of a stage's shard of the vocabulary; kNoUnit where it has none of that role.
 int shard_unit(const ParameterLayout& parameters, const std::string& role) {
   for (const Parameter& parameter : parameters.list) {
     if (parameter.role == role) return parameter.unit;
   }
-  return -2;
+  return kNoUnit;
 }
 
 }  // namespace
@@ -190,7 +196,8 @@ void gather_weights(RankStages& stages, Gathered what, const std::function<void(
         entries.begin());
     const ParameterLayout& parameters = entries[slot].parameters;
     const auto units = static_cast<int>(parameters.unit_elements.size());
-    for (int unit = -1; unit < units; ++unit) {
+    const bool all = what == Gathered::values && parameters.untrained > 0;
+    for (int unit = all ? kUntrained : kVector; unit < units; ++unit) {
       if (std::any_of(shards.begin(), shards.end(),
                       [&](const std::string& role) { return shard_unit(parameters, role) == unit; })) {
         continue;

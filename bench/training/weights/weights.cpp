@@ -61,9 +61,13 @@ void load(const TrainingContext& context, const RankParameters& parameters, cons
           const SliceReader& reader) {
   Operators& operators = context.operators;
   for (const StageEntry& stage : parameters.stages) {
-    const std::vector<float> vectors = read_row(stage, -1, stage.parameters.vectors, reader);
+    const std::vector<float> vectors = read_row(stage, kVector, stage.parameters.vectors, reader);
     const ParameterSet& exact = memory.master ? memory.master : memory.values;
     upload_rounded(operators, vectors.data(), stage_vectors(exact, stage));
+    if (stage.parameters.untrained > 0) {
+      const std::vector<float> biases = read_row(stage, kUntrained, stage.parameters.untrained, reader);
+      operators.upload(biases.data(), stage_untrained(memory, stage));
+    }
     if (memory.master)
       operators.copy(stage_vectors(memory.master, stage), stage_vectors(memory.values, stage));
     for (int i = 0; i < std::ssize(stage.parameters.unit_elements); ++i) {

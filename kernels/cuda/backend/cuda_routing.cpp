@@ -26,6 +26,12 @@ void CudaOperators::route_backward(const Router& /*router*/, Matrix /*logits*/, 
                                    Matrix /*places*/, Matrix /*dweights*/, Matrix /*dlogits*/) {
   throw_no_mixtures("route_backward");
 }
+void CudaOperators::join_heads(Matrix /*shared*/, Matrix /*own*/, std::int64_t /*heads*/, Matrix /*y*/) {
+  throw_no_mixtures("join_heads");
+}
+void CudaOperators::split_heads(Matrix /*dy*/, std::int64_t /*heads*/, Matrix /*shared*/, Matrix /*own*/) {
+  throw_no_mixtures("split_heads");
+}
 void CudaOperators::sigmoid_forward(Matrix /*x*/, Matrix /*y*/) {
   throw_no_mixtures("sigmoid_forward");
 }

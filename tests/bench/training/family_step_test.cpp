@@ -26,10 +26,10 @@ namespace plumbline::training {
 namespace {
 
 constexpr const char* kFamilyModels[] = {
-    "qwen3",      "gpt_bigcode",  "starcoder2",    "bloom",    "falcon_rw", "falcon_7b",
-    "falcon_40b", "opt",          "opt_galactica", "nemotron", "gemma",     "glm",
-    "baichuan",   "baichuan_13b", "chatglm",       "phi",      "phi3",      "baichuan2",
-    "chatglm_6b", "glm_10b",      "glm_130b",      "mixtral",  "qwen3_moe", "qwen2_moe"};
+    "qwen3",   "gpt_bigcode",   "starcoder2", "bloom",     "falcon_rw",  "falcon_7b", "falcon_40b",
+    "opt",     "opt_galactica", "nemotron",   "gemma",     "glm",        "baichuan",  "baichuan_13b",
+    "chatglm", "phi",           "phi3",       "baichuan2", "chatglm_6b", "glm_10b",   "glm_130b",
+    "mixtral", "qwen3_moe",     "qwen2_moe",  "glm4_moe",  "deepseek_v3"};
 
 std::string folder_of(const std::string& name) {
   return fmt::format("{}/tests/golden/families/{}", PLUMBLINE_SOURCE_DIR, name);

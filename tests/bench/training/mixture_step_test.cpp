@@ -17,6 +17,8 @@
 #include "analysis/work/traffic.hpp"
 #include "bench/evaluate/emulation.hpp"
 #include "bench/evaluate/plan.hpp"
+#include "bench/training/trainer/step_data.hpp"
+#include "bench/training/weights/weights.hpp"
 #include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
@@ -40,6 +42,33 @@ ModelConfig small_mixture(bool normalized) {
   return model;
 }
 
+/// DeepSeek's layers: the first three dense, latent attention, groups of experts whose scores have a bias, a shared expert
+/// without a gate.
+ModelConfig small_deepseek(bool latent) {
+  ModelConfig model = small_mixture(true);
+  model.architecture = latent ? "deepseek_v3" : "glm4_moe";
+  model.mixture.experts = 8;
+  model.mixture.top_k = 3;
+  model.mixture.shared = 24;
+  model.mixture.shared_gated = false;
+  model.mixture.first_dense = 3;
+  model.mixture.dense_ffn = 40;
+  model.mixture.scores = RouterScores::sigmoid;
+  model.mixture.groups = 4;
+  model.mixture.chosen_groups = 2;
+  model.mixture.routed_scale = 1.5;
+  model.mixture.expert_bias = true;
+  if (!latent) return model;
+  model.kv_heads = model.heads;
+  model.latent = {20, 18, 10, 6, 12};
+  model.head_dim = 16;
+  model.rotary_dim = 6;
+  model.rotary_pairs = RotaryPairs::neighbours;
+  return model;
+}
+
+enum class Model { mixture, deepseek, glm };
+
 struct Case {
   const char* name;
   Layout layout;  // tensor, pipeline, data
@@ -53,7 +82,12 @@ struct Case {
   const char* vocabulary = "none";
   int context = 1;
   std::int64_t shared = 0;
+  Model model = Model::mixture;
 };
+constexpr Case of(Model model, Case c) {
+  c.model = model;
+  return c;
+}
 constexpr Case kCases[] = {
     {"one rank", {1, 1, 1}, "1f1b", false, 0, Recompute::full},
     {"one rank", {1, 1, 1}, "1f1b", false, 0, Recompute::selective, DType::bf16, false, kDropouts[1]},
@@ -68,6 +102,18 @@ constexpr Case kCases[] = {
     {"shared", {2, 1, 1}, "1f1b", true, 0, Recompute::full, DType::fp32, true, kDropouts[0], "none", 1, 24},
     {"shared", {2, 1, 1}, "zb-h1", true, 0, Recompute::none, DType::bf16, true, kDropouts[1], "none", 1, 24},
     {"shared", {1, 2, 1}, "zb-v", false, 0, Recompute::none, DType::fp32, true, kDropouts[0], "none", 1, 24},
+    {"shared", {1, 1, 1}, "1f1b", false, 3, Recompute::none, DType::fp32, true, kDropouts[0], "none", 2, 24},
+    of(Model::deepseek, {"latent", {1, 1, 1}, "1f1b", false, 0, Recompute::full}),
+    of(Model::deepseek, {"latent", {1, 1, 1}, "zb-h1", false, 0, Recompute::selective, DType::bf16}),
+    of(Model::deepseek, {"latent", {2, 1, 1}, "1f1b", true, 0, Recompute::full, DType::fp32}),
+    of(Model::deepseek,
+       {"latent", {2, 1, 1}, "zb-h1", true, 0, Recompute::none, DType::bf16, true, kDropouts[1]}),
+    of(Model::deepseek, {"latent", {2, 1, 1}, "zb-h1", false, 0, Recompute::none, DType::bf16}),
+    of(Model::deepseek, {"latent", {1, 2, 1}, "zb-v", false, 0, Recompute::full, DType::fp32}),
+    of(Model::deepseek, {"latent", {1, 2, 1}, "dualpipe", false, 0, Recompute::none, DType::fp32}),
+    of(Model::deepseek, {"latent", {1, 1, 2}, "zb-h1", false, 3, Recompute::full, DType::bf16}),
+    of(Model::glm, {"dense first", {1, 1, 2}, "1f1b", false, 1, Recompute::full, DType::fp32}),
+    of(Model::deepseek, {"latent", {2, 1, 2}, "1f1b", true, 2, Recompute::selective, DType::fp32}),
     {"both", {2, 2, 1}, "interleaved", true, 0, Recompute::none, DType::bf16},
     {"both", {2, 1, 2}, "1f1b", true, 1, Recompute::full, DType::fp32, false},
 };
@@ -77,12 +123,14 @@ RunConfig config_of(const Case& c) {
   config.model = small_mixture(c.normalized);
   if (c.shared > 0) config.model.architecture = "qwen2_moe";
   config.model.mixture.shared = c.shared;
+  if (c.model != Model::mixture) config.model = small_deepseek(c.model == Model::deepseek);
   config.parallel.schedule = c.schedule;
   config.parallel.sequence_parallel = c.sequence_parallel;
   config.parallel.zero_stage = c.zero;
   config.parallel.make_vocab_size_divisible_by = 8;
   config.parallel.vocab_parallel = parse_vocab_parallel(c.vocabulary);
   config.recompute.granularity = c.recompute;
+  if (c.model != Model::mixture) config.recompute.num_layers = 2;  // one group has layers of both kinds
   config.numerics.precision = c.precision;
   set_dropout(config, c.dropout);
   config.numerics.attention_dropout = 0;
@@ -199,7 +247,7 @@ TEST(MixtureStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (ranks > 2) GTEST_SKIP() << "two ranks show it";
-  for (const char* schedule : {"1f1b", "zb-h1"}) {
+  for (const std::string schedule : {"1f1b", "zb-h1", "latent"}) {
     for (const bool sequence_parallel : {false, true}) {
       RunConfig config;
       config.model = small_mixture(sequence_parallel);
@@ -210,12 +258,19 @@ TEST(MixtureStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
       config.model.kv_heads = 4;
       config.model.ffn = 1024;
       config.model.mixture.shared = sequence_parallel ? 2048 : 0;
+      if (schedule == "latent") {
+        config.model.kv_heads = 16;
+        config.model.latent = {512, 256, 64, 64, 96};
+        config.model.rotary_dim = 64;
+        config.model.mixture.first_dense = 1;
+        config.model.mixture.dense_ffn = 4096;
+      }
       config.model.max_positions = config.batch.seq_length = 2048;
       config.batch.global_batch_size = 2;
       config.machine.backend = Backend::emulated;
       config.machine.hardware = "h100-sxm-80gb";
       config.parallel.sequence_parallel = sequence_parallel;
-      config.parallel.schedule = schedule;
+      config.parallel.schedule = schedule == "latent" ? "1f1b" : schedule;
       config.measure.warmup_steps = 1;
       config.measure.steps = 1;
       set_layout(config, {ranks, 1, 1});
@@ -233,6 +288,39 @@ TEST(MixtureStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
         EXPECT_EQ(result.memory[static_cast<std::size_t>(rank)].at_peak, predicted.memory.of_rank(rank).peak);
       }
     }
+  }
+}
+
+/// Experts with less than the mean load count more in the next step's choice, on all data ranks alike.
+TEST(MixtureStep, BiasesOfExpertsFollowTheLoad) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks > 2) GTEST_SKIP() << "two ranks show it";
+  RunConfig config = config_of(of(Model::deepseek, {"data", {1, 1, ranks}}));
+  set_layout(config, {1, 1, ranks});
+  config.mixture.bias_update_rate = 0.25;
+  MpiCommunicator communicator(config.layout());
+  const auto operators = make_cpu_operators();
+  Arena arena(config.machine.memory_budget, host_memory());
+  const Schedule schedule = schedule_for(config);
+  RankStages stages(config, schedule, *operators, communicator, arena);
+  load_weights(stages, random_weights(1, 0.08));
+  const StepData data(config, communicator.rank());
+  const StepTokens tokens = data.step(0);
+  stages.start_step(tokens.inputs.data(), tokens.targets.data(), tokens.counted);
+  execute(schedule, stages, communicator, communicator.now());
+  std::vector<float> loads(5 * 8);
+  for (const ExpertLoad& load : stages.expert_load()) {
+    for (std::size_t i = 0; i < 8; ++i)
+      loads[static_cast<std::size_t>(load.layer - 3) * 8 + i] += static_cast<float>(load.tokens[i]);
+  }
+  communicator.all_reduce(Group::data, Matrix(loads.data(), 1, 5 * 8, DType::fp32), ReduceOp::sum);
+  const Matrix biases = stages.memory().untrained;
+  ASSERT_EQ(biases.cols, 5 * 8);
+  const float mean = 8 * 12 * 3 / 8.0F;
+  for (std::int64_t i = 0; i < biases.cols; ++i) {
+    const float load = loads[static_cast<std::size_t>(i)];
+    EXPECT_EQ(biases.as<float>()[i], load < mean ? 0.25F : load > mean ? -0.25F : 0.0F) << load;
   }
 }
 

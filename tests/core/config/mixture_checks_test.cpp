@@ -47,6 +47,12 @@ TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
          c.mixture.aux_loss_coeff = 0.1;
        },
        "moe_aux_loss_coeff: found 0.1"},
+      {"qwen3-30b-a3b", [](RunConfig& c) { c.mixture.bias_update_rate = 0; },
+       "moe_router_bias_update_rate: found 0 with qwen3-30b-a3b"},
+      {"deepseek-v3", [](RunConfig& c) { c.parallel.context = c.parallel.world_size = 2; },
+       "context_parallel_size: found 2 with deepseek-v3"},
+      {"deepseek-v3", [](RunConfig& c) { c.model.latent.query_rank = 0; }, "without q_lora_rank"},
+      {"deepseek-v3", [](RunConfig& c) { c.numerics.fp8.format = Fp8Format::hybrid; }, "fp8_format: found"},
       {"qwen3-30b-a3b", [](RunConfig& c) { c.parallel.tensor = c.parallel.world_size = 512; },
        "tensor_model_parallel_size: found 512"},
   };
@@ -58,11 +64,6 @@ TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
     EXPECT_THAT(reason, HasSubstr(c.reason));
     EXPECT_THAT(reason, Not(HasSubstr("\n")));
   }
-}
-
-TEST(MixtureChecks, LatentAttentionIsNotExecutedYet) {
-  EXPECT_THAT(why_invalid(run_of("deepseek-v3")).value_or("accepted"),
-              HasSubstr("model: found deepseek_v3 with deepseek-v3"));
 }
 
 TEST(MixtureChecks, GpusDoNotExecuteThem) {

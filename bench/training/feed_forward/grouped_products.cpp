@@ -1,4 +1,4 @@
-#include "bench/training/experts/grouped_products.hpp"
+#include "bench/training/feed_forward/grouped_products.hpp"
 
 namespace plumbline::training {
 

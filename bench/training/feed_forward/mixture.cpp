@@ -1,10 +1,10 @@
-#include "bench/training/layer/mixture.hpp"
+#include "bench/training/feed_forward/mixture.hpp"
 
 #include <utility>
 
-#include "bench/training/experts/grouped_products.hpp"
-#include "bench/training/layer/activation.hpp"
-#include "bench/training/layer/shared_expert.hpp"
+#include "bench/training/feed_forward/activation.hpp"
+#include "bench/training/feed_forward/grouped_products.hpp"
+#include "bench/training/feed_forward/shared_expert.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -17,6 +17,10 @@ Router router_of(const TrainingContext& context) {
   Router router;
   router.top_k = config.model.mixture.top_k;
   router.normalized = config.model.mixture.normalized;
+  router.sigmoid = config.model.mixture.scores == RouterScores::sigmoid;
+  router.groups = config.model.mixture.groups;
+  router.chosen_groups = config.model.mixture.chosen_groups;
+  router.scale = config.model.mixture.routed_scale;
   router.balance = config.mixture.aux_loss_coeff * static_cast<double>(config.model.mixture.experts) /
                    (static_cast<double>(router.top_k) * tokens * tokens * parts);
   router.z = config.mixture.z_loss_coeff / (tokens * config.parallel.context * parts);
@@ -30,7 +34,8 @@ Tensor sent_to_experts(const TrainingContext& context, const Routing& routing, c
   return rows;
 }
 
-void make_routing(const TrainingContext& context, const Matrix& x, const Matrix& weight, Routing& routing) {
+void make_routing(const TrainingContext& context, const Matrix& x, const Matrix& weight, const Matrix& bias,
+                  Routing& routing) {
   const LayerWidths& shape = context.shape;
   Operators& ops = context.operators;
   const auto of_choices = [&](const char* holder, DType type) {
@@ -43,22 +48,23 @@ void make_routing(const TrainingContext& context, const Matrix& x, const Matrix&
   routing.weights = of_choices("layer weights of experts", DType::fp32);
   routing.counts.assign(static_cast<std::size_t>(shape.experts), 0);
   ops.gemm({.a = x, .b = weight, .c = routing.logits, .b_transposed = true});
-  const Router router = router_of(context);
+  Router router = router_of(context);
+  router.bias = bias;
   ops.route(router, routing.logits, routing.chosen, routing.counts.data());
   ops.arrange(router, routing.logits, routing.chosen, routing.places, routing.tokens, routing.weights);
 }
 
 /// What every row of the experts counts is part of the activation, so that its gradient is a product of rows with the
-/// gradient of that. Leaves the activation without weights in saved.activation, and the gradient of what is without in
+/// gradient of that. Leaves the activation without weights in state.activation, and the gradient of what is without in
 /// `dact`. Returns the weights' gradient, (2, T·k) of which the first row counts.
-Tensor weights_backward(const TrainingContext& context, LayerActivations& saved, const Matrix& dact) {
+Tensor weights_backward(const TrainingContext& context, const MixtureState& state, const Matrix& dact) {
   Operators& ops = context.operators;
-  const Matrix activation = saved.activation.values();
+  const Matrix activation = state.activation.matrix();
   const std::int64_t elements = dact.elements();
   Tensor products = context.make_fp32(kPassing, "gradient of expert weights", 2, dact.rows);
-  activation_forward(context, saved.fc1, activation);
+  activation_forward(context, state.fc1, activation);
   ops.row_products(dact.reshaped(1, elements), activation.reshaped(1, elements), 0, dact.cols, products);
-  ops.scale_rows(dact, saved.routing.weights, dact);
+  ops.scale_rows(dact, state.routing.weights, dact);
   return products;
 }
 
@@ -95,146 +101,143 @@ void add_up_choices(const TrainingContext& context, const Matrix& rows, const Ro
 
 }  // namespace
 
-void mixture_forward(const TrainingContext& context, const LayerWeights& weights, LayerActivations& saved) {
+void mixture_forward(const TrainingContext& context, const MixtureMatrices& weights, const Matrix& bias,
+                     const Matrix& norm, MixtureState& state) {
   const LayerWidths& shape = context.shape;
-  Routing& routing = saved.routing;
+  Routing& routing = state.routing;
   {
-    const AllRows x = context.gather_rows(saved.norm2.values());
-    make_routing(context, x, weights.router, routing);
+    const AllRows x = context.gather_rows(norm);
+    make_routing(context, x, weights.router, bias, routing);
     const Tensor rows = sent_to_experts(context, routing, x);
-    saved.fc1 = context.make(context.kept, "layer fc1", shape.choices, shape.fc1);
-    GroupedProducts(context.operators, routing.counts).forward(rows, weights.fc1.values, saved.fc1);
-    shared_expert_forward(context, weights, x, saved);
+    state.fc1 = context.make(context.kept, "layer fc1", shape.choices, shape.expert_fc1);
+    GroupedProducts(context.operators, routing.counts).forward(rows, weights.fc1, state.fc1);
+    shared_expert_forward(context, weights, x, state.shared);
   }
-  Tensor activation = context.make(context.kept, "layer activation", shape.choices, shape.ffn);
-  activation_forward(context, saved.fc1, activation);
-  context.operators.scale_rows(activation, routing.weights, activation);
-  saved.activation = LinearOperand(std::move(activation));
-  shared_expert_activation(context, saved);
+  state.activation = context.make(context.kept, "layer activation", shape.choices, shape.expert_ffn);
+  activation_forward(context, state.fc1, state.activation);
+  context.operators.scale_rows(state.activation, routing.weights, state.activation);
+  shared_expert_activation(context, state.shared);
 }
 
-void mixture_output(const TrainingContext& context, const LayerWeights& weights, LayerActivations& saved,
+void mixture_output(const TrainingContext& context, const MixtureMatrices& weights, const MixtureState& state,
                     const Matrix& output) {
   const Tensor rows = context.make(kPassing, "rows of experts", context.shape.choices, context.shape.hidden);
-  GroupedProducts(context.operators, saved.routing.counts)
-      .forward(saved.activation.values(), weights.fc2.values, rows);
-  add_up_choices(context, rows, saved.routing, output,
-                 [&](const Matrix& to) { add_shared_output(context, weights, saved, to); });
+  GroupedProducts(context.operators, state.routing.counts).forward(state.activation, weights.fc2, rows);
+  add_up_choices(context, rows, state.routing, output,
+                 [&](const Matrix& to) { add_shared_output(context, weights, state.shared, to); });
 }
 
-Tensor mixture_backward(const TrainingContext& context, const Layer& layer, const LayerWeights& weights,
-                        UnitGradients& gradients, LayerActivations& saved, Tensor dropped, const Matrix& dy) {
+Tensor mixture_backward(const TrainingContext& context, const MixtureMatrices& weights,
+                        const std::function<MixtureMatrices()>& open, const Matrix& norm, MixtureState& state,
+                        Tensor dropped, const Matrix& dy) {
   const LayerWidths& shape = context.shape;
-  Routing& routing = saved.routing;
+  Routing& routing = state.routing;
   const GroupedProducts experts(context.operators, routing.counts);
   Tensor dact;
   Tensor dshared;
-  const LayerMatrices dweights = [&] {
+  const MixtureMatrices dweights = [&] {
     const AllRows all = context.gather_rows(dy);
     const Tensor rows = sent_to_experts(context, routing, all);
-    dact = context.make(kPassing, "gradient of activation", shape.choices, shape.ffn);
-    experts.input_gradient(rows, weights.fc2.values, dact);
-    const LayerMatrices opened = layer.matrices(gradients.open(layer.unit));
-    experts.weight_gradient(rows, saved.activation.values(), opened.fc2);
+    dact = context.make(kPassing, "gradient of activation", shape.choices, shape.expert_ffn);
+    experts.input_gradient(rows, weights.fc2, dact);
+    const MixtureMatrices opened = open();
+    experts.weight_gradient(rows, state.activation, opened.fc2);
     dshared = shared_activation_gradient(context, weights, all);
-    shared_output_weight(context, opened, all, saved);
+    shared_output_weight(context, opened, all, state.shared);
     return opened;
   }();
   dropped.reset();
-  Tensor products = weights_backward(context, saved, dact);
-  saved.activation.reset();
-  Tensor dfc1 = activation_backward(context, std::move(dact), saved.fc1, kPassing);
-  saved.fc1.reset();
-  shared_gradients(context, std::move(dshared), kPassing, false, saved);
+  Tensor products = weights_backward(context, state, dact);
+  state.activation.reset();
+  Tensor dfc1 = activation_backward(context, std::move(dact), state.fc1, kPassing);
+  state.fc1.reset();
+  shared_gradients(context, std::move(dshared), kPassing, false, state.shared);
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
   {
-    const AllRows x = context.gather_rows(saved.norm2.values());
+    const AllRows x = context.gather_rows(norm);
     {
       // The rows' gradient takes the place of the rows.
       const Tensor rows = sent_to_experts(context, routing, x);
       experts.weight_gradient(dfc1, rows, dweights.fc1);
-      experts.input_gradient(dfc1, weights.fc1.values, rows);
-      add_up_choices(context, rows, routing, dnorm,
-                     [&](const Matrix& to) { add_shared_input_gradient(context, weights, saved, to); });
+      experts.input_gradient(dfc1, weights.fc1, rows);
+      add_up_choices(context, rows, routing, dnorm, [&](const Matrix& to) {
+        add_shared_input_gradient(context, weights, state.shared, to);
+      });
     }
     dfc1.reset();
     const Tensor dlogits = context.make(kPassing, "gradient of router logits", shape.tokens, shape.experts);
     logits_backward(context, routing, products, dlogits);
     router_weight_gradient(context, dlogits, x, dweights.router);
     add_router_input_gradient(context, dlogits, weights.router, dnorm);
-    shared_input_weight(context, dweights, x, saved);
-    add_gate_input_gradient(context, weights, saved, dnorm);
+    shared_input_weight(context, dweights, x, state.shared);
+    add_gate_input_gradient(context, weights, state.shared, dnorm);
   }
   products.reset();
-  saved.shared = SharedExpert();
-  routing = Routing();
-  saved.norm2.reset();
+  state = MixtureState();
   return dnorm;
 }
 
-Tensor mixture_backward_input(const TrainingContext& context, const LayerWeights& weights,
-                              LayerActivations& saved, const Matrix& dy) {
+Tensor mixture_backward_input(const TrainingContext& context, const MixtureMatrices& weights,
+                              MixtureState& state, const Matrix& dy) {
   const LayerWidths& shape = context.shape;
-  Routing& routing = saved.routing;
+  Routing& routing = state.routing;
   const GroupedProducts experts(context.operators, routing.counts);
   Tensor dact;
   Tensor dshared;
   {
     const AllRows all = context.gather_rows(dy);
     const Tensor rows = sent_to_experts(context, routing, all);
-    dact = context.make(kPassing, "gradient of activation", shape.choices, shape.ffn);
-    experts.input_gradient(rows, weights.fc2.values, dact);
+    dact = context.make(kPassing, "gradient of activation", shape.choices, shape.expert_ffn);
+    experts.input_gradient(rows, weights.fc2, dact);
     dshared = shared_activation_gradient(context, weights, all);
   }
-  Tensor products = weights_backward(context, saved, dact);
+  Tensor products = weights_backward(context, state, dact);
   // The weights' gradients read it as it was.
-  context.operators.scale_rows(saved.activation.values(), routing.weights, saved.activation.values());
-  saved.fc1_gradient = activation_backward(context, std::move(dact), saved.fc1, Category::activations);
-  saved.fc1.reset();
-  shared_gradients(context, std::move(dshared), Category::activations, true, saved);
+  context.operators.scale_rows(state.activation, routing.weights, state.activation);
+  state.fc1_gradient = activation_backward(context, std::move(dact), state.fc1, Category::activations);
+  state.fc1.reset();
+  shared_gradients(context, std::move(dshared), Category::activations, true, state.shared);
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
   {
     const Tensor rows = context.make(kPassing, "rows of experts", shape.choices, shape.hidden);
-    experts.input_gradient(saved.fc1_gradient, weights.fc1.values, rows);
+    experts.input_gradient(state.fc1_gradient, weights.fc1, rows);
     add_up_choices(context, rows, routing, dnorm,
-                   [&](const Matrix& to) { add_shared_input_gradient(context, weights, saved, to); });
+                   [&](const Matrix& to) { add_shared_input_gradient(context, weights, state.shared, to); });
   }
-  saved.router_gradient =
+  state.router_gradient =
       context.make(Category::activations, "gradient of router logits", shape.tokens, shape.experts);
-  logits_backward(context, routing, products, saved.router_gradient);
+  logits_backward(context, routing, products, state.router_gradient);
   products.reset();
-  add_router_input_gradient(context, saved.router_gradient, weights.router, dnorm);
-  add_gate_input_gradient(context, weights, saved, dnorm);
+  add_router_input_gradient(context, state.router_gradient, weights.router, dnorm);
+  add_gate_input_gradient(context, weights, state.shared, dnorm);
   routing.drop_choices();
   return dnorm;
 }
 
-void mixture_output_weight(const TrainingContext& context, const LayerMatrices& dweights,
-                           LayerActivations& saved, const Matrix& dy) {
-  const AllRows all = context.gather_rows(dy);
-  const Tensor rows = sent_to_experts(context, saved.routing, all);
-  GroupedProducts(context.operators, saved.routing.counts)
-      .weight_gradient(rows, saved.activation.values(), dweights.fc2);
-  shared_output_weight(context, dweights, all, saved);
-  saved.activation.reset();
-  saved.shared.activation.reset();
+void mixture_output_weight(const TrainingContext& context, const MixtureMatrices& dweights,
+                           MixtureState& state, const Matrix& dy) {
+  {
+    const AllRows all = context.gather_rows(dy);
+    const Tensor rows = sent_to_experts(context, state.routing, all);
+    GroupedProducts(context.operators, state.routing.counts)
+        .weight_gradient(rows, state.activation, dweights.fc2);
+    shared_output_weight(context, dweights, all, state.shared);
+  }
+  state.activation.reset();
+  state.shared.activation.reset();
 }
 
-void mixture_input_weight(const TrainingContext& context, const LayerMatrices& dweights,
-                          LayerActivations& saved) {
+void mixture_input_weight(const TrainingContext& context, const MixtureMatrices& dweights, const Matrix& norm,
+                          MixtureState& state) {
   {
-    const AllRows x = context.gather_rows(saved.norm2.values());
-    router_weight_gradient(context, saved.router_gradient, x, dweights.router);
-    shared_input_weight(context, dweights, x, saved);
-    const Tensor rows = sent_to_experts(context, saved.routing, x);
-    GroupedProducts(context.operators, saved.routing.counts)
-        .weight_gradient(saved.fc1_gradient, rows, dweights.fc1);
+    const AllRows x = context.gather_rows(norm);
+    router_weight_gradient(context, state.router_gradient, x, dweights.router);
+    shared_input_weight(context, dweights, x, state.shared);
+    const Tensor rows = sent_to_experts(context, state.routing, x);
+    GroupedProducts(context.operators, state.routing.counts)
+        .weight_gradient(state.fc1_gradient, rows, dweights.fc1);
   }
-  saved.fc1_gradient.reset();
-  saved.router_gradient.reset();
-  saved.shared = SharedExpert();
-  saved.routing = Routing();
-  saved.norm2.reset();
+  state = MixtureState();
 }
 
 }  // namespace plumbline::training

@@ -1,4 +1,4 @@
-#include "bench/training/layer/activation.hpp"
+#include "bench/training/feed_forward/activation.hpp"
 
 #include <utility>
 

@@ -1,0 +1,34 @@
+// The feed-forward part of a layer with a mixture of experts, every expert on every rank or cut by tensor parallelism.
+// bench/training/mixtures.md lists what is allocated when.
+#pragma once
+
+#include <functional>
+
+#include "bench/training/feed_forward/mixture_state.hpp"
+#include "bench/training/parameters/context.hpp"
+
+namespace plumbline::training {
+
+/// From the norm's output, `norm` (R, h), to state.activation, whose rows carry their weights. `bias`: the router's, (1, E)
+/// fp32, or empty.
+void mixture_forward(const TrainingContext& context, const MixtureMatrices& weights, const Matrix& bias,
+                     const Matrix& norm, MixtureState& state);
+/// Overwrites `output` (R, h) with what the experts of every token add up to.
+void mixture_output(const TrainingContext& context, const MixtureMatrices& weights, const MixtureState& state,
+                    const Matrix& output);
+/// From the gradient of that, `dy` (R, h), all gradients; frees all of `state`, and `dropped` as soon as dy is read. `open`
+/// makes the matrices' gradients. Returns the gradient of the norm's output.
+Tensor mixture_backward(const TrainingContext& context, const MixtureMatrices& weights,
+                        const std::function<MixtureMatrices()>& open, const Matrix& norm, MixtureState& state,
+                        Tensor dropped, const Matrix& dy);
+/// The same without the gradients of matrices; keeps what those need.
+Tensor mixture_backward_input(const TrainingContext& context, const MixtureMatrices& weights,
+                              MixtureState& state, const Matrix& dy);
+/// The gradient of the experts' second products, which frees the activations, then of their first and of the router, which
+/// frees what is left.
+void mixture_output_weight(const TrainingContext& context, const MixtureMatrices& dweights,
+                           MixtureState& state, const Matrix& dy);
+void mixture_input_weight(const TrainingContext& context, const MixtureMatrices& dweights, const Matrix& norm,
+                          MixtureState& state);
+
+}  // namespace plumbline::training

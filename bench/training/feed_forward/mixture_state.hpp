@@ -1,0 +1,34 @@
+// What a layer's mixture of experts has on a rank: its matrices, and what a forward leaves for the backward.
+#pragma once
+
+#include "bench/training/feed_forward/routing.hpp"
+#include "core/tensor/arena.hpp"
+
+namespace plumbline::training {
+
+/// Views into a unit's values or gradients; what a mixture lacks has no rows.
+struct MixtureMatrices {
+  Matrix router;
+  Matrix fc1, fc2;  // the experts' one below the other
+  Matrix shared_gate, shared_fc1, shared_fc2;
+};
+
+/// Of a mixture's shared expert; empty without.
+struct SharedExpert {
+  Tensor weights;  // (1, T) fp32: of every token; empty without a gate
+  Tensor fc1;
+  Tensor activation;     // its rows carry their weights
+  Tensor fc1_gradient;   // in the backward
+  Tensor gate_gradient;  // (T, 1), likewise
+};
+
+struct MixtureState {
+  Routing routing;
+  SharedExpert shared;
+  Tensor fc1;              // of the experts' rows, (T·k, f)
+  Tensor activation;       // likewise, times the rows' weights
+  Tensor fc1_gradient;     // in the backward
+  Tensor router_gradient;  // of the logits, of the storage type, likewise
+};
+
+}  // namespace plumbline::training
