@@ -35,6 +35,8 @@ def deepseek(layers, hidden, heads, expert_ffn, vocab, experts, topk, shared_ffn
     return model
 
 
+# Megatron-Core's names of what its provider sets (megatron/bridge/models/gpt_oss/gpt_oss_bridge.py).
+GPT_OSS = {"other_flags": "softmax_type;activation_func_clamp_value;window_attn_skip_freq"}
 QWEN3 = {"qk_layernorm": "true", "head_dim": 128}
 HYBRID = {"hybrid_layer_pattern": "mamba", "num_experts": "unstated"}
 
@@ -67,8 +69,9 @@ MODELS = {
     "deepseek-v2-lite": deepseek(27, 2048, 16, 1408, 102400, 64, 6, 2816, 1, 10944, query_rank=0),
     "deepseek-v3": deepseek(61, 7168, 128, 2048, 129280, 256, 8, 2048, 3, 18432),
     "kimi-k2": deepseek(61, 7168, 64, 2048, 163840, 384, 8, 2048, 1, 18432),
-    "gpt-oss-20b": mixture(24, 2880, 64, 8, 2880, 201088, 32, 4, head_dim=64),
-    "gpt-oss-120b": mixture(36, 2880, 64, 8, 2880, 201088, 128, 4, head_dim=64),
+    # A learned sink per head, a clamped gate that has no fused kernel, a window in every other layer: not modelled.
+    "gpt-oss-20b": mixture(24, 2880, 64, 8, 2880, 201088, 32, 4, head_dim=64, **GPT_OSS),
+    "gpt-oss-120b": mixture(36, 2880, 64, 8, 2880, 201088, 128, 4, head_dim=64, **GPT_OSS),
     # Of these only what keeps them from being modelled is known here.
     "moe-352b": {"num_experts": 32, "moe_router_topk": 3},
     "mixtral-8x22b-g8t8": {"num_experts": "unstated"},

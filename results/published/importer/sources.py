@@ -47,6 +47,19 @@ def megatron_recipe(cells, row, vp):
 DEEPSEEK_LAYOUTS = {4: [16] * 3 + [13], 8: [8] * 7 + [5], 16: [4] * 15 + [1], 32: [1] + [2] * 30 + [0]}
 
 
+def mixture_recipe(cells, row):
+    """Megatron-Bridge's (perf_recipes of the same commit): every expert on one rank, flex dispatch but for Qwen3-235B on
+    H100, where the exchange is overlapped, and B200."""
+    if not cells.get("num_experts"):
+        return
+    cells["expert_tensor_parallel_size"] = "1"
+    if cells.get("num_hidden_layers") == "94" and cells["hardware"] in ("h100-sxm-80gb", "b200-sxm-180gb"):
+        cells["moe_token_dispatcher_type"] = "alltoall"
+        if cells["hardware"] == "h100-sxm-80gb":
+            cells["overlap_moe_expert_parallel_comm"] = "true"
+    deepseek_recipe(cells)
+
+
 def deepseek_recipe(cells):
     """Megatron-Bridge's of DeepSeek-V3, whose rates count the module (260 GFLOP per token instead of 249), and of Kimi-K2,
     which has none."""
@@ -68,7 +81,7 @@ def bridge_perf(row):
     if cells.get("fp8_recipe") == "unstated" and not cells.get("fp4_format"):
         cells["fp8_recipe"] = "tensorwise"  # its recipes are bf16, fp8cs (current scaling), fp8mx and nvfp4, no others
     megatron_recipe(cells, row, row["vp"])
-    deepseek_recipe(cells)
+    mixture_recipe(cells, row)
     if row.get("fsdp", "") not in ("", "0"):
         cells.update(zero_stage=3, software="megatron-bridge-fsdp")
     if "lora" in row["phase"].lower():
@@ -213,7 +226,7 @@ def bridge_verified(row):
     cells = base(row, row["model"], row["system"], precision, 2026)
     cells["software"] = "megatron-bridge"
     megatron_recipe(cells, row, row["vp"])
-    deepseek_recipe(cells)
+    mixture_recipe(cells, row)
     put(cells, "step_s", float(row["step_ms"]) / 1000)
     put(cells, "tokens_per_s_per_gpu", row["tokens_per_s_per_gpu"])
     put(cells, "model_tflops_per_gpu", row["model_tflops_per_gpu"])
@@ -272,6 +285,8 @@ def matched(row):
         put(cells, "overlap_moe_expert_parallel_comm", "true" if " on" in f" {row['value']}" else "")
     elif row["variable"] == "optimizer_offload_fraction":
         cells["optimizer_offload_fraction"] = row["value"]
+    if cells.get("num_experts"):
+        cells["moe_token_dispatcher_type"] = "alltoall" if "alltoall" in row["value"] else "flex"
     put(cells, "step_s", float(row["step_ms"]) / 1000 if row["step_ms"] else "")
     put(cells, "model_tflops_per_gpu", row["tflops_per_gpu"])
     put(cells, "peak_gb", row["peak_allocated_gb"])

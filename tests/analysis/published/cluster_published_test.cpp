@@ -104,6 +104,39 @@ TEST(Published, RunsWithContextParallelismAreWithinTenPercent) {
   EXPECT_LE(time.mape, 0.08);
 }
 
+struct MixtureGoal {
+  const char* of;  // what labels or software begin with; empty: all
+  const char* quantity;
+  int rows;
+  double median;
+  double mape;
+};
+
+// Experts spread over ranks, even load: no constant was fitted to these rows.
+TEST(Published, MixturesOfExpertsAreWithinTwelvePercent) {
+  const MixtureGoal goals[] = {
+      {"", "step_s", 110, 0.11, 0.14},
+      {"DeepSeekV3", "step_s", 22, 0.06, 0.10},
+      {"Qwen3_235B", "step_s", 18, 0.08, 0.18},
+      {"Kimi", "step_s", 3, 0.10, 0.10},
+      {"Grok1", "step_s", 28, 0.10, 0.10},
+      {"deepseek", "step_s", 6, 0.10, 0.10},
+      {"deepseekv", "peak_bytes", 2, 0.006, 0.006},
+  };
+  for (const MixtureGoal& goal : goals) {
+    std::vector<ComparedRow> rows;
+    for (const ComparedTable& table : shipped()) {
+      for (const ComparedRow& row : table.rows) {
+        if (row.traits.mixture && row.label.starts_with(goal.of)) rows.push_back(row);
+      }
+    }
+    const Errors errors = errors_of(rows, goal.quantity);
+    EXPECT_GE(errors.rows, goal.rows) << goal.of;
+    EXPECT_LE(errors.median, goal.median) << goal.of;
+    EXPECT_LE(errors.mape, goal.mape) << goal.of;
+  }
+}
+
 // 15B to 340B in bf16 and FP8: no constant was fitted to these rows.
 TEST(Published, NemotronIsWithinThreePercent) {
   std::vector<ComparedRow> rows;

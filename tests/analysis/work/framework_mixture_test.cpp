@@ -6,6 +6,7 @@
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/memory/framework_memory.hpp"
 #include "analysis/predict/predict.hpp"
+#include "analysis/work/flops.hpp"
 #include "analysis/work/framework_list.hpp"
 #include "analysis/work/parameter_units.hpp"
 #include "bench/evaluate/plan.hpp"
