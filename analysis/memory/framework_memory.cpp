@@ -57,7 +57,10 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
   if (s.latent() || s.mixture()) {
     const std::int64_t own = s.tokens * (4 * s.k + (6 - operand) * s.q + 4 * s.heads);
     const std::int64_t feed_forward = s.tokens * s.ffn * (s.swiglu ? 4 + operand : 2 + operand);
-    return stream * (4 + 2 * operand + mask) + (s.latent() ? latent_attention_bytes(s) : own) +
+    const std::int64_t scores = s.unfused_attention && !selective
+                                    ? (s.attention_dropout ? 5 : 2) * s.tokens * s.seq * s.heads
+                                    : std::int64_t{0};
+    return stream * (4 + 2 * operand + mask) + scores + (s.latent() ? latent_attention_bytes(s) : own) +
            (s.mixture() ? mixture_bytes(s) : feed_forward);
   }
   const std::int64_t attention = s.tokens * s.q * (2 - operand);

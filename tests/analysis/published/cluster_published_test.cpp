@@ -120,7 +120,7 @@ TEST(Published, MixturesOfExpertsAreWithinTwelvePercent) {
       {"Qwen3_235B", "step_s", 18, 0.08, 0.18},
       {"Kimi", "step_s", 3, 0.10, 0.10},
       {"Grok1", "step_s", 28, 0.10, 0.10},
-      {"deepseek", "step_s", 6, 0.10, 0.10},
+      {"deepseekv", "step_s", 6, 0.10, 0.10},
       {"deepseekv", "peak_bytes", 2, 0.006, 0.006},
   };
   for (const MixtureGoal& goal : goals) {
