@@ -41,6 +41,8 @@ struct Device {
   double kernel_s = 0;         // ramp-up, drain and gap of one kernel on the device
   double flash_forward = 0;    // share of the peak, head size 128, long sequences, FLOPs of the causal half
   double flash_backward = 0;
+  double cudnn_forward_speedup = 1;  // of cuDNN's attention over those
+  double cudnn_backward_speedup = 1;
   /// Measured shares of single shapes (analysis/hardware/kernel_rates.csv); none where nothing is tabled.
   std::shared_ptr<const KernelRates> rates;
 };

@@ -27,7 +27,9 @@ struct Software {
   bool delayed_scaling = false;
   bool tensorwise_scaling = false;
   bool blockwise_scaling = false;
+  bool cudnn_attention = false;  // where it is the faster: Transformer Engine's choice on Hopper
   bool mxfp8_scaling = false;
+  bool nvfp4_scaling = false;
   bool overlapped_gather = false;  // ZeRO 1: parameters are gathered alongside the next step's first forward
   // Selective recomputation by name: a layer runs again from its input, but for the results that are kept.
   bool saves_by_name = false;
@@ -41,6 +43,7 @@ struct Software {
   double optimizer_state_bytes = 0;    // the part of it that ZeRO-1 shards
   double workspace_bytes = 0;          // of its products, in the same allocator, from the first step on
   double host_operator_s = 0;          // processor time to launch one operator
+  double graph_operator_s = 0;         // the same of a layer captured as a CUDA graph; 0: it captures none
   double layer_forward_operators = 0;  // launched by one layer's forward
   double layer_backward_operators = 0;
   double norm_passes = 2;  // passes over an activation of one norm's forward

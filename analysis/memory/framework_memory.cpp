@@ -25,27 +25,32 @@ std::int64_t kept_by_name(const StageShape& s) {
   return bytes;
 }
 
-/// What a product reads is kept as it is read: in FP8 a byte (Transformer Engine saves the columns of its quantized
-/// inputs).
-std::int64_t operand_bytes(const StageShape& s) {
-  return s.framework_fp8 && !s.framework->fp8 ? 1 : 2;
+/// Products read quantized operands that software makes of 16-bit values.
+bool quantizes(const StageShape& s) {
+  return s.framework_fp8 && !s.framework->fp8;
+}
+/// Of so many elements as products read them.
+std::int64_t operand_bytes(const StageShape& s, std::int64_t elements) {
+  return quantizes(s) ? static_cast<std::int64_t>(s.operand_bytes * static_cast<double>(elements))
+                      : 2 * elements;
 }
 
 /// Short vectors before and behind their norms, queries, keys, values, attention's result and its statistics.
 std::int64_t latent_attention_bytes(const StageShape& s) {
-  const std::int64_t operand = operand_bytes(s);
-  return s.rows * ((2 + operand) * (s.query_rank + s.kv_rank) + 2 * s.rotated) +
-         s.tokens * (2 * s.qkv() + (4 - operand) * s.attended() + 4 * s.heads);
+  const std::int64_t ranks = s.rows * (s.query_rank + s.kv_rank);
+  const std::int64_t attended = s.tokens * s.attended();
+  return 2 * (ranks + s.rows * s.rotated + s.tokens * s.qkv() + attended) + operand_bytes(s, ranks) +
+         (quantizes(s) ? operand_bytes(s, attended) : 0) + 4 * s.tokens * s.heads;
 }
 
 /// Of a mixture: the rows of experts, fc1's result and the activation's, results that are weighted afterwards; scores of
 /// all experts in fp32, twice; the shared expert's.
 std::int64_t mixture_bytes(const StageShape& s) {
   const ExpertShape& e = s.expert;
-  const std::int64_t operand = operand_bytes(s);
-  std::int64_t bytes = e.rows * (operand * (s.hidden + e.ffn) + 2 * e.fc1) + 8 * e.sent * s.experts;
+  std::int64_t bytes =
+      operand_bytes(s, e.rows * (s.hidden + e.ffn)) + 2 * e.rows * e.fc1 + 8 * e.sent * s.experts;
   if (s.framework->weighted_results) bytes += 2 * e.sent * e.chosen * s.hidden;
-  return bytes + s.tokens * s.shared * (s.swiglu ? 4 + operand : 2 + operand);
+  return bytes + (s.swiglu ? 4 : 2) * s.tokens * s.shared + operand_bytes(s, s.tokens * s.shared);
 }
 
 /// A layer with everything kept, or as selective recomputation leaves it.
@@ -53,30 +58,33 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
   const std::int64_t mask = s.hidden_dropout ? 2 : 0;  // a byte per element, after attention and MLP
   const std::int64_t stream = s.rows * s.hidden;
   if (selective && s.framework->saves_by_name) return kept_by_name(s);
-  const std::int64_t operand = operand_bytes(s);
+  // What products read is kept as it is read: quantized a form of the norms' and the activation's results, and one
+  // of the attention's besides its own (Transformer Engine saves the columns of its quantized inputs).
+  const auto operand = [&](std::int64_t elements) { return operand_bytes(s, elements); };
+  const std::int64_t attention = quantizes(s) ? operand(s.tokens * s.q) : 0;
   if (s.latent() || s.mixture()) {
-    const std::int64_t own = s.tokens * (4 * s.k + (6 - operand) * s.q + 4 * s.heads);
-    const std::int64_t feed_forward = s.tokens * s.ffn * (s.swiglu ? 4 + operand : 2 + operand);
+    const std::int64_t own = s.tokens * 4 * (s.k + s.q + s.heads) + attention;
+    const std::int64_t feed_forward = (s.swiglu ? 4 : 2) * s.tokens * s.ffn + operand(s.tokens * s.ffn);
     const std::int64_t scores = s.unfused_attention && !selective
                                     ? (s.attention_dropout ? 5 : 2) * s.tokens * s.seq * s.heads
                                     : std::int64_t{0};
-    return stream * (4 + 2 * operand + mask) + scores + (s.latent() ? latent_attention_bytes(s) : own) +
-           (s.mixture() ? mixture_bytes(s) : feed_forward);
+    return stream * (4 + mask) + operand(2 * stream) + scores +
+           (s.latent() ? latent_attention_bytes(s) : own) + (s.mixture() ? mixture_bytes(s) : feed_forward);
   }
-  const std::int64_t attention = s.tokens * s.q * (2 - operand);
-  // A parallel block's norms read the same.
   // Only weights that train need their product's input again: of frozen ones those with an adapter, whose own narrow
-  // results are kept, too. The projection's is attention's result, which its backward reads.
+  // results are kept, too. The projection's is attention's result, which its backward reads. A parallel block's norms
+  // read the same.
   const bool mlp_inputs = !s.frozen() || s.adapted == LoraTargets::all;
-  const std::int64_t norms =
-      (s.parallel() ? 2 : 4) + (mlp_inputs ? s.layer_norms() : std::int64_t{1}) * operand;
+  const std::int64_t norms = stream * ((s.parallel() ? 2 : 4) + mask) +
+                             operand(stream * (mlp_inputs ? s.layer_norms() : std::int64_t{1}));
+  const std::int64_t activation = mlp_inputs ? operand(s.tokens * s.ffn) : 0;
   const std::int64_t adapters =
       2 * s.tokens * s.adapter_rank * static_cast<std::int64_t>(adapted_products(s).size());
   if (s.swiglu) {
     // Norms keep their inputs; query, key, value, attention output, its statistics; gate, up, product.
     if (!selective || !s.framework->selective_operators) {
-      return stream * (norms + mask) + attention + adapters +
-             s.tokens * (4 * s.q + 4 * s.k + (4 + (mlp_inputs ? operand : 0)) * s.ffn + 4 * s.heads);
+      return norms + attention + adapters + activation +
+             s.tokens * (4 * s.q + 4 * s.k + 4 * s.ffn + 4 * s.heads);
     }
     // The layer's input; of its seven products every second result (query, value, gate, down); attention's
     // result and its statistics (torchtitan, parallelize_llama.py: operators that selective recomputation
@@ -84,8 +92,7 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
     return stream * (4 + mask) + s.tokens * (4 * s.q + 2 * s.k + 2 * s.ffn + 4 * s.heads);
   }
   // 10 of the 34: inputs of norms and masks of residual dropout, not split by tensor parallelism.
-  std::int64_t bytes = stream * (norms + mask) + attention + adapters +
-                       s.tokens * (4 * s.q + 4 * s.k + (2 + (mlp_inputs ? operand : 0)) * s.ffn);
+  std::int64_t bytes = norms + attention + adapters + activation + s.tokens * (4 * s.q + 4 * s.k + 2 * s.ffn);
   if (!s.unfused_attention) return bytes + 4 * s.tokens * s.heads;
   // The softmax's result; with dropout also its mask and its own result.
   if (!selective) bytes += (s.attention_dropout ? 5 : 2) * s.tokens * s.seq * s.heads;
@@ -132,8 +139,8 @@ std::int64_t stage_bytes(const StageShape& s) {
   };
   const std::int64_t dense = s.dense_layers > 0 ? of_layers(s.like_layer(0), s.dense_layers) : 0;
   // A module that predicts a further token keeps its two inputs, normed and side by side, too.
-  const std::int64_t modules =
-      s.prediction_modules * (framework_layer_bytes(s) + (4 + 2 * operand_bytes(s)) * s.rows * s.hidden);
+  const std::int64_t modules = s.prediction_modules * (framework_layer_bytes(s) + 4 * s.rows * s.hidden +
+                                                       operand_bytes(s, 2 * s.rows * s.hidden));
   return dense + of_layers(s, s.layers - s.dense_layers) + modules + embedding_bytes(s);
 }
 
@@ -231,15 +238,17 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
     return Bytes{static_cast<std::int64_t>(count * each / (sharded ? any.data : 1))};
   };
   const cluster::Software& sw = *any.framework;
-  const auto gradient = static_cast<double>(any.g());
   const double weights = sw.state_bytes - sw.gradient_bytes - sw.optimizer_state_bytes;
   held[Category::parameters] = bytes(elements, weights, any.zero >= 3);
-  // Weights of layers in the two forms that FP8 products read, from one step to the next: besides those in 16
-  // bit, or instead of them.
-  if (any.framework_fp8 && !sw.fp8 && any.zero < 3 && !any.fp8_weights) {
-    for (const StageShape& s : stages) held[Category::parameters].value += 2 * stage_layer_matrices(s);
+  // Weights of layers in the forms that FP8 products read, from one step to the next: besides those in 16 bit, or
+  // instead of them.
+  if (any.framework_fp8 && !sw.fp8 && any.zero < 3) {
+    const double each = any.fp8_forms * any.operand_bytes - (any.fp8_weights ? weights : 0);
+    for (const StageShape& s : stages) {
+      held[Category::parameters] += bytes(static_cast<double>(stage_layer_matrices(s)), each, false);
+    }
   }
-  const double of_gradient = sw.gradient_bytes > 2 ? gradient : sw.gradient_bytes;
+  const auto of_gradient = static_cast<double>(any.g());
   held[Category::gradients] = bytes(trained, of_gradient, any.zero >= 2) + bytes(experts, of_gradient, false);
   held[Category::optimizer] =
       bytes(trained, sw.optimizer_state_bytes, any.zero >= 1) +

@@ -12,10 +12,10 @@ constexpr std::int64_t kMostContextCells = 1024;
 
 }  // namespace
 
-std::string context_report(const RunConfig& config, const Schedule& schedule, const Prediction& prediction,
-                           const HardwareProfile& hardware) {
+std::string context_report(const RunConfig& config, const RepeatedSchedule& step,
+                           const Prediction& prediction, const HardwareProfile& hardware) {
   if (config.parallel.context == 1 ||
-      std::int64_t{schedule.ranks} * config.microbatches() > kMostContextCells)
+      std::int64_t{step.once.ranks} * config.microbatches() > kMostContextCells)
     return "";
   std::string text =
       "cp_comm_type: seconds per step, of which waiting for tensor and context ranks, GiB of the fullest "
@@ -30,7 +30,7 @@ std::string context_report(const RunConfig& config, const Schedule& schedule, co
     }
     if (why_unpredictable(other)) continue;
     const bool given = way == config.parallel.cp_comm_type;
-    const Prediction predicted_way = given ? Prediction{} : predict(other, schedule, hardware);
+    const Prediction predicted_way = given ? Prediction{} : predict(other, step, hardware);
     const Prediction& found = given ? prediction : predicted_way;
     text +=
         fmt::format("  {:<12}{:<10.4g}{:<10.4g}{:.4g}{}\n", cp_comm_type_name(way), found.time.step.value,

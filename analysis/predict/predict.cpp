@@ -133,6 +133,25 @@ std::optional<std::string> why_unpredictable(const RunConfig& config, const Hard
         "fp8_recipe: {} has none of this name; expected another recipe, or software: megatron-core",
         config.machine.software);
   }
+  if (framework != nullptr && config.machine.cuda_graph_impl != CudaGraphImpl::none &&
+      framework->graph_operator_s == 0) {
+    return fmt::format(
+        "cuda_graph_impl: found {} with {}, which captures none; expected none, or software: megatron-core",
+        cuda_graph_impl_name(config.machine.cuda_graph_impl), config.machine.software);
+  }
+  if (config.numerics.fp4_format != Fp4Format::none) {
+    if (framework != nullptr && !framework->nvfp4_scaling) {
+      return fmt::format(
+          "fp4_format: found e2m1 with {}, which has none; expected none, or software: megatron-core",
+          config.machine.software);
+    }
+    if (hardware.accelerator.empty() || !(hardware.constants.device.peak_4bit > 0)) {
+      return fmt::format(
+          "fp4_format: found e2m1 on {}, which has no products of 4 bits; expected none, or hardware: "
+          "b200-sxm-180gb",
+          hardware.name);
+    }
+  }
   if (blocks && !hardware.accelerator.empty() && !(hardware.constants.device.peak_mx8 > 0)) {
     return fmt::format(
         "fp8_recipe: found mxfp8 on {}, whose products have no block scales; expected delayed or "

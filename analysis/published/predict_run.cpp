@@ -42,12 +42,20 @@ std::vector<std::string> not_predicted(const RunConfig& config, const Profiles& 
   } else if (config.numerics.fp8.on() && !multiplies(machine->second.device, config.numerics.fp8.recipe)) {
     add("fp8_recipe", name_of(config.numerics.fp8.recipe) + " on " + config.machine.hardware);
   }
+  const bool fp4 = config.numerics.fp4_format != Fp4Format::none;
+  if (fp4 && machine != profiles.machines.end() && !(machine->second.device.peak_4bit > 0))
+    add("fp4_format", "e2m1 on " + config.machine.hardware);
   const auto software = profiles.software.find(config.machine.software);
   if (software == profiles.software.end()) {
     add("software", config.machine.software);
   } else if (config.machine.software != "plumbline") {
     const Fp8Config& fp8 = config.numerics.fp8;
-    if (software->second.fp8 && !fp8.on()) add("precision", "of 16 bit with " + config.machine.software);
+    const bool graphs = config.machine.cuda_graph_impl != CudaGraphImpl::none;
+    if (fp4 && !software->second.nvfp4_scaling) add("fp4_format", "e2m1 with " + config.machine.software);
+    if (graphs && software->second.graph_operator_s == 0)
+      add("cuda_graph_impl", "with " + config.machine.software);
+    if (software->second.fp8 && !fp8.on() && !fp4)
+      add("precision", "of 16 bit with " + config.machine.software);
     if (fp8.on() && !takes_recipe(software->second, fp8.recipe))
       add("fp8_recipe", name_of(fp8.recipe) + " with " + config.machine.software);
   }

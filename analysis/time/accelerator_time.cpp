@@ -11,7 +11,7 @@ using cluster::RatedKernel;
 
 /// A product of 16-bit operands by the accelerator's table of shapes; nothing where it has none that is near.
 std::optional<double> tabled_product(const OperatorCall& call, const cluster::Device& device) {
-  if (device.rates == nullptr || call.fp8 || call.type == DType::fp32) return std::nullopt;
+  if (device.rates == nullptr || call.fp8 || call.fp4 || call.type == DType::fp32) return std::nullopt;
   if (call.batch != 1 && !call.grouped) return std::nullopt;
   const auto rows = static_cast<double>(call.tokens);
   const auto out = static_cast<double>(call.out);
@@ -52,10 +52,11 @@ double gemm_seconds(const OperatorCall& call, const cluster::Device& device) {
   const auto out = static_cast<double>(call.out);
   const auto in = static_cast<double>(call.in);
   const auto element = static_cast<double>(size_of(call.type));
-  const double operand = call.fp8 ? 1 : element;
+  const double operand = call.fp4 ? 0.5 : call.fp8 ? 1 : element;
   const double flops_per_s =
-      call.fp8 ? (call.block_scaled ? device.peak_mx8 : device.peak_8bit) * device.gemm_share_8bit
-               : device.gemm_share * (call.type == DType::fp32 ? device.peak_fp32 : device.peak_16bit);
+      call.fp4   ? device.peak_4bit * device.gemm_share_4bit
+      : call.fp8 ? (call.block_scaled ? device.peak_mx8 : device.peak_8bit) * device.gemm_share_8bit
+                 : device.gemm_share * (call.type == DType::fp32 ? device.peak_fp32 : device.peak_16bit);
   if (const auto measured = tabled_product(call, device)) return *measured;
   const auto product = [&](double m, double n, double k, double output_bytes) {
     return cluster::product_seconds(device, flops_per_s, operand, m, n, k, static_cast<double>(call.batch),
@@ -86,9 +87,13 @@ double attention_seconds(const OperatorCall& call, const cluster::Device& device
     plain.peak_16bit = device.peak_fp32;
     return attention_seconds(call, plain);
   }
+  const double speedup = !call.cudnn     ? 1
+                         : call.backward ? device.cudnn_backward_speedup
+                                         : device.cudnn_forward_speedup;
   return cluster::flash_seconds(device, static_cast<double>(call.elements), static_cast<double>(call.tokens),
                                 static_cast<double>(call.out), call.backward, call.dropout,
-                                static_cast<double>(call.window), static_cast<double>(call.prefix));
+                                static_cast<double>(call.window), static_cast<double>(call.prefix)) /
+         speedup;
 }
 
 }  // namespace

@@ -24,8 +24,9 @@ class FrameworkCalls {
   /// A product of a layer: with FP8 operands where the framework has them.
   void linear(const char* label, GemmPass pass, std::int64_t out, std::int64_t in, double share = 1) {
     gemm(label, pass, out, in);
-    list_.calls.back().fp8 = s_.framework_fp8;
-    list_.calls.back().block_scaled = s_.framework_fp8 && s_.fp8_recipe == Fp8Recipe::mxfp8;
+    list_.calls.back().fp8 = s_.framework_fp8 && !s_.fp4;
+    list_.calls.back().fp4 = s_.fp4;
+    list_.calls.back().block_scaled = list_.calls.back().fp8 && s_.fp8_recipe == Fp8Recipe::mxfp8;
     list_.calls.back().share = share;
   }
   /// The same over the rows of the stream that sequence parallelism leaves this rank.
@@ -62,7 +63,7 @@ class FrameworkCalls {
   void gemm(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
     list_.gemm(label, pass, out, in);
     const bool adds = pass == GemmPass::weight_gradient && sw_.fused_weight_gradient;
-    list_.calls.back().result_bytes = adds ? 2 * sw_.gradient_bytes : static_cast<double>(s_.e());
+    list_.calls.back().result_bytes = static_cast<double>(adds ? 2 * s_.g() : s_.e());
   }
   /// `heads` products of a sequence's scores or values.
   void batched(const char* label, std::int64_t m, std::int64_t n, std::int64_t k) {
@@ -73,7 +74,7 @@ class FrameworkCalls {
     call.result_bytes = static_cast<double>(s_.e());
   }
   void attention(bool backward, std::int64_t window) {
-    if (s_.context == 1) return list_.attention(backward, window);
+    if (s_.context == 1) return kernel(backward, window);
     if (s_.cp_comm_type == CpCommType::p2p) return ring_attention(backward, window);
     if (s_.cp_comm_type == CpCommType::a2a) return exchanged_attention(backward, window);
     gather_attention(backward, window);
@@ -90,7 +91,7 @@ class FrameworkCalls {
       const std::int64_t gradients = backward && step > 0 ? own : 0;
       list_.collective(CallKind::ring_shift, label, Group::context, s_.context, keys + gradients, s_.type);
       const int ticket = keys + gradients > 0 ? list_.start_collective(label) : 0;
-      list_.attention(backward, window);
+      kernel(backward, window);
       list_.calls.back().tokens = s_.seq / s_.context;
       if (ticket > 0) list_.wait(ticket);
       stream("attention merge", s_.tokens * s_.attended() * 3 / 4, 6);
@@ -105,7 +106,7 @@ class FrameworkCalls {
                        s_.tokens * width, s_.type);
     };
     exchange(backward ? s_.attended() : s_.qkv());
-    list_.attention(backward, window);
+    kernel(backward, window);
     list_.calls.back().elements /= s_.context;
     exchange(backward ? s_.qkv() : s_.attended());
   }
@@ -113,7 +114,7 @@ class FrameworkCalls {
   void gather_attention(bool backward, std::int64_t window) {
     const std::int64_t whole = s_.context * s_.tokens * (s_.k + s_.values());
     list_.collective(CallKind::all_gather, "context all-gather", Group::context, s_.context, whole, s_.type);
-    list_.attention(backward, window);
+    kernel(backward, window);
     list_.calls.back().share = 1.0 / s_.context;
     if (backward)
       list_.collective(CallKind::reduce_scatter, "context reduce-scatter", Group::context, s_.context, whole,
@@ -184,17 +185,21 @@ class FrameworkCalls {
   }
   /// Operands of FP8 products from 16-bit values: read, written as rows and as columns, which the products of
   /// the backward read (Transformer Engine, common/cast and recipe). A scale of the tensor itself takes a pass
-  /// over it first; one of earlier steps none, and whoever makes the values (`made_here`: a norm) writes them in
-  /// FP8 at once. torchao, compiled, has one form and everything in one kernel.
+  /// over it first (that of NVFP4, too, arXiv:2509.25149); one of earlier steps none, and whoever makes the values
+  /// (`made_here`: a norm) writes them in FP8 at once. torchao, compiled, has one form and everything in one kernel.
   void casts(std::int64_t elements, bool made_here) {
     if (!s_.framework_fp8 || elements == 0) return;
-    double bytes = 2 + 1 + (s_.frozen() ? 0 : 1);  // frozen weights have no gradient that reads columns
-    if (sw_.fp8) {
+    double bytes =
+        2 + s_.operand_bytes *
+                (s_.frozen() ? 1 : s_.fp8_forms);  // frozen weights have no gradient that reads columns
+    if (s_.fp4) {
+      bytes += 2;  // the largest value of the tensor, of its columns after their Hadamard transform
+    } else if (sw_.fp8) {
       bytes = 3;
     } else if (sw_.fused_casts) {
       bytes = 2;  // XLA quantizes in whatever kernel makes the values, and transposes them apart
     } else if (s_.fp8_recipe == Fp8Recipe::delayed) {
-      if (made_here) return;  // two bytes as before, one of each form
+      if (made_here) return;  // at most two bytes as before, one of each form
     } else if (s_.fp8_recipe == Fp8Recipe::tensorwise) {
       bytes += 2;
     } else {
@@ -205,7 +210,9 @@ class FrameworkCalls {
   /// Operators that casts launch for `products` products in one pass.
   double cast_operators(int products) const { return s_.framework_fp8 && !sw_.fp8 ? 2.0 * products : 0; }
   /// Processor time to launch so many operators.
-  void launches(double operators) { work_.host += Seconds{operators * sw_.host_operator_s}; }
+  void launches(double operators) {
+    work_.host += Seconds{operators * (s_.cuda_graphs ? sw_.graph_operator_s : sw_.host_operator_s)};
+  }
   /// The same of what graphs leave out.
   void launches_eagerly(double operators) {
     work_.host += Seconds{operators * std::max(sw_.eager_operator_s, sw_.host_operator_s)};
@@ -213,6 +220,10 @@ class FrameworkCalls {
 
  private:
   static constexpr double kBulkProcessors = 16;
+  void kernel(bool backward, std::int64_t window) {
+    list_.attention(backward, window);
+    list_.calls.back().cudnn = sw_.cudnn_attention;
+  }
   static int highest_ticket(const UnitWork& work) {
     int highest = 0;
     for (const OperatorCall& call : work.calls) highest = std::max(highest, call.ticket);

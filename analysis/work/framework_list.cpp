@@ -113,7 +113,7 @@ void embedding_backward(const StageShape& s, UnitWork& work) {
   if (s.scaled_embedding) calls.stream("scale", s.tokens * s.hidden, 4);
   if (s.embedding_norm) calls.stream("norm backward", s.rows * s.hidden, 10);
   calls.stream("embedding backward", s.tokens * s.hidden, 6);
-  calls.stream("embedding gradient", s.vocab * s.hidden, 4 + 2 * s.framework->gradient_bytes);
+  calls.stream("embedding gradient", s.vocab * s.hidden, 4 + 2 * static_cast<double>(s.g()));
   calls.launches(8);
 }
 
@@ -361,10 +361,12 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
     layers += s.layers;
     matrices += stage_layer_matrices(s);
   }
-  // The forms that products read, written once for all micro-batches: two bytes, and a pass for their scale.
+  // The forms that products read, written once for all micro-batches: and a pass for their scale.
   // Frozen ones are never written again.
   if (any.framework_fp8 && !any.framework->fp8 && any.zero < 3 && !any.frozen())
-    list.memory("cast weights to fp8", matrices, any.fp8_recipe == Fp8Recipe::tensorwise ? 6 : 4);
+    list.memory(
+        "cast weights to fp8", matrices,
+        (any.fp4 || any.fp8_recipe == Fp8Recipe::tensorwise ? 4 : 2) + any.fp8_forms * any.operand_bytes);
   const std::size_t before = list.calls.size();
   const bool narrow = gathers_fp8(any) && !any.frozen();
   if (any.zero == 1 || any.zero == 2) {

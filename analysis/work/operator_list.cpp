@@ -12,7 +12,10 @@ bool is_collective(CallKind kind) {
 
 std::string label_of(const OperatorCall& call) {
   if (call.kind == CallKind::gemm) {
-    return fmt::format("{} {}{}", call.label, name_of(call.pass), call.fp8 ? ", fp8" : "");
+    return fmt::format("{} {}{}", call.label, name_of(call.pass),
+                       call.fp4   ? ", fp4"
+                       : call.fp8 ? ", fp8"
+                                  : "");
   }
   return call.label;
 }

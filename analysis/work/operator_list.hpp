@@ -38,8 +38,10 @@ struct OperatorCall {
   GemmPass pass = GemmPass::forward;
   bool fp8 = false;             // gemm: of FP8 operands; the result is of the storage type
   bool block_scaled = false;    // gemm: with a scale per 32 elements of them (MXFP8)
+  bool fp4 = false;             // gemm: of NVFP4 operands instead
   bool backward = false;        // attention
   bool dropout = false;         // attention: of its probabilities
+  bool cudnn = false;           // attention: by cuDNN's kernels
   Group group = Group::tensor;  // collectives
   int ranks = 1;                // collectives: members of the group
   /// Collectives: 0: the rank waits until it is done; else the rank goes on, and the collective runs on its group's

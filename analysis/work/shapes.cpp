@@ -60,12 +60,26 @@ void spread_experts(const RunConfig& config, const cluster::Software& framework,
 }
 
 /// What a framework does whatever the keys say.
-void set_framework(const cluster::Software& framework, StageShape& shape) {
+/// Forms of an operand that FP8 products need: Hopper's multiply rows by rows alone, those of devices with MXFP8 either
+/// (Transformer Engine, is_non_tn_fp8_gemm_supported), where blocks of an operand's own scales do not run along it.
+int fp8_forms(const MachineConfig& machine, Fp8Recipe recipe) {
+  const HardwareProfile* hardware = find_hardware_preset(machine.hardware);
+  const bool one_scale = recipe == Fp8Recipe::delayed || recipe == Fp8Recipe::tensorwise;
+  return one_scale && hardware != nullptr && hardware->constants.device.peak_mx8 > 0 ? 1 : 2;
+}
+
+void set_framework(const RunConfig& config, const cluster::Software& framework, StageShape& shape) {
   shape.framework = &framework;
   shape.unfused_attention = shape.unfused_attention || !framework.flash_attention;
   shape.hidden_dropout = shape.hidden_dropout || framework.dropout;
   shape.attention_dropout = shape.attention_dropout || framework.dropout;
   shape.framework_fp8 = shape.fp8 || framework.fp8;
+  shape.cuda_graphs = config.machine.cuda_graph_impl != CudaGraphImpl::none;
+  if (shape.fp8) shape.fp8_forms = fp8_forms(config.machine, shape.fp8_recipe);
+  if (config.numerics.fp4_format != Fp4Format::none) {
+    shape.fp4 = shape.framework_fp8 = true;
+    shape.operand_bytes = 0.5 + 1.0 / 16;
+  }
   shape.fp8 = shape.fp8_tensorwise = false;
   shape.fp8_history = 0;
   if (framework.gradient_bytes <= 2) shape.grad_type = shape.type;
@@ -158,7 +172,7 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
     shape.adapted = config.finetune.lora_targets;
   }
   if (framework != nullptr) {
-    set_framework(*framework, shape);
+    set_framework(config, *framework, shape);
     spread_experts(config, *framework, shape);
   }
   set_overlap(config, framework, shape);

@@ -130,8 +130,12 @@ struct StageShape {
   bool fp8 = false;                // linear layers in FP8 (bench/training/fp8.md)
   bool fp8_tensorwise = false;     // scales belong to tensors, no history is kept
   bool framework_fp8 = false;      // the same of another framework's step, whose fp8 is false
+  bool cuda_graphs = false;        // captured layers
   bool fp8_weights = false;        // which holds and gathers weights of layers in FP8
-  int stage = 0;                   // of the schedule, all routes counted
+  bool fp4 = false;                // the same with operands of 4 bits instead (NVFP4)
+  int fp8_forms = 2;  // of an operand of such products: its rows, and its columns where they need those
+  double operand_bytes = 1;  // of an element of them, with the scales of NVFP4's blocks
+  int stage = 0;             // of the schedule, all routes counted
   int route = 0;
   int tensor = 1;                   // t
   int data = 1;                     // D: ranks with the same parameters, those that share a sequence included

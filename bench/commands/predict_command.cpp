@@ -82,7 +82,7 @@ int predict_one(const PredictOptions& options) {
   } else {
     fmt::print("{}{}", side_by_side(record), trust_text(config, hardware, prediction));
     fmt::print("{}", vocabulary_report(config, schedule, prediction, hardware, schedule_for));
-    fmt::print("{}", context_report(config, schedule, prediction, hardware));
+    fmt::print("{}", context_report(config, step, prediction, hardware));
     if (options.explain) {
       explain(prediction);
       fmt::print("{}", to_text(formulas));

@@ -148,7 +148,11 @@ std::optional<std::string> why_switches_do_not_fit(const RunConfig& config) {
 /// What linear layers in FP8 require of the sizes on a rank.
 std::optional<std::string> why_fp8_does_not_fit(const RunConfig& config) {
   constexpr std::int64_t kMultiple = 16;  // of both extents of every product: the matrix units' condition
-  if (!config.numerics.fp8.on()) return std::nullopt;
+  const bool fp4 = config.numerics.fp4_format != Fp4Format::none;
+  if (fp4 && config.numerics.fp8.on()) return "fp4_format: found e2m1 with fp8_format, expected one of them";
+  if (fp4 && config.machine.software == "plumbline")
+    return "fp4_format: found e2m1 with software plumbline, which has no products of 4 bits; expected none";
+  if (!fp4 && !config.numerics.fp8.on()) return std::nullopt;
   const ModelConfig& model = config.model;
   const std::int64_t t = config.parallel.tensor;
   const std::int64_t query = model.heads / t * model.head_dim;
@@ -168,9 +172,12 @@ std::optional<std::string> why_fp8_does_not_fit(const RunConfig& config) {
   };
   for (const auto& [what, size] : sizes) {
     if (size % kMultiple == 0) continue;
-    return fmt::format("fp8_format: found {} with {} = {}, expected a multiple of {}",
-                       config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid", what, size,
-                       kMultiple);
+    return fmt::format("{}: found {} with {} = {}, expected a multiple of {}",
+                       fp4 ? "fp4_format" : "fp8_format",
+                       fp4                                             ? "e2m1"
+                       : config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3"
+                                                                       : "hybrid",
+                       what, size, kMultiple);
   }
   return std::nullopt;
 }
@@ -267,6 +274,11 @@ std::optional<std::string> why_invalid(const RunConfig& config) {
                        config.batch.micro_batch_size, config.batch.seq_length, kMaxTokens);
   }
   if (auto reason = why_fp8_does_not_fit(config)) return reason;
+  if (config.machine.cuda_graph_impl != CudaGraphImpl::none && config.machine.software == "plumbline") {
+    return fmt::format(
+        "cuda_graph_impl: found {} with software plumbline, which captures none; expected none",
+        cuda_graph_impl_name(config.machine.cuda_graph_impl));
+  }
   if (auto reason = why_gathers_do_not_overlap(config)) return reason;
   if (auto reason = why_prefix_does_not_fit(config)) return reason;
   if (auto reason = why_switches_do_not_fit(config)) return reason;

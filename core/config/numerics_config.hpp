@@ -11,6 +11,8 @@ enum class Fp8Format { none, e4m3, hybrid };  // hybrid: gradients in E5M2, all 
 /// Scales of a tensor from earlier steps or from the tensor itself; of blocks of 128 elements, or of 32 that the
 /// matrix units scale themselves (MXFP8). plumbline's own step has the first two.
 enum class Fp8Recipe { delayed, tensorwise, blockwise, mxfp8 };
+/// Operands of linear layers in 4 bits with a scale per 16 of them (NVFP4; Megatron-LM's --fp4-format).
+enum class Fp4Format { none, e2m1 };
 enum class AttentionBackend { fused, unfused };  // unfused: keeps the probabilities of every head
 enum class GradDType { fp32, same };
 enum class Recompute { none, selective, full };
@@ -30,6 +32,7 @@ struct Fp8Config {
 struct NumericsConfig {
   DType precision = DType::bf16;
   Fp8Config fp8;
+  Fp4Format fp4_format = Fp4Format::none;  // not plumbline's own
   GradDType grad_dtype = GradDType::fp32;
   AttentionBackend attention_backend = AttentionBackend::fused;
   /// Probability of dropping an element of the embedding's output and of what attention and MLP add to the

@@ -16,6 +16,12 @@
 namespace plumbline {
 
 enum class Backend { cpu, cuda, emulated };
+/// Who captures a software's layers as CUDA graphs (Megatron-LM's --cuda-graph-impl): itself or Transformer Engine.
+enum class CudaGraphImpl { none, local, transformer_engine };
+/// "local".
+constexpr std::string_view cuda_graph_impl_name(CudaGraphImpl impl) {
+  return impl == CudaGraphImpl::none ? "none" : impl == CudaGraphImpl::local ? "local" : "transformer_engine";
+}
 
 struct BatchConfig {
   std::int64_t seq_length = 1024;
@@ -29,6 +35,7 @@ struct BatchConfig {
 struct MachineConfig {
   std::string hardware;                // preset or profile file; empty: this machine's calibrated profile
   std::string software = "plumbline";  // whose training step is predicted; only plumbline's is also executed
+  CudaGraphImpl cuda_graph_impl = CudaGraphImpl::none;
   Backend backend = Backend::cpu;
   Bytes memory_budget;  // per rank; 0: no bound
   /// Emulated backend: seconds that pass for each second of the hardware profile; 0: as fast as possible.

@@ -21,6 +21,7 @@ constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
 
 constexpr KeyNames<3> kRecompute = {"none", "selective", "full"};
 constexpr KeyNames<3> kBackends = {"cpu", "cuda", "emulated"};
+constexpr KeyNames<3> kCudaGraphImpls = {"none", "local", "transformer_engine"};
 constexpr KeyNames<3> kCpCommTypes = {"p2p", "all_gather", "a2a"};
 constexpr KeyNames<4> kDispatchers = {"auto", "allgather", "alltoall", "flex"};
 constexpr KeyNames<2> kAttentionBackends = {"fused", "unfused"};
@@ -30,6 +31,7 @@ constexpr KeyNames<3> kLoraTargets = {"qkv", "attention", "all"};
 constexpr KeyNames<2> kGradDTypes = {"fp32", "same"};
 constexpr KeyNames<3> kPrecisions = {"fp32", "bf16", "fp16"};
 constexpr KeyNames<3> kFp8Formats = {"none", "e4m3", "hybrid"};
+constexpr KeyNames<2> kFp4Formats = {"none", "e2m1"};
 constexpr KeyNames<4> kFp8Recipes = {"delayed", "tensorwise", "blockwise", "mxfp8"};
 
 /// fp8 is short for what everybody means by it: 16-bit storage, and linear layers in the usual 8-bit formats
@@ -90,6 +92,7 @@ std::vector<ConfigKey> make_keys() {
                "a hardware preset or the path of a profile"),
       text_key("software", at(&C::machine, &MachineConfig::software), PathOr::name,
                "plumbline or the name of a framework, such as megatron-core"),
+      choice_key("cuda_graph_impl", at(&C::machine, &MachineConfig::cuda_graph_impl), kCudaGraphImpls),
       choice_key("backend", at(&C::machine, &MachineConfig::backend), kBackends),
       integer_key(
           "world_size", "gpus", 1, kMaxSize, [](ConfigDraft& draft, std::int64_t n) { draft.world_size = n; },
@@ -146,6 +149,7 @@ std::vector<ConfigKey> make_keys() {
       integer_key("fp8_amax_history_len", "",
                   at(&C::numerics, &NumericsConfig::fp8, &Fp8Config::amax_history_len), 1, kMaxSize),
       boolean_key("fp8_param_gather", at(&C::numerics, &NumericsConfig::fp8, &Fp8Config::param_gather)),
+      choice_key("fp4_format", at(&C::numerics, &NumericsConfig::fp4_format), kFp4Formats),
       choice_key("grad_dtype", at(&C::numerics, &NumericsConfig::grad_dtype), kGradDTypes),
       choice_key("optimizer", at(&C::optimizer, &OptimizerConfig::kind), kOptimizers),
       number_key("learning_rate", at(&C::optimizer, &OptimizerConfig::learning_rate), 0, 1e6),

@@ -77,7 +77,7 @@ struct FeatureColumn {
   std::string_view without;
   std::string_view part_of{};
 };
-inline constexpr std::array<FeatureColumn, 26> kFeatureColumns = {{
+inline constexpr std::array<FeatureColumn, 23> kFeatureColumns = {{
     {"cp_comm_type", "p2p"},
     {"moe_expert_capacity_factor", "", "num_experts"},
     {"moe_pad_expert_input_to_capacity", "false", "num_experts"},
@@ -91,8 +91,6 @@ inline constexpr std::array<FeatureColumn, 26> kFeatureColumns = {{
     {"recompute_modules", "none"},
     {"activation_offload", "none"},
     {"optimizer_offload_fraction", "0"},
-    {"fp4_format", "none"},
-    {"cuda_graph_impl", "none"},
     {"apply_query_key_layer_scaling", "false"},
     {"parallel_block", "false"},
     {"hybrid_layer_pattern", "none"},
@@ -102,7 +100,6 @@ inline constexpr std::array<FeatureColumn, 26> kFeatureColumns = {{
     {"deterministic_mode", "false"},
     {"pipeline_model_parallel_layout", "none"},
     {"first_last_layers_bf16", "false"},
-    {"grad_reduce_in_bf16", "false"},
     {"other_flags", ""},
 }};
 

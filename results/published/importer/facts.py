@@ -152,7 +152,7 @@ def find_precision(text, year):
         "fp8-tensorwise": {"precision": "fp8", "fp8_recipe": "tensorwise"},
         "fp8-rowwise": {"precision": "fp8", "fp8_recipe": "rowwise"},
         "mxfp8": {"precision": "fp8", "fp8_recipe": "mxfp8"}, "fp8-mx": {"precision": "fp8", "fp8_recipe": "mxfp8"},
-        "nvfp4": {"precision": "fp8", "fp8_recipe": "unstated", "fp4_format": "nvfp4"},
+        "nvfp4": {"precision": "bf16", "fp4_format": "e2m1"},
         "bf16+fp8-hybrid-tensorwise": {"precision": "fp8", "fp8_recipe": "tensorwise"},
         "+fp8-e4m3-tensorwise": {"precision": "fp8", "fp8_format": "e4m3", "fp8_recipe": "tensorwise"},
         "bf16+fp8-hybrid-blockwise": {"precision": "fp8", "fp8_recipe": "blockwise"},

@@ -47,7 +47,7 @@ COLUMNS = {
     "rotary-percent": ("rotary_percent", None), "hybrid-layer-pattern": ("hybrid_layer_pattern", None),
     "mtp-num-layers": ("mtp_num_layers", None), "defer-embedding-wgrad-compute": ("defer_embedding_wgrad_compute", "true"),
     "pipeline-model-parallel-layout": ("pipeline_model_parallel_layout", None),
-    "first-last-layers-bf16": ("first_last_layers_bf16", "true"), "grad-reduce-in-bf16": ("grad_reduce_in_bf16", "true"),
+    "first-last-layers-bf16": ("first_last_layers_bf16", "true"), "grad-reduce-in-bf16": ("grad_dtype", "same"),
     "moe-token-dispatcher-type": ("moe_token_dispatcher_type", None), "moe-layer-freq": ("moe_layer_freq", None),
     "moe-router-load-balancing-type": ("moe_router_load_balancing_type", None),
     "moe-ffn-hidden-size": ("moe_ffn_hidden_size", None), "cp-comm-type": ("cp_comm_type", None),

@@ -10,11 +10,11 @@ FEATURES = {
     "overlap_moe_expert_parallel_comm": "false",
     "num_distributed_optimizer_instances": "1", "zero_hpz_partition_size": "1",
     "use_megatron_fsdp": "false", "recompute_modules": "none", "activation_offload": "none",
-    "optimizer_offload_fraction": "0", "fp4_format": "none", "cuda_graph_impl": "none",
+    "optimizer_offload_fraction": "0",
     "apply_query_key_layer_scaling": "false", "parallel_block": "false",
     "hybrid_layer_pattern": "none", "defer_embedding_wgrad_compute": "false",
     "attention_softmax_in_fp32": "false", "gradient_accumulation_fusion": "true", "deterministic_mode": "false",
-    "pipeline_model_parallel_layout": "none", "first_last_layers_bf16": "false", "grad_reduce_in_bf16": "false",
+    "pipeline_model_parallel_layout": "none", "first_last_layers_bf16": "false",
     "other_flags": "",
 }
 

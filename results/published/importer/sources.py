@@ -192,28 +192,49 @@ def megascale(row):
     return cells
 
 
+def mlperf_fp8_recipe(submission_round, benchmark):
+    """The recipe of NVIDIA's implementation, which its partners submit too: amax histories in
+    megatron_gpt_peft_tuning_config.yaml (v4.0 to v5.0), FP8_RECIPE in conf/custom.yaml (v5.0: delayed unless set) and in
+    config_common.sh (v5.1: tensorwise) of the pretraining benchmarks."""
+    if "lora" in benchmark or submission_round < "v5.1":
+        return "delayed"
+    return "tensorwise"
+
+
 def mlperf(row):
     year = {"v3": 2023, "v4": 2024, "v5": 2025, "v6": 2026}.get(row["round"][:2])
     if year is None:
         raise Unplaced(f'the round "{row["round"]}" is not known')
-    fp8, fp4 = row["fp8"] == "True", row["fp4"] == "True"
-    cells = base(row, row["benchmark"].replace("_", "-"), row["accelerator"], "nvfp4" if fp4 else "fp8" if fp8 else "bf16",
-                 year)
-    if not row["fp8"] and not fp4:
-        cells["fp8_recipe"] = "unstated"  # the configuration does not say whether linear layers are in 8 bits
     nvidia = "NVIDIA" in row["accelerator"]
+    fp8, fp4 = row["fp8"] == "True", row["fp4"] == "True"
+    mbs = row["mbs"]
+    if nvidia and row["tp"] and ("lora" in row["benchmark"] or year >= 2025):
+        # FP8=True and MBS=1, MICRO_BATCH_SIZE=1 stand in NVIDIA's config_common.sh, which the files of nodes read first.
+        fp8, mbs = fp8 or not row["fp8"] and not fp4, mbs or "1"
+    cells = base(row, row["benchmark"].replace("_", "-"), row["accelerator"], "nvfp4" if fp4 else "fp8" if fp8 else "bf16",
+                 year, mbs=mbs)
+    if not row["fp8"] and not fp4 and not fp8:
+        cells["fp8_recipe"] = "unstated"  # the configuration does not say whether linear layers are in 8 bits
+    elif fp8 and not fp4 and nvidia:
+        cells["fp8_recipe"] = mlperf_fp8_recipe(row["round"], row["benchmark"])
+    if fp8 and nvidia and year >= 2025:
+        # pretrain.py and train.py of v5.0: grad_reduce_in_fp32=False, fp8_params.
+        cells.update(grad_dtype="same", fp8_param_gather="true")
     cells["software"] = megatron_core(year) if nvidia else f"mlperf-amd-{year}"
     megatron_recipe(cells, row, row["vp"])
     put(cells, "num_microbatches", row["microbatches_per_replica"])
     if row["asym_pp_embed_loss"] == "True":
         cells.update(account_for_embedding_in_pipeline_split="true", account_for_loss_in_pipeline_split="true")
     if row["layer_cuda_graph"] not in ("", "0", "False"):
-        cells["cuda_graph_impl"] = "layer"
+        cells["cuda_graph_impl"] = "transformer_engine"  # external_cuda_graph
     if "lora" in row["benchmark"]:
         cells.update(frozen="lora", lora_targets="attention")
+        if nvidia and cells.get("context_parallel_size", "1") not in ("", "1"):
+            cells["cp_comm_type"] = "a2a"  # megatron_gpt_peft_tuning_config.yaml, CP_COMM_TYPE
     put(cells, "step_s", row["step_s_median"])
     put(cells, "tokens_per_s_per_gpu", row["tokens_per_s_per_gpu"])
-    put(cells, "peak_gb", row["max_memory_gb_logged"])
+    if row["pp"] == "1":  # of which stage's rank is not said
+        put(cells, "peak_gb", row["max_memory_gb_logged"])
     cells["label"] = f"{row['round']} {row['submitter']} {row['system']}"
     cells["source"] = f"MLPerf Training {row['round']}, {row['submitter']}"
     return cells

@@ -210,6 +210,36 @@ TEST(FrameworkList, SlowLaunchesAreWaitedFor) {
   EXPECT_GT(host, 1e-3 * 8 * 4 * (28 + 45));
 }
 
+TEST(FrameworkList, GraphsTakeLaunchesOffTheHost) {
+  RunConfig config = gpt("megatron-core-2025");
+  config.model.hidden = 256, config.model.heads = config.model.kv_heads = 4, config.model.head_dim = 64;
+  config.model.ffn = config.model.vocab = 1024;
+  config.batch.micro_batch_size = 1;
+  const double launched = predicted(config).time.step.value;
+  for (const CudaGraphImpl impl : {CudaGraphImpl::local, CudaGraphImpl::transformer_engine}) {
+    config.machine.cuda_graph_impl = impl;
+    EXPECT_LT(predicted(config).time.step.value, 0.6 * launched);
+  }
+  config.machine.software = "torchtitan";
+  EXPECT_THAT([&] { predicted(config); }, testing::ThrowsMessage<InputError>(testing::HasSubstr(
+                                              "cuda_graph_impl: found transformer_engine with torchtitan")));
+  config.machine.software = "plumbline";
+  EXPECT_THAT(why_invalid(config).value_or(""), testing::HasSubstr("expected none"));
+}
+
+// Half the bytes in the buffer, the collectives and the products that add to it.
+TEST(FrameworkList, GradientsMayBeOf16Bit) {
+  RunConfig config = llama("megatron-core-2025");
+  config.parallel.world_size = 64;
+  config.batch.global_batch_size = 64;
+  const Prediction fp32 = predicted(config);
+  config.numerics.grad_dtype = GradDType::same;
+  const Prediction same = predicted(config);
+  const auto gradients = [](const Prediction& p) { return p.memory.ranks.front().held[Category::gradients]; };
+  EXPECT_EQ(2 * gradients(same).value, gradients(fp32).value);
+  EXPECT_LT(same.time.step.value, fp32.time.step.value);
+}
+
 TEST(FrameworkList, OverlappedReductionHidesBehindTheBackward) {
   RunConfig config = llama("megatron-core-2024");
   config.parallel.world_size = 64;
@@ -270,6 +300,82 @@ TEST(FrameworkFp8, RecipesPriceTheirCastsAndProducts) {
   config.numerics.fp8.param_gather = true;
   // 32 layers of 4096 x (4096 + 2 x 1024) + 4096 x 4096 + 3 x 4096 x 14336 weights, two bytes each.
   EXPECT_EQ(with_copies - held(), std::int64_t{32} * 2 * 218103808);
+}
+
+// Columns of an operand besides its rows only where products need them.
+TEST(FrameworkFp8, BlackwellNeedsOneFormOfATensorWithOneScale) {
+  RunConfig config = llama("megatron-core-2025");
+  config.parallel.tensor = config.parallel.pipeline = 1;
+  config.numerics.fp8.format = Fp8Format::hybrid;
+  struct Case {
+    const char* hardware;
+    Fp8Recipe recipe;
+    int forms;
+  };
+  for (const Case& c :
+       {Case{"h100-sxm-80gb", Fp8Recipe::delayed, 2}, Case{"b200-sxm-180gb", Fp8Recipe::delayed, 1},
+        Case{"gb300-nvl72", Fp8Recipe::tensorwise, 1}, Case{"gb300-nvl72", Fp8Recipe::mxfp8, 2}}) {
+    config.machine.hardware = c.hardware;
+    config.numerics.fp8.recipe = c.recipe;
+    config.numerics.fp8.param_gather = true;
+    const auto held = [&] {
+      const StageShape shape = stage_shapes(config, 1).front();
+      return framework_held_bytes({&shape, 1})[Category::parameters].value;
+    };
+    const std::int64_t in_fp8 = held();
+    config.numerics.fp8.param_gather = false;
+    EXPECT_EQ(held() - in_fp8, std::int64_t{32} * 2 * 218103808) << c.hardware;  // those in 16 bit
+    EXPECT_EQ(in_fp8,
+              2 * (std::int64_t{2} * 128256 * 4096 + 65 * 4096) + std::int64_t{32} * c.forms * 218103808)
+        << c.hardware;
+    UnitWork work;
+    framework_layer(stage_shapes(config, 1).front(), LayerPass::forward, 0, false, work);
+    for (const OperatorCall& call : work.calls) {
+      if (std::string_view(call.name) != "cast to fp8" || c.recipe == Fp8Recipe::mxfp8) continue;
+      EXPECT_EQ(call.bytes_per_element, 2 + c.forms + (c.recipe == Fp8Recipe::tensorwise ? 2 : 0));
+    }
+  }
+}
+
+// NVFP4: half a byte per element and a byte of scale for 16, in both forms; twice the rate or more.
+TEST(FrameworkFp4, OperandsTakeNineSixteenthsOfAByte) {
+  RunConfig config = llama("megatron-core-2026");
+  config.machine.hardware = "b200-sxm-180gb";
+  config.parallel.tensor = config.parallel.pipeline = 1;
+  config.parallel.world_size = 16;
+  const StageShape plain = stage_shapes(config, 1).front();
+  const auto held = [&] {
+    const StageShape shape = stage_shapes(config, 1).front();
+    return framework_held_bytes({&shape, 1}).total().value;
+  };
+  const std::int64_t in_16_bit = held();
+  const double step = predicted(config).time.step.value;
+  config.numerics.fp4_format = Fp4Format::e2m1;
+  EXPECT_EQ(16 * (held() - in_16_bit), std::int64_t{32} * 18 * 218103808);
+  const StageShape shape = stage_shapes(config, 1).front();
+  const std::int64_t operands = 2 * 4096 + 14336;
+  EXPECT_EQ(framework_layer_bytes(plain) - framework_layer_bytes(shape),
+            4 * 1024 * (2 * operands - (operands + 4096) * 9 / 16));
+  UnitWork work;
+  framework_layer(shape, LayerPass::forward, 0, false, work);
+  for (const OperatorCall& call : work.calls) {
+    if (call.kind == CallKind::gemm) {
+      EXPECT_TRUE(call.fp4 && !call.fp8) << label_of(call);
+    } else if (std::string_view(call.name) == "cast to fp8") {
+      EXPECT_EQ(call.bytes_per_element, 2 + 2 + 1.125);
+    }
+  }
+  EXPECT_LT(predicted(config).time.step.value, step);
+  config.numerics.fp8.format = Fp8Format::hybrid;
+  EXPECT_THAT(why_invalid(config).value_or(""), testing::HasSubstr("fp4_format: found e2m1 with fp8_format"));
+  config.numerics.fp8.format = Fp8Format::none;
+  for (const auto& [hardware, software, message] :
+       {std::tuple{"h100-sxm-80gb", "megatron-core-2026", "found e2m1 on h100-sxm-80gb"},
+        {"b200-sxm-180gb", "megatron-core-2024", "found e2m1 with megatron-core-2024"}}) {
+    config.machine.hardware = hardware;
+    config.machine.software = software;
+    EXPECT_THAT([&] { predicted(config); }, testing::ThrowsMessage<InputError>(testing::HasSubstr(message)));
+  }
 }
 
 TEST(FrameworkFp8, WhatASoftwareOrDeviceHasNotIsRefused) {
@@ -427,6 +533,19 @@ TEST(FrameworkContext, ARingHidesWhatItsStepsCover) {
   EXPECT_THAT(report, testing::HasSubstr(fmt::format("\n  p2p         {:.4g}", ring.step.value)));
   EXPECT_THAT(report, testing::ContainsRegex("all_gather .*this one"));
   EXPECT_THAT(report, testing::HasSubstr("a2a         cannot be: cp_comm_type: found a2a with"));
+  // A step that repeats itself is predicted as often as it does for every way.
+  config.batch.global_batch_size = 64;
+  const HardwareProfile& hardware = *find_hardware_preset(config.machine.hardware);
+  const RepeatedSchedule step = step_for(config);
+  ASSERT_TRUE(step.repeats());
+  const Prediction of_step = predict(config, step, hardware);
+  const StepTime whole = [&] {
+    RunConfig other = config;
+    other.parallel.cp_comm_type = CpCommType::p2p;
+    return predicted(other).time;
+  }();
+  EXPECT_THAT(context_report(config, step, of_step, hardware),
+              testing::HasSubstr(fmt::format("\n  p2p         {:.4g}", whole.step.value)));
 }
 
 }  // namespace

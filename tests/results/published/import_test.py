@@ -88,8 +88,36 @@ class Import(unittest.TestCase):
         done, report = self.validate()
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([(row["frozen"], row["lora_targets"]) for row in rows if row["frozen"]], [("lora", "qkv")])
-        for feature in ["micro_batch_size unstated", "num_experts", "fp4_format"]:
+        self.assertEqual([row["fp4_format"] for row in rows if row["fp4_format"]], ["e2m1"])
+        for feature in ["micro_batch_size unstated", "num_experts"]:
             self.assertEqual(report["not_modelled"].get(feature), 1, feature)
+
+    def test_recipes_of_mlperf(self):
+        """What NVIDIA's implementation sets for all who submit it, and nobody else's."""
+        def run(**cells):
+            row = {"round": "v5.0", "submitter": "S", "system": "s", "benchmark": "llama2_70b_lora",
+                   "accelerator": "NVIDIA H200-SXM-141GB", "gpus": "8", "tp": "1", "pp": "1", "cp": "2", "vp": "", "dp": "4", "mbs": "",
+                   "microbatches_per_replica": "2", "gbs": "8", "seq": "8192", "fp8": "", "fp4": "", "asym_pp_embed_loss": "",
+                   "layer_cuda_graph": "", "step_s_median": "3.1", "tokens_per_s_per_gpu": "", "max_memory_gb_logged": "70",
+                   "step_source": "", "model_dims": ""}
+            return {**row, **cells}
+        write(self.root / "lora.csv", [
+            run(), run(fp8="True", layer_cuda_graph="1", step_s_median="3.2"),
+            run(accelerator="AMD Instinct MI325X 256GB HBM3e", mbs="1", fp8="True"),
+            run(round="v5.1", benchmark="llama31_8b", fp8="True", step_s_median="0.2", cp="1", dp="8", microbatches_per_replica="1"),
+            run(round="v5.1", benchmark="llama31_405b", fp8="True", pp="2", dp="2", microbatches_per_replica="4")])
+        counts, left = self.run_import(self.root)
+        self.assertEqual(counts, {"lora.csv": (5, 0)}, left)
+        columns = ["fp8_recipe", "grad_dtype", "fp8_param_gather", "cp_comm_type", "cuda_graph_impl", "peak_gb"]
+        header = (self.out / "lora.yaml").read_text()
+        self.assertIn('precision: "fp8"', header)
+        self.assertIn('micro_batch_size: "1"', header)
+        rows = [tuple(row.get(column, "") for column in columns) for row in read(self.out / "lora.csv")]
+        self.assertEqual(rows, [("delayed", "same", "true", "a2a", "", "70"),
+                                ("delayed", "same", "true", "a2a", "transformer_engine", "70"),
+                                ("unstated", "", "", "", "", "70"),
+                                ("tensorwise", "same", "true", "", "", "70"),
+                                ("tensorwise", "same", "true", "", "", "")])
 
     def test_features_are_those_of_the_reader(self):
         sys.path.insert(0, str(IMPORTER.parent))
