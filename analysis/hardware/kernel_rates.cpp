@@ -13,9 +13,10 @@
 namespace plumbline::cluster {
 namespace {
 
-constexpr std::array<std::string_view, 6> kKernels = {"forward",           "input_gradient",
-                                                      "weight_gradient",   "weight_gradient_16bit",
-                                                      "attention_forward", "attention_backward"};
+constexpr std::array<std::string_view, 9> kKernels = {
+    "forward",           "input_gradient",         "weight_gradient",         "weight_gradient_16bit",
+    "grouped_forward",   "grouped_input_gradient", "grouped_weight_gradient", "attention_forward",
+    "attention_backward"};
 constexpr std::string_view kColumns = "accelerator,kernel,m,n,k,share";
 
 std::array<double, 3> doublings_of(RatedKernel kernel, const std::array<double, 3>& sizes) {
@@ -95,10 +96,11 @@ std::map<std::string, KernelRates> parse_kernel_rates(std::string_view csv, cons
     }
     const auto* const kernel = std::find(kKernels.begin(), kKernels.end(), cells[1]);
     if (kernel == kKernels.end()) {
-      throw InputError(
-          fmt::format("{}: found {}, expected forward, input_gradient, weight_gradient, "
-                      "weight_gradient_16bit, attention_forward or attention_backward",
-                      place, printable(std::string(cells[1]))));
+      throw InputError(fmt::format(
+          "{}: found {}, expected forward, input_gradient, weight_gradient, "
+          "weight_gradient_16bit, grouped_forward, grouped_input_gradient, grouped_weight_gradient, "
+          "attention_forward or attention_backward",
+          place, printable(std::string(cells[1]))));
     }
     constexpr double kLargest = 1e9;
     tables[std::string(cells[0])].add(

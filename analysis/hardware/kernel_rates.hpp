@@ -14,12 +14,15 @@ namespace plumbline::cluster {
 /// What a row of analysis/hardware/kernel_rates.csv was measured of. Products have the sizes m, n and k of an
 /// m×n result; attention the number of heads of all sequences, the sequence length and the head size.
 enum class RatedKernel : std::uint8_t {
-  forward,                // rows × out, over in
-  input_gradient,         // rows × in, over out
-  weight_gradient,        // out × in, over rows, added to an fp32 gradient
-  weight_gradient_16bit,  // the same, in 16 bit
-  attention_forward,      // causal; FLOPs of all pairs: 4 · heads · s² · d
-  attention_backward      // 10 · heads · s² · d
+  forward,                  // rows × out, over in
+  input_gradient,           // rows × in, over out
+  weight_gradient,          // out × in, over rows, added to an fp32 gradient
+  weight_gradient_16bit,    // the same, in 16 bit
+  grouped_forward,          // of each expert: rows × out, over in; one call for all experts
+  grouped_input_gradient,   // rows, out and in of the forward
+  grouped_weight_gradient,  // the same, added to an fp32 gradient
+  attention_forward,        // causal; FLOPs of all pairs: 4 · heads · s² · d
+  attention_backward        // 10 · heads · s² · d
 };
 
 class KernelRates {
@@ -34,7 +37,7 @@ class KernelRates {
     std::array<double, 3> doublings;
     double share;
   };
-  std::array<std::vector<Shape>, 6> shapes_;
+  std::array<std::vector<Shape>, 9> shapes_;
 };
 
 /// The tables of a file by accelerator. Throws InputError with its line: a name that is not known, a size below

@@ -12,10 +12,11 @@ namespace plumbline::cluster {
 struct Network {
   int gpus_per_node = 8;
   double node_bandwidth = 0;  // bus bandwidth (nccl-tests) of one GPU within a node, large messages, bytes/s
-  double message_bandwidth = 0;  // of one point-to-point message within a node, bytes/s
-  double node_base_s = 0;        // of any collective or message within a node: launch and protocol
-  double node_step_s = 0;        // per ring step within a node
-  double nic_bandwidth = 0;      // of one GPU's share of the network cards, one direction, achieved, bytes/s
+  double exchange_bandwidth = 0;  // the same of an all-to-all; 0: as node_bandwidth
+  double message_bandwidth = 0;   // of one point-to-point message within a node, bytes/s
+  double node_base_s = 0;         // of any collective or message within a node: launch and protocol
+  double node_step_s = 0;         // per ring step within a node
+  double nic_bandwidth = 0;       // of one GPU's share of the network cards, one direction, achieved, bytes/s
   double nic_base_s = 0;
   double nic_step_s = 0;        // per ring step between nodes
   double switch_reduction = 1;  // all-reduce bus bandwidth with in-switch reduction ÷ ring, within a node
@@ -74,9 +75,32 @@ inline double all_to_all_seconds(const Network& net, Span group, double bytes) {
   if (group.size < 2) return 0;
   const int local = ranks_per_node(net, group);
   const double each = bytes / group.size;
-  const double inside = (local - 1) * (each / net.node_bandwidth + net.node_step_s);
+  const double fast = net.exchange_bandwidth > 0 ? net.exchange_bandwidth : net.node_bandwidth;
+  const double inside = (local - 1) * (each / fast + net.node_step_s);
   const double outside = (group.size - local) * (each / net.nic_bandwidth + net.nic_step_s);
   return (local < group.size ? net.nic_base_s : net.node_base_s) + std::max(inside, outside);
+}
+
+/// Of so many places, how many different ones a token's `choices` fall on when each is as likely.
+inline double places_chosen(double places, double choices) {
+  return places * (1 - std::pow(1 - 1 / places, choices));
+}
+
+/// Tokens of `bytes` in all, each given to the ranks of its `choices` experts as DeepEP and HybridEP do it: one copy over
+/// the network to every node that has one of them (`most_nodes` at most; 0: any number), from there one over the fast
+/// link to every rank (DeepSeek-AI 2024, arXiv:2412.19437 §3.2.2).
+inline double dispatch_seconds(const Network& net, Span group, double bytes, double choices,
+                               double most_nodes) {
+  if (group.size < 2) return 0;
+  const int local = ranks_per_node(net, group);
+  const double ranks = places_chosen(group.size, choices);
+  const double inside = bytes * ranks * (local - 1.0) / local / net.node_bandwidth;
+  if (local >= group.size) return net.node_base_s + inside;
+  const double nodes = static_cast<double>(group.size) / local;
+  double reached = places_chosen(nodes, choices);
+  if (most_nodes > 0) reached = std::min(reached, most_nodes);
+  const double outside = bytes * reached * (nodes - 1) / nodes / net.nic_bandwidth;
+  return net.nic_base_s + std::max(inside, outside);
 }
 
 /// Every rank stores `bytes` into its neighbour's memory, as Transformer Engine's userbuffers do: no protocol, no

@@ -52,12 +52,25 @@ struct Software {
   double logit_bytes = 0;           // held per logit while the loss is computed
   double kept_logit_bytes = 0;      // of it, until the backward
   double logit_gradient_bytes = 0;  // held besides in the backward
-  double message_s = 0;             // of a pipeline message: both sides synchronise with the host
-  double collective_slowdown = 1;   // of compute while collectives of other passes wait on the device
-  double interlaced_slowdown = 1;   // of compute between passes that all pipeline ranks do in step
-  double vocabulary_pass_s = 0;     // hand-over between streams of a vocabulary pass
-  double micro_batch_s = 0;         // host time of a stage per micro-batch outside the operators
-  double step_s = 0;                // per step: data, logging, synchronisations
+  // Mixtures of experts: what a layer's router, and its dispatch with the experts, launch in one direction; 0: their
+  // mixtures are not described.
+  double router_operators = 0;
+  double dispatch_operators = 0;
+  double eager_operator_s =
+      0;  // to launch one of dispatch and experts, which graphs leave out; 0: as any other
+  bool alltoall_dispatch =
+      false;  // where the job does not say: tokens are sent to their experts, else all gathered
+  bool weighted_results =
+      false;  // experts' results are multiplied with the token's weights, else their activations
+  bool flex_dispatch = false;      // by kernels such as DeepEP's, which also sort them
+  double message_s = 0;            // of a pipeline message: both sides synchronise with the host
+  double collective_slowdown = 1;  // of compute while collectives of other passes wait on the device
+  double interlaced_slowdown = 1;  // of compute between passes that all pipeline ranks do in step
+  double vocabulary_pass_s = 0;    // hand-over between streams of a vocabulary pass
+  double micro_batch_s = 0;        // host time of a stage per micro-batch outside the operators
+  double step_s = 0;               // per step: data, logging, synchronisations
+
+  bool mixtures() const { return router_operators > 0; }
 };
 
 }  // namespace plumbline::cluster

@@ -25,6 +25,34 @@ std::int64_t kept_by_name(const StageShape& s) {
   return bytes;
 }
 
+/// Products read quantized operands that software makes of 16-bit values.
+bool quantizes(const StageShape& s) {
+  return s.framework_fp8 && !s.framework->fp8;
+}
+/// Of so many elements as products read them.
+std::int64_t operand_bytes(const StageShape& s, std::int64_t elements) {
+  return quantizes(s) ? static_cast<std::int64_t>(s.operand_bytes * static_cast<double>(elements))
+                      : 2 * elements;
+}
+
+/// Short vectors before and behind their norms, queries, keys, values, attention's result and its statistics.
+std::int64_t latent_attention_bytes(const StageShape& s) {
+  const std::int64_t ranks = s.rows * (s.query_rank + s.kv_rank);
+  const std::int64_t attended = s.tokens * s.attended();
+  return 2 * (ranks + s.rows * s.rotated + s.tokens * s.qkv() + attended) + operand_bytes(s, ranks) +
+         (quantizes(s) ? operand_bytes(s, attended) : 0) + 4 * s.tokens * s.heads;
+}
+
+/// Of a mixture: the rows of experts, fc1's result and the activation's, results that are weighted afterwards; scores of
+/// all experts in fp32, twice; the shared expert's.
+std::int64_t mixture_bytes(const StageShape& s) {
+  const ExpertShape& e = s.expert;
+  std::int64_t bytes =
+      operand_bytes(s, e.rows * (s.hidden + e.ffn)) + 2 * e.rows * e.fc1 + 8 * e.sent * s.experts;
+  if (s.framework->weighted_results) bytes += 2 * e.sent * e.chosen * s.hidden;
+  return bytes + (s.swiglu ? 4 : 2) * s.tokens * s.shared + operand_bytes(s, s.tokens * s.shared);
+}
+
 /// A layer with everything kept, or as selective recomputation leaves it.
 std::int64_t kept_bytes(const StageShape& s, bool selective) {
   const std::int64_t mask = s.hidden_dropout ? 2 : 0;  // a byte per element, after attention and MLP
@@ -32,12 +60,17 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
   if (selective && s.framework->saves_by_name) return kept_by_name(s);
   // What products read is kept as it is read: quantized a form of the norms' and the activation's results, and one
   // of the attention's besides its own (Transformer Engine saves the columns of its quantized inputs).
-  const bool quantized = s.framework_fp8 && !s.framework->fp8;
-  const auto operand = [&](std::int64_t elements) {
-    return quantized ? static_cast<std::int64_t>(s.operand_bytes * static_cast<double>(elements))
-                     : 2 * elements;
-  };
-  const std::int64_t attention = quantized ? operand(s.tokens * s.q) : 0;
+  const auto operand = [&](std::int64_t elements) { return operand_bytes(s, elements); };
+  const std::int64_t attention = quantizes(s) ? operand(s.tokens * s.q) : 0;
+  if (s.latent() || s.mixture()) {
+    const std::int64_t own = s.tokens * 4 * (s.k + s.q + s.heads) + attention;
+    const std::int64_t feed_forward = (s.swiglu ? 4 : 2) * s.tokens * s.ffn + operand(s.tokens * s.ffn);
+    const std::int64_t scores = s.unfused_attention && !selective
+                                    ? (s.attention_dropout ? 5 : 2) * s.tokens * s.seq * s.heads
+                                    : std::int64_t{0};
+    return stream * (4 + mask) + operand(2 * stream) + scores +
+           (s.latent() ? latent_attention_bytes(s) : own) + (s.mixture() ? mixture_bytes(s) : feed_forward);
+  }
   // Only weights that train need their product's input again: of frozen ones those with an adapter, whose own narrow
   // results are kept, too. The projection's is attention's result, which its backward reads. A parallel block's norms
   // read the same.
@@ -70,6 +103,7 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
 /// they exist, what is recomputed, and with ZeRO 3 two layers' gathered parameters and gradients.
 std::int64_t passing_bytes(const StageShape& s) {
   std::int64_t bytes = 4 * s.tokens * s.ffn + 4 * s.rows * s.hidden;
+  if (s.mixture()) bytes = s.expert.rows * (4 * s.expert.ffn + 4 * s.hidden) + 4 * s.rows * s.hidden;
   if (s.unfused_attention && !s.swiglu) bytes += 8 * s.tokens * s.seq * s.heads;
   if (s.recompute != Recompute::none) {
     const std::int64_t group = s.recompute == Recompute::full ? s.recompute_layers : 1;
@@ -88,7 +122,7 @@ std::int64_t loss_bytes(const StageShape& s) {
 }
 /// What its backward needs.
 std::int64_t softmax_bytes(const StageShape& s) {
-  return per_logit(s, s.framework->kept_logit_bytes);
+  return (1 + s.prediction_modules) * per_logit(s, s.framework->kept_logit_bytes);
 }
 
 /// The embedding's output is the first layer's input; its dropout keeps a mask.
@@ -99,8 +133,15 @@ std::int64_t embedding_bytes(const StageShape& s) {
 
 std::int64_t stage_bytes(const StageShape& s) {
   const std::int64_t group = s.recompute == Recompute::full ? s.recompute_layers : 1;
-  const std::int64_t kept = (s.layers + group - 1) / group;  // groups, the last may be smaller
-  return kept * group * framework_layer_bytes(s) + embedding_bytes(s);
+  const auto of_layers = [&](const StageShape& alike, std::int64_t layers) {
+    const std::int64_t kept = (layers + group - 1) / group;  // groups, the last may be smaller
+    return kept * group * framework_layer_bytes(alike);
+  };
+  const std::int64_t dense = s.dense_layers > 0 ? of_layers(s.like_layer(0), s.dense_layers) : 0;
+  // A module that predicts a further token keeps its two inputs, normed and side by side, too.
+  const std::int64_t modules = s.prediction_modules * (framework_layer_bytes(s) + 4 * s.rows * s.hidden +
+                                                       operand_bytes(s, 2 * s.rows * s.hidden));
+  return dense + of_layers(s, s.layers - s.dense_layers) + modules + embedding_bytes(s);
 }
 
 /// Of a stage's activations, what W still needs.
@@ -185,10 +226,13 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   if (stages.empty()) return held;
   const StageShape& any = stages.front();
   double elements = 0;
-  double trained = 0;
+  double trained = 0;  // of experts that are spread over ranks apart: they have other copies
+  double experts = 0;
   for (const StageShape& s : stages) {
+    const auto spread = static_cast<double>(spread_expert_elements(s));
     elements += static_cast<double>(elements_of(s).whole() + (s.frozen() ? trainable_elements(s) : 0));
-    trained += static_cast<double>(trainable_elements(s));
+    trained += static_cast<double>(trainable_elements(s)) - spread;
+    experts += spread;
   }
   const auto bytes = [&](double count, double each, bool sharded) {
     return Bytes{static_cast<std::int64_t>(count * each / (sharded ? any.data : 1))};
@@ -201,11 +245,14 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   if (any.framework_fp8 && !sw.fp8 && any.zero < 3) {
     const double each = any.fp8_forms * any.operand_bytes - (any.fp8_weights ? weights : 0);
     for (const StageShape& s : stages) {
-      held[Category::parameters] += bytes(static_cast<double>(s.layers * layer_matrices(s)), each, false);
+      held[Category::parameters] += bytes(static_cast<double>(stage_layer_matrices(s)), each, false);
     }
   }
-  held[Category::gradients] = bytes(trained, static_cast<double>(any.g()), any.zero >= 2);
-  held[Category::optimizer] = bytes(trained, sw.optimizer_state_bytes, any.zero >= 1);
+  const auto of_gradient = static_cast<double>(any.g());
+  held[Category::gradients] = bytes(trained, of_gradient, any.zero >= 2) + bytes(experts, of_gradient, false);
+  held[Category::optimizer] =
+      bytes(trained, sw.optimizer_state_bytes, any.zero >= 1) +
+      bytes(experts / (any.expert.sharded ? any.expert.copies : 1), sw.optimizer_state_bytes, false);
   held[Category::workspace].value = static_cast<std::int64_t>(sw.workspace_bytes);
   // Broadcast hidden states and their gradients, two of them in fp32.
   if (any.vocabulary.split) held[Category::communication].value = 10 * any.tokens * any.hidden;

@@ -13,6 +13,7 @@ struct RunTraits {
   std::string precision;
   std::string parallelism;  // what is more than 1: "tp pp"
   int tensor = 1;           // tensor-parallel ranks
+  bool mixture = false;     // of experts
 };
 
 struct ComparedRow {

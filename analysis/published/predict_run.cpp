@@ -59,7 +59,15 @@ std::vector<std::string> not_predicted(const RunConfig& config, const Profiles& 
     if (fp8.on() && !takes_recipe(software->second, fp8.recipe))
       add("fp8_recipe", name_of(fp8.recipe) + " with " + config.machine.software);
   }
-  if (config.parallel.expert > 1) features.emplace_back("expert_model_parallel_size");
+  const bool framework = software != profiles.software.end() && config.machine.software != "plumbline";
+  if (config.parallel.expert > 1 && (!config.model.mixture || !framework))
+    features.emplace_back("expert_model_parallel_size");
+  if (config.model.prediction_modules > 0 && !framework) features.emplace_back("mtp_num_layers");
+  if (config.model.mixture && framework) {
+    if (!software->second.mixtures()) add("num_experts", "with " + config.machine.software);
+    if (config.parallel.zero_stage >= 2 || software->second.sharded)
+      add("zero_stage", "3 of a mixture with " + config.machine.software);
+  }
   if (config.numerics.precision == DType::fp32) add("precision", "fp32");
   if (config.optimizer.kind != Optimizer::adam) add("optimizer", "sgd");
   if (config.distillation.teacher) features.emplace_back("teacher");

@@ -39,7 +39,8 @@ RunTraits traits_of(const PublishedRun& run) {
           run.config.machine.software,
           precision_of(run.config),
           more_than_one.empty() ? "one rank" : more_than_one,
-          parallel.tensor};
+          parallel.tensor,
+          static_cast<bool>(run.config.model.mixture)};
 }
 
 void compare_run(const PublishedRun& run, const Profiles& profiles, const ScheduleMakers& make,

@@ -11,16 +11,22 @@ using cluster::RatedKernel;
 
 /// A product of 16-bit operands by the accelerator's table of shapes; nothing where it has none that is near.
 std::optional<double> tabled_product(const OperatorCall& call, const cluster::Device& device) {
-  if (device.rates == nullptr || call.fp8 || call.fp4 || call.type == DType::fp32 || call.batch != 1)
-    return std::nullopt;
+  if (device.rates == nullptr || call.fp8 || call.fp4 || call.type == DType::fp32) return std::nullopt;
+  if (call.batch != 1 && !call.grouped) return std::nullopt;
   const auto rows = static_cast<double>(call.tokens);
   const auto out = static_cast<double>(call.out);
   const auto in = static_cast<double>(call.in);
   const auto seconds = [&](RatedKernel kernel, double m, double n, double k) -> std::optional<double> {
     const auto share = device.rates->share(kernel, {m, n, k});
     if (!share) return std::nullopt;
-    return 2 * m * n * k / (device.peak_16bit * *share);
+    return 2 * static_cast<double>(call.batch) * m * n * k / (device.peak_16bit * *share);
   };
+  if (call.grouped) {
+    if (call.pass == GemmPass::forward) return seconds(RatedKernel::grouped_forward, rows, out, in);
+    if (call.pass == GemmPass::input_gradient)
+      return seconds(RatedKernel::grouped_input_gradient, rows, out, in);
+    return seconds(RatedKernel::grouped_weight_gradient, rows, out, in);
+  }
   if (call.pass == GemmPass::forward) return seconds(RatedKernel::forward, rows, out, in);
   if (call.pass == GemmPass::input_gradient) return seconds(RatedKernel::input_gradient, rows, in, out);
   const bool narrow = call.result_bytes > 0 && call.result_bytes <= 4;  // read and written in 16 bit
@@ -123,13 +129,18 @@ bool leaves_node(Group group, int ranks, const Layout& layout, int gpus_per_node
 
 Seconds accelerator_collective_time(const OperatorCall& call, const cluster::Network& network,
                                     const Layout& layout) {
-  const cluster::Span span = span_of(call.group, call.ranks, layout, network.gpus_per_node);
+  const cluster::Span span = call.stride > 0 ? cluster::Span{call.ranks, call.stride}
+                                             : span_of(call.group, call.ranks, layout, network.gpus_per_node);
   const auto bytes = static_cast<double>(call.bytes().value);
   if (call.kind == CallKind::all_reduce) return {all_reduce_seconds(network, span, bytes)};
   if (call.kind == CallKind::ring_shift &&
       call.group == Group::context) {                          // NCCL's messages, the slowest hop
     const int members = std::max(call.ranks, layout.context);  // of a ring of groups: all of them
     return {hop_seconds(network, leaves_node(Group::context, members, layout, network.gpus_per_node), bytes)};
+  }
+  if (call.kind == CallKind::all_to_all && call.choices > 0) {
+    return {dispatch_seconds(network, span, bytes, static_cast<double>(call.choices),
+                             static_cast<double>(call.most_nodes))};
   }
   if (call.kind == CallKind::all_to_all) return {all_to_all_seconds(network, span, bytes)};
   if (call.kind == CallKind::ring_shift) return {shift_seconds(network, span, bytes)};

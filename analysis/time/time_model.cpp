@@ -59,7 +59,8 @@ Bytes bytes_per_microbatch(const StageShape& shape, double turns) {
   const std::int64_t experts = shape.mixture() ? shape.choices / shape.tokens : 1;  // of a token
   const std::int64_t layer =
       masks +
-      shape.e() * (2 * shape.hidden + shape.qkv() + shape.attended() + (shape.latent() ? 2 * shape.compressed() : 0) + experts * shape.fc1 + 2 * shape.shared) +
+      shape.e() * (2 * shape.hidden + shape.qkv() + shape.attended() +
+                   (shape.latent() ? 2 * shape.compressed() : 0) + experts * shape.fc1 + 2 * shape.shared) +
       operand * (2 * shape.hidden + experts * shape.ffn + shape.shared);
   const bool scores = shape.scores() || shape.vocabulary.carries;
   const std::int64_t logits = scores ? (shape.loss_in_fp32 ? 4 : shape.e()) * shape.vocab : 0;
@@ -97,8 +98,8 @@ class StageCoster {
     const Layout layout = config_.layout();
     costs.processes_per_rank = layout.tensor * layout.data;
     for (int rank = 0; rank < schedule_.ranks; ++rank) step_end(rank);
-    if (has(ActionType::reduce_gradients) && overlaps_reductions() && shapes_.front().data > 1 &&
-        shapes_.front().zero <= 1) {
+    if (has(ActionType::reduce_gradients) && overlaps_reductions() &&
+        (shapes_.front().data > 1 || shapes_.front().expert.copies > 1) && shapes_.front().zero <= 1) {
       hide_reductions();
     }
     return std::move(prediction_);

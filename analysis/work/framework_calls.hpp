@@ -29,6 +29,37 @@ class FrameworkCalls {
     list_.calls.back().block_scaled = list_.calls.back().fp8 && s_.fp8_recipe == Fp8Recipe::mxfp8;
     list_.calls.back().share = share;
   }
+  /// The same over the rows of the stream that sequence parallelism leaves this rank.
+  void rows_linear(const char* label, GemmPass pass, std::int64_t out, std::int64_t in, double share) {
+    linear(label, pass, out, in, share);
+    list_.calls.back().tokens = s_.rows;
+  }
+  // Of experts that are spread over ranks:
+  /// The same product of every expert of this rank, in one call.
+  void grouped(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
+    linear(label, pass, out, in);
+    OperatorCall& call = list_.calls.back();
+    call.grouped = true;
+    call.batch = s_.expert.local;
+    call.tokens = std::max<std::int64_t>(1, s_.expert.rows / s_.expert.local);
+  }
+  void router(GemmPass pass) {
+    gemm("router", pass, s_.experts, s_.hidden);
+    list_.calls.back().tokens = s_.expert.sent;
+  }
+  /// Among `ranks` ranks, `stride` apart in the world.
+  void expert_collective(CallKind kind, const char* label, int ranks, int stride, std::int64_t elements) {
+    const std::size_t before = list_.calls.size();
+    list_.collective(kind, label, Group::tensor, ranks, elements, s_.type);
+    if (list_.calls.size() > before) list_.calls.back().stride = stride;
+  }
+  /// Tokens to the ranks and nodes of their experts, each once, or their results back: `elements` of all tokens.
+  void dispatched(const char* label, std::int64_t elements) {
+    const ExpertShape& expert = s_.expert;
+    expert_collective(CallKind::all_to_all, label, expert.ranks, expert.tensor, elements);
+    list_.calls.back().choices = expert.chosen;
+    list_.calls.back().most_nodes = expert.most_nodes;
+  }
   void gemm(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
     list_.gemm(label, pass, out, in);
     const bool adds = pass == GemmPass::weight_gradient && sw_.fused_weight_gradient;
@@ -54,7 +85,7 @@ class FrameworkCalls {
   /// pass by pass: results of three quarters of the rows on average.
   void ring_attention(bool backward, std::int64_t window) {
     const char* label = backward ? "context ring backward" : "context ring forward";
-    const std::int64_t own = s_.tokens * 2 * s_.k;
+    const std::int64_t own = s_.tokens * (s_.k + s_.values());
     for (int step = 0; step < s_.ring(); ++step) {
       const std::int64_t keys = step + 1 < s_.ring() ? own : 0;
       const std::int64_t gradients = backward && step > 0 ? own : 0;
@@ -64,7 +95,7 @@ class FrameworkCalls {
       list_.calls.back().tokens = s_.seq / s_.ring();
       list_.calls.back().elements /= s_.head_ranks;
       if (ticket > 0) list_.wait(ticket);
-      stream("attention merge", s_.tokens * s_.q * 3 / 4, 6);
+      stream("attention merge", s_.tokens * s_.attended() * 3 / 4, 6);
       if (backward && step > 0) stream("attention merge", own, 6);
     }
   }
@@ -76,18 +107,18 @@ class FrameworkCalls {
                        s_.ring() == 1 ? Group::context : Group::context_heads, s_.head_ranks,
                        s_.tokens * width, s_.type);
     };
-    exchange(backward ? s_.q : s_.q + 2 * s_.k);
+    exchange(backward ? s_.attended() : s_.qkv());
     if (s_.ring() > 1) {
       ring_attention(backward, window);
     } else {
       kernel(backward, window);
       list_.calls.back().elements /= s_.head_ranks;
     }
-    exchange(backward ? s_.q + 2 * s_.k : s_.q);
+    exchange(backward ? s_.qkv() : s_.attended());
   }
   /// Keys and values of all ranks are gathered before, backward once more, and their gradients scattered.
   void gather_attention(bool backward, std::int64_t window) {
-    const std::int64_t whole = s_.context * s_.tokens * 2 * s_.k;
+    const std::int64_t whole = s_.context * s_.tokens * (s_.k + s_.values());
     list_.collective(CallKind::all_gather, "context all-gather", Group::context, s_.context, whole, s_.type);
     kernel(backward, window);
     list_.calls.back().share /= s_.context;
@@ -187,6 +218,10 @@ class FrameworkCalls {
   /// Processor time to launch so many operators.
   void launches(double operators) {
     work_.host += Seconds{operators * (s_.cuda_graphs ? sw_.graph_operator_s : sw_.host_operator_s)};
+  }
+  /// The same of what graphs leave out.
+  void launches_eagerly(double operators) {
+    work_.host += Seconds{operators * std::max(sw_.eager_operator_s, sw_.host_operator_s)};
   }
 
  private:

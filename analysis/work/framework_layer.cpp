@@ -2,6 +2,7 @@
 #include "analysis/work/framework_adapters.hpp"
 #include "analysis/work/framework_calls.hpp"
 #include "analysis/work/framework_list.hpp"
+#include "analysis/work/framework_mixture.hpp"
 #include "analysis/work/parameter_units.hpp"
 
 namespace plumbline {
@@ -95,10 +96,27 @@ struct Wanted {
 constexpr const char* kForward = "tensor collectives forward";
 constexpr const char* kBackward = "tensor collectives backward";
 
+/// Edges of a layer whose collectives are waited for, of gathered inputs and summed outputs alike: attention's and that of
+/// a feed-forward layer, or of a shared expert.
+int edges_of(const StageShape& s, bool overlaps) {
+  const int attention = overlaps || s.latent() ? 0 : 1;
+  const int feed_forward = s.mixture() ? (s.shared > 0 ? 1 : 0) : overlaps ? 0 : 1;
+  return attention + feed_forward;
+}
+
+/// With latent attention the projection's output, or its gradient, alone.
+void projected_edge(const StageShape& s, bool backward, FrameworkCalls& calls) {
+  if (backward && !s.sequence_parallel) return;
+  calls.collective(!s.sequence_parallel ? CallKind::all_reduce
+                   : backward           ? CallKind::all_gather
+                                        : CallKind::reduce_scatter,
+                   backward ? kBackward : kForward, s.tokens * s.hidden, s.type);
+}
+
 void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkCalls& calls) {
   const Software& sw = *s.framework;
   const std::int64_t qkv = s.q + 2 * s.k;
-  const bool overlaps = s.tensor_overlap && wanted.communication;
+  const bool overlaps = s.tensor_overlap && wanted.communication && !s.latent();
   const auto of_gathered = [&](const char* label, std::int64_t out, double share) {
     if (overlaps) return calls.ring_linear(kForward, label, GemmPass::forward, out, s.hidden);
     calls.linear(label, GemmPass::forward, out, s.hidden, share);
@@ -108,26 +126,37 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
     calls.linear(label, GemmPass::forward, s.hidden, in, share);
   };
   calls.stream("norm", s.rows * s.hidden, 2 * sw.norm_passes);
-  of_gathered("qkv", qkv, wanted.qkv);
-  if (s.qkv_bias && !s.swiglu) calls.stream("bias", s.tokens * qkv, 4);
-  turn_queries_and_keys(s, calls, false);
+  if (s.latent()) {
+    LatentCalls(s, calls).forward(wanted.qkv);
+  } else {
+    of_gathered("qkv", qkv, wanted.qkv);
+    if (s.qkv_bias && !s.swiglu) calls.stream("bias", s.tokens * qkv, 4);
+    turn_queries_and_keys(s, calls, false);
+  }
   if (wanted.attention) attention_forward(s, window, calls);
-  summed("projection", s.q, wanted.projection);
+  summed("projection", s.attended(), wanted.projection);
   residual(s, calls);
   if (s.layer_norms() > 1) calls.stream("norm", s.rows * s.hidden, 2 * sw.norm_passes);
-  of_gathered("fc1", s.fc1, wanted.fc1);
-  const double activation = s.swiglu ? (sw.compiled ? 6 : 10) : 4;
-  calls.stream(s.swiglu ? "swiglu" : "gelu", s.tokens * s.ffn, activation);
-  summed("fc2", s.ffn, wanted.fc2);
+  if (s.mixture()) {
+    MixtureCalls(s, calls).forward();
+  } else {
+    of_gathered("fc1", s.fc1, wanted.fc1);
+    const double activation = s.swiglu ? (sw.compiled ? 6 : 10) : 4;
+    calls.stream(s.swiglu ? "swiglu" : "gelu", s.tokens * s.ffn, activation);
+    summed("fc2", s.ffn, wanted.fc2);
+  }
   residual(s, calls);
   // Casts of the four inputs.
-  calls.casts(2 * s.tokens * s.hidden, true);
-  calls.casts(s.tokens * (s.q + s.ffn), false);
+  calls.casts((s.mixture() ? 1 : 2) * s.tokens * s.hidden, true);
+  calls.casts(s.tokens * (s.attended() + (s.mixture() ? 0 : s.ffn)), false);
   // Gathered parameters are copied out of the communication buffer, and cast where products read FP8.
   if (s.zero >= 3 && !sw.gathers_in_place)
     calls.stream("copy parameters", layer_matrices(s), gathers_fp8(s) ? 2 : 4);
   if (s.zero >= 3 && !gathers_fp8(s) && !sw.fp8) calls.casts(layer_matrices(s), false);
-  if (wanted.communication && !overlaps) calls.edges(kForward, 2, exposed_edges(sw));
+  if (!wanted.communication) return;
+  if (s.latent()) LatentCalls(s, calls).gather();
+  if (const int edges = edges_of(s, overlaps); edges > 0) calls.edges(kForward, edges, exposed_edges(sw));
+  if (s.latent()) projected_edge(s, false, calls);
 }
 
 /// `overlaps`: the collectives run alongside the products, and so do the weight gradients that some of them need.
@@ -155,32 +184,51 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
     calls.bulk_gradients(kBackward, kBackward, label, out, s.hidden);
   };
   calls.stream("dropout backward", stream, dropped);
-  of_gathered("fc2", s.ffn);
-  const double activation = s.swiglu ? (sw.compiled ? 10 : 16) : 6;
-  calls.stream(s.swiglu ? "swiglu backward" : "gelu backward", s.tokens * s.ffn, activation);
-  summed("fc1", s.fc1);
+  if (s.mixture()) {
+    MixtureCalls(s, calls).backward_input();
+  } else {
+    of_gathered("fc2", s.ffn);
+    const double activation = s.swiglu ? (sw.compiled ? 10 : 16) : 6;
+    calls.stream(s.swiglu ? "swiglu backward" : "gelu backward", s.tokens * s.ffn, activation);
+    summed("fc1", s.fc1);
+  }
   norm_and_sum(s.layer_norms() > 1);
   calls.stream("dropout backward", stream, dropped);
-  of_gathered("projection", s.q);
+  of_gathered("projection", s.attended());
   attention_backward(s, window, calls);
-  turn_queries_and_keys(s, calls, true);
-  calls.stream("concatenate", s.tokens * qkv, 4);  // gradients of query, key and value
-  summed("qkv", qkv);
+  if (s.latent()) {
+    LatentCalls(s, calls).backward_input();
+  } else {
+    turn_queries_and_keys(s, calls, true);
+    calls.stream("concatenate", s.tokens * qkv, 4);  // gradients of query, key and value
+    summed("qkv", qkv);
+  }
   norm_and_sum(true);
-  calls.casts(s.tokens * (2 * s.hidden + qkv + (sw.fp8 ? s.ffn : s.fc1)), false);
+  const std::int64_t feed_forward = s.mixture() ? 0 : s.hidden + (sw.fp8 ? s.ffn : s.fc1);
+  calls.casts(s.tokens * (s.hidden + s.qkv() + feed_forward), false);
   if (s.linear_bias && !s.swiglu) calls.stream("bias backward", 2 * stream + s.tokens * (qkv + s.ffn), 2);
   // With sequence parallelism the inputs are gathered once more, during the input-gradient product.
-  if (!overlaps) calls.edges(kBackward, 2, exposed_edges(sw));
+  if (const int edges = edges_of(s, overlaps); edges > 0) calls.edges(kBackward, edges, exposed_edges(sw));
+  if (!s.latent()) return;
+  projected_edge(s, true, calls);
+  LatentCalls(s, calls).scatter();
 }
 
 /// `products`: those of linear layers are not computed with the input gradients already.
 void backward_weight(const StageShape& s, bool products, FrameworkCalls& calls) {
   const Software& sw = *s.framework;
+  if (s.mixture()) MixtureCalls(s, calls).backward_weight();
   if (products && !s.frozen()) {
-    calls.linear("fc2", GemmPass::weight_gradient, s.hidden, s.ffn);
-    calls.linear("fc1", GemmPass::weight_gradient, s.fc1, s.hidden);
-    calls.linear("projection", GemmPass::weight_gradient, s.hidden, s.q);
-    calls.linear("qkv", GemmPass::weight_gradient, s.q + 2 * s.k, s.hidden);
+    if (!s.mixture()) {
+      calls.linear("fc2", GemmPass::weight_gradient, s.hidden, s.ffn);
+      calls.linear("fc1", GemmPass::weight_gradient, s.fc1, s.hidden);
+    }
+    calls.linear("projection", GemmPass::weight_gradient, s.hidden, s.attended());
+    if (s.latent()) {
+      LatentCalls(s, calls).backward_weight();
+    } else {
+      calls.linear("qkv", GemmPass::weight_gradient, s.q + 2 * s.k, s.hidden);
+    }
   }
   const std::int64_t parameters = trainable_layer(s);
   // Gradients are copied, as fp32, into the communication buffer.
@@ -193,18 +241,20 @@ void backward_weight(const StageShape& s, bool products, FrameworkCalls& calls) 
 void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, bool both_gradients,
                      UnitWork& work) {
   const Software& sw = *s.framework;
-  const bool overlaps = s.tensor_overlap && both_gradients;
+  const bool overlaps = s.tensor_overlap && both_gradients && !s.latent();
   FrameworkCalls calls(s, work);
   AdapterCalls adapters(s, calls);
   switch (pass) {
     case LayerPass::forward:
       forward(s, window, {}, calls);
+      if (s.mixture()) MixtureCalls(s, calls).launches(false);
       return calls.launches(
           operators(s, sw.layer_forward_operators + communication_operators(s) + calls.cast_operators(4),
                     true) +
           adapters.forward());
     case LayerPass::backward_input:
       backward_input(s, window, overlaps, calls);
+      if (s.mixture()) MixtureCalls(s, calls).launches(true);
       return calls.launches(
           operators(s,
                     0.75 * sw.layer_backward_operators + communication_operators(s) + calls.cast_operators(4),
@@ -223,6 +273,7 @@ void framework_recomputation(const StageShape& s, std::int64_t window, UnitWork&
   const double launched = operators(s, sw.layer_forward_operators + communication_operators(s), true);
   if (s.recompute == Recompute::full) {
     forward(s, window, {}, calls);
+    if (s.mixture()) MixtureCalls(s, calls).launches(false);
     // The checkpoint saves and restores random states.
     return calls.launches(1.15 * (launched + AdapterCalls(s, calls).forward()));
   }

@@ -56,19 +56,30 @@ class FrameworkBuilder {
   void once(Kind kind, std::int64_t unit, Write&& write) {
     run(part(kind, unit, write));
   }
-  /// The layers of an action in the order that their windows are in; `write(window, part)`.
+  /// The layers of an action in the order that their kinds and windows are in; `write(layer's stage, window, part)`.
   template <class Write>
   void layers(Kind kind, bool descending, Write&& write) {
-    std::vector<std::pair<std::int64_t, std::size_t>> known;
+    const bool mixed = s_.dense_layers > 0;
+    const StageShape dense = mixed ? s_.like_layer(0) : StageShape();
+    const StageShape rest = mixed ? s_.like_layer(s_.dense_layers) : StageShape();
+    struct Known {
+      bool dense;
+      std::int64_t window;
+      std::size_t part;
+    };
+    std::vector<Known> known;
     for (std::int64_t i = 0; i < s_.layers; ++i) {
-      const std::int64_t window = s_.window_of(descending ? s_.layers - 1 - i : i);
-      std::size_t index = 0;
-      while (index < known.size() && known[index].first != window) ++index;
-      if (index == known.size()) {
-        known.emplace_back(window,
-                           part(kind, layer_matrices(s_), [&](UnitWork& unit) { write(window, unit); }));
+      const std::int64_t layer = descending ? s_.layers - 1 - i : i;
+      const bool is_dense = mixed && layer < s_.dense_layers;
+      const StageShape& stage = is_dense ? dense : mixed ? rest : s_;
+      const std::int64_t window = s_.window_of(layer);
+      const auto same = [&](const Known& each) { return each.dense == is_dense && each.window == window; };
+      auto found = std::find_if(known.begin(), known.end(), same);
+      if (found == known.end()) {
+        const auto fill = [&](UnitWork& unit) { write(stage, window, unit); };
+        found = known.insert(found, Known{is_dense, window, part(kind, layer_matrices(stage), fill)});
       }
-      run(known[index].second);
+      run(found->part);
     }
   }
   /// What a stage's host does per micro-batch outside the operators, half of it in each direction.
@@ -136,16 +147,60 @@ void output_backward_weight(const StageShape& s, UnitWork& work) {
   calls.launches(3);
 }
 
+/// Modules that predict further tokens: the next tokens' embeddings and the stream, both normed, become one stream again,
+/// which goes through a layer and the output layer (multi_token_prediction.py). Their gradients are not reduced here.
+void prediction_modules_forward(const StageShape& s, FrameworkBuilder& builder) {
+  const StageShape layer = s.like_layer(s.dense_layers);
+  for (std::int64_t module = 0; module < s.prediction_modules; ++module) {
+    builder.once({}, 0, [&](UnitWork& work) {
+      FrameworkCalls calls(s, work);
+      calls.stream("embedding", s.tokens * s.hidden, 4);
+      calls.stream("norm", 2 * s.rows * s.hidden, 2 * s.framework->norm_passes);
+      calls.stream("concatenate", 2 * s.rows * s.hidden, 4);
+      calls.linear("prediction module", GemmPass::forward, s.hidden / s.tensor, 2 * s.hidden);
+      calls.launches(12);
+    });
+    builder.once({}, 0, [&](UnitWork& work) { framework_layer(layer, LayerPass::forward, 0, false, work); });
+    builder.once({.apart = true}, 0, [&](UnitWork& work) { output_forward(s, work); });
+  }
+}
+
+void prediction_modules_backward(const StageShape& s, bool input, bool weight, FrameworkBuilder& builder) {
+  const StageShape layer = s.like_layer(s.dense_layers);
+  for (std::int64_t module = 0; module < s.prediction_modules; ++module) {
+    builder.once({.apart = true}, 0, [&](UnitWork& work) {
+      if (input) output_backward_input(s, work);
+      if (weight) output_backward_weight(s, work);
+    });
+    builder.once({}, 0, [&](UnitWork& work) {
+      if (input) framework_recomputation(layer, 0, work);
+      if (input) framework_layer(layer, LayerPass::backward_input, 0, weight, work);
+      if (weight) framework_layer(layer, LayerPass::backward_weight, 0, input, work);
+    });
+    builder.once({}, 0, [&](UnitWork& work) {
+      FrameworkCalls calls(s, work);
+      const std::int64_t width = s.hidden / s.tensor;
+      if (weight) calls.linear("prediction module", GemmPass::weight_gradient, width, 2 * s.hidden);
+      if (!input) return;
+      calls.linear("prediction module", GemmPass::input_gradient, width, 2 * s.hidden);
+      calls.stream("norm backward", 2 * s.rows * s.hidden, 10);
+      calls.stream("embedding backward", s.tokens * s.hidden, 6);
+      calls.launches(16);
+    });
+  }
+}
+
 ActionWork forward_work(const StageShape& s) {
   FrameworkBuilder builder(s);
   const std::int64_t table = s.vocab * s.hidden;
   if (s.embeds())
     builder.once({.values = true, .apart = true}, table, [&](UnitWork& w) { embedding_forward(s, w); });
-  builder.layers({.values = true}, false, [&](std::int64_t window, UnitWork& work) {
-    framework_layer(s, LayerPass::forward, window, false, work);
+  builder.layers({.values = true}, false, [](const StageShape& layer, std::int64_t window, UnitWork& work) {
+    framework_layer(layer, LayerPass::forward, window, false, work);
   });
   if (s.scores())
     builder.once({.values = true, .apart = true}, table, [&](UnitWork& w) { output_forward(s, w); });
+  if (s.scores()) prediction_modules_forward(s, builder);
   builder.micro_batch();
   return std::move(builder.work);
 }
@@ -153,17 +208,19 @@ ActionWork forward_work(const StageShape& s) {
 ActionWork backward_work(const StageShape& s, bool input, bool weight) {
   FrameworkBuilder builder(s);
   const std::int64_t table = s.vocab * s.hidden;
+  if (s.scores()) prediction_modules_backward(s, input, weight, builder);
   if (s.scores()) {
     builder.once({input, weight, true}, table, [&](UnitWork& work) {
       if (input) output_backward_input(s, work);
       if (weight && !s.frozen()) output_backward_weight(s, work);
     });
   }
-  builder.layers({input, weight, false}, true, [&](std::int64_t window, UnitWork& work) {
-    if (input) framework_recomputation(s, window, work);
-    if (input) framework_layer(s, LayerPass::backward_input, window, weight, work);
-    if (weight) framework_layer(s, LayerPass::backward_weight, window, input, work);
-  });
+  const auto layer = [&](const StageShape& stage, std::int64_t window, UnitWork& work) {
+    if (input) framework_recomputation(stage, window, work);
+    if (input) framework_layer(stage, LayerPass::backward_input, window, weight, work);
+    if (weight) framework_layer(stage, LayerPass::backward_weight, window, input, work);
+  };
+  builder.layers({input, weight, false}, true, layer);
   // Only linear layers have a weight gradient of their own: the lookup's goes with the input gradients.
   if (s.embeds() && input) {
     builder.once({false, true, true}, table, [&](UnitWork& work) {
@@ -209,12 +266,38 @@ ActionWork vocabulary_pass(const StageShape& s, ActionType type) {
   return std::move(builder.work);
 }
 
-/// Elements of a rank that train.
-std::int64_t trained_elements(const HeldStages& rank) {
-  std::int64_t elements = 0;
-  for (const StageShape& s : rank.held) elements += trainable_elements(s);
+/// Elements of a rank that train: of experts that are spread over ranks, and the rest.
+struct Trained {
+  std::int64_t experts = 0;
+  std::int64_t rest = 0;
+};
+Trained trained_elements(const HeldStages& rank) {
+  Trained elements;
+  for (const StageShape& s : rank.held) {
+    elements.experts += spread_expert_elements(s);
+    elements.rest += trainable_elements(s) - spread_expert_elements(s);
+  }
   return elements;
 }
+
+/// Reductions and gathers of the two kinds of parameters, each among the ranks that hold the same.
+class CopiesCalls {
+ public:
+  CopiesCalls(const StageShape& shape, CallList& list) : s_(shape), list_(list) {}
+
+  void rest(CallKind kind, const char* label, std::int64_t elements, DType type) {
+    list_.collective(kind, label, Group::data, s_.data, elements, type);
+  }
+  void experts(CallKind kind, const char* label, std::int64_t elements, DType type) {
+    const std::size_t before = list_.calls.size();
+    list_.collective(kind, label, Group::data, s_.expert.copies, elements, type);
+    if (list_.calls.size() > before) list_.calls.back().stride = s_.expert.tensor * s_.expert.ranks;
+  }
+
+ private:
+  const StageShape& s_;
+  CallList& list_;
+};
 
 }  // namespace
 
@@ -251,29 +334,33 @@ ActionWork framework_work(const StageShape& shape, ActionType type) {
 std::vector<OperatorCall> framework_reduction_calls(const HeldStages& rank) {
   const StageShape& any = rank.held.front();
   CallList list(any);
-  const std::int64_t elements = trained_elements(rank);
-  if (any.zero == 0)
-    list.collective(CallKind::all_reduce, "gradient all-reduce", Group::data, any.data, elements,
-                    any.grad_type);
+  CopiesCalls copies(any, list);
+  const Trained elements = trained_elements(rank);
+  if (any.zero == 0) copies.rest(CallKind::all_reduce, "gradient all-reduce", elements.rest, any.grad_type);
   if (any.zero == 1)
-    list.collective(CallKind::reduce_scatter, "gradient reduce-scatter", Group::data, any.data, elements,
-                    any.grad_type);
+    copies.rest(CallKind::reduce_scatter, "gradient reduce-scatter", elements.rest, any.grad_type);
+  copies.experts(any.expert.sharded ? CallKind::reduce_scatter : CallKind::all_reduce,
+                 "expert gradient reduction", elements.experts, any.grad_type);
   list.collective(CallKind::all_reduce, "mirror all-reduce", Group::mirror, rank.mirror,
-                  elements / (any.zero >= 1 ? any.data : 1), any.grad_type);
+                  elements.rest / (any.zero >= 1 ? any.data : 1) +
+                      elements.experts / (any.expert.sharded ? any.expert.copies : 1),
+                  any.grad_type);
   return std::move(list.calls);
 }
 
 std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
   const StageShape& any = rank.held.front();
   CallList list(any);
-  const std::int64_t elements = trained_elements(rank);
-  list.memory("optimizer step", any.zero >= 1 ? elements / any.data : elements,
+  CopiesCalls copies(any, list);
+  const Trained elements = trained_elements(rank);
+  const std::int64_t experts = elements.experts / (any.expert.sharded ? any.expert.copies : 1);
+  list.memory("optimizer step", experts + (any.zero >= 1 ? elements.rest / any.data : elements.rest),
               any.framework->optimizer_bytes);
   std::int64_t layers = 0;
   std::int64_t matrices = 0;  // of layers
   for (const StageShape& s : rank.held) {
     layers += s.layers;
-    matrices += s.layers * layer_matrices(s);
+    matrices += stage_layer_matrices(s);
   }
   // The forms that products read, written once for all micro-batches: and a pass for their scale.
   // Frozen ones are never written again.
@@ -281,17 +368,20 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
     list.memory(
         "cast weights to fp8", matrices,
         (any.fp4 || any.fp8_recipe == Fp8Recipe::tensorwise ? 4 : 2) + any.fp8_forms * any.operand_bytes);
+  const std::size_t before = list.calls.size();
+  const bool narrow = gathers_fp8(any) && !any.frozen();
   if (any.zero == 1 || any.zero == 2) {
-    const std::int64_t narrow = gathers_fp8(any) && !any.frozen() ? matrices : 0;
-    const std::size_t before = list.calls.size();
-    list.collective(CallKind::all_gather, "parameter all-gather", Group::data, any.data, elements - narrow,
-                    any.type);
-    list.collective(CallKind::all_gather, "parameter all-gather", Group::data, any.data, narrow,
-                    DType::fp8_e4m3);
-    if (any.overlap_param_gather) {  // the first layer waits for its own
-      for (std::size_t i = before; i < list.calls.size(); ++i)
-        list.calls[i].share = 1.0 / static_cast<double>(std::max<std::int64_t>(layers, 1));
-    }
+    const std::int64_t in_fp8 = narrow ? matrices - elements.experts : 0;
+    copies.rest(CallKind::all_gather, "parameter all-gather", elements.rest - in_fp8, any.type);
+    copies.rest(CallKind::all_gather, "parameter all-gather", in_fp8, DType::fp8_e4m3);
+  }
+  if (any.expert.sharded) {
+    copies.experts(CallKind::all_gather, "expert parameter all-gather", elements.experts,
+                   narrow ? DType::fp8_e4m3 : any.type);
+  }
+  if (any.overlap_param_gather) {  // the first layer waits for its own
+    for (std::size_t i = before; i < list.calls.size(); ++i)
+      list.calls[i].share = 1.0 / static_cast<double>(std::max<std::int64_t>(layers, 1));
   }
   return std::move(list.calls);
 }

@@ -62,6 +62,11 @@ struct OperatorCall {
   double bytes_per_element = 0;  // memory_bound: read and written, for the roofline
   // Of other frameworks' lists (framework_list.hpp).
   std::int64_t batch = 1;  // gemm: equal products in one call
+  bool grouped = false;    // gemm: they are of the experts of a layer
+  int stride = 0;  // collectives: world ranks between neighbours of the group; 0: as the layout has it
+  // all_to_all: of tokens that go once to every rank and node with one of so many experts, on so many nodes at most.
+  std::int64_t choices = 0;
+  std::int64_t most_nodes = 0;
   double result_bytes =
       0;  // gemm: per element of the result, twice its size where it is added to; 0: as plumbline
   bool random = false;  // memory_bound: draws a random number per element

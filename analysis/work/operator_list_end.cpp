@@ -28,6 +28,25 @@ std::int64_t owned_key_value_rows(const StageShape& s, int data_rank) {
   return std::max<std::int64_t>(0, std::min(to, (data_rank + 1) * piece) - std::max(from, data_rank * piece));
 }
 
+/// Of experts that are spread over ranks, layer by layer.
+std::vector<GradientBucket> expert_buckets(const StageShape& s) {
+  std::vector<GradientBucket> buckets;
+  if (!s.spreads_experts() || s.expert.copies == 1) return buckets;
+  const std::vector<ParameterUnit> units = units_of(s);
+  buckets.reserve(units.size());
+  for (std::size_t i = units.size(); i-- > 0;) {
+    if (units[i].experts == 0) continue;
+    GradientBucket bucket;
+    bucket.units.push_back(i);
+    bucket.reduce = CallList::collective_call(
+        s.expert.sharded ? CallKind::reduce_scatter : CallKind::all_reduce, "expert gradient reduction",
+        Group::data, s.expert.copies, units[i].experts, s.grad_type);
+    bucket.reduce.stride = s.expert.tensor * s.expert.ranks;
+    buckets.push_back(std::move(bucket));
+  }
+  return buckets;
+}
+
 }  // namespace
 
 OperatorCall piece_copy(const StageShape& s, const GradientBucket& bucket) {
@@ -36,7 +55,7 @@ OperatorCall piece_copy(const StageShape& s, const GradientBucket& bucket) {
 }
 
 std::vector<GradientBucket> gradient_buckets(const StageShape& s, std::int64_t bucket_size) {
-  std::vector<GradientBucket> buckets;
+  std::vector<GradientBucket> buckets = expert_buckets(s);
   if (s.data == 1 || s.zero >= 2) return buckets;
   const std::vector<ParameterUnit> units = units_of(s);
   const bool whole = s.zero == 0;
@@ -49,7 +68,7 @@ std::vector<GradientBucket> gradient_buckets(const StageShape& s, std::int64_t b
   std::int64_t elements = 0;
   for (std::size_t i = units.size(); i-- > 0;) {
     open.units.push_back(i);
-    elements += trainable_unit(s, units[i]);
+    elements += trainable_unit(s, units[i]) - units[i].experts;
     if (elements == 0 || (whole && elements < bucket_size)) continue;
     open.reduce = reduce(elements);
     buckets.push_back(std::exchange(open, {}));

@@ -48,16 +48,28 @@ std::int64_t trainable_elements(const StageShape& s) {
   return s.frozen() ? s.layers * trainable_layer(s) : elements_of(s).whole();
 }
 
+std::int64_t spread_expert_elements(const StageShape& s) {
+  return (s.layers - s.dense_layers + s.prediction_modules) * spread_expert_matrices(s);
+}
+
+std::int64_t prediction_module_matrices(const StageShape& s) {
+  return layer_matrices(s) + 2 * s.hidden * s.hidden / s.tensor;
+}
+
+std::int64_t stage_layer_matrices(const StageShape& s) {
+  return s.over_layers(layer_matrices) + s.prediction_modules * prediction_module_matrices(s);
+}
+
 namespace {
 
-/// `visit(kind, how many, elements of one)` in memory order.
+/// `visit(kind, how many, elements of one, of them in experts that are spread)` in memory order.
 template <class Visit>
 void for_each_kind_of_unit(const StageShape& s, const Visit& visit) {
-  if (s.holds_embedding()) visit(UnitKind::embedding, 1, s.vocab * s.hidden);
-  if (s.first && s.positions > 0) visit(UnitKind::positions, 1, s.positions * s.hidden);
-  if (s.dense_layers > 0) visit(UnitKind::layer, s.dense_layers, layer_matrices(s.like_layer(0)));
-  visit(UnitKind::layer, s.layers - s.dense_layers, layer_matrices(s));
-  if (s.holds_output()) visit(UnitKind::output, 1, s.vocab * s.hidden);
+  if (s.holds_embedding()) visit(UnitKind::embedding, 1, s.vocab * s.hidden, 0);
+  if (s.first && s.positions > 0) visit(UnitKind::positions, 1, s.positions * s.hidden, 0);
+  if (s.dense_layers > 0) visit(UnitKind::layer, s.dense_layers, layer_matrices(s.like_layer(0)), 0);
+  visit(UnitKind::layer, s.layers - s.dense_layers, layer_matrices(s), spread_expert_matrices(s));
+  if (s.holds_output()) visit(UnitKind::output, 1, s.vocab * s.hidden, 0);
 }
 
 }  // namespace
@@ -66,12 +78,13 @@ std::vector<ParameterUnit> units_of(const StageShape& s) {
   std::vector<ParameterUnit> units;
   units.reserve(static_cast<std::size_t>(s.layers) + 3);
   std::int64_t layer = 0;
-  for_each_kind_of_unit(s, [&](UnitKind kind, std::int64_t count, std::int64_t elements) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t index = kind == UnitKind::layer ? layer++ : 0;
-      units.push_back({kind, index, elements, padded_unit(s, elements)});
-    }
-  });
+  for_each_kind_of_unit(s,
+                        [&](UnitKind kind, std::int64_t count, std::int64_t elements, std::int64_t experts) {
+                          for (std::int64_t i = 0; i < count; ++i) {
+                            const std::int64_t index = kind == UnitKind::layer ? layer++ : 0;
+                            units.push_back({kind, index, elements, padded_unit(s, elements), experts});
+                          }
+                        });
   return units;
 }
 
@@ -89,9 +102,10 @@ StageVectors vectors_of(const StageShape& s) {
 StageElements elements_of(const StageShape& s) {
   StageElements elements;
   elements.vectors = vectors_of(s).total();
-  for_each_kind_of_unit(s, [&](UnitKind, std::int64_t count, std::int64_t each) {
+  for_each_kind_of_unit(s, [&](UnitKind, std::int64_t count, std::int64_t each, std::int64_t /*experts*/) {
     elements.matrices += count * padded_unit(s, each);
   });
+  elements.matrices += s.prediction_modules * padded_unit(s, prediction_module_matrices(s));
   return elements;
 }
 

@@ -17,6 +17,7 @@ struct ParameterUnit {
   std::int64_t layer = 0;     // of the stage, for UnitKind::layer
   std::int64_t elements = 0;  // of its matrices
   std::int64_t padded = 0;    // with ZeRO a multiple of 64·D, else `elements`
+  std::int64_t experts = 0;   // of the elements, those of experts that are spread over ranks
 };
 
 /// The units of a stage in memory order: embedding, positions, layers, output layer, or the shards of the
@@ -47,6 +48,12 @@ std::int64_t trainable_layer(const StageShape& shape);
 std::int64_t trainable_unit(const StageShape& shape, const ParameterUnit& unit);
 /// Elements of a stage that train, padding included.
 std::int64_t trainable_elements(const StageShape& shape);
+/// Of them, those of experts that are spread over ranks, which have other copies than the rest.
+std::int64_t spread_expert_elements(const StageShape& shape);
+/// Elements of the matrices of a module that predicts a further token: a layer, and what puts its two inputs together.
+std::int64_t prediction_module_matrices(const StageShape& shape);
+/// Elements of the matrices of all layers of a stage.
+std::int64_t stage_layer_matrices(const StageShape& shape);
 
 /// Elements of a stage's vectors.
 struct StageVectors {

@@ -1,8 +1,11 @@
 #include "analysis/work/shapes.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "analysis/hardware/profiles.hpp"
+#include "core/base/error.hpp"
 #include "core/config/layer_distribution.hpp"
 
 namespace plumbline {
@@ -23,6 +26,37 @@ DistillationShape distillation_shape(const RunConfig& config, bool joint) {
   const bool fp32 = config.distillation.cache_dtype == DistillationCacheDType::fp32;
   shape.cached_size = size_of(fp32 ? DType::fp32 : config.numerics.precision);
   return shape;
+}
+
+/// How software that spreads experts over ranks cuts a mixture.
+void spread_experts(const RunConfig& config, const cluster::Software& framework, StageShape& shape) {
+  const Mixture& mixture = config.model.mixture;
+  if (!mixture) return;
+  if (!framework.mixtures() || framework.sharded || config.parallel.zero_stage >= 2) {
+    throw InputError(fmt::format(
+        "software: found {}{} with {}, a mixture of experts; expected one of Megatron-Core's, with "
+        "zero_stage 0 or 1",
+        config.machine.software, framework.mixtures() ? " with sharded gradients" : "", config.model.name));
+  }
+  ExpertShape& expert = shape.expert;
+  const ParallelConfig& parallel = config.parallel;
+  expert.ranks = parallel.expert;
+  expert.tensor = parallel.effective_expert_tensor();
+  expert.copies = parallel.expert_copies();
+  expert.sharded = parallel.zero_stage >= 1 && expert.copies > 1;
+  expert.local = mixture.experts / expert.ranks;
+  expert.sent = shape.tokens / shape.tensor;
+  expert.chosen = mixture.top_k;
+  expert.rows = expert.sent * expert.chosen * expert.tensor;
+  if (mixture.groups > 1) expert.most_nodes = mixture.chosen_groups;
+  expert.ffn = config.model.ffn / expert.tensor;
+  expert.fc1 = shape.swiglu ? 2 * expert.ffn : expert.ffn;
+  expert.dispatcher = parallel.token_dispatcher;
+  if (expert.dispatcher == TokenDispatcher::automatic) {
+    expert.dispatcher = framework.flex_dispatch       ? TokenDispatcher::flex
+                        : framework.alltoall_dispatch ? TokenDispatcher::alltoall
+                                                      : TokenDispatcher::allgather;
+  }
 }
 
 /// What a framework does whatever the keys say.
@@ -139,7 +173,10 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
     shape.adapter_rank = config.finetune.lora_rank;
     shape.adapted = config.finetune.lora_targets;
   }
-  if (framework != nullptr) set_framework(config, *framework, shape);
+  if (framework != nullptr) {
+    set_framework(config, *framework, shape);
+    spread_experts(config, *framework, shape);
+  }
   set_overlap(config, framework, shape);
   return shape;
 }
@@ -174,6 +211,7 @@ std::vector<StageShape> route_shapes(const RunConfig& config, int stages,
   }
   shapes.front().first = true;
   shapes.back().last = true;
+  if (framework != nullptr) shapes.back().prediction_modules = config.model.prediction_modules;
   shapes.front().single = stages == 1;
   return shapes;
 }
@@ -231,6 +269,7 @@ StageShape StageShape::like_layer(std::int64_t layer) const {
   alike.dense_layers = 0;
   if (layer >= dense_layers) return alike;
   alike.experts = alike.choices = alike.shared = 0;
+  alike.expert = {};
   alike.expert_bias = false;
   alike.ffn = dense_ffn;
   alike.fc1 = (swiglu ? 2 : 1) * dense_ffn;
@@ -291,7 +330,16 @@ std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& 
   return shapes;
 }
 
+std::int64_t spread_expert_matrices(const StageShape& s) {
+  return s.expert.local * (s.expert.fc1 + s.expert.ffn) * s.hidden;
+}
+
 std::int64_t feed_forward_matrices(const StageShape& s) {
+  if (s.spreads_experts()) {
+    const std::int64_t shared = s.shared > 0 ? (s.fc1 / s.ffn + 1) * s.shared * s.hidden : 0;
+    return spread_expert_matrices(s) + s.experts * s.hidden + shared +
+           (s.shared > 0 && s.shared_gated ? s.hidden : 0);
+  }
   const std::int64_t one = s.fc1 * s.hidden + s.hidden * s.ffn;
   const std::int64_t gate = s.shared > 0 && s.shared_gated ? s.hidden : 0;
   return s.mixture() ? s.experts * (one + s.hidden) + 3 * s.shared * s.hidden + gate : one;
@@ -299,7 +347,8 @@ std::int64_t feed_forward_matrices(const StageShape& s) {
 
 std::int64_t qkv_matrices(const StageShape& s) {
   if (!s.latent()) return s.qkv() * s.hidden;
-  return s.compressed() * s.hidden + s.q * s.query_rank + (s.own_keys() + s.attended()) * s.kv_rank;
+  return s.compressed() * s.hidden + s.q * (s.query_rank > 0 ? s.query_rank : s.hidden) +
+         (s.own_keys() + s.attended()) * s.kv_rank;
 }
 
 std::int64_t parameters_per_layer(const StageShape& s) {

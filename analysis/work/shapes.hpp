@@ -45,6 +45,26 @@ struct AlikeLayers {
   friend bool operator==(const AlikeLayers&, const AlikeLayers&) = default;
 };
 
+/// Experts of a layer on one rank, as software that spreads them over ranks cuts them (Megatron-LM; arXiv:2504.14960): `tensor`
+/// ranks share an expert, `ranks` sets of them have the experts of a layer, `copies` of these are alike.
+struct ExpertShape {
+  int ranks = 1;
+  int tensor = 1;
+  int copies = 1;
+  bool sharded = false;  // their optimizer states, over the copies
+  std::int64_t local =
+      0;  // experts of a rank; 0: none, or all of them on every rank and cut as plumbline cuts them
+  std::int64_t sent = 0;    // tokens of this rank that are given to experts
+  std::int64_t rows = 0;    // rows that its own experts work on, spread evenly
+  std::int64_t chosen = 0;  // experts of a token
+  std::int64_t most_nodes =
+      0;  // nodes that a token's experts are on at most, where the router limits them; 0: any
+  std::int64_t ffn = 0;
+  std::int64_t fc1 = 0;
+  TokenDispatcher dispatcher = TokenDispatcher::allgather;
+  friend bool operator==(const ExpertShape&, const ExpertShape&) = default;
+};
+
 /// Widths are per tensor rank. Counts are elements unless said otherwise.
 struct StageShape {
   std::int64_t tokens = 0;    // T = micro_batch_size · seq_length / context_parallel_size
@@ -140,6 +160,8 @@ struct StageShape {
   const cluster::Software* framework = nullptr;
   DistillationShape distillation;
   VocabularyShape vocabulary;
+  std::int64_t prediction_modules = 0;  // on the last stage, for further tokens
+  ExpertShape expert;
   std::vector<AlikeLayers> windows;  // of the stage's layers, in order; empty: no window anywhere
 
   /// Which parameters are here, and whether the lookup is a part of F and the output layer of F and B.
@@ -157,10 +179,13 @@ struct StageShape {
   std::int64_t layer_norms() const { return block == Block::parallel_one_norm ? 1 : 2; }
   bool parallel() const { return block != Block::sequential; }
   bool mixture() const { return experts > 0; }
+  /// Of software that spreads them over ranks.
+  bool spreads_experts() const { return expert.local > 0; }
   bool latent() const { return kv_rank > 0; }
-  /// Widths of attention's output and of queries, keys and values side by side.
+  /// Elements per token of all heads' values, and of attention's result; of queries, keys and values side by side.
+  std::int64_t values() const { return latent() ? heads * value_dim : k; }
   std::int64_t attended() const { return latent() ? heads * value_dim : q; }
-  std::int64_t qkv() const { return q + k + (latent() ? heads * value_dim : k); }
+  std::int64_t qkv() const { return q + k + values(); }
   /// Of latent attention: width of what queries, keys and values are made from, with the keys' rotated elements; and of
   /// the keys' other elements.
   std::int64_t compressed() const { return query_rank + kv_rank + rotated; }
@@ -226,8 +251,10 @@ struct StageParameters {
   std::int64_t output = 0;  // output layer; 0 when it is the embedding itself
   std::int64_t total() const { return layers + embedding + positions + embedding_norm + final_norm + output; }
 };
-/// Of a layer on one tensor rank; of a mixture the router and all experts. Where a stage's layers differ (dense_layers), of
-/// those with experts; StageShape::like_layer tells them apart.
+/// Of a layer on one rank: experts that are spread over ranks.
+std::int64_t spread_expert_matrices(const StageShape& shape);
+/// Of a layer on one tensor rank; of a mixture the router and all experts, or those of the rank. Where a stage's layers differ
+/// (dense_layers), of those with experts; StageShape::like_layer tells them apart.
 std::int64_t feed_forward_matrices(const StageShape& shape);
 /// Of its queries, keys and values.
 std::int64_t qkv_matrices(const StageShape& shape);

@@ -341,6 +341,14 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
   if (config.parallel.expert != 1) {
     return only("expert_model_parallel_size", config.parallel.expert, "1 only");
   }
+  if (config.parallel.effective_expert_tensor() != config.parallel.tensor) {
+    return only("expert_tensor_parallel_size", config.parallel.expert_tensor,
+                "tensor_model_parallel_size only");
+  }
+  if (config.parallel.token_dispatcher != TokenDispatcher::automatic) {
+    return only("moe_token_dispatcher_type", token_dispatcher_name(config.parallel.token_dispatcher),
+                "auto only: its experts are all on one rank");
+  }
   if (config.model.mixture && config.machine.backend == Backend::cuda) {
     return fmt::format(
         "backend: found cuda with {}, a mixture of experts; this build executes it on cpu and emulated",
@@ -364,6 +372,11 @@ std::optional<std::string> why_unpredictable(const RunConfig& config) {
       return "backend: found one to run on, expected none with software other than plumbline";
     anywhere.machine.software = "plumbline";
     anywhere.parallel.context = 1;  // its own framework shares sequences
+    if (config.model.mixture) {     // and spreads experts
+      anywhere.parallel.expert = 1;
+      anywhere.parallel.expert_tensor = 0;
+      anywhere.parallel.token_dispatcher = TokenDispatcher::automatic;
+    }
     anywhere.finetune = {};
     anywhere.numerics.fp8 = {};  // and has recipes of its own
   }

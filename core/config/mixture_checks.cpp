@@ -4,6 +4,44 @@
 
 namespace plumbline {
 
+namespace {
+
+/// Of the software of others, which spreads experts over ranks.
+std::optional<std::string> why_experts_do_not_spread(const RunConfig& config) {
+  const ModelConfig& model = config.model;
+  const ParallelConfig& parallel = config.parallel;
+  const int etp = parallel.effective_expert_tensor();
+  const std::int64_t ranks = std::int64_t{etp} * parallel.expert * parallel.pipeline;
+  if (model.mixture.experts % parallel.expert != 0) {
+    return fmt::format("expert_model_parallel_size: found {}, expected a divisor of the {} experts of {}",
+                       parallel.expert, model.mixture.experts, model.name);
+  }
+  if (model.ffn % etp != 0) {
+    return fmt::format(
+        "expert_tensor_parallel_size: found {}, expected a divisor of {}, the width of an "
+        "expert of {}",
+        etp, model.ffn, model.name);
+  }
+  if (parallel.world_size % ranks != 0) {
+    return fmt::format(
+        "world_size: found {}, expected a multiple of expert tensor x expert x pipeline parallel size = {} x "
+        "{} x {}",
+        parallel.world_size, etp, parallel.expert, parallel.pipeline);
+  }
+  if (parallel.tensor > 1 && !parallel.sequence_parallel) {
+    return fmt::format(
+        "sequence_parallel: found false with {}, a mixture of experts, on {} tensor ranks and software {}; "
+        "expected true: every rank sends its own tokens to experts",
+        model.name, parallel.tensor, config.machine.software);
+  }
+  if (config.finetune.lora()) {
+    return fmt::format("frozen: found lora with {}, a mixture of experts; expected none", model.name);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
   const auto& teacher = config.distillation.teacher;
   const MixtureConfig& keys = config.mixture;
@@ -34,13 +72,11 @@ std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
                        config.model.name, expected);
   };
   if (teacher) return with("teacher", teacher->name, "none: dense models are distilled");
+  if (config.machine.software != "plumbline") return why_experts_do_not_spread(config);
   if (config.numerics.fp8.on())
     return with("fp8_format", "a format", "none: experts are of the storage type");
   if (config.parallel.effective_tp_comm_overlap()) {
     return with("tp_comm_overlap", "true", "false: the products of experts are not cut into pieces");
-  }
-  if (config.machine.software != "plumbline") {
-    return with("software", config.machine.software, "plumbline, the only one whose mixtures are predicted");
   }
   if (config.model.latent && config.model.latent.query_rank == 0) {
     return fmt::format("model: found {} without q_lora_rank, expected queries that are compressed, too",

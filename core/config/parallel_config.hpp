@@ -38,6 +38,15 @@ struct HierarchicalContext {
   friend bool operator==(const HierarchicalContext&, const HierarchicalContext&) = default;
 };
 
+/// How tokens come to the experts of other ranks (Megatron-LM's moe_token_dispatcher_type): all of them are gathered; every
+/// copy is sent to the rank of its expert; the same with one copy per rank and node, by kernels of DeepEP or HybridEP.
+enum class TokenDispatcher { automatic, allgather, alltoall, flex };
+/// "alltoall".
+constexpr std::string_view token_dispatcher_name(TokenDispatcher dispatcher) {
+  constexpr std::string_view kNames[] = {"auto", "allgather", "alltoall", "flex"};
+  return kNames[static_cast<int>(dispatcher)];
+}
+
 /// Sizes of the parallel dimensions in ranks, and what is split over them. Names are Megatron-LM's, without
 /// "_model_parallel_size".
 struct ParallelConfig {
@@ -51,6 +60,8 @@ struct ParallelConfig {
   /// Rank r of a sequence has chunks r and 2·CP-1-r of 2·CP; else the r-th of CP parts.
   bool cp_load_balance = true;
   int expert = 1;
+  int expert_tensor = 0;  // ranks that every expert is split over; 0: as tensor
+  TokenDispatcher token_dispatcher = TokenDispatcher::automatic;  // automatic: as the software does
   bool sequence_parallel = false;
   /// With sequence parallelism: collectives of the tensor group alongside the products that need or make what they
   /// move.
@@ -84,6 +95,12 @@ struct ParallelConfig {
   int head_ranks() const {
     if (hierarchical()) return hierarchical_context.given() ? hierarchical_context.heads : 1;
     return cp_comm_type == CpCommType::a2a ? context : 1;
+  }
+  /// Ranks that every expert is split over, and that hold the same part of the same experts. Experts are cut from the ranks
+  /// of a stage on their own: tensor × context × data = expert tensor × expert × copies (arXiv:2504.14960).
+  int effective_expert_tensor() const { return expert_tensor == 0 ? tensor : expert_tensor; }
+  int expert_copies() const {
+    return static_cast<int>(world_size / (std::int64_t{pipeline} * effective_expert_tensor() * expert));
   }
   /// The ZeRO stage that is in effect: a single copy has nothing to shard.
   int effective_zero_stage() const { return copies() > 1 ? zero_stage : 0; }

@@ -23,6 +23,7 @@ constexpr KeyNames<3> kRecompute = {"none", "selective", "full"};
 constexpr KeyNames<3> kBackends = {"cpu", "cuda", "emulated"};
 constexpr KeyNames<3> kCudaGraphImpls = {"none", "local", "transformer_engine"};
 constexpr KeyNames<4> kCpCommTypes = {"p2p", "all_gather", "a2a", "a2a+p2p"};
+constexpr KeyNames<4> kDispatchers = {"auto", "allgather", "alltoall", "flex"};
 constexpr KeyNames<2> kAttentionBackends = {"fused", "unfused"};
 constexpr KeyNames<2> kOptimizers = {"adam", "sgd"};
 constexpr KeyNames<2> kFrozen = {"none", "lora"};
@@ -135,6 +136,10 @@ std::vector<ConfigKey> make_keys() {
       hierarchical_key(),
       boolean_key("cp_load_balance", at(&C::parallel, &ParallelConfig::cp_load_balance)),
       integer_key("expert_model_parallel_size", "ep", at(&C::parallel, &ParallelConfig::expert), 1, kMaxSize),
+      integer_key("expert_tensor_parallel_size", "etp", at(&C::parallel, &ParallelConfig::expert_tensor), 0,
+                  kMaxSize),
+      choice_key("moe_token_dispatcher_type", at(&C::parallel, &ParallelConfig::token_dispatcher),
+                 kDispatchers),
       boolean_key("sequence_parallel", at(&C::parallel, &ParallelConfig::sequence_parallel)),
       boolean_key("tp_comm_overlap", at(&C::parallel, &ParallelConfig::tp_comm_overlap)),
       boolean_key("tp_reduce_in_fp32", at(&C::parallel, &ParallelConfig::tp_reduce_in_fp32)),

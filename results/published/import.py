@@ -65,7 +65,10 @@ def placed(row, convert):
     if not any(cells.get(column) for column in MEASURED):
         raise Unplaced("no measured value")
     missing = require(cells)
-    if missing and not has_feature(cells):
+    if missing and (cells.get("num_experts") or cells.get("multi_latent_attention")):
+        # Mixtures are few: the row is counted among those that are not modelled, with what it lacks.
+        cells["other_flags"] = ";".join(filter(None, [cells.get("other_flags"), f"{missing} is not printed"]))
+    elif missing and not has_feature(cells):
         raise Unplaced(f"{missing} is not printed")
     printed = name_flops(cells)
     reason = contradiction(cells)

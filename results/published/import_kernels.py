@@ -4,8 +4,9 @@
     import_kernels.py SOURCE.csv OUT.csv
 
 SOURCE has the columns system, op, shape, peak_tflops, efficiency and source; rows may come in any order. Of shapes that
-were measured more than once, in several layouts of their operands, the mean is kept. What has no place in the table
-(grouped products, heads whose values have another size) is counted with its reason.
+were measured more than once, in several layouts of their operands, the mean is kept. Heads whose values have another size
+stand under the mean of both. What has no place in the table (weight gradients of grouped products in 16 bit) is counted
+with its reason.
 """
 
 import collections
@@ -17,6 +18,8 @@ ACCELERATORS = {"B200-SXM": ("b200-sxm-180gb", 2250), "A100-PCIe-80GB": ("a100-p
 # Layout of the operands, type of the result: what the product is for.
 PRODUCTS = {("TN", "bf16"): "forward", ("NN", "bf16"): "input_gradient", ("NT", "fp32"): "weight_gradient",
             ("NT", "bf16"): "weight_gradient_16bit"}
+# Products of experts: rows of each, width of the result and of the input of the forward, for all three passes.
+GROUPED = {"fwd": "grouped_forward", "bwd_grad_act": "grouped_input_gradient", "bwd_grad_w": "grouped_weight_gradient"}
 ATTENTION = {"sdp_fwd": "attention_forward", "sdp_bwd": "attention_backward"}
 
 
@@ -35,11 +38,15 @@ def placed(row):
             return None, "a product in another layout"
         return (accelerator[0], kernel, int(shape["m"]), int(shape["n"]), int(shape["k"])), share
     if row["op"] in ATTENTION:
-        if shape["qk_head_dim"] != shape["v_head_dim"]:
-            return None, "heads whose values have another size"
+        size = (int(shape["qk_head_dim"]) + int(shape["v_head_dim"])) // 2
         return (accelerator[0], ATTENTION[row["op"]], int(shape["batch"]) * int(shape["head_num"]), int(shape["seq_len"]),
-                int(shape["qk_head_dim"])), share
-    return None, "a grouped product" if row["op"] == "group_matmul" else f"the operator {row['op']} is not known"
+                size), share
+    if row["op"] == "group_matmul":
+        kernel = GROUPED[shape["stage"]]
+        if kernel == "grouped_weight_gradient" and shape["main_grad_dtype"] != "fp32":
+            return None, "a grouped weight gradient in 16 bit"
+        return (accelerator[0], kernel, int(shape["M"]), int(shape["N"]), int(shape["K"])), share
+    return None, f"the operator {row['op']} is not known"
 
 
 def main(arguments):

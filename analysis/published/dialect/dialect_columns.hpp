@@ -9,7 +9,7 @@
 namespace plumbline::cluster {
 
 /// Keys of a model's config.json, and Megatron-LM's of what config.json has no key for.
-inline constexpr std::array<std::string_view, 21> kModelColumns = {"model_type",
+inline constexpr std::array<std::string_view, 33> kModelColumns = {"model_type",
                                                                    "num_hidden_layers",
                                                                    "hidden_size",
                                                                    "num_attention_heads",
@@ -29,7 +29,24 @@ inline constexpr std::array<std::string_view, 21> kModelColumns = {"model_type",
                                                                    "squared_relu",
                                                                    "rotary_percent",
                                                                    "qk_layernorm",
-                                                                   "add_bias_linear"};
+                                                                   "add_bias_linear",
+                                                                   "num_experts",
+                                                                   "moe_router_topk",
+                                                                   "moe_ffn_hidden_size",
+                                                                   "moe_shared_expert_intermediate_size",
+                                                                   "moe_layer_freq",
+                                                                   "multi_latent_attention",
+                                                                   "q_lora_rank",
+                                                                   "kv_lora_rank",
+                                                                   "qk_head_dim",
+                                                                   "qk_pos_emb_head_dim",
+                                                                   "v_head_dim",
+                                                                   "mtp_num_layers"};
+
+/// Of mixtures and of latent attention, Megatron-LM's: "unstated" where a source names the model without them.
+inline constexpr std::array<std::string_view, 6> kMixtureColumns = {
+    "num_experts",    "moe_router_topk",       "moe_ffn_hidden_size", "moe_shared_expert_intermediate_size",
+    "moe_layer_freq", "multi_latent_attention"};
 
 /// What sources say instead of a configuration key's value: micro-batches of a replica and step instead of
 /// global_batch_size, how layers are laid on the pipeline.
@@ -60,16 +77,9 @@ struct FeatureColumn {
   std::string_view without;
   std::string_view part_of{};
 };
-inline constexpr std::array<FeatureColumn, 32> kFeatureColumns = {{
+inline constexpr std::array<FeatureColumn, 23> kFeatureColumns = {{
     {"cp_comm_type", "p2p"},
-    {"expert_tensor_parallel_size", "1"},
-    {"num_experts", "0"},
-    {"moe_router_topk", "0", "num_experts"},
-    {"moe_ffn_hidden_size", "0", "num_experts"},
-    {"moe_shared_expert_intermediate_size", "0", "num_experts"},
-    {"moe_layer_freq", "", "num_experts"},
-    {"moe_token_dispatcher_type", "", "num_experts"},
-    {"moe_expert_capacity_factor", "none"},
+    {"moe_expert_capacity_factor", "", "num_experts"},
     {"moe_pad_expert_input_to_capacity", "false", "num_experts"},
     {"moe_router_load_balancing_type", "", "num_experts"},
     {"moe_router_force_load_balancing", "false", "num_experts"},
@@ -81,11 +91,9 @@ inline constexpr std::array<FeatureColumn, 32> kFeatureColumns = {{
     {"recompute_modules", "none"},
     {"activation_offload", "none"},
     {"optimizer_offload_fraction", "0"},
-    {"multi_latent_attention", "false"},
     {"apply_query_key_layer_scaling", "false"},
     {"parallel_block", "false"},
     {"hybrid_layer_pattern", "none"},
-    {"mtp_num_layers", "0"},
     {"defer_embedding_wgrad_compute", "false"},
     {"attention_softmax_in_fp32", "false"},
     {"gradient_accumulation_fusion", "true"},

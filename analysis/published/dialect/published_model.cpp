@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analysis/published/dialect/dialect_columns.hpp"
+#include "analysis/published/dialect/published_experts.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
@@ -158,7 +159,7 @@ ModelConfig published_model(const Cells& cells, const std::string& origin) {
   const bool gpt2 = json["model_type"] == "gpt2";
   for (const std::string_view column : kModelColumns) {
     const std::string* cell = find_cell(cells, column);
-    if (cell != nullptr && !is_one_of(kMegatronColumns, column))
+    if (cell != nullptr && !is_one_of(kMegatronColumns, column) && !is_experts_column(column))
       json[json_key(column, gpt2)] = json_value(*cell);
   }
   const std::string positions = json_key("max_position_embeddings", gpt2);
@@ -170,6 +171,7 @@ ModelConfig published_model(const Cells& cells, const std::string& origin) {
   ModelConfig model = parse_model_config(json.dump(-1, ' ', true, Json::error_handler_t::replace), origin);
   if (gpt2) put_gpt2_heads(cells, origin, model);
   put_megatron_columns(cells, origin, model);
+  put_experts(cells, origin, model);
   return model;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "analysis/published/dialect/dialect_columns.hpp"
+#include "analysis/published/dialect/published_experts.hpp"
 #include "analysis/published/dialect/published_layers.hpp"
 #include "analysis/published/dialect/published_model.hpp"
 #include "analysis/published/dialect/row_cells.hpp"
@@ -74,6 +75,7 @@ std::vector<std::string> unmodelled_features(const Cells& cells, Settings& setti
       }
     }
   }
+  for (std::string& feature : unmodelled_experts(cells)) features.push_back(std::move(feature));
   return features;
 }
 

@@ -24,7 +24,19 @@ def mixture(layers, hidden, heads, kv, expert_ffn, vocab, experts, topk, shared_
                  moe_ffn_hidden_size=expert_ffn, moe_shared_expert_intermediate_size=shared_ffn, **more)
 
 
-DEEPSEEK = {"multi_latent_attention": "true", "moe_layer_freq": "first layers dense"}
+def deepseek(layers, hidden, heads, expert_ffn, vocab, experts, topk, shared_ffn, dense, dense_ffn, query_rank=1536):
+    """Latent attention; the first layers are dense (config.json: first_k_dense_replace, intermediate_size)."""
+    model = mixture(layers, hidden, heads, heads, expert_ffn, vocab, experts, topk, shared_ffn,
+                    multi_latent_attention="true", kv_lora_rank=512, qk_head_dim=128, qk_pos_emb_head_dim=64, v_head_dim=128,
+                    moe_layer_freq=f"([0]*{dense}+[1]*{layers - dense})")
+    model["intermediate_size"] = dense_ffn
+    if query_rank:
+        model["q_lora_rank"] = query_rank
+    return model
+
+
+# Megatron-Core's names of what its provider sets (megatron/bridge/models/gpt_oss/gpt_oss_bridge.py).
+GPT_OSS = {"other_flags": "softmax_type;activation_func_clamp_value;window_attn_skip_freq"}
 QWEN3 = {"qk_layernorm": "true", "head_dim": 128}
 HYBRID = {"hybrid_layer_pattern": "mamba", "num_experts": "unstated"}
 
@@ -53,17 +65,18 @@ MODELS = {
     "qwen3-8b": llama(36, 4096, 32, 8, 12288, 151936, **QWEN3),
     "qwen3-30b-a3b": mixture(48, 2048, 32, 4, 768, 151936, 128, 8, **QWEN3),
     "qwen3-235b-a22b": mixture(94, 4096, 64, 4, 1536, 151936, 128, 8, **QWEN3),
-    "deepseek-v2": mixture(60, 5120, 128, 128, 1536, 102400, 160, 6, 3072, **DEEPSEEK),
-    "deepseek-v2-lite": mixture(27, 2048, 16, 16, 1408, 102400, 64, 6, 2816, **DEEPSEEK),
-    "deepseek-v3": mixture(61, 7168, 128, 128, 2048, 129280, 256, 8, 2048, **DEEPSEEK),
-    "kimi-k2": mixture(61, 7168, 64, 64, 2048, 163840, 384, 8, 2048, **DEEPSEEK),
-    "gpt-oss-20b": mixture(24, 2880, 64, 8, 2880, 201088, 32, 4, head_dim=64),
-    "gpt-oss-120b": mixture(36, 2880, 64, 8, 2880, 201088, 128, 4, head_dim=64),
+    "deepseek-v2": deepseek(60, 5120, 128, 1536, 102400, 160, 6, 3072, 1, 12288),
+    "deepseek-v2-lite": deepseek(27, 2048, 16, 1408, 102400, 64, 6, 2816, 1, 10944, query_rank=0),
+    "deepseek-v3": deepseek(61, 7168, 128, 2048, 129280, 256, 8, 2048, 3, 18432),
+    "kimi-k2": deepseek(61, 7168, 64, 2048, 163840, 384, 8, 2048, 1, 18432),
+    # A learned sink per head, a clamped gate that has no fused kernel, a window in every other layer: not modelled.
+    "gpt-oss-20b": mixture(24, 2880, 64, 8, 2880, 201088, 32, 4, head_dim=64, **GPT_OSS),
+    "gpt-oss-120b": mixture(36, 2880, 64, 8, 2880, 201088, 128, 4, head_dim=64, **GPT_OSS),
     # Of these only what keeps them from being modelled is known here.
     "moe-352b": {"num_experts": 32, "moe_router_topk": 3},
     "mixtral-8x22b-g8t8": {"num_experts": "unstated"},
     "llama3-8x70b": {"num_experts": 8},
-    "moonlight-16b-a3b": {"num_experts": 64, "moe_router_topk": 6, **DEEPSEEK},
+    "moonlight-16b-a3b": {"num_experts": 64, "moe_router_topk": 6, "multi_latent_attention": "true"},
     "deepseek-v4-flash": {"num_experts": "unstated", "multi_latent_attention": "true"},
     "glm-5.2": {"num_experts": 256, "moe_router_topk": 8, "multi_latent_attention": "true"},
     "nemotron-3-nano": HYBRID, "nemotron-3-super": HYBRID, "nemotron-3-ultra": HYBRID,

@@ -15,7 +15,8 @@ WITHOUT_COST = {
     "main-params-dtype", "no-rope-fusion", "wgrad-deferral-limit", "tp-comm-overlap-cfg", "fp8-format", "fp8-recipe",
     "moe-router-topk-scaling-factor", "moe-router-bias-update-rate", "moe-router-group-topk", "moe-router-num-groups",
     "optimizer=adam", "recompute-method=uniform", "high-priority-stream-groups", "mtp-loss-scaling-factor", "muon-momentum", "muon-extra-scale-factor",
-    "muon-scale-mode",
+    "muon-scale-mode", "moe-grouped-gemm", "moe-permute-fusion", "moe-router-pre-softmax", "moe-router-score-function",
+    "moe-router-enable-expert-bias",
 }
 # Flags with a column of their own; None: the flag's own value.
 COLUMNS = {
@@ -39,6 +40,8 @@ COLUMNS = {
     "num-distributed-optimizer-instances": ("num_distributed_optimizer_instances", None),
     "use-megatron-fsdp": ("use_megatron_fsdp", "true"), "optimizer": ("optimizer", None),
     "cuda-graph-impl": ("cuda_graph_impl", None), "fp8-param-gather": ("fp8_param_gather", "true"),
+    "q-lora-rank": ("q_lora_rank", None), "kv-lora-rank": ("kv_lora_rank", None), "qk-head-dim": ("qk_head_dim", None),
+    "qk-pos-emb-head-dim": ("qk_pos_emb_head_dim", None), "v-head-dim": ("v_head_dim", None),
     "multi-latent-attention": ("multi_latent_attention", "true"), "qk-layernorm": ("qk_layernorm", "true"),
     "apply-query-key-layer-scaling": ("apply_query_key_layer_scaling", "true"), "squared-relu": ("squared_relu", "true"),
     "rotary-percent": ("rotary_percent", None), "hybrid-layer-pattern": ("hybrid_layer_pattern", None),

@@ -4,16 +4,15 @@ import json
 
 # Columns of features, with the value that means "without it": as analysis/published/dialect/dialect_columns.hpp has them.
 FEATURES = {
-    "cp_comm_type": "p2p", "expert_tensor_parallel_size": "1", "num_experts": "0",
-    "moe_router_topk": "0", "moe_ffn_hidden_size": "0", "moe_shared_expert_intermediate_size": "0", "moe_layer_freq": "",
-    "moe_token_dispatcher_type": "", "moe_expert_capacity_factor": "none", "moe_pad_expert_input_to_capacity": "false",
+    "cp_comm_type": "p2p",
+    "moe_expert_capacity_factor": "", "moe_pad_expert_input_to_capacity": "false",
     "moe_router_load_balancing_type": "", "moe_router_force_load_balancing": "false", "moe_shared_expert_overlap": "false",
     "overlap_moe_expert_parallel_comm": "false",
     "num_distributed_optimizer_instances": "1", "zero_hpz_partition_size": "1",
     "use_megatron_fsdp": "false", "recompute_modules": "none", "activation_offload": "none",
     "optimizer_offload_fraction": "0",
-    "multi_latent_attention": "false", "apply_query_key_layer_scaling": "false", "parallel_block": "false",
-    "hybrid_layer_pattern": "none", "mtp_num_layers": "0", "defer_embedding_wgrad_compute": "false",
+    "apply_query_key_layer_scaling": "false", "parallel_block": "false",
+    "hybrid_layer_pattern": "none", "defer_embedding_wgrad_compute": "false",
     "attention_softmax_in_fp32": "false", "gradient_accumulation_fusion": "true", "deterministic_mode": "false",
     "pipeline_model_parallel_layout": "none", "first_last_layers_bf16": "false",
     "other_flags": "",

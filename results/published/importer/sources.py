@@ -41,6 +41,39 @@ def megatron_recipe(cells, row, vp):
     add_interleaving(cells, vp)
 
 
+# Layers of the stages, the last of which has the module that predicts a second token besides: pipeline_model_parallel_layout
+# of the recipes (NVIDIA-NeMo/Megatron-Bridge@067f987d src/megatron/bridge/recipes/deepseek/h100/deepseek_v3.py,
+# perf_recipes/deepseek), by the number of stages.
+DEEPSEEK_LAYOUTS = {4: [16] * 3 + [13], 8: [8] * 7 + [5], 16: [4] * 15 + [1], 32: [1] + [2] * 30 + [0]}
+
+
+def mixture_recipe(cells, row):
+    """Megatron-Bridge's (perf_recipes of the same commit): every expert on one rank, flex dispatch but for Qwen3-235B on
+    H100, where the exchange is overlapped, and B200."""
+    if not cells.get("num_experts"):
+        return
+    cells["expert_tensor_parallel_size"] = "1"
+    if cells.get("num_hidden_layers") == "94" and cells["hardware"] in ("h100-sxm-80gb", "b200-sxm-180gb"):
+        cells["moe_token_dispatcher_type"] = "alltoall"
+        if cells["hardware"] == "h100-sxm-80gb":
+            cells["overlap_moe_expert_parallel_comm"] = "true"
+    deepseek_recipe(cells)
+
+
+def deepseek_recipe(cells):
+    """Megatron-Bridge's of DeepSeek-V3, whose rates count the module (260 GFLOP per token instead of 249), and of Kimi-K2,
+    which has none."""
+    if cells.get("multi_latent_attention") != "true" or cells.get("num_hidden_layers") != "61":
+        return
+    if cells["num_experts"] == "256":
+        cells["mtp_num_layers"] = "1"
+    stages = int(cells.get("pipeline_model_parallel_size") or 1) * int(cells.get("virtual_pipeline_chunks") or 1)
+    if stages in DEEPSEEK_LAYOUTS:
+        cells["layer_distribution"] = ",".join(map(str, DEEPSEEK_LAYOUTS[stages]))
+        for column in ("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"):
+            cells.pop(column, None)
+
+
 def bridge_perf(row):
     year = year_of(row["release"], "20(\\d\\d)|^(\\d\\d)\\.")
     cells = base(row, row["model"], row["system"], row["precision"], year)
@@ -48,6 +81,7 @@ def bridge_perf(row):
     if cells.get("fp8_recipe") == "unstated" and not cells.get("fp4_format"):
         cells["fp8_recipe"] = "tensorwise"  # its recipes are bf16, fp8cs (current scaling), fp8mx and nvfp4, no others
     megatron_recipe(cells, row, row["vp"])
+    mixture_recipe(cells, row)
     if row.get("fsdp", "") not in ("", "0"):
         cells.update(zero_stage=3, software="megatron-bridge-fsdp")
     if "lora" in row["phase"].lower():
@@ -213,6 +247,7 @@ def bridge_verified(row):
     cells = base(row, row["model"], row["system"], precision, 2026)
     cells["software"] = "megatron-bridge"
     megatron_recipe(cells, row, row["vp"])
+    mixture_recipe(cells, row)
     put(cells, "step_s", float(row["step_ms"]) / 1000)
     put(cells, "tokens_per_s_per_gpu", row["tokens_per_s_per_gpu"])
     put(cells, "model_tflops_per_gpu", row["model_tflops_per_gpu"])
@@ -271,6 +306,8 @@ def matched(row):
         put(cells, "overlap_moe_expert_parallel_comm", "true" if " on" in f" {row['value']}" else "")
     elif row["variable"] == "optimizer_offload_fraction":
         cells["optimizer_offload_fraction"] = row["value"]
+    if cells.get("num_experts"):
+        cells["moe_token_dispatcher_type"] = "alltoall" if "alltoall" in row["value"] else "flex"
     put(cells, "step_s", float(row["step_ms"]) / 1000 if row["step_ms"] else "")
     put(cells, "model_tflops_per_gpu", row["tflops_per_gpu"])
     put(cells, "peak_gb", row["peak_allocated_gb"])
@@ -300,6 +337,8 @@ def simumax(row):
     precision = "bf16"
     cells = base(row, row["model"], row["system"], precision, 2025)
     put(cells, "num_hidden_layers", row["layers"])
+    if cells.get("moe_layer_freq"):  # its DeepSeek models of four layers have one without experts (configs/models)
+        cells["moe_layer_freq"] = f"([0]*1+[1]*{int(row['layers']) - 1})"
     cells["software"] = megatron_core(2025)
     if row["model"] == "llama3-405b":
         put(cells, "num_key_value_heads", 16)  # of its model file, not the published 8
@@ -307,7 +346,8 @@ def simumax(row):
     put(cells, "zero_stage", 1)
     put(cells, "sequence_parallel", "true" if int(row["tp"]) > 1 else "false")
     if cells.get("num_experts"):
-        cells.update(moe_expert_capacity_factor=1, moe_pad_expert_input_to_capacity="true")
+        cells.update(moe_expert_capacity_factor=1, moe_pad_expert_input_to_capacity="true",
+                     moe_token_dispatcher_type="alltoall")  # its Megatron scripts'
     put(cells, "cp_comm_type", row["cp_comm_type"])
     put(cells, "step_s", float(row["step_ms"]) / 1000)
     if row["memory_measured_in_case"] == row["case"]:

@@ -167,13 +167,22 @@ TEST(PublishedDialect, WhatCannotBeReadOrModelledIsSkippedWithItsReason) {
       {"step_s,squared_relu", "2,1", "squared_relu: found \"1\", expected true or false", true},
       {"step_s,num_microbatches", "2,7", "contradicts itself: global_batch_size 16, 7 micro-batches", false},
       {"step_s,moe_shared_expert_overlap", "2,true", "not modelled yet: moe_shared_expert_overlap", false},
-      {"step_s,ep,num_experts", "2,2,8", "not modelled yet: num_experts, expert_model_parallel_size", false},
+      {"step_s,ep,num_experts", "2,2,8", "not modelled yet: num_experts with torchtitan-compile", false},
       {"step_s,ep", "2,2", "not modelled yet: expert_model_parallel_size", false},
       {"step_s,hardware", "2,b300-sxm", "not modelled yet: hardware b300-sxm", false},
       {"step_s,software", "2,my-framework", "not modelled yet: software my-framework", false},
       {"step_s,precision", "2,fp8", "not modelled yet: fp8_recipe delayed with", false},
       {"step_s,precision,fp8_recipe", "2,fp8,unstated", "not modelled yet: fp8_recipe unstated", false},
       {"step_s,num_experts,model", "2,8,mixtral-8x7b", "not modelled yet: num_experts", false},
+      {"step_s,num_experts", "2,unstated", "not modelled yet: num_experts", false},
+      {"step_s,num_experts", "2,many", "num_experts: found \"many\", expected a number from 0", true},
+      {"step_s,num_experts,moe_layer_freq", "2,8,[1]*30", "moe_layer_freq: found \"[1]*30\", expected 1, or",
+       true},
+      {"step_s,num_experts,moe_layer_freq", "2,8,([0]*3+[1]*30)", "expected 1, or ([0]*d+[1]*m)", true},
+      {"step_s,num_experts,moe_layer_freq", "2,8,([0]*-3+[1]*35)", "expected 1, or ([0]*d+[1]*m)", true},
+      {"step_s,num_experts,moe_expert_capacity_factor", "2,8,1", "moe_expert_capacity_factor", false},
+      {"step_s,multi_latent_attention", "2,true", "not modelled yet: multi_latent_attention", false},
+      {"step_s,multi_latent_attention,kv_lora_rank", "2,true,512", "qk_head_dim: missing", true},
   };
   for (const SkipCase& c : cases) {
     const std::string text = fmt::format("gpus,gbs,{}\n8,16,{}\n", c.columns, c.cells);

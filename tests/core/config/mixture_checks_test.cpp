@@ -32,8 +32,12 @@ TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
          c.parallel.sequence_parallel = c.parallel.tp_comm_overlap = true;
        },
        "tp_comm_overlap: found true"},
-      {"mixtral-8x7b", [](RunConfig& c) { c.machine.software = "megatron-core"; },
-       "software: found megatron-core"},
+      {"mixtral-8x7b",
+       [](RunConfig& c) {
+         c.machine.software = "megatron-core";
+         c.parallel.expert = 3;
+       },
+       "expert_model_parallel_size: found 3"},
       {"mixtral-8x7b", [](RunConfig& c) { c.distillation.teacher = *find_preset("llama-3-8b"); },
        "teacher: found llama-3-8b with mixtral-8x7b"},
       {"llama-3-8b", [](RunConfig& c) { c.distillation.teacher = *find_preset("mixtral-8x7b"); },

@@ -1,0 +1,55 @@
+// The feed-forward part of a layer with experts that are spread over ranks, and latent attention around its core, as
+// Megatron-Core runs them (megatron/core/transformer/moe, multi_latent_attention.py).
+#pragma once
+
+#include "analysis/work/framework_calls.hpp"
+
+namespace plumbline {
+
+/// Router, dispatch, experts, combine, and the shared expert. Tokens are spread over experts evenly.
+class MixtureCalls {
+ public:
+  MixtureCalls(const StageShape& shape, FrameworkCalls& calls) : s_(shape), calls_(calls) {}
+
+  void forward();
+  /// From the gradient of the layer's output to that of the norm's.
+  void backward_input();
+  void backward_weight();
+  /// Processor time of one direction's launches besides those of the layer's dense parts.
+  void launches(bool backward);
+
+ private:
+  void route();
+  void dispatch(const char* label);
+  void combine(const char* label);
+  void exchange(const char* label);
+  void shared(GemmPass pass);
+
+  const StageShape& s_;
+  FrameworkCalls& calls_;
+};
+
+/// What latent attention has instead of the product of queries, keys and values.
+class LatentCalls {
+ public:
+  LatentCalls(const StageShape& shape, FrameworkCalls& calls) : s_(shape), calls_(calls) {}
+
+  void forward(double share);
+  void backward_input();
+  void backward_weight();
+  /// Sequence parallelism gathers short vectors, forward, and scatters their gradients, backward.
+  void gather();
+  void scatter();
+
+ private:
+  std::int64_t up_width() const { return s_.own_keys() + s_.values(); }
+  std::int64_t gathered() const {
+    const std::int64_t queries = s_.query_rank > 0 ? s_.query_rank : s_.hidden;
+    return s_.tokens * (queries + s_.kv_rank + s_.rotated);
+  }
+
+  const StageShape& s_;
+  FrameworkCalls& calls_;
+};
+
+}  // namespace plumbline

@@ -1,0 +1,199 @@
+// Mixtures of experts that other software spreads over ranks: sizes, bytes, what shrinks with more ranks and what does not.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/hardware/profiles.hpp"
+#include "analysis/memory/framework_memory.hpp"
+#include "analysis/predict/predict.hpp"
+#include "analysis/work/flops.hpp"
+#include "analysis/work/framework_list.hpp"
+#include "analysis/work/parameter_units.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "core/config/config_checks.hpp"
+
+namespace plumbline {
+namespace {
+
+using testing::HasSubstr;
+
+RunConfig mixture(const char* model, int tensor, int expert, int expert_tensor, int world) {
+  RunConfig config;
+  config.model = *find_preset(model);
+  config.batch = {.seq_length = 4096, .micro_batch_size = 1, .global_batch_size = 256};
+  config.numerics.precision = DType::bf16;
+  config.parallel.tensor = tensor;
+  config.parallel.sequence_parallel = tensor > 1;
+  config.parallel.expert = expert;
+  config.parallel.expert_tensor = expert_tensor;
+  config.parallel.token_dispatcher = TokenDispatcher::alltoall;
+  config.parallel.world_size = world;
+  config.parallel.zero_stage = 1;
+  config.machine.hardware = "h100-sxm-80gb";
+  config.machine.software = "megatron-core";
+  return config;
+}
+
+StageShape shape_of(const RunConfig& config) {
+  return stage_shapes(config, 1).front();
+}
+
+std::vector<OperatorCall> calls_named(const StageShape& shape, ActionType type, const std::string& part) {
+  std::vector<OperatorCall> found;
+  for (const OperatorCall& call : calls_of(framework_work(shape, type))) {
+    if (std::string(call.label).find(part) != std::string::npos) found.push_back(call);
+  }
+  return found;
+}
+
+// world = ETP · EP · EDP (with one stage), whatever attention's sizes are (arXiv:2504.14960).
+TEST(FrameworkMixture, ExpertsAreCutFromTheRanksOnTheirOwn) {
+  struct Case {
+    int tensor, expert, expert_tensor, world;
+    std::int64_t local, rows;
+    int copies;
+  };
+  const Case cases[] = {
+      {1, 1, 0, 8, 8, 4096 * 2, 8},     {1, 8, 0, 8, 1, 4096 * 2, 1},
+      {2, 4, 0, 8, 2, 2048 * 2 * 2, 1},  // both tensor ranks work on the rows of both
+      {2, 4, 1, 8, 2, 2048 * 2, 2},     {4, 2, 2, 16, 4, 1024 * 2 * 2, 4},
+  };
+  for (const Case& c : cases) {
+    const RunConfig config = mixture("mixtral-8x7b", c.tensor, c.expert, c.expert_tensor, c.world);
+    ASSERT_EQ(why_invalid(config), std::nullopt);
+    ASSERT_EQ(why_unpredictable(config), std::nullopt);
+    const ExpertShape expert = shape_of(config).expert;
+    EXPECT_EQ(expert.local, c.local);
+    EXPECT_EQ(expert.rows, c.rows);
+    EXPECT_EQ(expert.copies, c.copies);
+  }
+}
+
+// Tokens are swapped among ranks, not removed: what a layer keeps stays, weights and their states shrink.
+TEST(FrameworkMixture, RoutedActivationsDoNotShrinkWithExpertParallelism) {
+  const StageShape one = shape_of(mixture("qwen3-30b-a3b", 1, 1, 0, 64));
+  for (const int expert : {2, 8, 64}) {
+    const StageShape shape = shape_of(mixture("qwen3-30b-a3b", 1, expert, 0, 64));
+    EXPECT_EQ(framework_layer_bytes(shape), framework_layer_bytes(one)) << expert;
+    EXPECT_EQ(spread_expert_elements(shape) * expert, spread_expert_elements(one)) << expert;
+  }
+}
+
+// 462.4 MB of a layer's dispatch, and as many of its combine, leave a rank (issue text of domain-2026, A3).
+TEST(FrameworkMixture, WhatIsDispatchedToTheByte) {
+  const StageShape shape = shape_of(mixture("deepseek-v3", 1, 64, 1, 64));
+  const auto calls = calls_named(shape, ActionType::forward, "expert dispatch");
+  ASSERT_EQ(calls.size(), 1);
+  EXPECT_EQ(calls[0].bytes().value * 63 / 64, 462'422'016);
+  EXPECT_EQ(calls[0].ranks, 64);
+  EXPECT_EQ(calls_named(shape, ActionType::backward, "expert combine").size(), 1);
+}
+
+// Whoever has the experts, all ranks together multiply as much, but for the padding of the vocabulary.
+TEST(FrameworkMixture, AllRanksTogetherComputeTheSame) {
+  const auto flops = [](const RunConfig& config) { return executed_flops_per_token(config, 1).value / 1e9; };
+  for (const char* model : {"mixtral-8x7b", "qwen3-30b-a3b"}) {
+    const double whole = flops(mixture(model, 1, 1, 0, 8));
+    EXPECT_NEAR(flops(mixture(model, 1, 8, 0, 8)) / whole, 1, 1e-3) << model;
+    EXPECT_NEAR(flops(mixture(model, 4, 2, 4, 8)) / whole, 1, 1e-3) << model;
+    EXPECT_NEAR(flops(mixture(model, 4, 8, 1, 8)) / whole, 1, 1e-3) << model;
+    const double formula = model_flops_per_token(mixture(model, 1, 1, 0, 8)).value / 1e9;
+    EXPECT_NEAR(whole / formula, 1, 0.05) << model;  // attention's backward computes the scores again
+  }
+}
+
+// Experts' gradients are reduced over their own copies, all others over data and context ranks.
+TEST(FrameworkMixture, GradientsAreReducedAmongTheirCopies) {
+  const RunConfig config = mixture("mixtral-8x7b", 2, 4, 1, 16);
+  const StageShape shape = shape_of(config);
+  HeldStages rank;
+  rank.held = {shape};
+  rank.layout = config.layout();
+  std::int64_t experts = 0;
+  std::int64_t rest = 0;
+  for (const OperatorCall& call : framework_reduction_calls(rank)) {
+    if (call.stride > 0) {
+      EXPECT_EQ(call.ranks, 4);   // 16 / (ETP 1 · EP 4)
+      EXPECT_EQ(call.stride, 4);  // ETP · EP ranks are not alike
+      experts += call.elements;
+    } else {
+      EXPECT_EQ(call.ranks, 8);
+      rest += call.elements;
+    }
+  }
+  EXPECT_EQ(experts, 32 * 2 * 3 * 14336LL * 4096);
+  EXPECT_EQ(experts + rest, elements_of(shape).whole());
+  for (const GradientBucket& bucket : gradient_buckets(shape, config.parallel.ddp_bucket_size)) {
+    (bucket.reduce.stride > 0 ? experts : rest) -= bucket.reduce.elements;
+  }
+  EXPECT_EQ(experts, 0);
+  EXPECT_EQ(rest, vectors_of(shape).total());
+}
+
+// DeepEP and HybridEP, and NCCL's all-to-all, 4096 tokens of 7168 in bf16 to 8 experts (arXiv:2603.07685 table 7; nothing
+// of it is fitted).
+TEST(FrameworkMixture, DispatchTakesWhatWasMeasured) {
+  struct Case {
+    const char* hardware;
+    int ranks;
+    double flex_us, all_to_all_us;  // 0: not measured
+    std::int64_t most_nodes;
+  };
+  const Case cases[] = {{"gb200-nvl72", 8, 391, 735, 0},
+                        {"h100-sxm-80gb", 64, 4626, 9164, 4},
+                        {"h100-sxm-80gb", 16, 1485, 5774, 0}};
+  const double bytes = 4096.0 * 7168 * 2;
+  for (const Case& c : cases) {
+    const cluster::Network& network = find_hardware_preset(c.hardware)->constants.network;
+    const cluster::Span group{c.ranks, 1};
+    EXPECT_NEAR(
+        dispatch_seconds(network, group, bytes, 8, static_cast<double>(c.most_nodes)) * 1e6 / c.flex_us, 1,
+        0.12)
+        << c.hardware;
+    EXPECT_NEAR(all_to_all_seconds(network, group, bytes * 8) * 1e6 / c.all_to_all_us, 1, 0.12) << c.hardware;
+  }
+}
+
+TEST(FrameworkMixture, AnExchangeWithinANodeIsFaster) {
+  const auto step = [](int expert, TokenDispatcher dispatcher) {
+    RunConfig config = mixture("qwen3-30b-a3b", 1, expert, 0, 64);
+    config.parallel.token_dispatcher = dispatcher;
+    return predict(config, schedule_for(config), *find_hardware_preset("h100-sxm-80gb")).time.step.value;
+  };
+  EXPECT_GT(step(64, TokenDispatcher::alltoall), 1.2 * step(8, TokenDispatcher::alltoall));
+  EXPECT_LT(step(64, TokenDispatcher::flex), 0.95 * step(64, TokenDispatcher::alltoall));
+}
+
+TEST(FrameworkMixture, WhatDoesNotFitIsRefusedInOneLine) {
+  struct Case {
+    int tensor, expert, expert_tensor, world;
+    const char* reason;
+  };
+  const Case cases[] = {
+      {1, 3, 0, 8, "expert_model_parallel_size: found 3, expected a divisor of the 8 experts"},
+      {1, 8, 3, 24, "expert_tensor_parallel_size: found 3, expected a divisor of 14336"},
+      {1, 8, 2, 8, "world_size: found 8, expected a multiple of expert tensor x expert x pipeline"},
+  };
+  for (const Case& c : cases) {
+    RunConfig config = mixture("mixtral-8x7b", c.tensor, c.expert, c.expert_tensor, c.world);
+    config.batch.global_batch_size = 240;
+    const auto reason = why_invalid(config);
+    ASSERT_TRUE(reason) << c.reason;
+    EXPECT_THAT(*reason, HasSubstr(c.reason));
+    EXPECT_EQ(reason->find('\n'), std::string::npos);
+  }
+  RunConfig config = mixture("mixtral-8x7b", 2, 4, 0, 8);
+  config.parallel.sequence_parallel = false;
+  EXPECT_THAT(why_invalid(config).value_or(""), HasSubstr("sequence_parallel: found false"));
+  // Plumbline's own step has all experts on every rank.
+  config = mixture("mixtral-8x7b", 1, 8, 0, 8);
+  config.machine.software = "plumbline";
+  EXPECT_THAT(why_unsupported(config).value_or(""), HasSubstr("expert_model_parallel_size: found 8"));
+  config.parallel.expert = 1;
+  EXPECT_THAT(why_unsupported(config).value_or(""), HasSubstr("moe_token_dispatcher_type: found alltoall"));
+  config.parallel.token_dispatcher = TokenDispatcher::automatic;
+  EXPECT_EQ(why_unpredictable(config), std::nullopt);
+}
+
+}  // namespace
+}  // namespace plumbline
