@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "analysis/hardware/hardware.hpp"
 #include "analysis/hardware/profiles.hpp"
 #include "core/base/error.hpp"
 #include "core/config/layer_distribution.hpp"
