@@ -195,19 +195,16 @@ class FrameworkCalls {
   /// (`made_here`: a norm) writes them in FP8 at once. torchao, compiled, has one form and everything in one kernel.
   void casts(std::int64_t elements, bool made_here) {
     if (!s_.framework_fp8 || elements == 0) return;
-    double bytes =
-        2 + s_.operand_bytes *
-                (s_.frozen() ? 1 : s_.fp8_forms);  // frozen weights have no gradient that reads columns
-    if (s_.fp4) {
-      bytes += 2;  // the largest value of the tensor, of its columns after their Hadamard transform
-    } else if (sw_.fp8) {
+    const int forms = s_.frozen() ? 1 : s_.fp8_forms;  // frozen weights have no gradient that reads columns
+    double bytes = 2 + s_.operand_bytes * forms;
+    if (sw_.fp8) {
       bytes = 3;
     } else if (sw_.fused_casts) {
       bytes = 2;  // XLA quantizes in whatever kernel makes the values, and transposes them apart
+    } else if (s_.fp4 || s_.fp8_recipe == Fp8Recipe::tensorwise) {
+      bytes += 2;
     } else if (s_.fp8_recipe == Fp8Recipe::delayed) {
       if (made_here) return;  // at most two bytes as before, one of each form
-    } else if (s_.fp8_recipe == Fp8Recipe::tensorwise) {
-      bytes += 2;
     } else {
       bytes += 2 * (s_.fp8_recipe == Fp8Recipe::mxfp8 ? 1.0 / 32 : 4.0 / 128);  // scales
     }
