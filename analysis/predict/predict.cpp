@@ -130,6 +130,9 @@ std::optional<std::string> why_unpredictable(const RunConfig& config, const Hard
   const cluster::Software* framework = framework_of(config);
   const bool fp8 = config.numerics.fp8.on() || (framework != nullptr && framework->fp8);
   const bool blocks = config.numerics.fp8.on() && config.numerics.fp8.recipe == Fp8Recipe::mxfp8;
+  if (framework != nullptr) {
+    if (auto reason = why_mixture_unlisted(config, *framework)) return reason;
+  }
   if (framework != nullptr && config.numerics.fp8.on() &&
       !takes_recipe(*framework, config.numerics.fp8.recipe)) {
     return fmt::format(

@@ -29,16 +29,24 @@ DistillationShape distillation_shape(const RunConfig& config, bool joint) {
   return shape;
 }
 
+}  // namespace
+
+std::optional<std::string> why_mixture_unlisted(const RunConfig& config, const cluster::Software& framework) {
+  if (!config.model.mixture) return std::nullopt;
+  if (framework.mixtures() && !framework.sharded && config.parallel.zero_stage < 2) return std::nullopt;
+  return fmt::format(
+      "software: found {}{} with {}, a mixture of experts; expected one of Megatron-Core's, with zero_stage "
+      "0 or 1",
+      config.machine.software, framework.mixtures() ? " with sharded gradients" : "", config.model.name);
+}
+
+namespace {
+
 /// How software that spreads experts over ranks cuts a mixture.
 void spread_experts(const RunConfig& config, const cluster::Software& framework, StageShape& shape) {
   const Mixture& mixture = config.model.mixture;
   if (!mixture) return;
-  if (!framework.mixtures() || framework.sharded || config.parallel.zero_stage >= 2) {
-    throw InputError(fmt::format(
-        "software: found {}{} with {}, a mixture of experts; expected one of Megatron-Core's, with "
-        "zero_stage 0 or 1",
-        config.machine.software, framework.mixtures() ? " with sharded gradients" : "", config.model.name));
-  }
+  if (const auto reason = why_mixture_unlisted(config, framework)) throw InputError(*reason);
   ExpertShape& expert = shape.expert;
   const ParallelConfig& parallel = config.parallel;
   expert.ranks = parallel.expert;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "analysis/hardware/software.hpp"
@@ -229,6 +231,9 @@ struct StageShape {
 /// The traits of the framework that `software` names; nullptr: plumbline's own training step. Throws InputError
 /// with the known names.
 const cluster::Software* framework_of(const RunConfig& config);
+
+/// Why a framework's mixture of experts is not predicted, or empty: who has none, and sharded gradients.
+std::optional<std::string> why_mixture_unlisted(const RunConfig& config, const cluster::Software& framework);
 
 /// Shapes of all stages of the schedule, every route of it, by stage number.
 std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule);
