@@ -31,7 +31,7 @@ struct Entry {
 };
 
 void append(std::string& to, std::uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) to += static_cast<char>(value >> (8 * i) & 0xff);
+  for (int i = 0; i < bytes; ++i, value >>= 8) to += static_cast<char>(value & 0xff);
 }
 
 void append_header(std::string& to, const Entry& entry, std::uint32_t size) {
