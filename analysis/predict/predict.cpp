@@ -111,6 +111,8 @@ std::string explain_throughput(const RunConfig& config, const Throughput& throug
       name_of(config.numerics.precision), throughput.mfu,
       config.numerics.fp8.on()
           ? "    relative to the storage type's peak, although linear layers are in FP8\n"
+      : config.numerics.fp4_format != Fp4Format::none
+          ? "    relative to the storage type's peak, although linear layers are in NVFP4\n"
           : "",
       matmul_parameters(config.model),
       windows ? fmt::format("the\n    {:.6g} keys n that a query sees on average over positions and layers "

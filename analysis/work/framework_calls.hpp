@@ -208,7 +208,7 @@ class FrameworkCalls {
     } else {
       bytes += 2 * (s_.fp8_recipe == Fp8Recipe::mxfp8 ? 1.0 / 32 : 4.0 / 128);  // scales
     }
-    stream("cast to fp8", elements, bytes);
+    stream(s_.fp4 ? "cast to fp4" : "cast to fp8", elements, bytes);
   }
   /// Operators that casts launch for `products` products in one pass.
   double cast_operators(int products) const { return s_.framework_fp8 && !sw_.fp8 ? 2.0 * products : 0; }

@@ -366,7 +366,7 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
   // Frozen ones are never written again.
   if (any.framework_fp8 && !any.framework->fp8 && any.zero < 3 && !any.frozen())
     list.memory(
-        "cast weights to fp8", matrices,
+        any.fp4 ? "cast weights to fp4" : "cast weights to fp8", matrices,
         (any.fp4 || any.fp8_recipe == Fp8Recipe::tensorwise ? 4 : 2) + any.fp8_forms * any.operand_bytes);
   const std::size_t before = list.calls.size();
   const bool narrow = gathers_fp8(any) && !any.frozen();

@@ -9,7 +9,8 @@ constexpr double kReordered = 4;
 // and its loss, each reading or writing them once (moe_utils.py, topk_softmax_with_capacity and switch_load_balancing_loss).
 constexpr double kRouted = 10 * 4;
 constexpr double kRoutedBack = 6 * 4;
-// A launch from Transformer Engine's loop over the products of experts, in those of a framework's operator.
+// A launch from Transformer Engine's loop over the products of experts, in those of a framework's operator:
+// an estimate without a source.
 constexpr double kLaunchInLoop = 0.4;
 
 }  // namespace
