@@ -134,6 +134,14 @@ void require_mask(const char* op, const AttentionShape& shape) {
                   op, shape.window, shape.prefix, shape.seq, shape.alibi.heads));
 }
 
+void require_attention_merge(const Matrix& out, const Matrix& lse, const Matrix& part,
+                             const Matrix& part_lse) {
+  require(is_storage(out) && alike(part, out) && lse.rows > 0 && out.cols % lse.rows == 0 &&
+              lse.cols == out.rows && lse.dtype == DType::fp32 && alike(part_lse, lse),
+          "attention_merge", "out, part (T, heads*head_dim) of one type, lse, part_lse (heads, T) fp32",
+          {{"out", out}, {"lse", lse}, {"part", part}, {"part_lse", part_lse}});
+}
+
 void require_rope(const char* op, const Matrix& x, const Matrix& cos, const Matrix& sin,
                   std::int64_t head_dim) {
   require(is_storage(x) && head_dim > 0 && x.cols % head_dim == 0 && cos.rows > 0 &&

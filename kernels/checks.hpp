@@ -74,6 +74,8 @@ void require_heads(const char* op, const Matrix& shared, const Matrix& own, std:
 void require_sigmoid(const char* op, const Matrix& dy, const Matrix& y, const Matrix& dx);
 void require_scale_rows(const Matrix& x, const Matrix& factors, const Matrix& y);
 void require_combine_rows(const Matrix& x, const Matrix& places, const Matrix& y);
+void require_attention_merge(const Matrix& out, const Matrix& lse, const Matrix& part,
+                             const Matrix& part_lse);
 /// Which keys a query sees.
 void require_mask(const char* op, const AttentionShape& shape);
 void require_fp8_amax(const Matrix& x, const Matrix& amax);

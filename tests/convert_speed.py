@@ -2,10 +2,12 @@
 """How fast `plumbline convert` is, and what memory it takes, against `cp` and a script with torch on the same disk.
 
     python3 convert_speed.py PROGRAM FOLDER [--hidden 2048] [--layers 16] [--rounds 3] [--python /usr/bin/python3]
+    python3 convert_speed.py PROGRAM FOLDER --hidden 4096 --layers 32 --kv-heads 32 --there    # 7B, 13.5 GB and as much again
 
 Makes a llama of random bf16 weights in FOLDER (about 1.9 GiB by default) and converts it for two tensor and two pipeline ranks and
-back; each round runs everything once, in turn, and ends with the disk synchronised. Prints medians. Peak memory is the largest
-resident set, in which pages of files that are mapped count.
+back; each round runs everything once, in turn, and ends with the disk synchronised. With --there it is converted for two tensor
+ranks alone and every result is removed at once, so that the disk has to hold two copies, not six. Prints medians. Peak memory is
+the largest resident set, in which pages of files that are mapped count.
 """
 import argparse
 import json
@@ -58,19 +60,20 @@ for p in range(pp):
 """
 
 
-def make(folder, hidden, layers):
+def make(folder, hidden, layers, kv_heads=0, vocabulary=32768):
     folder.mkdir(parents=True, exist_ok=True)
-    heads, ffn, vocabulary = hidden // 128, hidden * 11 // 4, 32768
+    heads, ffn = hidden // 128, hidden * 11 // 4
+    kv_heads = kv_heads or heads // 2
     config = dict(model_type="llama", num_hidden_layers=layers, hidden_size=hidden, num_attention_heads=heads,
-                  num_key_value_heads=heads // 2, intermediate_size=ffn, vocab_size=vocabulary,
+                  num_key_value_heads=kv_heads, intermediate_size=ffn, vocab_size=vocabulary,
                   max_position_embeddings=4096, rms_norm_eps=1e-5, tie_word_embeddings=False)
     (folder / "config.json").write_text(json.dumps(config))
     shapes = {"model.embed_tokens.weight": [vocabulary, hidden], "lm_head.weight": [vocabulary, hidden],
               "model.norm.weight": [hidden]}
     for layer in range(layers):
         for name, shape in (("input_layernorm", [hidden]), ("post_attention_layernorm", [hidden]),
-                            ("self_attn.q_proj", [hidden, hidden]), ("self_attn.k_proj", [hidden // 2, hidden]),
-                            ("self_attn.v_proj", [hidden // 2, hidden]), ("self_attn.o_proj", [hidden, hidden]),
+                            ("self_attn.q_proj", [hidden, hidden]), ("self_attn.k_proj", [kv_heads * 128, hidden]),
+                            ("self_attn.v_proj", [kv_heads * 128, hidden]), ("self_attn.o_proj", [hidden, hidden]),
                             ("mlp.gate_proj", [ffn, hidden]), ("mlp.up_proj", [ffn, hidden]),
                             ("mlp.down_proj", [hidden, ffn])):
             shapes[f"model.layers.{layer}.{name}.weight"] = shape
@@ -101,6 +104,11 @@ def timed(command):
     return time.monotonic() - begin, usage.ru_maxrss / 1024
 
 
+def remove_results(folder):
+    for name in ("copy", "megatron", "back", "tp4", "torch"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
@@ -108,10 +116,12 @@ def main():
     parser.add_argument("--hidden", type=int, default=2048)
     parser.add_argument("--layers", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--kv-heads", type=int, default=0, help="half of the heads unless said")
+    parser.add_argument("--there", action="store_true", help="only to Megatron, and cp")
     parser.add_argument("--python", default="/usr/bin/python3", help="one that has torch")
     options = parser.parse_args()
     folder = options.folder
-    size = make(folder / "hf", options.hidden, options.layers)
+    size = make(folder / "hf", options.hidden, options.layers, options.kv_heads)
     split = ["--to", "megatron", "--tp", "2", "--pp", "2", "--quiet"]
     program, at = options.program, lambda name: str(folder / name)
     jobs = {
@@ -122,14 +132,18 @@ def main():
                                          "--quiet"],
         "torch, to Megatron": [options.python, "-c", TORCH, at("hf"), at("torch")],
     }
-    if subprocess.run([options.python, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode != 0:
+    if options.there:
+        jobs = {"cp": jobs["cp"], "plumbline, to Megatron": [program, "convert", at("hf"), at("megatron"), "--tp", "2",
+                                                             "--quiet"]}
+    elif subprocess.run([options.python, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode != 0:
         del jobs["torch, to Megatron"]
     measured = {name: [] for name in jobs}
     for _ in range(options.rounds):
         for name, command in jobs.items():
             measured[name].append(timed(command))
-        for name in ("copy", "megatron", "back", "tp4", "torch"):
-            shutil.rmtree(at(name), ignore_errors=True)
+            if options.there:
+                remove_results(folder)
+        remove_results(folder)
     copied = statistics.median(seconds for seconds, _ in measured["cp"])
     print(f"{size / 2**30:.2f} GiB, medians of {options.rounds} rounds")
     for name, values in measured.items():

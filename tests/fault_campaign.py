@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Does anything get lost, and does anything stay behind? Injects faults into the program from outside.
 
-    tests/fault_campaign.py [PROGRAM] [--signals N] [--environment N] [--files N] [--flags N] [--seed S]
-                            [--seconds LIMIT] [--short]
+    tests/fault_campaign.py [PROGRAM] [--signals N] [--environment N] [--files N] [--flags N] [--conversions N]
+                            [--seed S] [--seconds LIMIT] [--short]
 
 PROGRAM is build/release/bench/plumbline unless given. A full campaign, hours on two processors, is
-    tests/fault_campaign.py --signals 500 --environment 400 --files 9000 --flags 3000
+    tests/fault_campaign.py --signals 500 --environment 400 --files 9000 --flags 3000 --conversions 1000
 --short is a minute of everything. No injection starts after LIMIT seconds. The same seed makes the same injections,
 though a signal never comes at the same instant twice. What is injected:
   signals      five kinds of targets at a random moment of a small matrix: plumbline, its supervisor, mpirun, a rank,
@@ -14,6 +14,7 @@ though a signal never comes at the same instant twice. What is injected:
                goes away, variables that a shell may hold
   files        damaged configurations, matrices, profiles, records, costs, schedules, models and weights
   flags        random combinations of options
+  conversions  conversions of checkpoints: kills at any instant, disks that are full, files that are damaged or missing
 After each: no finished row is lost, nothing hangs, no process and no folder stays behind once the next command has run,
 nothing ends by a signal but what was sent one, and a refusal is one line. Prints a table; findings follow, one line
 each, and make the exit status 1. Everything happens in a temporary folder.
@@ -26,11 +27,12 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True  # nothing is written among the sources
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from campaign import environment, files, flags, signals  # noqa: E402
+from campaign import conversions, environment, files, flags, signals  # noqa: E402
 from campaign.bench import Bench  # noqa: E402
 
-KINDS = {"signals": signals.inject, "environment": environment.inject, "files": files.inject, "flags": flags.inject}
-SHORT = {"signals": 12, "environment": 20, "files": 150, "flags": 60}
+KINDS = {"signals": signals.inject, "environment": environment.inject, "files": files.inject, "flags": flags.inject,
+         "conversions": conversions.inject}
+SHORT = {"signals": 12, "environment": 20, "files": 150, "flags": 60, "conversions": 15}
 
 
 def main():

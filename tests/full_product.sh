@@ -3,6 +3,7 @@
 # memory to the byte on both backends, and traffic. Prints a table per number of ranks; ends with 1 if a cell fails.
 #   ./tests/full_product.sh [--cover]     (a covering selection instead of everything)
 #   ./tests/full_product.sh --context     (one of what goes with ranks that share sequences, two, four or eight of them)
+#   ./tests/full_product.sh --experts     (one of mixtures whose experts are spread over two, four or eight ranks)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source bench/setup.sh

@@ -73,7 +73,6 @@ constexpr Field<Software, double> kSoftware[] = {
     {"loss_backward_passes", &Software::loss_backward_passes},
     {"router_operators", &Software::router_operators},
     {"dispatch_operators", &Software::dispatch_operators},
-    {"eager_operator_s", &Software::eager_operator_s},
     {"message_s", &Software::message_s},
     {"collective_slowdown", &Software::collective_slowdown},
     {"interlaced_slowdown", &Software::interlaced_slowdown},

@@ -56,8 +56,6 @@ struct Software {
   // mixtures are not described.
   double router_operators = 0;
   double dispatch_operators = 0;
-  double eager_operator_s =
-      0;  // to launch one of dispatch and experts, which graphs leave out; 0: as any other
   bool alltoall_dispatch =
       false;  // where the job does not say: tokens are sent to their experts, else all gathered
   bool weighted_results =

@@ -55,7 +55,8 @@ Bytes DeviceMemoryPrediction::budget() const {
 
 std::optional<DeviceMemoryPrediction> predict_device_memory(const Layout& layout, const Schedule& schedule,
                                                             const DeviceOverhead& overhead,
-                                                            const MemoryPrediction& memory) {
+                                                            const MemoryPrediction& memory,
+                                                            int context_ring) {
   if (!overhead.known() || memory.ranks.empty()) return std::nullopt;
   DeviceMemoryPrediction prediction;
   prediction.device = overhead.device;
@@ -69,7 +70,7 @@ std::optional<DeviceMemoryPrediction> predict_device_memory(const Layout& layout
     rank.libraries = overhead.libraries;
     rank.kernels = overhead.kernels;
     rank.groups = group_communicators(layout, row.rank);
-    rank.channels = ends.at(static_cast<std::size_t>(row.pipeline_rank));
+    rank.channels = ends.at(static_cast<std::size_t>(row.pipeline_rank)) + (context_ring > 1 ? 2 : 0);
     if (rank.groups + rank.channels > 0) {
       rank.nccl =
           overhead.nccl_first + overhead.nccl_group * rank.groups + overhead.nccl_channel * rank.channels;

@@ -17,9 +17,10 @@ struct RankDeviceMemory {
   Bytes context;
   Bytes libraries;
   Bytes kernels;
-  Bytes nccl;        // nccl_first + groups · nccl_group + channels · nccl_channel; 0 for a rank on its own
-  int groups = 0;    // communicators of groups
-  int channels = 0;  // communicators to and from other pipeline ranks, one per direction
+  Bytes nccl;      // nccl_first + groups · nccl_group + channels · nccl_channel; 0 for a rank on its own
+  int groups = 0;  // communicators of groups
+  int channels =
+      0;  // communicators to and from other pipeline ranks, and neighbours in a ring, one per direction
   Bytes outside_tensors() const { return context + libraries + kernels + nccl; }
   Bytes total() const { return tensors + outside_tensors(); }
 };
@@ -39,10 +40,12 @@ struct DeviceMemoryPrediction {
 
 /// The sum of a rank's tensors and of what the profile says about a process, with one communicator for every
 /// group of two or more members and one per direction for every pair of pipeline ranks that the schedule's
-/// transfers connect, as core/backends/nccl/nccl_communicator.hpp describes it. What an allocator reserves
-/// beyond the tensors is not in it. Nothing when the profile knows no device. A device holds one rank.
+/// transfers connect, and for the neighbours in a ring of `context_ring` ranks of a sequence (1: there is none), as
+/// core/backends/nccl/nccl_communicator.hpp describes it. What an allocator reserves beyond the tensors is not in it.
+/// Nothing when the profile knows no device. A device holds one rank.
 std::optional<DeviceMemoryPrediction> predict_device_memory(const Layout& layout, const Schedule& schedule,
                                                             const DeviceOverhead& overhead,
-                                                            const MemoryPrediction& memory);
+                                                            const MemoryPrediction& memory,
+                                                            int context_ring = 1);
 
 }  // namespace plumbline

@@ -235,7 +235,7 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
     experts += spread;
   }
   const auto bytes = [&](double count, double each, bool sharded) {
-    return Bytes{static_cast<std::int64_t>(count * each / (sharded ? any.data : 1))};
+    return Bytes{static_cast<std::int64_t>(count * each / (sharded ? any.state_shards : 1))};
   };
   const cluster::Software& sw = *any.framework;
   const double weights = sw.state_bytes - sw.gradient_bytes - sw.optimizer_state_bytes;
@@ -250,9 +250,8 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   }
   const auto of_gradient = static_cast<double>(any.g());
   held[Category::gradients] = bytes(trained, of_gradient, any.zero >= 2) + bytes(experts, of_gradient, false);
-  held[Category::optimizer] =
-      bytes(trained, sw.optimizer_state_bytes, any.zero >= 1) +
-      bytes(experts / (any.expert.sharded ? any.expert.copies : 1), sw.optimizer_state_bytes, false);
+  held[Category::optimizer] = bytes(trained, sw.optimizer_state_bytes, any.zero >= 1) +
+                              bytes(experts / any.expert.state_shards, sw.optimizer_state_bytes, false);
   held[Category::workspace].value = static_cast<std::int64_t>(sw.workspace_bytes);
   // Broadcast hidden states and their gradients, two of them in fp32.
   if (any.vocabulary.split) held[Category::communication].value = 10 * any.tokens * any.hidden;

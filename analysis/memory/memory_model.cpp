@@ -53,12 +53,13 @@ class Profiles {
 class Walk {
  public:
   Walk(const std::vector<StageShape>& shapes, const RepeatedSchedule& step, const MemoryPlan::Rank& plan,
-       Profiles& profiles, MemoryDetail detail, RankMemory& memory)
+       Profiles& profiles, MemoryDetail detail, const RoutedRows* rows, RankMemory& memory)
       : shapes_(shapes),
         step_(step),
         plan_(plan),
         profiles_(profiles),
         detail_(detail),
+        rows_(rows),
         memory_(memory),
         now_(memory.held),
         now_total_(now_.total().value),
@@ -99,7 +100,7 @@ class Walk {
     for (const StageShape& shape : shapes_) {
       if (step_.once.rank_of_stage[static_cast<std::size_t>(shape.stage)] != memory_.pipeline_rank) continue;
       for (const ParameterUnit& unit : units_of(shape))
-        largest = std::max(largest, unit.padded / shape.data * shape.g());
+        if (unit.copies > 1) largest = std::max(largest, unit.padded / unit.copies * shape.g());
     }
     return largest;
   }
@@ -131,12 +132,22 @@ class Walk {
       if (is_final || (under_way_.piece > 0 && item.action.type == ActionType::reduce_gradients)) {
         const FinalUnits units = is_final ? final_[next_final_++].units : FinalUnits();
         const ActionProfile profile =
-            action_profile(shapes_[item.action.stage], item.action.type, units, under_way_);
+            action_profile(routed(item.action), item.action.type, units, under_way_);
         pass(item, StageProfiles::Entry(profile), run, last);
+      } else if (rows_ != nullptr && is_compute(item.action.type)) {
+        pass(item,
+             StageProfiles::Entry(action_profile(routed(item.action), item.action.type, item.with_extra)),
+             run, last);
       } else {
         pass(item, profiles_.of(item.action, item.with_extra), run, last);
       }
     }
+  }
+
+  StageShape routed(const Action& action) const {
+    const StageShape& shape = shapes_[action.stage];
+    return rows_ == nullptr || !is_compute(action.type) ? shape
+                                                        : rows_->in_microbatch(shape, action.microbatch);
   }
 
   void pass(const MemoryPlan::Item& item, const StageProfiles::Entry& entry, const MemoryPlan::Run& run,
@@ -165,6 +176,7 @@ class Walk {
   const MemoryPlan::Rank& plan_;
   Profiles& profiles_;
   MemoryDetail detail_;
+  const RoutedRows* rows_;  // where the routing is known
   RankMemory& memory_;
   std::vector<FinalAction> final_;
   std::size_t next_final_ = 0;
@@ -178,7 +190,8 @@ class Walk {
 
 MemoryPrediction walk_all(const RunConfig& config, const RepeatedSchedule& step, const MemoryPlan& plan,
                           const StageKinds& kinds, const std::vector<StageShape>& teachers,
-                          const std::vector<StageProfiles*>& known, MemoryDetail detail) {
+                          const std::vector<StageProfiles*>& known, MemoryDetail detail,
+                          const RoutedRows* rows = nullptr) {
   const Schedule& schedule = step.once;
   Profiles profiles(kinds, teachers, known);
   const Layout layout = config.layout();
@@ -200,7 +213,7 @@ MemoryPrediction walk_all(const RunConfig& config, const RepeatedSchedule& step,
       }
       memory.held = held_bytes(kinds.on_rank(rank), config, taught);
     }
-    Walk(kinds.shapes, step, plan.ranks[at], profiles, detail, memory).run();
+    Walk(kinds.shapes, step, plan.ranks[at], profiles, detail, rows, memory).run();
     if (memory.peak.total() <= prediction.peak) continue;
     prediction.peak = memory.peak.total();
     prediction.peak_rank = memory.rank;
@@ -212,14 +225,8 @@ bool receives_ahead(const StageKinds& kinds) {
   return !kinds.shapes.empty() && kinds.shapes.front().receives_ahead;
 }
 
-}  // namespace
-
-MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail) {
-  return predict_memory(config, step, detail, framework_of(config));
-}
-
-MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail,
-                                const cluster::Software* framework) {
+MemoryPrediction predicted(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail,
+                           const cluster::Software* framework, const RoutedRows* rows) {
   const bool timeline = detail == MemoryDetail::timeline;
   if (timeline && step.repeats())
     throw std::logic_error("a timeline of memory needs every action of the step");
@@ -229,16 +236,33 @@ MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule&
   std::vector<StageProfiles*> known;
   known.reserve(profiles.size());
   for (StageProfiles& each : profiles) known.push_back(&each);
+  const bool by_action = timeline || rows != nullptr;
   if (!receives_ahead(kinds)) {
-    return walk_all(config, step, memory_plan(step, !teachers.empty(), timeline), kinds, teachers, known,
-                    detail);
+    return walk_all(config, step, memory_plan(step, !teachers.empty(), by_action), kinds, teachers, known,
+                    detail, rows);
   }
   const RepeatedSchedule posted = with_receives_ahead(step);
-  MemoryPrediction prediction = walk_all(config, posted, memory_plan(posted, !teachers.empty(), timeline),
-                                         kinds, teachers, known, detail);
+  MemoryPrediction prediction = walk_all(config, posted, memory_plan(posted, !teachers.empty(), by_action),
+                                         kinds, teachers, known, detail, rows);
   for (std::size_t rank = 0; timeline && rank < prediction.ranks.size(); ++rank)
     in_order_of_actions(step.once.actions[rank], prediction.ranks[rank].timeline);
   return prediction;
+}
+
+}  // namespace
+
+MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail) {
+  return predict_memory(config, step, detail, framework_of(config));
+}
+
+MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail,
+                                const cluster::Software* framework) {
+  return predicted(config, step, detail, framework, nullptr);
+}
+
+MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedule, MemoryDetail detail,
+                                const RoutedRows& rows) {
+  return predicted(config, schedule, detail, nullptr, &rows);
 }
 
 MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, const MemoryPlan& plan,

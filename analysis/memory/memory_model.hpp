@@ -7,6 +7,7 @@
 
 #include "analysis/memory/memory_walk.hpp"
 #include "analysis/memory/persistent_memory.hpp"
+#include "analysis/work/routing/routed_rows.hpp"
 #include "analysis/work/shapes.hpp"
 #include "analysis/work/stage_kinds.hpp"
 #include "core/config/run_config.hpp"
@@ -43,6 +44,10 @@ enum class MemoryDetail { peaks, timeline };
 /// of a schedule that is written down whole.
 MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step,
                                 MemoryDetail detail = MemoryDetail::peaks);
+/// Of the ranks with one data- and context-parallel coordinate, where it is known which experts all tokens went to: `rows` of
+/// that coordinate. Of a mixture whose experts are spread over ranks; without it they have equally many rows.
+MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedule, MemoryDetail detail,
+                                const RoutedRows& rows);
 /// The same with a framework's traits instead of those that `software` names.
 MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail,
                                 const cluster::Software* framework);

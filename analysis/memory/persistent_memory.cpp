@@ -37,16 +37,20 @@ std::int64_t divisor_below(std::int64_t whole, std::int64_t bound) {
   return 1;
 }
 
-/// Of the CUDA operators: kernels/README.md.
+/// Of the CUDA operators: kernels/README.md. Where ranks share sequences, of a chunk; after heads are exchanged, of whole
+/// sequences of a part of them.
 std::int64_t cuda_attention_scratch(const StageShape& s) {
-  const std::int64_t statistics = s.batch * s.heads * s.seq;
+  const std::int64_t heads = s.heads / s.head_ranks;
+  const std::int64_t kv_heads = s.kv_heads / s.head_ranks;
+  if (s.ring() > 1) return heads * s.ring_chunk();
+  const std::int64_t statistics = s.batch * heads * s.seq;
   if (s.type == DType::fp32 || s.seq == 1 || s.head_dim % 8 != 0 || s.head_dim > 256) return statistics;
-  const std::int64_t shared_by = s.heads / s.kv_heads;
+  const std::int64_t shared_by = heads / kv_heads;
   const std::int64_t of_group = shared_by * 2 * padded(s.seq, 64) * padded(s.seq, 128);
   if (of_group > kGiB.value) return std::max<std::int64_t>(statistics, 512);
   const std::int64_t groups = (kMiB * 256).value / of_group;
-  std::int64_t in_slice = divisor_below(s.kv_heads, groups);
-  if (in_slice == s.kv_heads) in_slice *= divisor_below(s.batch, groups / s.kv_heads);
+  std::int64_t in_slice = divisor_below(kv_heads, groups);
+  if (in_slice == kv_heads) in_slice *= divisor_below(s.batch, groups / kv_heads);
   const std::int64_t rows = in_slice * shared_by * s.seq;
   const std::int64_t whole_heads = shared_by > 1 ? 4 * rows * s.head_dim : 0;
   return std::max(statistics, (in_slice * of_group + 4 * rows + whole_heads + 2048) / 4);
@@ -88,7 +92,7 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
   for (const StageShape& s : stages) {
     const StageElements elements = elements_of(s);
     whole += elements.whole();
-    owned += elements.owned(s.data);
+    owned += elements.owned();
     const bool sends_forward = !s.last && !s.next_here;
     const bool sends_backward = !s.first && !s.previous_here;
     const std::int64_t here = (sends_forward ? 1 : 0) + (sends_backward ? 1 : 0);

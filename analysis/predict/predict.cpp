@@ -8,6 +8,7 @@
 #include "analysis/work/flops.hpp"
 #include "analysis/work/framework_list.hpp"
 #include "core/base/error.hpp"
+#include "core/config/context_ring.hpp"
 
 namespace plumbline {
 namespace {
@@ -197,7 +198,8 @@ Bytes budget_of(const RunConfig& config, const HardwareProfile& hardware,
 bool fits(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
           const MemoryPrediction& memory) {
   if (!shares_card(config)) return memory.fits(budget_of(config, hardware, std::nullopt));
-  const auto device = predict_device_memory(config.layout(), schedule, hardware.overhead, memory);
+  const auto device = predict_device_memory(config.layout(), schedule, hardware.overhead, memory,
+                                            context_ring(config.parallel));
   return device ? device->fits() : memory.fits(hardware.memory);
 }
 
@@ -211,7 +213,8 @@ Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const 
   Prediction prediction;
   const Schedule& schedule = step.once;
   prediction.memory = predict_memory(config, step, MemoryDetail::peaks, framework);
-  prediction.device = predict_device_memory(config.layout(), schedule, hardware.overhead, prediction.memory);
+  prediction.device = predict_device_memory(config.layout(), schedule, hardware.overhead, prediction.memory,
+                                            context_ring(config.parallel));
   prediction.budget = budget_of(config, hardware, prediction.device);
   prediction.fits = fits(config, schedule, hardware, prediction.memory);
   StepSimulation simulation(step);

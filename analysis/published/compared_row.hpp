@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "analysis/published/dialect/table_header.hpp"
+
 namespace plumbline::cluster {
 
 /// What rows are grouped by.
@@ -14,6 +16,7 @@ struct RunTraits {
   std::string parallelism;  // what is more than 1: "tp pp"
   int tensor = 1;           // tensor-parallel ranks
   bool mixture = false;     // of experts
+  Cells settings{};         // of its row, with its header's defaults
 };
 
 struct ComparedRow {

@@ -11,21 +11,26 @@ namespace {
 
 constexpr const char* kFile = "errors_by_software.json";
 
-std::optional<KnownError> error_in(const JsonKeys& software, const char* quantity) {
-  if (software.find(quantity) == nullptr) return std::nullopt;
-  const JsonKeys error = software.object(quantity);
-  return KnownError{static_cast<int>(error.integer("rows", 1'000'000)), error.number("mape", 0, 1e6),
-                    error.number("p90", 0, 1e6)};
+std::optional<KnownError> error_in(const JsonKeys& runs, const char* quantity) {
+  if (runs.find(quantity) == nullptr) return std::nullopt;
+  const JsonKeys error = runs.object(quantity);
+  const auto rows = [&](const char* key) { return static_cast<int>(error.integer(key, 1'000'000)); };
+  return KnownError{rows("rows"),
+                    error.number("mape", 0, 1e6),
+                    {error.number("low", 0, 1e6), error.number("high", 0, 1e6), rows("interval_rows")}};
 }
 
 }  // namespace
 
-KnownErrors known_errors(const std::string& software) {
+KnownErrors known_errors(const std::string& software, bool mixture) {
   const Json root = parse_json_object(embedded_text(analysis_files(), kFile), kFile);
   const JsonKeys file(root, kFile, JsonNull::refused);
   if (file.find(software) == nullptr) return {};
-  const JsonKeys entry = file.object(software);
-  return {error_in(entry, "step_s"), error_in(entry, "peak_bytes")};
+  const JsonKeys kinds = file.object(software);
+  const char* kind = mixture ? "mixture" : "dense";
+  if (kinds.find(kind) == nullptr) return {};
+  const JsonKeys runs = kinds.object(kind);
+  return {error_in(runs, "step_s"), error_in(runs, "peak_bytes")};
 }
 
 }  // namespace plumbline::cluster

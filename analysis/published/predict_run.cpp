@@ -60,7 +60,7 @@ std::vector<std::string> not_predicted(const RunConfig& config, const Profiles& 
       add("fp8_recipe", name_of(fp8.recipe) + " with " + config.machine.software);
   }
   const bool framework = software != profiles.software.end() && config.machine.software != "plumbline";
-  if (config.parallel.expert > 1 && (!config.model.mixture || !framework))
+  if (config.parallel.expert > 1 && !config.model.mixture)
     features.emplace_back("expert_model_parallel_size");
   if (config.model.prediction_modules > 0 && !framework) features.emplace_back("mtp_num_layers");
   if (config.model.mixture && framework) {

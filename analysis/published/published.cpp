@@ -10,6 +10,7 @@
 #include "analysis/published/dialect/row_cells.hpp"
 #include "analysis/published/predict_run.hpp"
 #include "analysis/published/published_formulas.hpp"
+#include "analysis/published/run_respects.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 
@@ -40,7 +41,8 @@ RunTraits traits_of(const PublishedRun& run) {
           precision_of(run.config),
           more_than_one.empty() ? "one rank" : more_than_one,
           parallel.tensor,
-          static_cast<bool>(run.config.model.mixture)};
+          static_cast<bool>(run.config.model.mixture),
+          run.cells};
 }
 
 void compare_run(const PublishedRun& run, const Profiles& profiles, const ScheduleMakers& make,
@@ -68,11 +70,14 @@ void compare_formulas(const PublishedTable& table, FormulaReader formulas, const
   }
 }
 
-/// Mean over sweeps of at least three rows: how much slower the model's choice ran than the best row.
+/// Mean over sweeps of at least three rows: how much slower the model's choice ran than the best row. A row that names
+/// no sweep is in that of the rows of its source that are other layouts of the same training.
 void set_regret(ComparedTable& table) {
   std::map<std::string, std::vector<const ComparedRow*>> sweeps;
   for (const ComparedRow& row : table.rows) {
-    if (row.quantity == "step_s" && !row.sweep.empty()) sweeps[row.sweep].push_back(&row);
+    if (row.quantity != "step_s" || row.traits.settings.empty()) continue;
+    sweeps[row.sweep.empty() ? row.traits.source + '\n' + same_training(row.traits.settings) : row.sweep]
+        .push_back(&row);
   }
   double sum = 0;
   for (const auto& [name, rows] : sweeps) {

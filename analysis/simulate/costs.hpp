@@ -60,6 +60,8 @@ struct Costs : LinkCosts {
   /// Neighbouring pipeline ranks that share a node; 0: all of them. Between nodes `between_nodes` holds.
   int ranks_per_node = 0;
   LinkCosts between_nodes{};
+  /// How many times as long messages of each pipeline rank are on their link; empty: once.
+  std::vector<double> slow_links{};
   /// Part of a transfer that also occupies the receiving rank's processor (a CPU copies; a GPU does not).
   Seconds receive_busy{};
   VocabularyCollectiveTimes vocabulary;

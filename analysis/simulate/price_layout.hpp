@@ -8,8 +8,8 @@
 namespace plumbline {
 
 // Price layout: two fixed entries, per stage one entry per action type, per stage one for its last backward
-// if asked for, per stage one for its first F if asked for, then overlapped pairs, then four for the links:
-// within and between nodes, each without and with a teacher's payload, then the collectives of vocabulary
+// if asked for, per stage one for its first F if asked for, then overlapped pairs, then four for the links
+// (of every sending rank where these differ): within and between nodes, each without and with a teacher's payload, then the collectives of vocabulary
 // parallelism by VocabularyCall.
 constexpr std::uint32_t kTypes = kActionTypes;
 constexpr std::uint32_t kFree = 0;         // takes no time

@@ -28,6 +28,7 @@ PlanOptions plan_options(const Costs& costs) {
   const auto collectives = costs.vocabulary.all();
   options.collectives =
       std::any_of(collectives.begin(), collectives.end(), [](Seconds time) { return time.value > 0; });
+  options.links_by_rank = !costs.slow_links.empty();
   options.one_send_buffer = costs.one_send_buffer;
   options.last_backward = std::any_of(costs.stages.begin(), costs.stages.end(),
                                       [](const StageCosts& s) { return s.last_backward.value > 0; });
@@ -48,6 +49,7 @@ class PlanBuilder {
     }
     plan.ranks_ = schedule.ranks;
     plan.stages_ = schedule.stages;
+    if (options.links_by_rank) plan.link_senders_ = static_cast<std::uint32_t>(schedule.ranks);
     plan.first_last_price_ = price_of(schedule.stages, static_cast<ActionType>(0));
     plan.first_pair_price_ = plan.first_last_price_;
     if (options.last_backward) find_last_backwards();
@@ -107,7 +109,7 @@ class PlanBuilder {
     for (const auto& [node, kind] : link_nodes_) {
       plan_.nodes_[static_cast<std::size_t>(node)].price = plan_.first_link_price_ + kind;
     }
-    plan_.first_collective_price_ = plan_.first_link_price_ + kLinkPrices;
+    plan_.first_collective_price_ = plan_.first_link_price_ + kLinkPrices * plan_.link_senders_;
   }
 
  private:
@@ -173,6 +175,7 @@ class PlanBuilder {
         ++lanes_;
         const int size = options_.ranks_per_node;
         between_nodes_.push_back(size > 0 && from / size != to / size);
+        link_sender_.push_back(options_.links_by_rank ? from : 0);
       }
       return entry->second;
     };
@@ -197,7 +200,7 @@ class PlanBuilder {
 
   std::int32_t collective(VocabularyCall call, std::uint32_t microbatch, std::int32_t node) {
     const std::int32_t mine = add(first_collective_lane_ + static_cast<int>(call), node, 0);
-    link_nodes_.emplace_back(mine, kLinkPrices + static_cast<std::uint32_t>(call));
+    link_nodes_.emplace_back(mine, kLinkPrices * plan_.link_senders_ + static_cast<std::uint32_t>(call));
     plan_.collectives_.push_back({mine, call, microbatch});
     return mine;
   }
@@ -245,8 +248,10 @@ class PlanBuilder {
     const int lane = link_lane_[static_cast<std::size_t>(tag_of({action.stage, *payload, 0}))];
     if (lane < 0) return node;
     const std::int32_t message = add(lane, node, 0);
-    const bool far = between_nodes_[static_cast<std::size_t>(lane - schedule_.ranks)];
-    link_nodes_.emplace_back(message, (far ? kBetweenNodes : 0) + (teacher ? kTeacher : 0));
+    const auto link = static_cast<std::size_t>(lane - schedule_.ranks);
+    const auto sender = static_cast<std::uint32_t>(link_sender_[link]);
+    link_nodes_.emplace_back(message, kLinkPrices * sender + (between_nodes_[link] ? kBetweenNodes : 0) +
+                                          (teacher ? kTeacher : 0));
     return message;
   }
 
@@ -265,6 +270,7 @@ class PlanBuilder {
   std::array<std::vector<int>, kSignals> arrived_;  // by micro-batch
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> pairs_;
   std::vector<bool> between_nodes_;                                 // by link lane
+  std::vector<int> link_sender_;                                    // by link lane: whose prices it has
   std::vector<std::pair<std::int32_t, std::uint32_t>> link_nodes_;  // and which price from the links' on
 };
 

@@ -19,6 +19,7 @@ struct PlanOptions {
   bool first_forward = false;    // and so has its first F
   int ranks_per_node = 0;        // see Costs
   bool collectives = false;      // those of vocabulary parallelism take time
+  bool links_by_rank = false;    // messages of every sender have prices of their own
 };
 
 /// What a schedule needs of the plan's options under these costs.
@@ -86,6 +87,7 @@ class SimulationPlan {
   bool first_forwards_ = false;            // have prices after these, by stage
   std::uint32_t first_pair_price_ = 0;
   std::uint32_t first_link_price_ = 0;
+  std::uint32_t link_senders_ = 1;  // that have link prices
   std::uint32_t first_collective_price_ = 0;
 };
 

@@ -91,17 +91,23 @@ std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) co
     prices[first_pair_price_ + i].cost = ticks_of(both, "a pair of actions");
   }
   // The receiver's part of a transfer is done by the receiver when it reaches it, not by the link.
-  for (const std::uint32_t kind : {0U, kBetweenNodes}) {
+  if (!costs.slow_links.empty() && costs.slow_links.size() != static_cast<std::size_t>(ranks_))
+    throw InputError(fmt::format("costs: {} slow links given, the schedule has {} ranks",
+                                 costs.slow_links.size(), ranks_));
+  for (std::uint32_t i = 0; i < 2 * link_senders_; ++i) {
+    const std::uint32_t sender = i / 2;
+    const std::uint32_t kind = i % 2 == 0 ? 0 : kBetweenNodes;
     const LinkCosts& hop = kind == 0 ? costs : costs.between_nodes;
+    const double factor = costs.slow_links.empty() ? 1 : costs.slow_links[sender];
     const Ticks latency = ticks_of(hop.latency, "latency");
     const auto link = [&](Seconds time, Seconds receive) {
-      const Ticks transfer = ticks_of(time, "transfer");
+      const Ticks transfer = ticks_of(time * factor, "transfer");
       const Ticks copied = std::min(ticks_of(receive, "receive_busy"), transfer + latency);
       return Price{transfer, latency - copied};
     };
-    prices[first_link_price_ + kind] = link(hop.transfer, costs.receive_busy);
-    prices[first_link_price_ + kind + kTeacher] =
-        link(hop.teacher_transfer.value_or(hop.transfer), teacher_receive(costs));
+    const std::uint32_t first = first_link_price_ + kLinkPrices * sender + kind;
+    prices[first] = link(hop.transfer, costs.receive_busy);
+    prices[first + kTeacher] = link(hop.teacher_transfer.value_or(hop.transfer), teacher_receive(costs));
   }
   const auto collectives = costs.vocabulary.all();
   for (std::size_t i = 0; i < collectives.size(); ++i) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "core/base/error.hpp"
 #include "core/base/statistics.hpp"
@@ -19,11 +20,44 @@ bool computes(ActionType type) {
          type == ActionType::backward_weight;
 }
 
-/// Measured ÷ predicted of one rank: the median, and its standard error.
+constexpr std::size_t kLeastPeers = 3;
+constexpr double kLeastError = 1e-4;  // emulated ranks are alike to the last digit
+
+/// A rank's times against others': the median, and its standard error.
 struct Ratio {
   double median = 1;
   double error = 0;
 };
+
+/// A normal deviation from the median distance to the median: what lies far off does not count.
+double robust_deviation(const std::vector<double>& values, double middle) {
+  std::vector<double> distances;
+  distances.reserve(values.size());
+  for (const double each : values) distances.push_back(std::abs(each - middle));
+  return kDeviationsPerMad * median(distances);
+}
+
+Ratio ratio_of(const std::vector<double>& ratios) {
+  const double middle = median(ratios);
+  return {middle,
+          kMedianError * robust_deviation(ratios, middle) / std::sqrt(static_cast<double>(ratios.size()))};
+}
+
+/// Every rank against the median one. Ranks differ by more than their own samples say: by what the middle ones do.
+std::vector<RankPace> against_the_median(const std::vector<Ratio>& ratios) {
+  std::vector<double> medians;
+  medians.reserve(ratios.size());
+  for (const Ratio& ratio : ratios) medians.push_back(ratio.median);
+  const double usual = median(medians);
+  const double between = robust_deviation(medians, usual);
+  std::vector<RankPace> paces;
+  paces.reserve(ratios.size());
+  for (std::size_t rank = 0; rank < ratios.size(); ++rank) {
+    const double error = std::max(std::hypot(ratios[rank].error, between) / usual, kLeastError);
+    paces.push_back({static_cast<int>(rank), ratios[rank].median / usual, error});
+  }
+  return paces;
+}
 
 Ratio ratio_of(const std::vector<Event>& measured, const std::vector<Event>& predicted, std::size_t rank) {
   std::vector<double> ratios;
@@ -45,14 +79,7 @@ Ratio ratio_of(const std::vector<Event>& measured, const std::vector<Event>& pre
         "stragglers: rank {}: measured and predicted actions differ, expected the two timelines of one step",
         rank));
   }
-  Ratio ratio;
-  ratio.median = median(ratios);
-  std::vector<double> distances;
-  distances.reserve(ratios.size());
-  for (const double each : ratios) distances.push_back(std::abs(each - ratio.median));
-  ratio.error =
-      kMedianError * kDeviationsPerMad * median(distances) / std::sqrt(static_cast<double>(ratios.size()));
-  return ratio;
+  return ratio_of(ratios);
 }
 
 }  // namespace
@@ -66,24 +93,46 @@ std::vector<SlowRank> slow_ranks(const Trace& measured, const Trace& predicted,
                     measured.ranks.size(), predicted.ranks.size()));
   }
   std::vector<Ratio> ratios;
-  std::vector<double> medians;
   ratios.reserve(measured.ranks.size());
-  medians.reserve(measured.ranks.size());
-  for (std::size_t rank = 0; rank < measured.ranks.size(); ++rank) {
+  for (std::size_t rank = 0; rank < measured.ranks.size(); ++rank)
     ratios.push_back(ratio_of(measured.ranks[rank], predicted.ranks[rank], rank));
-    medians.push_back(ratios.back().median);
+  return slow_ranks(against_the_median(ratios), limits);
+}
+
+std::vector<RankPace> rank_paces(const std::vector<ComputingRank>& ranks) {
+  std::map<int, std::vector<std::size_t>> of_stage;
+  for (std::size_t i = 0; i < ranks.size(); ++i) of_stage[ranks[i].stage].push_back(i);
+  std::vector<RankPace> paces(ranks.size());
+  for (std::size_t i = 0; i < ranks.size(); ++i) paces[i].rank = ranks[i].rank;
+  for (const auto& [stage, peers] : of_stage) {
+    const std::size_t actions = ranks[peers.front()].seconds->size();
+    if (peers.size() < kLeastPeers) continue;
+    std::vector<std::vector<double>> against(peers.size());
+    for (std::size_t action = 0; action < actions; ++action) {
+      std::vector<double> times;
+      times.reserve(peers.size());
+      for (const std::size_t peer : peers) times.push_back(ranks[peer].seconds->at(action));
+      const double usual = median(times);
+      if (usual <= 0) continue;
+      for (std::size_t i = 0; i < peers.size(); ++i) against[i].push_back(times[i] / usual);
+    }
+    if (against.front().empty()) continue;
+    std::vector<Ratio> ratios;
+    ratios.reserve(peers.size());
+    for (const std::vector<double>& each : against) ratios.push_back(ratio_of(each));
+    const std::vector<RankPace> of_peers = against_the_median(ratios);
+    for (std::size_t i = 0; i < peers.size(); ++i) {
+      paces[peers[i]].factor = of_peers[i].factor;
+      paces[peers[i]].error = of_peers[i].error;
+    }
   }
-  const double usual = median(medians);
-  std::vector<double> distances;
-  distances.reserve(medians.size());
-  for (const double each : medians) distances.push_back(std::abs(each - usual));
-  // Ranks differ by more than their own samples say: by what the middle ones do.
-  const double between = kDeviationsPerMad * median(distances);
+  return paces;
+}
+
+std::vector<SlowRank> slow_ranks(const std::vector<RankPace>& paces, const SlowRankLimits& limits) {
   std::vector<SlowRank> slow;
-  for (std::size_t rank = 0; rank < ratios.size(); ++rank) {
-    const double error = std::max(std::hypot(ratios[rank].error, between), 1e-9 * usual);
-    const SlowRank each{static_cast<int>(rank), ratios[rank].median / usual,
-                        (ratios[rank].median - usual) / error};
+  for (const RankPace& pace : paces) {
+    const SlowRank each{pace.rank, pace.factor, (pace.factor - 1) / pace.error};
     if (each.factor >= limits.factor && each.certainty >= limits.certainty) slow.push_back(each);
   }
   std::sort(slow.begin(), slow.end(),

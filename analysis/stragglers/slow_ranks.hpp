@@ -1,6 +1,7 @@
-// Which pipeline ranks of a measured step are slow.
+// Which ranks of a measured run are slow.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "core/trace/trace.hpp"
@@ -24,5 +25,27 @@ struct SlowRankLimits {
 /// predicted is its factor, relative to the median rank. Waiting for others is not in it. Throws InputError when the
 /// traces are not of the same step, or of fewer than three ranks.
 std::vector<SlowRank> slow_ranks(const Trace& measured, const Trace& predicted, const SlowRankLimits& limits);
+
+/// A rank's computing times, action by action, and which ranks have the same actions: those of one stage.
+struct ComputingRank {
+  int rank = 0;
+  int stage = 0;
+  const std::vector<double>* seconds = nullptr;  // as many as others of the stage have, in the same order
+};
+
+/// How long a rank computes against those of its stage. NaN where fewer than three have one: nobody could say which is slow.
+struct RankPace {
+  int rank = 0;
+  double factor = std::numeric_limits<double>::quiet_NaN();
+  double error = std::numeric_limits<double>::quiet_NaN();  // standard error of the factor
+};
+
+/// Every action's time is divided by the median of the ranks of its stage for that very action; a rank's factor is the median
+/// over its actions. Its error is of that median and of how much the middle ranks of the stage differ. In the order of the
+/// ranks given.
+std::vector<RankPace> rank_paces(const std::vector<ComputingRank>& ranks);
+
+/// Those beyond the limits, worst first.
+std::vector<SlowRank> slow_ranks(const std::vector<RankPace>& paces, const SlowRankLimits& limits);
 
 }  // namespace plumbline

@@ -136,6 +136,7 @@ ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, 
     if (unit.gather.elements > 0) part.gather = time_of(unit.gather, hardware, load).value;
     if (unit.scatter.elements > 0) {
       part.scatter = time_of(unit.scatter, hardware, load).value;
+      if (unit.between.elements > 0) part.scatter += time_of(unit.between, hardware, load).value;
       if (unit.accumulate.elements > 0) part.accumulate = time_of(unit.accumulate, hardware, load).value;
     }
     parts.push_back(std::move(part));

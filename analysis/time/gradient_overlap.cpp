@@ -61,14 +61,19 @@ class Finals {
     if (!last.weights) return;
     const std::size_t embedding = s.holds_embedding() ? 1 : 0;
     const std::size_t before = embedding + (s.first && s.positions > 0 ? 1 : 0);
+    const std::size_t output = before + static_cast<std::size_t>(s.layers);
+    const std::size_t experts = output + (s.holds_output() ? 1 : 0);
     std::vector<double> moment = moments(stage, *last.weights);
     std::size_t next = 0;
     if (s.scores()) {
-      if (!s.shared_output) at.back() = moment[next];
+      if (!s.shared_output) at[output] = moment[next];
       ++next;
     }
     for (std::int64_t layer = s.layers; layer-- > 0;) {
-      at[before + static_cast<std::size_t>(layer)] = moment[next++];
+      at[before + static_cast<std::size_t>(layer)] = moment[next];
+      if (s.exchanges_rows() && layer >= s.dense_layers)
+        at[experts + static_cast<std::size_t>(layer - s.dense_layers)] = moment[next];
+      ++next;
     }
     if (s.vocabulary.carries) shards(stage);
     const std::size_t from = s.vocabulary.split ? embedding : 0;
@@ -82,7 +87,9 @@ class Finals {
     const StepSummary::StageEnds& last = last_[stage];
     if (last.look_up) at.front() = moments(stage, *last.look_up).front();
     if (!last.scores) return;
-    double& output = shapes_[stage].tied ? at.front() : at.back();
+    const StageShape& s = shapes_[stage];
+    const std::size_t spread = s.exchanges_rows() ? static_cast<std::size_t>(s.layers - s.dense_layers) : 0;
+    double& output = s.tied ? at.front() : at[at.size() - 1 - spread];
     output = std::max(output, moments(stage, *last.scores).front());
   }
 

@@ -344,7 +344,8 @@ Seconds time_of(const OperatorCall& call, const HardwareProfile& hardware, const
     case CallKind::ring_shift:
     case CallKind::all_to_all: {
       const bool started = call.group != Group::tensor && call.group != Group::model &&
-                           call.group != Group::context && call.group != Group::context_heads;
+                           call.group != Group::context && call.group != Group::context_heads &&
+                           call.group != Group::expert;
       once = collective_time(call, hardware, load.layout, started).value / load.sharing;
       break;
     }

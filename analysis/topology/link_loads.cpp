@@ -87,13 +87,6 @@ class Router {
 
 using Demands = std::map<int, std::map<int, double>>;  // target leaf, source leaf
 
-LinkLoads no_loads(const Fabric& fabric) {
-  const auto gpus = static_cast<std::size_t>(fabric.gpus());
-  const std::vector<double> by_gpu(gpus);
-  const std::vector<double> by_bundle(fabric.bundles.size());
-  return {by_gpu, by_gpu, by_gpu, by_gpu, by_bundle, by_bundle};
-}
-
 void route_all(const Fabric& fabric, const Demands& demands, LinkLoads& loads) {
   Router router(fabric, loads);
   for (const auto& [target, sources] : demands) router.route(target, sources);
@@ -224,6 +217,13 @@ void scale(LinkLoads& loads, double factor) {
 }
 
 }  // namespace
+
+LinkLoads no_loads(const Fabric& fabric) {
+  const auto gpus = static_cast<std::size_t>(fabric.gpus());
+  const std::vector<double> by_gpu(gpus);
+  const std::vector<double> by_bundle(fabric.bundles.size());
+  return {by_gpu, by_gpu, by_gpu, by_gpu, by_bundle, by_bundle};
+}
 
 LinkLoads link_loads(const Fabric& fabric, const std::vector<Transfer>& transfers, Forwarding forwarding) {
   LinkLoads loads = no_loads(fabric);

@@ -28,6 +28,9 @@ struct LinkLoads {
   std::vector<double> bundle_up, bundle_down;  // by CableBundle
 };
 
+/// None on any link.
+LinkLoads no_loads(const Fabric& fabric);
+
 /// Messages between GPUs of one NVLink domain stay there; others go through the switches, at each of them divided over
 /// the cables that begin a shortest path. Throws InputError where there is no path.
 LinkLoads link_loads(const Fabric& fabric, const std::vector<Transfer>& transfers, Forwarding forwarding);

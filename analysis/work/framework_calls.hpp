@@ -60,6 +60,22 @@ class FrameworkCalls {
     list_.calls.back().choices = expert.chosen;
     list_.calls.back().most_nodes = expert.most_nodes;
   }
+  /// The last call is an exchange that runs alongside the rest of the layer, which stands for the other micro-batch's
+  /// computation: it is started with the layer, and waited for at its end (run_alongside).
+  void alongside() {
+    OperatorCall& call = list_.calls.back();
+    call.ticket = kAlongside;
+    if (s_.expert.dispatcher == TokenDispatcher::flex) call.processors = kFlexProcessors;
+  }
+  /// Puts the exchanges that were marked in front of the layer's other calls, one after the other, and waits at the end.
+  void run_alongside() {
+    std::vector<OperatorCall>& calls = list_.calls;
+    const auto marked = [](const OperatorCall& call) { return call.ticket == kAlongside; };
+    const auto first_other = std::stable_partition(calls.begin(), calls.end(), marked);
+    const auto count = static_cast<std::size_t>(first_other - calls.begin());
+    for (std::size_t i = 0; i < count; ++i) calls[i].ticket = list_.next_ticket();
+    for (std::size_t i = 0; i < count; ++i) list_.wait(calls[i].ticket);
+  }
   void gemm(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
     list_.gemm(label, pass, out, in);
     const bool adds = pass == GemmPass::weight_gradient && sw_.fused_weight_gradient;
@@ -212,17 +228,20 @@ class FrameworkCalls {
   }
   /// Operators that casts launch for `products` products in one pass.
   double cast_operators(int products) const { return s_.framework_fp8 && !sw_.fp8 ? 2.0 * products : 0; }
-  /// Processor time to launch so many operators.
-  void launches(double operators) {
-    work_.host += Seconds{operators * (s_.cuda_graphs ? sw_.graph_operator_s : sw_.host_operator_s)};
+  /// Processor time to launch so many operators, of which graphs capture a part.
+  void launches(double operators, double captured) {
+    work_.host +=
+        Seconds{operators * (captured * sw_.graph_operator_s + (1 - captured) * sw_.host_operator_s)};
   }
-  /// The same of what graphs leave out.
-  void launches_eagerly(double operators) {
-    work_.host += Seconds{operators * std::max(sw_.eager_operator_s, sw_.host_operator_s)};
-  }
+  /// The same of a layer's, and of what only a graph of the whole step captures.
+  void layer_launches(double operators) { launches(operators, s_.graphs.layer); }
+  void launches_eagerly(double operators) { launches(operators, s_.graphs.step ? 1 : 0); }
 
  private:
   static constexpr double kBulkProcessors = 16;
+  static constexpr int kAlongside = -1;
+  // moe_hybridep_num_sms of Megatron-Core's TransformerConfig; DeepEP takes 20.
+  static constexpr double kFlexProcessors = 16;
   void kernel(bool backward, std::int64_t window) {
     list_.attention(backward, window);
     list_.calls.back().cudnn = sw_.cudnn_attention;

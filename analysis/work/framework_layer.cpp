@@ -247,23 +247,25 @@ void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, b
   switch (pass) {
     case LayerPass::forward:
       forward(s, window, {}, calls);
+      calls.run_alongside();
       if (s.mixture()) MixtureCalls(s, calls).launches(false);
-      return calls.launches(
+      return calls.layer_launches(
           operators(s, sw.layer_forward_operators + communication_operators(s) + calls.cast_operators(4),
                     true) +
           adapters.forward());
     case LayerPass::backward_input:
       backward_input(s, window, overlaps, calls);
+      calls.run_alongside();
       if (s.mixture()) MixtureCalls(s, calls).launches(true);
-      return calls.launches(
+      return calls.layer_launches(
           operators(s,
                     0.75 * sw.layer_backward_operators + communication_operators(s) + calls.cast_operators(4),
                     true) +
           adapters.backward_input());
     case LayerPass::backward_weight:
       backward_weight(s, !overlaps, calls);
-      return calls.launches(s.frozen() ? adapters.backward_weight()
-                                       : operators(s, 0.25 * sw.layer_backward_operators, false));
+      return calls.layer_launches(s.frozen() ? adapters.backward_weight()
+                                             : operators(s, 0.25 * sw.layer_backward_operators, false));
   }
 }
 
@@ -273,24 +275,27 @@ void framework_recomputation(const StageShape& s, std::int64_t window, UnitWork&
   const double launched = operators(s, sw.layer_forward_operators + communication_operators(s), true);
   if (s.recompute == Recompute::full) {
     forward(s, window, {}, calls);
+    calls.run_alongside();
     if (s.mixture()) MixtureCalls(s, calls).launches(false);
     // The checkpoint saves and restores random states.
-    return calls.launches(1.15 * (launched + AdapterCalls(s, calls).forward()));
+    return calls.layer_launches(1.15 * (launched + AdapterCalls(s, calls).forward()));
   }
   if (s.recompute != Recompute::selective) return;
   if (sw.selective_operators) {  // pointwise work again, and half of the products; attention's result is kept
     constexpr double kHalf = 0.5;
     forward(s, window, {false, kHalf, kHalf, kHalf, kHalf, false}, calls);
-    calls.launches(launched);
+    calls.run_alongside();
+    calls.layer_launches(launched);
   } else if (sw.saves_by_name) {  // nobody reads the last product's result again
     forward(s, window,
             {sw.recomputes_attention, 0, sw.recomputes_projection ? 1.0 : 0, sw.recomputes_fc1 ? 1.0 : 0, 0,
              false},
             calls);
-    calls.launches(launched);
+    calls.run_alongside();
+    calls.layer_launches(launched);
   } else if (s.unfused_attention) {
     attention_forward(s, window, calls);
-    calls.launches(6);
+    calls.layer_launches(6);
   }
 }
 

@@ -10,6 +10,16 @@
 namespace plumbline {
 namespace {
 
+/// The piece of a reduced gradient of so many elements, summed over the instances of the optimizer: its neighbours are as
+/// many ranks apart as an instance has.
+OperatorCall between_instances(const StageShape& s, std::int64_t elements, DType type) {
+  OperatorCall call =
+      CallList::collective_call(CallKind::all_reduce, "gradient all-reduce between instances", Group::data,
+                                s.optimizer_instances, elements / s.state_shards, type);
+  call.stride = s.tensor * s.state_shards;
+  return call;
+}
+
 using cluster::Software;
 
 /// Puts an action together. Parameters of ZeRO 3 are gathered unit by unit, gradients of ZeRO 2 and 3
@@ -33,14 +43,15 @@ class FrameworkBuilder {
     part.final_gradient = kind.gradient;
     write(part);
     if (kind.values && s_.zero >= 3) {
-      part.gather =
-          CallList::collective_call(CallKind::all_gather, "parameter all-gather", Group::data, s_.data, unit,
-                                    !kind.apart && gathers_fp8(s_) ? DType::fp8_e4m3 : s_.type);
+      part.gather = CallList::collective_call(CallKind::all_gather, "parameter all-gather", Group::data,
+                                              s_.state_shards, unit,
+                                              !kind.apart && gathers_fp8(s_) ? DType::fp8_e4m3 : s_.type);
     }
     if (kind.gradient && s_.zero >= 2) {
       const std::int64_t trains = !s_.frozen() ? unit : kind.apart ? 0 : trainable_layer(s_);
       part.scatter = CallList::collective_call(CallKind::reduce_scatter, "gradient reduce-scatter",
-                                               Group::data, s_.data, trains, s_.grad_type);
+                                               Group::data, s_.state_shards, trains, s_.grad_type);
+      if (s_.optimizer_instances > 1) part.between = between_instances(s_, trains, s_.grad_type);
     }
     work.parts.push_back(std::move(part));
     return work.parts.size() - 1;
@@ -83,7 +94,9 @@ class FrameworkBuilder {
     }
   }
   /// What a stage's host does per micro-batch outside the operators, half of it in each direction.
-  void micro_batch() { work.host += Seconds{s_.framework->micro_batch_s / 2}; }
+  void micro_batch() {
+    if (!s_.graphs.step) work.host += Seconds{s_.framework->micro_batch_s / 2};
+  }
 
   ActionWork work;
 
@@ -104,7 +117,7 @@ void embedding_forward(const StageShape& s, UnitWork& work) {
   if (s.scaled_embedding) calls.stream("scale", stream, 4);
   if (s.embedding_norm) calls.stream("norm", s.rows * s.hidden, 2 * s.framework->norm_passes);
   if (s.hidden_dropout) calls.stream("dropout", s.rows * s.hidden, 5);
-  calls.launches(10);
+  calls.launches_eagerly(10);
 }
 
 /// The lookup's gradient is a dense tensor of the whole table: cleared, and added to the gradient.
@@ -114,7 +127,7 @@ void embedding_backward(const StageShape& s, UnitWork& work) {
   if (s.embedding_norm) calls.stream("norm backward", s.rows * s.hidden, 10);
   calls.stream("embedding backward", s.tokens * s.hidden, 6);
   calls.stream("embedding gradient", s.vocab * s.hidden, 4 + 2 * static_cast<double>(s.g()));
-  calls.launches(8);
+  calls.launches_eagerly(8);
 }
 
 void output_forward(const StageShape& s, UnitWork& work) {
@@ -126,7 +139,7 @@ void output_forward(const StageShape& s, UnitWork& work) {
     calls.collective(CallKind::all_gather, "output all-gather", s.tokens * s.hidden, s.type);
   for (int statistic = 0; statistic < 3; ++statistic)
     calls.collective(CallKind::all_reduce, "loss all-reduce", s.tokens, DType::fp32);
-  calls.launches(20);
+  calls.launches_eagerly(20);
 }
 
 void output_backward_input(const StageShape& s, UnitWork& work) {
@@ -136,7 +149,7 @@ void output_backward_input(const StageShape& s, UnitWork& work) {
   calls.stream("norm backward", s.rows * s.hidden, 10);
   calls.collective(s.sequence_parallel ? CallKind::reduce_scatter : CallKind::all_reduce, "output collective",
                    s.tokens * s.hidden, s.type);
-  calls.launches(12);
+  calls.launches_eagerly(12);
 }
 
 void output_backward_weight(const StageShape& s, UnitWork& work) {
@@ -144,7 +157,7 @@ void output_backward_weight(const StageShape& s, UnitWork& work) {
   calls.gemm("output layer", GemmPass::weight_gradient, s.vocab, s.hidden);
   if (s.framework->weight_gradient_bytes > 0)
     calls.stream("add gradients", s.vocab * s.hidden, s.framework->weight_gradient_bytes);
-  calls.launches(3);
+  calls.launches_eagerly(3);
 }
 
 /// Modules that predict further tokens: the next tokens' embeddings and the stream, both normed, become one stream again,
@@ -158,7 +171,7 @@ void prediction_modules_forward(const StageShape& s, FrameworkBuilder& builder) 
       calls.stream("norm", 2 * s.rows * s.hidden, 2 * s.framework->norm_passes);
       calls.stream("concatenate", 2 * s.rows * s.hidden, 4);
       calls.linear("prediction module", GemmPass::forward, s.hidden / s.tensor, 2 * s.hidden);
-      calls.launches(12);
+      calls.launches_eagerly(12);
     });
     builder.once({}, 0, [&](UnitWork& work) { framework_layer(layer, LayerPass::forward, 0, false, work); });
     builder.once({.apart = true}, 0, [&](UnitWork& work) { output_forward(s, work); });
@@ -185,7 +198,7 @@ void prediction_modules_backward(const StageShape& s, bool input, bool weight, F
       calls.linear("prediction module", GemmPass::input_gradient, width, 2 * s.hidden);
       calls.stream("norm backward", 2 * s.rows * s.hidden, 10);
       calls.stream("embedding backward", s.tokens * s.hidden, 6);
-      calls.launches(16);
+      calls.launches_eagerly(16);
     });
   }
 }
@@ -285,16 +298,32 @@ class CopiesCalls {
  public:
   CopiesCalls(const StageShape& shape, CallList& list) : s_(shape), list_(list) {}
 
+  /// All-reduces are among all copies, gathers and scatters within an instance of the optimizer.
   void rest(CallKind kind, const char* label, std::int64_t elements, DType type) {
-    list_.collective(kind, label, Group::data, s_.data, elements, type);
+    list_.collective(kind, label, Group::data, kind == CallKind::all_reduce ? s_.data : s_.state_shards,
+                     elements, type);
   }
   void experts(CallKind kind, const char* label, std::int64_t elements, DType type) {
-    const std::size_t before = list_.calls.size();
-    list_.collective(kind, label, Group::data, s_.expert.copies, elements, type);
-    if (list_.calls.size() > before) list_.calls.back().stride = s_.expert.tensor * s_.expert.ranks;
+    among(kind, label, kind == CallKind::all_reduce ? s_.expert.copies : s_.expert.state_shards,
+          s_.expert.tensor * s_.expert.ranks, elements, type);
+  }
+  /// The reduced pieces of both, summed over the instances.
+  void between(const Trained& elements) {
+    const int instances = s_.optimizer_instances;
+    if (instances == 1) return;
+    list_.calls.push_back(between_instances(s_, elements.rest, s_.grad_type));
+    among(CallKind::all_reduce, "expert gradient all-reduce between instances", instances,
+          s_.expert.tensor * s_.expert.ranks * s_.expert.state_shards,
+          elements.experts / s_.expert.state_shards, s_.grad_type);
   }
 
  private:
+  void among(CallKind kind, const char* label, int ranks, int stride, std::int64_t elements, DType type) {
+    const std::size_t before = list_.calls.size();
+    list_.collective(kind, label, Group::data, ranks, elements, type);
+    if (list_.calls.size() > before) list_.calls.back().stride = stride;
+  }
+
   const StageShape& s_;
   CallList& list_;
 };
@@ -341,10 +370,11 @@ std::vector<OperatorCall> framework_reduction_calls(const HeldStages& rank) {
     copies.rest(CallKind::reduce_scatter, "gradient reduce-scatter", elements.rest, any.grad_type);
   copies.experts(any.expert.sharded ? CallKind::reduce_scatter : CallKind::all_reduce,
                  "expert gradient reduction", elements.experts, any.grad_type);
-  list.collective(CallKind::all_reduce, "mirror all-reduce", Group::mirror, rank.mirror,
-                  elements.rest / (any.zero >= 1 ? any.data : 1) +
-                      elements.experts / (any.expert.sharded ? any.expert.copies : 1),
-                  any.grad_type);
+  if (any.zero == 1) copies.between(elements);
+  list.collective(
+      CallKind::all_reduce, "mirror all-reduce", Group::mirror, rank.mirror,
+      elements.rest / (any.zero >= 1 ? any.state_shards : 1) + elements.experts / any.expert.state_shards,
+      any.grad_type);
   return std::move(list.calls);
 }
 
@@ -353,8 +383,8 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
   CallList list(any);
   CopiesCalls copies(any, list);
   const Trained elements = trained_elements(rank);
-  const std::int64_t experts = elements.experts / (any.expert.sharded ? any.expert.copies : 1);
-  list.memory("optimizer step", experts + (any.zero >= 1 ? elements.rest / any.data : elements.rest),
+  const std::int64_t experts = elements.experts / any.expert.state_shards;
+  list.memory("optimizer step", experts + (any.zero >= 1 ? elements.rest / any.state_shards : elements.rest),
               any.framework->optimizer_bytes);
   std::int64_t layers = 0;
   std::int64_t matrices = 0;  // of layers

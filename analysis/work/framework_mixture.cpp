@@ -12,21 +12,24 @@ constexpr double kRoutedBack = 6 * 4;
 // A launch from Transformer Engine's loop over the products of experts, in those of a framework's operator:
 // an estimate without a source.
 constexpr double kLaunchInLoop = 0.4;
+// Biases of the experts' outputs, expert by expert: the bias times the tokens' weights in fp32, the sum with the output,
+// all experts' put together and rounded; backward the same and the sums over rows (Megatron-Core, moe/experts.py,
+// _apply_bias of TEGroupedMLP; its packed form, in graphs of a whole step, is not told apart).
+constexpr double kBiased = 4 + 10 + 8 + 6;
+constexpr double kBiasedBack = 6 + 8 + 4 + 4 + 6;
+constexpr double kBiasOperators = 4;  // of an expert forward; twice as many backward
 
 }  // namespace
 
 void MixtureCalls::exchange(const char* label) {
   const ExpertShape& e = s_.expert;
   const std::int64_t own = e.sent * s_.hidden;
-  switch (e.dispatcher) {
-    case TokenDispatcher::flex:
-      return calls_.dispatched(label, own);
-    case TokenDispatcher::automatic:
-    case TokenDispatcher::alltoall:
-      return calls_.expert_collective(CallKind::all_to_all, label, e.ranks, e.tensor, own * e.chosen);
-    case TokenDispatcher::allgather:
-      break;
+  if (e.dispatcher == TokenDispatcher::flex) {
+    calls_.dispatched(label, own);
+  } else {
+    calls_.expert_collective(CallKind::all_to_all, label, e.ranks, e.tensor, own * e.chosen);
   }
+  if (e.overlapped) calls_.alongside();
 }
 
 void MixtureCalls::dispatch(const char* label) {
@@ -93,6 +96,7 @@ void MixtureCalls::forward() {
   // Multiplied with the token's weight in the same kernel.
   calls_.stream("swiglu", e.rows * e.ffn, s_.framework->compiled ? 6 : 10);
   calls_.grouped("fc2", GemmPass::forward, s_.hidden, e.ffn);
+  if (s_.linear_bias) calls_.stream("expert biases", e.rows * s_.hidden, kBiased);
   calls_.casts(e.rows * (s_.hidden + e.ffn), false);
   if (s_.framework->weighted_results) calls_.stream("weigh results", e.sent * e.chosen * s_.hidden, 4);
   combine("expert combine forward");
@@ -102,6 +106,7 @@ void MixtureCalls::backward_input() {
   const ExpertShape& e = s_.expert;
   if (s_.framework->weighted_results) calls_.stream("weigh backward", e.sent * e.chosen * s_.hidden, 8);
   dispatch("expert combine backward");
+  if (s_.linear_bias) calls_.stream("expert biases backward", e.rows * s_.hidden, kBiasedBack);
   calls_.grouped("fc2", GemmPass::input_gradient, s_.hidden, e.ffn);
   calls_.stream("swiglu backward", e.rows * e.ffn, s_.framework->compiled ? 10 : 16);
   calls_.grouped("fc1", GemmPass::input_gradient, e.fc1, s_.hidden);
@@ -123,9 +128,11 @@ void MixtureCalls::backward_weight() {
 void MixtureCalls::launches(bool backward) {
   const cluster::Software& sw = *s_.framework;
   const double products = backward ? 4 : 2;
-  calls_.launches(sw.router_operators + (s_.shared > 0 ? 6 : 0));
+  calls_.launches(sw.router_operators, s_.graphs.router);
+  calls_.layer_launches(s_.shared > 0 ? 6 : 0);
+  const double biases = s_.linear_bias ? (backward ? 2 : 1) * kBiasOperators : 0;
   calls_.launches_eagerly(sw.dispatch_operators +
-                          products * kLaunchInLoop * static_cast<double>(s_.expert.local));
+                          (products * kLaunchInLoop + biases) * static_cast<double>(s_.expert.local));
 }
 
 void LatentCalls::forward(double share) {

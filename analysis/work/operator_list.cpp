@@ -34,6 +34,7 @@ std::vector<OperatorCall> calls_of(const ActionWork& work) {
     for (const OperatorCall& call : part.calls) add(call, times[i]);
     if (part.scatter.elements > 0) {
       add(part.scatter, times[i]);
+      if (part.between.elements > 0) add(part.between, times[i]);
       if (part.accumulate.elements > 0) add(part.accumulate, times[i]);
     }
   }

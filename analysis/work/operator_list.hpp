@@ -83,6 +83,7 @@ struct UnitWork {
   std::vector<OperatorCall> calls;
   OperatorCall gather;      // ZeRO-3: of the unit's values, started when the use before begins; or 0 elements
   OperatorCall scatter;     // ZeRO-2, 3: of the unit's gradient, started at the end; or 0 elements
+  OperatorCall between;     // with it: summing the piece over the optimizer's instances; or 0 elements
   OperatorCall accumulate;  // with it: adding the piece once it is there
   bool final_gradient =
       false;  // the unit's gradient is final at the end of this part of the last micro-batch

@@ -35,6 +35,11 @@ class CallList {
   /// The products of all experts, whose tokens are spread evenly.
   void grouped(const char* label, GemmPass pass, std::int64_t out, std::int64_t in);
   void router_product(GemmPass pass);
+  /// All to all among the ranks that a layer's experts are spread over: rows of `width` elements of the rank's tokens to their
+  /// experts, or back. Nothing where every rank has all of them.
+  void rows_to_experts(const char* label, std::int64_t width, DType type);
+  void rows_from_experts(const char* label, std::int64_t width, DType type);
+  void expert_scatter();
   /// From the router to the activation; then to the sum over the tensor ranks.
   void mixture_forward();
   void mixture_output();
@@ -176,9 +181,9 @@ class CallList {
   int start_collective(const char* label) {
     std::size_t at = calls.size() - 1;
     while (calls[at].label != label) --at;
-    calls[at].ticket = ++tickets_;
-    return tickets_;
+    return calls[at].ticket = next_ticket();
   }
+  int next_ticket() { return ++tickets_; }
   void wait(int ticket) {
     OperatorCall call;
     call.kind = CallKind::wait;

@@ -16,7 +16,7 @@ struct Owned {
 
 Owned owned_of(const StageShape& s) {
   const StageElements elements = elements_of(s);
-  return {elements.vectors, s.zero >= 1 ? elements.matrices / s.data : elements.matrices};
+  return {elements.vectors, s.zero >= 1 ? elements.pieces : elements.matrices};
 }
 
 /// Of a layer's unit, how much of the key and value rows of qkv is in the piece of one data rank.
@@ -24,14 +24,14 @@ std::int64_t owned_key_value_rows(const StageShape& s, int data_rank) {
   const std::int64_t from = s.q * s.hidden;
   const std::int64_t to = (s.q + 2 * s.k) * s.hidden;
   if (s.zero == 0) return to - from;
-  const std::int64_t piece = padded_unit(s, layer_matrices(s)) / s.data;  // not of layers that differ
+  const std::int64_t piece = padded_layer_unit(s) / s.data;  // not of layers that differ
   return std::max<std::int64_t>(0, std::min(to, (data_rank + 1) * piece) - std::max(from, data_rank * piece));
 }
 
-/// Of experts that are spread over ranks, layer by layer.
+/// Of experts that another framework spreads over ranks, layer by layer.
 std::vector<GradientBucket> expert_buckets(const StageShape& s) {
   std::vector<GradientBucket> buckets;
-  if (!s.spreads_experts() || s.expert.copies == 1) return buckets;
+  if (!s.spreads_experts() || s.exchanges_rows() || s.expert.copies == 1) return buckets;
   const std::vector<ParameterUnit> units = units_of(s);
   buckets.reserve(units.size());
   for (std::size_t i = units.size(); i-- > 0;) {
@@ -50,7 +50,8 @@ std::vector<GradientBucket> expert_buckets(const StageShape& s) {
 }  // namespace
 
 OperatorCall piece_copy(const StageShape& s, const GradientBucket& bucket) {
-  return CallList::memory_call("copy", bucket.reduce.elements / s.data, 2 * static_cast<double>(s.g()),
+  const int pieces = s.exchanges_rows() ? bucket.reduce.ranks : s.data;
+  return CallList::memory_call("copy", bucket.reduce.elements / pieces, 2 * static_cast<double>(s.g()),
                                s.grad_type);
 }
 
@@ -59,25 +60,26 @@ std::vector<GradientBucket> gradient_buckets(const StageShape& s, std::int64_t b
   if (s.data == 1 || s.zero >= 2) return buckets;
   const std::vector<ParameterUnit> units = units_of(s);
   const bool whole = s.zero == 0;
-  const auto reduce = [&](std::int64_t elements) {
-    return CallList::collective_call(whole ? CallKind::all_reduce : CallKind::reduce_scatter,
-                                     whole ? "gradient all-reduce" : "gradient reduce-scatter", Group::data,
-                                     s.data, elements, s.grad_type);
-  };
   GradientBucket open;
   std::int64_t elements = 0;
-  for (std::size_t i = units.size(); i-- > 0;) {
-    open.units.push_back(i);
-    elements += trainable_unit(s, units[i]) - units[i].experts;
-    if (elements == 0 || (whole && elements < bucket_size)) continue;
-    open.reduce = reduce(elements);
+  const auto close = [&](const ParameterUnit& unit, bool at_end) {
+    open.reduce = CallList::collective_call(whole ? CallKind::all_reduce : CallKind::reduce_scatter,
+                                            whole ? "gradient all-reduce" : "gradient reduce-scatter",
+                                            unit.group, unit.copies, elements, s.grad_type);
+    open.at_end = at_end;
     buckets.push_back(std::exchange(open, {}));
     elements = 0;
-  }
-  if (elements > 0) {
-    open.reduce = reduce(elements);
-    open.at_end = true;
-    buckets.push_back(std::move(open));
+  };
+  for (std::size_t i = units.size(); i-- > 0;) {
+    if (units[i].copies == 1) continue;
+    open.units.push_back(i);
+    elements += trainable_unit(s, units[i]) - units[i].experts;
+    const bool last = i == 0 || units[i - 1].group != units[i].group;
+    if (elements > 0 && (!whole || elements >= bucket_size)) {
+      close(units[i], false);
+    } else if (elements > 0 && last) {
+      close(units[i], true);
+    }
   }
   return buckets;
 }
@@ -94,7 +96,7 @@ std::vector<OperatorCall> late_reduction_calls(const HeldStages& rank) {
       list.collective(CallKind::all_reduce, "mirror all-reduce", Group::mirror, rank.mirror, elements,
                       s.grad_type);
     };
-    for (const ParameterUnit& unit : units_of(s)) mirror(s.zero >= 1 ? unit.padded / s.data : unit.padded);
+    for (const ParameterUnit& unit : units_of(s)) mirror(unit.owned(s.zero));
     mirror(vectors_of(s).total());
   }
   return std::move(list.calls);
@@ -126,7 +128,7 @@ std::vector<OperatorCall> reduce_embedding_calls(const HeldStages& rank) {
 std::vector<OperatorCall> clear_calls(const StageShape& s) {
   CallList list(s);
   const StageElements elements = elements_of(s);
-  const std::int64_t held = s.zero >= 2 ? elements.owned(s.data) : elements.whole();
+  const std::int64_t held = s.zero >= 2 ? elements.owned() : elements.whole();
   list.memory("fill", held, static_cast<double>(s.g()), s.grad_type);
   return std::move(list.calls);
 }
@@ -150,7 +152,8 @@ std::vector<OperatorCall> update_calls(const StageShape& s, Optimizer optimizer,
 std::vector<OperatorCall> parameter_gather_calls(const StageShape& s) {
   CallList list(s);
   for (const ParameterUnit& unit : units_of(s)) {
-    list.collective(CallKind::all_gather, "parameter all-gather", Group::data, s.data, unit.padded, s.type);
+    list.collective(CallKind::all_gather, "parameter all-gather", unit.group, unit.copies, unit.padded,
+                    s.type);
   }
   return std::move(list.calls);
 }
@@ -208,7 +211,7 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
   }
   const bool clip = config.optimizer.clip_grad > 0;
   if (clip) {
-    const bool world = any.zero >= 1;
+    const bool world = any.zero >= 1 || any.exchanges_rows();
     const int model = rank.layout.tensor * rank.layout.pipeline;
     list.collective(CallKind::all_reduce, "gradient norm all-reduce", world ? Group::world : Group::model,
                     world ? rank.layout.world() : model, 1, DType::fp32);

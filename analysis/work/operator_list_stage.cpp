@@ -64,7 +64,7 @@ void summed_linear(const StageShape& s, CallList& list, const char* label, std::
 }
 
 std::int64_t layer_unit(const StageShape& s) {
-  return padded_unit(s, layer_matrices(s));
+  return padded_layer_unit(s);
 }
 
 /// One layer forward. When a group of layers is recomputed, its last layer stops at the activation output.

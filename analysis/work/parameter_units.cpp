@@ -4,10 +4,31 @@
 
 namespace plumbline {
 
-std::int64_t padded_unit(const StageShape& s, std::int64_t elements) {
+namespace {
+
+std::int64_t padded_for(const StageShape& s, int copies, std::int64_t elements) {
   if (s.zero == 0) return elements;
-  const std::int64_t multiple = std::int64_t{64} * s.data;
+  const std::int64_t multiple = std::int64_t{64} * copies;
   return (elements + multiple - 1) / multiple * multiple;
+}
+
+/// Of a layer's matrices, those in a unit of their own.
+std::int64_t apart(const StageShape& s) {
+  return s.exchanges_rows() ? spread_expert_matrices(s) : 0;
+}
+
+}  // namespace
+
+std::int64_t padded_unit(const StageShape& s, std::int64_t elements) {
+  return padded_for(s, s.data, elements);
+}
+
+std::int64_t padded_layer_unit(const StageShape& s) {
+  return padded_unit(s, layer_matrices(s) - apart(s));
+}
+
+std::int64_t padded_expert_unit(const StageShape& s) {
+  return padded_for(s, s.expert.copies, apart(s));
 }
 
 std::int64_t padded_vocabulary_unit(const StageShape& s) {
@@ -68,23 +89,29 @@ void for_each_kind_of_unit(const StageShape& s, const Visit& visit) {
   if (s.holds_embedding()) visit(UnitKind::embedding, 1, s.vocab * s.hidden, 0);
   if (s.first && s.positions > 0) visit(UnitKind::positions, 1, s.positions * s.hidden, 0);
   if (s.dense_layers > 0) visit(UnitKind::layer, s.dense_layers, layer_matrices(s.like_layer(0)), 0);
-  visit(UnitKind::layer, s.layers - s.dense_layers, layer_matrices(s), spread_expert_matrices(s));
+  visit(UnitKind::layer, s.layers - s.dense_layers, layer_matrices(s) - apart(s),
+        s.exchanges_rows() ? 0 : spread_expert_matrices(s));
   if (s.holds_output()) visit(UnitKind::output, 1, s.vocab * s.hidden, 0);
+  if (apart(s) > 0) visit(UnitKind::experts, s.layers - s.dense_layers, apart(s), 0);
 }
 
 }  // namespace
 
 std::vector<ParameterUnit> units_of(const StageShape& s) {
   std::vector<ParameterUnit> units;
-  units.reserve(static_cast<std::size_t>(s.layers) + 3);
+  units.reserve(static_cast<std::size_t>(2 * s.layers) + 3);
   std::int64_t layer = 0;
-  for_each_kind_of_unit(s,
-                        [&](UnitKind kind, std::int64_t count, std::int64_t elements, std::int64_t experts) {
-                          for (std::int64_t i = 0; i < count; ++i) {
-                            const std::int64_t index = kind == UnitKind::layer ? layer++ : 0;
-                            units.push_back({kind, index, elements, padded_unit(s, elements), experts});
-                          }
-                        });
+  std::int64_t of_experts = s.dense_layers;
+  for_each_kind_of_unit(
+      s, [&](UnitKind kind, std::int64_t count, std::int64_t elements, std::int64_t experts) {
+        for (std::int64_t i = 0; i < count; ++i) {
+          const bool spread = kind == UnitKind::experts;
+          const std::int64_t index = spread ? of_experts++ : kind == UnitKind::layer ? layer++ : 0;
+          const int copies = spread ? s.expert.copies : s.data;
+          units.push_back({kind, index, elements, padded_for(s, copies, elements), experts, copies,
+                           spread ? Group::expert_data : Group::data});
+        }
+      });
   return units;
 }
 
@@ -102,10 +129,15 @@ StageVectors vectors_of(const StageShape& s) {
 StageElements elements_of(const StageShape& s) {
   StageElements elements;
   elements.vectors = vectors_of(s).total();
-  for_each_kind_of_unit(s, [&](UnitKind, std::int64_t count, std::int64_t each, std::int64_t /*experts*/) {
-    elements.matrices += count * padded_unit(s, each);
+  const auto add = [&](std::int64_t count, std::int64_t each, int copies) {
+    const std::int64_t padded = padded_for(s, copies, each);
+    elements.matrices += count * padded;
+    elements.pieces += count * padded / copies;
+  };
+  for_each_kind_of_unit(s, [&](UnitKind kind, std::int64_t count, std::int64_t each, std::int64_t) {
+    add(count, each, kind == UnitKind::experts ? s.expert.copies : s.data);
   });
-  elements.matrices += s.prediction_modules * padded_unit(s, prediction_module_matrices(s));
+  add(s.prediction_modules, prediction_module_matrices(s), s.data);
   return elements;
 }
 

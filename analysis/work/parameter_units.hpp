@@ -6,26 +6,37 @@
 #include <vector>
 
 #include "analysis/work/shapes.hpp"
+#include "core/parallel/layout.hpp"
 
 namespace plumbline {
 
-enum class UnitKind : std::uint8_t { embedding, positions, layer, output };
+enum class UnitKind : std::uint8_t { embedding, positions, layer, output, experts };
 
 /// Elements of one unit on one tensor rank.
 struct ParameterUnit {
   UnitKind kind = UnitKind::layer;
-  std::int64_t layer = 0;     // of the stage, for UnitKind::layer
+  std::int64_t layer = 0;     // of the stage, for UnitKind::layer and experts
   std::int64_t elements = 0;  // of its matrices
   std::int64_t padded = 0;    // with ZeRO a multiple of 64·D, else `elements`
-  std::int64_t experts = 0;   // of the elements, those of experts that are spread over ranks
+  std::int64_t experts =
+      0;           // of another framework: of the elements, those of experts that are spread over ranks
+  int copies = 1;  // D, or the ranks that have the same experts
+  Group group = Group::data;  // of these
+
+  /// What one of them owns.
+  std::int64_t owned(int zero) const { return zero >= 1 ? padded / copies : padded; }
 };
 
 /// The units of a stage in memory order: embedding, positions, layers, output layer, or the shards of the
-/// first and last on the stage that carries them. An output layer that is an embedding on the same rank is no
+/// first and last on the stage that carries them; then, of plumbline's own step, the experts of each layer where they are
+/// spread over ranks. An output layer that is an embedding on the same rank is no
 /// unit.
 std::vector<ParameterUnit> units_of(const StageShape& shape);
 /// `elements` as a unit of this stage holds them: rounded up to a multiple of 64·D with ZeRO.
 std::int64_t padded_unit(const StageShape& shape, std::int64_t elements);
+/// Elements of the matrices in a layer's unit, and in that of its experts where they are spread over ranks (else 0); padded.
+std::int64_t padded_layer_unit(const StageShape& shape);
+std::int64_t padded_expert_unit(const StageShape& shape);
 /// Elements of the unit that holds the output layer's matrix, or the embedding's: v·h, padded.
 std::int64_t padded_vocabulary_unit(const StageShape& shape);
 
@@ -67,7 +78,8 @@ StageVectors vectors_of(const StageShape& shape);
 struct StageElements {
   std::int64_t vectors = 0;   // c: never sharded
   std::int64_t matrices = 0;  // m: padding included
-  std::int64_t owned(int data) const { return vectors + matrices / data; }
+  std::int64_t pieces = 0;    // of them, one of every unit
+  std::int64_t owned() const { return vectors + pieces; }
   std::int64_t whole() const { return vectors + matrices; }
 };
 StageElements elements_of(const StageShape& shape);

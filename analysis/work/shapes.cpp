@@ -53,6 +53,7 @@ void spread_experts(const RunConfig& config, const cluster::Software& framework,
   expert.tensor = parallel.effective_expert_tensor();
   expert.copies = parallel.expert_copies();
   expert.sharded = parallel.zero_stage >= 1 && expert.copies > 1;
+  if (expert.sharded) expert.state_shards = expert.copies / parallel.num_distributed_optimizer_instances;
   expert.local = mixture.experts / expert.ranks;
   expert.sent = shape.tokens / shape.tensor;
   expert.chosen = mixture.top_k;
@@ -60,12 +61,32 @@ void spread_experts(const RunConfig& config, const cluster::Software& framework,
   if (mixture.groups > 1) expert.most_nodes = mixture.chosen_groups;
   expert.ffn = config.model.ffn / expert.tensor;
   expert.fc1 = shape.swiglu ? 2 * expert.ffn : expert.ffn;
+  expert.overlapped = parallel.overlap_moe_expert_parallel_comm && expert.ranks > 1;
   expert.dispatcher = parallel.token_dispatcher;
   if (expert.dispatcher == TokenDispatcher::automatic) {
     expert.dispatcher = framework.flex_dispatch       ? TokenDispatcher::flex
                         : framework.alltoall_dispatch ? TokenDispatcher::alltoall
                                                       : TokenDispatcher::allgather;
   }
+}
+
+/// How plumbline's own step cuts a mixture whose experts are spread over ranks. Rows of every rank's tokens are as evenly spread
+/// over experts as they can be, the first ones have what is left.
+void spread_own_experts(const RunConfig& config, StageShape& shape) {
+  if (!config.spreads_experts()) return;
+  ExpertShape& expert = shape.expert;
+  expert.ranks = config.parallel.expert;
+  expert.tensor = shape.tensor;
+  expert.copies = shape.data / expert.ranks;
+  expert.sharded = shape.zero >= 1 && expert.copies > 1;
+  expert.local = shape.experts / expert.ranks;
+  expert.sent = shape.tokens;
+  expert.chosen = config.model.mixture.top_k;
+  expert.rows = expert.ranks * (shape.choices / shape.experts * expert.local +
+                                std::min(shape.choices % shape.experts, expert.local));
+  expert.ffn = shape.ffn;
+  expert.fc1 = shape.fc1;
+  expert.dispatcher = TokenDispatcher::alltoall;
 }
 
 /// What a framework does whatever the keys say.
@@ -77,13 +98,25 @@ int fp8_forms(const MachineConfig& machine, Fp8Recipe recipe) {
   return one_scale && hardware != nullptr && hardware->constants.device.peak_mx8 > 0 ? 1 : 2;
 }
 
+Graphs graphs_of(const RunConfig& config) {
+  const MachineConfig& machine = config.machine;
+  if (machine.cuda_graph_impl == CudaGraphImpl::none) return {};
+  if (machine.cuda_graph_impl == CudaGraphImpl::full_iteration) return {1, 1, true};
+  const std::string modules = "," + machine.cuda_graph_modules + ",";
+  const bool all = machine.cuda_graph_modules == "all";
+  const auto has = [&](const char* name) { return all || modules.find(name) != std::string::npos; };
+  const double attention = has(",attn,") ? 1 : 0;
+  if (config.model.mixture) return {attention, has(",moe_router,") ? 1.0 : 0, false};
+  return {(attention + (has(",mlp,") ? 1 : 0)) / 2, 0, false};  // about half of a layer's launches each
+}
+
 void set_framework(const RunConfig& config, const cluster::Software& framework, StageShape& shape) {
   shape.framework = &framework;
   shape.unfused_attention = shape.unfused_attention || !framework.flash_attention;
   shape.hidden_dropout = shape.hidden_dropout || framework.dropout;
   shape.attention_dropout = shape.attention_dropout || framework.dropout;
   shape.framework_fp8 = shape.fp8 || framework.fp8;
-  shape.cuda_graphs = config.machine.cuda_graph_impl != CudaGraphImpl::none;
+  shape.graphs = graphs_of(config);
   if (shape.fp8) shape.fp8_forms = fp8_forms(config.machine, shape.fp8_recipe);
   if (config.numerics.fp4_format != Fp4Format::none) {
     shape.fp4 = shape.framework_fp8 = true;
@@ -175,6 +208,8 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.type = config.numerics.precision;
   shape.grad_type = config.numerics.grad_type();
   shape.data = config.parallel.copies();
+  shape.state_shards = config.parallel.state_shards();
+  shape.optimizer_instances = config.parallel.num_distributed_optimizer_instances;
   shape.zero = config.parallel.effective_zero_stage();
   shape.recompute = config.recompute.granularity;
   shape.recompute_layers = std::max<std::int64_t>(1, config.recompute.num_layers);
@@ -186,6 +221,7 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
     set_framework(config, *framework, shape);
     spread_experts(config, *framework, shape);
   }
+  if (framework == nullptr) spread_own_experts(config, shape);
   set_overlap(config, framework, shape);
   return shape;
 }
@@ -276,6 +312,10 @@ std::int64_t StageShape::window_of(std::int64_t layer) const {
 StageShape StageShape::like_layer(std::int64_t layer) const {
   StageShape alike = *this;
   alike.dense_layers = 0;
+  if (!expert.known_rows.empty()) {
+    alike.expert.rows = expert.known_rows[static_cast<std::size_t>(layer)];
+    alike.expert.known_rows.clear();
+  }
   if (layer >= dense_layers) return alike;
   alike.experts = alike.choices = alike.shared = 0;
   alike.expert = {};

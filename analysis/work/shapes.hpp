@@ -47,24 +47,38 @@ struct AlikeLayers {
   friend bool operator==(const AlikeLayers&, const AlikeLayers&) = default;
 };
 
-/// Experts of a layer on one rank, as software that spreads them over ranks cuts them (Megatron-LM; arXiv:2504.14960): `tensor`
-/// ranks share an expert, `ranks` sets of them have the experts of a layer, `copies` of these are alike.
+/// Experts of a layer on one rank, where they are spread over ranks (Megatron-LM; arXiv:2504.14960; of plumbline's own step
+/// bench/training/expert_parallel.md): `tensor` ranks share an expert, `ranks` sets of them have the experts of a layer,
+/// `copies` of these are alike.
 struct ExpertShape {
   int ranks = 1;
   int tensor = 1;
   int copies = 1;
-  bool sharded = false;  // their optimizer states, over the copies
+  bool sharded = false;  // their optimizer states, over the copies of an instance
+  int state_shards = 1;  // those copies; 1 where states are not sharded
   std::int64_t local =
       0;  // experts of a rank; 0: none, or all of them on every rank and cut as plumbline cuts them
-  std::int64_t sent = 0;    // tokens of this rank that are given to experts
-  std::int64_t rows = 0;    // rows that its own experts work on, spread evenly
+  std::int64_t sent = 0;  // tokens of this rank that are given to experts
+  std::int64_t rows =
+      0;  // rows that its own experts work on, spread evenly; of plumbline's step N' of the first rank
+  /// Of plumbline's step: how many these are, layer by layer of the stage, where the routing is known; else empty.
+  std::vector<std::int64_t> known_rows{};
   std::int64_t chosen = 0;  // experts of a token
   std::int64_t most_nodes =
       0;  // nodes that a token's experts are on at most, where the router limits them; 0: any
   std::int64_t ffn = 0;
   std::int64_t fc1 = 0;
   TokenDispatcher dispatcher = TokenDispatcher::allgather;
+  bool overlapped = false;  // exchanges run alongside the computation of another micro-batch
   friend bool operator==(const ExpertShape&, const ExpertShape&) = default;
+};
+
+/// What of another framework's step is captured as CUDA graphs, as parts of the launches.
+struct Graphs {
+  double layer = 0;   // of a layer without a mixture's routing and experts
+  double router = 0;  // of the routing
+  bool step = false;  // everything
+  friend bool operator==(const Graphs&, const Graphs&) = default;
 };
 
 /// Widths are per tensor rank. Counts are elements unless said otherwise.
@@ -132,17 +146,19 @@ struct StageShape {
   bool fp8 = false;                // linear layers in FP8 (bench/training/fp8.md)
   bool fp8_tensorwise = false;     // scales belong to tensors, no history is kept
   bool framework_fp8 = false;      // the same of another framework's step, whose fp8 is false
-  bool cuda_graphs = false;        // captured layers
+  Graphs graphs;                   // of another framework's step
   bool fp8_weights = false;        // which holds and gathers weights of layers in FP8
   bool fp4 = false;                // the same with operands of 4 bits instead (NVFP4)
   int fp8_forms = 2;  // of an operand of such products: its rows, and its columns where they need those
   double operand_bytes = 1;  // of an element of them, with the scales of NVFP4's blocks
   int stage = 0;             // of the schedule, all routes counted
   int route = 0;
-  int tensor = 1;                   // t
-  int data = 1;                     // D: ranks with the same parameters, those that share a sequence included
-  int zero = 0;                     // Z: the ZeRO stage in effect, 0 when D = 1
-  bool overlap_grad_reduce = true;  // gradients are reduced alongside the backwards
+  int tensor = 1;        // t
+  int data = 1;          // D: ranks with the same parameters, those that share a sequence included
+  int zero = 0;          // Z: the ZeRO stage in effect, 0 when D = 1
+  int state_shards = 1;  // ranks that it cuts over: D, of other software ÷ optimizer_instances
+  int optimizer_instances = 1;
+  bool overlap_grad_reduce = true;    // gradients are reduced alongside the backwards
   bool overlap_param_gather = false;  // parameters are gathered one unit ahead of their use
   bool receives_ahead = false;        // a message's buffer is there one computation before its RECV
   Recompute recompute = Recompute::none;
@@ -181,8 +197,9 @@ struct StageShape {
   std::int64_t layer_norms() const { return block == Block::parallel_one_norm ? 1 : 2; }
   bool parallel() const { return block != Block::sequential; }
   bool mixture() const { return experts > 0; }
-  /// Of software that spreads them over ranks.
   bool spreads_experts() const { return expert.local > 0; }
+  /// In plumbline's own step: rows go to the ranks of their experts, which are units of their own.
+  bool exchanges_rows() const { return spreads_experts() && framework == nullptr; }
   bool latent() const { return kv_rank > 0; }
   /// Elements per token of all heads' values, and of attention's result; of queries, keys and values side by side.
   std::int64_t values() const { return latent() ? heads * value_dim : k; }
@@ -193,7 +210,10 @@ struct StageShape {
   std::int64_t compressed() const { return query_rank + kv_rank + rotated; }
   std::int64_t own_keys() const { return heads * (head_dim - rotated); }
   /// Rows of fc1's output and of the activation's.
-  std::int64_t mlp_rows() const { return mixture() ? choices : tokens; }
+  std::int64_t mlp_rows() const {
+    if (exchanges_rows()) return expert.rows;
+    return mixture() ? choices : tokens;
+  }
   bool frozen() const { return adapter_rank > 0; }
   /// Elements of the norms' vectors in a layer.
   std::int64_t norm_elements() const {

@@ -7,6 +7,8 @@
 #include <memory>
 
 #include "bench/commands/commands.hpp"
+#include "bench/commands/convert_check.hpp"
+#include "bench/convert/check/checkpoint_check.hpp"
 #include "bench/convert/convert.hpp"
 #include "bench/text/progress.hpp"
 #include "core/base/byte_text.hpp"
@@ -20,6 +22,9 @@ namespace {
 
 struct ConvertOptions {
   convert::ConvertRequest request;
+  convert::CheckRequest check_request;
+  bool check = false;
+  std::string precision = "fp32";  // of the check
   std::string to_format;
   std::string padding = "repeat";
   bool megatron_options = false;  // one of them was given
@@ -43,6 +48,7 @@ OrderedJson side_json(convert::CheckpointFormat format, const std::string& path,
 
 std::string side_text(convert::CheckpointFormat format, const convert::MegatronSizes& sizes) {
   if (format == convert::CheckpointFormat::hugging_face) return "Hugging Face";
+  if (format == convert::CheckpointFormat::distributed) return "Megatron (torch_dist)";
   std::string text = fmt::format("Megatron (tp {}, pp {}", sizes.tensor, sizes.pipeline);
   if (sizes.virtual_chunks > 1) text += fmt::format(", {} chunks a rank", sizes.virtual_chunks);
   if (sizes.expert > 1) text += fmt::format(", ep {}", sizes.expert);
@@ -72,19 +78,33 @@ std::string report_json(const ConvertOptions& options, const convert::ConvertRep
                             {"files_kept", report.files_kept},
                             {"bytes_written", report.written.value},
                             {"seconds", seconds},
-                            {"unused", unused}};
+                            {"unused", unused},
+                            {"optimizer_left_out", report.optimizer}};
   return json.dump(2) + "\n";
 }
 
 void check_target_options(const ConvertOptions& options) {
   if (!options.megatron_options) return;
-  const bool from_megatron = convert::format_of(options.request.from) == convert::CheckpointFormat::megatron;
-  const bool to_megatron = options.to_format.empty() ? !from_megatron : options.to_format == "megatron";
+  const bool from_hugging_face =
+      convert::format_of(options.request.from) == convert::CheckpointFormat::hugging_face;
+  const bool to_megatron = options.to_format.empty() ? from_hugging_face : options.to_format == "megatron";
   if (to_megatron) return;
   throw InputError(
       "convert: --tp, --pp, --vpp, --ep, --make-vocab-size-divisible-by and --vocab-padding are about a "
       "Megatron "
       "checkpoint; expected --to megatron, or leave them out");
+}
+
+int run_check(ConvertOptions& options) {
+  convert::CheckRequest& request = options.check_request;
+  request.folders = {options.request.from, options.request.to};
+  request.model = options.request.model;
+  request.precision = options.precision == "bf16" ? DType::bf16 : DType::fp32;
+  Progress progress(1, 0, options.quiet ? nullptr : stderr);
+  const convert::CheckReport report = convert::check_checkpoints(
+      request, [&](int done, int all) { progress.update(done, all, "sequences"); });
+  fmt::print("{}", options.json ? check_json(request, report) : check_text(request, report));
+  return static_cast<int>(report.different > 0 ? ExitCode::regressed : ExitCode::done);
 }
 
 int run_convert(ConvertOptions& options) {
@@ -115,9 +135,51 @@ int run_convert(ConvertOptions& options) {
         report.unused.size(), report.architecture, printable(report.unused.front(), 100),
         report.unused.size() > 1 ? ", …" : ""));
   }
+  if (report.optimizer)
+    say("note: states of an optimizer were left out, weights alone are converted: training begins anew with "
+        "them\n");
   fmt::print("{}",
              options.json ? report_json(options, report, seconds) : report_text(options, report, seconds));
   return static_cast<int>(ExitCode::done);
+}
+
+/// --check, and what goes with it alone.
+void add_check_options(CLI::App& command, ConvertOptions& options) {
+  convert::CheckRequest& request = options.check_request;
+  CLI::Option* check = command.add_flag("--check", options.check,
+                                        "Write nothing: evaluate FROM and TO on the same tokens and compare "
+                                        "losses and the five likeliest next tokens");
+  for (const char* name : {"--to", "--tp", "--pp", "--vpp", "--ep", "--make-vocab-size-divisible-by",
+                           "--vocab-padding", "--overwrite"})
+    check->excludes(command.get_option(name));
+  const auto of_check = [&](CLI::Option* option) { option->needs(check); };
+  CLI::Option* tokens =
+      command
+          .add_option(
+              "--tokens", request.tokens,
+              "Token ids to evaluate on: .npy, a .txt of ids, or raw int32 (default: drawn by --seed)")
+          ->type_name("FILE");
+  of_check(tokens);
+  of_check(command.add_option("--seed", request.seed, "Seed of the tokens that are drawn")
+               ->excludes(tokens)
+               ->capture_default_str());
+  of_check(command.add_option("--sequences", request.sequences, "Sequences to evaluate")
+               ->check(CLI::Range(1, 1 << 16))
+               ->capture_default_str());
+  of_check(command
+               .add_option("--seq-length", request.seq_length,
+                           "Tokens of a sequence (default: 64, or the model's positions if they are fewer)")
+               ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20)));
+  of_check(command
+               .add_option("--precision", options.precision,
+                           "Of weights and products; fp32 takes 4 bytes a parameter, bf16 2")
+               ->check(CLI::IsMember({"fp32", "bf16"}))
+               ->capture_default_str());
+  of_check(command
+               .add_option("--tolerance", request.tolerance,
+                           "Largest difference of a sequence's losses that counts as the same")
+               ->check(CLI::NonNegativeNumber)
+               ->capture_default_str());
 }
 
 }  // namespace
@@ -158,13 +220,14 @@ void add_convert_command(CLI::App& app, CommandAction& action) {
       "The model, where FROM has no config.json: a preset, a Hugging Face folder or its config.json");
   command->add_flag("--overwrite", request.overwrite, "Replace a checkpoint that is at TO");
   command->add_flag("--json", options->json, "Print the result as JSON");
+  add_check_options(*command, *options);
   command->callback([=, &app, &action] {
     for (const char* name :
          {"--tp", "--pp", "--vpp", "--ep", "--make-vocab-size-divisible-by", "--vocab-padding"})
       options->megatron_options |= command->count(name) > 0;
     action = [=, &app] {
       options->quiet = is_quiet(app);
-      return run_convert(*options);
+      return options->check ? run_check(*options) : run_convert(*options);
     };
   });
 }

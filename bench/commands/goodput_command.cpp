@@ -11,8 +11,8 @@
 #include "bench/commands/config_options.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/text/still_working.hpp"
-#include "bench/views/goodput_plot.hpp"
-#include "bench/views/goodput_report.hpp"
+#include "bench/views/cluster/goodput_plot.hpp"
+#include "bench/views/cluster/goodput_report.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
@@ -46,6 +46,7 @@ struct GoodputOptions {
   std::string plot;
   bool published = false;
   bool json = false;
+  bool html = false;
   bool quiet = false;
 };
 
@@ -154,7 +155,9 @@ int run_goodput(const GoodputOptions& options) {
   const StillWorking working("simulating failures", options.quiet ? nullptr : stderr);
   const GoodputReport report = plan_goodput(request);
   if (!options.plot.empty()) write_whole_file(options.plot, goodput_svg(request, report));
-  fmt::print("{}", options.json ? goodput_json(request, report) : goodput_text(request, report));
+  fmt::print("{}", options.json   ? goodput_json(request, report)
+                   : options.html ? goodput_page(request, report)
+                                  : goodput_text(request, report));
   return static_cast<int>(ExitCode::done);
 }
 
@@ -248,7 +251,8 @@ void add_goodput_command(CLI::App& app, CommandAction& action) {
       ->type_name("FILE.svg");
   command->add_flag("--published", options->published,
                     "Print the published figures that these laws are held against, and nothing else");
-  command->add_flag("--json", options->json, "Print the result as JSON");
+  auto* json = command->add_flag("--json", options->json, "Print the result as JSON");
+  command->add_flag("--html", options->html, "Print a page with tables and pictures")->excludes(json);
   command->callback([=, &app, &action] {
     action = [=, &app] {
       options->quiet = is_quiet(app);

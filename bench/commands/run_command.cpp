@@ -21,10 +21,14 @@
 #include "bench/launch/task_launch.hpp"
 #include "bench/machine/version.hpp"
 #include "bench/rank/cell_timelines.hpp"
+#include "bench/recovery/recovering_run.hpp"
 #include "bench/report/terminal_timeline.hpp"
 #include "bench/report/timelines.hpp"
 #include "bench/text/progress.hpp"
 #include "bench/text/record_tables.hpp"
+#include "bench/training/checkpoints/checkpoint_start.hpp"
+#include "bench/training/checkpoints/step_folder.hpp"
+#include "bench/views/recovery_report.hpp"
 #include "bench/views/side_by_side.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
@@ -61,6 +65,7 @@ struct RunCommand {
   ConfigOptions config;
   RunFiles files;
   LauncherOptions launcher;
+  std::string failures;  // --inject-failures
   bool json = false;
   bool timeline = false;
 };
@@ -76,10 +81,15 @@ class Listener {
     int steps = 0;
     if (std::sscanf(line.text.c_str(), "step %d of %d", &step, &steps) == 2) {
       progress_.update(step, steps, "steps");
-    } else if (quiet_) {
-      say(one_line(line.text) + "\n");
     } else {
-      progress_.say(line.text);
+      tell(line.text);
+    }
+  }
+  void tell(const std::string& line) {
+    if (quiet_) {
+      say(one_line(line) + "\n");
+    } else {
+      progress_.say(line);
     }
   }
 
@@ -97,6 +107,33 @@ std::string timeline_text(const Schedule& schedule, const CellTimelines& timelin
   return terminal_timeline(schedule, traces, {style.width, style.color, false});
 }
 
+/// The options of a run whose ranks are about to start, and nobody else's folder for as long as it lives.
+struct Checkpoints {
+  training::CheckpointOptions options;
+  std::optional<training::CheckpointLock> lock;
+  std::optional<FailureSpec> failures;
+
+  ~Checkpoints() {
+    if (lock) training::remove_unfinished(options.folder);  // of ranks that were stopped
+  }
+};
+
+void prepare(const RunCommand& command, const RunConfig& config, Checkpoints& checkpoints) {
+  checkpoints.options = command.files.checkpoints;
+  if (!command.failures.empty()) {
+    checkpoints.failures = parse_failure_spec(command.failures);
+    if (checkpoints.options.folder.empty())
+      throw InputError(
+          "--inject-failures: expected --checkpoint-dir, from which the run goes on after a failure");
+  }
+  training::check_checkpoint_options(checkpoints.options, config);
+  if (checkpoints.options.folder.empty()) return;
+  training::make_checkpoint_folder(checkpoints.options.folder);
+  checkpoints.lock.emplace(checkpoints.options.folder);
+  for (const std::string& remark : training::prepare_checkpoints(checkpoints.options, config))
+    say(fmt::format("note: {}\n", remark));
+}
+
 int launch_and_compare(const RunCommand& command, bool quiet) {
   const RunConfig config = command.config.load();
   std::vector<Host> hosts = chosen_hosts(command.launcher, process_variables());
@@ -109,6 +146,8 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   for (const std::string& remark : check_files(config)) fmt::print(stderr, "note: {}\n", remark);
   if (!command.files.trace.empty()) check_can_write(command.files.trace, "--trace");
   check_budget(config, schedule);
+  Checkpoints checkpoints;
+  prepare(command, config, checkpoints);
   const HardwareProfile hardware = hardware_of(config, note);
   record.prediction = report_of(predict(config, schedule, hardware), config, schedule);
   record.prediction->step_interval = step_interval_of(config, schedule, hardware);
@@ -130,18 +169,25 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   std::string unsaved;
   const auto measured = [&] {
     Listener listener(quiet);
-    return measure_cell(config, program,
-                        {.folder = scratch.path(),
+    const CellRun run = {.folder = scratch.path(),
                          .name = "run",
                          .go_on = [] { return !Interrupts::requested(); },
                          .on_line = [&](const OutputLine& line) { listener.hear(line); },
                          .on_unsaved = [&](const std::string& why) { unsaved = why; },
-                         .hosts = hosts},
-                        record);
+                         .hosts = hosts};
+    if (checkpoints.failures) {
+      const auto tell = [&](const std::string& line) { listener.tell(line); };
+      return measure_with_failures(config, program, run, checkpoints.options, *checkpoints.failures, tell,
+                                   record);
+    }
+    for (std::string& argument : checkpoint_arguments(checkpoints.options))
+      program.command.push_back(std::move(argument));
+    return measure_cell(config, program, run, record);
   };
   if (!measured()) throw Error("stopped, nothing was measured");
   if (record.status == Status::invalid) throw InputError(record.reason);
   fmt::print("{}", command.json ? to_json(record).dump(2) + "\n" : side_by_side(record));
+  if (!command.json && record.recovery) fmt::print("\n{}", recovery_text(*record.recovery));
   if (command.timeline && record.status == Status::ok && unsaved.empty()) {
     const auto timelines = load_timelines(scratch.path(), "run");
     fmt::print("\n{}", timelines ? timeline_text(schedule, *timelines)
@@ -195,6 +241,38 @@ int run_as_task(const RunCommand& command, const Placement& placement) {
   return code;
 }
 
+constexpr int kMostKept = 1000;
+constexpr int kLongestInterval = 1 << 20;
+
+void add_recovery_options(CLI::App& command, RunCommand& options) {
+  training::CheckpointOptions& checkpoints = options.files.checkpoints;
+  command
+      .add_option("--checkpoint-dir", checkpoints.folder,
+                  "Write training checkpoints there: weights, optimizer, step; one after the last step")
+      ->type_name("DIR");
+  command.add_option("--checkpoint-interval", checkpoints.interval, "Also after every K steps")
+      ->type_name("K")
+      ->check(CLI::Range(1, kLongestInterval));
+  command
+      .add_option("--keep-checkpoints", checkpoints.keep,
+                  "How many stay; older ones go when a newer one is verified")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostKept))
+      ->capture_default_str();
+  command.add_flag("--async-save", checkpoints.async, "Copy, and write alongside the next steps");
+  command.add_flag("--resume", checkpoints.resume_newest,
+                   "Go on from the newest complete checkpoint of --checkpoint-dir, whatever split wrote it");
+  command
+      .add_option(
+          "--inject-failures", options.failures,
+          "Injure ranks at random and start again from the newest checkpoint: mtbf=30s[,kinds=kill,hang,disk]"
+          "[,seed=1][,most=N][,hang_timeout=10s]")
+      ->type_name("SPEC");
+  // What this command tells its ranks.
+  command.add_option("--resume-from", checkpoints.resume)->group("");
+  command.add_flag("--checkpoints-prepared", checkpoints.prepared)->group("");
+}
+
 }  // namespace
 
 void add_run_command(CLI::App& app, CommandAction& action) {
@@ -219,6 +297,7 @@ void add_run_command(CLI::App& app, CommandAction& action) {
       ->add_option("--hostfile", options->launcher.hostfile,
                    "Hosts for the ranks, a line each: NAME slots=N, this host first")
       ->type_name("FILE");
+  add_recovery_options(*command, *options);
   // What `matrix` asks its ranks for.
   command->add_option("--timelines", options->files.timelines)->group("");
   command->callback([=, &app, &action] {

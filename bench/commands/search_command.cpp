@@ -91,6 +91,12 @@ int run_search(const SearchOptions& options) {
                     "sizes up to that, or give one configuration to `predict`",
                     config.parallel.context, config.parallel.context));
   }
+  if (config.spreads_experts()) {
+    throw InputError(fmt::format(
+        "search: expert_model_parallel_size: found {}; expected 1, ranks that have experts between "
+        "them are not searched; remove the key, or give one configuration to `predict`",
+        config.parallel.expert));
+  }
   if (config.machine.hardware.empty()) {
     throw InputError(
         fmt::format("search: --hardware: missing; expected the accelerators that there are, one of {}",

@@ -1,16 +1,22 @@
 // `plumbline stragglers`: what jitter, slow GPUs and hiccups make of a step, and which ranks of a measured one are slow.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "analysis/predict/predict.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
 #include "bench/evaluate/plan.hpp"
+#include "bench/record/record_store.hpp"
 #include "bench/report/timelines.hpp"
 #include "bench/text/still_working.hpp"
-#include "bench/views/stragglers_report.hpp"
+#include "bench/views/cluster/slow_rank_lines.hpp"
+#include "bench/views/cluster/stragglers_report.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/config_checks.hpp"
@@ -24,7 +30,10 @@ constexpr double kMostDraws = 2e9;  // half a minute or so
 struct StragglerOptions {
   ConfigOptions config;
   std::string timeline;
-  double jitter = 0;
+  std::string record;
+  std::string jitter;
+  double slow_link_share = 0;
+  double slow_link_factor = 2;
   double slow_share = 0;
   double slow_factor = 1.1;
   double hiccup_share = 0;
@@ -33,6 +42,7 @@ struct StragglerOptions {
   std::vector<std::int64_t> replaced;
   int gpus_per_node = 8;
   bool json = false;
+  bool html = false;
   bool quiet = false;
 };
 
@@ -48,16 +58,74 @@ int name_slow_ranks(const StragglerOptions& options) {
   return static_cast<int>(ExitCode::done);
 }
 
+/// Slow ranks of measured runs: what `run --json` printed, or a matrix's records.
+int name_slow_ranks_of_records(const StragglerOptions& options) {
+  std::vector<Record> records;
+  std::error_code error;
+  if (std::filesystem::is_directory(options.record, error) || options.record.ends_with(".jsonl")) {
+    records = load_records(options.record);
+  } else {
+    records.push_back(
+        parse_record(read_text_file(options.record, kMostTimelineBytes), printable(options.record)));
+  }
+  std::erase_if(records, [](const Record& record) {
+    return !record.measurement || compared_ranks(*record.measurement) == 0;
+  });
+  if (records.empty()) {
+    throw InputError(
+        fmt::format("stragglers: {}: found no measured run with three ranks of one stage, expected one: "
+                    "fewer cannot be told "
+                    "apart",
+                    printable(options.record)));
+  }
+  fmt::print("{}", options.json ? slow_ranks_json(records) : slow_ranks_text(records));
+  return static_cast<int>(ExitCode::done);
+}
+
+/// "2": of a GPU's whole step, or "F=2,B=3,W=1": of its actions by kind; percent.
+void read_jitter(const std::string& text, NoiseModel& noise) {
+  const auto refuse = [&] {
+    throw InputError(
+        fmt::format("stragglers: --jitter: found {}, expected percent from 0 to 100, such as 2, or by kind "
+                    "of action, such as F=2,B=3,W=1",
+                    printable(text)));
+  };
+  const auto percent = [&](std::string_view number) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+    const bool whole = error == std::errc() && end == number.data() + number.size();
+    if (!whole || !(value >= 0 && value <= 100)) refuse();
+    return value / 100;
+  };
+  if (text.find('=') == std::string::npos) {
+    noise.jitter = percent(text);
+    return;
+  }
+  constexpr std::string_view kKinds = "FBW";
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view part = std::string_view(text).substr(begin, end - begin);
+    const std::size_t kind = part.empty() ? kKinds.npos : kKinds.find(part.front());
+    if (kind == kKinds.npos || part.size() < 3 || part[1] != '=') refuse();
+    noise.kind_jitter[kind] = percent(part.substr(2));
+    begin = end + 1;
+  }
+}
+
 NoiseModel noise_of(const StragglerOptions& options) {
-  const NoiseModel noise{options.jitter / 100,
-                         options.slow_share / 100,
-                         options.slow_factor,
-                         options.hiccup_share / 100,
-                         {options.hiccup}};
+  NoiseModel noise;
+  if (!options.jitter.empty()) read_jitter(options.jitter, noise);
+  noise.slow_share = options.slow_share / 100;
+  noise.slow_factor = options.slow_factor;
+  noise.slow_link_share = options.slow_link_share / 100;
+  noise.slow_link_factor = options.slow_link_factor;
+  noise.hiccup_share = options.hiccup_share / 100;
+  noise.hiccup = {options.hiccup};
   if (!noise.any()) {
     throw InputError(
-        "stragglers: found nothing that makes ranks differ, expected --jitter, --slow-share, --hiccup-share "
-        "or --timeline");
+        "stragglers: found nothing that makes ranks differ, expected --jitter, --slow-share, "
+        "--slow-link-share, "
+        "--hiccup-share, --record or --timeline");
   }
   if (!options.replaced.empty() && noise.slow_share == 0)
     throw InputError(
@@ -69,17 +137,32 @@ NoiseModel noise_of(const StragglerOptions& options) {
 std::vector<NoiseCase> cases_of(const NoiseJob& job, const NoiseModel& noise, const StragglerOptions& options,
                                 std::uint64_t seed) {
   std::vector<NoiseCase> cases;
-  cases.reserve(4 + options.replaced.size());
-  const auto add = [&](const std::string& what, const NoiseModel& each, std::int64_t replaced) {
-    cases.push_back({what, simulate_noise(job, each, {options.steps, seed, replaced})});
+  cases.reserve(5 + options.replaced.size());
+  const auto add = [&](const std::string& what, const NoiseModel& each, std::int64_t replaced) -> NoiseCase& {
+    return cases.emplace_back(
+        NoiseCase{what, simulate_noise(job, each, {options.steps, seed, replaced}), false});
   };
-  const int kinds = int{noise.jitter > 0} + int{noise.slow_share > 0} + int{noise.hiccup_share > 0};
+  const int kinds = int{noise.jitters()} + int{noise.slow_share > 0} + int{noise.slow_link_share > 0} +
+                    int{noise.hiccup_share > 0};
   if (kinds > 1) {
-    if (noise.jitter > 0) add("jitter alone", {noise.jitter}, 0);
-    if (noise.slow_share > 0) add("slow GPUs alone", {0, noise.slow_share, noise.slow_factor}, 0);
-    if (noise.hiccup_share > 0) add("hiccups alone", {0, 0, 1, noise.hiccup_share, noise.hiccup}, 0);
+    NoiseModel alone;
+    alone.jitter = noise.jitter;
+    alone.kind_jitter = noise.kind_jitter;
+    if (alone.any()) add("jitter alone", alone, 0);
+    alone = {};
+    alone.slow_share = noise.slow_share;
+    alone.slow_factor = noise.slow_factor;
+    if (alone.any()) add("slow GPUs alone", alone, 0);
+    alone = {};
+    alone.slow_link_share = noise.slow_link_share;
+    alone.slow_link_factor = noise.slow_link_factor;
+    if (alone.any()) add("slow links alone", alone, 0);
+    alone = {};
+    alone.hiccup_share = noise.hiccup_share;
+    alone.hiccup = noise.hiccup;
+    if (alone.any()) add("hiccups alone", alone, 0);
   }
-  add(kinds > 1 ? "all together" : "with noise", noise, 0);
+  add(kinds > 1 ? "all together" : "with noise", noise, 0).everything = true;
   for (const std::int64_t replaced : options.replaced)
     add(fmt::format("{} slow GPUs replaced", replaced), noise, replaced);
   return cases;
@@ -87,6 +170,7 @@ std::vector<NoiseCase> cases_of(const NoiseJob& job, const NoiseModel& noise, co
 
 int run_stragglers(const StragglerOptions& options) {
   if (!options.timeline.empty()) return name_slow_ranks(options);
+  if (!options.record.empty()) return name_slow_ranks_of_records(options);
   const NoiseModel noise = noise_of(options);
   const RunConfig config = options.config.load();
   if (const auto reason = why_invalid(config)) throw InputError(fmt::format("stragglers: {}", *reason));
@@ -116,6 +200,13 @@ int run_stragglers(const StragglerOptions& options) {
   const std::vector<NoiseCase> cases = cases_of(job, noise, options, config.measure.seed);
   if (options.json) {
     fmt::print("{}", noise_cases_json(cases));
+  } else if (options.html) {
+    fmt::print("{}", noise_cases_page(
+                         fmt::format("{} of {} GPUs, {} pipelines of {} ranks, {} steps; a quiet one takes "
+                                     "{:.4f} s",
+                                     config.model.name, parallel.world_size, job.replicas, parallel.pipeline,
+                                     options.steps, cases.front().steps.quiet.value),
+                         cases));
   } else {
     fmt::print("{} GPUs, {} pipelines of {} ranks, {} steps; a quiet one takes {:.4f} s\n\n{}",
                parallel.world_size, job.replicas, parallel.pipeline, options.steps,
@@ -134,10 +225,19 @@ void add_stragglers_command(CLI::App& app, CommandAction& action) {
   const CLI::Range percent(0.0, 100.0);
   command
       ->add_option("--jitter", options->jitter,
-                   "Deviation of a GPU's computing time from step to step, in percent")
-      ->check(percent);
+                   "Deviation of a GPU's computing time from step to step, in percent; or of its forwards, "
+                   "backwards and W by themselves, such as F=2,B=3,W=1")
+      ->type_name("PERCENT");
   command->add_option("--slow-share", options->slow_share, "Slow GPUs, in percent of all")->check(percent);
   command->add_option("--slow-factor", options->slow_factor, "How much longer slow GPUs take")
+      ->check(CLI::Range(1.0, 100.0))
+      ->capture_default_str();
+  command
+      ->add_option("--slow-link-share", options->slow_link_share,
+                   "Slow network ports, in percent of all GPUs'")
+      ->check(percent);
+  command
+      ->add_option("--slow-link-factor", options->slow_link_factor, "How much longer messages from them take")
       ->check(CLI::Range(1.0, 100.0))
       ->capture_default_str();
   command->add_option("--hiccup-share", options->hiccup_share, "Nodes that are late in a step, in percent")
@@ -159,7 +259,12 @@ void add_stragglers_command(CLI::App& app, CommandAction& action) {
       ->add_option("--timeline", options->timeline,
                    "Name the slow pipeline ranks of a measured step: DIR/timelines/ID.json of a matrix")
       ->type_name("DIR/timelines/ID.json");
-  command->add_flag("--json", options->json, "Print the result as JSON");
+  command
+      ->add_option("--record", options->record,
+                   "Name the slow ranks of measured runs: what run --json printed, or the folder of a matrix")
+      ->type_name("RECORD.json|DIR");
+  auto* json = command->add_flag("--json", options->json, "Print the result as JSON");
+  command->add_flag("--html", options->html, "Print a page with tables and pictures")->excludes(json);
   command->callback([=, &app, &action] {
     action = [=, &app] {
       options->quiet = is_quiet(app);

@@ -8,8 +8,10 @@
 #include "analysis/topology/slurm_topology.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/evaluate/plan.hpp"
-#include "bench/views/topology_report.hpp"
+#include "bench/views/cluster/collectives_report.hpp"
+#include "bench/views/cluster/topology_report.hpp"
 #include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/load_config.hpp"
 
@@ -27,6 +29,9 @@ struct TopologyOptions {
   std::string hosts;
   std::string config;
   bool forward = false;
+  bool sharp = false;
+  std::string collective;
+  std::vector<std::string> sizes = {"64KiB", "1MiB", "16MiB", "256MiB", "4GiB"};
   double port = 50, cable = 50, nvlink = 450;
   bool json = false;
 };
@@ -80,6 +85,31 @@ int search_placement(const TopologyOptions& options, const Fabric& fabric, const
   return static_cast<int>(ExitCode::done);
 }
 
+/// One collective along every axis of more than one rank.
+int show_collective(const TopologyOptions& options, const Fabric& fabric, const RankOrder& order,
+                    const std::vector<std::int64_t>& gpus, const LinkRates& rates) {
+  const GroupCall call = group_call_named(options.collective);
+  std::vector<Bytes> sizes;
+  sizes.reserve(options.sizes.size());
+  for (const std::string& size : options.sizes) {
+    sizes.push_back(parse_bytes(size, "topology: --sizes"));
+    if (sizes.back().value < 1) throw InputError("topology: --sizes: found 0, expected bytes such as 64KiB");
+  }
+  std::vector<AxisCollective> axes;
+  axes.reserve(order.size());
+  for (const RankAxis& axis : order) {
+    if (axis.size < 2) continue;
+    const auto groups = placed(groups_along(order, axis.name), gpus);
+    axes.push_back(
+        {axis.name, groups.size(),
+         collective_times(fabric, groups, call, sizes, rates, {forwarding_of(options), options.sharp})});
+  }
+  if (axes.empty()) throw InputError("topology: --collective: found one rank, expected two at least");
+  fmt::print("{}", options.json ? collectives_json(call, sizes, axes)
+                                : topology_text(fabric, {}) + collectives_text(call, sizes, axes));
+  return static_cast<int>(ExitCode::done);
+}
+
 int run_topology(const TopologyOptions& options) {
   const Fabric fabric = fabric_of(options);
   const std::vector<int> nodes =
@@ -92,6 +122,7 @@ int run_topology(const TopologyOptions& options) {
       nodes.empty() ? fabric.gpus() : static_cast<std::int64_t>(nodes.size()) * fabric.gpus_per_node;
   const RankOrder order = order_of(options, options.gpus > 0 ? options.gpus : there);
   const std::vector<std::int64_t> gpus = place_ranks(fabric, options.gpus > 0 ? options.gpus : there, nodes);
+  if (!options.collective.empty()) return show_collective(options, fabric, order, gpus, rates);
   const bool asked =
       options.tensor * options.pipeline * options.context > 1 || options.gpus > 0 || !nodes.empty();
   std::vector<AxisRates> axes;
@@ -110,10 +141,19 @@ void add_rank_options(CLI::App& command, TopologyOptions& options) {
       .add_option("--rank-order", options.order,
                   "Axes in the order in which ranks are numbered, fastest first")
       ->capture_default_str();
+  command.add_option(
+      "--collective", options.collective,
+      "Every algorithm for all-reduce, all-gather, reduce-scatter or all-to-all along each axis");
+  command
+      .add_option("--sizes", options.sizes,
+                  "With --collective: bytes of the buffer that is reduced, gathered, scattered or exchanged")
+      ->delimiter(',')
+      ->type_name("BYTES[,BYTES...]")
+      ->capture_default_str();
   command
       .add_option("--config", options.config,
                   "A configuration in place of sizes: tries every order of its axes, by what a step sends")
-      ->excludes("--tp", "--cp", "--pp", "--rank-order")
+      ->excludes("--tp", "--cp", "--pp", "--rank-order", "--collective")
       ->type_name("CONFIG");
   command.add_option("--hosts", options.hosts,
                      "Hosts of --slurm's file in the order in which ranks fill them, such as n[1-4]");
@@ -124,6 +164,8 @@ void add_rate_options(CLI::App& command, TopologyOptions& options) {
   command.add_flag(
       "--forward", options.forward,
       "Messages to another rail first go by NVLink to the GPU of their node on that rail (NCCL's PXN)");
+  command.add_flag("--sharp", options.sharp,
+                   "With --collective: switches of the network add up (SHARP), and NCCL may use that");
   command.add_option("--nvlink", options.nvlink, "GB/s of a GPU's NVLink, one direction")
       ->check(rates)
       ->capture_default_str();

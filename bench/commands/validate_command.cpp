@@ -8,6 +8,7 @@
 #include "bench/commands/commands.hpp"
 #include "bench/evaluate/schedule_makers.hpp"
 #include "bench/text/progress.hpp"
+#include "bench/views/published_errors.hpp"
 #include "bench/views/validate_report.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
@@ -24,8 +25,18 @@ struct ValidateOptions {
   bool json = false;
   bool rows = false;
   bool leave_one_out = false;
+  bool intervals = false;
+  bool changes = false;
   bool quiet = false;
 };
+
+std::string text_of(const std::vector<cluster::ComparedTable>& tables, const ValidateOptions& options) {
+  if (options.json) return validation_json(tables);
+  if (options.intervals) return held_out_text(tables);
+  if (options.changes) return changes_text(tables, options.rows);
+  return options.group_by.empty() ? validation_text(tables, options.rows)
+                                  : validation_groups_text(tables, options.group_by);
+}
 
 int validate(const ValidateOptions& options) {
   const std::vector<cluster::PublishedTable> tables =
@@ -55,9 +66,7 @@ int validate(const ValidateOptions& options) {
     throw InputError(fmt::format("validate: no table is named {}; there are: {}", options.only, names));
   }
   if (!options.plot.empty()) write_whole_file(options.plot, validation_svg(compared));
-  fmt::print("{}", options.json                ? validation_json(compared)
-                   : !options.group_by.empty() ? validation_groups_text(compared, options.group_by)
-                                               : validation_text(compared, options.rows));
+  fmt::print("{}", text_of(compared, options));
   // A row that is not modelled yet is as it should be; one that cannot be read is for the user to correct.
   bool unreadable = false;
   for (const cluster::ComparedTable& table : compared) {
@@ -88,7 +97,11 @@ void add_validate_command(CLI::App& app, CommandAction& action) {
   command->add_flag("--json", options->json, "Print tables and rows as JSON");
   command->add_flag("--leave-one-out", options->leave_one_out,
                     "Choose constants on all tables but one, and show the error of that one");
-  command->add_flag("--rows", options->rows, "Print every row, not only the tables' figures");
+  command->add_flag("--intervals", options->intervals,
+                    "How many rows of each table lie in the 80 % intervals that the others give");
+  command->add_flag("--changes", options->changes,
+                    "How predictions follow what sources changed between two of their runs");
+  command->add_flag("--rows", options->rows, "Print every row (or change), not only the tables' figures");
   command->callback([=, &app, &action] {
     action = [=, &app] {
       options->quiet = is_quiet(app);

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <initializer_list>
 #include <utility>
 
 #include "core/base/error.hpp"
@@ -39,35 +41,59 @@ bool same_place(const Block& a, const Block& b) {
 }  // namespace
 
 std::string_view name_of(CheckpointFormat format) {
-  return format == CheckpointFormat::megatron ? "megatron" : "hf";
+  switch (format) {
+    case CheckpointFormat::hugging_face:
+      return "hf";
+    case CheckpointFormat::megatron:
+      return "megatron";
+    case CheckpointFormat::distributed:
+      return "torch_dist";
+  }
+  return "";
+}
+
+std::optional<CheckpointFormat> find_format(const std::string& folder) {
+  const fs::path path(folder);
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return std::nullopt;
+  const auto any_of = [&](const fs::path& in, const std::initializer_list<const char*> names) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](const char* name) { return fs::exists(in / name, error); });
+  };
+  if (any_of(path, {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+                    "pytorch_model.bin.index.json"}))
+    return CheckpointFormat::hugging_face;
+  if (any_of(iteration_folder(folder), {".metadata", "metadata.json"})) return CheckpointFormat::distributed;
+  if (any_of(path,
+             {"latest_checkpointed_iteration.txt", "mp_rank_00", "mp_rank_00_000", "mp_rank_00_000_000"}))
+    return CheckpointFormat::megatron;
+  return std::nullopt;
 }
 
 CheckpointFormat format_of(const std::string& folder) {
-  const fs::path path(folder);
+  if (const auto found = find_format(folder)) return *found;
   std::error_code error;
-  const auto has = [&](const char* name) { return fs::exists(path / name, error); };
-  if (!fs::is_directory(path, error)) {
+  if (!fs::is_directory(folder, error)) {
     throw InputError(fmt::format("{}: not a folder; expected a checkpoint of Hugging Face or Megatron",
                                  printable(folder, 400)));
   }
-  if (has("model.safetensors") || has("model.safetensors.index.json") || has("pytorch_model.bin") ||
-      has("pytorch_model.bin.index.json")) {
-    return CheckpointFormat::hugging_face;
-  }
-  if (has("latest_checkpointed_iteration.txt") || has("mp_rank_00") || has("mp_rank_00_000") ||
-      has("mp_rank_00_000_000")) {
-    return CheckpointFormat::megatron;
-  }
-  if (has("metadata.json") || has(".metadata")) iteration_folder(folder);  // refuses what it is
   throw InputError(
       fmt::format("{}: holds neither model.safetensors, pytorch_model.bin or an index of them nor "
-                  "latest_checkpointed_iteration.txt; expected a checkpoint of Hugging Face or Megatron",
+                  "latest_checkpointed_iteration.txt or .metadata; expected a checkpoint of Hugging Face or "
+                  "Megatron",
                   printable(folder, 400)));
 }
 
 Checkpoint open_checkpoint(const std::string& folder, const ModelConfig& model) {
-  return format_of(folder) == CheckpointFormat::megatron ? open_megatron(folder, model)
-                                                         : open_hugging_face(folder, model);
+  switch (format_of(folder)) {
+    case CheckpointFormat::hugging_face:
+      return open_hugging_face(folder, model);
+    case CheckpointFormat::megatron:
+      return open_megatron(folder, model);
+    case CheckpointFormat::distributed:
+      return open_distributed(folder, model);
+  }
+  throw Error("a checkpoint of no format");
 }
 
 void hold(Checkpoint& checkpoint, const StoredTensor& stored, TensorLayout layout, const std::string& file) {

@@ -3,19 +3,22 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bench/convert/layout.hpp"
 #include "bench/convert/megatron_layout.hpp"
+#include "core/base/mapped_file.hpp"
 #include "core/checkpoints/torch_file.hpp"
 #include "core/files/safetensors.hpp"
 
 namespace plumbline::convert {
 
-enum class CheckpointFormat { hugging_face, megatron };
-std::string_view name_of(CheckpointFormat format);  // "hf", "megatron"
+/// distributed: Megatron-Core's torch_dist, which is read, not written.
+enum class CheckpointFormat { hugging_face, megatron, distributed };
+std::string_view name_of(CheckpointFormat format);  // "hf", "megatron", "torch_dist"
 
 /// A tensor of a checkpoint, mapped, and what of the model it holds.
 struct HeldTensor {
@@ -37,27 +40,32 @@ struct Checkpoint {
   std::map<std::string, std::vector<HeldBlock>>
       places;                       // of each of the model's own tensors, without overlap
   std::vector<std::string> unused;  // tensors that the model has no place for
+  bool optimizer = false;           // has states of an optimizer as well
   std::vector<std::string> files;
 
   // What the tensors point into.
   std::vector<TensorFile> safetensors;
   std::vector<TorchFile> torch_files;
+  std::vector<MappedFile> mapped;
 
   const Block& block(const HeldBlock& held) const { return tensors[held.tensor].layout.blocks[held.block]; }
 };
 
-/// Which of them the folder holds; nothing is read but its names. Throws InputError when it is neither, and for
-/// Megatron-Core's distributed format, which is not read.
+/// Which of them the folder holds; nothing is read but names. Empty when it is none. Throws InputError for a tracker that
+/// names nothing.
+std::optional<CheckpointFormat> find_format(const std::string& folder);
+/// The same; throws InputError when it is none.
 CheckpointFormat format_of(const std::string& folder);
 
 /// Throws InputError: tensors, shards or ranks that are missing, shapes that are not the model's, whole numbers, copies of one
 /// tensor on several ranks that differ.
 Checkpoint open_checkpoint(const std::string& folder, const ModelConfig& model);
 
-// The two ways to do so.
+// The ways to do so.
 Checkpoint open_hugging_face(const std::string& folder, const ModelConfig& model);
 Checkpoint open_megatron(const std::string& folder, const ModelConfig& model);
-/// The folder of the iteration that latest_checkpointed_iteration.txt names.
+Checkpoint open_distributed(const std::string& folder, const ModelConfig& model);
+/// The folder of the iteration that latest_checkpointed_iteration.txt names, or the folder itself where it has none.
 std::string iteration_folder(const std::string& folder);
 /// Adds a tensor of the checkpoint under its layout, once it has been held against it.
 void hold(Checkpoint& checkpoint, const StoredTensor& stored, TensorLayout layout, const std::string& file);

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "bench/convert/named_model.hpp"
 #include "bench/convert/target_folder.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/byte_text.hpp"
@@ -18,7 +19,6 @@
 #include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
 #include "core/checkpoints/torch_writer.hpp"
-#include "core/config/checkpoint_config.hpp"
 
 namespace plumbline::convert {
 namespace {
@@ -27,7 +27,6 @@ namespace fs = std::filesystem;
 
 constexpr int kMostThreads = 4;
 constexpr std::int64_t kSpareBytes = std::int64_t{16} << 20;  // headers, indexes, folders
-constexpr std::size_t kMostConfigBytes = std::size_t{1} << 20;
 constexpr std::size_t kMostCompanionBytes = std::size_t{64} << 20;
 
 /// What stands beside the weights and belongs to the model: the tokenizer, how to generate.
@@ -36,29 +35,6 @@ constexpr const char* kCompanions[] = {
     "tokenizer.model",        "vocab.json",          "merges.txt",
     "added_tokens.json",      "chat_template.jinja", "vocab.txt",
     "special_tokens_map.json"};
-
-/// The model of the checkpoint and its config.json as text.
-struct NamedModel {
-  ModelConfig model;
-  std::string config;
-};
-
-NamedModel model_of(const ConvertRequest& request) {
-  std::error_code error;
-  fs::path path = request.model.empty() ? fs::path(request.from) / "config.json" : fs::path(request.model);
-  if (!request.model.empty() && fs::is_directory(path, error)) path /= "config.json";
-  if (!request.model.empty() && !fs::exists(path, error)) {
-    ModelConfig preset = resolve_model(request.model);
-    std::string config = to_checkpoint_config(preset);
-    return {std::move(preset), std::move(config)};
-  }
-  if (!fs::exists(path, error)) {
-    throw InputError(fmt::format(
-        "{}: holds no config.json; expected one, or the model as --model (a preset, or another config.json)",
-        printable(request.from, 400)));
-  }
-  return {load_model_config(path.string()), read_text_file(path.string(), kMostConfigBytes)};
-}
 
 /// The tokenizer's files: where the model's config.json is.
 std::vector<PlannedText> companions(const ConvertRequest& request) {
@@ -235,15 +211,16 @@ ConvertReport convert_checkpoint(const ConvertRequest& request, const ConvertPro
   report.from = format_of(request.from);
   refuse_nested(request.from, request.to);
   report.to =
-      request.format.value_or(report.from == CheckpointFormat::megatron ? CheckpointFormat::hugging_face
-                                                                        : CheckpointFormat::megatron);
-  const NamedModel named = model_of(request);
+      request.format.value_or(report.from == CheckpointFormat::hugging_face ? CheckpointFormat::megatron
+                                                                            : CheckpointFormat::hugging_face);
+  const NamedModel named = model_of(request.from, request.model);
   report.architecture = named.model.architecture;
   // Between folders of Hugging Face, too: the layouts know nothing else.
   if (const auto reason = why_not_megatron(named.model)) throw InputError(*reason);
   Checkpoint source = open_checkpoint(request.from, named.model);
   std::sort(source.files.begin(), source.files.end());
   report.from_sizes = source.sizes;
+  report.optimizer = source.optimizer;
   report.unused = source.unused;
   std::sort(report.unused.begin(), report.unused.end());
   report.unused.erase(std::unique(report.unused.begin(), report.unused.end()), report.unused.end());

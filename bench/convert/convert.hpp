@@ -32,6 +32,7 @@ struct ConvertReport {
   std::int64_t files_kept = 0;      // written by a conversion that was stopped
   Bytes written{};                  // of tensors
   std::vector<std::string> unused;  // tensors that the model has no place for
+  bool optimizer = false;           // FROM has states of an optimizer, which are left out
 };
 
 /// Bytes done, of all.

@@ -48,7 +48,27 @@ class HuggingFaceTensors {
     }
   }
 
+  /// Of latent attention: queries, and keys with values, are made from short normed vectors.
+  void latent_attention(const std::string& own, const std::string& prefix) {
+    const LatentAttention& latent = model_.latent;
+    const auto name = [&](std::string_view n) { return prefix + std::string(n); };
+    const std::int64_t query = model_.heads * model_.head_dim;
+    if (latent.query_rank > 0) {
+      linear(own + "query_down", name(names_.query_down), latent.query_rank, model_.hidden, false);
+      norm(own + "query_rank_norm", name(names_.query_down_norm), latent.query_rank, false);
+      linear(own + "query_up", name(names_.query_up), query, latent.query_rank, false);
+    } else {
+      linear(own + "query_up", name(names_.query), query, model_.hidden, false);
+    }
+    linear(own + "kv_down", name(names_.kv_down), latent.kv_rank + latent.rope_dim, model_.hidden, false);
+    norm(own + "kv_rank_norm", name(names_.kv_down_norm), latent.kv_rank, false);
+    linear(own + "kv_up", name(names_.kv_up), model_.heads * (latent.nope_dim + latent.value_dim),
+           latent.kv_rank, false);
+    linear(own + "proj", name(names_.projection), model_.hidden, model_.heads * latent.value_dim, false);
+  }
+
   void attention(const std::string& own, const std::string& prefix) {
+    if (model_.latent) return latent_attention(own, prefix);
     const std::int64_t query = model_.heads * model_.head_dim;
     const std::int64_t key = model_.kv_heads * model_.head_dim;
     const auto name = [&](std::string_view n) { return prefix + std::string(n); };
@@ -88,31 +108,42 @@ class HuggingFaceTensors {
   void feed_forward(const std::string& own, const std::string& prefix) {
     const auto name = [&](std::string_view n) { return prefix + std::string(n); };
     const bool gated = is_gated(model_.activation);
+    const std::int64_t width = model_.dense_ffn();
     if (gated && names_.up.empty()) {
       for (const Part& part : parts(model_.linear_bias)) {
         TensorBuilder fused(name(names_.fc1) + part.suffix, part.bias ? 0 : model_.hidden);
-        fused.rows(own + (names_.up_first ? "up" : "gate") + part.suffix, 0, model_.ffn);
-        fused.rows(own + (names_.up_first ? "gate" : "up") + part.suffix, 0, model_.ffn);
+        fused.rows(own + (names_.up_first ? "up" : "gate") + part.suffix, 0, width);
+        fused.rows(own + (names_.up_first ? "gate" : "up") + part.suffix, 0, width);
         linear(fused.done());
       }
     } else {
-      linear(own + (gated ? "gate" : "up"), name(names_.fc1), model_.ffn, model_.hidden, model_.linear_bias);
-      if (gated) linear(own + "up", name(names_.up), model_.ffn, model_.hidden, model_.linear_bias);
+      linear(own + (gated ? "gate" : "up"), name(names_.fc1), width, model_.hidden, model_.linear_bias);
+      if (gated) linear(own + "up", name(names_.up), width, model_.hidden, model_.linear_bias);
     }
-    linear(own + "down", name(names_.fc2), model_.hidden, model_.ffn, model_.linear_bias);
+    linear(own + "down", name(names_.fc2), model_.hidden, width, model_.linear_bias);
+  }
+
+  void expert(const std::string& own, const std::string& prefix, std::int64_t width) {
+    const auto name = [&](std::string_view n) { return prefix + std::string(n); };
+    linear(own + "gate", name(names_.expert_gate), width, model_.hidden, false);
+    linear(own + "up", name(names_.expert_up), width, model_.hidden, false);
+    linear(own + "down", name(names_.expert_down), model_.hidden, width, false);
   }
 
   void experts(const std::string& own, const std::string& prefix) {
-    whole(own + "router.weight", fmt::format("{}{}.weight", prefix, names_.router), model_.mixture.experts,
+    const Mixture& mixture = model_.mixture;
+    whole(own + "router.weight", fmt::format("{}{}.weight", prefix, names_.router), mixture.experts,
           model_.hidden);
-    for (std::int64_t expert = 0; expert < model_.mixture.experts; ++expert) {
-      const std::string own_expert = fmt::format("{}experts.{}.", own, expert);
-      const std::string stored = fmt::format("{}{}.{}.", prefix, names_.experts, expert);
-      const auto name = [&](std::string_view n) { return stored + std::string(n); };
-      linear(own_expert + "gate", name(names_.expert_gate), model_.ffn, model_.hidden, false);
-      linear(own_expert + "up", name(names_.expert_up), model_.ffn, model_.hidden, false);
-      linear(own_expert + "down", name(names_.expert_down), model_.hidden, model_.ffn, false);
-    }
+    if (mixture.expert_bias)
+      whole(own + "router.bias", fmt::format("{}{}", prefix, names_.expert_bias), mixture.experts, 0);
+    for (std::int64_t e = 0; e < mixture.experts; ++e)
+      expert(fmt::format("{}experts.{}.", own, e), fmt::format("{}{}.{}.", prefix, names_.experts, e),
+             model_.ffn);
+    if (mixture.shared == 0) return;
+    expert(own + "shared.", fmt::format("{}{}.", prefix, names_.shared), mixture.shared);
+    if (mixture.shared_gated)
+      whole(own + "shared_gate.weight", fmt::format("{}{}.weight", prefix, names_.shared_gate), 1,
+            model_.hidden);
   }
 
   void add_layer(std::int64_t layer) {
@@ -122,7 +153,7 @@ class HuggingFaceTensors {
     norm(own + "norm1", prefix + std::string(names_.norm1), model_.hidden, with_bias);
     norm(own + "norm2", prefix + std::string(names_.norm2), model_.hidden, with_bias);
     attention(own, prefix);
-    if (model_.mixture) return experts(own, prefix);
+    if (model_.has_experts(layer)) return experts(own, prefix);
     feed_forward(own, prefix);
   }
 

@@ -30,15 +30,6 @@ int number_in(std::string_view text, int otherwise) {
   return error == std::errc() && end == text.data() + text.size() ? value : otherwise;
 }
 
-void refuse_distributed(const fs::path& folder) {
-  std::error_code error;
-  if (!fs::exists(folder / "metadata.json", error) && !fs::exists(folder / ".metadata", error)) return;
-  throw InputError(fmt::format(
-      "{}: a checkpoint of Megatron-Core's distributed format (torch_dist), which is not read; expected a "
-      "folder mp_rank_* per rank: save it with --ckpt-format torch",
-      printable(folder.string(), 400)));
-}
-
 /// The numbers behind "mp_rank_"; empty when it is no folder of a rank.
 std::vector<int> rank_numbers(const std::string& name) {
   constexpr std::string_view kPrefix = "mp_rank_";
@@ -139,8 +130,10 @@ class MegatronFolder {
                              name_of_rank(tensor, pipeline, expert), kRankFile, sizes_.tensor,
                              sizes_.pipeline, sizes_.expert));
           }
-          checkpoint_.torch_files.emplace_back(path.string());
+          const std::vector<std::string> keys = checkpoint_.torch_files.emplace_back(path.string()).keys();
           checkpoint_.files.push_back(path.string());
+          checkpoint_.optimizer |= std::find(keys.begin(), keys.end(), "optimizer") != keys.end() ||
+                                   fs::exists(path.parent_path() / "distrib_optim.pt", error);
         }
       }
     }
@@ -213,7 +206,7 @@ class MegatronFolder {
       Tensors tensors = file.tensors(keys[static_cast<std::size_t>(chunk)]);
       const MegatronRank rank{
           chunks_[static_cast<std::size_t>(std::int64_t{chunk} * sizes_.pipeline + pipeline)], tensor, expert,
-          padded_vocab_, VocabularyPadding::repeat};
+          padded_vocab_, VocabularyPadding::zero};
       for (TensorLayout& layout : megatron_layout(model_, sizes_, rank)) {
         Tensors::node_type found = tensors.extract(layout.name);
         if (!found && !layout.also.empty()) found = tensors.extract(layout.also);
@@ -248,7 +241,6 @@ class MegatronFolder {
 
 std::string iteration_folder(const std::string& folder) {
   const fs::path path(folder);
-  refuse_distributed(path);
   std::error_code error;
   if (!fs::exists(path / kTracker, error)) return folder;
   const fs::path tracker = path / kTracker;
@@ -266,7 +258,6 @@ std::string iteration_folder(const std::string& folder) {
     throw InputError(fmt::format("{}: names {}, which is missing", printable(tracker.string(), 400),
                                  found.filename().string()));
   }
-  refuse_distributed(found);
   return found.string();
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace plumbline::convert {
@@ -55,16 +56,16 @@ class MegatronTensors {
 
   void vocabulary(const std::string& own, const std::string& name) {
     TensorLayout table = TensorBuilder(name, model_.hidden).rows(own, 0, model_.vocab).done();
-    for (; table.rows < rank_.padded_vocab; ++table.rows) {
-      if (rank_.padding == VocabularyPadding::zero) continue;
+    if (rank_.padding == VocabularyPadding::zero) table.rows = std::max(table.rows, rank_.padded_vocab);
+    for (; table.rows < rank_.padded_vocab; ++table.rows)
       table.blocks.push_back({own, model_.vocab - 1, 0, 1, model_.hidden, table.rows, 0, true});
-    }
     by_rows(table);
   }
 
   /// fc1: with a gate the rank's rows of it, then those of what it gates.
-  void expand(const std::string& own, const std::string& name, const std::string& also, const Part& part) {
-    const std::int64_t count = model_.ffn / sizes_.tensor;
+  void expand(const std::string& own, const std::string& name, const std::string& also, const Part& part,
+              std::int64_t width) {
+    const std::int64_t count = width / sizes_.tensor;
     const std::int64_t first = rank_.tensor_rank * count;
     TensorBuilder tensor(name, part.bias ? 0 : model_.hidden, also);
     if (is_gated(model_.activation)) tensor.rows(own + "gate" + part.suffix, first, count);
@@ -80,7 +81,35 @@ class MegatronTensors {
     tensors_.push_back(cut_cols(tensor, rank_.tensor_rank * count, count));
   }
 
+  /// Heads are split; what compresses for all of them is on every rank. Norms are those of the products behind them.
+  void latent_attention(const std::string& own, const std::string& prefix) {
+    const LatentAttention& latent = model_.latent;
+    const std::string name = prefix + "self_attention.";
+    const auto up = [&](const char* own_name, const std::string& theirs, std::int64_t rows,
+                        std::int64_t cols) {
+      by_rows(TensorBuilder(theirs, cols).rows(own + own_name, 0, rows).done());
+    };
+    const std::int64_t query = model_.heads * model_.head_dim;
+    if (latent.query_rank > 0) {
+      whole(own + "query_down.weight", name + "linear_q_down_proj.weight", "", latent.query_rank,
+            model_.hidden);
+      whole(own + "query_rank_norm.weight", name + "linear_q_up_proj.layer_norm_weight",
+            name + "q_layernorm.weight", latent.query_rank, 0);
+      up("query_up.weight", name + "linear_q_up_proj.weight", query, latent.query_rank);
+    } else {
+      up("query_up.weight", name + "linear_q_proj.weight", query, model_.hidden);
+    }
+    whole(own + "kv_down.weight", name + "linear_kv_down_proj.weight", "", latent.kv_rank + latent.rope_dim,
+          model_.hidden);
+    whole(own + "kv_rank_norm.weight", name + "linear_kv_up_proj.layer_norm_weight",
+          name + "kv_layernorm.weight", latent.kv_rank, 0);
+    up("kv_up.weight", name + "linear_kv_up_proj.weight", model_.heads * (latent.nope_dim + latent.value_dim),
+       latent.kv_rank);
+    contract(own + "proj.weight", name + "linear_proj.weight", "", model_.heads * latent.value_dim);
+  }
+
   void attention(const std::string& own, const std::string& prefix) {
+    if (model_.latent) return latent_attention(own, prefix);
     const std::string name = prefix + "self_attention.";
     for (const Part& part : parts(model_.qkv_bias))
       by_rows(interleaved_qkv(model_, own, name + "linear_qkv", part));
@@ -94,40 +123,51 @@ class MegatronTensors {
 
   void feed_forward(const std::string& own, const std::string& prefix) {
     for (const Part& part : parts(model_.linear_bias)) {
-      expand(own, prefix + "mlp.linear_fc1" + part.suffix, "", part);
+      expand(own, prefix + "mlp.linear_fc1" + part.suffix, "", part, model_.dense_ffn());
     }
-    contract(own + "down.weight", prefix + "mlp.linear_fc2.weight", "", model_.ffn);
+    contract(own + "down.weight", prefix + "mlp.linear_fc2.weight", "", model_.dense_ffn());
     if (model_.linear_bias) whole(own + "down.bias", prefix + "mlp.linear_fc2.bias", "", model_.hidden, 0);
   }
 
   /// `also`: as the grouped products of Transformer Engine call them.
   void experts(const std::string& own, const std::string& prefix) {
-    whole(own + "router.weight", prefix + "mlp.router.weight", "", model_.mixture.experts, model_.hidden);
-    const std::int64_t count = model_.mixture.experts / sizes_.expert;
+    const Mixture& mixture = model_.mixture;
+    whole(own + "router.weight", prefix + "mlp.router.weight", "", mixture.experts, model_.hidden);
+    if (mixture.expert_bias)
+      whole(own + "router.bias", prefix + "mlp.router.expert_bias", "", mixture.experts, 0);
+    const std::int64_t count = mixture.experts / sizes_.expert;
     for (std::int64_t local = 0; local < count; ++local) {
       const std::string own_expert = fmt::format("{}experts.{}.", own, rank_.expert_rank * count + local);
       const std::string name = fmt::format("{}mlp.experts.local_experts.{}.", prefix, local);
       const auto grouped = [&](const char* layer) {
         return fmt::format("{}mlp.experts.{}.weight{}", prefix, layer, local);
       };
-      expand(own_expert, name + "linear_fc1.weight", grouped("linear_fc1"), {".weight", false});
+      expand(own_expert, name + "linear_fc1.weight", grouped("linear_fc1"), {".weight", false}, model_.ffn);
       contract(own_expert + "down.weight", name + "linear_fc2.weight", grouped("linear_fc2"), model_.ffn);
     }
+    if (mixture.shared == 0) return;
+    const std::string shared = prefix + "mlp.shared_experts.";
+    expand(own + "shared.", shared + "linear_fc1.weight", "", {".weight", false}, mixture.shared);
+    contract(own + "shared.down.weight", shared + "linear_fc2.weight", "", mixture.shared);
+    if (mixture.shared_gated) whole(own + "shared_gate.weight", shared + "gate_weight", "", 1, model_.hidden);
   }
 
   void add_layer(std::int64_t layer) {
     const std::string own = fmt::format("layers.{}.", rank_.chunk.first_layer + layer);
     const std::string prefix = fmt::format("decoder.layers.{}.", layer);
     const bool with_bias = model_.norm == Norm::layer;
-    norm(own + "norm1", prefix + "self_attention.linear_qkv.layer_norm_", prefix + "input_layernorm",
-         with_bias);
-    if (model_.mixture) {
+    const bool mixture = model_.has_experts(rank_.chunk.first_layer + layer);
+    // Several products read what latent attention's norm makes: none of them has it.
+    norm(own + "norm1",
+         model_.latent ? prefix + "input_layernorm." : prefix + "self_attention.linear_qkv.layer_norm_",
+         model_.latent ? "" : prefix + "input_layernorm", with_bias);
+    if (mixture) {
       norm(own + "norm2", prefix + "pre_mlp_layernorm.", "", with_bias);
     } else {
       norm(own + "norm2", prefix + "mlp.linear_fc1.layer_norm_", prefix + "pre_mlp_layernorm", with_bias);
     }
     attention(own, prefix);
-    if (model_.mixture) return experts(own, prefix);
+    if (mixture) return experts(own, prefix);
     feed_forward(own, prefix);
   }
 
@@ -181,7 +221,7 @@ std::optional<std::string> why_not_megatron(const ModelConfig& model) {
 std::optional<std::string> why_not_split(const ModelConfig& model, const MegatronSizes& sizes) {
   if (auto reason = why_tensor_split_invalid(model, sizes.tensor)) return reason;
   const std::int64_t qkv = (model.heads + 2 * model.kv_heads) * model.head_dim;
-  if (qkv % sizes.tensor != 0) {
+  if (!model.latent && qkv % sizes.tensor != 0) {
     return fmt::format(
         "tensor_model_parallel_size: found {}, expected a divisor of the {} rows of queries, keys and values",
         sizes.tensor, qkv);

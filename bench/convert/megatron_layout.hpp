@@ -20,7 +20,7 @@ struct MegatronSizes {
 };
 
 /// What fills a vocabulary up to its padded size: copies of its last row, as Megatron's own tools do, or zeros, as
-/// Megatron-Bridge does.
+/// Megatron-Bridge does. Nothing is read from it: a reader says zero.
 enum class VocabularyPadding { repeat, zero };
 
 /// One chunk of a pipeline: layers, numbered from 0 within it, and the ends it has.

@@ -17,8 +17,7 @@ bool needs_whole_tensors(const std::string& path) {
   std::error_code error;
   const auto has = [&](const char* name) { return std::filesystem::exists(folder / name, error); };
   if (has("model.safetensors") || has("model.safetensors.index.json")) return false;
-  return has("pytorch_model.bin") || has("pytorch_model.bin.index.json") ||
-         has("latest_checkpointed_iteration.txt");
+  return find_format(path).has_value();
 }
 
 WholeTensors::WholeTensors(const std::string& folder, const ModelConfig& model) {

@@ -10,7 +10,7 @@
 
 namespace plumbline::convert {
 
-/// Whether the folder holds a checkpoint that is read this way: Megatron's, or .bin files without safetensors.
+/// Whether the folder holds a checkpoint that is read this way: one of Megatron's formats, or .bin files without safetensors.
 bool needs_whole_tensors(const std::string& path);
 
 class WholeTensors {

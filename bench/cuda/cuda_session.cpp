@@ -17,6 +17,7 @@
 #include "core/backends/nccl/channels.hpp"
 #include "core/backends/nccl/nccl_communicator.hpp"
 #include "core/base/error.hpp"
+#include "core/config/context_ring.hpp"
 #include "core/profile/device_timeline.hpp"
 #include "core/profile/nvtx_actions.hpp"
 #include "kernels/cuda/cuda_operators.hpp"
@@ -104,6 +105,7 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   NcclOptions options;
   options.compute = static_cast<cudaStream_t>(cuda_stream(*operators));
   options.channels = channels_of(schedule);
+  options.context_ring = context_ring(config.parallel);
   options.watchdog = watchdog_options();
   options.multiprocessors = cuda_multiprocessors(*operators);
   std::optional<NcclCommunicator> made;
@@ -131,7 +133,7 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   memory_watch.tensors(*memory);
   CudaRun run;
   run.training = training::train(config, schedule, *operators, communicator, control, std::move(memory),
-                                 progress, &observers);
+                                 progress, &observers, files.checkpoints);
   run.device_memory = device_report(memory_watch, run.training, control);
   run.gpu = gpu_report(*operators, log, sampler);
   if (trace) trace->write(schedule, files.trace + ".kernels.json", timeline.error());

@@ -83,11 +83,11 @@ OperatorCall collective_call(const EmulatedCollective& call) {
 
 }  // namespace
 
-CallTime emulated_call_time(const RunConfig& config, const HardwareProfile& hardware) {
+CallTime emulated_call_time(const RunConfig& config, const HardwareProfile& hardware, double slowdown) {
   Load load;
   load.collective_contention = collective_contention(config, hardware);
-  return [hardware, load, storage = config.numerics.precision](const EmulatedCall& call) {
-    return time_of(operator_call(call, storage), hardware, load);
+  return [hardware, load, slowdown, storage = config.numerics.precision](const EmulatedCall& call) {
+    return slowdown * time_of(operator_call(call, storage), hardware, load);
   };
 }
 

@@ -8,8 +8,9 @@
 
 namespace plumbline {
 
-/// What an operator call of a run takes on a device of its own. The profile is copied.
-CallTime emulated_call_time(const RunConfig& config, const HardwareProfile& hardware);
+/// What an operator call of a run takes on a device of its own that takes `slowdown` times as long as others of its kind. The
+/// profile is copied.
+CallTime emulated_call_time(const RunConfig& config, const HardwareProfile& hardware, double slowdown = 1);
 
 /// What messages and collectives of a run with this layout take. The profile is copied.
 EmulatedLinks emulated_links(const HardwareProfile& hardware, const Layout& layout);

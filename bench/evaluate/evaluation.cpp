@@ -76,6 +76,10 @@ HardwareProfile hardware_of(const RunConfig& config, std::string& note) {
         "the hardware profile has no times of FP8 products, those of the storage type are taken: run "
         "`plumbline calibrate` again";
   }
+  if (config.spreads_experts()) {
+    if (!note.empty()) note += "; ";
+    note += "predictions are for tokens that are spread evenly over the experts";
+  }
   return hardware;
 }
 

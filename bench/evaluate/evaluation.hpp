@@ -9,6 +9,7 @@
 #include "analysis/predict/predict.hpp"
 #include "bench/evaluate/cell_process.hpp"
 #include "bench/record/record.hpp"
+#include "bench/training/checkpoints/checkpoint_options.hpp"
 #include "core/config/run_config.hpp"
 
 namespace plumbline {
@@ -46,6 +47,7 @@ Prediction predict_config(const RunConfig& config, const HardwareProfile& hardwa
 struct RunFiles {
   std::string trace;      // predicted and measured timeline for a trace viewer
   std::string timelines;  // the same for reports: bench/rank/cell_timelines.hpp
+  training::CheckpointOptions checkpoints{};
 };
 
 /// The body of one rank: trains and, on world rank 0, writes the measurement to the file that

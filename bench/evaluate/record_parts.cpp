@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "analysis/hardware/profile_at_speed.hpp"
+#include "analysis/stragglers/slow_ranks.hpp"
 #include "analysis/work/flops.hpp"
 #include "analysis/work/traffic.hpp"
 #include "core/base/statistics.hpp"
@@ -35,6 +37,26 @@ std::string action_of_peak(const training::TrainingResult& result, const Schedul
       return to_string(schedule.actions[rank][i]);
   }
   return "";
+}
+
+/// Of every rank against those of its stage.
+std::vector<ComputingReport> computing_report(const training::TrainingResult& result, const Layout& layout) {
+  std::vector<ComputingReport> rows;
+  if (result.computing.empty() || layout.world() > kMostRankRows) return rows;
+  std::vector<ComputingRank> ranks;
+  ranks.reserve(result.computing.size());
+  for (int rank = 0; rank < layout.world(); ++rank) {
+    ranks.push_back(
+        {rank, layout.coordinates(rank).pipeline, &result.computing[static_cast<std::size_t>(rank)]});
+  }
+  rows.reserve(ranks.size());
+  for (const RankPace& pace : rank_paces(ranks)) {
+    const std::vector<double>& seconds = result.computing[static_cast<std::size_t>(pace.rank)];
+    const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    rows.push_back(
+        {pace.rank, {all / static_cast<double>(result.step_times.size())}, pace.factor, pace.error});
+  }
+  return rows;
 }
 
 /// An emulated run computes no loss, and without a time factor its times mean nothing.
@@ -171,9 +193,30 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
         {result.step_times[i], load.others, load.stolen, load.waited, load.involuntary, load.frequency});
   }
   report.disturbance = disturbance_of(report.steps, machine_processors());
+  report.computing = computing_report(result, layout);
   report.losses = result.losses;
   report.loss = result.losses.back();
   forget_what_is_not_measured(config, report);
+  return report;
+}
+
+CheckpointReport report_of(const training::CheckpointCosts& costs,
+                           const training::CheckpointOptions& options) {
+  CheckpointReport report;
+  report.interval = options.interval;
+  report.async = options.async;
+  report.written = costs.written;
+  report.failed = costs.failed;
+  report.bytes = costs.bytes;
+  report.largest_buffer = costs.largest_buffer;
+  const auto count = static_cast<double>(std::max<std::size_t>(costs.stalls.size(), 1));
+  for (const Seconds stall : costs.stalls) {
+    report.stall = {report.stall.value + stall.value / count};
+    report.stall_max = {std::max(report.stall_max.value, stall.value)};
+  }
+  for (const Seconds durable : costs.durable) report.durable = {report.durable.value + durable.value / count};
+  report.resumed_step = costs.resumed_step;
+  report.restore = costs.restore;
   return report;
 }
 

@@ -25,6 +25,10 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
                             const Schedule& schedule, const std::vector<Traffic>& traffic,
                             const HardwareProfile& hardware);
 
+/// What the checkpoints of a run cost, as world rank 0 saw it.
+CheckpointReport report_of(const training::CheckpointCosts& costs,
+                           const training::CheckpointOptions& options);
+
 /// The model that is trained; its FLOPs include the forward of a teacher.
 ModelReport model_report(const RunConfig& config);
 

@@ -103,6 +103,7 @@ struct Found {
 std::optional<Found> smallest_on(const RunConfig& given, int world, Steps& steps) {
   std::optional<Found> best;
   RunConfig config = given;
+  const int most_zero = given.spreads_experts() ? 2 : 3;
   config.parallel.world_size = world;
   config.batch.micro_batch_size = 1;
   config.recompute.granularity = Recompute::full;
@@ -112,7 +113,7 @@ std::optional<Found> smallest_on(const RunConfig& given, int world, Steps& steps
       config.parallel.tensor = tensor;
       config.parallel.pipeline = pipeline;
       if (world % config.parallel.model_ranks() != 0) continue;
-      config.parallel.zero_stage = world > tensor * pipeline ? 3 : 0;
+      config.parallel.zero_stage = world > tensor * pipeline ? most_zero : 0;
       const std::optional<Bytes> peak = peak_of(config, steps);
       if (!peak || (best && best->peak <= *peak)) continue;
       best = Found{

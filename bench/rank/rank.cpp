@@ -17,7 +17,10 @@
 #include "bench/machine/version.hpp"
 #include "bench/rank/cell_timelines.hpp"
 #include "bench/report/trace_output.hpp"
+#include "bench/training/checkpoints/checkpoint_start.hpp"
+#include "bench/training/checkpoints/step_folder.hpp"
 #include "bench/training/trainer/host_values.hpp"
+#include "bench/training/trainer/slowed_operators.hpp"
 #include "core/backends/mpi/agreement.hpp"
 #include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
@@ -98,9 +101,14 @@ class Probed {
 };
 
 training::TrainingResult train_on_cpu(const RunConfig& config, const Schedule& schedule,
-                                      MpiCommunicator& communicator, const training::StepProgress& progress) {
+                                      MpiCommunicator& communicator, const training::StepProgress& progress,
+                                      const training::CheckpointOptions& checkpoints) {
   const auto operators = make_cpu_operators();
-  return training::train(config, schedule, *operators, communicator, communicator, host_memory(), progress);
+  const double slowdown = config.measure.slowdown_of(communicator.rank());
+  training::SlowedOperators slowed(*operators, slowdown);
+  Operators& used = slowdown > 1 ? slowed : *operators;
+  return training::train(config, schedule, used, communicator, communicator, host_memory(), progress, nullptr,
+                         checkpoints);
 }
 
 training::TrainingResult train_emulated(const RunConfig& config, const Schedule& schedule,
@@ -108,9 +116,10 @@ training::TrainingResult train_emulated(const RunConfig& config, const Schedule&
                                         const training::StepProgress& progress) {
   EmulatedClock clock(config.machine.emulated_time_factor, control.clock_offset());
   EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
-  const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
+  const auto operators = make_emulated_operators(
+      clock, emulated_call_time(config, hardware, config.measure.slowdown_of(control.rank())));
   return training::train(on_emulated_device(config, hardware), schedule, *operators, communicator, control,
-                         untouched_memory(), progress);
+                         untouched_memory(), progress, nullptr, {}, [&clock] { return clock.worked(); });
 }
 
 void write_files(const RunFiles& files, const RunConfig& config, const Schedule& schedule,
@@ -151,6 +160,23 @@ RankFacts facts_of(const RunConfig& config, const HardwareProfile& hardware) {
   return facts;
 }
 
+/// Rank 0 does for all what a launching process does, where there is none that has.
+training::CheckpointOptions prepared_checkpoints(const RunConfig& config, training::CheckpointOptions options,
+                                                 Communicator& control) {
+  if (options.prepared) return options;
+  training::check_checkpoint_options(options, config);
+  if (options.folder.empty()) return options;
+  std::int64_t step = 0;
+  if (control.rank() == 0) {
+    for (const std::string& remark : training::prepare_checkpoints(options, config))
+      say(fmt::format("note: {}\n", remark));
+    if (!options.resume.empty()) step = training::read_facts(options.resume).step;
+  }
+  step = training::from_first_rank(control, step);
+  options.resume = step > 0 ? training::step_folder(options.folder, step) : "";
+  return options;
+}
+
 /// Files that are missing or other ones than rank 0's are those of a host: where there are several it is named.
 int naming_the_host(const std::function<int()>& body) {
   try {
@@ -164,7 +190,7 @@ int naming_the_host(const std::function<int()>& body) {
 
 }  // namespace
 
-int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char**& argv) {
+int run_as_rank(const RunConfig& config, const RunFiles& asked, int& argc, char**& argv) {
   if (config.machine.backend == Backend::cuda) become_cuda_program();
   const MpiSession session(argc, argv);
   const auto body = [&] {
@@ -188,6 +214,8 @@ int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char*
                       std::isnan(loss) ? "" : fmt::format(", loss {:.6f}", loss)));
     };
     const Schedule schedule = schedule_for(config);
+    RunFiles files = asked;
+    files.checkpoints = prepared_checkpoints(config, asked.checkpoints, communicator);
     std::optional<DeviceMemoryReport> device_memory;
     std::optional<GpuReport> gpu;
     const auto train = [&] {
@@ -203,7 +231,7 @@ int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char*
         case Backend::cpu:
           break;
       }
-      return train_on_cpu(config, schedule, communicator, progress);
+      return train_on_cpu(config, schedule, communicator, progress, files.checkpoints);
     };
     Probed probed(config, schedule, hardware, communicator);
     probed.before();
@@ -214,6 +242,7 @@ int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char*
       MeasurementReport measurement = report_of(result, config, schedule, traffic, hardware);
       measurement.device_memory = std::move(device_memory);
       measurement.gpu = std::move(gpu);
+      if (result.checkpoints) measurement.checkpoints = report_of(*result.checkpoints, files.checkpoints);
       write_measurement(measurement, probed.report(),
                         try_to_write_files(files, config, schedule, hardware, result));
     }

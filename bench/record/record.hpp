@@ -9,9 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "bench/record/checkpoint_report.hpp"
+#include "bench/record/computing_report.hpp"
 #include "bench/record/device_memory_report.hpp"
 #include "bench/record/gpu_report.hpp"
 #include "bench/record/probed_report.hpp"
+#include "bench/record/recovery_report.hpp"
 #include "bench/record/step_report.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/units.hpp"
@@ -82,7 +85,9 @@ struct MeasurementReport {
   std::optional<GpuReport> gpu{};                   // backend cuda
   std::vector<StepReport> steps;                    // every timed step; empty: not timed, or an old record
   DisturbanceReport disturbance;
-  int rounds = 1;  // times that the cell was measured, all in `steps`
+  std::vector<ComputingReport> computing;         // by world rank; empty: not known, or an old record
+  int rounds = 1;                                 // times that the cell was measured, all in `steps`
+  std::optional<CheckpointReport> checkpoints{};  // of a run that writes or has read some
 };
 
 /// Prediction against measurement: positive when too much was predicted.
@@ -129,6 +134,7 @@ struct Record {
   std::optional<MeasurementReport> measurement;
   std::optional<ProbedReport> probed;  // nothing: not measured, or the profile has no measured operators
   std::optional<ErrorReport> error;
+  std::optional<RecoveryReport> recovery{};  // of a run that failures were injected into
 
   bool disturbed() const { return measurement && measurement->disturbance.disturbed; }
 };

@@ -210,8 +210,10 @@ MeasurementReport measurement_of(const OrderedJsonKeys& keys) {
   measurement.traffic = traffic_of(keys);
   measurement.device_memory = device_memory_of(keys);
   measurement.gpu = gpu_report_of(keys);
+  measurement.checkpoints = checkpoint_report_of(keys);
   measurement.steps = steps_of(keys);
   measurement.disturbance = disturbance_of(keys);
+  measurement.computing = computing_of(keys);
   measurement.rounds = static_cast<int>(keys.integer_or("rounds", 1, kMaxRank, 1));
   return measurement;
 }
@@ -250,10 +252,12 @@ OrderedJson to_json(const MeasurementReport& measurement) {
   if (measurement.traffic) json["traffic"] = to_json(*measurement.traffic);
   if (measurement.device_memory) json["device_memory"] = to_json(*measurement.device_memory);
   if (measurement.gpu) json["gpu"] = to_json(*measurement.gpu);
+  if (measurement.checkpoints) json["checkpoints"] = to_json(*measurement.checkpoints);
   if (measurement.steps.empty()) return json;
   json["steps"] = to_json(measurement.steps);
   json["step_interval_s"] = to_json(interval_of(measurement.steps));
   json["disturbance"] = to_json(measurement.disturbance);
+  if (!measurement.computing.empty()) json["computing"] = to_json(measurement.computing);
   json["rounds"] = measurement.rounds;
   return json;
 }
@@ -294,6 +298,7 @@ OrderedJson to_json(const Record& record) {
       json["error"]["probed_bubble_fraction"] = number(record.error->probed_bubble_fraction);
     }
   }
+  if (record.recovery) json["recovery"] = to_json(*record.recovery);
   return json;
 }
 
@@ -336,6 +341,7 @@ Record parse_record(std::string_view line, const std::string& origin) {
     record.error = {error.number("peak_memory"), read("step_time"), read("bubble_fraction"),
                     read("probed_step_time"), read("probed_bubble_fraction")};
   }
+  record.recovery = recovery_report_of(keys);
   return record;
 }
 

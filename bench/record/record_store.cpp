@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <functional>
 
 #include "core/base/error.hpp"
 
@@ -19,39 +19,51 @@ namespace plumbline {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::size_t kMaxFile = std::size_t{1} << 30;
+constexpr off_t kMaxFile = off_t{1} << 33;
+constexpr std::size_t kMaxLine = std::size_t{1} << 28;
+constexpr std::size_t kChunk = std::size_t{1} << 20;
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
   throw InputError(fmt::format("{}: {}; expected an output folder that can be written", path, why));
 }
 
-/// The whole file; far below the size at which reading it would hurt.
-std::string read_whole(const std::string& path) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) throw InputError(path + ": not a regular file; expected records");
-  const auto size = fs::file_size(path, error);
-  if (error || size > kMaxFile) {
+/// Records of all whole lines from byte `from` on, read piece by piece: a large store is not in memory twice. `lines` counts
+/// lines. Returns where the last of them ends; what follows was never finished.
+off_t read_lines(int file, off_t from, const std::string& path, int& lines,
+                 const std::function<void(Record)>& take) {
+  struct stat info {};
+  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode))
+    throw InputError(path + ": not a regular file; expected records");
+  if (info.st_size > kMaxFile)
     throw InputError(fmt::format("{}: larger than the {} bytes that are read at most", path, kMaxFile));
-  }
-  std::ifstream in(path, std::ios::binary);
-  std::string text(size, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(size));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  return text;
-}
-
-/// Records of all whole lines. What follows the last line end was never finished. `number` counts lines.
-std::vector<Record> parse_lines(std::string_view text, const std::string& path, int& number) {
-  std::vector<Record> records;
-  for (std::size_t begin = 0;;) {
-    const std::size_t end = text.find('\n', begin);
-    if (end == std::string_view::npos) return records;
-    ++number;
-    const std::string_view line = text.substr(begin, end - begin);
-    if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
-      records.push_back(parse_record(line, fmt::format("{}:{}", path, number)));
+  std::string text;  // a line's beginning, and what was read last
+  off_t known = from;
+  for (off_t at = from;;) {
+    const std::size_t before = text.size();
+    text.resize(before + kChunk);
+    const ssize_t got = pread(file, text.data() + before, kChunk, at);
+    if (got < 0 && errno == EINTR) {
+      text.resize(before);
+      continue;
     }
-    begin = end + 1;
+    if (got < 0) throw InputError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+    text.resize(before + static_cast<std::size_t>(got));
+    at += got;
+    std::size_t begin = 0;
+    for (std::size_t end = text.find('\n', before); end != std::string::npos; end = text.find('\n', begin)) {
+      ++lines;
+      const std::string_view line = std::string_view(text).substr(begin, end - begin);
+      if (line.find_first_not_of(" \t\r") != std::string_view::npos)
+        take(parse_record(line, fmt::format("{}:{}", path, lines)));
+      begin = end + 1;
+    }
+    text.erase(0, begin);
+    known += static_cast<off_t>(begin);
+    if (got == 0) return known;
+    if (text.size() > kMaxLine) {
+      throw InputError(fmt::format("{}: line {} is longer than the {} bytes that a record has at most", path,
+                                   lines + 1, kMaxLine));
+    }
   }
 }
 
@@ -131,16 +143,16 @@ void RecordStore::refresh() {
 void RecordStore::read_on() {
   struct stat info {};
   if (fstat(file_, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == known_) return;
-  const std::string text = read_whole(path_);
-  const std::size_t whole = text.rfind('\n') + 1;  // 0 when there is no line end at all
-  const std::size_t known = std::min(static_cast<std::size_t>(known_), whole);
-  for (Record& record : parse_lines(std::string_view(text).substr(known, whole - known), path_, lines_)) {
-    new_.insert(record.id);
+  // Somebody has cut it off: what is left is known, but where a line ends is not.
+  const bool cut = info.st_size < known_;
+  if (cut) lines_ = 0;
+  const off_t whole = read_lines(file_, cut ? 0 : known_, path_, lines_, [&](Record record) {
+    if (!cut) new_.insert(record.id);
     records_.put(std::move(record));
-  }
-  if (whole != text.size() && ftruncate(file_, static_cast<off_t>(whole)) != 0)
+  });
+  if (fstat(file_, &info) == 0 && whole != info.st_size && ftruncate(file_, whole) != 0)
     refuse(path_, std::strerror(errno));
-  known_ = static_cast<off_t>(whole);
+  known_ = whole;
 }
 
 void RecordStore::append(const Record& record) {
@@ -199,10 +211,19 @@ std::vector<Record> load_records(const std::string& folder_or_file) {
                                    folder_or_file, kResultsFile, kPredictionsFile));
     }
   }
+  // O_NONBLOCK: a pipe is refused, and does not wait for somebody who writes.
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) throw InputError(path + ": not a regular file; expected records");
   LatestRecords latest;
   int lines = 0;
-  for (Record& record : parse_lines(read_whole(path), path, lines)) latest.put(std::move(record));
-  return latest.all();
+  try {
+    read_lines(file, 0, path, lines, [&](Record record) { latest.put(std::move(record)); });
+  } catch (...) {
+    close(file);
+    throw;
+  }
+  close(file);
+  return latest.take();
 }
 
 }  // namespace plumbline

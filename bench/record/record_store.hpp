@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "bench/record/record.hpp"
@@ -23,6 +24,7 @@ class LatestRecords {
   /// nullptr when there is none.
   const Record* find(const std::string& id) const;
   const std::vector<Record>& all() const { return records_; }
+  std::vector<Record> take() { return std::move(records_); }
 
  private:
   std::vector<Record> records_;

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <numeric>
+#include <optional>
 
 #include "bench/record/record_store.hpp"
 #include "bench/report/assets.hpp"
@@ -51,9 +54,49 @@ constexpr const char* kDetail =
     "<noscript><p class=\"note\">Details and timelines need scripts to be allowed; everything else works "
     "without.</p></noscript>";
 
+/// The cells that a page has room for: those whose step is predicted worst, then those without an error; in their order.
+std::vector<std::size_t> cells_of_page(const std::vector<Record>& records, std::size_t most) {
+  std::vector<std::size_t> cells(records.size());
+  std::iota(cells.begin(), cells.end(), std::size_t{0});
+  if (cells.size() <= most) return cells;
+  const auto size_of = [&](std::size_t cell) {
+    const std::optional<ErrorReport>& error = records[cell].error;
+    const double size = error ? std::abs(error->judged_step_time()) : 0;
+    return std::isnan(size) ? 0 : size;
+  };
+  std::stable_sort(cells.begin(), cells.end(),
+                   [&](std::size_t a, std::size_t b) { return size_of(a) > size_of(b); });
+  cells.resize(most);
+  std::sort(cells.begin(), cells.end());
+  return cells;
+}
+
+std::string page_of(const ReportInput& input, const std::string& summary);
+
 }  // namespace
 
 std::string html_report(const ReportInput& input) {
+  const std::vector<std::size_t> cells = cells_of_page(input.records, input.most_cells);
+  if (cells.size() == input.records.size()) return page_of(input, summary_html(input.records));
+  ReportInput part = {input.title,   {}, input.timelines, input.timeline_budget, input.most_cells,
+                      input.progress};
+  std::vector<std::size_t> numbers(input.records.size());
+  part.records.reserve(cells.size());
+  for (const std::size_t cell : cells) {
+    part.records.push_back(input.records[cell]);
+    numbers[cell] = part.records.size();
+  }
+  return page_of(
+      part,
+      summary_html(input.records, numbers) +
+          fmt::format("<p class=\"note\">Of {} cells a page has room for {}: below are those whose step "
+                      "is predicted worst. compare --format csv has all.</p>",
+                      input.records.size(), part.records.size()));
+}
+
+namespace {
+
+std::string page_of(const ReportInput& input, const std::string& summary) {
   const std::string fit = fit_html(input.records);
   std::string html = fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta "
@@ -69,7 +112,7 @@ std::string html_report(const ReportInput& input) {
       "detail</a></nav>\n<main>\n",
       html_escaped(input.title), machines_html(input.records),
       fit.empty() ? "" : "<a href=\"#fit\">What fits</a>");
-  html += section("summary", "Summary", summary_html(input.records));
+  html += section("summary", "Summary", summary);
   html += section("accuracy", "Predicted against measured", scatter_html(input.records));
   html += section("cells", "Cells", table_html(input.records));
   if (!fit.empty()) html += section("fit", "What fits", fit);
@@ -78,6 +121,8 @@ std::string html_report(const ReportInput& input) {
   html += data_html(input);
   return html + fmt::format("<script>{}</script>\n</body></html>\n", report_script().text);
 }
+
+}  // namespace
 
 std::string html_report_of(const std::string& folder_or_file,
                            const std::function<void(int done, int all)>& progress) {

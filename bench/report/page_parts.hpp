@@ -22,8 +22,9 @@ std::string shown(double value, const Scale& scale);
 /// "tp 2, pp 1": what tells a record from the others, by the keys that tables show.
 std::string label_of(const Record& record, const std::vector<std::string>& keys);
 
-/// Counts by status and the errors, as tiles.
-std::string summary_html(const std::vector<Record>& records);
+/// Counts by status and the errors, as tiles. `numbers`: by record, which cell of the page it is, 0 for none; empty: all are
+/// there, in this order.
+std::string summary_html(const std::vector<Record>& records, const std::vector<std::size_t>& numbers = {});
 /// Predicted against measured memory, step time and bubble, with the line of equality.
 std::string scatter_html(const std::vector<Record>& records);
 /// One row per record.

@@ -38,16 +38,19 @@ std::string tile(const std::string& label, const std::string& figure, const std:
 }
 
 std::string error_tile(const std::vector<Record>& records, const std::string& label, const ErrorOf& error_of,
-                       const std::optional<ErrorSummary>& summary, bool relative) {
+                       const std::optional<ErrorSummary>& summary, bool relative,
+                       const std::vector<std::size_t>& numbers) {
   const auto worst = summary ? worst_of(records, error_of, summary->worst) : std::nullopt;
   if (!worst) return tile(label, "\xe2\x80\x93", "nothing was measured");
   const auto text = [&](double error, bool sign) {
     const char* format = relative ? (sign ? "{:+.2f} %" : "{:.2f} %") : (sign ? "{:+.3f}" : "{:.3f}");
     return fmt::format(fmt::runtime(format), relative ? 100 * error : error);
   };
+  const std::size_t number = numbers.empty() ? worst->cell + 1 : numbers[worst->cell];
+  const std::string where =
+      number > 0 ? fmt::format(" in <a href=\"#cell-{0}\">cell {0}</a>", number) : std::string();
   return tile(label, text(summary->median, false),
-              fmt::format("median; worst {} in <a href=\"#cell-{}\">cell {}</a>", text(worst->error, true),
-                          worst->cell + 1, worst->cell + 1));
+              fmt::format("median; worst {}{}", text(worst->error, true), where));
 }
 
 }  // namespace
@@ -62,7 +65,7 @@ std::string label_of(const Record& record, const std::vector<std::string>& keys)
   return label;
 }
 
-std::string summary_html(const std::vector<Record>& records) {
+std::string summary_html(const std::vector<Record>& records, const std::vector<std::size_t>& numbers) {
   const Summary summary = summarize(records);
   const auto count = [&](Status status) { return summary.by_status[static_cast<std::size_t>(status)]; };
   std::string others;
@@ -82,18 +85,19 @@ std::string summary_html(const std::vector<Record>& records) {
   const bool probed = summary.calibrated_step_time.has_value();
   html += error_tile(
       records, probed ? "Step time at probed speed, |error|" : "Step time, |error|",
-      [](const ErrorReport& e) { return e.judged_step_time(); }, summary.step_time, true);
+      [](const ErrorReport& e) { return e.judged_step_time(); }, summary.step_time, true, numbers);
   if (probed) {
     html += error_tile(
         records, "Step time at calibrated speed, |error|", [](const ErrorReport& e) { return e.step_time; },
-        summary.calibrated_step_time, true);
+        summary.calibrated_step_time, true, numbers);
   }
   html += error_tile(
       records, "Peak memory, |error|", [](const ErrorReport& e) { return e.peak_memory; },
-      summary.peak_memory, true);
+      summary.peak_memory, true, numbers);
   html += error_tile(
       records, "Bubble fraction, |difference|",
-      [](const ErrorReport& e) { return e.judged_bubble_fraction(); }, summary.bubble_fraction, false);
+      [](const ErrorReport& e) { return e.judged_bubble_fraction(); }, summary.bubble_fraction, false,
+      numbers);
   return html + "</dl>";
 }
 

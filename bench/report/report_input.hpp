@@ -21,6 +21,8 @@ struct ReportInput {
   /// Bytes that timelines may take in the page. What does not fit is left out, memory over time first, and
   /// the page says so.
   std::size_t timeline_budget = std::size_t{16} << 20;
+  /// Cells that the page shows; the summary is of all.
+  std::size_t most_cells = 5000;
   /// Optional; called with how many of the records are in the page.
   std::function<void(int done, int all)> progress{};
 };

@@ -196,18 +196,20 @@ std::string to_table(const std::vector<Record>& records, const TableStyle& style
   if (records.empty()) return "no records\n";
   std::vector<Column> columns = columns_of(records);
   fit(columns, style.width);
-  const auto padded = [](const Column& column, const std::string& text) {
-    return column.left ? fmt::format("{:<{}}", text, column.width())
-                       : fmt::format("{:>{}}", text, column.width());
+  std::vector<std::size_t> widths;
+  widths.reserve(columns.size());
+  for (const Column& column : columns) widths.push_back(column.width());
+  const auto padded = [&](std::size_t column, const std::string& text) {
+    return columns[column].left ? fmt::format("{:<{}}", text, widths[column])
+                                : fmt::format("{:>{}}", text, widths[column]);
   };
   std::string table;
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const bool last = i + 1 == columns.size();
-    table += last ? columns[i].title + "\n" : padded(columns[i], columns[i].title) + "  ";
+    table += last ? columns[i].title + "\n" : padded(i, columns[i].title) + "  ";
   }
   for (std::size_t row = 0; row < records.size(); ++row) {
-    for (std::size_t i = 0; i + 1 < columns.size(); ++i)
-      table += padded(columns[i], columns[i].cells[row]) + "  ";
+    for (std::size_t i = 0; i + 1 < columns.size(); ++i) table += padded(i, columns[i].cells[row]) + "  ";
     const std::string& status = columns.back().cells[row];
     table +=
         style.color ? fmt::format("{}{}\033[0m\n", color_of(records[row].status), status) : status + "\n";

@@ -8,36 +8,34 @@ namespace plumbline {
 namespace {
 
 using cluster::KnownError;
-
-/// What was measured when nine of ten predictions are off by p90 at most: predicted = measured × (1 ± p90).
-struct Range {
-  double low = 0;
-  double high = 0;
-};
-Range range_of(double predicted, const KnownError& error) {
-  return {predicted / (1 + error.p90), error.p90 < 1 ? predicted / (1 - error.p90) : 0};
-}
+using cluster::KnownErrors;
 
 bool is_own(const RunConfig& config) {
   return config.machine.software == "plumbline";
 }
 
-std::string published_line(const char* what, const KnownError& error, const Range& range, double unit,
-                           const char* name) {
+/// `unit`: what the figures are divided by to be in what `name` says.
+std::string published_line(const char* what, const KnownError& error, const RunConfig& config,
+                           double predicted, double unit, const char* name) {
+  const cluster::ErrorInterval& interval = error.interval;
   return fmt::format(
-      "  {} of {} published runs of it: off by {:.1f} % on average, nine of ten by at most {:.1f} %: {:.4g} "
-      "to "
-      "{:.4g} {}\n",
-      what, error.rows, 100 * error.mean, 100 * error.p90, range.low / unit, range.high / unit, name);
+      "  {} of {} published {} of it: off by {:.1f} % on average; eight of ten runs like this one came to "
+      "{:.2f} to "
+      "{:.2f} times the prediction: {:.4g} to {:.4g} {} here\n",
+      what, error.rows, config.model.mixture ? "mixtures" : "dense runs", 100 * error.mean, interval.low,
+      interval.high, interval.low * predicted / unit, interval.high * predicted / unit, name);
 }
 
 OrderedJson published_json(const KnownError& error, double predicted) {
-  const Range range = range_of(predicted, error);
   return {{"rows", error.rows},
           {"mape", error.mean},
-          {"p90", error.p90},
-          {"low", range.low},
-          {"high", range.high}};
+          {"interval_rows", error.interval.rows},
+          {"low", error.interval.low * predicted},
+          {"high", error.interval.high * predicted}};
+}
+
+KnownErrors known_errors_of(const RunConfig& config) {
+  return cluster::known_errors(config.machine.software, static_cast<bool>(config.model.mixture));
 }
 
 double bytes_of(const Prediction& prediction) {
@@ -57,18 +55,16 @@ std::string trust_text(const RunConfig& config, const HardwareProfile& hardware,
   }
   text += fmt::format("time: estimated from the constants of {}\n", hardware.accelerator);
   for (const std::string& line : hardware.defaults) text += fmt::format("  not given there, {}\n", line);
-  const cluster::KnownErrors known = cluster::known_errors(config.machine.software);
+  const KnownErrors known = known_errors_of(config);
   if (known.step) {
-    const double step = prediction.time.step.value;
-    text += published_line("step time", *known.step, range_of(step, *known.step), 1, "s here");
+    text += published_line("step time", *known.step, config, prediction.time.step.value, 1, "s");
   }
   if (known.peak) {
-    const double peak = bytes_of(prediction);
-    text += published_line("peak memory", *known.peak, range_of(peak, *known.peak), kBytesPerGiB, "GiB here");
+    text += published_line("peak memory", *known.peak, config, bytes_of(prediction), kBytesPerGiB, "GiB");
   }
   if (!known.step && !known.peak) {
-    text += fmt::format("  no published run of {} is among the shipped tables: see plumbline validate\n",
-                        config.machine.software);
+    text += fmt::format("  no published {} of {} is among the shipped tables: see plumbline validate\n",
+                        config.model.mixture ? "mixture" : "run", config.machine.software);
   }
   return text;
 }
@@ -80,7 +76,7 @@ OrderedJson trust_json(const RunConfig& config, const HardwareProfile& hardware,
   json["time"] = hardware.accelerator.empty() ? "calibrated" : "estimated";
   if (!hardware.defaults.empty()) json["hardware_defaults"] = hardware.defaults;
   OrderedJson published = OrderedJson::object();
-  const cluster::KnownErrors known = cluster::known_errors(config.machine.software);
+  const KnownErrors known = known_errors_of(config);
   if (known.step) published["step_s"] = published_json(*known.step, prediction.time.step.value);
   if (known.peak) published["peak_bytes"] = published_json(*known.peak, bytes_of(prediction));
   if (!published.empty() && !hardware.accelerator.empty()) json["published"] = std::move(published);

@@ -16,7 +16,8 @@ std::string trust_text(const RunConfig& config, const HardwareProfile& hardware,
                        const Prediction& prediction);
 
 /// The same as {"memory": "exact" | "estimated", "time": "calibrated" | "estimated", "published": {"step_s":
-/// {"rows", "mape", "p90", "low", "high"}, "peak_bytes": the same}}, without what is not known.
+/// {"rows", "mape", "interval_rows", "low", "high"}, "peak_bytes": the same}}, without what is not known: eight of ten
+/// runs like this one would lie between low and high (analysis/published/error_intervals.hpp).
 OrderedJson trust_json(const RunConfig& config, const HardwareProfile& hardware,
                        const Prediction& prediction);
 

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "bench/text/figures.hpp"
+#include "bench/views/cluster/slow_rank_lines.hpp"
 #include "core/base/byte_text.hpp"
 
 namespace plumbline {
@@ -300,6 +301,10 @@ std::string side_by_side(const Record& record) {
   if (record.measurement) sheet.say(steps_line(*record.measurement));
   if (record.measurement && record.measurement->losses.size() > 1)
     sheet.say(losses_line(*record.measurement));
+  if (record.measurement) {
+    for (const SlowRank& slow : slow_ranks_of(*record.measurement))
+      sheet.say("slow: " + slow_rank_line(slow));
+  }
   if (record.prediction && !record.prediction->fits) sheet.say("predicted not to fit the memory budget");
   if (record.status != Status::ok) sheet.say(fmt::format("{}: {}", name_of(record.status), record.reason));
   return sheet.take();

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "bench/views/published_errors.hpp"
+
 namespace plumbline {
 namespace {
 
@@ -156,7 +158,12 @@ std::string validation_json(const std::vector<ComparedTable>& tables) {
   }
   auto features = nlohmann::ordered_json::object();
   for (const auto& [feature, rows] : cluster::unmodelled_features(tables)) features[feature] = rows;
-  return nlohmann::ordered_json{{"tables", list}, {"groups", groups_json(tables)}, {"not_modelled", features}}
+  return nlohmann::ordered_json{{"tables", list},
+                                {"groups", groups_json(tables)},
+                                {"not_modelled", features},
+                                {"errors_by_software", errors_by_software(tables)},
+                                {"held_out", held_out_json(tables)},
+                                {"changes", changes_json(tables)}}
              .dump(2, ' ', true, nlohmann::json::error_handler_t::replace) +
          "\n";
 }

@@ -13,7 +13,7 @@ namespace plumbline {
 /// Exit codes of the `plumbline` program; scripts rely on the numbers.
 enum class ExitCode : int {
   done = 0,
-  regressed = 1,  // `compare BASE NEW` found a loss
+  regressed = 1,  // `compare BASE NEW` found a loss, `convert --check` a difference
   bad_input = 2,
   does_not_fit = 3,
   rank_failed = 4,

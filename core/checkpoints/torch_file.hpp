@@ -1,4 +1,4 @@
-// Files of torch.save: a zip with a pickle of dictionaries, whose tensors' bytes are entries of their own.
+// Files of torch.save.
 #pragma once
 
 #include <map>
@@ -7,40 +7,23 @@
 #include <vector>
 
 #include "core/base/mapped_file.hpp"
-#include "core/checkpoints/pickle.hpp"
-#include "core/checkpoints/zip_archive.hpp"
-#include "core/files/safetensors.hpp"
+#include "core/checkpoints/torch_archive.hpp"
 
 namespace plumbline {
 
-/// A mapped file. Nothing in it is executed: what it wants called is looked at, never called.
+/// A mapped file with a dictionary at its top.
 class TorchFile {
  public:
-  /// Throws InputError: no zip of torch.save (of before 1.6, say), a damaged or hostile one, no dictionary at its top.
-  explicit TorchFile(const std::string& path);
+  /// Throws InputError as TorchArchive, and where there is no dictionary.
+  explicit TorchFile(const std::string& path) : file_(path), archive_(file_.bytes(), path) { keys(); }
 
-  /// Those keys of the top dictionary that are texts, in its order.
-  std::vector<std::string> keys() const;
-  /// The tensors in the dictionary under `key`, or in the top one where it is empty; what is no tensor is left out. They
-  /// point into the file. Throws InputError: no such dictionary, a name given twice, a tensor whose bytes are missing, not
-  /// as many as its shape says, or not row by row.
-  std::map<std::string, StoredTensor> tensors(std::string_view key) const;
-  const std::string& path() const { return path_; }
+  std::vector<std::string> keys() const { return archive_.keys(); }
+  std::map<std::string, StoredTensor> tensors(std::string_view key) const { return archive_.tensors(key); }
+  const std::string& path() const { return archive_.path(); }
 
  private:
-  const std::vector<std::uint32_t>& entries_of(std::uint32_t value, std::string_view what) const;
-  const PickleValue* tensor_call(std::uint32_t value) const;
-  StoredTensor tensor(const PickleValue& call, const std::string& name) const;
-  std::vector<std::int64_t> integers(std::uint32_t value, const std::string& name) const;
-  std::span<const std::byte> storage(std::uint32_t reference, StoredType& type,
-                                     const std::string& name) const;
-  [[noreturn]] void refuse(const std::string& name, const std::string& what) const;
-
-  std::string path_;
   MappedFile file_;
-  std::map<std::string, std::span<const std::byte>, std::less<>>
-      entries_;  // without the archive's own folder
-  Pickle pickle_;
+  TorchArchive archive_;
 };
 
 }  // namespace plumbline

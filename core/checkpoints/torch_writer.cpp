@@ -107,6 +107,7 @@ void TorchFileWriter::begin_next() {
   left_ = sizes_[next_];
   zip_->begin(fmt::format("{}data/{}", kFolder, next_), left_);
   ++next_;
+  if (left_ == 0) zip_->end();
 }
 
 void TorchFileWriter::write(std::span<const std::byte> bytes) {
@@ -121,6 +122,8 @@ void TorchFileWriter::write(std::span<const std::byte> bytes) {
 }
 
 void TorchFileWriter::finish() {
+  while (left_ == 0 && next_ < sizes_.size() && sizes_[next_] == 0)
+    begin_next();  // nobody writes their bytes
   if (left_ != 0 || next_ != sizes_.size()) throw Error(fmt::format("{}: tensors were not written", path_));
   zip_->add(fmt::format("{}version", kFolder), "3\n");
   zip_->finish();

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/base/one_line.hpp"
 #include "core/config/layer_distribution.hpp"
 #include "core/config/mixture_checks.hpp"
 #include "core/schedule/schedule_traits.hpp"
@@ -100,6 +101,74 @@ std::optional<std::string> why_model_does_not_split(const RunConfig& config) {
   if (model.positions == Positions::learned && config.batch.seq_length > positions) {
     return fmt::format("seq_length: found {}, expected at most the {} learned positions of {}",
                        config.batch.seq_length, positions, model.name);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> why_graphs_do_not_fit(const RunConfig& config) {
+  const MachineConfig& machine = config.machine;
+  if (machine.cuda_graph_impl != CudaGraphImpl::none && machine.software == "plumbline") {
+    return fmt::format(
+        "cuda_graph_impl: found {} with software plumbline, which captures none; expected none",
+        cuda_graph_impl_name(machine.cuda_graph_impl));
+  }
+  const std::string& modules = machine.cuda_graph_modules;
+  if (modules == "all") return std::nullopt;
+  if (machine.cuda_graph_impl != CudaGraphImpl::local &&
+      machine.cuda_graph_impl != CudaGraphImpl::transformer_engine) {
+    return fmt::format(
+        "cuda_graph_modules: found {} with cuda_graph_impl {}, expected all, or local or transformer_engine, "
+        "which "
+        "capture parts of layers",
+        printable(modules), cuda_graph_impl_name(machine.cuda_graph_impl));
+  }
+  constexpr std::string_view kModules[] = {"attn", "mlp", "moe_router", "moe_preprocess"};
+  for (std::size_t begin = 0; begin <= modules.size();) {
+    const std::size_t end = std::min(modules.find(',', begin), modules.size());
+    const std::string_view name = std::string_view(modules).substr(begin, end - begin);
+    if (std::find(std::begin(kModules), std::end(kModules), name) == std::end(kModules)) {
+      return fmt::format("cuda_graph_modules: found {}, expected all or some of {}", printable(modules),
+                         fmt::join(kModules, ","));
+    }
+    begin = end + 1;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> why_exchanges_do_not_overlap(const RunConfig& config) {
+  if (!config.parallel.overlap_moe_expert_parallel_comm) return std::nullopt;
+  if (config.machine.software == "plumbline") {
+    return "overlap_moe_expert_parallel_comm: found true with software plumbline, which waits for exchanges; "
+           "expected "
+           "false, or other software";
+  }
+  if (config.parallel.expert == 1) {
+    return "overlap_moe_expert_parallel_comm: found true with expert_model_parallel_size 1, expected experts "
+           "that are "
+           "spread over ranks";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> why_instances_do_not_fit(const RunConfig& config) {
+  const ParallelConfig& parallel = config.parallel;
+  const int instances = parallel.num_distributed_optimizer_instances;
+  if (instances == 1) return std::nullopt;
+  const auto found = [&](const std::string& text) {
+    return fmt::format("num_distributed_optimizer_instances: found {} {}", instances, text);
+  };
+  if (config.machine.software == "plumbline") {
+    return found("with software plumbline, which has one; expected 1, or other software");
+  }
+  if (parallel.zero_stage == 0)
+    return found("with zero_stage 0, which cuts nothing; expected zero_stage 1, 2 or 3");
+  if (parallel.copies() % instances != 0) {
+    return found(
+        fmt::format("with {} ranks that hold the same parameters, expected a divisor", parallel.copies()));
+  }
+  if (config.model.mixture && parallel.expert_copies() % instances != 0) {
+    return found(fmt::format("with {} ranks that hold the same experts, expected a divisor",
+                             parallel.expert_copies()));
   }
   return std::nullopt;
 }
@@ -251,6 +320,21 @@ std::optional<std::string> why_adapters_do_not_fit(const RunConfig& config) {
 }
 
 /// Of sequences that ranks share, what this build executes.
+std::optional<std::string> why_slow_ranks_do_not_fit(const RunConfig& config) {
+  const std::vector<SlowedRank>& ranks = config.measure.slow_ranks;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i].rank >= config.parallel.world_size) {
+      return fmt::format("slow_ranks: found rank {} of {}, expected one of them", ranks[i].rank,
+                         config.parallel.world_size);
+    }
+    for (std::size_t j = 0; j < i; ++j) {
+      if (ranks[j].rank == ranks[i].rank)
+        return fmt::format("slow_ranks: found rank {} twice, expected each once", ranks[i].rank);
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> why_context_unsupported(const RunConfig& config) {
   if (config.parallel.context == 1) return std::nullopt;
   const auto with = [&](const char* key, const char* found, const char* expected) {
@@ -265,9 +349,6 @@ std::optional<std::string> why_context_unsupported(const RunConfig& config) {
                                                : "a2a and norms of queries and keys",
                 "them with p2p and all_gather");
   }
-  if (config.machine.backend == Backend::cuda) return with("backend", "cuda", "it on cpu and emulated");
-  if (config.numerics.attention_backend == AttentionBackend::unfused)
-    return with("attention_backend", "unfused", "fused only");
   return std::nullopt;
 }
 
@@ -301,16 +382,15 @@ std::optional<std::string> why_invalid(const RunConfig& config) {
                        config.batch.micro_batch_size, config.batch.seq_length, kMaxTokens);
   }
   if (auto reason = why_fp8_does_not_fit(config)) return reason;
-  if (config.machine.cuda_graph_impl != CudaGraphImpl::none && config.machine.software == "plumbline") {
-    return fmt::format(
-        "cuda_graph_impl: found {} with software plumbline, which captures none; expected none",
-        cuda_graph_impl_name(config.machine.cuda_graph_impl));
-  }
+  if (auto reason = why_graphs_do_not_fit(config)) return reason;
+  if (auto reason = why_exchanges_do_not_overlap(config)) return reason;
+  if (auto reason = why_instances_do_not_fit(config)) return reason;
   if (auto reason = why_gathers_do_not_overlap(config)) return reason;
   if (auto reason = why_prefix_does_not_fit(config)) return reason;
   if (auto reason = why_switches_do_not_fit(config)) return reason;
   if (auto reason = why_mixture_does_not_fit(config)) return reason;
   if (auto reason = why_adapters_do_not_fit(config)) return reason;
+  if (auto reason = why_slow_ranks_do_not_fit(config)) return reason;
   if (auto reason = why_layer_distribution_invalid(config)) return reason;
   if (auto reason = why_vocabulary_does_not_split(config)) return reason;
   if (!config.files.loss_mask.empty() && config.files.data.empty()) {
@@ -338,16 +418,19 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
   if (config.numerics.fp8.on() && config.numerics.fp8.param_gather)
     return only("fp8_param_gather", "true", "false only");
   if (auto reason = why_context_unsupported(config)) return reason;
-  if (config.parallel.expert != 1) {
-    return only("expert_model_parallel_size", config.parallel.expert, "1 only");
-  }
-  if (config.parallel.effective_expert_tensor() != config.parallel.tensor) {
-    return only("expert_tensor_parallel_size", config.parallel.expert_tensor,
-                "tensor_model_parallel_size only");
-  }
-  if (config.parallel.token_dispatcher != TokenDispatcher::automatic) {
-    return only("moe_token_dispatcher_type", token_dispatcher_name(config.parallel.token_dispatcher),
-                "auto only: its experts are all on one rank");
+  if (!config.measure.slow_ranks.empty() && config.machine.backend == Backend::cuda)
+    return only("slow_ranks", "ranks with backend cuda", "none there, and any on cpu and emulated");
+  if (!config.model.mixture) {
+    if (config.parallel.expert != 1)
+      return only("expert_model_parallel_size", config.parallel.expert, "1 only without experts");
+    if (config.parallel.effective_expert_tensor() != config.parallel.tensor) {
+      return only("expert_tensor_parallel_size", config.parallel.expert_tensor,
+                  "tensor_model_parallel_size only");
+    }
+    if (config.parallel.token_dispatcher != TokenDispatcher::automatic) {
+      return only("moe_token_dispatcher_type", token_dispatcher_name(config.parallel.token_dispatcher),
+                  "auto only without experts");
+    }
   }
   if (config.model.mixture && config.machine.backend == Backend::cuda) {
     return fmt::format(

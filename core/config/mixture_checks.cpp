@@ -40,6 +40,40 @@ std::optional<std::string> why_experts_do_not_spread(const RunConfig& config) {
   return std::nullopt;
 }
 
+/// Of plumbline's own step (bench/training/expert_parallel.md).
+std::optional<std::string> why_own_experts_do_not_spread(const RunConfig& config) {
+  const ParallelConfig& parallel = config.parallel;
+  const auto with = [&](const char* key, const auto& found, const auto& expected) {
+    return fmt::format("{}: found {} with expert_model_parallel_size {}; expected {}", key, found,
+                       parallel.expert, expected);
+  };
+  if (parallel.effective_expert_tensor() != parallel.tensor) {
+    return fmt::format(
+        "expert_tensor_parallel_size: found {}, expected tensor_model_parallel_size, {}, with "
+        "software plumbline",
+        parallel.expert_tensor, parallel.tensor);
+  }
+  if (parallel.token_dispatcher != TokenDispatcher::automatic &&
+      parallel.token_dispatcher != TokenDispatcher::alltoall) {
+    return fmt::format(
+        "moe_token_dispatcher_type: found {}, expected alltoall or auto with software plumbline",
+        token_dispatcher_name(parallel.token_dispatcher));
+  }
+  if (parallel.expert == 1) return std::nullopt;
+  if (config.model.mixture.experts % parallel.expert != 0) {
+    return fmt::format("expert_model_parallel_size: found {}, expected a divisor of the {} experts of {}",
+                       parallel.expert, config.model.mixture.experts, config.model.name);
+  }
+  if (parallel.copies() % parallel.expert != 0) {
+    return fmt::format(
+        "expert_model_parallel_size: found {}, expected a divisor of data x context parallel size, {}",
+        parallel.expert, parallel.copies());
+  }
+  if (parallel.zero_stage == 3) return with("zero_stage", 3, "at most 2");
+  if (parallel.overlap_param_gather.value_or(false)) return with("overlap_param_gather", "true", "false");
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
@@ -73,6 +107,7 @@ std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
   };
   if (teacher) return with("teacher", teacher->name, "none: dense models are distilled");
   if (config.machine.software != "plumbline") return why_experts_do_not_spread(config);
+  if (auto reason = why_own_experts_do_not_spread(config)) return reason;
   if (config.numerics.fp8.on())
     return with("fp8_format", "a format", "none: experts are of the storage type");
   if (config.parallel.effective_tp_comm_overlap()) {

@@ -62,6 +62,8 @@ struct ParallelConfig {
   int expert = 1;
   int expert_tensor = 0;  // ranks that every expert is split over; 0: as tensor
   TokenDispatcher token_dispatcher = TokenDispatcher::automatic;  // automatic: as the software does
+  /// Of other software: the exchange of one micro-batch's tokens alongside the computation of another's.
+  bool overlap_moe_expert_parallel_comm = false;
   bool sequence_parallel = false;
   /// With sequence parallelism: collectives of the tensor group alongside the products that need or make what they
   /// move.
@@ -76,6 +78,9 @@ struct ParallelConfig {
   /// Receives between stages are posted one computation ahead. Empty: as the software does; plumbline: false.
   std::optional<bool> overlap_p2p_comm;
   int zero_stage = 0;
+  /// Of other software: groups of copies that each hold all states, cut within the group; gradients are summed
+  /// between them.
+  int num_distributed_optimizer_instances = 1;
   /// Gradients are reduced alongside the backwards that make them. Empty: as the software does; plumbline: true.
   std::optional<bool> overlap_grad_reduce;
   /// With ZeRO parameters are gathered alongside the passes that use them. Empty: as the software does; plumbline:
@@ -104,6 +109,8 @@ struct ParallelConfig {
   }
   /// The ZeRO stage that is in effect: a single copy has nothing to shard.
   int effective_zero_stage() const { return copies() > 1 ? zero_stage : 0; }
+  /// Ranks that states are cut over.
+  int state_shards() const { return copies() / num_distributed_optimizer_instances; }
   /// Sequence parallelism needs tensor parallelism to be in effect.
   bool effective_sequence_parallel() const { return sequence_parallel && tensor > 1; }
   /// So does overlapping its collectives.

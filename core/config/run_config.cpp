@@ -9,6 +9,7 @@ Layout RunConfig::layout() const {
   layout.data = parallel.copies();
   layout.context = parallel.context;
   if (parallel.hierarchical()) layout.context_heads = parallel.head_ranks();
+  if (spreads_experts()) layout.expert = parallel.expert;
   layout.vocab_parallel = parallel.splits_vocabulary();
   if (model.kv_heads > 0 && model.kv_heads < layout.tensor) {
     layout.kv_sharing = layout.tensor / static_cast<int>(model.kv_heads);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/base/units.hpp"
 #include "core/config/distillation_config.hpp"
@@ -16,11 +17,13 @@
 namespace plumbline {
 
 enum class Backend { cpu, cuda, emulated };
-/// Who captures a software's layers as CUDA graphs (Megatron-LM's --cuda-graph-impl): itself or Transformer Engine.
-enum class CudaGraphImpl { none, local, transformer_engine };
+/// What a software captures as CUDA graphs (Megatron-LM's --cuda-graph-impl): layers, by itself or by Transformer Engine,
+/// or a whole step.
+enum class CudaGraphImpl { none, local, transformer_engine, full_iteration };
 /// "local".
 constexpr std::string_view cuda_graph_impl_name(CudaGraphImpl impl) {
-  return impl == CudaGraphImpl::none ? "none" : impl == CudaGraphImpl::local ? "local" : "transformer_engine";
+  constexpr std::string_view kNames[] = {"none", "local", "transformer_engine", "full_iteration"};
+  return kNames[static_cast<std::size_t>(impl)];
 }
 
 /// What attention has to do where sequences are documents packed one after another, as parts of the pairs of tokens of whole
@@ -45,10 +48,18 @@ struct MachineConfig {
   std::string hardware;                // preset or profile file; empty: this machine's calibrated profile
   std::string software = "plumbline";  // whose training step is predicted; only plumbline's is also executed
   CudaGraphImpl cuda_graph_impl = CudaGraphImpl::none;
+  /// Parts of a layer that are captured: all, or names such as attn,moe_router (Megatron-LM's --cuda-graph-scope).
+  std::string cuda_graph_modules = "all";
   Backend backend = Backend::cpu;
   Bytes memory_budget;  // per rank; 0: no bound
   /// Emulated backend: seconds that pass for each second of the hardware profile; 0: as fast as possible.
   double emulated_time_factor = 1;
+};
+
+/// A rank that is made to compute longer, so that somebody finds it.
+struct SlowedRank {
+  int rank = 0;
+  double factor = 1;
 };
 
 /// What `run` measures.
@@ -57,6 +68,14 @@ struct MeasureConfig {
   int warmup_steps = 1;
   double timeout_s = 300;
   std::uint64_t seed = 1234;
+  std::vector<SlowedRank> slow_ranks;  // predictions leave them out
+
+  /// How many times as long a rank computes.
+  double slowdown_of(int rank) const {
+    for (const SlowedRank& slowed : slow_ranks)
+      if (slowed.rank == rank) return slowed.factor;
+    return 1;
+  }
 };
 
 struct FilesConfig {
@@ -83,6 +102,10 @@ struct RunConfig {
   FilesConfig files;
 
   Layout layout() const;
+  /// Experts of a layer are on several ranks of plumbline's own training step (bench/training/expert_parallel.md).
+  bool spreads_experts() const {
+    return model.mixture && parallel.expert > 1 && machine.software == "plumbline";
+  }
   /// Micro-batches per data-parallel replica and step.
   int microbatches() const;
   /// The vocabulary padded to a multiple of make_vocab_size_divisible_by × vocab_shards().

@@ -10,6 +10,7 @@
 #include "core/base/text_input.hpp"
 #include "core/config_text/config_key_kinds.hpp"
 #include "core/config_text/distillation_keys.hpp"
+#include "core/config_text/slow_ranks_key.hpp"
 
 namespace plumbline {
 namespace {
@@ -21,7 +22,7 @@ constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
 
 constexpr KeyNames<3> kRecompute = {"none", "selective", "full"};
 constexpr KeyNames<3> kBackends = {"cpu", "cuda", "emulated"};
-constexpr KeyNames<3> kCudaGraphImpls = {"none", "local", "transformer_engine"};
+constexpr KeyNames<4> kCudaGraphImpls = {"none", "local", "transformer_engine", "full_iteration"};
 constexpr KeyNames<4> kCpCommTypes = {"p2p", "all_gather", "a2a", "a2a+p2p"};
 constexpr KeyNames<4> kDispatchers = {"auto", "allgather", "alltoall", "flex"};
 constexpr KeyNames<2> kAttentionBackends = {"fused", "unfused"};
@@ -118,6 +119,8 @@ std::vector<ConfigKey> make_keys() {
       text_key("software", at(&C::machine, &MachineConfig::software), PathOr::name,
                "plumbline or the name of a framework, such as megatron-core"),
       choice_key("cuda_graph_impl", at(&C::machine, &MachineConfig::cuda_graph_impl), kCudaGraphImpls),
+      text_key("cuda_graph_modules", at(&C::machine, &MachineConfig::cuda_graph_modules), PathOr::name,
+               "all, or parts of a layer such as attn,moe_router,moe_preprocess"),
       choice_key("backend", at(&C::machine, &MachineConfig::backend), kBackends),
       integer_key(
           "world_size", "gpus", 1, kMaxSize, [](ConfigDraft& draft, std::int64_t n) { draft.world_size = n; },
@@ -142,6 +145,8 @@ std::vector<ConfigKey> make_keys() {
                  kDispatchers),
       boolean_key("sequence_parallel", at(&C::parallel, &ParallelConfig::sequence_parallel)),
       boolean_key("tp_comm_overlap", at(&C::parallel, &ParallelConfig::tp_comm_overlap)),
+      boolean_key("overlap_moe_expert_parallel_comm",
+                  at(&C::parallel, &ParallelConfig::overlap_moe_expert_parallel_comm)),
       boolean_key("tp_reduce_in_fp32", at(&C::parallel, &ParallelConfig::tp_reduce_in_fp32)),
       choice_key("vocab_parallel", at(&C::parallel, &ParallelConfig::vocab_parallel), kVocabParallelNames),
       text_key("layer_distribution", at(&C::parallel, &ParallelConfig::layer_distribution), PathOr::name,
@@ -150,6 +155,8 @@ std::vector<ConfigKey> make_keys() {
                "the name of a schedule or the path of a .csv"),
       number_key("zero_bubble_memory", at(&C::parallel, &ParallelConfig::zero_bubble_memory), 0.01, 100),
       integer_key("zero_stage", "", at(&C::parallel, &ParallelConfig::zero_stage), 0, 3),
+      integer_key("num_distributed_optimizer_instances", "",
+                  at(&C::parallel, &ParallelConfig::num_distributed_optimizer_instances), 1, kMaxSize),
       optional_boolean_key("overlap_p2p_comm", at(&C::parallel, &ParallelConfig::overlap_p2p_comm)),
       optional_boolean_key("overlap_grad_reduce", at(&C::parallel, &ParallelConfig::overlap_grad_reduce)),
       optional_boolean_key("overlap_param_gather", at(&C::parallel, &ParallelConfig::overlap_param_gather)),
@@ -194,6 +201,7 @@ std::vector<ConfigKey> make_keys() {
       number_key("timeout_s", at(&C::measure, &MeasureConfig::timeout_s), 0.001, 1e9),
       number_key("emulated_time_factor", at(&C::machine, &MachineConfig::emulated_time_factor), 0, 1e6),
       seed_key(),
+      slow_ranks_key(),
       text_key("weights", at(&C::files, &FilesConfig::weights), PathOr::path,
                "the folder of a Hugging Face checkpoint"),
       text_key("data", at(&C::files, &FilesConfig::data), PathOr::path,

@@ -6,10 +6,23 @@
 namespace plumbline {
 
 std::string_view name_of(Group group) {
-  static constexpr std::array<std::string_view, kGroups> kNames = {
-      "world",        "tensor",           "data",           "pipeline",         "model",
-      "embedding",    "mirror",           "shared_kv",      "context",          "context_heads",
-      "vocab_hidden", "vocab_statistics", "vocab_gradient", "embedding_output", "embedding_gradient"};
+  static constexpr std::array<std::string_view, kGroups> kNames = {"world",
+                                                                   "tensor",
+                                                                   "data",
+                                                                   "pipeline",
+                                                                   "model",
+                                                                   "embedding",
+                                                                   "mirror",
+                                                                   "shared_kv",
+                                                                   "context",
+                                                                   "context_heads",
+                                                                   "expert",
+                                                                   "expert_data",
+                                                                   "vocab_hidden",
+                                                                   "vocab_statistics",
+                                                                   "vocab_gradient",
+                                                                   "embedding_output",
+                                                                   "embedding_gradient"};
   return kNames[static_cast<std::size_t>(group)];
 }
 
@@ -64,6 +77,14 @@ GroupExtent Layout::extent(Group group, int rank) const {
       return {one(mine.tensor),
               {mine.data / context_heads * context_heads, context_heads, 1},
               one(mine.pipeline)};
+    case Group::expert:
+      if (expert == 1) return {};
+      return {one(mine.tensor), {mine.data / expert * expert, expert, 1}, one(mine.pipeline)};
+    case Group::expert_data: {
+      if (expert == 1) return {};
+      const int copies = data / expert;
+      return {one(mine.tensor), {mine.data % expert, copies, copies == 1 ? 1 : expert}, one(mine.pipeline)};
+    }
   }
   return {};
 }

@@ -12,7 +12,8 @@ namespace plumbline {
 /// first and last pipeline rank, where tied embeddings live twice; `mirror` holds pipeline ranks r and P-1-r,
 /// which keep the two copies of a stage in bidirectional schedules; `shared_kv` holds the tensor ranks that
 /// keep the same key/value head; `context` those that share a sequence, `context_heads` those of them that exchange heads
-/// where the rest is a ring (a2a+p2p), and nobody otherwise. The last five exist with vocabulary parallelism only, one for every kind of
+/// where the rest is a ring (a2a+p2p), and nobody otherwise; `expert` those that have the experts of a layer between them,
+/// `expert_data` those that have the same ones, both nobody where every rank has all experts. The last five exist with vocabulary parallelism only, one for every kind of
 /// collective that overlaps with computation, so that each kind keeps its own order
 /// (bench/training/vocabulary.md); vocab_hidden and embedding_gradient have the members of pipeline, the
 /// others those of model.
@@ -27,13 +28,15 @@ enum class Group {
   shared_kv,
   context,
   context_heads,
+  expert,
+  expert_data,
   vocab_hidden,
   vocab_statistics,
   vocab_gradient,
   embedding_output,
   embedding_gradient,
 };
-constexpr int kGroups = 15;
+constexpr int kGroups = 17;
 std::string_view name_of(Group group);
 
 /// Coordinates of one rank.
@@ -71,6 +74,7 @@ struct Layout {
   bool vocab_parallel = false;  // embedding and output layer are split over all ranks of `model`
   int context = 1;              // neighbouring data ranks that share a sequence
   int context_heads = 1;  // neighbours of those that exchange heads, the rest being a ring; 1: no such groups
+  int expert = 1;         // neighbouring data ranks that have a layer's experts between them; 1: all have all
 
   int world() const { return tensor * pipeline * data; }
   Coordinates coordinates(int rank) const;

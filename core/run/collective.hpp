@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -47,6 +48,12 @@ struct Collective {
   ReduceOp op = ReduceOp::sum;
   int root = -1;         // of a broadcast or reduce: world rank
   bool awaited = false;  // the rank continues when it is done; else it is started, and wait() finishes it
+  /// Of an all-to-all whose pieces differ: elements to and from every member, in group order; empty: all are equal. Read
+  /// until it has been started.
+  std::span<const std::int64_t> sent{};
+  std::span<const std::int64_t> received{};
+
+  bool uneven() const { return !sent.empty(); }
 
   /// The buffer that Traffic counts: the larger of the two.
   const Matrix& whole() const { return kind == CollectiveKind::all_gather ? output : input; }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "core/base/error.hpp"
@@ -28,6 +29,12 @@ Bytes GroupTraffic::*counter_of(CollectiveKind kind) {
   return &GroupTraffic::broadcast;
 }
 
+bool fills(const Matrix& whole, std::span<const std::int64_t> pieces, std::size_t members) {
+  return pieces.size() == members &&
+         std::all_of(pieces.begin(), pieces.end(), [](auto n) { return n >= 0; }) &&
+         std::accumulate(pieces.begin(), pieces.end(), std::int64_t{0}) == whole.elements();
+}
+
 /// What cannot be right about a collective over `ranks`, or nullptr.
 const char* complaint_about(const Collective& call, const std::vector<int>& ranks) {
   const bool rooted = call.kind == CollectiveKind::broadcast || call.kind == CollectiveKind::reduce;
@@ -39,6 +46,11 @@ const char* complaint_about(const Collective& call, const std::vector<int>& rank
   }
   if (!call.input.contiguous() || !call.output.contiguous()) return "the matrices must be contiguous";
   if (call.input.dtype != call.output.dtype) return "input and output must have one element type";
+  if (call.uneven()) {
+    return fills(call.input, call.sent, ranks.size()) && fills(call.output, call.received, ranks.size())
+               ? nullptr
+               : "the pieces must be as many as members and add up to the matrices";
+  }
   if (call.kind == CollectiveKind::all_to_all &&
       call.input.elements() % static_cast<std::int64_t>(ranks.size()) != 0) {
     return "the matrices must have a multiple of members elements";
@@ -83,7 +95,7 @@ bool Communicator::admit(const Collective& call, std::string_view before_name, s
   if (const char* complaint = complaint_about(call, ranks)) {
     throw Error(fmt::format("{}{}{}: {}", before_name, name_of(call.kind), after_name, complaint));
   }
-  if (call.whole().empty()) return false;
+  if (call.whole().empty() && !call.uneven()) return false;
   if (ranks.size() == 1) {
     if (call.output.data != call.input.data) copy(call);
     return false;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "core/base/units.hpp"
@@ -60,6 +61,15 @@ class Communicator {
   /// one after another in group order. They must not overlap. `input` is left as it was.
   void all_to_all(Group group, const Matrix& input, const Matrix& output) {
     run({CollectiveKind::all_to_all, group, input, output});
+  }
+  /// The same with pieces of different sizes: sent[i] elements of input go to member i, received[i] come from it. A member
+  /// may have none.
+  void all_to_all(Group group, const Matrix& input, std::span<const std::int64_t> sent, const Matrix& output,
+                  std::span<const std::int64_t> received) {
+    Collective call{CollectiveKind::all_to_all, group, input, output};
+    call.sent = sent;
+    call.received = received;
+    run(call);
   }
   /// Every member's buffer gets the contents of the root's.
   void broadcast(Group group, int root_world_rank, const Matrix& buffer) {

@@ -51,7 +51,9 @@ Seconds EmulatedClock::position() const {
 }
 
 void EmulatedClock::advance(Seconds work) {
-  if (runs()) busy_until_ = position() + work;
+  if (!runs()) return;
+  busy_until_ = position() + work;
+  worked_ += work;
 }
 
 void EmulatedClock::advance_to(Seconds moment) {

@@ -30,6 +30,8 @@ class EmulatedClock {
   Seconds position() const;
   /// Adds work that begins at position().
   void advance(Seconds work);
+  /// All work that was added; 0 where nothing takes time.
+  Seconds worked() const { return worked_; }
   /// Nothing else begins before `moment`.
   void advance_to(Seconds moment);
   /// Sleeps until position(). `meanwhile`, when given, is called about once per millisecond.
@@ -40,6 +42,7 @@ class EmulatedClock {
   double factor_;
   Seconds clock_offset_;
   Seconds busy_until_;
+  Seconds worked_;
 };
 
 }  // namespace plumbline

@@ -19,10 +19,7 @@ PLUMBLINE_MULTIVERSION void merge_row(T* out, const T* added, std::int64_t cols,
 }  // namespace
 
 void CpuOperators::attention_merge(Matrix out, Matrix lse, Matrix part, Matrix part_lse) {
-  require(is_storage(out) && alike(part, out) && lse.rows > 0 && out.cols % lse.rows == 0 &&
-              lse.cols == out.rows && lse.dtype == DType::fp32 && alike(part_lse, lse),
-          "attention_merge", "out, part (T, heads*head_dim) of one type, lse, part_lse (heads, T) fp32",
-          {{"out", out}, {"lse", lse}, {"part", part}, {"part_lse", part_lse}});
+  require_attention_merge(out, lse, part, part_lse);
   const std::int64_t head_dim = out.cols / lse.rows;
   with_type("attention_merge", out.dtype, [&](auto type) {
     using T = decltype(type);

@@ -3,7 +3,7 @@
 
     tests/gpu/ranks.py PLUMBLINE OUT.jsonl [--short]
 
---short: ten splits over two ranks in bf16, the watchdog and a look at the device's memory, for a slot of minutes.
+--short: thirteen splits over two ranks in bf16, the watchdog and a look at the device's memory, for a slot of minutes.
 
 Every split of the work gives the single rank's loss (fp32 to 1e-4, bf16 to 3e-2), twice the same bits; with linear
 layers in FP8 that of a single rank in bf16 (to 5e-2), twice the same bits, on a GPU that has FP8; a rank that
@@ -26,6 +26,10 @@ SPLITS = [  # tensor, pipeline, data, more settings
     (1, 1, 1, {}), (2, 1, 1, {}), (1, 2, 1, {}), (1, 1, 2, {}), (2, 2, 1, {}), (2, 1, 1, {"sequence_parallel": "true"}),
     (1, 2, 1, {"pipeline_schedule": "interleaved", "virtual_pipeline_chunks": "2"}),
     (1, 2, 1, {"pipeline_schedule": "zb-h1"}), (1, 1, 2, {"zero_stage": "3"}),
+    (1, 1, 2, {"context_parallel_size": "2"}), (1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "all_gather"}),
+    (1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "a2a"}),
+    (1, 1, 4, {"context_parallel_size": "4", "cp_comm_type": "a2a+p2p", "hierarchical_context_parallel_sizes": "2,2"}),
+    (1, 2, 2, {"context_parallel_size": "2", "pipeline_schedule": "zb-h1"}),
     (1, 2, 1, {"vocab_parallel": "vocab-1"}), (1, 2, 1, {"vocab_parallel": "vocab-2", "pipeline_schedule": "v-half"}),
     (2, 2, 1, {"vocab_parallel": "vocab-2"}), (1, 2, 2, {"vocab_parallel": "vocab-2", "zero_stage": "3"}),
 ]
@@ -36,6 +40,8 @@ SHORT_SPLITS = [
     (1, 2, 1, {"pipeline_schedule": "interleaved", "virtual_pipeline_chunks": "2"}),
     (1, 2, 1, {"pipeline_schedule": "zb-h1"}), (1, 2, 1, {"vocab_parallel": "vocab-2", "pipeline_schedule": "v-half"}),
     (1, 1, 2, {}), (1, 1, 2, {"zero_stage": "1"}), (1, 1, 2, {"zero_stage": "3"}),
+    (1, 1, 2, {"context_parallel_size": "2"}), (1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "all_gather"}),
+    (1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "a2a"}),
 ]
 
 
@@ -44,7 +50,7 @@ DROPOUT = {"hidden_dropout": "0.1", "attention_dropout": "0.1"}
 DROPOUT_SPLITS = [
     (1, 1, 1, {}), (1, 1, 1, {"recompute_granularity": "full", "recompute_num_layers": "1"}),
     (2, 1, 1, {"sequence_parallel": "true"}), (1, 2, 1, {"pipeline_schedule": "zb-h1"}), (1, 1, 2, {"zero_stage": "3"}),
-    (1, 2, 1, {"vocab_parallel": "vocab-2"}),
+    (1, 2, 1, {"vocab_parallel": "vocab-2"}), (1, 1, 2, {"context_parallel_size": "2"}),
 ]
 
 

@@ -77,7 +77,7 @@ PART2 += [
     for step in (PART1[3], *PART2[:4])
 ]
 PART3 = [
-    Step("two ranks", ["{python}", "{here}/ranks.py", "{plumbline}", "{out}/ranks.jsonl", "--short"], 330, 400),
+    Step("two ranks", ["{python}", "{here}/ranks.py", "{plumbline}", "{out}/ranks.jsonl", "--short"], 400, 440),
     Step("collectives", ["{bin}/micro_cuda_collectives", "2"], 30, 60),
 ]
 SANITIZED = ("Attention.F*:Attention.W*:AttentionDropout.F*:Dropout.*:Norms.*:Embedding.*:CrossEntropy.L*:"

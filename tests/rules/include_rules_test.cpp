@@ -31,7 +31,8 @@ struct Room {
 constexpr Room kRooms[] = {
     {"analysis/hardware", "core/base core/run core/tensor"},
     {"analysis/memory",
-     "analysis/hardware analysis/memory/stage analysis/work core/base core/config core/parallel "
+     "analysis/hardware analysis/memory/stage analysis/work analysis/work/routing core/base core/config "
+     "core/parallel "
      "core/schedule core/tensor"},
     {"analysis/memory/stage", "analysis/work core/schedule core/tensor"},
     {"analysis/predict",
@@ -51,8 +52,9 @@ constexpr Room kRooms[] = {
      "analysis/hardware analysis/memory analysis/simulate analysis/work core/base core/config core/parallel "
      "core/schedule"},
     {"analysis/stragglers", "analysis/reliability analysis/simulate core/base core/schedule core/trace"},
-    {"analysis/topology", "core/base core/config_text"},
+    {"analysis/topology", "analysis/hardware core/base core/config_text"},
     {"analysis/work", "analysis/hardware core/base core/config core/parallel core/run core/schedule"},
+    {"analysis/work/routing", "analysis/work core/base core/schedule"},
     {"bench", "bench/commands bench/launch core/base"},
     {"bench/calibrate",
      "analysis/hardware analysis/predict bench/calibrate/cells bench/evaluate bench/launch bench/machine "
@@ -61,22 +63,32 @@ constexpr Room kRooms[] = {
     {"bench/calibrate/cells", "analysis/hardware core/base core/tensor kernels"},
     {"bench/commands",
      "analysis/hardware analysis/predict analysis/published analysis/reliability analysis/search "
-     "analysis/simulate analysis/topology bench/calibrate bench/convert bench/cuda bench/evaluate "
-     "bench/help bench/hosts bench/launch bench/machine "
-     "bench/matrix "
-     "bench/rank bench/record bench/report bench/text bench/views core/base core/config core/config_text "
-     "core/run core/schedule core/schedule_text core/trace core/validate schedules <onednn>"},
-    {"bench/convert", "bench/training/parameters core/base core/checkpoints core/config core/files"},
+     "analysis/topology bench/calibrate bench/convert bench/convert/check bench/cuda bench/evaluate "
+     "bench/help "
+     "bench/hosts bench/launch bench/machine bench/matrix bench/rank bench/record bench/recovery "
+     "bench/report "
+     "bench/text bench/training/checkpoints bench/views bench/views/cluster "
+     "core/base core/config core/config_text core/run schedules <onednn>"},
+    {"bench/commands/schedules",
+     "analysis/simulate bench/commands bench/report bench/text core/base core/schedule core/schedule_text "
+     "core/trace core/validate schedules"},
+    {"bench/convert",
+     "bench/training/parameters core/base core/checkpoints core/config core/config/families core/files"},
+    {"bench/convert/check",
+     "bench/convert bench/training/stage bench/training/weights core/base core/config core/files core/run "
+     "core/tensor kernels/cpu"},
     {"bench/cuda",
      "bench/calibrate bench/cuda/times bench/evaluate bench/launch bench/machine bench/record "
      "bench/training/trainer "
-     "core/backends/mpi core/backends/nccl core/base core/profile core/run kernels kernels/cuda <cublas> "
+     "core/backends/mpi core/backends/nccl core/base core/config core/profile core/run kernels kernels/cuda "
+     "<cublas> "
      "<cuda>"},
     {"bench/cuda/times",
      "analysis/hardware bench/calibrate core/backends/nccl core/base core/tensor kernels <cuda>"},
     {"bench/evaluate",
-     "analysis/hardware analysis/memory analysis/predict analysis/published analysis/simulate analysis/time "
-     "analysis/work bench/launch bench/machine bench/record bench/training/trainer core/backends/mpi "
+     "analysis/hardware analysis/memory analysis/predict analysis/published analysis/simulate "
+     "analysis/stragglers analysis/time analysis/work bench/launch bench/machine bench/record "
+     "bench/training/checkpoints bench/training/trainer core/backends/mpi "
      "core/base core/config core/config_text core/run core/schedule core/schedule_text core/validate "
      "kernels/emulated schedules"},
     {"bench/help", "bench/text core/base"},
@@ -98,13 +110,19 @@ constexpr Room kRooms[] = {
     {"bench/rank",
      "analysis/hardware analysis/predict analysis/simulate bench/calibrate bench/cuda bench/evaluate "
      "bench/hosts bench/machine bench/report "
-     "bench/training/trainer core/backends/mpi core/base core/config core/config_text core/schedule "
+     "bench/training/checkpoints bench/training/trainer core/backends/mpi core/base core/config "
+     "core/config_text core/schedule "
      "kernels/cpu "
      "kernels/emulated"},
+    {"bench/recovery",
+     "analysis/reliability bench/evaluate bench/record bench/training/checkpoints core/base"},
     {"bench/record", "core/base core/run core/tensor core/trace"},
     {"bench/report",
      "bench/record bench/text core/base core/schedule core/schedule_text core/tensor core/trace"},
     {"bench/text", "bench/record core/base core/config_text"},
+    {"bench/training/checkpoints",
+     "bench/training/parameters bench/training/stage core/base core/config core/config_text core/files "
+     "core/run"},
     {"bench/training/ends",
      "bench/training/feed_forward bench/training/layer bench/training/parameters core/config core/run "
      "core/trace"},
@@ -112,24 +130,29 @@ constexpr Room kRooms[] = {
     {"bench/training/layer", "bench/training/feed_forward bench/training/parameters core/tensor"},
     {"bench/training/parameters", "core/base core/config core/run core/schedule core/tensor kernels"},
     {"bench/training/stage",
-     "bench/training/ends bench/training/layer bench/training/parameters core/base core/run"},
+     "bench/training/ends bench/training/layer bench/training/parameters core/base core/run core/schedule"},
     {"bench/training/trainer",
-     "bench/training/parameters bench/training/stage bench/training/weights core/base core/config core/files "
+     "bench/training/checkpoints bench/training/parameters bench/training/stage bench/training/weights "
+     "core/base core/config core/files "
      "core/run core/schedule "
      "core/trace "
      "kernels"},
     {"bench/training/weights",
-     "bench/convert bench/training/parameters bench/training/stage core/base core/config core/files core/run "
-     "core/tensor"},
+     "bench/convert bench/training/parameters bench/training/stage core/base core/config "
+     "core/config/families "
+     "core/files core/run core/tensor"},
     {"bench/views",
-     "analysis/hardware analysis/memory analysis/predict analysis/published analysis/reliability "
-     "analysis/search analysis/stragglers analysis/topology analysis/work bench/evaluate "
-     "bench/record "
-     "bench/report bench/text core/base core/config core/config_text core/schedule"},
+     "analysis/hardware analysis/memory analysis/predict analysis/published analysis/search bench/evaluate "
+     "bench/record bench/report bench/text bench/views/cluster core/base core/config core/config_text"},
+    {"bench/views/cluster",
+     "analysis/reliability analysis/stragglers analysis/topology analysis/work bench/record bench/report "
+     "bench/text "
+     "core/base core/config core/schedule"},
     {"core/backends/mpi", "core/base core/parallel core/run core/tensor <mpi>"},
     {"core/backends/nccl", "core/backends/mpi core/base core/run core/schedule <cuda> <nccl>"},
     {"core/checkpoints", "core/base core/files"},
     {"core/config", "core/base core/parallel core/schedule core/tensor"},
+    {"core/config/families", "core/base core/config"},
     {"core/config_text", "core/base core/config core/schedule"},
     {"core/files", "core/base"},
     {"core/profile", "core/backends/nccl core/base core/run core/schedule core/trace <cuda> <cupti> <nvtx>"},

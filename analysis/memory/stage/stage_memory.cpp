@@ -16,10 +16,10 @@ StageReplay::StageReplay(const StageShape& shape, ActionType type, const FinalUn
       experts_(shape.mixture()),
       final_(final_units),
       kept_(type == ActionType::teacher_forward ? Category::teacher : kActivations),
-      expert_unit_(padded_unit(shape, layer_matrices(shape))),
-      dense_unit_(shape.dense_layers > 0 ? padded_unit(shape, layer_matrices(shape.like_layer(0)))
-                                         : expert_unit_),
+      expert_unit_(padded_layer_unit(shape)),
+      dense_unit_(shape.dense_layers > 0 ? padded_layer_unit(shape.like_layer(0)) : expert_unit_),
       layer_unit_(expert_unit_),
+      spread_unit_(shape.exchanges_rows() ? padded_expert_unit(shape) : 0),
       vocabulary_unit_(padded_vocabulary_unit(shape)),
       position_unit_(padded_unit(shape, shape.positions * shape.hidden)),
       under_way_(under_way),
@@ -27,9 +27,10 @@ StageReplay::StageReplay(const StageShape& shape, ActionType type, const FinalUn
       values_(replay, units_in_order_of_use(type), shape.overlap_param_gather) {}
 
 void StageReplay::at_layer(std::int64_t layer) {
+  if (!s_.expert.known_rows.empty()) bytes_ = TensorBytes(s_.like_layer(layer));
   if (s_.dense_layers == 0) return;
   const bool dense = layer < s_.dense_layers;
-  bytes_ = dense ? dense_bytes_ : expert_bytes_;
+  if (s_.expert.known_rows.empty()) bytes_ = dense ? dense_bytes_ : expert_bytes_;
   experts_ = !dense;
   layer_unit_ = unit_of_layer(layer);
 }
@@ -154,7 +155,7 @@ void StageReplay::layers_backward(bool weights) {
         layer_backward_input(layer);
       }
       values_.end_use();
-      if (weights) gradient_done(layer_unit_, final_.layers);
+      if (weights) layer_gradients_done();
     });
   });
 }

@@ -49,6 +49,11 @@ struct TensorBytes {
   std::int64_t expert_rows;      // T·k·h
   std::int64_t expert_weights;   // gradient of the rows' weights, two numbers each
   std::int64_t router_gradient;  // T·E
+  // Where its experts are spread over ranks; else 0.
+  std::int64_t own_rows;      // N'·h
+  std::int64_t orders;        // two numbers for every one of these rows
+  std::int64_t row_weights;   // one
+  std::int64_t sent_weights;  // one for every choice
   // Of its shared expert.
   std::int64_t shared_weights;
   std::int64_t shared_products;  // gradient of the weights, two numbers each
@@ -117,12 +122,13 @@ class StageReplay {
   void gather_stream();
   void release_gathered();
   void sum_over_tensor_ranks();
-  void passing_scores();
   void passing(std::int64_t bytes);
   void gathered_keys();
   void exchange_heads();
   void attention_forward();
+  void attend_forward();
   void attention_backward();
+  void attend_backward();
   void gather_operand() { take(Category::workspace, bytes_.operand); }
   void release_operand() { give(Category::workspace, bytes_.operand); }
   void take_stream_gradient();
@@ -163,6 +169,13 @@ class StageReplay {
   void mixture_backward_input();
   void shared_gradients(Category category, bool kept);
   void mixture_backward_weight(Category dy);
+  void open_dispatch();
+  void rows_to_experts(Category category);
+  void rows_from_experts(Category rows);
+  void weights_to_tokens();
+  void first_gradient_of_experts();
+  void layer_gradients_done();
+  bool spread() const { return experts_ && s_.exchanges_rows(); }
   std::int64_t kept_by_layer() const;
   void end_of_layer_backward();
   void recompute(std::int64_t begin, std::int64_t end);
@@ -190,6 +203,7 @@ class StageReplay {
   std::vector<std::int64_t> units_in_order_of_use(ActionType type) const;
   void first_gradient_of(std::int64_t unit);
   void gradient_done(std::int64_t unit, bool is_final);
+  void gradient_done(std::int64_t unit, int copies, bool is_final);
   void end_of_action();
 
   static constexpr Category kActivations = Category::activations;
@@ -211,7 +225,8 @@ class StageReplay {
   const Category kept_;             // of what a forward allocates for later
   const std::int64_t expert_unit_;  // elements, padded
   const std::int64_t dense_unit_;
-  std::int64_t layer_unit_;  // of the layer at hand
+  std::int64_t layer_unit_;         // of the layer at hand
+  const std::int64_t spread_unit_;  // of experts that are spread over ranks, padded
   const std::int64_t vocabulary_unit_;
   const std::int64_t position_unit_;
   ReductionUnderWay& under_way_;
@@ -234,7 +249,8 @@ void StageReplay::each(std::int64_t count, std::initializer_list<std::int64_t> c
 template <class Part>
 void StageReplay::each(std::int64_t count, const Part& part) {
   constexpr std::int64_t kFew = 3;
-  if (count <= kFew) {
+  // Where the routing is known no two layers are alike.
+  if (count <= kFew || !s_.expert.known_rows.empty()) {
     for (std::int64_t i = 0; i < count; ++i) part(i);
     return;
   }

@@ -4,11 +4,6 @@
 
 namespace plumbline {
 
-void StageReplay::passing_scores() {
-  take(kWorkspace, bytes_.scores);
-  give(kWorkspace, bytes_.scores);
-}
-
 /// Leaves those of whole sequences.
 void StageReplay::gathered_keys() {
   take(kWorkspace, bytes_.whole_keys);
@@ -22,7 +17,12 @@ void StageReplay::exchange_heads() {
 }
 
 void StageReplay::attention_forward() {
-  passing_scores();
+  take(kWorkspace, bytes_.scores);
+  attend_forward();
+  give(kWorkspace, bytes_.scores);
+}
+
+void StageReplay::attend_forward() {
   if (bytes_.block > 0) passing(2 * bytes_.own_keys + bytes_.block + bytes_.block_statistics);
   if (bytes_.heads > 0) return passing(2 * bytes_.heads);
   if (bytes_.block > 0) return;
@@ -31,7 +31,12 @@ void StageReplay::attention_forward() {
 }
 
 void StageReplay::attention_backward() {
-  passing_scores();  // their gradient
+  take(kWorkspace, bytes_.scores);  // their gradient
+  attend_backward();
+  give(kWorkspace, bytes_.scores);
+}
+
+void StageReplay::attend_backward() {
   const std::int64_t ring = bytes_.block > 0 ? 5 * bytes_.own_keys + bytes_.block_keys + bytes_.block : 0;
   if (bytes_.heads > 0) {
     passing(2 * bytes_.heads);

@@ -141,8 +141,9 @@ void StageReplay::layer_output(bool into_send_buffer) {
 std::int64_t StageReplay::kept_by_layer() const {
   return (s_.parallel() ? 0 : bytes_.stream) + s_.layer_norms() * (bytes_.norm_output + bytes_.statistics) +
          2 * bytes_.mask + bytes_.qkv + bytes_.normed + bytes_.attention + bytes_.lse + bytes_.routing +
-         bytes_.fc1 + bytes_.activation_output + bytes_.shared_weights + bytes_.shared_fc1 +
-         bytes_.shared_activation + 2 * bytes_.compressed + bytes_.compressed_statistics;
+         bytes_.fc1 + bytes_.activation_output + bytes_.shared_weights + bytes_.shared_fc1 + bytes_.own_rows +
+         bytes_.orders + bytes_.row_weights + bytes_.shared_activation + 2 * bytes_.compressed +
+         bytes_.compressed_statistics;
 }
 
 /// From the gradient of what the MLP added to the stream to that of what it reads, which stays.

@@ -4,22 +4,62 @@
 
 namespace plumbline {
 
+/// How many rows go where, and their weights; nothing where every rank has all experts.
+void StageReplay::open_dispatch() {
+  if (!spread()) return;
+  take(kept_, bytes_.orders);
+  take(kWorkspace, bytes_.row_weights);
+  take(kept_, bytes_.row_weights);
+  give(kWorkspace, bytes_.row_weights);
+}
+
+/// The rows of the rank's experts, in a tensor of `category` where they come from other ranks, too.
+void StageReplay::rows_to_experts(Category category) {
+  take(kWorkspace, bytes_.expert_rows);
+  if (!spread()) return;
+  take(kWorkspace, bytes_.own_rows);  // by rank
+  give(kWorkspace, bytes_.expert_rows);
+  take(category, bytes_.own_rows);
+  give(kWorkspace, bytes_.own_rows);
+}
+
+/// What has become of them, in tensors of `rows`, is added up.
+void StageReplay::rows_from_experts(Category rows) {
+  if (spread()) {
+    take(kWorkspace, bytes_.own_rows);  // by rank
+    give(rows, bytes_.own_rows);
+    take(kWorkspace, bytes_.expert_rows);
+    give(kWorkspace, bytes_.own_rows);
+  }
+  sum_over_tensor_ranks();
+  give(kWorkspace, bytes_.expert_rows);
+}
+
+/// Their gradients; what is left of these is sent_weights, or expert_weights where nothing is sent.
+void StageReplay::weights_to_tokens() {
+  if (!spread()) return;
+  take(kWorkspace, bytes_.row_weights);
+  give(kWorkspace, bytes_.expert_weights);
+  take(kWorkspace, bytes_.sent_weights);
+  give(kWorkspace, bytes_.row_weights);
+}
+
 /// From the router to the activation output.
 void StageReplay::mixture_forward() {
   gather_operand();
   take(kept_, bytes_.routing);
-  take(kWorkspace, bytes_.expert_rows);
+  open_dispatch();
+  rows_to_experts(kept_);
   take(kept_, bytes_.fc1);
   take(kept_, bytes_.shared_weights + bytes_.shared_fc1);
-  give(kWorkspace, bytes_.expert_rows);
+  if (!spread()) give(kWorkspace, bytes_.expert_rows);
   release_operand();
   take(kept_, bytes_.activation + bytes_.shared_activation);
 }
 
 void StageReplay::mixture_output() {
-  take(kWorkspace, bytes_.expert_rows);
-  sum_over_tensor_ranks();
-  give(kWorkspace, bytes_.expert_rows);
+  take(kWorkspace, spread() ? bytes_.own_rows : bytes_.expert_rows);
+  rows_from_experts(kWorkspace);
 }
 
 /// Of a shared expert, from the gradient of its activation; `kept`: the activation is.
@@ -35,11 +75,12 @@ void StageReplay::shared_gradients(Category category, bool kept) {
 
 void StageReplay::mixture_backward() {
   gather_operand();
-  take(kWorkspace, bytes_.expert_rows);
+  rows_to_experts(kWorkspace);
   take(kWorkspace, bytes_.activation);  // dact
   first_gradient_of(layer_unit_);
+  first_gradient_of_experts();
   take(kWorkspace, bytes_.shared_activation);
-  give(kWorkspace, bytes_.expert_rows);
+  give(kWorkspace, spread() ? bytes_.own_rows : bytes_.expert_rows);
   release_operand();
   give(kWorkspace, bytes_.dropped);
   take(kWorkspace, bytes_.expert_weights);
@@ -50,21 +91,22 @@ void StageReplay::mixture_backward() {
   shared_gradients(kWorkspace, false);
   take(kWorkspace, bytes_.stream);  // dn
   gather_operand();
-  take(kWorkspace, bytes_.expert_rows);
-  sum_over_tensor_ranks();
-  give(kWorkspace, bytes_.expert_rows);
+  if (!spread()) take(kWorkspace, bytes_.expert_rows);
+  rows_from_experts(kActivations);
   give(kWorkspace, bytes_.fc1);
+  weights_to_tokens();
   take(kWorkspace, bytes_.router_gradient);
-  give(kWorkspace, bytes_.router_gradient + bytes_.expert_weights + bytes_.shared_fc1 + bytes_.shared_gate);
+  give(kWorkspace, bytes_.router_gradient + (spread() ? bytes_.sent_weights : bytes_.expert_weights) +
+                       bytes_.shared_fc1 + bytes_.shared_gate);
   release_operand();
-  give(kActivations, bytes_.routing + bytes_.norm_output);
+  give(kActivations, bytes_.routing + bytes_.orders + bytes_.row_weights + bytes_.norm_output);
 }
 
 void StageReplay::mixture_backward_input() {
   gather_operand();
-  take(kWorkspace, bytes_.expert_rows);
+  rows_to_experts(kActivations);
   take(kWorkspace, bytes_.activation + bytes_.shared_activation);  // dact
-  give(kWorkspace, bytes_.expert_rows);
+  if (!spread()) give(kWorkspace, bytes_.expert_rows);
   release_operand();
   take(kWorkspace, bytes_.expert_weights);
   take(kActivations, bytes_.fc1);  // dfc1
@@ -72,29 +114,31 @@ void StageReplay::mixture_backward_input() {
   give(kActivations, bytes_.fc1);
   shared_gradients(kActivations, true);
   take(kWorkspace, bytes_.stream);  // dn
-  take(kWorkspace, bytes_.expert_rows);
-  sum_over_tensor_ranks();
-  give(kWorkspace, bytes_.expert_rows);
+  take(kWorkspace, spread() ? bytes_.own_rows : bytes_.expert_rows);
+  rows_from_experts(kWorkspace);
+  weights_to_tokens();
   take(kActivations, bytes_.router_gradient);
-  give(kWorkspace, bytes_.expert_weights);
-  give(kActivations, bytes_.routing - bytes_.rows_tokens);
+  give(kWorkspace, spread() ? bytes_.sent_weights : bytes_.expert_weights);
+  give(kActivations, bytes_.routing + bytes_.orders + bytes_.row_weights - bytes_.rows_tokens);
 }
 
 /// `dy`: where the gradient of the layer's output is.
 void StageReplay::mixture_backward_weight(Category dy) {
   first_gradient_of(layer_unit_);
+  first_gradient_of_experts();
+  const std::int64_t rows = spread() ? 0 : bytes_.expert_rows;
   gather_operand();
-  take(kWorkspace, bytes_.expert_rows);
-  give(kWorkspace, bytes_.expert_rows);
+  take(kWorkspace, rows);
+  give(kWorkspace, rows);
   release_operand();
-  give(kActivations, bytes_.activation + bytes_.shared_activation);
+  give(kActivations, bytes_.own_rows + bytes_.activation + bytes_.shared_activation);
   give(dy, bytes_.stream);
   gather_operand();
-  take(kWorkspace, bytes_.expert_rows);
-  give(kWorkspace, bytes_.expert_rows);
+  take(kWorkspace, rows);
+  give(kWorkspace, rows);
   release_operand();
-  give(kActivations, bytes_.fc1 + bytes_.router_gradient + bytes_.rows_tokens + bytes_.shared_fc1 +
-                         bytes_.shared_gate + bytes_.norm_output);
+  give(kActivations, bytes_.own_rows + bytes_.fc1 + bytes_.router_gradient + bytes_.rows_tokens +
+                         bytes_.shared_fc1 + bytes_.shared_gate + bytes_.norm_output);
 }
 
 }  // namespace plumbline

@@ -140,7 +140,7 @@ void StageReplay::layer_backward_weight(std::int64_t layer) {
     give(kWorkspace, bytes_.quantized_qkv);
     give(kActivations, bytes_.qkv + bytes_.norm_output);  // dqkv, first norm output
   }
-  gradient_done(layer_unit_, final_.layers);
+  layer_gradients_done();
 }
 
 void StageReplay::backward_weight() {

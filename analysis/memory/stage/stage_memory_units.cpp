@@ -38,8 +38,22 @@ void StageReplay::first_gradient_of(std::int64_t unit) {
   if (s_.zero >= 2) take(Category::gradients, unit * s_.g());
 }
 
+void StageReplay::first_gradient_of_experts() {
+  if (spread() && s_.expert.copies > 1) first_gradient_of(spread_unit_);
+}
+
+/// Of the layer at hand; its experts' first, where they are apart.
+void StageReplay::layer_gradients_done() {
+  if (spread() && s_.expert.copies > 1) gradient_done(spread_unit_, s_.expert.copies, final_.layers);
+  gradient_done(layer_unit_, final_.layers);
+}
+
 void StageReplay::gradient_done(std::int64_t unit, bool is_final) {
-  const std::int64_t piece = unit / s_.data * s_.g();
+  gradient_done(unit, s_.data, is_final);
+}
+
+void StageReplay::gradient_done(std::int64_t unit, int copies, bool is_final) {
+  const std::int64_t piece = unit / copies * s_.g();
   if (s_.zero >= 2) {
     under_way_.start(replay_, unit * s_.g(), piece);
     if (!s_.overlap_grad_reduce) under_way_.finish(replay_);

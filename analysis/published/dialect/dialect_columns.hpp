@@ -9,7 +9,7 @@
 namespace plumbline::cluster {
 
 /// Keys of a model's config.json, and Megatron-LM's of what config.json has no key for.
-inline constexpr std::array<std::string_view, 33> kModelColumns = {"model_type",
+inline constexpr std::array<std::string_view, 35> kModelColumns = {"model_type",
                                                                    "num_hidden_layers",
                                                                    "hidden_size",
                                                                    "num_attention_heads",
@@ -30,6 +30,8 @@ inline constexpr std::array<std::string_view, 33> kModelColumns = {"model_type",
                                                                    "rotary_percent",
                                                                    "qk_layernorm",
                                                                    "add_bias_linear",
+                                                                   "window_size",
+                                                                   "window_attn_skip_freq",
                                                                    "num_experts",
                                                                    "moe_router_topk",
                                                                    "moe_ffn_hidden_size",
@@ -77,15 +79,12 @@ struct FeatureColumn {
   std::string_view without;
   std::string_view part_of{};
 };
-inline constexpr std::array<FeatureColumn, 23> kFeatureColumns = {{
-    {"cp_comm_type", "p2p"},
+inline constexpr std::array<FeatureColumn, 20> kFeatureColumns = {{
     {"moe_expert_capacity_factor", "", "num_experts"},
     {"moe_pad_expert_input_to_capacity", "false", "num_experts"},
     {"moe_router_load_balancing_type", "", "num_experts"},
     {"moe_router_force_load_balancing", "false", "num_experts"},
     {"moe_shared_expert_overlap", "false"},
-    {"overlap_moe_expert_parallel_comm", "false"},
-    {"num_distributed_optimizer_instances", "1"},
     {"zero_hpz_partition_size", "1"},
     {"use_megatron_fsdp", "false"},
     {"recompute_modules", "none"},

@@ -8,6 +8,7 @@
 
 #include "analysis/published/dialect/dialect_columns.hpp"
 #include "analysis/published/dialect/published_experts.hpp"
+#include "analysis/published/dialect/row_cells.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
@@ -21,9 +22,10 @@ const std::string* find_cell(const Cells& cells, std::string_view column) {
 }
 
 /// Columns that a config.json has no key for; they are put over the model that is read.
-constexpr std::array<std::string_view, 7> kMegatronColumns = {
-    "position_embedding_type", "normalization", "swiglu",         "squared_relu",
-    "rotary_percent",          "qk_layernorm",  "add_bias_linear"};
+constexpr std::array<std::string_view, 9> kMegatronColumns = {
+    "position_embedding_type", "normalization", "swiglu",      "squared_relu",
+    "rotary_percent",          "qk_layernorm",  "window_size", "add_bias_linear",
+    "window_attn_skip_freq"};
 
 /// transformers' attribute_map of GPT2Config.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kGpt2Names = {
@@ -66,6 +68,21 @@ bool is_true(const std::string& text, const std::string& origin, std::string_vie
   return text == "true";
 }
 
+/// Keys that a query sees, and every how many layers one sees all.
+void put_windows(const Cells& cells, const std::string& origin, ModelConfig& model) {
+  const std::string* size = find_cell(cells, "window_size");
+  if (size == nullptr) return;
+  constexpr double kMost = 1e9;
+  model.sliding_window = static_cast<std::int64_t>(cell_number(*size, origin, "window_size", 1, kMost));
+  const std::string* every = find_cell(cells, "window_attn_skip_freq");
+  if (every == nullptr) return;
+  const auto frequency =
+      static_cast<std::int64_t>(cell_number(*every, origin, "window_attn_skip_freq", 1, kMost));
+  model.full_attention.clear();
+  for (std::int64_t layer = 1; layer <= model.layers; ++layer)
+    model.full_attention.push_back(layer % frequency == 0);
+}
+
 /// rotary_percent: the leading part of a head that is rotated.
 void put_rotary_share(const Cells& cells, const std::string& origin, ModelConfig& model) {
   const std::string* share = find_cell(cells, "rotary_percent");
@@ -104,6 +121,7 @@ void put_megatron_columns(const Cells& cells, const std::string& origin, ModelCo
     model.qkv_bias = model.linear_bias = is_true(*bias, origin, "add_bias_linear");
   }
   put_rotary_share(cells, origin, model);
+  put_windows(cells, origin, model);
 }
 
 /// What gpt2's config.json has no key for, but Megatron-LM's GPT may be: grouped queries, heads of another size.

@@ -129,6 +129,7 @@ PublishedRun read_run(const PublishedTable& table, std::size_t row, const Cells&
   require(cells, origin);
   PublishedRun run;
   run.row = static_cast<int>(row) + 1;
+  run.cells = cells;
   settings["model"] = {"gpt2-124m", origin, ""};  // its place is taken below
   std::string contradiction;
   run.config = config_from(settings, origin, contradiction);

@@ -16,6 +16,7 @@ struct PublishedRun {
   std::string label;
   std::string sweep;   // rows of one sweep train the same model with the same batch on as many GPUs
   std::string source;  // where it was printed
+  Cells cells;         // of the row, by column of the dialect, with the header's defaults
   RunConfig config;
   MeasuredValues measured;
   std::vector<std::string> unmodelled;  // features of the row that no key of a configuration stands for

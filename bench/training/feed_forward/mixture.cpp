@@ -4,54 +4,46 @@
 
 #include "bench/training/feed_forward/activation.hpp"
 #include "bench/training/feed_forward/grouped_products.hpp"
+#include "bench/training/feed_forward/router.hpp"
 #include "bench/training/feed_forward/shared_expert.hpp"
 
 namespace plumbline::training {
 namespace {
 
-/// With the coefficients of the losses that keep the load even, as parts of the mean loss of the step.
-Router router_of(const TrainingContext& context) {
-  const RunConfig& config = context.config;
-  const auto tokens = static_cast<double>(context.shape.tokens);
-  const double parts = static_cast<double>(config.microbatches()) * config.parallel.data();
-  Router router;
-  router.top_k = config.model.mixture.top_k;
-  router.normalized = config.model.mixture.normalized;
-  router.sigmoid = config.model.mixture.scores == RouterScores::sigmoid;
-  router.groups = config.model.mixture.groups;
-  router.chosen_groups = config.model.mixture.chosen_groups;
-  router.scale = config.model.mixture.routed_scale;
-  router.balance = config.mixture.aux_loss_coeff * static_cast<double>(config.model.mixture.experts) /
-                   (static_cast<double>(router.top_k) * tokens * tokens * parts);
-  router.z = config.mixture.z_loss_coeff / (tokens * config.parallel.context * parts);
-  return router;
-}
-
-/// The rows of the experts, (T·k, h), from those of the tokens.
-Tensor sent_to_experts(const TrainingContext& context, const Routing& routing, const Matrix& x) {
+/// The rows of this rank's experts, (T·k, h) or (N', h), from those of the tokens. `category`: of the latter.
+Tensor sent_to_experts(const TrainingContext& context, const MixtureState& state, const Matrix& x,
+                       Category category = kPassing) {
   Tensor rows = context.make(kPassing, "rows of experts", context.shape.choices, context.shape.hidden);
-  context.operators.embedding_forward(routing.tokens, x, 0, rows);
-  return rows;
+  context.operators.embedding_forward(state.routing.tokens, x, 0, rows);
+  if (!spreads(context)) return rows;
+  Tensor received = exchanged(context, state.dispatch, rows);
+  rows.reset();
+  return by_expert(context, state.dispatch, std::move(received), category, "layer rows of experts");
 }
 
-void make_routing(const TrainingContext& context, const Matrix& x, const Matrix& weight, const Matrix& bias,
-                  Routing& routing) {
-  const LayerWidths& shape = context.shape;
-  Operators& ops = context.operators;
-  const auto of_choices = [&](const char* holder, DType type) {
-    return context.arena.allocate(context.kept, holder, 1, shape.choices, type);
-  };
-  routing.logits = context.make_fp32(context.kept, "layer router logits", shape.tokens, shape.experts);
-  routing.chosen = of_choices("layer experts of tokens", DType::int32);
-  routing.places = of_choices("layer places of tokens", DType::int32);
-  routing.tokens = of_choices("layer tokens of experts", DType::int32);
-  routing.weights = of_choices("layer weights of experts", DType::fp32);
-  routing.counts.assign(static_cast<std::size_t>(shape.experts), 0);
-  ops.gemm({.a = x, .b = weight, .c = routing.logits, .b_transposed = true});
-  Router router = router_of(context);
-  router.bias = bias;
-  ops.route(router, routing.logits, routing.chosen, routing.counts.data());
-  ops.arrange(router, routing.logits, routing.chosen, routing.places, routing.tokens, routing.weights);
+/// Of the experts on this rank.
+const std::vector<std::int64_t>& counts_of(const TrainingContext& context, const MixtureState& state) {
+  return spreads(context) ? state.dispatch.counts : state.routing.counts;
+}
+std::int64_t rows_of(const TrainingContext& context, const MixtureState& state) {
+  return spreads(context) ? state.dispatch.rows : context.shape.choices;
+}
+const Tensor& weights_of(const TrainingContext& context, const MixtureState& state) {
+  return spreads(context) ? state.dispatch.weights : state.routing.weights;
+}
+
+/// Rows of the experts where their tokens are.
+Tensor back_at_tokens(const TrainingContext& context, const MixtureState& state, Tensor rows) {
+  if (!spreads(context)) return rows;
+  Tensor leaving = by_rank(context, state.dispatch, rows);
+  rows.reset();
+  return returned(context, state.dispatch, std::move(leaving));
+}
+
+/// Of activations, each with its row's weight.
+void weigh(const TrainingContext& context, const MixtureState& state, const Matrix& rows) {
+  if (rows.rows == 0) return;
+  context.operators.scale_rows(rows, weights_of(context, state).matrix().reshaped(1, rows.rows), rows);
 }
 
 /// What every row of the experts counts is part of the activation, so that its gradient is a product of rows with the
@@ -62,31 +54,26 @@ Tensor weights_backward(const TrainingContext& context, const MixtureState& stat
   const Matrix activation = state.activation.matrix();
   const std::int64_t elements = dact.elements();
   Tensor products = context.make_fp32(kPassing, "gradient of expert weights", 2, dact.rows);
+  if (elements == 0) return products;
   activation_forward(context, state.fc1, activation);
   ops.row_products(dact.reshaped(1, elements), activation.reshaped(1, elements), 0, dact.cols, products);
-  ops.scale_rows(dact, state.routing.weights, dact);
+  weigh(context, state, dact);
   return products;
 }
 
-/// The router's logits from the weights, of which every tensor rank has seen its columns alone.
-void logits_backward(const TrainingContext& context, const Routing& routing, const Tensor& products,
-                     const Matrix& dlogits) {
-  const Matrix dweights = products.matrix().row_range(0, 1);
-  context.reduce_over_tensor_ranks(dweights, ReduceOp::sum);
-  context.operators.route_backward(router_of(context), routing.logits, routing.chosen, routing.places,
-                                   dweights, dlogits);
+/// The weights' gradient where their tokens are, from `products`, of which the first row counts.
+Tensor weights_at_tokens(const TrainingContext& context, const MixtureState& state, Tensor products) {
+  if (!spreads(context)) return products;
+  const Matrix row = products.matrix().row_range(0, 1);
+  Tensor leaving = by_rank(context, state.dispatch, row.reshaped(row.cols, 1));
+  products.reset();
+  return returned(context, state.dispatch, std::move(leaving));
 }
 
-/// dx += dlogits·W, of this rank's rows of the stream.
-void add_router_input_gradient(const TrainingContext& context, const Matrix& dlogits, const Matrix& weight,
-                               const Matrix& dx) {
-  const std::int64_t first = context.sequence_parallel ? context.tensor_rank() * dx.rows : 0;
-  context.operators.gemm({.a = dlogits.row_range(first, dx.rows), .b = weight, .c = dx, .accumulate = true});
-}
-
-void router_weight_gradient(const TrainingContext& context, const Matrix& dlogits, const Matrix& x,
-                            const Matrix& dweight) {
-  context.operators.gemm({.a = dlogits, .b = x, .c = dweight, .a_transposed = true, .accumulate = true});
+/// As activation_backward; there may be no rows.
+Tensor gated_backward(const TrainingContext& context, Tensor dact, const Matrix& fc1, Category category) {
+  if (fc1.rows > 0) return activation_backward(context, std::move(dact), fc1, category);
+  return context.make(category, "gradient of fc1", 0, fc1.cols);
 }
 
 /// Every token's rows and what `add_shared` adds, over the tensor ranks too.
@@ -108,21 +95,25 @@ void mixture_forward(const TrainingContext& context, const MixtureMatrices& weig
   {
     const AllRows x = context.gather_rows(norm);
     make_routing(context, x, weights.router, bias, routing);
-    const Tensor rows = sent_to_experts(context, routing, x);
-    state.fc1 = context.make(context.kept, "layer fc1", shape.choices, shape.expert_fc1);
-    GroupedProducts(context.operators, routing.counts).forward(rows, weights.fc1, state.fc1);
+    if (spreads(context)) open_dispatch(context, routing.counts, routing.weights, state.dispatch);
+    Tensor rows = sent_to_experts(context, state, x, context.kept);
+    state.fc1 = context.make(context.kept, "layer fc1", rows_of(context, state), shape.expert_fc1);
+    GroupedProducts(context.operators, counts_of(context, state)).forward(rows, weights.fc1, state.fc1);
     shared_expert_forward(context, weights, x, state.shared);
+    if (spreads(context)) state.rows = std::move(rows);
   }
-  state.activation = context.make(context.kept, "layer activation", shape.choices, shape.expert_ffn);
-  activation_forward(context, state.fc1, state.activation);
-  context.operators.scale_rows(state.activation, routing.weights, state.activation);
+  state.activation =
+      context.make(context.kept, "layer activation", rows_of(context, state), shape.expert_ffn);
+  if (rows_of(context, state) > 0) activation_forward(context, state.fc1, state.activation);
+  weigh(context, state, state.activation);
   shared_expert_activation(context, state.shared);
 }
 
 void mixture_output(const TrainingContext& context, const MixtureMatrices& weights, const MixtureState& state,
                     const Matrix& output) {
-  const Tensor rows = context.make(kPassing, "rows of experts", context.shape.choices, context.shape.hidden);
-  GroupedProducts(context.operators, state.routing.counts).forward(state.activation, weights.fc2, rows);
+  Tensor rows = context.make(kPassing, "rows of experts", rows_of(context, state), context.shape.hidden);
+  GroupedProducts(context.operators, counts_of(context, state)).forward(state.activation, weights.fc2, rows);
+  rows = back_at_tokens(context, state, std::move(rows));
   add_up_choices(context, rows, state.routing, output,
                  [&](const Matrix& to) { add_shared_output(context, weights, state.shared, to); });
 }
@@ -132,13 +123,13 @@ Tensor mixture_backward(const TrainingContext& context, const MixtureMatrices& w
                         Tensor dropped, const Matrix& dy) {
   const LayerWidths& shape = context.shape;
   Routing& routing = state.routing;
-  const GroupedProducts experts(context.operators, routing.counts);
+  const GroupedProducts experts(context.operators, counts_of(context, state));
   Tensor dact;
   Tensor dshared;
   const MixtureMatrices dweights = [&] {
     const AllRows all = context.gather_rows(dy);
-    const Tensor rows = sent_to_experts(context, routing, all);
-    dact = context.make(kPassing, "gradient of activation", shape.choices, shape.expert_ffn);
+    const Tensor rows = sent_to_experts(context, state, all);
+    dact = context.make(kPassing, "gradient of activation", rows_of(context, state), shape.expert_ffn);
     experts.input_gradient(rows, weights.fc2, dact);
     const MixtureMatrices opened = open();
     experts.weight_gradient(rows, state.activation, opened.fc2);
@@ -149,7 +140,7 @@ Tensor mixture_backward(const TrainingContext& context, const MixtureMatrices& w
   dropped.reset();
   Tensor products = weights_backward(context, state, dact);
   state.activation.reset();
-  Tensor dfc1 = activation_backward(context, std::move(dact), state.fc1, kPassing);
+  Tensor dfc1 = gated_backward(context, std::move(dact), state.fc1, kPassing);
   state.fc1.reset();
   shared_gradients(context, std::move(dshared), kPassing, false, state.shared);
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
@@ -157,14 +148,16 @@ Tensor mixture_backward(const TrainingContext& context, const MixtureMatrices& w
     const AllRows x = context.gather_rows(norm);
     {
       // The rows' gradient takes the place of the rows.
-      const Tensor rows = sent_to_experts(context, routing, x);
+      Tensor rows = spreads(context) ? std::move(state.rows) : sent_to_experts(context, state, x);
       experts.weight_gradient(dfc1, rows, dweights.fc1);
       experts.input_gradient(dfc1, weights.fc1, rows);
+      rows = back_at_tokens(context, state, std::move(rows));
       add_up_choices(context, rows, routing, dnorm, [&](const Matrix& to) {
         add_shared_input_gradient(context, weights, state.shared, to);
       });
     }
     dfc1.reset();
+    products = weights_at_tokens(context, state, std::move(products));
     const Tensor dlogits = context.make(kPassing, "gradient of router logits", shape.tokens, shape.experts);
     logits_backward(context, routing, products, dlogits);
     router_weight_gradient(context, dlogits, x, dweights.router);
@@ -181,29 +174,32 @@ Tensor mixture_backward_input(const TrainingContext& context, const MixtureMatri
                               MixtureState& state, const Matrix& dy) {
   const LayerWidths& shape = context.shape;
   Routing& routing = state.routing;
-  const GroupedProducts experts(context.operators, routing.counts);
+  const GroupedProducts experts(context.operators, counts_of(context, state));
   Tensor dact;
   Tensor dshared;
   {
     const AllRows all = context.gather_rows(dy);
-    const Tensor rows = sent_to_experts(context, routing, all);
-    dact = context.make(kPassing, "gradient of activation", shape.choices, shape.expert_ffn);
+    Tensor rows = sent_to_experts(context, state, all, Category::activations);
+    dact = context.make(kPassing, "gradient of activation", rows_of(context, state), shape.expert_ffn);
     experts.input_gradient(rows, weights.fc2, dact);
     dshared = shared_activation_gradient(context, weights, all);
+    if (spreads(context)) state.gradient_of_rows = std::move(rows);
   }
   Tensor products = weights_backward(context, state, dact);
   // The weights' gradients read it as it was.
-  context.operators.scale_rows(state.activation, routing.weights, state.activation);
-  state.fc1_gradient = activation_backward(context, std::move(dact), state.fc1, Category::activations);
+  weigh(context, state, state.activation);
+  state.fc1_gradient = gated_backward(context, std::move(dact), state.fc1, Category::activations);
   state.fc1.reset();
   shared_gradients(context, std::move(dshared), Category::activations, true, state.shared);
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
   {
-    const Tensor rows = context.make(kPassing, "rows of experts", shape.choices, shape.hidden);
+    Tensor rows = context.make(kPassing, "rows of experts", rows_of(context, state), shape.hidden);
     experts.input_gradient(state.fc1_gradient, weights.fc1, rows);
+    rows = back_at_tokens(context, state, std::move(rows));
     add_up_choices(context, rows, routing, dnorm,
                    [&](const Matrix& to) { add_shared_input_gradient(context, weights, state.shared, to); });
   }
+  products = weights_at_tokens(context, state, std::move(products));
   state.router_gradient =
       context.make(Category::activations, "gradient of router logits", shape.tokens, shape.experts);
   logits_backward(context, routing, products, state.router_gradient);
@@ -211,6 +207,10 @@ Tensor mixture_backward_input(const TrainingContext& context, const MixtureMatri
   add_router_input_gradient(context, state.router_gradient, weights.router, dnorm);
   add_gate_input_gradient(context, weights, state.shared, dnorm);
   routing.drop_choices();
+  if (spreads(context)) {
+    routing.tokens.reset();
+    state.dispatch.drop_orders();
+  }
   return dnorm;
 }
 
@@ -218,8 +218,9 @@ void mixture_output_weight(const TrainingContext& context, const MixtureMatrices
                            MixtureState& state, const Matrix& dy) {
   {
     const AllRows all = context.gather_rows(dy);
-    const Tensor rows = sent_to_experts(context, state.routing, all);
-    GroupedProducts(context.operators, state.routing.counts)
+    const Tensor rows =
+        spreads(context) ? std::move(state.gradient_of_rows) : sent_to_experts(context, state, all);
+    GroupedProducts(context.operators, counts_of(context, state))
         .weight_gradient(rows, state.activation, dweights.fc2);
     shared_output_weight(context, dweights, all, state.shared);
   }
@@ -233,8 +234,8 @@ void mixture_input_weight(const TrainingContext& context, const MixtureMatrices&
     const AllRows x = context.gather_rows(norm);
     router_weight_gradient(context, state.router_gradient, x, dweights.router);
     shared_input_weight(context, dweights, x, state.shared);
-    const Tensor rows = sent_to_experts(context, state.routing, x);
-    GroupedProducts(context.operators, state.routing.counts)
+    const Tensor rows = spreads(context) ? std::move(state.rows) : sent_to_experts(context, state, x);
+    GroupedProducts(context.operators, counts_of(context, state))
         .weight_gradient(state.fc1_gradient, rows, dweights.fc1);
   }
   state = MixtureState();

@@ -1,4 +1,4 @@
-// The feed-forward part of a layer with a mixture of experts, every expert on every rank or cut by tensor parallelism.
+// The feed-forward part of a layer with a mixture of experts, every expert on every rank, or spread over ranks, and cut by tensor parallelism.
 // bench/training/mixtures.md lists what is allocated when.
 #pragma once
 

@@ -1,6 +1,7 @@
 // What a layer's mixture of experts has on a rank: its matrices, and what a forward leaves for the backward.
 #pragma once
 
+#include "bench/training/feed_forward/dispatch.hpp"
 #include "bench/training/feed_forward/routing.hpp"
 #include "core/tensor/arena.hpp"
 
@@ -9,7 +10,7 @@ namespace plumbline::training {
 /// Views into a unit's values or gradients; what a mixture lacks has no rows.
 struct MixtureMatrices {
   Matrix router;
-  Matrix fc1, fc2;  // the experts' one below the other
+  Matrix fc1, fc2;  // the experts' one below the other; of this rank's, where they are spread over ranks
   Matrix shared_gate, shared_fc1, shared_fc2;
 };
 
@@ -24,6 +25,9 @@ struct SharedExpert {
 
 struct MixtureState {
   Routing routing;
+  Dispatch dispatch;  // where experts are spread over ranks, whose rows are (N', …) in place of (T·k, …)
+  Tensor rows;        // of the experts, until fc1's weight gradient; likewise
+  Tensor gradient_of_rows;  // of their results, for the weight gradient of a split backward; likewise
   SharedExpert shared;
   Tensor fc1;              // of the experts' rows, (T·k, f)
   Tensor activation;       // likewise, times the rows' weights

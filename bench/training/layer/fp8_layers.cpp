@@ -1,5 +1,7 @@
 #include "bench/training/layer/fp8_layers.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 
 #include "bench/training/parameters/views.hpp"
@@ -90,6 +92,34 @@ void Fp8Layers::quantize_weights() {
       }
     }
   }
+}
+
+std::vector<Fp8State> Fp8Layers::states() const {
+  std::vector<Fp8State> states;
+  if (!slots_.remembers()) return states;
+  constexpr std::array<const char*, 4> kLinear = {"qkv", "proj", "fc1", "fc2"};
+  constexpr std::array<const char*, 3> kKind = {"input", "weight", "gradient"};
+  for (const StageEntry& stage : parameters_.stages) {
+    const std::int64_t before = layers_before(parameters_, stage);
+    for (std::int64_t i = 0; i < stage.part.layers; ++i) {
+      for (std::size_t linear = 0; linear < kLinear.size(); ++linear) {
+        for (std::size_t kind = 0; kind < kKind.size(); ++kind) {
+          const Fp8Slots::Place place{before + i, static_cast<LinearLayer>(linear),
+                                      static_cast<SlotKind>(kind)};
+          const std::string name =
+              fmt::format("layers.{}.{}.{}", stage.part.first_layer + i, kLinear[linear], kKind[kind]);
+          states.push_back({name + ".scales", stage.part.route, slots_.scales_of(place)});
+          states.push_back({name + ".history", stage.part.route, slots_.history_of(place)});
+        }
+      }
+    }
+  }
+  return states;
+}
+
+void Fp8Layers::resume_after(std::int64_t steps) {
+  slots_.resume_after(steps);
+  quantize_weights();
 }
 
 }  // namespace plumbline::training

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "bench/training/layer/fp8_slots.hpp"
 #include "bench/training/parameters/parameter_memory.hpp"
@@ -46,6 +48,13 @@ struct Fp8Layer {
   Fp8Linear qkv, proj, fc1, fc2;
 };
 
+/// A column of numbers of one slot.
+struct Fp8State {
+  std::string name;  // "layers.12.qkv.input.history": the same in every split
+  int route = 0;     // of the stage that has the layer
+  Matrix memory;     // fp32
+};
+
 /// Without FP8 in the configuration it holds nothing and does nothing.
 class Fp8Layers {
  public:
@@ -58,6 +67,11 @@ class Fp8Layers {
   void quantize_weights();
   /// OPT; see Fp8Slots.
   void end_step(int routes) { slots_.end_step(routes); }
+
+  /// What the scales of the next step come from, of every layer of every stage; nothing without delayed scaling.
+  std::vector<Fp8State> states() const;
+  /// They have been filled as they were after so many steps; quantizes the weights as they are now.
+  void resume_after(std::int64_t steps);
 
  private:
   const TrainingContext& context_;

@@ -105,6 +105,11 @@ void Fp8Slots::end_step(int routes) {
   std::fill(scaled_.begin(), scaled_.end(), true);
 }
 
+void Fp8Slots::resume_after(std::int64_t steps) {
+  steps_ = steps;
+  std::fill(scaled_.begin(), scaled_.end(), delayed_);
+}
+
 // Both ranks hold the same two parts of the model, in opposite order.
 void Fp8Slots::reduce_between_copies() const {
   struct Part {

@@ -42,6 +42,14 @@ class Fp8Slots {
   /// groups.
   void end_step(int routes);
 
+  /// Delayed scaling: what the next step's scales come from.
+  bool remembers() const { return static_cast<bool>(history_); }
+  /// (2, 1) scale and 1/scale of a slot, (fp8_amax_history_len, 1) its largest values of earlier steps.
+  Matrix scales_of(const Place& place) const { return scales_.matrix().columns(index(place), 1); }
+  Matrix history_of(const Place& place) const { return history_.matrix().columns(index(place), 1); }
+  /// These two have been filled as they were after `steps` steps.
+  void resume_after(std::int64_t steps);
+
  private:
   std::int64_t index(const Place& place) const;
   DType type_of(SlotKind kind) const;

@@ -49,14 +49,26 @@ class Layer {
   LayerVectors gradients;
   std::int64_t index;  // in the model
   int unit;
-  Fp8Layer fp8;        // what is quantized, and the weights that are
-  Matrix expert_bias;  // of a mixture's router, (1, E) fp32; empty without
+  int expert_unit = -1;  // of its experts, where they are spread over ranks
+  Fp8Layer fp8;          // what is quantized, and the weights that are
+  Matrix expert_bias;    // of a mixture's router, (1, E) fp32; empty without
   /// Whether it has a router and experts.
   bool mixture() const { return places_[kRouter].rows > 0; }
   /// The unit's values in products of this layer, which outlives them.
   LayerWeights weights(const Matrix& unit_row) const;
   /// Views into the unit's values or gradients.
-  LayerMatrices matrices(const Matrix& unit_row) const;
+  LayerMatrices matrices(const Matrix& unit_row) const {
+    return matrices(unit_row, expert_unit < 0 ? unit_row : Matrix());
+  }
+  /// The same of all its matrices, opened for gradients; and no more of them are to come from this action.
+  LayerMatrices open(UnitGradients& of_units) const {
+    const Matrix row = of_units.open(unit);
+    return matrices(row, expert_unit < 0 ? row : of_units.open(expert_unit));
+  }
+  void done(UnitGradients& of_units) const {
+    if (expert_unit >= 0) of_units.done(expert_unit);
+    of_units.done(unit);
+  }
 
  private:
   /// Within the unit: of the matrices that layer_parameters.cpp names, in its order. What the layer lacks has no rows.
@@ -65,7 +77,10 @@ class Layer {
     std::int64_t rows = 0;
     std::int64_t cols = 0;
   };
+  LayerMatrices matrices(const Matrix& unit_row, const Matrix& expert_row) const;
+
   static constexpr std::size_t kRouter = 4;
+  Matrix expert_values_;  // of expert_unit
   std::array<Place, 11> places_;
 };
 

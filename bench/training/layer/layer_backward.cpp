@@ -50,8 +50,8 @@ void feed_forward_backward(const TrainingContext& context, const MicrobatchDropo
   Tensor dnorm;
   if (layer.mixture()) {
     dnorm = mixture_backward(
-        context, weights.mixture, [&] { return layer.matrices(gradients.open(layer.unit)).mixture; },
-        saved.norm2.values(), saved.mixture, std::move(dropped), added);
+        context, weights.mixture, [&] { return layer.open(gradients).mixture; }, saved.norm2.values(),
+        saved.mixture, std::move(dropped), added);
     saved.norm2.reset();
   } else {
     dnorm = mlp_backward(context, layer, weights, gradients, saved, std::move(dropped), added);

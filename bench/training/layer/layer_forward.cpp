@@ -13,7 +13,9 @@ namespace plumbline::training {
 Tensor make_scores(const TrainingContext& context, Category category, const char* holder) {
   if (context.config.numerics.attention_backend == AttentionBackend::fused) return {};
   const AttentionShape& shape = context.shape.attention;
-  return context.make(category, holder, shape.batch * shape.heads * shape.seq, shape.seq);
+  // Of the rank's tokens with whole sequences; where heads are exchanged, of whole sequences of some of them.
+  return context.make(category, holder, shape.batch * shape.heads * shape.seq,
+                      context.config.batch.seq_length);
 }
 
 void layer_attention(const TrainingContext& context, const SharedBuffers& shared,

@@ -48,6 +48,10 @@ Layer::Layer(const ParameterMemory& memory, const StageEntry& stage, std::int64_
       "down.weight",   "queries.weight",     "keys_values.weight"};
   for (const Parameter& p : stage.parameters.list) {
     if (p.layer != layer) continue;
+    if (p.spread) {
+      expert_unit = stage.unit_of(p);
+      expert_values_ = memory.whole(memory.values, expert_unit);
+    }
     if (p.role == "router.bias") {
       const Matrix& all = memory.untrained;
       expert_bias = Matrix(all.at(0, stage.untrained_offset + p.offset), 1, p.cols, all.dtype);
@@ -58,14 +62,16 @@ Layer::Layer(const ParameterMemory& memory, const StageEntry& stage, std::int64_
   }
 }
 
-LayerMatrices Layer::matrices(const Matrix& unit_row) const {
-  const auto view = [&](std::size_t i) {
+LayerMatrices Layer::matrices(const Matrix& unit_row, const Matrix& expert_row) const {
+  const auto in = [&](const Matrix& row, std::size_t i) {
     const Place& place = places_[i];
-    return Matrix(unit_row.at(0, place.offset), place.rows, place.cols, unit_row.dtype);
+    return row.data == nullptr ? Matrix()
+                               : Matrix(row.at(0, place.offset), place.rows, place.cols, row.dtype);
   };
+  const auto view = [&](std::size_t i) { return in(unit_row, i); };
   LayerMatrices all{view(0), view(1), {}, {}, {}, {view(8), view(9), view(10)}};
   if (mixture()) {
-    all.mixture = {view(kRouter), view(2), view(3), view(5), view(6), view(7)};
+    all.mixture = {view(kRouter), in(expert_row, 2), in(expert_row, 3), view(5), view(6), view(7)};
   } else {
     all.fc1 = view(2);
     all.fc2 = view(3);
@@ -74,7 +80,7 @@ LayerMatrices Layer::matrices(const Matrix& unit_row) const {
 }
 
 LayerWeights Layer::weights(const Matrix& unit_row) const {
-  const LayerMatrices all = matrices(unit_row);
+  const LayerMatrices all = matrices(unit_row, expert_unit < 0 ? unit_row : expert_values_);
   return {{all.qkv, fp8.qkv}, {all.proj, fp8.proj}, {all.fc1, fp8.fc1},
           {all.fc2, fp8.fc2}, all.mixture,          all.latent};
 }

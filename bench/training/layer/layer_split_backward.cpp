@@ -125,7 +125,7 @@ Tensor layer_backward_input(const TrainingContext& context, const SharedBuffers&
 
 void layer_backward_weight(const TrainingContext& context, const Layer& layer, UnitGradients& gradients,
                            LayerActivations& saved) {
-  const LayerMatrices dweights = layer.matrices(gradients.open(layer.unit));
+  const LayerMatrices dweights = layer.open(gradients);
   if (layer.mixture()) {
     mixture_output_weight(context, dweights.mixture, saved.mixture, saved.output_gradient);
   } else {

@@ -115,9 +115,16 @@ Tensor make_attention_scratch(const TrainingContext& context) {
         chunks.count > 1) {  // a chunk against a whole sequence or another; of some heads a sequence
       const CpCommType type = context.config.parallel.cp_comm_type;
       const std::int64_t seq = context.config.batch.seq_length;
-      largest.batch = 1;
-      largest.seq = type == CpCommType::a2a ? seq : chunks.length * context.config.parallel.head_ranks();
-      largest.past = type == CpCommType::all_gather ? seq - chunks.length : 0;
+      const int members = context.config.parallel.head_ranks();
+      largest.heads /= members;
+      largest.kv_heads /= members;
+      largest.seq = seq;
+      if (type != CpCommType::a2a) {
+        largest.batch = 1;
+        largest.seq = chunks.length * members;
+        largest.past = seq - largest.seq;
+        if (type != CpCommType::all_gather) largest.key_count = largest.seq;
+      }
     }
     return context.operators.attention_scratch(largest, context.config.numerics.precision);
   };

@@ -31,7 +31,7 @@ struct TrainingContext {
   Operators& operators;
   Communicator& communicator;
   Arena& arena;
-  Seconds& tensor_communication;  // time spent in collectives over tensor and context group so far
+  Seconds& tensor_communication;  // time spent in collectives over tensor, context and expert group so far
   const Category kept = Category::activations;  // of what a forward leaves: a teacher's is its own
   const bool sequence_parallel = config.parallel.effective_sequence_parallel();
   const bool tensor_overlap = config.parallel.effective_tp_comm_overlap();
@@ -45,7 +45,7 @@ struct TrainingContext {
   SequenceChunks chunks() const {
     return {config, communicator.layout().coordinates(communicator.rank()).data};
   }
-  /// A collective of the ranks that share a sequence.
+  /// A collective of the ranks that share a sequence, or a layer's experts.
   template <class Call>
   void over_context_ranks(Call&& call) const {
     const Seconds start = communicator.now();

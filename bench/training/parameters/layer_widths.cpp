@@ -29,6 +29,7 @@ LayerWidths::LayerWidths(const RunConfig& config) {
   expert_fc1 = projections * expert_ffn;
   experts = model.mixture.experts;
   choices = tokens * model.mixture.top_k;
+  local = config.spreads_experts() ? experts / config.parallel.expert : experts;
   shared = model.mixture.shared / t;
   vocab = config.padded_vocab() / config.parallel.vocab_shards();
   norm_stats = model.norm == Norm::rms ? 1 : 2;

@@ -33,6 +33,7 @@ struct LayerWidths {
   std::int64_t expert_fc1;
   std::int64_t experts;     // E, of a mixture; 0: none
   std::int64_t choices;     // T·k: rows that experts work on
+  std::int64_t local;       // experts of this rank: E, or E/G where they are spread over G ranks
   std::int64_t shared;      // Fs: of a mixture's shared expert; 0: none
   std::int64_t vocab;       // v: padded vocabulary columns of this rank
   std::int64_t norm_stats;  // n

@@ -5,10 +5,10 @@ namespace {
 
 ParameterSet allocate(const TrainingContext& context, const RankParameters& parameters, Category category,
                       const char* holder, DType type, bool sharded) {
-  const std::int64_t pieces = sharded ? pieces_of(context.config) : 1;
   ParameterSet set;
   set.vectors = context.arena.allocate(category, holder, 1, parameters.vectors, type);
-  set.matrices = context.arena.allocate(category, holder, 1, parameters.matrices / pieces, type);
+  set.matrices =
+      context.arena.allocate(category, holder, 1, sharded ? parameters.owned : parameters.matrices, type);
   set.sharded = sharded;
   return set;
 }
@@ -22,13 +22,15 @@ void clear(Operators& operators, const ParameterSet& set) {
 
 ParameterMemory::ParameterMemory(const TrainingContext& context, const RankParameters& parameters)
     : parameters_(parameters),
-      pieces_(pieces_of(context.config)),
-      piece_(pieces_ > 1 ? context.communicator.layout().coordinates(context.communicator.rank()).data : 0) {
+      data_rank_(context.communicator.layout().coordinates(context.communicator.rank()).data),
+      expert_ranks_(context.communicator.layout().expert) {
   const RunConfig& config = context.config;
   const int zero = config.parallel.effective_zero_stage();
   if (context.kept == Category::teacher) {
     values = allocate(context, parameters, Category::teacher, "teacher parameters", config.numerics.precision,
                       false);
+    if (parameters.untrained > 0)
+      untrained = context.make_fp32(Category::teacher, "expert biases", 1, parameters.untrained);
     return;
   }
   values =
@@ -57,7 +59,7 @@ Matrix ParameterMemory::whole(const ParameterSet& set, int unit) const {
 
 Matrix ParameterMemory::owned(const ParameterSet& set, int unit) const {
   const std::int64_t first =
-      set.sharded ? this->unit(unit).offset / pieces_ : this->unit(unit).offset + owned_from(unit);
+      set.sharded ? this->unit(unit).owned_offset : this->unit(unit).offset + owned_from(unit);
   const Matrix& all = set.matrices;
   return {all.at(0, first), 1, owned_elements(unit), all.dtype};
 }

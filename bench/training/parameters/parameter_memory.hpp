@@ -32,15 +32,21 @@ class ParameterMemory {
   /// What this data rank owns of a unit, as one row: all of it without ZeRO.
   Matrix owned(const ParameterSet& set, int unit) const;
   /// First element of the owned piece within its unit.
-  std::int64_t owned_from(int unit) const { return piece_ * owned_elements(unit); }
-  std::int64_t owned_elements(int unit) const { return this->unit(unit).padded / pieces_; }
+  std::int64_t owned_from(int unit) const { return piece_of(this->unit(unit)) * owned_elements(unit); }
+  std::int64_t owned_elements(int unit) const { return this->unit(unit).owned(); }
   const Unit& unit(int index) const { return parameters_.units[static_cast<std::size_t>(index)]; }
   int units() const { return static_cast<int>(parameters_.units.size()); }
 
  private:
   const RankParameters& parameters_;
-  const std::int64_t pieces_;
-  const std::int64_t piece_;
+  /// Which piece of a unit is this rank's.
+  std::int64_t piece_of(const Unit& unit) const {
+    if (unit.pieces == 1) return 0;
+    return unit.spread ? data_rank_ / expert_ranks_ : data_rank_;
+  }
+
+  const std::int64_t data_rank_;
+  const std::int64_t expert_ranks_;
 };
 
 }  // namespace plumbline::training

@@ -36,6 +36,7 @@ class Builder {
         add_vocabulary("output.weight", weight_of(names_.embedding), true);
       }
     }
+    place_spread_experts();
     place_vectors(true);
     stage_.replicated_vectors = stage_.vectors;
     place_vectors(false);
@@ -69,6 +70,19 @@ class Builder {
     p.offset = size;
     size += p.elements();
     return p;
+  }
+
+  /// Behind all other units, since they have other copies.
+  void place_spread_experts() {
+    std::int64_t layer = -1;
+    for (Parameter& p : stage_.list) {
+      if (!p.spread) continue;
+      if (p.layer != layer) ++stage_.spread_units;
+      p.unit = p.layer == layer ? static_cast<int>(stage_.unit_elements.size()) - 1 : new_unit();
+      p.offset = stage_.unit_elements.back();
+      stage_.unit_elements.back() += p.elements();
+      layer = p.layer;
+    }
   }
 
   void place_vectors(bool replicated) {
@@ -280,22 +294,33 @@ class Builder {
     router.slices.front().vector = false;  // of one expert, too
     std::vector<Slice> fc1;
     std::vector<Slice> fc2;
-    fc1.reserve(static_cast<std::size_t>(2 * experts));
-    fc2.reserve(static_cast<std::size_t>(experts));
-    for (std::int64_t expert = 0; expert < experts; ++expert) {
-      const std::int64_t row = expert * shape_.expert_fc1;
+    fc1.reserve(static_cast<std::size_t>(2 * shape_.local));
+    fc2.reserve(static_cast<std::size_t>(shape_.local));
+    for (std::int64_t local = 0; local < shape_.local; ++local) {
+      const std::int64_t expert = part_.expert_rank * shape_.local + local;
+      const std::int64_t row = local * shape_.expert_fc1;
       fc1.push_back(output_rows(name_of_expert(layer, expert, names_.expert_gate), model_.ffn, h, first,
                                 shape_.expert_ffn, row));
       fc1.push_back(output_rows(name_of_expert(layer, expert, names_.expert_up), model_.ffn, h, first,
                                 shape_.expert_ffn, row + shape_.expert_ffn));
       fc2.push_back(input_cols(name_of_expert(layer, expert, names_.expert_down), h, model_.ffn, first,
                                shape_.expert_ffn));
-      fc2.back().local_row = expert * h;
+      fc2.back().local_row = local * h;
     }
-    add_matrix("fc1.weight", layer, experts * shape_.expert_fc1, h, unit).slices = std::move(fc1);
-    add_matrix("fc2.weight", layer, experts * h, shape_.expert_ffn, unit).slices = std::move(fc2);
+    add_expert_matrix("fc1.weight", layer, shape_.local * shape_.expert_fc1, h, unit, std::move(fc1));
+    add_expert_matrix("fc2.weight", layer, shape_.local * h, shape_.expert_ffn, unit, std::move(fc2));
     if (model_.mixture.expert_bias) add_expert_bias(layer);
     if (shape_.shared > 0) add_shared_expert(layer, unit);
+  }
+
+  /// In the layer's unit, or, where experts are spread, in one that is placed later.
+  void add_expert_matrix(std::string role, std::int64_t layer, std::int64_t rows, std::int64_t cols, int unit,
+                         std::vector<Slice> slices) {
+    const bool spread = shape_.local < shape_.experts;
+    Parameter& p = spread ? add(std::move(role), layer, rows, cols, Fill::normal)
+                          : add_matrix(std::move(role), layer, rows, cols, unit);
+    p.spread = spread;
+    p.slices = std::move(slices);
   }
 
   void add_expert_bias(std::int64_t layer) {

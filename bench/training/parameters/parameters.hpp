@@ -46,6 +46,7 @@ struct Parameter {
   Fill fill = Fill::normal;
   bool replicated = false;  // the same on every tensor rank
   bool tied_copy = false;   // the last stage's copy of the embedding
+  bool spread = false;      // of experts that are spread over ranks
   std::vector<Slice> slices;
 
   std::int64_t elements() const { return rows * cols; }
@@ -53,13 +54,14 @@ struct Parameter {
 };
 
 /// Everything a stage holds. Its matrices form units, which are sharded, gathered and reduced as a whole:
-/// embedding, positions, each layer, output layer. Its vectors are contiguous, the replicated ones first.
+/// embedding, positions, each layer, output layer; then the experts of each layer, where they are spread over ranks. Its vectors are contiguous, the replicated ones first.
 struct ParameterLayout {
   std::vector<Parameter> list;              // in model order
   std::vector<std::int64_t> unit_elements;  // of each unit
-  std::int64_t vectors = 0;                 // elements
-  std::int64_t replicated_vectors = 0;      // of these
-  std::int64_t untrained = 0;               // elements
+  int spread_units = 0;                 // of these, the last: a layer's experts each, where they are spread
+  std::int64_t vectors = 0;             // elements
+  std::int64_t replicated_vectors = 0;  // of these
+  std::int64_t untrained = 0;           // elements
 
   /// Throws Error when there is none.
   const Parameter& find(std::string_view role, std::int64_t layer = -1) const;

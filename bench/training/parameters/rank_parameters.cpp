@@ -4,27 +4,36 @@
 
 namespace plumbline::training {
 
-int pieces_of(const RunConfig& config) {
-  return config.parallel.effective_zero_stage() > 0 ? config.parallel.copies() : 1;
+int pieces_of(const RunConfig& config, bool spread) {
+  if (config.parallel.effective_zero_stage() == 0) return 1;
+  return spread ? config.parallel.copies() / config.parallel.expert : config.parallel.copies();
 }
 
 RankParameters rank_parameters(const RunConfig& config, const StageMap& placement, int pipeline_rank,
-                               int tensor_rank) {
-  const std::int64_t multiple =
-      config.parallel.effective_zero_stage() > 0 ? std::int64_t{64} * pieces_of(config) : 1;
+                               int tensor_rank, int expert_rank) {
+  const bool sharded = config.parallel.effective_zero_stage() > 0;
   RankParameters rank;
   for (const int stage : placement.stages_of(pipeline_rank)) {
     StageEntry entry;
-    entry.part = part_of(config, placement, stage, tensor_rank);
+    entry.part = part_of(config, placement, stage, tensor_rank, expert_rank);
     entry.parameters = stage_parameters(config, entry.part);
     entry.vector_offset = rank.vectors;
     entry.untrained_offset = rank.untrained;
     rank.untrained += entry.parameters.untrained;
     entry.first_unit = static_cast<int>(rank.units.size());
     rank.vectors += entry.parameters.vectors;
-    for (const std::int64_t elements : entry.parameters.unit_elements) {
-      const Unit unit{rank.matrices, elements, (elements + multiple - 1) / multiple * multiple};
+    const auto units = static_cast<int>(entry.parameters.unit_elements.size());
+    for (int i = 0; i < units; ++i) {
+      Unit unit;
+      unit.offset = rank.matrices;
+      unit.owned_offset = rank.owned;
+      unit.elements = entry.parameters.unit_elements[static_cast<std::size_t>(i)];
+      unit.spread = i >= units - entry.parameters.spread_units;
+      unit.pieces = pieces_of(config, unit.spread);
+      const std::int64_t multiple = sharded ? std::int64_t{64} * unit.pieces : 1;
+      unit.padded = (unit.elements + multiple - 1) / multiple * multiple;
       rank.matrices += unit.padded;
+      rank.owned += unit.owned();
       rank.units.push_back(unit);
     }
     rank.stages.push_back(std::move(entry));

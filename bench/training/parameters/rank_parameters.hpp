@@ -12,7 +12,14 @@ namespace plumbline::training {
 struct Unit {
   std::int64_t offset = 0;
   std::int64_t elements = 0;
-  std::int64_t padded = 0;  // with ZeRO a multiple of 64 per data rank
+  std::int64_t padded = 0;        // with ZeRO a multiple of 64 per piece
+  int pieces = 1;                 // with ZeRO: one per rank that holds the same values
+  bool spread = false;            // of experts that are spread over ranks
+  std::int64_t owned_offset = 0;  // in a memory of one piece of every unit
+
+  std::int64_t owned() const { return padded / pieces; }
+  /// The ranks that hold the same values.
+  Group copies() const { return spread ? Group::expert_data : Group::data; }
 };
 
 /// One stage's share.
@@ -32,12 +39,14 @@ struct RankParameters {
   std::vector<Unit> units;
   std::int64_t vectors = 0;   // elements
   std::int64_t matrices = 0;  // elements, padding included
+  std::int64_t owned = 0;     // of these, one piece of every unit
   std::int64_t untrained = 0;
 };
 RankParameters rank_parameters(const RunConfig& config, const StageMap& placement, int pipeline_rank,
-                               int tensor_rank);
+                               int tensor_rank, int expert_rank = 0);
 
-/// In how many pieces, one per data rank, units are sharded: 1 without ZeRO.
-int pieces_of(const RunConfig& config);
+/// In how many pieces, one per rank that holds the same values, units are sharded: 1 without ZeRO. `spread`: those of
+/// experts that are spread over ranks.
+int pieces_of(const RunConfig& config, bool spread = false);
 
 }  // namespace plumbline::training

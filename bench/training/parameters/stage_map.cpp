@@ -20,7 +20,8 @@ std::vector<int> StageMap::stages_of(int pipeline_rank) const {
   return found;
 }
 
-StagePart part_of(const RunConfig& config, const StageMap& placement, int stage, int tensor_rank) {
+StagePart part_of(const RunConfig& config, const StageMap& placement, int stage, int tensor_rank,
+                  int expert_rank) {
   const std::vector<int> layers = layers_per_stage(config, placement.parts);
   StagePart part;
   part.stage = stage;
@@ -31,6 +32,7 @@ StagePart part_of(const RunConfig& config, const StageMap& placement, int stage,
   part.layers = layers[static_cast<std::size_t>(part.index)];
   part.tensor_rank = tensor_rank;
   part.tensor_size = config.parallel.tensor;
+  part.expert_rank = expert_rank;
   part.previous_is_here = !part.first() && placement.same_rank(stage - 1, stage);
   part.next_is_here = !part.last() && placement.same_rank(stage + 1, stage);
   part.shard = tensor_rank;

@@ -8,6 +8,7 @@ UnitGradients::UnitGradients(const TrainingContext& context, const RankParameter
       memory_(memory),
       zero_stage_(context.config.parallel.effective_zero_stage()),
       reduces_(context.communicator.layout().data > 1),
+      spread_alone_(context.communicator.layout().data == context.communicator.layout().expert),
       overlaps_(context.config.parallel.effective_overlap_grad_reduce()),
       contributions_(parameters.units.size(), 0),
       outstanding_(parameters.units.size(), 0),
@@ -17,7 +18,7 @@ UnitGradients::UnitGradients(const TrainingContext& context, const RankParameter
   stages_last_units_first_.reserve(parameters.units.size());
   for (const StageEntry& stage : parameters.stages) {
     for (int unit = static_cast<int>(stage.parameters.unit_elements.size()); unit-- > 0;)
-      stages_last_units_first_.push_back(stage.first_unit + unit);
+      if (!alone(stage.first_unit + unit)) stages_last_units_first_.push_back(stage.first_unit + unit);
   }
 }
 
@@ -27,13 +28,16 @@ void UnitGradients::make_buckets(const RankParameters& parameters) {
     const std::size_t first = static_cast<std::size_t>(stage.first_unit);
     bool opens = true;
     for (std::size_t unit = first + stage.parameters.unit_elements.size(); unit-- > first;) {
-      if (opens) {
+      const Unit& next = parameters.units[unit];
+      if (alone(static_cast<int>(unit))) continue;
+      if (opens || buckets_.back().group != next.copies()) {
         buckets_.emplace_back();
+        buckets_.back().group = next.copies();
         buckets_.back().waits_for_end = true;  // until it is full
       }
       Bucket& bucket = buckets_.back();
-      bucket.first = parameters.units[unit].offset;
-      bucket.elements += parameters.units[unit].padded;
+      bucket.first = next.offset;
+      bucket.elements += next.padded;
       ++bucket.units;
       bucket_of_unit_[unit] = buckets_.size() - 1;
       opens = bucket.elements >= context_.config.parallel.ddp_bucket_size;
@@ -55,7 +59,10 @@ void UnitGradients::start_step() {
 }
 
 Matrix UnitGradients::open(int unit) {
-  if (zero_stage_ < 2) return memory_.whole(memory_.gradients, unit);
+  if (zero_of(unit) < 2) {
+    return memory_.gradients.sharded ? memory_.owned(memory_.gradients, unit)
+                                     : memory_.whole(memory_.gradients, unit);
+  }
   if (under_way_.unit == unit) finish_scatter();
   Tensor& full = full_[static_cast<std::size_t>(unit)];
   if (!full) {
@@ -67,7 +74,7 @@ Matrix UnitGradients::open(int unit) {
 }
 
 void UnitGradients::done(int unit) {
-  if (!reduces_) return;
+  if (!reduces_ || alone(unit)) return;
   const bool is_final = --outstanding_[static_cast<std::size_t>(unit)] == 0;
   if (zero_stage_ >= 2 || (zero_stage_ == 1 && is_final && overlaps_)) {
     start_scatter(unit);
@@ -97,7 +104,7 @@ void UnitGradients::finish_step() {
 void UnitGradients::start(Bucket& bucket) {
   const Matrix& all = memory_.gradients.matrices;
   bucket.ticket = context_.communicator.start_all_reduce(
-      Group::data, Matrix(all.at(0, bucket.first), 1, bucket.elements, all.dtype), ReduceOp::sum);
+      bucket.group, Matrix(all.at(0, bucket.first), 1, bucket.elements, all.dtype), ReduceOp::sum);
   bucket.started = true;
 }
 
@@ -108,7 +115,8 @@ void UnitGradients::start_scatter(int unit) {
   under_way_.unit = unit;
   under_way_.piece = context_.arena.allocate(Category::gradients, "reduced gradient piece", 1,
                                              memory_.owned_elements(unit), whole.dtype);
-  under_way_.ticket = context_.communicator.start_reduce_scatter(Group::data, whole, under_way_.piece);
+  under_way_.ticket =
+      context_.communicator.start_reduce_scatter(memory_.unit(unit).copies(), whole, under_way_.piece);
 }
 
 void UnitGradients::finish_scatter() {

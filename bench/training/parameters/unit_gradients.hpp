@@ -33,6 +33,7 @@ class UnitGradients {
 
  private:
   struct Bucket {
+    Group group = Group::data;
     std::int64_t first = 0;  // element in the matrix memory
     std::int64_t elements = 0;
     int units = 0;
@@ -47,6 +48,9 @@ class UnitGradients {
     Ticket ticket;
   };
 
+  /// The ZeRO stage in effect for a unit: what has one copy is not sharded. Nothing of such a unit is reduced.
+  int zero_of(int unit) const { return alone(unit) ? 0 : zero_stage_; }
+  bool alone(int unit) const { return spread_alone_ && memory_.unit(unit).spread; }
   void make_buckets(const RankParameters& parameters);
   void start(Bucket& bucket);
   void start_scatter(int unit);
@@ -55,7 +59,8 @@ class UnitGradients {
   const TrainingContext& context_;
   const ParameterMemory& memory_;
   const int zero_stage_;
-  const bool reduces_;  // there is more than one data rank
+  const bool reduces_;       // there is more than one data rank
+  const bool spread_alone_;  // no other rank has this one's experts, which are spread
   const bool overlaps_;
   std::vector<int> contributions_;  // per unit and step
   std::vector<int> outstanding_;    // of these, in this step

@@ -30,21 +30,26 @@ double squared_norm(Operators& operators, std::vector<Matrix> rows) {
 
 StepEnd::StepEnd(RankResources& rank) : rank_(rank) {}
 
-// Every element of the model counts once: replicated parameters on tensor rank 0, vectors on data rank 0
-// where the sum runs over data ranks, shared KV heads on their first holder, the tied embedding on the first
+// Every element of the model counts once: replicated parameters on tensor rank 0, what data ranks have copies of on the
+// first of them where the sum runs over data ranks, shared KV heads on their first holder, the tied embedding on the first
 // stage, the two copies of a bidirectional schedule in the first.
 double StepEnd::squared_sum() const {
   const TrainingContext& context = rank_.context;
   const Layout& layout = context.communicator.layout();
-  const bool counts_vectors = context.config.parallel.effective_zero_stage() == 0 ||
-                              layout.coordinates(context.communicator.rank()).data == 0;
+  const int data = layout.coordinates(context.communicator.rank()).data;
+  const bool whole =
+      context.config.parallel.effective_zero_stage() == 0;  // on every rank that has copies of it
+  const bool counts_data = !over_world() || data == 0;
+  const bool counts_experts = !over_world() || data < layout.expert;
   double sum = 0;
   for (const StageEntry& stage : rank_.parameters.stages) {
     if (stage.part.route != 0) continue;
     for (std::size_t i = 0; i < stage.parameters.unit_elements.size(); ++i) {
-      sum += squared_sum_of_unit(stage, static_cast<int>(i));
+      const bool spread = rank_.memory.unit(stage.first_unit + static_cast<int>(i)).spread;
+      if (!whole || (spread ? counts_experts : counts_data))
+        sum += squared_sum_of_unit(stage, static_cast<int>(i));
     }
-    if (counts_vectors) sum += squared_sum_of_vectors(stage);
+    if (counts_data) sum += squared_sum_of_vectors(stage);
   }
   return sum;
 }
@@ -85,9 +90,15 @@ double StepEnd::squared_sum_of_vectors(const StageEntry& stage) const {
   return squared_norm(context.operators, std::move(counted));
 }
 
+// One replica has all elements, unless they are sharded over data ranks, or experts spread over these.
+bool StepEnd::over_world() const {
+  const RunConfig& config = rank_.context.config;
+  return config.parallel.effective_zero_stage() > 0 || config.spreads_experts();
+}
+
 double StepEnd::global_gradient_norm() const {
   auto total = static_cast<float>(squared_sum());
-  const Group group = rank_.context.config.parallel.effective_zero_stage() == 0 ? Group::model : Group::world;
+  const Group group = over_world() ? Group::world : Group::model;
   rank_.context.communicator.all_reduce(group, Matrix(&total, 1, 1, DType::fp32), ReduceOp::sum);
   return std::sqrt(static_cast<double>(total));
 }
@@ -141,7 +152,8 @@ void StepEnd::gather_values() const {
   if (rank_.context.config.parallel.effective_overlap_param_gather())
     return;  // the next forward gathers them
   for (int unit = 0; unit < rank_.memory.units(); ++unit) {
-    rank_.context.communicator.all_gather(Group::data, rank_.memory.owned(rank_.memory.values, unit),
+    rank_.context.communicator.all_gather(rank_.memory.unit(unit).copies(),
+                                          rank_.memory.owned(rank_.memory.values, unit),
                                           rank_.memory.whole(rank_.memory.values, unit));
   }
 }

@@ -11,15 +11,15 @@ namespace {
 void check_layout(const Layout& found, const Layout& expected) {
   if (found.tensor == expected.tensor && found.pipeline == expected.pipeline && found.data == expected.data &&
       found.kv_sharing == expected.kv_sharing && found.vocab_parallel == expected.vocab_parallel &&
-      found.context == expected.context)
+      found.context == expected.context && found.expert == expected.expert)
     return;
-  throw Error(
-      fmt::format("communicator: found the layout tp{} pp{} dp{} kv{} cp{} split vocabulary {}, expected "
-                  "tp{} pp{} dp{} kv{} cp{} "
-                  "split vocabulary {}",
-                  found.tensor, found.pipeline, found.data, found.kv_sharing, found.context,
-                  found.vocab_parallel, expected.tensor, expected.pipeline, expected.data,
-                  expected.kv_sharing, expected.context, expected.vocab_parallel));
+  throw Error(fmt::format(
+      "communicator: found the layout tp{} pp{} dp{} kv{} cp{} ep{} split vocabulary {}, expected "
+      "tp{} pp{} dp{} kv{} cp{} ep{} "
+      "split vocabulary {}",
+      found.tensor, found.pipeline, found.data, found.kv_sharing, found.context, found.expert,
+      found.vocab_parallel, expected.tensor, expected.pipeline, expected.data, expected.kv_sharing,
+      expected.context, expected.expert, expected.vocab_parallel));
 }
 
 bool is_vocabulary_pass(ActionType type) {
@@ -30,7 +30,7 @@ bool is_vocabulary_pass(ActionType type) {
 RankParameters own_parameters(const RunConfig& config, const StageMap& placement,
                               const Communicator& communicator) {
   const Coordinates at = communicator.layout().coordinates(communicator.rank());
-  return rank_parameters(config, placement, at.pipeline, at.tensor);
+  return rank_parameters(config, placement, at.pipeline, at.tensor, at.data % communicator.layout().expert);
 }
 
 }  // namespace
@@ -119,6 +119,12 @@ void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targ
   if (vocabulary_) vocabulary_->start_step();
   samples_.clear();
   rank_.context.arena.sample();
+}
+
+void RankStages::resume_after(std::int64_t steps) {
+  rank_.step = steps;
+  end_.resume_after(steps);
+  rank_.fp8.resume_after(steps);
 }
 
 void RankStages::run_compute(const Action& action) {

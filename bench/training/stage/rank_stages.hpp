@@ -29,6 +29,8 @@ class RankStages final : public StageProgram {
   void start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted);
   /// The next start_step begins the step just made once more: the same elements are dropped.
   void repeat_step() { --rank_.step; }
+  /// Weights, moments and the state of FP8 scaling have been filled as they were after so many steps.
+  void resume_after(std::int64_t steps);
   /// All tokens have one.
   void start_step(const std::int32_t* inputs, const std::int32_t* targets) {
     start_step(inputs, targets, config_.batch.global_batch_size * config_.batch.seq_length);
@@ -68,6 +70,7 @@ class RankStages final : public StageProgram {
   const StageMap& placement() const { return rank_.placement; }
   const RankParameters& parameters() const { return rank_.parameters; }
   const ParameterMemory& memory() const { return rank_.memory; }
+  std::vector<Fp8State> fp8_states() const { return rank_.fp8.states(); }
   /// Null without one.
   const RankResources* teacher() const { return distillation_ ? &distillation_->teacher() : nullptr; }
 

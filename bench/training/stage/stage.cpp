@@ -20,6 +20,7 @@ ModelStage::ModelStage(RankResources& rank, const StageEntry& entry, bool joint,
   for (std::int64_t i = 0; i < part_.layers; ++i) {
     layers_.emplace_back(rank.memory, entry, part_.first_layer + i, rank.fp8.layer(entry, i));
     rank.gradients.expect(layers_.back().unit, microbatches);
+    if (layers_.back().expert_unit >= 0) rank.gradients.expect(layers_.back().expert_unit, microbatches);
   }
   if (part_.first()) {
     input_.emplace(rank, entry, vocabulary != nullptr ? &vocabulary->input : nullptr);
@@ -235,7 +236,7 @@ void ModelStage::layer_backward_step(std::size_t i, const MicrobatchDropout& dro
   const Matrix to = i > 0 ? stream : input_gradient_place(microbatch, stream);
   layer_input_gradient(context, layer, state.layers[i], std::move(dnorm), stream, to);
   rank_.values.end();
-  rank_.gradients.done(layer.unit);
+  layer.done(rank_.gradients);
   progress();
 }
 
@@ -289,7 +290,7 @@ void ModelStage::backward_weight(std::uint32_t microbatch) {
   if (output_) output_->backward_weight(state.output);
   for (std::size_t i = layers_.size(); i-- > 0;) {
     layer_backward_weight(rank_.context, layers_[i], rank_.gradients, state.layers[i]);
-    rank_.gradients.done(layers_[i].unit);
+    layers_[i].done(rank_.gradients);
     progress();
   }
   rank_.gradients.end_action();

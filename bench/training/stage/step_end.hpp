@@ -15,6 +15,8 @@ class StepEnd {
   void reduce_embedding();
   /// OPT: the gradients are read only.
   void update();
+  /// So many updates have been made.
+  void resume_after(std::int64_t steps) { updates_ = steps; }
   /// Of the last update, before clipping, over the whole model.
   double gradient_norm() const { return gradient_norm_; }
 
@@ -26,6 +28,7 @@ class StepEnd {
   double squared_sum() const;
   double squared_sum_of_unit(const StageEntry& stage, int unit) const;
   double squared_sum_of_vectors(const StageEntry& stage) const;
+  bool over_world() const;
   double global_gradient_norm() const;
   void update(const Matrix& values, const Matrix& gradients, const Matrix& master, const Matrix& moment1,
               const Matrix& moment2, double weight_decay, double gradient_scale) const;

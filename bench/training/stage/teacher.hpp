@@ -31,6 +31,8 @@ class TeacherStage {
   Tensor take_output(std::uint32_t microbatch) { return std::move(outputs_[microbatch]); }
   /// Of a last stage: the output as logits, (T, v).
   Tensor take_logits(std::uint32_t microbatch);
+  /// Of a last stage.
+  const OutputEnd& output_end() const { return *output_; }
 
  private:
   Tensor output_of(Tensor input);

@@ -1,12 +1,18 @@
 #include "bench/training/trainer/trainer.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <optional>
 #include <utility>
 
+#include "bench/training/checkpoints/checkpoint_writer.hpp"
+#include "bench/training/checkpoints/restore.hpp"
 #include "bench/training/trainer/busy_share.hpp"
+#include "bench/training/trainer/computing_program.hpp"
 #include "bench/training/trainer/host_values.hpp"
 #include "bench/training/trainer/not_finite.hpp"
 #include "bench/training/trainer/routing_file.hpp"
@@ -14,6 +20,7 @@
 #include "bench/training/weights/weight_files.hpp"
 #include "bench/training/weights/weights.hpp"
 #include "core/base/error.hpp"
+#include "core/base/standard_streams.hpp"
 #include "core/base/statistics.hpp"
 #include "core/run/processors.hpp"
 
@@ -45,17 +52,23 @@ struct StepMeasurement {
 class Run {
  public:
   Run(const RunConfig& config, const Schedule& schedule, Operators& operators, Communicator& communicator,
-      Communicator& control, Arena& arena, StepObserver* observer)
+      Communicator& control, Arena& arena, StepObserver* observer,
+      const std::optional<FoundCheckpoint>& checkpoint, WorkClock worked)
       : schedule_(schedule),
         operators_(operators),
         communicator_(communicator),
         control_(control),
-        stages_(config, schedule, operators, communicator, arena) {
+        stages_(config, schedule, operators, communicator, arena),
+        computing_(stages_, communicator, std::move(worked)) {
     observers_.add(observer);
     if (config.machine.backend == Backend::emulated) return;
-    load_weights(stages_, config.files.weights.empty()
-                              ? random_weights(config.measure.seed, config.model.init_std)
-                              : checkpoint_weights(config.files.weights, config.model));
+    if (checkpoint) {
+      restore(stages_, *checkpoint);
+    } else {
+      load_weights(stages_, config.files.weights.empty()
+                                ? random_weights(config.measure.seed, config.model.init_std)
+                                : checkpoint_weights(config.files.weights, config.model));
+    }
     // Other numbers than the student's: models of one shape would have nothing to learn from each other.
     if (config.distillation.teacher) {
       load_teacher_weights(
@@ -75,7 +88,7 @@ class Run {
     const Seconds origin = from_first_rank(control_, communicator_.now());
     const Traffic before = communicator_.traffic();
     StepMeasurement step;
-    ObservedProgram program(stages_, observers_);
+    ObservedProgram program(computing_, observers_);
     step.events = execute(schedule_, program, communicator_, origin, receives());
     operators_.synchronize();
     traffic_ = difference(communicator_.traffic(), before);
@@ -102,6 +115,7 @@ class Run {
   }
 
   RankStages& stages() { return stages_; }
+  ComputingProgram& computing() { return computing_; }
   const Traffic& traffic() const { return traffic_; }
 
  private:
@@ -125,6 +139,7 @@ class Run {
   Communicator& communicator_;
   Communicator& control_;
   RankStages stages_;
+  ComputingProgram computing_;
   StepObservers observers_;
   std::optional<StepData> data_;
   Traffic traffic_;
@@ -153,6 +168,17 @@ std::array<PeakHolder, kPeakHolders> largest_holders(const Arena& arena) {
     largest[i].tensors = holders[i].tensors;
   }
   return largest;
+}
+
+/// The checkpoint that the run goes on from; nothing: it begins with the first step.
+std::optional<FoundCheckpoint> checkpoint_of(const CheckpointOptions& options, int all_steps) {
+  if (options.resume.empty()) return std::nullopt;
+  FoundCheckpoint found{options.resume, read_facts(options.resume)};
+  if (found.facts.step >= all_steps) {
+    throw InputError(fmt::format("--resume: {} is of step {}, expected one before the last of {} steps",
+                                 found.folder, found.facts.step, all_steps));
+  }
+  return found;
 }
 
 }  // namespace
@@ -190,17 +216,29 @@ std::vector<std::vector<MemorySample>> gather_samples(const Schedule& schedule,
 
 TrainingResult train(const RunConfig& config, const Schedule& schedule, Operators& operators,
                      Communicator& communicator, Communicator& control, std::unique_ptr<MemorySource> memory,
-                     const StepProgress& progress, StepObserver* observer) {
+                     const StepProgress& progress, StepObserver* observer,
+                     const CheckpointOptions& checkpoints, WorkClock worked) {
+  const int all_steps = config.measure.warmup_steps + config.measure.steps;
+  const auto began = std::chrono::steady_clock::now();
+  const std::optional<FoundCheckpoint> checkpoint = checkpoint_of(checkpoints, all_steps);
   Arena arena(config.machine.memory_budget, std::move(memory));
-  Run run(config, schedule, operators, communicator, control, arena, observer);
+  Run run(config, schedule, operators, communicator, control, arena, observer, checkpoint, std::move(worked));
   RankStages& stages = run.stages();
 
   TrainingResult result;
+  if (checkpoint) result.losses = checkpoint->facts.losses;
+  const int done = static_cast<int>(result.losses.size());
+  const Seconds restored{std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count()};
+  std::optional<CheckpointWriter> writer;
+  if (!checkpoints.folder.empty())
+    writer.emplace(checkpoints, stages, control, [](const std::string& line) { say(line); });
+  if (checkpoints.on() && control.rank() == 0)
+    say(fmt::format("next is step {} of {}\n", done + 1, all_steps));
   std::vector<StepMeasurement> timed;
-  const int all_steps = config.measure.warmup_steps + config.measure.steps;
-  for (int step = 0; step < all_steps; ++step) {
+  for (int step = done; step < all_steps; ++step) {
     const bool saves_gradients = step + 1 == all_steps && !config.files.save_gradients.empty();
     stages.keep_gradients(saves_gradients);
+    if (step == config.measure.warmup_steps) run.computing().forget();
     StepMeasurement measured = run.step(step);
     result.losses.push_back(mean_loss(control, stages));
     run.check_finite(step, all_steps, result.losses.back());
@@ -211,6 +249,13 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
     }
     if (saves_gradients) save_gradients(stages, config.files.save_gradients);
     if (control.rank() == 0 && progress) progress(step + 1, all_steps, result.losses.back());
+    if (writer) writer->step_ended(result.losses, all_steps);
+  }
+  if (writer) writer->finish();
+  if (checkpoints.on()) {
+    result.checkpoints = writer ? writer->costs() : CheckpointCosts();
+    result.checkpoints->resumed_step = done;
+    if (checkpoint) result.checkpoints->restore = restored;
   }
   if (!config.files.save_routing.empty()) save_routing(stages, control, config.files.save_routing);
   if (!config.files.save_weights.empty()) save_weights(stages, config.files.save_weights);
@@ -221,6 +266,7 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
     result.trace = gather_trace(schedule, median.events, control);
     result.trace.collectives = gather_collectives(schedule, median.collectives, control);
     result.samples = gather_samples(schedule, stages.samples(), control);
+    result.computing = gather_computing(schedule, run.computing().seconds(), config.measure.steps, control);
     const BusyTime busy{Trace{{median.events}}.busy(0), median.tensor_communication, median.vocabulary_waits,
                         median.data_communication};
     const BusyTime mean = mean_shares(from_every_rank(control, busy), mean_busy(result.trace));

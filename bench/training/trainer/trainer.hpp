@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "bench/training/checkpoints/checkpoint_options.hpp"
 #include "bench/training/stage/rank_stages.hpp"
+#include "bench/training/trainer/computing_program.hpp"
 #include "core/run/step_load.hpp"
 #include "core/run/step_observer.hpp"
 #include "core/trace/trace.hpp"
@@ -33,7 +36,7 @@ struct MeasuredMemory {
 struct TrainingResult {
   std::vector<Seconds> step_times;   // timed steps, barrier to barrier
   std::vector<StepLoad> step_loads;  // what else the machine did meanwhile
-  std::vector<double> losses;        // of every step, warm-up included
+  std::vector<double> losses;        // of every step, warm-up and those before a checkpoint included
   double gradient_norm = 0;          // of the last step, before clipping
   Trace trace;                       // of the timed step with the median time
   /// In that step: shares of the busy time of all ranks, times the mean busy time in `trace`.
@@ -44,8 +47,11 @@ struct TrainingResult {
   /// Memory during and after each action of the last step, by pipeline rank (tensor and data coordinate 0),
   /// in the order of schedule.actions.
   std::vector<std::vector<MemorySample>> samples;
-  Traffic traffic;       // of this rank, everything
-  Traffic step_traffic;  // of this rank, the actions of the last step
+  /// Seconds of every compute action of all timed steps without waiting, by world rank (ComputingProgram); empty: not known.
+  std::vector<std::vector<double>> computing;
+  Traffic traffic;                             // of this rank, everything
+  Traffic step_traffic;                        // of this rank, the actions of the last step
+  std::optional<CheckpointCosts> checkpoints;  // of a run that writes or has read some; whole on world rank 0
 };
 
 /// Called on world rank 0 after each step: steps done, steps in all, warm-up included, and the step's mean loss.
@@ -55,11 +61,14 @@ using StepProgress = std::function<void(int done, int all, double loss)>;
 /// steps of `schedule` (with transfers and step end). `communicator` is what the steps use; `control`, which
 /// may be the same, carries what is measured. The emulated backend gets neither weights
 /// nor data, and its memory is never touched. Collective over the world; every rank gets the same result
-/// except for the traffic. `observer` sees every step. Throws OutOfMemory, InputError (weights, data,
-/// outputs), Error (a loss or gradient norm that is not finite included).
+/// except for the traffic. `observer` sees every step; `worked` counts what the rank computes (ComputingProgram). A run
+/// that goes on from a checkpoint makes the steps that it has not; warm-up ones among them are not timed. Throws
+/// OutOfMemory, InputError (weights, data, outputs, checkpoint), Error (a loss or gradient norm that is not finite
+/// included).
 TrainingResult train(const RunConfig& config, const Schedule& schedule, Operators& operators,
                      Communicator& communicator, Communicator& control, std::unique_ptr<MemorySource> memory,
-                     const StepProgress& progress, StepObserver* observer = nullptr);
+                     const StepProgress& progress, StepObserver* observer = nullptr,
+                     const CheckpointOptions& checkpoints = {}, WorkClock worked = {});
 
 /// What was handed to the transport between two looks at one rank's traffic.
 Traffic difference(const Traffic& later, const Traffic& earlier);

@@ -61,9 +61,10 @@ class Collector {
                                          : stages.memory().values) {}
 
   /// A unit, or the vectors, of the given stage, put together from its data ranks' pieces; `layout`
-  /// are the parameters of the rank that holds it. Empty but on world rank 0.
+  /// are the parameters of the rank that holds it, which is among the first data ranks if it is one of those that have other
+  /// experts. Empty but on world rank 0.
   std::vector<float> collect(const RankParameters& layout, std::size_t slot, int unit_of_stage, int tensor,
-                             int pipeline) {
+                             int expert, int pipeline) {
     const StageEntry& stage = layout.stages[slot];
     if (unit_of_stage == kUntrained) {
       return fetch({tensor, 0, pipeline}, stage.parameters.untrained,
@@ -74,12 +75,13 @@ class Collector {
                    [&] { return stage_vectors(set_, stage); });
     }
     const int unit = stage.first_unit + unit_of_stage;
-    const int pieces = pieces_of(stages_.context().config);
+    const Unit& wanted = layout.units[static_cast<std::size_t>(unit)];
+    const int apart = wanted.spread ? stages_.context().communicator.layout().expert : 1;
     std::vector<float> row;
-    for (int data = 0; data < pieces; ++data) {
-      const std::int64_t elements = layout.units[static_cast<std::size_t>(unit)].padded / pieces;
+    for (int place = 0; place < wanted.pieces; ++place) {
+      const int data = wanted.spread ? expert + place * apart : place;
       const std::vector<float> piece =
-          fetch({tensor, data, pipeline}, elements, [&] { return stages_.memory().owned(set_, unit); });
+          fetch({tensor, data, pipeline}, wanted.owned(), [&] { return stages_.memory().owned(set_, unit); });
       row.insert(row.end(), piece.begin(), piece.end());
     }
     return row;
@@ -113,7 +115,7 @@ struct Holder {
   const RankParameters* layout;
   std::size_t slot;  // of its stages
   int unit;          // of the stage, or Parameter's marks for its vectors
-  int tensor, pipeline;
+  int tensor, expert, pipeline;
 
   const ParameterLayout& parameters() const { return layout->stages[slot].parameters; }
 };
@@ -124,8 +126,8 @@ void gather_unit(Collector& collector, const std::vector<Holder>& holders, bool 
   std::vector<std::vector<float>> rows;
   rows.reserve(holders.size());
   for (const Holder& holder : holders) {
-    rows.push_back(
-        collector.collect(*holder.layout, holder.slot, holder.unit, holder.tensor, holder.pipeline));
+    rows.push_back(collector.collect(*holder.layout, holder.slot, holder.unit, holder.tensor, holder.expert,
+                                     holder.pipeline));
   }
   if (!receives) return;
   for (const Parameter& wanted : holders.front().parameters().list) {
@@ -162,16 +164,15 @@ void gather_weights(RankStages& stages, Gathered what, const std::function<void(
   const bool receives = context.communicator.rank() == 0;
   Collector collector(stages, what);
 
-  std::vector<RankParameters> ranks;  // of one replica
-  ranks.reserve(static_cast<std::size_t>(layout.pipeline) * static_cast<std::size_t>(layout.tensor));
-  for (int pipeline = 0; pipeline < layout.pipeline; ++pipeline) {
-    for (int t = 0; t < layout.tensor; ++t) {
-      ranks.push_back(rank_parameters(context.config, placement, pipeline, t));
-    }
+  std::vector<RankParameters> ranks;  // of those that hold different parameters
+  const Layout kinds{layout.tensor, layout.pipeline, layout.expert};
+  ranks.reserve(static_cast<std::size_t>(kinds.world()));
+  for (int rank = 0; rank < kinds.world(); ++rank) {
+    const Coordinates at = kinds.coordinates(rank);
+    ranks.push_back(rank_parameters(context.config, placement, at.pipeline, at.tensor, at.data));
   }
-  const auto rank_at = [&](int pipeline, int t) {
-    return &ranks[static_cast<std::size_t>(pipeline) * static_cast<std::size_t>(layout.tensor) +
-                  static_cast<std::size_t>(t)];
+  const auto rank_at = [&](int pipeline, int t, int expert = 0) {
+    return &ranks[static_cast<std::size_t>(kinds.rank_of({t, expert, pipeline}))];
   };
   std::vector<std::string> shards;  // roles that every rank has a part of
   if (context.config.parallel.splits_vocabulary()) shards = {"embedding.weight", "output.weight"};
@@ -181,7 +182,7 @@ void gather_weights(RankStages& stages, Gathered what, const std::function<void(
       for (int t = 0; t < layout.tensor; ++t) {
         const RankParameters* rank = rank_at(pipeline, t);
         const int unit = shard_unit(rank->stages.front().parameters, role);
-        if (unit >= 0) holders.push_back({rank, 0, unit, t, pipeline});
+        if (unit >= 0) holders.push_back({rank, 0, unit, t, 0, pipeline});
       }
     }
     if (!holders.empty()) gather_unit(collector, holders, receives, what, sink);
@@ -203,9 +204,12 @@ void gather_weights(RankStages& stages, Gathered what, const std::function<void(
         continue;
       }
       std::vector<Holder> holders;
-      holders.reserve(static_cast<std::size_t>(layout.tensor));
-      for (int t = 0; t < layout.tensor; ++t)
-        holders.push_back({rank_at(pipeline, t), slot, unit, t, pipeline});
+      const int apart = unit >= units - parameters.spread_units ? layout.expert : 1;
+      holders.reserve(static_cast<std::size_t>(layout.tensor) * static_cast<std::size_t>(apart));
+      for (int expert = 0; expert < apart; ++expert) {
+        for (int t = 0; t < layout.tensor; ++t)
+          holders.push_back({rank_at(pipeline, t, expert), slot, unit, t, expert, pipeline});
+      }
       gather_unit(collector, holders, receives, what, sink);
     }
   }

@@ -15,7 +15,7 @@
 #include "bench/training/weights/weights.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
-#include "core/config/checkpoint_config.hpp"
+#include "core/config/families/checkpoint_config.hpp"
 #include "core/files/safetensors.hpp"
 
 namespace plumbline::training {
@@ -46,11 +46,14 @@ std::vector<TensorFileWriter::Entry> checkpoint_entries(const RunConfig& config,
   std::vector<TensorFileWriter::Entry> entries;
   std::set<std::string> known;  // GPT-2's c_attn comes in three slices, a split vocabulary in shards
   for (int stage = 0; stage < placement.parts; ++stage) {
-    for (const Parameter& parameter : stage_parameters(config, part_of(config, placement, stage, 0)).list) {
-      if (parameter.tied_copy) continue;
-      for (const Slice& slice : parameter.slices) {
-        if (known.insert(slice.tensor).second)
-          entries.push_back({slice.tensor, StoredType::fp32, checkpoint_shape(slice)});
+    for (int expert = 0; expert < config.layout().expert; ++expert) {
+      const StagePart part = part_of(config, placement, stage, 0, expert);
+      for (const Parameter& parameter : stage_parameters(config, part).list) {
+        if (parameter.tied_copy) continue;
+        for (const Slice& slice : parameter.slices) {
+          if (known.insert(slice.tensor).second)
+            entries.push_back({slice.tensor, StoredType::fp32, checkpoint_shape(slice)});
+        }
       }
     }
   }

@@ -52,8 +52,8 @@ void load_unit(const TrainingContext& context, const ParameterMemory& memory, in
   const Matrix piece = memory.owned(memory.values, unit);
   context.operators.upload(owned, master);
   context.operators.copy(master, piece);
-  if (pieces_of(context.config) > 1 && !memory.values.sharded) {
-    context.communicator.all_gather(Group::data, piece, memory.whole(memory.values, unit));
+  if (memory.unit(unit).pieces > 1 && !memory.values.sharded) {
+    context.communicator.all_gather(memory.unit(unit).copies(), piece, memory.whole(memory.values, unit));
   }
 }
 
@@ -86,6 +86,11 @@ void load_weights(RankStages& stages, const SliceReader& reader) {
 void load_teacher_weights(RankStages& stages, const SliceReader& reader) {
   const RankResources& teacher = *stages.teacher();
   load(teacher.context, teacher.parameters, teacher.memory, reader);
+}
+
+void load_weights(const ForwardModel& model, const SliceReader& reader) {
+  const RankResources& rank = model.resources();
+  load(rank.context, rank.parameters, rank.memory, reader);
 }
 
 }  // namespace plumbline::training

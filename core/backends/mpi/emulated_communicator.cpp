@@ -10,7 +10,7 @@
 namespace plumbline {
 namespace {
 
-constexpr int kMeetingNumbers = 3;
+constexpr int kMeetingNumbers = 4;
 constexpr int kKinds = 8;  // more than there are of CollectiveKind
 
 /// Ranks that wait wake up to look; all of them together should leave the processors to those that work.
@@ -77,11 +77,12 @@ Ticket EmulatedCommunicator::begin(const Collective& call) {
   double slowdown = 1;
   if (clock_.runs()) {
     const auto ranks = static_cast<int>(members(call.group).size());
-    const EmulatedCollective asked{call.kind, call.group, ranks, whole.dtype, whole.bytes(), !call.awaited};
+    const Bytes bytes = call.uneven() ? std::max(whole.bytes(), call.output.bytes()) : whole.bytes();
+    const EmulatedCollective asked{call.kind, call.group, ranks, whole.dtype, bytes, !call.awaited};
     cost = links_.collective(asked);
     if (!call.awaited && links_.slowdown) slowdown = links_.slowdown(asked);
   }
-  const Ticket ticket = begin_meeting(call.kind, call.group, whole.bytes(), cost);
+  const Ticket ticket = begin_meeting(call.kind, call.group, call.uneven() ? Bytes{} : whole.bytes(), cost);
   pending_[ticket].slowdown = slowdown;
   return ticket;
 }
@@ -106,7 +107,7 @@ Ticket EmulatedCommunicator::begin_meeting(CollectiveKind kind, Group group, Byt
   slot.group = group;
   slot.cost = cost;
   const double call = static_cast<double>(bytes.value) * kKinds + static_cast<int>(kind);
-  slot.mine = {clock_.position().value, call, -call};
+  slot.mine = {clock_.position().value, call, -call, cost.value};
   check_mpi(MPI_Iallreduce(&slot.mine, &slot.all, kMeetingNumbers, MPI_DOUBLE, MPI_MAX,
                            groups_[index(group)].get(), &slot.request),
             "MPI_Iallreduce");
@@ -126,6 +127,7 @@ void EmulatedCommunicator::meet(const Pending& last) {
           rank(), name_of(next.group), next.mine.call / kKinds,
           next.all.call != next.mine.call ? next.all.call / kKinds : -next.all.negative_call / kKinds));
     }
+    next.cost = {next.all.cost};
     Seconds begin{next.all.start};
     Seconds begin_here;
     if (next.before) {

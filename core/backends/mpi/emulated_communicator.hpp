@@ -63,11 +63,12 @@ class EmulatedCommunicator final : public Communicator {
     std::int64_t bytes = 0;
   };
   /// The largest of every number is taken over the group: when the last member came, and the same call twice,
-  /// once with its sign turned, so that all agree exactly if the two still fit.
+  /// once with its sign turned, so that all agree exactly if the two still fit, and what the slowest of them takes.
   struct Meeting {
     double start = 0;
     double call = 0;
     double negative_call = 0;
+    double cost = 0;
   };
   enum class Kind { idle, send, receive, collective };
   struct Pending {
@@ -96,7 +97,7 @@ class EmulatedCommunicator final : public Communicator {
 
   Ticket open(Kind kind);
   void close(Ticket& ticket);
-  /// Starts a collective that lasts `cost`, of `bytes` bytes.
+  /// Starts a collective that lasts as long as the largest `cost`, of `bytes` bytes, as all members must say.
   Ticket begin_meeting(CollectiveKind kind, Group group, Bytes bytes, Seconds cost);
   /// Adds what computation took longer alongside a collective that has met.
   void pay_slowdown(const Pending& slot);

@@ -1,6 +1,8 @@
 // Collectives of the MPI communicator: each is started with a ticket; one that is awaited uses MPI's blocking
 // form where it is quicker, which is when every rank has a processor to spin on.
 #include <cstring>
+#include <numeric>
+#include <span>
 #include <string>
 
 #include "core/backends/mpi/check.hpp"
@@ -192,24 +194,31 @@ Ticket MpiCommunicator::begin_all_to_all(const Collective& call) {
   expect_apart(call, kOutputOutside);
   const int mine = place_in(call.group, rank());
   const auto ranks = static_cast<int>(members(call.group).size());
-  const std::int64_t elements = call.input.elements() / ranks;
+  const std::int64_t equal = call.input.elements() / ranks;
+  const auto piece = [&](const Matrix& all, std::span<const std::int64_t> sizes, int member) {
+    if (!call.uneven()) return place(all, member, equal);
+    const auto at = sizes.begin() + member;
+    const std::int64_t first = std::accumulate(sizes.begin(), at, std::int64_t{0});
+    return Matrix(all.reshaped(1, all.elements()).at(0, first), 1, *at, all.dtype);
+  };
   const MPI_Datatype type = mpi_type(call.input.dtype);
   const MPI_Comm group = comm(call.group);
   const Ticket ticket = open("MPI_Isend");
   // Receives first; every rank begins with another peer.
   for (int distance = 1; distance < ranks; ++distance) {
     const int peer = (mine + ranks - distance) % ranks;
-    for_pieces(place(call.output, peer, elements), [&](void* data, int count) {
+    for_pieces(piece(call.output, call.received, peer), [&](void* data, int count) {
       check_mpi(MPI_Irecv(data, count, type, peer, 0, group, new_request(ticket)), "MPI_Irecv");
     });
   }
   for (int distance = 1; distance < ranks; ++distance) {
     const int peer = (mine + distance) % ranks;
-    for_pieces(place(call.input, peer, elements), [&](void* data, int count) {
+    for_pieces(piece(call.input, call.sent, peer), [&](void* data, int count) {
       check_mpi(MPI_Isend(data, count, type, peer, 0, group, new_request(ticket)), "MPI_Isend");
     });
   }
-  copy_bytes(place(call.input, mine, elements), place(call.output, mine, elements));
+  const Matrix own = piece(call.input, call.sent, mine);
+  if (!own.empty()) copy_bytes(own, piece(call.output, call.received, mine));
   return ticket;
 }
 

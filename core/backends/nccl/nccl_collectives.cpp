@@ -29,22 +29,25 @@ const char* nccl_name(CollectiveKind kind) {
 
 /// NCCL has it as messages (its documentation, "Point-to-point communication": all-to-all).
 ncclResult_t exchange(const Collective& call, ncclComm_t comm, cudaStream_t stream) {
+  if (call.uneven()) return ncclInvalidArgument;  // no mixture is executed on GPUs
   int ranks = 0;
   ncclResult_t result = ncclCommCount(comm, &ranks);
   if (result != ncclSuccess) return result;
   const ncclDataType_t type = nccl_type(call.input.dtype);
   const std::size_t count = count_of(call.input) / static_cast<std::size_t>(ranks);
   const std::size_t bytes = count * static_cast<std::size_t>(size_of(call.input.dtype));
+  // A communicator that does not block may say of each call that it is in progress.
+  const auto failed = [&] { return result != ncclSuccess && result != ncclInProgress; };
   result = ncclGroupStart();
-  for (int peer = 0; peer < ranks && result == ncclSuccess; ++peer) {
+  for (int peer = 0; peer < ranks && !failed(); ++peer) {
     const std::size_t offset = static_cast<std::size_t>(peer) * bytes;
     result =
         ncclSend(static_cast<const std::byte*>(call.input.data) + offset, count, type, peer, comm, stream);
-    if (result != ncclSuccess) break;
+    if (failed()) break;
     result = ncclRecv(static_cast<std::byte*>(call.output.data) + offset, count, type, peer, comm, stream);
   }
   const ncclResult_t ended = ncclGroupEnd();
-  return result != ncclSuccess ? result : ended;
+  return failed() ? result : ended;
 }
 
 /// `root` is the broadcast's or reduce's rank in the communicator.
@@ -88,15 +91,19 @@ Ticket NcclCommunicator::begin(const Collective& call) {
 }
 
 void NcclCommunicator::on_compute_stream(Group group, Lane& lane, const char* name, const Call& call) {
-  if (group != Group::tensor) {
+  if (group != Group::tensor && group != Group::context && group != Group::context_heads) {
     (void)enqueue(lane, compute_, name, call);
     return;
   }
+  timed([&] { (void)enqueue(lane, compute_, name, call); });
+}
+
+void NcclCommunicator::timed(const std::function<void()>& call) {
   if (timed_in_use_ == timed_.size()) timed_.push_back(std::make_unique<TimedCollective>());
-  const TimedCollective& timed = *timed_[timed_in_use_++];
-  check_cuda(cudaEventRecord(timed.begin.get(), compute_), "cudaEventRecord");
-  (void)enqueue(lane, compute_, name, call);
-  check_cuda(cudaEventRecord(timed.end.get(), compute_), "cudaEventRecord");
+  const TimedCollective& events = *timed_[timed_in_use_++];
+  check_cuda(cudaEventRecord(events.begin.get(), compute_), "cudaEventRecord");
+  call();
+  check_cuda(cudaEventRecord(events.end.get(), compute_), "cudaEventRecord");
 }
 
 void NcclCommunicator::copy(const Collective& call) {

@@ -76,6 +76,7 @@ NcclCommunicator::NcclCommunicator(const Layout& layout, MpiCommunicator& contro
   const MpiGroups groups = split_groups(layout, rank());
   make_groups(groups);
   make_channels(groups, options.channels);
+  make_context_ring(groups, options.context_ring);
   if (multiprocessors_ > 0) {
     multiprocessors_ =
         plumbline::multiprocessors_for_computation(lanes_by_kind(), blocks_, options.multiprocessors);
@@ -138,25 +139,40 @@ void NcclCommunicator::make_groups(const MpiGroups& groups) {
 
 void NcclCommunicator::make_channels(const MpiGroups& groups, const std::vector<Channel>& channels) {
   if (channels.empty() || layout().pipeline == 1) return;
-  DeviceWord word;
   const MPI_Comm via = groups[static_cast<std::size_t>(Group::pipeline)].get();
   const std::vector<int>& pipeline = members(Group::pipeline);
   for (const Channel& channel : channels) {
     // The pipeline group is in ascending order of the pipeline coordinate.
-    const ncclUniqueId id = shared_id(via, channel.from);
-    const int from = pipeline.at(static_cast<std::size_t>(channel.from));
-    const int to = pipeline.at(static_cast<std::size_t>(channel.to));
-    if (rank() != from && rank() != to) continue;
-    Lane& lane = add_lane(id, fmt::format("messages from rank {} to rank {}", from, to), {from, to},
-                          blocks_.per_message);
-    channels_[{from, to}] = &lane;
-    const bool sends = rank() == from;
-    lane.comm->run(sends ? "ncclSend" : "ncclRecv", [&](ncclComm_t comm) {
-      return sends ? ncclSend(word.data(), 1, ncclInt32, 1, comm, lane.stream.get())
-                   : ncclRecv(word.data(), 1, ncclInt32, 0, comm, lane.stream.get());
-    });
-    check_cuda(cudaStreamSynchronize(lane.stream.get()), "cudaStreamSynchronize");
+    make_channel(via, channel.from, pipeline.at(static_cast<std::size_t>(channel.from)),
+                 pipeline.at(static_cast<std::size_t>(channel.to)));
   }
+}
+
+void NcclCommunicator::make_context_ring(const MpiGroups& groups, int ranks) {
+  if (ranks == 1) return;
+  const MPI_Comm via = groups[static_cast<std::size_t>(Group::context)].get();
+  const std::vector<int>& sharing = members(Group::context);
+  const std::size_t apart = sharing.size() / static_cast<std::size_t>(ranks);
+  for (std::size_t i = 0; i < sharing.size(); ++i) {
+    Lane* lane = make_channel(via, static_cast<int>(i), sharing[i], sharing[(i + apart) % sharing.size()]);
+    if (lane != nullptr) lane->in_ring = true;
+  }
+}
+
+NcclCommunicator::Lane* NcclCommunicator::make_channel(MPI_Comm via, int root, int from, int to) {
+  const ncclUniqueId id = shared_id(via, root);
+  if (rank() != from && rank() != to) return nullptr;
+  const DeviceWord word;
+  Lane& lane = add_lane(id, fmt::format("messages from rank {} to rank {}", from, to), {from, to},
+                        blocks_.per_message);
+  channels_[{from, to}] = &lane;
+  const bool sends = rank() == from;
+  lane.comm->run(sends ? "ncclSend" : "ncclRecv", [&](ncclComm_t comm) {
+    return sends ? ncclSend(word.data(), 1, ncclInt32, 1, comm, lane.stream.get())
+                 : ncclRecv(word.data(), 1, ncclInt32, 0, comm, lane.stream.get());
+  });
+  check_cuda(cudaStreamSynchronize(lane.stream.get()), "cudaStreamSynchronize");
+  return &lane;
 }
 
 NcclLanes NcclCommunicator::lanes_by_kind() const {
@@ -215,7 +231,14 @@ void NcclCommunicator::finish(Ticket& ticket) {
     std::this_thread::yield();
   }
   if (slot.end) {
-    check_cuda(cudaStreamWaitEvent(compute_, slot.end->event.get(), 0), "cudaStreamWaitEvent");
+    const auto wait = [&] {
+      check_cuda(cudaStreamWaitEvent(compute_, slot.end->event.get(), 0), "cudaStreamWaitEvent");
+    };
+    if (slot.in_layer) {
+      timed(wait);
+    } else {
+      wait();
+    }
   }
   control_.wait(slot.control);
   if (slot.copies) {

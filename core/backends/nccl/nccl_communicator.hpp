@@ -29,6 +29,7 @@ namespace plumbline {
 struct NcclOptions {
   cudaStream_t compute = nullptr;  // what the rank's operators work in
   std::vector<Channel> channels;   // between pipeline ranks, as channels_of() gives them; the same everywhere
+  int context_ring = 1;  // ranks of a sequence that send each other messages round a ring; 1: none do
   WatchdogOptions watchdog;
   NcclBlocks blocks;
   int multiprocessors = 0;  // of the device; 0: not known, and the budget of blocks is not checked
@@ -43,7 +44,7 @@ int nccl_version_number();
 ///
 /// Every group with more than one member has one NCCL communicator (groups of the same members share it, but
 /// for those of vocabulary parallelism, which keep orders of their own), and every pair of pipeline ranks
-/// that exchanges messages one per direction; all are created, and connected, in the constructor: lazily made
+/// that exchanges messages, or of neighbours in the ring of a sequence, one per direction; all are created, and connected, in the constructor: lazily made
 /// ones hang schedules that are right (Megatron-LM pull request 5240). A channel has a stream of its own, so
 /// that a send that nobody has come for holds back neither receives nor messages to others. NCCL has no tags:
 /// the n-th send of a channel meets its n-th receive, which channels_of() has checked. Calls that block
@@ -78,8 +79,8 @@ class NcclCommunicator final : public Communicator {
   void rehearse(bool on) { rehearses_ = on; }
   /// Multiprocessors that no waiting message holds; 0: not known.
   int multiprocessors_for_computation() const { return multiprocessors_; }
-  /// Time that the compute stream has spent in blocking collectives over the tensor group since the last
-  /// call. The compute stream must have finished.
+  /// Time that the compute stream has spent in blocking collectives over the tensor group, or those that share a sequence,
+  /// and waiting for messages of the latter's ring since the last call. The compute stream must have finished.
   Seconds take_tensor_time();
 
  private:
@@ -90,12 +91,14 @@ class NcclCommunicator final : public Communicator {
     DeviceEvent before;  // what the compute stream held when an operation was started
     std::vector<int> members;
     int number = 0;
+    bool in_ring = false;  // a layer's attention waits for its messages
   };
   struct Pending {
     std::shared_ptr<EndEvent> end;
     Ticket control;                      // a message of host memory
     std::shared_ptr<HostCopies> copies;  // of device memory that goes over MPI
     bool follows = false;                // waits in followers_ for another ticket
+    bool in_layer = false;               // waiting for it counts as time of a layer's communication
     TicketTimes* times = nullptr;
   };
   /// What start_all_reduce_after has put off, and the ticket its caller holds.
@@ -130,6 +133,10 @@ class NcclCommunicator final : public Communicator {
   NcclLanes lanes_by_kind() const;
   void make_groups(const MpiGroups& groups);
   void make_channels(const MpiGroups& groups, const std::vector<Channel>& channels);
+  /// Collective over `via`, in which `root` is the rank that sends; from, to: world ranks. Null on others than those two.
+  Lane* make_channel(MPI_Comm via, int root, int from, int to);
+  /// Neighbours in the ring of the ranks that share a sequence.
+  void make_context_ring(const MpiGroups& groups, int ranks);
   /// Null for a group of one. Throws Error when this rank is not in the group.
   Lane* lane_of(Group group) const {
     (void)members(group);
@@ -138,6 +145,8 @@ class NcclCommunicator final : public Communicator {
   /// Puts `call` into a stream of the lane; its end is recorded and watched.
   std::shared_ptr<EndEvent> enqueue(Lane& lane, cudaStream_t stream, const char* name, const Call& call);
   void on_compute_stream(Group group, Lane& lane, const char* name, const Call& call);
+  /// Runs `call`, and keeps what the compute stream spends in what it puts there.
+  void timed(const std::function<void()>& call);
   /// Makes a call of MPI under the eyes of the watchdog.
   void on_host(Group group, const char* name, const std::function<void()>& call);
   /// Puts `call` into the lane's own stream, after what the compute stream holds now.

@@ -31,7 +31,9 @@ Ticket NcclCommunicator::begin(const PointToPoint& message) {
     return sends ? ncclSend(buffer.data, count_of(buffer), nccl_type(buffer.dtype), other, comm, stream)
                  : ncclRecv(buffer.data, count_of(buffer), nccl_type(buffer.dtype), other, comm, stream);
   };
-  return begin_in_lane(*found->second, sends ? "ncclSend" : "ncclRecv", call);
+  const Ticket ticket = begin_in_lane(*found->second, sends ? "ncclSend" : "ncclRecv", call);
+  pending_[ticket].in_layer = found->second->in_ring;
+  return ticket;
 }
 
 }  // namespace plumbline

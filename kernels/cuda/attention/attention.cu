@@ -29,7 +29,14 @@ __global__ void __launch_bounds__(kThreads)
   if (thread_x() % 32 == 0) dots[index] = sum;
 }
 
+/// How far behind the key that is counted as 0 the first one lies that is given.
+std::int64_t lead_of(const AttentionShape& s) {
+  return s.dropout.probability > 0 ? s.key_start % 4 : 0;
+}
+
 HeadShape head_shape(const AttentionShape& s) {
+  const std::int64_t lead = lead_of(s);
+  const std::int64_t past = s.past - s.key_start + lead;
   return {static_cast<int>(s.batch),
           static_cast<int>(s.seq),
           static_cast<int>(s.heads),
@@ -37,11 +44,20 @@ HeadShape head_shape(const AttentionShape& s) {
           static_cast<int>(s.heads / s.kv_heads),
           static_cast<int>(s.head_dim),
           static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim))),
-          s.window < s.seq ? static_cast<int>(s.window) : 0,
+          s.window < s.past + s.seq ? static_cast<int>(s.window) : 0,
           static_cast<int>(s.first_head),
           static_cast<int>(s.alibi.heads),
           static_cast<float>(s.alibi.factor),
-          static_cast<int>(s.prefix)};
+          static_cast<int>(s.prefix),
+          past != 0 || lead != 0 || s.keys() != s.seq,
+          static_cast<int>(lead),
+          static_cast<int>(lead + s.keys()),
+          static_cast<int>(past)};
+}
+
+AttentionArguments arguments_of(const AttentionShape& s, const Matrix& q, const Matrix& k, const Matrix& v,
+                                const Matrix& out, const Matrix& lse) {
+  return {q, k, v, out, lse, s.dropout, s.first_head, s.key_start - lead_of(s)};
 }
 
 }  // namespace
@@ -50,7 +66,7 @@ void attention_forward(const Queue& queue, const AttentionShape& shape, Matrix q
                        Matrix out, Matrix lse) {
   if (q.empty()) return;
   const HeadShape s = head_shape(shape);
-  const AttentionArguments arguments{q, k, v, out, lse, shape.dropout, shape.first_head};
+  const AttentionArguments arguments = arguments_of(shape, q, k, v, out, lse);
   if (tensor_attention_takes(s, arguments)) return tensor_attention_forward(queue, s, arguments);
   simple_attention_forward(queue, s, arguments);
 }
@@ -66,7 +82,7 @@ void attention_backward(const Queue& queue, const AttentionShape& shape, Matrix 
            {.x = static_cast<unsigned>((rows + kThreads / 32 - 1) / (kThreads / 32)), .threads = kThreads},
            dots_kernel<T>, s, View<const T>(out), View<const T>(dout), dots, rows);
   });
-  const AttentionArguments arguments{q, k, v, out, lse, shape.dropout, shape.first_head};
+  const AttentionArguments arguments = arguments_of(shape, q, k, v, out, lse);
   const AttentionGradients gradients{dout, dq, dk, dv, dots};
   if (tensor_attention_takes(s, arguments, gradients)) {
     return tensor_attention_backward(queue, s, arguments, gradients);

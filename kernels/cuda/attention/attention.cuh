@@ -10,6 +10,8 @@
 
 namespace plumbline::cuda {
 
+/// Keys are counted as queries are, from the sequence's first; of a part of a sequence's keys (KeyPart) from a position that
+/// is a multiple of four where probabilities drop, since four are drawn together, else from the first that is given.
 struct HeadShape {
   int batch, seq, heads, kv_heads, group, head_dim;
   float scale;             // 1 ÷ sqrt(head_dim)
@@ -18,6 +20,10 @@ struct HeadShape {
   int alibi_heads = 0;     // 0: no slopes
   float alibi_factor = 1;  // of slopes
   int prefix = 0;          // keys that every query sees
+  bool part = false;       // the keys are not those at the queries' own positions
+  int first_key = 0;       // number of the first key that is given
+  int end_key = 0;         // one past that of the last; seq where keys are no part
+  int past = 0;  // number of the first query's own key; negative where it is before all that are given
 };
 
 /// What a score of a query head loses per key that is further back: alibi_slope() on the device. 0 without ALiBi.
@@ -31,48 +37,92 @@ __device__ inline float slope_of(const HeadShape& s, int head) {
   return s.alibi_factor * exp2f(-4.0F * eighths / static_cast<float>(power));
 }
 
+/// Rows [first, first + count) of one sequence, queries or keys, that a block works on, and the columns of its heads.
+struct Place {
+  int sequence;
+  std::int64_t sequence_row;  // token row of the sequence's first query
+  std::int64_t q_col, kv_col;
+  std::int64_t lse_row;  // of the (first) query head
+  int head;              // that head
+  int first, count;
+  __device__ std::int64_t token(int position) const { return sequence_row + position; }
+};
+
 /// Attention without a window: kernels become what they would be if there were none.
 struct WholePast {
-  static constexpr bool kHides = false;
-  __device__ static constexpr bool hides(int /*key*/, int /*query*/) { return false; }
+  static constexpr bool kHides = false;  // a row may see nothing of a tile
+  static constexpr bool kBlind = false;  // nor of any
+  __device__ static constexpr bool sees(int query, int key) { return key <= query; }
+  /// The key at a query's own position.
+  __device__ static constexpr int own_key(int query) { return query; }
   __device__ static constexpr int first_key(int /*query*/, int /*tile*/) { return 0; }
   __device__ static constexpr int end_query(int /*end_key*/, int seq) { return seq; }
-  __device__ static constexpr bool shows(int /*key*/) { return false; }
   /// One past the last key that a query before end_query sees.
   __device__ static constexpr int end_key(int end_query) { return end_query; }
   /// Where the queries begin that see a key from `key` on.
   __device__ static constexpr int first_query(int key) { return key; }
+  /// Which rows of a tile of keys that begins at `first` are given: from there, to there.
+  __device__ static constexpr int from(int /*first*/) { return 0; }
+  __device__ static int to(int first, int tile, int seq) { return min(tile, seq - first); }
+  /// The token row of a key.
+  __device__ static std::int64_t token(const Place& at, int key) { return at.token(key); }
 };
 
 /// A prefix whose keys every query sees; the rest is causal. Of the kernels without tensor cores only.
 struct SeenPrefix : WholePast {
   int keys;
   explicit SeenPrefix(int prefix) : keys(prefix) {}
-  __device__ bool shows(int key) const { return key < keys; }
+  __device__ bool sees(int query, int key) const { return key <= query || key < keys; }
   __device__ int end_key(int end_query) const { return end_query > keys ? end_query : keys; }
   __device__ int first_query(int key) const { return key < keys ? 0 : key; }
 };
 
 /// The query at position i sees the keys j with i - keys < j <= i.
-struct KeyWindow {
+struct KeyWindow : WholePast {
   static constexpr bool kHides = true;
   int keys;
-  __device__ bool hides(int key, int query) const { return key <= query - keys; }
+  explicit KeyWindow(int window) : keys(window) {}
+  __device__ bool sees(int query, int key) const { return key <= query && key > query - keys; }
   /// Where the tiles of `tile` keys begin that the queries from `query` on see some of.
   __device__ int first_key(int query, int tile) const {
     return query < keys ? 0 : (query - keys + 1) / tile * tile;
   }
   /// One past the last query that sees a key before end_key.
   __device__ int end_query(int end_key, int seq) const { return min(seq - keys, end_key - 1) + keys; }
-  __device__ static constexpr bool shows(int /*key*/) { return false; }
-  __device__ static constexpr int end_key(int end_query) { return end_query; }
-  __device__ static constexpr int first_query(int key) { return key; }
+};
+
+/// Keys [first, end), of which the query i sees j <= past + i, with a window j > past + i - window.
+struct KeyPart {
+  static constexpr bool kHides = true;
+  static constexpr bool kBlind = true;
+  int past, window, first, end;
+  explicit KeyPart(const HeadShape& s) : past(s.past), window(s.window), first(s.first_key), end(s.end_key) {}
+  __device__ int own_key(int query) const { return past + query; }
+  __device__ bool sees(int query, int key) const {
+    const int own = past + query;
+    return key >= first && key < end && key <= own && (window == 0 || key > own - window);
+  }
+  __device__ int first_key(int query, int tile) const {
+    const int seen = window == 0 ? first : max(first, past + query - window + 1);
+    return seen / tile * tile;
+  }
+  __device__ int end_query(int end_key, int seq) const {
+    return window == 0 ? seq : min(seq - window, end_key - 1 - past) + window;
+  }
+  __device__ int end_key(int end_query) const { return min(end, past + end_query); }
+  __device__ int first_query(int key) const { return max(0, key - past); }
+  __device__ int from(int tile_first) const { return first - tile_first; }
+  __device__ int to(int tile_first, int tile, int /*seq*/) const { return min(tile, end - tile_first); }
+  __device__ std::int64_t token(const Place& at, int key) const {
+    return static_cast<std::int64_t>(at.sequence) * (end - first) + (key - first);
+  }
 };
 
 struct AttentionArguments {
   Matrix q, k, v, out, lse;
   Dropout dropout;
-  std::int64_t first_head;  // of the model's query heads
+  std::int64_t first_head;    // of the model's query heads
+  std::int64_t key_zero = 0;  // position of the key that is counted as 0, a multiple of four where some drop
 };
 struct AttentionGradients {
   Matrix dout, dq, dk, dv;
@@ -85,24 +135,14 @@ struct Inputs {
   explicit Inputs(const AttentionArguments& a) : q(a.q), k(a.k), v(a.v) {}
 };
 
-/// Where a block works: rows [first, first + count) of one sequence, queries or keys, and the columns of its
-/// heads.
-struct Place {
-  std::int64_t sequence_row;  // token row of the sequence's first position
-  std::int64_t q_col, kv_col;
-  std::int64_t lse_row;  // of the (first) query head
-  int head;              // that head
-  int first, count;
-  __device__ std::int64_t token(int position) const { return sequence_row + position; }
-};
-
 /// Block y is a query head of a sequence; block x counts query tiles from the last, which has the most keys,
 /// so that the longest blocks start first.
 __device__ inline Place place_of_queries(const HeadShape& s, int tile) {
   const int sequence = static_cast<int>(block_y()) / s.heads;
   const int head = static_cast<int>(block_y()) - sequence * s.heads;
   const int first = static_cast<int>(grid_x() - 1 - block_x()) * tile;
-  return {static_cast<std::int64_t>(sequence) * s.seq,
+  return {sequence,
+          static_cast<std::int64_t>(sequence) * s.seq,
           static_cast<std::int64_t>(head) * s.head_dim,
           static_cast<std::int64_t>(head / s.group) * s.head_dim,
           static_cast<std::int64_t>(block_y()),
@@ -112,18 +152,20 @@ __device__ inline Place place_of_queries(const HeadShape& s, int tile) {
 }
 
 /// Block y is a key/value head of a sequence, block x a tile of keys; the first has the most queries.
-__device__ inline Place place_of_keys(const HeadShape& s, int tile) {
+template <class Window>
+__device__ Place place_of_keys(const HeadShape& s, const Window& window, int tile) {
   const int sequence = static_cast<int>(block_y()) / s.kv_heads;
   const int kv_head = static_cast<int>(block_y()) - sequence * s.kv_heads;
   const int first = static_cast<int>(block_x()) * tile;
   const std::int64_t head = static_cast<std::int64_t>(kv_head) * s.group;
-  return {static_cast<std::int64_t>(sequence) * s.seq,
+  return {sequence,
+          static_cast<std::int64_t>(sequence) * s.seq,
           head * s.head_dim,
           static_cast<std::int64_t>(kv_head) * s.head_dim,
           static_cast<std::int64_t>(sequence) * s.heads + head,
           static_cast<int>(head),
           first,
-          min(tile, s.seq - first)};
+          window.to(first, tile, s.seq)};
 }
 
 inline unsigned blocks_of(int count, int tile) {

@@ -21,11 +21,13 @@ struct Dropped {
   static constexpr bool kDrops = true;
   Dropout dropout;
   std::uint32_t first_head;  // of the model's query heads
+  std::uint32_t first_four;  // before those of the key that is counted as 0
   std::uint32_t threshold;
   float factor;
   explicit Dropped(const AttentionArguments& a)
       : dropout(a.dropout),
         first_head(static_cast<std::uint32_t>(a.first_head)),
+        first_four(static_cast<std::uint32_t>(a.key_zero / 4)),
         threshold(dropout_threshold(a.dropout.probability)),
         factor(dropout_scale(a.dropout.probability)) {}
   /// What stays is multiplied with it.
@@ -35,7 +37,7 @@ struct Dropped {
 /// Four neighbouring keys of one query.
 struct FourScores {
   std::int64_t query_row;  // token row
-  int first_key;           // position in the sequence, divisible by four
+  int first_key;           // divisible by four
 };
 
 /// Bits of scores that stay.
@@ -63,8 +65,8 @@ __device__ Kept<Drop> draw_together(const Drop& drop, int head, Where where) {
       const int group = first + own;
       const FourScores four = where(group);
       const DropoutWords words =
-          dropout_words(drop.dropout, static_cast<std::uint32_t>(four.first_key) / 4, four.query_row,
-                        1 + drop.first_head + static_cast<std::uint32_t>(head));
+          dropout_words(drop.dropout, drop.first_four + static_cast<std::uint32_t>(four.first_key) / 4,
+                        four.query_row, 1 + drop.first_head + static_cast<std::uint32_t>(head));
 #pragma unroll
       for (int i = 0; i < 4; ++i) kept.bits |= (words.word[i] < drop.threshold ? 0U : 1U) << (4 * group + i);
     }
@@ -74,12 +76,13 @@ __device__ Kept<Drop> draw_together(const Drop& drop, int head, Where where) {
   return kept;
 }
 
-/// f(Undropped or Dropped, WholePast or KeyWindow).
+/// f(Undropped or Dropped, WholePast, KeyWindow or KeyPart).
 template <class F>
 void with_masks(const HeadShape& s, const AttentionArguments& a, F&& f) {
   const auto with_window = [&](auto drop) {
+    if (s.part) return f(drop, KeyPart(s));
     if (s.window == 0) return f(drop, WholePast{});
-    f(drop, KeyWindow{s.window});
+    f(drop, KeyWindow(s.window));
   };
   if (a.dropout.probability == 0) return with_window(Undropped{});
   with_window(Dropped(a));

@@ -39,17 +39,17 @@ __device__ inline int lane_pair() {
   return static_cast<int>(thread_x() % 4 * 2);
 }
 
-/// Rows [0, kCount) of a tile: rows first_row… of `x` from column `col`, zero from row `limit` and column
-/// head_dim on.
+/// Rows [0, kCount) of a tile: rows first_row… of `x` from column `col`, zero before row `from`, from row `limit` and from
+/// column head_dim on.
 template <class T, int kHead, int kCount>
-__device__ void fill_tile(T* tile, View<const T> x, std::int64_t first_row, std::int64_t col, int limit,
-                          int head_dim) {
+__device__ void fill_tile(T* tile, View<const T> x, std::int64_t first_row, std::int64_t col, int from,
+                          int limit, int head_dim) {
   constexpr int kChunks = kHead / kChunk;
   for (int i = static_cast<int>(thread_x()); i < kCount * kChunks; i += static_cast<int>(kTensorThreads)) {
     const int row = i / kChunks;
     const int e = i % kChunks * kChunk;
     Words words{};
-    if (row < limit && e < head_dim)
+    if (row >= from && row < limit && e < head_dim)
       words = *reinterpret_cast<const Words*>(x.row(first_row + row) + col + e);
     *reinterpret_cast<Words*>(tile + row * kStride<kHead> + e) = words;
   }
@@ -109,15 +109,17 @@ __device__ void add_product(float (&totals)[kHead / 8][4], const float (&weights
   }
 }
 
-/// Writes rows `group` and `group + 8` of totals, times their factors, to rows first… of `to`.
+/// Writes rows `group` and `group + 8` of totals, times their factors, to `to`, whose row first_row is the tile's row 0; but
+/// rows [from, count) of the tile only.
 template <class T, int kHead>
-__device__ void write_rows(View<T> to, const Place& at, int warp_row, std::int64_t col,
-                           const float (&totals)[kHead / 8][4], float upper, float lower, int head_dim) {
+__device__ void write_rows(View<T> to, std::int64_t first_row, int from, int count, int warp_row,
+                           std::int64_t col, const float (&totals)[kHead / 8][4], float upper, float lower,
+                           int head_dim) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = warp_row + lane_group() + 8 * half;
-    if (row >= at.count) continue;
-    T* out = to.row(at.token(at.first + row)) + col;
+    if (row < from || row >= count) continue;
+    T* out = to.row(first_row + row) + col;
     const float factor = half == 0 ? upper : lower;
 #pragma unroll
     for (int j = 0; j < kHead / 8; ++j) {

@@ -12,11 +12,6 @@
 namespace plumbline::cuda {
 namespace {
 
-template <class Window>
-__device__ bool sees(const Window& window, int query, int key) {
-  return (key <= query && !window.hides(key, query)) || window.shows(key);
-}
-
 /// As with_masks, with a prefix besides.
 template <class F>
 void with_all_masks(const HeadShape& s, const AttentionArguments& a, F&& f) {
@@ -36,17 +31,19 @@ __global__ void __launch_bounds__(kTileThreads)
   const int row = static_cast<int>(thread_x()) / kSharers;
   const int sharer = static_cast<int>(thread_x()) % kSharers;
   const Place at = place_of_queries(s, kTile);
-  fill_tile(queries, in.q, at.token(at.first), at.q_col, at.count, s.head_dim);
+  fill_tile(queries, in.q, at.token(at.first), at.q_col, 0, at.count, s.head_dim);
   const float slope = slope_of(s, at.head);
   float total[kHead / kSharers] = {};
   float top = -INFINITY;
   float sum = 0;
   const int end_key = window.end_key(at.first + at.count);
   for (int first_key = window.first_key(at.first, kTile); first_key < end_key; first_key += kTile) {
-    const int key_count = min(kTile, s.seq - first_key);
+    const std::int64_t key_row = window.token(at, first_key);
+    const int from = window.from(first_key);
+    const int key_count = window.to(first_key, kTile, s.seq);
     sync_block();
-    fill_tile(keys, in.k, at.token(first_key), at.kv_col, key_count, s.head_dim);
-    fill_tile(values, in.v, at.token(first_key), at.kv_col, key_count, s.head_dim);
+    fill_tile(keys, in.k, key_row, at.kv_col, from, key_count, s.head_dim);
+    fill_tile(values, in.v, key_row, at.kv_col, from, key_count, s.head_dim);
     sync_block();
     float score[kPerThread];
     float best = top;
@@ -54,9 +51,9 @@ __global__ void __launch_bounds__(kTileThreads)
     for (int j = 0; j < kPerThread; ++j) {
       const int key = sharer + kSharers * j;
       // Keys past the sequence are later than every query.
-      const bool seen = sees(window, at.first + row, first_key + key);
+      const bool seen = window.sees(at.first + row, first_key + key);
       score[j] = seen ? dot(queries, row, keys, key, s.head_dim) * s.scale -
-                            slope * static_cast<float>(at.first + row - first_key - key)
+                            slope * static_cast<float>(window.own_key(at.first + row) - first_key - key)
                       : -INFINITY;
       best = Maximum()(score[j], best);
     }
@@ -80,7 +77,8 @@ __global__ void __launch_bounds__(kTileThreads)
     add_product(total, scores, row, values, sharer, s.head_dim);
   }
   if (row >= at.count) return;
-  write_row(out, at.token(at.first + row), at.q_col, total, drop.scale() / sum, sharer, s.head_dim);
+  const float factor = Window::kBlind && sum == 0 ? 0.0F : drop.scale() / sum;
+  write_row(out, at.token(at.first + row), at.q_col, total, factor, sharer, s.head_dim);
   if (sharer == 0) lse.row(at.lse_row)[at.first + row] = top + logf(sum);
 }
 
@@ -97,8 +95,8 @@ __global__ void __launch_bounds__(kTileThreads)
   const int row = static_cast<int>(thread_x()) / kSharers;
   const int sharer = static_cast<int>(thread_x()) % kSharers;
   const Place at = place_of_queries(s, kTile);
-  fill_tile(queries, in.q, at.token(at.first), at.q_col, at.count, s.head_dim);
-  fill_tile(gradients, dout, at.token(at.first), at.q_col, at.count, s.head_dim);
+  fill_tile(queries, in.q, at.token(at.first), at.q_col, 0, at.count, s.head_dim);
+  fill_tile(gradients, dout, at.token(at.first), at.q_col, 0, at.count, s.head_dim);
   const float slope = slope_of(s, at.head);
   const bool exists = row < at.count;
   const float own_lse = exists ? lse.row(at.lse_row)[at.first + row] : 0.0F;
@@ -106,18 +104,20 @@ __global__ void __launch_bounds__(kTileThreads)
   float total[kHead / kSharers] = {};
   const int end_key = window.end_key(at.first + at.count);
   for (int first_key = window.first_key(at.first, kTile); first_key < end_key; first_key += kTile) {
-    const int key_count = min(kTile, s.seq - first_key);
+    const std::int64_t key_row = window.token(at, first_key);
+    const int from = window.from(first_key);
+    const int key_count = window.to(first_key, kTile, s.seq);
     sync_block();
-    fill_tile(keys, in.k, at.token(first_key), at.kv_col, key_count, s.head_dim);
-    fill_tile(values, in.v, at.token(first_key), at.kv_col, key_count, s.head_dim);
+    fill_tile(keys, in.k, key_row, at.kv_col, from, key_count, s.head_dim);
+    fill_tile(values, in.v, key_row, at.kv_col, from, key_count, s.head_dim);
     sync_block();
     const Kept<Drop> kept = kept_keys(drop, at, row, sharer, first_key);
 #pragma unroll
     for (int j = 0; j < kPerThread; ++j) {
       const int key = sharer + kSharers * j;
       float ds = 0;
-      if (exists && sees(window, at.first + row, first_key + key)) {
-        const float past = slope * static_cast<float>(at.first + row - first_key - key);
+      if (exists && window.sees(at.first + row, first_key + key)) {
+        const float past = slope * static_cast<float>(window.own_key(at.first + row) - first_key - key);
         const float p = expf(dot(queries, row, keys, key, s.head_dim) * s.scale - past - own_lse);
         const float dp = kept[kSharers * j] ? dot(gradients, row, values, key, s.head_dim) : 0.0F;
         ds = p * (dp * drop.scale() - own_dot) * s.scale;
@@ -143,9 +143,11 @@ __global__ void __launch_bounds__(kTileThreads)
   const Tile dscores = make(kTile);
   const int row = static_cast<int>(thread_x()) / kSharers;  // the key's
   const int sharer = static_cast<int>(thread_x()) % kSharers;
-  const Place at = place_of_keys(s, kTile);
-  fill_tile(keys, in.k, at.token(at.first), at.kv_col, at.count, s.head_dim);
-  fill_tile(values, in.v, at.token(at.first), at.kv_col, at.count, s.head_dim);
+  const Place at = place_of_keys(s, window, kTile);
+  const std::int64_t key_row = window.token(at, at.first);
+  const int from = window.from(at.first);
+  fill_tile(keys, in.k, key_row, at.kv_col, from, at.count, s.head_dim);
+  fill_tile(values, in.v, key_row, at.kv_col, from, at.count, s.head_dim);
   float key_total[kHead / kSharers] = {};
   float value_total[kHead / kSharers] = {};
   const int begin_query = window.first_query(at.first);
@@ -157,8 +159,8 @@ __global__ void __launch_bounds__(kTileThreads)
     for (int first_query = begin_query; first_query < end_query; first_query += kTile) {
       const int query_count = min(kTile, s.seq - first_query);
       sync_block();
-      fill_tile(queries, in.q, at.token(first_query), q_col, query_count, s.head_dim);
-      fill_tile(gradients, dout, at.token(first_query), q_col, query_count, s.head_dim);
+      fill_tile(queries, in.q, at.token(first_query), q_col, 0, query_count, s.head_dim);
+      fill_tile(gradients, dout, at.token(first_query), q_col, 0, query_count, s.head_dim);
       sync_block();
       const Kept<Drop> kept = kept_queries(drop, at, head, row, sharer, first_query);
 #pragma unroll
@@ -166,9 +168,9 @@ __global__ void __launch_bounds__(kTileThreads)
         const int query = sharer + kSharers * j;
         float p = 0;
         float ds = 0;
-        if (query < query_count && sees(window, first_query + query, at.first + row)) {
+        if (query < query_count && window.sees(first_query + query, at.first + row)) {
           const std::int64_t position = first_query + query;
-          const float past = slope * static_cast<float>(first_query + query - at.first - row);
+          const float past = slope * static_cast<float>(window.own_key(first_query + query) - at.first - row);
           p = expf(dot(keys, row, queries, query, s.head_dim) * s.scale - past - lse.row(lse_row)[position]);
           const float dp = kept[4 * j] ? dot(values, row, gradients, query, s.head_dim) : 0.0F;
           ds = p * (dp * drop.scale() - dots[lse_row * s.seq + position]) * s.scale;
@@ -181,9 +183,9 @@ __global__ void __launch_bounds__(kTileThreads)
       add_product(key_total, dscores, row, queries, sharer, s.head_dim);
     }
   }
-  if (row >= at.count) return;
-  write_row(dk, at.token(at.first + row), at.kv_col, key_total, 1.0F, sharer, s.head_dim);
-  write_row(dv, at.token(at.first + row), at.kv_col, value_total, drop.scale(), sharer, s.head_dim);
+  if (row < from || row >= at.count) return;
+  write_row(dk, key_row + row, at.kv_col, key_total, 1.0F, sharer, s.head_dim);
+  write_row(dv, key_row + row, at.kv_col, value_total, drop.scale(), sharer, s.head_dim);
 }
 
 std::size_t shared_bytes(int head_tiles, int score_tiles, int head_dim) {
@@ -235,7 +237,7 @@ void simple_attention_backward(const Queue& queue, const HeadShape& s, const Att
                query_gradient_kernel<T, kBound, Drop, Window>, s, Inputs<T>(a), View<const T>(g.dout),
                View<const float>(a.lse), g.dots, View<T>(g.dq), drop, window);
         launch(queue,
-               {.x = blocks_of(s.seq, kTile),
+               {.x = blocks_of(s.end_key, kTile),
                 .y = static_cast<unsigned>(s.batch * s.kv_heads),
                 .threads = kTileThreads,
                 .dynamic_shared = shared_bytes(4, 2, s.head_dim)},

@@ -26,16 +26,18 @@ __global__ void __launch_bounds__(kThreads)
   const Place at = place_of_queries(s, kRows);
   const int row = at.first + warp_row + lane_group();  // this thread's upper row; the lower is 8 further
   const float scale = s.scale * kLog2E;
-  fill_tile<T, kHead, kRows>(queries, in.q, at.token(at.first), at.q_col, at.count, s.head_dim);
+  fill_tile<T, kHead, kRows>(queries, in.q, at.token(at.first), at.q_col, 0, at.count, s.head_dim);
   float total[kHead / 8][4] = {};
   float top[2] = {-INFINITY, -INFINITY};  // of the unscaled scores
   float sum[2] = {};
-  for (int first_key = window.first_key(at.first, kCols); first_key < at.first + at.count;
-       first_key += kCols) {
-    const int key_count = min(kCols, s.seq - first_key);
+  const int end_key = window.end_key(at.first + at.count);
+  for (int first_key = window.first_key(at.first, kCols); first_key < end_key; first_key += kCols) {
+    const std::int64_t key_row = window.token(at, first_key);
+    const int from = window.from(first_key);
+    const int key_count = window.to(first_key, kCols, s.seq);
     sync_block();
-    fill_tile<T, kHead, kCols>(keys, in.k, at.token(first_key), at.kv_col, key_count, s.head_dim);
-    fill_tile<T, kHead, kCols>(values, in.v, at.token(first_key), at.kv_col, key_count, s.head_dim);
+    fill_tile<T, kHead, kCols>(keys, in.k, key_row, at.kv_col, from, key_count, s.head_dim);
+    fill_tile<T, kHead, kCols>(values, in.v, key_row, at.kv_col, from, key_count, s.head_dim);
     sync_block();
     float scores[kCols / 8][4];
     multiply_rows<T, kHead, kCols>(scores, queries + warp_row * kStride<kHead>, keys);
@@ -48,13 +50,13 @@ __global__ void __launch_bounds__(kThreads)
         for (int i = 0; i < 2; ++i) {
           float& score = scores[j][2 * half + i];
           const int key = first_key + j * 8 + lane_pair() + i;
-          if (key > row + 8 * half || window.hides(key, row + 8 * half)) score = -INFINITY;
+          if (!window.sees(row + 8 * half, key)) score = -INFINITY;
           best = Maximum()(score, best);
         }
       }
       best = row_reduce(best, Maximum());
-      // A number: the first block of keys has key 0, which every row sees. Of the first blocks of a window a
-      // row may see nothing: its scores are -inf, and so is the largest.
+      // A number: the first block of keys has key 0, which every row sees. Of the first blocks of a window, or
+      // of a part of the keys, a row may see nothing: its scores are -inf, and so is the largest.
       const float base = Window::kHides && best == -INFINITY ? 0.0F : best;
       const float shrink = exp2f((top[half] - base) * scale);
       top[half] = best;
@@ -78,8 +80,11 @@ __global__ void __launch_bounds__(kThreads)
     zero_dropped_keys<kCols>(scores, drop, at, row, first_key);
     add_product<T, kHead, kCols>(total, scores, values);
   }
-  write_rows<T, kHead>(out, at, warp_row, at.q_col, total, drop.scale() / sum[0], drop.scale() / sum[1],
-                       s.head_dim);
+  const auto factor = [&](float of_row) {
+    return Window::kBlind && of_row == 0 ? 0.0F : drop.scale() / of_row;
+  };
+  write_rows<T, kHead>(out, at.token(at.first), 0, at.count, warp_row, at.q_col, total, factor(sum[0]),
+                       factor(sum[1]), s.head_dim);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int position = row + 8 * half;
@@ -101,8 +106,8 @@ __global__ void __launch_bounds__(kThreads)
   const int warp_row = static_cast<int>(thread_x() / 32) * 16;
   const Place at = place_of_queries(s, kRows);
   const int row = at.first + warp_row + lane_group();
-  fill_tile<T, kHead, kRows>(queries, in.q, at.token(at.first), at.q_col, at.count, s.head_dim);
-  fill_tile<T, kHead, kRows>(gradients, dout, at.token(at.first), at.q_col, at.count, s.head_dim);
+  fill_tile<T, kHead, kRows>(queries, in.q, at.token(at.first), at.q_col, 0, at.count, s.head_dim);
+  fill_tile<T, kHead, kRows>(gradients, dout, at.token(at.first), at.q_col, 0, at.count, s.head_dim);
   float own_lse[2];
   float own_dot[2];
 #pragma unroll
@@ -113,12 +118,14 @@ __global__ void __launch_bounds__(kThreads)
     own_dot[half] = exists ? dots[at.lse_row * s.seq + position] : 0.0F;
   }
   float total[kHead / 8][4] = {};
-  for (int first_key = window.first_key(at.first, kCols); first_key < at.first + at.count;
-       first_key += kCols) {
-    const int key_count = min(kCols, s.seq - first_key);
+  const int end_key = window.end_key(at.first + at.count);
+  for (int first_key = window.first_key(at.first, kCols); first_key < end_key; first_key += kCols) {
+    const std::int64_t key_row = window.token(at, first_key);
+    const int from = window.from(first_key);
+    const int key_count = window.to(first_key, kCols, s.seq);
     sync_block();
-    fill_tile<T, kHead, kCols>(keys, in.k, at.token(first_key), at.kv_col, key_count, s.head_dim);
-    fill_tile<T, kHead, kCols>(values, in.v, at.token(first_key), at.kv_col, key_count, s.head_dim);
+    fill_tile<T, kHead, kCols>(keys, in.k, key_row, at.kv_col, from, key_count, s.head_dim);
+    fill_tile<T, kHead, kCols>(values, in.v, key_row, at.kv_col, from, key_count, s.head_dim);
     sync_block();
     float scores[kCols / 8][4];
     float dscores[kCols / 8][4];
@@ -131,14 +138,15 @@ __global__ void __launch_bounds__(kThreads)
       for (int i = 0; i < 4; ++i) {
         const int half = i / 2;
         const int key = first_key + j * 8 + lane_pair() + i % 2;
-        const bool seen = key <= row + 8 * half && !window.hides(key, row + 8 * half);
+        const bool seen = window.sees(row + 8 * half, key);
         const float p = seen ? exp2f((scores[j][i] * s.scale - own_lse[half]) * kLog2E) : 0.0F;
         dscores[j][i] = p * (dscores[j][i] * drop.scale() - own_dot[half]) * s.scale;
       }
     }
     add_product<T, kHead, kCols>(total, dscores, keys);
   }
-  write_rows<T, kHead>(dq, at, warp_row, at.q_col, total, 1.0F, 1.0F, s.head_dim);
+  write_rows<T, kHead>(dq, at.token(at.first), 0, at.count, warp_row, at.q_col, total, 1.0F, 1.0F,
+                       s.head_dim);
 }
 
 /// Rows are keys here, columns queries.
@@ -154,21 +162,23 @@ __global__ void __launch_bounds__(kThreads)
   T* queries = values + kRows * kStride<kHead>;
   T* gradients = queries + kCols * kStride<kHead>;
   const int warp_row = static_cast<int>(thread_x() / 32) * 16;
-  const Place at = place_of_keys(s, kRows);
+  const Place at = place_of_keys(s, window, kRows);
   const int row = at.first + warp_row + lane_group();
-  fill_tile<T, kHead, kRows>(keys, in.k, at.token(at.first), at.kv_col, at.count, s.head_dim);
-  fill_tile<T, kHead, kRows>(values, in.v, at.token(at.first), at.kv_col, at.count, s.head_dim);
+  const std::int64_t key_row = window.token(at, at.first);
+  const int from = window.from(at.first);
+  fill_tile<T, kHead, kRows>(keys, in.k, key_row, at.kv_col, from, at.count, s.head_dim);
+  fill_tile<T, kHead, kRows>(values, in.v, key_row, at.kv_col, from, at.count, s.head_dim);
   float key_total[kHead / 8][4] = {};
   float value_total[kHead / 8][4] = {};
   const int end_query = window.end_query(at.first + at.count, s.seq);
   for (int head = 0; head < s.group; ++head) {
     const std::int64_t q_col = at.q_col + static_cast<std::int64_t>(head) * s.head_dim;
     const std::int64_t lse_row = at.lse_row + head;
-    for (int first_query = at.first; first_query < end_query; first_query += kCols) {
+    for (int first_query = window.first_query(at.first); first_query < end_query; first_query += kCols) {
       const int query_count = min(kCols, s.seq - first_query);
       sync_block();
-      fill_tile<T, kHead, kCols>(queries, in.q, at.token(first_query), q_col, query_count, s.head_dim);
-      fill_tile<T, kHead, kCols>(gradients, dout, at.token(first_query), q_col, query_count, s.head_dim);
+      fill_tile<T, kHead, kCols>(queries, in.q, at.token(first_query), q_col, 0, query_count, s.head_dim);
+      fill_tile<T, kHead, kCols>(gradients, dout, at.token(first_query), q_col, 0, query_count, s.head_dim);
       if (thread_x() < kCols) {
         const int query = static_cast<int>(thread_x());
         const bool exists = query < query_count;
@@ -190,7 +200,7 @@ __global__ void __launch_bounds__(kThreads)
         for (int i = 0; i < 4; ++i) {
           const int query = j * 8 + lane_pair() + i % 2;
           const int key = row + 8 * (i / 2);
-          const bool seen = key <= first_query + query && !window.hides(key, first_query + query);
+          const bool seen = window.sees(first_query + query, key);
           const float p = seen ? exp2f((scores[j][i] * s.scale - query_lse[query]) * kLog2E) : 0.0F;
           scores[j][i] = p;
           dscores[j][i] = p * (dscores[j][i] * drop.scale() - query_dot[query]) * s.scale;
@@ -201,8 +211,9 @@ __global__ void __launch_bounds__(kThreads)
       add_product<T, kHead, kCols>(key_total, dscores, queries);
     }
   }
-  write_rows<T, kHead>(dk, at, warp_row, at.kv_col, key_total, 1.0F, 1.0F, s.head_dim);
-  write_rows<T, kHead>(dv, at, warp_row, at.kv_col, value_total, drop.scale(), drop.scale(), s.head_dim);
+  write_rows<T, kHead>(dk, key_row, from, at.count, warp_row, at.kv_col, key_total, 1.0F, 1.0F, s.head_dim);
+  write_rows<T, kHead>(dv, key_row, from, at.count, warp_row, at.kv_col, value_total, drop.scale(),
+                       drop.scale(), s.head_dim);
 }
 
 /// f(type, integral constant) for the storage type and the smallest bound of head sizes that holds.
@@ -265,7 +276,7 @@ void tensor_attention_backward(const Queue& queue, const HeadShape& s, const Att
              query_gradient_kernel<T, kHead, Drop, Window>, s, Inputs<T>(a), View<const T>(g.dout),
              View<const float>(a.lse), g.dots, View<T>(g.dq), drop, window);
       launch(queue,
-             {.x = blocks_of(s.seq, kRows),
+             {.x = blocks_of(s.end_key, kRows),
               .y = static_cast<unsigned>(s.batch * s.kv_heads),
               .threads = kThreads,
               .dynamic_shared = shared},

@@ -18,14 +18,15 @@ struct Tile {
   __device__ float& at(int row, int col) const { return data[row * stride + col]; }
 };
 
-/// Row i of the tile is row first + i of `x` at column `col`, zero from row `limit` on. All threads call it.
+/// Row i of the tile is row first + i of `x` at column `col`, zero before row `from` and from row `limit` on. All threads
+/// call it.
 template <class T>
 __device__ void fill_tile(const Tile& tile, View<const T> x, std::int64_t first_row, std::int64_t col,
-                          int limit, int head_dim) {
+                          int from, int limit, int head_dim) {
   for (int i = static_cast<int>(thread_x()); i < kTile * head_dim; i += static_cast<int>(kTileThreads)) {
     const int row = i / head_dim;
     const int e = i - row * head_dim;
-    tile.at(row, e) = row < limit ? to_float(x.row(first_row + row)[col + e]) : 0.0F;
+    tile.at(row, e) = row >= from && row < limit ? to_float(x.row(first_row + row)[col + e]) : 0.0F;
   }
 }
 

@@ -21,19 +21,22 @@ constexpr const char* kNormBackward =
     "(1,h) "
     "of one";
 constexpr const char* kAttention =
-    "q, out (T, heads*head_dim), k, v (T, kv_heads*head_dim) of one floating point type, gradients alike, "
-    "T = batch*seq below 2^31, heads a multiple of kv_heads, past 0, all keys, batch*heads at most 65535, "
-    "head_dim at most 256, lse (batch*heads, seq) fp32, scratch fp32 of at least attention_scratch elements";
+    "q, out (T, heads*head_dim), k, v (batch*keys, kv_heads*head_dim) of one floating point type, gradients "
+    "alike, T = batch*seq, heads a multiple of kv_heads, past + seq below 2^31, no prefix with a past, "
+    "batch*heads at "
+    "most 65535, head_dim at most 256, lse (batch*heads, seq) fp32, scratch fp32 of at least "
+    "attention_scratch "
+    "elements";
 
 bool is_consistent(const AttentionShape& s) {
   return s.batch >= 0 && s.seq > 0 && s.heads > 0 && s.kv_heads > 0 && s.head_dim > 0 && s.head_dim <= 256 &&
-         s.heads % s.kv_heads == 0 && s.past == 0 && s.key_start == 0 && s.key_count == 0 &&
-         s.batch * s.heads <= 65535 && s.seq < std::int64_t{1} << 31;
+         s.heads % s.kv_heads == 0 && (s.prefix == 0 || s.past == 0) && s.batch * s.heads <= 65535 &&
+         s.past + s.seq < (std::int64_t{1} << 31) - 4;
 }
 bool agrees(const AttentionShape& s, const Matrix& q, const Matrix& k, const Matrix& v, const Matrix& out,
             const Matrix& lse, const Matrix& scratch, std::int64_t wanted) {
   return is_consistent(s) && is_storage(q) && has_shape(q, s.batch * s.seq, s.heads * s.head_dim) &&
-         has_shape(k, q.rows, s.kv_heads * s.head_dim, q.dtype) && alike(v, k) && alike(out, q) &&
+         has_shape(k, s.batch * s.keys(), s.kv_heads * s.head_dim, q.dtype) && alike(v, k) && alike(out, q) &&
          has_shape(lse, s.batch * s.heads, s.seq, DType::fp32) && scratch.dtype == DType::fp32 &&
          scratch.contiguous() && scratch.elements() >= wanted;
 }
@@ -128,9 +131,9 @@ void CudaOperators::attention_forward(const AttentionShape& shape, Matrix q, Mat
   cuda::attention_forward(queue_, shape, q, k, v, out, lse);
 }
 
-void CudaOperators::attention_merge(Matrix /*out*/, Matrix /*lse*/, Matrix /*part*/, Matrix /*part_lse*/) {
-  throw Error(
-      "attention_merge: not on backend cuda, whose attention has all keys at once; expected cpu or emulated");
+void CudaOperators::attention_merge(Matrix out, Matrix lse, Matrix part, Matrix part_lse) {
+  require_attention_merge(out, lse, part, part_lse);
+  cuda::attention_merge(queue_, out, lse, part, part_lse);
 }
 
 void CudaOperators::attention_backward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v, Matrix out,

@@ -130,6 +130,9 @@ std::int64_t norm_sums(const Queue& queue, Matrix x);
 /// *result (device memory) = Σ x².
 void squared_norm(const Queue& queue, Matrix x, double* partials, std::int64_t count, double* result);
 
+// attention_merge.cu
+void attention_merge(const Queue& queue, Matrix out, Matrix lse, Matrix part, Matrix part_lse);
+
 // attention.cu. dots: (batch·heads, seq) fp32 of scratch.
 void attention_forward(const Queue& queue, const AttentionShape& shape, Matrix q, Matrix k, Matrix v,
                        Matrix out, Matrix lse);

@@ -70,6 +70,10 @@ def contradiction(cells):
         return f"contradicts itself: {gpus:g} GPUs, tensor x pipeline x context = {ranks:g}"
     if gpus and replicas and gpus != ranks * replicas:
         return f"contradicts itself: {gpus:g} GPUs, tensor x pipeline x context x data = {ranks * replicas:g}"
+    experts = (number(cells, "expert_model_parallel_size") or 1) * (number(cells, "pipeline_model_parallel_size") or 1) * (
+        number(cells, "expert_tensor_parallel_size") or 1)
+    if gpus and gpus % experts:
+        return f"contradicts itself: {gpus:g} GPUs, expert tensor x expert x pipeline = {experts:g}"
     batch, micro = number(cells, "global_batch_size"), number(cells, "micro_batch_size")
     if gpus and batch and micro and batch % (micro * gpus / ranks):
         return (f"contradicts itself: batch {batch:g}, micro-batch {micro:g} x {gpus / ranks:g} replicas does not "

@@ -35,8 +35,9 @@ def deepseek(layers, hidden, heads, expert_ffn, vocab, experts, topk, shared_ffn
     return model
 
 
-# Megatron-Core's names of what its provider sets (megatron/bridge/models/gpt_oss/gpt_oss_bridge.py).
-GPT_OSS = {"other_flags": "softmax_type;activation_func_clamp_value;window_attn_skip_freq"}
+# Megatron-Core's names of what its provider sets (megatron/bridge/models/gpt_oss/gpt_oss_bridge.py). A learned number per head
+# in the softmax and a clamped activation are parts of kernels that are there anyway.
+GPT_OSS = {"add_bias_linear": "true", "window_size": 128, "window_attn_skip_freq": 2}
 QWEN3 = {"qk_layernorm": "true", "head_dim": 128}
 HYBRID = {"hybrid_layer_pattern": "mamba", "num_experts": "unstated"}
 

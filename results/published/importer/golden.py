@@ -56,9 +56,12 @@ COLUMNS = {
     "moe-expert-capacity-factor": ("moe_expert_capacity_factor", None),
     "moe-pad-expert-input-to-capacity": ("moe_pad_expert_input_to_capacity", "true"),
     "use-flash-attn": ("attention_backend", "fused"),
+    "hierarchical-context-parallel-sizes": ("hierarchical_context_parallel_sizes", None),
 }
 # What changes no memory: fused kernels compute softmax in fp32 anyway, a gradient that is added apart is one weight's.
-TIME_ONLY = {"deterministic-mode", "attention-softmax-in-fp32", "no-gradient-accumulation-fusion"}
+# Nor does the order of the ranks, who divides by their number, or when parameters are gathered.
+TIME_ONLY = {"deterministic-mode", "attention-softmax-in-fp32", "no-gradient-accumulation-fusion", "use-tp-pp-dp-mapping",
+             "ddp-average-in-collective", "overlap-param-gather-with-optimizer-step"}
 SMALL = 1024  # hidden size up to which a test's time is the host's, not the accelerator's
 ONE = {"rotary-percent": "1", "num-distributed-optimizer-instances": "1"}
 
@@ -69,6 +72,10 @@ def put_flags(cells, flags, small):
         name, _, value = flag.partition("=")
         if small and name in TIME_ONLY:
             continue
+        if name == "no-bias-gelu-fusion" and "disable-bias-linear" in flags:
+            continue  # there is no bias to fuse
+        if name == "hierarchical-context-parallel-sizes":
+            value = ",".join(value.strip("[]").split())
         if name == "attention-backend":
             cells["attention_backend"] = "unfused" if value == "unfused" else "fused"
         elif name == "squared-relu":

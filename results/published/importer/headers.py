@@ -4,11 +4,9 @@ import json
 
 # Columns of features, with the value that means "without it": as analysis/published/dialect/dialect_columns.hpp has them.
 FEATURES = {
-    "cp_comm_type": "p2p",
     "moe_expert_capacity_factor": "", "moe_pad_expert_input_to_capacity": "false",
     "moe_router_load_balancing_type": "", "moe_router_force_load_balancing": "false", "moe_shared_expert_overlap": "false",
-    "overlap_moe_expert_parallel_comm": "false",
-    "num_distributed_optimizer_instances": "1", "zero_hpz_partition_size": "1",
+    "zero_hpz_partition_size": "1",
     "use_megatron_fsdp": "false", "recompute_modules": "none", "activation_offload": "none",
     "optimizer_offload_fraction": "0",
     "apply_query_key_layer_scaling": "false", "parallel_block": "false",

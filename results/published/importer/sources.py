@@ -1,7 +1,7 @@
 """One converter per kind of source: from a row as it is printed to columns of the dialect."""
 
-
 from . import golden
+from .bridge import recipe
 from .facts import find_hardware, find_model, find_precision, megatron_core
 from .parts import Unplaced, add_interleaving, model_of, put, year_of
 
@@ -52,11 +52,15 @@ def mixture_recipe(cells, row):
     H100, where the exchange is overlapped, and B200."""
     if not cells.get("num_experts"):
         return
-    cells["expert_tensor_parallel_size"] = "1"
+    spread_recipe(cells)
     if cells.get("num_hidden_layers") == "94" and cells["hardware"] in ("h100-sxm-80gb", "b200-sxm-180gb"):
         cells["moe_token_dispatcher_type"] = "alltoall"
         if cells["hardware"] == "h100-sxm-80gb":
             cells["overlap_moe_expert_parallel_comm"] = "true"
+
+
+def spread_recipe(cells):
+    cells["expert_tensor_parallel_size"] = "1"
     deepseek_recipe(cells)
 
 
@@ -81,7 +85,9 @@ def bridge_perf(row):
     if cells.get("fp8_recipe") == "unstated" and not cells.get("fp4_format"):
         cells["fp8_recipe"] = "tensorwise"  # its recipes are bf16, fp8cs (current scaling), fp8mx and nvfp4, no others
     megatron_recipe(cells, row, row["vp"])
-    mixture_recipe(cells, row)
+    if cells.get("num_experts"):
+        spread_recipe(cells)
+    cells.update(recipe(row))
     if row.get("fsdp", "") not in ("", "0"):
         cells.update(zero_stage=3, software="megatron-bridge-fsdp")
     if "lora" in row["phase"].lower():
@@ -89,10 +95,13 @@ def bridge_perf(row):
     note = (row["note"] + " " + row["model"]).lower()
     if cells.get("num_experts"):
         put(cells, "moe_router_force_load_balancing", "true" if "force-balanced" in note else "")
-        put(cells, "moe_expert_capacity_factor", "unstated" if "tokendrop" in note else "")
+        if "tokendrop" in note:  # apply_moe_token_drop of its recipes: each expert has its even share, padded
+            cells.update(moe_expert_capacity_factor="1", moe_pad_expert_input_to_capacity="true",
+                         moe_token_dispatcher_type="alltoall")
     put(cells, "tokens_per_s_per_gpu", row["tokens_per_s_per_gpu"])
     put(cells, "model_tflops_per_gpu", row["model_tflops_per_gpu"])
     cells["label"] = f"{row['model']} {row['phase']} {row['system']} {row['release']}"
+    cells["source"] = f"Megatron-Bridge {row['release']}, {row['source']}"
     return cells
 
 
@@ -312,7 +321,7 @@ def matched(row):
     put(cells, "model_tflops_per_gpu", row["tflops_per_gpu"])
     put(cells, "peak_gb", row["peak_allocated_gb"])
     cells["label"] = f"{row['study']} {row['variable']} {row['value']}"
-    cells["source"] = "Megatron-Bridge" if row["source"] == "same" else f"Megatron-Bridge {row['source']}"
+    cells["source"] = f"Megatron-Bridge, {row['study']}"
     return cells
 
 

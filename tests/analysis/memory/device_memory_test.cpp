@@ -52,6 +52,7 @@ TEST(DeviceMemory, CommunicatorsAreCountedOncePerSetOfMembersAndDirection) {
     int tensor, pipeline, data;
     bool backward, vocabulary;
     int rank, groups, channels;
+    int context = 1, ring = 1;
   };
   constexpr Case kCases[] = {
       {"alone", 1, 1, 1, false, false, 0, 0, 0},
@@ -67,6 +68,11 @@ TEST(DeviceMemory, CommunicatorsAreCountedOncePerSetOfMembersAndDirection) {
       {"tensor and pipeline", 2, 2, 1, true, false, 3, 3, 2},
       // The five groups of vocabulary parallelism have communicators of their own.
       {"vocabulary", 1, 2, 1, true, true, 0, 6, 2},
+      // world, data and context; from and to a neighbour.
+      {"ring", 1, 1, 4, false, false, 3, 1, 2, 4, 4},
+      {"gathered", 1, 1, 4, false, false, 3, 1, 0, 4, 1},
+      // world; data and context; pipeline with its ends.
+      {"ring and pipeline", 1, 2, 2, true, false, 2, 3, 4, 2, 2},
   };
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.name);
@@ -75,8 +81,9 @@ TEST(DeviceMemory, CommunicatorsAreCountedOncePerSetOfMembersAndDirection) {
     layout.pipeline = c.pipeline;
     layout.data = c.data;
     layout.vocab_parallel = c.vocabulary;
+    layout.context = c.context;
     const auto found =
-        predict_device_memory(layout, chain(c.pipeline, c.backward), digits(), tensors_of(layout));
+        predict_device_memory(layout, chain(c.pipeline, c.backward), digits(), tensors_of(layout), c.ring);
     ASSERT_TRUE(found);
     const RankDeviceMemory& rank = found->ranks.at(static_cast<std::size_t>(c.rank / found->ranks_alike));
     EXPECT_EQ(rank.groups, c.groups);

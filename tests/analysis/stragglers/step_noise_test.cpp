@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 #include "analysis/simulate/simulator.hpp"
@@ -30,6 +31,12 @@ Costs quiet_costs(int stages) {
     stage.backward = {0.020};
   }
   return costs;
+}
+
+NoiseModel jitter_of(double deviation) {
+  NoiseModel noise;
+  noise.jitter = deviation;
+  return noise;
 }
 
 class StepNoise : public testing::Test {
@@ -70,19 +77,25 @@ TEST_F(StepNoise, OneSlowGpuHoldsUpItsPipelineAlone) {
   EXPECT_EQ(steps.percentile(0).value, steps.percentile(1).value) << "the same GPUs in every step";
   const NoisySteps none = simulate_noise(job_, noise, {3, 7, steps.slow_gpus});
   EXPECT_EQ(none.mean().value, none.quiet.value);
-  const NoisySteps all = simulate_noise(job_, {0, 1, 1.5}, {1, 1, 0});
+  noise.slow_share = 1;
+  const NoisySteps all = simulate_noise(job_, noise, {1, 1, 0});
   EXPECT_NEAR(all.mean().value, 1.5 * (kMicrobatches + kRanks - 1) * 0.030, 1e-9);
 }
 
 // What is not simulated would not have been the last: as many replicas as one after another give the same maximum.
 TEST_F(StepNoise, LeavesOutNothingThatCouldBeTheLast) {
-  const NoiseModel noise{0.05, 0.01, 1.2, 0.02, {0.05}};
+  NoiseModel noise;
+  noise.jitter = 0.05;
+  noise.slow_share = 0.01;
+  noise.slow_factor = 1.2;
+  noise.hiccup_share = 0.02;
+  noise.hiccup = {0.05};
   job_.replicas = 32;
   const NoisySteps steps = simulate_noise(job_, noise, {40, 3, 0});
   EXPECT_LT(steps.simulated, 40 * 32 / 2);
   // A job of one replica leaves nothing out: its steps, in groups of 32, have the same mean of the longest.
   job_.replicas = 1;
-  const NoisySteps single = simulate_noise(job_, {0.05, 0, 1, 0, {}}, {32 * 600, 5, 0});
+  const NoisySteps single = simulate_noise(job_, jitter_of(0.05), {32 * 600, 5, 0});
   std::mt19937 random(1);
   std::vector<double> shuffled = single.steps;
   std::shuffle(shuffled.begin(), shuffled.end(), random);
@@ -92,15 +105,80 @@ TEST_F(StepNoise, LeavesOutNothingThatCouldBeTheLast) {
                               shuffled.begin() + static_cast<std::ptrdiff_t>(32 * (i + 1))) /
             600;
   job_.replicas = 32;
-  const NoisySteps together = simulate_noise(job_, {0.05, 0, 1, 0, {}}, {600, 9, 0});
+  const NoisySteps together = simulate_noise(job_, jitter_of(0.05), {600, 9, 0});
   EXPECT_NEAR(together.mean().value / mean, 1, 0.003);
 }
 
 TEST_F(StepNoise, HiccupsMakeAStepAsMuchLongerAtMost) {
-  const NoiseModel noise{0, 0, 1, 0.05, {0.2}};
+  NoiseModel noise;
+  noise.hiccup_share = 0.05;
+  noise.hiccup = {0.2};
   const NoisySteps steps = simulate_noise(job_, noise, {50, 1, 0});
   EXPECT_GT(steps.mean().value, steps.quiet.value + 0.1);
   EXPECT_LE(steps.percentile(1).value, steps.quiet.value + 4 * 0.2 + 1e-9);
+}
+
+// All forwards twice as long, or all backwards: as a pipeline whose stages cost that.
+TEST_F(StepNoise, KindsOfActionsVaryByThemselves) {
+  job_.replicas = 1;
+  job_.ranks_per_stage = 1;
+  for (const std::size_t kind : {std::size_t{0}, std::size_t{1}}) {
+    NoiseModel noise;
+    noise.kind_jitter[kind] = 0.3;
+    const NoisySteps steps = simulate_noise(job_, noise, {300, 3, 0});
+    for (const NoiseBlame& blame : steps.blame) EXPECT_EQ(blame.what, kind == 0 ? "forward" : "backward");
+    // The slowest of four: a third of the step is forwards, two thirds backwards.
+    const double longer = steps.mean() / steps.quiet - 1;
+    EXPECT_GT(longer, (kind == 0 ? 0.3 : 0.6) * 0.2);
+    EXPECT_LT(longer, (kind == 0 ? 0.4 : 0.75) * 0.5);
+  }
+}
+
+TEST_F(StepNoise, ASlowPortIsAHopAndItsReductions) {
+  job_.costs.transfer = {0.004};
+  for (StageCosts& stage : job_.costs.stages) stage.reduce_gradients = {0.1};
+  job_.ranks_per_stage = 1;
+  job_.replicas = 2;
+  NoiseModel noise;
+  noise.slow_link_share = 1;
+  noise.slow_link_factor = 3;
+  Costs all = job_.costs;
+  all.transfer = {0.012};
+  for (StageCosts& stage : all.stages) stage.reduce_gradients = {0.3};
+  EXPECT_NEAR(simulate_noise(job_, noise, {1, 1, 0}).mean().value, simulate_makespan(step_.once, all).value,
+              1e-9);
+  Costs one = job_.costs;
+  one.slow_links = {1, 3, 1, 1};
+  const double quiet = simulate_makespan(step_.once, job_.costs).value;
+  const double slow = simulate_makespan(step_.once, one).value;
+  EXPECT_GT(slow, quiet + 2 * 0.008 - 1e-9) << "the first message down and the last one up";
+  all.slow_links = {1, 1, 1, 1};
+  one.slow_links = {3, 3, 3, 3};
+  one.stages = all.stages;
+  EXPECT_NEAR(simulate_makespan(step_.once, one).value, simulate_makespan(step_.once, all).value, 1e-9);
+  one.slow_links = {3};
+  EXPECT_THROW(simulate_makespan(step_.once, one), InputError);
+}
+
+// One rank of one replica is slow: it is to blame, and for what the pipeline loses by it.
+TEST_F(StepNoise, WhoIsToBlameAndForHowMuch) {
+  job_.ranks_per_stage = 1;
+  job_.gpus_per_node = 1;
+  NoiseModel noise;
+  noise.slow_share = 1.0 / 256;
+  noise.slow_factor = 1.4;
+  std::uint64_t seed = 1;
+  NoisySteps steps = simulate_noise(job_, noise, {3, seed, 0});
+  while (steps.slow_gpus != 1) steps = simulate_noise(job_, noise, {3, ++seed, 0});
+  ASSERT_EQ(steps.blame.size(), 2U);
+  EXPECT_EQ(steps.blame[0].rank, steps.blame[1].rank);
+  EXPECT_EQ(steps.blame[0].what, "backward");
+  EXPECT_EQ(steps.blame[1].what, "forward");
+  Costs quick = quiet_costs(kRanks);
+  StageCosts& stage = quick.stages[static_cast<std::size_t>(steps.blame[0].rank)];
+  stage.forward = 1.4 * stage.forward;
+  EXPECT_NEAR(steps.blame[0].cost.value, steps.mean().value - simulate_makespan(step_.once, quick).value,
+              1e-9);
 }
 
 /// A trace in which every pass takes its time × noise, and those of rank `slow` 10 % longer.
@@ -132,6 +210,56 @@ TEST(SlowRanks, OneOfEightThatIsTenPercentSlowerIsNamed) {
   }
   EXPECT_GE(named, 38);
   EXPECT_EQ(wrong, 0);
+}
+
+/// Computing times of ranks of two stages of four: 40 actions, every one with noise, a drift that all ranks see, and some
+/// that take twice as long.
+std::vector<std::vector<double>> computing_times(int slow, unsigned seed) {
+  std::mt19937 random(seed);
+  std::lognormal_distribution<double> passes(0, 0.03);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  std::vector<std::vector<double>> times(8);
+  for (int action = 0; action < 40; ++action) {
+    const double drift = 1 + 0.01 * action;
+    for (std::size_t rank = 0; rank < times.size(); ++rank) {
+      const double stage = rank < 4 ? 1 : 1.3;
+      const double disturbed = uniform(random) < 0.05 ? 2 : 1;
+      const double factor = static_cast<int>(rank) == slow ? 1.1 : 1;
+      times[rank].push_back(0.01 * stage * drift * disturbed * factor * passes(random));
+    }
+  }
+  return times;
+}
+
+TEST(SlowRanks, RanksOfAStageAreHeldAgainstEachOther) {
+  int named = 0;
+  int wrong = 0;
+  const auto names = [](const std::vector<std::vector<double>>& times) {
+    std::vector<ComputingRank> ranks;
+    for (int rank = 0; rank < 8; ++rank)
+      ranks.push_back({rank, rank / 4, &times[static_cast<std::size_t>(rank)]});
+    return slow_ranks(rank_paces(ranks), {});
+  };
+  for (unsigned trial = 0; trial < 40; ++trial) {
+    const int slow = static_cast<int>(trial % 8);
+    const std::vector<SlowRank> found = names(computing_times(slow, trial));
+    named += int{found.size() == 1 && found[0].rank == slow};
+    wrong += int{!names(computing_times(-1, 1000 + trial)).empty()};
+  }
+  EXPECT_GE(named, 38);
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(SlowRanks, TwoRanksCannotSayWhichOneIsSlow) {
+  const std::vector<double> quick(10, 1.0);
+  const std::vector<double> slow(10, 2.0);
+  const std::vector<RankPace> two = rank_paces({{0, 0, &quick}, {1, 0, &slow}});
+  EXPECT_TRUE(std::isnan(two[1].factor));
+  EXPECT_TRUE(slow_ranks(two, {}).empty());
+  const std::vector<RankPace> three = rank_paces({{5, 0, &quick}, {6, 0, &slow}, {7, 0, &quick}});
+  EXPECT_EQ(three[1].rank, 6);
+  EXPECT_DOUBLE_EQ(three[1].factor, 2);
+  ASSERT_EQ(slow_ranks(three, {}).size(), 1U);
 }
 
 TEST(SlowRanks, TracesOfDifferentStepsAreRefused) {

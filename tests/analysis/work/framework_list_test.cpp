@@ -214,17 +214,66 @@ TEST(FrameworkList, GraphsTakeLaunchesOffTheHost) {
   RunConfig config = gpt("megatron-core-2025");
   config.model.hidden = 256, config.model.heads = config.model.kv_heads = 4, config.model.head_dim = 64;
   config.model.ffn = config.model.vocab = 1024;
+  config.model.layers = 32;  // embedding and loss are launched whatever is captured
   config.batch.micro_batch_size = 1;
   const double launched = predicted(config).time.step.value;
   for (const CudaGraphImpl impl : {CudaGraphImpl::local, CudaGraphImpl::transformer_engine}) {
     config.machine.cuda_graph_impl = impl;
     EXPECT_LT(predicted(config).time.step.value, 0.6 * launched);
   }
+  const double layers = predicted(config).time.step.value;
+  config.machine.cuda_graph_modules = "mlp";
+  const double half = predicted(config).time.step.value;
+  EXPECT_GT(half, layers);
+  EXPECT_LT(half, launched);
+  config.machine.cuda_graph_modules = "all";
+  config.machine.cuda_graph_impl = CudaGraphImpl::full_iteration;
+  EXPECT_LT(predicted(config).time.step.value, layers) << "nor are the ends launched";
+  config.machine.cuda_graph_impl = CudaGraphImpl::transformer_engine;
   config.machine.software = "torchtitan";
   EXPECT_THAT([&] { predicted(config); }, testing::ThrowsMessage<InputError>(testing::HasSubstr(
                                               "cuda_graph_impl: found transformer_engine with torchtitan")));
   config.machine.software = "plumbline";
   EXPECT_THAT(why_invalid(config).value_or(""), testing::HasSubstr("expected none"));
+}
+
+// States are cut within an instance, gradients are summed between instances: MaxText's and Paxml's replicas of FSDP groups,
+// Megatron-LM's distributed optimizer.
+TEST(FrameworkList, InstancesOfTheOptimizerHoldAllStatesEach) {
+  RunConfig config = llama("megatron-core-2025");
+  config.parallel.world_size = 64;  // 8 copies
+  config.parallel.zero_stage = 1;
+  const auto optimizer = [](const Prediction& p) { return p.memory.ranks.front().held[Category::optimizer]; };
+  const Prediction one = predicted(config);
+  config.parallel.num_distributed_optimizer_instances = 2;
+  const Prediction two = predicted(config);
+  EXPECT_NEAR(static_cast<double>(optimizer(two).value), 2.0 * static_cast<double>(optimizer(one).value), 16);
+  EXPECT_EQ(two.memory.ranks.front().held[Category::gradients],
+            one.memory.ranks.front().held[Category::gradients]);
+
+  // Every layer is gathered within an instance, and its reduced gradient summed between them.
+  config = llama("maxtext-save-qkv-proj");
+  config.parallel.tensor = config.parallel.pipeline = 1;
+  config.parallel.world_size = 64;
+  config.parallel.zero_stage = 3;
+  config.batch.micro_batch_size = 1;
+  config.parallel.num_distributed_optimizer_instances = 8;
+  const StageShape shape = stage_shapes(config, 1).front();
+  std::int64_t gathered = 0;
+  std::int64_t scattered = 0;
+  std::int64_t summed = 0;
+  for (const OperatorCall& call : calls_of(framework_work(shape, ActionType::backward))) {
+    if (call.group != Group::data) continue;
+    EXPECT_EQ(call.ranks, 8) << call.label;
+    if (call.kind == CallKind::all_gather) gathered += call.elements * call.count;
+    if (call.kind == CallKind::reduce_scatter) scattered += call.elements * call.count;
+    if (call.kind != CallKind::all_reduce) continue;
+    EXPECT_EQ(call.stride, 8);
+    summed += call.elements * call.count;
+  }
+  EXPECT_GT(gathered, 6'000'000'000);
+  EXPECT_GT(scattered, 6'000'000'000);
+  EXPECT_NEAR(static_cast<double>(summed), static_cast<double>(scattered) / 8, 100);
 }
 
 // Half the bytes in the buffer, the collectives and the products that add to it.

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/memory/framework_memory.hpp"
 #include "analysis/predict/predict.hpp"
@@ -164,6 +166,48 @@ TEST(FrameworkMixture, AnExchangeWithinANodeIsFaster) {
   EXPECT_LT(step(64, TokenDispatcher::flex), 0.95 * step(64, TokenDispatcher::alltoall));
 }
 
+// overlap_moe_expert_parallel_comm: an exchange costs no more than what is left of it behind the computation, and what
+// its multiprocessors take from that; the same bytes travel.
+TEST(FrameworkMixture, AnOverlappedExchangeHidesBehindTheOtherMicroBatch) {
+  RunConfig config = mixture("qwen3-30b-a3b", 1, 8, 0, 8);
+  config.parallel.token_dispatcher = TokenDispatcher::flex;
+  const auto step = [&] {
+    return predict(config, schedule_for(config), *find_hardware_preset(config.machine.hardware)).time;
+  };
+  const auto exchanged = [&] {
+    double bytes = 0;
+    for (const OperatorCall& call : calls_named(shape_of(config), ActionType::backward, "expert "))
+      bytes += call.kind == CallKind::all_to_all ? static_cast<double>(call.bytes().value) : 0;
+    return bytes;
+  };
+  config.machine.cuda_graph_impl = CudaGraphImpl::full_iteration;
+  const auto exposed = step();
+  const double bytes = exchanged();
+  config.parallel.overlap_moe_expert_parallel_comm = true;
+  const auto hidden = step();
+  EXPECT_EQ(exchanged(), bytes);
+  EXPECT_LT(hidden.exposed_tensor.value, 0.15 * exposed.exposed_tensor.value);
+  EXPECT_LT(hidden.step.value, exposed.step.value);
+  EXPECT_GT(hidden.step.value, exposed.compute.value)
+      << "multiprocessors that the exchange holds do not compute";
+  const auto calls = calls_of(framework_work(shape_of(config), ActionType::forward));
+  const auto waits = std::count_if(calls.begin(), calls.end(),
+                                   [](const OperatorCall& call) { return call.kind == CallKind::wait; });
+  EXPECT_GT(waits, 0);
+}
+
+// Biases of experts' outputs are added expert by expert (gpt-oss).
+TEST(FrameworkMixture, BiasesOfExpertsTakePassesOfTheirOwn) {
+  RunConfig config = mixture("qwen3-30b-a3b", 1, 8, 0, 8);
+  const auto step = [&] {
+    return predict(config, schedule_for(config), *find_hardware_preset(config.machine.hardware))
+        .time.step.value;
+  };
+  const double without = step();
+  config.model.linear_bias = true;
+  EXPECT_GT(step(), 1.05 * without);
+}
+
 TEST(FrameworkMixture, WhatDoesNotFitIsRefusedInOneLine) {
   struct Case {
     int tensor, expert, expert_tensor, world;
@@ -185,12 +229,13 @@ TEST(FrameworkMixture, WhatDoesNotFitIsRefusedInOneLine) {
   RunConfig config = mixture("mixtral-8x7b", 2, 4, 0, 8);
   config.parallel.sequence_parallel = false;
   EXPECT_THAT(why_invalid(config).value_or(""), HasSubstr("sequence_parallel: found false"));
-  // Plumbline's own step has all experts on every rank.
+  // Plumbline's own step spreads experts by all-to-all alone.
   config = mixture("mixtral-8x7b", 1, 8, 0, 8);
   config.machine.software = "plumbline";
-  EXPECT_THAT(why_unsupported(config).value_or(""), HasSubstr("expert_model_parallel_size: found 8"));
-  config.parallel.expert = 1;
-  EXPECT_THAT(why_unsupported(config).value_or(""), HasSubstr("moe_token_dispatcher_type: found alltoall"));
+  EXPECT_EQ(why_unsupported(config), std::nullopt);
+  EXPECT_EQ(why_invalid(config), std::nullopt);
+  config.parallel.token_dispatcher = TokenDispatcher::flex;
+  EXPECT_THAT(why_invalid(config).value_or(""), HasSubstr("moe_token_dispatcher_type: found flex"));
   config.parallel.token_dispatcher = TokenDispatcher::automatic;
   EXPECT_EQ(why_unpredictable(config), std::nullopt);
 }

@@ -91,6 +91,8 @@ TEST_F(ClusterCommands, TopologyOfASlurmCluster) {
       {"topology --slurm topology.conf --hosts n[0-9]", "at most 8 hosts"},
       {"topology --slurm topology.conf --hosts m1", "--hosts: found m1"},
       {"topology rail-only:4 --tp 2", "no path from leaf"},
+      {"topology superpod-b200:1 --collective gather", "--collective: found gather"},
+      {"topology superpod-b200:1 --collective all-gather --sizes 0", "--sizes: found 0"},
       {"topology superpod-b200:1 --gpus 4096", "expected at least the 4096"}};
   for (const auto& [arguments, words] : wrong) {
     const Said said = plumbline(arguments);
@@ -98,6 +100,19 @@ TEST_F(ClusterCommands, TopologyOfASlurmCluster) {
     EXPECT_THAT(said.err, HasSubstr(words)) << arguments;
     EXPECT_EQ(std::count(said.err.begin(), said.err.end(), '\n'), 1) << said.err;
   }
+}
+
+TEST_F(ClusterCommands, TopologyShowsCollectivesByAlgorithmAndSize) {
+  const Said said = plumbline("topology superpod-b200:4 --tp 8 --collective all-reduce --sizes 64KiB,4GiB");
+  ASSERT_EQ(said.exit_code, 0) << said.err;
+  EXPECT_THAT(said.out, HasSubstr("all-reduce along dp: 128 ranks in 128 nodes, 8 groups at once"));
+  EXPECT_THAT(said.out, ContainsRegex("NVLS +nvlink"));
+  const nlohmann::json json = nlohmann::json::parse(
+      plumbline("topology superpod-b200:4 --tp 8 --collective all-reduce --sizes 64KiB,4GiB --json").out);
+  EXPECT_EQ(json["sizes_bytes"], nlohmann::json({65536, std::int64_t{1} << 32}));
+  ASSERT_EQ(json["axes"].size(), 2U);
+  EXPECT_EQ(json["axes"][1]["nccl"], nlohmann::json({"tree LL", "ring Simple"}));
+  EXPECT_EQ(json["axes"][1]["algorithms"][0]["busiest_link"], "port");
 }
 
 TEST_F(ClusterCommands, TopologyFindsTheOrderOfTheAxesOfAConfiguration) {
@@ -131,6 +146,56 @@ TEST_F(ClusterCommands, StragglersOnAHundredThousandGpus) {
   EXPECT_EQ(json["cases"][3]["slow_gpus"], 0);
   EXPECT_THAT(plumbline("stragglers job.yaml --gpus 1024 --jitter 1 --simulated-steps 5").out,
               ContainsRegex("with noise +[0-9.]+ "));
+}
+
+TEST_F(ClusterCommands, StragglersAsAPageAndByKindOfAction) {
+  write("job.yaml", kJob);
+  const std::string noise =
+      "stragglers job.yaml --gpus 1024 --jitter F=2,B=3 --slow-link-share 1 --simulated-steps 20";
+  const Said page = plumbline(noise + " --html");
+  ASSERT_EQ(page.exit_code, 0) << page.err;
+  EXPECT_THAT(page.out, ContainsRegex("^<!doctype html>"));
+  EXPECT_THAT(page.out, HasSubstr("<polyline"));
+  EXPECT_THAT(page.out, HasSubstr("slow links alone"));
+  EXPECT_EQ(page.out.find("<script"), std::string::npos);
+  const nlohmann::json json = nlohmann::json::parse(plumbline(noise + " --json").out);
+  ASSERT_EQ(json["cases"].size(), 3U);
+  ASSERT_FALSE(json["cases"][2]["blame"].empty());
+  EXPECT_GT(json["cases"][2]["blame"][0]["cost_s"], 0.0);
+  EXPECT_THAT(plumbline(noise).out, ContainsRegex("pipeline [0-9]+ is last"));
+  for (const char* wrong : {"X=2", "F=", "F=2,", "101", "-1", "two"})
+    EXPECT_EQ(plumbline(std::string("stragglers job.yaml --jitter=") + wrong).exit_code, 2) << wrong;
+  const Said month =
+      plumbline("goodput llama-3.1-8b --gpus 1024 --tp 8 --gbs 1024 --step-time 5 --trials 50 --html");
+  ASSERT_EQ(month.exit_code, 0) << month.err;
+  EXPECT_THAT(month.out, HasSubstr("Expected effective time of 1024 GPUs"));
+}
+
+// Four emulated replicas, one of them with calls that take 1.1 times as long.
+TEST_F(ClusterCommands, StragglersOfARunAreNamed) {
+  write("run.yaml",
+        "model: qwen2.5-0.5b\nhardware: h100-sxm-80gb\nbackend: emulated\ndata_parallel_size: 4\nseq_length: "
+        "2048\nglobal_batch_size: 16\nsteps: 3\nwarmup_steps: 1\n");
+  for (const char* slow : {"none", "2:1.1"}) {
+    const Said run = plumbline(std::string("run run.yaml --json --slow-ranks ") + slow);
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    write("run.json", run.out);
+    EXPECT_EQ(nlohmann::json::parse(run.out)["config"]["slow_ranks"], slow);
+    const Said said = plumbline("stragglers --record run.json --json");
+    ASSERT_EQ(said.exit_code, 0) << said.err;
+    const nlohmann::json record = nlohmann::json::parse(said.out)["records"][0];
+    EXPECT_EQ(record["compared_ranks"], 4);
+    ASSERT_EQ(record["slow_ranks"].size(), slow == std::string("none") ? 0U : 1U) << said.out;
+    if (record["slow_ranks"].empty()) continue;
+    EXPECT_EQ(record["slow_ranks"][0]["rank"], 2);
+    EXPECT_NEAR(record["slow_ranks"][0]["factor"].get<double>(), 1.1, 0.02);
+    EXPECT_THAT(plumbline("stragglers --record run.json").out, HasSubstr("rank 2 computes 1.1"));
+  }
+  for (const char* wrong : {"4:1.1", "1:0.9", "1", "1:1.1,1:1.2", "1:1.1,"}) {
+    const Said said = plumbline(std::string("run run.yaml --slow-ranks ") + wrong);
+    EXPECT_EQ(said.exit_code, 2) << wrong;
+    EXPECT_THAT(said.err, HasSubstr("slow_ranks")) << wrong;
+  }
 }
 
 TEST_F(ClusterCommands, StragglersOfATimelineAreNamed) {

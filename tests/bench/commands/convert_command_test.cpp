@@ -78,6 +78,38 @@ TEST_F(ConvertCommandTest, RunTakesTheWeightsOfEitherFormat) {
   EXPECT_EQ(losses(at("m")), losses(golden));
 }
 
+TEST_F(ConvertCommandTest, CheckEndsWithOneWhereCheckpointsDiffer) {
+  const std::string golden = PLUMBLINE_SOURCE_DIR "/tests/golden/llama";
+  ASSERT_EQ(run(golden + " m --tp 2 --quiet").exit_code, 0);
+  const std::string of_golden = fmt::format("--tokens {}/tokens.npy --sequences 2 --seq-length 16", golden);
+  const Said same = run(fmt::format("{} m --check {}", golden, of_golden));
+  EXPECT_EQ(same.exit_code, 0) << same.err;
+  EXPECT_THAT(same.out, HasSubstr(", equal; next "));
+  EXPECT_THAT(same.out, HasSubstr("2 sequences of 16 tokens: the same, losses to 1e-05"));
+  EXPECT_EQ(std::count(same.out.begin(), same.out.end(), '\n'), 3);
+  // The model it would be with other positions.
+  std::string config = read("m/config.json");
+  const std::string key = "\"rope_theta\": ";
+  ASSERT_NE(config.find(key), std::string::npos);
+  config.insert(config.find(key) + key.size(), "9");
+  write("m/config.json", config);
+  const Said other = run(golden + " m --check --json --precision bf16");
+  EXPECT_EQ(other.exit_code, 1) << other.err;
+  const nlohmann::json json = nlohmann::json::parse(other.out);
+  EXPECT_EQ(json["to"]["format"], "megatron");
+  EXPECT_EQ(json["precision"], "bf16");
+  EXPECT_FALSE(json["same"]);
+  EXPECT_EQ(json["sequences"].size(), 4U);
+  EXPECT_EQ(json["sequences"][0]["next_tokens"][0].size(), 5U);
+  EXPECT_GT(json["sequences"][0]["difference"], 1e-5);
+  for (const char* arguments : {"--seed 3", "--check --overwrite", "--check --tp 2", "--check --sequences 0",
+                                "--check --tokens x --seed 2", "--check --tokens /nowhere.npy"}) {
+    const Said said = run(golden + " m " + arguments);
+    EXPECT_EQ(said.exit_code, 2) << arguments;
+    EXPECT_EQ(std::count(said.err.begin(), said.err.end(), '\n'), 1) << said.err;
+  }
+}
+
 TEST_F(ConvertCommandTest, FullDisksEndWithTwoAndTheNextConversionGoesOn) {
   make("hf", llama_config(4), StoredType::fp32);
   // No file may grow over 20 KiB: the first tensors fit.
@@ -104,12 +136,13 @@ TEST_F(ConvertCommandTest, KilledAtAnyInstantTheNextRunCompletesIt) {
   constexpr int kInstants = 16;
   int unfinished = 0;
   for (int i = 0; i < kInstants; ++i) {
-    // Every second time there is another checkpoint to be replaced.
+    // Every second time there is another checkpoint to be replaced. In the foreground timeout outlives what it kills.
     if (i % 2 == 1) {
       ASSERT_EQ(run("hf out --to megatron --tp 1 --quiet").exit_code, 0);
     }
     const auto before = i % 2 == 1 ? files_of("out") : decltype(whole)();
-    run("hf out " + arguments, fmt::format("timeout -s KILL {:.4f}", seconds * (i + 0.5) / kInstants));
+    run("hf out " + arguments,
+        fmt::format("timeout --foreground -s KILL {:.4f}", seconds * (i + 0.5) / kInstants));
     const bool there = fs::exists(at("out"));
     const auto found = there ? files_of("out") : decltype(whole)();
     EXPECT_TRUE(found == before || found == whole) << "half-written after " << i << "/" << kInstants;

@@ -197,6 +197,8 @@ TEST_F(ValidateSearch, ImpossibleRequestsSayWhatWouldHaveToChange) {
       {"search gpt.yaml --gpus 8 --set teacher=gpt2-124m", 2, "distillation is not searched"},
       {"search gpt.yaml --gpus 8 --set precision=fp8", 2, "linear layers in FP8 are not searched"},
       {"search gpt.yaml --gpus 8 --set hardware=b300", 2, "a100-sxm-80gb"},
+      {"search mixtral-8x7b --gpus 8 --gbs 8 --ep 2 --hardware h100-sxm-80gb", 2,
+       "search: expert_model_parallel_size: found 2; expected 1"},
       {"search gpt.yaml --gpus 13", 2, "--gbs"},
       {"search gpt.yaml --gpus 1 --set memory_budget=1MiB", 3, "the smallest takes"},
   };

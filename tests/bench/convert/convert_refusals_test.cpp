@@ -56,7 +56,16 @@ TEST_F(ConvertRefusalsTest, DamagedMegatronCheckpoints) {
       {[&] { write("m/latest_checkpointed_iteration.txt", "last"); },
        "found \"last\", expected the number of an iteration"},
       {[&] { fs::create_directory(at("m/iter_0000001/mp_rank_00")); }, "of different kinds"},
-      {[&] { write("m/iter_0000001/metadata.json", "{}"); }, "torch_dist"},
+      {[&] { write("m/iter_0000001/metadata.json", "{}"); },
+       "torch_dist checkpoint, but .metadata is missing"},
+      {[&] {
+         change([](Tensors& t) {
+           StoredTensor& table = t["embedding.word_embeddings.weight"];
+           table.shape = {std::int64_t{1} << 40, 0};
+           table.bytes = {};
+         });
+       },
+       "embedding.word_embeddings.weight has shape [1099511627776, 0]"},
       {[&] { fs::remove(at("m/config.json")); },
        "holds no config.json; expected one, or the model as --model"},
       {[&] { write("m/config.json", llama_config(4)); }, "holds 2 layers, expected the 4 of the model"},

@@ -137,6 +137,50 @@ TEST_F(MegatronRulesTest, ExpertsAreSplitInContiguousPartsAndTheRestIsOnEachRank
   }
 }
 
+TEST_F(MegatronRulesTest, LatentAttentionSharedExpertsAndDenseLayersInFront) {
+  make("hf", *(family_configs(2).end() - 3));
+  convert("hf", "m", ranks(2, 1));
+  const TensorFile hf(at("hf"));
+  const TorchFile file(at("m/iter_0000001/mp_rank_01/model_optim_rng.pt"));
+  const Tensors mine = file.tensors("model");
+  struct Case {
+    const char* name;
+    const char* theirs;
+    std::vector<std::int64_t> shape;
+    int row = 0;  // of theirs, where the rank's first is
+    int col = 0;
+  };
+  // 4 heads of 10 + 6 queries and 10 + 12 keys and values; dense layers 48, experts 16, the shared one 32 wide.
+  const std::vector<Case> cases = {
+      {"0.input_layernorm.weight", "0.input_layernorm.weight", {32}},
+      {"0.self_attention.linear_q_down_proj.weight", "0.self_attn.q_a_proj.weight", {20, 32}},
+      {"0.self_attention.linear_q_up_proj.layer_norm_weight", "0.self_attn.q_a_layernorm.weight", {20}},
+      {"0.self_attention.linear_q_up_proj.weight", "0.self_attn.q_b_proj.weight", {32, 20}, 32},
+      {"0.self_attention.linear_kv_down_proj.weight", "0.self_attn.kv_a_proj_with_mqa.weight", {22, 32}},
+      {"0.self_attention.linear_kv_up_proj.layer_norm_weight", "0.self_attn.kv_a_layernorm.weight", {16}},
+      {"0.self_attention.linear_kv_up_proj.weight", "0.self_attn.kv_b_proj.weight", {44, 16}, 44},
+      {"0.self_attention.linear_proj.weight", "0.self_attn.o_proj.weight", {32, 24}, 0, 24},
+      {"0.mlp.linear_fc1.layer_norm_weight", "0.post_attention_layernorm.weight", {32}},
+      {"0.mlp.linear_fc2.weight", "0.mlp.down_proj.weight", {32, 24}, 0, 24},
+      {"1.pre_mlp_layernorm.weight", "1.post_attention_layernorm.weight", {32}},
+      {"1.mlp.router.expert_bias", "1.mlp.gate.e_score_correction_bias", {8}},
+      {"1.mlp.shared_experts.linear_fc2.weight", "1.mlp.shared_experts.down_proj.weight", {32, 16}, 0, 16},
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.name);
+    const StoredTensor& own = mine.at(std::string("decoder.layers.") + each.name);
+    ASSERT_EQ(own.shape, each.shape);
+    for (int row = 0; row < own.shape.front(); ++row)
+      expect_row(own, row, hf.get(std::string("model.layers.") + each.theirs), each.row + row, each.col);
+  }
+  const StoredTensor& fc1 = mine.at("decoder.layers.1.mlp.shared_experts.linear_fc1.weight");
+  ASSERT_THAT(fc1.shape, testing::ElementsAre(32, 32));
+  for (int row = 0; row < 16; ++row) {
+    expect_row(fc1, row, hf.get("model.layers.1.mlp.shared_experts.gate_proj.weight"), 16 + row);
+    expect_row(fc1, 16 + row, hf.get("model.layers.1.mlp.shared_experts.up_proj.weight"), 16 + row);
+  }
+}
+
 TEST_F(MegatronRulesTest, Gpt2IsTransposedAndItsTableIsOnBothEnds) {
   make("hf", R"({"model_type":"gpt2","n_layer":2,"n_embd":32,"n_head":4,"n_positions":24,"vocab_size":61})");
   convert("hf", "m", ranks(2, 2));

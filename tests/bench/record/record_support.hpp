@@ -53,6 +53,8 @@ inline Record sample_record(const std::string& id) {
   measured.steps = {{{0.5}, 0.02, 0.0, 0.01, 3, 2.6e9}, {{0.45}}, {{0.6}, 0.03}};
   measured.disturbance = {0.03, 0.0, 0.01, false, 1};
   measured.rounds = 2;
+  measured.checkpoints =
+      CheckpointReport{10, true, 2, 1, {12'000'000}, {6'000'000}, {0.01}, {0.02}, {0.1}, 20, {0.3}};
   record.measurement = measured;
   record.probed = ProbedReport{{1.1, 1, 1, 1}, {1.3, 1, 1, 1}, {1.2, 1, 1, 1}, sample_time(0.52)};
   PredictionReport predicted{true,    measured.memory,       sample_time(0.55), measured.throughput,
@@ -63,6 +65,24 @@ inline Record sample_record(const std::string& id) {
   predicted.step_interval = StepInterval{{0.5}, {0.6}};
   record.prediction = predicted;
   record.error = compare(predicted, measured, record.probed);
+  RecoveryReport recovery;
+  recovery.mtbf = {30};
+  recovery.seed = 7;
+  recovery.steps = 40;
+  recovery.total = {20};
+  recovery.useful = {12};
+  recovery.stalls = {1};
+  recovery.lost = {3};
+  recovery.detect = {0.5};
+  recovery.restart = {3.5};
+  recovery.step = {0.3};
+  recovery.stall = {0.1};
+  recovery.durable = {0.2};
+  recovery.goodput = 0.6;
+  recovery.predicted = 0.65;
+  recovery.predicted_observed = 0.62;
+  recovery.failures = {{"kill", 1, {4}, {0.5}, {3.5}, {3}, 9, 10}, {"disk", 0, {9}, {}, {}, {}, 0, 0}};
+  record.recovery = recovery;
   return record;
 }
 

@@ -151,7 +151,8 @@ TEST(Record, OfBeforeThereWereProbesIsRead) {
   old["error"].erase("probed_step_time");
   old["error"].erase("probed_bubble_fraction");
   old["prediction"].erase("step_interval_s");
-  for (const char* key : {"steps", "step_interval_s", "disturbance", "rounds"}) old["measurement"].erase(key);
+  for (const char* key : {"steps", "step_interval_s", "disturbance", "computing", "rounds"})
+    old["measurement"].erase(key);
   const Record record = parse_record(old.dump(), "old");
   EXPECT_FALSE(record.probed || record.prediction->step_interval || record.disturbed());
   EXPECT_TRUE(record.measurement->steps.empty());

@@ -39,19 +39,23 @@ struct Case {
   bool alibi = false;
   bool teacher = false;
   bool balanced = true;
+  bool unfused = false;  // memory alone: this backend computes as with fused attention
   int ranks() const { return context * tensor * pipeline; }
 };
 
 // Of two ranks and of four; ZeRO 1 also as two replicas.
 constexpr Case kCases[] = {
-    {"llama", 2, 1, 1, "1f1b", false},
-    {"gpt2, dropout, ZeRO 1", 2, 1, 1, "gpipe", true, DType::fp32, 1, false, 0, 1},
+    {"llama, unfused", 2, 1, 1, "1f1b", false, DType::fp32, 0, false, 0, 0, "none", 0, false, false, true,
+     true},
+    {"gpt2, dropout, ZeRO 1, unfused", 2, 1, 1, "gpipe", true, DType::fp32, 1, false, 0, 1, "none", 0, false,
+     false, true, true},
     {"bf16, selective, ZeRO 3", 2, 1, 1, "1f1b", false, DType::bf16, 3, false, 1},
     {"split backward, full recomputation, window", 2, 1, 1, "zb-h1", false, DType::fp32, 2, false, 3, 0,
      "none", 10},
     {"slopes, selective recomputation", 2, 1, 1, "1f1b", true, DType::fp32, 0, false, 1, 0, "none", 0, true},
     {"teacher", 2, 1, 1, "1f1b", false, DType::fp32, 0, false, 0, 0, "none", 0, false, true},
-    {"four ranks, dropout", 4, 1, 1, "zb-h1", false, DType::fp32, 1, false, 0, 1},
+    {"four ranks, dropout, unfused", 4, 1, 1, "zb-h1", false, DType::fp32, 1, false, 0, 1, "none", 0, false,
+     false, true, true},
     {"four ranks, gpt2", 4, 1, 1, "1f1b", true, DType::bf16, 3},
     {"tensor ranks, sequence parallel, dropout", 2, 2, 1, "1f1b", true, DType::fp32, 1, true, 0, 1},
     {"tensor ranks, shared heads", 2, 2, 1, "1f1b", false, DType::bf16, 2, false, 2},
@@ -176,6 +180,7 @@ TEST(ContextParallel, GivesTheSingleRanksGradientsInThePredictedMemory) {
       RunConfig config = config_of(c, ranks);
       set_type(config, type);
       ASSERT_EQ(why_unsupported(config).value_or(""), "");
+      if (c.unfused) config.numerics.attention_backend = AttentionBackend::unfused;
       SCOPED_TRACE(fmt::format("{}, {}", c.name, cp_comm_type_name(type)));
       compare(config, reference);
       ++compared;

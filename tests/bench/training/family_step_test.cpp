@@ -16,7 +16,7 @@
 #include "bench/evaluate/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
-#include "core/config/families.hpp"
+#include "core/config/families/families.hpp"
 #include "core/config_text/load_config.hpp"
 #include "core/files/safetensors.hpp"
 #include "kernels/cpu/cpu_operators.hpp"

@@ -1,7 +1,7 @@
 // The whole product of schedules, parallelism and memory savings on as many ranks as were started: gradients
 // against one rank, memory of both backends against the prediction to the byte (every rank, category and
 // action), traffic of both against the formulas.
-//   mpirun -n 8 full_product [--cover | --context]
+//   mpirun -n 8 full_product [--cover | --context | --experts]
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "analysis/memory/memory_model.hpp"
-#include "analysis/work/traffic.hpp"
+#include "analysis/work/routing/routed_traffic.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/training/trainer/host_values.hpp"
 #include "core/backends/mpi/emulated_communicator.hpp"
@@ -43,6 +43,7 @@ struct Measured {
   const std::vector<MeasuredMemory>& memory;
   const std::vector<std::vector<MemorySample>>& samples;
   std::vector<Traffic> traffic;
+  std::vector<RoutedTokens> routing;  // of experts that are spread over ranks; empty: even
 };
 
 void compare_bytes(const MemoryBreakdown& predicted, const MemoryBreakdown& measured,
@@ -59,10 +60,18 @@ void compare_bytes(const MemoryBreakdown& predicted, const MemoryBreakdown& meas
 
 void compare_with_prediction(const RunConfig& config, const Schedule& schedule, const Measured& measured,
                              Finding& finding) {
-  const MemoryPrediction predicted = predict_memory(config, schedule, MemoryDetail::timeline);
   const Layout layout = config.layout();
+  std::vector<RoutedRows> rows;  // by data coordinate, where the routing is known
+  std::vector<MemoryPrediction> predictions;
+  for (int data = 0; data < layout.data && !measured.routing.empty(); ++data) {
+    rows.emplace_back(config, schedule, measured.routing, data);
+    predictions.push_back(predict_memory(config, schedule, MemoryDetail::timeline, rows.back()));
+  }
+  if (rows.empty()) predictions.push_back(predict_memory(config, schedule, MemoryDetail::timeline));
   for (int rank = 0; rank < layout.world(); ++rank) {
     const auto r = static_cast<std::size_t>(rank);
+    const auto data = static_cast<std::size_t>(layout.coordinates(rank).data);
+    const MemoryPrediction& predicted = predictions[rows.empty() ? 0 : data];
     compare_bytes(predicted.of_rank(rank).peak, measured.memory[r].at_peak,
                   fmt::format("{} memory, rank {}", measured.backend, rank), finding);
     const Coordinates at = layout.coordinates(rank);
@@ -83,7 +92,11 @@ void compare_with_prediction(const RunConfig& config, const Schedule& schedule, 
       break;
     }
   }
-  const std::vector<Traffic> traffic = predict_traffic(config, schedule);
+  std::vector<Traffic> traffic = predict_traffic(config, schedule);
+  for (int rank = 0; rank < layout.world() && !rows.empty(); ++rank) {
+    const auto data = static_cast<std::size_t>(layout.coordinates(rank).data);
+    traffic[static_cast<std::size_t>(rank)] = predict_traffic(config, schedule, rank, rows[data]);
+  }
   for (std::size_t rank = 0; rank < traffic.size(); ++rank) {
     if (same(traffic[rank], measured.traffic[rank])) continue;
     finding.failures +=
@@ -105,7 +118,8 @@ class Product {
     const bool delayed =
         cell.config.numerics.fp8.on() && cell.config.numerics.fp8.recipe == Fp8Recipe::delayed;
     const StepResult step = last_step(cell.config, schedule, delayed ? 2 : 1, communicator);
-    const Measured on_cpu{"cpu", step.memory, step.samples, from_every_rank(communicator, step.traffic)};
+    Measured on_cpu{"cpu", step.memory, step.samples, from_every_rank(communicator, step.traffic), {}};
+    if (cell.config.spreads_experts()) on_cpu.routing = step.routing;
     if (rank_ == 0) {
       if (has_one_result(cell.config)) compare_gradients(cell, step, finding);
       compare_with_prediction(cell.config, schedule, on_cpu, finding);
@@ -132,7 +146,7 @@ class Product {
   MpiCommunicator& communicator_for(const Layout& layout) {
     if (!communicator_ || layout.tensor != layout_.tensor || layout.pipeline != layout_.pipeline ||
         layout.vocab_parallel != layout_.vocab_parallel || layout.context != layout_.context ||
-        layout.context_heads != layout_.context_heads) {
+        layout.context_heads != layout_.context_heads || layout.expert != layout_.expert) {
       emulated_.reset();
       communicator_.reset();
       communicator_ = std::make_unique<MpiCommunicator>(layout);
@@ -145,11 +159,11 @@ class Product {
   void compare_gradients(const ProductCell& cell, const StepResult& step, Finding& finding) {
     StepResult& reference =
         references_[{cell.config.batch.global_batch_size, cell.config.numerics.hidden_dropout,
-                     cell.config.numerics.fp8.on(), cell.switches}];
+                     cell.config.numerics.fp8.on(), cell.switches, cell.config.mixture.aux_loss_coeff}];
     if (reference.gradients.empty()) {
       RunConfig alone = cell.config;
       set_layout(alone, Layout{});
-      alone.parallel.context = 1;
+      alone.parallel.context = alone.parallel.expert = 1;
       alone.parallel.hierarchical_context = {};
       alone.parallel.schedule = "1f1b";
       alone.parallel.vocab_parallel = VocabPasses::none;
@@ -176,7 +190,10 @@ class Product {
     const TrainingResult result =
         train(config, schedule, *operators, *emulated_, control, untouched_memory(), {});
     const Measured emulated{config.numerics.precision == DType::fp32 ? "emulated fp32" : "emulated bf16",
-                            result.memory, result.samples, from_every_rank(control, result.step_traffic)};
+                            result.memory,
+                            result.samples,
+                            from_every_rank(control, result.step_traffic),
+                            {}};
     if (rank_ == 0) compare_with_prediction(config, schedule, emulated, finding);
   }
 
@@ -185,8 +202,8 @@ class Product {
   Layout layout_;
   std::unique_ptr<MpiCommunicator> communicator_;
   std::unique_ptr<EmulatedCommunicator> emulated_;
-  /// By global batch, dropout, FP8 and the model; on rank 0.
-  std::map<std::tuple<std::int64_t, double, bool, std::size_t>, StepResult> references_;
+  /// By global batch, dropout, FP8, the model and the weight of its load-balancing loss; on rank 0.
+  std::map<std::tuple<std::int64_t, double, bool, std::size_t, double>, StepResult> references_;
 };
 
 /// "[####....] 120/1848, 4 min left": redrawn on a terminal, a line per tenth otherwise.
@@ -275,11 +292,13 @@ int run_product(int rank, int ranks, const std::vector<ProductCell>& cells) {
 int main(int argc, char** argv) {
   bool covering = false;
   bool context = false;
+  bool experts = false;
   for (int i = 1; i < argc; ++i) {
     covering = covering || std::strcmp(argv[i], "--cover") == 0;
     context = context || std::strcmp(argv[i], "--context") == 0;
-    if (std::strcmp(argv[i], "--cover") != 0 && std::strcmp(argv[i], "--context") != 0) {
-      fmt::print(stderr, "found {}, expected --cover, --context or nothing\n", argv[i]);
+    experts = experts || std::strcmp(argv[i], "--experts") == 0;
+    if (!covering && !context && !experts) {
+      fmt::print(stderr, "found {}, expected --cover, --context, --experts or nothing\n", argv[i]);
       return 2;
     }
   }
@@ -288,6 +307,8 @@ int main(int argc, char** argv) {
   return session.guard([&] {
     const int ranks = session.ranks();
     return run_product(session.rank(), ranks,
-                       context ? context_cells(ranks) : product_cells(ranks, covering));
+                       experts   ? expert_cells(ranks)
+                       : context ? context_cells(ranks)
+                                 : product_cells(ranks, covering));
   });
 }

@@ -32,43 +32,6 @@
 namespace plumbline::training {
 namespace {
 
-/// Seven experts, which no number of rows divides evenly.
-ModelConfig small_mixture(bool normalized) {
-  ModelConfig model = small_qwen2();
-  model.architecture = normalized ? "mixtral" : "qwen3_moe";
-  model.qkv_bias = false;
-  model.qk_norm = !normalized;
-  model.tied_embeddings = false;
-  model.ffn = 16;
-  model.mixture = {7, 2, normalized};
-  return model;
-}
-
-/// DeepSeek's layers: the first three dense, latent attention, groups of experts whose scores have a bias, a shared expert
-/// without a gate.
-ModelConfig small_deepseek(bool latent) {
-  ModelConfig model = small_mixture(true);
-  model.architecture = latent ? "deepseek_v3" : "glm4_moe";
-  model.mixture.experts = 8;
-  model.mixture.top_k = 3;
-  model.mixture.shared = 24;
-  model.mixture.shared_gated = false;
-  model.mixture.first_dense = 3;
-  model.mixture.dense_ffn = 40;
-  model.mixture.scores = RouterScores::sigmoid;
-  model.mixture.groups = 4;
-  model.mixture.chosen_groups = 2;
-  model.mixture.routed_scale = 1.5;
-  model.mixture.expert_bias = true;
-  if (!latent) return model;
-  model.kv_heads = model.heads;
-  model.latent = {20, 18, 10, 6, 12};
-  model.head_dim = 16;
-  model.rotary_dim = 6;
-  model.rotary_pairs = RotaryPairs::neighbours;
-  return model;
-}
-
 enum class Model { mixture, deepseek, glm };
 
 struct Case {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 
 #include "bench/evaluate/plan.hpp"
@@ -97,6 +98,35 @@ void set_normed_output(ModelConfig& model) {
 constexpr Switches kSwitches[] = {{"", [](ModelConfig&) {}},           {" alibi and norms", set_norms},
                                   {" parallel block", set_parallel},   {" shared norm", set_shared_norm},
                                   {" normed residual", set_first_glm}, {" normed output", set_normed_output}};
+/// Mixtures of experts that are spread over ranks; on devices that compute nothing every expert has as many rows.
+void set_mixture(ModelConfig& model) {
+  model.architecture = "mixtral";
+  model.qkv_bias = model.tied_embeddings = false;
+  model.mixture = {8, 2, true};
+}
+void set_shared_expert(ModelConfig& model) {
+  set_mixture(model);
+  model.architecture = "qwen2_moe";
+  model.mixture.normalized = false;
+  model.mixture.shared = 64;
+}
+void set_groups(ModelConfig& model) {
+  set_mixture(model);
+  model.architecture = "glm4_moe";
+  model.qk_norm = true;
+  model.mixture.top_k = 3;
+  model.mixture.shared = 64;
+  model.mixture.shared_gated = false;
+  model.mixture.first_dense = 3;
+  model.mixture.dense_ffn = 96;
+  model.mixture.scores = RouterScores::sigmoid;
+  model.mixture.groups = 4;
+  model.mixture.chosen_groups = 2;
+  model.mixture.routed_scale = 1.5;
+  model.mixture.expert_bias = true;
+}
+constexpr Switches kMixtures[] = {
+    {" mixture", set_mixture}, {" shared expert", set_shared_expert}, {" groups of experts", set_groups}};
 constexpr std::size_t kSharedNorm = 3;
 constexpr std::size_t kFirstGlm = 4;
 constexpr std::size_t kNormedOutput = 5;
@@ -137,7 +167,19 @@ std::vector<Layout> shared_layouts(int ranks) {
   return layouts;
 }
 
+std::vector<Layout> spread_layouts(int ranks) {
+  std::vector<Layout> layouts;
+  for (Layout layout : layouts_of(ranks)) {
+    for (layout.context = 1; layout.context <= std::min(layout.data, 2); layout.context *= 2) {
+      for (layout.expert = 2; layout.expert <= layout.data; layout.expert *= 2) layouts.push_back(layout);
+    }
+  }
+  return layouts;
+}
+
 ProductCell cell_of(const Layout& layout, const Row& row) {
+  const bool spread = layout.expert > 1;
+  const Switches& switches = spread ? kMixtures[row[kModel]] : kSwitches[row[kModel]];
   const bool shared = layout.context > 1;
   const Recomputation& recomputation = kRecomputations[row[kRecompute]];
   const Pipeline& pipeline = kSchedules[row[kSchedule]];
@@ -145,17 +187,22 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   RunConfig& config = cell.config;
   config.model = small_qwen2();
   config.model.layers = 9;  // stages of different lengths
-  kSwitches[row[kModel]].set(config.model);
-  if (row[kModel] == kFirstGlm) config.batch.prefix_length = 5;
+  switches.set(config.model);
+  config.parallel.expert = layout.expert;
+  if (spread) config.mixture = {shared ? 0 : 0.02, 0.003};
+  if (!spread && row[kModel] == kFirstGlm) config.batch.prefix_length = 5;
   set_layout(config, layout);
   config.numerics.precision = DType::fp32;
   set_dropout(config, kDropouts[row[kDropout]]);
+  if (spread) config.numerics.attention_dropout = 0;
   if (shared) {
     config.parallel.context = layout.context;
     config.parallel.cp_comm_type = kSharings[row[kLinear]].type;
     if (config.parallel.hierarchical()) config.parallel.hierarchical_context = {2, layout.context / 2};
   }
-  const LinearLayers& linear = kLinearLayers[shared ? kSharings[row[kLinear]].linear : row[kLinear]];
+  const LinearLayers& linear = kLinearLayers[spread   ? 0
+                                             : shared ? kSharings[row[kLinear]].linear
+                                                      : row[kLinear]];
   config.numerics.fp8.format = linear.format;
   config.numerics.fp8.recipe = linear.recipe;
   // A multiple of 16 for FP8, and a feed-forward layer that four tensor ranks split into such.
@@ -191,9 +238,10 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
                   row[kZero], kDropouts[row[kDropout]].name, linear.name) +
       (shared ? fmt::format(" cp{} {}", layout.context, cp_comm_type_name(config.parallel.cp_comm_type))
               : "") +
-      kSwitches[row[kModel]].name + (reduces ? "" : " reduced late") + (receives ? " received ahead" : "") +
+      (spread ? fmt::format(" ep{}", layout.expert) : "") + switches.name + (reduces ? "" : " reduced late") +
+      (receives ? " received ahead" : "") +
       (config.parallel.overlap_param_gather.value_or(false) ? " gathered ahead" : "");
-  cell.switches = row[kModel];
+  cell.switches = row[kModel] + (spread ? std::size(kSwitches) : 0);
   if (const auto reason = why_invalid(config)) {
     cell.illegal = *reason;
   } else if (const auto unsupported = why_unsupported(config)) {
@@ -279,6 +327,25 @@ std::vector<ProductCell> context_cells(int ranks) {
   for (const Row& row : covering_rows(given,
                                       {kSequences, std::size(kRecomputations), kZeroStages,
                                        std::size(kDropouts), std::size(kSharings), std::size(kSwitches)},
+                                      allowed))
+    cells.push_back(cell_of(layouts[row[kLayout]], row));
+  return cells;
+}
+
+std::vector<ProductCell> expert_cells(int ranks) {
+  const std::vector<Layout> layouts = spread_layouts(ranks);
+  std::vector<std::pair<std::size_t, std::size_t>> given;
+  for (std::size_t layout = 0; layout < layouts.size(); ++layout) {
+    for (std::size_t schedule = 0; schedule < std::size(kSchedules); ++schedule)
+      given.emplace_back(layout, schedule);
+  }
+  const auto allowed = [](const Row& row) {
+    return row[kSequence] == 0 || std::string(kSchedules[row[kSchedule]].vocabulary) == "none";
+  };
+  std::vector<ProductCell> cells;
+  for (const Row& row : covering_rows(given,
+                                      {kSequences - 1, std::size(kRecomputations), kZeroStages - 1,
+                                       std::size(kDropouts), 2, std::size(kMixtures)},
                                       allowed))
     cells.push_back(cell_of(layouts[row[kLayout]], row));
   return cells;

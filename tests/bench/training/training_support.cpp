@@ -82,15 +82,70 @@ ModelConfig small_gpt2() {
   return model;
 }
 
+ModelConfig small_mixture(bool normalized) {
+  ModelConfig model = small_qwen2();
+  model.architecture = normalized ? "mixtral" : "qwen3_moe";
+  model.qkv_bias = false;
+  model.qk_norm = !normalized;
+  model.tied_embeddings = false;
+  model.ffn = 16;
+  model.mixture = {7, 2, normalized};
+  return model;
+}
+
+ModelConfig small_deepseek(bool latent) {
+  ModelConfig model = small_mixture(true);
+  model.architecture = latent ? "deepseek_v3" : "glm4_moe";
+  model.mixture.experts = 8;
+  model.mixture.top_k = 3;
+  model.mixture.shared = 24;
+  model.mixture.shared_gated = false;
+  model.mixture.first_dense = 3;
+  model.mixture.dense_ffn = 40;
+  model.mixture.scores = RouterScores::sigmoid;
+  model.mixture.groups = 4;
+  model.mixture.chosen_groups = 2;
+  model.mixture.routed_scale = 1.5;
+  model.mixture.expert_bias = true;
+  if (!latent) return model;
+  model.kv_heads = model.heads;
+  model.latent = {20, 18, 10, 6, 12};
+  model.head_dim = 16;
+  model.rotary_dim = 6;
+  model.rotary_pairs = RotaryPairs::neighbours;
+  return model;
+}
+
 StepResult one_step(const RunConfig& config, Communicator& communicator) {
   return one_step(config, schedule_for(config), communicator);
 }
 
-StepResult last_step(const RunConfig& config, const Schedule& schedule, int steps,
-                     Communicator& communicator) {
-  const auto operators = make_cpu_operators();
+std::vector<RoutedTokens> gather_routing(const RankStages& stages, Communicator& communicator) {
+  std::vector<std::int32_t> mine;
+  for (const ExpertLoad& load : stages.expert_load()) {
+    mine.insert(mine.end(), {load.copy, load.layer, load.microbatch});
+    mine.insert(mine.end(), load.tokens.begin(), load.tokens.end());
+  }
+  const auto experts = static_cast<std::ptrdiff_t>(stages.context().model().mixture.experts);
+  const std::vector<std::int64_t> sizes = from_every_rank(communicator, std::int64_t{std::ssize(mine)});
+  std::vector<RoutedTokens> routing;
+  for (int rank = 0; rank < communicator.layout().world(); ++rank) {
+    if (communicator.layout().coordinates(rank).tensor != 0) continue;  // tensor ranks route alike
+    std::vector<std::int32_t> numbers = mine;
+    numbers.resize(static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)]));
+    broadcast_values(communicator, rank, numbers);
+    for (auto at = numbers.begin(); at != numbers.end(); at += 3 + experts)
+      routing.push_back({at[0], at[1], static_cast<std::uint32_t>(at[2]), {at + 3, at + 3 + experts}});
+  }
+  return routing;
+}
+
+namespace {
+
+StepResult last_step_with(Operators& operators, const RunConfig& config, const Schedule& schedule, int steps,
+                          Communicator& communicator) {
   Arena arena(config.machine.memory_budget, host_memory());
-  RankStages stages(config, schedule, *operators, communicator, arena);
+  RankStages stages(config, schedule, operators, communicator, arena);
   load_weights(stages, config.files.weights.empty() ? lively_weights(config.measure.seed)
                                                     : checkpoint_weights(config.files.weights, config.model));
   if (config.distillation.teacher) {
@@ -119,7 +174,20 @@ StepResult last_step(const RunConfig& config, const Schedule& schedule, int step
                  [&](NamedTensor&& whole) { result.gradients[whole.name] = std::move(whole.values); });
   result.memory = from_every_rank(communicator, MeasuredMemory{arena.at_peak(), arena.reserved()});
   result.samples = gather_samples(schedule, stages.samples(), communicator);
+  result.routing = gather_routing(stages, communicator);
   return result;
+}
+
+}  // namespace
+
+StepResult last_step(const RunConfig& config, const Schedule& schedule, int steps,
+                     Communicator& communicator) {
+  const auto operators = make_cpu_operators();
+  return last_step_with(*operators, config, schedule, steps, communicator);
+}
+
+StepResult one_step(const RunConfig& config, Operators& operators, Communicator& communicator) {
+  return last_step_with(operators, config, schedule_for(config), 1, communicator);
 }
 
 StepResult one_step(const RunConfig& config, const Schedule& schedule, Communicator& communicator) {
@@ -176,7 +244,7 @@ bool same(const Traffic& a, const Traffic& b) {
   bool zero = d.messages_sent == 0 && d.point_to_point_sent.value == 0;
   for (const GroupTraffic& g : d.groups) {
     zero = zero && g.calls == 0 && g.all_reduced.value == 0 && g.all_gathered.value == 0 &&
-           g.reduce_scattered.value == 0 && g.broadcast.value == 0;
+           g.reduce_scattered.value == 0 && g.broadcast.value == 0 && g.exchanged.value == 0;
   }
   return zero;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/work/routing/routed_rows.hpp"
 #include "bench/training/trainer/trainer.hpp"
 #include "core/config/run_config.hpp"
 #include "core/run/communicator.hpp"
@@ -16,6 +17,11 @@ namespace plumbline::training {
 ModelConfig small_qwen2();
 /// A GPT-2-type model: LayerNorm, GELU, learned positions, biases everywhere, tied embeddings.
 ModelConfig small_gpt2();
+/// A mixture of seven experts, which no number of rows divides evenly; Mixtral's, or Qwen3's where weights are not normalised.
+ModelConfig small_mixture(bool normalized);
+/// DeepSeek's layers: the first three dense, latent attention, groups of experts whose scores have a bias, a shared expert
+/// without a gate. Without latent attention GLM-4's.
+ModelConfig small_deepseek(bool latent);
 
 /// Every way of recomputing that the tests go through.
 struct Recomputation {
@@ -47,7 +53,11 @@ struct StepResult {
   std::vector<MeasuredMemory> memory;                   // by world rank, at its peak; on all ranks
   std::vector<std::vector<MemorySample>> samples;       // by pipeline rank and action; on all ranks
   Traffic traffic;                                      // of this rank, in the step's actions
+  std::vector<RoutedTokens> routing;                    // of a mixture, in the step; on all ranks
 };
+
+/// How many tokens the experts had in the step just made, of all ranks. Collective.
+std::vector<RoutedTokens> gather_routing(const RankStages& stages, Communicator& communicator);
 
 /// One step of the configuration's schedule on the CPU, with its checkpoint or else with random weights whose
 /// biases and norms are random too. Collective over the world.
@@ -57,6 +67,8 @@ StepResult one_step(const RunConfig& config, const Schedule& schedule, Communica
 StepResult last_step(const RunConfig& config, const Schedule& schedule, int steps,
                      Communicator& communicator);
 StepResult last_step(const RunConfig& config, int steps, Communicator& communicator);
+/// One step with these operators in place of the CPU's; they work on memory of the host.
+StepResult one_step(const RunConfig& config, Operators& operators, Communicator& communicator);
 
 /// Of every tensor: the largest difference of any element over the reference's largest entry.
 std::map<std::string, double> errors_of(const std::map<std::string, std::vector<float>>& reference,

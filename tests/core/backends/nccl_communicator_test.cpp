@@ -3,6 +3,7 @@
 // a GPU.
 #include "core/backends/nccl/nccl_communicator.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -72,13 +73,15 @@ constexpr int kDevice = 1;  // not the one that threads begin with
 /// A communicator whose compute stream is the host: what is asked of it is done at once.
 struct Rank {
   explicit Rank(const Layout& layout, Seconds timeout = Seconds{300}, cudaStream_t compute = nullptr,
-                int multiprocessors = 0)
-      : control(layout), nccl(layout, control, options(layout, timeout, compute, multiprocessors)) {}
-  static NcclOptions options(const Layout& layout, Seconds timeout, cudaStream_t compute,
-                             int multiprocessors) {
+                int multiprocessors = 0, int context_ring = 1)
+      : control(layout),
+        nccl(layout, control, options(layout, timeout, compute, multiprocessors, context_ring)) {}
+  static NcclOptions options(const Layout& layout, Seconds timeout, cudaStream_t compute, int multiprocessors,
+                             int context_ring) {
     check_cuda(cudaSetDevice(kDevice), "cudaSetDevice");
     NcclOptions options;
     options.multiprocessors = multiprocessors;
+    options.context_ring = context_ring;
     options.compute = compute;
     options.channels = ring(layout.pipeline);
     options.watchdog = {timeout, Seconds{0.01}};
@@ -243,6 +246,62 @@ TEST_P(NcclCommunicatorBothWays, MessagesCrossAndKeepTheirOrder) {
     EXPECT_EQ(fake::calls_made() == calls, GetParam());
   }
   rank.nccl.barrier(Group::world);
+}
+
+TEST_P(NcclCommunicatorBothWays, RanksOfASequenceExchangeHeadsAndSendRoundARing) {
+  // All ranks share a sequence: heads between as many neighbours, the rest a ring.
+  for (int heads = 1; heads <= world(); heads *= 2) {
+    SCOPED_TRACE(heads);
+    Layout layout = two_by(1, 1);
+    layout.context = world();
+    layout.context_heads = heads == world() ? 1 : heads;
+    Rank rank(layout, Seconds{300}, nullptr, 0, world() / heads);
+    rank.nccl.rehearse(GetParam());
+    const int me = rank.nccl.rank();
+    for (const Group group : {Group::context, Group::context_heads}) {
+      const std::vector<int> members = layout.members(group, me);
+      if (members.empty()) continue;
+      const std::size_t n = members.size();
+      OnDevice<int> sent(n * kMany);
+      OnDevice<int> received(n * kMany, -1);
+      for (std::size_t i = 0; i < n; ++i) {
+        for (std::size_t j = 0; j < kMany; ++j) sent[i * kMany + j] = 100 * me + members[i];
+      }
+      rank.nccl.all_to_all(group, sent.matrix(), received.matrix());
+      rank.nccl.barrier(Group::world);
+      for (std::size_t i = 0; i < n; ++i) {
+        EXPECT_EQ(received[i * kMany], 100 * members[i] + me);
+        EXPECT_EQ(received[i * kMany + kMany - 1], 100 * members[i] + me);
+      }
+    }
+    if (heads < world()) {
+      const auto calls = fake::calls_made();
+      const int next = (me + heads) % world();
+      const int previous = (me + world() - heads) % world();
+      // Keys go on while the next ones come, and gradients after them, as attention round a ring has it.
+      for (int step = 0; step < 3; ++step) {
+        OnDevice<int> keys(kMany, 10 * me + step);
+        OnDevice<int> others(kMany, -1);
+        OnDevice<int> gradients(7, 10 * me + step + 5);
+        OnDevice<int> arriving(7, -1);
+        Ticket in = rank.nccl.receive(others.matrix(), previous, 1);
+        Ticket out = rank.nccl.send(keys.matrix(), next, 1);
+        rank.nccl.wait(in);
+        rank.nccl.wait(out);
+        in = rank.nccl.receive(arriving.matrix(), previous, 2);
+        out = rank.nccl.send(gradients.matrix(), next, 2);
+        rank.nccl.wait(in);
+        rank.nccl.wait(out);
+        EXPECT_EQ(others[kMany - 1], 10 * previous + step);
+        EXPECT_EQ(arriving[6], 10 * previous + step + 5);
+      }
+      EXPECT_EQ(fake::calls_made() == calls, GetParam());
+      EXPECT_EQ(fake::most_blocks().at(fmt::format("messages from rank {} to rank {}", me, next)),
+                NcclBlocks().per_message);
+    }
+    rank.nccl.barrier(Group::world);
+    EXPECT_GE(rank.nccl.take_tensor_time().value, 0);
+  }
 }
 
 TEST(NcclCommunicator, GradientsAreReducedOverMpiInARehearsalAndSumsThatAreAwaitedAreNot) {

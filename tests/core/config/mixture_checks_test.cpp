@@ -38,6 +38,35 @@ TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
          c.parallel.expert = 3;
        },
        "expert_model_parallel_size: found 3"},
+      {"mixtral-8x7b", [](RunConfig& c) { c.parallel.expert = 3; },
+       "expert_model_parallel_size: found 3, expected a divisor of the 8"},
+      {"mixtral-8x7b", [](RunConfig& c) { c.parallel.expert = 2; },
+       "expert_model_parallel_size: found 2, expected a divisor of data x context parallel size, 1"},
+      {"mixtral-8x7b",
+       [](RunConfig& c) {
+         c.parallel.expert = c.parallel.world_size = 2;
+         c.batch.global_batch_size = 2;
+         c.parallel.zero_stage = 3;
+       },
+       "zero_stage: found 3 with expert_model_parallel_size 2; expected at most 2"},
+      {"mixtral-8x7b",
+       [](RunConfig& c) {
+         c.parallel.expert = c.parallel.world_size = 2;
+         c.batch.global_batch_size = 2;
+         c.parallel.zero_stage = 1;
+         c.parallel.overlap_param_gather = true;
+       },
+       "overlap_param_gather: found true with expert_model_parallel_size 2"},
+      {"mixtral-8x7b", [](RunConfig& c) { c.parallel.token_dispatcher = TokenDispatcher::allgather; },
+       "moe_token_dispatcher_type: found allgather, expected alltoall or auto"},
+      {"mixtral-8x7b", [](RunConfig& c) { c.parallel.token_dispatcher = TokenDispatcher::flex; },
+       "moe_token_dispatcher_type: found flex, expected alltoall or auto"},
+      {"mixtral-8x7b",
+       [](RunConfig& c) {
+         c.parallel.tensor = c.parallel.world_size = 2;
+         c.parallel.expert_tensor = 1;
+       },
+       "expert_tensor_parallel_size: found 1, expected tensor_model_parallel_size, 2"},
       {"mixtral-8x7b", [](RunConfig& c) { c.distillation.teacher = *find_preset("llama-3-8b"); },
        "teacher: found llama-3-8b with mixtral-8x7b"},
       {"llama-3-8b", [](RunConfig& c) { c.distillation.teacher = *find_preset("mixtral-8x7b"); },

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
-#include "core/config/checkpoint_config.hpp"
+#include "core/config/families/checkpoint_config.hpp"
 
 namespace plumbline {
 namespace {

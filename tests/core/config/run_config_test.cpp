@@ -293,6 +293,21 @@ TEST_F(ConfigFolder, WhyInvalidNamesTheKey) {
        "overlap_param_gather: found true with zero_stage 0, expected zero_stage 1"},
       {"overlap_param_gather: true\nsoftware: megatron-core\n", ""},
       {"overlap_param_gather: true\nzero_stage: 1\n", ""},
+      {"cuda_graph_impl: local\ncuda_graph_modules: attn,mlp\nsoftware: megatron-core\n", ""},
+      {"cuda_graph_impl: local\ncuda_graph_modules: attn,\nsoftware: megatron-core\n",
+       "cuda_graph_modules: found attn,, expected all or some of attn,mlp"},
+      {"cuda_graph_modules: attn\nsoftware: megatron-core\n",
+       "cuda_graph_modules: found attn with cuda_graph_impl none"},
+      {"overlap_moe_expert_parallel_comm: true\n",
+       "overlap_moe_expert_parallel_comm: found true with software plumbline, which waits"},
+      {"overlap_moe_expert_parallel_comm: true\nsoftware: megatron-core\n",
+       "overlap_moe_expert_parallel_comm: found true with expert_model_parallel_size 1"},
+      {"num_distributed_optimizer_instances: 2\nzero_stage: 1\n",
+       "num_distributed_optimizer_instances: found 2 with software plumbline, which has one"},
+      {"num_distributed_optimizer_instances: 2\nsoftware: megatron-core\n",
+       "num_distributed_optimizer_instances: found 2 with zero_stage 0"},
+      {"num_distributed_optimizer_instances: 3\nsoftware: megatron-core\nzero_stage: 1\n",
+       "ranks that hold the same parameters, expected a divisor"},
       {"overlap_param_gather: false\noverlap_grad_reduce: auto\n", ""},
       {"overlap_param_gather: true\nzero_stage: 2\npp: 2\ngbs: 2\nvocab_parallel: vocab-1\n",
        "overlap_param_gather: found true with vocab_parallel vocab-1 and zero_stage 2"},
@@ -461,16 +476,12 @@ TEST_F(ConfigFolder, WhyUnsupportedNamesTheKey) {
   EXPECT_THAT(why_unpredictable(load(adapted)).value_or(""),
               HasSubstr("frozen: found lora, this build executes none only"));
   EXPECT_EQ(why_unpredictable(load(adapted + "software: s\n")), std::nullopt);
-  struct Case {
-    const char* lines;
-    const char* reason;
-  };
-  for (const Case& c :
-       {Case{"cp_comm_type: all_gather\nbackend: cuda\n", "backend: found cuda with context_parallel_size 2"},
-        Case{"cp_comm_type: all_gather\nattention_backend: unfused\n",
-             "attention_backend: found unfused with context"}}) {
-    EXPECT_THAT(why_unsupported(load(shared + c.lines)).value_or(""), HasSubstr(c.reason)) << c.lines;
-  }
+  EXPECT_EQ(why_unsupported(load(shared + "cp_comm_type: all_gather\nbackend: cuda\n")), std::nullopt);
+  EXPECT_THAT(why_unsupported(load(shared + "attention_backend: unfused\n")).value_or(""),
+              HasSubstr("attention_backend: found unfused, this build executes fused on cpu and cuda"));
+  EXPECT_EQ(why_unsupported(load(shared + "attention_backend: unfused\nbackend: emulated\n"
+                                          "hardware: h100-sxm-80gb\n")),
+            std::nullopt);
   EXPECT_EQ(why_unsupported(load(shared + "fp8_format: e4m3\n")), std::nullopt);
   RunConfig exchanged = load(shared + "cp_comm_type: a2a\n");
   EXPECT_EQ(why_unsupported(exchanged), std::nullopt);
@@ -489,8 +500,6 @@ TEST_F(ConfigFolder, WhatOnlyTheEmulatedBackendDoesIsPredictedOnNamedHardware) {
     EXPECT_EQ(why_unpredictable(load(kTiny + named)), std::nullopt) << line;
     EXPECT_TRUE(why_unpredictable(load(kTiny + line))) << line;
   }
-  EXPECT_TRUE(
-      why_unpredictable(load(std::string(kTiny) + "context_parallel_size: 2\nattention_backend: unfused\n")));
 }
 
 TEST_F(ConfigFolder, SplitVocabulariesAndLayerDistributions) {

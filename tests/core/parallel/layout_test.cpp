@@ -44,6 +44,12 @@ TEST(Layout, GroupsFollowMegatronsOrder) {
       {l, Group::context_heads, 5, {}},
       {{1, 1, 8, 1, false, 4, 2}, Group::context_heads, 7, {6, 7}},
       {{2, 1, 8, 1, false, 8, 4}, Group::context_heads, 3, {1, 3, 5, 7}},
+      {l, Group::expert, 5, {}},
+      {l, Group::expert_data, 5, {}},
+      {{2, 1, 4, 1, false, 1, 1, 2}, Group::expert, 5, {5, 7}},
+      {{2, 1, 4, 1, false, 1, 1, 2}, Group::expert_data, 5, {1, 5}},
+      {{1, 2, 4, 1, false, 2, 1, 4}, Group::expert, 6, {4, 5, 6, 7}},
+      {{1, 2, 4, 1, false, 2, 1, 4}, Group::expert_data, 6, {6}},
   };
   for (const Case& c : cases) {
     EXPECT_EQ(c.layout.members(c.group, c.rank), c.members) << name_of(c.group) << " of rank " << c.rank;
@@ -59,7 +65,8 @@ TEST(Layout, CoordinatesAndRanksAreInverse) {
 /// Groups are ranges of coordinates: as many members as their ranges say, equal where the members are.
 TEST(Layout, ExtentsAreTheMembers) {
   for (const Layout& layout : {Layout{2, 3, 4, 1, false}, Layout{4, 2, 1, 2, true}, Layout{1, 4, 2, 1, true},
-                               Layout{2, 2, 4, 1, false, 2}, Layout{1, 1, 8, 1, false, 4, 2}}) {
+                               Layout{2, 2, 4, 1, false, 2}, Layout{1, 1, 8, 1, false, 4, 2},
+                               Layout{2, 2, 4, 1, false, 1, 1, 2}, Layout{1, 1, 4, 1, false, 1, 1, 4}}) {
     for (int rank = 0; rank < layout.world(); ++rank) {
       for (int a = 0; a < kGroups; ++a) {
         const auto one = static_cast<Group>(a);

@@ -68,6 +68,7 @@ TEST(Communicator, RefusesWhatCannotBeRight) {
   };
   using C = Communicator;
   const Group tensor = Group::tensor;
+  const std::vector<std::int64_t> pieces = {1, 3};
   const std::vector<Case> cases = {
       {[&](C& c) { c.all_reduce(tensor, strided, ReduceOp::sum); },
        "all_reduce: the matrix must be contiguous"},
@@ -91,6 +92,12 @@ TEST(Communicator, RefusesWhatCannotBeRight) {
        "all_to_all: the matrices must have equally many elements"},
       {[&](C& c) { c.all_to_all(tensor, numbers(0, 3), numbers(8, 3)); },
        "all_to_all: the matrices must have a multiple of members elements"},
+      {[&](C& c) { c.all_to_all(tensor, four, pieces, eight, pieces); },
+       "all_to_all: the pieces must be as many as members and add up to the matrices"},
+      {[&](C& c) {
+         c.all_to_all(tensor, four, {pieces.data(), 1}, numbers(8, 4), pieces);
+       },
+       "all_to_all: the pieces must be as many as members and add up to the matrices"},
       {[&](C& c) { c.broadcast(tensor, 2, four); }, "broadcast: the root must be in the group"},
       {[&](C& c) { c.start_broadcast(Group::data, 0, four); },
        "start_broadcast: the root must be in the group"},

@@ -240,6 +240,13 @@ TEST(CudnnSlices, WhoComputedWhatAndWhyIsKept) {
     EXPECT_EQ(by.choices(), (std::vector<KernelChoice>{{"attention_forward " + what, who, row.why},
                                                        {"attention_backward " + what, who, row.why}}));
   }
+  AttentionShape chunk{2, 33, 4, 2, 16};
+  chunk.past = 30;
+  CudnnAttention shared(0, nullptr, true);
+  for (int call = 0; call < 2; ++call) EXPECT_FALSE(Attention(chunk, 0).forward(shared));
+  EXPECT_EQ(shared.choices(),
+            (std::vector<KernelChoice>{{"attention_forward bf16, batch 2, seq 33, heads 4/2 x 16, keys 63",
+                                        "own kernels", "queries and keys are parts of a sequence"}}));
   CudnnAttention unwanted(0, nullptr, false);
   EXPECT_FALSE(Attention({2, 33, 4, 2, 16}, 0).forward(unwanted));
   EXPECT_EQ(unwanted.choices().at(0).why, "not asked for");
@@ -281,6 +288,13 @@ TEST(CudnnSlices, ScratchIsTheFormula) {
     drops.dropout.probability = 0.5;
     EXPECT_EQ(attention_scratch_elements(drops, type), elements);
   }
+  // Parts of a sequence: Σ dout·out of every row.
+  AttentionShape part{2, 100, 4, 2, 64};
+  part.past = 30;
+  EXPECT_EQ(attention_scratch_elements(part, DType::bf16), 2 * 4 * 100);
+  part.past = 0;
+  part.key_count = 100;
+  EXPECT_EQ(attention_scratch_elements(part, DType::bf16), 2 * 4 * 100);
 }
 
 TEST(CudnnSlices, ScratchIsWhatThePredictionSays) {
@@ -301,6 +315,27 @@ TEST(CudnnSlices, ScratchIsWhatThePredictionSays) {
                                predicted.head_dim};
     EXPECT_EQ(attention_scratch_elements(shape, predicted.type), attention_scratch_elements(predicted))
         << shape.batch << " x " << shape.seq << ", heads " << shape.heads << "/" << shape.kv_heads;
+    // Where ranks share sequences: a block of a ring, a chunk against gathered keys, whole sequences of some heads.
+    for (const CpCommType type : {CpCommType::p2p, CpCommType::all_gather, CpCommType::a2a}) {
+      StageShape cut = predicted;
+      cut.seq *= 4;
+      cut.context = 2;
+      cut.cp_comm_type = type;
+      cut.head_ranks = type == CpCommType::a2a ? 2 : 1;
+      if (cut.kv_heads % cut.head_ranks != 0) continue;
+      AttentionShape largest = shape;
+      largest.heads /= cut.head_ranks;
+      largest.kv_heads /= cut.head_ranks;
+      largest.seq = cut.seq;
+      if (type != CpCommType::a2a) {
+        largest.batch = 1;
+        largest.seq = predicted.seq;
+        largest.past = cut.seq - predicted.seq;
+        largest.key_count = type == CpCommType::p2p ? predicted.seq : 0;
+      }
+      EXPECT_EQ(attention_scratch_elements(largest, cut.type), attention_scratch_elements(cut))
+          << cp_comm_type_name(type) << " " << largest.seq << ", heads " << largest.heads;
+    }
   }
 }
 

@@ -126,6 +126,9 @@ void load_down_columns(unsigned (&b)[2], const T* piece, int stride) {
 inline int min(int a, int b) {
   return std::min(a, b);
 }
+inline int max(int a, int b) {
+  return std::max(a, b);
+}
 
 template <class... Parameters, class... Arguments>
 void launch(const Queue& /*queue*/, const Grid& grid, void (*kernel)(Parameters...), Arguments... arguments) {

@@ -37,7 +37,7 @@ class WritingCommunicator final : public Communicator {
   Ticket begin(const Collective& call) override {
     return note({OrderedCall::Kind::collective,
                  fmt::format("{} over {}", plumbline::name_of(call.kind), plumbline::name_of(call.group)),
-                 members(call.group), 0, call.whole().bytes().value, 0});
+                 members(call.group), 0, call.uneven() ? 0 : call.whole().bytes().value, 0});
   }
   Ticket begin(const PointToPoint& message) override {
     const bool sends = message.kind == PointToPoint::Kind::send;

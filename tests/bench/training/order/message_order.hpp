@@ -18,7 +18,7 @@ struct OrderedCall {
   std::string name;         // of a collective: "all_to_all over context_heads"
   std::vector<int> peers;   // of a collective its members, of a message the other end
   int tag = 0;              // of a message
-  std::int64_t bytes = 0;   // of the whole collective, of the message
+  std::int64_t bytes = 0;   // of the whole collective, of the message; 0 where members have different numbers
   std::int64_t ticket = 0;  // what a wait waits for is the call of the rank with the same number
 };
 using RankCalls = std::vector<OrderedCall>;

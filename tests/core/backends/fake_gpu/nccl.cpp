@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -74,9 +75,23 @@ ncclResult_t enqueue(const char* name, ncclComm_t comm, cudaStream_t stream, con
   return ncclInProgress;
 }
 
-/// What the thread's open group aborts.
+/// What the thread's open group aborts, and its messages: a piece for every member, and one from each.
 thread_local bool group_is_open = false;
 thread_local std::vector<ncclComm_t> aborted_in_group;
+struct GroupedMessages {
+  ncclComm_t comm = nullptr;
+  cudaStream_t stream = nullptr;
+  std::size_t size = 0;
+  std::map<int, const void*> sent;
+  std::map<int, void*> received;
+};
+thread_local GroupedMessages grouped;
+
+void keep_for_group(ncclComm_t comm, cudaStream_t stream, std::size_t size) {
+  grouped.comm = comm;
+  grouped.stream = stream;
+  grouped.size = size;
+}
 
 /// Waits for what is still in streams, as NCCL does before it frees a communicator.
 void reclaim(ncclComm_t comm) {
@@ -149,6 +164,29 @@ ncclResult_t ncclGroupStart() {
 ncclResult_t ncclGroupEnd() {
   group_is_open = false;
   for (const ncclComm_t comm : std::exchange(aborted_in_group, {})) reclaim(comm);
+  if (grouped.comm == nullptr) return ncclSuccess;
+  // Of as many members everybody sends one piece to each.
+  const GroupedMessages all = std::exchange(grouped, {});
+  const auto members = static_cast<std::size_t>(of(all.comm)->members());
+  if (all.sent.size() != members || all.received.size() != members) return ncclInvalidUsage;
+  return enqueue("grouped messages", all.comm, all.stream, all.sent.at(0), all.received.at(0),
+                 [all](SharedComm& shared) {
+                   for (int to = 0; to < shared.members(); ++to) {
+                     shared.exchange(
+                         all.size,
+                         [&](std::byte* mine, std::size_t at, std::size_t n) {
+                           std::memcpy(mine, bytes(all.sent.at(to)) + at, n);
+                         },
+                         [&](const Meeting& meeting, std::size_t at, std::size_t n) {
+                           if (to != shared.member()) return;
+                           for (const auto& [from, place] : all.received)
+                             std::memcpy(bytes(place) + at, meeting.area[from], n);
+                         });
+                   }
+                 });
+}
+ncclResult_t ncclCommCount(ncclComm_t comm, int* count) {
+  *count = of(comm)->members();
   return ncclSuccess;
 }
 const char* ncclGetErrorString(ncclResult_t /*result*/) {
@@ -225,8 +263,13 @@ ncclResult_t ncclReduce(const void* from, void* to, std::size_t count, ncclDataT
   });
 }
 
-ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int /*peer*/, ncclComm_t comm,
+ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
+  if (group_is_open) {
+    keep_for_group(comm, stream, count * size_of(type));
+    grouped.sent[peer] = from;
+    return ncclInProgress;
+  }
   return enqueue(__func__, comm, stream, from, from, [=](SharedComm& shared) {
     shared.exchange(
         count * size_of(type),
@@ -237,6 +280,11 @@ ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, 
 
 ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
+  if (group_is_open) {
+    keep_for_group(comm, stream, count * size_of(type));
+    grouped.received[peer] = to;
+    return ncclInProgress;
+  }
   return enqueue(__func__, comm, stream, to, to, [=](SharedComm& shared) {
     shared.exchange(
         count * size_of(type), [](std::byte*, std::size_t, std::size_t) {},

@@ -1,0 +1,44 @@
+// Every algorithm for a collective on a network, by size: its busiest link, its time, what NCCL would take and what is best.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/topology/nccl_tuning.hpp"
+
+namespace plumbline {
+
+struct CallTime {
+  Seconds time;
+  std::optional<NcclProtocol> protocol;  // the quickest of NCCL's; nothing: not an algorithm of NCCL's
+};
+
+struct AlgorithmTimes {
+  CallAlgorithm algorithm = CallAlgorithm::ring;
+  std::string link;             // that takes longest, in the longest phase
+  BytesPerSecond rate;          // of large calls: bytes over what they take on the links
+  std::vector<CallTime> times;  // by size
+};
+
+struct CollectiveTimes {
+  GroupShape shape;
+  std::vector<AlgorithmTimes> algorithms;  // those that can make the call
+  std::vector<std::size_t> nccl;           // by size: which of them NCCL takes
+  std::vector<std::size_t> best;           // by size: the quickest
+};
+
+/// What a network and its software have.
+struct CallSupport {
+  Forwarding forwarding = Forwarding::none;
+  bool sharp = false;  // switches add up, and NCCL may have them do it
+};
+
+/// All groups make the call at once. An algorithm of NCCL's takes what NCCL expects (nccl_time), with the rate of the busiest
+/// link; the others what the links take, and the latencies of the steps that they are made of. NCCL forwards an
+/// all-to-all (NCCL_P2P_PXN_LEVEL is 2 by itself). Sums in switches are there for comparison without `sharp`. Throws InputError where there is no path.
+CollectiveTimes collective_times(const Fabric& fabric, const std::vector<std::vector<std::int64_t>>& groups,
+                                 GroupCall call, const std::vector<Bytes>& sizes, const LinkRates& rates,
+                                 const CallSupport& support);
+
+}  // namespace plumbline

@@ -1,0 +1,185 @@
+// `plumbline simulate`: what a schedule takes under given costs.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "analysis/simulate/costs_json.hpp"
+#include "analysis/simulate/critical_path.hpp"
+#include "analysis/simulate/simulation_report.hpp"
+#include "analysis/simulate/simulator.hpp"
+#include "bench/commands/commands.hpp"
+#include "bench/commands/schedules/schedule_compare.hpp"
+#include "bench/commands/schedules/schedule_source.hpp"
+#include "bench/report/terminal_timeline.hpp"
+#include "bench/report/trace_output.hpp"
+#include "bench/text/record_tables.hpp"
+#include "bench/text/still_working.hpp"
+#include "core/base/atomic_file.hpp"
+#include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
+#include "core/validate/validate.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr std::size_t kMaxCostsBytes = std::size_t{1} << 25;
+constexpr std::size_t kShownShares = 8;
+
+struct SimulateOptions {
+  ScheduleSource source;
+  std::string file;
+  std::string name;
+  std::string costs;
+  std::string svg;
+  std::string trace;
+  bool json = false;
+  bool quiet = false;
+  bool timeline = false;
+  std::vector<std::string> compare;
+};
+
+/// How each collective of vocabulary parallelism is hidden; nothing in a schedule without.
+nlohmann::ordered_json collectives_json(const VocabularyOverlap& overlap) {
+  nlohmann::ordered_json json;
+  for (const VocabularyCall call : kAllVocabularyCalls) {
+    const CollectiveOverlap& each = overlap[static_cast<std::size_t>(call)];
+    auto& row = json[std::string(short_name(call))];
+    row = {{"time_us", each.time.value * 1e6},
+           {"exposed_us", each.exposed.value * 1e6},
+           {"waited_us", each.waited.value * 1e6},
+           {"overlapped", nullptr}};
+    if (std::isfinite(each.overlapped)) row["overlapped"] = each.overlapped;
+  }
+  return json;
+}
+
+std::string collectives_text(const VocabularyOverlap& overlap) {
+  std::string text = fmt::format("\n{:<24} {:>10} {:>12} {:>12} {:>26}\n", "per rank and step", "time us",
+                                 "exposed us", "waited us", "overlapped, steady");
+  for (const VocabularyCall call : kAllVocabularyCalls) {
+    const CollectiveOverlap& each = overlap[static_cast<std::size_t>(call)];
+    text +=
+        fmt::format("{:<24} {:>10.1f} {:>12.1f} {:>12.1f} {:>26}\n", name_of(call), each.time.value * 1e6,
+                    each.exposed.value * 1e6, each.waited.value * 1e6,
+                    std::isfinite(each.overlapped) ? fmt::format("{:.1f} %", 100 * each.overlapped) : "-");
+  }
+  return text;
+}
+
+nlohmann::ordered_json json_of(const SimulationReport& report, const CriticalPath& path) {
+  nlohmann::ordered_json json;
+  json["makespan_us"] = report.makespan.value * 1e6;
+  json["bubble_ratio"] = report.bubble.ratio;
+  json["bubble_fraction"] = report.bubble.fraction;
+  json["bubble_fraction_without_barrier"] = report.free_running_bubble;
+  json["peak_in_flight"] = report.peak_in_flight;
+  auto& ranks = json["ranks"] = nlohmann::ordered_json::array();
+  for (const SimulationReport::Rank& rank : report.ranks) {
+    ranks.push_back({{"busy_us", rank.busy.value * 1e6},
+                     {"idle_us", rank.idle.value * 1e6},
+                     {"peak_in_flight", rank.peak_in_flight}});
+  }
+  if (report.vocabulary_passes) json["vocabulary_collectives"] = collectives_json(report.vocabulary);
+  auto& critical = json["critical_path"];
+  critical["transfers_us"] = path.transfers.value * 1e6;
+  critical["saved_by_free_transfers_us"] = path.on_transfers.value * 1e6;
+  critical["saved_by_equal_stages_us"] = path.on_imbalance.value * 1e6;
+  critical["slowest_stage"] = path.slowest_stage;
+  auto& shares = critical["shares"] = nlohmann::ordered_json::array();
+  for (const CriticalPath::Share& share : path.shares) {
+    shares.push_back({{"what", share.what}, {"us", share.time.value * 1e6}, {"count", share.count}});
+  }
+  return json;
+}
+
+std::string text_of(const Schedule& schedule, const SimulationReport& report, const CriticalPath& path) {
+  std::string text = fmt::format(
+      "{}: {} ranks, {} stages, {} micro-batches\nstep {:.1f} us, bubble {:.4f} of compute, {:.4f} of the "
+      "step "
+      "({:.4f} without a barrier), peak {:.4g} micro-batches on rank {}\n\n{:>5} {:>14} {:>14} {:>8}\n",
+      schedule.name, schedule.ranks, schedule.stages, schedule.microbatches, report.makespan.value * 1e6,
+      report.bubble.ratio, report.bubble.fraction, report.free_running_bubble, report.peak_in_flight,
+      report.peak_rank, "rank", "busy us", "idle us", "peak");
+  for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
+    text += fmt::format("{:>5} {:>14.1f} {:>14.1f} {:>8.4g}\n", rank, report.ranks[rank].busy.value * 1e6,
+                        report.ranks[rank].idle.value * 1e6, report.ranks[rank].peak_in_flight);
+  }
+  if (report.vocabulary_passes) text += collectives_text(report.vocabulary);
+  text += fmt::format(
+      "\nlongest chain: transfers {:.1f} us; free transfers would save {:.1f} us, equal stages {:.1f} us "
+      "(slowest: stage {})\n",
+      path.transfers.value * 1e6, path.on_transfers.value * 1e6, path.on_imbalance.value * 1e6,
+      path.slowest_stage);
+  for (std::size_t i = 0; i < std::min(kShownShares, path.shares.size()); ++i) {
+    const CriticalPath::Share& share = path.shares[i];
+    text += fmt::format("  {:>6.2f} %  {} ({} times)\n", 100 * (share.time / path.makespan), share.what,
+                        share.count);
+  }
+  return text;
+}
+
+int simulate_schedule(SimulateOptions options) {
+  if (options.file.empty() == options.name.empty()) {
+    throw InputError(
+        "simulate: expected either a schedule file or --schedule NAME with --pp and --microbatches");
+  }
+  options.source.name_or_file = options.file.empty() ? options.name : options.file;
+  const std::string text = read_text_file(options.costs, kMaxCostsBytes);
+  if (!options.compare.empty()) {
+    std::vector<std::string> names = {options.source.name_or_file};
+    names.insert(names.end(), options.compare.begin(), options.compare.end());
+    fmt::print("{}", compare_schedules(options.source, names, &text));
+    return 0;
+  }
+  StillWorking working("making the schedule", options.quiet ? nullptr : stderr);
+  Schedule schedule = options.source.load();
+  const Costs costs = parse_costs_json(text, options.costs, schedule);
+  schedule = options.source.load(options.source.name_or_file, &costs);
+  validate(schedule);
+  working.now("simulating the schedule");
+  const Trace trace = simulate(schedule, costs);
+  const SimulationReport report = report_of(schedule, costs, trace);
+  const CriticalPath path = critical_path(schedule, costs);
+  if (!options.svg.empty()) write_whole_file(options.svg, to_svg(schedule, trace));
+  if (!options.trace.empty()) {
+    write_whole_file(options.trace, trace_file(options.trace, schedule, {{"simulated", trace, nullptr}}));
+  }
+  fmt::print("{}", options.json ? json_of(report, path).dump(2) + "\n" : text_of(schedule, report, path));
+  if (options.timeline) {
+    const TableStyle style = style_of_standard_output();
+    fmt::print("\n{}", terminal_timeline(schedule, trace, {style.width, style.color, false}));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_simulate_command(CLI::App& app, CommandAction& action) {
+  auto options = std::make_shared<SimulateOptions>();
+  CLI::App* command =
+      app.add_subcommand("simulate", "Say how long a pipeline schedule takes under given costs");
+  command->add_option("file", options->file, "A schedule, .csv or .json")->type_name("FILE");
+  command->add_option("--schedule", options->name, "A schedule by name, in place of a file")
+      ->type_name("NAME");
+  options->source.add_options(*command);
+  command->add_option("--costs", options->costs, "Times of the actions")->required()->type_name("COSTS.json");
+  command->add_option("--svg", options->svg, "Also write a picture to this file")->type_name("FILE.svg");
+  command
+      ->add_option("--trace", options->trace,
+                   "Also write a trace for ui.perfetto.dev: Perfetto's protobuf when FILE ends in .pftrace, "
+                   "Chrome's JSON otherwise")
+      ->type_name("FILE");
+  auto* json = command->add_flag("--json", options->json, "Print JSON");
+  command->add_flag("--timeline", options->timeline, "Also draw the timeline")->excludes(json);
+  command->add_option("--compare", options->compare, "Compare with further schedules")
+      ->delimiter(',')
+      ->type_name("NAME,...");
+  command->callback([&app, &action, options] {
+    options->quiet = is_quiet(app);
+    action = [options] { return simulate_schedule(*options); };
+  });
+}
+
+}  // namespace plumbline

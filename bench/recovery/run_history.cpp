@@ -1,0 +1,109 @@
+#include "bench/recovery/run_history.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+namespace plumbline {
+namespace {
+
+Seconds mean_of(const std::vector<Seconds>& times) {
+  double sum = 0;
+  for (const Seconds time : times) sum += time.value;
+  return {times.empty() ? 0 : sum / static_cast<double>(times.size())};
+}
+
+}  // namespace
+
+void RunHistory::hear(std::string_view line, Seconds now) {
+  const std::string text(line);
+  long long step = 0;
+  long long all = 0;
+  double stall = 0;
+  double durable = 0;
+  if (std::sscanf(text.c_str(), "next is step %lld of %lld", &step, &all) == 2) {
+    ready_ = true;
+    ready_at_ = now;
+    first_step_ = step - 1;
+    moments_.clear();
+    if (!first_ready_) first_ready_ = now;
+    if (open_) failures_[*open_].restart = now - gone_at_;
+    open_.reset();
+  } else if (std::sscanf(text.c_str(), "step %lld of %lld", &step, &all) == 2) {
+    moments_.push_back({step, now, {}});
+  } else if (std::sscanf(text.c_str(),
+                         "checkpoint of step %lld complete: stood still %lf s, durable after %lf s", &step,
+                         &stall, &durable) == 3) {
+    stalls_.push_back({stall});
+    durable_.push_back({durable});
+    for (Moment& moment : moments_)
+      if (moment.step == step) moment.stall = {stall};
+  } else if (line.starts_with("note: checkpoint of step ")) {
+    ++failed_checkpoints_;
+  } else {
+    return;
+  }
+  last_sign_ = now;
+}
+
+void RunHistory::failed(std::string_view kind, int rank, Seconds now) {
+  FailureReport failure;
+  failure.kind = kind;
+  failure.rank = rank;
+  failure.at = now;  // made relative in report()
+  failures_.push_back(std::move(failure));
+}
+
+Seconds RunHistory::begin_of_lost_work(std::int64_t resumed_step) const {
+  for (const Moment& moment : moments_)
+    if (moment.step == resumed_step) return moment.at + moment.stall;
+  return ready_at_;
+}
+
+void RunHistory::ended(std::int64_t resumed_step, Seconds now) {
+  FailureReport& failure = failures_.back();
+  failure.detect = now - failure.at;
+  failure.resumed_step = resumed_step;
+  if (ready_) {
+    failure.lost = {std::max(0.0, (failure.at - begin_of_lost_work(resumed_step)).value)};
+    for (const Moment& moment : moments_) {
+      if (moment.step > resumed_step) ++failure.lost_steps;
+      if (moment.step <= resumed_step) kept_stalls_ = kept_stalls_ + moment.stall;
+    }
+    // The last checkpoint that counts may be older than this attempt: then all of it was in vain.
+    if (resumed_step < first_step_) failure.lost_steps = std::ssize(moments_);
+  } else if (open_) {
+    // Hit while it was starting again: until then it was the restart of the one before.
+    failures_[*open_].restart = failure.at - gone_at_;
+  }
+  open_ = failures_.size() - 1;
+  gone_at_ = now;
+  ready_ = false;
+  moments_.clear();
+}
+
+RecoveryReport RunHistory::report() const {
+  RecoveryReport report;
+  const Seconds begin = first_ready_.value_or(Seconds{});
+  report.steps = moments_.empty() ? first_step_ : moments_.back().step;
+  const Seconds end = moments_.empty() ? last_sign_ : moments_.back().at;
+  report.total = end - begin;
+  report.stalls = kept_stalls_;
+  for (std::size_t i = 0; i + 1 < moments_.size(); ++i) report.stalls = report.stalls + moments_[i].stall;
+  report.failures = failures_;
+  for (FailureReport& failure : report.failures) {
+    report.lost = report.lost + failure.lost;
+    report.detect = report.detect + failure.detect;
+    report.restart = report.restart + failure.restart;
+    failure.at = {std::max(0.0, (failure.at - begin).value)};
+  }
+  const double rest = (report.total - report.stalls - report.lost - report.detect - report.restart).value;
+  report.useful = {std::max(0.0, rest)};
+  report.step = {report.useful.value / static_cast<double>(std::max<std::int64_t>(report.steps, 1))};
+  report.stall = mean_of(stalls_);
+  report.durable = mean_of(durable_);
+  report.goodput = report.total.value > 0 ? report.useful.value / report.total.value : 0;
+  return report;
+}
+
+}  // namespace plumbline

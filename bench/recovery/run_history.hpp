@@ -1,0 +1,59 @@
+// When what happened in a run that is started again after failures, from the lines of its ranks, and where its time went.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "bench/record/recovery_report.hpp"
+
+namespace plumbline {
+
+/// All times on one clock of the caller's. Ranks say "next is step 7 of 40", "step 7 of 40, …" and "checkpoint of step 7
+/// complete: stood still 0.1 s, durable after 0.2 s".
+class RunHistory {
+ public:
+  void hear(std::string_view line, Seconds now);
+  /// A rank was injured. What follows until `ended` belongs to it, unless the run goes on by itself (a full disk).
+  void failed(std::string_view kind, int rank, Seconds now);
+  /// All ranks are gone; the run will go on after `resumed_step` steps.
+  void ended(std::int64_t resumed_step, Seconds now);
+
+  /// Ranks of the present attempt have said that they can begin.
+  bool running() const { return ready_; }
+  /// When ranks last said something of the above; the start of the present attempt before that.
+  Seconds last_sign() const { return last_sign_; }
+  /// Checkpoints that failed since this was made.
+  int failed_checkpoints() const { return failed_checkpoints_; }
+  void attempt_begins(Seconds now) { last_sign_ = now; }
+  /// There must be one.
+  const FailureReport& last_failure() const { return failures_.back(); }
+
+  /// After the last step. Goodput and its parts; predictions are left out.
+  RecoveryReport report() const;
+
+ private:
+  struct Moment {
+    std::int64_t step = 0;
+    Seconds at;     // its end
+    Seconds stall;  // of the checkpoint after it, when it is known
+  };
+  Seconds begin_of_lost_work(std::int64_t resumed_step) const;
+
+  std::optional<Seconds> first_ready_;
+  Seconds last_sign_;
+  bool ready_ = false;
+  Seconds ready_at_;
+  std::int64_t first_step_ = 0;      // done before the present attempt
+  Seconds gone_at_;                  // of the attempt before
+  std::optional<std::size_t> open_;  // failure whose restart is not over
+  std::vector<Moment> moments_;      // of the present attempt
+  std::vector<Seconds> stalls_;      // of all complete checkpoints
+  std::vector<Seconds> durable_;
+  Seconds kept_stalls_;  // of attempts that are over
+  std::vector<FailureReport> failures_;
+  int failed_checkpoints_ = 0;
+};
+
+}  // namespace plumbline

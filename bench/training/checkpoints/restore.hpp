@@ -1,0 +1,13 @@
+// Training goes on from a checkpoint, in the split that wrote it or any other.
+#pragma once
+
+#include "bench/training/checkpoints/step_folder.hpp"
+#include "bench/training/stage/rank_stages.hpp"
+
+namespace plumbline::training {
+
+/// Fills what the rank owns and holds as after the checkpoint's last step: in the same split to the bit. The shards
+/// were verified. Collective over the data ranks. Throws InputError.
+void restore(RankStages& stages, const FoundCheckpoint& checkpoint);
+
+}  // namespace plumbline::training

@@ -1,0 +1,95 @@
+#include "bench/training/checkpoints/run_identity.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "core/base/error.hpp"
+#include "core/base/json_keys.hpp"
+#include "core/config/common_vocabulary.hpp"
+#include "core/config_text/config_listing.hpp"
+#include "core/files/token_data.hpp"
+
+namespace plumbline::training {
+namespace {
+
+constexpr std::array<std::string_view, 13> kAlike = {
+    "seq_length", "prefix_length", "global_batch_size", "precision",
+    "fp8_format", "fp8_recipe",    "fp8_margin",        "fp8_amax_history_len",
+    "optimizer",  "seed",          "hidden_dropout",    "attention_dropout",
+    "frozen"};
+constexpr std::array<std::string_view, 8> kSplit = {
+    "world_size",         "tensor_model_parallel_size", "pipeline_model_parallel_size",
+    "data_parallel_size", "context_parallel_size",      "zero_stage",
+    "vocab_parallel",     "pipeline_schedule"};
+constexpr const char* kModelPrefix = "model.";
+
+template <std::size_t N>
+NamedTexts chosen(const RunConfig& config, const std::array<std::string_view, N>& keys) {
+  const NamedTexts all = describe(config);
+  NamedTexts texts;
+  texts.reserve(N);
+  for (const std::string_view key : keys) {
+    const auto found =
+        std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.first == key; });
+    if (found != all.end()) texts.push_back(*found);
+  }
+  return texts;
+}
+
+void append_model(NamedTexts& texts, const std::string& prefix, const ModelConfig& model) {
+  const auto keys = parse_json_object<OrderedJson>(to_config_json(model), "model");
+  for (const auto& [key, value] : keys.items()) {
+    if (key != "_name_or_path")
+      texts.emplace_back(prefix + key, value.dump());  // the same model by another name
+  }
+}
+
+}  // namespace
+
+NamedTexts identity_of(const RunConfig& config) {
+  NamedTexts texts;
+  append_model(texts, kModelPrefix, config.model);
+  for (auto& each : chosen(config, kAlike)) texts.push_back(std::move(each));
+  if (config.distillation.teacher) append_model(texts, "teacher.", *config.distillation.teacher);
+  const TokenSource data(config.files.data, common_vocab(config), config.batch.seq_length,
+                         config.measure.seed);
+  texts.emplace_back("tokens of data", fmt::format("{}", data.tokens()));
+  return texts;
+}
+
+NamedTexts split_of(const RunConfig& config) {
+  return chosen(config, kSplit);
+}
+
+void require_same_run(const FoundCheckpoint& checkpoint, const RunConfig& config) {
+  const NamedTexts wanted = identity_of(config);
+  const NamedTexts& found = checkpoint.facts.identity;
+  const auto text_of = [](const NamedTexts& texts, const std::string& key) -> std::string {
+    const auto at =
+        std::find_if(texts.begin(), texts.end(), [&](const auto& each) { return each.first == key; });
+    return at == texts.end() ? "nothing" : at->second;
+  };
+  const auto refuse = [&](const std::string& key) {
+    throw InputError(fmt::format(
+        "--resume: {} is of another run: its {} is {}, that of the configuration {}; go on with the "
+        "configuration "
+        "that wrote it, or name another --checkpoint-dir",
+        checkpoint.folder, printable(key), printable(text_of(found, key)), printable(text_of(wanted, key))));
+  };
+  for (const auto& [key, value] : wanted) {
+    if (text_of(found, key) != value) refuse(key);
+  }
+  for (const auto& [key, value] : found) {
+    if (text_of(wanted, key) != value) refuse(key);
+  }
+}
+
+Bytes checkpoint_bytes(const RunConfig& config) {
+  const std::int64_t states = config.optimizer.kind == Optimizer::adam ? 3 : 1;
+  return {config.model.parameters() * states * size_of(DType::fp32)};
+}
+
+}  // namespace plumbline::training

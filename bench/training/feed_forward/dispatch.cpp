@@ -1,0 +1,120 @@
+#include "bench/training/feed_forward/dispatch.hpp"
+
+#include <numeric>
+#include <utility>
+
+namespace plumbline::training {
+namespace {
+
+/// Of a piece with so many rows each, in elements of rows with `cols`.
+std::vector<std::int64_t> in_elements(std::vector<std::int64_t> rows, std::int64_t cols) {
+  for (std::int64_t& piece : rows) piece *= cols;
+  return rows;
+}
+
+void exchange(const TrainingContext& context, const Matrix& from, const std::vector<std::int64_t>& sent,
+              const Matrix& to, const std::vector<std::int64_t>& received) {
+  context.over_context_ranks([&](Communicator& communicator) {
+    communicator.all_to_all(Group::expert, from, in_elements(sent, from.cols), to,
+                            in_elements(received, to.cols));
+  });
+}
+
+/// How many rows come from every rank for each of this rank's experts, rank after rank.
+std::vector<std::int32_t> counts_by_rank(const TrainingContext& context,
+                                         const std::vector<std::int64_t>& counts) {
+  const auto experts = static_cast<std::int64_t>(counts.size());
+  const std::int64_t local = context.shape.local;
+  const Communicator& communicator = context.communicator;
+  const std::int64_t mine =
+      communicator.layout().coordinates(communicator.rank()).data % communicator.layout().expert;
+  std::vector<std::int32_t> sent(counts.begin(), counts.end());
+  std::vector<std::int32_t> received(counts.size());
+  // What stays where nothing is really sent: all ranks of emulated devices route alike.
+  for (std::int64_t i = 0; i < experts; ++i)
+    received[static_cast<std::size_t>(i)] = sent[static_cast<std::size_t>(mine * local + i % local)];
+  context.over_context_ranks([&](Communicator& all) {
+    all.all_to_all(Group::expert, Matrix(sent.data(), 1, experts, DType::int32),
+                   Matrix(received.data(), 1, experts, DType::int32));
+  });
+  return received;
+}
+
+/// Both directions between the order of experts and that of ranks. `came`: counts_by_rank.
+void make_orders(const TrainingContext& context, const std::vector<std::int32_t>& came, Dispatch& dispatch) {
+  const auto local = dispatch.counts.size();
+  std::vector<std::int32_t> order(static_cast<std::size_t>(dispatch.rows));
+  std::vector<std::int32_t> places(order.size());
+  std::vector<std::int64_t> next(local);  // row of every expert's next one
+  for (std::size_t i = 1; i < local; ++i) next[i] = next[i - 1] + dispatch.counts[i - 1];
+  std::size_t place = 0;
+  for (std::size_t i = 0; i < came.size(); ++i) {
+    for (std::int32_t row = 0; row < came[i]; ++row, ++place) {
+      const std::int64_t at = next[i % local]++;
+      places[place] = static_cast<std::int32_t>(at);
+      order[static_cast<std::size_t>(at)] = static_cast<std::int32_t>(place);
+    }
+  }
+  const auto numbers = [&](const char* holder) {
+    return context.arena.allocate(context.kept, holder, 1, dispatch.rows, DType::int32);
+  };
+  dispatch.order = numbers("layer order of rows");
+  dispatch.places = numbers("layer places of rows");
+  if (dispatch.rows == 0) return;
+  context.operators.upload(order.data(), dispatch.order);
+  context.operators.upload(places.data(), dispatch.places);
+}
+
+}  // namespace
+
+void open_dispatch(const TrainingContext& context, const std::vector<std::int64_t>& counts,
+                   const Matrix& weights, Dispatch& dispatch) {
+  const auto local = static_cast<std::size_t>(context.shape.local);
+  const std::vector<std::int32_t> came = counts_by_rank(context, counts);
+  const std::size_t ranks = counts.size() / local;
+  dispatch.sent.assign(ranks, 0);
+  dispatch.received.assign(ranks, 0);
+  dispatch.counts.assign(local, 0);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    dispatch.sent[i / local] += counts[i];
+    dispatch.received[i / local] += came[i];
+    dispatch.counts[i % local] += came[i];
+  }
+  dispatch.rows = std::accumulate(dispatch.counts.begin(), dispatch.counts.end(), std::int64_t{0});
+  make_orders(context, came, dispatch);
+  Tensor received = exchanged(context, dispatch, weights.reshaped(weights.cols, 1));
+  dispatch.weights = by_expert(context, dispatch, std::move(received), context.kept, "layer weights of rows");
+}
+
+Tensor exchanged(const TrainingContext& context, const Dispatch& dispatch, const Matrix& rows) {
+  Tensor received =
+      context.arena.allocate(kPassing, "rows from other ranks", dispatch.rows, rows.cols, rows.dtype);
+  exchange(context, rows, dispatch.sent, received, dispatch.received);
+  return received;
+}
+
+Tensor by_expert(const TrainingContext& context, const Dispatch& dispatch, Tensor received, Category category,
+                 const char* holder) {
+  const Matrix from = received;
+  Tensor rows = context.arena.allocate(category, holder, from.rows, from.cols, from.dtype);
+  if (from.rows > 0) context.operators.embedding_forward(dispatch.order, from, 0, rows);
+  received.reset();
+  return rows;
+}
+
+Tensor by_rank(const TrainingContext& context, const Dispatch& dispatch, const Matrix& rows) {
+  Tensor leaving = context.arena.allocate(kPassing, "rows to other ranks", rows.rows, rows.cols, rows.dtype);
+  if (rows.rows > 0) context.operators.embedding_forward(dispatch.places, rows, 0, leaving);
+  return leaving;
+}
+
+Tensor returned(const TrainingContext& context, const Dispatch& dispatch, Tensor leaving) {
+  const Matrix from = leaving;
+  Tensor back =
+      context.arena.allocate(kPassing, "rows of experts", context.shape.choices, from.cols, from.dtype);
+  exchange(context, from, dispatch.received, back, dispatch.sent);
+  leaving.reset();
+  return back;
+}
+
+}  // namespace plumbline::training

@@ -1,0 +1,48 @@
+// The way of rows to the ranks of their experts and back, where a layer's experts are spread over ranks: counts first, then
+// rows, all to all. bench/training/expert_parallel.md lists what is allocated when.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bench/training/parameters/context.hpp"
+
+namespace plumbline::training {
+
+/// From the forward to the backward. N rows of this rank's tokens go out, in the order of experts; N' rows come, N' being
+/// any number from 0 on.
+struct Dispatch {
+  std::vector<std::int64_t> sent;      // rows to every rank of the expert group
+  std::vector<std::int64_t> received;  // rows from every rank
+  std::vector<std::int64_t> counts;    // rows of each of this rank's experts
+  std::int64_t rows = 0;               // N'
+  Tensor order;    // (1, N') int32: of every row by expert its place among those that came
+  Tensor places;   // (1, N') int32: of every row that came its place by expert
+  Tensor weights;  // (1, N') fp32: of every row by expert
+
+  /// Forgets what weight gradients do not read.
+  void drop_orders() {
+    order.reset();
+    places.reset();
+    weights.reset();
+  }
+};
+
+/// Whether experts are spread over ranks.
+inline bool spreads(const TrainingContext& context) {
+  return context.shape.local < context.shape.experts;
+}
+
+/// Exchanges how many rows each expert gets, `counts` of this rank's tokens, and their weights, (1, N) by expert.
+void open_dispatch(const TrainingContext& context, const std::vector<std::int64_t>& counts,
+                   const Matrix& weights, Dispatch& dispatch);
+/// What comes for `rows` (N, any), by rank.
+Tensor exchanged(const TrainingContext& context, const Dispatch& dispatch, const Matrix& rows);
+/// The same by expert, in a tensor of `category`.
+Tensor by_expert(const TrainingContext& context, const Dispatch& dispatch, Tensor received, Category category,
+                 const char* holder);
+/// Rows by expert (N', any) by rank; then where they came from: (N, any).
+Tensor by_rank(const TrainingContext& context, const Dispatch& dispatch, const Matrix& rows);
+Tensor returned(const TrainingContext& context, const Dispatch& dispatch, Tensor leaving);
+
+}  // namespace plumbline::training

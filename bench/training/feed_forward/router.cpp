@@ -1,0 +1,65 @@
+#include "bench/training/feed_forward/router.hpp"
+
+namespace plumbline::training {
+namespace {
+
+/// With the coefficients of the losses that keep the load even, as parts of the mean loss of the step.
+Router router_of(const TrainingContext& context) {
+  const RunConfig& config = context.config;
+  const auto tokens = static_cast<double>(context.shape.tokens);
+  const double parts = static_cast<double>(config.microbatches()) * config.parallel.data();
+  Router router;
+  router.top_k = config.model.mixture.top_k;
+  router.normalized = config.model.mixture.normalized;
+  router.sigmoid = config.model.mixture.scores == RouterScores::sigmoid;
+  router.groups = config.model.mixture.groups;
+  router.chosen_groups = config.model.mixture.chosen_groups;
+  router.scale = config.model.mixture.routed_scale;
+  router.balance = config.mixture.aux_loss_coeff * static_cast<double>(config.model.mixture.experts) /
+                   (static_cast<double>(router.top_k) * tokens * tokens * parts);
+  router.z = config.mixture.z_loss_coeff / (tokens * config.parallel.context * parts);
+  return router;
+}
+
+}  // namespace
+
+void make_routing(const TrainingContext& context, const Matrix& x, const Matrix& weight, const Matrix& bias,
+                  Routing& routing) {
+  const LayerWidths& shape = context.shape;
+  Operators& ops = context.operators;
+  const auto of_choices = [&](const char* holder, DType type) {
+    return context.arena.allocate(context.kept, holder, 1, shape.choices, type);
+  };
+  routing.logits = context.make_fp32(context.kept, "layer router logits", shape.tokens, shape.experts);
+  routing.chosen = of_choices("layer experts of tokens", DType::int32);
+  routing.places = of_choices("layer places of tokens", DType::int32);
+  routing.tokens = of_choices("layer tokens of experts", DType::int32);
+  routing.weights = of_choices("layer weights of experts", DType::fp32);
+  routing.counts.assign(static_cast<std::size_t>(shape.experts), 0);
+  ops.gemm({.a = x, .b = weight, .c = routing.logits, .b_transposed = true});
+  Router router = router_of(context);
+  router.bias = bias;
+  ops.route(router, routing.logits, routing.chosen, routing.counts.data());
+  ops.arrange(router, routing.logits, routing.chosen, routing.places, routing.tokens, routing.weights);
+}
+
+void logits_backward(const TrainingContext& context, const Routing& routing, const Matrix& gradients,
+                     const Matrix& dlogits) {
+  const Matrix dweights(gradients.data, 1, context.shape.choices, DType::fp32);
+  context.reduce_over_tensor_ranks(dweights, ReduceOp::sum);
+  context.operators.route_backward(router_of(context), routing.logits, routing.chosen, routing.places,
+                                   dweights, dlogits);
+}
+
+void add_router_input_gradient(const TrainingContext& context, const Matrix& dlogits, const Matrix& weight,
+                               const Matrix& dx) {
+  const std::int64_t first = context.sequence_parallel ? context.tensor_rank() * dx.rows : 0;
+  context.operators.gemm({.a = dlogits.row_range(first, dx.rows), .b = weight, .c = dx, .accumulate = true});
+}
+
+void router_weight_gradient(const TrainingContext& context, const Matrix& dlogits, const Matrix& x,
+                            const Matrix& dweight) {
+  context.operators.gemm({.a = dlogits, .b = x, .c = dweight, .a_transposed = true, .accumulate = true});
+}
+
+}  // namespace plumbline::training

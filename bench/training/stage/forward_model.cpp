@@ -1,0 +1,65 @@
+#include "bench/training/stage/forward_model.hpp"
+
+#include "core/schedule/schedule.hpp"
+
+namespace plumbline::training {
+namespace {
+
+/// The logits are to be as exact as the forward that makes them.
+RunConfig evaluation_config(RunConfig config) {
+  config.distillation.cache = DistillationCache::logits;
+  config.distillation.cache_dtype = DistillationCacheDType::fp32;
+  return config;
+}
+
+/// One stage on one rank.
+StageMap whole_model() {
+  Schedule schedule;
+  schedule.rank_of_stage = {0};
+  return StageMap(schedule);
+}
+
+}  // namespace
+
+ForwardModel::ForwardModel(const RunConfig& config, Operators& operators, Communicator& communicator,
+                           Arena& arena)
+    : config_(evaluation_config(config)),
+      rank_{.context = {config_, LayerWidths(config_), operators, communicator, arena, tensor_communication_,
+                        Category::teacher},
+            .placement = whole_model(),
+            .parameters = rank_parameters(config_, rank_.placement, 0, 0),
+            .memory = ParameterMemory(rank_.context, rank_.parameters),
+            .fp8 = Fp8Layers(rank_.context, rank_.parameters, rank_.memory),
+            .attention_scratch = make_attention_scratch(rank_.context),
+            .shared = make_shared_buffers(rank_.context),
+            .values = UnitValues(rank_.context, rank_.memory),
+            .gradients = UnitGradients(rank_.context, rank_.parameters, rank_.memory),
+            .inputs = {},
+            .targets = {}},
+      stage_(rank_, rank_.parameters.stages.front(), false) {
+  rank_.shared.attention_scratch = rank_.attention_scratch;
+  const std::int64_t tokens = rank_.context.shape.tokens;
+  rank_.inputs = arena.allocate(Category::workspace, "input tokens", 1, tokens, DType::int32);
+  rank_.targets = arena.allocate(Category::workspace, "target tokens", 1, tokens, DType::int32);
+}
+
+ForwardModel::Evaluation ForwardModel::evaluate(std::span<const std::int32_t> inputs,
+                                                std::span<const std::int32_t> targets) {
+  Operators& operators = rank_.context.operators;
+  operators.upload(inputs.data(), rank_.inputs);
+  operators.upload(targets.data(), rank_.targets);
+  rank_.values.start_step();
+  stage_.forward(0, rank_.input_tokens(0));
+  const Tensor logits = stage_.take_logits(0);
+  const VocabularyColumns& columns = stage_.output_end().columns();
+  const Matrix all = logits;
+  Evaluation made;
+  made.last_logits.resize(static_cast<std::size_t>(all.cols));
+  operators.download(all.row_range(all.rows - 1, 1), made.last_logits.data());
+  made.last_logits.resize(static_cast<std::size_t>(columns.valid));  // without padding
+  // The loss leaves its gradient in the logits.
+  made.loss = cross_entropy(rank_, columns, 0, logits, 1) / static_cast<double>(inputs.size());
+  return made;
+}
+
+}  // namespace plumbline::training

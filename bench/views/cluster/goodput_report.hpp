@@ -1,0 +1,26 @@
+// What a month of training brings, as text and JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/reliability/goodput.hpp"
+#include "analysis/reliability/published_checks.hpp"
+
+namespace plumbline {
+
+/// Effective time, expected and simulated with percentiles; where the time goes; the checkpoint's interval by several
+/// rules; what one change would bring; tokens, GPU-hours, energy and cost.
+std::string goodput_text(const GoodputRequest& request, const GoodputReport& report);
+/// {"gpus", "nodes", "fleet", "between_failures_s", ..., "effective": {"expected", "simulated", "p5", "p50", "p95"},
+/// "time": {...}, "intervals": [...], "changes": [...], "tokens_per_day": {...}}; seconds, shares of 1.
+std::string goodput_json(const GoodputRequest& request, const GoodputReport& report);
+
+/// The same as a page, with the effective time over the interval and over the trials as pictures.
+std::string goodput_page(const GoodputRequest& request, const GoodputReport& report);
+
+/// The published checks, one line each: printed, computed, and whether they agree within the rounding.
+std::string published_checks_text(const std::vector<PublishedCheck>& checks);
+std::string published_checks_json(const std::vector<PublishedCheck>& checks);
+
+}  // namespace plumbline

@@ -1,0 +1,56 @@
+#include "bench/views/cluster/slow_rank_lines.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace plumbline {
+
+std::vector<SlowRank> slow_ranks_of(const MeasurementReport& measurement) {
+  std::vector<RankPace> paces;
+  paces.reserve(measurement.computing.size());
+  for (const ComputingReport& each : measurement.computing)
+    paces.push_back({each.rank, each.factor, each.error});
+  return slow_ranks(paces, {});
+}
+
+std::size_t compared_ranks(const MeasurementReport& measurement) {
+  return static_cast<std::size_t>(
+      std::count_if(measurement.computing.begin(), measurement.computing.end(),
+                    [](const ComputingReport& each) { return !std::isnan(each.factor); }));
+}
+
+std::string slow_ranks_text(const std::vector<Record>& records) {
+  std::string text;
+  for (const Record& record : records) {
+    const std::vector<SlowRank> slow = slow_ranks_of(*record.measurement);
+    const std::string id = records.size() > 1 ? record.id + ": " : "";
+    if (slow.empty())
+      text += fmt::format("{}no slow rank among {}\n", id, compared_ranks(*record.measurement));
+    for (const SlowRank& each : slow) text += fmt::format("{}{}\n", id, slow_rank_line(each));
+  }
+  return text;
+}
+
+std::string slow_ranks_json(const std::vector<Record>& records) {
+  auto list = nlohmann::ordered_json::array();
+  for (const Record& record : records) {
+    auto slow = nlohmann::ordered_json::array();
+    for (const SlowRank& each : slow_ranks_of(*record.measurement))
+      slow.push_back({{"rank", each.rank}, {"factor", each.factor}, {"standard_errors", each.certainty}});
+    list.push_back({{"id", record.id},
+                    {"compared_ranks", compared_ranks(*record.measurement)},
+                    {"slow_ranks", std::move(slow)}});
+  }
+  return nlohmann::ordered_json{{"records", std::move(list)}}.dump(2) + "\n";
+}
+
+std::string slow_rank_line(const SlowRank& slow) {
+  return fmt::format(
+      "rank {} computes {:.3f} times as long as the others of its stage ({:.1f} standard errors)", slow.rank,
+      slow.factor, slow.certainty);
+}
+
+}  // namespace plumbline

@@ -1,0 +1,13 @@
+// What failures cost a run, for people.
+#pragma once
+
+#include <string>
+
+#include "bench/record/recovery_report.hpp"
+
+namespace plumbline {
+
+/// Where the time went, goodput measured and predicted, and a line for every failure.
+std::string recovery_text(const RecoveryReport& report);
+
+}  // namespace plumbline

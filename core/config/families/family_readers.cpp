@@ -1,0 +1,218 @@
+// What a family's config.json says beyond sizes, and how it is written again. Sources: as in families.cpp.
+#include "core/config/families/family_readers.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/config/sliding_window.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr std::int64_t kMostHeads = 1 << 14;
+constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
+
+/// The residual of chatglm-6b and glm-130b (THUDM's code calls it DeepNorm): sqrt(2L) of the norm's output.
+void set_normed_residual(ModelConfig& config) {
+  config.normed_residual = std::sqrt(2 * static_cast<double>(config.layers));
+}
+
+}  // namespace
+
+void read_windows(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
+  SlidingWindow windows = read_sliding_window(config.architecture, config.layers, keys, with_nulls);
+  config.sliding_window = windows.sliding_window;
+  config.full_attention = std::move(windows.full_attention);
+}
+void write_windows(const ModelConfig& config, Json& out) {
+  write_sliding_window(config.architecture, {config.sliding_window, config.full_attention}, out);
+}
+
+/// attention_bias and mlp_bias, of which one alone is not supported.
+void read_biases(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  const bool attention = keys.boolean_or("attention_bias", false);
+  const bool mlp = keys.boolean_or("mlp_bias", false);
+  if (attention != mlp) {
+    keys.fail("mlp_bias",
+              fmt::format("found {} with attention_bias {}; supported: both or neither", mlp, attention));
+  }
+  config.qkv_bias = config.linear_bias = attention;
+}
+void write_biases(const ModelConfig& config, Json& out) {
+  out["attention_bias"] = config.qkv_bias;
+  out["mlp_bias"] = config.linear_bias;
+}
+
+void read_gpt2(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& /*config*/) {
+  keys.must_be("scale_attn_weights", true, true);
+  keys.must_be("scale_attn_by_inverse_layer_idx", false, false);
+  keys.must_be("add_cross_attention", false, false);
+}
+
+void read_gpt_bigcode(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  keys.must_be("scale_attn_weights", true, true);
+  keys.must_be("add_cross_attention", false, false);
+  if (keys.boolean_or("multi_query", true)) config.kv_heads = 1;
+}
+void write_gpt_bigcode(const ModelConfig& config, Json& out) {
+  out["multi_query"] = config.kv_heads == 1;
+}
+
+void read_qwen3(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
+  keys.must_be("attention_bias", false, false);
+  read_windows(keys, with_nulls, config);
+}
+
+void read_starcoder2(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
+  keys.must_be("use_bias", true, true);
+  read_windows(keys, with_nulls, config);
+}
+
+void read_gemma(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& /*config*/) {
+  keys.must_be("attention_bias", false, false);
+}
+
+void read_bloom(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& /*config*/) {
+  keys.must_be("apply_residual_connection_post_layernorm", false, false);
+}
+
+/// The three kinds of falcon: rw (ALiBi, sequential), 7B (one key/value head), 40B and larger (groups).
+void read_falcon(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  const bool grouped = keys.boolean_or("new_decoder_architecture", false);
+  const bool parallel = grouped || keys.boolean_or("parallel_attn", true);
+  if (grouped) {
+    config.kv_heads = keys.integer_or("num_kv_heads", kMostHeads, config.heads);
+  } else {
+    config.kv_heads = keys.boolean_or("multi_query", true) ? 1 : config.heads;
+  }
+  const bool two_norms = grouped && keys.integer_or("num_ln_in_parallel_attn", 2, 2) == 2;
+  config.block = !parallel ? Block::sequential : two_norms ? Block::parallel : Block::parallel_one_norm;
+  config.qkv_bias = config.linear_bias = keys.boolean_or("bias", false);
+  config.alibi_scaled = keys.boolean_or("alibi", false);
+  if (config.alibi_scaled) config.positions = Positions::alibi;
+}
+void write_falcon(const ModelConfig& config, Json& out) {
+  const bool grouped =
+      config.block == Block::parallel || (config.kv_heads != 1 && config.kv_heads != config.heads);
+  out["new_decoder_architecture"] = grouped;
+  out["parallel_attn"] = config.block != Block::sequential;
+  out["multi_query"] = config.kv_heads == 1;
+  if (grouped) {
+    out["num_kv_heads"] = config.kv_heads;
+    out["num_ln_in_parallel_attn"] = config.layer_norms();
+  }
+  out["bias"] = config.linear_bias;
+  out["alibi"] = config.positions == Positions::alibi;
+}
+
+/// Galactica is of this class, too.
+void read_opt(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  keys.must_be("do_layer_norm_before", true, true);
+  keys.must_be("layer_norm_elementwise_affine", true, true);
+  keys.must_be("_remove_final_layer_norm", false, false);
+  const std::int64_t width = keys.integer_or("word_embed_proj_dim", std::int64_t{1} << 20, config.hidden);
+  if (width != config.hidden) {
+    keys.fail("word_embed_proj_dim",
+              fmt::format("found {}, supported is hidden_size {} only", width, config.hidden));
+  }
+  config.qkv_bias = config.linear_bias = keys.boolean_or("enable_bias", true);
+}
+void write_opt(const ModelConfig& config, Json& out) {
+  out["enable_bias"] = config.linear_bias;
+  out["word_embed_proj_dim"] = config.hidden;
+}
+
+void read_glm(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  config.qkv_bias = keys.boolean_or("attention_bias", true);
+}
+void write_glm(const ModelConfig& config, Json& out) {
+  out["attention_bias"] = config.qkv_bias;
+}
+
+/// phi-1, phi-1.5, phi-2.
+void read_phi(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  keys.must_be("qk_layernorm", false, false);
+  config.block = Block::parallel_one_norm;
+  config.output_bias = true;
+}
+
+void read_phi3(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
+  keys.must_be("attention_bias", false, false);
+  read_windows(keys, with_nulls, config);
+}
+
+/// chatglm2-6b, chatglm3-6b, glm-4-9b.
+void read_chatglm(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  keys.must_be("rmsnorm", true, true);
+  keys.must_be("add_bias_linear", false, false);
+  keys.must_be("post_layer_norm", true, true);
+  keys.must_be("apply_residual_connection_post_layernorm", false, false);
+  config.kv_heads = keys.boolean_or("multi_query_attention", false)
+                        ? keys.integer("multi_query_group_num", kMostHeads)
+                        : config.heads;
+  config.qkv_bias = keys.boolean_or("add_qkv_bias", false);
+  config.rope_theta = 10000 * keys.number_or("rope_ratio", 1e-3, 1e9, 1);
+}
+void write_chatglm(const ModelConfig& config, Json& out) {
+  out["rmsnorm"] = true;
+  out["add_bias_linear"] = false;
+  out["add_qkv_bias"] = config.qkv_bias;
+  out["multi_query_attention"] = config.kv_heads != config.heads;
+  out["multi_query_group_num"] = config.kv_heads;
+  out["rope_ratio"] = config.rope_theta / 10000;
+  out.erase("rope_theta");
+  out.erase("partial_rotary_factor");
+}
+
+/// 7B rotates, 13B has ALiBi; no key says so, but only 7B's file has max_position_embeddings. Version 2 normalises
+/// the rows of its output layer; its files say it by their vocabulary only, normalized_output is plumbline's own key.
+void read_baichuan(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  constexpr std::int64_t kVocabularyOf2 = 125'696;
+  if (keys.find("max_position_embeddings") == nullptr) {
+    config.positions = Positions::alibi;
+    config.max_positions = keys.integer_or("model_max_length", kMostPositions, 4096);
+  }
+  config.normed_output = keys.boolean_or("normalized_output", config.vocab == kVocabularyOf2);
+  if (config.normed_output && config.tied_embeddings) {
+    keys.fail("tie_word_embeddings", "found true with normalised rows of the output layer, expected false");
+  }
+}
+void write_baichuan(const ModelConfig& config, Json& out) {
+  out["normalized_output"] = config.normed_output;
+  if (config.positions != Positions::alibi) return;
+  out.erase("max_position_embeddings");
+  out["model_max_length"] = config.max_positions;
+}
+
+void read_chatglm_6b(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  keys.must_be("position_encoding_2d", true, true);
+  config.block_positions = true;
+  set_normed_residual(config);
+  if (config.hidden % (4 * config.heads) != 0) {
+    keys.fail("num_attention_heads",
+              fmt::format("found {} with hidden_size {}, expected heads whose halves are rotated in pairs",
+                          config.heads, config.hidden));
+  }
+}
+void write_chatglm_6b(const ModelConfig& /*config*/, Json& out) {
+  out["position_encoding_2d"] = true;
+}
+
+/// Its published file is Megatron's, whose sizes these are; bias and order of GEGLU: THUDM's code.
+void read_glm_130b(const JsonKeys& /*keys*/, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  set_normed_residual(config);
+}
+
+/// Both tables have a row more than max_sequence_length.
+void read_glm_10b(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  keys.must_be("block_position_encoding", true, true);
+  config.block_positions = true;
+  ++config.max_positions;
+}
+void write_glm_10b(const ModelConfig& config, Json& out) {
+  out["block_position_encoding"] = true;
+  out["max_sequence_length"] = config.max_positions - 1;
+}
+
+}  // namespace plumbline

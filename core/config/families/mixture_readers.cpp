@@ -1,0 +1,186 @@
+// What the config.json of a mixture of experts says beyond sizes, and how it is written again. Sources: as in families.cpp.
+#include <fmt/format.h>
+
+#include "core/config/families/family_readers.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr std::int64_t kMostExperts = 1 << 10;
+constexpr std::int64_t kMostWidth = 1 << 22;
+
+void read_experts(const JsonKeys& keys, const char* experts_key, ModelConfig& config) {
+  const char* const chosen_key = "num_experts_per_tok";
+  config.mixture.experts = keys.integer(experts_key, kMostExperts);
+  config.mixture.top_k = keys.integer(chosen_key, kMostExperts);
+  if (config.mixture.top_k > config.mixture.experts) {
+    keys.fail(chosen_key, fmt::format("found {}, expected at most the {} of {}", config.mixture.top_k,
+                                      config.mixture.experts, experts_key));
+  }
+  // Where it is true the file's own coefficient would count; plumbline's is a key of the run.
+  keys.must_be("output_router_logits", false, false);
+}
+
+}  // namespace
+
+void read_mixtral(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
+  read_experts(keys, "num_local_experts", config);
+  if (keys.number_or("router_jitter_noise", 0, 1, 0) != 0)
+    keys.fail("router_jitter_noise", "found noise on what the router reads, supported is 0 only");
+  read_windows(keys, with_nulls, config);
+}
+void write_mixtral(const ModelConfig& config, Json& out) {
+  out["num_local_experts"] = config.mixture.experts;
+  out["num_experts_per_tok"] = config.mixture.top_k;
+  write_windows(config, out);
+}
+
+/// Of both, but for what only one has.
+void read_qwen_moe(const JsonKeys& keys, ModelConfig& config) {
+  // transformers writes the second name from version 5 on.
+  read_experts(keys, keys.find("num_experts") != nullptr ? "num_experts" : "num_local_experts", config);
+  config.mixture.normalized = keys.boolean_or("norm_topk_prob", false);
+  if (keys.integer_or("decoder_sparse_step", 1 << 20, 1) != 1 ||
+      (keys.find("mlp_only_layers") != nullptr && !keys.list("mlp_only_layers").empty())) {
+    keys.fail(
+        "mlp_only_layers",
+        "found layers without experts (mlp_only_layers or decoder_sparse_step), supported are mixtures in "
+        "every layer");
+  }
+}
+void write_qwen_moe(const ModelConfig& config, Json& out) {
+  out["num_experts"] = config.mixture.experts;
+  out["num_experts_per_tok"] = config.mixture.top_k;
+  out["norm_topk_prob"] = config.mixture.normalized;
+  write_windows(config, out);
+}
+
+void read_qwen3_moe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
+  read_qwen_moe(keys, config);
+  read_qwen3(keys, with_nulls, config);
+}
+void write_qwen3_moe(const ModelConfig& config, Json& out) {
+  write_qwen_moe(config, out);
+}
+
+void read_qwen2_moe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
+  read_qwen_moe(keys, config);
+  config.mixture.shared = keys.integer("shared_expert_intermediate_size", kMostWidth);
+  config.qkv_bias = keys.boolean_or("qkv_bias", true);
+  read_windows(keys, with_nulls, config);
+}
+void write_qwen2_moe(const ModelConfig& config, Json& out) {
+  write_qwen_moe(config, out);
+  out["shared_expert_intermediate_size"] = config.mixture.shared;
+  out["qkv_bias"] = config.qkv_bias;
+}
+
+namespace {
+
+constexpr std::int64_t kMostHeadElements = 1 << 12;
+
+void read_latent_attention(const JsonKeys& keys, ModelConfig& config) {
+  LatentAttention& latent = config.latent;
+  latent.query_rank = keys.integer_or("q_lora_rank", kMostWidth, 0);
+  latent.kv_rank = keys.integer("kv_lora_rank", kMostWidth);
+  latent.nope_dim = keys.integer("qk_nope_head_dim", kMostHeadElements);
+  latent.rope_dim = keys.integer("qk_rope_head_dim", kMostHeadElements);
+  latent.value_dim = keys.integer("v_head_dim", kMostHeadElements);
+  if (latent.rope_dim % 2 != 0) {
+    keys.fail(
+        "qk_rope_head_dim",
+        fmt::format("found {}, expected an even number: rotary embeddings turn pairs", latent.rope_dim));
+  }
+  config.head_dim = latent.nope_dim + latent.rope_dim;
+  config.rotary_dim = latent.rope_dim;
+  if (config.kv_heads != config.heads) {
+    keys.fail("num_key_value_heads",
+              fmt::format("found {}, expected the {} of num_attention_heads: every head "
+                          "has keys of its own",
+                          config.kv_heads, config.heads));
+  }
+  keys.must_be("attention_bias", false, false);
+  if (!keys.boolean_or("rope_interleave", true)) config.rotary_pairs = RotaryPairs::halves;
+}
+
+void read_groups(const JsonKeys& keys, Mixture& mixture) {
+  mixture.groups = keys.integer_or("n_group", kMostExperts, 1);
+  mixture.chosen_groups = keys.integer_or("topk_group", kMostExperts, 1);
+  const std::int64_t size = mixture.experts / mixture.groups;
+  if (mixture.experts % mixture.groups != 0 || (mixture.groups > 1 && size < 2)) {
+    keys.fail("n_group",
+              fmt::format("found {}, expected a divisor of n_routed_experts {} that leaves two or more in a "
+                          "group",
+                          mixture.groups, mixture.experts));
+  }
+  if (mixture.chosen_groups > mixture.groups || mixture.chosen_groups * size < mixture.top_k) {
+    keys.fail("topk_group",
+              fmt::format("found {}, expected at most the {} of n_group, with at least the {} experts of "
+                          "num_experts_per_tok",
+                          mixture.chosen_groups, mixture.groups, mixture.top_k));
+  }
+}
+
+}  // namespace
+
+/// Of both families that have DeepSeek-V3's experts. Modules for multi-token prediction (num_nextn_predict_layers) are left
+/// out, as transformers leaves them out.
+void read_deepseek_experts(const JsonKeys& keys, ModelConfig& config) {
+  Mixture& mixture = config.mixture;
+  read_experts(keys, "n_routed_experts", config);
+  mixture.normalized = keys.boolean_or("norm_topk_prob", true);
+  mixture.shared = keys.integer_or("n_shared_experts", 0, kMostExperts, 0) * config.ffn;
+  mixture.shared_gated = false;
+  mixture.first_dense = keys.integer_or("first_k_dense_replace", 0, config.layers - 1, 0);
+  if (mixture.first_dense > 0) mixture.dense_ffn = keys.integer("intermediate_size", kMostWidth);
+  mixture.scores = RouterScores::sigmoid;
+  mixture.expert_bias = true;
+  mixture.routed_scale = keys.number_or("routed_scaling_factor", 0, 1e6, 1);
+  read_groups(keys, mixture);
+  if (keys.string_or("scoring_func", "sigmoid") != "sigmoid")
+    keys.fail("scoring_func", "found another function than sigmoid, supported is sigmoid only");
+  if (keys.string_or("topk_method", "noaux_tc") != "noaux_tc")
+    keys.fail("topk_method", "found another method than noaux_tc, supported is noaux_tc only");
+  if (keys.integer_or("moe_layer_freq", kMostExperts, 1) != 1)
+    keys.fail("moe_layer_freq", "found layers without experts in between, supported is 1 only");
+}
+void write_deepseek_experts(const ModelConfig& config, Json& out) {
+  const Mixture& mixture = config.mixture;
+  out["n_routed_experts"] = mixture.experts;
+  out["num_experts_per_tok"] = mixture.top_k;
+  out["norm_topk_prob"] = mixture.normalized;
+  out["n_shared_experts"] = mixture.shared / config.ffn;
+  out["first_k_dense_replace"] = mixture.first_dense;
+  if (mixture.first_dense > 0) out["intermediate_size"] = mixture.dense_ffn;
+  out["n_group"] = mixture.groups;
+  out["topk_group"] = mixture.chosen_groups;
+  out["routed_scaling_factor"] = mixture.routed_scale;
+}
+
+void read_deepseek_v3(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  read_latent_attention(keys, config);
+  read_deepseek_experts(keys, config);
+}
+void write_deepseek_v3(const ModelConfig& config, Json& out) {
+  const LatentAttention& latent = config.latent;
+  if (latent.query_rank > 0) out["q_lora_rank"] = latent.query_rank;
+  out["kv_lora_rank"] = latent.kv_rank;
+  out["qk_nope_head_dim"] = latent.nope_dim;
+  out["qk_rope_head_dim"] = latent.rope_dim;
+  out["v_head_dim"] = latent.value_dim;
+  out["rope_interleave"] = config.rotary_pairs == RotaryPairs::neighbours;
+  write_deepseek_experts(config, out);
+}
+
+void read_glm4_moe(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  config.qkv_bias = keys.boolean_or("attention_bias", false);
+  config.qk_norm = keys.boolean_or("use_qk_norm", false);
+  read_deepseek_experts(keys, config);
+}
+void write_glm4_moe(const ModelConfig& config, Json& out) {
+  out["attention_bias"] = config.qkv_bias;
+  out["use_qk_norm"] = config.qk_norm;
+  write_deepseek_experts(config, out);
+}
+
+}  // namespace plumbline

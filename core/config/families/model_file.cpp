@@ -1,0 +1,162 @@
+// A model from its config.json, and back; how many parameters it has.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/json_keys.hpp"
+#include "core/base/text_input.hpp"
+#include "core/config/families/families.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr std::size_t kMaxModelFileBytes = std::size_t{1} << 20;
+constexpr double kMaxParameters = 1e15;
+
+/// Models whose layers no switch describes, by the keys that only they have.
+void refuse_other_layers(const JsonKeys& keys) {
+  for (const char* key : {"kv_lora_rank", "q_lora_rank"}) {
+    if (keys.find(key) == nullptr) continue;
+    keys.fail(
+        key, "found, which is multi-head latent attention of another kind; supported is that of deepseek_v3");
+  }
+  for (const char* key : {"num_local_experts", "num_experts", "n_routed_experts", "moe_intermediate_size"}) {
+    if (keys.find(key) == nullptr) continue;
+    keys.fail(key,
+              "found, which is a mixture of experts of another kind; supported are those of mixtral, "
+              "qwen2_moe, qwen3_moe and deepseek_v3");
+  }
+}
+
+/// By model_type, or the first entry of architectures ("Qwen2ForCausalLM").
+const Family& family_of(const JsonKeys& keys) {
+  const std::string type = keys.string_or("model_type", "");
+  if (!type.empty()) {
+    for (const Family& family : families()) {
+      if (family.type() == type && (*family.only_with == '\0' || keys.find(family.only_with) != nullptr))
+        return family;
+    }
+    refuse_other_layers(keys);
+    keys.fail("model_type", fmt::format("found \"{}\", supported: {}", printable(type), family_names()));
+  }
+  const Json* classes = keys.find("architectures");
+  if (classes == nullptr) keys.fail("model_type", fmt::format("missing; supported: {}", family_names()));
+  std::vector<std::string_view> names;
+  names.reserve(families().size());
+  for (const Family& family : families()) {
+    if (classes->is_array() && classes->size() == 1 && classes->front().is_string() &&
+        classes->front().get<std::string>() == family.class_name) {
+      return family;
+    }
+    names.push_back(family.class_name);
+  }
+  keys.fail("architectures",
+            fmt::format("found {}, supported: {}", JsonKeys::shown(*classes), fmt::join(names, ", ")));
+}
+
+// Parameters are counted as integers, and as floating point numbers without the danger of overflow, which are exact only
+// below 2^53.
+
+/// Projections of a layer's attention with the norms inside it.
+template <class Number>
+Number count_attention(const ModelConfig& config) {
+  const Number h(config.hidden);
+  const Number q = Number(config.heads) * Number(config.head_dim);
+  const Number kv = Number(config.kv_heads) * Number(config.head_dim);
+  if (const LatentAttention& latent = config.latent) {
+    const Number rank(latent.query_rank);
+    const Number compressed(latent.kv_rank);
+    const Number values = Number(config.heads) * Number(latent.value_dim);
+    const Number queries = latent.query_rank == 0 ? h * q : h * rank + rank + rank * q;
+    return queries + h * (compressed + Number(latent.rope_dim)) + compressed +
+           compressed * (Number(config.heads) * Number(latent.nope_dim) + values) + values * h;
+  }
+  Number count = h * (q + kv * 2) + q * h;
+  if (config.qkv_bias) count += q + kv * 2;
+  if (config.linear_bias) count += h;
+  if (config.qk_norm) count += Number(config.head_dim) * 2;
+  return count;
+}
+
+/// The layers of a mixture that have experts, of which `experts` are counted.
+template <class Number>
+Number count_mixture(const ModelConfig& config, std::int64_t experts) {
+  const Mixture& mixture = config.mixture;
+  const Number h(config.hidden);
+  const Number matrices(is_gated(config.activation) ? 3 : 2);
+  Number layer = matrices * h * Number(config.ffn) * Number(experts) + h * Number(mixture.experts) +
+                 matrices * h * Number(mixture.shared);
+  if (mixture.shared > 0 && mixture.shared_gated) layer += h;
+  if (mixture.expert_bias) layer += Number(mixture.experts);
+  return layer;
+}
+
+template <class Number>
+Number count_parameters(const ModelConfig& config, std::int64_t experts) {
+  const Number h(config.hidden);
+  const Number ffn(config.dense_ffn());
+  const Number fc1 = ffn * Number(is_gated(config.activation) ? 2 : 1);
+  const Number norm = h * Number(config.norm == Norm::layer ? 2 : 1);
+  Number dense = fc1 * h + ffn * h;
+  if (config.linear_bias) dense += fc1 + h;
+  Number total =
+      (norm * Number(config.layer_norms()) + count_attention<Number>(config)) * Number(config.layers);
+  total += dense * Number(config.layers - config.mixture_layers());
+  total += count_mixture<Number>(config, experts) * Number(config.mixture_layers());
+  total += norm + Number(config.vocab) * h;
+  total += Number(config.position_rows()) * h;
+  if (config.embedding_norm) total += norm;
+  if (config.output_bias) total += Number(config.vocab);
+  if (!config.tied_embeddings) total += Number(config.vocab) * h;
+  return total;
+}
+
+}  // namespace
+
+std::int64_t ModelConfig::parameters() const {
+  return count_parameters<std::int64_t>(*this, mixture.experts);
+}
+
+std::int64_t ModelConfig::active_parameters() const {
+  return count_parameters<std::int64_t>(*this, mixture.top_k);
+}
+
+ModelConfig parse_model_config(std::string_view json, const std::string& origin) {
+  const Json object = parse_json_object(json, origin);
+  const JsonKeys keys(object, origin);
+  ModelConfig config;
+  const Family& family = family_of(keys);
+  config.architecture = family.architecture;
+  config.name = keys.string_or("_name_or_path", origin);
+  config.init_std = keys.number_or("initializer_range", 0, 10, 0.02);
+  read_family(family, keys, JsonKeys(object, origin, JsonNull::refused), config);
+  const double count = count_parameters<double>(config, config.mixture.experts);
+  if (count > kMaxParameters) {
+    throw InputError(fmt::format("{}: the sizes make {:.3g} parameters; supported are at most {:.0e}", origin,
+                                 count, kMaxParameters));
+  }
+  return config;
+}
+
+ModelConfig load_model_config(const std::string& path) {
+  ModelConfig config = parse_model_config(read_text_file(path, kMaxModelFileBytes), path);
+  config.name = path;  // a file's own idea of its name is often another machine's path
+  return config;
+}
+
+std::string to_config_json(const ModelConfig& config) {
+  Json out = {{"_name_or_path", config.name},
+              {"model_type", config.architecture},
+              {"initializer_range", config.init_std},
+              {"tie_word_embeddings", config.tied_embeddings}};
+  const Family* found = find_family(config.architecture);
+  const Family& family = found == nullptr ? families().front() : *found;
+  if (found != nullptr) out["model_type"] = family.type();
+  write_family(family, config, out);
+  return out.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+}  // namespace plumbline

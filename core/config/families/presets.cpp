@@ -1,0 +1,112 @@
+// Shapes of published models, from their config.json files (GPT-3: Brown et al. 2020, arXiv:2005.14165, table
+// 2.1, with the GPT-2 architecture).
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "core/config/families/family_presets.hpp"
+#include "core/config/model_config.hpp"
+
+namespace plumbline {
+namespace {
+
+struct Shape {
+  std::int64_t layers, hidden, heads, kv_heads, ffn, vocab, positions;
+};
+
+ModelConfig decoder(const char* name, const char* architecture, const Shape& shape) {
+  ModelConfig config;
+  config.name = name;
+  config.architecture = architecture;
+  config.layers = shape.layers;
+  config.hidden = shape.hidden;
+  config.heads = shape.heads;
+  config.kv_heads = shape.kv_heads;
+  config.head_dim = shape.hidden / shape.heads;
+  config.ffn = shape.ffn;
+  config.vocab = shape.vocab;
+  config.max_positions = shape.positions;
+  return config;
+}
+
+ModelConfig qwen(const char* name, const Shape& shape, bool tied) {
+  ModelConfig config = decoder(name, "qwen2", shape);
+  config.qkv_bias = true;
+  config.tied_embeddings = tied;
+  config.rope_theta = 1e6;
+  return config;
+}
+
+ModelConfig llama3(const char* name, const Shape& shape) {
+  ModelConfig config = decoder(name, "llama", shape);
+  config.norm_epsilon = 1e-5;
+  config.rope_theta = 5e5;
+  return config;
+}
+
+ModelConfig llama31(const char* name, const Shape& shape) {
+  ModelConfig config = llama3(name, shape);
+  config.rope_scaling = {8, 1, 4, 8192};
+  return config;
+}
+
+ModelConfig gpt(const char* name, std::int64_t layers, std::int64_t hidden, std::int64_t heads,
+                std::int64_t positions) {
+  ModelConfig config = decoder(name, "gpt2", {layers, hidden, heads, heads, 4 * hidden, 50257, positions});
+  config.norm = Norm::layer;
+  config.activation = Activation::gelu;
+  config.positions = Positions::learned;
+  config.norm_epsilon = 1e-5;
+  config.qkv_bias = config.linear_bias = true;
+  config.tied_embeddings = true;
+  return config;
+}
+
+std::vector<ModelConfig> all_presets() {
+  std::vector<ModelConfig> all = {
+      qwen("qwen2.5-0.5b", {24, 896, 14, 2, 4864, 151936, 32768}, true),
+      qwen("qwen2.5-1.5b", {28, 1536, 12, 2, 8960, 151936, 131072}, true),
+      qwen("qwen2.5-3b", {36, 2048, 16, 2, 11008, 151936, 32768}, true),
+      qwen("qwen2.5-7b", {28, 3584, 28, 4, 18944, 152064, 131072}, false),
+      qwen("qwen2.5-14b", {48, 5120, 40, 8, 13824, 152064, 131072}, false),
+      qwen("qwen2.5-32b", {64, 5120, 40, 8, 27648, 152064, 131072}, false),
+      qwen("qwen2.5-72b", {80, 8192, 64, 8, 29568, 152064, 131072}, false),
+      llama3("llama-3-8b", {32, 4096, 32, 8, 14336, 128256, 8192}),
+      llama3("llama-3-70b", {80, 8192, 64, 8, 28672, 128256, 8192}),
+      llama31("llama-3.1-8b", {32, 4096, 32, 8, 14336, 128256, 131072}),
+      llama31("llama-3.1-70b", {80, 8192, 64, 8, 28672, 128256, 131072}),
+      llama31("llama-3.1-405b", {126, 16384, 128, 8, 53248, 128256, 131072}),
+      gpt("gpt2-124m", 12, 768, 12, 1024),
+      gpt("gpt2-1558m", 48, 1600, 25, 1024),
+      gpt("gpt3-175b", 96, 12288, 96, 2048),
+  };
+  for (ModelConfig& preset : family_presets()) all.push_back(std::move(preset));
+  return all;
+}
+
+const std::vector<ModelConfig>& presets() {
+  static const std::vector<ModelConfig> kPresets = all_presets();
+  return kPresets;
+}
+
+bool same_letters(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+}  // namespace
+
+const ModelConfig* find_preset(std::string_view name) {
+  for (const ModelConfig& preset : presets()) {
+    if (same_letters(preset.name, name)) return &preset;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const ModelConfig& preset : presets()) names.push_back(preset.name);
+  return names;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,227 @@
+// What the rows of the table of families have in common: sizes, activation, rotary embeddings.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "core/base/text_input.hpp"
+#include "core/config/families/families.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr std::int64_t kMaxLayers = 10'000;
+constexpr std::int64_t kMaxHidden = 1 << 20;
+constexpr std::int64_t kMaxHeads = 1 << 14;
+constexpr std::int64_t kMaxHeadDim = 1 << 12;
+constexpr std::int64_t kMaxFfn = 1 << 22;
+constexpr std::int64_t kMaxVocab = 1 << 24;
+constexpr std::int64_t kMaxPositions = std::int64_t{1} << 30;
+
+/// transformers' names. The first of an activation is the one that is written.
+struct NamedActivation {
+  const char* name;
+  Activation activation;
+};
+constexpr NamedActivation kActivations[] = {
+    {"silu", Activation::swiglu},
+    {"swish", Activation::swiglu},
+    {"gelu_pytorch_tanh", Activation::geglu},
+    {"gelu_new", Activation::gelu},
+    {"gelu_pytorch_tanh", Activation::gelu},
+    {"gelu", Activation::gelu_erf},
+    {"relu", Activation::relu},
+    {"relu2", Activation::squared_relu},
+};
+
+Activation read_activation(const Family& family, const JsonKeys& keys) {
+  const bool gated = is_gated(family.activation);
+  if (*family.keys.activation == '\0' || keys.find(family.keys.activation) == nullptr)
+    return family.activation;
+  const std::string found = keys.string(family.keys.activation);
+  std::vector<std::string> supported;
+  supported.reserve(std::size(kActivations));
+  for (const NamedActivation& known : kActivations) {
+    if (is_gated(known.activation) != gated) continue;
+    if (known.name == found) return known.activation;
+    supported.emplace_back(known.name);
+  }
+  keys.fail(family.keys.activation,
+            fmt::format("found \"{}\", supported: {}", printable(found), fmt::join(supported, ", ")));
+}
+
+void read_rope_scaling(const JsonKeys& rope, ModelConfig& config) {
+  for (const char* key :
+       {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
+    if (rope.find(key) == nullptr) rope.fail(key, "missing; rope_type llama3 needs it");
+  }
+  RopeScaling& scaling = config.rope_scaling;
+  scaling.factor = rope.number_or("factor", 1, 1e6, 1);
+  scaling.low_freq_factor = rope.number_or("low_freq_factor", 1e-6, 1e6, 1);
+  scaling.high_freq_factor = rope.number_or("high_freq_factor", 1e-6, 1e6, 4);
+  scaling.original_max_positions = rope.integer("original_max_position_embeddings", kMaxPositions);
+  if (scaling.high_freq_factor <= scaling.low_freq_factor) {
+    rope.fail("high_freq_factor", fmt::format("found {}, expected more than low_freq_factor {}",
+                                              scaling.high_freq_factor, scaling.low_freq_factor));
+  }
+  if (scaling.factor == 1) scaling = {};
+}
+
+/// Share of a head that is rotated.
+double read_rope(const Family& family, const JsonKeys& keys, ModelConfig& config) {
+  constexpr double kMaxTheta = 1e15;
+  double share = family.partial_rotary ? 0.5 : 1;
+  const auto read_share = [&](const JsonKeys& from) {
+    if (from.find("partial_rotary_factor") == nullptr) return;
+    const double found = from.number("partial_rotary_factor", 1e-3, 1);
+    if (!family.partial_rotary && found != 1) {
+      from.fail("partial_rotary_factor",
+                fmt::format("found {}, supported is 1 only in a {}", found, family.architecture));
+    }
+    share = found;
+  };
+  config.rope_theta = keys.number_or("rope_theta", 1, kMaxTheta, config.rope_theta);
+  read_share(keys);
+  // transformers 5 keeps theta and scaling together under rope_parameters, older ones apart.
+  for (const char* name : {"rope_scaling", "rope_parameters"}) {
+    if (keys.find(name) == nullptr) continue;
+    const JsonKeys rope = keys.object(name);
+    config.rope_theta = rope.number_or("rope_theta", 1, kMaxTheta, config.rope_theta);
+    read_share(rope);
+    const std::string type = rope.string_or("rope_type", rope.string_or("type", "default"));
+    if (type == "default") continue;
+    if (type != "llama3") {
+      rope.fail("rope_type", fmt::format("found \"{}\", supported: default, llama3", printable(type)));
+    }
+    read_rope_scaling(rope, config);
+  }
+  return share;
+}
+
+void check_heads(const Family& family, const JsonKeys& keys, ModelConfig& config) {
+  const std::string heads_key = key_of(keys, family.keys.heads);
+  if (config.head_dim == 0) {
+    if (config.hidden % config.heads != 0) {
+      keys.fail(heads_key, fmt::format("found {}, expected a divisor of {} {}{}", config.heads,
+                                       key_of(keys, family.keys.hidden), config.hidden,
+                                       *family.keys.head_dim == '\0' ? "" : " (or give head_dim)"));
+    }
+    config.head_dim = config.hidden / config.heads;
+    if (config.head_dim > kMaxHeadDim) {
+      keys.fail(heads_key, fmt::format("found {}, which makes heads {} wide; expected at most {}",
+                                       config.heads, config.head_dim, kMaxHeadDim));
+    }
+  }
+  if (config.heads % config.kv_heads != 0) {
+    keys.fail("num_key_value_heads", fmt::format("found {}, expected a divisor of num_attention_heads {}",
+                                                 config.kv_heads, config.heads));
+  }
+  if (config.positions == Positions::rotary && config.head_dim % 2 != 0) {
+    keys.fail("head_dim", fmt::format("found {}, expected an even number: rotary embeddings turn pairs",
+                                      config.head_dim));
+  }
+}
+
+/// What is rotated, once the size of heads is known.
+void set_rotary_dim(const JsonKeys& keys, double share, ModelConfig& config) {
+  if (share == 1) return;
+  config.rotary_dim = static_cast<std::int64_t>(share * static_cast<double>(config.head_dim));
+  if (config.rotary_dim < 2 || config.rotary_dim % 2 != 0) {
+    keys.fail("partial_rotary_factor",
+              fmt::format("found {}, which rotates {} of the {} elements of a head; expected an even number "
+                          "of them",
+                          share, config.rotary_dim, config.head_dim));
+  }
+}
+
+}  // namespace
+
+std::string key_of(const JsonKeys& keys, const char* names) {
+  const char* bar = std::strchr(names, '|');
+  if (bar == nullptr) return names;
+  std::string first(names, bar);
+  return keys.find(first) == nullptr && keys.find(bar + 1) != nullptr ? std::string(bar + 1) : first;
+}
+
+void read_family(const Family& family, const JsonKeys& keys, const JsonKeys& with_nulls,
+                 ModelConfig& config) {
+  const FamilyKeys& names = family.keys;
+  const auto has = [](const char* name) { return *name != '\0'; };
+  config.layers = keys.integer(key_of(keys, names.layers), kMaxLayers);
+  config.hidden = keys.integer(key_of(keys, names.hidden), kMaxHidden);
+  config.heads = keys.integer(key_of(keys, names.heads), kMaxHeads);
+  config.kv_heads = config.heads;
+  if (has(names.kv_heads)) {
+    config.kv_heads = family.kv_heads_needed ? keys.integer(names.kv_heads, kMaxHeads)
+                                             : keys.integer_or(names.kv_heads, kMaxHeads, config.heads);
+  }
+  if (has(names.head_dim)) config.head_dim = keys.integer_or(names.head_dim, kMaxHeadDim, family.head_dim);
+  const std::int64_t usual = family.ffn_per_hidden * config.hidden;
+  config.ffn = !has(names.ffn) ? usual
+               : usual == 0    ? keys.integer(names.ffn, kMaxFfn)
+                               : keys.integer_or(names.ffn, kMaxFfn, usual);
+  config.vocab = keys.integer(names.vocab, kMaxVocab);
+  config.max_positions = family.max_positions == 0
+                             ? keys.integer(names.positions, kMaxPositions)
+                             : keys.integer_or(names.positions, kMaxPositions, family.max_positions);
+  config.norm_epsilon =
+      has(names.epsilon) ? keys.number_or(names.epsilon, 0, 1, family.norm_epsilon) : family.norm_epsilon;
+  config.tied_embeddings = keys.boolean_or("tie_word_embeddings", family.tied_embeddings);
+  config.activation = read_activation(family, keys);
+  config.norm = family.norm;
+  config.positions = family.positions;
+  config.qkv_bias = family.qkv_bias;
+  config.linear_bias = family.linear_bias;
+  config.norm_less_one = family.norm_less_one;
+  config.embedding_norm = family.embedding_norm;
+  config.qk_norm = family.qk_norm;
+  if (family.scaled_embedding) config.embedding_scale = std::sqrt(static_cast<double>(config.hidden));
+  config.rotary_pairs = family.rotary_pairs;
+  config.position_offset = family.position_offset;
+  const double rotated = config.positions == Positions::rotary ? read_rope(family, keys, config) : 1;
+  if (family.read != nullptr) family.read(keys, with_nulls, config);
+  check_heads(family, keys, config);
+  set_rotary_dim(keys, rotated, config);
+}
+
+void write_family(const Family& family, const ModelConfig& config, Json& out) {
+  const FamilyKeys& names = family.keys;
+  const auto set = [&](const char* name, const auto& value) {
+    if (*name != '\0') out[std::string(name, std::strcspn(name, "|"))] = value;
+  };
+  set(names.layers, config.layers);
+  set(names.hidden, config.hidden);
+  set(names.heads, config.heads);
+  set(names.kv_heads, config.kv_heads);
+  set(names.head_dim, config.head_dim);
+  set(names.ffn, config.ffn);
+  set(names.vocab, config.vocab);
+  set(names.positions, config.max_positions);
+  set(names.epsilon, config.norm_epsilon);
+  for (const NamedActivation& known : kActivations) {
+    if (known.activation != config.activation) continue;
+    set(names.activation, known.name);
+    break;
+  }
+  if (config.positions == Positions::rotary) {
+    out["rope_theta"] = config.rope_theta;
+    if (family.partial_rotary) {
+      out["partial_rotary_factor"] =
+          static_cast<double>(config.rotated()) / static_cast<double>(config.head_dim);
+    }
+    if (config.rope_scaling.factor != 1) {
+      out["rope_scaling"] = {
+          {"rope_type", "llama3"},
+          {"factor", config.rope_scaling.factor},
+          {"low_freq_factor", config.rope_scaling.low_freq_factor},
+          {"high_freq_factor", config.rope_scaling.high_freq_factor},
+          {"original_max_position_embeddings", config.rope_scaling.original_max_positions}};
+    }
+  }
+  if (family.write != nullptr) family.write(config, out);
+}
+
+}  // namespace plumbline

@@ -1,0 +1,89 @@
+"""What Megatron-Bridge's performance recipes switch on, by model, system and release: its repository's tags v0.2.0 (25.11) to
+v0.5.1 (26.06.01), scripts/performance/configs/*_workload_base_configs.py. Where a model is not listed, nothing."""
+
+import re
+
+ROUTER = {"cuda_graph_impl": "transformer_engine", "cuda_graph_modules": "moe_router,moe_preprocess"}
+ATTENTION = {"cuda_graph_impl": "transformer_engine", "cuda_graph_modules": "attn,moe_router,moe_preprocess"}
+MLP = {"cuda_graph_impl": "transformer_engine", "cuda_graph_modules": "mlp"}
+OVERLAP = {"overlap_moe_expert_parallel_comm": "true"}
+LAYERS = {"cuda_graph_impl": "local"}
+STEP = {"cuda_graph_impl": "full_iteration"}
+WHOLE = STEP | OVERLAP  # and experts' products in one kernel with their activation
+EXCHANGE = {"moe_token_dispatcher_type": "alltoall"}
+
+# (model, systems, precisions, first release, last release, what it sets); the first that fits. Those of 25.09 are of the tag
+# v0.1.0rc4, whose cuda_graphs capture layers.
+RECIPES = [
+    (r"qwen3.30b", r"GB200|B200", "", "", "25.09", LAYERS),
+    (r"qwen3.235b", r"GB200", "", "", "25.09", LAYERS),
+    (r"llama3.8b", r"B200", "", "", "25.09", LAYERS),
+    (r"llama3.8b", r"GB200", "BF16|MXFP8", "", "25.09", LAYERS),
+    (r"llama3.70b", r"B200", "BF16", "", "25.09", LAYERS),
+    (r"", "", "", "", "25.09", {}),
+    (r"qwen3.30b", r"GB300|GB200|B300", "MXFP8", "26.06", "", WHOLE),
+    (r"qwen3.30b", r"B200", "MXFP8", "26.06.01", "", WHOLE),
+    (r"qwen3.30b", r"B200", "", "26.02.01", "", ATTENTION),
+    (r"qwen3.30b", r"B200", "", "", "", ROUTER | EXCHANGE),
+    (r"qwen3.30b", r"GB200", "BF16|FP8", "", "", ATTENTION),
+    (r"qwen3.30b", r"H100", "BF16", "", "25.11", ROUTER | OVERLAP | EXCHANGE),
+    (r"qwen3.30b", r"H100", "BF16", "", "26.02", ROUTER | OVERLAP),
+    (r"qwen3.30b", r"H100", "BF16", "", "", ROUTER),
+    (r"qwen3.30b", r"H100", "", "", "25.11", OVERLAP | EXCHANGE),
+    (r"qwen3.30b", r"H100", "", "", "26.02", OVERLAP),
+    (r"qwen3.30b", r"H100", "", "", "", {}),
+    (r"qwen3.30b", "", "", "", "", ROUTER),
+    (r"qwen3.235b", r"GB300|GB200", "MXFP8", "26.06", "", WHOLE),
+    (r"qwen3.235b", r"B300|B200", "MXFP8", "26.06.01", "", WHOLE),
+    (r"qwen3.235b", r"GB300", "", "", "25.11", ROUTER),
+    (r"qwen3.235b", r"GB300", "BF16", "", "26.02", ROUTER),
+    (r"qwen3.235b", r"GB300|GB200", "", "", "", ATTENTION),
+    (r"qwen3.235b", r"H100", "", "26.02.01", "26.02.01", OVERLAP),
+    (r"qwen3.235b", r"H100", "", "", "", OVERLAP | EXCHANGE),
+    (r"qwen3.235b", r"B300", "", "", "26.02", OVERLAP | EXCHANGE),
+    (r"qwen3.235b", r"B300", "", "26.04", "26.04", EXCHANGE),
+    (r"qwen3.235b", r"B300", "", "", "", {}),
+    (r"qwen3.235b", r"B200", "", "", "25.11", OVERLAP | EXCHANGE),
+    (r"qwen3.235b", r"B200", "", "26.02.01", "26.02.01", {}),
+    (r"qwen3.235b", r"B200", "", "", "", EXCHANGE),
+    (r"deepseek.?v3", r"GB300|GB200", "MXFP8", "26.06", "", WHOLE),
+    (r"deepseek.?v3", r"B300", "MXFP8", "26.06.01", "", WHOLE),
+    (r"deepseek.?v3", r"GB200", "", "", "25.11", ROUTER),
+    (r"deepseek.?v3", r"GB200", "", "", "", ATTENTION),
+    (r"deepseek.?v3", r"GB300", "", "", "25.11", ATTENTION),
+    (r"deepseek.?v3", r"GB300", "BF16", "", "", ATTENTION),
+    (r"deepseek.?v3", r"B300", "", "26.04.01", "", ATTENTION),
+    (r"deepseek.?v3", r"B200", "MXFP8", "26.04.01", "", ATTENTION | OVERLAP),
+    (r"deepseek.?v3", r"H100", "", "25.11", "25.11", OVERLAP),
+    (r"kimi", r"GB200", "", "", "", ROUTER),
+    (r"gpt.?oss", r"GB300|GB200", "MXFP8", "26.06", "", WHOLE),
+    (r"gpt.?oss", r"B300", "", "26.04", "", ATTENTION),
+    (r"gpt.?oss", r"GB300|B300", "", "", "", ATTENTION | EXCHANGE),
+    (r"gpt.?oss", r"GB200", "", "26.04", "26.04", OVERLAP),
+    (r"gpt.?oss", r"GB200", "", "26.04.01", "26.04.01", OVERLAP | EXCHANGE),
+    (r"gpt.?oss", r"B200", "", "26.04", "26.04", {}),
+    (r"gpt.?oss", "", "", "", "", EXCHANGE),
+    (r"llama3.?8b", r"H100", "", "", "", {}),
+    (r"llama3.8b pre-training", "", "", "25.11", "", STEP),
+    (r"llama3.70b (sft|lora)", r"GB\d+|B\d+", "", "26.02", "", MLP),
+    (r"llama3.70b sft", "", "", "26.02.01", "", MLP),
+    (r"llama3.70b pre-training", r"B200", "BF16", "25.11", "", STEP),
+    (r"llama3.1?.405b pre-training", r"GB300", "NVFP4", "25.11", "", STEP),
+]
+
+
+def number(release):
+    return tuple(map(int, re.findall(r"\d+", release)))
+
+
+def recipe(row):
+    """The columns that a recipe sets for a row of the performance summaries."""
+    name, system = f"{row['model']} {row['phase']}".lower(), row["system"].replace("DGX-", "")
+    precision = {"FP8-MX": "MXFP8", "FP8-CS": "FP8"}.get(row["precision"], row["precision"])
+    release = number(row["release"])
+    for model, systems, precisions, first, last, columns in RECIPES:
+        if (re.search(model, name) and (not systems or re.fullmatch(systems, system))
+                and (not precisions or precision in precisions.split("|"))
+                and (not first or number(first) <= release) and (not last or release <= number(last))):
+            return columns
+    return {}

@@ -1,0 +1,131 @@
+// `plumbline run` with checkpoints and injected failures, as a script sees it.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+namespace plumbline {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::HasSubstr;
+
+class RecoveryCommand : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "plumbline-recovery-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    fs::create_directory(folder_ / "tmp");
+    std::ofstream(folder_ / "run.yaml")
+        << "model: {model_type: llama, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4,\n"
+           "        num_key_value_heads: 2, intermediate_size: 96, vocab_size: 128, max_position_embeddings: "
+           "64,\n"
+           "        rms_norm_eps: 1.0e-6}\n"
+           "seq_length: 32\nglobal_batch_size: 16\nprecision: fp32\nlearning_rate: 0.01\nsteps: "
+           "4\nwarmup_steps: 0\n"
+        << "hardware: " << PLUMBLINE_SOURCE_DIR << "/results/recorded/xeon-2-cores/profile.json\n";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  int run(const std::string& arguments) const {
+    const std::string command = fmt::format(
+        "cd {0} && HOME={0} XDG_CACHE_HOME= TMPDIR={0}/tmp {1} run run.yaml --quiet {2} >out.txt 2>err.txt",
+        folder_.string(), PLUMBLINE_PROGRAM, arguments);
+    const int status = std::system(command.c_str());
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  std::string read(const char* name) const {
+    std::ifstream in(folder_ / name);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  json measured(const std::string& arguments) const {
+    EXPECT_EQ(run(arguments + " --json"), 0) << read("err.txt");
+    return json::parse(read("out.txt"), nullptr, false);
+  }
+  std::set<std::string> checkpoints() const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_ / "saved")) names.insert(entry.path().filename());
+    return names;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(RecoveryCommand, ARunIsTheSameWhetherItIsKilledOrNot) {
+  const json quiet = measured("--pp 2 --steps 40");
+  const json hit = measured(
+      "--pp 2 --steps 40 --checkpoint-dir saved --checkpoint-interval 3 --async-save "
+      "--inject-failures mtbf=300ms,kinds=kill,hang,disk,seed=4,most=2,hang_timeout=1s");
+  ASSERT_EQ(hit.at("measurement").at("losses").size(), 40U);
+  EXPECT_EQ(hit["measurement"]["losses"], quiet.at("measurement").at("losses"));
+  const json& recovery = hit.at("recovery");
+  EXPECT_FALSE(recovery.at("failures").empty());
+  EXPECT_EQ(recovery.at("steps"), 40);
+  double sum = 0;
+  for (const char* part : {"useful_s", "stalls_s", "lost_s", "detect_s", "restart_s"})
+    sum += recovery.at(part).get<double>();
+  EXPECT_NEAR(sum, recovery.at("total_s").get<double>(), 1e-6);
+  EXPECT_LE(checkpoints().size(), 2U);  // the last may have met a full disk
+  for (const std::string& name : checkpoints()) EXPECT_EQ(name.find('.'), std::string::npos) << name;
+  EXPECT_TRUE(fs::is_empty(folder_ / "tmp"));
+}
+
+// The only checkpoint is the one at the end: the disk is still full when the ranks write what they measured.
+TEST_F(RecoveryCommand, ADiskThatIsFullAtTheEndCostsAnotherStart) {
+  const json quiet = measured("--pp 2 --steps 40");
+  const json hit = measured(
+      "--pp 2 --steps 40 --checkpoint-dir saved --checkpoint-interval 1000 "
+      "--inject-failures mtbf=10ms,kinds=disk,seed=4,most=1");
+  ASSERT_EQ(hit.at("measurement").at("losses").size(), 40U);
+  EXPECT_EQ(hit["measurement"]["losses"], quiet.at("measurement").at("losses"));
+  EXPECT_EQ(hit.at("recovery").at("failures").size(), 1U);
+  EXPECT_EQ(checkpoints(), std::set<std::string>{"iter_0000040"});
+}
+
+TEST_F(RecoveryCommand, ADamagedCheckpointIsNamedAndTheOneBeforeIsTaken) {
+  const json whole =
+      measured("--steps 6 --checkpoint-dir saved --checkpoint-interval 2 --keep-checkpoints 3");
+  fs::remove_all(folder_ / "saved/iter_0000006");
+  const fs::path shard = folder_ / "saved/iter_0000004/shard_00000.safetensors";
+  fs::resize_file(shard, fs::file_size(shard) - 4);
+  const json resumed = measured("--pp 2 --steps 6 --checkpoint-dir saved --resume");
+  EXPECT_THAT(read("err.txt"), HasSubstr("damaged checkpoint, the one before is taken: "));
+  EXPECT_THAT(read("err.txt"), HasSubstr("iter_0000004/shard_00000.safetensors: has "));
+  EXPECT_EQ(resumed.at("measurement").at("checkpoints").at("resumed_step"), 2);
+  for (std::size_t i = 0; i < 6; ++i)
+    EXPECT_NEAR(resumed["measurement"]["losses"][i].get<double>(),
+                whole["measurement"]["losses"][i].get<double>(), 1e-5);
+  EXPECT_EQ(whole.at("measurement").at("checkpoints").at("written"), 3);
+}
+
+TEST_F(RecoveryCommand, WhatCannotBeDoneIsOneLine) {
+  fs::create_directories(folder_ / "taken/iter_0000001");
+  const std::pair<const char*, const char*> cases[] = {
+      {"--checkpoint-interval 2", "--checkpoint-dir: missing"},
+      {"--checkpoint-dir run.yaml", "is not a writable folder"},
+      {"--checkpoint-dir taken", "has checkpoints of an earlier run; add --resume"},
+      {"--checkpoint-dir saved --backend emulated --hardware h100-sxm-80gb",
+       "the emulated backend computes no values"},
+      {"--inject-failures mtbf=30s", "--inject-failures: expected --checkpoint-dir"},
+      {"--checkpoint-dir saved --inject-failures mtbf=soon", "expected a time from 10ms to 1000h"},
+  };
+  for (const auto& [arguments, said] : cases) {
+    EXPECT_EQ(run(arguments), 2) << arguments;
+    const std::string error = read("err.txt");
+    EXPECT_THAT(error, HasSubstr(said)) << arguments;
+    EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 1) << error;
+  }
+}
+
+}  // namespace
+}  // namespace plumbline

@@ -1,0 +1,261 @@
+// A run that goes on from a checkpoint is the run that was never interrupted: to the bit in the same split, and to
+// rounding in another.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "bench/evaluate/plan.hpp"
+#include "bench/training/checkpoints/checkpoint_start.hpp"
+#include "bench/training/checkpoints/step_folder.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/base/error.hpp"
+#include "core/run/solo_communicator.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr int kSteps = 4;
+constexpr int kSavedAfter = 2;
+
+RunConfig small_run() {
+  RunConfig config;
+  config.model = small_qwen2();
+  config.model.layers = 2;
+  config.model.vocab = 37;  // padded
+  config.parallel.make_vocab_size_divisible_by = 8;
+  config.numerics.precision = DType::fp32;
+  config.optimizer.learning_rate = 0.01;
+  config.batch.seq_length = 8;
+  config.batch.global_batch_size = 4;
+  config.measure.warmup_steps = 1;
+  config.measure.steps = kSteps - 1;
+  return config;
+}
+
+TrainingResult run_of(const RunConfig& config, Communicator& communicator,
+                      const CheckpointOptions& checkpoints) {
+  const auto operators = make_cpu_operators();
+  return train(config, schedule_for(config), *operators, communicator, communicator, host_memory(), {},
+               nullptr, checkpoints);
+}
+
+/// A folder of the test's own, alike on all ranks, gone in the end.
+class CheckpointRun : public testing::Test {
+ protected:
+  void SetUp() override {
+    MPI_Comm_size(MPI_COMM_WORLD, &world_);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    folder_ = fmt::format("{}/plumbline-checkpoint-run-{}", testing::TempDir(), world_);
+    clear();
+  }
+  void TearDown() override { clear(); }
+  void clear() const {
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank_ == 0) fs::remove_all(folder_);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  CheckpointOptions options(const char* name) const {
+    return {.folder = folder_ + "/" + name, .interval = kSavedAfter};
+  }
+
+  int world_ = 1;
+  int rank_ = 0;
+  std::string folder_;
+};
+
+struct Split {
+  const char* name;
+  std::function<void(RunConfig&)> set;
+};
+
+std::vector<Split> splits_of(int world) {
+  const Split alone[] = {
+      {"fp32", [](RunConfig&) {}},
+      {"bf16, SGD",
+       [](RunConfig& config) {
+         config.numerics.precision = DType::bf16;
+         config.optimizer.kind = Optimizer::sgd;
+       }},
+      {"FP8 with a history, dropout",
+       [](RunConfig& config) {
+         config.numerics.precision = DType::bf16;
+         config.numerics.fp8.format = Fp8Format::hybrid;
+         config.numerics.fp8.amax_history_len = 3;
+         config.numerics.hidden_dropout = 0.1;
+         config.numerics.attention_dropout = 0.1;
+       }},
+      {"written alongside", [](RunConfig&) {}},
+  };
+  const Split pairs[] = {
+      {"tp 2", [](RunConfig& config) { config.parallel.tensor = 2; }},
+      {"tp 2 with sequence parallelism, GPT-2",
+       [](RunConfig& config) {
+         config.model = small_gpt2();
+         config.model.layers = 2;
+         config.parallel.tensor = 2;
+         config.parallel.sequence_parallel = true;
+       }},
+      {"tp 2 of one key/value head",
+       [](RunConfig& config) {
+         config.parallel.tensor = 2;
+         config.model.kv_heads = 1;
+       }},
+      {"pp 2, vocabulary over both",
+       [](RunConfig& config) {
+         config.parallel.pipeline = 2;
+         config.parallel.vocab_parallel = VocabPasses::one_barrier;
+         config.parallel.schedule = "1f1b";
+       }},
+      {"pp 2, FP8",
+       [](RunConfig& config) {
+         config.parallel.pipeline = 2;
+         config.numerics.precision = DType::bf16;
+         config.numerics.fp8.format = Fp8Format::e4m3;
+       }},
+      {"dp 2", [](RunConfig&) {}},
+      {"dp 2, ZeRO 1", [](RunConfig& config) { config.parallel.zero_stage = 1; }},
+      {"dp 2, ZeRO 2, bf16",
+       [](RunConfig& config) {
+         config.parallel.zero_stage = 2;
+         config.numerics.precision = DType::bf16;
+       }},
+      {"dp 2, ZeRO 3, written alongside", [](RunConfig& config) { config.parallel.zero_stage = 3; }},
+  };
+  if (world == 1) return {std::begin(alone), std::end(alone)};
+  return {std::begin(pairs), std::end(pairs)};
+}
+
+RunConfig config_of(const Split& split, int world) {
+  RunConfig config = small_run();
+  config.parallel.world_size = world;
+  split.set(config);
+  return config;
+}
+
+TEST_F(CheckpointRun, GoesOnToTheBitInTheSameSplit) {
+  for (const Split& split : splits_of(world_)) {
+    SCOPED_TRACE(split.name);
+    const RunConfig config = config_of(split, world_);
+    MpiCommunicator communicator(config.layout());
+    CheckpointOptions whole = options("whole");
+    whole.async = std::string(split.name).find("alongside") != std::string::npos;
+    const TrainingResult undisturbed = run_of(config, communicator, whole);
+    CheckpointOptions later = options("later");
+    later.resume = step_folder(whole.folder, kSavedAfter);
+    const TrainingResult resumed = run_of(config, communicator, later);
+    EXPECT_EQ(resumed.losses, undisturbed.losses);
+    EXPECT_EQ(resumed.step_times.size(), static_cast<std::size_t>(kSteps - kSavedAfter));
+    EXPECT_EQ(resumed.checkpoints->resumed_step, kSavedAfter);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank_ == 0) {
+      EXPECT_EQ(undisturbed.checkpoints->written, 2);
+      // Weights, moments and FP8's history after the last step.
+      const auto one = read_facts(step_folder(whole.folder, kSteps));
+      const auto other = read_facts(step_folder(later.folder, kSteps));
+      ASSERT_EQ(one.shards.size(), static_cast<std::size_t>(world_));
+      for (std::size_t i = 0; i < one.shards.size(); ++i)
+        EXPECT_EQ(one.shards[i].crc, other.shards[i].crc) << i;
+    }
+    clear();
+  }
+}
+
+TEST_F(CheckpointRun, GoesOnInAnotherSplit) {
+  for (const Split& split : splits_of(world_)) {
+    SCOPED_TRACE(split.name);
+    const RunConfig config = config_of(split, world_);
+    if (config.numerics.precision != DType::fp32) continue;  // rounding differs by more
+    MpiCommunicator communicator(config.layout());
+    const TrainingResult undisturbed = run_of(config, communicator, options("whole"));
+    CheckpointOptions later = options("later");
+    later.resume = step_folder(options("whole").folder, kSavedAfter);
+    MPI_Barrier(MPI_COMM_WORLD);
+    const auto expect_same = [&](const TrainingResult& resumed) {
+      for (std::size_t i = 0; i < undisturbed.losses.size(); ++i)
+        EXPECT_NEAR(resumed.losses.at(i), undisturbed.losses[i], 1e-5 * undisturbed.losses[i]) << i;
+    };
+    RunConfig alone = config;
+    alone.parallel = small_run().parallel;
+    if (rank_ == 0) {
+      SoloCommunicator solo;
+      expect_same(run_of(alone, solo, later));
+    }
+    clear();
+    if (world_ == 1) continue;
+    // From one rank to this split; the shards are not as many as the ranks.
+    CheckpointOptions single = options("single");
+    if (rank_ == 0) {
+      SoloCommunicator solo;
+      run_of(alone, solo, single);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    later.resume = step_folder(single.folder, kSavedAfter);
+    expect_same(run_of(config, communicator, later));
+    clear();
+  }
+}
+
+TEST_F(CheckpointRun, BadInputIsOneLineBeforeAnythingRuns) {
+  if (world_ > 1) return;
+  SoloCommunicator solo;
+  const RunConfig config = config_of(splits_of(1).front(), 1);
+  const CheckpointOptions saved = options("saved");
+  run_of(config, solo, saved);
+  const auto refusal = [&](CheckpointOptions wanted, const RunConfig& asked) -> std::string {
+    try {
+      prepare_checkpoints(wanted, asked);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal(saved, config), HasSubstr("has checkpoints of an earlier run; add --resume"));
+  CheckpointOptions again = saved;
+  again.resume_newest = true;
+  EXPECT_THAT(refusal(again, config), HasSubstr("is of step 4, which leaves nothing of 4 steps"));
+  RunConfig longer = config;
+  longer.measure.steps = 9;
+  EXPECT_EQ(refusal(again, longer), "");
+  struct Other {
+    const char* said;
+    std::function<void(RunConfig&)> change;
+  };
+  const Other others[] = {
+      {"its model.hidden_size is 64, that of the configuration 32",
+       [](RunConfig& c) { c.model.hidden = 32; }},
+      {"its seq_length is 8, that of the configuration 16", [](RunConfig& c) { c.batch.seq_length = 16; }},
+      {"its precision is fp32, that of the configuration bf16",
+       [](RunConfig& c) { c.numerics.precision = DType::bf16; }},
+      {"its optimizer is adam", [](RunConfig& c) { c.optimizer.kind = Optimizer::sgd; }},
+      {"its seed is 1234", [](RunConfig& c) { c.measure.seed = 1; }},
+      {"the emulated backend computes no values",
+       [](RunConfig& c) { c.machine.backend = Backend::emulated; }},
+  };
+  for (const Other& other : others) {
+    RunConfig changed = longer;
+    other.change(changed);
+    EXPECT_THAT(refusal(again, changed), HasSubstr(other.said));
+  }
+  CheckpointOptions nowhere = options("saved/iter_0000002/metadata.json");
+  EXPECT_THAT(refusal(nowhere, config), HasSubstr("--checkpoint-dir: "));
+  CheckpointOptions homeless;
+  homeless.interval = 2;
+  EXPECT_THAT(refusal(homeless, config), HasSubstr("--checkpoint-dir: missing"));
+  RunConfig huge = config;
+  huge.model.vocab = std::int64_t{1} << 46;  // more than any disk has
+  EXPECT_THAT(refusal(options("fresh"), huge), HasSubstr("more checkpoints of"));
+}
+
+}  // namespace
+}  // namespace plumbline::training

@@ -1,0 +1,108 @@
+// Rows reach the ranks of their experts and come back: a hundred random routings, ranks without a row included.
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "bench/training/feed_forward/dispatch.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+constexpr int kExperts = 8;
+constexpr std::int64_t kWidth = 3;
+
+RunConfig config_of(int ranks) {
+  RunConfig config;
+  config.model = small_qwen2();
+  config.model.mixture = {kExperts, 2, true};
+  config.batch.seq_length = 6;
+  config.batch.global_batch_size = ranks;
+  set_layout(config, {1, 1, ranks});
+  config.parallel.expert = ranks;
+  return config;
+}
+
+/// Of every rank how many of its rows go to each expert; some experts are left out altogether.
+std::vector<std::vector<std::int64_t>> random_counts(int seed, int ranks, std::int64_t rows) {
+  std::mt19937 random(static_cast<std::mt19937::result_type>(seed));
+  const int reached = 1 + seed % kExperts;
+  std::vector<std::vector<std::int64_t>> counts(static_cast<std::size_t>(ranks),
+                                                std::vector<std::int64_t>(kExperts));
+  for (auto& of_rank : counts) {
+    for (std::int64_t row = 0; row < rows; ++row)
+      ++of_rank[(random() % static_cast<unsigned>(reached) + static_cast<unsigned>(seed / kExperts)) %
+                kExperts];
+  }
+  return counts;
+}
+
+/// Tells a row's rank, expert and place among its rank's rows of that expert.
+float mark_of(int rank, std::int64_t expert, std::int64_t row) {
+  return static_cast<float>(10000 * rank + 100 * expert + row);
+}
+
+TEST(ExpertDispatch, RowsOfAHundredRandomRoutingsFindTheirExpertsAndTheWayBack) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const RunConfig config = config_of(ranks);
+  MpiCommunicator communicator(config.layout());
+  const int me = communicator.rank();
+  const auto operators = make_cpu_operators();
+  Arena arena({}, host_memory());
+  Seconds spent;
+  const TrainingContext context{config, LayerWidths(config), *operators, communicator, arena, spent};
+  const std::int64_t local = context.shape.local;
+  ASSERT_EQ(local, kExperts / ranks);
+  int without = 0;
+  for (int seed = 0; seed < 100; ++seed) {
+    const auto counts = random_counts(seed, ranks, context.shape.choices);
+    const auto& mine = counts[static_cast<std::size_t>(me)];
+    Tensor rows = context.make_fp32(kPassing, "rows", context.shape.choices, kWidth);
+    std::int64_t at = 0;
+    for (std::int64_t expert = 0; expert < kExperts; ++expert) {
+      for (std::int64_t i = 0; i < mine[static_cast<std::size_t>(expert)]; ++i, ++at)
+        std::fill_n(rows.matrix().as<float>() + at * kWidth, kWidth, mark_of(me, expert, i));
+    }
+    std::vector<float> weights(static_cast<std::size_t>(context.shape.choices));
+    for (std::size_t i = 0; i < weights.size(); ++i)
+      weights[i] = rows.matrix().as<float>()[i * static_cast<std::size_t>(kWidth)];
+    Dispatch dispatch;
+    open_dispatch(context, mine, Matrix(weights.data(), 1, context.shape.choices, DType::fp32), dispatch);
+    const Tensor here =
+        by_expert(context, dispatch, exchanged(context, dispatch, rows), kPassing, "rows by expert");
+    // By expert, within an expert by rank, within a rank in its order.
+    std::int64_t place = 0;
+    for (std::int64_t expert = 0; expert < local; ++expert) {
+      std::int64_t of_expert = 0;
+      for (int from = 0; from < ranks; ++from) {
+        const auto global = static_cast<std::size_t>(me * local + expert);
+        for (std::int64_t i = 0; i < counts[static_cast<std::size_t>(from)][global];
+             ++i, ++place, ++of_expert) {
+          const float mark = mark_of(from, static_cast<std::int64_t>(global), i);
+          for (std::int64_t col = 0; col < kWidth; ++col)
+            ASSERT_EQ(here.matrix().as<float>()[place * kWidth + col], mark) << "seed " << seed;
+          ASSERT_EQ(dispatch.weights.matrix().as<float>()[place], mark) << "seed " << seed;
+        }
+      }
+      ASSERT_EQ(dispatch.counts[static_cast<std::size_t>(expert)], of_expert);
+    }
+    ASSERT_EQ(dispatch.rows, place);
+    without += place == 0 ? 1 : 0;
+    const Tensor back = returned(context, dispatch, by_rank(context, dispatch, here));
+    ASSERT_TRUE(std::equal(back.matrix().as<float>(), back.matrix().as<float>() + back.matrix().elements(),
+                           rows.matrix().as<float>()));
+  }
+  EXPECT_GT(without, 0);
+}
+
+}  // namespace
+}  // namespace plumbline::training

@@ -1,0 +1,265 @@
+// A step whose experts are spread over ranks: gradients and their norm are those of a single rank, memory is what was predicted
+// for the routing that happened, on every rank and after every action, and so is what goes over the network.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analysis/memory/memory_model.hpp"
+#include "analysis/predict/predict.hpp"
+#include "analysis/work/routing/routed_traffic.hpp"
+#include "bench/evaluate/emulation.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "bench/training/trainer/host_values.hpp"
+#include "bench/training/trainer/run_files.hpp"
+#include "core/backends/mpi/emulated_communicator.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/run/solo_communicator.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+#include "kernels/emulated/emulated_operators.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+enum class Model { mixtral, shared, deepseek, many };
+
+ModelConfig model_of(Model kind) {
+  if (kind == Model::deepseek) return small_deepseek(true);
+  ModelConfig model = small_qwen2();
+  model.architecture = "mixtral";
+  model.qkv_bias = model.tied_embeddings = false;
+  model.ffn = 16;
+  model.mixture = {8, 2, true};
+  if (kind == Model::shared) {
+    model.architecture = "qwen2_moe";
+    model.mixture.shared = 24;
+  }
+  if (kind == Model::many) model.mixture = {16, 1, true};
+  return model;
+}
+
+struct Case {
+  int expert;
+  Layout layout;  // tensor, pipeline, data × context
+  const char* schedule = "1f1b";
+  Model model = Model::mixtral;
+  int zero = 0;
+  Recompute recompute = Recompute::none;
+  DType precision = DType::fp32;
+  int context = 1;
+  bool overlap = true;  // of gradient reductions
+  const char* vocabulary = "none";
+  std::int64_t seq = 12;
+};
+constexpr Case kCases[] = {
+    {2, {1, 1, 2}},
+    {2, {1, 1, 2}, "zb-h1", Model::shared, 1, Recompute::full},
+    {2, {1, 1, 2}, "gpipe", Model::deepseek, 2, Recompute::selective, DType::bf16},
+    {2, {1, 1, 2}, "zb-h1", Model::deepseek, 2},
+    {2, {1, 1, 2}, "1f1b", Model::shared, 1, Recompute::full, DType::fp32, 2, false},
+    {4, {1, 1, 4}, "1f1b", Model::many, 0, Recompute::none, DType::fp32, 1, true, "none", 2},
+    {2, {1, 1, 4}, "zb-h1", Model::mixtral, 0, Recompute::none, DType::fp32, 1, false},
+    {2, {1, 1, 4}, "1f1b", Model::deepseek, 1, Recompute::full, DType::fp32, 1, false},
+    {2, {1, 1, 4}, "1f1b", Model::shared, 2, Recompute::full, DType::bf16, 2},
+    {2, {2, 1, 2}, "zb-h1", Model::shared, 2},
+    {2, {1, 2, 2}, "zb-v", Model::deepseek, 0, Recompute::full},
+    {2, {1, 2, 2}, "v-half", Model::mixtral, 1, Recompute::none, DType::fp32, 1, true, "vocab-2"},
+    {2, {1, 2, 2}, "dualpipe", Model::deepseek, 1},
+};
+
+RunConfig config_of(const Case& c) {
+  RunConfig config;
+  config.model = model_of(c.model);
+  set_layout(config, c.layout);
+  config.parallel.context = c.context;
+  if (c.context > 1) config.parallel.cp_comm_type = CpCommType::all_gather;
+  config.parallel.expert = c.expert;
+  config.parallel.schedule = c.schedule;
+  config.parallel.sequence_parallel = c.layout.tensor > 1;
+  config.parallel.zero_stage = c.zero;
+  config.parallel.overlap_grad_reduce = c.overlap;
+  config.parallel.make_vocab_size_divisible_by = 8;
+  config.parallel.vocab_parallel = parse_vocab_parallel(c.vocabulary);
+  config.parallel.ddp_bucket_size = 20'000;  // several buckets even here
+  config.recompute.granularity = c.recompute;
+  config.recompute.num_layers = 2;
+  config.numerics.precision = c.precision;
+  config.mixture = {c.context > 1 ? 0 : 0.02, 0.003};
+  config.batch.seq_length = c.seq;
+  config.batch.global_batch_size = 8;
+  config.measure.warmup_steps = 1;
+  config.measure.steps = 1;
+  return config;
+}
+
+StepResult alone(const Case& c) {
+  RunConfig config = config_of(c);
+  set_layout(config, {1, 1, 1});
+  config.parallel.context = config.parallel.expert = 1;
+  config.parallel.schedule = "1f1b";
+  config.parallel.sequence_parallel = false;
+  config.parallel.zero_stage = 0;
+  config.parallel.vocab_parallel = VocabPasses::none;
+  config.recompute.granularity = Recompute::none;
+  SoloCommunicator solo;
+  return one_step(config, solo);
+}
+
+int started_ranks() {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  return ranks;
+}
+
+/// On every rank, whose rows are others than its neighbours'.
+void expect_memory(const RunConfig& config, const StepResult& found) {
+  const Schedule schedule = schedule_for(config);
+  const Layout layout = config.layout();
+  for (int data = 0; data < layout.data; ++data) {
+    const RoutedRows rows(config, schedule, found.routing, data);
+    const MemoryPrediction predicted = predict_memory(config, schedule, MemoryDetail::timeline, rows);
+    for (int rank = 0; rank < layout.world(); ++rank) {
+      if (layout.coordinates(rank).data != data) continue;
+      for (int i = 0; i < kCategories; ++i) {
+        const auto category = static_cast<Category>(i);
+        EXPECT_EQ(predicted.of_rank(rank).peak[category].value,
+                  found.memory[static_cast<std::size_t>(rank)].at_peak[category].value)
+            << "rank " << rank << " " << name_of(category);
+      }
+    }
+    if (data > 0) continue;
+    for (std::size_t rank = 0; rank < found.samples.size(); ++rank) {
+      const auto& expected = predicted.ranks[rank].timeline;
+      ASSERT_EQ(expected.size(), found.samples[rank].size());
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_EQ(expected[i], found.samples[rank][i])
+            << "pipeline rank " << rank << " action " << to_string(schedule.actions[rank][i]);
+      }
+    }
+  }
+}
+
+/// Places in layers and micro-batches where the experts of an EP rank had no row.
+int ranks_without_rows(const RunConfig& config, const StepResult& found) {
+  const int ranks = config.parallel.expert;
+  const std::size_t local = static_cast<std::size_t>(config.model.mixture.experts / ranks);
+  std::map<std::array<std::int64_t, 3>, std::int64_t> rows;
+  for (const RoutedTokens& line : found.routing) {
+    for (std::size_t i = 0; i < line.tokens.size(); ++i)
+      rows[{static_cast<std::int64_t>(i / local), line.layer, line.microbatch}] += line.tokens[i];
+  }
+  return static_cast<int>(
+      std::count_if(rows.begin(), rows.end(), [](const auto& at) { return at.second == 0; }));
+}
+
+TEST(ExpertStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
+  const int ranks = started_ranks();
+  int compared = 0;
+  for (const Case& c : kCases) {
+    RunConfig config = config_of(c);
+    if (config.parallel.world_size != ranks) continue;
+    SCOPED_TRACE(fmt::format("ep{} tp{} pp{} dp{} cp{} {} zero{}", c.expert, c.layout.tensor,
+                             c.layout.pipeline, c.layout.data, c.context, c.schedule, c.zero));
+    ASSERT_EQ(why_invalid(config).value_or(""), "");
+    ASSERT_EQ(why_unsupported(config).value_or(""), "");
+    MpiCommunicator communicator(config.layout());
+    const StepResult found = one_step(config, communicator);
+    ++compared;
+    expect_memory(config, found);
+    const Schedule schedule = schedule_for(config);
+    const int data = config.layout().coordinates(communicator.rank()).data;
+    const Traffic predicted = predict_traffic(config, schedule, communicator.rank(),
+                                              RoutedRows(config, schedule, found.routing, data));
+    EXPECT_TRUE(same(predicted, found.traffic)) << "rank " << communicator.rank();
+    if (c.model == Model::many) {
+      EXPECT_GT(ranks_without_rows(config, found), 0);
+    }
+    if (communicator.rank() != 0) continue;
+    const StepResult expected = alone(c);
+    const bool rounds = c.precision == DType::bf16;
+    EXPECT_NEAR(found.loss / expected.loss, 1, rounds ? 1e-2 : 1e-5);
+    if (rounds) continue;  // a logit that is rounded otherwise may choose another expert
+    EXPECT_NEAR(found.gradient_norm / expected.gradient_norm, 1, 1e-5);
+    std::string worst;
+    EXPECT_LE(largest_error(expected.gradients, found.gradients, worst), 1e-5) << worst;
+  }
+  EXPECT_GT(compared, 1);
+}
+
+/// Weights are written whole and read by ranks that have other parts of them; two steps of training are the same.
+TEST(ExpertStep, WeightsAreWrittenAndReadInAnySplit) {
+  const int ranks = started_ranks();
+  if (ranks > 2) GTEST_SKIP() << "two ranks show it";
+  RunConfig config = config_of(kCases[1]);
+  config.numerics.precision = DType::bf16;
+  const std::string folder = testing::TempDir() + "/plumbline_spread_weights";
+  config.files.save_weights = folder;
+  MpiCommunicator communicator(config.layout());
+  const auto operators = make_cpu_operators();
+  train(config, schedule_for(config), *operators, communicator, communicator, host_memory(), {});
+  config.files.save_weights.clear();
+  config.files.weights = folder;
+  config.numerics.precision = DType::fp32;
+  const StepResult spread = one_step(config, communicator);
+  if (communicator.rank() != 0) return;
+  set_layout(config, {1, 1, 1});
+  config.parallel.expert = 1;
+  config.parallel.zero_stage = 0;
+  SoloCommunicator solo;
+  const StepResult whole = one_step(config, solo);
+  std::string worst;
+  EXPECT_LE(largest_error(whole.gradients, spread.gradients, worst), 1e-5) << worst;
+  EXPECT_NEAR(spread.loss / whole.loss, 1, 1e-5);
+  std::filesystem::remove_all(folder);
+}
+
+/// On devices that compute nothing experts have equally many rows, as predictions have it.
+TEST(ExpertStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
+  const int ranks = started_ranks();
+  if (ranks > 2) GTEST_SKIP() << "two ranks show it";
+  for (const std::string schedule : {"1f1b", "zb-h1"}) {
+    for (const int zero : {0, 2}) {
+      RunConfig config = config_of(kCases[0]);
+      config.model.layers = 2;
+      config.model.hidden = 2048;
+      config.model.head_dim = 128;
+      config.model.heads = 16;
+      config.model.kv_heads = 4;
+      config.model.ffn = 1024;
+      config.model.max_positions = config.batch.seq_length = 2048;
+      config.batch.global_batch_size = 4;
+      config.machine.backend = Backend::emulated;
+      config.machine.hardware = "h100-sxm-80gb";
+      config.parallel.schedule = schedule;
+      config.parallel.zero_stage = zero;
+      const HardwareProfile hardware = load_hardware(config.machine.hardware);
+      const Schedule plan = schedule_for(config);
+      const Prediction predicted = predict(config, plan, hardware);
+      MpiCommunicator control(config.layout());
+      EmulatedClock clock = EmulatedClock::of_virtual_time();
+      EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
+      const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
+      const TrainingResult result =
+          train(config, plan, *operators, communicator, control, untouched_memory(), {});
+      EXPECT_NEAR(result.step_times.front() / predicted.time.step, 1, 0.02) << schedule << " zero " << zero;
+      for (int rank = 0; rank < ranks; ++rank)
+        EXPECT_EQ(result.memory[static_cast<std::size_t>(rank)].at_peak, predicted.memory.of_rank(rank).peak);
+      const Traffic expected = predict_traffic(config, plan)[static_cast<std::size_t>(control.rank())];
+      EXPECT_TRUE(same(expected, result.step_traffic));
+      // A rank exchanges as much as without a sharing rank: routed rows do not become fewer.
+      EXPECT_GT(result.step_traffic.of(Group::expert).exchanged.value, 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::training

@@ -1,0 +1,73 @@
+// Ranks that have a layer's experts between them do not hang: the order of all that a step sends, taken from the training code
+// rank by rank, runs to its end; a rank that exchanges in another order is told.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/evaluate/plan.hpp"
+#include "core/config/config_checks.hpp"
+#include "tests/bench/training/order/message_order.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+RunConfig config_of(int expert, int tensor, int pipeline, int data, const char* schedule) {
+  RunConfig config;
+  config.model = small_qwen2();
+  config.model.architecture = "mixtral";
+  config.model.qkv_bias = config.model.tied_embeddings = false;
+  config.model.layers = 4;
+  config.model.ffn = 16;
+  config.model.mixture = {8, 2, true};
+  config.batch = {.seq_length = 12, .micro_batch_size = 1, .global_batch_size = 4 * data};
+  config.machine.backend = Backend::emulated;
+  config.machine.hardware = "h100-sxm-80gb";
+  config.parallel.make_vocab_size_divisible_by = 8;
+  set_layout(config, {tensor, pipeline, data});
+  config.parallel.expert = expert;
+  config.parallel.sequence_parallel = tensor > 1;
+  config.parallel.schedule = schedule;
+  return config;
+}
+
+TEST(ExpertOrder, NoWayOfSpreadingExpertsHangs) {
+  for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "zb-v", "v-half", "dualpipe", "dualpipev"}) {
+    for (const int expert : {2, 4}) {
+      for (const int zero : {0, 1, 2}) {
+        RunConfig config = config_of(expert, expert == 2 ? 2 : 1, 2, 4, schedule);
+        config.parallel.zero_stage = zero;
+        config.parallel.overlap_p2p_comm = zero == 1;
+        config.recompute.granularity = zero == 2 ? Recompute::full : Recompute::none;
+        ASSERT_EQ(why_invalid(config).value_or(""), "");
+        EXPECT_EQ(find_hang(calls_of_step(config, schedule_for(config))), "")
+            << schedule << " expert " << expert << " zero " << zero;
+      }
+    }
+  }
+}
+
+TEST(ExpertOrder, AnotherOrderOnOneRankIsTold) {
+  const RunConfig config = config_of(2, 1, 1, 2, "1f1b");
+  std::vector<RankCalls> ranks = calls_of_step(config, schedule_for(config));
+  ASSERT_EQ(find_hang(ranks), "");
+  std::vector<std::size_t> exchanges;
+  for (std::size_t i = 0; i < ranks[1].size(); ++i) {
+    if (ranks[1][i].name == "all_to_all over expert") exchanges.push_back(i);
+  }
+  ASSERT_GT(exchanges.size(), 2U);
+  // Counts, which are equally many on all ranks, after weights.
+  std::swap(ranks[1][exchanges[0]].bytes, ranks[1][exchanges[1]].bytes);
+  EXPECT_THAT(find_hang(ranks), testing::ContainsRegex("rank 1: all_to_all over expert .* meets"));
+  std::swap(ranks[1][exchanges[0]].bytes, ranks[1][exchanges[1]].bytes);
+  // An exchange that one rank leaves out, with its wait.
+  const auto at = static_cast<std::ptrdiff_t>(exchanges[2]);
+  ranks[1].erase(ranks[1].begin() + at, ranks[1].begin() + at + 2);
+  EXPECT_NE(find_hang(ranks), "");
+}
+
+}  // namespace
+}  // namespace plumbline::training
