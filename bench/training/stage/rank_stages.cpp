@@ -38,20 +38,10 @@ RankParameters own_parameters(const RunConfig& config, const StageMap& placement
 RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operators& operators,
                        Communicator& communicator, Arena& arena)
     : config_(config),
-      rank_{.context = {config_, LayerWidths(config_), operators, communicator, arena, tensor_communication_},
-            .placement = StageMap(schedule),
-            .parameters = own_parameters(config_, rank_.placement, communicator),
-            .memory = ParameterMemory(rank_.context, rank_.parameters),
-            .fp8 = Fp8Layers(rank_.context, rank_.parameters, rank_.memory),
-            .attention_scratch = make_attention_scratch(rank_.context),
-            .shared = make_shared_buffers(rank_.context),
-            .values = UnitValues(rank_.context, rank_.memory),
-            .gradients = UnitGradients(rank_.context, rank_.parameters, rank_.memory),
-            .inputs = {},
-            .targets = {}},
+      rank_({config_, LayerWidths(config_), operators, communicator, arena, tensor_communication_},
+            StageMap(schedule), own_parameters(config_, StageMap(schedule), communicator)),
       stages_(static_cast<std::size_t>(schedule.stages)),
       end_(rank_) {
-  rank_.shared.attention_scratch = rank_.attention_scratch;
   check_layout(communicator.layout(), config_.layout());
   const std::int64_t microbatches = rank_.placement.microbatches;
   for (const StageEntry& entry : rank_.parameters.stages) {

@@ -2,52 +2,24 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "tests/bench/commands/program_folder.hpp"
 
 namespace plumbline {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-class ClusterCommands : public testing::Test {
+class ClusterCommands : public ProgramFolder {
  protected:
-  struct Said {
-    int exit_code = -1;
-    std::string out, err;
-  };
-
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "plumbline-cluster-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  static std::string read(const fs::path& path) {
-    std::ifstream in(path);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-  }
   Said plumbline(const std::string& arguments) const {
-    const std::string command = fmt::format("cd {0} && HOME={0} {1} --quiet {2} >out.txt 2>err.txt",
-                                            folder_.string(), PLUMBLINE_PROGRAM, arguments);
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(folder_ / "out.txt"),
-            read(folder_ / "err.txt")};
+    return ProgramFolder::plumbline("--quiet " + arguments);
   }
-
-  fs::path folder_;
 };
 
 constexpr const char* kJob =
