@@ -13,13 +13,6 @@ Seconds mean_of(const std::vector<Seconds>& times) {
   return {times.empty() ? 0 : sum / static_cast<double>(times.size())};
 }
 
-Seconds mean_detection(const std::vector<FailureReport>& failures, std::string_view kind) {
-  std::vector<Seconds> times;
-  for (const FailureReport& failure : failures)
-    if (failure.kind == kind && failure.detect > Seconds{}) times.push_back(failure.detect);
-  return mean_of(times);
-}
-
 }  // namespace
 
 void RunHistory::hear(std::string_view line, Seconds now) {
@@ -86,6 +79,7 @@ void RunHistory::ended(std::int64_t resumed_step, Seconds now) {
     failure.lost = {std::max(0.0, (failure.at - begin).value)};
     // A full disk ends ranks late, if at all: a checkpoint may have come to its end meanwhile.
     failure.detect = now - std::max(failure.at, begin);
+    detections_[failure.kind].push_back(failure.detect);
     for (const Moment& moment : moments_) {
       if (moment.step > resumed_step) ++failure.lost_steps;
       if (moment.step <= resumed_step) kept_stalls_ = kept_stalls_ + moment.stall;
@@ -101,6 +95,11 @@ void RunHistory::ended(std::int64_t resumed_step, Seconds now) {
   ready_ = false;
   finished_ = false;
   moments_.clear();
+}
+
+Seconds RunHistory::detection_of(const std::string& kind) const {
+  const auto found = detections_.find(kind);
+  return found == detections_.end() ? Seconds{} : mean_of(found->second);
 }
 
 RecoveryReport RunHistory::report() const {
@@ -124,8 +123,8 @@ RecoveryReport RunHistory::report() const {
   report.costs.stall = mean_of(stalls_);
   report.costs.durable = mean_of(durable_);
   report.costs.restart = restarts_.empty() ? first_start_ : mean_of(restarts_);
-  report.costs.detect_kill = mean_detection(failures_, "kill");
-  report.costs.detect_hang = mean_detection(failures_, "hang");
+  report.costs.detect_kill = detection_of("kill");
+  report.costs.detect_hang = detection_of("hang");
   report.goodput = report.total.value > 0 ? report.useful.value / report.total.value : 0;
   return report;
 }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -42,6 +44,7 @@ class RunHistory {
     Seconds stall;  // of the checkpoint after it, when it is known
   };
   Seconds begin_of_lost_work(std::int64_t resumed_step) const;
+  Seconds detection_of(const std::string& kind) const;
 
   std::optional<Seconds> first_ready_;
   std::int64_t begun_ = 0;  // steps that were done before the run
@@ -59,6 +62,7 @@ class RunHistory {
   std::vector<Seconds> restarts_;  // that no failure broke off
   Seconds kept_stalls_;            // of attempts that are over
   std::vector<FailureReport> failures_;
+  std::map<std::string, std::vector<Seconds>> detections_;  // of failures that hit a step, by kind
   int failed_checkpoints_ = 0;
 };
 

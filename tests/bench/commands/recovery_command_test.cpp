@@ -69,7 +69,7 @@ class RecoveryCommand : public testing::Test {
 };
 
 TEST_F(RecoveryCommand, ARunIsTheSameWhetherItIsKilledOrNot) {
-  Record earlier = full_record();
+  Record earlier = sample_record("earlier");
   earlier.recovery->costs.step = {0.125};
   std::ofstream(folder_ / "earlier.json") << to_json(earlier);
   const json hit = measured(

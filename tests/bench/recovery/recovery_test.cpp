@@ -117,8 +117,8 @@ TEST(RunHistory, AFailureWhileStartingAgainIsARestartOfTheOneBefore) {
   EXPECT_DOUBLE_EQ(report.failures[1].lost.value, 0);
   EXPECT_DOUBLE_EQ(report.failures[1].restart.value, 1);
   EXPECT_DOUBLE_EQ(report.useful.value, 2);
-  EXPECT_DOUBLE_EQ(report.costs.restart.value, 1);  // not of the one that was broken off
-  EXPECT_DOUBLE_EQ(report.costs.detect_kill.value, 0.25);
+  EXPECT_DOUBLE_EQ(report.costs.restart.value, 1);      // not of the one that was broken off
+  EXPECT_DOUBLE_EQ(report.costs.detect_kill.value, 0);  // it hit no step
   EXPECT_DOUBLE_EQ(report.costs.detect_hang.value, 0.5);
 }
 
