@@ -32,9 +32,53 @@ void CallList::grouped(const char* label, GemmPass pass, std::int64_t out, std::
   add(rows, all - left);
 }
 
+void CallList::among_experts(CallKind kind, const char* label, std::int64_t elements, DType type) {
+  collective(kind, label, Group::expert, s_.expert.ranks, elements, type);
+}
+
+/// Of every token's row to its experts, or, where tokens are gathered, of all tokens of the group.
+void CallList::tokens_to_experts(const char* exchange, const char* gather) {
+  const double e = 2 * static_cast<double>(s_.e());
+  if (!s_.gathers_tokens()) {
+    memory("embedding_forward", s_.choices * s_.hidden, e);
+    return rows_to_experts(exchange, s_.hidden, s_.type);
+  }
+  among_experts(CallKind::all_gather, gather, s_.expert.ranks * s_.tokens * s_.hidden, s_.type);
+  memory("embedding_forward", s_.expert.rows * s_.hidden, e);
+  allocations(1);
+}
+
+/// How many rows go where, and what they count.
+void CallList::open_dispatch() {
+  if (!s_.exchanges_rows()) return;
+  if (!s_.gathers_tokens()) {
+    among_experts(CallKind::all_to_all, "expert counts all-to-all", s_.experts, DType::int32);
+    return rows_to_experts("expert weights all-to-all", 1, DType::fp32);
+  }
+  const std::int64_t choices = s_.expert.ranks * s_.choices;
+  among_experts(CallKind::all_gather, "expert counts all-gather", s_.expert.ranks * s_.experts, DType::int32);
+  among_experts(CallKind::all_gather, "expert places all-gather", choices, DType::int32);
+  among_experts(CallKind::all_gather, "expert weights all-gather", choices, DType::fp32);
+  memory("embedding_forward", s_.expert.rows, 8, DType::fp32);
+  allocations(5);
+}
+
+/// The weights' gradients to where their tokens are.
+void CallList::weights_from_experts() {
+  if (!s_.gathers_tokens()) {
+    return rows_from_experts("expert all-to-all of weights' gradients", 1, DType::fp32);
+  }
+  const std::int64_t choices = s_.expert.ranks * s_.choices;
+  memory("fill", choices, 4, DType::fp32);
+  memory("embedding_backward", s_.expert.rows, 12, DType::fp32);
+  among_experts(CallKind::reduce_scatter, "expert reduce-scatter of weights' gradients", choices,
+                DType::fp32);
+  allocations(2);
+}
+
 void CallList::rows_to_experts(const char* label, std::int64_t width, DType type) {
   if (!s_.exchanges_rows()) return;
-  collective(CallKind::all_to_all, label, Group::expert, s_.expert.ranks, s_.choices * width, type);
+  among_experts(CallKind::all_to_all, label, s_.choices * width, type);
   memory("embedding_forward", s_.expert.rows * width, 2 * static_cast<double>(size_of(type)), type);
   allocations(2);
 }
@@ -42,7 +86,7 @@ void CallList::rows_to_experts(const char* label, std::int64_t width, DType type
 void CallList::rows_from_experts(const char* label, std::int64_t width, DType type) {
   if (!s_.exchanges_rows()) return;
   memory("embedding_forward", s_.expert.rows * width, 2 * static_cast<double>(size_of(type)), type);
-  collective(CallKind::all_to_all, label, Group::expert, s_.expert.ranks, s_.expert.rows * width, type);
+  among_experts(CallKind::all_to_all, label, s_.expert.rows * width, type);
   allocations(2);
 }
 
@@ -70,13 +114,8 @@ void CallList::mixture_forward() {
   router_product(GemmPass::forward);
   memory("route", logits, (bytes.logits + bytes.choices) / static_cast<double>(logits), DType::fp32);
   memory("arrange", logits, (bytes.logits + 4 * bytes.choices) / static_cast<double>(logits), DType::fp32);
-  if (s_.exchanges_rows()) {
-    collective(CallKind::all_to_all, "expert counts all-to-all", Group::expert, s_.expert.ranks, s_.experts,
-               DType::int32);
-    rows_to_experts("expert weights all-to-all", 1, DType::fp32);
-  }
-  memory("embedding_forward", s_.choices * s_.hidden, 2 * e);
-  rows_to_experts("expert all-to-all forward", s_.hidden, s_.type);
+  open_dispatch();
+  tokens_to_experts("expert all-to-all forward", "expert all-gather forward");
   grouped("fc1", GemmPass::forward, s_.fc1, s_.hidden);
   if (s_.shared > 0 && s_.shared_gated) {
     gemm("shared gate", GemmPass::forward, 1, s_.hidden);
@@ -92,16 +131,24 @@ void CallList::mixture_forward() {
 
 void CallList::mixture_output() {
   grouped("fc2", GemmPass::forward, s_.hidden, s_.ffn);
-  rows_from_experts("expert all-to-all of results", s_.hidden, s_.type);
-  add_up_choices();
+  add_up_choices("expert all-to-all of results", "expert reduce-scatter of results");
   if (s_.shared > 0) gemm("shared fc2", GemmPass::forward, s_.hidden, s_.shared);
   sum_over_tensor_ranks("tensor all-reduce forward", "sequence reduce-scatter forward");
   allocations(1);
 }
 
-void CallList::add_up_choices() {
+/// The rows of every token, those of other ranks' experts among them.
+void CallList::add_up_choices(const char* exchange, const char* scatter) {
   const std::int64_t rows = s_.choices * s_.hidden;
   const DType sums = s_.tensor > 1 ? s_.sum_type() : s_.type;
+  if (s_.gathers_tokens()) {
+    const std::int64_t all = s_.expert.ranks * s_.tokens * s_.hidden;
+    const auto moved = static_cast<double>(s_.expert.rows * s_.hidden * s_.e() + all * size_of(sums));
+    memory("combine_rows", all, moved / static_cast<double>(all));
+    among_experts(CallKind::reduce_scatter, scatter, all, sums);
+    return allocations(1);
+  }
+  rows_from_experts(exchange, s_.hidden, s_.type);
   const double written = static_cast<double>(s_.tokens * s_.hidden * size_of(sums));
   memory("combine_rows", rows, static_cast<double>(s_.e()) + written / static_cast<double>(rows));
 }
@@ -126,13 +173,11 @@ void CallList::shared_gradients(bool weight) {
 void CallList::mixture_backward(bool input, bool weight) {
   const auto e = static_cast<double>(s_.e());
   const std::int64_t logits = s_.tokens * s_.experts;
-  const std::int64_t rows = s_.choices * s_.hidden;
   const std::int64_t activation = s_.mlp_rows() * s_.ffn;
   const bool spread = s_.exchanges_rows();
-  const auto send = [&] { memory("embedding_forward", rows, 2 * e); };
+  const auto send = [&] { tokens_to_experts("expert all-to-all backward", "expert all-gather backward"); };
   gathered_operand(kGatherBackward);
   if (input || !spread) send();
-  if (input) rows_to_experts("expert all-to-all backward", s_.hidden, s_.type);
   if (input) grouped("fc2", GemmPass::input_gradient, s_.hidden, s_.ffn);
   if (weight) grouped("fc2", GemmPass::weight_gradient, s_.hidden, s_.ffn);
   if (s_.shared > 0 && input) gemm("shared fc2", GemmPass::input_gradient, s_.hidden, s_.shared);
@@ -152,9 +197,8 @@ void CallList::mixture_backward(bool input, bool weight) {
   }
   if (input) {
     grouped("fc1", GemmPass::input_gradient, s_.fc1, s_.hidden);
-    rows_from_experts("expert all-to-all of gradients", s_.hidden, s_.type);
-    rows_from_experts("expert all-to-all of weights' gradients", 1, DType::fp32);
-    add_up_choices();
+    add_up_choices("expert all-to-all of gradients", "expert reduce-scatter of gradients");
+    weights_from_experts();
     if (s_.shared > 0) gemm("shared fc1", GemmPass::input_gradient, 2 * s_.shared, s_.hidden);
     sum_over_tensor_ranks("tensor all-reduce backward", "sequence reduce-scatter backward");
     tensor_all_reduce("expert weights all-reduce", s_.choices, DType::fp32);

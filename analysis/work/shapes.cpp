@@ -86,7 +86,8 @@ void spread_own_experts(const RunConfig& config, StageShape& shape) {
                                 std::min(shape.choices % shape.experts, expert.local));
   expert.ffn = shape.ffn;
   expert.fc1 = shape.fc1;
-  expert.dispatcher = TokenDispatcher::alltoall;
+  const bool gathers = config.parallel.token_dispatcher == TokenDispatcher::allgather;
+  expert.dispatcher = gathers ? TokenDispatcher::allgather : TokenDispatcher::alltoall;
 }
 
 /// What a framework does whatever the keys say.

@@ -200,6 +200,8 @@ struct StageShape {
   bool spreads_experts() const { return expert.local > 0; }
   /// In plumbline's own step: rows go to the ranks of their experts, which are units of their own.
   bool exchanges_rows() const { return spreads_experts() && framework == nullptr; }
+  /// All tokens of the ranks between which the experts are, instead.
+  bool gathers_tokens() const { return exchanges_rows() && expert.dispatcher == TokenDispatcher::allgather; }
   bool latent() const { return kv_rank > 0; }
   /// Elements per token of all heads' values, and of attention's result; of queries, keys and values side by side.
   std::int64_t values() const { return latent() ? heads * value_dim : k; }

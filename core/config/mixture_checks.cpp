@@ -53,11 +53,10 @@ std::optional<std::string> why_own_experts_do_not_spread(const RunConfig& config
         "software plumbline",
         parallel.expert_tensor, parallel.tensor);
   }
-  if (parallel.token_dispatcher != TokenDispatcher::automatic &&
-      parallel.token_dispatcher != TokenDispatcher::alltoall) {
-    return fmt::format(
-        "moe_token_dispatcher_type: found {}, expected alltoall or auto with software plumbline",
-        token_dispatcher_name(parallel.token_dispatcher));
+  if (parallel.token_dispatcher == TokenDispatcher::flex) {
+    return "moe_token_dispatcher_type: found flex, kernels of DeepEP or HybridEP, expected allgather, "
+           "alltoall "
+           "or auto with software plumbline";
   }
   if (parallel.expert == 1) return std::nullopt;
   if (config.model.mixture.experts % parallel.expert != 0) {

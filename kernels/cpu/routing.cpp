@@ -228,7 +228,10 @@ PLUMBLINE_MULTIVERSION void add_up_rows(const Matrix& x, const std::int32_t* pla
     Y* to = row_of<Y>(y, row);
     for_lanes(y.cols, [&] PLUMBLINE_LANES {
       Lanes sum{};
-      for (std::int64_t j = 0; j < count; ++j) sum += load(row_of<T>(x, places[row * count + j]) + i, part);
+      for (std::int64_t j = 0; j < count; ++j) {
+        const std::int32_t place = places[row * count + j];
+        if (place >= 0) sum += load(row_of<T>(x, place) + i, part);
+      }
       store(to + i, sum, part);
     });
   }

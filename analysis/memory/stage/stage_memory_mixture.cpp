@@ -8,13 +8,18 @@ namespace plumbline {
 void StageReplay::open_dispatch() {
   if (!spread()) return;
   take(kept_, bytes_.orders);
-  take(kWorkspace, bytes_.row_weights);
+  take(kWorkspace, bytes_.weights_by_rank);
   take(kept_, bytes_.row_weights);
-  give(kWorkspace, bytes_.row_weights);
+  give(kWorkspace, bytes_.weights_by_rank);
 }
 
 /// The rows of the rank's experts, in a tensor of `category` where they come from other ranks, too.
 void StageReplay::rows_to_experts(Category category) {
+  if (gathers()) {
+    take(kWorkspace, bytes_.group_tokens);
+    take(category, bytes_.own_rows);
+    return give(kWorkspace, bytes_.group_tokens);
+  }
   take(kWorkspace, bytes_.expert_rows);
   if (!spread()) return;
   take(kWorkspace, bytes_.own_rows);  // by rank
@@ -25,6 +30,10 @@ void StageReplay::rows_to_experts(Category category) {
 
 /// What has become of them, in tensors of `rows`, is added up.
 void StageReplay::rows_from_experts(Category rows) {
+  if (gathers()) {
+    sum_over_tensor_ranks(bytes_.group_sums);
+    return give(rows, bytes_.own_rows);
+  }
   if (spread()) {
     take(kWorkspace, bytes_.own_rows);  // by rank
     give(rows, bytes_.own_rows);
@@ -38,10 +47,10 @@ void StageReplay::rows_from_experts(Category rows) {
 /// Their gradients; what is left of these is sent_weights, or expert_weights where nothing is sent.
 void StageReplay::weights_to_tokens() {
   if (!spread()) return;
-  take(kWorkspace, bytes_.row_weights);
+  take(kWorkspace, bytes_.weights_by_rank);
   give(kWorkspace, bytes_.expert_weights);
   take(kWorkspace, bytes_.sent_weights);
-  give(kWorkspace, bytes_.row_weights);
+  give(kWorkspace, bytes_.weights_by_rank);
 }
 
 /// From the router to the activation output.

@@ -25,9 +25,7 @@ std::vector<std::int32_t> counts_by_rank(const TrainingContext& context,
                                          const std::vector<std::int64_t>& counts) {
   const auto experts = static_cast<std::int64_t>(counts.size());
   const std::int64_t local = context.shape.local;
-  const Communicator& communicator = context.communicator;
-  const std::int64_t mine =
-      communicator.layout().coordinates(communicator.rank()).data % communicator.layout().expert;
+  const std::int64_t mine = expert_rank(context);
   std::vector<std::int32_t> sent(counts.begin(), counts.end());
   std::vector<std::int32_t> received(counts.size());
   // What stays where nothing is really sent: all ranks of emulated devices route alike.
@@ -96,8 +94,8 @@ Tensor exchanged(const TrainingContext& context, const Dispatch& dispatch, const
 Tensor by_expert(const TrainingContext& context, const Dispatch& dispatch, Tensor received, Category category,
                  const char* holder) {
   const Matrix from = received;
-  Tensor rows = context.arena.allocate(category, holder, from.rows, from.cols, from.dtype);
-  if (from.rows > 0) context.operators.embedding_forward(dispatch.order, from, 0, rows);
+  Tensor rows = context.arena.allocate(category, holder, dispatch.rows, from.cols, from.dtype);
+  if (dispatch.rows > 0) context.operators.embedding_forward(dispatch.order, from, 0, rows);
   received.reset();
   return rows;
 }

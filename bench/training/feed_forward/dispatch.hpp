@@ -18,12 +18,14 @@ struct Dispatch {
   std::int64_t rows = 0;               // N'
   Tensor order;    // (1, N') int32: of every row by expert its place among those that came
   Tensor places;   // (1, N') int32: of every row that came its place by expert
+  Tensor picks;    // (1, N') int32: gathered_dispatch.hpp alone
   Tensor weights;  // (1, N') fp32: of every row by expert
 
   /// Forgets what weight gradients do not read.
   void drop_orders() {
     order.reset();
     places.reset();
+    picks.reset();
     weights.reset();
   }
 };
@@ -33,12 +35,18 @@ inline bool spreads(const TrainingContext& context) {
   return context.shape.local < context.shape.experts;
 }
 
+/// Which part of a layer's experts this rank has.
+inline std::int64_t expert_rank(const TrainingContext& context) {
+  const Communicator& communicator = context.communicator;
+  return communicator.layout().coordinates(communicator.rank()).data % communicator.layout().expert;
+}
+
 /// Exchanges how many rows each expert gets, `counts` of this rank's tokens, and their weights, (1, N) by expert.
 void open_dispatch(const TrainingContext& context, const std::vector<std::int64_t>& counts,
                    const Matrix& weights, Dispatch& dispatch);
 /// What comes for `rows` (N, any), by rank.
 Tensor exchanged(const TrainingContext& context, const Dispatch& dispatch, const Matrix& rows);
-/// The same by expert, in a tensor of `category`.
+/// The same by expert, in a tensor of `category`. `received`: what came, rows or gathered tokens.
 Tensor by_expert(const TrainingContext& context, const Dispatch& dispatch, Tensor received, Category category,
                  const char* holder);
 /// Rows by expert (N', any) by rank; then where they came from: (N, any).

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "bench/training/feed_forward/activation.hpp"
+#include "bench/training/feed_forward/gathered_dispatch.hpp"
 #include "bench/training/feed_forward/grouped_products.hpp"
 #include "bench/training/feed_forward/router.hpp"
 #include "bench/training/feed_forward/shared_expert.hpp"
@@ -13,12 +14,15 @@ namespace {
 /// The rows of this rank's experts, (T·k, h) or (N', h), from those of the tokens. `category`: of the latter.
 Tensor sent_to_experts(const TrainingContext& context, const MixtureState& state, const Matrix& x,
                        Category category = kPassing) {
+  constexpr const char* kHolder = "layer rows of experts";
+  if (gathers_tokens(context))
+    return by_expert(context, state.dispatch, gathered_tokens(context, x), category, kHolder);
   Tensor rows = context.make(kPassing, "rows of experts", context.shape.choices, context.shape.hidden);
   context.operators.embedding_forward(state.routing.tokens, x, 0, rows);
   if (!spreads(context)) return rows;
   Tensor received = exchanged(context, state.dispatch, rows);
   rows.reset();
-  return by_expert(context, state.dispatch, std::move(received), category, "layer rows of experts");
+  return by_expert(context, state.dispatch, std::move(received), category, kHolder);
 }
 
 /// Of the experts on this rank.
@@ -32,9 +36,15 @@ const Tensor& weights_of(const TrainingContext& context, const MixtureState& sta
   return spreads(context) ? state.dispatch.weights : state.routing.weights;
 }
 
-/// Rows of the experts where their tokens are.
+/// Tells the ranks of a layer's experts what goes where.
+void open_exchange(const TrainingContext& context, MixtureState& state) {
+  if (gathers_tokens(context)) return open_gathered_dispatch(context, state.routing, state.dispatch);
+  if (spreads(context)) open_dispatch(context, state.routing.counts, state.routing.weights, state.dispatch);
+}
+
+/// Rows of the experts where their tokens are; where these were gathered, sums are what goes back.
 Tensor back_at_tokens(const TrainingContext& context, const MixtureState& state, Tensor rows) {
-  if (!spreads(context)) return rows;
+  if (!spreads(context) || gathers_tokens(context)) return rows;
   Tensor leaving = by_rank(context, state.dispatch, rows);
   rows.reset();
   return returned(context, state.dispatch, std::move(leaving));
@@ -64,6 +74,7 @@ Tensor weights_backward(const TrainingContext& context, const MixtureState& stat
 /// The weights' gradient where their tokens are, from `products`, of which the first row counts.
 Tensor weights_at_tokens(const TrainingContext& context, const MixtureState& state, Tensor products) {
   if (!spreads(context)) return products;
+  if (gathers_tokens(context)) return numbers_of_choices(context, state.dispatch, std::move(products));
   const Matrix row = products.matrix().row_range(0, 1);
   Tensor leaving = by_rank(context, state.dispatch, row.reshaped(row.cols, 1));
   products.reset();
@@ -78,10 +89,14 @@ Tensor gated_backward(const TrainingContext& context, Tensor dact, const Matrix&
 
 /// Every token's rows and what `add_shared` adds, over the tensor ranks too.
 template <class AddShared>
-void add_up_choices(const TrainingContext& context, const Matrix& rows, const Routing& routing,
+void add_up_choices(const TrainingContext& context, const Matrix& rows, const MixtureState& state,
                     const Matrix& sums, const AddShared& add_shared) {
   context.sum_over_tensor_ranks(sums, [&](const Matrix& to) {
-    context.operators.combine_rows(rows, routing.places, to);
+    if (gathers_tokens(context)) {
+      sum_gathered_choices(context, state.dispatch, rows, to);
+    } else {
+      context.operators.combine_rows(rows, state.routing.places, to);
+    }
     add_shared(to);
   });
 }
@@ -95,7 +110,7 @@ void mixture_forward(const TrainingContext& context, const MixtureMatrices& weig
   {
     const AllRows x = context.gather_rows(norm);
     make_routing(context, x, weights.router, bias, routing);
-    if (spreads(context)) open_dispatch(context, routing.counts, routing.weights, state.dispatch);
+    open_exchange(context, state);
     Tensor rows = sent_to_experts(context, state, x, context.kept);
     state.fc1 = context.make(context.kept, "layer fc1", rows_of(context, state), shape.expert_fc1);
     GroupedProducts(context.operators, counts_of(context, state)).forward(rows, weights.fc1, state.fc1);
@@ -114,7 +129,7 @@ void mixture_output(const TrainingContext& context, const MixtureMatrices& weigh
   Tensor rows = context.make(kPassing, "rows of experts", rows_of(context, state), context.shape.hidden);
   GroupedProducts(context.operators, counts_of(context, state)).forward(state.activation, weights.fc2, rows);
   rows = back_at_tokens(context, state, std::move(rows));
-  add_up_choices(context, rows, state.routing, output,
+  add_up_choices(context, rows, state, output,
                  [&](const Matrix& to) { add_shared_output(context, weights, state.shared, to); });
 }
 
@@ -152,7 +167,7 @@ Tensor mixture_backward(const TrainingContext& context, const MixtureMatrices& w
       experts.weight_gradient(dfc1, rows, dweights.fc1);
       experts.input_gradient(dfc1, weights.fc1, rows);
       rows = back_at_tokens(context, state, std::move(rows));
-      add_up_choices(context, rows, routing, dnorm, [&](const Matrix& to) {
+      add_up_choices(context, rows, state, dnorm, [&](const Matrix& to) {
         add_shared_input_gradient(context, weights, state.shared, to);
       });
     }
@@ -196,7 +211,7 @@ Tensor mixture_backward_input(const TrainingContext& context, const MixtureMatri
     Tensor rows = context.make(kPassing, "rows of experts", rows_of(context, state), shape.hidden);
     experts.input_gradient(state.fc1_gradient, weights.fc1, rows);
     rows = back_at_tokens(context, state, std::move(rows));
-    add_up_choices(context, rows, routing, dnorm,
+    add_up_choices(context, rows, state, dnorm,
                    [&](const Matrix& to) { add_shared_input_gradient(context, weights, state.shared, to); });
   }
   products = weights_at_tokens(context, state, std::move(products));

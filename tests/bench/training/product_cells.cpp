@@ -140,7 +140,11 @@ constexpr Sharing kSharings[] = {{CpCommType::p2p, 0}, {CpCommType::all_gather, 
                                  {CpCommType::a2a, 0}, {CpCommType::a2a_p2p, 0},
                                  {CpCommType::p2p, 1}, {CpCommType::all_gather, 2}};
 
-/// Where ranks share sequences, kLinear is one of kSharings.
+/// Of these, what experts go together with in turn, dispatched by all-to-all and by all-gather.
+constexpr std::size_t kSharingsOfExperts = 2;
+
+/// Where ranks share sequences, kLinear is one of kSharings; where experts are spread, one of the first of them with one way of
+/// dispatch.
 enum Column : std::size_t { kLayout, kSchedule, kSequence, kRecompute, kZero, kDropout, kLinear, kModel };
 
 /// What the switches do not go together with.
@@ -189,6 +193,8 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   config.model.layers = 9;  // stages of different lengths
   switches.set(config.model);
   config.parallel.expert = layout.expert;
+  const bool gathers = spread && row[kLinear] >= kSharingsOfExperts;
+  if (gathers) config.parallel.token_dispatcher = TokenDispatcher::allgather;
   if (spread) config.mixture = {shared ? 0 : 0.02, 0.003};
   if (!spread && row[kModel] == kFirstGlm) config.batch.prefix_length = 5;
   set_layout(config, layout);
@@ -197,7 +203,7 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   if (spread) config.numerics.attention_dropout = 0;
   if (shared) {
     config.parallel.context = layout.context;
-    config.parallel.cp_comm_type = kSharings[row[kLinear]].type;
+    config.parallel.cp_comm_type = kSharings[spread ? row[kLinear] % kSharingsOfExperts : row[kLinear]].type;
     if (config.parallel.hierarchical()) config.parallel.hierarchical_context = {2, layout.context / 2};
   }
   const LinearLayers& linear = kLinearLayers[spread   ? 0
@@ -238,8 +244,8 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
                   row[kZero], kDropouts[row[kDropout]].name, linear.name) +
       (shared ? fmt::format(" cp{} {}", layout.context, cp_comm_type_name(config.parallel.cp_comm_type))
               : "") +
-      (spread ? fmt::format(" ep{}", layout.expert) : "") + switches.name + (reduces ? "" : " reduced late") +
-      (receives ? " received ahead" : "") +
+      (spread ? fmt::format(" ep{}{}", layout.expert, gathers ? " gathered" : "") : "") + switches.name +
+      (reduces ? "" : " reduced late") + (receives ? " received ahead" : "") +
       (config.parallel.overlap_param_gather.value_or(false) ? " gathered ahead" : "");
   cell.switches = row[kModel] + (spread ? std::size(kSwitches) : 0);
   if (const auto reason = why_invalid(config)) {
@@ -345,7 +351,7 @@ std::vector<ProductCell> expert_cells(int ranks) {
   std::vector<ProductCell> cells;
   for (const Row& row : covering_rows(given,
                                       {kSequences - 1, std::size(kRecomputations), kZeroStages - 1,
-                                       std::size(kDropouts), 2, std::size(kMixtures)},
+                                       std::size(kDropouts), 2 * kSharingsOfExperts, std::size(kMixtures)},
                                       allowed))
     cells.push_back(cell_of(layouts[row[kLayout]], row));
   return cells;
