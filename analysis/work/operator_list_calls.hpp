@@ -39,6 +39,8 @@ class CallList {
   /// experts, or back. Nothing where every rank has all of them.
   void rows_to_experts(const char* label, std::int64_t width, DType type);
   void rows_from_experts(const char* label, std::int64_t width, DType type);
+  template <class Product>
+  void sum_with_shared(const Product& product, const char* all_reduce, const char* reduce_scatter);
   void tokens_to_experts(const char* exchange, const char* gather);
   void open_dispatch();
   void weights_from_experts();

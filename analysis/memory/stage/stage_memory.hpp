@@ -51,10 +51,14 @@ struct TensorBytes {
   std::int64_t router_gradient;  // T·E
   // Where its experts are spread over ranks; else 0.
   std::int64_t own_rows;  // N'·h
-  std::int64_t
-      orders;  // two numbers for every one of these rows; of gathered tokens one for every choice too
-  std::int64_t row_weights;      // one
-  std::int64_t sent_weights;     // one for every choice
+  /// Two numbers for every one of these rows; of gathered tokens one for every choice too, and one for every row that
+  /// goes out where it goes to several ranks.
+  std::int64_t orders;
+  std::int64_t row_weights;       // one
+  std::int64_t repeated_weights;  // one of every row that goes out, where it goes to several ranks; else 0
+  std::int64_t sent_weights;      // one of every row that has come back
+  std::int64_t own_weights;  // one of every choice that is sent, where experts are cut on their own; else 0
+  std::int64_t choice_weights;   // one of every choice
   std::int64_t weights_by_rank;  // one of every row by rank, or of every choice of the group
   std::int64_t group_tokens;     // gathered: of the group; else 0
   std::int64_t group_sums;       // what their rows add up to on a rank
@@ -177,11 +181,15 @@ class StageReplay {
   void open_dispatch();
   void rows_to_experts(Category category);
   void rows_from_experts(Category rows);
+  void sum_of_choices(std::int64_t passing);
+  void gather_gradient();
+  void release_gradient();
   void weights_to_tokens();
   void first_gradient_of_experts();
   void layer_gradients_done();
   bool spread() const { return experts_ && s_.exchanges_rows(); }
   bool gathers() const { return experts_ && s_.gathers_tokens(); }
+  bool folds() const { return experts_ && s_.folds_experts(); }
   std::int64_t kept_by_layer() const;
   void end_of_layer_backward();
   void recompute(std::int64_t begin, std::int64_t end);

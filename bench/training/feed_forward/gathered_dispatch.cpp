@@ -7,7 +7,7 @@ namespace plumbline::training {
 namespace {
 
 std::int64_t ranks_of_group(const TrainingContext& context) {
-  return context.communicator.layout().expert;
+  return context.communicator.layout().expert_ranks();
 }
 
 void gather(const TrainingContext& context, const Matrix& from, const Matrix& to) {
@@ -45,8 +45,8 @@ GatheredOrders make_orders(const TrainingContext& context, const std::vector<std
   const LayerWidths& shape = context.shape;
   const auto experts = static_cast<std::size_t>(shape.experts);
   const auto local = static_cast<std::size_t>(shape.local);
-  const auto choices = static_cast<std::size_t>(shape.choices);
-  const std::size_t of_token = choices / static_cast<std::size_t>(shape.tokens);
+  const auto choices = static_cast<std::size_t>(shape.sent);
+  const auto of_token = static_cast<std::size_t>(context.model().mixture.top_k);
   const std::size_t mine = local * static_cast<std::size_t>(expert_rank(context));
   std::vector<std::int32_t> next(local);  // row of every expert's next one
   for (std::size_t i = 1; i < local; ++i)
@@ -81,7 +81,7 @@ GatheredOrders make_orders(const TrainingContext& context, const std::vector<std
 }  // namespace
 
 void open_gathered_dispatch(const TrainingContext& context, const Routing& routing, Dispatch& dispatch) {
-  const std::int64_t all = ranks_of_group(context) * context.shape.choices;
+  const std::int64_t all = ranks_of_group(context) * context.shape.sent;
   const auto numbers = [&](const char* holder, std::int64_t count) {
     return context.arena.allocate(context.kept, holder, 1, count, DType::int32);
   };
@@ -131,12 +131,12 @@ void sum_gathered_choices(const TrainingContext& context, const Dispatch& dispat
 
 Tensor numbers_of_choices(const TrainingContext& context, const Dispatch& dispatch, Tensor numbers) {
   const Tensor all = context.make_fp32(kPassing, "numbers of gathered choices",
-                                       ranks_of_group(context) * context.shape.choices, 1);
+                                       ranks_of_group(context) * context.shape.sent, 1);
   context.operators.fill(all, 0);
   const Matrix row = numbers.matrix().row_range(0, 1);
   if (row.cols > 0) context.operators.embedding_backward(dispatch.picks, row.reshaped(row.cols, 1), 0, all);
   numbers.reset();
-  Tensor own = context.make_fp32(kPassing, "gradient of expert weights", context.shape.choices, 1);
+  Tensor own = context.make_fp32(kPassing, "gradient of expert weights", context.shape.sent, 1);
   sum_and_scatter(context, all, own);
   return own;
 }

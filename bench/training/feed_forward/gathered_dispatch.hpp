@@ -1,5 +1,5 @@
 // The way of tokens to the ranks of their experts where these are gathered: every rank of an expert group has all tokens of
-// it, and works on the rows of its own experts (Megatron-LM's MoEAllGatherTokenDispatcher). What is sent does not depend on the
+// it, and works on the rows of its own experts, or of its slices of them (Megatron-LM's MoEAllGatherTokenDispatcher). What is sent does not depend on the
 // routing. bench/training/expert_parallel.md lists what is allocated when.
 #pragma once
 
@@ -14,10 +14,10 @@ inline bool gathers_tokens(const TrainingContext& context) {
 }
 
 /// Gathers how many rows each expert gets, where those of every choice are, and their weights. Of what it leaves in `dispatch`
-/// `order` has the token, among those of the group, of every row by expert, `places` (1, G·T·k) of every choice of the group
+/// `order` has the token, among those of the group, of every row by expert, `places` (1, G·N) of every choice of the group
 /// its row by expert, or -1 where another rank has it.
 void open_gathered_dispatch(const TrainingContext& context, const Routing& routing, Dispatch& dispatch);
-/// The group's tokens, from those of this rank: (T, any) to (G·T, any).
+/// The group's tokens, from those that this rank sends: (T, any) to (G·T, any).
 Tensor gathered_tokens(const TrainingContext& context, const Matrix& tokens);
 /// Overwrites `sums` (T, any) with what the rows of the whole group add up to at this rank's tokens. `rows`: by expert.
 void sum_gathered_choices(const TrainingContext& context, const Dispatch& dispatch, const Matrix& rows,

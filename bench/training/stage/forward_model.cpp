@@ -27,7 +27,7 @@ ForwardModel::ForwardModel(const RunConfig& config, Operators& operators, Commun
       rank_{.context = {config_, LayerWidths(config_), operators, communicator, arena, tensor_communication_,
                         Category::teacher},
             .placement = whole_model(),
-            .parameters = rank_parameters(config_, rank_.placement, 0, 0),
+            .parameters = rank_parameters(config_, rank_.placement, {}),
             .memory = ParameterMemory(rank_.context, rank_.parameters),
             .fp8 = Fp8Layers(rank_.context, rank_.parameters, rank_.memory),
             .attention_scratch = make_attention_scratch(rank_.context),

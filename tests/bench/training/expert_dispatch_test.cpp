@@ -77,7 +77,7 @@ TEST(ExpertDispatch, RowsOfAHundredRandomRoutingsFindTheirExpertsAndTheWayBack) 
     for (std::size_t i = 0; i < weights.size(); ++i)
       weights[i] = rows.matrix().as<float>()[i * static_cast<std::size_t>(kWidth)];
     Dispatch dispatch;
-    open_dispatch(context, mine, Matrix(weights.data(), 1, context.shape.choices, DType::fp32), dispatch);
+    open_dispatch(context, mine, {}, Matrix(weights.data(), 1, context.shape.choices, DType::fp32), dispatch);
     const Tensor here =
         by_expert(context, dispatch, exchanged(context, dispatch, rows), kPassing, "rows by expert");
     // By expert, within an expert by rank, within a rank in its order.

@@ -60,6 +60,7 @@ struct Case {
   const char* vocabulary = "none";
   std::int64_t seq = 12;
   TokenDispatcher dispatcher = TokenDispatcher::alltoall;
+  int slices = 0;  // of an expert; 0: as tensor ranks
 };
 constexpr TokenDispatcher kGathered = TokenDispatcher::allgather;
 constexpr Case kCases[] = {
@@ -107,6 +108,41 @@ constexpr Case kCases[] = {
      .model = Model::deepseek,
      .recompute = Recompute::full,
      .dispatcher = kGathered},
+    // Experts cut regardless of tensor ranks.
+    {.expert = 2, .layout = {2, 1, 1}, .slices = 1},
+    {.expert = 1, .layout = {2, 1, 1}, .schedule = "zb-h1", .model = Model::shared, .slices = 1},
+    {.expert = 1, .layout = {1, 1, 2}, .schedule = "zb-h1", .model = Model::deepseek, .zero = 2, .slices = 2},
+    {.expert = 1,
+     .layout = {1, 1, 2},
+     .model = Model::shared,
+     .recompute = Recompute::full,
+     .precision = DType::bf16,
+     .dispatcher = kGathered,
+     .slices = 2},
+    {.expert = 2, .layout = {2, 1, 1}, .model = Model::deepseek, .dispatcher = kGathered, .slices = 1},
+    {.expert = 4, .layout = {2, 1, 2}, .model = Model::many, .zero = 1, .seq = 2, .slices = 1},
+    {.expert = 2,
+     .layout = {2, 1, 2},
+     .schedule = "zb-h1",
+     .model = Model::deepseek,
+     .zero = 2,
+     .recompute = Recompute::full,
+     .slices = 1},
+    {.expert = 2,
+     .layout = {1, 1, 4},
+     .schedule = "zb-h1",
+     .model = Model::shared,
+     .zero = 1,
+     .context = 2,
+     .slices = 2},
+    {.expert = 1, .layout = {4, 1, 1}, .model = Model::shared, .precision = DType::bf16, .slices = 2},
+    {.expert = 2,
+     .layout = {1, 2, 2},
+     .schedule = "dualpipe",
+     .model = Model::deepseek,
+     .dispatcher = kGathered,
+     .slices = 1},
+    {.expert = 1, .layout = {2, 2, 1}, .schedule = "dualpipev", .model = Model::deepseek, .slices = 1},
 };
 
 RunConfig config_of(const Case& c) {
@@ -117,6 +153,7 @@ RunConfig config_of(const Case& c) {
   if (c.context > 1) config.parallel.cp_comm_type = CpCommType::all_gather;
   config.parallel.expert = c.expert;
   config.parallel.token_dispatcher = c.dispatcher;
+  config.parallel.expert_tensor = c.slices;
   config.parallel.schedule = c.schedule;
   config.parallel.sequence_parallel = c.layout.tensor > 1;
   config.parallel.zero_stage = c.zero;
@@ -139,6 +176,7 @@ StepResult alone(const Case& c) {
   RunConfig config = config_of(c);
   set_layout(config, {1, 1, 1});
   config.parallel.context = config.parallel.expert = 1;
+  config.parallel.expert_tensor = 0;
   config.parallel.schedule = "1f1b";
   config.parallel.sequence_parallel = false;
   config.parallel.zero_stage = 0;
@@ -158,11 +196,11 @@ int started_ranks() {
 void expect_memory(const RunConfig& config, const StepResult& found) {
   const Schedule schedule = schedule_for(config);
   const Layout layout = config.layout();
-  for (int data = 0; data < layout.data; ++data) {
-    const RoutedRows rows(config, schedule, found.routing, data);
+  for (int sender = 0; sender < layout.senders(); ++sender) {
+    const RoutedRows rows(config, schedule, found.routing, sender);
     const MemoryPrediction predicted = predict_memory(config, schedule, MemoryDetail::timeline, rows);
     for (int rank = 0; rank < layout.world(); ++rank) {
-      if (layout.coordinates(rank).data != data) continue;
+      if (layout.sender(layout.coordinates(rank)) != sender) continue;
       for (int i = 0; i < kCategories; ++i) {
         const auto category = static_cast<Category>(i);
         EXPECT_EQ(predicted.of_rank(rank).peak[category].value,
@@ -170,7 +208,7 @@ void expect_memory(const RunConfig& config, const StepResult& found) {
             << "rank " << rank << " " << name_of(category);
       }
     }
-    if (data > 0) continue;
+    if (sender > 0) continue;
     for (std::size_t rank = 0; rank < found.samples.size(); ++rank) {
       const auto& expected = predicted.ranks[rank].timeline;
       ASSERT_EQ(expected.size(), found.samples[rank].size());
@@ -201,8 +239,8 @@ TEST(ExpertStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
   for (const Case& c : kCases) {
     RunConfig config = config_of(c);
     if (config.parallel.world_size != ranks) continue;
-    SCOPED_TRACE(fmt::format("ep{} tp{} pp{} dp{} cp{} {} zero{} {}", c.expert, c.layout.tensor,
-                             c.layout.pipeline, c.layout.data, c.context, c.schedule, c.zero,
+    SCOPED_TRACE(fmt::format("ep{} etp{} tp{} pp{} dp{} cp{} {} zero{} {}", c.expert, c.slices,
+                             c.layout.tensor, c.layout.pipeline, c.layout.data, c.context, c.schedule, c.zero,
                              token_dispatcher_name(c.dispatcher)));
     ASSERT_EQ(why_invalid(config).value_or(""), "");
     ASSERT_EQ(why_unsupported(config).value_or(""), "");
@@ -211,9 +249,9 @@ TEST(ExpertStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
     ++compared;
     expect_memory(config, found);
     const Schedule schedule = schedule_for(config);
-    const int data = config.layout().coordinates(communicator.rank()).data;
+    const int sender = config.layout().sender(config.layout().coordinates(communicator.rank()));
     const Traffic predicted = predict_traffic(config, schedule, communicator.rank(),
-                                              RoutedRows(config, schedule, found.routing, data));
+                                              RoutedRows(config, schedule, found.routing, sender));
     EXPECT_TRUE(same(predicted, found.traffic)) << "rank " << communicator.rank();
     if (c.model == Model::many) {
       EXPECT_GT(ranks_without_rows(config, found), 0);
