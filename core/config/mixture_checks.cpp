@@ -52,10 +52,9 @@ std::optional<std::string> why_experts_do_not_spread(const RunConfig& config) {
 std::optional<std::string> why_own_experts_do_not_spread(const RunConfig& config) {
   const ParallelConfig& parallel = config.parallel;
   const auto with = [&](const char* key, const auto& found, const auto& expected) {
-    return fmt::format(
-        "{}: found {} with expert_model_parallel_size {} and expert_tensor_parallel_size {}; "
-        "expected {}",
-        key, found, parallel.expert, parallel.effective_expert_tensor(), expected);
+    return fmt::format("{}: found {} with {} {}; expected {}", key, found,
+                       parallel.expert > 1 ? "expert_model_parallel_size" : "expert_tensor_parallel_size",
+                       parallel.expert > 1 ? parallel.expert : parallel.effective_expert_tensor(), expected);
   };
   if (parallel.token_dispatcher == TokenDispatcher::flex) {
     return "moe_token_dispatcher_type: found flex, kernels of DeepEP or HybridEP, expected allgather, "
