@@ -76,17 +76,23 @@ void spread_own_experts(const RunConfig& config, StageShape& shape) {
   if (!config.spreads_experts()) return;
   ExpertShape& expert = shape.expert;
   expert.ranks = config.parallel.expert;
-  expert.tensor = shape.tensor;
-  expert.copies = shape.data / expert.ranks;
+  expert.folded = config.parallel.folds_experts();
+  expert.tensor = config.parallel.effective_expert_tensor();
+  expert.copies = config.parallel.expert_copies();
+  expert.group = expert.folded ? expert.ranks * expert.tensor : expert.ranks;
   expert.sharded = shape.zero >= 1 && expert.copies > 1;
   expert.local = shape.experts / expert.ranks;
-  expert.sent = shape.tokens;
+  expert.sent = expert.folded ? shape.rows : shape.tokens;
   expert.chosen = config.model.mixture.top_k;
-  expert.rows = expert.ranks * (shape.choices / shape.experts * expert.local +
-                                std::min(shape.choices % shape.experts, expert.local));
+  const std::int64_t choices = expert.sent * expert.chosen;
+  expert.rows = expert.group *
+                (choices / shape.experts * expert.local + std::min(choices % shape.experts, expert.local));
+  shape.fc1 = shape.fc1 / shape.ffn * (config.model.ffn / expert.tensor);
+  shape.ffn = config.model.ffn / expert.tensor;
   expert.ffn = shape.ffn;
   expert.fc1 = shape.fc1;
-  expert.dispatcher = TokenDispatcher::alltoall;
+  const bool gathers = config.parallel.token_dispatcher == TokenDispatcher::allgather;
+  expert.dispatcher = gathers ? TokenDispatcher::allgather : TokenDispatcher::alltoall;
 }
 
 /// What a framework does whatever the keys say.

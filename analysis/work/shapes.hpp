@@ -58,6 +58,9 @@ struct ExpertShape {
   int state_shards = 1;  // those copies; 1 where states are not sharded
   std::int64_t local =
       0;  // experts of a rank; 0: none, or all of them on every rank and cut as plumbline cuts them
+  /// Of plumbline's step: experts are cut regardless of tensor ranks, and whose tokens go to each other's experts.
+  bool folded = false;
+  int group = 1;
   std::int64_t sent = 0;  // tokens of this rank that are given to experts
   std::int64_t rows =
       0;  // rows that its own experts work on, spread evenly; of plumbline's step N' of the first rank
@@ -200,6 +203,14 @@ struct StageShape {
   bool spreads_experts() const { return expert.local > 0; }
   /// In plumbline's own step: rows go to the ranks of their experts, which are units of their own.
   bool exchanges_rows() const { return spreads_experts() && framework == nullptr; }
+  /// All tokens of the ranks between which the experts are, instead.
+  bool gathers_tokens() const { return exchanges_rows() && expert.dispatcher == TokenDispatcher::allgather; }
+  bool folds_experts() const { return exchanges_rows() && expert.folded; }
+  /// Choices of the tokens that a rank sends, and the rows that they are: one for every slice of the expert.
+  std::int64_t sent_choices() const { return exchanges_rows() ? expert.sent * expert.chosen : choices; }
+  std::int64_t sent_rows() const { return sent_choices() * (folds_experts() ? expert.tensor : 1); }
+  /// Where experts are cut on their own their results are summed with those of a shared expert, if any, over tensor ranks.
+  bool sums_experts_apart() const { return folds_experts() && tensor > 1; }
   bool latent() const { return kv_rank > 0; }
   /// Elements per token of all heads' values, and of attention's result; of queries, keys and values side by side.
   std::int64_t values() const { return latent() ? heads * value_dim : k; }

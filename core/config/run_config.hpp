@@ -102,9 +102,11 @@ struct RunConfig {
   FilesConfig files;
 
   Layout layout() const;
-  /// Experts of a layer are on several ranks of plumbline's own training step (bench/training/expert_parallel.md).
+  /// Experts of a layer are on several ranks of plumbline's own training step, or cut otherwise than all else
+  /// (bench/training/expert_parallel.md).
   bool spreads_experts() const {
-    return model.mixture && parallel.expert > 1 && machine.software == "plumbline";
+    return model.mixture && machine.software == "plumbline" &&
+           (parallel.expert > 1 || parallel.folds_experts());
   }
   /// Micro-batches per data-parallel replica and step.
   int microbatches() const;

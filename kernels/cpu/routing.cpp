@@ -228,7 +228,10 @@ PLUMBLINE_MULTIVERSION void add_up_rows(const Matrix& x, const std::int32_t* pla
     Y* to = row_of<Y>(y, row);
     for_lanes(y.cols, [&] PLUMBLINE_LANES {
       Lanes sum{};
-      for (std::int64_t j = 0; j < count; ++j) sum += load(row_of<T>(x, places[row * count + j]) + i, part);
+      for (std::int64_t j = 0; j < count; ++j) {
+        const std::int32_t place = places[row * count + j];
+        if (place >= 0) sum += load(row_of<T>(x, place) + i, part);
+      }
       store(to + i, sum, part);
     });
   }
@@ -301,6 +304,12 @@ void CpuOperators::route_backward(const Router& router, Matrix logits, Matrix ch
   require_route_backward(router, logits, chosen, places, dweights, dlogits);
   const std::vector<std::int64_t> counts = tokens_of_experts(chosen, logits.cols);
   TokenBackward backward(router, counts);
+  std::vector<std::int32_t> in_order;
+  if (places.data == nullptr) {
+    in_order.resize(static_cast<std::size_t>(dweights.cols));
+    std::iota(in_order.begin(), in_order.end(), 0);
+    places = Matrix(in_order.data(), 1, dweights.cols, DType::int32);
+  }
   with_type("route_backward", dlogits.dtype, [&](auto type) {
     using T = decltype(type);
     for (std::int64_t t = 0; t < logits.rows; ++t) {

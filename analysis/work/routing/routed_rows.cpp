@@ -9,8 +9,8 @@
 namespace plumbline {
 
 RoutedRows::RoutedRows(const RunConfig& config, const Schedule& schedule,
-                       std::span<const RoutedTokens> routing, int data)
-    : ranks_(config.layout().expert) {
+                       std::span<const RoutedTokens> routing, int sender)
+    : ranks_(config.layout().expert_ranks()) {
   const int parts = schedule.stages_per_route();
   std::int64_t layers = 0;
   for (const StageShape& shape : stage_shapes(config, schedule)) {
@@ -19,14 +19,15 @@ RoutedRows::RoutedRows(const RunConfig& config, const Schedule& schedule,
     layers += shape.layers;
   }
   const auto experts = static_cast<std::size_t>(config.model.mixture.experts);
-  const std::size_t local = experts / static_cast<std::size_t>(ranks_);
-  const auto first = static_cast<std::ptrdiff_t>(local) * (data % ranks_);
+  const Layout layout = config.layout();
+  const std::size_t local = experts / static_cast<std::size_t>(layout.expert);
+  const auto first = static_cast<std::ptrdiff_t>(local) * (sender % ranks_ * layout.expert / ranks_);
   for (const RoutedTokens& line : routing) {
-    if (line.tokens.size() != experts || line.copy < 0 || line.copy >= config.layout().data) {
+    if (line.tokens.size() != experts || line.copy < 0 || line.copy >= layout.senders()) {
       throw InputError(fmt::format("routing: found {} experts in copy {}, expected {} in copies 0 to {}",
-                                   line.tokens.size(), line.copy, experts, config.layout().data - 1));
+                                   line.tokens.size(), line.copy, experts, layout.senders() - 1));
     }
-    if (line.copy / ranks_ != data / ranks_) continue;
+    if (line.copy / ranks_ != sender / ranks_) continue;
     const auto begin = line.tokens.begin() + first;
     Rows& rows = rows_[{line.layer, line.microbatch}];
     rows.rows += std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(local), std::int64_t{0});

@@ -15,18 +15,18 @@ namespace plumbline {
 
 /// Tokens of one micro-batch by expert, in a layer of one copy of the model: a line of what save_routing writes.
 struct RoutedTokens {
-  int copy = 0;            // data- and context-parallel coordinate
+  int copy = 0;            // Layout::sender of the rank that sends them
   std::int64_t layer = 0;  // of the model
   std::uint32_t microbatch = 0;
   std::vector<std::int32_t> tokens;
 };
 
-/// Of the ranks with one data- and context-parallel coordinate.
+/// Of the ranks that send, and receive, as one of them does: those with its Layout::sender.
 class RoutedRows {
  public:
   /// `routing`: of all copies. Throws InputError for experts or copies that the configuration does not have.
   RoutedRows(const RunConfig& config, const Schedule& schedule, std::span<const RoutedTokens> routing,
-             int data);
+             int sender);
   /// The stage in that micro-batch. Throws InputError when the routing of one of its layers is not known.
   StageShape in_microbatch(const StageShape& shape, std::uint32_t microbatch) const;
 

@@ -9,6 +9,7 @@ Traffic predict_traffic(const RunConfig& config, const Schedule& schedule, int w
   using enum ActionType;
   Traffic traffic = predict_traffic(config, schedule)[static_cast<std::size_t>(world_rank)];
   const std::vector<StageShape> shapes = stage_shapes(config, schedule);
+  if (shapes.front().gathers_tokens()) return traffic;  // as much whatever the routing
   GroupTraffic exchanges;
   const auto pipeline = static_cast<std::size_t>(config.layout().coordinates(world_rank).pipeline);
   for (const Action& action : schedule.actions[pipeline]) {

@@ -28,10 +28,11 @@ void make_routing(const TrainingContext& context, const Matrix& x, const Matrix&
   const LayerWidths& shape = context.shape;
   Operators& ops = context.operators;
   const auto of_choices = [&](const char* holder, DType type) {
-    return context.arena.allocate(context.kept, holder, 1, shape.choices, type);
+    return context.arena.allocate(context.kept, holder, 1, shape.sent, type);
   };
   routing.logits = context.make_fp32(context.kept, "layer router logits", shape.tokens, shape.experts);
-  routing.chosen = of_choices("layer experts of tokens", DType::int32);
+  routing.chosen =
+      context.arena.allocate(context.kept, "layer experts of tokens", 1, shape.choices, DType::int32);
   routing.places = of_choices("layer places of tokens", DType::int32);
   routing.tokens = of_choices("layer tokens of experts", DType::int32);
   routing.weights = of_choices("layer weights of experts", DType::fp32);
@@ -40,15 +41,24 @@ void make_routing(const TrainingContext& context, const Matrix& x, const Matrix&
   Router router = router_of(context);
   router.bias = bias;
   ops.route(router, routing.logits, routing.chosen, routing.counts.data());
-  ops.arrange(router, routing.logits, routing.chosen, routing.places, routing.tokens, routing.weights);
+  Matrix logits = routing.logits;
+  Matrix chosen = routing.chosen;
+  if (shape.sent < shape.choices) {  // of the tokens that this rank sends
+    const std::int64_t first = context.tensor_rank();
+    logits = logits.row_range(first * shape.rows, shape.rows);
+    chosen = chosen.columns(first * shape.sent, shape.sent);
+    ops.route(router, logits, chosen, routing.counts.data());
+  }
+  ops.arrange(router, logits, chosen, routing.places, routing.tokens, routing.weights);
 }
 
 void logits_backward(const TrainingContext& context, const Routing& routing, const Matrix& gradients,
                      const Matrix& dlogits) {
   const Matrix dweights(gradients.data, 1, context.shape.choices, DType::fp32);
-  context.reduce_over_tensor_ranks(dweights, ReduceOp::sum);
-  context.operators.route_backward(router_of(context), routing.logits, routing.chosen, routing.places,
-                                   dweights, dlogits);
+  if (!context.shape.folded) context.reduce_over_tensor_ranks(dweights, ReduceOp::sum);
+  const Matrix places = context.shape.folded ? Matrix() : routing.places.matrix();
+  context.operators.route_backward(router_of(context), routing.logits, routing.chosen, places, dweights,
+                                   dlogits);
 }
 
 void add_router_input_gradient(const TrainingContext& context, const Matrix& dlogits, const Matrix& weight,

@@ -8,13 +8,14 @@
 
 namespace plumbline::training {
 
-/// From the forward to the backward. E experts, k of them for each of T tokens; T·k rows, those of every expert together.
+/// From the forward to the backward. E experts, k of them for each of T tokens; N = T·k rows, those of every expert together.
+/// Where experts are cut on their own, N = R·k of the tokens that this rank sends, numbered from its first on.
 struct Routing {
   Tensor logits;                     // (T, E) fp32
   Tensor chosen;                     // (1, T·k) int32: experts of every token
-  Tensor places;                     // (1, T·k) int32: the rows of its choices
-  Tensor tokens;                     // (1, T·k) int32: the token of every row
-  Tensor weights;                    // (1, T·k) fp32: of every row
+  Tensor places;                     // (1, N) int32: the rows of its choices
+  Tensor tokens;                     // (1, N) int32: the token of every row
+  Tensor weights;                    // (1, N) fp32: of every row
   std::vector<std::int64_t> counts;  // rows of each expert; host memory
 
   /// Forgets what only the router's backward reads.

@@ -16,7 +16,7 @@ const StageEntry& only_stage(const RankParameters& parameters) {
 RankParameters teacher_parameters(const RunConfig& config, const RankResources& student) {
   const Communicator& communicator = student.context.communicator;
   const Coordinates at = communicator.layout().coordinates(communicator.rank());
-  return rank_parameters(config, student.placement, at.pipeline, at.tensor);
+  return rank_parameters(config, student.placement, at);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ ForwardModel::ForwardModel(const RunConfig& config, Operators& operators, Commun
     : config_(evaluation_config(config)),
       rank_({config_, LayerWidths(config_), operators, communicator, arena, tensor_communication_,
              Category::teacher},
-            whole_model(), rank_parameters(config_, whole_model(), 0, 0)),
+            whole_model(), rank_parameters(config_, whole_model(), {})),
       stage_(rank_, rank_.parameters.stages.front(), false) {
   const std::int64_t tokens = rank_.context.shape.tokens;
   rank_.inputs = arena.allocate(Category::workspace, "input tokens", 1, tokens, DType::int32);

@@ -11,15 +11,17 @@ namespace {
 void check_layout(const Layout& found, const Layout& expected) {
   if (found.tensor == expected.tensor && found.pipeline == expected.pipeline && found.data == expected.data &&
       found.kv_sharing == expected.kv_sharing && found.vocab_parallel == expected.vocab_parallel &&
-      found.context == expected.context && found.expert == expected.expert)
+      found.context == expected.context && found.expert == expected.expert &&
+      found.expert_slices() == expected.expert_slices())
     return;
   throw Error(fmt::format(
-      "communicator: found the layout tp{} pp{} dp{} kv{} cp{} ep{} split vocabulary {}, expected "
-      "tp{} pp{} dp{} kv{} cp{} ep{} "
+      "communicator: found the layout tp{} pp{} dp{} kv{} cp{} ep{} etp{} split vocabulary {}, expected "
+      "tp{} pp{} dp{} kv{} cp{} ep{} etp{} "
       "split vocabulary {}",
       found.tensor, found.pipeline, found.data, found.kv_sharing, found.context, found.expert,
-      found.vocab_parallel, expected.tensor, expected.pipeline, expected.data, expected.kv_sharing,
-      expected.context, expected.expert, expected.vocab_parallel));
+      found.expert_slices(), found.vocab_parallel, expected.tensor, expected.pipeline, expected.data,
+      expected.kv_sharing, expected.context, expected.expert, expected.expert_slices(),
+      expected.vocab_parallel));
 }
 
 bool is_vocabulary_pass(ActionType type) {
@@ -30,7 +32,7 @@ bool is_vocabulary_pass(ActionType type) {
 RankParameters own_parameters(const RunConfig& config, const StageMap& placement,
                               const Communicator& communicator) {
   const Coordinates at = communicator.layout().coordinates(communicator.rank());
-  return rank_parameters(config, placement, at.pipeline, at.tensor, at.data % communicator.layout().expert);
+  return rank_parameters(config, placement, at);
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ void save_routing(const RankStages& stages, Communicator& control, const std::st
   const std::vector<std::int64_t> sizes = from_every_rank(control, static_cast<std::int64_t>(mine.size()));
   std::vector<std::vector<std::int64_t>> rows;
   for (int rank = 0; rank < layout.world(); ++rank) {
-    if (layout.coordinates(rank).tensor != 0) continue;  // tensor ranks route alike
+    if (layout.coordinates(rank).tensor != 0 && !layout.folds_experts())
+      continue;  // tensor ranks route alike
     std::vector<std::int64_t> numbers = mine;
     numbers.resize(static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)]));
     broadcast_values(control, rank, numbers);
