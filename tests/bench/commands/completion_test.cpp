@@ -30,6 +30,7 @@ class Completion : public ProgramFolder {
  protected:
   Completion() {
     for (const char* name : {"run.yaml", "demo.yaml", "costs.json", "notes.txt"}) write(name, "\n");
+    fs::remove(folder_ / "tmp");
     fs::create_directory(folder_ / "results");
     fs::create_directory(folder_ / "bin");
     fs::create_symlink(PLUMBLINE_PROGRAM, folder_ / "bin/plumbline");
