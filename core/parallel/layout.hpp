@@ -13,7 +13,8 @@ namespace plumbline {
 /// which keep the two copies of a stage in bidirectional schedules; `shared_kv` holds the tensor ranks that
 /// keep the same key/value head; `context` those that share a sequence, `context_heads` those of them that exchange heads
 /// where the rest is a ring (a2a+p2p), and nobody otherwise; `expert` those that send each other the tokens of a layer's experts,
-/// `expert_data` those that have the same part of the same ones, both nobody where experts are cut as all else is. The last five exist with vocabulary parallelism only, one for every kind of
+/// `expert_data` those that have the same part of the same ones, both nobody where experts are cut as all else is. The last
+/// five exist with vocabulary parallelism only, one for every kind of
 /// collective that overlaps with computation, so that each kind keeps its own order
 /// (bench/training/vocabulary.md); vocab_hidden and embedding_gradient have the members of pipeline, the
 /// others those of model.

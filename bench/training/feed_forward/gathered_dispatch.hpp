@@ -1,6 +1,6 @@
-// The way of tokens to the ranks of their experts where these are gathered: every rank of an expert group has all tokens of
-// it, and works on the rows of its own experts, or of its slices of them (Megatron-LM's MoEAllGatherTokenDispatcher). What is sent does not depend on the
-// routing. bench/training/expert_parallel.md lists what is allocated when.
+// The way of tokens to the ranks of their experts where tokens are gathered: every rank of an expert group has all tokens
+// of it, and works on the rows of its own experts, or of its slices of them (Megatron-LM's MoEAllGatherTokenDispatcher).
+// What is sent does not depend on the routing. bench/training/expert_parallel.md lists what is allocated when.
 #pragma once
 
 #include "bench/training/feed_forward/dispatch.hpp"

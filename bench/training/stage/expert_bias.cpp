@@ -17,7 +17,8 @@ float towards_mean(float bias, float load, float mean, float rate) {
 
 }  // namespace
 
-// Tensor ranks route alike, and count the tokens that they send alone where experts are cut on their own. Both copies of a bidirectional schedule have the same layers on a pair of ranks.
+// Tensor ranks route alike; where experts are cut on their own each counts only the tokens that it sends. Both copies of a
+// bidirectional schedule have the same layers on a pair of ranks.
 void StepEnd::update_expert_biases() const {
   const TrainingContext& context = rank_.context;
   const auto rate = static_cast<float>(context.config.mixture.bias_update_rate);

@@ -131,6 +131,21 @@ std::vector<Split> splits_of(int world) {
          config.numerics.precision = DType::bf16;
        }},
       {"dp 2, ZeRO 3, written alongside", [](RunConfig& config) { config.parallel.zero_stage = 3; }},
+      {"dp 2, experts over both",
+       [](RunConfig& config) {
+         config.model = small_mixture(true);
+         config.model.mixture.experts = 6;
+         config.parallel.expert = 2;
+       }},
+      {"tp 2, experts over both, whole",
+       [](RunConfig& config) {
+         config.model = small_mixture(true);
+         config.model.mixture.experts = 6;
+         config.parallel.tensor = 2;
+         config.parallel.sequence_parallel = true;
+         config.parallel.expert = 2;
+         config.parallel.expert_tensor = 1;
+       }},
   };
   if (world == 1) return {std::begin(alone), std::end(alone)};
   return {std::begin(pairs), std::end(pairs)};
