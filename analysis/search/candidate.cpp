@@ -36,6 +36,9 @@ void set_keys(const SearchKeys& keys, RunConfig& config) {
   parallel.context = keys.context;
   parallel.cp_comm_type = keys.cp_comm_type;
   parallel.hierarchical_context = hierarchical_of(keys);
+  parallel.expert = keys.expert;
+  parallel.expert_tensor = keys.expert_tensor;
+  parallel.token_dispatcher = keys.dispatcher;
   parallel.virtual_chunks = keys.chunks;
   parallel.sequence_parallel = keys.sequence_parallel;
   parallel.vocab_parallel = keys.vocabulary;
@@ -63,6 +66,9 @@ SearchKeys keys_of(const RunConfig& config) {
   keys.context = parallel.context;
   keys.cp_comm_type = parallel.cp_comm_type;
   if (parallel.hierarchical()) keys.head_ranks = parallel.head_ranks();
+  keys.expert = parallel.expert;
+  keys.expert_tensor = parallel.expert_tensor;
+  keys.dispatcher = parallel.token_dispatcher;
   keys.micro_batch = static_cast<int>(config.batch.micro_batch_size);
   keys.chunks = parallel.virtual_chunks;
   keys.recompute = config.recompute.granularity;

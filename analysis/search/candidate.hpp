@@ -27,6 +27,9 @@ struct SearchKeys {
   VocabPasses vocabulary = VocabPasses::none;
   CpCommType cp_comm_type = CpCommType::p2p;  // of a context above 1
   int head_ranks = 1;                         // of a2a+p2p: ranks that exchange heads
+  int expert = 1;
+  int expert_tensor = 0;  // 0: as tensor
+  TokenDispatcher dispatcher = TokenDispatcher::automatic;
   bool sequence_parallel = false;
   bool balanced = false;
   bool half_gradients = false;

@@ -13,12 +13,13 @@ SearchSchedules::Entry::Entry(RepeatedSchedule made)
     : step(std::move(made)), memory(memory_plan(step, false)), bound(step), present(types_in(step.once)) {}
 
 const SearchSchedules::Entry* SearchSchedules::find(const SearchKeys& keys, const RunConfig& config) {
-  const Key key{keys.schedule,
-                keys.pipeline,
-                config.microbatches(),
-                keys.chunks,
-                static_cast<int>(keys.vocabulary),
-                keys.data * keys.context > 1};
+  const Key key{
+      keys.schedule,
+      keys.pipeline,
+      config.microbatches(),
+      keys.chunks,
+      static_cast<int>(keys.vocabulary),
+      config.parallel.copies() > 1 || (config.spreads_experts() && config.parallel.expert_copies() > 1)};
   Slot* slot = nullptr;
   {
     const std::lock_guard lock(mutex_);

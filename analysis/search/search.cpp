@@ -126,7 +126,7 @@ class Selection {
 
 SearchResult search(const SearchRequest& request, const HardwareProfile& hardware, const StepFor& make,
                     const std::function<void(int, int)>& progress) {
-  const std::vector<SearchRegion> regions = search_regions(request.config, request.most_context);
+  const std::vector<SearchRegion> regions = search_regions(request.config, request.limits);
   if (regions.empty()) refuse_sizes(request.config);
   SearchSchedules schedules(make);
   const int threads = std::max(1, request.threads);

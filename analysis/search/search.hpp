@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/search/evaluator.hpp"
+#include "analysis/search/search_space.hpp"
 
 namespace plumbline {
 
@@ -15,7 +16,7 @@ struct SearchRequest {
   RunConfig config;
   int top = 10;
   int threads = 1;
-  int most_context = 1;  // context parallel sizes up to this, with every cp_comm_type
+  SearchLimits limits;
 };
 
 struct SearchResult {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "analysis/hardware/software.hpp"
+#include "analysis/work/shapes.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config/layer_distribution.hpp"
 
@@ -23,7 +25,7 @@ std::vector<int> divisors(int number) {
 class RegionVisit {
  public:
   RegionVisit(const RunConfig& config, bool selective, const std::function<void(const SearchKeys&)>& visit)
-      : config_(config), selective_(selective), visit_(visit) {}
+      : config_(config), framework_(framework_of(config)), selective_(selective), visit_(visit) {}
 
   std::string run(const SearchRegion& region) {
     SearchKeys keys;
@@ -32,6 +34,9 @@ class RegionVisit {
     keys.data = region.data;
     keys.context = region.context;
     keys.micro_batch = region.micro_batch;
+    keys.expert = region.expert;
+    keys.expert_tensor = region.expert_tensor;
+    keys.dispatcher = region.dispatcher;
     microbatches_ = static_cast<int>(config_.batch.global_batch_size) / region.data / region.micro_batch;
     const std::int64_t layers = config_.model.layers;
     const int most = std::max<int>(1, static_cast<int>(layers) / keys.pipeline);
@@ -108,7 +113,7 @@ class RegionVisit {
     // What else is varied below is always possible.
     set_keys(keys, config_);
     auto reason = why_invalid(config_);
-    if (!reason && keys.context > 1) reason = why_unpredictable(config_);
+    if (!reason && (keys.context > 1 || config_.spreads_experts())) reason = why_unpredictable(config_);
     if (reason) {
       refused_ = *reason;
       return;
@@ -118,6 +123,11 @@ class RegionVisit {
       keys.recompute_layers = group;
       for (int zero = 0; zero <= (keys.data * keys.context > 1 ? 3 : 0); ++zero) {
         keys.zero = zero;
+        if (zero > 0 && config_.model.mixture) {
+          set_keys(keys, config_);
+          if (why_invalid(config_) || (framework_ != nullptr && why_mixture_unlisted(config_, *framework_)))
+            continue;
+        }
         for (const bool half_gradients : {false, true}) {
           keys.half_gradients = half_gradients;
           visit_(keys);
@@ -127,15 +137,48 @@ class RegionVisit {
   }
 
   RunConfig config_;
+  const cluster::Software* framework_;
   bool selective_;
   const std::function<void(const SearchKeys&)>& visit_;
   int microbatches_ = 1;
   std::string refused_;
 };
 
+std::vector<TokenDispatcher> dispatchers_of(const RunConfig& config) {
+  if (config.parallel.token_dispatcher != TokenDispatcher::automatic)
+    return {config.parallel.token_dispatcher};
+  std::vector<TokenDispatcher> list = {TokenDispatcher::alltoall, TokenDispatcher::allgather};
+  const cluster::Software* framework = framework_of(config);
+  if (framework != nullptr && framework->flex_dispatch) list.insert(list.begin(), TokenDispatcher::flex);
+  return list;
+}
+
+/// `region` with every way to spread the experts of a mixture over its ranks, and with none.
+void add_expert_splits(const RunConfig& config, SearchRegion region, int most,
+                       const std::vector<TokenDispatcher>& dispatchers, std::vector<SearchRegion>& regions) {
+  region.dispatcher = config.parallel.token_dispatcher;
+  regions.push_back(region);
+  if (!config.model.mixture) return;
+  const int ranks = region.tensor * region.context * region.data;
+  for (const int expert : divisors(static_cast<int>(config.model.mixture.experts))) {
+    if (most > 0 && expert > most) break;
+    for (const int expert_tensor : divisors(region.tensor)) {
+      const bool as_tensor = expert_tensor == region.tensor;
+      if (ranks % (expert * expert_tensor) != 0 || (expert == 1 && as_tensor)) continue;
+      region.expert = expert;
+      region.expert_tensor = as_tensor ? 0 : expert_tensor;
+      for (const TokenDispatcher dispatcher : dispatchers) {
+        region.dispatcher = dispatcher;
+        regions.push_back(region);
+      }
+    }
+  }
+}
+
 }  // namespace
 
-std::vector<SearchRegion> search_regions(const RunConfig& config, int most_context) {
+std::vector<SearchRegion> search_regions(const RunConfig& config, const SearchLimits& limits) {
+  const std::vector<TokenDispatcher> dispatchers = dispatchers_of(config);
   std::vector<SearchRegion> regions;
   const int world = config.parallel.world_size;
   const auto batch = static_cast<int>(config.batch.global_batch_size);
@@ -145,11 +188,18 @@ std::vector<SearchRegion> search_regions(const RunConfig& config, int most_conte
     for (const int pipeline : divisors(world / tensor)) {
       if (pipeline > config.model.layers || pipeline > kMostStages) continue;
       for (const int context : divisors(world / tensor / pipeline)) {
-        if (context > most_context) break;
+        if (context > limits.context) break;
         const int data = world / tensor / pipeline / context;
         if (batch % data != 0) continue;
-        for (const int micro_batch : divisors(batch / data))
-          regions.push_back({tensor, pipeline, data, context, micro_batch});
+        for (const int micro_batch : divisors(batch / data)) {
+          SearchRegion region;
+          region.tensor = tensor;
+          region.pipeline = pipeline;
+          region.data = data;
+          region.context = context;
+          region.micro_batch = micro_batch;
+          add_expert_splits(config, region, limits.expert, dispatchers, regions);
+        }
       }
     }
   }

@@ -16,10 +16,20 @@ struct SearchRegion {
   int data = 1;
   int context = 1;
   int micro_batch = 1;
+  int expert = 1;
+  int expert_tensor = 0;  // 0: as tensor
+  TokenDispatcher dispatcher = TokenDispatcher::automatic;
 };
 
-/// The layouts of `config` (its world_size, model and batch), with context parallel sizes up to `most_context`.
-std::vector<SearchRegion> search_regions(const RunConfig& config, int most_context = 1);
+/// How far a search goes where more ranks of one kind are seldom better.
+struct SearchLimits {
+  int context = 1;  // largest context parallel size, with every cp_comm_type
+  int expert = 0;   // largest expert parallel size; 0: as many as there are experts
+};
+
+/// The layouts of `config` (its world_size, model and batch). Where experts are spread, expert tensor sizes that divide
+/// the tensor size, and the dispatchers of the software unless `config` names one.
+std::vector<SearchRegion> search_regions(const RunConfig& config, const SearchLimits& limits = {});
 
 /// Calls `visit(keys)` for every candidate of a region that why_invalid does not refuse, in a fixed order.
 /// `selective`: whether selective recomputation differs from none. Returns why one was refused, or empty.

@@ -26,7 +26,7 @@ struct SearchOptions {
   ConfigOptions config;
   int top = 10;
   int threads = 0;
-  int most_context = 1;
+  SearchLimits limits;
   bool json = false;
   bool quiet = false;
 };
@@ -65,8 +65,13 @@ int run_search(const SearchOptions& options) {
   if (options.top < 1 || options.top > 10000) {
     throw InputError(fmt::format("search: --top {}: expected 1 to 10000", options.top));
   }
-  if (options.most_context < 1 || options.most_context > 4096) {
-    throw InputError(fmt::format("search: --max-cp {}: expected 1 to 4096", options.most_context));
+  if (options.limits.context < 1 || options.limits.context > 4096) {
+    throw InputError(fmt::format("search: --max-cp {}: expected 1 to 4096", options.limits.context));
+  }
+  if (options.limits.expert < 0 || options.limits.expert > 4096) {
+    throw InputError(
+        fmt::format("search: --max-ep {}: expected 1 to 4096, or 0 for as many as the model has experts",
+                    options.limits.expert));
   }
   const RunConfig config = options.config.load();
   if (!options.config.gives("world_size") && config.parallel.world_size == 1) {
@@ -93,9 +98,12 @@ int run_search(const SearchOptions& options) {
   }
   if (config.spreads_experts()) {
     throw InputError(fmt::format(
-        "search: expert_model_parallel_size: found {}; expected 1, ranks that have experts between "
-        "them are not searched; remove the key, or give one configuration to `predict`",
-        config.parallel.expert));
+        "search: {}; expected no such key; remove it: sizes up to the number of experts are searched, or up "
+        "to --max-ep "
+        "N, or give one configuration to `predict`",
+        config.parallel.expert > 1
+            ? fmt::format("expert_model_parallel_size: found {}", config.parallel.expert)
+            : fmt::format("expert_tensor_parallel_size: found {}", config.parallel.expert_tensor)));
   }
   if (config.machine.hardware.empty()) {
     throw InputError(
@@ -109,7 +117,7 @@ int run_search(const SearchOptions& options) {
   SearchRequest request;
   request.config = config;
   request.top = options.top;
-  request.most_context = options.most_context;
+  request.limits = options.limits;
   request.threads = options.threads > 0 ? std::min(options.threads, 256)
                                         : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   Progress progress(1, 0, options.quiet ? nullptr : stderr);
@@ -119,7 +127,7 @@ int run_search(const SearchOptions& options) {
   const Bytes budget = budget_of(config, hardware, std::nullopt);
   SearchContext context{config.machine.hardware, static_cast<double>(budget.value),
                         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-                        options.most_context, ""};
+                        options.limits, ""};
   if (result.configurations == 0) {
     throw InputError(fmt::format("search: no configuration is possible on {} accelerators{}",
                                  config.parallel.world_size,
@@ -148,8 +156,14 @@ void add_search_command(CLI::App& app, CommandAction& action) {
   command->add_option("--top", options->top, "Configurations to print, best first")->capture_default_str();
   command->add_option("--threads", options->threads, "Threads; 0: one per processor")->capture_default_str();
   command
-      ->add_option("--max-cp", options->most_context,
+      ->add_option("--max-cp", options->limits.context,
                    "Try context parallel sizes up to this one, with every cp_comm_type")
+      ->capture_default_str();
+  command
+      ->add_option("--max-ep", options->limits.expert,
+                   "Of a mixture, try expert parallel sizes up to this one, with every expert tensor size "
+                   "and dispatcher; "
+                   "0: up to the number of experts")
       ->capture_default_str();
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->callback([=, &app, &action] {

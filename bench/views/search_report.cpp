@@ -14,8 +14,10 @@ namespace {
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 std::vector<std::string> not_searched(const SearchContext& context) {
-  std::vector<std::string> keys = {"expert_model_parallel_size"};
-  if (context.most_context == 1) keys.insert(keys.begin(), "context_parallel_size");
+  std::vector<std::string> keys;
+  if (context.limits.context == 1) keys.emplace_back("context_parallel_size");
+  if (context.limits.expert == 1) keys.emplace_back("expert_model_parallel_size");
+  keys.emplace_back("fp8_format");
   return keys;
 }
 
@@ -43,6 +45,9 @@ Settings settings_of(const Candidate& c) {
       {"cp_comm_type", std::string(cp_comm_type_name(keys.cp_comm_type))},
       {"hierarchical_context_parallel_sizes",
        sizes.given() ? fmt::format("{},{}", sizes.heads, sizes.ring) : "none"},
+      {"expert_model_parallel_size", std::to_string(keys.expert)},
+      {"expert_tensor_parallel_size", std::to_string(keys.expert_tensor)},
+      {"moe_token_dispatcher_type", std::string(token_dispatcher_name(keys.dispatcher))},
       {"virtual_pipeline_chunks", std::to_string(keys.chunks)},
       {"pipeline_schedule", search_schedules()[keys.schedule]},
       {"micro_batch_size", std::to_string(keys.micro_batch)},
@@ -102,6 +107,10 @@ std::string describe_candidate(const Candidate& c) {
   if (keys.context > 1) text += fmt::format(" cp {} {}", keys.context, cp_comm_type_name(keys.cp_comm_type));
   if (const HierarchicalContext sizes = hierarchical_of(keys); sizes.given())
     text += fmt::format(" {},{}", sizes.heads, sizes.ring);
+  if (keys.expert > 1) text += fmt::format(" ep {}", keys.expert);
+  if (keys.expert_tensor > 0) text += fmt::format(" etp {}", keys.expert_tensor);
+  if (keys.dispatcher != TokenDispatcher::automatic)
+    text += fmt::format(" {}", token_dispatcher_name(keys.dispatcher));
   text += fmt::format(" mbs {} {}", keys.micro_batch, search_schedules()[keys.schedule]);
   if (keys.chunks > 1) text += fmt::format(" chunks {}", keys.chunks);
   if (keys.sequence_parallel) text += " sp";

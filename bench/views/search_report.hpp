@@ -11,7 +11,7 @@ struct SearchContext {
   std::string machine;
   double memory_budget = 0;
   double seconds = 0;  // the search took
-  int most_context = 1;
+  SearchLimits limits;
   std::string ways;  // of the best with context parallelism: context_report()'s lines
 };
 

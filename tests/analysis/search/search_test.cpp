@@ -42,7 +42,7 @@ SearchResult searched(const SearchRequest& request) {
 std::vector<Candidate> all_candidates(const SearchRequest& request, bool selective) {
   std::vector<Candidate> all;
   RunConfig config = request.config;
-  for (const SearchRegion& region : search_regions(config, request.most_context)) {
+  for (const SearchRegion& region : search_regions(config, request.limits)) {
     visit_region(request.config, region, selective, [&](const SearchKeys& keys) {
       set_keys(keys, config);
       try {
@@ -67,6 +67,21 @@ void expect_same(const Candidate& found, const Candidate& expected) {
   EXPECT_EQ(found.keys.cp_comm_type, expected.keys.cp_comm_type);
   EXPECT_EQ(found.keys.head_ranks, expected.keys.head_ranks);
   EXPECT_EQ(found.keys.recompute_layers, expected.keys.recompute_layers);
+  EXPECT_EQ(found.keys.expert, expected.keys.expert);
+  EXPECT_EQ(found.keys.expert_tensor, expected.keys.expert_tensor);
+  EXPECT_EQ(found.keys.dispatcher, expected.keys.dispatcher);
+}
+
+/// The first of `result.best` against all candidates, of which those that fit are sorted.
+void expect_best_of_all(const SearchResult& result, std::vector<Candidate> all, Bytes limit) {
+  ASSERT_EQ(result.configurations, all.size());
+  std::erase_if(all, [&](const Candidate& c) { return c.peak > limit; });
+  std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
+    return a.time.step != b.time.step ? a.time.step < b.time.step : a.peak < b.peak;
+  });
+  ASSERT_GE(all.size(), result.best.size());
+  ASSERT_FALSE(result.best.empty());
+  for (std::size_t i = 0; i < result.best.size(); ++i) expect_same(result.best[i], all[i]);
 }
 
 TEST(Search, FindsWhatPredictingEverythingFinds) {
@@ -116,23 +131,49 @@ TEST(Search, SharesSequencesWhereOneIsTooLong) {
   request.config.machine.memory_budget = {std::int64_t{9} << 30U};
   request.top = 5;
   EXPECT_TRUE(searched(request).best.empty() || searched(request).best.front().keys.context == 1);
-  request.most_context = 4;
+  request.limits.context = 4;
   const SearchResult result = searched(request);
   std::vector<Candidate> best = all_candidates(request, false);
-  ASSERT_EQ(result.configurations, best.size());
   std::set<CpCommType> types;
   for (const Candidate& c : best) {
     if (c.keys.context > 1) types.insert(c.keys.cp_comm_type);
   }
   EXPECT_EQ(types.size(), 4u);
-  std::erase_if(best, [&](const Candidate& c) { return c.peak > request.config.machine.memory_budget; });
-  std::stable_sort(best.begin(), best.end(), [](const Candidate& a, const Candidate& b) {
-    return a.time.step != b.time.step ? a.time.step < b.time.step : a.peak < b.peak;
-  });
-  ASSERT_GE(best.size(), result.best.size());
-  ASSERT_FALSE(result.best.empty());
-  for (std::size_t i = 0; i < result.best.size(); ++i) expect_same(result.best[i], best[i]);
+  expect_best_of_all(result, std::move(best), request.config.machine.memory_budget);
   EXPECT_GT(result.best.front().keys.context, 1);
+}
+
+/// Experts over ranks that are cut on their own, with every dispatcher: nothing that the software would refuse.
+TEST(Search, SpreadsTheExpertsOfAMixture) {
+  for (const char* software : {"plumbline", "megatron-core"}) {
+    SCOPED_TRACE(software);
+    SearchRequest request = small_request();
+    request.config.machine.software = software;
+    request.config.model = *find_preset("mixtral-8x7b");
+    request.config.model.layers = 2;
+    request.config.model.mixture.experts = 4;
+    const SearchResult result = searched(request);
+    const std::vector<Candidate> all = all_candidates(request, false);
+    std::set<int> sizes;
+    std::set<int> slices;
+    std::set<TokenDispatcher> dispatchers;
+    for (const Candidate& c : all) {
+      sizes.insert(c.keys.expert);
+      slices.insert(c.keys.expert_tensor);
+      dispatchers.insert(c.keys.dispatcher);
+    }
+    EXPECT_EQ(sizes, (std::set{1, 2, 4}));
+    EXPECT_EQ(slices, (std::set{0, 1, 2}));
+    EXPECT_EQ(dispatchers,
+              (std::set{TokenDispatcher::automatic, TokenDispatcher::allgather, TokenDispatcher::alltoall}));
+    expect_best_of_all(result, all, hardware().memory);
+    request.limits.expert = 1;
+    request.config.parallel.token_dispatcher = TokenDispatcher::allgather;
+    const SearchResult less = searched(request);
+    EXPECT_LT(less.configurations, result.configurations);
+    ASSERT_FALSE(less.best.empty());
+    for (const Candidate& c : less.best) EXPECT_EQ(c.keys.dispatcher, TokenDispatcher::allgather);
+  }
 }
 
 TEST(Search, ThreadsChangeNothing) {
