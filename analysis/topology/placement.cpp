@@ -58,6 +58,24 @@ std::vector<std::vector<std::int64_t>> groups_along(const RankOrder& order, cons
   return groups;
 }
 
+std::vector<std::int64_t> renumbered(const RankOrder& from, const RankOrder& to) {
+  std::map<std::string, std::int64_t> strides;
+  std::int64_t ranks = 1;
+  for (const RankAxis& axis : to) {
+    strides[axis.name] = ranks;
+    ranks *= axis.size;
+  }
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(ranks));
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    std::int64_t left = rank;
+    for (const RankAxis& axis : from) {
+      numbers[static_cast<std::size_t>(rank)] += left % axis.size * strides.at(axis.name);
+      left /= axis.size;
+    }
+  }
+  return numbers;
+}
+
 std::vector<std::int64_t> place_ranks(const Fabric& fabric, std::int64_t ranks,
                                       const std::vector<int>& nodes) {
   std::vector<int> all = nodes;

@@ -22,6 +22,9 @@ RankOrder rank_order(const std::string& text, const RankOrder& sizes);
 /// The groups of one axis: ranks that differ in nothing else. Their members in the order of the axis.
 std::vector<std::vector<std::int64_t>> groups_along(const RankOrder& order, const std::string& axis);
 
+/// The number that every rank of one order has in another order of the same axes.
+std::vector<std::int64_t> renumbered(const RankOrder& from, const RankOrder& to);
+
 /// GPUs of ranks that fill `nodes` one after another; empty: all nodes of the fabric in their order. Throws InputError
 /// when there are too few, or one is named twice.
 std::vector<std::int64_t> place_ranks(const Fabric& fabric, std::int64_t ranks,

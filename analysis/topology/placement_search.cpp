@@ -14,10 +14,32 @@ std::string text_of(const RankOrder& order) {
   return text;
 }
 
+/// Of groups that are at it all at once, exchanges first.
+AxisTime time_of(const Fabric& fabric, const GroupsBytes& groups,
+                 const std::vector<std::int64_t>& gpu_of_rank, const LinkRates& rates,
+                 Forwarding forwarding) {
+  const auto sent = placed(groups.members, gpu_of_rank);
+  AxisTime time{groups.name, {}, {}, ""};
+  Seconds longest;
+  const auto add = [&](double bytes, const LinkLoads& of_one_byte) {
+    const Bottleneck slowest = bottleneck_of(fabric, of_one_byte, rates);
+    time.time += bytes * slowest.time;
+    if (bytes * slowest.time <= longest) return;
+    longest = bytes * slowest.time;
+    time.link = slowest.link;
+  };
+  if (groups.to_each > 0) add(groups.to_each, all_to_all_loads(fabric, sent, 1, forwarding));
+  if (groups.to_next > 0) add(groups.to_next, link_loads(fabric, ring_transfers(sent, 1), forwarding));
+  const auto others = static_cast<double>(sent.front().size() - 1);
+  time.rate = {(groups.to_each * others + groups.to_next) / time.time.value};
+  return time;
+}
+
 }  // namespace
 
 std::vector<OrderTimes> search_orders(const Fabric& fabric, const RankOrder& sizes,
                                       const std::vector<AxisBytes>& bytes,
+                                      const std::vector<GroupsBytes>& others,
                                       const std::vector<std::int64_t>& gpus, const LinkRates& rates,
                                       Forwarding forwarding) {
   RankOrder single;
@@ -38,6 +60,13 @@ std::vector<OrderTimes> search_orders(const Fabric& fabric, const RankOrder& siz
       const Bottleneck slowest =
           bottleneck_of(fabric, link_loads(fabric, ring_transfers(sent, 1), forwarding), rates);
       times.axes.push_back({each.axis, {1 / slowest.time.value}, each.bytes * slowest.time, slowest.link});
+      times.total += times.axes.back().time;
+    }
+    std::vector<std::int64_t> gpu_of_rank = renumbered(sizes, order);
+    for (std::int64_t& rank : gpu_of_rank) rank = gpus[static_cast<std::size_t>(rank)];
+    for (const GroupsBytes& each : others) {
+      if (each.members.front().size() < 2 || each.to_each + each.to_next <= 0) continue;
+      times.axes.push_back(time_of(fabric, each, gpu_of_rank, rates, forwarding));
       times.total += times.axes.back().time;
     }
     found.push_back(std::move(times));

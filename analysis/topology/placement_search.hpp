@@ -16,9 +16,18 @@ struct AxisBytes {
   double bytes = 0;
 };
 
+/// Groups that no axis has by itself, such as those of experts: the same ranks whatever the order. What each GPU of a
+/// group sends in a step.
+struct GroupsBytes {
+  std::string name;                                // "ep"
+  std::vector<std::vector<std::int64_t>> members;  // in the numbers of the usual order
+  double to_each = 0;                              // to every other one
+  double to_next = 0;                              // in rings
+};
+
 struct AxisTime {
-  std::string axis;
-  BytesPerSecond rate;  // of a ring, when all groups of the axis send at once
+  std::string axis;     // or the groups' name
+  BytesPerSecond rate;  // that a GPU sends at, when all groups of the axis send at once
   Seconds time;
   std::string link;  // that takes longest
 };
@@ -30,9 +39,10 @@ struct OrderTimes {
 };
 
 /// Every order of the axes of more than one rank, the shortest total first, of equal ones the one that is nearer to
-/// `sizes`; axes of one rank stand last. Ranks fill `gpus` one after another.
+/// `sizes`, the usual one; axes of one rank stand last. Ranks fill `gpus` one after another.
 std::vector<OrderTimes> search_orders(const Fabric& fabric, const RankOrder& sizes,
                                       const std::vector<AxisBytes>& bytes,
+                                      const std::vector<GroupsBytes>& others,
                                       const std::vector<std::int64_t>& gpus, const LinkRates& rates,
                                       Forwarding forwarding);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "analysis/work/traffic.hpp"
 
@@ -88,10 +89,10 @@ std::string topology_json(const Fabric& fabric, const std::vector<AxisRates>& ax
   return json.dump(2) + "\n";
 }
 
-std::vector<AxisBytes> axis_bytes(const RunConfig& config, const RepeatedSchedule& step) {
-  const ParallelConfig& parallel = config.parallel;
+std::vector<AxisBytes> axis_bytes(const ParallelConfig& parallel,
+                                  const std::vector<std::vector<Traffic>>& sent_by) {
   std::vector<AxisBytes> list = {{"tp", 0}, {"cp", 0}, {"dp", 0}, {"pp", 0}};
-  for (const std::vector<Traffic>& ranks : predict_pipeline_traffic(config, step)) {
+  for (const std::vector<Traffic>& ranks : sent_by) {
     for (const Traffic& traffic : ranks) {
       const double sent[] = {ring_bytes(traffic.of(Group::tensor), parallel.tensor),
                              ring_bytes(traffic.of(Group::context), parallel.context),
@@ -99,6 +100,30 @@ std::vector<AxisBytes> axis_bytes(const RunConfig& config, const RepeatedSchedul
                              static_cast<double>(traffic.point_to_point_sent.value)};
       for (std::size_t i = 0; i < list.size(); ++i) list[i].bytes = std::max(list[i].bytes, sent[i]);
     }
+  }
+  return list;
+}
+
+std::vector<GroupsBytes> expert_bytes(const Layout& layout,
+                                      const std::vector<std::vector<Traffic>>& sent_by) {
+  std::vector<GroupsBytes> list;
+  if (!layout.spreads_experts()) return list;
+  for (const auto& [group, name] : {std::pair{Group::expert, "ep"}, std::pair{Group::expert_data, "edp"}}) {
+    GroupsBytes each{name, {}, 0, 0};
+    for (int rank = 0; rank < layout.world(); ++rank) {
+      const std::vector<int> members = layout.members(group, rank);
+      if (members.front() == rank) each.members.emplace_back(members.begin(), members.end());
+    }
+    const auto size = static_cast<int>(each.members.front().size());
+    for (const std::vector<Traffic>& ranks : sent_by) {
+      for (const Traffic& traffic : ranks) {
+        GroupTraffic rings = traffic.of(group);
+        each.to_each = std::max(each.to_each, static_cast<double>(rings.exchanged.value) / size);
+        rings.exchanged = {};
+        each.to_next = std::max(each.to_next, ring_bytes(rings, size));
+      }
+    }
+    list.push_back(std::move(each));
   }
   return list;
 }

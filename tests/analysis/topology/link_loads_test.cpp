@@ -74,6 +74,9 @@ TEST(Placement, GroupsFollowTheOrderOfTheAxes) {
               testing::ElementsAre(testing::ElementsAre(0, 2, 4), testing::ElementsAre(1, 3, 5),
                                    testing::ElementsAre(6, 8, 10), testing::ElementsAre(7, 9, 11)));
   EXPECT_THAT(groups_along(rank_order("pp-tp-cp-dp", sizes), "pp").front(), testing::ElementsAre(0, 1));
+  // Rank 3 of the usual order is tensor rank 1, data rank 1, stage 0.
+  EXPECT_THAT(renumbered(usual, rank_order("pp-tp-cp-dp", sizes)),
+              testing::ElementsAre(0, 2, 4, 6, 8, 10, 1, 3, 5, 7, 9, 11));
   for (const char* wrong : {"", "tp", "tp-cp-dp-dp", "tp-cp-dp-pp-", "tp-cp-dp-xx"})
     EXPECT_THROW(rank_order(wrong, sizes), InputError) << wrong;
   const Fabric fabric = make_rail_only(3, 2, 1);
@@ -88,7 +91,7 @@ TEST(PlacementSearch, TheAxisThatSendsMostIsOnTheFastestLinks) {
   const auto gpus = place_ranks(pods, pods.gpus(), {});
   const RankOrder sizes = {{"pp", 16}, {"cp", 1}, {"dp", 96}, {"tp", 8}};
   const std::vector<AxisBytes> bytes = {{"tp", 1e12}, {"cp", 0}, {"dp", 1e9}, {"pp", 50e9}};
-  const std::vector<OrderTimes> orders = search_orders(pods, sizes, bytes, gpus, {}, Forwarding::none);
+  const std::vector<OrderTimes> orders = search_orders(pods, sizes, bytes, {}, gpus, {}, Forwarding::none);
   ASSERT_EQ(orders.size(), 6U);
   EXPECT_EQ(orders[0].order, "tp-pp-dp-cp");
   EXPECT_EQ(orders[0].axes.size(), 3U);
@@ -100,6 +103,26 @@ TEST(PlacementSearch, TheAxisThatSendsMostIsOnTheFastestLinks) {
                                   [](const auto& each) { return each.order == "tp-dp-pp-cp"; });
   EXPECT_EQ(why_shorter(orders[0], *usual), "pp has 50.0 GB/s (port) instead of 28.6 (spine to core)");
   EXPECT_EQ(why_shorter(orders[0], orders[0]), "");
+}
+
+// Experts over all ranks of a stage that lie in one node when stages are the slow axis: every order that takes them apart pays.
+TEST(PlacementSearch, RanksThatExchangeTokensStayInANode) {
+  const Fabric fabric = make_rail_only(2, 8, 1);
+  const auto gpus = place_ranks(fabric, fabric.gpus(), {});
+  const RankOrder sizes = {{"tp", 2}, {"cp", 1}, {"dp", 4}, {"pp", 2}};
+  const GroupsBytes experts = {"ep", {{0, 1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11, 12, 13, 14, 15}}, 1e9, 2e9};
+  const LinkRates rates;
+  const auto orders = search_orders(fabric, sizes, {}, {experts}, gpus, rates, Forwarding::own_node);
+  ASSERT_EQ(orders.size(), 6U);
+  EXPECT_EQ(orders.front().order, "tp-dp-pp-cp");
+  ASSERT_EQ(orders.front().axes.size(), 1U);
+  EXPECT_EQ(orders.front().axes.front().link, "nvlink");
+  // Seven messages to each, and two to the next.
+  EXPECT_NEAR(orders.front().total.value, (7e9 + 2e9) / rates.nvlink.value, 1e-9);
+  EXPECT_NEAR(orders.front().axes.front().rate.value, rates.nvlink.value, 1);
+  // Stages fastest: half of every group in each node, four of the seven messages leave it.
+  EXPECT_NE(orders.back().axes.front().link, "nvlink");
+  EXPECT_GT(orders.back().total.value, 4e9 / rates.port.value);
 }
 
 }  // namespace
