@@ -6,7 +6,6 @@
 #include "analysis/topology/fabric_generators.hpp"
 #include "analysis/topology/host_names.hpp"
 #include "analysis/topology/slurm_topology.hpp"
-#include "analysis/work/traffic.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/views/cluster/collectives_report.hpp"
@@ -72,10 +71,9 @@ int search_placement(const TopologyOptions& options, const Fabric& fabric, const
   const RankOrder sizes = {
       {"tp", parallel.tensor}, {"cp", parallel.context}, {"dp", parallel.data()}, {"pp", parallel.pipeline}};
   const std::vector<std::int64_t> gpus = place_ranks(fabric, parallel.world_size, nodes);
-  const std::vector<std::vector<Traffic>> sent = predict_pipeline_traffic(config, step_for(config));
+  const StepBytes sent = step_bytes(config, step_for(config));
   const std::vector<OrderTimes> orders =
-      search_orders(fabric, sizes, axis_bytes(parallel, sent), expert_bytes(config.layout(), sent), gpus,
-                    rates, forwarding_of(options));
+      search_orders(fabric, sizes, sent.axes, sent.experts, gpus, rates, forwarding_of(options));
   // As search_orders writes it: axes of one rank last.
   std::string usual;
   for (const bool single : {false, true}) {

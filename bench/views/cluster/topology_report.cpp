@@ -12,6 +12,7 @@ namespace plumbline {
 namespace {
 
 using GpuGroups = std::vector<std::vector<std::int64_t>>;
+using PipelineTraffic = std::vector<std::vector<Traffic>>;
 
 /// Bytes per second that each GPU sends when it sends `bytes` in all.
 BytesPerSecond rate_of(const Fabric& fabric, const LinkLoads& loads, const LinkRates& rates, double bytes,
@@ -19,6 +20,45 @@ BytesPerSecond rate_of(const Fabric& fabric, const LinkLoads& loads, const LinkR
   const Bottleneck slowest = bottleneck_of(fabric, loads, rates);
   link = slowest.link;
   return {bytes / slowest.time.value};
+}
+
+/// Collectives as rings, messages between stages as they are.
+std::vector<AxisBytes> axis_bytes(const ParallelConfig& parallel, const PipelineTraffic& sent_by) {
+  std::vector<AxisBytes> list = {{"tp", 0}, {"cp", 0}, {"dp", 0}, {"pp", 0}};
+  for (const std::vector<Traffic>& ranks : sent_by) {
+    for (const Traffic& traffic : ranks) {
+      const double sent[] = {ring_bytes(traffic.of(Group::tensor), parallel.tensor),
+                             ring_bytes(traffic.of(Group::context), parallel.context),
+                             ring_bytes(traffic.of(Group::data), parallel.copies()),
+                             static_cast<double>(traffic.point_to_point_sent.value)};
+      for (std::size_t i = 0; i < list.size(); ++i) list[i].bytes = std::max(list[i].bytes, sent[i]);
+    }
+  }
+  return list;
+}
+
+/// Empty where experts are cut as all else is.
+std::vector<GroupsBytes> expert_bytes(const Layout& layout, const PipelineTraffic& sent_by) {
+  std::vector<GroupsBytes> list;
+  if (!layout.spreads_experts()) return list;
+  for (const auto& [group, name] : {std::pair{Group::expert, "ep"}, std::pair{Group::expert_data, "edp"}}) {
+    GroupsBytes each{name, {}, 0, 0};
+    for (int rank = 0; rank < layout.world(); ++rank) {
+      const std::vector<int> members = layout.members(group, rank);
+      if (members.front() == rank) each.members.emplace_back(members.begin(), members.end());
+    }
+    const auto size = static_cast<int>(each.members.front().size());
+    for (const std::vector<Traffic>& ranks : sent_by) {
+      for (const Traffic& traffic : ranks) {
+        GroupTraffic rings = traffic.of(group);
+        each.to_each = std::max(each.to_each, static_cast<double>(rings.exchanged.value) / size);
+        rings.exchanged = {};
+        each.to_next = std::max(each.to_next, ring_bytes(rings, size));
+      }
+    }
+    list.push_back(std::move(each));
+  }
+  return list;
 }
 
 }  // namespace
@@ -89,43 +129,9 @@ std::string topology_json(const Fabric& fabric, const std::vector<AxisRates>& ax
   return json.dump(2) + "\n";
 }
 
-std::vector<AxisBytes> axis_bytes(const ParallelConfig& parallel,
-                                  const std::vector<std::vector<Traffic>>& sent_by) {
-  std::vector<AxisBytes> list = {{"tp", 0}, {"cp", 0}, {"dp", 0}, {"pp", 0}};
-  for (const std::vector<Traffic>& ranks : sent_by) {
-    for (const Traffic& traffic : ranks) {
-      const double sent[] = {ring_bytes(traffic.of(Group::tensor), parallel.tensor),
-                             ring_bytes(traffic.of(Group::context), parallel.context),
-                             ring_bytes(traffic.of(Group::data), parallel.copies()),
-                             static_cast<double>(traffic.point_to_point_sent.value)};
-      for (std::size_t i = 0; i < list.size(); ++i) list[i].bytes = std::max(list[i].bytes, sent[i]);
-    }
-  }
-  return list;
-}
-
-std::vector<GroupsBytes> expert_bytes(const Layout& layout,
-                                      const std::vector<std::vector<Traffic>>& sent_by) {
-  std::vector<GroupsBytes> list;
-  if (!layout.spreads_experts()) return list;
-  for (const auto& [group, name] : {std::pair{Group::expert, "ep"}, std::pair{Group::expert_data, "edp"}}) {
-    GroupsBytes each{name, {}, 0, 0};
-    for (int rank = 0; rank < layout.world(); ++rank) {
-      const std::vector<int> members = layout.members(group, rank);
-      if (members.front() == rank) each.members.emplace_back(members.begin(), members.end());
-    }
-    const auto size = static_cast<int>(each.members.front().size());
-    for (const std::vector<Traffic>& ranks : sent_by) {
-      for (const Traffic& traffic : ranks) {
-        GroupTraffic rings = traffic.of(group);
-        each.to_each = std::max(each.to_each, static_cast<double>(rings.exchanged.value) / size);
-        rings.exchanged = {};
-        each.to_next = std::max(each.to_next, ring_bytes(rings, size));
-      }
-    }
-    list.push_back(std::move(each));
-  }
-  return list;
+StepBytes step_bytes(const RunConfig& config, const RepeatedSchedule& step) {
+  const PipelineTraffic sent_by = predict_pipeline_traffic(config, step);
+  return {axis_bytes(config.parallel, sent_by), expert_bytes(config.layout(), sent_by)};
 }
 
 std::string orders_text(const std::vector<OrderTimes>& orders, const std::string& usual, std::size_t top) {

@@ -10,8 +10,7 @@
 #include "analysis/topology/placement.hpp"
 #include "analysis/topology/placement_search.hpp"
 #include "core/config/run_config.hpp"
-#include "core/parallel/layout.hpp"
-#include "core/run/traffic.hpp"
+#include "core/schedule/repeated_schedule.hpp"
 
 namespace plumbline {
 
@@ -31,12 +30,12 @@ std::vector<AxisRates> axis_rates(const Fabric& fabric, const RankOrder& order,
                                   const std::vector<std::int64_t>& gpus, const LinkRates& rates,
                                   Forwarding forwarding);
 
-/// What a GPU sends along each axis in a step, of the pipeline rank that sends most along it: collectives as rings,
-/// messages between stages as they are. `sent_by`: predict_pipeline_traffic().
-std::vector<AxisBytes> axis_bytes(const ParallelConfig& parallel,
-                                  const std::vector<std::vector<Traffic>>& sent_by);
-/// The same of the experts' groups, tokens and gradients; empty where experts are cut as all else is.
-std::vector<GroupsBytes> expert_bytes(const Layout& layout, const std::vector<std::vector<Traffic>>& sent_by);
+/// What a GPU sends in a step, of the pipeline rank that sends most along an axis, or in the groups of experts.
+struct StepBytes {
+  std::vector<AxisBytes> axes;
+  std::vector<GroupsBytes> experts;
+};
+StepBytes step_bytes(const RunConfig& config, const RepeatedSchedule& step);
 /// The orders that were tried, best first, at most `top` of them, and why the first is better than the usual one.
 std::string orders_text(const std::vector<OrderTimes>& orders, const std::string& usual, std::size_t top);
 std::string orders_json(const std::vector<OrderTimes>& orders, const std::string& usual);
