@@ -92,6 +92,63 @@ TEST_F(RecoveryCommand, ARunIsTheSameWhetherItIsKilledOrNot) {
   EXPECT_TRUE(fs::is_empty(folder_ / "tmp"));
 }
 
+// Two and four ranks: a replica is missing for as long as the run, and for a while.
+TEST_F(RecoveryCommand, TheOtherReplicasGoOnWithTheWholeBatch) {
+  struct Case {
+    const char* split;
+    const char* replacement;
+    int fewest;
+    bool comes_back;
+  };
+  const Case cases[] = {{"--dp 2 --zero-stage 1", "1000s", 1, false},
+                        {"--dp 2 --zero-stage 3 --async-save", "10ms", 1, true},
+                        {"--pp 2 --dp 2 --zero-stage 1", "10ms", 1, true},
+                        {"--dp 4 --gbs 24 --mbs 1", "1000s", 3, false}};
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.split);
+    const std::string split = fmt::format("{} --steps 60", each.split);
+    const json whole = measured(split.substr(0, split.find(" --async")) + " --steps 60");
+    const json hit =
+        measured(fmt::format("{} --checkpoint-dir {} --checkpoint-interval 3 --elastic "
+                             "--inject-failures mtbf=20ms,seed=4,most=1,replacement={}",
+                             split, each.split[5] == '2' ? "saved" : "other", each.replacement));
+    fs::remove_all(folder_ / "saved");
+    const json& recovery = hit.at("recovery");
+    const json& failures = recovery.at("failures");
+    ASSERT_EQ(failures.size(), each.comes_back ? 2U : 1U) << failures;
+    EXPECT_EQ(failures[0].at("replicas"), each.fewest);
+    EXPECT_EQ(failures[0].at("waiting_s"), 0);
+    if (each.comes_back) EXPECT_EQ(failures[1].at("kind"), "return");
+    EXPECT_EQ(hit.contains("error"), each.comes_back);
+    const json& reduced = recovery.at("costs").at("reduced");
+    ASSERT_EQ(reduced.size(), 1U);
+    EXPECT_EQ(reduced[0].at("replicas"), each.fewest);
+    EXPECT_GT(reduced[0].at("step_s"), 0);
+    double sum = 0;
+    for (const char* part :
+         {"useful_s", "stalls_s", "lost_s", "detect_s", "restart_s", "waiting_s", "missing_s"})
+      sum += recovery.at(part).get<double>();
+    EXPECT_NEAR(sum, recovery.at("total_s").get<double>(), 1e-6);
+    const json& losses = hit.at("measurement").at("losses");
+    const json& expected = whole.at("measurement").at("losses");
+    ASSERT_EQ(losses.size(), 60U);
+    for (std::size_t i = 0; i < losses.size(); ++i)
+      EXPECT_NEAR(losses[i].get<double>(), expected[i].get<double>(), 1e-5 * expected[i].get<double>()) << i;
+    EXPECT_TRUE(fs::is_empty(folder_ / "tmp"));
+  }
+}
+
+TEST_F(RecoveryCommand, WhereNobodyGoesOnTheRunWaitsForARank) {
+  const json hit = measured(
+      "--pp 2 --steps 40 --checkpoint-dir saved --checkpoint-interval 3 "
+      "--inject-failures mtbf=20ms,seed=4,most=1,replacement=300ms");
+  EXPECT_EQ(hit["measurement"]["losses"], undisturbed_losses());
+  const json& recovery = hit.at("recovery");
+  EXPECT_GE(recovery.at("waiting_s"), 0.3);
+  EXPECT_EQ(recovery.at("waiting_s"), recovery.at("failures")[0].at("waiting_s"));
+  EXPECT_EQ(recovery.at("missing_s"), 0);
+}
+
 // The only checkpoint is the one at the end: the disk is still full when the ranks write what they measured.
 TEST_F(RecoveryCommand, ADiskThatIsFullAtTheEndCostsAnotherStart) {
   const json hit = measured(
@@ -130,6 +187,12 @@ TEST_F(RecoveryCommand, WhatCannotBeDoneIsOneLine) {
       {"--inject-failures mtbf=30s", "--inject-failures: expected --checkpoint-dir"},
       {"--checkpoint-dir saved --inject-failures mtbf=soon", "expected a time from 10ms to 1000h"},
       {"--recovery-costs run.yaml", "--recovery-costs requires --inject-failures"},
+      {"--elastic", "--elastic requires --inject-failures"},
+      {"--dp 2 --checkpoint-dir saved --inject-failures mtbf=1s --elastic", "expected replacement=TIME"},
+      {"--pp 2 --checkpoint-dir saved --inject-failures mtbf=1s,replacement=9s --elastic",
+       "found data_parallel_size 1, expected 2 or more"},
+      {"--dp 4 --checkpoint-dir saved --inject-failures mtbf=1s,replacement=9s --elastic",
+       "without one of 4 replicas the run could not go on: global_batch_size"},
       {"--checkpoint-dir saved --inject-failures mtbf=1s --recovery-costs none.json", "none.json: "},
       {"--checkpoint-dir saved --inject-failures mtbf=1s --recovery-costs run.yaml", "run.yaml"},
   };
