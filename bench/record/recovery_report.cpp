@@ -114,6 +114,7 @@ OrderedJson to_json(const RecoveryReport& report) {
   for (const RecoveryTime& time : kRecoveryTimes) json[time.key] = (report.*time.member).value;
   json["missing_s"] = report.missing.value;
   json["seed"] = report.seed;
+  json["begun_step"] = report.begun_step;
   json["steps"] = report.steps;
   json["goodput"] = report.goodput;
   json["costs"] = to_json(report.costs);
@@ -137,6 +138,7 @@ std::optional<RecoveryReport> recovery_report_of(const OrderedJsonKeys& keys) {
   report.missing = {object.number("missing_s")};
   report.seed =
       static_cast<std::uint64_t>(object.integer("seed", 0, std::numeric_limits<std::int64_t>::max()));
+  report.begun_step = object.integer("begun_step", 0, kMostRunSteps);
   report.steps = object.integer("steps", 1, kMostRunSteps);
   report.goodput = object.number("goodput", 0);
   report.costs = costs_of(object.object("costs"));

@@ -70,7 +70,8 @@ struct RecoveryReport {
   Seconds mtbf;         // as asked for
   Seconds replacement;  // too
   std::uint64_t seed = 1;
-  std::int64_t steps = 0;
+  std::int64_t begun_step = 0;  // of the checkpoint that the run began with
+  std::int64_t steps = 0;       // made since
   Seconds
       total;  // from the beginning of the first step to the end of the last one; the seven below sum up to it
   Seconds useful;

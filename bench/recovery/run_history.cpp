@@ -152,6 +152,7 @@ Seconds RunHistory::detection_of(const std::string& kind) const {
 RecoveryReport RunHistory::report() const {
   RecoveryReport report;
   const Seconds begin = first_ready_.value_or(Seconds{});
+  report.begun_step = begun_;
   report.steps = (moments_.empty() ? first_step_ : moments_.back().step) - begun_;
   const Seconds end = moments_.empty() ? last_sign_ : moments_.back().at;
   report.total = end - begin;

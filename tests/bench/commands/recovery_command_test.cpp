@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,29 +97,30 @@ TEST_F(RecoveryCommand, ARunIsTheSameWhetherItIsKilledOrNot) {
 TEST_F(RecoveryCommand, TheOtherReplicasGoOnWithTheWholeBatch) {
   struct Case {
     const char* split;
+    const char* form;
     const char* replacement;
     int fewest;
     bool comes_back;
   };
-  const Case cases[] = {{"--dp 2 --zero-stage 1", "1000s", 1, false},
-                        {"--dp 2 --zero-stage 3 --async-save", "10ms", 1, true},
-                        {"--pp 2 --dp 2 --zero-stage 1", "10ms", 1, true},
-                        {"--dp 4 --gbs 24 --mbs 1", "1000s", 3, false}};
+  const Case cases[] = {{"--dp 2 --zero-stage 1", "", "1000s", 1, false},
+                        {"--dp 2 --zero-stage 3", "--async-save", "10ms", 1, true},
+                        {"--pp 2 --dp 2 --zero-stage 1", "", "10ms", 1, true},
+                        {"--dp 4 --gbs 24 --mbs 1", "", "1000s", 3, false}};
   for (const Case& each : cases) {
     SCOPED_TRACE(each.split);
     const std::string split = fmt::format("{} --steps 60", each.split);
-    const json whole = measured(split.substr(0, split.find(" --async")) + " --steps 60");
+    const json whole = measured(split);
     const json hit =
-        measured(fmt::format("{} --checkpoint-dir {} --checkpoint-interval 3 --elastic "
+        measured(fmt::format("{} {} --checkpoint-dir saved --checkpoint-interval 3 --elastic "
                              "--inject-failures mtbf=20ms,seed=4,most=1,replacement={}",
-                             split, each.split[5] == '2' ? "saved" : "other", each.replacement));
+                             split, each.form, each.replacement));
     fs::remove_all(folder_ / "saved");
     const json& recovery = hit.at("recovery");
     const json& failures = recovery.at("failures");
     ASSERT_EQ(failures.size(), each.comes_back ? 2U : 1U) << failures;
     EXPECT_EQ(failures[0].at("replicas"), each.fewest);
     EXPECT_EQ(failures[0].at("waiting_s"), 0);
-    if (each.comes_back) EXPECT_EQ(failures[1].at("kind"), "return");
+    EXPECT_EQ(failures.back().at("kind"), each.comes_back ? "return" : "kill");
     EXPECT_EQ(hit.contains("error"), each.comes_back);
     const json& reduced = recovery.at("costs").at("reduced");
     ASSERT_EQ(reduced.size(), 1U);
@@ -147,6 +149,31 @@ TEST_F(RecoveryCommand, WhereNobodyGoesOnTheRunWaitsForARank) {
   EXPECT_GE(recovery.at("waiting_s"), 0.3);
   EXPECT_EQ(recovery.at("waiting_s"), recovery.at("failures")[0].at("waiting_s"));
   EXPECT_EQ(recovery.at("missing_s"), 0);
+}
+
+TEST_F(RecoveryCommand, WeightsAndCheckpointsMayBeOnTwoDisks) {
+  std::string pattern = "/dev/shm/plumbline-recovery-XXXXXX";
+  struct stat here {};
+  struct stat there {};
+  if (::mkdtemp(pattern.data()) == nullptr) GTEST_SKIP() << "no /dev/shm";
+  const fs::path other = pattern;
+  ASSERT_EQ(::stat(folder_.c_str(), &here), 0);
+  ASSERT_EQ(::stat(other.c_str(), &there), 0);
+  if (here.st_dev == there.st_dev) {
+    fs::remove_all(other);
+    GTEST_SKIP() << "/dev/shm is on the disk of the temporary folder";
+  }
+  const std::string saved = (other / "saved").string();
+  const json whole = measured("--pp 2 --steps 6 --save-weights whole");
+  measured(fmt::format("--pp 2 --steps 4 --save-weights first --checkpoint-dir {} --checkpoint-interval 2",
+                       saved));
+  const json later =
+      measured(fmt::format("--pp 2 --steps 6 --save-weights later --checkpoint-dir {} --resume", saved));
+  fs::remove_all(other);
+  EXPECT_EQ(later.at("measurement").at("losses"), whole.at("measurement").at("losses"));
+  EXPECT_FALSE(read("whole/model.safetensors").empty());
+  EXPECT_EQ(read("later/model.safetensors"), read("whole/model.safetensors"));
+  EXPECT_NE(read("first/model.safetensors"), read("whole/model.safetensors"));
 }
 
 // The only checkpoint is the one at the end: the disk is still full when the ranks write what they measured.

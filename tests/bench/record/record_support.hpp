@@ -68,6 +68,7 @@ inline Record sample_record(const std::string& id) {
   RecoveryReport recovery;
   recovery.mtbf = {30};
   recovery.seed = 7;
+  recovery.begun_step = 5;
   recovery.steps = 40;
   recovery.replacement = {9};
   recovery.total = {20};
