@@ -108,7 +108,8 @@ TEST_F(RecoveryCommand, TheOtherReplicasGoOnWithTheWholeBatch) {
                         {"--dp 4 --gbs 24 --mbs 1", "", "1000s", 3, false}};
   for (const Case& each : cases) {
     SCOPED_TRACE(each.split);
-    const std::string split = fmt::format("{} --steps 60", each.split);
+    // With a large rate rounding grows from step to step, in runs that nothing disturbs as well.
+    const std::string split = fmt::format("{} --steps 60 --learning-rate 0.001", each.split);
     const json whole = measured(split);
     const json hit =
         measured(fmt::format("{} {} --checkpoint-dir saved --checkpoint-interval 3 --elastic "
@@ -121,7 +122,7 @@ TEST_F(RecoveryCommand, TheOtherReplicasGoOnWithTheWholeBatch) {
     EXPECT_EQ(failures[0].at("replicas"), each.fewest);
     EXPECT_EQ(failures[0].at("waiting_s"), 0);
     EXPECT_EQ(failures.back().at("kind"), each.comes_back ? "return" : "kill");
-    EXPECT_EQ(hit.contains("error"), each.comes_back);
+    EXPECT_NE(hit.at("error").is_null(), each.comes_back);
     const json& reduced = recovery.at("costs").at("reduced");
     ASSERT_EQ(reduced.size(), 1U);
     EXPECT_EQ(reduced[0].at("replicas"), each.fewest);
