@@ -6,7 +6,7 @@
 SEEDS: such as 1-3. Two ranks, two replicas with ZeRO 1. Both forms see the failures of the same seed. Predictions are made before
 each run, from the costs of a run with another seed that waits and has two failures at most: what a step takes with one replica
 is predicted, too. Records lie in FOLDER, and what is there is not run again. Prints how far losses are from those of the
-undisturbed run, relative, in the first hundred steps and in all of them.
+undisturbed run, relative, in the first hundred steps after the first failure and in all of them.
 """
 import argparse
 import json
@@ -22,7 +22,7 @@ COLUMNS = ["seed", "form", "failures", "returns", "total s", "lost s", "detectio
 
 
 def largest_difference(losses, others):
-    return max(abs(one - other) / abs(other) for one, other in zip(losses, others, strict=True))
+    return max((abs(one - other) / abs(other) for one, other in zip(losses, others, strict=True)), default=0)
 
 
 class Runs:
@@ -59,11 +59,13 @@ class Runs:
         returns = sum(1 for failure in recovery["failures"] if failure["kind"] == "return")
         losses = record["measurement"]["losses"]
         expected = self.record("undisturbed", [])["measurement"]["losses"]
+        hit = min((failure["resumed_step"] for failure in recovery["failures"]), default=len(losses))
+        after = slice(hit, hit + 100)
         return [seed, form, len(recovery["failures"]) - returns, returns,
                 *(f"{recovery[key]:.1f}" for key in ("total_s", "lost_s", "detect_s", "waiting_s", "restart_s", "missing_s")),
                 f"{100 * recovery['goodput']:.1f}", f"{100 * predicted['of_seed']:.1f}",
                 f"{100 * predicted['mean']:.1f} ({100 * predicted['low']:.0f} to {100 * predicted['high']:.0f})",
-                f"{largest_difference(losses[:100], expected[:100]):.0e}", f"{largest_difference(losses, expected):.0e}"]
+                f"{largest_difference(losses[after], expected[after]):.0e}", f"{largest_difference(losses, expected):.0e}"]
 
 
 def main():
