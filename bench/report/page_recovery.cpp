@@ -150,7 +150,7 @@ std::string recovery_html(const std::vector<Record>& records) {
     html += fmt::format("<h3>Cell {}{}: {} steps in {}, {} failures</h3>", i + 1,
                         html_escaped(records.size() > 1 ? ", " + label_of(records[i], keys) : ""),
                         report.steps, readable_time(report.total.value), count_failures(report));
-    html += "<div class=\"lanes\" tabindex=\"0\" role=\"region\" aria-label=\"The run over time\">" +
+    html += "<div class=\"run-over-time\" tabindex=\"0\" role=\"region\" aria-label=\"The run over time\">" +
             lanes_svg(report) + "</div>" + goodput_table(report) + parts_table(report) +
             failures_table(report);
   }

@@ -227,8 +227,8 @@ void fp8(RunConfig& config) {
 }
 
 // Where all sums are taken in the same order nothing differs. Where products are cut (tp), or gradients are summed over replicas
-// instead of over micro-batches, a value next to where bf16 rounds comes out one step of 2^-8 away, and losses may differ as much:
-// the bound is that of one rounding, of FP8's scales too.
+// instead of over micro-batches, a value next to where bf16 or FP8 rounds comes out one step away: of a value 2^-8, of the mean loss of
+// a few steps much less.
 TEST_F(CheckpointRun, GoesOnInAnotherSplitOfLowPrecision) {
   if (world_ == 1) return;
   const auto plain = [](ParallelConfig&) {};
@@ -237,7 +237,7 @@ TEST_F(CheckpointRun, GoesOnInAnotherSplitOfLowPrecision) {
   const auto zero = [](int stage) {
     return [stage](ParallelConfig& parallel) { parallel.zero_stage = stage; };
   };
-  constexpr double kRounding = 0x1p-8;
+  constexpr double kRounding = 1e-5;
   const Passage passages[] = {
       {"bf16: dp 2 to ZeRO 3", bf16, plain, zero(3), 0},
       {"bf16: ZeRO 2 to dp 2", bf16, zero(2), plain, 0},
