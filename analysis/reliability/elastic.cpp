@@ -6,10 +6,17 @@
 #include <queue>
 #include <vector>
 
+#include "analysis/reliability/effective_time.hpp"
 #include "analysis/reliability/trials.hpp"
 
 namespace plumbline {
 namespace {
+
+/// From a failure until the group is back, waiting for a node apart.
+Seconds whole_absence(const SavePlan& saves, const ElasticPlan& plan) {
+  if (!plan.from_checkpoint) return plan.away;
+  return plan.away + (saves.interval + saves.stall) / 2 + saves.durable;
+}
 
 /// One job from its start to the end of the horizon: what happens next is a failure, the return of a group or the end of
 /// a pause.
@@ -20,6 +27,7 @@ class ElasticTrial {
       : failures_(failures),
         saves_(saves),
         elastic_(elastic),
+        away_(whole_absence(saves, elastic).value),
         end_(plan.horizon.value),
         node_share_(failures.node_share()),
         random_(random),
@@ -54,6 +62,7 @@ class ElasticTrial {
     times_.recovering += paused;
     const double ran = next - now_ - paused;
     now_ = next;
+    since_start_ += ran;
     if (live_ == 0) {
       times_.waiting += ran;
       return;
@@ -63,6 +72,14 @@ class ElasticTrial {
     times_.missing += ran * (1 - there);
     times_.saving += ran * there * (1 - working);
     times_.effective += ran * there * working;
+  }
+
+  /// Seconds of a run that no checkpoint holds, when it fails.
+  double unsaved() const {
+    if (!elastic_.from_checkpoint) return now_ > pause_end_ ? elastic_.step.value / 2 : 0;
+    const double cycle = (saves_.interval + saves_.stall).value;
+    const double kept = std::floor(std::max(0.0, since_start_ - saves_.durable.value) / cycle);
+    return (since_start_ - kept * cycle) * saves_.interval.value / cycle;
   }
 
   /// Work that was done in vain; not more than there was.
@@ -75,11 +92,12 @@ class ElasticTrial {
   void fail() {
     times_.failures += 1;
     // A failure during a pause finds no step in progress.
-    if (now_ > pause_end_) lose(elastic_.step.value / 2 * live_ / elastic_.groups);
+    lose(unsaved() * live_ / elastic_.groups);
+    since_start_ = 0;
     --live_;
     const bool takes_node = random_.uniform() < node_share_;
     const double wait = takes_node ? pool_.replace(now_) : 0;
-    back_.push(now_ + wait + elastic_.away.value);
+    back_.push(now_ + wait + away_);
     pause_end_ = std::max(pause_end_, now_ + elastic_.drop.value);
     if (live_ == 0) lose(saves_.interval.value / 2 + saves_.durable.value);
     draw_failure();
@@ -87,6 +105,11 @@ class ElasticTrial {
 
   void join() {
     back_.pop();
+    if (elastic_.from_checkpoint) {
+      // It has waited for a checkpoint: what came while that was written is lost.
+      lose(std::min(since_start_, saves_.durable.value) * live_ / elastic_.groups);
+      since_start_ = 0;
+    }
     ++live_;
     pause_end_ = std::max(pause_end_, now_ + elastic_.rejoin.value);
     draw_failure();
@@ -95,6 +118,7 @@ class ElasticTrial {
   const JobFailures& failures_;
   const SavePlan& saves_;
   const ElasticPlan& elastic_;
+  double away_;
   double end_;
   double node_share_;
   TrialRandom& random_;
@@ -103,6 +127,7 @@ class ElasticTrial {
   double now_ = 0;
   double next_failure_ = 0;
   double pause_end_ = 0;
+  double since_start_ = 0;  // of running, from the last checkpoint that it started from
   std::priority_queue<double, std::vector<double>, std::greater<>> back_;  // groups that come back
   TrialTimes times_;
 };
@@ -112,15 +137,24 @@ class ElasticTrial {
 ElasticPlan elastic_plan(const RecoveryPlan& recovery, const CheckpointPlan& checkpoint, int groups,
                          Seconds drop, Seconds rejoin, Seconds step) {
   const Seconds begin = recovery.hot_swap.value_or(recovery.restart);
+  if (recovery.elastic_restarts) {
+    const Seconds start = recovery.restart + checkpoint.size / checkpoint.read;
+    return {groups, recovery.detect + start, start, recovery.detect + begin, step, true};
+  }
   return {groups, recovery.detect + drop, rejoin, recovery.detect + begin + checkpoint.size / checkpoint.read,
           step};
 }
 
 double elastic_share(const JobFailures& failures, const SavePlan& saves, const ElasticPlan& plan) {
   const double saving = saves.interval / (saves.interval + saves.stall);
-  const double away = plan.away / failures.between / plan.groups;
+  const double away = whole_absence(saves, plan) / failures.between / plan.groups;
   const double missing = away / (1 + away);
   const double rate = (1 - missing) / failures.between.value;
+  if (plan.from_checkpoint) {
+    const JobFailures of_those_there{{1 / rate}, {{1, plan.drop}}};
+    const double returns = std::exp(-rate * (plan.rejoin + saves.durable).value);
+    return (1 - missing) * effective_share(of_those_there, saves) * returns;
+  }
   const double paused = std::exp(-rate * (plan.drop + plan.rejoin).value);
   return (1 - missing) * paused * std::max(0.0, 1 - rate * plan.step.value / 2) * saving;
 }

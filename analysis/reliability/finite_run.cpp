@@ -16,7 +16,7 @@ constexpr int kHopeless = 1'000'000;
 class Replay {
  public:
   Replay(const FiniteRun& run, const RunFailures& failures, std::uint64_t most)
-      : run_(run), failures_(failures), left_(most) {
+      : run_(run), failures_(failures), left_(most), all_(static_cast<int>(run.reduced.size()) + 1) {
     take_next();
   }
 
@@ -37,29 +37,79 @@ class Replay {
     next_ = left_ > 0 ? failures_() : std::nullopt;
     if (left_ > 0) --left_;
   }
+  /// What passes is none of the most.
+  void pass() {
+    ++left_;
+    take_next();
+  }
+  /// The next failure comes before `until`, to a rank that is there.
+  bool fails_before(Seconds until) {
+    while (next_ && next_->at < until && next_->place * all_ >= size_) pass();
+    return next_ && next_->at < until;
+  }
+
+  Seconds step_of(int replicas) const {
+    return replicas == all_ ? run_.step : run_.reduced[static_cast<std::size_t>(replicas) - 1];
+  }
+  /// Replicas that could start at this time.
+  int size_at(Seconds time) const {
+    const auto lost = std::count_if(back_.begin(), back_.end(), [&](Seconds back) { return back > time; });
+    int size = std::max(0, all_ - static_cast<int>(lost));
+    while (size > 0 && size < all_ && step_of(size) <= Seconds{}) --size;
+    return size;
+  }
+  /// From when on more replicas could.
+  std::optional<Seconds> growth() const {
+    if (size_at(now_) > size_) return now_;
+    const auto found = std::find_if(back_.begin(), back_.end(),
+                                    [&](Seconds back) { return back > now_ && size_at(back) > size_; });
+    return found == back_.end() ? std::nullopt : std::optional(*found);
+  }
 
   /// From step done_ on; false when the last step is made.
   bool train() {
+    const Seconds step = step_of(size_);
     const std::int64_t steps = run_.steps - done_;
     // The save behind the last step is not waited for.
     const std::int64_t saves = run_.interval > 0 ? (steps - 1) / run_.interval : 0;
-    const Seconds end =
-        now_ + run_.step * static_cast<double>(steps) + run_.stall * static_cast<double>(saves);
-    if (!next_ || next_->at >= end) {
-      times_.stalls += run_.stall * static_cast<double>(saves);
-      now_ = end;
-      return false;
+    const Seconds end = now_ + step * static_cast<double>(steps) + run_.stall * static_cast<double>(saves);
+    const Seconds cycle = step * static_cast<double>(run_.interval) + run_.stall;
+    Seconds until = end;
+    std::int64_t last = 0;  // save that more replicas start from
+    if (const auto grown = growth()) {
+      const double wanted = std::ceil((*grown - now_ - run_.durable) / cycle);
+      last = saves > 0 ? std::max<std::int64_t>(1, static_cast<std::int64_t>(wanted)) : 0;
+      const Seconds back = now_ + cycle * static_cast<double>(last) + run_.durable;
+      if (saves < last || back >= end) last = 0;
+      if (last > 0) until = back;
     }
-    const Seconds cycle = run_.step * static_cast<double>(run_.interval) + run_.stall;
-    const Seconds ran = next_->at - now_;
-    const double written = saves > 0 ? std::floor(std::max(0.0, (ran - run_.durable) / cycle)) : 0;
-    const std::int64_t kept = std::min(saves, static_cast<std::int64_t>(written));
-    times_.stalls += run_.stall * static_cast<double>(kept);
-    times_.lost += ran - cycle * static_cast<double>(kept);
-    done_ += kept * run_.interval;
-    now_ = next_->at;
-    detect();
-    return true;
+    if (fails_before(until)) {
+      const Seconds ran = next_->at - now_;
+      const double written = saves > 0 ? std::floor(std::max(0.0, (ran - run_.durable) / cycle)) : 0;
+      keep(std::min(saves, static_cast<std::int64_t>(written)), ran);
+      detect();
+      return true;
+    }
+    if (last > 0) {
+      keep(last, until - now_);
+      ++times_.returns;
+      return true;
+    }
+    times_.stalls += run_.stall * static_cast<double>(saves);
+    times_.missing += (step - run_.step) * static_cast<double>(steps);
+    now_ = end;
+    return false;
+  }
+
+  /// Of a stretch of work what came before its `saves`-th save.
+  void keep(std::int64_t saves, Seconds ran) {
+    const Seconds step = step_of(size_);
+    const auto kept = static_cast<double>(saves * run_.interval);
+    times_.stalls += run_.stall * static_cast<double>(saves);
+    times_.lost += ran - step * kept - run_.stall * static_cast<double>(saves);
+    times_.missing += (step - run_.step) * kept;
+    done_ += saves * run_.interval;
+    now_ += ran;
   }
 
   /// The failure that is next has come.
@@ -67,18 +117,31 @@ class Replay {
     ++times_.failures;
     times_.detect += next_->detect;
     now_ += next_->detect;
-    const std::uint64_t left = left_;
-    do {
-      left_ = left;  // what passes is none of the most
-      take_next();
-    } while (next_ && next_->at <= now_);
+    if (run_.replacement > Seconds{}) back_.push_back(now_ + run_.replacement);
+    take_next();
+    while (next_ && next_->at <= now_) pass();
+  }
+
+  /// Until there are ranks to start with.
+  void wait() {
+    back_.erase(std::remove_if(back_.begin(), back_.end(), [&](Seconds back) { return back <= now_; }),
+                back_.end());
+    size_ = size_at(now_);
+    if (size_ > 0) return;
+    const Seconds back = *growth();
+    times_.waiting += back - now_;
+    now_ = back;
+    size_ = size_at(now_);
+    while (next_ && next_->at <= now_) pass();
   }
 
   void restart() {
-    while (next_ && next_->at < now_ + run_.restart && times_.failures < kHopeless) {
+    wait();
+    while (fails_before(now_ + run_.restart) && times_.failures < kHopeless) {
       times_.restart += next_->at - now_;
       now_ = next_->at;
       detect();
+      wait();
     }
     times_.restart += run_.restart;
     now_ += run_.restart;
@@ -87,6 +150,9 @@ class Replay {
   const FiniteRun& run_;
   const RunFailures& failures_;
   std::uint64_t left_;  // failures that are still to have an effect, apart from next_
+  const int all_;       // replicas; 1 where the run needs all of its ranks
+  int size_ = all_;
+  std::vector<Seconds> back_;  // when ranks are there for those that were lost, in this order
   std::optional<RunFailure> next_;
   Seconds now_;
   std::int64_t done_ = 0;  // steps of the checkpoint that the run goes on from
@@ -113,7 +179,7 @@ FiniteGoodput expected_goodput(const FiniteRun& run, Seconds between, const std:
         double place = random.uniform();
         for (const DetectedKind& kind : kinds) {
           place -= kind.share;
-          if (place < 0) return RunFailure{at, kind.detect};
+          if (place < 0) return RunFailure{at, kind.detect, run.reduced.empty() ? 0 : random.uniform()};
         }
       }
       return std::nullopt;

@@ -17,30 +17,41 @@ struct FiniteRun {
   std::int64_t steps = 1;
   std::int64_t interval = 0;  // steps between two saves; 0: none before the end
   Seconds step;
-  Seconds stall;    // that a save keeps the run from its next step
-  Seconds durable;  // from then until the run can go on from it; 0 when saves block
-  Seconds restart;  // from the end of all ranks until the next step begins
+  Seconds stall;          // that a save keeps the run from its next step
+  Seconds durable;        // from then until the run can go on from it; 0 when saves block
+  Seconds restart;        // from the end of all ranks until the next step begins
+  Seconds replacement{};  // from the end of all ranks until there is another one for the one that was lost
+  /// Elastic data parallelism: of a step with 1, 2, … replicas, fewer than all; 0: the batch cannot be dealt out to so many.
+  /// Empty: the run waits until everything is replaced.
+  std::vector<Seconds> reduced{};
 };
 
 struct RunFailure {
-  Seconds at;      // since the first step began
-  Seconds detect;  // until all ranks are gone
+  Seconds at;        // since the first step began
+  Seconds detect;    // until all ranks are gone
+  double place = 0;  // of its rank among those of the whole run, in [0, 1)
 };
 /// One failure after the other; nothing: there are no more.
 using RunFailures = std::function<std::optional<RunFailure>()>;
 
-/// Where the time of one run went.
+/// Where the time of one run went: that of its steps with all replicas, steps·step, and the rest.
 struct FiniteRunTimes {
   Seconds total;
   Seconds stalls;  // of saves that were kept
   Seconds lost;    // work and saves that were done again
   Seconds detect;
   Seconds restart;
+  Seconds waiting;  // for ranks to start with
+  Seconds
+      missing;  // what kept steps took longer since replicas were missing; negative where they were quicker
   int failures = 0;  // that had an effect, at most `most`
+  int returns = 0;   // starts with more replicas
 };
 
-/// A failure in a restart begins the recovery again, one in a detection meets ranks that are lost already and passes. The
-/// run is given up after a million failures: then there is no progress, and `total` is infinite.
+/// A failure in a restart begins the recovery again; one in a detection, or of a rank that is not there, passes. With
+/// `reduced`, as many replicas start from the last save as there are ranks for and the batch can be dealt out to. Once more of them
+/// are possible, they start from the first save that can be read back after that. The run is given up after a million failures:
+/// then there is no progress, and `total` is infinite.
 FiniteRunTimes replay(const FiniteRun& run, const RunFailures& failures,
                       std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
 

@@ -119,7 +119,11 @@ std::vector<std::pair<std::string, GoodputRequest>> changed_requests(const Goodp
   bandwidth.checkpoint.read = bandwidth.checkpoint.read * 2;
   if (!request.checkpoint.stall) change("saves alongside the training").checkpoint.stall = Seconds{0.5};
   if (request.interval) change("the best interval").interval.reset();
-  if (request.recovery.elastic_groups) change("no elastic groups").recovery.elastic_groups.reset();
+  if (request.recovery.elastic_groups) {
+    if (request.recovery.elastic_restarts)
+      change("groups that leave without a restart").recovery.elastic_restarts = false;
+    change("no elastic groups").recovery.elastic_groups.reset();
+  }
   return changed;
 }
 

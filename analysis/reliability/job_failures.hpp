@@ -32,6 +32,8 @@ struct RecoveryPlan {
   /// Data-parallel groups that hold all states: one that fails drops out and the others go on. Nothing: everybody starts
   /// again from the last checkpoint.
   std::optional<int> elastic_groups;
+  /// Groups leave and come back by a start of all from the last checkpoint.
+  bool elastic_restarts = false;
 };
 
 /// Failures of one kind: what they cost.

@@ -38,6 +38,7 @@ struct GoodputOptions {
   int spares = -1;
   double repair_hours = 0;
   int groups = 0;
+  bool elastic_restarts = false;
   double drop = 10;
   double rejoin = 10;
   double watts = 0;
@@ -77,18 +78,18 @@ Seconds step_of(const GoodputOptions& options, const RunConfig& config) {
 }
 
 /// Groups that hold all states: a part of the data-parallel replicas each.
-void check_groups(int groups, const RunConfig& config) {
+void check_groups(int groups, bool from_checkpoint, const RunConfig& config) {
   const int replicas = config.parallel.data();
   if (replicas % groups != 0) {
     throw InputError(fmt::format("goodput: --elastic {}: expected a divisor of the {} data-parallel replicas",
                                  groups, replicas));
   }
   const bool sharded = config.parallel.effective_zero_stage() > 0;
-  if (sharded && groups == replicas) {
+  if (sharded && groups == replicas && !from_checkpoint) {
     throw InputError(
         fmt::format("goodput: --elastic {}: with zero_stage {} every replica holds a part of the states, "
                     "which is lost with it; "
-                    "expected fewer groups, of several replicas each, or zero_stage 0",
+                    "expected fewer groups, of several replicas each, zero_stage 0 or --elastic-restarts",
                     groups, config.parallel.zero_stage));
   }
 }
@@ -125,8 +126,9 @@ GoodputRequest request_of(const GoodputOptions& options, const RunConfig& config
   request.recovery.restart = {options.restart};
   if (options.hot_swap >= 0) request.recovery.hot_swap = Seconds{options.hot_swap};
   if (options.groups > 0) {
-    check_groups(options.groups, config);
+    check_groups(options.groups, options.elastic_restarts, config);
     request.recovery.elastic_groups = options.groups;
+    request.recovery.elastic_restarts = options.elastic_restarts;
   }
   request.drop = {options.drop};
   request.rejoin = {options.rejoin};
@@ -182,11 +184,17 @@ void add_recovery_options(CLI::App& command, GoodputOptions& options) {
   command
       .add_option("--repair-hours", options.repair_hours, "Hours until a node that failed is a spare again")
       ->check(CLI::Range(0.001, 1e6));
+  auto* elastic = command
+                      .add_option("--elastic", options.groups,
+                                  "Groups of data-parallel replicas that hold all states: one that fails "
+                                  "drops out, the others go on")
+                      ->check(CLI::Range(2, 1'000'000));
   command
-      .add_option(
-          "--elastic", options.groups,
-          "Groups of data-parallel replicas that hold all states: one that fails drops out, the others go on")
-      ->check(CLI::Range(2, 1'000'000));
+      .add_flag("--elastic-restarts", options.elastic_restarts,
+                "With --elastic: everybody starts again from the last checkpoint when a group leaves or "
+                "comes back, "
+                "in place of --drop and --rejoin")
+      ->needs(elastic);
   command.add_option("--drop", options.drop, "With --elastic: seconds from detection until the others go on")
       ->check(CLI::Range(0.0, 1e7))
       ->capture_default_str();

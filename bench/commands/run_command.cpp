@@ -65,7 +65,8 @@ struct RunCommand {
   ConfigOptions config;
   RunFiles files;
   LauncherOptions launcher;
-  std::string failures;        // --inject-failures
+  std::string failures;  // --inject-failures
+  bool elastic = false;
   std::string recovery_costs;  // --recovery-costs
   bool json = false;
   bool timeline = false;
@@ -113,6 +114,7 @@ struct Checkpoints {
   training::CheckpointOptions options;
   std::optional<training::CheckpointLock> lock;
   std::optional<FailureSpec> failures;
+  ReplicaSizes sizes{};
   std::optional<RecoveryCosts> costs;
 
   ~Checkpoints() {
@@ -137,6 +139,13 @@ void prepare(const RunCommand& command, const RunConfig& config, Checkpoints& ch
       throw InputError(
           "--inject-failures: expected --checkpoint-dir, from which the run goes on after a failure");
     if (!command.recovery_costs.empty()) checkpoints.costs = costs_in(command.recovery_costs);
+    if (command.elastic) {
+      if (checkpoints.failures->replacement <= Seconds{}) {
+        throw InputError(
+            "--elastic: expected replacement=TIME in --inject-failures, for how long a lost rank is missing");
+      }
+      check_elastic(config);
+    }
   }
   training::check_checkpoint_options(checkpoints.options, config);
   if (checkpoints.options.folder.empty()) return;
@@ -167,6 +176,8 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   for (const std::string& doubt : doubts_about(hardware, record.machine, std::time(nullptr), true))
     say(fmt::format("note: {}\n", doubt));
 
+  if (command.elastic) checkpoints.sizes = elastic_sizes(config, hardware);
+
   const Interrupts interrupts;
   const RunFolder scratch(RunFolderUse::files);
   RunFiles files = command.files;
@@ -190,7 +201,7 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
     if (checkpoints.failures) {
       const auto tell = [&](const std::string& line) { listener.tell(line); };
       return measure_with_failures(config, program, run, checkpoints.options, *checkpoints.failures,
-                                   checkpoints.costs, tell, record);
+                                   checkpoints.sizes, checkpoints.costs, tell, record);
     }
     for (std::string& argument : checkpoint_arguments(checkpoints.options))
       program.command.push_back(std::move(argument));
@@ -278,8 +289,13 @@ void add_recovery_options(CLI::App& command, RunCommand& options) {
       .add_option(
           "--inject-failures", options.failures,
           "Injure ranks at random and start again from the newest checkpoint: mtbf=30s[,kinds=kill,hang,disk]"
-          "[,seed=1][,most=N][,hang_timeout=10s]")
+          "[,seed=1][,most=N][,replacement=TIME][,hang_timeout=10s]")
       ->type_name("SPEC");
+  command
+      .add_flag(
+          "--elastic", options.elastic,
+          "While a rank is not replaced the other data-parallel replicas go on with its share of the batch")
+      ->needs("--inject-failures");
   command
       .add_option(
           "--recovery-costs", options.recovery_costs,

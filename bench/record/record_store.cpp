@@ -14,6 +14,7 @@
 #include <functional>
 
 #include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
 
 namespace plumbline {
 namespace {
@@ -65,6 +66,12 @@ off_t read_lines(int file, off_t from, const std::string& path, int& lines,
                                    lines + 1, kMaxLine));
     }
   }
+}
+
+/// What `run --json` printed: one record over many lines.
+bool is_one_record(int file) {
+  char begin[2] = {};
+  return pread(file, begin, sizeof begin, 0) == sizeof begin && begin[0] == '{' && begin[1] == '\n';
 }
 
 /// Holds the lock of sharers; nothing to hold for who is alone.
@@ -214,6 +221,10 @@ std::vector<Record> load_records(const std::string& folder_or_file) {
   // O_NONBLOCK: a pipe is refused, and does not wait for somebody who writes.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) throw InputError(path + ": not a regular file; expected records");
+  if (is_one_record(file)) {
+    close(file);
+    return {parse_record(read_text_file(path, kMaxLine), path)};
+  }
   LatestRecords latest;
   int lines = 0;
   try {

@@ -72,8 +72,8 @@ class RecordStore {
   std::set<std::string> new_;
 };
 
-/// The records of a folder (results, or else predictions) or of a .jsonl file, without locking or changing
-/// it; an unfinished last line is left out. Throws InputError.
+/// The records of a folder (results, or else predictions), of a .jsonl file, or the one that `run --json` printed, without locking
+/// or changing it; an unfinished last line is left out. Throws InputError.
 std::vector<Record> load_records(const std::string& folder_or_file);
 
 }  // namespace plumbline

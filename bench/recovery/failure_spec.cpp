@@ -74,6 +74,8 @@ FailureSpec parse_failure_spec(const std::string& text) {
     }
     if (key == "mtbf") {
       spec.mtbf = read_time(value);
+    } else if (key == "replacement") {
+      spec.replacement = read_time(value);
     } else if (key == "hang_timeout") {
       spec.hang_timeout = read_time(value);
     } else if (key == "kinds") {
@@ -83,7 +85,7 @@ FailureSpec parse_failure_spec(const std::string& text) {
     } else if (key == "most") {
       spec.most = read_number(value);
     } else {
-      refuse(key, "one of the keys mtbf, kinds, seed, most, hang_timeout");
+      refuse(key, "one of the keys mtbf, kinds, seed, most, replacement, hang_timeout");
     }
   }
   if (spec.mtbf.value <= 0) refuse(text, "mtbf=TIME, such as mtbf=30s");

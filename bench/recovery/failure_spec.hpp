@@ -21,10 +21,11 @@ struct FailureSpec {
   std::vector<Injected> kinds = {Injected::kill};  // as likely each
   std::uint64_t seed = 1;
   std::uint64_t most = UINT64_MAX;  // of them: the run is left alone after that
-  Seconds hang_timeout{10};         // without a finished step or a restart getting on: the run hangs
+  Seconds replacement;       // from the end of all ranks until there is another one for the one that was lost
+  Seconds hang_timeout{10};  // without a finished step or a restart getting on: the run hangs
 };
 
-/// Keys: mtbf (with ms, s, min or h), kinds, seed, most, hang_timeout. Throws InputError.
+/// Keys: mtbf (with ms, s, min or h), kinds, seed, most, replacement, hang_timeout. Throws InputError.
 FailureSpec parse_failure_spec(const std::string& text);
 
 }  // namespace plumbline

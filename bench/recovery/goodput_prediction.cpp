@@ -15,12 +15,25 @@ Seconds detection_of(Injected kind, const FailureSpec& spec, const RecoveryCosts
   return costs.detect_hang > Seconds{} ? costs.detect_hang : spec.hang_timeout;
 }
 
+std::vector<Seconds> reduced_steps(const ReplicaSizes& sizes, const RecoveryCosts& costs) {
+  std::vector<Seconds> steps;
+  for (const double slower : sizes.slower) steps.push_back(costs.step * slower);
+  for (const ReducedSteps& measured : costs.reduced) {
+    const auto place = static_cast<std::size_t>(measured.replicas) - 1;
+    if (place < steps.size() && sizes.slower[place] > 0 && measured.step > Seconds{})
+      steps[place] = measured.step;
+  }
+  return steps;
+}
+
 }  // namespace
 
-PredictedGoodput predicted_goodput(const FailureSpec& spec, int ranks,
+PredictedGoodput predicted_goodput(const FailureSpec& spec, int ranks, const ReplicaSizes& sizes,
                                    const training::CheckpointOptions& options, std::int64_t steps,
                                    const RecoveryCosts& costs) {
   FiniteRun run{steps, options.interval, costs.step, costs.stall, {}, costs.restart};
+  run.replacement = spec.replacement;
+  run.reduced = reduced_steps(sizes, costs);
   if (options.async) run.durable = std::max(Seconds{}, costs.durable - costs.stall);
   std::vector<DetectedKind> kinds;
   for (const Injected kind : spec.kinds) {
@@ -35,7 +48,8 @@ PredictedGoodput predicted_goodput(const FailureSpec& spec, int ranks,
       const PlannedFailure failure = sequence.next();
       sequence.advance();
       if (failure.kind != Injected::disk)
-        return RunFailure{failure.at, detection_of(failure.kind, spec, costs)};
+        return RunFailure{failure.at, detection_of(failure.kind, spec, costs),
+                          static_cast<double>(failure.rank) / ranks};
     }
   };
   const Seconds useful = costs.step * static_cast<double>(steps);

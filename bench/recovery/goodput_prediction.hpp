@@ -5,13 +5,15 @@
 
 #include "bench/record/recovery_report.hpp"
 #include "bench/recovery/failure_spec.hpp"
+#include "bench/recovery/replica_sizes.hpp"
 #include "bench/training/checkpoints/checkpoint_options.hpp"
 
 namespace plumbline {
 
 /// By analysis/reliability, of a run of `steps` steps in which one of each costs this. A full disk ends no rank and counts as
-/// nothing. Where hangs cost nothing, since none came, they are noticed after hang_timeout.
-PredictedGoodput predicted_goodput(const FailureSpec& spec, int ranks,
+/// nothing. Where hangs cost nothing, since none came, they are noticed after hang_timeout; where no step was made with some of the
+/// replicas it takes as many times as long as `sizes` says.
+PredictedGoodput predicted_goodput(const FailureSpec& spec, int ranks, const ReplicaSizes& sizes,
                                    const training::CheckpointOptions& options, std::int64_t steps,
                                    const RecoveryCosts& costs);
 

@@ -9,10 +9,10 @@ namespace plumbline {
 Injector::Injector(const FailureSpec& spec, int ranks, std::string mark)
     : sequence_(spec, ranks), mark_(std::move(mark)), most_(spec.most) {}
 
-std::optional<PlannedFailure> Injector::look(Seconds now, bool training) {
+std::optional<PlannedFailure> Injector::look(Seconds now, bool training, int there) {
   while (sequence_.next().at <= now && done_ < most_) {
     const PlannedFailure failure = sequence_.next();
-    if (failure.kind != Injected::disk || training) {
+    if (failure.rank < there && (failure.kind != Injected::disk || training)) {
       const pid_t process = process_of_rank(mark_, failure.rank);
       if (process == 0 || !injure(process, failure.kind)) return std::nullopt;
       if (failure.kind == Injected::disk) full_.push_back(process);

@@ -17,8 +17,9 @@ class Injector {
   Injector(const FailureSpec& spec, int ranks, std::string mark);
 
   /// The failure that was due at `now` (since the first step began) and has been done to its rank. While ranks are being
-  /// started (not `training`) one that is due waits for its rank's process; a full disk then passes: nobody writes.
-  std::optional<PlannedFailure> look(Seconds now, bool training);
+  /// started (not `training`) one that is due waits for its rank's process; a full disk then passes: nobody writes. Only
+  /// the first `there` ranks are there: failures of others pass.
+  std::optional<PlannedFailure> look(Seconds now, bool training, int there);
   /// What was due by now met ranks that were lost already, or none: it passes without effect.
   void pass(Seconds now);
   /// The disks that were filled have room again.

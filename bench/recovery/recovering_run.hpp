@@ -9,6 +9,7 @@
 #include "bench/evaluate/cell_process.hpp"
 #include "bench/record/recovery_report.hpp"
 #include "bench/recovery/failure_spec.hpp"
+#include "bench/recovery/replica_sizes.hpp"
 #include "bench/training/checkpoints/checkpoint_options.hpp"
 
 namespace plumbline {
@@ -16,12 +17,14 @@ namespace plumbline {
 /// Options of `plumbline run` that tell a rank about its checkpoints.
 std::vector<std::string> checkpoint_arguments(const training::CheckpointOptions& options);
 
-/// As measure_cell, with the record's key recovery. `options` are prepared. Goodput is predicted from `costs`, before the
+/// As measure_cell, with the record's key recovery. `options` are prepared. With sizes of an elastic run the replicas go on that
+/// there are ranks for, else everything waits for `spec.replacement` after a failure. What was measured is of the last start;
+/// where that had fewer replicas nothing is compared. Goodput is predicted from `costs`, before the
 /// run, or from what the run itself paid. `say` takes lines for people. Throws InputError too where the ranks are on other
 /// hosts.
 bool measure_with_failures(const RunConfig& config, const CellProgram& program, const CellRun& run,
                            training::CheckpointOptions options, const FailureSpec& spec,
-                           const std::optional<RecoveryCosts>& costs,
+                           const ReplicaSizes& sizes, const std::optional<RecoveryCosts>& costs,
                            const std::function<void(const std::string&)>& say, Record& record);
 
 }  // namespace plumbline

@@ -13,7 +13,22 @@ Seconds mean_of(const std::vector<Seconds>& times) {
   return {times.empty() ? 0 : sum / static_cast<double>(times.size())};
 }
 
+constexpr std::size_t kMostSaves = 10'000;
+
 }  // namespace
+
+Seconds RunHistory::Work::step() const {
+  if (kept > 0) return kept_time / static_cast<double>(kept);
+  return made > 0 ? made_time / static_cast<double>(made) : Seconds{};
+}
+
+void RunHistory::attempt_begins(Seconds now, int replicas) {
+  last_sign_ = now;
+  last_complete_ = kNever;
+  replicas_ = replicas;
+  all_replicas_ = std::max(all_replicas_, replicas);
+  if (open_) failures_[*open_].replicas = replicas;
+}
 
 void RunHistory::hear(std::string_view line, Seconds now) {
   const std::string text(line);
@@ -44,8 +59,12 @@ void RunHistory::hear(std::string_view line, Seconds now) {
                          &stall, &durable) == 3) {
     stalls_.push_back({stall});
     durable_.push_back({durable});
-    for (Moment& moment : moments_)
-      if (moment.step == step) moment.stall = {stall};
+    for (Moment& moment : moments_) {
+      if (moment.step != step) continue;
+      moment.stall = {stall};
+      if (saves_.size() < kMostSaves) saves_.push_back({step, moment.at, {stall}, {durable}});
+    }
+    last_complete_ = now;
   } else if (line.starts_with("note: checkpoint of step ")) {
     ++failed_checkpoints_;
   } else {
@@ -59,6 +78,7 @@ void RunHistory::failed(std::string_view kind, int rank, Seconds now) {
   failure.kind = kind;
   failure.rank = rank;
   failure.at = now;  // made relative in report()
+  failure.replicas = replicas_;
   failures_.push_back(std::move(failure));
 }
 
@@ -68,6 +88,32 @@ Seconds RunHistory::begin_of_lost_work(std::int64_t resumed_step) const {
   for (const Moment& moment : moments_)
     if (moment.step <= resumed_step) begin = moment.at + moment.stall;
   return begin;
+}
+
+RunHistory::WorkOfSizes RunHistory::work_with(std::int64_t kept_step) const {
+  WorkOfSizes work = work_;
+  Work& mine = work[replicas_];
+  Seconds stalls;
+  Work present;
+  for (const Moment& moment : moments_) {
+    present.made = moment.step - first_step_;
+    present.made_time = moment.at - ready_at_ - stalls;
+    if (moment.step <= kept_step) {
+      present.kept = present.made;
+      present.kept_time = present.made_time;
+    }
+    stalls += moment.stall;
+  }
+  mine.made += present.made;
+  mine.made_time += present.made_time;
+  mine.kept += present.kept;
+  mine.kept_time += present.kept_time;
+  return work;
+}
+
+void RunHistory::waited(Seconds now) {
+  failures_.back().waiting = now - gone_at_;
+  gone_at_ = now;
 }
 
 void RunHistory::ended(std::int64_t resumed_step, Seconds now) {
@@ -80,6 +126,7 @@ void RunHistory::ended(std::int64_t resumed_step, Seconds now) {
     // A full disk ends ranks late, if at all: a checkpoint may have come to its end meanwhile.
     failure.detect = now - std::max(failure.at, begin);
     detections_[failure.kind].push_back(failure.detect);
+    work_ = work_with(resumed_step);
     for (const Moment& moment : moments_) {
       if (moment.step > resumed_step) ++failure.lost_steps;
       if (moment.step <= resumed_step) kept_stalls_ = kept_stalls_ + moment.stall;
@@ -105,6 +152,7 @@ Seconds RunHistory::detection_of(const std::string& kind) const {
 RecoveryReport RunHistory::report() const {
   RecoveryReport report;
   const Seconds begin = first_ready_.value_or(Seconds{});
+  report.begun_step = begun_;
   report.steps = (moments_.empty() ? first_step_ : moments_.back().step) - begun_;
   const Seconds end = moments_.empty() ? last_sign_ : moments_.back().at;
   report.total = end - begin;
@@ -115,11 +163,27 @@ RecoveryReport RunHistory::report() const {
     report.lost = report.lost + failure.lost;
     report.detect = report.detect + failure.detect;
     report.restart = report.restart + failure.restart;
+    report.waiting += failure.waiting;
     failure.at = {std::max(0.0, (failure.at - begin).value)};
   }
-  const double rest = (report.total - report.stalls - report.lost - report.detect - report.restart).value;
+  const WorkOfSizes work = work_with(moments_.empty() ? 0 : moments_.back().step);
+  // Where no step was made with all replicas, what was made is the measure.
+  const Seconds whole =
+      (work.contains(all_replicas_) && work.at(all_replicas_).made > 0 ? work.at(all_replicas_)
+                                                                       : work.begin()->second)
+          .step();
+  for (const auto& [replicas, made] : work) {
+    if (replicas == all_replicas_ || made.kept == 0) continue;
+    report.missing += made.kept_time - whole * static_cast<double>(made.kept);
+    report.costs.reduced.push_back({replicas, made.kept, made.step()});
+  }
+  const double rest = (report.total - report.stalls - report.lost - report.detect - report.restart -
+                       report.waiting - report.missing)
+                          .value;
   report.useful = {std::max(0.0, rest)};
   report.costs.step = {report.useful.value / static_cast<double>(std::max<std::int64_t>(report.steps, 1))};
+  report.saves = saves_;
+  for (SaveReport& save : report.saves) save.at = save.at - begin;
   report.costs.stall = mean_of(stalls_);
   report.costs.durable = mean_of(durable_);
   report.costs.restart = restarts_.empty() ? first_start_ : mean_of(restarts_);

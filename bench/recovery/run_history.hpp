@@ -21,6 +21,8 @@ class RunHistory {
   void failed(std::string_view kind, int rank, Seconds now);
   /// All ranks are gone; the run will go on after `resumed_step` steps.
   void ended(std::int64_t resumed_step, Seconds now);
+  /// There are ranks to start with again.
+  void waited(Seconds now);
 
   /// Ranks of the present attempt have said that they can begin.
   bool running() const { return ready_; }
@@ -28,9 +30,12 @@ class RunHistory {
   bool finished() const { return finished_; }
   /// When ranks last said something of the above; the start of the present attempt before that.
   Seconds last_sign() const { return last_sign_; }
+  /// When the last checkpoint of the present attempt was complete; before everything where there is none.
+  Seconds last_complete() const { return last_complete_; }
   /// Checkpoints that failed since this was made.
   int failed_checkpoints() const { return failed_checkpoints_; }
-  void attempt_begins(Seconds now) { last_sign_ = now; }
+  /// With so many of the run's replicas; the first time with all of them.
+  void attempt_begins(Seconds now, int replicas = 1);
   /// There must be one.
   const FailureReport& last_failure() const { return failures_.back(); }
 
@@ -38,17 +43,34 @@ class RunHistory {
   RecoveryReport report() const;
 
  private:
+  static constexpr Seconds kNever{-1};
   struct Moment {
     std::int64_t step = 0;
     Seconds at;     // its end
     Seconds stall;  // of the checkpoint after it, when it is known
   };
+  /// Steps with as many replicas, between checkpoints.
+  struct Work {
+    std::int64_t made = 0;
+    Seconds made_time;
+    std::int64_t kept = 0;
+    Seconds kept_time;
+    Seconds step() const;
+  };
+  using WorkOfSizes = std::map<int, Work>;
   Seconds begin_of_lost_work(std::int64_t resumed_step) const;
+  /// That of the present attempt too, of which `kept_step` is the last step that is kept.
+  WorkOfSizes work_with(std::int64_t kept_step) const;
   Seconds detection_of(const std::string& kind) const;
 
   std::optional<Seconds> first_ready_;
   std::int64_t begun_ = 0;  // steps that were done before the run
   Seconds first_start_;
+  int all_replicas_ = 1;
+  int replicas_ = 1;
+  WorkOfSizes work_;  // of attempts that are over
+  std::vector<SaveReport> saves_;
+  Seconds last_complete_ = kNever;
   Seconds last_sign_;
   bool ready_ = false;
   bool finished_ = false;

@@ -32,6 +32,9 @@ std::string table_html(const std::vector<Record>& records);
 /// What fits and what does not, over the key with most values; empty when nothing has a budget.
 std::string fit_html(const std::vector<Record>& records);
 
+/// The time of every run that failures were injected into, in lanes and tables; empty when there is none.
+std::string recovery_html(const std::vector<Record>& records);
+
 /// What the page's script shows of each cell: a JSON element and the timelines, one element each.
 std::string data_html(const ReportInput& input);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <tuple>
 #include <utility>
@@ -12,14 +13,17 @@ namespace plumbline {
 
 std::string recovery_text(const RecoveryReport& report) {
   std::string text = fmt::format("{} steps in {} with {} failures, one every {} asked for\n", report.steps,
-                                 readable_time(report.total.value), report.failures.size(),
+                                 readable_time(report.total.value), count_failures(report),
                                  readable_time(report.mtbf.value));
-  const std::array<std::pair<const char*, Seconds>, 5> parts = {{{"useful", report.useful},
+  const std::array<std::pair<const char*, Seconds>, 7> parts = {{{"useful", report.useful},
                                                                  {"checkpoints", report.stalls},
                                                                  {"lost work", report.lost},
                                                                  {"detection", report.detect},
-                                                                 {"restart", report.restart}}};
+                                                                 {"restart", report.restart},
+                                                                 {"waiting", report.waiting},
+                                                                 {"missing", report.missing}}};
   for (const auto& [name, time] : parts) {
+    if (time.value == 0) continue;
     text += fmt::format("  {:<12} {:>10}  {:6.2f} %\n", name, readable_time(time.value),
                         report.total.value > 0 ? 100 * (time / report.total) : 0.0);
   }
@@ -40,13 +44,23 @@ std::string recovery_text(const RecoveryReport& report) {
     text += fmt::format("  {:<26}  {:>10}  {:>14}\n", name, readable_time(measured.value),
                         readable_time(assumed.value));
   }
+  for (const ReducedSteps& reduced : report.costs.reduced) {
+    const auto& known = predicted.from.reduced;
+    const auto found = std::find_if(known.begin(), known.end(), [&](const ReducedSteps& each) {
+      return each.replicas == reduced.replicas;
+    });
+    text += fmt::format("  {:<26}  {:>10}  {:>14}\n", fmt::format("step with {} replicas", reduced.replicas),
+                        readable_time(reduced.step.value),
+                        found == known.end() ? "-" : readable_time(found->step.value));
+  }
   if (report.failures.empty()) return text;
-  text += "      at  kind  rank  detected after  restarted after  lost work  steps\n";
+  text += "      at  kind    rank  detected after  restarted after  lost work  steps  replicas\n";
   for (const FailureReport& failure : report.failures) {
-    text += fmt::format("{:>8}  {:<4}  {:>4}  {:>14}  {:>15}  {:>9}  {:>5}\n",
+    text += fmt::format("{:>8}  {:<6}  {:>4}  {:>14}  {:>15}  {:>9}  {:>5}  {:>8}\n",
                         readable_time(failure.at.value), failure.kind, failure.rank,
-                        readable_time(failure.detect.value), readable_time(failure.restart.value),
-                        readable_time(failure.lost.value), failure.lost_steps);
+                        readable_time(failure.detect.value),
+                        readable_time((failure.waiting + failure.restart).value),
+                        readable_time(failure.lost.value), failure.lost_steps, failure.replicas);
   }
   return text;
 }

@@ -115,7 +115,8 @@ constexpr Room kRooms[] = {
      "kernels/cpu "
      "kernels/emulated"},
     {"bench/recovery",
-     "analysis/reliability bench/evaluate bench/record bench/training/checkpoints core/base"},
+     "analysis/hardware analysis/predict analysis/reliability bench/evaluate bench/record "
+     "bench/training/checkpoints core/base core/config"},
     {"bench/record", "core/base core/run core/tensor core/trace"},
     {"bench/report",
      "bench/record bench/text core/base core/schedule core/schedule_text core/tensor core/trace"},

@@ -54,8 +54,11 @@ std::string header_text(const GoodputRequest& request, const GoodputReport& repo
                       readable_bytes(static_cast<double>(request.checkpoint.size.value)),
                       long_time(report.save), how, long_time(report.saves.interval));
   if (request.recovery.elastic_groups) {
-    text += fmt::format("a failure takes one of {} groups away, the others go on after {}\n",
-                        *request.recovery.elastic_groups, long_time(request.recovery.detect + request.drop));
+    const bool restarts = request.recovery.elastic_restarts;
+    const Seconds pause = restarts ? report.recovery : request.recovery.detect + request.drop;
+    text += fmt::format("a failure takes one of {} groups away, the others go on after {}{}\n",
+                        *request.recovery.elastic_groups, long_time(pause),
+                        restarts ? " from the last checkpoint" : "");
   } else {
     text += fmt::format("a failure takes {} until the next step\n", long_time(report.recovery));
   }

@@ -71,6 +71,54 @@ TEST(FiniteRun, ReplaysWhatItIsGiven) {
   }
 }
 
+struct ElasticCase {
+  const char* what;
+  Seconds replacement;
+  std::vector<Seconds> reduced;
+  Seconds durable;
+  std::vector<RunFailure> failures;
+  double total, lost, waiting, missing;
+  int came, returns;
+};
+
+// As above; of two replicas one makes a step in 1.5 s.
+TEST(FiniteRun, GoesOnWithTheReplicasThatAreThere) {
+  const std::vector<Seconds> one{{1.5}};
+  const std::vector<Seconds> none{};
+  const ElasticCase cases[] = {
+      {"waits", {4}, none, {}, {{{4}, {1}}}, 19, 0.5, 4, 0, 1, 0},
+      {"a failure while it waits passes", {4}, none, {}, {{{4}, {1}}, {{7}, {1}}}, 19, 0.5, 4, 0, 1, 0},
+      {"two that follow each other", {4}, none, {}, {{{4}, {1}}, {{10}, {0}}}, 24, 0.5, 8, 0, 2, 0},
+      // Step 3 is saved at 3.5 s; from 7 s on one replica makes 3, 3 and 1 steps, of which no save is after 20 s.
+      {"one to the end", {99}, one, {}, {{{4}, {1}}}, 7 + 7 * 1.5 + 2 * 0.5, 0.5, 0, 3.5, 1, 0},
+      // Replaced at 9 s; the save at 7 + 4.5 + 0.5 is the first one after that: from 14 s on two make 4 steps.
+      {"comes back at the next save", {4}, one, {}, {{{4}, {1}}}, 14 + 4.5, 0.5, 0, 1.5, 1, 1},
+      {"durable only later", {4}, one, {1}, {{{5}, {1}}}, 8 + 5 + 1 + 2 + 4.5, 1.5 + 1, 0, 1.5, 1, 1},
+      {"replaced before it has started", {1}, one, {}, {{{4}, {1}}}, 14 + 4.5, 0.5, 0, 1.5, 1, 1},
+      {"there is no save any more", {14}, one, {}, {{{4}, {1}}}, 18.5, 0.5, 0, 3.5, 1, 0},
+      {"the rank is not there", {99}, one, {}, {{{4}, {1}}, {{9}, {1}, 0.5}}, 18.5, 0.5, 0, 3.5, 1, 0},
+      // All are gone at 10 s; one is there at 14 s, the other at 19 s and back behind the save at 21 s.
+      {"the last one too", {9}, one, {}, {{{4}, {1}}, {{9}, {1}, 0.4}}, 21 + 2 + 4.5, 2.5, 4, 1.5, 2, 1},
+      {"the batch cannot be dealt out", {4}, {{0}}, {}, {{{4}, {1}}}, 19, 0.5, 4, 0, 1, 0},
+  };
+  for (const ElasticCase& each : cases) {
+    FiniteRun run = kTenSteps;
+    run.replacement = each.replacement;
+    run.reduced = each.reduced;
+    run.durable = each.durable;
+    const FiniteRunTimes times = replay(run, listed(each.failures));
+    EXPECT_NEAR(times.total.value, each.total, 1e-12) << each.what;
+    EXPECT_NEAR(times.lost.value, each.lost, 1e-12) << each.what;
+    EXPECT_NEAR(times.waiting.value, each.waiting, 1e-12) << each.what;
+    EXPECT_NEAR(times.missing.value, each.missing, 1e-12) << each.what;
+    EXPECT_EQ(times.failures, each.came) << each.what;
+    EXPECT_EQ(times.returns, each.returns) << each.what;
+    const Seconds rest =
+        times.stalls + times.lost + times.detect + times.restart + times.waiting + times.missing;
+    EXPECT_NEAR(rest.value + 10, times.total.value, 1e-12) << each.what;
+  }
+}
+
 TEST(FiniteRun, WithoutProgressItIsGivenUp) {
   Seconds at;
   const RunFailures always = [&]() -> std::optional<RunFailure> { return RunFailure{at += Seconds{1}, {0}}; };

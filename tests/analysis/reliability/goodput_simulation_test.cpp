@@ -8,6 +8,7 @@
 
 #include "analysis/reliability/effective_time.hpp"
 #include "analysis/reliability/elastic.hpp"
+#include "analysis/reliability/finite_run.hpp"
 
 namespace plumbline {
 namespace {
@@ -141,6 +142,39 @@ TEST(Elastic, AgreesWithItsClosedFormWhereGroupsRarelyFailTogether) {
       EXPECT_NEAR(sum_of(goodput.mean), 1, 1e-9);
       EXPECT_GT(goodput.mean.missing, 0);
     }
+  }
+}
+
+TEST(Elastic, FromCheckpointsAgreesWithItsClosedForm) {
+  const JobFailures failures{{7200}, {{1, {300}, true}}};
+  TrialPlan plan;
+  plan.trials = 200;
+  for (const SavePlan& saves : {SavePlan{{600}, {20}}, SavePlan{{600}, {1}, {60}}}) {
+    ElasticPlan elastic{16, {120}, {90}, {3600}, {10}, true};
+    const Goodput goodput = simulate_elastic(failures, saves, elastic, plan);
+    const double share = elastic_share(failures, saves, elastic);
+    EXPECT_NEAR(goodput.mean.effective / share, 1, 0.01) << saves.durable.value;
+    EXPECT_NEAR(sum_of(goodput.mean), 1, 1e-9);
+    EXPECT_GT(goodput.mean.recomputed, 0.03);  // half of 620 s in 7200 s
+    elastic.from_checkpoint = false;
+    EXPECT_GT(elastic_share(failures, saves, elastic), share + 0.03);
+  }
+}
+
+// A run of some steps and a job of months, each by a rule of its own.
+TEST(Elastic, IsWhatARunOfManyStepsSees) {
+  constexpr int kGroups = 4;
+  constexpr double kBetween = 400;
+  FiniteRun run{100000, 10, {1}, {0.5}, {}, {4}, {60}};
+  for (int there = 1; there < kGroups; ++there) run.reduced.push_back({1.0 * kGroups / there});
+  const JobFailures failures{{kBetween}, {{1, {4}, true}}};
+  const ElasticPlan elastic{kGroups, {5}, {4}, {61}, {1}, true};
+  for (const double durable : {0.0, 3.0}) {
+    run.durable = {durable};
+    // Saves come after so many steps, which take longer while a group is missing.
+    EXPECT_NEAR(expected_goodput(run, {kBetween}, {{1, {1}}}).mean,
+                elastic_share(failures, {{10}, {0.5}, {durable}}, elastic), 0.01)
+        << durable;
   }
 }
 

@@ -78,6 +78,12 @@ TEST_F(GoodputCommand, ElasticGroupsHoldAllStates) {
   const nlohmann::json json = nlohmann::json::parse(said.out);
   EXPECT_EQ(json["elastic_groups"], 128);
   EXPECT_GT(json["time"]["missing"], 0);
+  const Said later = goodput(fmt::format(
+      "{} --gpus 131072 --elastic 128 --elastic-restarts --trials 100 --json --zero-stage 1", kJob));
+  ASSERT_EQ(later.exit_code, 0) << later.err;
+  const nlohmann::json restarts = nlohmann::json::parse(later.out);
+  EXPECT_LT(restarts["effective"]["expected"], json["effective"]["expected"]);
+  EXPECT_GT(restarts["time"]["recovering"], json["time"]["recovering"]);
   EXPECT_NEAR(json["effective"]["simulated"].get<double>() / json["effective"]["expected"].get<double>(), 1,
               0.01);
 }

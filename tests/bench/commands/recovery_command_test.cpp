@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -92,6 +93,90 @@ TEST_F(RecoveryCommand, ARunIsTheSameWhetherItIsKilledOrNot) {
   EXPECT_TRUE(fs::is_empty(folder_ / "tmp"));
 }
 
+// Two and four ranks: a replica is missing for as long as the run, and for a while.
+TEST_F(RecoveryCommand, TheOtherReplicasGoOnWithTheWholeBatch) {
+  struct Case {
+    const char* split;
+    const char* form;
+    const char* replacement;
+    int fewest;
+    bool comes_back;
+  };
+  const Case cases[] = {{"--dp 2 --zero-stage 1", "", "1000s", 1, false},
+                        {"--dp 2 --zero-stage 3", "--async-save", "10ms", 1, true},
+                        {"--pp 2 --dp 2 --zero-stage 1", "", "10ms", 1, true},
+                        {"--dp 4 --gbs 24 --mbs 1", "", "1000s", 3, false}};
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.split);
+    // With a large rate rounding grows from step to step, in runs that nothing disturbs as well.
+    const std::string split = fmt::format("{} --steps 60 --learning-rate 0.001", each.split);
+    const json whole = measured(split);
+    const json hit =
+        measured(fmt::format("{} {} --checkpoint-dir saved --checkpoint-interval 3 --elastic "
+                             "--inject-failures mtbf=20ms,seed=4,most=1,replacement={}",
+                             split, each.form, each.replacement));
+    fs::remove_all(folder_ / "saved");
+    const json& recovery = hit.at("recovery");
+    const json& failures = recovery.at("failures");
+    ASSERT_EQ(failures.size(), each.comes_back ? 2U : 1U) << failures;
+    EXPECT_EQ(failures[0].at("replicas"), each.fewest);
+    EXPECT_EQ(failures[0].at("waiting_s"), 0);
+    EXPECT_EQ(failures.back().at("kind"), each.comes_back ? "return" : "kill");
+    EXPECT_NE(hit.at("error").is_null(), each.comes_back);
+    const json& reduced = recovery.at("costs").at("reduced");
+    ASSERT_EQ(reduced.size(), 1U);
+    EXPECT_EQ(reduced[0].at("replicas"), each.fewest);
+    EXPECT_GT(reduced[0].at("step_s"), 0);
+    double sum = 0;
+    for (const char* part :
+         {"useful_s", "stalls_s", "lost_s", "detect_s", "restart_s", "waiting_s", "missing_s"})
+      sum += recovery.at(part).get<double>();
+    EXPECT_NEAR(sum, recovery.at("total_s").get<double>(), 1e-6);
+    const json& losses = hit.at("measurement").at("losses");
+    const json& expected = whole.at("measurement").at("losses");
+    ASSERT_EQ(losses.size(), 60U);
+    for (std::size_t i = 0; i < losses.size(); ++i)
+      EXPECT_NEAR(losses[i].get<double>(), expected[i].get<double>(), 1e-5 * expected[i].get<double>()) << i;
+    EXPECT_TRUE(fs::is_empty(folder_ / "tmp"));
+  }
+}
+
+TEST_F(RecoveryCommand, WhereNobodyGoesOnTheRunWaitsForARank) {
+  const json hit = measured(
+      "--pp 2 --steps 40 --checkpoint-dir saved --checkpoint-interval 3 "
+      "--inject-failures mtbf=20ms,seed=4,most=1,replacement=300ms");
+  EXPECT_EQ(hit["measurement"]["losses"], undisturbed_losses());
+  const json& recovery = hit.at("recovery");
+  EXPECT_GE(recovery.at("waiting_s"), 0.3);
+  EXPECT_EQ(recovery.at("waiting_s"), recovery.at("failures")[0].at("waiting_s"));
+  EXPECT_EQ(recovery.at("missing_s"), 0);
+}
+
+TEST_F(RecoveryCommand, WeightsAndCheckpointsMayBeOnTwoDisks) {
+  std::string pattern = "/dev/shm/plumbline-recovery-XXXXXX";
+  struct stat here {};
+  struct stat there {};
+  if (::mkdtemp(pattern.data()) == nullptr) GTEST_SKIP() << "no /dev/shm";
+  const fs::path other = pattern;
+  ASSERT_EQ(::stat(folder_.c_str(), &here), 0);
+  ASSERT_EQ(::stat(other.c_str(), &there), 0);
+  if (here.st_dev == there.st_dev) {
+    fs::remove_all(other);
+    GTEST_SKIP() << "/dev/shm is on the disk of the temporary folder";
+  }
+  const std::string saved = (other / "saved").string();
+  const json whole = measured("--pp 2 --steps 6 --save-weights whole");
+  measured(fmt::format("--pp 2 --steps 4 --save-weights first --checkpoint-dir {} --checkpoint-interval 2",
+                       saved));
+  const json later =
+      measured(fmt::format("--pp 2 --steps 6 --save-weights later --checkpoint-dir {} --resume", saved));
+  fs::remove_all(other);
+  EXPECT_EQ(later.at("measurement").at("losses"), whole.at("measurement").at("losses"));
+  EXPECT_FALSE(read("whole/model.safetensors").empty());
+  EXPECT_EQ(read("later/model.safetensors"), read("whole/model.safetensors"));
+  EXPECT_NE(read("first/model.safetensors"), read("whole/model.safetensors"));
+}
+
 // The only checkpoint is the one at the end: the disk is still full when the ranks write what they measured.
 TEST_F(RecoveryCommand, ADiskThatIsFullAtTheEndCostsAnotherStart) {
   const json hit = measured(
@@ -130,6 +215,12 @@ TEST_F(RecoveryCommand, WhatCannotBeDoneIsOneLine) {
       {"--inject-failures mtbf=30s", "--inject-failures: expected --checkpoint-dir"},
       {"--checkpoint-dir saved --inject-failures mtbf=soon", "expected a time from 10ms to 1000h"},
       {"--recovery-costs run.yaml", "--recovery-costs requires --inject-failures"},
+      {"--elastic", "--elastic requires --inject-failures"},
+      {"--dp 2 --checkpoint-dir saved --inject-failures mtbf=1s --elastic", "expected replacement=TIME"},
+      {"--pp 2 --checkpoint-dir saved --inject-failures mtbf=1s,replacement=9s --elastic",
+       "found data_parallel_size 1, expected 2 or more"},
+      {"--dp 4 --checkpoint-dir saved --inject-failures mtbf=1s,replacement=9s --elastic",
+       "without one of 4 replicas the run could not go on: global_batch_size"},
       {"--checkpoint-dir saved --inject-failures mtbf=1s --recovery-costs none.json", "none.json: "},
       {"--checkpoint-dir saved --inject-failures mtbf=1s --recovery-costs run.yaml", "run.yaml"},
   };

@@ -68,17 +68,24 @@ inline Record sample_record(const std::string& id) {
   RecoveryReport recovery;
   recovery.mtbf = {30};
   recovery.seed = 7;
+  recovery.begun_step = 5;
   recovery.steps = 40;
+  recovery.replacement = {9};
   recovery.total = {20};
   recovery.useful = {12};
   recovery.stalls = {1};
   recovery.lost = {3};
   recovery.detect = {0.5};
   recovery.restart = {3.5};
+  recovery.waiting = {0.25};
+  recovery.missing = {-0.25};
   recovery.goodput = 0.6;
-  recovery.costs = {{0.3}, {0.1}, {0.2}, {3.5}, {0.5}, {}};
+  recovery.costs = {{0.3}, {0.1}, {0.2}, {3.5}, {0.5}, {}, {{1, 4, {0.5}}}};
   recovery.predicted = {0.65, 0.5, 0.7, 0.62, {{0.25}, {0.1}, {0.2}, {3}, {0.5}, {1.25}}};
-  recovery.failures = {{"kill", 1, {4}, {0.5}, {3.5}, {3}, 9, 10}, {"disk", 0, {9}, {}, {}, {}, 0, 0}};
+  recovery.failures = {{"kill", 1, {4}, {0.5}, {3.5}, {3}, 9, 10, {0.25}, 1},
+                       {"disk", 0, {9}, {}, {}, {}, 0, 0, {}, 2},
+                       {"return", 0, {12}, {}, {}, {}, 0, 20, {}, 2}};
+  recovery.saves = {{10, {1}, {0.1}, {0.2}}, {20, {12}, {0.1}, {0.25}}};
   record.recovery = recovery;
   return record;
 }

@@ -249,6 +249,13 @@ TEST(RecordStore, KeepsTheLatestRecordOfAnId) {
   EXPECT_EQ(load_records(folder / "deep/inside").size(), 2U);
 }
 
+TEST(RecordStore, ReadsWhatARunPrinted) {
+  const Folder folder;
+  std::ofstream(folder / "run.json") << to_json(sample_record("a")).dump(2) << '\n';
+  ASSERT_EQ(load_records(folder / "run.json").size(), 1U);
+  EXPECT_EQ(to_json(load_records(folder / "run.json").front()), to_json(sample_record("a")));
+}
+
 TEST(RecordStore, RepairsATornLastLineAtEveryLength) {
   const Folder folder;
   std::string whole;

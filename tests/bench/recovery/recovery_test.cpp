@@ -22,11 +22,12 @@ using testing::HasSubstr;
 
 TEST(FailureSpecText, SaysWhatIsInjected) {
   const FailureSpec spec =
-      parse_failure_spec("mtbf=2.5min,kinds=kill,hang,disk,seed=9,most=2,hang_timeout=500ms");
+      parse_failure_spec("mtbf=2.5min,kinds=kill,hang,disk,seed=9,most=2,replacement=20s,hang_timeout=500ms");
   EXPECT_DOUBLE_EQ(spec.mtbf.value, 150);
   EXPECT_THAT(spec.kinds, ElementsAre(Injected::kill, Injected::hang, Injected::disk));
   EXPECT_EQ(spec.seed, 9U);
   EXPECT_EQ(spec.most, 2U);
+  EXPECT_DOUBLE_EQ(spec.replacement.value, 20);
   EXPECT_DOUBLE_EQ(spec.hang_timeout.value, 0.5);
   EXPECT_THAT(parse_failure_spec("mtbf=30s").kinds, ElementsAre(Injected::kill));
 }
@@ -44,7 +45,7 @@ TEST(FailureSpecText, IsRefusedInOneLine) {
       {"mtbf=30s,kinds=flood", "expected kill, hang or disk"},
       {"mtbf=30s,kinds=", "expected kill, hang or disk"},
       {"mtbf=30s,seed=x", "expected a whole number"},
-      {"mtbf=30s,rank=1", "expected one of the keys mtbf, kinds, seed, most, hang_timeout"},
+      {"mtbf=30s,rank=1", "expected one of the keys mtbf, kinds, seed, most, replacement, hang_timeout"},
   };
   for (const auto& [text, expected] : cases) {
     try {
@@ -163,6 +164,50 @@ TEST(RunHistory, ALineTornInTwoLosesNoWork) {
   EXPECT_DOUBLE_EQ(history.report().lost.value, 1.5);
 }
 
+// Of two replicas one goes on while a rank is missing, until a checkpoint comes after its return.
+TEST(RunHistory, WhatFewerReplicasTakeLongerIsMissing) {
+  RunHistory history;
+  history.attempt_begins({0}, 2);
+  hear_all(history,
+           {{10, "next is step 1 of 6"},
+            {11, "step 1 of 6"},
+            {11.5, "checkpoint of step 1 complete: stood still 0.500000 s, durable after 0.500000 s"},
+            {12.5, "step 2 of 6"}});
+  history.failed("kill", 3, {13});
+  history.ended(1, {13.25});
+  history.waited({14});
+  history.attempt_begins({14}, 1);
+  EXPECT_LT(history.last_complete(), Seconds{});
+  hear_all(history,
+           {{15, "next is step 2 of 6"},
+            {16.75, "step 2 of 6"},
+            {18.5, "step 3 of 6"},
+            {19, "checkpoint of step 3 complete: stood still 0.500000 s, durable after 0.500000 s"}});
+  EXPECT_DOUBLE_EQ(history.last_complete().value, 19);
+  history.failed("return", 0, {19.25});
+  history.ended(3, {19.25});
+  history.attempt_begins({19.5}, 2);
+  hear_all(history,
+           {{21, "next is step 4 of 6"}, {22, "step 4 of 6"}, {23, "step 5 of 6"}, {24, "step 6 of 6"}});
+  const RecoveryReport report = history.report();
+  EXPECT_DOUBLE_EQ(report.total.value, 14);
+  EXPECT_DOUBLE_EQ(report.costs.step.value, 1);
+  EXPECT_DOUBLE_EQ(report.useful.value, 6);
+  EXPECT_DOUBLE_EQ(report.missing.value, 1.5);
+  EXPECT_DOUBLE_EQ(report.stalls.value, 1);
+  EXPECT_DOUBLE_EQ(report.lost.value, 1.75);
+  EXPECT_DOUBLE_EQ(report.detect.value, 0.25);
+  EXPECT_DOUBLE_EQ(report.waiting.value, 0.75);
+  EXPECT_DOUBLE_EQ(report.restart.value, 2.75);
+  EXPECT_EQ(report.costs.reduced, (std::vector<ReducedSteps>{{1, 2, {1.75}}}));
+  ASSERT_EQ(report.failures.size(), 2U);
+  EXPECT_EQ(report.failures[0].replicas, 1);
+  EXPECT_EQ(report.failures[1].replicas, 2);
+  EXPECT_DOUBLE_EQ(report.failures[1].restart.value, 1.75);
+  EXPECT_EQ(count_failures(report), 1);
+  EXPECT_EQ(report.saves, (std::vector<SaveReport>{{1, {1}, {0.5}, {0.5}}, {3, {8.5}, {0.5}, {0.5}}}));
+}
+
 TEST(RunHistory, StepsOfAnEarlierRunAreNotOfThisOne) {
   RunHistory history;
   history.attempt_begins({0});
@@ -202,18 +247,48 @@ TEST(GoodputPrediction, KnowsTheFailuresOfTheSeed) {
   ASSERT_LT(at, Seconds{24.5});  // the end without failures: 20 s and nine saves
   const double kept = std::floor(at.value / 2.5);
   const double total = 24.5 + (at.value - 2.5 * kept) + 0.5 + 1.5;
-  EXPECT_NEAR(predicted_goodput(spec, 2, every4, 40, costs).of_seed, 20 / total, 1e-12);
+  EXPECT_NEAR(predicted_goodput(spec, 2, {}, every4, 40, costs).of_seed, 20 / total, 1e-12);
   every4.async = true;  // durable 0.25 s after the stall
   const double written = std::floor(std::max(0.0, at.value - 0.25) / 2.5);
-  EXPECT_NEAR(predicted_goodput(spec, 2, every4, 40, costs).of_seed,
+  EXPECT_NEAR(predicted_goodput(spec, 2, {}, every4, 40, costs).of_seed,
               20 / (24.5 + (at.value - 2.5 * written) + 2), 1e-12);
   spec.kinds = {Injected::hang};  // noticed after the timeout of 10 s
-  EXPECT_NEAR(predicted_goodput(spec, 2, every4, 40, costs).of_seed,
+  EXPECT_NEAR(predicted_goodput(spec, 2, {}, every4, 40, costs).of_seed,
               20 / (24.5 + (at.value - 2.5 * written) + 10 + 1.5), 1e-12);
   spec.kinds = {Injected::disk};
-  const PredictedGoodput harmless = predicted_goodput(spec, 2, every4, 40, costs);
+  const PredictedGoodput harmless = predicted_goodput(spec, 2, {}, every4, 40, costs);
   EXPECT_NEAR(harmless.of_seed, 20 / 24.5, 1e-12);
   EXPECT_NEAR(harmless.mean, 20 / 24.5, 1e-12);
+}
+
+// One of two replicas makes a step in twice the time, or in what it was seen to take.
+TEST(GoodputPrediction, KnowsWithHowManyReplicasARunGoesOn) {
+  RecoveryCosts costs{{0.5}, {0.5}, {0.75}, {1.5}, {0.5}, {}};
+  FailureSpec spec = parse_failure_spec("mtbf=10s,most=1,replacement=1000s");
+  const training::CheckpointOptions every4{.folder = "x", .interval = 4};
+  const Seconds at = FailureSequence(spec, 2).next().at;
+  ASSERT_LT(at, Seconds{24.5});
+  const double kept = std::floor(at.value / 2.5);
+  const double left = 40 - 4 * kept;
+  const double saves = std::floor((left - 1) / 4);
+  const double before = at.value + 0.5 + 1.5 + 0.5 * saves;
+  const auto of_seed = [&](const ReplicaSizes& sizes) {
+    return predicted_goodput(spec, 2, sizes, every4, 40, costs).of_seed;
+  };
+  EXPECT_NEAR(of_seed({{2}}), 20 / (before + left * 1), 1e-12);
+  costs.reduced = {{1, 9, {0.75}}};
+  EXPECT_NEAR(of_seed({{2}}), 20 / (before + left * 0.75), 1e-12);
+  EXPECT_NEAR(of_seed({{0}}), 20 / (before + 1000 + left * 0.5), 1e-12);
+  EXPECT_NEAR(of_seed({}), 20 / (before + 1000 + left * 0.5), 1e-12);
+}
+
+TEST(ReplicaSizes, AreTheLargestThatTheBatchCanBeDealtOutTo) {
+  const ReplicaSizes four{{3.9, 2.1, 0}};
+  EXPECT_EQ(four.without(0), 4);
+  EXPECT_EQ(four.without(1), 2);  // three cannot
+  EXPECT_EQ(four.without(3), 1);
+  EXPECT_EQ(four.without(9), 0);
+  EXPECT_EQ(ReplicaSizes{}.without(1), 0);
 }
 
 }  // namespace

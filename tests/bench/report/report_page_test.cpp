@@ -3,11 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "bench/report/assets.hpp"
 #include "bench/report/escape.hpp"
 #include "bench/report/html_report.hpp"
+#include "bench/report/page_parts.hpp"
+#include "bench/report/recovery_lanes.hpp"
 #include "core/base/error.hpp"
 #include "tests/bench/record/record_support.hpp"
 
@@ -34,6 +41,57 @@ TEST(Escape, Base64) {
   EXPECT_EQ(of("fo"), "Zm8=");
   EXPECT_EQ(of("foo"), "Zm9v");
   EXPECT_EQ(of("\xff\xfe\xfd\xfc"), "//79/A==");
+}
+
+// Steps 6 to 45 with a kill that loses work, a disk that is full and ends nothing, and the return of a replica.
+TEST(RecoveryLanes, EveryMomentOfTheRunIsInOneLane) {
+  RecoveryReport report;
+  report.begun_step = 5;
+  report.steps = 40;
+  report.total = {30};
+  report.costs.reduced = {{1, 10, {1}}};
+  report.saves = {{15, {6}, {0.5}, {0.25}}, {25, {20}, {0.5}, {1}}};
+  report.failures = {{"kill", 3, {8}, {0.5}, {2}, {1.5}, 3, 15, {1}, 1},
+                     {"disk", 0, {13}, {}, {}, {}, 0, 0, {}, 1},
+                     {"return", 0, {21}, {}, {3}, {0.5}, 0, 25, {}, 2}};
+  const RecoveryLanes built = recovery_lanes(report);
+  double sum = 0;
+  std::map<std::string, std::vector<std::pair<double, double>>> spans;
+  for (const RecoveryLane& lane : built.lanes) {
+    for (const RecoverySpan& span : lane.spans) {
+      spans[lane.name].emplace_back(span.begin.value, span.end.value);
+      if (std::string(lane.name) != "checkpoints") sum += (span.end - span.begin).value;
+    }
+  }
+  using Spans = std::vector<std::pair<double, double>>;
+  EXPECT_DOUBLE_EQ(sum, 30);
+  EXPECT_EQ(spans["steps"], (Spans{{0, 6.5}, {24, 30}}));
+  EXPECT_EQ(spans["lost work"], (Spans{{6.5, 8}, {20.5, 21}}));
+  EXPECT_EQ(spans["detection"], (Spans{{8, 8.5}}));
+  EXPECT_EQ(spans["waiting"], (Spans{{8.5, 9.5}}));
+  EXPECT_EQ(spans["restart"], (Spans{{9.5, 11.5}, {21, 24}}));
+  EXPECT_EQ(spans["steps, fewer replicas"], (Spans{{11.5, 20.5}}));
+  EXPECT_EQ(spans["failures"], (Spans{{8, 8}, {13, 13}}));
+  EXPECT_EQ(spans["checkpoints"], (Spans{{6, 6.5}, {20, 21}}));
+  ASSERT_GE(built.progress.size(), 2U);
+  EXPECT_EQ(built.progress.front().steps, 5);
+  EXPECT_EQ(built.progress.back().steps, 45);
+  double highest = 0;
+  for (const RecoveryProgress& each : built.progress)
+    if (each.at <= Seconds{8}) highest = std::max(highest, each.steps);
+  EXPECT_EQ(highest, 18);  // three of them lost
+}
+
+TEST(RecoveryPage, IsThereWhereFailuresWereInjected) {
+  Record record = sample_record("a");
+  record.recovery->failures[0].kind = "<kill>";
+  const std::string html = recovery_html({record});
+  EXPECT_THAT(html, HasSubstr("class=\"span-restart\""));
+  EXPECT_THAT(html, HasSubstr("<td>62.0 %</td><td>+2.0 points</td>"));
+  EXPECT_THAT(html, HasSubstr("&lt;kill&gt; of rank 1"));
+  EXPECT_THAT(html, Not(HasSubstr("<kill>")));
+  record.recovery.reset();
+  EXPECT_EQ(recovery_html({record}), "");
 }
 
 ReportInput input_of(std::vector<Record> records) {

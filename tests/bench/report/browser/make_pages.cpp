@@ -111,6 +111,28 @@ int number_in(Record& record, const std::string& key) {
   return std::stoi(config_of(record, key));
 }
 
+/// A run of 200 steps with a kill every 20 s, by turns with one replica until the next checkpoint.
+RecoveryReport made_up_failures() {
+  RecoveryReport report;
+  report.mtbf = {20};
+  report.steps = 200;
+  report.total = {120};
+  report.useful = {60};
+  report.lost = {15};
+  report.detect = {5};
+  report.restart = {40};
+  report.goodput = 0.5;
+  report.predicted = {0.53, 0.4, 0.66, 0.52, {}};
+  report.costs.reduced = {{1, 20, {0.5}}};
+  for (int i = 0; i < 5; ++i) {
+    const double at = 20.0 * (i + 1);
+    report.failures.push_back({"kill", i, {at}, {1}, {6}, {3}, 9, 30 * i + 30, {1}, i % 2 == 0 ? 1 : 2});
+    for (int save = 0; save < 3; ++save)
+      report.saves.push_back({30 * i + 10 * (save + 1), {at - 12 + 3 * save}, {0.1}, {0.4}});
+  }
+  return report;
+}
+
 /// The recorded cells with timelines of the same shape.
 ReportInput demo(const std::vector<Record>& records) {
   ReportInput input{"demo", records, nullptr};
@@ -129,6 +151,7 @@ ReportInput demo(const std::vector<Record>& records) {
                       {"moments", Category::optimizer, {std::int64_t{1} << 27}, 2}};
     }
   }
+  input.records.front().recovery = made_up_failures();
   std::map<std::string, Record> by_id;
   for (const Record& record : records) by_id[record.id] = record;
   input.timelines = [by_id](const std::string& id) -> std::optional<CellTimelines> {

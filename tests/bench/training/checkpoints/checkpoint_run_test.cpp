@@ -6,6 +6,8 @@
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -217,6 +219,83 @@ TEST_F(CheckpointRun, GoesOnInAnotherSplit) {
     MPI_Barrier(MPI_COMM_WORLD);
     later.resume = step_folder(single.folder, kSavedAfter);
     expect_same(run_of(config, communicator, later));
+    clear();
+  }
+}
+
+/// From one split of two ranks to another, or to one rank alone, of what is rounded to fewer bits.
+struct Passage {
+  const char* name;
+  std::function<void(RunConfig&)> numerics;
+  std::function<void(ParallelConfig&)> from;
+  std::function<void(ParallelConfig&)> to;  // empty: alone
+  double bound;                             // of the losses, relative
+};
+
+void bf16(RunConfig& config) {
+  config.numerics.precision = DType::bf16;
+}
+void fp8(RunConfig& config) {
+  bf16(config);
+  config.numerics.fp8.format = Fp8Format::hybrid;
+  config.numerics.fp8.amax_history_len = 3;
+}
+
+// Where all sums are taken in the same order nothing differs. Where products are cut (tp), or gradients are summed over replicas
+// instead of over micro-batches, a value next to where bf16 or FP8 rounds comes out one step away: of a value 2^-8, of the mean loss of
+// a few steps much less.
+TEST_F(CheckpointRun, GoesOnInAnotherSplitOfLowPrecision) {
+  if (world_ == 1) return;
+  const auto plain = [](ParallelConfig&) {};
+  const auto tp = [](ParallelConfig& parallel) { parallel.tensor = 2; };
+  const auto pp = [](ParallelConfig& parallel) { parallel.pipeline = 2; };
+  const auto zero = [](int stage) {
+    return [stage](ParallelConfig& parallel) { parallel.zero_stage = stage; };
+  };
+  constexpr double kRounding = 1e-5;
+  const Passage passages[] = {
+      {"bf16: dp 2 to ZeRO 3", bf16, plain, zero(3), 0},
+      {"bf16: ZeRO 2 to dp 2", bf16, zero(2), plain, 0},
+      {"bf16: pp 2 to one rank", bf16, pp, {}, 0},
+      {"bf16: tp 2 to one rank", bf16, tp, {}, kRounding},
+      {"bf16: tp 2 to dp 2", bf16, tp, plain, kRounding},
+      {"bf16: ZeRO 1 to pp 2", bf16, zero(1), pp, kRounding},
+      {"FP8: ZeRO 1 to ZeRO 3", fp8, zero(1), zero(3), 0},
+      {"FP8: pp 2 to one rank", fp8, pp, {}, 0},
+      {"FP8: tp 2 to one rank", fp8, tp, {}, kRounding},
+      {"FP8: dp 2 to tp 2", fp8, plain, tp, kRounding},
+      {"FP8: ZeRO 2 to pp 2", fp8, zero(2), pp, kRounding},
+  };
+  for (const Passage& passage : passages) {
+    SCOPED_TRACE(passage.name);
+    RunConfig from = small_run();
+    from.model.tied_embeddings = false;  // tied ones sum two stages' gradients in an order of their own
+    from.parallel.world_size = world_;
+    passage.numerics(from);
+    RunConfig to = from;
+    passage.from(from.parallel);
+    MpiCommunicator communicator(from.layout());
+    const TrainingResult undisturbed = run_of(from, communicator, options("whole"));
+    CheckpointOptions later = options("later");
+    later.resume = step_folder(options("whole").folder, kSavedAfter);
+    MPI_Barrier(MPI_COMM_WORLD);
+    const auto expect_same = [&](const TrainingResult& resumed) {
+      ASSERT_EQ(resumed.losses.size(), undisturbed.losses.size());
+      double worst = 0;
+      for (std::size_t i = 0; i < resumed.losses.size(); ++i)
+        worst = std::max(worst, std::abs(resumed.losses[i] / undisturbed.losses[i] - 1));
+      EXPECT_LE(worst, passage.bound);
+      if (rank_ == 0) fmt::print("{}: losses {:.1e}\n", passage.name, worst);
+    };
+    if (passage.to) {
+      passage.to(to.parallel);
+      MpiCommunicator other(to.layout());
+      expect_same(run_of(to, other, later));
+    } else if (rank_ == 0) {
+      to.parallel = small_run().parallel;
+      SoloCommunicator solo;
+      expect_same(run_of(to, solo, later));
+    }
     clear();
   }
 }
