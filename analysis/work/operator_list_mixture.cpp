@@ -8,11 +8,14 @@ namespace {
 constexpr const char* kGatherForward = "sequence all-gather forward";
 constexpr const char* kGatherBackward = "sequence all-gather backward";
 
-/// A number of 4 bytes for every choice, and the router's logits.
+/// A number of 4 bytes for every choice, for every row, and the router's logits.
 struct RouterBytes {
   explicit RouterBytes(const StageShape& s)
-      : choices(4 * static_cast<double>(s.choices)), logits(4 * static_cast<double>(s.tokens * s.experts)) {}
+      : choices(4 * static_cast<double>(s.choices)),
+        rows(4 * static_cast<double>(s.sent_rows)),
+        logits(4 * static_cast<double>(s.tokens * s.experts)) {}
   double choices;
+  double rows;
   double logits;
 };
 
@@ -34,7 +37,7 @@ void CallList::grouped(const char* label, GemmPass pass, std::int64_t out, std::
 
 void CallList::rows_to_experts(const char* label, std::int64_t width, DType type) {
   if (!s_.exchanges_rows()) return;
-  collective(CallKind::all_to_all, label, Group::expert, s_.expert.ranks, s_.choices * width, type);
+  collective(CallKind::all_to_all, label, Group::expert, s_.expert.ranks, s_.sent_rows * width, type);
   memory("embedding_forward", s_.expert.rows * width, 2 * static_cast<double>(size_of(type)), type);
   allocations(2);
 }
@@ -69,13 +72,14 @@ void CallList::mixture_forward() {
   gathered_operand(kGatherForward);
   router_product(GemmPass::forward);
   memory("route", logits, (bytes.logits + bytes.choices) / static_cast<double>(logits), DType::fp32);
-  memory("arrange", logits, (bytes.logits + 4 * bytes.choices) / static_cast<double>(logits), DType::fp32);
+  memory("arrange", logits, (bytes.logits + 2 * (bytes.choices + bytes.rows)) / static_cast<double>(logits),
+         DType::fp32);
   if (s_.exchanges_rows()) {
     collective(CallKind::all_to_all, "expert counts all-to-all", Group::expert, s_.expert.ranks, s_.experts,
                DType::int32);
     rows_to_experts("expert weights all-to-all", 1, DType::fp32);
   }
-  memory("embedding_forward", s_.choices * s_.hidden, 2 * e);
+  memory("embedding_forward", s_.sent_rows * s_.hidden, 2 * e);
   rows_to_experts("expert all-to-all forward", s_.hidden, s_.type);
   grouped("fc1", GemmPass::forward, s_.fc1, s_.hidden);
   if (s_.shared > 0 && s_.shared_gated) {
@@ -100,7 +104,7 @@ void CallList::mixture_output() {
 }
 
 void CallList::add_up_choices() {
-  const std::int64_t rows = s_.choices * s_.hidden;
+  const std::int64_t rows = s_.sent_rows * s_.hidden;
   const DType sums = s_.tensor > 1 ? s_.sum_type() : s_.type;
   const double written = static_cast<double>(s_.tokens * s_.hidden * size_of(sums));
   memory("combine_rows", rows, static_cast<double>(s_.e()) + written / static_cast<double>(rows));
@@ -126,7 +130,7 @@ void CallList::shared_gradients(bool weight) {
 void CallList::mixture_backward(bool input, bool weight) {
   const auto e = static_cast<double>(s_.e());
   const std::int64_t logits = s_.tokens * s_.experts;
-  const std::int64_t rows = s_.choices * s_.hidden;
+  const std::int64_t rows = s_.sent_rows * s_.hidden;
   const std::int64_t activation = s_.mlp_rows() * s_.ffn;
   const bool spread = s_.exchanges_rows();
   const auto send = [&] { memory("embedding_forward", rows, 2 * e); };
@@ -157,10 +161,10 @@ void CallList::mixture_backward(bool input, bool weight) {
     add_up_choices();
     if (s_.shared > 0) gemm("shared fc1", GemmPass::input_gradient, 2 * s_.shared, s_.hidden);
     sum_over_tensor_ranks("tensor all-reduce backward", "sequence reduce-scatter backward");
-    tensor_all_reduce("expert weights all-reduce", s_.choices, DType::fp32);
+    tensor_all_reduce("expert weights all-reduce", s_.sent_rows, DType::fp32);
     const RouterBytes bytes(s_);
-    memory("route_backward", logits, (bytes.logits + 3 * bytes.choices) / static_cast<double>(logits) + e,
-           DType::fp32);
+    memory("route_backward", logits,
+           (bytes.logits + 2 * bytes.choices + bytes.rows) / static_cast<double>(logits) + e, DType::fp32);
     router_product(GemmPass::input_gradient);
     if (s_.shared > 0 && s_.shared_gated) gemm("shared gate", GemmPass::input_gradient, 1, s_.hidden);
   }

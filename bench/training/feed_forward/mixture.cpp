@@ -10,10 +10,10 @@
 namespace plumbline::training {
 namespace {
 
-/// The rows of this rank's experts, (T·k, h) or (N', h), from those of the tokens. `category`: of the latter.
+/// The rows of this rank's experts, (N, h) or (N', h), from those of the tokens. `category`: of the latter.
 Tensor sent_to_experts(const TrainingContext& context, const MixtureState& state, const Matrix& x,
                        Category category = kPassing) {
-  Tensor rows = context.make(kPassing, "rows of experts", context.shape.choices, context.shape.hidden);
+  Tensor rows = context.make(kPassing, "rows of experts", state.routing.rows(), context.shape.hidden);
   context.operators.embedding_forward(state.routing.tokens, x, 0, rows);
   if (!spreads(context)) return rows;
   Tensor received = exchanged(context, state.dispatch, rows);
@@ -26,7 +26,7 @@ const std::vector<std::int64_t>& counts_of(const TrainingContext& context, const
   return spreads(context) ? state.dispatch.counts : state.routing.counts;
 }
 std::int64_t rows_of(const TrainingContext& context, const MixtureState& state) {
-  return spreads(context) ? state.dispatch.rows : context.shape.choices;
+  return spreads(context) ? state.dispatch.rows : state.routing.rows();
 }
 const Tensor& weights_of(const TrainingContext& context, const MixtureState& state) {
   return spreads(context) ? state.dispatch.weights : state.routing.weights;
@@ -48,7 +48,7 @@ void weigh(const TrainingContext& context, const MixtureState& state, const Matr
 
 /// What every row of the experts counts is part of the activation, so that its gradient is a product of rows with the
 /// gradient of that. Leaves the activation without weights in state.activation, and the gradient of what is without in
-/// `dact`. Returns the weights' gradient, (2, T·k) of which the first row counts.
+/// `dact`. Returns the weights' gradient, (2, N) of which the first row counts.
 Tensor weights_backward(const TrainingContext& context, const MixtureState& state, const Matrix& dact) {
   Operators& ops = context.operators;
   const Matrix activation = state.activation.matrix();

@@ -10,7 +10,7 @@ namespace plumbline::training {
 /// Of all tokens, x (T, h). `weight` (E, h); `bias` (1, E) fp32, or empty.
 void make_routing(const TrainingContext& context, const Matrix& x, const Matrix& weight, const Matrix& bias,
                   Routing& routing);
-/// The logits' gradient from the weights', T·k numbers of fp32 that `gradients` begins with, of which every tensor rank has seen
+/// The logits' gradient from the weights', N numbers of fp32 that `gradients` begins with, of which every tensor rank has seen
 /// its columns alone.
 void logits_backward(const TrainingContext& context, const Routing& routing, const Matrix& gradients,
                      const Matrix& dlogits);
