@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Is a slow rank named, and is nobody named where there is none?
 
-    tests/slow_ranks_trials.py [PROGRAM] [--backend emulated|cpu] [--ranks N] [--trials N] [--factor F] [--seed S] [--out FILE]
+    tests/slow_ranks_trials.py [PROGRAM] [--backend emulated|cpu] [--ranks N] [--trials N] [--factor F] [--steps N] [--seed S] [--out FILE]
 
 PROGRAM is build/release/bench/plumbline unless given. Every trial is two runs of N replicas of a small model, in turn: one
 in which one rank, another one each time, computes F times as long (slow_ranks), and one in which none does. Each run's
@@ -18,9 +18,10 @@ import tempfile
 from pathlib import Path
 
 CONFIGS = {
-    "emulated": ["--backend", "emulated", "--hardware", "h100-sxm-80gb", "--seq-length", "2048", "--steps", "3"],
-    "cpu": ["--backend", "cpu", "--seq-length", "64", "--steps", "6"],
+    "emulated": ["--backend", "emulated", "--hardware", "h100-sxm-80gb", "--seq-length", "2048"],
+    "cpu": ["--backend", "cpu", "--seq-length", "64"],
 }
+STEPS = {"emulated": 3, "cpu": 24}
 MODELS = {
     "emulated": "qwen2.5-0.5b",
     "cpu": {"model_type": "llama", "hidden_size": 256, "intermediate_size": 704, "num_hidden_layers": 4,
@@ -46,6 +47,7 @@ def named(arguments, folder, slow):
     record = folder / "record.json"
     record.write_text(plumbline(arguments.program, "run", model, *CONFIGS[arguments.backend], "--data-parallel-size",
                                 str(arguments.ranks), "--global-batch-size", str(4 * arguments.ranks), "--warmup-steps", "1",
+                                "--steps", str(arguments.steps or STEPS[arguments.backend]),
                                 "--slow-ranks", slow, "--json"))
     said = json.loads(plumbline(arguments.program, "stragglers", "--record", str(record), "--json"))
     return said["records"][0]["slow_ranks"]
@@ -58,6 +60,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--factor", type=float, default=1.1)
+    parser.add_argument("--steps", type=int, help="3 of emulated ranks, 24 of real ones unless given")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", help="write what was named in every trial as JSON")
     arguments = parser.parse_args()

@@ -279,18 +279,19 @@ MemoryPrediction RoutedMemory::of(std::span<const RoutedTokens> routing) const {
   const Layout layout = config_.layout();
   const auto parts = std::span(kinds_.shapes).first(static_cast<std::size_t>(step_.once.stages_per_route()));
   MemoryPrediction all;
-  all.ranks_alike = layout.tensor;
-  all.ranks.resize(static_cast<std::size_t>(layout.pipeline * layout.data));
-  for (int data = 0; data < layout.data; ++data) {
-    const RoutedRows rows(config_, parts, routing, data);
+  const int senders = layout.senders();
+  all.ranks_alike = layout.tensor * layout.data / senders;
+  all.ranks.resize(static_cast<std::size_t>(layout.pipeline * senders));
+  for (int sender = 0; sender < senders; ++sender) {
+    const RoutedRows rows(config_, parts, routing, sender);
     MemoryPrediction copy = walk_all(config_, step_, plan_, kinds_, {}, known, MemoryDetail::peaks, &rows);
     for (RankMemory& rank : copy.ranks) {
-      rank.rank = layout.rank_of({0, data, rank.pipeline_rank});
+      rank.rank += sender * all.ranks_alike;
       if (rank.peak.total() > all.peak) {
         all.peak = rank.peak.total();
         all.peak_rank = rank.rank;
       }
-      const auto place = static_cast<std::size_t>(rank.pipeline_rank * layout.data + data);
+      const auto place = static_cast<std::size_t>(rank.pipeline_rank * senders + sender);
       all.ranks[place] = std::move(rank);
     }
   }

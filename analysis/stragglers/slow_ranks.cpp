@@ -140,4 +140,11 @@ std::vector<SlowRank> slow_ranks(const std::vector<RankPace>& paces, const SlowR
   return slow;
 }
 
+double least_named_factor(const std::vector<RankPace>& paces, const SlowRankLimits& limits) {
+  double least = limits.factor;
+  for (const RankPace& pace : paces)
+    if (!std::isnan(pace.error)) least = std::max(least, 1 + limits.certainty * pace.error);
+  return least;
+}
+
 }  // namespace plumbline

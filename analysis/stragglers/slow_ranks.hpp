@@ -48,4 +48,7 @@ std::vector<RankPace> rank_paces(const std::vector<ComputingRank>& ranks);
 /// Those beyond the limits, worst first.
 std::vector<SlowRank> slow_ranks(const std::vector<RankPace>& paces, const SlowRankLimits& limits);
 
+/// The least factor at which every rank that has one would be named; more steps make it smaller, down to the limit's.
+double least_named_factor(const std::vector<RankPace>& paces, const SlowRankLimits& limits);
+
 }  // namespace plumbline

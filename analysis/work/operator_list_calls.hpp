@@ -39,13 +39,19 @@ class CallList {
   /// experts, or back. Nothing where every rank has all of them.
   void rows_to_experts(const char* label, std::int64_t width, DType type);
   void rows_from_experts(const char* label, std::int64_t width, DType type);
+  template <class Product>
+  void sum_with_shared(const Product& product, const char* all_reduce, const char* reduce_scatter);
+  void tokens_to_experts(const char* exchange, const char* gather);
+  void open_dispatch();
+  void weights_from_experts();
+  void among_experts(CallKind kind, const char* label, std::int64_t elements, DType type);
   void expert_scatter();
   /// From the router to the activation; then to the sum over the tensor ranks.
   void mixture_forward();
   void mixture_output();
   /// Of input gradients (I), of weight gradients (W) or of both (B).
   void mixture_backward(bool input, bool weight);
-  void add_up_choices();
+  void add_up_choices(const char* exchange, const char* scatter);
   void shared_gradients(bool weight);
   // Of latent attention (operator_list_latent.cpp): from the first norm's output to queries, keys and values, and back.
   void latent_forward();

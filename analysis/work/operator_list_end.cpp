@@ -57,7 +57,7 @@ OperatorCall piece_copy(const StageShape& s, const GradientBucket& bucket) {
 
 std::vector<GradientBucket> gradient_buckets(const StageShape& s, std::int64_t bucket_size) {
   std::vector<GradientBucket> buckets = expert_buckets(s);
-  if (s.data == 1 || s.zero >= 2) return buckets;
+  if ((s.data == 1 && s.expert.copies == 1) || s.zero >= 2) return buckets;
   const std::vector<ParameterUnit> units = units_of(s);
   const bool whole = s.zero == 0;
   GradientBucket open;
@@ -206,6 +206,10 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
       loads += s.over_layers([](const StageShape& like) { return like.expert_bias ? like.experts : 0; });
     list.collective(CallKind::all_reduce, "expert load all-reduce", Group::data, any.data, loads,
                     DType::fp32);
+    if (any.folds_experts()) {
+      list.collective(CallKind::all_reduce, "expert load all-reduce", Group::tensor, any.tensor, loads,
+                      DType::fp32);
+    }
     list.collective(CallKind::all_reduce, "expert load all-reduce", Group::mirror, rank.mirror, loads,
                     DType::fp32);
   }

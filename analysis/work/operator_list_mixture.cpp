@@ -8,11 +8,11 @@ namespace {
 constexpr const char* kGatherForward = "sequence all-gather forward";
 constexpr const char* kGatherBackward = "sequence all-gather backward";
 
-/// A number of 4 bytes for every choice, for every row, and the router's logits.
+/// A number of 4 bytes for every choice, for the row of every one, and the router's logits.
 struct RouterBytes {
   explicit RouterBytes(const StageShape& s)
       : choices(4 * static_cast<double>(s.choices)),
-        rows(4 * static_cast<double>(s.sent_rows)),
+        rows(4 * static_cast<double>(s.folds_experts() ? s.choices : s.choice_rows)),
         logits(4 * static_cast<double>(s.tokens * s.experts)) {}
   double choices;
   double rows;
@@ -35,9 +35,61 @@ void CallList::grouped(const char* label, GemmPass pass, std::int64_t out, std::
   add(rows, all - left);
 }
 
+void CallList::among_experts(CallKind kind, const char* label, std::int64_t elements, DType type) {
+  collective(kind, label, Group::expert, s_.expert.group, elements, type);
+}
+
+/// Of every token's row to its experts, or, where tokens are gathered, of all tokens of the group.
+void CallList::tokens_to_experts(const char* exchange, const char* gather) {
+  const double e = 2 * static_cast<double>(s_.e());
+  if (!s_.gathers_tokens()) {
+    memory("embedding_forward", s_.sent_rows() * s_.hidden, e);
+    return rows_to_experts(exchange, s_.hidden, s_.type);
+  }
+  among_experts(CallKind::all_gather, gather, s_.expert.group * s_.expert.sent * s_.hidden, s_.type);
+  memory("embedding_forward", s_.expert.rows * s_.hidden, e);
+  allocations(1);
+}
+
+/// How many rows go where, and what they count.
+void CallList::open_dispatch() {
+  if (!s_.exchanges_rows()) return;
+  if (!s_.gathers_tokens()) {
+    among_experts(CallKind::all_to_all, "expert counts all-to-all", s_.expert.group * s_.expert.local,
+                  DType::int32);
+    if (s_.sent_rows() > s_.choice_rows) memory("copy", s_.sent_rows(), 8, DType::fp32);
+    return rows_to_experts("expert weights all-to-all", 1, DType::fp32);
+  }
+  const std::int64_t choices = s_.expert.group * s_.sent_choices();
+  among_experts(CallKind::all_gather, "expert counts all-gather", s_.expert.group * s_.experts, DType::int32);
+  among_experts(CallKind::all_gather, "expert places all-gather", choices, DType::int32);
+  among_experts(CallKind::all_gather, "expert weights all-gather", choices, DType::fp32);
+  memory("embedding_forward", s_.expert.rows, 8, DType::fp32);
+  allocations(5);
+}
+
+/// The weights' gradients to where their tokens are.
+void CallList::weights_from_experts() {
+  if (!s_.gathers_tokens()) {
+    rows_from_experts("expert all-to-all of weights' gradients", 1, DType::fp32);
+  } else {
+    const std::int64_t choices = s_.expert.group * s_.sent_choices();
+    memory("fill", choices, 4, DType::fp32);
+    memory("embedding_backward", s_.expert.rows, 12, DType::fp32);
+    among_experts(CallKind::reduce_scatter, "expert reduce-scatter of weights' gradients", choices,
+                  DType::fp32);
+    allocations(2);
+  }
+  if (!s_.folds_experts()) return tensor_all_reduce("expert weights all-reduce", s_.choice_rows, DType::fp32);
+  memory("combine_rows", s_.sent_choices(), 8, DType::fp32);
+  collective(CallKind::all_gather, "expert weights all-gather", Group::tensor, s_.tensor, s_.choices,
+             DType::fp32);
+  allocations(s_.tensor > 1 ? 2 : 1);
+}
+
 void CallList::rows_to_experts(const char* label, std::int64_t width, DType type) {
   if (!s_.exchanges_rows()) return;
-  collective(CallKind::all_to_all, label, Group::expert, s_.expert.ranks, s_.sent_rows * width, type);
+  among_experts(CallKind::all_to_all, label, s_.sent_rows() * width, type);
   memory("embedding_forward", s_.expert.rows * width, 2 * static_cast<double>(size_of(type)), type);
   allocations(2);
 }
@@ -45,7 +97,7 @@ void CallList::rows_to_experts(const char* label, std::int64_t width, DType type
 void CallList::rows_from_experts(const char* label, std::int64_t width, DType type) {
   if (!s_.exchanges_rows()) return;
   memory("embedding_forward", s_.expert.rows * width, 2 * static_cast<double>(size_of(type)), type);
-  collective(CallKind::all_to_all, label, Group::expert, s_.expert.ranks, s_.expert.rows * width, type);
+  among_experts(CallKind::all_to_all, label, s_.expert.rows * width, type);
   allocations(2);
 }
 
@@ -72,15 +124,13 @@ void CallList::mixture_forward() {
   gathered_operand(kGatherForward);
   router_product(GemmPass::forward);
   memory("route", logits, (bytes.logits + bytes.choices) / static_cast<double>(logits), DType::fp32);
-  memory("arrange", logits, (bytes.logits + 2 * (bytes.choices + bytes.rows)) / static_cast<double>(logits),
+  const double per_logit = (bytes.logits + bytes.choices) / static_cast<double>(logits);
+  const std::int64_t own = logits / s_.choices * s_.sent_choices();
+  if (own < logits) memory("route", own, per_logit, DType::fp32);
+  memory("arrange", own, (bytes.logits + 2 * (bytes.choices + bytes.rows)) / static_cast<double>(logits),
          DType::fp32);
-  if (s_.exchanges_rows()) {
-    collective(CallKind::all_to_all, "expert counts all-to-all", Group::expert, s_.expert.ranks, s_.experts,
-               DType::int32);
-    rows_to_experts("expert weights all-to-all", 1, DType::fp32);
-  }
-  memory("embedding_forward", s_.sent_rows * s_.hidden, 2 * e);
-  rows_to_experts("expert all-to-all forward", s_.hidden, s_.type);
+  open_dispatch();
+  tokens_to_experts("expert all-to-all forward", "expert all-gather forward");
   grouped("fc1", GemmPass::forward, s_.fc1, s_.hidden);
   if (s_.shared > 0 && s_.shared_gated) {
     gemm("shared gate", GemmPass::forward, 1, s_.hidden);
@@ -96,18 +146,41 @@ void CallList::mixture_forward() {
 
 void CallList::mixture_output() {
   grouped("fc2", GemmPass::forward, s_.hidden, s_.ffn);
-  rows_from_experts("expert all-to-all of results", s_.hidden, s_.type);
-  add_up_choices();
-  if (s_.shared > 0) gemm("shared fc2", GemmPass::forward, s_.hidden, s_.shared);
-  sum_over_tensor_ranks("tensor all-reduce forward", "sequence reduce-scatter forward");
+  add_up_choices("expert all-to-all of results", "expert reduce-scatter of results");
+  sum_with_shared([&] { gemm("shared fc2", GemmPass::forward, s_.hidden, s_.shared); },
+                  "tensor all-reduce forward", "sequence reduce-scatter forward");
   allocations(1);
 }
 
-void CallList::add_up_choices() {
-  const std::int64_t rows = s_.sent_rows * s_.hidden;
-  const DType sums = s_.tensor > 1 ? s_.sum_type() : s_.type;
-  const double written = static_cast<double>(s_.tokens * s_.hidden * size_of(sums));
+/// The rows of every token, those of other ranks' experts among them.
+void CallList::add_up_choices(const char* exchange, const char* scatter) {
+  const std::int64_t rows = s_.sent_rows() * s_.hidden;
+  const DType sums = s_.tensor > 1 && !s_.sums_experts_apart() ? s_.sum_type() : s_.type;
+  const std::int64_t tokens = s_.exchanges_rows() ? s_.expert.sent : s_.tokens;
+  if (s_.gathers_tokens()) {
+    const std::int64_t all = s_.expert.group * s_.expert.sent * s_.hidden;
+    const auto moved = static_cast<double>(s_.expert.rows * s_.hidden * s_.e() + all * size_of(sums));
+    memory("combine_rows", all, moved / static_cast<double>(all));
+    among_experts(CallKind::reduce_scatter, scatter, all, sums);
+    return allocations(1);
+  }
+  rows_from_experts(exchange, s_.hidden, s_.type);
+  const double written = static_cast<double>(tokens * s_.hidden * size_of(sums));
   memory("combine_rows", rows, static_cast<double>(s_.e()) + written / static_cast<double>(rows));
+}
+
+/// `product`: of the shared expert, where there is one. Where experts are cut on their own it alone is summed over tensor ranks.
+template <class Product>
+void CallList::sum_with_shared(const Product& product, const char* all_reduce, const char* reduce_scatter) {
+  const bool apart = s_.sums_experts_apart();
+  if (apart && s_.shared == 0) return;
+  if (apart) {
+    memory("fill", s_.tokens * s_.hidden, static_cast<double>(size_of(s_.sum_type())), s_.sum_type());
+    allocations(1);
+  }
+  if (s_.shared > 0) product();
+  sum_over_tensor_ranks(all_reduce, reduce_scatter);
+  if (apart) memory("add", s_.rows * s_.hidden, 3 * static_cast<double>(s_.e()));
 }
 
 void CallList::shared_gradients(bool weight) {
@@ -130,13 +203,11 @@ void CallList::shared_gradients(bool weight) {
 void CallList::mixture_backward(bool input, bool weight) {
   const auto e = static_cast<double>(s_.e());
   const std::int64_t logits = s_.tokens * s_.experts;
-  const std::int64_t rows = s_.sent_rows * s_.hidden;
   const std::int64_t activation = s_.mlp_rows() * s_.ffn;
   const bool spread = s_.exchanges_rows();
-  const auto send = [&] { memory("embedding_forward", rows, 2 * e); };
-  gathered_operand(kGatherBackward);
+  const auto send = [&] { tokens_to_experts("expert all-to-all backward", "expert all-gather backward"); };
+  if (!s_.folds_experts() || s_.shared > 0) gathered_operand(kGatherBackward);
   if (input || !spread) send();
-  if (input) rows_to_experts("expert all-to-all backward", s_.hidden, s_.type);
   if (input) grouped("fc2", GemmPass::input_gradient, s_.hidden, s_.ffn);
   if (weight) grouped("fc2", GemmPass::weight_gradient, s_.hidden, s_.ffn);
   if (s_.shared > 0 && input) gemm("shared fc2", GemmPass::input_gradient, s_.hidden, s_.shared);
@@ -156,12 +227,10 @@ void CallList::mixture_backward(bool input, bool weight) {
   }
   if (input) {
     grouped("fc1", GemmPass::input_gradient, s_.fc1, s_.hidden);
-    rows_from_experts("expert all-to-all of gradients", s_.hidden, s_.type);
-    rows_from_experts("expert all-to-all of weights' gradients", 1, DType::fp32);
-    add_up_choices();
-    if (s_.shared > 0) gemm("shared fc1", GemmPass::input_gradient, 2 * s_.shared, s_.hidden);
-    sum_over_tensor_ranks("tensor all-reduce backward", "sequence reduce-scatter backward");
-    tensor_all_reduce("expert weights all-reduce", s_.sent_rows, DType::fp32);
+    add_up_choices("expert all-to-all of gradients", "expert reduce-scatter of gradients");
+    sum_with_shared([&] { gemm("shared fc1", GemmPass::input_gradient, 2 * s_.shared, s_.hidden); },
+                    "tensor all-reduce backward", "sequence reduce-scatter backward");
+    weights_from_experts();
     const RouterBytes bytes(s_);
     memory("route_backward", logits,
            (bytes.logits + 2 * bytes.choices + bytes.rows) / static_cast<double>(logits) + e, DType::fp32);

@@ -70,10 +70,10 @@ void spread_experts(const RunConfig& config, const cluster::Software& framework,
   }
 }
 
-/// Rows of so many experts, the first ones, where tokens are spread evenly and the first experts have what is left.
-std::int64_t even_rows(const StageShape& shape, std::int64_t experts) {
-  const std::int64_t each = shape.choices / shape.experts;
-  const std::int64_t more = std::min(shape.choices % shape.experts, experts);
+/// Rows of the first `experts` of a layer where choices are spread evenly over all and the first ones have what is left.
+std::int64_t even_rows(const StageShape& shape, std::int64_t choices, std::int64_t experts) {
+  const std::int64_t each = choices / shape.experts;
+  const std::int64_t more = std::min(choices % shape.experts, experts);
   return more * shape.rows_of_expert(each + 1) + (experts - more) * shape.rows_of_expert(each);
 }
 
@@ -83,16 +83,22 @@ void spread_own_experts(const RunConfig& config, StageShape& shape) {
   if (!config.spreads_experts()) return;
   ExpertShape& expert = shape.expert;
   expert.ranks = config.parallel.expert;
-  expert.tensor = shape.tensor;
-  expert.copies = shape.data / expert.ranks;
+  expert.folded = config.parallel.folds_experts();
+  expert.tensor = config.parallel.effective_expert_tensor();
+  expert.copies = config.parallel.expert_copies();
+  expert.group = expert.folded ? expert.ranks * expert.tensor : expert.ranks;
   expert.sharded = shape.zero >= 1 && expert.copies > 1;
   expert.local = shape.experts / expert.ranks;
-  expert.sent = shape.tokens;
+  expert.sent = expert.folded ? shape.rows : shape.tokens;
   expert.chosen = config.model.mixture.top_k;
-  expert.rows = expert.ranks * even_rows(shape, expert.local);
+  shape.choice_rows = even_rows(shape, expert.sent * expert.chosen, shape.experts);
+  expert.rows = expert.group * even_rows(shape, expert.sent * expert.chosen, expert.local);
+  shape.fc1 = shape.fc1 / shape.ffn * (config.model.ffn / expert.tensor);
+  shape.ffn = config.model.ffn / expert.tensor;
   expert.ffn = shape.ffn;
   expert.fc1 = shape.fc1;
-  expert.dispatcher = TokenDispatcher::alltoall;
+  const bool gathers = config.parallel.token_dispatcher == TokenDispatcher::allgather;
+  expert.dispatcher = gathers ? TokenDispatcher::allgather : TokenDispatcher::alltoall;
 }
 
 /// What a framework does whatever the keys say.
@@ -175,7 +181,7 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.choices = shape.tokens * model.mixture.top_k;
   shape.capacity = config.expert_capacity();
   shape.padded = config.mixture.pad_to_capacity;
-  if (model.mixture) shape.sent_rows = even_rows(shape, shape.experts);
+  if (model.mixture) shape.choice_rows = even_rows(shape, shape.choices, shape.experts);
   shape.shared = model.mixture.shared / t;
   shape.shared_gated = model.mixture.shared_gated;
   shape.dense_ffn = model.mixture.dense_ffn / t;
@@ -232,7 +238,7 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   }
   if (framework == nullptr) spread_own_experts(config, shape);
   if (config.mixture.mean_rows.sent > 0) {
-    shape.sent_rows = config.mixture.mean_rows.sent;
+    shape.choice_rows = config.mixture.mean_rows.sent;
     if (shape.exchanges_rows()) shape.expert.rows = config.mixture.mean_rows.here;
   }
   set_overlap(config, framework, shape);
@@ -327,12 +333,12 @@ StageShape StageShape::like_layer(std::int64_t layer) const {
   alike.dense_layers = 0;
   if (!known_rows.empty()) {
     const KnownRows& known = known_rows[static_cast<std::size_t>(layer)];
-    alike.sent_rows = known.sent;
+    alike.choice_rows = known.sent;
     if (exchanges_rows()) alike.expert.rows = known.here;
     alike.known_rows.clear();
   }
   if (layer >= dense_layers) return alike;
-  alike.experts = alike.choices = alike.sent_rows = alike.shared = 0;
+  alike.experts = alike.choices = alike.choice_rows = alike.shared = 0;
   alike.expert = {};
   alike.expert_bias = false;
   alike.ffn = dense_ffn;

@@ -66,6 +66,9 @@ struct ExpertShape {
   int state_shards = 1;  // those copies; 1 where states are not sharded
   std::int64_t local =
       0;  // experts of a rank; 0: none, or all of them on every rank and cut as plumbline cuts them
+  /// Of plumbline's step: experts are cut regardless of tensor ranks, and whose tokens go to each other's experts.
+  bool folded = false;
+  int group = 1;
   std::int64_t sent = 0;  // tokens of this rank that are given to experts
   std::int64_t rows =
       0;  // rows that its own experts work on, spread evenly; of plumbline's step N' of the first rank
@@ -104,7 +107,7 @@ struct StageShape {
   std::int64_t experts =
       0;  // E, of a mixture (bench/training/mixtures.md), whose F is that of an expert; 0: none
   std::int64_t choices = 0;       // T·k: of the tokens
-  std::int64_t sent_rows = 0;     // N: rows at experts that these become, as many but for a capacity
+  std::int64_t choice_rows = 0;   // N: rows at experts that those of the tokens that it sends become, as many but for a capacity
   std::int64_t capacity = 0;      // rows of an expert at most; 0: any number
   bool padded = false;            // and always
   std::int64_t shared = 0;        // Fs: of a mixture's shared expert; 0: none
@@ -220,6 +223,14 @@ struct StageShape {
   bool spreads_experts() const { return expert.local > 0; }
   /// In plumbline's own step: rows go to the ranks of their experts, which are units of their own.
   bool exchanges_rows() const { return spreads_experts() && framework == nullptr; }
+  /// All tokens of the ranks between which the experts are, instead.
+  bool gathers_tokens() const { return exchanges_rows() && expert.dispatcher == TokenDispatcher::allgather; }
+  bool folds_experts() const { return exchanges_rows() && expert.folded; }
+  /// Choices of the tokens that a rank sends, and the rows that go out: one for every slice of the expert.
+  std::int64_t sent_choices() const { return exchanges_rows() ? expert.sent * expert.chosen : choices; }
+  std::int64_t sent_rows() const { return choice_rows * (folds_experts() ? expert.tensor : 1); }
+  /// Where experts are cut on their own their results are summed with those of a shared expert, if any, over tensor ranks.
+  bool sums_experts_apart() const { return folds_experts() && tensor > 1; }
   bool latent() const { return kv_rank > 0; }
   /// Elements per token of all heads' values, and of attention's result; of queries, keys and values side by side.
   std::int64_t values() const { return latent() ? heads * value_dim : k; }
@@ -232,7 +243,7 @@ struct StageShape {
   /// Rows of fc1's output and of the activation's.
   std::int64_t mlp_rows() const {
     if (exchanges_rows()) return expert.rows;
-    return mixture() ? sent_rows : tokens;
+    return mixture() ? choice_rows : tokens;
   }
   bool frozen() const { return adapter_rank > 0; }
   /// Elements of the norms' vectors in a layer.

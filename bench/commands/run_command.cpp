@@ -65,7 +65,8 @@ struct RunCommand {
   ConfigOptions config;
   RunFiles files;
   LauncherOptions launcher;
-  std::string failures;  // --inject-failures
+  std::string failures;        // --inject-failures
+  std::string recovery_costs;  // --recovery-costs
   bool json = false;
   bool timeline = false;
 };
@@ -112,11 +113,21 @@ struct Checkpoints {
   training::CheckpointOptions options;
   std::optional<training::CheckpointLock> lock;
   std::optional<FailureSpec> failures;
+  std::optional<RecoveryCosts> costs;
 
   ~Checkpoints() {
     if (lock) training::remove_unfinished(options.folder);  // of ranks that were stopped
   }
 };
+
+/// What the run of a record paid for one of each.
+RecoveryCosts costs_in(const std::string& file) {
+  const Record record = parse_record(read_text_file(file, kLargestRecord), file);
+  if (record.recovery) return record.recovery->costs;
+  throw InputError(fmt::format(
+      "--recovery-costs: {} has no key recovery; expected the record of a run with --inject-failures",
+      printable(file, 400)));
+}
 
 void prepare(const RunCommand& command, const RunConfig& config, Checkpoints& checkpoints) {
   checkpoints.options = command.files.checkpoints;
@@ -125,6 +136,7 @@ void prepare(const RunCommand& command, const RunConfig& config, Checkpoints& ch
     if (checkpoints.options.folder.empty())
       throw InputError(
           "--inject-failures: expected --checkpoint-dir, from which the run goes on after a failure");
+    if (!command.recovery_costs.empty()) checkpoints.costs = costs_in(command.recovery_costs);
   }
   training::check_checkpoint_options(checkpoints.options, config);
   if (checkpoints.options.folder.empty()) return;
@@ -177,8 +189,8 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
                          .hosts = hosts};
     if (checkpoints.failures) {
       const auto tell = [&](const std::string& line) { listener.tell(line); };
-      return measure_with_failures(config, program, run, checkpoints.options, *checkpoints.failures, tell,
-                                   record);
+      return measure_with_failures(config, program, run, checkpoints.options, *checkpoints.failures,
+                                   checkpoints.costs, tell, record);
     }
     for (std::string& argument : checkpoint_arguments(checkpoints.options))
       program.command.push_back(std::move(argument));
@@ -268,6 +280,13 @@ void add_recovery_options(CLI::App& command, RunCommand& options) {
           "Injure ranks at random and start again from the newest checkpoint: mtbf=30s[,kinds=kill,hang,disk]"
           "[,seed=1][,most=N][,hang_timeout=10s]")
       ->type_name("SPEC");
+  command
+      .add_option(
+          "--recovery-costs", options.recovery_costs,
+          "Predict goodput before the run, from what steps, checkpoints and failures cost the run of this "
+          "record")
+      ->type_name("RECORD")
+      ->needs("--inject-failures");
   // What this command tells its ranks.
   command.add_option("--resume-from", checkpoints.resume)->group("");
   command.add_flag("--checkpoints-prepared", checkpoints.prepared)->group("");

@@ -93,6 +93,7 @@ bool measure_cell(const RunConfig& config, const CellProgram& program, const Cel
   spec.bind_to_core = config.machine.backend != Backend::cuda;
   spec.environment = {{kRecordOutVariable, measurement_path}};
   spec.on_tick = run.go_on;
+  spec.tick = run.tick;
   spec.on_line = run.on_line;
   const LaunchResult result = launch(spec);
   if (result.ending == Ending::stopped) {

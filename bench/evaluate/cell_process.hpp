@@ -33,6 +33,7 @@ struct CellRun {
   /// Optional; takes a line for every file beside the measurement (timelines, log) that could not be stored.
   std::function<void(const std::string&)> on_unsaved = {};
   std::vector<Host> hosts = {};  // that the ranks are started on; none: this one
+  Seconds tick{0.1};             // between two calls of go_on, at most
 };
 
 /// Sets status, reason, measurement and, when there is a prediction, error. False when the run was stopped:

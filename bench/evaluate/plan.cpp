@@ -143,8 +143,10 @@ Schedule make_for(const RunConfig& config) {
 }
 
 Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedule) {
+  const Layout layout = config.layout();
+  const bool copied_experts = config.spreads_experts() && config.parallel.expert_copies() > 1;
   const StepEndActions end = {
-      .data_parallel = config.layout().data > 1,
+      .data_parallel = layout.data > 1 || copied_experts,
       .tied_embedding = config.model.tied_embeddings && !config.parallel.splits_vocabulary()};
   // When another framework's runtime posts its messages is in its traits, not in the schedule.
   if (config.machine.software != "plumbline") return add_step_end(schedule, end);

@@ -28,7 +28,6 @@ namespace plumbline {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int kTickMs = 100;
 constexpr std::chrono::seconds kDrain{2};  // for output of ranks that outlive a killed supervisor by a moment
 
 class Descriptor {
@@ -236,7 +235,7 @@ LaunchResult launch(const LaunchSpec& spec) {
     std::array<pollfd, 3> watched{{{streams.result.read.get(), POLLIN, 0},
                                    {streams.output.read.get(), POLLIN, 0},
                                    {streams.error.read.get(), POLLIN, 0}}};
-    poll(watched.data(), watched.size(), kTickMs);
+    poll(watched.data(), watched.size(), static_cast<int>(spec.tick.value * 1e3));
     if (watched[0].revents != 0 && !read_some(streams.result.read.get(), report_bytes)) {
       streams.result.read.reset();
       supervisor_ended = Clock::now();

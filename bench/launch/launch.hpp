@@ -40,7 +40,9 @@ struct LaunchSpec {
   bool bind_to_core = true;                        // false: ranks have threads that spin, and bind themselves
   std::size_t kept_output = 131072;                // bytes per stream; of longer output the middle is dropped
   std::function<void(const OutputLine&)> on_line;  // optional, called as lines come
-  std::function<bool()> on_tick;  // optional, called several times a second; false stops the run
+  std::function<bool()>
+      on_tick;  // optional, called every `tick`, and whenever something was said; false stops the run
+  Seconds tick{0.1};
 };
 
 /// Runs to the end, to the timeout or until on_tick says stop. Daemons on other hosts are started by ssh, by

@@ -13,11 +13,30 @@ struct RecoveryTime {
   Seconds RecoveryReport::*member;
 };
 constexpr RecoveryTime kRecoveryTimes[] = {
-    {"mtbf_s", &RecoveryReport::mtbf},       {"total_s", &RecoveryReport::total},
-    {"useful_s", &RecoveryReport::useful},   {"stalls_s", &RecoveryReport::stalls},
-    {"lost_s", &RecoveryReport::lost},       {"detect_s", &RecoveryReport::detect},
-    {"restart_s", &RecoveryReport::restart}, {"step_s", &RecoveryReport::step},
-    {"stall_s", &RecoveryReport::stall},     {"durable_s", &RecoveryReport::durable}};
+    {"mtbf_s", &RecoveryReport::mtbf},      {"total_s", &RecoveryReport::total},
+    {"useful_s", &RecoveryReport::useful},  {"stalls_s", &RecoveryReport::stalls},
+    {"lost_s", &RecoveryReport::lost},      {"detect_s", &RecoveryReport::detect},
+    {"restart_s", &RecoveryReport::restart}};
+
+struct CostOfOne {
+  const char* key;
+  Seconds RecoveryCosts::*member;
+};
+constexpr CostOfOne kCosts[] = {{"step_s", &RecoveryCosts::step},
+                                {"stall_s", &RecoveryCosts::stall},
+                                {"durable_s", &RecoveryCosts::durable},
+                                {"restart_s", &RecoveryCosts::restart},
+                                {"detect_kill_s", &RecoveryCosts::detect_kill},
+                                {"detect_hang_s", &RecoveryCosts::detect_hang}};
+
+struct GoodputShare {
+  const char* key;
+  double PredictedGoodput::*member;
+};
+constexpr GoodputShare kPredicted[] = {{"mean", &PredictedGoodput::mean},
+                                       {"low", &PredictedGoodput::low},
+                                       {"high", &PredictedGoodput::high},
+                                       {"of_seed", &PredictedGoodput::of_seed}};
 
 struct FailureTime {
   const char* key;
@@ -27,6 +46,32 @@ constexpr FailureTime kFailureTimes[] = {{"at_s", &FailureReport::at},
                                          {"detect_s", &FailureReport::detect},
                                          {"restart_s", &FailureReport::restart},
                                          {"lost_s", &FailureReport::lost}};
+
+OrderedJson to_json(const RecoveryCosts& costs) {
+  OrderedJson json = OrderedJson::object();
+  for (const CostOfOne& cost : kCosts) json[cost.key] = (costs.*cost.member).value;
+  return json;
+}
+
+RecoveryCosts costs_of(const OrderedJsonKeys& object) {
+  RecoveryCosts costs;
+  for (const CostOfOne& cost : kCosts) costs.*cost.member = {object.number(cost.key, 0)};
+  return costs;
+}
+
+OrderedJson to_json(const PredictedGoodput& predicted) {
+  OrderedJson json = OrderedJson::object();
+  for (const GoodputShare& share : kPredicted) json[share.key] = predicted.*share.member;
+  json["from"] = to_json(predicted.from);
+  return json;
+}
+
+PredictedGoodput predicted_of(const OrderedJsonKeys& object) {
+  PredictedGoodput predicted;
+  for (const GoodputShare& share : kPredicted) predicted.*share.member = object.number(share.key, 0, 1);
+  predicted.from = costs_of(object.object("from"));
+  return predicted;
+}
 
 OrderedJson to_json(const FailureReport& failure) {
   OrderedJson json = {{"kind", failure.kind}, {"rank", failure.rank}};
@@ -44,8 +89,8 @@ OrderedJson to_json(const RecoveryReport& report) {
   json["seed"] = report.seed;
   json["steps"] = report.steps;
   json["goodput"] = report.goodput;
-  json["predicted"] = report.predicted;
-  json["predicted_observed"] = report.predicted_observed;
+  json["costs"] = to_json(report.costs);
+  json["predicted"] = to_json(report.predicted);
   json["failures"] = OrderedJson::array();
   for (const FailureReport& failure : report.failures) json["failures"].push_back(to_json(failure));
   return json;
@@ -60,8 +105,8 @@ std::optional<RecoveryReport> recovery_report_of(const OrderedJsonKeys& keys) {
       static_cast<std::uint64_t>(object.integer("seed", 0, std::numeric_limits<std::int64_t>::max()));
   report.steps = object.integer("steps", 1, kMostRunSteps);
   report.goodput = object.number("goodput", 0, 1);
-  report.predicted = object.number("predicted", 0, 1);
-  report.predicted_observed = object.number("predicted_observed", 0, 1);
+  report.costs = costs_of(object.object("costs"));
+  report.predicted = predicted_of(object.object("predicted"));
   for (const OrderedJsonKeys& each : object.objects("failures", kMostFailures)) {
     FailureReport failure;
     failure.kind = each.string("kind");

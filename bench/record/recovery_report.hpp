@@ -24,6 +24,27 @@ struct FailureReport {
   friend bool operator==(const FailureReport&, const FailureReport&) = default;
 };
 
+/// What one of each costs a run; of what it had none 0.
+struct RecoveryCosts {
+  Seconds step;         // useful time of a step
+  Seconds stall;        // that a checkpoint holds the run up
+  Seconds durable;      // from the start of a save until it could be read back
+  Seconds restart;      // from the ranks' end until the next step could begin, when no failure breaks it off
+  Seconds detect_kill;  // from a failure until all ranks were gone, by kind
+  Seconds detect_hang;
+  friend bool operator==(const RecoveryCosts&, const RecoveryCosts&) = default;
+};
+
+/// Goodput as expected before the run: over many runs with failures of this kind, and for those of this run's seed.
+struct PredictedGoodput {
+  double mean = 0;
+  double low = 0;  // one run in twenty is below
+  double high = 0;
+  double of_seed = 0;
+  RecoveryCosts from;  // this run's own, or those of a run before it
+  friend bool operator==(const PredictedGoodput&, const PredictedGoodput&) = default;
+};
+
 struct RecoveryReport {
   Seconds mtbf;  // as asked for
   std::uint64_t seed = 1;
@@ -35,12 +56,9 @@ struct RecoveryReport {
   Seconds lost;
   Seconds detect;
   Seconds restart;
-  Seconds step;                   // useful time of a step
-  Seconds stall;                  // mean, of one checkpoint
-  Seconds durable;                // mean, from the start of a save until it could be read back
-  double goodput = 0;             // useful of total
-  double predicted = 0;           // closed form, from step, checkpoint, recovery and the mtbf asked for
-  double predicted_observed = 0;  // the same with the time between the failures that came
+  double goodput = 0;  // useful of total
+  RecoveryCosts costs;
+  PredictedGoodput predicted;
   std::vector<FailureReport> failures;
   friend bool operator==(const RecoveryReport&, const RecoveryReport&) = default;
 };

@@ -1,41 +1,37 @@
 #include "bench/recovery/injector.hpp"
 
-#include <cmath>
 #include <utility>
 
 #include "bench/recovery/rank_process.hpp"
 
 namespace plumbline {
 
-Injector::Injector(FailureSpec spec, int ranks, std::string mark)
-    : spec_(std::move(spec)), ranks_(ranks), mark_(std::move(mark)), random_(spec_.seed), next_(draw()) {}
+Injector::Injector(const FailureSpec& spec, int ranks, std::string mark)
+    : sequence_(spec, ranks), mark_(std::move(mark)), most_(spec.most) {}
 
-/// Exponential. From the bits of a generator that is the same everywhere: distributions of the library are not.
-Seconds Injector::draw() {
-  const double uniform = static_cast<double>(random_() >> 11U) * 0x1p-53;  // in [0, 1)
-  return {-spec_.mtbf.value * std::log1p(-uniform)};
-}
-
-std::optional<Injector::Injury> Injector::look(Seconds now) {
-  std::optional<Injury> done;
-  while (next_ <= now && injuries_ < spec_.most) {
-    const Injury injury{spec_.kinds[random_() % spec_.kinds.size()],
-                        static_cast<int>(random_() % static_cast<std::uint64_t>(ranks_))};
-    const bool missed = done.has_value() || now - next_ > Seconds{1};
-    next_ += draw();
-    if (missed) continue;
-    const pid_t process = process_of_rank(mark_, injury.rank);
-    if (process == 0 || !injure(process, injury.kind)) continue;
-    if (injury.kind == Injected::disk) full_ = process;
-    done = injury;
-    ++injuries_;
+std::optional<PlannedFailure> Injector::look(Seconds now, bool training) {
+  while (sequence_.next().at <= now && done_ < most_) {
+    const PlannedFailure failure = sequence_.next();
+    if (failure.kind != Injected::disk || training) {
+      const pid_t process = process_of_rank(mark_, failure.rank);
+      if (process == 0 || !injure(process, failure.kind)) return std::nullopt;
+      if (failure.kind == Injected::disk) full_.push_back(process);
+      ++done_;
+      sequence_.advance();
+      return failure;
+    }
+    sequence_.advance();
   }
-  return done;
+  return std::nullopt;
 }
 
-void Injector::empty_disk() {
-  if (full_ != 0) let_write(full_);
-  full_ = 0;
+void Injector::pass(Seconds now) {
+  while (sequence_.next().at <= now) sequence_.advance();
+}
+
+void Injector::empty_disks() {
+  for (const pid_t process : full_) let_write(process);
+  full_.clear();
 }
 
 }  // namespace plumbline

@@ -1,43 +1,35 @@
-// Injures ranks at random times, as a failure spec says: the same times, kinds and ranks for the same seed.
+// Injures the ranks of a run at the times of a failure sequence.
 #pragma once
 
 #include <sys/types.h>
 
 #include <optional>
-#include <random>
 #include <string>
+#include <vector>
 
-#include "bench/recovery/failure_spec.hpp"
+#include "bench/recovery/failure_sequence.hpp"
 
 namespace plumbline {
 
 class Injector {
  public:
   /// `mark`: see process_of_rank.
-  Injector(FailureSpec spec, int ranks, std::string mark);
+  Injector(const FailureSpec& spec, int ranks, std::string mark);
 
-  struct Injury {
-    Injected kind;
-    int rank;
-  };
-  /// At time `now`, which starts with the first step: what was done to whom, if it was time and the rank was there. Of times
-  /// that passed while none was there nothing comes.
-  std::optional<Injury> look(Seconds now);
-  /// A rank cannot write.
-  bool disk_is_full() const { return full_ != 0; }
-  /// The disk has room again.
-  void empty_disk();
+  /// The failure that was due at `now` (since the first step began) and has been done to its rank. While ranks are being
+  /// started (not `training`) one that is due waits for its rank's process; a full disk then passes: nobody writes.
+  std::optional<PlannedFailure> look(Seconds now, bool training);
+  /// What was due by now met ranks that were lost already, or none: it passes without effect.
+  void pass(Seconds now);
+  /// The disks that were filled have room again.
+  void empty_disks();
 
  private:
-  Seconds draw();
-
-  const FailureSpec spec_;
-  const int ranks_;
+  FailureSequence sequence_;
   const std::string mark_;
-  std::mt19937_64 random_;
-  Seconds next_;
-  std::uint64_t injuries_ = 0;
-  pid_t full_ = 0;  // process that cannot write
+  const std::uint64_t most_;
+  std::uint64_t done_ = 0;
+  std::vector<pid_t> full_;  // processes that cannot write
 };
 
 }  // namespace plumbline

@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 
-#include "analysis/reliability/effective_time.hpp"
+#include "bench/recovery/goodput_prediction.hpp"
 #include "bench/recovery/injector.hpp"
 #include "bench/recovery/run_history.hpp"
 #include "bench/training/checkpoints/checkpoint_start.hpp"
@@ -17,7 +16,6 @@ namespace plumbline {
 namespace {
 
 constexpr int kMostAttempts = 10'000;
-constexpr Seconds kNever{1e12};
 
 /// One start of the ranks after the other, on a clock that starts with the first.
 class Attempts {
@@ -36,24 +34,30 @@ class Attempts {
       if (run_.on_line) run_.on_line(line);
     };
     run.go_on = [this] { return go_on(); };
+    run.tick = kTick;
     return run;
   }
   void begin() {
-    struck_ = false;
+    ending_ = disk_filled_ = false;
     history_.attempt_begins(now());
   }
+  /// All ranks are gone, because of what was done to them.
   void ended(std::int64_t resumed_step) {
-    injector_.empty_disk();
-    history_.ended(resumed_step, now());
+    const Seconds time = now();
+    injector_.empty_disks();
+    injector_.pass(time - *first_step_);
+    history_.ended(resumed_step, time);
   }
-  /// The ranks ended because of what was done to them. A checkpoint that finds no room does not end them; what they
-  /// measured, at the very end, does.
-  bool struck() const { return struck_ || injector_.disk_is_full(); }
+  /// What was done to the ranks may be why they ended. A checkpoint that finds no room does not end them; what they
+  /// measured, at the very end, does, and they may have met the full disk although it has room again by now.
+  bool struck() const { return ending_ || disk_filled_; }
   bool asked_to_stop() const { return asked_to_stop_; }
   const RunHistory& history() const { return history_; }
 
  private:
   using Clock = std::chrono::steady_clock;
+  static constexpr Seconds kTick{0.01};  // failures come when they are due
+
   Seconds now() const { return {std::chrono::duration<double>(Clock::now() - began_).count()}; }
 
   bool go_on() {
@@ -61,17 +65,19 @@ class Attempts {
     if (asked_to_stop_) return false;
     const Seconds time = now();
     if (history_.running() && !first_step_) first_step_ = time;
-    if (history_.failed_checkpoints() > failed_checkpoints_) injector_.empty_disk();
-    failed_checkpoints_ = history_.failed_checkpoints();
-    if (!first_step_) return true;
-    if (!struck_) {
-      if (const auto injury = injector_.look(time - *first_step_)) {
-        struck_ = injury->kind != Injected::disk;
-        history_.failed(name_of(injury->kind), injury->rank, time);
-      }
-    }
+    if (first_step_ && !history_.finished()) injure(time);
     // A rank that hangs says nothing, and the others wait for it.
-    return !(struck_ && time - history_.last_sign() > spec_.hang_timeout);
+    return !(ending_ && time - history_.last_sign() > spec_.hang_timeout);
+  }
+
+  void injure(Seconds time) {
+    if (history_.failed_checkpoints() > failed_checkpoints_) injector_.empty_disks();
+    failed_checkpoints_ = history_.failed_checkpoints();
+    if (ending_) return;
+    if (const auto failure = injector_.look(time - *first_step_, history_.running())) {
+      (failure->kind == Injected::disk ? disk_filled_ : ending_) = true;
+      history_.failed(name_of(failure->kind), failure->rank, time);
+    }
   }
 
   const FailureSpec spec_;
@@ -81,26 +87,20 @@ class Attempts {
   Clock::time_point began_ = Clock::now();
   std::optional<Seconds> first_step_;
   int failed_checkpoints_ = 0;
-  bool struck_ = false;
+  bool ending_ = false;       // a rank of this attempt was killed or stopped
+  bool disk_filled_ = false;  // of a rank of this attempt
   bool asked_to_stop_ = false;
 };
 
-/// Failures that ended the ranks; a full disk seldom does.
-std::ptrdiff_t ends_of(const RecoveryReport& report) {
-  return std::count_if(report.failures.begin(), report.failures.end(),
-                       [](const FailureReport& failure) { return failure.detect > Seconds{}; });
-}
-
-/// Both predictions, from the failures that end the ranks.
-void predict_goodput(const FailureSpec& spec, const training::CheckpointOptions& options,
-                     RecoveryReport& report) {
-  const auto kinds = static_cast<double>(spec.kinds.size());
-  const auto harmless = static_cast<double>(std::count(spec.kinds.begin(), spec.kinds.end(), Injected::disk));
-  const auto came = static_cast<double>(ends_of(report));
-  report.predicted = harmless == kinds
-                         ? predicted_goodput(report, options, kNever)
-                         : predicted_goodput(report, options, spec.mtbf * (kinds / (kinds - harmless)));
-  report.predicted_observed = predicted_goodput(report, options, came > 0 ? report.total / came : kNever);
+/// As measure_cell; false too when a rank could not write what was measured and its disk had been filled.
+bool measure_attempt(const RunConfig& config, const CellProgram& program, const CellRun& run,
+                     const Attempts& attempts, Record& record) {
+  try {
+    return measure_cell(config, program, run, record);
+  } catch (const InputError&) {
+    if (!attempts.struck()) throw;
+    return false;
+  }
 }
 
 }  // namespace
@@ -118,39 +118,40 @@ std::vector<std::string> checkpoint_arguments(const training::CheckpointOptions&
   return arguments;
 }
 
-double predicted_goodput(const RecoveryReport& measured, const training::CheckpointOptions& options,
-                         Seconds between) {
-  const auto ended = static_cast<double>(std::max<std::ptrdiff_t>(ends_of(measured), 1));
-  JobFailures failures;
-  failures.between = between;
-  failures.kinds = {{1, (measured.detect + measured.restart) / ended, false}};
-  const double steps = options.interval > 0 ? options.interval : static_cast<double>(measured.steps);
-  SavePlan saves{measured.step * steps, measured.stall};
-  if (options.async) saves.durable = std::max(Seconds{}, measured.durable - measured.stall);
-  return saves.interval.value > 0 ? effective_share(failures, saves) : 0;
-}
-
 bool measure_with_failures(const RunConfig& config, const CellProgram& program, const CellRun& run,
                            training::CheckpointOptions options, const FailureSpec& spec,
+                           const std::optional<RecoveryCosts>& costs,
                            const std::function<void(const std::string&)>& say, Record& record) {
   if (run.hosts.size() > 1)
     throw InputError(
         "--inject-failures: ranks on other hosts cannot be reached; expected all of them on this one");
   const std::int64_t all = config.measure.warmup_steps + config.measure.steps;
-  Attempts attempts(spec, config.layout().world(), run);
+  const int ranks = config.layout().world();
+  const std::int64_t begun = options.resume.empty() ? 0 : training::read_facts(options.resume).step;
+  const auto expected = [&](const RecoveryCosts& known) {
+    return predicted_goodput(spec, ranks, options, all - begun, known);
+  };
+  std::optional<PredictedGoodput> predicted;
+  if (costs) {
+    predicted = expected(*costs);
+    say(fmt::format(
+        "expected goodput {:.1f} %, of nine runs in ten {:.1f} to {:.1f} %, of this seed {:.1f} %",
+        100 * predicted->mean, 100 * predicted->low, 100 * predicted->high, 100 * predicted->of_seed));
+  }
+  Attempts attempts(spec, ranks, run);
   const CellRun observed = attempts.observed();
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     CellProgram started = program;
     for (std::string& argument : checkpoint_arguments(options))
       started.command.push_back(std::move(argument));
     attempts.begin();
-    const bool ended = measure_cell(config, started, observed, record);
+    const bool ended = measure_attempt(config, started, observed, attempts, record);
     if (attempts.asked_to_stop()) return false;
     if (ended && record.status == Status::ok) {
       RecoveryReport report = attempts.history().report();
       report.mtbf = spec.mtbf;
       report.seed = spec.seed;
-      predict_goodput(spec, options, report);
+      report.predicted = predicted ? *predicted : expected(report.costs);
       record.recovery = std::move(report);
       return true;
     }

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "bench/evaluate/cell_process.hpp"
+#include "bench/record/recovery_report.hpp"
 #include "bench/recovery/failure_spec.hpp"
 #include "bench/training/checkpoints/checkpoint_options.hpp"
 
@@ -13,15 +16,12 @@ namespace plumbline {
 /// Options of `plumbline run` that tell a rank about its checkpoints.
 std::vector<std::string> checkpoint_arguments(const training::CheckpointOptions& options);
 
-/// As measure_cell, with the record's key recovery. `options` are prepared. `say` takes lines for people. Throws InputError
-/// too where the ranks are on other hosts.
+/// As measure_cell, with the record's key recovery. `options` are prepared. Goodput is predicted from `costs`, before the
+/// run, or from what the run itself paid. `say` takes lines for people. Throws InputError too where the ranks are on other
+/// hosts.
 bool measure_with_failures(const RunConfig& config, const CellProgram& program, const CellRun& run,
                            training::CheckpointOptions options, const FailureSpec& spec,
+                           const std::optional<RecoveryCosts>& costs,
                            const std::function<void(const std::string&)>& say, Record& record);
-
-/// The share of the time that the closed form of analysis/reliability gives for what was measured, at this mean time
-/// between failures.
-double predicted_goodput(const RecoveryReport& measured, const training::CheckpointOptions& options,
-                         Seconds between);
 
 }  // namespace plumbline

@@ -26,11 +26,19 @@ void RunHistory::hear(std::string_view line, Seconds now) {
     ready_at_ = now;
     first_step_ = step - 1;
     moments_.clear();
-    if (!first_ready_) first_ready_ = now;
-    if (open_) failures_[*open_].restart = now - gone_at_;
+    if (!first_ready_) {
+      first_ready_ = now;
+      begun_ = first_step_;
+      first_start_ = now - last_sign_;
+    }
+    if (open_) {
+      failures_[*open_].restart = now - gone_at_;
+      restarts_.push_back(now - gone_at_);
+    }
     open_.reset();
   } else if (std::sscanf(text.c_str(), "step %lld of %lld", &step, &all) == 2) {
     moments_.push_back({step, now, {}});
+    finished_ = step == all;
   } else if (std::sscanf(text.c_str(),
                          "checkpoint of step %lld complete: stood still %lf s, durable after %lf s", &step,
                          &stall, &durable) == 3) {
@@ -55,9 +63,11 @@ void RunHistory::failed(std::string_view kind, int rank, Seconds now) {
 }
 
 Seconds RunHistory::begin_of_lost_work(std::int64_t resumed_step) const {
+  Seconds begin = ready_at_;
+  // Not of that step alone: under load mpirun may tear a rank's line in two, which nobody understands then.
   for (const Moment& moment : moments_)
-    if (moment.step == resumed_step) return moment.at + moment.stall;
-  return ready_at_;
+    if (moment.step <= resumed_step) begin = moment.at + moment.stall;
+  return begin;
 }
 
 void RunHistory::ended(std::int64_t resumed_step, Seconds now) {
@@ -65,7 +75,11 @@ void RunHistory::ended(std::int64_t resumed_step, Seconds now) {
   failure.detect = now - failure.at;
   failure.resumed_step = resumed_step;
   if (ready_) {
-    failure.lost = {std::max(0.0, (failure.at - begin_of_lost_work(resumed_step)).value)};
+    const Seconds begin = begin_of_lost_work(resumed_step);
+    failure.lost = {std::max(0.0, (failure.at - begin).value)};
+    // A full disk ends ranks late, if at all: a checkpoint may have come to its end meanwhile.
+    failure.detect = now - std::max(failure.at, begin);
+    detections_[failure.kind].push_back(failure.detect);
     for (const Moment& moment : moments_) {
       if (moment.step > resumed_step) ++failure.lost_steps;
       if (moment.step <= resumed_step) kept_stalls_ = kept_stalls_ + moment.stall;
@@ -79,13 +93,19 @@ void RunHistory::ended(std::int64_t resumed_step, Seconds now) {
   open_ = failures_.size() - 1;
   gone_at_ = now;
   ready_ = false;
+  finished_ = false;
   moments_.clear();
+}
+
+Seconds RunHistory::detection_of(const std::string& kind) const {
+  const auto found = detections_.find(kind);
+  return found == detections_.end() ? Seconds{} : mean_of(found->second);
 }
 
 RecoveryReport RunHistory::report() const {
   RecoveryReport report;
   const Seconds begin = first_ready_.value_or(Seconds{});
-  report.steps = moments_.empty() ? first_step_ : moments_.back().step;
+  report.steps = (moments_.empty() ? first_step_ : moments_.back().step) - begun_;
   const Seconds end = moments_.empty() ? last_sign_ : moments_.back().at;
   report.total = end - begin;
   report.stalls = kept_stalls_;
@@ -99,9 +119,12 @@ RecoveryReport RunHistory::report() const {
   }
   const double rest = (report.total - report.stalls - report.lost - report.detect - report.restart).value;
   report.useful = {std::max(0.0, rest)};
-  report.step = {report.useful.value / static_cast<double>(std::max<std::int64_t>(report.steps, 1))};
-  report.stall = mean_of(stalls_);
-  report.durable = mean_of(durable_);
+  report.costs.step = {report.useful.value / static_cast<double>(std::max<std::int64_t>(report.steps, 1))};
+  report.costs.stall = mean_of(stalls_);
+  report.costs.durable = mean_of(durable_);
+  report.costs.restart = restarts_.empty() ? first_start_ : mean_of(restarts_);
+  report.costs.detect_kill = detection_of("kill");
+  report.costs.detect_hang = detection_of("hang");
   report.goodput = report.total.value > 0 ? report.useful.value / report.total.value : 0;
   return report;
 }

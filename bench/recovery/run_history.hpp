@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +24,8 @@ class RunHistory {
 
   /// Ranks of the present attempt have said that they can begin.
   bool running() const { return ready_; }
+  /// They have said that the last step is made.
+  bool finished() const { return finished_; }
   /// When ranks last said something of the above; the start of the present attempt before that.
   Seconds last_sign() const { return last_sign_; }
   /// Checkpoints that failed since this was made.
@@ -40,10 +44,14 @@ class RunHistory {
     Seconds stall;  // of the checkpoint after it, when it is known
   };
   Seconds begin_of_lost_work(std::int64_t resumed_step) const;
+  Seconds detection_of(const std::string& kind) const;
 
   std::optional<Seconds> first_ready_;
+  std::int64_t begun_ = 0;  // steps that were done before the run
+  Seconds first_start_;
   Seconds last_sign_;
   bool ready_ = false;
+  bool finished_ = false;
   Seconds ready_at_;
   std::int64_t first_step_ = 0;      // done before the present attempt
   Seconds gone_at_;                  // of the attempt before
@@ -51,8 +59,10 @@ class RunHistory {
   std::vector<Moment> moments_;      // of the present attempt
   std::vector<Seconds> stalls_;      // of all complete checkpoints
   std::vector<Seconds> durable_;
-  Seconds kept_stalls_;  // of attempts that are over
+  std::vector<Seconds> restarts_;  // that no failure broke off
+  Seconds kept_stalls_;            // of attempts that are over
   std::vector<FailureReport> failures_;
+  std::map<std::string, std::vector<Seconds>> detections_;  // of failures that hit a step, by kind
   int failed_checkpoints_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <tuple>
 #include <utility>
 
 #include "bench/text/figures.hpp"
@@ -22,12 +23,23 @@ std::string recovery_text(const RecoveryReport& report) {
     text += fmt::format("  {:<12} {:>10}  {:6.2f} %\n", name, readable_time(time.value),
                         report.total.value > 0 ? 100 * (time / report.total) : 0.0);
   }
-  text += fmt::format(
-      "goodput        measured {:.2f} %, predicted {:.2f} % (with the failures that came: {:.2f} %)\n",
-      100 * report.goodput, 100 * report.predicted, 100 * report.predicted_observed);
-  text += fmt::format("  from a step of {}, a checkpoint that holds it up {} and is durable after {}\n",
-                      readable_time(report.step.value), readable_time(report.stall.value),
-                      readable_time(report.durable.value));
+  const PredictedGoodput& predicted = report.predicted;
+  text += fmt::format("goodput        measured {:.2f} %, predicted for these failures {:.2f} %\n",
+                      100 * report.goodput, 100 * predicted.of_seed);
+  text += fmt::format("  any such run   {:.2f} %, nine in ten from {:.2f} to {:.2f} %\n",
+                      100 * predicted.mean, 100 * predicted.low, 100 * predicted.high);
+  const std::array<std::tuple<const char*, Seconds, Seconds>, 6> costs = {
+      {{"step", report.costs.step, predicted.from.step},
+       {"checkpoint, standing still", report.costs.stall, predicted.from.stall},
+       {"checkpoint, until durable", report.costs.durable, predicted.from.durable},
+       {"restart", report.costs.restart, predicted.from.restart},
+       {"detection of a kill", report.costs.detect_kill, predicted.from.detect_kill},
+       {"detection of a hang", report.costs.detect_hang, predicted.from.detect_hang}}};
+  text += fmt::format("{:<28}  {:>10}  {:>14}\n", "one", "measured", "predicted with");
+  for (const auto& [name, measured, assumed] : costs) {
+    text += fmt::format("  {:<26}  {:>10}  {:>14}\n", name, readable_time(measured.value),
+                        readable_time(assumed.value));
+  }
   if (report.failures.empty()) return text;
   text += "      at  kind  rank  detected after  restarted after  lost work  steps\n";
   for (const FailureReport& failure : report.failures) {

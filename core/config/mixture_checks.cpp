@@ -6,8 +6,8 @@ namespace plumbline {
 
 namespace {
 
-/// Of the software of others, which spreads experts over ranks.
-std::optional<std::string> why_experts_do_not_spread(const RunConfig& config) {
+/// Whoever cuts experts from the ranks of a stage on their own.
+std::optional<std::string> why_experts_are_not_cut(const RunConfig& config) {
   const ModelConfig& model = config.model;
   const ParallelConfig& parallel = config.parallel;
   const int etp = parallel.effective_expert_tensor();
@@ -30,12 +30,20 @@ std::optional<std::string> why_experts_do_not_spread(const RunConfig& config) {
   }
   if (parallel.tensor > 1 && !parallel.sequence_parallel) {
     return fmt::format(
-        "sequence_parallel: found false with {}, a mixture of experts, on {} tensor ranks and software {}; "
+        "sequence_parallel: found false with {}, a mixture of experts, on {} tensor ranks and {}; "
         "expected true: every rank sends its own tokens to experts",
-        model.name, parallel.tensor, config.machine.software);
+        model.name, parallel.tensor,
+        config.machine.software == "plumbline" ? fmt::format("expert_tensor_parallel_size {}", etp)
+                                               : fmt::format("software {}", config.machine.software));
   }
+  return std::nullopt;
+}
+
+/// Of the software of others, which spreads experts over ranks.
+std::optional<std::string> why_experts_do_not_spread(const RunConfig& config) {
+  if (auto reason = why_experts_are_not_cut(config)) return reason;
   if (config.finetune.lora()) {
-    return fmt::format("frozen: found lora with {}, a mixture of experts; expected none", model.name);
+    return fmt::format("frozen: found lora with {}, a mixture of experts; expected none", config.model.name);
   }
   return std::nullopt;
 }
@@ -44,27 +52,22 @@ std::optional<std::string> why_experts_do_not_spread(const RunConfig& config) {
 std::optional<std::string> why_own_experts_do_not_spread(const RunConfig& config) {
   const ParallelConfig& parallel = config.parallel;
   const auto with = [&](const char* key, const auto& found, const auto& expected) {
-    return fmt::format("{}: found {} with expert_model_parallel_size {}; expected {}", key, found,
-                       parallel.expert, expected);
+    return fmt::format("{}: found {} with {} {}; expected {}", key, found,
+                       parallel.expert > 1 ? "expert_model_parallel_size" : "expert_tensor_parallel_size",
+                       parallel.expert > 1 ? parallel.expert : parallel.effective_expert_tensor(), expected);
   };
-  if (parallel.effective_expert_tensor() != parallel.tensor) {
-    return fmt::format(
-        "expert_tensor_parallel_size: found {}, expected tensor_model_parallel_size, {}, with "
-        "software plumbline",
-        parallel.expert_tensor, parallel.tensor);
+  if (parallel.token_dispatcher == TokenDispatcher::flex) {
+    return "moe_token_dispatcher_type: found flex, kernels of DeepEP or HybridEP, expected allgather, "
+           "alltoall "
+           "or auto with software plumbline";
   }
-  if (parallel.token_dispatcher != TokenDispatcher::automatic &&
-      parallel.token_dispatcher != TokenDispatcher::alltoall) {
-    return fmt::format(
-        "moe_token_dispatcher_type: found {}, expected alltoall or auto with software plumbline",
-        token_dispatcher_name(parallel.token_dispatcher));
-  }
-  if (parallel.expert == 1) return std::nullopt;
-  if (config.model.mixture.experts % parallel.expert != 0) {
+  if (!config.spreads_experts()) return std::nullopt;
+  if (parallel.folds_experts()) {
+    if (auto reason = why_experts_are_not_cut(config)) return reason;
+  } else if (config.model.mixture.experts % parallel.expert != 0) {
     return fmt::format("expert_model_parallel_size: found {}, expected a divisor of the {} experts of {}",
                        parallel.expert, config.model.mixture.experts, config.model.name);
-  }
-  if (parallel.copies() % parallel.expert != 0) {
+  } else if (parallel.copies() % parallel.expert != 0) {
     return fmt::format(
         "expert_model_parallel_size: found {}, expected a divisor of data x context parallel size, {}",
         parallel.expert, parallel.copies());
@@ -97,6 +100,14 @@ std::optional<std::string> why_capacity_does_not_fit(const RunConfig& config) {
     return refused(
         fmt::format("with software {}, whose dropped rows are not predicted; expected none or plumbline",
                     config.machine.software));
+  }
+  if (config.spreads_experts() && config.parallel.token_dispatcher == TokenDispatcher::allgather)
+    return refused("with moe_token_dispatcher_type allgather; expected alltoall, which sends rows and no tokens");
+  if (config.parallel.folds_experts()) {
+    return refused(
+        fmt::format("with expert_tensor_parallel_size {} on {} tensor ranks, which choose for a part of the "
+                    "tokens each; expected {}",
+                    config.parallel.expert_tensor, config.parallel.tensor, config.parallel.tensor));
   }
   const std::int64_t tokens =
       config.batch.micro_batch_size * config.batch.seq_length / config.parallel.context;

@@ -104,6 +104,7 @@ struct ParallelConfig {
   /// Ranks that every expert is split over, and that hold the same part of the same experts. Experts are cut from the ranks
   /// of a stage on their own: tensor × context × data = expert tensor × expert × copies (arXiv:2504.14960).
   int effective_expert_tensor() const { return expert_tensor == 0 ? tensor : expert_tensor; }
+  bool folds_experts() const { return effective_expert_tensor() != tensor; }
   int expert_copies() const {
     return static_cast<int>(world_size / (std::int64_t{pipeline} * effective_expert_tensor() * expert));
   }

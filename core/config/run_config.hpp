@@ -102,9 +102,11 @@ struct RunConfig {
   FilesConfig files;
 
   Layout layout() const;
-  /// Experts of a layer are on several ranks of plumbline's own training step (bench/training/expert_parallel.md).
+  /// Experts of a layer are on several ranks of plumbline's own training step, or cut otherwise than all else
+  /// (bench/training/expert_parallel.md).
   bool spreads_experts() const {
-    return model.mixture && parallel.expert > 1 && machine.software == "plumbline";
+    return model.mixture && machine.software == "plumbline" &&
+           (parallel.expert > 1 || parallel.folds_experts());
   }
   /// Rows of an expert at most, of the tokens that a rank has of a micro-batch; 0: any number (Megatron-LM, get_capacity).
   std::int64_t expert_capacity() const;

@@ -12,8 +12,8 @@ namespace plumbline {
 /// first and last pipeline rank, where tied embeddings live twice; `mirror` holds pipeline ranks r and P-1-r,
 /// which keep the two copies of a stage in bidirectional schedules; `shared_kv` holds the tensor ranks that
 /// keep the same key/value head; `context` those that share a sequence, `context_heads` those of them that exchange heads
-/// where the rest is a ring (a2a+p2p), and nobody otherwise; `expert` those that have the experts of a layer between them,
-/// `expert_data` those that have the same ones, both nobody where every rank has all experts. The last five exist with vocabulary parallelism only, one for every kind of
+/// where the rest is a ring (a2a+p2p), and nobody otherwise; `expert` those that send each other the tokens of a layer's experts,
+/// `expert_data` those that have the same part of the same ones, both nobody where experts are cut as all else is. The last five exist with vocabulary parallelism only, one for every kind of
 /// collective that overlaps with computation, so that each kind keeps its own order
 /// (bench/training/vocabulary.md); vocab_hidden and embedding_gradient have the members of pipeline, the
 /// others those of model.
@@ -46,7 +46,14 @@ struct Coordinates {
   int pipeline = 0;
 };
 
-/// The ranks of a group as ranges of their coordinates: two groups have the same members if these are equal.
+/// What a rank has of a layer's experts, where these are cut on their own.
+struct ExpertPlace {
+  int slice = 0;  // of each of its experts
+  int part = 0;   // of the experts
+  int copy = 0;   // of both
+};
+
+/// The ranks of a group as ranges: two groups have the same members if these are equal.
 struct GroupExtent {
   /// `count` numbers from `first` on, `stride` apart (1 where there is one).
   struct Range {
@@ -55,11 +62,10 @@ struct GroupExtent {
     int stride = 1;
     friend bool operator==(const Range&, const Range&) = default;
   };
-  Range tensor;
-  Range data;
-  Range pipeline;
+  Range stage;     // places within a pipeline stage: tensor + tensor size × data
+  Range pipeline;  // coordinates
   /// Members of the group; 0: the rank is in none.
-  std::int64_t size() const { return std::int64_t{1} * tensor.count * data.count * pipeline.count; }
+  std::int64_t size() const { return std::int64_t{1} * stage.count * pipeline.count; }
   friend bool operator==(const GroupExtent&, const GroupExtent&) = default;
 };
 
@@ -74,11 +80,26 @@ struct Layout {
   bool vocab_parallel = false;  // embedding and output layer are split over all ranks of `model`
   int context = 1;              // neighbouring data ranks that share a sequence
   int context_heads = 1;  // neighbours of those that exchange heads, the rest being a ring; 1: no such groups
-  int expert = 1;         // neighbouring data ranks that have a layer's experts between them; 1: all have all
+  int expert = 1;         // parts that a layer's experts are in; 1: all ranks have all
+  int expert_tensor = 0;  // ranks that each of them is split over; 0: as tensor
 
   int world() const { return tensor * pipeline * data; }
   Coordinates coordinates(int rank) const;
   int rank_of(Coordinates at) const;
+  /// Experts are cut from the ranks of a stage regardless of tensor and data ranks: slices are neighbours, then parts, then
+  /// copies (Megatron-LM's "etp-ep-edp-pp"). Otherwise tensor ranks have slices, and parts are neighbouring data ranks.
+  bool folds_experts() const { return expert_tensor != 0 && expert_tensor != tensor; }
+  bool spreads_experts() const { return expert > 1 || folds_experts(); }
+  int expert_slices() const { return folds_experts() ? expert_tensor : tensor; }
+  ExpertPlace expert_place(Coordinates at) const;
+  /// The rank that has these, pipeline coordinate 0.
+  Coordinates holder_of(ExpertPlace place) const;
+  /// Members of the expert group.
+  int expert_ranks() const { return folds_experts() ? expert_tensor * expert : expert; }
+  /// Ranks of a stage that send tokens of their own to experts, of which so many neighbours are an expert group; which of
+  /// them a rank is.
+  int senders() const { return folds_experts() ? tensor * data : data; }
+  int sender(Coordinates at) const { return folds_experts() ? at.tensor + tensor * at.data : at.data; }
   /// The world ranks of `group` that contain `rank`, ascending. `embedding` is empty for a rank in the middle
   /// of the pipeline, and holds one rank when there is one pipeline rank. The groups of vocabulary
   /// parallelism are empty without it.

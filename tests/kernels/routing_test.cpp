@@ -304,6 +304,20 @@ TEST(Routing, RowsAreScaledAndAddedUp) {
   }
 }
 
+/// Rows that another rank has are none.
+TEST(Routing, OfRowsThatAreAddedUpSomeMayBeElsewhere) {
+  const Guarded x = random_matrix(2, 19, DType::fp32);
+  const Guarded places(1, 6, DType::int32);
+  const std::int32_t order[] = {-1, 1, -1, -1, 0, 1};
+  std::copy(std::begin(order), std::end(order), places.matrix().as<std::int32_t>());
+  const Guarded y(3, 19, DType::fp32);
+  operators().combine_rows(x, places, y);
+  const Dense expected = dense(3, 19, [&](auto t, auto j) {
+    return t == 0 ? x.read()(1, j) : t == 1 ? 0.0 : x.read()(0, j) + x.read()(1, j);
+  });
+  expect_close(y, expected, 1e-6, "places below 0");
+}
+
 TEST(Routing, SigmoidAndItsSlope) {
   for (const Storage& storage : storages()) {
     const Guarded x = random_matrix(3, 21, storage.type, storage.gap, 3);

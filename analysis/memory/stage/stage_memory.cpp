@@ -50,8 +50,10 @@ void StageReplay::release_gathered() {
   give(kWorkspace, bytes_.gathered);
 }
 
-void StageReplay::sum_over_tensor_ranks() {
+void StageReplay::sum_over_tensor_ranks(std::int64_t passing) {
   take(kWorkspace, bytes_.partial);
+  take(kWorkspace, passing);
+  give(kWorkspace, passing);
   take(kWorkspace, bytes_.piece);
   give(kWorkspace, bytes_.piece);
   give(kWorkspace, bytes_.partial);

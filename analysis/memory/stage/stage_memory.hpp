@@ -50,10 +50,18 @@ struct TensorBytes {
   std::int64_t expert_weights;   // gradient of the rows' weights, two numbers each
   std::int64_t router_gradient;  // T·E
   // Where its experts are spread over ranks; else 0.
-  std::int64_t own_rows;      // N'·h
-  std::int64_t orders;        // two numbers for every one of these rows
-  std::int64_t row_weights;   // one
-  std::int64_t sent_weights;  // one for every choice
+  std::int64_t own_rows;  // N'·h
+  /// Two numbers for every one of these rows; of gathered tokens one for every choice too, and one for every row that
+  /// goes out where it goes to several ranks.
+  std::int64_t orders;
+  std::int64_t row_weights;       // one
+  std::int64_t repeated_weights;  // one of every row that goes out, where it goes to several ranks; else 0
+  std::int64_t sent_weights;      // one of every row that has come back
+  std::int64_t own_weights;  // one of every choice that is sent, where experts are cut on their own; else 0
+  std::int64_t choice_weights;   // one of every choice
+  std::int64_t weights_by_rank;  // one of every row by rank, or of every choice of the group
+  std::int64_t group_tokens;     // gathered: of the group; else 0
+  std::int64_t group_sums;       // what their rows add up to on a rank
   // Of its shared expert.
   std::int64_t shared_weights;
   std::int64_t shared_products;  // gradient of the weights, two numbers each
@@ -121,7 +129,8 @@ class StageReplay {
   void give(Category category, std::int64_t bytes) { replay_.give(category, bytes); }
   void gather_stream();
   void release_gathered();
-  void sum_over_tensor_ranks();
+  /// `passing`: what making the partial sums takes meanwhile.
+  void sum_over_tensor_ranks(std::int64_t passing = 0);
   void passing(std::int64_t bytes);
   void gathered_keys();
   void exchange_heads();
@@ -172,10 +181,15 @@ class StageReplay {
   void open_dispatch();
   void rows_to_experts(Category category);
   void rows_from_experts(Category rows);
+  void sum_of_choices(std::int64_t passing);
+  void gather_gradient();
+  void release_gradient();
   void weights_to_tokens();
   void first_gradient_of_experts();
   void layer_gradients_done();
   bool spread() const { return experts_ && s_.exchanges_rows(); }
+  bool gathers() const { return experts_ && s_.gathers_tokens(); }
+  bool folds() const { return experts_ && s_.folds_experts(); }
   std::int64_t kept_by_layer() const;
   void end_of_layer_backward();
   void recompute(std::int64_t begin, std::int64_t end);

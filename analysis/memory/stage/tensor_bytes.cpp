@@ -33,6 +33,16 @@ bool rings(const StageShape& s) {
   return s.ring() > 1 && s.cp_comm_type != CpCommType::all_gather;
 }
 
+/// Of all tokens of the ranks that have a layer's experts between them, where these are gathered.
+std::int64_t gathered_choices(const StageShape& s) {
+  return s.gathers_tokens() ? s.expert.group * s.sent_choices() : 0;
+}
+
+/// Of choices whose rows go to several ranks, where these come back.
+std::int64_t returns(const StageShape& s) {
+  return s.sent_rows() > s.sent_choices() && !s.gathers_tokens() ? s.sent_rows() : 0;
+}
+
 ProductBytes product(const StageShape& s, std::int64_t out, std::int64_t in) {
   if (!s.fp8) return {};
   return {s.zero >= 3 ? out * in : 0, s.tokens * (out + in)};
@@ -60,15 +70,22 @@ TensorBytes::TensorBytes(const StageShape& s)
       heads(exchanges(s) ? attention : 0),
       fc1(s.mlp_rows() * s.fc1 * s.e()),
       activation(s.mlp_rows() * s.ffn * s.e()),
-      routing(s.tokens * s.experts * 4 + 2 * (s.choices + s.sent_rows) * 4),
-      rows_tokens(s.exchanges_rows() ? 0 : s.sent_rows * 4),
-      expert_rows(s.sent_rows * s.hidden * s.e()),
+      routing(s.tokens * s.experts * 4 + (s.choices + s.sent_choices() + 2 * s.choice_rows) * 4),
+      rows_tokens(s.exchanges_rows() ? 0 : s.choice_rows * 4),
+      expert_rows(s.sent_rows() * s.hidden * s.e()),
       expert_weights(2 * s.mlp_rows() * 4),
       router_gradient(s.tokens * s.experts * s.e()),
       own_rows(s.exchanges_rows() ? s.expert.rows * s.hidden * s.e() : 0),
-      orders(s.exchanges_rows() ? 2 * s.expert.rows * 4 : 0),
+      orders(s.exchanges_rows() ? (2 * s.expert.rows + gathered_choices(s) + returns(s)) * 4 : 0),
       row_weights(s.exchanges_rows() ? s.expert.rows * 4 : 0),
-      sent_weights(s.exchanges_rows() ? s.sent_rows * 4 : 0),
+      repeated_weights(returns(s) * 4),
+      sent_weights(s.exchanges_rows() ? (s.gathers_tokens() ? s.choice_rows : s.sent_rows()) * 4 : 0),
+      own_weights(s.folds_experts() ? s.sent_choices() * 4 : 0),
+      choice_weights(s.exchanges_rows() ? (s.folds_experts() ? s.choices : s.choice_rows) * 4 : 0),
+      weights_by_rank(s.gathers_tokens() ? gathered_choices(s) * 4 : row_weights),
+      group_tokens(s.gathers_tokens() ? s.expert.group * s.expert.sent * s.hidden * s.e() : 0),
+      group_sums(group_tokens / s.e() *
+                 size_of(s.tensor > 1 && !s.sums_experts_apart() ? s.sum_type() : s.type)),
       shared_weights(s.shared > 0 && s.shared_gated ? s.tokens * 4 : 0),
       shared_products(2 * shared_weights),
       shared_gate(s.shared > 0 && s.shared_gated ? s.tokens * s.e() : 0),

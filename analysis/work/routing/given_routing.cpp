@@ -19,16 +19,18 @@ constexpr std::int64_t kBytesOfName = 24;    // "expert 123456,"
 /// How many of everything a routing has.
 struct Extent {
   explicit Extent(const RunConfig& config)
-      : copies(config.layout().data),
+      : copies(config.layout().senders()),
         first_layer(config.model.mixture.first_dense),
         layers(config.model.layers - first_layer),
         microbatches(config.microbatches()),
         experts(config.model.mixture.experts),
-        tokens(config.batch.micro_batch_size * config.batch.seq_length / config.parallel.context),
+        tokens(config.batch.micro_batch_size * config.batch.seq_length / config.parallel.context /
+               (copies / config.layout().data)),
         choices(tokens * config.model.mixture.top_k) {}
   std::int64_t lines() const { return copies * layers * microbatches; }
 
-  std::int64_t copies, first_layer, layers, microbatches, experts, tokens, choices;
+  std::int64_t copies;  // Layout::senders
+  std::int64_t first_layer, layers, microbatches, experts, tokens, choices;
 };
 
 /// So many, spread evenly over [first, end); the first of them have what is left.

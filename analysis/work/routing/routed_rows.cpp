@@ -11,29 +11,30 @@
 namespace plumbline {
 
 RoutedRows::RoutedRows(const RunConfig& config, const Schedule& schedule,
-                       std::span<const RoutedTokens> routing, int data)
+                       std::span<const RoutedTokens> routing, int sender)
     : RoutedRows(config,
                  std::span<const StageShape>(stage_shapes(config, schedule))
                      .first(static_cast<std::size_t>(schedule.stages_per_route())),
-                 routing, data) {}
+                 routing, sender) {}
 
 RoutedRows::RoutedRows(const RunConfig& config, std::span<const StageShape> parts,
-                       std::span<const RoutedTokens> routing, int data)
-    : ranks_(config.layout().expert) {
+                       std::span<const RoutedTokens> routing, int sender)
+    : ranks_(config.layout().expert_ranks()) {
   std::int64_t layers = 0;
   for (const StageShape& shape : parts) {
     first_layers_.push_back(layers);
     layers += shape.layers;
   }
   const auto experts = static_cast<std::size_t>(config.model.mixture.experts);
-  const std::size_t local = experts / static_cast<std::size_t>(ranks_);
-  const auto first = static_cast<std::ptrdiff_t>(local) * (data % ranks_);
+  const Layout layout = config.layout();
+  const std::size_t local = experts / static_cast<std::size_t>(layout.expert);
+  const auto first = static_cast<std::ptrdiff_t>(local) * (sender % ranks_ * layout.expert / ranks_);
   for (const RoutedTokens& line : routing) {
-    if (line.tokens.size() != experts || line.copy < 0 || line.copy >= config.layout().data) {
+    if (line.tokens.size() != experts || line.copy < 0 || line.copy >= layout.senders()) {
       throw InputError(fmt::format("routing: found {} experts in copy {}, expected {} in copies 0 to {}",
-                                   line.tokens.size(), line.copy, experts, config.layout().data - 1));
+                                   line.tokens.size(), line.copy, experts, layout.senders() - 1));
     }
-    if (line.copy / ranks_ != data / ranks_) continue;
+    if (line.copy / ranks_ != sender / ranks_) continue;
     const auto rows_of = [&](auto begin, std::size_t count) {
       return std::accumulate(
           begin, begin + static_cast<std::ptrdiff_t>(count), std::int64_t{0},
@@ -41,20 +42,20 @@ RoutedRows::RoutedRows(const RunConfig& config, std::span<const StageShape> part
     };
     Rows& rows = rows_[{line.layer, line.microbatch}];
     rows.rows.here += rows_of(line.tokens.begin() + first, local);
-    if (line.copy == data) rows.rows.sent = rows_of(line.tokens.begin(), experts);
+    if (line.copy == sender) rows.rows.sent = rows_of(line.tokens.begin(), experts);
     ++rows.copies;
   }
 }
 
 MeanRows mean_rows(const RunConfig& config, std::span<const RoutedTokens> routing) {
   const StageShape shape = stage_shapes(config, 1).front();
-  const int ranks = config.layout().expert;
-  const std::size_t local = static_cast<std::size_t>(shape.experts / ranks);
+  const Layout layout = config.layout();
+  const std::size_t local = static_cast<std::size_t>(shape.experts / layout.expert);
   std::int64_t sent = 0;
   std::map<std::tuple<int, std::int64_t, std::uint32_t>, std::vector<std::int64_t>> of_groups;
   for (const RoutedTokens& line : routing) {
-    std::vector<std::int64_t>& here = of_groups[{line.copy / ranks, line.layer, line.microbatch}];
-    here.resize(static_cast<std::size_t>(ranks));
+    std::vector<std::int64_t>& here = of_groups[{line.copy / layout.expert_ranks(), line.layer, line.microbatch}];
+    here.resize(static_cast<std::size_t>(layout.expert));
     for (std::size_t i = 0; i < line.tokens.size(); ++i) {
       const std::int64_t rows = shape.rows_of_expert(line.tokens[i]);
       here[i / local] += rows;

@@ -16,25 +16,25 @@ namespace plumbline {
 /// Tokens of one micro-batch by the expert that they chose, in a layer of one copy of the model: a line of what save_routing
 /// writes.
 struct RoutedTokens {
-  int copy = 0;            // data- and context-parallel coordinate
+  int copy = 0;            // Layout::sender of the rank that sends them
   std::int64_t layer = 0;  // of the model
   std::uint32_t microbatch = 0;
   std::vector<std::int32_t> tokens;
 };
 
-/// Of all layers and micro-batches the mean of a copy's rows, and of the rows of the busiest rank of every expert group, for which
+/// Of all layers and micro-batches the mean of a sender's rows, and of the rows of the busiest rank of every expert group, for which
 /// the others wait.
 MeanRows mean_rows(const RunConfig& config, std::span<const RoutedTokens> routing);
 
-/// Of the ranks with one data- and context-parallel coordinate.
+/// Of the ranks that send, and receive, as one of them does: those with its Layout::sender.
 class RoutedRows {
  public:
   /// `routing`: of all copies. Throws InputError for experts or copies that the configuration does not have.
   RoutedRows(const RunConfig& config, const Schedule& schedule, std::span<const RoutedTokens> routing,
-             int data);
+             int sender);
   /// The same with the stages of one part of the model, in order.
   RoutedRows(const RunConfig& config, std::span<const StageShape> parts,
-             std::span<const RoutedTokens> routing, int data);
+             std::span<const RoutedTokens> routing, int sender);
   /// The stage in that micro-batch. Throws InputError when the routing of one of its layers is not known.
   StageShape in_microbatch(const StageShape& shape, std::uint32_t microbatch) const;
 

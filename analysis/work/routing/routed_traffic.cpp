@@ -46,11 +46,11 @@ std::vector<Traffic> predict_traffic(const RunConfig& config, const Schedule& sc
   std::vector<Traffic> traffic = predict_traffic(config, schedule);
   const std::vector<StageShape> shapes = stage_shapes(config, schedule);
   const Layout layout = config.layout();
-  for (int data = 0; data < layout.data; ++data) {
-    const RoutedRows rows(config, schedule, routing, data);
+  for (int sender = 0; sender < layout.senders(); ++sender) {
+    const RoutedRows rows(config, schedule, routing, sender);
     for (int rank = 0; rank < layout.world(); ++rank) {
       const Coordinates at = layout.coordinates(rank);
-      if (at.data == data)
+      if (layout.sender(at) == sender)
         take_rows(schedule, shapes, at.pipeline, rows, traffic[static_cast<std::size_t>(rank)]);
     }
   }

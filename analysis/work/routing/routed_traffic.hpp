@@ -7,7 +7,7 @@
 namespace plumbline {
 
 /// predict_traffic() of one world rank where it is known which experts its tokens, and those of the ranks that share its experts,
-/// went to. `rows`: of its data- and context-parallel coordinate.
+/// went to. `rows`: of its Layout::sender.
 Traffic predict_traffic(const RunConfig& config, const Schedule& schedule, int world_rank,
                         const RoutedRows& rows);
 

@@ -139,6 +139,8 @@ CheckpointWriter::Committed CheckpointWriter::commit(const CheckpointFacts& fact
     remove_old(options_.folder, facts.step, options_.keep);
   } catch (const Error& error) {
     say_(fmt::format("note: checkpoint of step {}: {}\n", facts.step, error.what()));
+    std::error_code ignored;
+    if (!end.complete) std::filesystem::remove_all(unfinished_folder(options_.folder, facts.step), ignored);
   }
   return end;
 }

@@ -39,7 +39,10 @@ class Lister {
  private:
   /// Replicas that hold the same take units in turn; with ZeRO every one has a piece of its own.
   bool has_turn(int unit) const {
-    return pieces_of(config_) > 1 || unit % config_.parallel.copies() == at_.data;
+    if (pieces_of(config_) > 1) return true;
+    if (!memory_.unit(unit).spread) return unit % config_.parallel.copies() == at_.data;
+    const Layout& layout = stages_.context().communicator.layout();
+    return unit % config_.parallel.expert_copies() == layout.expert_place(at_).copy;
   }
   bool writes(const Parameter& parameter) const {
     return all_ || (!parameter.tied_copy && (!parameter.replicated || at_.tensor == 0));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "bench/training/feed_forward/expert_load.hpp"
@@ -16,6 +17,13 @@
 namespace plumbline::training {
 
 struct RankResources {
+  /// Memory for the parameters of those stages. `scratch`: attention's, of another model on this rank that never runs at the
+  /// same time; without it this one makes its own.
+  RankResources(TrainingContext made_of, StageMap map, RankParameters own,
+                std::optional<Matrix> scratch = {});
+  RankResources(const RankResources&) = delete;  // its parts refer to each other
+  RankResources& operator=(const RankResources&) = delete;
+
   TrainingContext context;
   const StageMap placement;
   const RankParameters parameters;
@@ -25,10 +33,10 @@ struct RankResources {
   SharedBuffers shared;
   UnitValues values;
   UnitGradients gradients;
-  Tensor inputs, targets;  // (M, T) token ids, where a first or last stage or a shard needs them
-  std::vector<ExpertLoad> expert_load{};  // of this step's forwards; of a mixture
-  std::int64_t step = 0;                  // of training, the first is 1: decides what is dropped
-  std::int64_t counted_tokens = 0;        // of the global batch, in this step: those with a target
+  Tensor inputs, targets;               // (M, T) token ids, where a first or last stage or a shard needs them
+  std::vector<ExpertLoad> expert_load;  // of this step's forwards; of a mixture
+  std::int64_t step = 0;                // of training, the first is 1: decides what is dropped
+  std::int64_t counted_tokens = 0;      // of the global batch, in this step: those with a target
 
   /// World rank of the one that holds the stage in this rank's own tensor and data coordinates.
   int rank_of_stage(int stage) const {

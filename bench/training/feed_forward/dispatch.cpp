@@ -20,24 +20,54 @@ void exchange(const TrainingContext& context, const Matrix& from, const std::vec
   });
 }
 
-/// How many rows come from every rank for each of this rank's experts, rank after rank.
-std::vector<std::int32_t> counts_by_rank(const TrainingContext& context,
-                                         const std::vector<std::int64_t>& counts) {
-  const auto experts = static_cast<std::int64_t>(counts.size());
+/// Rows of the experts of every rank of the group, rank after rank.
+std::vector<std::int32_t> counts_of_ranks(const TrainingContext& context,
+                                          const std::vector<std::int64_t>& counts) {
   const std::int64_t local = context.shape.local;
-  const Communicator& communicator = context.communicator;
-  const std::int64_t mine =
-      communicator.layout().coordinates(communicator.rank()).data % communicator.layout().expert;
-  std::vector<std::int32_t> sent(counts.begin(), counts.end());
-  std::vector<std::int32_t> received(counts.size());
+  std::vector<std::int32_t> sent;
+  for (auto part = counts.begin(); part != counts.end(); part += local) {
+    for (std::int64_t slice = 0; slice < context.shape.slices; ++slice)
+      sent.insert(sent.end(), part, part + local);
+  }
+  return sent;
+}
+
+/// How many rows come from every rank for each of this rank's experts, rank after rank. `sent`: counts_of_ranks.
+std::vector<std::int32_t> counts_by_rank(const TrainingContext& context, std::vector<std::int32_t>& sent) {
+  const std::int64_t local = context.shape.local;
+  const std::int64_t mine = expert_rank(context) * context.shape.slices;
+  const auto all = static_cast<std::int64_t>(sent.size());
+  std::vector<std::int32_t> received(sent.size());
   // What stays where nothing is really sent: all ranks of emulated devices route alike.
-  for (std::int64_t i = 0; i < experts; ++i)
+  for (std::int64_t i = 0; i < all; ++i)
     received[static_cast<std::size_t>(i)] = sent[static_cast<std::size_t>(mine * local + i % local)];
-  context.over_context_ranks([&](Communicator& all) {
-    all.all_to_all(Group::expert, Matrix(sent.data(), 1, experts, DType::int32),
-                   Matrix(received.data(), 1, experts, DType::int32));
+  context.over_context_ranks([&](Communicator& communicator) {
+    communicator.all_to_all(Group::expert, Matrix(sent.data(), 1, all, DType::int32),
+                            Matrix(received.data(), 1, all, DType::int32));
   });
   return received;
+}
+
+/// Where the rows of every choice are among those that come back.
+void make_returns(const TrainingContext& context, const std::vector<std::int64_t>& counts,
+                  const Matrix& places, Dispatch& dispatch) {
+  const std::int64_t slices = context.shape.slices;
+  if (slices == 1) return;
+  std::vector<std::int32_t> places_of_choices(static_cast<std::size_t>(context.shape.sent));
+  context.operators.download(places, places_of_choices.data());
+  std::vector<std::vector<std::int32_t>> places_of_rows(places_of_choices.size());
+  for_each_slice(context, counts, [&](std::int64_t first, std::int64_t to, std::int64_t rows) {
+    for (std::int64_t i = 0; i < rows; ++i)
+      places_of_rows[static_cast<std::size_t>(first + i)].push_back(static_cast<std::int32_t>(to + i));
+  });
+  std::vector<std::int32_t> returns;
+  for (const std::int32_t row : places_of_choices) {
+    const std::vector<std::int32_t>& of_row = places_of_rows[static_cast<std::size_t>(row)];
+    returns.insert(returns.end(), of_row.begin(), of_row.end());
+  }
+  dispatch.returns = context.arena.allocate(context.kept, "layer returns of rows", 1,
+                                            slices * context.shape.sent, DType::int32);
+  context.operators.upload(returns.data(), dispatch.returns);
 }
 
 /// Both directions between the order of experts and that of ranks. `came`: counts_by_rank.
@@ -68,21 +98,33 @@ void make_orders(const TrainingContext& context, const std::vector<std::int32_t>
 }  // namespace
 
 void open_dispatch(const TrainingContext& context, const std::vector<std::int64_t>& counts,
-                   const Matrix& weights, Dispatch& dispatch) {
+                   const Matrix& places, const Matrix& weights, Dispatch& dispatch) {
   const auto local = static_cast<std::size_t>(context.shape.local);
-  const std::vector<std::int32_t> came = counts_by_rank(context, counts);
-  const std::size_t ranks = counts.size() / local;
+  std::vector<std::int32_t> sent = counts_of_ranks(context, counts);
+  const std::vector<std::int32_t> came = counts_by_rank(context, sent);
+  const std::size_t ranks = sent.size() / local;
   dispatch.sent.assign(ranks, 0);
   dispatch.received.assign(ranks, 0);
   dispatch.counts.assign(local, 0);
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    dispatch.sent[i / local] += counts[i];
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    dispatch.sent[i / local] += sent[i];
     dispatch.received[i / local] += came[i];
     dispatch.counts[i % local] += came[i];
   }
   dispatch.rows = std::accumulate(dispatch.counts.begin(), dispatch.counts.end(), std::int64_t{0});
   make_orders(context, came, dispatch);
-  Tensor received = exchanged(context, dispatch, weights.reshaped(weights.cols, 1));
+  make_returns(context, counts, places, dispatch);
+  const Matrix by_row = weights.reshaped(weights.cols, 1);
+  Tensor repeated;
+  if (context.shape.slices > 1) {
+    repeated = context.make_fp32(kPassing, "weights of rows", context.shape.slices * context.shape.sent, 1);
+    for_each_slice(context, counts, [&](std::int64_t first, std::int64_t to, std::int64_t rows) {
+      if (rows > 0)
+        context.operators.copy(by_row.row_range(first, rows), repeated.matrix().row_range(to, rows));
+    });
+  }
+  Tensor received = exchanged(context, dispatch, repeated ? repeated.matrix() : by_row);
+  repeated.reset();
   dispatch.weights = by_expert(context, dispatch, std::move(received), context.kept, "layer weights of rows");
 }
 
@@ -96,8 +138,8 @@ Tensor exchanged(const TrainingContext& context, const Dispatch& dispatch, const
 Tensor by_expert(const TrainingContext& context, const Dispatch& dispatch, Tensor received, Category category,
                  const char* holder) {
   const Matrix from = received;
-  Tensor rows = context.arena.allocate(category, holder, from.rows, from.cols, from.dtype);
-  if (from.rows > 0) context.operators.embedding_forward(dispatch.order, from, 0, rows);
+  Tensor rows = context.arena.allocate(category, holder, dispatch.rows, from.cols, from.dtype);
+  if (dispatch.rows > 0) context.operators.embedding_forward(dispatch.order, from, 0, rows);
   received.reset();
   return rows;
 }

@@ -8,7 +8,7 @@
 namespace plumbline::training {
 
 struct ExpertLoad {
-  std::int32_t copy = 0;  // of the model: data- and context-parallel coordinate
+  std::int32_t copy = 0;  // of the model, or part of its tokens: Layout::sender
   std::int32_t layer = 0;
   std::int32_t microbatch = 0;
   std::vector<std::int32_t> tokens;  // by expert: that chose it

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "bench/training/feed_forward/activation.hpp"
+#include "bench/training/feed_forward/gathered_dispatch.hpp"
 #include "bench/training/feed_forward/grouped_products.hpp"
 #include "bench/training/feed_forward/router.hpp"
 #include "bench/training/feed_forward/shared_expert.hpp"
@@ -10,15 +11,35 @@
 namespace plumbline::training {
 namespace {
 
-/// The rows of this rank's experts, (N, h) or (N', h), from those of the tokens. `category`: of the latter.
+/// Rows of the stream and what they are gathered to over the tensor ranks: whose tokens this rank sends.
+const Matrix& senders(const TrainingContext& context, const Matrix& own, const Matrix& all) {
+  return context.shape.folded ? own : all;
+}
+
+/// A gradient of the stream, gathered where anything but the experts reads it.
+AllRows gathered_gradient(const TrainingContext& context, const Matrix& dy) {
+  if (context.shape.folded && context.shape.shared == 0) return {{}, dy};
+  return context.gather_rows(dy);
+}
+
+/// The rows of this rank's experts, (N, h) or (N', h), from those of the tokens that it sends. `category`: of the latter.
 Tensor sent_to_experts(const TrainingContext& context, const MixtureState& state, const Matrix& x,
                        Category category = kPassing) {
-  Tensor rows = context.make(kPassing, "rows of experts", state.routing.rows(), context.shape.hidden);
-  context.operators.embedding_forward(state.routing.tokens, x, 0, rows);
+  constexpr const char* kHolder = "layer rows of experts";
+  const LayerWidths& shape = context.shape;
+  if (gathers_tokens(context))
+    return by_expert(context, state.dispatch, gathered_tokens(context, x), category, kHolder);
+  Tensor rows =
+      context.make(kPassing, "rows of experts", shape.slices * state.routing.rows(), shape.hidden);
+  for_each_slice(context, state.routing.counts, [&](std::int64_t first, std::int64_t to, std::int64_t count) {
+    if (count == 0) return;
+    context.operators.embedding_forward(state.routing.tokens.matrix().columns(first, count), x, 0,
+                                        rows.matrix().row_range(to, count));
+  });
   if (!spreads(context)) return rows;
   Tensor received = exchanged(context, state.dispatch, rows);
   rows.reset();
-  return by_expert(context, state.dispatch, std::move(received), category, "layer rows of experts");
+  return by_expert(context, state.dispatch, std::move(received), category, kHolder);
 }
 
 /// Of the experts on this rank.
@@ -32,9 +53,16 @@ const Tensor& weights_of(const TrainingContext& context, const MixtureState& sta
   return spreads(context) ? state.dispatch.weights : state.routing.weights;
 }
 
-/// Rows of the experts where their tokens are.
+/// Tells the ranks of a layer's experts what goes where.
+void open_exchange(const TrainingContext& context, MixtureState& state) {
+  if (gathers_tokens(context)) return open_gathered_dispatch(context, state.routing, state.dispatch);
+  if (!spreads(context)) return;
+  open_dispatch(context, state.routing.counts, state.routing.places, state.routing.weights, state.dispatch);
+}
+
+/// Rows of the experts where their tokens are; where these were gathered, sums are what goes back.
 Tensor back_at_tokens(const TrainingContext& context, const MixtureState& state, Tensor rows) {
-  if (!spreads(context)) return rows;
+  if (!spreads(context) || gathers_tokens(context)) return rows;
   Tensor leaving = by_rank(context, state.dispatch, rows);
   rows.reset();
   return returned(context, state.dispatch, std::move(leaving));
@@ -61,13 +89,35 @@ Tensor weights_backward(const TrainingContext& context, const MixtureState& stat
   return products;
 }
 
-/// The weights' gradient where their tokens are, from `products`, of which the first row counts.
+/// Of every choice of the tokens that this rank sends, in order, the places of its rows where these have come back.
+const Matrix returns_of(const MixtureState& state) {
+  return state.dispatch.returns ? state.dispatch.returns : state.routing.places;
+}
+
+/// The weights' gradient where their tokens are, from `products`, of which the first row counts: by row, or, where experts are
+/// cut on their own, of every choice of the micro-batch.
 Tensor weights_at_tokens(const TrainingContext& context, const MixtureState& state, Tensor products) {
   if (!spreads(context)) return products;
-  const Matrix row = products.matrix().row_range(0, 1);
-  Tensor leaving = by_rank(context, state.dispatch, row.reshaped(row.cols, 1));
-  products.reset();
-  return returned(context, state.dispatch, std::move(leaving));
+  const LayerWidths& shape = context.shape;
+  Tensor numbers;
+  if (gathers_tokens(context)) {
+    numbers = numbers_of_choices(context, state.dispatch, std::move(products));
+  } else {
+    const Matrix row = products.matrix().row_range(0, 1);
+    Tensor leaving = by_rank(context, state.dispatch, row.reshaped(row.cols, 1));
+    products.reset();
+    numbers = returned(context, state.dispatch, std::move(leaving));
+  }
+  if (!shape.folded) return numbers;
+  Tensor own = context.make_fp32(kPassing, "gradient of expert weights", shape.sent, 1);
+  context.operators.combine_rows(
+      numbers, gathers_tokens(context) ? state.routing.places.matrix() : returns_of(state), own);
+  numbers.reset();
+  if (shape.sent == shape.choices) return own;
+  Tensor all = context.make_fp32(kPassing, "gradient of expert weights", shape.choices, 1);
+  context.over_context_ranks(
+      [&](Communicator& communicator) { communicator.all_gather(Group::tensor, own, all); });
+  return all;
 }
 
 /// As activation_backward; there may be no rows.
@@ -76,12 +126,29 @@ Tensor gated_backward(const TrainingContext& context, Tensor dact, const Matrix&
   return context.make(category, "gradient of fc1", 0, fc1.cols);
 }
 
+/// Overwrites `sums` with what the rows of every token add up to.
+void add_up_rows(const TrainingContext& context, const Matrix& rows, const MixtureState& state,
+                 const Matrix& sums) {
+  if (gathers_tokens(context)) return sum_gathered_choices(context, state.dispatch, rows, sums);
+  context.operators.combine_rows(rows, returns_of(state), sums);
+}
+
 /// Every token's rows and what `add_shared` adds, over the tensor ranks too.
 template <class AddShared>
-void add_up_choices(const TrainingContext& context, const Matrix& rows, const Routing& routing,
+void add_up_choices(const TrainingContext& context, const Matrix& rows, const MixtureState& state,
                     const Matrix& sums, const AddShared& add_shared) {
+  if (context.shape.folded && context.tensor_size() > 1) {
+    add_up_rows(context, rows, state, sums);
+    if (context.shape.shared == 0) return;
+    const Tensor shared = context.make_stream(kPassing, "results of the shared expert");
+    context.sum_over_tensor_ranks(shared, [&](const Matrix& to) {
+      context.operators.fill(to, 0);
+      add_shared(to);
+    });
+    return context.operators.add(shared, sums, {}, sums);
+  }
   context.sum_over_tensor_ranks(sums, [&](const Matrix& to) {
-    context.operators.combine_rows(rows, routing.places, to);
+    add_up_rows(context, rows, state, to);
     add_shared(to);
   });
 }
@@ -95,8 +162,8 @@ void mixture_forward(const TrainingContext& context, const MixtureMatrices& weig
   {
     const AllRows x = context.gather_rows(norm);
     make_routing(context, x, weights.router, bias, routing);
-    if (spreads(context)) open_dispatch(context, routing.counts, routing.weights, state.dispatch);
-    Tensor rows = sent_to_experts(context, state, x, context.kept);
+    open_exchange(context, state);
+    Tensor rows = sent_to_experts(context, state, senders(context, norm, x), context.kept);
     state.fc1 = context.make(context.kept, "layer fc1", rows_of(context, state), shape.expert_fc1);
     GroupedProducts(context.operators, counts_of(context, state)).forward(rows, weights.fc1, state.fc1);
     shared_expert_forward(context, weights, x, state.shared);
@@ -114,7 +181,7 @@ void mixture_output(const TrainingContext& context, const MixtureMatrices& weigh
   Tensor rows = context.make(kPassing, "rows of experts", rows_of(context, state), context.shape.hidden);
   GroupedProducts(context.operators, counts_of(context, state)).forward(state.activation, weights.fc2, rows);
   rows = back_at_tokens(context, state, std::move(rows));
-  add_up_choices(context, rows, state.routing, output,
+  add_up_choices(context, rows, state, output,
                  [&](const Matrix& to) { add_shared_output(context, weights, state.shared, to); });
 }
 
@@ -127,8 +194,8 @@ Tensor mixture_backward(const TrainingContext& context, const MixtureMatrices& w
   Tensor dact;
   Tensor dshared;
   const MixtureMatrices dweights = [&] {
-    const AllRows all = context.gather_rows(dy);
-    const Tensor rows = sent_to_experts(context, state, all);
+    const AllRows all = gathered_gradient(context, dy);
+    const Tensor rows = sent_to_experts(context, state, senders(context, dy, all));
     dact = context.make(kPassing, "gradient of activation", rows_of(context, state), shape.expert_ffn);
     experts.input_gradient(rows, weights.fc2, dact);
     const MixtureMatrices opened = open();
@@ -152,7 +219,7 @@ Tensor mixture_backward(const TrainingContext& context, const MixtureMatrices& w
       experts.weight_gradient(dfc1, rows, dweights.fc1);
       experts.input_gradient(dfc1, weights.fc1, rows);
       rows = back_at_tokens(context, state, std::move(rows));
-      add_up_choices(context, rows, routing, dnorm, [&](const Matrix& to) {
+      add_up_choices(context, rows, state, dnorm, [&](const Matrix& to) {
         add_shared_input_gradient(context, weights, state.shared, to);
       });
     }
@@ -178,8 +245,8 @@ Tensor mixture_backward_input(const TrainingContext& context, const MixtureMatri
   Tensor dact;
   Tensor dshared;
   {
-    const AllRows all = context.gather_rows(dy);
-    Tensor rows = sent_to_experts(context, state, all, Category::activations);
+    const AllRows all = gathered_gradient(context, dy);
+    Tensor rows = sent_to_experts(context, state, senders(context, dy, all), Category::activations);
     dact = context.make(kPassing, "gradient of activation", rows_of(context, state), shape.expert_ffn);
     experts.input_gradient(rows, weights.fc2, dact);
     dshared = shared_activation_gradient(context, weights, all);
@@ -196,7 +263,7 @@ Tensor mixture_backward_input(const TrainingContext& context, const MixtureMatri
     Tensor rows = context.make(kPassing, "rows of experts", rows_of(context, state), shape.hidden);
     experts.input_gradient(state.fc1_gradient, weights.fc1, rows);
     rows = back_at_tokens(context, state, std::move(rows));
-    add_up_choices(context, rows, routing, dnorm,
+    add_up_choices(context, rows, state, dnorm,
                    [&](const Matrix& to) { add_shared_input_gradient(context, weights, state.shared, to); });
   }
   products = weights_at_tokens(context, state, std::move(products));
@@ -217,7 +284,7 @@ Tensor mixture_backward_input(const TrainingContext& context, const MixtureMatri
 void mixture_output_weight(const TrainingContext& context, const MixtureMatrices& dweights,
                            MixtureState& state, const Matrix& dy) {
   {
-    const AllRows all = context.gather_rows(dy);
+    const AllRows all = gathered_gradient(context, dy);
     const Tensor rows =
         spreads(context) ? std::move(state.gradient_of_rows) : sent_to_experts(context, state, all);
     GroupedProducts(context.operators, counts_of(context, state))

@@ -37,26 +37,36 @@ void make_routing(const TrainingContext& context, const Matrix& x, const Matrix&
   };
   routing.logits = context.make_fp32(context.kept, "layer router logits", shape.tokens, shape.experts);
   routing.chosen = numbers("layer experts of tokens", shape.choices, DType::int32);
-  routing.places = numbers("layer places of tokens", shape.choices, DType::int32);
+  routing.places = numbers("layer places of tokens", shape.sent, DType::int32);
   routing.chose.assign(static_cast<std::size_t>(shape.experts), 0);
   routing.counts = routing.chose;
   ops.gemm({.a = x, .b = weight, .c = routing.logits, .b_transposed = true});
   Router router = router_of(context);
   router.bias = bias;
   ops.route(router, routing.logits, routing.chosen, routing.chose.data());
+  Matrix logits = routing.logits;
+  Matrix chosen = routing.chosen;
+  if (shape.sent < shape.choices) {  // of the tokens that this rank sends
+    const std::int64_t first = context.tensor_rank();
+    logits = logits.row_range(first * shape.rows, shape.rows);
+    chosen = chosen.columns(first * shape.sent, shape.sent);
+    ops.route(router, logits, chosen, routing.chose.data());
+  }
   std::transform(routing.chose.begin(), routing.chose.end(), routing.counts.begin(),
                  [&](std::int64_t tokens) { return router.rows_of(tokens); });
   routing.tokens = numbers("layer tokens of experts", routing.rows(), DType::int32);
   routing.weights = numbers("layer weights of experts", routing.rows(), DType::fp32);
-  ops.arrange(router, routing.logits, routing.chosen, routing.places, routing.tokens, routing.weights);
+  ops.arrange(router, logits, chosen, routing.places, routing.tokens, routing.weights);
 }
 
 void logits_backward(const TrainingContext& context, const Routing& routing, const Matrix& gradients,
                      const Matrix& dlogits) {
-  const Matrix dweights(gradients.data, 1, routing.rows(), DType::fp32);
-  context.reduce_over_tensor_ranks(dweights, ReduceOp::sum);
-  context.operators.route_backward(router_of(context), routing.logits, routing.chosen, routing.places,
-                                   dweights, dlogits);
+  const bool folded = context.shape.folded;
+  const Matrix dweights(gradients.data, 1, folded ? context.shape.choices : routing.rows(), DType::fp32);
+  if (!folded) context.reduce_over_tensor_ranks(dweights, ReduceOp::sum);
+  const Matrix places = folded ? Matrix() : routing.places.matrix();
+  context.operators.route_backward(router_of(context), routing.logits, routing.chosen, places, dweights,
+                                   dlogits);
 }
 
 void add_router_input_gradient(const TrainingContext& context, const Matrix& dlogits, const Matrix& weight,

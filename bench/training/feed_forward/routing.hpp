@@ -10,11 +10,12 @@
 namespace plumbline::training {
 
 /// From the forward to the backward. E experts, k of them for each of T tokens; N rows, those of every expert together: T·k,
-/// or with a capacity what that leaves or asks for.
+/// or with a capacity what that leaves or asks for. Where experts are cut on their own, N = R·k of the tokens that this rank sends,
+/// numbered from its first on.
 struct Routing {
   Tensor logits;                     // (T, E) fp32
   Tensor chosen;                     // (1, T·k) int32: experts of every token
-  Tensor places;                     // (1, T·k) int32: the rows of its choices
+  Tensor places;                     // (1, T·k or R·k) int32: the rows of the choices that this rank sends
   Tensor tokens;                     // (1, N) int32: the token of every row
   Tensor weights;                    // (1, N) fp32: of every row
   std::vector<std::int64_t> chose;   // tokens that chose each expert; host memory

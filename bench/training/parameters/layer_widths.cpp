@@ -25,11 +25,15 @@ LayerWidths::LayerWidths(const RunConfig& config) {
   rotated = model.latent.rope_dim;
   compressed = query_rank + kv_rank + rotated;
   own_keys = model.heads / t * model.latent.nope_dim;
-  expert_ffn = model.mixture ? model.ffn / t : 0;
+  expert_ffn = model.mixture ? model.ffn / config.parallel.effective_expert_tensor() : 0;
   expert_fc1 = projections * expert_ffn;
   experts = model.mixture.experts;
   choices = tokens * model.mixture.top_k;
-  local = config.spreads_experts() ? experts / config.parallel.expert : experts;
+  spread = config.spreads_experts();
+  folded = spread && config.parallel.folds_experts();
+  local = spread ? experts / config.parallel.expert : experts;
+  sent = folded ? rows * model.mixture.top_k : choices;
+  slices = folded ? config.parallel.effective_expert_tensor() : 1;
   shared = model.mixture.shared / t;
   vocab = config.padded_vocab() / config.parallel.vocab_shards();
   norm_stats = model.norm == Norm::rms ? 1 : 2;

@@ -34,6 +34,10 @@ struct LayerWidths {
   std::int64_t experts;     // E, of a mixture; 0: none
   std::int64_t choices;     // T·k: rows that experts work on
   std::int64_t local;       // experts of this rank: E, or E/G where they are spread over G ranks
+  bool spread;              // they are, or are cut otherwise than all else
+  bool folded;              // the latter: a rank sends the tokens of its rows of the stream
+  std::int64_t sent;        // N: choices of the tokens that this rank sends, T·k, or R·k
+  std::int64_t slices;      // ranks that each of them is sent to: 1, or all that have a slice of its expert
   std::int64_t shared;      // Fs: of a mixture's shared expert; 0: none
   std::int64_t vocab;       // v: padded vocabulary columns of this rank
   std::int64_t norm_stats;  // n

@@ -23,7 +23,9 @@ void clear(Operators& operators, const ParameterSet& set) {
 ParameterMemory::ParameterMemory(const TrainingContext& context, const RankParameters& parameters)
     : parameters_(parameters),
       data_rank_(context.communicator.layout().coordinates(context.communicator.rank()).data),
-      expert_ranks_(context.communicator.layout().expert) {
+      expert_copy_(context.communicator.layout()
+                       .expert_place(context.communicator.layout().coordinates(context.communicator.rank()))
+                       .copy) {
   const RunConfig& config = context.config;
   const int zero = config.parallel.effective_zero_stage();
   if (context.kept == Category::teacher) {

@@ -42,11 +42,11 @@ class ParameterMemory {
   /// Which piece of a unit is this rank's.
   std::int64_t piece_of(const Unit& unit) const {
     if (unit.pieces == 1) return 0;
-    return unit.spread ? data_rank_ / expert_ranks_ : data_rank_;
+    return unit.spread ? expert_copy_ : data_rank_;
   }
 
   const std::int64_t data_rank_;
-  const std::int64_t expert_ranks_;
+  const std::int64_t expert_copy_;
 };
 
 }  // namespace plumbline::training

@@ -287,7 +287,7 @@ class Builder {
   void add_experts(std::int64_t layer, int unit) {
     const std::int64_t experts = model_.mixture.experts;
     const std::int64_t h = shape_.hidden;
-    const std::int64_t first = part_.tensor_rank * shape_.expert_ffn;
+    const std::int64_t first = part_.expert_slice * shape_.expert_ffn;
     Parameter& router = add_matrix("router.weight", layer, experts, h, unit);
     router.replicated = true;
     router.slices = {whole(name_in(layer, names_.router), router)};
@@ -316,7 +316,7 @@ class Builder {
   /// In the layer's unit, or, where experts are spread, in one that is placed later.
   void add_expert_matrix(std::string role, std::int64_t layer, std::int64_t rows, std::int64_t cols, int unit,
                          std::vector<Slice> slices) {
-    const bool spread = shape_.local < shape_.experts;
+    const bool spread = shape_.spread;
     Parameter& p = spread ? add(std::move(role), layer, rows, cols, Fill::normal)
                           : add_matrix(std::move(role), layer, rows, cols, unit);
     p.spread = spread;

@@ -6,16 +6,15 @@ namespace plumbline::training {
 
 int pieces_of(const RunConfig& config, bool spread) {
   if (config.parallel.effective_zero_stage() == 0) return 1;
-  return spread ? config.parallel.copies() / config.parallel.expert : config.parallel.copies();
+  return spread ? config.parallel.expert_copies() : config.parallel.copies();
 }
 
-RankParameters rank_parameters(const RunConfig& config, const StageMap& placement, int pipeline_rank,
-                               int tensor_rank, int expert_rank) {
+RankParameters rank_parameters(const RunConfig& config, const StageMap& placement, Coordinates at) {
   const bool sharded = config.parallel.effective_zero_stage() > 0;
   RankParameters rank;
-  for (const int stage : placement.stages_of(pipeline_rank)) {
+  for (const int stage : placement.stages_of(at.pipeline)) {
     StageEntry entry;
-    entry.part = part_of(config, placement, stage, tensor_rank, expert_rank);
+    entry.part = part_of(config, placement, stage, at);
     entry.parameters = stage_parameters(config, entry.part);
     entry.vector_offset = rank.vectors;
     entry.untrained_offset = rank.untrained;

@@ -42,8 +42,7 @@ struct RankParameters {
   std::int64_t owned = 0;     // of these, one piece of every unit
   std::int64_t untrained = 0;
 };
-RankParameters rank_parameters(const RunConfig& config, const StageMap& placement, int pipeline_rank,
-                               int tensor_rank, int expert_rank = 0);
+RankParameters rank_parameters(const RunConfig& config, const StageMap& placement, Coordinates at);
 
 /// In how many pieces, one per rank that holds the same values, units are sharded: 1 without ZeRO. `spread`: those of
 /// experts that are spread over ranks.

@@ -20,8 +20,7 @@ std::vector<int> StageMap::stages_of(int pipeline_rank) const {
   return found;
 }
 
-StagePart part_of(const RunConfig& config, const StageMap& placement, int stage, int tensor_rank,
-                  int expert_rank) {
+StagePart part_of(const RunConfig& config, const StageMap& placement, int stage, Coordinates at) {
   const std::vector<int> layers = layers_per_stage(config, placement.parts);
   StagePart part;
   part.stage = stage;
@@ -30,12 +29,14 @@ StagePart part_of(const RunConfig& config, const StageMap& placement, int stage,
   part.parts = placement.parts;
   part.first_layer = std::accumulate(layers.begin(), layers.begin() + part.index, std::int64_t{0});
   part.layers = layers[static_cast<std::size_t>(part.index)];
-  part.tensor_rank = tensor_rank;
+  part.tensor_rank = at.tensor;
   part.tensor_size = config.parallel.tensor;
-  part.expert_rank = expert_rank;
+  const ExpertPlace experts = config.layout().expert_place(at);
+  part.expert_rank = experts.part;
+  part.expert_slice = experts.slice;
   part.previous_is_here = !part.first() && placement.same_rank(stage - 1, stage);
   part.next_is_here = !part.last() && placement.same_rank(stage + 1, stage);
-  part.shard = tensor_rank;
+  part.shard = at.tensor;
   part.has_embedding = part.first();
   part.has_output = part.last();
   if (config.parallel.splits_vocabulary()) {

@@ -38,6 +38,7 @@ struct StagePart {
   int tensor_rank = 0;
   int tensor_size = 1;
   int expert_rank = 0;            // which of a layer's experts it has, where they are spread over ranks
+  int expert_slice = 0;           // of each of them
   bool previous_is_here = false;  // the previous stage of the route is on the same rank
   bool next_is_here = false;
   int shard = 0;                  // which part of the vocabulary its embedding and output layer are
@@ -48,7 +49,7 @@ struct StagePart {
   bool first() const { return index == 0; }
   bool last() const { return index == parts - 1; }
 };
-StagePart part_of(const RunConfig& config, const StageMap& placement, int stage, int tensor_rank,
-                  int expert_rank = 0);
+/// On the rank at `at`.
+StagePart part_of(const RunConfig& config, const StageMap& placement, int stage, Coordinates at);
 
 }  // namespace plumbline::training

@@ -50,7 +50,7 @@ class UnitGradients {
 
   /// The ZeRO stage in effect for a unit: what has one copy is not sharded. Nothing of such a unit is reduced.
   int zero_of(int unit) const { return alone(unit) ? 0 : zero_stage_; }
-  bool alone(int unit) const { return spread_alone_ && memory_.unit(unit).spread; }
+  bool alone(int unit) const { return memory_.unit(unit).spread ? spread_alone_ : alone_; }
   void make_buckets(const RankParameters& parameters);
   void start(Bucket& bucket);
   void start_scatter(int unit);
@@ -59,8 +59,9 @@ class UnitGradients {
   const TrainingContext& context_;
   const ParameterMemory& memory_;
   const int zero_stage_;
-  const bool reduces_;       // there is more than one data rank
-  const bool spread_alone_;  // no other rank has this one's experts, which are spread
+  const bool alone_;         // no other rank has what this one has
+  const bool spread_alone_;  // nor its experts, where these are spread
+  const bool reduces_;       // some other rank has something of it
   const bool overlaps_;
   std::vector<int> contributions_;  // per unit and step
   std::vector<int> outstanding_;    // of these, in this step

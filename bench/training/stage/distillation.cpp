@@ -16,7 +16,7 @@ const StageEntry& only_stage(const RankParameters& parameters) {
 RankParameters teacher_parameters(const RunConfig& config, const RankResources& student) {
   const Communicator& communicator = student.context.communicator;
   const Coordinates at = communicator.layout().coordinates(communicator.rank());
-  return rank_parameters(config, student.placement, at.pipeline, at.tensor);
+  return rank_parameters(config, student.placement, at);
 }
 
 }  // namespace
@@ -25,22 +25,11 @@ DistillationStage::DistillationStage(RankResources& student, Seconds& tensor_com
     : student_(student),
       entry_(only_stage(student.parameters)),
       config_(teacher_config(student.context.config)),
-      teacher_{
-          .context = {config_, LayerWidths(config_), student.context.operators, student.context.communicator,
-                      student.context.arena, tensor_communication, Category::teacher},
-          .placement = student.placement,
-          .parameters = teacher_parameters(config_, student),
-          .memory = ParameterMemory(teacher_.context, teacher_.parameters),
-          .fp8 = Fp8Layers(teacher_.context, teacher_.parameters, teacher_.memory),
-          .attention_scratch = {},
-          .shared = make_shared_buffers(teacher_.context),
-          .values = UnitValues(teacher_.context, teacher_.memory),
-          .gradients = UnitGradients(teacher_.context, teacher_.parameters, teacher_.memory),
-          .inputs = {},
-          .targets = {}},
+      teacher_({config_, LayerWidths(config_), student.context.operators, student.context.communicator,
+                student.context.arena, tensor_communication, Category::teacher},
+               student.placement, teacher_parameters(config_, student), student.shared.attention_scratch),
       student_stage_(student, entry_, joint),
       teacher_stage_(teacher_, teacher_.parameters.stages.front(), joint) {
-  teacher_.shared.attention_scratch = student.shared.attention_scratch;
   if (joint) joint_.emplace(student_, teacher_.context, entry_.part);
 }
 

@@ -17,7 +17,7 @@ float towards_mean(float bias, float load, float mean, float rate) {
 
 }  // namespace
 
-// Tensor ranks route alike. Both copies of a bidirectional schedule have the same layers on a pair of ranks.
+// Tensor ranks route alike, and count the tokens that they send alone where experts are cut on their own. Both copies of a bidirectional schedule have the same layers on a pair of ranks.
 void StepEnd::update_expert_biases() const {
   const TrainingContext& context = rank_.context;
   const auto rate = static_cast<float>(context.config.mixture.bias_update_rate);
@@ -37,6 +37,7 @@ void StepEnd::update_expert_biases() const {
   }
   const Matrix all(loads.data(), 1, static_cast<std::int64_t>(loads.size()), DType::fp32);
   context.communicator.all_reduce(Group::data, all, ReduceOp::sum);
+  if (context.shape.folded) context.communicator.all_reduce(Group::tensor, all, ReduceOp::sum);
   if (rank_.placement.routes > 1) context.communicator.all_reduce(Group::mirror, all, ReduceOp::sum);
   std::vector<float> biases(experts);
   for (const StageEntry& stage : rank_.parameters.stages) {

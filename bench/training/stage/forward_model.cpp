@@ -24,20 +24,10 @@ StageMap whole_model() {
 ForwardModel::ForwardModel(const RunConfig& config, Operators& operators, Communicator& communicator,
                            Arena& arena)
     : config_(evaluation_config(config)),
-      rank_{.context = {config_, LayerWidths(config_), operators, communicator, arena, tensor_communication_,
-                        Category::teacher},
-            .placement = whole_model(),
-            .parameters = rank_parameters(config_, rank_.placement, 0, 0),
-            .memory = ParameterMemory(rank_.context, rank_.parameters),
-            .fp8 = Fp8Layers(rank_.context, rank_.parameters, rank_.memory),
-            .attention_scratch = make_attention_scratch(rank_.context),
-            .shared = make_shared_buffers(rank_.context),
-            .values = UnitValues(rank_.context, rank_.memory),
-            .gradients = UnitGradients(rank_.context, rank_.parameters, rank_.memory),
-            .inputs = {},
-            .targets = {}},
+      rank_({config_, LayerWidths(config_), operators, communicator, arena, tensor_communication_,
+             Category::teacher},
+            whole_model(), rank_parameters(config_, whole_model(), {})),
       stage_(rank_, rank_.parameters.stages.front(), false) {
-  rank_.shared.attention_scratch = rank_.attention_scratch;
   const std::int64_t tokens = rank_.context.shape.tokens;
   rank_.inputs = arena.allocate(Category::workspace, "input tokens", 1, tokens, DType::int32);
   rank_.targets = arena.allocate(Category::workspace, "target tokens", 1, tokens, DType::int32);

@@ -36,11 +36,11 @@ StepEnd::StepEnd(RankResources& rank) : rank_(rank) {}
 double StepEnd::squared_sum() const {
   const TrainingContext& context = rank_.context;
   const Layout& layout = context.communicator.layout();
-  const int data = layout.coordinates(context.communicator.rank()).data;
+  const Coordinates at = layout.coordinates(context.communicator.rank());
   const bool whole =
       context.config.parallel.effective_zero_stage() == 0;  // on every rank that has copies of it
-  const bool counts_data = !over_world() || data == 0;
-  const bool counts_experts = !over_world() || data < layout.expert;
+  const bool counts_data = !over_world() || at.data == 0;
+  const bool counts_experts = !over_world() || layout.expert_place(at).copy == 0;
   double sum = 0;
   for (const StageEntry& stage : rank_.parameters.stages) {
     if (stage.part.route != 0) continue;

@@ -11,15 +11,17 @@ namespace {
 void check_layout(const Layout& found, const Layout& expected) {
   if (found.tensor == expected.tensor && found.pipeline == expected.pipeline && found.data == expected.data &&
       found.kv_sharing == expected.kv_sharing && found.vocab_parallel == expected.vocab_parallel &&
-      found.context == expected.context && found.expert == expected.expert)
+      found.context == expected.context && found.expert == expected.expert &&
+      found.expert_slices() == expected.expert_slices())
     return;
   throw Error(fmt::format(
-      "communicator: found the layout tp{} pp{} dp{} kv{} cp{} ep{} split vocabulary {}, expected "
-      "tp{} pp{} dp{} kv{} cp{} ep{} "
+      "communicator: found the layout tp{} pp{} dp{} kv{} cp{} ep{} etp{} split vocabulary {}, expected "
+      "tp{} pp{} dp{} kv{} cp{} ep{} etp{} "
       "split vocabulary {}",
       found.tensor, found.pipeline, found.data, found.kv_sharing, found.context, found.expert,
-      found.vocab_parallel, expected.tensor, expected.pipeline, expected.data, expected.kv_sharing,
-      expected.context, expected.expert, expected.vocab_parallel));
+      found.expert_slices(), found.vocab_parallel, expected.tensor, expected.pipeline, expected.data,
+      expected.kv_sharing, expected.context, expected.expert, expected.expert_slices(),
+      expected.vocab_parallel));
 }
 
 bool is_vocabulary_pass(ActionType type) {
@@ -30,7 +32,7 @@ bool is_vocabulary_pass(ActionType type) {
 RankParameters own_parameters(const RunConfig& config, const StageMap& placement,
                               const Communicator& communicator) {
   const Coordinates at = communicator.layout().coordinates(communicator.rank());
-  return rank_parameters(config, placement, at.pipeline, at.tensor, at.data % communicator.layout().expert);
+  return rank_parameters(config, placement, at);
 }
 
 }  // namespace
@@ -38,20 +40,10 @@ RankParameters own_parameters(const RunConfig& config, const StageMap& placement
 RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operators& operators,
                        Communicator& communicator, Arena& arena)
     : config_(config),
-      rank_{.context = {config_, LayerWidths(config_), operators, communicator, arena, tensor_communication_},
-            .placement = StageMap(schedule),
-            .parameters = own_parameters(config_, rank_.placement, communicator),
-            .memory = ParameterMemory(rank_.context, rank_.parameters),
-            .fp8 = Fp8Layers(rank_.context, rank_.parameters, rank_.memory),
-            .attention_scratch = make_attention_scratch(rank_.context),
-            .shared = make_shared_buffers(rank_.context),
-            .values = UnitValues(rank_.context, rank_.memory),
-            .gradients = UnitGradients(rank_.context, rank_.parameters, rank_.memory),
-            .inputs = {},
-            .targets = {}},
+      rank_({config_, LayerWidths(config_), operators, communicator, arena, tensor_communication_},
+            StageMap(schedule), own_parameters(config_, StageMap(schedule), communicator)),
       stages_(static_cast<std::size_t>(schedule.stages)),
       end_(rank_) {
-  rank_.shared.attention_scratch = rank_.attention_scratch;
   check_layout(communicator.layout(), config_.layout());
   const std::int64_t microbatches = rank_.placement.microbatches;
   for (const StageEntry& entry : rank_.parameters.stages) {

@@ -154,7 +154,7 @@ void ModelStage::note_expert_load(std::uint32_t microbatch, const Layer& layer, 
   if (routing.chose.empty()) return;
   const Communicator& communicator = rank_.context.communicator;
   ExpertLoad load;
-  load.copy = communicator.layout().coordinates(communicator.rank()).data;
+  load.copy = communicator.layout().sender(communicator.layout().coordinates(communicator.rank()));
   load.layer = static_cast<std::int32_t>(layer.index);
   load.microbatch = static_cast<std::int32_t>(microbatch);
   load.tokens.assign(routing.chose.begin(), routing.chose.end());

@@ -45,13 +45,14 @@ std::vector<std::int64_t> layers_of(const RankStages& stages) {
   return numbers;
 }
 
-/// Hands what every first tensor rank has to `take`, rank after rank, on all ranks; tensor ranks route alike.
+/// Hands what every rank that sends tokens has to `take`, rank after rank, on all ranks. Tensor ranks route alike, and send the
+/// same unless experts are cut on their own.
 template <class Take>
-void from_every_copy(const std::vector<std::int64_t>& mine, Communicator& control, const Take& take) {
+void from_every_sender(const std::vector<std::int64_t>& mine, Communicator& control, const Take& take) {
   const Layout& layout = control.layout();
   const std::vector<std::int64_t> sizes = from_every_rank(control, static_cast<std::int64_t>(mine.size()));
   for (int rank = 0; rank < layout.world(); ++rank) {
-    if (layout.coordinates(rank).tensor != 0) continue;
+    if (layout.coordinates(rank).tensor != 0 && !layout.folds_experts()) continue;
     std::vector<std::int64_t> numbers = mine;
     numbers.resize(static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)]));
     if (numbers.empty()) continue;
@@ -65,7 +66,7 @@ void from_every_copy(const std::vector<std::int64_t>& mine, Communicator& contro
 std::vector<LayerLoad> gather_layer_loads(const RankStages& stages, Communicator& control) {
   const auto experts = static_cast<std::ptrdiff_t>(stages.context().model().mixture.experts);
   std::map<std::int64_t, LayerLoad> layers;
-  from_every_copy(layers_of(stages), control, [&](const std::vector<std::int64_t>& numbers) {
+  from_every_sender(layers_of(stages), control, [&](const std::vector<std::int64_t>& numbers) {
     for (auto at = numbers.begin(); at != numbers.end(); at += 1 + 2 * experts) {
       LayerLoad& load = layers[*at];
       load.layer = *at;
@@ -85,7 +86,7 @@ std::vector<LayerLoad> gather_layer_loads(const RankStages& stages, Communicator
 void save_routing(const RankStages& stages, Communicator& control, const std::string& path) {
   const auto experts = static_cast<std::ptrdiff_t>(stages.context().model().mixture.experts);
   std::vector<std::vector<std::int64_t>> rows;
-  from_every_copy(as_numbers(stages.expert_load()), control, [&](const std::vector<std::int64_t>& numbers) {
+  from_every_sender(as_numbers(stages.expert_load()), control, [&](const std::vector<std::int64_t>& numbers) {
     for (auto at = numbers.begin(); at != numbers.end(); at += 3 + experts)
       rows.emplace_back(at, at + 3 + experts);
   });

@@ -60,28 +60,28 @@ class Collector {
              : stages.memory().master    ? stages.memory().master
                                          : stages.memory().values) {}
 
-  /// A unit, or the vectors, of the given stage, put together from its data ranks' pieces; `layout`
-  /// are the parameters of the rank that holds it, which is among the first data ranks if it is one of those that have other
-  /// experts. Empty but on world rank 0.
-  std::vector<float> collect(const RankParameters& layout, std::size_t slot, int unit_of_stage, int tensor,
-                             int expert, int pipeline) {
+  /// A unit, or the vectors, of the given stage, put together from the pieces of its copies; `layout` are the parameters of the
+  /// rank at `at`, which has the first. Empty but on world rank 0.
+  std::vector<float> collect(const RankParameters& layout, std::size_t slot, int unit_of_stage,
+                             Coordinates at) {
     const StageEntry& stage = layout.stages[slot];
     if (unit_of_stage == kUntrained) {
-      return fetch({tensor, 0, pipeline}, stage.parameters.untrained,
-                   [&] { return stage_untrained(stages_.memory(), stage); });
+      return fetch(at, stage.parameters.untrained, [&] { return stage_untrained(stages_.memory(), stage); });
     }
     if (unit_of_stage == kVector) {
-      return fetch({tensor, 0, pipeline}, stage.parameters.vectors,
-                   [&] { return stage_vectors(set_, stage); });
+      return fetch(at, stage.parameters.vectors, [&] { return stage_vectors(set_, stage); });
     }
     const int unit = stage.first_unit + unit_of_stage;
     const Unit& wanted = layout.units[static_cast<std::size_t>(unit)];
-    const int apart = wanted.spread ? stages_.context().communicator.layout().expert : 1;
+    const Layout& ranks = stages_.context().communicator.layout();
+    ExpertPlace experts = ranks.expert_place(at);
     std::vector<float> row;
     for (int place = 0; place < wanted.pieces; ++place) {
-      const int data = wanted.spread ? expert + place * apart : place;
+      experts.copy = place;
+      Coordinates from = wanted.spread ? ranks.holder_of(experts) : Coordinates{at.tensor, place, 0};
+      from.pipeline = at.pipeline;
       const std::vector<float> piece =
-          fetch({tensor, data, pipeline}, wanted.owned(), [&] { return stages_.memory().owned(set_, unit); });
+          fetch(from, wanted.owned(), [&] { return stages_.memory().owned(set_, unit); });
       row.insert(row.end(), piece.begin(), piece.end());
     }
     return row;
@@ -115,7 +115,7 @@ struct Holder {
   const RankParameters* layout;
   std::size_t slot;  // of its stages
   int unit;          // of the stage, or Parameter's marks for its vectors
-  int tensor, expert, pipeline;
+  Coordinates at;
 
   const ParameterLayout& parameters() const { return layout->stages[slot].parameters; }
 };
@@ -126,8 +126,7 @@ void gather_unit(Collector& collector, const std::vector<Holder>& holders, bool 
   std::vector<std::vector<float>> rows;
   rows.reserve(holders.size());
   for (const Holder& holder : holders) {
-    rows.push_back(collector.collect(*holder.layout, holder.slot, holder.unit, holder.tensor, holder.expert,
-                                     holder.pipeline));
+    rows.push_back(collector.collect(*holder.layout, holder.slot, holder.unit, holder.at));
   }
   if (!receives) return;
   for (const Parameter& wanted : holders.front().parameters().list) {
@@ -164,15 +163,11 @@ void gather_weights(RankStages& stages, Gathered what, const std::function<void(
   const bool receives = context.communicator.rank() == 0;
   Collector collector(stages, what);
 
-  std::vector<RankParameters> ranks;  // of those that hold different parameters
-  const Layout kinds{layout.tensor, layout.pipeline, layout.expert};
-  ranks.reserve(static_cast<std::size_t>(kinds.world()));
-  for (int rank = 0; rank < kinds.world(); ++rank) {
-    const Coordinates at = kinds.coordinates(rank);
-    ranks.push_back(rank_parameters(context.config, placement, at.pipeline, at.tensor, at.data));
-  }
-  const auto rank_at = [&](int pipeline, int t, int expert = 0) {
-    return &ranks[static_cast<std::size_t>(kinds.rank_of({t, expert, pipeline}))];
+  std::map<int, RankParameters> ranks;  // of those that hold different parameters
+  const auto rank_at = [&](Coordinates at) {
+    auto [found, is_new] = ranks.try_emplace(layout.rank_of(at));
+    if (is_new) found->second = rank_parameters(context.config, placement, at);
+    return &found->second;
   };
   std::vector<std::string> shards;  // roles that every rank has a part of
   if (context.config.parallel.splits_vocabulary()) shards = {"embedding.weight", "output.weight"};
@@ -180,9 +175,10 @@ void gather_weights(RankStages& stages, Gathered what, const std::function<void(
     std::vector<Holder> holders;
     for (int pipeline = 0; pipeline < layout.pipeline; ++pipeline) {
       for (int t = 0; t < layout.tensor; ++t) {
-        const RankParameters* rank = rank_at(pipeline, t);
+        const Coordinates at{t, 0, pipeline};
+        const RankParameters* rank = rank_at(at);
         const int unit = shard_unit(rank->stages.front().parameters, role);
-        if (unit >= 0) holders.push_back({rank, 0, unit, t, 0, pipeline});
+        if (unit >= 0) holders.push_back({rank, 0, unit, at});
       }
     }
     if (!holders.empty()) gather_unit(collector, holders, receives, what, sink);
@@ -190,7 +186,7 @@ void gather_weights(RankStages& stages, Gathered what, const std::function<void(
 
   for (int stage = 0; stage < placement.parts; ++stage) {  // of the first route
     const int pipeline = placement.rank_of_stage[static_cast<std::size_t>(stage)];
-    const auto& entries = rank_at(pipeline, 0)->stages;
+    const auto& entries = rank_at({0, 0, pipeline})->stages;
     const auto slot = static_cast<std::size_t>(
         std::find_if(entries.begin(), entries.end(),
                      [&](const StageEntry& entry) { return entry.part.stage == stage; }) -
@@ -204,11 +200,16 @@ void gather_weights(RankStages& stages, Gathered what, const std::function<void(
         continue;
       }
       std::vector<Holder> holders;
-      const int apart = unit >= units - parameters.spread_units ? layout.expert : 1;
-      holders.reserve(static_cast<std::size_t>(layout.tensor) * static_cast<std::size_t>(apart));
-      for (int expert = 0; expert < apart; ++expert) {
-        for (int t = 0; t < layout.tensor; ++t)
-          holders.push_back({rank_at(pipeline, t, expert), slot, unit, t, expert, pipeline});
+      const auto add = [&](Coordinates at) {
+        at.pipeline = pipeline;
+        holders.push_back({rank_at(at), slot, unit, at});
+      };
+      if (unit >= units - parameters.spread_units) {
+        for (int part = 0; part < layout.expert; ++part)
+          for (int slice = 0; slice < layout.expert_slices(); ++slice)
+            add(layout.holder_of({slice, part, 0}));
+      } else {
+        for (int t = 0; t < layout.tensor; ++t) add({t, 0, 0});
       }
       gather_unit(collector, holders, receives, what, sink);
     }

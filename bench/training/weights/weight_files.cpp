@@ -46,8 +46,9 @@ std::vector<TensorFileWriter::Entry> checkpoint_entries(const RunConfig& config,
   std::vector<TensorFileWriter::Entry> entries;
   std::set<std::string> known;  // GPT-2's c_attn comes in three slices, a split vocabulary in shards
   for (int stage = 0; stage < placement.parts; ++stage) {
-    for (int expert = 0; expert < config.layout().expert; ++expert) {
-      const StagePart part = part_of(config, placement, stage, 0, expert);
+    const Layout layout = config.layout();
+    for (int expert = 0; expert < layout.expert; ++expert) {
+      const StagePart part = part_of(config, placement, stage, layout.holder_of({0, expert, 0}));
       for (const Parameter& parameter : stage_parameters(config, part).list) {
         if (parameter.tied_copy) continue;
         for (const Slice& slice : parameter.slices) {

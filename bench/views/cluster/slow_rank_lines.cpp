@@ -8,12 +8,24 @@
 
 namespace plumbline {
 
-std::vector<SlowRank> slow_ranks_of(const MeasurementReport& measurement) {
+namespace {
+
+std::vector<RankPace> paces_of(const MeasurementReport& measurement) {
   std::vector<RankPace> paces;
   paces.reserve(measurement.computing.size());
   for (const ComputingReport& each : measurement.computing)
     paces.push_back({each.rank, each.factor, each.error});
-  return slow_ranks(paces, {});
+  return paces;
+}
+
+double least_named(const MeasurementReport& measurement) {
+  return least_named_factor(paces_of(measurement), {});
+}
+
+}  // namespace
+
+std::vector<SlowRank> slow_ranks_of(const MeasurementReport& measurement) {
+  return slow_ranks(paces_of(measurement), {});
 }
 
 std::size_t compared_ranks(const MeasurementReport& measurement) {
@@ -28,7 +40,8 @@ std::string slow_ranks_text(const std::vector<Record>& records) {
     const std::vector<SlowRank> slow = slow_ranks_of(*record.measurement);
     const std::string id = records.size() > 1 ? record.id + ": " : "";
     if (slow.empty())
-      text += fmt::format("{}no slow rank among {}\n", id, compared_ranks(*record.measurement));
+      text += fmt::format("{}no slow rank among {}; one that takes {:.2f} times as long would be named\n", id,
+                          compared_ranks(*record.measurement), least_named(*record.measurement));
     for (const SlowRank& each : slow) text += fmt::format("{}{}\n", id, slow_rank_line(each));
   }
   return text;
@@ -42,6 +55,7 @@ std::string slow_ranks_json(const std::vector<Record>& records) {
       slow.push_back({{"rank", each.rank}, {"factor", each.factor}, {"standard_errors", each.certainty}});
     list.push_back({{"id", record.id},
                     {"compared_ranks", compared_ranks(*record.measurement)},
+                    {"least_named_factor", least_named(*record.measurement)},
                     {"slow_ranks", std::move(slow)}});
   }
   return nlohmann::ordered_json{{"records", std::move(list)}}.dump(2) + "\n";

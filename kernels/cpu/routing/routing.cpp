@@ -211,6 +211,12 @@ void CpuOperators::route_backward(const Router& router, Matrix logits, Matrix ch
   const std::vector<std::int64_t> counts = tokens_of_experts(chosen, logits.cols);
   TokenBackward backward(router, counts);
   std::vector<std::int32_t> experts(static_cast<std::size_t>(router.top_k));
+  std::vector<std::int32_t> in_order;
+  if (places.data == nullptr) {
+    in_order.resize(static_cast<std::size_t>(dweights.cols));
+    std::iota(in_order.begin(), in_order.end(), 0);
+    places = Matrix(in_order.data(), 1, dweights.cols, DType::int32);
+  }
   with_type("route_backward", dlogits.dtype, [&](auto type) {
     using T = decltype(type);
     for (std::int64_t t = 0; t < logits.rows; ++t) {

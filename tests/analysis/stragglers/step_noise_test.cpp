@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "analysis/simulate/simulator.hpp"
@@ -248,6 +249,18 @@ TEST(SlowRanks, RanksOfAStageAreHeldAgainstEachOther) {
   }
   EXPECT_GE(named, 38);
   EXPECT_EQ(wrong, 0);
+}
+
+TEST(SlowRanks, WhatWouldBeNamedFollowsFromTheErrors) {
+  const auto nan = std::numeric_limits<double>::quiet_NaN();
+  std::vector<RankPace> paces = {{0, 1, 0.005}, {1, nan, nan}, {2, 1, 0.01}};
+  EXPECT_DOUBLE_EQ(least_named_factor(paces, {}), 1.05);
+  paces[0].error = 0.03;
+  EXPECT_DOUBLE_EQ(least_named_factor(paces, {}), 1.12);
+  paces[0].factor = 1.1201;
+  EXPECT_EQ(slow_ranks(paces, {}).size(), 1U);
+  paces[0].factor = 1.1199;
+  EXPECT_TRUE(slow_ranks(paces, {}).empty());
 }
 
 TEST(SlowRanks, TwoRanksCannotSayWhichOneIsSlow) {

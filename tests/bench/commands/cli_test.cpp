@@ -2,16 +2,15 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "tests/bench/commands/program_folder.hpp"
 
 namespace plumbline {
 namespace {
@@ -19,24 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-struct Outcome {
-  int exit_code = -1;
-  std::string out;
-  std::string err;
-};
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-/// A folder of the test's own, gone at the end; HOME lies there too, so that no calibrated profile is found.
-class Cli : public testing::Test {
+class Cli : public ProgramFolder {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "plumbline-cli-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
+  Cli() {
     write("run.yaml",
           "model: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4,\n"
           "        num_key_value_heads: 2, intermediate_size: 96, vocab_size: 128, max_position_embeddings: "
@@ -44,21 +28,6 @@ class Cli : public testing::Test {
           "        rms_norm_eps: 1.0e-6, tie_word_embeddings: true}\n"
           "seq_length: 16\nglobal_batch_size: 4\nprecision: fp32\nsteps: 2\n");
   }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-  }
-
-  Outcome plumbline(const std::string& arguments) const {
-    const std::string command = fmt::format("cd {0} && HOME={0} XDG_CACHE_HOME= {1} {2} >out.txt 2>err.txt",
-                                            folder_.string(), PLUMBLINE_PROGRAM, arguments);
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(folder_ / "out.txt"),
-            read(folder_ / "err.txt")};
-  }
-
-  fs::path folder_;
 };
 
 TEST_F(Cli, BadInputIsOneClearLineAndExitCodeTwo) {
@@ -150,7 +119,7 @@ TEST_F(Cli, BadInputIsOneClearLineAndExitCodeTwo) {
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.arguments);
-    const Outcome outcome = plumbline(c.arguments);
+    const Said outcome = plumbline(c.arguments);
     EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
     EXPECT_EQ(outcome.out, "");
     for (const std::string& part : c.says) EXPECT_THAT(outcome.err, HasSubstr(part));
@@ -164,21 +133,21 @@ TEST_F(Cli, BadInputIsOneClearLineAndExitCodeTwo) {
 }
 
 TEST_F(Cli, AnUnwritableFolderIsFoundBeforeAnythingRuns) {
-  write("matrix.yaml", read(folder_ / "run.yaml") + "matrix:\n  micro_batch_size: [1, 2]\n");
+  write("matrix.yaml", read("run.yaml") + "matrix:\n  micro_batch_size: [1, 2]\n");
   write("file", "in the way");
-  const Outcome outcome = plumbline("matrix matrix.yaml --out file/results");
+  const Said outcome = plumbline("matrix matrix.yaml --out file/results");
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("file/results"));
 }
 
 TEST_F(Cli, NoFileIsNeededWhereThePresetAndOptionsSayIt) {
-  const Outcome outcome = plumbline("predict --model llama-3.1-8b --tp 4 --hardware h100-sxm-80gb --json");
+  const Said outcome = plumbline("predict --model llama-3.1-8b --tp 4 --hardware h100-sxm-80gb --json");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(nlohmann::json::parse(outcome.out)["config"]["world_size"], 4);
   EXPECT_EQ(plumbline("predict llama-3.1-8b --tp 4 --hardware h100-sxm-80gb --json").out, outcome.out);
   EXPECT_EQ(plumbline("predict llama-3.1-8b --gpus 4 --tp 4 --hardware h100-sxm-80gb --json").out,
             outcome.out);
-  const Outcome cell = plumbline("matrix gpt2-124m --predict-only --seq-length 64 --quiet --json");
+  const Said cell = plumbline("matrix gpt2-124m --predict-only --seq-length 64 --quiet --json");
   EXPECT_EQ(cell.exit_code, 0) << cell.err;
   EXPECT_EQ(nlohmann::json::parse(cell.out).size(), 1U);
   EXPECT_TRUE(fs::exists(folder_ / "gpt2-124m-results/predictions.jsonl"));
@@ -188,13 +157,13 @@ TEST_F(Cli, NoFileIsNeededWhereThePresetAndOptionsSayIt) {
 
 TEST_F(Cli, PackedDocumentsArePredicted) {
   write("lengths.txt", "16\n4\n12\n");
-  const Outcome text = plumbline("predict run.yaml --sequence-lengths lengths.txt");
+  const Said text = plumbline("predict run.yaml --sequence-lengths lengths.txt");
   EXPECT_EQ(text.exit_code, 0) << text.err;
   EXPECT_THAT(
       text.out,
       HasSubstr("3 documents of 11 tokens on average, at most 16, in 2 sequences of 16, 100.0 % full"));
   EXPECT_THAT(text.out, HasSubstr("attention: 81.2 % of whole sequences' pairs of tokens"));
-  const Outcome json = plumbline("predict run.yaml --cp 2 --sequence-lengths lengths.txt --json");
+  const Said json = plumbline("predict run.yaml --cp 2 --sequence-lengths lengths.txt --json");
   EXPECT_EQ(json.exit_code, 0) << json.err;
   const nlohmann::json packed = nlohmann::json::parse(json.out)["sequence_lengths"];
   EXPECT_EQ(packed["pairs_of_whole_sequences"], 0.8125);
@@ -202,21 +171,21 @@ TEST_F(Cli, PackedDocumentsArePredicted) {
 }
 
 TEST_F(Cli, SavedWeightsAreACheckpoint) {
-  const Outcome saved = plumbline("run run.yaml --save-weights saved --save-gradients g.safetensors --json");
+  const Said saved = plumbline("run run.yaml --save-weights saved --save-gradients g.safetensors --json");
   ASSERT_EQ(saved.exit_code, 0) << saved.err;
-  const nlohmann::json config = nlohmann::json::parse(read(folder_ / "saved/config.json"));
+  const nlohmann::json config = nlohmann::json::parse(read("saved/config.json"));
   EXPECT_EQ(config["architectures"], nlohmann::json::array({"Qwen2ForCausalLM"}));
   EXPECT_EQ(config["vocab_size"], 128);
-  const std::string tensors = read(folder_ / "saved/model.safetensors");
+  const std::string tensors = read("saved/model.safetensors");
   EXPECT_THAT(tensors,
               HasSubstr(R"("__metadata__":{"format":"pt"})"));  // transformers refuses a file without
   // The folder is a configuration and its weights.
-  const Outcome again = plumbline("run saved --weights saved --seq-length 16 --precision fp32 --json");
+  const Said again = plumbline("run saved --weights saved --seq-length 16 --precision fp32 --json");
   EXPECT_EQ(again.exit_code, 0) << again.err;
 }
 
 TEST_F(Cli, HelpKnowsEveryKey) {
-  const Outcome key = plumbline("help optimizer");
+  const Said key = plumbline("help optimizer");
   EXPECT_EQ(key.exit_code, 0) << key.err;
   for (const char* words :
        {"betas 0.9 and 0.95", "epsilon 1e-8", "Values: one of adam, sgd", "Default: adam"})
@@ -224,43 +193,43 @@ TEST_F(Cli, HelpKnowsEveryKey) {
   EXPECT_THAT(plumbline("help weight_decay").out, HasSubstr("biases do not"));
   EXPECT_THAT(plumbline("help zero-stage").out, HasSubstr("Default: 0"));
   EXPECT_THAT(plumbline("help save_gradients").out, HasSubstr("before clipping"));
-  const Outcome alias = plumbline("help tp");
+  const Said alias = plumbline("help tp");
   EXPECT_THAT(alias.out, HasSubstr("tensor_model_parallel_size"));
   EXPECT_THAT(alias.out, HasSubstr("tensor parallelism"));  // the glossary's term of the same name
-  const Outcome list = plumbline("schedule --list");
+  const Said list = plumbline("schedule --list");
   for (const char* name : {"\n1f1b ", "\nzb-v ", "\nbubble-fill "}) EXPECT_THAT(list.out, HasSubstr(name));
 }
 
 TEST_F(Cli, ARunThatCannotFitEndsWithThreeBeforeItStarts) {
-  const Outcome outcome = plumbline("run run.yaml --memory-budget 10KiB");
+  const Said outcome = plumbline("run run.yaml --memory-budget 10KiB");
   EXPECT_EQ(outcome.exit_code, 3) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("before its first micro-batch"));
 }
 
 TEST_F(Cli, PredictPrintsARecordAndExitsWithThreeWhenItDoesNotFit) {
-  const Outcome fits = plumbline("predict run.yaml --pp 2 --json");
+  const Said fits = plumbline("predict run.yaml --pp 2 --json");
   EXPECT_EQ(fits.exit_code, 0) << fits.err;
   const nlohmann::json record = nlohmann::json::parse(fits.out);
   EXPECT_TRUE(record["prediction"]["fits"].get<bool>());
   EXPECT_EQ(record["prediction"]["memory"]["ranks"].size(), 2U);
   EXPECT_EQ(record["config"]["pipeline_model_parallel_size"], 2);
-  const Outcome nowhere = plumbline("predict run.yaml --memory-budget 10KiB");
+  const Said nowhere = plumbline("predict run.yaml --memory-budget 10KiB");
   EXPECT_EQ(nowhere.exit_code, 3);
   EXPECT_THAT(nowhere.err, HasSubstr("does not fit: rank 0 needs"));
   EXPECT_THAT(nowhere.err, HasSubstr("the least found is"));
-  const Outcome tight = plumbline("predict run.yaml --world-size 2 --memory-budget 600KiB");
+  const Said tight = plumbline("predict run.yaml --world-size 2 --memory-budget 600KiB");
   EXPECT_EQ(tight.exit_code, 3);
   EXPECT_THAT(tight.err, HasSubstr("it would fit with"));
 }
 
 // ZeRO's worked example and GLM-130B in fp32, decimal GB.
 TEST_F(Cli, PredictPrintsModelStatesOfANumberOfParameters) {
-  const Outcome zero = plumbline("predict --parameters 7.5e9 --dp 64 --grad-dtype same");
+  const Said zero = plumbline("predict --parameters 7.5e9 --dp 64 --grad-dtype same");
   EXPECT_EQ(zero.exit_code, 0) << zero.err;
   for (const char* figure : {"120.00", "31.41", "16.64", "1.88"}) EXPECT_THAT(zero.out, HasSubstr(figure));
   EXPECT_THAT(plumbline("predict --parameters 130e9 --precision fp32").out,
               HasSubstr("520 + 520 + 1040 = 2080 GB"));
-  const Outcome glm = plumbline("predict --parameters 130e9 --precision fp32 --json");
+  const Said glm = plumbline("predict --parameters 130e9 --precision fp32 --json");
   const nlohmann::json states = nlohmann::json::parse(glm.out)["formulas"]["model_states"];
   ASSERT_EQ(states.size(), 4U);
   EXPECT_EQ(states[0]["parameters_bytes"], 520e9);
@@ -272,7 +241,7 @@ TEST_F(Cli, PredictPrintsModelStatesOfANumberOfParameters) {
 TEST_F(Cli, PredictSetsFormulasBesideExactBytes) {
   EXPECT_THAT(plumbline("predict run.yaml --tp 2 --explain").out,
               HasSubstr("sequence parallel, recompute full"));
-  const Outcome outcome = plumbline("predict run.yaml --pp 2 --tp 2 --json");
+  const Said outcome = plumbline("predict run.yaml --pp 2 --tp 2 --json");
   const nlohmann::json formulas = nlohmann::json::parse(outcome.out)["formulas"];
   ASSERT_EQ(formulas["model_states"].size(), 2U);
   for (const auto& row : formulas["model_states"]) EXPECT_EQ(row["formula_bytes"], row["exact_bytes"]);
@@ -282,7 +251,7 @@ TEST_F(Cli, PredictSetsFormulasBesideExactBytes) {
 }
 
 TEST_F(Cli, RunMeasuresWhatWasPredicted) {
-  const Outcome outcome = plumbline("run run.yaml --tp 2 --json --trace trace.json");
+  const Said outcome = plumbline("run run.yaml --tp 2 --json --trace trace.json");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const nlohmann::json record = nlohmann::json::parse(outcome.out);
   EXPECT_EQ(record["status"], "ok");
@@ -290,14 +259,14 @@ TEST_F(Cli, RunMeasuresWhatWasPredicted) {
   EXPECT_EQ(record["error"]["peak_memory"], 0.0);
   EXPECT_GT(record["measurement"]["loss"].get<double>(), 3);
   EXPECT_GT(record["measurement"]["time"]["exposed_tensor_s"].get<double>(), 0);
-  const std::string trace = read(folder_ / "trace.json");
+  const std::string trace = read("trace.json");
   EXPECT_TRUE(nlohmann::json::accept(trace));
   EXPECT_THAT(trace, HasSubstr("\"predicted\""));
   EXPECT_THAT(trace, HasSubstr("\"measured\""));
 }
 
 TEST_F(Cli, ARankOverItsBudgetIsOutOfMemoryWithItsHolders) {
-  const Outcome outcome = plumbline("run run.yaml --pp 2 --memory-budget 660KiB --json");
+  const Said outcome = plumbline("run run.yaml --pp 2 --memory-budget 660KiB --json");
   EXPECT_EQ(outcome.exit_code, 3) << outcome.err;
   const nlohmann::json record = nlohmann::json::parse(outcome.out);
   EXPECT_EQ(record["status"], "oom");
@@ -305,9 +274,9 @@ TEST_F(Cli, ARankOverItsBudgetIsOutOfMemoryWithItsHolders) {
 }
 
 TEST_F(Cli, AMatrixRecordsEveryCellAndResumes) {
-  write("matrix.yaml", read(folder_ / "run.yaml") +
-                           "matrix:\n  tensor_model_parallel_size: [1, 3]\n  precision: [fp32, bf16]\n");
-  const Outcome first = plumbline("matrix matrix.yaml --out results --json");
+  write("matrix.yaml",
+        read("run.yaml") + "matrix:\n  tensor_model_parallel_size: [1, 3]\n  precision: [fp32, bf16]\n");
+  const Said first = plumbline("matrix matrix.yaml --out results --json");
   ASSERT_EQ(first.exit_code, 0) << first.err;
   const nlohmann::json records = nlohmann::json::parse(first.out);
   ASSERT_EQ(records.size(), 4U);
@@ -318,10 +287,10 @@ TEST_F(Cli, AMatrixRecordsEveryCellAndResumes) {
     ok += divides ? 1 : 0;
   }
   EXPECT_EQ(ok, 2);
-  const std::string before = read(folder_ / "results/results.jsonl");
-  const Outcome second = plumbline("matrix matrix.yaml --out results --json");
+  const std::string before = read("results/results.jsonl");
+  const Said second = plumbline("matrix matrix.yaml --out results --json");
   EXPECT_EQ(second.out, first.out);
-  EXPECT_EQ(read(folder_ / "results/results.jsonl"), before) << "a finished cell was run again";
+  EXPECT_EQ(read("results/results.jsonl"), before) << "a finished cell was run again";
   EXPECT_EQ(plumbline("compare results --format csv").exit_code, 0);
 }
 
@@ -336,7 +305,7 @@ TEST_F(Cli, ABuildShowsItsProgressAndWhatCompilersSay) {
         "<lines 2>err.txt",
         folder_.string(), PLUMBLINE_SOURCE_DIR, before);
     EXPECT_EQ(std::system(command.c_str()), 0);
-    return read(folder_ / "err.txt");
+    return read("err.txt");
   };
   EXPECT_EQ(shown(""), "FAILED: b.o\nb.cpp:1: error: no\n");
   EXPECT_EQ(
@@ -347,7 +316,7 @@ TEST_F(Cli, ABuildShowsItsProgressAndWhatCompilersSay) {
 
 TEST_F(Cli, DoctorAndHelpAnswer) {
   EXPECT_THAT(plumbline("doctor").out, HasSubstr("oneDNN"));
-  const Outcome help = plumbline("run --help");
+  const Said help = plumbline("run --help");
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_THAT(help.out, HasSubstr("--tensor-model-parallel-size"));
 }

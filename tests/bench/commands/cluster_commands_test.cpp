@@ -2,52 +2,24 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "tests/bench/commands/program_folder.hpp"
 
 namespace plumbline {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-class ClusterCommands : public testing::Test {
+class ClusterCommands : public ProgramFolder {
  protected:
-  struct Said {
-    int exit_code = -1;
-    std::string out, err;
-  };
-
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "plumbline-cluster-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  static std::string read(const fs::path& path) {
-    std::ifstream in(path);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-  }
   Said plumbline(const std::string& arguments) const {
-    const std::string command = fmt::format("cd {0} && HOME={0} {1} --quiet {2} >out.txt 2>err.txt",
-                                            folder_.string(), PLUMBLINE_PROGRAM, arguments);
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(folder_ / "out.txt"),
-            read(folder_ / "err.txt")};
+    return ProgramFolder::plumbline("--quiet " + arguments);
   }
-
-  fs::path folder_;
 };
 
 constexpr const char* kJob =
@@ -186,7 +158,11 @@ TEST_F(ClusterCommands, StragglersOfARunAreNamed) {
     const nlohmann::json record = nlohmann::json::parse(said.out)["records"][0];
     EXPECT_EQ(record["compared_ranks"], 4);
     ASSERT_EQ(record["slow_ranks"].size(), slow == std::string("none") ? 0U : 1U) << said.out;
-    if (record["slow_ranks"].empty()) continue;
+    if (record["slow_ranks"].empty()) {
+      EXPECT_THAT(plumbline("stragglers --record run.json").out,
+                  HasSubstr("; one that takes 1.05 times as long"));
+      continue;
+    }
     EXPECT_EQ(record["slow_ranks"][0]["rank"], 2);
     EXPECT_NEAR(record["slow_ranks"][0]["factor"].get<double>(), 1.1, 0.02);
     EXPECT_THAT(plumbline("stragglers --record run.json").out, HasSubstr("rank 2 computes 1.1"));

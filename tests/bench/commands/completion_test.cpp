@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -14,6 +13,7 @@
 
 #include "bench/help/completion.hpp"
 #include "core/base/error.hpp"
+#include "tests/bench/commands/program_folder.hpp"
 
 namespace plumbline {
 namespace {
@@ -26,19 +26,15 @@ using testing::Not;
 using testing::UnorderedElementsAre;
 
 /// A folder of the test's own with a few files to complete.
-class Completion : public testing::Test {
+class Completion : public ProgramFolder {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "plumbline-completion-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    for (const char* name : {"run.yaml", "demo.yaml", "costs.json", "notes.txt"})
-      std::ofstream(folder_ / name) << "\n";
+  Completion() {
+    for (const char* name : {"run.yaml", "demo.yaml", "costs.json", "notes.txt"}) write(name, "\n");
+    fs::remove(folder_ / "tmp");
     fs::create_directory(folder_ / "results");
     fs::create_directory(folder_ / "bin");
     fs::create_symlink(PLUMBLINE_PROGRAM, folder_ / "bin/plumbline");
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   std::vector<std::string> lines_of(const std::string& command) const {
     const std::string whole =
@@ -67,8 +63,6 @@ class Completion : public testing::Test {
         << "_plumbline\nfor each in \"${COMPREPLY[@]}\"; do echo \"$each\"; done\n";
     return lines_of("bash --norc tab.sh");
   }
-
-  fs::path folder_;
 };
 
 TEST_F(Completion, KnowsCommandsOptionsAndValues) {

@@ -1,23 +1,19 @@
 // Real runs next to a program that keeps the processors busy: what the record says of steps, probes and neighbours.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "core/run/processors.hpp"
+#include "tests/bench/commands/program_folder.hpp"
 
 namespace plumbline {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 
 /// Keeps every processor of the machine busy while it lives.
@@ -43,32 +39,23 @@ class Neighbour {
   std::vector<std::thread> threads_;
 };
 
-class Disturbance : public testing::Test {
+class Disturbance : public ProgramFolder {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "plumbline-disturbance-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    std::ofstream(folder_ / "run.yaml")
-        << "model: {model_type: llama, num_hidden_layers: 4, hidden_size: 128, num_attention_heads: 4,\n"
-           "        num_key_value_heads: 2, intermediate_size: 384, vocab_size: 1024, "
-           "max_position_embeddings: 256,\n"
-           "        rms_norm_eps: 1.0e-6}\n"
-           "seq_length: 128\nglobal_batch_size: 32\nprecision: fp32\nsteps: 3\nwarmup_steps: 1\n"
-        << "hardware: " << PLUMBLINE_SOURCE_DIR << "/results/recorded/xeon-2-cores/profile.json\n";
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  json run(const std::string& arguments) {
-    const std::string command = fmt::format("cd {0} && HOME={0} XDG_CACHE_HOME= {1} {2} >out.txt 2>err.txt",
-                                            folder_.string(), PLUMBLINE_PROGRAM, arguments);
-    const int status = std::system(command.c_str());
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << arguments;
-    std::ifstream in(folder_ / "out.txt");
-    return json::parse(in, nullptr, false);
+  Disturbance() {
+    write("run.yaml",
+          "model: {model_type: llama, num_hidden_layers: 4, hidden_size: 128, num_attention_heads: 4,\n"
+          "        num_key_value_heads: 2, intermediate_size: 384, vocab_size: 1024, "
+          "max_position_embeddings: 256,\n"
+          "        rms_norm_eps: 1.0e-6}\n"
+          "seq_length: 128\nglobal_batch_size: 32\nprecision: fp32\nsteps: 3\nwarmup_steps: 1\n"
+          "hardware: " PLUMBLINE_SOURCE_DIR "/results/recorded/xeon-2-cores/profile.json\n");
   }
 
-  fs::path folder_;
+  json run(const std::string& arguments) const {
+    const Said said = plumbline(arguments);
+    EXPECT_EQ(said.exit_code, 0) << arguments << "\n" << said.err;
+    return json::parse(said.out, nullptr, false);
+  }
 };
 
 TEST_F(Disturbance, ARecordHasEveryStepAndThePredictionAtProbedSpeed) {
@@ -101,17 +88,11 @@ TEST_F(Disturbance, ACellNextToABusyNeighbourIsMeasuredAgainAndMarked) {
 }
 
 TEST_F(Disturbance, NoiseLooksEverySecond) {
-  const std::string command =
-      fmt::format("cd {0} && HOME={0} {1} noise --minutes 0.1 --out noise.csv --quiet >out.txt",
-                  folder_.string(), PLUMBLINE_PROGRAM);
-  EXPECT_EQ(std::system(command.c_str()), 0);
-  std::ifstream csv(folder_ / "noise.csv");
-  int lines = 0;
-  for (std::string line; std::getline(csv, line);) ++lines;
-  EXPECT_GE(lines, 2);
-  std::ifstream out(folder_ / "out.txt");
-  const std::string summary{std::istreambuf_iterator<char>(out), {}};
-  EXPECT_NE(summary.find("gemm_alone_s"), std::string::npos) << summary;
+  const Said said = plumbline("noise --minutes 0.1 --out noise.csv --quiet");
+  EXPECT_EQ(said.exit_code, 0) << said.err;
+  const std::string csv = read("noise.csv");
+  EXPECT_GE(std::count(csv.begin(), csv.end(), '\n'), 2);
+  EXPECT_NE(said.out.find("gemm_alone_s"), std::string::npos) << said.out;
 }
 
 }  // namespace

@@ -2,49 +2,22 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "tests/bench/commands/program_folder.hpp"
 
 namespace plumbline {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-class GoodputCommand : public testing::Test {
+class GoodputCommand : public ProgramFolder {
  protected:
-  struct Said {
-    int exit_code = -1;
-    std::string out, err;
-  };
-
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "plumbline-goodput-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  static std::string read(const fs::path& path) {
-    std::ifstream in(path);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  Said goodput(const std::string& arguments) const {
-    const std::string command = fmt::format("cd {0} && HOME={0} {1} goodput {2} >out.txt 2>err.txt",
-                                            folder_.string(), PLUMBLINE_PROGRAM, arguments);
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(folder_ / "out.txt"),
-            read(folder_ / "err.txt")};
-  }
-
-  fs::path folder_;
+  Said goodput(const std::string& arguments) const { return plumbline("goodput " + arguments); }
 };
 
 constexpr const char* kJob = "llama-3.1-8b --tp 8 --seq-length 8192 --gbs 16384 --step-time 4 --quiet";
@@ -73,7 +46,7 @@ TEST_F(GoodputCommand, TextSaysWhatAPersonAsks) {
                           "--gpu-watts 1200 --kwh-price 0.1 --plot p.svg",
                           kJob));
   ASSERT_EQ(said.exit_code, 0) << said.err;
-  EXPECT_THAT(read(folder_ / "p.svg"), ContainsRegex("half as many failures</text>\n(.*\n)*</svg>"));
+  EXPECT_THAT(read("p.svg"), ContainsRegex("half as many failures</text>\n(.*\n)*</svg>"));
   for (const char* words :
        {"16384 GPUs \\(2048 nodes\\), failures of llama3-405b: one every 3.1 h",
         "effective time +expected +simulated +5 % +50 % +95 %", "recomputed +[0-9.]+ %", "waiting +[0-9.]+ %",
@@ -86,7 +59,7 @@ TEST_F(GoodputCommand, TextSaysWhatAPersonAsks) {
 }
 
 TEST_F(GoodputCommand, AFleetOfOnesOwnAndAPredictedStep) {
-  std::ofstream(folder_ / "mine.yaml") << "causes:\n- {cause: node, mtbf_hours: 50000, detect_s: 600}\n";
+  write("mine.yaml", "causes:\n- {cause: node, mtbf_hours: 50000, detect_s: 600}\n");
   const Said said = goodput(
       "llama-3.1-8b --hardware h100-sxm-80gb --gpus 1024 --tp 8 --gbs 1024 --zero-stage 1 --fleet mine.yaml "
       "--trials 10 "

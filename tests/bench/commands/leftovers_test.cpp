@@ -3,18 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <thread>
+
+#include "tests/bench/commands/program_folder.hpp"
 
 namespace plumbline {
 namespace {
@@ -23,19 +23,9 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-/// A folder of the test's own, with a temporary folder of its own in it.
-class Leftovers : public testing::Test {
+class Leftovers : public ProgramFolder {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "plumbline-leftovers-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    fs::create_directory(folder_ / "tmp");
+  Leftovers() {
     const std::string run =
         "model: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4,\n"
         "        num_key_value_heads: 2, intermediate_size: 96, vocab_size: 128, max_position_embeddings: "
@@ -48,34 +38,19 @@ class Leftovers : public testing::Test {
     write("matrix.yaml", run + "steps: 1\nmatrix:\n  micro_batch_size: [1, 2]\n");
     write("costs.json", R"({"stages": [{"forward_us": 100, "backward_us": 200}]})");
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-  }
-
-  std::string environment() const {
-    return fmt::format("cd {0} && export HOME={0} XDG_CACHE_HOME= TMPDIR={0}/tmp && ", folder_.string());
-  }
-  /// Exit code of `plumbline ARGUMENTS`, 1000 + signal when one ended it. `before` goes in front of it.
   int plumbline(const std::string& arguments, const std::string& before = "") const {
-    // exec: the shell would turn a signal into an exit code.
-    const int status =
-        std::system((environment() + before + " exec " + PLUMBLINE_PROGRAM + " " + arguments).c_str());
-    if (WIFEXITED(status) && WEXITSTATUS(status) > 128) return 1000 + WEXITSTATUS(status) - 128;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+    return ProgramFolder::plumbline(arguments, before).exit_code;
   }
   /// Ids of whole records; adds a failure for a line that is none.
   std::size_t records(const std::string& file) const {
-    std::istringstream lines(read(folder_ / file));
+    std::istringstream lines(read(file));
     std::size_t count = 0;
     for (std::string line; std::getline(lines, line); ++count)
       EXPECT_TRUE(nlohmann::json::accept(line)) << line.substr(0, 80);
     return count;
   }
   bool temporary_is_empty() const { return fs::is_empty(folder_ / "tmp"); }
-
-  fs::path folder_;
 };
 
 TEST_F(Leftovers, AClosedStandardErrorKeepsProgressOutOfTheResults) {
@@ -93,23 +68,22 @@ TEST_F(Leftovers, NobodyReadsTheProgressOfAHealthyMatrix) {
     EXPECT_EQ(std::system(("bash -c '" + environment() + PLUMBLINE_PROGRAM + " " + command + "'").c_str()),
               0);
     EXPECT_EQ(records("out/results.jsonl"), 2U);
-    EXPECT_THAT(read(folder_ / "out.txt"), HasSubstr("2 cells: 2 ok"));
+    EXPECT_THAT(read("out.txt"), HasSubstr("2 cells: 2 ok"));
   }
 }
 
 TEST_F(Leftovers, AFullDiskIsSaid) {
-  ASSERT_EQ(plumbline("matrix matrix.yaml --predict-only --out out >out.txt 2>err.txt"), 0);
+  ASSERT_EQ(plumbline("matrix matrix.yaml --predict-only --out out"), 0);
   const std::string simulate = "simulate --schedule 1f1b --pp 2 --microbatches 4 --costs costs.json ";
   for (const std::string& command :
        {std::string("compare out --format html"), std::string("compare out"), std::string("predict run.yaml"),
         std::string("help run"), std::string("--version"), std::string("--help"), simulate,
         std::string("schedule 1f1b --pp 8 --microbatches 64 --format json")}) {
-    EXPECT_EQ(plumbline(command + " >/dev/full 2>err.txt"), 4) << command;
-    EXPECT_THAT(read(folder_ / "err.txt"), HasSubstr("plumbline: standard output: cannot be written"))
-        << command;
+    EXPECT_EQ(plumbline(command + " >/dev/full"), 4) << command;
+    EXPECT_THAT(read("err.txt"), HasSubstr("plumbline: standard output: cannot be written")) << command;
   }
-  EXPECT_EQ(plumbline(simulate + "--svg small.svg >out.txt 2>err.txt", "ulimit -f 0;"), 2);
-  EXPECT_EQ(read(folder_ / "err.txt").find('\n'), std::string::npos);  // not even the error fits into a file
+  EXPECT_EQ(plumbline(simulate + "--svg small.svg", "ulimit -f 0;"), 2);
+  EXPECT_EQ(read("err.txt").find('\n'), std::string::npos);  // not even the error fits into a file
   EXPECT_FALSE(fs::exists(folder_ / "small.svg"));
   EXPECT_FALSE(fs::exists(folder_ / "small.svg.partial"));
   // A reader who has had enough.
@@ -121,21 +95,21 @@ TEST_F(Leftovers, AFullDiskIsSaid) {
 TEST_F(Leftovers, ACellWhoseTimelineCannotBeStoredIsWell) {
   fs::create_directories(folder_ / "out");
   write("out/timelines", "in the way");
-  EXPECT_EQ(plumbline("matrix matrix.yaml --out out >out.txt 2>err.txt"), 0);
-  EXPECT_THAT(read(folder_ / "out.txt"), HasSubstr("2 cells: 2 ok"));
-  EXPECT_THAT(read(folder_ / "err.txt"), HasSubstr("note: "));
-  EXPECT_THAT(read(folder_ / "err.txt"), HasSubstr("cannot be written: Not a directory"));
+  EXPECT_EQ(plumbline("matrix matrix.yaml --out out"), 0);
+  EXPECT_THAT(read("out.txt"), HasSubstr("2 cells: 2 ok"));
+  EXPECT_THAT(read("err.txt"), HasSubstr("note: "));
+  EXPECT_THAT(read("err.txt"), HasSubstr("cannot be written: Not a directory"));
 }
 
 TEST_F(Leftovers, ATraceThatCannotBeStoredIsAnErrorAfterTheRecord) {
-  EXPECT_EQ(plumbline("run run.yaml --json --trace none/trace.json >out.txt 2>err.txt"),
+  EXPECT_EQ(plumbline("run run.yaml --json --trace none/trace.json"),
             2);  // before anything runs
-  EXPECT_EQ(read(folder_ / "out.txt"), "");
+  EXPECT_EQ(read("out.txt"), "");
   fs::create_symlink("/dev/full", folder_ / "full.json");
-  EXPECT_EQ(plumbline("run run.yaml --json --trace full.json >out.txt 2>err.txt"), 4);
-  EXPECT_EQ(nlohmann::json::parse(read(folder_ / "out.txt"))["status"], "ok");
-  EXPECT_THAT(read(folder_ / "err.txt"), HasSubstr("plumbline: "));
-  EXPECT_THAT(read(folder_ / "err.txt"), HasSubstr("full.json: cannot be written: No space left"));
+  EXPECT_EQ(plumbline("run run.yaml --json --trace full.json"), 4);
+  EXPECT_EQ(nlohmann::json::parse(read("out.txt"))["status"], "ok");
+  EXPECT_THAT(read("err.txt"), HasSubstr("plumbline: "));
+  EXPECT_THAT(read("err.txt"), HasSubstr("full.json: cannot be written: No space left"));
 }
 
 TEST_F(Leftovers, ASignalLeavesNoFolder) {
@@ -158,10 +132,10 @@ TEST_F(Leftovers, ASignalLeavesNoFolder) {
     if (signal == SIGKILL) {
       EXPECT_TRUE(WIFSIGNALED(status));
       EXPECT_FALSE(temporary_is_empty());
-      EXPECT_EQ(plumbline("schedule 1f1b --pp 2 --microbatches 2 >out.txt"), 0);  // any command
+      EXPECT_EQ(plumbline("schedule 1f1b --pp 2 --microbatches 2"), 0);  // any command
     } else {
       EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 4) << status;
-      EXPECT_THAT(read(folder_ / "err.txt"), HasSubstr("plumbline: stopped"));
+      EXPECT_THAT(read("err.txt"), HasSubstr("plumbline: stopped"));
     }
     EXPECT_TRUE(temporary_is_empty());
   }
@@ -169,8 +143,8 @@ TEST_F(Leftovers, ASignalLeavesNoFolder) {
 
 TEST_F(Leftovers, AnAccidentalVariableConfusesNothing) {
   for (const char* value : {"1", "999999999", "x"}) {
-    EXPECT_EQ(plumbline("predict run.yaml >out.txt", fmt::format("PLUMBLINE_LAUNCHER_PID={}", value)), 0);
-    EXPECT_THAT(read(folder_ / "out.txt"), testing::Not(testing::IsEmpty()));
+    EXPECT_EQ(plumbline("predict run.yaml", fmt::format("export PLUMBLINE_LAUNCHER_PID={};", value)), 0);
+    EXPECT_THAT(read("out.txt"), testing::Not(testing::IsEmpty()));
   }
 }
 
@@ -198,8 +172,8 @@ TEST_F(Leftovers, DeepAndLargeFilesAreRefusedAtOnce) {
         std::string("predict run.yaml --set model=large.json"),
         std::string("simulate --schedule 1f1b --pp 2 --microbatches 4 --costs deep.json"),
         std::string("simulate --schedule 1f1b --pp 2 --microbatches 4 --costs large.json")}) {
-    EXPECT_EQ(plumbline(command + " >out.txt 2>err.txt", "ulimit -v 2000000;"), 2) << command;
-    const std::string said = read(folder_ / "err.txt");
+    EXPECT_EQ(plumbline(command, "ulimit -v 2000000;"), 2) << command;
+    const std::string said = read("err.txt");
     EXPECT_THAT(said, StartsWith("plumbline: ")) << command;
     EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << command << said;
   }

@@ -12,6 +12,8 @@
 #include <set>
 #include <string>
 
+#include "tests/bench/record/record_support.hpp"
+
 namespace plumbline {
 namespace {
 
@@ -52,6 +54,11 @@ class RecoveryCommand : public testing::Test {
     EXPECT_EQ(run(arguments + " --json"), 0) << read("err.txt");
     return json::parse(read("out.txt"), nullptr, false);
   }
+  /// Of 40 steps on two stages.
+  const json& undisturbed_losses() const {
+    static const json losses = measured("--pp 2 --steps 40").at("measurement").at("losses");
+    return losses;
+  }
   std::set<std::string> checkpoints() const {
     std::set<std::string> names;
     for (const auto& entry : fs::directory_iterator(folder_ / "saved")) names.insert(entry.path().filename());
@@ -62,12 +69,17 @@ class RecoveryCommand : public testing::Test {
 };
 
 TEST_F(RecoveryCommand, ARunIsTheSameWhetherItIsKilledOrNot) {
-  const json quiet = measured("--pp 2 --steps 40");
+  Record earlier = sample_record("earlier");
+  earlier.recovery->costs.step = {0.125};
+  std::ofstream(folder_ / "earlier.json") << to_json(earlier);
   const json hit = measured(
       "--pp 2 --steps 40 --checkpoint-dir saved --checkpoint-interval 3 --async-save "
-      "--inject-failures mtbf=300ms,kinds=kill,hang,disk,seed=4,most=2,hang_timeout=1s");
+      "--inject-failures mtbf=20ms,kinds=kill,hang,disk,seed=4,most=3,hang_timeout=200ms "
+      "--recovery-costs earlier.json");
   ASSERT_EQ(hit.at("measurement").at("losses").size(), 40U);
-  EXPECT_EQ(hit["measurement"]["losses"], quiet.at("measurement").at("losses"));
+  EXPECT_THAT(read("err.txt"), HasSubstr("expected goodput "));
+  EXPECT_EQ(hit["measurement"]["losses"], undisturbed_losses());
+  EXPECT_EQ(hit["recovery"]["predicted"]["from"]["step_s"], 0.125);
   const json& recovery = hit.at("recovery");
   EXPECT_FALSE(recovery.at("failures").empty());
   EXPECT_EQ(recovery.at("steps"), 40);
@@ -82,12 +94,11 @@ TEST_F(RecoveryCommand, ARunIsTheSameWhetherItIsKilledOrNot) {
 
 // The only checkpoint is the one at the end: the disk is still full when the ranks write what they measured.
 TEST_F(RecoveryCommand, ADiskThatIsFullAtTheEndCostsAnotherStart) {
-  const json quiet = measured("--pp 2 --steps 40");
   const json hit = measured(
       "--pp 2 --steps 40 --checkpoint-dir saved --checkpoint-interval 1000 "
       "--inject-failures mtbf=10ms,kinds=disk,seed=4,most=1");
   ASSERT_EQ(hit.at("measurement").at("losses").size(), 40U);
-  EXPECT_EQ(hit["measurement"]["losses"], quiet.at("measurement").at("losses"));
+  EXPECT_EQ(hit["measurement"]["losses"], undisturbed_losses());
   EXPECT_EQ(hit.at("recovery").at("failures").size(), 1U);
   EXPECT_EQ(checkpoints(), std::set<std::string>{"iter_0000040"});
 }
@@ -118,6 +129,9 @@ TEST_F(RecoveryCommand, WhatCannotBeDoneIsOneLine) {
        "the emulated backend computes no values"},
       {"--inject-failures mtbf=30s", "--inject-failures: expected --checkpoint-dir"},
       {"--checkpoint-dir saved --inject-failures mtbf=soon", "expected a time from 10ms to 1000h"},
+      {"--recovery-costs run.yaml", "--recovery-costs requires --inject-failures"},
+      {"--checkpoint-dir saved --inject-failures mtbf=1s --recovery-costs none.json", "none.json: "},
+      {"--checkpoint-dir saved --inject-failures mtbf=1s --recovery-costs run.yaml", "run.yaml"},
   };
   for (const auto& [arguments, said] : cases) {
     EXPECT_EQ(run(arguments), 2) << arguments;

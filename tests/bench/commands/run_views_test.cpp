@@ -1,19 +1,17 @@
 // What `run`, `simulate` and `matrix` leave for the eye: traces with counters and arrows, timelines in the
 // terminal and in files. On the emulated backend, which runs the real code and messages.
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <protozero/pbf_reader.hpp>
 #include <set>
 #include <sstream>
 #include <string>
+
+#include "tests/bench/commands/program_folder.hpp"
 
 namespace plumbline {
 namespace {
@@ -23,38 +21,27 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-class Views : public testing::Test {
+class Views : public ProgramFolder {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "plumbline-views-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    std::ofstream(folder_ / "run.yaml")
-        << "model: {model_type: qwen2, num_hidden_layers: 4, hidden_size: 64, num_attention_heads: 4,\n"
-           "        num_key_value_heads: 2, intermediate_size: 96, vocab_size: 128, max_position_embeddings: "
-           "64,\n"
-           "        rms_norm_eps: 1.0e-6, tie_word_embeddings: true}\n"
-           "seq_length: 16\nglobal_batch_size: 4\nprecision: bf16\nsteps: 2\nbackend: emulated\n"
-           "hardware: h100-sxm-80gb\n";
-    std::ofstream(folder_ / "costs.json") << R"({"stages": [{"forward_us": 100, "backward_us": 200}]})";
+  Views() {
+    write("run.yaml",
+          "model: {model_type: qwen2, num_hidden_layers: 4, hidden_size: 64, num_attention_heads: 4,\n"
+          "        num_key_value_heads: 2, intermediate_size: 96, vocab_size: 128, max_position_embeddings: "
+          "64,\n"
+          "        rms_norm_eps: 1.0e-6, tie_word_embeddings: true}\n"
+          "seq_length: 16\nglobal_batch_size: 4\nprecision: bf16\nsteps: 2\nbackend: emulated\n"
+          "hardware: h100-sxm-80gb\n");
+    write("costs.json", R"({"stages": [{"forward_us": 100, "backward_us": 200}]})");
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   /// Standard output of a command that ends well.
   std::string plumbline(const std::string& arguments) {
-    const std::string command = fmt::format("cd {0} && HOME={0} XDG_CACHE_HOME= {1} {2} >out.txt 2>err.txt",
-                                            folder_.string(), PLUMBLINE_PROGRAM, arguments);
-    const int status = std::system(command.c_str());
-    errors_ = read("err.txt");
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << arguments << "\n" << errors_;
-    return read("out.txt");
-  }
-  std::string read(const std::string& name) const {
-    std::ifstream in(folder_ / name, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
+    Said said = ProgramFolder::plumbline(arguments);
+    EXPECT_EQ(said.exit_code, 0) << arguments << "\n" << said.err;
+    errors_ = said.err;
+    return said.out;
   }
 
-  fs::path folder_;
   std::string errors_;
 };
 
@@ -136,8 +123,8 @@ TEST_F(Views, SimulateDrawsAndWritesBothKindsOfTrace) {
 }
 
 TEST_F(Views, AMatrixKeepsTimelinesThatTheReportDraws) {
-  std::ofstream(folder_ / "matrix.yaml")
-      << read("run.yaml") << "matrix:\n  cell:\n    - {pp: 2}\n    - {pp: 2, memory_budget: 200KiB}\n";
+  write("matrix.yaml",
+        read("run.yaml") + "matrix:\n  cell:\n    - {pp: 2}\n    - {pp: 2, memory_budget: 200KiB}\n");
   plumbline("matrix matrix.yaml --out results --quiet");
   EXPECT_EQ(errors_, "");
   json timelines;

@@ -1,17 +1,14 @@
 // `plumbline validate` and `plumbline search` as a script sees them.
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "core/config/config_checks.hpp"
 #include "core/config_text/load_config.hpp"
+#include "tests/bench/commands/program_folder.hpp"
 
 namespace plumbline {
 namespace {
@@ -20,44 +17,17 @@ namespace fs = std::filesystem;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-struct Outcome {
-  int exit_code = -1;
-  std::string out;
-  std::string err;
-};
-
-class ValidateSearch : public testing::Test {
+class ValidateSearch : public ProgramFolder {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "plumbline-search-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
+  ValidateSearch() {
     write("gpt.yaml",
           "model: gpt2-124m\nhardware: a100-sxm-80gb\nseq_length: 1024\nmicro_batch_size: "
           "1\nglobal_batch_size: 16\n");
   }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  static std::string read(const fs::path& path) {
-    std::ifstream in(path);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-  }
-  Outcome plumbline(const std::string& arguments) const {
-    const std::string command = fmt::format("cd {0} && HOME={0} {1} {2} >out.txt 2>err.txt", folder_.string(),
-                                            PLUMBLINE_PROGRAM, arguments);
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(folder_ / "out.txt"),
-            read(folder_ / "err.txt")};
-  }
-
-  fs::path folder_;
 };
 
 TEST_F(ValidateSearch, ValidateWorksFromAnyFolder) {
-  const Outcome outcome = plumbline("validate --json --plot errors.svg");
+  const Said outcome = plumbline("validate --json --plot errors.svg");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const nlohmann::json json = nlohmann::json::parse(outcome.out);
   bool seen = false;
@@ -68,7 +38,7 @@ TEST_F(ValidateSearch, ValidateWorksFromAnyFolder) {
     EXPECT_LT(table.at("mape"), 0.04);
   }
   EXPECT_TRUE(seen);
-  EXPECT_THAT(read(folder_ / "errors.svg"), HasSubstr("</svg>"));
+  EXPECT_THAT(read("errors.svg"), HasSubstr("</svg>"));
 }
 
 TEST_F(ValidateSearch, ValidateRefusesBadTables) {
@@ -78,11 +48,11 @@ TEST_F(ValidateSearch, ValidateRefusesBadTables) {
   fs::create_directory(folder_ / "tables");
   EXPECT_EQ(plumbline("validate --tables tables").exit_code, 2);
   write("tables/korthikanti_table5.csv", "model,heads,full_recompute_iter_s\n22B,banana,1\n");
-  const Outcome outcome = plumbline("validate --tables tables");
+  const Said outcome = plumbline("validate --tables tables");
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("korthikanti_table5.csv: row 1: "));
   EXPECT_THAT(outcome.out, ContainsRegex("korthikanti_table5 +rows skipped: 1 unreadable\n"));
-  const Outcome chosen = plumbline("validate --tables tables --leave-one-out");
+  const Said chosen = plumbline("validate --tables tables --leave-one-out");
   EXPECT_EQ(chosen.exit_code, 2);
   EXPECT_THAT(chosen.err, HasSubstr("found 0 tables with step times, expected at least two"));
 }
@@ -97,7 +67,7 @@ TEST_F(ValidateSearch, OwnRunsAreReadAsTheReadmeSays) {
   fs::create_directory(folder_ / "my_runs");
   write("my_runs/llama.csv", block("csv"));
   write("my_runs/llama.yaml", block("yaml"));
-  const Outcome outcome = plumbline("validate --tables my_runs --rows");
+  const Said outcome = plumbline("validate --tables my_runs --rows");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, ContainsRegex("llama +step_s +2 "));
   EXPECT_THAT(outcome.out, ContainsRegex("llama +peak_bytes +2 "));
@@ -107,7 +77,7 @@ TEST_F(ValidateSearch, OwnRunsAreReadAsTheReadmeSays) {
   EXPECT_EQ(json.at("tables").at(0).at("skipped").at(0).at("row"), 3);
   EXPECT_EQ(json.at("not_modelled").at("expert_model_parallel_size"), 1);
   EXPECT_EQ(json.at("groups").at("source").at(0).at("value"), "our logbook, week 12");
-  const Outcome groups = plumbline("validate --tables my_runs --group-by parallelism");
+  const Said groups = plumbline("validate --tables my_runs --group-by parallelism");
   EXPECT_THAT(groups.out, ContainsRegex("tp dp, step_s +1 "));
   EXPECT_EQ(plumbline("validate --tables my_runs --group-by colour").exit_code, 2);
 }
@@ -116,23 +86,23 @@ TEST_F(ValidateSearch, UnknownTablesAreNamedAndLeftOut) {
   fs::create_directory(folder_ / "tables");
   write("tables/of_my_own.csv", "a,b\n1,2\n");
   write("tables/notes.txt", "not a table");
-  const Outcome outcome = plumbline("validate --tables tables");
+  const Said outcome = plumbline("validate --tables tables");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("no reader for this table"));
 }
 
 TEST_F(ValidateSearch, SearchFindsTheBestFirst) {
-  const Outcome outcome = plumbline("search gpt.yaml --gpus 8 --top 4 --json");
+  const Said outcome = plumbline("search gpt.yaml --gpus 8 --top 4 --json");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const nlohmann::json json = nlohmann::json::parse(outcome.out);
   ASSERT_EQ(json.at("best").size(), 4u);
   EXPECT_LE(json["best"][0]["step_s"], json["best"][1]["step_s"]);
   EXPECT_TRUE(json.contains("why_not_second"));
   EXPECT_FALSE(json.at("front").empty());
-  const Outcome text = plumbline("search gpt.yaml --gpus 8");
+  const Said text = plumbline("search gpt.yaml --gpus 8");
   EXPECT_THAT(text.out, HasSubstr("why not the second"));
   EXPECT_THAT(text.out, HasSubstr("not searched: context_parallel_size"));
-  const Outcome shared = plumbline(
+  const Said shared = plumbline(
       "search llama-3.1-8b --gpus 8 --gbs 1 --seq-length 131072 --hardware h100-sxm-80gb --max-cp 8");
   ASSERT_EQ(shared.exit_code, 0) << shared.err;
   EXPECT_THAT(shared.out, ContainsRegex("dp 1 cp [248] (p2p|a2a|all_gather) mbs 1"));
@@ -146,7 +116,7 @@ TEST_F(ValidateSearch, WhatIsProposedCanBePredicted) {
         "model: llama-3.1-8b\nhardware: h100-sxm-80gb\nseq_length: 4096\nglobal_batch_size: 16\n");
   for (const char* request : {"search llama.yaml --gpus 16 --top 10000 --json",
                               "search gpt.yaml --gpus 12 --gbs 24 --top 10000 --json"}) {
-    const Outcome outcome = plumbline(request);
+    const Said outcome = plumbline(request);
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     const nlohmann::json json = nlohmann::json::parse(outcome.out);
     const std::string file =
@@ -203,7 +173,7 @@ TEST_F(ValidateSearch, ImpossibleRequestsSayWhatWouldHaveToChange) {
       {"search gpt.yaml --gpus 1 --set memory_budget=1MiB", 3, "the smallest takes"},
   };
   for (const Case& c : cases) {
-    const Outcome outcome = plumbline(c.arguments);
+    const Said outcome = plumbline(c.arguments);
     EXPECT_EQ(outcome.exit_code, c.exit_code) << c.arguments << ": " << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr(c.message)) << c.arguments;
     EXPECT_TRUE(outcome.out.empty());

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -22,6 +20,7 @@
 #include "bench/matrix/oom_table.hpp"
 #include "core/base/error.hpp"
 #include "core/config_text/matrix_config.hpp"
+#include "tests/bench/commands/program_folder.hpp"
 
 namespace plumbline {
 namespace {
@@ -35,31 +34,13 @@ constexpr const char* kModel =
     "        rms_norm_eps: 1.0e-6, tie_word_embeddings: true}\n"
     "seq_length: 16\nprecision: fp32\nsteps: 1\nwarmup_steps: 0\n";
 
-class Oom : public testing::Test {
+class Oom : public ProgramFolder {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "plumbline-oom-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
+    ProgramFolder::write(name, text);
     return (folder_ / name).string();
   }
-  std::string read(const std::string& name) const {
-    std::ifstream in(folder_ / name);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  int plumbline(const std::string& arguments) const {
-    const std::string command = fmt::format("cd {0} && HOME={0} XDG_CACHE_HOME= {1} {2} >out.txt 2>err.txt",
-                                            folder_.string(), PLUMBLINE_PROGRAM, arguments);
-    const int status = std::system(command.c_str());
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-
-  fs::path folder_;
+  int plumbline(const std::string& arguments) const { return ProgramFolder::plumbline(arguments).exit_code; }
 };
 
 Record record_with(Status status, std::int64_t predicted_peak, bool fits) {

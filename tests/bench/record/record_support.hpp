@@ -75,12 +75,9 @@ inline Record sample_record(const std::string& id) {
   recovery.lost = {3};
   recovery.detect = {0.5};
   recovery.restart = {3.5};
-  recovery.step = {0.3};
-  recovery.stall = {0.1};
-  recovery.durable = {0.2};
   recovery.goodput = 0.6;
-  recovery.predicted = 0.65;
-  recovery.predicted_observed = 0.62;
+  recovery.costs = {{0.3}, {0.1}, {0.2}, {3.5}, {0.5}, {}};
+  recovery.predicted = {0.65, 0.5, 0.7, 0.62, {{0.25}, {0.1}, {0.2}, {3}, {0.5}, {1.25}}};
   recovery.failures = {{"kill", 1, {4}, {0.5}, {3.5}, {3}, 9, 10}, {"disk", 0, {9}, {}, {}, {}, 0, 0}};
   record.recovery = recovery;
   return record;

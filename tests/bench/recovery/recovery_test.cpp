@@ -2,13 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bench/recovery/failure_sequence.hpp"
 #include "bench/recovery/failure_spec.hpp"
-#include "bench/recovery/recovering_run.hpp"
+#include "bench/recovery/goodput_prediction.hpp"
 #include "bench/recovery/run_history.hpp"
 #include "core/base/error.hpp"
 
@@ -89,9 +91,12 @@ TEST(RunHistory, TimeIsUsefulLostOrSpentOnGettingBack) {
   EXPECT_DOUBLE_EQ(report.detect.value, 0.25);
   EXPECT_DOUBLE_EQ(report.restart.value, 1.75);
   EXPECT_DOUBLE_EQ(report.useful.value, 4);
-  EXPECT_DOUBLE_EQ(report.step.value, 1);
+  EXPECT_DOUBLE_EQ(report.costs.step.value, 1);
   EXPECT_DOUBLE_EQ(report.goodput, 0.5);
-  EXPECT_DOUBLE_EQ(report.durable.value, 0.625);
+  EXPECT_DOUBLE_EQ(report.costs.stall.value, 0.5);
+  EXPECT_DOUBLE_EQ(report.costs.durable.value, 0.625);
+  EXPECT_DOUBLE_EQ(report.costs.restart.value, 1.75);
+  EXPECT_DOUBLE_EQ(report.costs.detect_kill.value, 0.25);
   ASSERT_EQ(report.failures.size(), 1U);
   EXPECT_DOUBLE_EQ(report.failures[0].at.value, 4);
   EXPECT_EQ(report.failures[0].lost_steps, 1);
@@ -112,6 +117,9 @@ TEST(RunHistory, AFailureWhileStartingAgainIsARestartOfTheOneBefore) {
   EXPECT_DOUBLE_EQ(report.failures[1].lost.value, 0);
   EXPECT_DOUBLE_EQ(report.failures[1].restart.value, 1);
   EXPECT_DOUBLE_EQ(report.useful.value, 2);
+  EXPECT_DOUBLE_EQ(report.costs.restart.value, 1);      // not of the one that was broken off
+  EXPECT_DOUBLE_EQ(report.costs.detect_kill.value, 0);  // it hit no step
+  EXPECT_DOUBLE_EQ(report.costs.detect_hang.value, 0.5);
 }
 
 TEST(RunHistory, AFullDiskIsNoEndAndACheckpointThatFailedIsCounted) {
@@ -125,23 +133,87 @@ TEST(RunHistory, AFullDiskIsNoEndAndACheckpointThatFailedIsCounted) {
   EXPECT_EQ(report.failures.size(), 1U);
 }
 
-// Daly's complete model with M = 10, D = 2, s = 0.5 and a recovery of 1: D·exp(-R/M)/(M·(exp((D+s)/M)-1)).
-TEST(RecoveryPrediction, IsTheClosedFormOfWhatWasMeasured) {
-  RecoveryReport measured;
-  measured.step = {0.5};
-  measured.stall = {0.5};
-  measured.durable = {0.75};
-  measured.detect = {0.5};
-  measured.restart = {1.5};
-  measured.failures = {{"kill", 0, {}, {}, {}, {}, 0, 0},
-                       {"disk", 0, {}, {}, {}, {}, 0, 0},
-                       {"hang", 0, {}, {}, {}, {}, 0, 0}};
-  const training::CheckpointOptions every4{.folder = "x", .interval = 4};
-  EXPECT_NEAR(predicted_goodput(measured, every4, {10}), 2 * std::exp(-0.1) / (10 * std::expm1(0.25)), 1e-12);
-  training::CheckpointOptions alongside = every4;
-  alongside.async = true;  // durable 0.25 s after the stall
-  EXPECT_NEAR(predicted_goodput(measured, alongside, {10}),
-              2 * std::exp(-0.025) * std::exp(-0.1) / (10 * std::expm1(0.25)), 1e-12);
+TEST(RunHistory, ADiskThatWasFullAtTheEndLosesWhatCameAfterTheLastCheckpoint) {
+  RunHistory history;
+  hear_all(history, {{0, "next is step 1 of 4"}, {1, "step 1 of 4"}});
+  history.failed("disk", 0, {1.5});
+  hear_all(history, {{2, "step 2 of 4"},
+                     {2.5, "checkpoint of step 2 complete: stood still 0.500000 s, durable after 0.500000 s"},
+                     {3.5, "step 3 of 4"}});
+  EXPECT_FALSE(history.finished());
+  history.hear("step 4 of 4", {4.5});
+  EXPECT_TRUE(history.finished());
+  history.ended(2, {5});
+  EXPECT_FALSE(history.finished());
+  hear_all(history, {{6, "next is step 3 of 4"}, {7, "step 3 of 4"}, {8, "step 4 of 4"}});
+  const RecoveryReport report = history.report();
+  EXPECT_DOUBLE_EQ(report.failures[0].lost.value, 0);
+  EXPECT_DOUBLE_EQ(report.failures[0].detect.value, 2.5);
+  EXPECT_DOUBLE_EQ(report.stalls.value, 0.5);
+  EXPECT_DOUBLE_EQ(report.useful.value, 4);
+}
+
+TEST(RunHistory, ALineTornInTwoLosesNoWork) {
+  RunHistory history;
+  hear_all(history,
+           {{0, "next is step 1 of 9"}, {1, "step 1 of 9"}, {2, "step 2 of 9"}, {3, "step 3"}, {3, " of 9"}});
+  history.failed("kill", 0, {3.5});
+  history.ended(3, {3.5});
+  hear_all(history, {{4, "next is step 4 of 9"}, {5, "step 4 of 9"}});
+  EXPECT_DOUBLE_EQ(history.report().lost.value, 1.5);
+}
+
+TEST(RunHistory, StepsOfAnEarlierRunAreNotOfThisOne) {
+  RunHistory history;
+  history.attempt_begins({0});
+  hear_all(history, {{2, "next is step 5 of 6"}, {3, "step 5 of 6"}, {4, "step 6 of 6"}});
+  const RecoveryReport report = history.report();
+  EXPECT_EQ(report.steps, 2);
+  EXPECT_DOUBLE_EQ(report.costs.step.value, 1);
+  EXPECT_DOUBLE_EQ(report.costs.restart.value, 2);  // there was no other start
+}
+
+TEST(FailureSequence, IsOfItsSeedAndAsOftenAsAsked) {
+  const FailureSpec spec = parse_failure_spec("mtbf=2s,kinds=kill,hang,seed=9");
+  FailureSequence one(spec, 4);
+  FailureSequence other(spec, 4);
+  int hangs = 0;
+  int of_last_rank = 0;
+  Seconds before;
+  constexpr int kMany = 4000;
+  for (int i = 0; i < kMany; ++i, one.advance(), other.advance()) {
+    EXPECT_EQ(one.next().at, other.next().at);
+    EXPECT_GE(one.next().at, before);
+    before = one.next().at;
+    hangs += one.next().kind == Injected::hang ? 1 : 0;
+    of_last_rank += one.next().rank == 3 ? 1 : 0;
+  }
+  EXPECT_NEAR(before / Seconds{2.0 * kMany}, 1, 0.05);
+  EXPECT_NEAR(hangs, kMany / 2, kMany / 20);
+  EXPECT_NEAR(of_last_rank, kMany / 4, kMany / 20);
+}
+
+// Of 40 steps of 0.5 s with a save of 0.5 s after every fourth. Seed 1's failures come at times that the prediction knows.
+TEST(GoodputPrediction, KnowsTheFailuresOfTheSeed) {
+  const RecoveryCosts costs{{0.5}, {0.5}, {0.75}, {1.5}, {0.5}, {}};
+  FailureSpec spec = parse_failure_spec("mtbf=10s,most=1");
+  training::CheckpointOptions every4{.folder = "x", .interval = 4};
+  const Seconds at = FailureSequence(spec, 2).next().at;
+  ASSERT_LT(at, Seconds{24.5});  // the end without failures: 20 s and nine saves
+  const double kept = std::floor(at.value / 2.5);
+  const double total = 24.5 + (at.value - 2.5 * kept) + 0.5 + 1.5;
+  EXPECT_NEAR(predicted_goodput(spec, 2, every4, 40, costs).of_seed, 20 / total, 1e-12);
+  every4.async = true;  // durable 0.25 s after the stall
+  const double written = std::floor(std::max(0.0, at.value - 0.25) / 2.5);
+  EXPECT_NEAR(predicted_goodput(spec, 2, every4, 40, costs).of_seed,
+              20 / (24.5 + (at.value - 2.5 * written) + 2), 1e-12);
+  spec.kinds = {Injected::hang};  // noticed after the timeout of 10 s
+  EXPECT_NEAR(predicted_goodput(spec, 2, every4, 40, costs).of_seed,
+              20 / (24.5 + (at.value - 2.5 * written) + 10 + 1.5), 1e-12);
+  spec.kinds = {Injected::disk};
+  const PredictedGoodput harmless = predicted_goodput(spec, 2, every4, 40, costs);
+  EXPECT_NEAR(harmless.of_seed, 20 / 24.5, 1e-12);
+  EXPECT_NEAR(harmless.mean, 20 / 24.5, 1e-12);
 }
 
 }  // namespace

@@ -66,8 +66,11 @@ struct Case {
   bool overlap = true;  // of gradient reductions
   const char* vocabulary = "none";
   std::int64_t seq = 12;
+  TokenDispatcher dispatcher = TokenDispatcher::alltoall;
+  int slices = 0;  // of an expert; 0: as tensor ranks
   Capacity capacity{};
 };
+constexpr TokenDispatcher kGathered = TokenDispatcher::allgather;
 /// An expert has at most `factor` times the mean.
 constexpr Case limited(double factor, TokenDropPolicy policy, bool padded, Case c) {
   c.capacity = {factor, policy, padded};
@@ -93,6 +96,72 @@ constexpr Case kCases[] = {
             {4, {1, 1, 4}, "1f1b", Model::many, 0, Recompute::none, DType::fp32, 1, true, "none", 2}),
     limited(1, TokenDropPolicy::probs, false, {2, {2, 1, 2}, "1f1b", Model::mixtral, 1, Recompute::full}),
     limited(1, TokenDropPolicy::probs, true, {2, {1, 2, 2}, "zb-v", Model::deepseek}),
+    {.expert = 2, .layout = {1, 1, 2}, .dispatcher = kGathered},
+    {.expert = 2,
+     .layout = {1, 1, 2},
+     .schedule = "zb-h1",
+     .model = Model::deepseek,
+     .zero = 2,
+     .recompute = Recompute::full,
+     .precision = DType::bf16,
+     .dispatcher = kGathered},
+    {.expert = 4, .layout = {1, 1, 4}, .model = Model::many, .seq = 2, .dispatcher = kGathered},
+    {.expert = 2,
+     .layout = {1, 1, 4},
+     .schedule = "zb-h1",
+     .model = Model::shared,
+     .zero = 1,
+     .context = 2,
+     .overlap = false,
+     .dispatcher = kGathered},
+    {.expert = 2,
+     .layout = {2, 1, 2},
+     .schedule = "zb-h1",
+     .model = Model::shared,
+     .zero = 2,
+     .precision = DType::bf16,
+     .dispatcher = kGathered},
+    {.expert = 2,
+     .layout = {1, 2, 2},
+     .schedule = "zb-v",
+     .model = Model::deepseek,
+     .recompute = Recompute::full,
+     .dispatcher = kGathered},
+    // Experts cut regardless of tensor ranks.
+    {.expert = 2, .layout = {2, 1, 1}, .slices = 1},
+    {.expert = 1, .layout = {2, 1, 1}, .schedule = "zb-h1", .model = Model::shared, .slices = 1},
+    {.expert = 1, .layout = {1, 1, 2}, .schedule = "zb-h1", .model = Model::deepseek, .zero = 2, .slices = 2},
+    {.expert = 1,
+     .layout = {1, 1, 2},
+     .model = Model::shared,
+     .recompute = Recompute::full,
+     .precision = DType::bf16,
+     .dispatcher = kGathered,
+     .slices = 2},
+    {.expert = 2, .layout = {2, 1, 1}, .model = Model::deepseek, .dispatcher = kGathered, .slices = 1},
+    {.expert = 4, .layout = {2, 1, 2}, .model = Model::many, .zero = 1, .seq = 2, .slices = 1},
+    {.expert = 2,
+     .layout = {2, 1, 2},
+     .schedule = "zb-h1",
+     .model = Model::deepseek,
+     .zero = 2,
+     .recompute = Recompute::full,
+     .slices = 1},
+    {.expert = 2,
+     .layout = {1, 1, 4},
+     .schedule = "zb-h1",
+     .model = Model::shared,
+     .zero = 1,
+     .context = 2,
+     .slices = 2},
+    {.expert = 1, .layout = {4, 1, 1}, .model = Model::shared, .precision = DType::bf16, .slices = 2},
+    {.expert = 2,
+     .layout = {1, 2, 2},
+     .schedule = "dualpipe",
+     .model = Model::deepseek,
+     .dispatcher = kGathered,
+     .slices = 1},
+    {.expert = 1, .layout = {2, 2, 1}, .schedule = "dualpipev", .model = Model::deepseek, .slices = 1},
 };
 
 RunConfig config_of(const Case& c) {
@@ -102,6 +171,8 @@ RunConfig config_of(const Case& c) {
   config.parallel.context = c.context;
   if (c.context > 1) config.parallel.cp_comm_type = CpCommType::all_gather;
   config.parallel.expert = c.expert;
+  config.parallel.token_dispatcher = c.dispatcher;
+  config.parallel.expert_tensor = c.slices;
   config.parallel.schedule = c.schedule;
   config.parallel.sequence_parallel = c.layout.tensor > 1;
   config.parallel.zero_stage = c.zero;
@@ -128,6 +199,7 @@ StepResult alone(const Case& c) {
   RunConfig config = config_of(c);
   set_layout(config, {1, 1, 1});
   config.parallel.context = config.parallel.expert = 1;
+  config.parallel.expert_tensor = 0;
   config.parallel.schedule = "1f1b";
   config.parallel.sequence_parallel = false;
   config.parallel.zero_stage = 0;
@@ -162,8 +234,9 @@ TEST(ExpertStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
   for (const Case& c : kCases) {
     RunConfig config = config_of(c);
     if (config.parallel.world_size != ranks) continue;
-    SCOPED_TRACE(fmt::format("ep{} tp{} pp{} dp{} cp{} {} zero{}", c.expert, c.layout.tensor,
-                             c.layout.pipeline, c.layout.data, c.context, c.schedule, c.zero));
+    SCOPED_TRACE(fmt::format("ep{} etp{} tp{} pp{} dp{} cp{} {} zero{} {}", c.expert, c.slices,
+                             c.layout.tensor, c.layout.pipeline, c.layout.data, c.context, c.schedule, c.zero,
+                             token_dispatcher_name(c.dispatcher)));
     ASSERT_EQ(why_invalid(config).value_or(""), "");
     ASSERT_EQ(why_unsupported(config).value_or(""), "");
     MpiCommunicator communicator(config.layout());
@@ -171,9 +244,9 @@ TEST(ExpertStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
     ++compared;
     expect_routed_memory(config, found);
     const Schedule schedule = schedule_for(config);
-    const int data = config.layout().coordinates(communicator.rank()).data;
+    const int sender = config.layout().sender(config.layout().coordinates(communicator.rank()));
     const Traffic predicted = predict_traffic(config, schedule, communicator.rank(),
-                                              RoutedRows(config, schedule, found.routing, data));
+                                              RoutedRows(config, schedule, found.routing, sender));
     EXPECT_TRUE(same(predicted, found.traffic)) << "rank " << communicator.rank();
     if (c.model == Model::many) {
       EXPECT_GT(ranks_without_rows(config, found), 0);
@@ -221,38 +294,47 @@ TEST(ExpertStep, WeightsAreWrittenAndReadInAnySplit) {
 TEST(ExpertStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
   const int ranks = started_ranks();
   if (ranks > 2) GTEST_SKIP() << "two ranks show it";
-  for (const std::string schedule : {"1f1b", "zb-h1"}) {
-    for (const int zero : {0, 2}) {
-      RunConfig config = config_of(kCases[0]);
-      config.model.layers = 2;
-      config.model.hidden = 2048;
-      config.model.head_dim = 128;
-      config.model.heads = 16;
-      config.model.kv_heads = 4;
-      config.model.ffn = 1024;
-      config.model.max_positions = config.batch.seq_length = 2048;
-      config.batch.global_batch_size = 4;
-      config.machine.backend = Backend::emulated;
-      config.machine.hardware = "h100-sxm-80gb";
-      config.parallel.schedule = schedule;
-      config.parallel.zero_stage = zero;
-      const HardwareProfile hardware = load_hardware(config.machine.hardware);
-      const Schedule plan = schedule_for(config);
-      const Prediction predicted = predict(config, plan, hardware);
-      MpiCommunicator control(config.layout());
-      EmulatedClock clock = EmulatedClock::of_virtual_time();
-      EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
-      const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
-      const TrainingResult result =
-          train(config, plan, *operators, communicator, control, untouched_memory(), {});
-      EXPECT_NEAR(result.step_times.front() / predicted.time.step, 1, 0.02) << schedule << " zero " << zero;
-      for (int rank = 0; rank < ranks; ++rank)
-        EXPECT_EQ(result.memory[static_cast<std::size_t>(rank)].at_peak, predicted.memory.of_rank(rank).peak);
-      const Traffic expected = predict_traffic(config, plan)[static_cast<std::size_t>(control.rank())];
-      EXPECT_TRUE(same(expected, result.step_traffic));
-      // A rank exchanges as much as without a sharing rank: routed rows do not become fewer.
-      EXPECT_GT(result.step_traffic.of(Group::expert).exchanged.value, 0);
-    }
+  struct Emulated {
+    const char* schedule;
+    int zero;
+    TokenDispatcher dispatcher = TokenDispatcher::alltoall;
+  };
+  for (const auto& [schedule, zero, dispatcher] :
+       {Emulated{"1f1b", 0}, Emulated{"1f1b", 2}, Emulated{"zb-h1", 0}, Emulated{"zb-h1", 2},
+        Emulated{"1f1b", 0, kGathered}, Emulated{"zb-h1", 2, kGathered}}) {
+    RunConfig config = config_of(kCases[0]);
+    config.parallel.token_dispatcher = dispatcher;
+    config.model.layers = 2;
+    config.model.hidden = 2048;
+    config.model.head_dim = 128;
+    config.model.heads = 16;
+    config.model.kv_heads = 4;
+    config.model.ffn = 1024;
+    config.model.max_positions = config.batch.seq_length = 2048;
+    config.batch.global_batch_size = 4;
+    config.machine.backend = Backend::emulated;
+    config.machine.hardware = "h100-sxm-80gb";
+    config.parallel.schedule = schedule;
+    config.parallel.zero_stage = zero;
+    const HardwareProfile hardware = load_hardware(config.machine.hardware);
+    const Schedule plan = schedule_for(config);
+    const Prediction predicted = predict(config, plan, hardware);
+    MpiCommunicator control(config.layout());
+    EmulatedClock clock = EmulatedClock::of_virtual_time();
+    EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
+    const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
+    const TrainingResult result =
+        train(config, plan, *operators, communicator, control, untouched_memory(), {});
+    EXPECT_NEAR(result.step_times.front() / predicted.time.step, 1, 0.02) << schedule << " zero " << zero;
+    for (int rank = 0; rank < ranks; ++rank)
+      EXPECT_EQ(result.memory[static_cast<std::size_t>(rank)].at_peak, predicted.memory.of_rank(rank).peak);
+    const Traffic expected = predict_traffic(config, plan)[static_cast<std::size_t>(control.rank())];
+    EXPECT_TRUE(same(expected, result.step_traffic));
+    // A rank exchanges as much as without a sharing rank: routed rows do not become fewer.
+    const GroupTraffic& exchanged = result.step_traffic.of(Group::expert);
+    const bool gathers = dispatcher == kGathered;
+    EXPECT_GT((gathers ? exchanged.all_gathered : exchanged.exchanged).value, 0);
+    EXPECT_EQ((gathers ? exchanged.exchanged : exchanged.all_gathered).value, 0);
   }
 }
 

@@ -49,7 +49,7 @@ struct Rank {
         communicator(config.layout()),
         placement(schedule_for(config)),
         at(config.layout().coordinates(communicator.rank())),
-        parameters(rank_parameters(config, placement, at.pipeline, at.tensor)) {}
+        parameters(rank_parameters(config, placement, at)) {}
 
   /// Quantizes a matrix whose largest absolute value is `largest` and returns the scale it was given.
   double quantize(const Place& place, double largest) {

@@ -1,11 +1,12 @@
 // The whole product of schedules, parallelism and memory savings on as many ranks as were started: gradients
 // against one rank, memory of both backends against the prediction to the byte (every rank, category and
 // action), traffic of both against the formulas.
-//   mpirun -n 8 full_product [--cover | --context | --experts]
+//   mpirun -n 8 full_product [--cover | --context | --experts] [--part I/N]
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -61,17 +62,17 @@ void compare_bytes(const MemoryBreakdown& predicted, const MemoryBreakdown& meas
 void compare_with_prediction(const RunConfig& config, const Schedule& schedule, const Measured& measured,
                              Finding& finding) {
   const Layout layout = config.layout();
-  std::vector<RoutedRows> rows;  // by data coordinate, where the routing is known
+  std::vector<RoutedRows> rows;  // by sender, where the routing is known
   std::vector<MemoryPrediction> predictions;
-  for (int data = 0; data < layout.data && !measured.routing.empty(); ++data) {
-    rows.emplace_back(config, schedule, measured.routing, data);
+  for (int sender = 0; sender < layout.senders() && !measured.routing.empty(); ++sender) {
+    rows.emplace_back(config, schedule, measured.routing, sender);
     predictions.push_back(predict_memory(config, schedule, MemoryDetail::timeline, rows.back()));
   }
   if (rows.empty()) predictions.push_back(predict_memory(config, schedule, MemoryDetail::timeline));
   for (int rank = 0; rank < layout.world(); ++rank) {
     const auto r = static_cast<std::size_t>(rank);
-    const auto data = static_cast<std::size_t>(layout.coordinates(rank).data);
-    const MemoryPrediction& predicted = predictions[rows.empty() ? 0 : data];
+    const auto sender = static_cast<std::size_t>(layout.sender(layout.coordinates(rank)));
+    const MemoryPrediction& predicted = predictions[rows.empty() ? 0 : sender];
     compare_bytes(predicted.of_rank(rank).peak, measured.memory[r].at_peak,
                   fmt::format("{} memory, rank {}", measured.backend, rank), finding);
     const Coordinates at = layout.coordinates(rank);
@@ -94,8 +95,8 @@ void compare_with_prediction(const RunConfig& config, const Schedule& schedule, 
   }
   std::vector<Traffic> traffic = predict_traffic(config, schedule);
   for (int rank = 0; rank < layout.world() && !rows.empty(); ++rank) {
-    const auto data = static_cast<std::size_t>(layout.coordinates(rank).data);
-    traffic[static_cast<std::size_t>(rank)] = predict_traffic(config, schedule, rank, rows[data]);
+    const auto sender = static_cast<std::size_t>(layout.sender(layout.coordinates(rank)));
+    traffic[static_cast<std::size_t>(rank)] = predict_traffic(config, schedule, rank, rows[sender]);
   }
   for (std::size_t rank = 0; rank < traffic.size(); ++rank) {
     if (same(traffic[rank], measured.traffic[rank])) continue;
@@ -146,7 +147,8 @@ class Product {
   MpiCommunicator& communicator_for(const Layout& layout) {
     if (!communicator_ || layout.tensor != layout_.tensor || layout.pipeline != layout_.pipeline ||
         layout.vocab_parallel != layout_.vocab_parallel || layout.context != layout_.context ||
-        layout.context_heads != layout_.context_heads || layout.expert != layout_.expert) {
+        layout.context_heads != layout_.context_heads || layout.expert != layout_.expert ||
+        layout.expert_slices() != layout_.expert_slices()) {
       emulated_.reset();
       communicator_.reset();
       communicator_ = std::make_unique<MpiCommunicator>(layout);
@@ -164,6 +166,7 @@ class Product {
       RunConfig alone = cell.config;
       set_layout(alone, Layout{});
       alone.parallel.context = alone.parallel.expert = 1;
+      alone.parallel.expert_tensor = 0;
       alone.parallel.hierarchical_context = {};
       alone.parallel.schedule = "1f1b";
       alone.parallel.vocab_parallel = VocabPasses::none;
@@ -293,12 +296,18 @@ int main(int argc, char** argv) {
   bool covering = false;
   bool context = false;
   bool experts = false;
+  std::size_t part = 1;  // the cells part, part + parts, ...
+  std::size_t parts = 1;
   for (int i = 1; i < argc; ++i) {
     covering = covering || std::strcmp(argv[i], "--cover") == 0;
     context = context || std::strcmp(argv[i], "--context") == 0;
     experts = experts || std::strcmp(argv[i], "--experts") == 0;
-    if (!covering && !context && !experts) {
-      fmt::print(stderr, "found {}, expected --cover, --context, --experts or nothing\n", argv[i]);
+    if (std::strcmp(argv[i], "--part") == 0 && i + 1 < argc &&
+        std::sscanf(argv[i + 1], "%zu/%zu", &part, &parts) == 2 && part >= 1 && part <= parts) {
+      ++i;
+    } else if (!covering && !context && !experts) {
+      fmt::print(stderr, "found {}, expected --cover, --context, --experts or nothing, and --part 1/4\n",
+                 argv[i]);
       return 2;
     }
   }
@@ -306,9 +315,11 @@ int main(int argc, char** argv) {
   using namespace plumbline::training;
   return session.guard([&] {
     const int ranks = session.ranks();
-    return run_product(session.rank(), ranks,
-                       experts   ? expert_cells(ranks)
-                       : context ? context_cells(ranks)
-                                 : product_cells(ranks, covering));
+    const std::vector<ProductCell> all = experts   ? expert_cells(ranks)
+                                         : context ? context_cells(ranks)
+                                                   : product_cells(ranks, covering);
+    std::vector<ProductCell> cells;
+    for (std::size_t i = part - 1; i < all.size(); i += parts) cells.push_back(all[i]);
+    return run_product(session.rank(), ranks, cells);
   });
 }

@@ -140,7 +140,11 @@ constexpr Sharing kSharings[] = {{CpCommType::p2p, 0}, {CpCommType::all_gather, 
                                  {CpCommType::a2a, 0}, {CpCommType::a2a_p2p, 0},
                                  {CpCommType::p2p, 1}, {CpCommType::all_gather, 2}};
 
-/// Where ranks share sequences, kLinear is one of kSharings.
+/// Of these, what experts go together with in turn, dispatched by all-to-all and by all-gather.
+constexpr std::size_t kSharingsOfExperts = 2;
+
+/// Where ranks share sequences, kLinear is one of kSharings; where experts are spread, one of the first of them with one way of
+/// dispatch.
 enum Column : std::size_t { kLayout, kSchedule, kSequence, kRecompute, kZero, kDropout, kLinear, kModel };
 
 /// What the switches do not go together with.
@@ -173,12 +177,18 @@ std::vector<Layout> spread_layouts(int ranks) {
     for (layout.context = 1; layout.context <= std::min(layout.data, 2); layout.context *= 2) {
       for (layout.expert = 2; layout.expert <= layout.data; layout.expert *= 2) layouts.push_back(layout);
     }
+    // Cut regardless of tensor ranks: no experts twice in every other layout, in the others two copies.
+    layout.context = 1;
+    layout.expert_tensor = layout.tensor > 1 ? 1 : 2;
+    const int parts = layout.tensor * layout.data / layout.expert_tensor;
+    layout.expert = layouts.size() % 2 == 0 ? parts : std::max(1, parts / 2);
+    if (parts > 0) layouts.push_back(layout);
   }
   return layouts;
 }
 
 ProductCell cell_of(const Layout& layout, const Row& row) {
-  const bool spread = layout.expert > 1;
+  const bool spread = layout.spreads_experts();
   const Switches& switches = spread ? kMixtures[row[kModel]] : kSwitches[row[kModel]];
   const bool shared = layout.context > 1;
   const Recomputation& recomputation = kRecomputations[row[kRecompute]];
@@ -189,6 +199,9 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   config.model.layers = 9;  // stages of different lengths
   switches.set(config.model);
   config.parallel.expert = layout.expert;
+  config.parallel.expert_tensor = layout.expert_tensor;
+  const bool gathered = spread && row[kLinear] >= kSharingsOfExperts;
+  if (gathered) config.parallel.token_dispatcher = TokenDispatcher::allgather;
   if (spread) config.mixture = {shared ? 0 : 0.02, 0.003};
   if (!spread && row[kModel] == kFirstGlm) config.batch.prefix_length = 5;
   set_layout(config, layout);
@@ -197,7 +210,7 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   if (spread) config.numerics.attention_dropout = 0;
   if (shared) {
     config.parallel.context = layout.context;
-    config.parallel.cp_comm_type = kSharings[row[kLinear]].type;
+    config.parallel.cp_comm_type = kSharings[spread ? row[kLinear] % kSharingsOfExperts : row[kLinear]].type;
     if (config.parallel.hierarchical()) config.parallel.hierarchical_context = {2, layout.context / 2};
   }
   const LinearLayers& linear = kLinearLayers[spread   ? 0
@@ -217,7 +230,7 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   config.parallel.schedule = cell.schedule = pipeline.schedule;
   config.parallel.vocab_parallel = parse_vocab_parallel(pipeline.vocabulary);
   if (config.parallel.splits_vocabulary()) cell.schedule += fmt::format(" {}", pipeline.vocabulary);
-  config.parallel.sequence_parallel = row[kSequence] > 0;
+  config.parallel.sequence_parallel = row[kSequence] > 0 || (layout.folds_experts() && layout.tensor > 1);
   config.parallel.tp_comm_overlap = row[kSequence] == 2;
   config.recompute.granularity = recomputation.granularity;
   config.recompute.num_layers = recomputation.layers;
@@ -238,8 +251,10 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
                   row[kZero], kDropouts[row[kDropout]].name, linear.name) +
       (shared ? fmt::format(" cp{} {}", layout.context, cp_comm_type_name(config.parallel.cp_comm_type))
               : "") +
-      (spread ? fmt::format(" ep{}", layout.expert) : "") + switches.name + (reduces ? "" : " reduced late") +
-      (receives ? " received ahead" : "") +
+      (spread
+           ? fmt::format(" ep{} etp{}{}", layout.expert, layout.expert_slices(), gathered ? " gathered" : "")
+           : "") +
+      switches.name + (reduces ? "" : " reduced late") + (receives ? " received ahead" : "") +
       (config.parallel.overlap_param_gather.value_or(false) ? " gathered ahead" : "");
   cell.switches = row[kModel] + (spread ? std::size(kSwitches) : 0);
   if (const auto reason = why_invalid(config)) {
@@ -336,8 +351,11 @@ std::vector<ProductCell> expert_cells(int ranks) {
   const std::vector<Layout> layouts = spread_layouts(ranks);
   std::vector<std::pair<std::size_t, std::size_t>> given;
   for (std::size_t layout = 0; layout < layouts.size(); ++layout) {
-    for (std::size_t schedule = 0; schedule < std::size(kSchedules); ++schedule)
+    const bool sequences = layouts[layout].folds_experts() && layouts[layout].tensor > 1;
+    for (std::size_t schedule = 0; schedule < std::size(kSchedules); ++schedule) {
+      if (sequences && std::string(kSchedules[schedule].vocabulary) != "none") continue;
       given.emplace_back(layout, schedule);
+    }
   }
   const auto allowed = [](const Row& row) {
     return row[kSequence] == 0 || std::string(kSchedules[row[kSchedule]].vocabulary) == "none";
@@ -345,7 +363,7 @@ std::vector<ProductCell> expert_cells(int ranks) {
   std::vector<ProductCell> cells;
   for (const Row& row : covering_rows(given,
                                       {kSequences - 1, std::size(kRecomputations), kZeroStages - 1,
-                                       std::size(kDropouts), 2, std::size(kMixtures)},
+                                       std::size(kDropouts), 2 * kSharingsOfExperts, std::size(kMixtures)},
                                       allowed))
     cells.push_back(cell_of(layouts[row[kLayout]], row));
   return cells;

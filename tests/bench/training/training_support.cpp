@@ -130,7 +130,8 @@ std::vector<RoutedTokens> gather_routing(const RankStages& stages, Communicator&
   const std::vector<std::int64_t> sizes = from_every_rank(communicator, std::int64_t{std::ssize(mine)});
   std::vector<RoutedTokens> routing;
   for (int rank = 0; rank < communicator.layout().world(); ++rank) {
-    if (communicator.layout().coordinates(rank).tensor != 0) continue;  // tensor ranks route alike
+    if (communicator.layout().coordinates(rank).tensor != 0 && !communicator.layout().folds_experts())
+      continue;  // tensor ranks route alike
     std::vector<std::int32_t> numbers = mine;
     numbers.resize(static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)]));
     broadcast_values(communicator, rank, numbers);

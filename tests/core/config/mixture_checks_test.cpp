@@ -57,16 +57,32 @@ TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
          c.parallel.overlap_param_gather = true;
        },
        "overlap_param_gather: found true with expert_model_parallel_size 2"},
-      {"mixtral-8x7b", [](RunConfig& c) { c.parallel.token_dispatcher = TokenDispatcher::allgather; },
-       "moe_token_dispatcher_type: found allgather, expected alltoall or auto"},
       {"mixtral-8x7b", [](RunConfig& c) { c.parallel.token_dispatcher = TokenDispatcher::flex; },
-       "moe_token_dispatcher_type: found flex, expected alltoall or auto"},
+       "moe_token_dispatcher_type: found flex, kernels of DeepEP or HybridEP, expected allgather, alltoall "
+       "or auto"},
       {"mixtral-8x7b",
        [](RunConfig& c) {
          c.parallel.tensor = c.parallel.world_size = 2;
          c.parallel.expert_tensor = 1;
        },
-       "expert_tensor_parallel_size: found 1, expected tensor_model_parallel_size, 2"},
+       "sequence_parallel: found false with mixtral-8x7b, a mixture of experts, on 2 tensor ranks and "
+       "expert_tensor_parallel_size 1"},
+      {"mixtral-8x7b",
+       [](RunConfig& c) {
+         c.parallel.world_size = 2;
+         c.batch.global_batch_size = 2;
+         c.parallel.expert_tensor = 4;
+       },
+       "world_size: found 2, expected a multiple of expert tensor x expert x pipeline parallel size = 4 x 1 "
+       "x 1"},
+      {"mixtral-8x7b",
+       [](RunConfig& c) {
+         c.parallel.world_size = 2;
+         c.batch.global_batch_size = 2;
+         c.parallel.expert_tensor = 2;
+         c.parallel.zero_stage = 3;
+       },
+       "zero_stage: found 3 with expert_tensor_parallel_size 2; expected at most 2"},
       {"mixtral-8x7b", [](RunConfig& c) { c.distillation.teacher = *find_preset("llama-3-8b"); },
        "teacher: found llama-3-8b with mixtral-8x7b"},
       {"llama-3-8b", [](RunConfig& c) { c.distillation.teacher = *find_preset("mixtral-8x7b"); },

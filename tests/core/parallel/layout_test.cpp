@@ -50,6 +50,12 @@ TEST(Layout, GroupsFollowMegatronsOrder) {
       {{2, 1, 4, 1, false, 1, 1, 2}, Group::expert_data, 5, {1, 5}},
       {{1, 2, 4, 1, false, 2, 1, 4}, Group::expert, 6, {4, 5, 6, 7}},
       {{1, 2, 4, 1, false, 2, 1, 4}, Group::expert_data, 6, {6}},
+      // Experts cut on their own: slices, then parts, then copies.
+      {{2, 1, 4, 1, false, 1, 1, 4, 1}, Group::expert, 5, {4, 5, 6, 7}},
+      {{2, 1, 4, 1, false, 1, 1, 4, 1}, Group::expert_data, 5, {1, 5}},
+      {{2, 2, 2, 1, false, 1, 1, 1, 4}, Group::expert, 6, {4, 5, 6, 7}},
+      {{2, 1, 3, 1, false, 1, 1, 2, 3}, Group::expert, 4, {0, 1, 2, 3, 4, 5}},
+      {{4, 1, 1, 1, false, 1, 1, 1, 1}, Group::expert_data, 2, {0, 1, 2, 3}},
   };
   for (const Case& c : cases) {
     EXPECT_EQ(c.layout.members(c.group, c.rank), c.members) << name_of(c.group) << " of rank " << c.rank;
@@ -64,9 +70,11 @@ TEST(Layout, CoordinatesAndRanksAreInverse) {
 
 /// Groups are ranges of coordinates: as many members as their ranges say, equal where the members are.
 TEST(Layout, ExtentsAreTheMembers) {
-  for (const Layout& layout : {Layout{2, 3, 4, 1, false}, Layout{4, 2, 1, 2, true}, Layout{1, 4, 2, 1, true},
-                               Layout{2, 2, 4, 1, false, 2}, Layout{1, 1, 8, 1, false, 4, 2},
-                               Layout{2, 2, 4, 1, false, 1, 1, 2}, Layout{1, 1, 4, 1, false, 1, 1, 4}}) {
+  for (const Layout& layout :
+       {Layout{2, 3, 4, 1, false}, Layout{4, 2, 1, 2, true}, Layout{1, 4, 2, 1, true},
+        Layout{2, 2, 4, 1, false, 2}, Layout{1, 1, 8, 1, false, 4, 2}, Layout{2, 2, 4, 1, false, 1, 1, 2},
+        Layout{1, 1, 4, 1, false, 1, 1, 4}, Layout{2, 2, 4, 1, false, 1, 1, 4, 1},
+        Layout{2, 1, 3, 1, false, 1, 1, 2, 3}}) {
     for (int rank = 0; rank < layout.world(); ++rank) {
       for (int a = 0; a < kGroups; ++a) {
         const auto one = static_cast<Group>(a);

@@ -13,11 +13,11 @@ namespace plumbline::training {
 inline void expect_routed_memory(const RunConfig& config, const StepResult& found) {
   const Schedule schedule = schedule_for(config);
   const Layout layout = config.layout();
-  for (int data = 0; data < layout.data; ++data) {
-    const RoutedRows rows(config, schedule, found.routing, data);
+  for (int sender = 0; sender < layout.senders(); ++sender) {
+    const RoutedRows rows(config, schedule, found.routing, sender);
     const MemoryPrediction predicted = predict_memory(config, schedule, MemoryDetail::timeline, rows);
     for (int rank = 0; rank < layout.world(); ++rank) {
-      if (layout.coordinates(rank).data != data) continue;
+      if (layout.sender(layout.coordinates(rank)) != sender) continue;
       for (int i = 0; i < kCategories; ++i) {
         const auto category = static_cast<Category>(i);
         EXPECT_EQ(predicted.of_rank(rank).peak[category].value,
@@ -25,7 +25,7 @@ inline void expect_routed_memory(const RunConfig& config, const StepResult& foun
             << "rank " << rank << " " << name_of(category);
       }
     }
-    if (data > 0) continue;
+    if (sender > 0) continue;
     for (std::size_t rank = 0; rank < found.samples.size(); ++rank) {
       const auto& expected = predicted.ranks[rank].timeline;
       ASSERT_EQ(expected.size(), found.samples[rank].size());

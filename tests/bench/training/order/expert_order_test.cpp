@@ -42,9 +42,13 @@ TEST(ExpertOrder, NoWayOfSpreadingExpertsHangs) {
         config.parallel.zero_stage = zero;
         config.parallel.overlap_p2p_comm = zero == 1;
         config.recompute.granularity = zero == 2 ? Recompute::full : Recompute::none;
-        ASSERT_EQ(why_invalid(config).value_or(""), "");
-        EXPECT_EQ(find_hang(calls_of_step(config, schedule_for(config))), "")
-            << schedule << " expert " << expert << " zero " << zero;
+        for (const auto dispatcher : {TokenDispatcher::alltoall, TokenDispatcher::allgather}) {
+          config.parallel.token_dispatcher = dispatcher;
+          ASSERT_EQ(why_invalid(config).value_or(""), "");
+          EXPECT_EQ(find_hang(calls_of_step(config, schedule_for(config))), "")
+              << schedule << " expert " << expert << " zero " << zero << " "
+              << token_dispatcher_name(dispatcher);
+        }
       }
     }
   }
