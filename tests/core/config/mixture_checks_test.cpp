@@ -107,6 +107,32 @@ TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
          c.mixture.capacity_factor = 1;
        },
        "moe_expert_capacity_factor: found 1 with software megatron-core"},
+      {"mixtral-8x7b",
+       [](RunConfig& c) {
+         c.parallel.expert = c.parallel.world_size = 2;
+         c.batch.global_batch_size = 2;
+         c.parallel.token_dispatcher = TokenDispatcher::allgather;
+         c.mixture.capacity_factor = 1;
+       },
+       "moe_expert_capacity_factor: found 1 with moe_token_dispatcher_type allgather; expected alltoall"},
+      {"mixtral-8x7b",
+       [](RunConfig& c) {
+         c.parallel.tensor = c.parallel.world_size = 2;
+         c.parallel.sequence_parallel = true;
+         c.parallel.expert_tensor = 1;
+         c.mixture.capacity_factor = 1;
+       },
+       "moe_expert_capacity_factor: found 1 with expert_tensor_parallel_size 1 on 2 tensor ranks"},
+      {"mixtral-8x7b", [](RunConfig& c) { c.mixture.routing = "random"; },
+       "moe_routing: found random expected balanced, worst, zipf:S with S from 0 to 10, or the path of a .csv"},
+      {"llama-3-8b", [](RunConfig& c) { c.mixture.routing = "worst"; },
+       "moe_routing: found worst with llama-3-8b, which has no experts; expected balanced"},
+      {"mixtral-8x7b",
+       [](RunConfig& c) {
+         c.machine.software = "megatron-core";
+         c.mixture.routing = "worst";
+       },
+       "moe_routing: found worst with software megatron-core, expected balanced"},
       {"llama-3-8b", [](RunConfig& c) { c.files.save_routing = "x.csv"; }, "save_routing: found a path"},
       {"qwen3-30b-a3b",
        [](RunConfig& c) {
