@@ -50,8 +50,7 @@ void require_route_backward(const Router& router, const Matrix& logits, const Ma
               (places.data == nullptr ? of_choices(dweights, router, logits, DType::fp32)
                                       : of_choices(places, router, logits, DType::int32) &&
                                             of_rows(dweights, router, logits, DType::fp32)) &&
-              is_storage(dlogits) &&
-              same_shape(dlogits, logits),
+              is_storage(dlogits) && same_shape(dlogits, logits),
           "route_backward",
           "logits (T,E) fp32, 1 <= k <= E, chosen, places (1,T*k) int32, dweights (1,N) fp32, dlogits (T,E)",
           {{"logits", logits},

@@ -106,8 +106,9 @@ struct StageShape {
   std::int64_t fc1 = 0;       // f: 2F with a gate, else F
   std::int64_t experts =
       0;  // E, of a mixture (bench/training/mixtures.md), whose F is that of an expert; 0: none
-  std::int64_t choices = 0;       // T·k: of the tokens
-  std::int64_t choice_rows = 0;   // N: rows at experts that those of the tokens that it sends become, as many but for a capacity
+  std::int64_t choices = 0;  // T·k: of the tokens
+  std::int64_t choice_rows =
+      0;  // N: rows at experts that those of the tokens that it sends become, as many but for a capacity
   std::int64_t capacity = 0;      // rows of an expert at most; 0: any number
   bool padded = false;            // and always
   std::int64_t shared = 0;        // Fs: of a mixture's shared expert; 0: none

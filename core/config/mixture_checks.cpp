@@ -102,7 +102,8 @@ std::optional<std::string> why_capacity_does_not_fit(const RunConfig& config) {
                     config.machine.software));
   }
   if (config.spreads_experts() && config.parallel.token_dispatcher == TokenDispatcher::allgather)
-    return refused("with moe_token_dispatcher_type allgather; expected alltoall, which sends rows and no tokens");
+    return refused(
+        "with moe_token_dispatcher_type allgather; expected alltoall, which sends rows and no tokens");
   if (config.parallel.folds_experts()) {
     return refused(
         fmt::format("with expert_tensor_parallel_size {} on {} tensor ranks, which choose for a part of the "

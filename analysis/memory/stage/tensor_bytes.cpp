@@ -40,7 +40,7 @@ std::int64_t gathered_choices(const StageShape& s) {
 
 /// Of choices whose rows go to several ranks, where these come back.
 std::int64_t returns(const StageShape& s) {
-  return s.sent_rows() > s.sent_choices() && !s.gathers_tokens() ? s.sent_rows() : 0;
+  return s.sent_rows() > s.choice_rows && !s.gathers_tokens() ? s.sent_rows() : 0;
 }
 
 ProductBytes product(const StageShape& s, std::int64_t out, std::int64_t in) {

@@ -54,7 +54,8 @@ MeanRows mean_rows(const RunConfig& config, std::span<const RoutedTokens> routin
   std::int64_t sent = 0;
   std::map<std::tuple<int, std::int64_t, std::uint32_t>, std::vector<std::int64_t>> of_groups;
   for (const RoutedTokens& line : routing) {
-    std::vector<std::int64_t>& here = of_groups[{line.copy / layout.expert_ranks(), line.layer, line.microbatch}];
+    std::vector<std::int64_t>& here =
+        of_groups[{line.copy / layout.expert_ranks(), line.layer, line.microbatch}];
     here.resize(static_cast<std::size_t>(layout.expert));
     for (std::size_t i = 0; i < line.tokens.size(); ++i) {
       const std::int64_t rows = shape.rows_of_expert(line.tokens[i]);

@@ -10,11 +10,12 @@ namespace {
 /// the weights' gradients.
 void add_rows(const StageShape& shape, ActionType type, std::int64_t sign, Traffic& traffic) {
   for (const OperatorCall& call : calls_of(work_of(shape, type))) {
-    const Bytes bytes = call.bytes() * (sign * call.count);
-    if (call.kind == CallKind::all_to_all && call.group == Group::expert)
-      traffic.of(Group::expert).exchanged += bytes;
-    if (call.kind == CallKind::all_reduce && call.group == Group::tensor)
-      traffic.of(Group::tensor).all_reduced += bytes;
+    const bool exchanges = call.kind == CallKind::all_to_all && call.group == Group::expert;
+    const bool reduces = call.kind == CallKind::all_reduce && call.group == Group::tensor;
+    if (!exchanges && !reduces) continue;
+    GroupTraffic& group = traffic.of(call.group);
+    group.calls += sign * call.count;  // of no rows there is none
+    (exchanges ? group.exchanged : group.all_reduced) += call.bytes() * (sign * call.count);
   }
 }
 

@@ -50,7 +50,8 @@ inline std::int64_t expert_rank(const TrainingContext& context) {
 template <class Put>
 void for_each_slice(const TrainingContext& context, const std::vector<std::int64_t>& counts, const Put& put) {
   if (context.shape.slices == 1)
-    return put(std::int64_t{0}, std::int64_t{0}, std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
+    return put(std::int64_t{0}, std::int64_t{0},
+               std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
   const auto local = static_cast<std::size_t>(context.shape.local);
   std::int64_t first = 0;
   std::int64_t to = 0;

@@ -29,8 +29,7 @@ Tensor sent_to_experts(const TrainingContext& context, const MixtureState& state
   const LayerWidths& shape = context.shape;
   if (gathers_tokens(context))
     return by_expert(context, state.dispatch, gathered_tokens(context, x), category, kHolder);
-  Tensor rows =
-      context.make(kPassing, "rows of experts", shape.slices * state.routing.rows(), shape.hidden);
+  Tensor rows = context.make(kPassing, "rows of experts", shape.slices * state.routing.rows(), shape.hidden);
   for_each_slice(context, state.routing.counts, [&](std::int64_t first, std::int64_t to, std::int64_t count) {
     if (count == 0) return;
     context.operators.embedding_forward(state.routing.tokens.matrix().columns(first, count), x, 0,

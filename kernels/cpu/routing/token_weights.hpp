@@ -28,28 +28,31 @@ inline float log_sum_exp(const float* logits, const std::int32_t* chosen, std::i
   return logits[chosen[0]] + std::log(sum);
 }
 
-/// What the experts of one token count.
+/// What the experts of one token count. Of equal scores of all its choices it is the same whatever the scores are, so that ties
+/// between tokens do not depend on rounding.
 class TokenWeights {
  public:
   TokenWeights(const Router& router, const float* logits, std::int64_t experts, const std::int32_t* chosen)
       : logits_(logits), sigmoid_(router.sigmoid), scale_(static_cast<float>(router.scale)) {
-    if (!router.sigmoid) {
-      log_sum_ = router.normalized ? log_sum_exp(logits, chosen, router.top_k) : log_sum_exp(logits, experts);
-    } else if (router.normalized) {
-      float sum = kLeast;
-      for (std::int64_t j = 0; j < router.top_k; ++j) sum += logistic(logits[chosen[j]]);
-      scale_ /= sum;
-    }
+    if (!sigmoid_) highest_ = *std::max_element(logits, logits + experts);
+    if (sigmoid_ && !router.normalized) return;
+    float sum = sigmoid_ ? kLeast : 0;
+    for (std::int64_t j = 0; j < (router.normalized ? router.top_k : experts); ++j)
+      sum += score(router.normalized ? chosen[j] : j);
+    scale_ /= sum;
   }
-  float operator()(std::int32_t expert) const {
-    return scale_ * (sigmoid_ ? logistic(logits_[expert]) : std::exp(logits_[expert] - log_sum_));
-  }
+  float operator()(std::int32_t expert) const { return scale_ * score(expert); }
 
  private:
+  /// Of a softmax a multiple.
+  float score(std::int64_t expert) const {
+    return sigmoid_ ? logistic(logits_[expert]) : std::exp(logits_[expert] - highest_);
+  }
+
   const float* logits_;
   bool sigmoid_;
   float scale_;
-  float log_sum_ = 0;
+  float highest_ = 0;
 };
 
 /// A dropped choice of an expert as it stands among the chosen, and which expert either kind is of.

@@ -25,7 +25,7 @@
 #include "core/run/solo_communicator.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
-#include "tests/bench/training/mixtures/routed_memory.hpp"
+#include "tests/bench/training/routed_memory.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {

@@ -143,7 +143,7 @@ constexpr Sharing kSharings[] = {{CpCommType::p2p, 0}, {CpCommType::all_gather, 
 /// Of these, what experts go together with in turn.
 constexpr std::size_t kSharingsOfExperts = 2;
 /// How tokens get to experts, and how many of them.
-enum Dispatch : std::size_t { kSent, kGathered, kDropped, kPadded, kDispatches };
+enum Dispatching : std::size_t { kSent, kGathered, kDropped, kPadded, kDispatches };
 
 /// Where ranks share sequences, kLinear is one of kSharings; with experts, one of the first of them with one kind of dispatch.
 enum Column : std::size_t { kLayout, kSchedule, kSequence, kRecompute, kZero, kDropout, kLinear, kModel };
@@ -188,8 +188,8 @@ std::vector<Layout> expert_layouts(int ranks) {
   return layouts;
 }
 
-Dispatch dispatch_of(const Row& row) {
-  return static_cast<Dispatch>(row[kLinear] / kSharingsOfExperts);
+Dispatching dispatch_of(const Row& row) {
+  return static_cast<Dispatching>(row[kLinear] / kSharingsOfExperts);
 }
 
 /// Half of the cells drop rows by their weight, half by their place. Ranks that share a sequence have a capacity each: what is
@@ -199,15 +199,15 @@ void set_mixture_keys(const Layout& layout, const Row& row, bool by_position, Ru
   config.mixture.aux_loss_coeff = shared ? 0 : 0.02;
   config.mixture.z_loss_coeff = 0.003;
   config.numerics.attention_dropout = 0;
-  const Dispatch dispatch = dispatch_of(row);
+  const Dispatching dispatch = dispatch_of(row);
   if (dispatch == kGathered) config.parallel.token_dispatcher = TokenDispatcher::allgather;
   if (dispatch != kDropped && dispatch != kPadded) return;
   const Mixture& mixture = config.model.mixture;
   config.mixture.pad_to_capacity = dispatch == kPadded;
-  config.mixture.capacity_factor = dispatch == kDropped ? 0.9
-                                   : shared ? static_cast<double>(mixture.experts) /
-                                                  static_cast<double>(mixture.top_k)
-                                            : 1.25;
+  config.mixture.capacity_factor =
+      dispatch == kDropped ? 0.9
+      : shared             ? static_cast<double>(mixture.experts) / static_cast<double>(mixture.top_k)
+                           : 1.25;
   if (by_position) config.mixture.drop_policy = TokenDropPolicy::position;
 }
 
@@ -380,17 +380,17 @@ std::vector<ProductCell> expert_cells(int ranks) {
   }
   const auto allowed = [&](const Row& row) {
     const Layout& layout = layouts[row[kLayout]];
-    const Dispatch dispatch = dispatch_of(row);
+    const Dispatching dispatch = dispatch_of(row);
     if (dispatch == kGathered && !layout.spreads_experts()) return false;
     if ((dispatch == kDropped || dispatch == kPadded) && layout.folds_experts()) return false;
     return row[kSequence] == 0 || std::string(kSchedules[row[kSchedule]].vocabulary) == "none";
   };
   std::vector<ProductCell> cells;
-  for (const Row& row : covering_rows(given,
-                                      {kSequences - 1, std::size(kRecomputations), kZeroStages - 1,
-                                       std::size(kDropouts), kDispatches * kSharingsOfExperts,
-                                       std::size(kMixtures)},
-                                      allowed))
+  for (const Row& row :
+       covering_rows(given,
+                     {kSequences - 1, std::size(kRecomputations), kZeroStages - 1, std::size(kDropouts),
+                      kDispatches * kSharingsOfExperts, std::size(kMixtures)},
+                     allowed))
     cells.push_back(cell_of(layouts[row[kLayout]], row, true));
   return cells;
 }

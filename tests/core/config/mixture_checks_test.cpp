@@ -124,7 +124,8 @@ TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
        },
        "moe_expert_capacity_factor: found 1 with expert_tensor_parallel_size 1 on 2 tensor ranks"},
       {"mixtral-8x7b", [](RunConfig& c) { c.mixture.routing = "random"; },
-       "moe_routing: found random expected balanced, worst, zipf:S with S from 0 to 10, or the path of a .csv"},
+       "moe_routing: found random expected balanced, worst, zipf:S with S from 0 to 10, or the path of a "
+       ".csv"},
       {"llama-3-8b", [](RunConfig& c) { c.mixture.routing = "worst"; },
        "moe_routing: found worst with llama-3-8b, which has no experts; expected balanced"},
       {"mixtral-8x7b",

@@ -4,6 +4,7 @@
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 
@@ -25,19 +26,21 @@ struct Case {
   double factor;  // 0: no capacity
   bool padded;
   const char* schedule;
+  int tensor = 1;
+  int slices = 0;  // of an expert; 0: as tensor ranks
 };
-constexpr Case kCases[] = {{1, 0.7, false, "1f1b"},
-                           {1, 1, true, "gpipe"},
-                           {2, 0, false, "1f1b"},
-                           {2, 0.7, false, "zb-h1"},
-                           {2, 1, true, "1f1b"}};
+constexpr Case kCases[] = {{1, 0.7, false, "1f1b"},     {1, 1, true, "gpipe"},
+                           {2, 0, false, "1f1b"},       {2, 0.7, false, "zb-h1"},
+                           {2, 1, true, "1f1b"},        {1, 0.7, false, "1f1b", 2},
+                           {1, 0, false, "1f1b", 1, 2}, {2, 0, false, "zb-h1", 2, 1}};
 
 TEST(RoutingFile, SaysWhatEveryRankHeldAndSent) {
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   for (const Case& c : kCases) {
-    if (ranks % c.expert != 0) continue;
-    SCOPED_TRACE(std::string(c.schedule) + " ep" + std::to_string(c.expert));
+    if (ranks % c.tensor != 0 || ranks % std::max(c.expert, c.slices) != 0) continue;
+    SCOPED_TRACE(std::string(c.schedule) + " ep" + std::to_string(c.expert) + " tp" +
+                 std::to_string(c.tensor));
     RunConfig config;
     config.model = small_mixture(true);
     config.model.mixture.experts = 8;
@@ -49,7 +52,9 @@ TEST(RoutingFile, SaysWhatEveryRankHeldAndSent) {
     config.mixture.pad_to_capacity = c.padded;
     config.parallel.schedule = c.schedule;
     config.parallel.expert = c.expert;
-    set_layout(config, {1, 1, ranks});
+    set_layout(config, {c.tensor, 1, ranks / c.tensor});
+    config.parallel.expert_tensor = c.slices;
+    config.parallel.sequence_parallel = c.tensor > 1;
     config.files.save_routing = testing::TempDir() + "/plumbline_fed_back.csv";
     ASSERT_EQ(why_invalid(config).value_or(""), "");
     MpiCommunicator communicator(config.layout());
@@ -64,7 +69,7 @@ TEST(RoutingFile, SaysWhatEveryRankHeldAndSent) {
     const std::vector<RoutedTokens> routing = given_routing(config);
     const Prediction predicted = predict(config, schedule, load_hardware("h100-sxm-80gb"));
     for (int rank = 0; rank < ranks; ++rank) {
-      EXPECT_EQ(predicted.memory.of_rank(rank).rank, rank);
+      EXPECT_EQ(predicted.memory.of_rank(rank).rank, rank - rank % predicted.memory.ranks_alike);
       EXPECT_EQ(predicted.memory.of_rank(rank).peak, result.memory[static_cast<std::size_t>(rank)].at_peak);
     }
     const std::vector<Traffic> traffic = predict_traffic(config, schedule, routing);
