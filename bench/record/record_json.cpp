@@ -334,7 +334,8 @@ Record parse_record(std::string_view line, const std::string& origin) {
                                          throughput_of(prediction.object("throughput"), Unknown::refused),
                                          traffic_of(prediction),
                                          device_memory_of(prediction),
-                                         step_interval_of(prediction)};
+                                         step_interval_of(prediction),
+                                         expert_load_of(prediction)};
   }
   if (keys.find("measurement") != nullptr) record.measurement = measurement_of(keys.object("measurement"));
   record.probed = probed_of(keys);
