@@ -87,10 +87,20 @@ struct Router {
   /// As many experts stand in each group; a token's are in the chosen_groups whose two best have the largest sum.
   std::int64_t groups = 1;
   std::int64_t chosen_groups = 1;
-  double scale = 1;    // of a token's weights
-  Matrix bias{};       // (1, E) fp32, added to scores for the choice alone; or empty
+  double scale = 1;  // of a token's weights
+  Matrix bias{};     // (1, E) fp32, added to scores for the choice alone; or empty
+  /// Rows of an expert at most (Megatron-LM, apply_router_token_dropping); 0: any number.
+  std::int64_t capacity = 0;
+  bool by_position = false;  // what is over is dropped from the end, not from the smallest weight
+  bool padded = false;       // every expert has as many as that
   double balance = 0;  // route_backward: what p_te·n_e, summed over tokens and experts, counts in the loss
   double z = 0;        // likewise logsumexp², summed over tokens
+
+  /// Rows of an expert that so many tokens have chosen.
+  std::int64_t rows_of(std::int64_t tokens) const {
+    if (capacity == 0) return tokens;
+    return padded || tokens > capacity ? capacity : tokens;
+  }
 };
 
 struct AdamStep {

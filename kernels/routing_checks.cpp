@@ -8,12 +8,20 @@ bool is_router(const Router& router, const Matrix& logits) {
   if (logits.dtype != DType::fp32 || router.groups < 1 || logits.cols % router.groups != 0) return false;
   const std::int64_t in_reach = logits.cols / router.groups * router.chosen_groups;
   return router.chosen_groups >= 1 && router.chosen_groups <= router.groups && router.top_k >= 1 &&
-         router.top_k <= in_reach &&
+         router.top_k <= in_reach && router.capacity >= 0 && router.capacity <= logits.rows &&
          (router.bias.data == nullptr || has_shape(router.bias, 1, logits.cols, DType::fp32));
 }
 /// One number for every choice.
 bool of_choices(const Matrix& x, const Router& router, const Matrix& logits, DType type) {
   return has_shape(x, 1, logits.rows * router.top_k, type);
+}
+
+/// One number for every row that experts work on: how many follows from the choices where there is a capacity.
+bool of_rows(const Matrix& x, const Router& router, const Matrix& logits, DType type) {
+  const std::int64_t choices = logits.rows * router.top_k;
+  if (router.capacity == 0) return has_shape(x, 1, choices, type);
+  const std::int64_t most = router.capacity * logits.cols;
+  return has_shape(x, 1, x.cols, type) && x.cols > 0 && (router.padded ? x.cols == most : x.cols <= most);
 }
 
 }  // namespace
@@ -29,21 +37,22 @@ void require_arrange(const Router& router, const Matrix& logits, const Matrix& c
                      const Matrix& tokens, const Matrix& weights) {
   require(
       is_router(router, logits) && of_choices(chosen, router, logits, DType::int32) &&
-          of_choices(places, router, logits, DType::int32) &&
-          of_choices(tokens, router, logits, DType::int32) &&
-          of_choices(weights, router, logits, DType::fp32),
-      "arrange", "logits (T,E) fp32, 1 <= k <= E, chosen, places, tokens (1,T*k) int32, weights fp32",
+          of_choices(places, router, logits, DType::int32) && of_rows(tokens, router, logits, DType::int32) &&
+          has_shape(weights, 1, tokens.cols, DType::fp32),
+      "arrange",
+      "logits (T,E) fp32, 1 <= k <= E, chosen, places (1,T*k) int32, tokens (1,N) int32, weights (1,N) fp32",
       {{"logits", logits}, {"chosen", chosen}, {"places", places}, {"tokens", tokens}, {"weights", weights}});
 }
 
 void require_route_backward(const Router& router, const Matrix& logits, const Matrix& chosen,
                             const Matrix& places, const Matrix& dweights, const Matrix& dlogits) {
   require(is_router(router, logits) && of_choices(chosen, router, logits, DType::int32) &&
-              (places.data == nullptr || of_choices(places, router, logits, DType::int32)) &&
-              of_choices(dweights, router, logits, DType::fp32) && is_storage(dlogits) &&
-              same_shape(dlogits, logits),
+              (places.data == nullptr ? of_choices(dweights, router, logits, DType::fp32)
+                                      : of_choices(places, router, logits, DType::int32) &&
+                                            of_rows(dweights, router, logits, DType::fp32)) &&
+              is_storage(dlogits) && same_shape(dlogits, logits),
           "route_backward",
-          "logits (T,E) fp32, 1 <= k <= E, chosen, places (1,T*k) int32, dweights fp32, dlogits (T,E)",
+          "logits (T,E) fp32, 1 <= k <= E, chosen, places (1,T*k) int32, dweights (1,N) fp32, dlogits (T,E)",
           {{"logits", logits},
            {"chosen", chosen},
            {"places", places},

@@ -265,6 +265,39 @@ MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedul
   return predicted(config, schedule, detail, nullptr, &rows);
 }
 
+RoutedMemory::RoutedMemory(const RunConfig& config, const Schedule& schedule)
+    : config_(config), step_(schedule), kinds_(stage_shapes(config, schedule, nullptr), schedule) {
+  if (receives_ahead(kinds_)) step_ = with_receives_ahead(step_);
+  plan_ = memory_plan(step_, false, true);
+}
+
+MemoryPrediction RoutedMemory::of(std::span<const RoutedTokens> routing) const {
+  std::vector<StageProfiles> profiles(kinds_.first_stage.size());
+  std::vector<StageProfiles*> known;
+  known.reserve(profiles.size());
+  for (StageProfiles& each : profiles) known.push_back(&each);
+  const Layout layout = config_.layout();
+  const auto parts = std::span(kinds_.shapes).first(static_cast<std::size_t>(step_.once.stages_per_route()));
+  MemoryPrediction all;
+  const int senders = layout.senders();
+  all.ranks_alike = layout.tensor * layout.data / senders;
+  all.ranks.resize(static_cast<std::size_t>(layout.pipeline * senders));
+  for (int sender = 0; sender < senders; ++sender) {
+    const RoutedRows rows(config_, parts, routing, sender);
+    MemoryPrediction copy = walk_all(config_, step_, plan_, kinds_, {}, known, MemoryDetail::peaks, &rows);
+    for (RankMemory& rank : copy.ranks) {
+      rank.rank += sender * all.ranks_alike;
+      if (rank.peak.total() > all.peak) {
+        all.peak = rank.peak.total();
+        all.peak_rank = rank.rank;
+      }
+      const auto place = static_cast<std::size_t>(rank.pipeline_rank * senders + sender);
+      all.ranks[place] = std::move(rank);
+    }
+  }
+  return all;
+}
+
 MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, const MemoryPlan& plan,
                                 const StageKinds& kinds, const std::vector<StageProfiles*>& profiles) {
   if (receives_ahead(kinds)) {

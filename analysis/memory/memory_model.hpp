@@ -2,6 +2,7 @@
 // (bench/training/README.md) and the schedule alone.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,10 +45,24 @@ enum class MemoryDetail { peaks, timeline };
 /// of a schedule that is written down whole.
 MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step,
                                 MemoryDetail detail = MemoryDetail::peaks);
-/// Of the ranks with one data- and context-parallel coordinate, where it is known which experts all tokens went to: `rows` of
-/// that coordinate. Of a mixture whose experts are spread over ranks; without it they have equally many rows.
+/// Of the ranks with one Layout::sender, where it is known which experts all tokens went to: `rows` of that. Of a mixture whose
+/// experts are spread over ranks, or drop rows; without it they have equally many rows.
 MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedule, MemoryDetail detail,
                                 const RoutedRows& rows);
+/// The memory of steps whose routing is known, one routing after the other.
+class RoutedMemory {
+ public:
+  RoutedMemory(const RunConfig& config, const Schedule& schedule);
+  /// Of all ranks: those of a pipeline rank, which differ by Layout::sender, one after the other.
+  /// Throws InputError where `routing` lacks a copy, layer or micro-batch.
+  MemoryPrediction of(std::span<const RoutedTokens> routing) const;
+
+ private:
+  const RunConfig& config_;
+  RepeatedSchedule step_;
+  StageKinds kinds_;
+  MemoryPlan plan_;
+};
 /// The same with a framework's traits instead of those that `software` names.
 MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail,
                                 const cluster::Software* framework);

@@ -7,6 +7,7 @@
 #include "analysis/simulate/step_simulation.hpp"
 #include "analysis/work/flops.hpp"
 #include "analysis/work/framework_list.hpp"
+#include "analysis/work/routing/given_routing.hpp"
 #include "core/base/error.hpp"
 #include "core/config/context_ring.hpp"
 
@@ -212,13 +213,20 @@ Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const 
   if (const auto reason = why_unpredictable(config, hardware)) throw InputError(*reason);
   Prediction prediction;
   const Schedule& schedule = step.once;
-  prediction.memory = predict_memory(config, step, MemoryDetail::peaks, framework);
+  RunConfig timed = config;
+  if (config.mixture.routing == MixtureConfig().routing) {
+    prediction.memory = predict_memory(config, step, MemoryDetail::peaks, framework);
+  } else {
+    const std::vector<RoutedTokens> routing = given_routing(config);
+    prediction.memory = RoutedMemory(config, schedule).of(routing);
+    timed.mixture.mean_rows = mean_rows(config, routing);
+  }
   prediction.device = predict_device_memory(config.layout(), schedule, hardware.overhead, prediction.memory,
                                             context_ring(config.parallel));
   prediction.budget = budget_of(config, hardware, prediction.device);
   prediction.fits = fits(config, schedule, hardware, prediction.memory);
   StepSimulation simulation(step);
-  StageCostsPrediction predicted = stage_costs(config, simulation, hardware, framework);
+  StageCostsPrediction predicted = stage_costs(timed, simulation, hardware, framework);
   const bool collectives = schedule.vocab != VocabPasses::none;
   if (collectives) prediction.vocabulary = vocabulary_overlap(simulation.trace(predicted.costs));
   prediction.time = step_time(step, simulation.run(predicted.costs), predicted, prediction.vocabulary);

@@ -98,7 +98,7 @@ class LayerParts {
   struct Kind {
     std::int64_t window;
     bool dense;
-    std::int64_t rows;  // of its experts, where the routing is known
+    KnownRows rows;  // of its experts, where the routing is known
     friend bool operator==(const Kind&, const Kind&) = default;
   };
   struct Part {
@@ -106,9 +106,9 @@ class LayerParts {
     std::size_t part;
   };
   Kind kind_of(std::int64_t layer) const {
-    const std::vector<std::int64_t>& known = s_.expert.known_rows;
+    const std::vector<KnownRows>& known = s_.known_rows;
     return {windows_ ? s_.window_of(layer) : 0, layer < s_.dense_layers,
-            known.empty() ? 0 : known[static_cast<std::size_t>(layer)]};
+            known.empty() ? KnownRows() : known[static_cast<std::size_t>(layer)]};
   }
   std::vector<Part>::const_iterator find(std::int64_t layer) const {
     return std::find_if(parts_.begin(), parts_.end(),

@@ -8,11 +8,14 @@ namespace {
 constexpr const char* kGatherForward = "sequence all-gather forward";
 constexpr const char* kGatherBackward = "sequence all-gather backward";
 
-/// A number of 4 bytes for every choice, and the router's logits.
+/// A number of 4 bytes for every choice, for the row of every one, and the router's logits.
 struct RouterBytes {
   explicit RouterBytes(const StageShape& s)
-      : choices(4 * static_cast<double>(s.choices)), logits(4 * static_cast<double>(s.tokens * s.experts)) {}
+      : choices(4 * static_cast<double>(s.choices)),
+        rows(4 * static_cast<double>(s.folds_experts() ? s.choices : s.choice_rows)),
+        logits(4 * static_cast<double>(s.tokens * s.experts)) {}
   double choices;
+  double rows;
   double logits;
 };
 
@@ -54,7 +57,7 @@ void CallList::open_dispatch() {
   if (!s_.gathers_tokens()) {
     among_experts(CallKind::all_to_all, "expert counts all-to-all", s_.expert.group * s_.expert.local,
                   DType::int32);
-    if (s_.sent_rows() > s_.sent_choices()) memory("copy", s_.sent_rows(), 8, DType::fp32);
+    if (s_.sent_rows() > s_.choice_rows) memory("copy", s_.sent_rows(), 8, DType::fp32);
     return rows_to_experts("expert weights all-to-all", 1, DType::fp32);
   }
   const std::int64_t choices = s_.expert.group * s_.sent_choices();
@@ -77,7 +80,7 @@ void CallList::weights_from_experts() {
                   DType::fp32);
     allocations(2);
   }
-  if (!s_.folds_experts()) return tensor_all_reduce("expert weights all-reduce", s_.choices, DType::fp32);
+  if (!s_.folds_experts()) return tensor_all_reduce("expert weights all-reduce", s_.choice_rows, DType::fp32);
   memory("combine_rows", s_.sent_choices(), 8, DType::fp32);
   collective(CallKind::all_gather, "expert weights all-gather", Group::tensor, s_.tensor, s_.choices,
              DType::fp32);
@@ -124,7 +127,8 @@ void CallList::mixture_forward() {
   const double per_logit = (bytes.logits + bytes.choices) / static_cast<double>(logits);
   const std::int64_t own = logits / s_.choices * s_.sent_choices();
   if (own < logits) memory("route", own, per_logit, DType::fp32);
-  memory("arrange", own, (bytes.logits + 4 * bytes.choices) / static_cast<double>(logits), DType::fp32);
+  memory("arrange", own, (bytes.logits + 2 * (bytes.choices + bytes.rows)) / static_cast<double>(logits),
+         DType::fp32);
   open_dispatch();
   tokens_to_experts("expert all-to-all forward", "expert all-gather forward");
   grouped("fc1", GemmPass::forward, s_.fc1, s_.hidden);
@@ -228,8 +232,8 @@ void CallList::mixture_backward(bool input, bool weight) {
                     "tensor all-reduce backward", "sequence reduce-scatter backward");
     weights_from_experts();
     const RouterBytes bytes(s_);
-    memory("route_backward", logits, (bytes.logits + 3 * bytes.choices) / static_cast<double>(logits) + e,
-           DType::fp32);
+    memory("route_backward", logits,
+           (bytes.logits + 2 * bytes.choices + bytes.rows) / static_cast<double>(logits) + e, DType::fp32);
     router_product(GemmPass::input_gradient);
     if (s_.shared > 0 && s_.shared_gated) gemm("shared gate", GemmPass::input_gradient, 1, s_.hidden);
   }

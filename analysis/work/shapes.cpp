@@ -70,6 +70,13 @@ void spread_experts(const RunConfig& config, const cluster::Software& framework,
   }
 }
 
+/// Rows of the first `experts` of a layer where choices are spread evenly over all and the first ones have what is left.
+std::int64_t even_rows(const StageShape& shape, std::int64_t choices, std::int64_t experts) {
+  const std::int64_t each = choices / shape.experts;
+  const std::int64_t more = std::min(choices % shape.experts, experts);
+  return more * shape.rows_of_expert(each + 1) + (experts - more) * shape.rows_of_expert(each);
+}
+
 /// How plumbline's own step cuts a mixture whose experts are spread over ranks. Rows of every rank's tokens are as evenly spread
 /// over experts as they can be, the first ones have what is left.
 void spread_own_experts(const RunConfig& config, StageShape& shape) {
@@ -84,9 +91,8 @@ void spread_own_experts(const RunConfig& config, StageShape& shape) {
   expert.local = shape.experts / expert.ranks;
   expert.sent = expert.folded ? shape.rows : shape.tokens;
   expert.chosen = config.model.mixture.top_k;
-  const std::int64_t choices = expert.sent * expert.chosen;
-  expert.rows = expert.group *
-                (choices / shape.experts * expert.local + std::min(choices % shape.experts, expert.local));
+  shape.choice_rows = even_rows(shape, expert.sent * expert.chosen, shape.experts);
+  expert.rows = expert.group * even_rows(shape, expert.sent * expert.chosen, expert.local);
   shape.fc1 = shape.fc1 / shape.ffn * (config.model.ffn / expert.tensor);
   shape.ffn = config.model.ffn / expert.tensor;
   expert.ffn = shape.ffn;
@@ -173,6 +179,9 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.fc1 = shape.swiglu ? 2 * shape.ffn : shape.ffn;
   shape.experts = model.mixture.experts;
   shape.choices = shape.tokens * model.mixture.top_k;
+  shape.capacity = config.expert_capacity();
+  shape.padded = config.mixture.pad_to_capacity;
+  if (model.mixture) shape.choice_rows = even_rows(shape, shape.choices, shape.experts);
   shape.shared = model.mixture.shared / t;
   shape.shared_gated = model.mixture.shared_gated;
   shape.dense_ffn = model.mixture.dense_ffn / t;
@@ -228,6 +237,10 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
     spread_experts(config, *framework, shape);
   }
   if (framework == nullptr) spread_own_experts(config, shape);
+  if (config.mixture.mean_rows.sent > 0) {
+    shape.choice_rows = config.mixture.mean_rows.sent;
+    if (shape.exchanges_rows()) shape.expert.rows = config.mixture.mean_rows.here;
+  }
   set_overlap(config, framework, shape);
   return shape;
 }
@@ -318,12 +331,14 @@ std::int64_t StageShape::window_of(std::int64_t layer) const {
 StageShape StageShape::like_layer(std::int64_t layer) const {
   StageShape alike = *this;
   alike.dense_layers = 0;
-  if (!expert.known_rows.empty()) {
-    alike.expert.rows = expert.known_rows[static_cast<std::size_t>(layer)];
-    alike.expert.known_rows.clear();
+  if (!known_rows.empty()) {
+    const KnownRows& known = known_rows[static_cast<std::size_t>(layer)];
+    alike.choice_rows = known.sent;
+    if (exchanges_rows()) alike.expert.rows = known.here;
+    alike.known_rows.clear();
   }
   if (layer >= dense_layers) return alike;
-  alike.experts = alike.choices = alike.shared = 0;
+  alike.experts = alike.choices = alike.choice_rows = alike.shared = 0;
   alike.expert = {};
   alike.expert_bias = false;
   alike.ffn = dense_ffn;

@@ -1,6 +1,7 @@
 // The sizes of one pipeline stage on one tensor rank, in the notation of bench/training/README.md.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -47,6 +48,13 @@ struct AlikeLayers {
   friend bool operator==(const AlikeLayers&, const AlikeLayers&) = default;
 };
 
+/// How many rows a layer's experts have where the routing is known.
+struct KnownRows {
+  std::int64_t sent = 0;  // N: of the rank's own tokens
+  std::int64_t here = 0;  // N': of its own experts, where they are spread over ranks
+  friend bool operator==(const KnownRows&, const KnownRows&) = default;
+};
+
 /// Experts of a layer on one rank, where they are spread over ranks (Megatron-LM; arXiv:2504.14960; of plumbline's own step
 /// bench/training/expert_parallel.md): `tensor` ranks share an expert, `ranks` sets of them have the experts of a layer,
 /// `copies` of these are alike.
@@ -64,8 +72,6 @@ struct ExpertShape {
   std::int64_t sent = 0;  // tokens of this rank that are given to experts
   std::int64_t rows =
       0;  // rows that its own experts work on, spread evenly; of plumbline's step N' of the first rank
-  /// Of plumbline's step: how many these are, layer by layer of the stage, where the routing is known; else empty.
-  std::vector<std::int64_t> known_rows{};
   std::int64_t chosen = 0;  // experts of a token
   std::int64_t most_nodes =
       0;  // nodes that a token's experts are on at most, where the router limits them; 0: any
@@ -100,7 +106,11 @@ struct StageShape {
   std::int64_t fc1 = 0;       // f: 2F with a gate, else F
   std::int64_t experts =
       0;  // E, of a mixture (bench/training/mixtures.md), whose F is that of an expert; 0: none
-  std::int64_t choices = 0;       // T·k: rows that experts work on
+  std::int64_t choices = 0;  // T·k: of the tokens
+  std::int64_t choice_rows =
+      0;  // N: rows at experts that those of the tokens that it sends become, as many but for a capacity
+  std::int64_t capacity = 0;      // rows of an expert at most; 0: any number
+  bool padded = false;            // and always
   std::int64_t shared = 0;        // Fs: of a mixture's shared expert; 0: none
   bool shared_gated = true;       // its results are weighted by a gate
   std::int64_t dense_layers = 0;  // of a mixture: how many of the stage's first layers have no experts
@@ -183,6 +193,8 @@ struct StageShape {
   VocabularyShape vocabulary;
   std::int64_t prediction_modules = 0;  // on the last stage, for further tokens
   ExpertShape expert;
+  std::vector<KnownRows>
+      known_rows;  // by layer of the stage, of plumbline's step where the routing is known; else empty
   std::vector<AlikeLayers> windows;  // of the stage's layers, in order; empty: no window anywhere
 
   /// Which parameters are here, and whether the lookup is a part of F and the output layer of F and B.
@@ -200,15 +212,24 @@ struct StageShape {
   std::int64_t layer_norms() const { return block == Block::parallel_one_norm ? 1 : 2; }
   bool parallel() const { return block != Block::sequential; }
   bool mixture() const { return experts > 0; }
+  /// Rows of an expert that so many tokens have chosen (Megatron-LM, apply_router_token_dropping).
+  std::int64_t rows_of_expert(std::int64_t chosen) const {
+    if (capacity == 0) return chosen;
+    return padded ? capacity : std::min(chosen, capacity);
+  }
+  /// What a rank holds and sends depends on which experts its tokens go to.
+  bool depends_on_routing() const {
+    return mixture() && framework == nullptr && !padded && (capacity > 0 || spreads_experts());
+  }
   bool spreads_experts() const { return expert.local > 0; }
   /// In plumbline's own step: rows go to the ranks of their experts, which are units of their own.
   bool exchanges_rows() const { return spreads_experts() && framework == nullptr; }
   /// All tokens of the ranks between which the experts are, instead.
   bool gathers_tokens() const { return exchanges_rows() && expert.dispatcher == TokenDispatcher::allgather; }
   bool folds_experts() const { return exchanges_rows() && expert.folded; }
-  /// Choices of the tokens that a rank sends, and the rows that they are: one for every slice of the expert.
+  /// Choices of the tokens that a rank sends, and the rows that go out: one for every slice of the expert.
   std::int64_t sent_choices() const { return exchanges_rows() ? expert.sent * expert.chosen : choices; }
-  std::int64_t sent_rows() const { return sent_choices() * (folds_experts() ? expert.tensor : 1); }
+  std::int64_t sent_rows() const { return choice_rows * (folds_experts() ? expert.tensor : 1); }
   /// Where experts are cut on their own their results are summed with those of a shared expert, if any, over tensor ranks.
   bool sums_experts_apart() const { return folds_experts() && tensor > 1; }
   bool latent() const { return kv_rank > 0; }
@@ -223,7 +244,7 @@ struct StageShape {
   /// Rows of fc1's output and of the activation's.
   std::int64_t mlp_rows() const {
     if (exchanges_rows()) return expert.rows;
-    return mixture() ? choices : tokens;
+    return mixture() ? choice_rows : tokens;
   }
   bool frozen() const { return adapter_rank > 0; }
   /// Elements of the norms' vectors in a layer.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "analysis/predict/context_advice.hpp"
@@ -19,6 +20,7 @@
 #include "bench/text/still_working.hpp"
 #include "bench/views/predict_formulas.hpp"
 #include "bench/views/prediction_trust.hpp"
+#include "bench/views/routing_report.hpp"
 #include "bench/views/sensitivity_report.hpp"
 #include "bench/views/side_by_side.hpp"
 #include "core/base/error.hpp"
@@ -50,6 +52,7 @@ struct PredictOptions {
   ConfigOptions config;
   std::string parameters;  // a number of parameters in place of a configuration
   std::string lengths;     // a file: tokens of documents that are packed into sequences
+  int routings = 0;
   bool json = false;
   bool quiet = false;
   bool explain = false;
@@ -93,17 +96,24 @@ int predict_one(const PredictOptions& options) {
   if (!note.empty()) say(fmt::format("note: {}\n", note));
   for (const std::string& doubt : doubts_about(hardware, record.machine, std::time(nullptr), false))
     say(fmt::format("note: {}\n", doubt));
+  std::optional<RoutingInterval> routings;
+  if (options.routings > 0) {
+    working.now("drawing routings");
+    routings = routing_interval(config, options.routings, prediction.budget);
+  }
   const FormulaReport formulas = compare_with_formulas(config, schedule, prediction.memory);
   if (options.json) {
     OrderedJson json = to_json(record);
     json["formulas"] = to_json(formulas);
     json["trust"] = trust_json(config, hardware, prediction);
     if (!options.lengths.empty()) json["sequence_lengths"] = lengths_json(packed, packed_into);
+    if (routings) json["routings"] = to_json(*routings);
     if (options.what_limits) json["what_limits"] = OrderedJson::parse(what_limits_json(config));
     fmt::print("{}\n", json.dump(2));
   } else {
     fmt::print("{}{}", side_by_side(record), trust_text(config, hardware, prediction));
     if (!options.lengths.empty()) fmt::print("{}", describe(packed, packed_into));
+    if (routings) fmt::print("{}", describe(*routings, config, prediction.budget));
     fmt::print("{}", vocabulary_report(config, schedule, prediction, hardware, schedule_for));
     fmt::print("{}", context_report(config, step, prediction, hardware));
     if (options.explain) {
@@ -160,6 +170,12 @@ void add_predict_command(CLI::App& app, CommandAction& action) {
                    "their tokens, one "
                    "length per line")
       ->type_name("FILE");
+  command
+      ->add_option("--routings", options->routings,
+                   "Of a mixture of experts whose memory depends on the routing: also draw so many random "
+                   "ones and say what memory their steps need")
+      ->type_name("N")
+      ->check(CLI::Range(500, 1'000'000));
   command->add_flag("--json", options->json, "Print the record as JSON, with the literature's formulas");
   command->add_flag("--explain", options->explain,
                     "Also print the predicted time of every operator and the literature's memory formulas");

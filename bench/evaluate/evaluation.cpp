@@ -76,9 +76,13 @@ HardwareProfile hardware_of(const RunConfig& config, std::string& note) {
         "the hardware profile has no times of FP8 products, those of the storage type are taken: run "
         "`plumbline calibrate` again";
   }
-  if (config.spreads_experts()) {
+  const std::string even = "predictions are for tokens that are spread evenly over the experts";
+  const MixtureConfig& mixture = config.mixture;
+  const bool routing_counts = (config.spreads_experts() || mixture.capacity_factor > 0) &&
+                              !mixture.pad_to_capacity && mixture.routing == MixtureConfig().routing;
+  if (routing_counts && note.find(even) == std::string::npos) {  // of another cell of a matrix
     if (!note.empty()) note += "; ";
-    note += "predictions are for tokens that are spread evenly over the experts";
+    note += even;
   }
   return hardware;
 }

@@ -164,7 +164,8 @@ int rank_of(const Schedule& schedule, int stage) {
 /// Three short schedules are made in place of a long one: worth it where that is several times as long.
 bool may_repeat(const RunConfig& config) {
   constexpr int kLong = 8;
-  return !config.distillation.teacher && schedule_traits(config.parallel.schedule).repeats &&
+  const bool alike = config.mixture.routing == MixtureConfig().routing;  // micro-batches are
+  return alike && !config.distillation.teacher && schedule_traits(config.parallel.schedule).repeats &&
          !config.parallel.splits_vocabulary() && config.microbatches() / kLong >= config.parallel.pipeline;
 }
 

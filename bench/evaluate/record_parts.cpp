@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <utility>
 
 #include "analysis/hardware/profile_at_speed.hpp"
 #include "analysis/stragglers/slow_ranks.hpp"
 #include "analysis/work/flops.hpp"
+#include "analysis/work/routing/given_routing.hpp"
+#include "analysis/work/routing/routed_traffic.hpp"
 #include "analysis/work/traffic.hpp"
 #include "core/base/statistics.hpp"
 #include "core/run/processors.hpp"
@@ -37,6 +40,26 @@ std::string action_of_peak(const training::TrainingResult& result, const Schedul
       return to_string(schedule.actions[rank][i]);
   }
   return "";
+}
+
+/// Of a mixture where it says something: experts drop tokens, or their load is not even.
+std::vector<ExpertLoadReport> predicted_load(const RunConfig& config) {
+  std::map<std::int64_t, ExpertLoadReport> layers;
+  const std::int64_t capacity = config.expert_capacity();
+  if (capacity == 0 && config.mixture.routing == MixtureConfig().routing) return {};
+  for (const RoutedTokens& line : given_routing(config)) {
+    ExpertLoadReport& layer = layers[line.layer];
+    layer.layer = line.layer;
+    layer.tokens.resize(line.tokens.size());
+    layer.dropped.resize(line.tokens.size());
+    for (std::size_t i = 0; i < line.tokens.size(); ++i) {
+      layer.tokens[i] += line.tokens[i];
+      if (capacity > 0) layer.dropped[i] += std::max<std::int64_t>(0, line.tokens[i] - capacity);
+    }
+  }
+  std::vector<ExpertLoadReport> reports;
+  for (auto& [number, layer] : layers) reports.push_back(std::move(layer));
+  return reports;
 }
 
 /// Of every rank against those of its stage.
@@ -119,8 +142,13 @@ PredictionReport report_of(const Prediction& prediction, const RunConfig& config
                            const RepeatedSchedule& step) {
   PredictionReport report = report_of(prediction);
   report.traffic = Traffic();
-  for (const std::vector<Traffic>& replicas : predict_pipeline_traffic(config, step))
-    report.traffic = larger(*report.traffic, largest(replicas));
+  if (config.mixture.routing == MixtureConfig().routing) {
+    for (const std::vector<Traffic>& replicas : predict_pipeline_traffic(config, step))
+      report.traffic = larger(*report.traffic, largest(replicas));
+  } else {
+    report.traffic = largest(predict_traffic(config, step.once, given_routing(config)));
+  }
+  report.expert_load = predicted_load(config);
   if (prediction.device && config.machine.backend == Backend::cuda)
     report.device_memory = report_of(*prediction.device);
   return report;
@@ -194,6 +222,8 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
   }
   report.disturbance = disturbance_of(report.steps, machine_processors());
   report.computing = computing_report(result, layout);
+  for (const training::LayerLoad& layer : result.expert_load)
+    report.expert_load.push_back({layer.layer, layer.tokens, layer.dropped});
   report.losses = result.losses;
   report.loss = result.losses.back();
   forget_what_is_not_measured(config, report);

@@ -12,6 +12,7 @@
 #include "bench/record/checkpoint_report.hpp"
 #include "bench/record/computing_report.hpp"
 #include "bench/record/device_memory_report.hpp"
+#include "bench/record/expert_load_report.hpp"
 #include "bench/record/gpu_report.hpp"
 #include "bench/record/probed_report.hpp"
 #include "bench/record/recovery_report.hpp"
@@ -68,6 +69,8 @@ struct PredictionReport {
   std::optional<DeviceMemoryReport> device_memory;  // nothing: the hardware profile knows none
   /// The step when every class is as quick or slow as calibration saw it; nothing: not known.
   std::optional<StepInterval> step_interval{};
+  std::vector<ExpertLoadReport>
+      expert_load{};  // of a mixture whose experts drop tokens or whose routing is given
 };
 
 struct MeasurementReport {
@@ -85,8 +88,10 @@ struct MeasurementReport {
   std::optional<GpuReport> gpu{};                   // backend cuda
   std::vector<StepReport> steps;                    // every timed step; empty: not timed, or an old record
   DisturbanceReport disturbance;
-  std::vector<ComputingReport> computing;         // by world rank; empty: not known, or an old record
-  int rounds = 1;                                 // times that the cell was measured, all in `steps`
+  std::vector<ComputingReport> computing;  // by world rank; empty: not known, or an old record
+  std::vector<ExpertLoadReport>
+      expert_load{};  // of a mixture, in the last step; empty: not known, or an old record
+  int rounds = 1;     // times that the cell was measured, all in `steps`
   std::optional<CheckpointReport> checkpoints{};  // of a run that writes or has read some
 };
 

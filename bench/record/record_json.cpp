@@ -214,6 +214,7 @@ MeasurementReport measurement_of(const OrderedJsonKeys& keys) {
   measurement.steps = steps_of(keys);
   measurement.disturbance = disturbance_of(keys);
   measurement.computing = computing_of(keys);
+  measurement.expert_load = expert_load_of(keys);
   measurement.rounds = static_cast<int>(keys.integer_or("rounds", 1, kMaxRank, 1));
   return measurement;
 }
@@ -236,6 +237,7 @@ OrderedJson to_json(const PredictionReport& prediction) {
   if (prediction.traffic) json["traffic"] = to_json(*prediction.traffic);
   if (prediction.device_memory) json["device_memory"] = to_json(*prediction.device_memory);
   if (prediction.step_interval) json["step_interval_s"] = to_json(*prediction.step_interval);
+  if (!prediction.expert_load.empty()) json["expert_load"] = to_json(prediction.expert_load);
   return json;
 }
 
@@ -253,6 +255,7 @@ OrderedJson to_json(const MeasurementReport& measurement) {
   if (measurement.device_memory) json["device_memory"] = to_json(*measurement.device_memory);
   if (measurement.gpu) json["gpu"] = to_json(*measurement.gpu);
   if (measurement.checkpoints) json["checkpoints"] = to_json(*measurement.checkpoints);
+  if (!measurement.expert_load.empty()) json["expert_load"] = to_json(measurement.expert_load);
   if (measurement.steps.empty()) return json;
   json["steps"] = to_json(measurement.steps);
   json["step_interval_s"] = to_json(interval_of(measurement.steps));
@@ -331,7 +334,8 @@ Record parse_record(std::string_view line, const std::string& origin) {
                                          throughput_of(prediction.object("throughput"), Unknown::refused),
                                          traffic_of(prediction),
                                          device_memory_of(prediction),
-                                         step_interval_of(prediction)};
+                                         step_interval_of(prediction),
+                                         expert_load_of(prediction)};
   }
   if (keys.find("measurement") != nullptr) record.measurement = measurement_of(keys.object("measurement"));
   record.probed = probed_of(keys);

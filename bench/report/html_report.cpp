@@ -98,6 +98,7 @@ namespace {
 
 std::string page_of(const ReportInput& input, const std::string& summary) {
   const std::string fit = fit_html(input.records);
+  const std::string experts = experts_html(input.records);
   const std::string recovery = recovery_html(input.records);
   std::string html = fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta "
@@ -109,15 +110,17 @@ std::string page_of(const ReportInput& input, const std::string& summary) {
       "<a class=\"skip\" href=\"#summary\">Skip to the results</a><header><div><p "
       "class=\"brand\">plumbline</p><h1>{}</h1>{}</div><button type=\"button\" id=\"theme\" "
       "hidden>Dark</button></header>\n<nav aria-label=\"Sections\"><a href=\"#summary\">Summary</a><a "
-      "href=\"#accuracy\">Accuracy</a><a href=\"#cells\">Cells</a>{}{}<a href=\"#detail-section\">Cell in "
+      "href=\"#accuracy\">Accuracy</a><a href=\"#cells\">Cells</a>{}{}{}<a href=\"#detail-section\">Cell in "
       "detail</a></nav>\n<main>\n",
       html_escaped(input.title), machines_html(input.records),
       fit.empty() ? "" : "<a href=\"#fit\">What fits</a>",
+      experts.empty() ? "" : "<a href=\"#experts\">Experts</a>",
       recovery.empty() ? "" : "<a href=\"#failures\">Failures</a>");
   html += section("summary", "Summary", summary);
   html += section("accuracy", "Predicted against measured", scatter_html(input.records));
   html += section("cells", "Cells", table_html(input.records));
   if (!fit.empty()) html += section("fit", "What fits", fit);
+  if (!experts.empty()) html += section("experts", "Load of experts", experts);
   if (!recovery.empty()) html += section("failures", "Failures", recovery);
   html += section("detail-section", "Cell in detail", kDetail);
   html += "</main>\n";

@@ -29,6 +29,8 @@ std::string summary_html(const std::vector<Record>& records, const std::vector<s
 std::string scatter_html(const std::vector<Record>& records);
 /// One row per record.
 std::string table_html(const std::vector<Record>& records);
+/// How many tokens the experts of each layer had and dropped, as a map for every record; empty without mixtures.
+std::string experts_html(const std::vector<Record>& records);
 /// What fits and what does not, over the key with most values; empty when nothing has a budget.
 std::string fit_html(const std::vector<Record>& records);
 

@@ -154,6 +154,18 @@ std::vector<Column> columns_of(const std::vector<Record>& records) {
   columns.push_back(figures("meas", 8, records, measured(bubble), "{:.3f}"));
   columns.push_back(figures(
       "diff", 5, records, error([](const ErrorReport& e) { return e.judged_bubble_fraction(); }), "{:+.3f}"));
+  const auto drops = [](const auto& report) -> double {
+    if (report.expert_load.empty()) return NAN;
+    return 100.0 * static_cast<double>(dropped_of(report.expert_load)) /
+           static_cast<double>(std::max<std::int64_t>(1, tokens_of(report.expert_load)));
+  };
+  const bool dropping = std::any_of(records.begin(), records.end(), [&](const Record& record) {
+    return record.measurement && drops(*record.measurement) > 0;
+  });
+  if (dropping) {
+    columns.push_back(figures("drops % pred", 7, records, predicted(drops), "{:.2f}"));
+    columns.push_back(figures("meas", 7, records, measured(drops), "{:.2f}"));
+  }
   columns.push_back(figures("tokens/s", 4, records, measured(rate), "{:.0f}"));
   Column status{"status", 0, true, {}};
   for (const Record& record : records) {

@@ -187,6 +187,29 @@ void collective_rows(Sheet& sheet) {
   }
 }
 
+/// Of a mixture: how much of what tokens chose its experts dropped, and the load of the busiest.
+void expert_rows(Sheet& sheet, const Record& record) {
+  const auto share = [](const auto& part) -> double {
+    if (!part || part->expert_load.empty()) return NAN;
+    return static_cast<double>(dropped_of(part->expert_load)) /
+           static_cast<double>(std::max<std::int64_t>(1, tokens_of(part->expert_load)));
+  };
+  const auto busiest = [](const auto& part) -> double {
+    double most = NAN;
+    if (!part) return most;
+    for (const ExpertLoadReport& layer : part->expert_load) {
+      const std::int64_t sum = tokens_of({layer});
+      if (sum == 0) continue;
+      const double mean = static_cast<double>(sum) / static_cast<double>(layer.tokens.size());
+      most = std::fmax(
+          most, static_cast<double>(*std::max_element(layer.tokens.begin(), layer.tokens.end())) / mean);
+    }
+    return most;
+  };
+  sheet.pair("busiest expert / mean", busiest(record.prediction), busiest(record.measurement), as_number);
+  sheet.pair("tokens dropped", share(record.prediction), share(record.measurement), as_percent);
+}
+
 /// What is known about the steps of a run; an emulated one may have neither times nor a loss.
 std::string steps_line(const MeasurementReport& m) {
   std::string line = fmt::format("{} timed step{}", m.samples, m.samples == 1 ? "" : "s");
@@ -293,6 +316,7 @@ std::string side_by_side(const Record& record) {
       record.config, [](const auto& key) { return key.first == "vocab_parallel" && key.second != "none"; });
   time_rows(sheet, split_vocabulary);
   if (split_vocabulary) collective_rows(sheet);
+  expert_rows(sheet, record);
   speed_lines(sheet, record);
   const bool timed = record.measurement && !std::isnan(record.measurement->time.step.value);
   const Throughput& throughput =

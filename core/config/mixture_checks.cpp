@@ -77,6 +77,64 @@ std::optional<std::string> why_own_experts_do_not_spread(const RunConfig& config
   return std::nullopt;
 }
 
+/// Keys about what experts drop, which need a capacity, and the capacity itself.
+std::optional<std::string> why_capacity_does_not_fit(const RunConfig& config) {
+  const MixtureConfig& keys = config.mixture;
+  const auto without = [](const char* key, const char* found, const char* expected) {
+    return fmt::format(
+        "{}: found {} without moe_expert_capacity_factor, so that nothing is dropped; expected {}", key,
+        found, expected);
+  };
+  if (keys.capacity_factor == 0) {
+    if (keys.pad_to_capacity) return without("moe_pad_expert_input_to_capacity", "true", "false");
+    if (keys.drop_policy != MixtureConfig().drop_policy)
+      return without("moe_token_drop_policy", "position", "probs");
+    return std::nullopt;
+  }
+  const auto refused = [&](const std::string& why) {
+    return fmt::format("moe_expert_capacity_factor: found {} {}", keys.capacity_factor, why);
+  };
+  if (!config.model.mixture)
+    return refused(fmt::format("with {}, which has no experts; expected none", config.model.name));
+  if (config.machine.software != "plumbline") {
+    return refused(
+        fmt::format("with software {}, whose dropped rows are not predicted; expected none or plumbline",
+                    config.machine.software));
+  }
+  if (config.spreads_experts() && config.parallel.token_dispatcher == TokenDispatcher::allgather)
+    return refused(
+        "with moe_token_dispatcher_type allgather; expected alltoall, which sends rows and no tokens");
+  if (config.parallel.folds_experts()) {
+    return refused(
+        fmt::format("with expert_tensor_parallel_size {} on {} tensor ranks, which choose for a part of the "
+                    "tokens each; expected {}",
+                    config.parallel.expert_tensor, config.parallel.tensor, config.parallel.tensor));
+  }
+  const std::int64_t tokens =
+      config.batch.micro_batch_size * config.batch.seq_length / config.parallel.context;
+  if (config.expert_capacity() > tokens) {
+    return refused(
+        fmt::format("which is a capacity of {} rows, expected at most the {} tokens of a micro-batch",
+                    config.expert_capacity(), tokens));
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> why_routing_does_not_fit(const RunConfig& config) {
+  const std::string& routing = config.mixture.routing;
+  if (routing == "balanced") return std::nullopt;
+  const auto refused = [&](const std::string& why) {
+    return fmt::format("moe_routing: found {} {}", routing, why);
+  };
+  if (!config.model.mixture)
+    return refused(fmt::format("with {}, which has no experts; expected balanced", config.model.name));
+  if (config.machine.software != "plumbline")
+    return refused(fmt::format("with software {}, expected balanced", config.machine.software));
+  if (routing != "worst" && !config.mixture.routing_file() && !config.mixture.zipf_exponent())
+    return refused("expected balanced, worst, zipf:S with S from 0 to 10, or the path of a .csv");
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
@@ -89,6 +147,8 @@ std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
         "moe_router_bias_update_rate: found {} with {}, whose experts have no bias; expected no such key",
         keys.bias_update_rate, config.model.name);
   }
+  if (auto reason = why_capacity_does_not_fit(config)) return reason;
+  if (auto reason = why_routing_does_not_fit(config)) return reason;
   if (!config.model.mixture) {
     if (losses) {
       return fmt::format("{}: found a coefficient with {}, which has no experts; expected 0",

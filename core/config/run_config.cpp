@@ -1,5 +1,9 @@
 #include "core/config/run_config.hpp"
 
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
 namespace plumbline {
 
 Layout RunConfig::layout() const {
@@ -16,6 +20,24 @@ Layout RunConfig::layout() const {
     layout.kv_sharing = layout.tensor / static_cast<int>(model.kv_heads);
   }
   return layout;
+}
+
+std::int64_t RunConfig::expert_capacity() const {
+  if (!model.mixture || mixture.capacity_factor == 0) return 0;
+  const std::int64_t tokens = batch.micro_batch_size * batch.seq_length / parallel.context;
+  const double mean =
+      static_cast<double>(tokens * model.mixture.top_k) / static_cast<double>(model.mixture.experts);
+  return static_cast<std::int64_t>(std::ceil(mean * mixture.capacity_factor));
+}
+
+std::optional<double> MixtureConfig::zipf_exponent() const {
+  constexpr std::string_view kName = "zipf:";
+  if (!routing.starts_with(kName)) return std::nullopt;
+  double exponent = 0;
+  const char* const stop = routing.data() + routing.size();
+  const auto [end, error] = std::from_chars(routing.data() + kName.size(), stop, exponent);
+  const bool good = error == std::errc() && end == stop && exponent >= 0 && exponent <= 10;
+  return good ? std::optional(exponent) : std::nullopt;
 }
 
 int RunConfig::microbatches() const {

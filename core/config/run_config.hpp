@@ -108,6 +108,8 @@ struct RunConfig {
     return model.mixture && machine.software == "plumbline" &&
            (parallel.expert > 1 || parallel.folds_experts());
   }
+  /// Rows of an expert at most, of the tokens that a rank has of a micro-batch; 0: any number (Megatron-LM, get_capacity).
+  std::int64_t expert_capacity() const;
   /// Micro-batches per data-parallel replica and step.
   int microbatches() const;
   /// The vocabulary padded to a multiple of make_vocab_size_divisible_by × vocab_shards().

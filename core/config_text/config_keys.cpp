@@ -25,6 +25,7 @@ constexpr KeyNames<3> kBackends = {"cpu", "cuda", "emulated"};
 constexpr KeyNames<4> kCudaGraphImpls = {"none", "local", "transformer_engine", "full_iteration"};
 constexpr KeyNames<4> kCpCommTypes = {"p2p", "all_gather", "a2a", "a2a+p2p"};
 constexpr KeyNames<4> kDispatchers = {"auto", "allgather", "alltoall", "flex"};
+constexpr KeyNames<2> kDropPolicies = {"probs", "position"};
 constexpr KeyNames<2> kAttentionBackends = {"fused", "unfused"};
 constexpr KeyNames<2> kOptimizers = {"adam", "sgd"};
 constexpr KeyNames<2> kFrozen = {"none", "lora"};
@@ -89,6 +90,22 @@ ConfigKey hierarchical_key() {
           [](const RunConfig& config) -> std::string {
             const HierarchicalContext& sizes = config.parallel.hierarchical_context;
             return sizes.given() ? fmt::format("{},{}", sizes.heads, sizes.ring) : "none";
+          }};
+}
+
+ConfigKey capacity_key() {
+  const char* const name = "moe_expert_capacity_factor";
+  const char* const expected = "none, or a number above 0 up to 1e6";
+  return {name, "", expected,
+          [=](ConfigDraft& draft, const ConfigText& value) {
+            const auto number = value.text == "none" ? 0 : whole_number<double>(value.text);
+            if (!number || (value.text != "none" && !(*number > 0 && *number <= 1e6)))
+              refuse_value(value, name, expected);
+            draft.config.mixture.capacity_factor = *number;
+          },
+          [](const RunConfig& config) {
+            const double factor = config.mixture.capacity_factor;
+            return factor == 0 ? "none" : fmt::format("{}", factor);
           }};
 }
 
@@ -170,6 +187,11 @@ std::vector<ConfigKey> make_keys() {
       number_key("moe_aux_loss_coeff", at(&C::mixture, &MixtureConfig::aux_loss_coeff), 0, 1e6),
       number_key("moe_z_loss_coeff", at(&C::mixture, &MixtureConfig::z_loss_coeff), 0, 1e6),
       number_key("moe_router_bias_update_rate", at(&C::mixture, &MixtureConfig::bias_update_rate), 0, 1e6),
+      capacity_key(),
+      boolean_key("moe_pad_expert_input_to_capacity", at(&C::mixture, &MixtureConfig::pad_to_capacity)),
+      choice_key("moe_token_drop_policy", at(&C::mixture, &MixtureConfig::drop_policy), kDropPolicies),
+      text_key("moe_routing", at(&C::mixture, &MixtureConfig::routing), PathOr::name,
+               "balanced, worst, zipf:S, or the path of a .csv"),
       integer_key("seq_length", "", at(&C::batch, &BatchConfig::seq_length), 1, kMaxInt),
       integer_key("prefix_length", "", at(&C::batch, &BatchConfig::prefix_length), 0, kMaxInt),
       integer_key("micro_batch_size", "mbs", at(&C::batch, &BatchConfig::micro_batch_size), 1, kMaxInt),

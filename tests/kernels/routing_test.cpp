@@ -20,12 +20,11 @@ struct Routed {
         logits(std::move(logits_)),
         bias(random_matrix(1, experts_, DType::fp32)),
         chosen(1, tokens_ * router_.top_k, DType::int32),
+        counts(route()),
+        rows(rows_of_first(experts_)),
         places(1, tokens_ * router_.top_k, DType::int32),
-        token_of_row(1, tokens_ * router_.top_k, DType::int32),
-        weights(1, tokens_ * router_.top_k, DType::fp32),
-        counts(static_cast<std::size_t>(experts_)) {
-    if (router.sigmoid) router.bias = bias;
-    operators().route(router, logits, chosen, counts.data());
+        token_of_row(1, rows, DType::int32),
+        weights(1, rows, DType::fp32) {
     operators().arrange(router, logits, chosen, places, token_of_row, weights);
   }
   static Routed random() {
@@ -39,11 +38,35 @@ struct Routed {
     router.normalized = random_integer(0, 1) == 1;
     router.sigmoid = random_integer(0, 1) == 1;
     router.scale = static_cast<double>(random_integer(1, 3)) / 2;
+    router.capacity = random_integer(0, 2) == 0 ? 0 : random_integer(1, tokens);
+    router.by_position = random_integer(0, 1) == 1;
+    router.padded = random_integer(0, 1) == 1;
     return {tokens, experts, router, random_matrix(tokens, experts, DType::fp32, random_integer(0, 3), 2)};
   }
 
+  std::vector<std::int64_t> route() {
+    std::vector<std::int64_t> found(static_cast<std::size_t>(experts));
+    if (router.sigmoid) router.bias = bias;
+    operators().route(router, logits, chosen, found.data());
+    return found;
+  }
+  /// By the definition of a capacity.
+  std::int64_t rows_of(std::int64_t e) const {
+    const std::int64_t chose = counts[static_cast<std::size_t>(e)];
+    if (router.capacity == 0) return chose;
+    return router.padded ? router.capacity : std::min(chose, router.capacity);
+  }
+  std::int64_t rows_of_first(std::int64_t so_many) const {
+    std::int64_t sum = 0;
+    for (std::int64_t e = 0; e < so_many; ++e) sum += rows_of(e);
+    return sum;
+  }
+  bool is_dropped(std::int64_t token, std::int64_t j) const {
+    return chosen.matrix().as<std::int32_t>()[token * router.top_k + j] < 0;
+  }
   std::int64_t expert(std::int64_t token, std::int64_t j) const {
-    return chosen.matrix().as<std::int32_t>()[token * router.top_k + j];
+    const std::int32_t found = chosen.matrix().as<std::int32_t>()[token * router.top_k + j];
+    return found < 0 ? -1 - found : found;
   }
   std::int64_t place(std::int64_t token, std::int64_t j) const {
     return places.matrix().as<std::int32_t>()[token * router.top_k + j];
@@ -92,8 +115,10 @@ struct Routed {
 
   Router router;
   std::int64_t tokens, experts;
-  Guarded logits, bias, chosen, places, token_of_row, weights;
-  std::vector<std::int64_t> counts;
+  Guarded logits, bias, chosen;
+  std::vector<std::int64_t> counts;  // tokens that chose each expert
+  std::int64_t rows;
+  Guarded places, token_of_row, weights;
 };
 
 TEST(Routing, HundredRandomOnesAreWhatTheirDefinitionSays) {
@@ -101,32 +126,94 @@ TEST(Routing, HundredRandomOnesAreWhatTheirDefinitionSays) {
     const Routed r = Routed::random();
     const Dense logits = r.logits.read();
     std::vector<std::int64_t> counts(r.counts.size());
-    std::vector<bool> taken(static_cast<std::size_t>(r.tokens * r.router.top_k));
+    std::vector<bool> taken(static_cast<std::size_t>(r.rows));
+    const std::int32_t* const tokens = r.token_of_row.matrix().as<std::int32_t>();
+    const float* const weights = r.weights.matrix().as<float>();
     for (std::int64_t t = 0; t < r.tokens; ++t) {
       const std::vector<std::int64_t> order = r.choice(logits, t);
       for (std::int64_t j = 0; j < r.router.top_k; ++j) {
         EXPECT_EQ(r.expert(t, j), order[static_cast<std::size_t>(j)]);
         ++counts[static_cast<std::size_t>(r.expert(t, j))];
         const std::int64_t row = r.place(t, j);
+        EXPECT_EQ(row < 0, r.is_dropped(t, j));
+        if (row < 0) continue;
         EXPECT_FALSE(taken.at(static_cast<std::size_t>(row)));
         taken[static_cast<std::size_t>(row)] = true;
-        EXPECT_EQ(r.token_of_row.matrix().as<std::int32_t>()[row], t);
-        const std::int64_t first =
-            std::accumulate(r.counts.begin(), r.counts.begin() + r.expert(t, j), std::int64_t{0});
+        EXPECT_EQ(tokens[row], t);
+        const std::int64_t first = r.rows_of_first(r.expert(t, j));
         EXPECT_GE(row, first);
-        EXPECT_LT(row, first + r.counts[static_cast<std::size_t>(r.expert(t, j))]);
-        EXPECT_NEAR(r.weights.matrix().as<float>()[row], r.weight(logits, t, j), 1e-6);
+        EXPECT_LT(row, first + r.rows_of(r.expert(t, j)));
+        EXPECT_NEAR(weights[row], r.weight(logits, t, j), 1e-6);
       }
     }
     EXPECT_EQ(r.counts, counts);
-    // Rows of one expert are in the order of their tokens.
-    std::int64_t row = 0;
-    for (const std::int64_t count : r.counts) {
-      const std::int32_t* first = r.token_of_row.matrix().as<std::int32_t>() + row;
-      EXPECT_TRUE(std::is_sorted(first, first + count));
-      row += count;
+    // Rows of one expert are in the order of their tokens; those that fill it up come last and count nothing.
+    for (std::int64_t e = 0; e < r.experts; ++e) {
+      const std::int64_t first = r.rows_of_first(e);
+      const std::int64_t kept = std::min(r.counts[static_cast<std::size_t>(e)], r.rows_of(e));
+      EXPECT_TRUE(std::is_sorted(tokens + first, tokens + first + kept));
+      for (std::int64_t row = first; row < first + r.rows_of(e); ++row)
+        EXPECT_EQ(taken[static_cast<std::size_t>(row)], row < first + kept);
+      for (std::int64_t row = first + kept; row < first + r.rows_of(e); ++row) {
+        EXPECT_EQ(weights[row], 0);
+        EXPECT_EQ(tokens[row], 0);
+      }
     }
     EXPECT_TRUE(r.chosen.intact() && r.places.intact() && r.token_of_row.intact() && r.weights.intact());
+  }
+}
+
+/// What is over an expert's capacity are the choices that came last, or those with the smallest weights.
+TEST(Routing, DropsWhatIsOverTheCapacity) {
+  std::int64_t dropped = 0;
+  for (int trial = 0; trial < 100; ++trial) {
+    const Routed r = Routed::random();
+    const Dense logits = r.logits.read();
+    for (std::int64_t e = 0; e < r.experts; ++e) {
+      std::vector<double> kept;
+      std::vector<double> left;
+      std::int64_t last_kept = -1;
+      std::int64_t first_left = r.tokens;
+      for (std::int64_t t = 0; t < r.tokens; ++t) {
+        for (std::int64_t j = 0; j < r.router.top_k; ++j) {
+          if (r.expert(t, j) != e) continue;
+          (r.is_dropped(t, j) ? left : kept).push_back(r.weight(logits, t, j));
+          if (!r.is_dropped(t, j)) last_kept = t;
+          if (r.is_dropped(t, j)) first_left = std::min(first_left, t);
+        }
+      }
+      const auto chose = r.counts[static_cast<std::size_t>(e)];
+      const std::int64_t over =
+          r.router.capacity == 0 ? 0 : std::max<std::int64_t>(0, chose - r.router.capacity);
+      EXPECT_EQ(std::ssize(left), over);
+      dropped += over;
+      if (over == 0) continue;
+      if (r.router.by_position) {
+        EXPECT_LT(last_kept, first_left);
+      } else {
+        EXPECT_GE(*std::min_element(kept.begin(), kept.end()),
+                  *std::max_element(left.begin(), left.end()) - 1e-6);
+      }
+    }
+  }
+  EXPECT_GT(dropped, 100);
+}
+
+TEST(Routing, OfEqualWeightsTheLaterIsDropped) {
+  for (const bool by_position : {false, true}) {
+    Guarded logits(4, 3, DType::fp32);
+    operators().fill(logits, 0.5);
+    Router router;
+    router.top_k = 2;
+    router.capacity = 3;
+    router.by_position = by_position;
+    const Routed r(4, 3, router, std::move(logits));
+    EXPECT_EQ(r.counts, (std::vector<std::int64_t>{4, 4, 0}));
+    EXPECT_EQ(r.rows, 6);
+    for (std::int64_t t = 0; t < 4; ++t) {
+      EXPECT_EQ(r.place(t, 0), t < 3 ? t : -1);
+      EXPECT_EQ(r.place(t, 1), t < 3 ? 3 + t : -1);
+    }
   }
 }
 
@@ -158,7 +245,7 @@ TEST(Routing, GradientOfLogitsIsNumericallyThatOfWeightsBalanceAndZ) {
     Routed r = Routed::random();
     r.router.balance = 0.03;
     r.router.z = 0.02;
-    const Guarded dweights = random_matrix(1, r.tokens * r.router.top_k, DType::fp32);
+    const Guarded dweights = random_matrix(1, r.rows, DType::fp32);
     const Guarded found(r.tokens, r.experts, DType::fp32);
     operators().route_backward(r.router, r.logits, r.chosen, r.places, dweights, found);
     const Dense gradients = dweights.read();
@@ -175,7 +262,7 @@ TEST(Routing, GradientOfLogitsIsNumericallyThatOfWeightsBalanceAndZ) {
                    static_cast<double>(r.counts[static_cast<std::size_t>(i)]);
           sum += r.router.z * std::log(all) * std::log(all);
           for (std::int64_t j = 0; j < r.router.top_k; ++j)
-            sum += gradients(0, r.place(t, j)) * r.weight(logits, t, j);
+            if (!r.is_dropped(t, j)) sum += gradients(0, r.place(t, j)) * r.weight(logits, t, j);
         }
         return sum;
       });
@@ -201,15 +288,16 @@ TEST(Routing, RowsAreScaledAndAddedUp) {
         dense(6, 19, [&](auto i, auto j) { return x.read()(i, j) * factors.read()(0, i); });
     expect_close(scaled, expected, tolerance(storage.type), describe(storage));
     const Guarded places(1, 6, DType::int32);
-    const std::int32_t order[] = {5, 0, 2, 1, 3, 4};
+    const std::int32_t order[] = {5, 0, 2, -1, 3, 4};
     std::copy(std::begin(order), std::end(order), places.matrix().as<std::int32_t>());
     for (const DType sums : {storage.type, DType::fp32}) {
       const Guarded y(3, 19, sums);
       operators().combine_rows(x, places, y);
-      const Dense sum = dense(
-          3, 19, [&](auto t, auto j) { return x.read()(order[2 * t], j) + x.read()(order[2 * t + 1], j); });
+      const auto term = [&](auto place, auto j) { return place < 0 ? 0.0 : x.read()(place, j); };
+      const Dense sum =
+          dense(3, 19, [&](auto t, auto j) { return term(order[2 * t], j) + term(order[2 * t + 1], j); });
       const Dense terms = dense(3, 19, [&](auto t, auto j) {
-        return std::fabs(x.read()(order[2 * t], j)) + std::fabs(x.read()(order[2 * t + 1], j));
+        return std::fabs(term(order[2 * t], j)) + std::fabs(term(order[2 * t + 1], j));
       });
       expect_close(y, sum, tolerance(sums), describe(storage), terms);
     }
@@ -257,6 +345,11 @@ TEST(Routing, RefusesWhatDoesNotFit) {
   EXPECT_THROW(operators().route(router, logits, numbers, counts), Error);
   EXPECT_THROW(operators().arrange(router, logits, chosen, chosen, chosen, chosen), Error);
   EXPECT_THROW(operators().route_backward(router, logits, chosen, chosen, numbers, numbers), Error);
+  router.capacity = 5;  // more than there are tokens
+  EXPECT_THROW(operators().route(router, logits, chosen, counts), Error);
+  router.capacity = 2;
+  router.padded = true;  // six rows
+  EXPECT_THROW(operators().arrange(router, logits, chosen, chosen, chosen, numbers), Error);
   EXPECT_THROW(operators().scale_rows(logits, numbers, logits), Error);
   EXPECT_THROW(operators().combine_rows(logits, numbers, logits), Error);
 }

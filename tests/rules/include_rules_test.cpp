@@ -36,7 +36,8 @@ constexpr Room kRooms[] = {
      "core/schedule core/tensor"},
     {"analysis/memory/stage", "analysis/work core/schedule core/tensor"},
     {"analysis/predict",
-     "analysis/hardware analysis/memory analysis/simulate analysis/time analysis/work core/base core/config "
+     "analysis/hardware analysis/memory analysis/simulate analysis/time analysis/work analysis/work/routing "
+     "core/base core/config "
      "core/schedule core/trace"},
     {"analysis/published",
      "analysis/hardware analysis/memory analysis/predict analysis/published/dialect analysis/simulate "
@@ -87,7 +88,8 @@ constexpr Room kRooms[] = {
      "analysis/hardware bench/calibrate core/backends/nccl core/base core/tensor kernels <cuda>"},
     {"bench/evaluate",
      "analysis/hardware analysis/memory analysis/predict analysis/published analysis/simulate "
-     "analysis/stragglers analysis/time analysis/work bench/launch bench/machine bench/record "
+     "analysis/stragglers analysis/time analysis/work analysis/work/routing bench/launch bench/machine "
+     "bench/record "
      "bench/training/checkpoints bench/training/trainer core/backends/mpi "
      "core/base core/config core/config_text core/run core/schedule core/schedule_text core/validate "
      "kernels/emulated schedules"},
@@ -165,6 +167,7 @@ constexpr Room kRooms[] = {
     {"core/validate", "core/base core/schedule"},
     {"kernels", "core/base core/tensor"},
     {"kernels/cpu", "core/base core/tensor kernels <onednn>"},
+    {"kernels/cpu/routing", "kernels kernels/cpu"},
     {"kernels/cuda", "core/tensor kernels"},
     {"kernels/cuda/attention",
      "core/base core/tensor kernels kernels/cuda/device kernels/cuda/kernels <cuda> <cudnn>"},

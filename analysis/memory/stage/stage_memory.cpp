@@ -27,10 +27,10 @@ StageReplay::StageReplay(const StageShape& shape, ActionType type, const FinalUn
       values_(replay, units_in_order_of_use(type), shape.overlap_param_gather) {}
 
 void StageReplay::at_layer(std::int64_t layer) {
-  if (!s_.expert.known_rows.empty()) bytes_ = TensorBytes(s_.like_layer(layer));
+  if (!s_.known_rows.empty()) bytes_ = TensorBytes(s_.like_layer(layer));
   if (s_.dense_layers == 0) return;
   const bool dense = layer < s_.dense_layers;
-  if (s_.expert.known_rows.empty()) bytes_ = dense ? dense_bytes_ : expert_bytes_;
+  if (s_.known_rows.empty()) bytes_ = dense ? dense_bytes_ : expert_bytes_;
   experts_ = !dense;
   layer_unit_ = unit_of_layer(layer);
 }

@@ -40,7 +40,7 @@ std::int64_t gathered_choices(const StageShape& s) {
 
 /// Of choices whose rows go to several ranks, where these come back.
 std::int64_t returns(const StageShape& s) {
-  return s.sent_rows() > s.sent_choices() && !s.gathers_tokens() ? s.sent_rows() : 0;
+  return s.sent_rows() > s.choice_rows && !s.gathers_tokens() ? s.sent_rows() : 0;
 }
 
 ProductBytes product(const StageShape& s, std::int64_t out, std::int64_t in) {
@@ -70,8 +70,8 @@ TensorBytes::TensorBytes(const StageShape& s)
       heads(exchanges(s) ? attention : 0),
       fc1(s.mlp_rows() * s.fc1 * s.e()),
       activation(s.mlp_rows() * s.ffn * s.e()),
-      routing(s.tokens * s.experts * 4 + (s.choices + 3 * s.sent_choices()) * 4),
-      rows_tokens(s.exchanges_rows() ? 0 : s.choices * 4),
+      routing(s.tokens * s.experts * 4 + (s.choices + s.sent_choices() + 2 * s.choice_rows) * 4),
+      rows_tokens(s.exchanges_rows() ? 0 : s.choice_rows * 4),
       expert_rows(s.sent_rows() * s.hidden * s.e()),
       expert_weights(2 * s.mlp_rows() * 4),
       router_gradient(s.tokens * s.experts * s.e()),
@@ -79,9 +79,9 @@ TensorBytes::TensorBytes(const StageShape& s)
       orders(s.exchanges_rows() ? (2 * s.expert.rows + gathered_choices(s) + returns(s)) * 4 : 0),
       row_weights(s.exchanges_rows() ? s.expert.rows * 4 : 0),
       repeated_weights(returns(s) * 4),
-      sent_weights(s.exchanges_rows() ? (s.gathers_tokens() ? s.sent_choices() : s.sent_rows()) * 4 : 0),
+      sent_weights(s.exchanges_rows() ? (s.gathers_tokens() ? s.choice_rows : s.sent_rows()) * 4 : 0),
       own_weights(s.folds_experts() ? s.sent_choices() * 4 : 0),
-      choice_weights(s.exchanges_rows() ? s.choices * 4 : 0),
+      choice_weights(s.exchanges_rows() ? (s.folds_experts() ? s.choices : s.choice_rows) * 4 : 0),
       weights_by_rank(s.gathers_tokens() ? gathered_choices(s) * 4 : row_weights),
       group_tokens(s.gathers_tokens() ? s.expert.group * s.expert.sent * s.hidden * s.e() : 0),
       group_sums(group_tokens / s.e() *

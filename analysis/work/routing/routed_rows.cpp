@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "core/base/error.hpp"
 
@@ -10,11 +12,16 @@ namespace plumbline {
 
 RoutedRows::RoutedRows(const RunConfig& config, const Schedule& schedule,
                        std::span<const RoutedTokens> routing, int sender)
+    : RoutedRows(config,
+                 std::span<const StageShape>(stage_shapes(config, schedule))
+                     .first(static_cast<std::size_t>(schedule.stages_per_route())),
+                 routing, sender) {}
+
+RoutedRows::RoutedRows(const RunConfig& config, std::span<const StageShape> parts,
+                       std::span<const RoutedTokens> routing, int sender)
     : ranks_(config.layout().expert_ranks()) {
-  const int parts = schedule.stages_per_route();
   std::int64_t layers = 0;
-  for (const StageShape& shape : stage_shapes(config, schedule)) {
-    if (static_cast<int>(first_layers_.size()) == parts) break;
+  for (const StageShape& shape : parts) {
     first_layers_.push_back(layers);
     layers += shape.layers;
   }
@@ -28,18 +35,45 @@ RoutedRows::RoutedRows(const RunConfig& config, const Schedule& schedule,
                                    line.tokens.size(), line.copy, experts, layout.senders() - 1));
     }
     if (line.copy / ranks_ != sender / ranks_) continue;
-    const auto begin = line.tokens.begin() + first;
+    const auto rows_of = [&](auto begin, std::size_t count) {
+      return std::accumulate(
+          begin, begin + static_cast<std::ptrdiff_t>(count), std::int64_t{0},
+          [&](std::int64_t sum, std::int32_t tokens) { return sum + parts.front().rows_of_expert(tokens); });
+    };
     Rows& rows = rows_[{line.layer, line.microbatch}];
-    rows.rows += std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(local), std::int64_t{0});
+    rows.rows.here += rows_of(line.tokens.begin() + first, local);
+    if (line.copy == sender) rows.rows.sent = rows_of(line.tokens.begin(), experts);
     ++rows.copies;
   }
 }
 
+MeanRows mean_rows(const RunConfig& config, std::span<const RoutedTokens> routing) {
+  const StageShape shape = stage_shapes(config, 1).front();
+  const Layout layout = config.layout();
+  const std::size_t local = static_cast<std::size_t>(shape.experts / layout.expert);
+  std::int64_t sent = 0;
+  std::map<std::tuple<int, std::int64_t, std::uint32_t>, std::vector<std::int64_t>> of_groups;
+  for (const RoutedTokens& line : routing) {
+    std::vector<std::int64_t>& here =
+        of_groups[{line.copy / layout.expert_ranks(), line.layer, line.microbatch}];
+    here.resize(static_cast<std::size_t>(layout.expert));
+    for (std::size_t i = 0; i < line.tokens.size(); ++i) {
+      const std::int64_t rows = shape.rows_of_expert(line.tokens[i]);
+      here[i / local] += rows;
+      sent += rows;
+    }
+  }
+  if (routing.empty()) return {};
+  std::int64_t busiest = 0;
+  for (const auto& [place, here] : of_groups) busiest += *std::max_element(here.begin(), here.end());
+  return {sent / std::ssize(routing), busiest / std::ssize(of_groups)};
+}
+
 StageShape RoutedRows::in_microbatch(const StageShape& shape, std::uint32_t microbatch) const {
   StageShape routed = shape;
-  if (!shape.exchanges_rows()) return routed;
+  if (!shape.depends_on_routing()) return routed;
   const std::int64_t first = first_layers_[static_cast<std::size_t>(shape.stage) % first_layers_.size()];
-  routed.expert.known_rows.assign(static_cast<std::size_t>(shape.layers), 0);
+  routed.known_rows.assign(static_cast<std::size_t>(shape.layers), {});
   for (std::int64_t layer = shape.dense_layers; layer < shape.layers; ++layer) {
     const auto found = rows_.find({first + layer, microbatch});
     const Rows rows = found == rows_.end() ? Rows() : found->second;
@@ -47,7 +81,7 @@ StageShape RoutedRows::in_microbatch(const StageShape& shape, std::uint32_t micr
       throw InputError(fmt::format("routing: found {} copies in layer {} and micro-batch {}, expected {}",
                                    rows.copies, first + layer, microbatch, ranks_));
     }
-    routed.expert.known_rows[static_cast<std::size_t>(layer)] = rows.rows;
+    routed.known_rows[static_cast<std::size_t>(layer)] = rows.rows;
   }
   return routed;
 }

@@ -1,5 +1,5 @@
-// How many rows the experts of a rank have where the routing is known: what memory and messages of experts that are spread over
-// ranks depend on.
+// How many rows the experts of a rank have where the routing is known: what memory and messages depend on where experts are
+// spread over ranks, or drop what is over their capacity.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace plumbline {
 
-/// Tokens of one micro-batch by expert, in a layer of one copy of the model: a line of what save_routing writes.
+/// Tokens of one micro-batch by the expert that they chose, in a layer of one copy of the model: a line of what save_routing
+/// writes.
 struct RoutedTokens {
   int copy = 0;            // Layout::sender of the rank that sends them
   std::int64_t layer = 0;  // of the model
@@ -21,18 +22,25 @@ struct RoutedTokens {
   std::vector<std::int32_t> tokens;
 };
 
+/// Of all layers and micro-batches the mean of a sender's rows, and of the rows of the busiest rank of every expert group, for which
+/// the others wait.
+MeanRows mean_rows(const RunConfig& config, std::span<const RoutedTokens> routing);
+
 /// Of the ranks that send, and receive, as one of them does: those with its Layout::sender.
 class RoutedRows {
  public:
   /// `routing`: of all copies. Throws InputError for experts or copies that the configuration does not have.
   RoutedRows(const RunConfig& config, const Schedule& schedule, std::span<const RoutedTokens> routing,
              int sender);
+  /// The same with the stages of one part of the model, in order.
+  RoutedRows(const RunConfig& config, std::span<const StageShape> parts,
+             std::span<const RoutedTokens> routing, int sender);
   /// The stage in that micro-batch. Throws InputError when the routing of one of its layers is not known.
   StageShape in_microbatch(const StageShape& shape, std::uint32_t microbatch) const;
 
  private:
   struct Rows {
-    std::int64_t rows = 0;
+    KnownRows rows;
     int copies = 0;  // that sent them
   };
   int ranks_ = 1;                                                // of an expert group

@@ -4,24 +4,57 @@
 
 namespace plumbline {
 
+namespace {
+
+/// Adds `sign` times what depends on rows in one action: exchanges with the ranks of experts, and what tensor ranks add up of
+/// the weights' gradients.
+void add_rows(const StageShape& shape, ActionType type, std::int64_t sign, Traffic& traffic) {
+  for (const OperatorCall& call : calls_of(work_of(shape, type))) {
+    const bool exchanges = call.kind == CallKind::all_to_all && call.group == Group::expert;
+    const bool reduces = call.kind == CallKind::all_reduce && call.group == Group::tensor;
+    if (!exchanges && !reduces) continue;
+    GroupTraffic& group = traffic.of(call.group);
+    group.calls += sign * call.count;  // of no rows there is none
+    (exchanges ? group.exchanged : group.all_reduced) += call.bytes() * (sign * call.count);
+  }
+}
+
+/// `traffic`: of an even routing.
+void take_rows(const Schedule& schedule, const std::vector<StageShape>& shapes, int pipeline,
+               const RoutedRows& rows, Traffic& traffic) {
+  using enum ActionType;
+  for (const Action& action : schedule.actions[static_cast<std::size_t>(pipeline)]) {
+    if (action.type != forward && action.type != backward && action.type != backward_input) continue;
+    const StageShape& even = shapes[action.stage];
+    if (!even.depends_on_routing()) continue;
+    add_rows(even, action.type, -1, traffic);
+    add_rows(rows.in_microbatch(even, action.microbatch), action.type, 1, traffic);
+  }
+}
+
+}  // namespace
+
 Traffic predict_traffic(const RunConfig& config, const Schedule& schedule, int world_rank,
                         const RoutedRows& rows) {
-  using enum ActionType;
   Traffic traffic = predict_traffic(config, schedule)[static_cast<std::size_t>(world_rank)];
+  take_rows(schedule, stage_shapes(config, schedule), config.layout().coordinates(world_rank).pipeline, rows,
+            traffic);
+  return traffic;
+}
+
+std::vector<Traffic> predict_traffic(const RunConfig& config, const Schedule& schedule,
+                                     std::span<const RoutedTokens> routing) {
+  std::vector<Traffic> traffic = predict_traffic(config, schedule);
   const std::vector<StageShape> shapes = stage_shapes(config, schedule);
-  if (shapes.front().gathers_tokens()) return traffic;  // as much whatever the routing
-  GroupTraffic exchanges;
-  const auto pipeline = static_cast<std::size_t>(config.layout().coordinates(world_rank).pipeline);
-  for (const Action& action : schedule.actions[pipeline]) {
-    if (action.type != forward && action.type != backward && action.type != backward_input) continue;
-    const StageShape shape = rows.in_microbatch(shapes[action.stage], action.microbatch);
-    for (const OperatorCall& call : calls_of(work_of(shape, action.type))) {
-      if (call.kind != CallKind::all_to_all || call.group != Group::expert) continue;
-      exchanges.calls += call.count;
-      exchanges.exchanged += call.bytes() * call.count;
+  const Layout layout = config.layout();
+  for (int sender = 0; sender < layout.senders(); ++sender) {
+    const RoutedRows rows(config, schedule, routing, sender);
+    for (int rank = 0; rank < layout.world(); ++rank) {
+      const Coordinates at = layout.coordinates(rank);
+      if (layout.sender(at) == sender)
+        take_rows(schedule, shapes, at.pipeline, rows, traffic[static_cast<std::size_t>(rank)]);
     }
   }
-  traffic.of(Group::expert) = exchanges;
   return traffic;
 }
 

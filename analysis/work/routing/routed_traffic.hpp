@@ -11,4 +11,8 @@ namespace plumbline {
 Traffic predict_traffic(const RunConfig& config, const Schedule& schedule, int world_rank,
                         const RoutedRows& rows);
 
+/// The same of every world rank.
+std::vector<Traffic> predict_traffic(const RunConfig& config, const Schedule& schedule,
+                                     std::span<const RoutedTokens> routing);
+
 }  // namespace plumbline

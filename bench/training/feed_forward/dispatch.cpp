@@ -152,8 +152,8 @@ Tensor by_rank(const TrainingContext& context, const Dispatch& dispatch, const M
 
 Tensor returned(const TrainingContext& context, const Dispatch& dispatch, Tensor leaving) {
   const Matrix from = leaving;
-  Tensor back = context.arena.allocate(kPassing, "rows of experts", context.shape.slices * context.shape.sent,
-                                       from.cols, from.dtype);
+  const std::int64_t rows = std::accumulate(dispatch.sent.begin(), dispatch.sent.end(), std::int64_t{0});
+  Tensor back = context.arena.allocate(kPassing, "rows of experts", rows, from.cols, from.dtype);
   exchange(context, from, dispatch.received, back, dispatch.sent);
   leaving.reset();
   return back;

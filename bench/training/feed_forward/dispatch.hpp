@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "bench/training/parameters/context.hpp"
@@ -48,7 +49,9 @@ inline std::int64_t expert_rank(const TrainingContext& context) {
 /// expert.
 template <class Put>
 void for_each_slice(const TrainingContext& context, const std::vector<std::int64_t>& counts, const Put& put) {
-  if (context.shape.slices == 1) return put(std::int64_t{0}, std::int64_t{0}, context.shape.sent);
+  if (context.shape.slices == 1)
+    return put(std::int64_t{0}, std::int64_t{0},
+               std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
   const auto local = static_cast<std::size_t>(context.shape.local);
   std::int64_t first = 0;
   std::int64_t to = 0;

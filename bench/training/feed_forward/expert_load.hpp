@@ -1,4 +1,4 @@
-// How many tokens every expert had, layer by layer and micro-batch by micro-batch: what a routing is, as far as times and
+// How many tokens chose every expert, layer by layer and micro-batch by micro-batch: what a routing is, as far as times and
 // sizes depend on it.
 #pragma once
 
@@ -11,7 +11,8 @@ struct ExpertLoad {
   std::int32_t copy = 0;  // of the model, or part of its tokens: Layout::sender
   std::int32_t layer = 0;
   std::int32_t microbatch = 0;
-  std::vector<std::int32_t> tokens;  // by expert
+  std::vector<std::int32_t> tokens;  // by expert: that chose it
+  std::vector<std::int32_t> rows;    // likewise, after dropping and padding
 };
 
 }  // namespace plumbline::training

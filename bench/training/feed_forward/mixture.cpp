@@ -22,14 +22,14 @@ AllRows gathered_gradient(const TrainingContext& context, const Matrix& dy) {
   return context.gather_rows(dy);
 }
 
-/// The rows of this rank's experts, (T·k, h) or (N', h), from those of the tokens that it sends. `category`: of the latter.
+/// The rows of this rank's experts, (N, h) or (N', h), from those of the tokens that it sends. `category`: of the latter.
 Tensor sent_to_experts(const TrainingContext& context, const MixtureState& state, const Matrix& x,
                        Category category = kPassing) {
   constexpr const char* kHolder = "layer rows of experts";
   const LayerWidths& shape = context.shape;
   if (gathers_tokens(context))
     return by_expert(context, state.dispatch, gathered_tokens(context, x), category, kHolder);
-  Tensor rows = context.make(kPassing, "rows of experts", shape.slices * shape.sent, shape.hidden);
+  Tensor rows = context.make(kPassing, "rows of experts", shape.slices * state.routing.rows(), shape.hidden);
   for_each_slice(context, state.routing.counts, [&](std::int64_t first, std::int64_t to, std::int64_t count) {
     if (count == 0) return;
     context.operators.embedding_forward(state.routing.tokens.matrix().columns(first, count), x, 0,
@@ -46,7 +46,7 @@ const std::vector<std::int64_t>& counts_of(const TrainingContext& context, const
   return spreads(context) ? state.dispatch.counts : state.routing.counts;
 }
 std::int64_t rows_of(const TrainingContext& context, const MixtureState& state) {
-  return spreads(context) ? state.dispatch.rows : context.shape.choices;
+  return spreads(context) ? state.dispatch.rows : state.routing.rows();
 }
 const Tensor& weights_of(const TrainingContext& context, const MixtureState& state) {
   return spreads(context) ? state.dispatch.weights : state.routing.weights;
@@ -75,7 +75,7 @@ void weigh(const TrainingContext& context, const MixtureState& state, const Matr
 
 /// What every row of the experts counts is part of the activation, so that its gradient is a product of rows with the
 /// gradient of that. Leaves the activation without weights in state.activation, and the gradient of what is without in
-/// `dact`. Returns the weights' gradient, (2, T·k) of which the first row counts.
+/// `dact`. Returns the weights' gradient, (2, N) of which the first row counts.
 Tensor weights_backward(const TrainingContext& context, const MixtureState& state, const Matrix& dact) {
   Operators& ops = context.operators;
   const Matrix activation = state.activation.matrix();

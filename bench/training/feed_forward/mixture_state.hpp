@@ -25,11 +25,11 @@ struct SharedExpert {
 
 struct MixtureState {
   Routing routing;
-  Dispatch dispatch;  // where experts are spread over ranks, whose rows are (N', …) in place of (T·k, …)
+  Dispatch dispatch;  // where experts are spread over ranks, whose rows are (N', …) in place of (N, …)
   Tensor rows;        // of the experts, until fc1's weight gradient; likewise
   Tensor gradient_of_rows;  // of their results, for the weight gradient of a split backward; likewise
   SharedExpert shared;
-  Tensor fc1;              // of the experts' rows, (T·k, f)
+  Tensor fc1;              // of the experts' rows, (N, f)
   Tensor activation;       // likewise, times the rows' weights
   Tensor fc1_gradient;     // in the backward
   Tensor router_gradient;  // of the logits, of the storage type, likewise

@@ -1,5 +1,7 @@
 #include "bench/training/feed_forward/router.hpp"
 
+#include <algorithm>
+
 namespace plumbline::training {
 namespace {
 
@@ -15,6 +17,9 @@ Router router_of(const TrainingContext& context) {
   router.groups = config.model.mixture.groups;
   router.chosen_groups = config.model.mixture.chosen_groups;
   router.scale = config.model.mixture.routed_scale;
+  router.capacity = config.expert_capacity();
+  router.by_position = config.mixture.drop_policy == TokenDropPolicy::position;
+  router.padded = config.mixture.pad_to_capacity;
   router.balance = config.mixture.aux_loss_coeff * static_cast<double>(config.model.mixture.experts) /
                    (static_cast<double>(router.top_k) * tokens * tokens * parts);
   router.z = config.mixture.z_loss_coeff / (tokens * config.parallel.context * parts);
@@ -27,36 +32,39 @@ void make_routing(const TrainingContext& context, const Matrix& x, const Matrix&
                   Routing& routing) {
   const LayerWidths& shape = context.shape;
   Operators& ops = context.operators;
-  const auto of_choices = [&](const char* holder, DType type) {
-    return context.arena.allocate(context.kept, holder, 1, shape.sent, type);
+  const auto numbers = [&](const char* holder, std::int64_t count, DType type) {
+    return context.arena.allocate(context.kept, holder, 1, count, type);
   };
   routing.logits = context.make_fp32(context.kept, "layer router logits", shape.tokens, shape.experts);
-  routing.chosen =
-      context.arena.allocate(context.kept, "layer experts of tokens", 1, shape.choices, DType::int32);
-  routing.places = of_choices("layer places of tokens", DType::int32);
-  routing.tokens = of_choices("layer tokens of experts", DType::int32);
-  routing.weights = of_choices("layer weights of experts", DType::fp32);
-  routing.counts.assign(static_cast<std::size_t>(shape.experts), 0);
+  routing.chosen = numbers("layer experts of tokens", shape.choices, DType::int32);
+  routing.places = numbers("layer places of tokens", shape.sent, DType::int32);
+  routing.chose.assign(static_cast<std::size_t>(shape.experts), 0);
+  routing.counts = routing.chose;
   ops.gemm({.a = x, .b = weight, .c = routing.logits, .b_transposed = true});
   Router router = router_of(context);
   router.bias = bias;
-  ops.route(router, routing.logits, routing.chosen, routing.counts.data());
+  ops.route(router, routing.logits, routing.chosen, routing.chose.data());
   Matrix logits = routing.logits;
   Matrix chosen = routing.chosen;
   if (shape.sent < shape.choices) {  // of the tokens that this rank sends
     const std::int64_t first = context.tensor_rank();
     logits = logits.row_range(first * shape.rows, shape.rows);
     chosen = chosen.columns(first * shape.sent, shape.sent);
-    ops.route(router, logits, chosen, routing.counts.data());
+    ops.route(router, logits, chosen, routing.chose.data());
   }
+  std::transform(routing.chose.begin(), routing.chose.end(), routing.counts.begin(),
+                 [&](std::int64_t tokens) { return router.rows_of(tokens); });
+  routing.tokens = numbers("layer tokens of experts", routing.rows(), DType::int32);
+  routing.weights = numbers("layer weights of experts", routing.rows(), DType::fp32);
   ops.arrange(router, logits, chosen, routing.places, routing.tokens, routing.weights);
 }
 
 void logits_backward(const TrainingContext& context, const Routing& routing, const Matrix& gradients,
                      const Matrix& dlogits) {
-  const Matrix dweights(gradients.data, 1, context.shape.choices, DType::fp32);
-  if (!context.shape.folded) context.reduce_over_tensor_ranks(dweights, ReduceOp::sum);
-  const Matrix places = context.shape.folded ? Matrix() : routing.places.matrix();
+  const bool folded = context.shape.folded;
+  const Matrix dweights(gradients.data, 1, folded ? context.shape.choices : routing.rows(), DType::fp32);
+  if (!folded) context.reduce_over_tensor_ranks(dweights, ReduceOp::sum);
+  const Matrix places = folded ? Matrix() : routing.places.matrix();
   context.operators.route_backward(router_of(context), routing.logits, routing.chosen, places, dweights,
                                    dlogits);
 }

@@ -10,8 +10,8 @@ namespace plumbline::training {
 /// Of all tokens, x (T, h). `weight` (E, h); `bias` (1, E) fp32, or empty.
 void make_routing(const TrainingContext& context, const Matrix& x, const Matrix& weight, const Matrix& bias,
                   Routing& routing);
-/// The logits' gradient from the weights', T·k numbers of fp32 that `gradients` begins with: by row, of which every tensor rank
-/// has seen its columns alone, or, where experts are cut on their own, by choice.
+/// The logits' gradient from the weights', fp32 numbers that `gradients` begins with: N by row, of which every tensor rank has
+/// seen its columns alone, or, where experts are cut on their own, T·k by choice.
 void logits_backward(const TrainingContext& context, const Routing& routing, const Matrix& gradients,
                      const Matrix& dlogits);
 /// dx += dlogits·W, of this rank's rows of the stream.

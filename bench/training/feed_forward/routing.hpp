@@ -2,21 +2,26 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "core/tensor/arena.hpp"
 
 namespace plumbline::training {
 
-/// From the forward to the backward. E experts, k of them for each of T tokens; N = T·k rows, those of every expert together.
-/// Where experts are cut on their own, N = R·k of the tokens that this rank sends, numbered from its first on.
+/// From the forward to the backward. E experts, k of them for each of T tokens; N rows, those of every expert together: T·k,
+/// or with a capacity what that leaves or asks for. Where experts are cut on their own, N = R·k of the tokens that this rank sends,
+/// numbered from its first on.
 struct Routing {
   Tensor logits;                     // (T, E) fp32
   Tensor chosen;                     // (1, T·k) int32: experts of every token
-  Tensor places;                     // (1, N) int32: the rows of its choices
+  Tensor places;                     // (1, T·k or R·k) int32: the rows of the choices that this rank sends
   Tensor tokens;                     // (1, N) int32: the token of every row
   Tensor weights;                    // (1, N) fp32: of every row
-  std::vector<std::int64_t> counts;  // rows of each expert; host memory
+  std::vector<std::int64_t> chose;   // tokens that chose each expert; host memory
+  std::vector<std::int64_t> counts;  // rows of each; likewise
+
+  std::int64_t rows() const { return std::accumulate(counts.begin(), counts.end(), std::int64_t{0}); }
 
   /// Forgets what only the router's backward reads.
   void drop_choices() {

@@ -34,7 +34,7 @@ void StepEnd::update_expert_biases() const {
   std::vector<float> loads(place_of_layer.size() * experts);
   for (const ExpertLoad& load : rank_.expert_load) {
     float* const of_layer = loads.data() + place_of_layer.at(load.layer);
-    for (std::size_t i = 0; i < experts; ++i) of_layer[i] += static_cast<float>(load.tokens[i]);
+    for (std::size_t i = 0; i < experts; ++i) of_layer[i] += static_cast<float>(load.rows[i]);
   }
   const Matrix all(loads.data(), 1, static_cast<std::int64_t>(loads.size()), DType::fp32);
   context.communicator.all_reduce(Group::data, all, ReduceOp::sum);

@@ -151,13 +151,14 @@ void ModelStage::forward(std::uint32_t microbatch) {
 }
 
 void ModelStage::note_expert_load(std::uint32_t microbatch, const Layer& layer, const Routing& routing) {
-  if (routing.counts.empty()) return;
+  if (routing.chose.empty()) return;
   const Communicator& communicator = rank_.context.communicator;
   ExpertLoad load;
   load.copy = communicator.layout().sender(communicator.layout().coordinates(communicator.rank()));
   load.layer = static_cast<std::int32_t>(layer.index);
   load.microbatch = static_cast<std::int32_t>(microbatch);
-  load.tokens.assign(routing.counts.begin(), routing.counts.end());
+  load.tokens.assign(routing.chose.begin(), routing.chose.end());
+  load.rows.assign(routing.counts.begin(), routing.counts.end());
   rank_.expert_load.push_back(std::move(load));
 }
 

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "bench/training/trainer/host_values.hpp"
@@ -23,23 +25,71 @@ std::vector<std::int64_t> as_numbers(const std::vector<ExpertLoad>& loads) {
   return numbers;
 }
 
+/// Of every layer its number and what was chosen and dropped of every expert, one layer after the other.
+std::vector<std::int64_t> layers_of(const RankStages& stages) {
+  const auto experts = static_cast<std::size_t>(stages.context().model().mixture.experts);
+  std::map<std::int32_t, std::vector<std::int64_t>> layers;
+  for (const ExpertLoad& load : stages.expert_load()) {
+    std::vector<std::int64_t>& sums = layers[load.layer];
+    sums.resize(2 * experts);
+    for (std::size_t i = 0; i < experts; ++i) {
+      sums[i] += load.tokens[i];
+      sums[experts + i] += std::max(0, load.tokens[i] - load.rows[i]);
+    }
+  }
+  std::vector<std::int64_t> numbers;
+  for (const auto& [layer, sums] : layers) {
+    numbers.push_back(layer);
+    numbers.insert(numbers.end(), sums.begin(), sums.end());
+  }
+  return numbers;
+}
+
+/// Hands what every rank that sends tokens has to `take`, rank after rank, on all ranks. Tensor ranks route alike, and send the
+/// same unless experts are cut on their own.
+template <class Take>
+void from_every_sender(const std::vector<std::int64_t>& mine, Communicator& control, const Take& take) {
+  const Layout& layout = control.layout();
+  const std::vector<std::int64_t> sizes = from_every_rank(control, static_cast<std::int64_t>(mine.size()));
+  for (int rank = 0; rank < layout.world(); ++rank) {
+    if (layout.coordinates(rank).tensor != 0 && !layout.folds_experts()) continue;
+    std::vector<std::int64_t> numbers = mine;
+    numbers.resize(static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)]));
+    if (numbers.empty()) continue;
+    broadcast_values(control, rank, numbers);
+    take(numbers);
+  }
+}
+
 }  // namespace
+
+std::vector<LayerLoad> gather_layer_loads(const RankStages& stages, Communicator& control) {
+  const auto experts = static_cast<std::ptrdiff_t>(stages.context().model().mixture.experts);
+  std::map<std::int64_t, LayerLoad> layers;
+  from_every_sender(layers_of(stages), control, [&](const std::vector<std::int64_t>& numbers) {
+    for (auto at = numbers.begin(); at != numbers.end(); at += 1 + 2 * experts) {
+      LayerLoad& load = layers[*at];
+      load.layer = *at;
+      load.tokens.resize(static_cast<std::size_t>(experts));
+      load.dropped.resize(static_cast<std::size_t>(experts));
+      for (std::ptrdiff_t i = 0; i < experts; ++i) {
+        load.tokens[static_cast<std::size_t>(i)] += at[1 + i];
+        load.dropped[static_cast<std::size_t>(i)] += at[1 + experts + i];
+      }
+    }
+  });
+  std::vector<LayerLoad> loads;
+  for (auto& [layer, load] : layers) loads.push_back(std::move(load));
+  return loads;
+}
 
 void save_routing(const RankStages& stages, Communicator& control, const std::string& path) {
   const auto experts = static_cast<std::ptrdiff_t>(stages.context().model().mixture.experts);
-  const Layout& layout = control.layout();
-  const std::vector<std::int64_t> mine = as_numbers(stages.expert_load());
-  const std::vector<std::int64_t> sizes = from_every_rank(control, static_cast<std::int64_t>(mine.size()));
   std::vector<std::vector<std::int64_t>> rows;
-  for (int rank = 0; rank < layout.world(); ++rank) {
-    if (layout.coordinates(rank).tensor != 0 && !layout.folds_experts())
-      continue;  // tensor ranks route alike
-    std::vector<std::int64_t> numbers = mine;
-    numbers.resize(static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)]));
-    broadcast_values(control, rank, numbers);
+  from_every_sender(as_numbers(stages.expert_load()), control, [&](const std::vector<std::int64_t>& numbers) {
     for (auto at = numbers.begin(); at != numbers.end(); at += 3 + experts)
       rows.emplace_back(at, at + 3 + experts);
-  }
+  });
   if (control.rank() != 0) return;
   std::sort(rows.begin(), rows.end());
   std::string text = "copy,layer,microbatch";

@@ -257,6 +257,7 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
     result.checkpoints->resumed_step = done;
     if (checkpoint) result.checkpoints->restore = restored;
   }
+  if (config.model.mixture) result.expert_load = gather_layer_loads(stages, control);
   if (!config.files.save_routing.empty()) save_routing(stages, control, config.files.save_routing);
   if (!config.files.save_weights.empty()) save_weights(stages, config.files.save_weights);
 

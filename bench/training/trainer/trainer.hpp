@@ -11,6 +11,7 @@
 #include "bench/training/checkpoints/checkpoint_options.hpp"
 #include "bench/training/stage/rank_stages.hpp"
 #include "bench/training/trainer/computing_program.hpp"
+#include "bench/training/trainer/routing_file.hpp"
 #include "core/run/step_load.hpp"
 #include "core/run/step_observer.hpp"
 #include "core/trace/trace.hpp"
@@ -49,6 +50,7 @@ struct TrainingResult {
   std::vector<std::vector<MemorySample>> samples;
   /// Seconds of every compute action of all timed steps without waiting, by world rank (ComputingProgram); empty: not known.
   std::vector<std::vector<double>> computing;
+  std::vector<LayerLoad> expert_load;          // of a mixture, in the last step
   Traffic traffic;                             // of this rank, everything
   Traffic step_traffic;                        // of this rank, the actions of the last step
   std::optional<CheckpointCosts> checkpoints;  // of a run that writes or has read some; whole on world rank 0

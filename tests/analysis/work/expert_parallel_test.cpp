@@ -90,7 +90,11 @@ TEST(ExpertParallel, AKnownRoutingSaysHowManyRowsARankHas) {
   }
   const StageShape shape = stage_shapes(config, schedule).front();
   const auto rows = [&](int data) {
-    return RoutedRows(config, schedule, routing, data).in_microbatch(shape, 1).expert.known_rows;
+    std::vector<std::int64_t> here;
+    for (const KnownRows& layer :
+         RoutedRows(config, schedule, routing, data).in_microbatch(shape, 1).known_rows)
+      here.push_back(layer.here);
+    return here;
   };
   // Copies 0 and 1 share experts, and so do 2 and 3; the first of each has experts 0 to 3.
   EXPECT_EQ(rows(0), (std::vector<std::int64_t>{16102, 0}));

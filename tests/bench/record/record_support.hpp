@@ -53,6 +53,7 @@ inline Record sample_record(const std::string& id) {
   measured.steps = {{{0.5}, 0.02, 0.0, 0.01, 3, 2.6e9}, {{0.45}}, {{0.6}, 0.03}};
   measured.disturbance = {0.03, 0.0, 0.01, false, 1};
   measured.rounds = 2;
+  measured.expert_load = {{3, {10, 6, 2}, {0, 0, 0}}};
   measured.checkpoints =
       CheckpointReport{10, true, 2, 1, {12'000'000}, {6'000'000}, {0.01}, {0.02}, {0.1}, 20, {0.3}};
   record.measurement = measured;
@@ -63,6 +64,7 @@ inline Record sample_record(const std::string& id) {
   predicted.memory.peak.value += predicted.memory.peak.value / 100;
   predicted.time.bubble_fraction = 0.23;
   predicted.step_interval = StepInterval{{0.5}, {0.6}};
+  predicted.expert_load = {{3, {6, 6, 6}, {0, 0, 0}}};
   record.prediction = predicted;
   record.error = compare(predicted, measured, record.probed);
   RecoveryReport recovery;

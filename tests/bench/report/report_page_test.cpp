@@ -148,6 +148,18 @@ TEST(Page, ShowsBothSpeedsAndWhatWasDisturbed) {
   EXPECT_THAT(html_report(input_of({quiet})), Not(HasSubstr("probed speed")));
 }
 
+TEST(Page, LoadOfExpertsIsAMapOfLayersAndExperts) {
+  Record record = sample_record("a");
+  record.measurement->expert_load = {{1, {30, 10, 0}, {12, 0, 0}}, {2, {20, 10, 10}, {0, 0, 0}}};
+  const std::string page = html_report(input_of({record}));
+  EXPECT_THAT(page,
+              HasSubstr("80 choices, busiest expert 2.25 times the mean of its layer, 15.00 % dropped"));
+  EXPECT_THAT(page, HasSubstr("<title>layer 1, expert 0: 30 tokens, 12 dropped</title>"));
+  EXPECT_THAT(page, HasSubstr("<title>layer 2, expert 2: 10 tokens, 0 dropped</title>"));
+  record.measurement->expert_load.clear();
+  EXPECT_THAT(html_report(input_of({record})), Not(HasSubstr("Load of experts")));
+}
+
 TEST(Page, RanksWithEqualMemoryShareARow) {
   Record record = sample_record("a");
   RankMemoryReport rank = record.measurement->memory.ranks[0];

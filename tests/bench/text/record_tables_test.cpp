@@ -57,6 +57,16 @@ TEST(Table, PutsPredictedNextToMeasured) {
   EXPECT_EQ(lines[4], "#3 oom: rank 1: no room, \"really\"?second line");
 }
 
+TEST(Table, SaysWhatExpertsDrop) {
+  Record record = sample_record("a");
+  EXPECT_THAT(to_table({record}, {}), testing::Not(HasSubstr("drops")));
+  record.measurement->expert_load = {{1, {30, 10, 0}, {12, 0, 0}}, {2, {20, 10, 10}, {0, 0, 0}}};
+  record.prediction->expert_load = {{1, {20, 20, 0}, {2, 2, 0}}};
+  const auto lines = lines_of(to_table({record}, {}));
+  EXPECT_THAT(lines[0], HasSubstr("drops % pred   meas"));
+  EXPECT_THAT(lines[1], HasSubstr("10.00  15.00"));
+}
+
 // What judges the model is its error at the speed that the machine had.
 TEST(Table, ShowsProbedTimesAndMarksWhatWasDisturbed) {
   std::vector<Record> records = {sample_record("a"), sample_record("b")};

@@ -31,6 +31,11 @@ namespace {
 constexpr double kGradientTolerance = 1e-5;  // of a tensor's largest entry, fp32
 constexpr double kLossTolerance = 1e-6;
 
+/// Whether experts may drop rows without being filled up.
+bool drops(const RunConfig& config) {
+  return config.mixture.capacity_factor > 0 && !config.mixture.pad_to_capacity;
+}
+
 /// What was found in one cell; on rank 0.
 struct Finding {
   double gradient_error = 0;
@@ -120,7 +125,7 @@ class Product {
         cell.config.numerics.fp8.on() && cell.config.numerics.fp8.recipe == Fp8Recipe::delayed;
     const StepResult step = last_step(cell.config, schedule, delayed ? 2 : 1, communicator);
     Measured on_cpu{"cpu", step.memory, step.samples, from_every_rank(communicator, step.traffic), {}};
-    if (cell.config.spreads_experts()) on_cpu.routing = step.routing;
+    if (cell.config.spreads_experts() || drops(cell.config)) on_cpu.routing = step.routing;
     if (rank_ == 0) {
       if (has_one_result(cell.config)) compare_gradients(cell, step, finding);
       compare_with_prediction(cell.config, schedule, on_cpu, finding);
@@ -138,7 +143,9 @@ class Product {
  private:
   /// In FP8 a number next to where rounding changes comes out a step away where sums come in another
   /// order, and delayed scales depend on what a rank sees first: fp8_step_test compares those gradients.
+  /// Ranks that share a sequence have a capacity each, and drop other rows than one rank does.
   static bool has_one_result(const RunConfig& config) {
+    if (drops(config) && config.parallel.context > 1) return false;
     return !config.numerics.fp8.on() ||
            (config.numerics.fp8.recipe == Fp8Recipe::tensorwise && config.parallel.tensor == 1 &&
             config.parallel.context == 1 && !config.parallel.splits_vocabulary());
@@ -159,9 +166,11 @@ class Product {
   }
 
   void compare_gradients(const ProductCell& cell, const StepResult& step, Finding& finding) {
+    const MixtureConfig& mixture = cell.config.mixture;
     StepResult& reference =
         references_[{cell.config.batch.global_batch_size, cell.config.numerics.hidden_dropout,
-                     cell.config.numerics.fp8.on(), cell.switches, cell.config.mixture.aux_loss_coeff}];
+                     cell.config.numerics.fp8.on(), cell.switches, mixture.aux_loss_coeff,
+                     mixture.capacity_factor, mixture.drop_policy}];
     if (reference.gradients.empty()) {
       RunConfig alone = cell.config;
       set_layout(alone, Layout{});
@@ -205,8 +214,9 @@ class Product {
   Layout layout_;
   std::unique_ptr<MpiCommunicator> communicator_;
   std::unique_ptr<EmulatedCommunicator> emulated_;
-  /// By global batch, dropout, FP8, the model and the weight of its load-balancing loss; on rank 0.
-  std::map<std::tuple<std::int64_t, double, bool, std::size_t, double>, StepResult> references_;
+  /// By global batch, dropout, FP8, the model, the weight of its load-balancing loss, and capacities; on rank 0.
+  std::map<std::tuple<std::int64_t, double, bool, std::size_t, double, double, TokenDropPolicy>, StepResult>
+      references_;
 };
 
 /// "[####....] 120/1848, 4 min left": redrawn on a terminal, a line per tenth otherwise.

@@ -16,7 +16,7 @@
 
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/predict/predict.hpp"
-#include "analysis/work/traffic.hpp"
+#include "analysis/work/routing/routed_traffic.hpp"
 #include "bench/evaluate/emulation.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/training/trainer/step_data.hpp"
@@ -27,12 +27,19 @@
 #include "core/run/solo_communicator.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
+#include "tests/bench/training/routed_memory.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
 namespace {
 
 enum class Model { mixture, deepseek, glm };
+
+struct Capacity {
+  double factor = 0;
+  TokenDropPolicy policy = TokenDropPolicy::probs;
+  bool padded = false;
+};
 
 struct Case {
   const char* name;
@@ -48,9 +55,15 @@ struct Case {
   int context = 1;
   std::int64_t shared = 0;
   Model model = Model::mixture;
+  Capacity capacity{};
 };
 constexpr Case of(Model model, Case c) {
   c.model = model;
+  return c;
+}
+/// An expert has at most `factor` times the mean.
+constexpr Case limited(double factor, TokenDropPolicy policy, bool padded, Case c) {
+  c.capacity = {factor, policy, padded};
   return c;
 }
 constexpr Case kCases[] = {
@@ -81,6 +94,33 @@ constexpr Case kCases[] = {
     of(Model::deepseek, {"latent", {2, 1, 2}, "1f1b", true, 2, Recompute::selective, DType::fp32}),
     {"both", {2, 2, 1}, "interleaved", true, 0, Recompute::none, DType::bf16},
     {"both", {2, 1, 2}, "1f1b", true, 1, Recompute::full, DType::fp32, false},
+    limited(1, TokenDropPolicy::probs, false, {"drops", {1, 1, 1}, "1f1b", false, 0, Recompute::full}),
+    limited(1.4, TokenDropPolicy::probs, true,
+            {"padded", {1, 1, 1}, "1f1b", false, 0, Recompute::none, DType::bf16}),
+    limited(0.6, TokenDropPolicy::probs, false, {"drops", {2, 1, 1}, "zb-h1", true}),
+    limited(1, TokenDropPolicy::position, true,
+            {"padded", {2, 1, 1}, "1f1b", true, 0, Recompute::full, DType::fp32, false}),
+    limited(1, TokenDropPolicy::position, false, {"drops", {1, 2, 1}, "zb-v", false}),
+    limited(0.7, TokenDropPolicy::probs, false, of(Model::deepseek, {"drops", {1, 2, 1}, "dualpipe"})),
+    limited(1, TokenDropPolicy::probs, true,
+            of(Model::glm, {"padded", {1, 1, 2}, "gpipe", false, 3, Recompute::full})),
+    limited(
+        0.9, TokenDropPolicy::probs, false,
+        {"drops", {1, 1, 1}, "1f1b", false, 2, Recompute::none, DType::fp32, true, kDropouts[0], "none", 2}),
+    limited(0.8, TokenDropPolicy::probs, false,
+            {"drops",
+             {2, 2, 1},
+             "interleaved",
+             true,
+             0,
+             Recompute::full,
+             DType::fp32,
+             true,
+             kDropouts[0],
+             "none",
+             1,
+             24}),
+    limited(1, TokenDropPolicy::position, true, of(Model::deepseek, {"padded", {2, 1, 2}, "1f1b", true, 1})),
 };
 
 RunConfig config_of(const Case& c) {
@@ -99,7 +139,11 @@ RunConfig config_of(const Case& c) {
   config.numerics.precision = c.precision;
   set_dropout(config, c.dropout);
   config.numerics.attention_dropout = 0;
-  config.mixture = {c.context > 1 ? 0 : 0.02, 0.003};
+  config.mixture.capacity_factor = c.capacity.factor;
+  config.mixture.drop_policy = c.capacity.policy;
+  config.mixture.pad_to_capacity = c.capacity.padded;
+  config.mixture.aux_loss_coeff = c.context > 1 ? 0 : 0.02;
+  config.mixture.z_loss_coeff = 0.003;
   config.batch.seq_length = 12;
   config.batch.global_batch_size = 8;
   config.measure.warmup_steps = 1;
@@ -139,6 +183,11 @@ void expect_memory(const RunConfig& config, const StepResult& found) {
   }
 }
 
+/// Whether experts drop rows without being filled up.
+bool depends_on_routing(const RunConfig& config) {
+  return config.mixture.capacity_factor > 0 && !config.mixture.pad_to_capacity;
+}
+
 TEST(MixtureStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -155,15 +204,24 @@ TEST(MixtureStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
     MpiCommunicator communicator(config.layout());
     StepResult found = one_step(config, communicator);
     ++compared;
-    expect_memory(config, found);
-    const Traffic predicted =
-        predict_traffic(config, schedule_for(config))[static_cast<std::size_t>(communicator.rank())];
-    EXPECT_TRUE(same(predicted, found.traffic));
+    const Schedule schedule = schedule_for(config);
+    if (depends_on_routing(config)) {
+      expect_routed_memory(config, found);
+      const int data = config.layout().coordinates(communicator.rank()).data;
+      const RoutedRows rows(config, schedule, found.routing, data);
+      EXPECT_TRUE(same(predict_traffic(config, schedule, communicator.rank(), rows), found.traffic));
+    } else {
+      expect_memory(config, found);
+      const Traffic predicted =
+          predict_traffic(config, schedule)[static_cast<std::size_t>(communicator.rank())];
+      EXPECT_TRUE(same(predicted, found.traffic));
+    }
     if (communicator.rank() != 0) continue;
     const StepResult expected = alone(c);
     const bool rounds = c.precision == DType::bf16;
-    EXPECT_NEAR(found.loss / expected.loss, 1, rounds ? 1e-2 : 1e-5);
-    if (rounds) continue;  // a logit that is rounded otherwise may choose another expert
+    const bool others_drop = c.context > 1 && c.capacity.factor > 0;  // a capacity is of half a sequence
+    EXPECT_NEAR(found.loss / expected.loss, 1, rounds || others_drop ? 1e-2 : 1e-5);
+    if (rounds || others_drop) continue;  // a logit that is rounded otherwise may choose another expert
     std::string worst;
     EXPECT_LE(largest_error(expected.gradients, found.gradients, worst), 1e-4) << worst;
   }

@@ -98,7 +98,7 @@ void set_normed_output(ModelConfig& model) {
 constexpr Switches kSwitches[] = {{"", [](ModelConfig&) {}},           {" alibi and norms", set_norms},
                                   {" parallel block", set_parallel},   {" shared norm", set_shared_norm},
                                   {" normed residual", set_first_glm}, {" normed output", set_normed_output}};
-/// Mixtures of experts that are spread over ranks; on devices that compute nothing every expert has as many rows.
+/// Mixtures of experts; on devices that compute nothing every expert has as many rows.
 void set_mixture(ModelConfig& model) {
   model.architecture = "mixtral";
   model.qkv_bias = model.tied_embeddings = false;
@@ -140,11 +140,12 @@ constexpr Sharing kSharings[] = {{CpCommType::p2p, 0}, {CpCommType::all_gather, 
                                  {CpCommType::a2a, 0}, {CpCommType::a2a_p2p, 0},
                                  {CpCommType::p2p, 1}, {CpCommType::all_gather, 2}};
 
-/// Of these, what experts go together with in turn, dispatched by all-to-all and by all-gather.
+/// Of these, what experts go together with in turn.
 constexpr std::size_t kSharingsOfExperts = 2;
+/// How tokens get to experts, and how many of them.
+enum Dispatching : std::size_t { kSent, kGathered, kDropped, kPadded, kDispatches };
 
-/// Where ranks share sequences, kLinear is one of kSharings; where experts are spread, one of the first of them with one way of
-/// dispatch.
+/// Where ranks share sequences, kLinear is one of kSharings; with experts, one of the first of them with one kind of dispatch.
 enum Column : std::size_t { kLayout, kSchedule, kSequence, kRecompute, kZero, kDropout, kLinear, kModel };
 
 /// What the switches do not go together with.
@@ -171,11 +172,11 @@ std::vector<Layout> shared_layouts(int ranks) {
   return layouts;
 }
 
-std::vector<Layout> spread_layouts(int ranks) {
+std::vector<Layout> expert_layouts(int ranks) {
   std::vector<Layout> layouts;
   for (Layout layout : layouts_of(ranks)) {
     for (layout.context = 1; layout.context <= std::min(layout.data, 2); layout.context *= 2) {
-      for (layout.expert = 2; layout.expert <= layout.data; layout.expert *= 2) layouts.push_back(layout);
+      for (layout.expert = 1; layout.expert <= layout.data; layout.expert *= 2) layouts.push_back(layout);
     }
     // Cut regardless of tensor ranks: no experts twice in every other layout, in the others two copies.
     layout.context = 1;
@@ -187,9 +188,32 @@ std::vector<Layout> spread_layouts(int ranks) {
   return layouts;
 }
 
-ProductCell cell_of(const Layout& layout, const Row& row) {
-  const bool spread = layout.spreads_experts();
-  const Switches& switches = spread ? kMixtures[row[kModel]] : kSwitches[row[kModel]];
+Dispatching dispatch_of(const Row& row) {
+  return static_cast<Dispatching>(row[kLinear] / kSharingsOfExperts);
+}
+
+/// Half of the cells drop rows by their weight, half by their place. Ranks that share a sequence have a capacity each: what is
+/// padded has room for all tokens then, so that one rank has the same results.
+void set_mixture_keys(const Layout& layout, const Row& row, bool by_position, RunConfig& config) {
+  const bool shared = layout.context > 1;
+  config.mixture.aux_loss_coeff = shared ? 0 : 0.02;
+  config.mixture.z_loss_coeff = 0.003;
+  config.numerics.attention_dropout = 0;
+  const Dispatching dispatch = dispatch_of(row);
+  if (dispatch == kGathered) config.parallel.token_dispatcher = TokenDispatcher::allgather;
+  if (dispatch != kDropped && dispatch != kPadded) return;
+  const Mixture& mixture = config.model.mixture;
+  config.mixture.pad_to_capacity = dispatch == kPadded;
+  config.mixture.capacity_factor =
+      dispatch == kDropped ? 0.9
+      : shared             ? static_cast<double>(mixture.experts) / static_cast<double>(mixture.top_k)
+                           : 1.25;
+  if (by_position) config.mixture.drop_policy = TokenDropPolicy::position;
+}
+
+ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) {
+  constexpr const char* kDispatchNames[] = {"", " gathered", " dropped", " padded"};
+  const Switches& switches = experts ? kMixtures[row[kModel]] : kSwitches[row[kModel]];
   const bool shared = layout.context > 1;
   const Recomputation& recomputation = kRecomputations[row[kRecompute]];
   const Pipeline& pipeline = kSchedules[row[kSchedule]];
@@ -200,20 +224,20 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   switches.set(config.model);
   config.parallel.expert = layout.expert;
   config.parallel.expert_tensor = layout.expert_tensor;
-  const bool gathered = spread && row[kLinear] >= kSharingsOfExperts;
-  if (gathered) config.parallel.token_dispatcher = TokenDispatcher::allgather;
-  if (spread) config.mixture = {shared ? 0 : 0.02, 0.003};
-  if (!spread && row[kModel] == kFirstGlm) config.batch.prefix_length = 5;
+  // Every other cell one way, and every other two the other way: any setting meets all four.
+  std::size_t sum = 0;
+  for (const std::size_t choice : row) sum += choice;
+  if (!experts && row[kModel] == kFirstGlm) config.batch.prefix_length = 5;
   set_layout(config, layout);
   config.numerics.precision = DType::fp32;
   set_dropout(config, kDropouts[row[kDropout]]);
-  if (spread) config.numerics.attention_dropout = 0;
+  if (experts) set_mixture_keys(layout, row, sum % 2 == 0, config);
   if (shared) {
     config.parallel.context = layout.context;
-    config.parallel.cp_comm_type = kSharings[spread ? row[kLinear] % kSharingsOfExperts : row[kLinear]].type;
+    config.parallel.cp_comm_type = kSharings[experts ? row[kLinear] % kSharingsOfExperts : row[kLinear]].type;
     if (config.parallel.hierarchical()) config.parallel.hierarchical_context = {2, layout.context / 2};
   }
-  const LinearLayers& linear = kLinearLayers[spread   ? 0
+  const LinearLayers& linear = kLinearLayers[experts  ? 0
                                              : shared ? kSharings[row[kLinear]].linear
                                                       : row[kLinear]];
   config.numerics.fp8.format = linear.format;
@@ -235,9 +259,6 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
   config.recompute.granularity = recomputation.granularity;
   config.recompute.num_layers = recomputation.layers;
   config.parallel.zero_stage = static_cast<int>(row[kZero]);
-  // Every other cell one way, and every other two the other way: any setting meets all four.
-  std::size_t sum = 0;
-  for (const std::size_t choice : row) sum += choice;
   const bool reduces = sum % 2 == 0;
   const bool gathers = sum / 2 % 2 == 0;
   const bool receives = sum / 3 % 2 == 0;
@@ -251,12 +272,12 @@ ProductCell cell_of(const Layout& layout, const Row& row) {
                   row[kZero], kDropouts[row[kDropout]].name, linear.name) +
       (shared ? fmt::format(" cp{} {}", layout.context, cp_comm_type_name(config.parallel.cp_comm_type))
               : "") +
-      (spread
-           ? fmt::format(" ep{} etp{}{}", layout.expert, layout.expert_slices(), gathered ? " gathered" : "")
-           : "") +
+      (experts ? fmt::format(" ep{} etp{}{}", layout.expert, layout.expert_slices(),
+                             kDispatchNames[dispatch_of(row)])
+               : "") +
       switches.name + (reduces ? "" : " reduced late") + (receives ? " received ahead" : "") +
       (config.parallel.overlap_param_gather.value_or(false) ? " gathered ahead" : "");
-  cell.switches = row[kModel] + (spread ? std::size(kSwitches) : 0);
+  cell.switches = row[kModel] + (experts ? std::size(kSwitches) : 0);
   if (const auto reason = why_invalid(config)) {
     cell.illegal = *reason;
   } else if (const auto unsupported = why_unsupported(config)) {
@@ -348,7 +369,7 @@ std::vector<ProductCell> context_cells(int ranks) {
 }
 
 std::vector<ProductCell> expert_cells(int ranks) {
-  const std::vector<Layout> layouts = spread_layouts(ranks);
+  const std::vector<Layout> layouts = expert_layouts(ranks);
   std::vector<std::pair<std::size_t, std::size_t>> given;
   for (std::size_t layout = 0; layout < layouts.size(); ++layout) {
     const bool sequences = layouts[layout].folds_experts() && layouts[layout].tensor > 1;
@@ -357,15 +378,20 @@ std::vector<ProductCell> expert_cells(int ranks) {
       given.emplace_back(layout, schedule);
     }
   }
-  const auto allowed = [](const Row& row) {
+  const auto allowed = [&](const Row& row) {
+    const Layout& layout = layouts[row[kLayout]];
+    const Dispatching dispatch = dispatch_of(row);
+    if (dispatch == kGathered && !layout.spreads_experts()) return false;
+    if ((dispatch == kDropped || dispatch == kPadded) && layout.folds_experts()) return false;
     return row[kSequence] == 0 || std::string(kSchedules[row[kSchedule]].vocabulary) == "none";
   };
   std::vector<ProductCell> cells;
-  for (const Row& row : covering_rows(given,
-                                      {kSequences - 1, std::size(kRecomputations), kZeroStages - 1,
-                                       std::size(kDropouts), 2 * kSharingsOfExperts, std::size(kMixtures)},
-                                      allowed))
-    cells.push_back(cell_of(layouts[row[kLayout]], row));
+  for (const Row& row :
+       covering_rows(given,
+                     {kSequences - 1, std::size(kRecomputations), kZeroStages - 1, std::size(kDropouts),
+                      kDispatches * kSharingsOfExperts, std::size(kMixtures)},
+                     allowed))
+    cells.push_back(cell_of(layouts[row[kLayout]], row, true));
   return cells;
 }
 

@@ -24,8 +24,9 @@ std::vector<ProductCell> product_cells(int ranks, bool covering);
 /// The same selection over layouts whose data ranks share sequences, two, four or eight of them each, by every
 /// cp_comm_type; two of them also in FP8.
 std::vector<ProductCell> context_cells(int ranks);
-/// A selection over layouts whose data ranks have the experts of mixtures between them, two, four or eight of them each, with and
-/// without ranks that share sequences: every layout meets every schedule, and every two other settings each other.
+/// A selection over layouts of mixtures whose ranks have all experts, or two, four or eight of them the experts between them, with
+/// and without ranks that share sequences, every token at its experts or a capacity of these, padded or not: every layout meets
+/// every schedule, and every two other settings each other.
 std::vector<ProductCell> expert_cells(int ranks);
 
 }  // namespace plumbline::training

@@ -10,9 +10,6 @@
 #include "kernels/cpu/cpu_operators.hpp"
 
 namespace plumbline::training {
-namespace {
-
-/// Random weights in which biases are not 0 and norms not 1, so that a mix-up shows.
 SliceReader lively_weights(std::uint64_t seed) {
   const SliceReader normal = random_weights(seed, 0.08);
   return [normal](const Parameter& parameter, const Slice& slice, float* out, std::int64_t stride) {
@@ -25,8 +22,6 @@ SliceReader lively_weights(std::uint64_t seed) {
     }
   };
 }
-
-}  // namespace
 
 std::vector<Layout> layouts_of(int ranks) {
   std::vector<Layout> all;
@@ -143,12 +138,16 @@ std::vector<RoutedTokens> gather_routing(const RankStages& stages, Communicator&
 
 namespace {
 
+SliceReader weights_of(const RunConfig& config) {
+  return config.files.weights.empty() ? lively_weights(config.measure.seed)
+                                      : checkpoint_weights(config.files.weights, config.model);
+}
+
 StepResult last_step_with(Operators& operators, const RunConfig& config, const Schedule& schedule, int steps,
-                          Communicator& communicator) {
+                          const SliceReader& weights, Communicator& communicator) {
   Arena arena(config.machine.memory_budget, host_memory());
   RankStages stages(config, schedule, operators, communicator, arena);
-  load_weights(stages, config.files.weights.empty() ? lively_weights(config.measure.seed)
-                                                    : checkpoint_weights(config.files.weights, config.model));
+  load_weights(stages, weights);
   if (config.distillation.teacher) {
     load_teacher_weights(
         stages, config.distillation.teacher_weights.empty()
@@ -184,11 +183,16 @@ StepResult last_step_with(Operators& operators, const RunConfig& config, const S
 StepResult last_step(const RunConfig& config, const Schedule& schedule, int steps,
                      Communicator& communicator) {
   const auto operators = make_cpu_operators();
-  return last_step_with(*operators, config, schedule, steps, communicator);
+  return last_step_with(*operators, config, schedule, steps, weights_of(config), communicator);
 }
 
 StepResult one_step(const RunConfig& config, Operators& operators, Communicator& communicator) {
-  return last_step_with(operators, config, schedule_for(config), 1, communicator);
+  return last_step_with(operators, config, schedule_for(config), 1, weights_of(config), communicator);
+}
+
+StepResult one_step(const RunConfig& config, const SliceReader& weights, Communicator& communicator) {
+  const auto operators = make_cpu_operators();
+  return last_step_with(*operators, config, schedule_for(config), 1, weights, communicator);
 }
 
 StepResult one_step(const RunConfig& config, const Schedule& schedule, Communicator& communicator) {

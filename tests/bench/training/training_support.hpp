@@ -8,6 +8,7 @@
 
 #include "analysis/work/routing/routed_rows.hpp"
 #include "bench/training/trainer/trainer.hpp"
+#include "bench/training/weights/weights.hpp"
 #include "core/config/run_config.hpp"
 #include "core/run/communicator.hpp"
 
@@ -59,6 +60,9 @@ struct StepResult {
 /// How many tokens the experts had in the step just made, of all ranks. Collective.
 std::vector<RoutedTokens> gather_routing(const RankStages& stages, Communicator& communicator);
 
+/// Random weights in which biases are not 0 and norms not 1, so that a mix-up shows.
+SliceReader lively_weights(std::uint64_t seed);
+
 /// One step of the configuration's schedule on the CPU, with its checkpoint or else with random weights whose
 /// biases and norms are random too. Collective over the world.
 StepResult one_step(const RunConfig& config, Communicator& communicator);
@@ -67,6 +71,8 @@ StepResult one_step(const RunConfig& config, const Schedule& schedule, Communica
 StepResult last_step(const RunConfig& config, const Schedule& schedule, int steps,
                      Communicator& communicator);
 StepResult last_step(const RunConfig& config, int steps, Communicator& communicator);
+/// One step from these weights.
+StepResult one_step(const RunConfig& config, const SliceReader& weights, Communicator& communicator);
 /// One step with these operators in place of the CPU's; they work on memory of the host.
 StepResult one_step(const RunConfig& config, Operators& operators, Communicator& communicator);
 

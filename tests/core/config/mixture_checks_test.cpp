@@ -89,6 +89,51 @@ TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
        "teacher: found mixtral-8x7b, a mixture"},
       {"llama-3-8b", [](RunConfig& c) { c.mixture.aux_loss_coeff = 0.1; }, "moe_aux_loss_coeff: found"},
       {"llama-3-8b", [](RunConfig& c) { c.mixture.z_loss_coeff = 0.1; }, "moe_z_loss_coeff: found"},
+      {"llama-3-8b", [](RunConfig& c) { c.mixture.capacity_factor = 1; },
+       "moe_expert_capacity_factor: found 1 with llama-3-8b, which has no experts; expected none"},
+      {"mixtral-8x7b", [](RunConfig& c) { c.mixture.pad_to_capacity = true; },
+       "moe_pad_expert_input_to_capacity: found true without moe_expert_capacity_factor"},
+      {"mixtral-8x7b", [](RunConfig& c) { c.mixture.drop_policy = TokenDropPolicy::position; },
+       "moe_token_drop_policy: found position without moe_expert_capacity_factor"},
+      {"mixtral-8x7b",
+       [](RunConfig& c) {
+         c.batch.seq_length = 100;
+         c.mixture.capacity_factor = 4.01;
+       },
+       "moe_expert_capacity_factor: found 4.01 which is a capacity of 101 rows, expected at most the 100"},
+      {"mixtral-8x7b",
+       [](RunConfig& c) {
+         c.machine.software = "megatron-core";
+         c.mixture.capacity_factor = 1;
+       },
+       "moe_expert_capacity_factor: found 1 with software megatron-core"},
+      {"mixtral-8x7b",
+       [](RunConfig& c) {
+         c.parallel.expert = c.parallel.world_size = 2;
+         c.batch.global_batch_size = 2;
+         c.parallel.token_dispatcher = TokenDispatcher::allgather;
+         c.mixture.capacity_factor = 1;
+       },
+       "moe_expert_capacity_factor: found 1 with moe_token_dispatcher_type allgather; expected alltoall"},
+      {"mixtral-8x7b",
+       [](RunConfig& c) {
+         c.parallel.tensor = c.parallel.world_size = 2;
+         c.parallel.sequence_parallel = true;
+         c.parallel.expert_tensor = 1;
+         c.mixture.capacity_factor = 1;
+       },
+       "moe_expert_capacity_factor: found 1 with expert_tensor_parallel_size 1 on 2 tensor ranks"},
+      {"mixtral-8x7b", [](RunConfig& c) { c.mixture.routing = "random"; },
+       "moe_routing: found random expected balanced, worst, zipf:S with S from 0 to 10, or the path of a "
+       ".csv"},
+      {"llama-3-8b", [](RunConfig& c) { c.mixture.routing = "worst"; },
+       "moe_routing: found worst with llama-3-8b, which has no experts; expected balanced"},
+      {"mixtral-8x7b",
+       [](RunConfig& c) {
+         c.machine.software = "megatron-core";
+         c.mixture.routing = "worst";
+       },
+       "moe_routing: found worst with software megatron-core, expected balanced"},
       {"llama-3-8b", [](RunConfig& c) { c.files.save_routing = "x.csv"; }, "save_routing: found a path"},
       {"qwen3-30b-a3b",
        [](RunConfig& c) {
@@ -113,6 +158,25 @@ TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
     EXPECT_THAT(reason, HasSubstr(c.reason));
     EXPECT_THAT(reason, Not(HasSubstr("\n")));
   }
+}
+
+/// ceil(T·k/E·factor) of the tokens that a rank has of a micro-batch (Megatron-LM, get_capacity).
+TEST(MixtureChecks, ACapacityIsThatOfARanksTokens) {
+  RunConfig config = run_of("mixtral-8x7b");  // eight experts, two of them for a token
+  config.batch.seq_length = 100;
+  EXPECT_EQ(config.expert_capacity(), 0);
+  config.mixture.capacity_factor = 1;
+  EXPECT_EQ(config.expert_capacity(), 25);
+  config.mixture.capacity_factor = 1.05;
+  EXPECT_EQ(config.expert_capacity(), 27);
+  config.mixture.capacity_factor = 0.001;
+  EXPECT_EQ(config.expert_capacity(), 1);
+  config.batch.micro_batch_size = 3;
+  config.mixture.capacity_factor = 4;
+  EXPECT_EQ(config.expert_capacity(), 300);
+  config.parallel.context = config.parallel.world_size = 2;
+  EXPECT_EQ(config.expert_capacity(), 150);
+  EXPECT_EQ(run_of("llama-3-8b").expert_capacity(), 0);
 }
 
 TEST(MixtureChecks, GpusDoNotExecuteThem) {

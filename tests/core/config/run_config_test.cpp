@@ -207,6 +207,10 @@ TEST_F(ConfigFolder, RefusesWithFileLineKeyFoundAndExpected) {
       {", model: gpt2-124m\n", {"run.yaml:1: expected one YAML mapping"}},
       {"model: gpt2-124m\n}\nseq_length: 7\n", {"run.yaml:2: "}},
       {"? [1, 2]\n: 3\n", {"run.yaml:1: "}},
+      {model + "moe_expert_capacity_factor: 0\n",
+       {"run.yaml:2: moe_expert_capacity_factor: found \"0\"", "none, or a number above 0"}},
+      {model + "moe_expert_capacity_factor: -1\n", {"moe_expert_capacity_factor: found \"-1\""}},
+      {model + "moe_expert_capacity_factor: nan\n", {"moe_expert_capacity_factor: found \"nan\""}},
   };
   for (const Case& c : cases) {
     const std::string message = complaint(c.text);

@@ -6,129 +6,29 @@
 
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
+#include "kernels/cpu/routing/expert_choice.hpp"
+#include "kernels/cpu/routing/token_weights.hpp"
 
 namespace plumbline::cpu {
 namespace {
 
-/// The `count` largest of the scores that `allowed` has a place for. Whatever the scores are, NaN too, they are different
-/// ones.
-template <class Allowed>
-void choose_largest(const float* scores, std::int64_t all, std::int32_t* chosen, std::int64_t count,
-                    const Allowed& allowed) {
-  for (std::int64_t j = 0; j < count; ++j) {
-    std::int64_t best = -1;
-    for (std::int64_t i = 0; i < all; ++i) {
-      if (!allowed(i) || (best >= 0 && !(scores[i] > scores[best]))) continue;
-      const bool taken = std::find(chosen, chosen + j, static_cast<std::int32_t>(i)) != chosen + j;
-      if (!taken) best = i;
-    }
-    chosen[j] = static_cast<std::int32_t>(best);
-  }
-}
-
-float logistic(float x) {
-  return 1 / (1 + std::exp(-x));
-}
-
-/// Of one token after the other.
-class ExpertChoice {
- public:
-  ExpertChoice(const Router& router, std::int64_t experts)
-      : router_(router),
-        experts_(experts),
-        scores_(static_cast<std::size_t>(experts)),
-        of_groups_(static_cast<std::size_t>(router.groups)),
-        groups_(static_cast<std::size_t>(router.chosen_groups)) {}
-
-  void operator()(const float* logits, std::int32_t* chosen) {
-    const auto all = [](std::int64_t) { return true; };
-    if (router_.groups == 1) return choose_largest(scores(logits), experts_, chosen, router_.top_k, all);
-    const float* score = scores(logits);
-    const std::int64_t size = experts_ / router_.groups;
-    for (std::int64_t group = 0; group < router_.groups; ++group) {
-      std::int32_t best[2];
-      const std::int64_t count = std::min<std::int64_t>(2, size);
-      choose_largest(score + group * size, size, best, count, all);
-      float sum = 0;
-      for (std::int64_t i = 0; i < count; ++i) sum += score[group * size + best[i]];
-      of_groups_[static_cast<std::size_t>(group)] = sum;
-    }
-    choose_largest(of_groups_.data(), router_.groups, groups_.data(), router_.chosen_groups, all);
-    choose_largest(score, experts_, chosen, router_.top_k, [&](std::int64_t expert) {
-      return std::find(groups_.begin(), groups_.end(), static_cast<std::int32_t>(expert / size)) !=
-             groups_.end();
-    });
-  }
-
- private:
-  /// What is compared. A softmax has its logits' order.
-  const float* scores(const float* logits) {
-    const bool biased = router_.bias.data != nullptr;
-    if (!router_.sigmoid && !biased && router_.groups == 1) return logits;
-    const float highest = *std::max_element(logits, logits + experts_);
-    std::transform(logits, logits + experts_, scores_.begin(), [&](float logit) {
-      return router_.sigmoid ? logistic(logit) : std::exp(logit - highest);
-    });
-    if (!router_.sigmoid) {
-      const float sum = std::accumulate(scores_.begin(), scores_.end(), 0.0F);
-      for (float& score : scores_) score /= sum;
-    }
-    for (std::int64_t i = 0; biased && i < experts_; ++i)
-      scores_[static_cast<std::size_t>(i)] += router_.bias.as<float>()[i];
-    return scores_.data();
-  }
-
-  const Router& router_;
-  const std::int64_t experts_;
-  std::vector<float> scores_, of_groups_;
-  std::vector<std::int32_t> groups_;
-};
-
-constexpr float kLeast = 1e-20F;  // of a sum that scores are divided by
-
-/// log Σ exp(logits) over the given experts, or over all.
-float log_sum_exp(const float* logits, std::int64_t experts) {
-  const float highest = *std::max_element(logits, logits + experts);
-  float sum = 0;
-  for (std::int64_t i = 0; i < experts; ++i) sum += std::exp(logits[i] - highest);
-  return highest + std::log(sum);
-}
-float log_sum_exp(const float* logits, const std::int32_t* chosen, std::int64_t count) {
-  float sum = 0;
-  for (std::int64_t j = 0; j < count; ++j) sum += std::exp(logits[chosen[j]] - logits[chosen[0]]);
-  return logits[chosen[0]] + std::log(sum);
-}
-
-/// What the experts of one token count.
-class TokenWeights {
- public:
-  TokenWeights(const Router& router, const float* logits, std::int64_t experts, const std::int32_t* chosen)
-      : logits_(logits), sigmoid_(router.sigmoid), scale_(static_cast<float>(router.scale)) {
-    if (!router.sigmoid) {
-      log_sum_ = router.normalized ? log_sum_exp(logits, chosen, router.top_k) : log_sum_exp(logits, experts);
-    } else if (router.normalized) {
-      float sum = kLeast;
-      for (std::int64_t j = 0; j < router.top_k; ++j) sum += logistic(logits[chosen[j]]);
-      scale_ /= sum;
-    }
-  }
-  float operator()(std::int32_t expert) const {
-    return scale_ * (sigmoid_ ? logistic(logits_[expert]) : std::exp(logits_[expert] - log_sum_));
-  }
-
- private:
-  const float* logits_;
-  bool sigmoid_;
-  float scale_;
-  float log_sum_ = 0;
-};
-
+/// Of all that chose them, dropped or not.
 std::vector<std::int64_t> tokens_of_experts(const Matrix& chosen, std::int64_t experts) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(experts));
   const std::int32_t* first = chosen.as<std::int32_t>();
-  for (std::int64_t i = 0; i < chosen.cols; ++i) ++counts[static_cast<std::size_t>(first[i])];
+  for (std::int64_t i = 0; i < chosen.cols; ++i) ++counts[static_cast<std::size_t>(expert_of(first[i]))];
   return counts;
 }
+
+/// Of every row, 0 of a choice that has no row.
+class WeightGradients {
+ public:
+  explicit WeightGradients(const float* of_rows) : of_rows_(of_rows) {}
+  float operator[](std::int32_t place) const { return place < 0 ? 0 : of_rows_[place]; }
+
+ private:
+  const float* of_rows_;
+};
 
 /// Of one token: its weights' gradient goes back through the softmax, or where they are normalized through that of the
 /// chosen alone; that of the balance loss through the first.
@@ -143,7 +43,7 @@ class TokenBackward {
 
   /// dweights: of row places[j] for the token's choice j.
   const std::vector<float>& operator()(const float* logits, const std::int32_t* chosen,
-                                       const std::int32_t* places, const float* dweights) {
+                                       const std::int32_t* places, const WeightGradients& dweights) {
     const auto experts = static_cast<std::int64_t>(counts_.size());
     const float log_sum = log_sum_exp(logits, experts);
     if (router_.sigmoid) return of_sigmoid(logits, log_sum, chosen, places, dweights);
@@ -165,7 +65,7 @@ class TokenBackward {
 
  private:
   void add_of_chosen(const float* logits, const std::int32_t* chosen, const std::int32_t* places,
-                     const float* dweights) {
+                     const WeightGradients& dweights) {
     const float log_sum = log_sum_exp(logits, chosen, router_.top_k);
     const auto weight = [&](std::int64_t j) { return std::exp(logits[chosen[j]] - log_sum); };
     float mean = 0;
@@ -176,7 +76,7 @@ class TokenBackward {
 
   /// The balance loss has scores divided by the sum of all.
   const std::vector<float>& of_sigmoid(const float* logits, float log_sum, const std::int32_t* chosen,
-                                       const std::int32_t* places, const float* dweights) {
+                                       const std::int32_t* places, const WeightGradients& dweights) {
     const auto experts = static_cast<std::int64_t>(counts_.size());
     float all = kLeast;
     for (std::int64_t i = 0; i < experts; ++i) all += logistic(logits[i]);
@@ -273,11 +173,10 @@ void CpuOperators::sigmoid_backward(Matrix dy, Matrix y, Matrix dx) {
 
 void CpuOperators::route(const Router& router, Matrix logits, Matrix chosen, std::int64_t* counts) {
   require_route(router, logits, chosen);
-  ExpertChoice choose(router, logits.cols);
-  for (std::int64_t t = 0; t < logits.rows; ++t)
-    choose(row_of<float>(logits, t), chosen.as<std::int32_t>() + t * router.top_k);
+  choose_experts(router, logits, chosen);
   const std::vector<std::int64_t> found = tokens_of_experts(chosen, logits.cols);
   std::copy(found.begin(), found.end(), counts);
+  if (router.capacity > 0) drop_what_is_over(router, logits, chosen);
 }
 
 void CpuOperators::arrange(const Router& router, Matrix logits, Matrix chosen, Matrix places, Matrix tokens,
@@ -285,14 +184,21 @@ void CpuOperators::arrange(const Router& router, Matrix logits, Matrix chosen, M
   require_arrange(router, logits, chosen, places, tokens, weights);
   const std::vector<std::int64_t> counts = tokens_of_experts(chosen, logits.cols);
   std::vector<std::int64_t> next(counts.size());  // row of every expert's next token
-  for (std::size_t i = 1; i < next.size(); ++i) next[i] = next[i - 1] + counts[i - 1];
+  for (std::size_t i = 1; i < next.size(); ++i) next[i] = next[i - 1] + router.rows_of(counts[i - 1]);
+  // What no token comes to are rows that fill experts up.
+  std::fill_n(tokens.as<std::int32_t>(), tokens.cols, 0);
+  std::fill_n(weights.as<float>(), weights.cols, 0.0F);
+  std::vector<std::int32_t> experts(static_cast<std::size_t>(router.top_k));
   for (std::int64_t t = 0; t < logits.rows; ++t) {
     const float* row = row_of<float>(logits, t);
     const std::int32_t* mine = chosen.as<std::int32_t>() + t * router.top_k;
-    const TokenWeights weight(router, row, logits.cols, mine);
+    std::transform(mine, mine + router.top_k, experts.begin(), expert_of);
+    const TokenWeights weight(router, row, logits.cols, experts.data());
     for (std::int64_t j = 0; j < router.top_k; ++j) {
-      const std::int64_t place = next[static_cast<std::size_t>(mine[j])]++;
-      places.as<std::int32_t>()[t * router.top_k + j] = static_cast<std::int32_t>(place);
+      std::int32_t& place = places.as<std::int32_t>()[t * router.top_k + j];
+      place = -1;
+      if (mine[j] < 0) continue;
+      place = static_cast<std::int32_t>(next[static_cast<std::size_t>(mine[j])]++);
       tokens.as<std::int32_t>()[place] = static_cast<std::int32_t>(t);
       weights.as<float>()[place] = weight(mine[j]);
     }
@@ -304,6 +210,7 @@ void CpuOperators::route_backward(const Router& router, Matrix logits, Matrix ch
   require_route_backward(router, logits, chosen, places, dweights, dlogits);
   const std::vector<std::int64_t> counts = tokens_of_experts(chosen, logits.cols);
   TokenBackward backward(router, counts);
+  std::vector<std::int32_t> experts(static_cast<std::size_t>(router.top_k));
   std::vector<std::int32_t> in_order;
   if (places.data == nullptr) {
     in_order.resize(static_cast<std::size_t>(dweights.cols));
@@ -314,9 +221,11 @@ void CpuOperators::route_backward(const Router& router, Matrix logits, Matrix ch
     using T = decltype(type);
     for (std::int64_t t = 0; t < logits.rows; ++t) {
       const std::int64_t first = t * router.top_k;
+      const std::int32_t* mine = chosen.as<std::int32_t>() + first;
+      std::transform(mine, mine + router.top_k, experts.begin(), expert_of);
       const std::vector<float>& gradient =
-          backward(row_of<float>(logits, t), chosen.as<std::int32_t>() + first,
-                   places.as<std::int32_t>() + first, dweights.as<float>());
+          backward(row_of<float>(logits, t), experts.data(), places.as<std::int32_t>() + first,
+                   WeightGradients(dweights.as<float>()));
       T* to = row_of<T>(dlogits, t);
       for_lanes(logits.cols, [&] PLUMBLINE_LANES { store(to + i, load(gradient.data() + i, part), part); });
     }

@@ -1,0 +1,216 @@
+#include "analysis/work/routing/given_routing.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+#include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr std::int64_t kBytesOfNumber = 12;  // a number of 32 bits at most, its sign and what follows it
+constexpr std::int64_t kBytesOfName = 24;    // "expert 123456,"
+
+/// How many of everything a routing has.
+struct Extent {
+  explicit Extent(const RunConfig& config)
+      : copies(config.layout().senders()),
+        first_layer(config.model.mixture.first_dense),
+        layers(config.model.layers - first_layer),
+        microbatches(config.microbatches()),
+        experts(config.model.mixture.experts),
+        tokens(config.batch.micro_batch_size * config.batch.seq_length / config.parallel.context /
+               (copies / config.layout().data)),
+        choices(tokens * config.model.mixture.top_k) {}
+  std::int64_t lines() const { return copies * layers * microbatches; }
+
+  std::int64_t copies;  // Layout::senders
+  std::int64_t first_layer, layers, microbatches, experts, tokens, choices;
+};
+
+/// So many, spread evenly over [first, end); the first of them have what is left.
+void spread(std::int64_t many, std::int64_t first, std::int64_t end, std::vector<std::int32_t>& over) {
+  for (std::int64_t i = first; i < end; ++i) {
+    over[static_cast<std::size_t>(i)] =
+        static_cast<std::int32_t>(many / (end - first) + (i - first < many % (end - first) ? 1 : 0));
+  }
+}
+
+/// Whole numbers as near to the shares as they add up: what rounding leaves goes to the largest remainders.
+std::vector<std::int32_t> rounded(const std::vector<double>& shares, std::int64_t sum) {
+  std::vector<std::int32_t> numbers;
+  std::vector<std::size_t> order(shares.size());
+  for (const double share : shares)
+    numbers.push_back(static_cast<std::int32_t>(share * static_cast<double>(sum)));
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto remainder = [&](std::size_t i) { return shares[i] * static_cast<double>(sum) - numbers[i]; };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return remainder(a) > remainder(b); });
+  const std::int64_t left = sum - std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
+  for (std::size_t i = 0; i < static_cast<std::size_t>(std::max<std::int64_t>(0, left)); ++i)
+    ++numbers[order[i % order.size()]];
+  return numbers;
+}
+
+std::vector<double> zipf_shares(double exponent, std::int64_t experts) {
+  std::vector<double> shares;
+  for (std::int64_t i = 1; i <= experts; ++i) shares.push_back(std::pow(static_cast<double>(i), -exponent));
+  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  for (double& share : shares) share /= sum;
+  return shares;
+}
+
+/// The same tokens everywhere.
+std::vector<RoutedTokens> everywhere(const Extent& extent, const std::vector<std::int32_t>& tokens) {
+  std::vector<RoutedTokens> routing;
+  routing.reserve(static_cast<std::size_t>(extent.lines()));
+  for (int copy = 0; copy < extent.copies; ++copy) {
+    for (std::int64_t layer = extent.first_layer; layer < extent.first_layer + extent.layers; ++layer) {
+      for (std::int64_t microbatch = 0; microbatch < extent.microbatches; ++microbatch)
+        routing.push_back({copy, layer, static_cast<std::uint32_t>(microbatch), tokens});
+    }
+  }
+  return routing;
+}
+
+/// One line after the other, each number of it.
+class Lines {
+ public:
+  Lines(std::string_view text, const std::string& origin) : text_(text), origin_(origin) {}
+
+  bool next() {
+    if (text_.empty()) return false;
+    const std::size_t end = std::min(text_.find('\n'), text_.size());
+    line_ = text_.substr(0, end);
+    if (line_.ends_with('\r')) line_.remove_suffix(1);
+    text_.remove_prefix(std::min(end + 1, text_.size()));
+    ++number_;
+    return true;
+  }
+  std::string_view line() const { return line_; }
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw InputError(fmt::format("{}:{}: {}", origin_, number_, what));
+  }
+  /// So many numbers, all of them from 0 on.
+  void read(std::vector<std::int32_t>& numbers) const {
+    const char* at = line_.data();
+    const char* const stop = at + line_.size();
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const auto [end, error] = std::from_chars(at, stop, numbers[i]);
+      const bool last = i + 1 == numbers.size();
+      const bool goes_on = last ? end == stop : end != stop && *end == ',';
+      if (error != std::errc() || !goes_on || numbers[i] < 0) {
+        refuse(fmt::format(
+            "found no number from 0 to 2147483647 in column {} of {}, expected one, and no more columns",
+            i + 1, numbers.size()));
+      }
+      at = end + (last ? 0 : 1);
+    }
+  }
+
+ private:
+  std::string_view text_;
+  std::string_view line_;
+  const std::string& origin_;
+  std::int64_t number_ = 0;
+};
+
+}  // namespace
+
+std::vector<RoutedTokens> parse_routing(std::string_view text, const std::string& origin,
+                                        const RunConfig& config) {
+  const Extent extent(config);
+  Lines lines(text, origin);
+  if (!lines.next() || !lines.line().starts_with("copy,layer,microbatch,expert 0"))
+    lines.refuse(
+        "found another first line, expected copy,layer,microbatch,expert 0, … as save_routing writes it");
+  std::vector<RoutedTokens> routing;
+  std::vector<bool> seen(static_cast<std::size_t>(extent.lines()));
+  std::vector<std::int32_t> numbers(static_cast<std::size_t>(3 + extent.experts));
+  while (lines.next()) {
+    lines.read(numbers);
+    const auto within = [&](std::size_t i, const char* what, std::int64_t first, std::int64_t count) {
+      if (numbers[i] >= first && numbers[i] < first + count) return numbers[i] - first;
+      lines.refuse(fmt::format("found {} {}, expected {} to {}", what, numbers[i], first, first + count - 1));
+    };
+    const std::int64_t copy = within(0, "copy", 0, extent.copies);
+    const std::int64_t layer = within(1, "layer", extent.first_layer, extent.layers);
+    const std::int64_t microbatch = within(2, "micro-batch", 0, extent.microbatches);
+    const auto place =
+        static_cast<std::size_t>((copy * extent.layers + layer) * extent.microbatches + microbatch);
+    if (seen[place]) lines.refuse("found this copy, layer and micro-batch again, expected each once");
+    seen[place] = true;
+    const auto experts = numbers.begin() + 3;
+    const std::int64_t sum = std::accumulate(experts, numbers.end(), std::int64_t{0});
+    if (sum != extent.choices) {
+      lines.refuse(fmt::format("found {} tokens of all experts, expected tokens x top-k = {} x {}", sum,
+                               extent.tokens, config.model.mixture.top_k));
+    }
+    const std::int32_t most = *std::max_element(experts, numbers.end());
+    if (most > extent.tokens)
+      lines.refuse(fmt::format("found {} tokens of one expert, expected at most {}", most, extent.tokens));
+    routing.push_back(
+        {numbers[0], numbers[1], static_cast<std::uint32_t>(numbers[2]), {experts, numbers.end()}});
+  }
+  if (std::ssize(routing) != extent.lines()) {
+    throw InputError(
+        fmt::format("{}: found {} lines with tokens, expected {} copies x {} layers x {} micro-batches",
+                    origin, routing.size(), extent.copies, extent.layers, extent.microbatches));
+  }
+  return routing;
+}
+
+std::vector<RoutedTokens> given_routing(const RunConfig& config) {
+  const Extent extent(config);
+  const MixtureConfig& keys = config.mixture;
+  if (keys.routing_file()) {
+    const std::int64_t most =
+        (extent.lines() + 1) * (3 + extent.experts) * kBytesOfNumber + (3 + extent.experts) * kBytesOfName;
+    return parse_routing(read_text_file(keys.routing, static_cast<std::size_t>(most)), keys.routing, config);
+  }
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(extent.experts));
+  if (const auto exponent = keys.zipf_exponent()) {
+    tokens = rounded(zipf_shares(*exponent, extent.experts), extent.choices);
+  } else {
+    const std::int64_t here =
+        keys.routing == "worst" ? extent.experts / config.layout().expert : extent.experts;
+    const std::int64_t come = extent.tokens * std::min(here, config.model.mixture.top_k);
+    spread(come, 0, here, tokens);
+    if (here < extent.experts) spread(extent.choices - come, here, extent.experts, tokens);
+  }
+  return everywhere(extent, tokens);
+}
+
+MeanLoad mean_load(const RunConfig& config, const std::vector<RoutedTokens>& given) {
+  const Extent extent(config);
+  MeanLoad load(static_cast<std::size_t>(config.model.layers));
+  for (std::int64_t layer = extent.first_layer; layer < config.model.layers; ++layer) {
+    const auto exponent = config.mixture.zipf_exponent();
+    load[static_cast<std::size_t>(layer)] =
+        config.mixture.routing_file() ? std::vector<double>(static_cast<std::size_t>(extent.experts))
+                                      : zipf_shares(exponent.value_or(0), extent.experts);
+  }
+  const double all = static_cast<double>(extent.choices * extent.copies * extent.microbatches);
+  for (const RoutedTokens& line : given) {
+    if (!config.mixture.routing_file()) break;
+    std::vector<double>& shares = load[static_cast<std::size_t>(line.layer)];
+    for (std::size_t i = 0; i < shares.size(); ++i) shares[i] += line.tokens[i] / all;
+  }
+  for (const std::vector<double>& shares : load) {
+    if (shares.empty()) continue;
+    const double most = *std::max_element(shares.begin(), shares.end());
+    if (most * static_cast<double>(config.model.mixture.top_k) <= 1 + 1e-9) continue;
+    throw InputError(fmt::format(
+        "moe_routing: found {}, which gives {:.3g} of all choices to one expert, expected at most one of "
+        "the {} choices of every token",
+        config.mixture.routing, most, config.model.mixture.top_k));
+  }
+  return load;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,25 @@
+// How many tokens of a step the experts of every layer had, and how many of those they dropped.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/base/json_keys.hpp"
+
+namespace plumbline {
+
+/// Of one layer of a mixture, all copies of the model and micro-batches together.
+struct ExpertLoadReport {
+  std::int64_t layer = 0;
+  std::vector<std::int64_t> tokens;   // by expert: that chose it
+  std::vector<std::int64_t> dropped;  // by expert: of those
+};
+
+std::int64_t tokens_of(const std::vector<ExpertLoadReport>& layers);
+std::int64_t dropped_of(const std::vector<ExpertLoadReport>& layers);
+
+OrderedJson to_json(const std::vector<ExpertLoadReport>& layers);
+/// What `keys` has under "expert_load", or nothing; throws InputError as parse_record does.
+std::vector<ExpertLoadReport> expert_load_of(const OrderedJsonKeys& keys);
+
+}  // namespace plumbline

@@ -1,0 +1,40 @@
+// Memory of a step against what is predicted for the routing that happened.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "analysis/memory/memory_model.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+
+/// On every rank, whose rows are others than its neighbours', and after every action of the first ranks.
+inline void expect_routed_memory(const RunConfig& config, const StepResult& found) {
+  const Schedule schedule = schedule_for(config);
+  const Layout layout = config.layout();
+  for (int sender = 0; sender < layout.senders(); ++sender) {
+    const RoutedRows rows(config, schedule, found.routing, sender);
+    const MemoryPrediction predicted = predict_memory(config, schedule, MemoryDetail::timeline, rows);
+    for (int rank = 0; rank < layout.world(); ++rank) {
+      if (layout.sender(layout.coordinates(rank)) != sender) continue;
+      for (int i = 0; i < kCategories; ++i) {
+        const auto category = static_cast<Category>(i);
+        EXPECT_EQ(predicted.of_rank(rank).peak[category].value,
+                  found.memory[static_cast<std::size_t>(rank)].at_peak[category].value)
+            << "rank " << rank << " " << name_of(category);
+      }
+    }
+    if (sender > 0) continue;
+    for (std::size_t rank = 0; rank < found.samples.size(); ++rank) {
+      const auto& expected = predicted.ranks[rank].timeline;
+      ASSERT_EQ(expected.size(), found.samples[rank].size());
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_EQ(expected[i], found.samples[rank][i])
+            << "pipeline rank " << rank << " action " << to_string(schedule.actions[rank][i]);
+      }
+    }
+  }
+}
+
+}  // namespace plumbline::training
