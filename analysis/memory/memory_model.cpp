@@ -281,7 +281,7 @@ MemoryPrediction RoutedMemory::of(std::span<const RoutedTokens> routing) const {
   MemoryPrediction all;
   const int senders = layout.senders();
   all.ranks_alike = layout.tensor * layout.data / senders;
-  all.ranks.resize(static_cast<std::size_t>(layout.pipeline * senders));
+  all.ranks.resize(static_cast<std::size_t>(layout.pipeline) * static_cast<std::size_t>(senders));
   for (int sender = 0; sender < senders; ++sender) {
     const RoutedRows rows(config_, parts, routing, sender);
     MemoryPrediction copy = walk_all(config_, step_, plan_, kinds_, {}, known, MemoryDetail::peaks, &rows);
@@ -291,8 +291,8 @@ MemoryPrediction RoutedMemory::of(std::span<const RoutedTokens> routing) const {
         all.peak = rank.peak.total();
         all.peak_rank = rank.rank;
       }
-      const auto place = static_cast<std::size_t>(rank.pipeline_rank * senders + sender);
-      all.ranks[place] = std::move(rank);
+      const auto place = static_cast<std::size_t>(rank.pipeline_rank) * static_cast<std::size_t>(senders);
+      all.ranks[place + static_cast<std::size_t>(sender)] = std::move(rank);
     }
   }
   return all;

@@ -58,6 +58,7 @@ std::vector<ExpertLoadReport> predicted_load(const RunConfig& config) {
     }
   }
   std::vector<ExpertLoadReport> reports;
+  reports.reserve(layers.size());
   for (auto& [number, layer] : layers) reports.push_back(std::move(layer));
   return reports;
 }

@@ -1,6 +1,5 @@
 #include "core/config_text/config_key_kinds.hpp"
 
-#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <utility>
@@ -9,19 +8,6 @@
 #include "core/base/text_input.hpp"
 
 namespace plumbline {
-namespace {
-
-/// The whole text as a number of type T; empty when it is not one or has trailing characters.
-template <class T>
-std::optional<T> whole_number(const std::string& text) {
-  T number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-}  // namespace
-
 void refuse_value(const ConfigText& value, const std::string& key, const std::string& expected) {
   throw InputError(
       fmt::format("{}: {}: found \"{}\", expected {}", value.origin, key, printable(value.text), expected));

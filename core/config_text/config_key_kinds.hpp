@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -21,6 +22,15 @@ namespace plumbline {
 
 template <std::size_t N>
 using KeyNames = std::array<std::string_view, N>;
+
+/// The whole text as a number of type T; empty when it is not one or has trailing characters.
+template <class T>
+std::optional<T> whole_number(const std::string& text) {
+  T number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
 
 /// Throws InputError: origin, key, found, expected.
 [[noreturn]] void refuse_value(const ConfigText& value, const std::string& key, const std::string& expected);

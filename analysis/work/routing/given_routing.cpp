@@ -44,6 +44,7 @@ void spread(std::int64_t many, std::int64_t first, std::int64_t end, std::vector
 /// Whole numbers as near to the shares as they add up: what rounding leaves goes to the largest remainders.
 std::vector<std::int32_t> rounded(const std::vector<double>& shares, std::int64_t sum) {
   std::vector<std::int32_t> numbers;
+  numbers.reserve(shares.size());
   std::vector<std::size_t> order(shares.size());
   for (const double share : shares)
     numbers.push_back(static_cast<std::int32_t>(share * static_cast<double>(sum)));

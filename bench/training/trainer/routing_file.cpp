@@ -79,6 +79,7 @@ std::vector<LayerLoad> gather_layer_loads(const RankStages& stages, Communicator
     }
   });
   std::vector<LayerLoad> loads;
+  loads.reserve(layers.size());
   for (auto& [layer, load] : layers) loads.push_back(std::move(load));
   return loads;
 }
