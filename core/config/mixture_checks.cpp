@@ -97,8 +97,11 @@ std::optional<std::string> why_capacity_does_not_fit(const RunConfig& config) {
   if (!config.model.mixture)
     return refused(fmt::format("with {}, which has no experts; expected none", config.model.name));
   if (config.machine.software != "plumbline") {
+    // Filled up to the mean, experts have as many rows as with the balanced routing that is predicted.
+    if (keys.capacity_factor == 1 && keys.pad_to_capacity) return std::nullopt;
     return refused(
-        fmt::format("with software {}, whose dropped rows are not predicted; expected none or plumbline",
+        fmt::format("with software {}, whose dropped rows are not predicted; expected none, 1 with "
+                    "moe_pad_expert_input_to_capacity, or plumbline",
                     config.machine.software));
   }
   if (config.spreads_experts() && config.parallel.token_dispatcher == TokenDispatcher::allgather)

@@ -186,5 +186,19 @@ TEST(MixtureChecks, GpusDoNotExecuteThem) {
   EXPECT_THAT(why_unsupported(config).value_or(""), HasSubstr("backend: found cuda with qwen3-30b-a3b"));
 }
 
+// Published runs of mixtures force a balanced routing so: rows are even, and predicted with whatever software they had.
+TEST(MixtureChecks, ExpertsFilledUpToTheMeanAreEvenWithAnySoftware) {
+  RunConfig config;
+  config.model = *find_preset("mixtral-8x7b");
+  config.machine.software = "megatron-core";
+  config.parallel.expert = config.parallel.world_size = 2;
+  config.batch.global_batch_size = 2;
+  config.parallel.token_dispatcher = TokenDispatcher::allgather;
+  config.mixture.capacity_factor = 1;
+  EXPECT_TRUE(why_invalid(config));
+  config.mixture.pad_to_capacity = true;
+  EXPECT_EQ(why_invalid(config), std::nullopt);
+}
+
 }  // namespace
 }  // namespace plumbline
