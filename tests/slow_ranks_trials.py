@@ -21,7 +21,7 @@ CONFIGS = {
     "emulated": ["--backend", "emulated", "--hardware", "h100-sxm-80gb", "--seq-length", "2048"],
     "cpu": ["--backend", "cpu", "--seq-length", "64"],
 }
-STEPS = {"emulated": 3, "cpu": 24}
+STEPS = {"emulated": 3, "cpu": 36}
 MODELS = {
     "emulated": "qwen2.5-0.5b",
     "cpu": {"model_type": "llama", "hidden_size": 256, "intermediate_size": 704, "num_hidden_layers": 4,
@@ -60,7 +60,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--factor", type=float, default=1.1)
-    parser.add_argument("--steps", type=int, help="3 of emulated ranks, 24 of real ones unless given")
+    parser.add_argument("--steps", type=int, help="3 of emulated ranks, 36 of real ones unless given")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", help="write what was named in every trial as JSON")
     arguments = parser.parse_args()

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <utility>
 
 #include "core/base/error.hpp"
 #include "core/base/statistics.hpp"
@@ -21,6 +23,9 @@ bool computes(ActionType type) {
 }
 
 constexpr std::size_t kLeastPeers = 3;
+// What disturbs a rank (a neighbour on its core, a host that takes the processor away) adds time, often for some steps in a row:
+// of so many steps some are quiet.
+constexpr std::size_t kStepsOfABlock = 12;
 constexpr double kLeastError = 1e-4;  // emulated ranks are alike to the last digit
 
 /// A rank's times against others': the median, and its standard error.
@@ -57,6 +62,46 @@ std::vector<RankPace> against_the_median(const std::vector<Ratio>& ratios) {
     paces.push_back({static_cast<int>(rank), ratios[rank].median / usual, error});
   }
   return paces;
+}
+
+/// Of every action of a step the least time in each block of `in_block` steps or more, block by block.
+std::vector<double> least_times(const std::vector<double>& seconds, std::size_t steps, std::size_t in_block) {
+  const std::size_t actions = seconds.size() / std::max<std::size_t>(1, steps);
+  const std::size_t blocks = std::max<std::size_t>(1, steps / in_block);
+  std::vector<double> least(blocks * actions, std::numeric_limits<double>::infinity());
+  for (std::size_t step = 0; step < steps; ++step) {
+    const std::size_t block = step * blocks / steps;
+    for (std::size_t action = 0; action < actions; ++action) {
+      double& time = least[block * actions + action];
+      time = std::min(time, seconds[step * actions + action]);
+    }
+  }
+  return least;
+}
+
+/// Of ranks of one stage, by their times of the same actions. Empty where no action takes any time.
+std::vector<RankPace> paces_of(const std::vector<std::vector<double>>& times) {
+  std::vector<std::vector<double>> against(times.size());
+  for (std::size_t action = 0; action < times.front().size(); ++action) {
+    std::vector<double> of_ranks;
+    of_ranks.reserve(times.size());
+    for (const std::vector<double>& each : times) of_ranks.push_back(each.at(action));
+    const double usual = median(of_ranks);
+    if (usual <= 0) continue;
+    for (std::size_t i = 0; i < times.size(); ++i) against[i].push_back(of_ranks[i] / usual);
+  }
+  if (against.front().empty()) return {};
+  std::vector<Ratio> ratios;
+  ratios.reserve(against.size());
+  for (const std::vector<double>& each : against) ratios.push_back(ratio_of(each));
+  return against_the_median(ratios);
+}
+
+double median_error(const std::vector<RankPace>& paces) {
+  std::vector<double> errors;
+  errors.reserve(paces.size());
+  for (const RankPace& pace : paces) errors.push_back(pace.error);
+  return median(errors);
 }
 
 Ratio ratio_of(const std::vector<Event>& measured, const std::vector<Event>& predicted, std::size_t rank) {
@@ -99,31 +144,26 @@ std::vector<SlowRank> slow_ranks(const Trace& measured, const Trace& predicted,
   return slow_ranks(against_the_median(ratios), limits);
 }
 
-std::vector<RankPace> rank_paces(const std::vector<ComputingRank>& ranks) {
+std::vector<RankPace> rank_paces(const std::vector<ComputingRank>& ranks, std::size_t steps) {
   std::map<int, std::vector<std::size_t>> of_stage;
   for (std::size_t i = 0; i < ranks.size(); ++i) of_stage[ranks[i].stage].push_back(i);
   std::vector<RankPace> paces(ranks.size());
   for (std::size_t i = 0; i < ranks.size(); ++i) paces[i].rank = ranks[i].rank;
   for (const auto& [stage, peers] : of_stage) {
-    const std::size_t actions = ranks[peers.front()].seconds->size();
     if (peers.size() < kLeastPeers) continue;
-    std::vector<std::vector<double>> against(peers.size());
-    for (std::size_t action = 0; action < actions; ++action) {
-      std::vector<double> times;
+    std::vector<RankPace> best;
+    for (const std::size_t in_block : {std::size_t{1}, kStepsOfABlock}) {
+      std::vector<std::vector<double>> times;
       times.reserve(peers.size());
-      for (const std::size_t peer : peers) times.push_back(ranks[peer].seconds->at(action));
-      const double usual = median(times);
-      if (usual <= 0) continue;
-      for (std::size_t i = 0; i < peers.size(); ++i) against[i].push_back(times[i] / usual);
+      for (const std::size_t peer : peers)
+        times.push_back(least_times(*ranks[peer].seconds, steps, in_block));
+      std::vector<RankPace> of_peers = paces_of(times);
+      if (best.empty() || (!of_peers.empty() && median_error(of_peers) < median_error(best)))
+        best = std::move(of_peers);
     }
-    if (against.front().empty()) continue;
-    std::vector<Ratio> ratios;
-    ratios.reserve(peers.size());
-    for (const std::vector<double>& each : against) ratios.push_back(ratio_of(each));
-    const std::vector<RankPace> of_peers = against_the_median(ratios);
-    for (std::size_t i = 0; i < peers.size(); ++i) {
-      paces[peers[i]].factor = of_peers[i].factor;
-      paces[peers[i]].error = of_peers[i].error;
+    for (std::size_t i = 0; i < best.size(); ++i) {
+      paces[peers[i]].factor = best[i].factor;
+      paces[peers[i]].error = best[i].error;
     }
   }
   return paces;

@@ -26,7 +26,7 @@ struct SlowRankLimits {
 /// traces are not of the same step, or of fewer than three ranks.
 std::vector<SlowRank> slow_ranks(const Trace& measured, const Trace& predicted, const SlowRankLimits& limits);
 
-/// A rank's computing times, action by action, and which ranks have the same actions: those of one stage.
+/// A rank's computing times, action by action and step by step, and which ranks have the same actions: those of one stage.
 struct ComputingRank {
   int rank = 0;
   int stage = 0;
@@ -41,9 +41,10 @@ struct RankPace {
 };
 
 /// Every action's time is divided by the median of the ranks of its stage for that very action; a rank's factor is the median
-/// over its actions. Its error is of that median and of how much the middle ranks of the stage differ. In the order of the
-/// ranks given.
-std::vector<RankPace> rank_paces(const std::vector<ComputingRank>& ranks);
+/// over its actions. Its error is of that median and of how much the middle ranks of the stage differ. The times are those of
+/// every step, or of every action the least in twelve steps or more in a row: those by which the ranks of the stage differ less.
+/// `steps` have the same actions each. In the order of the ranks given.
+std::vector<RankPace> rank_paces(const std::vector<ComputingRank>& ranks, std::size_t steps);
 
 /// Those beyond the limits, worst first.
 std::vector<SlowRank> slow_ranks(const std::vector<RankPace>& paces, const SlowRankLimits& limits);

@@ -74,7 +74,7 @@ std::vector<ComputingReport> computing_report(const training::TrainingResult& re
         {rank, layout.coordinates(rank).pipeline, &result.computing[static_cast<std::size_t>(rank)]});
   }
   rows.reserve(ranks.size());
-  for (const RankPace& pace : rank_paces(ranks)) {
+  for (const RankPace& pace : rank_paces(ranks, result.step_times.size())) {
     const std::vector<double>& seconds = result.computing[static_cast<std::size_t>(pace.rank)];
     const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
     rows.push_back(

@@ -213,13 +213,15 @@ TEST(SlowRanks, OneOfEightThatIsTenPercentSlowerIsNamed) {
   EXPECT_EQ(wrong, 0);
 }
 
-/// Computing times of ranks of two stages of four: 40 actions, every one with noise, a drift that all ranks see, and some
-/// that take twice as long.
-std::vector<std::vector<double>> computing_times(int slow, unsigned seed) {
+using RankTimes = std::vector<std::vector<double>>;
+
+/// Computing times of ranks of two stages of four: ten steps of four actions, every one with noise, a drift that all ranks see,
+/// and some that take twice as long.
+RankTimes noisy_times(int slow, unsigned seed) {
   std::mt19937 random(seed);
   std::lognormal_distribution<double> passes(0, 0.03);
   std::uniform_real_distribution<double> uniform(0, 1);
-  std::vector<std::vector<double>> times(8);
+  RankTimes times(8);
   for (int action = 0; action < 40; ++action) {
     const double drift = 1 + 0.01 * action;
     for (std::size_t rank = 0; rank < times.size(); ++rank) {
@@ -232,23 +234,49 @@ std::vector<std::vector<double>> computing_times(int slow, unsigned seed) {
   return times;
 }
 
-TEST(SlowRanks, RanksOfAStageAreHeldAgainstEachOther) {
-  int named = 0;
-  int wrong = 0;
-  const auto names = [](const std::vector<std::vector<double>>& times) {
-    std::vector<ComputingRank> ranks;
-    for (int rank = 0; rank < 8; ++rank)
-      ranks.push_back({rank, rank / 4, &times[static_cast<std::size_t>(rank)]});
-    return slow_ranks(rank_paces(ranks), {});
-  };
-  for (unsigned trial = 0; trial < 40; ++trial) {
-    const int slow = static_cast<int>(trial % 8);
-    const std::vector<SlowRank> found = names(computing_times(slow, trial));
-    named += int{found.size() == 1 && found[0].rank == slow};
-    wrong += int{!names(computing_times(-1, 1000 + trial)).empty()};
+/// Of 36 steps of eight actions, where something takes a rank's processor away for some steps, half of the time in all.
+RankTimes times_in_bursts(int slow, unsigned seed) {
+  std::mt19937 random(seed);
+  std::exponential_distribution<double> passes(1 / 0.01);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  RankTimes times(8);
+  for (std::size_t rank = 0; rank < times.size(); ++rank) {
+    bool burst = false;
+    for (int step = 0; step < 36; ++step) {
+      if (uniform(random) < 0.6) burst = !burst;
+      const double stage = rank < 4 ? 1 : 1.3;
+      const double factor = static_cast<int>(rank) == slow ? 1.1 : 1;
+      for (int action = 0; action < 8; ++action)
+        times[rank].push_back(0.01 * stage * (burst ? 1.3 : 1) * factor * (1 + passes(random)));
+    }
   }
-  EXPECT_GE(named, 38);
-  EXPECT_EQ(wrong, 0);
+  return times;
+}
+
+std::vector<SlowRank> named_in(const RankTimes& times, std::size_t steps) {
+  std::vector<ComputingRank> ranks;
+  for (int rank = 0; rank < 8; ++rank)
+    ranks.push_back({rank, rank / 4, &times[static_cast<std::size_t>(rank)]});
+  return slow_ranks(rank_paces(ranks, steps), {});
+}
+
+TEST(SlowRanks, RanksOfAStageAreHeldAgainstEachOther) {
+  struct Noise {
+    RankTimes (*times)(int slow, unsigned seed);
+    std::size_t steps;
+  };
+  for (const auto& [times, steps] : {Noise{noisy_times, 10}, Noise{times_in_bursts, 36}}) {
+    int named = 0;
+    int wrong = 0;
+    for (unsigned trial = 0; trial < 40; ++trial) {
+      const int slow = static_cast<int>(trial % 8);
+      const std::vector<SlowRank> found = named_in(times(slow, trial), steps);
+      named += int{found.size() == 1 && found[0].rank == slow};
+      wrong += int{!named_in(times(-1, 1000 + trial), steps).empty()};
+    }
+    EXPECT_GE(named, 38) << steps << " steps";
+    EXPECT_EQ(wrong, 0) << steps << " steps";
+  }
 }
 
 TEST(SlowRanks, WhatWouldBeNamedFollowsFromTheErrors) {
@@ -266,10 +294,10 @@ TEST(SlowRanks, WhatWouldBeNamedFollowsFromTheErrors) {
 TEST(SlowRanks, TwoRanksCannotSayWhichOneIsSlow) {
   const std::vector<double> quick(10, 1.0);
   const std::vector<double> slow(10, 2.0);
-  const std::vector<RankPace> two = rank_paces({{0, 0, &quick}, {1, 0, &slow}});
+  const std::vector<RankPace> two = rank_paces({{0, 0, &quick}, {1, 0, &slow}}, 5);
   EXPECT_TRUE(std::isnan(two[1].factor));
   EXPECT_TRUE(slow_ranks(two, {}).empty());
-  const std::vector<RankPace> three = rank_paces({{5, 0, &quick}, {6, 0, &slow}, {7, 0, &quick}});
+  const std::vector<RankPace> three = rank_paces({{5, 0, &quick}, {6, 0, &slow}, {7, 0, &quick}}, 5);
   EXPECT_EQ(three[1].rank, 6);
   EXPECT_DOUBLE_EQ(three[1].factor, 2);
   ASSERT_EQ(slow_ranks(three, {}).size(), 1U);
