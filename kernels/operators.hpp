@@ -94,7 +94,9 @@ struct Router {
   bool by_position = false;  // what is over is dropped from the end, not from the smallest weight
   bool padded = false;       // every expert has as many as that
   double balance = 0;  // route_backward: what p_te·n_e, summed over tokens and experts, counts in the loss
-  double z = 0;        // likewise logsumexp², summed over tokens
+  /// The n_e of a token are those of so many neighbours, a sequence; 0: of all tokens.
+  std::int64_t balanced_tokens = 0;
+  double z = 0;  // likewise logsumexp², summed over tokens
 
   /// Rows of an expert that so many tokens have chosen.
   std::int64_t rows_of(std::int64_t tokens) const {

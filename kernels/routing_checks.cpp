@@ -46,13 +46,16 @@ void require_arrange(const Router& router, const Matrix& logits, const Matrix& c
 
 void require_route_backward(const Router& router, const Matrix& logits, const Matrix& chosen,
                             const Matrix& places, const Matrix& dweights, const Matrix& dlogits) {
-  require(is_router(router, logits) && of_choices(chosen, router, logits, DType::int32) &&
+  const bool sequences = router.balanced_tokens >= 0 &&
+                         (router.balanced_tokens == 0 || logits.rows % router.balanced_tokens == 0);
+  require(sequences && is_router(router, logits) && of_choices(chosen, router, logits, DType::int32) &&
               (places.data == nullptr ? of_choices(dweights, router, logits, DType::fp32)
                                       : of_choices(places, router, logits, DType::int32) &&
                                             of_rows(dweights, router, logits, DType::fp32)) &&
               is_storage(dlogits) && same_shape(dlogits, logits),
           "route_backward",
-          "logits (T,E) fp32, 1 <= k <= E, chosen, places (1,T*k) int32, dweights (1,N) fp32, dlogits (T,E)",
+          "logits (T,E) fp32, T a multiple of balanced_tokens, 1 <= k <= E, chosen, places (1,T*k) int32, "
+          "dweights (1,N) fp32, dlogits (T,E)",
           {{"logits", logits},
            {"chosen", chosen},
            {"places", places},

@@ -213,20 +213,20 @@ Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const 
   if (const auto reason = why_unpredictable(config, hardware)) throw InputError(*reason);
   Prediction prediction;
   const Schedule& schedule = step.once;
-  RunConfig timed = config;
+  MeanRows rows;
   if (config.mixture.routing == MixtureConfig().routing) {
     prediction.memory = predict_memory(config, step, MemoryDetail::peaks, framework);
   } else {
     const std::vector<RoutedTokens> routing = given_routing(config);
     prediction.memory = RoutedMemory(config, schedule).of(routing);
-    timed.mixture.mean_rows = mean_rows(config, routing);
+    rows = mean_rows(config, routing);
   }
   prediction.device = predict_device_memory(config.layout(), schedule, hardware.overhead, prediction.memory,
                                             context_ring(config.parallel));
   prediction.budget = budget_of(config, hardware, prediction.device);
   prediction.fits = fits(config, schedule, hardware, prediction.memory);
   StepSimulation simulation(step);
-  StageCostsPrediction predicted = stage_costs(timed, simulation, hardware, framework);
+  StageCostsPrediction predicted = stage_costs(config, simulation, hardware, framework, rows);
   const bool collectives = schedule.vocab != VocabPasses::none;
   if (collectives) prediction.vocabulary = vocabulary_overlap(simulation.trace(predicted.costs));
   prediction.time = step_time(step, simulation.run(predicted.costs), predicted, prediction.vocabulary);

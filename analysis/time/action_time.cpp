@@ -134,6 +134,7 @@ ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, 
     part.tensor = lanes.tensor;
     part.alongside = std::move(lanes.alongside);
     if (unit.gather.elements > 0) part.gather = time_of(unit.gather, hardware, load).value;
+    if (unit.expert_gather.elements > 0) part.gather += time_of(unit.expert_gather, hardware, load).value;
     if (unit.scatter.elements > 0) {
       part.scatter = time_of(unit.scatter, hardware, load).value;
       if (unit.between.elements > 0) part.scatter += time_of(unit.between, hardware, load).value;

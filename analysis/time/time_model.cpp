@@ -75,7 +75,7 @@ constexpr double kSettled = 1e-7;  // seconds
 class StageCoster {
  public:
   StageCoster(const RunConfig& config, StepSimulation& simulation, const HardwareProfile& hardware,
-              const cluster::Software* framework)
+              const cluster::Software* framework, const MeanRows& rows)
       : config_(config),
         simulation_(simulation),
         schedule_(simulation.step().once),
@@ -85,7 +85,9 @@ class StageCoster {
         teachers_(teacher_shapes(config, schedule_)),
         present_(types_in(schedule_)),
         load_(load_of(config, simulation.step(), hardware, framework)),
-        crowded_(crowd(hardware, load_.layout.world())) {}
+        crowded_(crowd(hardware, load_.layout.world())) {
+    set_mean_rows(rows, shapes_);
+  }
 
   StageCostsPrediction run() {
     for (const StageShape& shape : shapes_) passes(shape);
@@ -393,8 +395,9 @@ StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simula
 }
 
 StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simulation,
-                                 const HardwareProfile& hardware, const cluster::Software* framework) {
-  return StageCoster(config, simulation, hardware, framework).run();
+                                 const HardwareProfile& hardware, const cluster::Software* framework,
+                                 const MeanRows& rows) {
+  return StageCoster(config, simulation, hardware, framework, rows).run();
 }
 
 StageCostsPrediction stage_costs(const RunConfig& config, const RepeatedSchedule& step,

@@ -10,6 +10,7 @@
 #include "analysis/simulate/costs.hpp"
 #include "analysis/simulate/step_simulation.hpp"
 #include "analysis/time/time_phases.hpp"
+#include "analysis/work/routing/routed_rows.hpp"
 #include "core/config/run_config.hpp"
 #include "core/schedule/schedule.hpp"
 
@@ -42,10 +43,11 @@ StageCostsPrediction stage_costs(const RunConfig& config, const RepeatedSchedule
 /// The same of the step that is simulated, now and when the costs are known.
 StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simulation,
                                  const HardwareProfile& hardware);
-/// The same with a framework's traits instead of those that `software` names.
+/// The same with a framework's traits instead of those that `software` names; `rows`: of experts, where they are not balanced.
 StageCostsPrediction stage_costs(const RunConfig& config, const RepeatedSchedule& step,
                                  const HardwareProfile& hardware, const cluster::Software* framework);
 StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simulation,
-                                 const HardwareProfile& hardware, const cluster::Software* framework);
+                                 const HardwareProfile& hardware, const cluster::Software* framework,
+                                 const MeanRows& rows = {});
 
 }  // namespace plumbline

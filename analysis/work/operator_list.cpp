@@ -31,6 +31,7 @@ std::vector<OperatorCall> calls_of(const ActionWork& work) {
   for (std::size_t i = 0; i < work.parts.size(); ++i) {
     const UnitWork& part = work.parts[i];
     if (part.gather.elements > 0) add(part.gather, times[i]);
+    if (part.expert_gather.elements > 0) add(part.expert_gather, times[i]);
     for (const OperatorCall& call : part.calls) add(call, times[i]);
     if (part.scatter.elements > 0) {
       add(part.scatter, times[i]);

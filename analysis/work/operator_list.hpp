@@ -81,7 +81,9 @@ std::string label_of(const OperatorCall& call);
 /// Part of an action between two points where the data group is asked for parameters or given gradients.
 struct UnitWork {
   std::vector<OperatorCall> calls;
-  OperatorCall gather;      // ZeRO-3: of the unit's values, started when the use before begins; or 0 elements
+  OperatorCall gather;  // ZeRO-3: of the unit's values, started when the use before begins; or 0 elements
+  OperatorCall
+      expert_gather;  // right after it: of a layer's experts, where they are spread over ranks; or 0 elements
   OperatorCall scatter;     // ZeRO-2, 3: of the unit's gradient, started at the end; or 0 elements
   OperatorCall between;     // with it: summing the piece over the optimizer's instances; or 0 elements
   OperatorCall accumulate;  // with it: adding the piece once it is there

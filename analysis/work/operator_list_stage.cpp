@@ -341,6 +341,18 @@ void final_norm_backward(const StageShape& s, WorkBuilder& builder) {
   });
 }
 
+/// The values of experts that are spread over ranks (ZeRO 3) are gathered with the others of their layer.
+template <class Write>
+std::size_t layer_part(WorkBuilder& builder, const StageShape& like, WorkBuilder::Kind kind, Write&& write) {
+  const std::size_t part = builder.part(like, kind, layer_unit(like), write);
+  if (kind.values && like.zero >= 3 && like.exchanges_rows() && like.expert.copies > 1) {
+    builder.work.parts[part].expert_gather =
+        CallList::collective_call(CallKind::all_gather, "parameter all-gather", Group::expert_data,
+                                  like.expert.copies, padded_expert_unit(like), like.type);
+  }
+  return part;
+}
+
 ActionWork forward_work(const StageShape& s, bool teacher, bool gathers = false) {
   WorkBuilder builder(s, gathers);
   copy_joint_input(s, builder);
@@ -349,8 +361,8 @@ ActionWork forward_work(const StageShape& s, bool teacher, bool gathers = false)
     embedded_forward(s, builder);
   }
   const LayerParts layers(s, [&](const StageShape& like, std::int64_t window) {
-    return builder.part(like, {true, false}, layer_unit(like),
-                        [&](CallList& list) { layer_forward(like, list, window, false); });
+    return layer_part(builder, like, {true, false},
+                      [&](CallList& list) { layer_forward(like, list, window, false); });
   });
   layers.run(builder, 0, s.layers);
   if (s.last) (teacher ? teacher_output : s.scores() ? output_forward : final_norm_forward)(s, builder);
@@ -363,16 +375,16 @@ ActionWork forward_work(const StageShape& s, bool teacher, bool gathers = false)
 void backward_layers(const StageShape& s, WorkBuilder& builder, Passes passes) {
   const WorkBuilder::Kind kind{passes.input, passes.weight};
   const LayerParts plain(s, [&](const StageShape& like, std::int64_t window) {
-    return builder.part(like, kind, layer_unit(like),
-                        [&](CallList& list) { layer_backward(like, list, window, passes); });
+    return layer_part(builder, like, kind,
+                      [&](CallList& list) { layer_backward(like, list, window, passes); });
   });
   if (s.recompute != Recompute::full) return plain.run_descending(builder, 0, s.layers);
   const LayerParts again(s, [&](const StageShape& like, std::int64_t window) {
-    return builder.part(like, {true, false}, layer_unit(like),
-                        [&](CallList& list) { layer_forward(like, list, window, false); });
+    return layer_part(builder, like, {true, false},
+                      [&](CallList& list) { layer_forward(like, list, window, false); });
   });
   const LayerParts turn(s, [&](const StageShape& like, std::int64_t window) {
-    return builder.part(like, kind, layer_unit(like), [&](CallList& list) {
+    return layer_part(builder, like, kind, [&](CallList& list) {
       layer_forward(like, list, window, true);
       layer_backward(like, list, window, passes);
     });
@@ -402,8 +414,8 @@ ActionWork backward_work(const StageShape& s, Passes passes) {
     const LayerParts layers(
         s,
         [&](const StageShape& like, std::int64_t) {
-          return builder.part(like, {false, true}, layer_unit(like),
-                              [&](CallList& list) { layer_backward(like, list, 0, passes); });
+          return layer_part(builder, like, {false, true},
+                            [&](CallList& list) { layer_backward(like, list, 0, passes); });
         },
         false);
     layers.run_descending(builder, 0, s.layers);

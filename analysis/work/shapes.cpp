@@ -237,10 +237,6 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
     spread_experts(config, *framework, shape);
   }
   if (framework == nullptr) spread_own_experts(config, shape);
-  if (config.mixture.mean_rows.sent > 0) {
-    shape.choice_rows = config.mixture.mean_rows.sent;
-    if (shape.exchanges_rows()) shape.expert.rows = config.mixture.mean_rows.here;
-  }
   set_overlap(config, framework, shape);
   return shape;
 }

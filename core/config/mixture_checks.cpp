@@ -72,8 +72,8 @@ std::optional<std::string> why_own_experts_do_not_spread(const RunConfig& config
         "expert_model_parallel_size: found {}, expected a divisor of data x context parallel size, {}",
         parallel.expert, parallel.copies());
   }
-  if (parallel.zero_stage == 3) return with("zero_stage", 3, "at most 2");
-  if (parallel.overlap_param_gather.value_or(false)) return with("overlap_param_gather", "true", "false");
+  if (parallel.overlap_param_gather.value_or(false) && parallel.zero_stage < 3)
+    return with("overlap_param_gather", "true", "false, or zero_stage 3");
   return std::nullopt;
 }
 
@@ -152,6 +152,11 @@ std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
   }
   if (auto reason = why_capacity_does_not_fit(config)) return reason;
   if (auto reason = why_routing_does_not_fit(config)) return reason;
+  if (keys.load_balancing != LoadBalancing::aux_loss && keys.aux_loss_coeff == 0) {
+    return "moe_router_load_balancing_type: found seq_aux_loss without moe_aux_loss_coeff, so that nothing "
+           "is "
+           "balanced; expected a coefficient, or aux_loss";
+  }
   if (!config.model.mixture) {
     if (losses) {
       return fmt::format("{}: found a coefficient with {}, which has no experts; expected 0",

@@ -49,20 +49,17 @@ struct NumericsConfig {
   bool loss_in_fp32() const { return !cross_entropy_loss_fusion && precision != DType::fp32; }
 };
 
-/// Rows of a layer's experts: of a rank's tokens, and where experts are spread over ranks of the busiest rank; 0: those of a
-/// balanced routing.
-struct MeanRows {
-  std::int64_t sent = 0;
-  std::int64_t here = 0;
-};
-
 /// Whose rows an expert drops that has more than its capacity: those with the least weights, or the last ones.
 enum class TokenDropPolicy { probs, position };
+
+/// The tokens whose load aux_loss_coeff keeps even: those of a micro-batch, or of each sequence.
+enum class LoadBalancing { aux_loss, seq_aux_loss };
 
 /// How tokens are given to the experts of a mixture, and the losses that keep their load even, parts of the gradient and not of
 /// the loss that is told (bench/training/mixtures.md).
 struct MixtureConfig {
   double aux_loss_coeff = 0;
+  LoadBalancing load_balancing = LoadBalancing::aux_loss;
   double z_loss_coeff = 0;
   /// What a step adds to the bias of every expert that had less than the mean load, and takes from that of those that had
   /// more (Wang et al. 2024, arXiv:2408.15664); of models whose routers have one.
@@ -73,7 +70,6 @@ struct MixtureConfig {
   TokenDropPolicy drop_policy = TokenDropPolicy::probs;
   /// What predictions take the routing to be: balanced, worst, zipf:S, or the path of a file that save_routing wrote.
   std::string routing = "balanced";
-  MeanRows mean_rows{};  // of that; set by the prediction, for times
 
   bool routing_file() const { return routing.starts_with('/'); }
   /// S of zipf:S; nothing where it is something else.

@@ -25,6 +25,7 @@ constexpr KeyNames<3> kBackends = {"cpu", "cuda", "emulated"};
 constexpr KeyNames<4> kCudaGraphImpls = {"none", "local", "transformer_engine", "full_iteration"};
 constexpr KeyNames<4> kCpCommTypes = {"p2p", "all_gather", "a2a", "a2a+p2p"};
 constexpr KeyNames<4> kDispatchers = {"auto", "allgather", "alltoall", "flex"};
+constexpr KeyNames<2> kLoadBalancing = {"aux_loss", "seq_aux_loss"};
 constexpr KeyNames<2> kDropPolicies = {"probs", "position"};
 constexpr KeyNames<2> kAttentionBackends = {"fused", "unfused"};
 constexpr KeyNames<2> kOptimizers = {"adam", "sgd"};
@@ -185,6 +186,8 @@ std::vector<ConfigKey> make_keys() {
       number_key("attention_dropout", at(&C::numerics, &NumericsConfig::attention_dropout), 0, kMaxDropout),
       boolean_key("cross_entropy_loss_fusion", at(&C::numerics, &NumericsConfig::cross_entropy_loss_fusion)),
       number_key("moe_aux_loss_coeff", at(&C::mixture, &MixtureConfig::aux_loss_coeff), 0, 1e6),
+      choice_key("moe_router_load_balancing_type", at(&C::mixture, &MixtureConfig::load_balancing),
+                 kLoadBalancing),
       number_key("moe_z_loss_coeff", at(&C::mixture, &MixtureConfig::z_loss_coeff), 0, 1e6),
       number_key("moe_router_bias_update_rate", at(&C::mixture, &MixtureConfig::bias_update_rate), 0, 1e6),
       capacity_key(),

@@ -244,6 +244,15 @@ TEST(Routing, GradientOfLogitsIsNumericallyThatOfWeightsBalanceAndZ) {
   for (int trial = 0; trial < 20; ++trial) {
     Routed r = Routed::random();
     r.router.balance = 0.03;
+    if (trial % 2 == 1) r.router.balanced_tokens = r.tokens % 2 == 0 ? r.tokens / 2 : r.tokens;
+    const std::int64_t together = r.router.balanced_tokens > 0 ? r.router.balanced_tokens : r.tokens;
+    // The tokens of expert e in the sequence of token t, dropped ones too.
+    const auto load = [&](std::int64_t t, std::int64_t e) {
+      std::int64_t count = 0;
+      for (std::int64_t other = t / together * together; other < (t / together + 1) * together; ++other)
+        for (std::int64_t j = 0; j < r.router.top_k; ++j) count += int{r.expert(other, j) == e};
+      return static_cast<double>(count);
+    };
     r.router.z = 0.02;
     const Guarded dweights = random_matrix(1, r.rows, DType::fp32);
     const Guarded found(r.tokens, r.experts, DType::fp32);
@@ -258,8 +267,7 @@ TEST(Routing, GradientOfLogitsIsNumericallyThatOfWeightsBalanceAndZ) {
           for (std::int64_t i = 0; i < r.experts; ++i) all += std::exp(logits(t, i));
           for (std::int64_t i = 0; i < r.experts; ++i) scores += r.score(logits, t, i);
           for (std::int64_t i = 0; i < r.experts; ++i)
-            sum += r.router.balance * r.score(logits, t, i) / scores *
-                   static_cast<double>(r.counts[static_cast<std::size_t>(i)]);
+            sum += r.router.balance * r.score(logits, t, i) / scores * load(t, i);
           sum += r.router.z * std::log(all) * std::log(all);
           for (std::int64_t j = 0; j < r.router.top_k; ++j)
             if (!r.is_dropped(t, j)) sum += gradients(0, r.place(t, j)) * r.weight(logits, t, j);

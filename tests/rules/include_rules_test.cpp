@@ -50,7 +50,8 @@ constexpr Room kRooms[] = {
      "core/config core/schedule core/trace"},
     {"analysis/simulate", "core/base core/schedule core/trace core/validate"},
     {"analysis/time",
-     "analysis/hardware analysis/memory analysis/simulate analysis/work core/base core/config core/parallel "
+     "analysis/hardware analysis/memory analysis/simulate analysis/work analysis/work/routing core/base "
+     "core/config core/parallel "
      "core/schedule"},
     {"analysis/stragglers", "analysis/reliability analysis/simulate core/base core/schedule core/trace"},
     {"analysis/topology", "analysis/hardware core/base core/config_text"},

@@ -24,7 +24,8 @@ StageReplay::StageReplay(const StageShape& shape, ActionType type, const FinalUn
       position_unit_(padded_unit(shape, shape.positions * shape.hidden)),
       under_way_(under_way),
       replay_(replay),
-      values_(replay, units_in_order_of_use(type), shape.overlap_param_gather) {}
+      values_(replay, units_in_order_of_use(type), shape.overlap_param_gather),
+      expert_values_(replay, experts_in_order_of_use(type), shape.overlap_param_gather) {}
 
 void StageReplay::at_layer(std::int64_t layer) {
   if (!s_.known_rows.empty()) bytes_ = TensorBytes(s_.like_layer(layer));
@@ -89,7 +90,7 @@ void StageReplay::forward(bool loss) {
     const std::int64_t begin = group * size;
     each(std::min(size, s_.layers - begin), {dense - begin}, [&](std::int64_t i) {
       at_layer(begin + i);
-      values_.begin_use();
+      begin_layer_use();
       layer_forward();
       const bool leaves = begin + i == s_.layers - 1 && !s_.last && !s_.next_here;
       layer_output(leaves && !s_.distillation.joint);
@@ -97,7 +98,7 @@ void StageReplay::forward(bool loss) {
         give(kActivations, kept_by_layer());
         if (i > 0) give(kActivations, bytes_.stream);  // x
       }
-      values_.end_use();
+      end_layer_use();
     });
   });
   if (s_.last) {
@@ -126,7 +127,7 @@ void StageReplay::forward(bool loss) {
 void StageReplay::recompute(std::int64_t begin, std::int64_t end) {
   each(end - begin, {s_.dense_layers - begin}, [&](std::int64_t i) {
     at_layer(begin + i);
-    values_.begin_use();
+    begin_layer_use();
     layer_forward();
     if (begin + i == end - 1) {
       if (s_.parallel()) give(kept_, bytes_.stream);  // x2
@@ -134,7 +135,7 @@ void StageReplay::recompute(std::int64_t begin, std::int64_t end) {
       return;
     }
     layer_output();
-    values_.end_use();
+    end_layer_use();
   });
 }
 
@@ -150,13 +151,13 @@ void StageReplay::layers_backward(bool weights) {
     each(end - begin, {end - std::max(begin, dense)}, [&](std::int64_t i) {
       const std::int64_t layer = end - 1 - i;
       at_layer(layer);
-      if (!full || i > 0) values_.begin_use();
+      if (!full || i > 0) begin_layer_use();
       if (weights) {
         layer_backward(layer);
       } else {
         layer_backward_input(layer);
       }
-      values_.end_use();
+      end_layer_use();
       if (weights) layer_gradients_done();
     });
   });

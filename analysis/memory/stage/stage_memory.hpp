@@ -215,6 +215,10 @@ class StageReplay {
   std::int64_t group_size() const;
   std::int64_t groups() const;
   std::vector<std::int64_t> units_in_order_of_use(ActionType type) const;
+  std::vector<std::int64_t> experts_in_order_of_use(ActionType type) const;
+  std::vector<std::int64_t> layers_in_order_of_use(ActionType type) const;
+  void begin_layer_use();
+  void end_layer_use();
   void first_gradient_of(std::int64_t unit);
   void gradient_done(std::int64_t unit, bool is_final);
   void gradient_done(std::int64_t unit, int copies, bool is_final);
@@ -246,6 +250,7 @@ class StageReplay {
   ReductionUnderWay& under_way_;
   Replay& replay_;
   GatheredUnits values_;
+  GatheredUnits expert_values_;  // where experts are spread over ranks
 };
 
 template <class Part>
@@ -271,10 +276,12 @@ void StageReplay::each(std::int64_t count, const Part& part) {
   part(0);
   const Replay before = std::exchange(replay_, Replay());
   const std::size_t used = values_.used();
+  const std::size_t experts_used = expert_values_.used();
   part(1);
   const ActionProfile one = std::exchange(replay_, before).profile();
   replay_.append(one, count - 2);
   values_.leave_out(static_cast<std::size_t>(count - 3) * (values_.used() - used));
+  expert_values_.leave_out(static_cast<std::size_t>(count - 3) * (expert_values_.used() - experts_used));
   part(count - 1);
 }
 

@@ -10,10 +10,13 @@ std::vector<std::int64_t> StageReplay::units_in_order_of_use(ActionType type) co
   std::vector<std::int64_t> units;
   if (s_.zero < 3 || type == ActionType::backward_weight) return units;
   const auto use = [&](std::int64_t elements) { units.push_back(elements * s_.e()); };
+  const auto use_layers = [&] {
+    for (const std::int64_t layer : layers_in_order_of_use(type)) use(unit_of_layer(layer));
+  };
   if (type == ActionType::forward) {
     if (s_.embeds()) use(vocabulary_unit_);
     if (s_.first && s_.positions > 0) use(position_unit_);
-    for (std::int64_t layer = 0; layer < s_.layers; ++layer) use(unit_of_layer(layer));
+    use_layers();
     if (s_.scores()) use(vocabulary_unit_);
     return units;
   }
@@ -24,14 +27,47 @@ std::vector<std::int64_t> StageReplay::units_in_order_of_use(ActionType type) co
   }
   if (type == ActionType::vocab_backward || type == ActionType::input_backward) return units;
   if (s_.scores()) use(vocabulary_unit_);
+  use_layers();
+  return units;
+}
+
+std::vector<std::int64_t> StageReplay::experts_in_order_of_use(ActionType type) const {
+  const bool passes =
+      type == ActionType::forward || type == ActionType::backward || type == ActionType::backward_input;
+  if (s_.zero < 3 || !passes || !s_.exchanges_rows() || s_.expert.copies == 1) return {};
+  std::vector<std::int64_t> units;
+  for (const std::int64_t layer : layers_in_order_of_use(type))
+    if (layer >= s_.dense_layers) units.push_back(spread_unit_ * s_.e());
+  return units;
+}
+
+/// Of a forward, else of a B or I.
+std::vector<std::int64_t> StageReplay::layers_in_order_of_use(ActionType type) const {
+  std::vector<std::int64_t> layers;
+  layers.reserve(static_cast<std::size_t>(2 * s_.layers));
+  if (type == ActionType::forward) {
+    for (std::int64_t layer = 0; layer < s_.layers; ++layer) layers.push_back(layer);
+    return layers;
+  }
   // The last layer of a recomputed group is used once, for both ways: an immediate repeat.
   const std::int64_t size = group_size();
   for (std::int64_t begin = (s_.layers - 1) / size * size; begin >= 0; begin -= size) {
     const std::int64_t end = std::min(begin + size, s_.layers);
-    for (std::int64_t layer = begin; layer < end; ++layer) use(unit_of_layer(layer));
-    for (std::int64_t layer = end - 1; layer-- > begin;) use(unit_of_layer(layer));
+    for (std::int64_t layer = begin; layer < end; ++layer) layers.push_back(layer);
+    for (std::int64_t layer = end - 1; layer-- > begin;) layers.push_back(layer);
   }
-  return units;
+  return layers;
+}
+
+/// Of the layer at hand; its experts too, where they are apart.
+void StageReplay::begin_layer_use() {
+  values_.begin_use();
+  if (spread()) expert_values_.begin_use();
+}
+
+void StageReplay::end_layer_use() {
+  values_.end_use();
+  if (spread()) expert_values_.end_use();
 }
 
 void StageReplay::first_gradient_of(std::int64_t unit) {

@@ -47,6 +47,14 @@ RoutedRows::RoutedRows(const RunConfig& config, std::span<const StageShape> part
   }
 }
 
+void set_mean_rows(const MeanRows& rows, std::span<StageShape> stages) {
+  if (rows.sent == 0) return;
+  for (StageShape& shape : stages) {
+    shape.choice_rows = rows.sent;
+    if (shape.exchanges_rows()) shape.expert.rows = rows.here;
+  }
+}
+
 MeanRows mean_rows(const RunConfig& config, std::span<const RoutedTokens> routing) {
   const StageShape shape = stage_shapes(config, 1).front();
   const Layout layout = config.layout();

@@ -22,9 +22,18 @@ struct RoutedTokens {
   std::vector<std::int32_t> tokens;
 };
 
+/// Rows of a layer's experts: of a rank's tokens, and where experts are spread over ranks of the busiest rank; 0: those of a
+/// balanced routing.
+struct MeanRows {
+  std::int64_t sent = 0;
+  std::int64_t here = 0;
+};
+
 /// Of all layers and micro-batches the mean of a sender's rows, and of the rows of the busiest rank of every expert group, for which
 /// the others wait.
 MeanRows mean_rows(const RunConfig& config, std::span<const RoutedTokens> routing);
+/// Gives every layer's experts so many; nothing where they are 0.
+void set_mean_rows(const MeanRows& rows, std::span<StageShape> stages);
 
 /// Of the ranks that send, and receive, as one of them does: those with its Layout::sender.
 class RoutedRows {

@@ -16,11 +16,11 @@ void round_and_gather(const RankStages& stages) {
   const TrainingContext& context = stages.context();
   const ParameterMemory& memory = stages.memory();
   if (memory.master) context.operators.copy(memory.master.vectors, memory.values.vectors);
-  const bool gathers = pieces_of(context.config) > 1 && !memory.values.sharded;
   for (int unit = 0; unit < memory.units(); ++unit) {
     const Matrix values = memory.owned(memory.values, unit);
     if (memory.master) context.operators.copy(memory.owned(memory.master, unit), values);
-    if (gathers) context.communicator.all_gather(Group::data, values, memory.whole(memory.values, unit));
+    if (memory.unit(unit).pieces > 1 && !memory.values.sharded)
+      context.communicator.all_gather(memory.unit(unit).copies(), values, memory.whole(memory.values, unit));
   }
 }
 

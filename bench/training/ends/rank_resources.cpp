@@ -13,7 +13,8 @@ RankResources::RankResources(TrainingContext made_of, StageMap map, RankParamete
       fp8(context, parameters, memory),
       attention_scratch(scratch ? Tensor() : make_attention_scratch(context)),
       shared(make_shared_buffers(context)),
-      values(context, memory),
+      values(context, memory, context.config.parallel.copies()),
+      expert_values(context, memory, context.config.parallel.expert_copies()),
       gradients(context, parameters, memory) {
   shared.attention_scratch = scratch ? *scratch : attention_scratch.matrix();
 }

@@ -32,6 +32,7 @@ struct RankResources {
   Tensor attention_scratch;
   SharedBuffers shared;
   UnitValues values;
+  UnitValues expert_values;  // where experts are spread over ranks
   UnitGradients gradients;
   Tensor inputs, targets;               // (M, T) token ids, where a first or last stage or a shard needs them
   std::vector<ExpertLoad> expert_load;  // of this step's forwards; of a mixture

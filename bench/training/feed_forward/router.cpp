@@ -20,8 +20,11 @@ Router router_of(const TrainingContext& context) {
   router.capacity = config.expert_capacity();
   router.by_position = config.mixture.drop_policy == TokenDropPolicy::position;
   router.padded = config.mixture.pad_to_capacity;
+  const bool by_sequence = config.mixture.load_balancing == LoadBalancing::seq_aux_loss;
+  if (by_sequence) router.balanced_tokens = config.batch.seq_length;
+  const double together = by_sequence ? static_cast<double>(router.balanced_tokens) : tokens;
   router.balance = config.mixture.aux_loss_coeff * static_cast<double>(config.model.mixture.experts) /
-                   (static_cast<double>(router.top_k) * tokens * tokens * parts);
+                   (static_cast<double>(router.top_k) * together * tokens * parts);
   router.z = config.mixture.z_loss_coeff / (tokens * config.parallel.context * parts);
   return router;
 }

@@ -54,8 +54,8 @@ class Layer {
   Matrix expert_bias;    // of a mixture's router, (1, E) fp32; empty without
   /// Whether it has a router and experts.
   bool mixture() const { return places_[kRouter].rows > 0; }
-  /// The unit's values in products of this layer, which outlives them.
-  LayerWeights weights(const Matrix& unit_row) const;
+  /// The unit's values in products of this layer, which outlives them; `expert_row`: those of expert_unit, where it has one.
+  LayerWeights weights(const Matrix& unit_row, const Matrix& expert_row = {}) const;
   /// Views into the unit's values or gradients.
   LayerMatrices matrices(const Matrix& unit_row) const {
     return matrices(unit_row, expert_unit < 0 ? unit_row : Matrix());
@@ -80,7 +80,6 @@ class Layer {
   LayerMatrices matrices(const Matrix& unit_row, const Matrix& expert_row) const;
 
   static constexpr std::size_t kRouter = 4;
-  Matrix expert_values_;  // of expert_unit
   std::array<Place, 11> places_;
 };
 

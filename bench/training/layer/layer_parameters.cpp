@@ -48,10 +48,7 @@ Layer::Layer(const ParameterMemory& memory, const StageEntry& stage, std::int64_
       "down.weight",   "queries.weight",     "keys_values.weight"};
   for (const Parameter& p : stage.parameters.list) {
     if (p.layer != layer) continue;
-    if (p.spread) {
-      expert_unit = stage.unit_of(p);
-      expert_values_ = memory.whole(memory.values, expert_unit);
-    }
+    if (p.spread) expert_unit = stage.unit_of(p);
     if (p.role == "router.bias") {
       const Matrix& all = memory.untrained;
       expert_bias = Matrix(all.at(0, stage.untrained_offset + p.offset), 1, p.cols, all.dtype);
@@ -79,8 +76,8 @@ LayerMatrices Layer::matrices(const Matrix& unit_row, const Matrix& expert_row) 
   return all;
 }
 
-LayerWeights Layer::weights(const Matrix& unit_row) const {
-  const LayerMatrices all = matrices(unit_row, expert_unit < 0 ? unit_row : expert_values_);
+LayerWeights Layer::weights(const Matrix& unit_row, const Matrix& expert_row) const {
+  const LayerMatrices all = matrices(unit_row, expert_unit < 0 ? unit_row : expert_row);
   return {{all.qkv, fp8.qkv}, {all.proj, fp8.proj}, {all.fc1, fp8.fc1},
           {all.fc2, fp8.fc2}, all.mixture,          all.latent};
 }

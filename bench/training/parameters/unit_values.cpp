@@ -4,12 +4,12 @@
 
 namespace plumbline::training {
 
-UnitValues::UnitValues(const TrainingContext& context, const ParameterMemory& memory)
+UnitValues::UnitValues(const TrainingContext& context, const ParameterMemory& memory, int copies)
     : context_(context),
       memory_(memory),
-      sharded_(memory.values.sharded),
+      sharded_(memory.values.sharded && copies > 1),
       overlaps_(context.config.parallel.effective_overlap_param_gather()),
-      in_place_(!sharded_ && overlaps_ && context.config.parallel.effective_zero_stage() > 0),
+      in_place_(!memory.values.sharded && overlaps_ && context.config.parallel.effective_zero_stage() > 0),
       gathered_(in_place_ ? static_cast<std::size_t>(memory.units()) : 0) {}
 
 void UnitValues::start_step() {
@@ -26,7 +26,9 @@ void UnitValues::begin_action(std::span<const int> uses) {
 Matrix UnitValues::begin() {
   const int unit = uses_[at_];
   if (in_place_) return begin_in_place(unit);
-  if (!sharded_) return memory_.whole(memory_.values, unit);
+  if (!sharded_) {  // a piece is all of it where values are sharded, but no other rank has a copy
+    return memory_.values.sharded ? memory_.owned(memory_.values, unit) : memory_.whole(memory_.values, unit);
+  }
   if (at_ > 0 && uses_[at_ - 1] == unit) return current_.values;
   if (!overlaps_) current_ = start(unit);
   waited_ += context_.time_waited(current_.ticket);
@@ -51,8 +53,8 @@ std::size_t UnitValues::following(std::size_t at) const {
 UnitValues::Gather UnitValues::start(int unit) {
   Gather gather;
   gather.values = context_.make(Category::parameters, "gathered parameters", 1, memory_.unit(unit).padded);
-  gather.ticket =
-      context_.communicator.start_all_gather(Group::data, memory_.owned(memory_.values, unit), gather.values);
+  gather.ticket = context_.communicator.start_all_gather(memory_.unit(unit).copies(),
+                                                         memory_.owned(memory_.values, unit), gather.values);
   return gather;
 }
 
@@ -62,8 +64,8 @@ void UnitValues::start_in_place(std::size_t at) {
   const int unit = uses_[at];
   gathered_[static_cast<std::size_t>(unit)] = true;
   current_.unit = unit;
-  current_.ticket = context_.communicator.start_all_gather(Group::data, memory_.owned(memory_.values, unit),
-                                                           memory_.whole(memory_.values, unit));
+  current_.ticket = context_.communicator.start_all_gather(
+      memory_.unit(unit).copies(), memory_.owned(memory_.values, unit), memory_.whole(memory_.values, unit));
 }
 
 Matrix UnitValues::begin_in_place(int unit) {

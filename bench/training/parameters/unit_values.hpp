@@ -9,13 +9,14 @@
 
 namespace plumbline::training {
 
-/// An action says up front which units it uses, in order; immediate repeats are one use. ZeRO 3: at most two gathered
-/// units are alive, the one in use and the next, whose gather runs meanwhile; without overlap_param_gather the one in
+/// Of units that the same ranks have copies of: all but experts that are spread over ranks, or these. An action says up front
+/// which units it uses, in order; immediate repeats are one use. ZeRO 3: at most two gathered units are alive, the one in use and the next, whose gather runs meanwhile; without overlap_param_gather the one in
 /// use alone, and nothing runs meanwhile. ZeRO 1 and 2 with overlap_param_gather: the first use of a unit in a step
 /// needs it gathered, in place, one ahead as well (bench/training/overlap.md).
 class UnitValues {
  public:
-  UnitValues(const TrainingContext& context, const ParameterMemory& memory);
+  /// `copies`: how many ranks have the same values.
+  UnitValues(const TrainingContext& context, const ParameterMemory& memory, int copies);
 
   /// No unit has been gathered in this step.
   void start_step();
@@ -42,7 +43,7 @@ class UnitValues {
 
   const TrainingContext& context_;
   const ParameterMemory& memory_;
-  const bool sharded_;
+  const bool sharded_;  // so that values have to be gathered
   const bool overlaps_;
   const bool in_place_;
   std::span<const int> uses_;

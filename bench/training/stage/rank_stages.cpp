@@ -151,13 +151,16 @@ void RankStages::run_vocabulary(const Action& action) {
 
 void RankStages::run(const Action& action) {
   const Seconds before = tensor_communication_;
-  const Seconds data_before = rank_.values.waited() + rank_.gradients.waited();
+  const auto waited = [this] {
+    return rank_.values.waited() + rank_.expert_values.waited() + rank_.gradients.waited();
+  };
+  const Seconds data_before = waited();
   run_action(action);
   // The step's end has its own times; what it reduces over tensor ranks is no part of the stages' computation.
   if (!is_compute(action.type)) {
     tensor_communication_ = before;
   } else {
-    data_communication_ += rank_.values.waited() + rank_.gradients.waited() - data_before;
+    data_communication_ += waited() - data_before;
   }
 }
 

@@ -55,20 +55,38 @@ void ModelStage::link(ModelStage* previous, ModelStage* next) {
   next_ = next;
 }
 
+void ModelStage::Uses::add(const Layer& layer) {
+  units.push_back(layer.unit);
+  if (layer.expert_unit >= 0) experts.push_back(layer.expert_unit);
+}
+
 void ModelStage::make_uses() {
-  if (input_) forward_uses_ = input_->units();
-  for (const Layer& layer : layers_) forward_uses_.push_back(layer.unit);
+  if (input_) forward_uses_.units = input_->units();
+  for (const Layer& layer : layers_) forward_uses_.add(layer);
   if (output_) {
-    for (const int unit : output_->units()) forward_uses_.push_back(unit);
-    backward_uses_ = output_->units();
+    for (const int unit : output_->units()) forward_uses_.units.push_back(unit);
+    backward_uses_.units = output_->units();
   }
   for (std::size_t g = groups_.size(); g-- > 0;) {
     const Group& group = groups_[g];
-    for (std::size_t i = group.first; recomputes_all() && i < group.end; ++i) {
-      backward_uses_.push_back(layers_[i].unit);
-    }
-    for (std::size_t i = group.end; i-- > group.first;) backward_uses_.push_back(layers_[i].unit);
+    for (std::size_t i = group.first; recomputes_all() && i < group.end; ++i) backward_uses_.add(layers_[i]);
+    for (std::size_t i = group.end; i-- > group.first;) backward_uses_.add(layers_[i]);
   }
+}
+
+void ModelStage::begin_action(const Uses& uses) {
+  rank_.values.begin_action(uses.units);
+  rank_.expert_values.begin_action(uses.experts);
+}
+
+LayerWeights ModelStage::begin_use(const Layer& layer) {
+  const Matrix values = rank_.values.begin();
+  return layer.weights(values, layer.expert_unit >= 0 ? rank_.expert_values.begin() : Matrix());
+}
+
+void ModelStage::end_use(const Layer& layer) {
+  rank_.values.end();
+  if (layer.expert_unit >= 0) rank_.expert_values.end();
 }
 
 MicrobatchState& ModelStage::held(std::uint32_t microbatch, const char* action) {
@@ -109,7 +127,7 @@ void ModelStage::forward(std::uint32_t microbatch) {
   const bool begins = part_.first() && vocabulary_ == nullptr;
   MicrobatchState& state = begins ? in_flight_.at(microbatch) : held(microbatch, "F");
   const MicrobatchDropout dropout = rank_.dropout(microbatch);
-  rank_.values.begin_action(forward_uses_);
+  begin_action(forward_uses_);
   if (begins) {
     input_->forward(rank_.input_tokens(microbatch), receive_forward(microbatch));
   } else if (input_) {
@@ -123,7 +141,7 @@ void ModelStage::forward(std::uint32_t microbatch) {
   for (const Group& group : groups_) {
     for (std::size_t i = group.first; i < group.end; ++i) {
       LayerActivations& saved = state.layers[i];
-      const LayerWeights weights = layers_[i].weights(rank_.values.begin());
+      const LayerWeights weights = begin_use(layers_[i]);
       layer_forward(context, rank_.shared, dropout, layers_[i], weights, saved);
       note_expert_load(microbatch, layers_[i], saved.mixture.routing);
       Matrix output;
@@ -139,7 +157,7 @@ void ModelStage::forward(std::uint32_t microbatch) {
         saved.keep_input_only();
         if (i != group.first) saved.input.reset();
       }
-      rank_.values.end();
+      end_use(layers_[i]);
       progress();
     }
   }
@@ -173,7 +191,7 @@ Matrix ModelStage::logits(std::uint32_t microbatch) {
 void ModelStage::recompute(const Group& group, const MicrobatchDropout& dropout, MicrobatchState& state) {
   const TrainingContext& context = rank_.context;
   for (std::size_t i = group.first; i < group.end; ++i) {
-    const LayerWeights weights = layers_[i].weights(rank_.values.begin());
+    const LayerWeights weights = begin_use(layers_[i]);
     layer_forward(context, rank_.shared, dropout, layers_[i], weights, state.layers[i]);
     if (i + 1 < group.end) {
       Tensor& next = state.layers[i + 1].input;
@@ -183,7 +201,7 @@ void ModelStage::recompute(const Group& group, const MicrobatchDropout& dropout,
       if (context.model().block != Block::sequential) state.layers[i].middle.reset();
       state.layers[i].output_mask = dropout.mask(dropout_site::after_mlp(layers_[i].index));
     }
-    rank_.values.end();
+    end_use(layers_[i]);
   }
 }
 
@@ -206,7 +224,7 @@ Matrix ModelStage::output_gradient_place(std::uint32_t microbatch, MicrobatchSta
 void ModelStage::backward(std::uint32_t microbatch) {
   MicrobatchState& state = held(microbatch, "B");
   const MicrobatchDropout dropout = rank_.dropout(microbatch);
-  rank_.values.begin_action(backward_uses_);
+  begin_action(backward_uses_);
   if (output_) {
     output_->backward(microbatch, state.output,
                       [&] { return output_gradient_place(microbatch, state, Category::workspace); });
@@ -231,12 +249,12 @@ void ModelStage::layer_backward_step(std::size_t i, const MicrobatchDropout& dro
   const TrainingContext& context = rank_.context;
   const Layer& layer = layers_[i];
   const Matrix& stream = state.output_gradient;
-  const LayerWeights weights = layer.weights(rank_.values.begin());
+  const LayerWeights weights = begin_use(layer);
   Tensor dnorm = layer_backward(context, rank_.shared, dropout, layer, weights, rank_.gradients,
                                 state.layers[i], stream);
   const Matrix to = i > 0 ? stream : input_gradient_place(microbatch, stream);
   layer_input_gradient(context, layer, state.layers[i], std::move(dnorm), stream, to);
-  rank_.values.end();
+  end_use(layer);
   layer.done(rank_.gradients);
   progress();
 }
@@ -244,7 +262,7 @@ void ModelStage::layer_backward_step(std::size_t i, const MicrobatchDropout& dro
 void ModelStage::backward_input(std::uint32_t microbatch) {
   MicrobatchState& state = held(microbatch, "I");
   const MicrobatchDropout dropout = rank_.dropout(microbatch);
-  rank_.values.begin_action(backward_uses_);
+  begin_action(backward_uses_);
   if (output_) {
     output_->backward_input(microbatch, state.output,
                             [&] { return output_gradient_place(microbatch, state, Category::activations); });
@@ -270,7 +288,7 @@ void ModelStage::layer_input_step(std::size_t i, const MicrobatchDropout& dropou
   const TrainingContext& context = rank_.context;
   const Layer& layer = layers_[i];
   LayerActivations& saved = state.layers[i];
-  const LayerWeights weights = layer.weights(rank_.values.begin());
+  const LayerWeights weights = begin_use(layer);
   Tensor dnorm = layer_backward_input(context, rank_.shared, dropout, layer, weights, saved);
   Matrix to;
   if (i > 0) {
@@ -282,7 +300,7 @@ void ModelStage::layer_input_step(std::size_t i, const MicrobatchDropout& dropou
     to = input_gradient_place(microbatch, input_gradient);
   }
   layer_input_gradient(context, layer, saved, std::move(dnorm), attention_block_gradient(saved), to);
-  rank_.values.end();
+  end_use(layer);
   progress();
 }
 

@@ -62,7 +62,18 @@ class ModelStage {
     std::size_t first, end;
   };
 
+  /// Units in the order in which an action uses their values; experts that are spread over ranks apart.
+  struct Uses {
+    std::vector<int> units;
+    std::vector<int> experts;
+    void add(const Layer& layer);
+  };
+
   void make_uses();
+  void begin_action(const Uses& uses);
+  /// The layer's values from here on, up to end_use.
+  LayerWeights begin_use(const Layer& layer);
+  void end_use(const Layer& layer);
   MicrobatchState& held(std::uint32_t microbatch, const char* action);
   Matrix stage_output(std::uint32_t microbatch, MicrobatchState& state);
   void note_expert_load(std::uint32_t microbatch, const Layer& layer, const Routing& routing);
@@ -89,8 +100,8 @@ class ModelStage {
   std::optional<InputEnd> input_;
   std::optional<EmbeddingNorm> embedding_norm_;
   std::optional<OutputEnd> output_;
-  std::vector<int> forward_uses_;  // of units' values, in order
-  std::vector<int> backward_uses_;
+  Uses forward_uses_;
+  Uses backward_uses_;
   Tensor send_forward_, send_backward_;
   Tensor joint_output_, joint_gradient_;
   ModelStage* previous_ = nullptr;

@@ -208,7 +208,8 @@ void CpuOperators::arrange(const Router& router, Matrix logits, Matrix chosen, M
 void CpuOperators::route_backward(const Router& router, Matrix logits, Matrix chosen, Matrix places,
                                   Matrix dweights, Matrix dlogits) {
   require_route_backward(router, logits, chosen, places, dweights, dlogits);
-  const std::vector<std::int64_t> counts = tokens_of_experts(chosen, logits.cols);
+  const std::int64_t together = router.balanced_tokens > 0 ? router.balanced_tokens : logits.rows;
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(logits.cols));
   TokenBackward backward(router, counts);
   std::vector<std::int32_t> experts(static_cast<std::size_t>(router.top_k));
   std::vector<std::int32_t> in_order;
@@ -221,6 +222,8 @@ void CpuOperators::route_backward(const Router& router, Matrix logits, Matrix ch
     using T = decltype(type);
     for (std::int64_t t = 0; t < logits.rows; ++t) {
       const std::int64_t first = t * router.top_k;
+      if (t % together == 0)
+        counts = tokens_of_experts(chosen.columns(first, together * router.top_k), logits.cols);
       const std::int32_t* mine = chosen.as<std::int32_t>() + first;
       std::transform(mine, mine + router.top_k, experts.begin(), expert_of);
       const std::vector<float>& gradient =

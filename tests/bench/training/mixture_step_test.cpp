@@ -228,6 +228,27 @@ TEST(MixtureStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
   EXPECT_GT(compared, 1);
 }
 
+/// The balance of every sequence by itself is that of a micro-batch where that is one sequence.
+TEST(MixtureStep, BalanceOfSequencesDoesNotDependOnMicrobatches) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks > 1) GTEST_SKIP() << "one rank shows it";
+  const auto gradients = [](int sequences, LoadBalancing balancing) {
+    RunConfig config = config_of(kCases[0]);
+    set_layout(config, {1, 1, 1});
+    config.batch.micro_batch_size = sequences;
+    config.mixture.aux_loss_coeff = 2;
+    config.mixture.load_balancing = balancing;
+    EXPECT_EQ(why_invalid(config), std::nullopt);
+    SoloCommunicator solo;
+    return one_step(config, solo).gradients;
+  };
+  const auto expected = gradients(1, LoadBalancing::aux_loss);
+  std::string worst;
+  EXPECT_LE(largest_error(expected, gradients(4, LoadBalancing::seq_aux_loss), worst), 1e-5) << worst;
+  EXPECT_GT(largest_error(expected, gradients(4, LoadBalancing::aux_loss), worst), 1e-3);
+}
+
 /// What is written adds up to the tokens, layer by layer and micro-batch by micro-batch.
 TEST(MixtureStep, LoadOfExpertsIsWritten) {
   int ranks = 1;

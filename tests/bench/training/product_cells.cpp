@@ -388,7 +388,7 @@ std::vector<ProductCell> expert_cells(int ranks) {
   std::vector<ProductCell> cells;
   for (const Row& row :
        covering_rows(given,
-                     {kSequences - 1, std::size(kRecomputations), kZeroStages - 1, std::size(kDropouts),
+                     {kSequences - 1, std::size(kRecomputations), kZeroStages, std::size(kDropouts),
                       kDispatches * kSharingsOfExperts, std::size(kMixtures)},
                      allowed))
     cells.push_back(cell_of(layouts[row[kLayout]], row, true));

@@ -139,6 +139,21 @@ std::vector<Split> splits_of(int world) {
          config.model.mixture.experts = 6;
          config.parallel.expert = 2;
        }},
+      {"dp 2, experts over both, ZeRO 1, bf16",
+       [](RunConfig& config) {
+         config.model = small_mixture(true);
+         config.model.mixture.experts = 6;
+         config.parallel.expert = 2;
+         config.parallel.zero_stage = 1;
+         config.numerics.precision = DType::bf16;
+       }},
+      {"dp 2, experts over both, ZeRO 3",
+       [](RunConfig& config) {
+         config.model = small_mixture(true);
+         config.model.mixture.experts = 6;
+         config.parallel.expert = 2;
+         config.parallel.zero_stage = 3;
+       }},
       {"tp 2, experts over both, whole",
        [](RunConfig& config) {
          config.model = small_mixture(true);

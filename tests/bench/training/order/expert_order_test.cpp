@@ -37,7 +37,7 @@ RunConfig config_of(int expert, int tensor, int pipeline, int data, const char* 
 TEST(ExpertOrder, NoWayOfSpreadingExpertsHangs) {
   for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "zb-v", "v-half", "dualpipe", "dualpipev"}) {
     for (const int expert : {2, 4}) {
-      for (const int zero : {0, 1, 2}) {
+      for (const int zero : {0, 1, 2, 3}) {
         RunConfig config = config_of(expert, expert == 2 ? 2 : 1, 2, 4, schedule);
         config.parallel.zero_stage = zero;
         config.parallel.overlap_p2p_comm = zero == 1;
