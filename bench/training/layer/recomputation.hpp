@@ -1,4 +1,4 @@
-// Selective recomputation: what of a layer is not kept between its passes. bench/training/README.md lists what is freed and
+// Selective recomputation: what of a layer is not kept between its passes. bench/training/recompute.md lists what is freed and
 // allocated when.
 #pragma once
 
