@@ -26,7 +26,6 @@ FORMATS = ["text", "csv", "json", "timeline", "svg", "trace", "perfetto"]
 PREDICTIONS = {
     "h100": [], "zero3": ["--zero-stage", "3", "--dp", "4"], "sp": ["--sequence-parallel", "true"],
     "full": ["--recompute-granularity", "full"], "selective": ["--recompute-granularity", "selective"],
-    "modules": ["--recompute-granularity", "selective", "--recompute-modules", "core_attn,layernorm,mlp"],
     "zb-v": ["--pipeline-schedule", "zb-v"], "vocab-2": ["--vocab-parallel", "vocab-2", "--sequence-parallel", "false"],
     "interlaced": ["--vocab-parallel", "interlaced", "--sequence-parallel", "false"], "fp8": ["--precision", "fp8"],
     "interleaved": ["--pipeline-schedule", "interleaved", "--virtual-pipeline-chunks", "2"],
