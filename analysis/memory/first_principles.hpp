@@ -6,6 +6,7 @@
 
 #include "core/base/units.hpp"
 #include "core/config/numerics_config.hpp"
+#include "core/config/recompute_config.hpp"
 
 namespace plumbline {
 

@@ -47,6 +47,7 @@ void set_keys(const SearchKeys& keys, RunConfig& config) {
   parallel.zero_stage = keys.zero;
   config.batch.micro_batch_size = keys.micro_batch;
   config.recompute.granularity = keys.recompute;
+  config.recompute.modules = keys.recomputed;
   config.recompute.num_layers = keys.recompute_layers;
   config.numerics.grad_dtype = keys.half_gradients ? GradDType::same : GradDType::fp32;
 }
@@ -73,6 +74,7 @@ SearchKeys keys_of(const RunConfig& config) {
   keys.chunks = parallel.virtual_chunks;
   keys.recompute = config.recompute.granularity;
   keys.recompute_layers = static_cast<int>(config.recompute.num_layers);
+  keys.recomputed = config.recompute.modules;
   keys.zero = parallel.effective_zero_stage();
   keys.vocabulary = parallel.vocab_parallel;
   keys.sequence_parallel = parallel.effective_sequence_parallel();

@@ -24,6 +24,7 @@ struct SearchKeys {
   int zero = 0;
   std::uint8_t schedule = 0;  // index into search_schedules()
   Recompute recompute = Recompute::none;
+  RecomputeModules recomputed = kCoreAttention;
   VocabPasses vocabulary = VocabPasses::none;
   CpCommType cp_comm_type = CpCommType::p2p;  // of a context above 1
   int head_ranks = 1;                         // of a2a+p2p: ranks that exchange heads

@@ -133,11 +133,12 @@ SearchResult search(const SearchRequest& request, const HardwareProfile& hardwar
   std::vector<Evaluator> evaluators;
   evaluators.reserve(static_cast<std::size_t>(threads));
   for (int i = 0; i < threads; ++i) evaluators.emplace_back(request.config, hardware, schedules);
-  // Fused attention recomputes the scores by itself: nothing else is selected.
+  // Fused attention recomputes the scores by itself: nothing is selected where the request names no other modules.
   const cluster::Software* framework = framework_of(request.config);
   const bool selective = framework != nullptr
                              ? !framework->flash_attention || framework->selective_operators
-                             : request.config.numerics.attention_backend == AttentionBackend::unfused;
+                             : request.config.numerics.attention_backend == AttentionBackend::unfused ||
+                                   request.config.recompute.modules != kCoreAttention;
   std::vector<std::vector<Point>> points(regions.size());
   std::vector<std::string> refused(regions.size());
   const int all = static_cast<int>(regions.size());

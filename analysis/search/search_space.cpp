@@ -25,7 +25,11 @@ std::vector<int> divisors(int number) {
 class RegionVisit {
  public:
   RegionVisit(const RunConfig& config, bool selective, const std::function<void(const SearchKeys&)>& visit)
-      : config_(config), framework_(framework_of(config)), selective_(selective), visit_(visit) {}
+      : config_(config),
+        framework_(framework_of(config)),
+        selective_(selective),
+        modules_(config.recompute.modules),
+        visit_(visit) {}
 
   std::string run(const SearchRegion& region) {
     SearchKeys keys;
@@ -71,6 +75,7 @@ class RegionVisit {
     for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
       if (recompute == Recompute::selective && !selective_) continue;
       keys.recompute = recompute;
+      keys.recomputed = recompute == Recompute::selective ? modules_ : kCoreAttention;
       vocabularies(keys);
     }
   }
@@ -139,6 +144,7 @@ class RegionVisit {
   RunConfig config_;
   const cluster::Software* framework_;
   bool selective_;
+  RecomputeModules modules_;  // of selective recomputation
   const std::function<void(const SearchKeys&)>& visit_;
   int microbatches_ = 1;
   std::string refused_;

@@ -110,6 +110,7 @@ class Variants {
       keys = keys_;
       if (keys.recompute == recompute) continue;
       keys.recompute = recompute;
+      keys.recomputed = kCoreAttention;
       keys.recompute_layers = 1;
       add(recompute == Recompute::none ? "recompute_granularity none" : "recompute_granularity full", keys);
     }

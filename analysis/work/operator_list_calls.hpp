@@ -49,12 +49,18 @@ class CallList {
   /// From the router to the activation; then to the sum over the tensor ranks.
   void mixture_forward();
   void mixture_output();
+  /// What selective recomputation repeats of it.
+  void mixture_again();
+  void experts_activation();
+  void shared_fc1();
+  void shared_activation();
   /// Of input gradients (I), of weight gradients (W) or of both (B).
   void mixture_backward(bool input, bool weight);
   void add_up_choices(const char* exchange, const char* scatter);
   void shared_gradients(bool weight);
   // Of latent attention (operator_list_latent.cpp): from the first norm's output to queries, keys and values, and back.
   void latent_forward();
+  void latent_up_projection(bool again);
   void latent_backward(bool input, bool weight);
   void gather_compressed(const char* label);
   void compression(GemmPass pass);

@@ -30,14 +30,20 @@ void CallList::latent_forward() {
   memory("head_norm_forward", s_.rows * s_.query_rank, 2 * e);
   memory("head_norm_forward", s_.rows * s_.kv_rank, 2 * e);
   memory("copy", s_.rows * s_.rotated, 2 * e);
+  latent_up_projection(false);
+  allocations(4);
+}
+
+/// `again`: the keys' rotated elements are found as they are read, unless they are gathered.
+void CallList::latent_up_projection(bool again) {
+  const auto e = static_cast<double>(s_.e());
   gather_compressed("sequence all-gather forward");
-  rows("rope", s_.tokens * s_.rotated, 2 * e, s_.rotated);
+  if (!again || s_.sequence_parallel) rows("rope", s_.tokens * s_.rotated, 2 * e, s_.rotated);
   gemm("queries", GemmPass::forward, s_.q, s_.query_rank);
   rows("rope", s_.tokens * s_.q, 2 * e, s_.head_dim);
   gemm("keys", GemmPass::forward, s_.own_keys(), s_.kv_rank);
   memory("join_heads", s_.tokens * s_.k, bytes_of_keys(s_));
   gemm("values", GemmPass::forward, s_.attended(), s_.kv_rank);
-  allocations(4);
 }
 
 void CallList::latent_backward(bool input, bool weight) {

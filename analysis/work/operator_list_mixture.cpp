@@ -118,7 +118,6 @@ void CallList::router_product(GemmPass pass) {
 }
 
 void CallList::mixture_forward() {
-  const auto e = static_cast<double>(s_.e());
   const RouterBytes bytes(s_);
   const std::int64_t logits = s_.tokens * s_.experts;
   gathered_operand(kGatherForward);
@@ -132,16 +131,45 @@ void CallList::mixture_forward() {
   open_dispatch();
   tokens_to_experts("expert all-to-all forward", "expert all-gather forward");
   grouped("fc1", GemmPass::forward, s_.fc1, s_.hidden);
+  shared_fc1();
+  experts_activation();
+  shared_activation();
+  allocations(6);
+}
+
+/// Of its experts' rows, each of which carries its weight.
+void CallList::experts_activation() {
+  const auto e = static_cast<double>(s_.e());
+  memory("swiglu_forward", s_.mlp_rows() * s_.fc1, 1.5 * e);
+  memory("scale_rows", s_.mlp_rows() * s_.ffn, 2 * e);
+}
+
+void CallList::shared_fc1() {
   if (s_.shared > 0 && s_.shared_gated) {
     gemm("shared gate", GemmPass::forward, 1, s_.hidden);
     memory("sigmoid_forward", s_.tokens, 8, DType::fp32);
   }
   if (s_.shared > 0) gemm("shared fc1", GemmPass::forward, 2 * s_.shared, s_.hidden);
-  memory("swiglu_forward", s_.mlp_rows() * s_.fc1, 1.5 * e);
-  memory("scale_rows", s_.mlp_rows() * s_.ffn, 2 * e);
+}
+
+void CallList::shared_activation() {
+  const auto e = static_cast<double>(s_.e());
   memory("swiglu_forward", s_.tokens * 2 * s_.shared, 1.5 * e);
   if (s_.shared_gated) memory("scale_rows", s_.tokens * s_.shared, 2 * e);
-  allocations(6);
+}
+
+void CallList::mixture_again() {
+  const RecomputeModules& modules = s_.recomputed;
+  if (modules.moe) return mixture_forward();
+  if (modules.shared_experts) {
+    gathered_operand(kGatherForward);
+    shared_fc1();
+    shared_activation();
+    allocations(s_.shared_gated ? 3 : 2);
+  }
+  if (!modules.moe_act) return;
+  experts_activation();
+  allocations(1);
 }
 
 void CallList::mixture_output() {

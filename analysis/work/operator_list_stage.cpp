@@ -67,6 +67,38 @@ std::int64_t layer_unit(const StageShape& s) {
   return padded_layer_unit(s);
 }
 
+/// fc1 and activation of a layer without experts.
+void mlp_forward(const StageShape& s, CallList& list) {
+  gathered_linear(s, list, "fc1", s.fc1);
+  if (s.swiglu) list.memory("swiglu_forward", s.tokens * s.fc1, 1.5 * e(s));
+  if (!s.swiglu) list.memory("gelu_forward", s.tokens * s.fc1, 2 * e(s));
+  list.quantize(s.tokens * s.ffn);
+}
+
+/// One of a layer's norms, which selective recomputation repeats.
+void norm_again(const StageShape& s, CallList& list) {
+  norm_forward(s, list);
+  list.allocations(1 + s.norm_rows);
+}
+/// Selective recomputation, before the backward of the feed-forward block and before that of the attention block.
+void feed_forward_again(const StageShape& s, CallList& list) {
+  const RecomputeModules& modules = s.recomputed;
+  if (modules.layernorm) norm_again(s, list);
+  if (s.mixture()) return list.mixture_again();
+  if (!modules.mlp) return;
+  mlp_forward(s, list);
+  list.allocations(2);
+}
+void attention_block_again(const StageShape& s, CallList& list, std::int64_t window) {
+  const RecomputeModules& modules = s.recomputed;
+  if (modules.layernorm && s.layer_norms() > 1) norm_again(s, list);
+  if (modules.mla_up_proj) {
+    list.latent_up_projection(true);
+    list.allocations(2);
+  }
+  if (modules.core_attn) list.attention(false, window);
+}
+
 /// One layer forward. When a group of layers is recomputed, its last layer stops at the activation output.
 void layer_forward(const StageShape& s, CallList& list, std::int64_t window, bool to_activation_only) {
   norm_forward(s, list);
@@ -90,10 +122,7 @@ void layer_forward(const StageShape& s, CallList& list, std::int64_t window, boo
   if (s.mixture()) {
     list.mixture_forward();
   } else {
-    gathered_linear(s, list, "fc1", s.fc1);
-    if (s.swiglu) list.memory("swiglu_forward", s.tokens * s.fc1, 1.5 * e(s));
-    if (!s.swiglu) list.memory("gelu_forward", s.tokens * s.fc1, 2 * e(s));
-    list.quantize(s.tokens * s.ffn);
+    mlp_forward(s, list);
   }
   list.allocations(6 + s.layer_norms() * (1 + s.norm_rows));
   if (to_activation_only) return list.dropout_mask();
@@ -140,7 +169,10 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     list.linear(label, GemmPass::weight_gradient, out, s.hidden);
     add_bias();
   };
-  if (passes.input) list.dropout_backward(false);
+  if (passes.input) {
+    feed_forward_again(s, list);
+    list.dropout_backward(false);
+  }
   if (s.mixture()) {
     list.mixture_backward(passes.input, passes.weight);
   } else {
@@ -157,7 +189,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
   }
   if (passes.input) {
     if (s.layer_norms() > 1) block_norm_backward(s, list);
-    if (s.recompute == Recompute::selective) list.attention(false, window);
+    attention_block_again(s, list, window);
     list.dropout_backward(false);
   }
   list.quantize_stream();

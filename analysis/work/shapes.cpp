@@ -228,6 +228,7 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.zero = config.parallel.effective_zero_stage();
   shape.recompute = config.recompute.granularity;
   shape.recompute_layers = std::max<std::int64_t>(1, config.recompute.num_layers);
+  shape.recomputed = config.recompute.selected();
   if (config.finetune.lora()) {
     shape.adapter_rank = config.finetune.lora_rank;
     shape.adapted = config.finetune.lora_targets;

@@ -59,6 +59,11 @@ struct Change {
   std::function<void(RunConfig&)> apply;
 };
 
+void recompute_all(RunConfig& config) {
+  config.recompute.granularity = Recompute::full;
+  config.recompute.modules = kCoreAttention;  // parts are of selective recomputation
+}
+
 /// Single keys, those that cost least time first.
 std::vector<Change> single_changes(const RunConfig& config) {
   std::vector<Change> changes;
@@ -79,7 +84,8 @@ std::vector<Change> single_changes(const RunConfig& config) {
         [](RunConfig& c) { c.recompute.granularity = Recompute::selective; });
   }
   if (config.recompute.granularity != Recompute::full) {
-    add("recompute_granularity", "full", [](RunConfig& c) { c.recompute.granularity = Recompute::full; });
+    const bool named = config.recompute.modules != kCoreAttention;
+    add("recompute_granularity", named ? "full, recompute_modules core_attn" : "full", recompute_all);
   }
   for (int factor = 2; factor <= config.parallel.data(); factor *= 2) {
     const int tensor = config.parallel.tensor * factor;
@@ -106,7 +112,7 @@ std::optional<Found> smallest_on(const RunConfig& given, int world, Steps& steps
   const int most_zero = given.spreads_experts() ? 2 : 3;
   config.parallel.world_size = world;
   config.batch.micro_batch_size = 1;
-  config.recompute.granularity = Recompute::full;
+  recompute_all(config);
   config.parallel.sequence_parallel = !config.parallel.splits_vocabulary();
   for (int tensor = given.parallel.tensor; tensor <= 8 && tensor <= world; tensor *= 2) {
     for (int pipeline = given.parallel.pipeline; pipeline <= world / tensor; pipeline *= 2) {

@@ -54,6 +54,7 @@ Settings settings_of(const Candidate& c) {
       {"sequence_parallel", keys.sequence_parallel ? "true" : "false"},
       {"recompute_granularity", std::string(granularity_of(keys.recompute))},
       {"recompute_num_layers", std::to_string(keys.recompute_layers)},
+      {"recompute_modules", to_string(keys.recomputed)},
       {"zero_stage", std::to_string(keys.zero)},
       {"vocab_parallel", std::string(vocab_parallel_name(keys.vocabulary))},
       {"layer_distribution", keys.balanced ? "balanced" : "even"},
@@ -115,6 +116,7 @@ std::string describe_candidate(const Candidate& c) {
   if (keys.chunks > 1) text += fmt::format(" chunks {}", keys.chunks);
   if (keys.sequence_parallel) text += " sp";
   if (keys.recompute != Recompute::none) text += fmt::format(" recompute {}", granularity_of(keys.recompute));
+  if (keys.recomputed != kCoreAttention) text += fmt::format(" {}", to_string(keys.recomputed));
   if (keys.recompute == Recompute::full) text += fmt::format("/{}", keys.recompute_layers);
   if (keys.zero > 0) text += fmt::format(" zero {}", keys.zero);
   if (keys.vocabulary != VocabPasses::none) text += fmt::format(" {}", vocab_parallel_name(keys.vocabulary));

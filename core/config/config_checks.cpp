@@ -10,6 +10,7 @@
 #include "core/base/one_line.hpp"
 #include "core/config/layer_distribution.hpp"
 #include "core/config/mixture_checks.hpp"
+#include "core/config/recompute_checks.hpp"
 #include "core/schedule/schedule_traits.hpp"
 
 namespace plumbline {
@@ -389,6 +390,7 @@ std::optional<std::string> why_invalid(const RunConfig& config) {
   if (auto reason = why_prefix_does_not_fit(config)) return reason;
   if (auto reason = why_switches_do_not_fit(config)) return reason;
   if (auto reason = why_mixture_does_not_fit(config)) return reason;
+  if (auto reason = why_modules_do_not_fit(config)) return reason;
   if (auto reason = why_adapters_do_not_fit(config)) return reason;
   if (auto reason = why_slow_ranks_do_not_fit(config)) return reason;
   if (auto reason = why_layer_distribution_invalid(config)) return reason;
@@ -440,6 +442,10 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
   if (config.numerics.attention_backend == AttentionBackend::unfused &&
       config.machine.backend != Backend::emulated) {
     return only("attention_backend", "unfused", "fused on cpu and cuda, unfused on emulated");
+  }
+  if (config.recompute.modules != kCoreAttention && config.machine.backend == Backend::cuda) {
+    return only("recompute_modules", to_string(config.recompute.modules),
+                "core_attn on cuda, and all on cpu and emulated");
   }
   if (config.numerics.precision == DType::fp16 && config.machine.backend != Backend::emulated) {
     return only("precision", "fp16", "fp32 and bf16 on cpu and cuda, fp16 on emulated");

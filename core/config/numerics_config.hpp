@@ -1,4 +1,4 @@
-// What a training step computes with: number formats, attention, dropout, recomputation, optimizer.
+// What a training step computes with: number formats, attention, dropout, mixtures, optimizer.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,6 @@ enum class Fp8Recipe { delayed, tensorwise, blockwise, mxfp8 };
 enum class Fp4Format { none, e2m1 };
 enum class AttentionBackend { fused, unfused };  // unfused: keeps the probabilities of every head
 enum class GradDType { fp32, same };
-enum class Recompute { none, selective, full };
 enum class Optimizer { adam, sgd };
 
 /// Linear layers in FP8; everything else stays in the precision of the run (bench/training/fp8.md).
@@ -74,12 +73,6 @@ struct MixtureConfig {
   bool routing_file() const { return routing.starts_with('/'); }
   /// S of zipf:S; nothing where it is something else.
   std::optional<double> zipf_exponent() const;
-};
-
-struct RecomputeConfig {
-  Recompute granularity = Recompute::none;
-  /// Full recomputation: layers that are recomputed together; only the input of the first is kept.
-  std::int64_t num_layers = 1;
 };
 
 struct OptimizerConfig {

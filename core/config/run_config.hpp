@@ -12,6 +12,7 @@
 #include "core/config/model_config.hpp"
 #include "core/config/numerics_config.hpp"
 #include "core/config/parallel_config.hpp"
+#include "core/config/recompute_config.hpp"
 #include "core/parallel/layout.hpp"
 
 namespace plumbline {

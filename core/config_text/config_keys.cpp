@@ -10,6 +10,7 @@
 #include "core/base/text_input.hpp"
 #include "core/config_text/config_key_kinds.hpp"
 #include "core/config_text/distillation_keys.hpp"
+#include "core/config_text/recompute_modules_key.hpp"
 #include "core/config_text/slow_ranks_key.hpp"
 
 namespace plumbline {
@@ -180,6 +181,7 @@ std::vector<ConfigKey> make_keys() {
       optional_boolean_key("overlap_param_gather", at(&C::parallel, &ParallelConfig::overlap_param_gather)),
       choice_key("recompute_granularity", at(&C::recompute, &RecomputeConfig::granularity), kRecompute),
       integer_key("recompute_num_layers", "", at(&C::recompute, &RecomputeConfig::num_layers), 1, kMaxSize),
+      recompute_modules_key(),
       choice_key("attention_backend", at(&C::numerics, &NumericsConfig::attention_backend),
                  kAttentionBackends),
       number_key("hidden_dropout", at(&C::numerics, &NumericsConfig::hidden_dropout), 0, kMaxDropout),

@@ -12,6 +12,7 @@ CONFIG_OPTIONS = {
     "--gbs": SIZES + NUMBERS, "--world-size": SIZES + NUMBERS, "--zero-stage": ["0", "1", "2", "3", "4"],
     "--precision": ["fp32", "bf16", "fp16", "fp8", "int4"], "--pipeline-schedule": SCHEDULES,
     "--sequence-parallel": ["true", "false", "maybe"], "--recompute-granularity": ["none", "full", "selective", "half"],
+    "--recompute-modules": ["core_attn", "layernorm", "layernorm,mlp", "moe_act", "mlps", "mlp,", ""],
     "--memory-budget": ["1KiB", "1GiB", "0", "-1", "1e99GiB", "x"], "--backend": ["cpu", "emulated", "cuda", "tpu"],
     "--hardware": ["h100-sxm-80gb", "v100-sxm-32gb", "costs.json", "./none.json", "x"], "--seed": NUMBERS,
     "--set": ["tensor_model_parallel_size=2", "seq_length=0", "seq_length=99999999", "no_such=1", "=", "model={", "steps"],

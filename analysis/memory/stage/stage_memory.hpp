@@ -167,8 +167,10 @@ class StageReplay {
   void distillation_loss();
   void layer_norm();
   void layer_forward();
+  void mlp_forward();
   void layer_output(bool into_send_buffer = false);
   void latent_forward();
+  void latent_up_projection();
   void latent_input_gradient(Category gradients);
   void latent_weights(bool split_keys);
   void latent_compression_weight();
@@ -201,7 +203,10 @@ class StageReplay {
   void layer_backward_input(std::int64_t layer);
   void layer_backward_weight(std::int64_t layer);
   void output_layer_weight();
-  void attention_again();
+  void drop_attention_block();
+  void drop_feed_forward();
+  void feed_forward_again();
+  void attention_block_again();
   void drop_gradient(Category category);
   void embedding_norm_forward();
   void embedding_norm_backward(Category gradient);

@@ -6,6 +6,11 @@ namespace plumbline {
 void StageReplay::latent_forward() {
   take(kept_, bytes_.compressed);
   take(kept_, bytes_.compressed + bytes_.compressed_statistics);  // after the norms
+  latent_up_projection();
+}
+
+/// From there to queries, keys and values.
+void StageReplay::latent_up_projection() {
   take(kWorkspace, bytes_.compressed_gathered);
   take(kept_, bytes_.qkv);
   take(kWorkspace, bytes_.own_part_of_keys);

@@ -4,14 +4,6 @@
 
 namespace plumbline {
 
-/// What selective recomputation repeats.
-void StageReplay::attention_again() {
-  if (s_.recompute != Recompute::selective) return;
-  take(kActivations, bytes_.attention);
-  take(kActivations, bytes_.lse);
-  attention_forward();
-}
-
 /// Of what was dropped, from the gradient of what it became.
 void StageReplay::drop_gradient(Category category) {
   take(category, bytes_.dropped);
@@ -113,9 +105,14 @@ void StageReplay::layer_forward() {
   sum_over_tensor_ranks(bytes_.projection_product);
   give(kWorkspace, bytes_.quantized_attention);
   take(kept_, bytes_.mask);
-  if (s_.recompute == Recompute::selective) give(kept_, bytes_.attention + bytes_.lse);
+  drop_attention_block();
   if (s_.layer_norms() > 1) layer_norm();
   if (experts_) return mixture_forward();
+  mlp_forward();
+}
+
+/// fc1 and activation.
+void StageReplay::mlp_forward() {
   gather_operand();
   take(kept_, bytes_.fc1);
   use_weight(bytes_.fc1_product);
@@ -135,6 +132,7 @@ void StageReplay::layer_output(bool into_send_buffer) {
   }
   take(kept_, bytes_.mask);
   if (s_.parallel()) give(kept_, bytes_.stream);  // x2
+  drop_feed_forward();
 }
 
 /// All that a layer's forward allocates but y.
@@ -169,6 +167,7 @@ void StageReplay::mlp_backward() {
 }
 
 void StageReplay::layer_backward(std::int64_t layer) {
+  feed_forward_again();
   drop_gradient(kWorkspace);
   if (experts_) {
     mixture_backward();
@@ -179,7 +178,7 @@ void StageReplay::layer_backward(std::int64_t layer) {
     give(kWorkspace, bytes_.stream);
     give(kActivations, bytes_.stream + bytes_.statistics);  // x2 and the second norm's statistics
   }
-  attention_again();
+  attention_block_again();
   drop_gradient(kWorkspace);
   take_stream_gradient();
   take(kWorkspace, bytes_.attention);  // dattn

@@ -23,6 +23,7 @@ void StageReplay::mlp_backward_input() {
 void StageReplay::layer_backward_input(std::int64_t layer) {
   // With dropout the weights' gradients want what it left of dy and dmid, which then go themselves.
   const bool received = layer == s_.layers - 1 && !s_.last;
+  feed_forward_again();
   drop_gradient(kActivations);
   if (experts_) {
     mixture_backward_input();
@@ -36,7 +37,7 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
   }
   const Category dy = received ? kCommunication : kActivations;
   if (!s_.parallel()) give(dy, bytes_.dropped);
-  attention_again();
+  attention_block_again();
   drop_gradient(kActivations);
   take_stream_gradient();
   take(kWorkspace, bytes_.attention);  // dattn

@@ -59,7 +59,9 @@ std::vector<std::string> unmodelled_features(const Cells& cells, Settings& setti
                                              const std::string& origin) {
   std::vector<std::string> features;
   for (const auto& [column, text] : cells) {
-    if (const ConfigKey* key = find_config_key(column)) {
+    if (column == "recompute_modules") {  // a key of plumbline's own step alone, which knows no "none"
+      if (text != find_feature_column(column)->without) features.push_back(column);
+    } else if (const ConfigKey* key = find_config_key(column)) {
       const ConfigText value{text, origin, ""};
       if (is_coming(column, text) && !is_readable(*key, value)) {
         features.push_back(fmt::format("{} {}", column, text));

@@ -168,11 +168,15 @@ void mixture_forward(const TrainingContext& context, const MixtureMatrices& weig
     shared_expert_forward(context, weights, x, state.shared);
     if (spreads(context)) state.rows = std::move(rows);
   }
-  state.activation =
-      context.make(context.kept, "layer activation", rows_of(context, state), shape.expert_ffn);
-  if (rows_of(context, state) > 0) activation_forward(context, state.fc1, state.activation);
-  weigh(context, state, state.activation);
+  experts_activation(context, state);
   shared_expert_activation(context, state.shared);
+}
+
+void experts_activation(const TrainingContext& context, MixtureState& state) {
+  const std::int64_t rows = rows_of(context, state);
+  state.activation = context.make(context.kept, "layer activation", rows, context.shape.expert_ffn);
+  if (rows > 0) activation_forward(context, state.fc1, state.activation);
+  weigh(context, state, state.activation);
 }
 
 void mixture_output(const TrainingContext& context, const MixtureMatrices& weights, const MixtureState& state,

@@ -13,6 +13,8 @@ namespace plumbline::training {
 /// fp32, or empty.
 void mixture_forward(const TrainingContext& context, const MixtureMatrices& weights, const Matrix& bias,
                      const Matrix& norm, MixtureState& state);
+/// The last step of that, and what selective recomputation repeats: state.activation from state.fc1.
+void experts_activation(const TrainingContext& context, MixtureState& state);
 /// Overwrites `output` (R, h) with what the experts of every token add up to.
 void mixture_output(const TrainingContext& context, const MixtureMatrices& weights, const MixtureState& state,
                     const Matrix& output);

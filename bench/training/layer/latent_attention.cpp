@@ -114,9 +114,16 @@ void latent_forward(const TrainingContext& context, const SharedBuffers& shared,
   saved.compressed = context.make(context.kept, "layer compression", shape.rows, shape.compressed);
   ops.gemm({.a = saved.norm1.values(), .b = weights.down, .c = saved.compressed, .b_transposed = true});
   norms_forward(context, layer.values, saved);
+  latent_up_projection(context, shared, weights, saved, false);
+}
+
+void latent_up_projection(const TrainingContext& context, const SharedBuffers& shared,
+                          const LatentMatrices& weights, LayerActivations& saved, bool again) {
+  const LayerWidths& shape = context.shape;
+  Operators& ops = context.operators;
   const AllRows all = context.gather_rows(saved.latent);
   const Compressed x(shape, all);
-  rotate_heads(context, shared, x.rotated, shape.rotated, false);
+  if (!again || all.held) rotate_heads(context, shared, x.rotated, shape.rotated, false);
   saved.qkv = context.make(context.kept, "layer qkv", shape.tokens, shape.qkv);
   const QueryKeyValue to(shape, saved.qkv.matrix());
   ops.gemm({.a = x.query, .b = weights.queries, .c = to.q, .b_transposed = true});

@@ -10,6 +10,10 @@ namespace plumbline::training {
 /// begin with what is rotated.
 void latent_forward(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
                     const LatentMatrices& weights, LayerActivations& saved);
+/// The second half of that: qkv, from what the norms left. `again`: selective recomputation, which finds the keys' shared part
+/// rotated where it was not gathered.
+void latent_up_projection(const TrainingContext& context, const SharedBuffers& shared,
+                          const LatentMatrices& weights, LayerActivations& saved, bool again);
 /// From the gradients of queries, keys and values those of the matrices and norms; frees `dqkv` and what the forward left,
 /// the first norm's output too. Returns the gradient of that.
 Tensor latent_backward(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,

@@ -171,7 +171,12 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
 /// The rest of the forward: overwrites `output` (R, h).
 void layer_output(const TrainingContext& context, const MicrobatchDropout& dropout, const Layer& layer,
                   const LayerWeights& weights, LayerActivations& saved, const Matrix& output);
-/// Attention proper, from qkv to attention output and log-sum-exp: all that selective recomputation repeats.
+/// The parts of it that selective recomputation repeats (recomputation.hpp): the norms; attention proper, from qkv to
+/// attention output and log-sum-exp; a feed-forward layer without experts, up to its activation.
+void first_norm_forward(const TrainingContext& context, const Layer& layer, LayerActivations& saved);
+void second_norm_forward(const TrainingContext& context, const Layer& layer, LayerActivations& saved);
+void mlp_forward(const TrainingContext& context, const Layer& layer, const LayerWeights& weights,
+                 LayerActivations& saved);
 void layer_attention(const TrainingContext& context, const SharedBuffers& shared,
                      const MicrobatchDropout& dropout, const Layer& layer, LayerActivations& saved);
 /// Unfused attention: one number for every pair of tokens and query head. Empty otherwise.

@@ -8,6 +8,7 @@
 #include "bench/training/layer/layer.hpp"
 #include "bench/training/layer/layer_attention.hpp"
 #include "bench/training/layer/norm.hpp"
+#include "bench/training/layer/recomputation.hpp"
 #include "bench/training/layer/rotary.hpp"
 #include "bench/training/layer/stream_rows.hpp"
 
@@ -116,8 +117,9 @@ Tensor attention_block_backward(const TrainingContext& context, const SharedBuff
 Tensor layer_backward(const TrainingContext& context, const SharedBuffers& shared,
                       const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
                       UnitGradients& gradients, LayerActivations& saved, const Matrix& stream) {
+  feed_forward_again(context, layer, weights, saved);
   feed_forward_backward(context, dropout, layer, weights, gradients, saved, stream);
-  if (!saved.attention) layer_attention(context, shared, dropout, layer, saved);  // selective recomputation
+  attention_block_again(context, shared, dropout, layer, weights, saved);
   return attention_block_backward(context, shared, dropout, layer, weights, gradients, saved, stream);
 }
 

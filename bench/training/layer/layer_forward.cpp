@@ -5,10 +5,19 @@
 #include "bench/training/layer/layer.hpp"
 #include "bench/training/layer/layer_attention.hpp"
 #include "bench/training/layer/norm.hpp"
+#include "bench/training/layer/recomputation.hpp"
 #include "bench/training/layer/rotary.hpp"
 #include "bench/training/layer/stream_rows.hpp"
 
 namespace plumbline::training {
+namespace {
+
+/// Of what linear layers read: in FP8 the quantized copy is kept instead.
+Category read_category(const TrainingContext& context) {
+  return context.config.numerics.fp8.on() ? Category::workspace : context.kept;
+}
+
+}  // namespace
 
 Tensor make_scores(const TrainingContext& context, Category category, const char* holder) {
   if (context.config.numerics.attention_backend == AttentionBackend::fused) return {};
@@ -44,18 +53,45 @@ void layer_attention(const TrainingContext& context, const SharedBuffers& shared
   attention_forward(context, shared, dropout, layer, saved);
 }
 
+void first_norm_forward(const TrainingContext& context, const Layer& layer, LayerActivations& saved) {
+  const LayerWidths& shape = context.shape;
+  const LayerVectors& vectors = layer.values;
+  Tensor norm1 = context.make_stream(read_category(context), "layer norm1");
+  saved.norm1_stats = context.make_fp32(context.kept, "layer norm1 statistics", shape.norm_stats, shape.rows);
+  norm_forward(context, saved.input, vectors.norm1, vectors.norm1_bias, norm1, saved.norm1_stats);
+  saved.norm1 = layer.fp8.qkv.input.keep(std::move(norm1), context.kept, "layer norm1");
+}
+
+void second_norm_forward(const TrainingContext& context, const Layer& layer, LayerActivations& saved) {
+  const LayerWidths& shape = context.shape;
+  const LayerVectors& vectors = layer.values;
+  const bool sequential = context.model().block == Block::sequential;
+  Tensor norm2 = context.make_stream(read_category(context), "layer norm2");
+  saved.norm2_stats = context.make_fp32(context.kept, "layer norm2 statistics", shape.norm_stats, shape.rows);
+  norm_forward(context, sequential ? saved.middle : saved.input, vectors.norm2, vectors.norm2_bias, norm2,
+               saved.norm2_stats);
+  saved.norm2 = layer.fp8.fc1.input.keep(std::move(norm2), context.kept, "layer norm2");
+}
+
+void mlp_forward(const TrainingContext& context, const Layer& layer, const LayerWeights& weights,
+                 LayerActivations& saved) {
+  const LayerWidths& shape = context.shape;
+  {
+    StreamRows rows(context, mlp_input(saved), false);
+    saved.fc1 = context.make(context.kept, "layer fc1", shape.tokens, shape.fc1);
+    rows.multiply(weights.fc1, layer.values.fc1_bias, saved.fc1);
+  }
+  Tensor activation = context.make(read_category(context), "layer activation", shape.tokens, shape.ffn);
+  activation_forward(context, saved.fc1, activation);
+  saved.activation = layer.fp8.fc2.input.keep(std::move(activation), context.kept, "layer activation");
+}
+
 void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
                    const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
                    LayerActivations& saved) {
   const LayerWidths& shape = context.shape;
   const LayerVectors& vectors = layer.values;
-  // In FP8 the quantized copy of what linear layers read is kept instead.
-  const Category read = context.config.numerics.fp8.on() ? Category::workspace : context.kept;
-
-  Tensor norm1 = context.make_stream(read, "layer norm1");
-  saved.norm1_stats = context.make_fp32(context.kept, "layer norm1 statistics", shape.norm_stats, shape.rows);
-  norm_forward(context, saved.input, vectors.norm1, vectors.norm1_bias, norm1, saved.norm1_stats);
-  saved.norm1 = layer.fp8.qkv.input.keep(std::move(norm1), context.kept, "layer norm1");
+  first_norm_forward(context, layer, saved);
   if (context.model().latent) {
     latent_forward(context, shared, layer, weights.latent, saved);
   } else {
@@ -77,31 +113,13 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
   const BlockResidual residual(context, saved.input, saved.norm1);
   saved.middle_mask = dropout.add(dropout_site::after_attention(layer.index), saved.middle, vectors.proj_bias,
                                   residual.from, residual.factor);
-  if (context.config.recompute.granularity == Recompute::selective) {
-    saved.attention.reset();
-    saved.drop_attention_state();
-  }
+  drop_attention_block(context, saved);
 
-  const Block block = context.model().block;
-  if (block != Block::parallel_one_norm) {
-    Tensor norm2 = context.make_stream(read, "layer norm2");
-    saved.norm2_stats =
-        context.make_fp32(context.kept, "layer norm2 statistics", shape.norm_stats, shape.rows);
-    norm_forward(context, block == Block::sequential ? saved.middle : saved.input, vectors.norm2,
-                 vectors.norm2_bias, norm2, saved.norm2_stats);
-    saved.norm2 = layer.fp8.fc1.input.keep(std::move(norm2), context.kept, "layer norm2");
-  }
+  if (context.model().block != Block::parallel_one_norm) second_norm_forward(context, layer, saved);
   if (layer.mixture()) {
     return mixture_forward(context, weights.mixture, layer.expert_bias, saved.norm2.values(), saved.mixture);
   }
-  {
-    StreamRows rows(context, mlp_input(saved), false);
-    saved.fc1 = context.make(context.kept, "layer fc1", shape.tokens, shape.fc1);
-    rows.multiply(weights.fc1, vectors.fc1_bias, saved.fc1);
-  }
-  Tensor activation = context.make(read, "layer activation", shape.tokens, shape.ffn);
-  activation_forward(context, saved.fc1, activation);
-  saved.activation = layer.fp8.fc2.input.keep(std::move(activation), context.kept, "layer activation");
+  mlp_forward(context, layer, weights, saved);
 }
 
 void layer_output(const TrainingContext& context, const MicrobatchDropout& dropout, const Layer& layer,
@@ -115,6 +133,7 @@ void layer_output(const TrainingContext& context, const MicrobatchDropout& dropo
   saved.output_mask = dropout.add(dropout_site::after_mlp(layer.index), output, layer.values.fc2_bias,
                                   residual.from, residual.factor);
   if (context.model().block != Block::sequential) saved.middle.reset();
+  drop_feed_forward(context, layer, saved);
 }
 
 }  // namespace plumbline::training

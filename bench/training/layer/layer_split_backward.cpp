@@ -8,6 +8,7 @@
 #include "bench/training/layer/layer.hpp"
 #include "bench/training/layer/layer_attention.hpp"
 #include "bench/training/layer/norm.hpp"
+#include "bench/training/layer/recomputation.hpp"
 #include "bench/training/layer/rotary.hpp"
 #include "bench/training/layer/stream_rows.hpp"
 
@@ -118,8 +119,9 @@ void mlp_input_weight(const TrainingContext& context, const Layer& layer, const 
 Tensor layer_backward_input(const TrainingContext& context, const SharedBuffers& shared,
                             const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
                             LayerActivations& saved) {
+  feed_forward_again(context, layer, weights, saved);
   feed_forward_input_gradient(context, dropout, layer, weights, saved);
-  if (!saved.attention) layer_attention(context, shared, dropout, layer, saved);  // selective recomputation
+  attention_block_again(context, shared, dropout, layer, weights, saved);
   return attention_input_gradient(context, shared, dropout, layer, weights, saved);
 }
 

@@ -42,6 +42,11 @@ RunConfig random_config() {
   config.numerics.attention_dropout = *rc::gen::element(0.0, 0.1);
   config.numerics.fp8.format = *rc::gen::element(Fp8Format::none, Fp8Format::hybrid);
   config.numerics.fp8.recipe = *rc::gen::element(Fp8Recipe::delayed, Fp8Recipe::tensorwise);
+  if (!config.numerics.fp8.on()) {
+    config.recompute.modules = {.core_attn = *rc::gen::arbitrary<bool>(),
+                                .layernorm = *rc::gen::arbitrary<bool>(),
+                                .mlp = *rc::gen::arbitrary<bool>()};
+  }
   return config;
 }
 

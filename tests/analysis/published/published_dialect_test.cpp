@@ -166,6 +166,8 @@ TEST(PublishedDialect, WhatCannotBeReadOrModelledIsSkippedWithItsReason) {
       {"step_s,rotary_percent", "2,half", "rotary_percent: found \"half\", expected a number above 0", true},
       {"step_s,squared_relu", "2,1", "squared_relu: found \"1\", expected true or false", true},
       {"step_s,num_microbatches", "2,7", "contradicts itself: global_batch_size 16, 7 micro-batches", false},
+      {"step_s,recompute_granularity,recompute_modules", "2,selective,mlp",
+       "not modelled yet: recompute_modules", false},
       {"step_s,moe_shared_expert_overlap", "2,true", "not modelled yet: moe_shared_expert_overlap", false},
       {"step_s,ep,num_experts", "2,2,8", "not modelled yet: num_experts with torchtitan-compile", false},
       {"step_s,ep", "2,2", "not modelled yet: expert_model_parallel_size", false},

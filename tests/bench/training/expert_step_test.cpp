@@ -69,7 +69,14 @@ struct Case {
   TokenDispatcher dispatcher = TokenDispatcher::alltoall;
   int slices = 0;  // of an expert; 0: as tensor ranks
   Capacity capacity{};
+  RecomputeModules recomputed = kCoreAttention;  // of selective recomputation
 };
+/// Recomputed by module.
+constexpr Case recomputing(const RecomputeModules& modules, Case c) {
+  c.recompute = Recompute::selective;
+  c.recomputed = modules;
+  return c;
+}
 constexpr TokenDispatcher kGathered = TokenDispatcher::allgather;
 /// An expert has at most `factor` times the mean.
 constexpr Case limited(double factor, TokenDropPolicy policy, bool padded, Case c) {
@@ -168,6 +175,24 @@ constexpr Case kCases[] = {
      .dispatcher = kGathered,
      .slices = 1},
     {.expert = 1, .layout = {2, 2, 1}, .schedule = "dualpipev", .model = Model::deepseek, .slices = 1},
+    recomputing({.moe = true}, {2, {1, 1, 2}, "zb-h1", Model::shared, 2}),
+    recomputing({.moe_act = true, .layernorm = true, .shared_experts = true},
+                {2, {1, 1, 2}, "1f1b", Model::shared, 1}),
+    recomputing({.mlp = true, .moe = true},
+                {.expert = 2, .layout = {1, 1, 2}, .model = Model::deepseek, .dispatcher = kGathered}),
+    recomputing({.moe_act = true}, limited(0.8, TokenDropPolicy::probs, false, {2, {1, 1, 2}, "zb-h1"})),
+    recomputing({.moe_act = true, .layernorm = true},
+                {.expert = 4, .layout = {1, 1, 4}, .schedule = "zb-h1", .model = Model::many, .seq = 2}),
+    recomputing({.core_attn = true, .layernorm = true, .moe = true},
+                {.expert = 4, .layout = {2, 1, 2}, .model = Model::many, .zero = 1, .seq = 2, .slices = 1}),
+    recomputing({.moe_act = true, .mla_up_proj = true, .shared_experts = true},
+                {2, {1, 2, 2}, "zb-v", Model::deepseek}),
+    recomputing({.layernorm = true, .shared_experts = true}, {.expert = 2,
+                                                              .layout = {2, 1, 2},
+                                                              .schedule = "zb-h1",
+                                                              .model = Model::shared,
+                                                              .zero = 2,
+                                                              .dispatcher = kGathered}),
 };
 
 RunConfig config_of(const Case& c) {
@@ -189,6 +214,7 @@ RunConfig config_of(const Case& c) {
   config.parallel.ddp_bucket_size = 20'000;  // several buckets even here
   config.recompute.granularity = c.recompute;
   config.recompute.num_layers = 2;
+  config.recompute.modules = c.recomputed;
   config.numerics.precision = c.precision;
   config.mixture.capacity_factor = c.capacity.factor;
   config.mixture.drop_policy = c.capacity.policy;

@@ -57,8 +57,8 @@ std::vector<Cell> covering_cells(const std::vector<Layout>& layouts) {
     }
   }
   const auto all = [](const Row&) { return true; };
-  const std::vector<Row> rows = covering_rows(
-      given, {3, std::size(kRecomputations), kZeroStages, std::size(kDropouts), std::size(kRecipes)}, all);
+  const std::vector<Row> rows =
+      covering_rows(given, {3, kWithoutModules, kZeroStages, std::size(kDropouts), std::size(kRecipes)}, all);
   std::vector<Cell> cells;
   for (const Row& row : rows) {
     const Layout& layout = layouts[row[kLayout]];

@@ -89,9 +89,8 @@ std::optional<Cell> cell_of(const std::vector<Layout>& layouts, const Row& row) 
   cell.config.parallel.schedule = kSchedules[row[kSchedule]];
   cell.config.parallel.sequence_parallel = row[kSequence] > 0;
   cell.config.parallel.tp_comm_overlap = row[kSequence] == 2;
-  cell.config.recompute.granularity = recomputation.granularity;
-  cell.config.recompute.num_layers = recomputation.layers;
   cell.config.parallel.zero_stage = static_cast<int>(row[kZero]);
+  set_recomputation(cell.config, recomputation);
   if (why_invalid(cell.config)) return {};
   cell.tolerance = precision == DType::fp32 ? 1e-5 : 2e-2;
   cell.reference =

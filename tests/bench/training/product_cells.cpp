@@ -256,9 +256,8 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
   if (config.parallel.splits_vocabulary()) cell.schedule += fmt::format(" {}", pipeline.vocabulary);
   config.parallel.sequence_parallel = row[kSequence] > 0 || (layout.folds_experts() && layout.tensor > 1);
   config.parallel.tp_comm_overlap = row[kSequence] == 2;
-  config.recompute.granularity = recomputation.granularity;
-  config.recompute.num_layers = recomputation.layers;
   config.parallel.zero_stage = static_cast<int>(row[kZero]);
+  set_recomputation(config, recomputation);
   const bool reduces = sum % 2 == 0;
   const bool gathers = sum / 2 % 2 == 0;
   const bool receives = sum / 3 % 2 == 0;

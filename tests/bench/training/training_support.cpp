@@ -7,6 +7,7 @@
 #include "bench/training/trainer/host_values.hpp"
 #include "bench/training/trainer/step_data.hpp"
 #include "bench/training/weights/weights.hpp"
+#include "core/config/recompute_checks.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 
 namespace plumbline::training {
@@ -37,6 +38,20 @@ void set_layout(RunConfig& config, const Layout& layout) {
   config.parallel.world_size = layout.world();
   config.parallel.tensor = layout.tensor;
   config.parallel.pipeline = layout.pipeline;
+}
+
+void set_recomputation(RunConfig& config, const Recomputation& recomputation) {
+  config.recompute.granularity = recomputation.granularity;
+  config.recompute.num_layers = recomputation.layers;
+  config.recompute.modules = kCoreAttention;
+  if (recomputation.granularity != Recompute::selective) return;
+  RecomputeModules fitting;
+  for (const RecomputeModuleName& module : kRecomputeModules) {
+    config.recompute.modules = RecomputeModules();
+    config.recompute.modules.*module.member = recomputation.modules.*module.member;
+    if (!why_modules_do_not_fit(config)) fitting.*module.member = recomputation.modules.*module.member;
+  }
+  config.recompute.modules = fitting == RecomputeModules() ? kCoreAttention : fitting;
 }
 
 void set_dropout(RunConfig& config, const Dropouts& dropout) {

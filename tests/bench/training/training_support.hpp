@@ -29,11 +29,28 @@ struct Recomputation {
   const char* name;
   Recompute granularity;
   std::int64_t layers;
+  RecomputeModules modules = kCoreAttention;
 };
-constexpr Recomputation kRecomputations[] = {{"none", Recompute::none, 1},
-                                             {"selective", Recompute::selective, 1},
-                                             {"full/1", Recompute::full, 1},
-                                             {"full/2", Recompute::full, 2}};
+constexpr Recomputation kRecomputations[] = {
+    {"none", Recompute::none, 1},
+    {"selective", Recompute::selective, 1},
+    {"full/1", Recompute::full, 1},
+    {"full/2", Recompute::full, 2},
+    {"layernorm", Recompute::selective, 1, {.layernorm = true}},
+    {"block", Recompute::selective, 1, {.mla_up_proj = true, .mlp = true, .moe = true}},
+    {"parts",
+     Recompute::selective,
+     1,
+     {.core_attn = true,
+      .moe_act = true,
+      .layernorm = true,
+      .mla_up_proj = true,
+      .mlp = true,
+      .shared_experts = true}}};
+constexpr std::size_t kWithoutModules = 4;  // the first so many of these name none
+/// Of a configuration that is whole otherwise. Modules that it has not, or does not recompute, are left out; where that leaves
+/// none, attention proper is recomputed.
+void set_recomputation(RunConfig& config, const Recomputation& recomputation);
 
 /// Of the hidden state and of attention.
 struct Dropouts {

@@ -147,9 +147,8 @@ std::optional<Cell> cell_of(const std::vector<Layout>& layouts, const DataFiles&
   set_layout(cell.config, layout);
   cell.config.parallel.schedule = method.schedule;
   cell.config.parallel.vocab_parallel = parse_vocab_parallel(method.vocabulary);
-  cell.config.recompute.granularity = recomputation.granularity;
-  cell.config.recompute.num_layers = recomputation.layers;
   cell.config.parallel.zero_stage = static_cast<int>(row[kZero]);
+  set_recomputation(cell.config, recomputation);
   RunConfig unmasked = cell.config;  // a mask is configured with a teacher only
   unmasked.files.loss_mask.clear();
   if (why_invalid(unmasked)) return {};

@@ -134,7 +134,8 @@ TEST_F(ConfigFolder, WhatIsWrittenReadsBackTheSame) {
       std::string(kTiny) +
           "hardware: h\nbackend: emulated\ntp: 2\npp: 2\ndp: 3\nvirtual_pipeline_chunks: 2\ncp: 2\nep: 3\n"
           "sequence_parallel: true\nvocab_parallel: vocab-2\npipeline_schedule: gpipe\nzero_stage: 3\n"
-          "recompute_granularity: selective\nseq_length: 77\nmbs: 3\ngbs: 36\nprecision: fp32\ngrad_dtype: "
+          "recompute_granularity: selective\nrecompute_modules: mlp,layernorm\nseq_length: 77\nmbs: 3\ngbs: "
+          "36\nprecision: fp32\ngrad_dtype: "
           "same\n"
           "fp8_format: hybrid\nfp8_recipe: tensorwise\nfp8_margin: 2\nfp8_amax_history_len: "
           "17\nfp8_param_gather: true\n"
@@ -207,6 +208,9 @@ TEST_F(ConfigFolder, RefusesWithFileLineKeyFoundAndExpected) {
       {", model: gpt2-124m\n", {"run.yaml:1: expected one YAML mapping"}},
       {"model: gpt2-124m\n}\nseq_length: 7\n", {"run.yaml:2: "}},
       {"? [1, 2]\n: 3\n", {"run.yaml:1: "}},
+      {model + "recompute_modules: layernorm,mlps\n",
+       {"run.yaml:2: recompute_modules: found \"layernorm,mlps\", expected some of core_attn,moe_act"}},
+      {model + "recompute_modules: layernorm,\n", {"recompute_modules: found \"layernorm,\""}},
       {model + "moe_expert_capacity_factor: 0\n",
        {"run.yaml:2: moe_expert_capacity_factor: found \"0\"", "none, or a number above 0"}},
       {model + "moe_expert_capacity_factor: -1\n", {"moe_expert_capacity_factor: found \"-1\""}},

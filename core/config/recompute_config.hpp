@@ -1,0 +1,56 @@
+// What the backward computes again instead of keeping it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace plumbline {
+
+enum class Recompute { none, selective, full };
+
+/// Parts of a layer, by Megatron-Core's names (recompute_modules in megatron/core/transformer/transformer_config.py).
+struct RecomputeModules {
+  bool core_attn = false;       // attention proper, from queries, keys and values
+  bool moe_act = false;         // the activation of a mixture's experts, from their fc1
+  bool layernorm = false;       // the norms before attention and before the feed-forward layer
+  bool mla_up_proj = false;     // queries, keys and values of latent attention, from what is compressed
+  bool mlp = false;             // a feed-forward layer without experts
+  bool moe = false;             // one with experts: router, experts and shared expert
+  bool shared_experts = false;  // the shared expert alone
+  friend bool operator==(const RecomputeModules&, const RecomputeModules&) = default;
+};
+
+struct RecomputeModuleName {
+  std::string_view name;
+  bool RecomputeModules::*member;
+};
+inline constexpr RecomputeModuleName kRecomputeModules[] = {
+    {"core_attn", &RecomputeModules::core_attn},
+    {"moe_act", &RecomputeModules::moe_act},
+    {"layernorm", &RecomputeModules::layernorm},
+    {"mla_up_proj", &RecomputeModules::mla_up_proj},
+    {"mlp", &RecomputeModules::mlp},
+    {"moe", &RecomputeModules::moe},
+    {"shared_experts", &RecomputeModules::shared_experts}};
+
+/// "core_attn,layernorm": their names in the order of Megatron-Core's list.
+std::string to_string(const RecomputeModules& modules);
+
+/// Of selective recomputation where nothing else is said.
+inline constexpr RecomputeModules kCoreAttention{.core_attn = true};
+
+struct RecomputeConfig {
+  Recompute granularity = Recompute::none;
+  /// Full recomputation: layers that are recomputed together; only the input of the first is kept.
+  std::int64_t num_layers = 1;
+  /// Selective recomputation: what is recomputed.
+  RecomputeModules modules = kCoreAttention;
+
+  /// Those that are recomputed: none unless recomputation is selective.
+  RecomputeModules selected() const {
+    return granularity == Recompute::selective ? modules : RecomputeModules();
+  }
+};
+
+}  // namespace plumbline

@@ -1,0 +1,92 @@
+// What selective recomputation by module keeps less, and computes more, by hand (bench/training/recompute.md).
+#include <gtest/gtest.h>
+
+#include "analysis/memory/action_memory.hpp"
+#include "analysis/work/flops.hpp"
+#include "analysis/work/shapes.hpp"
+#include "tests/analysis/sample_configs.hpp"
+
+namespace plumbline {
+namespace {
+
+struct Case {
+  RecomputeModules modules;
+  std::int64_t freed;  // bytes of a layer that its forward does not keep
+  std::int64_t again;  // FLOPs that its backward has more; -1: some
+};
+
+void expect(const RunConfig& base, bool experts, const Case& c) {
+  const auto layer = [&](const RecomputeModules& modules) {
+    RunConfig config = base;
+    config.recompute.granularity = Recompute::selective;
+    config.recompute.modules = modules;
+    StageShape shape = stage_shapes(config, 2)[0];
+    shape.first = false;
+    shape.layers = 1;
+    shape.dense_layers = base.model.mixture && !experts ? 1 : 0;
+    return shape;
+  };
+  const auto kept = [](const StageShape& shape, ActionType type) {
+    return action_profile(shape, type).net[Category::activations].value;
+  };
+  const StageShape plain = layer({});
+  const StageShape with = layer(c.modules);
+  EXPECT_EQ(kept(plain, ActionType::forward) - kept(with, ActionType::forward), c.freed)
+      << to_string(c.modules);
+  // What F leaves, B frees; x came before F.
+  EXPECT_EQ(kept(with, ActionType::forward) + kept(with, ActionType::backward),
+            kept(plain, ActionType::forward) + kept(plain, ActionType::backward))
+      << to_string(c.modules);
+  const StageFlops before = stage_flops(plain);
+  const StageFlops after = stage_flops(with);
+  EXPECT_EQ(before.forward.value, after.forward.value);
+  const double more = after.backward.value - before.backward.value;
+  if (c.again < 0) {
+    EXPECT_GT(more, 0) << to_string(c.modules);
+  } else {
+    EXPECT_EQ(more, static_cast<double>(c.again)) << to_string(c.modules);
+  }
+}
+
+// fp32: T = 4, h = 8, q = 8, two heads, F = 16, f = 32.
+TEST(RecomputedModules, OfADenseLayer) {
+  constexpr std::int64_t norm = 4 * 8 * 4 + 4 * 4;
+  constexpr std::int64_t attention = 4 * 8 * 4 + 2 * 4 * 4;
+  constexpr std::int64_t mlp = 4 * 32 * 4 + 4 * 16 * 4;
+  const Case cases[] = {{{.core_attn = true}, attention, -1},
+                        {{.layernorm = true}, 2 * norm, 0},
+                        {{.mlp = true}, mlp, 2 * 4 * 32 * 8},
+                        {{.layernorm = true, .mlp = true}, 2 * norm + mlp, 2 * 4 * 32 * 8}};
+  for (const Case& c : cases) expect(sample::tiny_qwen2(), false, c);
+}
+
+// bf16, T = 128 tokens of DeepSeek-V3: h = 7168, 128 heads of 128 + 64 for queries and keys and 128 for values, cq = 1536,
+// ck = 512; dense F = 18432; 256 experts of F = 2048, 8 of them for a token, and one shared.
+TEST(RecomputedModules, OfLatentAttentionAndExperts) {
+  RunConfig config;
+  config.model = *find_preset("deepseek-v3");
+  config.batch.seq_length = 128;
+  constexpr std::int64_t T = 128;
+  constexpr std::int64_t rows = T * 8;
+  constexpr std::int64_t qkv = T * 128 * (192 + 192 + 128) * 2;
+  constexpr std::int64_t shared = T * 3 * 2048 * 2;
+  constexpr std::int64_t activation = rows * 2048 * 2;
+  constexpr std::int64_t routing = T * 256 * 4 + 4 * rows * 4;
+  constexpr std::int64_t up = 2 * T * 128 * (192 * 1536 + (128 + 128) * 512);
+  constexpr std::int64_t shared_fc1 = 2 * T * 4096 * 7168;
+  constexpr std::int64_t moe = 2 * T * 256 * 7168 + 2 * rows * 4096 * 7168 + shared_fc1;
+  const Case of_experts[] = {
+      {{.mla_up_proj = true}, qkv, up},
+      {{.moe_act = true}, activation, 0},
+      {{.shared_experts = true}, shared, shared_fc1},
+      {{.moe = true}, routing + 3 * activation + shared, moe},
+      {{.moe_act = true, .moe = true, .shared_experts = true}, routing + 3 * activation + shared, moe},
+      {{.mlp = true}, 0, 0}};
+  for (const Case& c : of_experts) expect(config, true, c);
+  const Case of_dense[] = {{{.mlp = true}, T * 3 * 18432 * 2, 2 * T * 2 * 18432 * 7168},
+                           {{.moe_act = true, .moe = true, .shared_experts = true}, 0, 0}};
+  for (const Case& c : of_dense) expect(config, false, c);
+}
+
+}  // namespace
+}  // namespace plumbline

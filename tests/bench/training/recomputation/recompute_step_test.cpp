@@ -1,0 +1,238 @@
+// Selective recomputation by module: every choice of modules gives the gradients of a step without recomputation bit for
+// bit, memory and traffic are what was predicted, on every rank and after every action, and emulated devices take as long.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <string>
+#include <vector>
+
+#include "analysis/memory/memory_model.hpp"
+#include "analysis/predict/predict.hpp"
+#include "analysis/work/traffic.hpp"
+#include "bench/evaluate/emulation.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "core/backends/mpi/emulated_communicator.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/base/error.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/config/recompute_checks.hpp"
+#include "kernels/emulated/emulated_operators.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+int ranks_started() {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  return ranks;
+}
+
+ModelConfig parallel_block(Block block) {
+  ModelConfig model = small_qwen2();
+  model.architecture = "falcon";
+  model.block = block;
+  model.linear_bias = block == Block::parallel_one_norm;
+  model.activation = model.linear_bias ? Activation::geglu : Activation::squared_relu;
+  return model;
+}
+/// Blocks add to a multiple of their norm's output, which is read once more.
+ModelConfig normed_residual() {
+  ModelConfig model = small_qwen2();
+  model.architecture = "glm_10b";
+  model.norm = Norm::layer;
+  model.positions = Positions::learned;
+  model.max_positions = 33;
+  model.block_positions = true;
+  model.normed_residual = 1.5;
+  model.linear_bias = true;
+  model.activation = Activation::gelu;
+  return model;
+}
+ModelConfig gated_shared_expert() {
+  ModelConfig model = small_mixture(false);
+  model.architecture = "qwen2_moe";
+  model.mixture.shared = 24;
+  return model;
+}
+
+std::vector<ModelConfig> models() {
+  return {small_qwen2(),
+          small_gpt2(),
+          parallel_block(Block::parallel),
+          parallel_block(Block::parallel_one_norm),
+          normed_residual(),
+          small_mixture(true),
+          gated_shared_expert(),
+          small_deepseek(true),
+          small_deepseek(false)};
+}
+
+/// Each module by itself, and some together.
+std::vector<RecomputeModules> choices() {
+  std::vector<RecomputeModules> all;
+  for (const RecomputeModuleName& module : kRecomputeModules) all.emplace_back().*module.member = true;
+  for (const Recomputation& recomputation : kRecomputations) {
+    if (recomputation.modules != kCoreAttention) all.push_back(recomputation.modules);
+  }
+  all.push_back({.core_attn = true, .layernorm = true, .mlp = true});
+  all.push_back({.moe_act = true, .layernorm = true});
+  all.push_back({.core_attn = true, .layernorm = true, .mla_up_proj = true, .mlp = true, .moe = true});
+  all.push_back({.moe_act = true, .moe = true, .shared_experts = true});
+  return all;
+}
+
+constexpr const char* kSchedules[] = {"1f1b", "zb-h1", "zb-v", "gpipe", "v-half", "dualpipe", "interleaved"};
+
+/// Every other setting in turn.
+RunConfig config_of(const ModelConfig& model, const Layout& layout, std::size_t turn) {
+  RunConfig config;
+  config.model = model;
+  set_layout(config, layout);
+  config.batch.seq_length = 12;
+  config.batch.global_batch_size = 8;
+  config.parallel.make_vocab_size_divisible_by = 8;
+  config.parallel.schedule = kSchedules[turn % std::size(kSchedules)];
+  if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
+  config.parallel.sequence_parallel = turn % 2 == 1;
+  config.parallel.tp_comm_overlap = turn % 4 == 1 && !model.mixture;
+  config.parallel.zero_stage = layout.data > 1 ? static_cast<int>(turn % 4) : 0;
+  config.numerics.precision = turn / 2 % 2 == 0 ? DType::fp32 : DType::bf16;
+  set_dropout(config, kDropouts[turn / 3 % 2]);
+  if (model.mixture) config.mixture.aux_loss_coeff = 0.02;
+  config.measure.steps = 1;
+  config.measure.warmup_steps = 0;
+  return config;
+}
+
+void expect_memory(const RunConfig& config, const StepResult& found) {
+  const MemoryPrediction prediction = predict_memory(config, schedule_for(config), MemoryDetail::timeline);
+  for (std::size_t rank = 0; rank < found.memory.size(); ++rank)
+    EXPECT_EQ(prediction.of_rank(static_cast<int>(rank)).peak, found.memory[rank].at_peak) << "rank " << rank;
+  for (std::size_t rank = 0; rank < found.samples.size(); ++rank) {
+    const auto& expected = prediction.ranks[rank].timeline;
+    ASSERT_EQ(expected.size(), found.samples[rank].size());
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      ASSERT_EQ(expected[i], found.samples[rank][i]) << "pipeline rank " << rank << " action " << i;
+  }
+}
+
+/// Bytes of activations, summed over all moments between actions.
+std::int64_t kept(const StepResult& step) {
+  std::int64_t sum = 0;
+  for (const auto& rank : step.samples) {
+    for (const MemorySample& sample : rank) sum += sample.after[Category::activations].value;
+  }
+  return sum;
+}
+
+bool runs(const RunConfig& config) {
+  if (why_invalid(config)) return false;
+  try {
+    schedule_for(config);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+TEST(RecomputedModules, LeaveGradientsAsTheyAreAndMemoryAsPredicted) {
+  const std::vector<Layout> layouts = layouts_of(ranks_started());
+  std::size_t turn = 0;
+  int compared = 0;
+  for (const ModelConfig& model : models()) {
+    for (const RecomputeModules& modules : choices()) {
+      RunConfig config = config_of(model, layouts[turn % layouts.size()], turn);
+      config.recompute.granularity = Recompute::selective;
+      config.recompute.modules = modules;
+      if (why_modules_do_not_fit(config)) continue;
+      ++turn;
+      if (!runs(config)) {
+        config.parallel.schedule = "zb-h1";
+        config.parallel.virtual_chunks = 1;
+      }
+      if (!runs(config)) continue;
+      SCOPED_TRACE(fmt::format(
+          "{} tp{} pp{} dp{} {} sp{} zero{} {} dropout {}: {}", config.model.architecture,
+          config.parallel.tensor, config.parallel.pipeline, config.parallel.data(), config.parallel.schedule,
+          config.parallel.sequence_parallel, config.parallel.zero_stage, name_of(config.numerics.precision),
+          config.numerics.hidden_dropout, to_string(modules)));
+      MpiCommunicator communicator(config.layout());
+      const StepResult found = one_step(config, communicator);
+      expect_memory(config, found);
+      const auto rank = static_cast<std::size_t>(communicator.rank());
+      EXPECT_TRUE(same(predict_traffic(config, schedule_for(config))[rank], found.traffic));
+      config.recompute = {};
+      const StepResult plain = one_step(config, communicator);
+      EXPECT_EQ(found.loss, plain.loss);
+      EXPECT_EQ(found.gradient_norm, plain.gradient_norm);
+      EXPECT_TRUE(found.gradients == plain.gradients);
+      EXPECT_LT(kept(found), kept(plain));
+      ++compared;
+    }
+  }
+  fmt::print("{} steps compared\n", compared);
+  EXPECT_GT(compared, 30);
+}
+
+/// On devices that compute nothing the step takes as long as predicted, and longer than without recomputation.
+TEST(RecomputedModules, TakeAsLongOnEmulatedDevicesAsPredicted) {
+  const int ranks = ranks_started();
+  if (ranks > 2) GTEST_SKIP() << "two ranks show it";
+  std::vector<ModelConfig> large = {small_qwen2(), gated_shared_expert(), small_deepseek(true)};
+  for (ModelConfig& model : large) {
+    model.layers = 4;
+    model.hidden = 2048;
+    model.head_dim = 128;
+    model.heads = 16;
+    model.kv_heads = model.latent ? 16 : 4;
+    model.ffn = 2048;
+    model.max_positions = 2048;
+    if (model.mixture) model.mixture.shared = 2048;
+    if (!model.latent) continue;
+    model.latent = {512, 256, 64, 64, 96};
+    model.rotary_dim = 64;
+    model.mixture.first_dense = 2;
+    model.mixture.dense_ffn = 4096;
+  }
+  std::size_t turn = 0;
+  for (const ModelConfig& model : large) {
+    for (const RecomputeModules& modules : choices()) {
+      RunConfig config = config_of(model, {ranks, 1, 1}, turn);
+      config.parallel.schedule = turn % 2 == 0 ? "1f1b" : "zb-h1";
+      config.parallel.sequence_parallel = turn / 2 % 2 == 0;
+      config.parallel.tp_comm_overlap = false;
+      config.numerics.precision = DType::bf16;
+      config.batch.seq_length = 2048;
+      config.batch.global_batch_size = 2;
+      config.machine.backend = Backend::emulated;
+      config.machine.hardware = "h100-sxm-80gb";
+      config.recompute.granularity = Recompute::selective;
+      config.recompute.modules = modules;
+      if (why_modules_do_not_fit(config)) continue;
+      ++turn;
+      SCOPED_TRACE(fmt::format("{} {} {}: {}", model.architecture, config.parallel.schedule,
+                               config.parallel.sequence_parallel, to_string(modules)));
+      const HardwareProfile hardware = load_hardware(config.machine.hardware);
+      const Schedule schedule = schedule_for(config);
+      const Prediction predicted = predict(config, schedule, hardware);
+      MpiCommunicator control(config.layout());
+      EmulatedClock clock = EmulatedClock::of_virtual_time();
+      EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
+      const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
+      const TrainingResult result =
+          train(config, schedule, *operators, communicator, control, untouched_memory(), {});
+      EXPECT_NEAR(result.step_times.front() / predicted.time.step, 1, 0.01);
+      for (int rank = 0; rank < ranks; ++rank)
+        EXPECT_EQ(result.memory[static_cast<std::size_t>(rank)].at_peak, predicted.memory.of_rank(rank).peak);
+      config.recompute.granularity = Recompute::none;
+      const Prediction plain = predict(config, schedule, hardware);
+      EXPECT_GT(predicted.time.step, plain.time.step);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::training
