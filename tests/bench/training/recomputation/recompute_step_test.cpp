@@ -202,6 +202,7 @@ TEST(RecomputedModules, TakeAsLongOnEmulatedDevicesAsPredicted) {
     for (const RecomputeModules& modules : choices()) {
       RunConfig config = config_of(model, {ranks, 1, 1}, turn);
       config.parallel.schedule = turn % 2 == 0 ? "1f1b" : "zb-h1";
+      config.parallel.virtual_chunks = 1;
       config.parallel.sequence_parallel = turn / 2 % 2 == 0;
       config.parallel.tp_comm_overlap = false;
       config.numerics.precision = DType::bf16;
