@@ -78,16 +78,17 @@ struct FeatureColumn {
   std::string_view key;
   std::string_view without;
   std::string_view part_of{};
+  bool own_step = false;  // a configuration key too, of plumbline's own step alone
 };
 inline constexpr std::array<FeatureColumn, 20> kFeatureColumns = {{
     {"moe_expert_capacity_factor", "", "num_experts"},
     {"moe_pad_expert_input_to_capacity", "false", "num_experts"},
-    {"moe_router_load_balancing_type", "", "num_experts"},
+    {"moe_router_load_balancing_type", "", "num_experts", true},
     {"moe_router_force_load_balancing", "false", "num_experts"},
     {"moe_shared_expert_overlap", "false"},
     {"zero_hpz_partition_size", "1"},
     {"use_megatron_fsdp", "false"},
-    {"recompute_modules", "none"},
+    {"recompute_modules", "none", "", true},
     {"activation_offload", "none"},
     {"optimizer_offload_fraction", "0"},
     {"apply_query_key_layer_scaling", "false"},

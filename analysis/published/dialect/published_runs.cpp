@@ -59,16 +59,16 @@ std::vector<std::string> unmodelled_features(const Cells& cells, Settings& setti
                                              const std::string& origin) {
   std::vector<std::string> features;
   for (const auto& [column, text] : cells) {
-    if (column == "recompute_modules") {  // a key of plumbline's own step alone, which knows no "none"
-      if (text != find_feature_column(column)->without) features.push_back(column);
-    } else if (const ConfigKey* key = find_config_key(column)) {
+    const FeatureColumn* feature = find_feature_column(column);
+    const ConfigKey* key = feature != nullptr && feature->own_step ? nullptr : find_config_key(column);
+    if (key != nullptr) {
       const ConfigText value{text, origin, ""};
       if (is_coming(column, text) && !is_readable(*key, value)) {
         features.push_back(fmt::format("{} {}", column, text));
       } else if (column != "model") {
         settings[column] = value;
       }
-    } else if (const FeatureColumn* feature = find_feature_column(column)) {
+    } else if (feature != nullptr) {
       if (text == feature->without) continue;
       if (column == "other_flags") {
         add_flags(text, features);
