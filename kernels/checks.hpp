@@ -71,6 +71,8 @@ void require_route_backward(const Router& router, const Matrix& logits, const Ma
 /// Of join_heads and split_heads, whose shared part may be empty, or of fp32.
 void require_heads(const char* op, const Matrix& shared, const Matrix& own, std::int64_t heads,
                    const Matrix& whole);
+/// Of join_heads, whose shared part is given.
+void require_joined_heads(const Matrix& shared, const Matrix& own, std::int64_t heads, const Matrix& whole);
 void require_sigmoid(const char* op, const Matrix& dy, const Matrix& y, const Matrix& dx);
 void require_scale_rows(const Matrix& x, const Matrix& factors, const Matrix& y);
 void require_combine_rows(const Matrix& x, const Matrix& places, const Matrix& y);

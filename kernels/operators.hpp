@@ -29,6 +29,9 @@ struct Gemm {
   Matrix bias{};             // (1, n) of the storage type, or empty
   Matrix a_inverse_scale{};  // (1, 1) fp32, given exactly when A and B are 8-bit: what makes A of its codes
   Matrix b_inverse_scale{};  // likewise
+  /// A's rows, what C or, where A is transposed, the sum is long of, are another number in every call (those of an expert): a
+  /// backend must not search for what is fastest anew for each.
+  bool rows_vary = false;
 };
 
 /// Where elements are dropped: which random numbers decide (dropout.hpp), the same ones whenever the same

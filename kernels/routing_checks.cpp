@@ -75,6 +75,12 @@ void require_heads(const char* op, const Matrix& shared, const Matrix& own, std:
           {{"shared", shared}, {"own", own}, {"whole", whole}});
 }
 
+void require_joined_heads(const Matrix& shared, const Matrix& own, std::int64_t heads, const Matrix& whole) {
+  require_heads("join_heads", shared, own, heads, whole);
+  require(shared.dtype == whole.dtype && shared.rows == whole.rows, "join_heads",
+          "shared (T,r) of the whole's type", {{"shared", shared}, {"whole", whole}});
+}
+
 void require_sigmoid(const char* op, const Matrix& dy, const Matrix& y, const Matrix& dx) {
   require(is_storage(y) && alike(dy, y) && alike(dx, y), op, "matrices of one shape and floating point type",
           {{"dy", dy}, {"y", y}, {"dx", dx}});

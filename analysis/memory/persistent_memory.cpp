@@ -45,6 +45,7 @@ std::int64_t cuda_attention_scratch(const StageShape& s) {
   if (s.ring() > 1) return heads * s.ring_chunk();
   const std::int64_t statistics = s.batch * heads * s.seq;
   if (s.type == DType::fp32 || s.seq == 1 || s.head_dim % 8 != 0 || s.head_dim > 256) return statistics;
+  if (s.latent() && s.value_dim != s.head_dim) return statistics;
   const std::int64_t shared_by = heads / kv_heads;
   const std::int64_t of_group = shared_by * 2 * padded(s.seq, 64) * padded(s.seq, 128);
   if (of_group > kGiB.value) return std::max<std::int64_t>(statistics, 512);

@@ -434,11 +434,6 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
                   "auto only without experts");
     }
   }
-  if (config.model.mixture && config.machine.backend == Backend::cuda) {
-    return fmt::format(
-        "backend: found cuda with {}, a mixture of experts; this build executes it on cpu and emulated",
-        config.model.name);
-  }
   if (config.numerics.attention_backend == AttentionBackend::unfused &&
       config.machine.backend != Backend::emulated) {
     return only("attention_backend", "unfused", "fused on cpu and cuda, unfused on emulated");

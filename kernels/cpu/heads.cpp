@@ -56,9 +56,7 @@ PLUMBLINE_MULTIVERSION void add_shared_rows(const Matrix& dy, std::int64_t heads
 }  // namespace
 
 void CpuOperators::join_heads(Matrix shared, Matrix own, std::int64_t heads, Matrix y) {
-  require_heads("join_heads", shared, own, heads, y);
-  require(shared.dtype == y.dtype && shared.rows == y.rows, "join_heads", "shared (T,r) of the whole's type",
-          {{"shared", shared}, {"whole", y}});
+  require_joined_heads(shared, own, heads, y);
   with_type("join_heads", y.dtype, [&](auto type) { join_rows<decltype(type)>(shared, own, heads, y); });
 }
 

@@ -24,7 +24,7 @@ void EmulatedOperators::route_backward(const Router& router, Matrix logits, Matr
 }
 
 void EmulatedOperators::join_heads(Matrix shared, Matrix own, std::int64_t heads, Matrix y) {
-  require_heads("join_heads", shared, own, heads, y);
+  require_joined_heads(shared, own, heads, y);
   pass_over("join_heads", y.dtype, {shared, own}, {y});
 }
 

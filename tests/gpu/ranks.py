@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Several ranks on one GPU through NCCL, against a single rank, and training steps with dropout against the CPU.
+"""Several ranks on one GPU through NCCL, against a single rank, and training steps with dropout and of mixtures against the
+CPU.
 
     tests/gpu/ranks.py PLUMBLINE OUT.jsonl [--short]
 
@@ -51,6 +52,21 @@ DROPOUT_SPLITS = [
     (1, 1, 1, {}), (1, 1, 1, {"recompute_granularity": "full", "recompute_num_layers": "1"}),
     (2, 1, 1, {"sequence_parallel": "true"}), (1, 2, 1, {"pipeline_schedule": "zb-h1"}), (1, 1, 2, {"zero_stage": "3"}),
     (1, 2, 1, {"vocab_parallel": "vocab-2"}), (1, 1, 2, {"context_parallel_size": "2"}),
+]
+
+
+MIXTURES = {
+    "mixtral": {**MODEL, "model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2},
+    "deepseek_v3": {**MODEL, "model_type": "deepseek_v3", "num_key_value_heads": 4, "moe_intermediate_size": 128,
+                    "first_k_dense_replace": 1, "n_routed_experts": 16, "num_experts_per_tok": 4, "n_shared_experts": 1,
+                    "n_group": 4, "topk_group": 2, "q_lora_rank": 96, "kv_lora_rank": 64, "qk_nope_head_dim": 64,
+                    "qk_rope_head_dim": 32, "v_head_dim": 64},
+}
+MIXTURE_SPLITS = [
+    (1, 1, 1, {}), (1, 1, 1, {"moe_expert_capacity_factor": "1", "moe_pad_expert_input_to_capacity": "true"}),
+    (2, 1, 1, {"sequence_parallel": "true"}), (1, 2, 1, {"pipeline_schedule": "zb-h1"}), (1, 1, 2, {"zero_stage": "3"}),
+    (1, 1, 2, {"expert_model_parallel_size": "2"}),
+    (1, 1, 2, {"expert_model_parallel_size": "2", "moe_token_dispatcher_type": "allgather"}),
 ]
 
 
@@ -185,6 +201,29 @@ def check_dropout(plumbline, config, out):
     return failures
 
 
+def check_mixtures(plumbline, config, out):
+    """Mixtures in every way to split them: the loss of a CPU."""
+    failures = []
+    for model, keys in MIXTURES.items():
+        path = os.path.join(os.path.dirname(config), f"{model}.yaml")
+        with open(config, encoding="utf-8") as file, open(path, "w", encoding="utf-8") as changed:
+            json.dump({**json.load(file), "model": keys, "precision": "fp32"}, changed)
+        for tensor, pipeline, data, more in MIXTURE_SPLITS:
+            name = f"{model} tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
+            settings = settings_of(tensor, pipeline, data, more, "fp32")
+            drops = {key: value for key, value in more.items() if "capacity" in key}
+            reference, problem = run(plumbline, path, {**settings_of(1, 1, 1, drops, "fp32"), "backend": "cpu"})
+            record, other = run(plumbline, path, settings) if reference else (None, problem)
+            if record is None:
+                failures.append(f"{name}: {other}")
+                continue
+            loss, wanted = record["measurement"]["loss"], reference["measurement"]["loss"]
+            out.write(json.dumps({"check": name, "loss": loss, "loss_of_cpu": wanted}) + "\n")
+            if not abs(loss - wanted) <= 1e-3 * abs(wanted):  # a logit that is rounded otherwise may choose another expert
+                failures.append(f"{name}: loss {loss}, a CPU has {wanted}")
+    return failures
+
+
 def rank_process(mark, rank):
     """The process of a rank whose environment holds our mark."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -277,7 +316,7 @@ def check_short_memory(plumbline, config, out):
     return check_device_memory(plumbline, config, out, ((1, 2, 1),))
 
 
-FULL = (check_splits, check_fp8, check_dropout, check_device_memory, check_watchdog, check_budget)
+FULL = (check_splits, check_fp8, check_dropout, check_mixtures, check_device_memory, check_watchdog, check_budget)
 SHORT = (check_short_splits, check_watchdog, check_short_memory, check_budget)
 
 

@@ -17,14 +17,18 @@ void GroupedProducts::each(const Matrix& weights, const Product& product) const 
 
 void GroupedProducts::forward(const Matrix& x, const Matrix& weights, const Matrix& y) const {
   each(weights, [&](std::int64_t row, std::int64_t rows, const Matrix& weight) {
-    operators_.gemm(
-        {.a = x.row_range(row, rows), .b = weight, .c = y.row_range(row, rows), .b_transposed = true});
+    operators_.gemm({.a = x.row_range(row, rows),
+                     .b = weight,
+                     .c = y.row_range(row, rows),
+                     .b_transposed = true,
+                     .rows_vary = true});
   });
 }
 
 void GroupedProducts::input_gradient(const Matrix& dy, const Matrix& weights, const Matrix& dx) const {
   each(weights, [&](std::int64_t row, std::int64_t rows, const Matrix& weight) {
-    operators_.gemm({.a = dy.row_range(row, rows), .b = weight, .c = dx.row_range(row, rows)});
+    operators_.gemm(
+        {.a = dy.row_range(row, rows), .b = weight, .c = dx.row_range(row, rows), .rows_vary = true});
   });
 }
 
@@ -34,7 +38,8 @@ void GroupedProducts::weight_gradient(const Matrix& dy, const Matrix& x, const M
                      .b = x.row_range(row, rows),
                      .c = dweight,
                      .a_transposed = true,
-                     .accumulate = true});
+                     .accumulate = true,
+                     .rows_vary = true});
   });
 }
 

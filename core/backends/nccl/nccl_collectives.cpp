@@ -1,5 +1,7 @@
 // Collectives of the NCCL communicator, and the reductions that follow them.
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <utility>
 
 #include "core/backends/nccl/nccl_communicator.hpp"
@@ -27,27 +29,40 @@ const char* nccl_name(CollectiveKind kind) {
   return "ncclAllReduce";
 }
 
-/// NCCL has it as messages (its documentation, "Point-to-point communication": all-to-all).
+/// NCCL has it as messages (its documentation, "Point-to-point communication": all-to-all). Of nothing there is none.
 ncclResult_t exchange(const Collective& call, ncclComm_t comm, cudaStream_t stream) {
-  if (call.uneven()) return ncclInvalidArgument;  // no mixture is executed on GPUs
   int ranks = 0;
   ncclResult_t result = ncclCommCount(comm, &ranks);
   if (result != ncclSuccess) return result;
   const ncclDataType_t type = nccl_type(call.input.dtype);
-  const std::size_t count = count_of(call.input) / static_cast<std::size_t>(ranks);
-  const std::size_t bytes = count * static_cast<std::size_t>(size_of(call.input.dtype));
+  const std::size_t equal = count_of(call.input) / static_cast<std::size_t>(ranks);
+  const auto count = [&](std::span<const std::int64_t> pieces, int peer) {
+    return call.uneven() ? static_cast<std::size_t>(pieces[static_cast<std::size_t>(peer)]) : equal;
+  };
+  const auto size = static_cast<std::size_t>(size_of(call.input.dtype));
+  const auto* from = static_cast<const std::byte*>(call.input.data);
+  auto* to = static_cast<std::byte*>(call.output.data);
   // A communicator that does not block may say of each call that it is in progress.
   const auto failed = [&] { return result != ncclSuccess && result != ncclInProgress; };
   result = ncclGroupStart();
   for (int peer = 0; peer < ranks && !failed(); ++peer) {
-    const std::size_t offset = static_cast<std::size_t>(peer) * bytes;
-    result =
-        ncclSend(static_cast<const std::byte*>(call.input.data) + offset, count, type, peer, comm, stream);
+    const std::size_t sent = count(call.sent, peer);
+    if (sent > 0) result = ncclSend(from, sent, type, peer, comm, stream);
     if (failed()) break;
-    result = ncclRecv(static_cast<std::byte*>(call.output.data) + offset, count, type, peer, comm, stream);
+    const std::size_t received = count(call.received, peer);
+    if (received > 0) result = ncclRecv(to, received, type, peer, comm, stream);
+    from += sent * size;
+    to += received * size;
   }
   const ncclResult_t ended = ncclGroupEnd();
   return failed() ? result : ended;
+}
+
+/// Whether a call of host memory goes over MPI: sums, and counts of rows that are about to be sent. All members find the same.
+bool goes_over_mpi(const Collective& call) {
+  const bool taken = call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::all_gather ||
+                     (call.kind == CollectiveKind::all_to_all && !call.uneven());
+  return call.awaited && taken && !on_device(call.input.data);
 }
 
 /// `root` is the broadcast's or reduce's rank in the communicator.
@@ -75,8 +90,8 @@ ncclResult_t call_nccl(const Collective& call, int root, ncclComm_t comm, cudaSt
 }  // namespace
 
 Ticket NcclCommunicator::begin(const Collective& call) {
-  if (call.awaited && call.kind == CollectiveKind::all_reduce && !on_device(call.input.data)) {
-    on_host(call.group, "all-reduce of host memory", [&] { control_.run(call); });
+  if (goes_over_mpi(call)) {
+    on_host(call.group, "collective of host memory", [&] { control_.run(call); });
     return {};
   }
   if (rehearses_ && !call.awaited) return begin_on_host(call);
@@ -91,7 +106,8 @@ Ticket NcclCommunicator::begin(const Collective& call) {
 }
 
 void NcclCommunicator::on_compute_stream(Group group, Lane& lane, const char* name, const Call& call) {
-  if (group != Group::tensor && group != Group::context && group != Group::context_heads) {
+  if (group != Group::tensor && group != Group::context && group != Group::context_heads &&
+      group != Group::expert) {
     (void)enqueue(lane, compute_, name, call);
     return;
   }
@@ -107,6 +123,7 @@ void NcclCommunicator::timed(const std::function<void()>& call) {
 }
 
 void NcclCommunicator::copy(const Collective& call) {
+  if (goes_over_mpi(call)) return control_.run(call);
   check_cuda(
       cudaMemcpyAsync(call.output.data, call.input.data, static_cast<std::size_t>(call.input.bytes().value),
                       cudaMemcpyDeviceToDevice, compute_),

@@ -124,7 +124,8 @@ void NcclCommunicator::make_groups(const MpiGroups& groups) {
       group_lanes_[static_cast<std::size_t>(i)] = same->get();
       continue;
     }
-    const bool alongside = in == members(Group::data);  // gradients are reduced under the last backward
+    // Gradients are reduced under the last backward.
+    const bool alongside = in == members(Group::data) || in == layout().members(Group::expert_data, rank());
     Lane& lane = add_lane(shared_id(comm.get(), 0), fmt::format("the {} group", name_of(group)), in,
                           group >= Group::vocab_hidden ? blocks_.per_message
                           : alongside                  ? blocks_.per_started
@@ -184,7 +185,7 @@ NcclLanes NcclCommunicator::lanes_by_kind() const {
     if (lane == nullptr) continue;
     if (group >= Group::vocab_hidden) {
       ++lanes.vocabulary;
-    } else if (group == Group::data) {
+    } else if (group == Group::data || (group == Group::expert_data && lane != lane_of(Group::data))) {
       ++lanes.started;
     } else {
       lanes.awaited = true;

@@ -50,7 +50,8 @@ int nccl_version_number();
 /// the n-th send of a channel meets its n-th receive, which channels_of() has checked. Calls that block
 /// (all_reduce, …) go into the compute stream; what is started goes into the stream of its group, after what
 /// the compute stream holds at that moment, and wait() makes the compute stream wait: the host never does.
-/// Host memory is taken by all_reduce (the gradient norm), send and receive only, and goes over MPI.
+/// Host memory is taken by all_reduce (the gradient norm), all_gather and all_to_all that are waited for, the latter of equal
+/// pieces (rows of experts), send and receive only, and goes over MPI.
 ///
 /// In a rehearsal (rehearse()) so does device memory, copied, but for collectives that are waited for: a kernel that is
 /// loaded at its first launch may make the host wait for all that is on the device, which must not wait for another rank
@@ -79,8 +80,8 @@ class NcclCommunicator final : public Communicator {
   void rehearse(bool on) { rehearses_ = on; }
   /// Multiprocessors that no waiting message holds; 0: not known.
   int multiprocessors_for_computation() const { return multiprocessors_; }
-  /// Time that the compute stream has spent in blocking collectives over the tensor group, or those that share a sequence,
-  /// and waiting for messages of the latter's ring since the last call. The compute stream must have finished.
+  /// Time that the compute stream has spent in blocking collectives over the tensor group, those that share a sequence or a
+  /// layer's experts, and waiting for messages of the latter's ring since the last call. The compute stream must have finished.
   Seconds take_tensor_time();
 
  private:

@@ -19,10 +19,10 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t position = index % s.seq;
   const std::int64_t head = index / s.seq % s.heads;
   const std::int64_t sequence = index / s.seq / s.heads;
-  const T* left = out.row(sequence * s.seq + position) + head * s.head_dim;
-  const T* right = dout.row(sequence * s.seq + position) + head * s.head_dim;
+  const T* left = out.row(sequence * s.seq + position) + head * s.value_dim;
+  const T* right = dout.row(sequence * s.seq + position) + head * s.value_dim;
   float sum = 0;
-  for (int e = static_cast<int>(thread_x() % 32); e < s.head_dim; e += 32)
+  for (int e = static_cast<int>(thread_x() % 32); e < s.value_dim; e += 32)
     sum += to_float(left[e]) * to_float(right[e]);
 #pragma unroll
   for (int mask = 16; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
@@ -43,6 +43,7 @@ HeadShape head_shape(const AttentionShape& s) {
           static_cast<int>(s.kv_heads),
           static_cast<int>(s.heads / s.kv_heads),
           static_cast<int>(s.head_dim),
+          static_cast<int>(s.values()),
           static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim))),
           s.window < s.past + s.seq ? static_cast<int>(s.window) : 0,
           static_cast<int>(s.first_head),

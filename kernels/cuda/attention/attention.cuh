@@ -14,6 +14,7 @@ namespace plumbline::cuda {
 /// is a multiple of four where probabilities drop, since four are drawn together, else from the first that is given.
 struct HeadShape {
   int batch, seq, heads, kv_heads, group, head_dim;
+  int value_dim;           // of a head of values and of the result
   float scale;             // 1 ÷ sqrt(head_dim)
   int window;              // keys that a query sees, less than seq; 0: all up to itself
   int first_head = 0;      // of the model's query heads
@@ -41,7 +42,7 @@ __device__ inline float slope_of(const HeadShape& s, int head) {
 struct Place {
   int sequence;
   std::int64_t sequence_row;  // token row of the sequence's first query
-  std::int64_t q_col, kv_col;
+  std::int64_t q_col, k_col, v_col, out_col;
   std::int64_t lse_row;  // of the (first) query head
   int head;              // that head
   int first, count;
@@ -145,6 +146,8 @@ __device__ inline Place place_of_queries(const HeadShape& s, int tile) {
           static_cast<std::int64_t>(sequence) * s.seq,
           static_cast<std::int64_t>(head) * s.head_dim,
           static_cast<std::int64_t>(head / s.group) * s.head_dim,
+          static_cast<std::int64_t>(head / s.group) * s.value_dim,
+          static_cast<std::int64_t>(head) * s.value_dim,
           static_cast<std::int64_t>(block_y()),
           head,
           first,
@@ -162,6 +165,8 @@ __device__ Place place_of_keys(const HeadShape& s, const Window& window, int til
           static_cast<std::int64_t>(sequence) * s.seq,
           head * s.head_dim,
           static_cast<std::int64_t>(kv_head) * s.head_dim,
+          static_cast<std::int64_t>(kv_head) * s.value_dim,
+          head * s.value_dim,
           static_cast<std::int64_t>(sequence) * s.heads + head,
           static_cast<int>(head),
           first,
@@ -178,7 +183,7 @@ void simple_attention_forward(const Queue& queue, const HeadShape& shape,
 void simple_attention_backward(const Queue& queue, const HeadShape& shape,
                                const AttentionArguments& arguments, const AttentionGradients& gradients);
 
-// attention_tensor.cu: bf16 and fp16 whose rows and heads start at 16-byte boundaries, head sizes up to 128.
+// attention_tensor.cu: bf16 and fp16 whose rows and heads start at 16-byte boundaries, head sizes up to 128, values as wide.
 bool tensor_attention_takes(const HeadShape& shape, const AttentionArguments& arguments);
 bool tensor_attention_takes(const HeadShape& shape, const AttentionArguments& arguments,
                             const AttentionGradients& gradients);

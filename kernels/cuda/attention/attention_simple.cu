@@ -1,5 +1,5 @@
-// Causal grouped-query attention without tensor cores: every storage type, head sizes up to 256. For fp32,
-// and for shapes the tensor core kernels do not take.
+// Causal grouped-query attention without tensor cores: every storage type, head sizes up to 256, values of another one too. For
+// fp32, and for shapes the tensor core kernels do not take.
 //
 // Blocks of 32 query rows by 32 keys in shared memory (Dao et al. 2022, arXiv:2205.14135). Forward keeps a
 // running maximum and sum per row. Backward is two kernels so that nothing is added up between blocks: one
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kTileThreads)
   TileMaker make;
   const Tile queries = make(s.head_dim);
   const Tile keys = make(s.head_dim);
-  const Tile values = make(s.head_dim);
+  const Tile values = make(s.value_dim);
   const Tile scores = make(kTile);
   const int row = static_cast<int>(thread_x()) / kSharers;
   const int sharer = static_cast<int>(thread_x()) % kSharers;
@@ -42,8 +42,8 @@ __global__ void __launch_bounds__(kTileThreads)
     const int from = window.from(first_key);
     const int key_count = window.to(first_key, kTile, s.seq);
     sync_block();
-    fill_tile(keys, in.k, key_row, at.kv_col, from, key_count, s.head_dim);
-    fill_tile(values, in.v, key_row, at.kv_col, from, key_count, s.head_dim);
+    fill_tile(keys, in.k, key_row, at.k_col, from, key_count, s.head_dim);
+    fill_tile(values, in.v, key_row, at.v_col, from, key_count, s.value_dim);
     sync_block();
     float score[kPerThread];
     float best = top;
@@ -74,11 +74,11 @@ __global__ void __launch_bounds__(kTileThreads)
 #pragma unroll
     for (float& x : total) x *= shrink;
     sync_block();
-    add_product(total, scores, row, values, sharer, s.head_dim);
+    add_product(total, scores, row, values, sharer, s.value_dim);
   }
   if (row >= at.count) return;
   const float factor = Window::kBlind && sum == 0 ? 0.0F : drop.scale() / sum;
-  write_row(out, at.token(at.first + row), at.q_col, total, factor, sharer, s.head_dim);
+  write_row(out, at.token(at.first + row), at.out_col, total, factor, sharer, s.value_dim);
   if (sharer == 0) lse.row(at.lse_row)[at.first + row] = top + logf(sum);
 }
 
@@ -88,15 +88,15 @@ __global__ void __launch_bounds__(kTileThreads)
                           const float* dots, View<T> dq, Drop drop, Window window) {
   TileMaker make;
   const Tile queries = make(s.head_dim);
-  const Tile gradients = make(s.head_dim);
+  const Tile gradients = make(s.value_dim);
   const Tile keys = make(s.head_dim);
-  const Tile values = make(s.head_dim);
+  const Tile values = make(s.value_dim);
   const Tile dscores = make(kTile);
   const int row = static_cast<int>(thread_x()) / kSharers;
   const int sharer = static_cast<int>(thread_x()) % kSharers;
   const Place at = place_of_queries(s, kTile);
   fill_tile(queries, in.q, at.token(at.first), at.q_col, 0, at.count, s.head_dim);
-  fill_tile(gradients, dout, at.token(at.first), at.q_col, 0, at.count, s.head_dim);
+  fill_tile(gradients, dout, at.token(at.first), at.out_col, 0, at.count, s.value_dim);
   const float slope = slope_of(s, at.head);
   const bool exists = row < at.count;
   const float own_lse = exists ? lse.row(at.lse_row)[at.first + row] : 0.0F;
@@ -108,8 +108,8 @@ __global__ void __launch_bounds__(kTileThreads)
     const int from = window.from(first_key);
     const int key_count = window.to(first_key, kTile, s.seq);
     sync_block();
-    fill_tile(keys, in.k, key_row, at.kv_col, from, key_count, s.head_dim);
-    fill_tile(values, in.v, key_row, at.kv_col, from, key_count, s.head_dim);
+    fill_tile(keys, in.k, key_row, at.k_col, from, key_count, s.head_dim);
+    fill_tile(values, in.v, key_row, at.v_col, from, key_count, s.value_dim);
     sync_block();
     const Kept<Drop> kept = kept_keys(drop, at, row, sharer, first_key);
 #pragma unroll
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(kTileThreads)
       if (exists && window.sees(at.first + row, first_key + key)) {
         const float past = slope * static_cast<float>(window.own_key(at.first + row) - first_key - key);
         const float p = expf(dot(queries, row, keys, key, s.head_dim) * s.scale - past - own_lse);
-        const float dp = kept[kSharers * j] ? dot(gradients, row, values, key, s.head_dim) : 0.0F;
+        const float dp = kept[kSharers * j] ? dot(gradients, row, values, key, s.value_dim) : 0.0F;
         ds = p * (dp * drop.scale() - own_dot) * s.scale;
       }
       dscores.at(row, key) = ds;
@@ -136,9 +136,9 @@ __global__ void __launch_bounds__(kTileThreads)
                         const float* dots, View<T> dk, View<T> dv, Drop drop, Window window) {
   TileMaker make;
   const Tile queries = make(s.head_dim);
-  const Tile gradients = make(s.head_dim);
+  const Tile gradients = make(s.value_dim);
   const Tile keys = make(s.head_dim);
-  const Tile values = make(s.head_dim);
+  const Tile values = make(s.value_dim);
   const Tile probabilities = make(kTile);
   const Tile dscores = make(kTile);
   const int row = static_cast<int>(thread_x()) / kSharers;  // the key's
@@ -146,21 +146,22 @@ __global__ void __launch_bounds__(kTileThreads)
   const Place at = place_of_keys(s, window, kTile);
   const std::int64_t key_row = window.token(at, at.first);
   const int from = window.from(at.first);
-  fill_tile(keys, in.k, key_row, at.kv_col, from, at.count, s.head_dim);
-  fill_tile(values, in.v, key_row, at.kv_col, from, at.count, s.head_dim);
+  fill_tile(keys, in.k, key_row, at.k_col, from, at.count, s.head_dim);
+  fill_tile(values, in.v, key_row, at.v_col, from, at.count, s.value_dim);
   float key_total[kHead / kSharers] = {};
   float value_total[kHead / kSharers] = {};
   const int begin_query = window.first_query(at.first);
   const int end_query = window.end_query(at.first + at.count, s.seq);
   for (int head = 0; head < s.group; ++head) {
     const std::int64_t q_col = at.q_col + static_cast<std::int64_t>(head) * s.head_dim;
+    const std::int64_t out_col = at.out_col + static_cast<std::int64_t>(head) * s.value_dim;
     const std::int64_t lse_row = at.lse_row + head;
     const float slope = slope_of(s, at.head + head);
     for (int first_query = begin_query; first_query < end_query; first_query += kTile) {
       const int query_count = min(kTile, s.seq - first_query);
       sync_block();
       fill_tile(queries, in.q, at.token(first_query), q_col, 0, query_count, s.head_dim);
-      fill_tile(gradients, dout, at.token(first_query), q_col, 0, query_count, s.head_dim);
+      fill_tile(gradients, dout, at.token(first_query), out_col, 0, query_count, s.value_dim);
       sync_block();
       const Kept<Drop> kept = kept_queries(drop, at, head, row, sharer, first_query);
 #pragma unroll
@@ -172,32 +173,35 @@ __global__ void __launch_bounds__(kTileThreads)
           const std::int64_t position = first_query + query;
           const float past = slope * static_cast<float>(window.own_key(first_query + query) - at.first - row);
           p = expf(dot(keys, row, queries, query, s.head_dim) * s.scale - past - lse.row(lse_row)[position]);
-          const float dp = kept[4 * j] ? dot(values, row, gradients, query, s.head_dim) : 0.0F;
+          const float dp = kept[4 * j] ? dot(values, row, gradients, query, s.value_dim) : 0.0F;
           ds = p * (dp * drop.scale() - dots[lse_row * s.seq + position]) * s.scale;
         }
         probabilities.at(row, query) = kept[4 * j] ? p : 0.0F;
         dscores.at(row, query) = ds;
       }
       sync_block();
-      add_product(value_total, probabilities, row, gradients, sharer, s.head_dim);
+      add_product(value_total, probabilities, row, gradients, sharer, s.value_dim);
       add_product(key_total, dscores, row, queries, sharer, s.head_dim);
     }
   }
   if (row < from || row >= at.count) return;
-  write_row(dk, key_row + row, at.kv_col, key_total, 1.0F, sharer, s.head_dim);
-  write_row(dv, key_row + row, at.kv_col, value_total, drop.scale(), sharer, s.head_dim);
+  write_row(dk, key_row + row, at.k_col, key_total, 1.0F, sharer, s.head_dim);
+  write_row(dv, key_row + row, at.v_col, value_total, drop.scale(), sharer, s.value_dim);
 }
 
-std::size_t shared_bytes(int head_tiles, int score_tiles, int head_dim) {
-  return static_cast<std::size_t>(kTile * (head_tiles * (head_dim + 1) + score_tiles * (kTile + 1))) *
+/// Of tiles of queries and keys, of values and gradients of the result, and of scores.
+std::size_t shared_bytes(int head_tiles, int value_tiles, int score_tiles, const HeadShape& s) {
+  return static_cast<std::size_t>(kTile * (head_tiles * (s.head_dim + 1) + value_tiles * (s.value_dim + 1) +
+                                           score_tiles * (kTile + 1))) *
          sizeof(float);
 }
 
-/// f(integral constant) with the smallest bound of head sizes that holds.
+/// f(integral constant) with the smallest bound of both head sizes that holds.
 template <class F>
-void with_head_bound(int head_dim, F&& f) {
-  if (head_dim <= 64) return f(std::integral_constant<int, 64>());
-  if (head_dim <= 128) return f(std::integral_constant<int, 128>());
+void with_head_bound(const HeadShape& s, F&& f) {
+  const int widest = s.value_dim > s.head_dim ? s.value_dim : s.head_dim;
+  if (widest <= 64) return f(std::integral_constant<int, 64>());
+  if (widest <= 128) return f(std::integral_constant<int, 128>());
   return f(std::integral_constant<int, 256>());
 }
 
@@ -206,13 +210,13 @@ void with_head_bound(int head_dim, F&& f) {
 void simple_attention_forward(const Queue& queue, const HeadShape& s, const AttentionArguments& a) {
   with_element(a.q.dtype, [&](auto type) {
     using T = decltype(type);
-    with_head_bound(s.head_dim, [&](auto bound) {
+    with_head_bound(s, [&](auto bound) {
       with_all_masks(s, a, [&](auto drop, auto window) {
         launch(queue,
                {.x = blocks_of(s.seq, kTile),
                 .y = static_cast<unsigned>(s.batch * s.heads),
                 .threads = kTileThreads,
-                .dynamic_shared = shared_bytes(3, 1, s.head_dim)},
+                .dynamic_shared = shared_bytes(2, 1, 1, s)},
                forward_kernel<T, decltype(bound)::value, decltype(drop), decltype(window)>, s, Inputs<T>(a),
                View<T>(a.out), View<float>(a.lse), drop, window);
       });
@@ -224,7 +228,7 @@ void simple_attention_backward(const Queue& queue, const HeadShape& s, const Att
                                const AttentionGradients& g) {
   with_element(a.q.dtype, [&](auto type) {
     using T = decltype(type);
-    with_head_bound(s.head_dim, [&](auto bound) {
+    with_head_bound(s, [&](auto bound) {
       constexpr int kBound = decltype(bound)::value;
       with_all_masks(s, a, [&](auto drop, auto window) {
         using Drop = decltype(drop);
@@ -233,14 +237,14 @@ void simple_attention_backward(const Queue& queue, const HeadShape& s, const Att
                {.x = blocks_of(s.seq, kTile),
                 .y = static_cast<unsigned>(s.batch * s.heads),
                 .threads = kTileThreads,
-                .dynamic_shared = shared_bytes(4, 1, s.head_dim)},
+                .dynamic_shared = shared_bytes(2, 2, 1, s)},
                query_gradient_kernel<T, kBound, Drop, Window>, s, Inputs<T>(a), View<const T>(g.dout),
                View<const float>(a.lse), g.dots, View<T>(g.dq), drop, window);
         launch(queue,
                {.x = blocks_of(s.end_key, kTile),
                 .y = static_cast<unsigned>(s.batch * s.kv_heads),
                 .threads = kTileThreads,
-                .dynamic_shared = shared_bytes(4, 2, s.head_dim)},
+                .dynamic_shared = shared_bytes(2, 2, 2, s)},
                key_gradient_kernel<T, kBound, Drop, Window>, s, Inputs<T>(a), View<const T>(g.dout),
                View<const float>(a.lse), g.dots, View<T>(g.dk), View<T>(g.dv), drop, window);
       });

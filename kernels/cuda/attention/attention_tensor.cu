@@ -36,8 +36,8 @@ __global__ void __launch_bounds__(kThreads)
     const int from = window.from(first_key);
     const int key_count = window.to(first_key, kCols, s.seq);
     sync_block();
-    fill_tile<T, kHead, kCols>(keys, in.k, key_row, at.kv_col, from, key_count, s.head_dim);
-    fill_tile<T, kHead, kCols>(values, in.v, key_row, at.kv_col, from, key_count, s.head_dim);
+    fill_tile<T, kHead, kCols>(keys, in.k, key_row, at.k_col, from, key_count, s.head_dim);
+    fill_tile<T, kHead, kCols>(values, in.v, key_row, at.k_col, from, key_count, s.head_dim);
     sync_block();
     float scores[kCols / 8][4];
     multiply_rows<T, kHead, kCols>(scores, queries + warp_row * kStride<kHead>, keys);
@@ -124,8 +124,8 @@ __global__ void __launch_bounds__(kThreads)
     const int from = window.from(first_key);
     const int key_count = window.to(first_key, kCols, s.seq);
     sync_block();
-    fill_tile<T, kHead, kCols>(keys, in.k, key_row, at.kv_col, from, key_count, s.head_dim);
-    fill_tile<T, kHead, kCols>(values, in.v, key_row, at.kv_col, from, key_count, s.head_dim);
+    fill_tile<T, kHead, kCols>(keys, in.k, key_row, at.k_col, from, key_count, s.head_dim);
+    fill_tile<T, kHead, kCols>(values, in.v, key_row, at.k_col, from, key_count, s.head_dim);
     sync_block();
     float scores[kCols / 8][4];
     float dscores[kCols / 8][4];
@@ -166,8 +166,8 @@ __global__ void __launch_bounds__(kThreads)
   const int row = at.first + warp_row + lane_group();
   const std::int64_t key_row = window.token(at, at.first);
   const int from = window.from(at.first);
-  fill_tile<T, kHead, kRows>(keys, in.k, key_row, at.kv_col, from, at.count, s.head_dim);
-  fill_tile<T, kHead, kRows>(values, in.v, key_row, at.kv_col, from, at.count, s.head_dim);
+  fill_tile<T, kHead, kRows>(keys, in.k, key_row, at.k_col, from, at.count, s.head_dim);
+  fill_tile<T, kHead, kRows>(values, in.v, key_row, at.k_col, from, at.count, s.head_dim);
   float key_total[kHead / 8][4] = {};
   float value_total[kHead / 8][4] = {};
   const int end_query = window.end_query(at.first + at.count, s.seq);
@@ -211,8 +211,8 @@ __global__ void __launch_bounds__(kThreads)
       add_product<T, kHead, kCols>(key_total, dscores, queries);
     }
   }
-  write_rows<T, kHead>(dk, key_row, from, at.count, warp_row, at.kv_col, key_total, 1.0F, 1.0F, s.head_dim);
-  write_rows<T, kHead>(dv, key_row, from, at.count, warp_row, at.kv_col, value_total, drop.scale(),
+  write_rows<T, kHead>(dk, key_row, from, at.count, warp_row, at.k_col, key_total, 1.0F, 1.0F, s.head_dim);
+  write_rows<T, kHead>(dv, key_row, from, at.count, warp_row, at.k_col, value_total, drop.scale(),
                        drop.scale(), s.head_dim);
 }
 
@@ -236,7 +236,7 @@ constexpr std::size_t shared_bytes(int rows) {
 
 bool tensor_attention_takes(const HeadShape& s, const AttentionArguments& a) {
   return a.q.dtype != DType::fp32 && s.alibi_heads == 0 && s.prefix == 0 && s.head_dim <= 128 &&
-         s.head_dim % kChunk == 0 && all_aligned(a.q, a.k, a.v, a.out);
+         s.head_dim % kChunk == 0 && s.value_dim == s.head_dim && all_aligned(a.q, a.k, a.v, a.out);
 }
 
 bool tensor_attention_takes(const HeadShape& s, const AttentionArguments& a, const AttentionGradients& g) {

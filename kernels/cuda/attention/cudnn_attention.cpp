@@ -106,7 +106,8 @@ bool CudnnAttention::note(const Call& call, const std::string& why) {
     const AttentionShape& t = entry.first.shape;
     return entry.first.backward == call.backward && entry.first.type == call.type && t.batch == s.batch &&
            t.seq == s.seq && t.heads == s.heads && t.kv_heads == s.kv_heads && t.head_dim == s.head_dim &&
-           t.window == s.window && t.dropout.probability == s.dropout.probability && t.keys() == s.keys() &&
+           t.values() == s.values() && t.window == s.window &&
+           t.dropout.probability == s.dropout.probability && t.keys() == s.keys() &&
            is_part_of_sequence(t) == is_part_of_sequence(s);
   });
   if (!known) noted_.emplace_back(call, why);
@@ -122,6 +123,7 @@ std::vector<KernelChoice> CudnnAttention::choices() const {
                        std::string(name_of(call.type)) + ", batch " + std::to_string(s.batch) + ", seq " +
                        std::to_string(s.seq) + ", heads " + std::to_string(s.heads) + "/" +
                        std::to_string(s.kv_heads) + " x " + std::to_string(s.head_dim);
+    if (s.values() != s.head_dim) text += ", values x " + std::to_string(s.values());
     if (is_part_of_sequence(s)) text += ", keys " + std::to_string(s.keys());
     if (s.window > 0) text += ", window " + std::to_string(s.window);
     choices.push_back({text, why.empty() ? library_->version() : "own kernels", why});

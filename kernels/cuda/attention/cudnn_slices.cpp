@@ -34,7 +34,7 @@ bool is_part_of_sequence(const AttentionShape& s) {
 bool cudnn_takes(const AttentionShape& s, DType type) {
   return !is_part_of_sequence(s) && (type == DType::bf16 || type == DType::fp16) && s.batch > 0 &&
          s.seq > 1 && s.head_dim % 8 == 0 && s.head_dim <= 256 && s.dropout.probability == 0 &&
-         s.alibi.heads == 0 && s.prefix == 0;
+         s.alibi.heads == 0 && s.prefix == 0 && s.values() == s.head_dim;
 }
 
 std::string why_not_cudnn(const AttentionShape& s, DType type, bool backward) {
@@ -42,6 +42,7 @@ std::string why_not_cudnn(const AttentionShape& s, DType type, bool backward) {
   if (s.dropout.probability != 0)
     return "probabilities drop, and cuDNN would drop others than every other backend";
   if (s.prefix > 0) return "a prefix's tokens see each other";
+  if (s.values() != s.head_dim) return "values are not as wide as keys";
   if (is_part_of_sequence(s)) return "queries and keys are parts of a sequence";
   if (s.head_dim % 8 != 0 || s.head_dim > 256)
     return "cuDNN takes head sizes that are multiples of 8 up to 256";

@@ -19,7 +19,7 @@ struct AttentionSlice {
 };
 
 /// cuDNN takes bf16 and fp16, head sizes that are multiples of 8 up to 256, whole sequences of more than one token (not a
-/// part of the queries or keys), no dropout (its numbers are not ours). Its backward gives the same bits every time only where it keeps the
+/// part of the queries or keys), values as wide as keys, no dropout (its numbers are not ours). Its backward gives the same bits every time only where it keeps the
 /// gradient of the scores, `dP`, 2 bytes for each of a slice's scores: quadratic in the sequence. A slice is
 /// therefore the largest with dP up to 256 MiB, at least one key/value head of one sequence; where even that
 /// has more than 1 GiB the slice is empty, and the own kernels do the backward. The forward needs no dP and

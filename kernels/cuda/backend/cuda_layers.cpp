@@ -21,22 +21,26 @@ constexpr const char* kNormBackward =
     "(1,h) "
     "of one";
 constexpr const char* kAttention =
-    "q, out (T, heads*head_dim), k, v (batch*keys, kv_heads*head_dim) of one floating point type, gradients "
-    "alike, T = batch*seq, heads a multiple of kv_heads, past + seq below 2^31, no prefix with a past, "
+    "q (T, heads*head_dim), k (batch*keys, kv_heads*head_dim), out and v with values() in place of head_dim, "
+    "of "
+    "one floating point type, gradients alike, T = batch*seq, heads a multiple of kv_heads, past + seq below "
+    "2^31, no prefix with a past, "
     "batch*heads at "
-    "most 65535, head_dim at most 256, lse (batch*heads, seq) fp32, scratch fp32 of at least "
+    "most 65535, both head sizes at most 256, lse (batch*heads, seq) fp32, scratch fp32 of at least "
     "attention_scratch "
     "elements";
 
 bool is_consistent(const AttentionShape& s) {
   return s.batch >= 0 && s.seq > 0 && s.heads > 0 && s.kv_heads > 0 && s.head_dim > 0 && s.head_dim <= 256 &&
-         s.heads % s.kv_heads == 0 && (s.prefix == 0 || s.past == 0) && s.batch * s.heads <= 65535 &&
-         s.past + s.seq < (std::int64_t{1} << 31) - 4;
+         s.values() <= 256 && s.heads % s.kv_heads == 0 && (s.prefix == 0 || s.past == 0) &&
+         s.batch * s.heads <= 65535 && s.past + s.seq < (std::int64_t{1} << 31) - 4;
 }
 bool agrees(const AttentionShape& s, const Matrix& q, const Matrix& k, const Matrix& v, const Matrix& out,
             const Matrix& lse, const Matrix& scratch, std::int64_t wanted) {
   return is_consistent(s) && is_storage(q) && has_shape(q, s.batch * s.seq, s.heads * s.head_dim) &&
-         has_shape(k, s.batch * s.keys(), s.kv_heads * s.head_dim, q.dtype) && alike(v, k) && alike(out, q) &&
+         has_shape(k, s.batch * s.keys(), s.kv_heads * s.head_dim, q.dtype) &&
+         has_shape(v, s.batch * s.keys(), s.kv_heads * s.values(), q.dtype) &&
+         has_shape(out, s.batch * s.seq, s.heads * s.values(), q.dtype) &&
          has_shape(lse, s.batch * s.heads, s.seq, DType::fp32) && scratch.dtype == DType::fp32 &&
          scratch.contiguous() && scratch.elements() >= wanted;
 }
@@ -141,7 +145,7 @@ void CudaOperators::attention_backward(const AttentionShape& shape, Matrix q, Ma
                                        Matrix scratch) {
   require_probability("attention_backward", shape.dropout.probability);
   require_mask("attention_backward", shape);
-  require(agrees(shape, q, k, v, out, lse, scratch, attention_scratch(shape, q.dtype)) && alike(dout, q) &&
+  require(agrees(shape, q, k, v, out, lse, scratch, attention_scratch(shape, q.dtype)) && alike(dout, out) &&
               alike(dq, q) && alike(dk, k) && alike(dv, v),
           "attention_backward", kAttention,
           {{"q", q},

@@ -1,48 +1,73 @@
-// Mixtures of experts: no kernels yet. why_unsupported refuses such a run before it comes here.
-#include <string>
+// The members of CudaOperators for mixtures of experts and latent attention.
+#include <algorithm>
+#include <vector>
 
-#include "core/base/error.hpp"
+#include "kernels/checks.hpp"
 #include "kernels/cuda/backend/cuda_backend.hpp"
 
 namespace plumbline::cuda {
-namespace {
 
-[[noreturn]] void throw_no_mixtures(const char* op) {
-  throw Error(std::string(op) +
-              ": mixtures of experts have no CUDA kernels; expected backend cpu or emulated");
+void CudaOperators::route(const Router& router, Matrix logits, Matrix chosen, std::int64_t* counts) {
+  require_route(router, logits, chosen);
+  std::vector<std::int32_t> found(static_cast<std::size_t>(logits.cols));
+  if (!chosen.empty()) {
+    auto* scratch = partials_.at_least<std::int32_t>(routing_scratch(router, logits.rows, logits.cols));
+    choose_experts(queue_, router, logits, chosen);
+    count_choices(queue_, chosen, logits.cols, true, scratch);
+    if (router.capacity > 0) drop_choices(queue_, router, logits, chosen, scratch);
+    download({scratch, 1, logits.cols, DType::int32}, found.data());
+  }
+  std::copy(found.begin(), found.end(), counts);
 }
 
-}  // namespace
+void CudaOperators::arrange(const Router& router, Matrix logits, Matrix chosen, Matrix places, Matrix tokens,
+                            Matrix weights) {
+  require_arrange(router, logits, chosen, places, tokens, weights);
+  if (chosen.empty()) return;
+  cuda::arrange(queue_, router, logits, chosen, places, tokens, weights,
+                partials_.at_least<std::int32_t>(routing_scratch(router, logits.rows, logits.cols)));
+}
 
-void CudaOperators::route(const Router& /*router*/, Matrix /*logits*/, Matrix /*chosen*/,
-                          std::int64_t* /*counts*/) {
-  throw_no_mixtures("route");
+void CudaOperators::route_backward(const Router& router, Matrix logits, Matrix chosen, Matrix places,
+                                   Matrix dweights, Matrix dlogits) {
+  require_route_backward(router, logits, chosen, places, dweights, dlogits);
+  if (chosen.empty()) return;
+  std::int32_t* counts = nullptr;
+  if (router.balance != 0) {
+    counts = partials_.at_least<std::int32_t>(routing_scratch(router, logits.rows, logits.cols));
+    count_choices(queue_, chosen, logits.cols, true, counts);
+  }
+  cuda::route_backward(queue_, router, logits, chosen, counts, places, dweights, dlogits);
 }
-void CudaOperators::arrange(const Router& /*router*/, Matrix /*logits*/, Matrix /*chosen*/, Matrix /*places*/,
-                            Matrix /*tokens*/, Matrix /*weights*/) {
-  throw_no_mixtures("arrange");
+
+void CudaOperators::join_heads(Matrix shared, Matrix own, std::int64_t heads, Matrix y) {
+  require_joined_heads(shared, own, heads, y);
+  cuda::join_heads(queue_, shared, own, heads, y);
 }
-void CudaOperators::route_backward(const Router& /*router*/, Matrix /*logits*/, Matrix /*chosen*/,
-                                   Matrix /*places*/, Matrix /*dweights*/, Matrix /*dlogits*/) {
-  throw_no_mixtures("route_backward");
+
+void CudaOperators::split_heads(Matrix dy, std::int64_t heads, Matrix shared, Matrix own) {
+  require_heads("split_heads", shared, own, heads, dy);
+  cuda::split_heads(queue_, dy, heads, shared, own);
 }
-void CudaOperators::join_heads(Matrix /*shared*/, Matrix /*own*/, std::int64_t /*heads*/, Matrix /*y*/) {
-  throw_no_mixtures("join_heads");
+
+void CudaOperators::sigmoid_forward(Matrix x, Matrix y) {
+  require_sigmoid("sigmoid_forward", x, y, y);
+  cuda::sigmoid_forward(queue_, x, y);
 }
-void CudaOperators::split_heads(Matrix /*dy*/, std::int64_t /*heads*/, Matrix /*shared*/, Matrix /*own*/) {
-  throw_no_mixtures("split_heads");
+
+void CudaOperators::sigmoid_backward(Matrix dy, Matrix y, Matrix dx) {
+  require_sigmoid("sigmoid_backward", dy, y, dx);
+  cuda::sigmoid_backward(queue_, dy, y, dx);
 }
-void CudaOperators::sigmoid_forward(Matrix /*x*/, Matrix /*y*/) {
-  throw_no_mixtures("sigmoid_forward");
+
+void CudaOperators::scale_rows(Matrix x, Matrix factors, Matrix y) {
+  require_scale_rows(x, factors, y);
+  cuda::scale_rows(queue_, x, factors, y);
 }
-void CudaOperators::sigmoid_backward(Matrix /*dy*/, Matrix /*y*/, Matrix /*dx*/) {
-  throw_no_mixtures("sigmoid_backward");
-}
-void CudaOperators::scale_rows(Matrix /*x*/, Matrix /*factors*/, Matrix /*y*/) {
-  throw_no_mixtures("scale_rows");
-}
-void CudaOperators::combine_rows(Matrix /*x*/, Matrix /*places*/, Matrix /*y*/) {
-  throw_no_mixtures("combine_rows");
+
+void CudaOperators::combine_rows(Matrix x, Matrix places, Matrix y) {
+  require_combine_rows(x, places, y);
+  cuda::combine_rows(queue_, x, places, y);
 }
 
 }  // namespace plumbline::cuda

@@ -3,6 +3,7 @@
 #include "kernels/cuda/gemm/matmul.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -42,7 +43,22 @@ std::string describe(const ProductKey& key) {
          std::string(name_of(key.a_type)) + " by " + std::string(name_of(key.b_type)) + " to " +
          std::string(name_of(key.c_type)) + (key.a_transposed ? " A transposed" : "") +
          (key.b_transposed ? " B transposed" : "") + " strides " + std::to_string(key.a_stride) + ", " +
-         std::to_string(key.b_stride) + ", " + std::to_string(key.c_stride);
+         std::to_string(key.b_stride) + ", " + std::to_string(key.c_stride) +
+         (key.rows_vary ? " for fewer rows, too" : "");
+}
+
+/// At most a quarter more: few numbers stand for all, and what is fastest is seldom another.
+std::int64_t rounded_rows(std::int64_t rows) {
+  const auto step = static_cast<std::int64_t>(
+      std::max(std::bit_floor(static_cast<std::uint64_t>(rows)) / 4, std::uint64_t{1}));
+  return (rows + step - 1) / step * step;
+}
+
+Gemm with_rounded_rows(const Gemm& gemm) {
+  Gemm rounded = gemm;
+  rounded.a.rows = rounded_rows(gemm.a.rows);
+  (gemm.a_transposed ? rounded.b : rounded.c).rows = rounded.a.rows;
+  return rounded;
 }
 
 /// Addresses of bias and scales in this call. cuBLASLt's first operand is our B. A scale, one for the whole
@@ -70,7 +86,8 @@ std::size_t ProductKeyHash::operator()(const ProductKey& key) const {
   const auto mix = [&hash](std::int64_t value) { hash = mix_word(hash, static_cast<std::uint64_t>(value)); };
   for (const std::int64_t value : {key.m, key.n, key.k, key.a_stride, key.b_stride, key.c_stride}) mix(value);
   mix(static_cast<int>(key.a_type) | static_cast<int>(key.b_type) << 4 | static_cast<int>(key.c_type) << 8 |
-      key.a_transposed << 12 | key.b_transposed << 13 | key.accumulate << 14 | key.bias << 15);
+      key.a_transposed << 12 | key.b_transposed << 13 | key.accumulate << 14 | key.bias << 15 |
+      key.rows_vary << 16);
   return hash;
 }
 
@@ -115,7 +132,7 @@ std::unique_ptr<MatmulPlan> MatmulCache::make(const ProductKey& key, const Gemm&
 
 cublasLtMatmulAlgo_t MatmulCache::choose(const MatmulPlan& plan, const ProductKey& key, const Gemm& gemm) {
   const std::scoped_lock lock(timed_choices().mutex);
-  if (choice_ == GemmChoice::timed) {
+  if (choice_ == GemmChoice::timed && !key.rows_vary) {
     const auto known = timed_choices().algorithms.find(key);
     if (known != timed_choices().algorithms.end()) return known->second;
   }
@@ -130,12 +147,12 @@ cublasLtMatmulAlgo_t MatmulCache::choose(const MatmulPlan& plan, const ProductKe
   int count = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle_, plan.operation.get(), plan.b.get(), plan.a.get(), plan.c.get(), plan.c.get(), preference.get(),
-      choice_ == GemmChoice::timed ? kCandidates : 1, found.data(), &count);
+      choice_ == GemmChoice::timed && !key.rows_vary ? kCandidates : 1, found.data(), &count);
   if (status != CUBLAS_STATUS_SUCCESS || count == 0) {
     throw Error("gemm: cuBLASLt has no algorithm for " + describe(key) + ": " +
                 cublasLtGetStatusString(status));
   }
-  if (choice_ == GemmChoice::first || count == 1) return found[0].algo;
+  if (choice_ == GemmChoice::first || key.rows_vary || count == 1) return found[0].algo;
 
   // Timed runs write next to C, never into it: what is to be accumulated into must not change.
   void* target = nullptr;
@@ -206,16 +223,27 @@ ProductKey MatmulCache::key_of(const Gemm& gemm) const {
           alignment_of(gemm.c.data),
           alignment_of(gemm.bias.data),
           device_,
-          multiprocessors_};
+          multiprocessors_,
+          gemm.rows_vary};
 }
 
 void MatmulCache::run(const Gemm& gemm) {
-  const ProductKey key = key_of(gemm);
+  const Gemm planned = gemm.rows_vary ? with_rounded_rows(gemm) : gemm;
+  const ProductKey key = key_of(planned);
   auto found = plans_.find(key);
-  if (found == plans_.end()) found = plans_.emplace(key, make(key, gemm)).first;
+  if (found == plans_.end()) found = plans_.emplace(key, make(key, planned)).first;
   const MatmulPlan& plan = *found->second;
   point_at(plan.operation, gemm);
+  if (gemm.rows_vary) return run_rows(plan, key, gemm);
   PLUMBLINE_CUBLAS(submit(plan, plan.algorithm, gemm, gemm.c.data));
+}
+
+void MatmulCache::run_rows(const MatmulPlan& plan, const ProductKey& key, const Gemm& gemm) {
+  set_rows(plan.a, gemm.a.rows);
+  set_rows(gemm.a_transposed ? plan.b : plan.c, gemm.a.rows);
+  if (submit(plan, plan.algorithm, gemm, gemm.c.data) == CUBLAS_STATUS_SUCCESS) return;
+  // What takes more rows may not take these: the heuristic is asked for exactly them.
+  PLUMBLINE_CUBLAS(submit(plan, choose(plan, key, gemm), gemm, gemm.c.data));
 }
 
 std::vector<KernelChoice> MatmulCache::choices() const {

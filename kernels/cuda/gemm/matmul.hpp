@@ -23,6 +23,7 @@ struct ProductKey {
   unsigned a_alignment, b_alignment, c_alignment, bias_alignment;  // bytes, at most 16
   int device;
   int multiprocessors;  // that a product may count on; 0: all
+  bool rows_vary;       // those of A are rounded
   friend bool operator==(const ProductKey&, const ProductKey&) = default;
 };
 struct ProductKeyHash {
@@ -50,6 +51,8 @@ class MatmulCache {
 
  private:
   ProductKey key_of(const Gemm& gemm) const;
+  /// With a plan for about as many rows.
+  void run_rows(const MatmulPlan& plan, const ProductKey& key, const Gemm& gemm);
   std::unique_ptr<MatmulPlan> make(const ProductKey& key, const Gemm& gemm);
   cublasLtMatmulAlgo_t choose(const MatmulPlan& plan, const ProductKey& key, const Gemm& gemm);
   /// Seconds of the fastest of a few runs into `target`, infinity when the algorithm refuses.

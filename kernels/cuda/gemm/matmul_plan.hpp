@@ -74,6 +74,13 @@ inline void describe(Layout& layout, const Matrix& x) {
                                               static_cast<std::uint64_t>(x.rows), stride));
 }
 
+/// Another number of rows of the matrix that was described.
+inline void set_rows(const Layout& layout, std::int64_t rows) {
+  const auto count = static_cast<std::uint64_t>(rows);
+  PLUMBLINE_CUBLAS(
+      cublasLtMatrixLayoutSetAttribute(layout.get(), CUBLASLT_MATRIX_LAYOUT_COLS, &count, sizeof count));
+}
+
 /// Two time stamps in a stream.
 class Stopwatch {
  public:

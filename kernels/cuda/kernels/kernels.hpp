@@ -130,6 +130,35 @@ std::int64_t norm_sums(const Queue& queue, Matrix x);
 /// *result (device memory) = Σ x².
 void squared_norm(const Queue& queue, Matrix x, double* partials, std::int64_t count, double* result);
 
+// expert_choice.cu
+void choose_experts(const Queue& queue, const Router& router, Matrix logits, Matrix chosen);
+
+// expert_rows.cu
+/// int32 numbers of scratch that the functions below need.
+std::int64_t routing_scratch(const Router& router, std::int64_t tokens, std::int64_t experts);
+/// The choices of every expert, scratch's first numbers; `dropped`: those that are dropped, too.
+void count_choices(const Queue& queue, Matrix chosen, std::int64_t experts, bool dropped,
+                   std::int32_t* scratch);
+/// Marks what is over the router's capacity, right after count_choices. Leaves the counts as they are.
+void drop_choices(const Queue& queue, const Router& router, Matrix logits, Matrix chosen,
+                  std::int32_t* scratch);
+void arrange(const Queue& queue, const Router& router, Matrix logits, Matrix chosen, Matrix places,
+             Matrix tokens, Matrix weights, std::int32_t* scratch);
+
+// routing_backward.cu. counts: of every expert, device memory, or none where the load does not matter.
+void route_backward(const Queue& queue, const Router& router, Matrix logits, Matrix chosen,
+                    const std::int32_t* counts, Matrix places, Matrix dweights, Matrix dlogits);
+
+// mixture_rows.cu
+void sigmoid_forward(const Queue& queue, Matrix x, Matrix y);
+void sigmoid_backward(const Queue& queue, Matrix dy, Matrix y, Matrix dx);
+void scale_rows(const Queue& queue, Matrix x, Matrix factors, Matrix y);
+void combine_rows(const Queue& queue, Matrix x, Matrix places, Matrix y);
+
+// latent_heads.cu
+void join_heads(const Queue& queue, Matrix shared, Matrix own, std::int64_t count, Matrix y);
+void split_heads(const Queue& queue, Matrix dy, std::int64_t count, Matrix shared, Matrix own);
+
 // attention_merge.cu
 void attention_merge(const Queue& queue, Matrix out, Matrix lse, Matrix part, Matrix part_lse);
 

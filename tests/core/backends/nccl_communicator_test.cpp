@@ -304,6 +304,55 @@ TEST_P(NcclCommunicatorBothWays, RanksOfASequenceExchangeHeadsAndSendRoundARing)
   }
 }
 
+/// Every rank tells the others how many rows they get, in host memory, and sends them.
+TEST(NcclCommunicator, RowsOfExpertsAreCountedOnTheHostAndSentInPiecesOfTheirOwn) {
+  Layout layout = two_by(1, 1);
+  layout.expert = world();
+  Rank rank(layout);
+  const int me = rank.nccl.rank();
+  const auto n = static_cast<std::size_t>(world());
+  // Some none, and one in several chunks.
+  const auto count = [&](int from, std::size_t to) {
+    return static_cast<int>(to) == from ? 1 : (from + 2 * static_cast<int>(to)) % 3 * 40'000;
+  };
+  std::vector<std::int32_t> sent(n), received(n), all(n * n);
+  for (std::size_t to = 0; to < n; ++to) sent[to] = count(me, to);
+  const auto on_host = [](std::vector<std::int32_t>& x) {
+    return Matrix(x.data(), 1, std::ssize(x), DType::int32);
+  };
+  if (n > 1) {
+    const auto calls = fake::calls_made();
+    rank.nccl.all_to_all(Group::expert, on_host(sent), on_host(received));
+    rank.nccl.all_gather(Group::expert, on_host(sent), on_host(all));
+    EXPECT_EQ(fake::calls_made(), calls);
+    for (std::size_t from = 0; from < n; ++from) {
+      EXPECT_EQ(received[from], count(static_cast<int>(from), static_cast<std::size_t>(me)));
+      for (std::size_t to = 0; to < n; ++to) EXPECT_EQ(all[from * n + to], count(static_cast<int>(from), to));
+    }
+    const std::vector<std::int64_t> out(sent.begin(), sent.end());
+    const std::vector<std::int64_t> in(received.begin(), received.end());
+    OnDevice<float> rows(static_cast<std::size_t>(std::accumulate(out.begin(), out.end(), std::int64_t{0})));
+    OnDevice<float> came(static_cast<std::size_t>(std::accumulate(in.begin(), in.end(), std::int64_t{0})),
+                         -1);
+    std::size_t at = 0;
+    for (std::size_t to = 0; to < n; ++to) {
+      for (std::int64_t i = 0; i < out[to]; ++i)
+        rows[at++] = static_cast<float>(100 * me + static_cast<int>(to));
+    }
+    rank.nccl.all_to_all(Group::expert, rows.matrix(), out, came.matrix(), in);
+    rank.nccl.barrier(Group::world);
+    at = 0;
+    for (std::size_t from = 0; from < n; ++from) {
+      if (in[from] == 0) continue;
+      EXPECT_EQ(came[at], static_cast<float>(100 * static_cast<int>(from) + me));
+      at += static_cast<std::size_t>(in[from]);
+      EXPECT_EQ(came[at - 1], static_cast<float>(100 * static_cast<int>(from) + me));
+    }
+    EXPECT_EQ(rank.nccl.traffic().of(Group::expert).calls, 3);
+  }
+  rank.nccl.barrier(Group::world);
+}
+
 TEST(NcclCommunicator, GradientsAreReducedOverMpiInARehearsalAndSumsThatAreAwaitedAreNot) {
   if (world() < 2) GTEST_SKIP() << "needs two ranks";
   Rank rank(two_by(1, 1));

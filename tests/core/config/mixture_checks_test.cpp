@@ -166,11 +166,14 @@ TEST(MixtureChecks, ACapacityIsThatOfARanksTokens) {
   EXPECT_EQ(run_of("llama-3-8b").expert_capacity(), 0);
 }
 
-TEST(MixtureChecks, GpusDoNotExecuteThem) {
-  RunConfig config = run_of("qwen3-30b-a3b");
-  EXPECT_EQ(why_unsupported(config), std::nullopt);
-  config.machine.backend = Backend::cuda;
-  EXPECT_THAT(why_unsupported(config).value_or(""), HasSubstr("backend: found cuda with qwen3-30b-a3b"));
+TEST(MixtureChecks, GpusExecuteThem) {
+  for (const char* name : {"qwen3-30b-a3b", "deepseek-v3"}) {
+    RunConfig config = run_of(name);
+    config.machine.backend = Backend::cuda;
+    EXPECT_EQ(why_unsupported(config), std::nullopt) << name;
+    config.parallel.expert = config.parallel.world_size = 2;
+    EXPECT_EQ(why_unsupported(config), std::nullopt) << name;
+  }
 }
 
 // Published runs of mixtures force a balanced routing so: rows are even, and predicted with whatever software they had.

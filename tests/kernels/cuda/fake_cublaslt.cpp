@@ -131,11 +131,21 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t, cublasLtMatm
   state.attributes[which].assign(bytes, bytes + size);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t*, cudaDataType, std::uint64_t, std::uint64_t,
-                                          std::int64_t) {
+/// A layout is the number of its columns.
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType, std::uint64_t,
+                                          std::uint64_t cols, std::int64_t) {
+  *layout = reinterpret_cast<cublasLtMatrixLayout_t>(new std::uint64_t(cols));
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t) {
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete reinterpret_cast<std::uint64_t*>(layout);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t which, const void* value,
+                                                std::size_t size) {
+  if (which != CUBLASLT_MATRIX_LAYOUT_COLS) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(reinterpret_cast<std::uint64_t*>(layout), value, size);
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t*) {
@@ -154,6 +164,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int,
                                               cublasLtMatmulHeuristicResult_t found[], int* count) {
+  ++state.questions;
   for (int i = 0; i < 2; ++i) {
     found[i] = {};
     found[i].state = CUBLAS_STATUS_SUCCESS;
@@ -241,10 +252,16 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t, c
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void*, const void*,
-                              cublasLtMatrixLayout_t, const void*, cublasLtMatrixLayout_t, const void*,
-                              const void*, cublasLtMatrixLayout_t, void* d, cublasLtMatrixLayout_t,
+                              cublasLtMatrixLayout_t a, const void*, cublasLtMatrixLayout_t b, const void*,
+                              const void*, cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t,
                               const cublasLtMatmulAlgo_t* algorithm, void*, std::size_t, cudaStream_t) {
   const Config c = config_of(*algorithm);
+  if (state.refusals > 0) {
+    --state.refusals;
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  const auto cols = [](cublasLtMatrixLayout_t layout) { return *reinterpret_cast<std::uint64_t*>(layout); };
+  state.cols_of_product = {cols(a), cols(b), cols(c_layout)};
   if (c.custom == 2) return CUBLAS_STATUS_EXECUTION_FAILED;  // accepted, and yet it does not run
   clock_ms += milliseconds(c);
   state.product_target = d;

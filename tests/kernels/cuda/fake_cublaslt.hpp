@@ -5,6 +5,7 @@
 
 #include <cublasLt.h>
 
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <vector>
@@ -17,6 +18,9 @@ struct FakeCublas {
 
   void* product_target = nullptr;  // where the last product was written
   int products = 0;
+  int questions = 0;                                        // to the heuristic
+  int refusals = 0;                                         // of products from now on
+  std::vector<std::uint64_t> cols_of_product;               // of its A, B and C as the library sees them
   Attributes attributes;                                    // of the last operation made
   Attributes attributes_of_product;                         // as they were at the last product
   cudaDataType_t a_type = CUDA_R_32F, b_type = CUDA_R_32F;  // the list of algorithms was asked for

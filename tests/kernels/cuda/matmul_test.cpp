@@ -1,4 +1,4 @@
-// What cuBLASLt is told of products of FP8 operands, on a fake cuBLASLt: no GPU.
+// What cuBLASLt is told of products of FP8 operands and of experts, on a fake cuBLASLt: no GPU.
 #include "kernels/cuda/gemm/matmul.hpp"
 
 #include <gmock/gmock.h>
@@ -91,6 +91,51 @@ TEST(Products, CountOnTheMultiprocessorsThatAreLeft) {
   EXPECT_THAT(said, testing::UnorderedElementsAre(
                         testing::StartsWith("gemm 8x8x8 fp32 by fp32 to fp32 strides 8, 8, 8: algorithm "),
                         testing::EndsWith(", for 100 multiprocessors")));
+}
+
+/// Rows of experts are other numbers in every step: nothing is timed for them, and the heuristic is asked once for all that are
+/// about as many.
+TEST(Products, OfRowsThatVaryKeepWhatIsChosenForAboutAsMany) {
+  std::vector<float> data(3 * 1024 * 8);
+  const auto matrix = [&](int i, std::int64_t rows) {
+    return Matrix(data.data() + i * 1024 * 8, rows, 8, DType::fp32);
+  };
+  cuda::MatmulCache cache(nullptr, 0, GemmChoice::timed);
+  struct Case {
+    std::int64_t rows;
+    int questions;  // so far
+  };
+  const int products = cublas.products;
+  const int questions = cublas.questions;
+  int calls = 0;
+  for (const Case& c :
+       {Case{700, 1}, {641, 1}, {768, 1}, {769, 2}, {896, 2}, {640, 3}, {1, 4}, {7, 5}, {1, 5}}) {
+    cache.run({.a = matrix(0, c.rows), .b = matrix(1, 8), .c = matrix(2, c.rows), .rows_vary = true});
+    EXPECT_EQ(cublas.questions - questions, c.questions) << c.rows;
+    EXPECT_EQ(cublas.products - products, ++calls);
+    const auto rows = static_cast<std::uint64_t>(c.rows);
+    // cuBLASLt's first operand is our second.
+    EXPECT_THAT(cublas.cols_of_product, testing::ElementsAre(8, rows, rows));
+  }
+  const auto weight_gradient = [&](std::int64_t rows) {
+    cache.run({.a = matrix(0, rows),
+               .b = matrix(1, rows),
+               .c = matrix(2, 8),
+               .a_transposed = true,
+               .accumulate = true,
+               .rows_vary = true});
+    const auto sum = static_cast<std::uint64_t>(rows);
+    EXPECT_THAT(cublas.cols_of_product, testing::ElementsAre(sum, sum, 8));
+  };
+  weight_gradient(700);
+  weight_gradient(690);
+  EXPECT_EQ(cublas.questions - questions, 6);
+  // What is refused for fewer rows is asked for exactly these, once.
+  cublas.refusals = 1;
+  weight_gradient(680);
+  EXPECT_EQ(cublas.questions - questions, 7);
+  weight_gradient(670);
+  EXPECT_EQ(cublas.questions - questions, 7);
 }
 
 }  // namespace

@@ -55,6 +55,11 @@ class Call {
     }
     return staged;
   }
+  Router operator()(const Router& router) {
+    Router staged = router;
+    staged.bias = (*this)(router.bias);
+    return staged;
+  }
   template <class T>
   const T& operator()(const T& no_operand) {
     return no_operand;

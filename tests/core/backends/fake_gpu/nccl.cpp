@@ -75,22 +75,61 @@ ncclResult_t enqueue(const char* name, ncclComm_t comm, cudaStream_t stream, con
   return ncclInProgress;
 }
 
-/// What the thread's open group aborts, and its messages: a piece for every member, and one from each.
+/// What the thread's open group aborts, and its messages, at most one for and from every member, one of all at least.
 thread_local bool group_is_open = false;
 thread_local std::vector<ncclComm_t> aborted_in_group;
+template <class Pointer>
+struct Piece {
+  Pointer data;
+  std::size_t size;
+};
 struct GroupedMessages {
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
-  std::size_t size = 0;
-  std::map<int, const void*> sent;
-  std::map<int, void*> received;
+  std::map<int, Piece<const std::byte*>> sent;
+  std::map<int, Piece<std::byte*>> received;
 };
 thread_local GroupedMessages grouped;
 
-void keep_for_group(ncclComm_t comm, cudaStream_t stream, std::size_t size) {
-  grouped.comm = comm;
-  grouped.stream = stream;
-  grouped.size = size;
+/// All members call it, with what they have. As on the device, who receives another size than is sent waits for ever; here
+/// the process ends.
+void exchange_grouped(const GroupedMessages& own, SharedComm& shared) {
+  const auto members = static_cast<std::size_t>(shared.members());
+  std::vector<std::size_t> mine(members);  // bytes to every member
+  std::vector<std::vector<std::size_t>> all(members, mine);
+  for (const auto& [to, piece] : own.sent) mine[static_cast<std::size_t>(to)] = piece.size;
+  const auto at_byte = [](std::vector<std::size_t>& x, std::size_t at) {
+    return reinterpret_cast<std::byte*>(x.data()) + at;
+  };
+  shared.exchange(
+      members * sizeof(std::size_t),
+      [&](std::byte* out, std::size_t at, std::size_t n) { std::memcpy(out, at_byte(mine, at), n); },
+      [&](const Meeting& meeting, std::size_t at, std::size_t n) {
+        for (std::size_t i = 0; i < members; ++i) std::memcpy(at_byte(all[i], at), meeting.area[i], n);
+      });
+  const auto part = [](std::size_t size, std::size_t at, std::size_t n) {
+    return at < size ? std::min(n, size - at) : 0;
+  };
+  for (std::size_t to = 0; to < members; ++to) {
+    std::size_t most = 0;
+    for (const auto& of_member : all) most = std::max(most, of_member[to]);
+    shared.exchange(
+        most,
+        [&](std::byte* out, std::size_t at, std::size_t n) {
+          const auto piece = own.sent.find(static_cast<int>(to));
+          if (piece != own.sent.end())
+            std::memcpy(out, piece->second.data + at, part(piece->second.size, at, n));
+        },
+        [&](const Meeting& meeting, std::size_t at, std::size_t n) {
+          if (to != static_cast<std::size_t>(shared.member())) return;
+          for (std::size_t from = 0; from < members; ++from) {
+            const auto piece = own.received.find(static_cast<int>(from));
+            const std::size_t size = piece == own.received.end() ? 0 : piece->second.size;
+            if (size != all[from][to]) std::abort();
+            if (size > 0) std::memcpy(piece->second.data + at, meeting.area[from], part(size, at, n));
+          }
+        });
+  }
 }
 
 /// Waits for what is still in streams, as NCCL does before it frees a communicator.
@@ -165,25 +204,11 @@ ncclResult_t ncclGroupEnd() {
   group_is_open = false;
   for (const ncclComm_t comm : std::exchange(aborted_in_group, {})) reclaim(comm);
   if (grouped.comm == nullptr) return ncclSuccess;
-  // Of as many members everybody sends one piece to each.
   const GroupedMessages all = std::exchange(grouped, {});
-  const auto members = static_cast<std::size_t>(of(all.comm)->members());
-  if (all.sent.size() != members || all.received.size() != members) return ncclInvalidUsage;
-  return enqueue("grouped messages", all.comm, all.stream, all.sent.at(0), all.received.at(0),
-                 [all](SharedComm& shared) {
-                   for (int to = 0; to < shared.members(); ++to) {
-                     shared.exchange(
-                         all.size,
-                         [&](std::byte* mine, std::size_t at, std::size_t n) {
-                           std::memcpy(mine, bytes(all.sent.at(to)) + at, n);
-                         },
-                         [&](const Meeting& meeting, std::size_t at, std::size_t n) {
-                           if (to != shared.member()) return;
-                           for (const auto& [from, place] : all.received)
-                             std::memcpy(bytes(place) + at, meeting.area[from], n);
-                         });
-                   }
-                 });
+  const void* sent = all.sent.empty() ? all.received.begin()->second.data : all.sent.begin()->second.data;
+  const void* received = all.received.empty() ? sent : all.received.begin()->second.data;
+  return enqueue("grouped messages", all.comm, all.stream, sent, received,
+                 [all](SharedComm& shared) { exchange_grouped(all, shared); });
 }
 ncclResult_t ncclCommCount(ncclComm_t comm, int* count) {
   *count = of(comm)->members();
@@ -266,8 +291,9 @@ ncclResult_t ncclReduce(const void* from, void* to, std::size_t count, ncclDataT
 ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
   if (group_is_open) {
-    keep_for_group(comm, stream, count * size_of(type));
-    grouped.sent[peer] = from;
+    grouped.comm = comm;
+    grouped.stream = stream;
+    grouped.sent[peer] = {bytes(from), count * size_of(type)};
     return ncclInProgress;
   }
   return enqueue(__func__, comm, stream, from, from, [=](SharedComm& shared) {
@@ -281,8 +307,9 @@ ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, 
 ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
   if (group_is_open) {
-    keep_for_group(comm, stream, count * size_of(type));
-    grouped.received[peer] = to;
+    grouped.comm = comm;
+    grouped.stream = stream;
+    grouped.received[peer] = {bytes(to), count * size_of(type)};
     return ncclInProgress;
   }
   return enqueue(__func__, comm, stream, to, to, [=](SharedComm& shared) {

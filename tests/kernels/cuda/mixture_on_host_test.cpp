@@ -1,0 +1,99 @@
+// A training step of mixtures on two ranks, with the CUDA operators run on the host: experts have the tokens, loss and gradients
+// are those of one rank with the CPU's operators, memory is as predicted for backend cuda.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/run/solo_communicator.hpp"
+#include "kernels/cuda/backend/cuda_backend.hpp"
+#include "tests/bench/training/routed_memory.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+struct MixtureCase {
+  const char* name;
+  int layers;
+  Layout layout;  // tensor, pipeline, data
+  const char* schedule = "1f1b";
+  bool sequence_parallel = false;
+  DType precision = DType::fp32;
+  TokenDispatcher dispatcher = TokenDispatcher::automatic;  // else each rank has half of the experts
+  double capacity = 0;
+  TokenDropPolicy policy = TokenDropPolicy::probs;
+  bool padded = false;
+};
+constexpr auto kTogether = TokenDispatcher::automatic;
+// Layers of DeepSeek's and GLM's begin with three dense ones.
+constexpr MixtureCase kMixtureCases[] = {
+    {"mixtral", 2, {2, 1, 1}, "1f1b", true},
+    {"mixtral", 2, {1, 1, 2}, "1f1b", false, DType::bf16},
+    {"qwen2_moe", 2, {2, 1, 1}, "zb-h1", true, DType::fp32, kTogether, 0.8},
+    {"qwen3_moe", 2, {1, 1, 2}, "1f1b", false, DType::fp32, kTogether, 1, TokenDropPolicy::position, true},
+    {"deepseek_v3", 5, {2, 1, 1}, "1f1b", true},
+    {"deepseek_v3", 5, {1, 1, 2}, "zb-h1", false, DType::bf16},
+    {"deepseek_v3", 6, {1, 2, 1}, "1f1b", false, DType::fp32, kTogether, 0.7},
+    {"glm4_moe", 4, {1, 1, 2}},
+    {"deepseek_v3", 5, {1, 1, 2}, "zb-h1", false, DType::fp32, TokenDispatcher::alltoall},
+    {"glm4_moe", 5, {1, 1, 2}, "1f1b", false, DType::bf16, TokenDispatcher::alltoall},
+    {"deepseek_v3", 4, {1, 1, 2}, "1f1b", false, DType::fp32, TokenDispatcher::allgather},
+};
+
+RunConfig mixture_config(const MixtureCase& c, bool alone) {
+  const std::string name = c.name;
+  RunConfig config;
+  config.model = name == "deepseek_v3" || name == "glm4_moe" ? small_deepseek(name == "deepseek_v3")
+                                                             : small_mixture(name != "qwen3_moe");
+  if (name == "qwen2_moe") {
+    config.model.architecture = name;
+    config.model.mixture.shared = 24;
+  }
+  config.model.layers = c.layers;
+  config.numerics.precision = c.precision;
+  config.batch = {.seq_length = 40, .micro_batch_size = 1, .global_batch_size = 4};
+  config.parallel.make_vocab_size_divisible_by = 8;
+  config.mixture.capacity_factor = c.capacity;
+  config.mixture.drop_policy = c.policy;
+  config.mixture.pad_to_capacity = c.padded;
+  config.mixture.aux_loss_coeff = 0.02;
+  config.mixture.z_loss_coeff = 0.003;
+  config.measure.steps = 1;
+  config.measure.warmup_steps = 0;
+  if (alone) return config;
+  set_layout(config, c.layout);
+  config.parallel.schedule = c.schedule;
+  config.parallel.sequence_parallel = c.sequence_parallel;
+  config.parallel.token_dispatcher = c.dispatcher;
+  if (c.dispatcher != kTogether) config.parallel.expert = 2;
+  config.machine.backend = Backend::cuda;
+  return config;
+}
+
+TEST(MixturesOnCuda, GiveTheSingleRanksGradientsInThePredictedMemory) {
+  cuda::CudaOperators operators(CudaOptions{});
+  for (const MixtureCase& c : kMixtureCases) {
+    SCOPED_TRACE(
+        fmt::format("{}, {}, {}, capacity {}", c.name, c.schedule, name_of(c.precision), c.capacity));
+    const RunConfig config = mixture_config(c, false);
+    ASSERT_EQ(why_invalid(config).value_or(""), "");
+    ASSERT_EQ(why_unsupported(config).value_or(""), "");
+    MpiCommunicator communicator(config.layout());
+    const StepResult found = one_step(config, operators, communicator);
+    expect_routed_memory(config, found);
+    if (communicator.rank() != 0) continue;
+    SoloCommunicator solo;
+    const StepResult reference = one_step(mixture_config(c, true), solo);
+    const bool rounds = c.precision != DType::fp32;
+    EXPECT_NEAR(found.loss / reference.loss, 1, rounds ? 1e-2 : 1e-5);
+    if (rounds) continue;  // a logit that is rounded otherwise may choose another expert
+    std::string worst;
+    EXPECT_LE(largest_error(reference.gradients, found.gradients, worst), 1e-4) << worst;
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::training
