@@ -32,12 +32,19 @@ void CudaOperators::route_backward(const Router& router, Matrix logits, Matrix c
                                    Matrix dweights, Matrix dlogits) {
   require_route_backward(router, logits, chosen, places, dweights, dlogits);
   if (chosen.empty()) return;
-  std::int32_t* counts = nullptr;
-  if (router.balance != 0) {
-    counts = partials_.at_least<std::int32_t>(routing_scratch(router, logits.rows, logits.cols));
-    count_choices(queue_, chosen, logits.cols, true, counts);
+  if (router.balance == 0)
+    return cuda::route_backward(queue_, router, logits, chosen, nullptr, places, dweights, dlogits);
+  const std::int64_t together = router.balanced_tokens > 0 ? router.balanced_tokens : logits.rows;
+  auto* counts = partials_.at_least<std::int32_t>(routing_scratch(router, together, logits.cols));
+  for (std::int64_t first = 0; first < logits.rows; first += together) {
+    const auto choices = [&](const Matrix& of_all) {
+      return of_all.data == nullptr ? of_all : of_all.columns(first * router.top_k, together * router.top_k);
+    };
+    count_choices(queue_, choices(chosen), logits.cols, true, counts);
+    cuda::route_backward(queue_, router, logits.row_range(first, together), choices(chosen), counts,
+                         choices(places), places.data == nullptr ? choices(dweights) : dweights,
+                         dlogits.row_range(first, together));
   }
-  cuda::route_backward(queue_, router, logits, chosen, counts, places, dweights, dlogits);
 }
 
 void CudaOperators::join_heads(Matrix shared, Matrix own, std::int64_t heads, Matrix y) {
