@@ -438,10 +438,6 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
       config.machine.backend != Backend::emulated) {
     return only("attention_backend", "unfused", "fused on cpu and cuda, unfused on emulated");
   }
-  if (config.recompute.modules != kCoreAttention && config.machine.backend == Backend::cuda) {
-    return only("recompute_modules", to_string(config.recompute.modules),
-                "core_attn on cuda, and all on cpu and emulated");
-  }
   if (config.numerics.precision == DType::fp16 && config.machine.backend != Backend::emulated) {
     return only("precision", "fp16", "fp32 and bf16 on cpu and cuda, fp16 on emulated");
   }

@@ -26,7 +26,12 @@ struct MixtureCase {
   double capacity = 0;
   TokenDropPolicy policy = TokenDropPolicy::probs;
   bool padded = false;
+  int sequences = 1;  // of a micro-batch; more: balanced by themselves
+  int zero = 0;
+  RecomputeModules modules{};
 };
+constexpr RecomputeModules kModules{
+    .core_attn = true, .moe_act = true, .layernorm = true, .mla_up_proj = true, .mlp = true};
 constexpr auto kTogether = TokenDispatcher::automatic;
 // Layers of DeepSeek's and GLM's begin with three dense ones.
 constexpr MixtureCase kMixtureCases[] = {
@@ -41,6 +46,14 @@ constexpr MixtureCase kMixtureCases[] = {
     {"deepseek_v3", 5, {1, 1, 2}, "zb-h1", false, DType::fp32, TokenDispatcher::alltoall},
     {"glm4_moe", 5, {1, 1, 2}, "1f1b", false, DType::bf16, TokenDispatcher::alltoall},
     {"deepseek_v3", 4, {1, 1, 2}, "1f1b", false, DType::fp32, TokenDispatcher::allgather},
+    {.name = "deepseek_v3", .layers = 4, .layout = {1, 1, 2}, .sequences = 2, .zero = 3},
+    {.name = "mixtral", .layers = 2, .layout = {2, 1, 1}, .sequence_parallel = true, .sequences = 2},
+    {.name = "deepseek_v3",
+     .layers = 4,
+     .layout = {1, 1, 2},
+     .dispatcher = TokenDispatcher::alltoall,
+     .zero = 3,
+     .modules = kModules},
 };
 
 RunConfig mixture_config(const MixtureCase& c, bool alone) {
@@ -54,12 +67,13 @@ RunConfig mixture_config(const MixtureCase& c, bool alone) {
   }
   config.model.layers = c.layers;
   config.numerics.precision = c.precision;
-  config.batch = {.seq_length = 40, .micro_batch_size = 1, .global_batch_size = 4};
+  config.batch = {.seq_length = 40, .micro_batch_size = c.sequences, .global_batch_size = 4};
   config.parallel.make_vocab_size_divisible_by = 8;
   config.mixture.capacity_factor = c.capacity;
   config.mixture.drop_policy = c.policy;
   config.mixture.pad_to_capacity = c.padded;
   config.mixture.aux_loss_coeff = 0.02;
+  if (c.sequences > 1) config.mixture.load_balancing = LoadBalancing::seq_aux_loss;
   config.mixture.z_loss_coeff = 0.003;
   config.measure.steps = 1;
   config.measure.warmup_steps = 0;
@@ -67,6 +81,11 @@ RunConfig mixture_config(const MixtureCase& c, bool alone) {
   set_layout(config, c.layout);
   config.parallel.schedule = c.schedule;
   config.parallel.sequence_parallel = c.sequence_parallel;
+  config.parallel.zero_stage = c.zero;
+  if (c.modules != RecomputeModules()) {
+    config.recompute.granularity = Recompute::selective;
+    config.recompute.modules = c.modules;
+  }
   config.parallel.token_dispatcher = c.dispatcher;
   if (c.dispatcher != kTogether) config.parallel.expert = 2;
   config.machine.backend = Backend::cuda;
