@@ -63,6 +63,7 @@ struct ActionCase {
 
 StageShape with(StageShape shape, Recompute recompute, std::int64_t group = 1) {
   shape.recompute = recompute;
+  if (recompute == Recompute::selective) shape.recomputed = kCoreAttention;
   shape.recompute_layers = group;
   return shape;
 }

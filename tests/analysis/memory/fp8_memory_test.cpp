@@ -86,6 +86,7 @@ StageShape tensorwise(StageShape shape) {
 }
 StageShape with(StageShape shape, Recompute recompute) {
   shape.recompute = recompute;
+  if (recompute == Recompute::selective) shape.recomputed = kCoreAttention;
   return shape;
 }
 StageShape with_zero(StageShape shape, int zero) {
