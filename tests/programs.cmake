@@ -11,7 +11,7 @@ target_compile_options(plumbline_test_headers PRIVATE -O0)
 # plumbline_test_options(target [level]): the level, -O2, is for tests that compute much; -O1 under sanitizers.
 function(plumbline_test_options target)
   if(ARGN AND PLUMBLINE_SANITIZE)
-    target_compile_options(${target} PRIVATE -O1)
+    set_target_properties(${target} PROPERTIES PLUMBLINE_HOT ON)
   elseif(ARGN)
     target_compile_options(${target} PRIVATE ${ARGN})
   else()

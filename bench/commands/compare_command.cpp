@@ -30,12 +30,11 @@ std::string table_of(const std::vector<Record>& records) {
   return fmt::format("{}\n{}\n", to_table(records, style_of_standard_output()), to_line(summarize(records)));
 }
 
-/// The formats of one folder.
+/// The formats of one folder that are a text.
 const std::map<std::string, std::string (*)(const std::vector<Record>&)>& formats() {
   static const std::map<std::string, std::string (*)(const std::vector<Record>&)> table = {
       {"table", table_of},
       {"csv", to_csv},
-      {"json", [](const std::vector<Record>& records) { return to_json_array(records) + "\n"; }},
       {"megatron-bridge", to_megatron_bridge_csv},
       {"google-benchmark", to_google_benchmark_json}};
   return table;
@@ -58,6 +57,8 @@ int compare(const CompareOptions& options) {
   } else if (options.format == "html") {
     Progress progress(1, 0, options.quiet ? nullptr : stderr);
     text = html_report_of(options.folder, [&](int done, int all) { progress.update(done, all, "cells"); });
+  } else if (options.format == "json") {
+    write_json_array(stdout, load_records(options.folder));
   } else {
     text = formats().at(options.format)(load_records(options.folder));
   }

@@ -85,7 +85,7 @@ int run_command(const MatrixCommand& command) {
       run_cells(cells, {results_folder(command.out, command.config.source), command.predict_only,
                         command.retry, command.rounds, command.quiet, command.share, hosts});
   if (command.json) {
-    fmt::print("{}\n", to_json_array(records));
+    write_json_array(stdout, records);
   } else {
     fmt::print("{}\n{}\n", to_table(records, style_of_standard_output()), to_line(summarize(records)));
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,8 +37,9 @@ std::string to_table(const std::vector<Record>& records, const TableStyle& style
 /// units. A figure that is not known is an empty field.
 std::string to_csv(const std::vector<Record>& records);
 
-/// A JSON array of the records.
-std::string to_json_array(const std::vector<Record>& records);
+/// A JSON array of the records and a line feed, one record after the other: the text of a large store is longer than what
+/// it takes in memory.
+void write_json_array(std::FILE* out, const std::vector<Record>& records);
 
 /// Absolute errors over the cells that were measured and predicted; of times, where there are undisturbed cells over
 /// those, and at probed speed where that is known.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "bench/text/csv.hpp"
 #include "bench/text/record_tables.hpp"
@@ -101,10 +102,13 @@ std::string to_csv(const std::vector<Record>& records) {
   return csv;
 }
 
-std::string to_json_array(const std::vector<Record>& records) {
-  std::string text = "[";
-  for (const Record& record : records) text += (text.size() > 1 ? ",\n" : "\n") + to_line(record);
-  return text + (records.empty() ? "]\n" : "\n]\n");
+void write_json_array(std::FILE* out, const std::vector<Record>& records) {
+  const char* before = "[\n";
+  for (const Record& record : records) {
+    fmt::print(out, "{}{}", before, to_line(record));
+    before = ",\n";
+  }
+  fmt::print(out, records.empty() ? "[]\n" : "\n]\n");
 }
 
 Summary summarize(const std::vector<Record>& records) {

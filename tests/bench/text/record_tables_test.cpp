@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <sstream>
 
 #include "bench/text/csv.hpp"
@@ -32,6 +34,17 @@ std::vector<Record> three_records() {
   records[2].measurement.reset();
   records[2].error.reset();
   return records;
+}
+
+std::string json_array_of(const std::vector<Record>& records) {
+  char* text = nullptr;
+  std::size_t size = 0;
+  std::FILE* out = open_memstream(&text, &size);
+  write_json_array(out, records);
+  std::fclose(out);
+  std::string written(text, size);
+  std::free(text);
+  return written;
 }
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -98,7 +111,7 @@ TEST(Table, UsesColorsOnlyWhenAsked) {
 
 TEST(Table, TakesNoRecords) {
   EXPECT_EQ(to_table({}, {}), "no records\n");
-  EXPECT_EQ(to_json_array({}), "[]\n");
+  EXPECT_EQ(json_array_of({}), "[]\n");
   EXPECT_EQ(to_line(summarize({})), "0 cells");
 }
 
@@ -130,7 +143,7 @@ TEST(Csv, ASpreadsheetComputesNothingOfIt) {
 }
 
 TEST(JsonArray, HoldsTheRecords) {
-  const auto json = OrderedJson::parse(to_json_array(three_records()));
+  const auto json = OrderedJson::parse(json_array_of(three_records()));
   ASSERT_EQ(json.size(), 3U);
   EXPECT_EQ(json[1]["id"], "b");
 }

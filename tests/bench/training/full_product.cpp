@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "analysis/memory/memory_model.hpp"
+#include "analysis/work/routing/given_routing.hpp"
 #include "analysis/work/routing/routed_traffic.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/training/trainer/host_values.hpp"
@@ -201,11 +202,13 @@ class Product {
     const auto operators = make_emulated_operators(clock_, {});
     const TrainingResult result =
         train(config, schedule, *operators, *emulated_, control, untouched_memory(), {});
-    const Measured emulated{config.numerics.precision == DType::fp32 ? "emulated fp32" : "emulated bf16",
-                            result.memory,
-                            result.samples,
-                            from_every_rank(control, result.step_traffic),
-                            {}};
+    Measured emulated{config.numerics.precision == DType::fp32 ? "emulated fp32" : "emulated bf16",
+                      result.memory,
+                      result.samples,
+                      from_every_rank(control, result.step_traffic),
+                      {}};
+    // Experts that have one row more than others are those of the first ranks.
+    if (config.spreads_experts() || drops(config)) emulated.routing = given_routing(config);
     if (rank_ == 0) compare_with_prediction(config, schedule, emulated, finding);
   }
 
