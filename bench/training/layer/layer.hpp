@@ -36,7 +36,7 @@ struct LayerMatrices {
 /// The same matrices on their way into products.
 struct LayerWeights {
   LinearWeight qkv, proj, fc1, fc2;
-  MixtureMatrices mixture;
+  MixtureWeights mixture;
   LatentMatrices latent;
 };
 
