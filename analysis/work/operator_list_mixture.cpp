@@ -254,7 +254,7 @@ void CallList::mixture_backward(bool input, bool weight) {
     tokens_to_experts("expert all-to-all backward", "expert all-gather backward");
     quantize_rows(s_.hidden);
   };
-  if (!s_.folds_experts() || s_.shared > 0) gathered_operand(kGatherBackward);
+  if (!s_.folds_experts() || s_.shared > 0) gathered(kGatherBackward);
   if (input || !spread) send();
   if (input) grouped("fc2", GemmPass::input_gradient, s_.hidden, s_.ffn);
   if (weight) grouped("fc2", GemmPass::weight_gradient, s_.hidden, s_.ffn);

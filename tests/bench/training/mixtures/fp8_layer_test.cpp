@@ -20,7 +20,7 @@
 namespace plumbline::training {
 namespace {
 
-constexpr std::int64_t kTokens = 32, kHidden = 16, kWidth = 16, kExperts = 16, kTopK = 2;
+constexpr std::int64_t kTokens = 32, kHidden = 16, kWidth = 16, kExperts = 32, kTopK = 2;
 
 /// Row by row.
 struct Rows {
