@@ -35,6 +35,10 @@ constexpr double kLossTolerance = 1e-6;
 bool drops(const RunConfig& config) {
   return config.mixture.capacity_factor > 0 && !config.mixture.pad_to_capacity;
 }
+/// Whether memory follows which experts have the tokens.
+bool follows_routing(const RunConfig& config) {
+  return config.spreads_experts() || drops(config) || (config.model.mixture && config.numerics.fp8.on());
+}
 
 /// What was found in one cell; on rank 0.
 struct Finding {
@@ -125,7 +129,7 @@ class Product {
         cell.config.numerics.fp8.on() && cell.config.numerics.fp8.recipe == Fp8Recipe::delayed;
     const StepResult step = last_step(cell.config, schedule, delayed ? 2 : 1, communicator);
     Measured on_cpu{"cpu", step.memory, step.samples, from_every_rank(communicator, step.traffic), {}};
-    if (cell.config.spreads_experts() || drops(cell.config)) on_cpu.routing = step.routing;
+    if (follows_routing(cell.config)) on_cpu.routing = step.routing;
     if (rank_ == 0) {
       if (has_one_result(cell.config)) compare_gradients(cell, step, finding);
       compare_with_prediction(cell.config, schedule, on_cpu, finding);
@@ -143,12 +147,13 @@ class Product {
  private:
   /// In FP8 a number next to where rounding changes comes out a step away where sums come in another
   /// order, and delayed scales depend on what a rank sees first: fp8_step_test compares those gradients.
-  /// Ranks that share a sequence have a capacity each, and drop other rows than one rank does.
+  /// Ranks that share a sequence have a capacity each, and drop other rows than one rank does. Rows of several ranks at one
+  /// expert have one scale.
   static bool has_one_result(const RunConfig& config) {
     if (drops(config) && config.parallel.context > 1) return false;
-    return !config.numerics.fp8.on() ||
-           (config.numerics.fp8.recipe == Fp8Recipe::tensorwise && config.parallel.tensor == 1 &&
-            config.parallel.context == 1 && !config.parallel.splits_vocabulary());
+    return !config.numerics.fp8.on() || (config.numerics.fp8.recipe == Fp8Recipe::tensorwise &&
+                                         config.parallel.tensor == 1 && config.parallel.context == 1 &&
+                                         config.parallel.expert == 1 && !config.parallel.splits_vocabulary());
   }
 
   MpiCommunicator& communicator_for(const Layout& layout) {
