@@ -30,6 +30,7 @@ TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
          c.numerics.fp8.format = Fp8Format::hybrid;
          c.parallel.expert = c.parallel.world_size = 2;
          c.parallel.token_dispatcher = TokenDispatcher::allgather;
+         c.batch.global_batch_size = 2;
        },
        "fp8_format: found hybrid with mixtral-8x7b, a mixture of experts, and moe_token_dispatcher_type "
        "allgather"},
