@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "bench/training/layer/linear.hpp"
+#include "bench/training/linear/linear.hpp"
 
 namespace plumbline::training {
 

@@ -3,7 +3,7 @@
 
 #include "bench/training/feed_forward/dispatch.hpp"
 #include "bench/training/feed_forward/routing.hpp"
-#include "bench/training/layer/linear.hpp"
+#include "bench/training/linear/linear.hpp"
 #include "core/tensor/arena.hpp"
 
 namespace plumbline::training {

@@ -1,4 +1,4 @@
-#include "bench/training/layer/fp8_layers.hpp"
+#include "bench/training/linear/fp8_layers.hpp"
 
 #include <fmt/format.h>
 

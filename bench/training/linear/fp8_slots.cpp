@@ -1,4 +1,4 @@
-#include "bench/training/layer/fp8_slots.hpp"
+#include "bench/training/linear/fp8_slots.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "bench/training/layer/linear_operand.hpp"
+#include "bench/training/linear/linear_operand.hpp"
 #include "bench/training/parameters/context.hpp"
 #include "bench/training/parameters/rank_parameters.hpp"
 

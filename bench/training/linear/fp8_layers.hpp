@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/training/layer/fp8_slots.hpp"
+#include "bench/training/linear/fp8_slots.hpp"
 #include "bench/training/parameters/parameter_memory.hpp"
 
 namespace plumbline::training {
