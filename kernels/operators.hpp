@@ -94,8 +94,9 @@ struct Router {
   Matrix bias{};     // (1, E) fp32, added to scores for the choice alone; or empty
   /// Rows of an expert at most (Megatron-LM, apply_router_token_dropping); 0: any number.
   std::int64_t capacity = 0;
-  bool by_position = false;  // what is over is dropped from the end, not from the smallest weight
-  bool padded = false;       // every expert has as many as that
+  bool by_position = false;   // what is over is dropped from the end, not from the smallest weight
+  bool padded = false;        // every expert has as many as that
+  std::int64_t multiple = 1;  // of the rows of an expert: it is filled up to one
   double balance = 0;  // route_backward: what p_te·n_e, summed over tokens and experts, counts in the loss
   /// The n_e of a token are those of so many neighbours, a sequence; 0: of all tokens.
   std::int64_t balanced_tokens = 0;
@@ -103,8 +104,8 @@ struct Router {
 
   /// Rows of an expert that so many tokens have chosen.
   std::int64_t rows_of(std::int64_t tokens) const {
-    if (capacity == 0) return tokens;
-    return padded || tokens > capacity ? capacity : tokens;
+    const bool bound = capacity > 0 && (padded || tokens > capacity);
+    return ((bound ? capacity : tokens) + multiple - 1) / multiple * multiple;
   }
 };
 

@@ -9,6 +9,7 @@ bool is_router(const Router& router, const Matrix& logits) {
   const std::int64_t in_reach = logits.cols / router.groups * router.chosen_groups;
   return router.chosen_groups >= 1 && router.chosen_groups <= router.groups && router.top_k >= 1 &&
          router.top_k <= in_reach && router.capacity >= 0 && router.capacity <= logits.rows &&
+         router.multiple >= 1 &&
          (router.bias.data == nullptr || has_shape(router.bias, 1, logits.cols, DType::fp32));
 }
 /// One number for every choice.
@@ -16,12 +17,15 @@ bool of_choices(const Matrix& x, const Router& router, const Matrix& logits, DTy
   return has_shape(x, 1, logits.rows * router.top_k, type);
 }
 
-/// One number for every row that experts work on: how many follows from the choices where there is a capacity.
+/// One number for every row that experts work on: how many follows from the choices where there is a capacity or a multiple.
 bool of_rows(const Matrix& x, const Router& router, const Matrix& logits, DType type) {
   const std::int64_t choices = logits.rows * router.top_k;
-  if (router.capacity == 0) return has_shape(x, 1, choices, type);
-  const std::int64_t most = router.capacity * logits.cols;
-  return has_shape(x, 1, x.cols, type) && x.cols > 0 && (router.padded ? x.cols == most : x.cols <= most);
+  if (router.capacity == 0 && router.multiple == 1) return has_shape(x, 1, choices, type);
+  const std::int64_t most = router.capacity > 0 ? router.rows_of(router.capacity) * logits.cols
+                                                : choices + (router.multiple - 1) * logits.cols;
+  const bool exactly = router.capacity > 0 && router.padded;
+  return has_shape(x, 1, x.cols, type) && x.cols > 0 && x.cols % router.multiple == 0 &&
+         (exactly ? x.cols == most : x.cols <= most);
 }
 
 }  // namespace

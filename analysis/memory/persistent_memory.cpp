@@ -14,12 +14,23 @@ struct HeldQuantized {
   std::int64_t scales = 0;   // of all slots, with their largest values
 };
 
+/// Linear layers of a layer: four, or with experts two, two of each and of a shared one.
+std::int64_t linear_layers(const StageShape& s) {
+  return s.mixture() ? 2 + 2 * s.local_experts() + (s.shared > 0 ? 2 : 0) : 4;
+}
+
+/// Elements of their matrices: all but a router and the gate of a shared expert.
+std::int64_t linear_matrices(const StageShape& s) {
+  const std::int64_t gate = s.mixture() && s.shared > 0 && s.shared_gated ? s.hidden : 0;
+  return layer_matrices(s) - s.experts * s.hidden - gate;
+}
+
 HeldQuantized held_quantized(std::span<const StageShape> stages) {
   HeldQuantized held;
   for (const StageShape& s : stages) {
     if (!s.fp8) continue;
-    const std::int64_t slots = 12 * s.layers;
-    if (s.zero < 3) held.weights += 2 * s.layers * layer_matrices(s);
+    const std::int64_t slots = 3 * s.over_layers(linear_layers);
+    if (s.zero < 3) held.weights += 2 * s.over_layers(linear_matrices);
     held.scales += (2 + 1 + s.fp8_history) * slots * 4;  // scale, 1/scale, largest value
   }
   return held;

@@ -32,7 +32,30 @@ class CallList {
     calls.back().fp8 = s_.fp8;
   }
   // Of a mixture (operator_list_mixture.cpp):
-  /// The products of all experts, whose tokens are spread evenly.
+  /// add(rows) of every expert that has rows, which are spread evenly.
+  template <class Add>
+  void each_expert(const Add& add) {
+    const std::int64_t all = s_.local_experts();
+    const std::int64_t parts = s_.mlp_rows() / s_.row_multiple;
+    for (const std::int64_t more : {1, 0}) {
+      const std::int64_t experts = more == 1 ? parts % all : all - parts % all;
+      const std::size_t first = calls.size();
+      const std::int64_t rows = (parts / all + more) * s_.row_multiple;
+      if (rows > 0 && experts > 0) add(rows);
+      for (std::size_t i = first; i < calls.size(); ++i) calls[i].count = experts;
+    }
+  }
+  /// Rows of `width` elements that the products of the experts read; nothing where these are of the storage type.
+  void quantize_rows(std::int64_t width) {
+    if (!s_.fp8) return;
+    each_expert([&](std::int64_t rows) { quantize_whole_or_split(rows * width, false); });
+    allocations(s_.fp8_tensorwise ? 2 : 1);
+  }
+  /// The same of all tokens, which a shared expert reads.
+  void quantize_shared(std::int64_t width) {
+    if (s_.shared > 0) quantize(s_.tokens * width);
+  }
+  /// The products of all experts.
   void grouped(const char* label, GemmPass pass, std::int64_t out, std::int64_t in);
   void router_product(GemmPass pass);
   /// All to all among the ranks that a layer's experts are spread over: rows of `width` elements of the rank's tokens to their
@@ -265,6 +288,7 @@ class CallList {
     collective(CallKind::all_gather, label, Group::tensor, s_.tensor, s_.tokens * s_.hidden, type);
     allocations(1);
   }
+  void prepare_experts(GemmPass pass, std::int64_t out, std::int64_t in);
   void prepare_operands(GemmPass pass, std::int64_t out, std::int64_t in) {
     if (pass == GemmPass::weight_gradient) {
       transpose(s_.tokens * out);

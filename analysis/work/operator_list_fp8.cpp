@@ -6,21 +6,79 @@
 namespace plumbline {
 namespace {
 
-constexpr std::int64_t kForwardSlots = 8;   // of a layer: input and weight of its four products
-constexpr std::int64_t kGradientSlots = 4;  // of a layer: gradients of their outputs
+constexpr std::int64_t kForwardSlots =
+    2;  // of a linear layer: input and weight; and one of the gradient of its output
+
+/// One kind of linear layers of a stage: how many, with matrices of so many elements.
+struct LinearLayers {
+  std::int64_t count;
+  std::int64_t matrix;
+  bool of_experts = false;
+};
+
+std::vector<LinearLayers> linear_layers(const StageShape& s) {
+  const std::int64_t mixtures = s.mixture() ? s.layers - s.dense_layers : 0;
+  const std::int64_t dense = s.layers - mixtures;
+  const StageShape plain = s.dense_layers > 0 ? s.like_layer(0) : s;
+  std::vector<LinearLayers> all = {{s.layers, s.qkv() * s.hidden},
+                                   {s.layers, s.hidden * s.attended()},
+                                   {dense, plain.fc1 * s.hidden},
+                                   {dense, s.hidden * plain.ffn}};
+  if (mixtures == 0) return all;
+  all.push_back({mixtures * s.local_experts(), s.fc1 * s.hidden, true});
+  all.push_back({mixtures * s.local_experts(), s.hidden * s.ffn, true});
+  if (s.shared == 0) return all;
+  all.push_back({mixtures, 2 * s.shared * s.hidden});
+  all.push_back({mixtures, s.hidden * s.shared});
+  return all;
+}
+
+std::int64_t count_of(const StageShape& s, bool of_experts) {
+  std::int64_t count = 0;
+  for (const LinearLayers& layers : linear_layers(s)) {
+    if (layers.of_experts == of_experts) count += layers.count;
+  }
+  return count;
+}
+
+/// Of what all tokens go through, or of experts: of those that are spread over ranks `group` has the same ones.
+void scale_calls(const HeldStages& rank, bool of_experts, CallList& list) {
+  const StageShape& any = rank.held.front();
+  std::int64_t linears = 0;
+  for (const StageShape& s : rank.held) linears += count_of(s, of_experts);
+  const auto all_reduce = [&](Group group, int ranks, std::int64_t slots) {
+    list.collective(CallKind::all_reduce, "fp8 largest values all-reduce", group, ranks, slots, DType::fp32);
+  };
+  const std::int64_t slots = (kForwardSlots + 1) * linears;
+  all_reduce(Group::tensor, any.tensor, slots);
+  if (of_experts && any.exchanges_rows()) {
+    all_reduce(Group::expert_data, any.expert.copies, slots);
+  } else {
+    all_reduce(Group::data, any.data, slots);
+  }
+  for (const StageShape& s : rank.held) {
+    all_reduce(Group::mirror, rank.mirror, kForwardSlots * count_of(s, of_experts));
+    all_reduce(Group::mirror, rank.mirror, count_of(s, of_experts));
+  }
+  list.memory("copy", slots, 8, DType::fp32);  // the newest entry
+  const double read_and_written = 4 + 8 / static_cast<double>(any.fp8_history);
+  for (const std::int64_t of_linear : {kForwardSlots, std::int64_t{1}})
+    list.memory("fp8_scales", any.fp8_history * of_linear * linears, read_and_written, DType::fp32);
+  list.memory("fill", slots, 4, DType::fp32);
+}
 
 }  // namespace
 
 std::vector<OperatorCall> fp8_weight_calls(const StageShape& s) {
   if (!s.fp8 || s.zero >= 3) return {};
   CallList list(s);
-  for (const std::int64_t matrix :
-       {(s.q + 2 * s.k) * s.hidden, s.hidden * s.q, s.fc1 * s.hidden, s.hidden * s.ffn}) {
-    list.quantize_weight(matrix);
-    list.transpose(matrix);
+  for (const LinearLayers& layers : linear_layers(s)) {
+    if (layers.count == 0) continue;
+    const std::size_t first = list.calls.size();
+    list.quantize_weight(layers.matrix);
+    list.transpose(layers.matrix);
+    for (std::size_t i = first; i < list.calls.size(); ++i) list.calls[i].count = layers.count;
   }
-  for (OperatorCall& call : list.calls) call.count = s.layers;
-  if (s.layers == 0) list.calls.clear();
   return std::move(list.calls);
 }
 
@@ -28,24 +86,8 @@ std::vector<OperatorCall> fp8_scale_calls(const HeldStages& rank) {
   const StageShape& any = rank.held.front();
   if (!any.fp8 || any.fp8_tensorwise) return {};
   CallList list(any);
-  std::int64_t layers = 0;
-  for (const StageShape& s : rank.held) layers += s.layers;
-  const auto all_reduce = [&](Group group, int ranks, std::int64_t slots) {
-    list.collective(CallKind::all_reduce, "fp8 largest values all-reduce", group, ranks, slots, DType::fp32);
-  };
-  const std::int64_t slots = (kForwardSlots + kGradientSlots) * layers;
-  all_reduce(Group::tensor, any.tensor, slots);
-  all_reduce(Group::data, any.data, slots);
-  for (const StageShape& s : rank.held) {
-    all_reduce(Group::mirror, rank.mirror, kForwardSlots * s.layers);
-    all_reduce(Group::mirror, rank.mirror, kGradientSlots * s.layers);
-  }
-  list.memory("copy", slots, 8, DType::fp32);  // the newest entry
-  const double read_and_written = 4 + 8 / static_cast<double>(any.fp8_history);
-  for (const std::int64_t of_layer : {kForwardSlots, kGradientSlots}) {
-    list.memory("fp8_scales", any.fp8_history * of_layer * layers, read_and_written, DType::fp32);
-  }
-  list.memory("fill", slots, 4, DType::fp32);
+  scale_calls(rank, false, list);
+  scale_calls(rank, true, list);
   return std::move(list.calls);
 }
 

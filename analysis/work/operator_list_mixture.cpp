@@ -21,18 +21,30 @@ struct RouterBytes {
 
 }  // namespace
 
+/// As prepare_operands, of all experts together.
+void CallList::prepare_experts(GemmPass pass, std::int64_t out, std::int64_t in) {
+  if (pass == GemmPass::weight_gradient) {
+    each_expert([&](std::int64_t rows) {
+      transpose(rows * out);
+      transpose(rows * in);
+    });
+    return allocations(2);
+  }
+  if (s_.zero < 3) return;
+  const std::size_t first = calls.size();
+  quantize_weight(out * in);
+  if (pass == GemmPass::input_gradient) transpose(out * in);
+  for (std::size_t i = first; i < calls.size(); ++i) calls[i].count = s_.local_experts();
+  allocations(pass == GemmPass::input_gradient ? 2 : 1);
+}
+
 void CallList::grouped(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
-  const std::int64_t all = s_.exchanges_rows() ? s_.expert.local : s_.experts;
-  const std::int64_t rows = s_.mlp_rows() / all;
-  const std::int64_t left = s_.mlp_rows() % all;
-  const auto add = [&](std::int64_t tokens, std::int64_t experts) {
-    if (tokens == 0 || experts == 0) return;
+  if (s_.fp8) prepare_experts(pass, out, in);
+  each_expert([&](std::int64_t rows) {
     gemm(label, pass, out, in);
-    calls.back().tokens = tokens;
-    calls.back().count = experts;
-  };
-  add(rows + 1, left);
-  add(rows, all - left);
+    calls.back().tokens = rows;
+    calls.back().fp8 = s_.fp8;
+  });
 }
 
 void CallList::among_experts(CallKind kind, const char* label, std::int64_t elements, DType type) {
@@ -120,7 +132,7 @@ void CallList::router_product(GemmPass pass) {
 void CallList::mixture_forward() {
   const RouterBytes bytes(s_);
   const std::int64_t logits = s_.tokens * s_.experts;
-  gathered_operand(kGatherForward);
+  gathered(kGatherForward);
   router_product(GemmPass::forward);
   memory("route", logits, (bytes.logits + bytes.choices) / static_cast<double>(logits), DType::fp32);
   const double per_logit = (bytes.logits + bytes.choices) / static_cast<double>(logits);
@@ -130,6 +142,7 @@ void CallList::mixture_forward() {
          DType::fp32);
   open_dispatch();
   tokens_to_experts("expert all-to-all forward", "expert all-gather forward");
+  quantize_rows(s_.hidden);
   grouped("fc1", GemmPass::forward, s_.fc1, s_.hidden);
   shared_fc1();
   experts_activation();
@@ -142,6 +155,7 @@ void CallList::experts_activation() {
   const auto e = static_cast<double>(s_.e());
   memory("swiglu_forward", s_.mlp_rows() * s_.fc1, 1.5 * e);
   memory("scale_rows", s_.mlp_rows() * s_.ffn, 2 * e);
+  quantize_rows(s_.ffn);
 }
 
 void CallList::shared_fc1() {
@@ -149,20 +163,22 @@ void CallList::shared_fc1() {
     gemm("shared gate", GemmPass::forward, 1, s_.hidden);
     memory("sigmoid_forward", s_.tokens, 8, DType::fp32);
   }
-  if (s_.shared > 0) gemm("shared fc1", GemmPass::forward, 2 * s_.shared, s_.hidden);
+  quantize_shared(s_.hidden);
+  if (s_.shared > 0) linear("shared fc1", GemmPass::forward, 2 * s_.shared, s_.hidden);
 }
 
 void CallList::shared_activation() {
   const auto e = static_cast<double>(s_.e());
   memory("swiglu_forward", s_.tokens * 2 * s_.shared, 1.5 * e);
   if (s_.shared_gated) memory("scale_rows", s_.tokens * s_.shared, 2 * e);
+  quantize_shared(s_.shared);
 }
 
 void CallList::mixture_again() {
   const RecomputeModules& modules = s_.recomputed;
   if (modules.moe) return mixture_forward();
   if (modules.shared_experts) {
-    gathered_operand(kGatherForward);
+    gathered(kGatherForward);
     shared_fc1();
     shared_activation();
     allocations(s_.shared_gated ? 3 : 2);
@@ -175,7 +191,7 @@ void CallList::mixture_again() {
 void CallList::mixture_output() {
   grouped("fc2", GemmPass::forward, s_.hidden, s_.ffn);
   add_up_choices("expert all-to-all of results", "expert reduce-scatter of results");
-  sum_with_shared([&] { gemm("shared fc2", GemmPass::forward, s_.hidden, s_.shared); },
+  sum_with_shared([&] { linear("shared fc2", GemmPass::forward, s_.hidden, s_.shared); },
                   "tensor all-reduce forward", "sequence reduce-scatter forward");
   allocations(1);
 }
@@ -221,10 +237,11 @@ void CallList::shared_gradients(bool weight) {
     tensor_all_reduce("shared weights all-reduce", s_.tokens, DType::fp32);
     memory("sigmoid_backward", s_.tokens, 12, DType::fp32);
     memory("copy", s_.tokens, 4 + e);
-    if (!weight) memory("scale_rows", activation, 2 * e);
-    allocations(2);
+    if (!weight && !s_.fp8) memory("scale_rows", activation, 2 * e);
+    allocations(s_.fp8 ? 3 : 2);
   }
   memory("swiglu_backward", 2 * activation, 2.5 * e);
+  quantize_shared(2 * s_.shared);
   allocations(2);
 }
 
@@ -233,30 +250,35 @@ void CallList::mixture_backward(bool input, bool weight) {
   const std::int64_t logits = s_.tokens * s_.experts;
   const std::int64_t activation = s_.mlp_rows() * s_.ffn;
   const bool spread = s_.exchanges_rows();
-  const auto send = [&] { tokens_to_experts("expert all-to-all backward", "expert all-gather backward"); };
-  if (!s_.folds_experts() || s_.shared > 0) gathered_operand(kGatherBackward);
+  const auto send = [&] {
+    tokens_to_experts("expert all-to-all backward", "expert all-gather backward");
+    quantize_rows(s_.hidden);
+  };
+  if (!s_.folds_experts() || s_.shared > 0) gathered(kGatherBackward);
   if (input || !spread) send();
   if (input) grouped("fc2", GemmPass::input_gradient, s_.hidden, s_.ffn);
   if (weight) grouped("fc2", GemmPass::weight_gradient, s_.hidden, s_.ffn);
-  if (s_.shared > 0 && input) gemm("shared fc2", GemmPass::input_gradient, s_.hidden, s_.shared);
-  if (s_.shared > 0 && weight) gemm("shared fc2", GemmPass::weight_gradient, s_.hidden, s_.shared);
+  quantize_shared(s_.hidden);
+  if (s_.shared > 0 && input) linear("shared fc2", GemmPass::input_gradient, s_.hidden, s_.shared);
+  if (s_.shared > 0 && weight) linear("shared fc2", GemmPass::weight_gradient, s_.hidden, s_.shared);
   if (input) {
     memory("swiglu_forward", s_.mlp_rows() * s_.fc1, 1.5 * e);
     memory("row_products", activation, 2 * e);
     memory("scale_rows", activation, 2 * e);
-    if (!weight) memory("scale_rows", activation, 2 * e);  // the activation once more
+    if (!weight && !s_.fp8) memory("scale_rows", activation, 2 * e);  // the activation once more
     memory("swiglu_backward", s_.mlp_rows() * s_.fc1, 2.5 * e);
+    quantize_rows(s_.fc1);
     if (s_.shared > 0) shared_gradients(weight);
   }
   if (weight) {
-    gathered_operand(kGatherBackward);
+    gathered(kGatherBackward);
     if (!spread) send();
     grouped("fc1", GemmPass::weight_gradient, s_.fc1, s_.hidden);
   }
   if (input) {
     grouped("fc1", GemmPass::input_gradient, s_.fc1, s_.hidden);
     add_up_choices("expert all-to-all of gradients", "expert reduce-scatter of gradients");
-    sum_with_shared([&] { gemm("shared fc1", GemmPass::input_gradient, 2 * s_.shared, s_.hidden); },
+    sum_with_shared([&] { linear("shared fc1", GemmPass::input_gradient, 2 * s_.shared, s_.hidden); },
                     "tensor all-reduce backward", "sequence reduce-scatter backward");
     weights_from_experts();
     const RouterBytes bytes(s_);
@@ -267,7 +289,8 @@ void CallList::mixture_backward(bool input, bool weight) {
   }
   if (weight) router_product(GemmPass::weight_gradient);
   if (weight && s_.shared > 0) {
-    gemm("shared fc1", GemmPass::weight_gradient, 2 * s_.shared, s_.hidden);
+    quantize_shared(s_.hidden);
+    linear("shared fc1", GemmPass::weight_gradient, 2 * s_.shared, s_.hidden);
     if (s_.shared_gated) gemm("shared gate", GemmPass::weight_gradient, 1, s_.hidden);
   }
   // Rows of the experts twice; the gradients of the activation, of weights and of logits.

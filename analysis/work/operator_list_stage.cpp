@@ -117,7 +117,7 @@ void layer_forward(const StageShape& s, CallList& list, std::int64_t window, boo
   list.residual_sum();
   if (s.layer_norms() > 1) {
     norm_forward(s, list);
-    list.quantize_stream();
+    if (!s.mixture()) list.quantize_stream();
   }
   if (s.mixture()) {
     list.mixture_forward();

@@ -70,6 +70,9 @@ void spread_experts(const RunConfig& config, const cluster::Software& framework,
   }
 }
 
+/// What an expert's rows are a multiple of where its products are in FP8 (bench/training/fp8.md).
+constexpr std::int64_t kFp8Rows = 16;
+
 /// Rows of the first `experts` of a layer where choices are spread evenly over all and the first ones have what is left.
 std::int64_t even_rows(const StageShape& shape, std::int64_t choices, std::int64_t experts) {
   const std::int64_t each = choices / shape.experts;
@@ -181,6 +184,7 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.choices = shape.tokens * model.mixture.top_k;
   shape.capacity = config.expert_capacity();
   shape.padded = config.mixture.pad_to_capacity;
+  if (model.mixture && config.numerics.fp8.on() && framework == nullptr) shape.row_multiple = kFp8Rows;
   if (model.mixture) shape.choice_rows = even_rows(shape, shape.choices, shape.experts);
   shape.shared = model.mixture.shared / t;
   shape.shared_gated = model.mixture.shared_gated;

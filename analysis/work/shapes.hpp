@@ -111,6 +111,7 @@ struct StageShape {
       0;  // N: rows at experts that those of the tokens that it sends become, as many but for a capacity
   std::int64_t capacity = 0;      // rows of an expert at most; 0: any number
   bool padded = false;            // and always
+  std::int64_t row_multiple = 1;  // which they are filled up to: 16 in FP8, of plumbline's step
   std::int64_t shared = 0;        // Fs: of a mixture's shared expert; 0: none
   bool shared_gated = true;       // its results are weighted by a gate
   std::int64_t dense_layers = 0;  // of a mixture: how many of the stage's first layers have no experts
@@ -213,14 +214,18 @@ struct StageShape {
   std::int64_t layer_norms() const { return block == Block::parallel_one_norm ? 1 : 2; }
   bool parallel() const { return block != Block::sequential; }
   bool mixture() const { return experts > 0; }
+  /// Of a mixture's layer, on this rank.
+  std::int64_t local_experts() const { return spreads_experts() ? expert.local : experts; }
   /// Rows of an expert that so many tokens have chosen (Megatron-LM, apply_router_token_dropping).
   std::int64_t rows_of_expert(std::int64_t chosen) const {
-    if (capacity == 0) return chosen;
-    return padded ? capacity : std::min(chosen, capacity);
+    std::int64_t kept = chosen;
+    if (capacity > 0) kept = padded ? capacity : std::min(chosen, capacity);
+    return (kept + row_multiple - 1) / row_multiple * row_multiple;
   }
   /// What a rank holds and sends depends on which experts its tokens go to.
   bool depends_on_routing() const {
-    return mixture() && framework == nullptr && !padded && (capacity > 0 || spreads_experts());
+    return mixture() && framework == nullptr && !padded &&
+           (capacity > 0 || row_multiple > 1 || spreads_experts());
   }
   bool spreads_experts() const { return expert.local > 0; }
   /// In plumbline's own step: rows go to the ranks of their experts, which are units of their own.

@@ -17,7 +17,7 @@ RoutingInterval routing_interval(const RunConfig& config, int routings, Bytes bu
                    [](const StageShape& s) { return s.depends_on_routing(); })) {
     throw InputError(fmt::format(
         "--routings: found {}, whose memory is the same whatever the routing is; expected a mixture with "
-        "expert_model_parallel_size above 1 or moe_expert_capacity_factor, not padded",
+        "expert_model_parallel_size above 1, fp8_format or moe_expert_capacity_factor, not padded",
         config.model.name));
   }
   const MeanLoad load = mean_load(config, given_routing(config));

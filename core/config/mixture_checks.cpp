@@ -123,6 +123,33 @@ std::optional<std::string> why_capacity_does_not_fit(const RunConfig& config) {
   return std::nullopt;
 }
 
+/// Experts in FP8 (bench/training/fp8.md), whose rows are filled up to a multiple of 16, so that their number varies.
+std::optional<std::string> why_fp8_experts_do_not_fit(const RunConfig& config) {
+  if (!config.numerics.fp8.on()) return std::nullopt;
+  const ModelConfig& model = config.model;
+  const auto refused = [&](const std::string& why) {
+    return fmt::format("fp8_format: found {} with {}, a mixture of experts, {}",
+                       config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid", model.name, why);
+  };
+  if (config.spreads_experts() && config.parallel.token_dispatcher == TokenDispatcher::allgather)
+    return refused(
+        "and moe_token_dispatcher_type allgather; expected alltoall, which sends rows and no tokens");
+  if (config.parallel.folds_experts()) {
+    return refused(fmt::format("and expert_tensor_parallel_size {} on {} tensor ranks; expected {}",
+                               config.parallel.expert_tensor, config.parallel.tensor,
+                               config.parallel.tensor));
+  }
+  if (model.latent) return refused("and latent attention; expected none");
+  for (const auto& [what, width] : {std::pair{"shared expert's", model.mixture.shared},
+                                    std::pair{"dense layers' feed-forward", model.mixture.dense_ffn}}) {
+    const std::int64_t columns = width / config.parallel.tensor;
+    if (columns % 16 == 0) continue;
+    return refused(
+        fmt::format("and {} {} columns per tensor rank; expected a multiple of 16", columns, what));
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> why_routing_does_not_fit(const RunConfig& config) {
   const std::string& routing = config.mixture.routing;
   if (routing == "balanced") return std::nullopt;
@@ -179,8 +206,7 @@ std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
   if (teacher) return with("teacher", teacher->name, "none: dense models are distilled");
   if (config.machine.software != "plumbline") return why_experts_do_not_spread(config);
   if (auto reason = why_own_experts_do_not_spread(config)) return reason;
-  if (config.numerics.fp8.on())
-    return with("fp8_format", "a format", "none: experts are of the storage type");
+  if (auto reason = why_fp8_experts_do_not_fit(config)) return reason;
   if (config.parallel.effective_tp_comm_overlap()) {
     return with("tp_comm_overlap", "true", "false: the products of experts are not cut into pieces");
   }

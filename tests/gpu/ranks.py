@@ -68,6 +68,12 @@ MIXTURE_SPLITS = [
     (1, 1, 2, {"expert_model_parallel_size": "2"}),
     (1, 1, 2, {"expert_model_parallel_size": "2", "moe_token_dispatcher_type": "allgather"}),
 ]
+# Of mixtral, in bf16 on both backends: routing follows what is rounded.
+FP8_MIXTURE_SPLITS = [
+    (1, 1, 1, {"fp8_recipe": "delayed"}), (1, 1, 1, {"fp8_recipe": "tensorwise", "pipeline_schedule": "zb-h1"}),
+    (2, 1, 1, {"fp8_recipe": "delayed", "sequence_parallel": "true"}),
+    (1, 1, 2, {"fp8_recipe": "tensorwise", "expert_model_parallel_size": "2", "zero_stage": "3"}),
+]
 
 
 FP8 = {"fp8_format": "hybrid"}
@@ -224,6 +230,31 @@ def check_mixtures(plumbline, config, out):
     return failures
 
 
+def check_fp8_mixtures(plumbline, config, out):
+    """Experts in FP8: the loss of a CPU."""
+    failures = []
+    path = os.path.join(os.path.dirname(config), "mixtral_fp8.yaml")
+    with open(config, encoding="utf-8") as file, open(path, "w", encoding="utf-8") as changed:
+        json.dump({**json.load(file), "model": MIXTURES["mixtral"], **FP8}, changed)
+    for tensor, pipeline, data, more in FP8_MIXTURE_SPLITS:
+        name = f"mixtral in fp8 tp{tensor} pp{pipeline} dp{data} {more}"
+        alone = {"fp8_recipe": more["fp8_recipe"], "backend": "cpu"}
+        reference, problem = run(plumbline, path, settings_of(1, 1, 1, alone, "bf16"))
+        settings = settings_of(tensor, pipeline, data, more, "bf16")
+        record, other = run(plumbline, path, settings) if reference else (None, problem)
+        if record is None and "compute capability 8.9" in other:
+            out.write(json.dumps({"check": "fp8 mixtures", "skipped": other}) + "\n")
+            return failures
+        if record is None:
+            failures.append(f"{name}: {other}")
+            continue
+        loss, wanted = record["measurement"]["loss"], reference["measurement"]["loss"]
+        out.write(json.dumps({"check": name, "loss": loss, "loss_of_cpu": wanted}) + "\n")
+        if not abs(loss - wanted) <= 5e-2 * abs(wanted):
+            failures.append(f"{name}: loss {loss}, a CPU has {wanted}")
+    return failures
+
+
 def rank_process(mark, rank):
     """The process of a rank whose environment holds our mark."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -316,7 +347,8 @@ def check_short_memory(plumbline, config, out):
     return check_device_memory(plumbline, config, out, ((1, 2, 1),))
 
 
-FULL = (check_splits, check_fp8, check_dropout, check_mixtures, check_device_memory, check_watchdog, check_budget)
+FULL = (check_splits, check_fp8, check_dropout, check_mixtures, check_fp8_mixtures, check_device_memory, check_watchdog,
+        check_budget)
 SHORT = (check_short_splits, check_watchdog, check_short_memory, check_budget)
 
 

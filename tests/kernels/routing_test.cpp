@@ -41,6 +41,7 @@ struct Routed {
     router.capacity = random_integer(0, 2) == 0 ? 0 : random_integer(1, tokens);
     router.by_position = random_integer(0, 1) == 1;
     router.padded = random_integer(0, 1) == 1;
+    router.multiple = random_integer(0, 1) == 0 ? 1 : random_integer(2, 16);
     return {tokens, experts, router, random_matrix(tokens, experts, DType::fp32, random_integer(0, 3), 2)};
   }
 
@@ -51,10 +52,15 @@ struct Routed {
     return found;
   }
   /// By the definition of a capacity.
-  std::int64_t rows_of(std::int64_t e) const {
+  std::int64_t kept_of(std::int64_t e) const {
     const std::int64_t chose = counts[static_cast<std::size_t>(e)];
-    if (router.capacity == 0) return chose;
-    return router.padded ? router.capacity : std::min(chose, router.capacity);
+    return router.capacity == 0 ? chose : std::min(chose, router.capacity);
+  }
+  /// And of what rows are a multiple of.
+  std::int64_t rows_of(std::int64_t e) const {
+    std::int64_t filled = router.capacity > 0 && router.padded ? router.capacity : kept_of(e);
+    while (filled % router.multiple != 0) ++filled;
+    return filled;
   }
   std::int64_t rows_of_first(std::int64_t so_many) const {
     std::int64_t sum = 0;
@@ -150,7 +156,7 @@ TEST(Routing, HundredRandomOnesAreWhatTheirDefinitionSays) {
     // Rows of one expert are in the order of their tokens; those that fill it up come last and count nothing.
     for (std::int64_t e = 0; e < r.experts; ++e) {
       const std::int64_t first = r.rows_of_first(e);
-      const std::int64_t kept = std::min(r.counts[static_cast<std::size_t>(e)], r.rows_of(e));
+      const std::int64_t kept = r.kept_of(e);
       EXPECT_TRUE(std::is_sorted(tokens + first, tokens + first + kept));
       for (std::int64_t row = first; row < first + r.rows_of(e); ++row)
         EXPECT_EQ(taken[static_cast<std::size_t>(row)], row < first + kept);

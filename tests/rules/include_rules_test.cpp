@@ -128,10 +128,11 @@ constexpr Room kRooms[] = {
      "bench/training/parameters bench/training/stage core/base core/config core/config_text core/files "
      "core/run"},
     {"bench/training/ends",
-     "bench/training/feed_forward bench/training/layer bench/training/parameters core/config core/run "
-     "core/trace"},
-    {"bench/training/feed_forward", "bench/training/parameters core/tensor kernels"},
-    {"bench/training/layer", "bench/training/feed_forward bench/training/parameters core/tensor"},
+     "bench/training/feed_forward bench/training/layer bench/training/linear bench/training/parameters "
+     "core/config core/run core/trace"},
+    {"bench/training/feed_forward", "bench/training/linear bench/training/parameters core/tensor"},
+    {"bench/training/layer", "bench/training/feed_forward bench/training/linear bench/training/parameters"},
+    {"bench/training/linear", "bench/training/parameters core/tensor"},
     {"bench/training/parameters", "core/base core/config core/run core/schedule core/tensor kernels"},
     {"bench/training/stage",
      "bench/training/ends bench/training/layer bench/training/parameters core/base core/run core/schedule"},

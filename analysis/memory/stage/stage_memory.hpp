@@ -102,6 +102,17 @@ struct TensorBytes {
   ProductBytes projection_product;
   ProductBytes fc1_product;
   ProductBytes fc2_product;
+  // Of a mixture: rows at the experts as they are made, and as products read them; those that are kept from the forward on.
+  std::int64_t made_rows;
+  std::int64_t read_rows;
+  std::int64_t kept_rows;
+  std::int64_t fc1_gradient;  // as products read it
+  std::int64_t
+      shared_operand;  // what its shared expert reads, or the gradient of its output, quantized; else 0
+  std::int64_t shared_activation_output;
+  std::int64_t shared_fc1_gradient;
+  ProductBytes shared_fc1_product;
+  ProductBytes shared_fc2_product;
 
   explicit TensorBytes(const StageShape& s);
 };
@@ -174,16 +185,21 @@ class StageReplay {
   void latent_input_gradient(Category gradients);
   void latent_weights(bool split_keys);
   void latent_compression_weight();
+  std::int64_t second_norm_output() const { return experts_ ? bytes_.stream : bytes_.norm_output; }
+  void second_norm();
+  void read_rows(Category category);
   void mixture_forward();
   void mixture_output();
   void mixture_backward();
   void mixture_backward_input();
   void shared_gradients(Category category, bool kept);
+  void experts_gradients(Category category);
+  void shared_input_weight();
   void mixture_backward_weight(Category dy);
   void open_dispatch();
   void rows_to_experts(Category category);
-  void rows_from_experts(Category rows);
-  void sum_of_choices(std::int64_t passing);
+  void rows_from_experts(Category rows, std::int64_t of_shared);
+  void sum_of_choices(std::int64_t gathered, std::int64_t of_shared);
   void gather_gradient();
   void release_gradient();
   void weights_to_tokens();

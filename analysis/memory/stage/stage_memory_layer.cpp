@@ -84,6 +84,13 @@ void StageReplay::layer_norm() {
   give(kWorkspace, bytes_.wide_norm_output);
 }
 
+/// The second one of a layer, which a mixture's router and experts read as it is.
+void StageReplay::second_norm() {
+  if (!experts_) return layer_norm();
+  take(kept_, bytes_.stream);
+  take(kept_, bytes_.statistics);
+}
+
 /// From the first norm to the activation output.
 void StageReplay::layer_forward() {
   layer_norm();
@@ -106,7 +113,7 @@ void StageReplay::layer_forward() {
   give(kWorkspace, bytes_.quantized_attention);
   take(kept_, bytes_.mask);
   drop_attention_block();
-  if (s_.layer_norms() > 1) layer_norm();
+  if (s_.layer_norms() > 1) second_norm();
   if (experts_) return mixture_forward();
   mlp_forward();
 }
@@ -137,11 +144,12 @@ void StageReplay::layer_output(bool into_send_buffer) {
 
 /// All that a layer's forward allocates but y.
 std::int64_t StageReplay::kept_by_layer() const {
-  return (s_.parallel() ? 0 : bytes_.stream) + s_.layer_norms() * (bytes_.norm_output + bytes_.statistics) +
-         2 * bytes_.mask + bytes_.qkv + bytes_.normed + bytes_.attention + bytes_.lse + bytes_.routing +
-         bytes_.fc1 + bytes_.activation_output + bytes_.shared_weights + bytes_.shared_fc1 + bytes_.own_rows +
-         bytes_.orders + bytes_.row_weights + bytes_.shared_activation + 2 * bytes_.compressed +
-         bytes_.compressed_statistics;
+  const std::int64_t second_norm = s_.layer_norms() > 1 ? second_norm_output() : 0;
+  return (s_.parallel() ? 0 : bytes_.stream) + bytes_.norm_output + second_norm +
+         s_.layer_norms() * bytes_.statistics + 2 * bytes_.mask + bytes_.qkv + bytes_.normed +
+         bytes_.attention + bytes_.lse + bytes_.routing + bytes_.fc1 + bytes_.activation_output +
+         bytes_.shared_weights + bytes_.shared_fc1 + bytes_.kept_rows + bytes_.orders + bytes_.row_weights +
+         bytes_.shared_activation_output + 2 * bytes_.compressed + bytes_.compressed_statistics;
 }
 
 /// From the gradient of what the MLP added to the stream to that of what it reads, which stays.

@@ -1,5 +1,7 @@
-// The feed-forward part of a layer with a mixture of experts (bench/training/mixtures.md). Never in FP8, where operands would
-// be quantized, and never in parallel with attention.
+// The feed-forward part of a layer with a mixture of experts (bench/training/mixtures.md), never in parallel with attention. In
+// FP8 (bench/training/fp8.md) what products read is quantized where it is made.
+#include <algorithm>
+
 #include "analysis/memory/stage/stage_memory.hpp"
 
 namespace plumbline {
@@ -32,27 +34,28 @@ void StageReplay::rows_to_experts(Category category) {
 
 /// The gradient of the stream, where anything but the experts reads all of it.
 void StageReplay::gather_gradient() {
-  if (!folds() || s_.shared > 0) gather_operand();
+  if (!folds() || s_.shared > 0) gather_stream();
 }
 void StageReplay::release_gradient() {
-  if (!folds() || s_.shared > 0) release_operand();
+  if (!folds() || s_.shared > 0) release_gathered();
 }
 
-/// Over the tensor ranks too, those of the shared expert alone where experts are cut on their own.
-void StageReplay::sum_of_choices(std::int64_t passing) {
-  if (!folds() || s_.tensor == 1) return sum_over_tensor_ranks(passing);
-  take(kWorkspace, passing);
-  give(kWorkspace, passing);
+/// Over the tensor ranks too, those of the shared expert alone where experts are cut on their own. `gathered`: sums of the
+/// group's tokens; `of_shared`: what the shared expert's product takes.
+void StageReplay::sum_of_choices(std::int64_t gathered, std::int64_t of_shared) {
+  if (!folds() || s_.tensor == 1) return sum_over_tensor_ranks(std::max(gathered, of_shared));
+  take(kWorkspace, gathered);
+  give(kWorkspace, gathered);
   if (s_.shared == 0) return;
   take(kWorkspace, bytes_.stream);
-  sum_over_tensor_ranks();
+  sum_over_tensor_ranks(of_shared);
   give(kWorkspace, bytes_.stream);
 }
 
 /// What has become of them, in tensors of `rows`, is added up.
-void StageReplay::rows_from_experts(Category rows) {
+void StageReplay::rows_from_experts(Category rows, std::int64_t of_shared) {
   if (gathers()) {
-    sum_of_choices(bytes_.group_sums);
+    sum_of_choices(bytes_.group_sums, of_shared);
     return give(rows, bytes_.own_rows);
   }
   if (spread()) {
@@ -61,8 +64,16 @@ void StageReplay::rows_from_experts(Category rows) {
     take(kWorkspace, bytes_.expert_rows);
     give(kWorkspace, bytes_.own_rows);
   }
-  sum_of_choices(0);
+  sum_of_choices(0, of_shared);
   give(kWorkspace, bytes_.expert_rows);
+}
+
+/// The rows of the rank's experts as their products read them, which come to stay in `category` where experts are spread.
+void StageReplay::read_rows(Category category) {
+  rows_to_experts(s_.fp8 ? kWorkspace : category);
+  if (!s_.fp8) return;
+  take(spread() ? category : kWorkspace, bytes_.read_rows);
+  give(kWorkspace, bytes_.made_rows);
 }
 
 /// Their gradients; what is left of these is choice_weights, or expert_weights where nothing is sent.
@@ -82,76 +93,133 @@ void StageReplay::weights_to_tokens() {
 
 /// From the router to the activation output.
 void StageReplay::mixture_forward() {
-  gather_operand();
+  gather_stream();
   take(kept_, bytes_.routing);
   open_dispatch();
-  rows_to_experts(kept_);
+  read_rows(kept_);
   take(kept_, bytes_.fc1);
+  use_weight(bytes_.fc1_product);
   take(kept_, bytes_.shared_weights + bytes_.shared_fc1);
-  if (!spread()) give(kWorkspace, bytes_.expert_rows);
-  release_operand();
-  take(kept_, bytes_.activation + bytes_.shared_activation);
+  take(kWorkspace, bytes_.shared_operand);
+  use_weight(bytes_.shared_fc1_product);
+  give(kWorkspace, bytes_.shared_operand);
+  if (!spread()) give(kWorkspace, bytes_.read_rows);
+  release_gathered();
+  take(kWorkspace, bytes_.wide_activation_output);
+  take(kept_, bytes_.activation_output);
+  give(kWorkspace, bytes_.wide_activation_output);
+  const std::int64_t wide = s_.fp8 ? bytes_.shared_activation : 0;
+  take(kWorkspace, wide);
+  take(kept_, bytes_.shared_activation_output);
+  give(kWorkspace, wide);
 }
 
 void StageReplay::mixture_output() {
-  take(kWorkspace, spread() ? bytes_.own_rows : bytes_.expert_rows);
-  rows_from_experts(kWorkspace);
+  take(kWorkspace, bytes_.made_rows);
+  use_weight(bytes_.fc2_product);
+  rows_from_experts(kWorkspace, bytes_.shared_fc2_product.weight);
 }
 
 /// Of a shared expert, from the gradient of its activation; `kept`: the activation is.
 void StageReplay::shared_gradients(Category category, bool kept) {
   take(category, bytes_.shared_gate);
   take(kWorkspace, bytes_.shared_products);
+  if (s_.fp8 && s_.shared_gated) {  // the activation without its weights
+    take(kWorkspace, bytes_.shared_activation);
+    give(kWorkspace, bytes_.shared_activation);
+  }
   give(kWorkspace, bytes_.shared_products);
-  if (!kept) give(kActivations, bytes_.shared_activation);
-  take(category, bytes_.shared_fc1);
-  give(kWorkspace, bytes_.shared_activation);
+  if (!kept) give(kActivations, bytes_.shared_activation_output);
+  if (s_.fp8) {
+    take(kWorkspace, bytes_.shared_fc1);
+    give(kWorkspace, bytes_.shared_activation);
+    take(category, bytes_.shared_fc1_gradient);
+    give(kWorkspace, bytes_.shared_fc1);
+  } else {
+    take(category, bytes_.shared_fc1);
+    give(kWorkspace, bytes_.shared_activation);
+  }
   give(kActivations, bytes_.shared_fc1 + bytes_.shared_weights);
+}
+
+/// From the gradient of the activation to that of fc1, in `category`.
+void StageReplay::experts_gradients(Category category) {
+  take(kWorkspace, bytes_.expert_weights);
+  take(kWorkspace, bytes_.wide_activation_output);  // the activation without its weights
+  give(kWorkspace, bytes_.wide_activation_output);
+  if (category == kWorkspace) give(kActivations, bytes_.activation_output);
+  if (s_.fp8) {
+    take(kWorkspace, bytes_.fc1);
+    give(kWorkspace, bytes_.activation);
+    take(category, bytes_.fc1_gradient);
+    give(kWorkspace, bytes_.fc1);
+  } else {
+    take(category, bytes_.fc1);
+    give(kWorkspace, bytes_.activation);
+  }
+  give(kActivations, bytes_.fc1);
+  shared_gradients(category, category != kWorkspace);
 }
 
 void StageReplay::mixture_backward() {
   gather_gradient();
-  rows_to_experts(kWorkspace);
+  read_rows(kWorkspace);
   take(kWorkspace, bytes_.activation);  // dact
+  input_gradient(bytes_.fc2_product);
   first_gradient_of(layer_unit_);
   first_gradient_of_experts();
+  weight_gradient(bytes_.fc2_product);
+  take(kWorkspace, bytes_.shared_operand);
   take(kWorkspace, bytes_.shared_activation);
-  give(kWorkspace, spread() ? bytes_.own_rows : bytes_.expert_rows);
+  input_gradient(bytes_.shared_fc2_product);
+  weight_gradient(bytes_.shared_fc2_product);
+  give(kWorkspace, bytes_.shared_operand);
+  give(kWorkspace, bytes_.read_rows);
   release_gradient();
   give(kWorkspace, bytes_.dropped);
-  take(kWorkspace, bytes_.expert_weights);
-  give(kActivations, bytes_.activation);
-  take(kWorkspace, bytes_.fc1);  // dfc1
-  give(kWorkspace, bytes_.activation);
-  give(kActivations, bytes_.fc1);
-  shared_gradients(kWorkspace, false);
+  experts_gradients(kWorkspace);
   take(kWorkspace, bytes_.stream);  // dn
-  gather_operand();
-  if (!spread()) take(kWorkspace, bytes_.expert_rows);
-  rows_from_experts(kActivations);
-  give(kWorkspace, bytes_.fc1);
+  gather_stream();
+  if (!spread()) read_rows(kWorkspace);
+  weight_gradient(bytes_.fc1_product);
+  if (s_.fp8) {  // else the gradient takes the place of the rows
+    give(spread() ? kActivations : kWorkspace, bytes_.read_rows);
+    take(kWorkspace, bytes_.made_rows);
+    input_gradient(bytes_.fc1_product);
+  }
+  rows_from_experts(s_.fp8 ? kWorkspace : kActivations, 2 * bytes_.shared_fc1_product.weight);
+  give(kWorkspace, bytes_.fc1_gradient);
   weights_to_tokens();
   take(kWorkspace, bytes_.router_gradient);
+  shared_input_weight();
   give(kWorkspace, bytes_.router_gradient + (spread() ? bytes_.choice_weights : bytes_.expert_weights) +
-                       bytes_.shared_fc1 + bytes_.shared_gate);
-  release_operand();
-  give(kActivations, bytes_.routing + bytes_.orders + bytes_.row_weights + bytes_.norm_output);
+                       bytes_.shared_fc1_gradient + bytes_.shared_gate);
+  release_gathered();
+  give(kActivations, bytes_.routing + bytes_.orders + bytes_.row_weights + second_norm_output());
+}
+
+void StageReplay::shared_input_weight() {
+  take(kWorkspace, bytes_.shared_operand);
+  weight_gradient(bytes_.shared_fc1_product);
+  give(kWorkspace, bytes_.shared_operand);
 }
 
 void StageReplay::mixture_backward_input() {
   gather_gradient();
-  rows_to_experts(kActivations);
-  take(kWorkspace, bytes_.activation + bytes_.shared_activation);  // dact
-  if (!spread()) give(kWorkspace, bytes_.expert_rows);
+  read_rows(kActivations);
+  take(kWorkspace, bytes_.activation);  // dact
+  input_gradient(bytes_.fc2_product);
+  take(kWorkspace, bytes_.shared_operand);
+  take(kWorkspace, bytes_.shared_activation);
+  input_gradient(bytes_.shared_fc2_product);
+  give(kWorkspace, bytes_.shared_operand);
+  if (!spread()) give(kWorkspace, bytes_.read_rows);
   release_gradient();
-  take(kWorkspace, bytes_.expert_weights);
-  take(kActivations, bytes_.fc1);  // dfc1
-  give(kWorkspace, bytes_.activation);
-  give(kActivations, bytes_.fc1);
-  shared_gradients(kActivations, true);
+  experts_gradients(kActivations);
   take(kWorkspace, bytes_.stream);  // dn
-  take(kWorkspace, spread() ? bytes_.own_rows : bytes_.expert_rows);
-  rows_from_experts(kWorkspace);
+  take(kWorkspace, bytes_.made_rows);
+  input_gradient(bytes_.fc1_product);
+  rows_from_experts(kWorkspace, 2 * bytes_.shared_fc1_product.weight);
   weights_to_tokens();
   take(kActivations, bytes_.router_gradient);
   give(kWorkspace, spread() ? bytes_.choice_weights : bytes_.expert_weights);
@@ -162,19 +230,24 @@ void StageReplay::mixture_backward_input() {
 void StageReplay::mixture_backward_weight(Category dy) {
   first_gradient_of(layer_unit_);
   first_gradient_of_experts();
-  const std::int64_t rows = spread() ? 0 : bytes_.expert_rows;
   gather_gradient();
-  take(kWorkspace, rows);
-  give(kWorkspace, rows);
+  if (!spread()) read_rows(kWorkspace);
+  weight_gradient(bytes_.fc2_product);
+  take(kWorkspace, bytes_.shared_operand);
+  weight_gradient(bytes_.shared_fc2_product);
+  give(kWorkspace, bytes_.shared_operand);
+  give(spread() ? kActivations : kWorkspace, bytes_.read_rows);
   release_gradient();
-  give(kActivations, bytes_.own_rows + bytes_.activation + bytes_.shared_activation);
+  give(kActivations, bytes_.activation_output + bytes_.shared_activation_output);
   give(dy, bytes_.stream);
-  gather_operand();
-  take(kWorkspace, rows);
-  give(kWorkspace, rows);
-  release_operand();
-  give(kActivations, bytes_.own_rows + bytes_.fc1 + bytes_.router_gradient + bytes_.rows_tokens +
-                         bytes_.shared_fc1 + bytes_.shared_gate + bytes_.norm_output);
+  gather_stream();
+  shared_input_weight();
+  if (!spread()) read_rows(kWorkspace);
+  weight_gradient(bytes_.fc1_product);
+  give(spread() ? kActivations : kWorkspace, bytes_.read_rows);
+  release_gathered();
+  give(kActivations, bytes_.fc1_gradient + bytes_.router_gradient + bytes_.rows_tokens +
+                         bytes_.shared_fc1_gradient + bytes_.shared_gate + second_norm_output());
 }
 
 }  // namespace plumbline

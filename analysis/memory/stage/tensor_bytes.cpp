@@ -25,6 +25,16 @@ std::int64_t quantized(const StageShape& s, std::int64_t elements) {
   return s.fp8 ? elements + scale : 0;
 }
 
+/// The same of rows of experts, with scales of each.
+std::int64_t quantized_rows(const StageShape& s, std::int64_t width) {
+  const std::int64_t scales = s.fp8_tensorwise ? 3 * 4 * s.local_experts() : 0;
+  return s.fp8 && s.mixture() ? s.mlp_rows() * width + scales : 0;
+}
+/// Of what a shared expert reads.
+std::int64_t quantized_shared(const StageShape& s, std::int64_t width) {
+  return s.shared > 0 ? quantized(s, s.tokens * width) : 0;
+}
+
 /// Heads are exchanged between ranks that share sequences; keys and values go round a ring of them, or of such groups.
 bool exchanges(const StageShape& s) {
   return s.head_ranks > 1;
@@ -46,6 +56,11 @@ std::int64_t returns(const StageShape& s) {
 ProductBytes product(const StageShape& s, std::int64_t out, std::int64_t in) {
   if (!s.fp8) return {};
   return {s.zero >= 3 ? out * in : 0, s.tokens * (out + in)};
+}
+/// Of a feed-forward layer, or of all experts together.
+ProductBytes feed_forward_product(const StageShape& s, std::int64_t out, std::int64_t in) {
+  if (!s.fp8 || !s.mixture()) return product(s, out, in);
+  return {s.zero >= 3 ? s.local_experts() * out * in : 0, s.mlp_rows() * (out + in)};
 }
 
 }  // namespace
@@ -112,7 +127,9 @@ TensorBytes::TensorBytes(const StageShape& s)
       output_gradient(s.tokens * s.hidden * 4),
       target_rows(s.zero >= 3 ? s.tokens * s.hidden * s.e() : 0),
       norm_output(s.fp8 ? quantized(s, s.rows * s.hidden) : stream),
-      activation_output(s.fp8 ? quantized(s, s.tokens * s.ffn) : activation),
+      activation_output(!s.fp8        ? activation
+                        : s.mixture() ? quantized_rows(s, s.ffn)
+                                      : quantized(s, s.tokens * s.ffn)),
       operand(s.sequence_parallel ? s.tokens * s.hidden * (s.fp8 ? 1 : s.e()) : 0),
       wide_norm_output(s.fp8 ? stream : 0),
       wide_activation_output(s.fp8 ? activation : 0),
@@ -122,7 +139,16 @@ TensorBytes::TensorBytes(const StageShape& s)
       quantized_qkv(quantized(s, s.tokens * s.qkv())),
       qkv_product(product(s, s.qkv(), s.hidden)),
       projection_product(product(s, s.hidden, s.q)),
-      fc1_product(product(s, s.fc1, s.hidden)),
-      fc2_product(product(s, s.hidden, s.ffn)) {}
+      fc1_product(feed_forward_product(s, s.fc1, s.hidden)),
+      fc2_product(feed_forward_product(s, s.hidden, s.ffn)),
+      made_rows(s.exchanges_rows() ? own_rows : expert_rows),
+      read_rows(s.fp8 ? quantized_rows(s, s.hidden) : made_rows),
+      kept_rows(s.exchanges_rows() ? read_rows : 0),
+      fc1_gradient(s.fp8 ? quantized_rows(s, s.fc1) : fc1),
+      shared_operand(quantized_shared(s, s.hidden)),
+      shared_activation_output(s.fp8 ? quantized_shared(s, s.shared) : shared_activation),
+      shared_fc1_gradient(s.fp8 ? quantized_shared(s, 2 * s.shared) : shared_fc1),
+      shared_fc1_product(s.shared > 0 ? product(s, 2 * s.shared, s.hidden) : ProductBytes{}),
+      shared_fc2_product(s.shared > 0 ? product(s, s.hidden, s.shared) : ProductBytes{}) {}
 
 }  // namespace plumbline

@@ -32,7 +32,7 @@ class Lister {
         if (all_ || has_turn(stage.first_unit + i)) add_unit(stage, i);
       }
     }
-    if (all_ || (at_.data == 0 && at_.tensor == 0)) add_fp8();
+    if (all_ || at_.tensor == 0) add_fp8();
     return std::move(pieces_);
   }
 
@@ -56,6 +56,13 @@ class Lister {
       return offset + piece.offset < parameter.offset + queries * parameter.cols;
     if (parameter.role == "qkv.bias") return offset + piece.offset < parameter.offset + queries;
     return true;
+  }
+
+  /// One of the data ranks that have the slot.
+  bool writes(const Fp8State& slot) const {
+    const TrainingContext& context = stages_.context();
+    if (!slot.of_expert || !context.shape.spread) return at_.data == 0;
+    return context.communicator.layout().expert_place(at_).copy == 0;
   }
 
   void add(std::string_view state, TensorPiece piece, const Matrix& row) {
@@ -93,7 +100,7 @@ class Lister {
 
   void add_fp8() {
     for (const Fp8State& slot : stages_.fp8_states()) {
-      if (!all_ && slot.route != 0) continue;
+      if (!all_ && (slot.route != 0 || !writes(slot))) continue;
       const Matrix& memory = slot.memory;
       TensorPiece piece{slot.name,   memory.rows, memory.cols,  0, 0, memory.rows,
                         memory.cols, 0,           memory.stride};

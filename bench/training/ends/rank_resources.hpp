@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "bench/training/feed_forward/expert_load.hpp"
-#include "bench/training/layer/fp8_layers.hpp"
 #include "bench/training/layer/microbatch_dropout.hpp"
+#include "bench/training/linear/fp8_layers.hpp"
 #include "bench/training/parameters/context.hpp"
 #include "bench/training/parameters/parameter_memory.hpp"
 #include "bench/training/parameters/unit_gradients.hpp"

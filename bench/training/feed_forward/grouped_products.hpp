@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/operators.hpp"
+#include "bench/training/linear/linear.hpp"
 
 namespace plumbline::training {
 
@@ -13,21 +13,33 @@ namespace plumbline::training {
 class GroupedProducts {
  public:
   /// `counts`: rows of each expert; outlives it.
-  GroupedProducts(Operators& operators, const std::vector<std::int64_t>& counts)
-      : operators_(operators), counts_(counts) {}
+  GroupedProducts(const TrainingContext& context, const std::vector<std::int64_t>& counts)
+      : context_(context), counts_(counts) {}
 
   /// y = x·Wᵀ.
-  void forward(const Matrix& x, const Matrix& weights, const Matrix& y) const;
+  void forward(const LinearOperand& x, const LinearWeight& weights, const Matrix& y) const;
   /// dx = dy·W.
-  void input_gradient(const Matrix& dy, const Matrix& weights, const Matrix& dx) const;
+  void input_gradient(const LinearOperand& dy, const LinearWeight& weights, const Matrix& dx) const;
   /// dW += dyᵀ·x.
-  void weight_gradient(const Matrix& dy, const Matrix& x, const Matrix& dweights) const;
+  void weight_gradient(const LinearOperand& dy, const LinearOperand& x, const Matrix& dweights) const;
 
  private:
+  /// An expert's part of what all products read and write.
+  struct Part {
+    std::int64_t expert, row, rows;
+    Matrix rows_of(const Matrix& all) const { return all.row_range(row, rows); }
+    Matrix scale_of(const LinearOperand& all) const {
+      return all.quantized() ? all.inverse_scale().columns(expert, 1) : Matrix();
+    }
+  };
   template <class Product>
-  void each(const Matrix& weights, const Product& product) const;
+  void each(const Product& product) const;
+  Matrix weights_of(const Matrix& all, std::int64_t expert) const;
+  LinearOperand weights_by_output(const LinearWeight& weights) const;
+  LinearOperand weights_by_input(const LinearWeight& weights) const;
+  LinearOperand transposed_rows(const LinearOperand& x, const char* holder) const;
 
-  Operators& operators_;
+  const TrainingContext& context_;
   const std::vector<std::int64_t>& counts_;
 };
 

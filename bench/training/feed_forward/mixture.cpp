@@ -67,6 +67,12 @@ Tensor back_at_tokens(const TrainingContext& context, const MixtureState& state,
   return returned(context, state.dispatch, std::move(leaving));
 }
 
+/// As the products of the experts read them and their weights' gradients, in a tensor of `category`.
+LinearOperand operand_of(const TrainingContext& context, const MixtureState& state, const Fp8Slot& slot,
+                         Tensor rows, Category category, const char* holder) {
+  return slot.keep_rows(std::move(rows), counts_of(context, state), category, holder);
+}
+
 /// Of activations, each with its row's weight.
 void weigh(const TrainingContext& context, const MixtureState& state, const Matrix& rows) {
   if (rows.rows == 0) return;
@@ -74,14 +80,17 @@ void weigh(const TrainingContext& context, const MixtureState& state, const Matr
 }
 
 /// What every row of the experts counts is part of the activation, so that its gradient is a product of rows with the
-/// gradient of that. Leaves the activation without weights in state.activation, and the gradient of what is without in
-/// `dact`. Returns the weights' gradient, (2, N) of which the first row counts.
+/// gradient of that. Leaves the activation without weights in state.activation unless it is quantized, and the gradient of what
+/// is without in `dact`. Returns the weights' gradient, (2, N) of which the first row counts.
 Tensor weights_backward(const TrainingContext& context, const MixtureState& state, const Matrix& dact) {
   Operators& ops = context.operators;
-  const Matrix activation = state.activation.matrix();
   const std::int64_t elements = dact.elements();
   Tensor products = context.make_fp32(kPassing, "gradient of expert weights", 2, dact.rows);
   if (elements == 0) return products;
+  Tensor wide;
+  if (state.activation.quantized())
+    wide = context.make(kPassing, "activation without weights", dact.rows, dact.cols);
+  const Matrix activation = wide ? wide.matrix() : state.activation.values();
   activation_forward(context, state.fc1, activation);
   ops.row_products(dact.reshaped(1, elements), activation.reshaped(1, elements), 0, dact.cols, products);
   weigh(context, state, dact);
@@ -154,73 +163,94 @@ void add_up_choices(const TrainingContext& context, const Matrix& rows, const Mi
 
 }  // namespace
 
-void mixture_forward(const TrainingContext& context, const MixtureMatrices& weights, const Matrix& bias,
+void mixture_forward(const TrainingContext& context, const MixtureWeights& weights, const Matrix& bias,
                      const Matrix& norm, MixtureState& state) {
   const LayerWidths& shape = context.shape;
   Routing& routing = state.routing;
   {
     const AllRows x = context.gather_rows(norm);
-    make_routing(context, x, weights.router, bias, routing);
+    make_routing(context, x, weights.values.router, bias, routing);
     open_exchange(context, state);
-    Tensor rows = sent_to_experts(context, state, senders(context, norm, x), context.kept);
+    const Fp8Slot& slot = weights.fp8.fc1.input;
+    Tensor wide =
+        sent_to_experts(context, state, senders(context, norm, x), slot.category_of_wide(context.kept));
+    LinearOperand rows = operand_of(context, state, slot, std::move(wide),
+                                    spreads(context) ? context.kept : kPassing, "layer rows of experts");
     state.fc1 = context.make(context.kept, "layer fc1", rows_of(context, state), shape.expert_fc1);
-    GroupedProducts(context.operators, counts_of(context, state)).forward(rows, weights.fc1, state.fc1);
+    GroupedProducts(context, counts_of(context, state)).forward(rows, weights.fc1(), state.fc1);
     shared_expert_forward(context, weights, x, state.shared);
     if (spreads(context)) state.rows = std::move(rows);
   }
-  experts_activation(context, state);
-  shared_expert_activation(context, state.shared);
+  experts_activation(context, weights.fp8, state);
+  shared_expert_activation(context, weights.fp8, state.shared);
 }
 
-void experts_activation(const TrainingContext& context, MixtureState& state) {
+void experts_activation(const TrainingContext& context, const Fp8Mixture& fp8, MixtureState& state) {
+  constexpr const char* kHolder = "layer activation";
   const std::int64_t rows = rows_of(context, state);
-  state.activation = context.make(context.kept, "layer activation", rows, context.shape.expert_ffn);
-  if (rows > 0) activation_forward(context, state.fc1, state.activation);
-  weigh(context, state, state.activation);
+  const Fp8Slot& slot = fp8.fc2.input;
+  Tensor wide = context.make(slot.category_of_wide(context.kept), kHolder, rows, context.shape.expert_ffn);
+  if (rows > 0) activation_forward(context, state.fc1, wide);
+  weigh(context, state, wide);
+  state.activation = operand_of(context, state, slot, std::move(wide), context.kept, kHolder);
 }
 
-void mixture_output(const TrainingContext& context, const MixtureMatrices& weights, const MixtureState& state,
+void mixture_output(const TrainingContext& context, const MixtureWeights& weights, const MixtureState& state,
                     const Matrix& output) {
   Tensor rows = context.make(kPassing, "rows of experts", rows_of(context, state), context.shape.hidden);
-  GroupedProducts(context.operators, counts_of(context, state)).forward(state.activation, weights.fc2, rows);
+  GroupedProducts(context, counts_of(context, state)).forward(state.activation, weights.fc2(), rows);
   rows = back_at_tokens(context, state, std::move(rows));
   add_up_choices(context, rows, state, output,
                  [&](const Matrix& to) { add_shared_output(context, weights, state.shared, to); });
 }
 
-Tensor mixture_backward(const TrainingContext& context, const MixtureMatrices& weights,
+Tensor mixture_backward(const TrainingContext& context, const MixtureWeights& weights,
                         const std::function<MixtureMatrices()>& open, const Matrix& norm, MixtureState& state,
                         Tensor dropped, const Matrix& dy) {
   const LayerWidths& shape = context.shape;
   Routing& routing = state.routing;
-  const GroupedProducts experts(context.operators, counts_of(context, state));
+  const GroupedProducts experts(context, counts_of(context, state));
+  const Fp8Mixture& fp8 = weights.fp8;
   Tensor dact;
   Tensor dshared;
   const MixtureMatrices dweights = [&] {
     const AllRows all = gathered_gradient(context, dy);
-    const Tensor rows = sent_to_experts(context, state, senders(context, dy, all));
+    const LinearOperand rows =
+        operand_of(context, state, fp8.fc2.gradient,
+                   sent_to_experts(context, state, senders(context, dy, all)), kPassing, "rows of experts");
     dact = context.make(kPassing, "gradient of activation", rows_of(context, state), shape.expert_ffn);
-    experts.input_gradient(rows, weights.fc2, dact);
+    experts.input_gradient(rows, weights.fc2(), dact);
     const MixtureMatrices opened = open();
     experts.weight_gradient(rows, state.activation, opened.fc2);
-    dshared = shared_activation_gradient(context, weights, all);
-    shared_output_weight(context, opened, all, state.shared);
+    const LinearOperand shared_dy = shared_output_gradient(context, fp8, all);
+    dshared = shared_activation_gradient(context, weights, shared_dy);
+    shared_output_weight(context, opened, shared_dy, state.shared);
     return opened;
   }();
   dropped.reset();
   Tensor products = weights_backward(context, state, dact);
   state.activation.reset();
-  Tensor dfc1 = gated_backward(context, std::move(dact), state.fc1, kPassing);
+  LinearOperand dfc1 =
+      operand_of(context, state, fp8.fc1.gradient,
+                 gated_backward(context, std::move(dact), state.fc1, kPassing), kPassing, "gradient of fc1");
   state.fc1.reset();
-  shared_gradients(context, std::move(dshared), kPassing, false, state.shared);
+  shared_gradients(context, fp8, std::move(dshared), kPassing, false, state.shared);
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
   {
     const AllRows x = context.gather_rows(norm);
     {
-      // The rows' gradient takes the place of the rows.
-      Tensor rows = spreads(context) ? std::move(state.rows) : sent_to_experts(context, state, x);
-      experts.weight_gradient(dfc1, rows, dweights.fc1);
-      experts.input_gradient(dfc1, weights.fc1, rows);
+      LinearOperand input = spreads(context)
+                                ? std::move(state.rows)
+                                : operand_of(context, state, fp8.fc1.input,
+                                             sent_to_experts(context, state, x), kPassing, "rows of experts");
+      experts.weight_gradient(dfc1, input, dweights.fc1);
+      // The rows' gradient takes the place of the rows, unless these are quantized.
+      Tensor rows = input.release();
+      if (input.quantized()) {
+        input.reset();
+        rows = context.make(kPassing, "rows of experts", rows_of(context, state), shape.hidden);
+      }
+      experts.input_gradient(dfc1, weights.fc1(), rows);
       rows = back_at_tokens(context, state, std::move(rows));
       add_up_choices(context, rows, state, dnorm, [&](const Matrix& to) {
         add_shared_input_gradient(context, weights, state.shared, to);
@@ -231,8 +261,8 @@ Tensor mixture_backward(const TrainingContext& context, const MixtureMatrices& w
     const Tensor dlogits = context.make(kPassing, "gradient of router logits", shape.tokens, shape.experts);
     logits_backward(context, routing, products, dlogits);
     router_weight_gradient(context, dlogits, x, dweights.router);
-    add_router_input_gradient(context, dlogits, weights.router, dnorm);
-    shared_input_weight(context, dweights, x, state.shared);
+    add_router_input_gradient(context, dlogits, weights.values.router, dnorm);
+    shared_input_weight(context, fp8, dweights, x, state.shared);
     add_gate_input_gradient(context, weights, state.shared, dnorm);
   }
   products.reset();
@@ -240,31 +270,39 @@ Tensor mixture_backward(const TrainingContext& context, const MixtureMatrices& w
   return dnorm;
 }
 
-Tensor mixture_backward_input(const TrainingContext& context, const MixtureMatrices& weights,
+Tensor mixture_backward_input(const TrainingContext& context, const MixtureWeights& weights,
                               MixtureState& state, const Matrix& dy) {
   const LayerWidths& shape = context.shape;
   Routing& routing = state.routing;
-  const GroupedProducts experts(context.operators, counts_of(context, state));
+  const GroupedProducts experts(context, counts_of(context, state));
+  const Fp8Mixture& fp8 = weights.fp8;
+  const bool quantized = state.activation.quantized();
+  constexpr Category kKept = Category::activations;
   Tensor dact;
   Tensor dshared;
   {
     const AllRows all = gathered_gradient(context, dy);
-    Tensor rows = sent_to_experts(context, state, senders(context, dy, all), Category::activations);
+    const Fp8Slot& slot = fp8.fc2.gradient;
+    Tensor wide = sent_to_experts(context, state, senders(context, dy, all), slot.category_of_wide(kKept));
+    LinearOperand rows = operand_of(context, state, slot, std::move(wide),
+                                    spreads(context) ? kKept : kPassing, "rows of experts");
     dact = context.make(kPassing, "gradient of activation", rows_of(context, state), shape.expert_ffn);
-    experts.input_gradient(rows, weights.fc2, dact);
-    dshared = shared_activation_gradient(context, weights, all);
+    experts.input_gradient(rows, weights.fc2(), dact);
+    dshared = shared_activation_gradient(context, weights, shared_output_gradient(context, fp8, all));
     if (spreads(context)) state.gradient_of_rows = std::move(rows);
   }
   Tensor products = weights_backward(context, state, dact);
   // The weights' gradients read it as it was.
-  weigh(context, state, state.activation);
-  state.fc1_gradient = gated_backward(context, std::move(dact), state.fc1, Category::activations);
+  if (!quantized) weigh(context, state, state.activation.values());
+  Tensor wide = gated_backward(context, std::move(dact), state.fc1, fp8.fc1.gradient.category_of_wide(kKept));
+  state.fc1_gradient =
+      operand_of(context, state, fp8.fc1.gradient, std::move(wide), kKept, "gradient of fc1");
   state.fc1.reset();
-  shared_gradients(context, std::move(dshared), Category::activations, true, state.shared);
+  shared_gradients(context, fp8, std::move(dshared), kKept, true, state.shared);
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
   {
     Tensor rows = context.make(kPassing, "rows of experts", rows_of(context, state), shape.hidden);
-    experts.input_gradient(state.fc1_gradient, weights.fc1, rows);
+    experts.input_gradient(state.fc1_gradient, weights.fc1(), rows);
     rows = back_at_tokens(context, state, std::move(rows));
     add_up_choices(context, rows, state, dnorm,
                    [&](const Matrix& to) { add_shared_input_gradient(context, weights, state.shared, to); });
@@ -274,7 +312,7 @@ Tensor mixture_backward_input(const TrainingContext& context, const MixtureMatri
       context.make(Category::activations, "gradient of router logits", shape.tokens, shape.experts);
   logits_backward(context, routing, products, state.router_gradient);
   products.reset();
-  add_router_input_gradient(context, state.router_gradient, weights.router, dnorm);
+  add_router_input_gradient(context, state.router_gradient, weights.values.router, dnorm);
   add_gate_input_gradient(context, weights, state.shared, dnorm);
   routing.drop_choices();
   if (spreads(context)) {
@@ -284,28 +322,32 @@ Tensor mixture_backward_input(const TrainingContext& context, const MixtureMatri
   return dnorm;
 }
 
-void mixture_output_weight(const TrainingContext& context, const MixtureMatrices& dweights,
-                           MixtureState& state, const Matrix& dy) {
+void mixture_output_weight(const TrainingContext& context, const Fp8Mixture& fp8,
+                           const MixtureMatrices& dweights, MixtureState& state, const Matrix& dy) {
   {
     const AllRows all = gathered_gradient(context, dy);
-    const Tensor rows =
-        spreads(context) ? std::move(state.gradient_of_rows) : sent_to_experts(context, state, all);
-    GroupedProducts(context.operators, counts_of(context, state))
-        .weight_gradient(rows, state.activation, dweights.fc2);
-    shared_output_weight(context, dweights, all, state.shared);
+    const LinearOperand rows =
+        spreads(context) ? std::move(state.gradient_of_rows)
+                         : operand_of(context, state, fp8.fc2.gradient, sent_to_experts(context, state, all),
+                                      kPassing, "rows of experts");
+    GroupedProducts(context, counts_of(context, state)).weight_gradient(rows, state.activation, dweights.fc2);
+    shared_output_weight(context, dweights, shared_output_gradient(context, fp8, all), state.shared);
   }
   state.activation.reset();
   state.shared.activation.reset();
 }
 
-void mixture_input_weight(const TrainingContext& context, const MixtureMatrices& dweights, const Matrix& norm,
-                          MixtureState& state) {
+void mixture_input_weight(const TrainingContext& context, const Fp8Mixture& fp8,
+                          const MixtureMatrices& dweights, const Matrix& norm, MixtureState& state) {
   {
     const AllRows x = context.gather_rows(norm);
     router_weight_gradient(context, state.router_gradient, x, dweights.router);
-    shared_input_weight(context, dweights, x, state.shared);
-    const Tensor rows = spreads(context) ? std::move(state.rows) : sent_to_experts(context, state, x);
-    GroupedProducts(context.operators, counts_of(context, state))
+    shared_input_weight(context, fp8, dweights, x, state.shared);
+    const LinearOperand rows =
+        spreads(context) ? std::move(state.rows)
+                         : operand_of(context, state, fp8.fc1.input, sent_to_experts(context, state, x),
+                                      kPassing, "rows of experts");
+    GroupedProducts(context, counts_of(context, state))
         .weight_gradient(state.fc1_gradient, rows, dweights.fc1);
   }
   state = MixtureState();

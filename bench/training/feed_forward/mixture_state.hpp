@@ -3,6 +3,7 @@
 
 #include "bench/training/feed_forward/dispatch.hpp"
 #include "bench/training/feed_forward/routing.hpp"
+#include "bench/training/linear/linear.hpp"
 #include "core/tensor/arena.hpp"
 
 namespace plumbline::training {
@@ -14,25 +15,37 @@ struct MixtureMatrices {
   Matrix shared_gate, shared_fc1, shared_fc2;
 };
 
-/// Of a mixture's shared expert; empty without.
+/// Values on their way into products, those of the experts and of the shared one in FP8 where that is on.
+struct MixtureWeights {
+  MixtureMatrices values;
+  const Fp8Mixture& fp8;
+
+  LinearWeight fc1() const { return {values.fc1, fp8.fc1}; }
+  LinearWeight fc2() const { return {values.fc2, fp8.fc2}; }
+  LinearWeight shared_fc1() const { return {values.shared_fc1, fp8.shared_fc1}; }
+  LinearWeight shared_fc2() const { return {values.shared_fc2, fp8.shared_fc2}; }
+};
+
+/// Of a mixture's shared expert; empty without. What products alone read is quantized where they work in FP8.
 struct SharedExpert {
   Tensor weights;  // (1, T) fp32: of every token; empty without a gate
   Tensor fc1;
-  Tensor activation;     // its rows carry their weights
-  Tensor fc1_gradient;   // in the backward
-  Tensor gate_gradient;  // (T, 1), likewise
+  LinearOperand activation;    // its rows carry their weights
+  LinearOperand fc1_gradient;  // in the backward
+  Tensor gate_gradient;        // (T, 1), likewise
 };
 
+/// What products alone read is quantized where they work in FP8.
 struct MixtureState {
   Routing routing;
-  Dispatch dispatch;  // where experts are spread over ranks, whose rows are (N', …) in place of (N, …)
-  Tensor rows;        // of the experts, until fc1's weight gradient; likewise
-  Tensor gradient_of_rows;  // of their results, for the weight gradient of a split backward; likewise
+  Dispatch dispatch;   // where experts are spread over ranks, whose rows are (N', …) in place of (N, …)
+  LinearOperand rows;  // of the experts, until fc1's weight gradient; likewise
+  LinearOperand gradient_of_rows;  // of their results, for the weight gradient of a split backward; likewise
   SharedExpert shared;
-  Tensor fc1;              // of the experts' rows, (N, f)
-  Tensor activation;       // likewise, times the rows' weights
-  Tensor fc1_gradient;     // in the backward
-  Tensor router_gradient;  // of the logits, of the storage type, likewise
+  Tensor fc1;                  // of the experts' rows, (N, f)
+  LinearOperand activation;    // likewise, times the rows' weights
+  LinearOperand fc1_gradient;  // in the backward
+  Tensor router_gradient;      // of the logits, of the storage type, likewise
 };
 
 }  // namespace plumbline::training

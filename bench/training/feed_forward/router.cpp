@@ -5,6 +5,9 @@
 namespace plumbline::training {
 namespace {
 
+/// What the products of experts want their rows to be a multiple of in FP8: matrix units sum over so many.
+constexpr std::int64_t kFp8Rows = 16;
+
 /// With the coefficients of the losses that keep the load even, as parts of the mean loss of the step.
 Router router_of(const TrainingContext& context) {
   const RunConfig& config = context.config;
@@ -20,6 +23,7 @@ Router router_of(const TrainingContext& context) {
   router.capacity = config.expert_capacity();
   router.by_position = config.mixture.drop_policy == TokenDropPolicy::position;
   router.padded = config.mixture.pad_to_capacity;
+  if (config.numerics.fp8.on()) router.multiple = kFp8Rows;
   const bool by_sequence = config.mixture.load_balancing == LoadBalancing::seq_aux_loss;
   if (by_sequence) router.balanced_tokens = config.batch.seq_length;
   const double together = by_sequence ? static_cast<double>(router.balanced_tokens) : tokens;

@@ -8,29 +8,30 @@
 namespace plumbline::training {
 
 /// From x (T, h) to the output of its fc1; then to its activation.
-void shared_expert_forward(const TrainingContext& context, const MixtureMatrices& weights, const Matrix& x,
+void shared_expert_forward(const TrainingContext& context, const MixtureWeights& weights, const Matrix& x,
                            SharedExpert& shared);
-void shared_expert_activation(const TrainingContext& context, SharedExpert& shared);
+void shared_expert_activation(const TrainingContext& context, const Fp8Mixture& fp8, SharedExpert& shared);
 /// to (T, h) += what it adds to the stream.
-void add_shared_output(const TrainingContext& context, const MixtureMatrices& weights,
+void add_shared_output(const TrainingContext& context, const MixtureWeights& weights,
                        const SharedExpert& shared, const Matrix& to);
 
-/// The gradient of its activation from that of its output, dy (T, h).
-Tensor shared_activation_gradient(const TrainingContext& context, const MixtureMatrices& weights,
-                                  const Matrix& dy);
+/// The gradient of its output, dy (T, h), as products read it; then that of its activation.
+LinearOperand shared_output_gradient(const TrainingContext& context, const Fp8Mixture& fp8, const Matrix& dy);
+Tensor shared_activation_gradient(const TrainingContext& context, const MixtureWeights& weights,
+                                  const LinearOperand& dy);
 /// Its weights' and fc1's gradients from that, into `shared`, fc1's of `category`; frees fc1, and the activation unless it
 /// is `kept`, its rows with their weights again.
-void shared_gradients(const TrainingContext& context, Tensor dact, Category category, bool kept,
-                      SharedExpert& shared);
+void shared_gradients(const TrainingContext& context, const Fp8Mixture& fp8, Tensor dact, Category category,
+                      bool kept, SharedExpert& shared);
 /// to (T, h) += the gradient of x through fc1.
-void add_shared_input_gradient(const TrainingContext& context, const MixtureMatrices& weights,
+void add_shared_input_gradient(const TrainingContext& context, const MixtureWeights& weights,
                                const SharedExpert& shared, const Matrix& to);
 /// dx, this rank's rows, += that through the gate.
-void add_gate_input_gradient(const TrainingContext& context, const MixtureMatrices& weights,
+void add_gate_input_gradient(const TrainingContext& context, const MixtureWeights& weights,
                              const SharedExpert& shared, const Matrix& dx);
-void shared_output_weight(const TrainingContext& context, const MixtureMatrices& dweights, const Matrix& dy,
-                          const SharedExpert& shared);
-void shared_input_weight(const TrainingContext& context, const MixtureMatrices& dweights, const Matrix& x,
-                         const SharedExpert& shared);
+void shared_output_weight(const TrainingContext& context, const MixtureMatrices& dweights,
+                          const LinearOperand& dy, const SharedExpert& shared);
+void shared_input_weight(const TrainingContext& context, const Fp8Mixture& fp8,
+                         const MixtureMatrices& dweights, const Matrix& x, const SharedExpert& shared);
 
 }  // namespace plumbline::training

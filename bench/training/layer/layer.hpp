@@ -7,9 +7,9 @@
 #include <array>
 
 #include "bench/training/feed_forward/mixture_state.hpp"
-#include "bench/training/layer/fp8_layers.hpp"
-#include "bench/training/layer/linear.hpp"
 #include "bench/training/layer/microbatch_dropout.hpp"
+#include "bench/training/linear/fp8_layers.hpp"
+#include "bench/training/linear/linear.hpp"
 #include "bench/training/parameters/parameter_memory.hpp"
 #include "bench/training/parameters/unit_gradients.hpp"
 
@@ -36,7 +36,7 @@ struct LayerMatrices {
 /// The same matrices on their way into products.
 struct LayerWeights {
   LinearWeight qkv, proj, fc1, fc2;
-  MixtureMatrices mixture;
+  MixtureWeights mixture;
   LatentMatrices latent;
 };
 

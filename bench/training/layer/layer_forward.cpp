@@ -10,15 +10,6 @@
 #include "bench/training/layer/stream_rows.hpp"
 
 namespace plumbline::training {
-namespace {
-
-/// Of what linear layers read: in FP8 the quantized copy is kept instead.
-Category read_category(const TrainingContext& context) {
-  return context.config.numerics.fp8.on() ? Category::workspace : context.kept;
-}
-
-}  // namespace
-
 Tensor make_scores(const TrainingContext& context, Category category, const char* holder) {
   if (context.config.numerics.attention_backend == AttentionBackend::fused) return {};
   const AttentionShape& shape = context.shape.attention;
@@ -56,7 +47,7 @@ void layer_attention(const TrainingContext& context, const SharedBuffers& shared
 void first_norm_forward(const TrainingContext& context, const Layer& layer, LayerActivations& saved) {
   const LayerWidths& shape = context.shape;
   const LayerVectors& vectors = layer.values;
-  Tensor norm1 = context.make_stream(read_category(context), "layer norm1");
+  Tensor norm1 = context.make_stream(layer.fp8.qkv.input.category_of_wide(context.kept), "layer norm1");
   saved.norm1_stats = context.make_fp32(context.kept, "layer norm1 statistics", shape.norm_stats, shape.rows);
   norm_forward(context, saved.input, vectors.norm1, vectors.norm1_bias, norm1, saved.norm1_stats);
   saved.norm1 = layer.fp8.qkv.input.keep(std::move(norm1), context.kept, "layer norm1");
@@ -66,7 +57,7 @@ void second_norm_forward(const TrainingContext& context, const Layer& layer, Lay
   const LayerWidths& shape = context.shape;
   const LayerVectors& vectors = layer.values;
   const bool sequential = context.model().block == Block::sequential;
-  Tensor norm2 = context.make_stream(read_category(context), "layer norm2");
+  Tensor norm2 = context.make_stream(layer.fp8.fc1.input.category_of_wide(context.kept), "layer norm2");
   saved.norm2_stats = context.make_fp32(context.kept, "layer norm2 statistics", shape.norm_stats, shape.rows);
   norm_forward(context, sequential ? saved.middle : saved.input, vectors.norm2, vectors.norm2_bias, norm2,
                saved.norm2_stats);
@@ -81,7 +72,8 @@ void mlp_forward(const TrainingContext& context, const Layer& layer, const Layer
     saved.fc1 = context.make(context.kept, "layer fc1", shape.tokens, shape.fc1);
     rows.multiply(weights.fc1, layer.values.fc1_bias, saved.fc1);
   }
-  Tensor activation = context.make(read_category(context), "layer activation", shape.tokens, shape.ffn);
+  Tensor activation = context.make(layer.fp8.fc2.input.category_of_wide(context.kept), "layer activation",
+                                   shape.tokens, shape.ffn);
   activation_forward(context, saved.fc1, activation);
   saved.activation = layer.fp8.fc2.input.keep(std::move(activation), context.kept, "layer activation");
 }

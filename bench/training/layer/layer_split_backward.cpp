@@ -129,13 +129,13 @@ void layer_backward_weight(const TrainingContext& context, const Layer& layer, U
                            LayerActivations& saved) {
   const LayerMatrices dweights = layer.open(gradients);
   if (layer.mixture()) {
-    mixture_output_weight(context, dweights.mixture, saved.mixture, saved.output_gradient);
+    mixture_output_weight(context, layer.fp8.mixture, dweights.mixture, saved.mixture, saved.output_gradient);
   } else {
     mlp_output_weight(context, layer, dweights, saved);
   }
   if (saved.middle_gradient) saved.output_gradient.reset();  // else attention's products read it, too
   if (layer.mixture()) {
-    mixture_input_weight(context, dweights.mixture, saved.norm2.values(), saved.mixture);
+    mixture_input_weight(context, layer.fp8.mixture, dweights.mixture, saved.norm2.values(), saved.mixture);
     saved.norm2.reset();
   } else {
     mlp_input_weight(context, layer, dweights, saved);

@@ -58,9 +58,9 @@ void feed_forward_again(const TrainingContext& context, const Layer& layer, cons
   if (modules.moe) return mixture_forward(context, weights.mixture, layer.expert_bias, norm, mixture);
   if (modules.shared_experts) {
     shared_expert_forward(context, weights.mixture, context.gather_rows(norm), mixture.shared);
-    shared_expert_activation(context, mixture.shared);
+    shared_expert_activation(context, layer.fp8.mixture, mixture.shared);
   }
-  if (modules.moe_act) experts_activation(context, mixture);
+  if (modules.moe_act) experts_activation(context, layer.fp8.mixture, mixture);
 }
 
 void attention_block_again(const TrainingContext& context, const SharedBuffers& shared,

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "bench/training/layer/linear.hpp"
+#include "bench/training/linear/linear.hpp"
 
 namespace plumbline::training {
 

@@ -80,14 +80,17 @@ __global__ void __launch_bounds__(32)
   if (lane == 0) counts[block_x()] = sum;
 }
 
-/// The first row of every expert. rows: of each, whatever its count; 0: as many as that.
+/// The first row of every expert. rows: of each, whatever its count; 0: as many as that, filled up to a multiple.
 __global__ void __launch_bounds__(32)
-    starts_kernel(const std::int32_t* counts, int experts, std::int32_t rows, std::int32_t* starts) {
+    starts_kernel(const std::int32_t* counts, int experts, std::int32_t rows, std::int32_t multiple,
+                  std::int32_t* starts) {
   const int lane = static_cast<int>(thread_x());
   std::int32_t sum = 0;
   for (int first = 0; first < experts; first += 32) {
     const bool live = first + lane < experts;
-    const Prefix sums = prefix_of(!live ? 0 : rows > 0 ? rows : counts[first + lane], lane);
+    const std::int32_t own =
+        !live || rows > 0 ? rows : (counts[first + lane] + multiple - 1) / multiple * multiple;
+    const Prefix sums = prefix_of(live ? own : 0, lane);
     if (live) starts[first + lane] = sum + sums.before;
     sum += sums.all;
   }
@@ -170,10 +173,17 @@ __global__ void __launch_bounds__(256)
   if (rank >= capacity) chosen[choice] = -1 - expert;
 }
 
-void place(const Queue& queue, Matrix chosen, std::int64_t experts, std::int64_t rows, std::int64_t of_item,
-           const RowScratch& scratch, std::int32_t* places, std::int32_t* items) {
+/// Rows of an expert, as starts_kernel has them.
+struct RowsOfExpert {
+  std::int64_t rows = 0;
+  std::int64_t multiple = 1;
+};
+
+void place(const Queue& queue, Matrix chosen, std::int64_t experts, RowsOfExpert of_expert,
+           std::int64_t of_item, const RowScratch& scratch, std::int32_t* places, std::int32_t* items) {
   launch(queue, {.threads = 32}, starts_kernel, scratch.counts, static_cast<int>(experts),
-         static_cast<std::int32_t>(rows), scratch.starts);
+         static_cast<std::int32_t>(of_expert.rows), static_cast<std::int32_t>(of_expert.multiple),
+         scratch.starts);
   launch(queue, {.x = static_cast<unsigned>(tiles_of(chosen.cols)), .threads = kTile}, place_kernel,
          chosen.as<const std::int32_t>(), chosen.cols, scratch.starts, scratch.before,
          FastDivide(static_cast<unsigned>(of_item)), places, items);
@@ -207,7 +217,7 @@ void count_choices(const Queue& queue, Matrix chosen, std::int64_t experts, bool
 void drop_choices(const Queue& queue, const Router& router, Matrix logits, Matrix chosen,
                   std::int32_t* scratch) {
   const RowScratch at(scratch, chosen.cols, logits.cols);
-  place(queue, chosen, logits.cols, 0, 1, at, at.places, at.order);
+  place(queue, chosen, logits.cols, {}, 1, at, at.places, at.order);
   if (!router.by_position) weigh(queue, router, logits, chosen, at.places, at.weights);
   launch(queue, {.x = static_cast<unsigned>((chosen.cols + 255) / 256), .threads = 256}, drop_kernel,
          at.order, router.by_position ? nullptr : at.weights, at.starts, chosen.cols,
@@ -216,13 +226,14 @@ void drop_choices(const Queue& queue, const Router& router, Matrix logits, Matri
 
 void arrange(const Queue& queue, const Router& router, Matrix logits, Matrix chosen, Matrix places,
              Matrix tokens, Matrix weights, std::int32_t* scratch) {
-  if (router.capacity > 0) {  // what no token comes to are rows that fill experts up
+  if (router.capacity > 0 || router.multiple > 1) {  // what no token comes to are rows that fill experts up
     fill(queue, tokens, 0);
     fill(queue, weights, 0);
   }
   count_choices(queue, chosen, logits.cols, false, scratch);
-  place(queue, chosen, logits.cols, router.padded ? router.capacity : 0, router.top_k,
-        RowScratch(scratch, chosen.cols, logits.cols), places.as<std::int32_t>(), tokens.as<std::int32_t>());
+  const RowsOfExpert of_expert{router.padded ? router.rows_of(router.capacity) : 0, router.multiple};
+  place(queue, chosen, logits.cols, of_expert, router.top_k, RowScratch(scratch, chosen.cols, logits.cols),
+        places.as<std::int32_t>(), tokens.as<std::int32_t>());
   weigh(queue, router, logits, chosen, places.as<const std::int32_t>(), weights.as<float>());
 }
 

@@ -26,6 +26,8 @@ struct Case {
   int zero;
   const char* schedule;
   std::int64_t window = 0;  // of the second layer
+  bool experts = false;
+  int expert = 1;  // ranks that these are spread over
 };
 constexpr auto kDelayed = Fp8Recipe::delayed;
 constexpr auto kTensorwise = Fp8Recipe::tensorwise;
@@ -38,6 +40,10 @@ const Case kCases[] = {
     {"input and weight gradients apart", {1, 1, 1}, kDelayed, 0, "zb-h1"},
     {"a sliding window", {1, 1, 1}, kDelayed, 0, "1f1b", 512},
     {"a sliding window, sequence parallel", {2, 1, 1}, kDelayed, 0, "1f1b", 512},
+    {"experts", {1, 1, 1}, kDelayed, 0, "1f1b", 0, true},
+    {"experts, scales of tensors", {1, 1, 1}, kTensorwise, 0, "zb-h1", 0, true},
+    {"experts, sequence parallel", {2, 1, 1}, kDelayed, 0, "zb-h1", 0, true},
+    {"experts over ranks", {1, 1, 2}, kTensorwise, 3, "1f1b", 0, true, 2},
 };
 
 RunConfig config_of(const Case& c) {
@@ -50,6 +56,14 @@ RunConfig config_of(const Case& c) {
   config.model.heads = config.model.kv_heads = 32;
   config.model.head_dim = 128;
   config.model.ffn = 8192;
+  if (c.experts) {
+    config.model.architecture = "qwen2_moe";
+    config.model.qkv_bias = config.model.tied_embeddings = false;
+    config.model.ffn = 2048;
+    config.model.mixture = {8, 2, true};
+    config.model.mixture.shared = 2048;
+    config.parallel.expert = c.expert;
+  }
   config.batch.seq_length = 4096;
   config.model.max_positions = 4096;
   config.numerics.precision = DType::bf16;

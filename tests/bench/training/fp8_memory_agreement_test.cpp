@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "analysis/memory/memory_model.hpp"
+#include "analysis/work/routing/routed_traffic.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
 #include "tests/bench/training/covering.hpp"
+#include "tests/bench/training/routed_memory.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
@@ -46,6 +48,21 @@ RunConfig base(const Layout& layout) {
   config.measure.steps = 1;
   config.measure.warmup_steps = 0;
   return config;
+}
+
+enum class Mixed { plain, shared, dense_first };
+/// With as round sizes.
+ModelConfig mixture(Mixed kind) {
+  ModelConfig model =
+      kind == Mixed::dense_first ? small_deepseek(false) : small_mixture(kind == Mixed::shared);
+  model.layers = kind == Mixed::dense_first ? 8 : 4;
+  model.head_dim = 16;
+  model.ffn = 32;
+  model.mixture.experts = 8;
+  if (kind == Mixed::shared) model.architecture = "qwen2_moe";
+  if (kind != Mixed::plain) model.mixture.shared = 64;
+  if (kind == Mixed::dense_first) model.mixture.dense_ffn = 128;
+  return model;
 }
 
 /// Every layout with every schedule; any two of the other settings meet.
@@ -133,6 +150,52 @@ std::vector<Cell> further_cells(const Layout& layout) {
     config.parallel.schedule = "v-half";
     config.parallel.vocab_parallel = VocabPasses::one_barrier;
   });
+  add("mixture", [](RunConfig& config) {
+    config.model = mixture(Mixed::plain);
+    config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
+  });
+  add("mixture zb-h1 zero 3", [](RunConfig& config) {
+    config.model = mixture(Mixed::shared);
+    config.parallel.schedule = "zb-h1";
+    config.parallel.sequence_parallel = true;
+    config.parallel.zero_stage = 3;
+    config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
+    set_dropout(config, kDropouts[1]);
+    config.numerics.attention_dropout = 0;
+  });
+  add("mixture after dense layers", [](RunConfig& config) {
+    config.model = mixture(Mixed::dense_first);
+    config.parallel.schedule = config.parallel.pipeline > 1 ? "zb-v" : "1f1b";
+    config.recompute.granularity = Recompute::full;
+    config.parallel.zero_stage = 2;
+  });
+  add("mixture fp32 zero 3", [](RunConfig& config) {
+    config.model = mixture(Mixed::shared);
+    config.numerics.precision = DType::fp32;
+    config.numerics.fp8.format = Fp8Format::e4m3;
+    config.parallel.zero_stage = 3;
+    config.recompute.granularity = Recompute::selective;
+  });
+  add("mixture with a capacity", [](RunConfig& config) {
+    config.model = mixture(Mixed::plain);
+    config.mixture.capacity_factor = 0.8;
+    config.mixture.pad_to_capacity = config.parallel.tensor > 1;
+    config.parallel.sequence_parallel = true;
+    config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
+  });
+  add("experts over ranks", [](RunConfig& config) {
+    config.model = mixture(Mixed::shared);
+    config.parallel.expert = 2;
+    config.parallel.zero_stage = 3;
+    config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
+    config.recompute.granularity = Recompute::full;
+  });
+  add("experts over ranks zb-h1", [](RunConfig& config) {
+    config.model = mixture(Mixed::dense_first);
+    config.parallel.expert = 2;
+    config.parallel.zero_stage = 1;
+    config.parallel.schedule = config.parallel.pipeline > 1 ? "dualpipe" : "zb-h1";
+  });
   add("loss in fp32", [](RunConfig& config) { config.numerics.cross_entropy_loss_fusion = false; });
   add("a teacher in the storage type", [](RunConfig& config) {
     config.distillation.teacher = small_gpt2();
@@ -181,6 +244,19 @@ void compare(const Cell& cell, const StepResult& step) {
   }
 }
 
+/// Rows of experts are filled up, so that they follow the routing. Traffic, too.
+void compare_routed(const RunConfig& config, const Communicator& communicator, const StepResult& step) {
+  const Layout layout = config.layout();
+  const Schedule schedule = schedule_for(config);
+  const RoutedRows rows(config, schedule, step.routing,
+                        layout.sender(layout.coordinates(communicator.rank())));
+  const bool finds_scales =
+      config.numerics.fp8.recipe == Fp8Recipe::delayed && layout.tensor > 1;  // in the first step
+  EXPECT_TRUE(finds_scales ||
+              same(predict_traffic(config, schedule, communicator.rank(), rows), step.traffic));
+  if (communicator.rank() == 0) expect_routed_memory(config, step);
+}
+
 TEST(Fp8MemoryAgreement, ToTheByteInEveryAction) {
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -195,7 +271,11 @@ TEST(Fp8MemoryAgreement, ToTheByteInEveryAction) {
     SCOPED_TRACE(cell.name);
     MpiCommunicator communicator(cell.config.layout());
     const StepResult step = one_step(cell.config, communicator);
-    if (communicator.rank() == 0) compare(cell, step);
+    if (cell.config.model.mixture) {
+      compare_routed(cell.config, communicator, step);
+    } else if (communicator.rank() == 0) {
+      compare(cell, step);
+    }
     ++compared;
   }
   EXPECT_GE(compared, 2 * static_cast<int>(layouts.size()));

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bench/evaluate/plan.hpp"
-#include "bench/training/layer/fp8_slots.hpp"
+#include "bench/training/linear/fp8_slots.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/training_support.hpp"
@@ -110,6 +110,57 @@ TEST(Fp8Slots, DelayedScalesLookBackAsFarAsTheHistory) {
 /// A value of a place in a part of the model, as a rank meets it.
 double value_of(int world_rank, int part, std::int64_t layer, std::int64_t slot) {
   return 1 + static_cast<double>((world_rank * 37 + part * 11 + layer * 5 + slot * 3) % 23);
+}
+
+/// Every expert's largest value is that of the ranks that have it; one that no row came to keeps its scale.
+TEST(Fp8Slots, RanksThatHoldAnExpertAgree) {
+  for (const Layout& layout : layouts_of(ranks_started())) {
+    if (layout.pipeline > 4) continue;
+    for (const int expert : {1, 2}) {
+      if (layout.data % expert != 0) continue;
+      RunConfig config = config_of(layout, "1f1b");
+      config.model.mixture = {8, 2, true};
+      config.parallel.expert = expert;
+      Rank rank(config);
+      Fp8Slots experts(rank.context, rank.parameters, SlotsOf::experts);
+      const std::int64_t here = 8 / expert;
+      const Layout& ranks = rank.communicator.layout();
+      // The row of expert e, 0 but for one number; the last expert has none.
+      const auto value = [&](int world_rank, std::int64_t e) { return 1.0 + (world_rank * 7 + 3 * e) % 11; };
+      std::vector<float> values(static_cast<std::size_t>(here) * 4, 0.0F);
+      std::vector<std::int64_t> rows(static_cast<std::size_t>(here), 1);
+      rows.back() = 0;
+      const std::int64_t first = here * ranks.expert_place(rank.at).part;
+      for (std::int64_t e = 0; e < here; ++e)
+        values[static_cast<std::size_t>(e) * 4 + 2] =
+            static_cast<float>(value(rank.communicator.rank(), first + e));
+      for (const LinearLayer linear : {LinearLayer::fc1, LinearLayer::fc2}) {
+        for (const SlotKind kind : {SlotKind::input, SlotKind::gradient}) {
+          experts.quantized_rows({0, linear, kind}, Category::workspace, "test",
+                                 Matrix(values.data(), here - 1, 4, DType::fp32), rows);
+        }
+      }
+      experts.end_step(1);
+      for (std::int64_t e = 0; e < here; ++e) {
+        double largest = 0;
+        for (int other = 0; other < layout.world(); ++other) {
+          const Coordinates at = ranks.coordinates(other);
+          if (at.pipeline == rank.at.pipeline &&
+              ranks.expert_place(at).part == ranks.expert_place(rank.at).part)
+            largest = std::max(largest, value(other, first + e));
+        }
+        const bool none = e == here - 1;
+        for (const LinearLayer linear : {LinearLayer::fc1, LinearLayer::fc2}) {
+          const auto scale = [&](SlotKind kind) {
+            return 1.0 / *experts.inverse_scale({0, linear, kind, e}).as<float>();
+          };
+          EXPECT_NEAR(scale(SlotKind::input) / (none ? 1 : kE4m3 / largest), 1, kRounding) << e;
+          EXPECT_NEAR(scale(SlotKind::gradient) / (none ? 1 : kE5m2 / largest), 1, kRounding) << e;
+          EXPECT_EQ(scale(SlotKind::weight), 1) << e;
+        }
+      }
+    }
+  }
 }
 
 TEST(Fp8Slots, RanksThatHoldAPlaceAgree) {

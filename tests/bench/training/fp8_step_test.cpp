@@ -26,9 +26,26 @@ int ranks_started() {
   return ranks;
 }
 
-RunConfig config_of(bool gpt2, int layers, int microbatches) {
+enum class Model { qwen2, gpt2, mixture, shared, dense_first };
+
+ModelConfig model_of(Model kind) {
+  if (kind == Model::gpt2) return small_gpt2();
+  if (kind == Model::qwen2) return small_qwen2();
+  ModelConfig model =
+      kind == Model::dense_first ? small_deepseek(false) : small_mixture(kind == Model::shared);
+  model.ffn = 32;
+  model.mixture.experts = 8;
+  model.mixture.expert_bias = false;  // which would send tokens elsewhere in every step
+  if (kind == Model::shared) model.architecture = "qwen2_moe";
+  if (kind != Model::mixture) model.mixture.shared = 32;
+  model.mixture.first_dense = kind == Model::dense_first ? 1 : 0;
+  model.mixture.dense_ffn = kind == Model::dense_first ? 96 : 0;
+  return model;
+}
+
+RunConfig config_of(Model model, int layers, int microbatches) {
   RunConfig config;
-  config.model = gpt2 ? small_gpt2() : small_qwen2();
+  config.model = model_of(model);
   config.model.layers = layers;
   config.numerics.precision = DType::fp32;
   config.numerics.fp8.format = Fp8Format::hybrid;
@@ -47,21 +64,22 @@ struct Way {
   Recompute recompute = Recompute::none;
   int zero = 0;
   bool dropout = false;
-  bool gpt2 = false;
+  Model model = Model::qwen2;
   const char* vocab = "none";
   Fp8Format format = Fp8Format::hybrid;
+  int expert = 1;
 
   std::string name(const char* recipe) const {
-    return fmt::format("{} tp{} pp{} dp{}/cp{} {} sp{:d} recompute{} zero{} dropout{:d} gpt2 {:d} {} {}",
+    return fmt::format("{} tp{} pp{} dp{}/cp{} {} sp{:d} recompute{} zero{} dropout{:d} model {} {} {} ep{}",
                        recipe, layout.tensor, layout.pipeline, layout.data, layout.context, schedule,
-                       sequence_parallel, static_cast<int>(recompute), zero, dropout, gpt2, vocab,
-                       format == Fp8Format::hybrid ? "hybrid" : "e4m3");
+                       sequence_parallel, static_cast<int>(recompute), zero, dropout, static_cast<int>(model),
+                       vocab, format == Fp8Format::hybrid ? "hybrid" : "e4m3", expert);
   }
   /// As few as the schedule takes: ranks that share a processor wait for each other.
   int layers() const { return layout.pipeline > 2 || schedule == std::string("zb-v") ? 4 : 2; }
   /// The same numbers on one rank.
   RunConfig alone() const {
-    RunConfig config = config_of(gpt2, layers(), layout.pipeline > 2 ? 8 : 4);
+    RunConfig config = config_of(model, layers(), layout.pipeline > 2 ? 8 : 4);
     if (layout.context > 1) config.batch.seq_length = std::int64_t{16} * layout.context;
     config.numerics.fp8.format = format;
     set_dropout(config, kDropouts[dropout ? 1 : 0]);
@@ -72,6 +90,7 @@ struct Way {
     RunConfig config = alone();
     set_layout(config, layout);
     config.parallel.context = layout.context;
+    config.parallel.expert = expert;
     return config;
   }
   RunConfig config() const {
@@ -87,23 +106,32 @@ struct Way {
 
 const std::vector<Way> kWays = {
     {.layout = {1, 1, 1}, .recompute = Recompute::full},
-    {.layout = {1, 1, 1}, .recompute = Recompute::selective, .gpt2 = true, .format = Fp8Format::e4m3},
+    {.layout = {1, 1, 1}, .recompute = Recompute::selective, .model = Model::gpt2, .format = Fp8Format::e4m3},
     {.layout = {1, 1, 1}, .schedule = "zb-h1", .recompute = Recompute::full, .dropout = true},
     {.layout = {2, 1, 1}, .recompute = Recompute::full},
     {.layout = {2, 1, 1}, .sequence_parallel = true, .dropout = true},
-    {.layout = {2, 1, 1}, .schedule = "zb-h1", .sequence_parallel = true, .gpt2 = true},
-    {.layout = {1, 2, 1}, .recompute = Recompute::full, .gpt2 = true},
+    {.layout = {2, 1, 1}, .schedule = "zb-h1", .sequence_parallel = true, .model = Model::gpt2},
+    {.layout = {1, 2, 1}, .recompute = Recompute::full, .model = Model::gpt2},
     {.layout = {1, 2, 1}, .schedule = "zb-v", .dropout = true, .format = Fp8Format::e4m3},
     {.layout = {1, 2, 1}, .vocab = "vocab-2"},
-    {.layout = {1, 1, 2}, .gpt2 = true},
+    {.layout = {1, 1, 2}, .model = Model::gpt2},
     {.layout = {1, 1, 2}, .zero = 1, .dropout = true},
     {.layout = {1, 1, 2}, .recompute = Recompute::full, .zero = 2},
     {.layout = {1, 1, 2}, .schedule = "zb-h1", .recompute = Recompute::selective, .zero = 3},
     {.layout = {.data = 2, .context = 2}, .schedule = "zb-h1", .recompute = Recompute::full, .zero = 1},
     {.layout = {1, 4, 1}, .schedule = "dualpipe", .dropout = true},
     {.layout = {2, 2, 1}, .schedule = "zb-h1", .sequence_parallel = true, .recompute = Recompute::full},
-    {.layout = {2, 1, 2}, .sequence_parallel = true, .zero = 3, .gpt2 = true},
+    {.layout = {2, 1, 2}, .sequence_parallel = true, .zero = 3, .model = Model::gpt2},
     {.layout = {1, 2, 2}, .schedule = "zb-h1", .zero = 2},
+    {.layout = {1, 1, 1}, .recompute = Recompute::full, .model = Model::shared},
+    {.layout = {1, 1, 1}, .schedule = "zb-h1", .model = Model::dense_first, .format = Fp8Format::e4m3},
+    {.layout = {2, 1, 1}, .schedule = "zb-h1", .sequence_parallel = true, .model = Model::shared},
+    {.layout = {1, 2, 1}, .schedule = "zb-v", .model = Model::shared},
+    {.layout = {1, 1, 2}, .zero = 3, .model = Model::mixture},
+    {.layout = {1, 1, 2}, .schedule = "zb-h1", .zero = 1, .model = Model::shared, .expert = 2},
+    {.layout = {1, 1, 2}, .recompute = Recompute::full, .zero = 3, .model = Model::dense_first, .expert = 2},
+    {.layout = {1, 4, 1}, .schedule = "dualpipe", .model = Model::dense_first},
+    {.layout = {2, 1, 2}, .sequence_parallel = true, .model = Model::shared, .expert = 2},
 };
 
 /// Of all gradients together: the root mean square of the differences, over that of the reference.
@@ -132,7 +160,7 @@ void compare(const Way& way, const char* recipe, double loose, const Step& step)
   const StepResult alone = step(way.alone(), solo);
   MpiCommunicator communicator(way.config().layout());
   const StepResult found = step(way.config(), communicator);
-  const bool same_layout = way.layout.tensor > 1 || way.layout.context > 1;
+  const bool same_layout = way.layout.tensor > 1 || way.layout.context > 1 || way.expert > 1;
   const StepResult reference = same_layout ? step(way.plain(), communicator) : alone;
   if (communicator.rank() != 0) return;
   std::string worst;
@@ -189,7 +217,7 @@ TEST(Fp8Step, TrainsLikeBf16) {
   constexpr std::uint64_t kSeeds = 4;
   constexpr std::size_t kSteps = 40;
   const auto losses = [](std::uint64_t seed, Fp8Format format, Fp8Recipe recipe) {
-    RunConfig config = config_of(false, 2, 8);
+    RunConfig config = config_of(Model::qwen2, 2, 8);
     config.measure.seed = seed;
     config.model.init_std = 0.08;
     config.numerics.precision = DType::bf16;

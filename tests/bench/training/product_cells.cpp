@@ -237,7 +237,7 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
     config.parallel.cp_comm_type = kSharings[experts ? row[kLinear] % kSharingsOfExperts : row[kLinear]].type;
     if (config.parallel.hierarchical()) config.parallel.hierarchical_context = {2, layout.context / 2};
   }
-  const LinearLayers& linear = kLinearLayers[experts  ? 0
+  const LinearLayers& linear = kLinearLayers[experts  ? sum % std::size(kLinearLayers)
                                              : shared ? kSharings[row[kLinear]].linear
                                                       : row[kLinear]];
   config.numerics.fp8.format = linear.format;
@@ -258,6 +258,8 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
   config.parallel.tp_comm_overlap = row[kSequence] == 2;
   config.parallel.zero_stage = static_cast<int>(row[kZero]);
   set_recomputation(config, recomputation);
+  // Experts are in FP8 in every cell of a third, by one recipe and the other, that may be.
+  if (experts && config.numerics.fp8.on() && why_invalid(config)) config.numerics.fp8 = {};
   const bool reduces = sum % 2 == 0;
   const bool gathers = sum / 2 % 2 == 0;
   const bool receives = sum / 3 % 2 == 0;
@@ -268,7 +270,7 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
   cell.name =
       fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{} {}{}", cell.schedule, layout.tensor,
                   layout.pipeline, layout.data / layout.context, row[kSequence], recomputation.name,
-                  row[kZero], kDropouts[row[kDropout]].name, linear.name) +
+                  row[kZero], kDropouts[row[kDropout]].name, config.numerics.fp8.on() ? linear.name : "") +
       (shared ? fmt::format(" cp{} {}", layout.context, cp_comm_type_name(config.parallel.cp_comm_type))
               : "") +
       (experts ? fmt::format(" ep{} etp{}{}", layout.expert, layout.expert_slices(),

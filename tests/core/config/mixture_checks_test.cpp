@@ -25,7 +25,29 @@ TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
     const char* reason;
   };
   const Case cases[] = {
-      {"mixtral-8x7b", [](RunConfig& c) { c.numerics.fp8.format = Fp8Format::hybrid; }, "fp8_format: found"},
+      {"mixtral-8x7b",
+       [](RunConfig& c) {
+         c.numerics.fp8.format = Fp8Format::hybrid;
+         c.parallel.expert = c.parallel.world_size = 2;
+         c.parallel.token_dispatcher = TokenDispatcher::allgather;
+         c.batch.global_batch_size = 2;
+       },
+       "fp8_format: found hybrid with mixtral-8x7b, a mixture of experts, and moe_token_dispatcher_type "
+       "allgather"},
+      {"mixtral-8x7b",
+       [](RunConfig& c) {
+         c.numerics.fp8.format = Fp8Format::e4m3;
+         c.parallel.tensor = c.parallel.world_size = 2;
+         c.parallel.sequence_parallel = true;
+         c.parallel.expert_tensor = 1;
+       },
+       "fp8_format: found e4m3 with mixtral-8x7b, a mixture of experts, and expert_tensor_parallel_size 1"},
+      {"qwen2-57b-a14b",
+       [](RunConfig& c) {
+         c.numerics.fp8.format = Fp8Format::hybrid;
+         c.model.mixture.shared = 8;
+       },
+       "8 shared expert's columns"},
       {"mixtral-8x7b",
        [](RunConfig& c) {
          c.parallel.tensor = c.parallel.world_size = 2;
@@ -133,7 +155,8 @@ TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
       {"deepseek-v3", [](RunConfig& c) { c.parallel.context = c.parallel.world_size = 2; },
        "context_parallel_size: found 2 with deepseek-v3"},
       {"deepseek-v3", [](RunConfig& c) { c.model.latent.query_rank = 0; }, "without q_lora_rank"},
-      {"deepseek-v3", [](RunConfig& c) { c.numerics.fp8.format = Fp8Format::hybrid; }, "fp8_format: found"},
+      {"deepseek-v3", [](RunConfig& c) { c.numerics.fp8.format = Fp8Format::hybrid; },
+       "and latent attention; expected none"},
       {"qwen3-30b-a3b", [](RunConfig& c) { c.parallel.tensor = c.parallel.world_size = 512; },
        "tensor_model_parallel_size: found 512"},
   };

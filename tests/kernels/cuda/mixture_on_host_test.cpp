@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 #include "core/backends/mpi/mpi_communicator.hpp"
@@ -29,6 +30,7 @@ struct MixtureCase {
   int sequences = 1;  // of a micro-batch; more: balanced by themselves
   int zero = 0;
   RecomputeModules modules{};
+  std::optional<Fp8Recipe> fp8{};
 };
 constexpr RecomputeModules kModules{
     .core_attn = true, .moe_act = true, .layernorm = true, .mla_up_proj = true, .mlp = true};
@@ -54,6 +56,20 @@ constexpr MixtureCase kMixtureCases[] = {
      .dispatcher = TokenDispatcher::alltoall,
      .zero = 3,
      .modules = kModules},
+    {.name = "qwen2_moe",
+     .layers = 2,
+     .layout = {2, 1, 1},
+     .schedule = "zb-h1",
+     .sequence_parallel = true,
+     .precision = DType::bf16,
+     .fp8 = Fp8Recipe::tensorwise},
+    {.name = "glm4_moe",
+     .layers = 4,
+     .layout = {1, 1, 2},
+     .precision = DType::bf16,
+     .dispatcher = TokenDispatcher::alltoall,
+     .zero = 3,
+     .fp8 = Fp8Recipe::delayed},
 };
 
 RunConfig mixture_config(const MixtureCase& c, bool alone) {
@@ -65,9 +81,15 @@ RunConfig mixture_config(const MixtureCase& c, bool alone) {
     config.model.architecture = name;
     config.model.mixture.shared = 24;
   }
+  if (c.fp8) {  // multiples of 16
+    config.model.ffn = config.model.mixture.shared = 32;
+    if (name == "glm4_moe") config.model.mixture.dense_ffn = 48;
+    config.numerics.fp8.format = Fp8Format::hybrid;
+    config.numerics.fp8.recipe = *c.fp8;
+  }
   config.model.layers = c.layers;
   config.numerics.precision = c.precision;
-  config.batch = {.seq_length = 40, .micro_batch_size = c.sequences, .global_batch_size = 4};
+  config.batch = {.seq_length = c.fp8 ? 48 : 40, .micro_batch_size = c.sequences, .global_batch_size = 4};
   config.parallel.make_vocab_size_divisible_by = 8;
   config.mixture.capacity_factor = c.capacity;
   config.mixture.drop_policy = c.policy;

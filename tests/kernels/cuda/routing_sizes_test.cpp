@@ -16,6 +16,7 @@ struct Case {
   bool sigmoid = false, normalized = true;
   std::int64_t capacity = 0;
   bool by_position = false, padded = false;
+  std::int64_t multiple = 1;
 };
 constexpr Case kCases[] = {
     {700, 8, 2},
@@ -27,6 +28,9 @@ constexpr Case kCases[] = {
     {700, 9, 3, 1, 1, true, false, 150, false, true},
     {400, 40, 6, 1, 1, false, false, 50, true},
     {400, 40, 6, 1, 1, false, true, 65, true, true},
+    {700, 64, 6, 1, 1, false, true, 0, false, false, 16},
+    {400, 40, 6, 1, 1, false, true, 65, false, false, 16},
+    {400, 40, 6, 1, 1, false, true, 65, false, true, 16},
     {1, 3, 1},
 };
 
@@ -80,6 +84,7 @@ TEST(RoutingSizes, AreWhatTheCpuMakesOfThem) {
     router.capacity = c.capacity;
     router.by_position = c.by_position;
     router.padded = c.padded;
+    router.multiple = c.multiple;
     Guarded logits = random_matrix(c.tokens, c.experts, DType::fp32, 1, 2);
     // Many equal ones, but where weights decide, which are then equal to the last bit or differ by it.
     if (c.capacity == 0 || c.by_position) {

@@ -147,6 +147,16 @@ std::vector<Split> splits_of(int world) {
          config.parallel.zero_stage = 1;
          config.numerics.precision = DType::bf16;
        }},
+      {"dp 2, experts over both, FP8",
+       [](RunConfig& config) {
+         config.model = small_mixture(true);
+         config.model.mixture.experts = 6;
+         config.parallel.expert = 2;
+         config.parallel.zero_stage = 1;
+         config.numerics.precision = DType::bf16;
+         config.numerics.fp8.format = Fp8Format::hybrid;
+         config.numerics.fp8.amax_history_len = 3;
+       }},
       {"dp 2, experts over both, ZeRO 3",
        [](RunConfig& config) {
          config.model = small_mixture(true);

@@ -195,7 +195,8 @@ TEST(CapacityLayer, OutputAndGradientsAreThoseOfTheDefinition) {
               fc2(layer.fc2, s.ffn), gradient(dy, s.hidden), y(dy, s.hidden);
           Held drouter(Numbers(layer.router.size()), s.hidden), dfc1(Numbers(layer.fc1.size()), s.hidden),
               dfc2(Numbers(layer.fc2.size()), s.ffn);
-          const MixtureMatrices weights{router.matrix(), fc1.matrix(), fc2.matrix(), {}, {}, {}};
+          const Fp8Mixture none;
+          const MixtureWeights weights{{router.matrix(), fc1.matrix(), fc2.matrix(), {}, {}, {}}, none};
           const MixtureMatrices dweights{drouter.matrix(), dfc1.matrix(), dfc2.matrix(), {}, {}, {}};
           MixtureState state;
           mixture_forward(context, weights, {}, x.matrix(), state);

@@ -1,4 +1,4 @@
-#include "bench/training/layer/fp8_slots.hpp"
+#include "bench/training/linear/fp8_slots.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -6,18 +6,26 @@
 namespace plumbline::training {
 namespace {
 
-constexpr std::int64_t kForward = 8;   // slots of a layer: input and weight of each linear layer
-constexpr std::int64_t kGradient = 4;  // the gradient of its output
+constexpr std::int64_t kForward = 2;  // slots of a linear layer: its input and its weight
 
 }  // namespace
 
-Fp8Slots::Fp8Slots(const TrainingContext& context, const RankParameters& parameters)
+Fp8Slots::Fp8Slots(const TrainingContext& context, const RankParameters& parameters, SlotsOf of)
     : context_(context),
       parameters_(parameters),
+      of_(of),
       delayed_(context.config.numerics.fp8.recipe == Fp8Recipe::delayed) {
   if (!context.config.numerics.fp8.on()) return;
-  for (const StageEntry& stage : parameters.stages) layers_ += stage.part.layers;
-  const std::int64_t slots = (kForward + kGradient) * layers_;
+  const Mixture& mixture = context.model().mixture;
+  for (const StageEntry& stage : parameters.stages) {
+    for (std::int64_t i = 0; i < stage.part.layers; ++i) {
+      const bool experts = mixture && stage.part.first_layer + i >= mixture.first_dense;
+      layers_.push_back({linears_, experts});
+      linears_ += linear_layers_of(experts);
+    }
+  }
+  layers_.push_back({linears_, false});
+  const std::int64_t slots = (kForward + 1) * linears_;
   if (slots == 0) return;
   const auto make = [&](const char* holder, std::int64_t rows, double value) {
     Tensor tensor = context.make_fp32(Category::workspace, holder, rows, slots);
@@ -30,10 +38,22 @@ Fp8Slots::Fp8Slots(const TrainingContext& context, const RankParameters& paramet
   scaled_.resize(static_cast<std::size_t>(slots), false);
 }
 
+std::int64_t Fp8Slots::linear_layers_of(bool mixture) const {
+  if (of_ == SlotsOf::experts) return mixture ? 2 * experts() : 0;
+  return mixture && context_.shape.shared == 0 ? 2 : 4;
+}
+
+// Experts of one kind are neighbours, so that their scales are a row.
 std::int64_t Fp8Slots::index(const Place& place) const {
-  const auto linear = static_cast<std::int64_t>(place.linear);
-  if (place.kind == SlotKind::gradient) return kForward * layers_ + kGradient * place.layer + linear;
-  return kForward * place.layer + 2 * linear + (place.kind == SlotKind::weight ? 1 : 0);
+  const std::int64_t before = layers_[static_cast<std::size_t>(place.layer)].first;
+  const bool of_experts = of_ == SlotsOf::experts;
+  const std::int64_t neighbours = of_experts ? experts() : 1;
+  const std::int64_t linear = static_cast<std::int64_t>(place.linear) -
+                              (of_experts ? static_cast<std::int64_t>(LinearLayer::fc1) : 0);
+  if (place.kind == SlotKind::gradient)
+    return kForward * linears_ + before + linear * neighbours + place.expert;
+  const std::int64_t weight = place.kind == SlotKind::weight ? neighbours : 0;
+  return kForward * (before + linear * neighbours) + weight + place.expert;
 }
 
 DType Fp8Slots::type_of(SlotKind kind) const {
@@ -41,9 +61,11 @@ DType Fp8Slots::type_of(SlotKind kind) const {
   return kind == SlotKind::gradient && hybrid ? DType::fp8_e5m2 : DType::fp8_e4m3;
 }
 
-/// What has the shape of the residual stream, with sequence parallelism.
+/// What has the shape of the residual stream, with sequence parallelism. Experts, and a shared one, read all of it.
 bool Fp8Slots::split_by_rows(const Place& place) const {
-  if (!context_.sequence_parallel || place.kind == SlotKind::weight) return false;
+  if (!context_.sequence_parallel || place.kind == SlotKind::weight || of_ == SlotsOf::experts) return false;
+  const bool attention = place.linear == LinearLayer::qkv || place.linear == LinearLayer::proj;
+  if (!attention && layers_[static_cast<std::size_t>(place.layer)].mixture) return false;
   const bool reads_stream = place.linear == LinearLayer::qkv || place.linear == LinearLayer::fc1;
   return reads_stream == (place.kind == SlotKind::input);
 }
@@ -64,6 +86,33 @@ LinearOperand Fp8Slots::quantized(const Place& place, Category category, const c
   Tensor y = make();
   quantize(place, x, scales, own.matrix().row_range(2, 1), y);
   return {std::move(y), std::move(own), scales.row_range(1, 1)};
+}
+
+LinearOperand Fp8Slots::quantized_rows(const Place& place, Category category, const char* holder,
+                                       const Matrix& x, std::span<const std::int64_t> rows) {
+  const auto all = std::ssize(rows);
+  Tensor own;
+  if (!delayed_ && place.kind != SlotKind::weight) {
+    own = context_.make_fp32(category, "scales of a tensor", 3, all);
+    context_.operators.fill(own.matrix().row_range(0, 2), 1);
+  }
+  Tensor y = context_.arena.allocate(category, holder, x.rows, x.cols, type_of(place.kind));
+  Place here = place;
+  std::int64_t row = 0;
+  for (const std::int64_t count : rows) {
+    const Matrix from = x.row_range(row, count);
+    const Matrix to = y.matrix().row_range(row, count);
+    if (count > 0 && own) {
+      const Matrix scale = own.matrix().columns(here.expert, 1);
+      quantize(here, from, scale.row_range(0, 2), scale.row_range(2, 1), to);
+    } else if (count > 0) {
+      quantize_in_place(here, from, to);
+    }
+    row += count;
+    ++here.expert;
+  }
+  const Matrix inverse = own ? own.matrix().row_range(1, 1) : inverse_scale(place, all);
+  return {std::move(y), std::move(own), inverse};
 }
 
 void Fp8Slots::quantize_in_place(const Place& place, const Matrix& x, const Matrix& y) {
@@ -91,7 +140,8 @@ void Fp8Slots::end_step(int routes) {
   if (!delayed_ || !history_) return;
   Operators& operators = context_.operators;
   context_.communicator.all_reduce(Group::tensor, largest_, ReduceOp::max);
-  context_.communicator.all_reduce(Group::data, largest_, ReduceOp::max);
+  const bool spread = of_ == SlotsOf::experts && context_.shape.spread;
+  context_.communicator.all_reduce(spread ? Group::expert_data : Group::data, largest_, ReduceOp::max);
   if (routes > 1) reduce_between_copies();
   const Matrix& history = history_;
   operators.copy(largest_, history.row_range(steps_++ % history.rows, 1));
@@ -100,8 +150,8 @@ void Fp8Slots::end_step(int routes) {
     operators.fp8_scales(history.columns(first, count), largest_finite(type_of(kind)),
                          context_.config.numerics.fp8.margin, scales_.matrix().columns(first, count));
   };
-  rescale(SlotKind::input, 0, kForward * layers_);
-  rescale(SlotKind::gradient, kForward * layers_, kGradient * layers_);
+  rescale(SlotKind::input, 0, kForward * linears_);
+  rescale(SlotKind::gradient, kForward * linears_, linears_);
   std::fill(scaled_.begin(), scaled_.end(), true);
 }
 
@@ -114,13 +164,14 @@ void Fp8Slots::resume_after(std::int64_t steps) {
 void Fp8Slots::reduce_between_copies() const {
   struct Part {
     int index;
-    std::int64_t first, layers;
+    std::int64_t first, linears;
   };
   std::vector<Part> parts;
-  std::int64_t first = 0;
+  std::size_t layer = 0;
   for (const StageEntry& stage : parameters_.stages) {
-    parts.push_back({stage.part.index, first, stage.part.layers});
-    first += stage.part.layers;
+    const std::int64_t first = layers_[layer].first;
+    layer += static_cast<std::size_t>(stage.part.layers);
+    parts.push_back({stage.part.index, first, layers_[layer].first - first});
   }
   std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.index < b.index; });
   for (const Part& part : parts) {
@@ -128,8 +179,8 @@ void Fp8Slots::reduce_between_copies() const {
       if (slots == 0) return;
       context_.communicator.all_reduce(Group::mirror, largest_.matrix().columns(slot, slots), ReduceOp::max);
     };
-    reduce(kForward * part.first, kForward * part.layers);
-    reduce(kForward * layers_ + kGradient * part.first, kGradient * part.layers);
+    reduce(kForward * part.first, kForward * part.linears);
+    reduce(kForward * linears_ + part.first, part.linears);
   }
 }
 

@@ -2,9 +2,10 @@
 // says what a slot is, how its scale comes about and what is held.
 #pragma once
 
+#include <span>
 #include <vector>
 
-#include "bench/training/layer/linear_operand.hpp"
+#include "bench/training/linear/linear_operand.hpp"
 #include "bench/training/parameters/context.hpp"
 #include "bench/training/parameters/rank_parameters.hpp"
 
@@ -13,12 +14,14 @@ namespace plumbline::training {
 /// In the order of the slots.
 enum class LinearLayer { qkv, proj, fc1, fc2 };
 enum class SlotKind { input, weight, gradient };
+/// Whose slots: of what all tokens go through, where a mixture's fc1 and fc2 are those of its shared expert, or of the experts.
+enum class SlotsOf { tokens, experts };
 
 /// Of all layers on the rank, which count from 0 in the order of its stages. Without FP8 in the
 /// configuration it holds nothing.
 class Fp8Slots {
  public:
-  Fp8Slots(const TrainingContext& context, const RankParameters& parameters);
+  Fp8Slots(const TrainingContext& context, const RankParameters& parameters, SlotsOf of = SlotsOf::tokens);
   Fp8Slots(const Fp8Slots&) = delete;
   Fp8Slots& operator=(const Fp8Slots&) = delete;
 
@@ -26,20 +29,27 @@ class Fp8Slots {
     std::int64_t layer = 0;  // on the rank
     LinearLayer linear = LinearLayer::qkv;
     SlotKind kind = SlotKind::input;
+    std::int64_t expert = 0;  // on the rank
   };
   /// Q(x) in memory of its own, contiguous. Collective over the tensor group where a scale is found for a
   /// tensor that is split by rows.
   LinearOperand quantized(const Place& place, Category category, const char* holder, const Matrix& x);
+  /// The same of the rows of all experts, `rows` of each one after the other, each with its own slot. `place`: of the first
+  /// expert.
+  LinearOperand quantized_rows(const Place& place, Category category, const char* holder, const Matrix& x,
+                               std::span<const std::int64_t> rows);
   /// Q(x) into y, with the slot's own scale: what a tensor has whose scale outlives it.
   void quantize_in_place(const Place& place, const Matrix& x, const Matrix& y);
-  /// Of the slot, (1, 1).
-  Matrix inverse_scale(const Place& place) const {
-    return {scales_.matrix().at(1, index(place)), 1, 1, DType::fp32};
+  /// Of the slot, (1, 1), or of as many experts from this one on.
+  Matrix inverse_scale(const Place& place, std::int64_t experts = 1) const {
+    return {scales_.matrix().at(1, index(place)), 1, experts, DType::fp32};
   }
+  /// Experts of a layer on the rank.
+  std::int64_t experts() const { return context_.shape.local; }
 
   /// OPT, delayed scaling: the ranks agree on the largest values of the step, which enter the history and
-  /// make the scales of the next one. Collective over the tensor, data and (bidirectional schedules) mirror
-  /// groups.
+  /// make the scales of the next one. Collective over the tensor, data (of experts that are spread over ranks those with the
+  /// same ones) and (bidirectional schedules) mirror groups.
   void end_step(int routes);
 
   /// Delayed scaling: what the next step's scales come from.
@@ -51,7 +61,13 @@ class Fp8Slots {
   void resume_after(std::int64_t steps);
 
  private:
+  /// Linear layers before those of a layer, and whether it has experts.
+  struct LayerPlace {
+    std::int64_t first = 0;
+    bool mixture = false;
+  };
   std::int64_t index(const Place& place) const;
+  std::int64_t linear_layers_of(bool mixture) const;
   DType type_of(SlotKind kind) const;
   bool split_by_rows(const Place& place) const;
   void quantize(const Place& place, const Matrix& x, const Matrix& scales, const Matrix& largest,
@@ -60,10 +76,12 @@ class Fp8Slots {
 
   const TrainingContext& context_;
   const RankParameters& parameters_;
+  const SlotsOf of_;
   const bool delayed_;
-  std::int64_t layers_ = 0;
-  Tensor scales_;             // (2, n) fp32: scale, 1/scale
-  Tensor largest_;            // (1, n) fp32: absolute values; delayed: met in this step so far
+  std::vector<LayerPlace> layers_;  // and an end
+  std::int64_t linears_ = 0;        // linear layers
+  Tensor scales_;                   // (2, n) fp32: scale, 1/scale
+  Tensor largest_;                  // (1, n) fp32: absolute values; delayed: met in this step so far
   Tensor history_;            // delayed: (fp8_amax_history_len, n) fp32, largest values of earlier steps
   std::vector<bool> scaled_;  // delayed, by slot: it has its scale of this step
   std::int64_t steps_ = 0;

@@ -22,9 +22,15 @@ class LinearOperand {
       : scale_(std::move(scale)), held_(std::move(values)), values_(held_), inverse_scale_(inverse_scale) {}
 
   const Matrix& values() const { return values_; }
-  /// (1, 1) fp32; empty when the values are of the storage type.
+  /// (1, 1) fp32, of rows of experts (1, experts); empty when the values are of the storage type.
   const Matrix& inverse_scale() const { return inverse_scale_; }
   bool quantized() const { return is_fp8(values_.dtype); }
+  /// The memory of one of the storage type, which it is empty without; one that is quantized, or a view, keeps it.
+  Tensor release() {
+    if (quantized() || !held_) return {};
+    values_ = {};
+    return std::move(held_);
+  }
   void reset() {
     held_.reset();
     scale_.reset();

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/training/layer/fp8_slots.hpp"
+#include "bench/training/linear/fp8_slots.hpp"
 #include "bench/training/parameters/parameter_memory.hpp"
 
 namespace plumbline::training {
@@ -27,32 +27,58 @@ class Fp8Slot {
   LinearOperand keep(Tensor x, Category category, const char* holder) const {
     return slots_ != nullptr ? slots_->quantized(place_, category, holder, x) : LinearOperand(std::move(x));
   }
+  /// The same two of the rows of experts, `rows` of each, where this is the slot of the first one.
+  LinearOperand read_rows(const Matrix& x, std::span<const std::int64_t> rows, const char* holder) const {
+    return slots_ != nullptr ? slots_->quantized_rows(place_, Category::workspace, holder, x, rows)
+                             : LinearOperand(x);
+  }
+  LinearOperand keep_rows(Tensor x, std::span<const std::int64_t> rows, Category category,
+                          const char* holder) const {
+    return slots_ != nullptr ? slots_->quantized_rows(place_, category, holder, x, rows)
+                             : LinearOperand(std::move(x));
+  }
+  /// Of what is as it was made until it has been quantized: of `kept`, or soon gone.
+  Category category_of_wide(Category kept) const { return slots_ != nullptr ? Category::workspace : kept; }
   /// x into y with the slot's own scale: a weight.
   void quantize_in_place(const Matrix& x, const Matrix& y) const { slots_->quantize_in_place(place_, x, y); }
   Matrix inverse_scale() const { return slots_->inverse_scale(place_); }
+  /// Of all experts, where this is the slot of the first one.
+  Matrix inverse_scales() const { return slots_->inverse_scale(place_, slots_->experts()); }
+  Fp8Slot of_expert(std::int64_t expert) const {
+    Fp8Slot slot = *this;
+    slot.place_.expert = expert;
+    return slot;
+  }
 
  private:
   Fp8Slots* slots_ = nullptr;
   Fp8Slots::Place place_;
 };
 
-/// One linear layer.
+/// One linear layer; or those of all experts, with the slots of the first one and the matrices one below the other.
 struct Fp8Linear {
   Fp8Slot input, weight, gradient;
   Matrix quantized;   // weight (out, in), held for the run; empty with ZeRO 3
   Matrix transposed;  // (in, out), likewise
 };
 
+/// Those of a mixture.
+struct Fp8Mixture {
+  Fp8Linear fc1, fc2;  // of the experts
+  Fp8Linear shared_fc1, shared_fc2;
+};
 /// Those of a decoder layer; by default none is in FP8.
 struct Fp8Layer {
   Fp8Linear qkv, proj, fc1, fc2;
+  Fp8Mixture mixture;  // in place of fc1 and fc2
 };
 
 /// A column of numbers of one slot.
 struct Fp8State {
   std::string name;  // "layers.12.qkv.input.history": the same in every split
   int route = 0;     // of the stage that has the layer
-  Matrix memory;     // fp32
+  bool of_expert = false;
+  Matrix memory;  // fp32
 };
 
 /// Without FP8 in the configuration it holds nothing and does nothing.
@@ -66,7 +92,10 @@ class Fp8Layers {
   /// where weights are quantized at their use.
   void quantize_weights();
   /// OPT; see Fp8Slots.
-  void end_step(int routes) { slots_.end_step(routes); }
+  void end_step(int routes) {
+    slots_.end_step(routes);
+    expert_slots_.end_step(routes);
+  }
 
   /// What the scales of the next step come from, of every layer of every stage; nothing without delayed scaling.
   std::vector<Fp8State> states() const;
@@ -74,12 +103,16 @@ class Fp8Layers {
   void resume_after(std::int64_t steps);
 
  private:
+  std::int64_t on_rank(const StageEntry& stage, std::int64_t layer) const;
+
   const TrainingContext& context_;
   const RankParameters& parameters_;
   const ParameterMemory& memory_;
   Fp8Slots slots_;
-  Tensor weights_;     // quantized, layer after layer
-  Tensor transposed_;  // the same matrices transposed, in the same places
+  Fp8Slots expert_slots_;
+  std::vector<std::int64_t> offsets_;  // of the layers' quantized weights, in elements
+  Tensor weights_;                     // quantized, layer after layer
+  Tensor transposed_;                  // the same matrices transposed, in the same places
 };
 
 }  // namespace plumbline::training

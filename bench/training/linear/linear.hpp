@@ -1,7 +1,7 @@
 // The three products of a linear layer y = x·Wᵀ + b, in the storage type or FP8 (bench/training/fp8.md).
 #pragma once
 
-#include "bench/training/layer/fp8_layers.hpp"
+#include "bench/training/linear/fp8_layers.hpp"
 #include "bench/training/parameters/context.hpp"
 
 namespace plumbline::training {

@@ -1,4 +1,4 @@
-#include "bench/training/layer/linear.hpp"
+#include "bench/training/linear/linear.hpp"
 
 #include <utility>
 
