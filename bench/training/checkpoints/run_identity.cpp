@@ -15,11 +15,12 @@
 namespace plumbline::training {
 namespace {
 
-constexpr std::array<std::string_view, 13> kAlike = {
-    "seq_length", "prefix_length", "global_batch_size", "precision",
-    "fp8_format", "fp8_recipe",    "fp8_margin",        "fp8_amax_history_len",
-    "optimizer",  "seed",          "hidden_dropout",    "attention_dropout",
-    "frozen"};
+constexpr std::array<std::string_view, 15> kAlike = {
+    "seq_length", "prefix_length",        "global_batch_size",
+    "precision",  "fp8_format",           "fp8_recipe",
+    "fp8_margin", "fp8_amax_history_len", "optimizer",
+    "seed",       "hidden_dropout",       "attention_dropout",
+    "frozen",     "mtp_num_layers",       "mtp_loss_scaling_factor"};
 constexpr std::array<std::string_view, 8> kSplit = {
     "world_size",         "tensor_model_parallel_size", "pipeline_model_parallel_size",
     "data_parallel_size", "context_parallel_size",      "zero_stage",

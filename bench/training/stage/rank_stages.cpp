@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "core/base/error.hpp"
+#include "kernels/ignored_target.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -55,6 +59,14 @@ RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operat
       rank_.inputs = make_tokens("input tokens");
     if ((entry.part.last() || config_.parallel.splits_vocabulary()) && !rank_.targets)
       rank_.targets = make_tokens("target tokens");
+    if (entry.part.modules > 0) {
+      const auto make_ahead = [&](const char* holder) {
+        return arena.allocate(Category::workspace, holder, entry.part.modules * microbatches,
+                              rank_.context.shape.tokens, DType::int32);
+      };
+      rank_.module_inputs = make_ahead("module input tokens");
+      rank_.module_targets = make_ahead("module target tokens");
+    }
     for (const StageEntry& other : rank_.parameters.stages) {
       if (other.part.index != entry.part.index || other.part.stage <= entry.part.stage) continue;
       throw Error(
@@ -94,10 +106,33 @@ void RankStages::clear_gradients() {
   rank_.context.operators.fill(rank_.memory.gradients.matrices, 0);
 }
 
-void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted) {
+/// Module k reads the inputs k tokens ahead and predicts the targets k ahead, of the same sequence: what would be behind its
+/// end is token 0 and no target (Megatron-LM's roll_tensor).
+void RankStages::upload_ahead(const std::int32_t* inputs, const std::int32_t* targets) {
+  const std::int64_t seq = config_.batch.seq_length;
+  const std::int64_t tokens = rank_.placement.microbatches * rank_.context.shape.tokens;
+  std::vector<std::int32_t> ahead_inputs;
+  std::vector<std::int32_t> ahead_targets;
+  for (std::int64_t k = 1; k <= config_.model.prediction_modules; ++k) {
+    for (std::int64_t i = 0; i < tokens; ++i) {
+      const bool inside = i % seq + k < seq;
+      ahead_inputs.push_back(inside ? inputs[i + k] : 0);
+      ahead_targets.push_back(inside ? targets[i + k] : kIgnoredTarget);
+    }
+  }
+  rank_.context.operators.upload(ahead_inputs.data(), rank_.module_inputs);
+  rank_.context.operators.upload(ahead_targets.data(), rank_.module_targets);
+}
+
+void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted,
+                            std::vector<std::int64_t> counted_ahead) {
   if (++rank_.step == 1) rank_.fp8.quantize_weights();
   rank_.counted_tokens = counted;
+  rank_.module_counted = std::move(counted_ahead);
+  for (std::int64_t k = std::ssize(rank_.module_counted) + 1; k <= config_.model.prediction_modules; ++k)
+    rank_.module_counted.push_back(config_.batch.global_batch_size * (config_.batch.seq_length - k));
   rank_.expert_load.clear();
+  if (rank_.module_inputs && inputs != nullptr) upload_ahead(inputs, targets);
   if (rank_.inputs && inputs != nullptr) rank_.context.operators.upload(inputs, rank_.inputs);
   if (rank_.targets && targets != nullptr) rank_.context.operators.upload(targets, rank_.targets);
   if (!gradients_clear_) clear_gradients();
@@ -233,6 +268,16 @@ double RankStages::loss() const {
     if (stage != nullptr) sum += stage->loss_sum();
   }
   return sum * rank_.per_token();
+}
+
+std::vector<double> RankStages::module_losses() const {
+  std::vector<double> losses(static_cast<std::size_t>(config_.model.prediction_modules));
+  for (const ModelStage* stage : stages_) {
+    for (std::size_t k = 0; stage != nullptr && k < stage->module_loss_sums().size(); ++k)
+      losses[k] += stage->module_loss_sums()[k] /
+                   static_cast<double>(std::max<std::int64_t>(rank_.module_counted[k], 1));
+  }
+  return losses;
 }
 
 }  // namespace plumbline::training
