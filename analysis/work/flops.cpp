@@ -1,7 +1,5 @@
 #include "analysis/work/flops.hpp"
 
-#include <algorithm>
-
 namespace plumbline {
 
 namespace {
@@ -61,11 +59,10 @@ namespace {
 Flops module_flops_per_token(const RunConfig& config) {
   const ModelConfig& model = config.model;
   if (model.prediction_modules == 0 || config.machine.software != "plumbline") return {};
-  ModelConfig without = model;
-  without.layers -= 1;
-  without.mixture.first_dense = std::min(model.mixture.first_dense, without.layers);
+  ModelConfig more = model;
+  ++more.layers;
   const std::int64_t seq = config.batch.seq_length;
-  const double layer = (model_flops_per_token(model, seq).value - model_flops_per_token(without, seq).value);
+  const double layer = model_flops_per_token(more, seq).value - model_flops_per_token(model, seq).value;
   const double ends = 6.0 * static_cast<double>(model.hidden * (2 * model.hidden + model.vocab));
   return Flops{(layer + ends) * static_cast<double>(model.prediction_modules)};
 }

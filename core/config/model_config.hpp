@@ -123,6 +123,9 @@ struct ModelConfig {
 
   /// Parameters as Hugging Face counts them: tied embeddings once, vocabulary not padded. All are trained but expert_biases().
   std::int64_t parameters() const;
+  /// Those of the modules that predict further tokens, which the number above leaves out; embedding and output layer are the
+  /// model's.
+  std::int64_t module_parameters() const;
   /// Those that a token goes through: of a mixture's experts top_k in every layer. Embeddings are counted.
   std::int64_t active_parameters() const;
   /// Of all routers (Mixture::expert_bias): without gradient and optimizer state.

@@ -90,7 +90,7 @@ void require_same_run(const FoundCheckpoint& checkpoint, const RunConfig& config
 
 Bytes checkpoint_bytes(const RunConfig& config) {
   const std::int64_t states = config.optimizer.kind == Optimizer::adam ? 3 : 1;
-  return {config.model.parameters() * states * size_of(DType::fp32)};
+  return {(config.model.parameters() + config.model.module_parameters()) * states * size_of(DType::fp32)};
 }
 
 }  // namespace plumbline::training

@@ -159,6 +159,22 @@ TEST(PredictionStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
   EXPECT_GT(compared, 1);
 }
 
+TEST(PredictionStep, ARankAloneHoldsTheParametersOfTheModelAndItsModules) {
+  if (world_ranks() > 1) GTEST_SKIP() << "of one rank";
+  for (const Model kind : {Model::tied, Model::untied, Model::deepseek}) {
+    RunConfig config = config_of({.layout = {1, 1, 1}, .model = kind, .modules = 2});
+    config.parallel.make_vocab_size_divisible_by = 1;
+    const std::int64_t expected = config.model.parameters() + config.model.module_parameters();
+    const StageMap placement(schedule_for(config));
+    std::int64_t held = 0;
+    for (const Parameter& p : stage_parameters(config, part_of(config, placement, 0, {0, 0, 0})).list)
+      held += p.elements();
+    EXPECT_EQ(held, expected);
+    EXPECT_EQ(parameters_of(stage_shapes(config, 1).front()).total(),
+              expected - (kind == Model::deepseek ? (config.model.mixture_layers() + 2) * 8 : 0));
+  }
+}
+
 std::string golden(const std::string& name) {
   return fmt::format("{}/tests/golden/mtp/{}", PLUMBLINE_SOURCE_DIR, name);
 }
