@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "bench/training/parameters/tokens_ahead.hpp"
 #include "core/base/error.hpp"
-#include "kernels/ignored_target.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -106,24 +106,6 @@ void RankStages::clear_gradients() {
   rank_.context.operators.fill(rank_.memory.gradients.matrices, 0);
 }
 
-/// Module k reads the inputs k tokens ahead and predicts the targets k ahead, of the same sequence: what would be behind its
-/// end is token 0 and no target (Megatron-LM's roll_tensor).
-void RankStages::upload_ahead(const std::int32_t* inputs, const std::int32_t* targets) {
-  const std::int64_t seq = config_.batch.seq_length;
-  const std::int64_t tokens = rank_.placement.microbatches * rank_.context.shape.tokens;
-  std::vector<std::int32_t> ahead_inputs;
-  std::vector<std::int32_t> ahead_targets;
-  for (std::int64_t k = 1; k <= config_.model.prediction_modules; ++k) {
-    for (std::int64_t i = 0; i < tokens; ++i) {
-      const bool inside = i % seq + k < seq;
-      ahead_inputs.push_back(inside ? inputs[i + k] : 0);
-      ahead_targets.push_back(inside ? targets[i + k] : kIgnoredTarget);
-    }
-  }
-  rank_.context.operators.upload(ahead_inputs.data(), rank_.module_inputs);
-  rank_.context.operators.upload(ahead_targets.data(), rank_.module_targets);
-}
-
 void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted,
                             std::vector<std::int64_t> counted_ahead) {
   if (++rank_.step == 1) rank_.fp8.quantize_weights();
@@ -132,7 +114,12 @@ void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targ
   for (std::int64_t k = std::ssize(rank_.module_counted) + 1; k <= config_.model.prediction_modules; ++k)
     rank_.module_counted.push_back(config_.batch.global_batch_size * (config_.batch.seq_length - k));
   rank_.expert_load.clear();
-  if (rank_.module_inputs && inputs != nullptr) upload_ahead(inputs, targets);
+  if (rank_.module_inputs && inputs != nullptr) {
+    const std::int64_t tokens = rank_.placement.microbatches * rank_.context.shape.tokens;
+    const TokensAhead ahead = tokens_ahead(config_, inputs, targets, tokens);
+    rank_.context.operators.upload(ahead.inputs.data(), rank_.module_inputs);
+    rank_.context.operators.upload(ahead.targets.data(), rank_.module_targets);
+  }
   if (rank_.inputs && inputs != nullptr) rank_.context.operators.upload(inputs, rank_.inputs);
   if (rank_.targets && targets != nullptr) rank_.context.operators.upload(targets, rank_.targets);
   if (!gradients_clear_) clear_gradients();

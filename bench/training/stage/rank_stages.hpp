@@ -89,7 +89,6 @@ class RankStages final : public StageProgram {
   void run_compute(const Action& action);
   void run_vocabulary(const Action& action);
   void finish();
-  void upload_ahead(const std::int32_t* inputs, const std::int32_t* targets);
   void clear_gradients();
 
   const RunConfig config_;
