@@ -3,7 +3,7 @@
     python make_mtp.py [FOLDER]        needs torch, safetensors, numpy
 
 Weights of the models and tokens are those that make_families.py wrote; the modules' are drawn here. Everything is written
-out: DeepSeek-V3 (arXiv:2412.19437 section 2.2, equations 21 to 25) with what Megatron-Core's multi_token_prediction.py
+out: DeepSeek-V3 (arXiv:2412.19437 section 2.2, equations 21 to 25) with what Megatron-Core's MultiTokenPredictionLayer
 decides besides: embeddings stand first in the pair, hidden states are those behind a norm (the final norm's, a module's), a
 token behind the end of a sequence has no target. Without modules the loss must be the one that transformers gave
 make_families.py. FOLDER/mtp/<name> gets a checkpoint with DeepSeek-V3's names, run.yaml, gradients.safetensors and
