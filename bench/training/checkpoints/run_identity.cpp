@@ -15,12 +15,13 @@
 namespace plumbline::training {
 namespace {
 
-constexpr std::array<std::string_view, 15> kAlike = {
-    "seq_length", "prefix_length",        "global_batch_size",
-    "precision",  "fp8_format",           "fp8_recipe",
-    "fp8_margin", "fp8_amax_history_len", "optimizer",
-    "seed",       "hidden_dropout",       "attention_dropout",
-    "frozen",     "mtp_num_layers",       "mtp_loss_scaling_factor"};
+constexpr std::array<std::string_view, 13> kAlike = {
+    "seq_length", "prefix_length", "global_batch_size", "precision",
+    "fp8_format", "fp8_recipe",    "fp8_margin",        "fp8_amax_history_len",
+    "optimizer",  "seed",          "hidden_dropout",    "attention_dropout",
+    "frozen"};
+/// Of a model with modules that predict further tokens; checkpoints of others have none.
+constexpr std::array<std::string_view, 2> kOfModules = {"mtp_num_layers", "mtp_loss_scaling_factor"};
 constexpr std::array<std::string_view, 8> kSplit = {
     "world_size",         "tensor_model_parallel_size", "pipeline_model_parallel_size",
     "data_parallel_size", "context_parallel_size",      "zero_stage",
@@ -54,6 +55,9 @@ NamedTexts identity_of(const RunConfig& config) {
   NamedTexts texts;
   append_model(texts, kModelPrefix, config.model);
   for (auto& each : chosen(config, kAlike)) texts.push_back(std::move(each));
+  if (config.model.prediction_modules > 0) {
+    for (auto& each : chosen(config, kOfModules)) texts.push_back(std::move(each));
+  }
   if (config.distillation.teacher) append_model(texts, "teacher.", *config.distillation.teacher);
   const TokenSource data(config.files.data, common_vocab(config), config.batch.seq_length,
                          config.measure.seed);
